@@ -1,0 +1,60 @@
+# One folder is one target is one layer.
+#
+#   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>)
+#
+# makes the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from
+# every x_test.cc. Sources are found by themselves, so no test can be forgotten; `tools/check_layers.py`
+# holds the includes against the table of layers.
+
+find_package(Threads REQUIRED)
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+add_library(leat_flags INTERFACE)
+target_compile_options(leat_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -fno-omit-frame-pointer)
+target_include_directories(leat_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/src)
+target_link_libraries(leat_flags INTERFACE Threads::Threads)
+if(LEAT_SANITIZE)
+  target_compile_options(leat_flags INTERFACE -fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all)
+  target_link_options(leat_flags INTERFACE -fsanitize=${LEAT_SANITIZE})
+  target_compile_definitions(leat_flags INTERFACE LEAT_SANITIZED=1)
+endif()
+find_program(MOLD_PROGRAM mold)
+if(MOLD_PROGRAM)
+  target_link_options(leat_flags INTERFACE -fuse-ld=mold)
+endif()
+
+function(leat_module)
+  cmake_parse_arguments(M "" "NAME" "DEPS;LIBS;TEST_DEPS;TEST_LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(deps ${M_DEPS})
+  list(TRANSFORM deps PREPEND leat_)
+  if(sources)
+    add_library(leat_${M_NAME} STATIC ${sources})
+    target_link_libraries(leat_${M_NAME} PUBLIC leat_flags ${deps} PRIVATE ${M_LIBS})
+  else()
+    add_library(leat_${M_NAME} INTERFACE)
+    target_link_libraries(leat_${M_NAME} INTERFACE leat_flags ${deps} ${M_LIBS})
+  endif()
+  if(LEAT_TESTS AND tests)
+    set(test_deps ${M_TEST_DEPS})
+    list(TRANSFORM test_deps PREPEND leat_)
+    leat_test(NAME ${M_NAME}_test SOURCES ${tests} LIBS leat_${M_NAME} ${test_deps} ${M_LIBS} ${M_TEST_LIBS})
+  endif()
+endfunction()
+
+# A GoogleTest program whose cases ctest lists one by one (leat_module makes one a folder).
+function(leat_test)
+  cmake_parse_arguments(T "" "NAME" "SOURCES;LIBS;LABELS" ${ARGN})
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+  add_executable(${T_NAME} ${T_SOURCES})
+  target_link_libraries(${T_NAME} PRIVATE leat_flags ${T_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${T_NAME}.
+    PROPERTIES TIMEOUT 300 LABELS "unit;${T_LABELS}")
+endfunction()

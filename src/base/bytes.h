@@ -1,0 +1,110 @@
+// Little-endian writing and bounded reading of bytes, and the checksum that files and frames carry.
+//
+// A reader never reads past its end, never allocates by a length it has not checked and never throws: the
+// first thing that does not fit makes it fail for good, reads then return zeros, and the caller asks ok()
+// once at the end. Not thread-safe.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace leat {
+
+static_assert(std::endian::native == std::endian::little, "Leat's formats are written as the memory holds them");
+
+using Bytes = std::vector<std::byte>;
+using ByteView = std::span<const std::byte>;
+
+// XXH3, 64 bits: guards against torn and flipped bytes, not against an adversary.
+uint64_t Checksum(ByteView bytes, uint64_t seed = 0);
+
+inline ByteView AsBytes(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+inline std::string_view AsText(ByteView bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+class ByteWriter {
+ public:
+  template <class T>
+    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  void Put(T value) {
+    const auto* p = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), p, p + sizeof(T));
+  }
+  void PutRaw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  // A u32 length, then the bytes.
+  void PutString(std::string_view text) {
+    Put(static_cast<uint32_t>(text.size()));
+    PutRaw(AsBytes(text));
+  }
+  // Overwrites what was put at `offset` before (a length that is known only at the end).
+  template <class T>
+  void PatchAt(size_t offset, T value) {
+    std::memcpy(bytes_.data() + offset, &value, sizeof(T));
+  }
+  size_t size() const { return bytes_.size(); }
+  ByteView view() const { return bytes_; }
+  Bytes Take() { return std::move(bytes_); }
+
+ private:
+  Bytes bytes_;
+};
+
+class ByteReader {
+ public:
+  explicit ByteReader(ByteView bytes) : bytes_(bytes) {}
+
+  template <class T>
+    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  T Get() {
+    T value{};
+    if (!Take(sizeof(T))) return value;
+    std::memcpy(&value, bytes_.data() + at_ - sizeof(T), sizeof(T));
+    return value;
+  }
+  ByteView GetRaw(uint64_t size) {
+    if (!Take(size)) return {};
+    return bytes_.subspan(at_ - size, size);
+  }
+  // A u32 length that is at most `limit`, then as many bytes.
+  std::string GetString(uint32_t limit) {
+    const auto size = Get<uint32_t>();
+    if (size > limit) ok_ = false;
+    return std::string(AsText(GetRaw(ok_ ? size : 0)));
+  }
+  // A u32 count of things that take at least `least_bytes` each; fails when so many cannot be left.
+  uint32_t GetCount(uint64_t least_bytes) {
+    const auto count = Get<uint32_t>();
+    if (uint64_t{count} * least_bytes > remaining()) ok_ = false;
+    return ok_ ? count : 0;
+  }
+  void Fail() { ok_ = false; }
+  bool ok() const { return ok_; }
+  // ok() and everything read.
+  bool Done() const { return ok_ && remaining() == 0; }
+  size_t remaining() const { return ok_ ? bytes_.size() - at_ : 0; }
+
+ private:
+  bool Take(uint64_t size) {
+    if (!ok_ || size > bytes_.size() - at_) {
+      ok_ = false;
+      return false;
+    }
+    at_ += size;
+    return true;
+  }
+
+  ByteView bytes_;
+  size_t at_ = 0;
+  bool ok_ = true;
+};
+
+}  // namespace leat
