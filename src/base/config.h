@@ -62,6 +62,7 @@ class Config {
 
  private:
   struct Node;
+  class Builder;
   explicit Config(std::shared_ptr<const Node> node);
   std::shared_ptr<const Node> node_;
 };
