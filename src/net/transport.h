@@ -1,0 +1,88 @@
+// The tensor plane: ordered, reliable messages of a small header and a large payload that is read straight
+// into, and written straight from, memory of the caller's.
+//
+// Everything happens on the loop's thread that the transport was made with: calls are made from it and
+// upcalls come on it. No call blocks. A peer that stalls in the middle of a message (sending or receiving)
+// for longer than the stall timeout, dies, or sends what is not allowed, ends as OnClosed; it never hurts or
+// blocks anyone else.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "net/loop.h"
+
+namespace leat::net {
+
+class Connection;
+
+// What one end does with what arrives. Upcalls must not destroy the Connection that makes them; Close is
+// fine.
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+  // A header is here (`type`: the frame's, free for the user). Returns where the payload goes, in order:
+  // spans that add up to exactly payload_bytes and stay valid until OnMessage or OnClosed. An error closes
+  // the connection.
+  virtual Result<std::vector<std::span<std::byte>>> OnHeader(Connection& connection, uint8_t type,
+                                                             ByteView header, uint64_t payload_bytes) = 0;
+  // Span `i` of the payload is filled; those before it are too.
+  virtual void OnSegment(Connection& /*connection*/, size_t /*i*/) {}
+  // The whole message is here.
+  virtual void OnMessage(Connection& connection) = 0;
+  // Last upcall of this connection, whoever ended it (but not for a connection that is destroyed).
+  virtual void OnClosed(Connection& connection, const Status& why) = 0;
+};
+
+class Connection {
+ public:
+  // Closes without an upcall. No memory handed over is touched afterwards.
+  virtual ~Connection() = default;
+  // Queues a message. The payload's memory belongs to the transport until `done` is called, with the status
+  // of the sending (not of the arrival), or the connection is destroyed.
+  virtual void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
+                    std::function<void(const Status&)> done = {}) = 0;
+  // Ends it now; OnClosed follows from the loop, never from within Close.
+  virtual void Close(Status why) = 0;
+  virtual const std::string& peer() const = 0;  // "127.0.0.1:40123"
+};
+
+struct TransportOptions {
+  std::string token;  // of the job: shown first by whoever connects, checked first by who accepts
+  uint32_t max_header_bytes = 1 << 20;
+  uint64_t max_payload_bytes = uint64_t{1} << 34;
+  Duration handshake_timeout = std::chrono::seconds(5);
+  Duration stall_timeout = std::chrono::seconds(10);
+  uint32_t max_unproven_connections = 256;  // that have not shown their token yet; beyond it the oldest goes
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;                   // stops listening; accepted connections live on
+  virtual const std::string& address() const = 0;  // with the port that was chosen
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Called with each connection that has shown the token; returns who receives what it sends (must outlive
+  // it).
+  using Accept = std::function<Receiver*(std::unique_ptr<Connection>)>;
+  // `address` is "host:port", port 0 = any that is free. Errors name it: "cannot listen on 127.0.0.1:80: …".
+  virtual Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) = 0;
+  // `done` gets the connection, its handshake over, or why there is none by the deadline. `receiver` must
+  // outlive it.
+  virtual void Connect(const std::string& address, Receiver* receiver, Duration deadline,
+                       std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
+};
+
+std::unique_ptr<Transport> MakeTcpTransport(Loop& loop, TransportOptions options);
+
+}  // namespace leat::net

@@ -1,0 +1,153 @@
+// The coordinator as a state machine: the view, cuts and leases, checkpoints, the end of the job.
+//
+// No socket, thread, file or clock inside. Every input returns actions that the shell carries out in their
+// order: a Journal must be on disk before the Reply behind it is sent. Not thread-safe.
+//
+// What it knows of progress it learns from the servers' ledgers alone (DESIGN: exactly once). Cuts are kept
+// from the watermark of the newest durable checkpoint on, so that slices which come back older are fed again.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "protocol/messages.h"
+
+namespace leat::protocol {
+
+struct CoordinatorConfig {
+  SliceTable table;
+  Placement placement = Placement::kGreedy;
+  uint32_t servers = 1;  // that must be there before slices are placed; more are spares
+  CutRules cuts;
+  std::vector<uint32_t> partitions;  // of the stream
+  Duration heartbeat_interval = std::chrono::milliseconds(100);
+  Duration heartbeat_timeout = std::chrono::seconds(5);
+  Duration checkpoint_interval{0};  // 0: only at the end and on demand
+  Duration checkpoint_timeout = std::chrono::seconds(60);
+  Duration tail_wait = std::chrono::milliseconds(200);  // a live tail that waited so long is cut short
+  uint32_t keep_checkpoints = 2;
+  std::string job;  // handed to whoever joins
+};
+
+// ---- what survives the coordinator: the journal and the manifests
+struct CutsMade {  // synced before any of them is leased
+  std::vector<Cut> cuts;
+};
+struct StreamStart {  // where each partition begins: once, before the first cut
+  std::vector<Position> start;
+};
+struct NodesGiven {  // node ids and lease ids below these may have been given: never give them again
+  uint64_t node = 0;
+  uint64_t lease = 0;
+};
+using JournalRecord = std::variant<CutsMade, StreamStart, NodesGiven>;
+
+struct ManifestShard {
+  std::string file;
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
+  std::vector<SliceLife> slices;
+  friend bool operator==(const ManifestShard&, const ManifestShard&) = default;
+};
+
+// One complete checkpoint: exactly one copy of each slice.
+struct Manifest {
+  uint64_t id = 0;
+  std::string directory;            // "checkpoint-000007", below the job's directory
+  std::vector<Position> watermark;  // noted before the first slice was saved: all before it is in every slice
+  std::vector<Cut> open;            // cuts made by then that the watermark does not cover
+  std::vector<ManifestShard> shards;
+  uint64_t events = 0;  // fewest that any slice holds
+  uint64_t next_incarnation = 1;
+  friend bool operator==(const Manifest&, const Manifest&) = default;
+};
+
+// What a job that is resumed starts from.
+struct Restored {
+  std::optional<Manifest> manifest;    // the newest complete one
+  std::vector<JournalRecord> journal;  // all records since it at least
+};
+
+// ---- actions
+struct Reply {
+  uint64_t call = 0;
+  ControlReply reply;
+};
+struct Journal {  // append and sync
+  JournalRecord record;
+};
+struct PrepareCheckpoint {  // make the directory; answer OnCheckpointPrepared
+  uint64_t id = 0;
+};
+struct CommitManifest {  // write, sync, rename, manifest last; answer OnManifestCommitted
+  Manifest manifest;
+};
+struct DropCheckpoints {  // everything older than this id; the journal may forget what lies before
+                          // `watermark`
+  uint64_t oldest_kept = 0;
+  std::vector<Position> watermark;  // of the oldest kept one
+};
+struct JobEnded {
+  Status status;  // ok: finished or stopped on demand
+};
+using CoordinatorAction =
+    std::variant<Reply, Journal, PrepareCheckpoint, CommitManifest, DropCheckpoints, JobEnded>;
+using CoordinatorActions = std::vector<CoordinatorAction>;
+
+// What a partition of the stream holds now, as the shell has looked it up.
+struct StreamRange {
+  uint32_t partition = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool sealed = false;
+};
+
+struct CoordinatorStatus {
+  enum class Phase : uint8_t {
+    kWaitingForServers,
+    kRunning,
+    kStopping,
+    kEnded
+  } phase = Phase::kWaitingForServers;
+  View view;
+  uint64_t events = 0;  // applied by every slice, since the job was created
+  uint64_t lag = 0;     // events there and not yet below the watermark
+  std::vector<Position> watermark;
+  uint64_t leases = 0;    // out at present
+  uint64_t releases = 0;  // leases given again after a worker or server was lost
+  uint64_t evictions = 0;
+  std::optional<uint64_t> checkpoint;  // newest durable one
+  std::string checkpoint_directory;
+};
+
+class Coordinator {
+ public:
+  Coordinator(CoordinatorConfig config, Restored restored);
+  ~Coordinator();
+
+  // StatusRequest is the shell's to answer (from status()); everything else comes here. One Reply follows for
+  // each call, though not always at once. A request that makes no sense is answered with a Refusal.
+  CoordinatorActions OnRequest(Time now, uint64_t call, const ControlRequest& request);
+  CoordinatorActions OnStream(Time now, const std::vector<StreamRange>& ranges);
+  // The runner knows that the process is gone: no need to wait for its heartbeats.
+  CoordinatorActions OnNodeLost(Time now, NodeId node);
+  CoordinatorActions OnCheckpointPrepared(Time now, uint64_t id, Result<CheckpointOrder> order);
+  CoordinatorActions OnManifestCommitted(Time now, uint64_t id, const Status& status);
+  CoordinatorActions OnTimer(Time now);
+  Time next_timer() const;
+
+  CoordinatorStatus status() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace leat::protocol

@@ -1,0 +1,90 @@
+// Cuts: which events a split holds, and in which batches they are trained.
+//
+// A cut is a pure function of the position in the stream, or journaled before it is leased, so it comes out
+// the same again after any failure. The identity of a batch is (cut hash, epoch, partition, begin, index).
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace leat::protocol {
+
+// A place in one partition of the stream: everything before it is (epoch, offset) lexicographically smaller.
+struct Position {
+  uint32_t epoch = 0;
+  uint64_t offset = 0;
+  friend auto operator<=>(const Position&, const Position&) = default;
+};
+
+// One split, ready to be leased: events [begin.offset, end) of a partition in one epoch.
+struct Cut {
+  static constexpr uint32_t kMaxBatches = 1 << 16;
+  static constexpr uint32_t kMaxEvents = 1 << 24;
+
+  uint32_t partition = 0;
+  Position begin;
+  uint64_t end = 0;
+  Position next;      // where the partition goes on: {epoch, end}, or the next epoch's start
+  uint64_t hash = 0;  // covers batch size, run length, shuffle seed, schema, decoder version
+  uint32_t batch_size = 1;
+  uint64_t shuffle_seed = 0;  // 0: in the order of offsets
+
+  uint32_t events() const { return static_cast<uint32_t>(end - begin.offset); }
+  uint32_t batches() const { return (events() + batch_size - 1) / batch_size; }
+  // Non-empty, within the limits, next after begin. Asked of every cut that a peer or file brings.
+  bool valid() const;
+  friend bool operator==(const Cut&, const Cut&) = default;
+};
+
+// Order in which a cut's events are trained: order[k] is the k-th event's offset behind begin. Batch i is
+// order[i * batch_size, (i + 1) * batch_size). Depends on nothing but the cut.
+void TrainingOrder(const Cut& cut, std::vector<uint32_t>* order);
+
+struct CutRules {
+  uint64_t hash = 0;
+  uint32_t batch_size = 128;
+  uint32_t split_batches = 64;  // batches in a full split
+  uint64_t shuffle_seed = 1;
+  uint32_t epochs = 1;  // passes over a sealed stream
+};
+
+// The cut at `at` in a partition that holds [begin, end) offsets now. Full splits as long as there is enough;
+// what is left of a sealed partition, or of a live one when `short_tail` is set, makes a shorter one. Nothing
+// when there is nothing to cut. `first` is the offset at which every epoch starts.
+std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position at, uint64_t first,
+                           uint64_t end, bool sealed, bool short_tail);
+
+// A set of batch indices of one cut.
+class BatchSet {
+ public:
+  BatchSet() = default;
+  explicit BatchSet(uint32_t size, bool full = false);
+  // From words of a peer or file; bits at and above `size` are cleared, missing words are 0.
+  BatchSet(uint32_t size, std::span<const uint64_t> words);
+  uint32_t size() const { return size_; }
+  bool Has(uint32_t i) const { return i < size_ && (words_[i / 64] >> (i % 64) & 1) != 0; }
+  void Add(uint32_t i);
+  uint32_t count() const;
+  bool full() const { return count() == size_; }
+  bool empty() const { return count() == 0; }
+  BatchSet& operator|=(const BatchSet& other);
+  BatchSet& operator&=(const BatchSet& other);
+  BatchSet Complement() const;
+  std::span<const uint64_t> words() const { return words_; }
+  friend bool operator==(const BatchSet&, const BatchSet&) = default;
+
+ private:
+  uint32_t size_ = 0;
+  std::vector<uint64_t> words_;
+};
+
+// As bytes, for frames, ledgers and the journal. Decoding fails the reader on a cut that is not valid.
+void Encode(const Cut& cut, ByteWriter* out);
+Cut DecodeCut(ByteReader* in);
+
+}  // namespace leat::protocol

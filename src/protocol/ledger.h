@@ -1,0 +1,58 @@
+// The ledger of one slice: the identities of all batches that it holds (DESIGN: exactly once).
+//
+// For each partition "everything before `done`", and for each open split after it a set of batches. Plain
+// data, so that it is saved, moved and reported as it is. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+#include "protocol/cut.h"
+
+namespace leat::protocol {
+
+struct OpenSplit {
+  Cut cut;
+  BatchSet batches;  // that the slice holds
+  friend bool operator==(const OpenSplit&, const OpenSplit&) = default;
+};
+
+struct PartitionLedger {
+  Position done;                // every batch of every cut before it is held
+  std::vector<OpenSplit> open;  // ordered by cut.begin; cuts never overlap
+  friend bool operator==(const PartitionLedger&, const PartitionLedger&) = default;
+};
+
+class Ledger {
+ public:
+  enum class Entry : uint8_t {
+    kNew,        // was not there; noted now
+    kDuplicate,  // held already: acknowledge, don't apply
+    kConflict,   // overlaps a different cut that is open here, or is not a batch of a valid cut: refuse
+  };
+
+  Ledger() = default;
+  // Empty, each partition starting where the job started reading it.
+  explicit Ledger(const std::vector<Position>& start);
+  explicit Ledger(std::vector<PartitionLedger> partitions) : partitions_(std::move(partitions)) {}
+
+  // What Note would say, changing nothing.
+  Entry Look(const Cut& cut, uint32_t batch) const;
+  // Notes the batch as held and moves `done` over every split that is full by then.
+  Entry Note(const Cut& cut, uint32_t batch);
+  // Batches of the cut that are held (all of them when it lies before `done`).
+  BatchSet Held(const Cut& cut) const;
+
+  const std::vector<PartitionLedger>& partitions() const { return partitions_; }
+  friend bool operator==(const Ledger&, const Ledger&) = default;
+
+ private:
+  std::vector<PartitionLedger> partitions_;
+};
+
+// As bytes: what checkpoints keep beside each slice. Decoding believes nothing and fails the reader.
+void Encode(const Ledger& ledger, ByteWriter* out);
+Ledger DecodeLedger(ByteReader* in);
+
+}  // namespace leat::protocol

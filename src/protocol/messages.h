@@ -1,0 +1,280 @@
+// Everything that roles say to each other, as plain structs. wire/ makes bytes of the data plane's, control/
+// makes protobuf of the control plane's; the simulator passes them as they are.
+//
+// Receivers believe nothing: counts, ids and cuts are checked where they arrive.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "protocol/cut.h"
+#include "protocol/ledger.h"
+#include "protocol/slices.h"
+
+namespace leat::protocol {
+
+enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 3 };
+std::string_view Name(Role role);
+
+// ---- data plane: worker ↔ server
+// ------------------------------------------------------------------------------
+
+enum class Disposition : uint8_t {
+  kPull = 0,      // no batch: only asks for values
+  kGradient = 1,  // a payload follows: the gradients of `slices`, f32, one after the other
+  kEmpty = 2,     // the batch held no good record: noted in the ledger, nothing to apply
+  kRejected = 3,  // the gradient was not finite: noted in the ledger, nothing to apply
+};
+
+struct SliceRef {
+  SliceId slice;
+  Incarnation incarnation;
+  uint64_t version = 0;  // that the gradient was computed from: staleness = version at apply − this
+  friend bool operator==(const SliceRef&, const SliceRef&) = default;
+};
+
+struct PushRequest {
+  uint64_t sequence = 0;  // of this worker, echoed by the reply
+  NodeId worker;
+  Generation generation;
+  Disposition disposition = Disposition::kPull;
+  Cut cut;  // of the batch; unused by kPull
+  uint32_t batch = 0;
+  uint32_t events = 0;  // good records in the batch: its weight
+  bool want_values = true;
+  std::vector<SliceRef> slices;  // on this server, ordered by slice id, none twice
+  friend bool operator==(const PushRequest&, const PushRequest&) = default;
+};
+
+enum class SliceOutcome : uint8_t {
+  kApplied = 0,    // noted, and applied if there was anything to apply
+  kDuplicate = 1,  // the ledger held it already
+  kNotHere = 2,    // no such slice, or another incarnation of it, lives here: look for a new view
+  kConflict = 3,   // the cut contradicts one that is open here
+  kPulled = 4,     // kPull: nothing noted
+};
+
+struct SliceReply {
+  SliceId slice;
+  Incarnation incarnation;
+  SliceOutcome outcome = SliceOutcome::kNotHere;
+  uint64_t version = 0;  // updates applied to the slice by now
+  bool values = false;   // the slice's f32 values are in the payload, in the order of `slices`
+  friend bool operator==(const SliceReply&, const SliceReply&) = default;
+};
+
+struct PushReply {
+  uint64_t sequence = 0;
+  Generation generation;  // of the server's view
+  bool evicted = false;   // the worker is no member of it any more; nothing was applied
+  std::vector<SliceReply> slices;
+  friend bool operator==(const PushReply&, const PushReply&) = default;
+};
+
+// ---- control plane: everyone ↔ coordinator
+// ----------------------------------------------------------------------
+
+struct Member {
+  NodeId node;
+  Role role = Role::kWorker;
+  uint32_t index = 0;   // worker 0, 1, …: the lowest that is free
+  std::string address;  // of its data plane, "127.0.0.1:40123"; empty when it has none
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+struct SlicePlace {
+  NodeId server;  // 0: nowhere at present
+  Incarnation incarnation;
+  bool live = false;  // the server has reported this incarnation: it answers
+  friend bool operator==(const SlicePlace&, const SlicePlace&) = default;
+};
+
+// Who is in, and where the slices are. `generation` grows with every change.
+struct View {
+  Generation generation;
+  std::vector<Member> members;
+  std::vector<SlicePlace> slices;  // by slice id
+  bool ready() const;              // there are slices, and all are live
+  const Member* Find(NodeId node) const;
+  friend bool operator==(const View&, const View&) = default;
+};
+
+struct JoinRequest {
+  Role role = Role::kWorker;
+  std::string version;  // of the program
+  std::string address;  // of the data plane
+  std::string host;
+  int64_t pid = 0;
+};
+
+struct JoinReply {
+  Status status;
+  NodeId node;
+  uint32_t index = 0;
+  std::string job;  // the whole job as YAML, resolved: what every role builds its parts from
+  Duration heartbeat_interval{};
+  Duration heartbeat_timeout{};  // silent for longer: evicted
+};
+
+// A split for a worker to train: the batches of `cut` that are in `missing`.
+struct Lease {
+  uint64_t id = 0;  // never given twice
+  Cut cut;
+  BatchSet missing;
+  friend bool operator==(const Lease&, const Lease&) = default;
+};
+
+// Cumulative since the process started; whoever adds them up keeps the last of each node.
+struct WorkerProgress {
+  uint64_t steps = 0;
+  uint64_t events = 0;   // scored and trained
+  double loss_sum = 0;   // Σ over events, before training on them
+  uint64_t correct = 0;  // classification: arg max was the label
+  uint64_t rejected_batches = 0;
+  uint64_t dead_letters = 0;
+  double cpu_seconds = 0;
+  double wait_seconds = 0;  // for servers
+  // Scores of negatives and positives, and the same for the known probability: AUC is made of them. Empty
+  // when the job has none.
+  std::vector<uint64_t> negatives, positives, true_negatives, true_positives;
+  std::string last_dead_letter;  // "partition 3 offset 991: amount: 'abc' is not a number"
+};
+
+struct WorkerHeartbeat {
+  NodeId node;
+  Generation generation;  // of the view it has
+  uint32_t leases_wanted = 0;
+  std::vector<uint64_t> held;      // leases it works on: what isn't here is no longer its own
+  std::vector<uint64_t> released;  // ended since the last answered heartbeat, finished or given up
+  bool leaving = false;
+  WorkerProgress progress;
+};
+
+struct WorkerHeartbeatReply {
+  bool evicted = false;      // join again, as a new node
+  bool stop = false;         // the job is over: leave
+  std::optional<View> view;  // when newer than the one it has
+  std::vector<Lease> leases;
+  std::vector<uint64_t> revoked;  // of `held`: drop them
+  friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
+};
+
+struct SliceLife {
+  SliceId slice;
+  Incarnation incarnation;
+  friend auto operator<=>(const SliceLife&, const SliceLife&) = default;
+};
+
+// Slices whose ledgers are equal, as most are most of the time.
+struct LedgerReport {
+  std::vector<SliceLife> slices;
+  uint64_t events = 0;  // fewest that any of them has applied
+  std::vector<PartitionLedger> partitions;
+  friend bool operator==(const LedgerReport&, const LedgerReport&) = default;
+};
+
+struct ServerProgress {
+  uint64_t pushes = 0;
+  uint64_t pulls = 0;
+  uint64_t bytes_in = 0, bytes_out = 0;
+  uint64_t bytes_held = 0;          // values and slots
+  uint64_t duplicates = 0;          // batches that the ledger turned away
+  std::vector<uint64_t> staleness;  // histogram: staleness s of applied slices, last bin = that and more
+  uint64_t staleness_sum = 0, staleness_count = 0;
+  double cpu_seconds = 0;
+};
+
+// One server's file of a checkpoint, written and synced.
+struct ShardReport {
+  uint64_t checkpoint = 0;
+  Status status;
+  std::string file;  // in the checkpoint's directory
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
+  std::vector<SliceLife> slices;
+};
+
+struct ServerHeartbeat {
+  NodeId node;
+  Generation generation;
+  std::vector<LedgerReport> ledgers;  // all slices that live here
+  std::vector<SliceLife> failed;      // orders that could not be carried out
+  std::string failure;                // why, of the first of them
+  std::optional<ShardReport> shard;   // repeated until a newer checkpoint is ordered
+  bool leaving = false;
+  ServerProgress progress;
+};
+
+// A slice that a server is to hold: made anew, or read from a checkpoint's file.
+struct SliceOrder {
+  SliceId slice;
+  Incarnation incarnation;
+  std::string directory;  // of the checkpoint; empty: initial values, empty ledger
+  std::string file;
+  uint64_t file_checksum = 0;
+  friend bool operator==(const SliceOrder&, const SliceOrder&) = default;
+};
+
+struct CheckpointOrder {
+  uint64_t id = 0;
+  std::string directory;  // there, and writable
+  friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
+};
+
+struct ServerHeartbeatReply {
+  bool evicted = false;
+  bool stop = false;
+  std::optional<View> view;
+  std::vector<Position> start;                // where each partition starts, for slices that are made anew
+  std::vector<SliceOrder> orders;             // all slices that belong here: others are dropped
+  std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported
+};
+
+struct BotsHeartbeat {
+  NodeId node;
+  uint64_t published = 0;
+  bool done = false;
+  double cpu_seconds = 0;
+};
+struct BotsHeartbeatReply {
+  bool evicted = false;
+  bool stop = false;
+};
+
+struct StatusRequest {
+  bool with_view = true;
+};
+
+// For people and programs: `leat status`, the progress line, the summary.
+struct StatusReply {
+  std::string json;  // made by the shell of the coordinator
+};
+
+struct AdminRequest {
+  enum class Kind : uint8_t {
+    kCheckpoint = 0,
+    kStop = 1
+  } kind = Kind::kStop;  // kStop: checkpoint, then end the job
+};
+struct AdminReply {
+  Status status;
+};
+
+// Said when a message cannot be taken at all.
+struct Refusal {
+  Status status;
+};
+
+using ControlRequest =
+    std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat, StatusRequest, AdminRequest>;
+using ControlReply = std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply,
+                                  BotsHeartbeatReply, StatusReply, AdminReply>;
+
+}  // namespace leat::protocol

@@ -1,0 +1,91 @@
+// The parameter server as a state machine: slices, their optimizer state and ledgers (rows D2, D12).
+//
+// No socket, thread or clock inside: a shell feeds it messages and carries out what it returns; the simulator
+// does the same. Not thread-safe. Values are handed out as spans of the slices' own memory, valid until the
+// next call that changes them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "optim/optimizer.h"
+#include "protocol/messages.h"
+#include "tensor/buffer.h"
+
+namespace leat::protocol {
+
+// One slice with everything that is saved and moved with it.
+struct Slice {
+  SliceId id;
+  Incarnation incarnation;
+  uint64_t version = 0;  // updates applied
+  uint64_t events = 0;   // good records in them
+  uint32_t slots = 0;
+  uint64_t elements = 0;
+  Buffer memory;  // values, then slot 0, slot 1, …: each `elements` f32
+  Ledger ledger;
+  std::span<float> values() const;
+  std::span<float> slot(uint32_t i) const;
+};
+
+struct ServerConfig {
+  SliceTable table;
+  optim::OptimizerConfig optimizer;
+};
+
+// What the shell is to do.
+struct LoadSlices {  // read from checkpoints; answer each with OnSliceLoaded
+  std::vector<SliceOrder> orders;
+};
+struct SaveShard {  // copies of all slices at this moment; answer with OnShardSaved
+  CheckpointOrder order;
+  std::vector<std::shared_ptr<const Slice>> slices;
+};
+struct StopRole {  // the job is over, or (evicted) this node is out of it
+  bool evicted = false;
+};
+using ServerAction = std::variant<LoadSlices, SaveShard, StopRole>;
+
+class Server {
+ public:
+  explicit Server(ServerConfig config);
+  ~Server();
+
+  void OnJoined(NodeId node);
+  // ---- control plane
+  ServerHeartbeat MakeHeartbeat();
+  std::vector<ServerAction> OnHeartbeatReply(const ServerHeartbeatReply& reply);
+  // The slice as read, its id and incarnation as ordered; or why it cannot be had. An outdated order's answer
+  // is dropped.
+  void OnSliceLoaded(const SliceOrder& order, Result<Slice> slice);
+  void OnShardSaved(ShardReport report);
+
+  // ---- data plane. A push is taken in three parts, so that a shell can apply each slice while it is hot in
+  // cache: Begin checks the whole header; then Apply for each slice of it, in order; then Finish makes the
+  // reply. kInvalidArgument when the header contradicts itself or the table: the connection that sent it is
+  // to be closed. `gradient_elements[i]`: floats of payload that belong to request.slices[i] (0 for a slice
+  // that will not be applied is not possible: the sender doesn't know; the payload always holds the table's
+  // size).
+  Result<std::vector<uint64_t>> Begin(const PushRequest& request);
+  // `gradient` is empty unless the disposition is kGradient.
+  SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient);
+  PushReply Finish(const PushRequest& request, std::vector<SliceReply> slices);
+  // Values of a slice that lives here (reply.values was set).
+  std::span<const float> Values(SliceId slice) const;
+
+  const Slice* Find(SliceId slice) const;
+  const View& view() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace leat::protocol

@@ -1,0 +1,98 @@
+// The worker as a state machine: leases in, pulls, computations and pushes out (row D2: asynchronous SGD).
+//
+// No socket, thread or clock inside. A shell carries out the actions and feeds back what became of them; each
+// action that starts something carries a token that its answer repeats, and an answer to an outdated token is
+// dropped. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "protocol/messages.h"
+#include "protocol/server.h"
+
+namespace leat::protocol {
+
+struct WorkerConfig {
+  SliceTable table;
+  uint32_t leases_ahead = 2;  // splits held at a time: one being trained, the next being decoded
+  Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before it is asked again
+  Duration retry_interval = std::chrono::milliseconds(50);
+};
+
+// Read, decode and order the split's events, so that its batches can be computed. Answer: OnSplitReady.
+// Splits are prepared in the order asked for; DropSplit ends the interest.
+struct PrepareSplit {
+  Lease lease;
+};
+struct DropSplit {
+  uint64_t lease = 0;
+};
+// Score and train one batch of a prepared split on the values pulled last. Answer: OnComputed.
+struct Compute {
+  uint64_t token = 0;
+  uint64_t lease = 0;
+  uint32_t batch = 0;
+};
+// Send to one server. The payload of a kGradient is the gradient computed last (the shell knows it), which
+// stays untouched until all servers have answered; values that come back go to the parameters. Answer:
+// OnPushReply or OnPushFailed.
+struct SendPush {
+  NodeId server;
+  std::string address;
+  PushRequest request;
+};
+// Forget the connection and whatever of it is under way.
+struct Disconnect {
+  NodeId server;
+};
+using WorkerAction = std::variant<PrepareSplit, DropSplit, Compute, SendPush, Disconnect, StopRole>;
+using WorkerActions = std::vector<WorkerAction>;
+
+struct BatchOutcome {
+  Disposition disposition = Disposition::kGradient;  // kGradient, kEmpty or kRejected
+  uint32_t events = 0;                               // good records in it
+};
+
+class Worker {
+ public:
+  explicit Worker(WorkerConfig config);
+  ~Worker();
+
+  void OnJoined(NodeId node);
+  // ---- control plane. `progress` is the shell's to fill in.
+  WorkerHeartbeat MakeHeartbeat();
+  // True when a heartbeat should not wait for its interval: the worker is short of leases, or has ended some.
+  bool HeartbeatUrgent() const;
+  WorkerActions OnHeartbeatReply(Time now, const WorkerHeartbeatReply& reply);
+  // Ends after the batch under way; open leases are released.
+  WorkerActions Leave(Time now);
+
+  // ---- input
+  WorkerActions OnSplitReady(Time now, uint64_t lease);
+  // The split could not be read: the lease is given back. The shell decides when to give up altogether.
+  WorkerActions OnSplitFailed(Time now, uint64_t lease);
+  // ---- compute
+  WorkerActions OnComputed(Time now, uint64_t token, const BatchOutcome& outcome);
+  // ---- data plane
+  WorkerActions OnPushReply(Time now, NodeId server, const PushReply& reply);
+  WorkerActions OnPushFailed(Time now, NodeId server, uint64_t sequence, const Status& why);
+  WorkerActions OnTimer(Time now);
+  // When OnTimer is wanted next; Time::max() for never.
+  Time next_timer() const;
+
+  const View& view() const;
+  bool idle() const;  // nothing leased
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace leat::protocol
