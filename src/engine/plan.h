@@ -1,8 +1,8 @@
 // A graph compiled for running: pruned, fused, its memory planned, its kernels prepared (row G3).
 //
 // Compile once, run many times. Feeds, variables and results may be bound to memory of the caller's, so that
-// parameters arrive from the network straight in the place they are read from, and gradients leave from the place
-// they were computed in. Everything else lives in one arena, planned by lifetimes.
+// parameters arrive from the network straight in the place they are read from, and gradients leave from the
+// place they were computed in. Everything else lives in one arena, planned by lifetimes.
 //
 // One Plan runs in one thread at a time; distinct plans are independent. A run allocates nothing.
 #pragma once
@@ -15,42 +15,57 @@
 
 #include "graph/graph.h"
 #include "graph/kernel.h"
+#include "graph/pass.h"
 
 namespace leat::engine {
 
 struct PlanOptions {
   // Tables to ask for a kernel, first to last; the first that covers a node computes it.
   std::vector<const graph::KernelTable*> tables;
-  // Nodes that may run at the same time. 1 (and any graph that is a mere chain or small) runs inline, without queue or
-  // threads; 0 means all cores.
+  // Rewrites, in this order, such as matmul + bias + relu → one kernel (ops::StandardPasses()).
+  std::vector<graph::Pass> passes;
+  // Nodes that may run at the same time; 0 means all cores. 1, and any graph that is a mere chain or small,
+  // runs inline, without queue or threads.
   int inter_op_threads = 1;
   // Threads one kernel may use; 0 means all cores.
   int intra_op_threads = 1;
-  // Rewrites such as matmul + bias + relu → one kernel. Off: what the tests compare against.
-  bool fuse = true;
+  // A run estimated to be shorter than this stays inline, since waking a thread costs some of it.
+  double inline_below_us = 50;
+  // Compute what depends on constants alone once, when compiling.
+  bool fold_constants = true;
+  // Tensors whose lives don't overlap share memory. Off: what the tests compare against.
+  bool share_memory = true;
 };
 
 class Plan {
  public:
   // Keeps what `fetches` need of `graph`. Placeholders and variables among it are the plan's feeds. Throws
-  // std::invalid_argument when no table has a kernel for a node, naming op, node and line (all of them at once).
+  // std::invalid_argument when no table has a kernel for a node, naming op, node and line (all of them at
+  // once).
   static std::unique_ptr<Plan> Compile(const graph::Graph& graph, std::span<const graph::Value> fetches,
                                        const PlanOptions& options);
   virtual ~Plan() = default;
 
-  // Where a feed's elements are read, or a fetch's are written, from the next run on. The memory is the caller's,
-  // of the value's type and 4-byte aligned at least (64 is faster). A feed must be bound before the first run; a fetch
-  // that is not bound lives in the plan. Rebinding is cheap: a pointer is set.
+  // Where a feed's elements are read, or a fetch's are written, from the next run on. `value` is one of the
+  // graph that was compiled. The memory is the caller's, of the value's type and 4-byte aligned at least (64
+  // is faster); that of a fetch overlaps no other. A feed must be bound before the first run, a fetch that is
+  // not bound lives in the plan. A feed that no fetch needs may be bound and is ignored. Rebinding is cheap:
+  // a few pointers are set.
   virtual void Bind(graph::Value value, void* data) = 0;
-  // The memory of a feed or fetch as bound now.
+  // The memory of a feed or fetch as bound now. A fetch that is itself a feed is in the feed's memory.
   virtual Tensor At(graph::Value value) const = 0;
+  // The placeholders and variables that the fetches need, in the graph's order.
+  virtual std::span<const graph::Value> feeds() const = 0;
 
   virtual void Run() = 0;
 
+  // Memory for everything but feeds, constants and fetches.
   virtual size_t arena_bytes() const = 0;
-  // Sum of the largest set of tensors alive at once: what no plan can go below.
+  // The most bytes of it that are alive at once when nodes run in order: what no plan can go below.
   virtual size_t largest_live_bytes() const = 0;
-  // A line a kernel, in order of running: "dense1 onednn matmul+bias+relu f32[128, 64]".
+  // Kernels that one run calls.
+  virtual size_t steps() const = 0;
+  // A line a kernel, in order of running: "dense1/relu = onednn dense activation=relu : f32[128, 64]".
   virtual std::string ToString() const = 0;
 };
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,16 +40,23 @@ class Op {
   virtual ~Op() = default;
   // The key into kernel tables: "matmul".
   virtual std::string_view kind() const = 0;
-  // Types of the outputs for these inputs. Throws std::invalid_argument on what does not fit; the message needs
-  // only the sizes, Graph::Add puts op, node and line around it.
+  // Types of the outputs for these inputs. Throws std::invalid_argument on what does not fit; the message
+  // needs only the sizes, Graph::Add puts op, node and line around it.
   virtual std::vector<TensorType> Infer(std::span<const TensorType> inputs) const = 0;
   // Adds the nodes that compute the gradient of a loss by each input, given that by each output, and returns
-  // them, one for each input. An empty optional means: no gradient flows there. `output_grads[i]` is empty when
-  // output i does not reach the loss. The default says that the op has no gradient at all.
-  virtual std::vector<std::optional<Value>> Gradient(Graph& graph, const Node& node,
-                                                     std::span<const std::optional<Value>> output_grads) const;
-  // Attributes for the printed form: "transpose_b=true"; empty when there are none.
+  // them, one for each input. An empty optional means: no gradient flows there. `output_grads[i]` is empty
+  // when output i does not reach the loss. The default says that the op has no gradient at all.
+  virtual std::vector<std::optional<Value>> Gradient(
+      Graph& graph, const Node& node, std::span<const std::optional<Value>> output_grads) const;
+  // Attributes for the printed form: "transpose_b=true"; empty when there are none. Ops of equal kind and
+  // attributes compute the same from the same inputs: common subexpressions are found by them.
   virtual std::string attributes() const { return ""; }
+  // Output 0 is input 0 in another shape, element for element: a plan gives both the same memory and needs no
+  // kernel.
+  virtual bool is_view() const { return false; }
+  // Arithmetic operations of one run, roughly: what the executor weighs a node by. The default is one an
+  // output element.
+  virtual double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const;
 };
 
 struct Node {
@@ -85,20 +93,32 @@ class Graph {
   Value Make(std::vector<Value> inputs, Args&&... args) {
     return Add(std::make_shared<O>(std::forward<Args>(args)...), std::move(inputs));
   }
+  // The same with a name of the node's own.
+  template <class O, class... Args>
+  Value MakeNamed(std::string_view name, std::vector<Value> inputs, Args&&... args) {
+    return Add(std::make_shared<O>(std::forward<Args>(args)...), std::move(inputs), name);
+  }
+  // For passes: adds a node under exactly that name and line, whatever the scope, and returns it.
+  NodeIndex AddExact(std::shared_ptr<const Op> op, std::vector<Value> inputs, std::vector<NodeIndex> control,
+                     std::string name, std::string where);
 
   const Node& node(NodeIndex index) const { return nodes_[index]; }
   const Node& node(Value v) const { return nodes_[v.node]; }
   const TensorType& type(Value v) const { return nodes_[v.node].outputs[v.output]; }
   const Shape& shape(Value v) const { return type(v).shape; }
-  std::span<const Node> nodes() const { return nodes_; }
+  // In topological order. References to nodes stay valid while the graph grows.
+  const std::deque<Node>& nodes() const { return nodes_; }
   // The node of that name, or an empty optional.
   std::optional<NodeIndex> Find(std::string_view name) const;
 
-  // A line a node: `dense1/matmul = matmul(x, dense1/weight) transpose_b=true : f32[128, 64]`.
+  // A line a node: `dense1/matmul = matmul(x, dense1/weight) transpose_b=true : f32[128, 64]`; output 1 of a
+  // node is written `node:1`, control dependencies `after a, b`.
   std::string ToString() const;
 
  private:
-  std::vector<Node> nodes_;
+  std::string UniqueName(std::string_view name) const;
+
+  std::deque<Node> nodes_;
   std::unordered_map<std::string, NodeIndex> by_name_;
   std::string prefix_;
   std::string where_;

@@ -1,10 +1,10 @@
 // The seam between ops and the code that computes them.
 //
-// A backend (reference loops, oneDNN, later a GPU) is a KernelTable: op kind → factory. A factory is called once
-// when a plan is compiled, with everything that never changes (the op's attributes, all types), and returns the
-// prepared kernel, or nullptr when it does not cover this case. Run then only moves numbers: it allocates
-// nothing and cannot fail, since shapes were checked when the graph was built; indices that come from data
-// are checked before they enter a plan.
+// A backend (reference loops, oneDNN, later a GPU) is a KernelTable: op kind → factory. A factory is called
+// once when a plan is compiled, with everything that never changes (the op's attributes, all types), and
+// returns the prepared kernel, or nullptr when it does not cover this case. Run then only moves numbers: it
+// allocates nothing and cannot fail, since shapes were checked when the graph was built; indices that come
+// from data are checked before they enter a plan.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +34,8 @@ class Kernel {
   virtual void Run(const KernelArgs& args) = 0;
   virtual size_t scratch_bytes() const { return 0; }
   // The output that may be computed in the memory of `input` (same size), -1 for none. Called after creation.
+  // The plan does so only where nobody else needs that input and no other input of the call lies in the same
+  // memory.
   virtual int OutputInPlaceOf(int /*input*/) const { return -1; }
 };
 

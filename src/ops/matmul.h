@@ -1,0 +1,29 @@
+// The product of two matrices, either of them transposed on the way.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+// a[m, k] x b[k, n] → [m, n]; with transpose_a, a is [k, m]; with transpose_b, b is [n, k].
+class MatMul final : public Op {
+ public:
+  explicit MatMul(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
+  std::string_view kind() const override { return "matmul"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const bool transpose_a;
+  const bool transpose_b;
+};
+
+// Sizes of a matrix product: the shape rule that MatMul and Dense share.
+struct MatMulSizes {
+  int64_t m, n, k;
+};
+// Throws std::invalid_argument with the shapes when they are not two matrices that fit.
+MatMulSizes MatMulSizesOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
+
+}  // namespace leat::ops

@@ -1,0 +1,16 @@
+// Cross entropy of a sigmoid against targets in [0, 1], element by element.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+// Inputs logits x, targets t of one shape; max(x, 0) - x t + log(1 + e^-|x|), which neither overflows nor
+// cancels.
+class SigmoidCrossEntropy final : public SameShapeOp {
+ public:
+  std::string_view kind() const override { return "sigmoid_cross_entropy"; }
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+}  // namespace leat::ops

@@ -1,0 +1,14 @@
+// x times x.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+class Square final : public UnaryOp {
+ public:
+  std::string_view kind() const override { return "square"; }
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+}  // namespace leat::ops

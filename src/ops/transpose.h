@@ -1,0 +1,22 @@
+// Axes in another order.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+// Axis i of the output is axis permutation[i] of the input.
+class Transpose final : public Op {
+ public:
+  explicit Transpose(std::vector<int> p) : permutation(std::move(p)) {}
+  // A matrix: rows and columns change places.
+  Transpose() : Transpose({1, 0}) {}
+  std::string_view kind() const override { return "transpose"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+
+  const std::vector<int> permutation;
+};
+
+}  // namespace leat::ops
