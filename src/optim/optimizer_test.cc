@@ -183,8 +183,8 @@ TEST(OptimizerTest, AnyPartByItselfComesOutBitForBitTheSame) {
   }
 }
 
-// These bits came from double-checked IEEE arithmetic without fused multiply-add, so they hold for every
-// width of vector and for sanitized builds alike; servers of one job may run on different machines.
+// No fused multiply-add anywhere: then the bits are the same for every width of vector, with and without
+// sanitizers, and the servers of one job may run on different machines.
 TEST(OptimizerTest, RoundsEachOperationByItself) {
   OptimizerConfig config = Default(Kind::kSgd);
   config.learning_rate = 0.1f;
