@@ -1,0 +1,148 @@
+#include "ps/client.h"
+
+#include <optional>
+#include <utility>
+
+#include "wire/frame.h"
+
+namespace leat::ps {
+
+// The connection to one server, and the one request that is under way on it.
+class Client::Link : public net::Receiver, public std::enable_shared_from_this<Client::Link> {
+ public:
+  Link(Client& client, NodeId server) : client_(&client), server_(server) {}
+
+  void Send(const protocol::SendPush& push) {
+    request_ = push.request;
+    if (connection_ != nullptr) {
+      Transmit();
+      return;
+    }
+    client_->transport_.Connect(
+        push.address, this, client_->connect_deadline_,
+        [self = shared_from_this()](Result<std::unique_ptr<net::Connection>> connection) {
+          if (self->client_ == nullptr) return;
+          if (!connection.ok()) {
+            self->Fail(connection.status());
+            return;
+          }
+          self->connection_ = std::move(*connection);
+          self->Transmit();
+        });
+  }
+
+  // Nothing is reported, and no memory touched, from here on. The connection, if any, is the caller's to
+  // destroy, but not from within one of its upcalls.
+  std::shared_ptr<net::Connection> Detach() {
+    client_ = nullptr;
+    request_.reset();
+    if (connection_ != nullptr) connection_->Close(Status(Code::kAborted, "disconnected"));
+    return std::move(connection_);
+  }
+
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    if (client_ == nullptr) return Status(Code::kAborted, "disconnected");
+    if (type != static_cast<uint8_t>(wire::FrameType::kPushReply)) {
+      return Status(Code::kDataLoss, "frame type " + std::to_string(type) + " is none that a worker takes");
+    }
+    auto reply = wire::DecodePushReply(header);
+    if (!reply.ok()) return reply.status();
+    if (!request_ || reply->sequence != request_->sequence) {
+      return Status(Code::kDataLoss, "a reply to a push that is not under way");
+    }
+    if (!reply->evicted && reply->slices.size() != request_->slices.size()) {
+      return Status(Code::kDataLoss, "a reply for " + std::to_string(reply->slices.size()) +
+                                         " slices to a push of " + std::to_string(request_->slices.size()));
+    }
+    std::vector<std::span<std::byte>> segments;
+    uint64_t total = 0;
+    for (size_t i = 0; i < reply->slices.size(); ++i) {
+      if (reply->slices[i].slice != request_->slices[i].slice)
+        return Status(Code::kDataLoss, "a reply for other slices");
+      if (!reply->slices[i].values) continue;
+      segments.push_back(std::as_writable_bytes(client_->parameters_.values(reply->slices[i].slice)));
+      total += segments.back().size();
+    }
+    if (total != payload_bytes) {
+      return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
+                                         " bytes; its slices have " + std::to_string(total));
+    }
+    reply_ = std::move(*reply);
+    return segments;
+  }
+
+  void OnMessage(net::Connection&) override {
+    if (client_ == nullptr) return;
+    request_.reset();
+    const auto reply = std::move(reply_);
+    client_->events_.on_reply(server_, reply);
+  }
+
+  void OnClosed(net::Connection&, const Status& why) override {
+    if (client_ == nullptr) return;
+    // The connection is still making this upcall.
+    client_->DestroyLater(shared_from_this(), std::move(connection_));
+    Fail(why);
+  }
+
+ private:
+  void Transmit() {
+    std::vector<ByteView> payload;
+    if (request_->disposition == protocol::Disposition::kGradient) {
+      for (const auto& slice : request_->slices) {
+        payload.push_back(std::as_bytes(std::span<const float>(client_->parameters_.gradients(slice.slice))));
+      }
+    }
+    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_),
+                      std::move(payload));
+  }
+
+  void Fail(const Status& why) {
+    if (!request_) return;
+    const uint64_t sequence = request_->sequence;
+    request_.reset();
+    client_->events_.on_failed(server_, sequence, why);
+  }
+
+  Client* client_;  // null once detached
+  NodeId server_;
+  std::unique_ptr<net::Connection> connection_;
+  std::optional<protocol::PushRequest> request_;
+  protocol::PushReply reply_;
+};
+
+Client::Client(net::Loop& loop, net::Transport& transport, Parameters& parameters, Events events,
+               Duration connect_deadline)
+    : loop_(loop),
+      transport_(transport),
+      parameters_(parameters),
+      events_(std::move(events)),
+      connect_deadline_(connect_deadline) {}
+
+Client::~Client() {
+  for (auto& [node, link] : links_) link->Detach().reset();
+}
+
+void Client::Send(const protocol::SendPush& push) {
+  auto& link = links_[push.server];
+  if (link == nullptr) link = std::make_shared<Link>(*this, push.server);
+  link->Send(push);
+}
+
+void Client::Disconnect(NodeId server) {
+  const auto at = links_.find(server);
+  if (at == links_.end()) return;
+  // It may be this link whose upcall asks for its end.
+  auto link = std::move(at->second);
+  links_.erase(at);
+  auto connection = link->Detach();
+  DestroyLater(std::move(link), std::move(connection));
+}
+
+void Client::DestroyLater(std::shared_ptr<Link> link, std::shared_ptr<net::Connection> connection) {
+  // A pair destroys its second member first: the receiver outlives the connection.
+  loop_.Post([both = std::make_pair(std::move(link), std::move(connection))] {});
+}
+
+}  // namespace leat::ps

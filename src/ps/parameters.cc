@@ -1,0 +1,47 @@
+#include "ps/parameters.h"
+
+#include <bit>
+
+#include "base/multiversion.h"
+
+namespace leat::ps {
+namespace {
+
+// An exponent of all ones is an infinity or a NaN; compares integers, so that it vectorises.
+LEAT_MULTIVERSION bool AllFinite(const float* x, size_t n) {
+  constexpr uint32_t kExponent = 0x7f800000u;
+  uint32_t bad = 0;
+  for (size_t i = 0; i < n; ++i) bad |= (std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent ? 1u : 0u;
+  return bad == 0;
+}
+
+}  // namespace
+
+Parameters::Parameters(const protocol::SliceTable& table) : table_(table) {
+  constexpr size_t kFloatsPerLine = Buffer::kAlignment / sizeof(float);
+  size_t total = 0;
+  for (const auto& variable : table_.variables) {
+    starts_.push_back(total);
+    const auto elements = static_cast<size_t>(variable.shape.elements());
+    total += (elements + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine;
+  }
+  starts_.push_back(total);
+  values_ = Buffer(total * sizeof(float));
+  gradients_ = Buffer(total * sizeof(float));
+}
+
+bool Parameters::GradientsFinite() const {
+  return AllFinite(reinterpret_cast<const float*>(gradients_.data()), starts_.back());
+}
+
+std::span<float> Parameters::Whole(const Buffer& buffer, size_t variable) const {
+  return {reinterpret_cast<float*>(buffer.data()) + starts_[variable],
+          static_cast<size_t>(table_.variables[variable].shape.elements())};
+}
+
+std::span<float> Parameters::Part(const Buffer& buffer, SliceId slice) const {
+  const auto& spec = table_.slices[slice.value];
+  return Whole(buffer, spec.variable).subspan(spec.begin, spec.elements());
+}
+
+}  // namespace leat::ps

@@ -1,0 +1,36 @@
+// A worker's memory for parameters and gradients, laid out by variable, with the place of every slice.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "protocol/slices.h"
+#include "tensor/buffer.h"
+
+namespace leat::ps {
+
+// Not thread-safe.
+class Parameters {
+ public:
+  explicit Parameters(const protocol::SliceTable& table);
+
+  const protocol::SliceTable& table() const { return table_; }
+  std::span<float> values(size_t variable) const { return Whole(values_, variable); }
+  std::span<float> gradients(size_t variable) const { return Whole(gradients_, variable); }
+  std::span<float> values(SliceId slice) const { return Part(values_, slice); }
+  std::span<float> gradients(SliceId slice) const { return Part(gradients_, slice); }
+  // False when any gradient is infinite or not a number.
+  bool GradientsFinite() const;
+
+ private:
+  std::span<float> Whole(const Buffer& buffer, size_t variable) const;
+  std::span<float> Part(const Buffer& buffer, SliceId slice) const;
+
+  protocol::SliceTable table_;
+  std::vector<size_t> starts_;  // in floats, of each variable
+  Buffer values_;
+  Buffer gradients_;
+};
+
+}  // namespace leat::ps

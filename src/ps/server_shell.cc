@@ -1,0 +1,111 @@
+#include "ps/server_shell.h"
+
+#include <utility>
+
+#include "wire/frame.h"
+
+namespace leat::ps {
+
+// One worker's connection.
+class ServerShell::Session : public net::Receiver {
+ public:
+  Session(ServerShell& shell, std::unique_ptr<net::Connection> connection)
+      : shell_(shell), connection_(std::move(connection)) {}
+
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    if (type != static_cast<uint8_t>(wire::FrameType::kPush)) {
+      return Status(Code::kDataLoss, "frame type " + std::to_string(type) + " is none that a server takes");
+    }
+    auto request = wire::DecodePushRequest(header);
+    if (!request.ok()) return request.status();
+    request_ = std::move(*request);
+    auto elements = shell_.machine_.Begin(request_);
+    if (!elements.ok()) return elements.status();
+    replies_.clear();
+    shell_.bytes_in_ += header.size() + payload_bytes;
+
+    std::vector<std::span<std::byte>> segments;
+    if (request_.disposition != protocol::Disposition::kGradient) {
+      if (payload_bytes != 0) return Status(Code::kDataLoss, "a push without gradient carries a payload");
+      return segments;
+    }
+    uint64_t total = 0;
+    for (uint64_t n : *elements) total += n * sizeof(float);
+    if (total != payload_bytes) {
+      return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
+                                         " bytes; its slices have " + std::to_string(total));
+    }
+    // The total is bounded by the job's own variables, so a peer cannot make this grow.
+    if (gradients_.size() < total) gradients_ = Buffer(total);
+    auto rest = gradients_.bytes();
+    for (uint64_t n : *elements) {
+      segments.push_back(rest.first(n * sizeof(float)));
+      rest = rest.subspan(n * sizeof(float));
+    }
+    segments_ = segments;
+    return segments;
+  }
+
+  void OnSegment(net::Connection&, size_t i) override {
+    const auto bytes = segments_[i];
+    replies_.push_back(shell_.machine_.Apply(
+        request_, i, {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)}));
+  }
+
+  void OnMessage(net::Connection&) override {
+    for (size_t i = replies_.size(); i < request_.slices.size(); ++i) {
+      replies_.push_back(shell_.machine_.Apply(request_, i, {}));
+    }
+    const auto reply = shell_.machine_.Finish(request_, std::move(replies_));
+    replies_.clear();
+    std::vector<ByteView> payload;
+    std::vector<Buffer> owners;  // a slice may be dropped while its values leave
+    for (const auto& slice : reply.slices) {
+      if (!slice.values) continue;
+      payload.push_back(std::as_bytes(shell_.machine_.Values(slice.slice)));
+      owners.push_back(shell_.machine_.Find(slice.slice)->memory);
+      shell_.bytes_out_ += payload.back().size();
+    }
+    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), wire::Encode(reply),
+                      std::move(payload), [owners = std::move(owners)](const Status&) {});
+  }
+
+  void OnClosed(net::Connection&, const Status&) override { shell_.Forget(this); }
+
+ private:
+  ServerShell& shell_;
+  std::unique_ptr<net::Connection> connection_;
+  protocol::PushRequest request_;
+  std::vector<protocol::SliceReply> replies_;
+  std::vector<std::span<std::byte>> segments_;
+  Buffer gradients_;
+};
+
+ServerShell::ServerShell(net::Loop& loop, net::Transport& transport, protocol::ServerConfig config)
+    : loop_(loop), transport_(transport), machine_(std::move(config)) {}
+
+ServerShell::~ServerShell() {
+  listener_.reset();
+  sessions_.clear();
+}
+
+Result<std::string> ServerShell::Listen(const std::string& address) {
+  auto listener =
+      transport_.Listen(address, [this](std::unique_ptr<net::Connection> connection) -> net::Receiver* {
+        auto session = std::make_unique<Session>(*this, std::move(connection));
+        auto* raw = session.get();
+        sessions_.emplace(raw, std::move(session));
+        return raw;
+      });
+  if (!listener.ok()) return listener.status();
+  listener_ = std::move(*listener);
+  return listener_->address();
+}
+
+void ServerShell::Forget(Session* session) {
+  // Not from within the session's own upcall.
+  loop_.Post([this, session] { sessions_.erase(session); });
+}
+
+}  // namespace leat::ps
