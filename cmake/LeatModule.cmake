@@ -14,6 +14,10 @@ endif()
 
 add_library(leat_flags INTERFACE)
 target_compile_options(leat_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 sees overlaps in std::string's operator+ that cannot be there (GCC bug 105651).
+  target_compile_options(leat_flags INTERFACE -Wno-restrict)
+endif()
 target_include_directories(leat_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/src)
 target_link_libraries(leat_flags INTERFACE Threads::Threads)
 if(LEAT_SANITIZE)

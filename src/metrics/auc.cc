@@ -1,0 +1,94 @@
+#include "metrics/auc.h"
+
+#include <limits>
+#include <numeric>
+
+namespace leat::metrics {
+namespace {
+
+// LEB128: seven bits a byte, the lowest first, the top bit says that more follow.
+void PutVarint(ByteWriter* out, uint64_t value) {
+  for (; value >= 128; value >>= 7) out->Put(static_cast<uint8_t>(value | 128));
+  out->Put(static_cast<uint8_t>(value));
+}
+
+uint64_t GetVarint(ByteReader* in) {
+  uint64_t value = 0;
+  for (int shift = 0; shift < 64; shift += 7) {
+    const auto byte = in->Get<uint8_t>();
+    value |= uint64_t{byte & 127u} << shift;
+    if (byte < 128) return value;
+  }
+  in->Fail();
+  return 0;
+}
+
+// Far above what any stream holds, and sums of kBins of them still fit.
+constexpr uint64_t kMaxCount = uint64_t{1} << 48;
+
+}  // namespace
+
+void AucCounts::Merge(const AucCounts& other) {
+  for (size_t i = 0; i < kBins; ++i) {
+    positive_[i] += other.positive_[i];
+    negative_[i] += other.negative_[i];
+  }
+}
+
+void AucCounts::Subtract(const AucCounts& earlier) {
+  for (size_t i = 0; i < kBins; ++i) {
+    positive_[i] -= earlier.positive_[i];
+    negative_[i] -= earlier.negative_[i];
+  }
+}
+
+uint64_t AucCounts::positives() const {
+  return std::accumulate(positive_.begin(), positive_.end(), uint64_t{0});
+}
+uint64_t AucCounts::negatives() const {
+  return std::accumulate(negative_.begin(), negative_.end(), uint64_t{0});
+}
+
+double AucCounts::Auc() const {
+  double below = 0, won = 0, all_positive = 0;
+  for (size_t i = 0; i < kBins; ++i) {
+    const auto positive = static_cast<double>(positive_[i]), negative = static_cast<double>(negative_[i]);
+    won += positive * (below + negative / 2);
+    below += negative;
+    all_positive += positive;
+  }
+  if (below == 0 || all_positive == 0) return std::numeric_limits<double>::quiet_NaN();
+  return won / (below * all_positive);
+}
+
+Bytes AucCounts::Encode() const {
+  ByteWriter out;
+  uint32_t next = 0;
+  for (uint32_t i = 0; i < kBins; ++i) {
+    if (positive_[i] == 0 && negative_[i] == 0) continue;
+    PutVarint(&out, i - next);
+    PutVarint(&out, positive_[i]);
+    PutVarint(&out, negative_[i]);
+    next = i + 1;
+  }
+  return out.Take();
+}
+
+Result<AucCounts> AucCounts::Decode(ByteView bytes) {
+  AucCounts counts;
+  ByteReader in(bytes);
+  uint64_t next = 0;
+  while (in.remaining() > 0) {
+    const uint64_t gap = GetVarint(&in), positive = GetVarint(&in), negative = GetVarint(&in);
+    if (!in.ok() || gap >= kBins - next || positive > kMaxCount || negative > kMaxCount) {
+      return Status(Code::kDataLoss, "counts of scores do not fit behind bin " + std::to_string(next));
+    }
+    counts.positive_[next + gap] = positive;
+    counts.negative_[next + gap] = negative;
+    next += gap + 1;
+  }
+  if (!in.ok()) return Status(Code::kDataLoss, "counts of scores are cut short");
+  return counts;
+}
+
+}  // namespace leat::metrics
