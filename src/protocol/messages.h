@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
@@ -141,9 +142,9 @@ struct WorkerProgress {
   uint64_t dead_letters = 0;
   double cpu_seconds = 0;
   double wait_seconds = 0;  // for servers
-  // Scores of negatives and positives, and the same for the known probability: AUC is made of them. Empty
-  // when the job has none.
-  std::vector<uint64_t> negatives, positives, true_negatives, true_positives;
+  // metrics::AucCounts, encoded: of the model's scores, and of the known probability. Empty when the job has
+  // none. Whoever reads them decodes and checks; to the protocol they are bytes.
+  Bytes scores, true_scores;
   std::string last_dead_letter;  // "partition 3 offset 991: amount: 'abc' is not a number"
 };
 
