@@ -1,0 +1,56 @@
+// What a network is trained to make small, and what its outputs mean.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/config.h"
+#include "graph/graph.h"
+
+namespace leat::nn {
+
+enum class LossKind : uint8_t { kSoftmaxCrossEntropy, kSigmoidCrossEntropy, kSquaredError, kNegativeSum };
+std::string_view Name(LossKind kind);
+
+enum class Reduction : uint8_t { kMean, kSum };
+
+struct LossSpec {
+  LossKind kind = LossKind::kSoftmaxCrossEntropy;
+  Reduction reduction = Reduction::kMean;
+  float weight = 1;   // factor on the whole
+  std::string where;  // "job.yaml:14"
+
+  // A name, or a map {type, reduction: mean | sum, weight}. negative_sum is summed unless it says otherwise,
+  // the others are averaged.
+  static LossSpec FromConfig(const Config& config);
+};
+
+// What a row's scores say.
+enum class Task : uint8_t {
+  kBinary,      // of two classes: whether AUC has a meaning
+  kClasses,     // of three and more classes
+  kRegression,  // a number
+  kNone,        // nothing that could be held against a label
+};
+
+// What the loss makes of a network with `outputs` numbers per row. Throws std::invalid_argument when they do
+// not fit.
+Task TaskOf(const LossSpec& loss, int64_t outputs);
+
+struct LossValues {
+  graph::Value loss;    // f32 scalar
+  graph::Value scores;  // softmax: probabilities f32[batch, classes]; sigmoid: f32[batch], probability of
+                        // class 1; squared_error: f32[batch], the prediction; negative_sum: the outputs
+};
+
+// Adds the loss of `outputs` f32[batch, n] to the graph. l being a row's loss,
+//   mean: L = weight Σ w l / Σ w (0 when all w are 0), sum: L = weight Σ w l, over the rows of a batch.
+//   softmax_cross_entropy: l = -log softmax(outputs)[y]; a y that is no class leaves the row out of the sum,
+//   not of Σ w sigmoid_cross_entropy: l = -y log σ(o) - (1 - y) log(1 - σ(o)) squared_error: l = (o - y)²
+//   negative_sum: l = -Σ outputs, so the gradient by each output is -w
+LossValues AddLoss(graph::Graph& graph, const LossSpec& loss, graph::Value outputs, graph::Value labels,
+                   graph::Value weights);
+
+}  // namespace leat::nn
