@@ -1,10 +1,12 @@
 # One folder is one target is one layer.
 #
-#   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>)
+#   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>
+#               TEST_DEPS <house targets> TEST_LIBS <libraries> [CONCURRENT])
 #
 # makes the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from
 # every x_test.cc. Sources are found by themselves, so no test can be forgotten; `tools/check_layers.py`
-# holds the includes against the table of layers.
+# holds the includes against the table of layers. CONCURRENT: there are threads in this folder, so its tests also run
+# under ThreadSanitizer.
 
 find_package(Threads REQUIRED)
 find_program(CCACHE_PROGRAM ccache)
@@ -30,8 +32,20 @@ if(MOLD_PROGRAM)
   target_link_options(leat_flags INTERFACE -fuse-ld=mold)
 endif()
 
+# ThreadSanitizer needs the addresses that its shadow was laid out for; some kernels randomise beyond them.
+set(leat_run_prefix "")
+if(LEAT_SANITIZE STREQUAL "thread")
+  execute_process(COMMAND setarch -R true RESULT_VARIABLE setarch_fails OUTPUT_QUIET ERROR_QUIET)
+  if(NOT setarch_fails)
+    set(leat_run_prefix setarch -R)
+  endif()
+endif()
+
+# All test programs that this build has a use for.
+add_custom_target(unit_tests)
+
 function(leat_module)
-  cmake_parse_arguments(M "" "NAME" "DEPS;LIBS;TEST_DEPS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(M "CONCURRENT" "NAME" "DEPS;LIBS;TEST_DEPS;TEST_LIBS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
@@ -48,17 +62,38 @@ function(leat_module)
   if(LEAT_TESTS AND tests)
     set(test_deps ${M_TEST_DEPS})
     list(TRANSFORM test_deps PREPEND leat_)
-    leat_test(NAME ${M_NAME}_test SOURCES ${tests} LIBS leat_${M_NAME} ${test_deps} ${M_LIBS} ${M_TEST_LIBS})
+    set(labels "")
+    if(M_CONCURRENT)
+      set(labels tsan)
+    endif()
+    leat_test(NAME ${M_NAME}_test SOURCES ${tests} LIBS leat_${M_NAME} ${test_deps} ${M_LIBS} ${M_TEST_LIBS}
+              LABELS ${labels})
   endif()
 endfunction()
 
-# A GoogleTest program whose cases ctest lists one by one (leat_module makes one a folder).
+# A GoogleTest program (leat_module makes one a folder). ctest lists its cases one by one; under a sanitizer, whose
+# start costs more than most cases, it is one test: asan.base_test. Under ThreadSanitizer only what has the label
+# tsan is built.
 function(leat_test)
   cmake_parse_arguments(T "" "NAME" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(LEAT_SANITIZE STREQUAL "thread" AND NOT "tsan" IN_LIST T_LABELS)
+    return()
+  endif()
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${T_NAME} ${T_SOURCES})
   target_link_libraries(${T_NAME} PRIVATE leat_flags ${T_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  add_dependencies(unit_tests ${T_NAME})
+  if(LEAT_SANITIZE)
+    set(sanitizer asan)
+    if(LEAT_SANITIZE STREQUAL "thread")
+      set(sanitizer tsan)
+    endif()
+    add_test(NAME ${sanitizer}.${T_NAME} COMMAND ${leat_run_prefix} $<TARGET_FILE:${T_NAME}> --gtest_brief=1)
+    set_tests_properties(${sanitizer}.${T_NAME} PROPERTIES TIMEOUT 900 LABELS ${sanitizer} ENVIRONMENT
+      "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1")
+    return()
+  endif()
   gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${T_NAME}.
     PROPERTIES TIMEOUT 300 LABELS "unit;${T_LABELS}")
 endfunction()

@@ -4,6 +4,8 @@
 
 namespace leat {
 
-uint64_t Checksum(ByteView bytes, uint64_t seed) { return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed); }
+uint64_t Checksum(ByteView bytes, uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
 
 }  // namespace leat

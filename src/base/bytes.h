@@ -16,7 +16,8 @@
 
 namespace leat {
 
-static_assert(std::endian::native == std::endian::little, "Leat's formats are written as the memory holds them");
+static_assert(std::endian::native == std::endian::little,
+              "Leat's formats are written as the memory holds them");
 
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
@@ -34,7 +35,7 @@ inline std::string_view AsText(ByteView bytes) {
 class ByteWriter {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void Put(T value) {
     const auto* p = reinterpret_cast<const std::byte*>(&value);
     bytes_.insert(bytes_.end(), p, p + sizeof(T));
@@ -63,8 +64,7 @@ class ByteReader {
   explicit ByteReader(ByteView bytes) : bytes_(bytes) {}
 
   template <class T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-  T Get() {
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T> T Get() {
     T value{};
     if (!Take(sizeof(T))) return value;
     std::memcpy(&value, bytes_.data() + at_ - sizeof(T), sizeof(T));

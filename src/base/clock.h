@@ -31,7 +31,9 @@ class ManualClock final : public Clock {
   Time now_{0};
 };
 
-inline double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline double Seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 inline Duration FromSeconds(double s) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(s));
 }

@@ -16,7 +16,8 @@ namespace leat {
 
 class Config {
  public:
-  // Parses YAML; `name` is what messages call the text. Bounded: at most 1 MiB of text, 64 levels deep, no aliases.
+  // Parses YAML; `name` is what messages call the text. Bounded: at most 1 MiB of text, 64 levels deep, no
+  // aliases.
   static Config Parse(std::string_view yaml, std::string_view name);
   static Config ParseFile(const std::string& path);
 
@@ -33,7 +34,7 @@ class Config {
   // Maps. Keys keep the order of the file.
   bool Has(std::string_view key) const;
   std::vector<std::string> Keys() const;
-  Config At(std::string_view key) const;            // fails, naming the key, when it is missing
+  Config At(std::string_view key) const;  // fails, naming the key, when it is missing
   // Fails on the first key that is not among `known`, naming the nearest one.
   void Allow(std::initializer_list<std::string_view> known) const;
 
@@ -43,9 +44,9 @@ class Config {
 
   // Scalars. The forms with a key and a default read an optional entry of a map.
   std::string String() const;
-  double Number() const;                             // finite
+  double Number() const;  // finite
   int64_t Integer() const;
-  bool Bool() const;                                 // true, false
+  bool Bool() const;  // true, false
   std::string String(std::string_view key, std::string_view fallback) const;
   double Number(std::string_view key, double fallback) const;
   int64_t Integer(std::string_view key, int64_t fallback) const;

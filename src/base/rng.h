@@ -23,7 +23,9 @@ constexpr uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
-constexpr uint64_t Mix(uint64_t a, uint64_t b) { return Mix(Mix(a) ^ b); }
+constexpr uint64_t Mix(uint64_t a, uint64_t b) {
+  return Mix(Mix(a) ^ b);
+}
 
 // FNV-1a: turns a name into a key that does not depend on the machine.
 constexpr uint64_t HashName(std::string_view name) {
@@ -37,7 +39,9 @@ class CounterRng {
   explicit constexpr CounterRng(uint64_t key) : key_(Mix(key)) {}
   constexpr uint64_t Bits(uint64_t counter) const { return Mix(key_ ^ Mix(counter)); }
   // Uniform in [0, 1).
-  constexpr double Uniform(uint64_t counter) const { return static_cast<double>(Bits(counter) >> 11) * 0x1p-53; }
+  constexpr double Uniform(uint64_t counter) const {
+    return static_cast<double>(Bits(counter) >> 11) * 0x1p-53;
+  }
   // Standard normal (Box and Muller 1958).
   double Normal(uint64_t counter) const {
     const double u = 1.0 - Uniform(2 * counter);

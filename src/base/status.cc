@@ -4,18 +4,30 @@ namespace leat {
 
 std::string_view CodeName(Code code) {
   switch (code) {
-    case Code::kOk: return "ok";
-    case Code::kInvalidArgument: return "invalid argument";
-    case Code::kNotFound: return "not found";
-    case Code::kPermissionDenied: return "permission denied";
-    case Code::kDeadlineExceeded: return "deadline exceeded";
-    case Code::kUnavailable: return "unavailable";
-    case Code::kStale: return "stale";
-    case Code::kDataLoss: return "data loss";
-    case Code::kFailedPrecondition: return "failed precondition";
-    case Code::kResourceExhausted: return "resource exhausted";
-    case Code::kAborted: return "aborted";
-    case Code::kInternal: return "internal";
+    case Code::kOk:
+      return "ok";
+    case Code::kInvalidArgument:
+      return "invalid argument";
+    case Code::kNotFound:
+      return "not found";
+    case Code::kPermissionDenied:
+      return "permission denied";
+    case Code::kDeadlineExceeded:
+      return "deadline exceeded";
+    case Code::kUnavailable:
+      return "unavailable";
+    case Code::kStale:
+      return "stale";
+    case Code::kDataLoss:
+      return "data loss";
+    case Code::kFailedPrecondition:
+      return "failed precondition";
+    case Code::kResourceExhausted:
+      return "resource exhausted";
+    case Code::kAborted:
+      return "aborted";
+    case Code::kInternal:
+      return "internal";
   }
   return "unknown";
 }

@@ -16,9 +16,9 @@ namespace leat {
 
 enum class Code {
   kOk,
-  kInvalidArgument,     // the caller's or user's values are wrong
+  kInvalidArgument,  // the caller's or user's values are wrong
   kNotFound,
-  kPermissionDenied,    // wrong token, unwritable directory
+  kPermissionDenied,  // wrong token, unwritable directory
   kDeadlineExceeded,
   kUnavailable,         // the peer is gone or not there yet
   kStale,               // a generation or incarnation that has passed
@@ -85,8 +85,8 @@ class [[nodiscard]] Result {
 
 }  // namespace leat
 
-#define LEAT_RETURN_IF_ERROR(expression)                          \
-  do {                                                            \
+#define LEAT_RETURN_IF_ERROR(expression)                                                     \
+  do {                                                                                       \
     if (::leat::Status leat_status_ = (expression); !leat_status_.ok()) return leat_status_; \
   } while (false)
 

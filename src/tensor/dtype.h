@@ -11,20 +11,28 @@ enum class DType : uint8_t { kF32 = 0, kI32 = 1, kI64 = 2, kU8 = 3 };
 
 constexpr size_t SizeOf(DType type) {
   switch (type) {
-    case DType::kF32: return 4;
-    case DType::kI32: return 4;
-    case DType::kI64: return 8;
-    case DType::kU8: return 1;
+    case DType::kF32:
+      return 4;
+    case DType::kI32:
+      return 4;
+    case DType::kI64:
+      return 8;
+    case DType::kU8:
+      return 1;
   }
   return 0;
 }
 
 constexpr std::string_view Name(DType type) {
   switch (type) {
-    case DType::kF32: return "f32";
-    case DType::kI32: return "i32";
-    case DType::kI64: return "i64";
-    case DType::kU8: return "u8";
+    case DType::kF32:
+      return "f32";
+    case DType::kI32:
+      return "i32";
+    case DType::kI64:
+      return "i64";
+    case DType::kU8:
+      return "u8";
   }
   return "?";
 }

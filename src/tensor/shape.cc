@@ -5,7 +5,8 @@
 
 namespace leat {
 
-Shape::Shape(std::initializer_list<int64_t> sizes) : Shape(std::span<const int64_t>(sizes.begin(), sizes.size())) {}
+Shape::Shape(std::initializer_list<int64_t> sizes)
+    : Shape(std::span<const int64_t>(sizes.begin(), sizes.size())) {}
 
 Shape::Shape(std::span<const int64_t> sizes) : rank_(sizes.size()) {
   if (sizes.size() > kMaxRank) {
@@ -35,6 +36,8 @@ std::string Shape::ToString() const {
   return text + "]";
 }
 
-bool operator==(const Shape& a, const Shape& b) { return std::ranges::equal(a.sizes(), b.sizes()); }
+bool operator==(const Shape& a, const Shape& b) {
+  return std::ranges::equal(a.sizes(), b.sizes());
+}
 
 }  // namespace leat

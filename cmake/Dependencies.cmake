@@ -1,0 +1,48 @@
+# What has to be installed, by a file that shows it. Everything missing is named in one line, with the packages of
+# Debian 12 that bring it (deploy/apt-packages.txt has them all, `./leat` installs them).
+
+set(leat_headers
+    dnnl.hpp libdnnl-dev
+    grpcpp/grpcpp.h libgrpc++-dev
+    google/protobuf/message.h libprotobuf-dev
+    asio.hpp libasio-dev
+    openssl/ssl.h libssl-dev
+    sqlite3.h libsqlite3-dev
+    yaml-cpp/yaml.h libyaml-cpp-dev
+    CLI/CLI.hpp libcli11-dev
+    spdlog/spdlog.h libspdlog-dev
+    simdjson.h libsimdjson-dev
+    nlohmann/json.hpp nlohmann-json3-dev
+    xxhash.h libxxhash-dev
+    zlib.h zlib1g-dev)
+if(LEAT_TESTS)
+  list(APPEND leat_headers gtest/gtest.h libgtest-dev gmock/gmock.h libgmock-dev)
+endif()
+if(LEAT_BENCH)
+  list(APPEND leat_headers benchmark/benchmark.h libbenchmark-dev)
+endif()
+
+set(missing "")
+while(leat_headers)
+  list(POP_FRONT leat_headers header package)
+  string(MAKE_C_IDENTIFIER "LEAT_HAS_${header}" found)
+  find_path(${found} ${header})
+  mark_as_advanced(${found})
+  if(NOT ${found})
+    list(APPEND missing ${package})
+  endif()
+endwhile()
+find_program(LEAT_PROTOC protoc)
+if(NOT LEAT_PROTOC)
+  list(APPEND missing protobuf-compiler)
+endif()
+find_program(LEAT_GRPC_CPP_PLUGIN grpc_cpp_plugin)
+if(NOT LEAT_GRPC_CPP_PLUGIN)
+  list(APPEND missing protobuf-compiler-grpc)
+endif()
+mark_as_advanced(LEAT_PROTOC LEAT_GRPC_CPP_PLUGIN)
+if(missing)
+  list(REMOVE_DUPLICATES missing)
+  list(JOIN missing " " missing)
+  message(FATAL_ERROR "missing: apt-get install ${missing}")
+endif()
