@@ -1,0 +1,69 @@
+// The folder's factories, one for each op or family of ops that share a loop.
+#pragma once
+
+#include <utility>
+
+#include "graph/kernel.h"
+
+namespace leat::reference {
+
+using graph::KernelArgs;
+using graph::KernelFactory;
+using graph::KernelRequest;
+
+// A kernel that is one function of its arguments.
+template <class F>
+class FunctionKernel final : public graph::Kernel {
+ public:
+  // in_place: the inputs from 0 on whose memory output 0 may take.
+  FunctionKernel(F f, int in_place) : f_(std::move(f)), in_place_(in_place) {}
+  void Run(const KernelArgs& args) override { f_(args); }
+  int OutputInPlaceOf(int input) const override { return input < in_place_ ? 0 : -1; }
+
+ private:
+  F f_;
+  int in_place_;
+};
+
+template <class F>
+std::unique_ptr<graph::Kernel> MakeKernel(F f, int in_place = 0) {
+  return std::make_unique<FunctionKernel<F>>(std::move(f), in_place);
+}
+
+inline const float* In(const KernelArgs& args, size_t i) {
+  return reinterpret_cast<const float*>(args.inputs[i]);
+}
+inline float* Out(const KernelArgs& args, size_t i = 0) {
+  return reinterpret_cast<float*>(args.outputs[i]);
+}
+
+// elementwise.cc
+KernelFactory Unary(float (*f)(float));
+KernelFactory Binary(float (*f)(float, float));  // with broadcasting
+std::unique_ptr<graph::Kernel> ScaleKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> AddNKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> CastKernel(const KernelRequest& request);
+
+// matrix.cc
+std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> BiasAddKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> DenseKernel(const KernelRequest& request);
+
+// shape.cc
+std::unique_ptr<graph::Kernel> BroadcastToKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> SumToKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> ReduceSumKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> ReduceMeanKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> TransposeKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> ConcatKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> SliceKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> PadKernel(const KernelRequest& request);
+
+// loss.cc
+std::unique_ptr<graph::Kernel> SoftmaxKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> SoftmaxGradKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> LogSoftmaxKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest& request);
+
+}  // namespace leat::reference

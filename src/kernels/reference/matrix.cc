@@ -1,0 +1,91 @@
+#include <cmath>
+
+#include "kernels/reference/kernels.h"
+#include "ops/dense.h"
+#include "ops/matmul.h"
+
+namespace leat::reference {
+namespace {
+
+// Strides that read a matrix as it lies, or its transpose.
+struct Strides {
+  int64_t row, column;
+};
+Strides StridesOf(const Shape& shape, bool transposed) {
+  return transposed ? Strides{1, shape[1]} : Strides{shape[1], 1};
+}
+
+struct Product {
+  Product(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b)
+      : sizes(ops::MatMulSizesOf(a, b, transpose_a, transpose_b)),
+        a_strides(StridesOf(a, transpose_a)),
+        b_strides(StridesOf(b, transpose_b)) {}
+
+  // y[i, j] = f(sum, j), the sum taken in double precision.
+  template <class F>
+  void Run(const float* a, const float* b, float* y, F f) const {
+    for (int64_t i = 0; i < sizes.m; ++i) {
+      for (int64_t j = 0; j < sizes.n; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < sizes.k; ++k) {
+          sum += static_cast<double>(a[i * a_strides.row + k * a_strides.column]) *
+                 static_cast<double>(b[k * b_strides.row + j * b_strides.column]);
+        }
+        y[i * sizes.n + j] = f(sum, j);
+      }
+    }
+  }
+
+  ops::MatMulSizes sizes;
+  Strides a_strides, b_strides;
+};
+
+float Activate(ops::Activation activation, double x) {
+  switch (activation) {
+    case ops::Activation::kNone:
+      break;
+    case ops::Activation::kRelu:
+      return static_cast<float>(x < 0 ? 0 : x);
+    case ops::Activation::kSigmoid:
+      return static_cast<float>(1 / (1 + std::exp(-x)));
+    case ops::Activation::kTanh:
+      return static_cast<float>(std::tanh(x));
+  }
+  return static_cast<float>(x);
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::MatMul&>(request.op);
+  const Product product(request.inputs[0].shape, request.inputs[1].shape, op.transpose_a, op.transpose_b);
+  return MakeKernel([product](const KernelArgs& args) {
+    product.Run(In(args, 0), In(args, 1), Out(args),
+                [](double sum, int64_t) { return static_cast<float>(sum); });
+  });
+}
+
+std::unique_ptr<graph::Kernel> BiasAddKernel(const KernelRequest& request) {
+  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
+  const auto columns = static_cast<size_t>(request.inputs[1].shape[0]);
+  return MakeKernel(
+      [n, columns](const KernelArgs& args) {
+        const float *x = In(args, 0), *b = In(args, 1);
+        float* y = Out(args);
+        for (size_t i = 0; i < n; ++i) y[i] = x[i] + b[i % columns];
+      },
+      1);
+}
+
+std::unique_ptr<graph::Kernel> DenseKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::Dense&>(request.op);
+  const Product product(request.inputs[0].shape, request.inputs[1].shape, op.transpose_a, op.transpose_b);
+  return MakeKernel([product, activation = op.activation](const KernelArgs& args) {
+    const float* bias = In(args, 2);
+    product.Run(In(args, 0), In(args, 1), Out(args), [&](double sum, int64_t j) {
+      return Activate(activation, sum + static_cast<double>(bias[j]));
+    });
+  });
+}
+
+}  // namespace leat::reference
