@@ -261,8 +261,10 @@ struct StatusReply {
 struct AdminRequest {
   enum class Kind : uint8_t {
     kCheckpoint = 0,
-    kStop = 1
-  } kind = Kind::kStop;  // kStop: checkpoint, then end the job
+    kStop = 1,      // checkpoint, then end the job
+    kNodeLost = 2,  // whoever started the process has seen it end: no need to wait for its heartbeats
+  } kind = Kind::kStop;
+  NodeId node;  // kNodeLost
 };
 struct AdminReply {
   Status status;
