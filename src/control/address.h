@@ -1,0 +1,26 @@
+// "host:port" as people write it, and as gRPC wants it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace leat::control {
+
+struct HostPort {
+  std::string host;  // without brackets
+  uint16_t port = 0;
+};
+
+// "127.0.0.1:4000", "[::1]:4000", "coordinator.local:4000". kInvalidArgument naming the address otherwise.
+Result<HostPort> SplitAddress(const std::string& address);
+std::string JoinAddress(const HostPort& at);
+
+// The target for gRPC. An IP address is named as such, so that nothing looks it up.
+std::string Target(const HostPort& at);
+
+// Tries to listen with a plain socket, to learn from the system why gRPC could not.
+std::string WhyNotListening(const HostPort& at);
+
+}  // namespace leat::control

@@ -1,0 +1,284 @@
+#include "control/convert_parts.h"
+
+#include <cmath>
+
+namespace leat::control {
+namespace {
+
+constexpr int64_t kLongestDuration = int64_t{86400} * 1'000'000'000;
+
+pb::Status::Code ToProto(Code code) {
+  switch (code) {
+    case Code::kOk:
+      return pb::Status::OK;
+    case Code::kInvalidArgument:
+      return pb::Status::INVALID_ARGUMENT;
+    case Code::kNotFound:
+      return pb::Status::NOT_FOUND;
+    case Code::kPermissionDenied:
+      return pb::Status::PERMISSION_DENIED;
+    case Code::kDeadlineExceeded:
+      return pb::Status::DEADLINE_EXCEEDED;
+    case Code::kUnavailable:
+      return pb::Status::UNAVAILABLE;
+    case Code::kStale:
+      return pb::Status::STALE;
+    case Code::kDataLoss:
+      return pb::Status::DATA_LOSS;
+    case Code::kFailedPrecondition:
+      return pb::Status::FAILED_PRECONDITION;
+    case Code::kResourceExhausted:
+      return pb::Status::RESOURCE_EXHAUSTED;
+    case Code::kAborted:
+      return pb::Status::ABORTED;
+    case Code::kInternal:
+      return pb::Status::INTERNAL;
+  }
+  return pb::Status::INTERNAL;
+}
+
+// A code that this program does not know yet is kInternal: still an error, with its message.
+Code FromProto(pb::Status::Code code) {
+  switch (code) {
+    case pb::Status::OK:
+      return Code::kOk;
+    case pb::Status::INVALID_ARGUMENT:
+      return Code::kInvalidArgument;
+    case pb::Status::NOT_FOUND:
+      return Code::kNotFound;
+    case pb::Status::PERMISSION_DENIED:
+      return Code::kPermissionDenied;
+    case pb::Status::DEADLINE_EXCEEDED:
+      return Code::kDeadlineExceeded;
+    case pb::Status::UNAVAILABLE:
+      return Code::kUnavailable;
+    case pb::Status::STALE:
+      return Code::kStale;
+    case pb::Status::DATA_LOSS:
+      return Code::kDataLoss;
+    case pb::Status::FAILED_PRECONDITION:
+      return Code::kFailedPrecondition;
+    case pb::Status::RESOURCE_EXHAUSTED:
+      return Code::kResourceExhausted;
+    case pb::Status::ABORTED:
+      return Code::kAborted;
+    default:
+      return Code::kInternal;
+  }
+}
+
+using leat::control::Put;
+using leat::control::Take;
+
+void Put(const protocol::Cut& in, pb::Cut* out) {
+  out->set_partition(in.partition);
+  Put(in.begin, out->mutable_begin());
+  out->set_end(in.end);
+  Put(in.after, out->mutable_after());
+  out->set_hash(in.hash);
+  out->set_batch_size(in.batch_size);
+  out->set_shuffle_seed(in.shuffle_seed);
+}
+
+bool Take(const pb::Cut& in, protocol::Cut* out, Check* check) {
+  protocol::Cut cut;
+  cut.partition = in.partition();
+  Take(in.begin(), &cut.begin, check);
+  cut.end = in.end();
+  Take(in.after(), &cut.after, check);
+  cut.hash = in.hash();
+  cut.batch_size = in.batch_size();
+  cut.shuffle_seed = in.shuffle_seed();
+  if (!check->That(cut.partition < Limits::kPartitions, "cut.partition", cut.partition)) return false;
+  if (!check->That(cut.valid(), "no valid cut: cut.begin.offset", cut.begin.offset)) return false;
+  *out = cut;
+  return true;
+}
+
+}  // namespace
+
+bool Check::That(bool holds, std::string_view what, uint64_t value) {
+  if (!holds) Fail(std::string(what) + " is " + std::to_string(value));
+  return holds;
+}
+
+bool Check::Count(int count, int limit, std::string_view what) {
+  if (count > limit) {
+    Fail(std::to_string(count) + " " + std::string(what) + ", at most " + std::to_string(limit));
+  }
+  return count <= limit;
+}
+
+void Check::Fail(std::string message) {
+  if (status_.ok()) status_ = Status(Code::kInvalidArgument, std::move(message));
+}
+
+void TakeText(const std::string& in, size_t limit, std::string_view what, std::string* out, Check* check) {
+  if (in.size() <= limit) {
+    *out = in;
+  } else {
+    check->Fail(std::string(what) + " has " + std::to_string(in.size()) + " bytes, at most " +
+                std::to_string(limit));
+  }
+}
+
+void TakeBytes(const std::string& in, size_t limit, std::string_view what, Bytes* out, Check* check) {
+  if (!check->That(in.size() <= limit, std::string("length of ") + std::string(what), in.size())) return;
+  const ByteView bytes = AsBytes(in);
+  out->assign(bytes.begin(), bytes.end());
+}
+
+void TakeDuration(int64_t nanoseconds, std::string_view what, Duration* out, Check* check) {
+  if (nanoseconds >= 0 && nanoseconds <= kLongestDuration) {
+    *out = Duration(nanoseconds);
+  } else {
+    check->Fail(std::string(what) + " is " + std::to_string(nanoseconds));
+  }
+}
+
+void TakeSeconds(double seconds, std::string_view what, double* out, Check* check) {
+  if (std::isfinite(seconds) && seconds >= 0) {
+    *out = seconds;
+  } else {
+    check->Fail(std::string(what) + " is " + std::to_string(seconds));
+  }
+}
+
+void TakeRole(pb::Role in, protocol::Role* out, Check* check) {
+  if (check->That(pb::Role_IsValid(in), "role", static_cast<uint64_t>(in))) *out = protocol::Role(in);
+}
+
+void Put(const Status& in, pb::Status* out) {
+  out->set_code(ToProto(in.code()));
+  out->set_message(in.message().substr(0, Limits::kText));
+}
+
+void Take(const pb::Status& in, Status* out, Check* check) {
+  std::string message;
+  TakeText(in.message(), Limits::kText, "status.message", &message, check);
+  *out = Status(FromProto(in.code()), std::move(message));
+}
+
+void Put(const protocol::Position& in, pb::Position* out) {
+  out->set_epoch(in.epoch);
+  out->set_offset(in.offset);
+}
+
+void Take(const pb::Position& in, protocol::Position* out, Check*) {
+  out->epoch = in.epoch();
+  out->offset = in.offset();
+}
+
+void Put(const protocol::Cut& cut, const protocol::BatchSet& batches, pb::Batches* out) {
+  Put(cut, out->mutable_cut());
+  const auto words = batches.words();
+  out->mutable_words()->Assign(words.begin(), words.end());
+}
+
+void Take(const pb::Batches& in, protocol::Cut* cut, protocol::BatchSet* batches, Check* check) {
+  if (!Take(in.cut(), cut, check)) return;
+  const uint32_t size = cut->batches();
+  const auto count = static_cast<uint32_t>(in.words_size());
+  if (!check->That(count <= (size + 63) / 64, "words of a set of batches", count)) return;
+  const uint64_t past = size % 64 == 0 ? 0 : ~uint64_t{0} << (size % 64);
+  if (count == (size + 63) / 64 && count > 0) {
+    const uint64_t last = in.words(static_cast<int>(count) - 1);
+    if (!check->That((last & past) == 0, "a batch past the cut's last: last word", last)) return;
+  }
+  *batches = protocol::BatchSet(size, std::span<const uint64_t>(in.words().data(), count));
+}
+
+void Put(const std::vector<protocol::PartitionLedger>& in,
+         google::protobuf::RepeatedPtrField<pb::PartitionLedger>* out) {
+  out->Reserve(static_cast<int>(in.size()));
+  for (const auto& partition : in) {
+    auto* p = out->Add();
+    Put(partition.done, p->mutable_done());
+    for (const auto& open : partition.open) Put(open.cut, open.batches, p->add_open());
+  }
+}
+
+void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in,
+          std::vector<protocol::PartitionLedger>* out, Check* check) {
+  if (!check->Count(in.size(), Limits::kPartitions, "partitions of a ledger")) return;
+  out->reserve(static_cast<size_t>(in.size()));
+  for (const auto& p : in) {
+    const size_t index = out->size();
+    auto& partition = out->emplace_back();
+    Take(p.done(), &partition.done, check);
+    if (!check->Count(p.open_size(), Limits::kOpenSplits, "open splits")) return;
+    protocol::Position from = partition.done;
+    for (const auto& open : p.open()) {
+      protocol::OpenSplit split;
+      Take(open, &split.cut, &split.batches, check);
+      if (!check->status().ok()) return;
+      if (!check->That(split.cut.partition == index, "partition of an open split", split.cut.partition))
+        return;
+      if (!check->That(split.cut.begin >= from, "an open split overlaps: cut.begin.offset",
+                       split.cut.begin.offset)) {
+        return;
+      }
+      from = split.cut.next();
+      partition.open.push_back(std::move(split));
+    }
+  }
+}
+
+void Put(const std::vector<protocol::SliceLife>& in, google::protobuf::RepeatedPtrField<pb::SliceLife>* out) {
+  out->Reserve(static_cast<int>(in.size()));
+  for (const auto& life : in) {
+    auto* l = out->Add();
+    l->set_slice(life.slice.value);
+    l->set_incarnation(life.incarnation.value);
+  }
+}
+
+void Take(const google::protobuf::RepeatedPtrField<pb::SliceLife>& in, std::vector<protocol::SliceLife>* out,
+          Check* check) {
+  if (!check->Count(in.size(), Limits::kSlices, "slices")) return;
+  out->reserve(static_cast<size_t>(in.size()));
+  for (const auto& life : in) {
+    check->That(life.slice() < Limits::kSlices, "slice", life.slice());
+    out->push_back({SliceId(life.slice()), Incarnation(life.incarnation())});
+  }
+}
+
+void Put(const protocol::View& in, pb::View* out) {
+  out->set_generation(in.generation.value);
+  for (const auto& member : in.members) {
+    auto* m = out->add_members();
+    m->set_node(member.node.value);
+    m->set_role(static_cast<pb::Role>(member.role));
+    m->set_index(member.index);
+    m->set_address(member.address);
+  }
+  out->mutable_slices()->Reserve(static_cast<int>(in.slices.size()));
+  for (const auto& place : in.slices) {
+    auto* p = out->add_slices();
+    p->set_server(place.server.value);
+    p->set_incarnation(place.incarnation.value);
+    p->set_live(place.live);
+  }
+}
+
+void Take(const pb::View& in, protocol::View* out, Check* check) {
+  if (!check->Count(in.members_size(), Limits::kMembers, "members") ||
+      !check->Count(in.slices_size(), Limits::kSlices, "slices")) {
+    return;
+  }
+  out->generation = Generation(in.generation());
+  out->members.reserve(static_cast<size_t>(in.members_size()));
+  for (const auto& m : in.members()) {
+    auto& member = out->members.emplace_back();
+    member.node = NodeId(m.node());
+    TakeRole(m.role(), &member.role, check);
+    member.index = m.index();
+    TakeText(m.address(), Limits::kName, "member.address", &member.address, check);
+  }
+  out->slices.reserve(static_cast<size_t>(in.slices_size()));
+  for (const auto& p : in.slices()) {
+    out->slices.push_back({NodeId(p.server()), Incarnation(p.incarnation()), p.live()});
+  }
+}
+
+}  // namespace leat::control

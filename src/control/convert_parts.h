@@ -1,0 +1,84 @@
+// The parts that requests and replies share, to and from protobuf. Only the convert*.cc files include this.
+//
+// Put writes a struct into its message. Take reads one back: it always leaves `*out` a proper value, and
+// tells `check` of the first thing that does not fit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "control/control.pb.h"
+#include "protocol/messages.h"
+
+namespace leat::control {
+
+namespace pb = ::leat::control::v1;
+
+// What one message may hold at most. Far above what a job has, far below what would hurt.
+struct Limits {
+  static constexpr int kMembers = 1 << 16;
+  static constexpr int kSlices = 1 << 20;
+  static constexpr int kPartitions = 1 << 16;
+  static constexpr int kOpenSplits = 1 << 16;  // of one partition
+  static constexpr int kLeases = 1 << 16;
+  static constexpr int kBins = 1 << 16;
+  static constexpr size_t kName = 1 << 10;  // an address, a host, a version
+  static constexpr size_t kPath = 1 << 12;
+  static constexpr size_t kText = 1 << 16;      // a message, a dead letter
+  static constexpr size_t kScores = 1 << 20;    // encoded counts of scores
+  static constexpr size_t kDocument = 4 << 20;  // a job, a status
+};
+
+// Remembers the first thing that did not fit.
+class Check {
+ public:
+  // Says "<what> is <value>" when it does not hold.
+  bool That(bool holds, std::string_view what, uint64_t value);
+  bool Count(int count, int limit, std::string_view what);
+  void Fail(std::string message);
+  const Status& status() const { return status_; }
+
+ private:
+  Status status_;
+};
+
+void TakeText(const std::string& in, size_t limit, std::string_view what, std::string* out, Check* check);
+void TakeBytes(const std::string& in, size_t limit, std::string_view what, Bytes* out, Check* check);
+void TakeDuration(int64_t nanoseconds, std::string_view what, Duration* out, Check* check);
+void TakeSeconds(double seconds, std::string_view what, double* out, Check* check);
+void TakeRole(pb::Role in, protocol::Role* out, Check* check);
+
+void Put(const Status& in, pb::Status* out);
+void Take(const pb::Status& in, Status* out, Check* check);
+
+void Put(const protocol::Position& in, pb::Position* out);
+void Take(const pb::Position& in, protocol::Position* out, Check* check);
+
+// A cut with some of its batches.
+void Put(const protocol::Cut& cut, const protocol::BatchSet& batches, pb::Batches* out);
+void Take(const pb::Batches& in, protocol::Cut* cut, protocol::BatchSet* batches, Check* check);
+
+void Put(const std::vector<protocol::PartitionLedger>& in,
+         google::protobuf::RepeatedPtrField<pb::PartitionLedger>* out);
+void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in,
+          std::vector<protocol::PartitionLedger>* out, Check* check);
+
+void Put(const std::vector<protocol::SliceLife>& in, google::protobuf::RepeatedPtrField<pb::SliceLife>* out);
+void Take(const google::protobuf::RepeatedPtrField<pb::SliceLife>& in, std::vector<protocol::SliceLife>* out,
+          Check* check);
+
+void Put(const protocol::View& in, pb::View* out);
+void Take(const pb::View& in, protocol::View* out, Check* check);
+
+inline void Put(const std::vector<uint64_t>& in, google::protobuf::RepeatedField<uint64_t>* out) {
+  out->Assign(in.begin(), in.end());
+}
+inline void Take(const google::protobuf::RepeatedField<uint64_t>& in, int limit, std::string_view what,
+                 std::vector<uint64_t>* out, Check* check) {
+  if (check->Count(in.size(), limit, what)) out->assign(in.begin(), in.end());
+}
+
+}  // namespace leat::control

@@ -1,0 +1,235 @@
+#include "control/convert.h"
+#include "control/convert_parts.h"
+
+namespace leat::control {
+namespace {
+
+using leat::control::Put;
+using leat::control::Take;
+
+void Put(const protocol::JoinRequest& in, pb::JoinRequest* out) {
+  out->set_role(static_cast<pb::Role>(in.role));
+  out->set_version(in.version);
+  out->set_address(in.address);
+  out->set_host(in.host);
+  out->set_pid(in.pid);
+}
+
+void Take(const pb::JoinRequest& in, protocol::JoinRequest* out, Check* check) {
+  TakeRole(in.role(), &out->role, check);
+  TakeText(in.version(), Limits::kName, "version", &out->version, check);
+  TakeText(in.address(), Limits::kName, "address", &out->address, check);
+  TakeText(in.host(), Limits::kName, "host", &out->host, check);
+  out->pid = in.pid();
+}
+
+void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
+  out->set_steps(in.steps);
+  out->set_events(in.events);
+  out->set_loss_sum(in.loss_sum);
+  out->set_correct(in.correct);
+  out->set_rejected_batches(in.rejected_batches);
+  out->set_dead_letters(in.dead_letters);
+  out->set_cpu_seconds(in.cpu_seconds);
+  out->set_wait_seconds(in.wait_seconds);
+  out->set_scores(std::string(AsText(in.scores)));
+  out->set_true_scores(std::string(AsText(in.true_scores)));
+  out->set_last_dead_letter(in.last_dead_letter.substr(0, Limits::kText));
+}
+
+void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* check) {
+  out->steps = in.steps();
+  out->events = in.events();
+  out->loss_sum = in.loss_sum();  // not finite when training has diverged: to be seen, not refused
+  out->correct = in.correct();
+  out->rejected_batches = in.rejected_batches();
+  out->dead_letters = in.dead_letters();
+  TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
+  TakeSeconds(in.wait_seconds(), "wait_seconds", &out->wait_seconds, check);
+  TakeBytes(in.scores(), Limits::kScores, "scores", &out->scores, check);
+  TakeBytes(in.true_scores(), Limits::kScores, "true_scores", &out->true_scores, check);
+  TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
+}
+
+void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
+  out->set_node(in.node.value);
+  out->set_generation(in.generation.value);
+  out->set_leases_wanted(in.leases_wanted);
+  Put(in.held, out->mutable_held());
+  Put(in.released, out->mutable_released());
+  out->set_leaving(in.leaving);
+  Put(in.progress, out->mutable_progress());
+}
+
+void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->generation = Generation(in.generation());
+  check->That(in.leases_wanted() <= Limits::kLeases, "leases_wanted", in.leases_wanted());
+  out->leases_wanted = in.leases_wanted();
+  Take(in.held(), Limits::kLeases, "held leases", &out->held, check);
+  Take(in.released(), Limits::kLeases, "released leases", &out->released, check);
+  out->leaving = in.leaving();
+  Take(in.progress(), &out->progress, check);
+}
+
+void Put(const protocol::LedgerReport& in, pb::LedgerReport* out) {
+  Put(in.slices, out->mutable_slices());
+  out->set_events(in.events);
+  Put(in.partitions, out->mutable_partitions());
+}
+
+void Take(const pb::LedgerReport& in, protocol::LedgerReport* out, Check* check) {
+  Take(in.slices(), &out->slices, check);
+  out->events = in.events();
+  Take(in.partitions(), &out->partitions, check);
+}
+
+void Put(const protocol::ShardReport& in, pb::ShardReport* out) {
+  out->set_checkpoint(in.checkpoint);
+  Put(in.status, out->mutable_status());
+  out->set_file(in.file);
+  out->set_bytes(in.bytes);
+  out->set_checksum(in.checksum);
+  Put(in.slices, out->mutable_slices());
+}
+
+void Take(const pb::ShardReport& in, protocol::ShardReport* out, Check* check) {
+  out->checkpoint = in.checkpoint();
+  Take(in.status(), &out->status, check);
+  TakeText(in.file(), Limits::kPath, "shard.file", &out->file, check);
+  out->bytes = in.bytes();
+  out->checksum = in.checksum();
+  Take(in.slices(), &out->slices, check);
+}
+
+void Put(const protocol::ServerProgress& in, pb::ServerProgress* out) {
+  out->set_pushes(in.pushes);
+  out->set_pulls(in.pulls);
+  out->set_bytes_in(in.bytes_in);
+  out->set_bytes_out(in.bytes_out);
+  out->set_bytes_held(in.bytes_held);
+  out->set_duplicates(in.duplicates);
+  Put(in.staleness, out->mutable_staleness());
+  out->set_staleness_sum(in.staleness_sum);
+  out->set_staleness_count(in.staleness_count);
+  out->set_cpu_seconds(in.cpu_seconds);
+}
+
+void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* check) {
+  out->pushes = in.pushes();
+  out->pulls = in.pulls();
+  out->bytes_in = in.bytes_in();
+  out->bytes_out = in.bytes_out();
+  out->bytes_held = in.bytes_held();
+  out->duplicates = in.duplicates();
+  Take(in.staleness(), Limits::kBins, "bins of staleness", &out->staleness, check);
+  out->staleness_sum = in.staleness_sum();
+  out->staleness_count = in.staleness_count();
+  TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
+}
+
+void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
+  out->set_node(in.node.value);
+  out->set_generation(in.generation.value);
+  for (const auto& ledger : in.ledgers) Put(ledger, out->add_ledgers());
+  Put(in.failed, out->mutable_failed());
+  out->set_failure(in.failure.substr(0, Limits::kText));
+  if (in.shard) Put(*in.shard, out->mutable_shard());
+  out->set_leaving(in.leaving);
+  Put(in.progress, out->mutable_progress());
+}
+
+void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->generation = Generation(in.generation());
+  if (!check->Count(in.ledgers_size(), Limits::kSlices, "ledgers")) return;
+  for (const auto& ledger : in.ledgers()) Take(ledger, &out->ledgers.emplace_back(), check);
+  Take(in.failed(), &out->failed, check);
+  TakeText(in.failure(), Limits::kText, "failure", &out->failure, check);
+  if (in.has_shard()) Take(in.shard(), &out->shard.emplace(), check);
+  out->leaving = in.leaving();
+  Take(in.progress(), &out->progress, check);
+}
+
+void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {
+  out->set_node(in.node.value);
+  out->set_published(in.published);
+  out->set_done(in.done);
+  out->set_cpu_seconds(in.cpu_seconds);
+}
+
+void Take(const pb::BotsHeartbeat& in, protocol::BotsHeartbeat* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->published = in.published();
+  out->done = in.done();
+  TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
+}
+
+void Take(const pb::AdminRequest& in, protocol::AdminRequest* out, Check* check) {
+  if (check->That(pb::AdminRequest::Kind_IsValid(in.kind()), "admin.kind",
+                  static_cast<uint64_t>(in.kind()))) {
+    out->kind = protocol::AdminRequest::Kind(in.kind());
+  }
+  out->node = NodeId(in.node());
+}
+
+// Which message of the oneof a struct goes into.
+struct PutKind {
+  pb::Request* out;
+  void operator()(const protocol::JoinRequest& r) const { Put(r, out->mutable_join()); }
+  void operator()(const protocol::WorkerHeartbeat& r) const { Put(r, out->mutable_worker()); }
+  void operator()(const protocol::ServerHeartbeat& r) const { Put(r, out->mutable_server()); }
+  void operator()(const protocol::BotsHeartbeat& r) const { Put(r, out->mutable_bots()); }
+  void operator()(const protocol::StatusRequest& r) const {
+    out->mutable_status()->set_with_view(r.with_view);
+  }
+  void operator()(const protocol::AdminRequest& r) const {
+    out->mutable_admin()->set_kind(static_cast<pb::AdminRequest::Kind>(r.kind));
+    out->mutable_admin()->set_node(r.node.value);
+  }
+};
+
+}  // namespace
+
+std::string Serialize(const protocol::ControlRequest& request) {
+  pb::Request message;
+  std::visit(PutKind{&message}, request);
+  return message.SerializeAsString();
+}
+
+Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
+  pb::Request message;
+  if (bytes.size() > kMaxMessageBytes ||
+      !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Status(Code::kInvalidArgument,
+                  "not a control request: " + std::to_string(bytes.size()) + " bytes");
+  }
+  Check check;
+  protocol::ControlRequest request;
+  switch (message.kind_case()) {
+    case pb::Request::kJoin:
+      Take(message.join(), &request.emplace<protocol::JoinRequest>(), &check);
+      break;
+    case pb::Request::kWorker:
+      Take(message.worker(), &request.emplace<protocol::WorkerHeartbeat>(), &check);
+      break;
+    case pb::Request::kServer:
+      Take(message.server(), &request.emplace<protocol::ServerHeartbeat>(), &check);
+      break;
+    case pb::Request::kBots:
+      Take(message.bots(), &request.emplace<protocol::BotsHeartbeat>(), &check);
+      break;
+    case pb::Request::kStatus:
+      request = protocol::StatusRequest{message.status().with_view()};
+      break;
+    case pb::Request::kAdmin:
+      Take(message.admin(), &request.emplace<protocol::AdminRequest>(), &check);
+      break;
+    case pb::Request::KIND_NOT_SET:
+      return Status(Code::kInvalidArgument, "a control request of no kind that this version knows");
+  }
+  if (!check.status().ok()) return check.status().With("control request");
+  return request;
+}
+
+}  // namespace leat::control

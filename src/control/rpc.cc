@@ -1,0 +1,60 @@
+#include "control/rpc.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+namespace leat::control {
+
+void QuietGrpc() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+  });
+}
+
+grpc::ByteBuffer ToBuffer(std::string_view bytes) {
+  const grpc::Slice slice(bytes.data(), bytes.size());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+bool FromBuffer(const grpc::ByteBuffer& buffer, std::string* bytes) {
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Dump(&slices).ok()) return false;
+  bytes->clear();
+  bytes->reserve(buffer.Length());
+  for (const auto& slice : slices) bytes->append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return true;
+}
+
+Code FromGrpc(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::OK:
+      return Code::kOk;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return Code::kInvalidArgument;
+    case grpc::StatusCode::NOT_FOUND:
+      return Code::kNotFound;
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return Code::kPermissionDenied;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return Code::kDeadlineExceeded;
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return Code::kResourceExhausted;
+    // Something answers there that does not speak this method.
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return Code::kFailedPrecondition;
+    // The peer's end of the connection was lost in one of several ways.
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::UNKNOWN:
+      return Code::kUnavailable;
+    default:
+      return Code::kInternal;
+  }
+}
+
+}  // namespace leat::control

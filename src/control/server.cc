@@ -1,0 +1,234 @@
+// One thread and one completion queue serve all calls: control messages are small and rare. The asynchronous
+// generic service is used, because it shows a call's metadata before its message is read.
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "control/address.h"
+#include "control/control.h"
+#include "control/convert.h"
+#include "control/rpc.h"
+
+namespace leat::control {
+namespace {
+
+// Calls that are being read or answered when the server stops have this long to end by themselves.
+constexpr auto kStopGrace = std::chrono::milliseconds(300);
+constexpr int kHandshakeTimeoutMs = 5000;   // for a peer that connects and says nothing
+constexpr int kIdleConnectionMs = 120'000;  // for one that has no call
+constexpr int kKeepaliveTimeMs = 10'000;    // for one whose host is gone
+constexpr int kKeepaliveTimeoutMs = 5000;
+constexpr int kMaxMetadataBytes = 8 << 10;
+constexpr int kMaxCallsPerConnection = 64;
+constexpr size_t kMemoryQuota = 64 << 20;  // for what peers have sent and was not read yet
+
+// Does not tell by its time how much of the token was right.
+bool SameToken(std::string_view shown, std::string_view token) {
+  if (shown.size() != token.size()) return false;
+  unsigned char differences = 0;
+  for (size_t i = 0; i < token.size(); ++i) {
+    differences = static_cast<unsigned char>(differences | (shown[i] ^ token[i]));
+  }
+  return differences == 0;
+}
+
+class Exchange;
+
+// What the calls share with the server that may be gone before them. `mutex` guards everything here and in
+// the calls.
+struct Core {
+  std::mutex mutex;
+  bool open = true;  // operations may be started
+  std::string token;
+  ControlServer::Handler handler;
+  grpc::AsyncGenericService service;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue;
+  std::unordered_map<Exchange*, std::shared_ptr<Exchange>> calls;  // with an operation under way or a handler
+};
+
+// One call from the moment it can be accepted until it is answered. At most one operation of it is under way
+// at a time; its tag is the call itself, which `core->calls` keeps alive.
+class Exchange : public std::enable_shared_from_this<Exchange> {
+ public:
+  explicit Exchange(std::shared_ptr<Core> core) : core_(std::move(core)), rpc_(std::make_unique<Rpc>()) {}
+
+  // Waits for the next call. The mutex is held.
+  static void Accept(const std::shared_ptr<Core>& core) {
+    auto call = std::make_shared<Exchange>(core);
+    core->calls.emplace(call.get(), call);
+    core->service.RequestCall(&call->rpc_->context, &call->rpc_->stream, core->queue.get(), core->queue.get(),
+                              call.get());
+  }
+
+  // The operation under way has ended; the mutex is not held.
+  void OnEvent(bool ok) {
+    std::unique_lock lock(core_->mutex);
+    const auto self = shared_from_this();
+    if (!core_->open || state_ == State::kFinish || (state_ == State::kAccept && !ok)) {
+      core_->calls.erase(this);
+      return;
+    }
+    if (state_ == State::kAccept) {
+      Accept(core_);
+      Admit();
+      return;
+    }
+    // kRead
+    if (!ok) return Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "a call without a message"));
+    std::string bytes;
+    const bool readable = FromBuffer(rpc_->message, &bytes);
+    rpc_->message.Clear();
+    if (!readable) {
+      return Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the message cannot be decompressed"));
+    }
+    state_ = State::kHandle;
+    lock.unlock();
+    auto request = ParseRequest(bytes);
+    if (!request.ok()) return Answer(protocol::Refusal{request.status()});
+    core_->handler(std::move(request).value(), [self](protocol::ControlReply reply) { self->Answer(reply); });
+  }
+
+  // The mutex is not held.
+  void Answer(const protocol::ControlReply& reply) {
+    std::string bytes = Serialize(reply);
+    if (bytes.size() > kMaxMessageBytes) {
+      bytes = Serialize(protocol::Refusal{
+          Status(Code::kResourceExhausted, "the reply has " + std::to_string(bytes.size()) +
+                                               " bytes, at most " + std::to_string(kMaxMessageBytes))});
+    }
+    std::lock_guard lock(core_->mutex);
+    if (!core_->open || state_ != State::kHandle) return;
+    state_ = State::kFinish;
+    rpc_->stream.WriteAndFinish(ToBuffer(bytes), grpc::WriteOptions(), grpc::Status::OK, this);
+  }
+
+  // Lets go of a call that waits for its handler; its peer sees it cancelled. The mutex is held.
+  bool Cancel() {
+    if (state_ != State::kHandle) return false;
+    rpc_.reset();
+    return true;
+  }
+
+ private:
+  enum class State { kAccept, kRead, kHandle, kFinish };
+
+  struct Rpc {
+    grpc::GenericServerContext context;
+    grpc::GenericServerAsyncReaderWriter stream{&context};
+    grpc::ByteBuffer message;
+  };
+
+  // The metadata is here, the message is not read yet.
+  void Admit() {
+    if (rpc_->context.method() != kMethod) {
+      return Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no such method"));
+    }
+    const auto& metadata = rpc_->context.client_metadata();
+    const auto shown = metadata.find(kTokenKey);
+    if (shown == metadata.end() ||
+        !SameToken(std::string_view(shown->second.data(), shown->second.size()), core_->token)) {
+      return Finish(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "this is not the job's token"));
+    }
+    state_ = State::kRead;
+    rpc_->stream.Read(&rpc_->message, this);
+  }
+
+  void Finish(const grpc::Status& status) {
+    state_ = State::kFinish;
+    rpc_->stream.Finish(status, this);
+  }
+
+  const std::shared_ptr<Core> core_;
+  State state_ = State::kAccept;
+  std::unique_ptr<Rpc> rpc_;
+};
+
+class Server final : public ControlServer {
+ public:
+  explicit Server(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+
+  Status Listen(const std::string& address) {
+    LEAT_ASSIGN_OR_RETURN(const HostPort at, SplitAddress(address));
+    grpc::ServerBuilder builder;
+    // By default several processes could listen on one port and each get some of the connections.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
+    // A small message that grows to gigabytes when it is inflated is never taken.
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder.SetMaxSendMessageSize(kMaxMessageBytes);
+    builder.SetResourceQuota(grpc::ResourceQuota("control").Resize(kMemoryQuota));
+    builder.RegisterAsyncGenericService(&core_->service);
+    core_->queue = builder.AddCompletionQueue();
+    int port = 0;
+    builder.AddListeningPort(Target(at), grpc::InsecureServerCredentials(), &port);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0) {
+      return Status(Code::kUnavailable, "cannot listen on " + address + ": " + WhyNotListening(at));
+    }
+    address_ = JoinAddress({at.host, static_cast<uint16_t>(port)});
+    {
+      std::lock_guard lock(core_->mutex);
+      Exchange::Accept(core_);
+    }
+    thread_ = std::thread([this] { Serve(); });
+    return {};
+  }
+
+  ~Server() override {
+    {
+      std::lock_guard lock(core_->mutex);
+      core_->open = false;
+      std::erase_if(core_->calls, [](const auto& call) { return call.second->Cancel(); });
+    }
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kStopGrace);
+    if (core_->queue != nullptr) core_->queue->Shutdown();
+    if (thread_.joinable()) {
+      thread_.join();
+    } else if (core_->queue != nullptr) {
+      Serve();
+    }
+  }
+
+  const std::string& address() const override { return address_; }
+
+ private:
+  void Serve() {
+    void* tag = nullptr;
+    bool ok = false;
+    while (core_->queue->Next(&tag, &ok)) static_cast<Exchange*>(tag)->OnEvent(ok);
+  }
+
+  std::shared_ptr<Core> core_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& address,
+                                                            const std::string& token, Handler handler) {
+  QuietGrpc();
+  auto core = std::make_shared<Core>();
+  core->token = token;
+  core->handler = std::move(handler);
+  auto server = std::make_unique<Server>(std::move(core));
+  LEAT_RETURN_IF_ERROR(server->Listen(address));
+  return std::unique_ptr<ControlServer>(std::move(server));
+}
+
+}  // namespace leat::control
