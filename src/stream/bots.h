@@ -1,9 +1,9 @@
 // Bots: simulated customers of a bank whose payments are the demo's stream (row I3).
 //
 // Each customer has habits (amount, hour, merchant kind, country, device, pace). A small share of payments is
-// fraud, drawn from a probability that is a known function of the event and of time, so the best AUC that any model
-// can reach is known too: it is what scoring by that probability gives. The function drifts: a model frozen at
-// half time loses visibly, and a linear model on the same features stays at least 0.05 below.
+// fraud, drawn from a probability that is a known function of the event and of time, so the best AUC that any
+// model can reach is known too: it is what scoring by that probability gives. The function drifts: a model
+// frozen at half time loses visibly, and a linear model on the same features stays at least 0.05 below.
 //
 // A pure generator: no clock, no I/O. The same seed gives the same payments.
 #pragma once
@@ -19,8 +19,8 @@ namespace leat::stream {
 struct BotsConfig {
   uint64_t seed = 1;
   uint32_t customers = 20000;
-  uint64_t events = 2'000'000;   // after which the topic is sealed; drift runs over the whole
-  double rate = 0;               // events a second that the bots process publishes; 0 = as fast as it goes
+  uint64_t events = 2'000'000;  // after which the topic is sealed; drift runs over the whole
+  double rate = 0;              // events a second that the bots process publishes; 0 = as fast as it goes
   static BotsConfig FromConfig(const Config& config);
 };
 
@@ -28,7 +28,8 @@ class Bots {
  public:
   explicit Bots(const BotsConfig& config);
   ~Bots();
-  // Appends the next payment as one JSON object to `out` (no line end); returns its true probability of fraud.
+  // Appends the next payment as one JSON object to `out` (no line end); returns its true probability of
+  // fraud.
   double Next(std::string* out);
   uint64_t produced() const;
 

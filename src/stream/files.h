@@ -1,7 +1,7 @@
 // Files read in place as a topic (row I4): idx (plain or gzip'd) and CSV (plain or gzip'd).
 //
-// The rows of a file become the records of `partitions` partitions, in contiguous shares; the topic is sealed.
-// Records: idx — the image's bytes, then one byte of label; CSV — the line without its end.
+// The rows of a file become the records of `partitions` partitions, in contiguous shares; the topic is
+// sealed. Records: idx — the image's bytes, then one byte of label; CSV — the line without its end.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ struct FileSourceOptions {
   std::string format;              // "idx" | "csv"
   std::vector<std::string> paths;  // idx: images, labels; csv: one or more files, read one after the other
   uint32_t partitions = 1;
-  bool header = false;             // csv: skip the first line of each file
+  bool header = false;  // csv: skip the first line of each file
 };
 
-// Reads and checks the files whole: kNotFound, kDataLoss with path and values (wrong magic, truncated, images and labels that
-// differ in number).
+// Reads and checks the files whole: kNotFound, kDataLoss with path and values (wrong magic, truncated, images
+// and labels that differ in number).
 Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options);
 
 }  // namespace leat::stream

@@ -13,7 +13,8 @@
 //       p_fraud: {type: number, role: truth}           # known probability of simulated data: never a feature
 //       note:    {type: string, role: ignore}
 //
-// A record that does not fit (missing field, wrong type, not finite, out of range, too long) is a dead letter (I8).
+// A record that does not fit (missing field, wrong type, not finite, out of range, too long) is a dead letter
+// (I8).
 #pragma once
 
 #include <cstdint>
@@ -32,24 +33,25 @@ enum class Role : uint8_t { kFeature, kLabel, kTruth, kIgnore };
 
 struct Field {
   std::string name;
-  std::string where;           // "job.yaml:14"
+  std::string where;  // "job.yaml:14"
   Role role = Role::kFeature;
   enum class Type : uint8_t { kNumber, kCategory, kString, kBytes } type = Type::kNumber;
-  bool log = false;            // x → log(1 + x), x ≥ 0, before mean and std
-  double mean = 0, std = 1;    // (x - mean) / std
-  double period = 0;           // > 0: x → sin, cos of 2πx/period
-  std::vector<std::string> values;  // category: one feature a value; label: the class is the place in the list
-  uint32_t buckets = 0;        // category: hashed into so many features
-  uint32_t width = 1;          // bytes: how many u8 make up the field (idx images), each a feature
+  bool log = false;          // x → log(1 + x), x ≥ 0, before mean and std
+  double mean = 0, std = 1;  // (x - mean) / std
+  double period = 0;         // > 0: x → sin, cos of 2πx/period
+  std::vector<std::string>
+      values;            // category: one feature a value; label: the class is the place in the list
+  uint32_t buckets = 0;  // category: hashed into so many features
+  uint32_t width = 1;    // bytes: how many u8 make up the field (idx images), each a feature
   // Features that the field turns into; 0 unless role is kFeature.
   uint32_t features() const;
 };
 
 struct Schema {
   enum class Format : uint8_t { kJson, kCsv, kIdx } format = Format::kJson;
-  bool header = false;         // csv: the first line names the columns
+  bool header = false;  // csv: the first line names the columns
   std::vector<Field> fields;
-  uint32_t features() const;   // width of a decoded row
+  uint32_t features() const;  // width of a decoded row
   bool has_truth() const;
   static Schema FromConfig(const Config& config);
   // Changes whenever a record could decode to other numbers: part of the cut hash.
@@ -59,14 +61,14 @@ struct Schema {
 // Rows decoded from records, ready to be batched. Row i of each column belongs to the i-th good record.
 struct DecodedRows {
   size_t rows = 0;
-  std::vector<float> features;   // rows × schema.features(), row-major
-  std::vector<float> labels;     // rows: class index, or the number itself
-  std::vector<float> truth;      // rows, or empty when the schema has none
+  std::vector<float> features;  // rows × schema.features(), row-major
+  std::vector<float> labels;    // rows: class index, or the number itself
+  std::vector<float> truth;     // rows, or empty when the schema has none
   // Offset behind `first_offset` of each good record: with no dead letters 0, 1, 2, …
   std::vector<uint32_t> index;
   struct DeadLetter {
     uint64_t offset = 0;
-    std::string reason;          // "amount: 'abc' is not a number"
+    std::string reason;  // "amount: 'abc' is not a number"
   };
   std::vector<DeadLetter> dead;
   void clear();

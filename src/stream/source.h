@@ -1,8 +1,8 @@
 // Where events come from: topics cut into partitions, each an ordered run of records with dense offsets.
 //
-// One interface for the embedded log, files and (later) Kafka. Readers say what they want by offset and keep no
-// place of their own: which worker reads which range is the coordinator's business. Offsets are dense: record
-// `o` is there for every begin ≤ o < end.
+// One interface for the embedded log, files and (later) Kafka. Readers say what they want by offset and keep
+// no place of their own: which worker reads which range is the coordinator's business. Offsets are dense:
+// record `o` is there for every begin ≤ o < end.
 #pragma once
 
 #include <cstdint>
@@ -47,12 +47,18 @@ class Source {
  public:
   virtual ~Source() = default;
   virtual Result<std::vector<PartitionRange>> Ranges() = 0;
-  // Replaces what `out` holds with the records [begin, end) of a partition. kNotFound, naming offsets, when retention
-  // has taken some of them; kFailedPrecondition when some are not there yet; kDataLoss when bytes are damaged.
+  // Replaces what `out` holds with the records [begin, end) of a partition. kNotFound, naming offsets, when
+  // retention has taken some of them; kFailedPrecondition when some are not there yet; kDataLoss when bytes
+  // are damaged.
   virtual Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) = 0;
-  // Records below `offset` are no longer needed by the job `owner` (its oldest checkpoint's watermark): retention may
-  // take them, and must keep all above. Sources without retention ignore it.
-  virtual Status Pin(const std::string& /*owner*/, uint32_t /*partition*/, uint64_t /*offset*/) { return Status(); }
+  // Records below `offset` are no longer needed by the job `owner` (its oldest checkpoint's watermark):
+  // retention may take them, and must keep all above. Sources without retention ignore it. kNotFound when
+  // retention has already taken some of them; what is left is kept all the same.
+  virtual Status Pin(const std::string& /*owner*/, uint32_t /*partition*/, uint64_t /*offset*/) {
+    return Status();
+  }
+  // The job is over: its pins no longer hold anything back. Idempotent.
+  virtual Status Unpin(const std::string& /*owner*/) { return Status(); }
 };
 
 }  // namespace leat::stream

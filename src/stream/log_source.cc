@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <numeric>
+
+#include "stream/log.h"
+#include "stream/log_layout.h"
+
+namespace leat::stream {
+namespace {
+
+struct CloseBlob {
+  void operator()(sqlite3_blob* blob) const { sqlite3_blob_close(blob); }
+};
+
+// A chunk as it was read last: small reads inside one chunk go to the disk once.
+struct CachedChunk {
+  uint64_t base = 0;
+  std::vector<uint32_t> lengths;
+  std::vector<uint64_t> offsets;  // of each record in data; one more at the end
+  std::vector<std::byte> data;
+  bool Holds(uint64_t offset) const { return offset >= base && offset - base < lengths.size(); }
+};
+
+struct Partition {
+  Database db;
+  Statement state, chunks, pin, unpin;
+  CachedChunk cache;
+
+  Status Prepare() {
+    LEAT_ASSIGN_OR_RETURN(state, db.Prepare(R"(SELECT "begin", "end", sealed FROM state)"));
+    // From the chunk that holds the first offset on; `records` is not named, so its pages are not read.
+    LEAT_ASSIGN_OR_RETURN(chunks, db.Prepare("SELECT base, count, bytes, checksum FROM chunks WHERE base >= "
+                                             "(SELECT max(base) FROM chunks WHERE base <= ?1) AND base < ?2 "
+                                             "ORDER BY base"));
+    LEAT_ASSIGN_OR_RETURN(
+        pin, db.Prepare("INSERT INTO pins VALUES(?1, ?2) ON CONFLICT DO UPDATE SET \"offset\" = ?2"));
+    LEAT_ASSIGN_OR_RETURN(unpin, db.Prepare("DELETE FROM pins WHERE owner = ?1"));
+    return Status();
+  }
+};
+
+class EmbeddedLogSource final : public Source {
+ public:
+  explicit EmbeddedLogSource(std::string topic) : topic_(std::move(topic)) {}
+
+  Status Open(std::vector<Database> databases) {
+    for (Database& db : databases) {
+      Partition p;
+      p.db = std::move(db);
+      LEAT_RETURN_IF_ERROR(p.Prepare());
+      partitions_.push_back(std::move(p));
+    }
+    return Status();
+  }
+
+  Result<std::vector<PartitionRange>> Ranges() override {
+    std::vector<PartitionRange> ranges;
+    for (uint32_t i = 0; i < partitions_.size(); ++i) {
+      auto range = RangeOf(i);
+      if (!range.ok()) return range.status().With(Place(i));
+      ranges.push_back(*range);
+    }
+    return ranges;
+  }
+
+  Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override {
+    out->partition = partition;
+    out->first_offset = begin;
+    out->offsets.assign(1, 0);
+    Status status = partition < partitions_.size() && begin <= end
+                        ? ReadRange(partition, begin, end, out)
+                        : Status(Code::kInvalidArgument, "no such range");
+    if (!status.ok()) {
+      out->offsets.assign(1, 0);
+      status =
+          status.With(Place(partition) + " offsets " + std::to_string(begin) + " to " + std::to_string(end));
+    }
+    out->data.resize(out->offsets.back() + RecordBatch::kPadding);
+    std::fill_n(out->data.end() - RecordBatch::kPadding, RecordBatch::kPadding, std::byte{0});
+    return status;
+  }
+
+  Status Pin(const std::string& owner, uint32_t partition, uint64_t offset) override {
+    if (partition >= partitions_.size() || offset > INT64_MAX) {
+      return Status(Code::kInvalidArgument, Place(partition) + ": no such place to pin");
+    }
+    Partition& p = partitions_[partition];
+    p.pin.Bind(1, std::string_view(owner));
+    p.pin.Bind(2, static_cast<int64_t>(offset));
+    LEAT_RETURN_IF_ERROR(p.pin.Run().With(Place(partition)));
+    // Read after the pin is in force: from here on `begin` cannot pass it.
+    auto range = RangeOf(partition);
+    if (!range.ok()) return range.status().With(Place(partition));
+    if (offset >= range->begin) return Status();
+    return Status(Code::kNotFound, Place(partition) + ": pinned at " + std::to_string(offset) +
+                                       ", but retention has taken all below " + std::to_string(range->begin));
+  }
+
+  Status Unpin(const std::string& owner) override {
+    for (uint32_t i = 0; i < partitions_.size(); ++i) {
+      partitions_[i].unpin.Bind(1, std::string_view(owner));
+      LEAT_RETURN_IF_ERROR(partitions_[i].unpin.Run().With(Place(i)));
+    }
+    return Status();
+  }
+
+ private:
+  std::string Place(uint32_t partition) const {
+    return "topic '" + topic_ + "' partition " + std::to_string(partition);
+  }
+
+  Result<PartitionRange> RangeOf(uint32_t partition) {
+    Partition& p = partitions_[partition];
+    LEAT_ASSIGN_OR_RETURN(const bool row, p.state.Step());
+    const PartitionRange range{partition, static_cast<uint64_t>(p.state.Integer(0)),
+                               static_cast<uint64_t>(p.state.Integer(1)), p.state.Integer(2) != 0};
+    p.state.Reset();
+    if (!row || range.begin > range.end) return Status(Code::kDataLoss, "the table 'state' is damaged");
+    return range;
+  }
+
+  Status ReadRange(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) {
+    if (begin == end) return Status();
+    Partition& p = partitions_[partition];
+    if (p.cache.Holds(begin) && p.cache.Holds(end - 1)) {
+      CopyFromCache(p.cache, begin, end, out);
+      return Status();
+    }
+    // One snapshot for range and chunks: retention in another process does not show in the middle.
+    LEAT_RETURN_IF_ERROR(p.db.Run("BEGIN"));
+    Status status = ReadChunks(partition, begin, end, out);
+    p.chunks.Reset();
+    p.db.Rollback();
+    return status;
+  }
+
+  Status ReadChunks(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) {
+    Partition& p = partitions_[partition];
+    LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
+    if (begin < range.begin) {
+      return Status(Code::kNotFound, "retention has taken all below " + std::to_string(range.begin));
+    }
+    if (end > range.end) {
+      return Status(Code::kFailedPrecondition, "the partition ends at " + std::to_string(range.end));
+    }
+    p.chunks.Bind(1, static_cast<int64_t>(begin));
+    p.chunks.Bind(2, static_cast<int64_t>(end));
+    std::unique_ptr<sqlite3_blob, CloseBlob> blob;
+    for (uint64_t at = begin; at < end;) {
+      LEAT_ASSIGN_OR_RETURN(const bool row, p.chunks.Step());
+      const Chunk chunk{static_cast<uint64_t>(p.chunks.Integer(0)), p.chunks.Integer(1), p.chunks.Integer(2),
+                        static_cast<uint64_t>(p.chunks.Integer(3))};
+      const bool joins = row && chunk.count > 0 && chunk.count <= int64_t{kChunkRecords} &&
+                         chunk.bytes >= 0 && (at == begin ? chunk.base <= at : chunk.base == at) &&
+                         at - chunk.base < static_cast<uint64_t>(chunk.count);
+      if (!joins)
+        return Status(Code::kDataLoss, "the chunk with offset " + std::to_string(at) + " is missing");
+      LEAT_RETURN_IF_ERROR(
+          OpenBlob(p.db, chunk, &blob).With("chunk at offset " + std::to_string(chunk.base)));
+      const uint64_t stop = std::min(end, chunk.base + static_cast<uint64_t>(chunk.count));
+      const bool whole = at == chunk.base && stop == chunk.base + static_cast<uint64_t>(chunk.count);
+      const Status read = whole ? ReadWhole(p, chunk, blob.get(), out) : ReadIntoCache(p, chunk, blob.get());
+      LEAT_RETURN_IF_ERROR(read.With("chunk at offset " + std::to_string(chunk.base)));
+      if (!whole) CopyFromCache(p.cache, at, stop, out);
+      at = stop;
+    }
+    return Status();
+  }
+
+  struct Chunk {
+    uint64_t base;
+    int64_t count, bytes;
+    uint64_t checksum;
+  };
+
+  static Status OpenBlob(Database& db, const Chunk& chunk, std::unique_ptr<sqlite3_blob, CloseBlob>* blob) {
+    int rc;
+    if (*blob) {
+      rc = sqlite3_blob_reopen(blob->get(), static_cast<int64_t>(chunk.base));
+    } else {
+      sqlite3_blob* opened = nullptr;
+      rc = sqlite3_blob_open(db.handle(), "main", "chunks", "records", static_cast<int64_t>(chunk.base), 0,
+                             &opened);
+      blob->reset(opened);
+    }
+    if (rc != SQLITE_OK) return db.Error();
+    if (sqlite3_blob_bytes(blob->get()) != chunk.count * int64_t{sizeof(uint32_t)} + chunk.bytes) {
+      return Status(Code::kDataLoss, "holds " + std::to_string(sqlite3_blob_bytes(blob->get())) +
+                                         " bytes, not " + std::to_string(chunk.bytes) +
+                                         " and the lengths of " + std::to_string(chunk.count) + " records");
+    }
+    return Status();
+  }
+
+  static Status ReadBlob(Database& db, sqlite3_blob* blob, void* to, size_t bytes, size_t from) {
+    if (bytes == 0) return Status();
+    const int rc = sqlite3_blob_read(blob, to, static_cast<int>(bytes), static_cast<int>(from));
+    return rc == SQLITE_OK ? Status() : db.Error();
+  }
+
+  // Lengths into `lengths`, bytes to `data`; both checked.
+  static Status ReadChunk(Database& db, const Chunk& chunk, sqlite3_blob* blob,
+                          std::vector<uint32_t>* lengths, std::byte* data) {
+    lengths->resize(static_cast<size_t>(chunk.count));
+    const size_t table = lengths->size() * sizeof(uint32_t), bytes = static_cast<size_t>(chunk.bytes);
+    LEAT_RETURN_IF_ERROR(ReadBlob(db, blob, lengths->data(), table, 0));
+    LEAT_RETURN_IF_ERROR(ReadBlob(db, blob, data, bytes, table));
+    const uint64_t sum = std::accumulate(lengths->begin(), lengths->end(), uint64_t{0});
+    if (sum == bytes && ChunkChecksum(chunk.base, *lengths, {data, bytes}) == chunk.checksum) return Status();
+    return Status(Code::kDataLoss, "is damaged: its checksum does not hold");
+  }
+
+  Status ReadWhole(Partition& p, const Chunk& chunk, sqlite3_blob* blob, RecordBatch* out) {
+    uint64_t end = out->offsets.back();
+    if (out->data.size() < end + static_cast<size_t>(chunk.bytes))
+      out->data.resize(end + static_cast<size_t>(chunk.bytes));
+    LEAT_RETURN_IF_ERROR(ReadChunk(p.db, chunk, blob, &lengths_, out->data.data() + end));
+    const size_t first = out->offsets.size();
+    out->offsets.resize(first + lengths_.size());
+    for (size_t i = 0; i < lengths_.size(); ++i) out->offsets[first + i] = end += lengths_[i];
+    return Status();
+  }
+
+  static Status ReadIntoCache(Partition& p, const Chunk& chunk, sqlite3_blob* blob) {
+    CachedChunk& cache = p.cache;
+    if (cache.Holds(chunk.base) && cache.base == chunk.base) return Status();
+    cache.data.resize(static_cast<size_t>(chunk.bytes));
+    const Status status = ReadChunk(p.db, chunk, blob, &cache.lengths, cache.data.data());
+    if (!status.ok()) {
+      cache.lengths.clear();  // holds nothing
+      return status;
+    }
+    cache.base = chunk.base;
+    cache.offsets.resize(cache.lengths.size() + 1);
+    uint64_t end = 0;
+    for (size_t i = 0; i < cache.lengths.size(); ++i) cache.offsets[i + 1] = end += cache.lengths[i];
+    return Status();
+  }
+
+  static void CopyFromCache(const CachedChunk& cache, uint64_t begin, uint64_t end, RecordBatch* out) {
+    const uint64_t* from = cache.offsets.data() + (begin - cache.base);
+    const size_t count = static_cast<size_t>(end - begin), bytes = from[count] - from[0];
+    const uint64_t to = out->offsets.back();
+    if (out->data.size() < to + bytes) out->data.resize(to + bytes);
+    std::copy_n(cache.data.data() + from[0], bytes, out->data.data() + to);
+    for (size_t i = 1; i <= count; ++i) out->offsets.push_back(to + from[i] - from[0]);
+  }
+
+  std::string topic_;
+  std::vector<Partition> partitions_;
+  std::vector<uint32_t> lengths_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> EmbeddedLog::OpenSource(const std::string& directory,
+                                                        const std::string& topic) {
+  LogTopic made;
+  LEAT_ASSIGN_OR_RETURN(std::vector<Database> databases, OpenPartitions(directory, topic, &made));
+  auto source = std::make_unique<EmbeddedLogSource>(topic);
+  LEAT_RETURN_IF_ERROR(source->Open(std::move(databases)));
+  return std::unique_ptr<Source>(std::move(source));
+}
+
+}  // namespace leat::stream

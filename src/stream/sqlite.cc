@@ -1,0 +1,93 @@
+#include "stream/sqlite.h"
+
+namespace leat::stream {
+
+Status SqliteStatus(int rc, std::string_view message) {
+  const std::string text(message);
+  switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+      return Status();
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return Status(Code::kUnavailable, text + ": another process holds the lock");
+    case SQLITE_FULL:
+      return Status(Code::kResourceExhausted, text);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+    case SQLITE_TOOBIG:
+      return Status(Code::kDataLoss, text);
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_READONLY:
+      return Status(Code::kPermissionDenied, text);
+    case SQLITE_CANTOPEN:
+      return Status(Code::kNotFound, text);
+    case SQLITE_IOERR:
+      return Status(Code::kUnavailable, text);
+    default:
+      return Status(Code::kInternal, text + " (sqlite " + std::to_string(rc) + ")");
+  }
+}
+
+Result<bool> Statement::Step() {
+  const int rc = sqlite3_step(handle_.get());
+  if (rc == SQLITE_ROW) return true;
+  if (rc == SQLITE_DONE) return false;
+  sqlite3* db = sqlite3_db_handle(handle_.get());
+  return SqliteStatus(sqlite3_extended_errcode(db), sqlite3_errmsg(db));
+}
+
+Status Statement::Run() {
+  const auto row = Step();
+  // The message is read above: a reset may change it.
+  Reset();
+  return row.status();
+}
+
+Result<Database> Database::Open(const std::string& path, bool create) {
+  Database db;
+  sqlite3* handle = nullptr;
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
+  const int rc = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
+  db.handle_.reset(handle);
+  if (rc != SQLITE_OK) {
+    return SqliteStatus(rc, handle ? sqlite3_errmsg(handle) : sqlite3_errstr(rc)).With(path);
+  }
+  sqlite3_extended_result_codes(handle, 1);
+  sqlite3_busy_timeout(
+      handle, static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(kBusyTimeout).count()));
+  // The file may come from anywhere: no schema in it may run code, no value may be larger than we ever write.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  return db;
+}
+
+Status Database::Run(const char* sql) {
+  const int rc = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
+  return rc == SQLITE_OK ? Status() : Error();
+}
+
+Result<Statement> Database::Prepare(std::string_view sql) {
+  Statement statement;
+  sqlite3_stmt* handle = nullptr;
+  const int rc = sqlite3_prepare_v3(handle_.get(), sql.data(), static_cast<int>(sql.size()),
+                                    SQLITE_PREPARE_PERSISTENT, &handle, nullptr);
+  statement.handle_.reset(handle);
+  if (rc != SQLITE_OK) return Error();
+  return statement;
+}
+
+void Database::Rollback() {
+  if (!sqlite3_get_autocommit(handle_.get())) {
+    sqlite3_exec(handle_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+}
+
+Status Database::Error() const {
+  return SqliteStatus(sqlite3_extended_errcode(handle_.get()), sqlite3_errmsg(handle_.get()));
+}
+
+}  // namespace leat::stream

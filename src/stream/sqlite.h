@@ -1,0 +1,75 @@
+// A thin hold on SQLite: handles that close themselves, errors as Status, nothing thrown. Not thread-safe.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace leat::stream {
+
+class Database;
+
+// A prepared statement. Values are bound from 1, columns read from 0, as SQLite counts them.
+class Statement {
+ public:
+  Statement() = default;
+
+  void Bind(int at, int64_t value) { sqlite3_bind_int64(handle_.get(), at, value); }
+  void Bind(int at, std::string_view text) {
+    sqlite3_bind_text64(handle_.get(), at, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
+  }
+  // Looks at `bytes` until the statement is reset.
+  void Bind(int at, ByteView bytes) {
+    sqlite3_bind_blob64(handle_.get(), at, bytes.data(), bytes.size(), SQLITE_STATIC);
+  }
+  // True when a row is there, false after the last one.
+  Result<bool> Step();
+  // Runs a statement without rows and resets it.
+  Status Run();
+  // Ends the reading of rows; the statement can be bound and stepped again.
+  void Reset() { sqlite3_reset(handle_.get()); }
+  int64_t Integer(int column) const { return sqlite3_column_int64(handle_.get(), column); }
+
+ private:
+  friend class Database;
+  struct Finalize {
+    void operator()(sqlite3_stmt* handle) const { sqlite3_finalize(handle); }
+  };
+  std::unique_ptr<sqlite3_stmt, Finalize> handle_;
+};
+
+class Database {
+ public:
+  // How long a call waits for another process that writes before it gives up with kUnavailable.
+  static constexpr Duration kBusyTimeout = std::chrono::seconds(10);
+
+  Database() = default;
+  // `create`: the file must not exist yet; otherwise it must (kNotFound).
+  static Result<Database> Open(const std::string& path, bool create);
+
+  Status Run(const char* sql);
+  Result<Statement> Prepare(std::string_view sql);
+  // Ends a transaction that is still open, if any: for the way out after an error.
+  void Rollback();
+  // What the last failed call on this database says, as a Status.
+  Status Error() const;
+  sqlite3* handle() const { return handle_.get(); }
+  explicit operator bool() const { return handle_ != nullptr; }
+
+ private:
+  struct Close {
+    void operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
+  };
+  std::unique_ptr<sqlite3, Close> handle_;
+};
+
+Status SqliteStatus(int rc, std::string_view message);
+
+}  // namespace leat::stream
