@@ -1,0 +1,449 @@
+#include "engine/compiler.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "graph/builtin.h"
+
+namespace leat::engine {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeIndex;
+using graph::Value;
+
+// A result above this is not folded: computing it is cheaper than keeping it.
+constexpr size_t kMostFoldedBytes = size_t{1} << 20;
+// What the estimate of a step's time takes a core to do; only the choice between queue and inline hangs on
+// it.
+constexpr double kFlopsPerUs = 2e4;
+constexpr double kBytesPerUs = 1e4;
+
+int Threads(int wanted) {
+  return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// A fetch whose elements lie where the fetch cannot be: in a feed, a constant, or another fetch.
+class CopyKernel final : public graph::Kernel {
+ public:
+  explicit CopyKernel(size_t bytes) : bytes_(bytes) {}
+  void Run(const graph::KernelArgs& args) override {
+    if (bytes_ > 0) std::memcpy(args.outputs[0], args.inputs[0], bytes_);
+  }
+
+ private:
+  size_t bytes_;
+};
+
+// The user's graph after pruning and passes, and where its feeds and fetches are in it.
+struct Lowered {
+  Graph graph;
+  std::map<Value, std::optional<Value>> feeds;  // empty: not needed
+  std::map<Value, Value> fetches;               // without those that are feeds themselves
+};
+
+void Apply(const graph::Pass& pass, Lowered& lowered) {
+  std::vector<Value> keep;
+  for (const auto& [old, now] : lowered.fetches) keep.push_back(now);
+  for (const auto& [old, now] : lowered.feeds) {
+    // A feed that is fetched stays; the others go with the last node that reads them.
+    if (lowered.fetches.contains(old)) keep.push_back(*now);
+  }
+  graph::Rewrite rewrite = pass(lowered.graph, keep);
+  for (auto& [old, now] : lowered.fetches) now = rewrite.At(now);
+  for (auto& [old, now] : lowered.feeds) {
+    if (now) now = rewrite.Find(*now);
+  }
+  lowered.graph = std::move(rewrite.graph);
+}
+
+Lowered Lower(const Graph& graph, std::span<const Value> fetches, const PlanOptions& options) {
+  Lowered lowered{graph, {}, {}};
+  for (const Node& node : graph.nodes()) {
+    if (graph::IsFeed(*node.op)) lowered.feeds[{node.index, 0}] = Value{node.index, 0};
+  }
+  for (Value v : fetches) lowered.fetches[v] = v;
+  Apply(graph::Prune, lowered);
+  for (const graph::Pass& pass : options.passes) Apply(pass, lowered);
+  Apply(graph::Prune, lowered);
+  std::erase_if(lowered.fetches, [&](const auto& fetch) { return lowered.feeds.contains(fetch.first); });
+  return lowered;
+}
+
+class Compiler {
+ public:
+  Compiler(const Graph& graph, std::span<const Value> fetches, const PlanOptions& options)
+      : options_(options), source_(graph), lowered_(Lower(graph, fetches, options)), graph_(lowered_.graph) {}
+
+  Program Compile() {
+    ResolveViews();
+    ChooseKernels();
+    if (options_.fold_constants) FoldConstants();
+    MakeLeafStorages();
+    MakeSteps();
+    MakeCopies();
+    ChooseThreads();
+    AssignStorages();
+    PlaceInArena();
+    WireSteps();
+    BindValues();
+    return std::move(program_);
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // What becomes of a value that is not a view.
+  struct ValueInfo {
+    uint32_t storage = kNone;
+    std::vector<StepIndex> readers;
+    StepIndex writer = kNone;
+    std::optional<Value> fetch;  // of the user's graph, computed straight in its memory
+  };
+  // A kernel and what it reads and writes, before memory is known.
+  struct StepInfo {
+    std::string name;
+    std::string backend;
+    std::unique_ptr<graph::Kernel> kernel;
+    std::vector<Value> inputs;  // views resolved
+    std::vector<Value> outputs;
+    uint32_t copy_to = kNone;  // a copy's storage instead of outputs
+    uint32_t scratch = kNone;  // block
+  };
+
+  Value Root(Value v) const {
+    const Node& node = graph_.node(v);
+    return node.op->is_view() && v.output == 0 ? roots_[v.node] : v;
+  }
+  ValueInfo& Info(Value root) { return values_[root.node][root.output]; }
+  bool IsConstant(Value root) const { return constants_.contains(root); }
+
+  void ResolveViews() {
+    for (const Node& node : graph_.nodes()) {
+      roots_.push_back(node.op->is_view() ? Root(node.inputs[0]) : Value{node.index, 0});
+      values_.emplace_back(node.outputs.size());
+      if (const Tensor* value = graph::ConstantValue(*node.op)) constants_[{node.index, 0}] = *value;
+      program_.ops.push_back(node.op);
+    }
+  }
+
+  std::vector<TensorType> InputTypes(const Node& node) const {
+    std::vector<TensorType> types;
+    for (Value v : node.inputs) types.push_back(graph_.type(v));
+    return types;
+  }
+
+  void ChooseKernels() {
+    kernels_.resize(graph_.nodes().size());
+    backends_.resize(graph_.nodes().size());
+    std::string missing;
+    for (const Node& node : graph_.nodes()) {
+      if (graph::IsFeed(*node.op) || graph::ConstantValue(*node.op) != nullptr || node.op->is_view())
+        continue;
+      const std::vector<TensorType> inputs = InputTypes(node);
+      const graph::KernelRequest request{*node.op, inputs, node.outputs, Threads(options_.intra_op_threads)};
+      for (const graph::KernelTable* table : options_.tables) {
+        const auto it = table->factories.find(node.op->kind());
+        if (it == table->factories.end()) continue;
+        kernels_[node.index] = it->second(request);
+        backends_[node.index] = table->backend;
+        if (kernels_[node.index]) break;
+      }
+      if (kernels_[node.index]) continue;
+      missing += missing.empty() ? "" : "; ";
+      missing += "[" + std::string(node.op->kind()) + "] no kernel for " + node.outputs[0].ToString() +
+                 ", node \"" + node.name + "\"" + (node.where.empty() ? "" : ", " + node.where);
+    }
+    if (!missing.empty()) throw std::invalid_argument(missing);
+  }
+
+  void FoldConstants() {
+    for (const Node& node : graph_.nodes()) {
+      size_t bytes = 0;
+      for (const TensorType& type : node.outputs) bytes += type.bytes();
+      const bool constant = std::ranges::all_of(node.inputs, [&](Value v) { return IsConstant(Root(v)); });
+      if (!kernels_[node.index] || !constant || !node.control.empty() || bytes > kMostFoldedBytes) continue;
+      std::vector<const std::byte*> inputs;
+      for (Value v : node.inputs) inputs.push_back(constants_.at(Root(v)).raw());
+      std::vector<std::byte*> outputs;
+      for (uint32_t i = 0; i < node.outputs.size(); ++i) {
+        outputs.push_back((constants_[{node.index, i}] = Tensor(node.outputs[i])).raw());
+      }
+      const Buffer scratch(kernels_[node.index]->scratch_bytes());
+      kernels_[node.index]->Run({inputs, outputs, scratch.data()});
+      kernels_[node.index].reset();
+    }
+  }
+
+  uint32_t AddStorage(Storage::Kind kind, std::string name, size_t bytes) {
+    Storage storage;
+    storage.kind = kind;
+    storage.name = std::move(name);
+    storage.bytes = bytes;
+    program_.storages.push_back(std::move(storage));
+    return static_cast<uint32_t>(program_.storages.size() - 1);
+  }
+
+  uint32_t AddFetchStorage(Value fetch) {
+    const TensorType& type = source_.type(fetch);
+    const uint32_t index = AddStorage(Storage::Kind::kFetch, source_.node(fetch).name, type.bytes());
+    Storage& storage = program_.storages[index];
+    storage.own = Tensor(type);
+    storage.data = storage.own.raw();
+    fetch_storage_[fetch] = index;
+    return index;
+  }
+
+  void MakeLeafStorages() {
+    for (const auto& [root, tensor] : constants_) {
+      const uint32_t index = AddStorage(Storage::Kind::kConstant, graph_.node(root).name, tensor.bytes());
+      program_.storages[index].own = tensor;
+      program_.storages[index].data = tensor.raw();
+      Info(root).storage = index;
+    }
+    for (const auto& [old, now] : lowered_.feeds) {
+      if (!now) continue;
+      Info(*now).storage =
+          AddStorage(Storage::Kind::kFeed, graph_.node(*now).name, graph_.type(*now).bytes());
+      program_.feeds.push_back(old);
+    }
+  }
+
+  // Steps that a node waits for: those that make its inputs and its control dependencies. A node without a
+  // step of its own (a view, a leaf) hands on what it waits for.
+  void MakeSteps() {
+    std::vector<std::set<StepIndex>> node_waits(graph_.nodes().size());
+    for (const Node& node : graph_.nodes()) {
+      std::set<StepIndex>& waits = node_waits[node.index];
+      for (Value v : node.inputs) waits.insert(node_waits[v.node].begin(), node_waits[v.node].end());
+      for (NodeIndex c : node.control) waits.insert(node_waits[c].begin(), node_waits[c].end());
+      if (!kernels_[node.index]) continue;
+      StepInfo step;
+      step.name = node.name;
+      step.backend = backends_[node.index];
+      step.kernel = std::move(kernels_[node.index]);
+      for (Value v : node.inputs) step.inputs.push_back(Root(v));
+      for (uint32_t i = 0; i < node.outputs.size(); ++i) step.outputs.push_back({node.index, i});
+      std::string attributes = node.op->attributes();
+      std::string line = node.name + " = " + step.backend + " " + std::string(node.op->kind());
+      if (!attributes.empty()) line += " " + attributes;
+      for (size_t i = 0; i < node.outputs.size(); ++i)
+        line += (i ? ", " : " : ") + node.outputs[i].ToString();
+
+      const std::vector<TensorType> types = InputTypes(node);
+      double bytes = 0;
+      for (const TensorType& type : types) bytes += static_cast<double>(type.bytes());
+      for (const TensorType& type : node.outputs) bytes += static_cast<double>(type.bytes());
+      const double cost = node.op->flops(types, node.outputs) / kFlopsPerUs + bytes / kBytesPerUs;
+      waits = {AddStep(std::move(step), {waits.begin(), waits.end()}, cost, std::move(line))};
+    }
+  }
+
+  StepIndex AddStep(StepInfo step, std::vector<StepIndex> waits, double cost_us, std::string line) {
+    const auto index = static_cast<StepIndex>(steps_.size());
+    for (Value v : step.inputs) {
+      std::vector<StepIndex>& readers = Info(v).readers;
+      if (readers.empty() || readers.back() != index) readers.push_back(index);
+    }
+    for (Value v : step.outputs) Info(v).writer = index;
+    steps_.push_back(std::move(step));
+    program_.dependencies.push_back(std::move(waits));
+    program_.costs_us.push_back(cost_us);
+    program_.lines.push_back(std::move(line));
+    return index;
+  }
+
+  // Decides which fetches are computed in place, and adds a step for each that cannot be.
+  void MakeCopies() {
+    for (const auto& [old, now] : lowered_.fetches) {
+      const Value root = Root(now);
+      if (Info(root).writer != kNone && !Info(root).fetch) {
+        Info(root).fetch = old;
+        continue;
+      }
+      StepInfo step;
+      step.name = source_.node(old).name;
+      step.backend = "engine";
+      step.kernel = std::make_unique<CopyKernel>(source_.type(old).bytes());
+      step.inputs = {root};
+      step.copy_to = AddFetchStorage(old);
+      std::vector<StepIndex> waits;
+      if (Info(root).writer != kNone) waits.push_back(Info(root).writer);
+      const double bytes = static_cast<double>(source_.type(old).bytes());
+      std::string line = step.name + " = engine copy : " + source_.type(old).ToString();
+      AddStep(std::move(step), std::move(waits), 2 * bytes / kBytesPerUs, std::move(line));
+    }
+  }
+
+  // The queue is worth its threads when the work is long enough and not a mere chain.
+  void ChooseThreads() {
+    double total = 0, longest = 0;
+    std::vector<double> ends;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      double begin = 0;
+      for (StepIndex d : program_.dependencies[i]) begin = std::max(begin, ends[d]);
+      ends.push_back(begin + program_.costs_us[i]);
+      longest = std::max(longest, ends.back());
+      total += program_.costs_us[i];
+    }
+    const bool parallel = total >= options_.inline_below_us && total > 1.05 * longest;
+    const int most = static_cast<int>(std::min<size_t>(steps_.size(), 1024));
+    program_.threads = parallel ? std::min(most, Threads(options_.inter_op_threads)) : 1;
+    if (program_.threads > 1) order_ = StepOrder::ByDependencies(program_.dependencies);
+  }
+
+  // Nobody but `step` needs the value after it began.
+  bool DiesAt(const ValueInfo& value, StepIndex step) const {
+    return std::ranges::all_of(value.readers,
+                               [&](StepIndex r) { return r == step || order_.Before(r, step); });
+  }
+
+  // The storage of an input of the step that its output may take over.
+  uint32_t InPlaceStorage(const StepInfo& step, StepIndex index, size_t output) {
+    if (!options_.share_memory) return kNone;
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      if (step.kernel->OutputInPlaceOf(static_cast<int>(i)) != static_cast<int>(output)) continue;
+      const ValueInfo& input = Info(step.inputs[i]);
+      const Storage& storage = program_.storages[input.storage];
+      const auto same = [&](Value v) { return Info(v).storage == input.storage; };
+      if (storage.kind == Storage::Kind::kArena && DiesAt(input, index) &&
+          storage.bytes == graph_.type(step.outputs[output]).bytes() &&
+          std::ranges::count_if(step.inputs, same) == 1 && std::ranges::none_of(step.outputs, same)) {
+        return input.storage;
+      }
+    }
+    return kNone;
+  }
+
+  void AssignStorages() {
+    for (StepIndex i = 0; i < steps_.size(); ++i) {
+      const StepInfo& step = steps_[i];
+      for (size_t o = 0; o < step.outputs.size(); ++o) {
+        ValueInfo& value = Info(step.outputs[o]);
+        value.storage = InPlaceStorage(step, i, o);
+        if (value.fetch) {
+          const uint32_t fetch = AddFetchStorage(*value.fetch);
+          // What it is computed in place of moves into the fetch's memory too.
+          if (value.storage != kNone) MoveStorage(value.storage, fetch);
+          value.storage = fetch;
+        } else if (value.storage == kNone) {
+          value.storage = AddStorage(Storage::Kind::kArena, step.name, graph_.type(step.outputs[o]).bytes());
+        }
+      }
+    }
+  }
+
+  void MoveStorage(uint32_t from, uint32_t to) {
+    for (auto& node : values_) {
+      for (ValueInfo& value : node) {
+        if (value.storage == from) value.storage = to;
+      }
+    }
+  }
+
+  // Blocks of the arena: storages that are neither bound nor constant, and the scratch memory of steps.
+  void PlaceInArena() {
+    std::vector<Block> blocks;
+    std::vector<uint32_t> block_storage;
+    std::vector<uint32_t> storage_block(program_.storages.size(), kNone);
+    const auto touch = [&](uint32_t storage, StepIndex step) {
+      if (program_.storages[storage].kind != Storage::Kind::kArena) return;
+      uint32_t& block = storage_block[storage];
+      if (block == kNone) {
+        block = static_cast<uint32_t>(blocks.size());
+        blocks.push_back({program_.storages[storage].bytes, step, {}});
+        block_storage.push_back(storage);
+      }
+      std::vector<StepIndex>& users = blocks[block].steps;
+      if (users.empty() || users.back() != step) users.push_back(step);
+    };
+    for (StepIndex i = 0; i < steps_.size(); ++i) {
+      for (Value v : steps_[i].outputs) touch(Info(v).storage, i);
+      for (Value v : steps_[i].inputs) touch(Info(v).storage, i);
+      if (const size_t scratch = steps_[i].kernel->scratch_bytes(); scratch > 0) {
+        steps_[i].scratch = static_cast<uint32_t>(blocks.size());
+        blocks.push_back({scratch, i, {i}});
+        block_storage.push_back(kNone);
+      }
+    }
+    const MemoryPlan plan = options_.share_memory ? PlanMemory(blocks, order_) : PlanWithoutSharing(blocks);
+    program_.arena = Buffer(plan.bytes);
+    program_.largest_live_bytes = LargestLiveBytes(blocks);
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      if (block_storage[b] != kNone) {
+        program_.storages[block_storage[b]].data = program_.arena.data() + plan.offsets[b];
+      }
+    }
+    for (const StepInfo& step : steps_) {
+      scratch_.push_back(step.scratch == kNone ? nullptr
+                                               : program_.arena.data() + plan.offsets[step.scratch]);
+    }
+  }
+
+  // All pointers first, since spans into the vectors would not survive their growth.
+  void WireSteps() {
+    for (const StepInfo& step : steps_) {
+      for (Value v : step.inputs) AddSlot(Info(v).storage, program_.inputs, &Storage::input_slots);
+      for (Value v : step.outputs) AddSlot(Info(v).storage, program_.outputs, &Storage::output_slots);
+      if (step.copy_to != kNone) AddSlot(step.copy_to, program_.outputs, &Storage::output_slots);
+    }
+    size_t input = 0, output = 0;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      StepInfo& step = steps_[i];
+      const size_t outputs = step.copy_to == kNone ? step.outputs.size() : 1;
+      Step wired;
+      wired.kernel = step.kernel.get();
+      wired.args = {std::span(program_.inputs).subspan(input, step.inputs.size()),
+                    std::span(program_.outputs).subspan(output, outputs), scratch_[i]};
+      input += step.inputs.size();
+      output += outputs;
+      program_.steps.push_back(wired);
+      program_.kernels.push_back(std::move(step.kernel));
+    }
+  }
+
+  template <class Pointer>
+  void AddSlot(uint32_t storage, std::vector<Pointer>& pointers, std::vector<uint32_t> Storage::*slots) {
+    (program_.storages[storage].*slots).push_back(static_cast<uint32_t>(pointers.size()));
+    pointers.push_back(program_.storages[storage].data);
+  }
+
+  void BindValues() {
+    for (const auto& [old, now] : lowered_.feeds) {
+      Binding& binding = program_.bindings[old];
+      binding.type = source_.type(old);
+      if (now) binding.storage = Info(*now).storage;
+    }
+    for (const auto& [old, storage] : fetch_storage_)
+      program_.bindings[old] = {source_.type(old), storage, nullptr};
+  }
+
+  const PlanOptions& options_;
+  const Graph& source_;
+  const Lowered lowered_;
+  const Graph& graph_;
+  Program program_;
+
+  std::vector<Value> roots_;                             // by node: what it is a view of, or its own output 0
+  std::vector<std::vector<ValueInfo>> values_;           // by node, output
+  std::map<Value, Tensor> constants_;                    // by root
+  std::vector<std::unique_ptr<graph::Kernel>> kernels_;  // by node; null where there is nothing to run
+  std::vector<std::string> backends_;                    // by node
+  std::vector<StepInfo> steps_;
+  std::map<Value, uint32_t> fetch_storage_;  // by value of the user's graph
+  StepOrder order_ = StepOrder::Serial();
+  std::vector<std::byte*> scratch_;  // by step
+};
+
+}  // namespace
+
+Program CompileProgram(const graph::Graph& graph, std::span<const graph::Value> fetches,
+                       const PlanOptions& options) {
+  return Compiler(graph, fetches, options).Compile();
+}
+
+}  // namespace leat::engine
