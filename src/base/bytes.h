@@ -37,8 +37,9 @@ class ByteWriter {
   template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void Put(T value) {
-    const auto* p = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), p, p + sizeof(T));
+    const size_t at = bytes_.size();
+    bytes_.resize(at + sizeof(T));
+    std::memcpy(bytes_.data() + at, &value, sizeof(T));
   }
   void PutRaw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   // A u32 length, then the bytes.

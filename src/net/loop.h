@@ -1,5 +1,7 @@
-// One thread's event loop: sockets, timers and work posted from other threads (a thin face of asio's
-// io_context).
+// One thread's event loop: sockets, timers and work posted from other threads.
+//
+// Straight on epoll: a connection's interest in reading is registered once, so a round trip of a small
+// message costs one wait, one read and one write.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +15,29 @@ namespace leat::net {
 class Loop {
  public:
   Loop();
+  // Whatever was made with the loop (transports, connections) is destroyed before it. Work that was posted
+  // and timers that are not due yet are dropped.
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // Thread-safe: `work` runs on the thread that runs the loop, in order of posting.
+  // Thread-safe: `work` runs on the thread that runs the loop, in order of posting, never from within Post.
   void Post(std::function<void()> work);
   // Loop's thread only. Returns a handle for Cancel; the work runs once, not before `delay` has passed.
   uint64_t After(Duration delay, std::function<void()> work);
+  // Of a timer that has run, or was cancelled, or 0: nothing happens.
   void Cancel(uint64_t timer);
 
   // Runs until Stop, from the calling thread, which is the loop's thread from then on.
   void Run();
-  // Runs what is ready, waiting for at most `wait` for the first of it; false when stopped.
+  // Runs what is ready, waiting for at most `wait` for the first of it; false when stopped. Not to be called
+  // from within work that the loop runs.
   bool RunOnce(Duration wait);
   // Thread-safe; Run returns soon. A stopped loop stays stopped.
   void Stop();
   Time Now() const;
 
-  struct Impl;  // asio inside
+  struct Impl;  // what transports need of it: poller.h
   Impl& impl() { return *impl_; }
 
  private:

@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "metrics/metrics.h"
 #include "net/loop.h"
 
 namespace leat::net {
@@ -61,6 +62,10 @@ struct TransportOptions {
   Duration handshake_timeout = std::chrono::seconds(5);
   Duration stall_timeout = std::chrono::seconds(10);
   uint32_t max_unproven_connections = 256;  // that have not shown their token yet; beyond it the oldest goes
+  // That have been accepted and are open; beyond it those that show the token are turned away. Bounds what a
+  // peer that connects again and again can take from the others.
+  uint32_t max_connections = 4096;
+  metrics::Registry* metrics = nullptr;  // what is counted goes there
 };
 
 class Listener {

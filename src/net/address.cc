@@ -1,0 +1,115 @@
+#include "net/address.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <charconv>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace leat::net {
+namespace {
+
+Result<std::vector<SocketAddress>> LookUp(const std::string& address, const HostPort& parts, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | flags;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &found); error != 0) {
+    return Status(Code::kUnavailable, "cannot resolve " + address + ": " + gai_strerror(error));
+  }
+  std::vector<SocketAddress> all;
+  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+    auto& one = all.emplace_back();
+    std::memcpy(&one.storage, at->ai_addr, at->ai_addrlen);
+    one.size = at->ai_addrlen;
+  }
+  freeaddrinfo(found);
+  return all;
+}
+
+// What a look-up on a thread of its own reports to; the loop may be gone by then.
+struct Mailbox {
+  std::mutex mutex;
+  Loop* loop = nullptr;  // guarded by mutex; null once nobody waits
+  std::function<void(Result<std::vector<SocketAddress>>)> done;
+};
+
+}  // namespace
+
+Result<HostPort> ParseAddress(std::string_view address) {
+  const Status bad(Code::kInvalidArgument, "'" + std::string(address) + "' is not an address (host:port)");
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos) return bad;
+  std::string_view host = address.substr(0, colon);
+  const std::string_view port = address.substr(colon + 1);
+  uint16_t number = 0;
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+  if (error != std::errc() || end != port.data() + port.size()) return bad;
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.empty() || host.find(':') != std::string_view::npos) {
+    return bad;
+  }
+  return HostPort{std::string(host), std::to_string(number)};
+}
+
+std::string SocketAddress::ToString() const {
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (family() == AF_INET) {
+    const auto* in = reinterpret_cast<const sockaddr_in*>(&storage);
+    inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+    return std::string(text) + ":" + std::to_string(ntohs(in->sin_port));
+  }
+  const auto* in = reinterpret_cast<const sockaddr_in6*>(&storage);
+  inet_ntop(AF_INET6, &in->sin6_addr, text, sizeof(text));
+  return "[" + std::string(text) + "]:" + std::to_string(ntohs(in->sin6_port));
+}
+
+Result<std::vector<SocketAddress>> Resolve(const std::string& address) {
+  LEAT_ASSIGN_OR_RETURN(const HostPort parts, ParseAddress(address));
+  return LookUp(address, parts, 0);
+}
+
+std::shared_ptr<void> ResolveAsync(Loop& loop, const std::string& address,
+                                   std::function<void(Result<std::vector<SocketAddress>>)> done) {
+  auto mailbox = std::make_shared<Mailbox>();
+  mailbox->loop = &loop;
+  mailbox->done = std::move(done);
+  const auto deliver = [](const std::shared_ptr<Mailbox>& to, Result<std::vector<SocketAddress>> result) {
+    std::lock_guard lock(to->mutex);
+    if (to->loop == nullptr) return;
+    to->loop->Post([to, result = std::move(result)]() mutable {
+      // Only the loop's thread drops the interest, so it cannot change between this look and the call.
+      decltype(to->done) call;
+      {
+        std::lock_guard again(to->mutex);
+        if (std::exchange(to->loop, nullptr) == nullptr) return;
+        call.swap(to->done);
+      }
+      call(std::move(result));
+    });
+  };
+  auto parts = ParseAddress(address);
+  if (!parts.ok()) {
+    deliver(mailbox, parts.status());
+  } else if (auto numeric = LookUp(address, *parts, AI_NUMERICHOST); numeric.ok()) {
+    deliver(mailbox, std::move(numeric));
+  } else {
+    // The system's resolver has no deadline of its own, so nobody waits for this thread.
+    std::thread([mailbox, deliver, address, parts = *parts] {
+      deliver(mailbox, LookUp(address, parts, 0));
+    }).detach();
+  }
+  return std::shared_ptr<void>(nullptr, [mailbox](void*) {
+    decltype(mailbox->done) dropped;  // destroyed when the lock is not held any more
+    std::lock_guard lock(mailbox->mutex);
+    mailbox->loop = nullptr;
+    dropped.swap(mailbox->done);
+  });
+}
+
+}  // namespace leat::net

@@ -1,0 +1,205 @@
+#include "net/loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+
+#include "base/check.h"
+#include "net/poller.h"
+
+namespace leat::net {
+namespace {
+
+constexpr size_t kEventsPerTurn = 64;
+constexpr uint64_t kWakeKey = 0;
+
+Time MonotonicNow() {
+  return MonotonicClock().Now();
+}
+
+uint32_t Interest(bool read, bool write) {
+  return (read ? uint32_t{EPOLLIN} : 0u) | (write ? uint32_t{EPOLLOUT} : 0u);
+}
+
+uint64_t Key(uint32_t slot, uint32_t generation) {
+  return uint64_t{generation} << 32 | slot;
+}
+uint32_t SlotOf(uint64_t key) {
+  return static_cast<uint32_t>(key);
+}
+uint32_t GenerationOf(uint64_t key) {
+  return static_cast<uint32_t>(key >> 32);
+}
+
+}  // namespace
+
+Loop::Impl::Impl() : epoll(epoll_create1(EPOLL_CLOEXEC)), wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  LEAT_CHECK(epoll >= 0 && wake >= 0);
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kWakeKey}};
+  LEAT_CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, wake, &event) == 0);
+}
+
+Loop::Impl::~Impl() {
+  close(wake);
+  close(epoll);
+}
+
+uint64_t Loop::Impl::Watch(int fd, bool read, bool write, Watcher* watcher) {
+  uint32_t at = static_cast<uint32_t>(slots.size());
+  if (free_slots.empty()) {
+    slots.emplace_back();
+  } else {
+    at = free_slots.back();
+    free_slots.pop_back();
+  }
+  Slot& slot = slots[at];
+  slot.watcher = watcher;
+  slot.fd = fd;
+  const uint64_t key = Key(at, slot.generation);
+  epoll_event event{.events = Interest(read, write), .data = {.u64 = key}};
+  LEAT_CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0);
+  return key;
+}
+
+void Loop::Impl::Rewatch(uint64_t key, bool read, bool write) {
+  epoll_event event{.events = Interest(read, write), .data = {.u64 = key}};
+  LEAT_CHECK(epoll_ctl(epoll, EPOLL_CTL_MOD, slots[SlotOf(key)].fd, &event) == 0);
+}
+
+void Loop::Impl::Unwatch(uint64_t key) {
+  Slot& slot = slots[SlotOf(key)];
+  LEAT_CHECK(slot.generation == GenerationOf(key));
+  epoll_ctl(epoll, EPOLL_CTL_DEL, slot.fd, nullptr);
+  slot.watcher = nullptr;
+  slot.fd = -1;
+  if (++slot.generation == 0) slot.generation = 1;
+  free_slots.push_back(SlotOf(key));
+}
+
+void Loop::Impl::Post(std::function<void()> work) {
+  bool first = false;
+  {
+    std::lock_guard lock(mutex);
+    first = posted.empty();
+    posted.push_back(std::move(work));
+  }
+  // On its own thread the loop looks at what is posted before it waits again.
+  if (first && thread.load() != std::this_thread::get_id()) Wake();
+}
+
+void Loop::Impl::Wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto n = write(wake, &one, sizeof(one));
+}
+
+void Loop::Impl::RunPosted() {
+  std::vector<std::function<void()>> work;
+  {
+    std::lock_guard lock(mutex);
+    work.swap(posted);
+  }
+  for (auto& run : work) {
+    run();
+    run = nullptr;  // what it holds is destroyed in order, too
+  }
+}
+
+void Loop::Impl::RunTimers(Time now) {
+  // What is due now, and none that these add.
+  const uint64_t last = last_timer;
+  for (auto at = timers.begin(); at != timers.end() && at->first.first <= now;) {
+    if (at->first.second > last) {
+      ++at;
+      continue;
+    }
+    auto work = std::move(at->second);
+    timer_times.erase(at->first.second);
+    timers.erase(at);
+    work();
+    at = timers.begin();
+  }
+}
+
+int Loop::Impl::Timeout(Duration wait) {
+  {
+    std::lock_guard lock(mutex);
+    if (!posted.empty()) return 0;
+  }
+  if (!timers.empty()) wait = std::min(wait, timers.begin()->first.first - MonotonicNow());
+  if (wait <= Duration::zero()) return 0;
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  return static_cast<int>(std::min<int64_t>(ms, INT_MAX));
+}
+
+bool Loop::Impl::RunOnce(Duration wait) {
+  thread = std::this_thread::get_id();
+  if (stopped) return false;
+  std::array<epoll_event, kEventsPerTurn> events;
+  const int count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()), Timeout(wait));
+  // Sockets come before timers: a process that was stopped for a while finds what arrived in the meantime
+  // before it finds that a deadline has passed.
+  for (int i = 0; i < count; ++i) {
+    const uint64_t key = events[static_cast<size_t>(i)].data.u64;
+    if (key == kWakeKey) {
+      uint64_t ignored;
+      [[maybe_unused]] const auto n = read(wake, &ignored, sizeof(ignored));
+      continue;
+    }
+    const Slot& slot = slots[SlotOf(key)];
+    if (slot.watcher == nullptr || slot.generation != GenerationOf(key)) continue;
+    const uint32_t ready = events[static_cast<size_t>(i)].events;
+    const bool broken = (ready & (EPOLLERR | EPOLLHUP)) != 0;
+    slot.watcher->OnReady(broken || (ready & EPOLLIN) != 0, broken || (ready & EPOLLOUT) != 0);
+  }
+  RunPosted();
+  if (!timers.empty()) RunTimers(MonotonicNow());
+  return !stopped;
+}
+
+Loop::Loop() : impl_(std::make_unique<Impl>()) {}
+Loop::~Loop() = default;
+
+void Loop::Post(std::function<void()> work) {
+  impl_->Post(std::move(work));
+}
+
+uint64_t Loop::After(Duration delay, std::function<void()> work) {
+  const uint64_t handle = ++impl_->last_timer;
+  const Time when = MonotonicNow() + delay;
+  impl_->timers.emplace(std::pair(when, handle), std::move(work));
+  impl_->timer_times.emplace(handle, when);
+  return handle;
+}
+
+void Loop::Cancel(uint64_t timer) {
+  const auto at = impl_->timer_times.find(timer);
+  if (at == impl_->timer_times.end()) return;
+  // Destroyed last: what the work holds may come back to the loop.
+  auto work = impl_->timers.extract(std::pair(at->second, timer));
+  impl_->timer_times.erase(at);
+}
+
+void Loop::Run() {
+  while (impl_->RunOnce(std::chrono::hours(1))) {
+  }
+}
+
+bool Loop::RunOnce(Duration wait) {
+  return impl_->RunOnce(wait);
+}
+
+void Loop::Stop() {
+  impl_->stopped = true;
+  impl_->Wake();
+}
+
+Time Loop::Now() const {
+  return MonotonicNow();
+}
+
+}  // namespace leat::net

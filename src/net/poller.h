@@ -1,0 +1,65 @@
+// The inside of a Loop, for transports: readiness of file descriptors. Loop's thread only, except Post.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "net/loop.h"
+
+namespace leat::net {
+
+// Told when its descriptor is ready, again and again until it has taken or given enough (level-triggered).
+// May unwatch and destroy itself and others from within.
+class Watcher {
+ public:
+  // An error or a hang-up of the peer counts as both.
+  virtual void OnReady(bool readable, bool writable) = 0;
+
+ protected:
+  ~Watcher() = default;
+};
+
+struct Loop::Impl {
+  Impl();
+  ~Impl();
+
+  // The descriptor stays the caller's and is unwatched before it is closed. Returns a key, never 0.
+  uint64_t Watch(int fd, bool read, bool write, Watcher* watcher);
+  void Rewatch(uint64_t key, bool read, bool write);
+  void Unwatch(uint64_t key);
+
+  void Post(std::function<void()> work);
+  bool RunOnce(Duration wait);
+  void RunPosted();
+  void RunTimers(Time now);
+  int Timeout(Duration wait);
+  void Wake();
+
+  struct Slot {
+    Watcher* watcher = nullptr;
+    int fd = -1;
+    uint32_t generation = 1;  // of the slot: an event for an earlier one is dropped
+  };
+
+  int epoll = -1;
+  int wake = -1;  // eventfd
+  std::vector<Slot> slots;
+  std::vector<uint32_t> free_slots;
+
+  std::map<std::pair<Time, uint64_t>, std::function<void()>> timers;  // by when and handle
+  std::map<uint64_t, Time> timer_times;
+  uint64_t last_timer = 0;
+
+  std::atomic<std::thread::id> thread;
+  std::atomic<bool> stopped{false};
+  std::mutex mutex;
+  std::vector<std::function<void()>> posted;  // guarded by mutex
+};
+
+}  // namespace leat::net

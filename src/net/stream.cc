@@ -1,0 +1,381 @@
+#include "net/stream.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace leat::net {
+namespace {
+
+// A small message fits, prefix and header included, and so does the processor's cache.
+constexpr size_t kStagingBytes = 64 << 10;
+// Bytes for one system call: large enough that the call costs nothing beside the copy, small enough that what
+// was copied is still in the cache when the receiver works on it.
+constexpr size_t kCallBytes = 512 << 10;
+// Bytes for one turn of the loop, each way, before others have theirs.
+constexpr size_t kTurnBytes = 2 << 20;
+constexpr int kMaxVectors = 64;
+
+metrics::Registry& Choose(metrics::Registry* given, std::unique_ptr<metrics::Registry>* own) {
+  if (given != nullptr) return *given;
+  if (*own == nullptr) *own = std::make_unique<metrics::Registry>();
+  return **own;
+}
+
+}  // namespace
+
+StreamShared::StreamShared(Loop& its_loop, TransportOptions its_options)
+    : loop(its_loop),
+      options(std::move(its_options)),
+      staging(kStagingBytes),
+      bytes_sent(Choose(options.metrics, &own_metrics).counter("leat_net_bytes_sent_total")),
+      bytes_received(Choose(options.metrics, &own_metrics).counter("leat_net_bytes_received_total")),
+      refused(Choose(options.metrics, &own_metrics).counter("leat_net_connections_refused_total")),
+      stalled(Choose(options.metrics, &own_metrics).counter("leat_net_connections_stalled_total")) {}
+
+class Stream::Handle final : public Connection {
+ public:
+  explicit Handle(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
+  ~Handle() override { stream_->Detach(); }
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
+            std::function<void(const Status&)> done) override {
+    stream_->Send(type, std::move(header), std::move(payload), std::move(done));
+  }
+  void Close(Status why) override { stream_->End(std::move(why)); }
+  const std::string& peer() const override { return stream_->peer_; }
+
+ private:
+  std::shared_ptr<Stream> stream_;
+};
+
+Stream::Stream(std::shared_ptr<StreamShared> shared, int fd, std::string peer, std::function<void()> on_end)
+    : shared_(std::move(shared)), fd_(fd), peer_(std::move(peer)), on_end_(std::move(on_end)) {
+  watch_ = shared_->loop.impl().Watch(fd_, false, false, this);
+}
+
+Stream::~Stream() {
+  CloseSocket();
+}
+
+std::unique_ptr<Connection> Stream::MakeConnection() {
+  auto handle = std::make_unique<Handle>(shared_from_this());
+  handle_ = handle.get();
+  return handle;
+}
+
+void Stream::Start(Receiver* receiver) {
+  receiver_ = receiver;
+  if (fd_ >= 0) shared_->loop.impl().Rewatch(watch_, true, want_write_);
+}
+
+void Stream::OnReady(bool readable, bool writable) {
+  const auto self = shared_from_this();  // an upcall may destroy the connection
+  if (writable && want_write_) Flush();
+  if (readable && fd_ >= 0 && receiver_ != nullptr) Receive();
+  WatchForStall();
+}
+
+// ---- receiving
+
+void Stream::Receive() {
+  for (size_t budget = kTurnBytes; fd_ >= 0 && budget > 0;) {
+    std::array<iovec, kMaxVectors> vectors;
+    int count = 0;
+    size_t direct = 0;
+    const size_t most = std::min(budget, kCallBytes);
+    for (size_t i = span_, offset = span_offset_;
+         in_payload_ && i < spans_.size() && count < kMaxVectors - 1 && direct < most; ++i, offset = 0) {
+      const size_t bytes = std::min(spans_[i].size() - offset, most - direct);
+      vectors[static_cast<size_t>(count++)] = {spans_[i].data() + offset, bytes};
+      direct += bytes;
+    }
+    size_t wanted = direct;
+    if (direct == payload_left_) {  // what follows may be here, too
+      vectors[static_cast<size_t>(count++)] = {shared_->staging.data(), shared_->staging.size()};
+      wanted += shared_->staging.size();
+    }
+    const ssize_t got = readv(fd_, vectors.data(), count);
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      return End({Code::kUnavailable, "connection to " + peer_ + " lost: " + std::strerror(errno)});
+    }
+    if (got == 0) {
+      return End({Code::kUnavailable, "connection to " + peer_ + " closed by the peer" +
+                                          (in_message() ? " in the middle of a message" : "")});
+    }
+    const auto bytes = static_cast<size_t>(got);
+    shared_->bytes_received.Add(bytes);
+    budget -= std::min(budget, bytes);
+    if (in_payload_) {
+      received_ = shared_->loop.Now();
+      AdvancePayload(std::min(bytes, direct));
+    }
+    if (bytes > direct) Parse(ByteView(shared_->staging).first(bytes - direct));
+    if (bytes < wanted) return;  // that was all
+  }
+}
+
+void Stream::Parse(ByteView bytes) {
+  while (fd_ >= 0 && !bytes.empty()) {
+    if (!in_payload_) {
+      if (!TakeHeader(&bytes)) return;
+      continue;
+    }
+    const auto& span = spans_[span_];
+    const size_t n = std::min(span.size() - span_offset_, bytes.size());
+    if (n > 0) std::memcpy(span.data() + span_offset_, bytes.data(), n);
+    bytes = bytes.subspan(n);
+    AdvancePayload(n);
+  }
+}
+
+// Takes the bytes of a prefix and header, as far as they are here. False when the connection ended.
+bool Stream::TakeHeader(ByteView* bytes) {
+  constexpr size_t kPrefix = wire::FramePrefix::kBytes;
+  const auto decode = [this](ByteView from) {
+    return wire::DecodePrefix(from.first(kPrefix), shared_->options.max_header_bytes,
+                              shared_->options.max_payload_bytes);
+  };
+  const auto refuse = [this](const Status& why) {
+    End(why.With(peer_));
+    return false;
+  };
+  if (partial_.empty()) {
+    received_ = shared_->loop.Now();
+    if (bytes->size() >= kPrefix) {
+      const auto prefix = decode(*bytes);
+      if (!prefix.ok()) return refuse(prefix.status());
+      if (bytes->size() - kPrefix >= prefix->header_bytes) {
+        const ByteView header = bytes->subspan(kPrefix, prefix->header_bytes);
+        *bytes = bytes->subspan(kPrefix + prefix->header_bytes);
+        StartMessage(*prefix, header);
+        return fd_ >= 0;
+      }
+    }
+  }
+  // Grows with what has arrived, not with what was announced.
+  const auto take = [&](size_t upto) {
+    const size_t n = std::min(upto - partial_.size(), bytes->size());
+    partial_.insert(partial_.end(), bytes->begin(), bytes->begin() + static_cast<ptrdiff_t>(n));
+    *bytes = bytes->subspan(n);
+    return partial_.size() == upto;
+  };
+  if (partial_.size() < kPrefix && !take(kPrefix)) return true;
+  const auto prefix = decode(partial_);
+  if (!prefix.ok()) return refuse(prefix.status());
+  if (!take(kPrefix + prefix->header_bytes)) return true;
+  const Bytes whole = std::exchange(partial_, {});
+  StartMessage(*prefix, ByteView(whole).subspan(kPrefix));
+  return fd_ >= 0;
+}
+
+void Stream::StartMessage(const wire::FramePrefix& prefix, ByteView header) {
+  if (const Status status = wire::CheckHeader(prefix, header); !status.ok()) return End(status.With(peer_));
+  auto spans = receiver_->OnHeader(*handle_, prefix.type, header, prefix.payload_bytes);
+  if (fd_ < 0) return;
+  if (!spans.ok()) return End(spans.status().With(peer_));
+  uint64_t room = 0;
+  for (const auto& span : *spans) room += span.size();
+  if (room != prefix.payload_bytes) {
+    return End({Code::kInternal, "the receiver has room for " + std::to_string(room) +
+                                     " bytes of a payload of " + std::to_string(prefix.payload_bytes)});
+  }
+  spans_ = std::move(*spans);
+  span_ = 0;
+  span_offset_ = 0;
+  payload_left_ = room;
+  in_payload_ = true;
+  AdvancePayload(0);
+}
+
+void Stream::AdvancePayload(size_t bytes) {
+  payload_left_ -= bytes;
+  while (span_ < spans_.size()) {
+    const size_t room = spans_[span_].size() - span_offset_;
+    if (bytes < room) {
+      span_offset_ += bytes;
+      return;
+    }
+    bytes -= room;
+    span_offset_ = 0;
+    receiver_->OnSegment(*handle_, span_++);
+    if (fd_ < 0) return;
+  }
+  in_payload_ = false;
+  spans_.clear();
+  receiver_->OnMessage(*handle_);
+}
+
+// ---- sending
+
+void Stream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
+                  std::function<void(const Status&)> done) {
+  uint64_t payload_bytes = 0;
+  for (const auto& piece : payload) payload_bytes += piece.size();
+  Status refusal;
+  if (fd_ < 0) {
+    refusal = Status(Code::kUnavailable, "connection to " + peer_ + " is closed");
+  } else if (header.size() > shared_->options.max_header_bytes ||
+             payload_bytes > shared_->options.max_payload_bytes) {
+    refusal =
+        Status(Code::kInvalidArgument, "a message of " + std::to_string(header.size()) + " and " +
+                                           std::to_string(payload_bytes) + " bytes is too large to send");
+  }
+  if (!refusal.ok()) {
+    if (done == nullptr) return;
+    shared_->loop.Post([self = shared_from_this(), done = std::move(done), refusal] {
+      if (self->handle_ != nullptr) done(refusal);
+    });
+    return;
+  }
+  auto& out = queue_.emplace_back();
+  wire::EncodePrefix(wire::MakePrefix(type, header, payload_bytes), out.prefix.data());
+  out.header = std::move(header);
+  out.payload = std::move(payload);
+  out.done = std::move(done);
+  if (queue_.size() > 1) return;
+  sent_time_ = shared_->loop.Now();
+  Flush();
+  WatchForStall();
+}
+
+void Stream::Flush() {
+  for (size_t budget = kTurnBytes; fd_ >= 0 && !queue_.empty() && budget > 0;) {
+    std::array<iovec, kMaxVectors> vectors;
+    size_t count = 0;
+    size_t wanted = 0;
+    const size_t most = std::min(budget, kCallBytes);
+    size_t piece = piece_;
+    size_t offset = piece_offset_;
+    for (auto out = queue_.begin(); out != queue_.end(); ++out, piece = 0) {
+      for (; piece < out->pieces() && count < kMaxVectors && wanted < most; ++piece, offset = 0) {
+        const ByteView rest = out->piece(piece).subspan(offset);
+        if (rest.empty()) continue;
+        const size_t bytes = std::min(rest.size(), most - wanted);
+        vectors[count++] = {const_cast<std::byte*>(rest.data()), bytes};
+        wanted += bytes;
+      }
+      if (count == kMaxVectors || wanted == most) break;
+    }
+    msghdr message{};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = count;
+    const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
+      return End({Code::kUnavailable, "connection to " + peer_ + " lost: " + std::strerror(errno)});
+    }
+    const auto bytes = static_cast<size_t>(sent);
+    shared_->bytes_sent.Add(bytes);
+    budget -= std::min(budget, bytes);
+    sent_time_ = shared_->loop.Now();
+    Consume(bytes);
+    if (bytes < wanted) break;  // the socket is full
+  }
+  WantWrite(!queue_.empty());
+}
+
+// Moves on by what was sent, and over what is empty.
+void Stream::Consume(size_t bytes) {
+  while (!queue_.empty()) {
+    Outgoing& front = queue_.front();
+    for (; piece_ < front.pieces(); ++piece_, piece_offset_ = 0) {
+      const size_t room = front.piece(piece_).size() - piece_offset_;
+      if (bytes < room) {
+        piece_offset_ += bytes;
+        return;
+      }
+      bytes -= room;
+    }
+    piece_ = 0;
+    if (front.done != nullptr) {
+      if (sent_.empty()) {
+        shared_->loop.Post([self = shared_from_this()] {
+          for (auto& done : std::exchange(self->sent_, {})) {
+            if (self->handle_ != nullptr) done({});
+          }
+        });
+      }
+      sent_.push_back(std::move(front.done));
+    }
+    queue_.pop_front();
+  }
+}
+
+void Stream::WantWrite(bool want) {
+  if (want == want_write_ || fd_ < 0) return;
+  want_write_ = want;
+  shared_->loop.impl().Rewatch(watch_, receiver_ != nullptr, want);
+}
+
+// ---- the end
+
+void Stream::End(Status why) {
+  if (fd_ < 0) return;
+  CloseSocket();
+  shared_->loop.Post([self = shared_from_this(), why = std::move(why)] {
+    for (auto& out : std::exchange(self->queue_, {})) {
+      if (self->handle_ != nullptr && out.done != nullptr) out.done(why);
+    }
+    if (self->handle_ != nullptr && self->receiver_ != nullptr)
+      self->receiver_->OnClosed(*self->handle_, why);
+  });
+}
+
+void Stream::Detach() {
+  handle_ = nullptr;
+  CloseSocket();
+  queue_.clear();
+  sent_.clear();
+}
+
+void Stream::CloseSocket() {
+  if (fd_ < 0) return;
+  shared_->loop.impl().Unwatch(watch_);
+  close(std::exchange(fd_, -1));
+  if (on_end_ != nullptr) std::exchange(on_end_, nullptr)();
+}
+
+// One timer at a time, which looks how long ago the last byte moved, so that none has to be set for a
+// message.
+void Stream::WatchForStall() {
+  if (stall_timer_ || fd_ < 0 || (!in_message() && queue_.empty())) return;
+  stall_timer_ = true;
+  const Time now = shared_->loop.Now();
+  const Duration timeout = shared_->options.stall_timeout;
+  Time due = now + timeout;
+  if (in_message()) due = std::min(due, received_ + timeout);
+  if (!queue_.empty()) due = std::min(due, sent_time_ + timeout);
+  shared_->loop.After(due - now, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->stall_timer_ = false;
+    self->CheckStall();
+  });
+}
+
+void Stream::CheckStall() {
+  if (fd_ < 0) return;
+  const Time late = shared_->loop.Now() - shared_->options.stall_timeout;
+  // It may be this process that was slow, and the peer's bytes wait in the socket.
+  if (in_message() && received_ <= late) Receive();
+  if (fd_ >= 0 && !queue_.empty() && sent_time_ <= late) Flush();
+  if (fd_ < 0) return;
+  const bool receiving = in_message() && received_ <= late;
+  if (receiving || (!queue_.empty() && sent_time_ <= late)) {
+    shared_->stalled.Add();
+    return End({Code::kDeadlineExceeded, "peer " + peer_ +
+                                             (receiving ? " stopped sending" : " stopped receiving") +
+                                             " in the middle of a message"});
+  }
+  WatchForStall();
+}
+
+}  // namespace leat::net

@@ -1,0 +1,111 @@
+// Frames over a connected stream socket, once both ends have shown the token: what a tcp Connection is.
+//
+// Bytes are read either straight into the receiver's spans, or into one staging buffer that all streams of a
+// transport share, so that a small message costs one read and a connection that idles costs next to nothing.
+// Loop's thread only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "metrics/metrics.h"
+#include "net/poller.h"
+#include "net/transport.h"
+#include "wire/frame.h"
+
+namespace leat::net {
+
+// What the connections of one transport share; lives as long as the last of them.
+struct StreamShared {
+  StreamShared(Loop& its_loop, TransportOptions its_options);
+
+  Loop& loop;
+  const TransportOptions options;
+  std::vector<std::byte> staging;
+  uint32_t accepted = 0;  // connections of listeners that are open
+  std::unique_ptr<metrics::Registry> own_metrics;
+  metrics::Counter& bytes_sent;
+  metrics::Counter& bytes_received;
+  metrics::Counter& refused;  // connections that were ended before they had shown the token
+  metrics::Counter& stalled;  // connections that were ended by the stall timeout
+};
+
+class Stream final : public Watcher, public std::enable_shared_from_this<Stream> {
+ public:
+  // Takes the socket, which is non-blocking. `on_end`: the socket is closed.
+  Stream(std::shared_ptr<StreamShared> shared, int fd, std::string peer, std::function<void()> on_end);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // The user's end of it. Made once; when it is destroyed the stream ends without an upcall.
+  std::unique_ptr<Connection> MakeConnection();
+  // Upcalls may come from now on, from the loop.
+  void Start(Receiver* receiver);
+  void End(Status why);
+
+ private:
+  class Handle;
+  struct Outgoing {
+    std::array<std::byte, wire::FramePrefix::kBytes> prefix;
+    Bytes header;
+    std::vector<ByteView> payload;
+    std::function<void(const Status&)> done;
+    size_t pieces() const { return 2 + payload.size(); }
+    ByteView piece(size_t i) const {
+      return i == 0 ? ByteView(prefix) : i == 1 ? ByteView(header) : payload[i - 2];
+    }
+  };
+
+  void OnReady(bool readable, bool writable) override;
+  void Receive();
+  void Parse(ByteView bytes);
+  bool TakeHeader(ByteView* bytes);
+  void StartMessage(const wire::FramePrefix& prefix, ByteView header);
+  void AdvancePayload(size_t bytes);
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
+            std::function<void(const Status&)> done);
+  void Flush();
+  void Consume(size_t bytes);
+  void WantWrite(bool want);
+  void Detach();
+  void CloseSocket();
+  void WatchForStall();
+  void CheckStall();
+  bool in_message() const { return in_payload_ || !partial_.empty(); }
+
+  std::shared_ptr<StreamShared> shared_;
+  int fd_;  // -1: ended
+  std::string peer_;
+  std::function<void()> on_end_;
+  uint64_t watch_ = 0;
+  Receiver* receiver_ = nullptr;
+  Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+
+  // ---- receiving
+  Bytes partial_;  // of a prefix and header that came in pieces
+  bool in_payload_ = false;
+  std::vector<std::span<std::byte>> spans_;
+  size_t span_ = 0;  // that is being filled
+  size_t span_offset_ = 0;
+  uint64_t payload_left_ = 0;
+  Time received_{};  // when the message that is coming in last moved on
+
+  // ---- sending
+  std::deque<Outgoing> queue_;
+  size_t piece_ = 0;  // of the front that is being sent
+  size_t piece_offset_ = 0;
+  bool want_write_ = false;
+  std::vector<std::function<void(const Status&)>> sent_;  // to be told so, from the loop
+  Time sent_time_{};                                      // when the queue last moved on
+
+  bool stall_timer_ = false;
+};
+
+}  // namespace leat::net

@@ -1,0 +1,100 @@
+// What the tests of transports share.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "net/transport.h"
+
+namespace leat::net::testing {
+
+// Runs the loops in turn until `condition` holds; false when it does not within `deadline`.
+inline bool RunUntil(std::vector<Loop*> loops, const std::function<bool()>& condition,
+                     Duration deadline = std::chrono::seconds(20)) {
+  const Time end = MonotonicClock().Now() + deadline;
+  while (!condition()) {
+    if (MonotonicClock().Now() > end) return false;
+    for (Loop* loop : loops) loop->RunOnce(std::chrono::milliseconds(loops.size() > 1 ? 0 : 1));
+  }
+  return true;
+}
+inline bool RunUntil(Loop& loop, const std::function<bool()>& condition,
+                     Duration deadline = std::chrono::seconds(20)) {
+  return RunUntil(std::vector<Loop*>{&loop}, condition, deadline);
+}
+
+inline Bytes RandomBytes(size_t size, uint64_t seed) {
+  Rng rng(seed);
+  Bytes bytes(size);
+  for (size_t i = 0; i < size; i += 8) {
+    const uint64_t word = rng();
+    std::memcpy(bytes.data() + i, &word, std::min<size_t>(8, size - i));
+  }
+  return bytes;
+}
+
+struct Message {
+  uint8_t type = 0;
+  Bytes header;
+  Bytes payload;
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+// Keeps what it is told, and asserts the order in which it is told.
+class Recorder : public Receiver {
+ public:
+  Result<std::vector<std::span<std::byte>>> OnHeader(Connection& connection, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    if (closed || in_message) ++violations;
+    if (refuse_headers) return Status(Code::kDataLoss, "refused");
+    in_message = true;
+    segments = 0;
+    now.type = type;
+    now.header.assign(header.begin(), header.end());
+    now.payload.resize(payload_bytes);
+    spans = cut(now.payload);
+    if (on_header) on_header(connection);
+    return spans;
+  }
+  void OnSegment(Connection& connection, size_t i) override {
+    if (closed || !in_message || i != segments) ++violations;
+    ++segments;
+    if (on_segment) on_segment(connection, i);
+  }
+  void OnMessage(Connection& connection) override {
+    if (closed || !in_message || segments != spans.size()) ++violations;
+    in_message = false;
+    messages.push_back(std::move(now));
+    now = {};
+    if (on_message) on_message(connection);
+  }
+  void OnClosed(Connection& connection, const Status& status) override {
+    if (closed) ++violations;
+    closed = status;
+    if (on_closed) on_closed(connection);
+  }
+
+  // Where a payload goes: in one piece unless set otherwise.
+  std::function<std::vector<std::span<std::byte>>(std::span<std::byte>)> cut =
+      [](std::span<std::byte> payload) { return std::vector{payload}; };
+  bool refuse_headers = false;
+  std::function<void(Connection&)> on_header, on_message, on_closed;
+  std::function<void(Connection&, size_t)> on_segment;
+
+  std::deque<Message> messages;
+  std::optional<Status> closed;
+  bool in_message = false;
+  int violations = 0;
+  Message now;
+  std::vector<std::span<std::byte>> spans;
+  size_t segments = 0;
+};
+
+}  // namespace leat::net::testing

@@ -1,0 +1,124 @@
+#include <utility>
+#include <vector>
+
+#include "wire/frame.h"
+
+namespace leat::wire {
+namespace {
+
+constexpr uint64_t kSliceRefBytes = 4 + 8 + 8;
+constexpr uint64_t kSliceReplyBytes = 4 + 8 + 1 + 8 + 1;
+
+Status Malformed(std::string what) {
+  return {Code::kDataLoss, std::move(what)};
+}
+
+bool GetBool(ByteReader* in) {
+  const auto value = in->Get<uint8_t>();
+  if (value > 1) in->Fail();
+  return value == 1;
+}
+
+template <class Enum>
+Enum GetEnum(ByteReader* in, Enum last) {
+  const auto value = in->Get<uint8_t>();
+  if (value > static_cast<uint8_t>(last)) in->Fail();
+  return static_cast<Enum>(value);
+}
+
+template <class IdType>
+IdType GetId(ByteReader* in) {
+  return IdType(in->Get<typename IdType::rep>());
+}
+
+// Fails the reader unless the ids of `slices` rise.
+template <class T>
+void CheckOrder(const std::vector<T>& slices, ByteReader* in) {
+  for (size_t i = 1; i < slices.size(); ++i) {
+    if (!(slices[i - 1].slice < slices[i].slice)) in->Fail();
+  }
+}
+
+}  // namespace
+
+Bytes Encode(const protocol::PushRequest& message) {
+  ByteWriter out;
+  out.Put(message.sequence);
+  out.Put(message.worker.value);
+  out.Put(message.generation.value);
+  out.Put(message.disposition);
+  out.Put(static_cast<uint8_t>(message.want_values));
+  if (message.disposition != protocol::Disposition::kPull) {
+    protocol::Encode(message.cut, &out);
+    out.Put(message.batch);
+    out.Put(message.events);
+  }
+  out.Put(static_cast<uint32_t>(message.slices.size()));
+  for (const auto& slice : message.slices) {
+    out.Put(slice.slice.value);
+    out.Put(slice.incarnation.value);
+    out.Put(slice.version);
+  }
+  return out.Take();
+}
+
+Result<protocol::PushRequest> DecodePushRequest(ByteView header) {
+  ByteReader in(header);
+  protocol::PushRequest message;
+  message.sequence = in.Get<uint64_t>();
+  message.worker = GetId<NodeId>(&in);
+  message.generation = GetId<Generation>(&in);
+  message.disposition = GetEnum(&in, protocol::Disposition::kRejected);
+  message.want_values = GetBool(&in);
+  if (in.ok() && message.disposition != protocol::Disposition::kPull) {
+    message.cut = protocol::DecodeCut(&in);
+    message.batch = in.Get<uint32_t>();
+    message.events = in.Get<uint32_t>();
+  }
+  message.slices.resize(in.GetCount(kSliceRefBytes));
+  for (auto& slice : message.slices) {
+    slice.slice = GetId<SliceId>(&in);
+    slice.incarnation = GetId<Incarnation>(&in);
+    slice.version = in.Get<uint64_t>();
+  }
+  CheckOrder(message.slices, &in);
+  if (!in.Done()) return Malformed("malformed push request");
+  return message;
+}
+
+Bytes Encode(const protocol::PushReply& message) {
+  ByteWriter out;
+  out.Put(message.sequence);
+  out.Put(message.generation.value);
+  out.Put(static_cast<uint8_t>(message.evicted));
+  out.Put(static_cast<uint32_t>(message.slices.size()));
+  for (const auto& slice : message.slices) {
+    out.Put(slice.slice.value);
+    out.Put(slice.incarnation.value);
+    out.Put(slice.outcome);
+    out.Put(slice.version);
+    out.Put(static_cast<uint8_t>(slice.values));
+  }
+  return out.Take();
+}
+
+Result<protocol::PushReply> DecodePushReply(ByteView header) {
+  ByteReader in(header);
+  protocol::PushReply message;
+  message.sequence = in.Get<uint64_t>();
+  message.generation = GetId<Generation>(&in);
+  message.evicted = GetBool(&in);
+  message.slices.resize(in.GetCount(kSliceReplyBytes));
+  for (auto& slice : message.slices) {
+    slice.slice = GetId<SliceId>(&in);
+    slice.incarnation = GetId<Incarnation>(&in);
+    slice.outcome = GetEnum(&in, protocol::SliceOutcome::kPulled);
+    slice.version = in.Get<uint64_t>();
+    slice.values = GetBool(&in);
+  }
+  CheckOrder(message.slices, &in);
+  if (!in.Done()) return Malformed("malformed push reply");
+  return message;
+}
+
+}  // namespace leat::wire
