@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/multiversion.h"
+#include "kernels/onednn/kernels.h"
+#include "ops/broadcast.h"
+#include "ops/transpose.h"
+
+namespace leat::onednn {
+namespace {
+
+LEAT_MULTIVERSION
+void CastU8(const uint8_t* x, float* __restrict y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
+}
+
+LEAT_MULTIVERSION
+void CastI32(const int32_t* __restrict x, float* __restrict y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
+}
+
+LEAT_MULTIVERSION
+void CastI64(const int64_t* __restrict x, float* __restrict y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
+}
+
+// Square tiles, so that neither side jumps through memory for long.
+LEAT_MULTIVERSION
+void TransposeMatrix(const float* __restrict x, float* __restrict y, size_t rows, size_t columns) {
+  constexpr size_t kTile = 16;
+  for (size_t r = 0; r < rows; r += kTile) {
+    const size_t r_end = std::min(r + kTile, rows);
+    for (size_t c = 0; c < columns; c += kTile) {
+      const size_t c_end = std::min(c + kTile, columns);
+      for (size_t j = c; j < c_end; ++j) {
+        for (size_t i = r; i < r_end; ++i) y[j * rows + i] = x[i * columns + j];
+      }
+    }
+  }
+}
+
+// y[outer, repeated, inner] from x[outer, inner].
+void Repeat(const float* x, float* y, size_t outer, size_t repeated, size_t inner) {
+  for (size_t o = 0; o < outer; ++o, x += inner) {
+    if (inner == 1) {
+      std::fill(y, y + repeated, *x);
+      y += repeated;
+      continue;
+    }
+    for (size_t r = 0; r < repeated; ++r, y += inner) std::memcpy(y, x, inner * sizeof(float));
+  }
+}
+
+}  // namespace
+
+KernelPtr MakeCast(const KernelRequest& request) {
+  const size_t n = Elements(request.outputs[0]);
+  switch (request.inputs[0].dtype) {
+    case DType::kU8:
+      return Loop([=](const KernelArgs& args) {
+        CastU8(reinterpret_cast<const uint8_t*>(args.inputs[0]), Out(args, 0), n);
+      });
+    case DType::kI32:
+      return Loop([=](const KernelArgs& args) {
+        CastI32(reinterpret_cast<const int32_t*>(args.inputs[0]), Out(args, 0), n);
+      });
+    case DType::kI64:
+      return Loop([=](const KernelArgs& args) {
+        CastI64(reinterpret_cast<const int64_t*>(args.inputs[0]), Out(args, 0), n);
+      });
+    case DType::kF32:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+KernelPtr MakeTranspose(const KernelRequest& request) {
+  const auto& permutation = static_cast<const ops::Transpose&>(request.op).permutation;
+  if (permutation != std::vector<int>{1, 0} || request.inputs[0].dtype != DType::kF32) return nullptr;
+  const auto rows = static_cast<size_t>(request.inputs[0].shape[0]);
+  const auto columns = static_cast<size_t>(request.inputs[0].shape[1]);
+  return Loop([=](const KernelArgs& args) { TransposeMatrix(In(args, 0), Out(args, 0), rows, columns); });
+}
+
+KernelPtr MakeBroadcastTo(const KernelRequest& request) {
+  const Shape& y = request.outputs[0].shape;
+  if (y.elements() == 0) return Loop([](const KernelArgs&) {});
+  std::vector<unsigned> moves;
+  for (const int64_t stride : ops::BroadcastStrides(request.inputs[0].shape, y)) {
+    moves.push_back(stride != 0 ? 1 : 0);
+  }
+  std::vector<Group> groups = Collapse(y.sizes(), moves);
+  if (groups.empty() || groups.front().moves == 0) groups.insert(groups.begin(), {1, 1});
+  if (groups.size() == 1) groups.push_back({1, 0});
+  if (groups.size() == 2) groups.push_back({1, 1});
+  if (groups.size() > 3) return nullptr;
+  return Loop([outer = groups[0].size, repeated = groups[1].size, inner = groups[2].size](
+                  const KernelArgs& args) { Repeat(In(args, 0), Out(args, 0), outer, repeated, inner); });
+}
+
+}  // namespace leat::onednn

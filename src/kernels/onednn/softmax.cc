@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <limits>
+
+#include "base/multiversion.h"
+#include "kernels/onednn/inline.h"
+#include "kernels/onednn/kernels.h"
+#include "kernels/onednn/math.h"
+#include "ops/softmax_cross_entropy.h"
+
+namespace leat::onednn {
+namespace {
+
+// Rows are taken some at a time: few enough that they stay in the first cache from pass to pass, and enough
+// that short rows, which make poor vectors one by one, are long vectors together.
+constexpr size_t kMostRows = 64;
+constexpr size_t kMostElements = 4096;
+// Rows shorter than this are faster without vector code.
+constexpr size_t kShortRow = 16;
+
+struct Rows {
+  size_t count = 0;
+  size_t size = 0;  // of each
+  size_t at_once() const { return std::clamp<size_t>(kMostElements / size, 1, kMostRows); }
+};
+
+Rows RowsOf(const TensorType& type) {
+  const auto size = static_cast<size_t>(type.shape[type.shape.rank() - 1]);
+  return {Elements(type) / size, size};
+}
+
+LEAT_INLINE float Largest(const float* x, size_t n) {
+  float largest = -std::numeric_limits<float>::infinity();
+  if (n < kShortRow) {
+    for (size_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+  }
+#pragma omp simd reduction(max : largest)
+  for (size_t i = 0; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+LEAT_INLINE float Sum(const float* x, size_t n) {
+  float sum = 0;
+  if (n < kShortRow) {
+    for (size_t i = 0; i < n; ++i) sum += x[i];
+    return sum;
+  }
+#pragma omp simd reduction(+ : sum)
+  for (size_t i = 0; i < n; ++i) sum += x[i];
+  return sum;
+}
+
+// y = softmax(x) for some rows; sums[i] is what row i was divided by, largest[i] what was taken off before. y
+// may be x.
+LEAT_INLINE void SoftmaxOfSome(const float* x, float* y, size_t count, size_t n, float* largest,
+                               float* sums) {
+  for (size_t row = 0; row < count; ++row) {
+    const float most = Largest(x + row * n, n);
+    largest[row] = most;
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; ++i) y[row * n + i] = x[row * n + i] - most;
+  }
+#pragma GCC ivdep
+  for (size_t i = 0; i < count * n; ++i) y[i] = Exp(y[i]);
+  for (size_t row = 0; row < count; ++row) {
+    sums[row] = Sum(y + row * n, n);
+    const float factor = 1.0f / sums[row];
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; ++i) y[row * n + i] *= factor;
+  }
+}
+
+LEAT_MULTIVERSION
+void Softmax(const float* x, float* y, const Rows& rows) {
+  float largest[kMostRows], sums[kMostRows];
+  const size_t at_once = rows.at_once();
+  for (size_t row = 0; row < rows.count; row += at_once) {
+    const size_t count = std::min(at_once, rows.count - row);
+    SoftmaxOfSome(x + row * rows.size, y + row * rows.size, count, rows.size, largest, sums);
+  }
+}
+
+LEAT_MULTIVERSION
+void SoftmaxGrad(const float* y, const float* dy, float* dx, const Rows& rows) {
+  const size_t n = rows.size;
+  for (size_t row = 0; row < rows.count; ++row, y += n, dy += n, dx += n) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < n; ++i) sum += y[i] * dy[i];
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - sum);
+  }
+}
+
+LEAT_MULTIVERSION
+void LogSoftmax(const float* x, float* y, const Rows& rows) {
+  const size_t n = rows.size;
+  for (size_t row = 0; row < rows.count; ++row, x += n, y += n) {
+    const float most = Largest(x, n);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < n; ++i) sum += Exp(x[i] - most);
+    const float log_sum = Log(sum);
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; ++i) y[i] = (x[i] - most) - log_sum;
+  }
+}
+
+LEAT_MULTIVERSION
+void CrossEntropy(const float* logits, const float* labels, float* loss, float* probabilities,
+                  const Rows& rows) {
+  float largest[kMostRows], sums[kMostRows], chosen[kMostRows];
+  const size_t n = rows.size;
+  const size_t at_once = rows.at_once();
+  for (size_t row = 0; row < rows.count; row += at_once) {
+    const size_t count = std::min(at_once, rows.count - row);
+    const float* x = logits + row * n;
+    // Before the probabilities may overwrite the logits.
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t label = ops::ClassOf(labels[row + i], static_cast<int64_t>(n));
+      chosen[i] = label < 0 ? 0.0f : x[i * n + static_cast<size_t>(label)];
+    }
+    SoftmaxOfSome(x, probabilities + row * n, count, n, largest, sums);
+    const auto classes = static_cast<float>(n);
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) {
+      const float label = labels[row + i];
+      const float value = Log(sums[i]) + (largest[i] - chosen[i]);
+      loss[row + i] = (label >= 0.0f) & (label < classes) ? value : 0.0f;
+    }
+  }
+}
+
+LEAT_MULTIVERSION
+void CrossEntropyGrad(const float* probabilities, const float* labels, const float* dloss, float* dlogits,
+                      const Rows& rows) {
+  const size_t n = rows.size;
+  for (size_t row = 0; row < rows.count; ++row, probabilities += n, dlogits += n) {
+    const int64_t label = ops::ClassOf(labels[row], static_cast<int64_t>(n));
+    if (label < 0) {
+      std::fill(dlogits, dlogits + n, 0.0f);
+      continue;
+    }
+    const float d = dloss[row];
+    const float rest = (probabilities[label] - 1.0f) * d;
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; ++i) dlogits[i] = probabilities[i] * d;
+    dlogits[label] = rest;
+  }
+}
+
+}  // namespace
+
+KernelPtr MakeSoftmax(const KernelRequest& request) {
+  return Loop([rows = RowsOf(request.inputs[0])](
+                  const KernelArgs& args) { Softmax(In(args, 0), Out(args, 0), rows); },
+              {0});
+}
+
+KernelPtr MakeSoftmaxGrad(const KernelRequest& request) {
+  return Loop([rows = RowsOf(request.inputs[0])](
+                  const KernelArgs& args) { SoftmaxGrad(In(args, 0), In(args, 1), Out(args, 0), rows); },
+              {0, 0});
+}
+
+KernelPtr MakeLogSoftmax(const KernelRequest& request) {
+  return Loop([rows = RowsOf(request.inputs[0])](
+                  const KernelArgs& args) { LogSoftmax(In(args, 0), Out(args, 0), rows); },
+              {0});
+}
+
+KernelPtr MakeSoftmaxCrossEntropy(const KernelRequest& request) {
+  return Loop(
+      [rows = RowsOf(request.inputs[0])](const KernelArgs& args) {
+        CrossEntropy(In(args, 0), In(args, 1), Out(args, 0), Out(args, 1), rows);
+      },
+      {1});
+}
+
+KernelPtr MakeSoftmaxCrossEntropyGrad(const KernelRequest& request) {
+  return Loop(
+      [rows = RowsOf(request.inputs[0])](const KernelArgs& args) {
+        CrossEntropyGrad(In(args, 0), In(args, 1), In(args, 2), Out(args, 0), rows);
+      },
+      {0});
+}
+
+}  // namespace leat::onednn

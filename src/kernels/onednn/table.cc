@@ -1,0 +1,53 @@
+#include "kernels/onednn/table.h"
+
+#include "kernels/onednn/kernels.h"
+
+namespace leat::onednn {
+namespace {
+
+graph::KernelTable Build() {
+  graph::KernelTable table;
+  table.backend = "onednn";
+  table.factories = {
+      {"matmul", MakeMatMul},
+      {"dense", MakeDense},
+      {"add_n", MakeAddN},
+      {"scale", MakeScale},
+      {"reduce_sum", MakeReduceSum},
+      {"reduce_mean", MakeReduceMean},
+      {"sum_to", MakeSumTo},
+      {"softmax", MakeSoftmax},
+      {"softmax_grad", MakeSoftmaxGrad},
+      {"log_softmax", MakeLogSoftmax},
+      {"softmax_cross_entropy", MakeSoftmaxCrossEntropy},
+      {"softmax_cross_entropy_grad", MakeSoftmaxCrossEntropyGrad},
+      {"broadcast_to", MakeBroadcastTo},
+      {"cast", MakeCast},
+      {"transpose", MakeTranspose},
+  };
+  AddElementwise(table);
+  return table;
+}
+
+}  // namespace
+
+std::vector<Group> Collapse(std::span<const int64_t> sizes, std::span<const unsigned> moves) {
+  std::vector<Group> groups;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 1) continue;
+    const auto size = static_cast<size_t>(sizes[i]);
+    if (!groups.empty() && groups.back().moves == moves[i]) {
+      groups.back().size *= size;
+    } else {
+      groups.push_back({size, moves[i]});
+    }
+  }
+  return groups;
+}
+
+const graph::KernelTable& Table() {
+  static const graph::KernelTable table = Build();
+  return table;
+}
+
+}  // namespace leat::onednn
