@@ -484,9 +484,14 @@ std::string Config::OneOf(std::string_view what, std::initializer_list<std::stri
 std::string Config::OneOf(std::string_view what, const std::vector<std::string>& known) const {
   if (!IsScalar()) node_->Expected("one of " + Listed(known));
   if (std::ranges::find(known, node_->scalar) == known.end()) {
-    Fail("unknown " + std::string(what) + " " + Quoted(node_->scalar) + Hint(node_->scalar, known));
+    FailUnknown(what, node_->scalar, known);
   }
   return node_->scalar;
+}
+
+void Config::FailUnknown(std::string_view what, std::string_view word,
+                         const std::vector<std::string>& known) const {
+  Fail("unknown " + std::string(what) + " " + Quoted(word) + Hint(word, known));
 }
 
 // Writes the value behind "key:" or "-", the line's end included.

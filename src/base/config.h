@@ -57,6 +57,9 @@ class Config {
   // One of `known`, or a failure that names the nearest: "unknown strategy 'asinc'; did you mean 'async'?"
   std::string OneOf(std::string_view what, std::initializer_list<std::string_view> known) const;
   std::string OneOf(std::string_view what, const std::vector<std::string>& known) const;
+  // The same failure for a word that stands elsewhere, such as a key.
+  [[noreturn]] void FailUnknown(std::string_view what, std::string_view word,
+                                const std::vector<std::string>& known) const;
 
   // The tree as YAML again, keys in order: what the job's hash is taken of and roles are sent.
   std::string ToYaml() const;
