@@ -68,6 +68,13 @@ class Store {
   virtual Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) = 0;
 };
 
+// Both only read, and take no lock. The newest complete checkpoint of a job's directory; kNotFound when there
+// is none.
+Result<protocol::Manifest> ReadNewest(const std::string& directory);
+// Reads the journal, the newest checkpoint's manifest and all of its shards, byte by byte: kDataLoss with
+// path and values when anything is damaged. Ok when there is no checkpoint yet.
+Status Verify(const std::string& directory);
+
 // All variables of a complete checkpoint put together, by variable, row-major: for evaluation and export.
 Result<std::vector<std::vector<float>>> ReadVariables(const std::string& directory,
                                                       const protocol::Manifest& manifest,

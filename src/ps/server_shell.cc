@@ -82,25 +82,16 @@ class ServerShell::Session : public net::Receiver {
   Buffer gradients_;
 };
 
-ServerShell::ServerShell(net::Loop& loop, net::Transport& transport, protocol::ServerConfig config)
-    : loop_(loop), transport_(transport), machine_(std::move(config)) {}
+ServerShell::ServerShell(net::Loop& loop, protocol::ServerConfig config)
+    : loop_(loop), machine_(std::move(config)) {}
 
-ServerShell::~ServerShell() {
-  listener_.reset();
-  sessions_.clear();
-}
+ServerShell::~ServerShell() = default;
 
-Result<std::string> ServerShell::Listen(const std::string& address) {
-  auto listener =
-      transport_.Listen(address, [this](std::unique_ptr<net::Connection> connection) -> net::Receiver* {
-        auto session = std::make_unique<Session>(*this, std::move(connection));
-        auto* raw = session.get();
-        sessions_.emplace(raw, std::move(session));
-        return raw;
-      });
-  if (!listener.ok()) return listener.status();
-  listener_ = std::move(*listener);
-  return listener_->address();
+net::Receiver* ServerShell::Adopt(std::unique_ptr<net::Connection> connection) {
+  auto session = std::make_unique<Session>(*this, std::move(connection));
+  auto* raw = session.get();
+  sessions_.emplace(raw, std::move(session));
+  return raw;
 }
 
 void ServerShell::Forget(Session* session) {

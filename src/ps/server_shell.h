@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <unordered_map>
 
 #include "net/transport.h"
@@ -17,12 +16,13 @@ namespace leat::ps {
 
 class ServerShell {
  public:
-  // `loop` and `transport` must outlive it.
-  ServerShell(net::Loop& loop, net::Transport& transport, protocol::ServerConfig config);
+  // `loop` must outlive it.
+  ServerShell(net::Loop& loop, protocol::ServerConfig config);
   ~ServerShell();
 
-  // Starts to accept workers; returns the address with the port chosen.
-  Result<std::string> Listen(const std::string& address);
+  // Takes over a connection that a listener has accepted; the returned receiver lives as long as the
+  // connection does.
+  net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
   protocol::Server& machine() { return machine_; }
   // Bytes of payload moved so far, both ways together with headers.
   uint64_t bytes_in() const { return bytes_in_; }
@@ -33,10 +33,8 @@ class ServerShell {
   void Forget(Session* session);
 
   net::Loop& loop_;
-  net::Transport& transport_;
   protocol::Server machine_;
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
-  std::unique_ptr<net::Listener> listener_;
   uint64_t bytes_in_ = 0;
   uint64_t bytes_out_ = 0;
 };

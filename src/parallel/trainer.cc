@@ -1,0 +1,96 @@
+#include "parallel/trainer.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace leat::parallel {
+
+Trainer::Trainer(const nn::Model& model, ps::Parameters& parameters, const engine::PlanOptions& options)
+    : model_(model), parameters_(parameters), options_(options) {}
+
+Trainer::Compiled& Trainer::For(uint32_t batch_size) {
+  const auto found = compiled_.find(batch_size);
+  if (found != compiled_.end()) return found->second;
+
+  Compiled made;
+  made.step = model_.Build(batch_size);
+  auto& step = made.step;
+  std::vector<graph::Value> fetches{step.loss, step.scores};
+  made.score = engine::Plan::Compile(step.graph, fetches, options_);
+  fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
+  made.train = engine::Plan::Compile(step.graph, fetches, options_);
+
+  made.features = Tensor(step.graph.type(step.features));
+  made.labels = Tensor(step.graph.type(step.labels));
+  made.weights = Tensor(step.graph.type(step.weights));
+  for (auto* plan : {made.train.get(), made.score.get()}) {
+    plan->Bind(step.features, made.features.raw());
+    plan->Bind(step.labels, made.labels.raw());
+    plan->Bind(step.weights, made.weights.raw());
+    for (size_t v = 0; v < step.variables.size(); ++v)
+      plan->Bind(step.variables[v], parameters_.values(v).data());
+  }
+  for (size_t v = 0; v < step.gradients.size(); ++v) {
+    made.train->Bind(step.gradients[v], parameters_.gradients(v).data());
+  }
+  return compiled_.emplace(batch_size, std::move(made)).first->second;
+}
+
+void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch) {
+  const size_t width = model_.inputs();
+  const auto features = compiled.features.as<float>();
+  const auto labels = compiled.labels.as<float>();
+  const auto weights = compiled.weights.as<float>();
+  for (size_t i = 0; i < batch.size(); ++i) {
+    std::memcpy(&features[i * width], &rows.features[batch[i] * width], width * sizeof(float));
+    labels[i] = rows.labels[batch[i]];
+  }
+  // What is left of an earlier, longer batch is finite and weighs nothing.
+  const auto filled = static_cast<uint32_t>(batch.size());
+  if (filled != compiled.filled) {
+    std::fill_n(weights.begin(), filled, 1.0f);
+    std::fill(weights.begin() + filled, weights.end(), 0.0f);
+    compiled.filled = filled;
+  }
+}
+
+StepOutcome Trainer::Measure(Compiled& compiled, const engine::Plan& plan, const Rows& rows,
+                             std::span<const uint32_t> batch) {
+  StepOutcome outcome{.events = static_cast<uint32_t>(batch.size())};
+  const float loss = plan.At(compiled.step.loss).as<float>()[0];
+  outcome.loss_sum =
+      model_.loss().reduction == nn::Reduction::kMean ? double{loss} * outcome.events : double{loss};
+  const auto scores = plan.At(compiled.step.scores).as<float>();
+  const auto labels = compiled.labels.as<float>().first(batch.size());
+  outcome.correct = nn::CountCorrect(model_, scores, labels);
+  if (model_.task() == nn::Task::kBinary) {
+    positive_.resize(batch.size());
+    nn::PositiveScores(model_, scores, positive_);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const bool positive = labels[i] >= 0.5f;
+      scores_seen_.Add(positive_[i], positive);
+      if (!rows.truth.empty()) truths_seen_.Add(rows.truth[batch[i]], positive);
+    }
+  }
+  return outcome;
+}
+
+StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {
+  if (batch.empty()) return {};
+  auto& compiled = For(batch_size);
+  Fill(compiled, rows, batch);
+  compiled.train->Run();
+  auto outcome = Measure(compiled, *compiled.train, rows, batch);
+  outcome.finite = parameters_.GradientsFinite();
+  return outcome;
+}
+
+StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {
+  if (batch.empty()) return {};
+  auto& compiled = For(batch_size);
+  Fill(compiled, rows, batch);
+  compiled.score->Run();
+  return Measure(compiled, *compiled.score, rows, batch);
+}
+
+}  // namespace leat::parallel

@@ -1,0 +1,71 @@
+// One worker's computation: a batch of rows in, gradients and scores out, through compiled plans.
+//
+// Parameters are read from, and gradients written to, the memory of ps::Parameters, so that nothing is copied
+// between the network and the kernels. One plan for each batch size that turns up. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/plan.h"
+#include "metrics/auc.h"
+#include "nn/model.h"
+#include "ps/parameters.h"
+
+namespace leat::parallel {
+
+// Rows of the stream as decoded: row i's features are features[i * width, (i + 1) * width).
+struct Rows {
+  std::span<const float> features;
+  std::span<const float> labels;
+  std::span<const float> truth;  // known probability of class 1, or empty
+};
+
+struct StepOutcome {
+  uint32_t events = 0;  // rows in the batch
+  double loss_sum = 0;  // Σ over rows, before training on them
+  uint64_t correct = 0;
+  bool finite = true;  // no gradient was infinite or not a number
+};
+
+class Trainer {
+ public:
+  // `model` and `parameters` must outlive it. The parameters' table lists the model's variables in its order.
+  Trainer(const nn::Model& model, ps::Parameters& parameters, const engine::PlanOptions& options);
+
+  // Scores the batch (rows.features at `batch`, at most `batch_size` of them), then computes its gradients
+  // into the parameters' gradients. An empty batch computes nothing.
+  StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
+  // Scores alone: for data that is only to be measured.
+  StepOutcome Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
+
+  // Of all batches so far; binary tasks only.
+  const metrics::AucCounts& scores_seen() const { return scores_seen_; }
+  const metrics::AucCounts& truths_seen() const { return truths_seen_; }
+
+ private:
+  struct Compiled {
+    nn::StepGraph step;
+    std::unique_ptr<engine::Plan> train;
+    std::unique_ptr<engine::Plan> score;
+    Tensor features, labels, weights;
+    uint32_t filled = 0;  // rows of weight 1
+  };
+  Compiled& For(uint32_t batch_size);
+  void Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch);
+  StepOutcome Measure(Compiled& compiled, const engine::Plan& plan, const Rows& rows,
+                      std::span<const uint32_t> batch);
+
+  const nn::Model& model_;
+  ps::Parameters& parameters_;
+  engine::PlanOptions options_;
+  std::map<uint32_t, Compiled> compiled_;
+  metrics::AucCounts scores_seen_;
+  metrics::AucCounts truths_seen_;
+  std::vector<float> positive_;
+};
+
+}  // namespace leat::parallel

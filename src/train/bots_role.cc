@@ -1,0 +1,178 @@
+#include "train/bots_role.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "metrics/process.h"
+#include "stream/bots.h"
+#include "stream/log.h"
+#include "train/job.h"
+#include "train/role.h"
+#include "train/signals.h"
+
+namespace leat::train {
+namespace {
+
+// Events of one append: consecutive payments go to one partition, the next ones to the next.
+constexpr uint64_t kChunk = 256;
+constexpr Duration kTick = std::chrono::milliseconds(20);
+constexpr Duration kRetry = std::chrono::seconds(1);
+
+class BotsRole {
+ public:
+  BotsRole(net::Loop& loop, Link& link, const Job& job, std::unique_ptr<stream::LogWriter> writer,
+           uint64_t published, const protocol::JoinReply& joined)
+      : loop_(loop),
+        link_(link),
+        config_(*job.stream.bots),
+        bots_(config_),
+        writer_(std::move(writer)),
+        node_(joined.node),
+        interval_(joined.heartbeat_interval),
+        published_(published) {
+    std::string skipped;
+    while (bots_.produced() < published_) {
+      skipped.clear();
+      bots_.Next(&skipped);
+    }
+  }
+
+  Status Run() {
+    start_ = loop_.Now();
+    first_ = published_;
+    Beat();
+    Publish();
+    loop_.Run();
+    return outcome_;
+  }
+
+  void Leave() { End(Status()); }
+
+ private:
+  void Beat() {
+    if (over_ || link_.busy()) return;
+    protocol::BotsHeartbeat beat;
+    beat.node = node_;
+    beat.published = published_;
+    beat.done = done_;
+    beat.cpu_seconds = metrics::ThisProcess().cpu_seconds;
+    link_.Send(beat, [this, last = done_](Result<protocol::ControlReply> reply) {
+      if (over_) return;
+      if (!reply.ok()) {
+        if (link_.lost()) return End(reply.status().With("the coordinator is lost"));
+      } else if (const auto* answer = std::get_if<protocol::BotsHeartbeatReply>(&*reply)) {
+        if (answer->stop || answer->evicted || last) return End(Status());
+      }
+      if (done_) return Beat();
+      loop_.After(interval_, [this] { Beat(); });
+    });
+  }
+
+  // Publishes what is due by now, but for no longer than a tick: heartbeats must go out too.
+  void Publish() {
+    if (over_ || done_) return;
+    const Time began = loop_.Now();
+    uint64_t due = config_.events;
+    if (config_.rate > 0) {
+      due = std::min(due, first_ + static_cast<uint64_t>(Seconds(began - start_) * config_.rate));
+    }
+    while (published_ < due && loop_.Now() - began < kTick) {
+      if (auto status = AppendChunk(std::min(kChunk, due - published_)); !status.ok()) {
+        spdlog::error("{}", status.ToString());
+        loop_.After(kRetry, [this] { Publish(); });
+        return;
+      }
+    }
+    if (published_ >= config_.events) return Finish();
+    loop_.After(published_ < due ? Duration{0} : kTick, [this] { Publish(); });
+  }
+
+  // What could not be appended stays and goes first next time.
+  Status AppendChunk(uint64_t events) {
+    if (chunk_.empty()) {
+      for (uint64_t i = 0; i < events; ++i) {
+        chunk_.emplace_back();
+        bots_.Next(&chunk_.back());
+      }
+    }
+    const std::vector<std::string_view> records(chunk_.begin(), chunk_.end());
+    const auto partition = static_cast<uint32_t>(published_ / kChunk % writer_->partitions());
+    auto appended = writer_->Append(partition, records);
+    if (!appended.ok()) return appended.status();
+    published_ += chunk_.size();
+    chunk_.clear();
+    return Status();
+  }
+
+  void Finish() {
+    if (auto status = writer_->Seal(); !status.ok()) {
+      spdlog::error("{}", status.ToString());
+      loop_.After(kRetry, [this] { Finish(); });
+      return;
+    }
+    spdlog::info("all {} events are published", published_);
+    done_ = true;
+    Beat();
+  }
+
+  void End(Status outcome) {
+    over_ = true;
+    outcome_ = std::move(outcome);
+    loop_.Stop();
+  }
+
+  net::Loop& loop_;
+  Link& link_;
+  stream::BotsConfig config_;
+  stream::Bots bots_;
+  std::unique_ptr<stream::LogWriter> writer_;
+  NodeId node_;
+  Duration interval_;
+  std::vector<std::string> chunk_;
+  uint64_t published_ = 0;
+  uint64_t first_ = 0;
+  Time start_{0};
+  bool done_ = false;
+  bool over_ = false;
+  Status outcome_;
+};
+
+}  // namespace
+
+Status RunBots(const RoleOptions& options) {
+  net::Loop loop;
+  Link link(loop, options.link);
+  auto joined = link.Join(MakeJoinRequest(protocol::Role::kBots, ""));
+  if (!joined.ok()) return joined.status();
+  const Job job = Job::FromText(joined->job, "job");
+  if (!job.stream.bots)
+    return Status(Code::kInvalidArgument, "job '" + job.name + "' has no bots in its stream");
+  auto source = job.OpenSource();
+  if (!source.ok()) return source.status();
+  auto ranges = (*source)->Ranges();
+  if (!ranges.ok()) return ranges.status();
+  uint64_t published = 0;
+  bool sealed = true;
+  for (const auto& range : *ranges) {
+    published += range.end;
+    sealed = sealed && range.sealed;
+  }
+  if (sealed) {
+    spdlog::info("the topic is sealed already: nothing to publish");
+    return Status();
+  }
+  auto writer = stream::LogWriter::Open(job.LogDirectory(), job.stream.topic);
+  if (!writer.ok()) return writer.status();
+  spdlog::info("bots go on at event {}", published);
+  BotsRole role(loop, link, job, std::move(*writer), published, *joined);
+  SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
+  return role.Run();
+}
+
+}  // namespace leat::train

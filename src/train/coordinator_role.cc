@@ -1,0 +1,280 @@
+#include "train/coordinator_role.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "control/control.h"
+#include "metrics/process.h"
+#include "net/loop.h"
+#include "train/progress.h"
+#include "train/signals.h"
+
+namespace leat::train {
+namespace {
+
+constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
+constexpr Duration kTick = std::chrono::milliseconds(10);
+
+// The shell around protocol::Coordinator. Everything runs on the loop's thread.
+class CoordinatorRole {
+ public:
+  CoordinatorRole(const Job& job, const CoordinatorOptions& options, std::unique_ptr<checkpoint::Store> store,
+                  protocol::Restored restored, std::unique_ptr<stream::Source> source,
+                  protocol::CoordinatorConfig config)
+      : job_(job),
+        options_(options),
+        store_(std::move(store)),
+        source_(std::move(source)),
+        progress_({.job = job.name,
+                   .task = job.model->task(),
+                   .truth = job.schema.has_truth(),
+                   .window = job.metrics_window,
+                   .directory = job.directory}),
+        epochs_(job.stream.epochs),
+        partitions_(config.partitions),
+        machine_(std::move(config), std::move(restored)) {}
+
+  Status Run() {
+    auto server = control::ControlServer::Start(
+        options_.listen, options_.token,
+        [this](protocol::ControlRequest request, std::function<void(protocol::ControlReply)> reply) {
+          loop_.Post([this, request = std::move(request), reply = std::move(reply)]() mutable {
+            OnRequest(std::move(request), std::move(reply));
+          });
+        });
+    if (!server.ok()) return server.status();
+    spdlog::info("coordinator of job '{}' serves on {}", job_.name, (*server)->address());
+    if (options_.on_ready) options_.on_ready((*server)->address());
+    SignalWatch signals([this](int) {
+      loop_.Post(
+          [this] { OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, [](auto) {}); });
+    });
+    Poll();
+    Tick();
+    loop_.Run();
+    WriteSummary();
+    return outcome_;
+  }
+
+ private:
+  void OnRequest(protocol::ControlRequest request, std::function<void(protocol::ControlReply)> reply) {
+    const Time now = loop_.Now();
+    if (std::holds_alternative<protocol::StatusRequest>(request)) {
+      reply(protocol::StatusReply{Json(now)});
+      return;
+    }
+    if (const auto* admin = std::get_if<protocol::AdminRequest>(&request);
+        admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kNodeLost) {
+      Do(machine_.OnNodeLost(now, admin->node));
+      reply(protocol::AdminReply{});
+      return;
+    }
+    const uint64_t call = ++last_call_;
+    Note(now, request);
+    if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) joining_[call] = *join;
+    calls_[call] = std::move(reply);
+    Do(machine_.OnRequest(now, call, request));
+  }
+
+  void Note(Time now, const protocol::ControlRequest& request) {
+    if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
+      progress_.OnWorker(now, worker->node, worker->progress);
+    } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
+      progress_.OnServer(now, server->node, server->progress);
+    } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&request)) {
+      progress_.OnBots(now, bots->node, *bots);
+    }
+  }
+
+  // What the stream holds by now. A source that cannot be asked for a moment is asked again.
+  void Poll() {
+    auto ranges = source_->Ranges();
+    if (ranges.ok()) {
+      std::vector<protocol::StreamRange> known;
+      for (const auto& r : *ranges) known.push_back({r.partition, r.begin, r.end, r.sealed});
+      Do(machine_.OnStream(loop_.Now(), known));
+    } else {
+      spdlog::warn("stream: {}", ranges.status().ToString());
+    }
+    if (!ended_) loop_.After(kStreamPoll, [this] { Poll(); });
+  }
+
+  void Tick() {
+    const Time now = loop_.Now();
+    if (machine_.next_timer() <= now) Do(machine_.OnTimer(now));
+    if (now - last_status_ >= kStreamPoll) {
+      last_status_ = now;
+      progress_.OnStatus(now, machine_.status());
+    }
+    if (!ended_) loop_.After(kTick, [this] { Tick(); });
+  }
+
+  void Do(protocol::CoordinatorActions actions) {
+    for (auto& action : actions) {
+      if (ended_) return;
+      std::visit([this](auto& a) { Act(a); }, action);
+    }
+  }
+
+  void Act(protocol::Reply& a) {
+    auto call = calls_.extract(a.call);
+    if (call.empty()) return;
+    if (auto joining = joining_.extract(a.call)) {
+      if (const auto* joined = std::get_if<protocol::JoinReply>(&a.reply);
+          joined != nullptr && joined->status.ok()) {
+        progress_.OnJoin(loop_.Now(), joined->node, joining.mapped());
+        spdlog::info("{} {} joined as node {} (pid {} on {})", protocol::Name(joining.mapped().role),
+                     joined->index, joined->node.value, joining.mapped().pid, joining.mapped().host);
+      }
+    }
+    call.mapped()(std::move(a.reply));
+  }
+  void Act(protocol::Journal& a) {
+    if (auto status = store_->AppendJournal(a.record); !status.ok())
+      End(status.With("the journal cannot be written"));
+  }
+  void Act(protocol::PrepareCheckpoint& a) {
+    Do(machine_.OnCheckpointPrepared(loop_.Now(), a.id, store_->Prepare(a.id)));
+  }
+  void Act(protocol::CommitManifest& a) {
+    const Status status = store_->Commit(a.manifest);
+    if (status.ok()) {
+      spdlog::info("checkpoint {} of {} events is complete", a.manifest.id, a.manifest.events);
+    } else {
+      spdlog::error("checkpoint {}: {}", a.manifest.id, status.ToString());
+    }
+    Do(machine_.OnManifestCommitted(loop_.Now(), a.manifest.id, status));
+  }
+  void Act(protocol::DropCheckpoints& a) {
+    if (auto status = store_->Drop(a.oldest_kept, a.watermark); !status.ok())
+      spdlog::warn("{}", status.ToString());
+    // With more epochs to come, every event will be wanted again.
+    if (epochs_ > 1) return;
+    for (size_t i = 0; i < partitions_.size() && i < a.watermark.size(); ++i) {
+      if (auto status = source_->Pin(job_.name, partitions_[i], a.watermark[i].offset); !status.ok()) {
+        spdlog::warn("pin: {}", status.ToString());
+      }
+    }
+  }
+  void Act(protocol::JobEnded& a) { End(a.status); }
+
+  void End(Status outcome) {
+    ended_ = true;
+    outcome_ = std::move(outcome);
+    summary_ = Json(loop_.Now());
+    loop_.Stop();
+  }
+
+  std::string Json(Time now) {
+    return progress_.ToJson(now, machine_.status(), metrics::ThisProcess().cpu_seconds);
+  }
+
+  void WriteSummary() {
+    const std::string path = job_.directory + "/summary.json";
+    std::ofstream(path + ".tmp") << summary_ << "\n";
+    std::error_code error;
+    std::filesystem::rename(path + ".tmp", path, error);
+    if (error) spdlog::warn("{}: {}", path, error.message());
+  }
+
+  net::Loop loop_;
+  const Job& job_;
+  const CoordinatorOptions& options_;
+  std::unique_ptr<checkpoint::Store> store_;
+  std::unique_ptr<stream::Source> source_;
+  Progress progress_;
+  uint32_t epochs_;
+  std::vector<uint32_t> partitions_;
+  protocol::Coordinator machine_;
+  std::map<uint64_t, std::function<void(protocol::ControlReply)>> calls_;
+  std::map<uint64_t, protocol::JoinRequest> joining_;
+  uint64_t last_call_ = 0;
+  Time last_status_{0};
+  bool ended_ = false;
+  std::string summary_;
+  Status outcome_;
+};
+
+// Opens what the job reads; makes the topic of bots.
+std::unique_ptr<stream::Source> OpenStream(const Job& job) {
+  if (job.stream.bots) {
+    auto made = stream::EmbeddedLog::Create(job.LogDirectory(), job.stream.topic, job.stream.topic_options);
+    if (!made.ok()) throw std::invalid_argument(made.message());
+  }
+  auto source = job.OpenSource();
+  if (!source.ok()) throw std::invalid_argument(source.status().message());
+  return std::move(*source);
+}
+
+}  // namespace
+
+void CheckResumable(const Job& job) {
+  const std::string path = job.directory + "/job.yaml";
+  std::ifstream in(path);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in)
+    throw std::invalid_argument(job.directory + " holds no job to resume: " + path + " cannot be read");
+  const auto now = job.Identity();
+  const auto then = Job::FromText(text, path).Identity();
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (now[i].second == then[i].second) continue;
+    throw std::invalid_argument("'" + now[i].first + "' of job '" + job.name +
+                                "' differs from the job that " + job.directory +
+                                " was made by; resume needs the same");
+  }
+  if (auto status = checkpoint::Verify(job.directory); !status.ok())
+    throw std::invalid_argument(status.message());
+}
+
+Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
+  if (options.resume) CheckResumable(job);
+  auto store = checkpoint::Store::Open(job.directory, options.resume);
+  if (!store.ok()) return store.status();
+  protocol::Restored restored;
+  if (options.resume) {
+    auto found = (*store)->Restore();
+    if (!found.ok()) return found.status();
+    restored = std::move(*found);
+  }
+  LEAT_RETURN_IF_ERROR((*store)->WriteJob(job.config.ToYaml()));
+
+  auto source = OpenStream(job);
+  auto ranges = source->Ranges();
+  if (!ranges.ok()) return ranges.status();
+  protocol::CoordinatorConfig config;
+  config.table = job.Slices();
+  config.placement = job.placement;
+  config.servers = job.servers;
+  config.cuts = job.Cuts();
+  config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
+  config.keep_checkpoints = job.keep_checkpoints;
+  config.job = job.config.ToYaml();
+  uint64_t records = 0;
+  for (size_t i = 0; i < ranges->size(); ++i) {
+    const auto& r = (*ranges)[i];
+    config.partitions.push_back(r.partition);
+    records += r.end - r.begin;
+    // Nothing that this job may still want is taken by retention.
+    uint64_t wanted = r.begin;
+    if (restored.manifest && job.stream.epochs == 1 && i < restored.manifest->watermark.size()) {
+      wanted = std::max(wanted, restored.manifest->watermark[i].offset);
+    }
+    LEAT_RETURN_IF_ERROR(source->Pin(job.name, r.partition, wanted));
+  }
+  if (records == 0 && !job.stream.bots && !job.stream.live && !options.resume) {
+    throw std::invalid_argument("topic '" + job.stream.topic + "' in " + job.LogDirectory() +
+                                " is empty; a stream that is waited for says 'live: true'");
+  }
+  CoordinatorRole role(job, options, std::move(*store), std::move(restored), std::move(source),
+                       std::move(config));
+  return role.Run();
+}
+
+}  // namespace leat::train

@@ -1,0 +1,31 @@
+// `leat coordinator`: the view, the leases, the checkpoints; never on the path of a gradient.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "checkpoint/store.h"
+#include "train/job.h"
+
+namespace leat::train {
+
+struct CoordinatorOptions {
+  std::string listen = "127.0.0.1:0";
+  std::string token;
+  bool resume = false;
+  // Called once it serves, with the address that it has.
+  std::function<void(const std::string& address)> on_ready;
+};
+
+// Refuses to resume job.directory when it holds no job or another one (the differing section is named), or
+// when its newest checkpoint is damaged: throws std::invalid_argument.
+void CheckResumable(const Job& job);
+
+// Runs the job's coordinator in the calling thread until the job is over or a signal asks for its end
+// (checkpoint first). Writes summary.json into the job's directory at the end. Throws std::invalid_argument
+// on what the user got wrong.
+Status RunCoordinator(const Job& job, const CoordinatorOptions& options);
+
+}  // namespace leat::train

@@ -1,0 +1,261 @@
+#include "train/job.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+namespace leat::train {
+namespace {
+
+constexpr const char* kResolved = "resolved";
+
+// A path of the job file: as it is when absolute, else below `base`.
+std::string Below(const std::string& base, const std::string& path) {
+  if (base.empty() || std::filesystem::path(path).is_absolute()) return path;
+  return (std::filesystem::path(base) / path).string();
+}
+
+stream::FileSourceOptions FilesFrom(const Config& config, const std::string& data) {
+  config.Allow({"format", "paths", "partitions", "header"});
+  stream::FileSourceOptions files;
+  files.format = config.At("format").OneOf("format", {"idx", "csv"});
+  const Config paths = config.At("paths");
+  if (!paths.IsList() || paths.size() == 0) paths.Fail("paths must be a list of files");
+  for (size_t i = 0; i < paths.size(); ++i) files.paths.push_back(Below(data, paths[i].String()));
+  if (files.format == "idx" && files.paths.size() != 2) {
+    paths.Fail("idx takes two paths, images and labels; here are " + std::to_string(files.paths.size()));
+  }
+  files.partitions = static_cast<uint32_t>(config.Integer("partitions", 1, 1, 1024));
+  files.header = config.Bool("header", false);
+  return files;
+}
+
+StreamSpec StreamFrom(const Config& config, const std::string& data) {
+  config.Allow(
+      {"topic", "log", "partitions", "retention_mb", "retention_hours", "bots", "live", "files", "epochs"});
+  StreamSpec stream;
+  stream.epochs = static_cast<uint32_t>(config.Integer("epochs", 1, 1, 1'000'000));
+  if (config.Has("files") == config.Has("topic")) {
+    config.Fail("a stream has either a topic or files");
+  }
+  if (config.Has("files")) {
+    stream.files = FilesFrom(config.At("files"), data);
+    return stream;
+  }
+  stream.topic = config.At("topic").String();
+  stream.log = config.String("log", "");
+  stream.live = config.Bool("live", false);
+  stream.topic_options.partitions =
+      static_cast<uint32_t>(config.Integer("partitions", 4, 1, stream::EmbeddedLog::kMaxPartitions));
+  stream.topic_options.retention_bytes =
+      static_cast<uint64_t>(config.Number("retention_mb", 0, 0, 1e9) * 1e6 / stream.topic_options.partitions);
+  stream.topic_options.retention_time = FromSeconds(config.Number("retention_hours", 0, 0, 1e6) * 3600);
+  if (config.Has("bots")) {
+    stream.bots = stream::BotsConfig::FromConfig(config.At("bots"));
+    if (stream.epochs != 1)
+      config.At("epochs").Fail("a stream that bots write is read once; epochs must be 1");
+  }
+  return stream;
+}
+
+protocol::Placement PlacementFrom(const Config& config) {
+  const auto name = config.OneOf("placement", {"round_robin", "greedy", "partitioned"});
+  if (name == "round_robin") return protocol::Placement::kRoundRobin;
+  return name == "greedy" ? protocol::Placement::kGreedy : protocol::Placement::kPartitioned;
+}
+
+std::string Quoted(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  if (!in) throw std::invalid_argument("cannot read " + path);
+  return text.str();
+}
+
+std::string Resolved(const JobOverrides& overrides) {
+  std::stringstream text;
+  text << "\n" << kResolved << ":\n";
+  text << "  directory: " << Quoted(overrides.directory) << "\n";
+  text << "  data: " << Quoted(overrides.data) << "\n";
+  if (overrides.workers > 0) text << "  workers: " << overrides.workers << "\n";
+  if (overrides.servers > 0) text << "  ps: " << overrides.servers << "\n";
+  if (overrides.rate) text << "  rate: " << *overrides.rate << "\n";
+  if (overrides.events > 0) text << "  events: " << overrides.events << "\n";
+  return text.str();
+}
+
+void ApplyResolved(const Config& config, Job* job) {
+  config.Allow({"data", "directory", "workers", "ps", "rate", "events"});
+  job->directory = config.String("directory", "");
+  job->workers = static_cast<uint32_t>(config.Integer("workers", job->workers));
+  job->servers = static_cast<uint32_t>(config.Integer("ps", job->servers));
+  if (job->stream.bots) {
+    job->stream.bots->rate = config.Number("rate", job->stream.bots->rate);
+    job->stream.bots->events = static_cast<uint64_t>(
+        config.Integer("events", static_cast<int64_t>(job->stream.bots->events), 1, int64_t{1} << 50));
+  }
+}
+
+}  // namespace
+
+Job Job::FromConfig(const Config& config) {
+  if (!config.IsMap()) config.Fail("a job is a map of sections");
+  config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "cluster",
+                "checkpoint", "metrics", "evaluate", "resolved"});
+  Job job{.config = config};
+  job.name = config.String("name", "job");
+  job.seed = static_cast<uint64_t>(config.Integer("seed", 1, 0, int64_t{1} << 62));
+  if (config.Has("resolved")) job.data = config.At("resolved").String("data", "");
+
+  job.stream = StreamFrom(config.At("stream"), job.data);
+  job.schema = stream::Schema::FromConfig(config.At("schema"));
+  job.model =
+      std::make_shared<const nn::Model>(nn::Model::FromConfig(config.At("model"), job.schema.features()));
+  job.optimizer = optim::FromConfig(config.At("optimizer"));
+  if (config.Has("strategy")) job.strategy = config.At("strategy").OneOf("strategy", {"async"});
+
+  if (config.Has("train")) {
+    const Config train = config.At("train");
+    train.Allow({"batch_size", "split_batches", "shuffle", "max_dead_letter_rate"});
+    job.batch_size = static_cast<uint32_t>(train.Integer("batch_size", job.batch_size, 1, 1 << 16));
+    job.split_batches = static_cast<uint32_t>(train.Integer("split_batches", job.split_batches, 1, 1 << 14));
+    job.shuffle = train.Bool("shuffle", true);
+    job.dead_letter_rate = train.Number("max_dead_letter_rate", job.dead_letter_rate, 0, 1);
+    if (uint64_t{job.batch_size} * job.split_batches > protocol::Cut::kMaxEvents) {
+      train.Fail("batch_size × split_batches is " +
+                 std::to_string(uint64_t{job.batch_size} * job.split_batches) + "; a split has at most " +
+                 std::to_string(protocol::Cut::kMaxEvents) + " events");
+    }
+  }
+  if (config.Has("cluster")) {
+    const Config cluster = config.At("cluster");
+    cluster.Allow({"workers", "ps", "max_ps", "placement"});
+    job.workers = static_cast<uint32_t>(cluster.Integer("workers", job.workers, 1, 10'000));
+    job.servers = static_cast<uint32_t>(cluster.Integer("ps", job.servers, 1, 1000));
+    job.max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job.max_servers, 1, 1000));
+    if (cluster.Has("placement")) job.placement = PlacementFrom(cluster.At("placement"));
+  }
+  if (config.Has("checkpoint")) {
+    const Config checkpoint = config.At("checkpoint");
+    checkpoint.Allow({"interval_s", "keep"});
+    job.checkpoint_interval_s = checkpoint.Number("interval_s", job.checkpoint_interval_s, 0, 1e6);
+    job.keep_checkpoints = static_cast<uint32_t>(checkpoint.Integer("keep", job.keep_checkpoints, 1, 1000));
+  }
+  if (config.Has("metrics")) {
+    const Config metrics = config.At("metrics");
+    metrics.Allow({"window"});
+    job.metrics_window = static_cast<uint64_t>(metrics.Integer("window", 200'000, 1000, int64_t{1} << 40));
+  }
+  if (config.Has("evaluate")) {
+    const Config evaluate = config.At("evaluate");
+    evaluate.Allow({"files"});
+    job.evaluate = FilesFrom(evaluate.At("files"), job.data);
+  }
+  if (config.Has("resolved")) ApplyResolved(config.At("resolved"), &job);
+  if (job.servers > job.max_servers) job.max_servers = job.servers;
+  return job;
+}
+
+Job Job::FromText(const std::string& yaml, const std::string& name) {
+  return FromConfig(Config::Parse(yaml, name));
+}
+
+Job Job::Load(const JobSource& source, const JobOverrides& given) {
+  JobOverrides overrides = given;
+  std::string name = source.file.empty() ? "job" : source.file;
+  std::string text = source.text;
+  if (!source.file.empty()) {
+    // Parsed by itself first: what is unreadable or too large is refused there.
+    const Config file = Config::ParseFile(source.file);
+    if (file.IsMap() && file.Has(kResolved)) {
+      file.At(kResolved).Fail("'resolved' is Leat's own section; a job file has none");
+    }
+    text = ReadText(source.file);
+  } else if (text.empty()) {
+    name = source.resume + "/job.yaml";
+    const Job saved = FromText(ReadText(name), name);
+    text = ReadText(name);
+    text.resize(text.find("\n" + std::string(kResolved) + ":"));
+    if (overrides.data.empty()) overrides.data = saved.data;
+    if (overrides.workers == 0) overrides.workers = saved.workers;
+    if (overrides.servers == 0) overrides.servers = saved.servers;
+    if (saved.stream.bots) {
+      if (!overrides.rate) overrides.rate = saved.stream.bots->rate;
+      if (overrides.events == 0) overrides.events = saved.stream.bots->events;
+    }
+  }
+  if (!source.resume.empty()) overrides.directory = source.resume;
+  for (auto* path : {&overrides.data, &overrides.directory}) {
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  }
+  // The text goes first, so that line numbers stay those of the file.
+  return FromText(text + Resolved(overrides), name);
+}
+
+Job Job::FromText(const std::string& yaml, const std::string& name) {
+  return FromConfig(Config::Parse(yaml, name));
+}
+
+protocol::SliceTable Job::Slices() const {
+  return protocol::MakeSlices({model->variables().begin(), model->variables().end()}, seed, max_servers);
+}
+
+protocol::CutRules Job::Cuts() const {
+  protocol::CutRules rules;
+  rules.batch_size = batch_size;
+  rules.split_batches = split_batches;
+  rules.shuffle_seed = shuffle ? Mix(seed, HashName("shuffle")) | 1 : 0;
+  rules.epochs = stream.epochs;
+  // All that decides which events an index means.
+  rules.hash = Mix(Mix(Mix(batch_size, split_batches), rules.shuffle_seed), schema.hash());
+  return rules;
+}
+
+std::string Job::LogDirectory() const {
+  return stream.log.empty() ? Below(directory, "log") : stream.log;
+}
+
+Result<std::unique_ptr<stream::Source>> Job::OpenSource() const {
+  if (stream.topic.empty()) return stream::OpenFiles(stream.files);
+  return stream::EmbeddedLog::OpenSource(LogDirectory(), stream.topic);
+}
+
+std::vector<std::pair<std::string, std::string>> Job::Identity() const {
+  return {{"seed", std::to_string(seed)},
+          {"model", config.At("model").ToYaml()},
+          {"schema", config.At("schema").ToYaml()},
+          {"stream.topic", stream.topic},
+          {"stream.partitions",
+           std::to_string(stream.topic.empty() ? stream.files.partitions : stream.topic_options.partitions)},
+          {"optimizer.type", std::string(optim::Name(optimizer.kind))}};
+}
+
+void CheckReadable(const Job& job) {
+  if (job.evaluate) {
+    if (auto files = stream::OpenFiles(*job.evaluate); !files.ok())
+      throw std::invalid_argument(files.status().message());
+  }
+  if (job.stream.bots) return;
+  auto source = job.OpenSource();
+  if (!source.ok()) throw std::invalid_argument(source.status().message());
+  auto ranges = (*source)->Ranges();
+  if (!ranges.ok()) throw std::invalid_argument(ranges.status().message());
+  uint64_t records = 0;
+  for (const auto& range : *ranges) records += range.end - range.begin;
+  if (records == 0 && !job.stream.live) {
+    throw std::invalid_argument("topic '" + job.stream.topic + "' in " + job.LogDirectory() +
+                                " is empty; a stream that is waited for says 'live: true'");
+  }
+}
+
+}  // namespace leat::train

@@ -1,0 +1,98 @@
+// A job: everything that a user describes, read once and checked whole (row P1).
+//
+// The file's grammar is docs/jobs.md. Settings that a command line may change are kept apart (JobOverrides)
+// and travel with the job as its `resolved:` section, so that every role builds its parts from one text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "nn/model.h"
+#include "optim/optimizer.h"
+#include "protocol/coordinator.h"
+#include "stream/bots.h"
+#include "stream/files.h"
+#include "stream/log.h"
+#include "stream/schema.h"
+
+namespace leat::train {
+
+// What the command line says beside the file. Empty or 0: the file's own word.
+struct JobOverrides {
+  std::string data;       // directory that the job's files are looked up in
+  std::string directory;  // of the job: checkpoints, journal, embedded log, logs of the roles
+  uint32_t workers = 0;
+  uint32_t servers = 0;
+  std::optional<double> rate;  // of the bots
+  uint64_t events = 0;         // that the bots publish
+};
+
+// Where a job comes from: a file, a text, or (both empty) the directory of an earlier run that is to be
+// resumed.
+struct JobSource {
+  std::string file;
+  std::string text;
+  std::string resume;  // directory of an earlier run, or empty
+};
+
+struct StreamSpec {
+  // The embedded log (topic not empty) or files.
+  std::string topic;
+  std::string log;  // directory; empty: "log" in the job's directory
+  stream::TopicOptions topic_options;
+  std::optional<stream::BotsConfig> bots;
+  bool live = false;  // a topic without bots that is empty at the start is waited for
+  stream::FileSourceOptions files;
+  uint32_t epochs = 1;
+};
+
+struct Job {
+  std::string name;
+  uint64_t seed = 1;
+  StreamSpec stream;
+  stream::Schema schema;
+  std::shared_ptr<const nn::Model> model;
+  optim::OptimizerConfig optimizer;
+  std::string strategy = "async";
+  uint32_t batch_size = 128;
+  uint32_t split_batches = 64;
+  bool shuffle = true;
+  uint32_t workers = 2;
+  uint32_t servers = 1;
+  uint32_t max_servers = 8;  // slices are made for so many
+  protocol::Placement placement = protocol::Placement::kGreedy;
+  double checkpoint_interval_s = 30;
+  uint32_t keep_checkpoints = 2;
+  double dead_letter_rate = 0.1;                      // above this share of the last events a job stops
+  uint64_t metrics_window = 200'000;                  // events that live loss, accuracy and AUC look back on
+  std::optional<stream::FileSourceOptions> evaluate;  // files to measure the trained model on, at the end
+  std::string directory;
+  std::string data;
+  Config config;  // the whole text, the `resolved:` section in it
+
+  // All throw std::invalid_argument with place and values.
+  static Job FromConfig(const Config& config);
+  // A job as roles are sent it, its `resolved:` section in it.
+  static Job FromText(const std::string& yaml, const std::string& name);
+  // A job as a user starts it.
+  static Job Load(const JobSource& source, const JobOverrides& overrides);
+
+  protocol::SliceTable Slices() const;
+  protocol::CutRules Cuts() const;
+  // The stream, opened for reading; errors name files or directory and topic.
+  Result<std::unique_ptr<stream::Source>> OpenSource() const;
+  std::string LogDirectory() const;
+  // The parts that a checkpoint cannot be resumed without (model, schema, stream, optimizer's kind, seed), by
+  // name.
+  std::vector<std::pair<std::string, std::string>> Identity() const;
+};
+
+// Opens everything that the job reads, so that what is missing or damaged is said before anything is started:
+// throws std::invalid_argument with path and values.
+void CheckReadable(const Job& job);
+
+}  // namespace leat::train

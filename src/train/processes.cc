@@ -1,0 +1,115 @@
+#include "train/processes.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string_view>
+
+extern char** environ;
+
+namespace leat::train {
+namespace {
+
+double SecondsOf(const timeval& t) {
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+}
+
+std::vector<char*> Pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (const auto& s : strings) pointers.push_back(const_cast<char*>(s.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+}  // namespace
+
+Processes::~Processes() {
+  Signal(SIGKILL);
+  for (const auto& [pid, name] : running_) waitpid(pid, nullptr, 0);
+}
+
+Result<pid_t> Processes::Start(const ProcessSpec& spec) {
+  // Everything that allocates happens before the fork: this process has threads.
+  std::vector<std::string> arguments{"leat"};
+  arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
+  std::vector<std::string> environment;
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string_view entry(*e);
+    if (!spec.environment.contains(std::string(entry.substr(0, entry.find('=')))))
+      environment.emplace_back(entry);
+  }
+  for (const auto& [key, value] : spec.environment) environment.push_back(key + "=" + value);
+  const auto argv = Pointers(arguments);
+  const auto envp = Pointers(environment);
+
+  const int log = open(spec.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (log < 0)
+    return Status(Code::kPermissionDenied, "cannot write " + spec.log + ": " + std::strerror(errno));
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) {
+    close(log);
+    return Status(Code::kResourceExhausted, "cannot start " + spec.name + ": " + std::strerror(errno));
+  }
+  if (pid == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    const int null = open("/dev/null", O_RDONLY);
+    if (null >= 0) dup2(null, STDIN_FILENO);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    execve("/proc/self/exe", argv.data(), envp.data());
+    _exit(127);
+  }
+  close(log);
+  running_[pid] = spec.name;
+  return pid;
+}
+
+std::vector<ProcessEnd> Processes::Reap() {
+  std::vector<ProcessEnd> ended;
+  for (auto at = running_.begin(); at != running_.end();) {
+    int status = 0;
+    rusage usage{};
+    const pid_t pid = wait4(at->first, &status, WNOHANG, &usage);
+    if (pid != at->first) {
+      ++at;
+      continue;
+    }
+    ProcessEnd end{.pid = pid, .name = at->second};
+    end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    end.cpu_seconds = SecondsOf(usage.ru_utime) + SecondsOf(usage.ru_stime);
+    end.peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+    cpu_seconds_ += end.cpu_seconds;
+    ended.push_back(std::move(end));
+    at = running_.erase(at);
+  }
+  return ended;
+}
+
+void Processes::Signal(int signal) {
+  for (const auto& [pid, name] : running_) kill(pid, signal);
+}
+
+std::string LastWords(const std::string& log) {
+  std::ifstream in(log);
+  std::string line, words;
+  constexpr std::string_view kPrefix = "leat: ";
+  while (std::getline(in, line)) {
+    if (line.starts_with(kPrefix)) words = line.substr(kPrefix.size());
+  }
+  return words;
+}
+
+}  // namespace leat::train

@@ -1,0 +1,56 @@
+// Child processes of the local runner: started, watched, ended, and accounted for.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace leat::train {
+
+struct ProcessSpec {
+  std::string name;                                // "worker-0"
+  std::vector<std::string> arguments;              // of this program
+  std::map<std::string, std::string> environment;  // beside its own
+  std::string log;                                 // file that stdout and stderr are appended to
+};
+
+struct ProcessEnd {
+  pid_t pid = 0;
+  std::string name;
+  int exit_code = 0;  // 128 + signal when a signal ended it
+  double cpu_seconds = 0;
+  uint64_t peak_rss_bytes = 0;
+};
+
+// Not thread-safe. Children are in process groups of their own (Ctrl-C reaches the parent alone) and die when
+// their parent does.
+class Processes {
+ public:
+  ~Processes();  // kills whoever is left
+
+  // Starts this very program with the arguments given.
+  Result<pid_t> Start(const ProcessSpec& spec);
+  // Those that have ended since the last call; does not block.
+  std::vector<ProcessEnd> Reap();
+  void Signal(int signal);  // to all
+  bool empty() const { return running_.empty(); }
+  bool Running(pid_t pid) const { return running_.contains(pid); }
+  double cpu_seconds() const { return cpu_seconds_; }  // of all that have ended
+
+ private:
+  std::map<pid_t, std::string> running_;
+  double cpu_seconds_ = 0;
+};
+
+// The last line of a log that begins with "leat: " (why a role gave up), without that; empty when there is
+// none.
+std::string LastWords(const std::string& log);
+
+}  // namespace leat::train

@@ -1,0 +1,208 @@
+#include "train/progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace leat::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Moments that a window is made of; a window is right to one part in so many.
+constexpr uint64_t kMomentsInWindow = 16;
+constexpr Duration kSpeedWindow = std::chrono::seconds(3);
+
+// JSON has no NaN.
+Json Number(double x) {
+  return std::isfinite(x) ? Json(x) : Json(nullptr);
+}
+
+std::string_view PhaseName(protocol::CoordinatorStatus::Phase phase) {
+  using Phase = protocol::CoordinatorStatus::Phase;
+  switch (phase) {
+    case Phase::kWaitingForServers:
+      return "waiting for servers";
+    case Phase::kRunning:
+      return "running";
+    case Phase::kStopping:
+      return "stopping";
+    case Phase::kEnded:
+      return "ended";
+  }
+  return "?";
+}
+
+}  // namespace
+
+Progress::Progress(Options options) : options_(std::move(options)) {
+  moments_.emplace_back();
+}
+
+void Progress::OnJoin(Time now, NodeId node, const protocol::JoinRequest& request) {
+  if (start_ < Time{0}) start_ = now;
+  nodes_[node] = {.role = request.role, .host = request.host, .pid = request.pid};
+}
+
+void Progress::OnWorker(Time, NodeId node, const protocol::WorkerProgress& progress) {
+  // A late heartbeat of an evicted process, or one that is made up, changes nothing.
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;
+  known->second.done = progress.events;
+  known->second.cpu_seconds = progress.cpu_seconds;
+  workers_[node] = progress;
+  workers_[node].scores.clear();
+  workers_[node].true_scores.clear();
+  for (const auto& [bytes, part] : {std::pair{&progress.scores, 0}, std::pair{&progress.true_scores, 1}}) {
+    if (bytes->empty()) continue;
+    auto counts = metrics::AucCounts::Decode(*bytes);
+    if (!counts.ok()) continue;
+    (part == 0 ? counts_[node].first : counts_[node].second) = std::move(*counts);
+  }
+}
+
+void Progress::OnServer(Time, NodeId node, const protocol::ServerProgress& progress) {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second.role != protocol::Role::kServer) return;
+  known->second.done = progress.pushes;
+  known->second.cpu_seconds = progress.cpu_seconds;
+  servers_[node] = progress;
+}
+
+void Progress::OnBots(Time, NodeId node, const protocol::BotsHeartbeat& progress) {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second.role != protocol::Role::kBots) return;
+  known->second.done = progress.published;
+  known->second.cpu_seconds = progress.cpu_seconds;
+  published_ = progress.published;
+}
+
+Progress::Totals Progress::Sum() const {
+  Totals sum;
+  for (const auto& [node, worker] : workers_) {
+    sum.steps += worker.steps;
+    sum.events += worker.events;
+    sum.loss_sum += worker.loss_sum;
+    sum.correct += worker.correct;
+  }
+  for (const auto& [node, counts] : counts_) {
+    sum.scores.Merge(counts.first);
+    sum.truths.Merge(counts.second);
+  }
+  return sum;
+}
+
+void Progress::OnStatus(Time now, const protocol::CoordinatorStatus& status) {
+  if (training_start_ < Time{0}) {
+    if (!status.view.ready()) return;
+    training_start_ = last_change_ = now;
+    first_events_ = last_events_ = status.events;
+  }
+  if (status.events != last_events_) last_change_ = now;
+  last_events_ = status.events;
+  if (speed_.empty() || now - speed_.back().first >= kSpeedWindow / 10)
+    speed_.emplace_back(now, status.events);
+  while (speed_.size() > 2 && now - speed_[1].first >= kSpeedWindow) speed_.pop_front();
+
+  uint64_t events = 0;
+  for (const auto& [node, worker] : workers_) events += worker.events;
+  if (events < moments_.back().totals.events + std::max<uint64_t>(1, options_.window / kMomentsInWindow))
+    return;
+  moments_.push_back({.time = now, .applied = status.events, .totals = Sum()});
+  // The front is the last moment that is at least a window ago.
+  while (moments_.size() > 2 && moments_[1].totals.events + options_.window <= events) moments_.pop_front();
+}
+
+std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status,
+                             double own_cpu_seconds) const {
+  Totals total = Sum();
+  Totals window = total;
+  const Totals& before = moments_.front().totals;
+  window.events -= std::min(window.events, before.events);
+  window.correct -= std::min(window.correct, before.correct);
+  window.loss_sum -= before.loss_sum;
+  window.scores.Subtract(before.scores);
+  window.truths.Subtract(before.truths);
+
+  Json json;
+  json["job"] = options_.job;
+  json["phase"] = PhaseName(status.phase);
+  json["events"] = status.events;
+  const double training_s =
+      training_start_ < Time{0}
+          ? 0
+          : Seconds((last_change_ > training_start_ ? last_change_ : now) - training_start_);
+  const uint64_t here = status.events - std::min(status.events, first_events_);
+  json["events_per_s"] = training_s > 0 ? std::round(static_cast<double>(here) / training_s) : 0.0;
+  double speed = 0;
+  if (speed_.size() >= 2 && now > speed_.front().first) {
+    speed = static_cast<double>(status.events - std::min(status.events, speed_.front().second)) /
+            Seconds(now - speed_.front().first);
+  }
+  json["events_per_s_now"] = std::round(speed);
+  json["steps"] = total.steps;
+  json["loss"] =
+      window.events > 0 ? Number(window.loss_sum / static_cast<double>(window.events)) : Json(nullptr);
+  if (options_.task == nn::Task::kBinary || options_.task == nn::Task::kClasses) {
+    json["accuracy"] = window.events > 0
+                           ? Number(static_cast<double>(window.correct) / static_cast<double>(window.events))
+                           : Json(nullptr);
+  }
+  json["auc"] = options_.task == nn::Task::kBinary ? Number(window.scores.Auc()) : Json(nullptr);
+  if (options_.truth) json["auc_possible"] = Number(window.truths.Auc());
+  json["window"] = window.events;
+
+  uint64_t staleness_sum = 0, staleness_count = 0, duplicates = 0, rejected = 0, dead = 0;
+  for (const auto& [node, server] : servers_) {
+    staleness_sum += server.staleness_sum;
+    staleness_count += server.staleness_count;
+    duplicates += server.duplicates;
+  }
+  std::string last_dead;
+  for (const auto& [node, worker] : workers_) {
+    rejected += worker.rejected_batches;
+    dead += worker.dead_letters;
+    if (!worker.last_dead_letter.empty()) last_dead = worker.last_dead_letter;
+  }
+  json["staleness_mean"] =
+      staleness_count > 0 ? static_cast<double>(staleness_sum) / static_cast<double>(staleness_count) : 0.0;
+  json["lag"] = status.lag;
+  json["published"] = published_;
+  json["dead_letters"] = dead;
+  if (!last_dead.empty()) json["last_dead_letter"] = last_dead;
+  json["rejected_batches"] = rejected;
+  json["duplicates"] = duplicates;
+  json["leases"] = status.leases;
+  json["releases"] = status.releases;
+  json["evictions"] = status.evictions;
+  json["generation"] = status.view.generation.value;
+
+  double compute_s = own_cpu_seconds;
+  for (const auto& [node, n] : nodes_) compute_s += n.cpu_seconds;
+  Json members = Json::array();
+  for (const auto& member : status.view.members) {
+    Json m;
+    m["role"] = protocol::Name(member.role);
+    m["index"] = member.index;
+    m["node"] = member.node.value;
+    if (const auto n = nodes_.find(member.node); n != nodes_.end()) {
+      m["host"] = n->second.host;
+      m["pid"] = n->second.pid;
+      m["done"] = n->second.done;
+      m["cpu_s"] = n->second.cpu_seconds;
+    }
+    if (const auto s = servers_.find(member.node); s != servers_.end())
+      m["bytes_held"] = s->second.bytes_held;
+    members.push_back(std::move(m));
+  }
+  json["members"] = std::move(members);
+  json["wall_s"] = start_ < Time{0} ? 0.0 : Seconds(now - start_);
+  json["training_s"] = training_s;
+  json["aggregated_compute_s"] = compute_s;
+  json["checkpoint"] = status.checkpoint ? Json(status.checkpoint_directory) : Json(nullptr);
+  json["directory"] = options_.directory;
+  return json.dump();
+}
+
+}  // namespace leat::train

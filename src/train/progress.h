@@ -1,0 +1,79 @@
+// What a job has done so far, put together from what its processes report (row V1).
+//
+// The events that count are the servers' ledgers'; loss, accuracy and AUC are the workers', over the last
+// events (prequential: each batch is scored before it is trained on, row I9). Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "base/clock.h"
+#include "metrics/auc.h"
+#include "nn/loss.h"
+#include "protocol/coordinator.h"
+
+namespace leat::train {
+
+class Progress {
+ public:
+  struct Options {
+    std::string job;
+    nn::Task task = nn::Task::kNone;
+    bool truth = false;  // the stream carries the known probability
+    uint64_t window = 200'000;
+    std::string directory;  // of the job
+  };
+  explicit Progress(Options options);
+
+  // A member that joined, with what people want to know of it.
+  void OnJoin(Time now, NodeId node, const protocol::JoinRequest& request);
+  void OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress);
+  void OnServer(Time now, NodeId node, const protocol::ServerProgress& progress);
+  void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
+  // To be called now and then: keeps the moments that windows look back on.
+  void OnStatus(Time now, const protocol::CoordinatorStatus& status);
+
+  // One JSON object, on one line. docs/jobs.md lists the entries.
+  std::string ToJson(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;
+
+ private:
+  // Sums over all workers, dead ones included, at one moment.
+  struct Totals {
+    uint64_t steps = 0;
+    uint64_t events = 0;
+    double loss_sum = 0;
+    uint64_t correct = 0;
+    metrics::AucCounts scores, truths;
+  };
+  struct Moment {
+    Time time{0};
+    uint64_t applied = 0;  // events by the ledgers
+    Totals totals;
+  };
+  struct Node {
+    protocol::Role role = protocol::Role::kWorker;
+    std::string host;
+    int64_t pid = 0;
+    uint64_t done = 0;  // events trained, updates served or events published
+    double cpu_seconds = 0;
+  };
+  Totals Sum() const;
+
+  Options options_;
+  std::map<NodeId, Node> nodes_;
+  std::map<NodeId, protocol::WorkerProgress> workers_;
+  std::map<NodeId, std::pair<metrics::AucCounts, metrics::AucCounts>> counts_;
+  std::map<NodeId, protocol::ServerProgress> servers_;
+  std::deque<Moment> moments_;
+  std::deque<std::pair<Time, uint64_t>> speed_;  // (time, events applied) of the last seconds
+  Time start_{-1};
+  Time training_start_{-1};
+  Time last_change_{-1};       // when the events applied last grew
+  uint64_t first_events_ = 0;  // applied before this run
+  uint64_t last_events_ = 0;
+  uint64_t published_ = 0;
+};
+
+}  // namespace leat::train

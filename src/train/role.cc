@@ -1,0 +1,25 @@
+#include "train/role.h"
+
+#include <unistd.h>
+
+#include <array>
+
+namespace leat::train {
+
+std::string ProgramVersion() {
+  return "0.1.0";
+}
+
+protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address) {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  protocol::JoinRequest request;
+  request.role = role;
+  request.version = ProgramVersion();
+  request.address = address;
+  request.host = host.data();
+  request.pid = getpid();
+  return request;
+}
+
+}  // namespace leat::train

@@ -1,0 +1,176 @@
+#include "train/server_role.h"
+
+#include <spdlog/spdlog.h>
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "checkpoint/store.h"
+#include "metrics/process.h"
+#include "ps/server_shell.h"
+#include "train/job.h"
+#include "train/role.h"
+#include "train/signals.h"
+
+namespace leat::train {
+namespace {
+
+// The shell around protocol::Server. Everything runs on the loop's thread but files and the calls to the
+// coordinator.
+class ServerRole {
+ public:
+  ServerRole(net::Loop& loop, Link& link, ps::ServerShell& shell, const Job& job,
+             const protocol::JoinReply& joined)
+      : loop_(loop),
+        link_(link),
+        shell_(shell),
+        table_(job.Slices()),
+        optimizer_(job.optimizer.kind),
+        node_(joined.node),
+        interval_(joined.heartbeat_interval) {
+    shell_.machine().OnJoined(joined.node);
+  }
+
+  Status Run(bool* evicted) {
+    Beat();
+    loop_.Run();
+    *evicted = evicted_;
+    return outcome_;
+  }
+
+  void Leave() {
+    leaving_ = true;
+    Beat();
+  }
+
+ private:
+  void Beat() {
+    if (over_ || link_.busy()) return;
+    auto beat = shell_.machine().MakeHeartbeat();
+    beat.leaving = leaving_;
+    beat.progress.bytes_in = shell_.bytes_in();
+    beat.progress.bytes_out = shell_.bytes_out();
+    beat.progress.cpu_seconds = metrics::ThisProcess().cpu_seconds;
+    link_.Send(std::move(beat), [this](Result<protocol::ControlReply> reply) { OnBeat(std::move(reply)); });
+  }
+
+  void OnBeat(Result<protocol::ControlReply> reply) {
+    if (over_) return;
+    if (!reply.ok()) {
+      spdlog::warn("heartbeat: {}", reply.status().ToString());
+      if (link_.lost()) return End(reply.status().With("the coordinator is lost"));
+    } else if (auto* beat = std::get_if<protocol::ServerHeartbeatReply>(&*reply)) {
+      for (auto& action : shell_.machine().OnHeartbeatReply(*beat)) {
+        if (over_) return;
+        std::visit([this](auto& a) { Act(a); }, action);
+      }
+      if (leaving_) return End(Status());
+    }
+    loop_.After(interval_, [this] { Beat(); });
+  }
+
+  void Act(const protocol::LoadSlices& a) {
+    background_.Post([this, orders = a.orders] {
+      std::map<std::string, std::shared_ptr<Result<std::unique_ptr<checkpoint::ShardReader>>>> readers;
+      for (const auto& order : orders) {
+        const std::string path = order.directory + "/" + order.file;
+        auto& reader = readers[path];
+        if (reader == nullptr) {
+          reader = std::make_shared<Result<std::unique_ptr<checkpoint::ShardReader>>>(
+              checkpoint::ShardReader::Open(path, order.file_checksum));
+        }
+        const auto slots = static_cast<uint32_t>(optim::SlotNames(optimizer_).size());
+        auto slice = std::make_shared<Result<protocol::Slice>>(
+            reader->ok() ? (**reader)->Read(table_, order.slice, slots)
+                         : Result<protocol::Slice>(reader->status()));
+        loop_.Post([this, order, slice] {
+          if (!slice->ok()) spdlog::error("slice {}: {}", order.slice.value, slice->status().ToString());
+          shell_.machine().OnSliceLoaded(order, std::move(*slice));
+        });
+      }
+    });
+  }
+
+  void Act(const protocol::SaveShard& a) {
+    background_.Post([this, a] {
+      const auto names = optim::SlotNames(optimizer_);
+      auto shard = checkpoint::WriteShard(a.order.directory, node_.value, table_, names, a.slices);
+      protocol::ShardReport report;
+      report.checkpoint = a.order.id;
+      if (shard.ok()) {
+        report.file = shard->file;
+        report.bytes = shard->bytes;
+        report.checksum = shard->checksum;
+        report.slices = shard->slices;
+      } else {
+        report.status = shard.status();
+        spdlog::error("checkpoint {}: {}", a.order.id, shard.status().ToString());
+      }
+      loop_.Post([this, report = std::move(report)] {
+        shell_.machine().OnShardSaved(report);
+        Beat();
+      });
+    });
+  }
+
+  void Act(const protocol::StopRole& a) {
+    evicted_ = a.evicted;
+    End(Status());
+  }
+
+  void End(Status outcome) {
+    over_ = true;
+    outcome_ = std::move(outcome);
+    loop_.Stop();
+  }
+
+  net::Loop& loop_;
+  Link& link_;
+  ps::ServerShell& shell_;
+  protocol::SliceTable table_;
+  optim::Kind optimizer_;
+  NodeId node_;
+  Duration interval_;
+  bool leaving_ = false;
+  bool over_ = false;
+  bool evicted_ = false;
+  Status outcome_;
+  Background background_;
+};
+
+}  // namespace
+
+Status RunServer(const RoleOptions& options) {
+  bool evicted = true;
+  while (evicted) {
+    evicted = false;
+    net::Loop loop;
+    Link link(loop, options.link);
+    // The address has to be known before the job is, so the port is taken first and served once the job has
+    // come: whoever connects in between waits in the kernel's queue.
+    auto transport = net::MakeTcpTransport(loop, {.token = options.link.token});
+    std::unique_ptr<ps::ServerShell> shell;
+    auto reserved = transport->Listen(options.listen, [&shell](std::unique_ptr<net::Connection> connection) {
+      return shell->Adopt(std::move(connection));
+    });
+    if (!reserved.ok()) return reserved.status();
+    auto joined = link.Join(MakeJoinRequest(protocol::Role::kServer, (*reserved)->address()));
+    if (!joined.ok()) return joined.status();
+    spdlog::info("server {} joined as node {}, serving on {}", joined->index, joined->node.value,
+                 (*reserved)->address());
+    const Job job = Job::FromText(joined->job, "job");
+    shell = std::make_unique<ps::ServerShell>(
+        loop, protocol::ServerConfig{.table = job.Slices(), .optimizer = job.optimizer});
+    ServerRole role(loop, link, *shell, job, *joined);
+    SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
+    const Status outcome = role.Run(&evicted);
+    reserved->reset();
+    if (!outcome.ok()) return outcome;
+  }
+  return Status();
+}
+
+}  // namespace leat::train

@@ -1,0 +1,263 @@
+#include "train/worker_role.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "metrics/process.h"
+#include "parallel/trainer.h"
+#include "protocol/worker.h"
+#include "ps/client.h"
+#include "stream/dead_letters.h"
+#include "train/job.h"
+#include "train/role.h"
+#include "train/signals.h"
+#include "train/split_loader.h"
+
+namespace leat::train {
+namespace {
+
+// The shell around protocol::Worker. Everything runs on the loop's thread but decoding and the calls to the
+// coordinator.
+class WorkerRole {
+ public:
+  WorkerRole(net::Loop& loop, Link& link, Job job, std::unique_ptr<stream::Source> source,
+             const RoleOptions& options)
+      : loop_(loop),
+        link_(link),
+        job_(std::move(job)),
+        table_(job_.Slices()),
+        transport_(net::MakeTcpTransport(loop, {.token = options.link.token})),
+        parameters_(table_),
+        trainer_(*job_.model, parameters_, options.plan),
+        client_(
+            loop, *transport_, parameters_,
+            {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },
+             .on_failed =
+                 [this](NodeId server, uint64_t sequence, const Status& why) {
+                   spdlog::warn("push to server {} failed: {}", server.value, why.ToString());
+                   Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
+                 }}),
+        loader_(loop, std::move(source), job_.schema,
+                [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
+                  OnSplit(lease, std::move(split));
+                }),
+        dead_letters_(job_.dead_letter_rate),
+        machine_({.table = table_}) {}
+
+  // Returns once the job is over, this node is evicted (`evicted` is set), or the coordinator is lost.
+  Status Run(const protocol::JoinReply& joined, bool* evicted) {
+    node_ = joined.node;
+    interval_ = joined.heartbeat_interval;
+    machine_.OnJoined(joined.node);
+    OpenDeadLetters();
+    Beat();
+    Tick();
+    loop_.Run();
+    *evicted = evicted_;
+    return outcome_;
+  }
+
+  void Leave() { Do(machine_.Leave(loop_.Now())); }
+
+ private:
+  void OpenDeadLetters() {
+    if (job_.directory.empty()) return;
+    auto file = stream::DeadLetterFile::Open(job_.directory + "/dead_letters",
+                                             "worker-" + std::to_string(node_.value));
+    if (!file.ok()) {
+      spdlog::warn("dead letters are counted but not kept: {}", file.status().ToString());
+      return;
+    }
+    dead_letter_file_ = std::move(*file);
+  }
+
+  // ---- control plane
+  void Beat() {
+    if (link_.busy() || over_) return;
+    last_beat_ = loop_.Now();
+    auto beat = machine_.MakeHeartbeat();
+    beat.progress = progress_;
+    beat.progress.cpu_seconds = metrics::ThisProcess().cpu_seconds;
+    if (job_.model->task() == nn::Task::kBinary) beat.progress.scores = trainer_.scores_seen().Encode();
+    if (job_.schema.has_truth()) beat.progress.true_scores = trainer_.truths_seen().Encode();
+    link_.Send(std::move(beat), [this](Result<protocol::ControlReply> reply) { OnBeat(std::move(reply)); });
+  }
+
+  void OnBeat(Result<protocol::ControlReply> reply) {
+    if (over_) return;
+    if (!reply.ok()) {
+      spdlog::warn("heartbeat: {}", reply.status().ToString());
+      if (link_.lost()) End(reply.status().With("the coordinator is lost"));
+      return;
+    }
+    if (auto* beat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
+      Do(machine_.OnHeartbeatReply(loop_.Now(), *beat));
+    }
+  }
+
+  // Heartbeats and the machine's own timers; a beat that cannot wait is sent as soon as the last is answered,
+  // but not so soon that an idle worker would spin.
+  void Tick() {
+    if (over_) return;
+    const Time now = loop_.Now();
+    if (machine_.next_timer() <= now) Do(machine_.OnTimer(now));
+    if (now - last_beat_ >= interval_ || (machine_.HeartbeatUrgent() && now - last_beat_ >= kUrgentGap))
+      Beat();
+    loop_.After(kUrgentGap, [this] { Tick(); });
+  }
+
+  // ---- input
+  void OnSplit(uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
+    if (over_ || !wanted_.contains(lease)) {
+      if (split.ok()) loader_.Recycle(std::move(*split));
+      return;
+    }
+    if (!split.ok()) {
+      spdlog::error("split {}: {}", lease, split.status().ToString());
+      progress_.last_dead_letter = split.status().ToString();
+      Do(machine_.OnSplitFailed(loop_.Now(), lease));
+      return;
+    }
+    CountDeadLetters(**split);
+    splits_[lease] = std::move(*split);
+    Do(machine_.OnSplitReady(loop_.Now(), lease));
+  }
+
+  void CountDeadLetters(const PreparedSplit& split) {
+    const auto& cut = split.lease.cut;
+    for (const auto& dead : split.rows.dead) {
+      ++progress_.dead_letters;
+      progress_.last_dead_letter = "partition " + std::to_string(cut.partition) + " offset " +
+                                   std::to_string(dead.offset) + ": " + dead.reason;
+      if (dead_letter_file_ != nullptr) {
+        if (auto kept = dead_letter_file_->Append(cut.partition, dead.offset, dead.reason); !kept.ok()) {
+          spdlog::warn("dead letter: {}", kept.ToString());
+        }
+      }
+    }
+    dead_letters_.Count(cut.events(), split.rows.dead.size());
+    if (dead_letters_.exceeded() && !over_) {
+      End(Status(Code::kResourceExhausted, "too many dead letters: " + dead_letters_.Describe() +
+                                               ", the last: " + progress_.last_dead_letter));
+    }
+  }
+
+  // ---- compute and data plane
+  void Do(const protocol::WorkerActions& actions) {
+    for (const auto& action : actions) {
+      if (over_) return;
+      std::visit([this](const auto& a) { Act(a); }, action);
+    }
+    if (!over_ && machine_.HeartbeatUrgent() && loop_.Now() - last_beat_ >= kUrgentGap) Beat();
+  }
+
+  void Act(const protocol::PrepareSplit& a) {
+    wanted_.insert(a.lease.id);
+    loader_.Prepare(a.lease);
+  }
+  void Act(const protocol::DropSplit& a) {
+    wanted_.erase(a.lease);
+    if (auto node = splits_.extract(a.lease)) loader_.Recycle(std::move(node.mapped()));
+  }
+  void Act(const protocol::Compute& a) {
+    const auto& split = *splits_.at(a.lease);
+    const parallel::Rows rows{
+        .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
+    const auto step = trainer_.Step(rows, split.Batch(a.batch), split.lease.cut.batch_size);
+    progress_.events += step.events;
+    progress_.loss_sum += step.loss_sum;
+    progress_.correct += step.correct;
+    ++progress_.steps;
+    protocol::BatchOutcome outcome{.disposition = protocol::Disposition::kGradient, .events = step.events};
+    if (step.events == 0) outcome.disposition = protocol::Disposition::kEmpty;
+    if (!step.finite) {
+      outcome.disposition = protocol::Disposition::kRejected;
+      ++progress_.rejected_batches;
+      spdlog::warn(
+          "partition {} offsets {} to {}, batch {}: the gradient is not finite; nothing of it is applied",
+          split.lease.cut.partition, split.lease.cut.begin.offset, split.lease.cut.end, a.batch);
+    }
+    Do(machine_.OnComputed(loop_.Now(), a.token, outcome));
+  }
+  void Act(const protocol::SendPush& a) {
+    if (waiting_since_ == Time{0}) waiting_since_ = loop_.Now();
+    client_.Send(a);
+  }
+  void Act(const protocol::Disconnect& a) { client_.Disconnect(a.server); }
+  void Act(const protocol::StopRole& a) {
+    evicted_ = a.evicted;
+    End(Status());
+  }
+
+  void OnReply(NodeId server, const protocol::PushReply& reply) {
+    const Time now = loop_.Now();
+    if (waiting_since_ != Time{0}) progress_.wait_seconds += Seconds(now - waiting_since_);
+    waiting_since_ = Time{0};
+    Do(machine_.OnPushReply(now, server, reply));
+  }
+
+  void End(Status outcome) {
+    over_ = true;
+    outcome_ = std::move(outcome);
+    loop_.Stop();
+  }
+
+  // Between two heartbeats that could not wait for the interval.
+  static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
+
+  net::Loop& loop_;
+  Link& link_;
+  Job job_;
+  protocol::SliceTable table_;
+  std::unique_ptr<net::Transport> transport_;
+  ps::Parameters parameters_;
+  parallel::Trainer trainer_;
+  ps::Client client_;
+  SplitLoader loader_;
+  stream::DeadLetterRate dead_letters_;
+  std::unique_ptr<stream::DeadLetterFile> dead_letter_file_;
+  protocol::Worker machine_;
+  NodeId node_;
+  Duration interval_{};
+  Time last_beat_{0};
+  Time waiting_since_{0};
+  std::set<uint64_t> wanted_;
+  std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
+  protocol::WorkerProgress progress_;
+  bool over_ = false;
+  bool evicted_ = false;
+  Status outcome_;
+};
+
+}  // namespace
+
+Status RunWorker(const RoleOptions& options) {
+  bool evicted = true;
+  // An evicted worker (paused for too long, say) comes back as a new node.
+  while (evicted) {
+    evicted = false;
+    net::Loop loop;
+    Link link(loop, options.link);
+    auto joined = link.Join(MakeJoinRequest(protocol::Role::kWorker, ""));
+    if (!joined.ok()) return joined.status();
+    spdlog::info("worker {} joined as node {}", joined->index, joined->node.value);
+    Job job = Job::FromText(joined->job, "job");
+    auto source = job.OpenSource();
+    if (!source.ok()) return source.status();
+    WorkerRole role(loop, link, std::move(job), std::move(*source), options);
+    SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
+    const Status outcome = role.Run(*joined, &evicted);
+    if (!outcome.ok()) return outcome;
+  }
+  return Status();
+}
+
+}  // namespace leat::train

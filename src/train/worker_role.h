@@ -1,0 +1,22 @@
+// `leat worker`: a compiled graph, a place in the stream, nothing durable.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "engine/plan.h"
+#include "train/link.h"
+
+namespace leat::train {
+
+struct RoleOptions {
+  LinkOptions link;
+  std::string listen = "127.0.0.1:0";  // of the data plane (ps)
+  engine::PlanOptions plan;            // the kernels that workers compute with
+};
+
+// Joins, trains until the job is over or a signal asks it to leave, and returns why it ended: ok in both
+// cases. Runs in the calling thread. kUnavailable when the coordinator cannot be reached or is lost.
+Status RunWorker(const RoleOptions& options);
+
+}  // namespace leat::train
