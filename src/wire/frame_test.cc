@@ -1,0 +1,217 @@
+#include "wire/frame.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+
+#include "base/rng.h"
+
+namespace leat::wire {
+namespace {
+
+using protocol::Disposition;
+using protocol::PushReply;
+using protocol::PushRequest;
+using protocol::SliceOutcome;
+
+PushRequest RandomRequest(Rng& rng) {
+  PushRequest message;
+  message.sequence = rng();
+  message.worker = NodeId(rng());
+  message.generation = Generation(rng());
+  message.disposition = static_cast<Disposition>(rng.Below(4));
+  message.want_values = rng.Chance(0.5);
+  if (message.disposition != Disposition::kPull) {
+    auto& cut = message.cut;
+    cut.partition = static_cast<uint32_t>(rng.Below(8));
+    cut.begin = {static_cast<uint32_t>(rng.Below(3)), rng.Below(1u << 30)};
+    cut.end = cut.begin.offset + 1 + rng.Below(8192);
+    cut.after = cut.begin;
+    cut.hash = rng();
+    cut.batch_size = 128;
+    cut.shuffle_seed = rng();
+    message.batch = static_cast<uint32_t>(rng.Below(cut.batches()));
+    message.events = static_cast<uint32_t>(rng.Below(128));
+  }
+  uint32_t id = 0;
+  for (uint64_t i = rng.Below(40); i > 0; --i) {
+    id += 1 + static_cast<uint32_t>(rng.Below(3));
+    message.slices.push_back({SliceId(id), Incarnation(rng()), rng()});
+  }
+  return message;
+}
+
+PushReply RandomReply(Rng& rng) {
+  PushReply message;
+  message.sequence = rng();
+  message.generation = Generation(rng());
+  message.evicted = rng.Chance(0.1);
+  uint32_t id = 0;
+  for (uint64_t i = rng.Below(40); i > 0; --i) {
+    id += 1 + static_cast<uint32_t>(rng.Below(3));
+    message.slices.push_back({.slice = SliceId(id),
+                              .incarnation = Incarnation(rng()),
+                              .outcome = static_cast<SliceOutcome>(rng.Below(5)),
+                              .version = rng(),
+                              .values = rng.Chance(0.5)});
+  }
+  return message;
+}
+
+TEST(HelloTest, OnlyTheSameTokenIsLetIn) {
+  const Bytes hello = EncodeHello("secret");
+  ASSERT_EQ(hello.size(), kHelloBytes);
+  EXPECT_TRUE(CheckHello(hello, "secret").ok());
+  EXPECT_EQ(CheckHello(hello, "secret2").code(), Code::kPermissionDenied);
+  EXPECT_EQ(CheckHello(hello, "").code(), Code::kPermissionDenied);
+  EXPECT_TRUE(CheckHello(EncodeHello(""), "").ok());
+}
+
+TEST(HelloTest, TheTokenItselfDoesNotTravel) {
+  const Bytes hello = EncodeHello("0123456789");
+  EXPECT_EQ(AsText(hello).find("0123"), std::string_view::npos);
+}
+
+TEST(HelloTest, AnEchoedHelloProvesNothing) {
+  EXPECT_EQ(CheckHello(EncodeHello("t", Side::kConnects), "t", Side::kAccepts).code(), Code::kDataLoss);
+  Bytes turned = EncodeHello("t", Side::kConnects);
+  turned[12] = std::byte{2};  // claims the other side, with this side's digest
+  EXPECT_EQ(CheckHello(turned, "t", Side::kAccepts).code(), Code::kPermissionDenied);
+}
+
+TEST(HelloTest, EveryFlippedBitAndEveryOtherSizeIsRefused) {
+  const Bytes hello = EncodeHello("secret");
+  for (size_t bit = 0; bit < 8 * hello.size(); ++bit) {
+    Bytes flipped = hello;
+    flipped[bit / 8] ^= std::byte(1u << (bit % 8));
+    EXPECT_FALSE(CheckHello(flipped, "secret").ok()) << bit;
+  }
+  for (size_t size = 0; size < hello.size(); ++size) {
+    EXPECT_EQ(CheckHello(ByteView(hello).first(size), "secret").code(), Code::kDataLoss);
+  }
+  Bytes longer = hello;
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(CheckHello(longer, "secret").ok());
+}
+
+std::array<std::byte, FramePrefix::kBytes> Encoded(const FramePrefix& prefix) {
+  std::array<std::byte, FramePrefix::kBytes> bytes;
+  EncodePrefix(prefix, bytes.data());
+  return bytes;
+}
+
+TEST(PrefixTest, RoundTrip) {
+  const Bytes header(100, std::byte{7});
+  const FramePrefix prefix = MakePrefix(255, header, uint64_t{1} << 33);
+  const auto decoded = DecodePrefix(Encoded(prefix), 100, uint64_t{1} << 33);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, prefix);
+  EXPECT_TRUE(CheckHeader(*decoded, header).ok());
+}
+
+TEST(PrefixTest, AHeaderThatIsNotTheOneSentIsFound) {
+  Bytes header(100, std::byte{7});
+  const FramePrefix prefix = MakePrefix(1, header, 0);
+  EXPECT_EQ(CheckHeader(prefix, ByteView(header).first(99)).code(), Code::kDataLoss);
+  header[50] ^= std::byte{1};
+  EXPECT_EQ(CheckHeader(prefix, header).code(), Code::kDataLoss);
+}
+
+TEST(PrefixTest, EveryFlippedBitIsFound) {
+  const auto bytes = Encoded(MakePrefix(1, Bytes(10), 20));
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    auto flipped = bytes;
+    flipped[bit / 8] ^= std::byte(1u << (bit % 8));
+    const auto decoded =
+        DecodePrefix(flipped, std::numeric_limits<uint32_t>::max(), std::numeric_limits<uint64_t>::max());
+    EXPECT_FALSE(decoded.ok()) << bit;
+  }
+}
+
+TEST(PrefixTest, LengthsBeyondTheLimitsAreRefused) {
+  const auto bytes = Encoded({.type = 1, .header_bytes = 101, .payload_bytes = 201});
+  EXPECT_TRUE(DecodePrefix(bytes, 101, 201).ok());
+  EXPECT_EQ(DecodePrefix(bytes, 100, 201).status().code(), Code::kDataLoss);
+  EXPECT_EQ(DecodePrefix(bytes, 101, 200).status().code(), Code::kDataLoss);
+  EXPECT_EQ(DecodePrefix(ByteView(bytes).first(23), 101, 201).status().code(), Code::kDataLoss);
+}
+
+TEST(MessageTest, RoundTrips) {
+  Rng rng(1);
+  for (int i = 0; i < 500; ++i) {
+    const PushRequest request = RandomRequest(rng);
+    const auto request_again = DecodePushRequest(Encode(request));
+    ASSERT_TRUE(request_again.ok());
+    EXPECT_EQ(*request_again, request);
+    const PushReply reply = RandomReply(rng);
+    const auto reply_again = DecodePushReply(Encode(reply));
+    ASSERT_TRUE(reply_again.ok());
+    EXPECT_EQ(*reply_again, reply);
+  }
+}
+
+// Whatever a decoder takes must be what its encoder writes: no byte may have two meanings, or none.
+template <class Decode>
+void DecodesOrRefuses(ByteView bytes, Decode decode) {
+  const auto message = decode(bytes);
+  if (!message.ok()) {
+    EXPECT_EQ(message.status().code(), Code::kDataLoss);
+    return;
+  }
+  const Bytes again = Encode(*message);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), again.begin(), again.end()));
+}
+
+TEST(MessageTest, TruncatedExtendedAndFlippedBytes) {
+  Rng rng(2);
+  for (int i = 0; i < 20; ++i) {
+    const auto torture = [](const Bytes& bytes, auto decode) {
+      for (size_t size = 0; size < bytes.size(); ++size) {
+        EXPECT_FALSE(decode(ByteView(bytes).first(size)).ok());
+      }
+      Bytes longer = bytes;
+      longer.push_back(std::byte{0});
+      EXPECT_FALSE(decode(ByteView(longer)).ok());
+      for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+        Bytes flipped = bytes;
+        flipped[bit / 8] ^= std::byte(1u << (bit % 8));
+        DecodesOrRefuses(flipped, decode);
+      }
+    };
+    torture(Encode(RandomRequest(rng)), [](ByteView bytes) { return DecodePushRequest(bytes); });
+    torture(Encode(RandomReply(rng)), [](ByteView bytes) { return DecodePushReply(bytes); });
+  }
+}
+
+TEST(MessageTest, RandomBytes) {
+  Rng rng(3);
+  for (int i = 0; i < 20000; ++i) {
+    Bytes bytes(rng.Below(200));
+    for (auto& byte : bytes) byte = std::byte(rng.Below(rng.Chance(0.5) ? 4 : 256));
+    DecodesOrRefuses(bytes, [](ByteView b) { return DecodePushRequest(b); });
+    DecodesOrRefuses(bytes, [](ByteView b) { return DecodePushReply(b); });
+  }
+}
+
+TEST(MessageTest, ACountThatCannotBeThereIsRefusedBeforeItIsAllocated) {
+  Bytes bytes = Encode(PushRequest{});
+  const uint32_t huge = std::numeric_limits<uint32_t>::max();
+  std::memcpy(bytes.data() + bytes.size() - 4, &huge, 4);
+  EXPECT_FALSE(DecodePushRequest(bytes).ok());
+}
+
+TEST(MessageTest, SlicesMustRise) {
+  PushRequest request;
+  request.slices = {{SliceId(2), Incarnation(1), 0}, {SliceId(2), Incarnation(1), 0}};
+  EXPECT_FALSE(DecodePushRequest(Encode(request)).ok());
+  request.slices[1].slice = SliceId(3);
+  EXPECT_TRUE(DecodePushRequest(Encode(request)).ok());
+  PushReply reply;
+  reply.slices.resize(2);
+  reply.slices[0].slice = SliceId(1);
+  EXPECT_FALSE(DecodePushReply(Encode(reply)).ok());
+}
+
+}  // namespace
+}  // namespace leat::wire
