@@ -35,9 +35,9 @@ enum class Task : uint8_t {
   kNone,        // nothing that could be held against a label
 };
 
-// What the loss makes of a network with `outputs` numbers per row. Throws std::invalid_argument when they do
-// not fit.
-Task TaskOf(const LossSpec& loss, int64_t outputs);
+// What the loss makes of a network whose last layer, named `layer`, has `outputs` numbers per row. Throws
+// std::invalid_argument when they do not fit.
+Task TaskOf(const LossSpec& loss, int64_t outputs, std::string_view layer);
 
 struct LossValues {
   graph::Value loss;    // f32 scalar
