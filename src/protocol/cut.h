@@ -27,16 +27,21 @@ struct Cut {
   static constexpr uint32_t kMaxEvents = 1 << 24;
 
   uint32_t partition = 0;
+  Position
+      after;  // where the cut before it ended: begin itself, or, for the first of a pass, the last pass's end
   Position begin;
   uint64_t end = 0;
-  Position next;      // where the partition goes on: {epoch, end}, or the next epoch's start
   uint64_t hash = 0;  // covers batch size, run length, shuffle seed, schema, decoder version
   uint32_t batch_size = 1;
   uint64_t shuffle_seed = 0;  // 0: in the order of offsets
 
   uint32_t events() const { return static_cast<uint32_t>(end - begin.offset); }
   uint32_t batches() const { return (events() + batch_size - 1) / batch_size; }
-  // Non-empty, within the limits, next after begin. Asked of every cut that a peer or file brings.
+  // Where the partition goes on. Whether another pass follows is told by the next cut's `after`, so a stream
+  // may grow, and a job be given more epochs, after its end was reached.
+  Position next() const { return {begin.epoch, end}; }
+  // Non-empty, within the limits, begin where `after` allows it. Asked of every cut that a peer or file
+  // brings.
   bool valid() const;
   friend bool operator==(const Cut&, const Cut&) = default;
 };
@@ -53,11 +58,15 @@ struct CutRules {
   uint32_t epochs = 1;  // passes over a sealed stream
 };
 
-// The cut at `at` in a partition that holds [begin, end) offsets now. Full splits as long as there is enough;
-// what is left of a sealed partition, or of a live one when `short_tail` is set, makes a shorter one. Nothing
-// when there is nothing to cut. `first` is the offset at which every epoch starts.
+// The cut that follows `at` in a partition that holds offsets up to `end` now and starts every epoch at
+// `first`. Full splits as long as there is enough; what is left of a sealed partition makes a shorter one,
+// and so do the whole batches (or, without one, the events) left of a live partition when `short_tail` is
+// set. Nothing when there is nothing to cut.
 std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position at, uint64_t first,
                            uint64_t end, bool sealed, bool short_tail);
+
+// True when the rules will never make another cut after `at`, as long as the partition stays as it is.
+bool Exhausted(const CutRules& rules, Position at, uint64_t first, uint64_t end, bool sealed);
 
 // A set of batch indices of one cut.
 class BatchSet {
@@ -71,7 +80,7 @@ class BatchSet {
   void Add(uint32_t i);
   uint32_t count() const;
   bool full() const { return count() == size_; }
-  bool empty() const { return count() == 0; }
+  bool empty() const;
   BatchSet& operator|=(const BatchSet& other);
   BatchSet& operator&=(const BatchSet& other);
   BatchSet Complement() const;

@@ -31,6 +31,9 @@ class Ledger {
     kDuplicate,  // held already: acknowledge, don't apply
     kConflict,   // overlaps a different cut that is open here, or is not a batch of a valid cut: refuse
   };
+  // Splits that may be open in one partition: more than are ever leased at a time. A batch of one more is a
+  // conflict, so that no peer can make a ledger grow without bound.
+  static constexpr size_t kMaxOpen = 8192;
 
   Ledger() = default;
   // Empty, each partition starting where the job started reading it.
@@ -50,6 +53,9 @@ class Ledger {
  private:
   std::vector<PartitionLedger> partitions_;
 };
+
+// The same of a ledger that a peer has reported: a contradicting or missing entry counts as not held.
+BatchSet HeldBatches(const std::vector<PartitionLedger>& partitions, const Cut& cut);
 
 // As bytes: what checkpoints keep beside each slice. Decoding believes nothing and fails the reader.
 void Encode(const Ledger& ledger, ByteWriter* out);

@@ -44,7 +44,8 @@ struct ServerConfig {
 struct LoadSlices {  // read from checkpoints; answer each with OnSliceLoaded
   std::vector<SliceOrder> orders;
 };
-struct SaveShard {  // copies of all slices at this moment; answer with OnShardSaved
+struct SaveShard {  // all slices as they are at this moment; answer with OnShardSaved once they have been
+                    // read
   CheckpointOrder order;
   std::vector<std::shared_ptr<const Slice>> slices;
 };
@@ -63,8 +64,9 @@ class Server {
   ServerHeartbeat MakeHeartbeat();
   std::vector<ServerAction> OnHeartbeatReply(const ServerHeartbeatReply& reply);
   // The slice as read, its id and incarnation as ordered; or why it cannot be had. An outdated order's answer
-  // is dropped.
+  // is dropped, and so is one that was given already.
   void OnSliceLoaded(const SliceOrder& order, Result<Slice> slice);
+  // `report.slices` is filled in here. One shard is saved at a time: a newer order waits for the answer.
   void OnShardSaved(ShardReport report);
 
   // ---- data plane. A push is taken in three parts, so that a shell can apply each slice while it is hot in
@@ -77,7 +79,9 @@ class Server {
   // `gradient` is empty unless the disposition is kGradient.
   SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient);
   PushReply Finish(const PushRequest& request, std::vector<SliceReply> slices);
-  // Values of a slice that lives here (reply.values was set).
+  // Values of a slice that lives here (the finished reply says that they go along). An update replaces the
+  // memory of a slice that is being saved: whoever sends the values while others push holds on to
+  // Find(slice)->memory.
   std::span<const float> Values(SliceId slice) const;
 
   const Slice* Find(SliceId slice) const;

@@ -29,16 +29,17 @@ struct SliceTable {
   friend bool operator==(const SliceTable&, const SliceTable&) = default;
 };
 
-// Cuts variables into contiguous slices of at most `max_slice_bytes`, at least 4 × `max_servers` in all where
+// Cuts variables into contiguous slices of at most `max_slice_bytes`, at least 8 × `max_servers` in all where
 // the elements allow, the largest variables being cut finest. Slice borders fall on multiples of 16 elements
 // where they can.
 SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed, uint32_t max_servers,
                       uint64_t max_slice_bytes = 1 << 20);
 
 enum class Placement : uint8_t {
-  kRoundRobin = 0,   // whole variables in turn
-  kGreedy = 1,       // whole variables, largest first, to the server with the fewest bytes
-  kPartitioned = 2,  // slices of every variable over all servers, by bytes
+  kRoundRobin = 0,  // whole variables in turn
+  kGreedy = 1,  // whole variables, largest first, to the server with the fewest bytes; slice by slice where
+                // a whole one would give that server more than its share
+  kPartitioned = 2,  // slices, largest first, to the server with the fewest bytes: every variable over all
 };
 
 // The server (0 … servers-1) of each slice.

@@ -1,0 +1,135 @@
+#include "protocol/cut.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "base/rng.h"
+
+namespace leat::protocol {
+
+bool Cut::valid() const {
+  if (batch_size == 0 || batch_size > kMaxEvents) return false;
+  if (end <= begin.offset || end - begin.offset > kMaxEvents) return false;
+  if (batches() > kMaxBatches) return false;
+  return after == begin || (begin.epoch > 0 && after.epoch == begin.epoch - 1);
+}
+
+void TrainingOrder(const Cut& cut, std::vector<uint32_t>* order) {
+  order->resize(cut.events());
+  if (cut.shuffle_seed == 0) {
+    for (uint32_t i = 0; i < cut.events(); ++i) (*order)[i] = i;
+    return;
+  }
+  const uint64_t place = Mix(Mix(cut.partition, cut.begin.epoch), cut.begin.offset);
+  Permutation(std::span<uint32_t>(*order), Mix(cut.shuffle_seed, place));
+}
+
+std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position at, uint64_t first,
+                           uint64_t end, bool sealed, bool short_tail) {
+  if (Exhausted(rules, at, first, end, sealed)) return std::nullopt;
+  Cut cut;
+  cut.partition = partition;
+  cut.after = at;
+  cut.begin = sealed && at.offset >= end ? Position{at.epoch + 1, first} : at;
+  if (cut.begin.offset >= end) return std::nullopt;
+  cut.hash = rules.hash;
+  cut.batch_size = std::clamp(rules.batch_size, 1u, Cut::kMaxEvents);
+  cut.shuffle_seed = rules.shuffle_seed;
+
+  const uint64_t batches = std::clamp(rules.split_batches, 1u, Cut::kMaxBatches);
+  const uint64_t most = std::max<uint64_t>(Cut::kMaxEvents / cut.batch_size, 1);
+  const uint64_t full = std::min(batches, most) * cut.batch_size;
+  const uint64_t there = end - cut.begin.offset;
+  if (there >= full) {
+    cut.end = cut.begin.offset + full;
+  } else if (sealed) {
+    cut.end = end;
+  } else if (short_tail) {
+    const uint64_t whole = there - there % cut.batch_size;
+    cut.end = cut.begin.offset + (whole > 0 ? whole : there);
+  } else {
+    return std::nullopt;
+  }
+  return cut;
+}
+
+bool Exhausted(const CutRules& rules, Position at, uint64_t first, uint64_t end, bool sealed) {
+  return sealed && at.offset >= end && (at.epoch + uint64_t{1} >= rules.epochs || first >= end);
+}
+
+// ---- BatchSet
+
+BatchSet::BatchSet(uint32_t size, bool full)
+    : size_(size), words_((size + uint64_t{63}) / 64, full ? ~uint64_t{0} : 0) {
+  if (size % 64 != 0) words_.back() &= ~(~uint64_t{0} << (size % 64));
+}
+
+BatchSet::BatchSet(uint32_t size, std::span<const uint64_t> words) : BatchSet(size) {
+  std::copy_n(words.begin(), std::min(words.size(), words_.size()), words_.begin());
+  if (size % 64 != 0) words_.back() &= ~(~uint64_t{0} << (size % 64));
+}
+
+void BatchSet::Add(uint32_t i) {
+  LEAT_CHECK(i < size_);
+  words_[i / 64] |= uint64_t{1} << (i % 64);
+}
+
+uint32_t BatchSet::count() const {
+  uint32_t n = 0;
+  for (uint64_t word : words_) n += static_cast<uint32_t>(std::popcount(word));
+  return n;
+}
+
+bool BatchSet::empty() const {
+  return std::all_of(words_.begin(), words_.end(), [](uint64_t word) { return word == 0; });
+}
+
+BatchSet& BatchSet::operator|=(const BatchSet& other) {
+  LEAT_CHECK(size_ == other.size_);
+  for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  return *this;
+}
+
+BatchSet& BatchSet::operator&=(const BatchSet& other) {
+  LEAT_CHECK(size_ == other.size_);
+  for (size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
+  return *this;
+}
+
+BatchSet BatchSet::Complement() const {
+  BatchSet rest(size_, true);
+  for (size_t i = 0; i < words_.size(); ++i) rest.words_[i] &= ~words_[i];
+  return rest;
+}
+
+// ---- bytes
+
+void Encode(const Cut& cut, ByteWriter* out) {
+  out->Put(cut.partition);
+  out->Put(cut.after.epoch);
+  out->Put(cut.after.offset);
+  out->Put(cut.begin.epoch);
+  out->Put(cut.begin.offset);
+  out->Put(cut.end);
+  out->Put(cut.hash);
+  out->Put(cut.batch_size);
+  out->Put(cut.shuffle_seed);
+}
+
+Cut DecodeCut(ByteReader* in) {
+  Cut cut;
+  cut.partition = in->Get<uint32_t>();
+  cut.after.epoch = in->Get<uint32_t>();
+  cut.after.offset = in->Get<uint64_t>();
+  cut.begin.epoch = in->Get<uint32_t>();
+  cut.begin.offset = in->Get<uint64_t>();
+  cut.end = in->Get<uint64_t>();
+  cut.hash = in->Get<uint64_t>();
+  cut.batch_size = in->Get<uint32_t>();
+  cut.shuffle_seed = in->Get<uint64_t>();
+  if (!cut.valid()) in->Fail();
+  return in->ok() ? cut : Cut{};
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,16 @@
+// The checks that exactly once rests on, each in one place.
+//
+// They are a source file of their own so that tests can link a program in which one of them is taken out
+// (protocol/testing) and show that it then counts wrong. No running program can switch them.
+#pragma once
+
+#include "base/ids.h"
+
+namespace leat::protocol::guards {
+
+// The ledger's check: a batch that a slice holds is not applied again.
+bool Held(bool in_ledger);
+// The incarnation's check: what is said of, or to, a former life of a slice does not count for this one.
+bool SameLife(Incarnation said, Incarnation now);
+
+}  // namespace leat::protocol::guards

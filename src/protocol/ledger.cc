@@ -1,0 +1,120 @@
+#include "protocol/ledger.h"
+
+#include <algorithm>
+
+#include "protocol/guards.h"
+
+namespace leat::protocol {
+
+namespace {
+
+// The first open split that begins at or behind the position.
+template <class Splits>
+auto FirstFrom(Splits& open, Position begin) {
+  return std::lower_bound(open.begin(), open.end(), begin,
+                          [](const OpenSplit& split, Position at) { return split.cut.begin < at; });
+}
+
+}  // namespace
+
+Ledger::Ledger(const std::vector<Position>& start) {
+  partitions_.reserve(start.size());
+  for (Position at : start) partitions_.push_back({at, {}});
+}
+
+Ledger::Entry Ledger::Look(const Cut& cut, uint32_t batch) const {
+  if (cut.partition >= partitions_.size() || !cut.valid() || batch >= cut.batches()) return Entry::kConflict;
+  const PartitionLedger& partition = partitions_[cut.partition];
+  bool held = false;
+  if (cut.begin < partition.done) {
+    if (cut.next() > partition.done) return Entry::kConflict;
+    held = true;
+  } else {
+    if (cut.after < partition.done) return Entry::kConflict;
+    const auto at = FirstFrom(partition.open, cut.begin);
+    if (at != partition.open.end() && at->cut.begin == cut.begin) {
+      if (at->cut != cut) return Entry::kConflict;
+      held = at->batches.Has(batch);
+    } else {
+      if (partition.open.size() >= kMaxOpen) return Entry::kConflict;
+      if (at != partition.open.end() && cut.next() > at->cut.after) return Entry::kConflict;
+      if (at != partition.open.begin() && std::prev(at)->cut.next() > cut.after) return Entry::kConflict;
+    }
+  }
+  return guards::Held(held) ? Entry::kDuplicate : Entry::kNew;
+}
+
+Ledger::Entry Ledger::Note(const Cut& cut, uint32_t batch) {
+  const Entry entry = Look(cut, batch);
+  if (entry != Entry::kNew) return entry;
+  PartitionLedger& partition = partitions_[cut.partition];
+  if (cut.begin < partition.done) return entry;  // only with the check taken out
+  auto at = FirstFrom(partition.open, cut.begin);
+  if (at == partition.open.end() || at->cut.begin != cut.begin) {
+    at = partition.open.insert(at, {cut, BatchSet(cut.batches())});
+  }
+  at->batches.Add(batch);
+
+  auto full = partition.open.begin();
+  while (full != partition.open.end() && full->cut.after == partition.done && full->batches.full()) {
+    partition.done = full->cut.next();
+    ++full;
+  }
+  partition.open.erase(partition.open.begin(), full);
+  return entry;
+}
+
+BatchSet Ledger::Held(const Cut& cut) const {
+  return HeldBatches(partitions_, cut);
+}
+
+BatchSet HeldBatches(const std::vector<PartitionLedger>& partitions, const Cut& cut) {
+  if (cut.partition >= partitions.size()) return BatchSet(cut.batches());
+  const PartitionLedger& partition = partitions[cut.partition];
+  if (cut.next() <= partition.done) return BatchSet(cut.batches(), true);
+  const auto at = FirstFrom(partition.open, cut.begin);
+  if (at == partition.open.end() || at->cut != cut) return BatchSet(cut.batches());
+  // The set is a peer's or file's until here: its size is made the cut's.
+  return BatchSet(cut.batches(), at->batches.words());
+}
+
+void Encode(const Ledger& ledger, ByteWriter* out) {
+  out->Put(static_cast<uint32_t>(ledger.partitions().size()));
+  for (const PartitionLedger& partition : ledger.partitions()) {
+    out->Put(partition.done.epoch);
+    out->Put(partition.done.offset);
+    out->Put(static_cast<uint32_t>(partition.open.size()));
+    for (const OpenSplit& split : partition.open) {
+      Encode(split.cut, out);
+      for (uint64_t word : split.batches.words()) out->Put(word);
+    }
+  }
+}
+
+Ledger DecodeLedger(ByteReader* in) {
+  constexpr uint64_t kPartitionBytes = 4 + 8 + 4;
+  constexpr uint64_t kSplitBytes = 4 + 12 + 12 + 8 + 8 + 4 + 8 + 8;
+  std::vector<PartitionLedger> partitions(in->GetCount(kPartitionBytes));
+  for (size_t p = 0; p < partitions.size(); ++p) {
+    PartitionLedger& partition = partitions[p];
+    partition.done.epoch = in->Get<uint32_t>();
+    partition.done.offset = in->Get<uint64_t>();
+    const uint32_t open = in->GetCount(kSplitBytes);
+    Position from = partition.done;
+    for (uint32_t i = 0; i < open; ++i) {
+      const Cut cut = DecodeCut(in);
+      if (!in->ok() || cut.partition != p || cut.after < from) {
+        in->Fail();
+        return {};
+      }
+      std::vector<uint64_t> words((cut.batches() + 63) / 64);  // at most kMaxBatches / 64
+      for (uint64_t& word : words) word = in->Get<uint64_t>();
+      from = cut.next();
+      partition.open.push_back({cut, BatchSet(cut.batches(), words)});
+    }
+  }
+  if (!in->ok()) return {};
+  return Ledger(std::move(partitions));
+}
+
+}  // namespace leat::protocol

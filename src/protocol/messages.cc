@@ -1,0 +1,32 @@
+#include "protocol/messages.h"
+
+#include <algorithm>
+
+namespace leat::protocol {
+
+std::string_view Name(Role role) {
+  switch (role) {
+    case Role::kCoordinator:
+      return "coordinator";
+    case Role::kServer:
+      return "ps";
+    case Role::kWorker:
+      return "worker";
+    case Role::kBots:
+      return "bots";
+  }
+  return "?";
+}
+
+bool View::ready() const {
+  return !slices.empty() &&
+         std::all_of(slices.begin(), slices.end(), [](const SlicePlace& place) { return place.live; });
+}
+
+const Member* View::Find(NodeId node) const {
+  const auto at = std::find_if(members.begin(), members.end(),
+                               [node](const Member& member) { return member.node == node; });
+  return at == members.end() ? nullptr : &*at;
+}
+
+}  // namespace leat::protocol
