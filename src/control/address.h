@@ -17,7 +17,7 @@ struct HostPort {
 Result<HostPort> SplitAddress(const std::string& address);
 std::string JoinAddress(const HostPort& at);
 
-// The target for gRPC. An IP address is named as such, so that nothing looks it up.
+// What gRPC is to connect to. An IP address is named as such, so that nothing looks it up.
 std::string Target(const HostPort& at);
 
 // Tries to listen with a plain socket, to learn from the system why gRPC could not.

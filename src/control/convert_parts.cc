@@ -214,7 +214,7 @@ void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in,
       if (!check->status().ok()) return;
       if (!check->That(split.cut.partition == index, "partition of an open split", split.cut.partition))
         return;
-      if (!check->That(split.cut.begin >= from, "an open split overlaps: cut.begin.offset",
+      if (!check->That(split.cut.after >= from, "an open split overlaps: cut.begin.offset",
                        split.cut.begin.offset)) {
         return;
       }

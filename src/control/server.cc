@@ -112,6 +112,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // Lets go of a call that waits for its handler; its peer sees it cancelled. The mutex is held.
   bool Cancel() {
     if (state_ != State::kHandle) return false;
+    rpc_->context.TryCancel();
     rpc_.reset();
     return true;
   }
@@ -174,7 +175,7 @@ class Server final : public ControlServer {
     builder.RegisterAsyncGenericService(&core_->service);
     core_->queue = builder.AddCompletionQueue();
     int port = 0;
-    builder.AddListeningPort(Target(at), grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(JoinAddress(at), grpc::InsecureServerCredentials(), &port);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
       return Status(Code::kUnavailable, "cannot listen on " + address + ": " + WhyNotListening(at));

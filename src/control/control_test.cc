@@ -1,0 +1,288 @@
+#include "control/control.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "control/convert.h"
+
+namespace leat::control {
+namespace {
+
+using namespace std::chrono_literals;
+using protocol::ControlReply;
+using protocol::ControlRequest;
+
+// Answers a join with its pid as the node, everything else with an empty reply of its kind.
+void Echo(ControlRequest request, std::function<void(ControlReply)> reply) {
+  if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) {
+    protocol::JoinReply r;
+    r.node = NodeId(static_cast<uint64_t>(join->pid));
+    r.job = join->host;
+    return reply(r);
+  }
+  if (std::holds_alternative<protocol::WorkerHeartbeat>(request))
+    return reply(protocol::WorkerHeartbeatReply{});
+  if (std::holds_alternative<protocol::ServerHeartbeat>(request))
+    return reply(protocol::ServerHeartbeatReply{});
+  if (std::holds_alternative<protocol::BotsHeartbeat>(request)) return reply(protocol::BotsHeartbeatReply{});
+  if (std::holds_alternative<protocol::StatusRequest>(request)) return reply(protocol::StatusReply{"{}"});
+  reply(protocol::AdminReply{Status(Code::kStale, "late")});
+}
+
+std::unique_ptr<ControlServer> StartOrDie(ControlServer::Handler handler,
+                                          const std::string& token = "token") {
+  auto server = ControlServer::Start("127.0.0.1:0", token, std::move(handler));
+  EXPECT_TRUE(server.ok()) << server.status().ToString();
+  return server.ok() ? std::move(*server) : nullptr;
+}
+
+Duration Since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::steady_clock::now() - start;
+}
+
+TEST(Control, AnswersEveryKindOfRequest) {
+  const auto server = StartOrDie(Echo);
+  EXPECT_NE(server->address(), "127.0.0.1:0");
+  const auto client = ControlClient::Make(server->address(), "token");
+  protocol::JoinRequest join;
+  join.pid = 77;
+  join.host = std::string(3 << 20, 'x');
+  const auto too_long = client->Call(join, 10s);
+  EXPECT_EQ(too_long.status().code(), Code::kInvalidArgument) << too_long.status().ToString();
+  join.host = "here";
+  const auto joined = client->Call(join, 10s);
+  ASSERT_TRUE(joined.ok()) << joined.status().ToString();
+  EXPECT_EQ(std::get<protocol::JoinReply>(*joined).node, NodeId(77));
+  EXPECT_EQ(std::get<protocol::JoinReply>(*joined).job, "here");
+  EXPECT_TRUE(client->Call(protocol::WorkerHeartbeat{}, 10s).ok());
+  EXPECT_TRUE(client->Call(protocol::ServerHeartbeat{}, 10s).ok());
+  EXPECT_TRUE(client->Call(protocol::BotsHeartbeat{}, 10s).ok());
+  EXPECT_EQ(std::get<protocol::StatusReply>(*client->Call(protocol::StatusRequest{}, 10s)).json, "{}");
+  EXPECT_EQ(std::get<protocol::AdminReply>(*client->Call(protocol::AdminRequest{}, 10s)).status,
+            Status(Code::kStale, "late"));
+}
+
+TEST(Control, ATokenIsAnyBytes) {
+  const std::string token("\0\xff\n token", 9);
+  const auto server = StartOrDie(Echo, token);
+  EXPECT_TRUE(ControlClient::Make(server->address(), token)->Call(protocol::StatusRequest{}, 10s).ok());
+}
+
+TEST(Control, AWrongTokenNeverReachesTheHandler) {
+  std::atomic<int> handled = 0;
+  const auto server = StartOrDie([&](ControlRequest request, std::function<void(ControlReply)> reply) {
+    ++handled;
+    Echo(std::move(request), std::move(reply));
+  });
+  for (const char* token : {"", "t", "tokem", "token2", "TOKEN"}) {
+    const auto reply = ControlClient::Make(server->address(), token)->Call(protocol::StatusRequest{}, 10s);
+    EXPECT_EQ(reply.status().code(), Code::kPermissionDenied) << reply.status().ToString();
+    EXPECT_NE(reply.status().message().find(server->address()), std::string::npos);
+  }
+  EXPECT_EQ(handled, 0);
+}
+
+TEST(Control, APortInUseIsRefusedAndNamed) {
+  const auto server = StartOrDie(Echo);
+  const auto second = ControlServer::Start(server->address(), "token", Echo);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), Code::kUnavailable);
+  EXPECT_EQ(second.status().message(), "cannot listen on " + server->address() + ": Address already in use");
+}
+
+TEST(Control, BadAddressesAreNamed) {
+  for (const char* address :
+       {"", "localhost", "127.0.0.1:", "127.0.0.1:65536", ":80", "[::1:80", "http://x:80"}) {
+    const auto server = ControlServer::Start(address, "token", Echo);
+    EXPECT_EQ(server.status().code(), Code::kInvalidArgument) << address;
+    EXPECT_NE(server.status().message().find("'" + std::string(address) + "'"), std::string::npos);
+    const auto reply = ControlClient::Make(address, "token")->Call(protocol::StatusRequest{}, 1s);
+    EXPECT_EQ(reply.status().code(), Code::kInvalidArgument) << address;
+  }
+  const auto elsewhere = ControlServer::Start("192.0.2.1:0", "token", Echo);
+  EXPECT_EQ(elsewhere.status().code(), Code::kUnavailable) << elsewhere.status().ToString();
+}
+
+TEST(Control, NamesAndIpv6AreServedToo) {
+  for (const char* address : {"localhost:0", "[::1]:0"}) {
+    const auto server = ControlServer::Start(address, "token", Echo);
+    if (!server.ok()) continue;  // a machine without IPv6
+    const auto reply =
+        ControlClient::Make((*server)->address(), "token")->Call(protocol::StatusRequest{}, 10s);
+    EXPECT_TRUE(reply.ok()) << reply.status().ToString();
+  }
+}
+
+TEST(Control, NobodyThereIsUnavailableWithinTheDeadline) {
+  std::string address;
+  { address = StartOrDie(Echo)->address(); }
+  const auto client = ControlClient::Make(address, "token");
+  const auto start = std::chrono::steady_clock::now();
+  const auto reply = client->Call(protocol::StatusRequest{}, 200ms);
+  EXPECT_EQ(reply.status(), Status(Code::kUnavailable, address + " cannot be reached within 0.2 s"));
+  EXPECT_GE(Since(start), 190ms);
+  EXPECT_LT(Since(start), 5s);
+}
+
+TEST(Control, ACallWaitsForACoordinatorThatStartsLater) {
+  std::string address;
+  { address = StartOrDie(Echo)->address(); }
+  const auto client = ControlClient::Make(address, "token");
+  EXPECT_FALSE(client->Call(protocol::StatusRequest{}, 50ms).ok());
+  std::unique_ptr<ControlServer> server;
+  std::thread later([&] {
+    EXPECT_FALSE(client->Call(protocol::StatusRequest{}, 20ms).ok());
+    auto started = ControlServer::Start(address, "token", Echo);
+    ASSERT_TRUE(started.ok()) << started.status().ToString();
+    server = std::move(*started);
+  });
+  const auto reply = client->Call(protocol::StatusRequest{}, 10s);
+  EXPECT_TRUE(reply.ok()) << reply.status().ToString();
+  later.join();
+}
+
+TEST(Control, ReconnectsToACoordinatorThatCameBack) {
+  auto server = StartOrDie(Echo);
+  const std::string address = server->address();
+  const auto client = ControlClient::Make(address, "token");
+  for (int life = 0; life < 3; ++life) {
+    const auto reply = client->Call(protocol::StatusRequest{}, 10s);
+    EXPECT_TRUE(reply.ok()) << reply.status().ToString();
+    server.reset();
+    auto again = ControlServer::Start(address, "token", Echo);
+    ASSERT_TRUE(again.ok()) << again.status().ToString();
+    server = std::move(*again);
+  }
+}
+
+// Keeps the replies that its handler was given.
+class Keeper {
+ public:
+  ControlServer::Handler Handler() {
+    return [this](ControlRequest, std::function<void(ControlReply)> reply) {
+      std::lock_guard lock(mutex_);
+      replies_.push_back(std::move(reply));
+      changed_.notify_all();
+    };
+  }
+  void WaitFor(size_t count) {
+    std::unique_lock lock(mutex_);
+    ASSERT_TRUE(changed_.wait_for(lock, 10s, [&] { return replies_.size() >= count; }));
+  }
+  std::vector<std::function<void(ControlReply)>> Take() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(replies_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::function<void(ControlReply)>> replies_;
+};
+
+TEST(Control, ASilentHandlerEndsInTheDeadline) {
+  Keeper keeper;
+  const auto server = StartOrDie(keeper.Handler());
+  const auto client = ControlClient::Make(server->address(), "token");
+  const auto reply = client->Call(protocol::StatusRequest{}, 100ms);
+  EXPECT_EQ(reply.status(),
+            Status(Code::kDeadlineExceeded, server->address() + " did not answer within 0.1 s"));
+  for (const auto& late : keeper.Take()) late(protocol::StatusReply{"late"});
+}
+
+TEST(Control, RepliesMayComeLaterTwiceAndFromAnyThread) {
+  Keeper keeper;
+  const auto server = StartOrDie(keeper.Handler());
+  const auto client = ControlClient::Make(server->address(), "token");
+  constexpr int kCalls = 16;
+  std::vector<std::thread> callers;
+  std::atomic<int> answered = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    callers.emplace_back([&] {
+      const auto reply = client->Call(protocol::StatusRequest{}, 20s);
+      if (reply.ok() && std::get<protocol::StatusReply>(*reply).json == "first") ++answered;
+    });
+  }
+  keeper.WaitFor(kCalls);
+  for (const auto& reply : keeper.Take()) {
+    reply(protocol::StatusReply{"first"});
+    reply(protocol::StatusReply{"second"});
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(answered, kCalls);
+}
+
+TEST(Control, TheServerStopsWithinASecondWhileCallsWait) {
+  Keeper keeper;
+  auto server = StartOrDie(keeper.Handler());
+  const auto client = ControlClient::Make(server->address(), "token");
+  std::thread caller(
+      [&] { EXPECT_EQ(client->Call(protocol::StatusRequest{}, 20s).status().code(), Code::kUnavailable); });
+  keeper.WaitFor(1);
+  const auto start = std::chrono::steady_clock::now();
+  server.reset();
+  EXPECT_LT(Since(start), 1s);
+  caller.join();
+  EXPECT_LT(Since(start), 2s);
+  for (const auto& reply : keeper.Take()) reply(protocol::StatusReply{"after the server"});
+}
+
+TEST(Control, AReplyGivenJustBeforeTheServerStopsIsSent) {
+  for (int i = 0; i < 20; ++i) {
+    Keeper keeper;
+    auto server = StartOrDie(keeper.Handler());
+    const auto client = ControlClient::Make(server->address(), "token");
+    std::thread caller([&] {
+      const auto reply = client->Call(protocol::StatusRequest{}, 20s);
+      EXPECT_TRUE(reply.ok()) << reply.status().ToString();
+    });
+    keeper.WaitFor(1);
+    for (const auto& reply : keeper.Take()) reply(protocol::StatusReply{"stop"});
+    server.reset();
+    caller.join();
+  }
+}
+
+TEST(Control, AbortEndsCallsUnderWayAndLaterOnes) {
+  Keeper keeper;
+  const auto server = StartOrDie(keeper.Handler());
+  const auto client = ControlClient::Make(server->address(), "token");
+  std::thread caller(
+      [&] { EXPECT_EQ(client->Call(protocol::StatusRequest{}, 20s).status().code(), Code::kAborted); });
+  keeper.WaitFor(1);
+  client->Abort();
+  caller.join();
+  EXPECT_EQ(client->Call(protocol::StatusRequest{}, 20s).status().code(), Code::kAborted);
+}
+
+TEST(Control, ARefusalIsItsStatus) {
+  const auto server = StartOrDie([](ControlRequest, std::function<void(ControlReply)> reply) {
+    reply(protocol::Refusal{Status(Code::kFailedPrecondition, "not now")});
+  });
+  const auto client = ControlClient::Make(server->address(), "token");
+  EXPECT_EQ(client->Call(protocol::StatusRequest{}, 10s).status(),
+            Status(Code::kFailedPrecondition, "not now"));
+}
+
+TEST(Control, RepliesThatBelongToAnotherRequestOrToNoneAreErrors) {
+  protocol::ControlReply answer = protocol::AdminReply{};
+  const auto server =
+      StartOrDie([&](ControlRequest, std::function<void(ControlReply)> reply) { reply(answer); });
+  const auto client = ControlClient::Make(server->address(), "token");
+  EXPECT_EQ(client->Call(protocol::StatusRequest{}, 10s).status().code(), Code::kInvalidArgument);
+  answer = protocol::Refusal{};  // of nothing
+  EXPECT_EQ(client->Call(protocol::StatusRequest{}, 10s).status().code(), Code::kInvalidArgument);
+  answer = protocol::StatusReply{std::string(5 << 20, 'x')};
+  EXPECT_EQ(client->Call(protocol::StatusRequest{}, 10s).status().code(), Code::kResourceExhausted);
+  answer = protocol::StatusReply{"{}"};
+  EXPECT_TRUE(client->Call(protocol::StatusRequest{}, 10s).ok());
+}
+
+}  // namespace
+}  // namespace leat::control
