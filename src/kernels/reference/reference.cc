@@ -59,6 +59,7 @@ const graph::KernelTable& Kernels() {
           {"sum_to", SumToKernel},
           {"tanh", Unary([](float x) { return std::tanh(x); })},
           {"tanh_grad", Binary([](float y, float dy) { return dy * (1 - y * y); })},
+          {"transpose", TransposeKernel},
       }};
   return table;
 }
