@@ -15,7 +15,7 @@ if(CCACHE_PROGRAM)
 endif()
 
 add_library(leat_flags INTERFACE)
-target_compile_options(leat_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -fno-omit-frame-pointer)
+target_compile_options(leat_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 sees overlaps in std::string's operator+ that cannot be there (GCC bug 105651).
   target_compile_options(leat_flags INTERFACE -Wno-restrict)

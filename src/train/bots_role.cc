@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "metrics/process.h"
 #include "stream/bots.h"
 #include "stream/log.h"
 #include "train/job.h"
@@ -61,7 +60,7 @@ class BotsRole {
     beat.node = node_;
     beat.published = published_;
     beat.done = done_;
-    beat.cpu_seconds = metrics::ThisProcess().cpu_seconds;
+    beat.cpu_seconds = OwnCpuSeconds();
     link_.Send(beat, [this, last = done_](Result<protocol::ControlReply> reply) {
       if (over_) return;
       if (!reply.ok()) {

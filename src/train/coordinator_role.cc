@@ -11,9 +11,9 @@
 #include <variant>
 
 #include "control/control.h"
-#include "metrics/process.h"
 #include "net/loop.h"
 #include "train/progress.h"
+#include "train/role.h"
 #include "train/signals.h"
 
 namespace leat::train {
@@ -172,9 +172,7 @@ class CoordinatorRole {
     loop_.Stop();
   }
 
-  std::string Json(Time now) {
-    return progress_.ToJson(now, machine_.status(), metrics::ThisProcess().cpu_seconds);
-  }
+  std::string Json(Time now) { return progress_.ToJson(now, machine_.status(), OwnCpuSeconds()); }
 
   void WriteSummary() {
     const std::string path = job_.directory + "/summary.json";

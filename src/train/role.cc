@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "metrics/process.h"
+
 namespace leat::train {
 
 std::string ProgramVersion() {
@@ -20,6 +22,11 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   request.host = host.data();
   request.pid = getpid();
   return request;
+}
+
+double OwnCpuSeconds() {
+  const auto seconds = metrics::CpuSeconds();
+  return seconds.ok() ? *seconds : 0;
 }
 
 }  // namespace leat::train

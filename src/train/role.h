@@ -12,4 +12,7 @@ std::string ProgramVersion();
 // With this process's host and pid.
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address);
 
+// Processor time that this process has used so far.
+double OwnCpuSeconds();
+
 }  // namespace leat::train

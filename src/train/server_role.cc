@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "checkpoint/store.h"
-#include "metrics/process.h"
 #include "ps/server_shell.h"
 #include "train/job.h"
 #include "train/role.h"
@@ -53,7 +52,7 @@ class ServerRole {
     beat.leaving = leaving_;
     beat.progress.bytes_in = shell_.bytes_in();
     beat.progress.bytes_out = shell_.bytes_out();
-    beat.progress.cpu_seconds = metrics::ThisProcess().cpu_seconds;
+    beat.progress.cpu_seconds = OwnCpuSeconds();
     link_.Send(std::move(beat), [this](Result<protocol::ControlReply> reply) { OnBeat(std::move(reply)); });
   }
 

@@ -11,7 +11,6 @@
 #include <utility>
 #include <variant>
 
-#include "metrics/process.h"
 #include "parallel/trainer.h"
 #include "protocol/worker.h"
 #include "ps/client.h"
@@ -85,7 +84,7 @@ class WorkerRole {
     last_beat_ = loop_.Now();
     auto beat = machine_.MakeHeartbeat();
     beat.progress = progress_;
-    beat.progress.cpu_seconds = metrics::ThisProcess().cpu_seconds;
+    beat.progress.cpu_seconds = OwnCpuSeconds();
     if (job_.model->task() == nn::Task::kBinary) beat.progress.scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) beat.progress.true_scores = trainer_.truths_seen().Encode();
     link_.Send(std::move(beat), [this](Result<protocol::ControlReply> reply) { OnBeat(std::move(reply)); });
@@ -133,12 +132,15 @@ class WorkerRole {
 
   void CountDeadLetters(const PreparedSplit& split) {
     const auto& cut = split.lease.cut;
-    for (const auto& dead : split.rows.dead) {
+    for (size_t i = 0; i < split.rows.dead.size(); ++i) {
+      const auto& dead = split.rows.dead[i];
       ++progress_.dead_letters;
       progress_.last_dead_letter = "partition " + std::to_string(cut.partition) + " offset " +
                                    std::to_string(dead.offset) + ": " + dead.reason;
       if (dead_letter_file_ != nullptr) {
-        if (auto kept = dead_letter_file_->Append(cut.partition, dead.offset, dead.reason); !kept.ok()) {
+        if (auto kept =
+                dead_letter_file_->Append(cut.partition, dead.offset, dead.reason, split.dead_records[i]);
+            !kept.ok()) {
           spdlog::warn("dead letter: {}", kept.ToString());
         }
       }
