@@ -1,6 +1,7 @@
 #include "graph/builtin.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstdio>
 #include <stdexcept>
@@ -15,7 +16,7 @@ constexpr size_t kPrintedElements = 4;
 Tensor Filled(const Shape& shape, float fill) {
   Tensor tensor(DType::kF32, shape);
   // Fresh memory is zero already; untouched, a large one costs nothing.
-  if (fill != 0) std::ranges::fill(tensor.as<float>(), fill);
+  if (std::bit_cast<uint32_t>(fill) != 0) std::ranges::fill(tensor.as<float>(), fill);
   return tensor;
 }
 
