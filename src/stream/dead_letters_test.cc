@@ -1,0 +1,78 @@
+#include "stream/dead_letters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "stream/test_util.h"
+
+namespace leat::stream {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(DeadLetterFile, KeepsWhatCameOnceForEachPlace) {
+  const TempDir dir;
+  const std::string letters = dir / "job/dead";
+  const std::string binary("\xff\x00\x01\x80 x", 6);
+  {
+    auto one = DeadLetterFile::Open(letters, "worker-1");
+    ASSERT_TRUE(one.ok()) << one.status().ToString();
+    EXPECT_TRUE(
+        (*one)->Append(1, 7, "amount: 'a\"b' is not a number", "{\"amount\": \"a\\\"b\",\n\"é\":\x01}").ok());
+    EXPECT_TRUE((*one)->Append(0, 9, "is empty").ok());
+  }
+  std::ofstream(letters + "/worker-1.jsonl", std::ios::app) << "{\"partition\":3,\"off";  // torn by a kill
+  auto again = DeadLetterFile::Open(letters, "worker-1");
+  EXPECT_TRUE((*again)->Append(2, 1ull << 40, "is too long", binary).ok());
+  auto other = DeadLetterFile::Open(letters, "worker-2");
+  EXPECT_TRUE((*other)->Append(0, 9, "is empty").ok());
+
+  const auto read = ReadDeadLetters(letters);
+  ASSERT_TRUE(read.ok());
+  EXPECT_THAT(*read, ElementsAre(DeadLetter{0, 9, "is empty", ""},
+                                 DeadLetter{1, 7, "amount: 'a\"b' is not a number",
+                                            "{\"amount\": \"a\\\"b\",\n\"é\":\x01}"},
+                                 DeadLetter{2, 1ull << 40, "is too long", binary}));
+}
+
+TEST(DeadLetterFile, CutsLongRecordsBetweenCharacters) {
+  const TempDir dir;
+  std::string text(DeadLetterFile::kMaxRecordBytes - 1, 'x');
+  auto file = DeadLetterFile::Open(dir.path(), "w");
+  for (int length = 0; length < 3; ++length) {
+    const std::string record = text + (length == 0 ? "" : "é") + (length == 2 ? "tail" : "");
+    ASSERT_TRUE((*file)->Append(0, length, "r", record).ok());
+  }
+  ASSERT_TRUE((*file)->Append(1, 0, "r", std::string(5000, '\xff')).ok());
+  const auto read = *ReadDeadLetters(dir.path());
+  ASSERT_EQ(read.size(), 4u);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read[i].record, text);
+  EXPECT_EQ(read[3].record, std::string(DeadLetterFile::kMaxRecordBytes, '\xff'));
+}
+
+TEST(DeadLetterFile, SaysWhereItCannotWriteAndAnAbsentFolderHoldsNone) {
+  EXPECT_EQ(DeadLetterFile::Open("/proc/nowhere", "w").status().code(), Code::kPermissionDenied);
+  EXPECT_TRUE(ReadDeadLetters("/proc/nowhere")->empty());
+}
+
+TEST(DeadLetterRate, StopsAboveTheLimitOfTheLastEventsOnly) {
+  DeadLetterRate rate(0.1);
+  rate.Count(10, 9);
+  EXPECT_FALSE(rate.exceeded());  // too few to judge
+  for (int i = 0; i < 200; ++i) rate.Count(1000, 99);
+  EXPECT_FALSE(rate.exceeded());
+  for (int i = 0; i < 30 && !rate.exceeded(); ++i) rate.Count(1000, 150);  // a burst after a long good time
+  EXPECT_TRUE(rate.exceeded());
+  EXPECT_THAT(rate.Describe(), testing::HasSubstr("at most 10 % are allowed"));
+  DeadLetterRate small(0.1);  // a short file that does not fit at all
+  small.Count(1001, 1001);
+  EXPECT_TRUE(small.exceeded());
+  DeadLetterRate never(1);
+  never.Count(1'000'000, 1'000'000);
+  EXPECT_FALSE(never.exceeded());
+}
+
+}  // namespace
+}  // namespace leat::stream
