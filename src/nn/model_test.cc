@@ -1,0 +1,351 @@
+#include "nn/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+#include "base/rng.h"
+#include "engine/plan.h"
+#include "kernels/reference/reference.h"
+#include "ops/fuse.h"
+#include "optim/optimizer.h"
+
+namespace leat::nn {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::Pointwise;
+
+Model Make(const std::string& yaml, uint32_t features = 0) {
+  return Model::FromConfig(Config::Parse(yaml, "job.yaml"), features);
+}
+
+std::string Message(const std::string& yaml, uint32_t features = 0) {
+  try {
+    Make(yaml, features);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// A model with its parameters and one batch, run by the reference kernels.
+class Runner {
+ public:
+  Runner(const Model& model, uint32_t batch, uint64_t seed = 1)
+      : model_(model), step_(model.Build(batch)), rng_(seed) {
+    std::vector<graph::Value> fetches = {step_.loss, step_.scores};
+    fetches.insert(fetches.end(), step_.gradients.begin(), step_.gradients.end());
+    engine::PlanOptions options;
+    options.tables = {&reference::Kernels()};
+    options.passes = ops::StandardPasses();
+    plan_ = engine::Plan::Compile(step_.graph, fetches, options);
+    const auto bind = [&](graph::Value v, std::vector<float>& memory) {
+      memory.assign(static_cast<size_t>(step_.graph.shape(v).elements()), 0.0f);
+      plan_->Bind(v, memory.data());
+    };
+    bind(step_.features, features);
+    bind(step_.labels, labels);
+    bind(step_.weights, weights);
+    parameters.resize(step_.variables.size());
+    for (size_t v = 0; v < parameters.size(); ++v) {
+      bind(step_.variables[v], parameters[v]);
+      const auto& spec = model.variables()[v];
+      optim::Initialise(spec.init, seed, spec.name, 0, parameters[v]);
+    }
+    for (auto& x : features) x = static_cast<float>(rng_.Normal());
+    for (auto& y : labels) y = DrawLabel();
+    std::ranges::fill(weights, 1.0f);
+  }
+
+  float DrawLabel() {
+    return model_.classes() > 0 ? static_cast<float>(rng_.Below(model_.classes()))
+                                : static_cast<float>(rng_.Normal());
+  }
+  void Run() { plan_->Run(); }
+  float loss() const { return plan_->At(step_.loss).as<float>()[0]; }
+  std::vector<float> scores() const { return Copy(step_.scores); }
+  std::vector<float> gradient(size_t v) const { return Copy(step_.gradients[v]); }
+  // Loss and all gradients, one after the other.
+  std::vector<float> results() const {
+    std::vector<float> all = {loss()};
+    for (auto g : step_.gradients) {
+      const auto part = Copy(g);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }
+
+  std::vector<float> features, labels, weights;
+  std::vector<std::vector<float>> parameters;
+
+ private:
+  std::vector<float> Copy(graph::Value v) const {
+    const auto span = plan_->At(v).as<float>();
+    return {span.begin(), span.end()};
+  }
+
+  const Model& model_;
+  StepGraph step_;
+  Rng rng_;
+  std::unique_ptr<engine::Plan> plan_;
+};
+
+const char* const kModels[] = {
+    "{layers: [dense: {units: 4, activation: tanh}, dense: {units: 3}], loss: softmax_cross_entropy}",
+    "{layers: [dense: {units: 4, activation: sigmoid}, dense: {units: 2, use_bias: false}], "
+    "loss: {type: softmax_cross_entropy, reduction: sum}}",
+    "{layers: [dense: {units: 6, activation: relu}, dense: {units: 1}], loss: sigmoid_cross_entropy}",
+    "{layers: [dense: {units: 3, activation: tanh}, dense: {units: 1, activation: sigmoid}], "
+    "loss: {type: squared_error, weight: 0.5}}",
+    "{layers: [dense: {units: 3}], loss: negative_sum}",
+    "{layers: [bias: {units: 5, init: {constant: 0.5}}], loss: {type: negative_sum, reduction: mean}}",
+};
+
+TEST(Model, GradientsAreTheSlopesOfTheLoss) {
+  for (const char* yaml : kModels) {
+    const auto model = Make(yaml, 5);
+    Runner run(model, 6);
+    run.weights = {1, 1, 0.5f, 0, 1, 2};
+    run.Run();
+    for (size_t v = 0; v < model.variables().size(); ++v) {
+      const auto gradient = run.gradient(v);
+      ASSERT_EQ(gradient.size(), run.parameters[v].size());
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        constexpr float kStep = 1e-2f;
+        float& at = run.parameters[v][i];
+        const float before = at;
+        at = before + kStep;
+        run.Run();
+        const float above = run.loss();
+        at = before - kStep;
+        run.Run();
+        const float slope = (above - run.loss()) / (2 * kStep);
+        at = before;
+        ASSERT_NEAR(gradient[i], slope, 2e-3 + 2e-3 * std::abs(slope))
+            << yaml << " " << model.variables()[v].name << " " << i;
+      }
+    }
+  }
+}
+
+TEST(Model, LossAndScoresAreThoseOfTheFormulas) {
+  const auto model = Make(kModels[0], 5);
+  Runner run(model, 4);
+  run.Run();
+  double sum = 0;
+  std::vector<float> expected;
+  for (size_t r = 0; r < 4; ++r) {
+    std::vector<double> hidden(4), out(3);
+    for (size_t j = 0; j < 4; ++j) {
+      double z = run.parameters[1][j];
+      for (size_t k = 0; k < 5; ++k) z += double{run.features[r * 5 + k]} * run.parameters[0][k * 4 + j];
+      hidden[j] = std::tanh(z);
+    }
+    double total = 0;
+    for (size_t j = 0; j < 3; ++j) {
+      double z = run.parameters[3][j];
+      for (size_t k = 0; k < 4; ++k) z += hidden[k] * run.parameters[2][k * 3 + j];
+      total += out[j] = std::exp(z);
+    }
+    for (double e : out) expected.push_back(static_cast<float>(e / total));
+    sum -= std::log(out[static_cast<size_t>(run.labels[r])] / total);
+  }
+  EXPECT_NEAR(run.loss(), sum / 4, 1e-6);
+  EXPECT_THAT(run.scores(), Pointwise(FloatNear(1e-6f), expected));
+}
+
+TEST(Model, SigmoidAndSquaredErrorScoreByRow) {
+  for (const char* yaml : {kModels[2], kModels[3]}) {
+    const auto model = Make(yaml, 5);
+    Runner run(model, 3);
+    run.Run();
+    double sum = 0;
+    const auto scores = run.scores();
+    ASSERT_EQ(scores.size(), 3u);
+    for (size_t r = 0; r < 3; ++r) {
+      const double s = scores[r], y = run.labels[r];
+      if (model.task() == Task::kBinary) sum += -y * std::log(s) - (1 - y) * std::log(1 - s);
+      if (model.task() == Task::kRegression) sum += 0.5 * (s - y) * (s - y);
+    }
+    EXPECT_NEAR(run.loss(), sum / 3, 1e-5);
+  }
+}
+
+// Padding: the same bits whatever stands in rows of weight 0, and what the short batch gives by itself.
+TEST(Model, RowsOfWeightZeroAddExactlyNothing) {
+  for (const char* yaml : kModels) {
+    const auto model = Make(yaml, 5);
+    Runner padded(model, 8), other(model, 8), exact(model, 5);
+    std::ranges::copy(exact.features, padded.features.begin());
+    std::ranges::copy(exact.labels, padded.labels.begin());
+    other.features = padded.features;
+    other.labels = padded.labels;
+    std::fill(padded.weights.begin() + 5, padded.weights.end(), 0.0f);
+    other.weights = padded.weights;
+    std::fill(padded.features.begin() + 25, padded.features.end(), 0.0f);
+    std::fill(padded.labels.begin() + 5, padded.labels.end(), 0.0f);
+    std::fill(other.features.begin() + 25, other.features.end(), -1e3f);
+    other.labels[5] = 1;
+    other.labels[6] = -7;
+    other.labels[7] = model.task() == Task::kClasses ? std::nanf("") : 1e3f;
+    for (Runner* run : {&padded, &other, &exact}) run->Run();
+    EXPECT_EQ(padded.results(), other.results()) << yaml;
+    EXPECT_THAT(padded.results(), Pointwise(FloatNear(1e-6f), exact.results())) << yaml;
+  }
+}
+
+TEST(Model, ABatchOfPaddingAloneIsZero) {
+  for (const char* yaml : kModels) {
+    const auto model = Make(yaml, 5);
+    Runner run(model, 3);
+    std::ranges::fill(run.weights, 0.0f);
+    run.Run();
+    EXPECT_THAT(run.results(), Each(0.0f)) << yaml;
+  }
+}
+
+TEST(Model, AMeanDividesByTheSumOfWeights) {
+  const auto model = Make(kModels[0], 5);
+  Runner twice(model, 3), weighted(model, 2);
+  std::copy_n(twice.features.begin(), 10, weighted.features.begin());
+  std::copy_n(twice.labels.begin(), 2, weighted.labels.begin());
+  std::copy_n(twice.features.begin() + 5, 5, twice.features.begin() + 10);
+  twice.labels[2] = twice.labels[1];
+  weighted.weights = {1, 2};
+  twice.Run();
+  weighted.Run();
+  EXPECT_THAT(weighted.results(), Pointwise(FloatNear(1e-6f), twice.results()));
+}
+
+TEST(Model, TheCountingModelCountsRowsExactly) {
+  const auto model = Make("{inputs: 1, layers: [bias: {units: 8}], loss: negative_sum}");
+  Runner run(model, 128);
+  const optim::OptimizerConfig sgd{.kind = optim::Kind::kSgd, .learning_rate = 1};
+  uint64_t events = 0;
+  for (uint64_t step = 1; events < 1'000'000; ++step) {
+    const auto rows = std::min<uint64_t>(1'000'000 - events, step % 3 == 0 ? 77 : 128);
+    std::ranges::fill(run.weights, 0.0f);
+    std::fill_n(run.weights.begin(), rows, 1.0f);
+    run.Run();
+    ASSERT_THAT(run.gradient(0), Each(-static_cast<float>(rows)));
+    optim::Apply(sgd, run.parameters[0], run.gradient(0), {}, step, 1);
+    events += rows;
+  }
+  EXPECT_THAT(run.parameters[0], Each(1'000'000.0f));
+}
+
+TEST(Model, LearnsWhatALineCannotSeparate) {
+  const auto model = Make(
+      "{inputs: 2, layers: [dense: {units: 16, activation: relu}, dense: {units: 2}], "
+      "loss: softmax_cross_entropy}");
+  Runner run(model, 64);
+  for (size_t r = 0; r < 64; ++r) {
+    run.labels[r] = run.features[2 * r] * run.features[2 * r + 1] > 0 ? 1.0f : 0.0f;
+  }
+  const optim::OptimizerConfig sgd{.kind = optim::Kind::kSgd, .learning_rate = 0.3f};
+  for (uint64_t step = 1; step <= 600; ++step) {
+    run.Run();
+    for (size_t v = 0; v < run.parameters.size(); ++v) {
+      optim::Apply(sgd, run.parameters[v], run.gradient(v), {}, step, 1);
+    }
+  }
+  run.Run();
+  EXPECT_LT(run.loss(), 0.2);
+  EXPECT_GE(CountCorrect(model, run.scores(), run.labels), 60u);
+}
+
+TEST(Model, ListsItsVariables) {
+  const auto model = Make(
+      "{layers: [dense: {units: 512, activation: relu}, dense: {units: 512, activation: tanh, name: mid}, "
+      "dense: {units: 10, use_bias: false, init: zeros}], loss: softmax_cross_entropy}",
+      784);
+  std::vector<std::string> all;
+  for (const auto& v : model.variables()) all.push_back(v.name + v.shape.ToString());
+  EXPECT_THAT(all, ElementsAre("dense1/weight[784, 512]", "dense1/bias[512]", "mid/weight[512, 512]",
+                               "mid/bias[512]", "dense3/weight[512, 10]"));
+  using Kind = optim::InitKind;
+  EXPECT_EQ(model.variables()[0].init, (optim::InitSpec{Kind::kHeNormal, 0, 784, 512}));
+  EXPECT_EQ(model.variables()[2].init, (optim::InitSpec{Kind::kGlorotUniform, 0, 512, 512}));
+  EXPECT_EQ(model.variables()[4].init.kind, Kind::kZeros);
+  EXPECT_EQ(model.task(), Task::kClasses);
+  EXPECT_EQ(model.classes(), 10u);
+  EXPECT_EQ(model.ToString(), "784-512-512-10 softmax_cross_entropy, 669696 parameters");
+  const auto step = model.Build(128);
+  EXPECT_EQ(step.graph.shape(step.scores), (Shape{128, 10}));
+  EXPECT_EQ(step.graph.node(step.variables[2]).name, "mid/weight");
+}
+
+TEST(Model, ScoresAreHeldAgainstLabels) {
+  const auto three = Make("{inputs: 1, layers: [dense: {units: 3}], loss: softmax_cross_entropy}");
+  EXPECT_EQ(CountCorrect(three, std::vector<float>{.1f, .2f, .7f, .5f, .3f, .2f, 0, 1, 0},
+                         std::vector<float>{2, 1, 1}),
+            2u);
+  const auto two = Make("{inputs: 1, layers: [dense: {units: 2}], loss: softmax_cross_entropy}");
+  std::vector<float> positive(2);
+  PositiveScores(two, std::vector<float>{.9f, .1f, .4f, .6f}, positive);
+  EXPECT_THAT(positive, ElementsAre(.1f, .6f));
+  const auto one = Make("{inputs: 1, layers: [dense: {units: 1}], loss: sigmoid_cross_entropy}");
+  PositiveScores(one, std::vector<float>{.3f, .8f, .5f}, positive);
+  EXPECT_THAT(positive, ElementsAre(.3f, .8f));
+  EXPECT_EQ(CountCorrect(one, std::vector<float>{.3f, .8f, .5f}, std::vector<float>{1, 1, 1}), 2u);
+  const auto number = Make("{inputs: 1, layers: [dense: {units: 1}], loss: squared_error}");
+  EXPECT_EQ(CountCorrect(number, std::vector<float>{1}, std::vector<float>{1}), 0u);
+}
+
+TEST(ModelErrors, NameLineLayerAndTheNearestWord) {
+  const auto model = [](const std::string& layers, const std::string& loss = "softmax_cross_entropy") {
+    return "inputs: 4\nlayers:\n" + layers + "loss: " + loss + "\n";
+  };
+  const std::string two = "  - dense: {units: 2}\n";
+  const std::pair<std::string, std::string> cases[] = {
+      {model("  - dens: {units: 2}\n"), "job.yaml:3: unknown layer 'dens'; did you mean 'dense'?"},
+      {model("  - conv2d: {units: 2}\n"), "job.yaml:3: unknown layer 'conv2d'; known are dense, bias"},
+      {model("  - dense\n"), "job.yaml:3: layer dense has no settings; write - dense: {units: 10}"},
+      {model("  - dense: {units: 2}\n    bias: {units: 2}\n"),
+       "job.yaml:3: a layer is one kind with its settings: - dense: {units: 10}"},
+      {model("  - dense: {unit: 2}\n"), "job.yaml:3: unknown key 'unit' in dense; did you mean 'units'?"},
+      {model("  - dense:\n      activation: relu\n"), "job.yaml:3: dense has no 'units'"},
+      {model("  - dense: {units: 0}\n"), "job.yaml:3: units is 0; must be between 1 and 1048576"},
+      {model(two + "  - dense: {units: 2, activation: rellu}\n"),
+       "job.yaml:4: unknown activation 'rellu'; did you mean 'relu'?"},
+      {model("  - dense: {units: 2, init: he_norm}\n"), "job.yaml:3: unknown init 'he_norm'"},
+      {model("  - dense: {units: 2, init: constant}\n"), "job.yaml:3: init constant needs its value"},
+      {model("  - dense: {units: 2, name: a/b}\n"), "job.yaml:3: layer name 'a/b'"},
+      {model(two + "  - bias: {units: 2, name: dense1}\n"), "job.yaml:4: two layers have the name 'dense1'"},
+      {model("", "negative_sum"), "job.yaml:2: layers is empty"},
+      {model(two, "softmax_crossentropy"),
+       "job.yaml:4: unknown loss 'softmax_crossentropy'; did you mean 'softmax_cross_entropy'?"},
+      {model(two, "{type: squared_error, reduction: men}"), "job.yaml:4: unknown reduction 'men'"},
+      {model(two, "{reduction: mean}"), "job.yaml:4: loss has no 'type'"},
+      {model(two, "sigmoid_cross_entropy"),
+       "job.yaml:4: loss sigmoid_cross_entropy needs 1 unit; the last layer, dense1, has 2"},
+      {model("  - dense: {units: 1}\n"),
+       "job.yaml:4: loss softmax_cross_entropy needs one unit for each class, 2 or more; the last layer, "
+       "dense1, "
+       "has 1"},
+      {model("  - dense: {units: 2, activation: relu}\n"), "job.yaml:3: layer dense1 has an activation"},
+      {"layers: []\n", "job.yaml:1: model has no 'inputs'"},
+      {"inputs: 4\nlayer: []\n", "job.yaml:2: unknown key 'layer'; did you mean 'layers'?"},
+      {"inputs: 4\n", "job.yaml:1: the job has no 'layers'"},
+      {model("  - dense: {units: 1000000}\n  - dense: {units: 1000000}\n"),
+       "job.yaml:4: layer dense2: with dense2/weight[1000000, 1000000] the model has more than 2^36 "
+       "parameters"},
+  };
+  for (const auto& [yaml, message] : cases) EXPECT_THAT(Message(yaml), HasSubstr(message)) << yaml;
+  EXPECT_EQ(Message(model(two)), "");
+  EXPECT_EQ(Message(model(two), 30), "job.yaml:1: inputs is 4, but the schema makes 30 features of a record");
+  EXPECT_EQ(Message(model(two), 4), "");
+}
+
+}  // namespace
+}  // namespace leat::nn
