@@ -90,12 +90,23 @@ KernelPtr MakeBroadcastTo(const KernelRequest& request) {
     moves.push_back(stride != 0 ? 1 : 0);
   }
   std::vector<Group> groups = Collapse(y.sizes(), moves);
+  // What is repeated outermost of all is copied whole.
+  size_t copies = 1;
+  if (groups.size() > 2 && groups.front().moves == 0) {
+    copies = groups.front().size;
+    groups.erase(groups.begin());
+  }
   if (groups.empty() || groups.front().moves == 0) groups.insert(groups.begin(), {1, 1});
   if (groups.size() == 1) groups.push_back({1, 0});
   if (groups.size() == 2) groups.push_back({1, 1});
   if (groups.size() > 3) return nullptr;
-  return Loop([outer = groups[0].size, repeated = groups[1].size, inner = groups[2].size](
-                  const KernelArgs& args) { Repeat(In(args, 0), Out(args, 0), outer, repeated, inner); });
+  const size_t outer = groups[0].size, repeated = groups[1].size, inner = groups[2].size;
+  return Loop([=](const KernelArgs& args) {
+    float* out = Out(args, 0);
+    const size_t n = outer * repeated * inner;
+    Repeat(In(args, 0), out, outer, repeated, inner);
+    for (size_t i = 1; i < copies; ++i) std::memcpy(out + i * n, out, n * sizeof(float));
+  });
 }
 
 }  // namespace leat::onednn

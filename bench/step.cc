@@ -1,0 +1,64 @@
+// One training step of a dense network, update included, in one thread, against its matrix products alone.
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "measure.h"
+#include "net.h"
+#include "peak.h"
+#include "products.h"
+#include "report.h"
+
+namespace {
+
+using namespace leat;
+
+constexpr int64_t kBatch = 128;
+
+struct Case {
+  std::string name;
+  std::vector<int64_t> sizes;
+  double scale;  // units a second
+  std::string unit;
+  std::string bound;
+};
+
+void Run(bench::Report& report, const Case& c, double peak, double seconds) {
+  bench::DenseTrainer trainer(c.sizes, kBatch, {.kind = optim::Kind::kSgd, .learning_rate = 0.001f});
+  const bench::Products products(c.sizes, kBatch);
+  const auto time = bench::Compare([&] { trainer.Step(); }, [&] { products.Run(); }, seconds);
+  if (!std::isfinite(trainer.loss())) {
+    std::fprintf(stderr, "%s: the loss is no longer finite\n", c.name.c_str());
+    std::exit(1);
+  }
+  report.Add({.name = c.name + " step",
+              .value = time.a * c.scale,
+              .unit = c.unit,
+              .reference = "its oneDNN matmuls",
+              .reference_value = time.b * c.scale,
+              .ratio = time.ratio,
+              .bound = c.bound});
+  report.Add({.name = c.name + " of the machine's peak",
+              .value = products.flops() / time.a * 1e-9,
+              .unit = "GFLOP/s",
+              .reference = "FMA peak of a core",
+              .reference_value = peak * 1e-9});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  const bool json = args.Flag("--json");
+  const double seconds = args.Number("--seconds", 4);
+  args.RefuseTheRest();
+
+  bench::Report report("step", json);
+  const double peak = bench::PeakFlops();
+  Run(report, {"mlp 784-512-512-10", {784, 512, 512, 10}, 1e3, "ms", "≤ 1.25"}, peak, seconds);
+  Run(report, {"tabular 30-64-32-2", {30, 64, 32, 2}, 1e6, "µs", ""}, peak, seconds / 2);
+  report.Note(
+      "batch 128, softmax cross entropy, SGD update included, one thread; medians of samples in turn");
+}
