@@ -1,0 +1,487 @@
+#include "engine/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <thread>
+
+#include "base/rng.h"
+#include "engine/session.h"
+#include "graph/gradient.h"
+#include "kernels/reference/reference.h"
+#include "ops/fuse.h"
+#include "ops/ops.h"
+
+namespace leat::engine {
+
+size_t AllocationCount();  // counting_new_test.cc
+
+namespace {
+
+using graph::Graph;
+using graph::Kernel;
+using graph::KernelArgs;
+using graph::KernelRequest;
+using graph::KernelTable;
+using graph::NodeIndex;
+using graph::Value;
+using testing::ElementsAre;
+
+PlanOptions Options() {
+  return {.tables = {&reference::Kernels()}, .passes = {}};
+}
+PlanOptions Queued(int threads = 3) {
+  PlanOptions options = Options();
+  options.inter_op_threads = threads;
+  options.inline_below_us = 0;
+  return options;
+}
+
+Tensor Floats(Shape shape, std::vector<float> values) {
+  return Tensor::Of<float>(shape, values);
+}
+std::vector<float> Elements(const Tensor& t) {
+  return {t.as<float>().begin(), t.as<float>().end()};
+}
+
+Value Feed(Graph& graph, std::string_view name, Shape shape) {
+  return graph.MakeNamed<graph::Placeholder>(name, {}, TensorType{DType::kF32, shape});
+}
+
+TEST(Plan, ComputesIntoBoundMemory) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {2}), y = graph.Make<ops::Neg>({graph.Make<ops::Square>({x})});
+  const auto plan = Plan::Compile(graph, std::vector{y}, Options());
+  EXPECT_THAT(plan->feeds(), ElementsAre(x));
+  const Tensor in = Floats({2}, {1, 2}), other_in = Floats({2}, {3, 4}), out(DType::kF32, {2});
+  plan->Bind(x, in.raw());
+  plan->Run();
+  EXPECT_THAT(Elements(plan->At(y)), ElementsAre(-1, -4));
+  plan->Bind(y, out.raw());
+  plan->Bind(x, other_in.raw());
+  plan->Run();
+  EXPECT_EQ(plan->At(y).raw(), out.raw());
+  EXPECT_EQ(plan->At(x).raw(), other_in.raw());
+  EXPECT_THAT(Elements(out), ElementsAre(-9, -16));
+  // The square was computed in the place of the result, so there is nothing else to keep.
+  EXPECT_EQ(plan->arena_bytes(), 0u);
+}
+
+TEST(Plan, PrintsALineAKernel) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {2, 2});
+  const Value y = graph.MakeNamed<ops::MatMul>("y", {x, x}, true, false);
+  const Value z = graph.MakeNamed<ops::Reshape>("z", {y}, Shape{4});
+  const auto plan = Plan::Compile(graph, std::vector{y, z}, Options());
+  EXPECT_EQ(plan->ToString(),
+            "y = reference matmul transpose_a=true : f32[2, 2]\n"
+            "z = engine copy : f32[4]\n");
+  EXPECT_EQ(plan->steps(), 2u);
+}
+
+TEST(Plan, NamesAllNodesWithoutAKernel) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {2});
+  Graph::Scope scope(graph, "layer", "job.yaml:7");
+  const Value a = graph.MakeNamed<ops::Neg>("a", {x}), b = graph.MakeNamed<ops::Exp>("b", {x});
+  const KernelTable empty{"empty", {}};
+  EXPECT_THAT(
+      [&] {
+        Plan::Compile(graph, std::vector{a, b}, {.tables = {&empty}, .passes = {}});
+      },
+      testing::ThrowsMessage<std::invalid_argument>(
+          "[neg] no kernel for f32[2], node \"layer/a\", job.yaml:7; "
+          "[exp] no kernel for f32[2], node \"layer/b\", job.yaml:7"));
+}
+
+TEST(Plan, AsksTablesInOrderAndSkipsThoseThatDecline) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {2}), y = graph.MakeNamed<ops::Neg>("y", {x});
+  const KernelTable declines{"declines", {{"neg", [](const KernelRequest&) { return nullptr; }}}};
+  PlanOptions options = Options();
+  options.tables.insert(options.tables.begin(), &declines);
+  EXPECT_EQ(Plan::Compile(graph, std::vector{y}, options)->ToString(), "y = reference neg : f32[2]\n");
+}
+
+TEST(Plan, RefusesToRunUnboundAndToBindOthers) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {2}), unneeded = Feed(graph, "unneeded", {2});
+  const Value y = graph.Make<ops::Neg>({x}), z = graph.Make<ops::Neg>({y});
+  const auto plan = Plan::Compile(graph, std::vector{z}, Options());
+  EXPECT_THAT([&] { plan->Run(); },
+              testing::ThrowsMessage<std::invalid_argument>("run before these feeds were bound: \"x\""));
+  EXPECT_THAT([&] { plan->Bind(y, nullptr); },
+              testing::ThrowsMessage<std::invalid_argument>(
+                  "output 0 of node 2 is neither a feed nor a fetch of this plan"));
+  Tensor t(DType::kF32, {2});
+  plan->Bind(unneeded, t.raw());
+  EXPECT_EQ(plan->At(unneeded).raw(), t.raw());
+  plan->Bind(x, t.raw());
+  EXPECT_NO_THROW(plan->Run());
+}
+
+// What can not be computed straight in a fetch's memory is copied there: feeds seen through views, constants,
+// twins.
+TEST(Plan, FetchesWhateverIsAskedFor) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {2, 1});
+  const Value view = graph.Make<ops::Reshape>({x}, Shape{2});
+  const Value constant = graph.Make<graph::Constant>({}, Shape{2}, 7.0f);
+  const Value folded = graph.Make<ops::Neg>({constant});
+  const Value a = graph.Make<ops::Square>({x}), b = graph.Make<ops::Square>({x});
+  const Value a_view = graph.Make<ops::Reshape>({a}, Shape{2});
+  const std::vector<Value> fetches{x, view, constant, folded, a, b, a_view, a};
+  for (PlanOptions options : {Options(), Queued()}) {
+    options.passes = ops::StandardPasses();
+    const auto plan = Plan::Compile(graph, fetches, options);
+    const Tensor in = Floats({2, 1}, {2, 3});
+    plan->Bind(x, in.raw());
+    std::vector<Tensor> outs;
+    for (Value v : {view, constant, folded, a, b, a_view}) {
+      outs.emplace_back(graph.type(v));
+      plan->Bind(v, outs.back().raw());
+    }
+    plan->Run();
+    EXPECT_EQ(plan->At(x).raw(), in.raw());
+    EXPECT_THAT(Elements(outs[0]), ElementsAre(2, 3));
+    EXPECT_THAT(Elements(outs[1]), ElementsAre(7, 7));
+    EXPECT_THAT(Elements(outs[2]), ElementsAre(-7, -7));
+    for (int i : {3, 4, 5}) EXPECT_THAT(Elements(outs[static_cast<size_t>(i)]), ElementsAre(4, 9)) << i;
+    EXPECT_THAT(Elements(in), ElementsAre(2, 3));
+    // One square for both of its twins.
+    EXPECT_EQ(plan->steps(), 1u + 5u);
+  }
+}
+
+TEST(Plan, FoldsWhatDependsOnConstantsAlone) {
+  Graph graph;
+  const Value c = graph.Make<graph::Constant>({}, Shape{1, 3}, 2.0f);
+  const Value spread = graph.Make<ops::BroadcastTo>({graph.Make<ops::Reshape>({c}, Shape{3})}, Shape{2, 3});
+  const Value x = Feed(graph, "x", {2, 3}), y = graph.Make<ops::Mul>({x, graph.Make<ops::Exp>({spread})});
+  const Tensor in = Floats({2, 3}, {1, 1, 1, 1, 1, 2});
+  PlanOptions options = Options();
+  const auto folded = Plan::Compile(graph, std::vector{y}, options);
+  options.fold_constants = false;
+  const auto plain = Plan::Compile(graph, std::vector{y}, options);
+  EXPECT_EQ(folded->steps(), 1u);
+  EXPECT_EQ(plain->steps(), 3u);
+  for (const auto& plan : {folded.get(), plain.get()}) {
+    plan->Bind(x, in.raw());
+    plan->Run();
+  }
+  EXPECT_EQ(Elements(folded->At(y)), Elements(plain->At(y)));
+}
+
+TEST(Plan, OutlivesItsGraph) {
+  std::unique_ptr<Plan> plan;
+  Value x, y;
+  {
+    Graph graph;
+    x = Feed(graph, "x", {3});
+    y = graph.Make<ops::Add>({x, graph.Make<graph::Constant>({}, Shape{3}, 1.0f)});
+    plan = Plan::Compile(graph, std::vector{y}, Options());
+  }
+  const Tensor in = Floats({3}, {1, 2, 3});
+  plan->Bind(x, in.raw());
+  plan->Run();
+  EXPECT_THAT(Elements(plan->At(y)), ElementsAre(2, 3, 4));
+}
+
+// A random graph of cheap ops over tensors of a few sizes, with views, twins, constants and control
+// dependencies.
+class RandomGraph {
+ public:
+  explicit RandomGraph(uint64_t seed) : rng_(seed) {
+    for (int i = 0; i < 3; ++i) Push(Feed(graph, "x" + std::to_string(i), {4, 16}));
+    feeds = values_;
+    Push(graph.Make<graph::Constant>({}, Shape{4, 16}, 0.5f));
+    const size_t nodes = 5 + rng_.Below(60);
+    for (size_t i = 0; i < nodes; ++i) Push(Grow());
+    for (Value v : values_) {
+      if (rng_.Chance(0.15)) fetches.push_back(v);
+    }
+    fetches.push_back(values_.back());
+  }
+
+  Graph graph;
+  std::vector<Value> feeds, fetches;
+
+ private:
+  // Recent values more often than old ones.
+  Value Pick() {
+    const size_t n = values_.size();
+    return values_[rng_.Chance(0.6) ? n - 1 - rng_.Below(std::min<size_t>(n, 4)) : rng_.Below(n)];
+  }
+  template <class O, class... Args>
+  Value Make(std::vector<Value> inputs, Args... args) {
+    std::vector<NodeIndex> control;
+    if (rng_.Chance(0.1)) control.push_back(Pick().node);
+    return graph.Add(std::make_shared<O>(args...), std::move(inputs), "", control);
+  }
+  Value Grow() {
+    const Value a = Pick(), b = Pick();
+    switch (rng_.Below(10)) {
+      case 0:
+        return Make<ops::Neg>({a});
+      case 1:
+        return Make<ops::Tanh>({a});
+      case 2:
+        return Make<ops::Add>({a, b});
+      case 3:
+        return Make<ops::Mul>({a, b});
+      case 4:
+        return Make<ops::Sub>({a, b});
+      case 5:
+        return Make<graph::AddN>({a, b, Pick()});
+      case 6:
+        return Make<ops::Scale>({a}, 0.5f);
+      case 7:
+        return Make<ops::Reshape>({Make<ops::Tanh>({Make<ops::Reshape>({a}, Shape{64})})}, Shape{4, 16});
+      case 8:
+        return Make<ops::Add>({a, Make<ops::ReduceMean>({b}, std::vector<int>{-1}, true)});
+      default:
+        return Make<ops::Tanh>(
+            {Make<ops::MatMul>({Make<ops::MatMul>({a, b}, true, false), Pick()}, false, true)});
+    }
+  }
+  // Keeps all values of one shape, and finite.
+  void Push(Value v) {
+    if (graph.shape(v) == Shape{16, 4}) v = graph.Make<ops::Transpose>({v});
+    values_.push_back(graph.Make<ops::Tanh>({v}));
+    if (graph::IsFeed(*graph.node(v).op)) values_.back() = v;
+  }
+
+  Rng rng_;
+  std::vector<Value> values_;
+};
+
+// Whatever shares memory or runs at the same time, the results keep their bits.
+TEST(Plan, SharingFoldingQueueAndPassesChangeNoBit) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    RandomGraph random(seed);
+    PlanOptions plain = Options();
+    plain.share_memory = plain.fold_constants = false;
+    PlanOptions queue_plain = Queued();
+    queue_plain.share_memory = false;
+    PlanOptions all = Queued();
+    all.passes = ops::StandardPasses();
+    std::vector<std::vector<float>> expected;
+    for (const PlanOptions& options : {plain, Options(), Queued(), queue_plain, all}) {
+      const auto plan = Plan::Compile(random.graph, random.fetches, options);
+      Rng rng(seed);
+      std::vector<Tensor> in;
+      for (Value v : random.feeds) {
+        in.emplace_back(random.graph.type(v));
+        for (float& x : in.back().as<float>()) x = static_cast<float>(rng.Normal());
+        plan->Bind(v, in.back().raw());
+      }
+      for (int run = 0; run < 3; ++run) plan->Run();
+      std::vector<std::vector<float>> results;
+      for (Value v : random.fetches) results.push_back(Elements(plan->At(v)));
+      if (expected.empty()) expected = results;
+      ASSERT_EQ(results, expected) << "seed " << seed << "\n" << random.graph.ToString() << plan->ToString();
+      if (options.share_memory && options.inter_op_threads == 1) {
+        ASSERT_GE(plan->arena_bytes(), plan->largest_live_bytes());
+      }
+    }
+  }
+}
+
+// Kernels of this test that tell when they ran.
+class Probe {
+ public:
+  KernelTable Table(std::function<void(const std::string&)> f) {
+    return {"probe", {{"scale", [f](const KernelRequest& request) -> std::unique_ptr<Kernel> {
+                         return std::make_unique<ProbeKernel>(request.op.attributes(), f);
+                       }}}};
+  }
+
+ private:
+  class ProbeKernel final : public Kernel {
+   public:
+    ProbeKernel(std::string name, std::function<void(const std::string&)> f)
+        : name_(std::move(name)), f_(std::move(f)) {}
+    void Run(const KernelArgs&) override { f_(name_); }
+
+   private:
+    std::string name_;
+    std::function<void(const std::string&)> f_;
+  };
+};
+
+TEST(Plan, HonoursControlDependencies) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {1});
+  // 1 … 20, each only after the one before; no tensor flows between them. Every third link leads through a
+  // view.
+  std::vector<Value> fetches;
+  NodeIndex before = x.node;
+  for (int i = 1; i <= 20; ++i) {
+    const Value v = graph.Add(std::make_shared<ops::Scale>(static_cast<float>(i)), {x}, "", {before});
+    fetches.push_back(v);
+    before = i % 3 == 0 ? graph.Add(std::make_shared<ops::Reshape>(Shape{}), {x}, "", {v.node}).node : v.node;
+  }
+  // Beside them, enough that is free to run at any time.
+  for (int i = 21; i <= 40; ++i) fetches.push_back(graph.Make<ops::Scale>({x}, static_cast<float>(i)));
+  std::mutex mutex;
+  std::vector<std::string> order;
+  const KernelTable table = Probe().Table([&](const std::string& name) {
+    std::lock_guard lock(mutex);
+    order.push_back(name);
+  });
+  for (PlanOptions options : {Options(), Queued()}) {
+    options.tables = {&table};
+    options.passes = ops::StandardPasses();
+    const auto plan = Plan::Compile(graph, fetches, options);
+    const Tensor in = Floats({1}, {1});
+    plan->Bind(x, in.raw());
+    for (int run = 0; run < 20; ++run) {
+      order.clear();
+      plan->Run();
+      ASSERT_EQ(order.size(), 40u);
+      std::erase_if(order, [](const std::string& name) { return std::stoi(name.substr(7)) > 20; });
+      for (int i = 1; i <= 20; ++i)
+        ASSERT_EQ(order[static_cast<size_t>(i - 1)], "factor=" + std::to_string(i));
+    }
+  }
+}
+
+TEST(Plan, RunsIndependentBranchesAtTheSameTime) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {1});
+  const Value a = graph.Make<ops::Scale>({x}, 1.0f), b = graph.Make<ops::Scale>({x}, 2.0f);
+  // Each waits until the other has begun, which inline execution could never satisfy.
+  std::atomic<int> begun{0};
+  std::atomic<bool> met{true};
+  const KernelTable table = Probe().Table([&](const std::string&) {
+    ++begun;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (begun < 2) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        met = false;
+        return;
+      }
+      std::this_thread::yield();
+    }
+  });
+  PlanOptions options = Queued(2);
+  options.tables = {&table};
+  const auto plan = Plan::Compile(graph, std::vector{a, b}, options);
+  const Tensor in = Floats({1}, {1});
+  plan->Bind(x, in.raw());
+  for (int run = 0; run < 50 && met; ++run) {
+    begun = 0;
+    plan->Run();
+  }
+  EXPECT_TRUE(met);
+}
+
+// A step of training: the shape that everything is made for.
+class Perceptron {
+ public:
+  Perceptron(int64_t batch, std::vector<int64_t> sizes) {
+    Value h = x = Feed(graph, "x", {batch, sizes[0]});
+    for (size_t i = 0; i + 1 < sizes.size(); ++i) {
+      const Value w = Variable({sizes[i], sizes[i + 1]}), b = Variable({sizes[i + 1]});
+      h = graph.Make<ops::BiasAdd>({graph.Make<ops::MatMul>({h, w}), b});
+      if (i + 2 < sizes.size()) h = graph.Make<ops::Relu>({h});
+    }
+    const Value labels = Feed(graph, "labels", {batch});
+    fetches = {graph.Make<ops::ReduceMean>({graph.Make<ops::SoftmaxCrossEntropy>({h, labels})})};
+    for (Value g : graph::Gradients(graph, fetches[0], variables)) fetches.push_back(g);
+    feeds = variables;
+    feeds.insert(feeds.end(), {x, labels});
+  }
+  Value Variable(Shape shape) {
+    variables.push_back(graph.Make<graph::Variable>({}, TensorType{DType::kF32, shape}));
+    return variables.back();
+  }
+  std::unique_ptr<Plan> Compile(PlanOptions options) {
+    options.passes = ops::StandardPasses();
+    auto plan = Plan::Compile(graph, fetches, options);
+    Rng rng(1);
+    for (Value v : feeds) {
+      data.emplace_back(graph.type(v));
+      for (float& e : data.back().as<float>()) e = static_cast<float>(rng.Uniform());
+      plan->Bind(v, data.back().raw());
+    }
+    return plan;
+  }
+
+  Graph graph;
+  Value x;
+  std::vector<Value> variables, feeds, fetches;
+  std::vector<Tensor> data;
+};
+
+TEST(Plan, ARunAllocatesNothing) {
+  Perceptron model(4, {6, 8, 8, 3});
+  for (const PlanOptions& options : {Options(), Queued()}) {
+    const auto plan = model.Compile(options);
+    plan->Run();
+    const size_t before = AllocationCount();
+    for (int i = 0; i < 100; ++i) plan->Run();
+    plan->Bind(model.feeds[0], model.data[0].raw());
+    EXPECT_EQ(AllocationCount() - before, 0u);
+  }
+}
+
+TEST(Plan, ATrainingStepNeedsLittleMoreThanWhatLives) {
+  Perceptron model(128, {784, 512, 512, 10});
+  const auto plan = model.Compile(Options());
+  EXPECT_LE(static_cast<double>(plan->arena_bytes()), 1.05 * static_cast<double>(plan->largest_live_bytes()));
+  PlanOptions alone = Options();
+  alone.share_memory = false;
+  EXPECT_LT(2 * plan->arena_bytes(), 3 * model.Compile(alone)->arena_bytes());
+}
+
+TEST(Plan, StaysInlineWhenThreadsDoNotPay) {
+  // A chain, however long it takes, and a graph with branches that is over in no time.
+  std::thread::id ran;
+  const KernelTable table = Probe().Table([&](const std::string&) { ran = std::this_thread::get_id(); });
+  Graph chain;
+  const Value x = Feed(chain, "x", {1 << 20});
+  Value y = x;
+  for (int i = 0; i < 20; ++i) y = chain.Make<ops::Scale>({y}, 2.0f);
+  PlanOptions options = Queued();
+  options.inline_below_us = 50;
+  options.tables = {&table};
+  const auto plan = Plan::Compile(chain, std::vector{y}, options);
+  plan->Bind(x, nullptr);
+  plan->Run();
+  EXPECT_EQ(ran, std::this_thread::get_id());
+}
+
+TEST(Session, FeedsAndFetchesByName) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {1, 2}), labels = Feed(graph, "labels", {1});
+  graph.MakeNamed<ops::SoftmaxCrossEntropy>("loss", {x, labels});
+  Session session(graph, {"loss", "loss:1"}, Options());
+  session.Feed("x", Floats({1, 2}, {1, 1}));
+  session.Feed("labels", Floats({1}, {0}));
+  session.Run();
+  EXPECT_THAT(Elements(session.Fetch("loss")), ElementsAre(testing::FloatEq(std::log(2.0f))));
+  EXPECT_THAT(Elements(session.Fetch("loss:1")), ElementsAre(0.5f, 0.5f));
+  EXPECT_THAT(
+      [&] {
+        session.Feed("x", Floats({2}, {1, 1}));
+      },
+      testing::ThrowsMessage<std::invalid_argument>("feed \"x\" is f32[1, 2], not f32[2]"));
+  EXPECT_THAT(
+      [&] {
+        session.Feed("y", Floats({2}, {1, 1}));
+      },
+      testing::ThrowsMessage<std::invalid_argument>("\"y\" is no feed"));
+  EXPECT_THAT([&] { session.Fetch("x"); },
+              testing::ThrowsMessage<std::invalid_argument>("\"x\" is no fetch"));
+  for (const char* name : {"loss:2", "loss:", "loss:x", "los", "loss:-1"}) {
+    EXPECT_THROW(Session(graph, {name}, Options()), std::invalid_argument) << name;
+  }
+}
+
+}  // namespace
+}  // namespace leat::engine
