@@ -291,6 +291,52 @@ TEST(Plan, SharingFoldingQueueAndPassesChangeNoBit) {
   }
 }
 
+// A kernel that may compute in the place of its first input, and notes whether it does.
+class InPlaceKernel final : public Kernel {
+ public:
+  explicit InPlaceKernel(bool& in_place) : in_place_(in_place) {}
+  void Run(const KernelArgs& args) override { in_place_ = args.inputs[0] == args.outputs[0]; }
+  int OutputInPlaceOf(int input) const override { return input == 0 ? 0 : -1; }
+
+ private:
+  bool& in_place_;
+};
+
+TEST(Plan, ComputesInPlaceOnlyOfWhatNobodyElseNeeds) {
+  bool in_place = false;
+  KernelTable table = reference::Kernels();
+  table.factories["sub"] = [&](const KernelRequest&) { return std::make_unique<InPlaceKernel>(in_place); };
+  const auto run = [&](auto make, bool fetch_input) {
+    Graph graph;
+    const Value x = Feed(graph, "x", {2});
+    const Value a = graph.Make<ops::Exp>({x}), b = graph.Make<ops::Log>({x});
+    std::vector<Value> fetches{make(graph, x, a, b)};
+    if (fetch_input) fetches.push_back(a);
+    PlanOptions options = Options();
+    options.tables = {&table};
+    const auto plan = Plan::Compile(graph, fetches, options);
+    const Tensor in = Floats({2}, {1, 2});
+    plan->Bind(x, in.raw());
+    plan->Run();
+    return in_place;
+  };
+  const auto sub = [](Graph& graph, Value a, Value b) { return graph.Make<ops::Sub>({a, b}); };
+  EXPECT_TRUE(run([&](Graph& graph, Value, Value a, Value b) { return sub(graph, a, b); }, false));
+  EXPECT_FALSE(run([&](Graph& graph, Value, Value a, Value b) { return sub(graph, a, b); }, true));
+  EXPECT_FALSE(run([&](Graph& graph, Value x, Value a, Value) { return sub(graph, x, a); }, false));
+  // The other input lies in the same memory: the kernel only spoke for the first.
+  EXPECT_FALSE(run([&](Graph& graph, Value, Value a, Value) { return sub(graph, a, a); }, false));
+  const auto read_later = [&](Graph& graph, Value, Value a, Value b) {
+    return graph.Make<ops::Mul>({sub(graph, a, b), a});
+  };
+  EXPECT_FALSE(run(read_later, false));
+  const auto through_view = [&](Graph& graph, Value, Value a, Value b) {
+    const Value view = graph.Make<ops::Reshape>({a}, Shape{1, 2});
+    return graph.Make<ops::Mul>({sub(graph, a, b), view});
+  };
+  EXPECT_FALSE(run(through_view, false));
+}
+
 // Kernels of this test that tell when they ran.
 class Probe {
  public:
