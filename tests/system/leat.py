@@ -1,0 +1,155 @@
+"""What the whole-system tests share: running the program, watching it, reading what it leaves behind."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("LEAT_PROGRAM", str(ROOT / "build/release/apps/leat/leat"))
+WITHOUT_LEDGER = os.environ.get("LEAT_WITHOUT_LEDGER", PROGRAM + "_without_ledger")
+EXAMPLES = ROOT / "examples"
+DATA = pathlib.Path(os.environ.get("LEAT_DATA", ROOT.parent / "shared/data"))
+
+
+def data(name):
+    """A folder of the real data sets, or the test is skipped."""
+    folder = DATA / name
+    if not folder.is_dir():
+        pytest.skip(f"no data set {name} in {DATA}; set LEAT_DATA")
+    return str(folder)
+
+
+def run(*arguments, timeout=120, cwd=None, env=None, program=None):
+    """Runs to the end; stdout and stderr as text."""
+    return subprocess.run(
+        [program or PROGRAM, *map(str, arguments)], cwd=cwd, env={**os.environ, **(env or {})}, timeout=timeout,
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+
+
+def summary(done):
+    """The JSON object that --json prints last."""
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def wait_for(condition, what, timeout=60):
+    """Polls until the condition gives something true, and returns that."""
+    until = time.monotonic() + timeout
+    while time.monotonic() < until:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"waited {timeout} s in vain for {what}")
+
+
+class Job:
+    """A job that runs in the background: `leat train` and all that it starts."""
+
+    def __init__(self, *arguments, directory, program=None, cwd=None):
+        self.directory = pathlib.Path(directory)
+        self.output = open(self.directory.parent / (self.directory.name + ".out"), "w+")
+        self.process = subprocess.Popen(
+            [program or PROGRAM, *map(str, arguments)], cwd=cwd, text=True, stdin=subprocess.DEVNULL,
+            stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def children(self):
+        """(role, pid) of the role processes, from the kernel: they cannot be out of date."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if parent == self.process.pid:
+                    arguments = (entry / "cmdline").read_bytes().split(b"\0")
+                    if len(arguments) > 2:
+                        found.append((arguments[1].decode(), int(entry.name)))
+        return found
+
+    def pids(self, role):
+        return [pid for r, pid in self.children() if r == role]
+
+    def address(self, timeout=60):
+        """Of the coordinator, as the other roles were given it."""
+        def look():
+            for role, pid in self.children():
+                with contextlib.suppress(OSError):
+                    arguments = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+                    if "--coordinator" in arguments:
+                        return arguments[arguments.index("--coordinator") + 1]
+            return None
+        return wait_for(look, "the coordinator's address", timeout)
+
+    def token(self):
+        pid = wait_for(lambda: self.pids("ps"), "a parameter server")[0]
+        environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+        return dict(e.split("=", 1) for e in environment if "=" in e)["LEAT_TOKEN"]
+
+    def status(self):
+        done = run("status", "--coordinator", self.address(), "--json", env={"LEAT_TOKEN": self.token()}, timeout=30)
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def wait(self, timeout=120):
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise AssertionError(f"still running after {timeout} s:\n{self.text()[-3000:]}") from None
+        return self.process.returncode
+
+    def text(self):
+        self.output.flush()
+        return pathlib.Path(self.output.name).read_text()
+
+    def summary(self):
+        return json.loads((self.directory / "summary.json").read_text())
+
+    def end(self):
+        """Whatever is left of it."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.output.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+
+def tensors(directory):
+    """All tensors of the newest checkpoint in a job's directory: {name: [floats]}."""
+    newest = max(pathlib.Path(directory).glob("checkpoint-*"))
+    found = {}
+    assert (newest / "manifest.json").exists(), newest
+    for shard in newest.glob("*.safetensors"):
+        content = shard.read_bytes()
+        (length,) = struct.unpack("<Q", content[:8])
+        head = json.loads(content[8:8 + length])
+        for name, entry in head.items():
+            if name == "__metadata__":
+                continue
+            begin, end = entry["data_offsets"]
+            assert entry["dtype"] == "F32" and name not in found, name
+            found[name] = struct.unpack(f"<{(end - begin) // 4}f", content[8 + length + begin:8 + length + end])
+    return found
+
+
+def write_job(path, text, **changes):
+    """A job file with some strings replaced; each must be there."""
+    for old, new in changes.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    pathlib.Path(path).write_text(text)
+    return path

@@ -1,0 +1,169 @@
+"""A user's mistake gets one clear line with place and values, exit status 2, and nothing is written."""
+
+import os
+import pathlib
+import socket
+
+import pytest
+
+import leat
+
+GOOD = """name: small
+stream: {topic: events, bots: {events: 3000}}
+schema: {format: json, fields: {amount: {type: number}, fraud: {type: number, role: label}}}
+model:
+  layers:
+    - dense: {units: 4, activation: relu}
+    - dense: {units: 2}
+  loss: softmax_cross_entropy
+optimizer: {type: sgd, learning_rate: 0.1}
+strategy: async
+train: {batch_size: 50, split_batches: 10}
+cluster: {workers: 1, ps: 1}
+"""
+
+
+def refused(done, *parts):
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("leat: "), done.stderr
+    for part in parts:
+        assert part in lines[0], (part, lines[0])
+    return lines[0]
+
+
+@pytest.mark.parametrize("old, new, parts", [
+    ("optimizer:", "optimiser:", ["job.yaml:9", "optimiser", "optimizer"]),
+    ("- dense: {units: 2}", "- dens: {units: 2}", ["job.yaml:7", "dens", "dense"]),
+    ("strategy: async", "strategy: asinc", ["job.yaml:10", "asinc", "async"]),
+    ("type: sgd", "type: sdg", ["job.yaml:9", "sdg", "sgd"]),
+    ("{type: number}", "{type: nmber}", ["job.yaml:3", "nmber", "number"]),
+    ("activation: relu", "activation: rellu", ["job.yaml:6", "rellu", "relu"]),
+    ("units: 2}", "units: 3, unts: 1}", ["job.yaml:7", "unts", "units"]),
+    ("  loss: softmax_cross_entropy", "  inputs: 5\n  loss: softmax_cross_entropy", ["5", "1"]),
+    ("units: 2}", "units: 1}", ["softmax_cross_entropy", "1"]),
+    ("batch_size: 50", "batch_size: 0", ["job.yaml:11", "batch_size", "0"]),
+    ("learning_rate: 0.1", "learning_rate: -1", ["job.yaml:9", "learning_rate", "-1"]),
+])
+def test_a_job_that_is_wrong(tmp_path, old, new, parts):
+    assert old in GOOD
+    (tmp_path / "job.yaml").write_text(GOOD.replace(old, new, 1))
+    refused(leat.run("train", "job.yaml", cwd=tmp_path), *parts)
+    assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
+
+
+def test_a_job_file_that_is_not_there(tmp_path):
+    refused(leat.run("train", "nothing.yaml", cwd=tmp_path), "nothing.yaml")
+    assert not os.listdir(tmp_path)
+
+
+def test_an_unknown_command():
+    assert leat.run("trian").returncode == 2
+
+
+def mnist_job(folder):
+    pathlib.Path(folder, "job.yaml").write_text((leat.EXAMPLES / "mnist.yaml").read_text().replace(".gz", ""))
+
+
+def idx(magic, *sizes, content=b""):
+    return magic.to_bytes(4, "big") + b"".join(s.to_bytes(4, "big") for s in sizes) + content
+
+
+@pytest.mark.parametrize("images, labels, parts", [
+    (None, idx(2049, 2, content=b"\1\2"), ["train-images-idx3-ubyte"]),
+    (idx(2051, 2, 28, 28, content=b"\0" * 784), idx(2049, 2, content=b"\1\2"), ["train-images-idx3-ubyte"]),
+    (idx(2052, 2, 28, 28, content=b"\0" * 1568), idx(2049, 2, content=b"\1\2"), ["2052", "2051"]),
+    (idx(2051, 2, 28, 28, content=b"\0" * 1568), idx(2049, 3, content=b"\1\2\3"), ["2", "3"]),
+])
+def test_data_files_that_are_wrong(tmp_path, images, labels, parts):
+    mnist_job(tmp_path)
+    for name in ["train", "t10k"]:
+        if images is not None:
+            (tmp_path / f"{name}-images-idx3-ubyte").write_bytes(images)
+        (tmp_path / f"{name}-labels-idx1-ubyte").write_bytes(labels)
+    before = sorted(os.listdir(tmp_path))
+    line = refused(leat.run("train", "job.yaml", "--data", ".", cwd=tmp_path))
+    for part in parts:
+        assert part in line.replace("t10k", "train"), line
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_a_topic_that_is_not_there(tmp_path):
+    (tmp_path / "job.yaml").write_text(GOOD.replace(", bots: {events: 3000}", f", log: {tmp_path}/log"))
+    refused(leat.run("train", "job.yaml", cwd=tmp_path), "events", "log")
+    assert os.listdir(tmp_path) == ["job.yaml"]
+
+
+def test_a_port_in_use(tmp_path):
+    (tmp_path / "job.yaml").write_text(GOOD)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        refused(leat.run("train", "job.yaml", "--listen", address, cwd=tmp_path), address)
+
+
+@pytest.mark.parametrize("directory", ["/proc/leat", "/dev/null/job"])
+def test_a_directory_that_cannot_be_written(tmp_path, directory):
+    (tmp_path / "job.yaml").write_text(GOOD)
+    refused(leat.run("train", "job.yaml", "--directory", directory, cwd=tmp_path), directory)
+
+
+@pytest.mark.parametrize("role", ["worker", "ps", "bots", "status"])
+def test_a_coordinator_that_is_not_there(tmp_path, role):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        refused(leat.run(role, "--coordinator", address, env={"LEAT_TOKEN": "x"}, timeout=40), address)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A small job that has run, for the tests to copy and damage."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "job.yaml").write_text(GOOD)
+    leat.summary(leat.run("train", "job.yaml", "--directory", "job", "--json", cwd=folder))
+    return folder
+
+
+def content_of(directory):
+    return {p: p.read_bytes() for p in sorted(pathlib.Path(directory).rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("what", ["manifest.json", "*.safetensors"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_a_checkpoint_that_is_damaged(finished, tmp_path, what, damage):
+    import shutil
+    shutil.copytree(finished, tmp_path / "copy")
+    directory = tmp_path / "copy/job"
+    newest = max(directory.glob("checkpoint-*"))
+    if damage == "missing" and what == "manifest.json":
+        pytest.skip("a checkpoint without manifest is one that was never completed")
+    file = next(newest.glob(what))
+    content = bytearray(file.read_bytes())
+    if damage == "missing":
+        file.unlink()
+    elif damage == "truncated":
+        file.write_bytes(content[:len(content) // 2])
+    else:
+        content[len(content) // 2] ^= 0x10
+        file.write_bytes(content)
+    before = content_of(directory)
+    refused(leat.run("train", "--resume", directory, cwd=tmp_path), file.name)
+    assert content_of(directory) == before, "something was written"
+
+
+def test_a_job_that_differs_from_its_checkpoint(finished, tmp_path):
+    (tmp_path / "job.yaml").write_text(GOOD.replace("units: 4", "units: 5"))
+    before = content_of(finished)
+    refused(leat.run("train", "job.yaml", "--resume", finished / "job", cwd=tmp_path), "model", str(finished / "job"))
+    assert content_of(finished) == before
+
+
+def test_resuming_what_is_no_job(tmp_path):
+    refused(leat.run("train", "--resume", tmp_path), str(tmp_path))
+    assert not os.listdir(tmp_path)
+
+
+def test_a_directory_that_holds_a_job_already(finished):
+    refused(leat.run("train", "job.yaml", "--directory", "job", cwd=finished), "job", "--resume")

@@ -1,0 +1,52 @@
+"""Every event counts once, whatever is killed: a model whose parameters are the number of events that counted."""
+
+import random
+import signal
+import os
+
+import leat
+
+EVENTS = 1_000_000
+KILLS = 20
+
+
+def train_with_kills(directory, program, kills, seed):
+    """Kills workers at random moments, stops the job before it is done, resumes it to the end."""
+    rng = random.Random(seed)
+    job_file = leat.EXAMPLES / "counter.yaml"
+    with leat.Job("train", job_file, "--directory", directory, "--json", directory=directory, program=program) as job:
+        leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
+        killed = 0
+        while killed < kills:
+            # Not by the clock: after so many further events, so that the kills spread over the stream.
+            target = job.status().get("events", 0) + rng.randrange(EVENTS // (4 * kills))
+            leat.wait_for(lambda: job.status().get("events", 0) >= target or job.process.poll() is not None, "progress")
+            assert job.process.poll() is None, "the job was over before all kills were done:\n" + job.text()[-2000:]
+            if workers := job.pids("worker"):
+                os.kill(rng.choice(workers), signal.SIGKILL)
+                killed += 1
+        job.interrupt()
+        assert job.wait() == 0, job.text()[-2000:]
+        stopped = job.summary()
+    assert stopped["evictions"] >= kills // 2, stopped
+    assert stopped["events"] < EVENTS, "nothing was left to resume"
+    done = leat.run("train", "--resume", directory, "--json", timeout=300, program=program)
+    return stopped, leat.summary(done)
+
+
+def test_every_event_counts_exactly_once(tmp_path):
+    directory = tmp_path / "counter"
+    stopped, resumed = train_with_kills(directory, None, KILLS, seed=1)
+    assert resumed["events"] == EVENTS, resumed
+    values = leat.tensors(directory)
+    assert len(values) >= 8
+    wrong = {name: set(v) - {float(EVENTS)} for name, v in values.items() if set(v) != {float(EVENTS)}}
+    assert not wrong, wrong
+
+
+def test_without_the_ledgers_check_it_counts_wrong(tmp_path):
+    """The same run with the check taken out: a test that could not fail would be worth nothing."""
+    directory = tmp_path / "counter"
+    train_with_kills(directory, leat.WITHOUT_LEDGER, KILLS, seed=1)
+    values = {x for v in leat.tensors(directory).values() for x in v}
+    assert values != {float(EVENTS)}
