@@ -1,9 +1,9 @@
 #include <omp.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <optional>
 #include <thread>
 
 #include "base/check.h"

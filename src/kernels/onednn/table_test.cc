@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/rng.h"
@@ -296,6 +297,21 @@ TEST(OnednnTableTest, TwoThreadsAgreeWithOne) {
   const std::vector<Tensor> inputs = {Draw({128, 200}, 1), Draw({200, 300}, 2), Draw({300}, 3)};
   ExpectNear(RunKernel(Table(), dense, inputs, {}, 2), RunKernel(Table(), dense, inputs), 2e-5,
              "two threads");
+}
+
+// Kernels of equal shape share what oneDNN compiled for them.
+TEST(OnednnTableTest, DistinctKernelsRunAtTheSameTime) {
+  const ops::Dense dense(false, false, ops::Activation::kTanh);
+  const std::vector<Tensor> inputs = {Draw({64, 100}, 1), Draw({100, 60}, 2), Draw({60}, 3)};
+  const auto expected = RunKernel(Table(), dense, inputs);
+  std::vector<std::vector<Tensor>> results(200);
+  const auto run_some = [&](size_t first) {
+    for (size_t i = first; i < results.size(); i += 2) results[i] = RunKernel(Table(), dense, inputs);
+  };
+  std::thread other(run_some, 1);
+  run_some(0);
+  other.join();
+  for (const auto& result : results) ExpectNear(result, expected, 0, "at the same time");
 }
 
 // A batch whose features carry a number that is none must be noticed by the gradients that are pushed.
