@@ -7,36 +7,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace leat::net {
 namespace {
 
-// A small message fits, prefix and header included, and so does the processor's cache.
-constexpr size_t kStagingBytes = 64 << 10;
 // Bytes for one system call: large enough that the call costs nothing beside the copy, small enough that what
 // was copied is still in the cache when the receiver works on it.
 constexpr size_t kCallBytes = 512 << 10;
 // Bytes for one turn of the loop, each way, before others have theirs.
 constexpr size_t kTurnBytes = 2 << 20;
-constexpr int kMaxVectors = 64;
-
-metrics::Registry& Choose(metrics::Registry* given, std::unique_ptr<metrics::Registry>* own) {
-  if (given != nullptr) return *given;
-  if (*own == nullptr) *own = std::make_unique<metrics::Registry>();
-  return **own;
-}
+constexpr size_t kMaxVectors = 64;
 
 }  // namespace
-
-StreamShared::StreamShared(Loop& its_loop, TransportOptions its_options)
-    : loop(its_loop),
-      options(std::move(its_options)),
-      staging(kStagingBytes),
-      bytes_sent(Choose(options.metrics, &own_metrics).counter("leat_net_bytes_sent_total")),
-      bytes_received(Choose(options.metrics, &own_metrics).counter("leat_net_bytes_received_total")),
-      refused(Choose(options.metrics, &own_metrics).counter("leat_net_connections_refused_total")),
-      stalled(Choose(options.metrics, &own_metrics).counter("leat_net_connections_stalled_total")) {}
 
 class Stream::Handle final : public Connection {
  public:
@@ -53,7 +37,7 @@ class Stream::Handle final : public Connection {
   std::shared_ptr<Stream> stream_;
 };
 
-Stream::Stream(std::shared_ptr<StreamShared> shared, int fd, std::string peer, std::function<void()> on_end)
+Stream::Stream(std::shared_ptr<Shared> shared, int fd, std::string peer, std::function<void()> on_end)
     : shared_(std::move(shared)), fd_(fd), peer_(std::move(peer)), on_end_(std::move(on_end)) {
   watch_ = shared_->loop.impl().Watch(fd_, false, false, this);
 }
@@ -70,36 +54,30 @@ std::unique_ptr<Connection> Stream::MakeConnection() {
 
 void Stream::Start(Receiver* receiver) {
   receiver_ = receiver;
-  if (fd_ >= 0) shared_->loop.impl().Rewatch(watch_, true, want_write_);
+  if (open_) shared_->loop.impl().Rewatch(watch_, true, want_write_);
 }
 
 void Stream::OnReady(bool readable, bool writable) {
   const auto self = shared_from_this();  // an upcall may destroy the connection
   if (writable && want_write_) Flush();
-  if (readable && fd_ >= 0 && receiver_ != nullptr) Receive();
+  if (readable && open_ && receiver_ != nullptr) Receive();
   WatchForStall();
 }
 
 // ---- receiving
 
 void Stream::Receive() {
-  for (size_t budget = kTurnBytes; fd_ >= 0 && budget > 0;) {
+  for (size_t budget = kTurnBytes; open_ && budget > 0;) {
     std::array<iovec, kMaxVectors> vectors;
-    int count = 0;
     size_t direct = 0;
-    const size_t most = std::min(budget, kCallBytes);
-    for (size_t i = span_, offset = span_offset_;
-         in_payload_ && i < spans_.size() && count < kMaxVectors - 1 && direct < most; ++i, offset = 0) {
-      const size_t bytes = std::min(spans_[i].size() - offset, most - direct);
-      vectors[static_cast<size_t>(count++)] = {spans_[i].data() + offset, bytes};
-      direct += bytes;
-    }
+    size_t count =
+        incoming_.Gather(std::span(vectors).first(kMaxVectors - 1), std::min(budget, kCallBytes), &direct);
     size_t wanted = direct;
-    if (direct == payload_left_) {  // what follows may be here, too
-      vectors[static_cast<size_t>(count++)] = {shared_->staging.data(), shared_->staging.size()};
+    if (direct == incoming_.left()) {  // what follows may be here, too
+      vectors[count++] = {shared_->staging.data(), shared_->staging.size()};
       wanted += shared_->staging.size();
     }
-    const ssize_t got = readv(fd_, vectors.data(), count);
+    const ssize_t got = readv(fd_, vectors.data(), static_cast<int>(count));
     if (got < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
@@ -112,9 +90,9 @@ void Stream::Receive() {
     const auto bytes = static_cast<size_t>(got);
     shared_->bytes_received.Add(bytes);
     budget -= std::min(budget, bytes);
-    if (in_payload_) {
+    if (direct > 0) {
       received_ = shared_->loop.Now();
-      AdvancePayload(std::min(bytes, direct));
+      incoming_.Advance(std::min(bytes, direct), *receiver_, *handle_, open_);
     }
     if (bytes > direct) Parse(ByteView(shared_->staging).first(bytes - direct));
     if (bytes < wanted) return;  // that was all
@@ -122,16 +100,13 @@ void Stream::Receive() {
 }
 
 void Stream::Parse(ByteView bytes) {
-  while (fd_ >= 0 && !bytes.empty()) {
-    if (!in_payload_) {
+  while (open_ && !bytes.empty()) {
+    if (!incoming_.active()) {
       if (!TakeHeader(&bytes)) return;
-      continue;
+      if (incoming_.active()) received_ = shared_->loop.Now();
+    } else {
+      bytes = bytes.subspan(incoming_.Copy(bytes, *receiver_, *handle_, open_));
     }
-    const auto& span = spans_[span_];
-    const size_t n = std::min(span.size() - span_offset_, bytes.size());
-    if (n > 0) std::memcpy(span.data() + span_offset_, bytes.data(), n);
-    bytes = bytes.subspan(n);
-    AdvancePayload(n);
   }
 }
 
@@ -155,7 +130,7 @@ bool Stream::TakeHeader(ByteView* bytes) {
         const ByteView header = bytes->subspan(kPrefix, prefix->header_bytes);
         *bytes = bytes->subspan(kPrefix + prefix->header_bytes);
         StartMessage(*prefix, header);
-        return fd_ >= 0;
+        return open_;
       }
     }
   }
@@ -172,44 +147,14 @@ bool Stream::TakeHeader(ByteView* bytes) {
   if (!take(kPrefix + prefix->header_bytes)) return true;
   const Bytes whole = std::exchange(partial_, {});
   StartMessage(*prefix, ByteView(whole).subspan(kPrefix));
-  return fd_ >= 0;
+  return open_;
 }
 
 void Stream::StartMessage(const wire::FramePrefix& prefix, ByteView header) {
-  if (const Status status = wire::CheckHeader(prefix, header); !status.ok()) return End(status.With(peer_));
-  auto spans = receiver_->OnHeader(*handle_, prefix.type, header, prefix.payload_bytes);
-  if (fd_ < 0) return;
-  if (!spans.ok()) return End(spans.status().With(peer_));
-  uint64_t room = 0;
-  for (const auto& span : *spans) room += span.size();
-  if (room != prefix.payload_bytes) {
-    return End({Code::kInternal, "the receiver has room for " + std::to_string(room) +
-                                     " bytes of a payload of " + std::to_string(prefix.payload_bytes)});
-  }
-  spans_ = std::move(*spans);
-  span_ = 0;
-  span_offset_ = 0;
-  payload_left_ = room;
-  in_payload_ = true;
-  AdvancePayload(0);
-}
-
-void Stream::AdvancePayload(size_t bytes) {
-  payload_left_ -= bytes;
-  while (span_ < spans_.size()) {
-    const size_t room = spans_[span_].size() - span_offset_;
-    if (bytes < room) {
-      span_offset_ += bytes;
-      return;
-    }
-    bytes -= room;
-    span_offset_ = 0;
-    receiver_->OnSegment(*handle_, span_++);
-    if (fd_ < 0) return;
-  }
-  in_payload_ = false;
-  spans_.clear();
-  receiver_->OnMessage(*handle_);
+  if (const Status bad = wire::CheckHeader(prefix, header); !bad.ok()) return End(bad.With(peer_));
+  const Status status =
+      incoming_.Start(*receiver_, *handle_, open_, prefix.type, header, prefix.payload_bytes);
+  if (!status.ok()) End(status.With(peer_));
 }
 
 // ---- sending
@@ -218,16 +163,7 @@ void Stream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
                   std::function<void(const Status&)> done) {
   uint64_t payload_bytes = 0;
   for (const auto& piece : payload) payload_bytes += piece.size();
-  Status refusal;
-  if (fd_ < 0) {
-    refusal = Status(Code::kUnavailable, "connection to " + peer_ + " is closed");
-  } else if (header.size() > shared_->options.max_header_bytes ||
-             payload_bytes > shared_->options.max_payload_bytes) {
-    refusal =
-        Status(Code::kInvalidArgument, "a message of " + std::to_string(header.size()) + " and " +
-                                           std::to_string(payload_bytes) + " bytes is too large to send");
-  }
-  if (!refusal.ok()) {
+  if (const Status refusal = shared_->CheckSend(open_, peer_, header.size(), payload_bytes); !refusal.ok()) {
     if (done == nullptr) return;
     shared_->loop.Post([self = shared_from_this(), done = std::move(done), refusal] {
       if (self->handle_ != nullptr) done(refusal);
@@ -246,7 +182,7 @@ void Stream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
 }
 
 void Stream::Flush() {
-  for (size_t budget = kTurnBytes; fd_ >= 0 && !queue_.empty() && budget > 0;) {
+  for (size_t budget = kTurnBytes; open_ && !queue_.empty() && budget > 0;) {
     std::array<iovec, kMaxVectors> vectors;
     size_t count = 0;
     size_t wanted = 0;
@@ -310,7 +246,7 @@ void Stream::Consume(size_t bytes) {
 }
 
 void Stream::WantWrite(bool want) {
-  if (want == want_write_ || fd_ < 0) return;
+  if (want == want_write_ || !open_) return;
   want_write_ = want;
   shared_->loop.impl().Rewatch(watch_, receiver_ != nullptr, want);
 }
@@ -318,7 +254,7 @@ void Stream::WantWrite(bool want) {
 // ---- the end
 
 void Stream::End(Status why) {
-  if (fd_ < 0) return;
+  if (!open_) return;
   CloseSocket();
   shared_->loop.Post([self = shared_from_this(), why = std::move(why)] {
     for (auto& out : std::exchange(self->queue_, {})) {
@@ -337,8 +273,9 @@ void Stream::Detach() {
 }
 
 void Stream::CloseSocket() {
-  if (fd_ < 0) return;
+  if (!open_) return;
   shared_->loop.impl().Unwatch(watch_);
+  open_ = false;
   close(std::exchange(fd_, -1));
   if (on_end_ != nullptr) std::exchange(on_end_, nullptr)();
 }
@@ -346,7 +283,7 @@ void Stream::CloseSocket() {
 // One timer at a time, which looks how long ago the last byte moved, so that none has to be set for a
 // message.
 void Stream::WatchForStall() {
-  if (stall_timer_ || fd_ < 0 || (!in_message() && queue_.empty())) return;
+  if (stall_timer_ || !open_ || (!in_message() && queue_.empty())) return;
   stall_timer_ = true;
   const Time now = shared_->loop.Now();
   const Duration timeout = shared_->options.stall_timeout;
@@ -362,12 +299,12 @@ void Stream::WatchForStall() {
 }
 
 void Stream::CheckStall() {
-  if (fd_ < 0) return;
+  if (!open_) return;
   const Time late = shared_->loop.Now() - shared_->options.stall_timeout;
   // It may be this process that was slow, and the peer's bytes wait in the socket.
   if (in_message() && received_ <= late) Receive();
-  if (fd_ >= 0 && !queue_.empty() && sent_time_ <= late) Flush();
-  if (fd_ < 0) return;
+  if (open_ && !queue_.empty() && sent_time_ <= late) Flush();
+  if (!open_) return;
   const bool receiving = in_message() && received_ <= late;
   if (receiving || (!queue_.empty() && sent_time_ <= late)) {
     shared_->stalled.Add();

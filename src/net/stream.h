@@ -10,36 +10,21 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "metrics/metrics.h"
+#include "net/incoming.h"
 #include "net/poller.h"
+#include "net/shared.h"
 #include "net/transport.h"
 #include "wire/frame.h"
 
 namespace leat::net {
 
-// What the connections of one transport share; lives as long as the last of them.
-struct StreamShared {
-  StreamShared(Loop& its_loop, TransportOptions its_options);
-
-  Loop& loop;
-  const TransportOptions options;
-  std::vector<std::byte> staging;
-  uint32_t accepted = 0;  // connections of listeners that are open
-  std::unique_ptr<metrics::Registry> own_metrics;
-  metrics::Counter& bytes_sent;
-  metrics::Counter& bytes_received;
-  metrics::Counter& refused;  // connections that were ended before they had shown the token
-  metrics::Counter& stalled;  // connections that were ended by the stall timeout
-};
-
 class Stream final : public Watcher, public std::enable_shared_from_this<Stream> {
  public:
   // Takes the socket, which is non-blocking. `on_end`: the socket is closed.
-  Stream(std::shared_ptr<StreamShared> shared, int fd, std::string peer, std::function<void()> on_end);
+  Stream(std::shared_ptr<Shared> shared, int fd, std::string peer, std::function<void()> on_end);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -68,7 +53,6 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   void Parse(ByteView bytes);
   bool TakeHeader(ByteView* bytes);
   void StartMessage(const wire::FramePrefix& prefix, ByteView header);
-  void AdvancePayload(size_t bytes);
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
             std::function<void(const Status&)> done);
   void Flush();
@@ -78,10 +62,11 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   void CloseSocket();
   void WatchForStall();
   void CheckStall();
-  bool in_message() const { return in_payload_ || !partial_.empty(); }
+  bool in_message() const { return incoming_.active() || !partial_.empty(); }
 
-  std::shared_ptr<StreamShared> shared_;
-  int fd_;  // -1: ended
+  std::shared_ptr<Shared> shared_;
+  int fd_;            // -1: ended
+  bool open_ = true;  // fd_ >= 0
   std::string peer_;
   std::function<void()> on_end_;
   uint64_t watch_ = 0;
@@ -90,11 +75,7 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
 
   // ---- receiving
   Bytes partial_;  // of a prefix and header that came in pieces
-  bool in_payload_ = false;
-  std::vector<std::span<std::byte>> spans_;
-  size_t span_ = 0;  // that is being filled
-  size_t span_offset_ = 0;
-  uint64_t payload_left_ = 0;
+  Incoming incoming_;
   Time received_{};  // when the message that is coming in last moved on
 
   // ---- sending

@@ -22,6 +22,9 @@ namespace leat::net {
 namespace {
 
 constexpr int kAcceptsPerTurn = 64;
+// What a stream reads ahead: a small message fits, prefix and header included, and so does the processor's
+// cache.
+constexpr size_t kStagingBytes = 64 << 10;
 // After the process or the system has run out of descriptors or memory.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
@@ -80,7 +83,7 @@ bool SendHello(int fd, const TransportOptions& options, wire::Side side) {
 // A listening socket and the strangers at its door.
 class Door final : public Watcher, public std::enable_shared_from_this<Door> {
  public:
-  Door(std::shared_ptr<StreamShared> shared, int fd, Transport::Accept accept)
+  Door(std::shared_ptr<Shared> shared, int fd, Transport::Accept accept)
       : shared_(std::move(shared)), fd_(fd), accept_(std::move(accept)) {
     watch_ = poller().Watch(fd_, true, false, this);
   }
@@ -197,7 +200,7 @@ class Door final : public Watcher, public std::enable_shared_from_this<Door> {
     strangers_.erase(at);
   }
 
-  std::shared_ptr<StreamShared> shared_;
+  std::shared_ptr<Shared> shared_;
   int fd_;
   Transport::Accept accept_;
   uint64_t watch_ = 0;
@@ -225,7 +228,7 @@ using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
 // One attempt: look the name up, try its addresses in turn, show the token and see the other's.
 class Dial final : public Watcher, public std::enable_shared_from_this<Dial> {
  public:
-  Dial(std::shared_ptr<StreamShared> shared, std::string address, Receiver* receiver, Connected done,
+  Dial(std::shared_ptr<Shared> shared, std::string address, Receiver* receiver, Connected done,
        std::function<void(const std::shared_ptr<Dial>&)> forget)
       : shared_(std::move(shared)),
         address_(std::move(address)),
@@ -332,7 +335,7 @@ class Dial final : public Watcher, public std::enable_shared_from_this<Dial> {
     close(std::exchange(fd_, -1));
   }
 
-  std::shared_ptr<StreamShared> shared_;
+  std::shared_ptr<Shared> shared_;
   std::string address_;
   Receiver* receiver_;
   Connected done_;
@@ -352,7 +355,9 @@ class Dial final : public Watcher, public std::enable_shared_from_this<Dial> {
 class TcpTransport final : public Transport {
  public:
   TcpTransport(Loop& loop, TransportOptions options)
-      : shared_(std::make_shared<StreamShared>(loop, std::move(options))) {}
+      : shared_(std::make_shared<Shared>(loop, std::move(options))) {
+    shared_->staging.resize(kStagingBytes);
+  }
   ~TcpTransport() override {
     for (const auto& dial : dials_) dial->Cancel();
   }
@@ -386,7 +391,7 @@ class TcpTransport final : public Transport {
   }
 
  private:
-  std::shared_ptr<StreamShared> shared_;
+  std::shared_ptr<Shared> shared_;
   std::set<std::shared_ptr<Dial>> dials_;
 };
 

@@ -1,0 +1,216 @@
+#include "net/fault.h"
+
+#include <utility>
+
+#include "net/incoming.h"
+
+namespace leat::net {
+
+// One connection, between the real one and the user.
+class FaultLink : public Receiver, public std::enable_shared_from_this<FaultLink> {
+ public:
+  FaultLink(Loop& loop, std::shared_ptr<Faults> faults) : loop_(loop), faults_(std::move(faults)) {
+    faults_->links_.insert(this);
+  }
+  ~FaultLink() override { faults_->links_.erase(this); }
+
+  // The user's end of it. Made once.
+  std::unique_ptr<Connection> MakeConnection(std::unique_ptr<Connection> inner);
+  void Start(Receiver* receiver) { receiver_ = receiver; }
+  void Close(Status why) {
+    open_ = false;
+    inner_->Close(std::move(why));
+  }
+
+ private:
+  class Handle;
+  struct Message {
+    uint8_t type = 0;
+    Bytes header;
+    Bytes payload;
+    Fault fault = Fault::kNone;
+  };
+
+  Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    arriving_.type = type;
+    arriving_.header.assign(header.begin(), header.end());
+    arriving_.payload.resize(payload_bytes);
+    return std::vector<std::span<std::byte>>{arriving_.payload};
+  }
+
+  void OnMessage(Connection&) override {
+    const auto self = shared_from_this();
+    arriving_.fault = faults_->Draw();
+    queue_.push_back(std::exchange(arriving_, {}));
+    HandOn();
+  }
+
+  void OnClosed(Connection&, const Status& why) override {
+    const auto self = shared_from_this();
+    open_ = false;
+    if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnClosed(*handle_, why);
+  }
+
+  void HandOn() {
+    while (open_ && !waiting_ && !queue_.empty()) {
+      Message message = std::move(queue_.front());
+      queue_.pop_front();
+      switch (message.fault) {
+        case Fault::kNone:
+          Deliver(message, message.payload.size());
+          break;
+        case Fault::kDelay:
+          message.fault = Fault::kNone;
+          queue_.push_front(std::move(message));
+          Wait(FromSeconds(faults_->rng_.Uniform() * Seconds(faults_->schedule_.longest_delay)));
+          break;
+        case Fault::kDrop:
+          Close(Status(Code::kUnavailable, "fault: dropped"));
+          break;
+        case Fault::kCut:
+          Deliver(message, message.payload.size() / 2);
+          if (open_) Close(Status(Code::kUnavailable, "fault: cut in the middle of a message"));
+          break;
+        case Fault::kStall:
+          Deliver(message, message.payload.size() / 2);
+          waiting_ = true;
+          loop_.After(faults_->schedule_.stall_timeout, [weak = weak_from_this()] {
+            const auto self = weak.lock();
+            if (self != nullptr && self->open_) {
+              self->Close(Status(Code::kDeadlineExceeded, "fault: stopped in the middle of a message"));
+            }
+          });
+          break;
+      }
+    }
+  }
+
+  void Wait(Duration delay) {
+    waiting_ = true;
+    loop_.After(delay, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      self->waiting_ = false;
+      self->HandOn();
+    });
+  }
+
+  // The first `bytes` of its payload.
+  void Deliver(const Message& message, size_t bytes) {
+    const Status status =
+        incoming_.Start(*receiver_, *handle_, open_, message.type, message.header, message.payload.size());
+    if (!status.ok()) return Close(status);
+    incoming_.Copy(ByteView(message.payload).first(bytes), *receiver_, *handle_, open_);
+  }
+
+  Loop& loop_;
+  std::shared_ptr<Faults> faults_;
+  Connection* inner_ = nullptr;
+  bool open_ = true;
+  Receiver* receiver_ = nullptr;
+  Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+  Message arriving_;
+  std::deque<Message> queue_;
+  bool waiting_ = false;
+  Incoming incoming_;
+};
+
+class FaultLink::Handle final : public Connection {
+ public:
+  Handle(std::shared_ptr<FaultLink> link, std::unique_ptr<Connection> inner)
+      : link_(std::move(link)), inner_(std::move(inner)) {}
+  ~Handle() override {
+    link_->open_ = false;
+    link_->handle_ = nullptr;
+  }
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
+            std::function<void(const Status&)> done) override {
+    inner_->Send(type, std::move(header), std::move(payload), std::move(done));
+  }
+  void Close(Status why) override { link_->Close(std::move(why)); }
+  const std::string& peer() const override { return inner_->peer(); }
+
+ private:
+  std::shared_ptr<FaultLink> link_;
+  std::unique_ptr<Connection> inner_;
+};
+
+std::unique_ptr<Connection> FaultLink::MakeConnection(std::unique_ptr<Connection> inner) {
+  inner_ = inner.get();
+  auto handle = std::make_unique<Handle>(shared_from_this(), std::move(inner));
+  handle_ = handle.get();
+  return handle;
+}
+
+Fault Faults::Draw() {
+  Fault fault = Fault::kNone;
+  if (!commands_.empty()) {
+    fault = commands_.front();
+    commands_.pop_front();
+  } else {
+    double dice = rng_.Uniform();
+    const std::array odds{std::pair(Fault::kDelay, schedule_.delay), std::pair(Fault::kDrop, schedule_.drop),
+                          std::pair(Fault::kCut, schedule_.cut), std::pair(Fault::kStall, schedule_.stall)};
+    for (const auto& [kind, chance] : odds) {
+      if (dice < chance) {
+        fault = kind;
+        break;
+      }
+      dice -= chance;
+    }
+  }
+  ++counts_[static_cast<size_t>(fault)];
+  return fault;
+}
+
+void Faults::DropAll() {
+  for (FaultLink* link : links_) link->Close(Status(Code::kUnavailable, "fault: dropped"));
+}
+
+class FaultTransport final : public Transport {
+ public:
+  FaultTransport(Loop& loop, std::unique_ptr<Transport> inner, std::shared_ptr<Faults> faults)
+      : loop_(loop), inner_(std::move(inner)), faults_(std::move(faults)) {}
+
+  Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
+    return inner_->Listen(address,
+                          [&loop = loop_, faults = faults_,
+                           accept = std::move(accept)](std::unique_ptr<Connection> inner) -> Receiver* {
+                            if (faults->unreachable_) return nullptr;
+                            const auto link = std::make_shared<FaultLink>(loop, faults);
+                            Receiver* receiver = accept(link->MakeConnection(std::move(inner)));
+                            if (receiver == nullptr) return nullptr;
+                            link->Start(receiver);
+                            return link.get();
+                          });
+  }
+
+  void Connect(const std::string& address, Receiver* receiver, Duration deadline,
+               std::function<void(Result<std::unique_ptr<Connection>>)> done) override {
+    if (faults_->unreachable_) {
+      return loop_.Post([address, done = std::move(done)] {
+        done(Status(Code::kUnavailable, "cannot connect to " + address + ": fault: unreachable"));
+      });
+    }
+    const auto link = std::make_shared<FaultLink>(loop_, faults_);
+    link->Start(receiver);
+    inner_->Connect(address, link.get(), deadline,
+                    [link, done = std::move(done)](Result<std::unique_ptr<Connection>> inner) {
+                      if (!inner.ok()) return done(inner.status());
+                      done(link->MakeConnection(std::move(*inner)));
+                    });
+  }
+
+ private:
+  Loop& loop_;
+  std::unique_ptr<Transport> inner_;
+  std::shared_ptr<Faults> faults_;
+};
+
+std::unique_ptr<Transport> MakeFaultTransport(Loop& loop, std::unique_ptr<Transport> inner,
+                                              std::shared_ptr<Faults> faults) {
+  return std::make_unique<FaultTransport>(loop, std::move(inner), std::move(faults));
+}
+
+}  // namespace leat::net

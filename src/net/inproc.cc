@@ -1,0 +1,206 @@
+#include "net/inproc.h"
+
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "net/address.h"
+#include "net/pipe.h"
+#include "net/shared.h"
+
+namespace leat::net {
+namespace {
+
+using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
+
+// One attempt to connect. Its loop alone ends it; the other side may post to it until then.
+class Dial : public std::enable_shared_from_this<Dial> {
+ public:
+  Dial(std::shared_ptr<Shared> shared, std::string address, Receiver* receiver, Connected done,
+       std::function<void(const std::shared_ptr<Dial>&)> forget)
+      : shared_(std::move(shared)),
+        address_(std::move(address)),
+        receiver_(receiver),
+        done_(std::move(done)),
+        forget_(std::move(forget)) {}
+
+  void Start(InprocHub& hub, Duration deadline);
+  // Nothing is reported any more.
+  void Cancel() {
+    shared_->loop.Cancel(std::exchange(timer_, 0));
+    std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+
+  // From any thread. `pipe`: its first side is the dial's, when the listener has let it in.
+  void Answer(Status status, std::shared_ptr<Pipe> pipe) {
+    std::lock_guard lock(mutex_);
+    if (over_) return Abandon(pipe);
+    shared_->loop.Post([self = shared_from_this(), status = std::move(status), pipe = std::move(pipe)] {
+      self->Finish(status, pipe);
+    });
+  }
+  const std::string& token() const { return shared_->options.token; }
+
+ private:
+  static void Abandon(const std::shared_ptr<Pipe>& pipe) {
+    if (pipe != nullptr) pipe->CloseBy(0);
+  }
+
+  void Finish(const Status& status, const std::shared_ptr<Pipe>& pipe) {
+    if (done_ == nullptr || over_) return Abandon(pipe);
+    const auto self = shared_from_this();
+    Cancel();
+    forget_(self);
+    const auto done = std::exchange(done_, nullptr);
+    if (!status.ok()) return done(status.With("cannot connect to " + address_));
+    const auto end = std::make_shared<PipeEnd>(shared_, pipe, 0, address_, nullptr);
+    auto connection = end->MakeConnection();
+    end->Start(receiver_);
+    done(std::move(connection));
+  }
+
+  std::shared_ptr<Shared> shared_;
+  const std::string address_;
+  Receiver* receiver_;
+  Connected done_;
+  std::function<void(const std::shared_ptr<Dial>&)> forget_;
+  uint64_t timer_ = 0;
+  std::mutex mutex_;
+  bool over_ = false;  // written by the loop's thread under the mutex
+};
+
+}  // namespace
+
+struct InprocHub::Door : std::enable_shared_from_this<InprocHub::Door> {
+  // From any thread.
+  void Knock(const std::shared_ptr<Dial>& dial) {
+    std::lock_guard lock(mutex);
+    if (loop == nullptr) return dial->Answer({Code::kUnavailable, "Connection refused"}, nullptr);
+    loop->Post([self = shared_from_this(), dial] { self->Admit(dial); });
+  }
+
+  void Admit(const std::shared_ptr<Dial>& dial) {
+    if (loop == nullptr) return dial->Answer({Code::kUnavailable, "Connection refused"}, nullptr);
+    if (dial->token() != shared->options.token) {
+      shared->refused.Add();
+      return dial->Answer({Code::kPermissionDenied, "the token of another job"}, nullptr);
+    }
+    if (shared->accepted >= shared->options.max_connections) {
+      shared->refused.Add();
+      return dial->Answer({Code::kUnavailable, "too many connections"}, nullptr);
+    }
+    ++shared->accepted;
+    const auto pipe = std::make_shared<Pipe>();
+    const auto end = std::make_shared<PipeEnd>(shared, pipe, 1, "inproc:" + std::to_string(++last_peer),
+                                               [s = shared] { --s->accepted; });
+    Receiver* receiver = accept(end->MakeConnection());
+    if (receiver != nullptr) {
+      end->Start(receiver);
+    } else {
+      end->End({Code::kAborted, "turned away"});
+    }
+    dial->Answer({}, pipe);
+  }
+
+  std::shared_ptr<Shared> shared;
+  Transport::Accept accept;
+  uint64_t last_peer = 0;
+  std::mutex mutex;
+  Loop* loop = nullptr;  // guarded by the mutex, written by the loop's thread; null once shut
+};
+
+Result<std::string> InprocHub::Open(const std::string& address, std::shared_ptr<Door> door) {
+  LEAT_ASSIGN_OR_RETURN(const HostPort parts, ParseAddress(address));
+  std::lock_guard lock(mutex_);
+  const auto named = [&](uint32_t port) { return parts.host + ":" + std::to_string(port); };
+  std::string name = named(static_cast<uint32_t>(std::stoul(parts.port)));
+  for (uint32_t port = 49152; parts.port == "0" && port < 65536; ++port) {
+    name = named(port);
+    if (!doors_.contains(name)) break;
+  }
+  if (!doors_.emplace(name, std::move(door)).second) {
+    return Status(Code::kUnavailable, "Address already in use");
+  }
+  return name;
+}
+
+void InprocHub::Shut(const std::string& address) {
+  std::lock_guard lock(mutex_);
+  doors_.erase(address);
+}
+
+std::shared_ptr<InprocHub::Door> InprocHub::Find(const std::string& address) {
+  std::lock_guard lock(mutex_);
+  const auto at = doors_.find(address);
+  return at == doors_.end() ? nullptr : at->second;
+}
+
+namespace {
+
+void Dial::Start(InprocHub& hub, Duration deadline) {
+  timer_ = shared_->loop.After(deadline, [this] {
+    timer_ = 0;
+    Finish(Status(Code::kDeadlineExceeded, "no answer before the deadline"), nullptr);
+  });
+  if (const auto door = hub.Find(address_)) return door->Knock(shared_from_this());
+  Answer({Code::kUnavailable, "Connection refused"}, nullptr);
+}
+
+class InprocListener final : public Listener {
+ public:
+  InprocListener(std::shared_ptr<InprocHub> hub, std::shared_ptr<InprocHub::Door> door, std::string address)
+      : hub_(std::move(hub)), door_(std::move(door)), address_(std::move(address)) {}
+  ~InprocListener() override {
+    hub_->Shut(address_);
+    std::lock_guard lock(door_->mutex);
+    door_->loop = nullptr;
+  }
+  const std::string& address() const override { return address_; }
+
+ private:
+  std::shared_ptr<InprocHub> hub_;
+  std::shared_ptr<InprocHub::Door> door_;
+  std::string address_;
+};
+
+class InprocTransport final : public Transport {
+ public:
+  InprocTransport(Loop& loop, std::shared_ptr<InprocHub> hub, TransportOptions options)
+      : shared_(std::make_shared<Shared>(loop, std::move(options))), hub_(std::move(hub)) {}
+  ~InprocTransport() override {
+    for (const auto& dial : dials_) dial->Cancel();
+  }
+
+  Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
+    const auto door = std::make_shared<InprocHub::Door>();
+    door->shared = shared_;
+    door->accept = std::move(accept);
+    door->loop = &shared_->loop;
+    auto opened = hub_->Open(address, door);
+    if (!opened.ok()) return opened.status().With("cannot listen on " + address);
+    return std::unique_ptr<Listener>(new InprocListener(hub_, door, *opened));
+  }
+
+  void Connect(const std::string& address, Receiver* receiver, Duration deadline, Connected done) override {
+    const auto dial =
+        std::make_shared<Dial>(shared_, address, receiver, std::move(done),
+                               [this](const std::shared_ptr<Dial>& ended) { dials_.erase(ended); });
+    dials_.insert(dial);
+    dial->Start(*hub_, deadline);
+  }
+
+ private:
+  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<InprocHub> hub_;
+  std::set<std::shared_ptr<Dial>> dials_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeInprocTransport(Loop& loop, std::shared_ptr<InprocHub> hub,
+                                               TransportOptions options) {
+  return std::make_unique<InprocTransport>(loop, std::move(hub), std::move(options));
+}
+
+}  // namespace leat::net

@@ -1,0 +1,34 @@
+#include "net/shared.h"
+
+#include <utility>
+
+namespace leat::net {
+namespace {
+
+metrics::Registry& Choose(metrics::Registry* given, std::unique_ptr<metrics::Registry>* own) {
+  if (given != nullptr) return *given;
+  if (*own == nullptr) *own = std::make_unique<metrics::Registry>();
+  return **own;
+}
+
+}  // namespace
+
+Shared::Shared(Loop& its_loop, TransportOptions its_options)
+    : loop(its_loop),
+      options(std::move(its_options)),
+      bytes_sent(Choose(options.metrics, &own_metrics).counter("leat_net_bytes_sent_total")),
+      bytes_received(Choose(options.metrics, &own_metrics).counter("leat_net_bytes_received_total")),
+      refused(Choose(options.metrics, &own_metrics).counter("leat_net_connections_refused_total")),
+      stalled(Choose(options.metrics, &own_metrics).counter("leat_net_connections_stalled_total")) {}
+
+Status Shared::CheckSend(bool open, const std::string& peer, uint64_t header_bytes,
+                         uint64_t payload_bytes) const {
+  if (!open) return {Code::kUnavailable, "connection to " + peer + " is closed"};
+  if (header_bytes > options.max_header_bytes || payload_bytes > options.max_payload_bytes) {
+    return {Code::kInvalidArgument, "a message of " + std::to_string(header_bytes) + " and " +
+                                        std::to_string(payload_bytes) + " bytes is too large to send"};
+  }
+  return {};
+}
+
+}  // namespace leat::net
