@@ -26,11 +26,14 @@ struct CoordinatorConfig {
   Placement placement = Placement::kGreedy;
   uint32_t servers = 1;  // that must be there before slices are placed; more are spares
   CutRules cuts;
-  std::vector<uint32_t> partitions;  // of the stream
+  std::vector<uint32_t> partitions;  // of the stream: 0, 1, …
   Duration heartbeat_interval = std::chrono::milliseconds(100);
   Duration heartbeat_timeout = std::chrono::seconds(5);
   Duration checkpoint_interval{0};  // 0: only at the end and on demand
   Duration checkpoint_timeout = std::chrono::seconds(60);
+  // Slices of a lost server go to a spare one at once, else to the next one to join; after so long without
+  // one, to the servers that are left.
+  Duration server_wait = std::chrono::seconds(10);
   Duration tail_wait = std::chrono::milliseconds(200);  // a live tail that waited so long is cut short
   uint32_t keep_checkpoints = 2;
   std::string job;  // handed to whoever joins
@@ -43,7 +46,9 @@ struct CutsMade {  // synced before any of them is leased
 struct StreamStart {  // where each partition begins: once, before the first cut
   std::vector<Position> start;
 };
-struct NodesGiven {  // node ids and lease ids below these may have been given: never give them again
+// Ids below these may have been given and are never given again: of nodes; of leases, incarnations and
+// generations. A journal that is shortened keeps the last of these, and StreamStart.
+struct NodesGiven {
   uint64_t node = 0;
   uint64_t lease = 0;
 };
@@ -123,12 +128,15 @@ struct CoordinatorStatus {
   uint64_t leases = 0;    // out at present
   uint64_t releases = 0;  // leases given again after a worker or server was lost
   uint64_t evictions = 0;
+  uint64_t failed_checkpoints =
+      0;  // given up since the start: a server was lost, or a disk or deadline failed
   std::optional<uint64_t> checkpoint;  // newest durable one
   std::string checkpoint_directory;
 };
 
 class Coordinator {
  public:
+  // Throws std::invalid_argument when what was restored contradicts itself or the job.
   Coordinator(CoordinatorConfig config, Restored restored);
   ~Coordinator();
 

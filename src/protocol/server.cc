@@ -206,14 +206,14 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   if (reply.evicted) {
     for (auto& place : s.places) place.reset();
     s.TakeView({});
-    actions.push_back(StopRole{true});
+    actions.emplace_back(StopRole{true});
     return actions;
   }
   if (reply.view) s.TakeView(*reply.view);
   if (!reply.start.empty()) s.start = reply.start;
   LoadSlices loads;
   s.TakeOrders(reply.orders, &loads);
-  if (!loads.orders.empty()) actions.push_back(std::move(loads));
+  if (!loads.orders.empty()) actions.emplace_back(std::move(loads));
 
   if (reply.checkpoint && reply.checkpoint->id > s.last_checkpoint && !s.saving) {
     SaveShard save{*reply.checkpoint, {}};
@@ -227,9 +227,9 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
       s.saving->slices.push_back({place->slice->id, place->slice->incarnation});
       place->being_saved = true;
     }
-    actions.push_back(std::move(save));
+    actions.emplace_back(std::move(save));
   }
-  if (reply.stop) actions.push_back(StopRole{false});
+  if (reply.stop) actions.emplace_back(StopRole{false});
   return actions;
 }
 

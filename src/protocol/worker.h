@@ -48,7 +48,7 @@ struct SendPush {
   std::string address;
   PushRequest request;
 };
-// Forget the connection and whatever of it is under way.
+// Forget the connection and whatever of it is under way: no answer is wanted.
 struct Disconnect {
   NodeId server;
 };

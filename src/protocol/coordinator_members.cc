@@ -1,0 +1,227 @@
+// Who is in, where slices go, and heartbeats.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "protocol/coordinator_state.h"
+
+namespace leat::protocol {
+
+namespace {
+
+// However many a worker asks for.
+constexpr uint32_t kMostLeases = 64;
+// Cuts made ahead at most.
+constexpr size_t kMostAhead = 1024;
+
+}  // namespace
+
+void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& request) {
+  const auto turn_away = [&](Code code, std::string why) {
+    JoinReply reply;
+    reply.status = Status(code, std::move(why));
+    Answer(call, std::move(reply));
+  };
+  if (ending >= Ending::kTelling) return turn_away(Code::kAborted, "the job is over");
+  if (request.role != Role::kServer && request.role != Role::kWorker && request.role != Role::kBots) {
+    return turn_away(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
+  }
+  if (request.role == Role::kServer) {
+    if (request.address.empty()) return turn_away(Code::kInvalidArgument, "a ps needs an address");
+    // Its former self is gone, though its silence may not have been noticed yet.
+    std::vector<NodeId> former;
+    for (const auto& [node, member] : members) {
+      if (member.member.role == Role::kServer && member.member.address == request.address)
+        former.push_back(node);
+    }
+    for (NodeId node : former) Remove(now, node);
+  }
+
+  MemberState member;
+  member.member = {NextNode(), request.role, LowestFreeIndex(request.role), request.address};
+  member.last_seen = now;
+  JoinReply reply;
+  reply.node = member.member.node;
+  reply.index = member.member.index;
+  reply.job = config.job;
+  reply.heartbeat_interval = config.heartbeat_interval;
+  reply.heartbeat_timeout = config.heartbeat_timeout;
+  members[reply.node] = std::move(member);
+  if (request.role == Role::kServer) beats[reply.node] = 0;
+  if (request.role != Role::kBots) view_changed = true;
+  Answer(call, std::move(reply));
+}
+
+Coordinator::State::MemberState* Coordinator::State::Seen(Time now, NodeId node, Role role) {
+  const auto at = members.find(node);
+  if (at == members.end() || at->second.member.role != role) return nullptr;
+  at->second.last_seen = now;
+  return &at->second;
+}
+
+void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat& beat) {
+  WorkerHeartbeatReply reply;
+  MemberState* member = Seen(now, beat.node, Role::kWorker);
+  if (!member || ending == Ending::kTelling) {
+    reply.stop = ending == Ending::kTelling;
+    reply.evicted = !reply.stop;
+    if (member) member->told_to_stop = true;
+    return Answer(call, std::move(reply));
+  }
+  for (uint64_t lease : beat.released) splits.Release(lease, beat.node, beats);
+  if (beat.leaving) {
+    Remove(now, beat.node);
+    reply.stop = true;
+    return Answer(call, std::move(reply));
+  }
+  reply.revoked = splits.Reconcile(beat.node, beat.held);
+  if (ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) {
+    reply.revoked = beat.held;
+  } else {
+    GrantLeases(now, beat.node, beat.leases_wanted, &reply.leases);
+  }
+  RefreshView();
+  if (beat.generation != view.generation) reply.view = view;
+  Answer(call, std::move(reply));
+}
+
+void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases) {
+  if (!slices.ready()) return;
+  wanted = std::min(wanted, kMostLeases);
+  while (leases->size() < wanted) {
+    if (splits.free() == 0) {
+      const size_t demand = wanted - leases->size();
+      const size_t ahead = std::min(demand + 2 * splits.leased(), kMostAhead);
+      CutsMade made{splits.CutMore(now, demand, ahead)};
+      if (made.cuts.empty()) return;
+      journals.push_back({std::move(made)});
+    }
+    if (auto lease = splits.Grant(NextId(), worker, slices)) leases->push_back(std::move(*lease));
+  }
+}
+
+void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat& beat) {
+  ServerHeartbeatReply reply;
+  MemberState* member = Seen(now, beat.node, Role::kServer);
+  if (!member || ending == Ending::kTelling) {
+    reply.stop = ending == Ending::kTelling;
+    reply.evicted = !reply.stop;
+    if (member) member->told_to_stop = true;
+    return Answer(call, std::move(reply));
+  }
+  if (beat.leaving) {
+    Remove(now, beat.node);
+    reply.stop = true;
+    return Answer(call, std::move(reply));
+  }
+  ++beats[beat.node];
+  const bool was_ready = slices.ready();
+  const Result<bool> changed = slices.Report(beat);
+  if (!changed.ok()) {
+    Tell(now, changed.status());
+    reply.stop = true;
+    member->told_to_stop = true;
+    return Answer(call, std::move(reply));
+  }
+  if (*changed) view_changed = true;
+  if (slices.ready() && !was_ready) splits.Reconsider(slices);
+  splits.Settle(slices, beats);
+  if (beat.shard) OnShard(now, beat.node, *beat.shard);
+
+  PlaceSlices(now);
+  RefreshView();
+  if (beat.generation != view.generation) reply.view = view;
+  if (splits.started()) reply.start = splits.start();
+  reply.orders = slices.OrdersFor(beat.node);
+  reply.checkpoint = CheckpointOrderFor(beat.node);
+  Answer(call, std::move(reply));
+}
+
+void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& beat) {
+  BotsHeartbeatReply reply;
+  MemberState* member = Seen(now, beat.node, Role::kBots);
+  reply.stop = ending == Ending::kTelling;
+  reply.evicted = !member && !reply.stop;
+  if (member && reply.stop) member->told_to_stop = true;
+  Answer(call, reply);
+}
+
+void Coordinator::State::Remove(Time now, NodeId node) {
+  const Role role = members.at(node).member.role;
+  members.erase(node);
+  if (role == Role::kBots) return;
+  view_changed = true;
+  splits.Reclaim(node);
+  beats.erase(node);
+  if (slices.Holds(node)) {
+    slices.Orphan(node);
+    orphans_since[node] = now;
+  }
+}
+
+void Coordinator::State::EvictSilent(Time now) {
+  std::vector<NodeId> silent;
+  for (const auto& [node, member] : members) {
+    if (now - member.last_seen > config.heartbeat_timeout) silent.push_back(node);
+  }
+  for (NodeId node : silent) {
+    Remove(now, node);
+    ++evictions;
+  }
+}
+
+void Coordinator::State::PlaceSlices(Time now) {
+  if (!splits.started()) return;
+  std::vector<NodeId> servers = Servers();
+  if (!slices.placed()) {
+    if (servers.size() < std::max(config.servers, 1u)) return;
+    servers.resize(std::max(config.servers, 1u));
+    slices.PlaceAll(servers, config.placement);
+    view_changed = true;
+    return;
+  }
+  for (NodeId former : slices.Orphaned()) {
+    const auto spare =
+        std::find_if(servers.begin(), servers.end(), [&](NodeId server) { return !slices.Holds(server); });
+    if (spare != servers.end()) {
+      slices.Adopt(former, {*spare});
+    } else if (!servers.empty() && now - orphans_since[former] >= config.server_wait) {
+      slices.Adopt(former, servers);
+    } else {
+      continue;
+    }
+    orphans_since.erase(former);
+    view_changed = true;
+  }
+}
+
+void Coordinator::State::RefreshView() {
+  if (!view_changed) return;
+  view_changed = false;
+  view.generation = Generation(NextId());
+  view.members.clear();
+  for (const auto& [node, member] : members) {
+    if (member.member.role != Role::kBots) view.members.push_back(member.member);
+  }
+  view.slices = slices.Places();
+}
+
+uint32_t Coordinator::State::LowestFreeIndex(Role role) const {
+  std::set<uint32_t> taken;
+  for (const auto& [node, member] : members) {
+    if (member.member.role == role) taken.insert(member.member.index);
+  }
+  uint32_t index = 0;
+  while (taken.contains(index)) ++index;
+  return index;
+}
+
+std::vector<NodeId> Coordinator::State::Servers() const {
+  std::vector<NodeId> servers;
+  for (const auto& [node, member] : members) {
+    if (member.member.role == Role::kServer) servers.push_back(node);
+  }
+  return servers;
+}
+
+}  // namespace leat::protocol
