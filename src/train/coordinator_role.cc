@@ -214,13 +214,10 @@ std::unique_ptr<stream::Source> OpenStream(const Job& job) {
 }  // namespace
 
 void CheckResumable(const Job& job) {
-  const std::string path = job.directory + "/job.yaml";
-  std::ifstream in(path);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in)
-    throw std::invalid_argument(job.directory + " holds no job to resume: " + path + " cannot be read");
+  auto text = checkpoint::ReadJob(job.directory);
+  if (!text.ok()) throw std::invalid_argument(text.status().message());
   const auto now = job.Identity();
-  const auto then = Job::FromText(text, path).Identity();
+  const auto then = Job::FromText(*text, job.directory + "/job.yaml").Identity();
   for (size_t i = 0; i < now.size(); ++i) {
     if (now[i].second == then[i].second) continue;
     throw std::invalid_argument("'" + now[i].first + "' of job '" + job.name +

@@ -5,6 +5,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "base/rng.h"
+#include "checkpoint/store.h"
+
 namespace leat::train {
 namespace {
 
@@ -183,8 +186,10 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
     text = ReadText(source.file);
   } else if (text.empty()) {
     name = source.resume + "/job.yaml";
-    const Job saved = FromText(ReadText(name), name);
-    text = ReadText(name);
+    auto kept = checkpoint::ReadJob(source.resume);
+    if (!kept.ok()) throw std::invalid_argument(kept.status().message());
+    text = std::move(*kept);
+    const Job saved = FromText(text, name);
     text.resize(text.find("\n" + std::string(kResolved) + ":"));
     if (overrides.data.empty()) overrides.data = saved.data;
     if (overrides.workers == 0) overrides.workers = saved.workers;
@@ -200,10 +205,6 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
   }
   // The text goes first, so that line numbers stay those of the file.
   return FromText(text + Resolved(overrides), name);
-}
-
-Job Job::FromText(const std::string& yaml, const std::string& name) {
-  return FromConfig(Config::Parse(yaml, name));
 }
 
 protocol::SliceTable Job::Slices() const {
