@@ -2,16 +2,17 @@
 // docs/formats/checkpoint.md).
 //
 //   <job directory>/
+//     lock                          held by the process that owns the directory
 //     job.yaml                      the job as resolved when it was created
 //     journal                       cuts made since the oldest kept checkpoint
 //     checkpoint-000007/
-//       shard-<node>.safetensors    values, optimizer slots, and (in its metadata) versions and ledgers of
-//       the slices of one server manifest.json               last, by rename: without it there is no
-//       checkpoint
+//       shard-<node>.safetensors    one server's slices: values, optimizer slots, and, in its metadata, their
+//                                   versions and ledgers
+//       manifest.json               last, by rename: without it there is no checkpoint
 //
 // Everything is written under a temporary name, synced and renamed. Reading believes nothing: a truncated
 // file or a flipped bit anywhere is kDataLoss with path and values. Thread-compatible; one process owns the
-// directory (a lock file says so), servers write their shard into the checkpoint's directory only.
+// directory, servers write their shard into the checkpoint's directory only.
 #pragma once
 
 #include <cstdint>
@@ -27,55 +28,69 @@
 
 namespace leat::checkpoint {
 
-// Writes the slices of one server as `<directory>/shard-<node>.safetensors`. Tensors: "<variable>[begin:end]"
-// for values,
-// "<variable>[begin:end]/<slot>" for slots.
+// Writes the slices of one server as `<directory>/shard-<node>.safetensors`, synced. Tensors:
+// "<variable>[begin:end]" for values, "<variable>[begin:end]/<slot>" for slots. Touches nothing but its
+// arguments and the file, so it may run on any thread. kInvalidArgument when a slice is not as the table has
+// it; kResourceExhausted when the disk is full. A failure leaves no file.
 Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_t node,
                                            const protocol::SliceTable& table,
                                            std::span<const std::string_view> slot_names,
                                            std::span<const std::shared_ptr<const protocol::Slice>> slices);
 
-// Reads one slice out of a shard; its incarnation is left at the one saved. `checksum` is the manifest's; a
-// shard is verified whole once and then read from a map.
+// Reads slices out of a shard. Thread-safe once open.
 class ShardReader {
  public:
+  // Reads the whole file once; kDataLoss when its checksum is not `checksum` (the manifest's).
   static Result<std::unique_ptr<ShardReader>> Open(const std::string& path, uint64_t checksum);
   virtual ~ShardReader() = default;
+  // The slice with its optimizer's slots, ledger, and the incarnation that it was saved with. kNotFound when
+  // it is not in this shard, kFailedPrecondition when the job's variables or slots are others.
   virtual Result<protocol::Slice> Read(const protocol::SliceTable& table, SliceId slice,
                                        uint32_t slots) const = 0;
+  // Its values alone, into as many elements as the slice has.
+  virtual Status ReadValues(const protocol::SliceTable& table, SliceId slice, std::span<float> out) const = 0;
 };
 
 class Store {
  public:
-  // Makes the directory when it is not there. kPermissionDenied when it cannot be written,
-  // kFailedPrecondition when another living process holds it, or when it has a job already and `resume` is
-  // false.
+  // resume false: makes the directory and an empty journal; kFailedPrecondition when a job is there already.
+  // resume true: kNotFound when none is, kDataLoss when the journal is damaged; cuts off what a crash tore.
+  // Both: kPermissionDenied when the directory cannot be written, kFailedPrecondition when another living
+  // process holds it.
   static Result<std::unique_ptr<Store>> Open(const std::string& directory, bool resume);
   virtual ~Store() = default;
 
+  // Absolute.
   virtual const std::string& directory() const = 0;
-  // The job that the directory belongs to.
+  // The job that the directory belongs to. Read gives what Write was given, or kDataLoss.
   virtual Status WriteJob(const std::string& yaml) = 0;
   virtual Result<std::string> ReadJob() const = 0;
 
-  // The newest complete checkpoint and the journal. A torn last record of the journal is what a crash leaves
-  // and is dropped; damage anywhere else is kDataLoss.
+  // The newest complete checkpoint, every shard of it read whole and verified, and the journal.
   virtual Result<protocol::Restored> Restore() const = 0;
 
-  virtual Status AppendJournal(const protocol::JournalRecord& record) = 0;  // on disk when it returns
+  // On disk when it returns ok. After a failed sync every later one fails too.
+  virtual Status AppendJournal(const protocol::JournalRecord& record) = 0;
+  // Makes the checkpoint's directory, empty. kFailedPrecondition when a complete one has this id.
   virtual Result<protocol::CheckpointOrder> Prepare(uint64_t id) = 0;
+  // The shards must be there, with the sizes that their servers reported.
   virtual Status Commit(const protocol::Manifest& manifest) = 0;
+  // Removes all checkpoints before `oldest_kept`, and from the journal the cuts that end at or before
+  // `watermark` (by partition).
   virtual Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) = 0;
 };
 
-// Both only read, and take no lock. The newest complete checkpoint of a job's directory; kNotFound when there
-// is none.
+// These only read, and take no lock. The newest complete checkpoint of a job's directory; kNotFound when
+// there is none.
 Result<protocol::Manifest> ReadNewest(const std::string& directory);
-// Reads the journal, the newest checkpoint's manifest and all of its shards, byte by byte: kDataLoss with
-// path and values when anything is damaged. Ok when there is no checkpoint yet.
+// The job that a directory belongs to: kNotFound when it holds none, kDataLoss when it is damaged.
+Result<std::string> ReadJob(const std::string& directory);
+// Reads job, journal, the newest checkpoint's manifest and all of its shards: kDataLoss with path and values
+// when any byte is damaged. Ok when there is no checkpoint yet.
 Status Verify(const std::string& directory);
 
 // All variables of a complete checkpoint put together, by variable, row-major: for evaluation and export.
+// `directory` is the job's.
 Result<std::vector<std::vector<float>>> ReadVariables(const std::string& directory,
                                                       const protocol::Manifest& manifest,
                                                       const protocol::SliceTable& table);

@@ -1,0 +1,174 @@
+#include "checkpoint/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace leat::checkpoint {
+
+Status SystemError(const std::string& path, const char* what, int error) {
+  Code code = Code::kInternal;
+  switch (error) {
+    case ENOENT:
+      code = Code::kNotFound;
+      break;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      code = Code::kPermissionDenied;
+      break;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EMFILE:
+    case ENFILE:
+      code = Code::kResourceExhausted;
+      break;
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+      code = Code::kInvalidArgument;
+      break;
+    case EIO:
+      code = Code::kDataLoss;
+      break;
+    default:
+      break;
+  }
+  return Status(code, path + ": " + what + ": " + std::strerror(error));
+}
+
+Result<File> File::Open(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) return SystemError(path, "open", errno);
+  return File(path, fd);
+}
+
+File& File::operator=(File&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) close(fd_);
+    path_ = std::move(other.path_);
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+File::~File() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<uint64_t> File::Size() const {
+  struct stat info;
+  if (fstat(fd_, &info) != 0) return SystemError(path_, "stat", errno);
+  return static_cast<uint64_t>(info.st_size);
+}
+
+Status File::Write(ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(path_, "write", errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Status File::WriteAt(uint64_t offset, ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(path_, "write", errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+  return {};
+}
+
+Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t n = pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return SystemError(path_, "read", errno);
+    if (n == 0) {
+      return Status(Code::kDataLoss, path_ + ": ends at byte " + std::to_string(offset) + ", " +
+                                         std::to_string(out.size()) + " bytes too early");
+    }
+    out = out.subspan(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+  return {};
+}
+
+Status File::Truncate(uint64_t size) {
+  if (ftruncate(fd_, static_cast<off_t>(size)) != 0) return SystemError(path_, "truncate", errno);
+  return {};
+}
+
+Status File::Sync() {
+  if (fdatasync(fd_) != 0) return SystemError(path_, "sync", errno);
+  return {};
+}
+
+Status SyncDirectory(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(const File file, File::Open(directory, O_RDONLY | O_DIRECTORY));
+  if (fsync(file.fd()) != 0) return SystemError(directory, "sync", errno);
+  return {};
+}
+
+Status RenameSynced(const std::string& directory, const std::string& from, const std::string& to) {
+  const std::string path = directory + "/" + to;
+  if (std::rename((directory + "/" + from).c_str(), path.c_str()) != 0) {
+    return SystemError(path, "rename", errno);
+  }
+  return SyncDirectory(directory);
+}
+
+Status ReplaceFile(const std::string& directory, const std::string& name, ByteView bytes) {
+  const std::string temporary = name + ".tmp";
+  const std::string path = directory + "/" + temporary;
+  const Status status = [&]() -> Status {
+    LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_WRONLY | O_CREAT | O_TRUNC));
+    LEAT_RETURN_IF_ERROR(file.Write(bytes));
+    LEAT_RETURN_IF_ERROR(file.Sync());
+    return RenameSynced(directory, temporary, name);
+  }();
+  if (!status.ok()) unlink(path.c_str());
+  return status;
+}
+
+Result<Bytes> ReadFile(const std::string& path, uint64_t limit) {
+  LEAT_ASSIGN_OR_RETURN(const File file, File::Open(path, O_RDONLY));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  if (size > limit) {
+    return Status(Code::kResourceExhausted, path + ": has " + std::to_string(size) + " bytes, at most " +
+                                                std::to_string(limit) + " are read");
+  }
+  Bytes bytes(size);
+  LEAT_RETURN_IF_ERROR(file.ReadAt(0, bytes));
+  return bytes;
+}
+
+bool Exists(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0;
+}
+
+bool IsPlainName(const std::string& name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  return !name.empty() && name.size() <= 255 && name[0] != '.' &&
+         std::all_of(name.begin(), name.end(), plain);
+}
+
+}  // namespace leat::checkpoint

@@ -1,0 +1,249 @@
+#include "checkpoint/journal.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace leat::checkpoint {
+namespace {
+
+using protocol::CutsMade;
+using protocol::JournalRecord;
+using protocol::NodesGiven;
+using protocol::StreamStart;
+
+constexpr std::string_view kMagic("leat-journal-1\n\0", 16);
+constexpr std::string_view kEndMark = "leat";
+constexpr uint64_t kHeadBytes = 8;
+constexpr uint64_t kTailBytes = 12;
+constexpr uint64_t kSector = 512;
+
+enum class Kind : uint8_t { kCuts = 1, kStart = 2, kNodes = 3 };
+
+uint32_t LengthCheck(uint32_t length, uint64_t offset) {
+  return static_cast<uint32_t>(Checksum(std::as_bytes(std::span(&length, 1)), offset));
+}
+
+// True when the bytes [at, end) were being written when the machine stopped: a sector border lies inside, and
+// all behind it, to the end of the file, is zero.
+bool Unwritten(ByteView file, uint64_t at, uint64_t end) {
+  uint64_t zeros = file.size();
+  while (zeros > at && file[zeros - 1] == std::byte{0}) --zeros;
+  if (zeros == at) return true;
+  return (zeros + kSector - 1) / kSector * kSector < end;
+}
+
+void AppendRecord(const JournalRecord& record, Bytes* file) {
+  const Bytes bytes = EncodeRecord(record, file->size());
+  file->insert(file->end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+Bytes JournalHeader() {
+  const ByteView magic = AsBytes(kMagic);
+  return Bytes(magic.begin(), magic.end());
+}
+
+Bytes EncodePayload(const JournalRecord& record) {
+  ByteWriter out;
+  if (const auto* cuts = std::get_if<CutsMade>(&record)) {
+    out.Put(Kind::kCuts);
+    out.Put(static_cast<uint32_t>(cuts->cuts.size()));
+    for (const auto& cut : cuts->cuts) Encode(cut, &out);
+  } else if (const auto* start = std::get_if<StreamStart>(&record)) {
+    out.Put(Kind::kStart);
+    out.Put(static_cast<uint32_t>(start->start.size()));
+    for (const auto& position : start->start) {
+      out.Put(position.epoch);
+      out.Put(position.offset);
+    }
+  } else {
+    const auto& nodes = std::get<NodesGiven>(record);
+    out.Put(Kind::kNodes);
+    out.Put(nodes.node);
+    out.Put(nodes.lease);
+  }
+  return out.Take();
+}
+
+Result<JournalRecord> DecodePayload(ByteView payload) {
+  static const uint64_t cut_bytes = [] {
+    ByteWriter out;
+    Encode(protocol::Cut{}, &out);
+    return out.size();
+  }();
+  constexpr uint64_t kPositionBytes = 12;
+  ByteReader in(payload);
+  const auto kind = in.Get<Kind>();
+  JournalRecord record;
+  switch (kind) {
+    case Kind::kCuts: {
+      CutsMade made;
+      const uint32_t count = in.GetCount(cut_bytes);
+      made.cuts.reserve(count);
+      for (uint32_t i = 0; i < count && in.ok(); ++i) made.cuts.push_back(protocol::DecodeCut(&in));
+      record = std::move(made);
+      break;
+    }
+    case Kind::kStart: {
+      StreamStart start;
+      start.start.resize(in.GetCount(kPositionBytes));
+      for (auto& position : start.start) {
+        position.epoch = in.Get<uint32_t>();
+        position.offset = in.Get<uint64_t>();
+      }
+      record = std::move(start);
+      break;
+    }
+    case Kind::kNodes: {
+      NodesGiven nodes;
+      nodes.node = in.Get<uint64_t>();
+      nodes.lease = in.Get<uint64_t>();
+      record = nodes;
+      break;
+    }
+    default:
+      return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));
+  }
+  if (!in.Done()) return Status(Code::kDataLoss, "a record that does not hold what its kind says");
+  return record;
+}
+
+Bytes EncodeRecord(const JournalRecord& record, uint64_t offset) {
+  const Bytes payload = EncodePayload(record);
+  const auto length = static_cast<uint32_t>(payload.size());
+  ByteWriter out;
+  out.Put(length);
+  out.Put(LengthCheck(length, offset));
+  out.PutRaw(payload);
+  out.Put(Checksum(payload, offset));
+  out.PutRaw(AsBytes(kEndMark));
+  return out.Take();
+}
+
+Result<JournalContents> ParseJournal(ByteView file, const std::string& path) {
+  if (file.size() < kMagic.size() || AsText(file.first(kMagic.size())) != kMagic) {
+    return Status(Code::kDataLoss, path + ": does not begin as a journal");
+  }
+  JournalContents contents;
+  contents.end = kMagic.size();
+  while (contents.end < file.size()) {
+    const uint64_t at = contents.end;
+    const auto damaged = [&](const std::string& why) {
+      return Status(Code::kDataLoss, path + ": record at byte " + std::to_string(at) + ": " + why);
+    };
+    if (file.size() - at < kHeadBytes) break;
+    ByteReader in(file.subspan(at));
+    const auto length = in.Get<uint32_t>();
+    if (in.Get<uint32_t>() != LengthCheck(length, at)) {
+      if (Unwritten(file, at, at + kHeadBytes)) break;
+      return damaged("its length " + std::to_string(length) + " is not what was written");
+    }
+    if (in.remaining() < length + kTailBytes) break;
+    const uint64_t end = at + kHeadBytes + length + kTailBytes;
+    const ByteView payload = in.GetRaw(length);
+    const auto checksum = in.Get<uint64_t>();
+    if (checksum != Checksum(payload, at) || AsText(in.GetRaw(kEndMark.size())) != kEndMark) {
+      if (end == file.size() && Unwritten(file, at, end)) break;
+      return damaged("its " + std::to_string(length) + " bytes are not what was written");
+    }
+    auto record = DecodePayload(payload);
+    if (!record.ok()) return damaged(record.status().message());
+    contents.records.push_back(std::move(*record));
+    contents.end = end;
+  }
+  return contents;
+}
+
+std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
+                                   const std::vector<protocol::Position>& watermark) {
+  std::optional<JournalRecord> start;
+  std::optional<JournalRecord> nodes;
+  std::vector<JournalRecord> cuts;
+  for (auto& record : records) {
+    if (auto* made = std::get_if<CutsMade>(&record)) {
+      std::erase_if(made->cuts, [&](const protocol::Cut& cut) {
+        return cut.partition < watermark.size() && cut.next() <= watermark[cut.partition];
+      });
+      if (!made->cuts.empty()) cuts.push_back(std::move(record));
+    } else {
+      (std::holds_alternative<StreamStart>(record) ? start : nodes) = std::move(record);
+    }
+  }
+  std::vector<JournalRecord> kept;
+  if (start) kept.push_back(std::move(*start));
+  if (nodes) kept.push_back(std::move(*nodes));
+  std::move(cuts.begin(), cuts.end(), std::back_inserter(kept));
+  return kept;
+}
+
+Result<Journal> Journal::Create(const std::string& directory) {
+  LEAT_RETURN_IF_ERROR(ReplaceFile(directory, kName, JournalHeader()));
+  return Open(directory);
+}
+
+Result<Journal> Journal::Open(const std::string& directory) {
+  const std::string path = directory + "/" + kName;
+  auto read = ReadFile(path, kMaxFile);
+  if (read.status().code() == Code::kNotFound) return Status(Code::kDataLoss, path + ": is missing");
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, std::move(read));
+  LEAT_ASSIGN_OR_RETURN(const JournalContents contents, ParseJournal(bytes, path));
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR));
+  if (contents.end < bytes.size()) {
+    LEAT_RETURN_IF_ERROR(file.Truncate(contents.end));
+    LEAT_RETURN_IF_ERROR(file.Sync());
+  }
+  return Journal(directory, std::move(file), contents.end);
+}
+
+Status Journal::Append(const JournalRecord& record) {
+  LEAT_RETURN_IF_ERROR(broken_);
+  const Bytes bytes = EncodeRecord(record, end_);
+  if (bytes.size() > kMaxRecord || end_ + bytes.size() > kMaxFile) {
+    return Status(Code::kResourceExhausted, file_.path() + ": a record of " + std::to_string(bytes.size()) +
+                                                " bytes behind " + std::to_string(end_));
+  }
+  if (const Status status = file_.WriteAt(end_, bytes); !status.ok()) {
+    // A part may be there: were it left, the next record would stand behind bytes that are none.
+    broken_ = file_.Truncate(end_);
+    return status;
+  }
+  if (const Status status = file_.Sync(); !status.ok()) {
+    // What is on disk now cannot be told, and a second sync would not tell it either.
+    broken_ = status;
+    return status;
+  }
+  end_ += bytes.size();
+  return {};
+}
+
+Result<std::vector<JournalRecord>> Journal::Read() const {
+  LEAT_RETURN_IF_ERROR(broken_);
+  Bytes bytes(end_);
+  LEAT_RETURN_IF_ERROR(file_.ReadAt(0, bytes));
+  LEAT_ASSIGN_OR_RETURN(JournalContents contents, ParseJournal(bytes, file_.path()));
+  if (contents.end != end_) {
+    return Status(Code::kDataLoss, file_.path() + ": record at byte " + std::to_string(contents.end) +
+                                       " was whole before and is not now");
+  }
+  return std::move(contents.records);
+}
+
+Status Journal::Rewrite(const std::vector<JournalRecord>& records) {
+  LEAT_RETURN_IF_ERROR(broken_);
+  Bytes bytes = JournalHeader();
+  for (const auto& record : records) AppendRecord(record, &bytes);
+  LEAT_RETURN_IF_ERROR(ReplaceFile(directory_, kName, bytes));
+  auto file = File::Open(file_.path(), O_RDWR);
+  if (!file.ok()) {
+    broken_ = file.status();  // the old file has no name any more
+    return broken_;
+  }
+  file_ = std::move(*file);
+  end_ = bytes.size();
+  return {};
+}
+
+}  // namespace leat::checkpoint

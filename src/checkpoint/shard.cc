@@ -1,0 +1,318 @@
+// One server's slices as a safetensors file.
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "checkpoint/file.h"
+#include "checkpoint/json.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/shard.h"
+#include "checkpoint/store.h"
+
+namespace leat::checkpoint {
+namespace {
+
+using protocol::Slice;
+using protocol::SliceTable;
+
+constexpr const char* kFormat = "leat-shard-1";
+constexpr size_t kReadBytes = 1 << 20;
+
+// Checksum() of bytes that come in pieces.
+class RunningChecksum {
+ public:
+  RunningChecksum() : state_(XXH3_createState(), XXH3_freeState) { XXH3_64bits_reset(state_.get()); }
+  void Add(ByteView bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
+  uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
+
+ private:
+  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
+};
+
+std::string ToHexText(ByteView bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const std::byte b : bytes) {
+    text += kDigits[static_cast<unsigned>(b) >> 4];
+    text += kDigits[static_cast<unsigned>(b) & 15];
+  }
+  return text;
+}
+
+Bytes FromHexText(std::string_view text) {
+  if (text.size() % 2 != 0) throw Malformed("an odd number of hexadecimal digits");
+  Bytes bytes(text.size() / 2);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    unsigned value = 0;
+    const char* digits = text.data() + 2 * i;
+    const auto [end, error] = std::from_chars(digits, digits + 2, value, 16);
+    if (error != std::errc() || end != digits + 2) throw Malformed("no hexadecimal digits");
+    bytes[i] = static_cast<std::byte>(value);
+  }
+  return bytes;
+}
+
+// "dense1/weight[0:4096]"
+std::string TensorName(const SliceTable& table, SliceId id) {
+  const auto& spec = table.slices[id.value];
+  return table.variables[spec.variable].name + "[" + std::to_string(spec.begin) + ":" +
+         std::to_string(spec.end) + "]";
+}
+
+Status CheckSlice(const SliceTable& table, const Slice& slice, size_t slots) {
+  const auto bad = [&](const std::string& why) {
+    return Status(Code::kInvalidArgument, "slice " + std::to_string(slice.id.value) + " " + why);
+  };
+  if (slice.id.value >= table.slices.size()) {
+    return bad("is none of the job's " + std::to_string(table.slices.size()));
+  }
+  const uint64_t elements = table.slices[slice.id.value].elements();
+  if (slice.elements != elements || slice.slots != slots ||
+      slice.memory.size() < elements * 4 * (1 + slots)) {
+    return bad("has " + std::to_string(slice.elements) + " elements and " + std::to_string(slice.slots) +
+               " slots in " + std::to_string(slice.memory.size()) + " bytes, the job's has " +
+               std::to_string(elements) + " and " + std::to_string(slots));
+  }
+  return {};
+}
+
+Result<SafetensorsHead> MakeHead(uint64_t node, const SliceTable& table,
+                                 std::span<const std::string_view> slot_names,
+                                 std::span<const std::shared_ptr<const Slice>> slices) {
+  SafetensorsHead head;
+  head.metadata["format"] = kFormat;
+  head.metadata["node"] = std::to_string(node);
+  head.metadata["slots"] = Json(std::vector<std::string>(slot_names.begin(), slot_names.end())).dump();
+  std::map<std::string, size_t> ledgers;  // most slices have the same one most of the time
+  std::set<SliceId> seen;
+  uint64_t at = 0;
+  for (const auto& slice : slices) {
+    LEAT_RETURN_IF_ERROR(CheckSlice(table, *slice, slot_names.size()));
+    if (!seen.insert(slice->id).second) {
+      return Status(Code::kInvalidArgument, "slice " + std::to_string(slice->id.value) + " is there twice");
+    }
+    ByteWriter ledger;
+    Encode(slice->ledger, &ledger);
+    const auto [entry, fresh] = ledgers.emplace(ToHexText(ledger.view()), ledgers.size());
+    if (fresh) head.metadata["ledger/" + std::to_string(entry->second)] = entry->first;
+    head.metadata["slice/" + std::to_string(slice->id.value)] = Json{
+        {"incarnation", slice->incarnation.value},
+        {"version", slice->version},
+        {"events", slice->events},
+        {"ledger", entry->second}}.dump();
+    const std::string name = TensorName(table, slice->id);
+    for (size_t i = 0; i <= slot_names.size(); ++i) {
+      head.tensors.push_back(
+          {i == 0 ? name : name + "/" + std::string(slot_names[i - 1]), at, at + slice->elements * 4});
+      at += slice->elements * 4;
+    }
+  }
+  return head;
+}
+
+Status WriteFile(const std::string& path, ByteView head, std::span<const std::shared_ptr<const Slice>> slices,
+                 protocol::ManifestShard* shard) {
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_WRONLY | O_CREAT | O_TRUNC));
+  RunningChecksum checksum;
+  const auto write = [&](ByteView bytes) {
+    checksum.Add(bytes);
+    shard->bytes += bytes.size();
+    return file.Write(bytes);
+  };
+  LEAT_RETURN_IF_ERROR(write(head));
+  for (const auto& slice : slices) {
+    LEAT_RETURN_IF_ERROR(write(slice->memory.bytes().first(slice->elements * 4 * (1 + slice->slots))));
+  }
+  shard->checksum = checksum.value();
+  return file.Sync();
+}
+
+class Reader final : public ShardReader {
+ public:
+  explicit Reader(File file) : file_(std::move(file)) {}
+
+  Status Verify(uint64_t expected) {
+    LEAT_ASSIGN_OR_RETURN(size_, file_.Size());
+    RunningChecksum checksum;
+    Bytes buffer(std::min<uint64_t>(kReadBytes, size_));
+    for (uint64_t at = 0; at < size_; at += buffer.size()) {
+      const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size_ - at));
+      LEAT_RETURN_IF_ERROR(file_.ReadAt(at, piece));
+      checksum.Add(piece);
+    }
+    if (checksum.value() != expected) {
+      return Damaged("checksum of " + std::to_string(size_) + " bytes is " + ToHex(checksum.value()) +
+                     ", the manifest says " + ToHex(expected));
+    }
+    return {};
+  }
+
+  Status ReadHead() {
+    uint64_t length = 0;
+    if (size_ < sizeof(length)) return Damaged("has " + std::to_string(size_) + " bytes");
+    LEAT_RETURN_IF_ERROR(file_.ReadAt(0, std::as_writable_bytes(std::span(&length, 1))));
+    if (length > SafetensorsHead::kMaxBytes || length > size_ - sizeof(length)) {
+      return Damaged("a head of " + std::to_string(length) + " in " + std::to_string(size_) + " bytes");
+    }
+    Bytes json(length);
+    LEAT_RETURN_IF_ERROR(file_.ReadAt(sizeof(length), json));
+    data_ = sizeof(length) + length;
+    LEAT_ASSIGN_OR_RETURN(SafetensorsHead head, ParseHead(json, size_ - data_, file_.path()));
+    for (auto& tensor : head.tensors) tensors_.emplace(tensor.name, tensor);
+    metadata_ = std::move(head.metadata);
+    const auto format = metadata_.find("format");
+    if (format == metadata_.end() || format->second != kFormat) return Damaged("is no shard of a checkpoint");
+    return {};
+  }
+
+  Result<Slice> Read(const SliceTable& table, SliceId id, uint32_t slots) const override {
+    if (id.value >= table.slices.size()) {
+      return Status(Code::kInvalidArgument,
+                    "slice " + std::to_string(id.value) + " of " + std::to_string(table.slices.size()));
+    }
+    Slice slice;
+    slice.id = id;
+    slice.slots = slots;
+    slice.elements = table.slices[id.value].elements();
+    std::vector<std::string> slot_names;
+    try {
+      LEAT_RETURN_IF_ERROR(ReadMetadata(&slice));
+      slot_names = SlotNames();
+    } catch (const Malformed& e) {
+      return Damaged("slice " + std::to_string(id.value) + ": " + e.what());
+    }
+    if (slot_names.size() != slots) {
+      return Status(Code::kFailedPrecondition, file_.path() + ": has " + std::to_string(slot_names.size()) +
+                                                   " slots of the optimizer, the job's optimizer keeps " +
+                                                   std::to_string(slots));
+    }
+    const std::string name = TensorName(table, id);
+    const uint64_t bytes = slice.elements * 4;
+    std::vector<const TensorPlace*> places;
+    for (size_t i = 0; i <= slots; ++i) {
+      LEAT_ASSIGN_OR_RETURN(const TensorPlace* place,
+                            Find(i == 0 ? name : name + "/" + slot_names[i - 1], slice.elements));
+      places.push_back(place);
+    }
+    slice.memory = Buffer(bytes * places.size());
+    for (size_t i = 0; i < places.size(); ++i) {
+      LEAT_RETURN_IF_ERROR(
+          file_.ReadAt(data_ + places[i]->begin, slice.memory.bytes().subspan(i * bytes, bytes)));
+    }
+    return slice;
+  }
+
+  Status ReadValues(const SliceTable& table, SliceId id, std::span<float> out) const override {
+    if (id.value >= table.slices.size() || out.size() != table.slices[id.value].elements()) {
+      return Status(Code::kInvalidArgument, "slice " + std::to_string(id.value) + " into " +
+                                                std::to_string(out.size()) + " elements");
+    }
+    LEAT_ASSIGN_OR_RETURN(const TensorPlace* place, Find(TensorName(table, id), out.size()));
+    return file_.ReadAt(data_ + place->begin, std::as_writable_bytes(out));
+  }
+
+ private:
+  Status Damaged(const std::string& why) const { return Status(Code::kDataLoss, file_.path() + ": " + why); }
+
+  const std::string* Metadata(const std::string& key) const {
+    const auto found = metadata_.find(key);
+    return found == metadata_.end() ? nullptr : &found->second;
+  }
+
+  std::vector<std::string> SlotNames() const {
+    const std::string* names = Metadata("slots");
+    if (names == nullptr) throw Malformed("its slots are not named");
+    const Json json = ParseJson("{\"slots\":" + *names + "}");
+    std::vector<std::string> slots;
+    for (const Json& name : List(json, "slots")) slots.push_back(Text(name));
+    return slots;
+  }
+
+  Status ReadMetadata(Slice* slice) const {
+    const std::string* about = Metadata("slice/" + std::to_string(slice->id.value));
+    if (about == nullptr) {
+      return Status(Code::kNotFound,
+                    file_.path() + ": slice " + std::to_string(slice->id.value) + " is not there");
+    }
+    const Json json = ParseJson(*about);
+    slice->incarnation = Incarnation(Unsigned(json, "incarnation"));
+    slice->version = Unsigned(json, "version");
+    slice->events = Unsigned(json, "events");
+    const std::string* ledger = Metadata("ledger/" + std::to_string(Unsigned(json, "ledger")));
+    if (ledger == nullptr) throw Malformed("its ledger is missing");
+    const Bytes bytes = FromHexText(*ledger);
+    ByteReader in(bytes);
+    slice->ledger = protocol::DecodeLedger(&in);
+    if (!in.Done()) throw Malformed("its ledger of " + std::to_string(bytes.size()) + " bytes is none");
+    return {};
+  }
+
+  Result<const TensorPlace*> Find(const std::string& name, uint64_t elements) const {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
+      return Status(Code::kFailedPrecondition, file_.path() + ": has no '" + name + "', which the job has");
+    }
+    if (found->second.elements() != elements) {
+      return Damaged("'" + name + "' has " + std::to_string(found->second.elements()) + " elements, not " +
+                     std::to_string(elements));
+    }
+    return &found->second;
+  }
+
+  File file_;
+  uint64_t size_ = 0;
+  uint64_t data_ = 0;  // where it begins
+  std::map<std::string, TensorPlace> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace
+
+Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_t node,
+                                           const SliceTable& table,
+                                           std::span<const std::string_view> slot_names,
+                                           std::span<const std::shared_ptr<const Slice>> slices) {
+  LEAT_ASSIGN_OR_RETURN(const SafetensorsHead head, MakeHead(node, table, slot_names, slices));
+  LEAT_ASSIGN_OR_RETURN(const std::string text, EncodeHead(head));
+  protocol::ManifestShard shard;
+  shard.file = "shard-" + std::to_string(node) + ".safetensors";
+  for (const auto& slice : slices) shard.slices.push_back({slice->id, slice->incarnation});
+  const std::string temporary = shard.file + ".tmp";
+  Status status = WriteFile(directory + "/" + temporary, AsBytes(text), slices, &shard);
+  if (status.ok()) status = RenameSynced(directory, temporary, shard.file);
+  if (!status.ok()) {
+    unlink((directory + "/" + temporary).c_str());
+    return status;
+  }
+  return shard;
+}
+
+Result<std::unique_ptr<ShardReader>> ShardReader::Open(const std::string& path, uint64_t checksum) {
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDONLY));
+  auto reader = std::make_unique<Reader>(std::move(file));
+  LEAT_RETURN_IF_ERROR(reader->Verify(checksum));
+  LEAT_RETURN_IF_ERROR(reader->ReadHead());
+  return std::unique_ptr<ShardReader>(std::move(reader));
+}
+
+Status VerifyFile(const std::string& path, uint64_t bytes, uint64_t checksum) {
+  auto opened = File::Open(path, O_RDONLY);
+  if (opened.status().code() == Code::kNotFound) {
+    return Status(Code::kDataLoss,
+                  path + ": is missing, the manifest says that it has " + std::to_string(bytes) + " bytes");
+  }
+  LEAT_ASSIGN_OR_RETURN(File file, std::move(opened));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  if (size != bytes) {
+    return Status(Code::kDataLoss, path + ": has " + std::to_string(size) + " bytes, the manifest says " +
+                                       std::to_string(bytes));
+  }
+  return Reader(std::move(file)).Verify(checksum);
+}
+
+}  // namespace leat::checkpoint

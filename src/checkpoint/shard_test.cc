@@ -1,0 +1,219 @@
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
+#include "checkpoint/testing.h"
+
+namespace leat::checkpoint {
+namespace {
+
+constexpr std::string_view kSlots[] = {"moment1", "moment2"};
+using Names = std::span<const std::string_view>;
+
+TEST(Shard, EverySliceComesBackBitForBit) {
+  const TempDir dir;
+  const auto table = MakeTable();
+  for (uint32_t slots = 0; slots <= 2; ++slots) {
+    const auto slices = MakeSlices(table, {4, 0, 2}, slots, 100 + slots);
+    const auto shard = WriteShard(dir.path(), 12, table, Names(kSlots).first(slots), slices);
+    ASSERT_TRUE(shard.ok()) << shard.status().ToString();
+    EXPECT_EQ(shard->file, "shard-12.safetensors");
+    const std::string bytes = ReadText(dir / shard->file);
+    EXPECT_EQ(shard->bytes, bytes.size());
+    EXPECT_EQ(shard->checksum, Checksum(AsBytes(bytes)));
+    const auto reader = ShardReader::Open(dir / shard->file, shard->checksum);
+    ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+    for (size_t i = 0; i < slices.size(); ++i) {
+      EXPECT_EQ(shard->slices[i], (protocol::SliceLife{slices[i]->id, slices[i]->incarnation}));
+      const auto read = (*reader)->Read(table, slices[i]->id, slots);
+      ASSERT_TRUE(read.ok()) << read.status().ToString();
+      ExpectSame(*read, *slices[i]);
+      std::vector<float> values(slices[i]->elements);
+      ASSERT_TRUE((*reader)->ReadValues(table, slices[i]->id, values).ok());
+      EXPECT_EQ(std::memcmp(values.data(), slices[i]->memory.data(), values.size() * 4), 0);
+    }
+    EXPECT_EQ((*reader)->Read(table, SliceId(1), slots).status().code(), Code::kNotFound);
+    EXPECT_EQ((*reader)->Read(table, SliceId(5), slots).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ((*reader)->Read(table, SliceId(0), slots + 1).status().code(), Code::kFailedPrecondition);
+  }
+}
+
+// The format as its specification has it, read without any of our code.
+TEST(Shard, TheLayoutIsSafetensors) {
+  const TempDir dir;
+  const auto table = MakeTable();
+  const auto slices = MakeSlices(table, {3, 1}, 1, 5);
+  constexpr std::string_view kVelocity[] = {"velocity"};
+  const auto shard = WriteShard(dir.path(), 1, table, kVelocity, slices);
+  ASSERT_TRUE(shard.ok());
+  const std::string file = ReadText(dir / shard->file);
+  uint64_t length = 0;
+  for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(file[i]);
+  EXPECT_EQ((8 + length) % 64, 0u);
+  EXPECT_EQ(file[8], '{');
+  const auto head = nlohmann::json::parse(file.substr(8, length));
+  const std::string data = file.substr(8 + length);
+  EXPECT_EQ(head.size(), 5u);
+  for (const auto& [key, value] : head["__metadata__"].items()) EXPECT_TRUE(value.is_string()) << key;
+  const auto expect = [&](const char* name, const std::byte* bytes, size_t elements) {
+    ASSERT_TRUE(head.contains(name)) << name;
+    EXPECT_EQ(head[name]["dtype"], "F32");
+    EXPECT_EQ(head[name]["shape"], nlohmann::json::array({elements}));
+    const size_t begin = head[name]["data_offsets"][0];
+    const size_t end = head[name]["data_offsets"][1];
+    ASSERT_EQ(end - begin, elements * 4);
+    EXPECT_EQ(std::memcmp(data.data() + begin, bytes, end - begin), 0) << name;
+  };
+  expect("dense/bias[0:9]", slices[0]->memory.data(), 9);
+  expect("dense/bias[0:9]/velocity", slices[0]->memory.data() + 36, 9);
+  expect("dense/weight[32:64]", slices[1]->memory.data(), 32);
+  expect("dense/weight[32:64]/velocity", slices[1]->memory.data() + 128, 32);
+  EXPECT_EQ(data.size(), 2u * 36 + 2 * 128);
+}
+
+TEST(Shard, AFlippedByteAnywhereIsDataLoss) {
+  const TempDir dir;
+  const auto table = MakeTable();
+  const auto shard = WriteShard(dir.path(), 3, table, {}, MakeSlices(table, {0, 1, 2, 3, 4}, 0, 1));
+  ASSERT_TRUE(shard.ok());
+  const std::string path = dir / shard->file;
+  const std::string file = ReadText(path);
+  for (size_t i = 0; i < file.size(); ++i) {
+    FlipByte(path, i, static_cast<char>(1 << i % 8));
+    const auto reader = ShardReader::Open(path, shard->checksum);
+    EXPECT_EQ(reader.status().code(), Code::kDataLoss) << i;
+    EXPECT_EQ(reader.status().message().find(path), 0u);
+    FlipByte(path, i, static_cast<char>(1 << i % 8));
+  }
+  for (const size_t size : {size_t{0}, size_t{7}, size_t{8}, file.size() / 2, file.size() - 1}) {
+    WriteText(path, file.substr(0, size));
+    EXPECT_EQ(ShardReader::Open(path, shard->checksum).status().code(), Code::kDataLoss) << size;
+  }
+  EXPECT_EQ(ShardReader::Open(dir / "none", 0).status().code(), Code::kNotFound);
+}
+
+// With a checksum that fits, so that the head itself has to notice.
+TEST(Shard, AHeadThatContradictsItselfIsDataLoss) {
+  const TempDir dir;
+  const std::string good = R"({"__metadata__":{"format":"leat-shard-1"},)"
+                           R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  const auto open = [&](std::string head, uint64_t length, const std::string& data) {
+    std::string file(8, '\0');
+    std::memcpy(file.data(), &length, 8);
+    file += head + data;
+    WriteText(dir / "s", file);
+    return ShardReader::Open(dir / "s", Checksum(AsBytes(file))).status();
+  };
+  const std::string data(8, 'x');
+  EXPECT_TRUE(open(good, good.size(), data).ok());
+  EXPECT_EQ(open(good, good.size(), data + "x").code(), Code::kDataLoss);
+  EXPECT_EQ(open(good, good.size(), "").code(), Code::kDataLoss);
+  EXPECT_EQ(open(good, good.size() - 1, data).code(), Code::kDataLoss);
+  EXPECT_EQ(open(good, ~uint64_t{0}, data).code(), Code::kDataLoss);
+  EXPECT_EQ(open(good, uint64_t{1} << 40, data).code(), Code::kDataLoss);
+  EXPECT_EQ(open(std::string(1 << 20, '['), 1 << 20, "").code(), Code::kDataLoss);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string head = good;
+    head.replace(head.find(from), from.size(), to);
+    return open(head, head.size(), data).code();
+  };
+  EXPECT_EQ(with("F32", "F16"), Code::kDataLoss);
+  EXPECT_EQ(with("[2]", "[3]"), Code::kDataLoss);
+  EXPECT_EQ(with("[2]", "[2,1]"), Code::kDataLoss);
+  EXPECT_EQ(with("[2]", "2"), Code::kDataLoss);
+  EXPECT_EQ(with("[0,8]", "[8,0]"), Code::kDataLoss);
+  EXPECT_EQ(with("[0,8]", "[0,-8]"), Code::kDataLoss);
+  EXPECT_EQ(with("[0,8]", "[0,18446744073709551615]"), Code::kDataLoss);
+  EXPECT_EQ(with("[0,8]", "[0,8.0]"), Code::kDataLoss);
+  EXPECT_EQ(with("leat-shard-1", "pt"), Code::kDataLoss);
+}
+
+TEST(Shard, AJobWithOtherVariablesIsRefused) {
+  const TempDir dir;
+  const auto table = MakeTable();
+  const auto shard = WriteShard(dir.path(), 3, table, {}, MakeSlices(table, {0, 4}, 0, 1));
+  ASSERT_TRUE(shard.ok());
+  const auto reader = ShardReader::Open(dir / shard->file, shard->checksum);
+  auto other = table;
+  other.variables[1].name = "dense/offset";
+  EXPECT_EQ((*reader)->Read(other, SliceId(4), 0).status().code(), Code::kFailedPrecondition);
+  other = table;
+  other.slices[4] = {1, 9, 15};
+  EXPECT_EQ((*reader)->Read(other, SliceId(4), 0).status().code(), Code::kFailedPrecondition);
+}
+
+TEST(Shard, SlicesThatAreNotTheTablesAreRefused) {
+  const TempDir dir;
+  const auto table = MakeTable();
+  const auto twice = MakeSlices(table, {1, 1}, 0, 1);
+  EXPECT_EQ(WriteShard(dir.path(), 3, table, {}, twice).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(WriteShard(dir.path(), 3, table, {}, MakeSlices(table, {1}, 1, 1)).status().code(),
+            Code::kInvalidArgument);
+  auto small = table;
+  small.slices.pop_back();
+  EXPECT_EQ(WriteShard(dir.path(), 3, small, {}, MakeSlices(table, {4}, 0, 1)).status().code(),
+            Code::kInvalidArgument);
+  auto strange = table;
+  strange.variables[0].name = "\xff\xfe";
+  EXPECT_EQ(WriteShard(dir.path(), 3, strange, {}, MakeSlices(strange, {0}, 0, 1)).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+TEST(Shard, AServerWithoutSlicesWritesAnEmptyShard) {
+  const TempDir dir;
+  const auto shard = WriteShard(dir.path(), 3, MakeTable(), {}, {});
+  ASSERT_TRUE(shard.ok());
+  EXPECT_TRUE(ShardReader::Open(dir / shard->file, shard->checksum).ok());
+}
+
+// Runs in a process of its own, as a limit on file sizes is the process's.
+TEST(Shard, AFullDiskIsSaidAndLeavesNothing) {
+  const TempDir dir;
+  const auto table = MakeTable();
+  const auto slices = MakeSlices(table, {0, 1, 2}, 2, 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{600, 600};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const auto shard = WriteShard(dir.path(), 3, table, kSlots, slices);
+    const bool said = shard.status().code() == Code::kResourceExhausted &&
+                      shard.status().message().find(dir / "shard-3.safetensors") == 0;
+    _exit(said && std::filesystem::is_empty(dir.path()) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(Shard, AMissingDirectoryIsSaid) {
+  const auto shard = WriteShard("/nonexistent/leat", 3, MakeTable(), {}, {});
+  EXPECT_EQ(shard.status().code(), Code::kNotFound);
+  EXPECT_NE(shard.status().message().find("/nonexistent/leat/shard-3"), std::string::npos);
+}
+
+TEST(Shard, ShardsMayBeWrittenOnSeveralThreads) {
+  const TempDir dir;
+  const auto table = MakeTable();
+  std::vector<std::thread> threads;
+  for (uint64_t node = 0; node < 4; ++node) {
+    threads.emplace_back([&, node] {
+      const auto slices = MakeSlices(table, {0, 1, 2, 3, 4}, 2, node);
+      const auto shard = WriteShard(dir.path(), node, table, kSlots, slices);
+      ASSERT_TRUE(shard.ok());
+      EXPECT_TRUE(ShardReader::Open(dir / shard->file, shard->checksum).ok());
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace leat::checkpoint

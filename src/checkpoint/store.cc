@@ -1,0 +1,273 @@
+#include "checkpoint/store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+
+#include "checkpoint/file.h"
+#include "checkpoint/journal.h"
+#include "checkpoint/json.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/shard.h"
+
+namespace leat::checkpoint {
+namespace {
+
+using protocol::Manifest;
+
+constexpr const char* kJob = "job.yaml";
+constexpr const char* kManifest = "manifest.json";
+constexpr const char* kLock = "lock";
+constexpr std::string_view kDirectoryPrefix = "checkpoint-";
+constexpr uint64_t kMaxJob = 4 << 20;
+constexpr uint64_t kMaxManifest = 256 << 20;
+
+std::string DirectoryName(uint64_t id) {
+  char text[48];
+  std::snprintf(text, sizeof(text), "checkpoint-%06llu", static_cast<unsigned long long>(id));
+  return text;
+}
+
+// The first line of job.yaml; to YAML it is a comment.
+std::string JobChecksum(std::string_view yaml) {
+  return "# checksum " + ToHex(Checksum(AsBytes(yaml))) + "\n";
+}
+
+// The id of "checkpoint-000007".
+std::optional<uint64_t> IdOf(const std::string& name) {
+  if (!name.starts_with(kDirectoryPrefix)) return std::nullopt;
+  uint64_t id = 0;
+  const char* last = name.data() + name.size();
+  const auto [end, error] = std::from_chars(name.data() + kDirectoryPrefix.size(), last, id);
+  if (error != std::errc() || end != last || DirectoryName(id) != name) return std::nullopt;
+  return id;
+}
+
+// Ids of all checkpoints, complete or not, ascending.
+Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory) {
+  DIR* dir = opendir(directory.c_str());
+  if (dir == nullptr) return SystemError(directory, "open", errno);
+  std::vector<uint64_t> ids;
+  while (const dirent* entry = readdir(dir)) {
+    if (const auto id = IdOf(entry->d_name)) ids.push_back(*id);
+  }
+  closedir(dir);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+Status MakeDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return SystemError(path, "make directory", error.value());
+  return {};
+}
+
+// The manifest first: half a removal leaves no checkpoint rather than half of one.
+Status RemoveCheckpoint(const std::string& path) {
+  const std::string manifest = path + "/" + kManifest;
+  if (unlink(manifest.c_str()) == 0) {
+    LEAT_RETURN_IF_ERROR(SyncDirectory(path));
+  } else if (errno != ENOENT) {
+    return SystemError(manifest, "remove", errno);
+  }
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) return SystemError(path, "remove", error.value());
+  return {};
+}
+
+Result<Manifest> ReadManifest(const std::string& directory, uint64_t id) {
+  const std::string name = DirectoryName(id);
+  const std::string path = directory + "/" + name + "/" + kManifest;
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, ReadFile(path, kMaxManifest));
+  LEAT_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(bytes, path));
+  if (manifest.id != id || manifest.directory != name) {
+    return Status(Code::kDataLoss, path + ": is that of checkpoint " + std::to_string(manifest.id) + " in '" +
+                                       manifest.directory + "'");
+  }
+  return manifest;
+}
+
+Result<std::optional<Manifest>> NewestManifest(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ListCheckpoints(directory));
+  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
+    if (!Exists(directory + "/" + DirectoryName(*id) + "/" + kManifest)) continue;
+    LEAT_ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(directory, *id));
+    return std::optional(std::move(manifest));
+  }
+  return std::optional<Manifest>();
+}
+
+Status VerifyShards(const std::string& directory, const Manifest& manifest) {
+  for (const auto& shard : manifest.shards) {
+    LEAT_RETURN_IF_ERROR(
+        VerifyFile(directory + "/" + manifest.directory + "/" + shard.file, shard.bytes, shard.checksum));
+  }
+  return {};
+}
+
+class DirectoryStore final : public Store {
+ public:
+  DirectoryStore(std::string directory, File lock, Journal journal)
+      : directory_(std::move(directory)), lock_(std::move(lock)), journal_(std::move(journal)) {}
+
+  const std::string& directory() const override { return directory_; }
+
+  Status WriteJob(const std::string& yaml) override {
+    if (yaml.size() > kMaxJob) {
+      return Status(Code::kInvalidArgument,
+                    "a job of " + std::to_string(yaml.size()) + " bytes, at most " + std::to_string(kMaxJob));
+    }
+    const std::string text = JobChecksum(yaml) + yaml;
+    return ReplaceFile(directory_, kJob, AsBytes(text));
+  }
+
+  Result<std::string> ReadJob() const override;
+  Result<protocol::Restored> Restore() const override;
+
+  Status AppendJournal(const protocol::JournalRecord& record) override { return journal_.Append(record); }
+
+  Result<protocol::CheckpointOrder> Prepare(uint64_t id) override {
+    const std::string path = directory_ + "/" + DirectoryName(id);
+    if (Exists(path + "/" + kManifest)) {
+      return Status(Code::kFailedPrecondition, path + ": there is a complete checkpoint already");
+    }
+    LEAT_RETURN_IF_ERROR(RemoveCheckpoint(path));
+    if (mkdir(path.c_str(), 0755) != 0) return SystemError(path, "make directory", errno);
+    LEAT_RETURN_IF_ERROR(SyncDirectory(directory_));
+    return protocol::CheckpointOrder{id, path};
+  }
+
+  Status Commit(const Manifest& manifest) override;
+
+  Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) override {
+    LEAT_ASSIGN_OR_RETURN(auto records, journal_.Read());
+    LEAT_RETURN_IF_ERROR(journal_.Rewrite(Compact(std::move(records), watermark)));
+    LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ListCheckpoints(directory_));
+    for (const uint64_t id : ids) {
+      if (id < oldest_kept) LEAT_RETURN_IF_ERROR(RemoveCheckpoint(directory_ + "/" + DirectoryName(id)));
+    }
+    return SyncDirectory(directory_);
+  }
+
+ private:
+  std::string directory_;
+  File lock_;  // held as long as this lives
+  Journal journal_;
+};
+
+Status DirectoryStore::Commit(const Manifest& manifest) {
+  if (manifest.directory != DirectoryName(manifest.id)) {
+    return Status(Code::kInvalidArgument,
+                  "checkpoint " + std::to_string(manifest.id) + " in '" + manifest.directory + "'");
+  }
+  const std::string path = directory_ + "/" + manifest.directory;
+  for (const auto& shard : manifest.shards) {
+    if (!IsPlainName(shard.file)) {
+      return Status(Code::kInvalidArgument, "'" + shard.file + "' is no name of a shard");
+    }
+    LEAT_ASSIGN_OR_RETURN(const File file, File::Open(path + "/" + shard.file, O_RDONLY));
+    LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+    if (size != shard.bytes) {
+      return Status(Code::kDataLoss, file.path() + ": has " + std::to_string(size) +
+                                         " bytes, its server reported " + std::to_string(shard.bytes));
+    }
+  }
+  const std::string text = EncodeManifest(manifest);
+  // What could not be read again is no checkpoint.
+  const auto again = ParseManifest(AsBytes(text), path + "/" + kManifest);
+  if (!again.ok()) return Status(Code::kInvalidArgument, again.status().message());
+  return ReplaceFile(path, kManifest, AsBytes(text));
+}
+
+Result<std::string> DirectoryStore::ReadJob() const {
+  return checkpoint::ReadJob(directory_);
+}
+
+Result<protocol::Restored> DirectoryStore::Restore() const {
+  protocol::Restored restored;
+  LEAT_ASSIGN_OR_RETURN(restored.manifest, NewestManifest(directory_));
+  if (restored.manifest) LEAT_RETURN_IF_ERROR(VerifyShards(directory_, *restored.manifest));
+  LEAT_ASSIGN_OR_RETURN(restored.journal, journal_.Read());
+  return restored;
+}
+
+Result<File> Lock(const std::string& directory) {
+  const std::string path = directory + "/" + kLock;
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR | O_CREAT));
+  if (flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return SystemError(path, "lock", errno);
+    std::string holder(32, '\0');
+    const ssize_t n = pread(file.fd(), holder.data(), holder.size(), 0);
+    holder.resize(n > 0 ? static_cast<size_t>(n) : 0);
+    while (!holder.empty() && holder.back() == '\n') holder.pop_back();
+    return Status(Code::kFailedPrecondition, directory + ": is in use by process " + holder);
+  }
+  LEAT_RETURN_IF_ERROR(file.Truncate(0));
+  LEAT_RETURN_IF_ERROR(file.WriteAt(0, AsBytes(std::to_string(getpid()) + "\n")));
+  return file;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool resume) {
+  std::error_code error;
+  std::string path = std::filesystem::absolute(directory, error).lexically_normal().string();
+  if (error || directory.empty())
+    return Status(Code::kInvalidArgument, "'" + directory + "' is no directory");
+  if (path.size() > 1 && path.back() == '/') path.pop_back();
+  const auto no_job = [&] { return Status(Code::kNotFound, path + ": there is no job to resume"); };
+  if (resume && !Exists(path)) return no_job();
+  LEAT_RETURN_IF_ERROR(MakeDirectory(path));
+  if (access(path.c_str(), W_OK | X_OK) != 0) return SystemError(path, "write", errno);
+  LEAT_ASSIGN_OR_RETURN(File lock, Lock(path));
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> checkpoints, ListCheckpoints(path));
+  const bool has_job = Exists(path + "/" + kJob);
+  if (resume && !has_job) return no_job();
+  if (!resume && (has_job || !checkpoints.empty())) {
+    return Status(Code::kFailedPrecondition,
+                  path + ": has a job already; resume it or name another directory");
+  }
+  LEAT_ASSIGN_OR_RETURN(Journal journal, resume ? Journal::Open(path) : Journal::Create(path));
+  return std::unique_ptr<Store>(new DirectoryStore(std::move(path), std::move(lock), std::move(journal)));
+}
+
+Result<std::string> ReadJob(const std::string& directory) {
+  const std::string path = directory + "/" + kJob;
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, ReadFile(path, kMaxJob + 1024));
+  const std::string text(AsText(bytes));
+  const size_t head = JobChecksum("").size();
+  const std::string yaml = text.size() < head ? "" : text.substr(head);
+  if (text.compare(0, head, JobChecksum(yaml)) != 0) {
+    return Status(Code::kDataLoss,
+                  path + ": its " + std::to_string(yaml.size()) +
+                      " bytes are not what was written: their checksum is not in the first line");
+  }
+  return yaml;
+}
+
+Result<protocol::Manifest> ReadNewest(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(std::optional<Manifest> manifest, NewestManifest(directory));
+  if (!manifest) return Status(Code::kNotFound, directory + ": there is no complete checkpoint");
+  return std::move(*manifest);
+}
+
+Status Verify(const std::string& directory) {
+  LEAT_RETURN_IF_ERROR(ReadJob(directory).status());
+  LEAT_ASSIGN_OR_RETURN(const std::optional<Manifest> manifest, NewestManifest(directory));
+  if (manifest) LEAT_RETURN_IF_ERROR(VerifyShards(directory, *manifest));
+  const std::string journal = directory + "/" + Journal::kName;
+  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, ReadFile(journal, Journal::kMaxFile));
+  return ParseJournal(bytes, journal).status();
+}
+
+}  // namespace leat::checkpoint

@@ -1,0 +1,328 @@
+#include "checkpoint/store.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/testing.h"
+
+namespace leat::checkpoint {
+namespace {
+
+using protocol::CutsMade;
+using protocol::Manifest;
+using protocol::NodesGiven;
+using protocol::Position;
+using protocol::StreamStart;
+
+constexpr std::string_view kSlots[] = {"velocity"};
+
+std::unique_ptr<Store> OpenOrDie(const std::string& path, bool resume) {
+  auto store = Store::Open(path, resume);
+  EXPECT_TRUE(store.ok()) << store.status().ToString();
+  return store.ok() ? std::move(*store) : nullptr;
+}
+
+// A checkpoint whose content depends on its id alone, on two servers.
+Result<Manifest> WriteCheckpoint(Store* store, uint64_t id) {
+  const auto table = MakeTable();
+  LEAT_ASSIGN_OR_RETURN(const auto order, store->Prepare(id));
+  Manifest manifest;
+  manifest.id = id;
+  manifest.directory = std::filesystem::path(order.directory).filename();
+  manifest.watermark = {{0, 64 * id}, {1, 7}};
+  manifest.open = {MakeCut(0, 64 * id, 64 * id + 64), MakeCut(1, 7, 9)};
+  manifest.events = ~uint64_t{0} - id;
+  manifest.next_incarnation = 3 * id;
+  for (const auto& [node, ids] : {std::pair{5, std::vector<uint32_t>{0, 3}}, {7, {1, 2, 4}}}) {
+    LEAT_ASSIGN_OR_RETURN(auto shard, WriteShard(order.directory, static_cast<uint64_t>(node), table, kSlots,
+                                                 MakeSlices(table, ids, 1, id)));
+    manifest.shards.push_back(std::move(shard));
+  }
+  LEAT_RETURN_IF_ERROR(store->Commit(manifest));
+  return manifest;
+}
+
+// All slices are those of the manifest's id, bit for bit.
+void ExpectWhole(const std::string& directory, const Manifest& manifest) {
+  const auto table = MakeTable();
+  size_t slices = 0;
+  for (const auto& shard : manifest.shards) {
+    const auto reader =
+        ShardReader::Open(directory + "/" + manifest.directory + "/" + shard.file, shard.checksum);
+    ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+    for (const auto& life : shard.slices) {
+      const auto slice = (*reader)->Read(table, life.slice, 1);
+      ASSERT_TRUE(slice.ok()) << slice.status().ToString();
+      ExpectSame(*slice, *MakeSlice(table, life.slice.value, 1, manifest.id));
+      ++slices;
+    }
+  }
+  EXPECT_EQ(slices, table.slices.size());
+}
+
+TEST(Store, AJobComesBackWhole) {
+  const TempDir dir;
+  const std::string path = dir / "jobs/first";
+  Manifest newest;
+  {
+    const auto store = OpenOrDie(path, false);
+    EXPECT_EQ(store->directory(), path);
+    ASSERT_TRUE(store->WriteJob("model: x").ok());
+    EXPECT_FALSE(store->Restore()->manifest);
+    ASSERT_TRUE(store->AppendJournal(StreamStart{{{0, 5}, {0, 6}}}).ok());
+    ASSERT_TRUE(store->AppendJournal(CutsMade{{MakeCut(0, 5, 9), MakeCut(1, 6, 7)}}).ok());
+    ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());
+    newest = *WriteCheckpoint(store.get(), 2);
+    ASSERT_TRUE(store->AppendJournal(NodesGiven{11, ~uint64_t{0}}).ok());
+    ASSERT_TRUE(store->Prepare(3).ok());  // never committed
+  }
+  const auto store = OpenOrDie(path, true);
+  EXPECT_EQ(*store->ReadJob(), "model: x");
+  const auto restored = store->Restore();
+  ASSERT_TRUE(restored.ok()) << restored.status().ToString();
+  EXPECT_EQ(restored->manifest, newest);
+  ExpectWhole(path, newest);
+  ASSERT_EQ(restored->journal.size(), 3u);
+  EXPECT_EQ(std::get<StreamStart>(restored->journal[0]).start, (std::vector<Position>{{0, 5}, {0, 6}}));
+  EXPECT_EQ(std::get<CutsMade>(restored->journal[1]).cuts, (std::vector{MakeCut(0, 5, 9), MakeCut(1, 6, 7)}));
+  EXPECT_EQ(std::get<NodesGiven>(restored->journal[2]).node, 11u);
+  EXPECT_EQ(std::get<NodesGiven>(restored->journal[2]).lease, ~uint64_t{0});
+}
+
+TEST(Store, VariablesArePutTogether) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir.path(), false);
+  const auto manifest = *WriteCheckpoint(store.get(), 4);
+  const auto table = MakeTable();
+  const auto variables = ReadVariables(dir.path(), manifest, table);
+  ASSERT_TRUE(variables.ok()) << variables.status().ToString();
+  ASSERT_EQ(variables->size(), 2u);
+  for (uint32_t id = 0; id < table.slices.size(); ++id) {
+    const auto& spec = table.slices[id];
+    EXPECT_EQ(std::memcmp((*variables)[spec.variable].data() + spec.begin,
+                          MakeSlice(table, id, 1, 4)->memory.data(), spec.elements() * 4),
+              0);
+  }
+  auto partial = manifest;
+  partial.shards.pop_back();
+  EXPECT_EQ(ReadVariables(dir.path(), partial, table).status().code(), Code::kDataLoss);
+  auto smaller = table;
+  smaller.slices.pop_back();
+  EXPECT_EQ(ReadVariables(dir.path(), manifest, smaller).status().code(), Code::kFailedPrecondition);
+}
+
+TEST(Store, ADirectoryWithAJobIsNotOverwrittenAndOneWithoutIsNotResumed) {
+  const TempDir dir;
+  EXPECT_EQ(Store::Open(dir / "none", true).status().code(), Code::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(dir / "none"));
+  EXPECT_EQ(Store::Open(dir.path(), true).status().code(), Code::kNotFound);
+  ASSERT_TRUE(OpenOrDie(dir.path(), false)->WriteJob("a: 1\n").ok());
+  const auto again = Store::Open(dir.path(), false);
+  EXPECT_EQ(again.status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(*OpenOrDie(dir.path(), true)->ReadJob(), "a: 1\n");
+  std::filesystem::remove(dir / "journal");
+  EXPECT_EQ(Store::Open(dir.path(), true).status(), Status(Code::kDataLoss, dir / "journal: is missing"));
+}
+
+TEST(Store, TwoProcessesCannotOwnOneDirectory) {
+  const TempDir dir;
+  {
+    const auto store = OpenOrDie(dir.path(), false);
+    ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
+    const auto second = Store::Open(dir.path(), true);
+    EXPECT_EQ(second.status(), Status(Code::kFailedPrecondition,
+                                      dir.path() + ": is in use by process " + std::to_string(getpid())));
+  }
+  EXPECT_TRUE(Store::Open(dir.path(), true).ok());
+}
+
+TEST(Store, AnUnwritableDirectoryIsSaid) {
+  const TempDir dir;
+  chmod(dir.path().c_str(), 0555);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+    const auto here = Store::Open(dir.path(), false).status();
+    const auto below = Store::Open(dir / "below", false).status();
+    _exit(here.code() == Code::kPermissionDenied && here.message().find(dir.path()) == 0 &&
+                  below.code() == Code::kPermissionDenied
+              ? 0
+              : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  chmod(dir.path().c_str(), 0755);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  WriteText(dir / "file", "");
+  EXPECT_EQ(Store::Open(dir / "file", false).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Store::Open("", false).status().code(), Code::kInvalidArgument);
+}
+
+// In a process of its own, as a limit on file sizes is the process's. What was there stays readable, and the
+// journal goes on when there is room again.
+TEST(Store, AFullDiskLosesNothing) {
+  const TempDir dir;
+  {
+    const auto store = OpenOrDie(dir.path(), false);
+    ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
+    ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const auto store = OpenOrDie(dir.path(), true);
+    if (!store->AppendJournal(NodesGiven{1, 1}).ok()) _exit(1);
+    rlimit limit{100, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    if (store->AppendJournal(CutsMade{{MakeCut(0, 0, 9)}}).code() != Code::kResourceExhausted) _exit(2);
+    if (WriteCheckpoint(store.get(), 2).status().code() != Code::kResourceExhausted) _exit(3);
+    if (store->Drop(2, {}).code() != Code::kOk) _exit(4);  // needs no more than there is
+    limit.rlim_cur = RLIM_INFINITY;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    if (!store->AppendJournal(NodesGiven{2, 2}).ok()) _exit(5);
+    if (!WriteCheckpoint(store.get(), 3).ok()) _exit(6);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const auto restored = OpenOrDie(dir.path(), true)->Restore();
+  ASSERT_TRUE(restored.ok()) << restored.status().ToString();
+  EXPECT_EQ(restored->manifest->id, 3u);
+  ASSERT_EQ(restored->journal.size(), 2u);
+  EXPECT_EQ(std::get<NodesGiven>(restored->journal[1]).node, 2u);
+}
+
+TEST(Store, DropKeepsWhatTheOldestKeptCheckpointNeeds) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir.path(), false);
+  ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
+  ASSERT_TRUE(store->AppendJournal(StreamStart{{{0, 0}, {0, 0}}}).ok());
+  for (uint64_t i = 0; i < 6; ++i) {
+    ASSERT_TRUE(store->AppendJournal(NodesGiven{i, 0}).ok());
+    ASSERT_TRUE(store->AppendJournal(CutsMade{{MakeCut(0, 64 * i, 64 * i + 64), MakeCut(1, i, i + 1)}}).ok());
+  }
+  for (uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(WriteCheckpoint(store.get(), id).ok());
+  ASSERT_TRUE(store->Drop(2, {{0, 128}, {0, 5}}).ok());
+  EXPECT_FALSE(std::filesystem::exists(dir / "checkpoint-000001"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "checkpoint-000002/manifest.json"));
+  ASSERT_TRUE(store->AppendJournal(NodesGiven{9, 9}).ok());
+
+  const auto restored = store->Restore();
+  ASSERT_TRUE(restored.ok());
+  EXPECT_EQ(restored->manifest->id, 3u);
+  std::vector<protocol::Cut> cuts;
+  size_t starts = 0;
+  std::vector<uint64_t> nodes;
+  for (const auto& record : restored->journal) {
+    if (const auto* made = std::get_if<CutsMade>(&record)) {
+      cuts.insert(cuts.end(), made->cuts.begin(), made->cuts.end());
+    } else if (const auto* given = std::get_if<NodesGiven>(&record)) {
+      nodes.push_back(given->node);
+    } else {
+      ++starts;
+    }
+  }
+  EXPECT_EQ(starts, 1u);
+  EXPECT_EQ(nodes, (std::vector<uint64_t>{5, 9}));
+  EXPECT_EQ(cuts, (std::vector{MakeCut(0, 128, 192), MakeCut(0, 192, 256), MakeCut(0, 256, 320),
+                               MakeCut(0, 320, 384), MakeCut(1, 5, 6)}));
+}
+
+TEST(Store, WhatIsNotThereCannotBeCommitted) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir.path(), false);
+  auto manifest = *WriteCheckpoint(store.get(), 1);
+  EXPECT_EQ(store->Prepare(1).status().code(), Code::kFailedPrecondition);
+  manifest.id = 2;
+  EXPECT_EQ(store->Commit(manifest).code(), Code::kInvalidArgument);
+  manifest.directory = "checkpoint-000002";
+  EXPECT_EQ(store->Commit(manifest).code(), Code::kNotFound);
+  ASSERT_TRUE(store->Prepare(2).ok());
+  EXPECT_EQ(store->Commit(manifest).code(), Code::kNotFound);
+  std::filesystem::copy(dir / "checkpoint-000001", dir / "checkpoint-000002",
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::remove(dir / "checkpoint-000002/manifest.json");
+  auto wrong = manifest;
+  ++wrong.shards[0].bytes;
+  EXPECT_EQ(store->Commit(wrong).code(), Code::kDataLoss);
+  for (const char* file : {"../checkpoint-000001/shard-5.safetensors", "..", "", "/etc/passwd", "a\xff"}) {
+    wrong = manifest;
+    wrong.shards[0].file = file;
+    EXPECT_EQ(store->Commit(wrong).code(), Code::kInvalidArgument) << file;
+  }
+  wrong = manifest;
+  wrong.shards[1].slices = wrong.shards[0].slices;
+  EXPECT_EQ(store->Commit(wrong).code(), Code::kInvalidArgument);
+  EXPECT_EQ(store->Restore()->manifest->id, 1u);
+  EXPECT_TRUE(store->Commit(manifest).ok());
+  EXPECT_EQ(store->Restore()->manifest->id, 2u);
+}
+
+TEST(Store, WhatAnUnfinishedCheckpointLeftIsGoneWhenItsIdIsUsedAgain) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir.path(), false);
+  const auto order = *store->Prepare(1);
+  WriteText(order.directory + "/shard-5.safetensors.tmp", "torn");
+  ASSERT_TRUE(store->Prepare(1).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(order.directory));
+}
+
+TEST(Store, AFlippedByteOfManifestOrJobIsDataLoss) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir.path(), false);
+  ASSERT_TRUE(store->WriteJob("model:\n  layers: 3\n").ok());
+  ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());
+  ASSERT_TRUE(WriteCheckpoint(store.get(), 2).ok());
+  const std::string manifest = dir / "checkpoint-000002/manifest.json";
+  const std::string bytes = ReadText(manifest);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    for (const int bits : {1 << i % 8, 0xff}) {
+      damaged[i] = static_cast<char>(bytes[i] ^ bits);
+      const auto parsed = ParseManifest(AsBytes(damaged), manifest);
+      EXPECT_EQ(parsed.status().code(), Code::kDataLoss) << i;
+    }
+    EXPECT_EQ(ParseManifest(AsBytes(bytes).first(i), manifest).status().code(), Code::kDataLoss) << i;
+  }
+  // The damaged newest one is never quietly passed over for an older one.
+  FlipByte(manifest, bytes.size() / 2, 4);
+  const auto restored = store->Restore();
+  EXPECT_EQ(restored.status().code(), Code::kDataLoss);
+  EXPECT_EQ(restored.status().message().find(manifest), 0u) << restored.status().message();
+
+  const std::string job = dir / "job.yaml";
+  const size_t size = ReadText(job).size();
+  for (size_t i = 0; i < size; ++i) {
+    FlipByte(job, i, 1);
+    EXPECT_EQ(store->ReadJob().status().code(), Code::kDataLoss) << i;
+    FlipByte(job, i, 1);
+  }
+  EXPECT_TRUE(store->ReadJob().ok());
+}
+
+TEST(Store, ADamagedOrMissingShardIsDataLossBeforeAnythingStarts) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir.path(), false);
+  const auto manifest = *WriteCheckpoint(store.get(), 1);
+  const std::string shard = dir / manifest.directory + "/" + manifest.shards[1].file;
+  FlipByte(shard, manifest.shards[1].bytes - 1, 1);
+  auto restored = store->Restore();
+  EXPECT_EQ(restored.status().code(), Code::kDataLoss);
+  EXPECT_EQ(restored.status().message().find(shard), 0u);
+  std::filesystem::resize_file(shard, 100);
+  restored = store->Restore();
+  EXPECT_EQ(restored.status(), Status(Code::kDataLoss, shard + ": has 100 bytes, the manifest says " +
+                                                           std::to_string(manifest.shards[1].bytes)));
+  std::filesystem::remove(shard);
+  EXPECT_EQ(store->Restore().status().code(), Code::kDataLoss);
+}
+
+}  // namespace
+}  // namespace leat::checkpoint
