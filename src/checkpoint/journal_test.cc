@@ -1,0 +1,190 @@
+#include "checkpoint/journal.h"
+
+#include "checkpoint/testing.h"
+
+namespace leat::checkpoint {
+namespace {
+
+using protocol::CutsMade;
+using protocol::JournalRecord;
+using protocol::NodesGiven;
+using protocol::Position;
+using protocol::StreamStart;
+
+// Records of every kind and many sizes, some longer than a sector.
+std::vector<JournalRecord> SomeRecords() {
+  std::vector<JournalRecord> records = {StreamStart{{{0, 1}, {0, 0}, {0, 77}}}, NodesGiven{100, 200},
+                                        CutsMade{}, StreamStart{}};
+  for (uint64_t n = 1; n <= 12; ++n) {
+    CutsMade made;
+    for (uint64_t i = 0; i < n; ++i)
+      made.cuts.push_back(MakeCut(static_cast<uint32_t>(i), 10 * n, 10 * n + i + 1));
+    records.push_back(made);
+    records.push_back(NodesGiven{n, n});
+  }
+  return records;
+}
+
+Bytes ToFile(const std::vector<JournalRecord>& records, std::vector<size_t>* ends = nullptr) {
+  Bytes file = JournalHeader();
+  for (const auto& record : records) {
+    const Bytes bytes = EncodeRecord(record, file.size());
+    file.insert(file.end(), bytes.begin(), bytes.end());
+    if (ends != nullptr) ends->push_back(file.size());
+  }
+  return file;
+}
+
+// Records have no ==: the same bytes are the same record.
+std::vector<Bytes> Payloads(const std::vector<JournalRecord>& records) {
+  std::vector<Bytes> payloads;
+  for (const auto& record : records) payloads.push_back(EncodePayload(record));
+  return payloads;
+}
+
+void ExpectFirst(const Result<JournalContents>& contents, const std::vector<JournalRecord>& records,
+                 size_t count) {
+  ASSERT_TRUE(contents.ok()) << contents.status().ToString();
+  auto expected = Payloads(records);
+  expected.resize(count);
+  EXPECT_EQ(Payloads(contents->records), expected);
+}
+
+TEST(Journal, RecordsComeBackInOrder) {
+  const auto records = SomeRecords();
+  ExpectFirst(ParseJournal(ToFile(records), "j"), records, records.size());
+  const auto decoded = DecodePayload(EncodePayload(CutsMade{{MakeCut(3, 5, 7)}}));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(std::get<CutsMade>(*decoded).cuts, std::vector{MakeCut(3, 5, 7)});
+}
+
+TEST(Journal, AFileThatEndsInItsLastRecordLosesThatRecordAlone) {
+  const auto records = SomeRecords();
+  std::vector<size_t> ends;
+  const Bytes file = ToFile(records, &ends);
+  size_t whole = 0;
+  for (size_t size = JournalHeader().size(); size <= file.size(); ++size) {
+    if (whole < ends.size() && ends[whole] == size) ++whole;
+    const auto contents = ParseJournal(ByteView(file).first(size), "j");
+    ExpectFirst(contents, records, whole);
+    EXPECT_EQ(contents->end, whole == 0 ? JournalHeader().size() : ends[whole - 1]);
+  }
+}
+
+TEST(Journal, ALastRecordOfWhichSectorsWereNotWrittenIsDropped) {
+  const auto records = SomeRecords();
+  std::vector<size_t> ends;
+  const Bytes file = ToFile(records, &ends);
+  for (size_t last = 1; last < records.size(); ++last) {
+    const size_t at = ends[last - 1];
+    Bytes torn(file.begin(), file.begin() + static_cast<ptrdiff_t>(ends[last]));
+    for (size_t from = (ends[last] - 1) / 512 * 512;; from -= 512) {
+      const size_t begin = std::max(from, at);
+      std::fill(torn.begin() + static_cast<ptrdiff_t>(begin), torn.end(), std::byte{0});
+      ExpectFirst(ParseJournal(torn, "j"), records, last);
+      if (from <= at) break;
+    }
+  }
+}
+
+TEST(Journal, AFlippedByteAnywhereIsDataLoss) {
+  const auto records = SomeRecords();
+  std::vector<size_t> ends;
+  Bytes file = ToFile(records, &ends);
+  for (size_t i = 0; i < file.size(); ++i) {
+    for (const int bits : {1 << i % 8, 0xff}) {
+      file[i] ^= static_cast<std::byte>(bits);
+      const auto contents = ParseJournal(file, "dir/journal");
+      ASSERT_EQ(contents.status().code(), Code::kDataLoss) << "byte " << i << " of " << file.size();
+      EXPECT_EQ(contents.status().message().find("dir/journal: "), 0u);
+      file[i] ^= static_cast<std::byte>(bits);
+    }
+  }
+}
+
+TEST(Journal, RecordsThatAreLostSwappedOrRepeatedAreDataLoss) {
+  const NodesGiven a{1, 1};
+  const NodesGiven b{2, 2};
+  const Bytes good = ToFile({a, b, a});
+  const size_t head = JournalHeader().size();
+  const size_t size = (good.size() - head) / 3;
+  const auto piece = [&](size_t i) {
+    const auto begin = good.begin() + static_cast<ptrdiff_t>(head + i * size);
+    return Bytes(begin, begin + static_cast<ptrdiff_t>(size));
+  };
+  for (const auto& order : {std::vector<size_t>{1, 0, 2}, {0, 2}, {0, 0, 1, 2}, {1, 2}}) {
+    Bytes file = JournalHeader();
+    for (const size_t i : order) {
+      const Bytes bytes = piece(i);
+      file.insert(file.end(), bytes.begin(), bytes.end());
+    }
+    EXPECT_EQ(ParseJournal(file, "j").status().code(), Code::kDataLoss);
+  }
+}
+
+// Checksums that fit, so that the payload's reader has to notice.
+TEST(Journal, PayloadsThatSayTooMuchAreDataLoss) {
+  for (const uint8_t kind : {0, 1, 2, 4, 255}) {
+    ByteWriter payload;
+    payload.Put(kind);
+    payload.Put(~uint32_t{0});
+    payload.Put(uint64_t{1});
+    EXPECT_EQ(DecodePayload(payload.view()).status().code(), Code::kDataLoss) << int{kind};
+  }
+  auto cut = MakeCut(0, 9, 9);  // empty: not valid
+  EXPECT_EQ(DecodePayload(EncodePayload(CutsMade{{cut}})).status().code(), Code::kDataLoss);
+  Bytes longer = EncodePayload(NodesGiven{1, 2});
+  longer.push_back(std::byte{0});
+  EXPECT_EQ(DecodePayload(longer).status().code(), Code::kDataLoss);
+  EXPECT_EQ(ParseJournal(ToFile({CutsMade{{cut}}}), "j").status().code(), Code::kDataLoss);
+  EXPECT_EQ(ParseJournal({}, "j").status().code(), Code::kDataLoss);
+}
+
+TEST(Journal, GoesOnBehindATornRecord) {
+  const TempDir dir;
+  const auto records = SomeRecords();
+  {
+    auto journal = Journal::Create(dir.path());
+    ASSERT_TRUE(journal.ok());
+    for (const auto& record : records) ASSERT_TRUE(journal->Append(record).ok());
+  }
+  const std::string file = ReadText(dir / "journal");
+  EXPECT_EQ(file, AsText(ToFile(records)));
+  WriteText(dir / "journal", file.substr(0, file.size() - 3));
+  {
+    auto journal = Journal::Open(dir.path());
+    ASSERT_TRUE(journal.ok());
+    ASSERT_TRUE(journal->Append(records.back()).ok());
+  }
+  EXPECT_EQ(ReadText(dir / "journal"), file);
+  auto journal = Journal::Open(dir.path());
+  ASSERT_TRUE(journal.ok());
+  EXPECT_EQ(Payloads(*journal->Read()), Payloads(records));
+}
+
+TEST(Journal, DamageUnderARunningJournalIsNoticedWhenItIsReadAgain) {
+  const TempDir dir;
+  auto journal = Journal::Create(dir.path());
+  ASSERT_TRUE(journal.ok());
+  ASSERT_TRUE(journal->Append(NodesGiven{1, 1}).ok());
+  std::filesystem::resize_file(dir / "journal", 20);
+  EXPECT_EQ(journal->Read().status().code(), Code::kDataLoss);
+}
+
+TEST(Journal, CompactKeepsTheLaterCutsAndTheNewestOfTheRest) {
+  const std::vector<JournalRecord> records = {StreamStart{{{0, 1}}},
+                                              CutsMade{{MakeCut(0, 1, 5), MakeCut(1, 0, 9)}},
+                                              NodesGiven{1, 1},
+                                              CutsMade{{MakeCut(0, 5, 9)}},
+                                              NodesGiven{2, 5},
+                                              CutsMade{{MakeCut(0, 9, 12), MakeCut(7, 0, 1)}},
+                                              StreamStart{{{0, 1}, {0, 2}}}};
+  const auto kept = Compact(records, {{0, 9}, {0, 8}});
+  EXPECT_EQ(Payloads(kept),
+            Payloads({StreamStart{{{0, 1}, {0, 2}}}, NodesGiven{2, 5}, CutsMade{{MakeCut(1, 0, 9)}},
+                      CutsMade{{MakeCut(0, 9, 12), MakeCut(7, 0, 1)}}}));
+  EXPECT_EQ(Payloads(Compact({}, {{3, 9}})), Payloads({}));
+}
+
+}  // namespace
+}  // namespace leat::checkpoint
