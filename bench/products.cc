@@ -51,7 +51,7 @@ void Products::Add(float* y, const float* a, bool transpose_a, const float* b, b
     dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, 1.0f, a, transpose_a ? m : k, b,
                transpose_b ? k : n, 0.0f, y, n);
   };
-  calls_.push_back(Compare(by_matmul, by_sgemm, 0.2).ratio < 1 ? by_matmul : by_sgemm);
+  calls_.push_back(Compare(by_matmul, by_sgemm, 0.2, Time::kThread).ratio < 1 ? by_matmul : by_sgemm);
   flops_ += 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
