@@ -1,0 +1,158 @@
+#include "stream/csv_decoder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "stream/number.h"
+#include "stream/row_writer.h"
+
+namespace leat::stream {
+namespace {
+
+// What may be read behind a number (number.h).
+constexpr size_t kReadAhead = 16;
+
+bool IsBlank(char c) {
+  return c == ' ' || c == '\t';
+}
+
+std::string_view Trim(std::string_view text) {
+  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// A whole field as a number: JSON's, or with a plus, or without digits before or after the point.
+bool NumberFrom(std::string_view text, double* out) {
+  // May run on into what follows the field, and then does not end where the field does.
+  if (ParseNumber(text.data(), out) == text.data() + text.size()) return true;
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return false;
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(*out);
+}
+
+class CsvDecoder final : public Decoder {
+ public:
+  explicit CsvDecoder(const Schema& schema) : schema_(schema) {
+    if (!schema_.columns.empty()) schema_.UseColumns(schema_.columns);
+    auto writers = MakeWriters(schema_);
+    columns_.resize(schema_.columns.empty() ? schema_.fields.size() : schema_.columns.size());
+    for (size_t i = 0; i < writers.size(); ++i) {
+      const auto& names = schema_.columns;
+      const auto at = names.empty()
+                          ? static_cast<std::ptrdiff_t>(i)
+                          : std::find(names.begin(), names.end(), schema_.fields[i].name) - names.begin();
+      columns_[static_cast<size_t>(at)] = std::move(writers[i]);
+    }
+  }
+
+  void Decode(const RecordBatch& batch, DecodedRows* out) override {
+    RowSink sink(schema_, batch, out);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      std::string reason = WriteRow(AsText(batch[i]), sink.row());
+      if (reason.empty()) {
+        sink.Keep(i);
+      } else {
+        sink.Refuse(i, std::move(reason));
+      }
+    }
+  }
+
+ private:
+  // Empty, or why the record does not fit.
+  std::string WriteRow(std::string_view record, const Row& row) {
+    std::string wrong = SplitCsv(record, &values_, &scratch_);
+    if (!wrong.empty()) return wrong;
+    if (values_.size() != columns_.size()) {
+      return "has " + std::to_string(values_.size()) + " columns instead of " +
+             std::to_string(columns_.size());
+    }
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      if (!columns_[c]) continue;
+      const FieldWriter& field = *columns_[c];
+      const std::string_view value = values_[c];
+      if (!field.takes_number()) {
+        if (!field.WriteText(value, row)) return field.Reason(value);
+        continue;
+      }
+      double number;
+      if (value.empty()) return field.name() + ": is missing";
+      if (!NumberFrom(value, &number)) return field.Reason(value);
+      if (!field.WriteNumber(number, row)) return field.Reason(number);
+    }
+    return {};
+  }
+
+  Schema schema_;
+  std::vector<std::unique_ptr<const FieldWriter>> columns_;  // null: not read
+  std::vector<std::string_view> values_;
+  std::string scratch_;
+};
+
+// Reads the quoted field whose first character behind the quote is line[*at]; moves *at behind the closing
+// quote.
+bool QuotedField(std::string_view line, size_t* at, std::string_view* field, std::string* scratch) {
+  const size_t begin = *at, kept = scratch->size();
+  size_t close = line.find('"', begin);
+  bool copied = false;
+  while (close != std::string_view::npos && close + 1 < line.size() && line[close + 1] == '"') {
+    scratch->append(line.substr(*at, close + 1 - *at));
+    copied = true;
+    *at = close + 2;
+    close = line.find('"', *at);
+  }
+  if (close == std::string_view::npos) return false;
+  if (copied) {
+    scratch->append(line.substr(*at, close - *at));
+    *field = std::string_view(*scratch).substr(kept);
+    scratch->push_back('\0');  // what ends a number
+  } else {
+    *field = line.substr(begin, close - begin);
+  }
+  *at = close + 1;
+  return true;
+}
+
+}  // namespace
+
+std::string SplitCsv(std::string_view line, std::vector<std::string_view>* fields, std::string* scratch) {
+  fields->clear();
+  scratch->clear();
+  scratch->reserve(line.size() + kReadAhead);  // views into it must not move
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  for (size_t at = 0;;) {
+    while (at < line.size() && IsBlank(line[at])) ++at;
+    std::string_view field;
+    size_t comma;
+    if (at < line.size() && line[at] == '"') {
+      ++at;
+      if (!QuotedField(line, &at, &field, scratch))
+        return "column " + std::to_string(fields->size() + 1) + ": a quote is not closed";
+      while (at < line.size() && IsBlank(line[at])) ++at;
+      if (at < line.size() && line[at] != ',') {
+        return "column " + std::to_string(fields->size() + 1) + ": text follows the closing quote";
+      }
+      comma = at;
+    } else {
+      comma = std::min(line.find(',', at), line.size());
+      field = Trim(line.substr(at, comma - at));
+    }
+    fields->push_back(field);
+    if (comma >= line.size()) {
+      scratch->append(kReadAhead, '\0');
+      return {};
+    }
+    at = comma + 1;
+  }
+}
+
+std::unique_ptr<Decoder> MakeCsvDecoder(const Schema& schema) {
+  return std::make_unique<CsvDecoder>(schema);
+}
+
+}  // namespace leat::stream

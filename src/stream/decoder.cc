@@ -1,0 +1,82 @@
+#include <stdexcept>
+
+#include "stream/csv_decoder.h"
+#include "stream/json_decoder.h"
+#include "stream/row_writer.h"
+#include "stream/schema.h"
+
+namespace leat::stream {
+namespace {
+
+// Records of bytes: the fields one after the other.
+class IdxDecoder final : public Decoder {
+ public:
+  explicit IdxDecoder(const Schema& schema) : schema_(schema) {
+    auto writers = MakeWriters(schema_);
+    for (size_t i = 0; i < writers.size(); ++i) {
+      const bool bytes = schema_.fields[i].type == Field::Type::kBytes;
+      const size_t width = bytes ? schema_.fields[i].width : 1;
+      parts_.push_back({std::move(writers[i]), width, bytes});
+      bytes_ += width;
+    }
+  }
+
+  void Decode(const RecordBatch& batch, DecodedRows* out) override {
+    RowSink sink(schema_, batch, out);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      std::string reason = WriteRow(batch[i], sink.row());
+      if (reason.empty()) {
+        sink.Keep(i);
+      } else {
+        sink.Refuse(i, std::move(reason));
+      }
+    }
+  }
+
+ private:
+  struct Part {
+    std::unique_ptr<const FieldWriter> field;
+    size_t width;
+    bool bytes;
+  };
+
+  std::string WriteRow(ByteView record, const Row& row) const {
+    if (record.size() != bytes_) {
+      return "has " + std::to_string(record.size()) + " bytes instead of " + std::to_string(bytes_);
+    }
+    const auto* at = reinterpret_cast<const uint8_t*>(record.data());
+    for (const Part& part : parts_) {
+      const uint8_t* const value = at;
+      at += part.width;
+      if (!part.field) continue;
+      if (part.bytes) {
+        part.field->WriteBytes(value, row);
+      } else if (part.field->takes_number()) {
+        if (!part.field->WriteNumber(*value, row)) return part.field->Reason(*value);
+      } else if (const std::string text = std::to_string(*value); !part.field->WriteText(text, row)) {
+        return part.field->Reason(text);
+      }
+    }
+    return {};
+  }
+
+  const Schema schema_;
+  std::vector<Part> parts_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> MakeDecoder(const Schema& schema) {
+  switch (schema.format) {
+    case Schema::Format::kJson:
+      return MakeJsonDecoder(schema);
+    case Schema::Format::kCsv:
+      return MakeCsvDecoder(schema);
+    case Schema::Format::kIdx:
+      return std::make_unique<IdxDecoder>(schema);
+  }
+  throw std::invalid_argument("unknown format");
+}
+
+}  // namespace leat::stream

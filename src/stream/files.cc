@@ -1,0 +1,175 @@
+#include "stream/files.h"
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "stream/csv_decoder.h"
+#include "stream/memory_source.h"
+
+namespace leat::stream {
+namespace {
+
+struct CloseGz {
+  void operator()(gzFile file) const { gzclose(file); }
+};
+
+// The whole file, unpacked when it begins as gzip does.
+Result<Bytes> ReadFile(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) return Status(Code::kNotFound, path + ": is not a file");
+  const std::unique_ptr<gzFile_s, CloseGz> file(gzopen(path.c_str(), "rb"));
+  if (!file) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
+  gzbuffer(file.get(), 1 << 17);
+  Bytes bytes;
+  for (size_t size = 0;;) {
+    bytes.resize(std::max<size_t>(1 << 20, 2 * size));
+    const size_t room = std::min<size_t>(bytes.size() - size, 1 << 30);
+    const int read = gzread(file.get(), bytes.data() + size, static_cast<unsigned>(room));
+    int error = Z_OK;
+    const char* why = gzerror(file.get(), &error);
+    if (read < 0 || error == Z_BUF_ERROR) {  // the latter: the packed data ends too early
+      return Status(Code::kDataLoss, path + ": cannot be unpacked: " + why);
+    }
+    size += static_cast<size_t>(read);
+    if (static_cast<size_t>(read) == room) continue;
+    bytes.resize(size);
+    return bytes;
+  }
+}
+
+uint32_t BigEndian(ByteView bytes, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) value = value << 8 | std::to_integer<uint32_t>(bytes[at + i]);
+  return value;
+}
+
+std::string Join(const std::vector<uint32_t>& sizes) {
+  std::string text;
+  for (uint32_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+Result<std::unique_ptr<Source>> OpenIdx(const FileSourceOptions& options) {
+  if (options.paths.size() != 2) {
+    return Status(Code::kInvalidArgument,
+                  "idx takes two files, images and labels, not " + std::to_string(options.paths.size()));
+  }
+  const std::string &images_path = options.paths[0], &labels_path = options.paths[1];
+  LEAT_ASSIGN_OR_RETURN(const Bytes images_file, ReadFile(images_path));
+  LEAT_ASSIGN_OR_RETURN(const Idx images, ParseIdx(images_file, images_path));
+  LEAT_ASSIGN_OR_RETURN(const Bytes labels_file, ReadFile(labels_path));
+  LEAT_ASSIGN_OR_RETURN(const Idx labels, ParseIdx(labels_file, labels_path));
+  if (images.sizes.size() < 2) {
+    return Status(Code::kDataLoss, images_path + ": has magic 2049, that of labels; images have 2051");
+  }
+  if (labels.sizes.size() != 1) {
+    return Status(Code::kDataLoss, labels_path + ": has magic " + std::to_string(2048 + labels.sizes.size()) +
+                                       ", not 2049, that of labels");
+  }
+  if (images.sizes[0] != labels.sizes[0]) {
+    return Status(Code::kDataLoss, images_path + " has " + std::to_string(images.sizes[0]) + " images, " +
+                                       labels_path + " has " + std::to_string(labels.sizes[0]) + " labels");
+  }
+  const size_t count = images.sizes[0];
+  if (count == 0) return Status(Code::kDataLoss, images_path + ": has no images");
+  const size_t width = images.data.size() / count;
+  RecordBatch records;
+  records.data.resize(count * (width + 1));
+  records.offsets.resize(count + 1);
+  for (size_t i = 0; i < count; ++i) {
+    std::byte* const record = records.data.data() + i * (width + 1);
+    std::copy_n(images.data.data() + i * width, width, record);
+    record[width] = labels.data[i];
+    records.offsets[i + 1] = (i + 1) * (width + 1);
+  }
+  return MakeMemorySource(std::move(records), options.partitions);
+}
+
+// Line by line, without line ends and lines of blanks only.
+template <class Each>
+void ForLines(std::string_view text, const Each& each) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") != std::string_view::npos && !each(line)) return;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+Result<std::unique_ptr<Source>> OpenCsv(const FileSourceOptions& options) {
+  RecordBatch records;
+  for (const std::string& path : options.paths) {
+    LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(path));
+    const size_t before = records.size();
+    bool header = options.header;
+    ForLines(AsText(file), [&](std::string_view line) {
+      if (std::exchange(header, false)) return true;
+      const ByteView bytes = AsBytes(line);
+      records.data.insert(records.data.end(), bytes.begin(), bytes.end());
+      records.offsets.push_back(records.data.size());
+      return true;
+    });
+    if (records.size() == before) return Status(Code::kDataLoss, path + ": has no records");
+  }
+  return MakeMemorySource(std::move(records), options.partitions);
+}
+
+}  // namespace
+
+Result<Idx> ParseIdx(ByteView file, const std::string& name) {
+  if (file.size() < 4) {
+    return Status(Code::kDataLoss,
+                  name + ": has " + std::to_string(file.size()) + " bytes, too short for an idx file");
+  }
+  const uint32_t magic = BigEndian(file, 0), rank = magic & 0xff;
+  if (magic >> 8 != 0x08 || rank < 1 || rank > 4) {
+    return Status(Code::kDataLoss, name + ": has magic " + std::to_string(magic) +
+                                       ", not 2051 (images) or 2049 (labels) of an idx file of bytes");
+  }
+  const size_t head = 4 + 4 * size_t{rank};
+  if (file.size() < head) return Status(Code::kDataLoss, name + ": ends inside its header");
+  Idx idx;
+  unsigned __int128 bytes = 1;
+  for (uint32_t i = 0; i < rank; ++i) {
+    idx.sizes.push_back(BigEndian(file, 4 + 4 * size_t{i}));
+    bytes *= idx.sizes.back();
+  }
+  idx.data = file.subspan(head);
+  if (bytes == idx.data.size()) return idx;
+  return Status(Code::kDataLoss,
+                name + ": has " + std::to_string(idx.data.size()) + " bytes of data " +
+                    (idx.data.size() < bytes ? "and is truncated" : "and goes on behind its end") +
+                    ": its header says " + Join(idx.sizes));
+}
+
+Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
+  if (options.partitions == 0) return Status(Code::kInvalidArgument, "files need at least one partition");
+  if (options.paths.empty()) return Status(Code::kInvalidArgument, "no files are named");
+  if (options.format == "idx") return OpenIdx(options);
+  if (options.format == "csv") return OpenCsv(options);
+  return Status(Code::kInvalidArgument,
+                "unknown format of files '" + options.format + "'; there are idx and csv");
+}
+
+Result<std::vector<std::string>> ReadCsvHeader(const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(path));
+  std::vector<std::string> names;
+  std::string wrong = "has no header";
+  ForLines(AsText(file), [&](std::string_view line) {
+    std::vector<std::string_view> fields;
+    std::string scratch;
+    wrong = SplitCsv(line, &fields, &scratch);
+    names.assign(fields.begin(), fields.end());
+    return false;
+  });
+  if (wrong.empty()) return names;
+  return Status(Code::kDataLoss, path + ": " + wrong);
+}
+
+}  // namespace leat::stream

@@ -1,0 +1,125 @@
+#include "stream/files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <fstream>
+
+#include "stream/test_util.h"
+
+namespace leat::stream {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class FilesTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& bytes, bool packed = false) {
+    const std::string path = dir_ / name;
+    if (!packed) {
+      std::ofstream(path, std::ios::binary) << bytes;
+    } else {
+      gzFile file = gzopen(path.c_str(), "wb");
+      gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+      gzclose(file);
+    }
+    return path;
+  }
+  static std::string Idx(std::vector<uint32_t> sizes, const std::string& data) {
+    std::string out = {0, 0, 8, static_cast<char>(sizes.size())};
+    for (uint32_t size : sizes) {
+      for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(size >> shift);
+    }
+    return out + data;
+  }
+  static std::vector<std::vector<std::string>> All(Source& source) {
+    std::vector<std::vector<std::string>> partitions;
+    const auto ranges = source.Ranges();
+    for (const PartitionRange& range : *ranges) {
+      RecordBatch batch;
+      EXPECT_TRUE(source.Read(range.partition, range.begin, range.end, &batch).ok());
+      EXPECT_TRUE(range.sealed);
+      partitions.push_back(TextsOf(batch));
+    }
+    return partitions;
+  }
+  static Status ErrorOf(const FileSourceOptions& options) { return OpenFiles(options).status(); }
+  TempDir dir_;
+};
+
+TEST_F(FilesTest, JoinsImagesAndLabelsPackedOrNot) {
+  const std::string images = Idx({5, 1, 2}, "aabbccddee"), labels = Idx({5}, "01234");
+  for (bool packed : {false, true}) {
+    auto source = OpenFiles({"idx", {Write("i", images, packed), Write("l", labels, !packed)}, 2});
+    ASSERT_TRUE(source.ok()) << source.status().ToString();
+    EXPECT_THAT(All(**source), ElementsAre(ElementsAre("aa0", "bb1"), ElementsAre("cc2", "dd3", "ee4")));
+    RecordBatch batch;
+    ASSERT_TRUE((*source)->Read(1, 1, 2, &batch).ok());
+    EXPECT_THAT(TextsOf(batch), ElementsAre("dd3"));
+    EXPECT_EQ((*source)->Read(1, 1, 4, &batch).code(), Code::kFailedPrecondition);
+    EXPECT_EQ((*source)->Read(2, 0, 0, &batch).code(), Code::kFailedPrecondition);
+  }
+}
+
+TEST_F(FilesTest, SaysWhatIsWrongWithIdx) {
+  const std::string images = Idx({5, 1, 2}, "aabbccddee"), labels = Idx({5}, "01234");
+  const std::string i = Write("i", images), l = Write("l", labels);
+  const auto expect = [&](const std::string& first, const std::string& second, Code code,
+                          const std::string& text) {
+    const Status status = ErrorOf({"idx", {first, second}, 1});
+    EXPECT_EQ(status.code(), code);
+    EXPECT_THAT(status.message(), HasSubstr(text));
+  };
+  expect(dir_ / "nothing", l, Code::kNotFound, "nothing: No such file");
+  expect(dir_.path(), l, Code::kNotFound, "is not a file");
+  expect(l, l, Code::kDataLoss, "l: has magic 2049, that of labels; images have 2051");
+  expect(i, i, Code::kDataLoss, "i: has magic 2051, not 2049");
+  expect(Write("text", "hello, world"), l, Code::kDataLoss, "text: has magic 1751477356");
+  expect(Write("empty", ""), l, Code::kDataLoss, "too short");
+  expect(Write("cut", images.substr(0, 20)), l, Code::kDataLoss,
+         "has 4 bytes of data and is truncated: its header says 5x1x2");
+  expect(Write("head", images.substr(0, 10)), l, Code::kDataLoss, "ends inside its header");
+  expect(Write("long", images + "x"), l, Code::kDataLoss, "goes on behind its end");
+  expect(Write("huge", Idx({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, "")), l, Code::kDataLoss,
+         "truncated");
+  expect(i, Write("few", Idx({4}, "0123")), Code::kDataLoss, "has 5 images");
+  // A packed file that ends too early.
+  const std::string packed = Write("packed", Idx({1000, 100}, std::string(100'000, 'x') + "abcdefgh"), true);
+  std::filesystem::resize_file(packed, std::filesystem::file_size(packed) / 2);
+  expect(packed, l, Code::kDataLoss, "packed: cannot be unpacked");
+}
+
+TEST_F(FilesTest, ReadsLinesOfCsv) {
+  const std::string one = Write("one", "x,y\r\n1,2\r\n\r\n3,4"), two = Write("two", "x,y\n5,6\n \n", true);
+  auto source = OpenFiles({"csv", {one, two}, 1, true});
+  ASSERT_TRUE(source.ok()) << source.status().ToString();
+  EXPECT_THAT(All(**source), ElementsAre(ElementsAre("1,2", "3,4", "5,6")));
+  EXPECT_THAT(*ReadCsvHeader(two), ElementsAre("x", "y"));
+  EXPECT_THAT(ErrorOf({"csv", {Write("head", "x,y\n")}, 1, true}).message(),
+              HasSubstr("head: has no records"));
+  EXPECT_EQ(ReadCsvHeader(Write("empty", "")).status().code(), Code::kDataLoss);
+  EXPECT_EQ(ErrorOf({"xml", {one}, 1}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(ErrorOf({"csv", {}, 1}).code(), Code::kInvalidArgument);
+  EXPECT_EQ(ErrorOf({"csv", {one}, 0}).code(), Code::kInvalidArgument);
+}
+
+// The real files, where they are: LEAT_DATA names the folder that holds mnist/.
+TEST(Files, ReadsMnist) {
+  const char* data = std::getenv("LEAT_DATA");
+  const std::string folder = std::string(data ? data : "") + "/mnist/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "LEAT_DATA names no folder with mnist/";
+  auto source =
+      OpenFiles({"idx", {folder + "t10k-images-idx3-ubyte.gz", folder + "t10k-labels-idx1-ubyte.gz"}, 1});
+  ASSERT_TRUE(source.ok()) << source.status().ToString();
+  EXPECT_EQ((*(*source)->Ranges())[0].end, 10'000u);
+  RecordBatch batch;
+  ASSERT_TRUE((*source)->Read(0, 0, 5, &batch).ok());
+  std::string labels;
+  for (size_t i = 0; i < 5; ++i) labels += static_cast<char>('0' + std::to_integer<int>(batch[i].back()));
+  EXPECT_EQ(labels, "72104");
+}
+
+}  // namespace
+}  // namespace leat::stream

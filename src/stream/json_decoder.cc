@@ -1,0 +1,336 @@
+#include "stream/json_decoder.h"
+
+#include <simdjson.h>
+
+#include <bit>
+#include <cstring>
+#include <unordered_map>
+
+#include "stream/number.h"
+#include "stream/row_writer.h"
+
+namespace leat::stream {
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+static_assert(RecordBatch::kPadding >= simdjson::SIMDJSON_PADDING);
+
+// Fields by name, and which of them the record at hand has shown so far.
+class Fields {
+ public:
+  explicit Fields(const Schema& schema) {
+    auto writers = MakeWriters(schema);
+    for (size_t i = 0; i < schema.fields.size(); ++i) {
+      if (!writers[i]) continue;
+      places_.emplace(schema.fields[i].name, static_cast<int>(all_.size()));
+      all_.push_back(std::move(writers[i]));
+    }
+    seen_.resize(all_.size());
+  }
+  // Place of a field, or -1 for a key that the schema does not name.
+  int Find(std::string_view key) const {
+    const auto it = places_.find(key);
+    return it == places_.end() ? -1 : it->second;
+  }
+  const FieldWriter& operator[](int place) const { return *all_[static_cast<size_t>(place)]; }
+
+  void BeginRecord() {
+    ++record_;
+    missing_ = all_.size();
+  }
+  // False when the record has shown the field before.
+  bool See(int place) {
+    uint64_t& seen = seen_[static_cast<size_t>(place)];
+    if (seen == record_) return false;
+    seen = record_;
+    --missing_;
+    return true;
+  }
+  bool complete() const { return missing_ == 0; }
+  const std::string& FirstMissing() const {
+    size_t i = 0;
+    while (seen_[i] == record_) ++i;
+    return all_[i]->name();
+  }
+
+ private:
+  std::vector<std::unique_ptr<const FieldWriter>> all_;
+  std::unordered_map<std::string_view, int> places_;
+  std::vector<uint64_t> seen_;  // number of the last record that had the field
+  uint64_t record_ = 0;
+  size_t missing_ = 0;
+};
+
+inline const char* SkipBlanks(const char* p) {
+  if (static_cast<unsigned char>(*p) > ' ') return p;
+  while (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r') ++p;
+  return p;
+}
+
+// High bit of each byte of `w` that may not stand in a plain string: quote, backslash, below 0x20, from 0x80
+// on. Bits above the lowest that is set may be wrong (borrows), the lowest never is.
+inline uint64_t Unplain(uint64_t w) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
+  const uint64_t quote = w ^ (kOnes * '"'), slash = w ^ (kOnes * '\\');
+  return (((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash) | ((w - kOnes * 0x20) & ~w) | w) & kHighs;
+}
+
+// The quote that ends a plain string which begins at `p`, or null when there is something else before it.
+// Stops at the zeros behind the last record.
+inline const char* EndOfPlainString(const char* p) {
+  for (;; p += 8) {
+    uint64_t word;
+    std::memcpy(&word, p, 8);
+    if (const uint64_t found = Unplain(word)) {
+      p += std::countr_zero(found) / 8;
+      return *p == '"' ? p : nullptr;
+    }
+  }
+}
+
+class Scanner {
+ public:
+  explicit Scanner(Fields& fields) : fields_(fields) {}
+
+  // Writes the record as a row, or returns false and leaves a row half written. A token may run into the next
+  // record (there are zeros behind the last one), so the end is checked at the end.
+  bool Scan(std::string_view record, const Row& row) {
+    fields_.BeginRecord();
+    const char* const end = record.data() + record.size();
+    const char* p = SkipBlanks(record.data());
+    if (*p != '{') return false;
+    p = SkipBlanks(p + 1);
+    for (size_t i = 0;; ++i) {
+      const int place = KeyAt(i, &p);
+      if (place == kNoKey) return false;
+      p = SkipBlanks(p);
+      if (*p != ':') return false;
+      p = Value(place, SkipBlanks(p + 1), row);
+      if (!p) return false;
+      p = SkipBlanks(p);
+      if (*p == '}') break;
+      if (*p != ',') return false;
+      p = SkipBlanks(p + 1);
+    }
+    ++p;
+    while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r')) ++p;
+    return p == end && fields_.complete();
+  }
+
+ private:
+  static constexpr int kNoKey = -2;
+  static constexpr size_t kMaxKeys = 1024;
+
+  // What the last record had in this place: the key with its quotes, as 16 bytes to compare at once and the
+  // rest.
+  struct Key {
+    uint64_t words[2] = {0, 0};
+    uint64_t masks[2] = {0, 0};
+    std::string text;
+    int place = -1;
+
+    void Set(std::string_view quoted, int at) {
+      text = quoted;
+      place = at;
+      for (size_t k = 0; k < 2; ++k) {
+        const size_t bytes = quoted.size() <= 8 * k ? 0 : std::min<size_t>(quoted.size() - 8 * k, 8);
+        words[k] = 0;
+        std::memcpy(&words[k], quoted.data() + std::min(8 * k, quoted.size()), bytes);
+        masks[k] = bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * bytes)) - 1;
+      }
+    }
+    bool At(const char* p) const {
+      uint64_t now[2];
+      std::memcpy(now, p, sizeof(now));
+      if (((now[0] ^ words[0]) & masks[0]) | ((now[1] ^ words[1]) & masks[1])) return false;
+      return text.size() <= 16 || std::strncmp(p + 16, text.data() + 16, text.size() - 16) == 0;
+    }
+  };
+
+  // The field whose key is at `p` (-1: none of ours, kNoKey: not a plain key); moves `p` behind it.
+  int KeyAt(size_t i, const char** p) {
+    if (i < keys_.size() && keys_[i].At(*p)) {
+      *p += keys_[i].text.size();
+      return keys_[i].place;
+    }
+    if (**p != '"') return kNoKey;
+    const char* const close = EndOfPlainString(*p + 1);
+    if (!close) return kNoKey;
+    const std::string_view quoted(*p, static_cast<size_t>(close + 1 - *p));
+    const int place = fields_.Find(quoted.substr(1, quoted.size() - 2));
+    if (i >= keys_.size() && i < kMaxKeys) keys_.resize(i + 1);
+    if (i < keys_.size()) keys_[i].Set(quoted, place);
+    *p = close + 1;
+    return place;
+  }
+
+  // Writes the value at `p` to the field, returns what follows it, or null.
+  const char* Value(int place, const char* p, const Row& row) {
+    if (place >= 0 && !fields_.See(place)) return nullptr;
+    const char* const begin = p;
+    double number = 0;
+    if (*p == '"') {
+      const char* const close = EndOfPlainString(p + 1);
+      if (!close) return nullptr;
+      if (place < 0) return close + 1;
+      const std::string_view text(p + 1, static_cast<size_t>(close - p - 1));
+      return fields_[place].WriteText(text, row) ? close + 1 : nullptr;
+    }
+    if (*p == 't' && std::strncmp(p, "true", 4) == 0) {
+      p += 4;
+      number = 1;
+    } else if (*p == 'f' && std::strncmp(p, "false", 5) == 0) {
+      p += 5;
+    } else {
+      p = ParseNumber(p, &number);
+      if (!p) return nullptr;
+    }
+    if (place < 0) return p;
+    const FieldWriter& field = fields_[place];
+    const bool fits = field.takes_number() ? field.WriteNumber(number, row)
+                                           : field.WriteText({begin, static_cast<size_t>(p - begin)}, row);
+    return fits ? p : nullptr;
+  }
+
+  Fields& fields_;
+  std::vector<Key> keys_;
+};
+
+// The slow and complete way.
+class Parser {
+ public:
+  explicit Parser(Fields& fields) : fields_(fields) {}
+
+  // Writes the record as a row; else says why not.
+  bool Parse(std::string_view record, const Row& row, std::string* reason) {
+    fields_.BeginRecord();
+    reason->clear();
+    const simdjson::error_code error = ParseObject(record, row, reason);
+    if (!reason->empty()) return false;
+    if (error) {
+      *reason = std::string("not a JSON object: ") + simdjson::error_message(error);
+      return false;
+    }
+    if (fields_.complete()) return true;
+    *reason = fields_.FirstMissing() + ": is missing";
+    return false;
+  }
+
+ private:
+  // Ends early with a reason when a field does not fit.
+  simdjson::error_code ParseObject(std::string_view record, const Row& row, std::string* reason) {
+    ondemand::document document;
+    const simdjson::padded_string_view padded(record, record.size() + RecordBatch::kPadding);
+    if (const auto error = parser_.iterate(padded).get(document)) return error;
+    ondemand::object object;
+    if (const auto error = document.get_object().get(object)) return error;
+    for (auto member : object) {
+      ondemand::field field;
+      if (const auto error = std::move(member).get(field)) return error;
+      std::string_view key;
+      if (const auto error = field.unescaped_key().get(key)) return error;
+      const int place = fields_.Find(key);
+      if (place < 0) continue;
+      if (!fields_.See(place)) {
+        *reason = fields_[place].name() + ": is there twice";
+        return simdjson::SUCCESS;
+      }
+      if (const auto error = ParseValue(fields_[place], field.value(), row, reason)) return error;
+      if (!reason->empty()) return simdjson::SUCCESS;
+    }
+    const char* behind;
+    return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
+                                                                              : simdjson::TRAILING_CONTENT;
+  }
+
+  static simdjson::error_code ParseValue(const FieldWriter& field, ondemand::value value, const Row& row,
+                                         std::string* reason) {
+    ondemand::json_type type;
+    if (const auto error = value.type().get(type)) return error;
+    switch (type) {
+      case ondemand::json_type::string: {
+        std::string_view text;
+        if (const auto error = value.get_string().get(text)) return error;
+        if (!field.WriteText(text, row)) *reason = field.Reason(text);
+        return simdjson::SUCCESS;
+      }
+      case ondemand::json_type::number:
+      case ondemand::json_type::boolean:
+        return ParseScalar(field, value, type, row, reason);
+      case ondemand::json_type::null:
+        *reason = field.name() + ": is null";
+        return simdjson::SUCCESS;
+      case ondemand::json_type::array:
+        *reason = field.name() + ": is an array";
+        return simdjson::SUCCESS;
+      default:
+        *reason = field.name() + ": is an object";
+        return simdjson::SUCCESS;
+    }
+  }
+
+  static simdjson::error_code ParseScalar(const FieldWriter& field, ondemand::value value,
+                                          ondemand::json_type type, const Row& row, std::string* reason) {
+    std::string_view text = value.raw_json_token();
+    text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+    double number = 0;
+    if (type == ondemand::json_type::boolean) {
+      bool truth;
+      if (const auto error = value.get_bool().get(truth)) return error;
+      number = truth;
+    } else if (const auto error = value.get_double().get(number)) {
+      *reason = field.name() + ": " + Quoted(text) + " is not a number that fits";
+      return simdjson::SUCCESS;
+    }
+    if (field.takes_number()) {
+      if (!field.WriteNumber(number, row)) *reason = field.Reason(number);
+    } else if (!field.WriteText(text, row)) {
+      *reason = field.Reason(text);
+    }
+    return simdjson::SUCCESS;
+  }
+
+  Fields& fields_;
+  ondemand::parser parser_;
+};
+
+class JsonDecoder final : public Decoder {
+ public:
+  JsonDecoder(const Schema& schema, bool scan)
+      : schema_(schema), fields_(schema_), scanner_(fields_), parser_(fields_), scan_(scan) {}
+
+  void Decode(const RecordBatch& batch, DecodedRows* out) override {
+    RowSink sink(schema_, batch, out);
+    std::string reason;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const std::string_view record = AsText(batch[i]);
+      if (scan_) {
+        if (scanner_.Scan(record, sink.row())) {
+          sink.Keep(i);
+          continue;
+        }
+        sink.Restart();
+      }
+      if (parser_.Parse(record, sink.row(), &reason)) {
+        sink.Keep(i);
+      } else {
+        sink.Refuse(i, std::move(reason));
+      }
+    }
+  }
+
+ private:
+  const Schema schema_;
+  Fields fields_;
+  Scanner scanner_;
+  Parser parser_;
+  bool scan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> MakeJsonDecoder(const Schema& schema, bool scan) {
+  return std::make_unique<JsonDecoder>(schema, scan);
+}
+
+}  // namespace leat::stream

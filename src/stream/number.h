@@ -1,0 +1,100 @@
+// Decimal numbers to double, exactly rounded: the common short ones without a library call.
+#pragma once
+
+#include <bit>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+
+namespace leat::stream {
+
+inline bool IsDigit(char c) {
+  return static_cast<unsigned char>(c - '0') < 10;
+}
+
+// Powers of ten that a double holds exactly.
+inline constexpr double kExactPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                          1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                          1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+// Up to 8 digits at `p`, of which 8 bytes must be readable: how many there are, and their value.
+struct Digits {
+  int count;
+  uint64_t value;
+};
+inline Digits ReadDigits(const char* p) {
+  uint64_t word;
+  std::memcpy(&word, p, 8);
+  // A digit is 0 to 9 now; anything else sets the high bit of its byte (carries only spoil bytes behind the
+  // first).
+  word ^= 0x3030303030303030;
+  const uint64_t others = ((word + 0x7676767676767676) | word) & 0x8080808080808080;
+  if (others & 0x80) return {0, 0};
+  const int bits = others ? std::countr_zero(others) - 7 : 64;
+  // The last digit into the highest byte, zeros before the first; then neighbours are joined: 2, 4, 8 digits.
+  word <<= 64 - bits;
+  word = word * 10 + (word >> 8);
+  word = ((word & 0x000000ff000000ff) * 0x000f424000000064 +
+          ((word >> 16) & 0x000000ff000000ff) * 0x0000271000000001) >>
+         32;
+  return {bits / 8, word};
+}
+
+inline constexpr uint64_t kTenTo[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+
+// Appends the digits at `p` to `mantissa` (wrong above 19 digits), returns what follows them.
+inline const char* AppendDigits(const char* p, uint64_t* mantissa) {
+  for (;;) {
+    const Digits digits = ReadDigits(p);
+    *mantissa = *mantissa * kTenTo[digits.count] + digits.value;
+    p += digits.count;
+    if (digits.count < 8) return p;
+  }
+}
+
+// Reads a number as JSON writes it (RFC 8259, section 6) at the beginning of `p`; returns what follows it, or
+// null when there is none or it is beyond the range of double. Reads up to 8 bytes behind the number.
+//
+// A mantissa below 2^53 and a power of ten up to 22 are both exact, so one multiplication or division rounds
+// once (Clinger 1990); everything else goes through std::from_chars.
+inline const char* ParseNumber(const char* p, double* out) {
+  const char* const begin = p;
+  const bool negative = *p == '-';
+  p += negative;
+  uint64_t mantissa = 0;
+  const char* digits = p;
+  p = AppendDigits(p, &mantissa);
+  std::ptrdiff_t count = p - digits;
+  if (count == 0 || (count > 1 && *digits == '0')) return nullptr;
+  std::ptrdiff_t exponent = 0;
+  if (*p == '.') {
+    const char* const fraction = ++p;
+    p = AppendDigits(p, &mantissa);
+    exponent = fraction - p;
+    if (exponent == 0) return nullptr;
+    count -= exponent;
+  }
+  if (*p == 'e' || *p == 'E') {
+    ++p;
+    const bool below = *p == '-';
+    p += below || *p == '+';
+    digits = p;
+    int written = 0;
+    while (IsDigit(*p)) {
+      if (written < 10000) written = written * 10 + (*p - '0');
+      ++p;
+    }
+    if (p == digits) return nullptr;
+    exponent += below ? -written : written;
+  }
+  if (count <= 19 && mantissa <= uint64_t{1} << 53 && exponent >= -22 && exponent <= 22) {
+    const auto exact = static_cast<double>(mantissa);
+    const double value = exponent < 0 ? exact / kExactPowers[-exponent] : exact * kExactPowers[exponent];
+    *out = negative ? -value : value;
+    return p;
+  }
+  const auto [end, error] = std::from_chars(begin, p, *out);
+  return error == std::errc() && end == p ? p : nullptr;
+}
+
+}  // namespace leat::stream

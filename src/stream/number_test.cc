@@ -1,0 +1,84 @@
+#include "stream/number.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "base/rng.h"
+#include "stream/text_writer.h"
+
+namespace leat::stream {
+namespace {
+
+// ParseNumber of a text with bytes of something else behind it; how many characters it took, or -1.
+int Parse(const std::string& text, double* out, const char* behind = "}") {
+  const std::string padded = text + behind + std::string(16, '\0');
+  const char* end = ParseNumber(padded.c_str(), out);
+  return end ? static_cast<int>(end - padded.c_str()) : -1;
+}
+
+TEST(ParseNumber, IsExactlyRoundedAsStrtodIs) {
+  Rng rng(3);
+  for (int i = 0; i < 200'000; ++i) {
+    std::string text = rng.Chance(0.5) ? "-" : "";
+    const auto digits = [&](uint64_t count) {
+      for (uint64_t k = 0; k < count; ++k) text += static_cast<char>('0' + rng.Below(10));
+    };
+    if (rng.Chance(0.3)) {
+      text += '0';
+    } else {
+      text += static_cast<char>('1' + rng.Below(9));
+      digits(rng.Chance(0.9) ? rng.Below(6) : rng.Below(30));
+    }
+    if (rng.Chance(0.7)) {
+      text += '.';
+      digits(1 + (rng.Chance(0.9) ? rng.Below(9) : rng.Below(30)));
+    }
+    if (rng.Chance(0.2)) text += (rng.Chance(0.5) ? "e" : "E-") + std::to_string(rng.Below(300));
+    const double expected = std::strtod(text.c_str(), nullptr);
+    if (std::abs(expected) > 1e308 || (expected != 0 && std::abs(expected) < 1e-300)) continue;
+    double value = -1;
+    ASSERT_EQ(Parse(text, &value), static_cast<int>(text.size())) << text;
+    ASSERT_EQ(std::bit_cast<uint64_t>(value), std::bit_cast<uint64_t>(expected)) << text;
+  }
+}
+
+TEST(ParseNumber, TakesWhatJsonTakesAndNothingElse) {
+  double value;
+  for (const char* text :
+       {"0", "-0", "10", "0.5", "1e5", "1E+5", "1e-05", "12345678", "123456789012345678", "0e999999999"}) {
+    EXPECT_EQ(Parse(text, &value), static_cast<int>(std::string(text).size())) << text;
+  }
+  for (const char* text :
+       {"", "-", "01", "-01", ".5", "5.", "5.e1", "1e", "1e+", "+1", "nan", "inf", "-inf", "1e999", "--1"}) {
+    EXPECT_EQ(Parse(text, &value), -1) << text;
+  }
+  EXPECT_EQ(Parse("1.5", &value, "/2"), 3);  // '/' and ':' are the neighbours of the digits
+  EXPECT_EQ(Parse("1.5", &value, ":2"), 3);
+  EXPECT_EQ(value, 1.5);
+}
+
+TEST(AppendFixed, IsWhatPrintfWritesWithoutTrailingZeros) {
+  Rng rng(5);
+  for (int i = 0; i < 50'000; ++i) {
+    const int digits = static_cast<int>(rng.Below(7));
+    const double x = rng.Normal() * std::pow(10, static_cast<double>(rng.Below(6)));
+    char expected[64];
+    std::snprintf(expected, sizeof(expected), "%.*f", digits, x);
+    std::string text;
+    AppendFixed(x, digits, &text);
+    // Ties and their neighbourhood may go either way: at most one unit of the last digit.
+    ASSERT_NEAR(std::strtod(text.c_str(), nullptr), std::strtod(expected, nullptr),
+                1.01 * std::pow(10, -digits));
+    ASSERT_NEAR(std::strtod(text.c_str(), nullptr), x, 0.51 * std::pow(10, -digits));
+    ASSERT_TRUE(text.find('.') == std::string::npos || text.back() != '0') << text;
+    double parsed;
+    ASSERT_EQ(Parse(text, &parsed), static_cast<int>(text.size())) << text;
+  }
+}
+
+}  // namespace
+}  // namespace leat::stream

@@ -1,0 +1,196 @@
+#include "stream/row_writer.h"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <numbers>
+
+#include "base/multiversion.h"
+#include "base/rng.h"
+
+namespace leat::stream {
+namespace {
+
+constexpr float kMaxFloat = std::numeric_limits<float>::max();
+// Above so many values a hash table is faster than comparing one by one.
+constexpr size_t kListed = 12;
+
+LEAT_MULTIVERSION void ScaleBytes(const uint8_t* bytes, size_t size, float scale, float shift, float* out) {
+  for (size_t i = 0; i < size; ++i) out[i] = static_cast<float>(bytes[i]) * scale + shift;
+}
+
+std::string Text(double x) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", x);
+  return text;
+}
+
+}  // namespace
+
+std::string Quoted(std::string_view text) {
+  constexpr size_t kMax = 60;
+  std::string out = "'";
+  for (char c : text.substr(0, kMax)) out += c < 0x20 || c == 0x7f ? '?' : c;
+  return out + (text.size() > kMax ? "...'" : "'");
+}
+
+FieldWriter::FieldWriter(const Field& field, uint32_t first) : first_(first), name_(field.name) {
+  scale_ = 1 / field.std;
+  shift_ = -field.mean / field.std;
+  count_ = field.classes;
+  if (field.type == Field::Type::kBytes) {
+    kind_ = Kind::kBytes;
+    count_ = field.width;
+  } else if (field.type == Field::Type::kCategory) {
+    kind_ = field.role == Role::kLabel ? Kind::kLabelText
+            : field.values.empty()     ? Kind::kHashed
+                                       : Kind::kOneHot;
+    count_ = field.buckets;
+    values_ = field.values;
+    if (values_.size() > kListed) {
+      for (size_t i = 0; i < values_.size(); ++i) places_.emplace(values_[i], static_cast<int>(i));
+    }
+  } else if (field.role == Role::kLabel) {
+    kind_ = field.classes > 0 ? Kind::kClass : Kind::kLabel;
+  } else if (field.role == Role::kTruth) {
+    kind_ = Kind::kTruth;
+  } else if (field.period > 0) {
+    kind_ = Kind::kPeriod;
+    scale_ = 1 / field.period;
+  } else {
+    kind_ = field.log ? Kind::kLog : Kind::kNumber;
+  }
+}
+
+bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {
+  switch (kind_) {
+    case Kind::kLog: {
+      const auto y = static_cast<float>(std::log1p(x) * scale_ + shift_);
+      row.features[first_] = y;
+      return x >= 0 && std::abs(y) <= kMaxFloat;
+    }
+    case Kind::kPeriod: {
+      const double turns = x * scale_;
+      const auto angle = static_cast<float>((turns - std::floor(turns)) * 2 * std::numbers::pi);
+      row.features[first_] = std::sin(angle);
+      row.features[first_ + 1] = std::cos(angle);
+      return std::abs(turns) <= 1e9;  // beyond, the place within a period is noise
+    }
+    case Kind::kLabel:
+    case Kind::kTruth: {
+      const auto y = static_cast<float>(x);
+      *(kind_ == Kind::kLabel ? row.label : row.truth) = y;
+      return std::abs(y) <= kMaxFloat;
+    }
+    case Kind::kClass:
+      if (!(x >= 0 && x < count_ && x == std::floor(x))) return false;
+      *row.label = static_cast<float>(x);
+      return true;
+    default:
+      return false;
+  }
+}
+
+int FieldWriter::Find(std::string_view text) const {
+  if (!places_.empty()) {
+    const auto it = places_.find(text);
+    return it == places_.end() ? -1 : it->second;
+  }
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i] == text) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+bool FieldWriter::WriteText(std::string_view text, const Row& row) const {
+  switch (kind_) {
+    case Kind::kOneHot:
+      if (const int place = Find(text); place >= 0) row.features[first_ + static_cast<uint32_t>(place)] = 1;
+      return true;
+    case Kind::kHashed:
+      row.features[first_ + static_cast<uint32_t>(Mix(HashName(text)) % count_)] = 1;
+      return true;
+    case Kind::kLabelText: {
+      const int place = Find(text);
+      *row.label = static_cast<float>(place);
+      return place >= 0;
+    }
+    default:
+      return false;
+  }
+}
+
+bool FieldWriter::WriteBytes(const uint8_t* bytes, const Row& row) const {
+  if (kind_ != Kind::kBytes) return false;
+  ScaleBytes(bytes, count_, static_cast<float>(scale_), static_cast<float>(shift_), row.features + first_);
+  return true;
+}
+
+std::string FieldWriter::Reason(double x) const {
+  const std::string text = name_ + ": " + Text(x);
+  if (kind_ == Kind::kLog && x < 0) return text + " is below 0, which log does not take";
+  if (kind_ == Kind::kClass) return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);
+  return text + " is too large";
+}
+
+std::string FieldWriter::Reason(std::string_view text) const {
+  if (kind_ == Kind::kLabelText) return name_ + ": " + Quoted(text) + " is not among the label's values";
+  return name_ + ": " + Quoted(text) + " is not a number";
+}
+
+std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema) {
+  std::vector<std::unique_ptr<const FieldWriter>> writers;
+  uint32_t first = 0;
+  for (const Field& field : schema.fields) {
+    writers.push_back(field.role == Role::kIgnore ? nullptr : std::make_unique<FieldWriter>(field, first));
+    first += field.features();
+  }
+  return writers;
+}
+
+RowSink::RowSink(const Schema& schema, const RecordBatch& batch, DecodedRows* out)
+    : batch_(batch), out_(*out), features_(schema.features()), truth_(schema.has_truth()) {
+  const size_t room = out_.rows + batch.size();
+  out_.features.resize(room * features_);
+  out_.labels.resize(room);
+  out_.index.resize(room);
+  if (truth_) out_.truth.resize(room);
+}
+
+RowSink::~RowSink() {
+  out_.features.resize(out_.rows * features_);
+  out_.labels.resize(out_.rows);
+  out_.index.resize(out_.rows);
+  if (truth_) out_.truth.resize(out_.rows);
+}
+
+Row RowSink::row() {
+  return {out_.features.data() + out_.rows * features_, &out_.labels[out_.rows],
+          truth_ ? &out_.truth[out_.rows] : nullptr};
+}
+
+void RowSink::Keep(size_t record) {
+  out_.index[out_.rows++] = static_cast<uint32_t>(record);
+}
+
+void RowSink::Restart() {
+  std::fill_n(out_.features.begin() + static_cast<std::ptrdiff_t>(out_.rows * features_), features_, 0.0f);
+  out_.labels[out_.rows] = 0;
+}
+
+void RowSink::Refuse(size_t record, std::string reason) {
+  Restart();
+  out_.dead.push_back({batch_.first_offset + record, std::move(reason),
+                       std::string(AsText(batch_[record]).substr(0, Decoder::kKeptBytes))});
+}
+
+void DecodedRows::clear() {
+  rows = 0;
+  features.clear();
+  labels.clear();
+  truth.clear();
+  index.clear();
+  dead.clear();
+}
+
+}  // namespace leat::stream

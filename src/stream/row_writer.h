@@ -1,0 +1,107 @@
+// From a field's value to the numbers of a row: what the decoders of all formats share.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "stream/schema.h"
+
+namespace leat::stream {
+
+// Where a row's numbers go. `features` is all zeros before the first field is written.
+struct Row {
+  float* features;
+  float* label;
+  float* truth;
+};
+
+// One field, ready to be written: constants folded, categories looked up. Immutable; thread-safe.
+class FieldWriter {
+ public:
+  // The field's features begin at `first` in the row.
+  FieldWriter(const Field& field, uint32_t first);
+  FieldWriter(const FieldWriter&) = delete;
+  FieldWriter& operator=(const FieldWriter&) = delete;
+
+  // Write a value, or return false: it does not fit, and Reason says why. Text is as it is between quotes or
+  // commas; of a number or literal in JSON it is as it is written.
+  bool WriteNumber(double x, const Row& row) const {
+    if (kind_ != Kind::kNumber) return WriteOtherNumber(x, row);
+    const auto y = static_cast<float>(x * scale_ + shift_);
+    row.features[first_] = y;
+    return std::abs(y) <= std::numeric_limits<float>::max();  // neither infinite nor NaN
+  }
+  bool WriteText(std::string_view text, const Row& row) const;
+  // Of field.width bytes.
+  bool WriteBytes(const uint8_t* bytes, const Row& row) const;
+
+  bool takes_number() const { return kind_ < Kind::kOneHot; }
+  // Why the number, or the text, does not fit: "amount: -3 is below 0, which log does not take".
+  std::string Reason(double x) const;
+  std::string Reason(std::string_view text) const;
+  const std::string& name() const { return name_; }
+
+ private:
+  enum class Kind : uint8_t {
+    kNumber,
+    kLog,
+    kPeriod,
+    kLabel,
+    kClass,
+    kTruth,
+    kOneHot,
+    kHashed,
+    kLabelText,
+    kBytes
+  };
+  bool WriteOtherNumber(double x, const Row& row) const;
+  // Place of the text among the values, or -1.
+  int Find(std::string_view text) const;
+
+  Kind kind_;
+  uint32_t first_;
+  uint32_t count_;  // buckets, classes or width
+  double scale_ = 1, shift_ = 0;
+  std::vector<std::string> values_;
+  // Only for long lists of values; short ones are compared one by one.
+  std::unordered_map<std::string_view, int> places_;
+  std::string name_;
+};
+
+// The fields of a schema that a decoder reads, in the schema's order; those that are ignored are null.
+std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema);
+
+// Grows DecodedRows by a batch: room for every record, then a row or a dead letter for each, in order.
+class RowSink {
+ public:
+  RowSink(const Schema& schema, const RecordBatch& batch, DecodedRows* out);
+  // Trims the columns to the rows that were kept.
+  ~RowSink();
+  RowSink(const RowSink&) = delete;
+  RowSink& operator=(const RowSink&) = delete;
+
+  // The row to be written next. Its features are zeros.
+  Row row();
+  void Keep(size_t record);
+  // Clears what was written of the row.
+  void Refuse(size_t record, std::string reason);
+  // Clears what was written of the row, to write it again.
+  void Restart();
+
+ private:
+  const RecordBatch& batch_;
+  DecodedRows& out_;
+  size_t features_;
+  bool truth_;
+};
+
+// "'abc'", cut and with what cannot be printed replaced: dead letters end up in terminals.
+std::string Quoted(std::string_view text);
+
+}  // namespace leat::stream

@@ -1,0 +1,258 @@
+#include "stream/schema.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "base/rng.h"
+#include "stream/csv_decoder.h"
+#include "stream/test_util.h"
+
+namespace leat::stream {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatEq;
+using testing::FloatNear;
+using testing::HasSubstr;
+
+Schema Make(const std::string& yaml) {
+  return Schema::FromConfig(Config::Parse(yaml, "job.yaml"));
+}
+
+std::string ErrorOf(const std::string& yaml) {
+  try {
+    Make(yaml);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+DecodedRows Decode(const Schema& schema, const std::vector<std::string>& records) {
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf(records, 100), &rows);
+  return rows;
+}
+
+const char* const kPayments = R"(format: json
+fields:
+  amount:  {type: number, log: true, mean: 3, std: 2}
+  hour:    {type: number, period: 24}
+  country: {type: category, values: [ES, MX]}
+  device:  {type: category, buckets: 4}
+  plain:   {type: number}
+  fraud:   {type: number, role: label, classes: 2}
+  p:       {type: number, role: truth}
+  note:    {role: ignore}
+)";
+
+TEST(Schema, NamesPlaceAndNearestWord) {
+  EXPECT_EQ(ErrorOf("format: jsn\nfields: {a: {type: number}}"),
+            "job.yaml:1: unknown format 'jsn'; did you mean 'json'?");
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: nubmer}"),
+              HasSubstr("job.yaml:3: unknown type 'nubmer'; did you mean 'number'?"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: number, men: 3}"),
+              HasSubstr("did you mean 'mean'?"));
+  EXPECT_THAT(ErrorOf("format: json\nfeilds:\n  a: {type: number}"), HasSubstr("did you mean 'fields'?"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: number, role: lable}"),
+              HasSubstr("did you mean 'label'?"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: number, std: 0}"),
+              HasSubstr("std is 0; must be above 0"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: category}"),
+              HasSubstr("needs either values or buckets"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: category, values: [x], buckets: 3}"),
+              HasSubstr("either"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: category, values: [x, x]}"),
+              HasSubstr("'x' is in values twice"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: category, log: true, values: [x]}"),
+              HasSubstr("log is for features that are numbers"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: number, period: 24, mean: 3}"),
+              HasSubstr("period"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: bytes, width: 3}"), HasSubstr("idx"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: string}"), HasSubstr("only be ignored"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: number, role: label}"), HasSubstr("no features"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: number}\n  b: {type: number, role: label}\n  c: "
+                      "{type: number, role: label}"),
+              HasSubstr("job.yaml:5: 'c' is a second label after 'b'"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: category, role: label, buckets: 3}"),
+              testing::Ne(""));
+  EXPECT_THAT(ErrorOf("format: csv\ncolumns: [aa, b]\nfields:\n  ab: {type: number}"),
+              HasSubstr("job.yaml:4: field 'ab' is not among the columns; did you mean 'aa'?"));
+  EXPECT_THAT(ErrorOf("format: json\nfields: []"), testing::Ne(""));
+  EXPECT_THAT(ErrorOf("format: json\nfields: {a: 3}"), HasSubstr("must be a map"));
+  EXPECT_THAT(ErrorOf("[]"), testing::Ne(""));
+}
+
+TEST(Schema, HashSeesAllThatChangesNumbersAndNothingElse) {
+  const std::string yaml = kPayments;
+  const uint64_t hash = Make(yaml).hash();
+  EXPECT_EQ(Make("# a comment moves every line\n" + yaml).hash(), hash);
+  for (auto [from, to] : {std::pair{"mean: 3", "mean: 3.5"},
+                          {"std: 2", "std: 2.5"},
+                          {"log: true", "log: false"},
+                          {"period: 24", "period: 12"},
+                          {"[ES, MX]", "[MX, ES]"},
+                          {"buckets: 4", "buckets: 5"},
+                          {"classes: 2", "classes: 3"},
+                          {"plain:", "plane:"},
+                          {"role: truth", "role: ignore"}}) {
+    std::string other = yaml;
+    other.replace(other.find(from), std::string(from).size(), to);
+    EXPECT_NE(Make(other).hash(), hash) << to;
+  }
+}
+
+TEST(JsonDecoder, TurnsFieldsIntoFeatures) {
+  const Schema schema = Make(kPayments);
+  ASSERT_EQ(schema.features(), 1u + 2 + 2 + 4 + 1);
+  EXPECT_EQ(schema.classes(), 2u);
+  const DecodedRows rows = Decode(
+      schema,
+      {R"({"amount": 19.5, "hour": 6, "country": "MX", "device": "phone", "plain": -1.25e1, "fraud": 1, "p": 0.25})",
+       R"( {"note":"a\nb","p":0.5,"other":{"x":[1,2]},"fraud":false,"plain":true,"device":17,"country":"FR","hour":30,"amount":0} )"});
+  ASSERT_EQ(rows.rows, 2u);
+  EXPECT_TRUE(rows.dead.empty());
+  EXPECT_THAT(rows.index, ElementsAre(0, 1));
+  EXPECT_THAT(rows.labels, ElementsAre(1, 0));
+  EXPECT_THAT(rows.truth, ElementsAre(0.25f, 0.5f));
+  const auto row = [&](size_t i) {
+    return std::vector<float>(rows.features.begin() + i * 10, rows.features.begin() + (i + 1) * 10);
+  };
+  const auto hashed = [](std::string_view text, size_t bucket) {
+    return Mix(HashName(text)) % 4 == bucket ? 1.0f : 0.0f;
+  };
+  EXPECT_THAT(row(0), ElementsAre(FloatEq(static_cast<float>((std::log(20.5) - 3) / 2)), FloatNear(1, 1e-6f),
+                                  FloatNear(0, 1e-6f), 0, 1, hashed("phone", 0), hashed("phone", 1),
+                                  hashed("phone", 2), hashed("phone", 3), -12.5f));
+  EXPECT_THAT(row(1), ElementsAre(-1.5f, FloatNear(1, 1e-6f), FloatNear(0, 1e-6f), 0, 0, hashed("17", 0),
+                                  hashed("17", 1), hashed("17", 2), hashed("17", 3), 1));
+}
+
+TEST(JsonDecoder, KeepsWhatDoesNotFitAsideWithOffsetAndReason) {
+  const Schema schema = Make(
+      "format: json\nfields:\n  a: {type: number, log: true}\n  c: {type: category, values: [u, v], role: "
+      "label}\n");
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {R"({"a":"x","c":"u"})", "a: 'x' is not a number"},
+      {R"({"a":"12","c":"u"})", "a: '12' is not a number"},
+      {R"({"c":"u"})", "a: is missing"},
+      {R"({"a":1})", "c: is missing"},
+      {R"({"a":null,"c":"u"})", "a: is null"},
+      {R"({"a":[1],"c":"u"})", "a: is an array"},
+      {R"({"a":{},"c":"u"})", "a: is an object"},
+      {R"({"a":-1,"c":"u"})", "a: -1 is below 0, which log does not take"},
+      {R"({"a":1,"c":"w"})", "c: 'w' is not among the label's values"},
+      {R"({"a":1,"c":3})", "c: '3' is not among the label's values"},
+      {R"({"a":1,"a":2,"c":"u"})", "a: is there twice"},
+      {R"({"a":1e999,"c":"u"})", "a: '1e999' is not a number that fits"},
+      {R"({"a":01,"c":"u"})", "a: '01' is not a number that fits"},
+      {R"({"a":1,"c":"u"} x)", "not a JSON object: "},
+      {R"({"a":1,"c":"u")", "not a JSON object: "},
+      {R"({"a":1)", "not a JSON object: "},
+      {"{\"a\":1,\"c\":\"\xff\"}", "not a JSON object: "},
+      {R"([1,2])", "not a JSON object: "},
+      {"", "not a JSON object: "},
+      {" ", "not a JSON object: "},
+      {"{}", "a: is missing"},
+  };
+  std::vector<std::string> records;
+  for (const auto& [record, reason] : bad) {
+    records.push_back(record);
+    records.push_back(R"({"a":0,"c":"v"})");
+  }
+  const DecodedRows rows = Decode(schema, records);
+  EXPECT_EQ(rows.rows, bad.size());
+  ASSERT_EQ(rows.dead.size(), bad.size());
+  for (size_t i = 0; i < bad.size(); ++i) {
+    EXPECT_EQ(rows.dead[i].offset, 100 + 2 * i);
+    EXPECT_THAT(rows.dead[i].reason, HasSubstr(bad[i].second)) << bad[i].first;
+    EXPECT_EQ(rows.dead[i].record, bad[i].first);
+    EXPECT_EQ(rows.index[i], 2 * i + 1);
+    EXPECT_EQ(rows.labels[i], 1);
+    EXPECT_EQ(rows.features[i], 0);
+  }
+}
+
+TEST(JsonDecoder, ARefusedRecordLeavesNothingInTheNextRow) {
+  const Schema schema =
+      Make("format: json\nfields:\n  c: {type: category, values: [u, v]}\n  a: {type: number}\n");
+  const DecodedRows rows = Decode(schema, {R"({"c":"u","a":"x"})", R"({"c":"v","a":5})", R"({"c":"u","a":)"});
+  EXPECT_THAT(rows.features, ElementsAre(0, 1, 5));
+}
+
+TEST(JsonDecoder, AppendsToRowsThatAreThere) {
+  const Schema schema = Make("format: json\nfields:\n  a: {type: number}\n");
+  DecodedRows rows;
+  const auto decoder = MakeDecoder(schema);
+  decoder->Decode(BatchOf({R"({"a":1})", "?"}, 10), &rows);
+  decoder->Decode(BatchOf({R"({"a":2})"}, 12), &rows);
+  EXPECT_THAT(rows.features, ElementsAre(1, 2));
+  EXPECT_THAT(rows.labels, ElementsAre(0, 0));
+  EXPECT_TRUE(rows.truth.empty());
+  EXPECT_EQ(rows.dead.size(), 1u);
+}
+
+TEST(CsvDecoder, SplitsAsTheStandardSays) {
+  std::vector<std::string_view> fields;
+  std::string scratch;
+  const auto split = [&](std::string_view line) {
+    EXPECT_EQ(SplitCsv(line, &fields, &scratch), "") << line;
+    return fields;
+  };
+  EXPECT_THAT(split("a,b,,d"), ElementsAre("a", "b", "", "d"));
+  EXPECT_THAT(split("39, State-gov,\t77516 \r\n"), ElementsAre("39", "State-gov", "77516"));
+  EXPECT_THAT(split(R"("a,b", "say ""hi""" ,"","""",x"y)"),
+              ElementsAre("a,b", "say \"hi\"", "", "\"", "x\"y"));
+  EXPECT_THAT(split(""), ElementsAre(""));
+  EXPECT_THAT(split(","), ElementsAre("", ""));
+  EXPECT_THAT(SplitCsv("a,\"b", &fields, &scratch), HasSubstr("column 2: a quote is not closed"));
+  EXPECT_THAT(SplitCsv("\"a\"\"", &fields, &scratch), HasSubstr("not closed"));
+  EXPECT_THAT(SplitCsv("\"a\"b,c", &fields, &scratch), HasSubstr("column 1: text follows"));
+}
+
+TEST(CsvDecoder, ReadsColumnsInOrderOrByName) {
+  const std::string fields =
+      "fields:\n  x: {type: number}\n  k: {type: category, values: [no, yes], role: label}\n  y: {type: "
+      "number, mean: 1}\n";
+  EXPECT_THAT(Decode(Make("format: csv\n" + fields), {"1.5, yes, 3", "\"2\",\"no\",+.5"}).features,
+              ElementsAre(1.5, 2, 2, -0.5));
+  const DecodedRows rows = Decode(Make("format: csv\ncolumns: [k, other, y, x]\n" + fields),
+                                  {"yes,?,3,1.5", "no,?,3", "no,?,,1", "no,?,3,nan", "no,?,3,0x10",
+                                   "maybe,?,3,1", "no,?,3,1,2", "no,?,1e99,1", "no,?,+-3,1", "no,?,4,5"});
+  EXPECT_THAT(rows.features, ElementsAre(1.5, 2, 5, 3));
+  EXPECT_THAT(rows.labels, ElementsAre(1, 0));
+  EXPECT_THAT(rows.index, ElementsAre(0, 9));
+  const char* const reasons[] = {"has 3 columns instead of 4", "y: is missing",
+                                 "x: 'nan' is not a number",   "x: '0x10' is not a number",
+                                 "k: 'maybe' is not among",    "has 5 columns instead of 4",
+                                 "y: 1e+99 is too large",      "y: '+-3' is not a number"};
+  ASSERT_EQ(rows.dead.size(), std::size(reasons));
+  for (size_t i = 0; i < rows.dead.size(); ++i) EXPECT_THAT(rows.dead[i].reason, HasSubstr(reasons[i]));
+}
+
+// A number at a record's end must not swallow the digits that the next record begins with.
+TEST(CsvDecoder, EndsANumberWhereItsRecordEnds) {
+  const DecodedRows rows = Decode(Make("format: csv\nfields: {x: {type: number}}"),
+                                  {"12", "34", "5.", "6", "1e", "7", "\"1\"", "8"});
+  EXPECT_THAT(rows.features, ElementsAre(12, 34, 5, 6, 7, 1, 8));
+  EXPECT_EQ(rows.dead.size(), 1u);
+}
+
+TEST(IdxDecoder, ScalesBytesAndChecksLengthAndClass) {
+  const Schema schema = Make(
+      "format: idx\nfields:\n  image: {type: bytes, width: 3, mean: 10, std: 2}\n  digit: {type: number, "
+      "role: label, classes: 10}\n");
+  const DecodedRows rows = Decode(schema, {std::string("\x00\x0a\xff\x09", 4), std::string("\x00\x0a\xff", 3),
+                                           std::string("\x01\x02\x03\x0a", 4)});
+  EXPECT_THAT(rows.features, ElementsAre(-5, 0, 122.5));
+  EXPECT_THAT(rows.labels, ElementsAre(9));
+  ASSERT_EQ(rows.dead.size(), 2u);
+  EXPECT_EQ(rows.dead[0].reason, "has 3 bytes instead of 4");
+  EXPECT_EQ(rows.dead[1].reason, "digit: 10 is not a whole number from 0 to 9");
+}
+
+}  // namespace
+}  // namespace leat::stream
