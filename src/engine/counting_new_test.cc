@@ -12,6 +12,10 @@ void* operator new(size_t size) {
   if (void* p = std::malloc(size)) return p;
   throw std::bad_alloc();
 }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  ++count;
+  return std::malloc(size);
+}
 void operator delete(void* p) noexcept {
   std::free(p);
 }
