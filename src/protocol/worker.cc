@@ -397,6 +397,11 @@ const View& Worker::view() const {
   return state_->view;
 }
 
+const Lease* Worker::FindLease(uint64_t lease) const {
+  const auto at = state_->held.find(lease);
+  return at == state_->held.end() ? nullptr : &at->second.lease;
+}
+
 bool Worker::idle() const {
   return state_->held.empty();
 }

@@ -88,6 +88,8 @@ class Worker {
   Time next_timer() const;
 
   const View& view() const;
+  // The lease while it is held; null otherwise.
+  const Lease* FindLease(uint64_t lease) const;
   bool idle() const;  // nothing leased
 
  private:

@@ -1,0 +1,77 @@
+#include "protocol/testing/virtual_disk.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace leat::protocol::testing {
+
+namespace {
+
+Slice Copy(const Slice& slice) {
+  Slice copy = slice;
+  copy.memory = Buffer(slice.memory.size());
+  std::memcpy(copy.memory.data(), slice.memory.data(), slice.memory.size());
+  return copy;
+}
+
+}  // namespace
+
+void VirtualDisk::Append(const JournalRecord& record) {
+  journal_.push_back(record);
+  if (const auto* made = std::get_if<CutsMade>(&record)) {
+    all_cuts_.insert(all_cuts_.end(), made->cuts.begin(), made->cuts.end());
+  } else if (const auto* began = std::get_if<StreamStart>(&record)) {
+    start_ = began->start;
+  }
+}
+
+CheckpointOrder VirtualDisk::Prepare(uint64_t id) {
+  CheckpointOrder order{id, "checkpoint-" + std::to_string(id)};
+  files_[order.directory].clear();
+  return order;
+}
+
+// Forgets as much as it may: whole checkpoints, and cuts that lie before the watermark.
+void VirtualDisk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
+  while (!manifests_.empty() && manifests_.begin()->first < oldest_kept) {
+    files_.erase(manifests_.begin()->second.directory);
+    manifests_.erase(manifests_.begin());
+  }
+  for (JournalRecord& record : journal_) {
+    if (auto* made = std::get_if<CutsMade>(&record)) {
+      std::erase_if(made->cuts, [&](const Cut& cut) { return cut.next() <= watermark[cut.partition]; });
+    }
+  }
+  std::erase_if(journal_, [](const JournalRecord& record) {
+    const auto* made = std::get_if<CutsMade>(&record);
+    return made && made->cuts.empty();
+  });
+}
+
+Restored VirtualDisk::Restore() const {
+  Restored restored;
+  if (newest()) restored.manifest = *newest();
+  restored.journal = journal_;
+  return restored;
+}
+
+void VirtualDisk::Write(const std::string& directory, const std::string& file, const Shard& shard) {
+  if (!files_.contains(directory)) return;
+  Shard& written = files_[directory][file];
+  written.clear();
+  for (const auto& slice : shard) written.push_back(std::make_shared<const Slice>(Copy(*slice)));
+}
+
+Result<Slice> VirtualDisk::Read(const std::string& directory, const std::string& file, SliceId slice) const {
+  const auto there = files_.find(directory);
+  if (there == files_.end()) return Status(Code::kNotFound, "no directory " + directory);
+  const auto shard = there->second.find(file);
+  if (shard == there->second.end()) return Status(Code::kNotFound, "no file " + file);
+  for (const auto& saved : shard->second) {
+    if (saved->id == slice) return Copy(*saved);
+  }
+  return Status(Code::kNotFound, "slice " + ToString(slice) + " is not in " + file);
+}
+
+}  // namespace leat::protocol::testing
