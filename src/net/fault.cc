@@ -18,6 +18,7 @@ class FaultLink : public Receiver, public std::enable_shared_from_this<FaultLink
   std::unique_ptr<Connection> MakeConnection(std::unique_ptr<Connection> inner);
   void Start(Receiver* receiver) { receiver_ = receiver; }
   void Close(Status why) {
+    if (!open_ || inner_ == nullptr) return;
     open_ = false;
     inner_->Close(std::move(why));
   }
@@ -69,17 +70,16 @@ class FaultLink : public Receiver, public std::enable_shared_from_this<FaultLink
           Close(Status(Code::kUnavailable, "fault: dropped"));
           break;
         case Fault::kCut:
-          Deliver(message, message.payload.size() / 2);
-          if (open_) Close(Status(Code::kUnavailable, "fault: cut in the middle of a message"));
+          DeliverHalf(message);
+          Close(Status(Code::kUnavailable, "fault: cut in the middle of a message"));
           break;
         case Fault::kStall:
-          Deliver(message, message.payload.size() / 2);
+          DeliverHalf(message);
           waiting_ = true;
           loop_.After(faults_->schedule_.stall_timeout, [weak = weak_from_this()] {
             const auto self = weak.lock();
-            if (self != nullptr && self->open_) {
-              self->Close(Status(Code::kDeadlineExceeded, "fault: stopped in the middle of a message"));
-            }
+            if (self == nullptr) return;
+            self->Close(Status(Code::kDeadlineExceeded, "fault: stopped in the middle of a message"));
           });
           break;
       }
@@ -104,9 +104,14 @@ class FaultLink : public Receiver, public std::enable_shared_from_this<FaultLink
     incoming_.Copy(ByteView(message.payload).first(bytes), *receiver_, *handle_, open_);
   }
 
+  // A message without a payload has no middle: none of it is delivered.
+  void DeliverHalf(const Message& message) {
+    if (!message.payload.empty()) Deliver(message, message.payload.size() / 2);
+  }
+
   Loop& loop_;
   std::shared_ptr<Faults> faults_;
-  Connection* inner_ = nullptr;
+  Connection* inner_ = nullptr;  // the handle's
   bool open_ = true;
   Receiver* receiver_ = nullptr;
   Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
@@ -122,6 +127,7 @@ class FaultLink::Handle final : public Connection {
       : link_(std::move(link)), inner_(std::move(inner)) {}
   ~Handle() override {
     link_->open_ = false;
+    link_->inner_ = nullptr;
     link_->handle_ = nullptr;
   }
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,

@@ -42,11 +42,11 @@ void Prepare(int fd, const TransportOptions& options) {
   Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   const auto stall = std::chrono::ceil<std::chrono::milliseconds>(options.stall_timeout).count();
-  const int ms = static_cast<int>(std::clamp<int64_t>(stall, 1, 1 << 30));
+  const int ms = static_cast<int>(std::clamp<int64_t>(stall, 1, 1 << 29));
   Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, ms / 2000));
   Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, ms / 6000));
   Set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, ms);
+  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 2 * ms);  // what the stall timeout sees, it sees first
 }
 
 // The hello that a peer owes, as far as it has arrived. Reads not a byte beyond it.

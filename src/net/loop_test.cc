@@ -1,0 +1,119 @@
+#include "net/loop.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "net/testing.h"
+
+namespace leat::net {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::RunUntil;
+
+TEST(LoopTest, PostedWorkRunsInOrderAndNotFromWithinPost) {
+  Loop loop;
+  std::vector<int> ran;
+  loop.Post([&] {
+    ran.push_back(1);
+    loop.Post([&] { ran.push_back(3); });
+    ran.push_back(2);
+  });
+  EXPECT_TRUE(ran.empty());
+  ASSERT_TRUE(RunUntil(loop, [&] { return ran.size() == 3; }));
+  EXPECT_EQ(ran, (std::vector{1, 2, 3}));
+}
+
+TEST(LoopTest, TimersRunInTheirOrderAndNotBeforeTheirTime) {
+  Loop loop;
+  std::vector<int> ran;
+  const Time begin = loop.Now();
+  loop.After(milliseconds(20), [&] {
+    EXPECT_GE(loop.Now() - begin, milliseconds(20));
+    ran.push_back(2);
+  });
+  loop.After(milliseconds(10), [&] {
+    EXPECT_GE(loop.Now() - begin, milliseconds(10));
+    ran.push_back(1);
+  });
+  loop.After({}, [&] { ran.push_back(0); });
+  ASSERT_TRUE(RunUntil(loop, [&] { return ran.size() == 3; }));
+  EXPECT_EQ(ran, (std::vector{0, 1, 2}));
+}
+
+TEST(LoopTest, ACancelledTimerDoesNotRun) {
+  Loop loop;
+  bool ran = false;
+  const uint64_t timer = loop.After({}, [&] { ran = true; });
+  loop.Cancel(timer);
+  loop.Cancel(timer);
+  loop.Cancel(0);
+  bool later = false;
+  loop.After(milliseconds(1), [&] { later = true; });
+  ASSERT_TRUE(RunUntil(loop, [&] { return later; }));
+  EXPECT_FALSE(ran);
+}
+
+TEST(LoopTest, ATimerMayCancelAnotherThatIsDue) {
+  Loop loop;
+  bool second = false;
+  uint64_t other = 0;
+  loop.After({}, [&] { loop.Cancel(other); });
+  other = loop.After({}, [&] { second = true; });
+  bool later = false;
+  loop.After(milliseconds(2), [&] { later = true; });
+  ASSERT_TRUE(RunUntil(loop, [&] { return later; }));
+  EXPECT_FALSE(second);
+}
+
+TEST(LoopTest, TimersThatAddTimersDoNotKeepTheLoop) {
+  Loop loop;
+  int ran = 0;
+  std::function<void()> again = [&] {
+    ++ran;
+    loop.After({}, again);
+  };
+  again();
+  for (int i = 1; i <= 5; ++i) {
+    loop.RunOnce(milliseconds(100));
+    EXPECT_LE(ran, 1 + i);
+  }
+}
+
+TEST(LoopTest, WorkFromOtherThreadsWakesIt) {
+  Loop loop;
+  std::atomic<int> ran{0};
+  std::thread runner([&] { loop.Run(); });
+  std::vector<std::thread> posters;
+  for (int t = 0; t < 3; ++t) {
+    posters.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i) loop.Post([&] { ++ran; });
+    });
+  }
+  for (auto& poster : posters) poster.join();
+  loop.Post([&] { loop.Stop(); });  // behind all others
+  runner.join();
+  EXPECT_EQ(ran, 3000);
+  EXPECT_FALSE(loop.RunOnce(milliseconds(1))) << "stopped stays stopped";
+}
+
+TEST(LoopTest, StopFromAnotherThreadEndsAWait) {
+  Loop loop;
+  std::thread runner([&] { loop.Run(); });
+  loop.Stop();
+  runner.join();
+}
+
+TEST(LoopTest, RunOnceWaitsForNoLongerThanItMay) {
+  Loop loop;
+  bool ran = false;
+  loop.After(std::chrono::hours(1), [&] { ran = true; });
+  EXPECT_TRUE(loop.RunOnce(milliseconds(1)));
+  EXPECT_FALSE(ran);
+}
+
+}  // namespace
+}  // namespace leat::net

@@ -1,0 +1,151 @@
+// Real processes: one end of a 16 MB transfer is killed or stopped in the middle of it.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "net/testing.h"
+
+namespace leat::net {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::Recorder;
+using testing::RunUntil;
+
+constexpr Duration kStall = milliseconds(200);
+constexpr size_t kPayload = 16 << 20;
+constexpr size_t kSegment = 1 << 20;
+const TransportOptions kOptions{.token = "t", .stall_timeout = kStall};
+
+std::vector<std::span<std::byte>> InSegments(std::span<std::byte> all) {
+  std::vector<std::span<std::byte>> spans;
+  for (size_t at = 0; at < all.size(); at += kSegment) spans.push_back(all.subspan(at, kSegment));
+  return spans;
+}
+
+struct Case {
+  int signal;        // that the child gets in the middle
+  bool child_sends;  // or receives
+};
+
+// The peer: connects, sends or receives one message, and sees the connection end. Never returns.
+[[noreturn]] void Child(const std::string& address, const Case& test) {
+  alarm(30);  // never outlives a test that failed
+  Loop loop;
+  auto transport = MakeTcpTransport(loop, kOptions);
+  Recorder recorder;
+  recorder.cut = InSegments;
+  recorder.on_segment = [&](Connection&, size_t i) {
+    if (!test.child_sends && i == 0) raise(test.signal);
+  };
+  const Bytes payload(kPayload);
+  std::unique_ptr<Connection> connection;
+  transport->Connect(address, &recorder, std::chrono::seconds(10), [&](auto result) {
+    if (!result.ok()) _exit(3);
+    connection = std::move(*result);
+    if (test.child_sends) {
+      connection->Send(1, Bytes(10), {ByteView(payload)});
+    } else {
+      connection->Send(2, {}, {});
+    }
+  });
+  const bool ended = RunUntil(loop, [&] { return recorder.closed.has_value(); });
+  _exit(ended && recorder.violations == 0 ? 0 : 4);
+}
+
+class PeerDeathTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PeerDeathTest, TheOtherEndIsToldAndGoesOn) {
+  const Case& test = GetParam();
+  Loop loop;
+  auto transport = MakeTcpTransport(loop, kOptions);
+  Recorder hurt;       // talks to the child
+  Recorder bystander;  // talks to us, over the same loop and transport
+  std::unique_ptr<Connection> to_child, to_us;
+  auto listener = *transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) -> Receiver* {
+    if (to_child == nullptr) {
+      to_child = std::move(connection);
+      return &hurt;
+    }
+    to_us = std::move(connection);
+    return &bystander;
+  });
+  const pid_t child = fork();
+  if (child == 0) Child(listener->address(), test);
+  ASSERT_GT(child, 0);
+
+  auto payload = std::make_unique<Bytes>(kPayload);
+  std::optional<Status> sent;
+  hurt.cut = InSegments;
+  bool in_the_middle = false;
+  hurt.on_segment = [&](Connection&, size_t) {
+    if (!in_the_middle) kill(child, test.signal);
+    in_the_middle = true;
+  };
+  hurt.on_message = [&](Connection& connection) {
+    if (test.child_sends) return;
+    in_the_middle = true;
+    connection.Send(1, Bytes(10), {ByteView(*payload)}, [&](const Status& status) { sent = status; });
+  };
+  ASSERT_TRUE(RunUntil(loop, [&] { return to_child != nullptr; }));
+
+  // The bystander's messages go to and fro all the time.
+  Recorder at_home;
+  std::unique_ptr<Connection> other_end;
+  int rounds = 0;
+  at_home.on_message = [&](Connection& connection) {
+    ++rounds;
+    connection.Send(1, Bytes(10), {});
+  };
+  bystander.on_message = [](Connection& connection) { connection.Send(2, Bytes(10), {}); };
+  transport->Connect(listener->address(), &at_home, std::chrono::seconds(10), [&](auto result) {
+    other_end = std::move(*result);
+    other_end->Send(1, Bytes(10), {});
+  });
+
+  ASSERT_TRUE(RunUntil(loop, [&] { return in_the_middle; }));
+  const int rounds_then = rounds;
+  const Time begin = loop.Now();
+  ASSERT_TRUE(RunUntil(loop, [&] { return hurt.closed.has_value(); }));
+  const Duration took = loop.Now() - begin;
+  if (test.signal == SIGSTOP) {
+    EXPECT_EQ(hurt.closed->code(), Code::kDeadlineExceeded) << hurt.closed->ToString();
+    EXPECT_LT(took, 10 * kStall);
+    EXPECT_GT(rounds, rounds_then + 20) << "a stopped peer blocks the others";
+  } else {
+    EXPECT_EQ(hurt.closed->code(), Code::kUnavailable) << hurt.closed->ToString();
+  }
+  if (test.child_sends) {
+    EXPECT_TRUE(hurt.messages.empty());
+  } else {
+    ASSERT_TRUE(sent.has_value());
+    EXPECT_FALSE(sent->ok());
+    payload.reset();
+  }
+  const int after = rounds + 20;
+  EXPECT_TRUE(RunUntil(loop, [&] { return rounds >= after; }));
+  EXPECT_FALSE(at_home.closed.has_value());
+
+  // A child that was only stopped finds the connection ended, and ends well.
+  to_child.reset();
+  kill(child, SIGCONT);
+  int status = 0;
+  ASSERT_TRUE(RunUntil(loop, [&] { return waitpid(child, &status, WNOHANG) == child; }));
+  if (test.signal == SIGSTOP) {
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  } else {
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PeerDeathTest,
+                         ::testing::Values(Case{SIGKILL, true}, Case{SIGKILL, false}, Case{SIGSTOP, true},
+                                           Case{SIGSTOP, false}),
+                         [](const auto& instance) {
+                           return std::string(instance.param.signal == SIGKILL ? "Killed" : "Stopped") +
+                                  (instance.param.child_sends ? "Sending" : "Receiving");
+                         });
+
+}  // namespace
+}  // namespace leat::net
