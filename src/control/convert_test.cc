@@ -1,0 +1,162 @@
+#include "control/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+
+#include "control/testing.h"
+
+namespace leat::control {
+namespace {
+
+using protocol::ControlReply;
+using protocol::ControlRequest;
+
+TEST(Convert, EveryRequestComesBackWhole) {
+  std::array<int, std::variant_size_v<ControlRequest>> seen{};
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    const auto request = Random<ControlRequest>(seed);
+    const auto back = ParseRequest(Serialize(request));
+    ASSERT_TRUE(back.ok()) << seed << ": " << back.status().ToString();
+    ASSERT_EQ(ToText(*back), ToText(request)) << seed;
+    ++seen[request.index()];
+  }
+  for (const int count : seen) EXPECT_GT(count, 100);
+}
+
+TEST(Convert, EveryReplyComesBackWhole) {
+  std::array<int, std::variant_size_v<ControlReply>> seen{};
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    const auto reply = Random<ControlReply>(seed);
+    const auto back = ParseReply(Serialize(reply));
+    ASSERT_TRUE(back.ok()) << seed << ": " << back.status().ToString();
+    ASSERT_EQ(ToText(*back), ToText(reply)) << seed;
+    ++seen[reply.index()];
+  }
+  for (const int count : seen) EXPECT_GT(count, 100);
+}
+
+TEST(Convert, ALossThatIsNoNumberIsTold) {
+  protocol::WorkerHeartbeat heartbeat;
+  heartbeat.progress.loss_sum = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(ParseRequest(Serialize(heartbeat)).ok());
+}
+
+// What the message says must be refused, and the refusal must name it.
+void ExpectRefused(const Status& status, const std::string& named) {
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << named;
+  EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
+}
+
+protocol::Cut GoodCut() {
+  protocol::Cut cut;
+  cut.end = 100;
+  cut.batch_size = 10;
+  return cut;
+}
+
+TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
+  protocol::JoinRequest join;
+  join.role = protocol::Role(9);
+  ExpectRefused(ParseRequest(Serialize(join)).status(), "role is 9");
+  join = {};
+  join.address = std::string(5000, 'a');
+  ExpectRefused(ParseRequest(Serialize(join)).status(), "address has 5000 bytes");
+
+  protocol::WorkerHeartbeat worker;
+  worker.leases_wanted = 1 << 20;
+  ExpectRefused(ParseRequest(Serialize(worker)).status(), "leases_wanted is 1048576");
+  worker = {};
+  worker.held.resize(1 << 17);
+  ExpectRefused(ParseRequest(Serialize(worker)).status(), "131072 held leases");
+  worker = {};
+  worker.progress.cpu_seconds = -1;
+  ExpectRefused(ParseRequest(Serialize(worker)).status(), "cpu_seconds");
+  worker.progress.cpu_seconds = std::numeric_limits<double>::infinity();
+  ExpectRefused(ParseRequest(Serialize(worker)).status(), "cpu_seconds");
+  worker = {};
+  worker.progress.scores.resize(2 << 20);
+  ExpectRefused(ParseRequest(Serialize(worker)).status(), "scores");
+
+  protocol::AdminRequest admin;
+  admin.kind = protocol::AdminRequest::Kind(7);
+  ExpectRefused(ParseRequest(Serialize(admin)).status(), "admin.kind is 7");
+
+  const auto with_open = [](std::vector<protocol::OpenSplit> open, protocol::Position done = {}) {
+    protocol::ServerHeartbeat server;
+    server.ledgers.push_back({{}, 0, {{done, std::move(open)}}});
+    return ParseRequest(Serialize(server)).status();
+  };
+  auto cut = GoodCut();
+  EXPECT_TRUE(with_open({{cut, protocol::BatchSet(10)}}).ok());
+  ExpectRefused(with_open({{cut, protocol::BatchSet(10)}, {cut, protocol::BatchSet(10)}}), "overlaps");
+  ExpectRefused(with_open({{cut, protocol::BatchSet(10)}}, {0, 1}), "overlaps");
+  ExpectRefused(with_open({{cut, protocol::BatchSet(11, true)}}), "past the cut's last");
+  ExpectRefused(with_open({{cut, protocol::BatchSet(65)}}), "words of a set of batches is 2");
+  cut.partition = 1;
+  ExpectRefused(with_open({{cut, protocol::BatchSet(10)}}), "partition of an open split is 1");
+  cut = GoodCut();
+  cut.batch_size = 0;
+  ExpectRefused(with_open({{cut, protocol::BatchSet(0)}}), "no valid cut");
+
+  protocol::ServerHeartbeat server;
+  server.failed.push_back({SliceId(1 << 20), Incarnation(1)});
+  ExpectRefused(ParseRequest(Serialize(server)).status(), "slice is 1048576");
+}
+
+TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
+  ExpectRefused(ParseReply(Serialize(protocol::Refusal{})).status(), "refuses nothing");
+  protocol::JoinReply join;
+  join.heartbeat_interval = Duration(-1);
+  ExpectRefused(ParseReply(Serialize(join)).status(), "heartbeat_interval_ns is -1");
+
+  protocol::WorkerHeartbeatReply worker;
+  auto cut = GoodCut();
+  cut.end = 0;
+  worker.leases.push_back({1, cut, protocol::BatchSet(10)});
+  ExpectRefused(ParseReply(Serialize(worker)).status(), "no valid cut");
+
+  protocol::ServerHeartbeatReply server;
+  server.orders.emplace_back().file = std::string(5000, 'f');
+  ExpectRefused(ParseReply(Serialize(server)).status(), "order.file has 5000 bytes");
+  server = {};
+  server.view.emplace().members.emplace_back().role = protocol::Role(200);
+  ExpectRefused(ParseReply(Serialize(server)).status(), "role is 200");
+}
+
+TEST(Convert, NothingAndNoiseAreRefused) {
+  EXPECT_EQ(ParseRequest("").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(ParseReply("").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(ParseRequest(std::string(kMaxMessageBytes + 1, '\0')).status().code(), Code::kInvalidArgument);
+  Rng rng(3);
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes(rng.Below(200), '\0');
+    for (char& c : bytes) c = static_cast<char>(rng());
+    (void)ParseRequest(bytes).ok();
+    (void)ParseReply(bytes).ok();
+  }
+}
+
+// Real messages with a few bytes changed: most of them still parse, and nothing of them is believed.
+TEST(Convert, DamagedMessagesAreTakenOrRefusedButNeverMore) {
+  Rng rng(4);
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    std::string bytes = Serialize(Random<ControlRequest>(seed));
+    std::string reply = Serialize(Random<ControlReply>(seed));
+    for (std::string* text : {&bytes, &reply}) {
+      if (text->empty()) continue;
+      for (int n = 0; n < 4; ++n) (*text)[rng.Below(text->size())] = static_cast<char>(rng());
+      text->resize(text->size() - rng.Below(2));
+    }
+    if (const auto parsed = ParseRequest(bytes); parsed.ok()) {
+      EXPECT_EQ(ToText(*ParseRequest(Serialize(*parsed))), ToText(*parsed));
+    }
+    if (const auto parsed = ParseReply(reply); parsed.ok()) {
+      EXPECT_EQ(ToText(*ParseReply(Serialize(*parsed))), ToText(*parsed));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace leat::control

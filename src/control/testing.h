@@ -1,0 +1,247 @@
+// Random messages for the tests of this folder, and messages as text. Only *_test.cc files include this.
+//
+// Every struct is taken apart by a structured binding: a field that is added to messages.h does not compile
+// here until it is filled and compared, and then fails the test until control.proto has it.
+#pragma once
+
+#include <bit>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/rng.h"
+#include "protocol/messages.h"
+
+namespace leat::control {
+
+template <class F, class... Ts>
+void Each(F& f, Ts&... fields) {
+  (f(fields), ...);
+}
+
+#define LEAT_FIELDS(Type, ...)           \
+  template <class F>                     \
+  void Fields(protocol::Type& m, F& f) { \
+    auto& [__VA_ARGS__] = m;             \
+    Each(f, __VA_ARGS__);                \
+  }
+LEAT_FIELDS(Position, a, b)
+LEAT_FIELDS(Member, a, b, c, d)
+LEAT_FIELDS(SlicePlace, a, b, c)
+LEAT_FIELDS(View, a, b, c)
+LEAT_FIELDS(JoinRequest, a, b, c, d, e)
+LEAT_FIELDS(JoinReply, a, b, c, d, e, g)
+LEAT_FIELDS(Cut, a, b, c, d, e, g, h)
+LEAT_FIELDS(Lease, a, b, c)
+LEAT_FIELDS(WorkerProgress, a, b, c, d, e, g, h, i, j, k, l)
+LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h)
+LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e)
+LEAT_FIELDS(SliceLife, a, b)
+LEAT_FIELDS(OpenSplit, a, b)
+LEAT_FIELDS(PartitionLedger, a, b)
+LEAT_FIELDS(LedgerReport, a, b, c)
+LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k)
+LEAT_FIELDS(ShardReport, a, b, c, d, e, g)
+LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i)
+LEAT_FIELDS(SliceOrder, a, b, c, d, e)
+LEAT_FIELDS(CheckpointOrder, a, b)
+LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g)
+LEAT_FIELDS(BotsHeartbeat, a, b, c, d)
+LEAT_FIELDS(BotsHeartbeatReply, a, b)
+LEAT_FIELDS(StatusRequest, a)
+LEAT_FIELDS(StatusReply, a)
+LEAT_FIELDS(AdminRequest, a, b)
+LEAT_FIELDS(AdminReply, a)
+LEAT_FIELDS(Refusal, a)
+#undef LEAT_FIELDS
+
+// Fills a message with what the contract allows, its extremes included.
+class Fill {
+ public:
+  explicit Fill(uint64_t seed) : rng_(seed) {}
+
+  void operator()(bool& v) { v = rng_.Chance(0.5); }
+  void operator()(uint32_t& v) { v = static_cast<uint32_t>(Number()); }
+  void operator()(uint64_t& v) { v = Number(); }
+  void operator()(int64_t& v) { v = static_cast<int64_t>(Number()); }
+  void operator()(double& v) { v = rng_.Chance(0.1) ? 1e300 : rng_.Exponential(1e6); }
+  void operator()(std::string& v) {
+    v.resize(rng_.Below(40));
+    for (char& c : v) c = static_cast<char>(rng_());  // not UTF-8
+  }
+  void operator()(Bytes& v) {
+    v.resize(rng_.Below(3) * 500);
+    for (std::byte& b : v) b = static_cast<std::byte>(rng_());
+  }
+  void operator()(Duration& v) { v = Duration(static_cast<int64_t>(rng_.Below(86'400'000'000'001))); }
+  void operator()(Status& v) {
+    std::string message;
+    (*this)(message);
+    v = Status(static_cast<Code>(rng_.Below(static_cast<uint64_t>(Code::kInternal) + 1)), message);
+  }
+  void operator()(SliceId& v) { v = SliceId(static_cast<uint32_t>(rng_.Below(1 << 20))); }
+  template <class Tag, class Rep>
+  void operator()(Id<Tag, Rep>& v) {
+    v.value = static_cast<Rep>(Number());
+  }
+  void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(4)); }
+  void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(3)); }
+  void operator()(protocol::Cut& v) {
+    v.partition = static_cast<uint32_t>(rng_.Below(1 << 16));
+    Spread(v);
+    (*this)(v.begin.epoch);
+    (*this)(v.begin.offset);
+    v.begin.offset /= 2;
+    v.end = v.begin.offset + 1 + rng_.Below(uint64_t{200} * v.batch_size);
+    v.after = v.begin;
+    if (v.begin.epoch > 0 && rng_.Chance(0.3)) v.after = {v.begin.epoch - 1, Number()};
+  }
+  void operator()(protocol::Lease& v) {
+    (*this)(v.id);
+    (*this)(v.cut);
+    v.missing = Batches(v.cut);
+  }
+  void operator()(std::vector<protocol::PartitionLedger>& v) {
+    v.resize(rng_.Below(4));
+    for (uint32_t p = 0; p < v.size(); ++p) {
+      v[p].done = {static_cast<uint32_t>(rng_.Below(3)), rng_.Below(1'000'000)};
+      protocol::Position at = v[p].done;
+      for (uint64_t n = rng_.Below(4); n > 0; --n) {
+        protocol::Cut cut;
+        cut.partition = p;
+        Spread(cut);
+        cut.after = cut.begin = {at.epoch, at.offset + rng_.Below(3) * 100};
+        if (rng_.Chance(0.2)) cut.begin = {at.epoch + 1, rng_.Below(50)};
+        cut.end = cut.begin.offset + 1 + rng_.Below(uint64_t{200} * cut.batch_size);
+        v[p].open.push_back({cut, Batches(cut)});
+        at = cut.next();
+      }
+    }
+  }
+  void operator()(protocol::WorkerHeartbeat& v) {
+    Fields(v, *this);
+    v.leases_wanted %= 1 << 16;
+  }
+  void operator()(protocol::Refusal& v) {
+    while (v.status.ok()) (*this)(v.status);
+  }
+  template <class T>
+  void operator()(std::vector<T>& v) {
+    v.resize(rng_.Below(5));
+    for (T& one : v) (*this)(one);
+  }
+  template <class T>
+  void operator()(std::optional<T>& v) {
+    if (rng_.Chance(0.5)) (*this)(v.emplace());
+  }
+  template <class... Ts>
+  void operator()(std::variant<Ts...>& v) {
+    const uint64_t kind = rng_.Below(sizeof...(Ts));
+    uint64_t i = 0;
+    ((i++ == kind ? (*this)(v.template emplace<Ts>()) : void()), ...);
+  }
+  template <class Message>
+  void operator()(Message& v) requires requires(Fill f) {
+    Fields(v, f);
+  }
+  { Fields(v, *this); }
+
+ private:
+  // Of any size, and often at an end of its range.
+  uint64_t Number() {
+    switch (rng_.Below(4)) {
+      case 0:
+        return rng_.Below(3);
+      case 1:
+        return ~uint64_t{0} - rng_.Below(3);
+      default:
+        return rng_() >> rng_.Below(64);
+    }
+  }
+  void Spread(protocol::Cut& cut) {
+    cut.batch_size = 1 + static_cast<uint32_t>(rng_.Below(300));
+    cut.hash = Number();
+    cut.shuffle_seed = Number();
+  }
+  protocol::BatchSet Batches(const protocol::Cut& cut) {
+    protocol::BatchSet set(cut.batches(), rng_.Chance(0.2));
+    for (uint32_t i = 0; i < cut.batches(); ++i) {
+      if (rng_.Chance(0.3)) set.Add(i);
+    }
+    return set;
+  }
+
+  Rng rng_;
+};
+
+// A message as text that differs when anything in it does.
+class Dump {
+ public:
+  template <class T>
+  void operator()(T& v) requires std::is_arithmetic_v<T> {
+    if constexpr (std::is_same_v<T, double>) {
+      text_ += std::to_string(std::bit_cast<uint64_t>(v)) + " ";
+    } else {
+      text_ += std::to_string(v) + " ";
+    }
+  }
+  template <class T>
+  void operator()(T& v) requires std::is_enum_v<T> {
+    text_ += std::to_string(static_cast<int>(v)) + " ";
+  }
+  void operator()(std::string& v) { text_ += std::to_string(v.size()) + ":" + v; }
+  void operator()(Bytes& v) { text_ += std::to_string(v.size()) + ":" + std::string(AsText(v)); }
+  void operator()(Duration& v) { text_ += std::to_string(v.count()) + " "; }
+  void operator()(Status& v) { text_ += v.ToString() + ";"; }
+  template <class Tag, class Rep>
+  void operator()(Id<Tag, Rep>& v) {
+    text_ += std::to_string(v.value) + " ";
+  }
+  void operator()(protocol::BatchSet& v) {
+    text_ += std::to_string(v.size()) + "b";
+    for (uint64_t word : v.words()) (*this)(word);
+  }
+  template <class T>
+  void operator()(std::vector<T>& v) {
+    text_ += std::to_string(v.size()) + "[";
+    for (T& one : v) (*this)(one);
+    text_ += "]";
+  }
+  template <class T>
+  void operator()(std::optional<T>& v) {
+    text_ += v ? "?" : "-";
+    if (v) (*this)(*v);
+  }
+  template <class... Ts>
+  void operator()(std::variant<Ts...>& v) {
+    text_ += std::to_string(v.index()) + "|";
+    std::visit(*this, v);
+  }
+  template <class Message>
+  void operator()(Message& v) requires requires(Dump d) {
+    Fields(v, d);
+  }
+  { Fields(v, *this); }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+template <class T>
+std::string ToText(T message) {
+  Dump dump;
+  dump(message);
+  return dump.text();
+}
+
+template <class T>
+T Random(uint64_t seed) {
+  T message;
+  Fill fill(seed);
+  fill(message);
+  return message;
+}
+
+}  // namespace leat::control
