@@ -95,7 +95,7 @@ function(leat_test)
     endif()
     add_test(NAME ${sanitizer}.${T_NAME} COMMAND ${leat_run_prefix} $<TARGET_FILE:${T_NAME}> --gtest_brief=1)
     set_tests_properties(${sanitizer}.${T_NAME} PROPERTIES TIMEOUT 900 LABELS ${sanitizer} ENVIRONMENT
-      "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1")
+      "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1 ignore_noninstrumented_modules=1 suppressions=${CMAKE_SOURCE_DIR}/tools/tsan.supp")
     return()
   endif()
   gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${T_NAME}.
