@@ -171,7 +171,6 @@ void Take(const pb::AdminRequest& in, protocol::AdminRequest* out, Check* check)
     out->kind = protocol::AdminRequest::Kind(in.kind());
   }
   out->node = NodeId(in.node());
-  out->node = NodeId(in.node());
 }
 
 // Which message of the oneof a struct goes into.
@@ -186,7 +185,6 @@ struct PutKind {
   }
   void operator()(const protocol::AdminRequest& r) const {
     out->mutable_admin()->set_kind(static_cast<pb::AdminRequest::Kind>(r.kind));
-    out->mutable_admin()->set_node(r.node.value);
     out->mutable_admin()->set_node(r.node.value);
   }
 };

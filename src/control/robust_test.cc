@@ -1,0 +1,221 @@
+// 10,000 connections that say anything but what is right: the server lives on and answers at once.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+
+#include "base/rng.h"
+#include "control/address.h"
+#include "control/control.h"
+#include "control/convert.h"
+
+namespace leat::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view kToken = "the job's token";
+constexpr std::string_view kPreface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+constexpr size_t kOpenAtOnce = 64;
+
+// ---- just enough of HTTP/2 (RFC 9113) and HPACK (RFC 7541, literals only) to begin a call
+
+std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload) {
+  const auto n = payload.size();
+  const unsigned char head[9] = {static_cast<unsigned char>(n >> 16),
+                                 static_cast<unsigned char>(n >> 8),
+                                 static_cast<unsigned char>(n),
+                                 type,
+                                 flags,
+                                 static_cast<unsigned char>(stream >> 24),
+                                 static_cast<unsigned char>(stream >> 16),
+                                 static_cast<unsigned char>(stream >> 8),
+                                 static_cast<unsigned char>(stream)};
+  return std::string(reinterpret_cast<const char*>(head), sizeof(head)) + payload;
+}
+
+// A name and a value shorter than 127 bytes each.
+std::string Field(std::string_view name, std::string_view value) {
+  std::string field(1, '\0');
+  field += static_cast<char>(name.size());
+  field += name;
+  field += static_cast<char>(value.size());
+  field += value;
+  return field;
+}
+
+std::string Base64(std::string_view bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t group = 0;
+    for (size_t k = 0; k < 3; ++k) {
+      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
+    }
+    for (size_t k = 0; k < 4; ++k) {
+      if (i + k <= bytes.size()) text += kDigits[group >> (18 - 6 * k) & 63];
+    }
+  }
+  return text;
+}
+
+std::string BeginCall(std::string_view token) {
+  const std::string headers = Field(":method", "POST") + Field(":scheme", "http") +
+                              Field(":path", "/leat.control.v1.Control/Exchange") +
+                              Field(":authority", "leat") + Field("te", "trailers") +
+                              Field("content-type", "application/grpc") +
+                              Field("leat-token-bin", Base64(token));
+  return std::string(kPreface) + Frame(4, 0, 0, "") + Frame(1, 4, 1, headers);
+}
+
+// A gRPC message: uncompressed, its length, its bytes.
+std::string Data(const std::string& message, uint8_t compressed = 0) {
+  const auto n = message.size();
+  std::string payload = {static_cast<char>(compressed), static_cast<char>(n >> 24),
+                         static_cast<char>(n >> 16), static_cast<char>(n >> 8), static_cast<char>(n)};
+  return Frame(0, 1, 1, payload + message);
+}
+
+std::string Noise(Rng* rng, size_t most) {
+  std::string noise(rng->Below(most), '\0');
+  for (char& c : noise) c = static_cast<char>((*rng)());
+  return noise;
+}
+
+// One of the many ways to be wrong.
+std::string Something(Rng* rng) {
+  const std::string good = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
+  switch (rng->Below(10)) {
+    case 0:
+      return "";
+    case 1:
+      return Noise(rng, 2000);
+    case 2:
+      return std::string(kPreface.substr(0, rng->Below(kPreface.size())));
+    case 3:
+      return std::string(kPreface) + Noise(rng, 500);
+    case 4:
+      return "GET / HTTP/1.1\r\nHost: leat\r\n\r\n";
+    case 5:
+      return BeginCall("not " + std::string(kToken)) + Data(good);
+    case 6:
+      return BeginCall(kToken) + Data(Noise(rng, 300));
+    case 7:
+      return BeginCall(kToken) + Data(good, 1);  // says that it is compressed
+    case 8: {
+      // All right, then cut off or with bytes changed.
+      std::string call = BeginCall(kToken) + Data(good);
+      for (uint64_t n = rng->Below(3); n > 0; --n)
+        call[rng->Below(call.size())] = static_cast<char>((*rng)());
+      call.resize(call.size() - rng->Below(call.size()));
+      return call;
+    }
+    default: {
+      std::string frames(kPreface);
+      for (uint64_t n = 1 + rng->Below(8); n > 0; --n) {
+        frames += Frame(static_cast<uint8_t>(rng->Below(12)), static_cast<uint8_t>((*rng)()),
+                        static_cast<uint32_t>(rng->Below(6)), Noise(rng, 60));
+      }
+      return frames;
+    }
+  }
+}
+
+int Connect(const HostPort& at) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(at.port);
+  inet_pton(AF_INET, at.host.c_str(), &to.sin_addr);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0 || connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0) return -1;
+  return fd;
+}
+
+class Robust : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto server = ControlServer::Start("127.0.0.1:0", std::string(kToken), [this](auto, auto reply) {
+      ++handled_;
+      reply(protocol::StatusReply{"{}"});
+    });
+    ASSERT_TRUE(server.ok()) << server.status().ToString();
+    server_ = std::move(*server);
+    at_ = *SplitAddress(server_->address());
+  }
+
+  // What comes back before the server closes the connection or the deadline passes.
+  std::string Exchange(const std::string& bytes, size_t enough) {
+    const int fd = Connect(at_);
+    EXPECT_GE(fd, 0);
+    EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    std::string answer;
+    pollfd wait{fd, POLLIN, 0};
+    char buffer[4096];
+    while (answer.size() < enough && poll(&wait, 1, 5000) == 1) {
+      const ssize_t n = recv(fd, buffer, sizeof(buffer), 0);
+      if (n <= 0) break;
+      answer.append(buffer, static_cast<size_t>(n));
+    }
+    close(fd);
+    return answer;
+  }
+
+  std::unique_ptr<ControlServer> server_;
+  HostPort at_;
+  std::atomic<int> handled_ = 0;
+};
+
+// The frames above are right where they say they are: otherwise the test below would test nothing.
+TEST_F(Robust, TheHandMadeCallIsACall) {
+  const std::string request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
+  // Not compared further: HPACK in the answer would have to be read.
+  const std::string answer = Exchange(BeginCall(kToken) + Data(request), 100);
+  EXPECT_NE(answer.find("{}"), std::string::npos);
+  EXPECT_EQ(handled_, 1);
+  const std::string refused = Exchange(BeginCall("wrong") + Data(request), 100);
+  EXPECT_NE(refused.find("not the job's token"), std::string::npos);
+  const std::string garbage = Exchange(BeginCall(kToken) + Data("\xff\xff\xff"), 100);
+  EXPECT_NE(garbage.find("not a control request"), std::string::npos);
+  EXPECT_EQ(handled_, 1);
+}
+
+TEST_F(Robust, TenThousandWrongConnectionsLeaveItAlive) {
+  Rng rng(1);
+  const auto client = ControlClient::Make(server_->address(), std::string(kToken));
+  std::deque<int> open;
+  for (int i = 0; i < 10'000; ++i) {
+    const int fd = Connect(at_);
+    ASSERT_GE(fd, 0) << i;
+    const std::string bytes = Something(&rng);
+    (void)send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    // Some vanish at once and without a word, most later.
+    if (rng.Chance(0.1)) {
+      const linger reset{1, 0};
+      setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+      close(fd);
+    } else {
+      open.push_back(fd);
+    }
+    if (open.size() > kOpenAtOnce) {
+      close(open.front());
+      open.pop_front();
+    }
+    if (i % 1000 == 999) {
+      const auto reply = client->Call(protocol::StatusRequest{}, 5s);
+      ASSERT_TRUE(reply.ok()) << i << ": " << reply.status().ToString();
+    }
+  }
+  for (const int fd : open) close(fd);
+  const auto fresh = ControlClient::Make(server_->address(), std::string(kToken));
+  EXPECT_TRUE(fresh->Call(protocol::StatusRequest{}, 5s).ok());
+  EXPECT_GE(handled_, 11);
+}
+
+}  // namespace
+}  // namespace leat::control
