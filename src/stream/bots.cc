@@ -182,11 +182,11 @@ double LogOdds(const Payment& p, double moment) {
   const double hour = 2 * std::numbers::pi / 2400 * static_cast<double>(p.hour);
   const double night = std::cos(hour - 0.8 - 1.2 * (moment - 0.5));
 
-  double odds = -5.1 + 0.7 * far + 0.6 * large + 0.6 * fresh + 1.3 * kCountries[p.country].risk;
-  odds += 1.8 * Swing(kKinds[p.kind].phase, 1.6, moment) * large;
+  double odds = -5.5 + 1.0 * far + 0.9 * large + 0.8 * fresh + 1.3 * kCountries[p.country].risk;
+  odds += 1.8 * Swing(kKinds[p.kind].phase, 1.7, moment) * large;
   odds += 1.1 * kChannels[p.channel].night * night;
-  odds += 1.1 * fresh * (Swing(0.8, 1.4, moment) * far + Swing(-0.8, 1.4, moment) * odd);
-  odds -= 1.1 * rested * (Swing(-0.7, 1.4, moment) * odd + Swing(0.9, 1.4, moment) * far);
+  odds += 1.1 * fresh * (Swing(0.8, 1.5, moment) * far + Swing(-0.8, 1.5, moment) * odd);
+  odds -= 1.1 * rested * (Swing(-0.7, 1.5, moment) * odd + Swing(0.9, 1.5, moment) * far);
   return odds;
 }
 
@@ -316,23 +316,22 @@ double Bots::ProbabilityAt(double moment) const {
 }
 
 std::string BotsSchemaYaml() {
-  return R"(schema:
-  format: json
-  fields:
-    amount: {type: number, log: true, mean: 3.5, std: 1}
-    times_usual: {type: number, log: true, mean: 0.8, std: 0.43}
-    hour: {type: number, period: 24}
-    hours_off: {type: number, mean: 2.7, std: 2.6}
-    since_last: {type: number, log: true, mean: 5.6, std: 1.9}
-    distance_km: {type: number, log: true, mean: 2.5, std: 2}
-    new_device: {type: number, mean: 0.2, std: 0.4}
-    kind:
-      type: category
-      values: [grocery, restaurant, fuel, fashion, electronics, travel, games, pharmacy, jewellery, transfer]
-    country: {type: category, values: [ES, MX, US, FR, BR, DE, IN, JP]}
-    channel: {type: category, values: [contactless, online, chip, phone]}
-    fraud: {type: number, role: label}
-    p_fraud: {type: number, role: truth}
+  return R"(format: json
+fields:
+  amount: {type: number, log: true, mean: 3.5, std: 1}
+  times_usual: {type: number, log: true, mean: 0.8, std: 0.43}
+  hour: {type: number, period: 24}
+  hours_off: {type: number, mean: 2.7, std: 2.6}
+  since_last: {type: number, log: true, mean: 5.6, std: 1.9}
+  distance_km: {type: number, log: true, mean: 2.5, std: 2}
+  new_device: {type: number, mean: 0.2, std: 0.4}
+  kind:
+    type: category
+    values: [grocery, restaurant, fuel, fashion, electronics, travel, games, pharmacy, jewellery, transfer]
+  country: {type: category, values: [ES, MX, US, FR, BR, DE, IN, JP]}
+  channel: {type: category, values: [contactless, online, chip, phone]}
+  fraud: {type: number, role: label, classes: 2}
+  p_fraud: {type: number, role: truth}
 )";
 }
 

@@ -43,7 +43,7 @@ class Bots {
   std::unique_ptr<State> state_;
 };
 
-// The `schema:` section (YAML) that fits the bots' payments, as the demo's job uses it.
+// The contents of the `schema:` section (YAML) that fits the bots' payments, as the demo's job has it.
 std::string BotsSchemaYaml();
 
 }  // namespace leat::stream
