@@ -40,7 +40,7 @@ class Kernel {
 };
 
 struct KernelRequest {
-  const Op& op;
+  const Op& op;  // outlives the kernel; the spans live for the factory's call only
   std::span<const TensorType> inputs;
   std::span<const TensorType> outputs;
   // Threads that one kernel may use (row G3).

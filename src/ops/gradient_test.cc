@@ -14,7 +14,9 @@
 
 namespace leat::ops {
 
-void PrintTo(const OpCase& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const OpCase& c, std::ostream* out) {
+  *out << c.name;
+}
 
 namespace {
 
