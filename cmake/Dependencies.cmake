@@ -5,7 +5,6 @@ set(leat_headers
     dnnl.hpp libdnnl-dev
     grpcpp/grpcpp.h libgrpc++-dev
     google/protobuf/message.h libprotobuf-dev
-    asio.hpp libasio-dev
     openssl/ssl.h libssl-dev
     sqlite3.h libsqlite3-dev
     yaml-cpp/yaml.h libyaml-cpp-dev
@@ -17,9 +16,6 @@ set(leat_headers
     zlib.h zlib1g-dev)
 if(LEAT_TESTS)
   list(APPEND leat_headers gtest/gtest.h libgtest-dev gmock/gmock.h libgmock-dev)
-endif()
-if(LEAT_BENCH)
-  list(APPEND leat_headers benchmark/benchmark.h libbenchmark-dev)
 endif()
 
 set(missing "")
