@@ -19,7 +19,7 @@
 #include "control/control.h"
 #include "demo_job.h"
 #include "kernels/onednn/table.h"
-#include "kernels/reference/kernels.h"
+#include "kernels/reference/reference.h"
 #include "ops/fuse.h"
 #include "train/bots_role.h"
 #include "train/coordinator_role.h"
