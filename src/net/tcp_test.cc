@@ -199,7 +199,7 @@ TEST_F(TcpTest, TenThousandRandomAndHalfRightConnections) {
     }
     done = true;
   });
-  const size_t before = ResidentBytes();
+  [[maybe_unused]] const size_t before = ResidentBytes();
   EXPECT_TRUE(RunUntil(
       loop, [&] { return done.load(); }, std::chrono::seconds(120)));
   crowd.join();
