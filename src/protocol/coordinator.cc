@@ -260,6 +260,11 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
   State& s = *state_;
   if (s.ending == State::Ending::kEnded) return {};
   if (now >= s.next_sweep) {
+    // Whoever could not be heard while we were not running ourselves has not been silent.
+    const Duration away = now - s.next_sweep;
+    if (away > s.config.heartbeat_timeout / 4) {
+      for (auto& [node, member] : s.members) member.last_seen = std::min(now, member.last_seen + away);
+    }
     s.next_sweep = now + s.config.heartbeat_interval;
     s.EvictSilent(now);
   }

@@ -89,6 +89,7 @@ struct Server::State {
   uint64_t last_checkpoint = 0;
   std::optional<ShardReport> shard;
   ServerProgress progress;
+  bool news = false;  // that the coordinator waits for
 };
 
 void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads) {
@@ -104,6 +105,7 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
     places[i] = Place{*order, false, nullptr, false};
     if (order->directory.empty()) {
       places[i]->slice = Make(*order);
+      news = true;
     } else {
       loads->orders.push_back(*order);
     }
@@ -197,7 +199,12 @@ ServerHeartbeat Server::MakeHeartbeat() {
   if (!beat.failed.empty()) beat.failure = s.failure;
   beat.shard = s.shard;
   beat.progress = s.progress;
+  s.news = false;
   return beat;
+}
+
+bool Server::HeartbeatUrgent() const {
+  return state_->news;
 }
 
 std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& reply) {
@@ -244,6 +251,7 @@ void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
     loaded->incarnation = order.incarnation;
     status = s.Fits(*loaded);
   }
+  s.news = true;
   if (!status.ok()) {
     place.failed = true;
     s.failure = status.With(order.directory + "/" + order.file).ToString();
@@ -261,6 +269,7 @@ void Server::OnShardSaved(ShardReport report) {
     if (place) place->being_saved = false;
   }
   s.shard = std::move(report);
+  s.news = true;
 }
 
 // ---- data plane

@@ -62,6 +62,9 @@ class Server {
   void OnJoined(NodeId node);
   // ---- control plane
   ServerHeartbeat MakeHeartbeat();
+  // True when a heartbeat should not wait for its interval: slices have come alive or cannot be had, or a
+  // shard is written, and the coordinator was not told yet.
+  bool HeartbeatUrgent() const;
   std::vector<ServerAction> OnHeartbeatReply(const ServerHeartbeatReply& reply);
   // The slice as read, its id and incarnation as ordered; or why it cannot be had. An outdated order's answer
   // is dropped, and so is one that was given already.

@@ -8,6 +8,18 @@
 
 namespace leat::protocol {
 
+namespace {
+
+// A ledger only grows during a life: a report in which it is shorter was made before, and overtaken on the way.
+bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
+  for (size_t p = 0; p < report.partitions.size(); ++p) {
+    if (report.partitions[p].done < last.partitions[p].done) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 SliceMap::SliceMap(const SliceTable& table, size_t partitions, NextIncarnation next_incarnation)
     : next_incarnation_(std::move(next_incarnation)),
       table_(&table),
@@ -151,7 +163,7 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
     std::shared_ptr<const LedgerReport> shared;
     for (const SliceLife& life : report.slices) {
       State* slice = find(life);
-      if (!slice) continue;
+      if (!slice || (slice->report && Overtaken(report, *slice->report))) continue;
       if (!shared) shared = std::make_shared<const LedgerReport>(report);
       slice->report = shared;
       slice->failures = 0;

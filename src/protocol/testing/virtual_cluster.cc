@@ -1,6 +1,7 @@
 #include "protocol/testing/virtual_cluster.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "protocol/testing/counting.h"
@@ -48,6 +49,7 @@ VirtualJobResult VirtualCluster::Run() {
   StartCoordinator();
   for (uint32_t i = 0; i < servers_; ++i) Start(Role::kServer);
   for (uint32_t i = 0; i < options_.workers; ++i) Start(Role::kWorker);
+  Replace();
   if (options_.faults.disaster_every > Duration(0)) Disaster();
   while (!done_ && time_.now() < kMostTime && time_.Step()) {
   }
@@ -88,7 +90,14 @@ CoordinatorConfig VirtualCluster::Config() {
 
 void VirtualCluster::StartCoordinator() {
   coordinator_ = std::make_shared<CoordinatorProcess>();
-  coordinator_->machine = std::make_unique<Coordinator>(Config(), disk_.Restore());
+  try {
+    coordinator_->machine = std::make_unique<Coordinator>(Config(), disk_.Restore());
+  } catch (const std::invalid_argument& e) {
+    result_.mistake = e.what();
+    coordinator_->alive = false;
+    done_ = true;
+    return;
+  }
   Tick(coordinator_);
   Poll(coordinator_);
 }
@@ -141,9 +150,9 @@ void VirtualCluster::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
   } else if (auto* commit = std::get_if<CommitManifest>(&action)) {
     In(c, Between(0, 20), [this, c, manifest = commit->manifest] {
       Status status;
-      if (Chance(0.05)) {
-        status = Status(Code::kResourceExhausted, "the disk is full");
-      } else {
+      if (Chance(0.05)) status = Status(Code::kResourceExhausted, "the disk is full");
+      // One that failed may be complete on the disk all the same.
+      if (status.ok() || rng_.Chance(0.5)) {
         disk_.Commit(manifest);
         ++result_.checkpoints;
       }
@@ -162,7 +171,9 @@ void VirtualCluster::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
 }
 
 void VirtualCluster::JobEnds(const Status& status) {
-  if (!status.ok() && (status.code() != Code::kDeadlineExceeded || !Faulty())) {
+  // A stop may give up its final checkpoint, but not for want of anything but time, and not in peace.
+  const bool peace = time_.now() > options_.faults.until + std::chrono::seconds(8);
+  if (!status.ok() && (status.code() != Code::kDeadlineExceeded || peace)) {
     result_.mistake = "the job ended with " + status.ToString();
   }
   if (!result_.mistake.empty() || Complete()) {
@@ -254,7 +265,7 @@ void VirtualCluster::OnBeatReply(const ProcessPtr& p, const std::optional<Contro
 void VirtualCluster::Tick(const ProcessPtr& p) {
   if (p->joined) {
     if (p->worker && p->worker->next_timer() <= time_.now()) Do(p, p->worker->OnTimer(time_.now()));
-    const bool urgent = p->worker && p->worker->HeartbeatUrgent();
+    const bool urgent = p->worker ? p->worker->HeartbeatUrgent() : p->server->HeartbeatUrgent();
     if (p->joined && !p->beating && (urgent || time_.now() - p->last_beat >= kInterval)) Beat(p);
   }
   In(p, p->role == Role::kWorker ? Duration(std::chrono::milliseconds(4)) : kTick, [this, p] { Tick(p); });
@@ -464,6 +475,20 @@ void VirtualCluster::Kill(const ProcessPtr& p, bool replace) {
   time_.After(Between(10, 2000), [this, c = coordinator_, role = p->role, address] {
     // Not for a job that was resumed meanwhile, with processes of its own.
     if (!c->ended) Start(role, address);
+  });
+}
+
+// Whoever runs the job sees to it that there are enough of each role.
+void VirtualCluster::Replace() {
+  time_.After(Between(1000, 2000), [this] {
+    Replace();
+    if (!coordinator_->alive || coordinator_->ended) return;
+    for (const auto& [role, wanted] :
+         {std::pair(Role::kServer, servers_), {Role::kWorker, options_.workers}}) {
+      const auto there =
+          std::count_if(roles_.begin(), roles_.end(), [r = role](const auto& p) { return p->role == r; });
+      for (auto n = static_cast<uint32_t>(there); n < wanted; ++n) Start(role);
+    }
   });
 }
 

@@ -133,6 +133,7 @@ class VirtualCluster {
   // ---- disasters
   void Disaster();
   void Kill(const ProcessPtr& p, bool replace);
+  void Replace();
   void Pause(Process* process);
   ProcessPtr Any(Role role);
   void ResumeJob();

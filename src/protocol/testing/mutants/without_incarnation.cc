@@ -1,0 +1,14 @@
+// The incarnation's check taken out: any life of a slice counts as its present one.
+#include "protocol/guards.h"
+
+namespace leat::protocol::guards {
+
+bool Held(bool in_ledger) {
+  return in_ledger;
+}
+
+bool SameLife(Incarnation, Incarnation) {
+  return true;
+}
+
+}  // namespace leat::protocol::guards
