@@ -2,7 +2,9 @@
 //
 // Compile once, run many times. Feeds, variables and results may be bound to memory of the caller's, so that
 // parameters arrive from the network straight in the place they are read from, and gradients leave from the
-// place they were computed in. Everything else lives in one arena, planned by lifetimes.
+// place they were computed in. Everything else lives in one arena, planned by lifetimes: by the
+// order of running inline; when nodes may run at the same time, by dependencies, so that only what these keep
+// apart shares memory.
 //
 // One Plan runs in one thread at a time; distinct plans are independent. A run allocates nothing.
 #pragma once
