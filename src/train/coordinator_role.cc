@@ -144,7 +144,10 @@ class CoordinatorRole {
     Do(machine_.OnCheckpointPrepared(loop_.Now(), a.id, store_->Prepare(a.id)));
   }
   void Act(protocol::CommitManifest& a) {
-    const Status status = store_->Commit(a.manifest);
+    // On disk a checkpoint is named by its place in the job's directory, so that the whole can be moved.
+    auto manifest = a.manifest;
+    manifest.directory = std::filesystem::path(manifest.directory).filename().string();
+    const Status status = store_->Commit(manifest);
     if (status.ok()) {
       spdlog::info("checkpoint {} of {} events is complete", a.manifest.id, a.manifest.events);
     } else {
@@ -237,6 +240,9 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
     auto found = (*store)->Restore();
     if (!found.ok()) return found.status();
     restored = std::move(*found);
+    if (restored.manifest) {
+      restored.manifest->directory = (*store)->directory() + "/" + restored.manifest->directory;
+    }
   }
   LEAT_RETURN_IF_ERROR((*store)->WriteJob(job.config.ToYaml()));
 
