@@ -1,0 +1,12 @@
+// The reference of `wire`: UCX's own benchmark, run beside it.
+#pragma once
+
+#include <cstdint>
+
+namespace leat::bench {
+
+// Bytes a second that ucx_perftest moves one way over TCP on loopback in messages of that size, measured for
+// about `seconds`; 0 when the program is not installed or does not finish in time.
+double UcxTcpBandwidth(uint64_t message_bytes, double seconds);
+
+}  // namespace leat::bench
