@@ -10,7 +10,8 @@ namespace leat::protocol {
 
 namespace {
 
-// A ledger only grows during a life: a report in which it is shorter was made before, and overtaken on the way.
+// A ledger only grows during a life: a report in which it is shorter was made before, and overtaken on the
+// way.
 bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
   for (size_t p = 0; p < report.partitions.size(); ++p) {
     if (report.partitions[p].done < last.partitions[p].done) return true;

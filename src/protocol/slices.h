@@ -29,9 +29,9 @@ struct SliceTable {
   friend bool operator==(const SliceTable&, const SliceTable&) = default;
 };
 
-// Cuts variables into contiguous slices of at most `max_slice_bytes`, at least 8 × `max_servers` in all where
-// the elements allow, the largest variables being cut finest. Slice borders fall on multiples of 16 elements
-// where they can.
+// Cuts variables into contiguous slices of at most `max_slice_bytes`, at least 12 × `max_servers` in all
+// where the elements allow, the largest variables being cut finest. Slice borders fall on multiples of 16
+// elements where they can.
 SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed, uint32_t max_servers,
                       uint64_t max_slice_bytes = 1 << 20);
 

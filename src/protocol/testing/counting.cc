@@ -10,7 +10,7 @@ SliceTable CountingTable(uint32_t slices) {
   // Sizes that divide by nothing, and one variable of a single element.
   std::vector<optim::VariableSpec> variables = {
       {"a", Shape{37}, {}}, {"b", Shape{1}, {}}, {"c", Shape{16, 9}, {}}};
-  return MakeSlices(std::move(variables), 1, (slices + 7) / 8);
+  return MakeSlices(std::move(variables), 1, (slices + 11) / 12);
 }
 
 BatchOutcome CountBatch(const Cut& cut, uint32_t batch) {

@@ -1,0 +1,215 @@
+#include "protocol/cut.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/rng.h"
+
+namespace leat::protocol {
+namespace {
+
+CutRules Rules(uint32_t batch, uint32_t batches, uint32_t epochs = 1) {
+  return {.hash = 7, .batch_size = batch, .split_batches = batches, .shuffle_seed = 3, .epochs = epochs};
+}
+
+Cut Some(uint64_t begin = 100, uint64_t end = 150, uint32_t batch = 16) {
+  Cut cut;
+  cut.partition = 2;
+  cut.begin = cut.after = {1, begin};
+  cut.end = end;
+  cut.hash = 99;
+  cut.batch_size = batch;
+  cut.shuffle_seed = 5;
+  return cut;
+}
+
+TEST(NextCut, CoversASealedPartitionOnceInEveryEpoch) {
+  Rng rng(1);
+  for (int round = 0; round < 200; ++round) {
+    const uint64_t first = rng.Below(1000), end = first + rng.Below(500);
+    const CutRules rules =
+        Rules(1 + static_cast<uint32_t>(rng.Below(20)), 1 + static_cast<uint32_t>(rng.Below(5)),
+              1 + static_cast<uint32_t>(rng.Below(3)));
+    Position at{0, first};
+    std::vector<uint32_t> seen(rules.epochs * (end - first), 0);
+    while (auto cut = NextCut(rules, 0, at, first, end, true, false)) {
+      ASSERT_TRUE(cut->valid());
+      ASSERT_EQ(cut->after, at);
+      ASSERT_LT(cut->begin.epoch, rules.epochs);
+      for (uint64_t o = cut->begin.offset; o < cut->end; ++o)
+        ++seen[cut->begin.epoch * (end - first) + o - first];
+      EXPECT_LE(cut->batches(), rules.split_batches);
+      at = cut->next();
+    }
+    EXPECT_TRUE(Exhausted(rules, at, first, end, true));
+    EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](uint32_t n) { return n == 1; }));
+  }
+}
+
+// A full split is the same whatever stands behind it, and whether or not the partition is sealed.
+TEST(NextCut, FullSplitsDependOnThePositionAlone) {
+  const CutRules rules = Rules(10, 4);
+  const auto cut = NextCut(rules, 1, {0, 120}, 20, 160, false, false);
+  ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->end, 160u);
+  for (uint64_t end : {160, 161, 500}) {
+    for (bool sealed : {false, true}) {
+      for (bool short_tail : {false, true}) {
+        EXPECT_EQ(NextCut(rules, 1, {0, 120}, 20, end, sealed, short_tail), cut);
+      }
+    }
+  }
+}
+
+TEST(NextCut, ALiveTailWaitsOrGivesItsWholeBatches) {
+  const CutRules rules = Rules(10, 4);
+  EXPECT_FALSE(NextCut(rules, 0, {0, 0}, 0, 39, false, false));
+  EXPECT_EQ(NextCut(rules, 0, {0, 0}, 0, 39, false, true)->end, 30u);
+  EXPECT_EQ(NextCut(rules, 0, {0, 30}, 0, 39, false, true)->end, 39u)
+      << "less than a batch, but it shall not wait";
+  EXPECT_FALSE(NextCut(rules, 0, {0, 39}, 0, 39, false, true));
+  EXPECT_EQ(NextCut(rules, 0, {0, 0}, 0, 39, true, false)->end, 39u);
+}
+
+TEST(NextCut, GoesOnWhenTheStreamOrTheEpochsGrowLater) {
+  const Position reached{0, 40};
+  EXPECT_TRUE(Exhausted(Rules(10, 4), reached, 0, 40, true));
+  EXPECT_FALSE(NextCut(Rules(10, 4), 0, reached, 0, 40, true, true));
+  const auto grown = NextCut(Rules(10, 4), 0, reached, 0, 45, true, false);
+  ASSERT_TRUE(grown);
+  EXPECT_EQ(grown->begin, reached);
+  const auto again = NextCut(Rules(10, 4, 2), 0, reached, 0, 40, true, false);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->after, reached);
+  EXPECT_EQ(again->begin, (Position{1, 0}));
+  EXPECT_FALSE(NextCut(Rules(10, 4, 2), 0, reached, 0, 40, false, true)) << "only a sealed stream has an end";
+}
+
+TEST(NextCut, OfAnEmptyPartitionThereIsNone) {
+  EXPECT_FALSE(NextCut(Rules(10, 4, 5), 0, {0, 12}, 12, 12, true, true));
+  EXPECT_TRUE(Exhausted(Rules(10, 4, 5), {0, 12}, 12, 12, true));
+  EXPECT_FALSE(Exhausted(Rules(10, 4, 5), {0, 12}, 12, 12, false));
+}
+
+TEST(NextCut, StaysWithinTheLimitsWhateverTheRulesSay) {
+  for (const CutRules& rules : {Rules(0, 0), Rules(~0u, ~0u), Rules(1, ~0u), Rules(~0u, 1)}) {
+    const auto cut = NextCut(rules, 0, {0, 0}, 0, uint64_t{1} << 40, false, false);
+    ASSERT_TRUE(cut);
+    EXPECT_TRUE(cut->valid());
+  }
+}
+
+TEST(Cut, ValidRefusesWhatCannotBe) {
+  EXPECT_TRUE(Some().valid());
+  const auto with = [](auto change) {
+    Cut cut = Some();
+    change(&cut);
+    return cut.valid();
+  };
+  EXPECT_FALSE(with([](Cut* c) { c->end = c->begin.offset; }));
+  EXPECT_FALSE(with([](Cut* c) { c->end = 3; }));
+  EXPECT_FALSE(with([](Cut* c) { c->end = c->begin.offset + Cut::kMaxEvents + 1; }));
+  EXPECT_FALSE(with([](Cut* c) { c->batch_size = 0; }));
+  EXPECT_FALSE(with([](Cut* c) { c->batch_size = ~0u; }));
+  EXPECT_FALSE(with([](Cut* c) {
+    c->end = c->begin.offset + Cut::kMaxBatches + 1;
+    c->batch_size = 1;
+  }));
+  EXPECT_FALSE(with([](Cut* c) { c->after.offset -= 1; }));
+  EXPECT_FALSE(with([](Cut* c) { c->after.epoch = 2; }));
+  EXPECT_TRUE(with([](Cut* c) { c->after = {0, 777}; })) << "the first cut of another pass";
+}
+
+TEST(TrainingOrder, IsAPermutationThatDependsOnTheCutAlone) {
+  const Cut cut = Some(100, 1100);
+  std::vector<uint32_t> order, again, sorted;
+  TrainingOrder(cut, &order);
+  TrainingOrder(cut, &again);
+  EXPECT_EQ(order, again);
+  sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (uint32_t i = 0; i < sorted.size(); ++i) ASSERT_EQ(sorted[i], i);
+  EXPECT_NE(order, sorted);
+
+  for (auto change : std::initializer_list<void (*)(Cut*)>{
+           [](Cut* c) { c->partition = 3; }, [](Cut* c) { c->begin.epoch = 2; },
+           [](Cut* c) { c->shuffle_seed = 6; }, [](Cut* c) { c->begin.offset += 1000, c->end += 1000; }}) {
+    Cut other = cut;
+    change(&other);
+    TrainingOrder(other, &again);
+    EXPECT_NE(order, again);
+  }
+  Cut plain = cut;
+  plain.shuffle_seed = 0;
+  TrainingOrder(plain, &again);
+  EXPECT_EQ(again, sorted);
+}
+
+TEST(BatchSet, IsASet) {
+  Rng rng(2);
+  for (int round = 0; round < 200; ++round) {
+    const auto size = static_cast<uint32_t>(rng.Below(200));
+    BatchSet a(size), b(size);
+    std::set<uint32_t> as, bs;
+    for (uint32_t k = 0; k < size; ++k) {
+      const auto i = static_cast<uint32_t>(rng.Below(size));
+      if (rng.Chance(0.5)) {
+        a.Add(i);
+        as.insert(i);
+      } else {
+        b.Add(i);
+        bs.insert(i);
+      }
+    }
+    BatchSet either = a, both = a;
+    either |= b;
+    both &= b;
+    const BatchSet rest = a.Complement();
+    for (uint32_t i = 0; i < size + 70; ++i) {
+      EXPECT_EQ(a.Has(i), as.contains(i));
+      EXPECT_EQ(either.Has(i), as.contains(i) || bs.contains(i));
+      EXPECT_EQ(both.Has(i), as.contains(i) && bs.contains(i));
+      EXPECT_EQ(rest.Has(i), i < size && !as.contains(i));
+    }
+    EXPECT_EQ(a.count(), as.size());
+    EXPECT_EQ(a.empty(), as.empty());
+    EXPECT_EQ(a.full(), as.size() == size);
+    EXPECT_EQ(BatchSet(size, a.words()), a);
+    EXPECT_EQ(BatchSet(size, true).count(), size);
+    EXPECT_EQ(BatchSet(size, true), BatchSet(size).Complement());
+  }
+}
+
+TEST(BatchSet, OfAPeersWordsHasNothingBeyondItsSize) {
+  const std::vector<uint64_t> words(9, ~uint64_t{0});
+  for (uint32_t size : {0u, 1u, 63u, 64u, 65u, 128u}) {
+    EXPECT_EQ(BatchSet(size, words), BatchSet(size, true));
+    EXPECT_TRUE(BatchSet(size, std::span<const uint64_t>()).empty());
+  }
+}
+
+TEST(Cut, ComesBackFromItsBytes) {
+  const Cut cut = Some();
+  ByteWriter writer;
+  Encode(cut, &writer);
+  ByteReader reader(writer.view());
+  EXPECT_EQ(DecodeCut(&reader), cut);
+  EXPECT_TRUE(reader.Done());
+  for (size_t size = 0; size < writer.size(); ++size) {
+    ByteReader cut_short(writer.view().first(size));
+    EXPECT_EQ(DecodeCut(&cut_short), Cut());
+    EXPECT_FALSE(cut_short.ok());
+  }
+  ByteWriter bad;
+  Cut none = cut;
+  none.end = 0;
+  Encode(none, &bad);
+  ByteReader refuses(bad.view());
+  DecodeCut(&refuses);
+  EXPECT_FALSE(refuses.ok());
+}
+
+}  // namespace
+}  // namespace leat::protocol
