@@ -195,13 +195,9 @@ void Runner::ReapAndReplace() {
       coordinator_exit_ = end.exit_code;
       continue;
     }
-    if (JobEnds() || !failure_.empty() || (end.exit_code == 0 && child.role == "bots")) continue;
-    if (end.exit_code == 0) {
-      // Told to stop by the coordinator, which will be gone in a moment.
-      const Json status = Json::parse(status_, nullptr, false);
-      if (!status.is_discarded() && status.value("phase", "") != "running") continue;
-    }
-    const std::string words = end.exit_code == 0 ? "" : LastWords(LogOf(end.name));
+    // A role ends well when the job is over, or when somebody asked it to leave.
+    if (JobEnds() || !failure_.empty() || end.exit_code == 0) continue;
+    const std::string words = LastWords(LogOf(end.name));
     PollStatus();
     TellLost(end.pid);
     if (end.exit_code == 2 || ++starts_in_vain_[end.name] > kMaxStartsInVain) {
