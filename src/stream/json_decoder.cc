@@ -278,7 +278,8 @@ class Parser {
       bool truth;
       if (const auto error = value.get_bool().get(truth)) return error;
       number = truth;
-    } else if (const auto error = value.get_double().get(number)) {
+    } else if (ParseNumber(text.data(), &number) != text.data() + text.size()) {
+      // Our own: simdjson before 3.6.3 reads 0. and more than 19 digits as something else.
       *reason = field.name() + ": " + Quoted(text) + " is not a number that fits";
       return simdjson::SUCCESS;
     }

@@ -241,7 +241,7 @@ TEST_F(LogTest, NoticesDamageAndSaysWhere) {
 
 // Bytes of the file itself are overwritten at random: whatever is still given out is what was appended.
 TEST_F(LogTest, ADamagedFileGivesErrorsNotOtherRecords) {
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < 12; ++round) {
     const TempDir dir;
     ASSERT_TRUE(EmbeddedLog::Create(dir.path(), "t", {.partitions = 1}).ok());
     const auto texts = Numbered(0, 200, 300);

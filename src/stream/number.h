@@ -66,6 +66,7 @@ inline const char* ParseNumber(const char* p, double* out) {
   p = AppendDigits(p, &mantissa);
   std::ptrdiff_t count = p - digits;
   if (count == 0 || (count > 1 && *digits == '0')) return nullptr;
+  std::ptrdiff_t magnitude = count;  // the number is below 10 to this power
   std::ptrdiff_t exponent = 0;
   if (*p == '.') {
     const char* const fraction = ++p;
@@ -86,6 +87,7 @@ inline const char* ParseNumber(const char* p, double* out) {
     }
     if (p == digits) return nullptr;
     exponent += below ? -written : written;
+    magnitude += below ? -written : written;
   }
   if (count <= 19 && mantissa <= uint64_t{1} << 53 && exponent >= -22 && exponent <= 22) {
     const auto exact = static_cast<double>(mantissa);
@@ -94,7 +96,11 @@ inline const char* ParseNumber(const char* p, double* out) {
     return p;
   }
   const auto [end, error] = std::from_chars(begin, p, *out);
-  return error == std::errc() && end == p ? p : nullptr;
+  if (error == std::errc()) return end == p ? p : nullptr;
+  // Below 10^0 it can only be too small: that is 0.
+  if (magnitude > 0) return nullptr;
+  *out = negative ? -0.0 : 0.0;
+  return p;
 }
 
 }  // namespace leat::stream

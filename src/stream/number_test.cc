@@ -48,14 +48,18 @@ TEST(ParseNumber, IsExactlyRoundedAsStrtodIs) {
 
 TEST(ParseNumber, TakesWhatJsonTakesAndNothingElse) {
   double value;
-  for (const char* text :
-       {"0", "-0", "10", "0.5", "1e5", "1E+5", "1e-05", "12345678", "123456789012345678", "0e999999999"}) {
+  for (const char* text : {"0", "-0", "10", "0.5", "1e5", "1E+5", "1e-05", "12345678", "123456789012345678",
+                           "0e999999999", "1e-999", "-12e-400"}) {
     EXPECT_EQ(Parse(text, &value), static_cast<int>(std::string(text).size())) << text;
   }
   for (const char* text :
        {"", "-", "01", "-01", ".5", "5.", "5.e1", "1e", "1e+", "+1", "nan", "inf", "-inf", "1e999", "--1"}) {
     EXPECT_EQ(Parse(text, &value), -1) << text;
   }
+  EXPECT_EQ(Parse("0.3333333333333333333333333", &value), 27);
+  EXPECT_EQ(value, 1.0 / 3);
+  EXPECT_EQ(Parse("12e-400", &value), 7);
+  EXPECT_EQ(value, 0);
   EXPECT_EQ(Parse("1.5", &value, "/2"), 3);  // '/' and ':' are the neighbours of the digits
   EXPECT_EQ(Parse("1.5", &value, ":2"), 3);
   EXPECT_EQ(value, 1.5);

@@ -1,0 +1,19 @@
+// Any text is either a tree or one line of complaint; what is a tree survives being written and read again.
+#include <stdexcept>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/config.h"
+#include "stream/schema.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const auto config = leat::Config::Parse({reinterpret_cast<const char*>(data), size}, "fuzz");
+    const std::string yaml = config.ToYaml();
+    LEAT_CHECK(leat::Config::Parse(yaml, "again").ToYaml() == yaml);
+    leat::stream::Schema::FromConfig(config);
+  } catch (const std::invalid_argument& error) {
+    LEAT_CHECK(std::string_view(error.what()).find('\n') == std::string_view::npos);
+  }
+  return 0;
+}
