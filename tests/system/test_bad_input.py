@@ -72,7 +72,7 @@ def idx(magic, *sizes, content=b""):
 @pytest.mark.parametrize("images, labels, parts", [
     (None, idx(2049, 2, content=b"\1\2"), ["train-images-idx3-ubyte"]),
     (idx(2051, 2, 28, 28, content=b"\0" * 784), idx(2049, 2, content=b"\1\2"), ["train-images-idx3-ubyte"]),
-    (idx(2052, 2, 28, 28, content=b"\0" * 1568), idx(2049, 2, content=b"\1\2"), ["2052", "2051"]),
+    (idx(0x12345678, 2, 28, 28, content=b"\0" * 1568), idx(2049, 2, content=b"\1\2"), ["train-images-idx3-ubyte", "magic"]),
     (idx(2051, 2, 28, 28, content=b"\0" * 1568), idx(2049, 3, content=b"\1\2\3"), ["2", "3"]),
 ])
 def test_data_files_that_are_wrong(tmp_path, images, labels, parts):
