@@ -66,7 +66,7 @@ Result<SafetensorsHead> ParseHead(ByteView bytes, uint64_t data_bytes, const std
       }
     }
     std::sort(head.tensors.begin(), head.tensors.end(), [](const auto& a, const auto& b) {
-      return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+      return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
     });
     uint64_t at = 0;
     for (const auto& tensor : head.tensors) {

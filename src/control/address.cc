@@ -34,6 +34,7 @@ Result<HostPort> SplitAddress(const std::string& address) {
     return bad("no host");
   }
   if (at.host.empty()) return bad("no host");
+  if (at.host == "localhost") at.host = "127.0.0.1";
   const char* first = address.data() + colon + 1;
   const char* last = address.data() + address.size();
   const auto [end, error] = std::from_chars(first, last, at.port);

@@ -13,7 +13,8 @@ struct HostPort {
   uint16_t port = 0;
 };
 
-// "127.0.0.1:4000", "[::1]:4000", "coordinator.local:4000". kInvalidArgument naming the address otherwise.
+// "127.0.0.1:4000", "[::1]:4000", "coordinator.local:4000"; localhost is 127.0.0.1, whatever a resolver would
+// say. kInvalidArgument naming the address otherwise.
 Result<HostPort> SplitAddress(const std::string& address);
 std::string JoinAddress(const HostPort& at);
 

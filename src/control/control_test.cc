@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "control/convert.h"
+#include "control/address.h"
 
 namespace leat::control {
 namespace {
@@ -109,7 +109,15 @@ TEST(Control, BadAddressesAreNamed) {
   EXPECT_EQ(elsewhere.status().code(), Code::kUnavailable) << elsewhere.status().ToString();
 }
 
-TEST(Control, NamesAndIpv6AreServedToo) {
+TEST(Control, AddressesAreLookedUpOnlyWhenTheyAreNames) {
+  EXPECT_EQ(Target(*SplitAddress("127.0.0.1:80")), "ipv4:127.0.0.1:80");
+  EXPECT_EQ(Target(*SplitAddress("localhost:80")), "ipv4:127.0.0.1:80");
+  EXPECT_EQ(Target(*SplitAddress("[::1]:80")), "ipv6:%5B::1%5D:80");
+  EXPECT_EQ(Target(*SplitAddress("leat.example:80")), "dns:///leat.example:80");
+  EXPECT_EQ(JoinAddress(*SplitAddress("[::1]:80")), "[::1]:80");
+}
+
+TEST(Control, LocalhostAndIpv6AreServedToo) {
   for (const char* address : {"localhost:0", "[::1]:0"}) {
     const auto server = ControlServer::Start(address, "token", Echo);
     if (!server.ok()) continue;  // a machine without IPv6

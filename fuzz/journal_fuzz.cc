@@ -1,0 +1,24 @@
+// A record that can be read is written as the same bytes; what follows good records never takes them along.
+#include "base/check.h"
+#include "checkpoint/journal.h"
+
+using namespace leat::checkpoint;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const leat::ByteView input(reinterpret_cast<const std::byte*>(data), size);
+  (void)ParseJournal(input, "fuzz").ok();
+
+  leat::Bytes file = JournalHeader();
+  const auto append = [&](leat::ByteView bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); };
+  append(EncodeRecord(leat::protocol::NodesGiven{1, 2}, file.size()));
+  size_t records = 1;
+  if (const auto record = DecodePayload(input); record.ok()) {
+    LEAT_CHECK(std::ranges::equal(EncodePayload(*record), input));
+    append(EncodeRecord(*record, file.size()));
+    ++records;
+  }
+  append(input);
+  const auto contents = ParseJournal(file, "fuzz");
+  LEAT_CHECK(!contents.ok() || contents->records.size() >= records);
+  return 0;
+}
