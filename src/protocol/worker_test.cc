@@ -1,0 +1,367 @@
+#include "protocol/worker.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace leat::protocol {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const NodeId kSelf(9), kA(1), kB(2), kC(3);
+
+template <class T>
+std::vector<T> All(const WorkerActions& actions) {
+  std::vector<T> found;
+  for (const WorkerAction& action : actions) {
+    if (const auto* a = std::get_if<T>(&action)) found.push_back(*a);
+  }
+  return found;
+}
+
+// Four slices, two on each of the servers A and B.
+class WorkerTest : public ::testing::Test {
+ protected:
+  WorkerTest() : worker_(MakeConfig()) { worker_.OnJoined(kSelf); }
+
+  static WorkerConfig MakeConfig() {
+    WorkerConfig config;
+    config.table = {1, {{"v", Shape{4}, {}}}, {{0, 0, 1}, {0, 1, 2}, {0, 2, 3}, {0, 3, 4}}};
+    return config;
+  }
+
+  static View MakeView(uint64_t generation, std::vector<NodeId> places = {kA, kA, kB, kB},
+                       std::vector<uint64_t> lives = {1, 2, 3, 4}) {
+    View view;
+    view.generation = Generation(generation);
+    for (NodeId node : {kA, kB, kC}) {
+      if (std::find(places.begin(), places.end(), node) != places.end()) {
+        view.members.push_back({node, Role::kServer, 0, "ps-" + ToString(node)});
+      }
+    }
+    view.members.push_back({kSelf, Role::kWorker, 0, ""});
+    for (size_t i = 0; i < places.size(); ++i) {
+      view.slices.push_back({places[i], Incarnation(lives[i]), places[i] != NodeId()});
+    }
+    return view;
+  }
+
+  static Lease MakeLease(uint64_t id, uint32_t batches = 3, std::vector<uint32_t> missing = {}) {
+    Lease lease;
+    lease.id = id;
+    lease.cut.begin = lease.cut.after = {0, id * 1000};
+    lease.cut.end = lease.cut.begin.offset + batches * 10;
+    lease.cut.batch_size = 10;
+    lease.missing = BatchSet(batches, missing.empty());
+    for (uint32_t b : missing) lease.missing.Add(b);
+    return lease;
+  }
+
+  WorkerActions Reply(std::optional<View> view, std::vector<Lease> leases = {},
+                      std::vector<uint64_t> revoked = {}) {
+    WorkerHeartbeatReply reply;
+    reply.view = std::move(view);
+    reply.leases = std::move(leases);
+    reply.revoked = std::move(revoked);
+    return worker_.OnHeartbeatReply(now_, reply);
+  }
+
+  // As a server answers that takes everything.
+  static PushReply Ok(const PushRequest& request, uint64_t version = 1) {
+    PushReply reply;
+    reply.sequence = request.sequence;
+    for (const SliceRef& ref : request.slices) {
+      const bool pull = request.disposition == Disposition::kPull;
+      reply.slices.push_back(
+          {ref.slice, ref.incarnation, pull ? SliceOutcome::kPulled : SliceOutcome::kApplied, version, true});
+    }
+    return reply;
+  }
+  WorkerActions Answer(const SendPush& push, uint64_t version = 1) {
+    return worker_.OnPushReply(now_, push.server, Ok(push.request, version));
+  }
+  // Answers all; the actions that follow the last.
+  WorkerActions AnswerAll(const WorkerActions& actions, uint64_t version = 1) {
+    WorkerActions last;
+    for (const SendPush& push : All<SendPush>(actions)) last = Answer(push, version);
+    return last;
+  }
+
+  // Up to the first Compute of a lease of `batches`.
+  Compute Started(uint32_t batches = 3) {
+    const auto pulls = Reply(MakeView(5), {MakeLease(1, batches)});
+    AnswerAll(pulls);
+    return All<Compute>(worker_.OnSplitReady(now_, 1)).at(0);
+  }
+
+  Time now_{seconds(100)};
+  Worker worker_;
+};
+
+TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
+  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 2u);
+  auto actions = Reply(MakeView(5), {MakeLease(1, 2)});
+  ASSERT_EQ(All<PrepareSplit>(actions).size(), 1u);
+  const auto pulls = All<SendPush>(actions);
+  ASSERT_EQ(pulls.size(), 2u);
+  EXPECT_EQ(pulls[0].server, kA);
+  EXPECT_EQ(pulls[0].address, "ps-1");
+  EXPECT_EQ(pulls[0].request.disposition, Disposition::kPull);
+  EXPECT_EQ(pulls[0].request.worker, kSelf);
+  EXPECT_EQ(pulls[0].request.generation, Generation(5));
+  EXPECT_THAT(pulls[0].request.slices,
+              ElementsAre(SliceRef{SliceId(0), Incarnation(1), 0}, SliceRef{SliceId(1), Incarnation(2), 0}));
+
+  EXPECT_THAT(worker_.OnSplitReady(now_, 1), IsEmpty()) << "values first";
+  EXPECT_THAT(Answer(pulls[0], 10), IsEmpty());
+  actions = Answer(pulls[1], 20);
+  for (uint32_t batch = 0; batch < 2; ++batch) {
+    const auto compute = All<Compute>(actions).at(0);
+    EXPECT_EQ(compute.lease, 1u);
+    EXPECT_EQ(compute.batch, batch);
+    const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+    ASSERT_EQ(pushes.size(), 2u);
+    EXPECT_EQ(pushes[1].request.disposition, Disposition::kGradient);
+    EXPECT_EQ(pushes[1].request.events, 7u);
+    EXPECT_EQ(pushes[1].request.batch, batch);
+    EXPECT_EQ(pushes[1].request.cut, MakeLease(1, 2).cut);
+    EXPECT_EQ(pushes[1].request.slices[0].version, 20u + batch) << "of the values that it was computed from";
+    EXPECT_THAT(Answer(pushes[0], 11), IsEmpty());
+    actions = Answer(pushes[1], 21 + batch);
+  }
+  ASSERT_EQ(All<DropSplit>(actions).size(), 1u);
+  EXPECT_TRUE(worker_.idle());
+  EXPECT_TRUE(worker_.HeartbeatUrgent());
+  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
+}
+
+TEST_F(WorkerTest, SaysWhatItReleasedUntilItIsAnswered) {
+  const Compute compute = Started(1);
+  AnswerAll(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
+  EXPECT_FALSE(worker_.HeartbeatUrgent());
+  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1)) << "the first was not answered";
+  Reply({}, {MakeLease(2)});
+  const auto beat = worker_.MakeHeartbeat();
+  EXPECT_THAT(beat.released, IsEmpty());
+  EXPECT_THAT(beat.held, ElementsAre(2));
+  EXPECT_EQ(beat.leases_wanted, 1u);
+}
+
+TEST_F(WorkerTest, TrainsOnlyWhatIsMissing) {
+  AnswerAll(Reply(MakeView(5), {MakeLease(1, 5, {1, 4})}));
+  auto actions = worker_.OnSplitReady(now_, 1);
+  for (uint32_t batch : {1, 4}) {
+    const Compute compute = All<Compute>(actions).at(0);
+    EXPECT_EQ(compute.batch, batch);
+    actions = AnswerAll(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  }
+  EXPECT_TRUE(worker_.idle());
+}
+
+TEST_F(WorkerTest, PreparesTheNextSplitWhileOneTrains) {
+  const auto actions = Reply(MakeView(5), {MakeLease(1), MakeLease(2)});
+  const auto prepared = All<PrepareSplit>(actions);
+  ASSERT_EQ(prepared.size(), 2u);
+  EXPECT_EQ(prepared[0].lease.id, 1u);
+  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 0u);
+  AnswerAll(actions);
+  EXPECT_EQ(All<Compute>(worker_.OnSplitReady(now_, 2)).at(0).lease, 2u) << "whichever is ready";
+}
+
+TEST_F(WorkerTest, EmptyAndRejectedBatchesAreToldToo) {
+  const Compute compute = Started(3);
+  auto pushes = worker_.OnComputed(now_, compute.token, {Disposition::kEmpty, 0});
+  EXPECT_EQ(All<SendPush>(pushes).at(0).request.disposition, Disposition::kEmpty);
+  auto actions = AnswerAll(pushes);
+  pushes = worker_.OnComputed(now_, All<Compute>(actions).at(0).token, {Disposition::kRejected, 4});
+  EXPECT_EQ(All<SendPush>(pushes).at(0).request.disposition, Disposition::kRejected);
+  EXPECT_EQ(All<SendPush>(pushes).at(0).request.events, 4u);
+  actions = AnswerAll(pushes);
+  pushes = worker_.OnComputed(now_, All<Compute>(actions).at(0).token, {Disposition::kGradient, 0});
+  EXPECT_EQ(All<SendPush>(pushes).at(0).request.disposition, Disposition::kEmpty) << "no record was good";
+}
+
+TEST_F(WorkerTest, AFailedPushIsRepeatedUnderTheSameIdentity) {
+  const Compute compute = Started();
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  Answer(pushes[1]);
+  EXPECT_THAT(worker_.OnPushFailed(now_, kA, pushes[0].request.sequence, Status(Code::kUnavailable, "gone")),
+              IsEmpty());
+  EXPECT_TRUE(worker_.HeartbeatUrgent()) << "the view may tell more";
+  EXPECT_EQ(worker_.next_timer(), now_ + milliseconds(50));
+  now_ += milliseconds(50);
+  const auto again = All<SendPush>(worker_.OnTimer(now_));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].request.cut, pushes[0].request.cut);
+  EXPECT_EQ(again[0].request.batch, pushes[0].request.batch);
+  EXPECT_EQ(again[0].request.slices, pushes[0].request.slices);
+  EXPECT_NE(again[0].request.sequence, pushes[0].request.sequence);
+  EXPECT_THAT(Answer(pushes[0]), IsEmpty()) << "of the first attempt";
+  EXPECT_EQ(All<Compute>(Answer(again[0])).size(), 1u);
+}
+
+TEST_F(WorkerTest, AServerThatDoesNotAnswerIsAskedAgain) {
+  const Compute compute = Started();
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  Answer(pushes[1]);
+  EXPECT_EQ(worker_.next_timer(), now_ + seconds(10));
+  now_ += seconds(10);
+  auto actions = worker_.OnTimer(now_);
+  ASSERT_EQ(All<Disconnect>(actions).size(), 1u);
+  EXPECT_EQ(All<Disconnect>(actions)[0].server, kA);
+  now_ = worker_.next_timer();
+  EXPECT_EQ(All<SendPush>(worker_.OnTimer(now_)).size(), 1u);
+}
+
+TEST_F(WorkerTest, AMovedSliceIsPulledFromItsNewPlaceAndTheRestGoesOn) {
+  const Compute compute = Started();
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  Answer(pushes[1], 30);
+  worker_.OnPushFailed(now_, kA, pushes[0].request.sequence, Status(Code::kUnavailable, "gone"));
+
+  // A is lost; for a while its slices are nowhere.
+  auto actions = Reply(MakeView(6, {NodeId(), NodeId(), kB, kB}));
+  EXPECT_EQ(All<Disconnect>(actions).size(), 1u);
+  EXPECT_THAT(All<SendPush>(actions), IsEmpty());
+  EXPECT_THAT(worker_.OnTimer(now_ + seconds(60)), IsEmpty()) << "nothing to be asked of anyone";
+
+  actions = Reply(MakeView(7, {kC, kC, kB, kB}, {11, 12, 3, 4}));
+  const auto pulls = All<SendPush>(actions);
+  ASSERT_EQ(pulls.size(), 1u) << "B's slices are as they were";
+  EXPECT_EQ(pulls[0].server, kC);
+  EXPECT_EQ(pulls[0].request.disposition, Disposition::kPull);
+  EXPECT_THAT(pulls[0].request.slices, ElementsAre(SliceRef{SliceId(0), Incarnation(11), 0},
+                                                   SliceRef{SliceId(1), Incarnation(12), 0}));
+  const auto next = All<Compute>(Answer(pulls[0], 5)).at(0);
+  EXPECT_EQ(next.batch, compute.batch + 1) << "what A's slices lack comes back by their ledgers";
+  const auto push = All<SendPush>(worker_.OnComputed(now_, next.token, {Disposition::kGradient, 7}));
+  ASSERT_EQ(push.size(), 2u);
+  EXPECT_EQ(push[0].request.slices[0].version, 30u);
+  EXPECT_EQ(push[1].request.slices[0].version, 5u);
+}
+
+TEST_F(WorkerTest, ASliceThatMovesDuringTheComputationDoesWithoutTheGradient) {
+  const Compute compute = Started();
+  EXPECT_THAT(Reply(MakeView(6, {kC, kC, kB, kB}, {11, 12, 3, 4})).size(), 1u)
+      << "A is disconnected, no more";
+  auto actions = worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7});
+  ASSERT_EQ(All<SendPush>(actions).size(), 1u);
+  EXPECT_EQ(All<SendPush>(actions)[0].server, kB);
+  actions = AnswerAll(actions);
+  EXPECT_EQ(All<SendPush>(actions).at(0).server, kC);
+  EXPECT_EQ(All<SendPush>(actions).at(0).request.disposition, Disposition::kPull);
+}
+
+TEST_F(WorkerTest, NotHereMakesItPullBeforeItTrainsOn) {
+  const Compute compute = Started();
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  worker_.MakeHeartbeat();
+  PushReply reply = Ok(pushes[0].request);
+  reply.slices[1] = {SliceId(1), Incarnation(2), SliceOutcome::kNotHere, 0, false};
+  worker_.OnPushReply(now_, kA, reply);
+  EXPECT_TRUE(worker_.HeartbeatUrgent());
+  EXPECT_THAT(Answer(pushes[1]), IsEmpty()) << "not at once: a server that says so would be asked in a loop";
+  now_ = worker_.next_timer();
+  const auto pulls = All<SendPush>(worker_.OnTimer(now_));
+  ASSERT_EQ(pulls.size(), 1u);
+  EXPECT_THAT(pulls[0].request.slices, ElementsAre(SliceRef{SliceId(1), Incarnation(2), 0}));
+  EXPECT_EQ(All<Compute>(Answer(pulls[0])).size(), 1u);
+}
+
+TEST_F(WorkerTest, AnEvictedReplyHoldsItUntilTheCoordinatorSpeaks) {
+  const Compute compute = Started();
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  PushReply reply;
+  reply.sequence = pushes[0].request.sequence;
+  reply.evicted = true;
+  worker_.OnPushReply(now_, kA, reply);
+  EXPECT_TRUE(worker_.HeartbeatUrgent());
+  EXPECT_THAT(All<Compute>(Answer(pushes[1])), IsEmpty());
+  WorkerHeartbeatReply evicted;
+  evicted.evicted = true;
+  const auto actions = worker_.OnHeartbeatReply(now_, evicted);
+  EXPECT_TRUE(All<StopRole>(actions).at(0).evicted);
+  EXPECT_EQ(All<DropSplit>(actions).size(), 1u);
+  EXPECT_EQ(worker_.next_timer(), Time::max());
+  EXPECT_THAT(worker_.OnSplitReady(now_, 1), IsEmpty());
+}
+
+TEST_F(WorkerTest, RevokedLeasesAreDroppedEvenInTheMiddle) {
+  const Compute compute = Started();
+  auto actions = Reply({}, {}, {1});
+  EXPECT_EQ(All<DropSplit>(actions).at(0).lease, 1u);
+  EXPECT_TRUE(worker_.idle());
+  EXPECT_THAT(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}), IsEmpty());
+  EXPECT_THAT(worker_.MakeHeartbeat().released, IsEmpty()) << "it was not ours any more";
+  AnswerAll(Reply({}, {MakeLease(2)}));
+  EXPECT_EQ(All<Compute>(worker_.OnSplitReady(now_, 2)).size(), 1u);
+}
+
+TEST_F(WorkerTest, OutdatedAnswersAreDropped) {
+  const Compute compute = Started();
+  EXPECT_THAT(worker_.OnComputed(now_, compute.token + 1, {Disposition::kGradient, 7}), IsEmpty());
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  EXPECT_THAT(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}), IsEmpty());
+  EXPECT_THAT(worker_.OnPushFailed(now_, kA, 12345, {}), IsEmpty());
+  EXPECT_THAT(worker_.OnPushReply(now_, kC, Ok(pushes[0].request)), IsEmpty());
+  EXPECT_THAT(worker_.OnSplitReady(now_, 777), IsEmpty());
+}
+
+TEST_F(WorkerTest, ASplitThatCannotBeReadIsGivenBack) {
+  AnswerAll(Reply(MakeView(5), {MakeLease(1)}));
+  worker_.OnSplitFailed(now_, 1);
+  EXPECT_TRUE(worker_.idle());
+  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
+}
+
+TEST_F(WorkerTest, LeavesAfterTheBatchUnderWay) {
+  const Compute compute = Started();
+  EXPECT_THAT(worker_.Leave(now_), IsEmpty());
+  EXPECT_FALSE(worker_.MakeHeartbeat().leaving);
+  const auto actions = AnswerAll(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  EXPECT_THAT(All<Compute>(actions), IsEmpty());
+  EXPECT_TRUE(worker_.HeartbeatUrgent());
+  const auto beat = worker_.MakeHeartbeat();
+  EXPECT_TRUE(beat.leaving);
+  EXPECT_THAT(beat.released, ElementsAre(1));
+  EXPECT_EQ(beat.leases_wanted, 0u);
+  WorkerHeartbeatReply bye;
+  bye.stop = true;
+  EXPECT_FALSE(All<StopRole>(worker_.OnHeartbeatReply(now_, bye)).at(0).evicted);
+}
+
+TEST_F(WorkerTest, WaitsForAViewInWhichAllSlicesAreLive) {
+  EXPECT_THAT(Reply(MakeView(5, {kA, kA, NodeId(), kB})), IsEmpty());
+  EXPECT_EQ(worker_.next_timer(), Time::max());
+  EXPECT_EQ(All<SendPush>(Reply(MakeView(6))).size(), 2u);
+  EXPECT_THAT(Reply(MakeView(5, {kB, kB, kB, kB})), IsEmpty()) << "an older view";
+}
+
+// Nothing that a server says may break the worker.
+TEST_F(WorkerTest, SurvivesRepliesThatDoNotFit) {
+  const auto pulls = All<SendPush>(Reply(MakeView(5), {MakeLease(1)}));
+  worker_.OnSplitReady(now_, 1);
+  PushReply reply = Ok(pulls[0].request);
+  reply.slices.clear();
+  worker_.OnPushReply(now_, kA, reply);
+  reply = Ok(pulls[1].request);
+  reply.slices.insert(reply.slices.begin(), {SliceId(4000), Incarnation(1), SliceOutcome::kApplied, 1, true});
+  reply.slices.push_back({SliceId(3), Incarnation(99), SliceOutcome::kPulled, 1, true});
+  EXPECT_THAT(All<Compute>(worker_.OnPushReply(now_, kB, reply)), IsEmpty());
+  now_ = worker_.next_timer();
+  EXPECT_EQ(All<Compute>(AnswerAll(worker_.OnTimer(now_))).size(), 1u) << "asked again, answered well";
+}
+
+TEST_F(WorkerTest, ALeaseThatIsNoneGoesBack) {
+  Lease lease = MakeLease(3);
+  lease.cut.end = 0;
+  EXPECT_THAT(All<PrepareSplit>(Reply(MakeView(5), {lease})), IsEmpty());
+  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(3));
+}
+
+}  // namespace
+}  // namespace leat::protocol
