@@ -143,6 +143,8 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& be
   reply.stop = ending == Ending::kTelling;
   reply.evicted = !member && !reply.stop;
   if (member && reply.stop) member->told_to_stop = true;
+  // Bots that are done leave by themselves; nobody is to wait for them.
+  if (member && beat.done) Remove(now, beat.node);
   Answer(call, reply);
 }
 

@@ -54,6 +54,8 @@ class Job:
 
     def __init__(self, *arguments, directory, program=None, cwd=None):
         self.directory = pathlib.Path(directory)
+        self.where = None
+        self.last_status = {}
         self.output = open(self.directory.parent / (self.directory.name + ".out"), "w+")
         self.process = subprocess.Popen(
             [program or PROGRAM, *map(str, arguments)], cwd=cwd, text=True, stdin=subprocess.DEVNULL,
@@ -93,8 +95,15 @@ class Job:
         return dict(e.split("=", 1) for e in environment if "=" in e)["LEAT_TOKEN"]
 
     def status(self):
-        done = run("status", "--coordinator", self.address(), "--json", env={"LEAT_TOKEN": self.token()}, timeout=30)
-        return json.loads(done.stdout) if done.returncode == 0 else {}
+        """What `leat status` says; the last of it once the job is over."""
+        if self.where is None:
+            self.where = self.address(), self.token()
+        address, token = self.where
+        if self.process.poll() is None:
+            done = run("status", "--coordinator", address, "--json", env={"LEAT_TOKEN": token}, timeout=30)
+            if done.returncode == 0:
+                self.last_status = json.loads(done.stdout)
+        return self.last_status
 
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
