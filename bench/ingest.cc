@@ -1,0 +1,334 @@
+// The live path from end to end: a pre-filled log of JSON events, trained by real processes of the real
+// program, against what the same cores could do if they only read, decoded and computed.
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/onednn/table.h"
+#include "kernels/reference/reference.h"
+#include "measure.h"
+#include "ops/fuse.h"
+#include "parallel/trainer.h"
+#include "report.h"
+#include "stream/log.h"
+#include "stream/synthetic.h"
+#include "train/job.h"
+#include "train/split_loader.h"
+
+namespace {
+
+using namespace leat;
+namespace fs = std::filesystem;
+
+constexpr double kRequired = 600'000;  // events a second, on kCores
+constexpr int kCores = 2;
+constexpr uint32_t kPartitions = 4;
+
+// Caught by main, so that what was written is taken away again.
+[[noreturn]] void Fail(const std::string& why) {
+  throw std::runtime_error(why);
+}
+
+void Check(const Status& status) {
+  if (!status.ok()) Fail(status.ToString());
+}
+
+// Ctrl-C reaches the program that is being measured, too; both end in order.
+volatile std::sig_atomic_t interrupted = 0;
+
+void CheckInterrupted() {
+  if (interrupted != 0) Fail("interrupted");
+}
+
+// One line that is written over and over, for whoever waits at a terminal.
+template <class... Args>
+void Tell(const char* format, Args... args) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r\033[K");
+  std::fprintf(stderr, format, args...);
+}
+
+// A directory of this run, gone with it.
+class Scratch {
+ public:
+  Scratch() {
+    std::string path = (fs::temp_directory_path() / "leat-ingest-XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr)
+      Fail("cannot make a directory in " + fs::temp_directory_path().string());
+    path_ = path;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  std::string operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+// ---- what is trained
+
+void Prefill(const std::string& directory, uint64_t events) {
+  constexpr uint64_t kAppend = 2000;
+  Check(stream::EmbeddedLog::Create(directory, "events", {.partitions = kPartitions}));
+  auto writer = stream::LogWriter::Open(directory, "events");
+  Check(writer.status());
+  stream::SyntheticEvents synthetic(1);
+  std::vector<std::string> texts(kAppend);
+  for (uint64_t written = 0, append = 0; written < events; ++append) {
+    const auto count = static_cast<size_t>(std::min(kAppend, events - written));
+    for (size_t i = 0; i < count; ++i) {
+      texts[i].clear();
+      synthetic.Next(&texts[i]);
+    }
+    const std::vector<std::string_view> records(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(count));
+    Check((*writer)->Append(static_cast<uint32_t>(append % kPartitions), records).status());
+    CheckInterrupted();
+    written += count;
+    Tell("%3.0f %% of %.1f M events written",
+         100.0 * static_cast<double>(written) / static_cast<double>(events),
+         static_cast<double>(events) * 1e-6);
+  }
+  Check((*writer)->Seal());
+}
+
+std::string Indented(const std::string& lines) {
+  std::string out;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) out += "  " + line + "\n";
+  return out;
+}
+
+std::string JobText(const std::string& log, int workers) {
+  return "name: ingest\nseed: 1\nstream: {topic: events, log: \"" + log + "\"}\nschema:\n" +
+         Indented(stream::SyntheticEvents::SchemaYaml()) +
+         "model:\n"
+         "  layers:\n"
+         "    - dense: {units: 64, activation: relu}\n"
+         "    - dense: {units: 32, activation: relu}\n"
+         "    - dense: {units: 2}\n"
+         "  loss: softmax_cross_entropy\n"
+         "optimizer: {type: sgd, learning_rate: 0.05}\n"
+         "strategy: async\n"
+         "train: {batch_size: 128}\n"
+         "cluster: {workers: " +
+         std::to_string(workers) + ", ps: 1}\n";
+}
+
+// ---- the real thing
+
+// The program: $LEAT_PROGRAM, or the one of the same build.
+std::string Program() {
+  if (const char* given = std::getenv("LEAT_PROGRAM"); given != nullptr && *given != '\0') return given;
+  return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "apps/leat/leat";
+}
+
+// From now on this process and its children have so many cores.
+void UseCores(int cores) {
+  cpu_set_t allowed, some;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  CPU_ZERO(&some);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&some) < cores; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &some);
+  }
+  sched_setaffinity(0, sizeof(some), &some);
+}
+
+// What the program prints on stdout; its other words are in `log`.
+std::string Output(const std::vector<std::string>& words, const std::string& log) {
+  int ends[2];
+  if (pipe(ends) != 0) Fail("no pipe can be had");
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    if (std::freopen(log.c_str(), "w", stderr) == nullptr) _exit(1);
+    std::vector<char*> argv;
+    for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    std::fprintf(stderr, "cannot run %s\n", argv[0]);
+    _exit(1);
+  }
+  close(ends[1]);
+  std::string heard;
+  char bytes[4096];
+  for (ssize_t n; (n = read(ends[0], bytes, sizeof(bytes))) > 0;) heard.append(bytes, static_cast<size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  CheckInterrupted();
+  if (status != 0) {
+    std::ifstream in(log);
+    for (std::string line; std::getline(in, line);) std::fprintf(stderr, "%s\n", line.c_str());
+    Fail("the job failed");
+  }
+  return heard;
+}
+
+struct Outcome {
+  double events_per_s = 0;
+  double cpu_s = 0;                   // of all processes, from start to end
+  std::map<std::string, double> cpu;  // of each role, as of its last heartbeat
+};
+
+Outcome Train(const Scratch& scratch, const std::string& job, uint64_t events, int run) {
+  const std::string directory = scratch / ("job-" + std::to_string(run));
+  const std::string said =
+      Output({Program(), "train", job, "--directory", directory, "--json"}, directory + ".log");
+  const auto summary = nlohmann::json::parse(said, nullptr, false);
+  if (summary.is_discarded()) Fail("the summary is no JSON: " + said);
+  if (summary.value("events", uint64_t{0}) != events) Fail("not every event was trained: " + said);
+  Outcome outcome{.events_per_s = summary.value("events_per_s", 0.0),
+                  .cpu_s = summary.value("aggregated_compute_s", 0.0)};
+  for (const auto& member : summary.value("members", nlohmann::json::array())) {
+    outcome.cpu[member.value("role", "")] += member.value("cpu_s", 0.0);
+  }
+  return outcome;
+}
+
+// ---- what is measured beside it
+
+// The parts of a worker that have to be done for every event, in one thread and without anybody else.
+class Alone {
+ public:
+  explicit Alone(const train::Job& job)
+      : job_(job), parameters_(job.Slices()), trainer_(*job.model, parameters_, Kernels()) {
+    auto source = job.OpenSource();
+    Check(source.status());
+    source_ = std::move(*source);
+    decoder_ = stream::MakeDecoder(job.schema);
+    split_.lease.cut = {.end = uint64_t{job.batch_size} * job.split_batches,
+                        .batch_size = job.batch_size,
+                        .shuffle_seed = job.Cuts().shuffle_seed};
+    Decode();
+  }
+
+  double events() const { return split_.lease.cut.events(); }
+  void Decode() {
+    const auto& cut = split_.lease.cut;
+    Check(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
+    split_.rows.clear();
+    decoder_->Decode(records_, &split_.rows);
+    train::OrderRows(cut, &split_);
+  }
+  void Compute() {
+    const parallel::Rows rows{
+        .features = split_.rows.features, .labels = split_.rows.labels, .truth = split_.rows.truth};
+    for (uint32_t i = 0; i < split_.lease.cut.batches(); ++i) {
+      if (!trainer_.Step(rows, split_.Batch(i), job_.batch_size).finite) Fail("a gradient is not finite");
+    }
+  }
+
+ private:
+  static engine::PlanOptions Kernels() {
+    engine::PlanOptions options;
+    options.tables = {&onednn::Table(), &reference::Kernels()};
+    options.passes = ops::StandardPasses();
+    return options;
+  }
+
+  const train::Job& job_;
+  std::unique_ptr<stream::Source> source_;
+  std::unique_ptr<stream::Decoder> decoder_;
+  stream::RecordBatch records_;
+  train::PreparedSplit split_;
+  ps::Parameters parameters_;
+  parallel::Trainer trainer_;
+};
+
+int Run(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  const bool json = args.Flag("--json");
+  const auto events = static_cast<uint64_t>(args.Number("--events", 2e6));
+  const int workers = static_cast<int>(args.Number("--workers", 2));
+  const int runs = static_cast<int>(args.Number("--runs", 3));
+  args.RefuseTheRest();
+  if (events < 10'000 || workers < 1 || runs < 1) Fail("too few events, workers or runs");
+
+  setenv("OMP_NUM_THREADS", "1", 1);
+  UseCores(kCores);
+  const Scratch scratch;
+  Prefill(scratch / "log", events);
+  const std::string job_file = scratch / "job.yaml";
+  std::ofstream(job_file) << JobText(scratch / "log", workers);
+  const auto job = train::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
+
+  Alone alone(job);
+  const double decode = bench::Measure([&] { alone.Decode(); }, 1, bench::Time::kThread) / alone.events();
+  const double compute = bench::Measure([&] { alone.Compute(); }, 1, bench::Time::kThread) / alone.events();
+
+  std::vector<double> rates, cpu;
+  std::map<std::string, std::vector<double>> roles;
+  const double millions = static_cast<double>(events) * 1e-6;
+  for (int run = 0; run < runs; ++run) {
+    Tell("run %d of %d", run + 1, runs);
+    const auto outcome = Train(scratch, job_file, events, run);
+    rates.push_back(outcome.events_per_s);
+    cpu.push_back(outcome.cpu_s / millions);
+    for (const auto& [role, seconds] : outcome.cpu) roles[role].push_back(seconds / millions);
+  }
+  Tell("");
+
+  bench::Report report("ingest", json);
+  report.Add({.name = "trained events",
+              .value = bench::Median(rates),
+              .unit = "1/s",
+              .reference = "read, decode, compute alone",
+              .reference_value = kCores / (decode + compute),
+              .bound = events == 2'000'000 ? "≥ 600 k/s" : ""});
+  report.Add({.name = "processor time, all roles",
+              .value = bench::Median(cpu),
+              .unit = "s/M events",
+              .reference = "that alone",
+              .reference_value = (decode + compute) * 1e6});
+  for (const auto& [role, seconds] : roles) {
+    report.Add({.name = "processor time, " + role, .value = bench::Median(seconds), .unit = "s/M events"});
+  }
+  report.Add({.name = "read and decode", .value = 1 / decode, .unit = "1/s of a core"});
+  report.Add({.name = "forward and backward", .value = 1 / compute, .unit = "1/s of a core"});
+  report.Note("30 numbers and a label as JSON, network 30-64-32-2, batch 128, " + std::to_string(workers) +
+              " workers, 1 ps, 1 coordinator, asynchronous, " + std::to_string(kCores) +
+              " cores; median of " + std::to_string(runs) + " runs");
+  return bench::Median(rates) >= kRequired || events != 2'000'000 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  try {
+    return Run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ingest: %s\n", e.what());
+    return 1;
+  }
+}
