@@ -97,8 +97,39 @@ std::string Resolved(const JobOverrides& overrides) {
   return text.str();
 }
 
+// The names of a CSV file's columns: as resolved when the job was loaded, since not every role can read its
+// files.
+std::vector<std::string> ColumnsOf(const Config& config, const stream::FileSourceOptions& files) {
+  if (config.Has(kResolved) && config.At(kResolved).Has("columns")) {
+    const Config columns = config.At(kResolved).At("columns");
+    std::vector<std::string> names;
+    for (size_t i = 0; i < columns.size(); ++i) names.push_back(columns[i].String());
+    return names;
+  }
+  auto names = stream::ReadCsvHeader(files.paths.front());
+  if (!names.ok()) throw std::invalid_argument(names.status().message());
+  return std::move(*names);
+}
+
+// A label that is no class of the model's is a dead letter, so the schema has to know the classes.
+void FitLabel(const Config& config, const nn::Model& model, stream::Schema* schema) {
+  if (model.task() == nn::Task::kNone) return;
+  if (schema->label() == nullptr)
+    config.Fail("the loss " + std::string(nn::Name(model.loss().kind)) + " needs a field with role: label");
+  if (model.classes() == 0) return;
+  for (auto& field : schema->fields) {
+    if (field.role != stream::Role::kLabel) continue;
+    if (field.type == stream::Field::Type::kNumber && field.classes == 0) field.classes = model.classes();
+    if (schema->classes() != model.classes()) {
+      throw std::invalid_argument(field.where + ": label '" + field.name + "' has " +
+                                  std::to_string(schema->classes()) + " classes, the model tells " +
+                                  std::to_string(model.classes()) + " apart");
+    }
+  }
+}
+
 void ApplyResolved(const Config& config, Job* job) {
-  config.Allow({"data", "directory", "workers", "ps", "rate", "events"});
+  config.Allow({"data", "directory", "workers", "ps", "rate", "events", "columns"});
   job->directory = config.String("directory", "");
   job->workers = static_cast<uint32_t>(config.Integer("workers", job->workers));
   job->servers = static_cast<uint32_t>(config.Integer("ps", job->servers));
@@ -122,8 +153,10 @@ Job Job::FromConfig(const Config& config) {
 
   job.stream = StreamFrom(config.At("stream"), job.data);
   job.schema = stream::Schema::FromConfig(config.At("schema"));
+  if (job.stream.files.header) job.schema.UseColumns(ColumnsOf(config, job.stream.files));
   job.model =
       std::make_shared<const nn::Model>(nn::Model::FromConfig(config.At("model"), job.schema.features()));
+  FitLabel(config.At("schema"), *job.model, &job.schema);
   job.optimizer = optim::FromConfig(config.At("optimizer"));
   if (config.Has("strategy")) job.strategy = config.At("strategy").OneOf("strategy", {"async"});
 
@@ -204,7 +237,13 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
   }
   // The text goes first, so that line numbers stay those of the file.
-  return FromText(text + Resolved(overrides), name);
+  text += Resolved(overrides);
+  const Job job = FromText(text, name);
+  if (!job.stream.files.header) return job;
+  text += "  columns: [";
+  for (size_t i = 0; i < job.schema.columns.size(); ++i)
+    text += (i > 0 ? ", " : "") + Quoted(job.schema.columns[i]);
+  return FromText(text + "]\n", name);
 }
 
 protocol::SliceTable Job::Slices() const {
