@@ -18,6 +18,8 @@ constexpr std::string_view kEndMark = "leat";
 constexpr uint64_t kHeadBytes = 8;
 constexpr uint64_t kTailBytes = 12;
 constexpr uint64_t kSector = 512;
+constexpr uint64_t kMaxRecord = 16 << 20;
+constexpr uint64_t kMaxFile = uint64_t{1} << 32;
 
 enum class Kind : uint8_t { kCuts = 1, kStart = 2, kNodes = 3 };
 
@@ -128,6 +130,7 @@ Result<JournalContents> ParseJournal(ByteView file, const std::string& path) {
     return Status(Code::kDataLoss, path + ": does not begin as a journal");
   }
   JournalContents contents;
+  contents.size = file.size();
   contents.end = kMagic.size();
   while (contents.end < file.size()) {
     const uint64_t at = contents.end;
@@ -179,19 +182,23 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
   return kept;
 }
 
+Result<JournalContents> ReadJournal(const std::string& directory) {
+  const std::string path = directory + "/" + kJournalName;
+  const auto bytes = ReadFile(path, kMaxFile);
+  if (bytes.status().code() == Code::kNotFound) return Status(Code::kDataLoss, path + ": is missing");
+  LEAT_RETURN_IF_ERROR(bytes.status());
+  return ParseJournal(*bytes, path);
+}
+
 Result<Journal> Journal::Create(const std::string& directory) {
-  LEAT_RETURN_IF_ERROR(ReplaceFile(directory, kName, JournalHeader()));
+  LEAT_RETURN_IF_ERROR(ReplaceFile(directory, kJournalName, JournalHeader()));
   return Open(directory);
 }
 
 Result<Journal> Journal::Open(const std::string& directory) {
-  const std::string path = directory + "/" + kName;
-  auto read = ReadFile(path, kMaxFile);
-  if (read.status().code() == Code::kNotFound) return Status(Code::kDataLoss, path + ": is missing");
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, std::move(read));
-  LEAT_ASSIGN_OR_RETURN(const JournalContents contents, ParseJournal(bytes, path));
-  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR));
-  if (contents.end < bytes.size()) {
+  LEAT_ASSIGN_OR_RETURN(const JournalContents contents, ReadJournal(directory));
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(directory + "/" + kJournalName, O_RDWR));
+  if (contents.end < contents.size) {
     LEAT_RETURN_IF_ERROR(file.Truncate(contents.end));
     LEAT_RETURN_IF_ERROR(file.Sync());
   }
@@ -235,7 +242,7 @@ Status Journal::Rewrite(const std::vector<JournalRecord>& records) {
   LEAT_RETURN_IF_ERROR(broken_);
   Bytes bytes = JournalHeader();
   for (const auto& record : records) AppendRecord(record, &bytes);
-  LEAT_RETURN_IF_ERROR(ReplaceFile(directory_, kName, bytes));
+  LEAT_RETURN_IF_ERROR(ReplaceFile(directory_, kJournalName, bytes));
   auto file = File::Open(file_.path(), O_RDWR);
   if (!file.ok()) {
     broken_ = file.status();  // the old file has no name any more

@@ -20,15 +20,21 @@
 
 namespace leat::checkpoint {
 
+inline constexpr const char* kJournalName = "journal";
+
 struct JournalContents {
   std::vector<protocol::JournalRecord> records;
-  uint64_t end = 0;  // of the last whole record: what is behind it is the torn one
+  uint64_t end = 0;   // of the last whole record: what is behind it is the torn one
+  uint64_t size = 0;  // of the file
 };
 
 // An appended record reaches the disk by whole sectors. So a last record that a crash has torn is one that
 // the file ends in, or of which everything from some sector on is still zero. Those are dropped; whatever
 // else is not as it was written is kDataLoss, beginning with `path`. Pure.
 Result<JournalContents> ParseJournal(ByteView file, const std::string& path);
+
+// The same of the journal in a job's directory; kDataLoss when it is missing.
+Result<JournalContents> ReadJournal(const std::string& directory);
 
 // The parts, for tests and the fuzzer.
 Bytes JournalHeader();
@@ -44,10 +50,6 @@ std::vector<protocol::JournalRecord> Compact(std::vector<protocol::JournalRecord
 // Thread-compatible.
 class Journal {
  public:
-  static constexpr const char* kName = "journal";
-  static constexpr uint64_t kMaxRecord = 16 << 20;
-  static constexpr uint64_t kMaxFile = uint64_t{1} << 32;
-
   // Makes an empty one, or replaces what is there by one.
   static Result<Journal> Create(const std::string& directory);
   // Cuts off a torn last record.

@@ -300,18 +300,24 @@ Result<std::unique_ptr<ShardReader>> ShardReader::Open(const std::string& path, 
   return std::unique_ptr<ShardReader>(std::move(reader));
 }
 
-Status VerifyFile(const std::string& path, uint64_t bytes, uint64_t checksum) {
-  auto opened = File::Open(path, O_RDONLY);
-  if (opened.status().code() == Code::kNotFound) {
+Status CheckSize(const std::string& path, uint64_t bytes) {
+  const auto file = File::Open(path, O_RDONLY);
+  if (file.status().code() == Code::kNotFound) {
     return Status(Code::kDataLoss,
                   path + ": is missing, the manifest says that it has " + std::to_string(bytes) + " bytes");
   }
-  LEAT_ASSIGN_OR_RETURN(File file, std::move(opened));
-  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  LEAT_RETURN_IF_ERROR(file.status());
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size != bytes) {
     return Status(Code::kDataLoss, path + ": has " + std::to_string(size) + " bytes, the manifest says " +
                                        std::to_string(bytes));
   }
+  return {};
+}
+
+Status VerifyFile(const std::string& path, uint64_t bytes, uint64_t checksum) {
+  LEAT_RETURN_IF_ERROR(CheckSize(path, bytes));
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDONLY));
   return Reader(std::move(file)).Verify(checksum);
 }
 

@@ -8,7 +8,9 @@
 
 namespace leat::checkpoint {
 
-// Reads the whole file. kDataLoss with both values when size or checksum is another.
+// kDataLoss when the shard is missing, or with both values when its size is another.
+Status CheckSize(const std::string& path, uint64_t bytes);
+// The same, and reads the whole file: kDataLoss when the checksum is another.
 Status VerifyFile(const std::string& path, uint64_t bytes, uint64_t checksum);
 
 }  // namespace leat::checkpoint

@@ -64,11 +64,19 @@ Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory) {
   return ids;
 }
 
+// With its parents. Each one's entry is synced, unless its parent may not be read.
 Status MakeDirectory(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return SystemError(path, "make directory", error.value());
-  return {};
+  if (mkdir(path.c_str(), 0755) == 0) {
+    const Status synced = SyncDirectory(std::filesystem::path(path).parent_path());
+    return synced.code() == Code::kPermissionDenied ? Status() : synced;
+  }
+  if (errno == EEXIST) {
+    if (std::filesystem::is_directory(path)) return {};
+    errno = ENOTDIR;
+  }
+  if (errno != ENOENT) return SystemError(path, "make directory", errno);
+  LEAT_RETURN_IF_ERROR(MakeDirectory(std::filesystem::path(path).parent_path()));
+  return MakeDirectory(path);
 }
 
 // The manifest first: half a removal leaves no checkpoint rather than half of one.
@@ -107,14 +115,6 @@ Result<std::optional<Manifest>> NewestManifest(const std::string& directory) {
   return std::optional<Manifest>();
 }
 
-Status VerifyShards(const std::string& directory, const Manifest& manifest) {
-  for (const auto& shard : manifest.shards) {
-    LEAT_RETURN_IF_ERROR(
-        VerifyFile(directory + "/" + manifest.directory + "/" + shard.file, shard.bytes, shard.checksum));
-  }
-  return {};
-}
-
 class DirectoryStore final : public Store {
  public:
   DirectoryStore(std::string directory, File lock, Journal journal)
@@ -131,7 +131,7 @@ class DirectoryStore final : public Store {
     return ReplaceFile(directory_, kJob, AsBytes(text));
   }
 
-  Result<std::string> ReadJob() const override;
+  Result<std::string> ReadJob() const override { return checkpoint::ReadJob(directory_); }
   Result<protocol::Restored> Restore() const override;
 
   Status AppendJournal(const protocol::JournalRecord& record) override { return journal_.Append(record); }
@@ -175,12 +175,7 @@ Status DirectoryStore::Commit(const Manifest& manifest) {
     if (!IsPlainName(shard.file)) {
       return Status(Code::kInvalidArgument, "'" + shard.file + "' is no name of a shard");
     }
-    LEAT_ASSIGN_OR_RETURN(const File file, File::Open(path + "/" + shard.file, O_RDONLY));
-    LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-    if (size != shard.bytes) {
-      return Status(Code::kDataLoss, file.path() + ": has " + std::to_string(size) +
-                                         " bytes, its server reported " + std::to_string(shard.bytes));
-    }
+    LEAT_RETURN_IF_ERROR(CheckSize(path + "/" + shard.file, shard.bytes));
   }
   const std::string text = EncodeManifest(manifest);
   // What could not be read again is no checkpoint.
@@ -189,14 +184,15 @@ Status DirectoryStore::Commit(const Manifest& manifest) {
   return ReplaceFile(path, kManifest, AsBytes(text));
 }
 
-Result<std::string> DirectoryStore::ReadJob() const {
-  return checkpoint::ReadJob(directory_);
-}
-
 Result<protocol::Restored> DirectoryStore::Restore() const {
   protocol::Restored restored;
   LEAT_ASSIGN_OR_RETURN(restored.manifest, NewestManifest(directory_));
-  if (restored.manifest) LEAT_RETURN_IF_ERROR(VerifyShards(directory_, *restored.manifest));
+  if (restored.manifest) {
+    for (const auto& shard : restored.manifest->shards) {
+      LEAT_RETURN_IF_ERROR(
+          CheckSize(directory_ + "/" + restored.manifest->directory + "/" + shard.file, shard.bytes));
+    }
+  }
   LEAT_ASSIGN_OR_RETURN(restored.journal, journal_.Read());
   return restored;
 }
@@ -225,7 +221,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
   if (error || directory.empty())
     return Status(Code::kInvalidArgument, "'" + directory + "' is no directory");
   if (path.size() > 1 && path.back() == '/') path.pop_back();
-  const auto no_job = [&] { return Status(Code::kNotFound, path + ": there is no job to resume"); };
+  const auto no_job = [&] { return Status(Code::kNotFound, path + ": there is no job in it"); };
   if (resume && !Exists(path)) return no_job();
   LEAT_RETURN_IF_ERROR(MakeDirectory(path));
   if (access(path.c_str(), W_OK | X_OK) != 0) return SystemError(path, "write", errno);
@@ -243,8 +239,12 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
 
 Result<std::string> ReadJob(const std::string& directory) {
   const std::string path = directory + "/" + kJob;
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, ReadFile(path, kMaxJob + 1024));
-  const std::string text(AsText(bytes));
+  auto bytes = ReadFile(path, kMaxJob + 1024);
+  if (bytes.status().code() == Code::kNotFound) {
+    return Status(Code::kNotFound, directory + ": there is no job in it");
+  }
+  LEAT_RETURN_IF_ERROR(bytes.status());
+  const std::string text(AsText(*bytes));
   const size_t head = JobChecksum("").size();
   const std::string yaml = text.size() < head ? "" : text.substr(head);
   if (text.compare(0, head, JobChecksum(yaml)) != 0) {
@@ -264,10 +264,13 @@ Result<protocol::Manifest> ReadNewest(const std::string& directory) {
 Status Verify(const std::string& directory) {
   LEAT_RETURN_IF_ERROR(ReadJob(directory).status());
   LEAT_ASSIGN_OR_RETURN(const std::optional<Manifest> manifest, NewestManifest(directory));
-  if (manifest) LEAT_RETURN_IF_ERROR(VerifyShards(directory, *manifest));
-  const std::string journal = directory + "/" + Journal::kName;
-  LEAT_ASSIGN_OR_RETURN(const Bytes bytes, ReadFile(journal, Journal::kMaxFile));
-  return ParseJournal(bytes, journal).status();
+  if (manifest) {
+    for (const auto& shard : manifest->shards) {
+      LEAT_RETURN_IF_ERROR(
+          VerifyFile(directory + "/" + manifest->directory + "/" + shard.file, shard.bytes, shard.checksum));
+    }
+  }
+  return ReadJournal(directory).status();
 }
 
 }  // namespace leat::checkpoint

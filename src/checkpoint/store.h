@@ -66,7 +66,8 @@ class Store {
   virtual Status WriteJob(const std::string& yaml) = 0;
   virtual Result<std::string> ReadJob() const = 0;
 
-  // The newest complete checkpoint, every shard of it read whole and verified, and the journal.
+  // The newest complete checkpoint, whose shards are there with their sizes, and the journal. Their bytes are
+  // read by Verify, and by every server that opens one.
   virtual Result<protocol::Restored> Restore() const = 0;
 
   // On disk when it returns ok. After a failed sync every later one fails too.

@@ -243,9 +243,9 @@ TEST(Store, WhatIsNotThereCannotBeCommitted) {
   manifest.id = 2;
   EXPECT_EQ(store->Commit(manifest).code(), Code::kInvalidArgument);
   manifest.directory = "checkpoint-000002";
-  EXPECT_EQ(store->Commit(manifest).code(), Code::kNotFound);
+  EXPECT_EQ(store->Commit(manifest).code(), Code::kDataLoss);
   ASSERT_TRUE(store->Prepare(2).ok());
-  EXPECT_EQ(store->Commit(manifest).code(), Code::kNotFound);
+  EXPECT_EQ(store->Commit(manifest).code(), Code::kDataLoss);
   std::filesystem::copy(dir / "checkpoint-000001", dir / "checkpoint-000002",
                         std::filesystem::copy_options::recursive);
   std::filesystem::remove(dir / "checkpoint-000002/manifest.json");
@@ -307,21 +307,46 @@ TEST(Store, AFlippedByteOfManifestOrJobIsDataLoss) {
   EXPECT_TRUE(store->ReadJob().ok());
 }
 
-TEST(Store, ADamagedOrMissingShardIsDataLossBeforeAnythingStarts) {
+TEST(Store, ADamagedOrMissingPartIsDataLossBeforeAnythingStarts) {
   const TempDir dir;
+  EXPECT_EQ(Verify(dir.path()), Status(Code::kNotFound, dir.path() + ": there is no job in it"));
   const auto store = OpenOrDie(dir.path(), false);
+  ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
+  ASSERT_TRUE(store->AppendJournal(NodesGiven{1, 1}).ok());
+  EXPECT_EQ(ReadNewest(dir.path()).status().code(), Code::kNotFound);
+  EXPECT_TRUE(Verify(dir.path()).ok());
   const auto manifest = *WriteCheckpoint(store.get(), 1);
+  EXPECT_EQ(*ReadNewest(dir.path()), manifest);
+  EXPECT_EQ(*ReadJob(dir.path()), "a: 1\n");
+  EXPECT_TRUE(Verify(dir.path()).ok());
+
   const std::string shard = dir / manifest.directory + "/" + manifest.shards[1].file;
-  FlipByte(shard, manifest.shards[1].bytes - 1, 1);
-  auto restored = store->Restore();
-  EXPECT_EQ(restored.status().code(), Code::kDataLoss);
-  EXPECT_EQ(restored.status().message().find(shard), 0u);
+  const auto expect_damage = [&](const std::string& path) {
+    const Status status = Verify(dir.path());
+    EXPECT_EQ(status.code(), Code::kDataLoss) << path;
+    EXPECT_EQ(status.message().find(path + ": "), 0u) << status.message();
+  };
+  for (const std::string& path :
+       {dir / "job.yaml", dir / "journal", dir / manifest.directory + "/manifest.json", shard}) {
+    const uint64_t size = std::filesystem::file_size(path);
+    for (const uint64_t at : {uint64_t{0}, size / 2, size - 1}) {
+      FlipByte(path, at, 0x10);
+      expect_damage(path);
+      FlipByte(path, at, 0x10);
+    }
+    EXPECT_TRUE(Verify(dir.path()).ok());
+  }
   std::filesystem::resize_file(shard, 100);
-  restored = store->Restore();
-  EXPECT_EQ(restored.status(), Status(Code::kDataLoss, shard + ": has 100 bytes, the manifest says " +
-                                                           std::to_string(manifest.shards[1].bytes)));
+  expect_damage(shard);
+  EXPECT_EQ(store->Restore().status(), Status(Code::kDataLoss, shard + ": has 100 bytes, the manifest says " +
+                                                                   std::to_string(manifest.shards[1].bytes)));
   std::filesystem::remove(shard);
+  expect_damage(shard);
   EXPECT_EQ(store->Restore().status().code(), Code::kDataLoss);
+  ASSERT_TRUE(WriteCheckpoint(store.get(), 2).ok());
+  EXPECT_TRUE(Verify(dir.path()).ok());
+  std::filesystem::remove(dir / "journal");
+  expect_damage(dir / "journal");
 }
 
 }  // namespace
