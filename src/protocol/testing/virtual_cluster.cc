@@ -81,7 +81,7 @@ CoordinatorConfig VirtualCluster::Config() {
   config.heartbeat_interval = kInterval;
   config.heartbeat_timeout = kTimeout;
   config.checkpoint_interval = checkpoint_interval_;
-  config.checkpoint_timeout = std::chrono::seconds(2);
+  config.checkpoint_timeout = std::chrono::seconds(4);
   config.server_wait = std::chrono::milliseconds(800);
   config.tail_wait = std::chrono::milliseconds(60);
   config.keep_checkpoints = keep_checkpoints_;
@@ -141,14 +141,14 @@ void VirtualCluster::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     disk_.Append(journal->record);
   } else if (auto* prepare = std::get_if<PrepareCheckpoint>(&action)) {
     const uint64_t id = prepare->id;
-    In(c, Between(0, 20), [this, c, id] {
+    In(c, DiskTakes(), [this, c, id] {
       const bool full = Chance(0.05);
       Result<CheckpointOrder> order = Status(Code::kResourceExhausted, "the disk is full");
       if (!full) order = disk_.Prepare(id);
       Do(c, c->machine->OnCheckpointPrepared(time_.now(), id, std::move(order)));
     });
   } else if (auto* commit = std::get_if<CommitManifest>(&action)) {
-    In(c, Between(0, 20), [this, c, manifest = commit->manifest] {
+    In(c, DiskTakes(), [this, c, manifest = commit->manifest] {
       Status status;
       if (Chance(0.05)) status = Status(Code::kResourceExhausted, "the disk is full");
       // One that failed may be complete on the disk all the same.
@@ -157,7 +157,7 @@ void VirtualCluster::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
         ++result_.checkpoints;
       }
       // A crash in between leaves a checkpoint that nobody was told of.
-      In(c, Between(0, 50), [this, c, id = manifest.id, status] {
+      In(c, DiskTakes(), [this, c, id = manifest.id, status] {
         Do(c, c->machine->OnManifestCommitted(time_.now(), id, status));
       });
     });
@@ -172,7 +172,7 @@ void VirtualCluster::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
 
 void VirtualCluster::JobEnds(const Status& status) {
   // A stop may give up its final checkpoint, but not for want of anything but time, and not in peace.
-  const bool peace = time_.now() > options_.faults.until + std::chrono::seconds(8);
+  const bool peace = time_.now() > options_.faults.until + std::chrono::seconds(15);
   if (!status.ok() && (status.code() != Code::kDeadlineExceeded || peace)) {
     result_.mistake = "the job ended with " + status.ToString();
   }
@@ -291,7 +291,7 @@ void VirtualCluster::Act(const ProcessPtr& p, const StopRole& a) {
 
 void VirtualCluster::Act(const ProcessPtr& p, const LoadSlices& a) {
   for (const SliceOrder& order : a.orders) {
-    In(p, Between(1, 100), [this, p, life = p->life, order] {
+    In(p, DiskTakes(), [this, p, life = p->life, order] {
       if (life != p->life) return;
       Result<Slice> slice = Status(Code::kUnavailable, "the disk does not answer");
       if (!Chance(0.01)) slice = disk_.Read(order.directory, order.file, order.slice);
@@ -301,7 +301,7 @@ void VirtualCluster::Act(const ProcessPtr& p, const LoadSlices& a) {
 }
 
 void VirtualCluster::Act(const ProcessPtr& p, const SaveShard& a) {
-  In(p, Between(1, 300), [this, p, life = p->life, a] {
+  In(p, 3 * DiskTakes(), [this, p, life = p->life, a] {
     if (life != p->life) return;
     ShardReport report;
     report.checkpoint = a.order.id;
@@ -428,12 +428,14 @@ void VirtualCluster::Disaster() {
   time_.After(FromSeconds(rng_.Exponential(Seconds(options_.faults.disaster_every))), [this] {
     if (!Faulty() || done_) return;
     Disaster();
-    const double what = rng_.Uniform();
     const auto c = coordinator_;
-    if (what < 0.25) {
-      if (auto p = Any(Role::kWorker)) Kill(p, true);
-    } else if (what < 0.40) {
+    if (rng_.Chance(options_.faults.server_deaths)) {
       if (auto p = Any(Role::kServer)) Kill(p, true);
+      return;
+    }
+    const double what = rng_.Uniform();
+    if (what < 0.35) {
+      if (auto p = Any(Role::kWorker)) Kill(p, true);
     } else if (what < 0.50) {
       if (auto p = Any(Role::kWorker)) Pause(p.get());
     } else if (what < 0.60) {
@@ -560,6 +562,25 @@ std::string VirtualCluster::Check() const {
 
 VirtualJobResult RunVirtualJob(const VirtualJobOptions& options) {
   return VirtualCluster(options).Run();
+}
+
+VirtualJobOptions Swarm(uint64_t seed) {
+  VirtualJobOptions options;
+  options.seed = seed;
+  Rng rng(Mix(seed, 1));
+  const auto some = [&rng](std::initializer_list<double> values) {
+    return values.begin()[rng.Below(values.size())];
+  };
+  Faults& faults = options.faults;
+  faults.lost = some({0, 0.01, 0.05});
+  faults.doubled = some({0, 0.02, 0.2});
+  faults.slow = some({0, 0.02, 0.1});
+  faults.split_unreadable = some({0, 0.02, 0.1});
+  faults.crash_between_actions = some({0, 0.0005, 0.005});
+  faults.server_deaths = some({0, 0.2, 0.6});
+  faults.slow_disk = FromSeconds(some({0.01, 0.1, 0.5}));
+  faults.disaster_every = FromSeconds(some({0.1, 0.3, 1}));
+  return options;
 }
 
 Faults NoFaults() {

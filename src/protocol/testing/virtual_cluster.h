@@ -91,6 +91,7 @@ class VirtualCluster {
     return FromSeconds((least_ms + (most_ms - least_ms) * rng_.Uniform()) * 1e-3);
   }
   Duration Latency() { return Chance(options_.faults.slow) ? Between(1, 3000) : Between(0.1, 2); }
+  Duration DiskTakes() { return Between(0, 1e3 * Seconds(options_.faults.slow_disk)); }
   // In the process, once it is not paused; not at all once it is dead.
   void In(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
 

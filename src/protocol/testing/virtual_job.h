@@ -21,7 +21,9 @@ struct Faults {
   double doubled = 0.02;  // a push arrives twice, the second time whenever it likes
   double slow = 0.02;     // takes up to seconds
   double split_unreadable = 0.02;
-  double crash_between_actions = 0.0005;  // of the coordinator, at each action
+  double crash_between_actions = 0.0005;                // of the coordinator, at each action
+  double server_deaths = 0.2;                           // share of the disasters
+  Duration slow_disk = std::chrono::milliseconds(100);  // that a write takes at most
   Duration disaster_every =
       std::chrono::milliseconds(300);     // mean time between deaths, pauses, stops; 0: none
   Time until = std::chrono::seconds(10);  // then nothing goes wrong any more
@@ -52,6 +54,10 @@ struct VirtualJobResult {
 };
 
 VirtualJobResult RunVirtualJob(const VirtualJobOptions& options);
+
+// The default size of job with a mixture of faults, and a length of disasters, that is drawn from the seed:
+// many bugs hide from the average mixture (Groce et al. 2012, swarm testing).
+VirtualJobOptions Swarm(uint64_t seed);
 
 // No faults at all.
 Faults NoFaults();

@@ -30,9 +30,7 @@ TEST(VirtualJob, CountsEveryEventOnceInPeace) {
 TEST(VirtualJob, CountsEveryEventOnceWhateverGoesWrong) {
   VirtualJobResult all;
   for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
-    VirtualJobOptions options;
-    options.seed = seed;
-    const VirtualJobResult result = RunVirtualJob(options);
+    const VirtualJobResult result = RunVirtualJob(Swarm(seed));
     EXPECT_EQ(result.mistake, "") << "seed " << seed;
     all.deaths += result.deaths;
     all.pauses += result.pauses;

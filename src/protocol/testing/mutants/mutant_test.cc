@@ -12,9 +12,7 @@ TEST(Mutant, IsFound) {
   constexpr uint64_t kSeeds = 400;
   std::string mistake;
   for (uint64_t seed = 1; mistake.empty() && seed <= kSeeds; ++seed) {
-    VirtualJobOptions options;
-    options.seed = seed;
-    mistake = RunVirtualJob(options).mistake;
+    mistake = RunVirtualJob(Swarm(seed)).mistake;
   }
   EXPECT_NE(mistake, "") << "without the check every event counts exactly once as well, in " << kSeeds
                          << " runs";
