@@ -14,10 +14,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace leat::bench {
 namespace {
+
+constexpr int kNotFound = 127;  // exit status of a program that is not there
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -41,7 +44,7 @@ class Child {
       for (auto& word : words) argv.push_back(word.data());
       argv.push_back(nullptr);
       execvp(argv[0], argv.data());
-      _exit(127);
+      _exit(kNotFound);
     }
     close(ends[1]);
   }
@@ -49,7 +52,7 @@ class Child {
     if (out_ >= 0) close(out_);
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
+    Wait();
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -67,6 +70,13 @@ class Child {
       if (n <= 0) return heard;
       heard.append(bytes, static_cast<size_t>(n));
     }
+  }
+
+  // Its exit status, once it has ended.
+  int Wait() {
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return WEXITSTATUS(status);
   }
 
  private:
@@ -97,6 +107,7 @@ double UcxTcpBandwidth(uint64_t message_bytes, double seconds) {
   std::vector<std::string> words = {
       "ucx_perftest",        "-f", "-v", "-t", "ucp_am_bw", "-s", std::to_string(message_bytes), "-n",
       std::to_string(count), "-w", "5",  "-p", port};
+  if (Child({words[0], "-h"}).Wait() == kNotFound) return 0;
   const Child server(words);
   words.insert(words.begin() + 1, "127.0.0.1");
   // The server does not say when it listens: a client that comes too early ends at once.

@@ -1,0 +1,96 @@
+// What the roles of the demo cost: the largest resident size of each while it runs, and the processor time of
+// each when there are no events.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "metrics/process.h"
+#include "program.h"
+#include "report.h"
+
+namespace {
+
+using namespace leat;
+using namespace std::chrono_literals;
+
+constexpr double kMostMegabytes = 150;
+constexpr double kMostIdlePercent = 2;
+
+// One role of each kind and more, at the demo's own rate.
+void MeasureMemory(bench::Report& report, double events) {
+  const bench::Scratch scratch("memory");
+  bench::Running demo({"demo", "--directory", scratch / "job", "--events",
+                       std::to_string(static_cast<long>(events)), "--json"},
+                      scratch / "output");
+  if (demo.Wait() != 0) throw std::runtime_error("the demo failed: " + demo.Output());
+  const std::string output = demo.Output();
+  const auto summary = nlohmann::json::parse(output.substr(output.rfind("\n{") + 1));
+  for (const auto& [role, megabytes] : summary.at("peak_rss_mb").items()) {
+    report.Add({.name = role + " resident",
+                .value = megabytes.get<double>(),
+                .unit = "MB",
+                .reference = "limit",
+                .reference_value = kMostMegabytes,
+                .bound = "≤ 1"});
+  }
+}
+
+// Bots that hardly publish: everybody is there and has nothing to do.
+void MeasureIdle(bench::Report& report, double seconds) {
+  const bench::Scratch scratch("memory");
+  bench::Running demo({"demo", "--directory", scratch / "job", "--rate", "0.001"}, scratch / "output");
+  constexpr size_t kRoles = 6;
+  for (int tries = 0; demo.Roles().size() < kRoles; ++tries) {
+    if (!demo.alive() || tries > 300) throw std::runtime_error("the demo did not start: " + demo.Output());
+    std::this_thread::sleep_for(100ms);
+  }
+  std::this_thread::sleep_for(3s);  // joining is over by then
+  const auto roles = demo.Roles();
+  std::map<pid_t, double> before;
+  for (const auto& [role, pid] : roles) {
+    if (auto cpu = metrics::CpuSeconds(pid); cpu.ok()) before[pid] = *cpu;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  std::map<std::string, double> most;
+  for (const auto& [role, pid] : roles) {
+    auto cpu = metrics::CpuSeconds(pid);
+    if (!cpu.ok()) throw std::runtime_error(role + " has died: " + demo.Output());
+    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+    most[role] = std::max(most[role], 100 * (*cpu - before[pid]) / wall.count());
+  }
+  for (const auto& [role, percent] : most) {
+    report.Add({.name = role + " idle",
+                .value = percent,
+                .unit = "% of a core",
+                .reference = "limit",
+                .reference_value = kMostIdlePercent,
+                .bound = "≤ 1"});
+  }
+  demo.Interrupt();
+  demo.Wait();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  const bool json = args.Flag("--json");
+  const double events = args.Number("--events", 2'000'000);
+  const double seconds = args.Number("--seconds", 10);
+  args.RefuseTheRest();
+  bench::Report report("memory", json);
+  try {
+    MeasureMemory(report, events);
+    MeasureIdle(report, seconds);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench memory: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

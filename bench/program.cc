@@ -1,0 +1,106 @@
+#include "program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+
+namespace leat::bench {
+namespace fs = std::filesystem;
+
+std::string Program() {
+  if (const char* given = std::getenv("LEAT_PROGRAM"); given != nullptr && *given != '\0') return given;
+  return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "apps/leat/leat";
+}
+
+Scratch::Scratch(const std::string& name) {
+  std::string path = (fs::temp_directory_path() / ("leat-" + name + "-XXXXXX")).string();
+  if (mkdtemp(path.data()) == nullptr) throw std::runtime_error("cannot make a directory like " + path);
+  path_ = path;
+}
+
+Scratch::~Scratch() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+Running::Running(const std::vector<std::string>& arguments, std::string output) : output_(std::move(output)) {
+  const std::string program = Program();
+  std::vector<char*> argv{const_cast<char*>(program.c_str())};
+  for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  pid_ = fork();
+  if (pid_ < 0) throw std::runtime_error("cannot start " + program);
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0);  // Ctrl-C is for this program to pass on
+    const int out = open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+}
+
+Running::~Running() {
+  if (alive()) {
+    kill(pid_, SIGKILL);
+    Wait();
+  }
+}
+
+bool Running::alive() {
+  if (status_ >= 0) return false;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
+  return status_ < 0;
+}
+
+void Running::Interrupt() {
+  kill(pid_, SIGINT);
+}
+
+int Running::Wait() {
+  if (status_ < 0) waitpid(pid_, &status_, 0);
+  return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+}
+
+std::vector<std::pair<std::string, pid_t>> Running::Roles() const {
+  std::vector<std::pair<std::string, pid_t>> roles;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream in(entry.path() / "stat");
+    const std::string stat{std::istreambuf_iterator<char>(in), {}};
+    const size_t behind_name = stat.rfind(')');
+    if (behind_name == std::string::npos) continue;
+    std::istringstream fields(stat.substr(behind_name + 1));
+    std::string state;
+    pid_t parent = 0;
+    fields >> state >> parent;
+    if (parent != pid_) continue;
+    std::ifstream words(entry.path() / "cmdline");
+    std::string program, role;
+    std::getline(words, program, '\0');
+    std::getline(words, role, '\0');
+    if (!role.empty()) roles.emplace_back(role, std::stoi(name));
+  }
+  std::ranges::sort(roles);
+  return roles;
+}
+
+std::string Running::Output() const {
+  std::ifstream in(output_);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace leat::bench
