@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s holds no seeds\n", argv[1]);
     return 1;
   }
-  constexpr uint64_t kCopies = 4000;
+  constexpr uint64_t kCopies = 2000;
   leat::Rng rng(1);
   for (const Input& seed : seeds) Run(seed);
   for (uint64_t i = 0; i < kCopies; ++i)

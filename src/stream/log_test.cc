@@ -313,6 +313,60 @@ TEST_F(LogTest, ReadersSeeOnlyWholeAppendsWhileOthersWrite) {
   for (auto& thread : threads) thread.join();
 }
 
+// Retention in the middle of a read does not look like damage.
+TEST_F(LogTest, ReadersThatAreTooLateAreToldSo) {
+  Make({.partitions = 1, .retention_bytes = 2000, .retention_time = Duration{0}, .take_unpinned = true});
+  std::atomic<bool> over = false;
+  int found = 0;
+  std::thread thread([&] {
+    auto reader = Reader();
+    RecordBatch batch;
+    for (bool last = false; !last;) {
+      last = over;
+      const PartitionRange range = (*reader->Ranges())[0];
+      const Status status = reader->Read(0, range.begin, range.end, &batch);
+      ASSERT_TRUE(status.ok() || status.code() == Code::kNotFound) << status.ToString();
+      found += status.ok();
+      for (uint64_t i = 0; i < batch.size(); ++i) {
+        ASSERT_EQ(AsText(batch[i]).substr(0, AsText(batch[i]).find('/')), std::to_string(range.begin + i));
+      }
+    }
+  });
+  auto writer = Writer();
+  for (size_t i = 0; i < 3000; i += 5) Append(*writer, 0, Numbered(i, 5, 90));
+  over = true;
+  thread.join();
+  EXPECT_GT(found, 0);
+}
+
+// SQLite by itself lets the WAL grow for as long as some reader is always busy.
+TEST_F(LogTest, TheWalStaysSmallWhileReadersAreBusy) {
+  Make({.partitions = 1});
+  auto writer = Writer();
+  std::atomic<bool> over = false;
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 2; ++r) {
+    readers.emplace_back([&] {
+      auto reader = Reader();
+      RecordBatch batch;
+      while (!over) {
+        const uint64_t end = (*reader->Ranges())[0].end;
+        ASSERT_TRUE(reader->Read(0, end - std::min<uint64_t>(end, 4), end, &batch).ok());
+      }
+    });
+  }
+  const std::vector<std::string> records(4, std::string(1 << 18, 'x'));
+  uint64_t appended = 0, wal = 0;
+  for (int mib = 0; mib < 400 && wal + (40 << 20) > appended; ++mib) {
+    Append(*writer, 0, records);
+    appended += 1 << 20;
+    wal = std::filesystem::file_size(dir_ / "t/0000.log-wal");
+  }
+  EXPECT_LT(wal + (40 << 20), appended + 1);
+  over = true;
+  for (auto& reader : readers) reader.join();
+}
+
 // A child that appends batches of its own, each record naming writer, batch, size and place in the batch,
 // until it is killed.
 [[noreturn]] void AppendForEver(const std::string& directory, int id, uint64_t seed) {

@@ -70,6 +70,8 @@ Status CheckDisk(const std::string& path, uint64_t appended, uint64_t least_free
 struct Partition {
   Database db;
   Statement state, insert, update, lowest_pin, oldest, take, seal;
+  int wal_frames = 0;    // pages in the WAL after the last commit
+  int checkpointed = 0;  // of these, how many were there when CheckpointIfDue last ran
 
   Status Prepare() {
     LEAT_ASSIGN_OR_RETURN(state, db.Prepare(R"(SELECT "begin", "end", bytes, sealed FROM state)"));
@@ -83,6 +85,26 @@ struct Partition {
     return Status();
   }
 };
+
+int NoteFrames(void* frames, sqlite3*, const char*, int count) {
+  *static_cast<int*>(frames) = count;
+  return SQLITE_OK;
+}
+
+// Copies the WAL into the database each time that it has grown by 16 MiB, and has the next append start it
+// anew. SQLite's own checkpoints never get to the latter while readers are busy: some reader always still
+// looks at the WAL. This one waits for them, but not long: a reader that is stopped must not stop the writer.
+// What it could not do stays for the next time, and an error shows in the next append.
+void CheckpointIfDue(Partition* p) {
+  constexpr int kFrames = 1024, kWaitMs = 100;
+  if (p->wal_frames < p->checkpointed) p->checkpointed = 0;  // started anew
+  if (p->wal_frames - p->checkpointed < kFrames) return;
+  sqlite3* db = p->db.handle();
+  sqlite3_busy_timeout(db, kWaitMs);
+  sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_RESTART, nullptr, nullptr);
+  sqlite3_busy_timeout(db, Database::kBusyTimeoutMs);
+  p->checkpointed = p->wal_frames;
+}
 
 // The row of the table `state`, as it will be when the transaction commits.
 struct State {
@@ -103,10 +125,11 @@ class EmbeddedLogWriter final : public LogWriter {
       p.db = std::move(db);
       LEAT_RETURN_IF_ERROR(
           p.db.Run(options_.sync_each_append ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL"));
-      LEAT_RETURN_IF_ERROR(p.db.Run("PRAGMA journal_size_limit = 67108864"));
+      LEAT_RETURN_IF_ERROR(p.db.Run("PRAGMA journal_size_limit = 16777216"));
       LEAT_RETURN_IF_ERROR(p.Prepare());
       partitions_.push_back(std::move(p));
     }
+    for (Partition& p : partitions_) sqlite3_wal_hook(p.db.handle(), NoteFrames, &p.wal_frames);
     return Status();
   }
 
@@ -129,7 +152,10 @@ class EmbeddedLogWriter final : public LogWriter {
     LEAT_RETURN_IF_ERROR(CheckDisk(path_, bytes, options_.least_free_bytes));
     Partition& p = partitions_[partition];
     auto first = AppendTransaction(p, records);
-    if (first.ok()) return first;
+    if (first.ok()) {
+      CheckpointIfDue(&p);
+      return first;
+    }
     p.db.Rollback();
     return first.status().With(Place(partition));
   }

@@ -57,9 +57,8 @@ Result<Database> Database::Open(const std::string& path, bool create) {
     return SqliteStatus(rc, handle ? sqlite3_errmsg(handle) : sqlite3_errstr(rc)).With(path);
   }
   sqlite3_extended_result_codes(handle, 1);
-  sqlite3_busy_timeout(
-      handle, static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(kBusyTimeout).count()));
-  // The file may come from anywhere: no schema in it may run code, no value may be larger than we ever write.
+  sqlite3_busy_timeout(handle, kBusyTimeoutMs);
+  // The file may come from anywhere: no schema in it may run code.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   return db;

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/bytes.h"
-#include "base/clock.h"
 #include "base/status.h"
 
 namespace leat::stream {
@@ -48,7 +47,7 @@ class Statement {
 class Database {
  public:
   // How long a call waits for another process that writes before it gives up with kUnavailable.
-  static constexpr Duration kBusyTimeout = std::chrono::seconds(10);
+  static constexpr int kBusyTimeoutMs = 10'000;
 
   Database() = default;
   // `create`: the file must not exist yet; otherwise it must (kNotFound).
