@@ -101,7 +101,7 @@ class FaultLink : public Receiver, public std::enable_shared_from_this<FaultLink
     const Status status =
         incoming_.Start(*receiver_, *handle_, open_, message.type, message.header, message.payload.size());
     if (!status.ok()) return Close(status);
-    incoming_.Copy(ByteView(message.payload).first(bytes), *receiver_, *handle_, open_);
+    if (open_) incoming_.Copy(ByteView(message.payload).first(bytes), *receiver_, *handle_, open_);
   }
 
   // A message without a payload has no middle: none of it is delivered.

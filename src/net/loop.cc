@@ -1,5 +1,6 @@
 #include "net/loop.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -136,11 +137,21 @@ int Loop::Impl::Timeout(Duration wait) {
   return static_cast<int>(std::min<int64_t>(ms, INT_MAX));
 }
 
+int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
+  const int size = static_cast<int>(events.size());
+  const int timeout = Timeout(wait);
+  while (timeout != 0 && MonotonicNow() < awake_until) {
+    if (const int count = epoll_wait(epoll, events.data(), size, 0); count != 0) return count;
+    sched_yield();
+  }
+  return epoll_wait(epoll, events.data(), size, timeout);
+}
+
 bool Loop::Impl::RunOnce(Duration wait) {
   thread = std::this_thread::get_id();
   if (stopped) return false;
   std::array<epoll_event, kEventsPerTurn> events;
-  const int count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()), Timeout(wait));
+  const int count = Poll(events, wait);
   // Sockets come before timers: a process that was stopped for a while finds what arrived in the meantime
   // before it finds that a deadline has passed.
   for (int i = 0; i < count; ++i) {

@@ -10,6 +10,7 @@ namespace {
 
 // Copied before the lock is let go, which the end that sends may be waiting for in order to be destroyed.
 constexpr size_t kCopyBytes = 256 << 10;
+static_assert(kCopyBytes <= kReadAhead);
 // For one turn of the loop, before others have theirs. A message counts as some bytes even when it is empty.
 constexpr size_t kTurnBytes = 2 << 20;
 constexpr size_t kMessageBytes = 1 << 10;

@@ -1,11 +1,15 @@
 // The inside of a Loop, for transports: readiness of file descriptors. Loop's thread only, except Post.
 #pragma once
 
+#include <sys/epoll.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -34,11 +38,17 @@ struct Loop::Impl {
   void Rewatch(uint64_t key, bool read, bool write);
   void Unwatch(uint64_t key);
 
+  // More is expected within microseconds, as in the middle of a large message: until then the loop looks
+  // again and again rather than sleep, which would cost it, and the peer that has to wake it, more time than
+  // the bytes take. Others that want the processor get it.
+  void StayAwake(Time until) { awake_until = std::max(awake_until, until); }
+
   void Post(std::function<void()> work);
   bool RunOnce(Duration wait);
   void RunPosted();
   void RunTimers(Time now);
   int Timeout(Duration wait);
+  int Poll(std::span<epoll_event> events, Duration wait);
   void Wake();
 
   struct Slot {
@@ -55,6 +65,8 @@ struct Loop::Impl {
   std::map<std::pair<Time, uint64_t>, std::function<void()>> timers;  // by when and handle
   std::map<uint64_t, Time> timer_times;
   uint64_t last_timer = 0;
+
+  Time awake_until{};
 
   std::atomic<std::thread::id> thread;
   std::atomic<bool> stopped{false};

@@ -16,8 +16,13 @@ namespace {
 // Bytes for one system call: large enough that the call costs nothing beside the copy, small enough that what
 // was copied is still in the cache when the receiver works on it.
 constexpr size_t kCallBytes = 512 << 10;
+static_assert(kCallBytes <= kReadAhead);
 // Bytes for one turn of the loop, each way, before others have theirs.
 constexpr size_t kTurnBytes = 2 << 20;
+// With more than this to come, the peer is at it right now.
+constexpr size_t kSmallBytes = 64 << 10;
+// How long to wait for it without sleeping: some times what 512 KiB take.
+constexpr Duration kAwake = std::chrono::microseconds(50);
 constexpr size_t kMaxVectors = 64;
 
 }  // namespace
@@ -61,6 +66,9 @@ void Stream::OnReady(bool readable, bool writable) {
   const auto self = shared_from_this();  // an upcall may destroy the connection
   if (writable && want_write_) Flush();
   if (readable && open_ && receiver_ != nullptr) Receive();
+  if (open_ && (want_write_ || incoming_.left() > kSmallBytes)) {
+    shared_->loop.impl().StayAwake(shared_->loop.Now() + kAwake);
+  }
   WatchForStall();
 }
 

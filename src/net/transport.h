@@ -24,14 +24,19 @@ namespace leat::net {
 
 class Connection;
 
-// What one end does with what arrives. Upcalls must not destroy the Connection that makes them; Close is
-// fine.
+// When a receiver is told that a span of a payload is filled, no more than so many bytes behind that span
+// have been written yet. So a span may share memory with an earlier one from whose end it is at least that
+// far away: whoever is done with each span in OnSegment needs room for a few of them, not for the whole
+// payload.
+constexpr uint64_t kReadAhead = 1 << 20;
+
+// What one end does with what arrives. An upcall may close the connection, and destroy it and its receiver.
 class Receiver {
  public:
   virtual ~Receiver() = default;
   // A header is here (`type`: the frame's, free for the user). Returns where the payload goes, in order:
-  // spans that add up to exactly payload_bytes and stay valid until OnMessage or OnClosed. An error closes
-  // the connection.
+  // spans that add up to exactly payload_bytes and stay valid until OnMessage, OnClosed or the connection's
+  // destruction. `header` is valid during the call. An error closes the connection.
   virtual Result<std::vector<std::span<std::byte>>> OnHeader(Connection& connection, uint8_t type,
                                                              ByteView header, uint64_t payload_bytes) = 0;
   // Span `i` of the payload is filled; those before it are too.
@@ -47,7 +52,8 @@ class Connection {
   // Closes without an upcall. No memory handed over is touched afterwards.
   virtual ~Connection() = default;
   // Queues a message. The payload's memory belongs to the transport until `done` is called, with the status
-  // of the sending (not of the arrival), or the connection is destroyed.
+  // of the sending (not of the arrival), or the connection is destroyed. `done` is called from the loop,
+  // never from within Send.
   virtual void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
                     std::function<void(const Status&)> done = {}) = 0;
   // Ends it now; OnClosed follows from the loop, never from within Close.
@@ -78,12 +84,13 @@ class Transport {
  public:
   virtual ~Transport() = default;
   // Called with each connection that has shown the token; returns who receives what it sends (must outlive
-  // it).
+  // it), or null to turn it away.
   using Accept = std::function<Receiver*(std::unique_ptr<Connection>)>;
   // `address` is "host:port", port 0 = any that is free. Errors name it: "cannot listen on 127.0.0.1:80: …".
+  // The one call that may block, when the host is a name that has to be looked up.
   virtual Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) = 0;
   // `done` gets the connection, its handshake over, or why there is none by the deadline. `receiver` must
-  // outlive it.
+  // outlive it. Not called when the transport is destroyed before.
   virtual void Connect(const std::string& address, Receiver* receiver, Duration deadline,
                        std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
 };

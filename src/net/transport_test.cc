@@ -162,6 +162,33 @@ TEST_P(TransportTest, ManySmallSegments) {
   EXPECT_TRUE(at_server.messages[0].payload == payload);
 }
 
+TEST_P(TransportTest, SpansFarEnoughApartMayShareMemory) {
+  Connect();
+  const Bytes payload = RandomBytes(24 << 20, 1);
+  constexpr size_t kSpan = 100 << 10;
+  Bytes ring(kReadAhead + 2 * kSpan);
+  at_server.cut = [&](std::span<std::byte> all) {
+    std::vector<std::span<std::byte>> spans;
+    size_t at = 0;
+    for (size_t begin = 0; begin < all.size(); begin += kSpan) {
+      const size_t size = std::min(kSpan, all.size() - begin);
+      if (at + size > ring.size()) at = 0;
+      spans.push_back(std::span(ring).subspan(at, size));
+      at += size;
+    }
+    return spans;
+  };
+  size_t right = 0;
+  at_server.on_segment = [&](Connection&, size_t i) {
+    const auto& span = at_server.spans[i];
+    right +=
+        std::equal(span.begin(), span.end(), payload.begin() + static_cast<ptrdiff_t>(i * kSpan)) ? 1 : 0;
+  };
+  client->Send(1, {}, {ByteView(payload)});
+  ASSERT_TRUE(Run([&] { return at_server.messages.size() == 1; }));
+  EXPECT_EQ(right, (payload.size() + kSpan - 1) / kSpan);
+}
+
 TEST_P(TransportTest, AnswersFromWithinUpcalls) {
   Connect();
   const Bytes payload = RandomBytes(16384, 1);
@@ -199,11 +226,65 @@ TEST_P(TransportTest, ADestroyedConnectionMakesNoUpcall) {
   EXPECT_EQ(told, 0);
 }
 
-TEST_P(TransportTest, MayBeDestroyedInOnClosedAndInDone) {
+// Owns its connection, and itself: ends both in one of its upcalls.
+struct Mayfly : Receiver {
+  enum class In { kHeader, kSegment, kMessage, kClosed };
+  Mayfly(In its_moment, bool* its_end) : moment(its_moment), ended(its_end) {}
+  ~Mayfly() override { *ended = true; }
+  bool EndIf(In now) {
+    if (now != moment) return false;
+    delete this;
+    return true;
+  }
+  Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t, ByteView, uint64_t size) override {
+    static Bytes room;
+    room.resize(size);
+    std::vector<std::span<std::byte>> spans{room};
+    EndIf(In::kHeader);
+    return spans;
+  }
+  void OnSegment(Connection&, size_t) override { EndIf(In::kSegment); }
+  void OnMessage(Connection& now) override {
+    if (!EndIf(In::kMessage)) now.Close(Status(Code::kAborted, "enough"));
+  }
+  void OnClosed(Connection&, const Status&) override { EndIf(In::kClosed); }
+  const In moment;
+  bool* const ended;
+  std::unique_ptr<Connection> connection;
+};
+
+TEST_P(TransportTest, AnyUpcallMayDestroyConnectionAndReceiver) {
+  using In = Mayfly::In;
+  for (const In moment : {In::kHeader, In::kSegment, In::kMessage, In::kClosed}) {
+    for (const size_t size : {0, 100, 3 << 20}) {
+      if (size == 0 && moment == In::kSegment) continue;
+      bool ended = false;
+      server_transport = GetParam().make(server_loop(), {});
+      auto listening = server_transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
+        auto* mayfly = new Mayfly(moment, &ended);
+        mayfly->connection = std::move(connection);
+        return mayfly;
+      });
+      ASSERT_TRUE(listening.ok());
+      listener = std::move(*listening);
+      client.reset();
+      at_client = {};
+      Dial({});
+      ASSERT_TRUE(Run([&] { return client != nullptr; }));
+      const Bytes payload(size);
+      client->Send(1, Bytes(10), {ByteView(payload)});
+      client->Send(1, Bytes(10), {ByteView(payload)});
+      ASSERT_TRUE(Run([&] { return ended && at_client.closed; })) << static_cast<int>(moment) << " " << size;
+      client.reset();
+    }
+  }
+}
+
+TEST_P(TransportTest, MayBeDestroyedInDone) {
   Connect();
-  at_server.on_closed = [&](Connection&) {};
   const Bytes payload(100);
   client->Send(1, {}, {ByteView(payload)}, [&](const Status&) { client.reset(); });
+  client->Send(1, {}, {ByteView(payload)}, [&](const Status&) { FAIL() << "it is destroyed"; });
   ASSERT_TRUE(Run([&] { return at_server.closed.has_value(); }));
   EXPECT_EQ(client, nullptr);
   EXPECT_FALSE(at_client.closed.has_value());
