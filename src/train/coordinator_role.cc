@@ -19,8 +19,11 @@
 namespace leat::train {
 namespace {
 
+// How often the stream is looked at while it grows, and while it does not.
 constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
-constexpr Duration kTick = std::chrono::milliseconds(10);
+constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(150);
+constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
+constexpr Duration kTick = std::chrono::milliseconds(20);
 
 // The shell around protocol::Coordinator. Everything runs on the loop's thread.
 class CoordinatorRole {
@@ -96,20 +99,23 @@ class CoordinatorRole {
   // What the stream holds by now. A source that cannot be asked for a moment is asked again.
   void Poll() {
     auto ranges = source_->Ranges();
+    Duration wait = kQuietStreamPoll;
     if (ranges.ok()) {
+      if (*ranges != last_ranges_) wait = kStreamPoll;
+      last_ranges_ = *ranges;
       std::vector<protocol::StreamRange> known;
       for (const auto& r : *ranges) known.push_back({r.partition, r.begin, r.end, r.sealed});
       Do(machine_.OnStream(loop_.Now(), known));
     } else {
       spdlog::warn("stream: {}", ranges.status().ToString());
     }
-    if (!ended_) loop_.After(kStreamPoll, [this] { Poll(); });
+    if (!ended_) loop_.After(wait, [this] { Poll(); });
   }
 
   void Tick() {
     const Time now = loop_.Now();
     if (machine_.next_timer() <= now) Do(machine_.OnTimer(now));
-    if (now - last_status_ >= kStreamPoll) {
+    if (now - last_status_ >= kStatusInterval) {
       last_status_ = now;
       progress_.OnStatus(now, machine_.status());
     }
@@ -191,6 +197,7 @@ class CoordinatorRole {
   std::unique_ptr<checkpoint::Store> store_;
   std::unique_ptr<stream::Source> source_;
   Progress progress_;
+  std::vector<stream::PartitionRange> last_ranges_;
   uint32_t epochs_;
   std::vector<uint32_t> partitions_;
   protocol::Coordinator machine_;
