@@ -290,6 +290,7 @@ CoordinatorStatus Coordinator::status() const {
   status.lag = s.splits.Lag(status.watermark);
   status.leases = s.splits.leased();
   status.releases = s.splits.granted_again();
+  status.finished = s.Finished();
   status.evictions = s.evictions;
   status.failed_checkpoints = s.failed_checkpoints;
   if (s.durable) {

@@ -125,6 +125,7 @@ struct CoordinatorStatus {
   uint64_t events = 0;  // applied by every slice, since the job was created
   uint64_t lag = 0;     // events there and not yet below the watermark
   std::vector<Position> watermark;
+  bool finished = false;  // every slice holds every event of every epoch
   uint64_t leases = 0;    // out at present
   uint64_t releases = 0;  // leases given again after a worker or server was lost
   uint64_t evictions = 0;

@@ -167,12 +167,19 @@ class CoordinatorRole {
     // With more epochs to come, every event will be wanted again.
     if (epochs_ > 1) return;
     for (size_t i = 0; i < partitions_.size() && i < a.watermark.size(); ++i) {
-      if (auto status = source_->Pin(job_.name, partitions_[i], a.watermark[i].offset); !status.ok()) {
+      if (auto status = source_->Pin(job_.PinOwner(), partitions_[i], a.watermark[i].offset); !status.ok()) {
         spdlog::warn("pin: {}", status.ToString());
       }
     }
   }
-  void Act(protocol::JobEnded& a) { End(a.status); }
+  void Act(protocol::JobEnded& a) {
+    // What has been trained to its end needs no event any more; what was stopped can be resumed.
+    if (a.status.ok() && machine_.status().finished) {
+      if (auto status = source_->Unpin(job_.PinOwner()); !status.ok())
+        spdlog::warn("unpin: {}", status.ToString());
+    }
+    End(a.status);
+  }
 
   void End(Status outcome) {
     ended_ = true;
@@ -274,7 +281,7 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
     if (restored.manifest && job.stream.epochs == 1 && i < restored.manifest->watermark.size()) {
       wanted = std::max(wanted, restored.manifest->watermark[i].offset);
     }
-    LEAT_RETURN_IF_ERROR(source->Pin(job.name, r.partition, wanted));
+    LEAT_RETURN_IF_ERROR(source->Pin(job.PinOwner(), r.partition, wanted));
   }
   if (records == 0 && !job.stream.bots && !job.stream.live && !options.resume) {
     throw std::invalid_argument("topic '" + job.stream.topic + "' in " + job.LogDirectory() +

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 namespace leat::train {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kLineInterval_s = 2;
-constexpr size_t kHistory = 60;
+// Samples of the curve; twice as far apart whenever there are so many.
+constexpr size_t kHistory = 2048;
 
 std::string Grouped(double x) {
   std::string digits = std::to_string(static_cast<int64_t>(std::llround(std::abs(x))));
@@ -73,20 +75,30 @@ std::string Cut(const std::string& text, size_t columns) {
   return text;
 }
 
-std::string Curve(const std::vector<double>& history) {
+// The whole history in at most `columns` bars, each the mean of its share.
+std::string Curve(const std::vector<double>& history, size_t columns) {
   static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  if (history.size() < 2) return "";
-  const auto [low, high] = std::ranges::minmax(history);
+  if (history.size() < 2 || columns == 0) return "";
+  const size_t bars = std::min(columns, history.size());
+  std::vector<double> means;
+  for (size_t bar = 0; bar < bars; ++bar) {
+    const auto begin = history.begin() + static_cast<ptrdiff_t>(bar * history.size() / bars);
+    const auto end = history.begin() + static_cast<ptrdiff_t>((bar + 1) * history.size() / bars);
+    means.push_back(std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin));
+  }
+  const auto [low, high] = std::ranges::minmax(means);
   std::string curve;
-  for (double x : history) {
+  for (double x : means) {
     const double share = high > low ? (x - low) / (high - low) : 0.5;
     curve += kBars[static_cast<size_t>(std::clamp(share * 7.0, 0.0, 7.0) + 0.5)];
   }
   return curve;
 }
 
-// What the job is best told by: AUC, else accuracy, else loss.
+// What the job is best told by: how much of the possible AUC is reached, else AUC, accuracy or loss.
 std::pair<const char*, double> Main(const Json& status) {
+  const double auc = Value(status, "auc"), possible = Value(status, "auc_possible");
+  if (!std::isnan(auc) && possible > 0) return {"auc / possible", auc / possible};
   for (const char* key : {"auc", "accuracy", "loss"}) {
     const double x = Value(status, key);
     if (!std::isnan(x)) return {key, x};
@@ -134,7 +146,8 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
                           Grouped(s.value("dead_letters", 0.0)),
                       width));
   if (const auto [name, now] = Main(s); !std::isnan(now) && history.size() >= 2) {
-    lines.push_back(Cut(Pad(name, 9) + Curve(history), width));
+    const std::string label = std::string(name) + " ";
+    lines.push_back(Cut(label + Curve(history, width - std::min(width, label.size())), width));
   }
   lines.push_back(dim(rule));
   lines.push_back(dim(Cut(Pad("member", 16) + Pad("pid", 9, true) + Pad("done", 15, true) +
@@ -226,7 +239,10 @@ void Display::Show(const std::string& status_json) {
   }
   if (const double x = Main(s).second; !std::isnan(x)) {
     history_.push_back(x);
-    if (history_.size() > kHistory) history_.erase(history_.begin());
+    if (history_.size() > kHistory) {
+      for (size_t i = 0; i < kHistory / 2; ++i) history_[i] = (history_[2 * i] + history_[2 * i + 1]) / 2;
+      history_.resize(kHistory / 2);
+    }
   }
   winsize size{};
   const size_t columns = ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;

@@ -176,6 +176,7 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
   json["leases"] = status.leases;
   json["releases"] = status.releases;
   json["evictions"] = status.evictions;
+  json["failed_checkpoints"] = status.failed_checkpoints;
   json["generation"] = status.view.generation.value;
 
   double compute_s = own_cpu_seconds;

@@ -50,10 +50,6 @@ struct SplitLoader::State {
     const auto& cut = lease.cut;
     LEAT_RETURN_IF_ERROR(source->Read(cut.partition, cut.begin.offset, cut.end, &records));
     decoder->Decode(records, &split->rows);
-    split->dead_records.clear();
-    for (const auto& dead : split->rows.dead) {
-      split->dead_records.emplace_back(AsText(records[dead.offset - records.first_offset]));
-    }
     OrderRows(cut, split.get());
     return split;
   }

@@ -19,7 +19,6 @@ namespace leat::train {
 struct PreparedSplit {
   protocol::Lease lease;
   stream::DecodedRows rows;
-  std::vector<std::string> dead_records;  // as they were, for each of rows.dead
   // Rows of batch i: order[starts[i], starts[i + 1]), good records only.
   std::vector<uint32_t> order;
   std::vector<uint32_t> starts;

@@ -132,14 +132,12 @@ class WorkerRole {
 
   void CountDeadLetters(const PreparedSplit& split) {
     const auto& cut = split.lease.cut;
-    for (size_t i = 0; i < split.rows.dead.size(); ++i) {
-      const auto& dead = split.rows.dead[i];
+    for (const auto& dead : split.rows.dead) {
       ++progress_.dead_letters;
       progress_.last_dead_letter = "partition " + std::to_string(cut.partition) + " offset " +
                                    std::to_string(dead.offset) + ": " + dead.reason;
       if (dead_letter_file_ != nullptr) {
-        if (auto kept =
-                dead_letter_file_->Append(cut.partition, dead.offset, dead.reason, split.dead_records[i]);
+        if (auto kept = dead_letter_file_->Append(cut.partition, dead.offset, dead.reason, dead.record);
             !kept.ok()) {
           spdlog::warn("dead letter: {}", kept.ToString());
         }
