@@ -7,6 +7,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "base/rng.h"
 #include "protocol/slice_map.h"
 
 namespace leat::protocol {
@@ -737,6 +738,103 @@ TEST_F(CoordinatorTest, AFinishedJobThatIsResumedEndsWithoutAnotherCheckpoint) {
   for (NodeId server : {a_, b_, a_, b_}) BeatServer(server);
   EXPECT_TRUE(All<PrepareCheckpoint>(actions_).empty());
   EXPECT_TRUE(BeatServer(a_).stop);
+}
+
+// ---- what anyone may say
+
+// Random messages, of members and others: no crash, and never two answers to one call.
+TEST_F(CoordinatorTest, SurvivesAnyMessages) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Rng rng(seed);
+    config_.checkpoint_interval = milliseconds(500);
+    Start({});
+    orders_.clear();
+    Run(500, 1500);
+    std::vector<uint64_t> ids = {0, 1, 2, 3};
+    const auto some_id = [&] { return rng.Chance(0.9) ? ids[rng.Below(ids.size())] : rng(); };
+    const auto some_node = [&] { return NodeId(rng.Chance(0.9) ? 1 + rng.Below(6) : rng()); };
+    const auto some_cut = [&] {
+      Cut cut;
+      cut.partition = static_cast<uint32_t>(rng.Below(3));
+      cut.begin =
+          cut.after = {static_cast<uint32_t>(rng.Below(2)), cut.partition * 1000 + rng.Below(20) * 20};
+      cut.end = cut.begin.offset + rng.Below(50);
+      cut.batch_size = static_cast<uint32_t>(rng.Below(20));
+      return cut;
+    };
+    const auto some_lives = [&] {
+      std::vector<SliceLife> lives;
+      const auto places = coordinator_->status().view.slices;
+      for (uint32_t i = 0; i < 14; ++i) {
+        if (rng.Chance(0.5)) continue;
+        const bool known = i < places.size() && rng.Chance(0.9);
+        lives.push_back({SliceId(i), known ? places[i].incarnation : Incarnation(some_id())});
+      }
+      return lives;
+    };
+    std::map<uint64_t, int> answers;
+    for (int round = 0; round < 1500; ++round) {
+      now_ += milliseconds(rng.Below(30));
+      const uint64_t what = rng.Below(12);
+      ControlRequest request;
+      if (what < 4) {
+        WorkerHeartbeat beat;
+        beat.node = some_node();
+        beat.leases_wanted = static_cast<uint32_t>(rng.Chance(0.9) ? rng.Below(4) : rng());
+        for (uint64_t i = rng.Below(4); i > 0; --i) beat.held.push_back(some_id());
+        for (uint64_t i = rng.Below(3); i > 0; --i) beat.released.push_back(some_id());
+        beat.leaving = rng.Chance(0.02);
+        request = beat;
+      } else if (what < 8) {
+        ServerHeartbeat beat;
+        beat.node = some_node();
+        for (uint64_t i = rng.Below(3); i > 0; --i) {
+          LedgerReport report{some_lives(), rng.Below(1000),
+                              std::vector<PartitionLedger>(rng.Chance(0.9) ? 2 : 3)};
+          for (PartitionLedger& partition : report.partitions) {
+            partition.done = {static_cast<uint32_t>(rng.Below(2)), rng.Below(2000)};
+            if (rng.Chance(0.5))
+              partition.open.push_back({some_cut(), BatchSet(static_cast<uint32_t>(rng.Below(9)), true)});
+          }
+          beat.ledgers.push_back(report);
+        }
+        if (rng.Chance(0.05)) beat.failed = some_lives();
+        if (rng.Chance(0.5)) {
+          beat.shard = ShardReport{};
+          beat.shard->checkpoint = rng.Chance(0.8) ? prepared_ : rng.Below(5);
+          beat.shard->slices = some_lives();
+        }
+        request = beat;
+      } else if (what < 9) {
+        request = AdminRequest{static_cast<AdminRequest::Kind>(rng.Below(5) == 4 ? 9 : rng.Below(2) * 2),
+                               some_node()};
+      } else if (what < 10) {
+        JoinRequest join;
+        join.role = static_cast<Role>(rng.Below(6));
+        join.address = rng.Chance(0.5) ? "a" : "z";
+        request = join;
+      } else if (what < 11) {
+        Take(coordinator_->OnStream(now_, {{static_cast<uint32_t>(rng.Below(4)), rng.Below(2000),
+                                            rng.Below(4000), rng.Chance(0.1)}}));
+        continue;
+      } else {
+        Result<CheckpointOrder> order = Status(Code::kResourceExhausted, "full");
+        if (rng.Chance(0.8)) order = CheckpointOrder{prepared_, "d"};
+        Take(coordinator_->OnCheckpointPrepared(now_, prepared_, order));
+        Take(coordinator_->OnManifestCommitted(now_, prepared_, rng.Chance(0.8) ? Status() : order.status()));
+        Take(coordinator_->OnTimer(now_));
+        continue;
+      }
+      Ask(request);
+      for (const Reply& reply : All<Reply>(actions_)) {
+        EXPECT_EQ(++answers[reply.call], 1);
+        if (const auto* beat = std::get_if<WorkerHeartbeatReply>(&reply.reply)) {
+          for (const Lease& lease : beat->leases) ids.push_back(lease.id);
+        }
+      }
+      if (coordinator_->status().phase == Phase::kEnded) break;
+    }
+  }
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ struct PrepareSplit {
 struct DropSplit {
   uint64_t lease = 0;
 };
-// Score and train one batch of a prepared split on the values pulled last. Answer: OnComputed.
+// Score and train one batch of a prepared split on the values pulled last. Always answered by OnComputed,
+// even when the split has been dropped meanwhile; nothing else is computed before.
 struct Compute {
   uint64_t token = 0;
   uint64_t lease = 0;

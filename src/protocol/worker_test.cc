@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "base/rng.h"
+
 namespace leat::protocol {
 namespace {
 
@@ -361,6 +365,80 @@ TEST_F(WorkerTest, ALeaseThatIsNoneGoesBack) {
   lease.cut.end = 0;
   EXPECT_THAT(All<PrepareSplit>(Reply(MakeView(5), {lease})), IsEmpty());
   EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(3));
+}
+
+// Whatever views, leases and answers come, in whatever order: no crash, and one request to a server at a
+// time.
+TEST_F(WorkerTest, SurvivesAnyMessages) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Rng rng(seed);
+    Worker worker(MakeConfig());
+    worker.OnJoined(kSelf);
+    std::map<NodeId, PushRequest> asked;
+    std::vector<uint64_t> leases;
+    std::vector<Compute> computing;
+    uint64_t generation = 1;
+    for (int round = 0; round < 300; ++round) {
+      now_ += milliseconds(rng.Below(200));
+      WorkerActions actions;
+      const uint64_t what = rng.Below(8);
+      if (what == 0) {
+        WorkerHeartbeatReply reply;
+        worker.MakeHeartbeat();
+        if (rng.Chance(0.5)) {
+          const auto some = [&] { return NodeId(rng.Below(4)); };
+          reply.view = MakeView(++generation, {some(), some(), some(), some()},
+                                {1 + rng.Below(2), 1 + rng.Below(2), 3, 4});
+          if (rng.Chance(0.1)) reply.view->slices.resize(rng.Below(7));
+          if (rng.Chance(0.1)) reply.view->members.clear();
+        }
+        for (uint64_t i = rng.Below(3); i > 0; --i) {
+          Lease lease = MakeLease(1 + rng.Below(50), 1 + static_cast<uint32_t>(rng.Below(4)));
+          if (rng.Chance(0.1)) lease.missing = BatchSet(static_cast<uint32_t>(rng.Below(6)));
+          leases.push_back(lease.id);
+          reply.leases.push_back(lease);
+        }
+        if (rng.Chance(0.2)) reply.revoked = {1 + rng.Below(50)};
+        reply.evicted = rng.Chance(0.002);
+        actions = worker.OnHeartbeatReply(now_, reply);
+      } else if (what == 1 && !leases.empty()) {
+        const uint64_t lease = leases[rng.Below(leases.size())];
+        actions = rng.Chance(0.9) ? worker.OnSplitReady(now_, lease) : worker.OnSplitFailed(now_, lease);
+      } else if (what <= 3 && !computing.empty()) {
+        const auto outcome =
+            BatchOutcome{static_cast<Disposition>(1 + rng.Below(3)), static_cast<uint32_t>(rng.Below(9))};
+        actions = worker.OnComputed(now_, computing.back().token, outcome);
+        computing.pop_back();
+      } else if (what <= 6 && !asked.empty()) {
+        const auto [server, request] =
+            *std::next(asked.begin(), static_cast<std::ptrdiff_t>(rng.Below(asked.size())));
+        PushReply reply = Ok(request);
+        for (SliceReply& slice : reply.slices) {
+          if (rng.Chance(0.1)) slice.outcome = static_cast<SliceOutcome>(rng.Below(5));
+          if (rng.Chance(0.1)) slice.slice = SliceId(static_cast<uint32_t>(rng.Below(9)));
+          if (rng.Chance(0.1)) slice.values = false;
+        }
+        if (rng.Chance(0.1)) reply.slices.clear();
+        asked.erase(server);
+        actions = rng.Chance(0.9) ? worker.OnPushReply(now_, server, reply)
+                                  : worker.OnPushFailed(now_, server, request.sequence, {});
+      } else {
+        actions = worker.OnTimer(now_);
+      }
+      for (const WorkerAction& action : actions) {
+        if (const auto* gone = std::get_if<Disconnect>(&action)) asked.erase(gone->server);
+        if (const auto* compute = std::get_if<Compute>(&action)) {
+          EXPECT_TRUE(computing.empty());
+          EXPECT_NE(worker.FindLease(compute->lease), nullptr);
+          computing.push_back(*compute);
+        }
+        if (const auto* push = std::get_if<SendPush>(&action)) {
+          EXPECT_TRUE(asked.emplace(push->server, push->request).second) << "one request a server at a time";
+          EXPECT_FALSE(push->request.slices.empty());
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
