@@ -1,5 +1,11 @@
 #include "checkpoint/journal.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
 #include "checkpoint/testing.h"
 
 namespace leat::checkpoint {
@@ -160,6 +166,42 @@ TEST(Journal, GoesOnBehindATornRecord) {
   auto journal = Journal::Open(dir.path());
   ASSERT_TRUE(journal.ok());
   EXPECT_EQ(Payloads(*journal->Read()), Payloads(records));
+}
+
+TEST(Journal, NothingOfATornRecordStaysBehindAShorterOne) {
+  const TempDir dir;
+  CutsMade many;
+  for (uint64_t i = 0; i < 30; ++i) many.cuts.push_back(MakeCut(0, i, i + 1));
+  const std::vector<JournalRecord> records = {NodesGiven{1, 1}, many};
+  const Bytes file = ToFile(records);
+  WriteText(dir / "journal", AsText(file).substr(0, file.size() - 1));
+  auto journal = Journal::Open(dir.path());
+  ASSERT_TRUE(journal.ok());
+  ASSERT_TRUE(journal->Append(NodesGiven{2, 2}).ok());
+  EXPECT_EQ(ReadText(dir / "journal"), AsText(ToFile({NodesGiven{1, 1}, NodesGiven{2, 2}})));
+}
+
+// In a process of its own, as a limit on file sizes is the process's.
+TEST(Journal, AFailedAppendLeavesTheJournalAsItWas) {
+  const TempDir dir;
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    auto journal = Journal::Create(dir.path());
+    if (!journal.ok() || !journal->Append(NodesGiven{1, 1}).ok()) _exit(1);
+    CutsMade many;
+    for (uint64_t i = 0; i < 30; ++i) many.cuts.push_back(MakeCut(0, i, i + 1));
+    rlimit limit{200, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    if (journal->Append(many).code() != Code::kResourceExhausted) _exit(2);
+    if (!journal->Append(NodesGiven{2, 2}).ok()) _exit(3);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(ReadText(dir / "journal"), AsText(ToFile({NodesGiven{1, 1}, NodesGiven{2, 2}})));
 }
 
 TEST(Journal, DamageUnderARunningJournalIsNoticedWhenItIsReadAgain) {

@@ -133,6 +133,12 @@ TEST(Shard, AHeadThatContradictsItselfIsDataLoss) {
   EXPECT_EQ(with("[0,8]", "[0,18446744073709551615]"), Code::kDataLoss);
   EXPECT_EQ(with("[0,8]", "[0,8.0]"), Code::kDataLoss);
   EXPECT_EQ(with("leat-shard-1", "pt"), Code::kDataLoss);
+  // Tensors that overlap, and that leave a gap.
+  const std::string more = R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":)";
+  EXPECT_EQ(with("[0,8]}", "[0,8]}" + more + "[4,8]}"), Code::kDataLoss);
+  EXPECT_EQ(with("[2],\"data_offsets\":[0,8]}", "[1],\"data_offsets\":[0,4]}" + more + "[4,8]}"), Code::kOk);
+  EXPECT_EQ(with("[2],\"data_offsets\":[0,8]}", "[0],\"data_offsets\":[0,0]}" + more + "[4,8]}"),
+            Code::kDataLoss);
 }
 
 TEST(Shard, AJobWithOtherVariablesIsRefused) {

@@ -71,7 +71,8 @@ Status MakeDirectory(const std::string& path) {
     return synced.code() == Code::kPermissionDenied ? Status() : synced;
   }
   if (errno == EEXIST) {
-    if (std::filesystem::is_directory(path)) return {};
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) return {};
     errno = ENOTDIR;
   }
   if (errno != ENOENT) return SystemError(path, "make directory", errno);

@@ -307,6 +307,47 @@ TEST(Store, AFlippedByteOfManifestOrJobIsDataLoss) {
   EXPECT_TRUE(store->ReadJob().ok());
 }
 
+// With checksums that fit, so that the content itself has to be looked at.
+TEST(Store, AManifestThatContradictsItselfIsDataLoss) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir.path(), false);
+  const std::string text = EncodeManifest(*WriteCheckpoint(store.get(), 1));
+  const std::string body = text.substr(0, text.size() - ChecksumTail("").size());
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = body;
+    const size_t at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    changed.replace(at, from.size(), to);
+    return ParseManifest(AsBytes(changed + ChecksumTail(changed)), "m").status();
+  };
+  EXPECT_TRUE(with("shard-5", "shard-5").ok());
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"leat-checkpoint-1", "leat-checkpoint-2"},
+           {"shard-5", "../shard-5"},
+           {"checkpoint-000001", "/tmp"},
+           {"\"watermark\"", "\"tidemark\""},
+           {"[[0,64],[1,7]]", "[[0,64,1],[1,7]]"},
+           {"[[0,64],[1,7]]", "[[0,-64],[1,7]]"},
+           {"[[0,64],[1,7]]", "[[4294967296,64],[1,7]]"},
+           {"\"batch_size\":32", "\"batch_size\":0"},
+           {"\"end\":128", "\"end\":1e2"},
+           {"fedcba9876543210", "fedcba987654321"},
+           {"fedcba9876543210", "fedcba987654321x"},
+           {"\"slices\":[[0,", "\"slices\":[[1,"},  // which the other shard has
+           {"\"id\": 1", "\"id\": [[[[[[[[[[[[1]]]]]]]]]]]]"},
+       }) {
+    EXPECT_EQ(with(from, to).code(), Code::kDataLoss) << from << " to " << to;
+  }
+}
+
+TEST(Store, ACheckpointInAnothersPlaceIsDataLoss) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir.path(), false);
+  ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());
+  std::filesystem::rename(dir / "checkpoint-000001", dir / "checkpoint-000002");
+  EXPECT_EQ(ReadNewest(dir.path()).status().code(), Code::kDataLoss);
+}
+
 TEST(Store, ADamagedOrMissingPartIsDataLossBeforeAnythingStarts) {
   const TempDir dir;
   EXPECT_EQ(Verify(dir.path()), Status(Code::kNotFound, dir.path() + ": there is no job in it"));
