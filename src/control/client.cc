@@ -89,7 +89,7 @@ class Client final : public ControlClient {
  private:
   Status Exchange(const std::string& bytes, Duration deadline, grpc::ByteBuffer* answer) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + deadline);
+    context.set_deadline(After(deadline));
     context.set_wait_for_ready(true);
     context.AddMetadata(kTokenKey, token_);
     {

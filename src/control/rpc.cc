@@ -30,6 +30,10 @@ bool FromBuffer(const grpc::ByteBuffer& buffer, std::string* bytes) {
   return true;
 }
 
+gpr_timespec After(Duration duration) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(duration.count(), GPR_TIMESPAN));
+}
+
 Code FromGrpc(grpc::StatusCode code) {
   switch (code) {
     case grpc::StatusCode::OK:

@@ -195,7 +195,7 @@ class Server final : public ControlServer {
       core_->open = false;
       std::erase_if(core_->calls, [](const auto& call) { return call.second->Cancel(); });
     }
-    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kStopGrace);
+    if (server_ != nullptr) server_->Shutdown(After(kStopGrace));
     if (core_->queue != nullptr) core_->queue->Shutdown();
     if (thread_.joinable()) {
       thread_.join();
