@@ -60,7 +60,7 @@ struct Job {
   net::Loop loop;
   const auto transport = net::MakeTcpTransport(loop, Options());
   ps::ServerShell shell(
-      loop, {.table = job.table, .optimizer = {.kind = optim::Kind::kSgd, .learning_rate = kRate}});
+      {.table = job.table, .optimizer = {.kind = optim::Kind::kSgd, .learning_rate = kRate}});
   shell.machine().OnJoined(NodeId(1));
   protocol::ServerHeartbeatReply orders;
   orders.view = job.view;
@@ -86,7 +86,7 @@ class Pair {
       : job_(elements),
         transport_(net::MakeTcpTransport(loop_, Options())),
         parameters_(job_.table),
-        client_(loop_, *transport_, parameters_,
+        client_(*transport_, parameters_,
                 {.on_reply = [this](NodeId, const protocol::PushReply& reply) { OnReply(reply); },
                  .on_failed = [](NodeId, uint64_t, const Status& why) { Fail(why.ToString()); }}) {
     int ends[2];

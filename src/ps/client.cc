@@ -31,18 +31,14 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
         });
   }
 
-  // Nothing is reported, and no memory touched, from here on. The connection, if any, is the caller's to
-  // destroy, but not from within one of its upcalls.
-  std::shared_ptr<net::Connection> Detach() {
+  // Nothing is reported, and no memory touched, from here on.
+  void Detach() {
     client_ = nullptr;
-    request_.reset();
-    if (connection_ != nullptr) connection_->Close(Status(Code::kAborted, "disconnected"));
-    return std::move(connection_);
+    connection_.reset();
   }
 
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
-    if (client_ == nullptr) return Status(Code::kAborted, "disconnected");
     if (type != static_cast<uint8_t>(wire::FrameType::kPushReply)) {
       return Status(Code::kDataLoss, "frame type " + std::to_string(type) + " is none that a worker takes");
     }
@@ -51,7 +47,7 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
     if (!request_ || reply->sequence != request_->sequence) {
       return Status(Code::kDataLoss, "a reply to a push that is not under way");
     }
-    if (!reply->evicted && reply->slices.size() != request_->slices.size()) {
+    if (reply->slices.size() != request_->slices.size()) {
       return Status(Code::kDataLoss, "a reply for " + std::to_string(reply->slices.size()) +
                                          " slices to a push of " + std::to_string(request_->slices.size()));
     }
@@ -73,17 +69,17 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
   }
 
   void OnMessage(net::Connection&) override {
-    if (client_ == nullptr) return;
+    const auto self = shared_from_this();  // the event may drop this link
     request_.reset();
     const auto reply = std::move(reply_);
     client_->events_.on_reply(server_, reply);
   }
 
   void OnClosed(net::Connection&, const Status& why) override {
-    if (client_ == nullptr) return;
-    // The connection is still making this upcall.
-    client_->DestroyLater(shared_from_this(), std::move(connection_));
-    Fail(why);
+    const auto self = shared_from_this();
+    const Status reason = why;  // the connection's own
+    connection_.reset();
+    Fail(reason);
   }
 
  private:
@@ -112,16 +108,14 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
   protocol::PushReply reply_;
 };
 
-Client::Client(net::Loop& loop, net::Transport& transport, Parameters& parameters, Events events,
-               Duration connect_deadline)
-    : loop_(loop),
-      transport_(transport),
+Client::Client(net::Transport& transport, Parameters& parameters, Events events, Duration connect_deadline)
+    : transport_(transport),
       parameters_(parameters),
       events_(std::move(events)),
       connect_deadline_(connect_deadline) {}
 
 Client::~Client() {
-  for (auto& [node, link] : links_) link->Detach().reset();
+  for (auto& [node, link] : links_) link->Detach();
 }
 
 void Client::Send(const protocol::SendPush& push) {
@@ -131,18 +125,7 @@ void Client::Send(const protocol::SendPush& push) {
 }
 
 void Client::Disconnect(NodeId server) {
-  const auto at = links_.find(server);
-  if (at == links_.end()) return;
-  // It may be this link whose upcall asks for its end.
-  auto link = std::move(at->second);
-  links_.erase(at);
-  auto connection = link->Detach();
-  DestroyLater(std::move(link), std::move(connection));
-}
-
-void Client::DestroyLater(std::shared_ptr<Link> link, std::shared_ptr<net::Connection> connection) {
-  // A pair destroys its second member first: the receiver outlives the connection.
-  loop_.Post([both = std::make_pair(std::move(link), std::move(connection))] {});
+  if (auto link = links_.extract(server)) link.mapped()->Detach();
 }
 
 }  // namespace leat::ps

@@ -21,8 +21,8 @@ class Client {
     std::function<void(NodeId server, uint64_t sequence, const Status& why)> on_failed;
   };
 
-  // All must outlive it. `connect_deadline`: to be connected to a server that is sent to for the first time.
-  Client(net::Loop& loop, net::Transport& transport, Parameters& parameters, Events events,
+  // Both must outlive it. `connect_deadline`: to be connected to a server that is sent to for the first time.
+  Client(net::Transport& transport, Parameters& parameters, Events events,
          Duration connect_deadline = std::chrono::seconds(5));
   ~Client();
 
@@ -30,14 +30,12 @@ class Client {
   // request a server at a time. The gradients must stay as they are, and the values be left alone, until an
   // event names its sequence.
   void Send(const protocol::SendPush& push);
-  // Drops the connection and whatever of it is under way; no event follows.
+  // Drops the connection and whatever of it is under way; no event follows. Events may call it.
   void Disconnect(NodeId server);
 
  private:
   class Link;
-  void DestroyLater(std::shared_ptr<Link> link, std::shared_ptr<net::Connection> connection);
 
-  net::Loop& loop_;
   net::Transport& transport_;
   Parameters& parameters_;
   Events events_;

@@ -71,7 +71,8 @@ class ServerShell::Session : public net::Receiver {
                       std::move(payload), [owners = std::move(owners)](const Status&) {});
   }
 
-  void OnClosed(net::Connection&, const Status&) override { shell_.Forget(this); }
+  // Destroys this.
+  void OnClosed(net::Connection&, const Status&) override { shell_.sessions_.erase(this); }
 
  private:
   ServerShell& shell_;
@@ -82,8 +83,7 @@ class ServerShell::Session : public net::Receiver {
   Buffer gradients_;
 };
 
-ServerShell::ServerShell(net::Loop& loop, protocol::ServerConfig config)
-    : loop_(loop), machine_(std::move(config)) {}
+ServerShell::ServerShell(protocol::ServerConfig config) : machine_(std::move(config)) {}
 
 ServerShell::~ServerShell() = default;
 
@@ -92,11 +92,6 @@ net::Receiver* ServerShell::Adopt(std::unique_ptr<net::Connection> connection) {
   auto* raw = session.get();
   sessions_.emplace(raw, std::move(session));
   return raw;
-}
-
-void ServerShell::Forget(Session* session) {
-  // Not from within the session's own upcall.
-  loop_.Post([this, session] { sessions_.erase(session); });
 }
 
 }  // namespace leat::ps

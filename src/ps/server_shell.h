@@ -16,8 +16,7 @@ namespace leat::ps {
 
 class ServerShell {
  public:
-  // `loop` must outlive it.
-  ServerShell(net::Loop& loop, protocol::ServerConfig config);
+  explicit ServerShell(protocol::ServerConfig config);
   ~ServerShell();
 
   // Takes over a connection that a listener has accepted; the returned receiver lives as long as the
@@ -30,9 +29,7 @@ class ServerShell {
 
  private:
   class Session;
-  void Forget(Session* session);
 
-  net::Loop& loop_;
   protocol::Server machine_;
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
   uint64_t bytes_in_ = 0;

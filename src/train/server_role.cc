@@ -162,7 +162,7 @@ Status RunServer(const RoleOptions& options) {
                  (*reserved)->address());
     const Job job = Job::FromText(joined->job, "job");
     shell = std::make_unique<ps::ServerShell>(
-        loop, protocol::ServerConfig{.table = job.Slices(), .optimizer = job.optimizer});
+        protocol::ServerConfig{.table = job.Slices(), .optimizer = job.optimizer});
     ServerRole role(loop, link, *shell, job, *joined);
     SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
     const Status outcome = role.Run(&evicted);

@@ -37,7 +37,7 @@ class WorkerRole {
         parameters_(table_),
         trainer_(*job_.model, parameters_, options.plan),
         client_(
-            loop, *transport_, parameters_,
+            *transport_, parameters_,
             {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },
              .on_failed =
                  [this](NodeId server, uint64_t sequence, const Status& why) {
