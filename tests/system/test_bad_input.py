@@ -94,6 +94,20 @@ def test_a_topic_that_is_not_there(tmp_path):
     assert os.listdir(tmp_path) == ["job.yaml"]
 
 
+def test_a_topic_that_is_empty(tmp_path):
+    # Bots that hardly publish make the topic and leave it empty.
+    with leat.Job("demo", "--rate", "0.001", "--directory", tmp_path / "made", directory=tmp_path / "made") as job:
+        leat.wait_for(lambda: job.status().get("phase") == "running", "the topic")
+        job.interrupt()
+        assert job.wait() == 0, job.text()
+    log = tmp_path / "made/log"
+    demo = (leat.EXAMPLES / "demo.yaml").read_text()
+    (tmp_path / "job.yaml").write_text(demo.replace("bots: {events: 2000000, rate: 40000}", f"log: {log}"))
+    before = sorted(os.listdir(tmp_path))
+    refused(leat.run("train", "job.yaml", cwd=tmp_path), "payments", str(log), "empty")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 def test_a_port_in_use(tmp_path):
     (tmp_path / "job.yaml").write_text(GOOD)
     with socket.socket() as taken:
