@@ -129,3 +129,20 @@ def test_roles_need_the_coordinators_address_and_nothing_else(tmp_path):
                 process.kill()
                 process.wait()
     assert {x for v in leat.tensors(directory).values() for x in v} == {50_000.0}
+
+
+def test_a_job_whose_coordinator_was_killed_is_resumed_exactly(tmp_path):
+    directory = tmp_path / "counter"
+    job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
+                              **{"events: 1000000": "events: 200000, rate: 40000", "interval_s: 5": "interval_s: 0.5"})
+    with leat.Job("train", job_file, "--directory", directory, directory=directory) as job:
+        leat.wait_for(lambda: job.status().get("checkpoint"), "a checkpoint")
+        before = job.status()["events"]
+        leat.wait_for(lambda: job.status().get("events", 0) > before + 5_000, "events behind the checkpoint")
+        os.kill(job.pids("coordinator")[0], signal.SIGKILL)
+        assert job.wait() == 1
+        assert "coordinator" in job.text().splitlines()[-1]
+        assert not job.children()
+    result = leat.summary(leat.run("train", "--resume", directory, "--rate", 0, "--workers", 2, "--ps", 1, "--json"))
+    assert result["events"] == 200_000
+    assert {x for v in leat.tensors(directory).values() for x in v} == {200_000.0}
