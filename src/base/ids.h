@@ -25,11 +25,11 @@ std::string ToString(Id<Tag, Rep> id) {
 
 // A process that joined the job. Never given twice: a restarted process is not its former self. 0 = none.
 using NodeId = Id<struct NodeIdTag, uint64_t>;
-// Number of a view. Grows by one with each change of members or of the slices' places. 0 = no view yet.
+// Number of a view. Grows with each change of members or of the slices' places. 0 = no view yet.
 using Generation = Id<struct GenerationTag, uint64_t>;
 // Place of a slice in the job's table of slices, which is fixed when the job is created.
 using SliceId = Id<struct SliceIdTag, uint32_t>;
-// Life of a slice: grows by one whenever the slice is made, restored or moved. 0 = never placed.
+// Life of a slice: grows whenever the slice is made, restored or moved. 0 = never placed.
 using Incarnation = Id<struct IncarnationTag, uint64_t>;
 
 }  // namespace leat
