@@ -1,0 +1,265 @@
+// A server against workers that lie, break off, or read slowly while their slices go elsewhere.
+#include "ps/server_shell.h"
+
+#include <gmock/gmock.h>
+
+#include "ps/testing.h"
+#include "wire/frame.h"
+
+namespace leat::ps {
+namespace {
+
+using protocol::Disposition;
+using protocol::PushReply;
+using protocol::PushRequest;
+using protocol::SliceOutcome;
+using testing::AllSlices;
+using testing::Batch;
+using testing::kInitial;
+using testing::kServer;
+
+constexpr auto kPush = static_cast<uint8_t>(wire::FrameType::kPush);
+
+// A connection whose user writes frames by hand.
+struct RawWorker {
+  net::testing::Recorder at;
+  std::unique_ptr<net::Connection> connection;
+};
+
+class ServerShellTest : public testing::PsTest {
+ protected:
+  void MakeServer(const protocol::SliceTable& with, net::TransportOptions options = {}) {
+    table = with;
+    server_transport = Make(server_loop, options);
+    client_transport = Make(client_loop, options);
+    server = std::make_unique<testing::ServerEnd>(*server_transport, table, kServer, AllSlices(table));
+  }
+  std::unique_ptr<RawWorker> Connect() {
+    auto worker = std::make_unique<RawWorker>();
+    client_transport->Connect(server->address(), &worker->at, std::chrono::seconds(5),
+                              [&](Result<std::unique_ptr<net::Connection>> connection) {
+                                ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+                                worker->connection = std::move(*connection);
+                              });
+    EXPECT_TRUE(Run([&] { return worker->connection != nullptr; }));
+    return worker;
+  }
+  // All gradients of all slices.
+  Bytes Payload(float gradient) const {
+    size_t elements = 0;
+    for (const auto& slice : table.slices) elements += slice.elements();
+    const std::vector<float> values(elements, gradient);
+    const auto bytes = std::as_bytes(std::span(values));
+    return {bytes.begin(), bytes.end()};
+  }
+  uint64_t Version(uint32_t slice = 0) const { return server->shell.machine().Find(SliceId(slice))->version; }
+  // That a worker who keeps to the rules is served: its batch is applied.
+  void ExpectServes(uint32_t batch) {
+    const auto worker = Connect();
+    const Bytes payload = Payload(0);
+    worker->connection->Send(kPush, wire::Encode(Batch(batch, AllSlices(table))), {ByteView(payload)});
+    ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
+    const auto reply = wire::DecodePushReply(worker->at.messages[0].header);
+    ASSERT_TRUE(reply.ok());
+    for (const auto& slice : reply->slices) EXPECT_EQ(slice.outcome, SliceOutcome::kApplied);
+  }
+
+  protocol::SliceTable table;
+  std::unique_ptr<net::Transport> server_transport, client_transport;
+  std::unique_ptr<testing::ServerEnd> server;
+};
+
+struct Lie {
+  const char* name;
+  std::function<void(uint8_t* type, PushRequest* push, Bytes* header, Bytes* payload)> tell;
+};
+
+TEST_P(ServerShellTest, WhoeverLiesIsTurnedAwayAndTheOthersAreServed) {
+  MakeServer(testing::SmallTable());
+  const std::vector<Lie> lies = {
+      {"another type", [](uint8_t* type, PushRequest*, Bytes*, Bytes*) { *type = 9; }},
+      {"a reply", [](uint8_t* type, PushRequest*, Bytes*, Bytes*) { *type = 2; }},
+      {"no header", [](uint8_t*, PushRequest*, Bytes* header, Bytes*) { *header = Bytes(); }},
+      {"noise",
+       [](uint8_t*, PushRequest*, Bytes* header, Bytes*) { *header = net::testing::RandomBytes(90, 5); }},
+      {"a byte too few", [](uint8_t*, PushRequest*, Bytes*, Bytes* p) { p->pop_back(); }},
+      {"a number too few", [](uint8_t*, PushRequest*, Bytes*, Bytes* p) { p->resize(p->size() - 4); }},
+      {"a number too many", [](uint8_t*, PushRequest*, Bytes*, Bytes* p) { p->resize(p->size() + 4); }},
+      {"no payload", [](uint8_t*, PushRequest*, Bytes*, Bytes* p) { p->clear(); }},
+      {"a pull with a payload",
+       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->disposition = Disposition::kPull; }},
+      {"an empty batch with a payload",
+       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) {
+         push->disposition = Disposition::kEmpty;
+         push->events = 0;
+       }},
+      {"a slice that the table has not",
+       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->slices.back().slice = SliceId(1 << 20); }},
+      {"a slice twice",
+       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->slices[1] = push->slices[0]; }},
+      {"a batch that the cut has not",
+       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->batch = 1000; }},
+      {"a partition that is not there",
+       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->cut.partition = 2; }},
+      {"a gradient of no events", [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->events = 0; }},
+      {"more events than a batch holds",
+       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->events = 2; }},
+      {"a cut that ends where it begins",
+       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->cut.end = 0; }},
+  };
+  uint32_t good = 100;
+  for (const auto& lie : lies) {
+    const auto liar = Connect();
+    uint8_t type = kPush;
+    PushRequest push = Batch(1, AllSlices(table));
+    Bytes header(1), payload = Payload(1);
+    lie.tell(&type, &push, &header, &payload);
+    if (header.size() == 1) header = wire::Encode(push);
+    liar->connection->Send(type, header, {ByteView(payload)});
+    ASSERT_TRUE(Run([&] { return liar->at.closed.has_value(); })) << lie.name;
+    EXPECT_TRUE(liar->at.messages.empty()) << lie.name;
+    ExpectServes(good++);
+  }
+  for (uint32_t i = 0; i < table.slices.size(); ++i) {
+    EXPECT_EQ(Version(i), lies.size()) << "nothing of a lie was applied";
+    EXPECT_TRUE(testing::All(server->shell.machine().Find(SliceId(i))->values(), kInitial));
+  }
+}
+
+TEST_P(ServerShellTest, AWorkerThatBreaksOffInTheMiddleHarmsNobody) {
+  MakeServer(testing::LargeTable(1 << 20));
+  const Bytes payload = Payload(1);
+  // By the slices that had arrived by then.
+  for (int turns : {1, 3, 5, 8}) {
+    auto worker = Connect();
+    worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+    for (int i = 0; i < turns; ++i) {
+      client_loop.RunOnce(Duration(0));
+      server_loop.RunOnce(Duration(0));
+    }
+    worker->connection.reset();
+    Settle();
+  }
+  ExpectServes(100);
+  // The slices that were applied hold the batch, the others do not; whoever repeats it is told which.
+  const auto worker = Connect();
+  worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
+  for (const SliceId slice : AllSlices(table)) {
+    EXPECT_EQ(Version(slice.value), 2u);
+    EXPECT_TRUE(testing::All(server->shell.machine().Find(slice)->values(), kInitial - 1));
+  }
+}
+
+TEST_P(ServerShellTest, ValuesThatLeaveStayAliveWhenTheirSlicesAreDropped) {
+  MakeServer(testing::LargeTable(16 << 20));
+  auto worker = Connect();
+  worker->connection->Send(kPush, wire::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
+  // The worker does not read: the reply stays with the server.
+  ASSERT_TRUE(net::testing::RunUntil(server_loop, [&] {
+    client_loop.RunOnce(Duration(0));
+    return server->shell.bytes_out() > 0;
+  }));
+  server->shell.machine().OnHeartbeatReply(testing::Orders(kServer, {}));
+  ASSERT_EQ(server->shell.machine().Find(SliceId(0)), nullptr);
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
+  const auto& payload = worker->at.messages[0].payload;
+  ASSERT_EQ(payload.size(), (16u << 20) * sizeof(float));
+  const std::span<const float> values(reinterpret_cast<const float*>(payload.data()), 16 << 20);
+  EXPECT_EQ(std::ranges::count(values, kInitial), 16 << 20);
+}
+
+TEST_P(ServerShellTest, SlicesDroppedInTheMiddleOfAPush) {
+  MakeServer(testing::LargeTable(8 << 20));
+  const Bytes payload = Payload(1);
+  auto worker = Connect();
+  worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+  ASSERT_TRUE(Run([&] { return Version() == 1; }));
+  ASSERT_TRUE(worker->at.messages.empty());
+  auto& machine = server->shell.machine();
+  machine.OnHeartbeatReply(testing::Orders(kServer, {SliceId(1)}));
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
+  const auto reply = wire::DecodePushReply(worker->at.messages[0].header);
+  ASSERT_TRUE(reply.ok());
+  size_t values = 0;
+  for (const auto& slice : reply->slices)
+    values += slice.values ? table.slices[slice.slice.value].elements() : 0;
+  EXPECT_LE(values, table.slices[1].elements());
+  EXPECT_EQ(worker->at.messages[0].payload.size(), values * sizeof(float));
+  EXPECT_EQ(reply->slices.back().outcome, SliceOutcome::kNotHere) << "it went before its gradient came";
+}
+
+TEST_P(ServerShellTest, AnUpdateWhileASliceIsSavedLeavesTheSavedOneAlone) {
+  MakeServer(testing::LargeTable(1 << 16));
+  auto reply = testing::Orders(kServer, AllSlices(table));
+  reply.checkpoint = protocol::CheckpointOrder{1, "there"};
+  const auto actions = server->shell.machine().OnHeartbeatReply(reply);
+  const auto* save = std::get_if<protocol::SaveShard>(&actions.at(0));
+  ASSERT_NE(save, nullptr);
+  auto worker = Connect();
+  const Bytes payload = Payload(1);
+  worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
+  EXPECT_TRUE(testing::All(save->slices[0]->values(), kInitial));
+  EXPECT_EQ(worker->at.messages[0].payload.size(), payload.size());
+  EXPECT_TRUE(testing::All(server->shell.machine().Find(SliceId(0))->values(), kInitial - 1));
+}
+
+TEST_P(ServerShellTest, TwoWorkersInTurns) {
+  MakeServer(testing::SmallTable());
+  const auto first = Connect(), second = Connect();
+  const Bytes payload = Payload(1);
+  for (uint32_t batch = 0; batch < 20; ++batch) {
+    const auto& worker = batch % 2 == 0 ? first : second;
+    worker->connection->Send(kPush, wire::Encode(Batch(batch, AllSlices(table))), {ByteView(payload)});
+  }
+  ASSERT_TRUE(Run([&] { return first->at.messages.size() == 10 && second->at.messages.size() == 10; }));
+  for (const SliceId slice : AllSlices(table)) {
+    EXPECT_EQ(Version(slice.value), 20u);
+    EXPECT_TRUE(testing::All(server->shell.machine().Find(slice)->values(), kInitial - 20));
+  }
+  EXPECT_EQ(first->at.violations + second->at.violations, 0);
+}
+
+TEST_P(ServerShellTest, StrangersToTheViewAreToldSo) {
+  MakeServer(testing::SmallTable());
+  const auto worker = Connect();
+  auto push = Batch(0, AllSlices(table));
+  push.worker = NodeId(4);
+  const Bytes payload = Payload(1);
+  worker->connection->Send(kPush, wire::Encode(push), {ByteView(payload)});
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
+  const auto reply = wire::DecodePushReply(worker->at.messages[0].header);
+  ASSERT_TRUE(reply.ok());
+  EXPECT_TRUE(reply->evicted);
+  EXPECT_TRUE(worker->at.messages[0].payload.empty());
+  EXPECT_EQ(Version(), 0u);
+}
+
+TEST_P(ServerShellTest, DestroyedWithConnectionsOpenAndMessagesUnderWay) {
+  MakeServer(testing::LargeTable(8 << 20));
+  const auto idle = Connect(), pushing = Connect(), pulling = Connect();
+  const Bytes payload = Payload(1);
+  pushing->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
+  pulling->connection->Send(kPush, wire::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
+  ASSERT_TRUE(Run([&] { return server->shell.bytes_out() > 0 && Version() == 1; }));
+  server.reset();
+  ASSERT_TRUE(Run([&] { return idle->at.closed && pushing->at.closed && pulling->at.closed; }));
+}
+
+TEST_P(ServerShellTest, AWorkerThatStopsReadingIsGivenUp) {
+  MakeServer(testing::LargeTable(16 << 20), {.stall_timeout = std::chrono::milliseconds(30)});
+  auto worker = Connect();
+  worker->connection->Send(kPush, wire::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
+  client_loop.RunOnce(std::chrono::milliseconds(1));
+  // The worker's loop stands still: all that moves is what the kernel takes.
+  const Time until = MonotonicClock().Now() + std::chrono::milliseconds(150);
+  while (MonotonicClock().Now() < until) server_loop.RunOnce(std::chrono::milliseconds(10));
+  ASSERT_TRUE(Run([&] { return worker->at.closed.has_value(); }));
+  EXPECT_TRUE(worker->at.messages.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ServerShellTest, testing::Ways(), testing::NameOf);
+
+}  // namespace
+}  // namespace leat::ps

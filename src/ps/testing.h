@@ -1,0 +1,143 @@
+// What the tests of this folder share: a server with all slices of a small job, and pushes to it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "net/fault.h"
+#include "net/inproc.h"
+#include "net/testing.h"
+#include "ps/client.h"
+#include "ps/server_shell.h"
+
+namespace leat::ps::testing {
+
+inline constexpr NodeId kServer(1), kWorker(9);
+inline constexpr Incarnation kLife(7);
+inline constexpr float kInitial = 5;
+
+inline optim::InitSpec Constant(float value) {
+  optim::InitSpec init;
+  init.kind = optim::InitKind::kConstant;
+  init.value = value;
+  return init;
+}
+
+// All values begin at kInitial; the elements of two of the variables are no multiple of a cache line's.
+inline protocol::SliceTable SmallTable() {
+  return protocol::MakeSlices({{"w", Shape{13, 17}, Constant(kInitial)},
+                               {"b", Shape{5}, Constant(kInitial)},
+                               {"v", Shape{64}, Constant(kInitial)}},
+                              1, 2);
+}
+inline protocol::SliceTable LargeTable(int64_t elements) {
+  return protocol::MakeSlices({{"w", Shape{elements}, Constant(kInitial)}}, 1, 1);
+}
+
+inline std::vector<SliceId> AllSlices(const protocol::SliceTable& table) {
+  std::vector<SliceId> slices;
+  for (uint32_t i = 0; i < table.slices.size(); ++i) slices.emplace_back(i);
+  return slices;
+}
+
+// What a coordinator would tell server `node`: these slices live there, made anew.
+inline protocol::ServerHeartbeatReply Orders(NodeId node, const std::vector<SliceId>& slices) {
+  protocol::ServerHeartbeatReply reply;
+  reply.view.emplace();
+  reply.view->generation = Generation(3);
+  reply.view->members = {{node, protocol::Role::kServer, 0, "there"},
+                         {kWorker, protocol::Role::kWorker, 0, ""}};
+  reply.start = {{0, 0}, {0, 0}};
+  for (const SliceId slice : slices) reply.orders.push_back({slice, kLife, "", "", 0});
+  return reply;
+}
+
+// A server on its loop, listening.
+struct ServerEnd {
+  ServerEnd(net::Transport& transport, const protocol::SliceTable& table, NodeId node,
+            const std::vector<SliceId>& slices)
+      : shell({.table = table, .optimizer = {.kind = optim::Kind::kSgd, .learning_rate = 1}}) {
+    shell.machine().OnJoined(node);
+    shell.machine().OnHeartbeatReply(Orders(node, slices));
+    auto listening = transport.Listen("127.0.0.1:0", [this](std::unique_ptr<net::Connection> connection) {
+      ++accepted;
+      return shell.Adopt(std::move(connection));
+    });
+    EXPECT_TRUE(listening.ok()) << listening.status().ToString();
+    listener = std::move(*listening);
+  }
+  const std::string& address() const { return listener->address(); }
+
+  ServerShell shell;
+  int accepted = 0;
+  std::unique_ptr<net::Listener> listener;
+};
+
+// A push of one batch to the slices given; batches of one event, so that `batch` may go up to 999.
+inline protocol::PushRequest Batch(uint32_t batch, const std::vector<SliceId>& slices,
+                                   protocol::Disposition disposition = protocol::Disposition::kGradient) {
+  protocol::PushRequest request;
+  request.worker = kWorker;
+  request.generation = Generation(3);
+  request.disposition = disposition;
+  request.cut.end = 1000;
+  request.cut.batch_size = 1;
+  request.batch = batch;
+  request.events = disposition == protocol::Disposition::kGradient ? 1 : 0;
+  for (const SliceId slice : slices) request.slices.push_back({slice, kLife, 0});
+  return request;
+}
+
+inline bool All(std::span<const float> numbers, float value) {
+  return std::ranges::all_of(numbers, [value](float x) { return x == value; });
+}
+
+// How the two ends reach each other, each on a loop of its own.
+struct Way {
+  std::string name;
+  std::function<std::unique_ptr<net::Transport>(net::Loop&, std::shared_ptr<net::InprocHub>,
+                                                net::TransportOptions)>
+      make;
+};
+inline auto Ways() {
+  return ::testing::Values(
+      Way{"tcp",
+          [](net::Loop& loop, const std::shared_ptr<net::InprocHub>&, net::TransportOptions options) {
+            return net::MakeTcpTransport(loop, std::move(options));
+          }},
+      Way{"inproc", [](net::Loop& loop, std::shared_ptr<net::InprocHub> hub, net::TransportOptions options) {
+            return net::MakeInprocTransport(loop, std::move(hub), std::move(options));
+          }});
+}
+inline std::string NameOf(const ::testing::TestParamInfo<Way>& way) {
+  return way.param.name;
+}
+
+class PsTest : public ::testing::TestWithParam<Way> {
+ protected:
+  std::unique_ptr<net::Transport> Make(net::Loop& loop, net::TransportOptions options = {}) {
+    options.token = "secret";
+    return GetParam().make(loop, hub, std::move(options));
+  }
+  bool Run(const std::function<bool()>& condition) {
+    return net::testing::RunUntil({&server_loop, &client_loop}, condition);
+  }
+  // Until nothing is on its way any more.
+  void Settle() {
+    for (int i = 0; i < 10; ++i) {
+      server_loop.RunOnce(Duration(0));
+      client_loop.RunOnce(std::chrono::milliseconds(1));
+    }
+  }
+
+  std::shared_ptr<net::InprocHub> hub = std::make_shared<net::InprocHub>();
+  net::Loop server_loop, client_loop;
+};
+
+}  // namespace leat::ps::testing
