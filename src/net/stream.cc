@@ -276,8 +276,6 @@ void Stream::End(Status why) {
 void Stream::Detach() {
   handle_ = nullptr;
   CloseSocket();
-  queue_.clear();
-  sent_.clear();
 }
 
 void Stream::CloseSocket() {

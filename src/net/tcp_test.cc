@@ -265,6 +265,17 @@ TEST_F(TcpTest, AHeaderInDribblesEndsByTheStallTimeout) {
   EXPECT_EQ(metrics.counter("leat_net_connections_stalled_total").value(), 1u);
 }
 
+TEST_F(TcpTest, AHeaderThatIsNotTheOneSentEnds) {
+  Listen({});
+  Raw raw(listener->address());
+  const Bytes push = wire::Encode(protocol::PushRequest{});
+  const wire::FramePrefix prefix = wire::MakePrefix(1, push, 0);
+  Bytes flipped = push;
+  flipped[0] ^= std::byte{1};  // of the sequence: would decode
+  raw.Send(With(kHello, Frame(prefix, flipped)));
+  ASSERT_TRUE(RunUntil(loop, [&] { return raw.Closed(); }));
+}
+
 TEST_F(TcpTest, AnIdleConnectionIsLeftAlone) {
   Listen({.stall_timeout = milliseconds(20)});
   Raw quiet(listener->address());
@@ -355,7 +366,9 @@ TEST_F(TcpTest, OutOfDescriptorsItPausesAndGoesOn) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_GE(took, milliseconds(100)) << "it spins";
   for (auto& raw : waiting) raw.Send(kHello);
-  EXPECT_TRUE(RunUntil(loop, [&] { return sessions.open() == 10; }));
+  // One or two may have been given up to make room, when a descriptor came free in the meantime.
+  EXPECT_TRUE(RunUntil(loop, [&] { return sessions.open() >= 8; }));
+  ExpectAlive();
 }
 
 }  // namespace
