@@ -1,6 +1,7 @@
 #include "parallel/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace leat::parallel {
@@ -45,8 +46,13 @@ void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_
     std::memcpy(&features[i * width], &rows.features[batch[i] * width], width * sizeof(float));
     labels[i] = rows.labels[batch[i]];
   }
-  // What is left of an earlier, longer batch is finite and weighs nothing.
+  // Padding weighs nothing. What an earlier, longer batch left there goes: rows that make an infinity of the
+  // network would make a NaN of their weight of 0.
   const auto filled = static_cast<uint32_t>(batch.size());
+  if (filled < compiled.filled) {
+    std::fill(features.begin() + filled * width, features.begin() + compiled.filled * width, 0.0f);
+    std::fill(labels.begin() + filled, labels.begin() + compiled.filled, 0.0f);
+  }
   if (filled != compiled.filled) {
     std::fill_n(weights.begin(), filled, 1.0f);
     std::fill(weights.begin() + filled, weights.end(), 0.0f);
@@ -55,9 +61,11 @@ void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_
 }
 
 StepOutcome Trainer::Measure(Compiled& compiled, const engine::Plan& plan, const Rows& rows,
-                             std::span<const uint32_t> batch) {
+                             std::span<const uint32_t> batch, bool finite) {
   StepOutcome outcome{.events = static_cast<uint32_t>(batch.size())};
   const float loss = plan.At(compiled.step.loss).as<float>()[0];
+  outcome.finite = finite && std::isfinite(loss);
+  if (!outcome.finite) return outcome;
   outcome.loss_sum =
       model_.loss().reduction == nn::Reduction::kMean ? double{loss} * outcome.events : double{loss};
   const auto scores = plan.At(compiled.step.scores).as<float>();
@@ -80,9 +88,7 @@ StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uin
   auto& compiled = For(batch_size);
   Fill(compiled, rows, batch);
   compiled.train->Run();
-  auto outcome = Measure(compiled, *compiled.train, rows, batch);
-  outcome.finite = parameters_.GradientsFinite();
-  return outcome;
+  return Measure(compiled, *compiled.train, rows, batch, parameters_.GradientsFinite());
 }
 
 StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {
@@ -90,7 +96,7 @@ StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, ui
   auto& compiled = For(batch_size);
   Fill(compiled, rows, batch);
   compiled.score->Run();
-  return Measure(compiled, *compiled.score, rows, batch);
+  return Measure(compiled, *compiled.score, rows, batch, true);
 }
 
 }  // namespace leat::parallel

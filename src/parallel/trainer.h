@@ -28,7 +28,7 @@ struct StepOutcome {
   uint32_t events = 0;  // rows in the batch
   double loss_sum = 0;  // Σ over rows, before training on them
   uint64_t correct = 0;
-  bool finite = true;  // no gradient was infinite or not a number
+  bool finite = true;  // neither the loss nor a gradient was infinite or NaN; else the batch is not scored
 };
 
 class Trainer {
@@ -57,7 +57,7 @@ class Trainer {
   Compiled& For(uint32_t batch_size);
   void Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch);
   StepOutcome Measure(Compiled& compiled, const engine::Plan& plan, const Rows& rows,
-                      std::span<const uint32_t> batch);
+                      std::span<const uint32_t> batch, bool finite);
 
   const nn::Model& model_;
   ps::Parameters& parameters_;

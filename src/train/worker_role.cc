@@ -172,7 +172,7 @@ class WorkerRole {
     const parallel::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = trainer_.Step(rows, split.Batch(a.batch), split.lease.cut.batch_size);
-    progress_.events += step.events;
+    if (step.finite) progress_.events += step.events;
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;
     ++progress_.steps;
