@@ -14,7 +14,7 @@ def train_with_kills(directory, program, kills, seed):
     """Kills workers at random moments, stops the job before it is done, resumes it to the end."""
     rng = random.Random(seed)
     job_file = leat.EXAMPLES / "counter.yaml"
-    with leat.Job("train", job_file, "--directory", directory, "--rate", 50_000, directory=directory, program=program) as job:
+    with leat.Job("train", job_file, "--directory", directory, directory=directory, program=program) as job:
         leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
         killed = 0
         while killed < kills:
@@ -30,7 +30,7 @@ def train_with_kills(directory, program, kills, seed):
         stopped = job.summary()
         assert job.text().count("another takes its place") >= kills - 1
     assert stopped["events"] < EVENTS, "nothing was left to resume"
-    done = leat.run("train", "--resume", directory, "--rate", 0, "--json", timeout=300, program=program)
+    done = leat.run("train", "--resume", directory, "--json", timeout=300, program=program)
     return stopped, leat.summary(done)
 
 
