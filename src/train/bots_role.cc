@@ -26,7 +26,7 @@ constexpr Duration kRetry = std::chrono::seconds(1);
 class BotsRole {
  public:
   BotsRole(net::Loop& loop, Link& link, const Job& job, std::unique_ptr<stream::LogWriter> writer,
-           uint64_t published, const protocol::JoinReply& joined)
+           uint64_t published, bool sealed, const protocol::JoinReply& joined)
       : loop_(loop),
         link_(link),
         config_(*job.stream.bots),
@@ -34,24 +34,24 @@ class BotsRole {
         writer_(std::move(writer)),
         node_(joined.node),
         interval_(joined.heartbeat_interval),
-        published_(published) {
-    std::string skipped;
-    while (bots_.produced() < published_) {
-      skipped.clear();
-      bots_.Next(&skipped);
-    }
-  }
+        published_(published),
+        first_(published),
+        done_(sealed) {}
 
-  Status Run() {
-    start_ = loop_.Now();
-    first_ = published_;
+  // Returns once all is published, the job is over, or this node is evicted (`evicted` is set).
+  Status Run(bool* evicted) {
     Beat();
-    Publish();
+    if (!done_) CatchUp();
     loop_.Run();
+    *evicted = evicted_;
     return outcome_;
   }
 
-  void Leave() { End(Status()); }
+  // The coordinator is told, so that it does not wait for this node.
+  void Leave() {
+    done_ = true;
+    Beat();
+  }
 
  private:
   void Beat() {
@@ -66,14 +66,32 @@ class BotsRole {
       if (!reply.ok()) {
         if (link_.lost()) return End(reply.status().With("the coordinator is lost"));
       } else if (const auto* answer = std::get_if<protocol::BotsHeartbeatReply>(&*reply)) {
+        evicted_ = answer->evicted && !last;
         if (answer->stop || answer->evicted || last) return End(Status());
+        if (done_) return Beat();
       }
-      if (done_) return Beat();
       loop_.After(interval_, [this] { Beat(); });
     });
   }
 
-  // Publishes what is due by now, but for no longer than a tick: heartbeats must go out too.
+  // Makes the payments again that are there already, so that the next one is the one that follows; for no
+  // longer than a tick at a time, since heartbeats must go out too.
+  void CatchUp() {
+    const Time began = loop_.Now();
+    std::string skipped;
+    while (bots_.produced() < published_ && loop_.Now() - began < kTick) {
+      skipped.clear();
+      bots_.Next(&skipped);
+    }
+    if (bots_.produced() >= published_) {
+      start_ = loop_.Now();
+      Publish();
+    } else if (!over_ && !done_) {
+      loop_.After(Duration{0}, [this] { CatchUp(); });
+    }
+  }
+
+  // Publishes what is due by now, for no longer than a tick at a time, too.
   void Publish() {
     if (over_ || done_) return;
     const Time began = loop_.Now();
@@ -137,18 +155,19 @@ class BotsRole {
   uint64_t published_ = 0;
   uint64_t first_ = 0;
   Time start_{0};
-  bool done_ = false;
+  bool done_;  // publishes no more
   bool over_ = false;
+  bool evicted_ = false;
   Status outcome_;
 };
 
-}  // namespace
-
-Status RunBots(const RoleOptions& options) {
+// One life of the bots: until they are done, or (`evicted` is set) have to join again.
+Status RunOnce(const RoleOptions& options, bool* evicted) {
+  *evicted = false;
   net::Loop loop;
   Link link(loop, options.link);
   auto joined = link.Join(MakeJoinRequest(protocol::Role::kBots, ""));
-  if (!joined.ok()) return joined.status();
+  if (!joined.ok()) return WhyNotJoined(joined.status());
   const Job job = Job::FromText(joined->job, "job");
   if (!job.stream.bots)
     return Status(Code::kInvalidArgument, "job '" + job.name + "' has no bots in its stream");
@@ -164,14 +183,22 @@ Status RunBots(const RoleOptions& options) {
   }
   if (sealed) {
     spdlog::info("the topic is sealed already: nothing to publish");
-    return Status();
+  } else {
+    spdlog::info("bots go on at event {}", published);
   }
   auto writer = stream::LogWriter::Open(job.LogDirectory(), job.stream.topic);
   if (!writer.ok()) return writer.status();
-  spdlog::info("bots go on at event {}", published);
-  BotsRole role(loop, link, job, std::move(*writer), published, *joined);
+  BotsRole role(loop, link, job, std::move(*writer), published, sealed, *joined);
   SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
-  return role.Run();
+  return role.Run(evicted);
+}
+
+}  // namespace
+
+Status RunBots(const RoleOptions& options) {
+  bool evicted = true;
+  while (evicted) LEAT_RETURN_IF_ERROR(RunOnce(options, &evicted));
+  return Status();
 }
 
 }  // namespace leat::train

@@ -26,7 +26,8 @@ class Link {
   Link(net::Loop& loop, LinkOptions options);
   ~Link();
 
-  // Blocks; tries again until the deadline while nobody answers. The error names the address.
+  // Blocks; tries again until the deadline while nobody answers. The error names the address; kAborted when
+  // the job is over.
   Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
   // `done` runs on the loop. One call at a time: busy() until then.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);

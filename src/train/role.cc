@@ -1,5 +1,6 @@
 #include "train/role.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,6 +23,12 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   request.host = host.data();
   request.pid = getpid();
   return request;
+}
+
+Status WhyNotJoined(const Status& status) {
+  if (status.code() != Code::kAborted) return status;
+  spdlog::info("{}", status.message());
+  return Status();
 }
 
 double OwnCpuSeconds() {

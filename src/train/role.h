@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/status.h"
 #include "protocol/messages.h"
 
 namespace leat::train {
@@ -11,6 +12,9 @@ namespace leat::train {
 std::string ProgramVersion();
 // With this process's host and pid.
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address);
+
+// Of a join that failed: ok when the job was over already, which is no mistake of who comes late.
+Status WhyNotJoined(const Status& status);
 
 // Processor time that this process has used so far.
 double OwnCpuSeconds();

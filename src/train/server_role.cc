@@ -66,9 +66,15 @@ class ServerRole {
         if (over_) return;
         std::visit([this](auto& a) { Act(a); }, action);
       }
-      if (leaving_) return End(Status());
     }
-    loop_.After(interval_, [this] { Beat(); });
+    // One timer, however many beats could not wait for theirs.
+    loop_.Cancel(timer_);
+    timer_ = loop_.After(interval_, [this] { Beat(); });
+    BeatIfUrgent();
+  }
+
+  void BeatIfUrgent() {
+    if (shell_.machine().HeartbeatUrgent()) Beat();
   }
 
   void Act(const protocol::LoadSlices& a) {
@@ -88,6 +94,7 @@ class ServerRole {
         loop_.Post([this, order, slice] {
           if (!slice->ok()) spdlog::error("slice {}: {}", order.slice.value, slice->status().ToString());
           shell_.machine().OnSliceLoaded(order, std::move(*slice));
+          BeatIfUrgent();
         });
       }
     });
@@ -110,7 +117,7 @@ class ServerRole {
       }
       loop_.Post([this, report = std::move(report)] {
         shell_.machine().OnShardSaved(report);
-        Beat();
+        BeatIfUrgent();
       });
     });
   }
@@ -133,6 +140,7 @@ class ServerRole {
   optim::Kind optimizer_;
   NodeId node_;
   Duration interval_;
+  uint64_t timer_ = 0;  // of the next beat
   bool leaving_ = false;
   bool over_ = false;
   bool evicted_ = false;
@@ -157,7 +165,7 @@ Status RunServer(const RoleOptions& options) {
     });
     if (!reserved.ok()) return reserved.status();
     auto joined = link.Join(MakeJoinRequest(protocol::Role::kServer, (*reserved)->address()));
-    if (!joined.ok()) return joined.status();
+    if (!joined.ok()) return WhyNotJoined(joined.status());
     spdlog::info("server {} joined as node {}, serving on {}", joined->index, joined->node.value,
                  (*reserved)->address());
     const Job job = Job::FromText(joined->job, "job");

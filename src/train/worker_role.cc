@@ -119,15 +119,26 @@ class WorkerRole {
       if (split.ok()) loader_.Recycle(std::move(*split));
       return;
     }
-    if (!split.ok()) {
-      spdlog::error("split {}: {}", lease, split.status().ToString());
-      progress_.last_dead_letter = split.status().ToString();
-      Do(machine_.OnSplitFailed(loop_.Now(), lease));
-      return;
-    }
+    if (!split.ok()) return OnUnreadable(lease, split.status());
+    unreadable_since_.reset();
     CountDeadLetters(**split);
     splits_[lease] = std::move(*split);
     Do(machine_.OnSplitReady(loop_.Now(), lease));
+  }
+
+  // The lease is given back after a while, so that neither this worker nor the coordinator spins. It may be
+  // outdated, and its events gone with good reason; but what is gone or damaged time and again stays so.
+  void OnUnreadable(uint64_t lease, const Status& why) {
+    const Time now = loop_.Now();
+    if (!unreadable_since_) unreadable_since_ = now;
+    spdlog::error("split {}: {}", lease, why.ToString());
+    progress_.last_dead_letter = why.ToString();
+    const bool gone = why.code() == Code::kNotFound || why.code() == Code::kDataLoss;
+    if (now - *unreadable_since_ > (gone ? kGonePatience : kReadPatience))
+      return End(why.With("the stream cannot be read"));
+    loop_.After(kReadRetry, [this, lease] {
+      if (!over_) Do(machine_.OnSplitFailed(loop_.Now(), lease));
+    });
   }
 
   void CountDeadLetters(const PreparedSplit& split) {
@@ -212,6 +223,10 @@ class WorkerRole {
 
   // Between two heartbeats that could not wait for the interval.
   static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
+  // Before a split that could not be read is given back; and, nothing being read, before that is an error.
+  static constexpr Duration kReadRetry = std::chrono::milliseconds(500);
+  static constexpr Duration kGonePatience = std::chrono::seconds(5);
+  static constexpr Duration kReadPatience = std::chrono::seconds(30);
 
   net::Loop& loop_;
   Link& link_;
@@ -230,6 +245,7 @@ class WorkerRole {
   Time last_beat_{0};
   Time waiting_since_{0};
   std::set<uint64_t> wanted_;
+  std::optional<Time> unreadable_since_;  // and nothing was read since
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
   protocol::WorkerProgress progress_;
   bool over_ = false;
@@ -247,7 +263,7 @@ Status RunWorker(const RoleOptions& options) {
     net::Loop loop;
     Link link(loop, options.link);
     auto joined = link.Join(MakeJoinRequest(protocol::Role::kWorker, ""));
-    if (!joined.ok()) return joined.status();
+    if (!joined.ok()) return WhyNotJoined(joined.status());
     spdlog::info("worker {} joined as node {}", joined->index, joined->node.value);
     Job job = Job::FromText(joined->job, "job");
     auto source = job.OpenSource();
