@@ -122,6 +122,19 @@ TEST_F(FaultTest, DropAllAndUnreachable) {
   EXPECT_EQ(dialled->code(), Code::kUnavailable);
 }
 
+TEST_F(FaultTest, DropAllWhileOneIsConnectingAndOneIsGone) {
+  Connect();
+  server.reset();
+  const auto at_edge = MakeFaultTransport(loop, MakeInprocTransport(loop, hub, {}), faults);
+  Recorder late;
+  std::unique_ptr<Connection> connection;
+  at_edge->Connect(listener->address(), &late, std::chrono::seconds(5),
+                   [&](auto result) { connection = std::move(*result); });
+  faults->DropAll();
+  ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
+  EXPECT_FALSE(late.closed.has_value());
+}
+
 TEST_F(FaultTest, ASeedDecidesEverything) {
   const auto run = [&](uint64_t seed) {
     faults = nullptr;

@@ -110,19 +110,12 @@ void Loop::Impl::RunPosted() {
   }
 }
 
+// What is due at `now`, which lies before the time of any timer that these add.
 void Loop::Impl::RunTimers(Time now) {
-  // What is due now, and none that these add.
-  const uint64_t last = last_timer;
-  for (auto at = timers.begin(); at != timers.end() && at->first.first <= now;) {
-    if (at->first.second > last) {
-      ++at;
-      continue;
-    }
-    auto work = std::move(at->second);
-    timer_times.erase(at->first.second);
-    timers.erase(at);
-    work();
-    at = timers.begin();
+  while (!timers.empty() && timers.begin()->first.first <= now) {
+    const auto timer = timers.extract(timers.begin());
+    timer_times.erase(timer.key().second);
+    timer.mapped()();
   }
 }
 
@@ -181,7 +174,7 @@ void Loop::Post(std::function<void()> work) {
 
 uint64_t Loop::After(Duration delay, std::function<void()> work) {
   const uint64_t handle = ++impl_->last_timer;
-  const Time when = MonotonicNow() + delay;
+  const Time when = MonotonicNow() + std::max(delay, Duration::zero());
   impl_->timers.emplace(std::pair(when, handle), std::move(work));
   impl_->timer_times.emplace(handle, when);
   return handle;

@@ -1,11 +1,13 @@
 #include "net/loop.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
+#include "net/poller.h"
 #include "net/testing.h"
 
 namespace leat::net {
@@ -105,6 +107,44 @@ TEST(LoopTest, StopFromAnotherThreadEndsAWait) {
   std::thread runner([&] { loop.Run(); });
   loop.Stop();
   runner.join();
+}
+
+// A descriptor that is ready, and what happens when the loop says so.
+struct Ready final : Watcher {
+  Ready() { EXPECT_EQ(pipe(ends), 0); }
+  ~Ready() {
+    close(ends[0]);
+    close(ends[1]);
+  }
+  void Fill() { ASSERT_EQ(write(ends[1], "x", 1), 1); }
+  void OnReady(bool, bool) override {
+    ++told;
+    if (then) then();
+  }
+  int ends[2];
+  int told = 0;
+  std::function<void()> then;
+};
+
+TEST(LoopTest, OneThatIsUnwatchedInThisTurnIsNotToldNorIsOneInItsPlace) {
+  Loop loop;
+  Ready first, second, third;  // third has nothing to read
+  first.Fill();
+  second.Fill();
+  uint64_t keys[2] = {loop.impl().Watch(first.ends[0], true, false, &first),
+                      loop.impl().Watch(second.ends[0], true, false, &second)};
+  // Whichever is told first sends the other away and lets the third have its place.
+  first.then = [&] {
+    loop.impl().Unwatch(keys[1]);
+    loop.impl().Watch(third.ends[0], true, false, &third);
+  };
+  second.then = [&] {
+    loop.impl().Unwatch(keys[0]);
+    loop.impl().Watch(third.ends[0], true, false, &third);
+  };
+  loop.RunOnce(milliseconds(100));
+  EXPECT_EQ(first.told + second.told, 1);
+  EXPECT_EQ(third.told, 0);
 }
 
 TEST(LoopTest, RunOnceWaitsForNoLongerThanItMay) {
