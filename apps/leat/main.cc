@@ -136,7 +136,7 @@ int Train(Arguments a) {
 int Coordinator(Arguments a) {
   train::BlockSignals();
   if (a.rate >= 0) a.overrides.rate = a.rate;
-  if (a.demo) a.source.text = kDemoJob;
+  if (a.demo && a.source.resume.empty()) a.source.text = kDemoJob;
   if (a.source.file.empty() && a.source.text.empty() && a.source.resume.empty()) {
     throw std::invalid_argument(
         "coordinator needs a job file, or --resume with the directory of an earlier run");

@@ -1,12 +1,16 @@
 #include "train/job.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 
 #include "base/rng.h"
 #include "checkpoint/store.h"
+#include "stream/log_layout.h"
 
 namespace leat::train {
 namespace {
@@ -17,6 +21,17 @@ constexpr const char* kResolved = "resolved";
 std::string Below(const std::string& base, const std::string& path) {
   if (base.empty() || std::filesystem::path(path).is_absolute()) return path;
   return (std::filesystem::path(base) / path).string();
+}
+
+// It becomes part of a path, and of lines on a screen.
+std::string NameFrom(const Config& config) {
+  const std::string name = config.String();
+  const bool plain = std::ranges::none_of(
+      name, [](char c) { return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  if (name.empty() || name.size() > 100 || name[0] == '.' || !plain) {
+    config.Fail("a name has 1 to 100 characters, no slash among them, and does not begin with a dot");
+  }
+  return name;
 }
 
 stream::FileSourceOptions FilesFrom(const Config& config, const std::string& data) {
@@ -43,11 +58,17 @@ StreamSpec StreamFrom(const Config& config, const std::string& data) {
     config.Fail("a stream has either a topic or files");
   }
   if (config.Has("files")) {
+    for (const auto& key : config.Keys()) {
+      if (key != "files" && key != "epochs")
+        config.At(key).Fail("'" + key + "' is for a topic; this stream has files");
+    }
     stream.files = FilesFrom(config.At("files"), data);
     return stream;
   }
   stream.topic = config.At("topic").String();
-  stream.log = config.String("log", "");
+  if (const auto good = stream::CheckTopicName(stream.topic); !good.ok())
+    config.At("topic").Fail(good.message());
+  if (config.Has("log")) stream.log = Below(data, config.At("log").String());
   stream.live = config.Bool("live", false);
   stream.topic_options.partitions =
       static_cast<uint32_t>(config.Integer("partitions", 4, 1, stream::EmbeddedLog::kMaxPartitions));
@@ -92,13 +113,37 @@ std::string Resolved(const JobOverrides& overrides) {
   text << "  data: " << Quoted(overrides.data) << "\n";
   if (overrides.workers > 0) text << "  workers: " << overrides.workers << "\n";
   if (overrides.servers > 0) text << "  ps: " << overrides.servers << "\n";
-  if (overrides.rate) text << "  rate: " << *overrides.rate << "\n";
+  if (overrides.max_servers > 0) text << "  max_ps: " << overrides.max_servers << "\n";
+  if (overrides.rate) {
+    text << "  rate: " << std::setprecision(std::numeric_limits<double>::max_digits10) << *overrides.rate
+         << "\n";
+  }
   if (overrides.events > 0) text << "  events: " << overrides.events << "\n";
   return text.str();
 }
 
-// The names of a CSV file's columns: as resolved when the job was loaded, since not every role can read its
-// files.
+// What the command line said when the job was started, and does not say now.
+void KeepOverrides(const Job& saved, JobOverrides* overrides) {
+  if (overrides->workers == 0) overrides->workers = saved.workers;
+  if (overrides->servers == 0) overrides->servers = saved.servers;
+  if (!saved.stream.bots) return;
+  if (!overrides->rate) overrides->rate = saved.stream.bots->rate;
+  if (overrides->events == 0) overrides->events = saved.stream.bots->events;
+}
+
+// The text goes first, so that line numbers stay those of the file. Where nothing can stand behind it (a map
+// in braces, as JSON is, or an end of the document), the same tree does.
+std::string WithResolved(const std::string& text, const std::string& name, const std::string& resolved) {
+  try {
+    Config::Parse(text + resolved, name);
+  } catch (const std::invalid_argument&) {
+    return Config::Parse(text, name).ToYaml() + resolved;
+  }
+  return text + resolved;
+}
+
+// The names of the columns of CSV files, which all have the same: as resolved when the job was loaded, since
+// not every role can read its files.
 std::vector<std::string> ColumnsOf(const Config& config, const stream::FileSourceOptions& files) {
   if (config.Has(kResolved) && config.At(kResolved).Has("columns")) {
     const Config columns = config.At(kResolved).At("columns");
@@ -106,9 +151,15 @@ std::vector<std::string> ColumnsOf(const Config& config, const stream::FileSourc
     for (size_t i = 0; i < columns.size(); ++i) names.push_back(columns[i].String());
     return names;
   }
-  auto names = stream::ReadCsvHeader(files.paths.front());
-  if (!names.ok()) throw std::invalid_argument(names.status().message());
-  return std::move(*names);
+  std::vector<std::string> first;
+  for (const auto& path : files.paths) {
+    const auto names = stream::ReadCsvHeader(path);
+    if (!names.ok()) throw std::invalid_argument(names.status().message());
+    if (first.empty()) first = *names;
+    if (*names != first)
+      throw std::invalid_argument(path + ": names other columns than " + files.paths.front());
+  }
+  return first;
 }
 
 // A label that is no class of the model's is a dead letter, so the schema has to know the classes.
@@ -129,10 +180,11 @@ void FitLabel(const Config& config, const nn::Model& model, stream::Schema* sche
 }
 
 void ApplyResolved(const Config& config, Job* job) {
-  config.Allow({"data", "directory", "workers", "ps", "rate", "events", "columns"});
+  config.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "columns"});
   job->directory = config.String("directory", "");
   job->workers = static_cast<uint32_t>(config.Integer("workers", job->workers));
   job->servers = static_cast<uint32_t>(config.Integer("ps", job->servers));
+  job->max_servers = static_cast<uint32_t>(config.Integer("max_ps", job->max_servers));
   if (job->stream.bots) {
     job->stream.bots->rate = config.Number("rate", job->stream.bots->rate);
     job->stream.bots->events = static_cast<uint64_t>(
@@ -147,7 +199,7 @@ Job Job::FromConfig(const Config& config) {
   config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "cluster",
                 "checkpoint", "metrics", "evaluate", "resolved"});
   Job job{.config = config};
-  job.name = config.String("name", "job");
+  job.name = config.Has("name") ? NameFrom(config.At("name")) : "job";
   job.seed = static_cast<uint64_t>(config.Integer("seed", 1, 0, int64_t{1} << 62));
   if (config.Has("resolved")) job.data = config.At("resolved").String("data", "");
 
@@ -198,7 +250,9 @@ Job Job::FromConfig(const Config& config) {
     job.evaluate = FilesFrom(evaluate.At("files"), job.data);
   }
   if (config.Has("resolved")) ApplyResolved(config.At("resolved"), &job);
-  if (job.servers > job.max_servers) job.max_servers = job.servers;
+  // But the slices of a job that is resumed stay as they were made.
+  if (!config.Has("resolved") || !config.At("resolved").Has("max_ps"))
+    job.max_servers = std::max(job.max_servers, job.servers);
   return job;
 }
 
@@ -217,27 +271,26 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
       file.At(kResolved).Fail("'resolved' is Leat's own section; a job file has none");
     }
     text = ReadText(source.file);
-  } else if (text.empty()) {
-    name = source.resume + "/job.yaml";
-    auto kept = checkpoint::ReadJob(source.resume);
+  }
+  if (!source.resume.empty()) {
+    const std::string kept_name = source.resume + "/job.yaml";
+    const auto kept = checkpoint::ReadJob(source.resume);
     if (!kept.ok()) throw std::invalid_argument(kept.status().message());
-    text = std::move(*kept);
-    const Job saved = FromText(text, name);
-    text.resize(text.find("\n" + std::string(kResolved) + ":"));
+    const Job saved = FromText(*kept, kept_name);
+    overrides.directory = source.resume;
+    overrides.max_servers = saved.max_servers;
     if (overrides.data.empty()) overrides.data = saved.data;
-    if (overrides.workers == 0) overrides.workers = saved.workers;
-    if (overrides.servers == 0) overrides.servers = saved.servers;
-    if (saved.stream.bots) {
-      if (!overrides.rate) overrides.rate = saved.stream.bots->rate;
-      if (overrides.events == 0) overrides.events = saved.stream.bots->events;
+    if (text.empty()) {
+      name = kept_name;
+      text = kept->substr(0, kept->find("\n" + std::string(kResolved) + ":"));
+      KeepOverrides(saved, &overrides);
     }
   }
-  if (!source.resume.empty()) overrides.directory = source.resume;
+  if (overrides.data.empty()) overrides.data = ".";
   for (auto* path : {&overrides.data, &overrides.directory}) {
     if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
   }
-  // The text goes first, so that line numbers stay those of the file.
-  text += Resolved(overrides);
+  text = WithResolved(text, name, Resolved(overrides));
   const Job job = FromText(text, name);
   if (!job.stream.files.header) return job;
   text += "  columns: [";

@@ -23,10 +23,11 @@ namespace leat::train {
 
 // What the command line says beside the file. Empty or 0: the file's own word.
 struct JobOverrides {
-  std::string data;       // directory that the job's files are looked up in
+  std::string data;       // directory that the job's paths are looked up in; else the current one
   std::string directory;  // of the job: checkpoints, journal, embedded log, logs of the roles
   uint32_t workers = 0;
   uint32_t servers = 0;
+  uint32_t max_servers = 0;    // of a job that is resumed: Load sees to it
   std::optional<double> rate;  // of the bots
   uint64_t events = 0;         // that the bots publish
 };

@@ -49,6 +49,8 @@ void Progress::OnWorker(Time, NodeId node, const protocol::WorkerProgress& progr
   // A late heartbeat of an evicted process, or one that is made up, changes nothing.
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;
+  // Sums only grow: a report that was overtaken on its way is not news.
+  if (progress.steps < workers_[node].steps) return;
   known->second.done = progress.events;
   known->second.cpu_seconds = progress.cpu_seconds;
   workers_[node] = progress;
@@ -107,18 +109,17 @@ void Progress::OnStatus(Time now, const protocol::CoordinatorStatus& status) {
 
   uint64_t events = 0;
   for (const auto& [node, worker] : workers_) events += worker.events;
-  if (events < moments_.back().totals.events + std::max<uint64_t>(1, options_.window / kMomentsInWindow))
-    return;
-  moments_.push_back({.time = now, .applied = status.events, .totals = Sum()});
+  if (events < moments_.back().events + std::max<uint64_t>(1, options_.window / kMomentsInWindow)) return;
+  moments_.push_back(Sum());
   // The front is the last moment that is at least a window ago.
-  while (moments_.size() > 2 && moments_[1].totals.events + options_.window <= events) moments_.pop_front();
+  while (moments_.size() > 2 && moments_[1].events + options_.window <= events) moments_.pop_front();
 }
 
 std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status,
                              double own_cpu_seconds) const {
   Totals total = Sum();
   Totals window = total;
-  const Totals& before = moments_.front().totals;
+  const Totals& before = moments_.front();
   window.events -= std::min(window.events, before.events);
   window.correct -= std::min(window.correct, before.correct);
   window.loss_sum -= before.loss_sum;
@@ -203,7 +204,8 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
   json["aggregated_compute_s"] = compute_s;
   json["checkpoint"] = status.checkpoint ? Json(status.checkpoint_directory) : Json(nullptr);
   json["directory"] = options_.directory;
-  return json.dump();
+  // Names of hosts and reasons of dead letters may hold any bytes.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace leat::train

@@ -47,11 +47,6 @@ class Progress {
     uint64_t correct = 0;
     metrics::AucCounts scores, truths;
   };
-  struct Moment {
-    Time time{0};
-    uint64_t applied = 0;  // events by the ledgers
-    Totals totals;
-  };
   struct Node {
     protocol::Role role = protocol::Role::kWorker;
     std::string host;
@@ -66,7 +61,7 @@ class Progress {
   std::map<NodeId, protocol::WorkerProgress> workers_;
   std::map<NodeId, std::pair<metrics::AucCounts, metrics::AucCounts>> counts_;
   std::map<NodeId, protocol::ServerProgress> servers_;
-  std::deque<Moment> moments_;
+  std::deque<Totals> moments_;                   // that windows look back on, oldest first
   std::deque<std::pair<Time, uint64_t>> speed_;  // (time, events applied) of the last seconds
   Time start_{-1};
   Time training_start_{-1};
