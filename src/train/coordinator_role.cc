@@ -53,6 +53,8 @@ class CoordinatorRole {
           });
         });
     if (!server.ok()) return server.status();
+    // From here on the directory is a job's. Who fails before can be started again.
+    LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
     spdlog::info("coordinator of job '{}' serves on {}", job_.name, (*server)->address());
     if (options_.on_ready) options_.on_ready((*server)->address());
     SignalWatch signals([this](int) {
@@ -147,7 +149,9 @@ class CoordinatorRole {
       End(status.With("the journal cannot be written"));
   }
   void Act(protocol::PrepareCheckpoint& a) {
-    Do(machine_.OnCheckpointPrepared(loop_.Now(), a.id, store_->Prepare(a.id)));
+    auto order = store_->Prepare(a.id);
+    if (!order.ok()) spdlog::error("checkpoint {}: {}", a.id, order.status().ToString());
+    Do(machine_.OnCheckpointPrepared(loop_.Now(), a.id, std::move(order)));
   }
   void Act(protocol::CommitManifest& a) {
     // On disk a checkpoint is named by its place in the job's directory, so that the whole can be moved.
@@ -192,10 +196,14 @@ class CoordinatorRole {
 
   void WriteSummary() {
     const std::string path = job_.directory + "/summary.json";
-    std::ofstream(path + ".tmp") << summary_ << "\n";
+    std::ofstream out(path + ".tmp");
+    out << summary_ << "\n";
+    out.close();
     std::error_code error;
-    std::filesystem::rename(path + ".tmp", path, error);
-    if (error) spdlog::warn("{}: {}", path, error.message());
+    if (out) std::filesystem::rename(path + ".tmp", path, error);
+    if (out && !error) return;
+    spdlog::error("{} cannot be written", path);
+    std::filesystem::remove(path, error);  // that of an earlier run would be taken for this one's
   }
 
   net::Loop loop_;
@@ -258,7 +266,6 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
       restored.manifest->directory = (*store)->directory() + "/" + restored.manifest->directory;
     }
   }
-  LEAT_RETURN_IF_ERROR((*store)->WriteJob(job.config.ToYaml()));
 
   auto source = OpenStream(job);
   auto ranges = source->Ranges();

@@ -16,7 +16,7 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
 
   LEAT_ASSIGN_OR_RETURN(const auto source, stream::OpenFiles(*job.evaluate));
   LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
-  const auto decoder = stream::MakeDecoder(job.schema);
+  const auto decoder = stream::MakeDecoder(job.EvaluationSchema());
   parallel::Trainer trainer(*job.model, parameters, plan);
   stream::RecordBatch records;
   stream::DecodedRows rows;

@@ -142,15 +142,8 @@ std::string WithResolved(const std::string& text, const std::string& name, const
   return text + resolved;
 }
 
-// The names of the columns of CSV files, which all have the same: as resolved when the job was loaded, since
-// not every role can read its files.
-std::vector<std::string> ColumnsOf(const Config& config, const stream::FileSourceOptions& files) {
-  if (config.Has(kResolved) && config.At(kResolved).Has("columns")) {
-    const Config columns = config.At(kResolved).At("columns");
-    std::vector<std::string> names;
-    for (size_t i = 0; i < columns.size(); ++i) names.push_back(columns[i].String());
-    return names;
-  }
+// The names of the columns of CSV files, which all have the same.
+std::vector<std::string> HeaderOf(const stream::FileSourceOptions& files) {
   std::vector<std::string> first;
   for (const auto& path : files.paths) {
     const auto names = stream::ReadCsvHeader(path);
@@ -160,6 +153,15 @@ std::vector<std::string> ColumnsOf(const Config& config, const stream::FileSourc
       throw std::invalid_argument(path + ": names other columns than " + files.paths.front());
   }
   return first;
+}
+
+// As resolved when the job was loaded, since not every role can read its files.
+std::vector<std::string> ColumnsOf(const Config& config, const stream::FileSourceOptions& files) {
+  if (!config.Has(kResolved) || !config.At(kResolved).Has("columns")) return HeaderOf(files);
+  const Config columns = config.At(kResolved).At("columns");
+  std::vector<std::string> names;
+  for (size_t i = 0; i < columns.size(); ++i) names.push_back(columns[i].String());
+  return names;
 }
 
 // A label that is no class of the model's is a dead letter, so the schema has to know the classes.
@@ -323,6 +325,12 @@ Result<std::unique_ptr<stream::Source>> Job::OpenSource() const {
   return stream::EmbeddedLog::OpenSource(LogDirectory(), stream.topic);
 }
 
+stream::Schema Job::EvaluationSchema() const {
+  auto columns = schema;
+  if (evaluate && evaluate->header) columns.UseColumns(HeaderOf(*evaluate));
+  return columns;
+}
+
 std::vector<std::pair<std::string, std::string>> Job::Identity() const {
   return {{"seed", std::to_string(seed)},
           {"model", config.At("model").ToYaml()},
@@ -337,6 +345,7 @@ void CheckReadable(const Job& job) {
   if (job.evaluate) {
     if (auto files = stream::OpenFiles(*job.evaluate); !files.ok())
       throw std::invalid_argument(files.status().message());
+    (void)job.EvaluationSchema();
   }
   if (job.stream.bots) return;
   auto source = job.OpenSource();

@@ -87,6 +87,9 @@ struct Job {
   // The stream, opened for reading; errors name files or directory and topic.
   Result<std::unique_ptr<stream::Source>> OpenSource() const;
   std::string LogDirectory() const;
+  // How the `evaluate:` files are read: their columns may stand in another order. Reads their headers; throws
+  // as above.
+  stream::Schema EvaluationSchema() const;
   // The name under which its place in the stream is kept from retention.
   std::string PinOwner() const { return name + "@" + directory; }
   // The parts that a checkpoint cannot be resumed without (model, schema, stream, optimizer's kind, seed), by

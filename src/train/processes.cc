@@ -30,9 +30,13 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 
 }  // namespace
 
+Processes::Processes() {
+  signal(SIGCHLD, SIG_DFL);
+}
+
 Processes::~Processes() {
   Signal(SIGKILL);
-  for (const auto& [pid, name] : running_) waitpid(pid, nullptr, 0);
+  for (const auto& [pid, process] : running_) waitpid(pid, nullptr, 0);
 }
 
 Result<pid_t> Processes::Start(const ProcessSpec& spec) {
@@ -52,6 +56,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
   const int log = open(spec.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (log < 0)
     return Status(Code::kPermissionDenied, "cannot write " + spec.log + ": " + std::strerror(errno));
+  const off_t log_begin = lseek(log, 0, SEEK_END);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
@@ -73,7 +78,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
     _exit(127);
   }
   close(log);
-  running_[pid] = spec.name;
+  running_[pid] = {spec.name, spec.log, log_begin > 0 ? static_cast<uint64_t>(log_begin) : 0};
   return pid;
 }
 
@@ -87,7 +92,8 @@ std::vector<ProcessEnd> Processes::Reap() {
       ++at;
       continue;
     }
-    ProcessEnd end{.pid = pid, .name = at->second};
+    ProcessEnd end{.pid = pid, .name = at->second.name};
+    end.last_words = LastWords(at->second.log, at->second.log_begin);
     end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     end.cpu_seconds = SecondsOf(usage.ru_utime) + SecondsOf(usage.ru_stime);
     end.peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
@@ -99,11 +105,12 @@ std::vector<ProcessEnd> Processes::Reap() {
 }
 
 void Processes::Signal(int signal) {
-  for (const auto& [pid, name] : running_) kill(pid, signal);
+  for (const auto& [pid, process] : running_) kill(pid, signal);
 }
 
-std::string LastWords(const std::string& log) {
+std::string LastWords(const std::string& log, uint64_t from) {
   std::ifstream in(log);
+  in.seekg(static_cast<std::streamoff>(from));
   std::string line, words;
   constexpr std::string_view kPrefix = "leat: ";
   while (std::getline(in, line)) {

@@ -24,7 +24,8 @@ struct ProcessSpec {
 struct ProcessEnd {
   pid_t pid = 0;
   std::string name;
-  int exit_code = 0;  // 128 + signal when a signal ended it
+  int exit_code = 0;       // 128 + signal when a signal ended it
+  std::string last_words;  // LastWords of what it wrote
   double cpu_seconds = 0;
   uint64_t peak_rss_bytes = 0;
 };
@@ -33,6 +34,8 @@ struct ProcessEnd {
 // their parent does.
 class Processes {
  public:
+  // Whoever started this process may have had the ends of children ignored; from now on they are told.
+  Processes();
   ~Processes();  // kills whoever is left
 
   // Starts this very program with the arguments given.
@@ -41,16 +44,20 @@ class Processes {
   std::vector<ProcessEnd> Reap();
   void Signal(int signal);  // to all
   bool empty() const { return running_.empty(); }
-  bool Running(pid_t pid) const { return running_.contains(pid); }
   double cpu_seconds() const { return cpu_seconds_; }  // of all that have ended
 
  private:
-  std::map<pid_t, std::string> running_;
+  struct Process {
+    std::string name;
+    std::string log;
+    uint64_t log_begin = 0;  // where it was when this process began
+  };
+  std::map<pid_t, Process> running_;
   double cpu_seconds_ = 0;
 };
 
-// The last line of a log that begins with "leat: " (why a role gave up), without that; empty when there is
-// none.
-std::string LastWords(const std::string& log);
+// The last line of a log, from byte `from` on, that begins with "leat: " (why a role gave up), without that;
+// empty when there is none.
+std::string LastWords(const std::string& log, uint64_t from = 0);
 
 }  // namespace leat::train

@@ -60,9 +60,11 @@ std::string RandomToken() {
 
 class Runner {
  public:
-  Runner(const RunnerOptions& options, Job job)
+  // `made_directory`: the job's was not there before, and goes again when the job cannot be started.
+  Runner(const RunnerOptions& options, Job job, bool made_directory)
       : options_(options),
         job_(std::move(job)),
+        made_directory_(made_directory),
         token_(RandomToken()),
         display_(options.json ? stderr : stdout),
         signals_([this](int) { ++interrupts_; }) {}
@@ -83,11 +85,12 @@ class Runner {
   void PollStatus();
   void HandleInterrupts();
   void WaitForRest();
+  void Fail(const ProcessEnd& end);
   int Conclude();
-  bool JobEnds() const { return coordinator_ended_ || stopping_; }
 
   const RunnerOptions& options_;
   Job job_;
+  const bool made_directory_;
   std::string token_;
   Display display_;
   std::atomic<int> interrupts_{0};
@@ -102,9 +105,10 @@ class Runner {
   std::string status_;
   uint64_t last_events_ = 0;
   bool coordinator_ended_ = false;
-  int coordinator_exit_ = 0;
+  ProcessEnd coordinator_;  // once it has ended
   bool stopping_ = false;
   std::string failure_;
+  int exit_status_ = 1;  // of a failure
 };
 
 Status Runner::StartCoordinator() {
@@ -142,19 +146,22 @@ Status Runner::StartCoordinator() {
   // The address comes through the pipe; its end without one means that the coordinator gave up.
   fcntl(ready[0], F_SETFL, O_NONBLOCK);
   const Time until = clock_.Now() + kReadyDeadline;
-  while (clock_.Now() < until && interrupts_ == 0) {
+  bool over = false;
+  while (clock_.Now() < until && interrupts_ == 0 && !over && !address_.ends_with('\n')) {
     std::array<char, 256> buffer{};
     const ssize_t n = read(ready[0], buffer.data(), buffer.size());
     if (n > 0) address_.append(buffer.data(), static_cast<size_t>(n));
-    if (n == 0 || address_.ends_with('\n')) break;
+    over = n == 0;
     if (n < 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   close(ready[0]);
   if (!address_.ends_with('\n')) {
+    if (!over) processes_.Signal(SIGKILL);
+    WaitForRest();
     if (interrupts_ > 0) return Status(Code::kAborted, "interrupted");
-    const std::string words = LastWords(LogOf("coordinator"));
-    return Status(Code::kInvalidArgument,
-                  words.empty() ? "the coordinator did not start; see " + LogOf("coordinator") : words);
+    if (coordinator_.last_words.empty())
+      return Status(Code::kInternal, "the coordinator did not start; see " + spec.log);
+    return Status(Code::kInvalidArgument, coordinator_.last_words);
   }
   address_.pop_back();
   client_ = control::ControlClient::Make(address_, token_);
@@ -175,8 +182,9 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
 void Runner::TellLost(pid_t pid) {
   const Json status = Json::parse(status_, nullptr, false);
   if (status.is_discarded() || client_ == nullptr) return;
+  const std::string host = MakeJoinRequest(protocol::Role::kWorker, "").host;
   for (const auto& member : status.value("members", Json::array())) {
-    if (member.value("pid", int64_t{0}) != pid) continue;
+    if (member.value("pid", int64_t{0}) != pid || member.value("host", "") != host) continue;
     protocol::AdminRequest lost{.kind = protocol::AdminRequest::Kind::kNodeLost,
                                 .node = NodeId(member.value("node", uint64_t{0}))};
     // Failing that, its heartbeats will be missed.
@@ -192,17 +200,17 @@ void Runner::ReapAndReplace() {
     peak = std::max(peak, end.peak_rss_bytes);
     if (child.role == "coordinator") {
       coordinator_ended_ = true;
-      coordinator_exit_ = end.exit_code;
+      coordinator_ = end;
       continue;
     }
-    // A role ends well when the job is over, or when somebody asked it to leave.
-    if (JobEnds() || !failure_.empty() || end.exit_code == 0) continue;
-    const std::string words = LastWords(LogOf(end.name));
+    // A role ends well when the job is over, or when somebody asked it to leave. The last checkpoint of a job
+    // that stops needs its servers.
+    if (coordinator_ended_ || !failure_.empty() || end.exit_code == 0) continue;
     PollStatus();
     TellLost(end.pid);
+    if (stopping_ && child.role != "ps") continue;
     if (end.exit_code == 2 || ++starts_in_vain_[end.name] > kMaxStartsInVain) {
-      failure_ = end.name + " ended with status " + std::to_string(end.exit_code) +
-                 (words.empty() ? "" : ": " + words);
+      Fail(end);
       continue;
     }
     display_.Say(end.name + " ended (" +
@@ -232,8 +240,10 @@ void Runner::HandleInterrupts() {
   stopping_ = true;
   display_.Say("stopping: one more checkpoint (Ctrl-C again to kill)");
   auto reply = client_->Call(protocol::AdminRequest{.kind = protocol::AdminRequest::Kind::kStop},
-                             std::chrono::seconds(5));
-  if (!reply.ok()) display_.Say(reply.status().ToString());
+                             std::chrono::seconds(1));
+  // It is answered when the checkpoint is made.
+  if (!reply.ok() && reply.status().code() != Code::kDeadlineExceeded)
+    display_.Say(reply.status().ToString());
 }
 
 void Runner::WaitForRest() {
@@ -250,16 +260,19 @@ void Runner::WaitForRest() {
   }
 }
 
+void Runner::Fail(const ProcessEnd& end) {
+  failure_ = end.name + " ended with status " + std::to_string(end.exit_code) +
+             (end.last_words.empty() ? "" : ": " + end.last_words);
+  // What the user got wrong is said so by whoever meets it.
+  exit_status_ = end.exit_code == 2 ? 2 : 1;
+}
+
 int Runner::Conclude() {
   display_.Finish();
-  if (failure_.empty() && coordinator_exit_ != 0) {
-    const std::string words = LastWords(LogOf("coordinator"));
-    failure_ = "the coordinator ended with status " + std::to_string(coordinator_exit_) +
-               (words.empty() ? "" : ": " + words);
-  }
+  if (failure_.empty() && coordinator_.exit_code != 0) Fail(coordinator_);
   if (!failure_.empty()) {
     std::fprintf(stderr, "leat: %s (logs: %s/logs)\n", failure_.c_str(), job_.directory.c_str());
-    return coordinator_exit_ == 2 ? 2 : 1;
+    return exit_status_;
   }
   std::ifstream in(job_.directory + "/summary.json");
   Json summary = Json::parse(in, nullptr, false);
@@ -287,8 +300,13 @@ int Runner::Conclude() {
 
 int Runner::Run() {
   if (auto status = StartCoordinator(); !status.ok()) {
-    processes_.Signal(SIGKILL);
-    if (status.code() == Code::kInvalidArgument) throw std::invalid_argument(status.message());
+    if (status.code() != Code::kAborted && status.code() != Code::kInternal) {
+      std::error_code ignored;
+      if (made_directory_) fs::remove_all(job_.directory, ignored);
+      if (options_.overrides.directory.empty())
+        fs::remove(fs::path(job_.directory).parent_path(), ignored);  // when there is no other in it
+      throw std::invalid_argument(status.message());
+    }
     std::fprintf(stderr, "leat: %s\n", status.message().c_str());
     return 1;
   }
@@ -322,6 +340,8 @@ int RunLocally(const RunnerOptions& options) {
   Job job = Job::Load(options.source, overrides);
   // What is wrong is said before anything is written.
   CheckReadable(job);
+  std::error_code error;
+  const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);
   if (!options.source.resume.empty()) {
     CheckResumable(job);
   } else {
@@ -333,13 +353,12 @@ int RunLocally(const RunnerOptions& options) {
     }
     job = Job::Load(options.source, overrides);
   }
-  std::error_code error;
   fs::create_directories(job.directory + "/logs", error);
   if (error || access(job.directory.c_str(), W_OK) != 0) {
     throw std::invalid_argument("cannot write the directory " + job.directory +
                                 (error ? ": " + error.message() : std::string()));
   }
-  Runner runner(options, std::move(job));
+  Runner runner(options, std::move(job), made_directory);
   return runner.Run();
 }
 
