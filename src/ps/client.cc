@@ -7,6 +7,21 @@
 
 namespace leat::ps {
 
+namespace {
+
+// Slices of one variable lie one after the other: what joins the last span makes it longer, so that a small
+// model's many slices cost one system call and not several.
+template <class T>
+void Append(std::span<T> span, std::vector<std::span<T>>* spans) {
+  if (!spans->empty() && spans->back().data() + spans->back().size() == span.data()) {
+    spans->back() = {spans->back().data(), spans->back().size() + span.size()};
+  } else {
+    spans->push_back(span);
+  }
+}
+
+}  // namespace
+
 // The connection to one server, and the one request that is under way on it.
 class Client::Link : public net::Receiver, public std::enable_shared_from_this<Client::Link> {
  public:
@@ -57,8 +72,9 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
       if (reply->slices[i].slice != request_->slices[i].slice)
         return Status(Code::kDataLoss, "a reply for other slices");
       if (!reply->slices[i].values) continue;
-      segments.push_back(std::as_writable_bytes(client_->parameters_.values(reply->slices[i].slice)));
-      total += segments.back().size();
+      const auto values = std::as_writable_bytes(client_->parameters_.values(reply->slices[i].slice));
+      Append<std::byte>(values, &segments);
+      total += values.size();
     }
     if (total != payload_bytes) {
       return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
@@ -87,7 +103,8 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
     std::vector<ByteView> payload;
     if (request_->disposition == protocol::Disposition::kGradient) {
       for (const auto& slice : request_->slices) {
-        payload.push_back(std::as_bytes(std::span<const float>(client_->parameters_.gradients(slice.slice))));
+        const std::span<const float> gradients = client_->parameters_.gradients(slice.slice);
+        Append<const std::byte>(std::as_bytes(gradients), &payload);
       }
     }
     connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_),

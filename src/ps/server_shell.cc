@@ -1,6 +1,8 @@
 #include "ps/server_shell.h"
 
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "wire/frame.h"
 
@@ -60,21 +62,38 @@ class ServerShell::Session : public net::Receiver {
     const auto reply = shell_.machine_.Finish(request_, std::move(replies_));
     replies_.clear();
     std::vector<ByteView> payload;
-    std::vector<Buffer> owners;  // a slice may be dropped while its values leave
+    size_t total = 0;
     for (const auto& slice : reply.slices) {
       if (!slice.values) continue;
       payload.push_back(std::as_bytes(shell_.machine_.Values(slice.slice)));
-      owners.push_back(shell_.machine_.Find(slice.slice)->memory);
-      shell_.bytes_out_ += payload.back().size();
+      total += payload.back().size();
+    }
+    shell_.bytes_out_ += total;
+    std::shared_ptr<const void> owner;  // a slice may change hands while its values leave
+    if (total < payload.size() * kSmallBytes) {
+      const auto copy = std::make_shared<Bytes>();
+      copy->reserve(total);
+      for (const auto& piece : payload) copy->insert(copy->end(), piece.begin(), piece.end());
+      payload = {*copy};
+      owner = copy;
+    } else {
+      auto memories = std::make_shared<std::vector<Buffer>>();
+      for (const auto& slice : reply.slices) {
+        if (slice.values) memories->push_back(shell_.machine_.Find(slice.slice)->memory);
+      }
+      owner = std::move(memories);
     }
     connection_->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), wire::Encode(reply),
-                      std::move(payload), [owners = std::move(owners)](const Status&) {});
+                      std::move(payload), [owner = std::move(owner)](const Status&) {});
   }
 
   // Destroys this.
   void OnClosed(net::Connection&, const Status&) override { shell_.sessions_.erase(this); }
 
  private:
+  // Slices that are smaller than this on average are copied together: cheaper than naming each to the kernel.
+  static constexpr size_t kSmallBytes = 1 << 10;
+
   ServerShell& shell_;
   std::unique_ptr<net::Connection> connection_;
   protocol::PushRequest request_;

@@ -49,7 +49,7 @@ class WorkerRole {
                   OnSplit(lease, std::move(split));
                 }),
         dead_letters_(job_.dead_letter_rate),
-        machine_({.table = table_}) {}
+        machine_({.table = table_, .leases_ahead = kLeasesAhead}) {}
 
   // Returns once the job is over, this node is evicted (`evicted` is set), or the coordinator is lost.
   Status Run(const protocol::JoinReply& joined, bool* evicted) {
@@ -221,6 +221,9 @@ class WorkerRole {
     loop_.Stop();
   }
 
+  // One split is being trained, one is ready, one is asked for or being decoded: asking takes a heartbeat,
+  // and that as long as a small model takes for a split.
+  static constexpr uint32_t kLeasesAhead = 3;
   // Between two heartbeats that could not wait for the interval.
   static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
   // Before a split that could not be read is given back; and, nothing being read, before that is an error.
