@@ -121,7 +121,7 @@ std::string Quality(const Json& s) {
 std::vector<std::string> RenderTable(const std::string& status_json, const std::vector<double>& history,
                                      size_t columns, bool colour) {
   const Json s = Json::parse(status_json, nullptr, false);
-  if (s.is_discarded()) return {};
+  if (!s.is_object()) return {};
   const auto bold = [&](const std::string& text) { return colour ? "\x1b[1m" + text + "\x1b[0m" : text; };
   const auto dim = [&](const std::string& text) { return colour ? "\x1b[2m" + text + "\x1b[0m" : text; };
   const size_t width = std::min<size_t>(columns > 2 ? columns - 1 : 1, 90);
@@ -172,7 +172,7 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
 
 std::string RenderLine(const std::string& status_json) {
   const Json s = Json::parse(status_json, nullptr, false);
-  if (s.is_discarded()) return "";
+  if (!s.is_object()) return "";
   size_t servers = 0, workers = 0;
   for (const auto& m : s.value("members", Json::array())) {
     const std::string role = m.value("role", "");
@@ -188,7 +188,7 @@ std::string RenderLine(const std::string& status_json) {
 
 std::string RenderSummary(const std::string& summary_json) {
   const Json s = Json::parse(summary_json, nullptr, false);
-  if (s.is_discarded()) return "";
+  if (!s.is_object()) return "";
   std::string text;
   const auto row = [&](const std::string& name, const std::string& value) {
     text += "  " + Pad(name, 22) + value + "\n";
@@ -228,7 +228,7 @@ void Display::Clear() {
 
 void Display::Show(const std::string& status_json) {
   const Json s = Json::parse(status_json, nullptr, false);
-  if (s.is_discarded()) return;
+  if (!s.is_object()) return;
   if (!live_) {
     const double now = Value(s, "wall_s");
     if (now - last_line_s_ < kLineInterval_s) return;
