@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -15,7 +16,10 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "base/config.h"
 #include "control/control.h"
 #include "demo_job.h"
 #include "kernels/onednn/table.h"
@@ -243,6 +247,18 @@ int Run(int argc, char** argv) {
   stop->add_option("--coordinator", a.coordinator, "host:port")->required();
   stop->callback([&] { result = Admin(a, protocol::AdminRequest::Kind::kStop); });
 
+  if (const std::string_view word = argc > 1 ? argv[1] : ""; !word.empty() && word.front() != '-') {
+    std::vector<std::string> known;
+    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      known.push_back(command->get_name());
+    }
+    if (std::ranges::find(known, word) == known.end()) {
+      const std::string nearest = Nearest(word, known);
+      throw std::invalid_argument(
+          "unknown command '" + std::string(word) + "'" +
+          (nearest.empty() ? "; leat --help lists them" : "; did you mean '" + nearest + "'?"));
+    }
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

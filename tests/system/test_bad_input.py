@@ -58,7 +58,7 @@ def test_a_job_file_that_is_not_there(tmp_path):
 
 
 def test_an_unknown_command():
-    assert leat.run("trian").returncode == 2
+    refused(leat.run("trian"), "trian", "train")
 
 
 def mnist_job(folder):
