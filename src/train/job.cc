@@ -23,6 +23,12 @@ std::string Below(const std::string& base, const std::string& path) {
   return (std::filesystem::path(base) / path).string();
 }
 
+// The same for every way to write it.
+std::string Absolute(const std::string& path) {
+  const auto normal = std::filesystem::absolute(path).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).string();
+}
+
 // It becomes part of a path, and of lines on a screen.
 std::string NameFrom(const Config& config) {
   const std::string name = config.String();
@@ -289,9 +295,8 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
     }
   }
   if (overrides.data.empty()) overrides.data = ".";
-  for (auto* path : {&overrides.data, &overrides.directory}) {
-    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
-  }
+  overrides.data = Absolute(overrides.data);
+  if (!overrides.directory.empty()) overrides.directory = Absolute(overrides.directory);
   text = WithResolved(text, name, Resolved(overrides));
   const Job job = FromText(text, name);
   if (!job.stream.files.header) return job;
