@@ -1,5 +1,6 @@
 #include "ps/server_shell.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -38,13 +39,7 @@ class ServerShell::Session : public net::Receiver {
       return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
                                          " bytes; its slices have " + std::to_string(total));
     }
-    // The total is bounded by the job's own variables, so a peer cannot make this grow.
-    if (gradients_.size() < total) gradients_ = Buffer(total);
-    auto rest = gradients_.bytes();
-    for (uint64_t n : *elements) {
-      segments.push_back(rest.first(n * sizeof(float)));
-      rest = rest.subspan(n * sizeof(float));
-    }
+    segments = PlaceSlices(*elements, total);
     segments_ = segments;
     return segments;
   }
@@ -91,6 +86,26 @@ class ServerShell::Session : public net::Receiver {
   void OnClosed(net::Connection&, const Status&) override { shell_.sessions_.erase(this); }
 
  private:
+  // Where the gradients are read: each slice is applied as soon as it is there, so a ring of a few slices
+  // does for a push of any size. A span that shares memory with an earlier one begins at least kReadAhead
+  // behind that one's end: the ring is longer than that by the slice that ends it short and by both spans.
+  // All is bounded by the job's own variables.
+  std::vector<std::span<std::byte>> PlaceSlices(const std::vector<uint64_t>& elements, uint64_t total) {
+    if (elements.empty()) return {};
+    const uint64_t largest = *std::ranges::max_element(elements) * sizeof(float);
+    const uint64_t ring = std::min(total, 3 * largest + net::kReadAhead);
+    if (gradients_.size() < ring) gradients_ = Buffer(ring);
+    std::vector<std::span<std::byte>> spans;
+    uint64_t at = 0;
+    for (const uint64_t n : elements) {
+      const uint64_t bytes = n * sizeof(float);
+      if (at + bytes > gradients_.size()) at = 0;
+      spans.push_back(gradients_.bytes().subspan(at, bytes));
+      at += bytes;
+    }
+    return spans;
+  }
+
   // Slices that are smaller than this on average are copied together: cheaper than naming each to the kernel.
   static constexpr size_t kSmallBytes = 1 << 10;
 

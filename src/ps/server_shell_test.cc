@@ -221,6 +221,28 @@ TEST_P(ServerShellTest, TwoWorkersInTurns) {
   EXPECT_EQ(first->at.violations + second->at.violations, 0);
 }
 
+// A push of 20 MB goes through a ring of a few slices: no gradient is overwritten before it is applied.
+TEST_P(ServerShellTest, APushLargerThanTheRingArrivesWhole) {
+  MakeServer(testing::LargeTable(5'000'011));
+  const auto worker = Connect();
+  std::vector<float> gradients(5'000'011);
+  for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = static_cast<float>(i % 9973);
+  constexpr uint32_t kPushes = 2;
+  for (uint32_t batch = 0; batch < kPushes; ++batch) {
+    worker->connection->Send(kPush, wire::Encode(Batch(batch, AllSlices(table))),
+                             {std::as_bytes(std::span(gradients))});
+  }
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == kPushes; }));
+  for (uint32_t slice = 0; slice < table.slices.size(); ++slice) {
+    const auto values = server->shell.machine().Find(SliceId(slice))->values();
+    const uint64_t begin = table.slices[slice].begin;
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_EQ(values[i], kInitial - kPushes * static_cast<float>((begin + i) % 9973))
+          << "slice " << slice << " at " << i;
+    }
+  }
+}
+
 TEST_P(ServerShellTest, StrangersToTheViewAreToldSo) {
   MakeServer(testing::SmallTable());
   const auto worker = Connect();
