@@ -42,6 +42,9 @@ class TempDir {
   std::string path_;
 };
 
+// First argument of this very program as a child of a test's: its main() (main_test.cc) plays what follows.
+inline constexpr const char* kChild = "child";
+
 inline std::string ReadAll(const std::string& path) {
   std::stringstream text;
   text << std::ifstream(path).rdbuf();

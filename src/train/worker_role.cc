@@ -49,7 +49,8 @@ class WorkerRole {
                   OnSplit(lease, std::move(split));
                 }),
         dead_letters_(job_.dead_letter_rate),
-        machine_({.table = table_, .leases_ahead = kLeasesAhead}) {}
+        machine_({.table = table_, .leases_ahead = kLeasesAhead}),
+        patience_(options.patience) {}
 
   // Returns once the job is over, this node is evicted (`evicted` is set), or the coordinator is lost.
   Status Run(const protocol::JoinReply& joined, bool* evicted) {
@@ -134,9 +135,9 @@ class WorkerRole {
     spdlog::error("split {}: {}", lease, why.ToString());
     progress_.last_dead_letter = why.ToString();
     const bool gone = why.code() == Code::kNotFound || why.code() == Code::kDataLoss;
-    if (now - *unreadable_since_ > (gone ? kGonePatience : kReadPatience))
+    if (now - *unreadable_since_ > (gone ? patience_ : 6 * patience_))
       return End(why.With("the stream cannot be read"));
-    loop_.After(kReadRetry, [this, lease] {
+    loop_.After(patience_ / 10, [this, lease] {
       if (!over_) Do(machine_.OnSplitFailed(loop_.Now(), lease));
     });
   }
@@ -226,10 +227,6 @@ class WorkerRole {
   static constexpr uint32_t kLeasesAhead = 3;
   // Between two heartbeats that could not wait for the interval.
   static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
-  // Before a split that could not be read is given back; and, nothing being read, before that is an error.
-  static constexpr Duration kReadRetry = std::chrono::milliseconds(500);
-  static constexpr Duration kGonePatience = std::chrono::seconds(5);
-  static constexpr Duration kReadPatience = std::chrono::seconds(30);
 
   net::Loop& loop_;
   Link& link_;
@@ -248,6 +245,7 @@ class WorkerRole {
   Time last_beat_{0};
   Time waiting_since_{0};
   std::set<uint64_t> wanted_;
+  const Duration patience_;
   std::optional<Time> unreadable_since_;  // and nothing was read since
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
   protocol::WorkerProgress progress_;

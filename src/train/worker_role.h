@@ -13,6 +13,9 @@ struct RoleOptions {
   LinkOptions link;
   std::string listen = "127.0.0.1:0";  // of the data plane (ps)
   engine::PlanOptions plan;            // the kernels that workers compute with
+  // With a stream whose events are gone or damaged, before that is an error; six times that with one that
+  // cannot be read for any other reason.
+  Duration patience = std::chrono::seconds(5);
 };
 
 // Joins, trains until the job is over or a signal asks it to leave, and returns why it ended: ok in both
