@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,7 +10,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "kernels/reference/reference.h"
 #include "train/bots_role.h"
+#include "train/coordinator_role.h"
 #include "train/processes.h"
 #include "train/server_role.h"
 #include "train/signals.h"
@@ -27,6 +30,27 @@ void Say(const std::string& line) {
 [[noreturn]] void WaitForEver() {
   Say("waiting");
   while (true) pause();
+}
+
+// What a child of roles_test.cc does: a role and its coordinator's address, or a coordinator and its job's
+// file and directory.
+int PlayRole(const std::string& part, const std::vector<std::string>& arguments) {
+  BlockSignals();
+  const std::string token = std::getenv("LEAT_TOKEN");
+  Status status;
+  if (part == "coordinator") {
+    const Job job = Job::Load({.file = arguments.at(0)}, {.directory = arguments.at(1)});
+    status = RunCoordinator(job, {.token = token, .on_ready = Say});
+  } else {
+    RoleOptions options;
+    options.link.coordinator = arguments.at(1);
+    options.link.token = token;
+    options.plan.tables = {&reference::Kernels()};
+    const auto run = arguments.at(0) == "ps" ? RunServer : arguments.at(0) == "worker" ? RunWorker : RunBots;
+    status = run(options);
+  }
+  if (!status.ok()) Say("leat: " + status.message());
+  return status.ok() ? 0 : 1;
 }
 
 // What a child of processes_test.cc does.
@@ -74,6 +98,7 @@ int Play(const std::string& part, const std::vector<std::string>& arguments) {
     Say("pid " + std::to_string(pid.ok() ? *pid : -1));
     WaitForEver();
   }
+  if (part == "role" || part == "coordinator") return PlayRole(part, arguments);
   return 99;
 }
 
@@ -81,6 +106,7 @@ int Play(const std::string& part, const std::vector<std::string>& arguments) {
 }  // namespace leat::train
 
 int main(int argc, char** argv) {
+  spdlog::set_level(spdlog::level::off);
   if (argc > 2 && std::string_view(argv[1]) == leat::train::testing::kChild)
     return leat::train::Play(argv[2], {argv + 3, argv + argc});
   ::testing::InitGoogleMock(&argc, argv);

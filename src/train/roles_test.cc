@@ -1,0 +1,423 @@
+// Whole jobs: every role on a thread of this process (so that ThreadSanitizer sees them together), and roles
+// as processes that signals reach.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "kernels/reference/reference.h"
+#include "train/bots_role.h"
+#include "train/coordinator_role.h"
+#include "train/processes.h"
+#include "train/server_role.h"
+#include "train/signals.h"
+#include "train/testing.h"
+#include "train/worker_role.h"
+
+namespace leat::train {
+namespace {
+
+using Json = nlohmann::json;
+using protocol::AdminRequest;
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using testing::kSmallJob;
+using testing::Replaced;
+using testing::WaitFor;
+
+constexpr const char* kToken = "secret";
+constexpr uint64_t kEvents = 4000;
+
+// One role on a thread.
+class Thread {
+ public:
+  explicit Thread(std::function<Status()> role)
+      : thread_([this, role = std::move(role)] {
+          status_ = role();
+          over_ = true;
+        }) {}
+  ~Thread() { thread_.join(); }
+  bool over() const { return over_; }
+  // Once it is over.
+  const Status& Wait() {
+    EXPECT_TRUE(WaitFor([this] { return over(); }));
+    return status_;
+  }
+
+ private:
+  Status status_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+class RolesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask_);
+    BlockSignals();
+  }
+  void TearDown() override {
+    if (client_ != nullptr) Admin(AdminRequest::Kind::kStop);
+    roles_.clear();
+    coordinator_.reset();
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  }
+
+  // The coordinator of the job, new or resumed; returns once it serves.
+  void Coordinate(const std::string& text, bool resume = false, const std::string& name = "j") {
+    const std::string where = directory_ / name;
+    job_.emplace(resume ? Job::Load({.resume = where}, overrides_)
+                        : Job::Load({.text = text}, {.data = directory_.path(), .directory = where}));
+    std::atomic<bool> ready{false};
+    const CoordinatorOptions options{
+        .token = kToken, .resume = resume, .on_ready = [&](const std::string& address) {
+          address_ = address;
+          ready = true;
+        }};
+    coordinator_.emplace([this, options] { return RunCoordinator(*job_, options); });
+    ASSERT_TRUE(WaitFor([&] { return ready || coordinator_->over(); }));
+    ASSERT_TRUE(ready) << coordinator_->Wait().ToString();
+    client_ = control::ControlClient::Make(address_, kToken);
+  }
+  RoleOptions Options() const {
+    RoleOptions options;
+    options.link.coordinator = address_;
+    options.link.token = kToken;
+    options.plan.tables = {&reference::Kernels()};
+    return options;
+  }
+  Thread& Start(Status (*role)(const RoleOptions&)) {
+    roles_.push_back(std::make_unique<Thread>([role, options = Options()] { return role(options); }));
+    return *roles_.back();
+  }
+  // Two servers, two workers, and the bots of the job.
+  void StartAll() {
+    Start(RunServer);
+    Start(RunServer);
+    Start(RunWorker);
+    Start(RunWorker);
+    Start(RunBots);
+  }
+  Json Now() {
+    auto reply = client_->Call(protocol::StatusRequest{}, std::chrono::seconds(5));
+    if (reply.ok()) last_ = Json::parse(std::get<protocol::StatusReply>(*reply).json);
+    return last_;
+  }
+  void Admin(AdminRequest::Kind kind, NodeId node = {}) {
+    (void)client_->Call(AdminRequest{.kind = kind, .node = node}, std::chrono::seconds(5));
+  }
+  // All roles end well; what the coordinator leaves behind.
+  Json Finish() {
+    EXPECT_EQ(coordinator_->Wait(), Status());
+    for (const auto& role : roles_) EXPECT_EQ(role->Wait(), Status());
+    roles_.clear();
+    client_.reset();
+    return Json::parse(testing::ReadAll(job_->directory + "/summary.json"));
+  }
+  // Of the newest checkpoint: each is the number of events that counted.
+  std::vector<float> Parameters() const {
+    const auto manifest = checkpoint::ReadNewest(job_->directory);
+    EXPECT_TRUE(manifest.ok()) << manifest.status().ToString();
+    const auto variables = checkpoint::ReadVariables(job_->directory, *manifest, job_->Slices());
+    EXPECT_TRUE(variables.ok()) << variables.status().ToString();
+    return variables->at(0);
+  }
+
+  testing::TempDir directory_;
+  JobOverrides overrides_;
+  std::optional<Job> job_;
+  std::string address_;
+  std::optional<Thread> coordinator_;
+  std::vector<std::unique_ptr<Thread>> roles_;
+  std::unique_ptr<control::ControlClient> client_;
+  Json last_;
+  sigset_t mask_;
+};
+
+TEST_F(RolesTest, AWholeJobAndItsResumption) {
+  Coordinate(kSmallJob);
+  StartAll();
+  Json summary = Finish();
+  EXPECT_EQ(summary["events"], kEvents);
+  EXPECT_EQ(summary["published"], kEvents);
+  EXPECT_EQ(summary["phase"], "ended");
+  EXPECT_EQ(summary["evictions"], 0);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+  // It was done, so there is nothing to do.
+  Coordinate("", true);
+  StartAll();
+  summary = Finish();
+  EXPECT_EQ(summary["events"], kEvents);
+  EXPECT_EQ(summary["steps"], 0);
+  EXPECT_EQ(summary["evictions"], 0);
+  EXPECT_TRUE(summary["loss"].is_null());
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+TEST_F(RolesTest, StoppedWithACheckpointAndResumed) {
+  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 500; }));
+  Admin(AdminRequest::Kind::kStop);
+  const Json stopped = Finish();
+  const uint64_t before = stopped["events"];
+  EXPECT_GT(before, 500u);
+  EXPECT_LT(before, kEvents);
+  overrides_.rate = 0;
+  overrides_.servers = 1;
+  Coordinate("", true);
+  Start(RunServer);
+  Start(RunWorker);
+  Start(RunBots);
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+TEST_F(RolesTest, WhoeverIsTakenForLostJoinsAgain) {
+  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 8000"));
+  StartAll();
+  // All nodes that there are, in turns: the next ones are their successors.
+  uint64_t node = 1;
+  for (const uint64_t target : {200, 800, 1500}) {
+    ASSERT_TRUE(WaitFor([&] { return Now()["events"] >= target; }));
+    for (int i = 0; i < 5; ++i) Admin(AdminRequest::Kind::kNodeLost, NodeId(node++));
+  }
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+TEST_F(RolesTest, BotsThatAreTakenForLostGoOnWhereTheTopicEnds) {
+  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 10000"));
+  Start(RunBots);
+  for (uint64_t node = 1; node <= 3; ++node) {
+    ASSERT_TRUE(WaitFor([&] { return Now()["published"] >= 500 * node; }));
+    Admin(AdminRequest::Kind::kNodeLost, NodeId(node));
+  }
+  for (auto* role : {RunServer, RunServer, RunWorker}) Start(role);
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+TEST_F(RolesTest, WhoComesWhenTheJobIsOverEndsWell) {
+  Coordinate(kSmallJob);
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["events"] == kEvents || coordinator_->over(); }));
+  // Some of these meet a coordinator that turns them away, some one that is gone.
+  const auto options = [&] {
+    auto o = Options();
+    o.link.join_deadline = std::chrono::milliseconds(100);
+    return o;
+  }();
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(RunWorker(options).code(), AnyOf(Code::kOk, Code::kUnavailable));
+  Finish();
+}
+
+TEST_F(RolesTest, StatusIsThereBeforeAnybodyElseIs) {
+  Coordinate(kSmallJob);
+  const Json status = Now();
+  EXPECT_EQ(status["phase"], "waiting for servers");
+  EXPECT_EQ(status["events"], 0);
+  EXPECT_EQ(status["members"], Json::array());
+  Admin(AdminRequest::Kind::kStop);
+  const Json summary = Finish();
+  EXPECT_EQ(summary["events"], 0);
+  EXPECT_TRUE(summary["checkpoint"].is_null());
+}
+
+// ---- what a role cannot do without
+
+TEST_F(RolesTest, NoCoordinatorIsSaidWithItsAddress) {
+  RoleOptions options = Options();
+  options.link.coordinator = "127.0.0.1:1";
+  options.link.join_deadline = std::chrono::milliseconds(50);
+  for (auto* role : {RunServer, RunWorker, RunBots}) {
+    const Status status = role(options);
+    EXPECT_EQ(status.code(), Code::kUnavailable);
+    EXPECT_THAT(status.message(), HasSubstr("127.0.0.1:1"));
+  }
+}
+
+TEST_F(RolesTest, ATokenOfAnotherJobIsSaid) {
+  Coordinate(kSmallJob);
+  RoleOptions options = Options();
+  options.link.token = "other";
+  for (auto* role : {RunServer, RunWorker, RunBots}) EXPECT_EQ(role(options).code(), Code::kPermissionDenied);
+}
+
+TEST_F(RolesTest, AnAddressThatCannotBeHadIsSaid) {
+  Coordinate(kSmallJob);
+  RoleOptions options = Options();
+  options.listen = address_;
+  const Status status = RunServer(options);
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr(address_));
+  // The coordinator whose port is taken leaves a directory in which it can be started again.
+  const Job job = Job::Load({.text = kSmallJob}, {.directory = directory_ / "second"});
+  const Status refused = RunCoordinator(job, {.listen = address_, .token = kToken});
+  EXPECT_EQ(refused.code(), Code::kUnavailable);
+  EXPECT_THAT(refused.message(), HasSubstr(address_));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "second/job.yaml"));
+  Admin(AdminRequest::Kind::kStop);
+  ASSERT_EQ(coordinator_->Wait(), Status());
+  Coordinate(kSmallJob, false, "second");
+}
+
+TEST_F(RolesTest, ADirectoryIsOneCoordinatorsAlone) {
+  Coordinate(kSmallJob);
+  const Status second = RunCoordinator(*job_, {.token = kToken});
+  EXPECT_EQ(second.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(second.message(), HasSubstr(job_->directory));
+}
+
+// A topic without bots, filled, with a mark in each record.
+constexpr const char* kLogJob = R"(name: small
+stream: {topic: events, log: log}
+schema: {format: json, fields: {amount: {type: number}, note: {role: ignore}}}
+model: {layers: [bias: {units: 4}], loss: {type: negative_sum, reduction: sum}}
+optimizer: {type: sgd, learning_rate: 1}
+train: {batch_size: 50, split_batches: 4}
+cluster: {workers: 1, ps: 1}
+)";
+
+class LogTest : public RolesTest {
+ protected:
+  void SetUp() override {
+    RolesTest::SetUp();
+    ASSERT_TRUE(stream::EmbeddedLog::Create(directory_ / "log", "events", {.partitions = 1}).ok());
+    auto writer = stream::LogWriter::Open(directory_ / "log", "events");
+    ASSERT_TRUE(writer.ok());
+    const std::vector<std::string_view> records(1000, R"({"amount": 1, "note": "MARK"})");
+    ASSERT_TRUE((*writer)->Append(0, records).ok());
+    ASSERT_TRUE((*writer)->Seal().ok());
+  }
+};
+
+TEST_F(LogTest, IsTrained) {
+  Coordinate(kLogJob);
+  Start(RunServer);
+  Start(RunWorker);
+  EXPECT_EQ(Finish()["events"], 1000);
+  EXPECT_THAT(Parameters(), Each(1000.0f));
+}
+
+TEST_F(LogTest, DamagedEventsEndAWorkerInAnErrorAndNotInALoop) {
+  Coordinate(kLogJob);
+  Start(RunServer);
+  std::string bytes = testing::ReadAll(directory_ / "log/events/0000.log");
+  bytes = Replaced(bytes, "MARK", "KRAM");
+  directory_.Write("log/events/0000.log", bytes);
+  RoleOptions options = Options();
+  options.patience = std::chrono::milliseconds(300);
+  const Time began = MonotonicClock().Now();
+  const Status status = RunWorker(options);
+  EXPECT_EQ(status.code(), Code::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("the stream cannot be read"));
+  EXPECT_GE(MonotonicClock().Now() - began, options.patience);
+  const Json now = Now();
+  EXPECT_EQ(now["events"], 0);
+  EXPECT_LT(now["releases"], 60) << "it does not spin";
+  for (uint64_t node = 1; node <= 2; ++node) Admin(AdminRequest::Kind::kNodeLost, NodeId(node));
+}
+
+TEST_F(LogTest, AStreamThatIsNotThereIsSaid) {
+  Coordinate(kLogJob);
+  std::filesystem::rename(directory_ / "log", directory_ / "away");
+  const Status status = RunWorker(Options());
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr(directory_ / "log"));
+  Admin(AdminRequest::Kind::kNodeLost, NodeId(1));
+}
+
+// ---- signals
+
+class SignalsTest : public RolesTest {
+ protected:
+  // A role as a process of its own.
+  pid_t Spawn(const std::string& role) {
+    const auto pid = processes_.Start({.name = role,
+                                       .arguments = {testing::kChild, "role", role, address_},
+                                       .environment = {{"LEAT_TOKEN", kToken}},
+                                       .log = directory_ / (role + ".log")});
+    EXPECT_TRUE(pid.ok());
+    return *pid;
+  }
+  int AwaitExit(pid_t pid) {
+    int status = -1;
+    EXPECT_TRUE(WaitFor([&] {
+      for (const auto& end : processes_.Reap()) {
+        if (end.pid == pid) status = end.exit_code;
+      }
+      return status >= 0;
+    }));
+    return status;
+  }
+  bool Has(pid_t pid) {
+    const Json status = Now();
+    for (const auto& member : status["members"]) {
+      if (member.value("pid", 0) == pid) return true;
+    }
+    return false;
+  }
+
+  Processes processes_;
+};
+
+TEST_F(SignalsTest, RolesLeaveCleanlyAndTheJobGoesOn) {
+  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 8000"));
+  Start(RunServer);
+  Start(RunServer);
+  Start(RunWorker);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const pid_t worker = Spawn("worker");
+    ASSERT_TRUE(WaitFor([&] { return Has(worker); }));
+    kill(worker, signal);
+    EXPECT_EQ(AwaitExit(worker), 0);
+    EXPECT_FALSE(Has(worker)) << "it has told that it goes";
+    const pid_t bots = Spawn("bots");
+    const uint64_t before = Now()["published"];
+    ASSERT_TRUE(WaitFor([&] { return Now()["published"] > before; }));
+    kill(bots, signal);
+    EXPECT_EQ(AwaitExit(bots), 0);
+    const pid_t server = Spawn("ps");
+    ASSERT_TRUE(WaitFor([&] { return Has(server); }));
+    kill(server, signal);
+    EXPECT_EQ(AwaitExit(server), 0);
+    EXPECT_FALSE(Has(server));
+  }
+  EXPECT_EQ(Now()["evictions"], 0) << "nobody has been waited for";
+  Start(RunBots);
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+TEST_F(SignalsTest, ACoordinatorStopsTheJobWithACheckpoint) {
+  const std::string file =
+      directory_.Write("job.yaml", Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
+  job_.emplace(Job::Load({.file = file}, {.directory = directory_ / "j"}));
+  const auto coordinator =
+      processes_.Start({.name = "coordinator",
+                        .arguments = {testing::kChild, "coordinator", file, job_->directory},
+                        .environment = {{"LEAT_TOKEN", kToken}},
+                        .log = directory_ / "coordinator.log"});
+  ASSERT_TRUE(coordinator.ok());
+  ASSERT_TRUE(WaitFor(
+      [&] { return testing::ReadAll(directory_ / "coordinator.log").find('\n') != std::string::npos; }));
+  std::ifstream(directory_ / "coordinator.log") >> address_;
+  client_ = control::ControlClient::Make(address_, kToken);
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 100; }));
+  kill(*coordinator, SIGTERM);
+  EXPECT_EQ(AwaitExit(*coordinator), 0);
+  for (const auto& role : roles_) EXPECT_EQ(role->Wait(), Status());
+  client_.reset();
+  const Json summary = Json::parse(testing::ReadAll(job_->directory + "/summary.json"));
+  EXPECT_GT(summary["events"], 100);
+  EXPECT_THAT(Parameters(), Each(summary["events"].get<float>()));
+}
+
+}  // namespace
+}  // namespace leat::train
