@@ -1,7 +1,7 @@
 # One folder is one target is one layer.
 #
 #   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>
-#               TEST_DEPS <house targets> TEST_LIBS <libraries> [CONCURRENT])
+#               TEST_DEPS <house targets> TEST_LIBS <libraries> [CONCURRENT] [FAMILIES])
 #
 # makes the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from
 # every x_test.cc. Sources are found by themselves, so no test can be forgotten; `tools/check_layers.py`
@@ -57,8 +57,12 @@ endif()
 add_custom_target(unit_tests)
 
 function(leat_module)
-  cmake_parse_arguments(M "CONCURRENT" "NAME" "DEPS;LIBS;TEST_DEPS;TEST_LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  cmake_parse_arguments(M "CONCURRENT;FAMILIES" "NAME" "DEPS;LIBS;TEST_DEPS;TEST_LIBS" ${ARGN})
+  set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  if(M_FAMILIES)
+    list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc)
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

@@ -408,12 +408,24 @@ Config Config::At(std::string_view key) const {
 }
 
 void Config::Allow(std::initializer_list<std::string_view> known) const {
+  Allow(std::vector<std::string>(known.begin(), known.end()));
+}
+
+void Config::Allow(const std::vector<std::string>& known) const {
   for (const auto& key : Keys()) {
     if (std::ranges::find(known, key) != known.end()) continue;
-    const std::vector<std::string> words(known.begin(), known.end());
     At(key).Fail("unknown key " + Quoted(key) + (node_->name.empty() ? "" : " in " + node_->name) +
-                 Hint(key, words));
+                 Hint(key, known));
   }
+}
+
+Config Config::WithoutSettings() const {
+  auto node = std::make_shared<Node>();
+  node->kind = Node::Kind::kMap;
+  node->file = node_->file;
+  node->line = node_->line;
+  node->name = node_->scalar;
+  return Config(std::move(node));
 }
 
 size_t Config::size() const {

@@ -37,6 +37,10 @@ class Config {
   Config At(std::string_view key) const;  // fails, naming the key, when it is missing
   // Fails on the first key that is not among `known`, naming the nearest one.
   void Allow(std::initializer_list<std::string_view> known) const;
+  void Allow(const std::vector<std::string>& known) const;
+
+  // A word that stands where a map of settings could, as the empty map in its place.
+  Config WithoutSettings() const;
 
   // Lists.
   size_t size() const;

@@ -48,7 +48,8 @@ class ReverseWalk {
     std::vector<Value>& parts = contributions_[v.node][v.output];
     if (parts.empty()) return std::nullopt;
     if (parts.size() > 1) {
-      Graph::Scope scope(graph_, "grad/" + graph_.node(v).name, graph_.node(v).where);
+      const Node& node = graph_.node(v);
+      Graph::Scope scope(graph_, "grad/" + node.name, node.where, node.device);
       parts = {graph_.Make<AddN>(parts)};
     }
     return parts[0];
@@ -69,7 +70,7 @@ class ReverseWalk {
 
     std::vector<std::optional<Value>> grads;
     {
-      Graph::Scope scope(graph_, "grad/" + node.name, node.where);
+      Graph::Scope scope(graph_, "grad/" + node.name, node.where, node.device);
       grads = node.op->Gradient(graph_, node, output_grads);
     }
     LEAT_CHECK(grads.size() == node.inputs.size());

@@ -28,15 +28,17 @@ double Op::flops(std::span<const TensorType>, std::span<const TensorType> output
   return sum;
 }
 
-Graph::Scope::Scope(Graph& graph, std::string_view name, std::string_view where)
-    : graph_(graph), old_prefix_(graph.prefix_), old_where_(graph.where_) {
+Graph::Scope::Scope(Graph& graph, std::string_view name, std::string_view where, std::string_view device)
+    : graph_(graph), old_prefix_(graph.prefix_), old_where_(graph.where_), old_device_(graph.device_) {
   if (!name.empty()) graph_.prefix_ += std::string(name) + "/";
   if (!where.empty()) graph_.where_ = where;
+  if (!device.empty()) graph_.device_ = device;
 }
 
 Graph::Scope::~Scope() {
   graph_.prefix_ = std::move(old_prefix_);
   graph_.where_ = std::move(old_where_);
+  graph_.device_ = std::move(old_device_);
 }
 
 std::string Graph::UniqueName(std::string_view name) const {
@@ -48,11 +50,13 @@ std::string Graph::UniqueName(std::string_view name) const {
 Value Graph::Add(std::shared_ptr<const Op> op, std::vector<Value> inputs, std::string_view name,
                  std::vector<NodeIndex> control) {
   std::string unique = UniqueName(prefix_ + std::string(name.empty() ? op->kind() : name));
-  return {AddExact(std::move(op), std::move(inputs), std::move(control), std::move(unique), where_), 0};
+  return {AddExact(std::move(op), std::move(inputs), std::move(control), std::move(unique), where_, device_),
+          0};
 }
 
 NodeIndex Graph::AddExact(std::shared_ptr<const Op> op, std::vector<Value> inputs,
-                          std::vector<NodeIndex> control, std::string name, std::string where) {
+                          std::vector<NodeIndex> control, std::string name, std::string where,
+                          std::string device) {
   const auto index = static_cast<NodeIndex>(nodes_.size());
   std::vector<TensorType> types;
   for (Value v : inputs) {
@@ -69,7 +73,7 @@ NodeIndex Graph::AddExact(std::shared_ptr<const Op> op, std::vector<Value> input
   const bool fresh = by_name_.emplace(name, index).second;
   LEAT_CHECK(fresh);
   nodes_.push_back({index, std::move(name), std::move(where), std::move(op), std::move(inputs),
-                    std::move(control), std::move(outputs)});
+                    std::move(control), std::move(device), std::move(outputs)});
   return index;
 }
 
@@ -93,6 +97,7 @@ std::string Graph::ToString() const {
     for (size_t i = 0; i < node.control.size(); ++i) {
       text += (i ? ", " : " after ") + nodes_[node.control[i]].name;
     }
+    if (!node.device.empty()) text += " on " + node.device;
     for (size_t i = 0; i < node.outputs.size(); ++i) text += (i ? ", " : " : ") + node.outputs[i].ToString();
     text += "\n";
   }

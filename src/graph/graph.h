@@ -66,15 +66,17 @@ struct Node {
   std::shared_ptr<const Op> op;
   std::vector<Value> inputs;
   std::vector<NodeIndex> control;  // run before this node, though no tensor flows
+  std::string device;              // where it has to run: "cpu:1"; empty: wherever it is best
   std::vector<TensorType> outputs;
 };
 
 class Graph {
  public:
-  // Sets the prefix of names and the line that nodes added while it lives belong to. Nests.
+  // Sets the prefix of names, the line and the device that nodes added while it lives belong to; what is
+  // empty stays as it was. Nests.
   class Scope {
    public:
-    Scope(Graph& graph, std::string_view name, std::string_view where = "");
+    Scope(Graph& graph, std::string_view name, std::string_view where = "", std::string_view device = "");
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -83,6 +85,7 @@ class Graph {
     Graph& graph_;
     std::string old_prefix_;
     std::string old_where_;
+    std::string old_device_;
   };
 
   // Adds a node; its name is the scope's prefix and `name` (the op's kind when empty), numbered when taken.
@@ -98,9 +101,9 @@ class Graph {
   Value MakeNamed(std::string_view name, std::vector<Value> inputs, Args&&... args) {
     return Add(std::make_shared<O>(std::forward<Args>(args)...), std::move(inputs), name);
   }
-  // For passes: adds a node under exactly that name and line, whatever the scope, and returns it.
+  // For passes: adds a node under exactly that name, line and device, whatever the scope, and returns it.
   NodeIndex AddExact(std::shared_ptr<const Op> op, std::vector<Value> inputs, std::vector<NodeIndex> control,
-                     std::string name, std::string where);
+                     std::string name, std::string where, std::string device = "");
 
   const Node& node(NodeIndex index) const { return nodes_[index]; }
   const Node& node(Value v) const { return nodes_[v.node]; }
@@ -112,7 +115,7 @@ class Graph {
   std::optional<NodeIndex> Find(std::string_view name) const;
 
   // A line a node: `dense1/matmul = matmul(x, dense1/weight) transpose_b=true : f32[128, 64]`; output 1 of a
-  // node is written `node:1`, control dependencies `after a, b`.
+  // node is written `node:1`, control dependencies `after a, b`, a device `on cpu:1`.
   std::string ToString() const;
 
  private:
@@ -122,6 +125,7 @@ class Graph {
   std::unordered_map<std::string, NodeIndex> by_name_;
   std::string prefix_;
   std::string where_;
+  std::string device_;
 };
 
 }  // namespace leat::graph

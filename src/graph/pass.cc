@@ -28,7 +28,7 @@ NodeIndex Rewrite::Copy(const Node& old) {
 NodeIndex Rewrite::Replace(const Node& old, std::shared_ptr<const Op> op, std::vector<Value> inputs,
                            std::vector<NodeIndex> control) {
   const NodeIndex node =
-      graph.AddExact(std::move(op), std::move(inputs), std::move(control), old.name, old.where);
+      graph.AddExact(std::move(op), std::move(inputs), std::move(control), old.name, old.where, old.device);
   Map(old, node);
   return node;
 }
@@ -75,7 +75,7 @@ Rewrite MergeCommon(const Graph& graph, std::span<const Value>) {
     }
     std::vector<Value> inputs;
     for (Value v : node.inputs) inputs.push_back(rewrite.At(v));
-    std::string attributes = node.op->attributes();
+    std::string attributes = node.op->attributes() + "@" + node.device;
     // The type tells constants of one value and different shapes apart.
     for (const TensorType& type : node.outputs) attributes.append(" ").append(type.ToString());
     Key key{node.op->kind(), std::move(attributes), std::move(inputs), rewrite.MapControl(node.control)};

@@ -29,7 +29,7 @@ class Rewrite {
   // For passes, which walk the old graph in order:
   // copies a node with its inputs and control dependencies mapped.
   NodeIndex Copy(const Node& old);
-  // Puts a node in the place of `old`, under its name and line.
+  // Puts a node in the place of `old`, under its name and line, on its device.
   NodeIndex Replace(const Node& old, std::shared_ptr<const Op> op, std::vector<Value> inputs,
                     std::vector<NodeIndex> control);
   // Says that all outputs of `old` are those of the new node `node`.
@@ -48,7 +48,7 @@ using Pass = std::function<Rewrite(const Graph& graph, std::span<const Value> ke
 // Drops what `keep` does not need, by inputs or control dependencies.
 Rewrite Prune(const Graph& graph, std::span<const Value> keep);
 
-// Computes equal nodes once: of equal kind, attributes, inputs and control dependencies.
+// Computes equal nodes once: of equal kind, attributes, inputs, control dependencies and device.
 Rewrite MergeCommon(const Graph& graph, std::span<const Value> keep);
 
 // For each output of each node, how many inputs of nodes read it, plus one when it is to be kept: what a

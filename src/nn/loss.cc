@@ -27,9 +27,8 @@ Value RowFactors(Graph& graph, const LossSpec& loss, Value weights) {
   return loss.weight == 1 ? factors : graph.Make<ops::Scale>({factors}, loss.weight);
 }
 
-// f32[batch, 1] as f32[batch].
-Value AsColumn(Graph& graph, Value outputs) {
-  return graph.Make<ops::Reshape>({outputs}, Shape{graph.shape(outputs)[0]});
+Value AsRows(Graph& graph, Value x, const Shape& shape) {
+  return graph.shape(x) == shape ? x : graph.Make<ops::Reshape>({x}, shape);
 }
 
 }  // namespace
@@ -55,21 +54,25 @@ LossSpec LossSpec::FromConfig(const Config& config) {
   return loss;
 }
 
-Task TaskOf(const LossSpec& loss, int64_t outputs, std::string_view layer) {
-  const auto fail = [&](std::string_view needs) {
-    throw std::invalid_argument(loss.where + ": loss " + std::string(Name(loss.kind)) + " needs " +
-                                std::string(needs) + "; the last layer, " + std::string(layer) + ", has " +
-                                std::to_string(outputs));
+Task TaskOf(const LossSpec& loss, const Shape& outputs, uint32_t labels, std::string_view layer) {
+  const auto fail = [&](const std::string& needs) {
+    throw std::invalid_argument(loss.where + ": loss " + std::string(Name(loss.kind)) + " needs " + needs +
+                                "; the last layer, " + std::string(layer) + ", has " +
+                                (outputs.rank() == 1 ? std::to_string(outputs[0]) : outputs.ToString()));
   };
+  const std::string each = labels == 1 ? "" : " for each of " + std::to_string(labels) + " labels";
   switch (loss.kind) {
-    case LossKind::kSoftmaxCrossEntropy:
-      if (outputs < 2) fail("one unit for each class, 2 or more");
-      return outputs == 2 ? Task::kBinary : Task::kClasses;
+    case LossKind::kSoftmaxCrossEntropy: {
+      const int64_t classes = outputs.rank() == 0 ? 1 : outputs[outputs.rank() - 1];
+      if (classes < 2 || outputs.elements() != classes * labels)
+        fail("one unit for each class, 2 or more" + (labels == 1 ? "" : "," + each));
+      return classes == 2 ? Task::kBinary : Task::kClasses;
+    }
     case LossKind::kSigmoidCrossEntropy:
-      if (outputs != 1) fail("1 unit");
+      if (outputs.elements() != labels) fail("1 unit" + each);
       return Task::kBinary;
     case LossKind::kSquaredError:
-      if (outputs != 1) fail("1 unit");
+      if (outputs.elements() != labels) fail("1 unit" + each);
       return Task::kRegression;
     case LossKind::kNegativeSum:
       return Task::kNone;
@@ -79,25 +82,37 @@ Task TaskOf(const LossSpec& loss, int64_t outputs, std::string_view layer) {
 
 LossValues AddLoss(Graph& graph, const LossSpec& loss, Value outputs, Value labels, Value weights) {
   const Graph::Scope scope(graph, "loss", loss.where);
+  const Shape all = graph.shape(labels);
+  const int64_t batch = all[0], each = all.elements() / batch;
+  const Value flat_labels = AsRows(graph, labels, Shape{all.elements()});
   Value rows, scores = outputs;
   switch (loss.kind) {
-    case LossKind::kSoftmaxCrossEntropy:
-      rows = graph.Make<ops::SoftmaxCrossEntropy>({outputs, labels});
+    case LossKind::kSoftmaxCrossEntropy: {
+      const Shape& shape = graph.shape(outputs);
+      const Value logits = AsRows(graph, outputs, Shape{all.elements(), shape[shape.rank() - 1]});
+      rows = graph.Make<ops::SoftmaxCrossEntropy>({logits, flat_labels});
       scores = Value{rows.node, 1};
       break;
+    }
     case LossKind::kSigmoidCrossEntropy: {
-      const Value logits = AsColumn(graph, outputs);
-      rows = graph.Make<ops::SigmoidCrossEntropy>({logits, labels});
+      const Value logits = AsRows(graph, outputs, Shape{all.elements()});
+      rows = graph.Make<ops::SigmoidCrossEntropy>({logits, flat_labels});
       scores = graph.Make<ops::Sigmoid>({logits});
       break;
     }
     case LossKind::kSquaredError:
-      scores = AsColumn(graph, outputs);
-      rows = graph.Make<ops::SquaredError>({scores, labels});
+      scores = AsRows(graph, outputs, Shape{all.elements()});
+      rows = graph.Make<ops::SquaredError>({scores, flat_labels});
       break;
-    case LossKind::kNegativeSum:
-      rows = graph.Make<ops::Neg>({graph.Make<ops::ReduceSum>({outputs}, std::vector<int>{1})});
+    case LossKind::kNegativeSum: {
+      const Value flat = AsRows(graph, outputs, Shape{batch, graph.shape(outputs).elements() / batch});
+      rows = graph.Make<ops::Neg>({graph.Make<ops::ReduceSum>({flat}, std::vector<int>{1})});
       break;
+    }
+  }
+  if (graph.shape(rows)[0] != batch) {
+    rows = graph.Make<ops::ReduceMean>({graph.Make<ops::Reshape>({rows}, Shape{batch, each})},
+                                       std::vector<int>{1});
   }
   const Value weighted = graph.Make<ops::Mul>({rows, RowFactors(graph, loss, weights)});
   return {graph.Make<ops::ReduceSum>({weighted}), scores};

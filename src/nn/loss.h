@@ -35,20 +35,24 @@ enum class Task : uint8_t {
   kNone,        // nothing that could be held against a label
 };
 
-// What the loss makes of a network whose last layer, named `layer`, has `outputs` numbers per row. Throws
-// std::invalid_argument when they do not fit.
-Task TaskOf(const LossSpec& loss, int64_t outputs, std::string_view layer);
+// What the loss makes of a network whose last layer, named `layer`, makes `outputs` of a row that has
+// `labels` labels: softmax takes as many classes as the last axis has for each label, the others a number for
+// each. Throws std::invalid_argument when they do not fit.
+Task TaskOf(const LossSpec& loss, const Shape& outputs, uint32_t labels, std::string_view layer);
 
 struct LossValues {
   graph::Value loss;    // f32 scalar
-  graph::Value scores;  // softmax: probabilities f32[batch, classes]; sigmoid: f32[batch], probability of
-                        // class 1; squared_error: f32[batch], the prediction; negative_sum: the outputs
+  graph::Value scores;  // for each label of each row. softmax: probabilities f32[batch · labels, classes];
+                        // sigmoid: f32[batch · labels], probability of class 1; squared_error: f32[batch ·
+                        // labels], the prediction; negative_sum: the outputs
 };
 
-// Adds the loss of `outputs` f32[batch, n] to the graph. l being a row's loss,
+// Adds the loss of `outputs` f32[batch, ...] against `labels` f32[batch] or f32[batch, labels] to the graph.
+// l being a row's loss, the mean over its labels where it has several,
 //   mean: L = weight Σ w l / Σ w (0 when all w are 0), sum: L = weight Σ w l, over the rows of a batch.
-//   softmax_cross_entropy: l = -log softmax(outputs)[y]; a y that is no class leaves the row out of the sum,
-//   not of Σ w sigmoid_cross_entropy: l = -y log σ(o) - (1 - y) log(1 - σ(o)) squared_error: l = (o - y)²
+//   softmax_cross_entropy: l = -log softmax(outputs)[y]; a y that is no class adds 0
+//   sigmoid_cross_entropy: l = -y log σ(o) - (1 - y) log(1 - σ(o))
+//   squared_error: l = (o - y)²
 //   negative_sum: l = -Σ outputs, so the gradient by each output is -w
 LossValues AddLoss(graph::Graph& graph, const LossSpec& loss, graph::Value outputs, graph::Value labels,
                    graph::Value weights);

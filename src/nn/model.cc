@@ -1,13 +1,12 @@
 #include "nn/model.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <stdexcept>
 #include <string_view>
 
 #include "base/check.h"
 #include "graph/gradient.h"
+#include "nn/layers/settings.h"
 #include "ops/ops.h"
 
 namespace leat::nn {
@@ -18,14 +17,23 @@ using graph::Value;
 // All variables of a model must fit here: far above what f32 networks have, far below where sizes overflow.
 constexpr uint64_t kMaxParameters = uint64_t{1} << 36;
 
-uint32_t ReadInputs(const Config& config, uint32_t features) {
-  const auto inputs = config.Integer("inputs", features, 1, 1 << 24);
-  if (inputs == 0) config.Fail("model has no 'inputs', and there is no schema to take them from");
-  if (features != 0 && inputs != features) {
-    config.At("inputs").Fail("inputs is " + std::to_string(inputs) + ", but the schema makes " +
-                             std::to_string(features) + " features of a record");
+Shape ReadInputs(const Config& config, uint32_t features) {
+  if (!config.Has("inputs")) {
+    if (features == 0) config.Fail("model has no 'inputs', and there is no schema to take them from");
+    return {features};
   }
-  return static_cast<uint32_t>(inputs);
+  constexpr int64_t kMostInputs = 1 << 24;
+  const Shape inputs = ReadShape(config.At("inputs"));
+  if (inputs.elements() > kMostInputs) {
+    config.At("inputs").Fail("inputs is " + inputs.ToString() + "; a row has at most " +
+                             std::to_string(kMostInputs) + " features");
+  }
+  if (features != 0 && inputs.elements() != features) {
+    config.At("inputs").Fail("inputs is " +
+                             (inputs.rank() == 1 ? std::to_string(inputs[0]) : inputs.ToString()) +
+                             ", but the schema makes " + std::to_string(features) + " features of a record");
+  }
+  return inputs;
 }
 
 // The cross entropies bring their own softmax or sigmoid: one more before them trains badly and says nothing.
@@ -38,37 +46,31 @@ void CheckActivation(const LossSpec& loss, const Layer& last) {
 
 }  // namespace
 
-Model Model::FromConfig(const Config& config, uint32_t input_features) {
+Model Model::FromConfig(const Config& config, const ModelContext& context) {
   config.Allow({"inputs", "layers", "loss"});
   Model model;
-  model.inputs_ = ReadInputs(config, input_features);
-  const Config layers = config.At("layers");
-  if (layers.size() == 0) layers.Fail("layers is empty; a model has at least one");
+  model.input_shape_ = ReadInputs(config, context.features);
+  model.labels_ = context.labels;
+  model.layers_ = Layers::FromConfig(config.At("layers"), model.input_shape_, context.data, context.kinds);
 
-  uint32_t width = model.inputs_;
   uint64_t parameters = 0;
-  std::map<std::string, uint32_t> number;
-  std::set<std::string> names;
-  for (size_t i = 0; i < layers.size(); ++i) {
-    const auto layer = MakeLayer(layers[i], width, ++number[LayerKind(layers[i])]);
-    if (!names.insert(layer->name()).second)
-      layers[i].Fail("two layers have the name '" + layer->name() + "'");
+  for (const auto& layer : model.layers_.all()) {
     for (auto& variable : layer->variables()) {
       parameters += static_cast<uint64_t>(variable.shape.elements());
       if (parameters > kMaxParameters) {
-        layers[i].Fail("layer " + layer->name() + ": with " + variable.name + variable.shape.ToString() +
-                       " the model has more than 2^36 parameters");
+        throw std::invalid_argument(layer->where() + ": layer " + layer->name() + ": with " + variable.name +
+                                    variable.shape.ToString() + " the model has more than 2^36 parameters");
       }
       model.variables_.push_back(std::move(variable));
     }
-    width = layer->outputs();
-    model.layers_.push_back(layer);
   }
-  model.outputs_ = width;
 
   model.loss_ = LossSpec::FromConfig(config.At("loss"));
-  CheckActivation(model.loss_, *model.layers_.back());
-  model.task_ = TaskOf(model.loss_, width, model.layers_.back()->name());
+  const Layer& last = *model.layers_.all().back();
+  CheckActivation(model.loss_, last);
+  model.task_ = TaskOf(model.loss_, last.outputs(), model.labels_, last.name());
+  model.outputs_ =
+      static_cast<uint32_t>(last.outputs().elements()) / (model.task_ == Task::kNone ? 1 : model.labels_);
   return model;
 }
 
@@ -83,38 +85,64 @@ uint32_t Model::classes() const {
   return task_ == Task::kClasses ? outputs_ : 0;
 }
 
-StepGraph Model::Build(uint32_t batch) const {
+StepGraph Model::Build(uint32_t batch, bool training) const {
   LEAT_CHECK(batch > 0);
   StepGraph step;
   graph::Graph& graph = step.graph;
-  const auto placeholder = [&](std::string_view name, Shape shape) {
-    return graph.Add(std::make_shared<graph::Placeholder>(TensorType{DType::kF32, shape}), {}, name);
+  const auto placeholder = [&](std::string_view name, DType type, Shape shape) {
+    return graph.Add(std::make_shared<graph::Placeholder>(TensorType{type, shape}), {}, name);
   };
-  step.features = placeholder("features", {batch, inputs_});
-  step.labels = placeholder("labels", {batch});
-  step.weights = placeholder("weights", {batch});
-
-  Value x = step.features;
-  for (const auto& layer : layers_) {
-    std::vector<Value> own;
-    for (const auto& variable : layer->variables()) {
-      const TensorType type{DType::kF32, variable.shape};
-      own.push_back(graph.Add(std::make_shared<graph::Variable>(type), {}, variable.name));
-    }
-    step.variables.insert(step.variables.end(), own.begin(), own.end());
-    const graph::Graph::Scope scope(graph, layer->name(), layer->where());
-    x = layer->Apply(graph, x, own);
+  step.features = placeholder("features", DType::kF32, {batch, inputs()});
+  step.labels = placeholder("labels", DType::kF32, labels_ == 1 ? Shape{batch} : Shape{batch, labels_});
+  step.weights = placeholder("weights", DType::kF32, {batch});
+  step.noise = placeholder("noise", DType::kI64, {});
+  for (const auto& variable : variables_) {
+    const TensorType type{DType::kF32, variable.shape};
+    step.variables.push_back(graph.Add(std::make_shared<graph::Variable>(type), {}, variable.name));
   }
-  const auto [loss, scores] = AddLoss(graph, loss_, x, step.labels, step.weights);
+
+  Flow flow{step.features, {}};
+  if (input_shape_.rank() > 1) {
+    std::vector<int64_t> sizes = {batch};
+    sizes.insert(sizes.end(), input_shape_.sizes().begin(), input_shape_.sizes().end());
+    flow.x = graph.Make<ops::Reshape>({flow.x}, Shape(std::span<const int64_t>(sizes)));
+  }
+  StepContext context{.training = training, .weights = step.weights, .noise = step.noise, .statistics = {}};
+  flow = layers_.Apply(graph, flow, step.variables, context);
+  const auto [loss, scores] = AddLoss(graph, loss_, flow.x, step.labels, step.weights);
   step.loss = loss;
   step.scores = scores;
-  step.gradients = graph::Gradients(graph, loss, step.variables);
+  if (training) AddGradients(context, &step);
   return step;
 }
 
+void Model::AddGradients(const StepContext& context, StepGraph* step) const {
+  std::vector<Value> trained;
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (variables_[v].role == optim::VariableRole::kTrained) trained.push_back(step->variables[v]);
+  }
+  const std::vector<Value> gradients = graph::Gradients(step->graph, step->loss, trained);
+  auto next = gradients.begin();
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    if (variables_[v].role == optim::VariableRole::kTrained) {
+      step->gradients.push_back(*next++);
+      continue;
+    }
+    const auto moved = std::ranges::find(context.statistics, step->variables[v],
+                                         &std::pair<graph::Value, graph::Value>::first);
+    LEAT_CHECK(moved != context.statistics.end());
+    step->gradients.push_back(moved->second);
+  }
+}
+
 std::string Model::ToString() const {
-  std::string text = std::to_string(inputs_);
-  for (const auto& layer : layers_) text += "-" + std::to_string(layer->outputs());
+  const auto sizes = [](const Shape& shape) {
+    std::string text;
+    for (int64_t size : shape.sizes()) text += (text.empty() ? "" : "x") + std::to_string(size);
+    return text;
+  };
+  std::string text = sizes(input_shape_);
+  for (const auto& layer : layers_.all()) text += "-" + sizes(layer->outputs());
   return text + " " + std::string(Name(loss_.kind)) + ", " + std::to_string(parameters()) + " parameters";
 }
 

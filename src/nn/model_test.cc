@@ -26,7 +26,7 @@ using testing::HasSubstr;
 using testing::Pointwise;
 
 Model Make(const std::string& yaml, uint32_t features = 0) {
-  return Model::FromConfig(Config::Parse(yaml, "job.yaml"), features);
+  return Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = features});
 }
 
 std::string Message(const std::string& yaml, uint32_t features = 0) {

@@ -1,11 +1,11 @@
 #include "ops/fuse.h"
 
-#include "ops/bias_add.h"
-#include "ops/dense.h"
-#include "ops/matmul.h"
-#include "ops/relu.h"
-#include "ops/sigmoid.h"
-#include "ops/tanh.h"
+#include "ops/elementwise/relu.h"
+#include "ops/elementwise/sigmoid.h"
+#include "ops/elementwise/tanh.h"
+#include "ops/matrix/bias_add.h"
+#include "ops/matrix/dense.h"
+#include "ops/matrix/matmul.h"
 
 namespace leat::ops {
 namespace {

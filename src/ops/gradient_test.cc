@@ -51,10 +51,14 @@ class Derivatives {
     for (const SampleInput& input : c.inputs) {
       inputs_.push_back(graph_.Make<Placeholder>({}, input.type));
       data_.push_back(DrawSample(input, ++seed));
-      if (input.draw != SampleInput::Draw::kInteger) wrt_.push_back(inputs_.size() - 1);
+      const bool whole = input.draw == SampleInput::Draw::kInteger || input.type.dtype != DType::kF32;
+      if (!whole) wrt_.push_back(inputs_.size() - 1);
     }
     const Value first = graph_.Add(c.op, inputs_);
-    for (uint32_t i = 0; i < graph_.node(first).outputs.size(); ++i) outputs_.push_back({first.node, i});
+    for (uint32_t i = 0; i < graph_.node(first).outputs.size(); ++i) {
+      // Of whole numbers there is no derivative.
+      if (graph_.type({first.node, i}).dtype == DType::kF32) outputs_.push_back({first.node, i});
+    }
     std::vector<Value> wrt;
     for (size_t i : wrt_) wrt.push_back(inputs_[i]);
 

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "ops/broadcast.h"
+#include "ops/shape/broadcast.h"
 
 namespace leat::ops {
 

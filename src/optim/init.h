@@ -22,11 +22,18 @@ struct InitSpec {
   friend bool operator==(const InitSpec&, const InitSpec&) = default;
 };
 
+// How a variable changes.
+enum class VariableRole : uint8_t {
+  kTrained = 0,    // by its gradient, as the optimizer says
+  kStatistic = 1,  // what is pushed is subtracted as it is: a running mean moves by shares of its distance
+};
+
 // A variable as servers and checkpoints know it: f32, row-major.
 struct VariableSpec {
   std::string name;  // "dense1/weight"
   Shape shape;
   InitSpec init;
+  VariableRole role = VariableRole::kTrained;
   friend bool operator==(const VariableSpec&, const VariableSpec&) = default;
 };
 

@@ -14,44 +14,46 @@ Trainer::Compiled& Trainer::For(uint32_t batch_size) {
   if (found != compiled_.end()) return found->second;
 
   Compiled made;
-  made.step = model_.Build(batch_size);
-  auto& step = made.step;
-  std::vector<graph::Value> fetches{step.loss, step.scores};
-  made.score = engine::Plan::Compile(step.graph, fetches, options_);
-  fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
-  made.train = engine::Plan::Compile(step.graph, fetches, options_);
-
-  made.features = Tensor(step.graph.type(step.features));
-  made.labels = Tensor(step.graph.type(step.labels));
-  made.weights = Tensor(step.graph.type(step.weights));
-  for (auto* plan : {made.train.get(), made.score.get()}) {
-    plan->Bind(step.features, made.features.raw());
-    plan->Bind(step.labels, made.labels.raw());
-    plan->Bind(step.weights, made.weights.raw());
+  for (const bool training : {true, false}) {
+    Compiled::Half& half = training ? made.train : made.score;
+    half.step = model_.Build(batch_size, training);
+    const nn::StepGraph& step = half.step;
+    if (training) {
+      made.features = Tensor(step.graph.type(step.features));
+      made.labels = Tensor(step.graph.type(step.labels));
+      made.weights = Tensor(step.graph.type(step.weights));
+      made.noise = Tensor(step.graph.type(step.noise));
+    }
+    std::vector<graph::Value> fetches{step.loss, step.scores};
+    fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
+    half.plan = engine::Plan::Compile(step.graph, fetches, options_);
+    half.plan->Bind(step.features, made.features.raw());
+    half.plan->Bind(step.labels, made.labels.raw());
+    half.plan->Bind(step.weights, made.weights.raw());
+    half.plan->Bind(step.noise, made.noise.raw());
     for (size_t v = 0; v < step.variables.size(); ++v)
-      plan->Bind(step.variables[v], parameters_.values(v).data());
-  }
-  for (size_t v = 0; v < step.gradients.size(); ++v) {
-    made.train->Bind(step.gradients[v], parameters_.gradients(v).data());
+      half.plan->Bind(step.variables[v], parameters_.values(v).data());
+    for (size_t v = 0; v < step.gradients.size(); ++v)
+      half.plan->Bind(step.gradients[v], parameters_.gradients(v).data());
   }
   return compiled_.emplace(batch_size, std::move(made)).first->second;
 }
 
 void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch) {
-  const size_t width = model_.inputs();
+  const size_t width = model_.inputs(), each = model_.labels();
   const auto features = compiled.features.as<float>();
   const auto labels = compiled.labels.as<float>();
   const auto weights = compiled.weights.as<float>();
   for (size_t i = 0; i < batch.size(); ++i) {
     std::memcpy(&features[i * width], &rows.features[batch[i] * width], width * sizeof(float));
-    labels[i] = rows.labels[batch[i]];
+    for (size_t l = 0; l < each; ++l) labels[i * each + l] = rows.labels[batch[i] * each + l];
   }
   // Padding weighs nothing. What an earlier, longer batch left there goes: rows that make an infinity of the
   // network would make a NaN of their weight of 0.
   const auto filled = static_cast<uint32_t>(batch.size());
   if (filled < compiled.filled) {
     std::fill(features.begin() + filled * width, features.begin() + compiled.filled * width, 0.0f);
-    std::fill(labels.begin() + filled, labels.begin() + compiled.filled, 0.0f);
+    std::fill(labels.begin() + filled * each, labels.begin() + compiled.filled * each, 0.0f);
   }
   if (filled != compiled.filled) {
     std::fill_n(weights.begin(), filled, 1.0f);
@@ -60,43 +62,45 @@ void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_
   }
 }
 
-StepOutcome Trainer::Measure(Compiled& compiled, const engine::Plan& plan, const Rows& rows,
+StepOutcome Trainer::Measure(const Compiled& compiled, const Compiled::Half& half, const Rows& rows,
                              std::span<const uint32_t> batch, bool finite) {
   StepOutcome outcome{.events = static_cast<uint32_t>(batch.size())};
-  const float loss = plan.At(compiled.step.loss).as<float>()[0];
+  const float loss = half.plan->At(half.step.loss).as<float>()[0];
   outcome.finite = finite && std::isfinite(loss);
   if (!outcome.finite) return outcome;
   outcome.loss_sum =
       model_.loss().reduction == nn::Reduction::kMean ? double{loss} * outcome.events : double{loss};
-  const auto scores = plan.At(compiled.step.scores).as<float>();
-  const auto labels = compiled.labels.as<float>().first(batch.size());
+  const auto scores = half.plan->At(half.step.scores).as<float>();
+  const auto labels = compiled.labels.as<float>().first(batch.size() * model_.labels());
   outcome.correct = nn::CountCorrect(model_, scores, labels);
   if (model_.task() == nn::Task::kBinary) {
-    positive_.resize(batch.size());
+    positive_.resize(labels.size());
     nn::PositiveScores(model_, scores, positive_);
-    for (size_t i = 0; i < batch.size(); ++i) {
+    for (size_t i = 0; i < labels.size(); ++i) {
       const bool positive = labels[i] >= 0.5f;
       scores_seen_.Add(positive_[i], positive);
-      if (!rows.truth.empty()) truths_seen_.Add(rows.truth[batch[i]], positive);
+      if (!rows.truth.empty()) truths_seen_.Add(rows.truth[batch[i / model_.labels()]], positive);
     }
   }
   return outcome;
 }
 
-StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {
+StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
+                          uint64_t noise) {
   if (batch.empty()) return {};
   auto& compiled = For(batch_size);
   Fill(compiled, rows, batch);
-  compiled.train->Run();
-  return Measure(compiled, *compiled.train, rows, batch, parameters_.GradientsFinite());
+  compiled.noise.as<int64_t>()[0] = static_cast<int64_t>(noise);
+  compiled.train.plan->Run();
+  return Measure(compiled, compiled.train, rows, batch, parameters_.GradientsFinite());
 }
 
 StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {
   if (batch.empty()) return {};
   auto& compiled = For(batch_size);
   Fill(compiled, rows, batch);
-  compiled.score->Run();
-  return Measure(compiled, *compiled.score, rows, batch, true);
+  compiled.score.plan->Run();
+  return Measure(compiled, compiled.score, rows, batch, true);
 }
 
 }  // namespace leat::parallel

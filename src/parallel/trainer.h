@@ -20,15 +20,15 @@ namespace leat::parallel {
 // Rows of the stream as decoded: row i's features are features[i * width, (i + 1) * width).
 struct Rows {
   std::span<const float> features;
-  std::span<const float> labels;
-  std::span<const float> truth;  // known probability of class 1, or empty
+  std::span<const float> labels;  // model.labels() for each row
+  std::span<const float> truth;   // known probability of class 1, or empty
 };
 
 struct StepOutcome {
-  uint32_t events = 0;  // rows in the batch
-  double loss_sum = 0;  // Σ over rows, before training on them
-  uint64_t correct = 0;
-  bool finite = true;  // neither the loss nor a gradient was infinite or NaN; else the batch is not scored
+  uint32_t events = 0;   // rows in the batch
+  double loss_sum = 0;   // Σ over rows, before training on them
+  uint64_t correct = 0;  // labels, of events · model.labels()
+  bool finite = true;    // neither the loss nor a gradient was infinite or NaN; else the batch is not scored
 };
 
 class Trainer {
@@ -37,8 +37,10 @@ class Trainer {
   Trainer(const nn::Model& model, ps::Parameters& parameters, const engine::PlanOptions& options);
 
   // Scores the batch (rows.features at `batch`, at most `batch_size` of them), then computes its gradients
-  // into the parameters' gradients. An empty batch computes nothing.
-  StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
+  // into the parameters' gradients. An empty batch computes nothing. `noise`: what the step's random choices
+  // (dropout) are a function of, so that the same batch trained again makes the same ones.
+  StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
+                   uint64_t noise = 0);
   // Scores alone: for data that is only to be measured.
   StepOutcome Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
 
@@ -48,15 +50,18 @@ class Trainer {
 
  private:
   struct Compiled {
-    nn::StepGraph step;
-    std::unique_ptr<engine::Plan> train;
-    std::unique_ptr<engine::Plan> score;
-    Tensor features, labels, weights;
+    // One graph for training, one for scoring, over the same memory.
+    struct Half {
+      nn::StepGraph step;
+      std::unique_ptr<engine::Plan> plan;
+    };
+    Half train, score;
+    Tensor features, labels, weights, noise;
     uint32_t filled = 0;  // rows of weight 1
   };
   Compiled& For(uint32_t batch_size);
   void Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch);
-  StepOutcome Measure(Compiled& compiled, const engine::Plan& plan, const Rows& rows,
+  StepOutcome Measure(const Compiled& compiled, const Compiled::Half& half, const Rows& rows,
                       std::span<const uint32_t> batch, bool finite);
 
   const nn::Model& model_;

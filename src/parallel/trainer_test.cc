@@ -32,7 +32,7 @@ engine::PlanOptions FastKernels() {
 }
 
 nn::Model Make(const std::string& yaml, uint32_t features) {
-  return nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"), features);
+  return nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = features});
 }
 protocol::SliceTable TableOf(const nn::Model& model) {
   return protocol::MakeSlices({model.variables().begin(), model.variables().end()}, 1, 2);

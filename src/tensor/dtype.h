@@ -1,4 +1,5 @@
-// Types of elements. f32 is what networks compute in; the others come from and go to data.
+// Types of elements. f32 is what networks compute in, bf16 what their products may take in; the others come
+// from and go to data.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,12 @@
 
 namespace leat {
 
-enum class DType : uint8_t { kF32 = 0, kI32 = 1, kI64 = 2, kU8 = 3 };
+enum class DType : uint8_t { kF32 = 0, kI32 = 1, kI64 = 2, kU8 = 3, kBf16 = 4 };
+
+// The upper half of an f32: its sign, exponent and first 7 bits of fraction.
+struct Bf16 {
+  uint16_t bits = 0;
+};
 
 constexpr size_t SizeOf(DType type) {
   switch (type) {
@@ -19,6 +25,8 @@ constexpr size_t SizeOf(DType type) {
       return 8;
     case DType::kU8:
       return 1;
+    case DType::kBf16:
+      return 2;
   }
   return 0;
 }
@@ -33,6 +41,8 @@ constexpr std::string_view Name(DType type) {
       return "i64";
     case DType::kU8:
       return "u8";
+    case DType::kBf16:
+      return "bf16";
   }
   return "?";
 }
@@ -54,6 +64,10 @@ struct DTypeOf<int64_t> {
 template <>
 struct DTypeOf<uint8_t> {
   static constexpr DType value = DType::kU8;
+};
+template <>
+struct DTypeOf<Bf16> {
+  static constexpr DType value = DType::kBf16;
 };
 
 }  // namespace leat

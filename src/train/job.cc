@@ -214,8 +214,8 @@ Job Job::FromConfig(const Config& config) {
   job.stream = StreamFrom(config.At("stream"), job.data);
   job.schema = stream::Schema::FromConfig(config.At("schema"));
   if (job.stream.files.header) job.schema.UseColumns(ColumnsOf(config, job.stream.files));
-  job.model =
-      std::make_shared<const nn::Model>(nn::Model::FromConfig(config.At("model"), job.schema.features()));
+  job.model = std::make_shared<const nn::Model>(nn::Model::FromConfig(
+      config.At("model"), {.features = job.schema.features(), .labels = 1, .data = job.data}));
   FitLabel(config.At("schema"), *job.model, &job.schema);
   job.optimizer = optim::FromConfig(config.At("optimizer"));
   if (config.Has("strategy")) job.strategy = config.At("strategy").OneOf("strategy", {"async"});

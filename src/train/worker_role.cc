@@ -23,6 +23,12 @@
 namespace leat::train {
 namespace {
 
+// What a batch's random choices are a function of: its identity, so that whoever trains it makes the same
+// ones.
+uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch) {
+  return Mix(Mix(Mix(Mix(cut.hash, cut.begin.epoch), cut.partition), cut.begin.offset), batch);
+}
+
 // The shell around protocol::Worker. Everything runs on the loop's thread but decoding and the calls to the
 // coordinator.
 class WorkerRole {
@@ -183,7 +189,8 @@ class WorkerRole {
     const auto& split = *splits_.at(a.lease);
     const parallel::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
-    const auto step = trainer_.Step(rows, split.Batch(a.batch), split.lease.cut.batch_size);
+    const auto step = trainer_.Step(rows, split.Batch(a.batch), split.lease.cut.batch_size,
+                                    NoiseOf(split.lease.cut, a.batch));
     if (step.finite) progress_.events += step.events;
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;

@@ -5,8 +5,8 @@
 #include "kernels/onednn/inline.h"
 #include "kernels/onednn/kernels.h"
 #include "kernels/onednn/math.h"
-#include "ops/broadcast.h"
-#include "ops/scale.h"
+#include "ops/elementwise/scale.h"
+#include "ops/shape/broadcast.h"
 
 namespace leat::onednn {
 namespace {

@@ -77,7 +77,13 @@ KernelPtr MakeBroadcastTo(const KernelRequest& request);
 KernelPtr MakeCast(const KernelRequest& request);
 KernelPtr MakeTranspose(const KernelRequest& request);
 
-// Adds the rows of the element-wise ops, which differ in their loop only.
+// Each adds the rows of a family.
 void AddElementwise(graph::KernelTable& table);
+void AddIndex(graph::KernelTable& table);
+void AddConvolution(graph::KernelTable& table);
+void AddPool(graph::KernelTable& table);
+void AddNormalize(graph::KernelTable& table);
+void AddRecurrent(graph::KernelTable& table);
+void AddAttention(graph::KernelTable& table);
 
 }  // namespace leat::onednn

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/multiversion.h"
 #include "kernels/onednn/kernels.h"
-#include "ops/broadcast.h"
-#include "ops/transpose.h"
+#include "ops/shape/broadcast.h"
+#include "ops/shape/transpose.h"
+#include "tensor/bf16.h"
 
 namespace leat::onednn {
 namespace {
@@ -22,6 +24,33 @@ void CastI32(const int32_t* __restrict x, float* __restrict y, size_t n) {
 LEAT_MULTIVERSION
 void CastI64(const int64_t* __restrict x, float* __restrict y, size_t n) {
   for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
+}
+
+LEAT_MULTIVERSION
+void CastBf16(const Bf16* __restrict x, float* __restrict y, size_t n) {
+  for (size_t i = 0; i < n; ++i) y[i] = ToFloat(x[i]);
+}
+
+LEAT_MULTIVERSION
+void CastToBf16(const float* __restrict x, Bf16* __restrict y, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    // ToBf16 without its branch.
+    const auto bits = std::bit_cast<uint32_t>(x[i]);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const uint32_t nan = (bits >> 16) | 0x40u;
+    y[i].bits = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+  }
+}
+
+LEAT_MULTIVERSION
+void CastToI32(const float* __restrict x, int32_t* __restrict y, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    const float v = x[i];
+    // The clamped value fits, whatever v is; what is at an end or NaN is chosen afterwards.
+    const float inside = v > -2147483648.0f ? (v < 2147483520.0f ? v : 2147483520.0f) : -2147483648.0f;
+    const auto whole = static_cast<int32_t>(inside);
+    y[i] = v >= 2147483648.0f ? INT32_MAX : (v == v ? whole : 0);
+  }
 }
 
 // Square tiles, so that neither side jumps through memory for long.
@@ -51,10 +80,25 @@ void Repeat(const float* x, float* y, size_t outer, size_t repeated, size_t inne
   }
 }
 
+KernelPtr FromF32(DType to, size_t n) {
+  if (to == DType::kBf16) {
+    return Loop([=](const KernelArgs& args) {
+      CastToBf16(In(args, 0), reinterpret_cast<Bf16*>(args.outputs[0]), n);
+    });
+  }
+  if (to == DType::kI32) {
+    return Loop([=](const KernelArgs& args) {
+      CastToI32(In(args, 0), reinterpret_cast<int32_t*>(args.outputs[0]), n);
+    });
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 KernelPtr MakeCast(const KernelRequest& request) {
   const size_t n = Elements(request.outputs[0]);
+  if (request.inputs[0].dtype != DType::kF32 && request.outputs[0].dtype != DType::kF32) return nullptr;
   switch (request.inputs[0].dtype) {
     case DType::kU8:
       return Loop([=](const KernelArgs& args) {
@@ -69,7 +113,11 @@ KernelPtr MakeCast(const KernelRequest& request) {
         CastI64(reinterpret_cast<const int64_t*>(args.inputs[0]), Out(args, 0), n);
       });
     case DType::kF32:
-      return nullptr;
+      return FromF32(request.outputs[0].dtype, n);
+    case DType::kBf16:
+      return Loop([=](const KernelArgs& args) {
+        CastBf16(reinterpret_cast<const Bf16*>(args.inputs[0]), Out(args, 0), n);
+      });
   }
   return nullptr;
 }

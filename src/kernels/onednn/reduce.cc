@@ -3,8 +3,8 @@
 #include "base/multiversion.h"
 #include "kernels/onednn/inline.h"
 #include "kernels/onednn/kernels.h"
-#include "ops/broadcast.h"
-#include "ops/reduce.h"
+#include "ops/shape/broadcast.h"
+#include "ops/shape/reduce.h"
 
 namespace leat::onednn {
 namespace {

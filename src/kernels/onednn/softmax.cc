@@ -5,7 +5,7 @@
 #include "kernels/onednn/inline.h"
 #include "kernels/onednn/kernels.h"
 #include "kernels/onednn/math.h"
-#include "ops/softmax_cross_entropy.h"
+#include "ops/loss/softmax_cross_entropy.h"
 
 namespace leat::onednn {
 namespace {

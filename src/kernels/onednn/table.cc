@@ -26,6 +26,12 @@ graph::KernelTable Build() {
       {"transpose", MakeTranspose},
   };
   AddElementwise(table);
+  AddIndex(table);
+  AddConvolution(table);
+  AddPool(table);
+  AddNormalize(table);
+  AddRecurrent(table);
+  AddAttention(table);
   return table;
 }
 

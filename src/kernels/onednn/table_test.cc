@@ -16,6 +16,7 @@
 #include "kernels/reference/reference.h"
 #include "ops/list.h"
 #include "ops/ops.h"
+#include "tensor/convert.h"
 
 namespace leat::onednn {
 namespace {
@@ -101,12 +102,35 @@ bool Near(float actual, float expected, double tolerance) {
   return std::abs(static_cast<double>(actual) - expected) <= tolerance * (1 + std::abs(expected));
 }
 
+template <class T>
+std::vector<float> Converted(const Tensor& tensor) {
+  std::vector<float> floats;
+  for (const T x : tensor.as<const T>()) floats.push_back(ConvertTo<float>(x));
+  return floats;
+}
+
+std::vector<float> AsFloats(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kI32:
+      return Converted<int32_t>(tensor);
+    case DType::kI64:
+      return Converted<int64_t>(tensor);
+    case DType::kU8:
+      return Converted<uint8_t>(tensor);
+    case DType::kBf16:
+      return Converted<Bf16>(tensor);
+    case DType::kF32:
+      break;
+  }
+  return Converted<float>(tensor);
+}
+
 void ExpectNear(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected, double tolerance,
                 const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   for (size_t t = 0; t < actual.size(); ++t) {
-    const auto a = actual[t].as<float>();
-    const auto e = expected[t].as<float>();
+    const auto a = AsFloats(actual[t]);
+    const auto e = AsFloats(expected[t]);
     for (size_t i = 0; i < a.size(); ++i) {
       ASSERT_TRUE(Near(a[i], e[i], tolerance))
           << what << " output " << t << " " << expected[t].type().ToString() << "[" << i << "] is " << a[i]

@@ -1,7 +1,8 @@
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/walk.h"
-#include "ops/broadcast.h"
-#include "ops/scale.h"
+#include "ops/elementwise/scale.h"
+#include "ops/shape/broadcast.h"
+#include "tensor/convert.h"
 
 namespace leat::reference {
 
@@ -65,30 +66,39 @@ std::unique_ptr<graph::Kernel> AddNKernel(const KernelRequest& request) {
 
 namespace {
 
-template <class T>
-std::unique_ptr<graph::Kernel> CastFrom(size_t n) {
-  return MakeKernel([n](const KernelArgs& args) {
-    const auto* x = reinterpret_cast<const T*>(args.inputs[0]);
-    float* y = Out(args);
-    for (size_t i = 0; i < n; ++i) y[i] = static_cast<float>(x[i]);
-  });
+// Calls f with a value of the C++ type of `type`.
+template <class F>
+auto WithType(DType type, F f) {
+  switch (type) {
+    case DType::kU8:
+      return f(uint8_t{});
+    case DType::kI32:
+      return f(int32_t{});
+    case DType::kI64:
+      return f(int64_t{});
+    case DType::kBf16:
+      return f(Bf16{});
+    case DType::kF32:
+      break;
+  }
+  return f(float{});
 }
 
 }  // namespace
 
 std::unique_ptr<graph::Kernel> CastKernel(const KernelRequest& request) {
   const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
-  switch (request.inputs[0].dtype) {
-    case DType::kU8:
-      return CastFrom<uint8_t>(n);
-    case DType::kI32:
-      return CastFrom<int32_t>(n);
-    case DType::kI64:
-      return CastFrom<int64_t>(n);
-    case DType::kF32:
-      break;
-  }
-  return nullptr;
+  return WithType(request.inputs[0].dtype, [&](auto from) {
+    return WithType(request.outputs[0].dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = decltype(to);
+      return MakeKernel([n](const KernelArgs& args) {
+        const auto* x = reinterpret_cast<const From*>(args.inputs[0]);
+        auto* y = reinterpret_cast<To*>(args.outputs[0]);
+        for (size_t i = 0; i < n; ++i) y[i] = ConvertTo<To>(x[i]);
+      });
+    });
+  });
 }
 
 }  // namespace leat::reference

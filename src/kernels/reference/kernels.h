@@ -66,4 +66,12 @@ std::unique_ptr<graph::Kernel> LogSoftmaxKernel(const KernelRequest& request);
 std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyKernel(const KernelRequest& request);
 std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest& request);
 
+// Each adds the rows of a family.
+void AddIndex(graph::KernelTable& table);
+void AddConvolution(graph::KernelTable& table);
+void AddPool(graph::KernelTable& table);
+void AddNormalize(graph::KernelTable& table);
+void AddRecurrent(graph::KernelTable& table);
+void AddAttention(graph::KernelTable& table);
+
 }  // namespace leat::reference

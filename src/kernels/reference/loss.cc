@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
-#include "ops/softmax_cross_entropy.h"
+#include "ops/loss/softmax_cross_entropy.h"
 
 namespace leat::reference {
 namespace {

@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
-#include "ops/dense.h"
-#include "ops/matmul.h"
+#include "ops/matrix/dense.h"
+#include "ops/matrix/matmul.h"
 
 namespace leat::reference {
 namespace {

@@ -3,11 +3,11 @@
 
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/walk.h"
-#include "ops/broadcast.h"
-#include "ops/concat.h"
-#include "ops/reduce.h"
-#include "ops/slice.h"
-#include "ops/transpose.h"
+#include "ops/shape/broadcast.h"
+#include "ops/shape/concat.h"
+#include "ops/shape/reduce.h"
+#include "ops/shape/slice.h"
+#include "ops/shape/transpose.h"
 
 namespace leat::reference {
 namespace {

@@ -1,0 +1,47 @@
+// - flatten
+//     a row as one axis.
+// - reshape: {shape: [28, 28, 1]}
+//     a row's elements in another shape.
+#include "nn/layers/kinds.h"
+#include "nn/layers/settings.h"
+#include "ops/ops.h"
+
+namespace leat::nn {
+namespace {
+
+using graph::Graph;
+using graph::Value;
+
+class ReshapeLayer final : public Layer {
+ public:
+  ReshapeLayer(const LayerRequest& request, Shape row) : Layer(request), row_(row) {
+    Elements(request);
+    if (row.elements() != request.inputs.elements()) {
+      request.settings.Fail("layer " + request.name + ": a row of " + request.inputs.ToString() +
+                            " does not have the elements of " + row.ToString());
+    }
+  }
+  Shape outputs() const override { return row_; }
+  Flow Apply(Graph& graph, const Flow& in, std::span<const Value>, StepContext&) const override {
+    std::vector<int64_t> sizes = {graph.shape(in.x)[0]};
+    sizes.insert(sizes.end(), row_.sizes().begin(), row_.sizes().end());
+    return {graph.Make<ops::Reshape>({in.x}, Shape(std::span<const int64_t>(sizes))), {}};
+  }
+
+ private:
+  Shape row_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Layer> MakeFlatten(const LayerRequest& request) {
+  AllowSettings(request.settings, {});
+  return std::make_shared<ReshapeLayer>(request, Shape{request.inputs.elements()});
+}
+
+std::shared_ptr<const Layer> MakeReshape(const LayerRequest& request) {
+  AllowSettings(request.settings, {"shape"});
+  return std::make_shared<ReshapeLayer>(request, ReadShape(request.settings.At("shape")));
+}
+
+}  // namespace leat::nn

@@ -1,0 +1,102 @@
+#include "nn/layers/settings.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ops/ops.h"
+
+namespace leat::nn {
+
+using optim::InitKind;
+using optim::InitSpec;
+
+// Rows of numbers wider than this do not fit any machine that trains them.
+constexpr int64_t kMaxUnits = 1 << 20;
+
+void AllowSettings(const Config& settings, std::initializer_list<std::string_view> known) {
+  std::vector<std::string> all(known.begin(), known.end());
+  all.insert(all.end(), {"name", "device"});
+  settings.Allow(all);
+}
+
+uint32_t ReadUnits(const Config& settings) {
+  settings.At("units");  // fails when it is missing
+  return static_cast<uint32_t>(settings.Integer("units", 0, 1, kMaxUnits));
+}
+
+InitSpec ReadInit(const Config& settings, InitKind fallback, uint32_t fan_in, uint32_t fan_out) {
+  InitSpec init{.kind = fallback, .fan_in = fan_in, .fan_out = fan_out};
+  if (!settings.Has("init")) return init;
+  const Config given = settings.At("init");
+  if (given.IsMap()) {
+    given.Allow({"constant"});
+    init.kind = InitKind::kConstant;
+    init.value = static_cast<float>(given.At("constant").Number());
+    return init;
+  }
+  const auto name = given.OneOf("init", {"glorot_uniform", "he_normal", "zeros", "constant"});
+  if (name == "constant") given.Fail("init constant needs its value: init: {constant: 0.5}");
+  init.kind = name == "glorot_uniform" ? InitKind::kGlorotUniform
+              : name == "he_normal"    ? InitKind::kHeNormal
+                                       : InitKind::kZeros;
+  return init;
+}
+
+ops::Activation ReadActivation(const Config& settings) {
+  if (!settings.Has("activation")) return ops::Activation::kNone;
+  constexpr std::array kAll = {ops::Activation::kNone, ops::Activation::kRelu, ops::Activation::kSigmoid,
+                               ops::Activation::kTanh};
+  std::vector<std::string> names;
+  for (auto a : kAll) names.emplace_back(ops::Name(a));
+  const auto name = settings.At("activation").OneOf("activation", names);
+  return kAll[static_cast<size_t>(std::ranges::find(names, name) - names.begin())];
+}
+
+graph::Value Activate(graph::Graph& graph, graph::Value x, ops::Activation activation) {
+  switch (activation) {
+    case ops::Activation::kNone:
+      return x;
+    case ops::Activation::kRelu:
+      return graph.Make<ops::Relu>({x});
+    case ops::Activation::kSigmoid:
+      return graph.Make<ops::Sigmoid>({x});
+    case ops::Activation::kTanh:
+      return graph.Make<ops::Tanh>({x});
+  }
+  return x;
+}
+
+Shape ReadShape(const Config& config) {
+  std::vector<int64_t> sizes;
+  const auto add = [&](const Config& size) {
+    const int64_t value = size.Integer();
+    if (value < 1 || value > kMaxUnits) {
+      size.Fail("size " + std::to_string(value) + "; must be between 1 and " + std::to_string(kMaxUnits));
+    }
+    sizes.push_back(value);
+  };
+  if (config.IsList()) {
+    if (config.size() == 0 || config.size() >= Shape::kMaxRank) {
+      config.Fail(std::to_string(config.size()) + " sizes; must be between 1 and " +
+                  std::to_string(Shape::kMaxRank - 1));
+    }
+    for (size_t i = 0; i < config.size(); ++i) add(config[i]);
+  } else {
+    add(config);
+  }
+  return Shape(std::span<const int64_t>(sizes));
+}
+
+uint32_t Elements(const LayerRequest& request) {
+  const int64_t elements = request.inputs.elements();
+  if (elements > std::numeric_limits<int32_t>::max()) {
+    request.settings.Fail("layer " + request.name + ": a row of " + request.inputs.ToString() +
+                          " is too large");
+  }
+  return static_cast<uint32_t>(elements);
+}
+
+}  // namespace leat::nn

@@ -1,0 +1,14 @@
+#include "ops/elementwise/relu.h"
+
+namespace leat::ops {
+
+InputGrads Relu::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {graph.Make<ReluGrad>({Value{node.index, 0}, *output_grads[0]})};
+}
+
+InputGrads ReluGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // Flat in y wherever it has a derivative.
+  return {std::nullopt, graph.Make<ReluGrad>({node.inputs[0], *output_grads[0]})};
+}
+
+}  // namespace leat::ops

@@ -1,0 +1,9 @@
+#include "ops/elementwise/sign.h"
+
+namespace leat::ops {
+
+InputGrads Sign::Gradient(Graph&, const Node&, OutputGrads) const {
+  return {std::nullopt};
+}
+
+}  // namespace leat::ops

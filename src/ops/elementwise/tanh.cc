@@ -1,0 +1,19 @@
+#include "ops/elementwise/tanh.h"
+
+#include "ops/elementwise/mul.h"
+#include "ops/elementwise/scale.h"
+
+namespace leat::ops {
+
+InputGrads Tanh::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {graph.Make<TanhGrad>({Value{node.index, 0}, *output_grads[0]})};
+}
+
+InputGrads TanhGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // z = dy (1 - y²): by y, -2 y dy; by dy, the same function again.
+  const Value y = node.inputs[0], dy = node.inputs[1], dz = *output_grads[0];
+  const Value slope = graph.Make<Mul>({dy, graph.Make<Scale>({y}, -2.0f)});
+  return {graph.Make<Mul>({dz, slope}), graph.Make<TanhGrad>({y, dz})};
+}
+
+}  // namespace leat::ops

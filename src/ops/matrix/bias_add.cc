@@ -1,0 +1,25 @@
+#include "ops/matrix/bias_add.h"
+
+#include <stdexcept>
+
+#include "ops/shape/broadcast.h"
+
+namespace leat::ops {
+
+std::vector<TensorType> BiasAdd::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 2);
+  graph::CheckF32(inputs);
+  const Shape &x = inputs[0].shape, &b = inputs[1].shape;
+  if (x.rank() == 0 || b.rank() != 1 || b[0] != x[x.rank() - 1]) {
+    throw std::invalid_argument("x" + x.ToString() + " + b" + b.ToString() +
+                                ": the bias must have one axis, as long as the last of x");
+  }
+  return {inputs[0]};
+}
+
+InputGrads BiasAdd::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value dy = *output_grads[0];
+  return {dy, ReduceToShape(graph, dy, graph.shape(node.inputs[1]))};
+}
+
+}  // namespace leat::ops

@@ -1,0 +1,29 @@
+#include "ops/cases.h"
+#include "ops/ops.h"
+
+namespace leat::ops {
+
+void AddMatrixCases(OpCaseList& cases) {
+  const SampleInput bias = F32({3});
+  cases.insert(
+      cases.end(),
+      {
+          Case<MatMul>("matmul a b", {F32({4, 5}), F32({5, 3})}),
+          Case<MatMul>("matmul aᵀ b", {F32({5, 4}), F32({5, 3})}, true, false),
+          Case<MatMul>("matmul a bᵀ", {F32({4, 5}), F32({3, 5})}, false, true),
+          Case<MatMul>("matmul aᵀ bᵀ", {F32({5, 4}), F32({3, 5})}, true, true),
+          Case<BiasAdd>("bias_add", {F32({4, 3}), bias}),
+          Case<BiasAdd>("bias_add 3-d", {F32({2, 4, 3}), bias}),
+          Case<Dense>("dense", {F32({4, 5}), F32({5, 3}), bias}, false, false, Activation::kNone),
+          Case<Dense>("dense sigmoid aᵀ", {F32({5, 4}), F32({5, 3}), bias}, true, false,
+                      Activation::kSigmoid),
+          Case<Dense>("dense tanh bᵀ", {F32({4, 5}), F32({3, 5}), bias}, false, true, Activation::kTanh),
+          // Inputs of one sign and a bias that outweighs them keep every sum away from the kink at 0.
+          Case<Dense>("dense relu", {F32({4, 5}, 0.1f, 1), F32({5, 3}, 0.1f, 1), F32({3}, 0.5f, 1)}, false,
+                      false, Activation::kRelu),
+          Case<Dense>("dense relu off", {F32({4, 5}, 0.1f, 1), F32({5, 3}, -1, -0.1f), F32({3}, -1, -0.5f)},
+                      false, false, Activation::kRelu),
+      });
+}
+
+}  // namespace leat::ops

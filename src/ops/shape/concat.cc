@@ -1,0 +1,59 @@
+#include "ops/shape/concat.h"
+
+#include <stdexcept>
+
+#include "ops/shape/slice.h"
+
+namespace leat::ops {
+namespace {
+
+// The axis counted from the front; throws when it is not there.
+size_t AxisOf(int axis, size_t rank) {
+  const int64_t at = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
+  if (at < 0 || at >= static_cast<int64_t>(rank)) {
+    throw std::invalid_argument("no axis " + std::to_string(axis) + " among " + std::to_string(rank));
+  }
+  return static_cast<size_t>(at);
+}
+
+std::vector<int64_t> SizesOf(const Shape& shape) {
+  return {shape.sizes().begin(), shape.sizes().end()};
+}
+
+}  // namespace
+
+std::vector<TensorType> Concat::Infer(Types inputs) const {
+  if (inputs.empty()) throw std::invalid_argument("takes at least one input");
+  graph::CheckF32(inputs);
+  std::vector<int64_t> sizes = SizesOf(inputs[0].shape);
+  const size_t at = AxisOf(axis, sizes.size());
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    std::vector<int64_t> other = SizesOf(inputs[i].shape);
+    if (other.size() == sizes.size()) {
+      // Each size is below 2^40 and inputs are few, so the sum cannot overflow.
+      const int64_t sum = sizes[at] + other[at];
+      sizes[at] = other[at] = sum;
+    }
+    if (other != sizes) {
+      throw std::invalid_argument(inputs[0].shape.ToString() + " and " + inputs[i].shape.ToString() +
+                                  " differ along another axis than " + std::to_string(axis));
+    }
+    // Checks the product before the next size is added.
+    static_cast<void>(Shape(sizes));
+  }
+  return {{DType::kF32, Shape(sizes)}};
+}
+
+InputGrads Concat::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  InputGrads grads;
+  std::vector<int64_t> begin(graph.shape(*output_grads[0]).rank(), 0);
+  const size_t at = AxisOf(axis, begin.size());
+  for (Value input : node.inputs) {
+    const Shape& shape = graph.shape(input);
+    grads.push_back(graph.Make<Slice>({*output_grads[0]}, begin, SizesOf(shape)));
+    begin[at] += shape[at];
+  }
+  return grads;
+}
+
+}  // namespace leat::ops

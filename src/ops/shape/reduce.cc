@@ -1,0 +1,86 @@
+#include "ops/shape/reduce.h"
+
+#include <stdexcept>
+
+#include "ops/elementwise/scale.h"
+#include "ops/shape/broadcast.h"
+#include "ops/shape/reshape.h"
+
+namespace leat::ops {
+namespace {
+
+// dy with size 1 where an axis went, stretched back to the shape of x.
+Value SpreadBack(Graph& graph, const ReduceOp& op, Value x, Value dy) {
+  const Shape shape = graph.shape(x), kept = op.KeptShape(shape);
+  if (graph.shape(dy) != kept) dy = graph.Make<Reshape>({dy}, kept);
+  return StretchToShape(graph, dy, shape);
+}
+
+}  // namespace
+
+std::vector<bool> ReduceOp::Reduced(size_t rank) const {
+  std::vector<bool> reduced(rank, axes.empty());
+  for (int axis : axes) {
+    const int64_t at = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
+    if (at < 0 || at >= static_cast<int64_t>(rank)) {
+      throw std::invalid_argument("no axis " + std::to_string(axis) + " among " + std::to_string(rank));
+    }
+    if (reduced[static_cast<size_t>(at)]) {
+      throw std::invalid_argument("axis " + std::to_string(axis) + " is named twice");
+    }
+    reduced[static_cast<size_t>(at)] = true;
+  }
+  return reduced;
+}
+
+Shape ReduceOp::KeptShape(const Shape& input) const {
+  const std::vector<bool> reduced = Reduced(input.rank());
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < input.rank(); ++i) sizes.push_back(reduced[i] ? 1 : input[i]);
+  return Shape(sizes);
+}
+
+std::vector<TensorType> ReduceOp::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 1);
+  graph::CheckF32(inputs);
+  const Shape& shape = inputs[0].shape;
+  if (keep_dims) return {{DType::kF32, KeptShape(shape)}};
+  const std::vector<bool> reduced = Reduced(shape.rank());
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < shape.rank(); ++i) {
+    if (!reduced[i]) sizes.push_back(shape[i]);
+  }
+  return {{DType::kF32, Shape(sizes)}};
+}
+
+std::string ReduceOp::attributes() const {
+  std::string text = "axes=";
+  if (axes.empty()) text += "all";
+  for (size_t i = 0; i < axes.size(); ++i) text += (i ? "," : "") + std::to_string(axes[i]);
+  return text + (keep_dims ? " keep_dims=true" : "");
+}
+
+double ReduceOp::flops(Types inputs, Types) const {
+  return static_cast<double>(inputs[0].shape.elements());
+}
+
+InputGrads ReduceSum::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {SpreadBack(graph, *this, node.inputs[0], *output_grads[0])};
+}
+
+std::vector<TensorType> ReduceMean::Infer(Types inputs) const {
+  std::vector<TensorType> types = ReduceOp::Infer(inputs);
+  if (inputs[0].shape.elements() == 0) {
+    throw std::invalid_argument("the mean of no elements: input is " + inputs[0].shape.ToString());
+  }
+  return types;
+}
+
+InputGrads ReduceMean::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value x = node.inputs[0], dy = *output_grads[0];
+  const auto count =
+      static_cast<float>(graph.shape(x).elements()) / static_cast<float>(graph.shape(dy).elements());
+  return {SpreadBack(graph, *this, x, graph.Make<Scale>({dy}, 1 / count))};
+}
+
+}  // namespace leat::ops
