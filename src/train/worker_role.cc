@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/rng.h"
 #include "parallel/trainer.h"
 #include "protocol/worker.h"
 #include "ps/client.h"
