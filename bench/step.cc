@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "measure.h"
-#include "net.h"
 #include "peak.h"
 #include "products.h"
 #include "report.h"
+#include "training.h"
 
 namespace {
 
@@ -27,7 +27,8 @@ struct Case {
 };
 
 void Run(bench::Report& report, const Case& c, double peak, double seconds) {
-  bench::DenseTrainer trainer(c.sizes, kBatch, {.kind = optim::Kind::kSgd, .learning_rate = 0.001f});
+  bench::Training trainer(bench::DenseCase(c.name, c.sizes, kBatch),
+                          {.kind = optim::Kind::kSgd, .learning_rate = 0.001f});
   const bench::Products products(c.sizes, kBatch);
   const auto time =
       bench::Compare([&] { trainer.Step(); }, [&] { products.Run(); }, seconds, bench::Time::kThread);

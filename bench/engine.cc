@@ -1,0 +1,176 @@
+// Training steps of every family of network in one thread, against PyTorch's in turn and the machine's peak.
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "measure.h"
+#include "peak.h"
+#include "products.h"
+#include "report.h"
+#include "torch.h"
+#include "training.h"
+
+namespace {
+
+using namespace leat;
+
+struct Case {
+  bench::TrainingCase training;
+  double scale = 1e3;  // units a second
+  std::string unit = "ms";
+  std::string bound;                   // of the ratio to PyTorch
+  std::vector<int64_t> products = {};  // sizes of a dense network whose products alone are measured too
+};
+
+constexpr char kLenet[] = R"(
+inputs: [28, 28, 1]
+layers:
+  - conv2d: {filters: 32, kernel: 5, padding: same, activation: relu}
+  - max_pool: {size: 2}
+  - conv2d: {filters: 64, kernel: 5, padding: same, activation: relu}
+  - max_pool: {size: 2}
+  - flatten
+  - dense: {units: 512, activation: relu}
+  - dense: {units: 10}
+loss: softmax_cross_entropy
+)";
+
+constexpr char kLstm[] = R"(
+inputs: 50
+layers:
+  - embedding: {size: 65, units: 64}
+  - lstm: {units: 128}
+  - dense: {units: 65}
+loss: softmax_cross_entropy
+)";
+
+constexpr char kTransformer[] = R"(
+inputs: 64
+layers:
+  - embedding: {size: 65, units: 128}
+  - position
+  - residual:
+      layers:
+        - layer_norm
+        - attention: {heads: 4, causal: true}
+  - residual:
+      layers:
+        - layer_norm
+        - dense: {units: 512, activation: gelu}
+        - dense: {units: 128}
+  - layer_norm
+  - dense: {units: 65}
+loss: softmax_cross_entropy
+)";
+
+std::vector<Case> Cases() {
+  const std::vector<int64_t> mlp = {784, 512, 512, 10};
+  return {
+      {.training = bench::DenseCase("mlp", mlp, 128), .bound = "≤ 0.55", .products = mlp},
+      {.training = bench::DenseCase("tabular", {30, 64, 32, 2}, 128),
+       .scale = 1e6,
+       .unit = "µs",
+       .bound = "≤ 0.20"},
+      {.training = {.name = "lenet", .model = kLenet, .batch = 64}, .bound = "≤ 0.65"},
+      {.training =
+           {.name = "lstm", .model = kLstm, .batch = 32, .labels = 50, .features = bench::Features::kIds},
+       .bound = "≤ 0.40"},
+      {.training = {.name = "transformer",
+                    .model = kTransformer,
+                    .batch = 16,
+                    .labels = 64,
+                    .features = bench::Features::kIds},
+       .bound = "≤ 0.70"},
+  };
+}
+
+// Leat and PyTorch in turn, a share of the time each: what slows the machine for a while slows both.
+bench::Comparison AgainstTorch(bench::Training& training, bench::Torch& torch, const std::string& name,
+                               double seconds) {
+  constexpr int kTurns = 5;
+  const double share = seconds / (2 * kTurns);
+  std::vector<double> ours, theirs, ratios;
+  for (int i = 0; i < kTurns; ++i) {
+    ours.push_back(bench::Measure([&] { training.Step(); }, share, bench::Time::kThread));
+    theirs.push_back(torch.Step(name, share));
+    if (theirs.back() > 0) ratios.push_back(ours.back() / theirs.back());
+  }
+  return {bench::Median(ours), bench::Median(theirs), bench::Median(ratios)};
+}
+
+void Run(bench::Report& report, const Case& c, bench::Torch& torch, double peak, double seconds) {
+  const std::string& name = c.training.name;
+  bench::Training training(c.training, {.kind = optim::Kind::kSgd, .learning_rate = 0.001f});
+  const bench::Comparison time = AgainstTorch(training, torch, name, seconds);
+  if (!std::isfinite(training.loss())) {
+    std::fprintf(stderr, "%s: the loss is no longer finite\n", name.c_str());
+    std::exit(1);
+  }
+  report.Add({.name = name + " step",
+              .value = time.a * c.scale,
+              .unit = c.unit,
+              .reference = time.b > 0 ? "PyTorch" : "",
+              .reference_value = time.b * c.scale,
+              .ratio = time.ratio,
+              .bound = c.bound});
+  report.Add({.name = name + " above the floor",
+              .value = time.a * c.scale,
+              .unit = c.unit,
+              .reference = "its FLOPs at the peak of a core",
+              .reference_value = training.flops() / peak * c.scale});
+  if (!c.products.empty()) {
+    const bench::Products products(c.products, c.training.batch);
+    const auto against =
+        bench::Compare([&] { training.Step(); }, [&] { products.Run(); }, seconds / 2, bench::Time::kThread);
+    report.Add({.name = name + " step",
+                .value = against.a * c.scale,
+                .unit = c.unit,
+                .reference = "its oneDNN matmuls",
+                .reference_value = against.b * c.scale,
+                .ratio = against.ratio,
+                .bound = "≤ 1.15"});
+  }
+  report.Add({.name = name + " arena",
+              .value = static_cast<double>(training.plan().arena_bytes()) / 1048576,
+              .unit = "MiB",
+              .reference = "largest live set",
+              .reference_value = static_cast<double>(training.plan().largest_live_bytes()) / 1048576,
+              .bound = name == "lenet" ? "≤ 1.2" : ""});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  const bool json = args.Flag("--json");
+  const double seconds = args.Number("--seconds", 6);
+  const std::string only = args.String("--case", "");
+  const bool plan = args.Flag("--plan");
+  args.RefuseTheRest();
+
+  bench::Torch torch;
+  bench::Report report("engine", json);
+  if (torch.version().empty())
+    report.Note("PyTorch is not there: install python3-torch and libopenblas0-pthread");
+  const double peak = bench::PeakFlops();
+  bool known = false;
+  for (const Case& c : Cases()) {
+    if (!only.empty() && only != c.training.name) continue;
+    known = true;
+    if (plan) {
+      const bench::Training training(c.training, {});
+      std::printf("%s\n", training.plan().ToString().c_str());
+      continue;
+    }
+    Run(report, c, torch, peak, seconds);
+  }
+  if (!known) {
+    std::fprintf(stderr, "no case %s: mlp, tabular, lenet, lstm or transformer\n", only.c_str());
+    return 2;
+  }
+  report.Note("one thread each, SGD update included, processor time; " +
+              (torch.version().empty() ? std::string("no PyTorch") : torch.version()));
+}
