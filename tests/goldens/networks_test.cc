@@ -23,8 +23,9 @@ class Network {
  public:
   Network(const Json& golden, std::vector<const graph::KernelTable*> tables)
       : golden_(golden),
-        model_(nn::Model::FromConfig(Config::Parse(golden["model"].get<std::string>(), golden["name"]),
-                                     {.labels = golden["labels"]})),
+        model_(nn::Model::FromConfig(
+            Config::Parse(golden["model"].get<std::string>(), golden["name"].get<std::string>()),
+            {.labels = golden["labels"]})),
         step_(model_.Build(golden["batch"])) {
     std::vector<graph::Value> fetches = step_.gradients;
     fetches.push_back(step_.loss);
@@ -137,9 +138,11 @@ TEST_P(Networks, TenLossesAreThoseOfPyTorch) {
   Network(golden(), {&onednn::Table(), &reference::Kernels()}).CheckTraining();
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Networks, testing::Range(size_t{0}, Goldens().size()), [](const auto& info) {
-  return Goldens()[info.param]["name"].template get<std::string>();
-});
+std::string TestName(const testing::TestParamInfo<size_t>& info) {
+  return Goldens()[info.param]["name"];
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, Networks, testing::Range(size_t{0}, Goldens().size()), TestName);
 
 }  // namespace
 }  // namespace leat::goldens
