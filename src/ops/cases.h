@@ -16,6 +16,9 @@ inline SampleInput F32(Shape shape, float low = -2, float high = 2) {
 inline SampleInput AwayFromZero(Shape shape) {
   return {{DType::kF32, shape}, -2, 2, SampleInput::Draw::kAwayFromZero};
 }
+inline SampleInput Spread(Shape shape, float low, float high) {
+  return {{DType::kF32, shape}, low, high, SampleInput::Draw::kSpread};
+}
 inline SampleInput Integers(DType type, Shape shape, float low, float high) {
   return {{type, shape}, low, high, SampleInput::Draw::kInteger};
 }

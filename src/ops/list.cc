@@ -29,6 +29,14 @@ using Draw = SampleInput::Draw;
 
 template <class T>
 void DrawInto(std::span<T> elements, const SampleInput& input, Rng& rng) {
+  if (input.draw == Draw::kSpread) {
+    const float step = (input.high - input.low) / static_cast<float>(elements.size());
+    for (size_t i = 0; i < elements.size(); ++i) {
+      elements[i] = static_cast<T>(input.low + (static_cast<float>(i) + 0.5f) * step);
+      std::swap(elements[i], elements[rng.Below(i + 1)]);
+    }
+    return;
+  }
   for (T& element : elements) {
     const double low = input.low, high = input.high;
     switch (input.draw) {
@@ -45,6 +53,8 @@ void DrawInto(std::span<T> elements, const SampleInput& input, Rng& rng) {
         element = static_cast<T>(x);
         break;
       }
+      case Draw::kSpread:
+        break;
     }
   }
 }

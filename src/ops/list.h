@@ -12,6 +12,7 @@ struct SampleInput {
     kUniform,       // in [low, high]
     kAwayFromZero,  // in [low, high], at least 0.1 from 0: for kinks there
     kInteger,       // whole numbers in [low, high]; no gradient is asked for by it
+    kSpread,        // spaced evenly over [low, high], in any order: no two are nearly equal
   };
   TensorType type;
   float low = -2;

@@ -1,6 +1,10 @@
 // All ops, for whoever builds graphs.
 #pragma once
 
+#include "ops/convolution/avg_pool.h"        // IWYU pragma: export
+#include "ops/convolution/conv2d.h"          // IWYU pragma: export
+#include "ops/convolution/conv2d_bias.h"     // IWYU pragma: export
+#include "ops/convolution/max_pool.h"        // IWYU pragma: export
 #include "ops/elementwise/abs.h"             // IWYU pragma: export
 #include "ops/elementwise/add.h"             // IWYU pragma: export
 #include "ops/elementwise/cast.h"            // IWYU pragma: export

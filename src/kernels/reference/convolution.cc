@@ -1,7 +1,150 @@
+#include <cmath>
+
 #include "kernels/reference/kernels.h"
+#include "ops/convolution/conv2d.h"
+#include "ops/convolution/conv2d_bias.h"
 
 namespace leat::reference {
+namespace {
 
-void AddConvolution(graph::KernelTable& /*table*/) {}
+using ops::Conv2dSizes;
+
+// f(place in x, in w, in y) for each product of the sum that all convolutions differentiate
+// (ops/convolution/conv2d.h).
+template <class F>
+void ForEachProduct(const Conv2dSizes& s, F f) {
+  const ops::Window& window = s.window;
+  const ops::Pair &kernel = window.kernel, &strides = window.strides, &dilations = window.dilations;
+  const int64_t group_channels = s.channels / s.groups, group_filters = s.filters / s.groups;
+  int64_t y = 0;
+  for (int64_t n = 0; n < s.batch; ++n) {
+    for (int64_t oy = 0; oy < s.output.height; ++oy) {
+      for (int64_t ox = 0; ox < s.output.width; ++ox) {
+        for (int64_t o = 0; o < s.filters; ++o, ++y) {
+          const int64_t first_channel = o / group_filters * group_channels;
+          for (int64_t c = 0; c < group_channels; ++c) {
+            for (int64_t ky = 0; ky < kernel.height; ++ky) {
+              const int64_t iy = oy * strides.height + ky * dilations.height - window.padding.top;
+              if (iy < 0 || iy >= s.input.height) continue;
+              for (int64_t kx = 0; kx < kernel.width; ++kx) {
+                const int64_t ix = ox * strides.width + kx * dilations.width - window.padding.left;
+                if (ix < 0 || ix >= s.input.width) continue;
+                const int64_t x =
+                    ((n * s.input.height + iy) * s.input.width + ix) * s.channels + first_channel + c;
+                f(x, ((o * group_channels + c) * kernel.height + ky) * kernel.width + kx, y);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Sums of doubles in scratch memory, then outputs made of them.
+template <class F>
+class SumsKernel final : public graph::Kernel {
+ public:
+  SumsKernel(int64_t sums, F f) : sums_(static_cast<size_t>(sums)), f_(std::move(f)) {}
+  size_t scratch_bytes() const override { return sums_ * sizeof(double); }
+  void Run(const KernelArgs& args) override {
+    auto* sums = reinterpret_cast<double*>(args.scratch);
+    for (size_t i = 0; i < sums_; ++i) sums[i] = 0;
+    f_(args, sums);
+  }
+
+ private:
+  size_t sums_;
+  F f_;
+};
+
+template <class F>
+std::unique_ptr<graph::Kernel> MakeSums(int64_t sums, F f) {
+  return std::make_unique<SumsKernel<F>>(sums, std::move(f));
+}
+
+double Product(float a, float b) {
+  return static_cast<double>(a) * static_cast<double>(b);
+}
+
+void Store(const double* sums, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(sums[i]);
+}
+
+double Activate(ops::Activation activation, double x) {
+  switch (activation) {
+    case ops::Activation::kNone:
+      break;
+    case ops::Activation::kRelu:
+      return x < 0 ? 0 : x;
+    case ops::Activation::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case ops::Activation::kTanh:
+      return std::tanh(x);
+  }
+  return x;
+}
+
+std::unique_ptr<graph::Kernel> Conv2dKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::Conv2d&>(request.op);
+  const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape);
+  return MakeSums(s.y.elements(), [s](const KernelArgs& args, double* sums) {
+    const float *x = In(args, 0), *w = In(args, 1);
+    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iy] += Product(x[ix], w[iw]); });
+    Store(sums, s.y.elements(), Out(args));
+  });
+}
+
+std::unique_ptr<graph::Kernel> Conv2dBiasKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::Conv2dBias&>(request.op);
+  const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape);
+  return MakeSums(s.y.elements(), [s, activation = op.activation](const KernelArgs& args, double* sums) {
+    const float *x = In(args, 0), *w = In(args, 1), *bias = In(args, 2);
+    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iy] += Product(x[ix], w[iw]); });
+    for (int64_t i = 0; i < s.y.elements(); ++i) {
+      Out(args)[i] =
+          static_cast<float>(Activate(activation, sums[i] + static_cast<double>(bias[i % s.filters])));
+    }
+  });
+}
+
+std::unique_ptr<graph::Kernel> GradInputKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::Conv2dGradInput&>(request.op);
+  const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.input);
+  return MakeSums(s.x.elements(), [s](const KernelArgs& args, double* sums) {
+    const float *y = In(args, 0), *w = In(args, 1);
+    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[ix] += Product(w[iw], y[iy]); });
+    Store(sums, s.x.elements(), Out(args));
+  });
+}
+
+// With b when there is a second output.
+template <class O>
+std::unique_ptr<graph::Kernel> GradWeightsKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const O&>(request.op);
+  const auto s =
+      ops::Conv2dSizesOfWeights(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.kernel);
+  const int64_t weights = s.w.elements(), biases = request.outputs.size() == 1 ? 0 : s.filters;
+  return MakeSums(weights + biases, [=](const KernelArgs& args, double* sums) {
+    const float *x = In(args, 0), *y = In(args, 1);
+    ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iw] += Product(x[ix], y[iy]); });
+    Store(sums, weights, Out(args));
+    if (biases == 0) return;
+    for (int64_t i = 0; i < s.y.elements(); ++i) sums[weights + i % biases] += static_cast<double>(y[i]);
+    Store(sums + weights, biases, Out(args, 1));
+  });
+}
+
+}  // namespace
+
+void AddConvolution(graph::KernelTable& table) {
+  table.factories.insert({
+      {"conv2d", Conv2dKernel},
+      {"conv2d_bias", Conv2dBiasKernel},
+      {"conv2d_grad_input", GradInputKernel},
+      {"conv2d_grad_weights", GradWeightsKernel<ops::Conv2dGradWeights>},
+      {"conv2d_grad_weights_bias", GradWeightsKernel<ops::Conv2dGradWeightsBias>},
+  });
+}
 
 }  // namespace leat::reference

@@ -1,0 +1,39 @@
+// The mean of each window.
+#pragma once
+
+#include "ops/convolution/pool.h"
+
+namespace leat::ops {
+
+// Input x[n, h, w, c]; output y[n, oh, ow, c]. count_include_pad divides by all elements of a window,
+// otherwise by those that are not padding.
+class AvgPool final : public Op {
+ public:
+  AvgPool(PoolAttributes a, bool include_pad) : attr(a), count_include_pad(include_pad) {}
+  std::string_view kind() const override { return "avg_pool"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const PoolAttributes attr;
+  const bool count_include_pad;
+};
+
+// Input dy[n, oh, ow, c]; output dx[n, h, w, c]: each element of dy spread evenly over its window.
+class AvgPoolGrad final : public Op {
+ public:
+  AvgPoolGrad(PoolAttributes a, bool include_pad, Pair in)
+      : attr(a), count_include_pad(include_pad), input(in) {}
+  std::string_view kind() const override { return "avg_pool_grad"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const PoolAttributes attr;
+  const bool count_include_pad;
+  const Pair input;  // h x w
+};
+
+}  // namespace leat::ops

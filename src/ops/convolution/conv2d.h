@@ -1,0 +1,80 @@
+// Convolution of images, and its gradients. The three are one sum with three factors,
+//   Σ x[n, oy·sh + ky·dh − top, ox·sw + kx·dw − left, c] · w[o, c, ky, kx] · y[n, oy, ox, o]
+// (c of the group that o belongs to), differentiated by one factor each: so the gradients of each are the
+// other two.
+#pragma once
+
+#include "ops/convolution/window.h"
+
+namespace leat::ops {
+
+struct Conv2dAttributes {
+  Pair strides;
+  Padding padding;
+  Pair dilations;
+  int64_t groups = 1;  // of channels: filters of a group see only the channels of that group
+};
+
+// Sizes of a convolution: the shape rule that its ops and kernels share.
+struct Conv2dSizes {
+  int64_t batch, channels, filters, groups;
+  Pair input, output;
+  Window window;
+  Shape x, w, y;  // [batch, height, width, channels], [filters, channels / groups, kernel], like x
+
+  double flops() const;
+};
+// Each from what its op knows: the shapes of two factors, and of the third what these do not tell. Throw
+// std::invalid_argument with the sizes that do not fit.
+Conv2dSizes Conv2dSizesOf(const Conv2dAttributes& attributes, const Shape& x, const Shape& w);
+Conv2dSizes Conv2dSizesOf(const Conv2dAttributes& attributes, const Shape& y, const Shape& w,
+                          const Pair& input);
+Conv2dSizes Conv2dSizesOfWeights(const Conv2dAttributes& attributes, const Shape& x, const Shape& y,
+                                 const Pair& kernel);
+// "strides=2x2 groups=2"
+std::string ToString(const Conv2dAttributes& attributes);
+
+// Inputs x[n, h, w, c], w[o, c / groups, kh, kw]; output y[n, oh, ow, o].
+class Conv2d final : public Op {
+ public:
+  explicit Conv2d(Conv2dAttributes a = {}) : attr(a) {}
+  std::string_view kind() const override { return "conv2d"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override { return ToString(attr); }
+  double flops(Types inputs, Types outputs) const override;
+
+  const Conv2dAttributes attr;
+};
+
+// Inputs y[n, oh, ow, o], w; output x[n, h, w, c]: the gradient by the input of a convolution, and by itself
+// the transposed convolution, which spreads each element of y over a window. `input` is the size h x w of
+// what comes out, which has to be one that the convolution makes oh x ow of.
+class Conv2dGradInput final : public Op {
+ public:
+  Conv2dGradInput(Conv2dAttributes a, Pair in) : attr(a), input(in) {}
+  std::string_view kind() const override { return "conv2d_grad_input"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const Conv2dAttributes attr;
+  const Pair input;
+};
+
+// Inputs x[n, h, w, c], y[n, oh, ow, o]; output w[o, c / groups, kernel].
+class Conv2dGradWeights final : public Op {
+ public:
+  Conv2dGradWeights(Conv2dAttributes a, Pair k) : attr(a), kernel(k) {}
+  std::string_view kind() const override { return "conv2d_grad_weights"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const Conv2dAttributes attr;
+  const Pair kernel;
+};
+
+}  // namespace leat::ops
