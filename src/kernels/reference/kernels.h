@@ -46,6 +46,7 @@ std::unique_ptr<graph::Kernel> CastKernel(const KernelRequest& request);
 
 // matrix.cc
 std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request);
+std::unique_ptr<graph::Kernel> BatchMatMulKernel(const KernelRequest& request);
 std::unique_ptr<graph::Kernel> BiasAddKernel(const KernelRequest& request);
 std::unique_ptr<graph::Kernel> DenseKernel(const KernelRequest& request);
 
@@ -67,6 +68,7 @@ std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyKernel(const KernelRequest& re
 std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest& request);
 
 // Each adds the rows of a family.
+void AddElementwise(graph::KernelTable& table);
 void AddIndex(graph::KernelTable& table);
 void AddConvolution(graph::KernelTable& table);
 void AddPool(graph::KernelTable& table);

@@ -1,8 +1,11 @@
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
+#include "kernels/reference/walk.h"
+#include "ops/matrix/batch_matmul.h"
 #include "ops/matrix/dense.h"
 #include "ops/matrix/matmul.h"
+#include "ops/shape/broadcast.h"
 
 namespace leat::reference {
 namespace {
@@ -62,6 +65,23 @@ std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request) {
   return MakeKernel([product](const KernelArgs& args) {
     product.Run(In(args, 0), In(args, 1), Out(args),
                 [](double sum, int64_t) { return static_cast<float>(sum); });
+  });
+}
+
+std::unique_ptr<graph::Kernel> BatchMatMulKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::BatchMatMul&>(request.op);
+  const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
+  const Shape a_matrix(a.sizes().last(2)), b_matrix(b.sizes().last(2)), batch = ops::BatchOf(y);
+  const Product product(a_matrix, b_matrix, op.transpose_a, op.transpose_b);
+  const auto a_strides = ops::BroadcastStrides(ops::BatchOf(a), batch);
+  const auto b_strides = ops::BroadcastStrides(ops::BatchOf(b), batch);
+  return MakeKernel([=](const KernelArgs& args) {
+    ForEach(batch, [&](size_t i, const Index& at) {
+      product.Run(In(args, 0) + At(at, a_strides) * static_cast<size_t>(a_matrix.elements()),
+                  In(args, 1) + At(at, b_strides) * static_cast<size_t>(b_matrix.elements()),
+                  Out(args) + i * static_cast<size_t>(product.sizes.m * product.sizes.n),
+                  [](double sum, int64_t) { return static_cast<float>(sum); });
+    });
   });
 }
 

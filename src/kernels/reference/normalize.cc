@@ -1,7 +1,194 @@
+#include <cmath>
+
 #include "kernels/reference/kernels.h"
+#include "ops/normalize/batch_norm.h"
+#include "ops/normalize/dropout.h"
+#include "ops/normalize/layer_norm.h"
 
 namespace leat::reference {
+namespace {
 
-void AddNormalize(graph::KernelTable& /*table*/) {}
+struct Rows {
+  int64_t count, size;
+};
+
+// Rows along the last axis, which has `size` elements.
+Rows RowsOf(const TensorType& x) {
+  const int64_t size = x.shape[x.shape.rank() - 1];
+  return {size == 0 ? 0 : x.shape.elements() / size, size};
+}
+
+std::unique_ptr<graph::Kernel> LayerNormKernel(const KernelRequest& request) {
+  const double epsilon = static_cast<double>(static_cast<const ops::LayerNorm&>(request.op).epsilon);
+  return MakeKernel([r = RowsOf(request.inputs[0]), epsilon](const KernelArgs& args) {
+    const float *scale = In(args, 1), *offset = In(args, 2);
+    for (int64_t row = 0; row < r.count; ++row) {
+      const float* x = In(args, 0) + row * r.size;
+      float* y = Out(args) + row * r.size;
+      const auto n = static_cast<double>(r.size);
+      double mean = 0, variance = 0;
+      for (int64_t i = 0; i < r.size; ++i) mean += static_cast<double>(x[i]) / n;
+      for (int64_t i = 0; i < r.size; ++i) variance += std::pow(static_cast<double>(x[i]) - mean, 2) / n;
+      const double inverse = 1 / std::sqrt(variance + epsilon);
+      for (int64_t i = 0; i < r.size; ++i) {
+        y[i] =
+            static_cast<float>((static_cast<double>(x[i]) - mean) * inverse * static_cast<double>(scale[i]) +
+                               static_cast<double>(offset[i]));
+      }
+      Out(args, 1)[row] = static_cast<float>(mean);
+      Out(args, 2)[row] = static_cast<float>(inverse);
+    }
+  });
+}
+
+// Sums of columns live in the scratch memory in double precision.
+class LayerNormGradKernel final : public graph::Kernel {
+ public:
+  explicit LayerNormGradKernel(const KernelRequest& request) : rows_(RowsOf(request.inputs[0])) {}
+  size_t scratch_bytes() const override { return static_cast<size_t>(2 * rows_.size) * sizeof(double); }
+
+  void Run(const KernelArgs& args) override {
+    const int64_t n = rows_.size;
+    const float* scale = In(args, 1);
+    auto* dscale = reinterpret_cast<double*>(args.scratch);
+    double* doffset = dscale + n;
+    std::fill_n(dscale, 2 * n, 0.0);
+    for (int64_t row = 0; row < rows_.count; ++row) {
+      const float *x = In(args, 0) + row * n, *dy = In(args, 4) + row * n;
+      float* dx = Out(args) + row * n;
+      const double mean = static_cast<double>(In(args, 2)[row]);
+      const double inverse = static_cast<double>(In(args, 3)[row]);
+      const auto normal = [&](int64_t i) { return (static_cast<double>(x[i]) - mean) * inverse; };
+      const auto scaled = [&](int64_t i) {
+        return static_cast<double>(dy[i]) * static_cast<double>(scale[i]);
+      };
+      double level = 0, along = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        level += scaled(i) / static_cast<double>(n);
+        along += scaled(i) * normal(i) / static_cast<double>(n);
+        dscale[i] += static_cast<double>(dy[i]) * normal(i);
+        doffset[i] += static_cast<double>(dy[i]);
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        dx[i] = static_cast<float>((scaled(i) - level - normal(i) * along) * inverse);
+      }
+    }
+    for (int64_t i = 0; i < n; ++i) Out(args, 1)[i] = static_cast<float>(dscale[i]);
+    for (int64_t i = 0; i < n; ++i) Out(args, 2)[i] = static_cast<float>(doffset[i]);
+  }
+
+ private:
+  const Rows rows_;
+};
+
+// x[rows, places, channels], rows having weights.
+struct Channels {
+  explicit Channels(const TensorType& x)
+      : rows(x.shape[0]), channels(x.shape[x.shape.rank() - 1]), places(1) {
+    for (size_t i = 1; i + 1 < x.shape.rank(); ++i) places *= x.shape[i];
+  }
+  // f(row, position in x) for all elements of a channel that count.
+  template <class F>
+  void ForEach(int64_t channel, const float* weights, F f) const {
+    for (int64_t row = 0; row < rows; ++row) {
+      if (!(weights[row] > 0)) continue;
+      for (int64_t p = 0; p < places; ++p) f(row, (row * places + p) * channels + channel);
+    }
+  }
+  // Divisor of weighted sums; 1 when there is nothing to sum.
+  double Total(const float* weights) const {
+    double sum = 0;
+    for (int64_t row = 0; row < rows; ++row) sum += weights[row] > 0 ? static_cast<double>(weights[row]) : 0;
+    sum *= static_cast<double>(places);
+    return sum > 0 ? sum : 1;
+  }
+  int64_t elements() const { return rows * places * channels; }
+
+  int64_t rows, channels, places;
+};
+
+std::unique_ptr<graph::Kernel> BatchNormKernel(const KernelRequest& request) {
+  const double epsilon = static_cast<double>(static_cast<const ops::BatchNorm&>(request.op).epsilon);
+  return MakeKernel([c = Channels(request.inputs[0]), epsilon](const KernelArgs& args) {
+    const float *x = In(args, 0), *weights = In(args, 3);
+    float* y = Out(args);
+    std::fill_n(y, c.elements(), 0.0f);
+    const double total = c.Total(weights);
+    for (int64_t channel = 0; channel < c.channels; ++channel) {
+      const double scale = static_cast<double>(In(args, 1)[channel]);
+      const double offset = static_cast<double>(In(args, 2)[channel]);
+      double mean = 0, variance = 0;
+      c.ForEach(channel, weights, [&](int64_t row, int64_t i) {
+        mean += static_cast<double>(weights[row]) * static_cast<double>(x[i]) / total;
+      });
+      c.ForEach(channel, weights, [&](int64_t row, int64_t i) {
+        const double d = static_cast<double>(x[i]) - mean;
+        variance += static_cast<double>(weights[row]) * d * d / total;
+      });
+      c.ForEach(channel, weights, [&](int64_t, int64_t i) {
+        const double normal = (static_cast<double>(x[i]) - mean) / std::sqrt(variance + epsilon);
+        y[i] = static_cast<float>(normal * scale + offset);
+      });
+      Out(args, 1)[channel] = static_cast<float>(mean);
+      Out(args, 2)[channel] = static_cast<float>(variance);
+    }
+  });
+}
+
+std::unique_ptr<graph::Kernel> BatchNormGradKernel(const KernelRequest& request) {
+  const double epsilon = static_cast<double>(static_cast<const ops::BatchNormGrad&>(request.op).epsilon);
+  return MakeKernel([c = Channels(request.inputs[0]), epsilon](const KernelArgs& args) {
+    const float *x = In(args, 0), *weights = In(args, 2), *dy = In(args, 5);
+    float* dx = Out(args);
+    std::fill_n(dx, c.elements(), 0.0f);
+    const double total = c.Total(weights);
+    for (int64_t channel = 0; channel < c.channels; ++channel) {
+      const double scale = static_cast<double>(In(args, 1)[channel]);
+      const double mean = static_cast<double>(In(args, 3)[channel]);
+      const double inverse = 1 / std::sqrt(static_cast<double>(In(args, 4)[channel]) + epsilon);
+      const auto normal = [&](int64_t i) { return (static_cast<double>(x[i]) - mean) * inverse; };
+      double dscale = 0, doffset = 0;
+      c.ForEach(channel, weights, [&](int64_t, int64_t i) {
+        dscale += static_cast<double>(dy[i]) * normal(i);
+        doffset += static_cast<double>(dy[i]);
+      });
+      c.ForEach(channel, weights, [&](int64_t row, int64_t i) {
+        const double share = static_cast<double>(weights[row]) / total;
+        const double through = share * (doffset + normal(i) * dscale);
+        dx[i] = static_cast<float>((static_cast<double>(dy[i]) - through) * inverse * scale);
+      });
+      Out(args, 1)[channel] = static_cast<float>(dscale);
+      Out(args, 2)[channel] = static_cast<float>(doffset);
+    }
+  });
+}
+
+std::unique_ptr<graph::Kernel> DropoutKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::Dropout&>(request.op);
+  const auto n = static_cast<uint64_t>(request.outputs[0].shape.elements());
+  return MakeKernel(
+      [&op, n](const KernelArgs& args) {
+        const ops::DropoutMask mask(op, *reinterpret_cast<const int64_t*>(args.inputs[1]));
+        const float* x = In(args, 0);
+        for (uint64_t i = 0; i < n; ++i) {
+          const auto bits = ops::DropoutMask::Bits(static_cast<uint32_t>(i), mask.KeysOf(i >> 32));
+          Out(args)[i] = bits < mask.threshold() ? 0 : x[i] * mask.factor();
+        }
+      },
+      1);
+}
+
+}  // namespace
+
+void AddNormalize(graph::KernelTable& table) {
+  table.factories.insert({
+      {"batch_norm", BatchNormKernel},
+      {"batch_norm_grad", BatchNormGradKernel},
+      {"dropout", DropoutKernel},
+      {"layer_norm", LayerNormKernel},
+      {"layer_norm_grad",
+       [](const KernelRequest& request) { return std::make_unique<LayerNormGradKernel>(request); }},
+  });
+}
 
 }  // namespace leat::reference

@@ -21,6 +21,7 @@ graph::KernelTable Build() {
                                {"abs", Unary([](float x) { return std::abs(x); })},
                                {"add", Binary([](float a, float b) { return a + b; })},
                                {"add_n", AddNKernel},
+                               {"batch_matmul", BatchMatMulKernel},
                                {"bias_add", BiasAddKernel},
                                {"broadcast_to", BroadcastToKernel},
                                {"cast", CastKernel},
@@ -58,6 +59,7 @@ graph::KernelTable Build() {
                                {"tanh_grad", Binary([](float y, float dy) { return dy * (1 - y * y); })},
                                {"transpose", TransposeKernel},
                            }};
+  AddElementwise(table);
   AddIndex(table);
   AddConvolution(table);
   AddPool(table);

@@ -1,0 +1,26 @@
+// Products of many pairs of matrices, either side transposed on the way.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+// a[..., m, k] x b[..., k, n] → [..., m, n]; with transpose_a, a is [..., k, m]; with transpose_b, b is
+// [..., n, k]. The axes before the last two broadcast.
+class BatchMatMul final : public Op {
+ public:
+  explicit BatchMatMul(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
+  std::string_view kind() const override { return "batch_matmul"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const bool transpose_a;
+  const bool transpose_b;
+};
+
+// The axes before the last two.
+Shape BatchOf(const Shape& shape);
+
+}  // namespace leat::ops

@@ -1,0 +1,31 @@
+// Layer normalisation (Ba, Kiros, Hinton 2016): each row to mean 0 and variance 1, then scaled and shifted.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+// Inputs f32 x[..., n] with n > 0, scale[n], offset[n]. Outputs, m and v being mean and variance of a row:
+//   y[..., n] = (x - m) s · scale + offset,  m[...],  s[...] = 1 / √(v + epsilon)
+class LayerNorm final : public Op {
+ public:
+  explicit LayerNorm(float e = 1e-5f) : epsilon(e) {}
+  std::string_view kind() const override { return "layer_norm"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const float epsilon;  // > 0
+};
+
+// Inputs x, scale, m, s as above, dy. Outputs dx, dscale, doffset.
+class LayerNormGrad final : public Op {
+ public:
+  std::string_view kind() const override { return "layer_norm_grad"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  double flops(Types inputs, Types outputs) const override;
+};
+
+}  // namespace leat::ops
