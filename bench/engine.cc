@@ -4,8 +4,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "families.h"
+#include "heap.h"
 #include "measure.h"
 #include "peak.h"
 #include "products.h"
@@ -17,6 +20,7 @@ namespace {
 
 using namespace leat;
 
+// How a case is shown, and what it must reach.
 struct Case {
   bench::TrainingCase training;
   double scale = 1e3;  // units a second
@@ -25,66 +29,24 @@ struct Case {
   std::vector<int64_t> products = {};  // sizes of a dense network whose products alone are measured too
 };
 
-constexpr char kLenet[] = R"(
-inputs: [28, 28, 1]
-layers:
-  - conv2d: {filters: 32, kernel: 5, padding: same, activation: relu}
-  - max_pool: {size: 2}
-  - conv2d: {filters: 64, kernel: 5, padding: same, activation: relu}
-  - max_pool: {size: 2}
-  - flatten
-  - dense: {units: 512, activation: relu}
-  - dense: {units: 10}
-loss: softmax_cross_entropy
-)";
-
-constexpr char kLstm[] = R"(
-inputs: 50
-layers:
-  - embedding: {size: 65, units: 64}
-  - lstm: {units: 128}
-  - dense: {units: 65}
-loss: softmax_cross_entropy
-)";
-
-constexpr char kTransformer[] = R"(
-inputs: 64
-layers:
-  - embedding: {size: 65, units: 128}
-  - position
-  - residual:
-      layers:
-        - layer_norm
-        - attention: {heads: 4, causal: true}
-  - residual:
-      layers:
-        - layer_norm
-        - dense: {units: 512, activation: gelu}
-        - dense: {units: 128}
-  - layer_norm
-  - dense: {units: 65}
-loss: softmax_cross_entropy
-)";
-
 std::vector<Case> Cases() {
-  const std::vector<int64_t> mlp = {784, 512, 512, 10};
-  return {
-      {.training = bench::DenseCase("mlp", mlp, 128), .bound = "≤ 0.55", .products = mlp},
-      {.training = bench::DenseCase("tabular", {30, 64, 32, 2}, 128),
-       .scale = 1e6,
-       .unit = "µs",
-       .bound = "≤ 0.20"},
-      {.training = {.name = "lenet", .model = kLenet, .batch = 64}, .bound = "≤ 0.65"},
-      {.training =
-           {.name = "lstm", .model = kLstm, .batch = 32, .labels = 50, .features = bench::Features::kIds},
-       .bound = "≤ 0.40"},
-      {.training = {.name = "transformer",
-                    .model = kTransformer,
-                    .batch = 16,
-                    .labels = 64,
-                    .features = bench::Features::kIds},
-       .bound = "≤ 0.70"},
-  };
+  std::vector<Case> cases;
+  for (bench::TrainingCase& training : bench::Families()) {
+    const std::string name = training.name;
+    Case c{.training = std::move(training)};
+    if (name == "mlp") c.products = {784, 512, 512, 10};
+    if (name == "tabular") {
+      c.scale = 1e6;
+      c.unit = "µs";
+    }
+    c.bound = name == "mlp"       ? "≤ 0.55"
+              : name == "tabular" ? "≤ 0.20"
+              : name == "lenet"   ? "≤ 0.65"
+              : name == "lstm"    ? "≤ 0.40"
+                                  : "≤ 0.70";
+    cases.push_back(std::move(c));
+  }
+  return cases;
 }
 
 // Leat and PyTorch in turn, a share of the time each: what slows the machine for a while slows both.
@@ -139,6 +101,17 @@ void Run(bench::Report& report, const Case& c, bench::Torch& torch, double peak,
               .reference = "largest live set",
               .reference_value = static_cast<double>(training.plan().largest_live_bytes()) / 1048576,
               .bound = name == "lenet" ? "≤ 1.2" : ""});
+  const bench::HeapCounts heap = [&] {
+    const bench::HeapWatch watch;
+    training.Step();
+    return watch.counts();
+  }();
+  report.Add({.name = name + " allocations of a step",
+              .value = static_cast<double>(heap.own),
+              .unit = "",
+              .reference = "oneDNN's own",
+              .reference_value = static_cast<double>(heap.dnnl),
+              .bound = "0"});
 }
 
 }  // namespace

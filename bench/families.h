@@ -1,0 +1,13 @@
+// One network of every family: what `engine` measures.
+#pragma once
+
+#include <vector>
+
+#include "training.h"
+
+namespace leat::bench {
+
+// mlp, tabular, lenet, lstm, transformer; engine_torch.py has the same ones.
+std::vector<TrainingCase> Families();
+
+}  // namespace leat::bench

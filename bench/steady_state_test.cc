@@ -1,0 +1,42 @@
+// What a training step of each family may not do: allocate, or need much more memory than is alive at once.
+#include <gtest/gtest.h>
+
+#include "families.h"
+#include "heap.h"
+
+namespace leat::bench {
+namespace {
+
+class SteadyState : public testing::TestWithParam<TrainingCase> {};
+
+TEST(HeapWatch, CountsWhatIsAllocated) {
+  const HeapWatch watch;
+  auto* p = new std::vector<int>(10);
+  EXPECT_EQ(watch.counts().own, 2u);
+  EXPECT_EQ(watch.counts().dnnl, 0u);
+  delete p;
+}
+
+TEST_P(SteadyState, AllocatesNothing) {
+  Training training(GetParam(), {.kind = optim::Kind::kAdam, .learning_rate = 0.001f});
+  for (int i = 0; i < 2; ++i) training.Step();
+  const HeapWatch watch;
+  for (int i = 0; i < 3; ++i) training.Step();
+  EXPECT_EQ(watch.counts().own, 0u);
+  RecordProperty("allocations_of_onednn", static_cast<int>(watch.counts().dnnl));
+}
+
+TEST_P(SteadyState, NeedsLittleMoreThanWhatIsAliveAtOnce) {
+  const Training training(GetParam(), {});
+  EXPECT_LE(static_cast<double>(training.plan().arena_bytes()),
+            1.2 * static_cast<double>(training.plan().largest_live_bytes()));
+}
+
+std::string TestName(const testing::TestParamInfo<TrainingCase>& info) {
+  return info.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, SteadyState, testing::ValuesIn(Families()), TestName);
+
+}  // namespace
+}  // namespace leat::bench
