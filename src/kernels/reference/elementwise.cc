@@ -1,5 +1,12 @@
+#include <cmath>
+
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/walk.h"
+#include "ops/elementwise/clip.h"
+#include "ops/elementwise/elu.h"
+#include "ops/elementwise/gelu.h"
+#include "ops/elementwise/leaky_relu.h"
+#include "ops/elementwise/pow.h"
 #include "ops/elementwise/scale.h"
 #include "ops/shape/broadcast.h"
 #include "tensor/convert.h"
@@ -98,6 +105,185 @@ std::unique_ptr<graph::Kernel> CastKernel(const KernelRequest& request) {
         for (size_t i = 0; i < n; ++i) y[i] = ConvertTo<To>(x[i]);
       });
     });
+  });
+}
+
+namespace {
+
+// y = f(op, x) or f(op, x, dy), for ops with attributes.
+template <class Operation, class F>
+KernelFactory UnaryOf(F f) {
+  return [f](const KernelRequest& request) {
+    const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
+    return MakeKernel(
+        [f, n, op = static_cast<const Operation*>(&request.op)](const KernelArgs& args) {
+          const float* x = In(args, 0);
+          float* y = Out(args);
+          for (size_t i = 0; i < n; ++i) y[i] = f(*op, x[i]);
+        },
+        1);
+  };
+}
+
+template <class Operation, class F>
+KernelFactory GradOf(F f) {
+  return [f](const KernelRequest& request) {
+    const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
+    return MakeKernel(
+        [f, n, op = static_cast<const Operation*>(&request.op)](const KernelArgs& args) {
+          const float *x = In(args, 0), *dy = In(args, 1);
+          float* dx = Out(args);
+          for (size_t i = 0; i < n; ++i) dx[i] = f(*op, x[i], dy[i]);
+        },
+        2);
+  };
+}
+
+// f takes two elements of the inputs' type, whichever it is, and returns a bool.
+template <class F>
+KernelFactory Compare(F f) {
+  return [f](const KernelRequest& request) {
+    const Shape& shape = request.outputs[0].shape;
+    const auto a_strides = ops::BroadcastStrides(request.inputs[0].shape, shape);
+    const auto b_strides = ops::BroadcastStrides(request.inputs[1].shape, shape);
+    const DType type = request.inputs[0].dtype;
+    return WithType(type == DType::kBf16 ? DType::kF32 : type, [&](auto element) {
+      using T = decltype(element);
+      return MakeKernel([=](const KernelArgs& args) {
+        if constexpr (!std::is_same_v<T, Bf16>) {
+          const auto* a = reinterpret_cast<const T*>(args.inputs[0]);
+          const auto* b = reinterpret_cast<const T*>(args.inputs[1]);
+          auto* y = reinterpret_cast<uint8_t*>(args.outputs[0]);
+          ForEach(shape, [&](size_t i, const Index& at) {
+            y[i] = f(a[At(at, a_strides)], b[At(at, b_strides)]) ? 1 : 0;
+          });
+        }
+      });
+    });
+  };
+}
+
+std::unique_ptr<graph::Kernel> LogicalNotKernel(const KernelRequest& request) {
+  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
+  return MakeKernel(
+      [n](const KernelArgs& args) {
+        const auto* x = reinterpret_cast<const uint8_t*>(args.inputs[0]);
+        auto* y = reinterpret_cast<uint8_t*>(args.outputs[0]);
+        for (size_t i = 0; i < n; ++i) y[i] = x[i] == 0 ? 1 : 0;
+      },
+      1);
+}
+
+std::unique_ptr<graph::Kernel> IsFiniteKernel(const KernelRequest& request) {
+  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
+  return MakeKernel([n](const KernelArgs& args) {
+    const float* x = In(args, 0);
+    auto* y = reinterpret_cast<uint8_t*>(args.outputs[0]);
+    for (size_t i = 0; i < n; ++i) y[i] = std::isfinite(x[i]) ? 1 : 0;
+  });
+}
+
+std::unique_ptr<graph::Kernel> WhereKernel(const KernelRequest& request) {
+  const Shape& shape = request.outputs[0].shape;
+  std::array<std::vector<int64_t>, 3> strides;
+  for (size_t i = 0; i < 3; ++i) strides[i] = ops::BroadcastStrides(request.inputs[i].shape, shape);
+  return WithType(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return MakeKernel([shape, strides](const KernelArgs& args) {
+      const auto* condition = reinterpret_cast<const uint8_t*>(args.inputs[0]);
+      const auto* a = reinterpret_cast<const T*>(args.inputs[1]);
+      const auto* b = reinterpret_cast<const T*>(args.inputs[2]);
+      auto* y = reinterpret_cast<T*>(args.outputs[0]);
+      ForEach(shape, [&](size_t i, const Index& at) {
+        y[i] = condition[At(at, strides[0])] != 0 ? a[At(at, strides[1])] : b[At(at, strides[2])];
+      });
+    });
+  });
+}
+
+// What gelu multiplies x by, Φ(x), and its derivative.
+struct NormalDistribution {
+  double phi, slope;
+};
+NormalDistribution NormalOf(bool approximate, double x) {
+  if (!approximate) return {std::erfc(-x * std::sqrt(0.5)) / 2, std::exp(-x * x / 2) / std::sqrt(2 * M_PI)};
+  const double c = std::sqrt(2 / M_PI), a = 0.044715;
+  const double t = std::tanh(c * (x + a * x * x * x));
+  return {(1 + t) / 2, (1 - t * t) / 2 * c * (1 + 3 * a * x * x)};
+}
+
+float Gelu(const ops::Gelu& op, float x) {
+  // Beyond this Φ is 0 or 1, and an infinite x is not multiplied by 0.
+  if (x < -40) return 0;
+  if (x > 40) return x;
+  return static_cast<float>(static_cast<double>(x) * NormalOf(op.approximate, static_cast<double>(x)).phi);
+}
+
+float GeluGrad(const ops::GeluGrad& op, float x, float dy) {
+  if (x < -40) return 0;
+  if (x > 40) return dy;
+  const auto [phi, slope] = NormalOf(op.approximate, static_cast<double>(x));
+  return static_cast<float>(static_cast<double>(dy) * (phi + static_cast<double>(x) * slope));
+}
+
+float Sigmoid(float x) {
+  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
+}
+
+}  // namespace
+
+void AddElementwise(graph::KernelTable& table) {
+  table.factories.insert({
+      {"ceil", Unary([](float x) { return std::ceil(x); })},
+      {"clip", UnaryOf<ops::Clip>([](const ops::Clip& op, float x) {
+         return x < op.low ? op.low : x > op.high ? op.high : x;
+       })},
+      {"clip_grad", GradOf<ops::ClipGrad>([](const ops::ClipGrad& op, float x, float dy) {
+         return x >= op.low && x <= op.high ? dy : 0;
+       })},
+      {"cos", Unary([](float x) { return std::cos(x); })},
+      {"elu",
+       UnaryOf<ops::Elu>([](const ops::Elu& op, float x) { return x > 0 ? x : op.alpha * std::expm1(x); })},
+      {"elu_grad", GradOf<ops::EluGrad>([](const ops::EluGrad& op, float x, float dy) {
+         return x > 0 ? dy : op.alpha * std::exp(x) * dy;
+       })},
+      {"equal", Compare([](auto a, auto b) { return a == b; })},
+      {"erf", Unary([](float x) { return std::erf(x); })},
+      {"expm1", Unary([](float x) { return std::expm1(x); })},
+      {"floor", Unary([](float x) { return std::floor(x); })},
+      {"gelu", UnaryOf<ops::Gelu>(Gelu)},
+      {"gelu_grad", GradOf<ops::GeluGrad>(GeluGrad)},
+      {"greater", Compare([](auto a, auto b) { return a > b; })},
+      {"greater_equal", Compare([](auto a, auto b) { return a >= b; })},
+      {"is_finite", IsFiniteKernel},
+      {"leaky_relu",
+       UnaryOf<ops::LeakyRelu>([](const ops::LeakyRelu& op, float x) { return x > 0 ? x : op.slope * x; })},
+      {"leaky_relu_grad", GradOf<ops::LeakyReluGrad>([](const ops::LeakyReluGrad& op, float x, float dy) {
+         return x > 0 ? dy : op.slope * dy;
+       })},
+      {"less", Compare([](auto a, auto b) { return a < b; })},
+      {"less_equal", Compare([](auto a, auto b) { return a <= b; })},
+      {"log1p", Unary([](float x) { return std::log1p(x); })},
+      {"logical_and", Compare([](auto a, auto b) { return a != 0 && b != 0; })},
+      {"logical_not", LogicalNotKernel},
+      {"logical_or", Compare([](auto a, auto b) { return a != 0 || b != 0; })},
+      {"logical_xor", Compare([](auto a, auto b) { return (a != 0) != (b != 0); })},
+      {"maximum", Binary([](float a, float b) { return a > b || std::isnan(a) ? a : b; })},
+      {"minimum", Binary([](float a, float b) { return a < b || std::isnan(a) ? a : b; })},
+      {"not_equal", Compare([](auto a, auto b) { return a != b; })},
+      {"pow", Binary([](float a, float b) { return std::pow(a, b); })},
+      {"power", UnaryOf<ops::Power>([](const ops::Power& op, float x) { return std::pow(x, op.exponent); })},
+      {"reciprocal", Unary([](float x) { return 1 / x; })},
+      {"round", Unary([](float x) { return std::nearbyint(x); })},
+      {"rsqrt", Unary([](float x) { return 1 / std::sqrt(x); })},
+      {"silu", Unary([](float x) { return x * Sigmoid(x); })},
+      {"silu_grad", Binary([](float x, float dy) {
+         const float s = Sigmoid(x);
+         return dy * s * (1 + x * (1 - s));
+       })},
+      {"sin", Unary([](float x) { return std::sin(x); })},
+      {"softplus", Unary([](float x) { return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))); })},
+      {"where", WhereKernel},
   });
 }
 

@@ -1,0 +1,14 @@
+#include "ops/elementwise/leaky_relu.h"
+
+namespace leat::ops {
+
+InputGrads LeakyRelu::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {graph.Make<LeakyReluGrad>({node.inputs[0], *output_grads[0]}, slope)};
+}
+
+InputGrads LeakyReluGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // Flat in x wherever it has a derivative.
+  return {std::nullopt, graph.Make<LeakyReluGrad>({node.inputs[0], *output_grads[0]}, slope)};
+}
+
+}  // namespace leat::ops

@@ -1,0 +1,14 @@
+// 1 / x.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+class Reciprocal final : public UnaryOp {
+ public:
+  std::string_view kind() const override { return "reciprocal"; }
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+}  // namespace leat::ops

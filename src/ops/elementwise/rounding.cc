@@ -1,0 +1,9 @@
+#include "ops/elementwise/rounding.h"
+
+namespace leat::ops {
+
+InputGrads RoundingOp::Gradient(Graph&, const Node&, OutputGrads) const {
+  return {std::nullopt};
+}
+
+}  // namespace leat::ops

@@ -1,0 +1,30 @@
+#include "ops/elementwise/where.h"
+
+#include <stdexcept>
+
+#include "ops/shape/broadcast.h"
+
+namespace leat::ops {
+
+std::vector<TensorType> Where::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 3);
+  if (inputs[0].dtype != DType::kU8) {
+    throw std::invalid_argument("the condition is " + inputs[0].ToString() + "; must be u8");
+  }
+  if (inputs[1].dtype != inputs[2].dtype) {
+    throw std::invalid_argument("chooses between " + inputs[1].ToString() + " and " + inputs[2].ToString() +
+                                "; must be of one type");
+  }
+  const Shape both = BroadcastShape(inputs[1].shape, inputs[2].shape);
+  return {{inputs[1].dtype, BroadcastShape(inputs[0].shape, both)}};
+}
+
+InputGrads Where::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value condition = node.inputs[0], dy = *output_grads[0];
+  const Value zero = graph.Make<Constant>({}, 0.0f);
+  return {std::nullopt,
+          ReduceToShape(graph, graph.Make<Where>({condition, dy, zero}), graph.shape(node.inputs[1])),
+          ReduceToShape(graph, graph.Make<Where>({condition, zero, dy}), graph.shape(node.inputs[2]))};
+}
+
+}  // namespace leat::ops
