@@ -50,6 +50,7 @@
 #include "ops/normalize/batch_norm.h"        // IWYU pragma: export
 #include "ops/normalize/dropout.h"           // IWYU pragma: export
 #include "ops/normalize/layer_norm.h"        // IWYU pragma: export
+#include "ops/sequence/attention.h"          // IWYU pragma: export
 #include "ops/shape/broadcast.h"             // IWYU pragma: export
 #include "ops/shape/concat.h"                // IWYU pragma: export
 #include "ops/shape/reduce.h"                // IWYU pragma: export

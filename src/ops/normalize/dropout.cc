@@ -1,5 +1,6 @@
 #include "ops/normalize/dropout.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
