@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <stdexcept>
 
 #include "stream/csv_decoder.h"
@@ -65,6 +66,42 @@ class IdxDecoder final : public Decoder {
   size_t bytes_ = 0;
 };
 
+// Records of text: one field takes them whole.
+class TextDecoder final : public Decoder {
+ public:
+  explicit TextDecoder(const Schema& schema) : schema_(schema), field_(schema.fields.at(0), 0, 0) {}
+
+  void Decode(const RecordBatch& batch, DecodedRows* out) override {
+    RowSink sink(schema_, batch, out);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      std::string reason = WriteRow(batch[i], sink.row());
+      if (reason.empty()) {
+        sink.Keep(i);
+      } else {
+        sink.Refuse(i, std::move(reason));
+      }
+    }
+  }
+
+ private:
+  std::string WriteRow(ByteView record, const Row& row) const {
+    const size_t whole = field_.length() + 1;
+    if (record.size() != whole) {
+      return "has " + std::to_string(record.size()) + " characters instead of " + std::to_string(whole);
+    }
+    const auto* const characters = reinterpret_cast<const uint8_t*>(record.data());
+    const size_t written = field_.WriteCharacters(characters, row);
+    if (written == whole) return {};
+    char hex[8];
+    std::snprintf(hex, sizeof(hex), "0x%02x", characters[written]);
+    return field_.name() + ": " + Quoted(AsText(record).substr(written, 1)) + " (" + hex + "), character " +
+           std::to_string(written) + " of the record, is not in the alphabet";
+  }
+
+  const Schema schema_;
+  const FieldWriter field_;
+};
+
 }  // namespace
 
 std::unique_ptr<Decoder> MakeDecoder(const Schema& schema) {
@@ -75,6 +112,8 @@ std::unique_ptr<Decoder> MakeDecoder(const Schema& schema) {
       return MakeCsvDecoder(schema);
     case Schema::Format::kIdx:
       return std::make_unique<IdxDecoder>(schema);
+    case Schema::Format::kText:
+      return std::make_unique<TextDecoder>(schema);
   }
   throw std::invalid_argument("unknown format");
 }

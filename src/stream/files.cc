@@ -120,6 +120,67 @@ Result<std::unique_ptr<Source>> OpenCsv(const FileSourceOptions& options) {
   return MakeMemorySource(std::move(records), options.partitions);
 }
 
+// Windows of texts, made when they are read: they may overlap as much as the stride lets them.
+class TextSource final : public NumberedSource {
+ public:
+  // Of a text, `records` windows from `begin` on; their numbers begin at `first`.
+  struct Run {
+    uint64_t first, records;
+    uint64_t begin;
+  };
+  TextSource(Bytes text, std::vector<Run> runs, uint32_t window, uint32_t stride, uint32_t partitions)
+      : NumberedSource(runs.back().first + runs.back().records, partitions),
+        text_(std::move(text)),
+        runs_(std::move(runs)),
+        window_(window),
+        stride_(stride) {}
+
+ private:
+  void Append(uint64_t begin, uint64_t end, RecordBatch* out) const override {
+    out->data.reserve((end - begin) * window_ + RecordBatch::kPadding);
+    auto run = std::ranges::upper_bound(runs_, begin, {}, &Run::first) - 1;
+    for (uint64_t i = begin; i < end; ++i) {
+      while (i - run->first >= run->records) ++run;
+      const auto from = text_.begin() + static_cast<std::ptrdiff_t>(run->begin + (i - run->first) * stride_);
+      out->data.insert(out->data.end(), from, from + window_);
+      out->offsets.push_back(out->data.size());
+    }
+  }
+
+  const Bytes text_;
+  const std::vector<Run> runs_;
+  const uint32_t window_, stride_;
+};
+
+Result<std::unique_ptr<Source>> OpenText(const FileSourceOptions& options) {
+  const uint32_t stride = options.stride > 0 ? options.stride : options.sequence;
+  const uint64_t window = uint64_t{options.sequence} + 1;
+  const bool fits = 0 <= options.part_begin && options.part_begin < options.part_end && options.part_end <= 1;
+  if (options.sequence == 0 || window > UINT32_MAX || !fits) {
+    return Status(Code::kInvalidArgument, "text needs a sequence above 0 and a part between 0 and 1");
+  }
+  Bytes text;
+  std::vector<TextSource::Run> runs;
+  for (const std::string& path : options.paths) {
+    LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(path));
+    const auto at = [&file](double part) {
+      return static_cast<size_t>(part * static_cast<double>(file.size()));
+    };
+    const size_t begin = at(options.part_begin), size = at(options.part_end) - begin;
+    if (size < window) {
+      return Status(Code::kDataLoss, path + ": has " + std::to_string(size) + " characters" +
+                                         (size < file.size() ? " in its part" : "") +
+                                         ", too few for a record of " + std::to_string(window));
+    }
+    const uint64_t first = runs.empty() ? 0 : runs.back().first + runs.back().records;
+    runs.push_back({first, (size - window) / stride + 1, text.size()});
+    const auto from = file.begin() + static_cast<std::ptrdiff_t>(begin);
+    text.insert(text.end(), from, from + static_cast<std::ptrdiff_t>(size));
+  }
+  return std::unique_ptr<Source>(std::make_unique<TextSource>(
+      std::move(text), std::move(runs), static_cast<uint32_t>(window), stride, options.partitions));
+}
+
 }  // namespace
 
 Result<Idx> ParseIdx(ByteView file, const std::string& name) {
@@ -153,8 +214,9 @@ Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
   if (options.paths.empty()) return Status(Code::kInvalidArgument, "no files are named");
   if (options.format == "idx") return OpenIdx(options);
   if (options.format == "csv") return OpenCsv(options);
+  if (options.format == "text") return OpenText(options);
   return Status(Code::kInvalidArgument,
-                "unknown format of files '" + options.format + "'; there are idx and csv");
+                "unknown format of files '" + options.format + "'; there are idx, csv and text");
 }
 
 Result<std::vector<std::string>> ReadCsvHeader(const std::string& path) {

@@ -105,6 +105,77 @@ TEST_F(FilesTest, ReadsLinesOfCsv) {
   EXPECT_EQ(ErrorOf({"csv", {one}, 0}).code(), Code::kInvalidArgument);
 }
 
+TEST_F(FilesTest, CutsTextIntoWindows) {
+  const std::string one = Write("one", "abcdefghij"), two = Write("two", "0123456", true);
+  FileSourceOptions options{.format = "text", .paths = {one, two}, .partitions = 1, .sequence = 3};
+  const auto windows = [&] {
+    auto source = OpenFiles(options);
+    EXPECT_TRUE(source.ok()) << source.status().ToString();
+    std::vector<std::string> all;
+    for (const auto& partition : All(**source)) all.insert(all.end(), partition.begin(), partition.end());
+    return all;
+  };
+  // What is left over at the end of a file is no record, and none goes on in the next file.
+  const std::vector<std::string> whole = {"abcd", "defg", "ghij", "0123", "3456"};
+  EXPECT_EQ(windows(), whole);
+  options.partitions = 2;
+  EXPECT_EQ(windows(), whole);
+  options.partitions = 7;
+  EXPECT_EQ(windows(), whole) << "partitions may be empty";
+  auto source = OpenFiles(options);
+  options.partitions = 1;
+  RecordBatch batch;
+  source = OpenFiles(options);
+  ASSERT_TRUE((*source)->Read(0, 2, 4, &batch).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("ghij", "0123"));
+  EXPECT_EQ(batch.data.size(), 8 + RecordBatch::kPadding);
+  ASSERT_TRUE((*source)->Read(0, 5, 5, &batch).ok());
+  EXPECT_EQ(batch.size(), 0u);
+  EXPECT_EQ((*source)->Read(0, 4, 6, &batch).code(), Code::kFailedPrecondition);
+  options.stride = 5;
+  EXPECT_THAT(windows(), ElementsAre("abcd", "fghi", "0123"));
+  options.stride = 1;
+  EXPECT_EQ(windows().size(), 7u + 4u);
+}
+
+TEST_F(FilesTest, PartsOfTextShareNothing) {
+  std::string text(1001, ' ');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i * i % 26);
+  const std::string path = Write("text", text);
+  for (const double at : {0.1, 0.5, 0.9, 0.333}) {
+    FileSourceOptions options{.format = "text", .paths = {path}, .sequence = 1, .part_end = at};
+    std::string joined;
+    const auto first = All(**OpenFiles(options))[0];
+    options.part_begin = at, options.part_end = 1;
+    const auto second = All(**OpenFiles(options))[0];
+    for (const auto& part : {first, second}) {
+      for (const auto& record : part) joined += record.substr(0, 1);
+      joined += part.back().substr(1);
+    }
+    EXPECT_EQ(joined, text) << at;
+  }
+}
+
+TEST_F(FilesTest, SaysWhatIsWrongWithText) {
+  const std::string path = Write("text", "0123456789");
+  FileSourceOptions options{.format = "text", .paths = {path}, .sequence = 9};
+  EXPECT_TRUE(OpenFiles(options).ok());
+  options.sequence = 10;
+  EXPECT_EQ(ErrorOf(options).message(), path + ": has 10 characters, too few for a record of 11");
+  options.sequence = 5;
+  options.part_begin = 0.5;
+  EXPECT_THAT(ErrorOf(options).message(),
+              HasSubstr("has 5 characters in its part, too few for a record of 6"));
+  options.part_begin = 1;
+  EXPECT_EQ(ErrorOf(options).code(), Code::kInvalidArgument);
+  options.part_begin = 0;
+  options.sequence = 0;
+  EXPECT_EQ(ErrorOf(options).code(), Code::kInvalidArgument);
+  options.paths = {dir_ / "none"};
+  options.sequence = 1;
+  EXPECT_EQ(ErrorOf(options).code(), Code::kNotFound);
+}
+
 // The real files, where they are: LEAT_DATA names the folder that holds mnist/.
 TEST(Files, ReadsMnist) {
   const char* data = std::getenv("LEAT_DATA");

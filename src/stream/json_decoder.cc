@@ -176,6 +176,7 @@ class Scanner {
       const std::string_view text(p + 1, static_cast<size_t>(close - p - 1));
       return fields_[place].WriteText(text, row) ? close + 1 : nullptr;
     }
+    if (*p == '[' && place >= 0) return List(fields_[place], p + 1, row);
     if (*p == 't' && std::strncmp(p, "true", 4) == 0) {
       p += 4;
       number = 1;
@@ -187,9 +188,26 @@ class Scanner {
     }
     if (place < 0) return p;
     const FieldWriter& field = fields_[place];
+    if (field.takes_list()) return nullptr;
     const bool fits = field.takes_number() ? field.WriteNumber(number, row)
                                            : field.WriteText({begin, static_cast<size_t>(p - begin)}, row);
     return fits ? p : nullptr;
+  }
+
+  // Writes the numbers behind an opening bracket to the field, returns what follows the closing one, or null.
+  static const char* List(const FieldWriter& field, const char* p, const Row& row) {
+    if (!field.takes_list()) return nullptr;
+    size_t items = 0;
+    p = SkipBlanks(p);
+    for (bool more = *p != ']'; more; ++items) {
+      double number;
+      p = ParseNumber(SkipBlanks(p), &number);
+      if (!p || !field.WriteItem(items, number, row)) return nullptr;
+      p = SkipBlanks(p);
+      more = *p == ',';
+      if (more) ++p;
+    }
+    return *p == ']' && field.EndList(items, row) ? p + 1 : nullptr;
   }
 
   Fields& fields_;
@@ -261,6 +279,7 @@ class Parser {
         *reason = field.name() + ": is null";
         return simdjson::SUCCESS;
       case ondemand::json_type::array:
+        if (field.takes_list()) return ParseList(field, value, row, reason);
         *reason = field.name() + ": is an array";
         return simdjson::SUCCESS;
       default:
@@ -269,18 +288,56 @@ class Parser {
     }
   }
 
+  // As it is written.
+  static std::string_view TextOf(ondemand::value& value) {
+    const std::string_view text = value.raw_json_token();
+    return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  }
+
+  // Our own: simdjson before 3.6.3 reads 0. and more than 19 digits as something else.
+  static bool NumberFrom(const FieldWriter& field, std::string_view text, double* number,
+                         std::string* reason) {
+    if (ParseNumber(text.data(), number) == text.data() + text.size()) return true;
+    *reason = field.name() + ": " + Quoted(text) + " is not a number that fits";
+    return false;
+  }
+
+  static simdjson::error_code ParseList(const FieldWriter& field, ondemand::value value, const Row& row,
+                                        std::string* reason) {
+    ondemand::array array;
+    if (const auto error = value.get_array().get(array)) return error;
+    size_t items = 0;
+    for (auto item : array) {
+      ondemand::value element;
+      if (const auto error = std::move(item).get(element)) return error;
+      ondemand::json_type type;
+      if (const auto error = element.type().get(type)) return error;
+      if (type != ondemand::json_type::number) {
+        *reason = field.name() + ": holds something that is not a number";
+        return simdjson::SUCCESS;
+      }
+      double number;
+      const std::string_view text = TextOf(element);
+      if (!NumberFrom(field, text, &number, reason)) return simdjson::SUCCESS;
+      if (items < field.length() && !field.WriteItem(items, number, row)) {
+        *reason = field.Reason(number);
+        return simdjson::SUCCESS;
+      }
+      ++items;
+    }
+    if (!field.EndList(items, row)) *reason = field.ReasonOfLength(items);
+    return simdjson::SUCCESS;
+  }
+
   static simdjson::error_code ParseScalar(const FieldWriter& field, ondemand::value value,
                                           ondemand::json_type type, const Row& row, std::string* reason) {
-    std::string_view text = value.raw_json_token();
-    text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+    const std::string_view text = TextOf(value);
     double number = 0;
     if (type == ondemand::json_type::boolean) {
       bool truth;
       if (const auto error = value.get_bool().get(truth)) return error;
       number = truth;
-    } else if (ParseNumber(text.data(), &number) != text.data() + text.size()) {
-      // Our own: simdjson before 3.6.3 reads 0. and more than 19 digits as something else.
-      *reason = field.name() + ": " + Quoted(text) + " is not a number that fits";
+    } else if (!NumberFrom(field, text, &number, reason)) {
       return simdjson::SUCCESS;
     }
     if (field.takes_number()) {

@@ -29,8 +29,9 @@ fields:
   long_name_of_a_field: {type: number, log: true}
   c: {type: category, values: [u, v, "true", "1"]}
   d: {type: category, buckets: 5}
+  e: {type: id, below: 3, length: 2}
+  z: {type: number, role: label, classes: 3}
   y: {type: number, role: label, classes: 3}
-  p: {type: number, role: truth}
 )";
 
 // Pieces that are put together at random: most records are nearly right.
@@ -42,21 +43,24 @@ std::string RandomRecord(Rng& rng) {
                                         "{\"a\":1}",   "01",         "1.",           "-",
                                         "\"\\u0075\"", "tru",        "1e400",        "18446744073709551616",
                                         "\"x",         "nan",        "0.1",          "2",
-                                        "1",           "0"};
-  static const char* const kKeys[] = {"a",     "long_name_of_a_field", "c",       "d", "y", "p",
+                                        "1",           "0",          "[]",           "[0, 2]",
+                                        "[ 1 ]",       "[0,1,2]",    "[3]",          "[0,,1]",
+                                        "[1",          "[1]]",       "[-0]"};
+  static const char* const kKeys[] = {"a",     "long_name_of_a_field", "c",       "d", "e", "z", "y",
                                       "other", "long_name_of_a_fielx", "\\u0061", "é"};
-  static const char* const kGood[] = {"0.25", "1.5", "\"u\"", "\"zz\"", "2", "0.125"};
+  static const char* const kGood[] = {"0.25", "1.5", "\"u\"", "\"zz\"", "[1, 2]", "0", "2"};
   const bool spaces = rng.Chance(0.3);
   std::string out = "{";
-  size_t order[6];
+  size_t order[std::size(kGood)];
   Permutation(std::span<size_t>(order), rng.Chance(0.7) ? 1 : rng());
-  for (size_t i = 0; i < 6; ++i) {
+  for (size_t i = 0; i < std::size(order); ++i) {
     if (i > 0) out += spaces ? ", " : ",";
     if (rng.Chance(0.05))
-      out += std::string("\"") + kKeys[rng.Below(10)] + "\":" + kValues[rng.Below(30)] + ",";
-    out += std::string("\"") + (rng.Chance(0.03) ? kKeys[rng.Below(10)] : kKeys[order[i]]) +
+      out += std::string("\"") + kKeys[rng.Below(std::size(kKeys))] +
+             "\":" + kValues[rng.Below(std::size(kValues))] + ",";
+    out += std::string("\"") + (rng.Chance(0.03) ? kKeys[rng.Below(std::size(kKeys))] : kKeys[order[i]]) +
            (spaces ? "\" : " : "\":");
-    out += rng.Chance(0.15) ? kValues[rng.Below(30)] : kGood[order[i]];
+    out += rng.Chance(0.15) ? kValues[rng.Below(std::size(kValues))] : kGood[order[i]];
   }
   out += "}";
   if (rng.Chance(0.05)) out += " ";

@@ -19,6 +19,10 @@ LEAT_MULTIVERSION void ScaleBytes(const uint8_t* bytes, size_t size, float scale
   for (size_t i = 0; i < size; ++i) out[i] = static_cast<float>(bytes[i]) * scale + shift;
 }
 
+bool IsWholeBelow(double x, uint32_t limit) {
+  return x >= 0 && x < limit && x == std::floor(x);
+}
+
 std::string Text(double x) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.9g", x);
@@ -34,13 +38,21 @@ std::string Quoted(std::string_view text) {
   return out + (text.size() > kMax ? "...'" : "'");
 }
 
-FieldWriter::FieldWriter(const Field& field, uint32_t first) : first_(first), name_(field.name) {
+FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
+    : first_(first), label_(label), length_(field.width), pad_(field.pad), name_(field.name) {
   scale_ = 1 / field.std;
   shift_ = -field.mean / field.std;
   count_ = field.classes;
   if (field.type == Field::Type::kBytes) {
     kind_ = Kind::kBytes;
-    count_ = field.width;
+  } else if (field.type == Field::Type::kId) {
+    kind_ = field.list ? Kind::kIds : Kind::kId;
+    count_ = field.below;
+  } else if (field.type == Field::Type::kCharacters) {
+    kind_ = Kind::kCharacters;
+    place_of_byte_.assign(256, -1);
+    for (size_t i = 0; i < field.values.size(); ++i)
+      place_of_byte_[static_cast<unsigned char>(field.values[i][0])] = static_cast<int32_t>(i);
   } else if (field.type == Field::Type::kCategory) {
     kind_ = field.role == Role::kLabel ? Kind::kLabelText
             : field.values.empty()     ? Kind::kHashed
@@ -79,13 +91,15 @@ bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {
     case Kind::kLabel:
     case Kind::kTruth: {
       const auto y = static_cast<float>(x);
-      *(kind_ == Kind::kLabel ? row.label : row.truth) = y;
+      *(kind_ == Kind::kLabel ? row.labels + label_ : row.truth) = y;
       return std::abs(y) <= kMaxFloat;
     }
     case Kind::kClass:
-      if (!(x >= 0 && x < count_ && x == std::floor(x))) return false;
-      *row.label = static_cast<float>(x);
-      return true;
+      row.labels[label_] = static_cast<float>(x);
+      return IsWholeBelow(x, count_);
+    case Kind::kId:
+      row.features[first_] = static_cast<float>(x);
+      return IsWholeBelow(x, count_);
     default:
       return false;
   }
@@ -112,7 +126,7 @@ bool FieldWriter::WriteText(std::string_view text, const Row& row) const {
       return true;
     case Kind::kLabelText: {
       const int place = Find(text);
-      *row.label = static_cast<float>(place);
+      row.labels[label_] = static_cast<float>(place);
       return place >= 0;
     }
     default:
@@ -122,50 +136,85 @@ bool FieldWriter::WriteText(std::string_view text, const Row& row) const {
 
 bool FieldWriter::WriteBytes(const uint8_t* bytes, const Row& row) const {
   if (kind_ != Kind::kBytes) return false;
-  ScaleBytes(bytes, count_, static_cast<float>(scale_), static_cast<float>(shift_), row.features + first_);
+  ScaleBytes(bytes, length_, static_cast<float>(scale_), static_cast<float>(shift_), row.features + first_);
   return true;
+}
+
+bool FieldWriter::WriteItem(size_t i, double x, const Row& row) const {
+  if (i >= length_ || !IsWholeBelow(x, count_)) return false;
+  row.features[first_ + i] = static_cast<float>(x);
+  return true;
+}
+
+bool FieldWriter::EndList(size_t items, const Row& row) const {
+  if (items > length_) return false;
+  std::fill(row.features + first_ + items, row.features + first_ + length_, static_cast<float>(pad_));
+  return true;
+}
+
+size_t FieldWriter::WriteCharacters(const uint8_t* characters, const Row& row) const {
+  float* const features = row.features + first_;
+  float* const labels = row.labels + label_;
+  for (size_t i = 0; i <= length_; ++i) {
+    const int32_t place = place_of_byte_[characters[i]];
+    if (place < 0) return i;
+    if (i < length_) features[i] = static_cast<float>(place);
+    if (i > 0) labels[i - 1] = static_cast<float>(place);
+  }
+  return length_ + size_t{1};
 }
 
 std::string FieldWriter::Reason(double x) const {
   const std::string text = name_ + ": " + Text(x);
   if (kind_ == Kind::kLog && x < 0) return text + " is below 0, which log does not take";
-  if (kind_ == Kind::kClass) return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);
+  if (kind_ == Kind::kClass || kind_ == Kind::kId || kind_ == Kind::kIds)
+    return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);
   return text + " is too large";
 }
 
 std::string FieldWriter::Reason(std::string_view text) const {
   if (kind_ == Kind::kLabelText) return name_ + ": " + Quoted(text) + " is not among the label's values";
-  return name_ + ": " + Quoted(text) + " is not a number";
+  return name_ + ": " + Quoted(text) + (takes_list() ? " is not a list" : " is not a number");
+}
+
+std::string FieldWriter::ReasonOfLength(size_t items) const {
+  return name_ + ": has " + std::to_string(items) + " items, more than " + std::to_string(length_);
 }
 
 std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema) {
   std::vector<std::unique_ptr<const FieldWriter>> writers;
-  uint32_t first = 0;
+  uint32_t first = 0, label = 0;
   for (const Field& field : schema.fields) {
-    writers.push_back(field.role == Role::kIgnore ? nullptr : std::make_unique<FieldWriter>(field, first));
+    const bool read = field.role != Role::kIgnore;
+    writers.push_back(read ? std::make_unique<FieldWriter>(field, first, label) : nullptr);
     first += field.features();
+    label += field.labels();
   }
   return writers;
 }
 
 RowSink::RowSink(const Schema& schema, const RecordBatch& batch, DecodedRows* out)
-    : batch_(batch), out_(*out), features_(schema.features()), truth_(schema.has_truth()) {
+    : batch_(batch),
+      out_(*out),
+      features_(schema.features()),
+      labels_(schema.labels()),
+      truth_(schema.has_truth()) {
   const size_t room = out_.rows + batch.size();
   out_.features.resize(room * features_);
-  out_.labels.resize(room);
+  out_.labels.resize(room * labels_);
   out_.index.resize(room);
   if (truth_) out_.truth.resize(room);
 }
 
 RowSink::~RowSink() {
   out_.features.resize(out_.rows * features_);
-  out_.labels.resize(out_.rows);
+  out_.labels.resize(out_.rows * labels_);
   out_.index.resize(out_.rows);
   if (truth_) out_.truth.resize(out_.rows);
 }
 
 Row RowSink::row() {
-  return {out_.features.data() + out_.rows * features_, &out_.labels[out_.rows],
+  return {out_.features.data() + out_.rows * features_, out_.labels.data() + out_.rows * labels_,
           truth_ ? &out_.truth[out_.rows] : nullptr};
 }
 
@@ -175,7 +224,7 @@ void RowSink::Keep(size_t record) {
 
 void RowSink::Restart() {
   std::fill_n(out_.features.begin() + static_cast<std::ptrdiff_t>(out_.rows * features_), features_, 0.0f);
-  out_.labels[out_.rows] = 0;
+  std::fill_n(out_.labels.begin() + static_cast<std::ptrdiff_t>(out_.rows * labels_), labels_, 0.0f);
 }
 
 void RowSink::Refuse(size_t record, std::string reason) {

@@ -14,18 +14,18 @@
 
 namespace leat::stream {
 
-// Where a row's numbers go. `features` is all zeros before the first field is written.
+// Where a row's numbers go. `features` and `labels` are all zeros before the first field is written.
 struct Row {
   float* features;
-  float* label;
+  float* labels;
   float* truth;
 };
 
 // One field, ready to be written: constants folded, categories looked up. Immutable; thread-safe.
 class FieldWriter {
  public:
-  // The field's features begin at `first` in the row.
-  FieldWriter(const Field& field, uint32_t first);
+  // The field's features begin at `first` in the row, its labels at `label`.
+  FieldWriter(const Field& field, uint32_t first, uint32_t label);
   FieldWriter(const FieldWriter&) = delete;
   FieldWriter& operator=(const FieldWriter&) = delete;
 
@@ -41,11 +41,23 @@ class FieldWriter {
   // Of field.width bytes.
   bool WriteBytes(const uint8_t* bytes, const Row& row) const;
 
+  // Lists: item `i`, or, behind the last, what fills the list up.
+  bool WriteItem(size_t i, double x, const Row& row) const;
+  bool EndList(size_t items, const Row& row) const;
+  // One character more than the sequence has; returns the place of the first that is not in the alphabet, or
+  // the number of characters.
+  size_t WriteCharacters(const uint8_t* characters, const Row& row) const;
+
   bool takes_number() const { return kind_ < Kind::kOneHot; }
+  bool takes_list() const { return kind_ == Kind::kIds; }
   // Why the number, or the text, does not fit: "amount: -3 is below 0, which log does not take".
   std::string Reason(double x) const;
   std::string Reason(std::string_view text) const;
+  // Of a list with so many items.
+  std::string ReasonOfLength(size_t items) const;
   const std::string& name() const { return name_; }
+  // Of a list or a sequence.
+  size_t length() const { return length_; }
 
  private:
   enum class Kind : uint8_t {
@@ -55,22 +67,28 @@ class FieldWriter {
     kLabel,
     kClass,
     kTruth,
+    kId,
     kOneHot,
     kHashed,
     kLabelText,
-    kBytes
+    kBytes,
+    kIds,
+    kCharacters
   };
   bool WriteOtherNumber(double x, const Row& row) const;
   // Place of the text among the values, or -1.
   int Find(std::string_view text) const;
 
   Kind kind_;
-  uint32_t first_;
-  uint32_t count_;  // buckets, classes or width
+  uint32_t first_, label_;
+  uint32_t count_;   // buckets, classes, or what ids are below
+  uint32_t length_;  // features of a list, a sequence or bytes
+  uint32_t pad_;
   double scale_ = 1, shift_ = 0;
   std::vector<std::string> values_;
   // Only for long lists of values; short ones are compared one by one.
   std::unordered_map<std::string_view, int> places_;
+  std::vector<int32_t> place_of_byte_;  // characters: in the alphabet, or -1
   std::string name_;
 };
 
@@ -86,7 +104,7 @@ class RowSink {
   RowSink(const RowSink&) = delete;
   RowSink& operator=(const RowSink&) = delete;
 
-  // The row to be written next. Its features are zeros.
+  // The row to be written next, all zeros.
   Row row();
   void Keep(size_t record);
   // Clears what was written of the row.
@@ -97,7 +115,7 @@ class RowSink {
  private:
   const RecordBatch& batch_;
   DecodedRows& out_;
-  size_t features_;
+  size_t features_, labels_;
   bool truth_;
 };
 

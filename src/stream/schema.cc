@@ -12,6 +12,8 @@ namespace {
 // Raised when a decoder gives other numbers for the same record.
 constexpr uint32_t kDecoderVersion = 1;
 constexpr size_t kMaxFields = 4096;
+// A float holds every whole number up to this.
+constexpr int64_t kMaxWhole = 1 << 24;
 
 Role RoleFrom(const Config& config) {
   if (!config.Has("role")) return Role::kFeature;
@@ -23,9 +25,12 @@ Role RoleFrom(const Config& config) {
 
 Field::Type TypeFrom(const Config& config, Role role) {
   if (role == Role::kIgnore && !config.Has("type")) return Field::Type::kString;
-  const std::string name = config.At("type").OneOf("type", {"number", "category", "string", "bytes"});
+  const std::string name =
+      config.At("type").OneOf("type", {"number", "category", "string", "bytes", "id", "characters"});
   if (name == "number") return Field::Type::kNumber;
   if (name == "category") return Field::Type::kCategory;
+  if (name == "id") return Field::Type::kId;
+  if (name == "characters") return Field::Type::kCharacters;
   return name == "bytes" ? Field::Type::kBytes : Field::Type::kString;
 }
 
@@ -51,7 +56,7 @@ void ReadNumber(const Config& config, Field* field) {
   if (field->period > 0 && (field->log || config.Has("mean") || config.Has("std"))) {
     config.Fail("field '" + field->name + "' has a period, which goes without log, mean and std");
   }
-  field->classes = static_cast<uint32_t>(config.Integer("classes", 0, 2, 1 << 24));
+  field->classes = static_cast<uint32_t>(config.Integer("classes", 0, 2, kMaxWhole));
 }
 
 void ReadCategory(const Config& config, Field* field) {
@@ -66,9 +71,68 @@ void ReadCategory(const Config& config, Field* field) {
   }
 }
 
+void ReadBytes(const Config& config, Schema::Format format, Field* field) {
+  if (format != Schema::Format::kIdx) {
+    config.Fail("field '" + field->name + "': bytes are for the format idx");
+  }
+  if (field->role == Role::kLabel) {
+    config.Fail("label '" + field->name + "' cannot be bytes; a number is one byte");
+  }
+  field->mean = config.Number("mean", 0);
+  field->std = config.Number("std", 1);
+  if (!(field->std > 0)) config.At("std").Fail("std is " + config.At("std").String() + "; must be above 0");
+  field->width = static_cast<uint32_t>(config.Integer("width", 1, 1, Schema::kMaxFeatures));
+}
+
+void ReadId(const Config& config, Schema::Format format, Field* field) {
+  if (field->role == Role::kLabel) {
+    config.Fail("label '" + field->name + "' cannot be an id; a number with classes is one");
+  }
+  (void)config.At("below");
+  field->below = static_cast<uint32_t>(config.Integer("below", 0, 1, kMaxWhole));
+  field->list = config.Has("length");
+  if (!field->list) {
+    if (config.Has("pad")) config.At("pad").Fail("pad is for lists; how long is '" + field->name + "'?");
+    return;
+  }
+  if (format != Schema::Format::kJson) config.At("length").Fail("lists are for the format json");
+  field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
+  field->pad = static_cast<uint32_t>(config.Integer("pad", 0, 0, field->below - 1));
+}
+
+void ReadCharacters(const Config& config, Schema::Format format, uint32_t sequence, Field* field) {
+  if (format != Schema::Format::kText) {
+    config.Fail("field '" + field->name + "': characters are for the format text");
+  }
+  if (field->role != Role::kFeature) {
+    config.Fail("characters are features and labels at once; '" + field->name + "' goes without role");
+  }
+  field->width = static_cast<uint32_t>(config.Integer("sequence", sequence, 1, Schema::kMaxSequence));
+  if (field->width == 0) {
+    config.Fail("field '" + field->name + "' needs a sequence: how many characters are a record");
+  }
+  if (sequence != 0 && field->width != sequence) {
+    config.At("sequence")
+        .Fail("sequence is " + std::to_string(field->width) + ", that of the stream's files " +
+              std::to_string(sequence));
+  }
+  if (!config.Has("alphabet")) {
+    for (int byte = 0; byte < 256; ++byte) field->values.emplace_back(1, static_cast<char>(byte));
+    return;
+  }
+  for (const char byte : config.At("alphabet").String()) {
+    std::string value(1, byte);
+    if (std::ranges::find(field->values, value) == field->values.end()) {
+      field->values.push_back(std::move(value));
+    } else if (static_cast<unsigned char>(byte) < 0x80) {  // parts of longer characters may be shared
+      config.At("alphabet").Fail("'" + value + "' is in the alphabet twice");
+    }
+  }
+  if (field->values.size() < 2) config.At("alphabet").Fail("an alphabet has at least 2 characters");
+}
+
 // Keys that belong to another type or role are named with what they are for.
 void CheckKeys(const Config& config, const Field& field) {
-  config.Allow({"type", "role", "log", "mean", "std", "period", "classes", "values", "buckets", "width"});
   const auto only = [&](const char* key, bool fits, const char* what) {
     if (config.Has(key) && !fits)
       config.At(key).Fail(std::string(key) + " is for " + what + "; '" + field.name + "' is none");
@@ -85,14 +149,17 @@ void CheckKeys(const Config& config, const Field& field) {
   only("values", field.type == T::kCategory, "categories");
   only("buckets", field.type == T::kCategory && feature, "features that are categories");
   only("width", field.type == T::kBytes, "bytes");
+  for (const char* key : {"below", "length", "pad"}) only(key, field.type == T::kId, "ids");
+  for (const char* key : {"alphabet", "sequence"}) only(key, field.type == T::kCharacters, "characters");
 }
 
-Field FieldFrom(const std::string& name, const Config& config, Schema::Format format) {
+Field FieldFrom(const std::string& name, const Config& config, Schema::Format format, uint32_t sequence) {
   Field field;
   field.name = name;
   field.where = config.where();
   if (!config.IsMap()) config.Fail("field '" + name + "' must be a map, as {type: number}");
-  config.Allow({"type", "role", "log", "mean", "std", "period", "classes", "values", "buckets", "width"});
+  config.Allow({"type", "role", "log", "mean", "std", "period", "classes", "values", "buckets", "width",
+                "below", "length", "pad", "alphabet", "sequence"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
   CheckKeys(config, field);
@@ -108,14 +175,13 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
         config.Fail("a string can only be ignored; is '" + name + "' a category?");
       break;
     case Field::Type::kBytes:
-      if (format != Schema::Format::kIdx) config.Fail("field '" + name + "': bytes are for the format idx");
-      if (field.role == Role::kLabel)
-        config.Fail("label '" + name + "' cannot be bytes; a number is one byte");
-      field.mean = config.Number("mean", 0);
-      field.std = config.Number("std", 1);
-      if (!(field.std > 0))
-        config.At("std").Fail("std is " + config.At("std").String() + "; must be above 0");
-      field.width = static_cast<uint32_t>(config.Integer("width", 1, 1, Schema::kMaxFeatures));
+      ReadBytes(config, format, &field);
+      break;
+    case Field::Type::kId:
+      ReadId(config, format, &field);
+      break;
+    case Field::Type::kCharacters:
+      ReadCharacters(config, format, sequence, &field);
       break;
   }
   if (field.role == Role::kTruth && field.type != Field::Type::kNumber)
@@ -123,21 +189,41 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   return field;
 }
 
-// A label or truth that is there twice would silently win over the first.
-void CheckSchema(const Schema& schema, const Config& config) {
-  const Field* one[2] = {nullptr, nullptr};
-  uint64_t features = 0;
+// What the losses and scores of several labels are averaged over has to be of one kind.
+void CheckLabels(const Schema& schema) {
+  const Field *label = nullptr, *truth = nullptr;
   for (const Field& field : schema.fields) {
-    features += field.features();
-    if (field.role != Role::kLabel && field.role != Role::kTruth) continue;
-    const Field*& first = one[field.role == Role::kTruth];
-    if (first) {
-      throw std::invalid_argument(field.where + ": '" + field.name + "' is a second " +
-                                  (field.role == Role::kTruth ? "truth" : "label") + " after '" +
-                                  first->name + "'");
+    const auto fail = [&](const std::string& why) {
+      throw std::invalid_argument(field.where + ": '" + field.name + "' is " + why);
+    };
+    if (field.role == Role::kTruth) {
+      if (truth) fail("a second truth after '" + truth->name + "'");
+      truth = &field;
     }
-    first = &field;
+    if (field.role == Role::kLabel) {
+      if (label && label->label_classes() != field.label_classes()) {
+        const auto classes = [](const Field& f) {
+          return f.label_classes() == 0 ? "any number" : std::to_string(f.label_classes()) + " classes";
+        };
+        fail("a label of " + classes(field) + ", '" + label->name + "' one of " + classes(*label));
+      }
+      label = &field;
+    }
   }
+  if (truth && schema.labels() > 1) {
+    throw std::invalid_argument(truth->where + ": a truth goes with one label; there are " +
+                                std::to_string(schema.labels()));
+  }
+}
+
+void CheckSchema(const Schema& schema, const Config& config) {
+  if (schema.format == Schema::Format::kText &&
+      (schema.fields.size() != 1 || schema.fields[0].type != Field::Type::kCharacters)) {
+    config.At("fields").Fail("the format text has one field, of type characters");
+  }
+  CheckLabels(schema);
+  uint64_t features = 0;
+  for (const Field& field : schema.fields) features += field.features();
   if (features == 0) config.Fail("the schema has no features");
   if (features > Schema::kMaxFeatures) {
     config.Fail("the schema has " + std::to_string(features) + " features; at most " +
@@ -145,9 +231,8 @@ void CheckSchema(const Schema& schema, const Config& config) {
   }
 }
 
-const Field* WithRole(const std::vector<Field>& fields, Role role) {
-  const auto it = std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.role == role; });
-  return it == fields.end() ? nullptr : &*it;
+bool HasRole(const std::vector<Field>& fields, Role role) {
+  return std::ranges::any_of(fields, [role](const Field& f) { return f.role == role; });
 }
 
 }  // namespace
@@ -160,11 +245,37 @@ uint32_t Field::features() const {
     case Type::kCategory:
       return values.empty() ? buckets : static_cast<uint32_t>(values.size());
     case Type::kBytes:
+    case Type::kId:
+    case Type::kCharacters:
       return width;
     case Type::kString:
       return 0;
   }
   return 0;
+}
+
+uint32_t Field::labels() const {
+  if (type == Type::kCharacters) return width;
+  return role == Role::kLabel ? 1 : 0;
+}
+
+uint32_t Field::label_classes() const {
+  if (labels() == 0) return 0;
+  return type == Type::kNumber ? classes : static_cast<uint32_t>(values.size());
+}
+
+uint32_t Field::ids() const {
+  if (role != Role::kFeature) return 0;
+  switch (type) {
+    case Type::kId:
+      return below;
+    case Type::kCharacters:
+      return static_cast<uint32_t>(values.size());
+    case Type::kBytes:
+      return mean == 0 && std == 1 ? 256 : 0;
+    default:
+      return 0;
+  }
 }
 
 uint32_t Schema::features() const {
@@ -173,25 +284,35 @@ uint32_t Schema::features() const {
   return sum;
 }
 
-const Field* Schema::label() const {
-  return WithRole(fields, Role::kLabel);
+uint32_t Schema::labels() const {
+  uint32_t sum = 0;
+  for (const Field& field : fields) sum += field.labels();
+  return std::max(1u, sum);
 }
-const Field* Schema::truth() const {
-  return WithRole(fields, Role::kTruth);
+
+bool Schema::has_label() const {
+  return std::ranges::any_of(fields, [](const Field& f) { return f.labels() > 0; });
+}
+
+bool Schema::has_truth() const {
+  return HasRole(fields, Role::kTruth);
 }
 
 uint32_t Schema::classes() const {
-  const Field* field = label();
-  if (!field) return 0;
-  return field->type == Field::Type::kCategory ? static_cast<uint32_t>(field->values.size()) : field->classes;
+  uint32_t classes = 0;  // the same for all labels: CheckLabels
+  for (const Field& field : fields) classes = std::max(classes, field.label_classes());
+  return classes;
 }
 
-Schema Schema::FromConfig(const Config& config) {
+Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
   config.Allow({"format", "columns", "fields"});
   Schema schema;
-  const std::string format = config.At("format").OneOf("format", {"json", "csv", "idx"});
-  schema.format = format == "csv" ? Format::kCsv : format == "idx" ? Format::kIdx : Format::kJson;
+  const std::string format = config.At("format").OneOf("format", {"json", "csv", "idx", "text"});
+  schema.format = format == "csv"    ? Format::kCsv
+                  : format == "idx"  ? Format::kIdx
+                  : format == "text" ? Format::kText
+                                     : Format::kJson;
   const Config fields = config.At("fields");
   if (!fields.IsMap()) fields.Fail("fields must be a map from name to {type: ...}");
   const std::vector<std::string> names = fields.Keys();
@@ -199,7 +320,7 @@ Schema Schema::FromConfig(const Config& config) {
     fields.Fail(std::to_string(names.size()) + " fields; at most " + std::to_string(kMaxFields));
   }
   for (const std::string& name : names)
-    schema.fields.push_back(FieldFrom(name, fields.At(name), schema.format));
+    schema.fields.push_back(FieldFrom(name, fields.At(name), schema.format, sequence));
   CheckSchema(schema, config);
   if (config.Has("columns")) {
     const Config columns = config.At("columns");
@@ -238,6 +359,10 @@ uint64_t Schema::hash() const {
     w.Put(f.buckets);
     w.Put(f.classes);
     w.Put(f.width);
+    if (f.type != Field::Type::kId) continue;
+    w.Put(f.below);
+    w.Put(f.pad);
+    w.Put(f.list);
   }
   return Checksum(w.view());
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <set>
 
 #include "base/rng.h"
 #include "stream/csv_decoder.h"
@@ -74,9 +75,9 @@ TEST(Schema, NamesPlaceAndNearestWord) {
   EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: bytes, width: 3}"), HasSubstr("idx"));
   EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: string}"), HasSubstr("only be ignored"));
   EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: number, role: label}"), HasSubstr("no features"));
-  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: number}\n  b: {type: number, role: label}\n  c: "
-                      "{type: number, role: label}"),
-              HasSubstr("job.yaml:5: 'c' is a second label after 'b'"));
+  EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: number}\n  b: {type: number, role: truth}\n  c: "
+                      "{type: number, role: truth}"),
+              HasSubstr("job.yaml:5: 'c' is a second truth after 'b'"));
   EXPECT_THAT(ErrorOf("format: json\nfields:\n  a: {type: category, role: label, buckets: 3}"),
               testing::Ne(""));
   EXPECT_THAT(ErrorOf("format: csv\ncolumns: [aa, b]\nfields:\n  ab: {type: number}"),
@@ -84,6 +85,58 @@ TEST(Schema, NamesPlaceAndNearestWord) {
   EXPECT_THAT(ErrorOf("format: json\nfields: []"), testing::Ne(""));
   EXPECT_THAT(ErrorOf("format: json\nfields: {a: 3}"), HasSubstr("must be a map"));
   EXPECT_THAT(ErrorOf("[]"), testing::Ne(""));
+}
+
+TEST(Schema, SaysWhatIsWrongWithLabelsIdsAndCharacters) {
+  const auto json = [](const std::string& field) { return ErrorOf("format: json\nfields:\n  x: " + field); };
+  const auto text = [](const std::string& field) { return ErrorOf("format: text\nfields:\n  x: " + field); };
+  const std::string two =
+      "format: json\nfields:\n  a: {type: number}\n  b: {type: number, role: label, classes: 3}\n  c: ";
+  EXPECT_EQ(ErrorOf(two + "{type: number, role: label, classes: 3}"), "");
+  EXPECT_EQ(ErrorOf(two + "{type: category, values: [u, v, w], role: label}"), "");
+  EXPECT_EQ(ErrorOf(two + "{type: number, role: label}"),
+            "job.yaml:5: 'c' is a label of any number, 'b' one of 3 classes");
+  EXPECT_THAT(ErrorOf(two + "{type: category, values: [u, v], role: label}"), HasSubstr("2 classes"));
+  EXPECT_THAT(ErrorOf(two + "{type: number, role: label, classes: 3}\n  d: {type: number, role: truth}"),
+              HasSubstr("job.yaml:6: a truth goes with one label; there are 2"));
+
+  EXPECT_EQ(json("{type: id, below: 5}"), "");
+  EXPECT_EQ(json("{type: id, below: 5, length: 3, pad: 4}"), "");
+  EXPECT_THAT(json("{type: id}"), HasSubstr("below"));
+  EXPECT_THAT(json("{type: id, below: 0}"), HasSubstr("job.yaml:3: below is 0"));
+  EXPECT_THAT(json("{type: id, below: 16777217}"), HasSubstr("16777216"));
+  EXPECT_THAT(json("{type: id, below: 5, pad: 1}"), HasSubstr("how long is 'x'"));
+  EXPECT_THAT(json("{type: id, below: 5, length: 3, pad: 5}"), HasSubstr("pad is 5"));
+  EXPECT_THAT(json("{type: id, below: 5, length: 0}"), HasSubstr("length is 0"));
+  EXPECT_THAT(json("{type: id, below: 5, role: label}"), HasSubstr("a number with classes"));
+  EXPECT_THAT(json("{type: number, below: 5}"), HasSubstr("below is for ids; 'x' is none"));
+  EXPECT_THAT(json("{type: number, alphabet: ab}"), HasSubstr("alphabet is for characters"));
+  EXPECT_THAT(json("{type: characters, sequence: 5}"), HasSubstr("for the format text"));
+  EXPECT_THAT(ErrorOf("format: csv\nfields:\n  x: {type: id, below: 5, length: 3}"),
+              HasSubstr("lists are for the format json"));
+
+  EXPECT_EQ(text("{type: characters, sequence: 5}"), "");
+  EXPECT_THAT(text("{type: characters}"), HasSubstr("job.yaml:3: field 'x' needs a sequence"));
+  EXPECT_THAT(text("{type: characters, sequence: 65537}"), HasSubstr("65536"));
+  EXPECT_THAT(text("{type: characters, sequence: 5, role: label}"), HasSubstr("goes without role"));
+  EXPECT_THAT(text("{type: characters, sequence: 5, alphabet: abca}"),
+              HasSubstr("'a' is in the alphabet twice"));
+  EXPECT_THAT(text("{type: characters, sequence: 5, alphabet: a}"), HasSubstr("at least 2"));
+  EXPECT_THAT(text("{type: number}"), HasSubstr("one field, of type characters"));
+  EXPECT_THAT(text("{type: characters, sequence: 5}\n  y: {type: characters, sequence: 5}"),
+              HasSubstr("one field"));
+  // What the stream's files say is the sequence, unless the field says the same.
+  const auto of_files = [](const std::string& field) {
+    return Schema::FromConfig(Config::Parse("format: text\nfields:\n  x: " + field, "job.yaml"), 7);
+  };
+  EXPECT_EQ(of_files("{type: characters}").features(), 7u);
+  EXPECT_EQ(of_files("{type: characters, sequence: 7}").features(), 7u);
+  EXPECT_THROW(of_files("{type: characters, sequence: 6}"), std::invalid_argument);
+}
+
+// What jobs were cut with before there were ids and labels of any number: they go on from their checkpoints.
+TEST(Schema, HashOfOlderSchemasStays) {
+  EXPECT_EQ(Make(kPayments).hash(), 11287943297506631648u);
 }
 
 TEST(Schema, HashSeesAllThatChangesNumbersAndNothingElse) {
@@ -102,6 +155,24 @@ TEST(Schema, HashSeesAllThatChangesNumbersAndNothingElse) {
     std::string other = yaml;
     other.replace(other.find(from), std::string(from).size(), to);
     EXPECT_NE(Make(other).hash(), hash) << to;
+  }
+}
+
+TEST(Schema, HashSeesIdsAndCharacters) {
+  std::set<uint64_t> seen;
+  for (const char* yaml :
+       {"format: json\nfields: {a: {type: number}, y: {type: number, role: label}}",
+        "format: json\nfields: {a: {type: number}, y: {type: number, role: label}, z: {type: number, role: "
+        "label}}",
+        "format: json\nfields: {a: {type: id, below: 5}}", "format: json\nfields: {a: {type: id, below: 6}}",
+        "format: json\nfields: {a: {type: id, below: 6, length: 1}}",
+        "format: json\nfields: {a: {type: id, below: 6, length: 2}}",
+        "format: json\nfields: {a: {type: id, below: 6, length: 2, pad: 1}}",
+        "format: text\nfields: {a: {type: characters, sequence: 5}}",
+        "format: text\nfields: {a: {type: characters, sequence: 6}}",
+        "format: text\nfields: {a: {type: characters, sequence: 6, alphabet: abc}}",
+        "format: text\nfields: {a: {type: characters, sequence: 6, alphabet: acb}}"}) {
+    EXPECT_TRUE(seen.insert(Make(yaml).hash()).second) << yaml;
   }
 }
 
@@ -193,6 +264,86 @@ TEST(JsonDecoder, AppendsToRowsThatAreThere) {
   EXPECT_THAT(rows.labels, ElementsAre(0, 0));
   EXPECT_TRUE(rows.truth.empty());
   EXPECT_EQ(rows.dead.size(), 1u);
+}
+
+TEST(JsonDecoder, ReadsLabelsAndIdsAndListsOfThem) {
+  const Schema schema = Make(
+      "format: json\nfields:\n  y: {type: number, role: label}\n  item: {type: id, below: 100}\n"
+      "  seen: {type: id, below: 10, length: 3, pad: 9}\n  z: {type: number, role: label}\n");
+  ASSERT_EQ(schema.features(), 4u);
+  ASSERT_EQ(schema.labels(), 2u);
+  EXPECT_EQ(schema.classes(), 0u);
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {R"({"y":1,"z":1,"item":100,"seen":[]})", "item: 100 is not a whole number from 0 to 99"},
+      {R"({"y":1,"z":1,"item":-1,"seen":[]})", "item: -1 is not"},
+      {R"({"y":1,"z":1,"item":1.5,"seen":[]})", "item: 1.5 is not"},
+      {R"({"y":1,"z":1,"item":"1","seen":[]})", "item: '1' is not a number"},
+      {R"({"y":1,"z":1,"item":[1],"seen":[]})", "item: is an array"},
+      {R"({"y":1,"z":1,"item":1,"seen":[1,10]})", "seen: 10 is not a whole number from 0 to 9"},
+      {R"({"y":1,"z":1,"item":1,"seen":[1,2,3,4,5]})", "seen: has 5 items, more than 3"},
+      {R"({"y":1,"z":1,"item":1,"seen":[1,"2"]})", "seen: holds something that is not a number"},
+      {R"({"y":1,"z":1,"item":1,"seen":[[1]]})", "seen: holds something that is not a number"},
+      {R"({"y":1,"z":1,"item":1,"seen":[01]})", "seen: '01' is not a number that fits"},
+      {R"({"y":1,"z":1,"item":1,"seen":3})", "seen: '3' is not a list"},
+      {R"({"y":1,"z":1,"item":1,"seen":"3"})", "seen: '3' is not a list"},
+      {R"({"y":1,"z":1,"item":1,"seen":[1,]})", "not a JSON object"},
+      {R"({"y":1,"z":1,"item":1,"seen":[1})", "not a JSON object"},
+      {R"({"y":1,"item":1,"seen":[]})", "z: is missing"},
+  };
+  std::vector<std::string> records = {R"({"y":1.5,"item":99,"seen":[ 1 , 2,3],"z":-2})"};
+  for (const auto& [record, reason] : bad) records.push_back(record);
+  records.push_back(R"({"z":4,"y":3,"other":[1,2],"seen":[],"item":0})");
+  records.push_back(R"({"z":6,"y":5,"seen":[7],"item":1})");
+  const DecodedRows rows = Decode(schema, records);
+  EXPECT_THAT(rows.features, ElementsAre(99, 1, 2, 3, 0, 9, 9, 9, 1, 7, 9, 9));
+  EXPECT_THAT(rows.labels, ElementsAre(1.5, -2, 3, 4, 5, 6));
+  ASSERT_EQ(rows.dead.size(), bad.size());
+  for (size_t i = 0; i < bad.size(); ++i)
+    EXPECT_THAT(rows.dead[i].reason, HasSubstr(bad[i].second)) << bad[i].first;
+}
+
+TEST(CsvDecoder, ReadsLabelsAndIds) {
+  const Schema schema = Make(
+      "format: csv\nfields:\n  y: {type: number, role: label}\n  item: {type: id, below: 100}\n"
+      "  z: {type: number, role: label}\n");
+  const DecodedRows rows = Decode(schema, {"1,5,2", "1,100,2", "3,99,4"});
+  EXPECT_THAT(rows.features, ElementsAre(5, 99));
+  EXPECT_THAT(rows.labels, ElementsAre(1, 2, 3, 4));
+  ASSERT_EQ(rows.dead.size(), 1u);
+  EXPECT_EQ(rows.dead[0].reason, "item: 100 is not a whole number from 0 to 99");
+}
+
+TEST(TextDecoder, ShiftsCharactersByOne) {
+  const Schema schema =
+      Make("format: text\nfields:\n  text: {type: characters, sequence: 3, alphabet: \"\\nab\"}\n");
+  ASSERT_EQ(schema.features(), 3u);
+  ASSERT_EQ(schema.labels(), 3u);
+  EXPECT_EQ(schema.classes(), 3u);
+  EXPECT_EQ(schema.fields[0].ids(), 3u);
+  const DecodedRows rows = Decode(schema, {"ab\na", "abxa", "bbb", "bb\n\x01", "babb"});
+  EXPECT_THAT(rows.features, ElementsAre(1, 2, 0, 2, 1, 2));
+  EXPECT_THAT(rows.labels, ElementsAre(2, 0, 1, 1, 2, 2));
+  EXPECT_THAT(rows.index, ElementsAre(0, 4));
+  ASSERT_EQ(rows.dead.size(), 3u);
+  EXPECT_EQ(rows.dead[0].offset, 101u);
+  EXPECT_EQ(rows.dead[0].reason, "text: 'x' (0x78), character 2 of the record, is not in the alphabet");
+  EXPECT_EQ(rows.dead[1].reason, "has 3 characters instead of 4");
+  EXPECT_THAT(rows.dead[2].reason, HasSubstr("'?' (0x01), character 3"));
+}
+
+TEST(TextDecoder, WithoutAnAlphabetAByteIsItsOwnId) {
+  const Schema schema = Make("format: text\nfields: {text: {type: characters, sequence: 2}}\n");
+  EXPECT_EQ(schema.classes(), 256u);
+  const DecodedRows rows = Decode(schema, {std::string("\0\xff\x80", 3)});
+  EXPECT_THAT(rows.features, ElementsAre(0, 255));
+  EXPECT_THAT(rows.labels, ElementsAre(255, 128));
+}
+
+TEST(TextDecoder, AnAlphabetBeyondAsciiIsTheBytesOfIt) {
+  const Schema schema =
+      Make("format: text\nfields: {text: {type: characters, sequence: 1, alphabet: \"éèa\"}}\n");
+  EXPECT_EQ(schema.classes(), 4u);  // c3, a9, a8, a
+  EXPECT_THAT(Decode(schema, {"é", "è"}).labels, ElementsAre(1, 2));
 }
 
 TEST(CsvDecoder, SplitsAsTheStandardSays) {

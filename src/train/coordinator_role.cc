@@ -37,6 +37,7 @@ class CoordinatorRole {
         source_(std::move(source)),
         progress_({.job = job.name,
                    .task = job.model->task(),
+                   .labels = job.model->labels(),
                    .truth = job.schema.has_truth(),
                    .window = job.metrics_window,
                    .directory = job.directory}),

@@ -204,8 +204,13 @@ std::string RenderSummary(const std::string& summary_json) {
                    (s.contains("auc_possible") ? " of " + Field(s, "auc_possible", 4) + " possible" : ""));
   }
   if (s.contains("accuracy")) row("accuracy", Field(s, "accuracy", 4));
-  if (s.contains("test_accuracy"))
-    row("test accuracy", Field(s, "test_accuracy", 4) + ", loss " + Field(s, "test_loss", 4));
+  if (s.contains("test_accuracy")) row("test accuracy", Field(s, "test_accuracy", 4));
+  if (s.contains("test_loss")) {
+    row("test loss", Field(s, "test_loss", 4) + " over " + Grouped(s.value("test_rows", 0.0)) + " rows" +
+                         (s.contains("test_dead_letters")
+                              ? ", " + Grouped(s["test_dead_letters"].get<double>()) + " did not fit"
+                              : ""));
+  }
   row("staleness", Field(s, "staleness_mean", 2) + " updates on average");
   if (s.value("dead_letters", 0.0) > 0) row("dead letters", Grouped(s.value("dead_letters", 0.0)));
   row("time", Fixed(s.value("wall_s", Json()), 1) + " s, " +

@@ -133,6 +133,7 @@ TEST(RenderSummary, AsItIs) {
   summary["phase"] = "ended";
   summary["test_accuracy"] = 0.9812;
   summary["test_loss"] = 0.0654;
+  summary["test_rows"] = 10000;
   EXPECT_EQ(RenderSummary(summary.dump()),
             "job 'fraud' ended\n"
             "  events                1,480,128 in every slice, each once\n"
@@ -140,11 +141,19 @@ TEST(RenderSummary, AsItIs) {
             "  loss                  0.0921 over the last 200,000 events, scored before trained on\n"
             "  AUC                   0.9313 of 0.9391 possible\n"
             "  accuracy              0.9700\n"
-            "  test accuracy         0.9812, loss 0.0654\n"
+            "  test accuracy         0.9812\n"
+            "  test loss             0.0654 over 10,000 rows\n"
             "  staleness             1.26 updates on average\n"
             "  dead letters          3\n"
             "  time                  75.4 s, 130.2 s of processor\n"
             "  checkpoint            /jobs/fraud/checkpoint-000004\n");
+}
+
+TEST(RenderSummary, OfANumberThatIsPredicted) {
+  const std::string text = RenderSummary(R"({"job":"j","phase":"ended","test_loss":1.5,"test_rows":99,
+      "test_dead_letters":1})");
+  EXPECT_THAT(text, HasSubstr("  test loss             1.5000 over 99 rows, 1 did not fit\n"));
+  EXPECT_THAT(text, Not(HasSubstr("accuracy")));
 }
 
 TEST(RenderSummary, OfAJobThatDidNothing) {

@@ -23,6 +23,7 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
   Evaluation total;
   double loss_sum = 0;
   uint64_t correct = 0;
+  bool finite = true;
   for (const auto& range : ranges) {
     // A share at a time, so that a large file does not have to be decoded whole.
     constexpr uint64_t kShare = 4096;
@@ -30,6 +31,7 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
       rows.clear();
       LEAT_RETURN_IF_ERROR(source->Read(range.partition, at, std::min(at + kShare, range.end), &records));
       decoder->Decode(records, &rows);
+      total.dead_letters += rows.dead.size();
       std::vector<uint32_t> order(rows.rows);
       std::iota(order.begin(), order.end(), 0u);
       for (size_t i = 0; i < order.size(); i += job.batch_size) {
@@ -37,15 +39,18 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
         const auto step = trainer.Score({.features = rows.features, .labels = rows.labels, .truth = {}},
                                         batch, job.batch_size);
         total.rows += step.events;
+        finite = finite && step.finite;
         loss_sum += step.loss_sum;
         correct += step.correct;
       }
     }
   }
-  if (total.rows > 0) {
-    total.accuracy = static_cast<double>(correct) / static_cast<double>(total.rows);
-    total.loss = loss_sum / static_cast<double>(total.rows);
+  if (total.rows == 0) return Status(Code::kDataLoss, "no record of the evaluate files fits the schema");
+  const auto events = static_cast<double>(total.rows);
+  if (job.model->classes() > 0) {
+    total.accuracy = static_cast<double>(correct) / (events * job.model->labels());
   }
+  if (finite) total.loss = loss_sum / events;
   return total;
 }
 

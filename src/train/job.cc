@@ -40,10 +40,16 @@ std::string NameFrom(const Config& config) {
   return name;
 }
 
-stream::FileSourceOptions FilesFrom(const Config& config, const std::string& data) {
-  config.Allow({"format", "paths", "partitions", "header"});
+// `sequence`: of text that does not say it itself; 0: it has to.
+stream::FileSourceOptions FilesFrom(const Config& config, const std::string& data, uint32_t sequence = 0) {
+  config.Allow({"format", "paths", "partitions", "header", "sequence", "stride", "part"});
   stream::FileSourceOptions files;
-  files.format = config.At("format").OneOf("format", {"idx", "csv"});
+  files.format = config.At("format").OneOf("format", {"idx", "csv", "text"});
+  for (const auto& [key, format] : {std::pair{"header", "csv"}, std::pair{"sequence", "text"},
+                                    std::pair{"stride", "text"}, std::pair{"part", "text"}}) {
+    if (config.Has(key) && files.format != format)
+      config.At(key).Fail(std::string(key) + " is for the format " + format);
+  }
   const Config paths = config.At("paths");
   if (!paths.IsList() || paths.size() == 0) paths.Fail("paths must be a list of files");
   for (size_t i = 0; i < paths.size(); ++i) files.paths.push_back(Below(data, paths[i].String()));
@@ -52,6 +58,21 @@ stream::FileSourceOptions FilesFrom(const Config& config, const std::string& dat
   }
   files.partitions = static_cast<uint32_t>(config.Integer("partitions", 1, 1, 1024));
   files.header = config.Bool("header", false);
+  if (files.format != "text") return files;
+  constexpr int64_t kMost = stream::Schema::kMaxSequence;
+  files.sequence = static_cast<uint32_t>(config.Integer("sequence", sequence, 1, kMost));
+  if (files.sequence == 0) (void)config.At("sequence");
+  files.stride = static_cast<uint32_t>(config.Integer("stride", 0, 1, kMost));
+  if (!config.Has("part")) return files;
+  const Config part = config.At("part");
+  if (!part.IsList() || part.size() != 2)
+    part.Fail("part is a list of two, where it begins and ends: [0, 0.9]");
+  files.part_begin = part[0].Number();
+  files.part_end = part[1].Number();
+  if (!(0 <= files.part_begin && files.part_begin < files.part_end && files.part_end <= 1)) {
+    part.Fail("part is [" + part[0].String() + ", " + part[1].String() +
+              "]; it goes from 0 or more to 1 or less, and begins before it ends");
+  }
   return files;
 }
 
@@ -171,20 +192,60 @@ std::vector<std::string> ColumnsOf(const Config& config, const stream::FileSourc
 }
 
 // A label that is no class of the model's is a dead letter, so the schema has to know the classes.
-void FitLabel(const Config& config, const nn::Model& model, stream::Schema* schema) {
+void FitLabels(const Config& config, const nn::Model& model, stream::Schema* schema) {
   if (model.task() == nn::Task::kNone) return;
-  if (schema->label() == nullptr)
+  if (!schema->has_label())
     config.Fail("the loss " + std::string(nn::Name(model.loss().kind)) + " needs a field with role: label");
   if (model.classes() == 0) return;
   for (auto& field : schema->fields) {
-    if (field.role != stream::Role::kLabel) continue;
+    if (field.labels() == 0) continue;
     if (field.type == stream::Field::Type::kNumber && field.classes == 0) field.classes = model.classes();
-    if (schema->classes() != model.classes()) {
+    if (field.label_classes() != model.classes()) {
       throw std::invalid_argument(field.where + ": label '" + field.name + "' has " +
-                                  std::to_string(schema->classes()) + " classes, the model tells " +
+                                  std::to_string(field.label_classes()) + " classes, the model tells " +
                                   std::to_string(model.classes()) + " apart");
     }
   }
+}
+
+// What indexes a table of the model's is checked when a record is decoded, so the schema has to know its
+// bounds.
+void CheckIds(const nn::Model& model, const stream::Schema& schema) {
+  if (model.feature_ids() == 0) return;
+  for (const auto& field : schema.fields) {
+    if (field.features() == 0) continue;
+    const std::string wanted =
+        "the model's first layer takes ids below " + std::to_string(model.feature_ids());
+    if (field.ids() == 0) {
+      throw std::invalid_argument(field.where + ": " + wanted + ", which '" + field.name +
+                                  "' are not; {type: id, below: " + std::to_string(model.feature_ids()) +
+                                  "}?");
+    }
+    if (field.ids() > model.feature_ids()) {
+      throw std::invalid_argument(field.where + ": '" + field.name + "' makes ids below " +
+                                  std::to_string(field.ids()) + "; " + wanted);
+    }
+  }
+}
+
+// Text is cut into records by the stream, and read by the schema alone.
+void CheckText(const Config& config, const stream::FileSourceOptions& files, const stream::Schema& schema) {
+  const bool text = schema.format == stream::Schema::Format::kText;
+  if ((files.format == "text") == text) return;
+  config.Fail(text ? "the schema's format is text, that of the files " + files.format
+                   : "files of text need a schema of the format text");
+}
+
+// What a worker holds of the stream at a time are a few splits.
+void CheckSplitSize(const Config& config, const Job& job) {
+  constexpr double kMostBytes = 1 << 30;
+  const double values = static_cast<double>(job.schema.features()) + job.schema.labels();
+  const double bytes = values * sizeof(float) * job.batch_size * job.split_batches;
+  if (bytes <= kMostBytes) return;
+  config.Fail("a split of " + std::to_string(job.split_batches) + " batches of " +
+              std::to_string(job.batch_size) + " rows takes " +
+              std::to_string(static_cast<uint64_t>(bytes / 1e6)) +
+              " MB decoded; at most 1073: lower train.split_batches");
 }
 
 void ApplyResolved(const Config& config, Job* job) {
@@ -212,11 +273,15 @@ Job Job::FromConfig(const Config& config) {
   if (config.Has("resolved")) job.data = config.At("resolved").String("data", "");
 
   job.stream = StreamFrom(config.At("stream"), job.data);
-  job.schema = stream::Schema::FromConfig(config.At("schema"));
+  job.schema = stream::Schema::FromConfig(config.At("schema"), job.stream.files.sequence);
+  if (!job.stream.files.format.empty())
+    CheckText(config.At("stream").At("files"), job.stream.files, job.schema);
   if (job.stream.files.header) job.schema.UseColumns(ColumnsOf(config, job.stream.files));
   job.model = std::make_shared<const nn::Model>(nn::Model::FromConfig(
-      config.At("model"), {.features = job.schema.features(), .labels = 1, .data = job.data}));
-  FitLabel(config.At("schema"), *job.model, &job.schema);
+      config.At("model"),
+      {.features = job.schema.features(), .labels = job.schema.labels(), .data = job.data}));
+  FitLabels(config.At("schema"), *job.model, &job.schema);
+  CheckIds(*job.model, job.schema);
   job.optimizer = optim::FromConfig(config.At("optimizer"));
   if (config.Has("strategy")) job.strategy = config.At("strategy").OneOf("strategy", {"async"});
 
@@ -255,8 +320,17 @@ Job Job::FromConfig(const Config& config) {
   if (config.Has("evaluate")) {
     const Config evaluate = config.At("evaluate");
     evaluate.Allow({"files"});
-    job.evaluate = FilesFrom(evaluate.At("files"), job.data);
+    const bool text = job.schema.format == stream::Schema::Format::kText;
+    job.evaluate = FilesFrom(evaluate.At("files"), job.data, text ? job.schema.features() : 0);
+    CheckText(evaluate.At("files"), *job.evaluate, job.schema);
+    if (text && job.evaluate->sequence != job.schema.features()) {
+      evaluate.At("files")
+          .At("sequence")
+          .Fail("sequence is " + std::to_string(job.evaluate->sequence) + ", that of the schema " +
+                std::to_string(job.schema.features()));
+    }
   }
+  CheckSplitSize(config.Has("train") ? config.At("train") : config, job);
   if (config.Has("resolved")) ApplyResolved(config.At("resolved"), &job);
   // But the slices of a job that is resumed stay as they were made.
   if (!config.Has("resolved") || !config.At("resolved").Has("max_ps"))
@@ -337,12 +411,20 @@ stream::Schema Job::EvaluationSchema() const {
 }
 
 std::vector<std::pair<std::string, std::string>> Job::Identity() const {
+  std::string windows;
+  if (const auto& files = stream.files; files.format == "text") {
+    std::stringstream text;
+    text << files.sequence << " " << files.stride << " " << std::setprecision(17) << files.part_begin << " "
+         << files.part_end;
+    windows = text.str();
+  }
   return {{"seed", std::to_string(seed)},
           {"model", config.At("model").ToYaml()},
           {"schema", config.At("schema").ToYaml()},
           {"stream.topic", stream.topic},
           {"stream.partitions",
            std::to_string(stream.topic.empty() ? stream.files.partitions : stream.topic_options.partitions)},
+          {"stream.windows", windows},
           {"optimizer.type", std::string(optim::Name(optimizer.kind))}};
 }
 

@@ -30,7 +30,8 @@ std::string MistakeIn(const std::string& yaml) {
 std::string Described(const Job& job) {
   std::stringstream text;
   const auto files = [&](const stream::FileSourceOptions& f) {
-    text << f.format << " " << f.partitions << " " << f.header;
+    text << f.format << " " << f.partitions << " " << f.header << " " << f.sequence << " " << f.stride << " "
+         << f.part_begin << " " << f.part_end;
     for (const auto& path : f.paths) text << " " << path;
     text << "\n";
   };
@@ -42,7 +43,8 @@ std::string Described(const Job& job) {
   files(s.files);
   if (s.bots)
     text << s.bots->events << " " << s.bots->rate << " " << s.bots->customers << " " << s.bots->seed << "\n";
-  text << job.schema.hash() << " " << job.schema.features() << " " << job.schema.classes() << "\n"
+  text << job.schema.hash() << " " << job.schema.features() << " " << job.schema.classes() << " "
+       << job.schema.labels() << "\n"
        << job.model->ToString() << "\n"
        << optim::Name(job.optimizer.kind) << " " << job.optimizer.learning_rate << "\n"
        << job.batch_size << " " << job.split_batches << " " << job.shuffle << " " << job.dead_letter_rate
@@ -234,6 +236,105 @@ optimizer: {type: sgd, learning_rate: 0.1}
   EXPECT_EQ(Parse(job).schema.classes(), 3u);
   EXPECT_THAT(MistakeIn(Replaced(job, "units: 3", "units: 4")),
               AllOf(HasSubstr("3 classes"), HasSubstr("4")));
+}
+
+// ---- text, ids and labels of any number
+
+constexpr const char* kTextJob = R"(
+stream: {files: {format: text, paths: [input.txt], sequence: 6, stride: 3, part: [0, 0.9]}}
+schema: {format: text, fields: {text: {type: characters, alphabet: abcd}}}
+model:
+  layers:
+    - reshape: {shape: [6, 1]}
+    - dense: {units: 4}
+  loss: softmax_cross_entropy
+optimizer: {type: sgd, learning_rate: 0.1}
+evaluate:
+  files: {format: text, paths: [input.txt], part: [0.9, 1]}
+resolved: {data: /somewhere}
+)";
+
+TEST(Job, TextIsCutByTheStreamAndReadByTheSchema) {
+  const Job job = Parse(kTextJob);
+  EXPECT_EQ(job.stream.files.format, "text");
+  EXPECT_EQ(job.stream.files.sequence, 6u);
+  EXPECT_EQ(job.stream.files.stride, 3u);
+  EXPECT_EQ(job.stream.files.part_end, 0.9);
+  EXPECT_EQ(job.schema.features(), 6u);
+  EXPECT_EQ(job.schema.labels(), 6u);
+  EXPECT_EQ(job.model->labels(), 6u);
+  EXPECT_EQ(job.model->outputs(), 4u);
+  ASSERT_TRUE(job.evaluate.has_value());
+  EXPECT_EQ(job.evaluate->sequence, 6u) << "as the stream's";
+  EXPECT_EQ(job.evaluate->part_begin, job.stream.files.part_end);
+  EXPECT_EQ(job.evaluate->part_end, 1);
+}
+
+TEST(Job, MistakesInJobsOnTextAreSaidWithTheirLine) {
+  const auto mistake = [](const char* old, const char* by) { return MistakeIn(Replaced(kTextJob, old, by)); };
+  EXPECT_THAT(mistake("sequence: 6, ", ""), AllOf(StartsWith("job.yaml:2: "), HasSubstr("sequence")));
+  EXPECT_THAT(mistake("sequence: 6", "sequence: 0"),
+              AllOf(StartsWith("job.yaml:2: "), HasSubstr("sequence is 0")));
+  EXPECT_THAT(mistake("stride: 3", "stride: 0"), AllOf(StartsWith("job.yaml:2: "), HasSubstr("stride is 0")));
+  EXPECT_THAT(mistake("part: [0, 0.9]", "part: [0.9, 0.9]"),
+              AllOf(StartsWith("job.yaml:2: "), HasSubstr("[0.9, 0.9]")));
+  EXPECT_THAT(mistake("part: [0, 0.9]", "part: [0, 1.1]"), HasSubstr("1 or less"));
+  EXPECT_THAT(mistake("part: [0, 0.9]", "part: 0.9"), HasSubstr("list of two"));
+  EXPECT_THAT(mistake("part: [0, 0.9]", "part: [0, 0.9], header: true"),
+              HasSubstr("header is for the format csv"));
+  EXPECT_THAT(
+      mistake("format: text, paths: [input.txt], sequence", "format: csv, paths: [input.txt], sequence"),
+      HasSubstr("sequence is for the format text"));
+  EXPECT_THAT(mistake("{format: text, fields: {text: {type: characters, alphabet: abcd}}}",
+                      "{format: csv, fields: {x: {type: number}, y: {type: number, role: label}}}"),
+              AllOf(StartsWith("job.yaml:2: "), HasSubstr("files of text need a schema of the format text")));
+  EXPECT_THAT(mistake("files: {format: text, paths: [input.txt], part: [0.9, 1]}",
+                      "files: {format: csv, paths: [a]}"),
+              AllOf(StartsWith("job.yaml:11: "), HasSubstr("that of the files csv")));
+  EXPECT_THAT(mistake("part: [0.9, 1]", "sequence: 5"),
+              AllOf(StartsWith("job.yaml:11: "), HasSubstr("is 5")));
+  EXPECT_THAT(mistake("alphabet: abcd", "alphabet: abcde"),
+              AllOf(StartsWith("job.yaml:3: "), HasSubstr("5 classes"), HasSubstr("4 apart")));
+  EXPECT_THAT(mistake("shape: [6, 1]", "shape: [3, 2]"), HasSubstr("job.yaml:8"))
+      << "a distribution for each of six labels, not of three";
+}
+
+TEST(Job, WhatWindowsOfTextAreIsPartOfTheIdentity) {
+  const auto identity = Parse(kTextJob).Identity();
+  for (const auto& [old, by] : {std::pair{"stride: 3", "stride: 2"}, {"part: [0, 0.9]", "part: [0, 0.8]"}})
+    EXPECT_NE(Parse(Replaced(kTextJob, old, by)).Identity(), identity) << by;
+  EXPECT_EQ(Parse(Replaced(kTextJob, "part: [0.9, 1]", "part: [0.5, 1]")).Identity(), identity);
+}
+
+TEST(Job, SeveralNumbersMayBePredicted) {
+  const std::string job = R"(
+stream: {topic: t}
+schema:
+  format: json
+  fields: {x: {type: number}, y: {type: number, role: label}, z: {type: number, role: label}}
+model: {layers: [dense: {units: 2}], loss: squared_error}
+optimizer: {type: sgd, learning_rate: 0.1}
+)";
+  EXPECT_EQ(Parse(job).model->labels(), 2u);
+  EXPECT_EQ(Parse(job).model->task(), nn::Task::kRegression);
+  EXPECT_THAT(MistakeIn(Replaced(job, "units: 2", "units: 1")), HasSubstr("each of 2 labels"));
+  EXPECT_NE(Parse(job).Cuts().hash, Parse(Replaced(job, "z: {type: number, role: label}",
+                                                   "z: {role: ignore}, w: {type: number, role: label}"))
+                                        .Cuts()
+                                        .hash);
+}
+
+TEST(Job, ASplitFitsIntoMemory) {
+  const std::string job = R"(
+stream: {files: {format: text, paths: [a], sequence: 65536, stride: 1}}
+schema: {format: text, fields: {text: {type: characters}}}
+model: {layers: [bias: {units: 1}], loss: negative_sum}
+optimizer: {type: sgd, learning_rate: 0.1}
+train: {batch_size: 512, split_batches: 4}
+)";
+  EXPECT_EQ(MistakeIn(job), "");
+  EXPECT_THAT(MistakeIn(Replaced(job, "split_batches: 4", "split_batches: 5")),
+              AllOf(StartsWith("job.yaml:6: "), HasSubstr("split_batches")));
 }
 
 TEST(Job, TheIdentityIsWhatAResumedJobMustShare) {

@@ -146,9 +146,9 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
   json["loss"] =
       window.events > 0 ? Number(window.loss_sum / static_cast<double>(window.events)) : Json(nullptr);
   if (options_.task == nn::Task::kBinary || options_.task == nn::Task::kClasses) {
-    json["accuracy"] = window.events > 0
-                           ? Number(static_cast<double>(window.correct) / static_cast<double>(window.events))
-                           : Json(nullptr);
+    const auto labels = static_cast<double>(window.events) * options_.labels;
+    json["accuracy"] =
+        window.events > 0 ? Number(static_cast<double>(window.correct) / labels) : Json(nullptr);
   }
   json["auc"] = options_.task == nn::Task::kBinary ? Number(window.scores.Auc()) : Json(nullptr);
   if (options_.truth) json["auc_possible"] = Number(window.truths.Auc());

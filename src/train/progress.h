@@ -21,7 +21,8 @@ class Progress {
   struct Options {
     std::string job;
     nn::Task task = nn::Task::kNone;
-    bool truth = false;  // the stream carries the known probability
+    uint32_t labels = 1;  // of an event: what accuracy is a share of
+    bool truth = false;   // the stream carries the known probability
     uint64_t window = 200'000;
     std::string directory;  // of the job
   };

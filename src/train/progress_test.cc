@@ -22,9 +22,14 @@ constexpr NodeId kWorker(1), kOther(2), kServer(3), kBots(4);
 
 class ProgressTest : public ::testing::Test {
  protected:
-  void Make(nn::Task task = nn::Task::kBinary, bool truth = true, uint64_t window = 1000) {
-    progress_.emplace(Progress::Options{
-        .job = "fraud", .task = task, .truth = truth, .window = window, .directory = "/jobs/fraud"});
+  void Make(nn::Task task = nn::Task::kBinary, bool truth = true, uint64_t window = 1000,
+            uint32_t labels = 1) {
+    progress_.emplace(Progress::Options{.job = "fraud",
+                                        .task = task,
+                                        .labels = labels,
+                                        .truth = truth,
+                                        .window = window,
+                                        .directory = "/jobs/fraud"});
     Join(kWorker, Role::kWorker);
     Join(kOther, Role::kWorker);
     Join(kServer, Role::kServer);
@@ -117,6 +122,17 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
   EXPECT_EQ(json["aggregated_compute_s"], 0.5);
   EXPECT_EQ(json["members"], Json::array());
   EXPECT_EQ(progress.ToJson(now_, CoordinatorStatus(), 0).find('\n'), std::string::npos) << "one line";
+}
+
+TEST_F(ProgressTest, AccuracyIsAShareOfAllLabels) {
+  Make(nn::Task::kClasses, false, 1000, 50);
+  Sums sums;
+  sums.Train(10, 2.0, 125);
+  Report(kWorker, sums);
+  const Json json = Show();
+  EXPECT_DOUBLE_EQ(json["accuracy"], 0.25);
+  EXPECT_DOUBLE_EQ(json["loss"], 2.0) << "of a row, which is the mean over its labels";
+  EXPECT_EQ(json["window"], 10);
 }
 
 TEST_F(ProgressTest, SumsOverWorkers) {

@@ -290,8 +290,9 @@ int Runner::Conclude() {
       return 1;
     }
     summary["test_rows"] = evaluation->rows;
-    summary["test_accuracy"] = evaluation->accuracy;
-    summary["test_loss"] = evaluation->loss;
+    if (evaluation->dead_letters > 0) summary["test_dead_letters"] = evaluation->dead_letters;
+    if (evaluation->accuracy) summary["test_accuracy"] = *evaluation->accuracy;
+    summary["test_loss"] = evaluation->loss ? Json(*evaluation->loss) : Json(nullptr);
   }
   std::fprintf(options_.json ? stderr : stdout, "%s", RenderSummary(summary.dump()).c_str());
   if (options_.json) std::printf("%s\n", summary.dump().c_str());

@@ -1,6 +1,7 @@
 // `leat train` and `leat demo`: a whole job on this machine, every role a process of its own.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,12 @@ struct RunnerOptions {
 // the job's directory.
 int RunLocally(const RunnerOptions& options);
 
-// Accuracy (share of rows) and mean loss of a checkpoint on the job's `evaluate:` files.
+// A checkpoint on the job's `evaluate:` files. kDataLoss when no record fits the schema.
 struct Evaluation {
   uint64_t rows = 0;
-  double accuracy = 0;
-  double loss = 0;
+  uint64_t dead_letters = 0;
+  std::optional<double> accuracy;  // share of the labels, where there are classes
+  std::optional<double> loss;      // mean over the rows, unless it is not finite
 };
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan);
 
