@@ -51,9 +51,15 @@
 #include "ops/normalize/dropout.h"           // IWYU pragma: export
 #include "ops/normalize/layer_norm.h"        // IWYU pragma: export
 #include "ops/sequence/attention.h"          // IWYU pragma: export
+#include "ops/shape/arg_extremes.h"          // IWYU pragma: export
 #include "ops/shape/broadcast.h"             // IWYU pragma: export
 #include "ops/shape/concat.h"                // IWYU pragma: export
+#include "ops/shape/cumsum.h"                // IWYU pragma: export
 #include "ops/shape/reduce.h"                // IWYU pragma: export
+#include "ops/shape/reduce_extremes.h"       // IWYU pragma: export
+#include "ops/shape/reduce_norm.h"           // IWYU pragma: export
+#include "ops/shape/reduce_prod.h"           // IWYU pragma: export
 #include "ops/shape/reshape.h"               // IWYU pragma: export
 #include "ops/shape/slice.h"                 // IWYU pragma: export
+#include "ops/shape/split.h"                 // IWYU pragma: export
 #include "ops/shape/transpose.h"             // IWYU pragma: export

@@ -132,6 +132,7 @@ KernelPtr MakeTranspose(const KernelRequest& request) {
 
 KernelPtr MakeBroadcastTo(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
+  if (request.outputs[0].dtype != DType::kF32) return nullptr;
   if (y.elements() == 0) return Loop([](const KernelArgs&) {});
   std::vector<unsigned> moves;
   for (const int64_t stride : ops::BroadcastStrides(request.inputs[0].shape, y)) {

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
+#include "kernels/reference/types.h"
 #include "kernels/reference/walk.h"
 #include "ops/elementwise/clip.h"
 #include "ops/elementwise/elu.h"
@@ -70,28 +71,6 @@ std::unique_ptr<graph::Kernel> AddNKernel(const KernelRequest& request) {
       },
       count);
 }
-
-namespace {
-
-// Calls f with a value of the C++ type of `type`.
-template <class F>
-auto WithType(DType type, F f) {
-  switch (type) {
-    case DType::kU8:
-      return f(uint8_t{});
-    case DType::kI32:
-      return f(int32_t{});
-    case DType::kI64:
-      return f(int64_t{});
-    case DType::kBf16:
-      return f(Bf16{});
-    case DType::kF32:
-      break;
-  }
-  return f(float{});
-}
-
-}  // namespace
 
 std::unique_ptr<graph::Kernel> CastKernel(const KernelRequest& request) {
   const auto n = static_cast<size_t>(request.outputs[0].shape.elements());

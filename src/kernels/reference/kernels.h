@@ -29,6 +29,21 @@ template <class F>
 std::unique_ptr<graph::Kernel> MakeKernel(F f, int in_place = 0) {
   return std::make_unique<FunctionKernel<F>>(std::move(f), in_place);
 }
+// The same with scratch memory.
+template <class F>
+class ScratchKernel final : public graph::Kernel {
+ public:
+  ScratchKernel(size_t bytes, F f) : bytes_(bytes), f_(std::move(f)) {}
+  void Run(const KernelArgs& args) override { f_(args); }
+  size_t scratch_bytes() const override { return bytes_; }
+ private:
+  size_t bytes_;
+  F f_;
+};
+template <class F>
+std::unique_ptr<graph::Kernel> MakeScratchKernel(size_t bytes, F f) {
+  return std::make_unique<ScratchKernel<F>>(bytes, std::move(f));
+}
 
 inline const float* In(const KernelArgs& args, size_t i) {
   return reinterpret_cast<const float*>(args.inputs[i]);
@@ -69,6 +84,7 @@ std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest
 
 // Each adds the rows of a family.
 void AddElementwise(graph::KernelTable& table);
+void AddShape(graph::KernelTable& table);
 void AddIndex(graph::KernelTable& table);
 void AddConvolution(graph::KernelTable& table);
 void AddPool(graph::KernelTable& table);

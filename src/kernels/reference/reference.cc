@@ -60,6 +60,7 @@ graph::KernelTable Build() {
                                {"transpose", TransposeKernel},
                            }};
   AddElementwise(table);
+  AddShape(table);
   AddIndex(table);
   AddConvolution(table);
   AddPool(table);

@@ -1,13 +1,21 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/reference/kernels.h"
+#include "kernels/reference/types.h"
 #include "kernels/reference/walk.h"
+#include "ops/shape/arg_extremes.h"
+#include "ops/shape/axis.h"
 #include "ops/shape/broadcast.h"
 #include "ops/shape/concat.h"
+#include "ops/shape/cumsum.h"
 #include "ops/shape/reduce.h"
 #include "ops/shape/slice.h"
+#include "ops/shape/split.h"
 #include "ops/shape/transpose.h"
+#include "tensor/convert.h"
 
 namespace leat::reference {
 namespace {
@@ -54,11 +62,16 @@ std::unique_ptr<graph::Kernel> Reduce(const KernelRequest& request, bool mean) {
 }
 
 // y[i] = x[offset + strides · index of i]
-std::unique_ptr<graph::Kernel> Gather(const Shape& shape, std::vector<int64_t> strides, int64_t offset = 0) {
-  return MakeKernel([shape, strides = std::move(strides), offset](const KernelArgs& args) {
-    const float* x = In(args, 0) + offset;
-    float* y = Out(args);
-    ForEach(shape, [&](size_t i, const Index& at) { y[i] = x[At(at, strides)]; });
+std::unique_ptr<graph::Kernel> Gather(const TensorType& type, std::vector<int64_t> strides,
+                                      int64_t offset = 0) {
+  return WithType(type.dtype, [&](auto element) {
+    using T = decltype(element);
+    return MakeKernel([shape = type.shape, strides, offset](const KernelArgs& args) {
+      const T* x = reinterpret_cast<const T*>(args.inputs[0]);
+      T* y = reinterpret_cast<T*>(args.outputs[0]);
+      ForEach(shape,
+              [&](size_t i, const Index& at) { y[i] = x[static_cast<size_t>(offset) + At(at, strides)]; });
+    });
   });
 }
 
@@ -70,11 +83,40 @@ int64_t OffsetOf(const Shape& shape, std::span<const int64_t> index) {
   return offset;
 }
 
+// Strides of every step[i]-th element.
+std::vector<int64_t> Stepped(std::vector<int64_t> strides, const std::vector<int64_t>& step) {
+  for (size_t i = 0; i < step.size(); ++i) strides[i] *= step[i];
+  return strides;
+}
+
+// Which element of a tensor one of its padded version comes from; -1 for none.
+struct PadPlaces {
+  PadPlaces(const Shape& from, const Shape& to, const std::vector<int64_t>& b, ops::PadMode m)
+      : inside(from), padded(to), before(b), strides(RowMajor(from)), mode(m) {}
+
+  int64_t SourceOf(const Index& at) const {
+    int64_t place = 0;
+    for (size_t i = 0; i < inside.rank(); ++i) {
+      int64_t from = at[i] - before[i];
+      if (from < 0 || from >= inside[i]) {
+        if (mode == ops::PadMode::kConstant) return -1;
+        from = ops::PadSource(mode, at[i], before[i], inside[i]);
+      }
+      place += from * strides[i];
+    }
+    return place;
+  }
+
+  Shape inside, padded;
+  std::vector<int64_t> before, strides;
+  ops::PadMode mode;
+};
+
 }  // namespace
 
 std::unique_ptr<graph::Kernel> BroadcastToKernel(const KernelRequest& request) {
-  const Shape& shape = request.outputs[0].shape;
-  return Gather(shape, ops::BroadcastStrides(request.inputs[0].shape, shape));
+  const TensorType& type = request.outputs[0];
+  return Gather(type, ops::BroadcastStrides(request.inputs[0].shape, type.shape));
 }
 
 std::unique_ptr<graph::Kernel> SumToKernel(const KernelRequest& request) {
@@ -95,13 +137,13 @@ std::unique_ptr<graph::Kernel> TransposeKernel(const KernelRequest& request) {
   const std::vector<int64_t> strides = RowMajor(request.inputs[0].shape);
   std::vector<int64_t> permuted;
   for (int axis : op.permutation) permuted.push_back(strides[static_cast<size_t>(axis)]);
-  return Gather(request.outputs[0].shape, std::move(permuted));
+  return Gather(request.outputs[0], std::move(permuted));
 }
 
 std::unique_ptr<graph::Kernel> ConcatKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Concat&>(request.op);
   const Shape& shape = request.outputs[0].shape;
-  const auto axis = static_cast<size_t>(op.axis < 0 ? op.axis + static_cast<int>(shape.rank()) : op.axis);
+  const size_t axis = ops::AxisOf(op.axis, shape.rank());
   const std::vector<int64_t> strides = RowMajor(shape);
   std::vector<std::pair<Shape, int64_t>> parts;  // shape, offset of its first element in the output
   int64_t begin = 0;
@@ -109,31 +151,240 @@ std::unique_ptr<graph::Kernel> ConcatKernel(const KernelRequest& request) {
     parts.emplace_back(type.shape, begin * strides[axis]);
     begin += type.shape[axis];
   }
-  return MakeKernel([parts, strides](const KernelArgs& args) {
-    for (size_t p = 0; p < parts.size(); ++p) {
-      const float* x = In(args, p);
-      float* y = Out(args) + parts[p].second;
-      ForEach(parts[p].first, [&](size_t i, const Index& at) { y[At(at, strides)] = x[i]; });
-    }
+  return WithType(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return MakeKernel([parts, strides](const KernelArgs& args) {
+      for (size_t p = 0; p < parts.size(); ++p) {
+        const T* x = reinterpret_cast<const T*>(args.inputs[p]);
+        T* y = reinterpret_cast<T*>(args.outputs[0]) + parts[p].second;
+        ForEach(parts[p].first, [&](size_t i, const Index& at) { y[At(at, strides)] = x[i]; });
+      }
+    });
+  });
+}
+
+std::unique_ptr<graph::Kernel> SplitKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::Split&>(request.op);
+  const Shape& shape = request.inputs[0].shape;
+  const size_t axis = ops::AxisOf(op.axis, shape.rank());
+  const std::vector<int64_t> strides = RowMajor(shape);
+  std::vector<std::pair<Shape, int64_t>> parts;  // shape, offset of its first element in the input
+  int64_t begin = 0;
+  for (const TensorType& type : request.outputs) {
+    parts.emplace_back(type.shape, begin * strides[axis]);
+    begin += type.shape[axis];
+  }
+  return WithType(request.inputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return MakeKernel([parts, strides](const KernelArgs& args) {
+      for (size_t p = 0; p < parts.size(); ++p) {
+        const T* x = reinterpret_cast<const T*>(args.inputs[0]) + parts[p].second;
+        T* y = reinterpret_cast<T*>(args.outputs[p]);
+        ForEach(parts[p].first, [&](size_t i, const Index& at) { y[i] = x[At(at, strides)]; });
+      }
+    });
   });
 }
 
 std::unique_ptr<graph::Kernel> SliceKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Slice&>(request.op);
   const Shape& from = request.inputs[0].shape;
-  return Gather(request.outputs[0].shape, RowMajor(from), OffsetOf(from, op.begin));
+  return Gather(request.outputs[0], Stepped(RowMajor(from), op.step), OffsetOf(from, op.begin));
 }
 
-std::unique_ptr<graph::Kernel> PadKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Pad&>(request.op);
+std::unique_ptr<graph::Kernel> UnsliceKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::Unslice&>(request.op);
   const Shape &from = request.inputs[0].shape, &to = request.outputs[0].shape;
-  return MakeKernel([from, n = static_cast<size_t>(to.elements()), strides = RowMajor(to),
-                     offset = OffsetOf(to, op.before)](const KernelArgs& args) {
+  return MakeKernel([from, n = static_cast<size_t>(to.elements()), strides = Stepped(RowMajor(to), op.step),
+                     offset = OffsetOf(to, op.begin)](const KernelArgs& args) {
     const float* x = In(args, 0);
     float* y = Out(args);
     std::fill_n(y, n, 0.0f);
     ForEach(from,
             [&](size_t i, const Index& at) { y[static_cast<size_t>(offset) + At(at, strides)] = x[i]; });
+  });
+}
+
+std::unique_ptr<graph::Kernel> PadKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::Pad&>(request.op);
+  const PadPlaces places(request.inputs[0].shape, request.outputs[0].shape, op.before, op.mode);
+  return WithType(request.outputs[0].dtype, [&](auto element) {
+    using T = decltype(element);
+    return MakeKernel([places, value = ConvertTo<T>(op.value)](const KernelArgs& args) {
+      const T* x = reinterpret_cast<const T*>(args.inputs[0]);
+      T* y = reinterpret_cast<T*>(args.outputs[0]);
+      ForEach(places.padded, [&](size_t i, const Index& at) {
+        const int64_t from = places.SourceOf(at);
+        y[i] = from < 0 ? value : x[from];
+      });
+    });
+  });
+}
+
+std::unique_ptr<graph::Kernel> PadGradKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::PadGrad&>(request.op);
+  const PadPlaces places(request.outputs[0].shape, request.inputs[0].shape, op.before, op.mode);
+  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
+  return MakeKernel([places, n](const KernelArgs& args) {
+    const float* dy = In(args, 0);
+    float* dx = Out(args);
+    std::fill_n(dx, n, 0.0f);
+    ForEach(places.padded, [&](size_t i, const Index& at) { dx[places.SourceOf(at)] += dy[i]; });
+  });
+}
+
+namespace {
+
+// y = finish(the fold of step over the elements along the op's axes), in double precision.
+template <class Step, class Finish>
+graph::KernelFactory Fold(double start, Step step, Finish finish) {
+  return [=](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
+    const Shape& from = request.inputs[0].shape;
+    const Shape kept = static_cast<const ops::ReduceOp&>(request.op).KeptShape(from);
+    return MakeScratchKernel(static_cast<size_t>(kept.elements()) * sizeof(double),
+                             [=, count = static_cast<size_t>(kept.elements()),
+                              strides = ops::BroadcastStrides(kept, from)](const KernelArgs& args) {
+                               const float* x = In(args, 0);
+                               auto* sums = reinterpret_cast<double*>(args.scratch);
+                               std::fill_n(sums, count, start);
+                               ForEach(from, [&](size_t i, const Index& at) {
+                                 double& sum = sums[At(at, strides)];
+                                 sum = step(sum, static_cast<double>(x[i]));
+                               });
+                               for (size_t j = 0; j < count; ++j)
+                                 Out(args)[j] = static_cast<float>(finish(sums[j]));
+                             });
+  };
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double Itself(double x) {
+  return x;
+}
+
+// Two numbers for each output: the largest element, and the sum relative to it.
+std::unique_ptr<graph::Kernel> LogSumExpKernel(const KernelRequest& request) {
+  const Shape& from = request.inputs[0].shape;
+  const Shape kept = static_cast<const ops::ReduceOp&>(request.op).KeptShape(from);
+  const auto count = static_cast<size_t>(kept.elements());
+  return MakeScratchKernel(
+      2 * count * sizeof(double),
+      [from, count, strides = ops::BroadcastStrides(kept, from)](const KernelArgs& args) {
+        const float* x = In(args, 0);
+        auto* largest = reinterpret_cast<double*>(args.scratch);
+        double* sums = largest + count;
+        std::fill_n(largest, count, -kInfinity);
+        std::fill_n(sums, count, 0.0);
+        ForEach(from, [&](size_t i, const Index& at) {
+          double& most = largest[At(at, strides)];
+          most = std::max(most, static_cast<double>(x[i]));
+        });
+        ForEach(from, [&](size_t i, const Index& at) {
+          const size_t j = At(at, strides);
+          // Relative to an infinite one, e^x would be NaN.
+          sums[j] += std::exp(static_cast<double>(x[i]) - (std::isinf(largest[j]) ? 0 : largest[j]));
+        });
+        for (size_t j = 0; j < count; ++j) {
+          Out(args)[j] = static_cast<float>((std::isinf(largest[j]) ? 0 : largest[j]) + std::log(sums[j]));
+        }
+      });
+}
+
+// Two numbers for each group: the product of what is not 0, and how many are.
+std::unique_ptr<graph::Kernel> ProdOfOthersKernel(const KernelRequest& request) {
+  const Shape& from = request.inputs[0].shape;
+  const Shape kept = static_cast<const ops::ReduceOp&>(request.op).KeptShape(from);
+  const auto count = static_cast<size_t>(kept.elements());
+  return MakeScratchKernel(
+      2 * count * sizeof(double),
+      [from, count, strides = ops::BroadcastStrides(kept, from)](const KernelArgs& args) {
+        const float* x = In(args, 0);
+        auto* products = reinterpret_cast<double*>(args.scratch);
+        double* zeros = products + count;
+        std::fill_n(products, count, 1.0);
+        std::fill_n(zeros, count, 0.0);
+        ForEach(from, [&](size_t i, const Index& at) {
+          const size_t j = At(at, strides);
+          if (x[i] == 0) zeros[j] += 1;
+          if (x[i] != 0) products[j] *= static_cast<double>(x[i]);
+        });
+        ForEach(from, [&](size_t i, const Index& at) {
+          const size_t j = At(at, strides);
+          const double other_zeros = zeros[j] - (x[i] == 0 ? 1 : 0);
+          const double others = x[i] == 0 ? products[j] : products[j] / static_cast<double>(x[i]);
+          Out(args)[i] = other_zeros > 0 ? 0 : static_cast<float>(others);
+        });
+      });
+}
+
+// sign 1: the largest, -1: the smallest.
+graph::KernelFactory ArgExtreme(float sign) {
+  return [sign](const KernelRequest& request) {
+    const auto& op = static_cast<const ops::ArgExtreme&>(request.op);
+    const Shape& shape = request.inputs[0].shape;
+    const ops::AxisView view = ops::ViewAlong(shape, ops::AxisOf(op.axis, shape.rank()));
+    return WithIndexType(op.type, [&](auto index) {
+      using T = decltype(index);
+      return MakeKernel([view, sign](const KernelArgs& args) {
+        T* y = reinterpret_cast<T*>(args.outputs[0]);
+        for (int64_t o = 0; o < view.outer; ++o) {
+          for (int64_t i = 0; i < view.inner; ++i) {
+            const float* x = In(args, 0) + o * view.size * view.inner + i;
+            int64_t best = 0;
+            for (int64_t j = 1; j < view.size; ++j) {
+              const float now = sign * x[j * view.inner], then = sign * x[best * view.inner];
+              if (now > then || (std::isnan(then) && !std::isnan(now))) best = j;
+            }
+            *y++ = static_cast<T>(best);
+          }
+        }
+      });
+    });
+  };
+}
+
+std::unique_ptr<graph::Kernel> CumSumKernel(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::CumSum&>(request.op);
+  const Shape& shape = request.inputs[0].shape;
+  const ops::AxisView view = ops::ViewAlong(shape, ops::AxisOf(op.axis, shape.rank()));
+  return MakeKernel([view, exclusive = op.exclusive, reverse = op.reverse](const KernelArgs& args) {
+    for (int64_t o = 0; o < view.outer; ++o) {
+      for (int64_t i = 0; i < view.inner; ++i) {
+        const int64_t first = o * view.size * view.inner + i;
+        double sum = 0;
+        for (int64_t j = 0; j < view.size; ++j) {
+          const int64_t at = first + (reverse ? view.size - 1 - j : j) * view.inner;
+          const auto x = static_cast<double>(In(args, 0)[at]);
+          Out(args)[at] = static_cast<float>(exclusive ? sum : sum + x);
+          sum += x;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void AddShape(graph::KernelTable& table) {
+  const auto largest = [](double a, double b) { return a > b || std::isnan(a) ? a : b; };
+  const auto smallest = [](double a, double b) { return a < b || std::isnan(a) ? a : b; };
+  table.factories.insert({
+      {"arg_max", ArgExtreme(1)},
+      {"arg_min", ArgExtreme(-1)},
+      {"cumsum", CumSumKernel},
+      {"log_sum_exp", LogSumExpKernel},
+      {"pad_grad", PadGradKernel},
+      {"prod_of_others", ProdOfOthersKernel},
+      {"reduce_l2",
+       Fold(
+           0, [](double sum, double x) { return sum + x * x; }, [](double x) { return std::sqrt(x); })},
+      {"reduce_max", Fold(-kInfinity, largest, Itself)},
+      {"reduce_min", Fold(kInfinity, smallest, Itself)},
+      {"reduce_prod", Fold(
+                          1, [](double product, double x) { return product * x; }, Itself)},
+      {"split", SplitKernel},
+      {"unslice", UnsliceKernel},
   });
 }
 

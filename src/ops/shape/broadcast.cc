@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "ops/shape/axis.h"
+#include "ops/shape/reshape.h"
+
 namespace leat::ops {
 namespace {
 
@@ -48,9 +51,8 @@ std::vector<int64_t> BroadcastStrides(const Shape& from, const Shape& to) {
 
 std::vector<TensorType> BroadcastTo::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 1);
-  graph::CheckF32(inputs);
   CheckBroadcasts(inputs[0].shape, shape);
-  return {{DType::kF32, shape}};
+  return {{inputs[0].dtype, shape}};
 }
 
 InputGrads BroadcastTo::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
@@ -78,6 +80,44 @@ Value ReduceToShape(Graph& graph, Value x, const Shape& shape) {
 
 Value StretchToShape(Graph& graph, Value x, const Shape& shape) {
   return graph.shape(x) == shape ? x : graph.Make<BroadcastTo>({x}, shape);
+}
+
+Value Repeat(Graph& graph, Value x, int axis, int64_t times) {
+  const Shape shape = graph.shape(x);
+  const size_t at = AxisOf(axis, shape.rank());
+  if (times < 0 || times > Shape::kMaxElements) {
+    throw std::invalid_argument("repeats an axis " + std::to_string(times) + " times");
+  }
+  if (times == 1) return x;
+  const AxisView view = ViewAlong(shape, at);
+  std::vector<int64_t> sizes = SizesOf(shape);
+  sizes[at] = Shape{view.size, times}.elements();
+  const Shape result(sizes);
+  x = graph.Make<Reshape>({x}, Shape{view.outer, view.size, 1, view.inner});
+  x = graph.Make<BroadcastTo>({x}, Shape{view.outer, view.size, times, view.inner});
+  return graph.Make<Reshape>({x}, result);
+}
+
+Value Tile(Graph& graph, Value x, std::span<const int64_t> times) {
+  const Shape shape = graph.shape(x);
+  if (times.size() != shape.rank()) {
+    throw std::invalid_argument("repeats " + std::to_string(times.size()) + " axes of " + shape.ToString());
+  }
+  std::vector<int64_t> sizes = SizesOf(shape);
+  for (size_t i = 0; i < times.size(); ++i) {
+    if (times[i] < 0 || times[i] > Shape::kMaxElements) {
+      throw std::invalid_argument("repeats an axis " + std::to_string(times[i]) + " times");
+    }
+    if (times[i] == 1) continue;
+    const AxisView view = ViewAlong(Shape(sizes), i);
+    const Shape once{view.outer, 1, Shape{view.size, view.inner}.elements()};
+    sizes[i] = Shape{sizes[i], times[i]}.elements();
+    const Shape result(sizes);
+    x = graph.Make<Reshape>({x}, once);
+    x = graph.Make<BroadcastTo>({x}, Shape{once[0], times[i], once[2]});
+    x = graph.Make<Reshape>({x}, result);
+  }
+  return x;
 }
 
 }  // namespace leat::ops

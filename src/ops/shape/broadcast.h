@@ -11,7 +11,7 @@ Shape BroadcastShape(const Shape& a, const Shape& b);
 // Element strides of a tensor of shape `from` when read as one of shape `to`: 0 along stretched axes.
 std::vector<int64_t> BroadcastStrides(const Shape& from, const Shape& to);
 
-// x stretched to `shape`.
+// x, of any type, stretched to `shape`.
 class BroadcastTo final : public Op {
  public:
   explicit BroadcastTo(Shape s) : shape(s) {}
@@ -41,5 +41,11 @@ class SumTo final : public Op {
 Value ReduceToShape(Graph& graph, Value x, const Shape& shape);
 // Adds a BroadcastTo unless x has that shape already.
 Value StretchToShape(Graph& graph, Value x, const Shape& shape);
+
+// Each element of an axis `times` times, one beside the other: [a, b] → [a, a, b, b]. Nearest-neighbour
+// scaling by a whole factor.
+Value Repeat(Graph& graph, Value x, int axis, int64_t times);
+// x laid side by side times[i] times along each axis i: [a, b] → [a, b, a, b].
+Value Tile(Graph& graph, Value x, std::span<const int64_t> times);
 
 }  // namespace leat::ops

@@ -2,32 +2,20 @@
 
 #include <stdexcept>
 
+#include "ops/shape/axis.h"
+#include "ops/shape/reshape.h"
 #include "ops/shape/slice.h"
 
 namespace leat::ops {
-namespace {
-
-// The axis counted from the front; throws when it is not there.
-size_t AxisOf(int axis, size_t rank) {
-  const int64_t at = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
-  if (at < 0 || at >= static_cast<int64_t>(rank)) {
-    throw std::invalid_argument("no axis " + std::to_string(axis) + " among " + std::to_string(rank));
-  }
-  return static_cast<size_t>(at);
-}
-
-std::vector<int64_t> SizesOf(const Shape& shape) {
-  return {shape.sizes().begin(), shape.sizes().end()};
-}
-
-}  // namespace
-
 std::vector<TensorType> Concat::Infer(Types inputs) const {
   if (inputs.empty()) throw std::invalid_argument("takes at least one input");
-  graph::CheckF32(inputs);
   std::vector<int64_t> sizes = SizesOf(inputs[0].shape);
   const size_t at = AxisOf(axis, sizes.size());
   for (size_t i = 1; i < inputs.size(); ++i) {
+    if (inputs[i].dtype != inputs[0].dtype) {
+      throw std::invalid_argument("inputs are " + inputs[0].ToString() + " and " + inputs[i].ToString() +
+                                  "; must be of one type");
+    }
     std::vector<int64_t> other = SizesOf(inputs[i].shape);
     if (other.size() == sizes.size()) {
       // Each size is below 2^40 and inputs are few, so the sum cannot overflow.
@@ -41,7 +29,7 @@ std::vector<TensorType> Concat::Infer(Types inputs) const {
     // Checks the product before the next size is added.
     static_cast<void>(Shape(sizes));
   }
-  return {{DType::kF32, Shape(sizes)}};
+  return {{inputs[0].dtype, Shape(sizes)}};
 }
 
 InputGrads Concat::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
@@ -54,6 +42,12 @@ InputGrads Concat::Gradient(Graph& graph, const Node& node, OutputGrads output_g
     begin[at] += shape[at];
   }
   return grads;
+}
+
+Value Stack(Graph& graph, std::span<const Value> values, int axis) {
+  std::vector<Value> parts;
+  for (Value v : values) parts.push_back(Unsqueeze(graph, v, std::vector<int>{axis}));
+  return graph.Make<Concat>(std::move(parts), axis);
 }
 
 }  // namespace leat::ops

@@ -5,7 +5,7 @@
 
 namespace leat::ops {
 
-// One or more f32 inputs that differ along `axis` at most; counted from the end when negative.
+// One or more inputs of one type that differ along `axis` at most; counted from the end when negative.
 class Concat final : public Op {
  public:
   explicit Concat(int a) : axis(a) {}
@@ -16,5 +16,8 @@ class Concat final : public Op {
 
   const int axis;
 };
+
+// Tensors of one shape side by side along a new axis, which the result has as its axis `axis`.
+Value Stack(Graph& graph, std::span<const Value> values, int axis);
 
 }  // namespace leat::ops

@@ -3,32 +3,28 @@
 #include <stdexcept>
 
 #include "ops/elementwise/scale.h"
+#include "ops/shape/axis.h"
 #include "ops/shape/broadcast.h"
 #include "ops/shape/reshape.h"
 
 namespace leat::ops {
-namespace {
-
-// dy with size 1 where an axis went, stretched back to the shape of x.
-Value SpreadBack(Graph& graph, const ReduceOp& op, Value x, Value dy) {
-  const Shape shape = graph.shape(x), kept = op.KeptShape(shape);
+Value ReduceOp::SpreadBack(Graph& graph, Value x, Value dy) const {
+  const Shape shape = graph.shape(x), kept = KeptShape(shape);
   if (graph.shape(dy) != kept) dy = graph.Make<Reshape>({dy}, kept);
   return StretchToShape(graph, dy, shape);
 }
 
-}  // namespace
+void ReduceOp::CheckNotEmpty(std::string_view what, const Shape& input, const Shape& output) {
+  if (input.elements() != 0 || output.elements() == 0) return;
+  throw std::invalid_argument("the " + std::string(what) + " of no elements: input is " + input.ToString());
+}
 
 std::vector<bool> ReduceOp::Reduced(size_t rank) const {
   std::vector<bool> reduced(rank, axes.empty());
   for (int axis : axes) {
-    const int64_t at = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
-    if (at < 0 || at >= static_cast<int64_t>(rank)) {
-      throw std::invalid_argument("no axis " + std::to_string(axis) + " among " + std::to_string(rank));
-    }
-    if (reduced[static_cast<size_t>(at)]) {
-      throw std::invalid_argument("axis " + std::to_string(axis) + " is named twice");
-    }
-    reduced[static_cast<size_t>(at)] = true;
+    const size_t at = AxisOf(axis, rank);
+    if (reduced[at]) throw std::invalid_argument("axis " + std::to_string(axis) + " is named twice");
+    reduced[at] = true;
   }
   return reduced;
 }
@@ -65,7 +61,7 @@ double ReduceOp::flops(Types inputs, Types) const {
 }
 
 InputGrads ReduceSum::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  return {SpreadBack(graph, *this, node.inputs[0], *output_grads[0])};
+  return {SpreadBack(graph, node.inputs[0], *output_grads[0])};
 }
 
 std::vector<TensorType> ReduceMean::Infer(Types inputs) const {
@@ -80,7 +76,7 @@ InputGrads ReduceMean::Gradient(Graph& graph, const Node& node, OutputGrads outp
   const Value x = node.inputs[0], dy = *output_grads[0];
   const auto count =
       static_cast<float>(graph.shape(x).elements()) / static_cast<float>(graph.shape(dy).elements());
-  return {SpreadBack(graph, *this, x, graph.Make<Scale>({dy}, 1 / count))};
+  return {SpreadBack(graph, x, graph.Make<Scale>({dy}, 1 / count))};
 }
 
 }  // namespace leat::ops

@@ -19,8 +19,15 @@ class ReduceOp : public Op {
   // The shape with size 1 where an axis goes: what the result broadcasts back from.
   Shape KeptShape(const Shape& input) const;
 
+  // dy, of this op's output shape, stretched back to the shape of its input x.
+  Value SpreadBack(Graph& graph, Value x, Value dy) const;
+
   const std::vector<int> axes;
   const bool keep_dims;
+
+ protected:
+  // Throws when elements of the output would come from none of the input.
+  static void CheckNotEmpty(std::string_view what, const Shape& input, const Shape& output);
 };
 
 class ReduceSum final : public ReduceOp {

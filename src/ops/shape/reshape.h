@@ -17,4 +17,11 @@ class Reshape final : public Op {
   const Shape shape;
 };
 
+// Axes of size 1 put in: `axes` are those of the result, from the end when negative.
+Value Unsqueeze(Graph& graph, Value x, std::span<const int> axes);
+// Axes of size 1 taken out: those named, or all that there are.
+Value Squeeze(Graph& graph, Value x, std::span<const int> axes = {});
+// A matrix: the axes before `axis` as rows, it and those behind it as columns. `axis` may be the rank.
+Value Flatten(Graph& graph, Value x, int axis = 1);
+
 }  // namespace leat::ops

@@ -6,7 +6,6 @@ namespace leat::ops {
 
 std::vector<TensorType> Transpose::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 1);
-  graph::CheckF32(inputs);
   const Shape& shape = inputs[0].shape;
   std::vector<bool> seen(shape.rank());
   std::vector<int64_t> sizes;
@@ -19,7 +18,7 @@ std::vector<TensorType> Transpose::Infer(Types inputs) const {
   if (sizes.size() != permutation.size() || sizes.size() != shape.rank()) {
     throw std::invalid_argument(attributes() + " does not name each axis of " + shape.ToString() + " once");
   }
-  return {{DType::kF32, Shape(sizes)}};
+  return {{inputs[0].dtype, Shape(sizes)}};
 }
 
 InputGrads Transpose::Gradient(Graph& graph, const Node&, OutputGrads output_grads) const {

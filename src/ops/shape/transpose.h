@@ -5,7 +5,7 @@
 
 namespace leat::ops {
 
-// Axis i of the output is axis permutation[i] of the input.
+// Axis i of the output is axis permutation[i] of the input, which may be of any type.
 class Transpose final : public Op {
  public:
   explicit Transpose(std::vector<int> p) : permutation(std::move(p)) {}

@@ -1,0 +1,33 @@
+// Kernels that are one loop for elements of any type.
+#pragma once
+
+#include "tensor/bf16.h"
+#include "tensor/dtype.h"
+
+namespace leat::reference {
+
+// Calls f with a value of the C++ type of `type`.
+template <class F>
+auto WithType(DType type, F f) {
+  switch (type) {
+    case DType::kU8:
+      return f(uint8_t{});
+    case DType::kI32:
+      return f(int32_t{});
+    case DType::kI64:
+      return f(int64_t{});
+    case DType::kBf16:
+      return f(Bf16{});
+    case DType::kF32:
+      break;
+  }
+  return f(float{});
+}
+
+// Calls f with i32 or i64, as the indices are.
+template <class F>
+auto WithIndexType(DType type, F f) {
+  return type == DType::kI32 ? f(int32_t{}) : f(int64_t{});
+}
+
+}  // namespace leat::reference

@@ -1,0 +1,36 @@
+// Where the largest and the smallest element of an axis stand.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+// f32 in, whole numbers (i32 or i64) out. Of equal ones the first; NaN is chosen only where there is nothing
+// else. The axis, counted from the end when negative, goes or stays with size 1. It must have elements. No
+// gradient flows.
+class ArgExtreme : public Op {
+ public:
+  ArgExtreme(int a, bool keep, DType t) : axis(a), keep_dims(keep), type(t) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const int axis;
+  const bool keep_dims;
+  const DType type;
+};
+
+class ArgMax final : public ArgExtreme {
+ public:
+  explicit ArgMax(int a = -1, bool keep = false, DType t = DType::kI64) : ArgExtreme(a, keep, t) {}
+  std::string_view kind() const override { return "arg_max"; }
+};
+
+class ArgMin final : public ArgExtreme {
+ public:
+  explicit ArgMin(int a = -1, bool keep = false, DType t = DType::kI64) : ArgExtreme(a, keep, t) {}
+  std::string_view kind() const override { return "arg_min"; }
+};
+
+}  // namespace leat::ops

@@ -1,0 +1,23 @@
+// Running sums along an axis.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+// Element i is the sum of those up to i, of those before it when `exclusive`; from the end backwards when
+// `reverse`.
+class CumSum final : public Op {
+ public:
+  explicit CumSum(int a, bool ex = false, bool rev = false) : axis(a), exclusive(ex), reverse(rev) {}
+  std::string_view kind() const override { return "cumsum"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+
+  const int axis;
+  const bool exclusive;
+  const bool reverse;
+};
+
+}  // namespace leat::ops

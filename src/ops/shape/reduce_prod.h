@@ -1,0 +1,26 @@
+// Products along axes.
+#pragma once
+
+#include "ops/shape/reduce.h"
+
+namespace leat::ops {
+
+// The product of no elements is 1.
+class ReduceProd final : public ReduceOp {
+ public:
+  explicit ReduceProd(std::vector<int> a = {}, bool keep = false) : ReduceOp(std::move(a), keep) {}
+  std::string_view kind() const override { return "reduce_prod"; }
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// For each element the product of the others along the axes, in the shape of x: right where elements are 0 as
+// well. Its own gradient divides by x and is not.
+class ProdOfOthers final : public ReduceOp {
+ public:
+  explicit ProdOfOthers(std::vector<int> a = {}) : ReduceOp(std::move(a), true) {}
+  std::string_view kind() const override { return "prod_of_others"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+}  // namespace leat::ops

@@ -1,0 +1,21 @@
+// A tensor cut into pieces along an axis.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+// Output i has sizes[i] of the axis, counted from the end when negative; together all of it. Of any type.
+class Split final : public Op {
+ public:
+  Split(int a, std::vector<int64_t> s) : axis(a), sizes(std::move(s)) {}
+  std::string_view kind() const override { return "split"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+
+  const int axis;
+  const std::vector<int64_t> sizes;
+};
+
+}  // namespace leat::ops
