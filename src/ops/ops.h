@@ -51,6 +51,11 @@
 #include "ops/normalize/dropout.h"           // IWYU pragma: export
 #include "ops/normalize/layer_norm.h"        // IWYU pragma: export
 #include "ops/sequence/attention.h"          // IWYU pragma: export
+#include "ops/sequence/gru.h"                // IWYU pragma: export
+#include "ops/sequence/lengths.h"            // IWYU pragma: export
+#include "ops/sequence/lstm.h"               // IWYU pragma: export
+#include "ops/sequence/recurrent.h"          // IWYU pragma: export
+#include "ops/sequence/rnn.h"                // IWYU pragma: export
 #include "ops/shape/arg_extremes.h"          // IWYU pragma: export
 #include "ops/shape/broadcast.h"             // IWYU pragma: export
 #include "ops/shape/concat.h"                // IWYU pragma: export
