@@ -53,7 +53,7 @@ Training::Training(const TrainingCase& c, const optim::OptimizerConfig& optimize
     bind(step.variables[v], variable.elements);
     bind(step.gradients[v], variable.gradient);
     optim::Initialise(spec.init, 1, spec.name, 0, variable.elements.as<float>());
-    for (size_t s = 0; s < optim::SlotNames(optimizer_.kind).size(); ++s) {
+    for (size_t s = 0; s < optim::SlotNames(optimizer_).size(); ++s) {
       variable.slots.emplace_back(DType::kF32, spec.shape);
       std::ranges::fill(variable.slots.back().as<float>(), optim::InitialSlot(optimizer_, s));
       variable.slot_spans.push_back(variable.slots.back().as<float>());

@@ -64,7 +64,13 @@ std::string TensorName(const SliceTable& table, SliceId id) {
          std::to_string(spec.end) + "]";
 }
 
-Status CheckSlice(const SliceTable& table, const Slice& slice, size_t slots) {
+// A statistic has no optimizer, and no slots of one.
+size_t SlotsOf(const SliceTable& table, SliceId id, size_t slots) {
+  const auto& variable = table.variables[table.slices[id.value].variable];
+  return variable.role == optim::VariableRole::kStatistic ? 0 : slots;
+}
+
+Status CheckSlice(const SliceTable& table, const Slice& slice, size_t optimizer_slots) {
   const auto bad = [&](const std::string& why) {
     return Status(Code::kInvalidArgument, "slice " + std::to_string(slice.id.value) + " " + why);
   };
@@ -72,6 +78,7 @@ Status CheckSlice(const SliceTable& table, const Slice& slice, size_t slots) {
     return bad("is none of the job's " + std::to_string(table.slices.size()));
   }
   const uint64_t elements = table.slices[slice.id.value].elements();
+  const size_t slots = SlotsOf(table, slice.id, optimizer_slots);
   if (slice.elements != elements || slice.slots != slots ||
       slice.memory.size() < elements * 4 * (1 + slots)) {
     return bad("has " + std::to_string(slice.elements) + " elements and " + std::to_string(slice.slots) +
@@ -106,7 +113,7 @@ Result<SafetensorsHead> MakeHead(uint64_t node, const SliceTable& table,
         {"events", slice->events},
         {"ledger", entry->second}}.dump();
     const std::string name = TensorName(table, slice->id);
-    for (size_t i = 0; i <= slot_names.size(); ++i) {
+    for (size_t i = 0; i <= slice->slots; ++i) {
       head.tensors.push_back(
           {i == 0 ? name : name + "/" + std::string(slot_names[i - 1]), at, at + slice->elements * 4});
       at += slice->elements * 4;
@@ -177,7 +184,7 @@ class Reader final : public ShardReader {
     }
     Slice slice;
     slice.id = id;
-    slice.slots = slots;
+    slice.slots = static_cast<uint32_t>(SlotsOf(table, id, slots));
     slice.elements = table.slices[id.value].elements();
     std::vector<std::string> slot_names;
     try {
@@ -194,7 +201,7 @@ class Reader final : public ShardReader {
     const std::string name = TensorName(table, id);
     const uint64_t bytes = slice.elements * 4;
     std::vector<const TensorPlace*> places;
-    for (size_t i = 0; i <= slots; ++i) {
+    for (size_t i = 0; i <= slice.slots; ++i) {
       LEAT_ASSIGN_OR_RETURN(const TensorPlace* place,
                             Find(i == 0 ? name : name + "/" + slot_names[i - 1], slice.elements));
       places.push_back(place);

@@ -45,6 +45,27 @@ TEST(Shard, EverySliceComesBackBitForBit) {
   }
 }
 
+TEST(Shard, AStatisticHasNoSlots) {
+  const TempDir dir;
+  auto table = MakeTable();
+  table.variables[1].role = optim::VariableRole::kStatistic;
+  auto slices = MakeSlices(table, {0, 2}, 2, 9);
+  for (const uint32_t id : {3u, 4u}) slices.push_back(MakeSlice(table, id, 0, 9));
+  const auto shard = WriteShard(dir.path(), 12, table, kSlots, slices);
+  ASSERT_TRUE(shard.ok()) << shard.status().ToString();
+  const auto reader = ShardReader::Open(dir / shard->file, shard->checksum);
+  ASSERT_TRUE(reader.ok());
+  for (const auto& slice : slices) {
+    const auto read = (*reader)->Read(table, slice->id, 2);
+    ASSERT_TRUE(read.ok()) << read.status().ToString();
+    ExpectSame(*read, *slice);
+  }
+  // As if it were trained.
+  EXPECT_EQ(WriteShard(dir.path(), 12, table, kSlots, MakeSlices(table, {3}, 2, 9)).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ((*reader)->Read(MakeTable(), SliceId(3), 2).status().code(), Code::kFailedPrecondition);
+}
+
 // The format as its specification has it, read without any of our code.
 TEST(Shard, TheLayoutIsSafetensors) {
   const TempDir dir;

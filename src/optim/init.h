@@ -4,22 +4,33 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tensor/shape.h"
 
 namespace leat::optim {
 
-enum class InitKind : uint8_t { kZeros = 0, kConstant = 1, kGlorotUniform = 2, kHeNormal = 3 };
+enum class InitKind : uint8_t {
+  kZeros = 0,
+  kConstant = 1,       // value
+  kGlorotUniform = 2,  // Glorot and Bengio 2010
+  kHeNormal = 3,       // He et al. 2015
+  kNormal = 4,         // mean 0, standard deviation `value`
+  kUniform = 5,        // in [-value, value)
+  kGiven = 6,          // as `given` has them: a network that was made elsewhere
+};
 
 struct InitSpec {
   InitKind kind = InitKind::kZeros;
-  float value = 0;      // constant
-  uint32_t fan_in = 1;  // glorot_uniform (Glorot and Bengio 2010), he_normal (He et al. 2015)
+  float value = 0;
+  uint32_t fan_in = 1;  // glorot_uniform, he_normal
   uint32_t fan_out = 1;
-  friend bool operator==(const InitSpec&, const InitSpec&) = default;
+  std::shared_ptr<const std::vector<float>> given = nullptr;  // as many as the variable has elements
+  friend bool operator==(const InitSpec& a, const InitSpec& b);
 };
 
 // How a variable changes.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 namespace leat::optim {
@@ -58,9 +59,46 @@ TEST(InitTest, HeNormalHasItsMoments) {
   EXPECT_NEAR(m.deviation, deviation, 0.01 * deviation);
 }
 
+TEST(InitTest, NormalHasItsDeviation) {
+  const Moments m = Of(Draw({.kind = InitKind::kNormal, .value = 0.02f}, 1, "w", 0, kMany));
+  EXPECT_NEAR(m.mean, 0, 4 * 0.02 / std::sqrt(double{kMany}));
+  EXPECT_NEAR(m.deviation, 0.02, 0.01 * 0.02);
+}
+
+TEST(InitTest, UniformHasItsLimit) {
+  const auto values = Draw({.kind = InitKind::kUniform, .value = 0.25f}, 1, "w", 0, kMany);
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  EXPECT_GE(*least, -0.25f);
+  EXPECT_LE(*most, 0.25f);
+  EXPECT_NEAR(Of(values).deviation, 0.25 / std::sqrt(3.0), 0.001);
+}
+
+TEST(InitTest, GivenValuesAreTaken) {
+  const auto given = std::make_shared<const std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5});
+  const InitSpec init{.kind = InitKind::kGiven, .given = given};
+  EXPECT_EQ(Draw(init, 1, "w", 0, 5), *given);
+  EXPECT_EQ(Draw(init, 1, "w", 2, 2), (std::vector<float>{3, 4}));
+  EXPECT_TRUE(Draw(init, 1, "w", 5, 0).empty());
+}
+
+TEST(InitTest, SpecsAreEqualByWhatTheyGive) {
+  const auto spec = [](std::vector<float> values) {
+    return InitSpec{.kind = InitKind::kGiven,
+                    .given = std::make_shared<const std::vector<float>>(std::move(values))};
+  };
+  EXPECT_EQ(spec({1, 2}), spec({1, 2}));
+  EXPECT_FALSE(spec({1, 2}) == spec({1, 3}));
+  EXPECT_FALSE(spec({1, 2}) == InitSpec{.kind = InitKind::kGiven});
+  EXPECT_EQ(InitSpec{}, InitSpec{});
+  EXPECT_FALSE(InitSpec{} == InitSpec{.value = 1});
+}
+
 TEST(InitTest, AnyPartByItselfIsTheSame) {
-  for (const InitKind kind : {InitKind::kGlorotUniform, InitKind::kHeNormal}) {
-    const InitSpec init{.kind = kind, .fan_in = 7, .fan_out = 5};
+  const auto given = std::make_shared<const std::vector<float>>(
+      Draw({.kind = InitKind::kUniform, .value = 1}, 3, "g", 0, 100));
+  for (const InitKind kind : {InitKind::kGlorotUniform, InitKind::kHeNormal, InitKind::kNormal,
+                              InitKind::kUniform, InitKind::kGiven}) {
+    const InitSpec init{.kind = kind, .value = 0.5f, .fan_in = 7, .fan_out = 5, .given = given};
     const auto whole = Draw(init, 9, "dense1/weight", 0, 100);
     for (size_t begin = 0; begin < 100; begin += 13) {
       const size_t n = std::min<size_t>(13, 100 - begin);

@@ -1,5 +1,6 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -14,60 +15,148 @@ namespace {
 
 struct KindRow {
   std::string_view name;
-  std::vector<std::string_view> slots;
+  std::vector<std::string_view> slots;     // that every optimizer of the kind keeps
+  std::vector<std::string_view> settings;  // besides those of all kinds
 };
 
 const KindRow& Row(Kind kind) {
-  static const std::array<KindRow, 4> kRows = {{
-      {"sgd", {}},
-      {"momentum", {"velocity"}},
-      {"adagrad", {"accumulator"}},
-      {"adam", {"moment1", "moment2"}},
+  static const std::array<KindRow, 8> kRows = {{
+      {"sgd", {}, {}},
+      {"momentum", {"velocity"}, {"momentum"}},
+      {"adagrad", {"accumulator"}, {"epsilon", "initial_accumulator"}},
+      {"adam", {"moment1", "moment2"}, {"beta1", "beta2", "epsilon"}},
+      {"nesterov", {"velocity"}, {"momentum"}},
+      {"rmsprop", {"square"}, {"alpha", "epsilon", "momentum", "centered"}},
+      {"adamw", {"moment1", "moment2"}, {"beta1", "beta2", "epsilon"}},
+      {"lamb", {"moment1", "moment2"}, {"beta1", "beta2", "epsilon"}},
   }};
   const auto index = static_cast<size_t>(kind);
   LEAT_CHECK(index < kRows.size());
   return kRows[index];
 }
 
+constexpr std::array kKinds = {Kind::kSgd,     Kind::kMomentum, Kind::kNesterov, Kind::kAdagrad,
+                               Kind::kRmsprop, Kind::kAdam,     Kind::kAdamW,    Kind::kLamb};
+
 // The largest setting a job may ask for; finite in f32, and far above any use.
 constexpr double kMost = 1e6;
 // A decay of 1 would never forget and divide adam's bias correction by zero.
 constexpr double kMostDecay = 0.9999999;
 
-float Read(const Config& config, std::string_view key, float fallback, double least, double most) {
-  return static_cast<float>(config.Number(key, fallback, least, most));
+Kind ReadKind(const Config& config) {
+  std::vector<std::string> names;
+  for (const Kind kind : kKinds) names.emplace_back(Name(kind));
+  const std::string name = config.At("type").OneOf("optimizer", names);
+  return kKinds[static_cast<size_t>(std::ranges::find(names, name) - names.begin())];
+}
+
+void Allow(const Config& config, Kind kind) {
+  std::vector<std::string> known = {"type",          "learning_rate", "schedule",  "weight_decay",
+                                    "decay_vectors", "clip_norm",     "clip_value"};
+  known.insert(known.end(), Row(kind).settings.begin(), Row(kind).settings.end());
+  config.Allow(known);
+}
+
+// Bias corrections of both moments: in double, since 1 - beta2^t loses all of its bits in f32 while t is
+// small.
+struct Corrections {
+  Corrections(const OptimizerConfig& config, uint64_t step)
+      : first(1.0 - std::pow(double{config.beta1}, static_cast<double>(step))),
+        inverse_root_second(static_cast<float>(
+            1.0 / std::sqrt(1.0 - std::pow(double{config.beta2}, static_cast<double>(step))))) {}
+  double first;
+  float inverse_root_second;
+};
+
+void ApplyAdam(const OptimizerConfig& config, std::span<float> values, const float* g,
+               std::span<const std::span<float>> slots, uint64_t step, float rate) {
+  const Corrections corrections(config, step);
+  const bool decoupled = config.kind == Kind::kAdamW;
+  UpdateAdam(values.data(), g, slots[0].data(), slots[1].data(), values.size(),
+             {.rate = static_cast<float>(rate / corrections.first),
+              .beta1 = config.beta1,
+              .beta2 = config.beta2,
+              .inverse_root_correction2 = corrections.inverse_root_second,
+              .epsilon = config.epsilon,
+              .decay = decoupled ? 0.0f : config.weight_decay,
+              .keep = decoupled ? static_cast<float>(1.0 - double{rate} * config.weight_decay) : 1.0f});
+}
+
+void ApplyLamb(const OptimizerConfig& config, std::span<float> values, const float* g,
+               std::span<const std::span<float>> slots, uint64_t step, float rate) {
+  const Corrections corrections(config, step);
+  const LambFactors factors{.beta1 = config.beta1,
+                            .beta2 = config.beta2,
+                            .inverse_correction1 = static_cast<float>(1.0 / corrections.first),
+                            .inverse_root_correction2 = corrections.inverse_root_second,
+                            .epsilon = config.epsilon,
+                            .decay = config.weight_decay};
+  const size_t n = values.size();
+  const LambNorms squared = UpdateLambMoments(values.data(), g, slots[0].data(), slots[1].data(), n, factors);
+  const double ratio = squared.weights > 0 && squared.direction > 0
+                           ? std::sqrt(squared.weights) / std::sqrt(squared.direction)
+                           : 1.0;
+  UpdateLamb(values.data(), slots[0].data(), slots[1].data(), n, static_cast<float>(rate * ratio), factors);
 }
 
 }  // namespace
 
-OptimizerConfig FromConfig(const Config& config) {
+OptimizerConfig Defaults(Kind kind) {
   OptimizerConfig out;
-  const std::string type = config.At("type").OneOf("optimizer", {"sgd", "momentum", "adagrad", "adam"});
-  if (type == "sgd") {
-    config.Allow({"type", "learning_rate"});
-    out.kind = Kind::kSgd;
-  } else if (type == "momentum") {
-    config.Allow({"type", "learning_rate", "momentum"});
-    out.kind = Kind::kMomentum;
-    out.momentum = Read(config, "momentum", out.momentum, 0, kMostDecay);
-  } else if (type == "adagrad") {
-    config.Allow({"type", "learning_rate", "epsilon", "initial_accumulator"});
-    out.kind = Kind::kAdagrad;
-    out.epsilon = Read(config, "epsilon", out.epsilon, 0, kMost);
-    out.initial_accumulator = Read(config, "initial_accumulator", out.initial_accumulator, 0, kMost);
-    // With both at zero the first gradient that is exactly zero would make 0 / 0 of a weight.
-    if (out.epsilon == 0 && out.initial_accumulator == 0) {
-      config.Fail("epsilon and initial_accumulator are both 0; adagrad would divide by zero");
-    }
-  } else {
-    config.Allow({"type", "learning_rate", "beta1", "beta2", "epsilon"});
-    out.kind = Kind::kAdam;
-    out.beta1 = Read(config, "beta1", out.beta1, 0, kMostDecay);
-    out.beta2 = Read(config, "beta2", out.beta2, 0, kMostDecay);
-    out.epsilon = Read(config, "epsilon", out.epsilon, 0, kMost);
-    if (out.epsilon == 0) config.Fail("epsilon is 0; adam would divide by zero");
+  out.kind = kind;
+  switch (kind) {
+    case Kind::kSgd:
+    case Kind::kMomentum:
+    case Kind::kNesterov:
+    case Kind::kAdagrad:
+      break;
+    case Kind::kRmsprop:
+      out.momentum = 0;
+      break;
+    case Kind::kAdam:
+      out.learning_rate = 0.001f;
+      break;
+    case Kind::kAdamW:
+      out.learning_rate = 0.001f;
+      out.weight_decay = 0.01f;
+      break;
+    case Kind::kLamb:
+      out.learning_rate = 0.001f;
+      out.weight_decay = 0.01f;
+      out.epsilon = 1e-6f;
+      break;
   }
-  out.learning_rate = Read(config, "learning_rate", out.learning_rate, 0, kMost);
+  return out;
+}
+
+OptimizerConfig FromConfig(const Config& config) {
+  OptimizerConfig out = Defaults(ReadKind(config));
+  Allow(config, out.kind);
+  const auto read = [&](std::string_view key, float& setting, double most) {
+    setting = static_cast<float>(config.Number(key, setting, 0, most));
+  };
+  read("learning_rate", out.learning_rate, kMost);
+  if (config.Has("schedule")) out.schedule = Schedule::FromConfig(config.At("schedule"));
+  read("weight_decay", out.weight_decay, kMost);
+  out.decay_vectors = config.Bool("decay_vectors", out.decay_vectors);
+  read("momentum", out.momentum, kMostDecay);
+  read("alpha", out.alpha, kMostDecay);
+  out.centered = config.Bool("centered", out.centered);
+  read("beta1", out.beta1, kMostDecay);
+  read("beta2", out.beta2, kMostDecay);
+  read("epsilon", out.epsilon, kMost);
+  read("initial_accumulator", out.initial_accumulator, kMost);
+  read("clip_norm", out.clipping.norm, kMost);
+  read("clip_value", out.clipping.value, kMost);
+
+  const bool divides = out.kind != Kind::kSgd && out.kind != Kind::kMomentum && out.kind != Kind::kNesterov;
+  if (out.kind == Kind::kAdagrad && out.epsilon == 0 && out.initial_accumulator == 0) {
+    // The first gradient that is exactly zero would make 0 / 0 of a weight.
+    config.Fail("epsilon and initial_accumulator are both 0; adagrad would divide by zero");
+  }
+  if (divides && out.kind != Kind::kAdagrad && out.epsilon == 0) {
+    config.Fail("epsilon is 0; " + std::string(Name(out.kind)) + " would divide by zero");
+  }
   return out;
 }
 
@@ -75,48 +164,73 @@ std::string_view Name(Kind kind) {
   return Row(kind).name;
 }
 
-std::vector<std::string_view> SlotNames(Kind kind) {
-  return Row(kind).slots;
+OptimizerConfig RuleFor(const OptimizerConfig& config, const VariableSpec& variable) {
+  if (variable.role == VariableRole::kStatistic) return {.kind = Kind::kSgd, .learning_rate = 1};
+  OptimizerConfig rule = config;
+  if (!config.decay_vectors && variable.shape.rank() < 2) rule.weight_decay = 0;
+  return rule;
+}
+
+std::vector<std::string_view> SlotNames(const OptimizerConfig& config) {
+  std::vector<std::string_view> names = Row(config.kind).slots;
+  if (config.kind == Kind::kRmsprop && config.centered) names.push_back("mean");
+  if (config.kind == Kind::kRmsprop && config.momentum > 0) names.push_back("velocity");
+  LEAT_CHECK(names.size() <= kMostSlots);
+  return names;
 }
 
 float InitialSlot(const OptimizerConfig& config, size_t slot) {
-  LEAT_CHECK(slot < Row(config.kind).slots.size());
+  LEAT_CHECK(slot < SlotNames(config).size());
   return config.kind == Kind::kAdagrad ? config.initial_accumulator : 0.0f;
+}
+
+bool NeedsWholeVariables(const OptimizerConfig& config) {
+  return config.kind == Kind::kLamb;
 }
 
 void Apply(const OptimizerConfig& config, std::span<float> values, std::span<const float> gradient,
            std::span<const std::span<float>> slots, uint64_t step, float scale) {
   const size_t n = values.size();
+  LEAT_CHECK(step > 0);
   LEAT_CHECK(gradient.size() == n);
-  LEAT_CHECK(slots.size() == Row(config.kind).slots.size());
   for (const auto& slot : slots) LEAT_CHECK(slot.size() == n);
   float* w = values.data();
   const float* g = gradient.data();
-  const float rate = config.learning_rate * scale;
+  const auto rate =
+      static_cast<float>(double{config.learning_rate} * ShareAt(config.schedule, step) * double{scale});
+  const float decay = config.weight_decay;
+  const auto keeps = [&](size_t count) { LEAT_CHECK(slots.size() == count); };
   switch (config.kind) {
     case Kind::kSgd:
-      UpdateSgd(w, g, n, rate);
-      return;
+      keeps(0);
+      return UpdateSgd(w, g, n, rate, decay);
     case Kind::kMomentum:
-      UpdateMomentum(w, g, slots[0].data(), n, rate, config.momentum);
-      return;
+      keeps(1);
+      return UpdateMomentum(w, g, slots[0].data(), n, rate, config.momentum, decay);
+    case Kind::kNesterov:
+      keeps(1);
+      return UpdateNesterov(w, g, slots[0].data(), n, rate, config.momentum, decay);
     case Kind::kAdagrad:
-      UpdateAdagrad(w, g, slots[0].data(), n, rate, config.epsilon);
-      return;
-    case Kind::kAdam: {
-      LEAT_CHECK(step > 0);
-      // In double: 1 - beta2^t loses all of its bits in f32 while t is small.
-      const double t = static_cast<double>(step);
-      const double correction1 = 1.0 - std::pow(static_cast<double>(config.beta1), t);
-      const double correction2 = 1.0 - std::pow(static_cast<double>(config.beta2), t);
-      UpdateAdam(w, g, slots[0].data(), slots[1].data(), n,
-                 {.rate = static_cast<float>(rate / correction1),
-                  .beta1 = config.beta1,
-                  .beta2 = config.beta2,
-                  .inverse_root_correction2 = static_cast<float>(1.0 / std::sqrt(correction2)),
-                  .epsilon = config.epsilon});
-      return;
+      keeps(1);
+      return UpdateAdagrad(w, g, slots[0].data(), n, rate, config.epsilon, decay);
+    case Kind::kRmsprop: {
+      const bool moves = config.momentum > 0;
+      keeps(1 + (config.centered ? 1 : 0) + (moves ? 1 : 0));
+      return UpdateRmsprop(w, g, slots[0].data(), config.centered ? slots[1].data() : nullptr,
+                           moves ? slots.back().data() : nullptr, n,
+                           {.rate = rate,
+                            .alpha = config.alpha,
+                            .epsilon = config.epsilon,
+                            .momentum = config.momentum,
+                            .decay = decay});
     }
+    case Kind::kAdam:
+    case Kind::kAdamW:
+      keeps(2);
+      return ApplyAdam(config, values, g, slots, step, rate);
+    case Kind::kLamb:
+      keeps(2);
+      return ApplyLamb(config, values, g, slots, step, rate);
   }
 }
 

@@ -1,7 +1,7 @@
 // Updates of parameters from gradients: one code for servers and workers.
 //
 // An update is element-wise and a pure function of its arguments, so any part of a variable can be updated by
-// itself, wherever it lives, with the same result.
+// itself, wherever it lives, with the same result. Lamb alone looks at the norms of a whole variable.
 #pragma once
 
 #include <cstdint>
@@ -11,39 +11,82 @@
 #include <vector>
 
 #include "base/config.h"
+#include "optim/init.h"
+#include "optim/norm.h"
+#include "optim/schedule.h"
 
 namespace leat::optim {
 
-enum class Kind : uint8_t { kSgd = 0, kMomentum = 1, kAdagrad = 2, kAdam = 3 };
+enum class Kind : uint8_t {
+  kSgd = 0,
+  kMomentum = 1,
+  kAdagrad = 2,
+  kAdam = 3,
+  kNesterov = 4,
+  kRmsprop = 5,
+  kAdamW = 6,
+  kLamb = 7,
+};
 
 struct OptimizerConfig {
   Kind kind = Kind::kSgd;
   float learning_rate = 0.01f;
-  float momentum = 0.9f;             // momentum: decay of the velocity
-  float beta1 = 0.9f;                // adam
-  float beta2 = 0.999f;              // adam
-  float epsilon = 1e-8f;             // adam, adagrad
+  Schedule schedule;                 // of the learning rate
+  float weight_decay = 0;            // of the gradient (L2); adamw and lamb: decoupled
+  bool decay_vectors = true;         // false: variables of rank 0 and 1 (biases, gains) do not decay
+  float momentum = 0.9f;             // momentum, nesterov, rmsprop (0 there: none): decay of the velocity
+  float alpha = 0.99f;               // rmsprop: decay of the mean square
+  bool centered = false;             // rmsprop: by the variance instead of the mean square
+  float beta1 = 0.9f;                // adam, adamw, lamb
+  float beta2 = 0.999f;              // adam, adamw, lamb
+  float epsilon = 1e-8f;             // adagrad, rmsprop, adam, adamw, lamb
   float initial_accumulator = 0.1f;  // adagrad
+  Clipping clipping;                 // of the gradients of a batch, by who computes them
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
 
+// What a job gets that names the kind and nothing else.
+OptimizerConfig Defaults(Kind kind);
 // Reads the `optimizer:` section of a job: a map with `type` and the settings of that type, all others
 // refused.
 OptimizerConfig FromConfig(const Config& config);
 std::string_view Name(Kind kind);
 
-// Names of the state kept for each element besides its value: {} for sgd, {"velocity"}, {"accumulator"},
-// {"moment1", "moment2"}.
-std::vector<std::string_view> SlotNames(Kind kind);
+// What the optimizer means for one variable: `decay_vectors` resolved, and a statistic's change subtracted as
+// it is, which is sgd at rate 1 with neither schedule nor decay.
+OptimizerConfig RuleFor(const OptimizerConfig& config, const VariableSpec& variable);
+
+// Names of the state kept for each element besides its value: {} for sgd, {"velocity"} for momentum and
+// nesterov, {"accumulator"} for adagrad, {"square"} for rmsprop with "mean" when centered and "velocity" when
+// there is momentum, {"moment1", "moment2"} for adam, adamw and lamb.
+std::vector<std::string_view> SlotNames(const OptimizerConfig& config);
+inline constexpr size_t kMostSlots = 3;
 // The value that a slot starts from.
 float InitialSlot(const OptimizerConfig& config, size_t slot);
+// An update has to see whole variables: they must not be cut into slices.
+bool NeedsWholeVariables(const OptimizerConfig& config);
 
 // Applies one gradient in place.
-//   values, gradient, slots[i]: n elements each, none overlapping
-//   step: updates of these elements so far, this one included (1 at the first); adam corrects its bias by it
-//   scale: factor on the learning rate (staleness, schedules), 1 for none
-// sgd: w -= lr g. momentum: v = m v + g, w -= lr v (Polyak 1964). adagrad: a += g², w -= lr g / (√a + ε)
-// (Duchi et al. 2011). adam: Kingma and Ba 2015, bias-corrected.
+//   values, gradient, slots[i]: n elements each, none overlapping; any part of a variable, for lamb all of it
+//   step: updates of these elements so far, this one included (1 at the first): what the schedule and the
+//         corrections of bias go by
+//   scale: further factor on the learning rate (staleness), 1 for none
+//
+// With lr = learning_rate · ShareAt(schedule, step) · scale, λ = weight_decay, and d = g + λ w except for
+// adamw and lamb, where d = g:
+//   sgd       w -= lr d
+//   momentum  v = m v + d, w -= lr v                                        Polyak 1964
+//   nesterov  v = m v + d, w -= lr (d + m v)                                Sutskever et al. 2013
+//   adagrad   a += d², w -= lr d / (√a + ε)                                 Duchi et al. 2011
+//   rmsprop   s = α s + (1 - α) d², u = d / (√s + ε)                        Tieleman and Hinton 2012
+//             centered: μ = α μ + (1 - α) d, u = d / (√(s - μ²) + ε)        Graves 2013
+//             w -= lr u; with momentum v = m v + u, w -= lr v
+//   adam      m = β1 m + (1 - β1) d, v = β2 v + (1 - β2) d²,                Kingma and Ba 2015
+//             r = m̂ / (√v̂ + ε), m̂ = m / (1 - β1^step), v̂ = v / (1 - β2^step), w -= lr r
+//   adamw     w -= lr λ w, then as adam                                     Loshchilov and Hutter 2019
+//   lamb      u = r + λ w, w -= lr (‖w‖ / ‖u‖) u; the ratio is 1 where      You et al. 2020
+//             either norm is 0
+// All but lamb are what PyTorch computes (which has no lamb) for dampening 0 and lr_decay 0.
 void Apply(const OptimizerConfig& config, std::span<float> values, std::span<const float> gradient,
            std::span<const std::span<float>> slots, uint64_t step, float scale);
 

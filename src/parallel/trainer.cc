@@ -6,8 +6,9 @@
 
 namespace leat::parallel {
 
-Trainer::Trainer(const nn::Model& model, ps::Parameters& parameters, const engine::PlanOptions& options)
-    : model_(model), parameters_(parameters), options_(options) {}
+Trainer::Trainer(const nn::Model& model, ps::Parameters& parameters, const engine::PlanOptions& options,
+                 const optim::Clipping& clipping)
+    : model_(model), parameters_(parameters), options_(options), clipping_(clipping) {}
 
 Trainer::Compiled& Trainer::For(uint32_t batch_size) {
   const auto found = compiled_.find(batch_size);
@@ -92,7 +93,7 @@ StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uin
   Fill(compiled, rows, batch);
   compiled.noise.as<int64_t>()[0] = static_cast<int64_t>(noise);
   compiled.train.plan->Run();
-  return Measure(compiled, compiled.train, rows, batch, parameters_.GradientsFinite());
+  return Measure(compiled, compiled.train, rows, batch, parameters_.Clip(clipping_));
 }
 
 StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {

@@ -34,7 +34,9 @@ struct StepOutcome {
 class Trainer {
  public:
   // `model` and `parameters` must outlive it. The parameters' table lists the model's variables in its order.
-  Trainer(const nn::Model& model, ps::Parameters& parameters, const engine::PlanOptions& options);
+  // `clipping`: of the gradients of each batch.
+  Trainer(const nn::Model& model, ps::Parameters& parameters, const engine::PlanOptions& options,
+          const optim::Clipping& clipping = {});
 
   // Scores the batch (rows.features at `batch`, at most `batch_size` of them), then computes its gradients
   // into the parameters' gradients. An empty batch computes nothing. `noise`: what the step's random choices
@@ -67,6 +69,7 @@ class Trainer {
   const nn::Model& model_;
   ps::Parameters& parameters_;
   engine::PlanOptions options_;
+  optim::Clipping clipping_;
   std::map<uint32_t, Compiled> compiled_;
   metrics::AucCounts scores_seen_;
   metrics::AucCounts truths_seen_;

@@ -19,6 +19,10 @@ uint64_t EventsOf(const Cut& cut, uint32_t batch) {
   return std::min<uint64_t>(cut.batch_size, cut.events() - uint64_t{batch} * cut.batch_size);
 }
 
+uint64_t MemoryBytes(uint64_t elements, uint32_t slots) {
+  return elements * (1 + slots) * sizeof(float);
+}
+
 Status Bad(std::string what) {
   return Status(Code::kInvalidArgument, "push: " + std::move(what));
 }
@@ -47,14 +51,21 @@ struct Server::State {
     std::vector<SliceLife> slices;
   };
 
-  explicit State(ServerConfig c)
-      : config(std::move(c)),
-        slots(static_cast<uint32_t>(optim::SlotNames(config.optimizer.kind).size())),
-        places(config.table.slices.size()) {
+  // How the slices of one variable are updated.
+  struct Rule {
+    optim::OptimizerConfig optimizer;
+    uint32_t slots = 0;
+  };
+
+  explicit State(ServerConfig c) : config(std::move(c)), places(config.table.slices.size()) {
     progress.staleness.resize(kStalenessBins);
+    for (const auto& variable : config.table.variables) {
+      const auto rule = optim::RuleFor(config.optimizer, variable);
+      rules.push_back({rule, static_cast<uint32_t>(optim::SlotNames(rule).size())});
+    }
   }
 
-  uint64_t MemoryBytes(uint64_t elements) const { return elements * (1 + slots) * sizeof(float); }
+  const Rule& RuleOf(SliceId id) const { return rules[config.table.slices[id.value].variable]; }
 
   Slice* Alive(SliceId id) const {
     if (id.value >= places.size() || !places[id.value]) return nullptr;
@@ -78,7 +89,7 @@ struct Server::State {
   void Update(Place& place, std::span<const float> gradient, uint64_t seen_version);
 
   ServerConfig config;
-  uint32_t slots;
+  std::vector<Rule> rules;  // by variable
   NodeId node;
   View view;
   std::vector<NodeId> members;  // of the view, ordered
@@ -118,21 +129,23 @@ std::shared_ptr<Slice> Server::State::Make(const SliceOrder& order) const {
   auto slice = std::make_shared<Slice>();
   slice->id = order.slice;
   slice->incarnation = order.incarnation;
-  slice->slots = slots;
+  const Rule& rule = RuleOf(order.slice);
+  slice->slots = rule.slots;
   slice->elements = spec.elements();
-  slice->memory = Buffer(MemoryBytes(slice->elements));
+  slice->memory = Buffer(MemoryBytes(slice->elements, rule.slots));
   slice->ledger = Ledger(start);
   optim::Initialise(variable.init, config.table.seed, variable.name, spec.begin, slice->values());
-  for (uint32_t i = 0; i < slots; ++i) {
-    std::ranges::fill(slice->slot(i), optim::InitialSlot(config.optimizer, i));
+  for (uint32_t i = 0; i < rule.slots; ++i) {
+    std::ranges::fill(slice->slot(i), optim::InitialSlot(rule.optimizer, i));
   }
   return slice;
 }
 
 Status Server::State::Fits(const Slice& slice) const {
   const SliceSpec& spec = config.table.slices[slice.id.value];
+  const uint32_t slots = RuleOf(slice.id).slots;
   if (slice.elements == spec.elements() && slice.slots == slots &&
-      slice.memory.size() >= MemoryBytes(slice.elements) &&
+      slice.memory.size() >= MemoryBytes(slice.elements, slots) &&
       slice.ledger.partitions().size() == start.size()) {
     return {};
   }
@@ -151,13 +164,14 @@ void Server::State::Update(Place& place, std::span<const float> gradient, uint64
     slice.memory = std::move(memory);
     place.being_saved = false;
   }
-  std::array<std::span<float>, 4> slot_spans;
-  LEAT_CHECK(slots <= slot_spans.size());
-  for (uint32_t i = 0; i < slots; ++i) slot_spans[i] = slice.slot(i);
+  const Rule& rule = RuleOf(slice.id);
+  std::array<std::span<float>, optim::kMostSlots> slot_spans;
+  LEAT_CHECK(rule.slots <= slot_spans.size());
+  for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice.slot(i);
   const uint64_t staleness = slice.version - std::min(seen_version, slice.version);
   ++slice.version;
-  optim::Apply(config.optimizer, slice.values(), gradient, std::span(slot_spans).first(slots), slice.version,
-               1.0f);
+  optim::Apply(rule.optimizer, slice.values(), gradient, std::span(slot_spans).first(rule.slots),
+               slice.version, 1.0f);
   ++progress.staleness[std::min<uint64_t>(staleness, kStalenessBins - 1)];
   progress.staleness_sum += staleness;
   ++progress.staleness_count;

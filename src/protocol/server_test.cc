@@ -20,14 +20,14 @@ class ServerTest : public ::testing::Test {
  protected:
   ServerTest() { Make(optim::Kind::kSgd); }
 
-  void Make(optim::Kind kind) {
+  void Make(optim::Kind kind) { Make({.kind = kind, .learning_rate = 1}); }
+  void Make(const optim::OptimizerConfig& optimizer) {
     ServerConfig config;
     optim::InitSpec five;
     five.kind = optim::InitKind::kConstant;
     five.value = 5;
     config.table = MakeSlices({{"w", Shape{10, 20}, five}, {"b", Shape{20}, {}}}, 1, 1);
-    config.optimizer.kind = kind;
-    config.optimizer.learning_rate = 1;
+    config.optimizer = optimizer;
     table_ = config.table;
     server_ = std::make_unique<Server>(config);
     server_->OnJoined(kServer);
@@ -370,29 +370,77 @@ TEST_F(ServerTest, StopsOnOrder) {
   EXPECT_EQ(server_->Find(SliceId(0)), nullptr);
 }
 
+// What the server makes of pushes is what anybody makes of them who has the optimizer.
 TEST_F(ServerTest, OptimizersKeepTheirStateInTheSlice) {
-  for (optim::Kind kind : {optim::Kind::kMomentum, optim::Kind::kAdagrad, optim::Kind::kAdam}) {
-    Make(kind);
+  using optim::Kind;
+  for (const Kind kind :
+       {Kind::kMomentum, Kind::kNesterov, Kind::kAdagrad, Kind::kRmsprop, Kind::kAdam, Kind::kAdamW}) {
+    optim::OptimizerConfig optimizer = optim::Defaults(kind);
+    optimizer.weight_decay = 0.1f;
+    optimizer.schedule = {.type = optim::Schedule::Type::kCosine, .warmup = 2, .steps = 6};
+    Make(optimizer);
     server_->OnHeartbeatReply(Orders(7));
-    const auto slots = static_cast<uint32_t>(optim::SlotNames(kind).size());
+    const auto slots = optim::SlotNames(optimizer).size();
     const size_t n = table_.slices[0].elements();
     std::vector<float> values(n, 5);
-    optim::OptimizerConfig config;
-    config.kind = kind;
-    config.learning_rate = 1;
     std::vector<std::vector<float>> state;
-    std::vector<std::span<float>> spans;
-    for (uint32_t i = 0; i < slots; ++i) state.emplace_back(n, optim::InitialSlot(config, i));
-    for (auto& slot : state) spans.push_back(slot);
-    for (uint32_t batch = 0; batch < 3; ++batch) {
+    for (size_t i = 0; i < slots; ++i) state.emplace_back(n, optim::InitialSlot(optimizer, i));
+    const std::vector<std::span<float>> spans(state.begin(), state.end());
+    for (uint32_t batch = 0; batch < 8; ++batch) {
       Take(Push(batch), 0.5f);
-      optim::Apply(config, values, std::vector<float>(n, 0.5f), spans, batch + 1, 1.0f);
+      optim::Apply(optimizer, values, std::vector<float>(n, 0.5f), spans, batch + 1, 1.0f);
     }
     EXPECT_THAT(server_->Values(SliceId(0)), ::testing::ElementsAreArray(values));
     for (uint32_t i = 0; i < slots; ++i) {
       EXPECT_THAT(server_->Find(SliceId(0))->slot(i), ::testing::ElementsAreArray(state[i]));
     }
   }
+}
+
+// A slice that comes back from a checkpoint takes its update count with it: warm-up and corrections of bias
+// go on where they were.
+TEST_F(ServerTest, AScheduleGoesOnWhereTheSliceWasSaved) {
+  optim::OptimizerConfig optimizer = optim::Defaults(optim::Kind::kAdam);
+  optimizer.schedule = {.type = optim::Schedule::Type::kLinear, .warmup = 3, .steps = 9};
+  Make(optimizer);
+  server_->OnHeartbeatReply(Orders(7));
+  for (uint32_t batch = 0; batch < 4; ++batch) Take(Push(batch));
+  Slice saved = *server_->Find(SliceId(0));
+  saved.memory = Buffer(saved.memory.size());
+  std::ranges::copy(server_->Find(SliceId(0))->memory.bytes(), saved.memory.bytes().begin());
+  for (uint32_t batch = 4; batch < 8; ++batch) Take(Push(batch));
+  const auto through = server_->Values(SliceId(0));
+  const std::vector<float> expected(through.begin(), through.end());
+
+  Make(optimizer);
+  const auto orders = Orders(7, "checkpoint-000001");
+  server_->OnHeartbeatReply(orders);
+  server_->OnSliceLoaded(orders.orders[0], std::move(saved));
+  for (uint32_t batch = 4; batch < 8; ++batch) Take(Push(batch));
+  EXPECT_EQ(server_->Find(SliceId(0))->version, 8u);
+  EXPECT_THAT(server_->Values(SliceId(0)), ::testing::ElementsAreArray(expected));
+}
+
+TEST_F(ServerTest, AStatisticIsSubtractedAsItIs) {
+  ServerConfig config;
+  optim::InitSpec five;
+  five.kind = optim::InitKind::kConstant;
+  five.value = 5;
+  config.table = MakeSlices(
+      {{"w", Shape{20}, five}, {"mean", Shape{4}, five, optim::VariableRole::kStatistic}}, 1, 1, 1 << 20);
+  config.optimizer = optim::Defaults(optim::Kind::kAdamW);
+  config.optimizer.schedule.warmup = 1000;
+  table_ = config.table;
+  server_ = std::make_unique<Server>(config);
+  server_->OnJoined(kServer);
+  server_->OnHeartbeatReply(Orders(7));
+  const auto statistic = static_cast<uint32_t>(table_.slices.size() - 1);
+  ASSERT_EQ(table_.slices[statistic].variable, 1u);
+  Take(Push(0, 8, {0, statistic}), 0.5f);
+  EXPECT_THAT(server_->Values(SliceId(statistic)), Each(4.5f));
+  EXPECT_THAT(server_->Values(SliceId(0)), Each(::testing::Gt(4.99f)));
+  EXPECT_EQ(server_->Find(SliceId(0))->slots, 2u);
+  EXPECT_EQ(server_->Find(SliceId(statistic))->slots, 0u);
 }
 
 }  // namespace

@@ -93,6 +93,15 @@ SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed,
   return table;
 }
 
+SliceTable MakeWholeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed) {
+  SliceTable table{seed, std::move(variables), {}};
+  for (uint32_t v = 0; v < table.variables.size(); ++v) {
+    const auto elements = static_cast<uint64_t>(table.variables[v].shape.elements());
+    if (elements > 0) table.slices.push_back({v, 0, elements});
+  }
+  return table;
+}
+
 std::vector<uint32_t> Place(const SliceTable& table, Placement placement, uint32_t servers) {
   std::vector<uint32_t> places(table.slices.size(), 0);
   if (servers <= 1) return places;

@@ -35,6 +35,9 @@ struct SliceTable {
 SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed, uint32_t max_servers,
                       uint64_t max_slice_bytes = 1 << 20);
 
+// Each variable one slice: for an optimizer that looks at whole variables (optim::NeedsWholeVariables).
+SliceTable MakeWholeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed);
+
 enum class Placement : uint8_t {
   kRoundRobin = 0,  // whole variables in turn
   kGreedy = 1,  // whole variables, largest first, to the server with the fewest bytes; slice by slice where

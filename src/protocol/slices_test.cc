@@ -146,5 +146,21 @@ TEST(Placement, UsesOnlyTheServersThereAre) {
   }
 }
 
+TEST(SlicesTest, WholeVariablesAreOneSliceEach) {
+  Variables variables = Dense({784, 512, 10});
+  variables.push_back({"empty", Shape{0, 3}, {}});
+  variables.push_back({"scale", Shape{}, {}});
+  const SliceTable table = MakeWholeSlices(variables, 7);
+  EXPECT_EQ(table.seed, 7u);
+  EXPECT_EQ(table.variables, variables);
+  ASSERT_EQ(table.slices.size(), 5u) << "none of what has no elements";
+  EXPECT_EQ(table.slices[0], (SliceSpec{0, 0, 784 * 512})) << "however large";
+  EXPECT_EQ(table.slices[3], (SliceSpec{3, 0, 10}));
+  EXPECT_EQ(table.slices[4], (SliceSpec{5, 0, 1}));
+  for (const Placement placement : {Placement::kRoundRobin, Placement::kGreedy, Placement::kPartitioned}) {
+    for (const uint32_t server : Place(table, placement, 3)) EXPECT_LT(server, 3u);
+  }
+}
+
 }  // namespace
 }  // namespace leat::protocol

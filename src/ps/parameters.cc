@@ -1,6 +1,7 @@
 #include "ps/parameters.h"
 
 #include <bit>
+#include <cmath>
 
 #include "base/multiversion.h"
 
@@ -32,6 +33,39 @@ Parameters::Parameters(const protocol::SliceTable& table) : table_(table) {
 
 bool Parameters::GradientsFinite() const {
   return AllFinite(reinterpret_cast<const float*>(gradients_.data()), starts_.back());
+}
+
+bool Parameters::Clip(const optim::Clipping& clipping) {
+  if (!clipping.any()) return GradientsFinite();
+  const auto each = [this](auto&& visit) {
+    for (size_t v = 0; v < table_.variables.size(); ++v) {
+      const auto g = gradients(v);
+      if (!visit(g.data(), g.size(), table_.variables[v].role == optim::VariableRole::kTrained)) return false;
+    }
+    return true;
+  };
+  if (clipping.value > 0) {
+    // Before the norm is taken, and after it is known that there is no NaN to be hidden.
+    if (!GradientsFinite()) return false;
+    each([&](float* g, size_t n, bool trained) {
+      if (trained) optim::Clamp(g, n, clipping.value);
+      return true;
+    });
+    if (clipping.norm == 0) return true;
+  }
+  double squared = 0;
+  const bool finite = each([&](const float* g, size_t n, bool trained) {
+    const double part = optim::SquaredNorm(g, n);
+    if (trained) squared += part;
+    return std::isfinite(part);
+  });
+  if (!finite) return false;
+  const float factor = optim::ClipFactor(std::sqrt(squared), clipping.norm);
+  if (factor == 1) return true;
+  return each([&](float* g, size_t n, bool trained) {
+    if (trained) optim::Scale(g, n, factor);
+    return true;
+  });
 }
 
 std::span<float> Parameters::Whole(const Buffer& buffer, size_t variable) const {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "optim/norm.h"
 #include "protocol/slices.h"
 #include "tensor/buffer.h"
 
@@ -22,6 +23,9 @@ class Parameters {
   std::span<float> gradients(SliceId slice) const { return Part(gradients_, slice); }
   // False when any gradient is infinite or not a number.
   bool GradientsFinite() const;
+  // The same, and clips the gradients where all are finite. What moves a statistic is no gradient: it neither
+  // counts for the norm nor is clipped.
+  bool Clip(const optim::Clipping& clipping);
 
  private:
   std::span<float> Whole(const Buffer& buffer, size_t variable) const;

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "ps/testing.h"
 
@@ -76,6 +78,84 @@ TEST(Parameters, ValuesDoNotCountAsGradients) {
   const Parameters parameters(testing::SmallTable());
   parameters.values(size_t{1})[0] = kInfinity;
   EXPECT_TRUE(parameters.GradientsFinite());
+}
+
+// Two variables that are trained, with a statistic between them.
+class ClipTest : public ::testing::Test {
+ protected:
+  ClipTest()
+      : parameters_(protocol::MakeSlices({{"a", Shape{33}, {}},
+                                          {"mean", Shape{7}, {}, optim::VariableRole::kStatistic},
+                                          {"b", Shape{5, 4}, {}}},
+                                         1, 1)) {
+    float next = -20;
+    for (size_t v = 0; v < 3; ++v) {
+      for (float& g : parameters_.gradients(v)) g = next += 0.75f;
+    }
+    for (float& g : parameters_.gradients(size_t{1})) g = 1000;
+  }
+  double Norm() const {
+    double sum = 0;
+    for (const size_t v : {size_t{0}, size_t{2}}) {
+      for (const float g : parameters_.gradients(v)) sum += double{g} * g;
+    }
+    return std::sqrt(sum);
+  }
+  std::vector<float> Gradients() const {
+    std::vector<float> all;
+    for (size_t v = 0; v < 3; ++v) {
+      all.insert(all.end(), parameters_.gradients(v).begin(), parameters_.gradients(v).end());
+    }
+    return all;
+  }
+  Parameters parameters_;
+};
+
+TEST_F(ClipTest, AllTogetherAreScaledToTheNorm) {
+  const auto before = Gradients();
+  const double norm = Norm();
+  EXPECT_TRUE(parameters_.Clip({.norm = 2}));
+  EXPECT_NEAR(Norm(), 2, 1e-5);
+  const auto after = Gradients();
+  for (size_t i = 0; i < after.size(); ++i) {
+    const bool statistic = i >= 33 && i < 40;
+    EXPECT_FLOAT_EQ(after[i], statistic ? 1000 : static_cast<float>(before[i] * 2 / norm));
+  }
+}
+
+TEST_F(ClipTest, WhatIsShortStaysAsItIs) {
+  const auto before = Gradients();
+  EXPECT_TRUE(parameters_.Clip({}));
+  EXPECT_TRUE(parameters_.Clip({.norm = static_cast<float>(Norm() * 1.01)}));
+  EXPECT_TRUE(parameters_.Clip({.value = 100}));
+  EXPECT_EQ(Gradients(), before);
+}
+
+TEST_F(ClipTest, ElementsAreCutBeforeTheNormIsTaken) {
+  EXPECT_TRUE(parameters_.Clip({.value = 1}));
+  EXPECT_EQ(parameters_.gradients(size_t{0})[0], -1);
+  EXPECT_EQ(parameters_.gradients(size_t{1})[0], 1000);
+  const auto cut = Gradients();
+  const double norm = Norm();
+  EXPECT_TRUE(parameters_.Clip({.value = 1, .norm = 1}));
+  EXPECT_FLOAT_EQ(Gradients()[0], static_cast<float>(cut[0] / norm));
+}
+
+TEST_F(ClipTest, WhatIsNotFiniteIsToldAndLeftAlone) {
+  for (size_t v = 0; v < 3; ++v) {
+    for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+      for (const optim::Clipping& clipping :
+           {optim::Clipping{}, {.norm = 1}, {.value = 1}, {.value = 1, .norm = 1}}) {
+        float& g = parameters_.gradients(v).back();
+        const float good = g;
+        const float other = parameters_.gradients(size_t{0})[0];
+        g = bad;
+        EXPECT_FALSE(parameters_.Clip(clipping)) << v;
+        EXPECT_EQ(parameters_.gradients(size_t{0})[0], other);
+        g = good;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -381,7 +381,9 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
 }
 
 protocol::SliceTable Job::Slices() const {
-  return protocol::MakeSlices({model->variables().begin(), model->variables().end()}, seed, max_servers);
+  std::vector<optim::VariableSpec> variables(model->variables().begin(), model->variables().end());
+  if (optim::NeedsWholeVariables(optimizer)) return protocol::MakeWholeSlices(std::move(variables), seed);
+  return protocol::MakeSlices(std::move(variables), seed, max_servers);
 }
 
 protocol::CutRules Job::Cuts() const {
@@ -418,6 +420,9 @@ std::vector<std::pair<std::string, std::string>> Job::Identity() const {
          << files.part_end;
     windows = text.str();
   }
+  std::string slots;
+  for (const auto slot : optim::SlotNames(optimizer))
+    slots += (slots.empty() ? "" : ", ") + std::string(slot);
   return {{"seed", std::to_string(seed)},
           {"model", config.At("model").ToYaml()},
           {"schema", config.At("schema").ToYaml()},
@@ -425,7 +430,8 @@ std::vector<std::pair<std::string, std::string>> Job::Identity() const {
           {"stream.partitions",
            std::to_string(stream.topic.empty() ? stream.files.partitions : stream.topic_options.partitions)},
           {"stream.windows", windows},
-          {"optimizer.type", std::string(optim::Name(optimizer.kind))}};
+          {"optimizer.type", std::string(optim::Name(optimizer.kind))},
+          {"optimizer.slots", slots}};
 }
 
 void CheckReadable(const Job& job) {

@@ -92,8 +92,8 @@ struct Job {
   stream::Schema EvaluationSchema() const;
   // The name under which its place in the stream is kept from retention.
   std::string PinOwner() const { return name + "@" + directory; }
-  // The parts that a checkpoint cannot be resumed without (model, schema, stream, optimizer's kind, seed), by
-  // name.
+  // The parts that a checkpoint cannot be resumed without (model, schema, stream, optimizer's kind and slots,
+  // seed), by name.
   std::vector<std::pair<std::string, std::string>> Identity() const;
 };
 

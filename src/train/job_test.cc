@@ -356,16 +356,41 @@ TEST(Job, TheIdentityIsWhatAResumedJobMustShare) {
   EXPECT_EQ(differs("mean: 3.5", "mean: 3"), "schema ");
   EXPECT_EQ(differs("topic: payments", "topic: others"), "stream.topic ");
   EXPECT_EQ(differs("partitions: 3", "partitions: 4"), "stream.partitions ");
-  EXPECT_EQ(differs("type: adam", "type: sgd"), "optimizer.type ");
+  EXPECT_EQ(differs("type: adam", "type: sgd"), "optimizer.type optimizer.slots ");
+  EXPECT_EQ(differs("type: adam", "type: adamw"), "optimizer.type ");
   for (const auto& [old, by] : {std::pair{"name: fraud", "name: other"},
                                 {"batch_size: 32", "batch_size: 64"},
                                 {"learning_rate: 0.01", "learning_rate: 1"},
+                                {"learning_rate: 0.01", "weight_decay: 0.1, clip_norm: 1, beta1: 0.8"},
+                                {"learning_rate: 0.01", "schedule: {type: cosine, steps: 900}"},
                                 {"workers: 3", "workers: 9"},
                                 {"ps: 2", "ps: 3"},
                                 {"events: 5000", "events: 9000"},
                                 {"keep: 3", "keep: 1"}}) {
     EXPECT_EQ(differs(old, by), "") << by;
   }
+}
+
+// What each element keeps beside its value may not change; how it changes may.
+TEST(Job, TheSlotsOfAnOptimizerAreOfTheIdentity) {
+  const auto slots = [](const char* optimizer) {
+    const std::string text = Replaced(kFullJob, "{type: adam, learning_rate: 0.01}", optimizer);
+    for (const auto& [name, value] : Parse(text).Identity()) {
+      if (name == "optimizer.slots") return value;
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(slots("{type: sgd}"), "");
+  EXPECT_EQ(slots("{type: rmsprop}"), "square");
+  EXPECT_EQ(slots("{type: rmsprop, alpha: 0.5}"), "square");
+  EXPECT_EQ(slots("{type: rmsprop, momentum: 0.9}"), "square, velocity");
+  EXPECT_EQ(slots("{type: rmsprop, momentum: 0.9, centered: true}"), "square, mean, velocity");
+}
+
+TEST(Job, LambHasWholeVariables) {
+  const auto table = Parse(Replaced(kFullJob, "type: adam", "type: lamb")).Slices();
+  EXPECT_EQ(table.slices.size(), table.variables.size());
+  EXPECT_GT(Parse(kFullJob).Slices().slices.size(), table.variables.size());
 }
 
 TEST(Job, TheCutHashCoversWhatAnIndexMeans) {

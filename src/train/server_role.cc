@@ -27,7 +27,7 @@ class ServerRole {
         link_(link),
         shell_(shell),
         table_(job.Slices()),
-        optimizer_(job.optimizer.kind),
+        optimizer_(job.optimizer),
         node_(joined.node),
         interval_(joined.heartbeat_interval) {
     shell_.machine().OnJoined(joined.node);
@@ -137,7 +137,7 @@ class ServerRole {
   Link& link_;
   ps::ServerShell& shell_;
   protocol::SliceTable table_;
-  optim::Kind optimizer_;
+  optim::OptimizerConfig optimizer_;
   NodeId node_;
   Duration interval_;
   uint64_t timer_ = 0;  // of the next beat

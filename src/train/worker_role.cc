@@ -42,7 +42,7 @@ class WorkerRole {
         table_(job_.Slices()),
         transport_(net::MakeTcpTransport(loop, {.token = options.link.token})),
         parameters_(table_),
-        trainer_(*job_.model, parameters_, options.plan),
+        trainer_(*job_.model, parameters_, options.plan, job_.optimizer.clipping),
         client_(
             *transport_, parameters_,
             {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },

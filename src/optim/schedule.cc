@@ -1,0 +1,81 @@
+#include "optim/schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+
+namespace leat::optim {
+namespace {
+
+constexpr std::array<std::string_view, 5> kNames = {"constant", "step", "exponential", "linear", "cosine"};
+
+// Far above any training, and exact as a double.
+constexpr int64_t kMostSteps = int64_t{1} << 50;
+
+uint64_t ReadSteps(const Config& config, std::string_view key, int64_t least) {
+  config.At(key);  // fails when it is missing
+  return static_cast<uint64_t>(config.Integer(key, 0, least, kMostSteps));
+}
+
+}  // namespace
+
+Schedule Schedule::FromConfig(const Config& config) {
+  Schedule out;
+  const std::vector<std::string> names(kNames.begin(), kNames.end());
+  const std::string name = config.At("type").OneOf("schedule", names);
+  out.type = static_cast<Type>(std::ranges::find(names, name) - names.begin());
+  if (config.Has("warmup")) out.warmup = ReadSteps(config, "warmup", 0);
+  switch (out.type) {
+    case Type::kConstant:
+      config.Allow({"type", "warmup"});
+      return out;
+    case Type::kStep:
+    case Type::kExponential:
+      config.Allow({"type", "warmup", "every", "factor"});
+      out.every = ReadSteps(config, "every", 1);
+      out.factor = config.Number("factor", 0.1, 0, 1);
+      return out;
+    case Type::kLinear:
+    case Type::kCosine:
+      config.Allow({"type", "warmup", "steps", "final"});
+      out.steps = ReadSteps(config, "steps", 1);
+      out.final = config.Number("final", 0, 0, 1);
+      if (out.steps <= out.warmup) {
+        config.Fail("steps is " + std::to_string(out.steps) + ", and warmup takes " +
+                    std::to_string(out.warmup) + " of them; some must be left");
+      }
+      return out;
+  }
+  return out;
+}
+
+std::string_view Name(Schedule::Type type) {
+  const auto index = static_cast<size_t>(type);
+  LEAT_CHECK(index < kNames.size());
+  return kNames[index];
+}
+
+double ShareAt(const Schedule& schedule, uint64_t step) {
+  using Type = Schedule::Type;
+  LEAT_CHECK(step > 0);
+  if (step <= schedule.warmup) return static_cast<double>(step) / static_cast<double>(schedule.warmup);
+  const uint64_t since = step - 1 - schedule.warmup;
+  if (schedule.type == Type::kConstant) return 1;
+  if (schedule.type == Type::kStep) {
+    return std::pow(schedule.factor, static_cast<double>(since / schedule.every));
+  }
+  if (schedule.type == Type::kExponential) {
+    return std::pow(schedule.factor, static_cast<double>(since) / static_cast<double>(schedule.every));
+  }
+  const uint64_t span = schedule.steps - schedule.warmup;
+  const double p = since >= span ? 1.0 : static_cast<double>(since) / static_cast<double>(span);
+  const double left = schedule.type == Type::kLinear ? 1 - p : (1 + std::cos(std::numbers::pi * p)) / 2;
+  return schedule.final + (1 - schedule.final) * left;
+}
+
+}  // namespace leat::optim
