@@ -38,6 +38,11 @@ void Rewrite::Map(const Node& old, NodeIndex node) {
   for (uint32_t i = 0; i < old.outputs.size(); ++i) values_[old.index][i] = Value{node, i};
 }
 
+void Rewrite::Map(Value old, Value now) {
+  nodes_[old.node] = now.node;
+  values_[old.node][old.output] = now;
+}
+
 std::vector<NodeIndex> Rewrite::MapControl(std::span<const NodeIndex> old) const {
   std::vector<NodeIndex> control;
   for (NodeIndex c : old) {

@@ -34,6 +34,8 @@ class Rewrite {
                     std::vector<NodeIndex> control);
   // Says that all outputs of `old` are those of the new node `node`.
   void Map(const Node& old, NodeIndex node);
+  // Says that one output of an old node is `now`.
+  void Map(Value old, Value now);
   // Old control dependencies as new ones, sorted, without doubles and dropped nodes.
   std::vector<NodeIndex> MapControl(std::span<const NodeIndex> old) const;
 
