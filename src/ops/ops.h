@@ -39,6 +39,10 @@
 #include "ops/elementwise/tanh.h"            // IWYU pragma: export
 #include "ops/elementwise/trigonometry.h"    // IWYU pragma: export
 #include "ops/elementwise/where.h"           // IWYU pragma: export
+#include "ops/index/gather.h"                // IWYU pragma: export
+#include "ops/index/gather_elements.h"       // IWYU pragma: export
+#include "ops/index/one_hot.h"               // IWYU pragma: export
+#include "ops/index/range.h"                 // IWYU pragma: export
 #include "ops/loss/sigmoid_cross_entropy.h"  // IWYU pragma: export
 #include "ops/loss/softmax.h"                // IWYU pragma: export
 #include "ops/loss/softmax_cross_entropy.h"  // IWYU pragma: export

@@ -17,7 +17,9 @@ Shape::Shape(std::span<const int64_t> sizes) : rank_(sizes.size()) {
   int64_t product = 1;
   for (int64_t size : sizes) {
     if (size < 0) throw std::invalid_argument("shape " + ToString() + " has a negative size");
-    if (size > kMaxElements || (size != 0 && product > kMaxElements / size)) {
+    // Sizes of 0 aside, so that strides cannot overflow either.
+    if (size == 0) continue;
+    if (product > kMaxElements / size) {
       throw std::invalid_argument("shape " + ToString() + " has more than 2^40 elements");
     }
     product *= size;

@@ -17,7 +17,8 @@ class Shape {
 
   // Rank 0: a scalar.
   Shape() = default;
-  // Throws std::invalid_argument on a rank above kMaxRank, a negative size, or too many elements.
+  // Throws std::invalid_argument on a rank above kMaxRank, a negative size, or too many elements (axes of
+  // size 0 counted as 1).
   Shape(std::initializer_list<int64_t> sizes);
   explicit Shape(std::span<const int64_t> sizes);
 

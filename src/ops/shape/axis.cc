@@ -23,7 +23,6 @@ std::string ListOf(const std::vector<int64_t>& values) {
 }
 
 AxisView ViewAlong(const Shape& shape, size_t axis) {
-  // As shapes of their own, so that next to an axis of size 0 their products are checked as well.
   const auto sizes = shape.sizes();
   return {.outer = Shape(sizes.first(axis)).elements(),
           .size = sizes[axis],

@@ -1,0 +1,20 @@
+#include "ops/index/one_hot.h"
+
+#include "ops/index/gather.h"
+#include "ops/shape/axis.h"
+
+namespace leat::ops {
+
+std::vector<TensorType> OneHot::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 1);
+  CheckIndices(inputs[0]);
+  std::vector<int64_t> sizes = SizesOf(inputs[0].shape);
+  sizes.push_back(depth);
+  return {{DType::kF32, Shape(sizes)}};
+}
+
+InputGrads OneHot::Gradient(Graph&, const Node&, OutputGrads) const {
+  return {std::nullopt};
+}
+
+}  // namespace leat::ops
