@@ -16,6 +16,12 @@ constexpr LayerKind kKinds[] = {
     {"bias", MakeBias},
     {"flatten", MakeFlatten, true},
     {"reshape", MakeReshape},
+    {"conv2d", MakeConv2d},
+    {"conv2d_transpose", MakeConv2dTranspose},
+    {"max_pool", MakeMaxPool, true},
+    {"avg_pool", MakeAvgPool, true},
+    {"global_max_pool", MakeGlobalMaxPool, true},
+    {"global_avg_pool", MakeGlobalAvgPool, true},
 };
 
 struct Item {

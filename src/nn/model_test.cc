@@ -309,7 +309,7 @@ TEST(ModelErrors, NameLineLayerAndTheNearestWord) {
   const std::string two = "  - dense: {units: 2}\n";
   const std::pair<std::string, std::string> cases[] = {
       {model("  - dens: {units: 2}\n"), "job.yaml:3: unknown layer 'dens'; did you mean 'dense'?"},
-      {model("  - conv2d: {units: 2}\n"), "job.yaml:3: unknown layer 'conv2d'; known are dense, bias"},
+      {model("  - fourier: {units: 2}\n"), "job.yaml:3: unknown layer 'fourier'; known are dense, bias"},
       {model("  - dense\n"), "job.yaml:3: layer dense has no settings; write - dense: {units: 10}"},
       {model("  - dense: {units: 2}\n    bias: {units: 2}\n"),
        "job.yaml:3: a layer is one kind with its settings: - dense: {units: 10}"},

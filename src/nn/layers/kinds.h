@@ -5,9 +5,15 @@
 
 namespace leat::nn {
 
+std::shared_ptr<const Layer> MakeAvgPool(const LayerRequest& request);
 std::shared_ptr<const Layer> MakeBias(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeConv2d(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeConv2dTranspose(const LayerRequest& request);
 std::shared_ptr<const Layer> MakeDense(const LayerRequest& request);
 std::shared_ptr<const Layer> MakeFlatten(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeGlobalAvgPool(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeGlobalMaxPool(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeMaxPool(const LayerRequest& request);
 std::shared_ptr<const Layer> MakeReshape(const LayerRequest& request);
 
 }  // namespace leat::nn
