@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "checkpoint/store.h"
+#include "stream/dead_letters.h"
 #include "stream/log_layout.h"
 
 namespace leat::train {
@@ -434,19 +435,60 @@ std::vector<std::pair<std::string, std::string>> Job::Identity() const {
           {"optimizer.slots", slots}};
 }
 
+namespace {
+
+// Files are there to be looked into: when the first records are so bad that the job would stop, or none of
+// them fits, that is said at once.
+void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& source,
+               const std::vector<stream::PartitionRange>& ranges, const std::string& path) {
+  const uint64_t share = std::max<uint64_t>(1, (1 << 22) / (schema.features() + schema.labels()));
+  const auto decoder = stream::MakeDecoder(schema);
+  stream::DeadLetterRate rate(job.dead_letter_rate);
+  stream::RecordBatch records;
+  stream::DecodedRows rows;
+  uint64_t seen = 0, dead = 0;
+  std::string first;
+  for (const auto& range : ranges) {
+    for (uint64_t at = range.begin; at < range.end && seen < stream::DeadLetterRate::kWindow; at += share) {
+      const uint64_t end = std::min({range.end, at + share, at + stream::DeadLetterRate::kWindow - seen});
+      if (const auto read = source.Read(range.partition, at, end, &records); !read.ok())
+        throw std::invalid_argument(read.message());
+      rows.clear();
+      decoder->Decode(records, &rows);
+      if (dead == 0 && !rows.dead.empty()) {
+        first = "partition " + std::to_string(range.partition) + " offset " +
+                std::to_string(rows.dead[0].offset) + ": " + rows.dead[0].reason;
+      }
+      seen += end - at;
+      dead += rows.dead.size();
+      rate.Count(end - at, rows.dead.size());
+    }
+  }
+  if (!rate.exceeded() && (dead < seen || seen == 0)) return;
+  job.config.At("schema").Fail(path + ": " + std::to_string(dead) + " of the first " + std::to_string(seen) +
+                               " records do not fit the schema: " + first);
+}
+
+}  // namespace
+
 void CheckReadable(const Job& job) {
+  const auto ranges_of = [](stream::Source& source) {
+    auto ranges = source.Ranges();
+    if (!ranges.ok()) throw std::invalid_argument(ranges.status().message());
+    return *ranges;
+  };
   if (job.evaluate) {
-    if (auto files = stream::OpenFiles(*job.evaluate); !files.ok())
-      throw std::invalid_argument(files.status().message());
-    (void)job.EvaluationSchema();
+    auto files = stream::OpenFiles(*job.evaluate);
+    if (!files.ok()) throw std::invalid_argument(files.status().message());
+    CheckFits(job, job.EvaluationSchema(), **files, ranges_of(**files), job.evaluate->paths.front());
   }
   if (job.stream.bots) return;
   auto source = job.OpenSource();
   if (!source.ok()) throw std::invalid_argument(source.status().message());
-  auto ranges = (*source)->Ranges();
-  if (!ranges.ok()) throw std::invalid_argument(ranges.status().message());
+  const auto ranges = ranges_of(**source);
+  if (job.stream.topic.empty()) CheckFits(job, job.schema, **source, ranges, job.stream.files.paths.front());
   uint64_t records = 0;
-  for (const auto& range : *ranges) records += range.end - range.begin;
+  for (const auto& range : ranges) records += range.end - range.begin;
   if (records == 0 && !job.stream.live) {
     throw std::invalid_argument("topic '" + job.stream.topic + "' in " + job.LogDirectory() +
                                 " is empty; a stream that is waited for says 'live: true'");

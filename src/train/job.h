@@ -97,8 +97,8 @@ struct Job {
   std::vector<std::pair<std::string, std::string>> Identity() const;
 };
 
-// Opens everything that the job reads, so that what is missing or damaged is said before anything is started:
-// throws std::invalid_argument with path and values.
+// Opens everything that the job reads, so that what is missing or damaged, or does not fit the schema, is said
+// before anything is started: throws std::invalid_argument with path and values.
 void CheckReadable(const Job& job);
 
 }  // namespace leat::train

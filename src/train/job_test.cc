@@ -578,6 +578,29 @@ TEST_F(LoadTest, ColumnsAreFoundByNameAndKeptForRolesThatHaveNoFiles) {
   ExpectRoundTrip(job);
 }
 
+TEST_F(LoadTest, FilesThatDoNotFitTheSchemaAreSaid) {
+  std::string text(2000, 'a');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = "abcd"[i * i % 7 % 4];
+  const auto mistake = [&](const std::string& job) {
+    directory_.Write("input.txt", text);
+    return Mistake([&] { CheckReadable(Job::Load({.text = job}, {.data = directory_.path()})); });
+  };
+  const std::string job = Replaced(kTextJob, "resolved: {data: /somewhere}\n", "");
+  EXPECT_EQ(mistake(job), "");
+  const std::string other = Replaced(job, "alphabet: abcd", "alphabet: wxyz");
+  EXPECT_THAT(mistake(other), AllOf(StartsWith("job:3: "), HasSubstr("input.txt: 33 of the first 33 records"),
+                                    HasSubstr("partition 0 offset 0"), HasSubstr("not in the alphabet")))
+      << "of the evaluation, which is looked at first";
+  // So few that they are dead letters, or so many that the job would stop.
+  text[700] = 'x';
+  EXPECT_EQ(mistake(job), "");
+  text.assign(20'000, 'a');
+  std::fill_n(text.begin(), 8000, 'x');
+  EXPECT_THAT(mistake(job), AllOf(StartsWith("job:3: "),
+                                  HasSubstr("2667 of the first 5998 records do not fit the schema")));
+  EXPECT_EQ(mistake(job + "train: {max_dead_letter_rate: 0.5}\n"), "");
+}
+
 TEST_F(LoadTest, HeadersThatDoNotFitAreSaid) {
   const auto mistake = [&] {
     return Mistake([&] { CheckReadable(Job::Load({.text = kCsvJob}, {.data = directory_.path()})); });
