@@ -100,6 +100,10 @@ bool IsFeed(const Op& op) {
   return dynamic_cast<const Placeholder*>(&op) != nullptr || dynamic_cast<const Variable*>(&op) != nullptr;
 }
 
+bool NeedsKernel(const Op& op) {
+  return !IsFeed(op) && ConstantValue(op) == nullptr && !op.is_view();
+}
+
 const Tensor* ConstantValue(const Op& op) {
   const auto* constant = dynamic_cast<const Constant*>(&op);
   return constant == nullptr ? nullptr : &constant->value;

@@ -58,6 +58,9 @@ bool IsFeed(const Op& op);
 // The tensor of a constant, or nullptr.
 const Tensor* ConstantValue(const Op& op);
 
+// Whether a plan has something to run for it: neither a feed nor a constant nor a view.
+bool NeedsKernel(const Op& op);
+
 // For shape rules: throws "takes 2 inputs, not 3".
 void CheckInputCount(std::span<const TensorType> inputs, size_t count);
 // Throws "input 1 is i32[4]; must be f32".

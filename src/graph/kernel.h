@@ -52,6 +52,8 @@ using KernelFactory = std::function<std::unique_ptr<Kernel>(const KernelRequest&
 struct KernelTable {
   std::string backend;  // "reference", "onednn"
   std::unordered_map<std::string_view, KernelFactory> factories;
+  // The kind of devices that these kernels run on (engine/devices/devices.h).
+  std::string device_kind = "cpu";
 };
 
 }  // namespace leat::graph
