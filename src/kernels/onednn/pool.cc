@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "base/multiversion.h"
 #include "kernels/onednn/inline.h"
@@ -10,13 +9,6 @@
 
 namespace leat::onednn {
 namespace {
-
-// As many channels as go through a window at once; the compiler splits them where its vectors are shorter.
-constexpr size_t kLanes = 16;
-using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
-using Ints = int32_t __attribute__((vector_size(kLanes * sizeof(int32_t))));
-using Bytes = uint8_t __attribute__((vector_size(kLanes)));
-static_assert(sizeof(Floats) == sizeof(Ints));
 
 // The elements of a window that are no padding: how far behind its base they lie, and their numbers.
 struct Taps {
@@ -85,53 +77,56 @@ struct Windows {
   std::vector<int32_t> numbers, some_numbers;
 };
 
-LEAT_INLINE void StoreIndex(const Ints& from, int32_t* to) {
-  std::memcpy(to, &from, sizeof from);
-}
-LEAT_INLINE void StoreIndex(const Ints& from, uint8_t* to) {
-  const Bytes bytes = __builtin_convertvector(from, Bytes);
-  std::memcpy(to, &bytes, sizeof bytes);
-}
-LEAT_INLINE void LoadIndex(const int32_t* from, Ints& to) {
-  std::memcpy(&to, from, sizeof to);
-}
-LEAT_INLINE void LoadIndex(const uint8_t* from, Ints& to) {
-  Bytes bytes;
-  std::memcpy(&bytes, from, sizeof bytes);
-  to = __builtin_convertvector(bytes, Ints);
+// -1 where `here` takes the place of `best`, else 0: NaN is larger than any number, and the first one stays.
+// As masks, since the compiler makes vector code of these and not of conditions.
+LEAT_INLINE int32_t Larger(float here, float best) {
+  const int32_t above = here > best ? -1 : 0;
+  const int32_t none = here != here ? -1 : 0;
+  const int32_t number = best == best ? -1 : 0;
+  return above | (none & number);
 }
 
-// kCount: how many taps there are when that is known, so that the loop over them unrolls; 0 when not.
+// All taps at once, in registers.
 template <size_t kCount, class Index>
-LEAT_INLINE void MaxOfWindow(const float* x, const Taps& taps, size_t channels, float* y, Index* index) {
-  const size_t count = kCount > 0 ? kCount : taps.count;
-  size_t c = 0;
-  for (; c + kLanes <= channels; c += kLanes) {
-    Floats best;
-    std::memcpy(&best, x + taps.offsets[0] + c, sizeof best);
-    Ints at = Ints{} + taps.numbers[0];
-    for (size_t k = 1; k < count; ++k) {
-      Floats here;
-      std::memcpy(&here, x + taps.offsets[k] + c, sizeof here);
-      // What is not at most the best so far, unless that is NaN already.
-      const Ints larger = (here > best) | ((here != here) & (best == best));
-      best = larger ? here : best;
-      at = larger ? Ints{} + taps.numbers[k] : at;
-    }
-    std::memcpy(y + c, &best, sizeof best);
-    StoreIndex(at, index + c);
+LEAT_INLINE void MaxOfTaps(const float* x, const Taps& taps, size_t channels, float* y, Index* index) {
+  const float* places[kCount];
+  int32_t numbers[kCount];
+  for (size_t k = 0; k < kCount; ++k) {
+    places[k] = x + taps.offsets[k];
+    numbers[k] = taps.numbers[k];
   }
-  for (; c < channels; ++c) {
-    float best = x[taps.offsets[0] + c];
-    int32_t at = taps.numbers[0];
-    for (size_t k = 1; k < count; ++k) {
-      const float here = x[taps.offsets[k] + c];
-      const bool larger = here > best || (here != here && best == best);
-      best = larger ? here : best;
-      at = larger ? taps.numbers[k] : at;
+#pragma GCC ivdep
+  for (size_t c = 0; c < channels; ++c) {
+    float best = places[0][c];
+    int32_t at = numbers[0];
+#pragma GCC unroll 9
+    for (size_t k = 1; k < kCount; ++k) {
+      const float here = places[k][c];
+      const int32_t larger = Larger(here, best);
+      best = larger != 0 ? here : best;
+      at = larger != 0 ? numbers[k] : at;
     }
     y[c] = best;
     index[c] = static_cast<Index>(at);
+  }
+}
+
+// A tap after the other.
+template <class Index>
+LEAT_INLINE void MaxOfTaps(const float* x, const Taps& taps, size_t channels, float* y, Index* index) {
+  for (size_t c = 0; c < channels; ++c) {
+    y[c] = x[taps.offsets[0] + c];
+    index[c] = static_cast<Index>(taps.numbers[0]);
+  }
+  for (size_t k = 1; k < taps.count; ++k) {
+    const float* here = x + taps.offsets[k];
+    const auto number = static_cast<Index>(taps.numbers[k]);
+#pragma GCC ivdep
+    for (size_t c = 0; c < channels; ++c) {
+      const int32_t larger = Larger(here[c], y[c]);
+      y[c] = larger != 0 ? here[c] : y[c];
+      index[c] = larger != 0 ? number : index[c];
+    }
   }
 }
 
@@ -141,9 +136,11 @@ LEAT_INLINE void MaxOfWindows(Windows& windows, const float* x, float* y, Index*
   for (int64_t n = 0; n < windows.batch; ++n, x += windows.image()) {
     windows.ForEach([&](size_t base, const Taps& taps) LEAT_INLINE_LAMBDA {
       if (taps.count == 4) {
-        MaxOfWindow<4>(x + base, taps, channels, y, index);
+        MaxOfTaps<4>(x + base, taps, channels, y, index);
+      } else if (taps.count == 9) {
+        MaxOfTaps<9>(x + base, taps, channels, y, index);
       } else {
-        MaxOfWindow<0>(x + base, taps, channels, y, index);
+        MaxOfTaps(x + base, taps, channels, y, index);
       }
       y += channels;
       index += channels;
@@ -152,32 +149,16 @@ LEAT_INLINE void MaxOfWindows(Windows& windows, const float* x, float* y, Index*
 }
 
 // dx = or += dy at the tap that the index names, = or += 0 at the others.
-template <bool kAdd, size_t kCount, class Index>
+template <bool kAdd, class Index>
 LEAT_INLINE void ScatterWindow(const float* dy, const Index* index, const Taps& taps, size_t channels,
                                float* dx) {
-  const size_t count = kCount > 0 ? kCount : taps.count;
-  size_t c = 0;
-  for (; c + kLanes <= channels; c += kLanes) {
-    Floats given;
-    std::memcpy(&given, dy + c, sizeof given);
-    Ints at;
-    LoadIndex(index + c, at);
-    for (size_t k = 0; k < count; ++k) {
-      float* to = dx + taps.offsets[k] + c;
-      Floats sum = at == Ints{} + taps.numbers[k] ? given : Floats{};
-      if constexpr (kAdd) {
-        Floats before;
-        std::memcpy(&before, to, sizeof before);
-        sum += before;
-      }
-      std::memcpy(to, &sum, sizeof sum);
-    }
-  }
-  for (; c < channels; ++c) {
-    for (size_t k = 0; k < count; ++k) {
-      float& to = dx[taps.offsets[k] + c];
-      const float part = static_cast<int32_t>(index[c]) == taps.numbers[k] ? dy[c] : 0.0f;
-      to = kAdd ? to + part : part;
+  for (size_t k = 0; k < taps.count; ++k) {
+    float* to = dx + taps.offsets[k];
+    const int32_t number = taps.numbers[k];
+#pragma GCC ivdep
+    for (size_t c = 0; c < channels; ++c) {
+      const float part = static_cast<int32_t>(index[c]) == number ? dy[c] : 0.0f;
+      to[c] = kAdd ? to[c] + part : part;
     }
   }
 }
@@ -189,12 +170,10 @@ LEAT_INLINE void ScatterWindows(Windows& windows, const float* dy, const Index* 
     // An image at a time, so that what is added to is still near.
     if (!windows.tile) std::memset(dx, 0, windows.image() * sizeof(float));
     windows.ForEach([&](size_t base, const Taps& taps) LEAT_INLINE_LAMBDA {
-      if (!windows.tile) {
-        ScatterWindow<true, 0>(dy, index, taps, channels, dx + base);
-      } else if (taps.count == 4) {
-        ScatterWindow<false, 4>(dy, index, taps, channels, dx + base);
+      if (windows.tile) {
+        ScatterWindow<false>(dy, index, taps, channels, dx + base);
       } else {
-        ScatterWindow<false, 0>(dy, index, taps, channels, dx + base);
+        ScatterWindow<true>(dy, index, taps, channels, dx + base);
       }
       dy += channels;
       index += channels;
@@ -215,22 +194,11 @@ void MeanOfWindows(Windows& windows, const float* x, float* y, bool include_pad)
   for (int64_t n = 0; n < windows.batch; ++n, x += windows.image()) {
     windows.ForEach([&](size_t base, const Taps& taps) LEAT_INLINE_LAMBDA {
       const float share = Share(windows, taps, include_pad);
-      const float* from = x + base;
-      size_t c = 0;
-      for (; c + kLanes <= channels; c += kLanes) {
-        Floats sum{};
-        for (size_t k = 0; k < taps.count; ++k) {
-          Floats here;
-          std::memcpy(&here, from + taps.offsets[k] + c, sizeof here);
-          sum += here;
-        }
-        sum *= share;
-        std::memcpy(y + c, &sum, sizeof sum);
-      }
-      for (; c < channels; ++c) {
-        float sum = 0;
-        for (size_t k = 0; k < taps.count; ++k) sum += from[taps.offsets[k] + c];
-        y[c] = sum * share;
+      std::fill(y, y + channels, 0.0f);
+      for (size_t k = 0; k < taps.count; ++k) {
+        const float* here = x + base + taps.offsets[k];
+#pragma GCC ivdep
+        for (size_t c = 0; c < channels; ++c) y[c] += share * here[c];
       }
       y += channels;
     });
@@ -241,13 +209,18 @@ LEAT_MULTIVERSION
 void SpreadOverWindows(Windows& windows, const float* dy, float* dx, bool include_pad) {
   const auto channels = static_cast<size_t>(windows.channels);
   for (int64_t n = 0; n < windows.batch; ++n, dx += windows.image()) {
-    std::memset(dx, 0, windows.image() * sizeof(float));
+    if (!windows.tile) std::memset(dx, 0, windows.image() * sizeof(float));
     windows.ForEach([&](size_t base, const Taps& taps) LEAT_INLINE_LAMBDA {
       const float share = Share(windows, taps, include_pad);
       for (size_t k = 0; k < taps.count; ++k) {
         float* to = dx + base + taps.offsets[k];
+        if (windows.tile) {
 #pragma GCC ivdep
-        for (size_t c = 0; c < channels; ++c) to[c] += share * dy[c];
+          for (size_t c = 0; c < channels; ++c) to[c] = share * dy[c];
+        } else {
+#pragma GCC ivdep
+          for (size_t c = 0; c < channels; ++c) to[c] += share * dy[c];
+        }
       }
       dy += channels;
     });
