@@ -39,6 +39,7 @@
 #include "ops/elementwise/tanh.h"            // IWYU pragma: export
 #include "ops/elementwise/trigonometry.h"    // IWYU pragma: export
 #include "ops/elementwise/where.h"           // IWYU pragma: export
+#include "ops/index/embedding.h"             // IWYU pragma: export
 #include "ops/index/gather.h"                // IWYU pragma: export
 #include "ops/index/gather_elements.h"       // IWYU pragma: export
 #include "ops/index/one_hot.h"               // IWYU pragma: export

@@ -83,6 +83,7 @@ void AddIndex(graph::KernelTable& table);
 void AddConvolution(graph::KernelTable& table);
 void AddPool(graph::KernelTable& table);
 void AddNormalize(graph::KernelTable& table);
+void AddEmbedding(graph::KernelTable& table);
 void AddRecurrent(graph::KernelTable& table);
 void AddAttention(graph::KernelTable& table);
 

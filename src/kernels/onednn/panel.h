@@ -73,7 +73,8 @@ LEAT_INLINE void InParts(size_t rows, size_t at_once, F f) {
 // For each panel p of [k, N · kLanes]: finish(row, p, sums of that row [N · kLanes]).
 template <size_t N, class F>
 LEAT_INLINE void MultiplyThen(const float* a, size_t rows, size_t k, size_t a_stride, const float* panels,
-                              size_t panel_stride, size_t count, size_t at_once, F finish) {
+                              size_t panel_stride, size_t count, F finish) {
+  const size_t at_once = RowsAtOnce<N>();
   for (size_t p = 0; p < count; ++p) {
     InParts<kMostRows<N>>(rows, at_once, [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
       constexpr size_t kRows = decltype(part)::value;
@@ -90,23 +91,24 @@ LEAT_INLINE void MultiplyThen(const float* a, size_t rows, size_t k, size_t a_st
   }
 }
 
-// y[rows, panels · 4 kLanes] += a[rows, k] · panels. The rows of y have the padding of the panels.
+// y[rows, columns] += a[rows, k] · panels; `columns` includes the panels' padding.
 LEAT_INLINE void MultiplyAdd(const float* a, size_t rows, size_t k, size_t a_stride, const float* panels,
-                             size_t count, size_t at_once, float* y) {
+                             size_t columns, float* y) {
   // As much of a panel at once as stays in the first cache.
   constexpr size_t kMostK = 128, kWidth = 4 * kLanes;
-  for (size_t p = 0; p < count; ++p) {
+  const size_t at_once = RowsAtOnce<4>();
+  for (size_t p = 0; p < columns / kWidth; ++p) {
     for (size_t i = 0; i < k; i += kMostK) {
       const float* panel = panels + (p * k + i) * kWidth;
       InParts<kMostRows<4>>(rows, at_once, [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
         constexpr size_t kRows = decltype(part)::value;
-        float* to = y + row * count * kWidth + p * kWidth;
+        float* to = y + row * columns + p * kWidth;
         Lanes sums[kRows][4];
 #pragma GCC unroll 8
         for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
           for (size_t n = 0; n < 4; ++n) {
-            sums[r][n] = *reinterpret_cast<const Lanes*>(to + r * count * kWidth + n * kLanes);
+            sums[r][n] = *reinterpret_cast<const Lanes*>(to + r * columns + n * kLanes);
           }
         }
         Accumulate(sums, a + row * a_stride + i, a_stride, panel, std::min(kMostK, k - i));
@@ -114,7 +116,7 @@ LEAT_INLINE void MultiplyAdd(const float* a, size_t rows, size_t k, size_t a_str
         for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
           for (size_t n = 0; n < 4; ++n) {
-            *reinterpret_cast<Lanes*>(to + r * count * kWidth + n * kLanes) = sums[r][n];
+            *reinterpret_cast<Lanes*>(to + r * columns + n * kLanes) = sums[r][n];
           }
         }
       });

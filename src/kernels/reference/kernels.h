@@ -29,6 +29,7 @@ template <class F>
 std::unique_ptr<graph::Kernel> MakeKernel(F f, int in_place = 0) {
   return std::make_unique<FunctionKernel<F>>(std::move(f), in_place);
 }
+
 // The same with scratch memory.
 template <class F>
 class ScratchKernel final : public graph::Kernel {
@@ -36,10 +37,12 @@ class ScratchKernel final : public graph::Kernel {
   ScratchKernel(size_t bytes, F f) : bytes_(bytes), f_(std::move(f)) {}
   void Run(const KernelArgs& args) override { f_(args); }
   size_t scratch_bytes() const override { return bytes_; }
+
  private:
   size_t bytes_;
   F f_;
 };
+
 template <class F>
 std::unique_ptr<graph::Kernel> MakeScratchKernel(size_t bytes, F f) {
   return std::make_unique<ScratchKernel<F>>(bytes, std::move(f));
@@ -89,6 +92,7 @@ void AddIndex(graph::KernelTable& table);
 void AddConvolution(graph::KernelTable& table);
 void AddPool(graph::KernelTable& table);
 void AddNormalize(graph::KernelTable& table);
+void AddEmbedding(graph::KernelTable& table);
 void AddRecurrent(graph::KernelTable& table);
 void AddAttention(graph::KernelTable& table);
 

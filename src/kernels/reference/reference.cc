@@ -65,6 +65,7 @@ graph::KernelTable Build() {
   AddConvolution(table);
   AddPool(table);
   AddNormalize(table);
+  AddEmbedding(table);
   AddRecurrent(table);
   AddAttention(table);
   return table;

@@ -14,8 +14,8 @@ class Embedding final : public Op {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// Inputs ids i32[...], dy f32[..., width]; output f32[rows, width]: each row the sum of those rows of dy whose
-// id it is, in their order.
+// Inputs ids i32[...], dy f32[..., width]; output f32[rows, width]: each row the sum of those rows of dy
+// whose id it is, in their order.
 class EmbeddingGrad final : public Op {
  public:
   explicit EmbeddingGrad(int64_t r) : rows(r) {}
