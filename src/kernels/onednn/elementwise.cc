@@ -5,6 +5,10 @@
 #include "kernels/onednn/inline.h"
 #include "kernels/onednn/kernels.h"
 #include "kernels/onednn/math.h"
+#include "ops/elementwise/clip.h"
+#include "ops/elementwise/elu.h"
+#include "ops/elementwise/gelu.h"
+#include "ops/elementwise/leaky_relu.h"
 #include "ops/elementwise/scale.h"
 #include "ops/shape/broadcast.h"
 
@@ -14,14 +18,14 @@ namespace {
 // Outputs may lie in the memory of an input, element on element: that is what ivdep may promise, and restrict
 // may not.
 
-template <class F>
-LEAT_INLINE void Map(const float* x, float* y, size_t n, F f) {
+template <class T, class F>
+LEAT_INLINE void Map(const float* x, T* y, size_t n, F f) {
 #pragma GCC ivdep
   for (size_t i = 0; i < n; ++i) y[i] = f(x[i]);
 }
 
-template <class F>
-LEAT_INLINE void Map(const float* a, const float* b, float* y, size_t n, F f) {
+template <class T, class F>
+LEAT_INLINE void Map(const float* a, const float* b, T* y, size_t n, F f) {
 #pragma GCC ivdep
   for (size_t i = 0; i < n; ++i) y[i] = f(a[i], b[i]);
 }
@@ -34,13 +38,24 @@ using Unary = void (*)(const float* x, float* y, size_t n);
   }
 
 LEAT_UNARY(Abs, std::fabs(x))
+LEAT_UNARY(Ceil, std::ceil(x))
+LEAT_UNARY(Erf, Erf(x))
 LEAT_UNARY(Exp, Exp(x))
+LEAT_UNARY(Expm1, Expm1(x))
+LEAT_UNARY(Floor, std::floor(x))
+LEAT_UNARY(Gelu, Gelu(x))
+LEAT_UNARY(GeluByTanh, GeluByTanh(x))
 LEAT_UNARY(Log, Log(x))
 LEAT_UNARY(Neg, -x)
+LEAT_UNARY(Reciprocal, 1.0f / x)
 // NaN stays NaN.
 LEAT_UNARY(Relu, x < 0.0f ? 0.0f : x)
+LEAT_UNARY(Round, std::nearbyint(x))
+LEAT_UNARY(Rsqrt, 1.0f / std::sqrt(x))
 LEAT_UNARY(Sigmoid, Sigmoid(x))
 LEAT_UNARY(Sign, (x > 0.0f ? 1.0f : 0.0f) - (x < 0.0f ? 1.0f : 0.0f))
+LEAT_UNARY(Silu, x* Sigmoid(x))
+LEAT_UNARY(Softplus, Softplus(x))
 LEAT_UNARY(Sqrt, std::sqrt(x))
 LEAT_UNARY(Square, x* x)
 LEAT_UNARY(Tanh, Tanh(x))
@@ -48,6 +63,34 @@ LEAT_UNARY(Tanh, Tanh(x))
 
 LEAT_MULTIVERSION void ScaleLoop(const float* x, float* y, size_t n, float factor, float offset) {
   Map(x, y, n, [=](float v) LEAT_INLINE_LAMBDA { return factor * v + offset; });
+}
+
+LEAT_MULTIVERSION void LeakyReluLoop(const float* x, float* y, size_t n, float slope) {
+  Map(x, y, n, [=](float v) LEAT_INLINE_LAMBDA { return v > 0.0f ? v : slope * v; });
+}
+
+LEAT_MULTIVERSION void EluLoop(const float* x, float* y, size_t n, float alpha) {
+  Map(x, y, n, [=](float v) LEAT_INLINE_LAMBDA { return v > 0.0f ? v : alpha * Expm1(v); });
+}
+
+LEAT_MULTIVERSION void ClipLoop(const float* x, float* y, size_t n, float low, float high) {
+  Map(x, y, n, [=](float v) LEAT_INLINE_LAMBDA {
+    const float above = v < low ? low : v;
+    return above > high ? high : above;
+  });
+}
+
+LEAT_MULTIVERSION void LeakyReluGradLoop(const float* x, const float* dy, float* dx, size_t n, float slope) {
+  Map(x, dy, dx, n, [=](float v, float d) LEAT_INLINE_LAMBDA { return v > 0.0f ? d : slope * d; });
+}
+
+LEAT_MULTIVERSION void EluGradLoop(const float* x, const float* dy, float* dx, size_t n, float alpha) {
+  Map(x, dy, dx, n, [=](float v, float d) LEAT_INLINE_LAMBDA { return v > 0.0f ? d : alpha * Exp(v) * d; });
+}
+
+LEAT_MULTIVERSION void ClipGradLoop(const float* x, const float* dy, float* dx, size_t n, float low,
+                                    float high) {
+  Map(x, dy, dx, n, [=](float v, float d) LEAT_INLINE_LAMBDA { return (v >= low) & (v <= high) ? d : 0.0f; });
 }
 
 using Binary = void (*)(const float* a, const float* b, float* y, size_t n);
@@ -61,6 +104,10 @@ using Binary = void (*)(const float* a, const float* b, float* y, size_t n);
 LEAT_BINARY(ReluGrad, a > 0.0f ? b : 0.0f)
 LEAT_BINARY(SigmoidGrad, b*(a*(1.0f - a)))
 LEAT_BINARY(TanhGrad, b*(1.0f - a * a))
+// Here a is the input, b the gradient by the output.
+LEAT_BINARY(GeluGrad, b* GeluSlope(a))
+LEAT_BINARY(GeluByTanhGrad, b* GeluByTanhSlope(a))
+LEAT_BINARY(SiluGrad, b* SiluSlope(a))
 LEAT_BINARY(SquaredError, (a - b) * (a - b))
 LEAT_BINARY(SigmoidCrossEntropy, SigmoidCrossEntropy(a, b))
 #undef LEAT_BINARY
@@ -75,8 +122,8 @@ struct Grid {
   bool b_moves = true;
 };
 
-template <class F>
-LEAT_INLINE void MapGrid(const float* a, const float* b, float* y, const Grid& g, F f) {
+template <class T, class F>
+LEAT_INLINE void MapGrid(const float* a, const float* b, T* y, const Grid& g, F f) {
   const size_t n = g.inner;
   for (size_t row = 0; row < g.outer; ++row, a += g.a_step, b += g.b_step, y += n) {
     if (g.a_moves && g.b_moves) {
@@ -102,7 +149,59 @@ LEAT_BROADCAST(Add, a + b)
 LEAT_BROADCAST(Sub, a - b)
 LEAT_BROADCAST(Mul, a* b)
 LEAT_BROADCAST(Div, a / b)
+// NaN in either is NaN.
+LEAT_BROADCAST(Maximum, (a > b) | (a != a) ? a : b)
+LEAT_BROADCAST(Minimum, (a < b) | (a != a) ? a : b)
 #undef LEAT_BROADCAST
+
+using Compare = void (*)(const float* a, const float* b, uint8_t* y, const Grid& grid);
+
+#define LEAT_COMPARE(Name, sign)                                                                        \
+  LEAT_MULTIVERSION void Name##Loop(const float* pa, const float* pb, uint8_t* py, const Grid& grid) {  \
+    MapGrid(pa, pb, py, grid, [](float a, float b) LEAT_INLINE_LAMBDA -> uint8_t { return a sign b; }); \
+  }
+
+LEAT_COMPARE(Equal, ==)
+LEAT_COMPARE(NotEqual, !=)
+LEAT_COMPARE(Less, <)
+LEAT_COMPARE(LessEqual, <=)
+LEAT_COMPARE(Greater, >)
+LEAT_COMPARE(GreaterEqual, >=)
+#undef LEAT_COMPARE
+
+// A row of a choice: each operand moves along it or stays, and goes on by `step` from row to row.
+struct Operand {
+  bool moves = true;
+  size_t step = 0;
+};
+struct Choice {
+  size_t outer = 1;
+  size_t inner = 1;
+  Operand condition, a, b;
+};
+
+template <bool kCondition, bool kA, bool kB>
+LEAT_INLINE void ChooseRows(const uint8_t* condition, const float* a, const float* b, float* y,
+                            const Choice& c) {
+  for (size_t row = 0; row < c.outer; ++row) {
+#pragma GCC ivdep
+    for (size_t i = 0; i < c.inner; ++i) {
+      y[i] = condition[kCondition ? i : 0] != 0 ? a[kA ? i : 0] : b[kB ? i : 0];
+    }
+    condition += c.condition.step;
+    a += c.a.step;
+    b += c.b.step;
+    y += c.inner;
+  }
+}
+
+LEAT_MULTIVERSION
+void Choose(const uint8_t* condition, const float* a, const float* b, float* y, const Choice& c) {
+  if (!c.condition.moves) return ChooseRows<false, true, true>(condition, a, b, y, c);
+  if (!c.a.moves) return ChooseRows<true, false, true>(condition, a, b, y, c);
+  if (!c.b.moves) return ChooseRows<true, true, false>(condition, a, b, y, c);
+  ChooseRows<true, true, true>(condition, a, b, y, c);
+}
 
 // The shapes as a grid; outer is 0 when they take more than two groups of axes.
 Grid GridOf(const Shape& a, const Shape& b, const Shape& y) {
@@ -153,6 +252,77 @@ graph::KernelFactory BroadcastFactory(Broadcast loop) {
   };
 }
 
+KernelPtr MakeGelu(const KernelRequest& request) {
+  const bool approximate = static_cast<const ops::Gelu&>(request.op).approximate;
+  return UnaryFactory(approximate ? GeluByTanhLoop : GeluLoop)(request);
+}
+
+KernelPtr MakeGeluGrad(const KernelRequest& request) {
+  const bool approximate = static_cast<const ops::GeluGrad&>(request.op).approximate;
+  return BinaryFactory(approximate ? GeluByTanhGradLoop : GeluGradLoop)(request);
+}
+
+// y = loop(x, numbers of the op...), or with dy between them.
+template <class Operation, auto kLoop, auto... kNumbers>
+KernelPtr MakeUnaryOf(const KernelRequest& request) {
+  const auto& op = static_cast<const Operation&>(request.op);
+  const size_t n = Elements(request.outputs[0]);
+  return Loop([&op, n](const KernelArgs& args) { kLoop(In(args, 0), Out(args, 0), n, (op.*kNumbers)...); },
+              {0});
+}
+
+template <class Operation, auto kLoop, auto... kNumbers>
+KernelPtr MakeGradOf(const KernelRequest& request) {
+  const auto& op = static_cast<const Operation&>(request.op);
+  const size_t n = Elements(request.outputs[0]);
+  return Loop(
+      [&op, n](const KernelArgs& args) {
+        kLoop(In(args, 0), In(args, 1), Out(args, 0), n, (op.*kNumbers)...);
+      },
+      {0, 0});
+}
+
+KernelPtr MakeWhere(const KernelRequest& request) {
+  const Shape& y = request.outputs[0].shape;
+  if (request.outputs[0].dtype != DType::kF32) return nullptr;
+  if (y.elements() == 0) return Loop([](const KernelArgs&) {});
+  std::vector<unsigned> moves(y.rank(), 0);
+  for (unsigned k = 0; k < 3; ++k) {
+    const auto strides = ops::BroadcastStrides(request.inputs[k].shape, y);
+    for (size_t i = 0; i < y.rank(); ++i) moves[i] |= strides[i] != 0 ? 1u << k : 0u;
+  }
+  std::vector<Group> groups = Collapse(y.sizes(), moves);
+  if (groups.empty()) groups.push_back({1, 7});
+  if (groups.size() == 1) groups.insert(groups.begin(), {1, 0});
+  // Two operands that stay along a row are rare, and left to the next table.
+  const unsigned inner = groups.back().moves;
+  if (groups.size() > 2 || (inner != 7 && inner != 6 && inner != 5 && inner != 3)) return nullptr;
+  Choice c{.outer = groups[0].size, .inner = groups[1].size};
+  Operand* operands[] = {&c.condition, &c.a, &c.b};
+  for (unsigned k = 0; k < 3; ++k) {
+    operands[k]->moves = (inner >> k & 1) != 0;
+    if (groups[0].moves >> k & 1) operands[k]->step = operands[k]->moves ? c.inner : 1;
+  }
+  return Loop(
+      [c](const KernelArgs& args) {
+        Choose(reinterpret_cast<const uint8_t*>(args.inputs[0]), In(args, 1), In(args, 2), Out(args, 0), c);
+      },
+      {-1, request.inputs[1].shape == y ? 0 : -1, request.inputs[2].shape == y ? 0 : -1});
+}
+
+graph::KernelFactory CompareFactory(Compare loop) {
+  return [loop](const KernelRequest& request) -> KernelPtr {
+    const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
+    if (request.inputs[0].dtype != DType::kF32) return nullptr;
+    if (y.elements() == 0) return Loop([](const KernelArgs&) {});
+    const Grid grid = GridOf(a, b, y);
+    if (grid.outer == 0) return nullptr;
+    return Loop([=](const KernelArgs& args) {
+      loop(In(args, 0), In(args, 1), reinterpret_cast<uint8_t*>(args.outputs[0]), grid);
+    });
+  };
+}
+
 }  // namespace
 
 KernelPtr MakeScale(const KernelRequest& request) {
@@ -184,16 +354,34 @@ KernelPtr MakeAddN(const KernelRequest& request) {
 void AddElementwise(graph::KernelTable& table) {
   table.factories.insert({
       {"abs", UnaryFactory(AbsLoop)},
+      {"ceil", UnaryFactory(CeilLoop)},
+      {"clip", MakeUnaryOf<ops::Clip, ClipLoop, &ops::Clip::low, &ops::Clip::high>},
+      {"elu", MakeUnaryOf<ops::Elu, EluLoop, &ops::Elu::alpha>},
+      {"erf", UnaryFactory(ErfLoop)},
       {"exp", UnaryFactory(ExpLoop)},
+      {"expm1", UnaryFactory(Expm1Loop)},
+      {"floor", UnaryFactory(FloorLoop)},
+      {"gelu", MakeGelu},
+      {"leaky_relu", MakeUnaryOf<ops::LeakyRelu, LeakyReluLoop, &ops::LeakyRelu::slope>},
       {"log", UnaryFactory(LogLoop)},
       {"neg", UnaryFactory(NegLoop)},
+      {"reciprocal", UnaryFactory(ReciprocalLoop)},
       {"relu", UnaryFactory(ReluLoop)},
+      {"round", UnaryFactory(RoundLoop)},
+      {"rsqrt", UnaryFactory(RsqrtLoop)},
       {"sigmoid", UnaryFactory(SigmoidLoop)},
       {"sign", UnaryFactory(SignLoop)},
+      {"silu", UnaryFactory(SiluLoop)},
+      {"softplus", UnaryFactory(SoftplusLoop)},
       {"sqrt", UnaryFactory(SqrtLoop)},
       {"square", UnaryFactory(SquareLoop)},
       {"tanh", UnaryFactory(TanhLoop)},
+      {"clip_grad", MakeGradOf<ops::ClipGrad, ClipGradLoop, &ops::ClipGrad::low, &ops::ClipGrad::high>},
+      {"elu_grad", MakeGradOf<ops::EluGrad, EluGradLoop, &ops::EluGrad::alpha>},
+      {"gelu_grad", MakeGeluGrad},
+      {"leaky_relu_grad", MakeGradOf<ops::LeakyReluGrad, LeakyReluGradLoop, &ops::LeakyReluGrad::slope>},
       {"relu_grad", BinaryFactory(ReluGradLoop)},
+      {"silu_grad", BinaryFactory(SiluGradLoop)},
       {"sigmoid_grad", BinaryFactory(SigmoidGradLoop)},
       {"tanh_grad", BinaryFactory(TanhGradLoop)},
       {"squared_error", BinaryFactory(SquaredErrorLoop)},
@@ -202,6 +390,15 @@ void AddElementwise(graph::KernelTable& table) {
       {"sub", BroadcastFactory(SubLoop)},
       {"mul", BroadcastFactory(MulLoop)},
       {"div", BroadcastFactory(DivLoop)},
+      {"maximum", BroadcastFactory(MaximumLoop)},
+      {"minimum", BroadcastFactory(MinimumLoop)},
+      {"equal", CompareFactory(EqualLoop)},
+      {"not_equal", CompareFactory(NotEqualLoop)},
+      {"less", CompareFactory(LessLoop)},
+      {"less_equal", CompareFactory(LessEqualLoop)},
+      {"greater", CompareFactory(GreaterLoop)},
+      {"greater_equal", CompareFactory(GreaterEqualLoop)},
+      {"where", MakeWhere},
       {"bias_add", BroadcastFactory(AddLoop)},
   });
 }
