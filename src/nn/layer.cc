@@ -22,6 +22,19 @@ constexpr LayerKind kKinds[] = {
     {"avg_pool", MakeAvgPool, true},
     {"global_max_pool", MakeGlobalMaxPool, true},
     {"global_avg_pool", MakeGlobalAvgPool, true},
+    {"attention", MakeAttention, true},
+    {"batch_norm", MakeBatchNorm, true},
+    {"dropout", MakeDropout},
+    {"gelu", MakeGelu, true},
+    {"layer_norm", MakeLayerNorm, true},
+    {"position", MakePosition, true},
+    {"relu", MakeRelu, true},
+    {"residual", MakeResidual},
+    {"sigmoid", MakeSigmoid, true},
+    {"silu", MakeSilu, true},
+    {"softmax", MakeSoftmax, true},
+    {"softplus", MakeSoftplus, true},
+    {"tanh", MakeTanh, true},
 };
 
 struct Item {

@@ -15,5 +15,18 @@ std::shared_ptr<const Layer> MakeGlobalAvgPool(const LayerRequest& request);
 std::shared_ptr<const Layer> MakeGlobalMaxPool(const LayerRequest& request);
 std::shared_ptr<const Layer> MakeMaxPool(const LayerRequest& request);
 std::shared_ptr<const Layer> MakeReshape(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeAttention(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeBatchNorm(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeDropout(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeGelu(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeLayerNorm(const LayerRequest& request);
+std::shared_ptr<const Layer> MakePosition(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeRelu(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeResidual(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeSigmoid(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeSilu(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeSoftmax(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeSoftplus(const LayerRequest& request);
+std::shared_ptr<const Layer> MakeTanh(const LayerRequest& request);
 
 }  // namespace leat::nn

@@ -1,0 +1,40 @@
+// - dropout: {rate: 0.1}
+//     while training, that share of the elements becomes 0 and the others grow to make up for it; which ones
+//     is a function of the step's noise and the layer's name. Nothing when scoring.
+#include "base/rng.h"
+#include "nn/layers/kinds.h"
+#include "nn/layers/settings.h"
+#include "ops/ops.h"
+
+namespace leat::nn {
+namespace {
+
+using graph::Graph;
+using graph::Value;
+
+class DropoutLayer final : public Layer {
+ public:
+  explicit DropoutLayer(const LayerRequest& request) : Layer(request), row_(request.inputs) {
+    AllowSettings(request.settings, {"rate"});
+    request.settings.At("rate");  // fails when it is missing
+    rate_ = static_cast<float>(request.settings.Number("rate", 0, 0, 0.99));
+  }
+
+  Shape outputs() const override { return row_; }
+  Flow Apply(Graph& graph, const Flow& in, std::span<const Value>, StepContext& step) const override {
+    if (!step.training || rate_ == 0) return in;
+    return {graph.Make<ops::Dropout>({in.x, step.noise}, rate_, HashName(name())), in.lengths};
+  }
+
+ private:
+  Shape row_;
+  float rate_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Layer> MakeDropout(const LayerRequest& request) {
+  return Make<DropoutLayer>(request);
+}
+
+}  // namespace leat::nn

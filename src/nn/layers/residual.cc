@@ -1,0 +1,48 @@
+// - residual: {layers: [...]}
+//     y = x + what the layers make of x, which has to have the shape of x.
+#include "nn/layers/kinds.h"
+#include "nn/layers/settings.h"
+#include "ops/ops.h"
+
+namespace leat::nn {
+namespace {
+
+using graph::Graph;
+using graph::Value;
+
+class ResidualLayer final : public Layer {
+ public:
+  explicit ResidualLayer(const LayerRequest& request)
+      : Layer(request), layers_(ReadLayers(request)), row_(request.inputs) {
+    if (layers_.outputs() != row_) {
+      request.settings.Fail("layer " + request.name + ": its layers make " + layers_.outputs().ToString() +
+                            " of " + row_.ToString() + "; a sum needs the same shape");
+    }
+  }
+
+  Shape outputs() const override { return row_; }
+  std::vector<optim::VariableSpec> variables() const override { return layers_.variables(); }
+  Flow Apply(Graph& graph, const Flow& in, std::span<const Value> variables,
+             StepContext& step) const override {
+    const Flow inner = layers_.Apply(graph, in, variables, step);
+    return {graph.Make<ops::Add>({in.x, inner.x}), in.lengths};
+  }
+
+ private:
+  static Layers ReadLayers(const LayerRequest& request) {
+    AllowSettings(request.settings, {"layers"});
+    return Layers::FromConfig(request.settings.At("layers"), request.inputs, request.data, {},
+                              request.name + "/");
+  }
+
+  Layers layers_;
+  Shape row_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Layer> MakeResidual(const LayerRequest& request) {
+  return Make<ResidualLayer>(request);
+}
+
+}  // namespace leat::nn
