@@ -32,13 +32,21 @@ InitSpec ReadInit(const Config& settings, InitKind fallback, uint32_t fan_in, ui
   if (!settings.Has("init")) return init;
   const Config given = settings.At("init");
   if (given.IsMap()) {
-    given.Allow({"constant"});
-    init.kind = InitKind::kConstant;
-    init.value = static_cast<float>(given.At("constant").Number());
+    given.Allow({"constant", "normal", "uniform"});
+    if (given.Keys().size() != 1) given.Fail("init is one of constant, normal and uniform with its value");
+    const std::string kind = given.Keys().front();
+    init.kind = kind == "constant" ? InitKind::kConstant
+                : kind == "normal" ? InitKind::kNormal
+                                   : InitKind::kUniform;
+    constexpr double kMost = 1e6;
+    init.value = static_cast<float>(given.Number(kind, 0, kind == "constant" ? -kMost : 0, kMost));
     return init;
   }
-  const auto name = given.OneOf("init", {"glorot_uniform", "he_normal", "zeros", "constant"});
-  if (name == "constant") given.Fail("init constant needs its value: init: {constant: 0.5}");
+  const auto name =
+      given.OneOf("init", {"glorot_uniform", "he_normal", "zeros", "constant", "normal", "uniform"});
+  if (name == "constant" || name == "normal" || name == "uniform") {
+    given.Fail("init " + name + " needs its value: init: {" + name + ": 0.5}");
+  }
   init.kind = name == "glorot_uniform" ? InitKind::kGlorotUniform
               : name == "he_normal"    ? InitKind::kHeNormal
                                        : InitKind::kZeros;
