@@ -34,7 +34,7 @@ LADDER = {
     "ps": ["net"],
     "collective": ["net"],
     "parallel": ["engine", "nn", "ps", "collective"],
-    "train": ["parallel", "stream", "checkpoint", "control"],
+    "train": ["parallel", "stream", "checkpoint", "control", "onnx"],
     "observe": ["metrics", "graph"],
     "serve": ["engine", "nn", "ps"],
     "sim": ["protocol", "engine", "nn"],
@@ -45,7 +45,8 @@ FOR_TESTS = ["kernels/reference", "kernels/onednn", "engine", "ops"]
 # Libraries that one folder keeps to itself.
 KEPT_BY = [
     (re.compile(r"(oneapi/)?dnnl"), "kernels/onednn"),
-    (re.compile(r"(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$"), "control"),
+    (re.compile(r"(grpc|grpcpp|google/protobuf)/|control/.*\.pb\.h$"), "control"),
+    (re.compile(r"onnx/.*\.pb\.h$"), "onnx"),
 ]
 # The core: bytes and time come in as arguments, so nothing here may fetch them.
 PURE = {"base", "tensor", "graph", "ops", "optim", "nn", "protocol", "wire"}

@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "checkpoint/store.h"
+#include "onnx/layer.h"
 #include "stream/dead_letters.h"
 #include "stream/log_layout.h"
 
@@ -278,9 +279,11 @@ Job Job::FromConfig(const Config& config) {
   if (!job.stream.files.format.empty())
     CheckText(config.At("stream").At("files"), job.stream.files, job.schema);
   if (job.stream.files.header) job.schema.UseColumns(ColumnsOf(config, job.stream.files));
-  job.model = std::make_shared<const nn::Model>(nn::Model::FromConfig(
-      config.At("model"),
-      {.features = job.schema.features(), .labels = job.schema.labels(), .data = job.data}));
+  job.model = std::make_shared<const nn::Model>(
+      nn::Model::FromConfig(config.At("model"), {.features = job.schema.features(),
+                                                 .labels = job.schema.labels(),
+                                                 .data = job.data,
+                                                 .kinds = onnx::LayerKinds()}));
   FitLabels(config.At("schema"), *job.model, &job.schema);
   CheckIds(*job.model, job.schema);
   job.optimizer = optim::FromConfig(config.At("optimizer"));

@@ -1,0 +1,234 @@
+#include "onnx/build.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "onnx/fold.h"
+#include "ops/ops.h"
+
+namespace leat::onnx {
+namespace {
+
+using graph::Value;
+
+// Elements of all constants that one file may make beyond what it holds, and of one value in the graph.
+constexpr int64_t kMostFoldedTotal = int64_t{1} << 25;
+constexpr int64_t kMostElements = int64_t{1} << 34;
+
+[[noreturn]] void Fail(const std::string& message) {
+  throw std::invalid_argument(message);
+}
+
+Shape FirstFromLast(const Shape& s) {
+  return Shape{s[0], s[3], s[1], s[2]};
+}
+
+void CheckSize(const Shape& shape) {
+  if (shape.elements() > kMostElements)
+    Fail("makes " + shape.ToString() + ", which is more than 2^34 elements");
+}
+
+}  // namespace
+
+const Val& Call::In(size_t i) const {
+  return Find(i);
+}
+
+Val& Call::Find(size_t i) const {
+  if (!Has(i)) Fail("has no input " + std::to_string(i));
+  return builder_.Find(node.inputs[i]);
+}
+
+Value Call::Plain(size_t i) const {
+  return builder_.MakePlain(Find(i));
+}
+
+Value Call::ChannelsLast(size_t i) const {
+  return builder_.MakeLast(Find(i));
+}
+
+Value Call::F32(size_t i) const {
+  if (In(i).type != DType::kF32) {
+    Fail("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
+         "; must be f32");
+  }
+  return Plain(i);
+}
+
+Value Call::F32Last(size_t i) const {
+  if (In(i).type != DType::kF32 || In(i).shape.rank() != 4) {
+    Fail("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
+         "; must be f32 of 4 axes");
+  }
+  return ChannelsLast(i);
+}
+
+const Tensor& Call::Known(size_t i) const {
+  const Val& val = In(i);
+  if (!val.known) {
+    Fail("input " + std::to_string(i) + " " + Quoted(node.inputs[i]) +
+         " depends on data; it has to be known when the file is read");
+  }
+  return *val.known;
+}
+
+std::vector<int64_t> Call::KnownInts(size_t i) const {
+  return Integers(Known(i));
+}
+
+float Call::KnownScalar(size_t i) const {
+  const Tensor& tensor = Known(i);
+  if (tensor.elements() != 1 || tensor.dtype() != DType::kF32) {
+    Fail("input " + std::to_string(i) + " is " + tensor.type().ToString() + "; must be one f32 number");
+  }
+  return tensor.as<float>()[0];
+}
+
+void Call::Out(size_t i, Value plain) const {
+  if (!Wants(i)) return;
+  const auto& type = graph().type(plain);
+  CheckSize(type.shape);
+  builder_.values_[node.outputs[i]] = {
+      .type = type.dtype, .shape = type.shape, .known = {}, .plain = plain, .last = {}};
+}
+
+void Call::OutLast(size_t i, Value last) const {
+  if (!Wants(i)) return;
+  const auto& type = graph().type(last);
+  CheckSize(type.shape);
+  builder_.values_[node.outputs[i]] = {
+      .type = type.dtype, .shape = FirstFromLast(type.shape), .known = {}, .plain = {}, .last = last};
+}
+
+void Call::OutKnown(size_t i, Tensor tensor) const {
+  if (!Wants(i)) return;
+  builder_.values_[node.outputs[i]] = {
+      .type = tensor.dtype(), .shape = tensor.shape(), .known = tensor, .plain = {}, .last = {}};
+}
+
+void Call::Forward(size_t i, size_t j) const {
+  if (!Wants(i)) return;
+  const Val val = In(j);
+  builder_.values_[node.outputs[i]] = val;
+}
+
+graph::Graph& Call::graph() const {
+  return builder_.graph_;
+}
+
+nn::StepContext& Call::step() const {
+  return builder_.step_;
+}
+
+int64_t Call::opset() const {
+  return builder_.file_.opset;
+}
+
+const FixedBatch* Call::fixed() const {
+  return builder_.fixed_;
+}
+
+int64_t Call::batch() const {
+  return builder_.batch_;
+}
+
+BuildOp FindOp(std::string_view op) {
+  static const auto* all = [] {
+    auto* map = new std::unordered_map<std::string_view, BuildOp>;
+    for (const auto family : {MathOps(), ShapeOps(), ImageOps(), SequenceOps()}) {
+      for (const auto& row : family) map->emplace(row.op, row.build);
+    }
+    return map;
+  }();
+  const auto at = all->find(op);
+  return at == all->end() ? nullptr : at->second;
+}
+
+void Builder::Set(const std::string& name, Value plain) {
+  const auto& type = graph_.type(plain);
+  values_[name] = {.type = type.dtype, .shape = type.shape, .known = {}, .plain = plain, .last = {}};
+}
+
+void Builder::SetLast(const std::string& name, Value last) {
+  const auto& type = graph_.type(last);
+  values_[name] = {
+      .type = type.dtype, .shape = FirstFromLast(type.shape), .known = {}, .plain = {}, .last = last};
+}
+
+Val& Builder::Find(const std::string& name) {
+  if (const auto at = values_.find(name); at != values_.end()) return at->second;
+  const auto initializer = file_.values.find(name);
+  if (initializer == file_.values.end()) Fail("reads " + Quoted(name) + ", which its node does not make");
+  const Tensor& tensor = initializer->second;
+  return values_[name] = {
+             .type = tensor.dtype(), .shape = tensor.shape(), .known = tensor, .plain = {}, .last = {}};
+}
+
+Value Builder::MakePlain(Val& val) {
+  if (!val.plain && val.known) val.plain = graph_.Make<graph::Constant>({}, *val.known);
+  if (!val.plain) val.plain = graph_.Make<ops::Transpose>({*val.last}, std::vector<int>{0, 3, 1, 2});
+  return *val.plain;
+}
+
+Value Builder::MakeLast(Val& val) {
+  if (val.shape.rank() != 4) Fail("takes four axes, not " + val.shape.ToString());
+  if (!val.last) val.last = graph_.Make<ops::Transpose>({MakePlain(val)}, std::vector<int>{0, 2, 3, 1});
+  return *val.last;
+}
+
+Value Builder::Plain(const std::string& name) {
+  return MakePlain(Find(name));
+}
+
+std::pair<Value, bool> Builder::AsItLies(const std::string& name) {
+  Val& val = Find(name);
+  if (val.last && !val.plain) return {*val.last, true};
+  return {MakePlain(val), false};
+}
+
+bool Builder::FoldNode(const FileNode& node) {
+  std::vector<const Tensor*> inputs;
+  for (const auto& name : node.inputs) {
+    if (name.empty()) {
+      inputs.push_back(nullptr);
+      continue;
+    }
+    const Val& val = Find(name);
+    if (!val.known) return false;
+    inputs.push_back(&*val.known);
+  }
+  if (inputs.empty() || node.outputs.empty()) return false;
+  const auto made = Fold(node, inputs);
+  if (!made) return false;
+  folded_ += std::max<int64_t>(made->shape().elements(), 1);
+  if (folded_ > kMostFoldedTotal) {
+    Fail("with it the constants computed while the file is read have more than 2^25 elements");
+  }
+  Call(*this, node).OutKnown(0, *made);
+  return true;
+}
+
+void Builder::Run(const std::string& output) {
+  for (const auto& node : file_.nodes) {
+    if (values_.contains(output)) return;
+    try {
+      const graph::Graph::Scope scope(graph_, PlainName(node.name));
+      if (FoldNode(node)) continue;
+      FindOp(node.op)(Call(*this, node));
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(file_.Place(node) + error.what());
+    }
+  }
+}
+
+std::string PlainName(std::string_view name) {
+  std::string plain;
+  for (const char c : name.substr(0, 100)) {
+    const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '_' || c == '-' || c == '.';
+    if (fits || !plain.empty()) plain += fits ? c : '_';
+  }
+  return plain.empty() ? "_" : plain;
+}
+
+}  // namespace leat::onnx

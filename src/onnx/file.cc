@@ -1,0 +1,344 @@
+#include "onnx/file.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <unordered_set>
+
+#include "onnx/onnx.pb.h"
+#include "tensor/convert.h"
+
+namespace leat::onnx {
+namespace {
+
+constexpr int64_t kOldestOpset = 13, kNewestOpset = 21;
+// Far above what networks have, far below where a file becomes a burden.
+constexpr int kMostNodes = 1 << 16;
+constexpr int kMostEdges = 1 << 12;  // inputs or outputs of one node
+constexpr int kMostInitializers = 1 << 16;
+
+[[noreturn]] void Fail(const std::string& file, const std::string& message) {
+  throw std::invalid_argument(file + ": " + message);
+}
+
+std::string TypeName(int type) {
+  static constexpr std::string_view kNames[] = {
+      "undefined", "float",   "uint8",  "int8",   "uint16", "int16",     "int32",      "int64",   "string",
+      "bool",      "float16", "double", "uint32", "uint64", "complex64", "complex128", "bfloat16"};
+  if (type >= 0 && type < static_cast<int>(std::size(kNames))) return std::string(kNames[type]);
+  return "type " + std::to_string(type);
+}
+
+float HalfToFloat(uint16_t half) {
+  const int exponent = (half >> 10) & 31;
+  const int fraction = half & 1023;
+  const float sign = (half & 0x8000) != 0 ? -1.0f : 1.0f;
+  if (exponent == 31) {
+    return fraction == 0 ? sign * std::numeric_limits<float>::infinity()
+                         : std::numeric_limits<float>::quiet_NaN();
+  }
+  if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
+  return sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+}
+
+// Elements of one tensor: little-endian in raw_data, or one by one in a field of their kind.
+class TensorReader {
+ public:
+  TensorReader(const proto::TensorProto& tensor, const std::string& file)
+      : proto_(tensor), place_(file + ": tensor " + Quoted(tensor.name()) + ": ") {}
+
+  Tensor Read() const {
+    if (proto_.data_location() == proto::TensorProto::EXTERNAL) {
+      Refuse(
+          "its elements are in another file; save the model with everything in one "
+          "(save_as_external_data=False)");
+    }
+    const auto type = KeptAs(proto_.data_type());
+    if (!type) Refuse("elements of type " + TypeName(proto_.data_type()) + " are not supported");
+    const Shape shape = ReadShape();
+    switch (proto_.data_type()) {
+      case proto::TensorProto::FLOAT:
+        return Elements<float, float>(shape, proto_.float_data(), [](float x) { return x; });
+      case proto::TensorProto::DOUBLE:
+        return Elements<float, double>(shape, proto_.double_data(),
+                                       [](double x) { return static_cast<float>(x); });
+      case proto::TensorProto::FLOAT16:
+        return Elements<float, uint16_t>(shape, proto_.int32_data(),
+                                         [](auto x) { return HalfToFloat(static_cast<uint16_t>(x)); });
+      case proto::TensorProto::BFLOAT16:
+        return Elements<float, uint16_t>(shape, proto_.int32_data(),
+                                         [](auto x) { return ToFloat(Bf16{static_cast<uint16_t>(x)}); });
+      case proto::TensorProto::INT64:
+        return Elements<int64_t, int64_t>(shape, proto_.int64_data(), [](int64_t x) { return x; });
+      case proto::TensorProto::INT32:
+        return Elements<int32_t, int32_t>(shape, proto_.int32_data(), [](int32_t x) { return x; });
+      case proto::TensorProto::INT16:
+        return Elements<int32_t, int16_t>(shape, proto_.int32_data(), [](int32_t x) { return x; });
+      case proto::TensorProto::UINT16:
+        return Elements<int32_t, uint16_t>(shape, proto_.int32_data(), [](int32_t x) { return x; });
+      case proto::TensorProto::INT8:
+        return Elements<int32_t, int8_t>(shape, proto_.int32_data(), [](int32_t x) { return x; });
+      case proto::TensorProto::BOOL:
+        return Elements<uint8_t, uint8_t>(shape, proto_.int32_data(),
+                                          [](int32_t x) { return uint8_t{x != 0}; });
+      default:
+        return Elements<uint8_t, uint8_t>(shape, proto_.int32_data(),
+                                          [](int32_t x) { return static_cast<uint8_t>(x); });
+    }
+  }
+
+ private:
+  [[noreturn]] void Refuse(const std::string& message) const {
+    throw std::invalid_argument(place_ + message);
+  }
+
+  Shape ReadShape() const {
+    if (proto_.dims_size() > static_cast<int>(Shape::kMaxRank)) {
+      Refuse("has " + std::to_string(proto_.dims_size()) + " axes; at most " +
+             std::to_string(Shape::kMaxRank) + " are supported");
+    }
+    try {
+      return Shape(std::span<const int64_t>(proto_.dims().data(), static_cast<size_t>(proto_.dims_size())));
+    } catch (const std::invalid_argument& error) {
+      Refuse(error.what());
+    }
+  }
+
+  template <class To, class Raw, class Field, class Convert>
+  Tensor Elements(const Shape& shape, const Field& field, Convert convert) const {
+    const auto count = static_cast<uint64_t>(shape.elements());
+    const std::string& raw = proto_.raw_data();
+    if (proto_.has_raw_data() ? raw.size() != count * sizeof(Raw)
+                              : static_cast<uint64_t>(field.size()) != count) {
+      Refuse("has " +
+             (proto_.has_raw_data() ? std::to_string(raw.size()) + " bytes"
+                                    : std::to_string(field.size()) + " elements") +
+             "; " + TypeName(proto_.data_type()) + shape.ToString() + " needs " +
+             std::to_string(proto_.has_raw_data() ? count * sizeof(Raw) : count));
+    }
+    Tensor tensor(DTypeOf<To>::value, shape);
+    const auto to = tensor.as<To>();
+    for (uint64_t i = 0; i < count; ++i) {
+      if (!proto_.has_raw_data()) {
+        to[i] = convert(field[static_cast<int>(i)]);
+        continue;
+      }
+      Raw element;
+      std::memcpy(&element, raw.data() + i * sizeof(Raw), sizeof(Raw));
+      to[i] = convert(element);
+    }
+    return tensor;
+  }
+
+  const proto::TensorProto& proto_;
+  const std::string place_;
+};
+
+Attribute ReadAttribute(const proto::AttributeProto& attribute, const std::string& file) {
+  switch (attribute.type()) {
+    case proto::AttributeProto::FLOAT:
+      return {attribute.f()};
+    case proto::AttributeProto::INT:
+      return {int64_t{attribute.i()}};
+    case proto::AttributeProto::STRING:
+      return {attribute.s()};
+    case proto::AttributeProto::TENSOR:
+      return {TensorReader(attribute.t(), file).Read()};
+    case proto::AttributeProto::FLOATS:
+      return {std::vector<float>(attribute.floats().begin(), attribute.floats().end())};
+    case proto::AttributeProto::INTS:
+      return {std::vector<int64_t>(attribute.ints().begin(), attribute.ints().end())};
+    case proto::AttributeProto::STRINGS:
+      return {std::vector<std::string>(attribute.strings().begin(), attribute.strings().end())};
+    default:
+      return {};
+  }
+}
+
+class FileReader {
+ public:
+  FileReader(const proto::ModelProto& model, const std::string& name) : model_(model), graph_(model.graph()) {
+    file_.name = name;
+  }
+
+  File Read() {
+    ReadOpset();
+    if (!model_.has_graph()) Fail(file_.name, "has no graph");
+    if (graph_.sparse_initializer_size() > 0) Fail(file_.name, "sparse initializers are not supported");
+    ReadInitializers();
+    ReadInput();
+    ReadNodes();
+    if (graph_.output_size() == 0) Fail(file_.name, "the graph has no output");
+    for (const auto& output : graph_.output()) {
+      if (!defined_.contains(output.name())) {
+        Fail(file_.name, "output " + Quoted(output.name()) + " is made by no node");
+      }
+      file_.outputs.push_back(output.name());
+    }
+    return std::move(file_);
+  }
+
+ private:
+  void ReadOpset() {
+    for (const auto& opset : model_.opset_import()) {
+      if (opset.domain().empty() || opset.domain() == "ai.onnx") file_.opset = opset.version();
+    }
+    if (file_.opset < kOldestOpset || file_.opset > kNewestOpset) {
+      Fail(file_.name,
+           (file_.opset == 0 ? std::string("names no opset") : "is of opset " + std::to_string(file_.opset)) +
+               "; Leat reads " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
+    }
+  }
+
+  void Define(const std::string& name) {
+    if (!defined_.insert(name).second) Fail(file_.name, "two values have the name " + Quoted(name));
+  }
+
+  void ReadInitializers() {
+    if (graph_.initializer_size() > kMostInitializers) {
+      Fail(file_.name, "has " + std::to_string(graph_.initializer_size()) + " initializers; at most " +
+                           std::to_string(kMostInitializers) + " are read");
+    }
+    for (const auto& tensor : graph_.initializer()) {
+      if (tensor.name().empty()) Fail(file_.name, "an initializer has no name");
+      Define(tensor.name());
+      file_.initializers.push_back(tensor.name());
+      file_.values.emplace(tensor.name(), TensorReader(tensor, file_.name).Read());
+    }
+  }
+
+  void ReadInput() {
+    std::vector<const proto::ValueInfoProto*> data;
+    // Older files list initializers among the inputs.
+    for (const auto& input : graph_.input()) {
+      if (!file_.values.contains(input.name())) data.push_back(&input);
+    }
+    if (data.size() != 1) {
+      std::string names;
+      for (size_t i = 0; i < data.size() && i < 8; ++i)
+        names += (i > 0 ? ", " : ": ") + Quoted(data[i]->name());
+      Fail(file_.name,
+           "has " + std::to_string(data.size()) + " inputs" + names + "; a layer has one, which is the data");
+    }
+    FileInput& input = file_.input;
+    input.name = data[0]->name();
+    const std::string place = "input " + Quoted(input.name) + ": ";
+    if (input.name.empty()) Fail(file_.name, "its input has no name");
+    Define(input.name);
+    if (!data[0]->type().has_tensor_type() || !data[0]->type().tensor_type().has_shape()) {
+      Fail(file_.name, place + "is no tensor of a known shape");
+    }
+    const auto& tensor = data[0]->type().tensor_type();
+    const auto type = KeptAs(tensor.elem_type());
+    if (!type)
+      Fail(file_.name, place + "elements of type " + TypeName(tensor.elem_type()) + " are not supported");
+    input.type = *type;
+    const int rank = tensor.shape().dim_size();
+    if (rank < 1 || rank > static_cast<int>(Shape::kMaxRank)) {
+      Fail(file_.name, place + "has " + std::to_string(rank) + " axes; must be 1 to " +
+                           std::to_string(Shape::kMaxRank) + ", the batch first");
+    }
+    for (const auto& dim : tensor.shape().dim()) {
+      if (!dim.has_dim_value()) {
+        input.sizes.emplace_back();
+        continue;
+      }
+      if (dim.dim_value() < 1 || dim.dim_value() > std::numeric_limits<int32_t>::max()) {
+        Fail(file_.name, place + "has an axis of size " + std::to_string(dim.dim_value()));
+      }
+      input.sizes.emplace_back(dim.dim_value());
+    }
+  }
+
+  void ReadNodes() {
+    if (graph_.node_size() > kMostNodes) {
+      Fail(file_.name, "has " + std::to_string(graph_.node_size()) + " nodes; at most " +
+                           std::to_string(kMostNodes) + " are read");
+    }
+    file_.nodes.reserve(static_cast<size_t>(graph_.node_size()));
+    for (const auto& from : graph_.node()) {
+      FileNode node;
+      node.op = from.op_type();
+      node.domain = from.domain() == "ai.onnx" ? "" : from.domain();
+      node.name = from.name().empty() && from.output_size() > 0 ? from.output(0) : from.name();
+      if (from.input_size() > kMostEdges || from.output_size() > kMostEdges) {
+        Fail(file_.name, "node " + Quoted(node.name) + " has more than " + std::to_string(kMostEdges) +
+                             " inputs or outputs");
+      }
+      for (const auto& input : from.input()) {
+        if (!input.empty() && !defined_.contains(input)) {
+          throw std::invalid_argument(file_.Place(node) + "reads " + Quoted(input) +
+                                      ", which neither an input, an initializer nor an earlier node makes");
+        }
+        node.inputs.push_back(input);
+      }
+      for (const auto& attribute : from.attribute()) {
+        if (!node.attributes.emplace(attribute.name(), ReadAttribute(attribute, file_.name)).second) {
+          throw std::invalid_argument(file_.Place(node) + "has two attributes " + Quoted(attribute.name()));
+        }
+      }
+      for (const auto& output : from.output()) {
+        if (!output.empty()) Define(output);
+        node.outputs.push_back(output);
+      }
+      file_.nodes.push_back(std::move(node));
+    }
+  }
+
+  const proto::ModelProto& model_;
+  const proto::GraphProto& graph_;
+  File file_;
+  std::unordered_set<std::string> defined_;
+};
+
+}  // namespace
+
+std::optional<DType> KeptAs(int64_t type) {
+  switch (type) {
+    case proto::TensorProto::FLOAT:
+    case proto::TensorProto::DOUBLE:
+    case proto::TensorProto::FLOAT16:
+    case proto::TensorProto::BFLOAT16:
+      return DType::kF32;
+    case proto::TensorProto::INT64:
+      return DType::kI64;
+    case proto::TensorProto::INT32:
+    case proto::TensorProto::INT16:
+    case proto::TensorProto::INT8:
+    case proto::TensorProto::UINT16:
+      return DType::kI32;
+    case proto::TensorProto::BOOL:
+    case proto::TensorProto::UINT8:
+      return DType::kU8;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string Quoted(std::string_view name) {
+  constexpr size_t kMost = 80;
+  std::string text = "'";
+  for (const char c : name.substr(0, kMost)) {
+    text += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f ? '?' : c;
+  }
+  return text + (name.size() > kMost ? "...'" : "'");
+}
+
+std::string File::Place(const FileNode& node) const {
+  const std::string op = Quoted(node.op);
+  return name + ": node " + Quoted(node.name) + " (" + op.substr(1, op.size() - 2) + "): ";
+}
+
+File ParseFile(std::string_view bytes, const std::string& name) {
+  if (bytes.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    Fail(name, "has " + std::to_string(bytes.size()) + " bytes; an ONNX file has less than 2 GiB");
+  }
+  proto::ModelProto model;
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) Fail(name, "is no ONNX file");
+  return FileReader(model, name).Read();
+}
+
+}  // namespace leat::onnx

@@ -1,0 +1,74 @@
+#include "onnx/layer.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "nn/layers/settings.h"
+
+namespace leat::onnx {
+namespace {
+
+std::string ReadBytes(const Config& setting, const std::string& path) {
+  constexpr uintmax_t kMost = uintmax_t{1} << 31;
+  std::error_code error;
+  const auto size =
+      std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
+  if (error || size == 0) setting.Fail("cannot read " + path);
+  if (size >= kMost)
+    setting.Fail(path + " has " + std::to_string(size) + " bytes; an ONNX file has less than 2 GiB");
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(size, '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (in.gcount() != static_cast<std::streamsize>(size)) setting.Fail("cannot read " + path);
+  return bytes;
+}
+
+class OnnxLayer final : public nn::Layer {
+ public:
+  explicit OnnxLayer(const nn::LayerRequest& request) : Layer(request) {
+    nn::AllowSettings(request.settings, {"file", "output"});
+    nn::Elements(request);
+    const Config setting = request.settings.At("file");
+    const std::filesystem::path path = setting.String();
+    const auto whole = path.is_absolute() || request.data.empty() ? path : request.data / path;
+    const std::string bytes = ReadBytes(setting, whole.string());
+    try {
+      network_ = Network::Import(bytes, path.filename().string(),
+                                 {.output = request.settings.String("output", ""), .row = request.inputs});
+    } catch (const std::invalid_argument& error) {
+      setting.Fail("layer " + request.name + ": " + error.what());
+    }
+  }
+
+  Shape outputs() const override { return network_->outputs(); }
+  std::vector<optim::VariableSpec> variables() const override { return network_->variables(name()); }
+  bool has_activation() const override { return network_->has_activation(); }
+  uint32_t ids() const override { return network_->ids(); }
+
+  nn::Flow Apply(graph::Graph& graph, const nn::Flow& in, std::span<const graph::Value> variables,
+                 nn::StepContext& step) const override {
+    return {network_->Apply(graph, in.x, variables, step), in.lengths};
+  }
+
+  const Network& network() const { return *network_; }
+
+ private:
+  std::shared_ptr<const Network> network_;
+};
+
+constexpr nn::LayerKind kKinds[] = {{"onnx", nn::Make<OnnxLayer>}};
+
+}  // namespace
+
+std::span<const nn::LayerKind> LayerKinds() {
+  return kKinds;
+}
+
+const Network* NetworkOf(const nn::Layer& layer) {
+  const auto* onnx = dynamic_cast<const OnnxLayer*>(&layer);
+  return onnx == nullptr ? nullptr : &onnx->network();
+}
+
+}  // namespace leat::onnx

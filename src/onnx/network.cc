@@ -1,0 +1,341 @@
+#include "onnx/network.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <unordered_set>
+
+#include "graph/gradient.h"
+#include "ops/ops.h"
+
+namespace leat::onnx {
+namespace {
+
+using graph::Graph;
+using graph::Value;
+
+[[noreturn]] void Fail(const File& file, const std::string& message) {
+  throw std::invalid_argument(file.name + ": " + message);
+}
+
+Shape ShapeFrom(const std::vector<int64_t>& sizes) {
+  return Shape(std::span<const int64_t>(sizes));
+}
+
+Shape Batched(int64_t batch, std::span<const int64_t> row) {
+  std::vector<int64_t> sizes = {batch};
+  sizes.insert(sizes.end(), row.begin(), row.end());
+  return ShapeFrom(sizes);
+}
+
+bool Fits(std::span<const std::optional<int64_t>> sizes, std::span<const int64_t> row) {
+  return std::ranges::equal(sizes, row, [](const auto& a, int64_t b) { return !a || *a == b; });
+}
+
+std::string Sizes(std::span<const std::optional<int64_t>> sizes) {
+  std::string text = "[";
+  for (const auto& size : sizes) text += (text.size() > 1 ? ", " : "") + (size ? std::to_string(*size) : "?");
+  return text + "]";
+}
+
+// What makes nothing new of its first input.
+bool PassesOn(std::string_view op) {
+  static constexpr std::string_view kOps[] = {"Cast",    "Flatten", "Identity",  "Reshape",
+                                              "Squeeze", "Slice",   "Transpose", "Unsqueeze"};
+  return std::ranges::find(kOps, op) != std::end(kOps);
+}
+
+enum class Use { kNone, kWeight, kStatistic, kOperand };
+
+// What an op has an input for.
+Use UseOf(std::string_view op, size_t input) {
+  static const std::map<std::string_view, std::pair<size_t, size_t>> kWeights = {
+      {"Conv", {1, 2}},
+      {"ConvTranspose", {1, 2}},
+      {"GRU", {1, 3}},
+      {"Gather", {0, 0}},
+      {"Gemm", {1, 2}},
+      {"GroupNormalization", {1, 2}},
+      {"InstanceNormalization", {1, 2}},
+      {"LSTM", {1, 3}},
+      {"LayerNormalization", {1, 2}},
+      {"MatMul", {0, 1}},
+      {"PRelu", {1, 1}},
+      {"RNN", {1, 3}},
+  };
+  if (op == "BatchNormalization")
+    return input >= 3 ? Use::kStatistic : input >= 1 ? Use::kWeight : Use::kNone;
+  if (const auto at = kWeights.find(op); at != kWeights.end()) {
+    return input >= at->second.first && input <= at->second.second ? Use::kWeight : Use::kNone;
+  }
+  static constexpr std::string_view kElements[] = {"Add", "Concat", "Div", "Expand", "Mul", "Sub", "Sum"};
+  return std::ranges::find(kElements, op) != std::end(kElements) ? Use::kOperand : Use::kNone;
+}
+
+bool AllFinite(const Tensor& tensor) {
+  const auto values = tensor.as<float>();
+  return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
+}
+
+}  // namespace
+
+// Nodes that the output does not need are none of our business.
+void Network::Prune() {
+  std::unordered_set<std::string> needed = {output_};
+  std::vector<FileNode> kept;
+  for (size_t i = file_.nodes.size(); i-- > 0;) {
+    FileNode& node = file_.nodes[i];
+    if (std::ranges::none_of(node.outputs, [&](const auto& name) { return needed.contains(name); })) continue;
+    for (auto& name : node.outputs) {
+      if (!needed.contains(name)) name.clear();
+    }
+    needed.insert(node.inputs.begin(), node.inputs.end());
+    kept.push_back(std::move(node));
+  }
+  file_.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+}
+
+void Network::CheckOps() const {
+  // By op: first, how many.
+  std::map<std::string, std::pair<std::string, size_t>> unknown;
+  for (const auto& node : file_.nodes) {
+    if (node.domain.empty() && FindOp(node.op) != nullptr) continue;
+    auto& [name, count] = unknown[(node.domain.empty() ? "" : node.domain + ".") + node.op];
+    if (count++ == 0) name = node.name;
+  }
+  if (unknown.empty()) return;
+  std::string text;
+  for (const auto& [op, where] : unknown) {
+    const std::string plain = Quoted(op);
+    text += (text.empty() ? "" : ", ") + plain.substr(1, plain.size() - 2) + " (node " + Quoted(where.first);
+    if (where.second > 1) text += " and " + std::to_string(where.second - 1) + " more";
+    text += ")";
+    if (text.size() > 4000) {
+      text += ", ...";
+      break;
+    }
+  }
+  Fail(file_, "has ops of opset " + std::to_string(file_.opset) + " that are not supported: " + text);
+}
+
+// Weights are f32 initializers that stand where an op has its weights, or beside data as more than one
+// number, as biases and positions do. Masks and factors are constants.
+void Network::FindTrained() {
+  std::unordered_map<std::string, std::string> source;  // a value that is an initializer passed on
+  for (const auto& name : file_.initializers) source[name] = name;
+  std::unordered_map<std::string, std::set<Use>> uses;
+  for (const auto& node : file_.nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto at = source.find(node.inputs[i]);
+      if (at == source.end()) continue;
+      Use use = UseOf(node.op, i);
+      // Statistics move only as they are and in pairs.
+      if (use == Use::kStatistic) {
+        const bool pair = node.inputs.size() == 5 && file_.values.contains(node.inputs[3]) &&
+                          file_.values.contains(node.inputs[4]);
+        if (!pair) use = Use::kNone;
+      }
+      uses[at->second].insert(use);
+    }
+    if (!PassesOn(node.op) || node.inputs.empty() || node.outputs.empty()) continue;
+    const auto at = source.find(node.inputs[0]);
+    if (at == source.end()) continue;
+    uses[at->second].erase(Use::kNone);
+    source[node.outputs[0]] = at->second;
+  }
+  std::set<std::string> taken;
+  for (const auto& name : file_.initializers) {
+    const Tensor& tensor = file_.values.at(name);
+    const auto& found = uses[name];
+    if (tensor.dtype() != DType::kF32 || tensor.elements() == 0 || found.empty()) continue;
+    const bool weight = found.contains(Use::kWeight);
+    const bool statistic = found.contains(Use::kStatistic);
+    const bool operand =
+        found.contains(Use::kOperand) && !found.contains(Use::kNone) && tensor.elements() > 1;
+    if (!weight && !statistic && !operand) continue;
+    if (!AllFinite(tensor)) {
+      if (!weight && !statistic) continue;
+      Fail(file_, "tensor " + Quoted(name) + ": has weights that are not finite");
+    }
+    std::string plain = PlainName(name);
+    while (!taken.insert(plain).second) plain += "_";
+    const auto values = tensor.as<float>();
+    optim::InitSpec init{.kind = optim::InitKind::kGiven};
+    init.given = std::make_shared<const std::vector<float>>(values.begin(), values.end());
+    const bool only_moves = statistic && !weight && !operand;
+    variables_.push_back(
+        {.name = plain,
+         .shape = tensor.shape(),
+         .init = init,
+         .role = only_moves ? optim::VariableRole::kStatistic : optim::VariableRole::kTrained});
+    trained_.push_back(name);
+  }
+}
+
+// The tables that whole numbers from the input index.
+void Network::FindIds() {
+  std::unordered_set<std::string> ids = {file_.input.name};
+  for (const auto& node : file_.nodes) {
+    if (node.inputs.empty() || node.outputs.empty()) continue;
+    if (PassesOn(node.op) && ids.contains(node.inputs[0])) ids.insert(node.outputs[0]);
+    if (node.op != "Gather" || node.inputs.size() < 2 || !ids.contains(node.inputs[1])) continue;
+    const auto table = file_.values.find(node.inputs[0]);
+    if (table == file_.values.end() || table->second.shape().rank() == 0) continue;
+    const int64_t rows = std::min<int64_t>(table->second.shape()[0], UINT32_MAX);
+    ids_ = ids_ == 0 ? static_cast<uint32_t>(rows) : std::min(ids_, static_cast<uint32_t>(rows));
+  }
+}
+
+void Network::FitInput(const Shape& row) {
+  row_ = row;
+  const auto all = std::span<const std::optional<int64_t>>(file_.input.sizes);
+  const auto sizes = all.subspan(1);
+  if (all[0]) fixed_ = FixedBatch{.batch = *all[0], .shapes = {}};
+  const auto given = row.sizes();
+  if (Fits(sizes, given)) {
+    row_sizes_.assign(given.begin(), given.end());
+    return;
+  }
+  if (sizes.size() == 3 && given.size() == 3 &&
+      Fits(sizes, std::vector<int64_t>{given[2], given[0], given[1]})) {
+    row_sizes_ = {given[2], given[0], given[1]};
+    row_last_ = true;
+    return;
+  }
+  // The same elements in the same order: one size may follow from the others.
+  int64_t known = 1, missing = 0;
+  for (const auto& size : sizes) {
+    missing += !size;
+    known = std::min<int64_t>(known * size.value_or(1), int64_t{1} << 31);
+  }
+  const bool flat = given.size() == 1 || sizes.size() == 1;
+  const int64_t elements = row.elements();
+  if (flat && elements > 0 && (missing == 0 ? known == elements : missing == 1 && elements % known == 0)) {
+    for (const auto& size : sizes) row_sizes_.push_back(size ? *size : elements / known);
+    return;
+  }
+  Fail(file_,
+       "input " + Quoted(file_.input.name) + " takes rows of " + Sizes(sizes) + ", not " + row.ToString());
+}
+
+Network::Built Network::Build(Graph& graph, Value x, std::span<const Value> variables, nn::StepContext& step,
+                              const FixedBatch* fixed) const {
+  const int64_t batch = graph.shape(x)[0];
+  const Shape shape = row_last_ ? graph.shape(x) : Batched(batch, row_sizes_);
+  if (graph.shape(x) != shape) x = graph.Make<ops::Reshape>({x}, shape);
+  if (file_.input.type != DType::kF32) x = graph.Make<ops::Cast>({x}, file_.input.type);
+  Builder builder(file_, graph, step, batch, fixed);
+  if (row_last_) {
+    builder.SetLast(file_.input.name, x);
+  } else {
+    builder.Set(file_.input.name, x);
+  }
+  for (size_t v = 0; v < trained_.size(); ++v) builder.Set(trained_[v], variables[v]);
+  builder.Run(output_);
+  const auto [value, last] = builder.AsItLies(output_);
+  return {value, last, builder.values()};
+}
+
+Network::Built Network::Trial(Graph& graph, int64_t batch, const FixedBatch* fixed,
+                              std::vector<Value>* variables) const {
+  const auto leaf = [&](DType type, const Shape& shape) {
+    return graph.Make<graph::Placeholder>({}, TensorType{type, shape});
+  };
+  const Value x = leaf(DType::kF32, Batched(batch, row_.sizes()));
+  nn::StepContext step{.training = true,
+                       .weights = leaf(DType::kF32, Shape{batch}),
+                       .noise = leaf(DType::kI64, Shape{}),
+                       .statistics = {}};
+  for (const auto& variable : variables_) {
+    variables->push_back(graph.Make<graph::Variable>({}, TensorType{DType::kF32, variable.shape}));
+  }
+  return Build(graph, x, *variables, step, fixed);
+}
+
+// A row's shapes must not depend on how many rows there are. Two sizes of batch show it.
+void Network::CheckShapes() {
+  if (fixed_) {
+    Graph graph;
+    std::vector<Value> variables;
+    for (auto& [name, val] : Trial(graph, fixed_->batch, nullptr, &variables).values) {
+      fixed_->shapes.emplace(name, val.shape);
+    }
+  }
+  const FixedBatch* fixed = fixed_ ? &*fixed_ : nullptr;
+  std::optional<Shape> row;
+  for (const int64_t batch : {int64_t{3}, int64_t{5}}) {
+    Graph graph;
+    std::vector<Value> variables;
+    const Built built = Trial(graph, batch, fixed, &variables);
+    const TensorType& type = graph.type(built.value);
+    if (type.dtype != DType::kF32)
+      Fail(file_, "output " + Quoted(output_) + " is " + type.ToString() + "; must be f32");
+    if (type.shape.rank() == 0 || type.shape[0] != batch) {
+      Fail(file_, "output " + Quoted(output_) + " is " + type.ToString() + " for a batch of " +
+                      std::to_string(batch) + "; its first axis must be the batch");
+    }
+    const Shape own(type.shape.sizes().subspan(1));
+    if (row && *row != own) {
+      Fail(file_, "output " + Quoted(output_) + " is " + row->ToString() + " or " + own.ToString() +
+                      " of a row, depending on the size of the batch");
+    }
+    row = own;
+  }
+  outputs_ = *row;
+}
+
+void Network::CheckGradient() const {
+  Graph graph;
+  std::vector<Value> variables, trained;
+  const Built built = Trial(graph, 2, fixed_ ? &*fixed_ : nullptr, &variables);
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (variables_[v].role == optim::VariableRole::kTrained) trained.push_back(variables[v]);
+  }
+  const Value loss = graph.Make<ops::ReduceSum>({built.value});
+  try {
+    if (!trained.empty()) graph::Gradients(graph, loss, trained);
+  } catch (const std::invalid_argument& error) {
+    Fail(file_, std::string("cannot be trained: ") + error.what());
+  }
+}
+
+std::shared_ptr<const Network> Network::Import(std::string_view bytes, const std::string& name,
+                                               const ImportOptions& options) {
+  auto network = std::make_shared<Network>();
+  network->file_ = ParseFile(bytes, name);
+  network->bytes_ = std::make_shared<const std::string>(bytes);
+  const File& file = network->file_;
+  network->output_ = options.output.empty() ? file.outputs[0] : options.output;
+  network->Prune();
+  if (file.nodes.empty()) Fail(file, "no node makes the output " + Quoted(network->output_));
+  network->CheckOps();
+  network->FindTrained();
+  network->FindIds();
+  try {
+    network->FitInput(options.row);
+    network->CheckShapes();
+    network->CheckGradient();
+  } catch (const std::invalid_argument& error) {
+    // What a shape says of sizes that are too large knows of no file.
+    const std::string message = error.what();
+    if (message.starts_with(name + ": ")) throw;
+    Fail(file, message);
+  }
+  static constexpr std::string_view kActivations[] = {"LogSoftmax", "Relu", "Sigmoid", "Softmax", "Tanh"};
+  network->has_activation_ = std::ranges::find(kActivations, file.nodes.back().op) != std::end(kActivations);
+  return network;
+}
+
+std::vector<optim::VariableSpec> Network::variables(const std::string& prefix) const {
+  auto all = variables_;
+  for (auto& variable : all) variable.name = prefix + "/" + variable.name;
+  return all;
+}
+
+Value Network::Apply(Graph& graph, Value x, std::span<const Value> variables, nn::StepContext& step) const {
+  return Build(graph, x, variables, step, fixed_ ? &*fixed_ : nullptr).value;
+}
+
+}  // namespace leat::onnx

@@ -1,0 +1,462 @@
+// Networks from files of PyTorch and Keras: what they compute, that they can be trained, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/plan.h"
+#include "kernels/reference/reference.h"
+#include "nn/model.h"
+#include "onnx/layer.h"
+#include "onnx/network.h"
+#include "onnx/onnx.pb.h"
+#include "ops/ops.h"
+
+namespace leat::onnx {
+namespace {
+
+using testing::HasSubstr;
+
+const nlohmann::json& Goldens() {
+  static const auto goldens =
+      nlohmann::json::parse(std::ifstream(std::string(LEAT_GOLDENS) + "/goldens.json"));
+  return goldens;
+}
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const auto& [name, golden] : Goldens().items()) names.push_back(name);
+  return names;
+}
+
+std::string ReadGolden(const std::string& name) {
+  std::ifstream in(std::string(LEAT_GOLDENS) + "/" + name + ".onnx", std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Shape RowOf(const nlohmann::json& golden) {
+  const auto sizes = golden.at("row").get<std::vector<int64_t>>();
+  return Shape(std::span<const int64_t>(sizes));
+}
+
+std::shared_ptr<const Network> Load(const std::string& name, const std::string& output = "") {
+  return Network::Import(ReadGolden(name), name + ".onnx",
+                         {.output = output, .row = RowOf(Goldens().at(name))});
+}
+
+std::string WhyNot(const std::string& bytes, const Shape& row, const std::string& output = "") {
+  try {
+    Network::Import(bytes, "net.onnx", {.output = output, .row = row});
+  } catch (const std::invalid_argument& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+// A network in a graph of its own, ready to run.
+struct Running {
+  Running(const Network& network, const Shape& row, int64_t batch, bool training) {
+    std::vector<int64_t> sizes = {batch};
+    sizes.insert(sizes.end(), row.sizes().begin(), row.sizes().end());
+    const auto leaf = [&](DType type, const Shape& shape) {
+      return graph.Make<graph::Placeholder>({}, TensorType{type, shape});
+    };
+    x = leaf(DType::kF32, Shape(std::span<const int64_t>(sizes)));
+    weights = leaf(DType::kF32, Shape{batch});
+    noise = leaf(DType::kI64, Shape{});
+    for (const auto& spec : network.variables("net")) {
+      variables.push_back(graph.Make<graph::Variable>({}, TensorType{DType::kF32, spec.shape}));
+      values.emplace_back(static_cast<size_t>(spec.shape.elements()));
+      optim::Initialise(spec.init, 1, spec.name, 0, values.back());
+    }
+    nn::StepContext step{.training = training, .weights = weights, .noise = noise, .statistics = {}};
+    y = network.Apply(graph, x, variables, step);
+    statistics = step.statistics;
+    engine::PlanOptions options;
+    options.tables = {&reference::Kernels()};
+    plan = engine::Plan::Compile(graph, std::vector<graph::Value>{y}, options);
+    ones.assign(static_cast<size_t>(batch), 1);
+    plan->Bind(weights, ones.data());
+    plan->Bind(noise, &seed);
+    for (size_t v = 0; v < variables.size(); ++v) plan->Bind(variables[v], values[v].data());
+  }
+
+  std::vector<float> operator()(std::vector<float> inputs) {
+    plan->Bind(x, inputs.data());
+    plan->Run();
+    const auto out = plan->At(y).as<const float>();
+    return {out.begin(), out.end()};
+  }
+
+  graph::Graph graph;
+  graph::Value x, weights, noise, y;
+  std::vector<graph::Value> variables;
+  std::vector<std::vector<float>> values;
+  std::vector<std::pair<graph::Value, graph::Value>> statistics;
+  std::vector<float> ones;
+  int64_t seed = 7;
+  std::unique_ptr<engine::Plan> plan;
+};
+
+class GoldenTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenTest, ComputesWhatItsMakerDoes) {
+  const auto& golden = Goldens().at(GetParam());
+  const auto network = Load(GetParam());
+  Running running(*network, RowOf(golden), golden.at("rows"), false);
+  const auto made = running(golden.at("inputs"));
+  const auto expected = golden.at("outputs").get<std::vector<float>>();
+  ASSERT_EQ(made.size(), expected.size());
+  for (size_t i = 0; i < made.size(); ++i) {
+    EXPECT_NEAR(made[i], expected[i], 1e-5 * std::max(1.0f, std::abs(expected[i]))) << i;
+  }
+}
+
+TEST_P(GoldenTest, RowsDoNotDependOnTheirBatch) {
+  const auto& golden = Goldens().at(GetParam());
+  const auto network = Load(GetParam());
+  const auto inputs = golden.at("inputs").get<std::vector<float>>();
+  const size_t rows = golden.at("rows"), row = inputs.size() / rows;
+  Running whole(*network, RowOf(golden), golden.at("rows"), false), single(*network, RowOf(golden), 1, false);
+  const auto together = whole(inputs);
+  for (size_t r = 0; r < rows; ++r) {
+    const auto from = inputs.begin() + static_cast<long>(r * row);
+    const auto alone = single(std::vector<float>(from, from + static_cast<long>(row)));
+    for (size_t i = 0; i < alone.size(); ++i)
+      EXPECT_NEAR(alone[i], together[r * alone.size() + i], 1e-5) << r;
+  }
+}
+
+// Through a job's model: a few steps of gradient descent make the loss smaller.
+TEST_P(GoldenTest, IsTrainedFurther) {
+  const auto& golden = Goldens().at(GetParam());
+  std::string row;
+  for (const auto& size : golden.at("row")) row += (row.empty() ? "" : ", ") + size.dump();
+  const auto config = Config::Parse("inputs: [" + row + "]\nlayers:\n  - onnx: {file: " + GetParam() +
+                                        ".onnx}\n  - flatten\nloss: negative_sum\n",
+                                    "job.yaml");
+  const auto model = nn::Model::FromConfig(config, {.data = LEAT_GOLDENS, .kinds = LayerKinds()});
+  const uint32_t batch = golden.at("rows");
+  const auto step = model.Build(batch);
+  std::vector<graph::Value> fetches = step.gradients;
+  fetches.push_back(step.loss);
+  engine::PlanOptions options;
+  options.tables = {&reference::Kernels()};
+  const auto plan = engine::Plan::Compile(step.graph, fetches, options);
+  std::vector<std::vector<float>> values;
+  for (const auto& spec : model.variables()) {
+    values.emplace_back(static_cast<size_t>(spec.shape.elements()));
+    optim::Initialise(spec.init, 1, spec.name, 0, values.back());
+  }
+  for (size_t v = 0; v < values.size(); ++v) plan->Bind(step.variables[v], values[v].data());
+  auto inputs = golden.at("inputs").get<std::vector<float>>();
+  std::vector<float> labels(batch), weights(batch, 1);
+  int64_t noise = 3;
+  plan->Bind(step.features, inputs.data());
+  plan->Bind(step.labels, labels.data());
+  plan->Bind(step.weights, weights.data());
+  plan->Bind(step.noise, &noise);
+  std::vector<float> losses;
+  for (int i = 0; i < 5; ++i) {
+    plan->Run();
+    losses.push_back(plan->At(step.loss).as<const float>()[0]);
+    for (size_t v = 0; v < values.size(); ++v) {
+      const auto gradient = plan->At(step.gradients[v]).as<const float>();
+      const float rate = model.variables()[v].role == optim::VariableRole::kTrained ? 1e-3f : 1;
+      for (size_t i2 = 0; i2 < gradient.size(); ++i2) values[v][i2] -= rate * gradient[i2];
+    }
+  }
+  // Probabilities sum to 1 whatever the weights are.
+  if (GetParam() == "keras") return;
+  EXPECT_LT(losses.back(), losses.front());
+}
+
+// Files written here, to be damaged in one place each.
+class Written {
+ public:
+  Written() {
+    model_.set_ir_version(8);
+    model_.add_opset_import()->set_version(13);
+    auto* input = model_.mutable_graph()->add_input();
+    input->set_name("x");
+    auto* tensor = input->mutable_type()->mutable_tensor_type();
+    tensor->set_elem_type(proto::TensorProto::FLOAT);
+    tensor->mutable_shape()->add_dim()->set_dim_param("batch");
+    tensor->mutable_shape()->add_dim()->set_dim_value(4);
+    model_.mutable_graph()->add_output()->set_name("y");
+  }
+  proto::NodeProto& Node(const std::string& op, const std::vector<std::string>& inputs,
+                         const std::vector<std::string>& outputs) {
+    auto* node = model_.mutable_graph()->add_node();
+    node->set_op_type(op);
+    node->set_name(op + std::to_string(model_.graph().node_size()));
+    for (const auto& name : inputs) node->add_input(name);
+    for (const auto& name : outputs) node->add_output(name);
+    return *node;
+  }
+  proto::TensorProto& Floats(const std::string& name, const std::vector<int64_t>& sizes, float value = 0.5f) {
+    auto* tensor = model_.mutable_graph()->add_initializer();
+    tensor->set_name(name);
+    tensor->set_data_type(proto::TensorProto::FLOAT);
+    int64_t count = 1;
+    for (const int64_t size : sizes) {
+      tensor->add_dims(size);
+      count *= size;
+    }
+    for (int64_t i = 0; i < count && i < 4096; ++i) tensor->add_float_data(value);
+    return *tensor;
+  }
+  void Ints(const std::string& name, const std::vector<int64_t>& values) {
+    auto* tensor = model_.mutable_graph()->add_initializer();
+    tensor->set_name(name);
+    tensor->set_data_type(proto::TensorProto::INT64);
+    tensor->add_dims(static_cast<int64_t>(values.size()));
+    for (const int64_t value : values) tensor->add_int64_data(value);
+  }
+  static void Attribute(proto::NodeProto& node, const std::string& name, int64_t value) {
+    auto* attribute = node.add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(proto::AttributeProto::INT);
+    attribute->set_i(value);
+  }
+  static void Attribute(proto::NodeProto& node, const std::string& name, const std::vector<int64_t>& values) {
+    auto* attribute = node.add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(proto::AttributeProto::INTS);
+    for (const int64_t value : values) attribute->add_ints(value);
+  }
+  std::string WhyNot(const Shape& row = {4}) const { return onnx::WhyNot(model_.SerializeAsString(), row); }
+  std::string bytes() const { return model_.SerializeAsString(); }
+  proto::ModelProto& model() { return model_; }
+
+ private:
+  proto::ModelProto model_;
+};
+
+TEST(Refusal, NamesAllOpsAtOnce) {
+  Written file;
+  file.Node("NonMaxSuppression", {"x"}, {"a"});
+  file.Node("Resize", {"a"}, {"b"});
+  file.Node("Relu", {"b"}, {"c"});
+  file.Node("Resize", {"c"}, {"d"});
+  file.Node("FusedThing", {"d"}, {"y"}).set_domain("com.vendor");
+  EXPECT_EQ(file.WhyNot(),
+            "net.onnx: has ops of opset 13 that are not supported: NonMaxSuppression (node "
+            "'NonMaxSuppression1'), Resize "
+            "(node 'Resize2' and 1 more), com.vendor.FusedThing (node 'FusedThing5')");
+}
+
+TEST(Refusal, NamesPlaceAndValues) {
+  Written file;
+  file.Floats("w", {5, 3});
+  file.Node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_THAT(file.WhyNot(), HasSubstr("net.onnx: node 'MatMul1' (MatMul): [matmul]"));
+  EXPECT_THAT(file.WhyNot(), HasSubstr("inner sizes 4 and 5 differ"));
+}
+
+TEST(Refusal, OfWhatIsNoFile) {
+  EXPECT_EQ(WhyNot("nonsense", {4}), "net.onnx: is no ONNX file");
+  EXPECT_EQ(WhyNot("", {4}), "net.onnx: names no opset; Leat reads 13 to 21");
+}
+
+TEST(Refusal, OfOtherOpsets) {
+  for (const int64_t version : {int64_t{12}, int64_t{99}, int64_t{-1}}) {
+    Written file;
+    file.model().mutable_opset_import(0)->set_version(version);
+    file.Node("Relu", {"x"}, {"y"});
+    EXPECT_EQ(file.WhyNot(), "net.onnx: is of opset " + std::to_string(version) + "; Leat reads 13 to 21");
+  }
+}
+
+TEST(Refusal, OfGraphsThatAreNone) {
+  Written cycle;
+  cycle.Node("Add", {"x", "b"}, {"a"});
+  cycle.Node("Relu", {"a"}, {"b"});
+  EXPECT_THAT(cycle.WhyNot(), HasSubstr("node 'Add1' (Add): reads 'b', which neither"));
+  Written twice;
+  twice.Node("Relu", {"x"}, {"y"});
+  twice.Node("Relu", {"x"}, {"y"});
+  EXPECT_EQ(twice.WhyNot(), "net.onnx: two values have the name 'y'");
+  Written loose;
+  loose.Node("Relu", {"x"}, {"a"});
+  EXPECT_EQ(loose.WhyNot(), "net.onnx: output 'y' is made by no node");
+}
+
+TEST(Refusal, OfTensorsThatAreDamaged) {
+  Written small;
+  small.Floats("w", {4, 3}).clear_float_data();
+  small.Node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_EQ(small.WhyNot(), "net.onnx: tensor 'w': has 0 elements; float[4, 3] needs 12");
+  Written raw;
+  raw.Floats("w", {4, 3}).set_raw_data("123");
+  raw.Node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_EQ(raw.WhyNot(), "net.onnx: tensor 'w': has 3 bytes; float[4, 3] needs 48");
+  Written large;
+  large.Floats("w", {int64_t{1} << 30, int64_t{1} << 30});
+  large.Node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_THAT(large.WhyNot(), HasSubstr("net.onnx: tensor 'w': "));
+  Written negative;
+  negative.Floats("w", {-4, -3});
+  negative.Node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_THAT(negative.WhyNot(), HasSubstr("net.onnx: tensor 'w': "));
+  Written elsewhere;
+  elsewhere.Floats("w", {4, 3}).set_data_location(proto::TensorProto::EXTERNAL);
+  elsewhere.Node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_THAT(elsewhere.WhyNot(), HasSubstr("tensor 'w': its elements are in another file"));
+  Written infinite;
+  infinite.Floats("w", {4, 3}, INFINITY);
+  infinite.Node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_THAT(infinite.WhyNot(), HasSubstr("tensor 'w': has weights that are not finite"));
+}
+
+TEST(Refusal, OfSizesThatOverflow) {
+  for (const auto& target : std::vector<std::vector<int64_t>>{{-1, -1},
+                                                              {0, 0, 0},
+                                                              {-1, INT64_MAX},
+                                                              {INT64_MIN, 4},
+                                                              {-1, 7},
+                                                              {int64_t{1} << 40, int64_t{1} << 40},
+                                                              {1, 1, 1, 1, 1, 1, 1, -1}}) {
+    Written file;
+    file.Ints("shape", target);
+    file.Node("Reshape", {"x", "shape"}, {"y"});
+    EXPECT_THAT(file.WhyNot(), HasSubstr("node 'Reshape1' (Reshape): ")) << testing::PrintToString(target);
+  }
+}
+
+TEST(Refusal, OfArithmeticThatHasNoResult) {
+  struct {
+    std::string op;
+    int64_t a, b;
+    std::string why;
+  } const cases[] = {{"Div", 4, 0, "divides by 0"},       {"Mod", 4, 0, "divides by 0"},
+                     {"Div", INT64_MIN, -1, "overflows"}, {"Mul", INT64_MAX, 2, "overflows"},
+                     {"Add", INT64_MAX, 1, "overflows"},  {"Sub", INT64_MIN, 1, "overflows"},
+                     {"Pow", 10, 400, "overflows"}};
+  for (const auto& c : cases) {
+    Written file;
+    file.Ints("a", {c.a});
+    file.Ints("b", {c.b});
+    file.Node(c.op, {"a", "b"}, {"shape"});
+    file.Node("Reshape", {"x", "shape"}, {"y"});
+    EXPECT_THAT(file.WhyNot(), testing::AllOf(HasSubstr("node '" + c.op + "1'"), HasSubstr(c.why)));
+  }
+}
+
+TEST(Refusal, OfConstantsWithoutEnd) {
+  Written filled;
+  filled.Ints("shape", {1 << 20, 1 << 20});
+  filled.Node("ConstantOfShape", {"shape"}, {"c"});
+  filled.Node("Add", {"x", "c"}, {"y"});
+  EXPECT_THAT(filled.WhyNot(), HasSubstr("makes a constant of [1048576, 1048576]"));
+  Written many;
+  many.Ints("shape", {1 << 22});
+  for (int i = 0; i < 20; ++i) many.Node("ConstantOfShape", {"shape"}, {"c" + std::to_string(i)});
+  std::vector<std::string> all = {"x"};
+  for (int i = 0; i < 20; ++i) all.push_back("c" + std::to_string(i));
+  many.Node("Sum", all, {"y"});
+  EXPECT_THAT(many.WhyNot(), HasSubstr("more than 2^25 elements"));
+}
+
+TEST(Refusal, OfIndicesThatAreNotThere) {
+  for (const int64_t index : {int64_t{4}, int64_t{-5}, INT64_MAX, INT64_MIN}) {
+    Written file;
+    file.Ints("i", {index});
+    Written::Attribute(file.Node("Gather", {"x", "i"}, {"y"}), "axis", 1);
+    EXPECT_THAT(file.WhyNot(), HasSubstr("index " + std::to_string(index)));
+  }
+  Written axis;
+  Written::Attribute(axis.Node("Softmax", {"x"}, {"y"}), "axis", 7);
+  EXPECT_EQ(axis.WhyNot(), "net.onnx: node 'Softmax1' (Softmax): axis 7 is not one of 2");
+}
+
+TEST(Refusal, OfBatchesThatMix) {
+  Written sum;
+  Written::Attribute(sum.Node("ReduceSum", {"x"}, {"y"}), "keepdims", 0);
+  EXPECT_THAT(sum.WhyNot(), HasSubstr("its first axis must be the batch"));
+  Written turned;
+  turned.Node("Transpose", {"x"}, {"y"});
+  EXPECT_THAT(turned.WhyNot(), HasSubstr("its first axis must be the batch"));
+}
+
+TEST(Refusal, OfRowsThatDoNotFit) {
+  Written file;
+  file.Node("Relu", {"x"}, {"y"});
+  EXPECT_EQ(file.WhyNot({5}), "net.onnx: input 'x' takes rows of [4], not [5]");
+  EXPECT_EQ(file.WhyNot({2, 2}), "");
+}
+
+TEST(Refusal, ShowsNamesAsTheyCanBeShown) {
+  Written file;
+  auto& node = file.Node("Bad\nop", {"x"}, {"y"});
+  node.set_name("\x1b[31m" + std::string(1000, 'a'));
+  EXPECT_LT(file.WhyNot().size(), 300u);
+}
+
+TEST(Import, EndsWhereItIsTold) {
+  const auto whole = Load("keras");
+  EXPECT_TRUE(whole->has_activation());
+  const auto logits = Load("keras", "logits");
+  EXPECT_FALSE(logits->has_activation());
+  EXPECT_EQ(logits->outputs(), Shape{5});
+  const auto images = Load("keras", "r1");
+  EXPECT_EQ(images->outputs(), (Shape{3, 3, 4}));
+  EXPECT_THAT(WhyNot(ReadGolden("keras"), {6, 6, 1}, "nowhere"),
+              HasSubstr("no node makes the output 'nowhere'"));
+}
+
+TEST(Import, KnowsItsIds) {
+  EXPECT_EQ(Load("lstm")->ids(), 11u);
+  EXPECT_EQ(Load("attention")->ids(), 13u);
+  EXPECT_EQ(Load("mlp")->ids(), 0u);
+}
+
+TEST(Import, WeightsHaveTheFilesNames) {
+  std::vector<std::string> names;
+  for (const auto& variable : Load("mlp")->variables("net")) names.push_back(variable.name);
+  EXPECT_THAT(names, testing::ElementsAre("net/0.weight", "net/0.bias", "net/2.weight", "net/2.bias",
+                                          "net/4.weight", "net/4.bias"));
+}
+
+// Nothing but what comes in and goes out is turned round in a chain of convolutions.
+TEST(Import, ImagesStayChannelsLast) {
+  const auto network = Load("norms");
+  Running running(*network, {8, 9, 3}, 2, false);
+  size_t large = 0;
+  for (const auto& node : running.graph.nodes())
+    large += node.op->kind() == "transpose" && node.outputs[0].shape[0] == 2;
+  // Around the group norm, which goes over channels and pixels at once.
+  EXPECT_EQ(large, 2u);
+}
+
+TEST(Import, DropoutDropsInTrainingAlone) {
+  const auto network = Load("dropout");
+  const auto inputs = Goldens().at("dropout").at("inputs").get<std::vector<float>>();
+  Running scoring(*network, {6}, 3, false), training(*network, {6}, 3, true);
+  const auto plain = scoring(inputs), first = training(inputs);
+  training.seed = 8;
+  EXPECT_NE(plain, first);
+  EXPECT_NE(training(inputs), first);
+}
+
+TEST(Import, NormsMoveTheirStatistics) {
+  const auto network = Load("norms_training");
+  Running running(*network, {8, 9, 3}, 3, true);
+  EXPECT_EQ(running.statistics.size(), 2u);
+  size_t statistics = 0;
+  for (const auto& variable : network->variables("net")) {
+    statistics += variable.role == optim::VariableRole::kStatistic;
+  }
+  EXPECT_EQ(statistics, 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest, testing::ValuesIn(Names()), [](const auto& i) { return i.param; });
+
+}  // namespace
+}  // namespace leat::onnx
