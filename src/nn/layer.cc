@@ -35,6 +35,10 @@ constexpr LayerKind kKinds[] = {
     {"softmax", MakeSoftmax, true},
     {"softplus", MakeSoftplus, true},
     {"tanh", MakeTanh, true},
+    {"embedding", MakeEmbedding},
+    {"lstm", MakeLstm},
+    {"gru", MakeGru},
+    {"rnn", MakeRnn},
 };
 
 struct Item {
