@@ -1,11 +1,12 @@
 #include "engine/compiler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <set>
 #include <stdexcept>
-#include <thread>
 
+#include "engine/placement/transfer.h"
 #include "graph/builtin.h"
 
 namespace leat::engine {
@@ -15,17 +16,6 @@ using graph::Graph;
 using graph::Node;
 using graph::NodeIndex;
 using graph::Value;
-
-// A result above this is not folded: computing it is cheaper than keeping it.
-constexpr size_t kMostFoldedBytes = size_t{1} << 20;
-// What the estimate of a step's time takes a core to do; only the choice between queue and inline hangs on
-// it.
-constexpr double kFlopsPerUs = 2e4;
-constexpr double kBytesPerUs = 1e4;
-
-int Threads(int wanted) {
-  return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 // A fetch whose elements lie where the fetch cannot be: in a feed, a constant, or another fetch.
 class CopyKernel final : public graph::Kernel {
@@ -39,54 +29,21 @@ class CopyKernel final : public graph::Kernel {
   size_t bytes_;
 };
 
-// The user's graph after pruning and passes, and where its feeds and fetches are in it.
-struct Lowered {
-  Graph graph;
-  std::map<Value, std::optional<Value>> feeds;  // empty: not needed
-  std::map<Value, Value> fetches;               // without those that are feeds themselves
-};
-
-void Apply(const graph::Pass& pass, Lowered& lowered) {
-  std::vector<Value> keep;
-  for (const auto& [old, now] : lowered.fetches) keep.push_back(now);
-  for (const auto& [old, now] : lowered.feeds) {
-    // A feed that is fetched stays; the others go with the last node that reads them.
-    if (lowered.fetches.contains(old)) keep.push_back(*now);
-  }
-  graph::Rewrite rewrite = pass(lowered.graph, keep);
-  for (auto& [old, now] : lowered.fetches) now = rewrite.At(now);
-  for (auto& [old, now] : lowered.feeds) {
-    if (now) now = rewrite.Find(*now);
-  }
-  lowered.graph = std::move(rewrite.graph);
-}
-
-Lowered Lower(const Graph& graph, std::span<const Value> fetches, const PlanOptions& options) {
-  Lowered lowered{graph, {}, {}};
-  for (const Node& node : graph.nodes()) {
-    if (graph::IsFeed(*node.op)) lowered.feeds[{node.index, 0}] = Value{node.index, 0};
-  }
-  for (Value v : fetches) lowered.fetches[v] = v;
-  Apply(graph::Prune, lowered);
-  for (const graph::Pass& pass : options.passes) Apply(pass, lowered);
-  Apply(graph::Prune, lowered);
-  std::erase_if(lowered.fetches, [&](const auto& fetch) { return lowered.feeds.contains(fetch.first); });
-  return lowered;
-}
-
 class Compiler {
  public:
-  Compiler(const Graph& graph, std::span<const Value> fetches, const PlanOptions& options)
-      : options_(options), source_(graph), lowered_(Lower(graph, fetches, options)), graph_(lowered_.graph) {}
+  Compiler(const Graph& source, Unit unit, const PlanOptions& options)
+      : options_(options),
+        source_(source),
+        unit_(std::move(unit)),
+        lowered_(unit_.lowered),
+        graph_(lowered_.graph) {}
 
   Program Compile() {
     ResolveViews();
-    ChooseKernels();
-    if (options_.fold_constants) FoldConstants();
     MakeLeafStorages();
     MakeSteps();
     MakeCopies();
-    ChooseThreads();
+    SetOrder();
     AssignStorages();
     PlaceInArena();
     WireSteps();
@@ -107,8 +64,8 @@ class Compiler {
   // A kernel and what it reads and writes, before memory is known.
   struct StepInfo {
     std::string name;
-    std::string backend;
     std::unique_ptr<graph::Kernel> kernel;
+    NodeIndex node = UINT32_MAX;
     std::vector<Value> inputs;  // views resolved
     std::vector<Value> outputs;
     uint32_t copy_to = kNone;  // a copy's storage instead of outputs
@@ -120,62 +77,12 @@ class Compiler {
     return node.op->is_view() && v.output == 0 ? roots_[v.node] : v;
   }
   ValueInfo& Info(Value root) { return values_[root.node][root.output]; }
-  bool IsConstant(Value root) const { return constants_.contains(root); }
 
   void ResolveViews() {
     for (const Node& node : graph_.nodes()) {
       roots_.push_back(node.op->is_view() ? Root(node.inputs[0]) : Value{node.index, 0});
       values_.emplace_back(node.outputs.size());
-      if (const Tensor* value = graph::ConstantValue(*node.op)) constants_[{node.index, 0}] = *value;
       program_.ops.push_back(node.op);
-    }
-  }
-
-  std::vector<TensorType> InputTypes(const Node& node) const {
-    std::vector<TensorType> types;
-    for (Value v : node.inputs) types.push_back(graph_.type(v));
-    return types;
-  }
-
-  void ChooseKernels() {
-    kernels_.resize(graph_.nodes().size());
-    backends_.resize(graph_.nodes().size());
-    std::string missing;
-    for (const Node& node : graph_.nodes()) {
-      if (graph::IsFeed(*node.op) || graph::ConstantValue(*node.op) != nullptr || node.op->is_view())
-        continue;
-      const std::vector<TensorType> inputs = InputTypes(node);
-      const graph::KernelRequest request{*node.op, inputs, node.outputs, Threads(options_.intra_op_threads)};
-      for (const graph::KernelTable* table : options_.tables) {
-        const auto it = table->factories.find(node.op->kind());
-        if (it == table->factories.end()) continue;
-        kernels_[node.index] = it->second(request);
-        backends_[node.index] = table->backend;
-        if (kernels_[node.index]) break;
-      }
-      if (kernels_[node.index]) continue;
-      missing += missing.empty() ? "" : "; ";
-      missing += "[" + std::string(node.op->kind()) + "] no kernel for " + node.outputs[0].ToString() +
-                 ", node \"" + node.name + "\"" + (node.where.empty() ? "" : ", " + node.where);
-    }
-    if (!missing.empty()) throw std::invalid_argument(missing);
-  }
-
-  void FoldConstants() {
-    for (const Node& node : graph_.nodes()) {
-      size_t bytes = 0;
-      for (const TensorType& type : node.outputs) bytes += type.bytes();
-      const bool constant = std::ranges::all_of(node.inputs, [&](Value v) { return IsConstant(Root(v)); });
-      if (!kernels_[node.index] || !constant || !node.control.empty() || bytes > kMostFoldedBytes) continue;
-      std::vector<const std::byte*> inputs;
-      for (Value v : node.inputs) inputs.push_back(constants_.at(Root(v)).raw());
-      std::vector<std::byte*> outputs;
-      for (uint32_t i = 0; i < node.outputs.size(); ++i) {
-        outputs.push_back((constants_[{node.index, i}] = Tensor(node.outputs[i])).raw());
-      }
-      const Buffer scratch(kernels_[node.index]->scratch_bytes());
-      kernels_[node.index]->Run({inputs, outputs, scratch.data()});
-      kernels_[node.index].reset();
     }
   }
 
@@ -199,11 +106,16 @@ class Compiler {
   }
 
   void MakeLeafStorages() {
-    for (const auto& [root, tensor] : constants_) {
-      const uint32_t index = AddStorage(Storage::Kind::kConstant, graph_.node(root).name, tensor.bytes());
-      program_.storages[index].own = tensor;
-      program_.storages[index].data = tensor.raw();
-      Info(root).storage = index;
+    for (const Node& node : graph_.nodes()) {
+      const auto* receive = dynamic_cast<const Receive*>(node.op.get());
+      const Tensor* constant = graph::ConstantValue(*node.op);
+      if (constant == nullptr && (receive == nullptr || !receive->type)) continue;
+      const Tensor own = constant != nullptr ? *constant : Tensor(*receive->type);
+      const auto kind = constant != nullptr ? Storage::Kind::kConstant : Storage::Kind::kReceived;
+      const uint32_t index = AddStorage(kind, node.name, own.bytes());
+      program_.storages[index].own = own;
+      program_.storages[index].data = own.raw();
+      Info({node.index, 0}).storage = index;
     }
     for (const auto& [old, now] : lowered_.feeds) {
       if (!now) continue;
@@ -221,29 +133,36 @@ class Compiler {
       std::set<StepIndex>& waits = node_waits[node.index];
       for (Value v : node.inputs) waits.insert(node_waits[v.node].begin(), node_waits[v.node].end());
       for (NodeIndex c : node.control) waits.insert(node_waits[c].begin(), node_waits[c].end());
-      if (!kernels_[node.index]) continue;
+      ChosenKernel& chosen = unit_.kernels[node.index];
+      if (!chosen.kernel) continue;
       StepInfo step;
       step.name = node.name;
-      step.backend = backends_[node.index];
-      step.kernel = std::move(kernels_[node.index]);
+      step.kernel = std::move(chosen.kernel);
+      step.node = node.index;
       for (Value v : node.inputs) step.inputs.push_back(Root(v));
       for (uint32_t i = 0; i < node.outputs.size(); ++i) step.outputs.push_back({node.index, i});
-      std::string attributes = node.op->attributes();
-      std::string line = node.name + " = " + step.backend + " " + std::string(node.op->kind());
-      if (!attributes.empty()) line += " " + attributes;
+      if (const auto* receive = dynamic_cast<const Receive*>(node.op.get())) {
+        std::span<std::byte> into;
+        if (receive->type)
+          into = {program_.storages[Info(step.outputs[0]).storage].data, receive->type->bytes()};
+        program_.receives.push_back({receive->edge, static_cast<StepIndex>(steps_.size()), into});
+        step.outputs.clear();  // others write there
+      }
+      std::vector<TensorType> types;
+      for (Value v : node.inputs) types.push_back(graph_.type(v));
+      StepTime info{.name = node.name, .kind = std::string(node.op->kind()), .backend = chosen.backend};
+      info.flops = node.op->flops(types, node.outputs);
+      for (const TensorType& type : types) info.bytes += static_cast<double>(type.bytes());
+      for (const TensorType& type : node.outputs) info.bytes += static_cast<double>(type.bytes());
+      std::string line = node.name + " = " + chosen.backend + " " + std::string(node.op->kind());
+      if (std::string attributes = node.op->attributes(); !attributes.empty()) line += " " + attributes;
       for (size_t i = 0; i < node.outputs.size(); ++i)
         line += (i ? ", " : " : ") + node.outputs[i].ToString();
-
-      const std::vector<TensorType> types = InputTypes(node);
-      double bytes = 0;
-      for (const TensorType& type : types) bytes += static_cast<double>(type.bytes());
-      for (const TensorType& type : node.outputs) bytes += static_cast<double>(type.bytes());
-      const double cost = node.op->flops(types, node.outputs) / kFlopsPerUs + bytes / kBytesPerUs;
-      waits = {AddStep(std::move(step), {waits.begin(), waits.end()}, cost, std::move(line))};
+      waits = {AddStep(std::move(step), {waits.begin(), waits.end()}, std::move(info), std::move(line))};
     }
   }
 
-  StepIndex AddStep(StepInfo step, std::vector<StepIndex> waits, double cost_us, std::string line) {
+  StepIndex AddStep(StepInfo step, std::vector<StepIndex> waits, StepTime info, std::string line) {
     const auto index = static_cast<StepIndex>(steps_.size());
     for (Value v : step.inputs) {
       std::vector<StepIndex>& readers = Info(v).readers;
@@ -252,7 +171,7 @@ class Compiler {
     for (Value v : step.outputs) Info(v).writer = index;
     steps_.push_back(std::move(step));
     program_.dependencies.push_back(std::move(waits));
-    program_.costs_us.push_back(cost_us);
+    program_.infos.push_back(std::move(info));
     program_.lines.push_back(std::move(line));
     return index;
   }
@@ -267,33 +186,29 @@ class Compiler {
       }
       StepInfo step;
       step.name = source_.node(old).name;
-      step.backend = "engine";
-      step.kernel = std::make_unique<CopyKernel>(source_.type(old).bytes());
+      step.kernel = MakeCopyKernel(source_.type(old).bytes());
       step.inputs = {root};
       step.copy_to = AddFetchStorage(old);
       std::vector<StepIndex> waits;
       if (Info(root).writer != kNone) waits.push_back(Info(root).writer);
-      const double bytes = static_cast<double>(source_.type(old).bytes());
+      StepTime info{.name = step.name, .kind = "copy", .backend = "engine"};
+      info.bytes = 2 * static_cast<double>(source_.type(old).bytes());
       std::string line = step.name + " = engine copy : " + source_.type(old).ToString();
-      AddStep(std::move(step), std::move(waits), 2 * bytes / kBytesPerUs, std::move(line));
+      AddStep(std::move(step), std::move(waits), std::move(info), std::move(line));
     }
   }
 
-  // The queue is worth its threads when the work is long enough and not a mere chain.
-  void ChooseThreads() {
-    double total = 0, longest = 0;
-    std::vector<double> ends;
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      double begin = 0;
-      for (StepIndex d : program_.dependencies[i]) begin = std::max(begin, ends[d]);
-      ends.push_back(begin + program_.costs_us[i]);
-      longest = std::max(longest, ends.back());
-      total += program_.costs_us[i];
+  void SetOrder() {
+    program_.threads = unit_.threads;
+    if (unit_.threads == Unit::kOneByOne) return;
+    order_ = StepOrder::ByDependencies(program_.dependencies);
+    std::vector<double> costs, urgency;
+    for (const StepInfo& step : steps_) {
+      const bool copy = step.node == UINT32_MAX;
+      costs.push_back(copy || unit_.costs_us.empty() ? 0 : unit_.costs_us[step.node]);
+      urgency.push_back(copy || unit_.urgency.empty() ? 0 : unit_.urgency[step.node]);
     }
-    const bool parallel = total >= options_.inline_below_us && total > 1.05 * longest;
-    const int most = static_cast<int>(std::min<size_t>(steps_.size(), 1024));
-    program_.threads = parallel ? std::min(most, Threads(options_.inter_op_threads)) : 1;
-    if (program_.threads > 1) order_ = StepOrder::ByDependencies(program_.dependencies);
+    program_.urgency = unit_.urgency.empty() ? LongestWays(costs, program_.dependencies) : urgency;
   }
 
   // Nobody but `step` needs the value after it began.
@@ -424,15 +339,13 @@ class Compiler {
 
   const PlanOptions& options_;
   const Graph& source_;
-  const Lowered lowered_;
+  Unit unit_;
+  const Lowered& lowered_;
   const Graph& graph_;
   Program program_;
 
-  std::vector<Value> roots_;                             // by node: what it is a view of, or its own output 0
-  std::vector<std::vector<ValueInfo>> values_;           // by node, output
-  std::map<Value, Tensor> constants_;                    // by root
-  std::vector<std::unique_ptr<graph::Kernel>> kernels_;  // by node; null where there is nothing to run
-  std::vector<std::string> backends_;                    // by node
+  std::vector<Value> roots_;                    // by node: what it is a view of, or its own output 0
+  std::vector<std::vector<ValueInfo>> values_;  // by node, output
   std::vector<StepInfo> steps_;
   std::map<Value, uint32_t> fetch_storage_;  // by value of the user's graph
   StepOrder order_ = StepOrder::Serial();
@@ -441,9 +354,46 @@ class Compiler {
 
 }  // namespace
 
-Program CompileProgram(const graph::Graph& graph, std::span<const graph::Value> fetches,
-                       const PlanOptions& options) {
-  return Compiler(graph, fetches, options).Compile();
+Program CompileProgram(const graph::Graph& source, Unit unit, const PlanOptions& options) {
+  return Compiler(source, std::move(unit), options).Compile();
+}
+
+std::unique_ptr<graph::Kernel> MakeCopyKernel(size_t bytes) {
+  return std::make_unique<CopyKernel>(bytes);
+}
+
+void Program::Bind(Binding& binding, std::byte* data) {
+  if (!binding.storage) {
+    binding.unused = data;
+    return;
+  }
+  Storage& storage = storages[*binding.storage];
+  storage.bound = true;
+  storage.data = data;
+  for (uint32_t slot : storage.input_slots) inputs[slot] = data;
+  for (uint32_t slot : storage.output_slots) outputs[slot] = data;
+}
+
+Tensor Program::At(const Binding& binding) const {
+  return Tensor(binding.type, binding.storage ? storages[*binding.storage].data : binding.unused);
+}
+
+void Program::FailUnbound() {
+  std::string names;
+  for (const Storage& storage : storages) {
+    if (storage.kind != Storage::Kind::kFeed || storage.bound) continue;
+    names += (names.empty() ? "\"" : ", \"") + storage.name + "\"";
+  }
+  if (!names.empty()) throw std::invalid_argument("run before these feeds were bound: " + names);
+  all_bound = true;
+}
+
+void RunTimed(const Step& step, bool first, StepTime* time) {
+  const auto begin = std::chrono::steady_clock::now();
+  step.kernel->Run(step.args);
+  const double us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+  time->us = first ? us : std::min(time->us, us);
 }
 
 }  // namespace leat::engine

@@ -1,59 +1,36 @@
 #include "engine/plan.h"
 
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
 #include <stdexcept>
 
 #include "engine/compiler.h"
+#include "engine/placement/partitioned_plan.h"
+#include "graph/builtin.h"
 
 namespace leat::engine {
 namespace {
 
-template <class Bindings>
-auto& Find(Bindings& bindings, graph::Value value) {
-  const auto it = bindings.find(value);
-  if (it == bindings.end()) {
-    throw std::invalid_argument("output " + std::to_string(value.output) + " of node " +
-                                std::to_string(value.node) + " is neither a feed nor a fetch of this plan");
-  }
-  return it->second;
-}
-
 class CompiledPlan final : public Plan {
  public:
-  explicit CompiledPlan(Program program) : p_(std::move(program)) {
-    for (const Storage& storage : p_.storages) {
-      if (storage.kind == Storage::Kind::kFeed) ++unbound_feeds_;
-    }
-    if (p_.threads > 1) {
-      executor_ = std::make_unique<QueueExecutor>(p_.steps, p_.dependencies, p_.costs_us, p_.threads);
+  CompiledPlan(Program program, const Device& device) : p_(std::move(program)), device_(device.name) {
+    if (p_.threads != Unit::kOneByOne) {
+      device.pool->Grow(p_.threads - 1);
+      executor_ = std::make_unique<QueueExecutor>(Schedule{p_.steps, p_.dependencies, p_.urgency, awaited_},
+                                                  p_.threads, device.pool);
     }
   }
 
   void Bind(graph::Value value, void* data) override {
-    Binding& binding = Find(p_.bindings, value);
-    auto* bytes = static_cast<std::byte*>(data);
-    if (!binding.storage) {
-      binding.unused = bytes;
-      return;
-    }
-    Storage& storage = p_.storages[*binding.storage];
-    if (storage.kind == Storage::Kind::kFeed && !storage.bound) {
-      storage.bound = true;
-      --unbound_feeds_;
-    }
-    storage.data = bytes;
-    for (uint32_t slot : storage.input_slots) p_.inputs[slot] = bytes;
-    for (uint32_t slot : storage.output_slots) p_.outputs[slot] = bytes;
+    p_.Bind(FindBinding(p_.bindings, value), static_cast<std::byte*>(data));
   }
-
-  Tensor At(graph::Value value) const override {
-    const Binding& binding = Find(p_.bindings, value);
-    return Tensor(binding.type, binding.storage ? p_.storages[*binding.storage].data : binding.unused);
-  }
-
+  Tensor At(graph::Value value) const override { return p_.At(FindBinding(p_.bindings, value)); }
   std::span<const graph::Value> feeds() const override { return p_.feeds; }
 
   void Run() override {
-    if (unbound_feeds_ > 0) FailUnbound();
+    p_.CheckBound();
     if (executor_) {
       executor_->Run();
     } else {
@@ -61,9 +38,21 @@ class CompiledPlan final : public Plan {
     }
   }
 
-  size_t arena_bytes() const override { return p_.arena.size(); }
-  size_t largest_live_bytes() const override { return p_.largest_live_bytes; }
-  size_t steps() const override { return p_.steps.size(); }
+  std::vector<StepTime> Profile(int runs) override {
+    p_.CheckBound();
+    std::vector<StepTime> times = p_.infos;
+    for (StepTime& time : times) time.device = device_;
+    for (int run = 0; run < runs; ++run) {
+      for (size_t i = 0; i < p_.steps.size(); ++i) RunTimed(p_.steps[i], run == 0, &times[i]);
+    }
+    return times;
+  }
+
+  size_t arena_bytes() const override { return p_.arena_bytes(); }
+  size_t largest_live_bytes() const override { return p_.live_bytes(); }
+  size_t steps() const override { return p_.step_count(); }
+  std::vector<std::string> devices() const override { return {device_}; }
+  int threads() const override { return std::max(1, p_.threads); }
   std::string ToString() const override {
     std::string text;
     for (const std::string& line : p_.lines) text += line + "\n";
@@ -71,25 +60,158 @@ class CompiledPlan final : public Plan {
   }
 
  private:
-  [[noreturn]] void FailUnbound() const {
-    std::string names;
-    for (const Storage& storage : p_.storages) {
-      if (storage.kind != Storage::Kind::kFeed || storage.bound) continue;
-      names += (names.empty() ? "\"" : ", \"") + storage.name + "\"";
-    }
-    throw std::invalid_argument("run before these feeds were bound: " + names);
+  Program p_;
+  const std::string device_;
+  const std::vector<StepIndex> awaited_;     // nothing from elsewhere
+  std::unique_ptr<QueueExecutor> executor_;  // null when the plan runs inline
+};
+
+// The machine as one device, for who has not asked what it is.
+std::shared_ptr<const Machine> AnyCore() {
+  Machine machine;
+  machine.threads = std::numeric_limits<int>::max();
+  machine.devices.push_back({.name = "cpu:0", .kind = "cpu"});
+  machine.devices[0].threads = machine.threads;
+  machine.devices[0].pool = Pool::OfProcess();
+  return std::make_shared<const Machine>(std::move(machine));
+}
+
+class PlanMaker {
+ public:
+  PlanMaker(const graph::Graph& graph, std::span<const graph::Value> fetches, const PlanOptions& options)
+      : source_(graph), options_(options), lowered_(Lower(graph, fetches, options)) {
+    if (!options_.machine) options_.machine = AnyCore();
   }
 
-  Program p_;
-  size_t unbound_feeds_ = 0;
-  std::unique_ptr<QueueExecutor> executor_;  // null when the plan runs inline
+  std::unique_ptr<Plan> Make() {
+    ChooseKernels();
+    EstimateCosts();
+    const Placement placement =
+        Place({lowered_.graph, devices(), costs_, rates_,
+               options_.inter_op_threads == 0 ? std::numeric_limits<int>::max() : options_.inter_op_threads});
+    const std::vector<uint32_t> used = UsedDevices(placement);
+    std::vector<ChosenKernel> kernels;
+    std::vector<double> costs;
+    for (size_t n = 0; n < lowered_.graph.nodes().size(); ++n) {
+      const uint32_t d = placement.devices[n];
+      kernels.push_back(std::move(kernels_.at(devices()[d].kind)[n]));
+      costs.push_back(costs_[d][n]);
+    }
+    if (used.size() > 1) {
+      auto crossing = std::make_unique<Crossing>();
+      Partition partition = Cut(lowered_, placement, devices(), std::move(kernels), costs, *crossing);
+      for (size_t u = 0; u < partition.units.size(); ++u) {
+        partition.units[u].threads =
+            Threads(devices()[partition.devices[u]], partition.units[u].kernels.size());
+      }
+      return MakePartitionedPlan(source_, std::move(partition), std::move(crossing), options_);
+    }
+    const Device& device = devices()[used[0]];
+    Unit unit{.lowered = std::move(lowered_), .kernels = std::move(kernels), .costs_us = std::move(costs)};
+    unit.threads = QueueThreads(device, placement, unit);
+    return std::make_unique<CompiledPlan>(CompileProgram(source_, std::move(unit), options_), device);
+  }
+
+ private:
+  const std::vector<Device>& devices() const { return options_.machine->devices; }
+
+  // Once for each kind of device; a node that none of them has one for is a mistake.
+  void ChooseKernels() {
+    std::string missing;
+    for (const Device& device : devices()) kernels_[device.kind];
+    for (const graph::Node& node : lowered_.graph.nodes()) {
+      bool found = !graph::NeedsKernel(*node.op);
+      for (auto& [kind, kernels] : kernels_) {
+        kernels.emplace_back();
+        if (!graph::NeedsKernel(*node.op)) continue;
+        kernels.back() = ChooseKernel(lowered_.graph, node, kind, options_);
+        found = found || kernels.back().kernel != nullptr;
+      }
+      if (found) continue;
+      missing += missing.empty() ? "" : "; ";
+      missing += "[" + std::string(node.op->kind()) + "] no kernel for " + node.outputs[0].ToString() +
+                 ", node \"" + node.name + "\"" + (node.where.empty() ? "" : ", " + node.where);
+    }
+    if (!missing.empty()) throw std::invalid_argument(missing);
+  }
+
+  // Who runs on one thread of one device wants to know of no costs, and nothing is measured for him.
+  void EstimateCosts() {
+    std::vector<double> costs(lowered_.graph.nodes().size());
+    if (devices().size() > 1 || ThreadCount(options_.inter_op_threads) > 1) {
+      rates_ = options_.rates ? *options_.rates : MeasuredRates();
+      costs = NodeCosts(lowered_.graph, rates_, options_.costs.get());
+    }
+    for (const Device& device : devices()) {
+      costs_.push_back(costs);
+      for (const graph::Node& node : lowered_.graph.nodes()) {
+        if (graph::NeedsKernel(*node.op) && !kernels_.at(device.kind)[node.index].kernel) {
+          costs_.back()[node.index] = std::numeric_limits<double>::infinity();
+        }
+      }
+    }
+  }
+
+  // By rising index; at least one.
+  std::vector<uint32_t> UsedDevices(const Placement& placement) const {
+    std::set<uint32_t> used;
+    for (const graph::Node& node : lowered_.graph.nodes()) {
+      if (graph::NeedsKernel(*node.op) || graph::IsFeed(*node.op)) used.insert(placement.devices[node.index]);
+    }
+    for (const auto& [old, now] : lowered_.fetches) used.insert(placement.devices[now.node]);
+    if (used.empty()) used.insert(0);
+    return {used.begin(), used.end()};
+  }
+
+  int Threads(const Device& device, size_t steps) const {
+    const int wanted = std::min(ThreadCount(options_.inter_op_threads), device.threads);
+    return std::min(wanted, static_cast<int>(std::clamp<size_t>(steps, 1, 1024)));
+  }
+
+  // The queue is worth its threads when the work is long enough and not a mere chain.
+  int QueueThreads(const Device& device, const Placement& placement, const Unit& unit) const {
+    double total = 0, longest = 0;
+    for (double cost : unit.costs_us) total += cost;
+    for (double way : placement.urgency) longest = std::max(longest, way);
+    if (total < options_.inline_below_us || total <= 1.05 * longest) return Unit::kOneByOne;
+    const int threads = Threads(device, unit.kernels.size());
+    return threads > 1 ? threads : Unit::kOneByOne;
+  }
+
+  const graph::Graph& source_;
+  PlanOptions options_;
+  Lowered lowered_;
+  std::map<std::string, std::vector<ChosenKernel>> kernels_;  // by kind of device, by node
+  std::vector<std::vector<double>> costs_;                    // by device, by node
+  Rates rates_;
 };
 
 }  // namespace
 
 std::unique_ptr<Plan> Plan::Compile(const graph::Graph& graph, std::span<const graph::Value> fetches,
                                     const PlanOptions& options) {
-  return std::make_unique<CompiledPlan>(CompileProgram(graph, fetches, options));
+  return PlanMaker(graph, fetches, options).Make();
+}
+
+std::unique_ptr<Plan> CompileMeasured(const graph::Graph& graph, std::span<const graph::Value> fetches,
+                                      const PlanOptions& options) {
+  PlanOptions alone = options;
+  alone.inter_op_threads = 1;
+  alone.machine = nullptr;
+  graph::Graph anywhere;  // one device has all; what the user wants where is said when it counts
+  for (const graph::Node& node : graph.nodes())
+    anywhere.AddExact(node.op, node.inputs, node.control, node.name, node.where);
+  const auto trial = Plan::Compile(anywhere, fetches, alone);
+  std::vector<Tensor> zeros;
+  for (graph::Value feed : trial->feeds()) {
+    zeros.emplace_back(graph.type(feed));
+    trial->Bind(feed, zeros.back().raw());
+  }
+  auto costs = std::make_shared<MeasuredCosts>();
+  for (const StepTime& time : trial->Profile(5)) (*costs)[time.name] = time.us;
+  PlanOptions measured = options;
+  measured.costs = std::move(costs);
+  return Plan::Compile(graph, fetches, measured);
 }
 
 }  // namespace leat::engine

@@ -6,15 +6,25 @@
 // order of running inline; when nodes may run at the same time, by dependencies, so that only what these keep
 // apart shares memory.
 //
+// On a machine with several devices, nodes are placed on them by their costs (placement/placement.h), and the
+// graph is cut where tensors cross (placement/partition.h). The results keep their bits, whatever runs where.
+//
 // One Plan runs in one thread at a time; distinct plans are independent. A run allocates nothing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+#include "engine/devices/devices.h"
+#include "engine/placement/costs.h"
+#include "engine/run/rendezvous.h"
 #include "graph/graph.h"
 #include "graph/kernel.h"
 #include "graph/pass.h"
@@ -33,17 +43,44 @@ struct PlanOptions {
   int intra_op_threads = 1;
   // A run estimated to be shorter than this stays inline, since waking a thread costs some of it.
   double inline_below_us = 50;
+  // The devices to use (Discover()). None: the whole machine is one device, "cpu:0", threads run on any core.
+  std::shared_ptr<const Machine> machine;
+  // What nodes cost: as measured (Plan::Profile), else estimated from these rates; none: MeasuredRates().
+  std::shared_ptr<const MeasuredCosts> costs;
+  std::shared_ptr<const Rates> rates;
+  // A run over several devices that takes longer is given up: what it waits for does not come.
+  std::chrono::milliseconds run_limit = std::chrono::minutes(10);
+  // What carries tensors between devices, made for so many edges; none: LocalRendezvous.
+  std::function<std::unique_ptr<Rendezvous>(size_t edges)> make_rendezvous;
   // Compute what depends on constants alone once, when compiling.
   bool fold_constants = true;
   // Tensors whose lives don't overlap share memory. Off: what the tests compare against.
   bool share_memory = true;
 };
 
+// One kernel of a plan and what a call of it takes.
+struct StepTime {
+  std::string name;  // of its node
+  std::string kind;  // of its op
+  std::string backend;
+  std::string device;
+  double us = 0;
+  double flops = 0;
+  double bytes = 0;  // read and written
+};
+
+// A run over several devices that did not end: what carries tensors failed, or time ran out.
+class RunFailed : public std::runtime_error {
+ public:
+  explicit RunFailed(Status s) : std::runtime_error(s.ToString()), status(std::move(s)) {}
+  const Status status;
+};
+
 class Plan {
  public:
   // Keeps what `fetches` need of `graph`. Placeholders and variables among it are the plan's feeds. Throws
   // std::invalid_argument when no table has a kernel for a node, naming op, node and line (all of them at
-  // once).
+  // once), or a node has to run on a device that is not there or has no kernel for it.
   static std::unique_ptr<Plan> Compile(const graph::Graph& graph, std::span<const graph::Value> fetches,
                                        const PlanOptions& options);
   virtual ~Plan() = default;
@@ -59,7 +96,10 @@ class Plan {
   // The placeholders and variables that the fetches need, in the graph's order.
   virtual std::span<const graph::Value> feeds() const = 0;
 
+  // Throws what a kernel throws, or RunFailed; the next run begins afresh.
   virtual void Run() = 0;
+  // The time of each step, in the order of ToString: the shortest of `runs` runs, one step after the other.
+  virtual std::vector<StepTime> Profile(int runs) = 0;
 
   // Memory for everything but feeds, constants and fetches.
   virtual size_t arena_bytes() const = 0;
@@ -67,8 +107,18 @@ class Plan {
   virtual size_t largest_live_bytes() const = 0;
   // Kernels that one run calls.
   virtual size_t steps() const = 0;
-  // A line a kernel, in order of running: "dense1/relu = onednn dense activation=relu : f32[128, 64]".
+  // Names of the devices that it runs on.
+  virtual std::vector<std::string> devices() const = 0;
+  // Threads that a run may keep busy, the caller's among them.
+  virtual int threads() const = 0;
+  // A line a kernel, in order of running: "dense1/relu = onednn dense activation=relu : f32[128, 64]"; with
+  // several devices under a line "on cpu:0" each.
   virtual std::string ToString() const = 0;
 };
+
+// The same with costs that were measured: compiles for one thread, runs that a few times on zeros, and
+// compiles again with what its steps took.
+std::unique_ptr<Plan> CompileMeasured(const graph::Graph& graph, std::span<const graph::Value> fetches,
+                                      const PlanOptions& options);
 
 }  // namespace leat::engine

@@ -9,48 +9,13 @@
 #include <mutex>
 #include <thread>
 
-#include "base/rng.h"
+#include "engine/graphs_test.h"
 #include "engine/session.h"
-#include "graph/gradient.h"
-#include "kernels/reference/reference.h"
-#include "ops/fuse.h"
-#include "ops/ops.h"
 
 namespace leat::engine {
-
-size_t AllocationCount();  // counting_new_test.cc
-
 namespace {
 
-using graph::Graph;
-using graph::Kernel;
-using graph::KernelArgs;
-using graph::KernelRequest;
-using graph::KernelTable;
-using graph::NodeIndex;
-using graph::Value;
 using testing::ElementsAre;
-
-PlanOptions Options() {
-  return {.tables = {&reference::Kernels()}, .passes = {}};
-}
-PlanOptions Queued(int threads = 3) {
-  PlanOptions options = Options();
-  options.inter_op_threads = threads;
-  options.inline_below_us = 0;
-  return options;
-}
-
-Tensor Floats(Shape shape, std::vector<float> values) {
-  return Tensor::Of<float>(shape, values);
-}
-std::vector<float> Elements(const Tensor& t) {
-  return {t.as<float>().begin(), t.as<float>().end()};
-}
-
-Value Feed(Graph& graph, std::string_view name, Shape shape) {
-  return graph.MakeNamed<graph::Placeholder>(name, {}, TensorType{DType::kF32, shape});
-}
 
 TEST(Plan, ComputesIntoBoundMemory) {
   Graph graph;
@@ -191,74 +156,6 @@ TEST(Plan, OutlivesItsGraph) {
   EXPECT_THAT(Elements(plan->At(y)), ElementsAre(2, 3, 4));
 }
 
-// A random graph of cheap ops over tensors of a few sizes, with views, twins, constants and control
-// dependencies.
-class RandomGraph {
- public:
-  explicit RandomGraph(uint64_t seed) : rng_(seed) {
-    for (int i = 0; i < 3; ++i) Push(Feed(graph, "x" + std::to_string(i), {4, 16}));
-    feeds = values_;
-    Push(graph.Make<graph::Constant>({}, Shape{4, 16}, 0.5f));
-    const size_t nodes = 5 + rng_.Below(60);
-    for (size_t i = 0; i < nodes; ++i) Push(Grow());
-    for (Value v : values_) {
-      if (rng_.Chance(0.15)) fetches.push_back(v);
-    }
-    fetches.push_back(values_.back());
-  }
-
-  Graph graph;
-  std::vector<Value> feeds, fetches;
-
- private:
-  // Recent values more often than old ones.
-  Value Pick() {
-    const size_t n = values_.size();
-    return values_[rng_.Chance(0.6) ? n - 1 - rng_.Below(std::min<size_t>(n, 4)) : rng_.Below(n)];
-  }
-  template <class O, class... Args>
-  Value Make(std::vector<Value> inputs, Args... args) {
-    std::vector<NodeIndex> control;
-    if (rng_.Chance(0.1)) control.push_back(Pick().node);
-    return graph.Add(std::make_shared<O>(args...), std::move(inputs), "", control);
-  }
-  Value Grow() {
-    const Value a = Pick(), b = Pick();
-    switch (rng_.Below(10)) {
-      case 0:
-        return Make<ops::Neg>({a});
-      case 1:
-        return Make<ops::Tanh>({a});
-      case 2:
-        return Make<ops::Add>({a, b});
-      case 3:
-        return Make<ops::Mul>({a, b});
-      case 4:
-        return Make<ops::Sub>({a, b});
-      case 5:
-        return Make<graph::AddN>({a, b, Pick()});
-      case 6:
-        return Make<ops::Scale>({a}, 0.5f);
-      case 7:
-        return Make<ops::Reshape>({Make<ops::Tanh>({Make<ops::Reshape>({a}, Shape{64})})}, Shape{4, 16});
-      case 8:
-        return Make<ops::Add>({a, Make<ops::ReduceMean>({b}, std::vector<int>{-1}, true)});
-      default:
-        return Make<ops::Tanh>(
-            {Make<ops::MatMul>({Make<ops::MatMul>({a, b}, true, false), Pick()}, false, true)});
-    }
-  }
-  // Keeps all values of one shape, and finite.
-  void Push(Value v) {
-    if (graph.shape(v) == Shape{16, 4}) v = graph.Make<ops::Transpose>({v});
-    values_.push_back(graph.Make<ops::Tanh>({v}));
-    if (graph::IsFeed(*graph.node(v).op)) values_.back() = v;
-  }
-
-  Rng rng_;
-  std::vector<Value> values_;
-};
-
 // Whatever shares memory or runs at the same time, the results keep their bits.
 TEST(Plan, SharingFoldingQueueAndPassesChangeNoBit) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -272,13 +169,8 @@ TEST(Plan, SharingFoldingQueueAndPassesChangeNoBit) {
     std::vector<std::vector<float>> expected;
     for (const PlanOptions& options : {plain, Options(), Queued(), queue_plain, all}) {
       const auto plan = Plan::Compile(random.graph, random.fetches, options);
-      Rng rng(seed);
-      std::vector<Tensor> in;
-      for (Value v : random.feeds) {
-        in.emplace_back(random.graph.type(v));
-        for (float& x : in.back().as<float>()) x = static_cast<float>(rng.Normal());
-        plan->Bind(v, in.back().raw());
-      }
+      const std::vector<Tensor> in = random.Inputs(seed);
+      for (size_t f = 0; f < in.size(); ++f) plan->Bind(random.feeds[f], in[f].raw());
       for (int run = 0; run < 3; ++run) plan->Run();
       std::vector<std::vector<float>> results;
       for (Value v : random.fetches) results.push_back(Elements(plan->At(v)));
@@ -336,28 +228,6 @@ TEST(Plan, ComputesInPlaceOnlyOfWhatNobodyElseNeeds) {
   };
   EXPECT_FALSE(run(through_view, false));
 }
-
-// Kernels of this test that tell when they ran.
-class Probe {
- public:
-  KernelTable Table(std::function<void(const std::string&)> f) {
-    return {"probe", {{"scale", [f](const KernelRequest& request) -> std::unique_ptr<Kernel> {
-                         return std::make_unique<ProbeKernel>(request.op.attributes(), f);
-                       }}}};
-  }
-
- private:
-  class ProbeKernel final : public Kernel {
-   public:
-    ProbeKernel(std::string name, std::function<void(const std::string&)> f)
-        : name_(std::move(name)), f_(std::move(f)) {}
-    void Run(const KernelArgs&) override { f_(name_); }
-
-   private:
-    std::string name_;
-    std::function<void(const std::string&)> f_;
-  };
-};
 
 TEST(Plan, HonoursControlDependencies) {
   Graph graph;
@@ -426,44 +296,6 @@ TEST(Plan, RunsIndependentBranchesAtTheSameTime) {
   EXPECT_TRUE(met);
 }
 
-// A step of training: the shape that everything is made for.
-class Perceptron {
- public:
-  Perceptron(int64_t batch, std::vector<int64_t> sizes) {
-    Value h = x = Feed(graph, "x", {batch, sizes[0]});
-    for (size_t i = 0; i + 1 < sizes.size(); ++i) {
-      const Value w = Variable({sizes[i], sizes[i + 1]}), b = Variable({sizes[i + 1]});
-      h = graph.Make<ops::BiasAdd>({graph.Make<ops::MatMul>({h, w}), b});
-      if (i + 2 < sizes.size()) h = graph.Make<ops::Relu>({h});
-    }
-    const Value labels = Feed(graph, "labels", {batch});
-    fetches = {graph.Make<ops::ReduceMean>({graph.Make<ops::SoftmaxCrossEntropy>({h, labels})})};
-    for (Value g : graph::Gradients(graph, fetches[0], variables)) fetches.push_back(g);
-    feeds = variables;
-    feeds.insert(feeds.end(), {x, labels});
-  }
-  Value Variable(Shape shape) {
-    variables.push_back(graph.Make<graph::Variable>({}, TensorType{DType::kF32, shape}));
-    return variables.back();
-  }
-  std::unique_ptr<Plan> Compile(PlanOptions options) {
-    options.passes = ops::StandardPasses();
-    auto plan = Plan::Compile(graph, fetches, options);
-    Rng rng(1);
-    for (Value v : feeds) {
-      data.emplace_back(graph.type(v));
-      for (float& e : data.back().as<float>()) e = static_cast<float>(rng.Uniform());
-      plan->Bind(v, data.back().raw());
-    }
-    return plan;
-  }
-
-  Graph graph;
-  Value x;
-  std::vector<Value> variables, feeds, fetches;
-  std::vector<Tensor> data;
-};
-
 TEST(Plan, ARunAllocatesNothing) {
   Perceptron model(4, {6, 8, 8, 3});
   for (const PlanOptions& options : {Options(), Queued()}) {
@@ -483,6 +315,73 @@ TEST(Plan, ATrainingStepNeedsLittleMoreThanWhatLives) {
   PlanOptions alone = Options();
   alone.share_memory = false;
   EXPECT_LT(2 * plan->arena_bytes(), 3 * model.Compile(alone)->arena_bytes());
+}
+
+TEST(Plan, ProfilesItsSteps) {
+  Perceptron model(16, {64, 64, 3});
+  for (const PlanOptions& options : {Options(), Queued()}) {
+    const auto plan = model.Compile(options);
+    plan->Run();
+    const std::vector<float> before = Elements(plan->At(model.fetches[1]));
+    const std::vector<StepTime> times = plan->Profile(3);
+    ASSERT_EQ(times.size(), plan->steps());
+    for (const StepTime& time : times) {
+      EXPECT_GT(time.us, 0) << time.name;
+      EXPECT_EQ(time.backend, "reference");
+      EXPECT_EQ(time.device, "cpu:0");
+    }
+    EXPECT_EQ(times[0].kind, "dense");
+    EXPECT_GT(times[0].bytes, 4 * 64 * 64);
+    EXPECT_EQ(Elements(plan->At(model.fetches[1])), before);
+  }
+}
+
+TEST(Plan, WhatAKernelThrowsComesOutOfTheRunAndTheNextOneIsFine) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {1});
+  std::vector<Value> fetches;
+  for (int i = 1; i <= 8; ++i) fetches.push_back(graph.Make<ops::Scale>({x}, static_cast<float>(i)));
+  std::atomic<bool> fail{true};
+  const KernelTable table = Probe().Table([&](const std::string& name) {
+    if (fail && name == "factor=5") throw std::runtime_error("five");
+  });
+  PlanOptions options = Queued();
+  options.tables = {&table};
+  const auto plan = Plan::Compile(graph, fetches, options);
+  const Tensor in = Floats({1}, {1});
+  plan->Bind(x, in.raw());
+  for (int run = 0; run < 50; ++run) {
+    fail = run % 2 == 0;
+    if (fail) {
+      EXPECT_THAT([&] { plan->Run(); }, testing::ThrowsMessage<std::runtime_error>("five"));
+    } else {
+      EXPECT_NO_THROW(plan->Run());
+    }
+  }
+}
+
+// Two plans at the same time share the threads of the process; each still gets its own results.
+TEST(Plan, PlansOfSeveralThreadsShareOnePool) {
+  const auto pool = Pool::OfProcess();
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([t] {
+      RandomGraph random(t);
+      const auto inline_plan = Plan::Compile(random.graph, random.fetches, Options());
+      const auto queued = Plan::Compile(random.graph, random.fetches, Queued());
+      const std::vector<Tensor> in = random.Inputs(t);
+      for (const auto& plan : {inline_plan.get(), queued.get()}) {
+        for (size_t f = 0; f < in.size(); ++f) plan->Bind(random.feeds[f], in[f].raw());
+      }
+      inline_plan->Run();
+      for (int run = 0; run < 100; ++run) {
+        queued->Run();
+        for (Value v : random.fetches) ASSERT_EQ(Elements(queued->At(v)), Elements(inline_plan->At(v)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(pool->threads(), 2);
 }
 
 TEST(Plan, StaysInlineWhenThreadsDoNotPay) {

@@ -1,0 +1,203 @@
+#include "engine/placement/placement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+#include "graph/builtin.h"
+
+namespace leat::engine {
+namespace {
+
+using graph::Node;
+using graph::NodeIndex;
+using graph::Value;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr uint32_t kNowhere = UINT32_MAX;
+// Several devices have to be better than one by this much, since estimates are what they are.
+constexpr double kWorthwhile = 0.9;
+
+// Devices by name in each node's constraint; throws on those that cannot be.
+std::vector<uint32_t> Constraints(const PlacementRequest& request) {
+  std::vector<uint32_t> wanted;
+  std::set<std::string> unknown;
+  std::string mistakes;
+  const auto mistake = [&](const Node& node, const std::string& what) {
+    mistakes += (mistakes.empty() ? "[" : "; [") + std::string(node.op->kind()) + "] " + what + ", node \"" +
+                node.name + "\"" + (node.where.empty() ? "" : ", " + node.where);
+  };
+  std::string names;
+  for (const Device& device : request.devices) names += (names.empty() ? "" : ", ") + device.name;
+  for (const Node& node : request.graph.nodes()) {
+    wanted.push_back(kNowhere);
+    if (node.device.empty()) continue;
+    const auto found = std::ranges::find(request.devices, node.device, &Device::name);
+    const auto index = static_cast<size_t>(found - request.devices.begin());
+    if (found == request.devices.end()) {
+      // Once a device: whole layers stand on it.
+      if (unknown.insert(node.device).second)
+        mistake(node, "no device \"" + node.device + "\"; there is " + names);
+    } else if (request.costs_us[index][node.index] == kNever) {
+      mistake(node, "no kernel for " + (node.outputs.empty() ? "" : node.outputs[0].ToString()) + " on \"" +
+                        node.device + "\"");
+    } else {
+      wanted.back() = static_cast<uint32_t>(index);
+    }
+  }
+  if (!mistakes.empty()) throw std::invalid_argument(mistakes);
+  return wanted;
+}
+
+// One try: all nodes onto some of the devices.
+class Scheduler {
+ public:
+  Scheduler(const PlacementRequest& request, const std::vector<uint32_t>& wanted,
+            const std::vector<double>& urgency, std::vector<uint32_t> devices)
+      : request_(request), graph_(request.graph), wanted_(wanted), allowed_(std::move(devices)) {
+    placement_.urgency = urgency;
+    placement_.devices.assign(graph_.nodes().size(), kNowhere);
+    ends_.resize(graph_.nodes().size());
+    for (const Device& device : request.devices) {
+      free_.emplace_back(static_cast<size_t>(std::clamp(request.threads, 1, device.threads)), 0.0);
+    }
+  }
+
+  // Empty when a node can be on none of the devices.
+  std::optional<Placement> Run() {
+    std::vector<NodeIndex> order(graph_.nodes().size());
+    std::iota(order.begin(), order.end(), 0u);
+    // What a node reads is at least as urgent and stands before it, so it comes first.
+    std::ranges::stable_sort(order, std::greater<>(), [&](NodeIndex n) { return placement_.urgency[n]; });
+    for (NodeIndex n : order) {
+      const Node& node = graph_.nodes()[n];
+      if (graph::NeedsKernel(*node.op)) {
+        if (!PlaceNode(node)) return std::nullopt;
+      } else if (node.op->is_view()) {
+        for (NodeIndex c : node.control) ends_[n] = std::max(ends_[n], ends_[c]);
+        for (Value v : node.inputs) ends_[n] = std::max(ends_[n], ends_[v.node]);
+      } else if (graph::IsFeed(*node.op) && wanted_[n] != kNowhere) {
+        placement_.devices[n] = wanted_[n];
+      }
+    }
+    PlaceTheRest();
+    return std::move(placement_);
+  }
+
+ private:
+  // What a value is a view of.
+  Value Root(Value v) const {
+    while (graph_.node(v).op->is_view() && v.output == 0) v = graph_.node(v).inputs[0];
+    return v;
+  }
+
+  bool PlaceNode(const Node& node) {
+    uint32_t best = kNowhere;
+    double best_end = kNever;
+    for (uint32_t d : allowed_) {
+      if (wanted_[node.index] != kNowhere && wanted_[node.index] != d) continue;
+      const double end = Begin(node, d) + request_.costs_us[d][node.index];
+      if (end < best_end) {
+        best = d;
+        best_end = end;
+      }
+    }
+    if (best == kNowhere) return false;
+    for (Value v : node.inputs) Bring(Root(v), best);
+    placement_.devices[node.index] = best;
+    ends_[node.index] = best_end;
+    *std::ranges::min_element(free_[best]) = best_end;
+    placement_.finish_us = std::max(placement_.finish_us, best_end);
+    return true;
+  }
+
+  // When the device could begin with the node.
+  double Begin(const Node& node, uint32_t device) const {
+    double begin = *std::ranges::min_element(free_[device]);
+    for (Value v : node.inputs) begin = std::max({begin, ends_[v.node], There(Root(v), device)});
+    for (NodeIndex c : node.control) {
+      const bool crosses = placement_.devices[c] != kNowhere && placement_.devices[c] != device;
+      begin = std::max(begin, ends_[c] + (crosses ? TransferUs(request_.rates, 0) : 0));
+    }
+    return begin;
+  }
+
+  // When the value could be on the device.
+  double There(Value root, uint32_t device) const {
+    const uint32_t at = placement_.devices[root.node];
+    if (at == device || at == kNowhere) return ends_[root.node];
+    const auto travelled = arrivals_.find({root, device});
+    if (travelled != arrivals_.end()) return travelled->second;
+    return ends_[root.node] + TransferUs(request_.rates, graph_.type(root).bytes());
+  }
+
+  void Bring(Value root, uint32_t device) {
+    uint32_t& at = placement_.devices[root.node];
+    if (at == kNowhere && graph::IsFeed(*graph_.node(root).op)) at = device;
+    if (at != device && at != kNowhere) arrivals_[{root, device}] = There(root, device);
+  }
+
+  // Views are where their roots are; feeds and constants that nobody reads anywhere.
+  void PlaceTheRest() {
+    for (const Node& node : graph_.nodes()) {
+      uint32_t& at = placement_.devices[node.index];
+      if (node.op->is_view()) at = placement_.devices[node.inputs[0].node];
+      if (at == kNowhere) at = allowed_.front();
+    }
+  }
+
+  const PlacementRequest& request_;
+  const graph::Graph& graph_;
+  const std::vector<uint32_t>& wanted_;
+  const std::vector<uint32_t> allowed_;
+  Placement placement_;
+  std::vector<double> ends_;                               // by node
+  std::map<std::pair<Value, uint32_t>, double> arrivals_;  // of values that have travelled, by device
+  std::vector<std::vector<double>> free_;                  // by device, by thread: from when on
+};
+
+// By node, where it would be cheapest.
+std::vector<double> LeastCosts(const PlacementRequest& request) {
+  std::vector<double> least(request.graph.nodes().size(), kNever);
+  for (const std::vector<double>& costs : request.costs_us) {
+    for (size_t n = 0; n < least.size(); ++n) least[n] = std::min(least[n], costs[n]);
+  }
+  return least;
+}
+
+std::vector<double> Urgency(const graph::Graph& graph, const std::vector<double>& costs) {
+  std::vector<double> urgency = costs, after(costs.size());
+  for (size_t n = costs.size(); n-- > 0;) {
+    urgency[n] += after[n];
+    const Node& node = graph.nodes()[n];
+    for (Value v : node.inputs) after[v.node] = std::max(after[v.node], urgency[n]);
+    for (NodeIndex c : node.control) after[c] = std::max(after[c], urgency[n]);
+  }
+  return urgency;
+}
+
+}  // namespace
+
+Placement Place(const PlacementRequest& request) {
+  const std::vector<uint32_t> wanted = Constraints(request);
+  const std::vector<double> urgency = Urgency(request.graph, LeastCosts(request));
+  std::vector<uint32_t> all(request.devices.size());
+  std::iota(all.begin(), all.end(), 0u);
+  std::optional<Placement> best = Scheduler(request, wanted, urgency, all).Run();
+  LEAT_CHECK(best.has_value());  // every node has a kernel somewhere
+  const double several_us = best->finish_us;
+  for (uint32_t d : all) {
+    if (std::ranges::any_of(wanted, [d](uint32_t w) { return w != kNowhere && w != d; })) continue;
+    std::optional<Placement> single = Scheduler(request, wanted, urgency, {d}).Run();
+    if (!single || several_us < kWorthwhile * single->finish_us) continue;
+    if (best->finish_us == several_us || single->finish_us < best->finish_us) best = std::move(single);
+  }
+  return *std::move(best);
+}
+
+}  // namespace leat::engine
