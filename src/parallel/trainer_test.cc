@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/rng.h"
@@ -344,6 +346,41 @@ TEST(Trainer, KernelsThatAreMissingAreNamed) {
     FAIL();
   } catch (const std::invalid_argument& error) {
     EXPECT_THAT(error.what(), HasSubstr("dense"));
+  }
+}
+
+// ---- clipping
+
+TEST_P(KernelsTest, GradientsAreClippedToTheNorm) {
+  const Data data(16, 5, 5);
+  Bench plain(kManyClasses, 5, Options()), clipped(kManyClasses, 5, Options());
+  Trainer trainer(clipped.model, clipped.parameters, Options(), {.norm = 0.5f});
+  plain.trainer.Step(data.rows(), data.order, 16);
+  EXPECT_TRUE(trainer.Step(data.rows(), data.order, 16).finite);
+  const auto whole = plain.Gradients(), cut = clipped.Gradients();
+  double norm = 0;
+  for (const float g : whole) norm += double{g} * g;
+  norm = std::sqrt(norm);
+  ASSERT_GT(norm, 0.5);
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(cut[i], whole[i] * 0.5 / norm, 1e-6);
+}
+
+// A running mean that has left the finite numbers would never come back.
+TEST_P(KernelsTest, ABatchWithAStatisticThatIsNotFiniteIsNotScored) {
+  const std::string model =
+      "{layers: [dense: {units: 3}, batch_norm, dense: {units: 1}], loss: {type: squared_error}}";
+  for (const optim::Clipping& clipping : {optim::Clipping{}, optim::Clipping{.norm = 1}}) {
+    Bench bench(model, 2, Options());
+    const auto& variables = bench.model.variables();
+    const auto statistic = static_cast<size_t>(
+        std::ranges::find(variables, optim::VariableRole::kStatistic, &optim::VariableSpec::role) -
+        variables.begin());
+    ASSERT_LT(statistic, variables.size());
+    Trainer trainer(bench.model, bench.parameters, Options(), clipping);
+    const Data data(8, 2, 0);
+    EXPECT_TRUE(trainer.Step(data.rows(), data.order, 8).finite);
+    bench.parameters.values(statistic)[0] = std::numeric_limits<float>::infinity();
+    EXPECT_FALSE(trainer.Step(data.rows(), data.order, 8).finite);
   }
 }
 

@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 
+#include "base/rng.h"
 #include "kernels/reference/reference.h"
+#include "parallel/trainer.h"
 #include "train/bots_role.h"
 #include "train/coordinator_role.h"
 #include "train/processes.h"
@@ -70,7 +74,7 @@ class RolesTest : public ::testing::Test {
   // The coordinator of the job, new or resumed; returns once it serves.
   void Coordinate(const std::string& text, bool resume = false, const std::string& name = "j") {
     const std::string where = directory_ / name;
-    job_.emplace(resume ? Job::Load({.resume = where}, overrides_)
+    job_.emplace(resume ? Job::Load({.text = resume_text_, .resume = where}, overrides_)
                         : Job::Load({.text = text}, {.data = directory_.path(), .directory = where}));
     std::atomic<bool> ready{false};
     const CoordinatorOptions options{
@@ -129,6 +133,7 @@ class RolesTest : public ::testing::Test {
 
   testing::TempDir directory_;
   JobOverrides overrides_;
+  std::string resume_text_;  // of a job that is resumed with another file
   std::optional<Job> job_;
   std::string address_;
   std::optional<Thread> coordinator_;
@@ -331,6 +336,110 @@ TEST_F(LogTest, AStreamThatIsNotThereIsSaid) {
   EXPECT_THAT(status.message(), HasSubstr(directory_ / "log"));
   Admin(AdminRequest::Kind::kNodeLost, NodeId(1));
 }
+
+// ---- servers compute what a loop in one thread does
+
+constexpr const char* kClassesJob = R"(name: classes
+stream: {files: {format: csv, paths: [rows.csv], header: true}, epochs: 2}
+schema: {format: csv, fields: {x: {type: number}, y: {type: number}, class: {type: number, role: label}}}
+model: {layers: [dense: {units: 9}, batch_norm, dense: {units: 3}], loss: softmax_cross_entropy}
+optimizer: {type: adamw, learning_rate: 0.05, weight_decay: 0.1, clip_norm: 0.25,
+            schedule: {type: cosine, warmup: 5, steps: 30, final: 0.01}}
+train: {batch_size: 16, split_batches: 3, shuffle: false}
+cluster: {workers: 1, ps: 2}
+)";
+
+class ExactTest : public RolesTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    RolesTest::SetUp();
+    Rng rng(1);
+    std::ofstream rows(directory_ / "rows.csv");
+    rows << "x,y,class\n";
+    for (int i = 0; i < 250; ++i) {
+      const double x = rng.Normal(), y = rng.Normal();
+      rows << x << "," << y << "," << (x > 0.3) + (y > x) << "\n";
+    }
+  }
+  void Run() {
+    Start(RunServer);
+    Start(RunServer);
+    Start(RunWorker);
+    Finish();
+  }
+  std::vector<std::vector<float>> Values() const {
+    const auto manifest = checkpoint::ReadNewest(job_->directory);
+    EXPECT_TRUE(manifest.ok()) << manifest.status().ToString();
+    auto variables = checkpoint::ReadVariables(job_->directory, *manifest, job_->Slices());
+    EXPECT_TRUE(variables.ok()) << variables.status().ToString();
+    return *variables;
+  }
+  // The same without servers, slices, splits or checkpoints.
+  std::vector<std::vector<float>> TrainedHere() const {
+    const Job& job = *job_;
+    const auto table = job.Slices();
+    ps::Parameters parameters(table);
+    std::vector<optim::OptimizerConfig> rules;
+    std::vector<std::vector<std::vector<float>>> slots;
+    for (size_t v = 0; v < table.variables.size(); ++v) {
+      const auto values = parameters.values(v);
+      optim::Initialise(table.variables[v].init, job.seed, table.variables[v].name, 0, values);
+      rules.push_back(optim::RuleFor(job.optimizer, table.variables[v]));
+      slots.emplace_back();
+      for (size_t s = 0; s < optim::SlotNames(rules[v]).size(); ++s)
+        slots[v].emplace_back(values.size(), optim::InitialSlot(rules[v], s));
+    }
+    const auto source = job.OpenSource();
+    const auto range = (*source)->Ranges()->at(0);
+    stream::RecordBatch records;
+    stream::DecodedRows rows;
+    EXPECT_TRUE((*source)->Read(0, range.begin, range.end, &records).ok());
+    stream::MakeDecoder(job.schema)->Decode(records, &rows);
+    std::vector<uint32_t> order(rows.rows);
+    std::iota(order.begin(), order.end(), 0u);
+
+    parallel::Trainer trainer(*job.model, parameters, Options().plan, job.optimizer.clipping);
+    uint64_t step = 0;
+    for (uint32_t epoch = 0; epoch < job.stream.epochs; ++epoch) {
+      for (size_t at = 0; at < order.size(); at += job.batch_size) {
+        const auto batch = std::span(order).subspan(at, std::min<size_t>(job.batch_size, order.size() - at));
+        trainer.Step({.features = rows.features, .labels = rows.labels, .truth = {}}, batch, job.batch_size);
+        ++step;
+        for (size_t v = 0; v < rules.size(); ++v) {
+          const std::vector<std::span<float>> spans(slots[v].begin(), slots[v].end());
+          optim::Apply(rules[v], parameters.values(v), parameters.gradients(v), spans, step, 1);
+        }
+      }
+    }
+    EXPECT_EQ(step, 32u);
+    std::vector<std::vector<float>> values;
+    for (size_t v = 0; v < rules.size(); ++v)
+      values.emplace_back(parameters.values(v).begin(), parameters.values(v).end());
+    return values;
+  }
+};
+
+TEST_P(ExactTest, ServersAndALoopComputeTheSameBits) {
+  Coordinate(Replaced(kClassesJob, "adamw", GetParam()));
+  Run();
+  EXPECT_EQ(Values(), TrainedHere());
+}
+
+// Slots and counts of updates come back with the slices: bias corrections and schedule go on.
+TEST_P(ExactTest, SoTheyDoWhenTheJobIsResumedInBetween) {
+  const std::string text = Replaced(kClassesJob, "adamw", GetParam());
+  Coordinate(Replaced(text, "epochs: 2", "epochs: 1"));
+  Run();
+  const auto halfway = Values();
+  coordinator_.reset();
+  resume_text_ = text;
+  Coordinate("", true);
+  Run();
+  EXPECT_NE(Values(), halfway);
+  EXPECT_EQ(Values(), TrainedHere());
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, ExactTest, ::testing::Values("adamw", "lamb"));
 
 // ---- signals
 
