@@ -79,6 +79,8 @@ KernelPtr MakeTranspose(const KernelRequest& request);
 
 // Each adds the rows of a family.
 void AddElementwise(graph::KernelTable& table);
+void AddMove(graph::KernelTable& table);
+void AddReduce(graph::KernelTable& table);
 void AddIndex(graph::KernelTable& table);
 void AddConvolution(graph::KernelTable& table);
 void AddPool(graph::KernelTable& table);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "base/multiversion.h"
 #include "kernels/onednn/inline.h"
@@ -51,27 +52,92 @@ void SumColumns(const float* x, float* __restrict y, const Box& box, float facto
   }
 }
 
-// `kept[i]`: axis i is still there afterwards.
-KernelPtr MakeSum(const Shape& x, std::span<const unsigned> kept, float factor) {
+// The larger of two, or with kLargest false the smaller; NaN once met stays.
+template <bool kLargest>
+LEAT_INLINE float Further(float a, float b) {
+  const bool takes_b = kLargest ? b > a : b < a;
+  return takes_b | (b != b) ? b : a;
+}
+
+template <bool kLargest>
+LEAT_INLINE void ExtremeOfRows(const float* x, float* y, const Box& box) {
+  constexpr size_t kLanes = 16;
+  for (size_t o = 0; o < box.outer; ++o, x += box.reduced) {
+    float extreme = x[0];
+    size_t r = 0;
+    if (box.reduced >= kLanes) {
+      float lanes[kLanes];
+      std::copy(x, x + kLanes, lanes);
+      for (r = kLanes; r + kLanes <= box.reduced; r += kLanes) {
+        for (size_t i = 0; i < kLanes; ++i) lanes[i] = Further<kLargest>(lanes[i], x[r + i]);
+      }
+      for (size_t i = 0; i < kLanes; ++i) extreme = Further<kLargest>(extreme, lanes[i]);
+    }
+    for (; r < box.reduced; ++r) extreme = Further<kLargest>(extreme, x[r]);
+    y[o] = extreme;
+  }
+}
+
+template <bool kLargest>
+LEAT_INLINE void ExtremeOfColumns(const float* x, float* __restrict y, const Box& box) {
+  const size_t n = box.inner;
+  for (size_t o = 0; o < box.outer; ++o, y += n) {
+    std::copy(x, x + n, y);
+    x += n;
+    for (size_t r = 1; r < box.reduced; ++r, x += n) {
+#pragma GCC ivdep
+      for (size_t i = 0; i < n; ++i) y[i] = Further<kLargest>(y[i], x[i]);
+    }
+  }
+}
+
+LEAT_MULTIVERSION
+void Largest(const float* x, float* y, const Box& box) {
+  box.inner == 1 ? ExtremeOfRows<true>(x, y, box) : ExtremeOfColumns<true>(x, y, box);
+}
+
+LEAT_MULTIVERSION
+void Smallest(const float* x, float* y, const Box& box) {
+  box.inner == 1 ? ExtremeOfRows<false>(x, y, box) : ExtremeOfColumns<false>(x, y, box);
+}
+
+// The axes as a box; empty when they take more than three groups. `kept[i]`: axis i is still there
+// afterwards.
+std::optional<Box> BoxOf(const Shape& x, std::span<const unsigned> kept) {
   std::vector<Group> groups = Collapse(x.sizes(), kept);
   if (groups.empty() || groups.front().moves == 0) groups.insert(groups.begin(), {1, 1});
   if (groups.size() == 1) groups.push_back({1, 0});
   if (groups.size() == 2) groups.push_back({1, 1});
-  if (groups.size() > 3) return nullptr;
-  const Box box{groups[0].size, groups[1].size, groups[2].size};
-  if (box.inner == 1) {
-    return Loop([=](const KernelArgs& args) { SumRows(In(args, 0), Out(args, 0), box, factor); });
+  if (groups.size() > 3) return std::nullopt;
+  return Box{groups[0].size, groups[1].size, groups[2].size};
+}
+
+KernelPtr MakeSum(const Shape& x, std::span<const unsigned> kept, float factor) {
+  const std::optional<Box> box = BoxOf(x, kept);
+  if (!box) return nullptr;
+  if (box->inner == 1) {
+    return Loop([=](const KernelArgs& args) { SumRows(In(args, 0), Out(args, 0), *box, factor); });
   }
-  return Loop([=](const KernelArgs& args) { SumColumns(In(args, 0), Out(args, 0), box, factor); });
+  return Loop([=](const KernelArgs& args) { SumColumns(In(args, 0), Out(args, 0), *box, factor); });
+}
+
+std::vector<unsigned> KeptAxes(const KernelRequest& request) {
+  std::vector<unsigned> kept;
+  const auto& op = static_cast<const ops::ReduceOp&>(request.op);
+  for (const bool reduced : op.Reduced(request.inputs[0].shape.rank())) kept.push_back(reduced ? 0 : 1);
+  return kept;
 }
 
 KernelPtr MakeReduce(const KernelRequest& request, float factor) {
-  const Shape& x = request.inputs[0].shape;
-  std::vector<unsigned> kept;
-  for (const bool reduced : static_cast<const ops::ReduceOp&>(request.op).Reduced(x.rank())) {
-    kept.push_back(reduced ? 0 : 1);
-  }
-  return MakeSum(x, kept, factor);
+  return MakeSum(request.inputs[0].shape, KeptAxes(request), factor);
+}
+
+template <void (*kLoop)(const float*, float*, const Box&)>
+KernelPtr MakeExtreme(const KernelRequest& request) {
+  if (Elements(request.outputs[0]) == 0) return Loop([](const KernelArgs&) {});
+  const std::optional<Box> box = BoxOf(request.inputs[0].shape, KeptAxes(request));
+  if (!box) return nullptr;
+  return Loop([box = *box](const KernelArgs& args) { kLoop(In(args, 0), Out(args, 0), box); });
 }
 
 }  // namespace
@@ -93,6 +159,13 @@ KernelPtr MakeSumTo(const KernelRequest& request) {
     kept.push_back(stride != 0 ? 1 : 0);
   }
   return MakeSum(x, kept, 1.0f);
+}
+
+void AddReduce(graph::KernelTable& table) {
+  table.factories.insert({
+      {"reduce_max", MakeExtreme<Largest>},
+      {"reduce_min", MakeExtreme<Smallest>},
+  });
 }
 
 }  // namespace leat::onednn

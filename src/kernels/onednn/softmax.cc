@@ -50,10 +50,28 @@ LEAT_INLINE float Sum(const float* x, size_t n) {
   return sum;
 }
 
+// Rows longer than the first cache: the sum is taken where the exponentials are made.
+LEAT_INLINE void SoftmaxOfLong(const float* x, float* y, size_t n, float* largest, float* sums) {
+  const float most = Largest(x, n);
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t i = 0; i < n; ++i) {
+    const float e = Exp(x[i] - most);
+    y[i] = e;
+    sum += e;
+  }
+  const float factor = 1.0f / sum;
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) y[i] *= factor;
+  *largest = most;
+  *sums = sum;
+}
+
 // y = softmax(x) for some rows; sums[i] is what row i was divided by, largest[i] what was taken off before. y
 // may be x.
 LEAT_INLINE void SoftmaxOfSome(const float* x, float* y, size_t count, size_t n, float* largest,
                                float* sums) {
+  if (n > kMostElements) return SoftmaxOfLong(x, y, n, largest, sums);
   for (size_t row = 0; row < count; ++row) {
     const float most = Largest(x + row * n, n);
     largest[row] = most;

@@ -26,6 +26,8 @@ graph::KernelTable Build() {
       {"transpose", MakeTranspose},
   };
   AddElementwise(table);
+  AddMove(table);
+  AddReduce(table);
   AddIndex(table);
   AddConvolution(table);
   AddPool(table);
