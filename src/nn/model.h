@@ -58,8 +58,10 @@ class Model {
   static Model FromConfig(const Config& config, const ModelContext& context);
 
   uint32_t inputs() const { return static_cast<uint32_t>(input_shape_.elements()); }  // features of a row
-  uint32_t labels() const { return labels_; }                                         // of a row
-  uint32_t outputs() const { return outputs_; }                                       // for each label
+  const Shape& input_shape() const { return input_shape_; }  // the same as the first layer sees them
+  const Layers& layers() const { return layers_; }
+  uint32_t labels() const { return labels_; }    // of a row
+  uint32_t outputs() const { return outputs_; }  // for each label
   // > 0: features have to be whole numbers from 0 to below this, since they index a table.
   uint32_t feature_ids() const { return layers_.all().front()->ids(); }
   const std::vector<VariableSpec>& variables() const { return variables_; }
