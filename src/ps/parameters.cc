@@ -36,36 +36,31 @@ bool Parameters::GradientsFinite() const {
 }
 
 bool Parameters::Clip(const optim::Clipping& clipping) {
-  if (!clipping.any()) return GradientsFinite();
-  const auto each = [this](auto&& visit) {
-    for (size_t v = 0; v < table_.variables.size(); ++v) {
-      const auto g = gradients(v);
-      if (!visit(g.data(), g.size(), table_.variables[v].role == optim::VariableRole::kTrained)) return false;
-    }
-    return true;
-  };
-  if (clipping.value > 0) {
-    // Before the norm is taken, and after it is known that there is no NaN to be hidden.
+  // Cutting an element could hide that it was none.
+  if (clipping.value > 0 || clipping.norm == 0) {
     if (!GradientsFinite()) return false;
-    each([&](float* g, size_t n, bool trained) {
-      if (trained) optim::Clamp(g, n, clipping.value);
-      return true;
-    });
-    if (clipping.norm == 0) return true;
   }
-  double squared = 0;
-  const bool finite = each([&](const float* g, size_t n, bool trained) {
-    const double part = optim::SquaredNorm(g, n);
-    if (trained) squared += part;
-    return std::isfinite(part);
-  });
-  if (!finite) return false;
+  const auto trained = [this](auto&& change) {
+    for (size_t v = 0; v < table_.variables.size(); ++v) {
+      if (table_.variables[v].role != optim::VariableRole::kTrained) continue;
+      const auto g = gradients(v);
+      change(g.data(), g.size());
+    }
+  };
+  if (clipping.value > 0) trained([&](float* g, size_t n) { optim::Clamp(g, n, clipping.value); });
+  if (clipping.norm == 0) return true;
+
+  // One pass for both: the norm, and whether all are finite.
+  double squared = 0, others = 0;
+  for (size_t v = 0; v < table_.variables.size(); ++v) {
+    const auto g = gradients(v);
+    const bool counts = table_.variables[v].role == optim::VariableRole::kTrained;
+    (counts ? squared : others) += optim::SquaredNorm(g.data(), g.size());
+  }
+  if (!std::isfinite(squared) || !std::isfinite(others)) return false;
   const float factor = optim::ClipFactor(std::sqrt(squared), clipping.norm);
-  if (factor == 1) return true;
-  return each([&](float* g, size_t n, bool trained) {
-    if (trained) optim::Scale(g, n, factor);
-    return true;
-  });
+  if (factor < 1) trained([&](float* g, size_t n) { optim::Scale(g, n, factor); });
+  return true;
 }
 
 std::span<float> Parameters::Whole(const Buffer& buffer, size_t variable) const {
