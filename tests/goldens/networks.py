@@ -16,6 +16,8 @@ from torch.nn import functional as F
 
 STEPS = 10
 BATCH_SALT = 1000
+# Not trained, and without influence on what training computes.
+STATISTICS = {"batch_norm1/mean", "batch_norm1/variance"}
 
 
 def fill(salt, count):
@@ -54,12 +56,14 @@ class Network:
         x, labels = self.drawn_batch()
         for step in range(STEPS):
             for t in v.values():
-                t.grad = None
+                t.grad = torch.zeros_like(t)
             loss = F.cross_entropy(self.apply(v, x), labels)
             loss.backward()
             losses.append(loss.item())
             if step == 0:
                 for name, t in v.items():
+                    if name in STATISTICS:
+                        continue
                     g = t.grad.flatten()
                     at = sorted({0, g.numel() // 3, g.numel() - 1})
                     gradients.append({"name": name, "norm": g.double().norm().item(), "at": at,
@@ -91,6 +95,57 @@ def lenet(v, x):
     return dense(v, "dense2", F.relu(dense(v, "dense1", x)))
 
 
+def embedded(v, x):
+    return v["embedding1/table"][x.long()]
+
+
+def recurrent(cell, v, name, x, **options):
+    """PyTorch's layer over our variables: gates side by side in columns there, in rows here."""
+    units = v[name + "/state_weight"].shape[0]
+    weights = [v[name + "/input_weight"].t(), v[name + "/state_weight"].t(), v[name + "/bias"],
+               torch.zeros_like(v[name + "/bias"])]
+    if name + "/new_bias" in v:
+        weights[3] = torch.cat([torch.zeros(2 * units), v[name + "/new_bias"]])
+    start = torch.zeros(1, x.shape[0], units)
+    start = (start, start) if cell is torch._VF.lstm else start
+    return cell(x, start, weights, True, 1, 0.0, True, False, True)
+
+
+def lstm(v, x):
+    return dense(v, "dense1", recurrent(torch._VF.lstm, v, "lstm1", embedded(v, x))[0]).flatten(0, 1)
+
+
+def gru(v, x):
+    return dense(v, "dense1", recurrent(torch._VF.gru, v, "gru1", embedded(v, x))[0][:, -1])
+
+
+def normed(v, name, x):
+    return F.layer_norm(x, x.shape[-1:], v[name + "/scale"], v[name + "/offset"])
+
+
+def attend(v, name, x, heads):
+    batch, tokens, units = x.shape
+    q, k, w = dense(v, name + "/qkv", x).view(batch, tokens, 3, heads, -1).permute(2, 0, 3, 1, 4)
+    mask = torch.full((tokens, tokens), float("-inf")).triu(1)
+    p = (q @ k.transpose(-1, -2) / (units // heads) ** 0.5 + mask).softmax(-1)
+    return dense(v, name + "/out", (p @ w).transpose(1, 2).reshape(batch, tokens, units))
+
+
+def transformer(v, x):
+    x = embedded(v, x) + v["position1/table"]
+    x = x + attend(v, "residual1/attention1", normed(v, "residual1/layer_norm1", x), 2)
+    up = F.gelu(dense(v, "residual2/dense1", normed(v, "residual2/layer_norm1", x)))
+    x = x + dense(v, "residual2/dense2", up)
+    return dense(v, "dense1", normed(v, "layer_norm1", x)).flatten(0, 1)
+
+
+def batch_normed(v, x):
+    x = F.conv2d(x.view(-1, 9, 9, 2).permute(0, 3, 1, 2), v["conv2d1/weight"], v["conv2d1/bias"], stride=2, padding=1)
+    x = F.relu(F.batch_norm(x, None, None, v["batch_norm1/scale"], v["batch_norm1/offset"], True, 0.1, 1e-5))
+    x = F.conv2d(x, v["conv2d2/weight"], v["conv2d2/bias"], padding=1, groups=2)
+    return dense(v, "dense1", F.avg_pool2d(F.relu(x), 5).flatten(1))
+
+
 NETWORKS = [
     Network("mlp", """
 inputs: 20
@@ -119,6 +174,71 @@ loss: softmax_cross_entropy
              ("conv2d2/weight", [16, 8, 5, 5], 0.1, 0), ("conv2d2/bias", [16], 0.1, 0),
              ("dense1/weight", [784, 32], 0.05, 0), ("dense1/bias", [32], 0.1, 0),
              ("dense2/weight", [32, 10], 0.3, 0), ("dense2/bias", [10], 0.1, 0)], lenet),
+    Network("lstm", """
+inputs: 12
+layers:
+  - embedding: {size: 11, units: 6}
+  - lstm: {units: 10}
+  - dense: {units: 11}
+loss: softmax_cross_entropy
+""", 5, 12, 12, 11, 11, 0.5,
+            [("embedding1/table", [11, 6], 1, 0), ("lstm1/input_weight", [6, 40], 0.5, 0),
+             ("lstm1/state_weight", [10, 40], 0.5, 0), ("lstm1/bias", [40], 0.5, 0),
+             ("dense1/weight", [10, 11], 0.5, 0), ("dense1/bias", [11], 0.1, 0)], lstm),
+    Network("gru", """
+inputs: 9
+layers:
+  - embedding: {size: 7, units: 5}
+  - gru: {units: 8, return: last}
+  - dense: {units: 3}
+loss: softmax_cross_entropy
+""", 6, 9, 1, 3, 7, 0.5,
+            [("embedding1/table", [7, 5], 1, 0), ("gru1/input_weight", [5, 24], 0.5, 0),
+             ("gru1/state_weight", [8, 24], 0.5, 0), ("gru1/bias", [24], 0.5, 0), ("gru1/new_bias", [8], 0.5, 0),
+             ("dense1/weight", [8, 3], 0.5, 0), ("dense1/bias", [3], 0.1, 0)], gru),
+    Network("attention", """
+inputs: 10
+layers:
+  - embedding: {size: 13, units: 16}
+  - position
+  - residual:
+      layers:
+        - layer_norm
+        - attention: {heads: 2, causal: true}
+  - residual:
+      layers:
+        - layer_norm
+        - dense: {units: 32, activation: gelu}
+        - dense: {units: 16}
+  - layer_norm
+  - dense: {units: 13}
+loss: softmax_cross_entropy
+""", 4, 10, 10, 13, 13, 0.2,
+            [("embedding1/table", [13, 16], 1, 0), ("position1/table", [10, 16], 0.5, 0),
+             ("residual1/layer_norm1/scale", [16], 0.2, 1), ("residual1/layer_norm1/offset", [16], 0.2, 0),
+             ("residual1/attention1/qkv/weight", [16, 48], 0.4, 0), ("residual1/attention1/qkv/bias", [48], 0.1, 0),
+             ("residual1/attention1/out/weight", [16, 16], 0.4, 0), ("residual1/attention1/out/bias", [16], 0.1, 0),
+             ("residual2/layer_norm1/scale", [16], 0.2, 1), ("residual2/layer_norm1/offset", [16], 0.2, 0),
+             ("residual2/dense1/weight", [16, 32], 0.4, 0), ("residual2/dense1/bias", [32], 0.1, 0),
+             ("residual2/dense2/weight", [32, 16], 0.3, 0), ("residual2/dense2/bias", [16], 0.1, 0),
+             ("layer_norm1/scale", [16], 0.2, 1), ("layer_norm1/offset", [16], 0.2, 0),
+             ("dense1/weight", [16, 13], 0.4, 0), ("dense1/bias", [13], 0.1, 0)], transformer),
+    Network("batch_norm", """
+inputs: [9, 9, 2]
+layers:
+  - conv2d: {filters: 6, kernel: 3, strides: 2, padding: 1}
+  - batch_norm
+  - relu
+  - conv2d: {filters: 8, kernel: 3, padding: same, groups: 2, activation: relu}
+  - global_avg_pool
+  - dense: {units: 4}
+loss: softmax_cross_entropy
+""", 7, 162, 1, 4, 0, 0.3,
+            [("conv2d1/weight", [6, 2, 3, 3], 0.4, 0), ("conv2d1/bias", [6], 0.1, 0),
+             ("batch_norm1/scale", [6], 0.2, 1), ("batch_norm1/offset", [6], 0.2, 0),
+             ("batch_norm1/mean", [6], 0.2, 0), ("batch_norm1/variance", [6], 0.2, 1),
+             ("conv2d2/weight", [8, 3, 3, 3], 0.3, 0), ("conv2d2/bias", [8], 0.1, 0),
+             ("dense1/weight", [8, 4], 0.6, 0), ("dense1/bias", [4], 0.1, 0)], batch_normed),
 ]
 
 
