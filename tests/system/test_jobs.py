@@ -1,8 +1,12 @@
 """Whole jobs as a user runs them."""
 
+import gzip
 import json
 import os
+import pathlib
 import signal
+
+import pytest
 
 import leat
 
@@ -32,6 +36,104 @@ def test_mnist_learns(tmp_path):
     assert result["events"] == 60_000
     assert result["test_rows"] == 10_000
     assert result["test_accuracy"] > 0.93
+
+
+def part_of_mnist(folder, train, test):
+    """The first images of both sets, in files of the same names."""
+    source = pathlib.Path(leat.data("mnist"))
+    for name, count in [("train", train), ("t10k", test)]:
+        for kind, head, width in [("images-idx3", 16, 784), ("labels-idx1", 8, 1)]:
+            name_of_file = f"{name}-{kind}-ubyte.gz"
+            content = gzip.decompress((source / name_of_file).read_bytes())
+            content = content[:4] + count.to_bytes(4, "big") + content[8:head + count * width]
+            (folder / name_of_file).write_bytes(gzip.compress(content, 1))
+
+
+def test_lenet_learns(tmp_path):
+    part_of_mnist(tmp_path, 6000, 1000)
+    job = leat.write_job(tmp_path / "lenet.yaml", (leat.EXAMPLES / "lenet.yaml").read_text(), **{"epochs: 4": "epochs: 1"})
+    result = leat.summary(leat.run("train", job, "--data", tmp_path, "--json", cwd=tmp_path, timeout=240))
+    assert result["events"] == 6000
+    assert result["test_rows"] == 1000
+    assert result["test_accuracy"] > 0.9
+
+
+def some_shakespeare(folder, characters=100_000):
+    """A job on the first characters, with a network that takes seconds."""
+    text = pathlib.Path(leat.data("tinyshakespeare"), "input.txt").read_bytes()[:characters]
+    (folder / "input.txt").write_bytes(text)
+    return leat.write_job(
+        folder / "job.yaml", (leat.EXAMPLES / "shakespeare.yaml").read_text(),
+        **{"sequence: 128": "sequence: 32", "stride: 64": "stride: 16", "units: 256": "units: 64", "split_batches: 32": "split_batches: 8"})
+
+
+def windows(characters, sequence, stride):
+    return (characters - sequence - 1) // stride + 1
+
+
+def test_an_lstm_learns_to_spell(tmp_path):
+    job = some_shakespeare(tmp_path)
+    result = leat.summary(leat.run("train", job, "--data", tmp_path, "--json", cwd=tmp_path, timeout=240))
+    assert result["events"] == 6 * windows(90_000, 32, 16)
+    assert result["test_rows"] == windows(10_000, 32, 32)
+    # In nats a character: 4.17 is chance, 3.3 knows how often each comes.
+    assert 1.5 < result["test_loss"] < 2.5
+    assert 1.5 < result["loss"] < 3
+    assert 0.25 < result["test_accuracy"] < 0.6, "of the characters, not of the windows"
+    assert result["peak_rss_mb"]["worker"] < 300
+
+
+def test_a_job_on_text_is_stopped_and_resumed(tmp_path):
+    job_file = some_shakespeare(tmp_path)
+    directory = tmp_path / "job"
+    with leat.Job("train", job_file, "--data", tmp_path, "--directory", directory, directory=directory) as job:
+        leat.wait_for(lambda: job.status().get("events", 0) > 3_000, "the first windows")
+        job.interrupt()
+        assert job.wait() == 0, job.text()
+        assert job.summary()["events"] < 6 * windows(90_000, 32, 16)
+    # Other windows would be other events under the same offsets.
+    other = leat.write_job(tmp_path / "other.yaml", job_file.read_text(), **{"stride: 16": "stride: 8"})
+    refused = leat.run("train", other, "--resume", directory)
+    assert refused.returncode == 2 and "stream.windows" in refused.stderr, refused.stderr
+    result = leat.summary(leat.run("train", "--resume", directory, "--json", timeout=240))
+    assert result["events"] == 6 * windows(90_000, 32, 16)
+    assert result["test_loss"] < 2.5
+
+
+@pytest.mark.parametrize("example, old, new, parts", [
+    ("shakespeare", "abcdefgh", "abcd@fgh", ["job.yaml:18", "input.txt", "'e' (0x65)", "not in the alphabet"]),
+    ("shakespeare", "size: 65", "size: 64", ["job.yaml:21", "'text'", "65", "64"]),
+    ("shakespeare", "- dense: {units: 65}", "- dense: {units: 64}", ["job.yaml:21", "65 classes", "64"]),
+    ("shakespeare", "sequence: 128", "sequence: 2000000", ["job.yaml:13", "2000000"]),
+    ("shakespeare", "part: [0.9, 1]", "part: [0.9999, 1]", ["input.txt", "112", "129"]),
+    ("lenet", "filters: 32, kernel: 5, padding: same", "filters: 32, kernel: 29", ["job.yaml:23", "29x29", "28x28"]),
+    ("lenet", "inputs: [28, 28, 1]", "inputs: [28, 28, 3]", ["job.yaml:21", "[28, 28, 3]", "784"]),
+    ("lenet", "inputs: [28, 28, 1]", "inputs: 784", ["job.yaml:23", "784"]),
+])
+def test_jobs_on_sequences_and_images_that_are_wrong(tmp_path, example, old, new, parts):
+    folder = leat.data("tinyshakespeare" if example == "shakespeare" else "mnist")
+    leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / f"{example}.yaml").read_text(), **{old: new})
+    done = leat.run("train", "job.yaml", "--data", folder, cwd=tmp_path)
+    assert done.returncode == 2, (done.returncode, done.stderr)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("leat: "), done.stderr
+    for part in parts:
+        assert part in lines[0], (part, lines[0])
+    assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
+
+
+def test_characters_that_are_in_no_alphabet_are_kept_aside(tmp_path):
+    job = some_shakespeare(tmp_path, 20_000)
+    text = bytearray((tmp_path / "input.txt").read_bytes())
+    text[16 * 100 + 20] = ord("@")  # in the windows of 33 characters that begin at 1600 and 1616
+    (tmp_path / "input.txt").write_bytes(text)
+    directory = tmp_path / "job"
+    result = leat.summary(leat.run("train", leat.write_job(job, job.read_text(), **{"epochs: 6": "epochs: 1"}),
+                                   "--data", tmp_path, "--directory", directory, "--json", timeout=240))
+    assert result["dead_letters"] == 2
+    kept = [json.loads(line) for f in (directory / "dead_letters").glob("*.jsonl") for line in f.read_text().splitlines()]
+    assert {k["offset"] for k in kept} == {100, 101}
+    assert all("'@' (0x40)" in k["reason"] for k in kept)
 
 
 def test_ctrl_c_ends_with_a_checkpoint_and_resume_goes_on(tmp_path):
