@@ -261,6 +261,34 @@ TEST(OptimizerTest, LambIsTheSameWhereverTheVariableLies) {
   }
 }
 
+// The norms' sums have one order, and every operation rounds by itself: so do the bits of this plain loop.
+TEST(OptimizerTest, LambIsThePlainLoopBitForBit) {
+  OptimizerConfig config = Defaults(Kind::kLamb);
+  config.beta1 = 0.5f;  // what step 1 corrects by is exact
+  config.beta2 = 0.75f;
+  for (const size_t size : {1u, 16u, 37u, 500u}) {
+    const auto start = Normals(size, 3), g = Normals(size, 4);
+    State state(config, start);
+    state.Update(config, g, 1);
+    double weights[kNormLanes] = {}, directions[kNormLanes] = {};
+    std::vector<float> u(size);
+    for (size_t i = 0; i < size; ++i) {
+      const float m = 0.5f * g[i], square = g[i] * g[i], v = 0.25f * square;
+      const float root = std::sqrt(v) * 2.0f, decay = config.weight_decay * start[i];
+      const float corrected = m * 2.0f, below = root + config.epsilon, ratio = corrected / below;
+      u[i] = ratio + decay;
+      weights[i % kNormLanes] += double{start[i]} * double{start[i]};
+      directions[i % kNormLanes] += double{u[i]} * double{u[i]};
+    }
+    const double trust = std::sqrt(SumOfLanes(weights)) / std::sqrt(SumOfLanes(directions));
+    const auto rate = static_cast<float>(config.learning_rate * trust);
+    for (size_t i = 0; i < size; ++i) {
+      const float step = rate * u[i];
+      ASSERT_EQ(state.values[i], start[i] - step) << size << " element " << i;
+    }
+  }
+}
+
 // A step of lamb is as long as the learning rate times the variable, whatever the gradient's size.
 TEST(OptimizerTest, LambStepsByAShareOfTheVariablesNorm) {
   OptimizerConfig config = Defaults(Kind::kLamb);
