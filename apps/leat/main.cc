@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "commands.h"
 #include "control/control.h"
 #include "demo_job.h"
 #include "kernels/onednn/table.h"
@@ -35,9 +36,6 @@
 #include "train/worker_role.h"
 
 namespace leat {
-namespace {
-
-constexpr int kBadInput = 2;
 
 engine::PlanOptions Kernels() {
   engine::PlanOptions options;
@@ -45,6 +43,10 @@ engine::PlanOptions Kernels() {
   options.passes = ops::StandardPasses();
   return options;
 }
+
+namespace {
+
+constexpr int kBadInput = 2;
 
 // The secret that roles of a job show each other: $LEAT_TOKEN, else ~/.config/leat/token, which is made when
 // it is not there. Machines of a cluster need the same file, or the same variable.
@@ -246,6 +248,9 @@ int Run(int argc, char** argv) {
   auto* stop = app.add_subcommand("stop", "save a running job and end it");
   stop->add_option("--coordinator", a.coordinator, "host:port")->required();
   stop->callback([&] { result = Admin(a, protocol::AdminRequest::Kind::kStop); });
+
+  AddDevicesCommand(app, &result);
+  AddGraphCommand(app, &result);
 
   if (const std::string_view word = argc > 1 ? argv[1] : ""; !word.empty() && word.front() != '-') {
     std::vector<std::string> known;

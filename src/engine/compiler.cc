@@ -154,15 +154,15 @@ class Compiler {
       info.flops = node.op->flops(types, node.outputs);
       for (const TensorType& type : types) info.bytes += static_cast<double>(type.bytes());
       for (const TensorType& type : node.outputs) info.bytes += static_cast<double>(type.bytes());
-      std::string line = node.name + " = " + chosen.backend + " " + std::string(node.op->kind());
-      if (std::string attributes = node.op->attributes(); !attributes.empty()) line += " " + attributes;
+      info.text = node.name + " = " + chosen.backend + " " + std::string(node.op->kind());
+      if (std::string attributes = node.op->attributes(); !attributes.empty()) info.text += " " + attributes;
       for (size_t i = 0; i < node.outputs.size(); ++i)
-        line += (i ? ", " : " : ") + node.outputs[i].ToString();
-      waits = {AddStep(std::move(step), {waits.begin(), waits.end()}, std::move(info), std::move(line))};
+        info.text += (i ? ", " : " : ") + node.outputs[i].ToString();
+      waits = {AddStep(std::move(step), {waits.begin(), waits.end()}, std::move(info))};
     }
   }
 
-  StepIndex AddStep(StepInfo step, std::vector<StepIndex> waits, StepTime info, std::string line) {
+  StepIndex AddStep(StepInfo step, std::vector<StepIndex> waits, StepTime info) {
     const auto index = static_cast<StepIndex>(steps_.size());
     for (Value v : step.inputs) {
       std::vector<StepIndex>& readers = Info(v).readers;
@@ -172,7 +172,6 @@ class Compiler {
     steps_.push_back(std::move(step));
     program_.dependencies.push_back(std::move(waits));
     program_.infos.push_back(std::move(info));
-    program_.lines.push_back(std::move(line));
     return index;
   }
 
@@ -193,8 +192,8 @@ class Compiler {
       if (Info(root).writer != kNone) waits.push_back(Info(root).writer);
       StepTime info{.name = step.name, .kind = "copy", .backend = "engine"};
       info.bytes = 2 * static_cast<double>(source_.type(old).bytes());
-      std::string line = step.name + " = engine copy : " + source_.type(old).ToString();
-      AddStep(std::move(step), std::move(waits), std::move(info), std::move(line));
+      info.text = step.name + " = engine copy : " + source_.type(old).ToString();
+      AddStep(std::move(step), std::move(waits), std::move(info));
     }
   }
 

@@ -63,7 +63,6 @@ struct Program {
   std::vector<double> urgency;  // by step; empty when they run one by one
   std::vector<ReceiveStep> receives;
   std::vector<StepTime> infos;               // by step, without their times
-  std::vector<std::string> lines;            // by step, for people
   std::map<graph::Value, Binding> bindings;  // by value of the user's graph
   std::vector<graph::Value> feeds;
   Buffer arena;

@@ -1,4 +1,5 @@
-// From the graph that a user built to the one whose nodes are run, device by device. Internal to the engine.
+// From the graph that a user built to the one whose nodes are run. For the engine, and for tools that show
+// it.
 #pragma once
 
 #include <map>

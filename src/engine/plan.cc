@@ -55,7 +55,7 @@ class CompiledPlan final : public Plan {
   int threads() const override { return std::max(1, p_.threads); }
   std::string ToString() const override {
     std::string text;
-    for (const std::string& line : p_.lines) text += line + "\n";
+    for (const StepTime& info : p_.infos) text += info.text + "\n";
     return text;
   }
 

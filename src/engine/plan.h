@@ -67,6 +67,7 @@ struct StepTime {
   double us = 0;
   double flops = 0;
   double bytes = 0;  // read and written
+  std::string text;  // its line of Plan::ToString
 };
 
 // A run over several devices that did not end: what carries tensors failed, or time ran out.

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/multiversion.h"
 #include "engine/compiler.h"
-#include "engine/devices/topology.h"
+#include "engine/devices/devices.h"
 #include "engine/run/pool.h"
 #include "graph/builtin.h"
 #include "tensor/buffer.h"
@@ -117,6 +120,29 @@ Rates Measure() {
 const Rates& MeasuredRates() {
   static const Rates rates = Measure();
   return rates;
+}
+
+Rates MeasureRates(const Device& device) {
+  class Measurement final : public Pool::Job {
+   public:
+    void Help() override {
+      const Rates measured = Measure();
+      std::lock_guard lock(mutex);
+      rates = measured;
+      done.notify_all();
+    }
+    std::mutex mutex;
+    std::condition_variable done;
+    std::optional<Rates> rates;
+  } measurement;
+  device.pool->Grow(1);
+  device.pool->Ask(measurement, 1);
+  {
+    std::unique_lock lock(measurement.mutex);
+    measurement.done.wait(lock, [&] { return measurement.rates.has_value(); });
+  }
+  device.pool->Withdraw(measurement);
+  return *measurement.rates;
 }
 
 double EstimateUs(const Rates& rates, const graph::Op& op, std::span<const TensorType> inputs,

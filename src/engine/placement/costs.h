@@ -10,6 +10,8 @@
 
 namespace leat::engine {
 
+struct Device;
+
 // What one core does. Tests bring their own.
 struct Rates {
   double flops_per_us = 0;         // f32 multiply-adds, each two
@@ -22,6 +24,9 @@ struct Rates {
 
 // Of this machine: measured once, in the process's first call, which takes some 50 ms.
 const Rates& MeasuredRates();
+
+// The same of the cores that `device` has, measured now.
+Rates MeasureRates(const Device& device);
 
 // Microseconds by name of node, as measured by Plan::Profile; what is not in it is estimated.
 using MeasuredCosts = std::map<std::string, double>;

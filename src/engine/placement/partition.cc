@@ -1,6 +1,7 @@
 #include "engine/placement/partition.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "engine/placement/transfer.h"
@@ -149,8 +150,8 @@ class Cutter {
   NodeIndex Transfer(const Node& node, uint32_t from, uint32_t to, std::vector<Value> inputs,
                      std::vector<NodeIndex> control, const std::optional<TensorType>& type) {
     const uint32_t edge = edges_++;
-    // As urgent as what comes after the node.
-    const double urgency = placement_.urgency[node.index] - costs_us_[node.index];
+    // Others wait for it, and it takes little: nothing goes first.
+    constexpr double urgency = std::numeric_limits<double>::infinity();
     const size_t bytes = type ? type->bytes() : 0;
     Add(from, std::make_shared<Send>(edge, devices_[to].name), std::move(inputs), std::move(control),
         node.name + "/send", node.where, {std::make_unique<SendKernel>(crossing_, edge, bytes), "engine"}, 0,

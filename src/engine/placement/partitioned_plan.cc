@@ -1,5 +1,7 @@
 #include "engine/placement/partitioned_plan.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -91,7 +93,7 @@ class PartitionedPlan final : public Plan {
       parts_.push_back(
           std::make_unique<Part>(machine_->devices[partition.devices[u]], std::move(program), edges_));
     }
-    // The caller works on what takes longest.
+    // What takes longest comes first.
     std::swap(parts_[0], parts_[static_cast<size_t>(std::ranges::max_element(loads) - loads.begin())]);
     for (const auto& part : parts_) {
       part->executor().OnFailure([this](const std::exception_ptr& why) { Fail(why); });
@@ -125,10 +127,13 @@ class PartitionedPlan final : public Plan {
     const auto deadline = SteadyClock::now() + run_limit_;
     for (const auto& part : parts_) part->executor().Begin();
     for (const auto& part : parts_) part->Expect(*crossing_);
-    for (size_t p = 1; p < parts_.size(); ++p) parts_[p]->executor().Start();
+    Part* mine = Nearest();
+    for (const auto& part : parts_) {
+      if (part.get() != mine) part->executor().Start();
+    }
     try {
-      bool in_time = parts_[0]->executor().Work(deadline);
-      for (size_t p = 1; p < parts_.size() && in_time; ++p) in_time = parts_[p]->executor().Wait(deadline);
+      bool in_time = mine->executor().Work(deadline);
+      for (const auto& part : parts_) in_time = in_time && part->executor().Wait(deadline);
       if (!in_time) {
         throw RunFailed({Code::kDeadlineExceeded, "a run over several devices took longer than " +
                                                       std::to_string(run_limit_.count()) + " ms"});
@@ -180,7 +185,7 @@ class PartitionedPlan final : public Plan {
     std::string text;
     for (const auto& part : parts_) {
       text += "on " + part->device().name + "\n";
-      for (const std::string& line : part->program().lines) text += "  " + line + "\n";
+      for (const StepTime& info : part->program().infos) text += "  " + info.text + "\n";
     }
     return text;
   }
@@ -208,6 +213,16 @@ class PartitionedPlan final : public Plan {
     ++crossing_->run;
   }
 
+  // The part that the calling thread works on itself: that of the core it is on, so that no part's own
+  // threads are in its way; else the one that takes longest.
+  Part* Nearest() const {
+    const int core = sched_getcpu();
+    for (const auto& part : parts_) {
+      if (std::ranges::binary_search(part->device().cores, core)) return part.get();
+    }
+    return parts_[0].get();
+  }
+
   // Ends the run of all parts. Any thread.
   void Fail(const std::exception_ptr& why) {
     failed_ = true;
@@ -232,7 +247,7 @@ class PartitionedPlan final : public Plan {
   std::unique_ptr<Crossing> crossing_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::atomic<bool> failed_{false};
-  std::vector<std::unique_ptr<Part>> parts_;  // the caller's first
+  std::vector<std::unique_ptr<Part>> parts_;
   std::map<graph::Value, Place> bindings_;
   std::map<graph::Value, Binding> unused_;
   std::vector<graph::Value> feeds_;

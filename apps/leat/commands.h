@@ -1,0 +1,18 @@
+// Commands that have a file of their own.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "engine/plan.h"
+
+namespace leat {
+
+// The kernels and passes that the program computes with.
+engine::PlanOptions Kernels();
+
+// leat devices: what this machine computes with, and how fast.
+void AddDevicesCommand(CLI::App& app, int* result);
+// leat graph: what becomes of a job's network.
+void AddGraphCommand(CLI::App& app, int* result);
+
+}  // namespace leat

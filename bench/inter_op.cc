@@ -1,0 +1,98 @@
+// What a second core brings to a graph with two equal branches: as a thread of one device (inter_op_threads),
+// and as a device of its own, which costs transfers.
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/rng.h"
+#include "engine/devices/devices.h"
+#include "engine/plan.h"
+#include "graph/builtin.h"
+#include "kernels/onednn/table.h"
+#include "kernels/reference/reference.h"
+#include "measure.h"
+#include "ops/ops.h"
+#include "report.h"
+
+namespace {
+
+using namespace leat;
+
+// Two chains of matrix products from one tensor to one sum.
+class Branches {
+ public:
+  Branches(int64_t size, int length) {
+    const TensorType type{DType::kF32, {size, size}};
+    const graph::Value x = graph_.Make<graph::Placeholder>({}, type);
+    feeds_ = {x};
+    graph::Value ends[2] = {x, x};
+    for (graph::Value& end : ends) {
+      const graph::Value weight = graph_.Make<graph::Variable>({}, type);
+      feeds_.push_back(weight);
+      for (int i = 0; i < length; ++i)
+        end = graph_.Make<ops::Tanh>({graph_.Make<ops::MatMul>({end, weight})});
+    }
+    fetches_ = {graph_.Make<ops::Add>({ends[0], ends[1]})};
+    Rng rng(1);
+    for (graph::Value feed : feeds_) {
+      data_.emplace_back(graph_.type(feed));
+      for (float& e : data_.back().as<float>()) e = static_cast<float>(rng.Uniform() - 0.5) * 0.1f;
+    }
+  }
+
+  std::unique_ptr<engine::Plan> Compile(int threads, int devices) const {
+    engine::PlanOptions options;
+    options.tables = {&onednn::Table(), &reference::Kernels()};
+    options.inter_op_threads = threads;
+    options.machine = engine::Discover({.cpu_devices = devices});
+    auto plan = engine::CompileMeasured(graph_, fetches_, options);
+    for (size_t f = 0; f < feeds_.size(); ++f) plan->Bind(feeds_[f], data_[f].raw());
+    return plan;
+  }
+
+ private:
+  graph::Graph graph_;
+  std::vector<graph::Value> feeds_, fetches_;
+  std::vector<Tensor> data_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  const bool json = args.Flag("--json");
+  const double seconds = args.Number("--seconds", 4);
+  args.RefuseTheRest();
+
+  bench::Report report("inter_op", json);
+  if (engine::UsableCores() < 2) {
+    report.Note("needs two cores");
+    return 0;
+  }
+  struct Case {
+    std::string name;
+    int64_t size;
+    int length;
+    std::string bound;
+  };
+  for (const Case& c :
+       {Case{"two branches of 4 ms", 512, 4, "≥ 1.7"}, Case{"two branches of 0.5 ms", 256, 4, ""}}) {
+    const Branches branches(c.size, c.length);
+    const auto alone = branches.Compile(1, 1), two = branches.Compile(2, 1), apart = branches.Compile(1, 2);
+    for (const auto& [what, plan, bound] :
+         {std::tuple{"2 threads", two.get(), c.bound}, std::tuple{"2 devices", apart.get(), std::string()}}) {
+      const auto times = bench::Compare([&] { alone->Run(); }, [&, p = plan] { p->Run(); }, seconds / 4);
+      report.Add({.name = c.name + ", " + what,
+                  .value = times.b * 1e6,
+                  .unit = "µs",
+                  .reference = "one thread",
+                  .reference_value = times.a * 1e6,
+                  .ratio = times.ratio,
+                  .bound = bound});
+    }
+  }
+  report.Note("ratio: time of one thread over that of two; wants two idle cores");
+}

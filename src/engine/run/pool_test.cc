@@ -1,0 +1,114 @@
+#include "engine/run/pool.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <chrono>
+
+namespace leat::engine {
+namespace {
+
+// Waits for a condition, with a deadline.
+template <class F>
+bool Soon(const F& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+class Counter final : public Pool::Job {
+ public:
+  void Help() override { ++calls; }
+  std::atomic<int> calls{0};
+};
+
+TEST(Pool, GivesEachJobTheThreadsItAskedFor) {
+  Pool pool;
+  pool.Grow(2);
+  pool.Grow(1);
+  EXPECT_EQ(pool.threads(), 2);
+  Counter a, b;
+  for (int i = 0; i < 200; ++i) {
+    pool.Ask(a, 2);
+    pool.Ask(b, 1);
+    pool.Ask(a, 0);
+  }
+  EXPECT_TRUE(Soon([&] { return a.calls == 400 && b.calls == 200; }));
+}
+
+TEST(Pool, AWithdrawnJobIsLeftAlone) {
+  Pool pool;
+  Counter never;
+  pool.Ask(never, 3);  // there is no thread yet
+  Counter other;
+  pool.Ask(other, 1);
+  pool.Withdraw(never);
+  pool.Grow(1);
+  EXPECT_TRUE(Soon([&] { return other.calls == 1; }));
+  EXPECT_EQ(never.calls, 0);
+}
+
+// Withdraw returns only when nobody is in Help.
+TEST(Pool, WithdrawWaitsForThoseWhoHelp) {
+  class Slow final : public Pool::Job {
+   public:
+    void Help() override {
+      begun = true;
+      while (!go) std::this_thread::yield();
+      over = true;
+    }
+    std::atomic<bool> begun{false}, go{false}, over{false};
+  };
+  Pool pool;
+  pool.Grow(1);
+  Slow slow;
+  pool.Ask(slow, 1);
+  ASSERT_TRUE(Soon([&] { return slow.begun.load(); }));
+  std::thread releaser([&] { slow.go = true; });
+  pool.Withdraw(slow);
+  EXPECT_TRUE(slow.over);
+  releaser.join();
+}
+
+TEST(Pool, ItsThreadsKeepToTheirCores) {
+  cpu_set_t mine;
+  ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+  int last = 0;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &mine)) last = core;
+  }
+  class WhereAmI final : public Pool::Job {
+   public:
+    void Help() override {
+      cpu_set_t set;
+      if (sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
+      core = sched_getcpu();
+      done = true;
+    }
+    int cores = 0, core = -1;
+    std::atomic<bool> done{false};
+  };
+  Pool pool({last});
+  pool.Grow(1);
+  WhereAmI where;
+  pool.Ask(where, 1);
+  ASSERT_TRUE(Soon([&] { return where.done.load(); }));
+  EXPECT_EQ(where.cores, 1);
+  EXPECT_EQ(where.core, last);
+}
+
+TEST(Pool, OneForTheProcessWhileSomebodyHasIt) {
+  std::weak_ptr<Pool> before;
+  {
+    const auto a = Pool::OfProcess(), b = Pool::OfProcess();
+    EXPECT_EQ(a, b);
+    before = a;
+  }
+  EXPECT_TRUE(before.expired());
+}
+
+}  // namespace
+}  // namespace leat::engine
