@@ -49,8 +49,7 @@ std::vector<NodeIndex> Rewrite::MapControl(std::span<const NodeIndex> old) const
     if (nodes_[c]) control.push_back(*nodes_[c]);
   }
   std::ranges::sort(control);
-  const auto doubles = std::ranges::unique(control);
-  control.erase(doubles.begin(), doubles.end());
+  control.erase(std::unique(control.begin(), control.end()), control.end());
   return control;
 }
 

@@ -100,8 +100,7 @@ std::vector<int> ParseCpuList(std::string_view text) {
     for (int core = *first; core <= *last; ++core) cores.push_back(core);
   }
   std::ranges::sort(cores);
-  const auto doubles = std::ranges::unique(cores);
-  cores.erase(doubles.begin(), doubles.end());
+  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
   return cores;
 }
 

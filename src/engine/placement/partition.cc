@@ -84,8 +84,7 @@ class Cutter {
     std::vector<NodeIndex> control;
     for (NodeIndex c : node.control) AddControl(c, d, &control);
     std::ranges::sort(control);
-    const auto doubles = std::ranges::unique(control);
-    control.erase(doubles.begin(), doubles.end());
+    control.erase(std::unique(control.begin(), control.end()), control.end());
     const bool mine = d == At(node);
     return Add(d, node.op, std::move(inputs), std::move(control), node.name, node.where,
                mine ? std::move(kernels_[node.index]) : ChosenKernel(), costs_us_[node.index],
