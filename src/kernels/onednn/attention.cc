@@ -145,43 +145,62 @@ void CopyOut(const float* __restrict from, float* __restrict to, size_t stride, 
   }
 }
 
+// What hides keys: infinity as often as there are keys, then its negative as often. A row that sees n of them
+// reads from n before the middle on, so that loops take whole rows and need no branch.
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+void FillLimits(float* limits, size_t keys) {
+  std::fill_n(limits, keys, kInfinity);
+  std::fill_n(limits + keys, keys, -kInfinity);
+}
+
+// Below this a weight is as good as none, and further down arithmetic becomes slow.
+constexpr float kLeastExponent = -87.0f;
+
 // Scores of some queries become weights that are not yet divided by their sum; 0 from seen[row] to `width`.
+// `limits`: the middle.
 LEAT_MULTIVERSION
-void WeighScores(float* scores, size_t row_size, const size_t* seen, size_t rows, size_t width, float factor,
-                 float* inverse_sums, float* log_sums) {
+void WeighScores(float* scores, size_t row_size, const float* limits, const size_t* seen, size_t rows,
+                 size_t width, float factor, float* inverse_sums, float* log_sums) {
   for (size_t i = 0; i < rows; ++i, scores += row_size) {
-    const size_t n = seen[i];
-    float most = -std::numeric_limits<float>::infinity();
+    const float* limit = limits - seen[i];
+    float most = -kInfinity;
 #pragma omp simd reduction(max : most)
-    for (size_t j = 0; j < n; ++j) most = scores[j] > most ? scores[j] : most;
-    const float shift = most * factor;
+    for (size_t j = 0; j < width; ++j) {
+      const float x = limit[j] < scores[j] ? limit[j] : scores[j];
+      most = x > most ? x : most;
+    }
+    const float shift = seen[i] == 0 ? 0.0f : most * factor;
+    // Apart from the sum: together they are no vector code.
+#pragma GCC ivdep
+    for (size_t j = 0; j < width; ++j) {
+      const float x = scores[j] * factor - shift;
+      const float e = Exp(x < kLeastExponent ? kLeastExponent : x);
+      scores[j] = limit[j] > 0.0f ? e : 0.0f;
+    }
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (size_t j = 0; j < n; ++j) {
-      const float e = Exp(scores[j] * factor - shift);
-      scores[j] = e;
-      sum += e;
-    }
-    for (size_t j = n; j < width; ++j) scores[j] = 0.0f;
-    inverse_sums[i] = n == 0 ? 0.0f : 1.0f / sum;
-    log_sums[i] = n == 0 ? 0.0f : shift + Log(sum);
+    for (size_t j = 0; j < width; ++j) sum += scores[j];
+    inverse_sums[i] = seen[i] == 0 ? 0.0f : 1.0f / sum;
+    log_sums[i] = seen[i] == 0 ? 0.0f : shift + Log(sum);
   }
 }
 
 // Scores become weights, and gradients by the weights become those by the scores.
 LEAT_MULTIVERSION
-void WeighGradients(float* scores, float* grads, size_t row_size, const size_t* seen, size_t rows,
-                    size_t width, const float* log_sums, const float* levels) {
+void WeighGradients(float* scores, float* grads, size_t row_size, const float* limits, const size_t* seen,
+                    size_t rows, size_t width, const float* log_sums, const float* levels) {
   for (size_t i = 0; i < rows; ++i, scores += row_size, grads += row_size) {
-    const size_t n = seen[i];
+    const float* limit = limits - seen[i];
     const float log_sum = log_sums[i], level = levels[i];
 #pragma GCC ivdep
-    for (size_t j = 0; j < n; ++j) {
-      const float p = Exp(scores[j] - log_sum);
+    for (size_t j = 0; j < width; ++j) {
+      const float x = scores[j] - log_sum;
+      const float e = Exp(x < kLeastExponent ? kLeastExponent : x);
+      const float p = limit[j] > 0.0f ? e : 0.0f;
       scores[j] = p;
       grads[j] = p * (grads[j] - level);
     }
-    for (size_t j = n; j < width; ++j) scores[j] = grads[j] = 0.0f;
   }
 }
 
@@ -274,7 +293,7 @@ class AttentionKernel final : public graph::Kernel {
 
   size_t scratch_bytes() const override {
     return sizeof(float) * (s_.size * s_.padded_keys() + s_.keys * s_.padded() + kQueries * s_.padded_keys() +
-                            kQueries * s_.padded());
+                            kQueries * s_.padded() + 2 * s_.padded_keys());
   }
 
   void Run(const KernelArgs& args) override {
@@ -285,6 +304,8 @@ class AttentionKernel final : public graph::Kernel {
     float* values = scratch.Take(s_.keys * s_.padded());
     float* scores = scratch.Take(kQueries * s_.padded_keys());
     float* sums = scratch.Take(kQueries * s_.padded());
+    float* limits = scratch.Take(2 * s_.padded_keys());
+    FillLimits(limits, s_.padded_keys());
     const size_t stride = qkv[1].stride, row = s_.padded_keys();
     std::array<float, kQueries> factors;
     for (size_t b = 0; b < s_.batch; ++b) {
@@ -296,8 +317,8 @@ class AttentionKernel final : public graph::Kernel {
           const Some some(s_, first, length);
           const float* q = qkv[0].At(b, first, h, s_.size);
           product_({q, qkv[0].stride, 1}, keys, row, scores, row, some.count, some.width, s_.size, false);
-          WeighScores(scores, row, some.seen.data(), some.count, some.width, s_.factor(), factors.data(),
-                      Out(args, 1) + (b * s_.heads + h) * s_.queries + first);
+          WeighScores(scores, row, limits + row, some.seen.data(), some.count, some.width, s_.factor(),
+                      factors.data(), Out(args, 1) + (b * s_.heads + h) * s_.queries + first);
           product_({scores, row, 1}, values, s_.padded(), sums, s_.padded(), some.count, s_.padded(),
                    some.most, false);
           CopyOut(sums, y.At(b, first, h, s_.size), y.stride, some.count, s_.size, factors.data());
@@ -316,8 +337,9 @@ class AttentionGradKernel final : public graph::Kernel {
   explicit AttentionGradKernel(const ops::AttentionShape& shape) : s_(shape), product_(ChooseProduct()) {}
 
   size_t scratch_bytes() const override {
-    return sizeof(float) * (2 * s_.size * s_.padded_keys() + 3 * s_.keys * s_.padded() + Padded(s_.keys) +
-                            2 * kQueries * s_.padded_keys() + 3 * kQueries * s_.padded());
+    return sizeof(float) *
+           (2 * s_.size * s_.padded_keys() + 3 * s_.keys * s_.padded() + Padded(s_.keys) +
+            2 * kQueries * s_.padded_keys() + 3 * kQueries * s_.padded() + 2 * s_.padded_keys());
   }
 
   void Run(const KernelArgs& args) override {
@@ -340,6 +362,8 @@ class AttentionGradKernel final : public graph::Kernel {
       for (float** piece : {&keys_across, &values_across}) *piece = scratch.Take(s.size * s.padded_keys());
       for (float** piece : {&keys, &dkeys, &dvalues}) *piece = scratch.Take(s.keys * s.padded());
       ones = scratch.Take(s.keys);
+      limits = scratch.Take(2 * s.padded_keys());
+      FillLimits(limits, s.padded_keys());
       for (float** piece : {&scores, &dscores}) *piece = scratch.Take(kQueries * s.padded_keys());
       for (float** piece : {&queries, &dqueries, &dsums}) *piece = scratch.Take(kQueries * s.padded());
       std::fill_n(ones, s.keys, 1.0f);
@@ -349,7 +373,7 @@ class AttentionGradKernel final : public graph::Kernel {
     Heads<const float> y;
     const float* log_sums;
     Heads<const float> dy;
-    float *keys_across, *values_across, *keys, *dkeys, *dvalues, *ones, *scores, *dscores, *queries,
+    float *keys_across, *values_across, *keys, *dkeys, *dvalues, *ones, *limits, *scores, *dscores, *queries,
         *dqueries, *dsums;
   };
 
@@ -381,7 +405,7 @@ class AttentionGradKernel final : public graph::Kernel {
     Levels(dy, p.y.At(b, some.first, h, size), p.dy.stride, n, size, levels.data());
     product_({p.queries, padded, 1}, p.keys_across, row, p.scores, row, n, some.width, size, false);
     product_({p.dsums, padded, 1}, p.values_across, row, p.dscores, row, n, some.width, size, false);
-    WeighGradients(p.scores, p.dscores, row, some.seen.data(), n, some.width,
+    WeighGradients(p.scores, p.dscores, row, p.limits + row, some.seen.data(), n, some.width,
                    p.log_sums + (b * s_.heads + h) * s_.queries + some.first, levels.data());
     product_({p.scores, 1, row}, p.dsums, padded, p.dvalues, padded, some.most, padded, n, true);
     product_({p.dscores, 1, row}, p.queries, padded, p.dkeys, padded, some.most, padded, n, true);
@@ -400,13 +424,15 @@ void AddAttention(graph::KernelTable& table) {
       {"attention",
        [](const KernelRequest& request) -> KernelPtr {
          const auto& op = static_cast<const ops::Attention&>(request.op);
-         return std::make_unique<AttentionKernel>(ops::AttentionShapeOf(op.settings, request.inputs));
+         const auto shape = ops::AttentionShapeOf(op.settings, request.inputs);
+         return std::make_unique<AttentionKernel>(shape);
        }},
       {"attention_grad",
        [](const KernelRequest& request) -> KernelPtr {
          const auto& op = static_cast<const ops::AttentionGrad&>(request.op);
          const auto forward = request.inputs.first(request.inputs.size() - 3);
-         return std::make_unique<AttentionGradKernel>(ops::AttentionShapeOf(op.settings, forward));
+         const auto shape = ops::AttentionShapeOf(op.settings, forward);
+         return std::make_unique<AttentionGradKernel>(shape);
        }},
   });
 }

@@ -58,6 +58,7 @@ std::vector<Group> Collapse(std::span<const int64_t> sizes, std::span<const unsi
 
 // Each returns nullptr for a case that it leaves to the next table.
 KernelPtr MakeMatMul(const KernelRequest& request);
+KernelPtr MakeBatchMatMul(const KernelRequest& request);
 KernelPtr MakeDense(const KernelRequest& request);
 
 KernelPtr MakeAddN(const KernelRequest& request);

@@ -3,8 +3,10 @@
 
 #include "kernels/onednn/kernels.h"
 #include "kernels/onednn/primitive.h"
+#include "ops/matrix/batch_matmul.h"
 #include "ops/matrix/dense.h"
 #include "ops/matrix/matmul.h"
+#include "ops/shape/broadcast.h"
 
 namespace leat::onednn {
 namespace {
@@ -70,7 +72,72 @@ KernelPtr MakeProduct(const Product& p, int threads) {
   }
 }
 
+// Many products, one after the other: each pair of matrices has its places in a and b.
+class BatchKernel final : public graph::Kernel {
+ public:
+  struct Places {
+    size_t a, b;  // bytes from the first element
+  };
+  BatchKernel(KernelPtr product, std::vector<Places> places, size_t y_bytes)
+      : product_(std::move(product)), places_(std::move(places)), y_bytes_(y_bytes) {}
+  size_t scratch_bytes() const override { return product_->scratch_bytes(); }
+  void Run(const KernelArgs& args) override {
+    std::byte* y = args.outputs[0];
+    for (const Places& at : places_) {
+      const std::byte* inputs[] = {args.inputs[0] + at.a, args.inputs[1] + at.b};
+      product_->Run({inputs, {&y, 1}, args.scratch});
+      y += y_bytes_;
+    }
+  }
+
+ private:
+  KernelPtr product_;
+  std::vector<Places> places_;
+  size_t y_bytes_;
+};
+
+Shape MatrixOf(const Shape& shape) {
+  return Shape(shape.sizes().last(2));
+}
+
+// For each matrix of a batch, where it lies in a tensor that broadcasts to it.
+std::vector<size_t> PlacesOf(const Shape& tensor, const Shape& batch) {
+  const auto strides = ops::BroadcastStrides(ops::BatchOf(tensor), batch);
+  const auto bytes = static_cast<size_t>(MatrixOf(tensor).elements()) * sizeof(float);
+  std::vector<size_t> places = {0};
+  for (size_t axis = 0; axis < batch.rank(); ++axis) {
+    std::vector<size_t> next;
+    for (const size_t place : places) {
+      for (int64_t i = 0; i < batch[axis]; ++i) {
+        next.push_back(place + static_cast<size_t>(i * strides[axis]) * bytes);
+      }
+    }
+    places = std::move(next);
+  }
+  return places;
+}
+
 }  // namespace
+
+KernelPtr MakeBatchMatMul(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::BatchMatMul&>(request.op);
+  const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
+  Product p{ops::MatMulSizesOf(MatrixOf(a), MatrixOf(b), op.transpose_a, op.transpose_b), op.transpose_a,
+            op.transpose_b};
+  const Shape batch = ops::BatchOf(y);
+  if (ops::BatchOf(b).elements() == 1 && !op.transpose_a) {
+    // All rows of a meet the same b.
+    p.sizes.m *= batch.elements();
+    return MakeProduct(p, ThreadsOf(request));
+  }
+  KernelPtr product = MakeProduct(p, ThreadsOf(request));
+  if (product == nullptr) return nullptr;
+  const std::vector<size_t> in_a = PlacesOf(a, batch), in_b = PlacesOf(b, batch);
+  std::vector<BatchKernel::Places> places;
+  for (size_t i = 0; i < in_a.size(); ++i) places.push_back({in_a[i], in_b[i]});
+  return std::make_unique<BatchKernel>(std::move(product), std::move(places),
+                                       static_cast<size_t>(MatrixOf(y).elements()) * sizeof(float));
+}
 
 KernelPtr MakeMatMul(const KernelRequest& request) {
   const auto& op = static_cast<const ops::MatMul&>(request.op);

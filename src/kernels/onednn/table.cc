@@ -10,6 +10,7 @@ graph::KernelTable Build() {
   table.backend = "onednn";
   table.factories = {
       {"matmul", MakeMatMul},
+      {"batch_matmul", MakeBatchMatMul},
       {"dense", MakeDense},
       {"add_n", MakeAddN},
       {"scale", MakeScale},
