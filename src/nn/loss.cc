@@ -12,18 +12,14 @@ namespace {
 using graph::Graph;
 using graph::Value;
 
-constexpr std::string_view kNames[] = {"softmax_cross_entropy", "sigmoid_cross_entropy", "squared_error",
-                                       "negative_sum"};
+constexpr std::string_view kNames[] = {
+    "softmax_cross_entropy", "sigmoid_cross_entropy", "squared_error", "absolute_error", "huber",
+    "negative_sum"};
 
 // Factors of the rows' losses: w / Σ w for a mean, w for a sum.
 Value RowFactors(Graph& graph, const LossSpec& loss, Value weights) {
-  Value factors = weights;
-  if (loss.reduction == Reduction::kMean) {
-    // A batch of padding alone divides by 1: Σ w + (1 - sign Σ w), which is exactly Σ w for every other.
-    const Value sum = graph.Make<ops::ReduceSum>({weights});
-    const Value none = graph.Make<ops::Scale>({graph.Make<ops::Sign>({sum})}, -1.0f, 1.0f);
-    factors = graph.Make<ops::Div>({weights, graph.Make<ops::Add>({sum, none})});
-  }
+  // A batch of padding alone has shares of 0.
+  const Value factors = loss.reduction == Reduction::kMean ? graph.Make<ops::Shares>({weights}) : weights;
   return loss.weight == 1 ? factors : graph.Make<ops::Scale>({factors}, loss.weight);
 }
 
@@ -41,7 +37,7 @@ LossSpec LossSpec::FromConfig(const Config& config) {
   const std::vector<std::string> names(std::begin(kNames), std::end(kNames));
   LossSpec loss;
   loss.where = config.where();
-  if (config.IsMap()) config.Allow({"type", "reduction", "weight"});
+  if (config.IsMap()) config.Allow({"type", "reduction", "weight", "delta"});
   const auto name = (config.IsMap() ? config.At("type") : config).OneOf("loss", names);
   loss.kind = static_cast<LossKind>(std::ranges::find(names, name) - names.begin());
   if (loss.kind == LossKind::kNegativeSum) loss.reduction = Reduction::kSum;
@@ -51,6 +47,10 @@ LossSpec LossSpec::FromConfig(const Config& config) {
     loss.reduction = reduction == "mean" ? Reduction::kMean : Reduction::kSum;
   }
   loss.weight = static_cast<float>(config.Number("weight", 1, 1e-6, 1e6));
+  if (loss.kind != LossKind::kHuber && config.Has("delta")) {
+    config.At("delta").Fail("loss " + name + " has no delta; huber has");
+  }
+  loss.delta = static_cast<float>(config.Number("delta", 1, 1e-6, 1e6));
   return loss;
 }
 
@@ -72,6 +72,8 @@ Task TaskOf(const LossSpec& loss, const Shape& outputs, uint32_t labels, std::st
       if (outputs.elements() != labels) fail("1 unit" + each);
       return Task::kBinary;
     case LossKind::kSquaredError:
+    case LossKind::kAbsoluteError:
+    case LossKind::kHuber:
       if (outputs.elements() != labels) fail("1 unit" + each);
       return Task::kRegression;
     case LossKind::kNegativeSum:
@@ -103,6 +105,14 @@ LossValues AddLoss(Graph& graph, const LossSpec& loss, Value outputs, Value labe
     case LossKind::kSquaredError:
       scores = AsRows(graph, outputs, Shape{all.elements()});
       rows = graph.Make<ops::SquaredError>({scores, flat_labels});
+      break;
+    case LossKind::kAbsoluteError:
+      scores = AsRows(graph, outputs, Shape{all.elements()});
+      rows = graph.Make<ops::AbsoluteError>({scores, flat_labels});
+      break;
+    case LossKind::kHuber:
+      scores = AsRows(graph, outputs, Shape{all.elements()});
+      rows = graph.Make<ops::Huber>({scores, flat_labels}, loss.delta);
       break;
     case LossKind::kNegativeSum: {
       const Value flat = AsRows(graph, outputs, Shape{batch, graph.shape(outputs).elements() / batch});

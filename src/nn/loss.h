@@ -11,7 +11,14 @@
 
 namespace leat::nn {
 
-enum class LossKind : uint8_t { kSoftmaxCrossEntropy, kSigmoidCrossEntropy, kSquaredError, kNegativeSum };
+enum class LossKind : uint8_t {
+  kSoftmaxCrossEntropy,
+  kSigmoidCrossEntropy,
+  kSquaredError,
+  kAbsoluteError,
+  kHuber,
+  kNegativeSum
+};
 std::string_view Name(LossKind kind);
 
 enum class Reduction : uint8_t { kMean, kSum };
@@ -20,10 +27,11 @@ struct LossSpec {
   LossKind kind = LossKind::kSoftmaxCrossEntropy;
   Reduction reduction = Reduction::kMean;
   float weight = 1;   // factor on the whole
+  float delta = 1;    // huber: the error from which on it grows in a straight line
   std::string where;  // "job.yaml:14"
 
-  // A name, or a map {type, reduction: mean | sum, weight}. negative_sum is summed unless it says otherwise,
-  // the others are averaged.
+  // A name, or a map {type, reduction: mean | sum, weight}, for huber with delta. negative_sum is summed
+  // unless it says otherwise, the others are averaged.
   static LossSpec FromConfig(const Config& config);
 };
 
@@ -41,10 +49,11 @@ enum class Task : uint8_t {
 Task TaskOf(const LossSpec& loss, const Shape& outputs, uint32_t labels, std::string_view layer);
 
 struct LossValues {
-  graph::Value loss;    // f32 scalar
-  graph::Value scores;  // for each label of each row. softmax: probabilities f32[batch · labels, classes];
-                        // sigmoid: f32[batch · labels], probability of class 1; squared_error: f32[batch ·
-                        // labels], the prediction; negative_sum: the outputs
+  graph::Value loss;  // f32 scalar
+  // For each label of each row. softmax: probabilities f32[batch · labels, classes]; sigmoid: f32[batch ·
+  // labels], probability of class 1; squared_error, absolute_error, huber: f32[batch · labels], the
+  // prediction; negative_sum: the outputs.
+  graph::Value scores;
 };
 
 // Adds the loss of `outputs` f32[batch, ...] against `labels` f32[batch] or f32[batch, labels] to the graph.
@@ -53,6 +62,8 @@ struct LossValues {
 //   softmax_cross_entropy: l = -log softmax(outputs)[y]; a y that is no class adds 0
 //   sigmoid_cross_entropy: l = -y log σ(o) - (1 - y) log(1 - σ(o))
 //   squared_error: l = (o - y)²
+//   absolute_error: l = |o - y|
+//   huber: l = ½ (o - y)² where |o - y| <= delta, else delta (|o - y| - ½ delta)
 //   negative_sum: l = -Σ outputs, so the gradient by each output is -w
 LossValues AddLoss(graph::Graph& graph, const LossSpec& loss, graph::Value outputs, graph::Value labels,
                    graph::Value weights);

@@ -107,6 +107,9 @@ const char* const kModels[] = {
     "{layers: [dense: {units: 6, activation: relu}, dense: {units: 1}], loss: sigmoid_cross_entropy}",
     "{layers: [dense: {units: 3, activation: tanh}, dense: {units: 1, activation: sigmoid}], "
     "loss: {type: squared_error, weight: 0.5}}",
+    "{layers: [dense: {units: 5, activation: tanh}, dense: {units: 1}], loss: {type: huber, delta: 0.4}}",
+    "{layers: [dense: {units: 5, activation: tanh}, dense: {units: 1}], loss: {type: absolute_error, weight: "
+    "0.5}}",
     "{layers: [dense: {units: 3}], loss: negative_sum}",
     "{layers: [bias: {units: 5, init: {constant: 0.5}}], loss: {type: negative_sum, reduction: mean}}",
 };
@@ -326,6 +329,8 @@ TEST(ModelErrors, NameLineLayerAndTheNearestWord) {
       {model(two, "softmax_crossentropy"),
        "job.yaml:4: unknown loss 'softmax_crossentropy'; did you mean 'softmax_cross_entropy'?"},
       {model(two, "{type: squared_error, reduction: men}"), "job.yaml:4: unknown reduction 'men'"},
+      {model(two, "{type: squared_error, delta: 2}"),
+       "job.yaml:4: loss squared_error has no delta; huber has"},
       {model(two, "{reduction: mean}"), "job.yaml:4: loss has no 'type'"},
       {model(two, "sigmoid_cross_entropy"),
        "job.yaml:4: loss sigmoid_cross_entropy needs 1 unit; the last layer, dense1, has 2"},

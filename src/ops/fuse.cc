@@ -6,6 +6,7 @@
 #include "ops/elementwise/tanh.h"
 #include "ops/matrix/bias_add.h"
 #include "ops/matrix/matmul.h"
+#include "ops/simplify.h"
 
 namespace leat::ops {
 namespace {
@@ -90,7 +91,8 @@ graph::Rewrite FuseDense(const Graph& graph, std::span<const Value> keep) {
 }
 
 std::vector<graph::Pass> StandardPasses() {
-  return {graph::MergeCommon, FuseDense, FuseConvolution, FuseBiasGradient, ActivationGradBeforeUnpooling};
+  return {Simplify,        graph::MergeCommon, FuseDense,
+          FuseConvolution, FuseBiasGradient,   ActivationGradBeforeUnpooling};
 }
 
 }  // namespace leat::ops

@@ -13,7 +13,8 @@ namespace leat::ops {
 // Gradients of the activations start from its output, so a training graph fuses as well as a predicting one.
 graph::Rewrite FuseDense(const Graph& graph, std::span<const Value> keep);
 
-// The passes that any plan should have, in order: common subexpressions, then fusions.
+// The passes that any plan should have, in order: what is there already, common subexpressions,
+// then fusions.
 std::vector<graph::Pass> StandardPasses();
 
 // For fusions: what a node's neighbours may be swallowed with it.

@@ -44,6 +44,9 @@
 #include "ops/index/gather_elements.h"       // IWYU pragma: export
 #include "ops/index/one_hot.h"               // IWYU pragma: export
 #include "ops/index/range.h"                 // IWYU pragma: export
+#include "ops/loss/absolute_error.h"         // IWYU pragma: export
+#include "ops/loss/huber.h"                  // IWYU pragma: export
+#include "ops/loss/shares.h"                 // IWYU pragma: export
 #include "ops/loss/sigmoid_cross_entropy.h"  // IWYU pragma: export
 #include "ops/loss/softmax.h"                // IWYU pragma: export
 #include "ops/loss/softmax_cross_entropy.h"  // IWYU pragma: export

@@ -10,6 +10,7 @@
 #include "ops/elementwise/gelu.h"
 #include "ops/elementwise/leaky_relu.h"
 #include "ops/elementwise/scale.h"
+#include "ops/loss/huber.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::onednn {
@@ -80,6 +81,14 @@ LEAT_MULTIVERSION void ClipLoop(const float* x, float* y, size_t n, float low, f
   });
 }
 
+LEAT_MULTIVERSION void HuberLoop(const float* p, const float* t, float* y, size_t n, float delta) {
+  Map(p, t, y, n, [=](float a, float b) LEAT_INLINE_LAMBDA {
+    const float d = a - b, size = std::fabs(d);
+    const float far = delta * (size - 0.5f * delta), near = 0.5f * d * d;
+    return size > delta ? far : near;
+  });
+}
+
 LEAT_MULTIVERSION void LeakyReluGradLoop(const float* x, const float* dy, float* dx, size_t n, float slope) {
   Map(x, dy, dx, n, [=](float v, float d) LEAT_INLINE_LAMBDA { return v > 0.0f ? d : slope * d; });
 }
@@ -108,6 +117,7 @@ LEAT_BINARY(TanhGrad, b*(1.0f - a * a))
 LEAT_BINARY(GeluGrad, b* GeluSlope(a))
 LEAT_BINARY(GeluByTanhGrad, b* GeluByTanhSlope(a))
 LEAT_BINARY(SiluGrad, b* SiluSlope(a))
+LEAT_BINARY(AbsoluteError, std::fabs(a - b))
 LEAT_BINARY(SquaredError, (a - b) * (a - b))
 LEAT_BINARY(SigmoidCrossEntropy, SigmoidCrossEntropy(a, b))
 #undef LEAT_BINARY
@@ -262,7 +272,7 @@ KernelPtr MakeGeluGrad(const KernelRequest& request) {
   return BinaryFactory(approximate ? GeluByTanhGradLoop : GeluGradLoop)(request);
 }
 
-// y = loop(x, numbers of the op...), or with dy between them.
+// y = loop(x, numbers of the op...), or with a second tensor between them.
 template <class Operation, auto kLoop, auto... kNumbers>
 KernelPtr MakeUnaryOf(const KernelRequest& request) {
   const auto& op = static_cast<const Operation&>(request.op);
@@ -272,7 +282,7 @@ KernelPtr MakeUnaryOf(const KernelRequest& request) {
 }
 
 template <class Operation, auto kLoop, auto... kNumbers>
-KernelPtr MakeGradOf(const KernelRequest& request) {
+KernelPtr MakeBinaryOf(const KernelRequest& request) {
   const auto& op = static_cast<const Operation&>(request.op);
   const size_t n = Elements(request.outputs[0]);
   return Loop(
@@ -376,14 +386,16 @@ void AddElementwise(graph::KernelTable& table) {
       {"sqrt", UnaryFactory(SqrtLoop)},
       {"square", UnaryFactory(SquareLoop)},
       {"tanh", UnaryFactory(TanhLoop)},
-      {"clip_grad", MakeGradOf<ops::ClipGrad, ClipGradLoop, &ops::ClipGrad::low, &ops::ClipGrad::high>},
-      {"elu_grad", MakeGradOf<ops::EluGrad, EluGradLoop, &ops::EluGrad::alpha>},
+      {"clip_grad", MakeBinaryOf<ops::ClipGrad, ClipGradLoop, &ops::ClipGrad::low, &ops::ClipGrad::high>},
+      {"elu_grad", MakeBinaryOf<ops::EluGrad, EluGradLoop, &ops::EluGrad::alpha>},
       {"gelu_grad", MakeGeluGrad},
-      {"leaky_relu_grad", MakeGradOf<ops::LeakyReluGrad, LeakyReluGradLoop, &ops::LeakyReluGrad::slope>},
+      {"leaky_relu_grad", MakeBinaryOf<ops::LeakyReluGrad, LeakyReluGradLoop, &ops::LeakyReluGrad::slope>},
       {"relu_grad", BinaryFactory(ReluGradLoop)},
       {"silu_grad", BinaryFactory(SiluGradLoop)},
       {"sigmoid_grad", BinaryFactory(SigmoidGradLoop)},
       {"tanh_grad", BinaryFactory(TanhGradLoop)},
+      {"absolute_error", BinaryFactory(AbsoluteErrorLoop)},
+      {"huber", MakeBinaryOf<ops::Huber, HuberLoop, &ops::Huber::delta>},
       {"squared_error", BinaryFactory(SquaredErrorLoop)},
       {"sigmoid_cross_entropy", BinaryFactory(SigmoidCrossEntropyLoop)},
       {"add", BroadcastFactory(AddLoop)},

@@ -52,6 +52,16 @@ void SumColumns(const float* x, float* __restrict y, const Box& box, float facto
   }
 }
 
+LEAT_MULTIVERSION
+void Shares(const float* w, float* y, size_t n) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t i = 0; i < n; ++i) sum += w[i];
+  const float divisor = sum == 0.0f ? 1.0f : sum;
+#pragma GCC ivdep
+  for (size_t i = 0; i < n; ++i) y[i] = w[i] / divisor;
+}
+
 // The larger of two, or with kLargest false the smaller; NaN once met stays.
 template <bool kLargest>
 LEAT_INLINE float Further(float a, float b) {
@@ -132,6 +142,12 @@ KernelPtr MakeReduce(const KernelRequest& request, float factor) {
   return MakeSum(request.inputs[0].shape, KeptAxes(request), factor);
 }
 
+KernelPtr MakeShares(const KernelRequest& request) {
+  return Loop(
+      [n = Elements(request.inputs[0])](const KernelArgs& args) { Shares(In(args, 0), Out(args, 0), n); },
+      {0});
+}
+
 template <void (*kLoop)(const float*, float*, const Box&)>
 KernelPtr MakeExtreme(const KernelRequest& request) {
   if (Elements(request.outputs[0]) == 0) return Loop([](const KernelArgs&) {});
@@ -165,6 +181,7 @@ void AddReduce(graph::KernelTable& table) {
   table.factories.insert({
       {"reduce_max", MakeExtreme<Largest>},
       {"reduce_min", MakeExtreme<Smallest>},
+      {"shares", MakeShares},
   });
 }
 

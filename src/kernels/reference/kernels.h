@@ -88,6 +88,7 @@ std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest
 // Each adds the rows of a family.
 void AddElementwise(graph::KernelTable& table);
 void AddShape(graph::KernelTable& table);
+void AddLoss(graph::KernelTable& table);
 void AddIndex(graph::KernelTable& table);
 void AddConvolution(graph::KernelTable& table);
 void AddPool(graph::KernelTable& table);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
+#include "ops/loss/huber.h"
 #include "ops/loss/softmax_cross_entropy.h"
 
 namespace leat::reference {
@@ -94,6 +95,44 @@ std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest
         }
       },
       1);
+}
+
+namespace {
+
+std::unique_ptr<graph::Kernel> HuberKernel(const KernelRequest& request) {
+  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
+  return MakeKernel(
+      [n, delta = static_cast<const ops::Huber&>(request.op).delta](const KernelArgs& args) {
+        const float *p = In(args, 0), *t = In(args, 1);
+        for (size_t i = 0; i < n; ++i) {
+          const float d = p[i] - t[i], size = std::abs(d);
+          Out(args)[i] = size > delta ? delta * (size - delta / 2) : d * d / 2;
+        }
+      },
+      2);
+}
+
+std::unique_ptr<graph::Kernel> SharesKernel(const KernelRequest& request) {
+  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
+  return MakeKernel(
+      [n](const KernelArgs& args) {
+        const float* w = In(args, 0);
+        double sum = 0;
+        for (size_t i = 0; i < n; ++i) sum += static_cast<double>(w[i]);
+        const auto divisor = static_cast<float>(sum == 0 ? 1 : sum);
+        for (size_t i = 0; i < n; ++i) Out(args)[i] = w[i] / divisor;
+      },
+      1);
+}
+
+}  // namespace
+
+void AddLoss(graph::KernelTable& table) {
+  table.factories.insert({
+      {"absolute_error", Binary([](float p, float t) { return std::abs(p - t); })},
+      {"huber", HuberKernel},
+      {"shares", SharesKernel},
+  });
 }
 
 }  // namespace leat::reference

@@ -61,6 +61,7 @@ graph::KernelTable Build() {
                            }};
   AddElementwise(table);
   AddShape(table);
+  AddLoss(table);
   AddIndex(table);
   AddConvolution(table);
   AddPool(table);

@@ -21,6 +21,11 @@ void AddLossCases(OpCaseList& cases) {
           Case<SigmoidCrossEntropy>("sigmoid_cross_entropy", {AwayFromZero(s), F32(s, 0, 1)}),
           Case<SigmoidCrossEntropy>("sigmoid_cross_entropy far out", {F32(s, 20, 40), F32(s, 0, 1)}),
           Case<SquaredError>("squared_error", {F32(s), F32(s)}),
+          Case<AbsoluteError>("absolute_error", {F32(s, 2, 4), F32(s, -1, 1)}),
+          Case<Huber>("huber near", {F32(s, 0, 1), F32(s, 0, 1)}, 1.5f),
+          Case<Huber>("huber far", {F32(s, 3, 4), F32(s, 0, 1)}, 1.5f),
+          Case<Shares>("shares", {F32({6}, 0.5f, 2)}),
+          Derivatives(0, Case<Shares>("shares of nothing", {F32({6}, 0, 0)})),
       });
 }
 

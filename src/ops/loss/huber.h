@@ -1,0 +1,21 @@
+// ½ d² where |d| <= delta, else delta (|d| - ½ delta), d being prediction - target (Huber 1964): a squared
+// error that outliers pull at no harder than `delta`.
+#pragma once
+
+#include "ops/op.h"
+
+namespace leat::ops {
+
+// Inputs predictions, targets of one shape. Throws std::invalid_argument unless delta > 0.
+class Huber final : public SameShapeOp {
+ public:
+  explicit Huber(float d = 1) : delta(d) {}
+  std::string_view kind() const override { return "huber"; }
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override { return "delta=" + graph::ToString(delta); }
+
+  const float delta;
+};
+
+}  // namespace leat::ops
