@@ -48,6 +48,7 @@ std::vector<RecurrentTry> RecurrentTries() {
       {" initial", 2, 2, 3, {.initial = true}, 0b10, 1},
       {" all", 4, 3, 2, {.reverse = true, .lengths = true, .initial = true}, 0b1111, 1},
       {" no steps", 0, 2, 2, {.initial = true}, 0b11, 0},
+      {" no rows", 3, 0, 2, {.lengths = true}, 0b11, 0},
       {" one step", 1, 1, 16, {}, 0b01, 0},
       {" large", 5, 13, 37, {.lengths = true, .initial = true}, 0b11, 0},
       {" large reverse", 6, 32, 64, {.reverse = true, .initial = true}, 0b11, 0},
