@@ -267,8 +267,8 @@ void ApplyResolved(const Config& config, Job* job) {
 
 Job Job::FromConfig(const Config& config) {
   if (!config.IsMap()) config.Fail("a job is a map of sections");
-  config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "cluster",
-                "checkpoint", "metrics", "evaluate", "resolved"});
+  config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "compute",
+                "cluster", "checkpoint", "metrics", "evaluate", "resolved"});
   Job job{.config = config};
   job.name = config.Has("name") ? NameFrom(config.At("name")) : "job";
   job.seed = static_cast<uint64_t>(config.Integer("seed", 1, 0, int64_t{1} << 62));
@@ -291,16 +291,24 @@ Job Job::FromConfig(const Config& config) {
 
   if (config.Has("train")) {
     const Config train = config.At("train");
-    train.Allow({"batch_size", "split_batches", "shuffle", "max_dead_letter_rate"});
+    train.Allow({"batch_size", "split_batches", "shuffle", "max_dead_letter_rate", "precision"});
     job.batch_size = static_cast<uint32_t>(train.Integer("batch_size", job.batch_size, 1, 1 << 16));
     job.split_batches = static_cast<uint32_t>(train.Integer("split_batches", job.split_batches, 1, 1 << 14));
     job.shuffle = train.Bool("shuffle", true);
+    if (train.Has("precision"))
+      job.bf16 = train.At("precision").OneOf("precision", {"f32", "bf16"}) == "bf16";
     job.dead_letter_rate = train.Number("max_dead_letter_rate", job.dead_letter_rate, 0, 1);
     if (uint64_t{job.batch_size} * job.split_batches > protocol::Cut::kMaxEvents) {
       train.Fail("batch_size × split_batches is " +
                  std::to_string(uint64_t{job.batch_size} * job.split_batches) + "; a split has at most " +
                  std::to_string(protocol::Cut::kMaxEvents) + " events");
     }
+  }
+  if (config.Has("compute")) {
+    const Config compute = config.At("compute");
+    compute.Allow({"inter_op_threads", "intra_op_threads", "cpu_devices"});
+    const auto read = [&](const char* key) { return static_cast<int>(compute.Integer(key, 1, 0, 1024)); };
+    job.compute = {read("inter_op_threads"), read("intra_op_threads"), read("cpu_devices")};
   }
   if (config.Has("cluster")) {
     const Config cluster = config.At("cluster");
@@ -382,6 +390,13 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
   for (size_t i = 0; i < job.schema.columns.size(); ++i)
     text += (i > 0 ? ", " : "") + Quoted(job.schema.columns[i]);
   return FromText(text + "]\n", name);
+}
+
+engine::PlanOptions Job::Plan(engine::PlanOptions kernels) const {
+  kernels.inter_op_threads = compute.inter_op_threads;
+  kernels.intra_op_threads = compute.intra_op_threads;
+  kernels.machine = engine::Discover({.cpu_devices = compute.cpu_devices});
+  return kernels;
 }
 
 protocol::SliceTable Job::Slices() const {
@@ -472,9 +487,25 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
                                " records do not fit the schema: " + first);
 }
 
+// Devices that layers ask for have to be on this machine.
+void CheckDevices(const Job& job) {
+  const auto machine = job.Plan({}).machine;
+  const graph::Graph graph = job.model->Build(1, false).graph;
+  for (const graph::Node& node : graph.nodes()) {
+    if (node.device.empty()) continue;
+    try {
+      machine->Find(node.device);
+    } catch (const std::invalid_argument& e) {
+      throw std::invalid_argument((node.where.empty() ? "" : node.where + ": ") + e.what() +
+                                  " (compute: cpu_devices divides the cores)");
+    }
+  }
+}
+
 }  // namespace
 
 void CheckReadable(const Job& job) {
+  CheckDevices(job);
   const auto ranges_of = [](stream::Source& source) {
     auto ranges = source.Ranges();
     if (!ranges.ok()) throw std::invalid_argument(ranges.status().message());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "engine/plan.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "protocol/coordinator.h"
@@ -51,6 +52,14 @@ struct StreamSpec {
   uint32_t epochs = 1;
 };
 
+// What each worker computes with, on whatever machine it is; 0 means all cores, or a device for each NUMA
+// node.
+struct ComputeSpec {
+  int inter_op_threads = 1;
+  int intra_op_threads = 1;
+  int cpu_devices = 1;
+};
+
 struct Job {
   std::string name;
   uint64_t seed = 1;
@@ -62,6 +71,8 @@ struct Job {
   uint32_t batch_size = 128;
   uint32_t split_batches = 64;
   bool shuffle = true;
+  bool bf16 = false;  // products take their operands in bf16
+  ComputeSpec compute;
   uint32_t workers = 2;
   uint32_t servers = 1;
   uint32_t max_servers = 8;  // slices are made for so many
@@ -82,6 +93,9 @@ struct Job {
   // A job as a user starts it.
   static Job Load(const JobSource& source, const JobOverrides& overrides);
 
+  // `kernels` with this machine's devices and the job's threads. Throws when it has fewer cores than the job
+  // wants devices.
+  engine::PlanOptions Plan(engine::PlanOptions kernels) const;
   protocol::SliceTable Slices() const;
   protocol::CutRules Cuts() const;
   // The stream, opened for reading; errors name files or directory and topic.
@@ -97,8 +111,9 @@ struct Job {
   std::vector<std::pair<std::string, std::string>> Identity() const;
 };
 
-// Opens everything that the job reads, so that what is missing or damaged, or does not fit the schema, is said
-// before anything is started: throws std::invalid_argument with path and values.
+// Opens everything that the job reads, and looks whether the devices of its layers are there, so that what is
+// missing or damaged, or does not fit the schema, is said before anything is started: throws
+// std::invalid_argument with path and values.
 void CheckReadable(const Job& job);
 
 }  // namespace leat::train

@@ -324,6 +324,27 @@ optimizer: {type: sgd, learning_rate: 0.1}
                                         .hash);
 }
 
+// A model whose first layer looks ids up.
+std::string IdsJob(const std::string& fields) {
+  return "stream: {topic: t}\nschema:\n  format: json\n  fields:\n    y: {type: number, role: label}\n    "
+         "x: " +
+         fields +
+         "\nmodel:\n  layers:\n    - embedding: {size: 50, units: 4}\n    - flatten\n    - dense: {units: "
+         "1}\n"
+         "  loss: squared_error\noptimizer: {type: sgd, learning_rate: 0.1}\n";
+}
+
+TEST(Job, WhatIndexesATableIsCheckedBeforeAnythingIsStarted) {
+  EXPECT_EQ(MistakeIn(IdsJob("{type: id, below: 50}")), "");
+  EXPECT_EQ(MistakeIn(IdsJob("{type: id, below: 20, length: 5, pad: 19}")), "");
+  EXPECT_EQ(MistakeIn(IdsJob("{type: id, below: 51}")),
+            "job.yaml:6: 'x' makes ids below 51; the model's first layer takes ids below 50");
+  EXPECT_THAT(MistakeIn(IdsJob("{type: number}")),
+              AllOf(StartsWith("job.yaml:6: "), HasSubstr("{type: id, below: 50}?")));
+  EXPECT_THAT(MistakeIn(IdsJob("{type: category, buckets: 5}")), StartsWith("job.yaml:6: "));
+  EXPECT_THAT(MistakeIn(IdsJob("{type: id, below: 5}\n    z: {type: number}")), StartsWith("job.yaml:7: "));
+}
+
 TEST(Job, ASplitFitsIntoMemory) {
   const std::string job = R"(
 stream: {files: {format: text, paths: [a], sequence: 65536, stride: 1}}
