@@ -17,7 +17,7 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
   LEAT_ASSIGN_OR_RETURN(const auto source, stream::OpenFiles(*job.evaluate));
   LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
   const auto decoder = stream::MakeDecoder(job.EvaluationSchema());
-  parallel::Trainer trainer(*job.model, parameters, plan);
+  parallel::Trainer trainer(*job.model, parameters, job.Plan(plan));
   stream::RecordBatch records;
   stream::DecodedRows rows;
   Evaluation total;

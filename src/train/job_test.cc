@@ -49,6 +49,8 @@ std::string Described(const Job& job) {
        << optim::Name(job.optimizer.kind) << " " << job.optimizer.learning_rate << "\n"
        << job.batch_size << " " << job.split_batches << " " << job.shuffle << " " << job.dead_letter_rate
        << "\n"
+       << job.compute.inter_op_threads << " " << job.compute.intra_op_threads << " "
+       << job.compute.cpu_devices << "\n"
        << job.workers << " " << job.servers << " " << job.max_servers << " "
        << static_cast<int>(job.placement) << "\n"
        << job.checkpoint_interval_s << " " << job.keep_checkpoints << " " << job.metrics_window << "\n"
@@ -597,6 +599,28 @@ TEST_F(LoadTest, ColumnsAreFoundByNameAndKeptForRolesThatHaveNoFiles) {
   CheckReadable(job);
   std::filesystem::remove(directory_ / "a.csv");
   ExpectRoundTrip(job);
+}
+
+TEST_F(LoadTest, DevicesAndThreadsOfWorkers) {
+  for (const char* name : {"a.csv", "b.csv", "c.csv"}) directory_.Write(name, "x,y\n1,2\n");
+  const auto load = [&](const std::string& layer, const std::string& more) {
+    const std::string text = Replaced(kCsvJob, "dense: {units: 1}", layer) + more;
+    return Job::Load({.text = text}, {.data = directory_.path()});
+  };
+  const Job job =
+      load("dense: {units: 1, device: \"cpu:0\"}", "compute: {inter_op_threads: 2, intra_op_threads: 0}");
+  CheckReadable(job);
+  ExpectRoundTrip(job);
+  const engine::PlanOptions plan = job.Plan({});
+  EXPECT_EQ(plan.inter_op_threads, 2);
+  EXPECT_EQ(plan.intra_op_threads, 0);
+  EXPECT_EQ(plan.machine->DeviceNames(), "cpu:0");
+  EXPECT_EQ(Mistake([&] { CheckReadable(load("dense: {units: 1, device: \"gpu:0\"}", "")); }),
+            "job:4: there is no device \"gpu:0\"; there is cpu:0 (compute: cpu_devices divides the cores)");
+  EXPECT_THAT(Mistake([&] { load("dense: {units: 1}", "compute: {inter_op_threads: -1}"); }),
+              HasSubstr("inter_op_threads is -1; must be between 0 and 1024"));
+  EXPECT_THAT(Mistake([&] { CheckReadable(load("dense: {units: 1}", "compute: {cpu_devices: 1024}")); }),
+              HasSubstr("1024 CPU devices for"));
 }
 
 TEST_F(LoadTest, FilesThatDoNotFitTheSchemaAreSaid) {
