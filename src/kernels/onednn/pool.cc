@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/multiversion.h"
 #include "kernels/onednn/inline.h"
@@ -17,65 +18,133 @@ struct Taps {
   size_t count;
 };
 
+// Neighbouring windows of a row that have the same taps.
+struct Run {
+  size_t base;  // of the first window, in an image
+  Taps taps;
+  size_t elements;  // of all of them: windows x channels
+};
+
 // Windows over images x[batch, height, width, channels] that make y[batch, out_height, out_width, channels].
-struct Windows {
+class Windows {
+ public:
   Windows(const ops::PoolAttributes& a, const Shape& x, const Shape& y)
-      : batch(x[0]), height(x[1]), width(x[2]), channels(x[3]), out_height(y[1]), out_width(y[2]), attr(a) {
+      : batch_(x[0]),
+        height_(x[1]),
+        width_(x[2]),
+        channels_(x[3]),
+        out_height_(y[1]),
+        out_width_(y[2]),
+        attr_(a),
+        tile_(a.strides == a.kernel && a.padding == ops::Padding{} &&
+              height_ == out_height_ * a.kernel.height && width_ == out_width_ * a.kernel.width) {
     for (int64_t ky = 0; ky < a.kernel.height; ++ky) {
       for (int64_t kx = 0; kx < a.kernel.width; ++kx) {
-        offsets.push_back(static_cast<size_t>((ky * width + kx) * channels));
-        numbers.push_back(static_cast<int32_t>(numbers.size()));
+        offsets_.push_back(static_cast<size_t>((ky * width_ + kx) * channels_));
+        numbers_.push_back(static_cast<int32_t>(numbers_.size()));
       }
     }
-    some_offsets = offsets;
-    some_numbers = numbers;
-    tile = a.strides == a.kernel && a.padding == ops::Padding{} && height == out_height * a.kernel.height &&
-           width == out_width * a.kernel.width;
+    some_offsets_ = offsets_;
+    some_numbers_ = numbers_;
+    if (channels_ % kLanes == 0 || channels_ >= kMany ||
+        width_ * channels_ > std::numeric_limits<int32_t>::max())
+      return;
+    for (int64_t ox = 0; ox < out_width_; ++ox) {
+      for (int64_t c = 0; c < channels_; ++c) {
+        places_.push_back(static_cast<int32_t>(ox * a.strides.width * channels_ + c));
+      }
+    }
   }
 
-  // f(place of the window's base in an image, its taps), for the windows of one image in order.
+  // Whether these loops are made for such windows: those larger than their image have hardly any tap, and
+  // lists as long as padding makes them.
+  static bool Cover(const ops::PoolAttributes& a, const Shape& x) {
+    return a.kernel.height <= x[1] && a.kernel.width <= x[2];
+  }
+
+  // f(run), for the windows of one image in order. Runs are of one window unless channels are few.
   template <class F>
   LEAT_INLINE void ForEach(F f) {
-    const Taps all{offsets.data(), numbers.data(), offsets.size()};
-    for (int64_t oy = 0; oy < out_height; ++oy) {
-      const int64_t top = oy * attr.strides.height - attr.padding.top;
-      const bool rows_inside = top >= 0 && top + attr.kernel.height <= height;
-      for (int64_t ox = 0; ox < out_width; ++ox) {
-        const int64_t left = ox * attr.strides.width - attr.padding.left;
-        if (rows_inside && left >= 0 && left + attr.kernel.width <= width) {
-          f(static_cast<size_t>((top * width + left) * channels), all);
-        } else {
-          f(size_t{0}, TapsInside(top, left));
+    const Taps all{offsets_.data(), numbers_.data(), offsets_.size()};
+    for (int64_t oy = 0; oy < out_height_; ++oy) {
+      const int64_t top = oy * attr_.strides.height - attr_.padding.top;
+      const bool rows_inside = top >= 0 && top + attr_.kernel.height <= height_;
+      for (int64_t ox = 0; ox < out_width_;) {
+        const int64_t left = ox * attr_.strides.width - attr_.padding.left;
+        const bool columns_inside = left >= 0 && left + attr_.kernel.width <= width_;
+        int64_t windows = 1;
+        if (columns_inside && few_channels()) {
+          windows = std::min((width_ - left - attr_.kernel.width) / attr_.strides.width + 1, out_width_ - ox);
         }
+        const auto elements = static_cast<size_t>(windows * channels_);
+        if (rows_inside && columns_inside) {
+          f(Run{static_cast<size_t>((top * width_ + left) * channels_), all, elements});
+        } else {
+          f(Run{0, TapsInside(top, left), elements});
+        }
+        ox += windows;
       }
     }
   }
 
-  size_t image() const { return static_cast<size_t>(height * width * channels); }
-
-  int64_t batch, height, width, channels, out_height, out_width;
-  ops::PoolAttributes attr;
-  bool tile;  // every element is in exactly one window
+  int64_t batch() const { return batch_; }
+  size_t image() const { return static_cast<size_t>(height_ * width_ * channels_); }
+  const ops::Pair& kernel() const { return attr_.kernel; }
+  // Every element is in exactly one window.
+  bool tile() const { return tile_; }
+  // So few that one window would not fill a vector.
+  bool few_channels() const { return !places_.empty(); }
+  // Where, from its base on, the elements of a run lie when channels are few.
+  const int32_t* places() const { return places_.data(); }
 
  private:
+  // Vectors of whole windows are as good from here on.
+  static constexpr int64_t kLanes = 16, kMany = 128;
+
   // Of a window that reaches out of the image.
   Taps TapsInside(int64_t top, int64_t left) {
     size_t count = 0;
     const int64_t first_y = std::max<int64_t>(-top, 0), first_x = std::max<int64_t>(-left, 0);
-    const int64_t end_y = std::min(attr.kernel.height, height - top);
-    const int64_t end_x = std::min(attr.kernel.width, width - left);
+    const int64_t end_y = std::min(attr_.kernel.height, height_ - top);
+    const int64_t end_x = std::min(attr_.kernel.width, width_ - left);
     for (int64_t ky = first_y; ky < end_y; ++ky) {
       for (int64_t kx = first_x; kx < end_x; ++kx) {
-        some_offsets[count] = static_cast<size_t>(((top + ky) * width + left + kx) * channels);
-        some_numbers[count++] = static_cast<int32_t>(ky * attr.kernel.width + kx);
+        some_offsets_[count] = static_cast<size_t>(((top + ky) * width_ + left + kx) * channels_);
+        some_numbers_[count++] = static_cast<int32_t>(ky * attr_.kernel.width + kx);
       }
     }
-    return {some_offsets.data(), some_numbers.data(), count};
+    return {some_offsets_.data(), some_numbers_.data(), count};
   }
 
-  std::vector<size_t> offsets, some_offsets;
-  std::vector<int32_t> numbers, some_numbers;
+  int64_t batch_, height_, width_, channels_, out_height_, out_width_;
+  ops::PoolAttributes attr_;
+  bool tile_;
+  std::vector<size_t> offsets_, some_offsets_;
+  std::vector<int32_t> numbers_, some_numbers_;
+  std::vector<int32_t> places_;
 };
+
+// Element i of a run from its base on: neighbours, or by a table.
+struct Dense {
+  LEAT_INLINE size_t operator()(size_t i) const { return i; }
+};
+struct Listed {
+  const int32_t* places;
+  LEAT_INLINE size_t operator()(size_t i) const { return static_cast<size_t>(places[i]); }
+};
+
+// f(i) for all elements of a run. A number of an element takes a byte, so the compiler's widest loop takes
+// more at once than some windows have channels; these go through a narrower one.
+template <class F>
+LEAT_INLINE void ForElements(size_t count, F f) {
+  if (count % 32 == 0) {
+#pragma GCC ivdep
+    for (size_t i = 0; i < count; ++i) f(i);
+  } else {
+#pragma omp simd simdlen(16)
+    for (size_t i = 0; i < count; ++i) f(i);
+  }
+}
 
 // -1 where `here` takes the place of `best`, else 0: NaN is larger than any number, and the first one stays.
 // As masks, since the compiler makes vector code of these and not of conditions.
@@ -87,205 +156,220 @@ LEAT_INLINE int32_t Larger(float here, float best) {
 }
 
 // All taps at once, in registers.
-template <size_t kCount, class Index>
-LEAT_INLINE void MaxOfTaps(const float* x, const Taps& taps, size_t channels, float* y, Index* index) {
-  const float* places[kCount];
+template <size_t kCount, class At, class Index>
+LEAT_INLINE void MaxOfTaps(const float* x, const Run& run, At at, float* y, Index* index) {
+  const float* taps[kCount];
   int32_t numbers[kCount];
   for (size_t k = 0; k < kCount; ++k) {
-    places[k] = x + taps.offsets[k];
-    numbers[k] = taps.numbers[k];
+    taps[k] = x + run.base + run.taps.offsets[k];
+    numbers[k] = run.taps.numbers[k];
   }
-#pragma GCC ivdep
-  for (size_t c = 0; c < channels; ++c) {
-    float best = places[0][c];
-    int32_t at = numbers[0];
+  ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA {
+    float best = taps[0][at(i)];
+    int32_t number = numbers[0];
 #pragma GCC unroll 9
     for (size_t k = 1; k < kCount; ++k) {
-      const float here = places[k][c];
+      const float here = taps[k][at(i)];
       const int32_t larger = Larger(here, best);
       best = larger != 0 ? here : best;
-      at = larger != 0 ? numbers[k] : at;
+      number = larger != 0 ? numbers[k] : number;
     }
-    y[c] = best;
-    index[c] = static_cast<Index>(at);
-  }
+    y[i] = best;
+    index[i] = static_cast<Index>(number);
+  });
 }
 
 // A tap after the other.
-template <class Index>
-LEAT_INLINE void MaxOfTaps(const float* x, const Taps& taps, size_t channels, float* y, Index* index) {
-  for (size_t c = 0; c < channels; ++c) {
-    y[c] = x[taps.offsets[0] + c];
-    index[c] = static_cast<Index>(taps.numbers[0]);
+template <class At, class Index>
+LEAT_INLINE void MaxOfTaps(const float* x, const Run& run, At at, float* y, Index* index) {
+  const Taps& taps = run.taps;
+  for (size_t i = 0; i < run.elements; ++i) {
+    y[i] = x[run.base + taps.offsets[0] + at(i)];
+    index[i] = static_cast<Index>(taps.numbers[0]);
   }
   for (size_t k = 1; k < taps.count; ++k) {
-    const float* here = x + taps.offsets[k];
+    const float* from = x + run.base + taps.offsets[k];
     const auto number = static_cast<Index>(taps.numbers[k]);
-#pragma GCC ivdep
-    for (size_t c = 0; c < channels; ++c) {
-      const int32_t larger = Larger(here[c], y[c]);
-      y[c] = larger != 0 ? here[c] : y[c];
-      index[c] = larger != 0 ? number : index[c];
-    }
+    ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA {
+      const float here = from[at(i)];
+      const int32_t larger = Larger(here, y[i]);
+      y[i] = larger != 0 ? here : y[i];
+      index[i] = larger != 0 ? number : index[i];
+    });
   }
 }
 
-template <class Index>
-LEAT_INLINE void MaxOfWindows(Windows& windows, const float* x, float* y, Index* index) {
-  const auto channels = static_cast<size_t>(windows.channels);
-  for (int64_t n = 0; n < windows.batch; ++n, x += windows.image()) {
-    windows.ForEach([&](size_t base, const Taps& taps) LEAT_INLINE_LAMBDA {
-      if (taps.count == 4) {
-        MaxOfTaps<4>(x + base, taps, channels, y, index);
-      } else if (taps.count == 9) {
-        MaxOfTaps<9>(x + base, taps, channels, y, index);
+template <class At, class Index>
+LEAT_INLINE void MaxOfWindows(Windows& windows, At at, const float* x, float* y, Index* index) {
+  for (int64_t n = 0; n < windows.batch(); ++n, x += windows.image()) {
+    windows.ForEach([&](const Run& run) LEAT_INLINE_LAMBDA {
+      if (run.taps.count == 4) {
+        MaxOfTaps<4>(x, run, at, y, index);
+      } else if (run.taps.count == 9) {
+        MaxOfTaps<9>(x, run, at, y, index);
       } else {
-        MaxOfTaps(x + base, taps, channels, y, index);
+        MaxOfTaps(x, run, at, y, index);
       }
-      y += channels;
-      index += channels;
+      y += run.elements;
+      index += run.elements;
     });
   }
 }
 
 // dx = or += dy at the tap that the index names, = or += 0 at the others.
-template <bool kAdd, class Index>
-LEAT_INLINE void ScatterWindow(const float* dy, const Index* index, const Taps& taps, size_t channels,
-                               float* dx) {
-  for (size_t k = 0; k < taps.count; ++k) {
-    float* to = dx + taps.offsets[k];
-    const int32_t number = taps.numbers[k];
-#pragma GCC ivdep
-    for (size_t c = 0; c < channels; ++c) {
-      const float part = static_cast<int32_t>(index[c]) == number ? dy[c] : 0.0f;
-      to[c] = kAdd ? to[c] + part : part;
-    }
+template <bool kAdd, class At, class Index>
+LEAT_INLINE void ScatterRun(const float* dy, const Index* index, const Run& run, At at, float* dx) {
+  for (size_t k = 0; k < run.taps.count; ++k) {
+    float* to = dx + run.base + run.taps.offsets[k];
+    const int32_t number = run.taps.numbers[k];
+    ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA {
+      const float part = static_cast<int32_t>(index[i]) == number ? dy[i] : 0.0f;
+      to[at(i)] = kAdd ? to[at(i)] + part : part;
+    });
   }
 }
 
-template <class Index>
-LEAT_INLINE void ScatterWindows(Windows& windows, const float* dy, const Index* index, float* dx) {
-  const auto channels = static_cast<size_t>(windows.channels);
-  for (int64_t n = 0; n < windows.batch; ++n, dx += windows.image()) {
+template <class At, class Index>
+LEAT_INLINE void ScatterWindows(Windows& windows, At at, const float* dy, const Index* index, float* dx) {
+  for (int64_t n = 0; n < windows.batch(); ++n, dx += windows.image()) {
     // An image at a time, so that what is added to is still near.
-    if (!windows.tile) std::memset(dx, 0, windows.image() * sizeof(float));
-    windows.ForEach([&](size_t base, const Taps& taps) LEAT_INLINE_LAMBDA {
-      if (windows.tile) {
-        ScatterWindow<false>(dy, index, taps, channels, dx + base);
+    if (!windows.tile()) std::memset(dx, 0, windows.image() * sizeof(float));
+    windows.ForEach([&](const Run& run) LEAT_INLINE_LAMBDA {
+      if (windows.tile()) {
+        ScatterRun<false>(dy, index, run, at, dx);
       } else {
-        ScatterWindow<true>(dy, index, taps, channels, dx + base);
+        ScatterRun<true>(dy, index, run, at, dx);
       }
-      dy += channels;
-      index += channels;
+      dy += run.elements;
+      index += run.elements;
     });
   }
 }
 
 // What the mean of a window is divided by, as a factor.
-LEAT_INLINE float Share(const Windows& windows, const Taps& taps, bool include_pad) {
-  const ops::Pair& kernel = windows.attr.kernel;
-  return 1.0f /
-         (include_pad ? static_cast<float>(kernel.height * kernel.width) : static_cast<float>(taps.count));
+LEAT_INLINE float Share(const Windows& windows, const Run& run, bool include_pad) {
+  const ops::Pair& kernel = windows.kernel();
+  return 1.0f / (include_pad ? static_cast<float>(kernel.height * kernel.width)
+                             : static_cast<float>(run.taps.count));
 }
 
-LEAT_MULTIVERSION
-void MeanOfWindows(Windows& windows, const float* x, float* y, bool include_pad) {
-  const auto channels = static_cast<size_t>(windows.channels);
-  for (int64_t n = 0; n < windows.batch; ++n, x += windows.image()) {
-    windows.ForEach([&](size_t base, const Taps& taps) LEAT_INLINE_LAMBDA {
-      const float share = Share(windows, taps, include_pad);
-      std::fill(y, y + channels, 0.0f);
-      for (size_t k = 0; k < taps.count; ++k) {
-        const float* here = x + base + taps.offsets[k];
-#pragma GCC ivdep
-        for (size_t c = 0; c < channels; ++c) y[c] += share * here[c];
+template <class At>
+LEAT_INLINE void MeanOfWindows(Windows& windows, At at, const float* x, float* y, bool include_pad) {
+  for (int64_t n = 0; n < windows.batch(); ++n, x += windows.image()) {
+    windows.ForEach([&](const Run& run) LEAT_INLINE_LAMBDA {
+      const float share = Share(windows, run, include_pad);
+      std::fill(y, y + run.elements, 0.0f);
+      for (size_t k = 0; k < run.taps.count; ++k) {
+        const float* from = x + run.base + run.taps.offsets[k];
+        ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA { y[i] += share * from[at(i)]; });
       }
-      y += channels;
+      y += run.elements;
     });
   }
 }
 
-LEAT_MULTIVERSION
-void SpreadOverWindows(Windows& windows, const float* dy, float* dx, bool include_pad) {
-  const auto channels = static_cast<size_t>(windows.channels);
-  for (int64_t n = 0; n < windows.batch; ++n, dx += windows.image()) {
-    if (!windows.tile) std::memset(dx, 0, windows.image() * sizeof(float));
-    windows.ForEach([&](size_t base, const Taps& taps) LEAT_INLINE_LAMBDA {
-      const float share = Share(windows, taps, include_pad);
-      for (size_t k = 0; k < taps.count; ++k) {
-        float* to = dx + base + taps.offsets[k];
-        if (windows.tile) {
-#pragma GCC ivdep
-          for (size_t c = 0; c < channels; ++c) to[c] = share * dy[c];
+template <class At>
+LEAT_INLINE void SpreadOverWindows(Windows& windows, At at, const float* dy, float* dx, bool include_pad) {
+  for (int64_t n = 0; n < windows.batch(); ++n, dx += windows.image()) {
+    if (!windows.tile()) std::memset(dx, 0, windows.image() * sizeof(float));
+    windows.ForEach([&](const Run& run) LEAT_INLINE_LAMBDA {
+      const float share = Share(windows, run, include_pad);
+      for (size_t k = 0; k < run.taps.count; ++k) {
+        float* to = dx + run.base + run.taps.offsets[k];
+        if (windows.tile()) {
+          ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA { to[at(i)] = share * dy[i]; });
         } else {
-#pragma GCC ivdep
-          for (size_t c = 0; c < channels; ++c) to[c] += share * dy[c];
+          ForElements(run.elements, [=](size_t i) LEAT_INLINE_LAMBDA { to[at(i)] += share * dy[i]; });
         }
       }
-      dy += channels;
+      dy += run.elements;
     });
   }
 }
 
-LEAT_MULTIVERSION
-void MaxOfWindowsU8(Windows& windows, const float* x, float* y, uint8_t* index) {
-  MaxOfWindows(windows, x, y, index);
+// The loops for many channels and for few, with the rest of their arguments.
+#define LEAT_POOL_LOOP(Name, Loop, parameters, ...)       \
+  LEAT_MULTIVERSION void Name##Many parameters {          \
+    Loop(windows, Dense{}, __VA_ARGS__);                  \
+  }                                                       \
+  LEAT_MULTIVERSION void Name##Few parameters {           \
+    Loop(windows, Listed{windows.places()}, __VA_ARGS__); \
+  }
+
+LEAT_POOL_LOOP(MaxU8, MaxOfWindows, (Windows & windows, const float* x, float* y, uint8_t* index), x, y,
+               index)
+LEAT_POOL_LOOP(MaxI32, MaxOfWindows, (Windows & windows, const float* x, float* y, int32_t* index), x, y,
+               index)
+LEAT_POOL_LOOP(ScatterU8, ScatterWindows,
+               (Windows & windows, const float* dy, const uint8_t* index, float* dx), dy, index, dx)
+LEAT_POOL_LOOP(ScatterI32, ScatterWindows,
+               (Windows & windows, const float* dy, const int32_t* index, float* dx), dy, index, dx)
+LEAT_POOL_LOOP(Mean, MeanOfWindows, (Windows & windows, const float* x, float* y, bool include_pad), x, y,
+               include_pad)
+LEAT_POOL_LOOP(Spread, SpreadOverWindows, (Windows & windows, const float* dy, float* dx, bool include_pad),
+               dy, dx, include_pad)
+#undef LEAT_POOL_LOOP
+
+template <class Index>
+KernelPtr MaxPoolKernel(Windows windows, void (*loop)(Windows&, const float*, float*, Index*)) {
+  return Loop([windows = std::move(windows), loop](const KernelArgs& args) mutable {
+    loop(windows, In(args, 0), Out(args, 0), reinterpret_cast<Index*>(args.outputs[1]));
+  });
 }
-LEAT_MULTIVERSION
-void MaxOfWindowsI32(Windows& windows, const float* x, float* y, int32_t* index) {
-  MaxOfWindows(windows, x, y, index);
+
+template <class Index>
+KernelPtr ScatterKernel(Windows windows, void (*loop)(Windows&, const float*, const Index*, float*)) {
+  return Loop([windows = std::move(windows), loop](const KernelArgs& args) mutable {
+    loop(windows, In(args, 0), reinterpret_cast<const Index*>(args.inputs[1]), Out(args, 0));
+  });
 }
-LEAT_MULTIVERSION
-void ScatterWindowsU8(Windows& windows, const float* dy, const uint8_t* index, float* dx) {
-  ScatterWindows(windows, dy, index, dx);
-}
-LEAT_MULTIVERSION
-void ScatterWindowsI32(Windows& windows, const float* dy, const int32_t* index, float* dx) {
-  ScatterWindows(windows, dy, index, dx);
+
+KernelPtr AvgKernel(Windows windows, bool include_pad, void (*loop)(Windows&, const float*, float*, bool)) {
+  return Loop([windows = std::move(windows), include_pad, loop](const KernelArgs& args) mutable {
+    loop(windows, In(args, 0), Out(args, 0), include_pad);
+  });
 }
 
 KernelPtr MakeMaxPool(const KernelRequest& request) {
   const auto& op = static_cast<const ops::MaxPool&>(request.op);
-  Windows windows(op.attr, request.inputs[0].shape, request.outputs[0].shape);
+  const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
+  if (!Windows::Cover(op.attr, x)) return nullptr;
+  Windows windows(op.attr, x, y);
+  const bool few = windows.few_channels();
   if (request.outputs[1].dtype == DType::kU8) {
-    return Loop([windows = std::move(windows)](const KernelArgs& args) mutable {
-      MaxOfWindowsU8(windows, In(args, 0), Out(args, 0), reinterpret_cast<uint8_t*>(args.outputs[1]));
-    });
+    return MaxPoolKernel(std::move(windows), few ? MaxU8Few : MaxU8Many);
   }
-  return Loop([windows = std::move(windows)](const KernelArgs& args) mutable {
-    MaxOfWindowsI32(windows, In(args, 0), Out(args, 0), reinterpret_cast<int32_t*>(args.outputs[1]));
-  });
+  return MaxPoolKernel(std::move(windows), few ? MaxI32Few : MaxI32Many);
 }
 
 KernelPtr MakeMaxPoolGrad(const KernelRequest& request) {
   const auto& op = static_cast<const ops::MaxPoolGrad&>(request.op);
-  Windows windows(op.attr, request.outputs[0].shape, request.inputs[0].shape);
+  const Shape &x = request.outputs[0].shape, &y = request.inputs[0].shape;
+  if (!Windows::Cover(op.attr, x)) return nullptr;
+  Windows windows(op.attr, x, y);
+  const bool few = windows.few_channels();
   if (request.inputs[1].dtype == DType::kU8) {
-    return Loop([windows = std::move(windows)](const KernelArgs& args) mutable {
-      ScatterWindowsU8(windows, In(args, 0), reinterpret_cast<const uint8_t*>(args.inputs[1]), Out(args, 0));
-    });
+    return ScatterKernel(std::move(windows), few ? ScatterU8Few : ScatterU8Many);
   }
-  return Loop([windows = std::move(windows)](const KernelArgs& args) mutable {
-    ScatterWindowsI32(windows, In(args, 0), reinterpret_cast<const int32_t*>(args.inputs[1]), Out(args, 0));
-  });
+  return ScatterKernel(std::move(windows), few ? ScatterI32Few : ScatterI32Many);
 }
 
 KernelPtr MakeAvgPool(const KernelRequest& request) {
   const auto& op = static_cast<const ops::AvgPool&>(request.op);
-  Windows windows(op.attr, request.inputs[0].shape, request.outputs[0].shape);
-  return Loop(
-      [windows = std::move(windows), include_pad = op.count_include_pad](const KernelArgs& args) mutable {
-        MeanOfWindows(windows, In(args, 0), Out(args, 0), include_pad);
-      });
+  const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
+  if (!Windows::Cover(op.attr, x)) return nullptr;
+  Windows windows(op.attr, x, y);
+  const bool few = windows.few_channels();
+  return AvgKernel(std::move(windows), op.count_include_pad, few ? MeanFew : MeanMany);
 }
 
 KernelPtr MakeAvgPoolGrad(const KernelRequest& request) {
   const auto& op = static_cast<const ops::AvgPoolGrad&>(request.op);
-  Windows windows(op.attr, request.outputs[0].shape, request.inputs[0].shape);
-  return Loop(
-      [windows = std::move(windows), include_pad = op.count_include_pad](const KernelArgs& args) mutable {
-        SpreadOverWindows(windows, In(args, 0), Out(args, 0), include_pad);
-      });
+  const Shape &x = request.outputs[0].shape, &y = request.inputs[0].shape;
+  if (!Windows::Cover(op.attr, x)) return nullptr;
+  Windows windows(op.attr, x, y);
+  const bool few = windows.few_channels();
+  return AvgKernel(std::move(windows), op.count_include_pad, few ? SpreadFew : SpreadMany);
 }
 
 }  // namespace
