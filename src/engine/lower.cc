@@ -128,7 +128,8 @@ ChosenKernel ChooseKernel(const Graph& graph, const Node& node, const std::strin
 }
 
 int ThreadCount(int wanted) {
-  return wanted > 0 ? wanted : UsableCores();
+  static const int cores = UsableCores();
+  return wanted > 0 ? wanted : cores;
 }
 
 }  // namespace leat::engine

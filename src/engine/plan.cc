@@ -76,6 +76,9 @@ std::shared_ptr<const Machine> AnyCore() {
   return std::make_shared<const Machine>(std::move(machine));
 }
 
+// More of them than this nobody has cores for.
+constexpr int kMostThreads = 1024;
+
 class PlanMaker {
  public:
   PlanMaker(const graph::Graph& graph, std::span<const graph::Value> fetches, const PlanOptions& options)
@@ -86,9 +89,8 @@ class PlanMaker {
   std::unique_ptr<Plan> Make() {
     ChooseKernels();
     EstimateCosts();
-    const Placement placement =
-        Place({lowered_.graph, devices(), costs_, rates_,
-               options_.inter_op_threads == 0 ? std::numeric_limits<int>::max() : options_.inter_op_threads});
+    const int threads = std::min(ThreadCount(options_.inter_op_threads), kMostThreads);
+    const Placement placement = Place({lowered_.graph, devices(), costs_, rates_, threads});
     const std::vector<uint32_t> used = UsedDevices(placement);
     std::vector<ChosenKernel> kernels;
     std::vector<double> costs;
@@ -165,7 +167,7 @@ class PlanMaker {
 
   int Threads(const Device& device, size_t steps) const {
     const int wanted = std::min(ThreadCount(options_.inter_op_threads), device.threads);
-    return std::min(wanted, static_cast<int>(std::clamp<size_t>(steps, 1, 1024)));
+    return std::min(wanted, static_cast<int>(std::clamp<size_t>(steps, 1, kMostThreads)));
   }
 
   // The queue is worth its threads when the work is long enough and not a mere chain.
@@ -195,6 +197,9 @@ std::unique_ptr<Plan> Plan::Compile(const graph::Graph& graph, std::span<const g
 
 std::unique_ptr<Plan> CompileMeasured(const graph::Graph& graph, std::span<const graph::Value> fetches,
                                       const PlanOptions& options) {
+  const bool single = !options.machine || options.machine->devices.size() == 1;
+  if (single && options.inter_op_threads == 1)
+    return Plan::Compile(graph, fetches, options);  // nothing to decide
   PlanOptions alone = options;
   alone.inter_op_threads = 1;
   alone.machine = nullptr;

@@ -317,6 +317,14 @@ TEST(Plan, ATrainingStepNeedsLittleMoreThanWhatLives) {
   EXPECT_LT(2 * plan->arena_bytes(), 3 * model.Compile(alone)->arena_bytes());
 }
 
+TEST(Plan, NoThreadsMeansAllCores) {
+  RandomGraph random(3);
+  PlanOptions options = Queued(0);
+  options.intra_op_threads = 0;
+  const auto plan = Plan::Compile(random.graph, random.fetches, options);
+  EXPECT_EQ(plan->threads(), std::min<int>(UsableCores(), static_cast<int>(plan->steps())));
+}
+
 TEST(Plan, ProfilesItsSteps) {
   Perceptron model(16, {64, 64, 3});
   for (const PlanOptions& options : {Options(), Queued()}) {

@@ -117,11 +117,18 @@ TEST(Gradients, StandUnderTheNodeTheyComeFrom) {
   const Value x = graph.MakeNamed<Placeholder>("x", {}, TensorType{});
   Value y = x;
   {
-    Graph::Scope scope(graph, "layer", "job.yaml:9");
+    Graph::Scope scope(graph, "layer", "job.yaml:9", "cpu:1");
     y = graph.MakeNamed<AddN>("twice", {x, x});
+    y = graph.MakeNamed<AddN>("again", {y, y});
   }
   const Value grad = Gradients(graph, y, std::vector{x})[0];
   EXPECT_EQ(graph.node(grad).name, "grad/x/add_n");
+  EXPECT_EQ(graph.node(grad).device, "");
+  // Computed where the node is whose gradient it is.
+  const auto sum = graph.Find("grad/layer/twice/add_n");
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(graph.node(*sum).device, "cpu:1");
+  EXPECT_EQ(graph.node(*sum).where, "job.yaml:9");
 }
 
 TEST(Prune, KeepsInputsAndControlDependencies) {
