@@ -7,9 +7,9 @@
 namespace leat::onednn {
 
 // Immutable and alive as long as the program. Covers what training a dense network needs; shapes that a
-// kernel doesn't cover are left to the next table. Differs from the reference in one thing: a dense layer's
-// relu makes 0 of NaN, as oneDNN's does. The gradient by the weights still shows it, being a product with
-// what was not finite.
+// kernel doesn't cover are left to the next table. Differs from the reference in one thing: the relu
+// of a dense layer or a convolution makes 0 of NaN, as oneDNN's does. The gradient by the weights still shows
+// it, being a product with what was not finite.
 const graph::KernelTable& Table();
 
 }  // namespace leat::onednn
