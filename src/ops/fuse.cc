@@ -1,6 +1,7 @@
 #include "ops/fuse.h"
 
 #include "ops/convolution/fuse.h"
+#include "ops/elementwise/gelu.h"
 #include "ops/elementwise/relu.h"
 #include "ops/elementwise/sigmoid.h"
 #include "ops/elementwise/tanh.h"
@@ -15,6 +16,9 @@ std::optional<Activation> ActivationOf(const Op& op) {
   if (dynamic_cast<const Relu*>(&op) != nullptr) return Activation::kRelu;
   if (dynamic_cast<const Sigmoid*>(&op) != nullptr) return Activation::kSigmoid;
   if (dynamic_cast<const Tanh*>(&op) != nullptr) return Activation::kTanh;
+  if (const auto* gelu = dynamic_cast<const Gelu*>(&op)) {
+    return gelu->approximate ? Activation::kGeluTanh : Activation::kGelu;
+  }
   return std::nullopt;
 }
 

@@ -9,7 +9,7 @@
 
 namespace leat::ops {
 
-// matmul → bias_add → (relu | sigmoid | tanh)? becomes Dense, where nobody else needs what lies between.
+// matmul → bias_add → (relu | sigmoid | tanh | gelu)? becomes Dense, where nobody else needs what lies between.
 // Gradients of the activations start from its output, so a training graph fuses as well as a predicting one.
 graph::Rewrite FuseDense(const Graph& graph, std::span<const Value> keep);
 

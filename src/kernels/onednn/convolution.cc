@@ -116,7 +116,7 @@ struct Description {
                              ? Desc(kProp, kDirect, x, weights, bias, y, strides, dilations, before, after)
                              : Desc(kProp, kDirect, x, weights, y, strides, dilations, before, after);
     dnnl::primitive_attr attributes = StagesKernel::UserScratch();
-    attributes.set_post_ops(PostOps(activation));
+    attributes.set_post_ops(PostOpsOf(activation));
     return {forward, attributes, Engine()};
   }
   dnnl::convolution_backward_data::primitive_desc BackwardData() const {
@@ -139,23 +139,6 @@ struct Description {
 
   static memory::desc Images(int64_t batch, int64_t channels, const ops::Pair& size) {
     return {{batch, channels, size.height, size.width}, memory::data_type::f32, memory::format_tag::nhwc};
-  }
-  static dnnl::post_ops PostOps(ops::Activation activation) {
-    dnnl::post_ops after;
-    switch (activation) {
-      case ops::Activation::kNone:
-        break;
-      case ops::Activation::kRelu:
-        after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-        break;
-      case ops::Activation::kSigmoid:
-        after.append_eltwise(1, dnnl::algorithm::eltwise_logistic, 0, 0);
-        break;
-      case ops::Activation::kTanh:
-        after.append_eltwise(1, dnnl::algorithm::eltwise_tanh, 0, 0);
-        break;
-    }
-    return after;
   }
 };
 

@@ -29,21 +29,7 @@ memory::desc Matrix(int64_t rows, int64_t columns, bool transposed = false) {
 dnnl::matmul::primitive_desc Describe(const Product& p) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::post_ops after;
-  switch (p.activation) {
-    case ops::Activation::kNone:
-      break;
-    case ops::Activation::kRelu:
-      after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-      break;
-    case ops::Activation::kSigmoid:
-      after.append_eltwise(1, dnnl::algorithm::eltwise_logistic, 0, 0);
-      break;
-    case ops::Activation::kTanh:
-      after.append_eltwise(1, dnnl::algorithm::eltwise_tanh, 0, 0);
-      break;
-  }
-  attributes.set_post_ops(after);
+  attributes.set_post_ops(PostOpsOf(p.activation));
   const memory::desc a = Matrix(p.sizes.m, p.sizes.k, p.transpose_a);
   const memory::desc b = Matrix(p.sizes.k, p.sizes.n, p.transpose_b);
   const memory::desc y = Matrix(p.sizes.m, p.sizes.n);

@@ -40,6 +40,30 @@ int ThreadsOf(const KernelRequest& request) {
   return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+dnnl::post_ops PostOpsOf(ops::Activation activation) {
+  dnnl::post_ops after;
+  switch (activation) {
+    case ops::Activation::kNone:
+      break;
+    case ops::Activation::kRelu:
+      after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+      break;
+    case ops::Activation::kSigmoid:
+      after.append_eltwise(1, dnnl::algorithm::eltwise_logistic, 0, 0);
+      break;
+    case ops::Activation::kTanh:
+      after.append_eltwise(1, dnnl::algorithm::eltwise_tanh, 0, 0);
+      break;
+    case ops::Activation::kGelu:
+      after.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0);
+      break;
+    case ops::Activation::kGeluTanh:
+      after.append_eltwise(1, dnnl::algorithm::eltwise_gelu_tanh, 0, 0);
+      break;
+  }
+  return after;
+}
+
 PreparedPrimitive::PreparedPrimitive(dnnl::primitive primitive, const std::vector<Argument>& arguments)
     : stream_(Engine()), primitive_(std::move(primitive)) {
   for (const Argument& argument : arguments) {

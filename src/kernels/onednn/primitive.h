@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/onednn/kernels.h"
+#include "ops/matrix/dense.h"
 
 namespace leat::onednn {
 
@@ -25,6 +26,9 @@ class ThreadLimit {
 };
 
 int ThreadsOf(const KernelRequest& request);
+
+// The activation as what a product or convolution does last.
+dnnl::post_ops PostOpsOf(ops::Activation activation);
 
 // What a primitive reads or writes: DNNL_ARG_SRC and how it lies in memory.
 struct Argument {

@@ -71,20 +71,6 @@ void Store(const double* sums, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(sums[i]);
 }
 
-double Activate(ops::Activation activation, double x) {
-  switch (activation) {
-    case ops::Activation::kNone:
-      break;
-    case ops::Activation::kRelu:
-      return x < 0 ? 0 : x;
-    case ops::Activation::kSigmoid:
-      return 1 / (1 + std::exp(-x));
-    case ops::Activation::kTanh:
-      return std::tanh(x);
-  }
-  return x;
-}
-
 std::unique_ptr<graph::Kernel> Conv2dKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Conv2d&>(request.op);
   const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape);

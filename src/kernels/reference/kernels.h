@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/kernel.h"
+#include "ops/matrix/dense.h"
 
 namespace leat::reference {
 
@@ -63,6 +64,7 @@ std::unique_ptr<graph::Kernel> AddNKernel(const KernelRequest& request);
 std::unique_ptr<graph::Kernel> CastKernel(const KernelRequest& request);
 
 // matrix.cc
+double Activate(ops::Activation activation, double x);
 std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request);
 std::unique_ptr<graph::Kernel> BatchMatMulKernel(const KernelRequest& request);
 std::unique_ptr<graph::Kernel> BiasAddKernel(const KernelRequest& request);

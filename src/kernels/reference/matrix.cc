@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numbers>
 
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/walk.h"
@@ -43,21 +44,25 @@ struct Product {
   Strides a_strides, b_strides;
 };
 
-float Activate(ops::Activation activation, double x) {
+}  // namespace
+
+double Activate(ops::Activation activation, double x) {
   switch (activation) {
     case ops::Activation::kNone:
       break;
     case ops::Activation::kRelu:
-      return static_cast<float>(x < 0 ? 0 : x);
+      return x < 0 ? 0 : x;
     case ops::Activation::kSigmoid:
-      return static_cast<float>(1 / (1 + std::exp(-x)));
+      return 1 / (1 + std::exp(-x));
     case ops::Activation::kTanh:
-      return static_cast<float>(std::tanh(x));
+      return std::tanh(x);
+    case ops::Activation::kGelu:
+      return x * 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2);
+    case ops::Activation::kGeluTanh:
+      return x * 0.5 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
   }
-  return static_cast<float>(x);
+  return x;
 }
-
-}  // namespace
 
 std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::MatMul&>(request.op);
@@ -103,7 +108,7 @@ std::unique_ptr<graph::Kernel> DenseKernel(const KernelRequest& request) {
   return MakeKernel([product, activation = op.activation](const KernelArgs& args) {
     const float* bias = In(args, 2);
     product.Run(In(args, 0), In(args, 1), Out(args), [&](double sum, int64_t j) {
-      return Activate(activation, sum + static_cast<double>(bias[j]));
+      return static_cast<float>(Activate(activation, sum + static_cast<double>(bias[j])));
     });
   });
 }

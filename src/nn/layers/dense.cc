@@ -1,7 +1,7 @@
 // - dense: {units: 512, activation: relu, use_bias: true, init: he_normal}
-//     y = activation(x W + b) over the last axis. activation: none (default), relu, sigmoid, tanh. init is
-//     that of W: he_normal before relu and glorot_uniform otherwise, zeros, or {constant: 0.5}; b starts at
-//     0.
+//     y = activation(x W + b) over the last axis. activation: none (default), relu, sigmoid, tanh, gelu,
+//     gelu_tanh. init is that of W: he_normal before relu and glorot_uniform otherwise, zeros, or {constant:
+//     0.5}; b starts at 0.
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"

@@ -56,7 +56,7 @@ InitSpec ReadInit(const Config& settings, InitKind fallback, uint32_t fan_in, ui
 ops::Activation ReadActivation(const Config& settings) {
   if (!settings.Has("activation")) return ops::Activation::kNone;
   constexpr std::array kAll = {ops::Activation::kNone, ops::Activation::kRelu, ops::Activation::kSigmoid,
-                               ops::Activation::kTanh};
+                               ops::Activation::kTanh, ops::Activation::kGelu, ops::Activation::kGeluTanh};
   std::vector<std::string> names;
   for (auto a : kAll) names.emplace_back(ops::Name(a));
   const auto name = settings.At("activation").OneOf("activation", names);
@@ -73,6 +73,10 @@ graph::Value Activate(graph::Graph& graph, graph::Value x, ops::Activation activ
       return graph.Make<ops::Sigmoid>({x});
     case ops::Activation::kTanh:
       return graph.Make<ops::Tanh>({x});
+    case ops::Activation::kGelu:
+      return graph.Make<ops::Gelu>({x});
+    case ops::Activation::kGeluTanh:
+      return graph.Make<ops::Gelu>({x}, true);
   }
   return x;
 }

@@ -2,29 +2,9 @@
 
 #include <stdexcept>
 
-#include "ops/elementwise/relu.h"
-#include "ops/elementwise/sigmoid.h"
-#include "ops/elementwise/tanh.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::ops {
-namespace {
-
-Value ActivationGrad(Graph& graph, Activation activation, Value y, Value dy) {
-  switch (activation) {
-    case Activation::kNone:
-      break;
-    case Activation::kRelu:
-      return graph.Make<ReluGrad>({y, dy});
-    case Activation::kSigmoid:
-      return graph.Make<SigmoidGrad>({y, dy});
-    case Activation::kTanh:
-      return graph.Make<TanhGrad>({y, dy});
-  }
-  return dy;
-}
-
-}  // namespace
 
 std::vector<TensorType> Conv2dBias::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 3);
@@ -39,7 +19,10 @@ std::vector<TensorType> Conv2dBias::Infer(Types inputs) const {
 
 InputGrads Conv2dBias::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
   const Value x = node.inputs[0], w = node.inputs[1];
-  const Value dz = ActivationGrad(graph, activation, {node.index, 0}, *output_grads[0]);
+  const Value from = GradientNeedsInput(activation)
+                         ? graph.Make<Conv2dBias>(node.inputs, attr, Activation::kNone)
+                         : Value{node.index, 0};
+  const Value dz = ActivationGrad(graph, activation, from, *output_grads[0]);
   const Conv2dSizes sizes = Conv2dSizesOf(attr, graph.shape(x), graph.shape(w));
   const Value dx = graph.Make<Conv2dGradInput>({dz, w}, attr, sizes.input);
   const Value dw = graph.Make<Conv2dGradWeightsBias>({x, dz}, attr, sizes.window.kernel);

@@ -28,6 +28,9 @@ void AddMatrixCases(OpCaseList& cases) {
           Case<Dense>("dense sigmoid aᵀ", {F32({5, 4}), F32({5, 3}), bias}, true, false,
                       Activation::kSigmoid),
           Case<Dense>("dense tanh bᵀ", {F32({4, 5}), F32({3, 5}), bias}, false, true, Activation::kTanh),
+          Case<Dense>("dense gelu", {F32({4, 5}), F32({5, 3}), bias}, false, false, Activation::kGelu),
+          Case<Dense>("dense gelu tanh", {F32({4, 5}), F32({5, 3}), bias}, false, false,
+                      Activation::kGeluTanh),
           // Inputs of one sign and a bias that outweighs them keep every sum away from the kink at 0.
           Case<Dense>("dense relu", {F32({4, 5}, 0.1f, 1), F32({5, 3}, 0.1f, 1), F32({3}, 0.5f, 1)}, false,
                       false, Activation::kRelu),

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "ops/elementwise/gelu.h"
 #include "ops/elementwise/relu.h"
 #include "ops/elementwise/sigmoid.h"
 #include "ops/elementwise/tanh.h"
@@ -20,8 +21,34 @@ std::string_view Name(Activation activation) {
       return "sigmoid";
     case Activation::kTanh:
       return "tanh";
+    case Activation::kGelu:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu_tanh";
   }
   return "?";
+}
+
+bool GradientNeedsInput(Activation activation) {
+  return activation == Activation::kGelu || activation == Activation::kGeluTanh;
+}
+
+Value ActivationGrad(Graph& graph, Activation activation, Value from, Value dy) {
+  switch (activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kRelu:
+      return graph.Make<ReluGrad>({from, dy});
+    case Activation::kSigmoid:
+      return graph.Make<SigmoidGrad>({from, dy});
+    case Activation::kTanh:
+      return graph.Make<TanhGrad>({from, dy});
+    case Activation::kGelu:
+      return graph.Make<GeluGrad>({from, dy}, false);
+    case Activation::kGeluTanh:
+      return graph.Make<GeluGrad>({from, dy}, true);
+  }
+  return dy;
 }
 
 std::vector<TensorType> Dense::Infer(Types inputs) const {
@@ -36,11 +63,11 @@ std::vector<TensorType> Dense::Infer(Types inputs) const {
 }
 
 InputGrads Dense::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  const Value y{node.index, 0}, dy = *output_grads[0];
-  Value dz = dy;
-  if (activation == Activation::kRelu) dz = graph.Make<ReluGrad>({y, dy});
-  if (activation == Activation::kSigmoid) dz = graph.Make<SigmoidGrad>({y, dy});
-  if (activation == Activation::kTanh) dz = graph.Make<TanhGrad>({y, dy});
+  // What is not there any more is computed again.
+  const Value from = GradientNeedsInput(activation)
+                         ? graph.Make<Dense>(node.inputs, transpose_a, transpose_b, Activation::kNone)
+                         : Value{node.index, 0};
+  const Value dz = ActivationGrad(graph, activation, from, *output_grads[0]);
   InputGrads grads =
       MatMul(transpose_a, transpose_b).Gradient(graph, node, std::vector<std::optional<Value>>{dz});
   grads.push_back(ReduceToShape(graph, dz, graph.shape(node.inputs[2])));

@@ -5,9 +5,13 @@
 
 namespace leat::ops {
 
-enum class Activation : uint8_t { kNone, kRelu, kSigmoid, kTanh };
-// "none", "relu", "sigmoid", "tanh"
+enum class Activation : uint8_t { kNone, kRelu, kSigmoid, kTanh, kGelu, kGeluTanh };
+// "none", "relu", "sigmoid", "tanh", "gelu", "gelu_tanh"
 std::string_view Name(Activation activation);
+// Whether the gradient starts from what the activation read; from what it made otherwise.
+bool GradientNeedsInput(Activation activation);
+// The gradient by what the activation read; `from` is that, or what it made.
+Value ActivationGrad(Graph& graph, Activation activation, Value from, Value dy);
 
 // Inputs x, w as MatMul's a, b; then b[n].
 class Dense final : public Op {
