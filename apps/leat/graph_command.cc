@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -22,9 +23,7 @@ struct GraphArguments {
   uint32_t batch = 0;  // 0: the job's
   bool scoring = false;
   std::string dot;
-  int cpu_devices = 0;
-  int inter_op = 1;
-  int intra_op = 1;
+  std::optional<int> cpu_devices, inter_op, intra_op;  // else the job's
 };
 
 std::string Quoted(const std::string& text) {
@@ -118,16 +117,16 @@ void PrintPlan(engine::Plan* plan) {
 
 void ShowGraph(const GraphArguments& a) {
   if (a.source.file.empty()) throw std::invalid_argument("graph needs a job file");
-  const auto job = train::Job::Load(a.source, a.overrides);
+  auto job = train::Job::Load(a.source, a.overrides);
+  job.compute.inter_op_threads = a.inter_op.value_or(job.compute.inter_op_threads);
+  job.compute.intra_op_threads = a.intra_op.value_or(job.compute.intra_op_threads);
+  job.compute.cpu_devices = a.cpu_devices.value_or(job.compute.cpu_devices);
   const uint32_t batch = a.batch > 0 ? a.batch : job.batch_size;
   const nn::StepGraph step = job.model->Build(batch, !a.scoring);
   std::vector<graph::Value> fetches{step.loss, step.scores};
   fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
 
-  engine::PlanOptions options = Kernels();
-  options.inter_op_threads = a.inter_op;
-  options.intra_op_threads = a.intra_op;
-  options.machine = engine::Discover({.cpu_devices = a.cpu_devices});
+  const engine::PlanOptions options = job.Plan(Kernels());
   const graph::Graph lowered = engine::Lower(step.graph, fetches, options).graph;
   const auto plan = engine::CompileMeasured(step.graph, fetches, options);
   if (!a.dot.empty()) {

@@ -1,0 +1,55 @@
+"""leat devices and leat graph: what a machine computes with, and what becomes of a job's network."""
+
+import json
+
+import leat
+
+JOB = """stream: {topic: events, bots: {events: 3000}}
+schema: {format: json, fields: {amount: {type: number}, fraud: {type: number, role: label}}}
+model:
+  layers:
+    - dense: {units: 4, activation: relu}
+    - dense: {units: 2}
+  loss: softmax_cross_entropy
+optimizer: {type: sgd, learning_rate: 0.1}
+train: {batch_size: 50}
+"""
+
+
+def test_devices():
+    done = leat.run("devices", "--json")
+    assert done.returncode == 0, done.stderr
+    machine = json.loads(done.stdout)
+    assert machine["threads"] >= 1 and machine["devices"][0]["name"] == "cpu:0"
+    for device in machine["devices"]:
+        assert device["threads"] >= 1 and device["f32_flops_per_core"] > 1e8 and device["memory_bytes_per_s"] > 1e8
+    table = leat.run("devices")
+    assert table.returncode == 0 and "GFLOP/s a core" in table.stdout
+    divided = leat.run("devices", "--cpu-devices", "10000")
+    assert divided.returncode == 2 and "10000 CPU devices for" in divided.stderr
+
+
+def test_graph(tmp_path):
+    (tmp_path / "job.yaml").write_text(JOB)
+    done = leat.run("graph", "job.yaml", "--dot", "step.dot", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    built, lowered, plan = done.stdout.split("\n\n")[1:]
+    assert "training step, batch 50" in built and "dense1/matmul = matmul(features, dense1/weight)" in built
+    assert "dense1/relu = dense(features, dense1/weight, dense1/bias)" in lowered
+    assert "dense1/relu = onednn dense" in plan and "largest live set" in plan
+    assert (tmp_path / "step.dot").read_text().startswith("digraph")
+    scoring = leat.run("graph", "job.yaml", "--scoring", "--batch", "7", cwd=tmp_path)
+    assert scoring.returncode == 0 and "scoring, batch 7" in scoring.stdout and "grad/" not in scoring.stdout
+
+
+def test_a_graph_that_cannot_be(tmp_path):
+    for text, part in [
+        (JOB.replace("units: 2}", 'units: 2, device: "gpu:0"}'), 'no device "gpu:0"; there is cpu:0'),
+        (JOB.replace("dense: {units: 2}", "dens: {units: 2}"), "job.yaml:6"),
+        ("", "job.yaml"),
+    ]:
+        (tmp_path / "job.yaml").write_text(text)
+        done = leat.run("graph", "job.yaml", cwd=tmp_path)
+        assert done.returncode == 2, done.stdout
+        lines = done.stderr.strip().splitlines()
+        assert len(lines) == 1 and part in lines[0], done.stderr
