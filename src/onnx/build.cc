@@ -11,9 +11,9 @@ namespace {
 
 using graph::Value;
 
-// Elements of all constants that one file may make beyond what it holds, and of one value in the graph.
-constexpr int64_t kMostFoldedTotal = int64_t{1} << 25;
-constexpr int64_t kMostElements = int64_t{1} << 34;
+// Elements that are read and made while constants are computed, and those that one value has of a row.
+constexpr int64_t kMostFoldedTotal = int64_t{1} << 26;
+constexpr int64_t kMostElements = int64_t{1} << 26;
 
 [[noreturn]] void Fail(const std::string& message) {
   throw std::invalid_argument(message);
@@ -23,9 +23,11 @@ Shape FirstFromLast(const Shape& s) {
   return Shape{s[0], s[3], s[1], s[2]};
 }
 
-void CheckSize(const Shape& shape) {
-  if (shape.elements() > kMostElements)
-    Fail("makes " + shape.ToString() + ", which is more than 2^34 elements");
+void CheckSize(const Shape& shape, int64_t batch) {
+  if (shape.elements() > kMostElements * batch) {
+    Fail("makes " + shape.ToString() + " of " + std::to_string(batch) +
+         " rows; at most 2^26 elements of a row are supported");
+  }
 }
 
 }  // namespace
@@ -87,7 +89,7 @@ float Call::KnownScalar(size_t i) const {
 void Call::Out(size_t i, Value plain) const {
   if (!Wants(i)) return;
   const auto& type = graph().type(plain);
-  CheckSize(type.shape);
+  CheckSize(type.shape, builder_.batch_);
   builder_.values_[node.outputs[i]] = {
       .type = type.dtype, .shape = type.shape, .known = {}, .plain = plain, .last = {}};
 }
@@ -95,7 +97,7 @@ void Call::Out(size_t i, Value plain) const {
 void Call::OutLast(size_t i, Value last) const {
   if (!Wants(i)) return;
   const auto& type = graph().type(last);
-  CheckSize(type.shape);
+  CheckSize(type.shape, builder_.batch_);
   builder_.values_[node.outputs[i]] = {
       .type = type.dtype, .shape = FirstFromLast(type.shape), .known = {}, .plain = {}, .last = last};
 }
@@ -200,9 +202,10 @@ bool Builder::FoldNode(const FileNode& node) {
   if (inputs.empty() || node.outputs.empty()) return false;
   const auto made = Fold(node, inputs);
   if (!made) return false;
-  folded_ += std::max<int64_t>(made->shape().elements(), 1);
+  folded_ += made->shape().elements();
+  for (const Tensor* input : inputs) folded_ += input != nullptr ? input->shape().elements() : 0;
   if (folded_ > kMostFoldedTotal) {
-    Fail("with it the constants computed while the file is read have more than 2^25 elements");
+    Fail("with it the constants computed while the file is read have more than 2^26 elements");
   }
   Call(*this, node).OutKnown(0, *made);
   return true;

@@ -361,7 +361,7 @@ TEST(Refusal, OfConstantsWithoutEnd) {
   std::vector<std::string> all = {"x"};
   for (int i = 0; i < 20; ++i) all.push_back("c" + std::to_string(i));
   many.Node("Sum", all, {"y"});
-  EXPECT_THAT(many.WhyNot(), HasSubstr("more than 2^25 elements"));
+  EXPECT_THAT(many.WhyNot(), HasSubstr("more than 2^26 elements"));
 }
 
 TEST(Refusal, OfIndicesThatAreNotThere) {

@@ -244,13 +244,16 @@ Value Normalised(const Call& call, Value x) {
       graph.node(mean).op->kind() == "variable" && graph.node(variance).op->kind() == "variable";
   if (call.step().training && moves) {
     const Value y = graph.Make<ops::BatchNorm>({x, scale, offset, call.step().weights}, epsilon);
+    // A batch of padding alone has no mean, and moves nothing.
+    const Value count = graph.Make<ops::ReduceSum>({graph.Make<ops::Relu>({call.step().weights})});
+    const Value share = graph.Make<ops::Scale>({graph.Make<ops::Sign>({count})}, 1 - momentum);
     const auto move = [&](Value statistic, uint32_t output) {
       // A variable that two norms share moves once, by the first.
       for (const auto& [value, by] : call.step().statistics) {
         if (value == statistic) return;
       }
       const Value distance = graph.Make<ops::Sub>({statistic, Value{y.node, output}});
-      call.step().statistics.emplace_back(statistic, graph.Make<ops::Scale>({distance}, 1 - momentum));
+      call.step().statistics.emplace_back(statistic, graph.Make<ops::Mul>({distance, share}));
     };
     move(mean, 1);
     move(variance, 2);
@@ -280,6 +283,8 @@ void BuildBatchNormalization(const Call& call) {
 }
 
 Value Filled(Graph& graph, int64_t size, float value) {
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (size > kMost) Fail("goes over " + std::to_string(size) + " elements; at most 2^24 are supported");
   return graph.Make<graph::Constant>({}, Shape{size}, value);
 }
 

@@ -1,0 +1,219 @@
+// Files that Leat writes: read again they compute the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/rng.h"
+#include "engine/plan.h"
+#include "graph/builtin.h"
+#include "kernels/reference/reference.h"
+#include "onnx/export.h"
+#include "onnx/layer.h"
+#include "onnx/onnx.pb.h"
+
+namespace leat::onnx {
+namespace {
+
+using testing::HasSubstr;
+
+nn::Model ModelOf(const std::string& yaml) {
+  return nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"),
+                               {.data = LEAT_GOLDENS, .kinds = LayerKinds()});
+}
+
+std::vector<std::vector<float>> Initial(const nn::Model& model) {
+  std::vector<std::vector<float>> values;
+  Rng rng(5);
+  for (const auto& spec : model.variables()) {
+    values.emplace_back(static_cast<size_t>(spec.shape.elements()));
+    optim::Initialise(spec.init, 1, spec.name, 0, values.back());
+    // Nothing is left at 0 or 1, where mistakes hide. Variances stay positive.
+    for (auto& value : values.back()) value += static_cast<float>(0.1 + 0.1 * rng.Uniform());
+  }
+  return values;
+}
+
+// What `apply(graph, x, variables, step)` makes of rows.
+template <class Apply>
+std::vector<float> Run(Apply apply, const Shape& row, std::span<const std::vector<float>> values,
+                       std::span<const optim::VariableSpec> specs, std::vector<float> inputs, uint32_t rows) {
+  graph::Graph graph;
+  std::vector<int64_t> sizes = {rows};
+  sizes.insert(sizes.end(), row.sizes().begin(), row.sizes().end());
+  const auto leaf = [&](DType type, const Shape& shape) {
+    return graph.Make<graph::Placeholder>({}, TensorType{type, shape});
+  };
+  const auto x = leaf(DType::kF32, Shape(std::span<const int64_t>(sizes)));
+  nn::StepContext step{.training = false,
+                       .weights = leaf(DType::kF32, Shape{rows}),
+                       .noise = leaf(DType::kI64, Shape{}),
+                       .statistics = {}};
+  std::vector<graph::Value> variables;
+  for (const auto& spec : specs) {
+    variables.push_back(graph.Make<graph::Variable>({}, TensorType{DType::kF32, spec.shape}));
+  }
+  const graph::Value y = apply(graph, x, variables, step);
+  engine::PlanOptions options;
+  options.tables = {&reference::Kernels()};
+  const auto plan = engine::Plan::Compile(graph, std::vector<graph::Value>{y}, options);
+  plan->Bind(x, inputs.data());
+  std::vector<std::vector<float>> memory(values.begin(), values.end());
+  for (size_t v = 0; v < variables.size(); ++v) plan->Bind(variables[v], memory[v].data());
+  plan->Run();
+  const auto out = plan->At(y).as<const float>();
+  return {out.begin(), out.end()};
+}
+
+std::vector<float> RunModel(const nn::Model& model, const std::vector<std::vector<float>>& values,
+                            const std::vector<float>& inputs, uint32_t rows) {
+  const auto apply = [&](auto& graph, auto x, auto& variables, auto& step) {
+    return model.layers().Apply(graph, {x, {}}, variables, step).x;
+  };
+  return Run(apply, model.input_shape(), values, model.variables(), inputs, rows);
+}
+
+// Reads what was written as a layer of a job would.
+std::vector<float> RunAgain(const std::string& bytes, const nn::Model& model,
+                            const std::vector<float>& inputs, uint32_t rows) {
+  const auto network = Network::Import(bytes, "written.onnx", {.output = "", .row = model.input_shape()});
+  const auto specs = network->variables("n");
+  std::vector<std::vector<float>> values;
+  for (const auto& spec : specs) values.push_back(*spec.init.given);
+  const auto apply = [&](auto& graph, auto x, auto& variables, auto& step) {
+    return network->Apply(graph, x, variables, step);
+  };
+  return Run(apply, model.input_shape(), values, specs, inputs, rows);
+}
+
+struct Example {
+  std::string name, inputs, layers;
+  uint32_t ids = 0;
+  friend void PrintTo(const Example& example, std::ostream* out) { *out << example.layers; }
+};
+
+std::string Yaml(const Example& example) {
+  return "inputs: " + example.inputs + "\nlayers: " + example.layers + "\nloss: negative_sum\n";
+}
+
+const Example kExamples[] = {
+    {"mlp", "5",
+     "[dense: {units: 4, activation: relu}, dense: {units: 3, activation: tanh}, dense: {units: 2}]"},
+    {"lenet", "[12, 10, 1]",
+     "[conv2d: {filters: 4, kernel: 5, padding: same, activation: relu}, max_pool, conv2d: {filters: 6, "
+     "kernel: 3}, "
+     "batch_norm, relu, avg_pool: {size: 2, strides: 1}, flatten, dense: {units: 10}]"},
+    {"images", "[7, 6, 4]",
+     "[conv2d: {filters: 6, kernel: [3, 2], strides: 2, padding: same, groups: 2, use_bias: false}, silu, "
+     "conv2d_transpose: {filters: 3, kernel: 3, strides: 2, padding: 1, output_padding: 1}, gelu, "
+     "residual: {layers: [conv2d: {filters: 3, kernel: 3, padding: same, dilation: 1}]}, global_avg_pool, "
+     "dense: {units: 2}]"},
+    {"globalmax", "[4, 5, 3]", "[global_max_pool, dense: {units: 2, activation: sigmoid}]"},
+    {"norms", "[3, 4]",
+     "[layer_norm: {epsilon: 0.001}, batch_norm, dropout: {rate: 0.5}, residual: {layers: [dense: {units: "
+     "4}]}, "
+     "reshape: {shape: [2, 6]}, softmax]"},
+    {"lstm", "6",
+     "[embedding: {size: 9, units: 4}, lstm: {units: 5}, lstm: {units: 3, return: last}, dense: {units: 2}]",
+     9},
+    {"lengths", "6", "[embedding: {size: 9, units: 4, padding: 0}, lstm: {units: 5, return: last}]", 9},
+    {"gru", "6",
+     "[embedding: {size: 9, units: 4}, gru: {units: 5, bidirectional: true}, gru: {units: 3, "
+     "linear_before_reset: false, return: last}]",
+     9},
+    {"rnn", "[4, 3]", "[rnn: {units: 5, reverse: true, activation: relu}, rnn: {units: 2}]"},
+    {"attention", "5",
+     "[embedding: {size: 9, units: 8}, position, attention: {heads: 2, causal: true}, layer_norm, dense: "
+     "{units: 3}]",
+     9},
+    {"mixed", "6", "[onnx: {file: mlp.onnx}, dense: {units: 2}]"},
+    {"imported_images", "[6, 6, 1]", "[onnx: {file: keras.onnx, output: r1}, flatten, dense: {units: 2}]"},
+};
+
+std::vector<float> Inputs(const Example& example, const nn::Model& model, uint32_t rows) {
+  Rng rng(3);
+  std::vector<float> inputs(size_t{rows} * model.inputs());
+  for (auto& x : inputs) {
+    x = example.ids > 0 ? static_cast<float>(rng.Below(example.ids))
+                        : static_cast<float>(rng.Uniform() * 2 - 1);
+  }
+  return inputs;
+}
+
+class ExportTest : public testing::TestWithParam<Example> {};
+
+TEST_P(ExportTest, ReadAgainItComputesTheSame) {
+  const auto model = ModelOf(Yaml(GetParam()));
+  const auto values = Initial(model);
+  for (const int64_t batch : {int64_t{0}, int64_t{2}}) {
+    const auto bytes = Export(model, values, {.batch = batch, .name = "test"});
+    for (const uint32_t rows : {1u, 2u, 4u}) {
+      const auto inputs = Inputs(GetParam(), model, rows);
+      const auto expected = RunModel(model, values, inputs, rows);
+      const auto made = RunAgain(bytes, model, inputs, rows);
+      ASSERT_EQ(made.size(), expected.size());
+      for (size_t i = 0; i < made.size(); ++i)
+        EXPECT_NEAR(made[i], expected[i], 1e-5 * std::max(1.0f, std::abs(expected[i]))) << i;
+    }
+    // For a look at them with other programs (tests/goldens/onnx/check.py).
+    if (const char* folder = std::getenv("LEAT_KEEP_ONNX"); folder != nullptr) {
+      const std::string path = std::string(folder) + "/" + GetParam().name + (batch == 0 ? "" : "_fixed");
+      std::ofstream(path + ".onnx", std::ios::binary) << bytes;
+      const auto inputs = Inputs(GetParam(), model, 2);
+      std::ofstream(path + ".json") << nlohmann::json{{"inputs", inputs},
+                                                      {"outputs", RunModel(model, values, inputs, 2)}};
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExportTest, testing::ValuesIn(kExamples),
+                         [](const auto& i) { return i.param.name; });
+
+// Its maker's nodes and names, other weights.
+TEST(ExportImported, IsTheFileThatItCameFrom) {
+  const auto model = ModelOf("inputs: [6, 6, 1]\nlayers: [onnx: {file: keras.onnx}]\nloss: negative_sum\n");
+  auto values = Initial(model);
+  const auto bytes = Export(model, values, {});
+  proto::ModelProto before, after;
+  std::ifstream in(std::string(LEAT_GOLDENS) + "/keras.onnx", std::ios::binary);
+  ASSERT_TRUE(before.ParseFromIstream(&in));
+  ASSERT_TRUE(after.ParseFromString(bytes));
+  ASSERT_EQ(after.graph().node_size(), before.graph().node_size());
+  for (int i = 0; i < after.graph().node_size(); ++i) {
+    EXPECT_EQ(after.graph().node(i).SerializeAsString(), before.graph().node(i).SerializeAsString());
+  }
+  EXPECT_NE(after.graph().initializer(0).raw_data(), before.graph().initializer(0).raw_data());
+  const auto again = Network::Import(bytes, "again.onnx", {.output = "", .row = {6, 6, 1}});
+  const auto variables = again->variables("onnx1");
+  ASSERT_EQ(variables.size(), values.size());
+  for (size_t v = 0; v < values.size(); ++v) EXPECT_EQ(*variables[v].init.given, values[v]);
+}
+
+TEST(Export, SaysWhatCannotBeWritten) {
+  const auto model = ModelOf(
+      "inputs: 5\nlayers: [embedding: {size: 9, units: 8, padding: 0}, attention: {heads: 2}]\nloss: "
+      "negative_sum\n");
+  try {
+    Export(model, Initial(model), {});
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("attention"));
+    EXPECT_THAT(error.what(), HasSubstr("lengths"));
+  }
+}
+
+// Probabilities stand beside what the loss takes.
+TEST(Export, HasScoresAsWell) {
+  const auto model = ModelOf("inputs: 5\nlayers: [dense: {units: 3}]\nloss: softmax_cross_entropy\n");
+  proto::ModelProto file;
+  ASSERT_TRUE(file.ParseFromString(Export(model, Initial(model), {})));
+  ASSERT_EQ(file.graph().output_size(), 2);
+  EXPECT_EQ(file.graph().output(0).name(), "outputs");
+  EXPECT_EQ(file.graph().output(1).name(), "scores");
+}
+
+}  // namespace
+}  // namespace leat::onnx
