@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "engine/lower.h"
 #include "train/job.h"
+#include "train/precision.h"
 
 namespace leat {
 namespace {
@@ -126,7 +127,7 @@ void ShowGraph(const GraphArguments& a) {
   std::vector<graph::Value> fetches{step.loss, step.scores};
   fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
 
-  const engine::PlanOptions options = job.Plan(Kernels());
+  const engine::PlanOptions options = job.Plan(train::WithPrecision(job, Kernels()));
   const graph::Graph lowered = engine::Lower(step.graph, fetches, options).graph;
   const auto plan = engine::CompileMeasured(step.graph, fetches, options);
   if (!a.dot.empty()) {

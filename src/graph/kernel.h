@@ -52,6 +52,7 @@ using KernelFactory = std::function<std::unique_ptr<Kernel>(const KernelRequest&
 struct KernelTable {
   std::string backend;  // "reference", "onednn"
   std::unordered_map<std::string_view, KernelFactory> factories;
+  bool fast_bf16 = false;  // products of bf16 take less time than of f32 on this machine
   // The kind of devices that these kernels run on (engine/devices/devices.h).
   std::string device_kind = "cpu";
 };

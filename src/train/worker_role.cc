@@ -17,6 +17,7 @@
 #include "ps/client.h"
 #include "stream/dead_letters.h"
 #include "train/job.h"
+#include "train/precision.h"
 #include "train/role.h"
 #include "train/signals.h"
 #include "train/split_loader.h"
@@ -42,7 +43,8 @@ class WorkerRole {
         table_(job_.Slices()),
         transport_(net::MakeTcpTransport(loop, {.token = options.link.token})),
         parameters_(table_),
-        trainer_(*job_.model, parameters_, job_.Plan(options.plan), job_.optimizer.clipping),
+        trainer_(*job_.model, parameters_, job_.Plan(WithPrecision(job_, options.plan)),
+                 job_.optimizer.clipping),
         client_(
             *transport_, parameters_,
             {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },

@@ -19,19 +19,21 @@ struct Product {
   bool transpose_b;
   bool bias = false;
   ops::Activation activation = ops::Activation::kNone;
+  DType operands = DType::kF32;
 };
 
-memory::desc Matrix(int64_t rows, int64_t columns, bool transposed = false) {
-  return {
-      {rows, columns}, memory::data_type::f32, transposed ? memory::format_tag::ba : memory::format_tag::ab};
+memory::desc Matrix(int64_t rows, int64_t columns, bool transposed = false, DType type = DType::kF32) {
+  return {{rows, columns},
+          type == DType::kBf16 ? memory::data_type::bf16 : memory::data_type::f32,
+          transposed ? memory::format_tag::ba : memory::format_tag::ab};
 }
 
 dnnl::matmul::primitive_desc Describe(const Product& p) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attributes.set_post_ops(PostOpsOf(p.activation));
-  const memory::desc a = Matrix(p.sizes.m, p.sizes.k, p.transpose_a);
-  const memory::desc b = Matrix(p.sizes.k, p.sizes.n, p.transpose_b);
+  const memory::desc a = Matrix(p.sizes.m, p.sizes.k, p.transpose_a, p.operands);
+  const memory::desc b = Matrix(p.sizes.k, p.sizes.n, p.transpose_b, p.operands);
   const memory::desc y = Matrix(p.sizes.m, p.sizes.n);
   const auto product =
       p.bias ? dnnl::matmul::desc(a, b, Matrix(1, p.sizes.n), y) : dnnl::matmul::desc(a, b, y);
@@ -43,6 +45,7 @@ KernelPtr MakeProduct(const Product& p, int threads) {
   // Without elements oneDNN has no primitive, and beyond 31 bits not every one of its loops is sound.
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (m == 0 || n == 0 || k == 0 || m > kMost || n > kMost || k > kMost) return nullptr;
+  if (p.operands == DType::kBf16 && !HasBf16()) return nullptr;
   const ThreadLimit limit(threads);
   try {
     const auto description = Describe(p);
@@ -87,9 +90,10 @@ Shape MatrixOf(const Shape& shape) {
 }
 
 // For each matrix of a batch, where it lies in a tensor that broadcasts to it.
-std::vector<size_t> PlacesOf(const Shape& tensor, const Shape& batch) {
+std::vector<size_t> PlacesOf(const TensorType& type, const Shape& batch) {
+  const Shape& tensor = type.shape;
   const auto strides = ops::BroadcastStrides(ops::BatchOf(tensor), batch);
-  const auto bytes = static_cast<size_t>(MatrixOf(tensor).elements()) * sizeof(float);
+  const auto bytes = static_cast<size_t>(MatrixOf(tensor).elements()) * SizeOf(type.dtype);
   std::vector<size_t> places = {0};
   for (size_t axis = 0; axis < batch.rank(); ++axis) {
     std::vector<size_t> next;
@@ -110,6 +114,7 @@ KernelPtr MakeBatchMatMul(const KernelRequest& request) {
   const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
   Product p{ops::MatMulSizesOf(MatrixOf(a), MatrixOf(b), op.transpose_a, op.transpose_b), op.transpose_a,
             op.transpose_b};
+  p.operands = request.inputs[0].dtype;
   const Shape batch = ops::BatchOf(y);
   if (ops::BatchOf(b).elements() == 1 && !op.transpose_a) {
     // All rows of a meet the same b.
@@ -118,7 +123,8 @@ KernelPtr MakeBatchMatMul(const KernelRequest& request) {
   }
   KernelPtr product = MakeProduct(p, ThreadsOf(request));
   if (product == nullptr) return nullptr;
-  const std::vector<size_t> in_a = PlacesOf(a, batch), in_b = PlacesOf(b, batch);
+  const std::vector<size_t> in_a = PlacesOf(request.inputs[0], batch),
+                            in_b = PlacesOf(request.inputs[1], batch);
   std::vector<BatchKernel::Places> places;
   for (size_t i = 0; i < in_a.size(); ++i) places.push_back({in_a[i], in_b[i]});
   return std::make_unique<BatchKernel>(std::move(product), std::move(places),
@@ -129,14 +135,19 @@ KernelPtr MakeMatMul(const KernelRequest& request) {
   const auto& op = static_cast<const ops::MatMul&>(request.op);
   const auto sizes =
       ops::MatMulSizesOf(request.inputs[0].shape, request.inputs[1].shape, op.transpose_a, op.transpose_b);
-  return MakeProduct({sizes, op.transpose_a, op.transpose_b}, ThreadsOf(request));
+  return MakeProduct({.sizes = sizes,
+                      .transpose_a = op.transpose_a,
+                      .transpose_b = op.transpose_b,
+                      .operands = request.inputs[0].dtype},
+                     ThreadsOf(request));
 }
 
 KernelPtr MakeDense(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Dense&>(request.op);
   const auto sizes =
       ops::MatMulSizesOf(request.inputs[0].shape, request.inputs[1].shape, op.transpose_a, op.transpose_b);
-  return MakeProduct({sizes, op.transpose_a, op.transpose_b, true, op.activation}, ThreadsOf(request));
+  return MakeProduct({sizes, op.transpose_a, op.transpose_b, true, op.activation, request.inputs[0].dtype},
+                     ThreadsOf(request));
 }
 
 }  // namespace leat::onednn

@@ -26,6 +26,12 @@ const dnnl::engine& Engine() {
   return *engine;
 }
 
+bool HasBf16() {
+  // Sets of instructions are sets of bits, each with those that it builds upon.
+  constexpr auto kBf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kBf16) == kBf16;
+}
+
 ThreadLimit::ThreadLimit(int threads) : old_(omp_get_max_threads()) {
   if (threads != old_) omp_set_num_threads(threads);
   changed_ = threads != old_;

@@ -11,6 +11,9 @@ namespace leat::onednn {
 
 const dnnl::engine& Engine();
 
+// Whether the machine has instructions for products of bf16.
+bool HasBf16();
+
 // oneDNN takes as many threads as OpenMP would give the calling thread, both when it plans a primitive and
 // when it runs one, and these two must agree. With one thread OpenMP's pool is never started.
 class ThreadLimit {

@@ -1,6 +1,7 @@
 #include "kernels/onednn/table.h"
 
 #include "kernels/onednn/kernels.h"
+#include "kernels/onednn/primitive.h"
 
 namespace leat::onednn {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 graph::KernelTable Build() {
   graph::KernelTable table;
   table.backend = "onednn";
+  table.fast_bf16 = HasBf16();
   table.factories = {
       {"matmul", MakeMatMul},
       {"batch_matmul", MakeBatchMatMul},

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
+#include "kernels/reference/widen.h"
 
 namespace leat::reference {
 namespace {
@@ -21,17 +22,17 @@ graph::KernelTable Build() {
                                {"abs", Unary([](float x) { return std::abs(x); })},
                                {"add", Binary([](float a, float b) { return a + b; })},
                                {"add_n", AddNKernel},
-                               {"batch_matmul", BatchMatMulKernel},
+                               {"batch_matmul", Widened(BatchMatMulKernel)},
                                {"bias_add", BiasAddKernel},
                                {"broadcast_to", BroadcastToKernel},
                                {"cast", CastKernel},
                                {"concat", ConcatKernel},
-                               {"dense", DenseKernel},
+                               {"dense", Widened(DenseKernel)},
                                {"div", Binary([](float a, float b) { return a / b; })},
                                {"exp", Unary([](float x) { return std::exp(x); })},
                                {"log", Unary([](float x) { return std::log(x); })},
                                {"log_softmax", LogSoftmaxKernel},
-                               {"matmul", MatMulKernel},
+                               {"matmul", Widened(MatMulKernel)},
                                {"mul", Binary([](float a, float b) { return a * b; })},
                                {"neg", Unary([](float x) { return -x; })},
                                {"pad", PadKernel},

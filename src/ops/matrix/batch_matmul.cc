@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "ops/matrix/matmul.h"
+#include "ops/matrix/operands.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::ops {
@@ -20,7 +21,7 @@ Shape BatchOf(const Shape& shape) {
 
 std::vector<TensorType> BatchMatMul::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 2);
-  graph::CheckF32(inputs);
+  CheckOperands(inputs);
   const Shape &a = inputs[0].shape, &b = inputs[1].shape;
   if (a.rank() < 2 || b.rank() < 2) {
     throw std::invalid_argument("a" + a.ToString() + " x b" + b.ToString() +

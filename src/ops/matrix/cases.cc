@@ -5,6 +5,9 @@ namespace leat::ops {
 
 void AddMatrixCases(OpCaseList& cases) {
   const SampleInput bias = F32({3});
+  const auto bf16 = [](Shape shape) {
+    return SampleInput{{DType::kBf16, shape}, -2, 2, SampleInput::Draw::kUniform};
+  };
   cases.insert(
       cases.end(),
       {
@@ -22,6 +25,11 @@ void AddMatrixCases(OpCaseList& cases) {
           Case<BatchMatMul>("batch_matmul stretched", {F32({2, 1, 3, 2}), F32({3, 2, 4})}),
           Case<BatchMatMul>("batch_matmul matrices", {F32({4, 5}), F32({5, 3})}),
           Case<BatchMatMul>("batch_matmul of none", {F32({0, 4, 5}), F32({0, 5, 3})}),
+          Derivatives(0, Case<MatMul>("matmul bf16", {bf16({4, 5}), bf16({5, 3})})),
+          Derivatives(0, Case<MatMul>("matmul bf16 aᵀ bᵀ", {bf16({37, 20}), bf16({33, 37})}, true, true)),
+          Derivatives(0, Case<Dense>("dense bf16", {bf16({4, 5}), bf16({5, 3}), bias}, false, false,
+                                     Activation::kTanh)),
+          Derivatives(0, Case<BatchMatMul>("batch_matmul bf16", {bf16({2, 3, 4, 5}), bf16({3, 5, 6})})),
           Case<BiasAdd>("bias_add", {F32({4, 3}), bias}),
           Case<BiasAdd>("bias_add 3-d", {F32({2, 4, 3}), bias}),
           Case<Dense>("dense", {F32({4, 5}), F32({5, 3}), bias}, false, false, Activation::kNone),

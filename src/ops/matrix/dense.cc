@@ -7,6 +7,7 @@
 #include "ops/elementwise/sigmoid.h"
 #include "ops/elementwise/tanh.h"
 #include "ops/matrix/matmul.h"
+#include "ops/matrix/operands.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::ops {
@@ -53,7 +54,7 @@ Value ActivationGrad(Graph& graph, Activation activation, Value from, Value dy) 
 
 std::vector<TensorType> Dense::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 3);
-  graph::CheckF32(inputs);
+  CheckOperands(inputs);
   const MatMulSizes sizes = MatMulSizesOf(inputs[0].shape, inputs[1].shape, transpose_a, transpose_b);
   if (inputs[2].shape != Shape{sizes.n}) {
     throw std::invalid_argument("bias " + inputs[2].shape.ToString() + " must be " +

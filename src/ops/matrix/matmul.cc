@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "ops/matrix/operands.h"
+
 namespace leat::ops {
 
 MatMulSizes MatMulSizesOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
@@ -18,7 +20,7 @@ MatMulSizes MatMulSizesOf(const Shape& a, const Shape& b, bool transpose_a, bool
 
 std::vector<TensorType> MatMul::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 2);
-  graph::CheckF32(inputs);
+  CheckOperands(inputs);
   const MatMulSizes sizes = MatMulSizesOf(inputs[0].shape, inputs[1].shape, transpose_a, transpose_b);
   return {{DType::kF32, {sizes.m, sizes.n}}};
 }

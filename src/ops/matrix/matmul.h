@@ -5,7 +5,8 @@
 
 namespace leat::ops {
 
-// a[m, k] x b[k, n] → [m, n]; with transpose_a, a is [k, m]; with transpose_b, b is [n, k].
+// a[m, k] x b[k, n] → f32[m, n], both f32 or both bf16; with transpose_a, a is [k, m]; with transpose_b, b is
+// [n, k].
 class MatMul final : public Op {
  public:
   explicit MatMul(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
