@@ -43,15 +43,21 @@ std::optional<BiasMatch> MatchBias(const Swallowing& swallowing, const Node& las
 }  // namespace
 
 Swallowing::Swallowing(const Graph& graph, std::span<const Value> keep)
-    : graph_(graph), uses_(graph::CountUses(graph, keep)), is_control_(graph.nodes().size()) {
+    : graph_(graph),
+      uses_(graph::CountUses(graph, keep)),
+      is_control_(graph.nodes().size()),
+      crosses_(graph.nodes().size()) {
   for (const Node& node : graph.nodes()) {
     for (graph::NodeIndex c : node.control) is_control_[c] = true;
+    for (Value v : node.inputs) {
+      if (graph.node(v).device != node.device) crosses_[v.node] = true;
+    }
   }
 }
 
 const Node* Swallowing::Swallowed(Value v) const {
   const Node& node = graph_.node(v);
-  return uses_[v.node][v.output] == 1 && !InControl(node) ? &node : nullptr;
+  return uses_[v.node][v.output] == 1 && !InControl(node) && !crosses_[v.node] ? &node : nullptr;
 }
 
 bool Swallowing::InControl(const Node& node) const {

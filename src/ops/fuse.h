@@ -9,8 +9,9 @@
 
 namespace leat::ops {
 
-// matmul → bias_add → (relu | sigmoid | tanh | gelu)? becomes Dense, where nobody else needs what lies between.
-// Gradients of the activations start from its output, so a training graph fuses as well as a predicting one.
+// matmul → bias_add → (relu | sigmoid | tanh | gelu)? becomes Dense, where nobody else needs what lies
+// between. Gradients of the activations start from its output, so a training graph fuses as well as a
+// predicting one.
 graph::Rewrite FuseDense(const Graph& graph, std::span<const Value> keep);
 
 // The passes that any plan should have, in order: what is there already, common subexpressions,
@@ -21,8 +22,8 @@ std::vector<graph::Pass> StandardPasses();
 class Swallowing {
  public:
   Swallowing(const Graph& graph, std::span<const Value> keep);
-  // The node of v when it has one reader and no part in control dependencies: an order that it was given or
-  // gives would be lost with it.
+  // The node of v when it has one reader, which is to run on the same device, and no part in control
+  // dependencies: an order that it was given or gives would be lost with it.
   const Node* Swallowed(Value v) const;
   bool InControl(const Node& node) const;
 
@@ -30,6 +31,7 @@ class Swallowing {
   const Graph& graph_;
   const std::vector<std::vector<uint32_t>> uses_;
   std::vector<bool> is_control_;
+  std::vector<bool> crosses_;  // somebody reads it who is to run elsewhere
 };
 
 // The op that computes activation(linear(a, b) + bias) from a, b and the bias; nullptr when `linear` is not

@@ -91,6 +91,20 @@ TEST_F(Fusion, KeepsWhatSomebodyElseReads) {
   EXPECT_EQ(Count(fused.graph, "dense"), 2u);
 }
 
+TEST_F(Fusion, KeepsNodesThatAreToRunElsewhere) {
+  const Value x = Feed<Placeholder>("input", {2, 3}), b = Feed<Variable>("b", {4});
+  const Value w = Feed<Variable>("w", {3, 4});
+  Value y;
+  {
+    const Graph::Scope scope(graph_, "split", "", "cpu:1");
+    y = graph_.Make<MatMul>({x, w});
+  }
+  y = graph_.Make<BiasAdd>({y, b});
+  const graph::Rewrite rewrite = FuseDense(graph_, std::vector{y});
+  ASSERT_TRUE(rewrite.graph.Find("split/matmul"));
+  EXPECT_EQ(rewrite.graph.node(*rewrite.graph.Find("split/matmul")).device, "cpu:1");
+}
+
 TEST_F(Fusion, KeepsNodesThatControlDependenciesName) {
   graph_.Add(std::make_shared<Exp>(), {loss_}, "late", {*graph_.Find("matmul1")});
   EXPECT_EQ(Count(FuseDense(graph_, std::vector{loss_}).graph, "dense"), 2u);
