@@ -27,7 +27,7 @@ Trainer::Compiled& Trainer::For(uint32_t batch_size) {
     }
     std::vector<graph::Value> fetches{step.loss, step.scores};
     fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
-    half.plan = engine::Plan::Compile(step.graph, fetches, options_);
+    half.plan = engine::CompileMeasured(step.graph, fetches, options_);
     half.plan->Bind(step.features, made.features.raw());
     half.plan->Bind(step.labels, made.labels.raw());
     half.plan->Bind(step.weights, made.weights.raw());
