@@ -14,5 +14,7 @@ engine::PlanOptions Kernels();
 void AddDevicesCommand(CLI::App& app, int* result);
 // leat graph: what becomes of a job's network.
 void AddGraphCommand(CLI::App& app, int* result);
+// leat export: a trained network as an ONNX file.
+void AddExportCommand(CLI::App& app, int* result);
 
 }  // namespace leat

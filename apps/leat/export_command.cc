@@ -1,0 +1,38 @@
+// leat export: the newest checkpoint of a job as an ONNX file.
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "commands.h"
+#include "train/job.h"
+#include "train/runner.h"
+
+namespace leat {
+
+void AddExportCommand(CLI::App& app, int* result) {
+  struct Options {
+    std::string directory, data, to;
+    int64_t batch = 0;
+  };
+  const auto a = std::make_shared<Options>();
+  auto* command = app.add_subcommand("export", "the newest checkpoint of a job as an ONNX file");
+  command->add_option("--directory", a->directory, "of the job")->required()->check(CLI::ExistingDirectory);
+  command->add_option("--to", a->to, "file to write")->required();
+  command->add_option("--batch", a->batch, "rows of a batch (default: any number, a symbolic axis)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
+  command->add_option("--data", a->data, "directory that the job's files are looked up in")
+      ->check(CLI::ExistingDirectory);
+  command->callback([a, result] {
+    train::JobSource source;
+    source.resume = a->directory;
+    train::JobOverrides overrides;
+    overrides.data = a->data;
+    const auto written = train::ExportOnnx(train::Job::Load(source, overrides), a->to, a->batch);
+    if (!written.ok()) throw std::invalid_argument(written.status().message());
+    std::printf("%s: %llu bytes\n", a->to.c_str(), static_cast<unsigned long long>(*written));
+    *result = 0;
+  });
+}
+
+}  // namespace leat

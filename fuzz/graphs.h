@@ -1,0 +1,24 @@
+// What fuzz targets that make graphs share.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace leat::fuzz {
+
+// Whether a run of it takes no time worth mentioning.
+inline bool IsSmall(const graph::Graph& graph) {
+  constexpr double kMost = 1e6;
+  double work = 0;
+  for (const auto& node : graph.nodes()) {
+    std::vector<TensorType> inputs;
+    for (const auto& input : node.inputs) inputs.push_back(graph.type(input));
+    work += node.op->flops(inputs, node.outputs);
+    for (const auto& output : node.outputs) work += static_cast<double>(output.shape.elements());
+    if (work > kMost) return false;
+  }
+  return true;
+}
+
+}  // namespace leat::fuzz
