@@ -385,6 +385,15 @@ TEST(Refusal, OfBatchesThatMix) {
   EXPECT_THAT(turned.WhyNot(), HasSubstr("its first axis must be the batch"));
 }
 
+TEST(Refusal, OfNodesWithoutInputs) {
+  for (const auto* op :
+       {"Dropout", "Relu", "Mul", "Concat", "Conv", "LSTM", "Reshape", "Split", "Gather", "Shape"}) {
+    Written file;
+    file.Node(op, {}, {"y"});
+    EXPECT_THAT(file.WhyNot(), HasSubstr(std::string("node '") + op + "1'")) << op;
+  }
+}
+
 TEST(Refusal, OfRowsThatDoNotFit) {
   Written file;
   file.Node("Relu", {"x"}, {"y"});

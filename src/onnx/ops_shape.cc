@@ -284,7 +284,7 @@ void BuildDropout(const Call& call) {
   if (call.Has(1)) rate = call.KnownScalar(1);
   if (!(rate >= 0 && rate < 1)) Fail("ratio is " + std::to_string(rate) + "; must be from 0 to below 1");
   if (!call.step().training || rate == 0) return call.Forward(0, 0);
-  const uint64_t salt = HashName(call.node.name + "/" + call.node.inputs[0]);
+  const uint64_t salt = HashName(call.node.name + "/" + call.node.outputs[0]);
   const Value noise = call.step().noise;
   if (call.IsLast(0))
     return call.OutLast(0, call.graph().Make<ops::Dropout>({call.F32Last(0), noise}, rate, salt));
