@@ -27,7 +27,7 @@ struct Slice {
   Incarnation incarnation;
   uint64_t version = 0;  // updates applied
   uint64_t events = 0;   // good records in them
-  uint32_t slots = 0;  // of the optimizer; a statistic has none
+  uint32_t slots = 0;    // of the optimizer; a statistic has none
   uint64_t elements = 0;
   Buffer memory;  // values, then slot 0, slot 1, …: each `elements` f32
   Ledger ledger;

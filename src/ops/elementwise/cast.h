@@ -5,9 +5,9 @@
 
 namespace leat::ops {
 
-// Any type → any other. To f32: rounded to the nearest. From f32 to bf16: rounded to the nearest. From f32 to whole
-// numbers: towards zero, what lies outside of their range to its end, NaN to 0. Between whole numbers likewise. No
-// gradient flows back.
+// Any type → any other. To f32: rounded to the nearest. From f32 to bf16: rounded to the nearest. From f32 to
+// whole numbers: towards zero, what lies outside of their range to its end, NaN to 0. Between whole numbers
+// likewise. No gradient flows back.
 class Cast final : public Op {
  public:
   explicit Cast(DType t = DType::kF32) : to(t) {}

@@ -30,8 +30,7 @@ class Gru final : public RecurrentOp {
 // factor r; then with `initial` dh0.
 class GruGrad final : public RecurrentGradOp {
  public:
-  GruGrad(RecurrentOptions o, bool before, unsigned g)
-      : RecurrentGradOp(o, g), linear_before_reset(before) {}
+  GruGrad(RecurrentOptions o, bool before, unsigned g) : RecurrentGradOp(o, g), linear_before_reset(before) {}
   std::string_view kind() const override { return "gru_grad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   std::string attributes() const override;
