@@ -9,6 +9,7 @@
 
 #include "families.h"
 #include "heap.h"
+#include "kernels/onednn/table.h"
 #include "measure.h"
 #include "peak.h"
 #include "products.h"
@@ -83,6 +84,17 @@ void Run(bench::Report& report, const Case& c, bench::Torch& torch, double peak,
               .unit = c.unit,
               .reference = "its FLOPs at the peak of a core",
               .reference_value = training.flops() / peak * c.scale});
+  if (onednn::Table().fast_bf16) {
+    bench::Training narrow(c.training, {.kind = optim::Kind::kSgd, .learning_rate = 0.001f}, true);
+    const auto against =
+        bench::Compare([&] { narrow.Step(); }, [&] { training.Step(); }, seconds / 2, bench::Time::kThread);
+    report.Add({.name = name + " step in bf16",
+                .value = against.a * c.scale,
+                .unit = c.unit,
+                .reference = "the same in f32",
+                .reference_value = against.b * c.scale,
+                .ratio = against.ratio});
+  }
   if (!c.products.empty()) {
     const bench::Products products(c.products, c.training.batch);
     const auto against =

@@ -8,6 +8,7 @@
 #include "kernels/onednn/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
+#include "ops/precision.h"
 #include "optim/init.h"
 
 namespace leat::bench {
@@ -26,7 +27,7 @@ double FlopsOf(const graph::Graph& whole, std::span<const graph::Value> fetches)
 
 }  // namespace
 
-Training::Training(const TrainingCase& c, const optim::OptimizerConfig& optimizer)
+Training::Training(const TrainingCase& c, const optim::OptimizerConfig& optimizer, bool bf16)
     : optimizer_(optimizer),
       model_(nn::Model::FromConfig(Config::Parse(c.model, c.name), {.labels = c.labels})) {
   const nn::StepGraph step = model_.Build(static_cast<uint32_t>(c.batch));
@@ -37,6 +38,7 @@ Training::Training(const TrainingCase& c, const optim::OptimizerConfig& optimize
   engine::PlanOptions options;
   options.tables = {&onednn::Table(), &reference::Kernels()};
   options.passes = ops::StandardPasses();
+  if (bf16) options.passes.push_back(ops::UseBf16());
   plan_ = engine::Plan::Compile(step.graph, fetches, options);
   const auto bind = [&](graph::Value value, Tensor& tensor) {
     tensor = Tensor(step.graph.type(value));

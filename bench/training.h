@@ -25,10 +25,10 @@ struct TrainingCase {
   Features features = Features::kNormal;
 };
 
-// One thread; batches are drawn at random.
+// One thread; batches are drawn at random. With `bf16`, products take their operands in it.
 class Training {
  public:
-  Training(const TrainingCase& c, const optim::OptimizerConfig& optimizer);
+  Training(const TrainingCase& c, const optim::OptimizerConfig& optimizer, bool bf16 = false);
 
   // Forward, backward and update.
   void Step();

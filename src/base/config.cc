@@ -28,7 +28,11 @@ constexpr size_t kMaxDepth = 64;
 constexpr size_t kMaxKeyBytes = 128;
 
 [[noreturn]] void FailAt(std::string_view name, size_t line, std::string_view message) {
-  throw std::invalid_argument(std::string(name) + ":" + std::to_string(line) + ": " + std::string(message));
+  std::string text = std::string(name) + ":" + std::to_string(line) + ": " + std::string(message);
+  // One line, whatever it quotes.
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  throw std::invalid_argument(text);
 }
 
 // A value as messages quote it: short, and without what would break the line.

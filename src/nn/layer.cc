@@ -64,20 +64,32 @@ Item ReadItem(const Config& item, std::span<const LayerKind> more) {
   return {*at, alone ? item.WithoutSettings() : empty ? item.At(name).WithoutSettings() : item.At(name)};
 }
 
-// Names go into files and messages: letters, digits, _ - and .
+// Names go into files and messages: letters, digits and some signs.
+bool IsName(std::string_view name, std::string_view signs) {
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           signs.find(c) != std::string_view::npos;
+  });
+}
+
 void CheckName(const Config& given) {
   const auto name = given.String();
-  const bool fits = !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  });
-  if (!fits) given.Fail("layer name '" + name + "': must be 1 to 64 letters, digits, '_', '-' or '.'");
+  if (!IsName(name, "_-.")) {
+    given.Fail("layer name '" + name + "': must be 1 to 64 letters, digits, '_', '-' or '.'");
+  }
+}
+
+// Which devices there are is known where the graph is placed.
+std::string ReadDevice(const Config& given) {
+  auto device = given.String();
+  if (!IsName(device, "_-.:")) given.Fail("device: must be a name such as cpu:0");
+  return device;
 }
 
 }  // namespace
 
 Layer::Layer(const LayerRequest& request) : name_(request.name), where_(request.settings.where()) {
-  device_ = request.settings.String("device", "");
+  if (request.settings.Has("device")) device_ = ReadDevice(request.settings.At("device"));
 }
 
 std::span<const LayerKind> LayerKinds() {

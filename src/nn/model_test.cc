@@ -324,6 +324,8 @@ TEST(ModelErrors, NameLineLayerAndTheNearestWord) {
       {model("  - dense: {units: 2, init: he_norm}\n"), "job.yaml:3: unknown init 'he_norm'"},
       {model("  - dense: {units: 2, init: constant}\n"), "job.yaml:3: init constant needs its value"},
       {model("  - dense: {units: 2, name: a/b}\n"), "job.yaml:3: layer name 'a/b'"},
+      {model("  - dense: {units: 2, name: \"a\\nb\"}\n"), "job.yaml:3: layer name 'a?b'"},
+      {model("  - dense: {units: 2, device: \"cpu:0\\nb\"}\n"), "job.yaml:3: device: must be a name"},
       {model(two + "  - bias: {units: 2, name: dense1}\n"), "job.yaml:4: two layers have the name 'dense1'"},
       {model("", "negative_sum"), "job.yaml:2: layers is empty"},
       {model(two, "softmax_crossentropy"),

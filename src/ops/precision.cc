@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "ops/convolution/conv2d_bias.h"
 #include "ops/elementwise/cast.h"
 #include "ops/matrix/batch_matmul.h"
 #include "ops/matrix/dense.h"
@@ -12,14 +13,23 @@
 namespace leat::ops {
 namespace {
 
-bool IsProduct(const Op& op) {
-  return dynamic_cast<const MatMul*>(&op) != nullptr || dynamic_cast<const Dense*>(&op) != nullptr ||
-         dynamic_cast<const BatchMatMul*>(&op) != nullptr;
+template <class O>
+bool Is(const Op& op) {
+  return dynamic_cast<const O*>(&op) != nullptr;
 }
 
-// The smaller side of the matrices that a product makes.
-int64_t SmallerSide(const Shape& y) {
-  return std::min(y[y.rank() - 2], y[y.rank() - 1]);
+// The op's result has sides of at least `least`.
+bool IsWorthIt(const Graph& graph, const Node& node, int64_t least) {
+  const Op& op = *node.op;
+  const Shape& made = node.outputs[0].shape;
+  if (Is<MatMul>(op) || Is<Dense>(op) || Is<BatchMatMul>(op)) {
+    return std::min(made[made.rank() - 2], made[made.rank() - 1]) >= least;
+  }
+  // Filters by channels of a group.
+  const auto fits = [&](const Shape& w) { return w[0] >= least && w[1] >= least / 2; };
+  if (Is<Conv2d>(op) || Is<Conv2dBias>(op) || Is<Conv2dGradInput>(op))
+    return fits(graph.shape(node.inputs[1]));
+  return (Is<Conv2dGradWeights>(op) || Is<Conv2dGradWeightsBias>(op)) && fits(made);
 }
 
 // Operands in bf16, each made where it is first read.
@@ -55,8 +65,7 @@ graph::Pass UseBf16(int64_t least) {
     graph::Rewrite rewrite(graph);
     Rounded rounded(&rewrite);
     for (const Node& node : graph.nodes()) {
-      const bool narrow = IsProduct(*node.op) && graph.type(node.inputs[0]).dtype == DType::kF32 &&
-                          SmallerSide(node.outputs[0].shape) >= least;
+      const bool narrow = IsWorthIt(graph, node, least) && graph.type(node.inputs[0]).dtype == DType::kF32;
       if (!narrow) {
         rewrite.Copy(node);
         continue;

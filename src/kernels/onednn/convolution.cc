@@ -88,12 +88,16 @@ class StagesKernel final : public graph::Kernel {
 };
 
 // A convolution as oneDNN describes it. Images lie as they are, height, width, channels; how weights lie is
-// left to the primitive, since they are small and reordering them is cheap.
+// left to the primitive, since they are small and reordering them is cheap. Of x, y and weights the two that
+// are multiplied have the type of the operands, and the third is f32.
+enum class Made : uint8_t { kX, kY, kWeights };
 struct Description {
-  explicit Description(const Conv2dSizes& s)
-      : x(Images(s.batch, s.channels, s.input)),
-        y(Images(s.batch, s.filters, s.output)),
-        bias({s.filters}, memory::data_type::f32, memory::format_tag::x) {
+  Description(const Conv2dSizes& s, DType operands, Made made)
+      : x(Images(s.batch, s.channels, s.input, made == Made::kX ? DType::kF32 : operands)),
+        y(Images(s.batch, s.filters, s.output, made == Made::kY ? DType::kF32 : operands)),
+        bias({s.filters}, memory::data_type::f32, memory::format_tag::x),
+        hint_x(Images(s.batch, s.channels, s.input, operands)),
+        hint_y(Images(s.batch, s.filters, s.output, operands)) {
     const ops::Window& window = s.window;
     strides = {window.strides.height, window.strides.width};
     dilations = {window.dilations.height - 1, window.dilations.width - 1};
@@ -105,8 +109,10 @@ struct Description {
       sizes[0] /= s.groups;
       sizes.insert(sizes.begin(), s.groups);
     }
-    plain_weights = {sizes, memory::data_type::f32, s.groups > 1 ? Tag::goihw : Tag::oihw};
-    weights = {sizes, memory::data_type::f32, Tag::any};
+    const auto type = DnnlType(made == Made::kWeights ? DType::kF32 : operands);
+    plain_weights = {sizes, type, s.groups > 1 ? Tag::goihw : Tag::oihw};
+    weights = {sizes, type, Tag::any};
+    hint_weights = {sizes, DnnlType(operands), Tag::any};
   }
 
   dnnl::convolution_forward::primitive_desc Forward(bool with_bias, ops::Activation activation) const {
@@ -122,13 +128,13 @@ struct Description {
   dnnl::convolution_backward_data::primitive_desc BackwardData() const {
     const dnnl::convolution_backward_data::desc backward(kDirect, x, weights, y, strides, dilations, before,
                                                          after);
-    return {backward, StagesKernel::UserScratch(), Engine(), Forward(false, ops::Activation::kNone)};
+    return {backward, StagesKernel::UserScratch(), Engine(), Hint(false)};
   }
   dnnl::convolution_backward_weights::primitive_desc BackwardWeights(bool with_bias) const {
     using Desc = dnnl::convolution_backward_weights::desc;
     const Desc backward = with_bias ? Desc(kDirect, x, weights, bias, y, strides, dilations, before, after)
                                     : Desc(kDirect, x, weights, y, strides, dilations, before, after);
-    return {backward, StagesKernel::UserScratch(), Engine(), Forward(with_bias, ops::Activation::kNone)};
+    return {backward, StagesKernel::UserScratch(), Engine(), Hint(with_bias)};
   }
 
   memory::desc x, y, bias, weights, plain_weights;
@@ -137,9 +143,21 @@ struct Description {
  private:
   static constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
-  static memory::desc Images(int64_t batch, int64_t channels, const ops::Pair& size) {
-    return {{batch, channels, size.height, size.width}, memory::data_type::f32, memory::format_tag::nhwc};
+  // The forward convolution that a backward one belongs to.
+  dnnl::convolution_forward::primitive_desc Hint(bool with_bias) const {
+    constexpr auto kProp = dnnl::prop_kind::forward_training;
+    using Desc = dnnl::convolution_forward::desc;
+    return {with_bias
+                ? Desc(kProp, kDirect, hint_x, hint_weights, bias, hint_y, strides, dilations, before, after)
+                : Desc(kProp, kDirect, hint_x, hint_weights, hint_y, strides, dilations, before, after),
+            StagesKernel::UserScratch(), Engine()};
   }
+
+  static memory::desc Images(int64_t batch, int64_t channels, const ops::Pair& size, DType type) {
+    return {{batch, channels, size.height, size.width}, DnnlType(type), memory::format_tag::nhwc};
+  }
+
+  memory::desc hint_x, hint_y, hint_weights;
 };
 
 // Without elements oneDNN has no primitive; beyond 31 bits not every one of its loops is sound, and windows
@@ -154,13 +172,14 @@ bool Covered(const Conv2dSizes& s) {
 }
 
 template <class F>
-KernelPtr MakeStages(const KernelRequest& request, const Conv2dSizes& sizes, F add) {
-  if (!Covered(sizes)) return nullptr;
+KernelPtr MakeStages(const KernelRequest& request, const Conv2dSizes& sizes, Made made, F add) {
+  const DType operands = request.inputs[0].dtype;
+  if (!Covered(sizes) || (operands == DType::kBf16 && !HasBf16())) return nullptr;
   const int threads = ThreadsOf(request);
   const ThreadLimit limit(threads);
   try {
     auto kernel = std::make_unique<StagesKernel>(threads);
-    add(*kernel, Description(sizes));
+    add(*kernel, Description(sizes, operands, made));
     return kernel;
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_unimplemented) return nullptr;
@@ -179,7 +198,7 @@ Place ReorderedWeights(StagesKernel& kernel, const Description& d, const memory:
 KernelPtr MakeForward(const KernelRequest& request, const ops::Conv2dAttributes& attr, bool with_bias,
                       ops::Activation activation) {
   const auto sizes = ops::Conv2dSizesOf(attr, request.inputs[0].shape, request.inputs[1].shape);
-  return MakeStages(request, sizes, [&](StagesKernel& kernel, const Description& d) {
+  return MakeStages(request, sizes, Made::kY, [&](StagesKernel& kernel, const Description& d) {
     const auto forward = d.Forward(with_bias, activation);
     const Place weights = ReorderedWeights(kernel, d, forward.weights_desc());
     std::vector<std::pair<Argument, Place>> arguments = {
@@ -205,7 +224,7 @@ KernelPtr MakeConv2dBias(const KernelRequest& request) {
 KernelPtr MakeConv2dGradInput(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Conv2dGradInput&>(request.op);
   const auto sizes = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.input);
-  return MakeStages(request, sizes, [](StagesKernel& kernel, const Description& d) {
+  return MakeStages(request, sizes, Made::kX, [](StagesKernel& kernel, const Description& d) {
     const auto backward = d.BackwardData();
     const Place weights = ReorderedWeights(kernel, d, backward.weights_desc());
     kernel.Add(dnnl::convolution_backward_data(backward), backward.scratchpad_desc(),
@@ -221,7 +240,7 @@ KernelPtr MakeGradWeights(const KernelRequest& request) {
   const auto& op = static_cast<const O&>(request.op);
   const auto sizes =
       ops::Conv2dSizesOfWeights(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.kernel);
-  return MakeStages(request, sizes, [&](StagesKernel& kernel, const Description& d) {
+  return MakeStages(request, sizes, Made::kWeights, [&](StagesKernel& kernel, const Description& d) {
     const bool with_bias = request.outputs.size() == 2;
     const auto backward = d.BackwardWeights(with_bias);
     const memory::desc made = backward.diff_weights_desc();

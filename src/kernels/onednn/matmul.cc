@@ -23,9 +23,7 @@ struct Product {
 };
 
 memory::desc Matrix(int64_t rows, int64_t columns, bool transposed = false, DType type = DType::kF32) {
-  return {{rows, columns},
-          type == DType::kBf16 ? memory::data_type::bf16 : memory::data_type::f32,
-          transposed ? memory::format_tag::ba : memory::format_tag::ab};
+  return {{rows, columns}, DnnlType(type), transposed ? memory::format_tag::ba : memory::format_tag::ab};
 }
 
 dnnl::matmul::primitive_desc Describe(const Product& p) {

@@ -26,6 +26,10 @@ const dnnl::engine& Engine() {
   return *engine;
 }
 
+dnnl::memory::data_type DnnlType(DType type) {
+  return type == DType::kBf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
 bool HasBf16() {
   // Sets of instructions are sets of bits, each with those that it builds upon.
   constexpr auto kBf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);

@@ -13,6 +13,8 @@ const dnnl::engine& Engine();
 
 // Whether the machine has instructions for products of bf16.
 bool HasBf16();
+// Of f32 and bf16.
+dnnl::memory::data_type DnnlType(DType type);
 
 // oneDNN takes as many threads as OpenMP would give the calling thread, both when it plans a primitive and
 // when it runs one, and these two must agree. With one thread OpenMP's pool is never started.

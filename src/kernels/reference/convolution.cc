@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "kernels/reference/kernels.h"
+#include "kernels/reference/widen.h"
 #include "ops/convolution/conv2d.h"
 #include "ops/convolution/conv2d_bias.h"
 
@@ -125,11 +126,11 @@ std::unique_ptr<graph::Kernel> GradWeightsKernel(const KernelRequest& request) {
 
 void AddConvolution(graph::KernelTable& table) {
   table.factories.insert({
-      {"conv2d", Conv2dKernel},
-      {"conv2d_bias", Conv2dBiasKernel},
-      {"conv2d_grad_input", GradInputKernel},
-      {"conv2d_grad_weights", GradWeightsKernel<ops::Conv2dGradWeights>},
-      {"conv2d_grad_weights_bias", GradWeightsKernel<ops::Conv2dGradWeightsBias>},
+      {"conv2d", Widened(Conv2dKernel)},
+      {"conv2d_bias", Widened(Conv2dBiasKernel)},
+      {"conv2d_grad_input", Widened(GradInputKernel)},
+      {"conv2d_grad_weights", Widened(GradWeightsKernel<ops::Conv2dGradWeights>)},
+      {"conv2d_grad_weights_bias", Widened(GradWeightsKernel<ops::Conv2dGradWeightsBias>)},
   });
 }
 

@@ -40,6 +40,22 @@ void AddConvolutions(OpCaseList& cases) {
                                      {F32(x, -0.3f, 0.3f), F32(w, -0.3f, 0.3f), bias}, attr,
                                      Activation::kTanh));
   }
+  const auto bf16 = [](Shape shape) {
+    return SampleInput{{DType::kBf16, shape}, -2, 2, SampleInput::Draw::kUniform};
+  };
+  const Shape images{2, 5, 6, 16}, filters{32, 16, 3, 3}, made{2, 5, 6, 32};
+  const Conv2dAttributes same{.padding = {1, 1, 1, 1}};
+  const Pair size{5, 6}, window{3, 3};
+  cases.push_back(Derivatives(0, Case<Conv2d>("conv2d bf16", {bf16(images), bf16(filters)}, same)));
+  cases.push_back(
+      Derivatives(0, Case<Conv2dBias>("conv2d_bias bf16", {bf16(images), bf16(filters), F32({32})}, same,
+                                      Activation::kRelu)));
+  cases.push_back(Derivatives(
+      0, Case<Conv2dGradInput>("conv2d_grad_input bf16", {bf16(made), bf16(filters)}, same, size)));
+  cases.push_back(Derivatives(
+      0, Case<Conv2dGradWeights>("conv2d_grad_weights bf16", {bf16(images), bf16(made)}, same, window)));
+  cases.push_back(Derivatives(0, Case<Conv2dGradWeightsBias>("conv2d_grad_weights_bias bf16",
+                                                             {bf16(images), bf16(made)}, same, window)));
   const Shape x{1, 3, 4, 2}, w{3, 2, 2, 3};
   cases.push_back(Case<Conv2dBias>("conv2d_bias sigmoid", {F32(x), F32(w, -0.5f, 0.5f), F32({3})}, padded,
                                    Activation::kSigmoid));

@@ -3,6 +3,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "ops/matrix/operands.h"
+
 namespace leat::ops {
 namespace {
 
@@ -103,7 +105,7 @@ std::string ToString(const Conv2dAttributes& a) {
 
 std::vector<TensorType> Conv2d::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 2);
-  graph::CheckF32(inputs);
+  CheckOperands(inputs);
   return {{DType::kF32, Conv2dSizesOf(attr, inputs[0].shape, inputs[1].shape).y}};
 }
 
@@ -120,7 +122,7 @@ double Conv2d::flops(Types inputs, Types) const {
 
 std::vector<TensorType> Conv2dGradInput::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 2);
-  graph::CheckF32(inputs);
+  CheckOperands(inputs);
   return {{DType::kF32, Conv2dSizesOf(attr, inputs[0].shape, inputs[1].shape, input).x}};
 }
 
@@ -140,7 +142,7 @@ double Conv2dGradInput::flops(Types inputs, Types) const {
 
 std::vector<TensorType> Conv2dGradWeights::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 2);
-  graph::CheckF32(inputs);
+  CheckOperands(inputs);
   return {{DType::kF32, Conv2dSizesOfWeights(attr, inputs[0].shape, inputs[1].shape, kernel).w}};
 }
 

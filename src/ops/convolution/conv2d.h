@@ -1,4 +1,5 @@
-// Convolution of images, and its gradients. The three are one sum with three factors,
+// Convolution of images, and its gradients. What they multiply may be bf16 (ops/matrix/operands.h); the
+// result is f32. The three are one sum with three factors,
 //   Σ x[n, oy·sh + ky·dh − top, ox·sw + kx·dw − left, c] · w[o, c, ky, kx] · y[n, oy, ox, o]
 // (c of the group that o belongs to), differentiated by one factor each: so the gradients of each are the
 // other two.

@@ -2,13 +2,14 @@
 
 #include <stdexcept>
 
+#include "ops/matrix/operands.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::ops {
 
 std::vector<TensorType> Conv2dBias::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 3);
-  graph::CheckF32(inputs);
+  CheckOperands(inputs);
   const Conv2dSizes sizes = Conv2dSizesOf(attr, inputs[0].shape, inputs[1].shape);
   const Shape bias{sizes.filters};
   if (inputs[2].shape != bias) {
