@@ -53,3 +53,30 @@ def test_a_graph_that_cannot_be(tmp_path):
         assert done.returncode == 2, done.stdout
         lines = done.stderr.strip().splitlines()
         assert len(lines) == 1 and part in lines[0], done.stderr
+
+
+def test_a_network_goes_out_as_onnx_and_comes_back(tmp_path):
+    (tmp_path / "job.yaml").write_text(JOB)
+    first = leat.summary(leat.run("train", "job.yaml", "--directory", "first", "--json", cwd=tmp_path))
+    assert first["events"] == 3000
+    exported = leat.run("export", "--directory", "first", "--to", "net.onnx", cwd=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+    layers = JOB[JOB.index("  layers:"):JOB.index("  loss:")]
+    again = JOB.replace(layers, "  layers:\n    - onnx: {file: net.onnx, output: outputs}\n")
+    (tmp_path / "again.yaml").write_text(again)
+    shown = leat.run("graph", "again.yaml", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "18 parameters" in shown.stdout
+    second = leat.summary(leat.run("train", "again.yaml", "--directory", "second", "--json", cwd=tmp_path))
+    assert second["events"] == 3000 and second["loss"] <= first["loss"] + 0.05
+
+    for content, part in [(b"", "net.onnx"), (b"\x00" * 100, "net.onnx"),
+                          ((tmp_path / "net.onnx").read_bytes()[:-20], "net.onnx")]:
+        (tmp_path / "net.onnx").write_bytes(content)
+        done = leat.run("train", "again.yaml", "--directory", "third", cwd=tmp_path)
+        assert done.returncode == 2, done.stdout
+        lines = done.stderr.strip().splitlines()
+        assert len(lines) == 1 and part in lines[0], done.stderr
+        assert not (tmp_path / "third").exists()
+    nowhere = leat.run("export", "--directory", "nowhere", "--to", "x.onnx", cwd=tmp_path)
+    assert nowhere.returncode == 2 and len(nowhere.stderr.strip().splitlines()) == 1, nowhere.stderr
