@@ -1,8 +1,10 @@
 // Training steps of every family of network in one thread, against PyTorch's in turn and the machine's peak.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +50,23 @@ std::vector<Case> Cases() {
     cases.push_back(std::move(c));
   }
   return cases;
+}
+
+// Where a step's time goes, the dearest kernels first.
+void PrintProfile(const bench::TrainingCase& c, double peak) {
+  bench::Training training(c, {});
+  training.Step();
+  std::vector<engine::StepTime> times = training.plan().Profile(50);
+  std::ranges::sort(times, std::greater(), &engine::StepTime::us);
+  double sum = 0;
+  for (const auto& time : times) sum += time.us;
+  std::printf("%s: %.1f µs in %zu kernels\n%10s %7s %9s  kernel\n", c.name.c_str(), sum, times.size(), "µs",
+              "share", "of peak");
+  for (const auto& time : times) {
+    if (time.us < sum / 200) break;
+    std::printf("%10.1f %5.1f %% %7.1f %%  %s\n", time.us, 100 * time.us / sum,
+                100 * time.flops / (time.us * 1e-6) / peak, time.text.c_str());
+  }
 }
 
 // Leat and PyTorch in turn, a share of the time each: what slows the machine for a while slows both.
@@ -133,29 +152,25 @@ int main(int argc, char** argv) {
   const bool json = args.Flag("--json");
   const double seconds = args.Number("--seconds", 6);
   const std::string only = args.String("--case", "");
-  const bool plan = args.Flag("--plan");
+  const bool profile = args.Flag("--profile");
   args.RefuseTheRest();
 
+  std::vector<Case> cases = Cases();
+  if (!only.empty()) std::erase_if(cases, [&](const Case& c) { return c.training.name != only; });
+  if (cases.empty()) {
+    std::fprintf(stderr, "no case %s: mlp, tabular, lenet, lstm or transformer\n", only.c_str());
+    return 2;
+  }
+  const double peak = bench::PeakFlops();
+  if (profile) {
+    for (const Case& c : cases) PrintProfile(c.training, peak);
+    return 0;
+  }
   bench::Torch torch;
   bench::Report report("engine", json);
   if (torch.version().empty())
     report.Note("PyTorch is not there: install python3-torch and libopenblas0-pthread");
-  const double peak = bench::PeakFlops();
-  bool known = false;
-  for (const Case& c : Cases()) {
-    if (!only.empty() && only != c.training.name) continue;
-    known = true;
-    if (plan) {
-      const bench::Training training(c.training, {});
-      std::printf("%s\n", training.plan().ToString().c_str());
-      continue;
-    }
-    Run(report, c, torch, peak, seconds);
-  }
-  if (!known) {
-    std::fprintf(stderr, "no case %s: mlp, tabular, lenet, lstm or transformer\n", only.c_str());
-    return 2;
-  }
+  for (const Case& c : cases) Run(report, c, torch, peak, seconds);
   report.Note("one thread each, SGD update included, processor time; " +
               (torch.version().empty() ? std::string("no PyTorch") : torch.version()));
 }

@@ -27,7 +27,7 @@ TEST_P(SteadyState, AllocatesNothing) {
 }
 
 TEST_P(SteadyState, NeedsLittleMoreThanWhatIsAliveAtOnce) {
-  const Training training(GetParam(), {});
+  Training training(GetParam(), {});
   EXPECT_LE(static_cast<double>(training.plan().arena_bytes()),
             1.2 * static_cast<double>(training.plan().largest_live_bytes()));
 }

@@ -34,7 +34,7 @@ class Training {
   void Step();
   // Of the last step.
   float loss() const;
-  const engine::Plan& plan() const { return *plan_; }
+  engine::Plan& plan() { return *plan_; }
   // Arithmetic operations of one step, forward and backward.
   double flops() const { return flops_; }
 
