@@ -125,8 +125,11 @@ class PartitionedPlan final : public Plan {
   void Run() override {
     Prepare();
     const auto deadline = SteadyClock::now() + run_limit_;
+    // A thread that is about to leave the last run may take the first steps of this one as soon as they are
+    // released: by then all parts have to know where they want what.
     for (const auto& part : parts_) part->executor().Begin();
     for (const auto& part : parts_) part->Expect(*crossing_);
+    for (const auto& part : parts_) part->executor().Release();
     Part* mine = Nearest();
     for (const auto& part : parts_) {
       if (part.get() != mine) part->executor().Start();

@@ -37,6 +37,7 @@ QueueExecutor::~QueueExecutor() {
 
 void QueueExecutor::Run() {
   Begin();
+  Release();
   Work(Deadline::max());
 }
 
@@ -46,7 +47,14 @@ void QueueExecutor::Begin() {
   ready_.clear();
   failure_ = nullptr;
   remaining_ = schedule_.steps.size();
-  for (StepIndex root : roots_) MakeReady(root);
+  something_ = false;
+}
+
+void QueueExecutor::Release() {
+  std::lock_guard lock(mutex_);
+  if (!failure_) {
+    for (StepIndex root : roots_) MakeReady(root);
+  }
   something_ = !ready_.empty() || Over();
 }
 

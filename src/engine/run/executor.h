@@ -48,12 +48,14 @@ class QueueExecutor final : private Pool::Job {
   QueueExecutor(const QueueExecutor&) = delete;
   QueueExecutor& operator=(const QueueExecutor&) = delete;
 
-  // Begin and Work. What a kernel throws ends the run and comes out of here.
+  // Begin, Release and Work. What a kernel throws ends the run and comes out of here.
   void Run();
 
-  // In pieces, for one of several executors that wait for each other. All begin before any starts; a run ends
-  // with Work or Wait. Nothing here allocates.
+  // In pieces, for one of several executors that wait for each other. All begin before any is released; a run
+  // ends with Work or Wait. Nothing here allocates.
   void Begin();
+  // From here on steps run that wait for nothing, should a thread of the pool still be here.
+  void Release();
   // Lets threads of the pool run what is ready.
   void Start();
   // Something that `step` waits for has come. Any thread, after Begin; nothing happens when the run is over.
