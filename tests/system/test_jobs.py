@@ -58,13 +58,13 @@ def test_lenet_learns(tmp_path):
     assert result["test_accuracy"] > 0.9
 
 
-def some_shakespeare(folder, characters=100_000):
+def some_shakespeare(folder, characters=100_000, epochs=6):
     """A job on the first characters, with a network that takes seconds."""
     text = pathlib.Path(leat.data("tinyshakespeare"), "input.txt").read_bytes()[:characters]
     (folder / "input.txt").write_bytes(text)
     return leat.write_job(
         folder / "job.yaml", (leat.EXAMPLES / "shakespeare.yaml").read_text(),
-        **{"sequence: 128": "sequence: 32", "stride: 64": "stride: 16", "units: 256": "units: 64", "split_batches: 32": "split_batches: 8"})
+        **{"sequence: 128": "sequence: 32", "stride: 64": "stride: 16", "units: 256": "units: 64", "split_batches: 32": "split_batches: 8", "epochs: 6": f"epochs: {epochs}"})
 
 
 def windows(characters, sequence, stride):
@@ -84,19 +84,21 @@ def test_an_lstm_learns_to_spell(tmp_path):
 
 
 def test_a_job_on_text_is_stopped_and_resumed(tmp_path):
-    job_file = some_shakespeare(tmp_path)
+    # Long enough to be stopped in the middle on any machine.
+    epochs = 18
+    job_file = some_shakespeare(tmp_path, epochs=epochs)
     directory = tmp_path / "job"
     with leat.Job("train", job_file, "--data", tmp_path, "--directory", directory, directory=directory) as job:
         leat.wait_for(lambda: job.status().get("events", 0) > 3_000, "the first windows")
         job.interrupt()
         assert job.wait() == 0, job.text()
-        assert job.summary()["events"] < 6 * windows(90_000, 32, 16)
+        assert job.summary()["events"] < epochs * windows(90_000, 32, 16)
     # Other windows would be other events under the same offsets.
     other = leat.write_job(tmp_path / "other.yaml", job_file.read_text(), **{"stride: 16": "stride: 8"})
     refused = leat.run("train", other, "--resume", directory)
     assert refused.returncode == 2 and "stream.windows" in refused.stderr, refused.stderr
     result = leat.summary(leat.run("train", "--resume", directory, "--json", timeout=240))
-    assert result["events"] == 6 * windows(90_000, 32, 16)
+    assert result["events"] == epochs * windows(90_000, 32, 16)
     assert result["test_loss"] < 2.5
 
 
