@@ -103,9 +103,7 @@ StepGraph Model::Build(uint32_t batch, bool training) const {
 
   Flow flow{step.features, {}};
   if (input_shape_.rank() > 1) {
-    std::vector<int64_t> sizes = {batch};
-    sizes.insert(sizes.end(), input_shape_.sizes().begin(), input_shape_.sizes().end());
-    flow.x = graph.Make<ops::Reshape>({flow.x}, Shape(std::span<const int64_t>(sizes)));
+    flow.x = graph.Make<ops::Reshape>({flow.x}, WithBatch(batch, input_shape_));
   }
   StepContext context{.training = training, .weights = step.weights, .noise = step.noise, .statistics = {}};
   flow = layers_.Apply(graph, flow, step.variables, context);

@@ -11,9 +11,7 @@
 #include <stdexcept>
 
 #include "base/rng.h"
-#include "engine/plan.h"
-#include "kernels/reference/reference.h"
-#include "ops/fuse.h"
+#include "nn/model_step_test.h"
 #include "optim/optimizer.h"
 
 namespace leat::nn {
@@ -38,66 +36,22 @@ std::string Message(const std::string& yaml, uint32_t features = 0) {
   return "";
 }
 
-// A model with its parameters and one batch, run by the reference kernels.
-class Runner {
+// A batch of random features and labels.
+class Runner : public ModelStep {
  public:
-  Runner(const Model& model, uint32_t batch, uint64_t seed = 1)
-      : model_(model), step_(model.Build(batch)), rng_(seed) {
-    std::vector<graph::Value> fetches = {step_.loss, step_.scores};
-    fetches.insert(fetches.end(), step_.gradients.begin(), step_.gradients.end());
-    engine::PlanOptions options;
-    options.tables = {&reference::Kernels()};
-    options.passes = ops::StandardPasses();
-    plan_ = engine::Plan::Compile(step_.graph, fetches, options);
-    const auto bind = [&](graph::Value v, std::vector<float>& memory) {
-      memory.assign(static_cast<size_t>(step_.graph.shape(v).elements()), 0.0f);
-      plan_->Bind(v, memory.data());
-    };
-    bind(step_.features, features);
-    bind(step_.labels, labels);
-    bind(step_.weights, weights);
-    parameters.resize(step_.variables.size());
-    for (size_t v = 0; v < parameters.size(); ++v) {
-      bind(step_.variables[v], parameters[v]);
-      const auto& spec = model.variables()[v];
-      optim::Initialise(spec.init, seed, spec.name, 0, parameters[v]);
-    }
+  Runner(const Model& model, uint32_t batch) : ModelStep(model, batch), model_(model), rng_(1) {
     for (auto& x : features) x = static_cast<float>(rng_.Normal());
     for (auto& y : labels) y = DrawLabel();
-    std::ranges::fill(weights, 1.0f);
   }
 
   float DrawLabel() {
     return model_.classes() > 0 ? static_cast<float>(rng_.Below(model_.classes()))
                                 : static_cast<float>(rng_.Normal());
   }
-  void Run() { plan_->Run(); }
-  float loss() const { return plan_->At(step_.loss).as<float>()[0]; }
-  std::vector<float> scores() const { return Copy(step_.scores); }
-  std::vector<float> gradient(size_t v) const { return Copy(step_.gradients[v]); }
-  // Loss and all gradients, one after the other.
-  std::vector<float> results() const {
-    std::vector<float> all = {loss()};
-    for (auto g : step_.gradients) {
-      const auto part = Copy(g);
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    return all;
-  }
-
-  std::vector<float> features, labels, weights;
-  std::vector<std::vector<float>> parameters;
 
  private:
-  std::vector<float> Copy(graph::Value v) const {
-    const auto span = plan_->At(v).as<float>();
-    return {span.begin(), span.end()};
-  }
-
   const Model& model_;
-  StepGraph step_;
   Rng rng_;
-  std::unique_ptr<engine::Plan> plan_;
 };
 
 const char* const kModels[] = {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace leat::parallel {
 
@@ -10,34 +11,31 @@ Trainer::Trainer(const nn::Model& model, ps::Parameters& parameters, const engin
                  const optim::Clipping& clipping)
     : model_(model), parameters_(parameters), options_(options), clipping_(clipping) {}
 
-Trainer::Compiled& Trainer::For(uint32_t batch_size) {
-  const auto found = compiled_.find(batch_size);
-  if (found != compiled_.end()) return found->second;
+Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
+  Compiled& made = compiled_[batch_size];
+  Compiled::Half& half = training ? made.train : made.score;
+  if (half.plan != nullptr) return made;
 
-  Compiled made;
-  for (const bool training : {true, false}) {
-    Compiled::Half& half = training ? made.train : made.score;
-    half.step = model_.Build(batch_size, training);
-    const nn::StepGraph& step = half.step;
-    if (training) {
-      made.features = Tensor(step.graph.type(step.features));
-      made.labels = Tensor(step.graph.type(step.labels));
-      made.weights = Tensor(step.graph.type(step.weights));
-      made.noise = Tensor(step.graph.type(step.noise));
-    }
-    std::vector<graph::Value> fetches{step.loss, step.scores};
-    fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
-    half.plan = engine::CompileMeasured(step.graph, fetches, options_);
-    half.plan->Bind(step.features, made.features.raw());
-    half.plan->Bind(step.labels, made.labels.raw());
-    half.plan->Bind(step.weights, made.weights.raw());
-    half.plan->Bind(step.noise, made.noise.raw());
-    for (size_t v = 0; v < step.variables.size(); ++v)
-      half.plan->Bind(step.variables[v], parameters_.values(v).data());
-    for (size_t v = 0; v < step.gradients.size(); ++v)
-      half.plan->Bind(step.gradients[v], parameters_.gradients(v).data());
+  nn::StepGraph step = model_.Build(batch_size, training);
+  if (made.features.raw() == nullptr) {
+    made.features = Tensor(step.graph.type(step.features));
+    made.labels = Tensor(step.graph.type(step.labels));
+    made.weights = Tensor(step.graph.type(step.weights));
+    made.noise = Tensor(step.graph.type(step.noise));
   }
-  return compiled_.emplace(batch_size, std::move(made)).first->second;
+  std::vector<graph::Value> fetches{step.loss, step.scores};
+  fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
+  auto plan = engine::CompileMeasured(step.graph, fetches, options_);
+  plan->Bind(step.features, made.features.raw());
+  plan->Bind(step.labels, made.labels.raw());
+  plan->Bind(step.weights, made.weights.raw());
+  plan->Bind(step.noise, made.noise.raw());
+  for (size_t v = 0; v < step.variables.size(); ++v)
+    plan->Bind(step.variables[v], parameters_.values(v).data());
+  for (size_t v = 0; v < step.gradients.size(); ++v)
+    plan->Bind(step.gradients[v], parameters_.gradients(v).data());
+  half = {std::move(step), std::move(plan)};
+  return made;
 }
 
 void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch) {
@@ -89,7 +87,7 @@ StepOutcome Trainer::Measure(const Compiled& compiled, const Compiled::Half& hal
 StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                           uint64_t noise) {
   if (batch.empty()) return {};
-  auto& compiled = For(batch_size);
+  auto& compiled = For(batch_size, true);
   Fill(compiled, rows, batch);
   compiled.noise.as<int64_t>()[0] = static_cast<int64_t>(noise);
   compiled.train.plan->Run();
@@ -98,7 +96,7 @@ StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uin
 
 StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {
   if (batch.empty()) return {};
-  auto& compiled = For(batch_size);
+  auto& compiled = For(batch_size, false);
   Fill(compiled, rows, batch);
   compiled.score.plan->Run();
   return Measure(compiled, compiled.score, rows, batch, true);

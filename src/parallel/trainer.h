@@ -61,7 +61,8 @@ class Trainer {
     Tensor features, labels, weights, noise;
     uint32_t filled = 0;  // rows of weight 1
   };
-  Compiled& For(uint32_t batch_size);
+  // With the half that is asked for compiled: workers never score alone, and an evaluation never trains.
+  Compiled& For(uint32_t batch_size, bool training);
   void Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch);
   StepOutcome Measure(const Compiled& compiled, const Compiled::Half& half, const Rows& rows,
                       std::span<const uint32_t> batch, bool finite);

@@ -89,23 +89,6 @@ class Given {
   size_t inputs_[6];
 };
 
-// A kernel that is one function and needs memory for the gradients by the state.
-template <class F>
-class ScratchKernel final : public graph::Kernel {
- public:
-  ScratchKernel(size_t bytes, F f) : bytes_(bytes), f_(std::move(f)) {}
-  void Run(const KernelArgs& args) override { f_(args); }
-  size_t scratch_bytes() const override { return bytes_; }
-
- private:
-  size_t bytes_;
-  F f_;
-};
-template <class F>
-std::unique_ptr<graph::Kernel> MakeScratchKernel(size_t bytes, F f) {
-  return std::make_unique<ScratchKernel<F>>(bytes, std::move(f));
-}
-
 std::unique_ptr<graph::Kernel> LstmKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Lstm&>(request.op);
   const Steps steps(request.inputs[0].shape, request.inputs[1].shape[0], op.options, 2);

@@ -140,24 +140,40 @@ std::unique_ptr<graph::Kernel> TransposeKernel(const KernelRequest& request) {
   return Gather(request.outputs[0], std::move(permuted));
 }
 
+namespace {
+
+// What stands side by side along an axis of a whole.
+struct Piece {
+  Shape shape;
+  int64_t first = 0;  // where its first element is in the whole
+};
+
+std::vector<Piece> PiecesOf(const Shape& whole, int axis, std::span<const TensorType> types) {
+  const size_t along = ops::AxisOf(axis, whole.rank());
+  const int64_t stride = RowMajor(whole)[along];
+  std::vector<Piece> pieces;
+  int64_t begin = 0;
+  for (const TensorType& type : types) {
+    pieces.push_back({type.shape, begin * stride});
+    begin += type.shape[along];
+  }
+  return pieces;
+}
+
+}  // namespace
+
 std::unique_ptr<graph::Kernel> ConcatKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Concat&>(request.op);
   const Shape& shape = request.outputs[0].shape;
-  const size_t axis = ops::AxisOf(op.axis, shape.rank());
   const std::vector<int64_t> strides = RowMajor(shape);
-  std::vector<std::pair<Shape, int64_t>> parts;  // shape, offset of its first element in the output
-  int64_t begin = 0;
-  for (const TensorType& type : request.inputs) {
-    parts.emplace_back(type.shape, begin * strides[axis]);
-    begin += type.shape[axis];
-  }
+  const std::vector<Piece> pieces = PiecesOf(shape, op.axis, request.inputs);
   return WithType(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return MakeKernel([parts, strides](const KernelArgs& args) {
-      for (size_t p = 0; p < parts.size(); ++p) {
+    return MakeKernel([pieces, strides](const KernelArgs& args) {
+      for (size_t p = 0; p < pieces.size(); ++p) {
         const T* x = reinterpret_cast<const T*>(args.inputs[p]);
-        T* y = reinterpret_cast<T*>(args.outputs[0]) + parts[p].second;
-        ForEach(parts[p].first, [&](size_t i, const Index& at) { y[At(at, strides)] = x[i]; });
+        T* y = reinterpret_cast<T*>(args.outputs[0]) + pieces[p].first;
+        ForEach(pieces[p].shape, [&](size_t i, const Index& at) { y[At(at, strides)] = x[i]; });
       }
     });
   });
@@ -166,21 +182,15 @@ std::unique_ptr<graph::Kernel> ConcatKernel(const KernelRequest& request) {
 std::unique_ptr<graph::Kernel> SplitKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Split&>(request.op);
   const Shape& shape = request.inputs[0].shape;
-  const size_t axis = ops::AxisOf(op.axis, shape.rank());
   const std::vector<int64_t> strides = RowMajor(shape);
-  std::vector<std::pair<Shape, int64_t>> parts;  // shape, offset of its first element in the input
-  int64_t begin = 0;
-  for (const TensorType& type : request.outputs) {
-    parts.emplace_back(type.shape, begin * strides[axis]);
-    begin += type.shape[axis];
-  }
+  const std::vector<Piece> pieces = PiecesOf(shape, op.axis, request.outputs);
   return WithType(request.inputs[0].dtype, [&](auto element) {
     using T = decltype(element);
-    return MakeKernel([parts, strides](const KernelArgs& args) {
-      for (size_t p = 0; p < parts.size(); ++p) {
-        const T* x = reinterpret_cast<const T*>(args.inputs[0]) + parts[p].second;
+    return MakeKernel([pieces, strides](const KernelArgs& args) {
+      for (size_t p = 0; p < pieces.size(); ++p) {
+        const T* x = reinterpret_cast<const T*>(args.inputs[0]) + pieces[p].first;
         T* y = reinterpret_cast<T*>(args.outputs[p]);
-        ForEach(parts[p].first, [&](size_t i, const Index& at) { y[i] = x[At(at, strides)]; });
+        ForEach(pieces[p].shape, [&](size_t i, const Index& at) { y[i] = x[At(at, strides)]; });
       }
     });
   });

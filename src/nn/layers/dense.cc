@@ -52,12 +52,7 @@ class DenseLayer final : public Layer {
     Value y = graph.Make<ops::MatMul>({x, variables[0]});
     if (use_bias_) y = graph.Make<ops::BiasAdd>({y, variables[1]});
     y = Activate(graph, y, activation_);
-    if (reshaped) {
-      const Shape row = outputs();
-      std::vector<int64_t> sizes = {batch};
-      sizes.insert(sizes.end(), row.sizes().begin(), row.sizes().end());
-      y = graph.Make<ops::Reshape>({y}, Shape(std::span<const int64_t>(sizes)));
-    }
+    if (reshaped) y = graph.Make<ops::Reshape>({y}, WithBatch(batch, outputs()));
     return {y, in.lengths};
   }
 

@@ -7,10 +7,7 @@
 #include <stdexcept>
 
 #include "base/rng.h"
-#include "engine/plan.h"
-#include "kernels/reference/reference.h"
-#include "nn/model.h"
-#include "ops/fuse.h"
+#include "nn/model_step_test.h"
 
 namespace leat::nn {
 namespace {
@@ -25,67 +22,14 @@ Model Make(const std::string& yaml) {
   return Model::FromConfig(Config::Parse(yaml, "job.yaml"), {});
 }
 
-// A model with its parameters and one batch, run by the reference kernels.
-class Runner {
+// A batch of random features, and labels of two classes.
+class Runner : public ModelStep {
  public:
-  Runner(const Model& model, uint32_t batch, bool training = true)
-      : model_(model), step_(model.Build(batch, training)) {
-    std::vector<graph::Value> fetches = {step_.loss, step_.scores};
-    fetches.insert(fetches.end(), step_.gradients.begin(), step_.gradients.end());
-    plan_ = engine::Plan::Compile(step_.graph, fetches,
-                                  {.tables = {&reference::Kernels()}, .passes = ops::StandardPasses()});
-    const auto bind = [&](graph::Value v, std::vector<float>& memory) {
-      memory.assign(static_cast<size_t>(step_.graph.shape(v).elements()), 0.0f);
-      plan_->Bind(v, memory.data());
-    };
-    bind(step_.features, features);
-    bind(step_.labels, labels);
-    bind(step_.weights, weights);
-    plan_->Bind(step_.noise, &noise);
-    parameters.resize(step_.variables.size());
-    for (size_t v = 0; v < parameters.size(); ++v) {
-      bind(step_.variables[v], parameters[v]);
-      const auto& spec = model.variables()[v];
-      optim::Initialise(spec.init, 1, spec.name, 0, parameters[v]);
-    }
+  Runner(const Model& model, uint32_t batch, bool training = true) : ModelStep(model, batch, training) {
     Rng rng(7);
     for (auto& x : features) x = static_cast<float>(rng.Normal());
     for (auto& y : labels) y = static_cast<float>(rng.Below(2));
-    std::ranges::fill(weights, 1.0f);
   }
-
-  void Run() { plan_->Run(); }
-  float loss() const { return plan_->At(step_.loss).as<float>()[0]; }
-  std::vector<float> scores() const { return Copy(step_.scores); }
-  std::vector<float> gradient(size_t v) const { return Copy(step_.gradients[v]); }
-  // What is to be subtracted from the variable of that name.
-  std::vector<float> gradient(std::string_view name) const {
-    return gradient(static_cast<size_t>(std::ranges::find(model_.variables(), name, &VariableSpec::name) -
-                                        model_.variables().begin()));
-  }
-  // Loss and all gradients, one after the other.
-  std::vector<float> results() const {
-    std::vector<float> all = {loss()};
-    for (auto g : step_.gradients) {
-      const auto part = Copy(g);
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    return all;
-  }
-
-  std::vector<float> features, labels, weights;
-  int64_t noise = 1;
-  std::vector<std::vector<float>> parameters;
-
- private:
-  std::vector<float> Copy(graph::Value v) const {
-    const auto span = plan_->At(v).as<float>();
-    return {span.begin(), span.end()};
-  }
-
-  const Model& model_;
-  StepGraph step_;
-  std::unique_ptr<engine::Plan> plan_;
 };
 
 constexpr char kHead[] = ", flatten, dense: {units: 2}], loss: softmax_cross_entropy}";

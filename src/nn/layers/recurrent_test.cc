@@ -4,13 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <stdexcept>
 
-#include "engine/plan.h"
-#include "kernels/reference/reference.h"
-#include "nn/model.h"
-#include "ops/fuse.h"
+#include "nn/model_step_test.h"
 
 namespace leat::nn {
 namespace {
@@ -36,53 +32,6 @@ std::string Sequences(const std::string& layers) {
   return "inputs: 5\nlayers:\n" + layers + "loss: {type: negative_sum}\n";
 }
 
-// A model with its parameters and one batch, run by the reference kernels.
-class Runner {
- public:
-  Runner(const Model& model, uint32_t batch) : step_(model.Build(batch)) {
-    std::vector<graph::Value> fetches = {step_.loss, step_.scores};
-    fetches.insert(fetches.end(), step_.gradients.begin(), step_.gradients.end());
-    plan_ = engine::Plan::Compile(step_.graph, fetches,
-                                  {.tables = {&reference::Kernels()}, .passes = ops::StandardPasses()});
-    const auto bind = [&](graph::Value v, std::vector<float>& memory) {
-      memory.assign(static_cast<size_t>(step_.graph.shape(v).elements()), 0.0f);
-      plan_->Bind(v, memory.data());
-    };
-    bind(step_.features, features);
-    bind(step_.labels, labels);
-    bind(step_.weights, weights);
-    plan_->Bind(step_.noise, &noise_);
-    for (size_t v = 0; v < step_.variables.size(); ++v) {
-      const auto& spec = model.variables()[v];
-      names_[spec.name] = v;
-      bind(step_.variables[v], parameters[spec.name]);
-      optim::Initialise(spec.init, 1, spec.name, 0, parameters[spec.name]);
-    }
-    std::ranges::fill(weights, 1.0f);
-  }
-
-  void Run() { plan_->Run(); }
-  float loss() const { return plan_->At(step_.loss).as<float>()[0]; }
-  std::vector<float> scores() const { return Copy(step_.scores); }
-  std::vector<float> gradient(const std::string& name) const {
-    return Copy(step_.gradients[names_.at(name)]);
-  }
-
-  std::vector<float> features, labels, weights;
-  std::map<std::string, std::vector<float>> parameters;
-
- private:
-  std::vector<float> Copy(graph::Value v) const {
-    const auto all = plan_->At(v).as<float>();
-    return {all.begin(), all.end()};
-  }
-
-  StepGraph step_;
-  int64_t noise_ = 0;
-  std::map<std::string, size_t> names_;
-  std::unique_ptr<engine::Plan> plan_;
-};
-
 TEST(RecurrentLayers, HaveTheShapesAndVariablesOfTheirKind) {
   const Model lstm = Make(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 4}\n"));
   EXPECT_EQ(lstm.ToString(), "5-5x3-5x4 negative_sum, 149 parameters");
@@ -100,23 +49,23 @@ TEST(RecurrentLayers, HaveTheShapesAndVariablesOfTheirKind) {
 }
 
 TEST(RecurrentLayers, ForgetGatesStartOpen) {
-  Runner runner(Make(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 2}\n")), 1);
-  EXPECT_THAT(runner.parameters["lstm1/bias"], ElementsAre(0, 0, 1, 1, 0, 0, 0, 0));
-  Runner closed(Make(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 2, forget_bias: 0}\n")),
-                1);
-  EXPECT_THAT(closed.parameters["lstm1/bias"], Each(0));
+  ModelStep runner(Make(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 2}\n")), 1);
+  EXPECT_THAT(runner.parameter("lstm1/bias"), ElementsAre(0, 0, 1, 1, 0, 0, 0, 0));
+  ModelStep closed(
+      Make(Sequences("  - embedding: {size: 7, units: 3}\n  - lstm: {units: 2, forget_bias: 0}\n")), 1);
+  EXPECT_THAT(closed.parameter("lstm1/bias"), Each(0));
 }
 
 // A unit with all weights known: h = tanh(e + w h) along 1 2 0 0 0, which has two steps that count.
 TEST(RecurrentLayers, TheLastStateIsThatBehindTheLastStepThatCounts) {
-  Runner runner(Make(Sequences("  - embedding: {size: 3, units: 1, padding: 0}\n"
-                               "  - rnn: {units: 1, return: last}\n")),
-                2);
+  ModelStep runner(Make(Sequences("  - embedding: {size: 3, units: 1, padding: 0}\n"
+                                  "  - rnn: {units: 1, return: last}\n")),
+                   2);
   runner.features = {1, 2, 0, 0, 0, 2, 0, 1, 2, 1};
-  runner.parameters["embedding1/table"] = {9, 0.5f, -0.25f};
-  runner.parameters["rnn1/input_weight"] = {1};
-  runner.parameters["rnn1/state_weight"] = {0.75f};
-  runner.parameters["rnn1/bias"] = {0};
+  runner.parameter("embedding1/table") = {9, 0.5f, -0.25f};
+  runner.parameter("rnn1/input_weight") = {1};
+  runner.parameter("rnn1/state_weight") = {0.75f};
+  runner.parameter("rnn1/bias") = {0};
   // Vectors were assigned in place: as many elements as before.
   runner.Run();
   const auto walk = [](std::vector<double> e) {
@@ -133,9 +82,9 @@ TEST(RecurrentLayers, PaddingDoesNotMatter) {
   for (const std::string kind : {"lstm", "gru", "rnn"}) {
     for (const std::string rest :
          {"", ", return: last", ", bidirectional: true", ", reverse: true, return: last"}) {
-      Runner runner(Make(Sequences("  - embedding: {size: 3, units: 2, padding: 0}\n  - " + kind +
-                                   ": {units: 3" + rest + "}\n")),
-                    1);
+      ModelStep runner(Make(Sequences("  - embedding: {size: 3, units: 2, padding: 0}\n  - " + kind +
+                                      ": {units: 3" + rest + "}\n")),
+                       1);
       runner.features.assign({1, 2, 2, 0, 0});
       runner.Run();
       const float loss = runner.loss();
@@ -143,7 +92,7 @@ TEST(RecurrentLayers, PaddingDoesNotMatter) {
       EXPECT_EQ(by_table[0], 0) << kind << rest;
       EXPECT_EQ(by_table[1], 0) << kind << rest;
       EXPECT_NE(by_table[2], 0) << kind << rest;
-      auto& table = runner.parameters["embedding1/table"];
+      auto& table = runner.parameter("embedding1/table");
       table[0] += 10;
       runner.Run();
       EXPECT_EQ(runner.loss(), loss) << kind << rest;
@@ -152,12 +101,12 @@ TEST(RecurrentLayers, PaddingDoesNotMatter) {
 }
 
 TEST(RecurrentLayers, BothDirectionsAreEachOtherReversed) {
-  Runner runner(Make(Sequences("  - embedding: {size: 4, units: 2}\n"
-                               "  - gru: {units: 2, bidirectional: true, return: last}\n")),
-                2);
+  ModelStep runner(Make(Sequences("  - embedding: {size: 4, units: 2}\n"
+                                  "  - gru: {units: 2, bidirectional: true, return: last}\n")),
+                   2);
   for (const std::string name : {"input_weight", "state_weight", "bias", "new_bias"}) {
-    const auto& forward = runner.parameters["gru1/" + name];
-    std::ranges::copy(forward, runner.parameters["gru1/reverse_" + name].begin());
+    const auto& forward = runner.parameter("gru1/" + name);
+    std::ranges::copy(forward, runner.parameter("gru1/reverse_" + name).begin());
   }
   runner.features.assign({0, 1, 2, 3, 1, 1, 3, 2, 1, 0});
   runner.Run();
@@ -172,7 +121,7 @@ TEST(RecurrentLayers, Learn) {
     const Model model =
         Make("inputs: 6\nlayers:\n  - embedding: {size: 2, units: 4}\n  - " + kind +
              ": {units: 8, return: last}\n  - dense: {units: 2}\nloss: softmax_cross_entropy\n");
-    Runner runner(model, 64);
+    ModelStep runner(model, 64);
     for (size_t row = 0; row < 64; ++row) {
       for (size_t t = 0; t < 6; ++t) runner.features[row * 6 + t] = static_cast<float>(row >> t & 1);
       runner.labels[row] = runner.features[row * 6] == runner.features[row * 6 + 1] ? 1 : 0;
@@ -181,8 +130,9 @@ TEST(RecurrentLayers, Learn) {
     for (int step = 0; step < 400; ++step) {
       runner.Run();
       if (step == 0) first = runner.loss();
-      for (auto& [name, values] : runner.parameters) {
-        const auto gradient = runner.gradient(name);
+      for (size_t v = 0; v < runner.parameters.size(); ++v) {
+        auto& values = runner.parameters[v];
+        const auto gradient = runner.gradient(v);
         for (size_t i = 0; i < values.size(); ++i) values[i] -= 0.3f * gradient[i];
       }
     }

@@ -23,9 +23,7 @@ class ReshapeLayer final : public Layer {
   }
   Shape outputs() const override { return row_; }
   Flow Apply(Graph& graph, const Flow& in, std::span<const Value>, StepContext&) const override {
-    std::vector<int64_t> sizes = {graph.shape(in.x)[0]};
-    sizes.insert(sizes.end(), row_.sizes().begin(), row_.sizes().end());
-    return {graph.Make<ops::Reshape>({in.x}, Shape(std::span<const int64_t>(sizes))), {}};
+    return {graph.Make<ops::Reshape>({in.x}, WithBatch(graph.shape(in.x)[0], row_)), {}};
   }
 
  private:

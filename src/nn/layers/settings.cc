@@ -102,6 +102,12 @@ Shape ReadShape(const Config& config) {
   return Shape(std::span<const int64_t>(sizes));
 }
 
+Shape WithBatch(int64_t batch, const Shape& row) {
+  std::vector<int64_t> sizes = {batch};
+  sizes.insert(sizes.end(), row.sizes().begin(), row.sizes().end());
+  return Shape(std::span<const int64_t>(sizes));
+}
+
 uint32_t Elements(const LayerRequest& request) {
   const int64_t elements = request.inputs.elements();
   if (elements > std::numeric_limits<int32_t>::max()) {

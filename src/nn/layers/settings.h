@@ -23,6 +23,9 @@ graph::Value Activate(graph::Graph& graph, graph::Value x, ops::Activation activ
 // A list of sizes, or one size: [28, 28, 1].
 Shape ReadShape(const Config& config);
 
+// The shape of so many rows.
+Shape WithBatch(int64_t batch, const Shape& row);
+
 // Elements of a shape of a row, which fits 32 bits; fails otherwise.
 uint32_t Elements(const LayerRequest& request);
 
