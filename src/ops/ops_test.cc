@@ -5,22 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "ops/list.h"
+#include "ops/refusal_test.h"
 
 namespace leat::ops {
 namespace {
-
-TensorType F32(Shape shape) {
-  return {DType::kF32, shape};
-}
-
-std::string Refusal(const Op& op, std::vector<TensorType> inputs) {
-  try {
-    op.Infer(inputs);
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "accepted";
-}
 
 TEST(ShapeRules, NameTheSizesThatDoNotFit) {
   const TensorType m = F32({2, 3});

@@ -51,15 +51,9 @@ class CsvDecoder final : public Decoder {
   }
 
   void Decode(const RecordBatch& batch, DecodedRows* out) override {
-    RowSink sink(schema_, batch, out);
-    for (size_t i = 0; i < batch.size(); ++i) {
-      std::string reason = WriteRow(AsText(batch[i]), sink.row());
-      if (reason.empty()) {
-        sink.Keep(i);
-      } else {
-        sink.Refuse(i, std::move(reason));
-      }
-    }
+    RowSink(schema_, batch, out).TakeAll([this](ByteView record, const Row& row) {
+      return WriteRow(AsText(record), row);
+    });
   }
 
  private:

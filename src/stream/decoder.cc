@@ -23,15 +23,9 @@ class IdxDecoder final : public Decoder {
   }
 
   void Decode(const RecordBatch& batch, DecodedRows* out) override {
-    RowSink sink(schema_, batch, out);
-    for (size_t i = 0; i < batch.size(); ++i) {
-      std::string reason = WriteRow(batch[i], sink.row());
-      if (reason.empty()) {
-        sink.Keep(i);
-      } else {
-        sink.Refuse(i, std::move(reason));
-      }
-    }
+    RowSink(schema_, batch, out).TakeAll([this](ByteView record, const Row& row) {
+      return WriteRow(record, row);
+    });
   }
 
  private:
@@ -72,15 +66,9 @@ class TextDecoder final : public Decoder {
   explicit TextDecoder(const Schema& schema) : schema_(schema), field_(schema.fields.at(0), 0, 0) {}
 
   void Decode(const RecordBatch& batch, DecodedRows* out) override {
-    RowSink sink(schema_, batch, out);
-    for (size_t i = 0; i < batch.size(); ++i) {
-      std::string reason = WriteRow(batch[i], sink.row());
-      if (reason.empty()) {
-        sink.Keep(i);
-      } else {
-        sink.Refuse(i, std::move(reason));
-      }
-    }
+    RowSink(schema_, batch, out).TakeAll([this](ByteView record, const Row& row) {
+      return WriteRow(record, row);
+    });
   }
 
  private:

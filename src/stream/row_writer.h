@@ -104,6 +104,19 @@ class RowSink {
   RowSink(const RowSink&) = delete;
   RowSink& operator=(const RowSink&) = delete;
 
+  // Every record: `write(record, row)` writes its row, or says why it does not fit.
+  template <class Write>
+  void TakeAll(const Write& write) {
+    for (size_t i = 0; i < batch_.size(); ++i) {
+      std::string reason = write(batch_[i], row());
+      if (reason.empty()) {
+        Keep(i);
+      } else {
+        Refuse(i, std::move(reason));
+      }
+    }
+  }
+
   // The row to be written next, all zeros.
   Row row();
   void Keep(size_t record);

@@ -11,24 +11,12 @@
 #include "ops/fuse.h"
 #include "ops/list.h"
 #include "ops/ops.h"
+#include "ops/refusal_test.h"
 
 namespace leat::ops {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-TensorType F32(Shape shape) {
-  return {DType::kF32, shape};
-}
-
-std::string Refusal(const Op& op, std::vector<TensorType> inputs) {
-  try {
-    op.Infer(inputs);
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "accepted";
-}
 
 TEST(ConvolutionShapes, NameTheSizesThatDoNotFit) {
   const TensorType x = F32({1, 3, 3, 4}), w = F32({6, 4, 5, 5}), small = F32({6, 4, 3, 3});

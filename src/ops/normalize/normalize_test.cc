@@ -5,22 +5,10 @@
 #include <stdexcept>
 
 #include "ops/ops.h"
+#include "ops/refusal_test.h"
 
 namespace leat::ops {
 namespace {
-
-TensorType F32(Shape shape) {
-  return {DType::kF32, shape};
-}
-
-std::string Refusal(const Op& op, std::vector<TensorType> inputs) {
-  try {
-    op.Infer(inputs);
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "accepted";
-}
 
 TEST(ShapeRules, OfNormalisationNameTheSizes) {
   const TensorType x = F32({4, 3}), c = F32({3}), w = F32({4});
