@@ -22,13 +22,13 @@
 #include "kernels/reference/reference.h"
 #include "measure.h"
 #include "ops/fuse.h"
-#include "parallel/trainer.h"
 #include "program.h"
 #include "report.h"
 #include "stream/log.h"
 #include "stream/synthetic.h"
 #include "train/job.h"
 #include "train/split_loader.h"
+#include "trainer/trainer.h"
 
 namespace {
 
@@ -173,7 +173,7 @@ class Alone {
     train::OrderRows(cut, &split_);
   }
   void Compute() {
-    const parallel::Rows rows{
+    const trainer::Rows rows{
         .features = split_.rows.features, .labels = split_.rows.labels, .truth = split_.rows.truth};
     for (uint32_t i = 0; i < split_.lease.cut.batches(); ++i) {
       if (!trainer_.Step(rows, split_.Batch(i), job_.batch_size).finite) Fail("a gradient is not finite");
@@ -193,8 +193,8 @@ class Alone {
   std::unique_ptr<stream::Decoder> decoder_;
   stream::RecordBatch records_;
   train::PreparedSplit split_;
-  ps::Parameters parameters_;
-  parallel::Trainer trainer_;
+  protocol::Parameters parameters_;
+  trainer::Trainer trainer_;
 };
 
 int Run(int argc, char** argv) {

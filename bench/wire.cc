@@ -121,7 +121,7 @@ class Pair {
       request.cut.begin.offset = batch / kBatches * kBatches;
       request.cut.after = request.cut.begin;
       request.cut.end = request.cut.begin.offset + kBatches;
-      request.batch = static_cast<uint32_t>(batch % kBatches);
+      request.run = static_cast<uint32_t>(batch % kBatches);
       request.events = 1;
     }
     for (uint32_t i = 0; i < job_.table.slices.size(); ++i) {
@@ -156,7 +156,7 @@ class Pair {
   Job job_;
   net::Loop loop_;
   std::unique_ptr<net::Transport> transport_;
-  ps::Parameters parameters_;
+  protocol::Parameters parameters_;
   ps::Client client_;
   pid_t child_ = -1;
   std::string address_;

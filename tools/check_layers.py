@@ -33,11 +33,12 @@ LADDER = {
     "checkpoint": ["protocol", "metrics"],
     "ps": ["net"],
     "collective": ["net"],
-    "parallel": ["engine", "nn", "ps", "collective"],
-    "train": ["parallel", "stream", "checkpoint", "control", "onnx"],
+    "trainer": ["engine", "nn", "protocol"],
+    "parallel": ["trainer", "ps", "collective"],
+    "train": ["parallel", "trainer", "ps", "stream", "checkpoint", "control", "onnx"],
     "observe": ["metrics", "graph"],
     "serve": ["engine", "nn", "ps"],
-    "sim": ["protocol", "engine", "nn"],
+    "sim": ["trainer"],
     "study": ["train", "sim"],
 }
 # Tests run what they test: graphs need an engine and kernels.

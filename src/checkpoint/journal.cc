@@ -21,7 +21,7 @@ constexpr uint64_t kSector = 512;
 constexpr uint64_t kMaxRecord = 16 << 20;
 constexpr uint64_t kMaxFile = uint64_t{1} << 32;
 
-enum class Kind : uint8_t { kCuts = 1, kStart = 2, kNodes = 3 };
+enum class Kind : uint8_t { kCuts = 1, kStart = 2, kNodes = 3, kRound = 4 };
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
   return static_cast<uint32_t>(Checksum(std::as_bytes(std::span(&length, 1)), offset));
@@ -60,6 +60,15 @@ Bytes EncodePayload(const JournalRecord& record) {
     for (const auto& position : start->start) {
       out.Put(position.epoch);
       out.Put(position.offset);
+    }
+  } else if (const auto* round = std::get_if<protocol::RoundMade>(&record)) {
+    out.Put(Kind::kRound);
+    out.Put(round->first_step);
+    out.Put(round->needed);
+    out.Put(static_cast<uint32_t>(round->lanes.size()));
+    for (const auto& part : round->lanes) {
+      Encode(part.cut, &out);
+      for (const uint64_t word : part.assigned.words()) out.Put(word);
     }
   } else {
     const auto& nodes = std::get<NodesGiven>(record);

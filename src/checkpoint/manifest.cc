@@ -26,7 +26,8 @@ Json ToJson(const protocol::Cut& cut) {
           {"end", cut.end},
           {"hash", ToHex(cut.hash)},
           {"batch_size", cut.batch_size},
-          {"shuffle_seed", ToHex(cut.shuffle_seed)}};
+          {"shuffle_seed", ToHex(cut.shuffle_seed)},
+          {"run", cut.run}};
 }
 
 protocol::Cut ReadCut(const Json& value) {
@@ -38,6 +39,7 @@ protocol::Cut ReadCut(const Json& value) {
   cut.hash = Hex(At(value, "hash"));
   cut.batch_size = Unsigned32(At(value, "batch_size"));
   cut.shuffle_seed = Hex(At(value, "shuffle_seed"));
+  cut.run = Unsigned32(At(value, "run"));
   if (!cut.valid()) {
     throw Malformed("no valid cut: partition " + std::to_string(cut.partition) + " offsets " +
                     std::to_string(cut.begin.offset) + " to " + std::to_string(cut.end));

@@ -78,6 +78,7 @@ void Put(const protocol::Cut& in, pb::Cut* out) {
   out->set_hash(in.hash);
   out->set_batch_size(in.batch_size);
   out->set_shuffle_seed(in.shuffle_seed);
+  out->set_run(in.run);
 }
 
 bool Take(const pb::Cut& in, protocol::Cut* out, Check* check) {
@@ -89,6 +90,7 @@ bool Take(const pb::Cut& in, protocol::Cut* out, Check* check) {
   cut.hash = in.hash();
   cut.batch_size = in.batch_size();
   cut.shuffle_seed = in.shuffle_seed();
+  cut.run = in.run();
   if (!check->That(cut.partition < Limits::kPartitions, "cut.partition", cut.partition)) return false;
   if (!check->That(cut.valid(), "no valid cut: cut.begin.offset", cut.begin.offset)) return false;
   *out = cut;
@@ -169,23 +171,23 @@ void Take(const pb::Position& in, protocol::Position* out, Check*) {
   out->offset = in.offset();
 }
 
-void Put(const protocol::Cut& cut, const protocol::BatchSet& batches, pb::Batches* out) {
+void Put(const protocol::Cut& cut, const protocol::RunSet& batches, pb::Runs* out) {
   Put(cut, out->mutable_cut());
   const auto words = batches.words();
   out->mutable_words()->Assign(words.begin(), words.end());
 }
 
-void Take(const pb::Batches& in, protocol::Cut* cut, protocol::BatchSet* batches, Check* check) {
+void Take(const pb::Runs& in, protocol::Cut* cut, protocol::RunSet* batches, Check* check) {
   if (!Take(in.cut(), cut, check)) return;
-  const uint32_t size = cut->batches();
+  const uint32_t size = cut->runs();
   const auto count = static_cast<uint32_t>(in.words_size());
-  if (!check->That(count <= (size + 63) / 64, "words of a set of batches", count)) return;
+  if (!check->That(count <= (size + 63) / 64, "words of a set of runs", count)) return;
   const uint64_t past = size % 64 == 0 ? 0 : ~uint64_t{0} << (size % 64);
   if (count == (size + 63) / 64 && count > 0) {
     const uint64_t last = in.words(static_cast<int>(count) - 1);
-    if (!check->That((last & past) == 0, "a batch past the cut's last: last word", last)) return;
+    if (!check->That((last & past) == 0, "a run past the cut's last: last word", last)) return;
   }
-  *batches = protocol::BatchSet(size, std::span<const uint64_t>(in.words().data(), count));
+  *batches = protocol::RunSet(size, std::span<const uint64_t>(in.words().data(), count));
 }
 
 void Put(const std::vector<protocol::PartitionLedger>& in,

@@ -58,8 +58,8 @@ void Put(const protocol::Position& in, pb::Position* out);
 void Take(const pb::Position& in, protocol::Position* out, Check* check);
 
 // A cut with some of its batches.
-void Put(const protocol::Cut& cut, const protocol::BatchSet& batches, pb::Batches* out);
-void Take(const pb::Batches& in, protocol::Cut* cut, protocol::BatchSet* batches, Check* check);
+void Put(const protocol::Cut& cut, const protocol::RunSet& batches, pb::Runs* out);
+void Take(const pb::Runs& in, protocol::Cut* cut, protocol::RunSet* batches, Check* check);
 
 void Put(const std::vector<protocol::PartitionLedger>& in,
          google::protobuf::RepeatedPtrField<pb::PartitionLedger>* out);

@@ -89,16 +89,16 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
     return ParseRequest(Serialize(server)).status();
   };
   auto cut = GoodCut();
-  EXPECT_TRUE(with_open({{cut, protocol::BatchSet(10)}}).ok());
-  ExpectRefused(with_open({{cut, protocol::BatchSet(10)}, {cut, protocol::BatchSet(10)}}), "overlaps");
-  ExpectRefused(with_open({{cut, protocol::BatchSet(10)}}, {0, 1}), "overlaps");
-  ExpectRefused(with_open({{cut, protocol::BatchSet(11, true)}}), "past the cut's last");
-  ExpectRefused(with_open({{cut, protocol::BatchSet(65)}}), "words of a set of batches is 2");
+  EXPECT_TRUE(with_open({{cut, protocol::RunSet(10)}}).ok());
+  ExpectRefused(with_open({{cut, protocol::RunSet(10)}, {cut, protocol::RunSet(10)}}), "overlaps");
+  ExpectRefused(with_open({{cut, protocol::RunSet(10)}}, {0, 1}), "overlaps");
+  ExpectRefused(with_open({{cut, protocol::RunSet(11, true)}}), "past the cut's last");
+  ExpectRefused(with_open({{cut, protocol::RunSet(65)}}), "words of a set of batches is 2");
   cut.partition = 1;
-  ExpectRefused(with_open({{cut, protocol::BatchSet(10)}}), "partition of an open split is 1");
+  ExpectRefused(with_open({{cut, protocol::RunSet(10)}}), "partition of an open split is 1");
   cut = GoodCut();
   cut.batch_size = 0;
-  ExpectRefused(with_open({{cut, protocol::BatchSet(0)}}), "no valid cut");
+  ExpectRefused(with_open({{cut, protocol::RunSet(0)}}), "no valid cut");
 
   protocol::ServerHeartbeat server;
   server.failed.push_back({SliceId(1 << 20), Incarnation(1)});
@@ -114,7 +114,7 @@ TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
   protocol::WorkerHeartbeatReply worker;
   auto cut = GoodCut();
   cut.end = 0;
-  worker.leases.push_back({1, cut, protocol::BatchSet(10)});
+  worker.leases.push_back({1, cut, protocol::RunSet(10)});
   ExpectRefused(ParseReply(Serialize(worker)).status(), "no valid cut");
 
   protocol::ServerHeartbeatReply server;

@@ -163,10 +163,11 @@ class Fill {
     cut.batch_size = 1 + static_cast<uint32_t>(rng_.Below(300));
     cut.hash = Number();
     cut.shuffle_seed = Number();
+    cut.run = 1 + static_cast<uint32_t>(rng_.Below(4));
   }
-  protocol::BatchSet Batches(const protocol::Cut& cut) {
-    protocol::BatchSet set(cut.batches(), rng_.Chance(0.2));
-    for (uint32_t i = 0; i < cut.batches(); ++i) {
+  protocol::RunSet Batches(const protocol::Cut& cut) {
+    protocol::RunSet set(cut.runs(), rng_.Chance(0.2));
+    for (uint32_t i = 0; i < cut.runs(); ++i) {
       if (rng_.Chance(0.3)) set.Add(i);
     }
     return set;
@@ -198,7 +199,7 @@ class Dump {
   void operator()(Id<Tag, Rep>& v) {
     text_ += std::to_string(v.value) + " ";
   }
-  void operator()(protocol::BatchSet& v) {
+  void operator()(protocol::RunSet& v) {
     text_ += std::to_string(v.size()) + "b";
     for (uint64_t word : v.words()) (*this)(word);
   }

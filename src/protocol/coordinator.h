@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "protocol/messages.h"
+#include "protocol/strategy.h"
 
 namespace leat::protocol {
 
@@ -25,6 +26,7 @@ struct CoordinatorConfig {
   SliceTable table;
   Placement placement = Placement::kGreedy;
   uint32_t servers = 1;  // that must be there before slices are placed; more are spares
+  StrategyConfig strategy;
   CutRules cuts;
   std::vector<uint32_t> partitions;  // of the stream: 0, 1, …
   Duration heartbeat_interval = std::chrono::milliseconds(100);
@@ -43,6 +45,19 @@ struct CoordinatorConfig {
 struct CutsMade {  // synced before any of them is leased
   std::vector<Cut> cuts;
 };
+// Stepped strategies: splits that are trained side by side, one for each lane, all with the same number of
+// runs. Step first_step + k is made of the k-th run of each. Synced before any of it is leased; new cuts are
+// known from here, without a CutsMade.
+struct RoundMade {
+  struct Part {
+    Cut cut;
+    RunSet assigned;  // all of a new cut, or of a former round what was not in time
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  uint64_t first_step = 0;
+  uint32_t needed = 1;      // lanes that have to be in a step
+  std::vector<Part> lanes;  // lane = place
+};
 struct StreamStart {  // where each partition begins: once, before the first cut
   std::vector<Position> start;
 };
@@ -52,7 +67,7 @@ struct NodesGiven {
   uint64_t node = 0;
   uint64_t lease = 0;
 };
-using JournalRecord = std::variant<CutsMade, StreamStart, NodesGiven>;
+using JournalRecord = std::variant<CutsMade, StreamStart, NodesGiven, RoundMade>;
 
 struct ManifestShard {
   std::string file;
@@ -69,6 +84,7 @@ struct Manifest {
   std::vector<Position> watermark;  // noted before the first slice was saved: all before it is in every slice
   std::vector<Cut> open;            // cuts made by then that the watermark does not cover
   std::vector<ManifestShard> shards;
+  uint64_t step = 0;    // stepped strategies: the version at which all slices were saved
   uint64_t events = 0;  // fewest that any slice holds
   uint64_t next_incarnation = 1;
   friend bool operator==(const Manifest&, const Manifest&) = default;

@@ -301,7 +301,7 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
           for (PartitionLedger& partition : report.partitions) {
             partition.done = {static_cast<uint32_t>(rng.Below(2)), rng.Below(2000)};
             if (rng.Chance(0.5))
-              partition.open.push_back({some_cut(), BatchSet(static_cast<uint32_t>(rng.Below(9)), true)});
+              partition.open.push_back({some_cut(), RunSet(static_cast<uint32_t>(rng.Below(9)), true)});
           }
           beat.ledgers.push_back(report);
         }

@@ -11,7 +11,7 @@ namespace leat::protocol {
 bool Cut::valid() const {
   if (batch_size == 0 || batch_size > kMaxEvents) return false;
   if (end <= begin.offset || end - begin.offset > kMaxEvents) return false;
-  if (batches() > kMaxBatches) return false;
+  if (batches() > kMaxBatches || run == 0 || run > kMaxBatches) return false;
   return after == begin || (begin.epoch > 0 && after.epoch == begin.epoch - 1);
 }
 
@@ -36,6 +36,7 @@ std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position a
   cut.hash = rules.hash;
   cut.batch_size = std::clamp(rules.batch_size, 1u, Cut::kMaxEvents);
   cut.shuffle_seed = rules.shuffle_seed;
+  cut.run = std::clamp(rules.run, 1u, Cut::kMaxBatches);
 
   const uint64_t batches = std::clamp(rules.split_batches, 1u, Cut::kMaxBatches);
   const uint64_t most = std::max<uint64_t>(Cut::kMaxEvents / cut.batch_size, 1);
@@ -58,47 +59,47 @@ bool Exhausted(const CutRules& rules, Position at, uint64_t first, uint64_t end,
   return sealed && at.offset >= end && (at.epoch + uint64_t{1} >= rules.epochs || first >= end);
 }
 
-// ---- BatchSet
+// ---- RunSet
 
-BatchSet::BatchSet(uint32_t size, bool full)
+RunSet::RunSet(uint32_t size, bool full)
     : size_(size), words_((size + uint64_t{63}) / 64, full ? ~uint64_t{0} : 0) {
   if (size % 64 != 0) words_.back() &= ~(~uint64_t{0} << (size % 64));
 }
 
-BatchSet::BatchSet(uint32_t size, std::span<const uint64_t> words) : BatchSet(size) {
+RunSet::RunSet(uint32_t size, std::span<const uint64_t> words) : RunSet(size) {
   std::copy_n(words.begin(), std::min(words.size(), words_.size()), words_.begin());
   if (size % 64 != 0) words_.back() &= ~(~uint64_t{0} << (size % 64));
 }
 
-void BatchSet::Add(uint32_t i) {
+void RunSet::Add(uint32_t i) {
   LEAT_CHECK(i < size_);
   words_[i / 64] |= uint64_t{1} << (i % 64);
 }
 
-uint32_t BatchSet::count() const {
+uint32_t RunSet::count() const {
   uint32_t n = 0;
   for (uint64_t word : words_) n += static_cast<uint32_t>(std::popcount(word));
   return n;
 }
 
-bool BatchSet::empty() const {
+bool RunSet::empty() const {
   return std::all_of(words_.begin(), words_.end(), [](uint64_t word) { return word == 0; });
 }
 
-BatchSet& BatchSet::operator|=(const BatchSet& other) {
+RunSet& RunSet::operator|=(const RunSet& other) {
   LEAT_CHECK(size_ == other.size_);
   for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
   return *this;
 }
 
-BatchSet& BatchSet::operator&=(const BatchSet& other) {
+RunSet& RunSet::operator&=(const RunSet& other) {
   LEAT_CHECK(size_ == other.size_);
   for (size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
   return *this;
 }
 
-BatchSet BatchSet::Complement() const {
-  BatchSet rest(size_, true);
+RunSet RunSet::Complement() const {
+  RunSet rest(size_, true);
   for (size_t i = 0; i < words_.size(); ++i) rest.words_[i] &= ~words_[i];
   return rest;
 }
@@ -115,6 +116,7 @@ void Encode(const Cut& cut, ByteWriter* out) {
   out->Put(cut.hash);
   out->Put(cut.batch_size);
   out->Put(cut.shuffle_seed);
+  out->Put(cut.run);
 }
 
 Cut DecodeCut(ByteReader* in) {
@@ -128,6 +130,7 @@ Cut DecodeCut(ByteReader* in) {
   cut.hash = in->Get<uint64_t>();
   cut.batch_size = in->Get<uint32_t>();
   cut.shuffle_seed = in->Get<uint64_t>();
+  cut.run = in->Get<uint32_t>();
   if (!cut.valid()) in->Fail();
   return in->ok() ? cut : Cut{};
 }

@@ -1,9 +1,12 @@
 // Cuts: which events a split holds, and in which batches they are trained.
 //
 // A cut is a pure function of the position in the stream, or journaled before it is leased, so it comes out
-// the same again after any failure. The identity of a batch is (cut hash, epoch, partition, begin, index).
+// the same again after any failure. What is pushed, applied and noted as one is a *run* of its batches: one
+// batch, or as many as the strategy trains between two pushes (the last run of a cut may have fewer). The
+// identity of a run is (cut hash, epoch, partition, begin, index).
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -34,9 +37,18 @@ struct Cut {
   uint64_t hash = 0;  // covers batch size, run length, shuffle seed, schema, decoder version
   uint32_t batch_size = 1;
   uint64_t shuffle_seed = 0;  // 0: in the order of offsets
+  uint32_t run = 1;           // batches of a run
 
   uint32_t events() const { return static_cast<uint32_t>(end - begin.offset); }
   uint32_t batches() const { return (events() + batch_size - 1) / batch_size; }
+  uint32_t runs() const { return (batches() + run - 1) / run; }
+  // The batches of run i: [i * run, …), as many.
+  uint32_t BatchesOf(uint32_t i) const { return std::min(run, batches() - i * run); }
+  // The most good records that run i can have.
+  uint64_t EventsOf(uint32_t i) const {
+    const uint64_t before = uint64_t{i} * run * batch_size;
+    return std::min<uint64_t>(uint64_t{run} * batch_size, events() - before);
+  }
   // Where the partition goes on. Whether another pass follows is told by the next cut's `after`, so a stream
   // may grow, and a job be given more epochs, after its end was reached.
   Position next() const { return {begin.epoch, end}; }
@@ -47,7 +59,8 @@ struct Cut {
 };
 
 // Order in which a cut's events are trained: order[k] is the k-th event's offset behind begin. Batch i is
-// order[i * batch_size, (i + 1) * batch_size). Depends on nothing but the cut.
+// order[i * batch_size, (i + 1) * batch_size); run i is batches i * run and on. Depends on nothing but the
+// cut.
 void TrainingOrder(const Cut& cut, std::vector<uint32_t>* order);
 
 struct CutRules {
@@ -55,6 +68,7 @@ struct CutRules {
   uint32_t batch_size = 128;
   uint32_t split_batches = 64;  // batches in a full split
   uint64_t shuffle_seed = 1;
+  uint32_t run = 1;     // batches of a run
   uint32_t epochs = 1;  // passes over a sealed stream
 };
 
@@ -68,24 +82,24 @@ std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position a
 // True when the rules will never make another cut after `at`, as long as the partition stays as it is.
 bool Exhausted(const CutRules& rules, Position at, uint64_t first, uint64_t end, bool sealed);
 
-// A set of batch indices of one cut.
-class BatchSet {
+// A set of runs of one cut, by index.
+class RunSet {
  public:
-  BatchSet() = default;
-  explicit BatchSet(uint32_t size, bool full = false);
+  RunSet() = default;
+  explicit RunSet(uint32_t size, bool full = false);
   // From words of a peer or file; bits at and above `size` are cleared, missing words are 0.
-  BatchSet(uint32_t size, std::span<const uint64_t> words);
+  RunSet(uint32_t size, std::span<const uint64_t> words);
   uint32_t size() const { return size_; }
   bool Has(uint32_t i) const { return i < size_ && (words_[i / 64] >> (i % 64) & 1) != 0; }
   void Add(uint32_t i);
   uint32_t count() const;
   bool full() const { return count() == size_; }
   bool empty() const;
-  BatchSet& operator|=(const BatchSet& other);
-  BatchSet& operator&=(const BatchSet& other);
-  BatchSet Complement() const;
+  RunSet& operator|=(const RunSet& other);
+  RunSet& operator&=(const RunSet& other);
+  RunSet Complement() const;
   std::span<const uint64_t> words() const { return words_; }
-  friend bool operator==(const BatchSet&, const BatchSet&) = default;
+  friend bool operator==(const RunSet&, const RunSet&) = default;
 
  private:
   uint32_t size_ = 0;

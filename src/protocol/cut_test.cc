@@ -147,11 +147,11 @@ TEST(TrainingOrder, IsAPermutationThatDependsOnTheCutAlone) {
   EXPECT_EQ(again, sorted);
 }
 
-TEST(BatchSet, IsASet) {
+TEST(RunSet, IsASet) {
   Rng rng(2);
   for (int round = 0; round < 200; ++round) {
     const auto size = static_cast<uint32_t>(rng.Below(200));
-    BatchSet a(size), b(size);
+    RunSet a(size), b(size);
     std::set<uint32_t> as, bs;
     for (uint32_t k = 0; k < size; ++k) {
       const auto i = static_cast<uint32_t>(rng.Below(size));
@@ -163,10 +163,10 @@ TEST(BatchSet, IsASet) {
         bs.insert(i);
       }
     }
-    BatchSet either = a, both = a;
+    RunSet either = a, both = a;
     either |= b;
     both &= b;
-    const BatchSet rest = a.Complement();
+    const RunSet rest = a.Complement();
     for (uint32_t i = 0; i < size + 70; ++i) {
       EXPECT_EQ(a.Has(i), as.contains(i));
       EXPECT_EQ(either.Has(i), as.contains(i) || bs.contains(i));
@@ -176,17 +176,17 @@ TEST(BatchSet, IsASet) {
     EXPECT_EQ(a.count(), as.size());
     EXPECT_EQ(a.empty(), as.empty());
     EXPECT_EQ(a.full(), as.size() == size);
-    EXPECT_EQ(BatchSet(size, a.words()), a);
-    EXPECT_EQ(BatchSet(size, true).count(), size);
-    EXPECT_EQ(BatchSet(size, true), BatchSet(size).Complement());
+    EXPECT_EQ(RunSet(size, a.words()), a);
+    EXPECT_EQ(RunSet(size, true).count(), size);
+    EXPECT_EQ(RunSet(size, true), RunSet(size).Complement());
   }
 }
 
-TEST(BatchSet, OfAPeersWordsHasNothingBeyondItsSize) {
+TEST(RunSet, OfAPeersWordsHasNothingBeyondItsSize) {
   const std::vector<uint64_t> words(9, ~uint64_t{0});
   for (uint32_t size : {0u, 1u, 63u, 64u, 65u, 128u}) {
-    EXPECT_EQ(BatchSet(size, words), BatchSet(size, true));
-    EXPECT_TRUE(BatchSet(size, std::span<const uint64_t>()).empty());
+    EXPECT_EQ(RunSet(size, words), RunSet(size, true));
+    EXPECT_TRUE(RunSet(size, std::span<const uint64_t>()).empty());
   }
 }
 

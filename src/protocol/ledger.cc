@@ -23,7 +23,7 @@ Ledger::Ledger(const std::vector<Position>& start) {
 }
 
 Ledger::Entry Ledger::Look(const Cut& cut, uint32_t batch) const {
-  if (cut.partition >= partitions_.size() || !cut.valid() || batch >= cut.batches()) return Entry::kConflict;
+  if (cut.partition >= partitions_.size() || !cut.valid() || batch >= cut.runs()) return Entry::kConflict;
   const PartitionLedger& partition = partitions_[cut.partition];
   bool held = false;
   if (cut.begin < partition.done) {
@@ -51,7 +51,7 @@ Ledger::Entry Ledger::Note(const Cut& cut, uint32_t batch) {
   if (cut.begin < partition.done) return entry;  // only with the check taken out
   auto at = FirstFrom(partition.open, cut.begin);
   if (at == partition.open.end() || at->cut.begin != cut.begin) {
-    at = partition.open.insert(at, {cut, BatchSet(cut.batches())});
+    at = partition.open.insert(at, {cut, RunSet(cut.runs())});
   }
   at->batches.Add(batch);
 
@@ -64,18 +64,18 @@ Ledger::Entry Ledger::Note(const Cut& cut, uint32_t batch) {
   return entry;
 }
 
-BatchSet Ledger::Held(const Cut& cut) const {
-  return HeldBatches(partitions_, cut);
+RunSet Ledger::Held(const Cut& cut) const {
+  return HeldRuns(partitions_, cut);
 }
 
-BatchSet HeldBatches(const std::vector<PartitionLedger>& partitions, const Cut& cut) {
-  if (cut.partition >= partitions.size()) return BatchSet(cut.batches());
+RunSet HeldRuns(const std::vector<PartitionLedger>& partitions, const Cut& cut) {
+  if (cut.partition >= partitions.size()) return RunSet(cut.runs());
   const PartitionLedger& partition = partitions[cut.partition];
-  if (cut.next() <= partition.done) return BatchSet(cut.batches(), true);
+  if (cut.next() <= partition.done) return RunSet(cut.runs(), true);
   const auto at = FirstFrom(partition.open, cut.begin);
-  if (at == partition.open.end() || at->cut != cut) return BatchSet(cut.batches());
+  if (at == partition.open.end() || at->cut != cut) return RunSet(cut.runs());
   // The set is a peer's or file's until here: its size is made the cut's.
-  return BatchSet(cut.batches(), at->batches.words());
+  return RunSet(cut.runs(), at->batches.words());
 }
 
 void Encode(const Ledger& ledger, ByteWriter* out) {
@@ -107,10 +107,10 @@ Ledger DecodeLedger(ByteReader* in) {
         in->Fail();
         return {};
       }
-      std::vector<uint64_t> words((cut.batches() + 63) / 64);  // at most kMaxBatches / 64
+      std::vector<uint64_t> words((cut.runs() + 63) / 64);  // at most kMaxBatches / 64
       for (uint64_t& word : words) word = in->Get<uint64_t>();
       from = cut.next();
-      partition.open.push_back({cut, BatchSet(cut.batches(), words)});
+      partition.open.push_back({cut, RunSet(cut.runs(), words)});
     }
   }
   if (!in->ok()) return {};

@@ -14,7 +14,7 @@ namespace leat::protocol {
 
 struct OpenSplit {
   Cut cut;
-  BatchSet batches;  // that the slice holds
+  RunSet batches;  // that the slice holds
   friend bool operator==(const OpenSplit&, const OpenSplit&) = default;
 };
 
@@ -45,7 +45,7 @@ class Ledger {
   // Notes the batch as held and moves `done` over every split that is full by then.
   Entry Note(const Cut& cut, uint32_t batch);
   // Batches of the cut that are held (all of them when it lies before `done`).
-  BatchSet Held(const Cut& cut) const;
+  RunSet Held(const Cut& cut) const;
 
   const std::vector<PartitionLedger>& partitions() const { return partitions_; }
   friend bool operator==(const Ledger&, const Ledger&) = default;
@@ -55,7 +55,7 @@ class Ledger {
 };
 
 // The same of a ledger that a peer has reported: a contradicting or missing entry counts as not held.
-BatchSet HeldBatches(const std::vector<PartitionLedger>& partitions, const Cut& cut);
+RunSet HeldRuns(const std::vector<PartitionLedger>& partitions, const Cut& cut);
 
 // As bytes: what checkpoints keep beside each slice. Decoding believes nothing and fails the reader.
 void Encode(const Ledger& ledger, ByteWriter* out);

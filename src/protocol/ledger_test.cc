@@ -67,7 +67,7 @@ TEST(Ledger, AgreesWithASetOfAllBatchesInAnyOrder) {
       ASSERT_EQ(ledger.Look(cut, batch.second), Ledger::Entry::kDuplicate);
       if (!rng.Chance(0.05)) continue;
       for (size_t c = 0; c < cuts.size(); ++c) {
-        const BatchSet held = ledger.Held(cuts[c]);
+        const RunSet held = ledger.Held(cuts[c]);
         for (uint32_t b = 0; b < cuts[c].batches(); ++b) ASSERT_EQ(held.Has(b), model.contains({c, b}));
       }
       ByteWriter writer;
@@ -173,13 +173,13 @@ TEST(Ledger, ReportsThatDoNotFitHoldNothing) {
   const Cut cut = At(100, 200);
   std::vector<PartitionLedger> report(1);
   report[0].done = {0, 50};
-  report[0].open.push_back({cut, BatchSet(3, true)});
-  EXPECT_EQ(HeldBatches(report, cut).count(), 3u);
-  report[0].open[0].batches = BatchSet(500, true);
-  EXPECT_EQ(HeldBatches(report, cut), BatchSet(10, true));
+  report[0].open.push_back({cut, RunSet(3, true)});
+  EXPECT_EQ(HeldRuns(report, cut).count(), 3u);
+  report[0].open[0].batches = RunSet(500, true);
+  EXPECT_EQ(HeldRuns(report, cut), RunSet(10, true));
   report[0].open[0].cut.batch_size = 3;
-  EXPECT_TRUE(HeldBatches(report, cut).empty());
-  EXPECT_TRUE(HeldBatches({}, cut).empty());
+  EXPECT_TRUE(HeldRuns(report, cut).empty());
+  EXPECT_TRUE(HeldRuns({}, cut).empty());
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ std::string_view Name(Role role);
 // ------------------------------------------------------------------------------
 
 enum class Disposition : uint8_t {
-  kPull = 0,      // no batch: only asks for values
+  kPull = 0,      // no run: only asks for values
   kGradient = 1,  // a payload follows: the gradients of `slices`, f32, one after the other
-  kEmpty = 2,     // the batch held no good record: noted in the ledger, nothing to apply
+  kEmpty = 2,     // the run held no good record: noted in the ledger, nothing to apply
   kRejected = 3,  // the gradient was not finite: noted in the ledger, nothing to apply
 };
 
@@ -41,15 +41,33 @@ struct SliceRef {
   friend bool operator==(const SliceRef&, const SliceRef&) = default;
 };
 
+// The place of a run among the steps of a stepped strategy.
+struct Turn {
+  uint64_t step = 0;
+  uint32_t lane = 0;
+  uint32_t width = 1;   // lanes of the step
+  uint32_t needed = 1;  // of them count: the first to come, when that is fewer than `width`
+  friend bool operator==(const Turn&, const Turn&) = default;
+};
+
 struct PushRequest {
   uint64_t sequence = 0;  // of this worker, echoed by the reply
   NodeId worker;
   Generation generation;
   Disposition disposition = Disposition::kPull;
-  Cut cut;  // of the batch; unused by kPull
-  uint32_t batch = 0;
-  uint32_t events = 0;  // good records in the batch: its weight
+  Cut cut;  // of the run; unused by kPull
+  uint32_t run = 0;
+  uint32_t events = 0;  // good records in the run: its weight
   bool want_values = true;
+  // Stepped strategies: the step that the run is part of; a kPull names it to bring the lanes that count.
+  std::optional<Turn> turn;
+  // The reply waits until all of `slices` have this version at least (0: does not wait). `exact`: the values
+  // of just this version are wanted; servers keep the one before the newest for that.
+  uint64_t version_wanted = 0;
+  bool exact = false;
+  // Backup workers: the lanes that count in `turn->step`, as the server that decides has chosen them (bit i %
+  // 64 of word i / 64); empty: not known to the sender.
+  std::vector<uint64_t> counted;
   std::vector<SliceRef> slices;  // on this server, ordered by slice id, none twice
   friend bool operator==(const PushRequest&, const PushRequest&) = default;
 };
@@ -60,6 +78,8 @@ enum class SliceOutcome : uint8_t {
   kNotHere = 2,    // no such slice, or another incarnation of it, lives here: look for a new view
   kConflict = 3,   // the cut contradicts one that is open here
   kPulled = 4,     // kPull: nothing noted
+  kHeld = 5,       // kept for its step, and noted when that is complete
+  kLate = 6,       // its step was completed without it: its events are trained in another
 };
 
 struct SliceReply {
@@ -75,6 +95,9 @@ struct PushReply {
   uint64_t sequence = 0;
   Generation generation;  // of the server's view
   bool evicted = false;   // the worker is no member of it any more; nothing was applied
+  // From the server that decides (the one that holds slice 0), where fewer lanes are needed than there are:
+  // those that count in the turn of the request; empty while that is open.
+  std::vector<uint64_t> counted;
   std::vector<SliceReply> slices;
   friend bool operator==(const PushReply&, const PushReply&) = default;
 };
@@ -109,7 +132,7 @@ struct View {
 
 struct JoinRequest {
   Role role = Role::kWorker;
-  std::string version;  // of the program
+  std::string version;  // of the program and of its protocols
   std::string address;  // of the data plane
   std::string host;
   int64_t pid = 0;
@@ -124,11 +147,18 @@ struct JoinReply {
   Duration heartbeat_timeout{};  // silent for longer: evicted
 };
 
-// A split for a worker to train: the batches of `cut` that are in `missing`.
+// A split for a worker to train: the runs of `cut` that are in `missing`.
 struct Lease {
   uint64_t id = 0;  // never given twice
   Cut cut;
-  BatchSet missing;
+  RunSet missing;
+  // Stepped strategies: the split is one lane's part of a round. The k-th run of `assigned` belongs to step
+  // first_step + k; `missing` is part of it.
+  uint64_t first_step = 0;
+  uint32_t lane = 0;
+  uint32_t width = 1;
+  uint32_t needed = 1;
+  RunSet assigned;
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
@@ -178,6 +208,7 @@ struct LedgerReport {
   std::vector<SliceLife> slices;
   uint64_t events = 0;  // fewest that any of them has applied
   std::vector<PartitionLedger> partitions;
+  uint64_t version = 0;  // lowest of any of them: stepped strategies go on with this step
   friend bool operator==(const LedgerReport&, const LedgerReport&) = default;
 };
 
@@ -190,6 +221,15 @@ struct ServerProgress {
   std::vector<uint64_t> staleness;  // histogram: staleness s of applied slices, last bin = that and more
   uint64_t staleness_sum = 0, staleness_count = 0;
   double cpu_seconds = 0;
+  uint64_t skipped = 0;  // runs (stepped: steps) that were noted and not applied, since not all was finite
+};
+
+// A run whose gradient was not finite.
+struct RejectedRun {
+  NodeId worker;
+  Cut cut;
+  uint32_t run = 0;
+  friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
 };
 
 // One server's file of a checkpoint, written and synced.
@@ -210,6 +250,9 @@ struct ServerHeartbeat {
   std::string failure;                // why, of the first of them
   std::optional<ShardReport> shard;   // repeated until a newer checkpoint is ordered
   bool leaving = false;
+  // Runs (stepped: steps) in a row that were not finite, up to now, and the last of them.
+  uint32_t rejected_in_a_row = 0;
+  std::optional<RejectedRun> rejected;
   ServerProgress progress;
 };
 
@@ -226,6 +269,7 @@ struct SliceOrder {
 struct CheckpointOrder {
   uint64_t id = 0;
   std::string directory;  // there, and writable
+  uint64_t version = 0;   // stepped strategies: each slice is saved as it is at this version
   friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
 };
 

@@ -15,10 +15,6 @@ namespace {
 // Staleness of up to so many updates is told apart.
 constexpr size_t kStalenessBins = 129;
 
-uint64_t EventsOf(const Cut& cut, uint32_t batch) {
-  return std::min<uint64_t>(cut.batch_size, cut.events() - uint64_t{batch} * cut.batch_size);
-}
-
 uint64_t MemoryBytes(uint64_t elements, uint32_t slots) {
   return elements * (1 + slots) * sizeof(float);
 }
@@ -311,10 +307,10 @@ Result<std::vector<uint64_t>> Server::Begin(const PushRequest& request) {
   if (!s.start.empty() && cut.partition >= s.start.size()) {
     return Bad("partition " + std::to_string(cut.partition) + " of " + std::to_string(s.start.size()));
   }
-  if (request.batch >= cut.batches()) {
-    return Bad("batch " + std::to_string(request.batch) + " of " + std::to_string(cut.batches()));
+  if (request.run >= cut.runs()) {
+    return Bad("run " + std::to_string(request.run) + " of " + std::to_string(cut.runs()));
   }
-  const uint64_t most = EventsOf(cut, request.batch);
+  const uint64_t most = cut.EventsOf(request.run);
   const bool weight_fits = request.disposition == Disposition::kEmpty ? request.events == 0
                            : gradient ? request.events >= 1 && request.events <= most
                                       : request.events <= most;
@@ -334,7 +330,7 @@ SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const f
   if (request.disposition == Disposition::kPull) {
     reply.outcome = SliceOutcome::kPulled;
   } else {
-    switch (slice->ledger.Note(request.cut, request.batch)) {
+    switch (slice->ledger.Note(request.cut, request.run)) {
       case Ledger::Entry::kConflict:
         reply.outcome = SliceOutcome::kConflict;
         reply.version = slice->version;
@@ -358,9 +354,10 @@ SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const f
   return reply;
 }
 
-PushReply Server::Finish(const PushRequest& request, std::vector<SliceReply> slices) {
+std::optional<PushReply> Server::Finish(uint64_t, const PushRequest& request,
+                                        std::vector<SliceReply> slices) {
   State& s = *state_;
-  PushReply reply{request.sequence, s.view.generation, s.Outsider(request), std::move(slices)};
+  PushReply reply{request.sequence, s.view.generation, s.Outsider(request), {}, std::move(slices)};
   for (SliceReply& slice : reply.slices) {
     // Between its Apply and now a slice may have been ordered away.
     const Slice* alive = s.Alive(slice.slice);
@@ -369,10 +366,18 @@ PushReply Server::Finish(const PushRequest& request, std::vector<SliceReply> sli
   return reply;
 }
 
-std::span<const float> Server::Values(SliceId slice) const {
+std::vector<Server::Ready> Server::TakeReady() {
+  return {};
+}
+
+void Server::Expire(uint64_t) {}
+
+void Server::Forget(uint64_t) {}
+
+Server::HeldValues Server::Values(SliceId slice, uint64_t) const {
   const Slice* alive = state_->Alive(slice);
   LEAT_CHECK(alive != nullptr);
-  return alive->values();
+  return {alive->memory, alive->values()};
 }
 
 const Slice* Server::Find(SliceId slice) const {

@@ -1,4 +1,4 @@
-// The parameter server as a state machine: slices, their optimizer state and ledgers (rows D2, D12).
+// The parameter server as a state machine: slices, their optimizer state and ledgers (rows D1 to D7, D12).
 //
 // No socket, thread or clock inside: a shell feeds it messages and carries out what it returns; the simulator
 // does the same. Not thread-safe. Values are handed out as spans of the slices' own memory, valid until the
@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "optim/optimizer.h"
 #include "protocol/messages.h"
+#include "protocol/strategy.h"
 #include "tensor/buffer.h"
 
 namespace leat::protocol {
@@ -25,7 +26,7 @@ namespace leat::protocol {
 struct Slice {
   SliceId id;
   Incarnation incarnation;
-  uint64_t version = 0;  // updates applied
+  uint64_t version = 0;  // updates applied; stepped strategies: steps completed, skipped ones too
   uint64_t events = 0;   // good records in them
   uint32_t slots = 0;    // of the optimizer; a statistic has none
   uint64_t elements = 0;
@@ -36,8 +37,9 @@ struct Slice {
 };
 
 struct ServerConfig {
-  SliceTable table;  // of whole variables where the optimizer needs them
-  optim::OptimizerConfig optimizer;
+  SliceTable table;                  // of whole variables where the optimizer needs them
+  optim::OptimizerConfig optimizer;  // averaging: of the average, which is rate 1 with its momentum
+  StrategyConfig strategy;
 };
 
 // What the shell is to do.
@@ -81,11 +83,29 @@ class Server {
   Result<std::vector<uint64_t>> Begin(const PushRequest& request);
   // `gradient` is empty unless the disposition is kGradient.
   SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient);
-  PushReply Finish(const PushRequest& request, std::vector<SliceReply> slices);
-  // Values of a slice that lives here (the finished reply says that they go along). An update replaces the
-  // memory of a slice that is being saved: whoever sends the values while others push holds on to
-  // Find(slice)->memory.
-  std::span<const float> Values(SliceId slice) const;
+  //
+  // A request that has to wait (version_wanted) has no reply yet: it is parked under `ticket`, which the
+  // shell chooses, and comes out of TakeReady after the input that has completed its step, or after Expire.
+  std::optional<PushReply> Finish(uint64_t ticket, const PushRequest& request,
+                                  std::vector<SliceReply> slices);
+  struct Ready {
+    uint64_t ticket = 0;
+    PushReply reply;
+  };
+  std::vector<Ready> TakeReady();
+  // It has waited long enough: it is answered without values. An unknown ticket: nothing happens.
+  void Expire(uint64_t ticket);
+  // Whoever waited for it is gone.
+  void Forget(uint64_t ticket);
+  // Values of a slice that lives here, as of the version that its finished reply says (the reply says that
+  // they go along). Updates in place spare memory that is held elsewhere (a save, values on their way out):
+  // whoever holds on to `memory` sees the values unchanged in stepped strategies, and half updated at worst
+  // in others.
+  struct HeldValues {
+    Buffer memory;
+    std::span<const float> values;
+  };
+  HeldValues Values(SliceId slice, uint64_t version) const;
 
   const Slice* Find(SliceId slice) const;
   const View& view() const;

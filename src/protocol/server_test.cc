@@ -59,7 +59,7 @@ class ServerTest : public ::testing::Test {
     request.disposition = Disposition::kGradient;
     request.cut.end = 80;
     request.cut.batch_size = 8;
-    request.batch = batch;
+    request.run = batch;
     request.events = events;
     for (uint32_t i : slices) request.slices.push_back({SliceId(i), Incarnation(7), 0});
     return request;
@@ -72,7 +72,7 @@ class ServerTest : public ::testing::Test {
     for (size_t i = 0; i < request.slices.size(); ++i) {
       replies.push_back(server_->Apply(request, i, std::vector<float>((*elements)[i], gradient)));
     }
-    return server_->Finish(request, std::move(replies));
+    return *server_->Finish(0, request, std::move(replies));
   }
 
   SliceTable table_;
@@ -109,13 +109,13 @@ TEST_F(ServerTest, AppliesABatchOnce) {
     EXPECT_EQ(slice.outcome, SliceOutcome::kApplied);
     EXPECT_EQ(slice.version, 1u);
     EXPECT_TRUE(slice.values);
-    EXPECT_THAT(server_->Values(slice.slice), Each(4.0f));
+    EXPECT_THAT(server_->Values(slice.slice, 0).values, Each(4.0f));
   }
   reply = Take(push);
   EXPECT_EQ(reply.slices[0].outcome, SliceOutcome::kDuplicate);
   EXPECT_EQ(reply.slices[0].version, 1u);
   EXPECT_TRUE(reply.slices[0].values) << "the first answer may have been lost";
-  EXPECT_THAT(server_->Values(SliceId(0)), Each(4.0f));
+  EXPECT_THAT(server_->Values(SliceId(0), 0).values, Each(4.0f));
   EXPECT_EQ(server_->Find(SliceId(0))->events, 8u);
 
   const ServerHeartbeat beat = server_->MakeHeartbeat();
@@ -214,7 +214,7 @@ TEST_F(ServerTest, RefusesHeadersThatContradictThemselves) {
     EXPECT_TRUE(refused([](PushRequest* p) { p->slices[1].slice = SliceId(12); }));
     EXPECT_TRUE(refused([](PushRequest* p) { p->slices[1].slice = SliceId(0); }));
     EXPECT_TRUE(refused([](PushRequest* p) { std::swap(p->slices[0], p->slices[1]); }));
-    EXPECT_TRUE(refused([](PushRequest* p) { p->batch = 10; }));
+    EXPECT_TRUE(refused([](PushRequest* p) { p->run = 10; }));
     EXPECT_TRUE(refused([](PushRequest* p) { p->events = 9; }));
     EXPECT_TRUE(refused([](PushRequest* p) { p->events = 0; }));
     EXPECT_TRUE(refused([](PushRequest* p) { p->cut.end = 0; }));
@@ -245,7 +245,7 @@ TEST_F(ServerTest, SurvivesRandomRequests) {
     push.cut.after = rng.Chance(0.8) ? push.cut.begin : Position{static_cast<uint32_t>(some(1)), some(100)};
     push.cut.end = push.cut.begin.offset + some(100);
     push.cut.batch_size = static_cast<uint32_t>(some(20));
-    push.batch = static_cast<uint32_t>(some(5));
+    push.run = static_cast<uint32_t>(some(5));
     push.events = static_cast<uint32_t>(some(10));
     for (uint32_t i = 0; i < 12; ++i) {
       if (rng.Chance(0.2))
@@ -280,7 +280,7 @@ TEST_F(ServerTest, ValuesOfASliceThatWentAreNotPromised) {
   ServerHeartbeatReply orders = Orders(7);
   orders.orders.erase(orders.orders.begin());
   server_->OnHeartbeatReply(orders);
-  const PushReply reply = server_->Finish(push, std::move(replies));
+  const PushReply reply = *server_->Finish(0, push, std::move(replies));
   EXPECT_FALSE(reply.slices[0].values);
   EXPECT_TRUE(reply.slices[1].values);
 }
@@ -390,7 +390,7 @@ TEST_F(ServerTest, OptimizersKeepTheirStateInTheSlice) {
       Take(Push(batch), 0.5f);
       optim::Apply(optimizer, values, std::vector<float>(n, 0.5f), spans, batch + 1, 1.0f);
     }
-    EXPECT_THAT(server_->Values(SliceId(0)), ::testing::ElementsAreArray(values));
+    EXPECT_THAT(server_->Values(SliceId(0), 0).values, ::testing::ElementsAreArray(values));
     for (uint32_t i = 0; i < slots; ++i) {
       EXPECT_THAT(server_->Find(SliceId(0))->slot(i), ::testing::ElementsAreArray(state[i]));
     }
@@ -409,7 +409,7 @@ TEST_F(ServerTest, AScheduleGoesOnWhereTheSliceWasSaved) {
   saved.memory = Buffer(saved.memory.size());
   std::ranges::copy(server_->Find(SliceId(0))->memory.bytes(), saved.memory.bytes().begin());
   for (uint32_t batch = 4; batch < 8; ++batch) Take(Push(batch));
-  const auto through = server_->Values(SliceId(0));
+  const auto through = server_->Values(SliceId(0), 0).values;
   const std::vector<float> expected(through.begin(), through.end());
 
   Make(optimizer);
@@ -418,7 +418,7 @@ TEST_F(ServerTest, AScheduleGoesOnWhereTheSliceWasSaved) {
   server_->OnSliceLoaded(orders.orders[0], std::move(saved));
   for (uint32_t batch = 4; batch < 8; ++batch) Take(Push(batch));
   EXPECT_EQ(server_->Find(SliceId(0))->version, 8u);
-  EXPECT_THAT(server_->Values(SliceId(0)), ::testing::ElementsAreArray(expected));
+  EXPECT_THAT(server_->Values(SliceId(0), 0).values, ::testing::ElementsAreArray(expected));
 }
 
 TEST_F(ServerTest, AStatisticIsSubtractedAsItIs) {
@@ -437,8 +437,8 @@ TEST_F(ServerTest, AStatisticIsSubtractedAsItIs) {
   const auto statistic = static_cast<uint32_t>(table_.slices.size() - 1);
   ASSERT_EQ(table_.slices[statistic].variable, 1u);
   Take(Push(0, 8, {0, statistic}), 0.5f);
-  EXPECT_THAT(server_->Values(SliceId(statistic)), Each(4.5f));
-  EXPECT_THAT(server_->Values(SliceId(0)), Each(::testing::Gt(4.99f)));
+  EXPECT_THAT(server_->Values(SliceId(statistic), 0).values, Each(4.5f));
+  EXPECT_THAT(server_->Values(SliceId(0), 0).values, Each(::testing::Gt(4.99f)));
   EXPECT_EQ(server_->Find(SliceId(0))->slots, 2u);
   EXPECT_EQ(server_->Find(SliceId(statistic))->slots, 0u);
 }

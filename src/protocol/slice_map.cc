@@ -212,12 +212,12 @@ uint64_t SliceMap::Events() const {
   return least;
 }
 
-BatchSet SliceMap::Missing(const Cut& cut) const {
-  const uint32_t batches = cut.batches();
-  if (!ready()) return BatchSet(batches, true);
-  if (cut.next() <= watermark_[cut.partition]) return BatchSet(batches);
-  BatchSet held(batches, true);
-  for (const auto& report : reports_) held &= HeldBatches(report->partitions, cut);
+RunSet SliceMap::Missing(const Cut& cut) const {
+  const uint32_t batches = cut.runs();
+  if (!ready()) return RunSet(batches, true);
+  if (cut.next() <= watermark_[cut.partition]) return RunSet(batches);
+  RunSet held(batches, true);
+  for (const auto& report : reports_) held &= HeldRuns(report->partitions, cut);
   return held.Complement();
 }
 

@@ -64,7 +64,7 @@ class SliceMap {
   const std::vector<Position>& Watermarks() const { return watermark_; }
   uint64_t Events() const;
   // Batches of the cut that at least one slice lacks.
-  BatchSet Missing(const Cut& cut) const;
+  RunSet Missing(const Cut& cut) const;
 
  private:
   struct State {

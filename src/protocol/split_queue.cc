@@ -187,7 +187,7 @@ std::optional<Lease> SplitQueue::Grant(uint64_t id, NodeId worker, const SliceMa
     const Place place = free_.begin()->second;
     free_.erase(free_.begin());
     Split& split = At(place);
-    BatchSet missing = slices.Missing(split.cut);
+    RunSet missing = slices.Missing(split.cut);
     if (missing.empty()) {
       split.stage = Stage::kComplete;
       continue;

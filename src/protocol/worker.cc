@@ -105,7 +105,7 @@ bool Worker::State::StartBatch() {
       std::find_if(order.begin(), order.end(), [this](uint64_t id) { return held.at(id).ready; });
   if (ready == order.end()) return false;
   Held& split = held.at(*ready);
-  const uint32_t batches = split.lease.cut.batches();
+  const uint32_t batches = split.lease.cut.runs();
   while (split.next < batches && !split.lease.missing.Has(split.next)) ++split.next;
   if (split.next >= batches) {
     Release(*ready);
@@ -128,7 +128,7 @@ void Worker::State::StartPush(Time now, uint32_t index, const Cut& cut, const Ba
     PushRequest& request = requests[place.server];
     request.slices.push_back({SliceId(i), known[i].incarnation, known[i].version});
     request.cut = cut;
-    request.batch = index;
+    request.run = index;
     const bool empty = outcome.disposition == Disposition::kEmpty || outcome.events == 0;
     request.disposition =
         empty && outcome.disposition != Disposition::kRejected ? Disposition::kEmpty : outcome.disposition;
@@ -228,7 +228,7 @@ void Worker::State::TakeView(const View& newer) {
 
 void Worker::State::TakeLease(const Lease& granted) {
   if (held.contains(granted.id)) return;
-  if (leaving || !granted.cut.valid() || granted.missing.size() != granted.cut.batches()) {
+  if (leaving || !granted.cut.valid() || granted.missing.size() != granted.cut.runs()) {
     released.push_back(granted.id);
     return;
   }

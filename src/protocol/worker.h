@@ -1,4 +1,4 @@
-// The worker as a state machine: leases in, pulls, computations and pushes out (row D2: asynchronous SGD).
+// The worker as a state machine: leases in, pulls, computations and pushes out (rows D1 to D7).
 //
 // No socket, thread or clock inside. A shell carries out the actions and feeds back what became of them; each
 // action that starts something carries a token that its answer repeats, and an answer to an outdated token is
@@ -16,11 +16,13 @@
 #include "base/status.h"
 #include "protocol/messages.h"
 #include "protocol/server.h"
+#include "protocol/strategy.h"
 
 namespace leat::protocol {
 
 struct WorkerConfig {
   SliceTable table;
+  StrategyConfig strategy;
   uint32_t leases_ahead = 2;  // splits held at a time: one being trained, the next being decoded
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before it is asked again
   Duration retry_interval = std::chrono::milliseconds(50);
@@ -34,14 +36,18 @@ struct PrepareSplit {
 struct DropSplit {
   uint64_t lease = 0;
 };
-// Score and train one batch of a prepared split on the values pulled last. Always answered by OnComputed,
-// even when the split has been dropped meanwhile; nothing else is computed before.
+// Score and train one batch of a prepared split on the values in memory. Always answered by OnComputed,
+// even when the split has been dropped meanwhile; nothing else is computed before. The batches of a run come
+// one after the other; what is pushed at its end is, by strategy, the gradient of its one batch, the sum of
+// its batches' gradients (downpour), or what its batches have changed the values by, negated (averaging). In
+// the last two the values in memory take a local step after each batch.
 struct Compute {
   uint64_t token = 0;
   uint64_t lease = 0;
   uint32_t batch = 0;
+  bool first = true;  // of its run: nothing of an earlier run is to be in what is pushed
 };
-// Send to one server. The payload of a kGradient is the gradient computed last (the shell knows it), which
+// Send to one server. The payload of a kGradient is that of the run computed last (the shell knows it), which
 // stays untouched until all servers have answered; values that come back go to the parameters. Answer:
 // OnPushReply or OnPushFailed.
 struct SendPush {

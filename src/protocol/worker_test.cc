@@ -59,7 +59,7 @@ class WorkerTest : public ::testing::Test {
     lease.cut.begin = lease.cut.after = {0, id * 1000};
     lease.cut.end = lease.cut.begin.offset + batches * 10;
     lease.cut.batch_size = 10;
-    lease.missing = BatchSet(batches, missing.empty());
+    lease.missing = RunSet(batches, missing.empty());
     for (uint32_t b : missing) lease.missing.Add(b);
     return lease;
   }
@@ -130,7 +130,7 @@ TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
     ASSERT_EQ(pushes.size(), 2u);
     EXPECT_EQ(pushes[1].request.disposition, Disposition::kGradient);
     EXPECT_EQ(pushes[1].request.events, 7u);
-    EXPECT_EQ(pushes[1].request.batch, batch);
+    EXPECT_EQ(pushes[1].request.run, batch);
     EXPECT_EQ(pushes[1].request.cut, MakeLease(1, 2).cut);
     EXPECT_EQ(pushes[1].request.slices[0].version, 20u + batch) << "of the values that it was computed from";
     EXPECT_THAT(Answer(pushes[0], 11), IsEmpty());
@@ -201,7 +201,7 @@ TEST_F(WorkerTest, AFailedPushIsRepeatedUnderTheSameIdentity) {
   const auto again = All<SendPush>(worker_.OnTimer(now_));
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].request.cut, pushes[0].request.cut);
-  EXPECT_EQ(again[0].request.batch, pushes[0].request.batch);
+  EXPECT_EQ(again[0].request.run, pushes[0].request.run);
   EXPECT_EQ(again[0].request.slices, pushes[0].request.slices);
   EXPECT_NE(again[0].request.sequence, pushes[0].request.sequence);
   EXPECT_THAT(Answer(pushes[0]), IsEmpty()) << "of the first attempt";
@@ -394,7 +394,7 @@ TEST_F(WorkerTest, SurvivesAnyMessages) {
         }
         for (uint64_t i = rng.Below(3); i > 0; --i) {
           Lease lease = MakeLease(1 + rng.Below(50), 1 + static_cast<uint32_t>(rng.Below(4)));
-          if (rng.Chance(0.1)) lease.missing = BatchSet(static_cast<uint32_t>(rng.Below(6)));
+          if (rng.Chance(0.1)) lease.missing = RunSet(static_cast<uint32_t>(rng.Below(6)));
           leases.push_back(lease.id);
           reply.leases.push_back(lease);
         }

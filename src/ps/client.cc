@@ -125,7 +125,8 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
   protocol::PushReply reply_;
 };
 
-Client::Client(net::Transport& transport, Parameters& parameters, Events events, Duration connect_deadline)
+Client::Client(net::Transport& transport, protocol::Parameters& parameters, Events events,
+               Duration connect_deadline)
     : transport_(transport),
       parameters_(parameters),
       events_(std::move(events)),

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "net/transport.h"
+#include "protocol/parameters.h"
 #include "protocol/worker.h"
-#include "ps/parameters.h"
 
 namespace leat::ps {
 
@@ -22,7 +22,7 @@ class Client {
   };
 
   // Both must outlive it. `connect_deadline`: to be connected to a server that is sent to for the first time.
-  Client(net::Transport& transport, Parameters& parameters, Events events,
+  Client(net::Transport& transport, protocol::Parameters& parameters, Events events,
          Duration connect_deadline = std::chrono::seconds(5));
   ~Client();
 
@@ -37,7 +37,7 @@ class Client {
   class Link;
 
   net::Transport& transport_;
-  Parameters& parameters_;
+  protocol::Parameters& parameters_;
   Events events_;
   Duration connect_deadline_;
   std::map<NodeId, std::shared_ptr<Link>> links_;

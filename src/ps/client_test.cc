@@ -36,7 +36,7 @@ class ClientTest : public testing::PsTest {
     client.reset();
     faults = std::make_shared<net::Faults>(weather);
     client_transport = net::MakeFaultTransport(client_loop, Make(client_loop), faults);
-    parameters = std::make_unique<Parameters>(table);
+    parameters = std::make_unique<protocol::Parameters>(table);
     client =
         std::make_unique<Client>(*client_transport, *parameters,
                                  Client::Events{.on_reply =
@@ -90,7 +90,7 @@ class ClientTest : public testing::PsTest {
   std::unique_ptr<net::Transport> server_transport, client_transport;
   std::shared_ptr<net::Faults> faults;
   std::unique_ptr<ServerEnd> server;
-  std::unique_ptr<Parameters> parameters;
+  std::unique_ptr<protocol::Parameters> parameters;
   std::unique_ptr<Client> client;
   std::vector<PushReply> replies;
   std::vector<Failure> failures;

@@ -54,13 +54,13 @@ class ServerShell::Session : public net::Receiver {
     for (size_t i = replies_.size(); i < request_.slices.size(); ++i) {
       replies_.push_back(shell_.machine_.Apply(request_, i, {}));
     }
-    const auto reply = shell_.machine_.Finish(request_, std::move(replies_));
+    const auto reply = *shell_.machine_.Finish(0, request_, std::move(replies_));
     replies_.clear();
     std::vector<ByteView> payload;
     size_t total = 0;
     for (const auto& slice : reply.slices) {
       if (!slice.values) continue;
-      payload.push_back(std::as_bytes(shell_.machine_.Values(slice.slice)));
+      payload.push_back(std::as_bytes(shell_.machine_.Values(slice.slice, slice.version).values));
       total += payload.back().size();
     }
     shell_.bytes_out_ += total;

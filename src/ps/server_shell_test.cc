@@ -98,7 +98,7 @@ TEST_P(ServerShellTest, WhoeverLiesIsTurnedAwayAndTheOthersAreServed) {
       {"a slice twice",
        [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->slices[1] = push->slices[0]; }},
       {"a batch that the cut has not",
-       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->batch = 1000; }},
+       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->run = 1000; }},
       {"a partition that is not there",
        [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->cut.partition = 2; }},
       {"a gradient of no events", [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->events = 0; }},

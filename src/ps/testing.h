@@ -88,7 +88,7 @@ inline protocol::PushRequest Batch(uint32_t batch, const std::vector<SliceId>& s
   request.disposition = disposition;
   request.cut.end = 1000;
   request.cut.batch_size = 1;
-  request.batch = batch;
+  request.run = batch;
   request.events = disposition == protocol::Disposition::kGradient ? 1 : 0;
   for (const SliceId slice : slices) request.slices.push_back({slice, kLife, 0});
   return request;

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "checkpoint/store.h"
-#include "parallel/trainer.h"
+#include "trainer/trainer.h"
 #include "train/runner.h"
 
 namespace leat::train {
@@ -11,13 +11,13 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
   LEAT_ASSIGN_OR_RETURN(const auto restored, checkpoint::ReadNewest(job.directory));
   const auto table = job.Slices();
   LEAT_ASSIGN_OR_RETURN(const auto variables, checkpoint::ReadVariables(job.directory, restored, table));
-  ps::Parameters parameters(table);
+  protocol::Parameters parameters(table);
   for (size_t v = 0; v < variables.size(); ++v) std::ranges::copy(variables[v], parameters.values(v).begin());
 
   LEAT_ASSIGN_OR_RETURN(const auto source, stream::OpenFiles(*job.evaluate));
   LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
   const auto decoder = stream::MakeDecoder(job.EvaluationSchema());
-  parallel::Trainer trainer(*job.model, parameters, job.Plan(plan));
+  trainer::Trainer trainer(*job.model, parameters, job.Plan(plan));
   stream::RecordBatch records;
   stream::DecodedRows rows;
   Evaluation total;

@@ -12,7 +12,7 @@
 
 #include "base/rng.h"
 #include "kernels/reference/reference.h"
-#include "parallel/trainer.h"
+#include "trainer/trainer.h"
 #include "train/bots_role.h"
 #include "train/coordinator_role.h"
 #include "train/processes.h"
@@ -378,7 +378,7 @@ class ExactTest : public RolesTest, public ::testing::WithParamInterface<const c
   std::vector<std::vector<float>> TrainedHere() const {
     const Job& job = *job_;
     const auto table = job.Slices();
-    ps::Parameters parameters(table);
+    protocol::Parameters parameters(table);
     std::vector<optim::OptimizerConfig> rules;
     std::vector<std::vector<std::vector<float>>> slots;
     for (size_t v = 0; v < table.variables.size(); ++v) {
@@ -398,7 +398,7 @@ class ExactTest : public RolesTest, public ::testing::WithParamInterface<const c
     std::vector<uint32_t> order(rows.rows);
     std::iota(order.begin(), order.end(), 0u);
 
-    parallel::Trainer trainer(*job.model, parameters, Options().plan, job.optimizer.clipping);
+    trainer::Trainer trainer(*job.model, parameters, Options().plan, job.optimizer.clipping);
     uint64_t step = 0;
     for (uint32_t epoch = 0; epoch < job.stream.epochs; ++epoch) {
       for (size_t at = 0; at < order.size(); at += job.batch_size) {

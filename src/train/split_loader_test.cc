@@ -119,7 +119,7 @@ class SplitLoaderTest : public ::testing::Test {
     Make(stream::MakeMemorySource(texts, partitions));
   }
   void Prepare(uint64_t id, const protocol::Cut& cut) {
-    loader_->Prepare({id, cut, protocol::BatchSet(cut.batches(), true)});
+    loader_->Prepare({id, cut, protocol::RunSet(cut.batches(), true)});
   }
   bool Await(size_t count) {
     return RunUntil(loop_, [&] { return splits_.size() >= count; });

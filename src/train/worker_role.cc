@@ -12,7 +12,6 @@
 #include <variant>
 
 #include "base/rng.h"
-#include "parallel/trainer.h"
 #include "protocol/worker.h"
 #include "ps/client.h"
 #include "stream/dead_letters.h"
@@ -21,6 +20,7 @@
 #include "train/role.h"
 #include "train/signals.h"
 #include "train/split_loader.h"
+#include "trainer/trainer.h"
 
 namespace leat::train {
 namespace {
@@ -190,7 +190,7 @@ class WorkerRole {
   }
   void Act(const protocol::Compute& a) {
     const auto& split = *splits_.at(a.lease);
-    const parallel::Rows rows{
+    const trainer::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = trainer_.Step(rows, split.Batch(a.batch), split.lease.cut.batch_size,
                                     NoiseOf(split.lease.cut, a.batch));
@@ -243,8 +243,8 @@ class WorkerRole {
   Job job_;
   protocol::SliceTable table_;
   std::unique_ptr<net::Transport> transport_;
-  ps::Parameters parameters_;
-  parallel::Trainer trainer_;
+  protocol::Parameters parameters_;
+  trainer::Trainer trainer_;
   ps::Client client_;
   SplitLoader loader_;
   stream::DeadLetterRate dead_letters_;

@@ -31,7 +31,7 @@ PushRequest RandomRequest(Rng& rng) {
     cut.hash = rng();
     cut.batch_size = 128;
     cut.shuffle_seed = rng();
-    message.batch = static_cast<uint32_t>(rng.Below(cut.batches()));
+    message.run = static_cast<uint32_t>(rng.Below(cut.runs()));
     message.events = static_cast<uint32_t>(rng.Below(128));
   }
   uint32_t id = 0;

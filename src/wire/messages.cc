@@ -50,7 +50,7 @@ Bytes Encode(const protocol::PushRequest& message) {
   out.Put(static_cast<uint8_t>(message.want_values));
   if (message.disposition != protocol::Disposition::kPull) {
     protocol::Encode(message.cut, &out);
-    out.Put(message.batch);
+    out.Put(message.run);
     out.Put(message.events);
   }
   out.Put(static_cast<uint32_t>(message.slices.size()));
@@ -72,7 +72,7 @@ Result<protocol::PushRequest> DecodePushRequest(ByteView header) {
   message.want_values = GetBool(&in);
   if (in.ok() && message.disposition != protocol::Disposition::kPull) {
     message.cut = protocol::DecodeCut(&in);
-    message.batch = in.Get<uint32_t>();
+    message.run = in.Get<uint32_t>();
     message.events = in.Get<uint32_t>();
   }
   message.slices.resize(in.GetCount(kSliceRefBytes));

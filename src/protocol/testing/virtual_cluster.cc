@@ -387,7 +387,7 @@ void VirtualCluster::Deliver(const std::string& address, const PushRequest& requ
     replies.push_back(p->server->Apply(request, i, gradient));
     if (replies.back().outcome == SliceOutcome::kDuplicate) ++result_.duplicates;
   }
-  answer(p->server->Finish(request, std::move(replies)));
+  answer(*p->server->Finish(0, request, std::move(replies)));
 }
 
 VirtualCluster::ProcessPtr VirtualCluster::At(const std::string& address) const {

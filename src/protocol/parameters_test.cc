@@ -1,4 +1,4 @@
-#include "ps/parameters.h"
+#include "protocol/parameters.h"
 
 #include <gtest/gtest.h>
 
@@ -7,15 +7,18 @@
 #include <limits>
 #include <vector>
 
-#include "ps/testing.h"
-
-namespace leat::ps {
+namespace leat::protocol {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// The elements of two of the variables are no multiple of a cache line's.
+SliceTable SmallTable() {
+  return MakeSlices({{"w", Shape{13, 17}, {}}, {"b", Shape{5}, {}}, {"v", Shape{64}, {}}}, 1, 2);
+}
+
 TEST(Parameters, EverySliceIsItsPartOfItsVariable) {
-  const auto table = testing::SmallTable();
+  const auto table = SmallTable();
   const Parameters parameters(table);
   EXPECT_EQ(parameters.table(), table);
   for (const bool gradients : {false, true}) {
@@ -28,7 +31,8 @@ TEST(Parameters, EverySliceIsItsPartOfItsVariable) {
     }
     // Each element is there once, in the order of variables and slices.
     float seen = 0;
-    for (const SliceId slice : testing::AllSlices(table)) {
+    for (uint32_t i = 0; i < table.slices.size(); ++i) {
+      const SliceId slice(i);
       const auto part = gradients ? parameters.gradients(slice) : parameters.values(slice);
       ASSERT_EQ(part.size(), table.slices[slice.value].elements());
       for (const float x : part) EXPECT_EQ(x, ++seen);
@@ -39,15 +43,14 @@ TEST(Parameters, EverySliceIsItsPartOfItsVariable) {
 }
 
 TEST(Parameters, BeginAsZeros) {
-  const Parameters parameters(testing::SmallTable());
+  const Parameters parameters(SmallTable());
   EXPECT_TRUE(parameters.GradientsFinite());
   for (const float x : parameters.values(size_t{0})) EXPECT_EQ(x, 0);
 }
 
 TEST(Parameters, OneGradientThatIsNotFiniteIsFoundWhereverItIs) {
   for (const int64_t elements : {1, 2, 15, 16, 17, 63, 200}) {
-    const Parameters parameters(
-        protocol::MakeSlices({{"a", Shape{elements}, {}}, {"b", Shape{3}, {}}}, 1, 1));
+    const Parameters parameters(MakeSlices({{"a", Shape{elements}, {}}, {"b", Shape{3}, {}}}, 1, 1));
     for (size_t v = 0; v < 2; ++v) {
       for (float& x : parameters.gradients(v)) {
         for (const float bad :
@@ -65,7 +68,7 @@ TEST(Parameters, OneGradientThatIsNotFiniteIsFoundWhereverItIs) {
 
 TEST(Parameters, EveryFiniteNumberIsFinite) {
   using Limits = std::numeric_limits<float>;
-  const Parameters parameters(testing::SmallTable());
+  const Parameters parameters(SmallTable());
   const auto gradients = parameters.gradients(size_t{0});
   for (const float good : {0.0f, -0.0f, Limits::max(), Limits::lowest(), Limits::min(), Limits::denorm_min(),
                            -Limits::denorm_min(), Limits::epsilon()}) {
@@ -75,7 +78,7 @@ TEST(Parameters, EveryFiniteNumberIsFinite) {
 }
 
 TEST(Parameters, ValuesDoNotCountAsGradients) {
-  const Parameters parameters(testing::SmallTable());
+  const Parameters parameters(SmallTable());
   parameters.values(size_t{1})[0] = kInfinity;
   EXPECT_TRUE(parameters.GradientsFinite());
 }
@@ -84,10 +87,10 @@ TEST(Parameters, ValuesDoNotCountAsGradients) {
 class ClipTest : public ::testing::Test {
  protected:
   ClipTest()
-      : parameters_(protocol::MakeSlices({{"a", Shape{33}, {}},
-                                          {"mean", Shape{7}, {}, optim::VariableRole::kStatistic},
-                                          {"b", Shape{5, 4}, {}}},
-                                         1, 1)) {
+      : parameters_(MakeSlices({{"a", Shape{33}, {}},
+                                {"mean", Shape{7}, {}, optim::VariableRole::kStatistic},
+                                {"b", Shape{5, 4}, {}}},
+                               1, 1)) {
     float next = -20;
     for (size_t v = 0; v < 3; ++v) {
       for (float& g : parameters_.gradients(v)) g = next += 0.75f;
@@ -159,4 +162,4 @@ TEST_F(ClipTest, WhatIsNotFiniteIsToldAndLeftAlone) {
 }
 
 }  // namespace
-}  // namespace leat::ps
+}  // namespace leat::protocol

@@ -1,7 +1,7 @@
 // One worker's computation: a batch of rows in, gradients and scores out, through compiled plans.
 //
-// Parameters are read from, and gradients written to, the memory of ps::Parameters, so that nothing is copied
-// between the network and the kernels. One plan for each batch size that turns up. Not thread-safe.
+// Parameters are read from, and gradients written to, the memory of protocol::Parameters, so that nothing is
+// copied between the network and the kernels. One plan for each batch size that turns up. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 #include "engine/plan.h"
 #include "metrics/auc.h"
 #include "nn/model.h"
-#include "ps/parameters.h"
+#include "protocol/parameters.h"
 
-namespace leat::parallel {
+namespace leat::trainer {
 
 // Rows of the stream as decoded: row i's features are features[i * width, (i + 1) * width).
 struct Rows {
@@ -35,7 +35,7 @@ class Trainer {
  public:
   // `model` and `parameters` must outlive it. The parameters' table lists the model's variables in its order.
   // `clipping`: of the gradients of each batch.
-  Trainer(const nn::Model& model, ps::Parameters& parameters, const engine::PlanOptions& options,
+  Trainer(const nn::Model& model, protocol::Parameters& parameters, const engine::PlanOptions& options,
           const optim::Clipping& clipping = {});
 
   // Scores the batch (rows.features at `batch`, at most `batch_size` of them), then computes its gradients
@@ -68,7 +68,7 @@ class Trainer {
                       std::span<const uint32_t> batch, bool finite);
 
   const nn::Model& model_;
-  ps::Parameters& parameters_;
+  protocol::Parameters& parameters_;
   engine::PlanOptions options_;
   optim::Clipping clipping_;
   std::map<uint32_t, Compiled> compiled_;
@@ -77,4 +77,4 @@ class Trainer {
   std::vector<float> positive_;
 };
 
-}  // namespace leat::parallel
+}  // namespace leat::trainer

@@ -1,11 +1,11 @@
-#include "ps/parameters.h"
+#include "protocol/parameters.h"
 
 #include <bit>
 #include <cmath>
 
 #include "base/multiversion.h"
 
-namespace leat::ps {
+namespace leat::protocol {
 namespace {
 
 // An exponent of all ones is an infinity or a NaN; compares integers, so that it vectorises.
@@ -18,7 +18,7 @@ LEAT_MULTIVERSION bool AllFinite(const float* x, size_t n) {
 
 }  // namespace
 
-Parameters::Parameters(const protocol::SliceTable& table) : table_(table) {
+Parameters::Parameters(const SliceTable& table) : table_(table) {
   constexpr size_t kFloatsPerLine = Buffer::kAlignment / sizeof(float);
   size_t total = 0;
   for (const auto& variable : table_.variables) {
@@ -73,4 +73,4 @@ std::span<float> Parameters::Part(const Buffer& buffer, SliceId slice) const {
   return Whole(buffer, spec.variable).subspan(spec.begin, spec.elements());
 }
 
-}  // namespace leat::ps
+}  // namespace leat::protocol

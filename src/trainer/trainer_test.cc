@@ -1,4 +1,4 @@
-#include "parallel/trainer.h"
+#include "trainer/trainer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "ops/fuse.h"
 #include "optim/init.h"
 
-namespace leat::parallel {
+namespace leat::trainer {
 namespace {
 
 using testing::ElementsAre;
@@ -58,7 +58,7 @@ struct Bench {
     return all;
   }
   nn::Model model;
-  ps::Parameters parameters;
+  protocol::Parameters parameters;
   Trainer trainer;
 };
 
@@ -385,4 +385,4 @@ TEST_P(KernelsTest, ABatchWithAStatisticThatIsNotFiniteIsNotScored) {
 }
 
 }  // namespace
-}  // namespace leat::parallel
+}  // namespace leat::trainer

@@ -1,13 +1,13 @@
-#include "parallel/trainer.h"
+#include "trainer/trainer.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
-namespace leat::parallel {
+namespace leat::trainer {
 
-Trainer::Trainer(const nn::Model& model, ps::Parameters& parameters, const engine::PlanOptions& options,
+Trainer::Trainer(const nn::Model& model, protocol::Parameters& parameters, const engine::PlanOptions& options,
                  const optim::Clipping& clipping)
     : model_(model), parameters_(parameters), options_(options), clipping_(clipping) {}
 
@@ -102,4 +102,4 @@ StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, ui
   return Measure(compiled, compiled.score, rows, batch, true);
 }
 
-}  // namespace leat::parallel
+}  // namespace leat::trainer

@@ -9,14 +9,14 @@
 #include "protocol/slices.h"
 #include "tensor/buffer.h"
 
-namespace leat::ps {
+namespace leat::protocol {
 
 // Not thread-safe.
 class Parameters {
  public:
-  explicit Parameters(const protocol::SliceTable& table);
+  explicit Parameters(const SliceTable& table);
 
-  const protocol::SliceTable& table() const { return table_; }
+  const SliceTable& table() const { return table_; }
   std::span<float> values(size_t variable) const { return Whole(values_, variable); }
   std::span<float> gradients(size_t variable) const { return Whole(gradients_, variable); }
   std::span<float> values(SliceId slice) const { return Part(values_, slice); }
@@ -31,10 +31,10 @@ class Parameters {
   std::span<float> Whole(const Buffer& buffer, size_t variable) const;
   std::span<float> Part(const Buffer& buffer, SliceId slice) const;
 
-  protocol::SliceTable table_;
+  SliceTable table_;
   std::vector<size_t> starts_;  // in floats, of each variable
   Buffer values_;
   Buffer gradients_;
 };
 
-}  // namespace leat::ps
+}  // namespace leat::protocol
