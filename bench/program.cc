@@ -32,9 +32,13 @@ Scratch::~Scratch() {
   fs::remove_all(path_, ignored);
 }
 
-Running::Running(const std::vector<std::string>& arguments, std::string output) : output_(std::move(output)) {
+Running::Running(const std::vector<std::string>& arguments, std::string output,
+                 const std::vector<std::string>& under)
+    : output_(std::move(output)) {
   const std::string program = Program();
-  std::vector<char*> argv{const_cast<char*>(program.c_str())};
+  std::vector<char*> argv;
+  for (const auto& argument : under) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(const_cast<char*>(program.c_str()));
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   pid_ = fork();

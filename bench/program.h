@@ -26,11 +26,13 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-// The program in a process of its own that dies with this one; stdout and stderr go to a file. Throws
+// The program in a process of its own that dies with this one; stdout and stderr go to a file. `under`: what
+// starts it, a program and its first arguments (it has to become the program, by exec). Throws
 // std::runtime_error.
 class Running {
  public:
-  Running(const std::vector<std::string>& arguments, std::string output);
+  Running(const std::vector<std::string>& arguments, std::string output,
+          const std::vector<std::string>& under = {});
   ~Running();  // kills what is left
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;

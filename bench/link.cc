@@ -1,0 +1,227 @@
+// How much of a slow link its servers can use: a parameter server behind 1 Gbit/s (a network namespace of its
+// own, and token buckets on both ends of the wire to it), and four workers that push to it as fast as it
+// goes. Needs root, and iproute2.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "program.h"
+#include "report.h"
+
+namespace {
+
+using namespace leat;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kLeast = 0.9;
+constexpr int kPixels = 784;
+
+std::string Shell(const std::string& command) {
+  std::string output;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot run a shell");
+  std::array<char, 4096> some{};
+  while (const size_t n = fread(some.data(), 1, some.size(), pipe)) output.append(some.data(), n);
+  const int status = pclose(pipe);
+  if (status != 0) throw std::runtime_error(command + ": " + output.substr(0, output.find('\n')));
+  return output;
+}
+
+// A namespace at the other end of a wire of so many Gbit/s each way; gone with this.
+class Link {
+ public:
+  explicit Link(double gbit) {
+    const std::string tag = std::to_string(getpid());
+    name_ = "leat" + tag;
+    near_ = "ln" + tag;
+    far_ = "lf" + tag;
+    // A third of the private range that nobody's default is in.
+    const std::string net = "10.197." + std::to_string(getpid() % 250 + 1);
+    near_address_ = net + ".1";
+    far_address_ = net + ".2";
+    const std::string rate = std::to_string(static_cast<long>(gbit * 1000)) + "mbit";
+    const std::string bucket = " root tbf rate " + rate + " burst 512kb latency 50ms";
+    Shell("ip netns add " + name_);
+    try {
+      Shell("ip link add " + near_ + " type veth peer name " + far_);
+      Shell("ip link set " + far_ + " netns " + name_);
+      Shell("ip addr add " + near_address_ + "/24 dev " + near_);
+      Shell("ip link set " + near_ + " up");
+      Shell(Inside("ip addr add " + far_address_ + "/24 dev " + far_));
+      Shell(Inside("ip link set " + far_ + " up"));
+      Shell(Inside("ip link set lo up"));
+      Shell("tc qdisc add dev " + near_ + bucket);
+      Shell(Inside("tc qdisc add dev " + far_ + bucket));
+    } catch (...) {
+      Remove();
+      throw;
+    }
+  }
+  ~Link() { Remove(); }
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  const std::string& name() const { return name_; }
+  const std::string& near_address() const { return near_address_; }
+  const std::string& far_address() const { return far_address_; }
+  // Bytes on the wire so far, frames' headers included: to the servers, and from them.
+  double SentTo() const { return Sent(Shell("tc -s -j qdisc show dev " + near_)); }
+  double SentFrom() const { return Sent(Shell(Inside("tc -s -j qdisc show dev " + far_))); }
+
+ private:
+  std::string Inside(const std::string& command) const { return "ip netns exec " + name_ + " " + command; }
+  static double Sent(const std::string& json) {
+    for (const auto& qdisc : nlohmann::json::parse(json)) {
+      if (qdisc.at("kind") == "tbf") return qdisc.at("bytes").get<double>();
+    }
+    throw std::runtime_error("no token bucket: " + json);
+  }
+  void Remove() {
+    for (const std::string& command : {"ip link del " + near_, "ip netns del " + name_}) {
+      try {
+        Shell(command);
+      } catch (const std::exception&) {  // it was not there
+      }
+    }
+  }
+
+  std::string name_, near_, far_, near_address_, far_address_;
+};
+
+void WriteBig32(std::ofstream& out, uint32_t value) {
+  for (int shift = 24; shift >= 0; shift -= 8) out.put(static_cast<char>(value >> shift));
+}
+
+// Images of noise: what is in them is all the same to a link.
+void WriteImages(const std::string& images, const std::string& labels, uint32_t count) {
+  std::ofstream x(images, std::ios::binary), y(labels, std::ios::binary);
+  for (const uint32_t word : {0x00000803u, count, 28u, 28u}) WriteBig32(x, word);
+  for (const uint32_t word : {0x00000801u, count}) WriteBig32(y, word);
+  std::minstd_rand random(1);
+  for (uint32_t i = 0; i < count * kPixels; ++i) x.put(static_cast<char>(random()));
+  for (uint32_t i = 0; i < count; ++i) y.put(static_cast<char>(random() % 10));
+}
+
+std::string JobText(const std::string& images, const std::string& labels, int workers) {
+  return "name: link\nseed: 1\n"
+         "stream:\n  epochs: 10000\n  files: {format: idx, paths: [\"" +
+         images + "\", \"" + labels +
+         "\"], partitions: 4}\n"
+         "schema:\n  format: idx\n  fields:\n"
+         "    image: {type: bytes, width: 784, mean: 128, std: 74}\n"
+         "    digit: {type: number, role: label}\n"
+         "model:\n  layers:\n"
+         "    - dense: {units: 512, activation: relu}\n    - dense: {units: 512, activation: relu}\n"
+         "    - dense: {units: 10}\n  loss: softmax_cross_entropy\n"
+         "optimizer: {type: sgd, learning_rate: 0.0001}\nstrategy: async\n"
+         "train: {batch_size: 32, split_batches: 16}\n"
+         "cluster: {workers: " +
+         std::to_string(workers) + ", ps: 1}\n";
+}
+
+// A role whose start is announced by a line with its address.
+std::string AddressIn(const bench::Running& role, const std::string& before) {
+  const std::string output = role.Output();
+  const size_t at = output.find(before);
+  const size_t end = at == std::string::npos ? at : output.find('\n', at);
+  if (end == std::string::npos) return "";
+  return output.substr(at + before.size(), end - at - before.size());
+}
+
+void WaitFor(const std::string& what, bench::Running& role, const std::function<bool()>& condition) {
+  const auto deadline = Clock::now() + 60s;
+  while (!condition()) {
+    if (!role.alive() || Clock::now() > deadline) throw std::runtime_error(what + ": " + role.Output());
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+void Measure(bench::Report& report, double gbit, int workers, double seconds) {
+  const bench::Scratch scratch("link");
+  const Link link(gbit);
+  WriteImages(scratch / "images", scratch / "labels", 20'000);
+  std::ofstream(scratch / "job.yaml") << JobText(scratch / "images", scratch / "labels", workers);
+  setenv("LEAT_TOKEN", "of this run alone", 1);
+  setenv("OMP_NUM_THREADS", "1", 1);
+
+  bench::Running coordinator({"coordinator", scratch / "job.yaml", "--directory", scratch / "job", "--listen",
+                              link.near_address() + ":0"},
+                             scratch / "coordinator");
+  std::string address;
+  WaitFor("the coordinator did not start", coordinator,
+          [&] { return !(address = AddressIn(coordinator, "serves on ")).empty(); });
+  // Its own /dev/shm too: what is on another host shares no memory.
+  bench::Running server({"ps", "--coordinator", address, "--listen", link.far_address() + ":0"},
+                        scratch / "ps",
+                        {"/usr/bin/env", "ip", "netns", "exec", link.name(), "unshare", "-m", "sh", "-c",
+                         "mount -t tmpfs tmpfs /dev/shm && exec \"$0\" \"$@\""});
+  std::vector<std::unique_ptr<bench::Running>> all;
+  for (int i = 0; i < workers; ++i) {
+    all.push_back(
+        std::make_unique<bench::Running>(std::vector<std::string>{"worker", "--coordinator", address},
+                                         scratch / ("worker-" + std::to_string(i))));
+  }
+  // All are at work, and the bucket's first burst is long gone.
+  const double warm = gbit * 1e9 / 8;
+  WaitFor("nothing is pushed", server, [&] { return link.SentTo() > warm; });
+
+  const double to = link.SentTo(), from = link.SentFrom();
+  const auto start = Clock::now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const double sent_to = link.SentTo() - to, sent_from = link.SentFrom() - from;
+  const double took = std::chrono::duration<double>(Clock::now() - start).count();
+  const double capacity = gbit * 1e9 / 8 * took;
+  const double mib = 1 << 20;
+  report.Add({.name = "pushed to the server",
+              .value = sent_to / took / mib,
+              .unit = "MiB/s",
+              .reference = "the link",
+              .reference_value = capacity / took / mib,
+              .bound = "≥ 0.90"});
+  report.Add({.name = "values from the server",
+              .value = sent_from / took / mib,
+              .unit = "MiB/s",
+              .reference = "the link",
+              .reference_value = capacity / took / mib});
+  if (sent_to < kLeast * capacity) report.Note("less than 0.90 of the link was used while pushing");
+  for (auto& worker : all) {
+    if (!worker->alive()) throw std::runtime_error("a worker has died: " + worker->Output());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  const bool json = args.Flag("--json");
+  const double gbit = args.Number("--gbit", 1);
+  const double workers = args.Number("--workers", 4);
+  const double seconds = args.Number("--seconds", 10);
+  args.RefuseTheRest();
+  if (geteuid() != 0) {
+    std::fprintf(stderr, "bench link: only root may make network namespaces; left out\n");
+    return 0;
+  }
+  bench::Report report("link", json);
+  try {
+    Measure(report, gbit, static_cast<int>(workers), seconds);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench link: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}
