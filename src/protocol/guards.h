@@ -12,5 +12,7 @@ namespace leat::protocol::guards {
 bool Held(bool in_ledger);
 // The incarnation's check: what is said of, or to, a former life of a slice does not count for this one.
 bool SameLife(Incarnation said, Incarnation now);
+// The generation's check: a worker that the view of its time does not name is not listened to.
+bool Member(bool in_view);
 
 }  // namespace leat::protocol::guards

@@ -70,7 +70,7 @@ struct Server::State {
   bool Outsider(const PushRequest& request) const {
     // A worker whose view is newer has joined since ours was made.
     return request.generation <= view.generation &&
-           !std::binary_search(members.begin(), members.end(), request.worker);
+           !guards::Member(std::binary_search(members.begin(), members.end(), request.worker));
   }
 
   void TakeView(const View& newer) {
@@ -128,8 +128,9 @@ std::shared_ptr<Slice> Server::State::Make(const SliceOrder& order) const {
   const Rule& rule = RuleOf(order.slice);
   slice->slots = rule.slots;
   slice->elements = spec.elements();
-  slice->memory = Buffer(MemoryBytes(slice->elements, rule.slots));
   slice->ledger = Ledger(start);
+  if (config.modelled) return slice;
+  slice->memory = Buffer(MemoryBytes(slice->elements, rule.slots));
   optim::Initialise(variable.init, config.table.seed, variable.name, spec.begin, slice->values());
   for (uint32_t i = 0; i < rule.slots; ++i) {
     std::ranges::fill(slice->slot(i), optim::InitialSlot(rule.optimizer, i));
@@ -141,7 +142,7 @@ Status Server::State::Fits(const Slice& slice) const {
   const SliceSpec& spec = config.table.slices[slice.id.value];
   const uint32_t slots = RuleOf(slice.id).slots;
   if (slice.elements == spec.elements() && slice.slots == slots &&
-      slice.memory.size() >= MemoryBytes(slice.elements, slots) &&
+      (config.modelled || slice.memory.size() >= MemoryBytes(slice.elements, slots)) &&
       slice.ledger.partitions().size() == start.size()) {
     return {};
   }
@@ -154,20 +155,22 @@ Status Server::State::Fits(const Slice& slice) const {
 
 void Server::State::Update(Place& place, std::span<const float> gradient, uint64_t seen_version) {
   Slice& slice = *place.slice;
-  if (place.being_saved) {
+  if (place.being_saved && !config.modelled) {
     Buffer memory(slice.memory.size());
     std::memcpy(memory.data(), slice.memory.data(), slice.memory.size());
     slice.memory = std::move(memory);
     place.being_saved = false;
   }
   const Rule& rule = RuleOf(slice.id);
-  std::array<std::span<float>, optim::kMostSlots> slot_spans;
-  LEAT_CHECK(rule.slots <= slot_spans.size());
-  for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice.slot(i);
   const uint64_t staleness = slice.version - std::min(seen_version, slice.version);
   ++slice.version;
-  optim::Apply(rule.optimizer, slice.values(), gradient, std::span(slot_spans).first(rule.slots),
-               slice.version, 1.0f);
+  if (!config.modelled) {
+    std::array<std::span<float>, optim::kMostSlots> slot_spans;
+    LEAT_CHECK(rule.slots <= slot_spans.size());
+    for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice.slot(i);
+    optim::Apply(rule.optimizer, slice.values(), gradient, std::span(slot_spans).first(rule.slots),
+                 slice.version, 1.0f);
+  }
   ++progress.staleness[std::min<uint64_t>(staleness, kStalenessBins - 1)];
   progress.staleness_sum += staleness;
   ++progress.staleness_count;
@@ -195,7 +198,7 @@ ServerHeartbeat Server::MakeHeartbeat() {
     if (s.places[i]->failed) beat.failed.push_back(life);
     const Slice* slice = s.places[i]->slice.get();
     if (!slice) continue;
-    s.progress.bytes_held += slice->memory.size();
+    s.progress.bytes_held += MemoryBytes(slice->elements, slice->slots);
     auto same = std::find_if(beat.ledgers.begin(), beat.ledgers.end(), [&](const LedgerReport& report) {
       return report.partitions == slice->ledger.partitions();
     });
@@ -342,7 +345,7 @@ SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const f
       case Ledger::Entry::kNew:
         reply.outcome = SliceOutcome::kApplied;
         if (request.disposition == Disposition::kGradient) {
-          LEAT_CHECK(gradient.size() == slice->elements);
+          LEAT_CHECK(s.config.modelled || gradient.size() == slice->elements);
           s.Update(*s.places[ref.slice.value], gradient, ref.version);
           slice->events += request.events;
         }

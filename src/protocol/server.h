@@ -40,6 +40,9 @@ struct ServerConfig {
   SliceTable table;                  // of whole variables where the optimizer needs them
   optim::OptimizerConfig optimizer;  // averaging: of the average, which is rate 1 with its momentum
   StrategyConfig strategy;
+  // Modelled steps of the simulator: slices have sizes but no memory, a kGradient comes without payload, and
+  // no element is ever touched. Everything else is as ever.
+  bool modelled = false;
 };
 
 // What the shell is to do.

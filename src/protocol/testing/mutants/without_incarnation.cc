@@ -11,4 +11,8 @@ bool SameLife(Incarnation, Incarnation) {
   return true;
 }
 
+bool Member(bool in_view) {
+  return in_view;
+}
+
 }  // namespace leat::protocol::guards

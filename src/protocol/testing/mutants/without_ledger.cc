@@ -11,4 +11,8 @@ bool SameLife(Incarnation said, Incarnation now) {
   return said == now;
 }
 
+bool Member(bool in_view) {
+  return in_view;
+}
+
 }  // namespace leat::protocol::guards
