@@ -10,14 +10,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "images.h"
 #include "program.h"
 #include "report.h"
 
@@ -28,7 +29,6 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kLeast = 0.9;
-constexpr int kPixels = 784;
 
 std::string Shell(const std::string& command) {
   std::string output;
@@ -102,28 +102,8 @@ class Link {
   std::string name_, near_, far_, near_address_, far_address_;
 };
 
-void WriteBig32(std::ofstream& out, uint32_t value) {
-  for (int shift = 24; shift >= 0; shift -= 8) out.put(static_cast<char>(value >> shift));
-}
-
-// Images of noise: what is in them is all the same to a link.
-void WriteImages(const std::string& images, const std::string& labels, uint32_t count) {
-  std::ofstream x(images, std::ios::binary), y(labels, std::ios::binary);
-  for (const uint32_t word : {0x00000803u, count, 28u, 28u}) WriteBig32(x, word);
-  for (const uint32_t word : {0x00000801u, count}) WriteBig32(y, word);
-  std::minstd_rand random(1);
-  for (uint32_t i = 0; i < count * kPixels; ++i) x.put(static_cast<char>(random()));
-  for (uint32_t i = 0; i < count; ++i) y.put(static_cast<char>(random() % 10));
-}
-
 std::string JobText(const std::string& images, const std::string& labels, int workers) {
-  return "name: link\nseed: 1\n"
-         "stream:\n  epochs: 10000\n  files: {format: idx, paths: [\"" +
-         images + "\", \"" + labels +
-         "\"], partitions: 4}\n"
-         "schema:\n  format: idx\n  fields:\n"
-         "    image: {type: bytes, width: 784, mean: 128, std: 74}\n"
-         "    digit: {type: number, role: label}\n"
+  return "name: link\nseed: 1\n" + bench::ImagesJob(images, labels, 10'000) +
          "model:\n  layers:\n"
          "    - dense: {units: 512, activation: relu}\n    - dense: {units: 512, activation: relu}\n"
          "    - dense: {units: 10}\n  loss: softmax_cross_entropy\n"
@@ -153,7 +133,7 @@ void WaitFor(const std::string& what, bench::Running& role, const std::function<
 void Measure(bench::Report& report, double gbit, int workers, double seconds) {
   const bench::Scratch scratch("link");
   const Link link(gbit);
-  WriteImages(scratch / "images", scratch / "labels", 20'000);
+  bench::WriteImages(scratch / "images", scratch / "labels", 20'000);
   std::ofstream(scratch / "job.yaml") << JobText(scratch / "images", scratch / "labels", workers);
   setenv("LEAT_TOKEN", "of this run alone", 1);
   setenv("OMP_NUM_THREADS", "1", 1);
