@@ -43,10 +43,13 @@ struct SliceRef {
 
 // The place of a run among the steps of a stepped strategy.
 struct Turn {
+  static constexpr uint32_t kMaxWidth = 1 << 16;
   uint64_t step = 0;
   uint32_t lane = 0;
   uint32_t width = 1;   // lanes of the step
   uint32_t needed = 1;  // of them count: the first to come, when that is fewer than `width`
+  // Asked of every turn that a peer brings.
+  bool valid() const { return width <= kMaxWidth && lane < width && needed >= 1 && needed <= width; }
   friend bool operator==(const Turn&, const Turn&) = default;
 };
 
@@ -178,6 +181,92 @@ struct WorkerProgress {
   std::string last_dead_letter;  // "partition 3 offset 991: amount: 'abc' is not a number"
 };
 
+struct SliceLife {
+  SliceId slice;
+  Incarnation incarnation;
+  friend auto operator<=>(const SliceLife&, const SliceLife&) = default;
+};
+
+// A run whose gradient was not finite.
+struct RejectedRun {
+  NodeId worker;
+  Cut cut;
+  uint32_t run = 0;
+  friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
+};
+
+// One server's file of a checkpoint, written and synced.
+struct ShardReport {
+  uint64_t checkpoint = 0;
+  Status status;
+  std::string file;  // in the checkpoint's directory
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;
+  std::vector<SliceLife> slices;
+  friend bool operator==(const ShardReport&, const ShardReport&) = default;
+};
+
+// A slice that a server is to hold: made anew, or read from a checkpoint's file.
+struct SliceOrder {
+  SliceId slice;
+  Incarnation incarnation;
+  std::string directory;  // of the checkpoint; empty: initial values, empty ledger
+  std::string file;
+  uint64_t file_checksum = 0;
+  friend bool operator==(const SliceOrder&, const SliceOrder&) = default;
+};
+
+struct CheckpointOrder {
+  uint64_t id = 0;
+  std::string directory;  // there, and writable
+  uint64_t version = 0;   // stepped strategies: each slice is saved as it is at this version
+  friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
+};
+
+// All-reduce (groups.h says how it goes): workers that make steps among themselves.
+struct Group {
+  uint64_t id = 0;              // never given twice; the later one has the larger id
+  std::vector<Member> members;  // rank = place
+  // What it starts from. Decided once every member has said, under this id, what it holds.
+  bool decided = false;
+  uint64_t step = 0;  // all go on from the state at this step
+  NodeId holder;      // who has it; 0: nobody, and all make it from `orders`
+  std::vector<SliceOrder> orders;
+  friend bool operator==(const Group&, const Group&) = default;
+};
+
+// All-reduce: what a row of steps is made of, for all lanes. Step first_step + k is made of the k-th run of
+// each lane's `assigned`.
+struct Round {
+  struct Part {
+    Cut cut;
+    RunSet assigned;
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  uint64_t first_step = 0;
+  std::vector<Part> lanes;  // lane = place; all with the same number of runs
+  uint64_t end() const { return first_step + (lanes.empty() ? 0 : lanes.front().assigned.count()); }
+  friend bool operator==(const Round&, const Round&) = default;
+};
+
+// All-reduce: what a worker says of the copy of all slices that it keeps.
+struct ReplicaReport {
+  uint64_t group = 0;      // the newest that it has taken up: it has no part in any step of an earlier one
+  bool holds = false;      // it has a state, at `step`
+  bool connected = false;  // in `group`, to whom it exchanges with
+  uint64_t step = 0;       // steps completed
+  uint64_t events = 0;     // good records in them
+  std::vector<PartitionLedger> partitions;
+  uint64_t rounds_until = 0;         // it knows the rounds of all steps before this one
+  std::string failure;               // why it cannot go on in `group`; empty: it can
+  std::optional<ShardReport> shard;  // repeated until a newer checkpoint is ordered
+  // Steps in a row that were not finite, up to now, and a run of the last of them.
+  uint32_t rejected_in_a_row = 0;
+  std::optional<RejectedRun> rejected;
+  uint64_t skipped = 0;  // steps that were noted and not applied
+  friend bool operator==(const ReplicaReport&, const ReplicaReport&) = default;
+};
+
 struct WorkerHeartbeat {
   NodeId node;
   Generation generation;  // of the view it has
@@ -186,6 +275,7 @@ struct WorkerHeartbeat {
   std::vector<uint64_t> released;  // ended since the last answered heartbeat, finished or given up
   bool leaving = false;
   WorkerProgress progress;
+  std::optional<ReplicaReport> replica;  // all-reduce
 };
 
 struct WorkerHeartbeatReply {
@@ -194,13 +284,12 @@ struct WorkerHeartbeatReply {
   std::optional<View> view;  // when newer than the one it has
   std::vector<Lease> leases;
   std::vector<uint64_t> revoked;  // of `held`: drop them
+  // All-reduce.
+  std::optional<Group> group;                 // the newest that it is in
+  std::vector<Round> rounds;                  // from ReplicaReport::rounds_until on, in order
+  std::vector<Position> start;                // where each partition starts
+  std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported
   friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
-};
-
-struct SliceLife {
-  SliceId slice;
-  Incarnation incarnation;
-  friend auto operator<=>(const SliceLife&, const SliceLife&) = default;
 };
 
 // Slices whose ledgers are equal, as most are most of the time.
@@ -224,24 +313,6 @@ struct ServerProgress {
   uint64_t skipped = 0;  // runs (stepped: steps) that were noted and not applied, since not all was finite
 };
 
-// A run whose gradient was not finite.
-struct RejectedRun {
-  NodeId worker;
-  Cut cut;
-  uint32_t run = 0;
-  friend bool operator==(const RejectedRun&, const RejectedRun&) = default;
-};
-
-// One server's file of a checkpoint, written and synced.
-struct ShardReport {
-  uint64_t checkpoint = 0;
-  Status status;
-  std::string file;  // in the checkpoint's directory
-  uint64_t bytes = 0;
-  uint64_t checksum = 0;
-  std::vector<SliceLife> slices;
-};
-
 struct ServerHeartbeat {
   NodeId node;
   Generation generation;
@@ -254,23 +325,6 @@ struct ServerHeartbeat {
   uint32_t rejected_in_a_row = 0;
   std::optional<RejectedRun> rejected;
   ServerProgress progress;
-};
-
-// A slice that a server is to hold: made anew, or read from a checkpoint's file.
-struct SliceOrder {
-  SliceId slice;
-  Incarnation incarnation;
-  std::string directory;  // of the checkpoint; empty: initial values, empty ledger
-  std::string file;
-  uint64_t file_checksum = 0;
-  friend bool operator==(const SliceOrder&, const SliceOrder&) = default;
-};
-
-struct CheckpointOrder {
-  uint64_t id = 0;
-  std::string directory;  // there, and writable
-  uint64_t version = 0;   // stepped strategies: each slice is saved as it is at this version
-  friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
 };
 
 struct ServerHeartbeatReply {
