@@ -40,7 +40,8 @@ void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
 Coordinator::State::State(CoordinatorConfig c, Restored restored)
     : config(std::move(c)),
       slices(config.table, config.partitions.size(), [this] { return Incarnation(NextId()); }),
-      splits(config.cuts, config.partitions.size(), config.tail_wait) {
+      heads(config.cuts, config.partitions.size(), config.tail_wait),
+      splits(&heads) {
   for (size_t p = 0; p < config.partitions.size(); ++p) {
     if (config.partitions[p] != p) throw std::invalid_argument("partitions are not 0, 1, … in order");
   }
@@ -67,7 +68,7 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
     throw std::invalid_argument("the journal does not say where the stream starts");
   }
   if (start) {
-    splits.Start(*start);
+    heads.Start(*start);
     slices.SetStart(*start);
   }
   if (restored.manifest) {
@@ -127,11 +128,11 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
 }
 
 void Coordinator::State::StartStream() {
-  if (splits.started()) return;
-  const auto first = splits.FirstOffsets();
+  if (heads.started()) return;
+  const auto first = heads.FirstOffsets();
   if (!first) return;
   journals.push_back({StreamStart{*first}});
-  splits.Start(*first);
+  heads.Start(*first);
   slices.SetStart(*first);
 }
 
@@ -167,12 +168,12 @@ CoordinatorActions Coordinator::State::Take() {
 
 // Every event of the stream is in every slice.
 bool Coordinator::State::Finished() const {
-  return slices.ready() && splits.Exhausted() && slices.Watermarks() == splits.Uncut();
+  return slices.ready() && heads.Exhausted() && slices.Watermarks() == heads.Uncut();
 }
 
 bool Coordinator::State::FinalCheckpointDone() const {
   if (stop_requested) return final_done || !slices.placed();
-  return durable && durable->watermark == splits.Uncut();
+  return durable && durable->watermark == heads.Uncut();
 }
 
 void Coordinator::State::StepEnding(Time now) {
@@ -233,7 +234,7 @@ CoordinatorActions Coordinator::OnRequest(Time now, uint64_t call, const Control
 }
 
 CoordinatorActions Coordinator::OnStream(Time now, const std::vector<StreamRange>& ranges) {
-  for (const StreamRange& range : ranges) state_->splits.OnRange(now, range);
+  for (const StreamRange& range : ranges) state_->heads.OnRange(now, range);
   state_->Step(now);
   return state_->Take();
 }
@@ -287,7 +288,7 @@ CoordinatorStatus Coordinator::status() const {
   status.view = s.view;
   status.events = s.slices.Events();
   status.watermark = s.slices.Watermarks();
-  status.lag = s.splits.Lag(status.watermark);
+  status.lag = s.heads.Lag(status.watermark);
   status.leases = s.splits.leased();
   status.releases = s.splits.granted_again();
   status.finished = s.Finished();

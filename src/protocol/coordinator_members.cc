@@ -131,7 +131,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   PlaceSlices(now);
   RefreshView();
   if (beat.generation != view.generation) reply.view = view;
-  if (splits.started()) reply.start = splits.start();
+  if (heads.started()) reply.start = heads.start();
   reply.orders = slices.OrdersFor(beat.node);
   reply.checkpoint = CheckpointOrderFor(beat.node);
   Answer(call, std::move(reply));
@@ -173,7 +173,7 @@ void Coordinator::State::EvictSilent(Time now) {
 }
 
 void Coordinator::State::PlaceSlices(Time now) {
-  if (!splits.started()) return;
+  if (!heads.started()) return;
   std::vector<NodeId> servers = Servers();
   if (!slices.placed()) {
     if (servers.size() < std::max(config.servers, 1u)) return;

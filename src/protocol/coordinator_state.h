@@ -91,6 +91,7 @@ struct Coordinator::State {
   Counter ids;
   Counter nodes;
   SliceMap slices;
+  Heads heads;
   SplitQueue splits;
 
   std::map<NodeId, MemberState> members;

@@ -1,10 +1,7 @@
 #include "protocol/split_queue.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
-
-#include "base/check.h"
+#include <utility>
 
 namespace leat::protocol {
 
@@ -13,108 +10,16 @@ namespace {
 // The second heartbeat after a release was made after the first was answered, so after the release.
 constexpr uint64_t kBeatsToSettle = 2;
 
-std::string Text(Position at) {
-  return "epoch " + std::to_string(at.epoch) + " offset " + std::to_string(at.offset);
-}
-
 }  // namespace
-
-SplitQueue::SplitQueue(const CutRules& rules, size_t partitions, Duration tail_wait)
-    : rules_(rules), tail_wait_(tail_wait), partitions_(partitions) {}
-
-// ---- the stream
-
-void SplitQueue::Start(const std::vector<Position>& start) {
-  LEAT_CHECK(start.size() == partitions_.size());
-  for (size_t p = 0; p < partitions_.size(); ++p) {
-    partitions_[p].first = start[p].offset;
-    partitions_[p].at = start[p];
-  }
-  started_ = true;
-}
-
-void SplitQueue::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
-  LEAT_CHECK(started_ && watermark.size() == partitions_.size());
-  for (size_t p = 0; p < partitions_.size(); ++p) partitions_[p].at = watermark[p];
-  std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) {
-    return std::pair(a.partition, a.begin) < std::pair(b.partition, b.begin);
-  });
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  for (const Cut& cut : cuts) {
-    if (cut.partition >= partitions_.size() || !cut.valid()) {
-      throw std::invalid_argument("the journal holds a cut that is none, in partition " +
-                                  std::to_string(cut.partition));
-    }
-    Partition& partition = partitions_[cut.partition];
-    if (cut.next() <= partition.at && partition.splits.empty()) continue;  // before the watermark
-    if (cut.after != partition.at) {
-      throw std::invalid_argument("the journal's cuts of partition " + std::to_string(cut.partition) +
-                                  " do not join: one follows " + Text(cut.after) + ", the last ended at " +
-                                  Text(partition.at));
-    }
-    Enter(cut);
-  }
-}
-
-void SplitQueue::OnRange(Time now, const StreamRange& range) {
-  if (range.partition >= partitions_.size()) return;
-  Partition& partition = partitions_[range.partition];
-  partition.known = true;
-  partition.sealed = range.sealed;
-  partition.end = range.end;
-  if (!started_) partition.first = range.begin;
-  if (!partition.tail_since && range.end > partition.at.offset) partition.tail_since = now;
-}
-
-std::optional<std::vector<Position>> SplitQueue::FirstOffsets() const {
-  for (const Partition& partition : partitions_) {
-    if (!partition.known) return std::nullopt;
-  }
-  return start();
-}
-
-std::vector<Position> SplitQueue::start() const {
-  std::vector<Position> start;
-  for (const Partition& partition : partitions_) start.push_back({0, partition.first});
-  return start;
-}
-
-bool SplitQueue::Exhausted() const {
-  return started_ && std::all_of(partitions_.begin(), partitions_.end(), [&](const Partition& p) {
-           return p.known && protocol::Exhausted(rules_, p.at, p.first, p.end, p.sealed);
-         });
-}
-
-std::vector<Position> SplitQueue::Uncut() const {
-  std::vector<Position> uncut;
-  for (const Partition& partition : partitions_) uncut.push_back(partition.at);
-  return uncut;
-}
-
-uint64_t SplitQueue::Lag(const std::vector<Position>& watermark) const {
-  uint64_t lag = 0;
-  for (size_t p = 0; p < partitions_.size() && started_; ++p) {
-    const Partition& partition = partitions_[p];
-    if (partition.end > watermark[p].offset) lag += partition.end - watermark[p].offset;
-    const uint64_t passed = watermark[p].epoch + uint64_t{1};
-    if (partition.end > partition.first && rules_.epochs > passed) {
-      lag += (rules_.epochs - passed) * (partition.end - partition.first);
-    }
-  }
-  return lag;
-}
 
 // ---- cuts
 
-SplitQueue::Key SplitQueue::KeyOf(const Cut& cut) const {
-  const uint64_t first = partitions_[cut.partition].first;
-  return {cut.begin.epoch, cut.begin.offset - std::min(first, cut.begin.offset), cut.partition};
+void SplitQueue::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
+  for (const Cut& cut : heads_->Restore(watermark, std::move(cuts))) Enter(cut);
 }
 
 void SplitQueue::Enter(const Cut& cut) {
-  Partition& partition = partitions_[cut.partition];
-  partition.at = cut.next();
-  Split& split = partition.splits[cut.begin];
+  Split& split = splits_[cut.partition][cut.begin];
   split.cut = cut;
   Free(&split);
 }
@@ -122,31 +27,28 @@ void SplitQueue::Enter(const Cut& cut) {
 void SplitQueue::Free(Split* split) {
   split->stage = Stage::kFree;
   split->released_at.clear();
-  free_[KeyOf(split->cut)] = {split->cut.partition, split->cut.begin};
+  free_[heads_->KeyOf(split->cut)] = {split->cut.partition, split->cut.begin};
 }
 
 bool SplitQueue::CutOne(Time now, bool short_tails, std::vector<Cut>* made) {
   std::optional<Cut> least;
-  for (uint32_t p = 0; p < partitions_.size(); ++p) {
-    const Partition& partition = partitions_[p];
-    if (!partition.known) continue;
-    const bool short_tail = short_tails && partition.tail_since && now - *partition.tail_since >= tail_wait_;
-    const auto cut =
-        NextCut(rules_, p, partition.at, partition.first, partition.end, partition.sealed, short_tail);
-    if (cut && (!least || KeyOf(*cut) < KeyOf(*least))) least = cut;
+  for (uint32_t p = 0; p < heads_->size(); ++p) {
+    const Heads::Partition& head = (*heads_)[p];
+    if (!head.known) continue;
+    const bool short_tail = short_tails && heads_->Overdue(now, p);
+    const auto cut = NextCut(heads_->rules(), p, head.at, head.first, head.end, head.sealed, short_tail);
+    if (cut && (!least || heads_->KeyOf(*cut) < heads_->KeyOf(*least))) least = cut;
   }
   if (!least) return false;
+  heads_->Advance(now, *least);
   Enter(*least);
-  Partition& partition = partitions_[least->partition];
-  partition.tail_since.reset();
-  if (partition.end > partition.at.offset) partition.tail_since = now;
   made->push_back(*least);
   return true;
 }
 
 std::vector<Cut> SplitQueue::CutMore(Time now, size_t demand, size_t ahead) {
   std::vector<Cut> made;
-  if (!started_ || free_.size() >= demand) return made;
+  if (!heads_->started() || free_.size() >= demand) return made;
   while (free_.size() < ahead && CutOne(now, false, &made)) {
   }
   while (free_.size() < demand && CutOne(now, true, &made)) {
@@ -156,8 +58,8 @@ std::vector<Cut> SplitQueue::CutMore(Time now, size_t demand, size_t ahead) {
 
 std::vector<Cut> SplitQueue::Open(const std::vector<Position>& watermark) const {
   std::vector<Cut> open;
-  for (size_t p = 0; p < partitions_.size(); ++p) {
-    for (const auto& [begin, split] : partitions_[p].splits) {
+  for (size_t p = 0; p < splits_.size(); ++p) {
+    for (const auto& [begin, split] : splits_[p]) {
       if (split.cut.next() > watermark[p]) open.push_back(split.cut);
     }
   }
@@ -165,8 +67,8 @@ std::vector<Cut> SplitQueue::Open(const std::vector<Position>& watermark) const 
 }
 
 void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
-  for (size_t p = 0; p < partitions_.size(); ++p) {
-    auto& splits = partitions_[p].splits;
+  for (size_t p = 0; p < splits_.size(); ++p) {
+    auto& splits = splits_[p];
     for (auto at = splits.begin(); at != splits.end() && at->second.cut.next() <= watermark[p];) {
       const Split& split = at->second;
       // One that a worker still holds goes when the worker has let go of it.
@@ -174,7 +76,7 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
         ++at;
         continue;
       }
-      if (split.stage == Stage::kFree) free_.erase(KeyOf(split.cut));
+      if (split.stage == Stage::kFree) free_.erase(heads_->KeyOf(split.cut));
       at = splits.erase(at);
     }
   }
@@ -267,8 +169,8 @@ void SplitQueue::Settle(const SliceMap& slices, const Beats& beats) {
 }
 
 void SplitQueue::Reconsider(const SliceMap& slices) {
-  for (Partition& partition : partitions_) {
-    for (auto& [begin, split] : partition.splits) {
+  for (auto& splits : splits_) {
+    for (auto& [begin, split] : splits) {
       if (split.stage == Stage::kComplete && !slices.Missing(split.cut).empty()) Free(&split);
     }
   }

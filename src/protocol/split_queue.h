@@ -1,5 +1,6 @@
-// The coordinator's splits: cuts from the newest durable watermark on, which of them are leased to whom, and
-// which are to be trained (again).
+// The coordinator's splits where each is trained by itself: cuts from the newest durable watermark on, which
+// of them are leased to whom, and which are to be trained (again). Stepped strategies lease rounds instead
+// (round_queue.h).
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -8,11 +9,11 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "protocol/coordinator.h"
+#include "protocol/heads.h"
 #include "protocol/slice_map.h"
 
 namespace leat::protocol {
@@ -22,26 +23,11 @@ class SplitQueue {
   // Heartbeats of each server so far: what a released split waits for.
   using Beats = std::map<NodeId, uint64_t>;
 
-  SplitQueue(const CutRules& rules, size_t partitions, Duration tail_wait);
-
-  // ---- the stream
-  bool started() const { return started_; }  // it is known where every partition starts
-  void Start(const std::vector<Position>& start);
-  // Cuts of a former life, from `watermark` on: in each partition each must follow the one before. Throws
-  // std::invalid_argument when they contradict each other.
-  void Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts);
-  void OnRange(Time now, const StreamRange& range);
-  // Offsets that partitions start from now; nothing until all are known.
-  std::optional<std::vector<Position>> FirstOffsets() const;
-  std::vector<Position> start() const;
-  // Every cut that the rules allow has been made. No more will come unless the stream grows.
-  bool Exhausted() const;
-  // Where each partition's next cut begins.
-  std::vector<Position> Uncut() const;
-  // Events there, in all passes that are to come, behind the watermark.
-  uint64_t Lag(const std::vector<Position>& watermark) const;
+  explicit SplitQueue(Heads* heads) : heads_(heads), splits_(heads->size()) {}
 
   // ---- cuts
+  // Cuts of a former life, from `watermark` on. Throws std::invalid_argument when they contradict each other.
+  void Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts);
   // New cuts, least advanced partition first, until `demand` splits are free to be leased; live tails that
   // have waited long enough are cut short for it. When it has to cut at all it goes on to `ahead`, so that a
   // journal's sync is paid once for many. They are to be journaled before Grant is called.
@@ -80,30 +66,16 @@ class SplitQueue {
     bool granted = false;  // was leased before
     Beats released_at;
   };
-  struct Partition {
-    bool known = false;
-    bool sealed = false;
-    uint64_t first = 0;  // every pass starts here
-    uint64_t end = 0;
-    Position at;  // the next cut follows this
-    std::optional<Time> tail_since;
-    std::map<Position, Split> splits;
-  };
-  // How far from the start, so that partitions advance together; then which.
-  using Key = std::tuple<uint32_t, uint64_t, uint32_t>;
   using Place = std::pair<uint32_t, Position>;  // partition, begin
 
-  Key KeyOf(const Cut& cut) const;
-  Split& At(const Place& place) { return partitions_[place.first].splits.at(place.second); }
+  Split& At(const Place& place) { return splits_[place.first].at(place.second); }
   void Enter(const Cut& cut);
   void Free(Split* split);
   bool CutOne(Time now, bool short_tails, std::vector<Cut>* made);
 
-  CutRules rules_;
-  Duration tail_wait_;
-  bool started_ = false;
-  std::vector<Partition> partitions_;
-  std::map<Key, Place> free_;
+  Heads* heads_;
+  std::vector<std::map<Position, Split>> splits_;  // by partition
+  std::map<Heads::Key, Place> free_;
   std::map<uint64_t, Place> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases of each
   std::set<Place> released_;

@@ -20,10 +20,11 @@ class SplitQueueTest : public ::testing::Test {
   SplitQueueTest()
       : table_{1, {{"v", Shape{2}, {}}}, {{0, 0, 1}, {0, 1, 2}}},
         slices_(table_, 2, [this] { return Incarnation(++lives_); }),
-        queue_({.hash = 1, .batch_size = 10, .split_batches = 2, .shuffle_seed = 0, .epochs = 1}, 2,
+        heads_({.hash = 1, .batch_size = 10, .split_batches = 2, .shuffle_seed = 0, .epochs = 1}, 2,
                milliseconds(100)),
+        queue_(&heads_),
         ledgers_(2, Ledger(std::vector<Position>{{0, 0}, {0, 1000}})) {
-    queue_.Start({{0, 0}, {0, 1000}});
+    heads_.Start({{0, 0}, {0, 1000}});
     slices_.SetStart({{0, 0}, {0, 1000}});
     slices_.PlaceAll({kServer}, Placement::kGreedy);
     Report();
@@ -41,7 +42,7 @@ class SplitQueueTest : public ::testing::Test {
   }
 
   void Range(uint32_t partition, uint64_t end, bool sealed = false) {
-    queue_.OnRange(now_, {partition, partition * 1000, end, sealed});
+    heads_.OnRange(now_, {partition, partition * 1000, end, sealed});
   }
   std::optional<Lease> Grant(NodeId worker = kW) { return queue_.Grant(++last_lease_, worker, slices_); }
   void Train(const Lease& lease) {
@@ -54,6 +55,7 @@ class SplitQueueTest : public ::testing::Test {
   SliceTable table_;
   uint64_t lives_ = 0;
   SliceMap slices_;
+  Heads heads_;
   SplitQueue queue_;
   std::vector<Ledger> ledgers_;
   SplitQueue::Beats beats_;
@@ -182,13 +184,13 @@ TEST_F(SplitQueueTest, WhatASliceLosesIsTrainedAgain) {
 
 TEST_F(SplitQueueTest, KnowsWhenAllIsCut) {
   Range(0, 25, true);
-  EXPECT_FALSE(queue_.Exhausted()) << "partition 1 is unknown";
+  EXPECT_FALSE(heads_.Exhausted()) << "partition 1 is unknown";
   Range(1, 1000, true);
-  EXPECT_FALSE(queue_.Exhausted());
-  EXPECT_EQ(queue_.Lag(slices_.Watermarks()), 25u);
+  EXPECT_FALSE(heads_.Exhausted());
+  EXPECT_EQ(heads_.Lag(slices_.Watermarks()), 25u);
   queue_.CutMore(now_, 10, 10);
-  EXPECT_TRUE(queue_.Exhausted());
-  EXPECT_THAT(queue_.Uncut(), ElementsAre(Position{0, 25}, Position{0, 1000}));
+  EXPECT_TRUE(heads_.Exhausted());
+  EXPECT_THAT(heads_.Uncut(), ElementsAre(Position{0, 25}, Position{0, 1000}));
 }
 
 TEST_F(SplitQueueTest, ForgetsWhatADurableWatermarkCovers) {
