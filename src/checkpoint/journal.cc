@@ -11,9 +11,10 @@ namespace {
 using protocol::CutsMade;
 using protocol::JournalRecord;
 using protocol::NodesGiven;
+using protocol::RoundMade;
 using protocol::StreamStart;
 
-constexpr std::string_view kMagic("leat-journal-1\n\0", 16);
+constexpr std::string_view kMagic("leat-journal-2\n\0", 16);
 constexpr std::string_view kEndMark = "leat";
 constexpr uint64_t kHeadBytes = 8;
 constexpr uint64_t kTailBytes = 12;
@@ -41,6 +42,42 @@ void AppendRecord(const JournalRecord& record, Bytes* file) {
   file->insert(file->end(), bytes.begin(), bytes.end());
 }
 
+// A cut as bytes is always this long.
+uint64_t CutBytes() {
+  static const uint64_t bytes = [] {
+    ByteWriter out;
+    Encode(protocol::Cut{}, &out);
+    return out.size();
+  }();
+  return bytes;
+}
+
+RoundMade DecodeRound(ByteReader* in) {
+  RoundMade round;
+  round.first_step = in->Get<uint64_t>();
+  round.needed = in->Get<uint32_t>();
+  const uint32_t lanes = in->GetCount(CutBytes() + sizeof(uint64_t));
+  if (lanes == 0 || lanes > protocol::Turn::kMaxWidth || round.needed == 0 || round.needed > lanes)
+    in->Fail();
+  for (uint32_t i = 0; i < lanes && in->ok(); ++i) {
+    const protocol::Cut cut = protocol::DecodeCut(in);
+    if (!in->ok()) break;
+    std::vector<uint64_t> words((cut.runs() + 63) / 64);  // at most kMaxBatches / 64
+    for (uint64_t& word : words) word = in->Get<uint64_t>();
+    const protocol::RunSet assigned(cut.runs(), words);
+    // No runs past the cut's last, and every lane has as many as the first.
+    const bool fits = std::ranges::equal(assigned.words(), words) && !assigned.empty() &&
+                      (i == 0 || assigned.count() == round.lanes[0].assigned.count());
+    if (!fits) in->Fail();
+    round.lanes.push_back({cut, assigned});
+  }
+  return round;
+}
+
+bool Before(const protocol::Cut& cut, const std::vector<protocol::Position>& watermark) {
+  return cut.partition < watermark.size() && cut.next() <= watermark[cut.partition];
+}
+
 }  // namespace
 
 Bytes JournalHeader() {
@@ -61,7 +98,7 @@ Bytes EncodePayload(const JournalRecord& record) {
       out.Put(position.epoch);
       out.Put(position.offset);
     }
-  } else if (const auto* round = std::get_if<protocol::RoundMade>(&record)) {
+  } else if (const auto* round = std::get_if<RoundMade>(&record)) {
     out.Put(Kind::kRound);
     out.Put(round->first_step);
     out.Put(round->needed);
@@ -80,11 +117,6 @@ Bytes EncodePayload(const JournalRecord& record) {
 }
 
 Result<JournalRecord> DecodePayload(ByteView payload) {
-  static const uint64_t cut_bytes = [] {
-    ByteWriter out;
-    Encode(protocol::Cut{}, &out);
-    return out.size();
-  }();
   constexpr uint64_t kPositionBytes = 12;
   ByteReader in(payload);
   const auto kind = in.Get<Kind>();
@@ -92,7 +124,7 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
   switch (kind) {
     case Kind::kCuts: {
       CutsMade made;
-      const uint32_t count = in.GetCount(cut_bytes);
+      const uint32_t count = in.GetCount(CutBytes());
       made.cuts.reserve(count);
       for (uint32_t i = 0; i < count && in.ok(); ++i) made.cuts.push_back(protocol::DecodeCut(&in));
       record = std::move(made);
@@ -115,6 +147,9 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
       record = nodes;
       break;
     }
+    case Kind::kRound:
+      record = DecodeRound(&in);
+      break;
     default:
       return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));
   }
@@ -173,13 +208,16 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
                                    const std::vector<protocol::Position>& watermark) {
   std::optional<JournalRecord> start;
   std::optional<JournalRecord> nodes;
-  std::vector<JournalRecord> cuts;
+  std::vector<JournalRecord> rest;
   for (auto& record : records) {
     if (auto* made = std::get_if<CutsMade>(&record)) {
-      std::erase_if(made->cuts, [&](const protocol::Cut& cut) {
-        return cut.partition < watermark.size() && cut.next() <= watermark[cut.partition];
-      });
-      if (!made->cuts.empty()) cuts.push_back(std::move(record));
+      std::erase_if(made->cuts, [&](const protocol::Cut& cut) { return Before(cut, watermark); });
+      if (!made->cuts.empty()) rest.push_back(std::move(record));
+    } else if (const auto* round = std::get_if<RoundMade>(&record)) {
+      // Whole, as its steps are made of all its lanes.
+      const bool over = std::ranges::all_of(
+          round->lanes, [&](const RoundMade::Part& part) { return Before(part.cut, watermark); });
+      if (!over) rest.push_back(std::move(record));
     } else {
       (std::holds_alternative<StreamStart>(record) ? start : nodes) = std::move(record);
     }
@@ -187,7 +225,7 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
   std::vector<JournalRecord> kept;
   if (start) kept.push_back(std::move(*start));
   if (nodes) kept.push_back(std::move(*nodes));
-  std::move(cuts.begin(), cuts.end(), std::back_inserter(kept));
+  std::move(rest.begin(), rest.end(), std::back_inserter(kept));
   return kept;
 }
 

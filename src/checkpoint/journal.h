@@ -1,9 +1,10 @@
 // The journal: what the coordinator decided since the oldest checkpoint that is kept, in order
 // (docs/formats/checkpoint.md).
 //
-//   file    = "leat-journal-1\n" 0:u8 record*
+//   file    = "leat-journal-2\n" 0:u8 record*
 //   record  = length:u32 length_check:u32 payload checksum:u64 "leat"
 //   payload = 1:u8 count:u32 cut*  |  2:u8 count:u32 (epoch:u32 offset:u64)*  |  3:u8 node:u64 lease:u64
+//           | 4:u8 first_step:u64 needed:u32 count:u32 (cut words:u64*)*
 //
 // length_check is half the checksum of length, checksum that of payload; both are seeded with the record's
 // offset, so a record counts only where it was written.
@@ -43,7 +44,7 @@ Bytes EncodePayload(const protocol::JournalRecord& record);
 Result<protocol::JournalRecord> DecodePayload(ByteView payload);
 
 // The records that are still needed when every cut before `watermark` (by partition) is in all that may be
-// restored: the later cuts, and the newest of each other kind.
+// restored: the later cuts, the rounds that have one, and the newest of each other kind.
 std::vector<protocol::JournalRecord> Compact(std::vector<protocol::JournalRecord> records,
                                              const std::vector<protocol::Position>& watermark);
 

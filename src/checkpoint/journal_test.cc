@@ -15,6 +15,7 @@ using protocol::CutsMade;
 using protocol::JournalRecord;
 using protocol::NodesGiven;
 using protocol::Position;
+using protocol::RoundMade;
 using protocol::StreamStart;
 
 // Records of every kind and many sizes, some longer than a sector.
@@ -27,6 +28,7 @@ std::vector<JournalRecord> SomeRecords() {
       made.cuts.push_back(MakeCut(static_cast<uint32_t>(i), 10 * n, 10 * n + i + 1));
     records.push_back(made);
     records.push_back(NodesGiven{n, n});
+    records.push_back(MakeRound(n, 1, made.cuts));
   }
   return records;
 }
@@ -62,6 +64,17 @@ TEST(Journal, RecordsComeBackInOrder) {
   const auto decoded = DecodePayload(EncodePayload(CutsMade{{MakeCut(3, 5, 7)}}));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(std::get<CutsMade>(*decoded).cuts, std::vector{MakeCut(3, 5, 7)});
+
+  auto round = MakeRound(41, 3, {MakeCut(0, 0, 96), MakeCut(1, 0, 32 * 70)});
+  round.needed = 2;
+  round.lanes[1].assigned = protocol::RunSet(70);
+  for (const uint32_t run : {5u, 64u, 69u}) round.lanes[1].assigned.Add(run);
+  const auto again = DecodePayload(EncodePayload(round));
+  ASSERT_TRUE(again.ok());
+  const auto& back = std::get<RoundMade>(*again);
+  EXPECT_EQ(back.first_step, 41u);
+  EXPECT_EQ(back.needed, 2u);
+  EXPECT_EQ(back.lanes, round.lanes);
 }
 
 TEST(Journal, AFileThatEndsInItsLastRecordLosesThatRecordAlone) {
@@ -130,7 +143,7 @@ TEST(Journal, RecordsThatAreLostSwappedOrRepeatedAreDataLoss) {
 
 // Checksums that fit, so that the payload's reader has to notice.
 TEST(Journal, PayloadsThatSayTooMuchAreDataLoss) {
-  for (const uint8_t kind : {0, 1, 2, 4, 255}) {
+  for (const uint8_t kind : {0, 1, 2, 4, 5, 255}) {
     ByteWriter payload;
     payload.Put(kind);
     payload.Put(~uint32_t{0});
@@ -144,6 +157,34 @@ TEST(Journal, PayloadsThatSayTooMuchAreDataLoss) {
   EXPECT_EQ(DecodePayload(longer).status().code(), Code::kDataLoss);
   EXPECT_EQ(ParseJournal(ToFile({CutsMade{{cut}}}), "j").status().code(), Code::kDataLoss);
   EXPECT_EQ(ParseJournal({}, "j").status().code(), Code::kDataLoss);
+}
+
+TEST(Journal, RoundsThatAreNoneAreDataLoss) {
+  const auto decodes = [](const RoundMade& round) { return DecodePayload(EncodePayload(round)).ok(); };
+  const auto good = MakeRound(1, 2, {MakeCut(0, 0, 96), MakeCut(1, 0, 70)});
+  EXPECT_TRUE(decodes(good));
+  EXPECT_FALSE(decodes(MakeRound(1, 2, {}))) << "no lanes";
+  for (const uint32_t needed : {0u, 3u}) {
+    auto round = good;
+    round.needed = needed;
+    EXPECT_FALSE(decodes(round)) << needed << " of 2 needed";
+  }
+  EXPECT_FALSE(decodes(MakeRound(1, 0, {MakeCut(0, 0, 96)}))) << "no steps";
+  auto uneven = good;
+  uneven.lanes[0].assigned.Add(2);
+  EXPECT_FALSE(decodes(uneven)) << "lanes of different lengths";
+  auto invalid = good;
+  invalid.lanes[1].cut.run = 0;
+  invalid.lanes[1].assigned = protocol::RunSet(3, true);
+  EXPECT_FALSE(decodes(invalid)) << "no valid cut";
+
+  Bytes past = EncodePayload(good);
+  past.back() = std::byte{0x80};  // a run behind the last of its cut
+  EXPECT_FALSE(DecodePayload(past).ok());
+  Bytes many = EncodePayload(good);
+  const uint32_t lanes = ~uint32_t{0};
+  std::memcpy(many.data() + 1 + 8 + 4, &lanes, 4);
+  EXPECT_FALSE(DecodePayload(many).ok());
 }
 
 TEST(Journal, GoesOnBehindATornRecord) {
@@ -226,6 +267,15 @@ TEST(Journal, CompactKeepsTheLaterCutsAndTheNewestOfTheRest) {
             Payloads({StreamStart{{{0, 1}, {0, 2}}}, NodesGiven{2, 5}, CutsMade{{MakeCut(1, 0, 9)}},
                       CutsMade{{MakeCut(0, 9, 12), MakeCut(7, 0, 1)}}}));
   EXPECT_EQ(Payloads(Compact({}, {{3, 9}})), Payloads({}));
+}
+
+TEST(Journal, CompactKeepsRoundsWholeUntilAllTheirCutsAreBehind) {
+  const std::vector<JournalRecord> records = {StreamStart{{{0, 0}, {0, 0}}},
+                                              MakeRound(0, 1, {MakeCut(0, 0, 32), MakeCut(1, 0, 32)}),
+                                              MakeRound(1, 1, {MakeCut(0, 32, 64), MakeCut(1, 32, 64)}),
+                                              MakeRound(2, 1, {MakeCut(0, 64, 96), MakeCut(1, 64, 96)})};
+  const auto kept = Compact(records, {{0, 64}, {0, 32}});
+  EXPECT_EQ(Payloads(kept), Payloads({records[0], records[2], records[3]}));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace leat::checkpoint {
 namespace {
 
-constexpr const char* kFormat = "leat-checkpoint-1";
+constexpr const char* kFormat = "leat-checkpoint-2";
 
 Json ToJson(const protocol::Position& position) {
   return Json::array({position.epoch, position.offset});
@@ -87,6 +87,7 @@ protocol::Manifest ReadManifest(const Json& json) {
   manifest.directory = Text(json, "directory");
   if (!IsPlainName(manifest.directory))
     throw Malformed("'" + manifest.directory + "' is no name of a directory");
+  manifest.step = Unsigned(json, "step");
   manifest.events = Unsigned(json, "events");
   manifest.next_incarnation = Unsigned(json, "next_incarnation");
   for (const Json& position : List(json, "watermark")) manifest.watermark.push_back(ReadPosition(position));
@@ -120,6 +121,7 @@ std::string EncodeManifest(const protocol::Manifest& manifest) {
   put("format", kFormat);
   put("id", manifest.id);
   put("directory", manifest.directory);
+  put("step", manifest.step);
   put("events", manifest.events);
   put("next_incarnation", manifest.next_incarnation);
   put("watermark", ToJsonList(manifest.watermark));

@@ -19,7 +19,7 @@ namespace {
 using protocol::Slice;
 using protocol::SliceTable;
 
-constexpr const char* kFormat = "leat-shard-1";
+constexpr const char* kFormat = "leat-shard-2";
 constexpr size_t kReadBytes = 1 << 20;
 
 // Checksum() of bytes that come in pieces.

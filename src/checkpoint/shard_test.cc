@@ -123,7 +123,7 @@ TEST(Shard, AFlippedByteAnywhereIsDataLoss) {
 // With a checksum that fits, so that the head itself has to notice.
 TEST(Shard, AHeadThatContradictsItselfIsDataLoss) {
   const TempDir dir;
-  const std::string good = R"({"__metadata__":{"format":"leat-shard-1"},)"
+  const std::string good = R"({"__metadata__":{"format":"leat-shard-2"},)"
                            R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   const auto open = [&](std::string head, uint64_t length, const std::string& data) {
     std::string file(8, '\0');
@@ -153,7 +153,7 @@ TEST(Shard, AHeadThatContradictsItselfIsDataLoss) {
   EXPECT_EQ(with("[0,8]", "[0,-8]"), Code::kDataLoss);
   EXPECT_EQ(with("[0,8]", "[0,18446744073709551615]"), Code::kDataLoss);
   EXPECT_EQ(with("[0,8]", "[0,8.0]"), Code::kDataLoss);
-  EXPECT_EQ(with("leat-shard-1", "pt"), Code::kDataLoss);
+  EXPECT_EQ(with("leat-shard-2", "pt"), Code::kDataLoss);
   // Tensors that overlap, and that leave a gap.
   const std::string more = R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":)";
   EXPECT_EQ(with("[0,8]}", "[0,8]}" + more + "[4,8]}"), Code::kDataLoss);

@@ -36,6 +36,7 @@ Result<Manifest> WriteCheckpoint(Store* store, uint64_t id) {
   manifest.directory = std::filesystem::path(order.directory).filename();
   manifest.watermark = {{0, 64 * id}, {1, 7}};
   manifest.open = {MakeCut(0, 64 * id, 64 * id + 64), MakeCut(1, 7, 9)};
+  manifest.step = 11 * id;
   manifest.events = ~uint64_t{0} - id;
   manifest.next_incarnation = 3 * id;
   for (const auto& [node, ids] : {std::pair{5, std::vector<uint32_t>{0, 3}}, {7, {1, 2, 4}}}) {
@@ -322,10 +323,13 @@ TEST(Store, AManifestThatContradictsItselfIsDataLoss) {
   };
   EXPECT_TRUE(with("shard-5", "shard-5").ok());
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {"leat-checkpoint-1", "leat-checkpoint-2"},
+           {"leat-checkpoint-2", "leat-checkpoint-1"},
            {"shard-5", "../shard-5"},
            {"checkpoint-000001", "/tmp"},
            {"\"watermark\"", "\"tidemark\""},
+           {"\"step\": 11", "\"step\": -11"},
+           {"\"step\"", "\"steps\""},
+           {"\"run\":1", "\"run\":0"},
            {"[[0,64],[1,7]]", "[[0,64,1],[1,7]]"},
            {"[[0,64],[1,7]]", "[[0,-64],[1,7]]"},
            {"[[0,64],[1,7]]", "[[4294967296,64],[1,7]]"},

@@ -65,6 +65,18 @@ inline protocol::Cut MakeCut(uint32_t partition, uint64_t begin, uint64_t end) {
   return cut;
 }
 
+// Its runs before `runs`, and step after step of all of them by each lane.
+inline protocol::RoundMade MakeRound(uint64_t first_step, uint32_t runs, std::vector<protocol::Cut> cuts) {
+  protocol::RoundMade round;
+  round.first_step = first_step;
+  for (const auto& cut : cuts) {
+    protocol::RunSet assigned(cut.runs());
+    for (uint32_t i = 0; i < runs; ++i) assigned.Add(i);
+    round.lanes.push_back({cut, assigned});
+  }
+  return round;
+}
+
 // Two variables in five slices.
 inline protocol::SliceTable MakeTable() {
   protocol::SliceTable table;

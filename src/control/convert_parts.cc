@@ -67,36 +67,6 @@ Code FromProto(pb::Status::Code code) {
   }
 }
 
-using leat::control::Put;
-using leat::control::Take;
-
-void Put(const protocol::Cut& in, pb::Cut* out) {
-  out->set_partition(in.partition);
-  Put(in.begin, out->mutable_begin());
-  out->set_end(in.end);
-  Put(in.after, out->mutable_after());
-  out->set_hash(in.hash);
-  out->set_batch_size(in.batch_size);
-  out->set_shuffle_seed(in.shuffle_seed);
-  out->set_run(in.run);
-}
-
-bool Take(const pb::Cut& in, protocol::Cut* out, Check* check) {
-  protocol::Cut cut;
-  cut.partition = in.partition();
-  Take(in.begin(), &cut.begin, check);
-  cut.end = in.end();
-  Take(in.after(), &cut.after, check);
-  cut.hash = in.hash();
-  cut.batch_size = in.batch_size();
-  cut.shuffle_seed = in.shuffle_seed();
-  cut.run = in.run();
-  if (!check->That(cut.partition < Limits::kPartitions, "cut.partition", cut.partition)) return false;
-  if (!check->That(cut.valid(), "no valid cut: cut.begin.offset", cut.begin.offset)) return false;
-  *out = cut;
-  return true;
-}
-
 }  // namespace
 
 bool Check::That(bool holds, std::string_view what, uint64_t value) {
@@ -171,23 +141,58 @@ void Take(const pb::Position& in, protocol::Position* out, Check*) {
   out->offset = in.offset();
 }
 
-void Put(const protocol::Cut& cut, const protocol::RunSet& batches, pb::Runs* out) {
-  Put(cut, out->mutable_cut());
-  const auto words = batches.words();
-  out->mutable_words()->Assign(words.begin(), words.end());
+void Put(const protocol::Cut& in, pb::Cut* out) {
+  out->set_partition(in.partition);
+  Put(in.begin, out->mutable_begin());
+  out->set_end(in.end);
+  Put(in.after, out->mutable_after());
+  out->set_hash(in.hash);
+  out->set_batch_size(in.batch_size);
+  out->set_shuffle_seed(in.shuffle_seed);
+  out->set_run(in.run);
 }
 
-void Take(const pb::Runs& in, protocol::Cut* cut, protocol::RunSet* batches, Check* check) {
-  if (!Take(in.cut(), cut, check)) return;
-  const uint32_t size = cut->runs();
-  const auto count = static_cast<uint32_t>(in.words_size());
+void Take(const pb::Cut& in, protocol::Cut* out, Check* check) {
+  protocol::Cut cut;
+  cut.partition = in.partition();
+  Take(in.begin(), &cut.begin, check);
+  cut.end = in.end();
+  Take(in.after(), &cut.after, check);
+  cut.hash = in.hash();
+  cut.batch_size = in.batch_size();
+  cut.shuffle_seed = in.shuffle_seed();
+  cut.run = in.run();
+  if (!check->That(cut.partition < Limits::kPartitions, "cut.partition", cut.partition)) return;
+  if (!check->That(cut.valid(), "no valid cut: cut.begin.offset", cut.begin.offset)) return;
+  *out = cut;
+}
+
+void Put(const protocol::RunSet& in, google::protobuf::RepeatedField<uint64_t>* out) {
+  const auto words = in.words();
+  out->Assign(words.begin(), words.end());
+}
+
+void Take(const google::protobuf::RepeatedField<uint64_t>& in, const protocol::Cut& cut,
+          protocol::RunSet* out, Check* check) {
+  const uint32_t size = cut.runs();
+  const auto count = static_cast<uint32_t>(in.size());
   if (!check->That(count <= (size + 63) / 64, "words of a set of runs", count)) return;
   const uint64_t past = size % 64 == 0 ? 0 : ~uint64_t{0} << (size % 64);
   if (count == (size + 63) / 64 && count > 0) {
-    const uint64_t last = in.words(static_cast<int>(count) - 1);
+    const uint64_t last = in.Get(static_cast<int>(count) - 1);
     if (!check->That((last & past) == 0, "a run past the cut's last: last word", last)) return;
   }
-  *batches = protocol::RunSet(size, std::span<const uint64_t>(in.words().data(), count));
+  *out = protocol::RunSet(size, std::span<const uint64_t>(in.data(), count));
+}
+
+void Put(const protocol::Cut& cut, const protocol::RunSet& runs, pb::Runs* out) {
+  Put(cut, out->mutable_cut());
+  Put(runs, out->mutable_words());
+}
+
+void Take(const pb::Runs& in, protocol::Cut* cut, protocol::RunSet* runs, Check* check) {
+  Take(in.cut(), cut, check);
+  if (check->status().ok()) Take(in.words(), *cut, runs, check);
 }
 
 void Put(const std::vector<protocol::PartitionLedger>& in,

@@ -57,9 +57,17 @@ void Take(const pb::Status& in, Status* out, Check* check);
 void Put(const protocol::Position& in, pb::Position* out);
 void Take(const pb::Position& in, protocol::Position* out, Check* check);
 
-// A cut with some of its batches.
-void Put(const protocol::Cut& cut, const protocol::RunSet& batches, pb::Runs* out);
-void Take(const pb::Runs& in, protocol::Cut* cut, protocol::RunSet* batches, Check* check);
+void Put(const protocol::Cut& in, pb::Cut* out);
+void Take(const pb::Cut& in, protocol::Cut* out, Check* check);
+
+// Some of the runs of a cut, as words.
+void Put(const protocol::RunSet& in, google::protobuf::RepeatedField<uint64_t>* out);
+void Take(const google::protobuf::RepeatedField<uint64_t>& in, const protocol::Cut& cut,
+          protocol::RunSet* out, Check* check);
+
+// A cut with some of its runs.
+void Put(const protocol::Cut& cut, const protocol::RunSet& runs, pb::Runs* out);
+void Take(const pb::Runs& in, protocol::Cut* cut, protocol::RunSet* runs, Check* check);
 
 void Put(const std::vector<protocol::PartitionLedger>& in,
          google::protobuf::RepeatedPtrField<pb::PartitionLedger>* out);

@@ -25,15 +25,42 @@ void Take(const pb::JoinReply& in, protocol::JoinReply* out, Check* check) {
   TakeDuration(in.heartbeat_timeout_ns(), "heartbeat_timeout_ns", &out->heartbeat_timeout, check);
 }
 
+void Put(const protocol::Lease& in, pb::Lease* out) {
+  out->set_id(in.id);
+  Put(in.cut, in.missing, out->mutable_missing());
+  out->set_first_step(in.first_step);
+  out->set_lane(in.lane);
+  out->set_width(in.width);
+  out->set_needed(in.needed);
+  Put(in.assigned, out->mutable_assigned());
+}
+
+void Take(const pb::Lease& in, protocol::Lease* out, Check* check) {
+  out->id = in.id();
+  Take(in.missing(), &out->cut, &out->missing, check);
+  const protocol::Turn turn{in.first_step(), in.lane(), in.width(), in.needed()};
+  check->That(turn.valid(),
+              "lease.lane of " + std::to_string(turn.width) + " of which " + std::to_string(turn.needed) +
+                  " are needed",
+              turn.lane);
+  check->That(turn.step <= ~uint64_t{0} - protocol::Cut::kMaxBatches, "lease.first_step", turn.step);
+  out->first_step = turn.step;
+  out->lane = turn.lane;
+  out->width = turn.width;
+  out->needed = turn.needed;
+  if (in.assigned().empty() || !check->status().ok()) return;
+  Take(in.assigned(), out->cut, &out->assigned, check);
+  if (!check->status().ok()) return;
+  protocol::RunSet both = out->missing;
+  both &= out->assigned;
+  check->That(both == out->missing, "missing runs of a lease that assigns others: lease.id", out->id);
+}
+
 void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out) {
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
   if (in.view) Put(*in.view, out->mutable_view());
-  for (const auto& lease : in.leases) {
-    auto* l = out->add_leases();
-    l->set_id(lease.id);
-    Put(lease.cut, lease.missing, l->mutable_missing());
-  }
+  for (const auto& lease : in.leases) Put(lease, out->add_leases());
   Put(in.revoked, out->mutable_revoked());
 }
 
@@ -42,10 +69,8 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
   out->stop = in.stop();
   if (in.has_view()) Take(in.view(), &out->view.emplace(), check);
   if (!check->Count(in.leases_size(), Limits::kLeases, "leases")) return;
-  for (const auto& l : in.leases()) {
-    auto& lease = out->leases.emplace_back();
-    lease.id = l.id();
-    Take(l.missing(), &lease.cut, &lease.missing, check);
+  for (const auto& lease : in.leases()) {
+    Take(lease, &out->leases.emplace_back(), check);
     if (!check->status().ok()) return;
   }
   Take(in.revoked(), Limits::kLeases, "revoked leases", &out->revoked, check);
@@ -67,6 +92,7 @@ void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out
   if (in.checkpoint) {
     out->mutable_checkpoint()->set_id(in.checkpoint->id);
     out->mutable_checkpoint()->set_directory(in.checkpoint->directory);
+    out->mutable_checkpoint()->set_version(in.checkpoint->version);
   }
 }
 
@@ -94,6 +120,7 @@ void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* ou
     checkpoint.id = in.checkpoint().id();
     TakeText(in.checkpoint().directory(), Limits::kPath, "checkpoint.directory", &checkpoint.directory,
              check);
+    checkpoint.version = in.checkpoint().version();
   }
 }
 

@@ -76,12 +76,14 @@ void Put(const protocol::LedgerReport& in, pb::LedgerReport* out) {
   Put(in.slices, out->mutable_slices());
   out->set_events(in.events);
   Put(in.partitions, out->mutable_partitions());
+  out->set_version(in.version);
 }
 
 void Take(const pb::LedgerReport& in, protocol::LedgerReport* out, Check* check) {
   Take(in.slices(), &out->slices, check);
   out->events = in.events();
   Take(in.partitions(), &out->partitions, check);
+  out->version = in.version();
 }
 
 void Put(const protocol::ShardReport& in, pb::ShardReport* out) {
@@ -113,6 +115,7 @@ void Put(const protocol::ServerProgress& in, pb::ServerProgress* out) {
   out->set_staleness_sum(in.staleness_sum);
   out->set_staleness_count(in.staleness_count);
   out->set_cpu_seconds(in.cpu_seconds);
+  out->set_skipped(in.skipped);
 }
 
 void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* check) {
@@ -126,6 +129,21 @@ void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* ch
   out->staleness_sum = in.staleness_sum();
   out->staleness_count = in.staleness_count();
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
+  out->skipped = in.skipped();
+}
+
+void Put(const protocol::RejectedRun& in, pb::RejectedRun* out) {
+  out->set_worker(in.worker.value);
+  Put(in.cut, out->mutable_cut());
+  out->set_run(in.run);
+}
+
+void Take(const pb::RejectedRun& in, protocol::RejectedRun* out, Check* check) {
+  out->worker = NodeId(in.worker());
+  Take(in.cut(), &out->cut, check);
+  if (!check->status().ok()) return;
+  check->That(in.run() < out->cut.runs(), "rejected.run", in.run());
+  out->run = in.run();
 }
 
 void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
@@ -137,6 +155,8 @@ void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
   if (in.shard) Put(*in.shard, out->mutable_shard());
   out->set_leaving(in.leaving);
   Put(in.progress, out->mutable_progress());
+  out->set_rejected_in_a_row(in.rejected_in_a_row);
+  if (in.rejected) Put(*in.rejected, out->mutable_rejected());
 }
 
 void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* check) {
@@ -149,6 +169,8 @@ void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* 
   if (in.has_shard()) Take(in.shard(), &out->shard.emplace(), check);
   out->leaving = in.leaving();
   Take(in.progress(), &out->progress, check);
+  out->rejected_in_a_row = in.rejected_in_a_row();
+  if (in.has_rejected()) Take(in.rejected(), &out->rejected.emplace(), check);
 }
 
 void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {

@@ -85,7 +85,7 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
 
   const auto with_open = [](std::vector<protocol::OpenSplit> open, protocol::Position done = {}) {
     protocol::ServerHeartbeat server;
-    server.ledgers.push_back({{}, 0, {{done, std::move(open)}}});
+    server.ledgers.push_back({{}, 0, {{done, std::move(open)}}, 0});
     return ParseRequest(Serialize(server)).status();
   };
   auto cut = GoodCut();
@@ -93,7 +93,7 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   ExpectRefused(with_open({{cut, protocol::RunSet(10)}, {cut, protocol::RunSet(10)}}), "overlaps");
   ExpectRefused(with_open({{cut, protocol::RunSet(10)}}, {0, 1}), "overlaps");
   ExpectRefused(with_open({{cut, protocol::RunSet(11, true)}}), "past the cut's last");
-  ExpectRefused(with_open({{cut, protocol::RunSet(65)}}), "words of a set of batches is 2");
+  ExpectRefused(with_open({{cut, protocol::RunSet(65)}}), "words of a set of runs is 2");
   cut.partition = 1;
   ExpectRefused(with_open({{cut, protocol::RunSet(10)}}), "partition of an open split is 1");
   cut = GoodCut();
@@ -101,6 +101,13 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   ExpectRefused(with_open({{cut, protocol::RunSet(0)}}), "no valid cut");
 
   protocol::ServerHeartbeat server;
+  server.rejected.emplace().cut = GoodCut();
+  EXPECT_TRUE(ParseRequest(Serialize(server)).ok());
+  server.rejected->run = 10;
+  ExpectRefused(ParseRequest(Serialize(server)).status(), "rejected.run is 10");
+  server.rejected->cut.run = 0;
+  ExpectRefused(ParseRequest(Serialize(server)).status(), "no valid cut");
+  server = {};
   server.failed.push_back({SliceId(1 << 20), Incarnation(1)});
   ExpectRefused(ParseRequest(Serialize(server)).status(), "slice is 1048576");
 }
@@ -114,8 +121,33 @@ TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
   protocol::WorkerHeartbeatReply worker;
   auto cut = GoodCut();
   cut.end = 0;
-  worker.leases.push_back({1, cut, protocol::RunSet(10)});
+  protocol::Lease lease;
+  lease.cut = cut;
+  lease.missing = protocol::RunSet(10);
+  worker.leases = {lease};
   ExpectRefused(ParseReply(Serialize(worker)).status(), "no valid cut");
+
+  lease.cut = GoodCut();
+  const auto with = [&lease](auto change) {
+    protocol::WorkerHeartbeatReply reply;
+    reply.leases = {lease};
+    change(&reply.leases[0]);
+    return ParseReply(Serialize(reply)).status();
+  };
+  EXPECT_TRUE(with([](protocol::Lease*) {}).ok());
+  ExpectRefused(with([](protocol::Lease* l) { l->lane = 1; }), "lease.lane of 1 of which 1 are needed is 1");
+  ExpectRefused(with([](protocol::Lease* l) { l->width = 0; }), "lease.lane");
+  ExpectRefused(with([](protocol::Lease* l) { l->needed = 2; }), "lease.lane");
+  ExpectRefused(with([](protocol::Lease* l) { l->first_step = ~uint64_t{0}; }), "lease.first_step");
+  ExpectRefused(with([](protocol::Lease* l) { l->assigned = protocol::RunSet(128); }),
+                "words of a set of runs");
+  const auto other_runs = [](protocol::Lease* l) {
+    l->id = 77;
+    l->missing.Add(3);
+    l->assigned = protocol::RunSet(10);
+    l->assigned.Add(4);
+  };
+  ExpectRefused(with(other_runs), "lease.id is 77");
 
   protocol::ServerHeartbeatReply server;
   server.orders.emplace_back().file = std::string(5000, 'f');

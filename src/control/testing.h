@@ -32,20 +32,21 @@ LEAT_FIELDS(SlicePlace, a, b, c)
 LEAT_FIELDS(View, a, b, c)
 LEAT_FIELDS(JoinRequest, a, b, c, d, e)
 LEAT_FIELDS(JoinReply, a, b, c, d, e, g)
-LEAT_FIELDS(Cut, a, b, c, d, e, g, h)
-LEAT_FIELDS(Lease, a, b, c)
+LEAT_FIELDS(Cut, a, b, c, d, e, g, h, i)
+LEAT_FIELDS(Lease, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(WorkerProgress, a, b, c, d, e, g, h, i, j, k, l)
 LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h)
 LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e)
 LEAT_FIELDS(SliceLife, a, b)
 LEAT_FIELDS(OpenSplit, a, b)
 LEAT_FIELDS(PartitionLedger, a, b)
-LEAT_FIELDS(LedgerReport, a, b, c)
-LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k)
+LEAT_FIELDS(LedgerReport, a, b, c, d)
+LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l)
+LEAT_FIELDS(RejectedRun, a, b, c)
 LEAT_FIELDS(ShardReport, a, b, c, d, e, g)
-LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i)
+LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(SliceOrder, a, b, c, d, e)
-LEAT_FIELDS(CheckpointOrder, a, b)
+LEAT_FIELDS(CheckpointOrder, a, b, c)
 LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g)
 LEAT_FIELDS(BotsHeartbeat, a, b, c, d)
 LEAT_FIELDS(BotsHeartbeatReply, a, b)
@@ -100,7 +101,20 @@ class Fill {
   void operator()(protocol::Lease& v) {
     (*this)(v.id);
     (*this)(v.cut);
-    v.missing = Batches(v.cut);
+    v.missing = Runs(v.cut);
+    v.first_step = Number() >> 1;
+    v.width = 1 + static_cast<uint32_t>(rng_.Below(protocol::Turn::kMaxWidth));
+    v.lane = static_cast<uint32_t>(rng_.Below(v.width));
+    v.needed = 1 + static_cast<uint32_t>(rng_.Below(v.width));
+    if (rng_.Chance(0.5)) {
+      v.assigned = Runs(v.cut);
+      v.assigned |= v.missing;
+    }
+  }
+  void operator()(protocol::RejectedRun& v) {
+    (*this)(v.worker);
+    (*this)(v.cut);
+    v.run = static_cast<uint32_t>(rng_.Below(v.cut.runs()));
   }
   void operator()(std::vector<protocol::PartitionLedger>& v) {
     v.resize(rng_.Below(4));
@@ -114,7 +128,7 @@ class Fill {
         cut.after = cut.begin = {at.epoch, at.offset + rng_.Below(3) * 100};
         if (rng_.Chance(0.2)) cut.begin = {at.epoch + 1, rng_.Below(50)};
         cut.end = cut.begin.offset + 1 + rng_.Below(uint64_t{200} * cut.batch_size);
-        v[p].open.push_back({cut, Batches(cut)});
+        v[p].open.push_back({cut, Runs(cut)});
         at = cut.next();
       }
     }
@@ -165,7 +179,7 @@ class Fill {
     cut.shuffle_seed = Number();
     cut.run = 1 + static_cast<uint32_t>(rng_.Below(4));
   }
-  protocol::RunSet Batches(const protocol::Cut& cut) {
+  protocol::RunSet Runs(const protocol::Cut& cut) {
     protocol::RunSet set(cut.runs(), rng_.Chance(0.2));
     for (uint32_t i = 0; i < cut.runs(); ++i) {
       if (rng_.Chance(0.3)) set.Add(i);

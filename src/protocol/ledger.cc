@@ -93,7 +93,7 @@ void Encode(const Ledger& ledger, ByteWriter* out) {
 
 Ledger DecodeLedger(ByteReader* in) {
   constexpr uint64_t kPartitionBytes = 4 + 8 + 4;
-  constexpr uint64_t kSplitBytes = 4 + 12 + 12 + 8 + 8 + 4 + 8 + 8;
+  constexpr uint64_t kSplitBytes = 4 + 12 + 12 + 8 + 8 + 4 + 8 + 4 + 8;
   std::vector<PartitionLedger> partitions(in->GetCount(kPartitionBytes));
   for (size_t p = 0; p < partitions.size(); ++p) {
     PartitionLedger& partition = partitions[p];

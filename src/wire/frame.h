@@ -15,7 +15,7 @@
 namespace leat::wire {
 
 // Grows with every change that an older peer would read wrongly; both ends must have the same.
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 enum class FrameType : uint8_t { kPush = 1, kPushReply = 2 };
 
@@ -47,7 +47,8 @@ Result<FramePrefix> DecodePrefix(ByteView bytes, uint32_t max_header_bytes, uint
 // Whether these are the header bytes that the prefix was made for.
 Status CheckHeader(const FramePrefix& prefix, ByteView header);
 
-// ---- headers. A cut is carried only by a push that has a batch (any disposition but kPull).
+// ---- headers. A cut is carried only by a push that has a run (any disposition but kPull), and `counted`
+// only by one that has a turn.
 Bytes Encode(const protocol::PushRequest& message);
 Bytes Encode(const protocol::PushReply& message);
 Result<protocol::PushRequest> DecodePushRequest(ByteView header);

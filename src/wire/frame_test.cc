@@ -22,6 +22,17 @@ PushRequest RandomRequest(Rng& rng) {
   message.generation = Generation(rng());
   message.disposition = static_cast<Disposition>(rng.Below(4));
   message.want_values = rng.Chance(0.5);
+  message.exact = rng.Chance(0.5);
+  message.version_wanted = rng();
+  if (rng.Chance(0.5)) {
+    auto& turn = message.turn.emplace();
+    turn.step = rng();
+    turn.width = 1 + static_cast<uint32_t>(rng.Below(200));
+    turn.lane = static_cast<uint32_t>(rng.Below(turn.width));
+    turn.needed = 1 + static_cast<uint32_t>(rng.Below(turn.width));
+    message.counted.resize(rng.Below((turn.width + 63) / 64 + 1));
+    for (uint64_t& word : message.counted) word = rng();
+  }
   if (message.disposition != Disposition::kPull) {
     auto& cut = message.cut;
     cut.partition = static_cast<uint32_t>(rng.Below(8));
@@ -31,6 +42,7 @@ PushRequest RandomRequest(Rng& rng) {
     cut.hash = rng();
     cut.batch_size = 128;
     cut.shuffle_seed = rng();
+    cut.run = 1 + static_cast<uint32_t>(rng.Below(4));
     message.run = static_cast<uint32_t>(rng.Below(cut.runs()));
     message.events = static_cast<uint32_t>(rng.Below(128));
   }
@@ -47,12 +59,14 @@ PushReply RandomReply(Rng& rng) {
   message.sequence = rng();
   message.generation = Generation(rng());
   message.evicted = rng.Chance(0.1);
+  message.counted.resize(rng.Below(3));
+  for (uint64_t& word : message.counted) word = rng();
   uint32_t id = 0;
   for (uint64_t i = rng.Below(40); i > 0; --i) {
     id += 1 + static_cast<uint32_t>(rng.Below(3));
     message.slices.push_back({.slice = SliceId(id),
                               .incarnation = Incarnation(rng()),
-                              .outcome = static_cast<SliceOutcome>(rng.Below(5)),
+                              .outcome = static_cast<SliceOutcome>(rng.Below(7)),
                               .version = rng(),
                               .values = rng.Chance(0.5)});
   }
@@ -199,6 +213,25 @@ TEST(MessageTest, ACountThatCannotBeThereIsRefusedBeforeItIsAllocated) {
   const uint32_t huge = std::numeric_limits<uint32_t>::max();
   std::memcpy(bytes.data() + bytes.size() - 4, &huge, 4);
   EXPECT_FALSE(DecodePushRequest(bytes).ok());
+}
+
+TEST(MessageTest, TurnsThatAreNoneAreRefused) {
+  using protocol::Turn;
+  const auto decodes = [](const Turn& turn, size_t words) {
+    PushRequest request;
+    request.turn = turn;
+    request.counted.resize(words);
+    return DecodePushRequest(Encode(request)).ok();
+  };
+  EXPECT_TRUE(decodes({7, 0, 1, 1}, 1));
+  EXPECT_TRUE(decodes({7, 64, 65, 3}, 2));
+  EXPECT_TRUE(decodes({7, 0, Turn::kMaxWidth, Turn::kMaxWidth}, 0));
+  EXPECT_FALSE(decodes({7, 1, 1, 1}, 0)) << "a lane behind the last";
+  EXPECT_FALSE(decodes({7, 0, 0, 1}, 0)) << "no lanes";
+  EXPECT_FALSE(decodes({7, 0, 4, 0}, 0)) << "none needed";
+  EXPECT_FALSE(decodes({7, 0, 4, 5}, 0)) << "more needed than there are";
+  EXPECT_FALSE(decodes({7, 0, Turn::kMaxWidth + 1, 1}, 0)) << "more lanes than any job has";
+  EXPECT_FALSE(decodes({7, 0, 64, 1}, 2)) << "lanes that count and are not there";
 }
 
 TEST(MessageTest, SlicesMustRise) {

@@ -39,6 +39,27 @@ void CheckOrder(const std::vector<T>& slices, ByteReader* in) {
   }
 }
 
+void PutWords(const std::vector<uint64_t>& words, ByteWriter* out) {
+  out->Put(static_cast<uint32_t>(words.size()));
+  for (const uint64_t word : words) out->Put(word);
+}
+
+std::vector<uint64_t> GetWords(ByteReader* in) {
+  std::vector<uint64_t> words(in->GetCount(sizeof(uint64_t)));
+  for (uint64_t& word : words) word = in->Get<uint64_t>();
+  return words;
+}
+
+void GetTurn(ByteReader* in, protocol::PushRequest* message) {
+  protocol::Turn& turn = message->turn.emplace();
+  turn.step = in->Get<uint64_t>();
+  turn.lane = in->Get<uint32_t>();
+  turn.width = in->Get<uint32_t>();
+  turn.needed = in->Get<uint32_t>();
+  message->counted = GetWords(in);
+  if (!turn.valid() || message->counted.size() > (turn.width + 63) / 64) in->Fail();
+}
+
 }  // namespace
 
 Bytes Encode(const protocol::PushRequest& message) {
@@ -48,6 +69,16 @@ Bytes Encode(const protocol::PushRequest& message) {
   out.Put(message.generation.value);
   out.Put(message.disposition);
   out.Put(static_cast<uint8_t>(message.want_values));
+  out.Put(static_cast<uint8_t>(message.exact));
+  out.Put(message.version_wanted);
+  out.Put(static_cast<uint8_t>(message.turn.has_value()));
+  if (message.turn) {
+    out.Put(message.turn->step);
+    out.Put(message.turn->lane);
+    out.Put(message.turn->width);
+    out.Put(message.turn->needed);
+    PutWords(message.counted, &out);
+  }
   if (message.disposition != protocol::Disposition::kPull) {
     protocol::Encode(message.cut, &out);
     out.Put(message.run);
@@ -70,6 +101,9 @@ Result<protocol::PushRequest> DecodePushRequest(ByteView header) {
   message.generation = GetId<Generation>(&in);
   message.disposition = GetEnum(&in, protocol::Disposition::kRejected);
   message.want_values = GetBool(&in);
+  message.exact = GetBool(&in);
+  message.version_wanted = in.Get<uint64_t>();
+  if (GetBool(&in) && in.ok()) GetTurn(&in, &message);
   if (in.ok() && message.disposition != protocol::Disposition::kPull) {
     message.cut = protocol::DecodeCut(&in);
     message.run = in.Get<uint32_t>();
@@ -91,6 +125,7 @@ Bytes Encode(const protocol::PushReply& message) {
   out.Put(message.sequence);
   out.Put(message.generation.value);
   out.Put(static_cast<uint8_t>(message.evicted));
+  PutWords(message.counted, &out);
   out.Put(static_cast<uint32_t>(message.slices.size()));
   for (const auto& slice : message.slices) {
     out.Put(slice.slice.value);
@@ -108,11 +143,12 @@ Result<protocol::PushReply> DecodePushReply(ByteView header) {
   message.sequence = in.Get<uint64_t>();
   message.generation = GetId<Generation>(&in);
   message.evicted = GetBool(&in);
+  message.counted = GetWords(&in);
   message.slices.resize(in.GetCount(kSliceReplyBytes));
   for (auto& slice : message.slices) {
     slice.slice = GetId<SliceId>(&in);
     slice.incarnation = GetId<Incarnation>(&in);
-    slice.outcome = GetEnum(&in, protocol::SliceOutcome::kPulled);
+    slice.outcome = GetEnum(&in, protocol::SliceOutcome::kLate);
     slice.version = in.Get<uint64_t>();
     slice.values = GetBool(&in);
   }
