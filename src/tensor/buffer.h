@@ -19,6 +19,8 @@ class Buffer {
   size_t size() const { return size_; }
   std::span<std::byte> bytes() const { return {data(), size_}; }
   explicit operator bool() const { return memory_ != nullptr; }
+  // Others hold this memory too. What another thread does with its hold may be seen late.
+  bool shared() const { return memory_.use_count() > 1; }
 
  private:
   std::shared_ptr<std::byte> memory_;

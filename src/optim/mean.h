@@ -1,0 +1,37 @@
+// The mean of the gradients of one step: one code for servers and for workers that reduce among themselves.
+//
+// The lanes of a step are added in their order, as the chain ((g0 · e0 + g1 · e1) + g2 · e2) …, e being the
+// events of each, and the sum is scaled once, by 1 / Σ e. Lanes without events are left out. Each element's
+// result depends on that element alone and nothing is contracted to fused multiply-add, so the mean comes out
+// the same bit for bit whoever adds, in pieces of whatever size, on whichever x86-64.
+//
+// Where a step's gradients are to be added up (the loss is a sum), weights and scale are 1, but for
+// statistics, whose changes are averaged all the same.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "optim/init.h"
+
+namespace leat::optim {
+
+struct MeanRule {
+  bool sum = false;
+  float weight(uint64_t events) const { return sum ? 1.0f : static_cast<float>(events); }
+  // Of all lanes' events, above 0.
+  float scale(uint64_t events) const {
+    return sum ? 1.0f : static_cast<float>(1.0 / static_cast<double>(events));
+  }
+};
+inline MeanRule MeanRuleFor(bool sum, VariableRole role) {
+  return {sum && role != VariableRole::kStatistic};
+}
+
+// sum = gradient · weight, of the first lane; sum += gradient · weight, of the others in their order. The
+// spans have one size and do not overlap.
+void SetWeighted(std::span<float> sum, std::span<const float> gradient, float weight);
+void AddWeighted(std::span<float> sum, std::span<const float> gradient, float weight);
+void Scale(std::span<float> sum, float scale);
+
+}  // namespace leat::optim

@@ -1,0 +1,52 @@
+#include "optim/mean.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/rng.h"
+
+namespace leat::optim {
+namespace {
+
+// One rounding for each product and each sum, in the order of the lanes: what the formula says in f32.
+TEST(Mean, IsTheChainInTheOrderOfLanes) {
+  Rng rng(1);
+  for (const size_t n : {1u, 7u, 64u, 1003u}) {
+    std::vector<std::vector<float>> lanes(5, std::vector<float>(n));
+    const std::vector<uint32_t> events = {3, 128, 1, 77, 128};
+    for (auto& lane : lanes) {
+      for (float& x : lane) x = static_cast<float>(rng.Uniform()) - 0.5f;
+    }
+    const MeanRule rule;
+    std::vector<float> sum(n);
+    for (size_t l = 0; l < lanes.size(); ++l) {
+      (l == 0 ? SetWeighted : AddWeighted)(sum, lanes[l], rule.weight(events[l]));
+    }
+    Scale(sum, rule.scale(337));
+    for (size_t i = 0; i < n; ++i) {
+      volatile float expected = lanes[0][i] * 3.0f;
+      for (size_t l = 1; l < lanes.size(); ++l) {
+        const volatile float product = lanes[l][i] * static_cast<float>(events[l]);
+        expected = expected + product;
+      }
+      expected = expected * static_cast<float>(1.0 / 337);
+      ASSERT_EQ(sum[i], expected) << n << " elements, at " << i;
+    }
+  }
+}
+
+TEST(Mean, SumsAreSumsButForStatistics) {
+  const MeanRule gradients = MeanRuleFor(true, VariableRole::kTrained);
+  EXPECT_EQ(gradients.weight(7), 1.0f);
+  EXPECT_EQ(gradients.scale(7), 1.0f);
+  for (const MeanRule rule :
+       {MeanRuleFor(true, VariableRole::kStatistic), MeanRuleFor(false, VariableRole::kTrained)}) {
+    EXPECT_EQ(rule.weight(7), 7.0f);
+    EXPECT_EQ(rule.scale(8), 0.125f);
+  }
+}
+
+}  // namespace
+}  // namespace leat::optim
