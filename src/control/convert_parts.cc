@@ -250,15 +250,116 @@ void Take(const google::protobuf::RepeatedPtrField<pb::SliceLife>& in, std::vect
   }
 }
 
-void Put(const protocol::View& in, pb::View* out) {
-  out->set_generation(in.generation.value);
-  for (const auto& member : in.members) {
-    auto* m = out->add_members();
+void Put(const protocol::ShardReport& in, pb::ShardReport* out) {
+  out->set_checkpoint(in.checkpoint);
+  Put(in.status, out->mutable_status());
+  out->set_file(in.file);
+  out->set_bytes(in.bytes);
+  out->set_checksum(in.checksum);
+  Put(in.slices, out->mutable_slices());
+}
+
+void Take(const pb::ShardReport& in, protocol::ShardReport* out, Check* check) {
+  out->checkpoint = in.checkpoint();
+  Take(in.status(), &out->status, check);
+  TakeText(in.file(), Limits::kPath, "shard.file", &out->file, check);
+  out->bytes = in.bytes();
+  out->checksum = in.checksum();
+  Take(in.slices(), &out->slices, check);
+}
+
+void Put(const protocol::RejectedRun& in, pb::RejectedRun* out) {
+  out->set_worker(in.worker.value);
+  Put(in.cut, out->mutable_cut());
+  out->set_run(in.run);
+}
+
+void Take(const pb::RejectedRun& in, protocol::RejectedRun* out, Check* check) {
+  out->worker = NodeId(in.worker());
+  Take(in.cut(), &out->cut, check);
+  if (!check->status().ok()) return;
+  check->That(in.run() < out->cut.runs(), "rejected.run", in.run());
+  out->run = in.run();
+}
+
+void Put(const std::vector<protocol::SliceOrder>& in,
+         google::protobuf::RepeatedPtrField<pb::SliceOrder>* out) {
+  out->Reserve(static_cast<int>(in.size()));
+  for (const auto& order : in) {
+    auto* o = out->Add();
+    o->set_slice(order.slice.value);
+    o->set_incarnation(order.incarnation.value);
+    o->set_directory(order.directory);
+    o->set_file(order.file);
+    o->set_file_checksum(order.file_checksum);
+  }
+}
+
+void Take(const google::protobuf::RepeatedPtrField<pb::SliceOrder>& in,
+          std::vector<protocol::SliceOrder>* out, Check* check) {
+  if (!check->Count(in.size(), Limits::kSlices, "orders")) return;
+  for (const auto& o : in) {
+    auto& order = out->emplace_back();
+    check->That(o.slice() < Limits::kSlices, "order.slice", o.slice());
+    order.slice = SliceId(o.slice());
+    order.incarnation = Incarnation(o.incarnation());
+    TakeText(o.directory(), Limits::kPath, "order.directory", &order.directory, check);
+    TakeText(o.file(), Limits::kPath, "order.file", &order.file, check);
+    order.file_checksum = o.file_checksum();
+    if (!check->status().ok()) return;
+  }
+}
+
+void Put(const protocol::CheckpointOrder& in, pb::CheckpointOrder* out) {
+  out->set_id(in.id);
+  out->set_directory(in.directory);
+  out->set_version(in.version);
+}
+
+void Take(const pb::CheckpointOrder& in, protocol::CheckpointOrder* out, Check* check) {
+  out->id = in.id();
+  TakeText(in.directory(), Limits::kPath, "checkpoint.directory", &out->directory, check);
+  out->version = in.version();
+}
+
+void Put(const std::vector<protocol::Position>& in, google::protobuf::RepeatedPtrField<pb::Position>* out) {
+  out->Reserve(static_cast<int>(in.size()));
+  for (const auto& position : in) Put(position, out->Add());
+}
+
+void Take(const google::protobuf::RepeatedPtrField<pb::Position>& in, std::vector<protocol::Position>* out,
+          Check* check) {
+  if (!check->Count(in.size(), Limits::kPartitions, "partitions")) return;
+  for (const auto& position : in) Take(position, &out->emplace_back(), check);
+}
+
+void Put(const std::vector<protocol::Member>& in, google::protobuf::RepeatedPtrField<pb::Member>* out) {
+  out->Reserve(static_cast<int>(in.size()));
+  for (const auto& member : in) {
+    auto* m = out->Add();
     m->set_node(member.node.value);
     m->set_role(static_cast<pb::Role>(member.role));
     m->set_index(member.index);
     m->set_address(member.address);
   }
+}
+
+void Take(const google::protobuf::RepeatedPtrField<pb::Member>& in, std::vector<protocol::Member>* out,
+          Check* check) {
+  if (!check->Count(in.size(), Limits::kMembers, "members")) return;
+  out->reserve(static_cast<size_t>(in.size()));
+  for (const auto& m : in) {
+    auto& member = out->emplace_back();
+    member.node = NodeId(m.node());
+    TakeRole(m.role(), &member.role, check);
+    member.index = m.index();
+    TakeText(m.address(), Limits::kName, "member.address", &member.address, check);
+  }
+}
+
+void Put(const protocol::View& in, pb::View* out) {
+  out->set_generation(in.generation.value);
+  Put(in.members, out->mutable_members());
   out->mutable_slices()->Reserve(static_cast<int>(in.slices.size()));
   for (const auto& place : in.slices) {
     auto* p = out->add_slices();
@@ -269,19 +370,9 @@ void Put(const protocol::View& in, pb::View* out) {
 }
 
 void Take(const pb::View& in, protocol::View* out, Check* check) {
-  if (!check->Count(in.members_size(), Limits::kMembers, "members") ||
-      !check->Count(in.slices_size(), Limits::kSlices, "slices")) {
-    return;
-  }
   out->generation = Generation(in.generation());
-  out->members.reserve(static_cast<size_t>(in.members_size()));
-  for (const auto& m : in.members()) {
-    auto& member = out->members.emplace_back();
-    member.node = NodeId(m.node());
-    TakeRole(m.role(), &member.role, check);
-    member.index = m.index();
-    TakeText(m.address(), Limits::kName, "member.address", &member.address, check);
-  }
+  Take(in.members(), &out->members, check);
+  if (!check->Count(in.slices_size(), Limits::kSlices, "slices")) return;
   out->slices.reserve(static_cast<size_t>(in.slices_size()));
   for (const auto& p : in.slices()) {
     out->slices.push_back({NodeId(p.server()), Incarnation(p.incarnation()), p.live()});

@@ -24,6 +24,8 @@ struct Limits {
   static constexpr int kPartitions = 1 << 16;
   static constexpr int kOpenSplits = 1 << 16;  // of one partition
   static constexpr int kLeases = 1 << 16;
+  static constexpr int kRounds = 1 << 12;
+  static constexpr int kLanes = 1 << 12;  // of a round of all-reduce
   static constexpr int kBins = 1 << 16;
   static constexpr size_t kName = 1 << 10;  // an address, a host, a version
   static constexpr size_t kPath = 1 << 12;
@@ -76,6 +78,28 @@ void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in,
 
 void Put(const std::vector<protocol::SliceLife>& in, google::protobuf::RepeatedPtrField<pb::SliceLife>* out);
 void Take(const google::protobuf::RepeatedPtrField<pb::SliceLife>& in, std::vector<protocol::SliceLife>* out,
+          Check* check);
+
+void Put(const protocol::ShardReport& in, pb::ShardReport* out);
+void Take(const pb::ShardReport& in, protocol::ShardReport* out, Check* check);
+
+void Put(const protocol::RejectedRun& in, pb::RejectedRun* out);
+void Take(const pb::RejectedRun& in, protocol::RejectedRun* out, Check* check);
+
+void Put(const std::vector<protocol::SliceOrder>& in,
+         google::protobuf::RepeatedPtrField<pb::SliceOrder>* out);
+void Take(const google::protobuf::RepeatedPtrField<pb::SliceOrder>& in,
+          std::vector<protocol::SliceOrder>* out, Check* check);
+
+void Put(const protocol::CheckpointOrder& in, pb::CheckpointOrder* out);
+void Take(const pb::CheckpointOrder& in, protocol::CheckpointOrder* out, Check* check);
+
+void Put(const std::vector<protocol::Position>& in, google::protobuf::RepeatedPtrField<pb::Position>* out);
+void Take(const google::protobuf::RepeatedPtrField<pb::Position>& in, std::vector<protocol::Position>* out,
+          Check* check);
+
+void Put(const std::vector<protocol::Member>& in, google::protobuf::RepeatedPtrField<pb::Member>* out);
+void Take(const google::protobuf::RepeatedPtrField<pb::Member>& in, std::vector<protocol::Member>* out,
           Check* check);
 
 void Put(const protocol::View& in, pb::View* out);

@@ -7,6 +7,9 @@ namespace {
 using leat::control::Put;
 using leat::control::Take;
 
+// Steps behind it have numbers too.
+constexpr uint64_t kLastFirstStep = ~uint64_t{0} - protocol::Cut::kMaxBatches;
+
 void Put(const protocol::JoinReply& in, pb::JoinReply* out) {
   Put(in.status, out->mutable_status());
   out->set_node(in.node.value);
@@ -43,7 +46,7 @@ void Take(const pb::Lease& in, protocol::Lease* out, Check* check) {
               "lease.lane of " + std::to_string(turn.width) + " of which " + std::to_string(turn.needed) +
                   " are needed",
               turn.lane);
-  check->That(turn.step <= ~uint64_t{0} - protocol::Cut::kMaxBatches, "lease.first_step", turn.step);
+  check->That(turn.step <= kLastFirstStep, "lease.first_step", turn.step);
   out->first_step = turn.step;
   out->lane = turn.lane;
   out->width = turn.width;
@@ -56,12 +59,53 @@ void Take(const pb::Lease& in, protocol::Lease* out, Check* check) {
   check->That(both == out->missing, "missing runs of a lease that assigns others: lease.id", out->id);
 }
 
+void Put(const protocol::Group& in, pb::Group* out) {
+  out->set_id(in.id);
+  Put(in.members, out->mutable_members());
+  out->set_decided(in.decided);
+  out->set_step(in.step);
+  out->set_holder(in.holder.value);
+  Put(in.orders, out->mutable_orders());
+}
+
+void Take(const pb::Group& in, protocol::Group* out, Check* check) {
+  out->id = in.id();
+  Take(in.members(), &out->members, check);
+  out->decided = in.decided();
+  out->step = in.step();
+  out->holder = NodeId(in.holder());
+  Take(in.orders(), &out->orders, check);
+}
+
+void Put(const protocol::Round& in, pb::Round* out) {
+  out->set_first_step(in.first_step);
+  for (const auto& part : in.lanes) Put(part.cut, part.assigned, out->add_lanes());
+}
+
+void Take(const pb::Round& in, protocol::Round* out, Check* check) {
+  check->That(in.first_step() <= kLastFirstStep, "round.first_step", in.first_step());
+  out->first_step = in.first_step();
+  if (!check->Count(in.lanes_size(), Limits::kLanes, "lanes of a round")) return;
+  check->That(in.lanes_size() > 0, "number of lanes of a round", 0);
+  for (const auto& runs : in.lanes()) {
+    auto& part = out->lanes.emplace_back();
+    Take(runs, &part.cut, &part.assigned, check);
+    const uint32_t count = part.assigned.count();
+    check->That(count > 0 && count == out->lanes.front().assigned.count(), "number of runs of a lane", count);
+    if (!check->status().ok()) return;
+  }
+}
+
 void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out) {
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
   if (in.view) Put(*in.view, out->mutable_view());
   for (const auto& lease : in.leases) Put(lease, out->add_leases());
   Put(in.revoked, out->mutable_revoked());
+  if (in.group) Put(*in.group, out->mutable_group());
+  for (const auto& round : in.rounds) Put(round, out->add_rounds());
+  Put(in.start, out->mutable_start());
+  if (in.checkpoint) Put(*in.checkpoint, out->mutable_checkpoint());
 }
 
 void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* out, Check* check) {
@@ -74,54 +118,32 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
     if (!check->status().ok()) return;
   }
   Take(in.revoked(), Limits::kLeases, "revoked leases", &out->revoked, check);
+  if (in.has_group()) Take(in.group(), &out->group.emplace(), check);
+  if (!check->Count(in.rounds_size(), Limits::kRounds, "rounds")) return;
+  for (const auto& round : in.rounds()) {
+    Take(round, &out->rounds.emplace_back(), check);
+    if (!check->status().ok()) return;
+  }
+  Take(in.start(), &out->start, check);
+  if (in.has_checkpoint()) Take(in.checkpoint(), &out->checkpoint.emplace(), check);
 }
 
 void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out) {
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
   if (in.view) Put(*in.view, out->mutable_view());
-  for (const auto& position : in.start) Put(position, out->add_start());
-  for (const auto& order : in.orders) {
-    auto* o = out->add_orders();
-    o->set_slice(order.slice.value);
-    o->set_incarnation(order.incarnation.value);
-    o->set_directory(order.directory);
-    o->set_file(order.file);
-    o->set_file_checksum(order.file_checksum);
-  }
-  if (in.checkpoint) {
-    out->mutable_checkpoint()->set_id(in.checkpoint->id);
-    out->mutable_checkpoint()->set_directory(in.checkpoint->directory);
-    out->mutable_checkpoint()->set_version(in.checkpoint->version);
-  }
+  Put(in.start, out->mutable_start());
+  Put(in.orders, out->mutable_orders());
+  if (in.checkpoint) Put(*in.checkpoint, out->mutable_checkpoint());
 }
 
 void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* out, Check* check) {
   out->evicted = in.evicted();
   out->stop = in.stop();
   if (in.has_view()) Take(in.view(), &out->view.emplace(), check);
-  if (!check->Count(in.start_size(), Limits::kPartitions, "partitions") ||
-      !check->Count(in.orders_size(), Limits::kSlices, "orders")) {
-    return;
-  }
-  for (const auto& position : in.start()) Take(position, &out->start.emplace_back(), check);
-  for (const auto& o : in.orders()) {
-    auto& order = out->orders.emplace_back();
-    check->That(o.slice() < Limits::kSlices, "order.slice", o.slice());
-    order.slice = SliceId(o.slice());
-    order.incarnation = Incarnation(o.incarnation());
-    TakeText(o.directory(), Limits::kPath, "order.directory", &order.directory, check);
-    TakeText(o.file(), Limits::kPath, "order.file", &order.file, check);
-    order.file_checksum = o.file_checksum();
-    if (!check->status().ok()) return;
-  }
-  if (in.has_checkpoint()) {
-    auto& checkpoint = out->checkpoint.emplace();
-    checkpoint.id = in.checkpoint().id();
-    TakeText(in.checkpoint().directory(), Limits::kPath, "checkpoint.directory", &checkpoint.directory,
-             check);
-    checkpoint.version = in.checkpoint().version();
-  }
+  Take(in.start(), &out->start, check);
+  Take(in.orders(), &out->orders, check);
+  if (in.has_checkpoint()) Take(in.checkpoint(), &out->checkpoint.emplace(), check);
 }
 
 void Take(const pb::Refusal& in, protocol::Refusal* out, Check* check) {

@@ -51,6 +51,36 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
 }
 
+void Put(const protocol::ReplicaReport& in, pb::ReplicaReport* out) {
+  out->set_group(in.group);
+  out->set_holds(in.holds);
+  out->set_connected(in.connected);
+  out->set_step(in.step);
+  out->set_events(in.events);
+  Put(in.partitions, out->mutable_partitions());
+  out->set_rounds_until(in.rounds_until);
+  out->set_failure(in.failure.substr(0, Limits::kText));
+  if (in.shard) Put(*in.shard, out->mutable_shard());
+  out->set_rejected_in_a_row(in.rejected_in_a_row);
+  if (in.rejected) Put(*in.rejected, out->mutable_rejected());
+  out->set_skipped(in.skipped);
+}
+
+void Take(const pb::ReplicaReport& in, protocol::ReplicaReport* out, Check* check) {
+  out->group = in.group();
+  out->holds = in.holds();
+  out->connected = in.connected();
+  out->step = in.step();
+  out->events = in.events();
+  Take(in.partitions(), &out->partitions, check);
+  out->rounds_until = in.rounds_until();
+  TakeText(in.failure(), Limits::kText, "replica.failure", &out->failure, check);
+  if (in.has_shard()) Take(in.shard(), &out->shard.emplace(), check);
+  out->rejected_in_a_row = in.rejected_in_a_row();
+  if (in.has_rejected()) Take(in.rejected(), &out->rejected.emplace(), check);
+  out->skipped = in.skipped();
+}
+
 void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   out->set_node(in.node.value);
   out->set_generation(in.generation.value);
@@ -59,6 +89,7 @@ void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   Put(in.released, out->mutable_released());
   out->set_leaving(in.leaving);
   Put(in.progress, out->mutable_progress());
+  if (in.replica) Put(*in.replica, out->mutable_replica());
 }
 
 void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* check) {
@@ -70,6 +101,7 @@ void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* 
   Take(in.released(), Limits::kLeases, "released leases", &out->released, check);
   out->leaving = in.leaving();
   Take(in.progress(), &out->progress, check);
+  if (in.has_replica()) Take(in.replica(), &out->replica.emplace(), check);
 }
 
 void Put(const protocol::LedgerReport& in, pb::LedgerReport* out) {
@@ -84,24 +116,6 @@ void Take(const pb::LedgerReport& in, protocol::LedgerReport* out, Check* check)
   out->events = in.events();
   Take(in.partitions(), &out->partitions, check);
   out->version = in.version();
-}
-
-void Put(const protocol::ShardReport& in, pb::ShardReport* out) {
-  out->set_checkpoint(in.checkpoint);
-  Put(in.status, out->mutable_status());
-  out->set_file(in.file);
-  out->set_bytes(in.bytes);
-  out->set_checksum(in.checksum);
-  Put(in.slices, out->mutable_slices());
-}
-
-void Take(const pb::ShardReport& in, protocol::ShardReport* out, Check* check) {
-  out->checkpoint = in.checkpoint();
-  Take(in.status(), &out->status, check);
-  TakeText(in.file(), Limits::kPath, "shard.file", &out->file, check);
-  out->bytes = in.bytes();
-  out->checksum = in.checksum();
-  Take(in.slices(), &out->slices, check);
 }
 
 void Put(const protocol::ServerProgress& in, pb::ServerProgress* out) {
@@ -130,20 +144,6 @@ void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* ch
   out->staleness_count = in.staleness_count();
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
   out->skipped = in.skipped();
-}
-
-void Put(const protocol::RejectedRun& in, pb::RejectedRun* out) {
-  out->set_worker(in.worker.value);
-  Put(in.cut, out->mutable_cut());
-  out->set_run(in.run);
-}
-
-void Take(const pb::RejectedRun& in, protocol::RejectedRun* out, Check* check) {
-  out->worker = NodeId(in.worker());
-  Take(in.cut(), &out->cut, check);
-  if (!check->status().ok()) return;
-  check->That(in.run() < out->cut.runs(), "rejected.run", in.run());
-  out->run = in.run();
 }
 
 void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {

@@ -149,6 +149,33 @@ TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
   };
   ExpectRefused(with(other_runs), "lease.id is 77");
 
+  protocol::Round round;
+  round.lanes = {{GoodCut(), protocol::RunSet(10, true)}, {GoodCut(), protocol::RunSet(10, true)}};
+  const auto with_round = [&round](auto change) {
+    protocol::WorkerHeartbeatReply reply;
+    reply.rounds = {round};
+    change(&reply.rounds[0]);
+    return ParseReply(Serialize(reply)).status();
+  };
+  EXPECT_TRUE(with_round([](protocol::Round*) {}).ok());
+  const auto none = [](protocol::Round* r) { r->lanes.clear(); };
+  ExpectRefused(with_round(none), "number of lanes of a round is 0");
+  const auto many = [](protocol::Round* r) { r->lanes.resize(4097, r->lanes[0]); };
+  ExpectRefused(with_round(many), "4097 lanes of a round");
+  const auto uneven = [](protocol::Round* r) {
+    r->lanes[1].assigned = protocol::RunSet(10);
+    r->lanes[1].assigned.Add(3);
+  };
+  ExpectRefused(with_round(uneven), "number of runs of a lane is 1");
+  const auto empty = [](protocol::Round* r) {
+    for (auto& part : r->lanes) part.assigned = protocol::RunSet(10);
+  };
+  ExpectRefused(with_round(empty), "number of runs of a lane is 0");
+  const auto other_size = [](protocol::Round* r) { r->lanes[0].assigned = protocol::RunSet(65, true); };
+  ExpectRefused(with_round(other_size), "words of a set of runs is 2");
+  const auto late = [](protocol::Round* r) { r->first_step = ~uint64_t{0}; };
+  ExpectRefused(with_round(late), "round.first_step");
+
   protocol::ServerHeartbeatReply server;
   server.orders.emplace_back().file = std::string(5000, 'f');
   ExpectRefused(ParseReply(Serialize(server)).status(), "order.file has 5000 bytes");

@@ -35,18 +35,22 @@ LEAT_FIELDS(JoinReply, a, b, c, d, e, g)
 LEAT_FIELDS(Cut, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(Lease, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(WorkerProgress, a, b, c, d, e, g, h, i, j, k, l)
-LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h)
-LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e)
-LEAT_FIELDS(SliceLife, a, b)
-LEAT_FIELDS(OpenSplit, a, b)
-LEAT_FIELDS(PartitionLedger, a, b)
-LEAT_FIELDS(LedgerReport, a, b, c, d)
-LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l)
-LEAT_FIELDS(RejectedRun, a, b, c)
 LEAT_FIELDS(ShardReport, a, b, c, d, e, g)
-LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k)
+LEAT_FIELDS(RejectedRun, a, b, c)
+LEAT_FIELDS(SliceLife, a, b)
 LEAT_FIELDS(SliceOrder, a, b, c, d, e)
 LEAT_FIELDS(CheckpointOrder, a, b, c)
+LEAT_FIELDS(OpenSplit, a, b)
+LEAT_FIELDS(PartitionLedger, a, b)
+LEAT_FIELDS(ReplicaReport, a, b, c, d, e, g, h, i, j, k, l, n)
+LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i)
+LEAT_FIELDS(Group, a, b, c, d, e, g)
+LEAT_FIELDS(Round::Part, a, b)
+LEAT_FIELDS(Round, a, b)
+LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j)
+LEAT_FIELDS(LedgerReport, a, b, c, d)
+LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l)
+LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g)
 LEAT_FIELDS(BotsHeartbeat, a, b, c, d)
 LEAT_FIELDS(BotsHeartbeatReply, a, b)
@@ -109,6 +113,19 @@ class Fill {
     if (rng_.Chance(0.5)) {
       v.assigned = Runs(v.cut);
       v.assigned |= v.missing;
+    }
+  }
+  void operator()(protocol::Round& v) {
+    v.first_step = Number() >> 1;
+    v.lanes.resize(1 + rng_.Below(4));
+    const uint64_t runs = 1 + rng_.Below(3);
+    for (auto& part : v.lanes) {
+      do {
+        (*this)(part.cut);
+      } while (part.cut.runs() < runs);
+      part.assigned = protocol::RunSet(part.cut.runs());
+      while (part.assigned.count() < runs)
+        part.assigned.Add(static_cast<uint32_t>(rng_.Below(part.cut.runs())));
     }
   }
   void operator()(protocol::RejectedRun& v) {
