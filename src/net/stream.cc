@@ -43,7 +43,11 @@ class Stream::Handle final : public Connection {
 };
 
 Stream::Stream(std::shared_ptr<Shared> shared, int fd, std::string peer, std::function<void()> on_end)
-    : shared_(std::move(shared)), fd_(fd), peer_(std::move(peer)), on_end_(std::move(on_end)) {
+    : shared_(std::move(shared)),
+      fd_(fd),
+      peer_(std::move(peer)),
+      on_end_(std::move(on_end)),
+      reader_(*shared_) {
   watch_ = shared_->loop.impl().Watch(fd_, false, false, this);
 }
 
@@ -66,7 +70,7 @@ void Stream::OnReady(bool readable, bool writable) {
   const auto self = shared_from_this();  // an upcall may destroy the connection
   if (writable && want_write_) Flush();
   if (readable && open_ && receiver_ != nullptr) Receive();
-  if (open_ && (want_write_ || incoming_.left() > kSmallBytes)) {
+  if (open_ && (want_write_ || reader_.left() > kSmallBytes)) {
     shared_->loop.impl().StayAwake(shared_->loop.Now() + kAwake);
   }
   WatchForStall();
@@ -79,9 +83,9 @@ void Stream::Receive() {
     std::array<iovec, kMaxVectors> vectors;
     size_t direct = 0;
     size_t count =
-        incoming_.Gather(std::span(vectors).first(kMaxVectors - 1), std::min(budget, kCallBytes), &direct);
+        reader_.Gather(std::span(vectors).first(kMaxVectors - 1), std::min(budget, kCallBytes), &direct);
     size_t wanted = direct;
-    if (direct == incoming_.left()) {  // what follows may be here, too
+    if (direct == reader_.left()) {  // what follows may be here, too
       vectors[count++] = {shared_->staging.data(), shared_->staging.size()};
       wanted += shared_->staging.size();
     }
@@ -93,76 +97,19 @@ void Stream::Receive() {
     }
     if (got == 0) {
       return End({Code::kUnavailable, "connection to " + peer_ + " closed by the peer" +
-                                          (in_message() ? " in the middle of a message" : "")});
+                                          (reader_.in_message() ? " in the middle of a message" : "")});
     }
     const auto bytes = static_cast<size_t>(got);
     shared_->bytes_received.Add(bytes);
     budget -= std::min(budget, bytes);
-    if (direct > 0) {
-      received_ = shared_->loop.Now();
-      incoming_.Advance(std::min(bytes, direct), *receiver_, *handle_, open_);
+    if (direct > 0) reader_.Advance(std::min(bytes, direct), *receiver_, *handle_, open_);
+    if (bytes > direct && open_) {
+      const ByteView ahead = ByteView(shared_->staging).first(bytes - direct);
+      const Status status = reader_.Take(ahead, *receiver_, *handle_, open_);
+      if (!status.ok()) return End(status.With(peer_));
     }
-    if (bytes > direct) Parse(ByteView(shared_->staging).first(bytes - direct));
     if (bytes < wanted) return;  // that was all
   }
-}
-
-void Stream::Parse(ByteView bytes) {
-  while (open_ && !bytes.empty()) {
-    if (!incoming_.active()) {
-      if (!TakeHeader(&bytes)) return;
-      if (incoming_.active()) received_ = shared_->loop.Now();
-    } else {
-      bytes = bytes.subspan(incoming_.Copy(bytes, *receiver_, *handle_, open_));
-    }
-  }
-}
-
-// Takes the bytes of a prefix and header, as far as they are here. False when the connection ended.
-bool Stream::TakeHeader(ByteView* bytes) {
-  constexpr size_t kPrefix = wire::FramePrefix::kBytes;
-  const auto decode = [this](ByteView from) {
-    return wire::DecodePrefix(from.first(kPrefix), shared_->options.max_header_bytes,
-                              shared_->options.max_payload_bytes);
-  };
-  const auto refuse = [this](const Status& why) {
-    End(why.With(peer_));
-    return false;
-  };
-  if (partial_.empty()) {
-    received_ = shared_->loop.Now();
-    if (bytes->size() >= kPrefix) {
-      const auto prefix = decode(*bytes);
-      if (!prefix.ok()) return refuse(prefix.status());
-      if (bytes->size() - kPrefix >= prefix->header_bytes) {
-        const ByteView header = bytes->subspan(kPrefix, prefix->header_bytes);
-        *bytes = bytes->subspan(kPrefix + prefix->header_bytes);
-        StartMessage(*prefix, header);
-        return open_;
-      }
-    }
-  }
-  // Grows with what has arrived, not with what was announced.
-  const auto take = [&](size_t upto) {
-    const size_t n = std::min(upto - partial_.size(), bytes->size());
-    partial_.insert(partial_.end(), bytes->begin(), bytes->begin() + static_cast<ptrdiff_t>(n));
-    *bytes = bytes->subspan(n);
-    return partial_.size() == upto;
-  };
-  if (partial_.size() < kPrefix && !take(kPrefix)) return true;
-  const auto prefix = decode(partial_);
-  if (!prefix.ok()) return refuse(prefix.status());
-  if (!take(kPrefix + prefix->header_bytes)) return true;
-  const Bytes whole = std::exchange(partial_, {});
-  StartMessage(*prefix, ByteView(whole).subspan(kPrefix));
-  return open_;
-}
-
-void Stream::StartMessage(const wire::FramePrefix& prefix, ByteView header) {
-  if (const Status bad = wire::CheckHeader(prefix, header); !bad.ok()) return End(bad.With(peer_));
-  const Status status =
-      incoming_.Start(*receiver_, *handle_, open_, prefix.type, header, prefix.payload_bytes);
-  if (!status.ok()) End(status.With(peer_));
 }
 
 // ---- sending
@@ -178,12 +125,9 @@ void Stream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
     });
     return;
   }
-  auto& out = queue_.emplace_back();
-  wire::EncodePrefix(wire::MakePrefix(type, header, payload_bytes), out.prefix.data());
-  out.header = std::move(header);
-  out.payload = std::move(payload);
-  out.done = std::move(done);
-  if (queue_.size() > 1) return;
+  const bool first = queue_.empty();
+  queue_.Push(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
+  if (!first) return;
   sent_time_ = shared_->loop.Now();
   Flush();
   WatchForStall();
@@ -192,21 +136,8 @@ void Stream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
 void Stream::Flush() {
   for (size_t budget = kTurnBytes; open_ && !queue_.empty() && budget > 0;) {
     std::array<iovec, kMaxVectors> vectors;
-    size_t count = 0;
     size_t wanted = 0;
-    const size_t most = std::min(budget, kCallBytes);
-    size_t piece = piece_;
-    size_t offset = piece_offset_;
-    for (auto out = queue_.begin(); out != queue_.end(); ++out, piece = 0) {
-      for (; piece < out->pieces() && count < kMaxVectors && wanted < most; ++piece, offset = 0) {
-        const ByteView rest = out->piece(piece).subspan(offset);
-        if (rest.empty()) continue;
-        const size_t bytes = std::min(rest.size(), most - wanted);
-        vectors[count++] = {const_cast<std::byte*>(rest.data()), bytes};
-        wanted += bytes;
-      }
-      if (count == kMaxVectors || wanted == most) break;
-    }
+    const size_t count = queue_.Gather(vectors, std::min(budget, kCallBytes), &wanted);
     msghdr message{};
     message.msg_iov = vectors.data();
     message.msg_iovlen = count;
@@ -220,37 +151,22 @@ void Stream::Flush() {
     shared_->bytes_sent.Add(bytes);
     budget -= std::min(budget, bytes);
     sent_time_ = shared_->loop.Now();
-    Consume(bytes);
+    TellSent(bytes);
     if (bytes < wanted) break;  // the socket is full
   }
   WantWrite(!queue_.empty());
 }
 
-// Moves on by what was sent, and over what is empty.
-void Stream::Consume(size_t bytes) {
-  while (!queue_.empty()) {
-    Outgoing& front = queue_.front();
-    for (; piece_ < front.pieces(); ++piece_, piece_offset_ = 0) {
-      const size_t room = front.piece(piece_).size() - piece_offset_;
-      if (bytes < room) {
-        piece_offset_ += bytes;
-        return;
-      }
-      bytes -= room;
+// Moves on by what was sent; who waits for that is told from the loop.
+void Stream::TellSent(size_t bytes) {
+  const bool first = sent_.empty();
+  queue_.Consume(bytes, &sent_);
+  if (!first || sent_.empty()) return;
+  shared_->loop.Post([self = shared_from_this()] {
+    for (auto& done : std::exchange(self->sent_, {})) {
+      if (self->handle_ != nullptr) done({});
     }
-    piece_ = 0;
-    if (front.done != nullptr) {
-      if (sent_.empty()) {
-        shared_->loop.Post([self = shared_from_this()] {
-          for (auto& done : std::exchange(self->sent_, {})) {
-            if (self->handle_ != nullptr) done({});
-          }
-        });
-      }
-      sent_.push_back(std::move(front.done));
-    }
-    queue_.pop_front();
-  }
+  });
 }
 
 void Stream::WantWrite(bool want) {
@@ -264,9 +180,9 @@ void Stream::WantWrite(bool want) {
 void Stream::End(Status why) {
   if (!open_) return;
   CloseSocket();
-  shared_->loop.Post([self = shared_from_this(), why = std::move(why)] {
-    for (auto& out : std::exchange(self->queue_, {})) {
-      if (self->handle_ != nullptr && out.done != nullptr) out.done(why);
+  shared_->loop.Post([self = shared_from_this(), unsent = queue_.TakeUnsent(), why = std::move(why)] {
+    for (const auto& done : unsent) {
+      if (self->handle_ != nullptr) done(why);
     }
     if (self->handle_ != nullptr && self->receiver_ != nullptr)
       self->receiver_->OnClosed(*self->handle_, why);
@@ -289,12 +205,12 @@ void Stream::CloseSocket() {
 // One timer at a time, which looks how long ago the last byte moved, so that none has to be set for a
 // message.
 void Stream::WatchForStall() {
-  if (stall_timer_ || !open_ || (!in_message() && queue_.empty())) return;
+  if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty())) return;
   stall_timer_ = true;
   const Time now = shared_->loop.Now();
   const Duration timeout = shared_->options.stall_timeout;
   Time due = now + timeout;
-  if (in_message()) due = std::min(due, received_ + timeout);
+  if (reader_.in_message()) due = std::min(due, reader_.moved() + timeout);
   if (!queue_.empty()) due = std::min(due, sent_time_ + timeout);
   shared_->loop.After(due - now, [weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -308,10 +224,10 @@ void Stream::CheckStall() {
   if (!open_) return;
   const Time late = shared_->loop.Now() - shared_->options.stall_timeout;
   // It may be this process that was slow, and the peer's bytes wait in the socket.
-  if (in_message() && received_ <= late) Receive();
+  if (reader_.in_message() && reader_.moved() <= late) Receive();
   if (open_ && !queue_.empty() && sent_time_ <= late) Flush();
   if (!open_) return;
-  const bool receiving = in_message() && received_ <= late;
+  const bool receiving = reader_.in_message() && reader_.moved() <= late;
   if (receiving || (!queue_.empty() && sent_time_ <= late)) {
     shared_->stalled.Add();
     return End({Code::kDeadlineExceeded, "peer " + peer_ +

@@ -5,19 +5,16 @@
 // Loop's thread only.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "net/incoming.h"
+#include "net/framing.h"
 #include "net/poller.h"
 #include "net/shared.h"
 #include "net/transport.h"
-#include "wire/frame.h"
 
 namespace leat::net {
 
@@ -37,32 +34,18 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
 
  private:
   class Handle;
-  struct Outgoing {
-    std::array<std::byte, wire::FramePrefix::kBytes> prefix;
-    Bytes header;
-    std::vector<ByteView> payload;
-    std::function<void(const Status&)> done;
-    size_t pieces() const { return 2 + payload.size(); }
-    ByteView piece(size_t i) const {
-      return i == 0 ? ByteView(prefix) : i == 1 ? ByteView(header) : payload[i - 2];
-    }
-  };
 
   void OnReady(bool readable, bool writable) override;
   void Receive();
-  void Parse(ByteView bytes);
-  bool TakeHeader(ByteView* bytes);
-  void StartMessage(const wire::FramePrefix& prefix, ByteView header);
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
             std::function<void(const Status&)> done);
   void Flush();
-  void Consume(size_t bytes);
+  void TellSent(size_t bytes);
   void WantWrite(bool want);
   void Detach();
   void CloseSocket();
   void WatchForStall();
   void CheckStall();
-  bool in_message() const { return incoming_.active() || !partial_.empty(); }
 
   std::shared_ptr<Shared> shared_;
   int fd_;            // -1: ended
@@ -73,18 +56,11 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   Receiver* receiver_ = nullptr;
   Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
 
-  // ---- receiving
-  Bytes partial_;  // of a prefix and header that came in pieces
-  Incoming incoming_;
-  Time received_{};  // when the message that is coming in last moved on
-
-  // ---- sending
-  std::deque<Outgoing> queue_;
-  size_t piece_ = 0;  // of the front that is being sent
-  size_t piece_offset_ = 0;
+  FrameReader reader_;
+  FrameQueue queue_;
   bool want_write_ = false;
-  std::vector<std::function<void(const Status&)>> sent_;  // to be told so, from the loop
-  Time sent_time_{};                                      // when the queue last moved on
+  std::vector<FrameQueue::Done> sent_;  // to be told so, from the loop
+  Time sent_time_{};                    // when the queue last moved on
 
   bool stall_timer_ = false;
 };

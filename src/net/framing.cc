@@ -1,0 +1,123 @@
+#include "net/framing.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace leat::net {
+
+Status FrameReader::Take(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open) {
+  while (open && !bytes.empty()) {
+    if (incoming_.active()) {
+      moved_ = shared_.loop.Now();
+      bytes = bytes.subspan(incoming_.Copy(bytes, receiver, connection, open));
+      continue;
+    }
+    LEAT_ASSIGN_OR_RETURN(const bool more, TakeHeader(&bytes, receiver, connection, open));
+    if (!more) break;
+  }
+  return {};
+}
+
+// Takes the bytes of a prefix and header, as far as they are here. False when there are not enough.
+Result<bool> FrameReader::TakeHeader(ByteView* bytes, Receiver& receiver, Connection& connection,
+                                     const bool& open) {
+  constexpr size_t kPrefix = wire::FramePrefix::kBytes;
+  const auto decode = [this](ByteView from) {
+    return wire::DecodePrefix(from.first(kPrefix), shared_.options.max_header_bytes,
+                              shared_.options.max_payload_bytes);
+  };
+  if (partial_.empty()) {
+    moved_ = shared_.loop.Now();
+    if (bytes->size() >= kPrefix) {
+      LEAT_ASSIGN_OR_RETURN(const wire::FramePrefix prefix, decode(*bytes));
+      if (bytes->size() - kPrefix >= prefix.header_bytes) {
+        const ByteView header = bytes->subspan(kPrefix, prefix.header_bytes);
+        *bytes = bytes->subspan(kPrefix + prefix.header_bytes);
+        LEAT_RETURN_IF_ERROR(StartMessage(prefix, header, receiver, connection, open));
+        return true;
+      }
+    }
+  }
+  // Grows with what has arrived, not with what was announced.
+  const auto take = [&](size_t upto) {
+    const size_t n = std::min(upto - partial_.size(), bytes->size());
+    partial_.insert(partial_.end(), bytes->begin(), bytes->begin() + static_cast<ptrdiff_t>(n));
+    *bytes = bytes->subspan(n);
+    return partial_.size() == upto;
+  };
+  if (partial_.size() < kPrefix && !take(kPrefix)) return false;
+  LEAT_ASSIGN_OR_RETURN(const wire::FramePrefix prefix, decode(partial_));
+  if (!take(kPrefix + prefix.header_bytes)) return false;
+  const Bytes whole = std::exchange(partial_, {});
+  LEAT_RETURN_IF_ERROR(StartMessage(prefix, ByteView(whole).subspan(kPrefix), receiver, connection, open));
+  return true;
+}
+
+Status FrameReader::StartMessage(const wire::FramePrefix& prefix, ByteView header, Receiver& receiver,
+                                 Connection& connection, const bool& open) {
+  LEAT_RETURN_IF_ERROR(wire::CheckHeader(prefix, header));
+  moved_ = shared_.loop.Now();
+  return incoming_.Start(receiver, connection, open, prefix.type, header, prefix.payload_bytes);
+}
+
+void FrameQueue::Push(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
+                      Done done) {
+  auto& message = queue_.emplace_back();
+  wire::EncodePrefix(wire::MakePrefix(type, header, payload_bytes), message.prefix.data());
+  message.header = std::move(header);
+  message.payload = std::move(payload);
+  message.done = std::move(done);
+}
+
+size_t FrameQueue::Gather(std::span<iovec> vectors, size_t most, size_t* bytes) const {
+  size_t count = 0;
+  size_t wanted = 0;
+  size_t piece = piece_;
+  size_t offset = offset_;
+  for (auto message = queue_.begin(); message != queue_.end(); ++message, piece = 0) {
+    for (; piece < message->pieces(); ++piece, offset = 0) {
+      if (count == vectors.size() || wanted == most) {
+        *bytes += wanted;
+        return count;
+      }
+      const ByteView rest = message->piece(piece).subspan(offset);
+      if (rest.empty()) continue;
+      const size_t n = std::min(rest.size(), most - wanted);
+      vectors[count++] = {const_cast<std::byte*>(rest.data()), n};
+      wanted += n;
+    }
+  }
+  *bytes += wanted;
+  return count;
+}
+
+// Moves on by what was sent, and over what is empty.
+void FrameQueue::Consume(size_t bytes, std::vector<Done>* sent) {
+  while (!queue_.empty()) {
+    Message& front = queue_.front();
+    for (; piece_ < front.pieces(); ++piece_, offset_ = 0) {
+      const size_t room = front.piece(piece_).size() - offset_;
+      if (bytes < room) {
+        offset_ += bytes;
+        return;
+      }
+      bytes -= room;
+    }
+    piece_ = 0;
+    if (front.done != nullptr) sent->push_back(std::move(front.done));
+    queue_.pop_front();
+  }
+}
+
+std::vector<FrameQueue::Done> FrameQueue::TakeUnsent() {
+  std::vector<Done> unsent;
+  for (auto& message : queue_) {
+    if (message.done != nullptr) unsent.push_back(std::move(message.done));
+  }
+  queue_.clear();
+  piece_ = 0;
+  offset_ = 0;
+  return unsent;
+}
+
+}  // namespace leat::net
