@@ -41,7 +41,8 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
     : config(std::move(c)),
       slices(config.table, config.partitions.size(), [this] { return Incarnation(NextId()); }),
       heads(config.cuts, config.partitions.size(), config.tail_wait),
-      splits(&heads) {
+      splits(&heads),
+      rounds(&heads, config.strategy, config.lane_wait, config.tail_wait) {
   for (size_t p = 0; p < config.partitions.size(); ++p) {
     if (config.partitions[p] != p) throw std::invalid_argument("partitions are not 0, 1, … in order");
   }
@@ -49,10 +50,14 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
   if (config.partitions.empty()) throw std::invalid_argument("the stream has no partitions");
 
   std::vector<Cut> cuts;
+  std::vector<RoundMade> made_rounds;
   std::optional<std::vector<Position>> start;
   for (JournalRecord& record : restored.journal) {
     if (auto* made = std::get_if<CutsMade>(&record)) {
       cuts.insert(cuts.end(), made->cuts.begin(), made->cuts.end());
+    } else if (auto* round = std::get_if<RoundMade>(&record)) {
+      for (const RoundMade::Part& part : round->lanes) cuts.push_back(part.cut);
+      made_rounds.push_back(std::move(*round));
     } else if (auto* began = std::get_if<StreamStart>(&record)) {
       if (!start) start = began->start;
     } else if (auto* given = std::get_if<NodesGiven>(&record)) {
@@ -80,7 +85,16 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
     kept[durable->id] = durable->watermark;
     slices.SetSource(*durable);
   }
-  if (start) splits.Restore(slices.Watermarks(), std::move(cuts));
+  if (Stepped() && durable && durable->step == 0 && durable->events > 0) {
+    throw std::invalid_argument("checkpoint " + std::to_string(durable->id) +
+                                " was not made at a step: strategy " +
+                                std::string(Name(config.strategy.kind)) + " cannot go on from it");
+  }
+  if (start && Stepped()) {
+    rounds.Restore(slices.Watermarks(), slices.Version(), std::move(cuts), std::move(made_rounds));
+  } else if (start) {
+    splits.Restore(slices.Watermarks(), std::move(cuts));
+  }
 }
 
 uint64_t Coordinator::State::NextId() {
@@ -142,6 +156,11 @@ void Coordinator::State::RequestStop(Time now) {
   stop_requested = true;
   ending = Ending::kDraining;
   ending_deadline = now + config.heartbeat_timeout;
+  // Its step may never come: it is left to the last one, whose end answers who has asked for it.
+  if (Stepped() && pending && pending->stage != PendingCheckpoint::Stage::kCommitting) {
+    pending.reset();
+    rounds.LiftHold(now);
+  }
 }
 
 void Coordinator::State::Step(Time now) {
@@ -168,12 +187,25 @@ CoordinatorActions Coordinator::State::Take() {
 
 // Every event of the stream is in every slice.
 bool Coordinator::State::Finished() const {
-  return slices.ready() && heads.Exhausted() && slices.Watermarks() == heads.Uncut();
+  return slices.ready() && heads.EndsAt(slices.Watermarks());
 }
 
 bool Coordinator::State::FinalCheckpointDone() const {
   if (stop_requested) return final_done || !slices.placed();
   return durable && durable->watermark == heads.Uncut();
+}
+
+// No worker is at anything any more. In stepped strategies slices are also known as they are then.
+bool Coordinator::State::Drained() {
+  if (Leased() > 0) return false;
+  if (!Stepped()) return true;
+  if (!drained) drained = beats;
+  return Settled(*drained, beats);
+}
+
+// A job that is stopped in the middle of a step: what some slices have of it, all are to have.
+void Coordinator::State::FinishSteps(Time now) {
+  if (Stepped() && stop_requested && slices.ready()) rounds.StopAt(now, slices.HighestVersion());
 }
 
 void Coordinator::State::StepEnding(Time now) {
@@ -184,17 +216,19 @@ void Coordinator::State::StepEnding(Time now) {
     // A server was lost, or the stream has grown: there is something to train again.
     ending = Ending::kNone;
   }
-  if (ending == Ending::kDraining && (splits.leased() == 0 || now >= ending_deadline)) {
+  if (ending == Ending::kDraining && (Drained() || now >= ending_deadline)) {
     ending = Ending::kFinalCheckpoint;
     ending_deadline = now + 3 * config.checkpoint_timeout;
   }
   if (ending == Ending::kFinalCheckpoint) {
+    FinishSteps(now);
+    const bool whole = !Stepped() || slices.Version() == slices.HighestVersion();
     if (FinalCheckpointDone()) {
       Tell(now, Status());
     } else if (now >= ending_deadline) {
       Tell(now, Status(Code::kDeadlineExceeded, "the final checkpoint could not be made; the newest one is " +
                                                     (durable ? durable->directory : std::string("none"))));
-    } else if (!pending && slices.ready() && now >= retry_checkpoint) {
+    } else if (!pending && slices.ready() && whole && now >= retry_checkpoint) {
       StartCheckpoint(now, true);
     }
   }
@@ -289,8 +323,11 @@ CoordinatorStatus Coordinator::status() const {
   status.events = s.slices.Events();
   status.watermark = s.slices.Watermarks();
   status.lag = s.heads.Lag(status.watermark);
-  status.leases = s.splits.leased();
-  status.releases = s.splits.granted_again();
+  status.leases = s.Leased();
+  status.releases = s.Stepped() ? s.rounds.granted_again() : s.splits.granted_again();
+  status.step = s.slices.Version();
+  status.rounds = s.rounds.made();
+  status.late = s.rounds.late();
   status.finished = s.Finished();
   status.evictions = s.evictions;
   status.failed_checkpoints = s.failed_checkpoints;

@@ -37,8 +37,14 @@ struct CoordinatorConfig {
   // one, to the servers that are left.
   Duration server_wait = std::chrono::seconds(10);
   Duration tail_wait = std::chrono::milliseconds(200);  // a live tail that waited so long is cut short
+  // Stepped strategies: a lane that its worker has not come for in so long goes to any other.
+  Duration lane_wait = std::chrono::milliseconds(500);
+  uint32_t max_rejected_in_a_row = 5;  // gradients that are not finite; then the job ends
   uint32_t keep_checkpoints = 2;
   std::string job;  // handed to whoever joins
+  // Of the coordinator's own program and job: whoever has others is turned away. Empty and 0: not asked.
+  std::string version;
+  uint64_t job_hash = 0;
 };
 
 // ---- what survives the coordinator: the journal and the manifests
@@ -144,6 +150,9 @@ struct CoordinatorStatus {
   bool finished = false;  // every slice holds every event of every epoch
   uint64_t leases = 0;    // out at present
   uint64_t releases = 0;  // leases given again after a worker or server was lost
+  uint64_t step = 0;      // stepped strategies: that every slice has reached
+  uint64_t rounds = 0;    // made since the start
+  uint64_t late = 0;      // runs that were not in time for their step, and are trained in another
   uint64_t evictions = 0;
   uint64_t failed_checkpoints =
       0;  // given up since the start: a server was lost, or a disk or deadline failed

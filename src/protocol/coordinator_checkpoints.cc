@@ -26,9 +26,22 @@ void Coordinator::State::OnPrepared(Time now, uint64_t id, const Result<Checkpoi
   pending->manifest.id = id;
   pending->manifest.directory = order->directory;
   pending->manifest.watermark = slices.Watermarks();
-  pending->manifest.open = splits.Open(slices.Watermarks());
+  pending->manifest.open = Stepped() ? rounds.Open(slices.Watermarks()) : splits.Open(slices.Watermarks());
   pending->manifest.events = slices.Events();
   pending->lives = slices.Lives();
+  if (!Stepped()) return;
+  const uint64_t step = stop_requested ? slices.Version() : rounds.Untouched();
+  pending->order.version = pending->manifest.step = step;
+  rounds.Hold(step);
+  view_changed = true;
+  RefreshView();
+  pending->generation = view.generation;
+}
+
+bool Coordinator::State::OrderKnown() const {
+  return std::all_of(beats.begin(), beats.end(), [&](const auto& beat) {
+    return members.at(beat.first).generation >= pending->generation || !slices.Holds(beat.first);
+  });
 }
 
 // The slices are those whose ledgers the watermark was taken of. One that has begun another life since may
@@ -63,6 +76,11 @@ void Coordinator::State::StepCheckpoint(Time now) {
     return;
   }
   if (pending->stage == PendingCheckpoint::Stage::kCommitting) return;
+  if (Stepped() && pending->stage == PendingCheckpoint::Stage::kSaving) {
+    if (rounds.held() && OrderKnown()) rounds.LiftHold(now);
+    // The step that is to be saved comes when it comes.
+    if (slices.Version() < pending->order.version) pending->deadline = now + config.checkpoint_timeout;
+  }
   if (now >= pending->deadline) {
     return GiveUpCheckpoint(
         now, Status(Code::kDeadlineExceeded, "checkpoint " + std::to_string(pending->id) + " took too long"));
@@ -94,12 +112,19 @@ void Coordinator::State::StepCheckpoint(Time now) {
 void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status) {
   if (!pending || pending->id != id || pending->stage != PendingCheckpoint::Stage::kCommitting) return;
   if (!status.ok()) return GiveUpCheckpoint(now, status);
+  const bool lost = !LivesAsNoted();
   durable = std::move(pending->manifest);
   slices.SetSource(*durable);
   // A slice that was lost while the manifest was written returns from an older checkpoint, whose splits are
   // about to be forgotten.
   if (slices.ReturnAgain(pending->lives)) view_changed = true;
-  splits.DropBefore(durable->watermark);
+  if (Stepped()) {
+    rounds.DropBefore(durable->watermark, durable->step);
+    if (lost) rounds.Rollback(durable->step);
+    rounds.LiftHold(now);
+  } else {
+    splits.DropBefore(durable->watermark);
+  }
   if (pending->final) final_done = true;
   pending.reset();
   next_checkpoint = now + config.checkpoint_interval;
@@ -113,6 +138,7 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
 void Coordinator::State::GiveUpCheckpoint(Time now, const Status& why) {
   AnswerCheckpointCalls(why);
   pending.reset();
+  rounds.LiftHold(now);
   ++failed_checkpoints;
   retry_checkpoint = now + 10 * config.heartbeat_interval;
 }

@@ -1,6 +1,8 @@
 // Who is in, where slices go, and heartbeats.
 #include <algorithm>
+#include <iomanip>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "protocol/coordinator_state.h"
@@ -14,6 +16,12 @@ constexpr uint32_t kMostLeases = 64;
 // Cuts made ahead at most.
 constexpr size_t kMostAhead = 1024;
 
+std::string Hex(uint64_t value) {
+  std::ostringstream out;
+  out << std::hex << std::setw(16) << std::setfill('0') << value;
+  return out.str();
+}
+
 }  // namespace
 
 void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& request) {
@@ -23,6 +31,16 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     Answer(call, std::move(reply));
   };
   if (ending >= Ending::kTelling) return turn_away(Code::kAborted, "the job is over");
+  const std::string who = "this " + std::string(Name(request.role));
+  if (!config.version.empty() && request.version != config.version) {
+    return turn_away(Code::kFailedPrecondition, who + " is version \"" + request.version +
+                                                    "\", the coordinator is version \"" + config.version +
+                                                    "\"");
+  }
+  if (config.job_hash != 0 && request.job_hash != 0 && request.job_hash != config.job_hash) {
+    return turn_away(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
+                                                    ", the coordinator has job " + Hex(config.job_hash));
+  }
   if (request.role != Role::kServer && request.role != Role::kWorker && request.role != Role::kBots) {
     return turn_away(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
   }
@@ -68,17 +86,23 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     if (member) member->told_to_stop = true;
     return Answer(call, std::move(reply));
   }
-  for (uint64_t lease : beat.released) splits.Release(lease, beat.node, beats);
+  for (uint64_t lease : beat.released) {
+    Stepped() ? rounds.Release(lease, beat.node, beats) : splits.Release(lease, beat.node, beats);
+  }
   if (beat.leaving) {
     Remove(now, beat.node);
     reply.stop = true;
     return Answer(call, std::move(reply));
   }
-  reply.revoked = splits.Reconcile(beat.node, beat.held);
-  if (ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) {
+  reply.revoked =
+      Stepped() ? rounds.Reconcile(now, beat.node, beat.held) : splits.Reconcile(beat.node, beat.held);
+  const bool finishes_step = Stepped() && stop_requested && ending == Ending::kFinalCheckpoint;
+  if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !finishes_step) {
     reply.revoked = beat.held;
-  } else {
+  } else if (!Stepped()) {
     GrantLeases(now, beat.node, beat.leases_wanted, &reply.leases);
+  } else if (beat.leases_wanted > 0 || !beat.held.empty()) {
+    GrantLanes(now, beat.node, &reply.leases);
   }
   RefreshView();
   if (beat.generation != view.generation) reply.view = view;
@@ -100,6 +124,15 @@ void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, s
   }
 }
 
+void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases) {
+  if (!slices.ready()) return;
+  RefreshView();
+  while (auto made = rounds.Make(now)) journals.push_back({std::move(*made)});
+  while (auto lease = rounds.Grant(now, worker, slices, [this] { return NextId(); })) {
+    leases->push_back(std::move(*lease));
+  }
+}
+
 void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat& beat) {
   ServerHeartbeatReply reply;
   MemberState* member = Seen(now, beat.node, Role::kServer);
@@ -115,6 +148,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
     return Answer(call, std::move(reply));
   }
   ++beats[beat.node];
+  member->generation = beat.generation;
   const bool was_ready = slices.ready();
   const Result<bool> changed = slices.Report(beat);
   if (!changed.ok()) {
@@ -124,9 +158,15 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
     return Answer(call, std::move(reply));
   }
   if (*changed) view_changed = true;
-  if (slices.ready() && !was_ready) splits.Reconsider(slices);
-  splits.Settle(slices, beats);
+  if (slices.ready() && !was_ready) Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
+  Stepped() ? rounds.Settle(now, slices, beats) : splits.Settle(slices, beats);
   if (beat.shard) OnShard(now, beat.node, *beat.shard);
+  if (beat.rejected_in_a_row >= std::max(config.max_rejected_in_a_row, 1u)) {
+    Tell(now, Rejected(beat));
+    reply.stop = true;
+    member->told_to_stop = true;
+    return Answer(call, std::move(reply));
+  }
 
   PlaceSlices(now);
   RefreshView();
@@ -153,12 +193,15 @@ void Coordinator::State::Remove(Time now, NodeId node) {
   members.erase(node);
   if (role == Role::kBots) return;
   view_changed = true;
-  splits.Reclaim(node);
+  Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
   beats.erase(node);
-  if (slices.Holds(node)) {
-    slices.Orphan(node);
-    orphans_since[node] = now;
-  }
+  if (!slices.Holds(node)) return;
+  slices.Orphan(node);
+  orphans_since[node] = now;
+  if (!Stepped()) return;
+  // Its slices return older than the others are, and all are always of one step.
+  slices.ReturnAll();
+  rounds.Rollback(slices.Version());
 }
 
 void Coordinator::State::EvictSilent(Time now) {
@@ -206,6 +249,33 @@ void Coordinator::State::RefreshView() {
     if (member.member.role != Role::kBots) view.members.push_back(member.member);
   }
   view.slices = slices.Places();
+  if (!Stepped()) return;
+  std::map<uint32_t, NodeId> workers;  // by index
+  for (const auto& [node, member] : members) {
+    if (member.member.role == Role::kWorker) workers[member.member.index] = node;
+  }
+  rounds.SetWorkers(workers);
+}
+
+// Why the job ends when one gradient after the other is not finite.
+Status Coordinator::State::Rejected(const ServerHeartbeat& beat) const {
+  std::string why = std::to_string(beat.rejected_in_a_row) + " gradients in a row were not finite";
+  if (!beat.rejected) return Status(Code::kFailedPrecondition, std::move(why));
+  const auto& [node, cut, run] = *beat.rejected;
+  const auto member = members.find(node);
+  why += ": the last by worker ";
+  if (member != members.end()) why += std::to_string(member->second.member.index) + " ";
+  why += "(node " + ToString(node) + ")";
+  if (cut.valid() && run < cut.runs()) {
+    std::vector<uint32_t> order;
+    TrainingOrder(cut, &order);
+    const auto first = order.begin() + static_cast<std::ptrdiff_t>(uint64_t{run} * cut.run * cut.batch_size);
+    const auto [least, most] =
+        std::minmax_element(first, first + static_cast<std::ptrdiff_t>(cut.EventsOf(run)));
+    why += ", partition " + std::to_string(cut.partition) + " offsets " +
+           std::to_string(cut.begin.offset + *least) + " to " + std::to_string(cut.begin.offset + *most + 1);
+  }
+  return Status(Code::kFailedPrecondition, std::move(why));
 }
 
 uint32_t Coordinator::State::LowestFreeIndex(Role role) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/coordinator.h"
+#include "protocol/round_queue.h"
 #include "protocol/slice_map.h"
 #include "protocol/split_queue.h"
 
@@ -17,6 +18,7 @@ struct Coordinator::State {
   struct MemberState {
     Member member;
     Time last_seen{0};
+    Generation generation;  // of the view that it has
     bool told_to_stop = false;
   };
   struct PendingCheckpoint {
@@ -29,6 +31,9 @@ struct Coordinator::State {
     Manifest manifest;
     std::vector<Incarnation> lives;
     std::map<NodeId, ShardReport> shards;
+    // Stepped strategies: servers with a view of this generation know the order. Nothing from its version on
+    // is leased before all do, so that none of them can be past it.
+    Generation generation;
   };
   // Ids that are never given twice: blocks are journaled before they are used.
   struct Counter {
@@ -55,6 +60,8 @@ struct Coordinator::State {
   void Step(Time now);
   void StepEnding(Time now);
   bool Finished() const;
+  bool Drained();
+  void FinishSteps(Time now);
   bool FinalCheckpointDone() const;
   void Tell(Time now, Status outcome);
   void End(Status status);
@@ -71,6 +78,10 @@ struct Coordinator::State {
   void EvictSilent(Time now);
   void PlaceSlices(Time now);
   void GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
+  void GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases);
+  Status Rejected(const ServerHeartbeat& beat) const;
+  bool Stepped() const { return config.strategy.stepped(); }
+  size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
   void RefreshView();
   uint32_t LowestFreeIndex(Role role) const;
   std::vector<NodeId> Servers() const;
@@ -86,16 +97,18 @@ struct Coordinator::State {
   // The order for a server whose shard is still wanted.
   std::optional<CheckpointOrder> CheckpointOrderFor(NodeId server) const;
   bool LivesAsNoted() const;
+  bool OrderKnown() const;
 
   CoordinatorConfig config;
   Counter ids;
   Counter nodes;
   SliceMap slices;
   Heads heads;
-  SplitQueue splits;
+  SplitQueue splits;  // where splits are trained each by itself
+  RoundQueue rounds;  // where they are trained side by side
 
   std::map<NodeId, MemberState> members;
-  SplitQueue::Beats beats;               // of servers
+  Beats beats;
   std::map<NodeId, Time> orphans_since;  // by the server that left slices behind
   bool view_changed = true;
   View view;
@@ -116,6 +129,7 @@ struct Coordinator::State {
   Status outcome;
   std::vector<uint64_t> stop_calls;
   Time ending_deadline{0};
+  std::optional<Beats> drained;  // stepped: when the last lease had ended
 
   Time next_sweep{0};
 

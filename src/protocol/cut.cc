@@ -25,18 +25,25 @@ void TrainingOrder(const Cut& cut, std::vector<uint32_t>* order) {
   Permutation(std::span<uint32_t>(*order), Mix(cut.shuffle_seed, place));
 }
 
-std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position at, uint64_t first,
-                           uint64_t end, bool sealed, bool short_tail) {
-  if (Exhausted(rules, at, first, end, sealed)) return std::nullopt;
+Cut MakeCut(const CutRules& rules, uint32_t partition, Position after, Position begin, uint64_t end) {
   Cut cut;
   cut.partition = partition;
-  cut.after = at;
-  cut.begin = sealed && at.offset >= end ? Position{at.epoch + 1, first} : at;
-  if (cut.begin.offset >= end) return std::nullopt;
+  cut.after = after;
+  cut.begin = begin;
+  cut.end = end;
   cut.hash = rules.hash;
   cut.batch_size = std::clamp(rules.batch_size, 1u, Cut::kMaxEvents);
   cut.shuffle_seed = rules.shuffle_seed;
   cut.run = std::clamp(rules.run, 1u, Cut::kMaxBatches);
+  return cut;
+}
+
+std::optional<Cut> NextCut(const CutRules& rules, uint32_t partition, Position at, uint64_t first,
+                           uint64_t end, bool sealed, bool short_tail) {
+  if (Exhausted(rules, at, first, end, sealed)) return std::nullopt;
+  const Position begin = sealed && at.offset >= end ? Position{at.epoch + 1, first} : at;
+  if (begin.offset >= end) return std::nullopt;
+  Cut cut = MakeCut(rules, partition, at, begin, end);
 
   const uint64_t batches = std::clamp(rules.split_batches, 1u, Cut::kMaxBatches);
   const uint64_t most = std::max<uint64_t>(Cut::kMaxEvents / cut.batch_size, 1);

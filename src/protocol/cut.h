@@ -72,6 +72,9 @@ struct CutRules {
   uint32_t epochs = 1;  // passes over a sealed stream
 };
 
+// The cut by the rules that holds [begin.offset, end).
+Cut MakeCut(const CutRules& rules, uint32_t partition, Position after, Position begin, uint64_t end);
+
 // The cut that follows `at` in a partition that holds offsets up to `end` now and starts every epoch at
 // `first`. Full splits as long as there is enough; what is left of a sealed partition makes a shorter one,
 // and so do the whole batches (or, without one, the events) left of a live partition when `short_tail` is

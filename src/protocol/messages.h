@@ -139,6 +139,7 @@ struct JoinRequest {
   std::string address;  // of the data plane
   std::string host;
   int64_t pid = 0;
+  uint64_t job_hash = 0;  // of the job that it was built for; 0: it has none yet
 };
 
 struct JoinReply {
@@ -273,6 +274,8 @@ struct WorkerHeartbeat {
   // Splits that it has room for. Stepped strategies: rounds that it has room for beyond those it holds parts
   // of; free parts of these rounds and of earlier ones it takes whatever is said here, since it waits for
   // them.
+  // In stepped strategies only whether there are any counts, or leases held: the worker then gets its lanes of
+  // the rounds under way, however many.
   uint32_t leases_wanted = 0;
   std::vector<uint64_t> held;      // leases it works on: what isn't here is no longer its own
   std::vector<uint64_t> released;  // ended since the last answered heartbeat, finished or given up

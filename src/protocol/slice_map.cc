@@ -13,6 +13,7 @@ namespace {
 // A ledger only grows during a life: a report in which it is shorter was made before, and overtaken on the
 // way.
 bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
+  if (report.version < last.version) return true;
   for (size_t p = 0; p < report.partitions.size(); ++p) {
     if (report.partitions[p].done < last.partitions[p].done) return true;
   }
@@ -47,6 +48,7 @@ void SliceMap::SetSource(const Manifest& manifest) {
   }
   base_ = manifest.watermark;
   base_events_ = manifest.events;
+  base_step_ = manifest.step;
   Derive();
 }
 
@@ -112,6 +114,13 @@ bool SliceMap::ReturnAgain(const std::vector<Incarnation>& lives) {
   }
   if (any) Derive();
   return any;
+}
+
+void SliceMap::ReturnAll() {
+  for (State& slice : slices_) {
+    if (slice.server != NodeId()) Give(slice, slice.server);
+  }
+  Derive();
 }
 
 std::vector<NodeId> SliceMap::Orphaned() const {
@@ -199,7 +208,11 @@ void SliceMap::Derive() {
 
   const bool all = ready() && !reports_.empty();
   watermark_ = all ? std::vector<Position>(base_.size(), Position{~0u, ~uint64_t{0}}) : base_;
+  version_ = all ? ~uint64_t{0} : base_step_;
+  highest_ = base_step_;
   for (const auto& report : reports_) {
+    version_ = std::min(version_, report->version);
+    highest_ = std::max(highest_, report->version);
     for (size_t p = 0; p < watermark_.size(); ++p) {
       watermark_[p] = std::min(watermark_[p], report->partitions[p].done);
     }

@@ -43,6 +43,8 @@ class SliceMap {
   // Slices that have begun another life since `lives` return once more, from the source that is newer now.
   // True when there are any.
   bool ReturnAgain(const std::vector<Incarnation>& lives);
+  // All slices return: in stepped strategies they are always of one history.
+  void ReturnAll();
   // Servers that have left slices behind which nobody has yet.
   std::vector<NodeId> Orphaned() const;
   bool Holds(NodeId server) const;
@@ -63,6 +65,8 @@ class SliceMap {
   Position Watermark(uint32_t partition) const { return watermark_[partition]; }
   const std::vector<Position>& Watermarks() const { return watermark_; }
   uint64_t Events() const;
+  uint64_t Version() const { return version_; }         // that all slices have
+  uint64_t HighestVersion() const { return highest_; }  // that a slice has
   // Batches of the cut that at least one slice lacks.
   RunSet Missing(const Cut& cut) const;
 
@@ -91,7 +95,9 @@ class SliceMap {
   std::vector<SliceOrder> source_;  // by slice; an empty directory: made anew
   std::vector<Position> base_;      // watermark of the source
   uint64_t base_events_ = 0;
+  uint64_t base_step_ = 0;
   std::vector<Position> watermark_;
+  uint64_t version_ = 0, highest_ = 0;
   std::vector<std::shared_ptr<const LedgerReport>> reports_;  // distinct ones of live slices
 };
 

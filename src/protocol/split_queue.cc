@@ -5,13 +5,6 @@
 
 namespace leat::protocol {
 
-namespace {
-
-// The second heartbeat after a release was made after the first was answered, so after the release.
-constexpr uint64_t kBeatsToSettle = 2;
-
-}  // namespace
-
 // ---- cuts
 
 void SplitQueue::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
@@ -154,10 +147,7 @@ void SplitQueue::Settle(const SliceMap& slices, const Beats& beats) {
     Split& split = At(*at);
     if (slices.Missing(split.cut).empty()) {
       split.stage = Stage::kComplete;
-    } else if (std::all_of(split.released_at.begin(), split.released_at.end(), [&](const auto& beat) {
-                 const auto now = beats.find(beat.first);
-                 return now == beats.end() || now->second >= beat.second + kBeatsToSettle;
-               })) {
+    } else if (Settled(split.released_at, beats)) {
       Free(&split);
     } else {
       ++at;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/coordinator.h"
+#include "protocol/beats.h"
 #include "protocol/heads.h"
 #include "protocol/slice_map.h"
 
@@ -20,9 +20,6 @@ namespace leat::protocol {
 
 class SplitQueue {
  public:
-  // Heartbeats of each server so far: what a released split waits for.
-  using Beats = std::map<NodeId, uint64_t>;
-
   explicit SplitQueue(Heads* heads) : heads_(heads), splits_(heads->size()) {}
 
   // ---- cuts

@@ -58,7 +58,7 @@ class SplitQueueTest : public ::testing::Test {
   Heads heads_;
   SplitQueue queue_;
   std::vector<Ledger> ledgers_;
-  SplitQueue::Beats beats_;
+  Beats beats_;
   uint64_t last_lease_ = 0;
 };
 
