@@ -1,5 +1,6 @@
 // Strategies of data parallelism: which gradients make an update, and who may be how far ahead of whom (rows
 // D1 to D8, D15). docs/strategies.md says what each does; this is what all roles derive from the setting.
+// Pure functions and plain data.
 //
 // In the *stepped* strategies the batches of the stream have a sequence: step t is made of one run from each
 // of its lanes (virtual workers), whoever computes them, and all parameters go from version t to t + 1 by it.
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/config.h"
 #include "base/status.h"
 
 namespace leat::protocol {
@@ -18,19 +20,24 @@ enum class StrategyKind : uint8_t {
   kAsync = 0,  // each run is applied when it comes
   kSync = 1,   // one update from the mean of all lanes of a step
   kSsp = 2,    // the same, but workers may be `staleness` steps ahead (Ho et al. 2013); -1: async
-  kDownpour =
-      3,  // asynchronous; values fetched and gradients pushed at periods of their own (Dean et al. 2012)
+  // Asynchronous; values fetched and gradients pushed at periods of their own (Dean et al. 2012).
+  kDownpour = 3,
   kAveraging = 4,  // lanes train by themselves for `period` batches, then their values are averaged
   kAllReduce = 5,  // as sync, without servers: workers hold all parameters and reduce among themselves
 };
 
 struct StrategyConfig {
+  static constexpr uint32_t kMostLanes = 1 << 16;
+  static constexpr uint32_t kMostReducedLanes = 1 << 12;  // allreduce: all are told every round whole
+  static constexpr int32_t kMostStaleness = 1000;
+  static constexpr uint32_t kMostPeriod = 1 << 14;  // n_push, n_fetch, period
+
   StrategyKind kind = StrategyKind::kAsync;
   uint32_t virtual_workers = 1;  // stepped: runs that make a step; the joint batch is so many times the batch
   uint32_t backup = 0;           // sync: a step has so many lanes more, and the first `virtual_workers` count
   int32_t staleness = 0;         // ssp
-  bool staleness_aware =
-      false;             // async, downpour, ssp -1: the rate is divided by the staleness, where above 1
+  // async, downpour, ssp -1: the rate is divided by the staleness, where above 1.
+  bool staleness_aware = false;
   uint32_t n_push = 1;   // downpour: batches whose gradients are pushed as one sum
   uint32_t n_fetch = 1;  // downpour: batches between two fetches of values
   uint32_t period = 1;   // averaging: batches
@@ -44,6 +51,8 @@ struct StrategyConfig {
     return kind != StrategyKind::kAsync && kind != StrategyKind::kDownpour && staleness >= 0;
   }
   bool on_servers() const { return kind != StrategyKind::kAllReduce; }
+  // Workers change their values themselves from batch to batch.
+  bool local_steps() const { return kind == StrategyKind::kDownpour || kind == StrategyKind::kAveraging; }
   // Batches that one push covers.
   uint32_t run() const {
     return kind == StrategyKind::kDownpour ? n_push : kind == StrategyKind::kAveraging ? period : 1;
@@ -58,7 +67,19 @@ struct StrategyConfig {
 
 std::string_view Name(StrategyKind kind);
 
+// What a job with so many workers gets that names the kind and nothing else.
+StrategyConfig Defaults(StrategyKind kind, uint32_t workers);
+
+// Reads the `strategy:` of a job: a name, or a map with `type` and the settings of that type. What makes no
+// sense throws std::invalid_argument with its line: a setting that other types have, and all that Check
+// finds.
+StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers);
+
 // Why the settings make no sense, alone or with so many workers; ok when they do. One clear line each.
 Status Check(const StrategyConfig& strategy, uint32_t workers);
+
+// A checkpoint of one can be gone on with by the other: whether versions of slices are steps, how many
+// batches a run has, and what a push brings are the same.
+bool Resumable(const StrategyConfig& before, const StrategyConfig& after);
 
 }  // namespace leat::protocol

@@ -1,238 +1,55 @@
 #include "protocol/worker.h"
 
 #include <algorithm>
-#include <deque>
-#include <map>
-#include <optional>
-#include <set>
 #include <utility>
+
+#include "protocol/worker_state.h"
 
 namespace leat::protocol {
 
-struct Worker::State {
-  struct Held {
-    Lease lease;
-    bool ready = false;
-    uint32_t next = 0;  // batches before this one have been pushed, or are not asked for
-  };
-  // What the parameters in memory are: of which life of the slice, at which version.
-  struct Known {
-    Incarnation incarnation;
-    uint64_t version = 0;
-  };
-  // One request to one server, repeated until it is answered or the view says that it cannot be.
-  struct Exchange {
-    PushRequest request;
-    bool in_flight = false;
-    Time at{0};  // in flight: given up then; else sent again then
-  };
-  enum class Phase : uint8_t { kIdle, kPulling, kComputing, kPushing };
+namespace {
 
-  explicit State(WorkerConfig c) : config(std::move(c)), known(config.table.slices.size()) {}
+// No job makes so many; a lease that says more is none.
+constexpr uint64_t kMostSteps = uint64_t{1} << 62;
 
-  void Advance(Time now);
-  bool StartPull(Time now);
-  bool StartBatch();
-  void StartPush(Time now, uint32_t batch, const Cut& cut, const BatchOutcome& outcome);
-  void Begin(Time now, std::map<NodeId, PushRequest> requests);
-  void Send(Time now, NodeId server, Exchange* exchange);
-  void FinishExchange(Time now, NodeId server);
-  void Retry(Time now, Exchange* exchange);
-  void TakeView(const View& newer);
-  void TakeLease(const Lease& lease);
-  void TakeValues(Time now, const PushRequest& request, const PushReply& reply);
-  void Drop(uint64_t id);
-  void Release(uint64_t id);
-  void ReleaseAll();
-  void Stop(bool evicted);
-  WorkerActions Take() { return std::exchange(actions, {}); }
-
-  WorkerConfig config;
-  NodeId node;
-  View view;
-  std::vector<Known> known;  // by slice
-
-  std::map<uint64_t, Held> held;
-  std::deque<uint64_t> order;      // of `held`, as leased
-  std::vector<uint64_t> released;  // not yet acknowledged by the coordinator
-  size_t reported = 0;             // of `released`, in the heartbeat under way
-
-  Phase phase = Phase::kIdle;
-  uint64_t last_token = 0;
-  uint64_t lease = 0;  // being computed
-  uint32_t batch = 0;
-  std::map<NodeId, Exchange> exchanges;  // of the pull or push under way
-  uint64_t last_sequence = 0;
-  std::set<NodeId> contacted;
-  std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
-
-  bool view_wanted = false;
-  bool leaving = false;
-  bool stopped = false;
-  WorkerActions actions;
-};
-
-// ---- the loop: pull when slices have moved, then one batch after the other
-
-void Worker::State::Advance(Time now) {
-  while (!stopped && phase == Phase::kIdle) {
-    if (leaving) return ReleaseAll();
-    if (!view.ready() || view.slices.size() != known.size()) return;
-    if (resume_at && now < *resume_at) return;
-    resume_at.reset();
-    if (StartPull(now)) return;
-    if (!StartBatch()) return;
-  }
-}
-
-// True when there is something to pull: slices whose values are of another life, or of none.
-bool Worker::State::StartPull(Time now) {
-  std::map<NodeId, PushRequest> requests;
-  for (uint32_t i = 0; i < known.size(); ++i) {
-    const SlicePlace& place = view.slices[i];
-    if (known[i].incarnation == place.incarnation) continue;
-    requests[place.server].slices.push_back({SliceId(i), place.incarnation, 0});
-  }
-  if (requests.empty()) return false;
-  phase = Phase::kPulling;
-  Begin(now, std::move(requests));
-  return true;
-}
-
-// False when there is nothing to compute; true when a batch was started or a split ended.
-bool Worker::State::StartBatch() {
-  const auto ready =
-      std::find_if(order.begin(), order.end(), [this](uint64_t id) { return held.at(id).ready; });
-  if (ready == order.end()) return false;
-  Held& split = held.at(*ready);
-  const uint32_t batches = split.lease.cut.runs();
-  while (split.next < batches && !split.lease.missing.Has(split.next)) ++split.next;
-  if (split.next >= batches) {
-    Release(*ready);
-    return true;
-  }
-  phase = Phase::kComputing;
-  lease = *ready;
-  batch = split.next;
-  actions.emplace_back(Compute{++last_token, lease, batch});
-  return true;
-}
-
-void Worker::State::StartPush(Time now, uint32_t index, const Cut& cut, const BatchOutcome& outcome) {
-  std::map<NodeId, PushRequest> requests;
-  for (uint32_t i = 0; i < known.size() && i < view.slices.size(); ++i) {
-    const SlicePlace& place = view.slices[i];
-    // A slice that has begun another life while we computed does without this gradient: its ledger says so,
-    // and the batch comes back for it.
-    if (place.server == NodeId() || known[i].incarnation != place.incarnation) continue;
-    PushRequest& request = requests[place.server];
-    request.slices.push_back({SliceId(i), known[i].incarnation, known[i].version});
-    request.cut = cut;
-    request.run = index;
-    const bool empty = outcome.disposition == Disposition::kEmpty || outcome.events == 0;
-    request.disposition =
-        empty && outcome.disposition != Disposition::kRejected ? Disposition::kEmpty : outcome.disposition;
-    request.events = request.disposition == Disposition::kEmpty ? 0 : outcome.events;
-  }
-  phase = Phase::kPushing;
-  Begin(now, std::move(requests));
-}
-
-// ---- exchanges with servers
-
-void Worker::State::Begin(Time now, std::map<NodeId, PushRequest> requests) {
-  for (auto& [server, request] : requests) {
-    request.worker = node;
-    Send(now, server, &(exchanges[server] = {std::move(request), false, now}));
-  }
-  if (exchanges.empty()) {
-    phase = Phase::kIdle;
-    Advance(now);
-  }
-}
-
-void Worker::State::Send(Time now, NodeId server, Exchange* exchange) {
-  const Member* member = view.Find(server);
-  if (!member) return Retry(now, exchange);
-  exchange->in_flight = true;
-  exchange->at = now + config.reply_timeout;
-  exchange->request.sequence = ++last_sequence;
-  exchange->request.generation = view.generation;
-  contacted.insert(server);
-  actions.emplace_back(SendPush{server, member->address, exchange->request});
-}
-
-void Worker::State::Retry(Time now, Exchange* exchange) {
-  exchange->in_flight = false;
-  exchange->at = now + config.retry_interval;
-  view_wanted = true;
-}
-
-void Worker::State::FinishExchange(Time now, NodeId server) {
-  exchanges.erase(server);
-  if (!exchanges.empty()) return;
-  phase = Phase::kIdle;
-  Advance(now);
-}
-
-void Worker::State::TakeValues(Time now, const PushRequest& request, const PushReply& reply) {
-  size_t next = 0;
-  for (const SliceRef& ref : request.slices) {
-    while (next < reply.slices.size() && reply.slices[next].slice < ref.slice) ++next;
-    const SliceReply* said =
-        next < reply.slices.size() && reply.slices[next].slice == ref.slice ? &reply.slices[next] : nullptr;
-    if (said && said->values && said->incarnation == ref.incarnation) {
-      known[ref.slice.value] = {ref.incarnation, said->version};
-    } else if (!said || said->outcome == SliceOutcome::kNotHere ||
-               request.disposition == Disposition::kPull) {
-      // Nothing is trained before a pull has found it, wherever the next view says that it is.
-      known[ref.slice.value] = {};
-      view_wanted = true;
-      resume_at = now + config.retry_interval;
-    }
-  }
-}
+}  // namespace
 
 // ---- what the coordinator says
 
 void Worker::State::TakeView(const View& newer) {
+  if (stepped() && view.slices.size() == newer.slices.size()) {
+    // All slices of a stepped strategy are of one history: it goes on from an earlier step.
+    const auto same = [](const SlicePlace& a, const SlicePlace& b) { return a.incarnation == b.incarnation; };
+    if (!std::equal(view.slices.begin(), view.slices.end(), newer.slices.begin(), same)) {
+      ReleaseAll();
+      decided.reset();
+    }
+  }
+  DropExchanges(newer);
   view = newer;
   resume_at.reset();
-  for (auto at = exchanges.begin(); at != exchanges.end();) {
-    auto& [server, exchange] = *at;
-    auto lives = [&, of = server](const SliceRef& ref) {
-      return ref.slice.value < view.slices.size() && view.slices[ref.slice.value].server == of &&
-             view.slices[ref.slice.value].incarnation == ref.incarnation;
-    };
-    auto& slices = exchange.request.slices;
-    const bool over = !view.Find(server) || std::none_of(slices.begin(), slices.end(), lives);
-    if (!over) {
-      // One that is under way is answered for the slices that are no longer there, too.
-      if (!exchange.in_flight) std::erase_if(slices, [&](const SliceRef& ref) { return !lives(ref); });
-      ++at;
-      continue;
-    }
-    if (exchange.in_flight && contacted.erase(server) > 0) actions.emplace_back(Disconnect{server});
-    at = exchanges.erase(at);
-  }
-  for (auto at = contacted.begin(); at != contacted.end();) {
-    if (view.Find(*at)) {
-      ++at;
-      continue;
-    }
-    actions.emplace_back(Disconnect{*at});
-    at = contacted.erase(at);
-  }
-  if (exchanges.empty() && phase != Phase::kComputing) phase = Phase::kIdle;
+  last_pull.reset();
 }
 
 void Worker::State::TakeLease(const Lease& granted) {
   if (held.contains(granted.id)) return;
-  if (leaving || !granted.cut.valid() || granted.missing.size() != granted.cut.runs()) {
+  const uint32_t runs = granted.cut.valid() ? granted.cut.runs() : 0;
+  bool fits = runs > 0 && granted.missing.size() == runs;
+  if (stepped()) {
+    const Turn turn{granted.first_step, granted.lane, granted.width, granted.needed};
+    RunSet both = granted.missing;
+    fits = fits && granted.assigned.size() == runs && !granted.assigned.empty() && turn.valid() &&
+           granted.first_step < kMostSteps && (both &= granted.assigned) == granted.missing;
+  }
+  if (leaving || !fits) {
     released.push_back(granted.id);
     return;
   }
-  held[granted.id] = {granted, false, 0};
+  Held& split = held[granted.id];
+  split.lease = granted;
+  for (uint32_t i = 0; i < runs; ++i) {
+    if ((stepped() ? granted.assigned : granted.missing).Has(i)) split.runs.push_back(i);
+  }
   order.push_back(granted.id);
   actions.emplace_back(PrepareSplit{granted});
 }
@@ -258,6 +75,7 @@ void Worker::State::Stop(bool evicted) {
   for (NodeId server : contacted) actions.emplace_back(Disconnect{server});
   contacted.clear();
   exchanges.clear();
+  open = 0;
   actions.emplace_back(StopRole{evicted});
 }
 
@@ -279,9 +97,9 @@ WorkerHeartbeat Worker::MakeHeartbeat() {
   beat.held.assign(s.order.begin(), s.order.end());
   beat.released = s.released;
   beat.leaving = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
-  if (!s.leaving && !s.stopped && s.held.size() < s.config.leases_ahead) {
-    beat.leases_wanted = s.config.leases_ahead - static_cast<uint32_t>(s.held.size());
-  }
+  const uint32_t has = s.stepped() ? s.RoundsHeld() : static_cast<uint32_t>(s.held.size());
+  if (!s.leaving && !s.stopped && has < s.config.leases_ahead)
+    beat.leases_wanted = s.config.leases_ahead - has;
   s.reported = s.released.size();
   s.view_wanted = false;
   return beat;
@@ -333,53 +151,31 @@ WorkerActions Worker::OnSplitFailed(Time now, uint64_t lease) {
 WorkerActions Worker::OnComputed(Time now, uint64_t token, const BatchOutcome& outcome) {
   State& s = *state_;
   if (s.stopped || s.phase != State::Phase::kComputing || token != s.last_token) return {};
-  const auto at = s.held.find(s.lease);
-  if (at == s.held.end()) {  // taken from us meanwhile
-    s.phase = State::Phase::kIdle;
-    s.Advance(now);
-    return s.Take();
-  }
-  at->second.next = s.batch + 1;
-  s.StartPush(now, s.batch, at->second.lease.cut, outcome);
+  s.OnBatch(now, outcome);
   return s.Take();
 }
 
 WorkerActions Worker::OnPushReply(Time now, NodeId server, const PushReply& reply) {
   State& s = *state_;
-  const auto at = s.exchanges.find(server);
-  if (s.stopped || at == s.exchanges.end() || !at->second.in_flight ||
-      at->second.request.sequence != reply.sequence) {
-    return {};
-  }
-  s.TakeValues(now, at->second.request, reply);
-  s.FinishExchange(now, server);
+  State::Exchange* exchange = s.stopped ? nullptr : s.Find(server, reply.sequence);
+  if (!exchange) return {};
+  s.TakeReply(now, *exchange, reply);
+  s.FinishExchange(now, exchange);
   return s.Take();
 }
 
 WorkerActions Worker::OnPushFailed(Time now, NodeId server, uint64_t sequence, const Status&) {
   State& s = *state_;
-  const auto at = s.exchanges.find(server);
-  if (s.stopped || at == s.exchanges.end() || !at->second.in_flight ||
-      at->second.request.sequence != sequence) {
-    return {};
-  }
-  s.Retry(now, &at->second);
+  State::Exchange* exchange = s.stopped ? nullptr : s.Find(server, sequence);
+  if (!exchange) return {};
+  s.Retry(now, exchange);
   return s.Take();
 }
 
 WorkerActions Worker::OnTimer(Time now) {
   State& s = *state_;
   if (s.stopped) return {};
-  for (auto& [server, exchange] : s.exchanges) {
-    if (exchange.at > now) continue;
-    if (!exchange.in_flight) {
-      s.Send(now, server, &exchange);
-    } else {
-      s.contacted.erase(server);
-      s.actions.emplace_back(Disconnect{server});
-      s.Retry(now, &exchange);
-    }
-  }
+  s.OnLate(now);
   s.Advance(now);
   return s.Take();
 }
@@ -388,8 +184,13 @@ Time Worker::next_timer() const {
   const State& s = *state_;
   Time next = Time::max();
   if (s.stopped) return next;
-  for (const auto& [server, exchange] : s.exchanges) next = std::min(next, exchange.at);
-  if (s.phase == State::Phase::kIdle && s.resume_at) next = std::min(next, *s.resume_at);
+  for (const State::Exchange& exchange : s.exchanges) {
+    if (exchange.open) next = std::min(next, exchange.at);
+  }
+  const bool idle = s.phase == State::Phase::kIdle;
+  if (idle && s.resume_at) next = std::min(next, *s.resume_at);
+  if (idle && s.ask_at && !s.held.empty()) next = std::min(next, *s.ask_at);
+  if (!idle && s.interrupt_at) next = std::min(next, *s.interrupt_at);
   return next;
 }
 

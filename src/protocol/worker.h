@@ -1,5 +1,12 @@
 // The worker as a state machine: leases in, pulls, computations and pushes out (rows D1 to D7).
 //
+// Stepped strategies: it goes through the steps of its leases in order. To compute a run of step s it has all
+// slices at version s (ssp: at s - staleness or newer); what it pushes last in a step asks for the values of
+// the next one, and the server's answer waits until they are there. A lease is given back once every slice is
+// known to have completed its last step, so that what was released is noted. Runs whose step was completed
+// without them (backup workers) are given up and stay out of the ledgers. When slices come back from a
+// checkpoint, all leases are given back: steps are gone through again from there.
+//
 // No socket, thread or clock inside. A shell carries out the actions and feeds back what became of them; each
 // action that starts something carries a token that its answer repeats, and an answer to an outdated token is
 // dropped. Not thread-safe.
@@ -40,12 +47,16 @@ struct DropSplit {
 // even when the split has been dropped meanwhile; nothing else is computed before. The batches of a run come
 // one after the other; what is pushed at its end is, by strategy, the gradient of its one batch, the sum of
 // its batches' gradients (downpour), or what its batches have changed the values by, negated (averaging). In
-// the last two the values in memory take a local step after each batch.
+// the last two the values in memory take a local step after each batch; averaging puts them back to what they
+// were before the run once it has ended. A batch that is rejected ends its run, and a run may be given up
+// between two of its batches: the next Compute is then the first of another.
 struct Compute {
   uint64_t token = 0;
   uint64_t lease = 0;
   uint32_t batch = 0;
-  bool first = true;  // of its run: nothing of an earlier run is to be in what is pushed
+  bool first = true;     // of its run: nothing of an earlier run is to be in what is pushed
+  bool last = true;      // of its run: what is pushed has to be ready after it
+  uint64_t version = 0;  // of the values that the run started from; the lowest, where slices differ
 };
 // Send to one server. The payload of a kGradient is that of the run computed last (the shell knows it), which
 // stays untouched until all servers have answered; values that come back go to the parameters. Answer:
@@ -78,7 +89,7 @@ class Worker {
   // True when a heartbeat should not wait for its interval: the worker is short of leases, or has ended some.
   bool HeartbeatUrgent() const;
   WorkerActions OnHeartbeatReply(Time now, const WorkerHeartbeatReply& reply);
-  // Ends after the batch under way; open leases are released.
+  // Ends after the batch under way, and what of it is being pushed; open leases are released.
   WorkerActions Leave(Time now);
 
   // ---- input

@@ -1,0 +1,163 @@
+// What a worker remembers. Internal to the worker: worker.cc is what the shell and the coordinator say,
+// worker_runs.cc how runs are computed and pushed, worker_steps.cc which run is next where steps are counted,
+// worker_exchanges.cc requests to servers until they are answered.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "protocol/worker.h"
+
+namespace leat::protocol {
+
+struct Worker::State {
+  struct Held {
+    Lease lease;
+    bool ready = false;
+    std::vector<uint32_t> runs;  // stepped: `assigned`, run k is of step first_step + k; else `missing`
+    uint32_t next = 0;           // of `runs`: those before it have been pushed, or are not asked for
+
+    bool done() const { return next >= runs.size(); }
+    uint64_t step() const { return lease.first_step + next; }
+    // Stepped: the version of slices that have all runs behind them.
+    uint64_t end() const { return lease.first_step + runs.size(); }
+    Turn turn() const { return {step(), lease.lane, lease.width, lease.needed}; }
+  };
+  // A version of one life of a slice.
+  struct Known {
+    Incarnation incarnation;
+    uint64_t version = 0;
+  };
+  // One request to one server, repeated until it is answered or the view says that it cannot be.
+  struct Exchange {
+    NodeId server;
+    PushRequest request;
+    bool open = false;  // of the pull or push under way, and not answered
+    bool in_flight = false;
+    Time sent{0};
+    Time at{0};  // in flight: given up then; else sent again then
+    // The answer waits for others.
+    bool waits() const { return request.want_values && request.version_wanted > 0; }
+  };
+  enum class Phase : uint8_t { kIdle, kPulling, kComputing, kPushing };
+  // The run that is being computed or pushed.
+  struct Run {
+    bool active = false;
+    uint64_t lease = 0;
+    uint32_t place = 0;  // in Held::runs
+    uint32_t run = 0;    // of the cut
+    uint32_t begin = 0;  // of its batches
+    uint32_t end = 0;
+    uint32_t batch = 0;  // the next, or the one under way
+    uint32_t events = 0;
+    bool rejected = false;
+    bool clean = true;        // no slice has refused it or gone missing
+    std::vector<Known> from;  // by slice: the values of its first batch
+    uint64_t version = 0;     // lowest of them
+  };
+  // Backup workers: the lanes that count in the newest step that is known to be decided.
+  struct Decided {
+    Turn turn;
+    std::vector<uint64_t> counted;
+    bool Has(uint32_t lane) const { return (counted[lane / 64] >> (lane % 64) & 1) != 0; }
+  };
+
+  explicit State(WorkerConfig c)
+      : config(std::move(c)), known(config.table.slices.size()), seen(known.size()) {}
+
+  const StrategyConfig& strategy() const { return config.strategy; }
+  bool stepped() const { return config.strategy.stepped(); }
+
+  // ---- worker_runs.cc
+  void Advance(Time now);
+  bool AdvanceRuns(Time now);
+  void StartRun(Held& split);
+  void ComputeNext();
+  void OnBatch(Time now, const BatchOutcome& outcome);
+  void AbandonRun();
+  void ForgetValues() { known.assign(known.size(), Known()); }
+  bool StartPull(Time now, bool all);
+  void StartPush(Time now, const Held& split);
+  Disposition RunDisposition() const;
+
+  // ---- worker_steps.cc
+  bool AdvanceSteps(Time now);
+  void PassBy(Held* split) const;
+  void SettleLeases();
+  Held* NextStep();
+  bool Over(const Lease& lease, uint64_t step) const;
+  bool StartStepPull(Time now, uint64_t step);
+  bool AskWhoCounts(Time now, const Held& next);
+  bool AskVersions(Time now);
+  bool SomethingBetter();
+  bool Interrupt(Time now);
+  bool LastOfStep(const Held& split) const;
+  void AddWaiting(const Held& split);
+  uint64_t SeenOf(size_t slice) const;
+  uint64_t LowestSeen() const;
+  std::optional<NodeId> Decider() const;
+  void TellWhoCounts(uint64_t step, Exchange* exchange) const;
+  void TakeCounted(Time now, const Exchange& exchange, const PushReply& reply);
+  uint32_t RoundsHeld() const;
+
+  // ---- worker_exchanges.cc
+  Exchange& ExchangeWith(NodeId server);
+  void AddSlice(size_t slice, uint64_t version, Disposition disposition);
+  void Begin(Time now, Phase what);
+  void Send(Time now, Exchange* exchange);
+  void FinishExchange(Time now, Exchange* exchange);
+  void Retry(Time now, Exchange* exchange);
+  void DropExchanges(const View& newer);
+  void TakeReply(Time now, const Exchange& exchange, const PushReply& reply);
+  void OnLate(Time now);
+  Exchange* Find(NodeId server, uint64_t sequence);
+
+  // ---- worker.cc
+  void TakeView(const View& newer);
+  void TakeLease(const Lease& lease);
+  void Drop(uint64_t id);
+  void Release(uint64_t id);
+  void ReleaseAll();
+  void Stop(bool evicted);
+  WorkerActions Take() { return std::exchange(actions, {}); }
+
+  WorkerConfig config;
+  NodeId node;
+  View view;
+  std::vector<Known> known;  // by slice: the values in memory
+  std::vector<Known> seen;   // by slice: the newest version that its server has told of
+
+  std::map<uint64_t, Held> held;
+  std::deque<uint64_t> order;      // of `held`, as leased
+  std::vector<uint64_t> released;  // not yet acknowledged by the coordinator
+  size_t reported = 0;             // of `released`, in the heartbeat under way
+
+  Phase phase = Phase::kIdle;
+  uint64_t last_token = 0;
+  Run run;
+  uint32_t since_fetch = 0;         // downpour: batches since values were asked for
+  std::vector<Exchange> exchanges;  // one a server, ordered; those of an earlier pull or push are not open
+  size_t open = 0;                  // of them
+  uint64_t last_sequence = 0;
+  std::set<NodeId> contacted;
+  std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
+
+  uint64_t goal =
+      0;  // what is waited for lets steps from here on go on: a lower one that can be had comes first
+  std::optional<Time> interrupt_at;
+  std::optional<Decided> decided;
+  std::optional<Time> ask_at;                          // not before this, how far the slices are
+  std::optional<std::pair<uint64_t, Time>> last_pull;  // the step that values were last pulled for in vain
+
+  bool view_wanted = false;
+  bool leaving = false;
+  bool stopped = false;
+  WorkerActions actions;
+};
+
+}  // namespace leat::protocol

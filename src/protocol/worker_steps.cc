@@ -1,0 +1,252 @@
+// Stepped strategies: which run is next, what it needs, and what is waited for.
+#include <algorithm>
+#include <bit>
+
+#include "protocol/worker_state.h"
+
+namespace leat::protocol {
+
+uint64_t Worker::State::SeenOf(size_t slice) const {
+  const bool lives = slice < view.slices.size() && seen[slice].incarnation == view.slices[slice].incarnation;
+  return lives ? seen[slice].version : 0;
+}
+
+uint64_t Worker::State::LowestSeen() const {
+  uint64_t lowest = UINT64_MAX;
+  for (size_t i = 0; i < seen.size(); ++i) lowest = std::min(lowest, SeenOf(i));
+  return lowest;
+}
+
+// The step was completed by all slices, or by so many that whatever it was made of is settled: no slice is
+// further than `ahead` steps and one from any other.
+bool Worker::State::Over(const Lease& lease, uint64_t step) const {
+  uint64_t lowest = UINT64_MAX, highest = 0;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    lowest = std::min(lowest, SeenOf(i));
+    highest = std::max(highest, SeenOf(i));
+  }
+  if (lowest > step || highest > step + 1 + strategy().ahead()) return true;
+  return lease.needed < lease.width && SeenOf(0) == step + 1 && decided && decided->turn.step == step &&
+         !decided->Has(lease.lane);
+}
+
+// Runs that need not be trained any more.
+void Worker::State::PassBy(Held* split) const {
+  const auto needless = [&] {
+    return !split->lease.missing.Has(split->runs[split->next]) || Over(split->lease, split->step());
+  };
+  while (!split->done() && needless()) ++split->next;
+}
+
+// Passes by what need not be trained, and gives back what is noted.
+void Worker::State::SettleLeases() {
+  const uint64_t lowest = LowestSeen();
+  for (size_t i = 0; i < order.size();) {
+    Held& split = held.at(order[i]);
+    PassBy(&split);
+    if (split.done() && lowest >= split.end()) {
+      Release(order[i]);
+    } else {
+      ++i;
+    }
+  }
+}
+
+// Of the lowest step, one that is ready if there is one.
+Worker::State::Held* Worker::State::NextStep() {
+  Held* best = nullptr;
+  const auto key = [](const Held& split) {
+    return std::tuple(split.step(), !split.ready, split.lease.lane, split.lease.id);
+  };
+  for (auto& [id, split] : held) {
+    if (!split.done() && (!best || key(split) < key(*best))) best = &split;
+  }
+  return best;
+}
+
+// False when there is nothing to do but wait; true when something was started or has ended.
+bool Worker::State::AdvanceSteps(Time now) {
+  if (run.active) {
+    ComputeNext();
+    return true;
+  }
+  SettleLeases();
+  Held* next = NextStep();
+  if (!next) return !held.empty() && AskVersions(now);
+  if (AskWhoCounts(now, *next) || StartStepPull(now, next->step())) return true;
+  if (resume_at || !next->ready) return false;
+  StartRun(*next);
+  return true;
+}
+
+// True when values have to be pulled before a run of the step is computed.
+bool Worker::State::StartStepPull(Time now, uint64_t step) {
+  const uint64_t ahead = strategy().ahead();
+  const bool exact = ahead == 0;
+  const uint64_t wanted = step - std::min(step, ahead);
+  const auto fits = [&](size_t i) {
+    return known[i].incarnation == view.slices[i].incarnation &&
+           (exact ? known[i].version == wanted : known[i].version >= wanted);
+  };
+  size_t i = 0;
+  while (i < known.size() && fits(i)) ++i;
+  if (i == known.size()) return false;
+  // It was to no avail: whoever answers at once is not asked in a loop.
+  if (last_pull && last_pull->first == step && now < last_pull->second + config.retry_interval) {
+    resume_at = last_pull->second + config.retry_interval;
+    return false;
+  }
+  last_pull = {step, now};
+  for (; i < known.size(); ++i) {
+    if (!fits(i)) AddSlice(i, 0, Disposition::kPull);
+  }
+  for (Exchange& exchange : exchanges) {
+    exchange.request.version_wanted = wanted;
+    exchange.request.exact = exact;
+    TellWhoCounts(step, &exchange);
+  }
+  goal = step;
+  Begin(now, Phase::kPulling);
+  return true;
+}
+
+// How what is pushed of a run waits for the next step.
+void Worker::State::AddWaiting(const Held& split) {
+  const uint64_t ahead = strategy().ahead();
+  const bool last = LastOfStep(split);
+  const bool some = split.lease.needed < split.lease.width;
+  goal = split.step() + 1;
+  for (Exchange& exchange : exchanges) {
+    if (!exchange.open) continue;
+    PushRequest& request = exchange.request;
+    request.turn = split.turn();
+    // Where not all lanes count, only who decides which can say when the step is complete.
+    request.want_values = last && (!some || exchange.server == Decider());
+    if (!request.want_values) continue;
+    request.version_wanted = goal - std::min(goal, ahead);
+    request.exact = ahead == 0;
+  }
+}
+
+// No other run of the step is to be computed here, as far as is known.
+bool Worker::State::LastOfStep(const Held& split) const {
+  return std::none_of(held.begin(), held.end(), [&](const auto& other) {
+    const Held& one = other.second;
+    return &one != &split && !one.done() && one.step() <= split.step();
+  });
+}
+
+// ---- backup workers
+
+std::optional<NodeId> Worker::State::Decider() const {
+  if (view.slices.empty()) return std::nullopt;
+  return view.slices[0].server;
+}
+
+// True when the server that decides has completed the step of a run that is still to be done here, and has to
+// be asked whether its lane is among those that count: then other slices wait for it.
+bool Worker::State::AskWhoCounts(Time now, const Held& next) {
+  if (next.lease.needed == next.lease.width || SeenOf(0) != next.step() + 1) return false;
+  if (decided && decided->turn.step == next.step()) return false;
+  AddSlice(0, 0, Disposition::kPull);
+  Exchange& exchange = ExchangeWith(view.slices[0].server);
+  exchange.request.turn = next.turn();
+  exchange.request.want_values = false;
+  goal = next.step();
+  Begin(now, Phase::kPulling);
+  return true;
+}
+
+// Who has decided the step before `step` knows; the others complete it by what they are told.
+void Worker::State::TellWhoCounts(uint64_t step, Exchange* exchange) const {
+  if (!decided || decided->turn.step + 1 != step || exchange->server == Decider()) return;
+  exchange->request.turn = decided->turn;
+  exchange->request.counted = decided->counted;
+}
+
+void Worker::State::TakeCounted(Time now, const Exchange& exchange, const PushReply& reply) {
+  const auto& turn = exchange.request.turn;
+  if (!turn || turn->needed == turn->width || exchange.server != Decider()) return;
+  uint32_t lanes = 0;
+  for (uint64_t word : reply.counted) lanes += static_cast<uint32_t>(std::popcount(word));
+  const size_t words = (turn->width + 63) / 64;
+  const bool none_beyond = reply.counted.size() == words &&
+                           (turn->width % 64 == 0 || reply.counted.back() >> turn->width % 64 == 0);
+  if (none_beyond && lanes == turn->needed) {
+    if (!decided || decided->turn.step <= turn->step) decided = {*turn, reply.counted};
+  } else if (exchange.request.disposition == Disposition::kPull && !exchange.request.want_values) {
+    resume_at = now + config.retry_interval;
+  }
+}
+
+// ---- waiting
+
+// All runs are behind us, but not yet noted as far as we know (ssp). True when servers are asked.
+bool Worker::State::AskVersions(Time now) {
+  if (ask_at && now < *ask_at) return false;
+  ask_at = now + config.retry_interval;
+  uint64_t end = UINT64_MAX;
+  for (const auto& [id, split] : held) end = std::min(end, split.end());
+  for (size_t i = 0; i < seen.size(); ++i) {
+    if (SeenOf(i) < end) AddSlice(i, 0, Disposition::kPull);
+  }
+  for (Exchange& exchange : exchanges) {
+    exchange.request.want_values = false;
+    TellWhoCounts(end, &exchange);
+  }
+  Begin(now, Phase::kPulling);
+  return true;
+}
+
+// A run of a lower step than what is waited for leads to: it was somebody else's.
+bool Worker::State::SomethingBetter() {
+  return std::any_of(held.begin(), held.end(), [&](auto& one) {
+    Held& split = one.second;
+    if (!split.ready || (phase == Phase::kPushing && split.lease.id == run.lease)) return false;
+    PassBy(&split);
+    return !split.done() && split.step() < goal;
+  });
+}
+
+// A pull or push whose answer waits for others is given up for what they may be waiting for; whether it
+// arrived is not known, and neither are values that it was to bring. Not before it had time to arrive. True
+// when the phase is idle now.
+bool Worker::State::Interrupt(Time now) {
+  interrupt_at.reset();
+  if (!stepped() || phase == Phase::kComputing) return false;
+  Time earliest{0};
+  for (const Exchange& exchange : exchanges) {
+    if (!exchange.open) continue;
+    if (!exchange.waits()) return false;
+    earliest = std::max(earliest, exchange.sent + config.retry_interval);
+  }
+  if (!leaving && !SomethingBetter()) return false;
+  if (now < earliest) {
+    interrupt_at = earliest;
+    return false;
+  }
+  for (Exchange& exchange : exchanges) {
+    if (!exchange.open) continue;
+    for (const SliceRef& ref : exchange.request.slices) known[ref.slice.value] = {};
+    if (exchange.in_flight) {
+      contacted.erase(exchange.server);
+      actions.emplace_back(Disconnect{exchange.server});
+    }
+    exchange.open = false;
+  }
+  open = 0;
+  phase = Phase::kIdle;
+  run.active = false;
+  return true;
+}
+
+// Rounds that it has something to do for.
+uint32_t Worker::State::RoundsHeld() const {
+  std::set<uint64_t> rounds;
+  for (const auto& [id, split] : held) {
+    if (!split.done()) rounds.insert(split.lease.first_step);
+  }
+  return static_cast<uint32_t>(rounds.size());
+}
+
+}  // namespace leat::protocol
