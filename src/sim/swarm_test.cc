@@ -1,11 +1,11 @@
-#include "protocol/testing/virtual_job.h"
+#include "sim/swarm.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
-namespace leat::protocol::testing {
+namespace leat::sim {
 namespace {
 
 // LEAT_SEEDS=20000 for a night.
@@ -19,23 +19,20 @@ uint64_t Seeds() {
   return wanted ? std::strtoull(wanted, nullptr, 10) : kSeeds;
 }
 
-TEST(VirtualJob, CountsEveryEventOnceInPeace) {
+TEST(Swarm, CountsEveryEventOnceInPeace) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    VirtualJobOptions options;
-    options.seed = seed;
-    options.faults = NoFaults();
-    const VirtualJobResult result = RunVirtualJob(options);
+    const ClusterResult result = RunSwarm({.seed = seed, .peace = true});
     EXPECT_EQ(result.mistake, "") << "seed " << seed;
     EXPECT_EQ(result.duplicates, 0u) << "seed " << seed << ": something was trained twice";
     EXPECT_EQ(result.releases, 0u) << "seed " << seed;
-    EXPECT_LT(Seconds(result.took), Seconds(options.stream_takes) + 2) << "seed " << seed;
+    EXPECT_LT(Seconds(result.took), 7.5) << "seed " << seed;
   }
 }
 
-TEST(VirtualJob, CountsEveryEventOnceWhateverGoesWrong) {
-  VirtualJobResult all;
+TEST(Swarm, CountsEveryEventOnceWhateverGoesWrong) {
+  ClusterResult all;
   for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
-    const VirtualJobResult result = RunVirtualJob(Swarm(seed));
+    const ClusterResult result = RunSwarm({.seed = seed});
     EXPECT_EQ(result.mistake, "") << "seed " << seed;
     all.deaths += result.deaths;
     all.pauses += result.pauses;
@@ -54,37 +51,29 @@ TEST(VirtualJob, CountsEveryEventOnceWhateverGoesWrong) {
 }
 
 // A failing seed is only worth something if it fails again.
-TEST(VirtualJob, IsAFunctionOfItsSeed) {
+TEST(Swarm, IsAFunctionOfItsSeed) {
   for (uint64_t seed : {3, 4}) {
-    VirtualJobOptions options;
-    options.seed = seed;
-    const VirtualJobResult a = RunVirtualJob(options), b = RunVirtualJob(options);
+    const ClusterResult a = RunSwarm({.seed = seed}), b = RunSwarm({.seed = seed});
     EXPECT_EQ(a.took, b.took);
     EXPECT_EQ(a.messages, b.messages);
     EXPECT_EQ(a.duplicates, b.duplicates);
   }
 }
 
-TEST(VirtualJob, WorksOnOneServerAndOneWorker) {
+TEST(Swarm, WorksOnOneServerAndOneWorker) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    VirtualJobOptions options;
-    options.seed = seed;
-    options.servers = options.workers = options.partitions = 1;
-    EXPECT_EQ(RunVirtualJob(options).mistake, "") << "seed " << seed;
+    EXPECT_EQ(RunSwarm({.seed = seed, .servers = 1, .workers = 1, .partitions = 1}).mistake, "")
+        << "seed " << seed;
   }
 }
 
-TEST(VirtualJob, WorksOnManyWorkersAndPartitions) {
+TEST(Swarm, WorksOnManyWorkersAndPartitions) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    VirtualJobOptions options;
-    options.seed = seed;
-    options.workers = 16;
-    options.servers = 5;
-    options.slices = 40;
-    options.partitions = 7;
-    EXPECT_EQ(RunVirtualJob(options).mistake, "") << "seed " << seed;
+    EXPECT_EQ(RunSwarm({.seed = seed, .servers = 5, .workers = 16, .slices = 40, .partitions = 7}).mistake,
+              "")
+        << "seed " << seed;
   }
 }
 
 }  // namespace
-}  // namespace leat::protocol::testing
+}  // namespace leat::sim

@@ -1,39 +1,49 @@
-#include "protocol/testing/virtual_disk.h"
+#include "sim/disk.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-namespace leat::protocol::testing {
+namespace leat::sim {
+
+using namespace protocol;
 
 namespace {
 
 Slice Copy(const Slice& slice) {
   Slice copy = slice;
   copy.memory = Buffer(slice.memory.size());
-  std::memcpy(copy.memory.data(), slice.memory.data(), slice.memory.size());
+  if (slice.memory) std::memcpy(copy.memory.data(), slice.memory.data(), slice.memory.size());
   return copy;
 }
 
 }  // namespace
 
-void VirtualDisk::Append(const JournalRecord& record) {
+void Disk::Append(const JournalRecord& record) {
   journal_.push_back(record);
   if (const auto* made = std::get_if<CutsMade>(&record)) {
-    all_cuts_.insert(all_cuts_.end(), made->cuts.begin(), made->cuts.end());
+    for (const Cut& cut : made->cuts) Know(cut);
+  } else if (const auto* round = std::get_if<RoundMade>(&record)) {
+    all_rounds_.push_back(*round);
+    for (const RoundMade::Part& part : round->lanes) Know(part.cut);
   } else if (const auto* began = std::get_if<StreamStart>(&record)) {
     start_ = began->start;
   }
 }
 
-CheckpointOrder VirtualDisk::Prepare(uint64_t id) {
+// A part of a former round comes with a cut that is known already.
+void Disk::Know(const Cut& cut) {
+  if (known_.emplace(cut.partition, cut.begin).second) all_cuts_.push_back(cut);
+}
+
+CheckpointOrder Disk::Prepare(uint64_t id) {
   CheckpointOrder order{id, "checkpoint-" + std::to_string(id)};
   files_[order.directory].clear();
   return order;
 }
 
 // Forgets as much as it may: whole checkpoints, and cuts that lie before the watermark.
-void VirtualDisk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
+void Disk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
   while (!manifests_.empty() && manifests_.begin()->first < oldest_kept) {
     files_.erase(manifests_.begin()->second.directory);
     manifests_.erase(manifests_.begin());
@@ -49,21 +59,21 @@ void VirtualDisk::Drop(uint64_t oldest_kept, const std::vector<Position>& waterm
   });
 }
 
-Restored VirtualDisk::Restore() const {
+Restored Disk::Restore() const {
   Restored restored;
   if (newest()) restored.manifest = *newest();
   restored.journal = journal_;
   return restored;
 }
 
-void VirtualDisk::Write(const std::string& directory, const std::string& file, const Shard& shard) {
+void Disk::Write(const std::string& directory, const std::string& file, const Shard& shard) {
   if (!files_.contains(directory)) return;
   Shard& written = files_[directory][file];
   written.clear();
   for (const auto& slice : shard) written.push_back(std::make_shared<const Slice>(Copy(*slice)));
 }
 
-Result<Slice> VirtualDisk::Read(const std::string& directory, const std::string& file, SliceId slice) const {
+Result<Slice> Disk::Read(const std::string& directory, const std::string& file, SliceId slice) const {
   const auto there = files_.find(directory);
   if (there == files_.end()) return Status(Code::kNotFound, "no directory " + directory);
   const auto shard = there->second.find(file);
@@ -74,4 +84,4 @@ Result<Slice> VirtualDisk::Read(const std::string& directory, const std::string&
   return Status(Code::kNotFound, "slice " + ToString(slice) + " is not in " + file);
 }
 
-}  // namespace leat::protocol::testing
+}  // namespace leat::sim

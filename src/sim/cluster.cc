@@ -1,0 +1,300 @@
+#include "sim/cluster.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "base/check.h"
+#include "sim/cluster_state.h"
+
+namespace leat::sim {
+
+namespace {
+
+// As of the shells in train/.
+constexpr Duration kTick = std::chrono::milliseconds(20);
+constexpr Duration kPoll = std::chrono::milliseconds(50);
+
+}  // namespace
+
+Cluster::State::State(Cluster& cluster, ClusterOptions o, Workload& w, Hooks h)
+    : self(cluster), options(std::move(o)), workload(w), hooks(std::move(h)), rng(options.seed) {
+  for (const SliceSpec& slice : options.table.slices) {
+    starts.push_back(elements);
+    elements += slice.elements();
+  }
+  modelled = workload.Join() == nullptr;
+}
+
+void Cluster::State::In(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what) {
+  queue.After(delay, [this, process, what = std::move(what)]() mutable {
+    if (!process->alive) return;
+    if (now() < process->paused_until) return In(process, process->paused_until - now(), std::move(what));
+    what();
+  });
+}
+
+void Cluster::State::Mistake(std::string what) {
+  if (result.mistake.empty()) result.mistake = std::move(what);
+  done = true;
+}
+
+ClusterResult Cluster::State::Run() {
+  StartCoordinator();
+  for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
+  for (uint32_t i = 0; i < options.workers; ++i) Start(Role::kWorker);
+  if (options.faults.disaster_every > Duration(0)) {
+    Replace();
+    Disaster();
+  }
+  for (const Planned& planned : options.plan) {
+    queue.After(planned.at, [this, planned] { Carry(planned); });
+  }
+  if (hooks.watch) queue.After(hooks.watch_every, [this] { Watch(); });
+  EventQueue::Event event;
+  while (!done && now() < options.most_time && queue.Next(&event)) Handle(event);
+  result.took = now();
+  if (!done && result.mistake.empty()) {
+    const CoordinatorStatus status = coordinator->machine->status();
+    result.mistake = "the job has stopped: phase " + std::to_string(static_cast<int>(status.phase)) +
+                     ", lag " + std::to_string(status.lag) + ", leases " + std::to_string(status.leases);
+  }
+  return result;
+}
+
+void Cluster::State::Handle(const EventQueue::Event& event) {
+  switch (event.kind) {
+    case kArrive:
+      return OnArrive(event.what);
+    case kDeliver:
+      return OnDeliver(event.what);
+    case kComputed:
+      return OnComputed(event.what);
+    case kWake:
+      if (const ProcessPtr p = roles[event.what]; p && p->wake_at == event.at) {
+        p->wake_at = Time::max();
+        Wake(p);
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+void Cluster::State::Watch() {
+  if (!hooks.watch(self)) {
+    done = true;
+    return;
+  }
+  queue.After(hooks.watch_every, [this] { Watch(); });
+}
+
+// ---- the coordinator and the stream
+
+CoordinatorConfig Cluster::State::Config() const {
+  CoordinatorConfig config;
+  config.table = options.table;
+  config.placement = options.placement;
+  config.servers = options.servers;
+  config.strategy = options.strategy;
+  config.cuts = options.cuts;
+  for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) config.partitions.push_back(p);
+  config.heartbeat_interval = options.heartbeat_interval;
+  config.heartbeat_timeout = options.heartbeat_timeout;
+  config.checkpoint_interval = options.checkpoint_interval;
+  config.checkpoint_timeout = options.checkpoint_timeout;
+  config.server_wait = options.server_wait;
+  config.tail_wait = options.tail_wait;
+  config.keep_checkpoints = options.keep_checkpoints;
+  return config;
+}
+
+void Cluster::State::StartCoordinator() {
+  coordinator = std::make_shared<CoordinatorProcess>();
+  try {
+    coordinator->machine = std::make_unique<Coordinator>(Config(), disk.Restore());
+  } catch (const std::invalid_argument& e) {
+    coordinator->alive = false;
+    return Mistake(e.what());
+  }
+  Tick(coordinator);
+  Poll(coordinator);
+}
+
+void Cluster::State::Tick(const std::shared_ptr<CoordinatorProcess>& c) {
+  if (c->machine->next_timer() <= now()) Do(c, c->machine->OnTimer(now()));
+  In(c, kTick, [this, c] { Tick(c); });
+}
+
+void Cluster::State::Poll(const std::shared_ptr<CoordinatorProcess>& c) {
+  Do(c, c->machine->OnStream(now(), Ranges()));
+  In(c, kPoll, [this, c] { Poll(c); });
+}
+
+std::vector<StreamRange> Cluster::State::Ranges() const {
+  const StreamPlan& stream = options.stream;
+  const double grown =
+      stream.takes > Duration(0) ? std::min(1.0, Seconds(now()) / Seconds(stream.takes)) : 1.0;
+  std::vector<StreamRange> ranges;
+  for (uint32_t p = 0; p < stream.partitions.size(); ++p) {
+    const auto& [first, events] = stream.partitions[p];
+    const auto there = static_cast<uint64_t>(grown * static_cast<double>(events));
+    ranges.push_back({p, first, first + there, grown >= 1.0});
+  }
+  return ranges;
+}
+
+void Cluster::State::Do(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions) {
+  for (CoordinatorAction& action : actions) {
+    if (!c->alive || c->ended) return;
+    Act(c, action);
+    if (c->alive && !c->ended && Chance(options.faults.crash_between_actions)) {
+      c->alive = false;
+      ++result.restarts;
+      queue.After(Between(10, 500), [this] { StartCoordinator(); });
+    }
+  }
+}
+
+void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorAction& action) {
+  const Faults& faults = options.faults;
+  if (auto* reply = std::get_if<Reply>(&action)) {
+    if (auto call = c->calls.extract(reply->call)) call.mapped()(std::move(reply->reply));
+  } else if (auto* journal = std::get_if<Journal>(&action)) {
+    disk.Append(journal->record);
+  } else if (auto* prepare = std::get_if<PrepareCheckpoint>(&action)) {
+    const uint64_t id = prepare->id;
+    In(c, DiskTakes(), [this, c, id] {
+      Result<CheckpointOrder> order = Status(Code::kResourceExhausted, "the disk is full");
+      if (!Chance(options.faults.disk)) order = disk.Prepare(id);
+      Do(c, c->machine->OnCheckpointPrepared(now(), id, std::move(order)));
+    });
+  } else if (auto* commit = std::get_if<CommitManifest>(&action)) {
+    In(c, DiskTakes(), [this, c, manifest = commit->manifest] {
+      Status status;
+      if (Chance(options.faults.disk)) status = Status(Code::kResourceExhausted, "the disk is full");
+      // One that failed may be complete on the disk all the same.
+      if (status.ok() || rng.Chance(0.5)) {
+        disk.Commit(manifest);
+        ++result.checkpoints;
+      }
+      // A crash in between leaves a checkpoint that nobody was told of.
+      In(c, DiskTakes(),
+         [this, c, id = manifest.id, status] { Do(c, c->machine->OnManifestCommitted(now(), id, status)); });
+    });
+  } else if (auto* drop = std::get_if<DropCheckpoints>(&action)) {
+    disk.Drop(drop->oldest_kept, drop->watermark);
+  } else if (auto* ended = std::get_if<JobEnded>(&action)) {
+    c->ended = true;
+    result.releases += c->machine->status().releases;
+    const bool peace = now() > faults.until + std::chrono::seconds(15);
+    // A stop may give up its final checkpoint, but not for want of anything but time, and not in peace.
+    if (!ended->status.ok() &&
+        (!options.resume || ended->status.code() != Code::kDeadlineExceeded || peace)) {
+      return Mistake("the job ended with " + ended->status.ToString());
+    }
+    JobEnds(ended->status);
+  }
+}
+
+void Cluster::State::JobEnds(const Status& status) {
+  if (Complete()) {
+    done = true;
+    return;
+  }
+  if (!options.resume || !options.resume(&options.servers, &options.cuts)) {
+    return Mistake("the job has ended before the stream: " + status.ToString());
+  }
+  ++result.resumes;
+  ResumeJob();
+}
+
+// All processes are gone; the job goes on from what is on the disk.
+void Cluster::State::ResumeJob() {
+  coordinator->alive = false;
+  for (const ProcessPtr& p : std::vector(roles)) {
+    if (p) Gone(p);
+  }
+  queue.After(Between(10, 300), [this] {
+    StartCoordinator();
+    for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
+    for (uint32_t i = 0; i < options.workers; ++i) Start(Role::kWorker);
+  });
+}
+
+bool Cluster::State::Complete() const {
+  const Manifest* newest = disk.newest();
+  if (!newest || now() < options.stream.takes) return false;
+  for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) {
+    const auto& [first, events] = options.stream.partitions[p];
+    if (events > 0 && newest->watermark[p] != Position{options.cuts.epochs - 1, first + events}) return false;
+  }
+  return true;
+}
+
+// ---- the public face
+
+Cluster::Cluster(ClusterOptions options, Workload& workload, Hooks hooks)
+    : state_(std::make_unique<State>(*this, std::move(options), workload, std::move(hooks))) {}
+
+Cluster::~Cluster() = default;
+
+ClusterResult Cluster::Run() {
+  return state_->Run();
+}
+
+Time Cluster::now() const {
+  return state_->now();
+}
+
+uint64_t Cluster::messages() const {
+  return state_->result.messages;
+}
+
+CoordinatorStatus Cluster::status() const {
+  return state_->coordinator->machine->status();
+}
+
+bool Cluster::Values(std::vector<float>* values) const {
+  const State& s = *state_;
+  values->assign(s.elements, 0);
+  std::vector<bool> there(s.starts.size(), false);
+  for (const auto& p : s.roles) {
+    if (!p || !p->server) continue;
+    for (uint32_t i = 0; i < s.starts.size(); ++i) {
+      const Slice* slice = p->server->Find(SliceId(i));
+      if (!slice || !slice->memory) continue;
+      std::ranges::copy(slice->values(), values->begin() + static_cast<std::ptrdiff_t>(s.starts[i]));
+      there[i] = true;
+    }
+  }
+  return std::ranges::find(there, false) == there.end();
+}
+
+bool Cluster::Saved(std::vector<float>* values) const {
+  const State& s = *state_;
+  values->assign(s.elements, 0);
+  const Manifest* newest = s.disk.newest();
+  if (newest == nullptr || s.modelled) return false;
+  for (const ManifestShard& shard : newest->shards) {
+    for (const SliceLife& life : shard.slices) {
+      const auto slice = s.disk.Read(newest->directory, shard.file, life.slice);
+      if (!slice.ok()) return false;
+      std::ranges::copy(slice->values(),
+                        values->begin() + static_cast<std::ptrdiff_t>(s.starts[life.slice.value]));
+    }
+  }
+  return true;
+}
+
+const Disk& Cluster::disk() const {
+  return state_->disk;
+}
+
+std::vector<ServerProgress> Cluster::servers() const {
+  std::vector<ServerProgress> all;
+  for (const auto& [node, progress] : state_->servers) all.push_back(progress);
+  return all;
+}
+
+}  // namespace leat::sim

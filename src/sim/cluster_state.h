@@ -1,0 +1,216 @@
+// What a virtual cluster holds, for its own sources: cluster.cc (the coordinator, the end of the job),
+// roles.cc (servers and workers), network.cc (messages on their way), disasters.cc.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "sim/cluster.h"
+#include "sim/disk.h"
+#include "sim/event_queue.h"
+
+namespace leat::sim {
+
+using namespace protocol;  // NOLINT: this header is a part of four sources
+
+enum EventKind : uint32_t {
+  kArrive = 1,    // a message's first byte is at the receiver's link
+  kDeliver = 2,   // its last one is there
+  kComputed = 3,  // a batch
+  kWake = 4,      // a role looks at its clock
+};
+
+struct Process {
+  virtual ~Process() = default;
+  bool alive = true;
+  Time paused_until{0};
+};
+
+struct CoordinatorProcess : Process {
+  std::unique_ptr<Coordinator> machine;
+  std::unordered_map<uint64_t, std::function<void(ControlReply)>> calls;
+  bool ended = false;
+};
+
+// A worker's connection to a server. What is sent on one arrives in its order.
+struct Connection {
+  NodeId server;
+  uint32_t number = 0;  // grows when it is closed: what was on its way then does not count
+  Time there{0}, back{0};
+};
+
+// A server or a worker: joins, beats, ends.
+struct RoleProcess : Process {
+  Role role = Role::kWorker;
+  uint32_t slot = 0;     // in State::roles, its own for ever
+  uint32_t started = 0;  // how many of its role were started before it
+  std::string address;
+  std::unique_ptr<Server> server;
+  std::unique_ptr<Worker> worker;
+  std::unique_ptr<WorkerMemory> memory;
+  NodeId node;
+  uint64_t life = 0;  // of the machine: grows when the process joins again
+  bool joined = false;
+  bool beating = false;
+  Time last_beat{0};
+  Time wake_at = Time::max();
+  // ---- its host's link
+  double ns_per_byte = 0;
+  Duration latency{0};
+  Time up_free{0}, down_free{0};
+  // ---- a server
+  Time busy_until{0};
+  std::deque<std::pair<uint64_t, Time>> parked;  // tickets, and when they were parked
+  uint64_t bytes_in = 0, bytes_out = 0;
+  // ---- a worker
+  std::vector<Connection> connections;  // ordered by server
+  WorkerProgress progress;
+  Time waiting_since{-1};
+};
+
+// A push on its way, or its reply on the way back, in the same memory.
+struct Message {
+  NodeId server;  // that is meant; who lives at its address may be another by now
+  std::string address;
+  PushRequest request;
+  PushReply reply;
+  std::shared_ptr<const std::vector<float>> gradient;
+  std::shared_ptr<std::vector<float>> values;  // of `reply`, one slice after the other
+  uint32_t from = 0;                           // slot of the worker
+  uint64_t from_life = 0;
+  uint32_t to = 0;  // slot of the server, known once it is there
+  uint64_t to_life = 0;
+  uint32_t connection = 0;
+  uint32_t serial = 0;  // of this use of the memory
+  bool back = false;
+  bool wanted = true;  // somebody waits for the reply
+  bool failed = false;
+  uint64_t bytes = 0;
+  Time last_byte{0};  // at the receiver's link, were that free
+};
+
+struct Cluster::State {
+  using ProcessPtr = std::shared_ptr<RoleProcess>;
+  struct Computation {
+    uint32_t slot = 0;
+    uint64_t life = 0;
+    uint64_t token = 0;
+    BatchOutcome outcome;
+  };
+
+  State(Cluster& self, ClusterOptions options, Workload& workload, Hooks hooks);
+
+  // ---- time and chance
+  Time now() const { return queue.now(); }
+  bool Faulty() const { return now() < options.faults.until; }
+  bool Chance(double p) { return p > 0 && Faulty() && rng.Chance(p); }
+  Duration Between(double least_ms, double most_ms) {
+    return FromSeconds((least_ms + (most_ms - least_ms) * rng.Uniform()) * 1e-3);
+  }
+  Duration Latency(Duration least);
+  Duration DiskTakes() { return FromSeconds(Seconds(options.faults.slow_disk) * rng.Uniform()); }
+  // In the process, once it is not paused; not at all once it is dead.
+  void In(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
+  void Mistake(std::string what);
+
+  // ---- cluster.cc
+  ClusterResult Run();
+  void Handle(const EventQueue::Event& event);
+  void Watch();
+  void StartCoordinator();
+  CoordinatorConfig Config() const;
+  void Do(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorActions actions);
+  void Act(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorAction& action);
+  void Tick(const std::shared_ptr<CoordinatorProcess>& c);
+  void Poll(const std::shared_ptr<CoordinatorProcess>& c);
+  std::vector<StreamRange> Ranges() const;
+  void JobEnds(const Status& status);
+  void ResumeJob();
+  bool Complete() const;
+
+  // ---- roles.cc
+  void Start(Role role, std::string address = "");
+  void Join(const ProcessPtr& p);
+  void JoinAgain(const ProcessPtr& p);
+  void Beat(const ProcessPtr& p);
+  void OnBeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply);
+  // Beats, or sees to it that it is woken when it has to.
+  void MaybeBeat(const ProcessPtr& p);
+  void Wake(const ProcessPtr& p);
+  void WakeAt(const ProcessPtr& p, Time at);
+  void Gone(const ProcessPtr& p);
+  void Do(const ProcessPtr& p, std::vector<ServerAction> actions);
+  void Do(const ProcessPtr& p, WorkerActions actions);
+  void Act(const ProcessPtr& p, const LoadSlices& a);
+  void Act(const ProcessPtr& p, const SaveShard& a);
+  void Act(const ProcessPtr& p, const StopRole& a);
+  void Act(const ProcessPtr& p, const PrepareSplit& a);
+  void Act(const ProcessPtr& p, const DropSplit& a);
+  void Act(const ProcessPtr& p, const Compute& a);
+  void Act(const ProcessPtr& p, SendPush& a);
+  void Act(const ProcessPtr& p, const Disconnect& a);
+  void OnComputed(uint32_t place);
+
+  // ---- network.cc
+  // Answers exactly once: with the reply, or with nothing when it was lost, late, or nobody was there.
+  void Call(const std::shared_ptr<Process>& from, ControlRequest request,
+            std::function<void(std::optional<ControlReply>)> answer);
+  uint32_t NewMessage();
+  void FreeMessage(uint32_t m);
+  // Out of the host's link, not before `at`.
+  void Send(RoleProcess* from, uint32_t m, Time at, Time* in_order);
+  void Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence);
+  void OnArrive(uint32_t m);
+  void OnDeliver(uint32_t m);
+  void Serve(const ProcessPtr& p, uint32_t m);
+  void TakeReady(const ProcessPtr& p);
+  void SendReply(const ProcessPtr& p, uint32_t m, PushReply reply);
+  void TakeReply(uint32_t m);
+  void ForgetParked(const ProcessPtr& server, uint32_t worker);
+  void ExpireParked(const ProcessPtr& server);
+  Connection& ConnectionOf(RoleProcess* worker, NodeId server);
+  uint64_t BytesOf(const PushRequest& request) const;
+  uint64_t BytesOf(const PushReply& reply) const;
+
+  // ---- disasters.cc
+  void Disaster();
+  void Carry(const Planned& planned);
+  void Kill(const ProcessPtr& p, bool replace);
+  void Replace();
+  void Pause(Process* process, Duration lasts);
+  ProcessPtr Any(Role role);
+  std::vector<ProcessPtr> All(Role role) const;
+
+  Cluster& self;
+  ClusterOptions options;
+  Workload& workload;
+  Hooks hooks;
+  Rng rng;
+  EventQueue queue;
+  Disk disk;
+  std::vector<uint64_t> starts;  // of each slice, in elements of the whole table
+  uint64_t elements = 0;
+  bool modelled = false;
+  std::shared_ptr<CoordinatorProcess> coordinator;
+  std::vector<ProcessPtr> roles;  // dead ones are null
+  std::unordered_map<std::string, uint32_t> at_address;
+  std::deque<Message> messages;
+  std::vector<uint32_t> free_messages;
+  std::vector<Computation> computations;
+  std::vector<uint32_t> free_computations;
+  uint64_t last_call = 0;
+  uint64_t last_address = 0;
+  uint32_t started_servers = 0, started_workers = 0;
+  std::map<NodeId, ServerProgress> servers;  // of all that there ever were, as last known
+  bool done = false;
+  ClusterResult result;
+};
+
+}  // namespace leat::sim

@@ -1,0 +1,238 @@
+#include "sim/counting.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/rng.h"
+#include "sim/disk.h"
+
+namespace leat::sim {
+
+using namespace protocol;
+
+namespace {
+
+struct Count {
+  uint64_t events = 0;   // good records of what was applied
+  uint64_t version = 0;  // that all slices are at
+};
+
+// What every parameter must be once all the cuts are trained.
+Count CountAll(const Disk& disk, const StrategyConfig& strategy, bool poison) {
+  Count count;
+  if (!strategy.stepped() || strategy.backup > 0) {
+    for (const Cut& cut : disk.cuts()) {
+      for (uint32_t run = 0; run < cut.runs(); ++run) {
+        const BatchOutcome outcome = CountRun(cut, run, poison);
+        if (outcome.disposition != Disposition::kGradient) continue;
+        count.events += outcome.events;
+        ++count.version;
+      }
+    }
+  }
+  if (!strategy.stepped()) return count;
+  count.version = 0;
+  for (const RoundMade& round : disk.rounds()) {
+    const uint32_t steps = round.lanes.empty() ? 0 : round.lanes[0].assigned.count();
+    count.version = std::max(count.version, round.first_step + steps);
+    if (strategy.backup > 0) continue;
+    // By step; one that a lane has spoilt is skipped for all.
+    std::vector<uint64_t> events(steps, 0);
+    std::vector<bool> spoilt(steps, false);
+    for (const RoundMade::Part& part : round.lanes) {
+      uint32_t step = 0;
+      for (uint32_t run = 0; run < part.cut.runs() && step < steps; ++run) {
+        if (!part.assigned.Has(run)) continue;
+        const BatchOutcome outcome = CountRun(part.cut, run, poison);
+        if (outcome.disposition == Disposition::kRejected) spoilt[step] = true;
+        if (outcome.disposition == Disposition::kGradient) events[step] += outcome.events;
+        ++step;
+      }
+    }
+    for (uint32_t step = 0; step < steps; ++step) count.events += spoilt[step] ? 0 : events[step];
+  }
+  return count;
+}
+
+// Empty when the cuts of each partition join without gap or overlap from `start` to `end` in each of `epochs`
+// passes; else what is wrong.
+std::string CheckCover(std::vector<Cut> cuts, const std::vector<Position>& start,
+                       const std::vector<uint64_t>& end, uint32_t epochs) {
+  std::vector<Position> at = start;
+  std::ranges::sort(cuts, [](const Cut& a, const Cut& b) { return a.begin < b.begin; });
+  for (const Cut& cut : cuts) {
+    const std::string name = "cut at partition " + std::to_string(cut.partition) + " epoch " +
+                             std::to_string(cut.begin.epoch) + " offset " + std::to_string(cut.begin.offset);
+    if (!cut.valid()) return name + " is not valid";
+    Position& here = at[cut.partition];
+    if (cut.after != here) return name + " does not join the one before";
+    if (cut.begin != here) {
+      const Position pass{here.epoch + 1, start[cut.partition].offset};
+      if (here.offset != end[cut.partition] || cut.begin != pass)
+        return name + " starts a pass at a wrong place";
+    }
+    here = cut.next();
+  }
+  for (size_t p = 0; p < at.size(); ++p) {
+    if (start[p].offset < end[p] && at[p] != Position{epochs - 1, end[p]}) {
+      return "partition " + std::to_string(p) + " is cut up to epoch " + std::to_string(at[p].epoch) +
+             " offset " + std::to_string(at[p].offset) + " only";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+SliceTable CountingTable(uint32_t slices) {
+  // Sizes that divide by nothing, and one variable of a single element.
+  std::vector<optim::VariableSpec> variables = {
+      {"a", Shape{37}, {}}, {"b", Shape{1}, {}}, {"c", Shape{16, 9}, {}}};
+  return MakeSlices(std::move(variables), 1, (slices + 11) / 12);
+}
+
+BatchOutcome CountBatch(const Cut& cut, uint32_t batch, bool poison) {
+  thread_local std::vector<uint32_t> order;
+  TrainingOrder(cut, &order);
+  const uint32_t begin = batch * cut.batch_size;
+  const uint32_t end = std::min(begin + cut.batch_size, cut.events());
+  BatchOutcome outcome;
+  bool poisoned = false;
+  for (uint32_t i = begin; i < end; ++i) {
+    const uint64_t hash = Mix(cut.partition, cut.begin.offset + order[i]);
+    if (hash % 13 != 0) ++outcome.events;
+    if (hash % 211 == 1) poisoned = poison;
+  }
+  if (poisoned) {
+    outcome.disposition = Disposition::kRejected;
+  } else if (outcome.events == 0) {
+    outcome.disposition = Disposition::kEmpty;
+  }
+  return outcome;
+}
+
+BatchOutcome CountRun(const Cut& cut, uint32_t run, bool poison) {
+  BatchOutcome all;
+  all.disposition = Disposition::kEmpty;
+  for (uint32_t i = 0; i < cut.BatchesOf(run); ++i) {
+    const BatchOutcome one = CountBatch(cut, run * cut.run + i, poison);
+    all.events += one.events;
+    if (one.disposition == Disposition::kRejected) {
+      all.disposition = Disposition::kRejected;
+    } else if (one.disposition == Disposition::kGradient && all.disposition == Disposition::kEmpty) {
+      all.disposition = Disposition::kGradient;
+    }
+  }
+  return all;
+}
+
+class CountingWorkload::Memory final : public WorkerMemory {
+ public:
+  explicit Memory(CountingWorkload& all) : all_(all), versions_(all.table_.slices.size(), 0) {}
+
+  Trained Compute(const Lease& lease, uint32_t batch, bool first) override {
+    if (first) {
+      sum_ = 0;
+      LookAtVersions(lease, batch);
+    }
+    Trained trained;
+    trained.outcome = CountBatch(lease.cut, batch, all_.poison());
+    if (trained.outcome.disposition == Disposition::kGradient) sum_ += trained.outcome.events;
+    pushed_.reset();
+    return trained;
+  }
+
+  std::shared_ptr<const std::vector<float>> Pushed() override {
+    if (!pushed_)
+      pushed_ = std::make_shared<const std::vector<float>>(all_.elements_, -static_cast<float>(sum_));
+    return pushed_;
+  }
+
+  void TakeValues(SliceId slice, uint64_t version, std::span<const float> values) override {
+    versions_[slice.value] = version;
+    if (!all_.strategy_.stepped() || all_.strategy_.backup > 0) return;
+    const float expected = all_.value_at_.emplace(version, values[0]).first->second;
+    for (float value : values) {
+      if (value != expected) {
+        Say("slice " + ToString(slice) + " at version " + std::to_string(version) + " was sent as " +
+            std::to_string(value) + "; another was " + std::to_string(expected));
+      }
+    }
+  }
+
+ private:
+  void LookAtVersions(const Lease& lease, uint32_t batch) {
+    if (!all_.strategy_.stepped()) return;
+    uint64_t step = lease.first_step;
+    for (uint32_t run = 0; run < batch / lease.cut.run; ++run) step += lease.assigned.Has(run) ? 1 : 0;
+    for (uint64_t version : versions_) {
+      const bool fits =
+          all_.strategy_.ahead() == 0 ? version == step : version + all_.strategy_.ahead() >= step;
+      if (!fits) {
+        Say("a batch of step " + std::to_string(step) + " is computed on version " + std::to_string(version));
+      }
+    }
+  }
+  void Say(std::string what) {
+    if (all_.mistake_.empty()) all_.mistake_ = std::move(what);
+  }
+
+  CountingWorkload& all_;
+  std::vector<uint64_t> versions_;  // by slice
+  uint64_t sum_ = 0;                // of the run so far
+  std::shared_ptr<const std::vector<float>> pushed_;
+};
+
+CountingWorkload::CountingWorkload(SliceTable table, StrategyConfig strategy)
+    : table_(std::move(table)), strategy_(strategy) {
+  for (const SliceSpec& slice : table_.slices) elements_ += slice.elements();
+}
+
+CountingWorkload::~CountingWorkload() = default;
+
+std::unique_ptr<WorkerMemory> CountingWorkload::Join() {
+  return std::make_unique<Memory>(*this);
+}
+
+std::string CheckCounts(const Cluster& cluster, const ClusterOptions& options,
+                        const CountingWorkload& workload) {
+  if (!workload.mistake().empty()) return workload.mistake();
+  const Disk& disk = cluster.disk();
+  std::vector<uint64_t> end;
+  for (const auto& [first, events] : options.stream.partitions) end.push_back(first + events);
+  if (auto wrong = CheckCover(disk.cuts(), disk.start(), end, options.cuts.epochs); !wrong.empty())
+    return wrong;
+
+  const Count count = CountAll(disk, options.strategy, workload.poison());
+  const Manifest& manifest = *disk.newest();
+  std::vector<int> copies(options.table.slices.size(), 0);
+  for (const ManifestShard& shard : manifest.shards) {
+    for (const SliceLife& life : shard.slices) {
+      const auto slice = disk.Read(manifest.directory, shard.file, life.slice);
+      if (!slice.ok()) return slice.status().ToString();
+      ++copies[life.slice.value];
+      const std::string name = "slice " + ToString(life.slice);
+      for (float value : slice->values()) {
+        if (value != static_cast<float>(count.events)) {
+          return name + " counts " + std::to_string(value) + " events of " + std::to_string(count.events);
+        }
+      }
+      if (slice->events != count.events || slice->version != count.version) {
+        return name + " has " + std::to_string(slice->events) + " events at version " +
+               std::to_string(slice->version) + "; there were " + std::to_string(count.events) + ", and " +
+               std::to_string(count.version);
+      }
+      for (uint32_t p = 0; p < end.size(); ++p) {
+        const PartitionLedger& ledger = slice->ledger.partitions()[p];
+        if (ledger.done != manifest.watermark[p] || !ledger.open.empty())
+          return name + " has open splits left";
+      }
+    }
+  }
+  for (int n : copies) {
+    if (n != 1) return "a slice is saved " + std::to_string(n) + " times";
+  }
+  return "";
+}
+
+}  // namespace leat::sim

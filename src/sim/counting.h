@@ -1,0 +1,55 @@
+// The counting model: the gradient of a batch is −(its good records) for every element and the rate is 1, so
+// that each parameter is the number of records that counted. Whatever is lost or counted twice shows.
+//
+// In stepped strategies it also looks, at every batch, whether the worker has the values that the strategy
+// promises it: of the right step, and the same in all slices.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/cut.h"
+#include "protocol/slices.h"
+#include "sim/cluster.h"
+#include "sim/workload.h"
+
+namespace leat::sim {
+
+// Slices of a few variables, at least `slices` in all.
+protocol::SliceTable CountingTable(uint32_t slices);
+
+// What training a batch, or a run of them, comes to. Depends on the events alone: some records are bad, and a
+// few (`poison`) spoil the gradient of whatever they are in.
+protocol::BatchOutcome CountBatch(const protocol::Cut& cut, uint32_t batch, bool poison);
+protocol::BatchOutcome CountRun(const protocol::Cut& cut, uint32_t run, bool poison);
+
+class CountingWorkload final : public Workload {
+ public:
+  CountingWorkload(protocol::SliceTable table, protocol::StrategyConfig strategy);
+  ~CountingWorkload() override;
+  std::unique_ptr<WorkerMemory> Join() override;
+
+  // Where some lanes of a step may stay out, a poisoned lane would skip a step by chance.
+  bool poison() const { return strategy_.backup == 0; }
+  // What a worker has seen that must not be; empty: nothing.
+  const std::string& mistake() const { return mistake_; }
+
+ private:
+  class Memory;
+
+  protocol::SliceTable table_;
+  protocol::StrategyConfig strategy_;
+  uint64_t elements_ = 0;
+  std::map<uint64_t, float> value_at_;  // by version, of all slices of all lives
+  std::string mistake_;
+};
+
+// After a run: empty when the newest checkpoint holds every event of the stream exactly once, in every
+// element of every slice, and nothing is open; else what is wrong. Cuts have to join without gap or overlap.
+std::string CheckCounts(const Cluster& cluster, const ClusterOptions& options,
+                        const CountingWorkload& workload);
+
+}  // namespace leat::sim

@@ -1,0 +1,119 @@
+// What goes wrong, by chance and by plan.
+#include <algorithm>
+#include <utility>
+
+#include "sim/cluster_state.h"
+
+namespace leat::sim {
+
+void Cluster::State::Disaster() {
+  queue.After(FromSeconds(rng.Exponential(Seconds(options.faults.disaster_every))), [this] {
+    if (!Faulty() || done) return;
+    Disaster();
+    const auto c = coordinator;
+    if (rng.Chance(options.faults.server_deaths)) {
+      if (auto p = Any(Role::kServer)) Kill(p, true);
+      return;
+    }
+    const double what = rng.Uniform();
+    if (what < 0.35) {
+      if (auto p = Any(Role::kWorker)) Kill(p, true);
+    } else if (what < 0.50) {
+      if (auto p = Any(Role::kWorker)) Pause(p.get(), Between(10, 2500));
+    } else if (what < 0.60) {
+      if (auto p = Any(Role::kServer)) Pause(p.get(), Between(10, 2500));
+    } else if (what < 0.65) {
+      Pause(c.get(), Between(10, 2500));
+    } else if (what < 0.72) {
+      if (c->alive && !c->ended) {
+        c->alive = false;
+        ++result.restarts;
+        queue.After(Between(10, 500), [this] { StartCoordinator(); });
+      }
+    } else if (what < 0.80) {  // a worker comes, another leaves
+      Start(Role::kWorker);
+      if (auto p = Any(Role::kWorker); p && p->joined) Do(p, p->worker->Leave(now()));
+    } else if (what < 0.85) {
+      Start(Role::kServer);  // a spare one
+      if (auto p = Any(Role::kServer); p && rng.Chance(0.5)) Kill(p, false);
+    } else {
+      AdminRequest request;
+      request.kind = what < 0.95 ? AdminRequest::Kind::kCheckpoint : AdminRequest::Kind::kStop;
+      Call(std::make_shared<Process>(), request, [](const auto&) {});
+    }
+  });
+}
+
+void Cluster::State::Carry(const Planned& planned) {
+  if (planned.what == Planned::What::kStart) return Start(planned.role);
+  const auto all = All(planned.role);
+  if (planned.place >= all.size()) return;
+  const ProcessPtr& p = all[planned.place];
+  switch (planned.what) {
+    case Planned::What::kKill:
+      ++result.deaths;
+      Gone(p);
+      if (planned.replaced) {
+        queue.After(std::chrono::seconds(1), [this, role = planned.role] {
+          if (!done) Start(role);
+        });
+      }
+      return;
+    case Planned::What::kPause:
+      return Pause(p.get(), planned.lasts);
+    case Planned::What::kLeave:
+      if (p->worker && p->joined) Do(p, p->worker->Leave(now()));
+      return;
+    case Planned::What::kStart:
+      return;
+  }
+}
+
+void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
+  ++result.deaths;
+  Gone(p);
+  if (p->joined && rng.Chance(0.5)) {
+    AdminRequest request;
+    request.kind = AdminRequest::Kind::kNodeLost;
+    request.node = p->node;
+    Call(std::make_shared<Process>(), request, [](const auto&) {});
+  }
+  if (!replace) return;
+  const std::string address = rng.Chance(0.5) ? p->address : "";
+  queue.After(Between(10, 2000), [this, c = coordinator, role = p->role, address] {
+    // Not for a job that was resumed meanwhile, with processes of its own.
+    if (!c->ended && !at_address.contains(address)) Start(role, address);
+  });
+}
+
+// Whoever runs the job sees to it that there are enough of each role.
+void Cluster::State::Replace() {
+  queue.After(Between(1000, 2000), [this] {
+    Replace();
+    if (!coordinator->alive || coordinator->ended) return;
+    for (const auto& [role, wanted] :
+         {std::pair(Role::kServer, options.servers), {Role::kWorker, options.workers}}) {
+      for (size_t n = All(role).size(); n < wanted; ++n) Start(role);
+    }
+  });
+}
+
+void Cluster::State::Pause(Process* process, Duration lasts) {
+  ++result.pauses;
+  process->paused_until = std::max(process->paused_until, now() + lasts);
+}
+
+Cluster::State::ProcessPtr Cluster::State::Any(Role role) {
+  const auto some = All(role);
+  return some.empty() ? nullptr : some[rng.Below(some.size())];
+}
+
+std::vector<Cluster::State::ProcessPtr> Cluster::State::All(Role role) const {
+  std::vector<ProcessPtr> all;
+  for (const ProcessPtr& p : roles) {
+    if (p && p->role == role) all.push_back(p);
+  }
+  return all;
+}
+
+}  // namespace leat::sim

@@ -1,0 +1,51 @@
+// What survives the processes of a virtual job: the journal, the checkpoints, the shards.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/coordinator.h"
+#include "protocol/server.h"
+
+namespace leat::sim {
+
+class Disk {
+ public:
+  using Shard = std::vector<std::shared_ptr<const protocol::Slice>>;
+
+  // ---- the coordinator's part
+  void Append(const protocol::JournalRecord& record);
+  protocol::CheckpointOrder Prepare(uint64_t id);
+  void Commit(const protocol::Manifest& manifest) { manifests_[manifest.id] = manifest; }
+  void Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark);
+  protocol::Restored Restore() const;
+  // Every cut and every round that was ever journaled.
+  const std::vector<protocol::Cut>& cuts() const { return all_cuts_; }
+  const std::vector<protocol::RoundMade>& rounds() const { return all_rounds_; }
+  std::vector<protocol::Position> start() const { return start_; }
+  const protocol::Manifest* newest() const {
+    return manifests_.empty() ? nullptr : &manifests_.rbegin()->second;
+  }
+
+  // ---- the servers' part
+  void Write(const std::string& directory, const std::string& file, const Shard& shard);
+  // kNotFound when the checkpoint was dropped, or the slice is not in the file.
+  Result<protocol::Slice> Read(const std::string& directory, const std::string& file, SliceId slice) const;
+
+ private:
+  void Know(const protocol::Cut& cut);
+
+  std::vector<protocol::JournalRecord> journal_;
+  std::vector<protocol::Cut> all_cuts_;
+  std::set<std::pair<uint32_t, protocol::Position>> known_;  // partition and begin of all_cuts_
+  std::vector<protocol::RoundMade> all_rounds_;
+  std::vector<protocol::Position> start_;
+  std::map<uint64_t, protocol::Manifest> manifests_;  // complete checkpoints
+  std::map<std::string, std::map<std::string, Shard>> files_;
+};
+
+}  // namespace leat::sim

@@ -1,0 +1,92 @@
+#include "sim/distribution.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace leat::sim {
+
+namespace {
+
+[[noreturn]] void Refuse(std::string_view text, std::string_view wanted) {
+  throw std::invalid_argument("'" + std::string(text) + "' is not " + std::string(wanted));
+}
+
+// The number that the text begins with; `unit` becomes what follows it.
+double Number(std::string_view text, std::string_view wanted, std::string_view* unit) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number) || number < 0) Refuse(text, wanted);
+  *unit = text.substr(static_cast<size_t>(end - text.data()));
+  return number;
+}
+
+}  // namespace
+
+Duration Distribution::Draw(Rng& rng) const {
+  switch (kind) {
+    case Kind::kConstant:
+      return FromSeconds(mean);
+    case Kind::kNormal:
+      return FromSeconds(std::max(0.0, mean + spread * rng.Normal()));
+    case Kind::kLognormal:
+      return FromSeconds(mean * std::exp(spread * rng.Normal()));
+    case Kind::kExponential:
+      return FromSeconds(rng.Exponential(mean));
+  }
+  return {};
+}
+
+Duration ParseDuration(std::string_view text) {
+  constexpr std::string_view kWanted = "a time like 100us, 5ms or 1.5s";
+  std::string_view unit;
+  const double number = Number(text, kWanted, &unit);
+  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
+      {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}};
+  for (const auto& [name, seconds] : kUnits) {
+    // Beyond a year a simulation has no end.
+    if (unit == name && number * seconds < 3.2e7) return FromSeconds(number * seconds);
+  }
+  Refuse(text, kWanted);
+}
+
+double ParseBandwidth(std::string_view text) {
+  constexpr std::string_view kWanted = "a bandwidth like 1gbit, 100mbit or unlimited";
+  if (text == "unlimited") return 0;
+  std::string_view unit;
+  const double number = Number(text, kWanted, &unit);
+  constexpr std::array<std::pair<std::string_view, double>, 3> kUnits{
+      {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}};
+  for (const auto& [name, bits] : kUnits) {
+    if (unit == name && number * bits >= 1) return number * bits / 8;
+  }
+  Refuse(text, kWanted);
+}
+
+Distribution ParseDistribution(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) {
+    return {Distribution::Kind::kConstant, Seconds(ParseDuration(text)), 0};
+  }
+  const std::string_view name = text.substr(0, colon);
+  const std::string_view rest = text.substr(colon + 1);
+  const size_t comma = rest.find(',');
+  const std::string_view first = rest.substr(0, comma);
+  const std::string_view second = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+  const double mean = Seconds(ParseDuration(first));
+  if (name == "exponential" && second.empty()) return {Distribution::Kind::kExponential, mean, 0};
+  if (name == "normal" && !second.empty()) {
+    return {Distribution::Kind::kNormal, mean, Seconds(ParseDuration(second))};
+  }
+  if (name == "lognormal" && !second.empty()) {
+    std::string_view unit;
+    const double spread = Number(second, "the spread of a logarithm, like 0.3", &unit);
+    if (unit.empty() && spread <= 10) return {Distribution::Kind::kLognormal, mean, spread};
+  }
+  Refuse(text, "a time, normal:TIME,TIME, lognormal:TIME,SPREAD or exponential:TIME");
+}
+
+}  // namespace leat::sim

@@ -1,0 +1,323 @@
+// Messages on their way.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "sim/cluster_state.h"
+
+namespace leat::sim {
+
+namespace {
+
+// What wire/ puts around the parts of a message, about.
+constexpr uint64_t kRequestBytes = 160, kReplyBytes = 64, kSliceBytes = 24;
+
+Duration Takes(double ns_per_byte, uint64_t bytes) {
+  return Duration(static_cast<int64_t>(ns_per_byte * static_cast<double>(bytes)));
+}
+
+}  // namespace
+
+Duration Cluster::State::Latency(Duration least) {
+  if (Chance(options.faults.slow)) return Between(1, 3000);
+  if (options.jitter > 0) return least + FromSeconds(Seconds(least) * options.jitter * rng.Uniform());
+  return least;
+}
+
+// ---- the control plane
+
+void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest request,
+                          std::function<void(std::optional<ControlReply>)> answer) {
+  ++result.messages;
+  const Duration least = options.worker_link.latency;
+  auto answered = std::make_shared<bool>(false);
+  const auto once = [this, from, answered, answer = std::move(answer)](Duration delay,
+                                                                       std::optional<ControlReply> reply) {
+    In(from, delay, [answered, answer, reply = std::move(reply)] {
+      if (!std::exchange(*answered, true)) answer(reply);
+    });
+  };
+  once(5 * options.heartbeat_interval, std::nullopt);
+  if (Chance(options.faults.lost)) return;
+  queue.After(Latency(least), [this, least, request = std::move(request), once] {
+    const auto c = coordinator;
+    if (!c->alive) return once(Latency(least), std::nullopt);
+    In(c, Duration(0), [this, least, c, request, once] {
+      const uint64_t call = ++last_call;
+      c->calls[call] = [this, least, once](ControlReply reply) {
+        ++result.messages;
+        if (!Chance(options.faults.lost)) once(Latency(least), std::move(reply));
+      };
+      if (c->ended) return;
+      if (hooks.on_request) hooks.on_request(now(), request);
+      Do(c, c->machine->OnRequest(now(), call, request));
+    });
+  });
+}
+
+// ---- the data plane
+
+uint32_t Cluster::State::NewMessage() {
+  if (free_messages.empty()) {
+    messages.emplace_back();
+    return static_cast<uint32_t>(messages.size() - 1);
+  }
+  const uint32_t m = free_messages.back();
+  free_messages.pop_back();
+  return m;
+}
+
+void Cluster::State::FreeMessage(uint32_t m) {
+  Message& message = messages[m];
+  message.gradient.reset();
+  message.values.reset();
+  ++message.serial;
+  free_messages.push_back(m);
+}
+
+uint64_t Cluster::State::BytesOf(const PushRequest& request) const {
+  uint64_t bytes = kRequestBytes + request.slices.size() * kSliceBytes;
+  if (request.disposition != Disposition::kGradient) return bytes;
+  for (const SliceRef& ref : request.slices) {
+    bytes += options.table.slices[ref.slice.value].elements() * sizeof(float);
+  }
+  return bytes;
+}
+
+uint64_t Cluster::State::BytesOf(const PushReply& reply) const {
+  uint64_t bytes = kReplyBytes + reply.slices.size() * kSliceBytes;
+  for (const SliceReply& slice : reply.slices) {
+    if (slice.values) bytes += options.table.slices[slice.slice.value].elements() * sizeof(float);
+  }
+  return bytes;
+}
+
+Connection& Cluster::State::ConnectionOf(RoleProcess* worker, NodeId server) {
+  auto& all = worker->connections;
+  const auto at = std::ranges::lower_bound(all, server, {}, &Connection::server);
+  if (at != all.end() && at->server == server) return *at;
+  Connection made;
+  made.server = server;
+  return *all.insert(at, made);
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const Disconnect& a) {
+  Connection& connection = ConnectionOf(p.get(), a.server);
+  connection = {a.server, connection.number + 1, Time(0), Time(0)};
+  for (const ProcessPtr& server : roles) {
+    if (server && server->server && server->node == a.server) ForgetParked(server, p->slot);
+  }
+}
+
+void Cluster::State::Act(const ProcessPtr& p, SendPush& a) {
+  ++result.messages;
+  if (p->waiting_since < Time(0)) p->waiting_since = now();
+  Connection& connection = ConnectionOf(p.get(), a.server);
+  const auto make = [&](PushRequest request, bool wanted) {
+    const uint32_t m = NewMessage();
+    Message& message = messages[m];
+    message.server = a.server;
+    message.address = a.address;
+    message.request = std::move(request);
+    if (p->memory && message.request.disposition == Disposition::kGradient) {
+      message.gradient = p->memory->Pushed();
+    }
+    message.from = p->slot;
+    message.from_life = p->life;
+    message.connection = connection.number;
+    message.back = message.failed = false;
+    message.wanted = wanted;
+    message.bytes = BytesOf(message.request);
+    return m;
+  };
+  if (Chance(options.faults.doubled)) Send(p.get(), make(a.request, false), now(), nullptr);
+  const uint64_t sequence = a.request.sequence;
+  if (Chance(options.faults.lost)) {
+    // Swallowed: only its own deadline tells the worker. Else it sees the connection break.
+    if (!rng.Chance(0.3)) Fail(p, a.server, sequence);
+    return;
+  }
+  if (Chance(options.faults.lost)) {  // applied, but the answer is lost
+    Send(p.get(), make(std::move(a.request), false), now(), &connection.there);
+    if (!rng.Chance(0.3)) Fail(p, a.server, sequence);
+    return;
+  }
+  Send(p.get(), make(std::move(a.request), true), now(), &connection.there);
+}
+
+void Cluster::State::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence) {
+  const uint32_t connection = ConnectionOf(worker.get(), server).number;
+  In(worker, Latency(worker->latency), [this, worker, life = worker->life, connection, server, sequence] {
+    if (life != worker->life || ConnectionOf(worker.get(), server).number != connection) return;
+    const Status why(Code::kUnavailable, "connection lost");
+    Do(worker, worker->worker->OnPushFailed(now(), server, sequence, why));
+    Wake(worker);
+  });
+}
+
+void Cluster::State::Send(RoleProcess* from, uint32_t m, Time at, Time* in_order) {
+  Message& message = messages[m];
+  const Time start = std::max(at, from->up_free);
+  from->up_free = start + Takes(from->ns_per_byte, message.bytes);
+  const Duration latency = Latency(from->latency);
+  Time arrives = start + latency;
+  if (in_order) {
+    arrives = std::max(arrives, *in_order);
+    *in_order = arrives;
+  }
+  message.last_byte = std::max(arrives, from->up_free + latency);
+  queue.At(arrives, kArrive, m);
+}
+
+void Cluster::State::OnArrive(uint32_t m) {
+  Message& message = messages[m];
+  RoleProcess* to = nullptr;
+  if (message.back) {
+    to = roles[message.from].get();
+    if (!to || to->life != message.from_life) return FreeMessage(m);
+  } else {
+    const auto at = at_address.find(message.address);
+    if (at == at_address.end()) {
+      if (message.wanted && roles[message.from] && roles[message.from]->life == message.from_life) {
+        message.back = message.failed = true;
+        queue.At(now() + Latency(roles[message.from]->latency), kDeliver, m);
+        return;
+      }
+      return FreeMessage(m);
+    }
+    message.to = at->second;
+    to = roles[message.to].get();
+    message.to_life = to->life;
+  }
+  const Time start = std::max(now(), to->down_free);
+  to->down_free = start + Takes(to->ns_per_byte, message.bytes);
+  const Time there = std::max(to->down_free, message.last_byte);
+  if (there > now()) return queue.At(there, kDeliver, m);
+  OnDeliver(m);
+}
+
+void Cluster::State::OnDeliver(uint32_t m) {
+  Message& message = messages[m];
+  const ProcessPtr& p = roles[message.back ? message.from : message.to];
+  if (p && now() < p->paused_until) return queue.At(p->paused_until, kDeliver, m);
+  if (message.back) return TakeReply(m);
+  if (!p || p->life != message.to_life) {
+    const ProcessPtr& worker = roles[message.from];
+    if (!message.wanted || !worker || worker->life != message.from_life) return FreeMessage(m);
+    message.back = message.failed = true;
+    return queue.At(now() + Latency(worker->latency), kDeliver, m);
+  }
+  const ProcessPtr keep = p;
+  Serve(keep, m);
+}
+
+void Cluster::State::Serve(const ProcessPtr& p, uint32_t m) {
+  Message& message = messages[m];
+  const PushRequest& request = message.request;
+  p->bytes_in += message.bytes;
+  p->busy_until = std::max(p->busy_until, now()) + options.server_message +
+                  Takes(options.server_byte * 1e9, message.bytes);
+  const auto begun = p->server->Begin(request);
+  if (!begun.ok()) return Mistake("a server refused a push: " + begun.status().ToString());
+  std::vector<SliceReply> replies;
+  replies.reserve(request.slices.size());
+  for (size_t i = 0; i < request.slices.size(); ++i) {
+    std::span<const float> gradient;
+    if (message.gradient) {
+      const uint32_t slice = request.slices[i].slice.value;
+      gradient = std::span(*message.gradient).subspan(starts[slice], (*begun)[i]);
+    }
+    replies.push_back(p->server->Apply(request, i, gradient));
+    if (replies.back().outcome == SliceOutcome::kDuplicate) ++result.duplicates;
+    if (replies.back().outcome == SliceOutcome::kLate) ++result.late;
+  }
+  const uint64_t ticket = uint64_t{message.serial} << 32 | m;
+  if (auto reply = p->server->Finish(ticket, request, std::move(replies))) {
+    SendReply(p, m, std::move(*reply));
+  } else {
+    p->parked.emplace_back(ticket, now());
+  }
+  TakeReady(p);
+  if (!p->beating && p->server->HeartbeatUrgent()) MaybeBeat(p);
+}
+
+void Cluster::State::TakeReady(const ProcessPtr& p) {
+  for (Server::Ready& ready : p->server->TakeReady()) {
+    const auto at = std::ranges::find(p->parked, ready.ticket, &std::pair<uint64_t, Time>::first);
+    LEAT_CHECK(at != p->parked.end());
+    p->parked.erase(at);
+    SendReply(p, static_cast<uint32_t>(ready.ticket), std::move(ready.reply));
+  }
+}
+
+void Cluster::State::SendReply(const ProcessPtr& p, uint32_t m, PushReply reply) {
+  Message& message = messages[m];
+  const ProcessPtr& worker = roles[message.from];
+  if (!message.wanted || !worker || worker->life != message.from_life) return FreeMessage(m);
+  ++result.messages;
+  message.reply = std::move(reply);
+  message.back = true;
+  message.bytes = BytesOf(message.reply);
+  p->bytes_out += message.bytes;
+  if (!modelled) {
+    for (const SliceReply& slice : message.reply.slices) {
+      if (!slice.values) continue;
+      if (!message.values) message.values = std::make_shared<std::vector<float>>();
+      const auto held = p->server->Values(slice.slice, slice.version);
+      message.values->insert(message.values->end(), held.values.begin(), held.values.end());
+    }
+  }
+  Connection& connection = ConnectionOf(worker.get(), message.server);
+  Send(p.get(), m, std::max(now(), p->busy_until), &connection.back);
+}
+
+void Cluster::State::TakeReply(uint32_t m) {
+  Message& message = messages[m];
+  const ProcessPtr p = roles[message.from];
+  if (!p || p->life != message.from_life ||
+      ConnectionOf(p.get(), message.server).number != message.connection) {
+    return FreeMessage(m);
+  }
+  if (p->waiting_since >= Time(0)) p->progress.wait_seconds += Seconds(now() - p->waiting_since);
+  p->waiting_since = Time(-1);
+  bool usual = !message.failed && !message.reply.evicted;
+  if (message.failed) {
+    const Status why(Code::kUnavailable, "connection lost");
+    Do(p, p->worker->OnPushFailed(now(), message.server, message.request.sequence, why));
+  } else {
+    size_t at = 0;
+    for (const SliceReply& slice : message.reply.slices) {
+      usual = usual && slice.outcome != SliceOutcome::kNotHere;
+      if (!slice.values || !p->memory || !message.values) continue;
+      const uint64_t n = options.table.slices[slice.slice.value].elements();
+      p->memory->TakeValues(slice.slice, slice.version, std::span(*message.values).subspan(at, n));
+      at += n;
+    }
+    Do(p, p->worker->OnPushReply(now(), message.server, message.reply));
+  }
+  FreeMessage(m);
+  // Only what is out of the usual sets a timer that is nearer than the next heartbeat.
+  if (!usual && p->alive) Wake(p);
+}
+
+void Cluster::State::ForgetParked(const ProcessPtr& server, uint32_t worker) {
+  std::erase_if(server->parked, [&](const auto& parked) {
+    const auto m = static_cast<uint32_t>(parked.first);
+    if (messages[m].from != worker) return false;
+    server->server->Forget(parked.first);
+    FreeMessage(m);
+    return true;
+  });
+}
+
+void Cluster::State::ExpireParked(const ProcessPtr& server) {
+  std::vector<uint64_t> expired;
+  for (const auto& [ticket, since] : server->parked) {
+    if (now() - since < options.parked_timeout) break;
+    expired.push_back(ticket);
+  }
+  for (uint64_t ticket : expired) server->server->Expire(ticket);
+  if (!expired.empty()) TakeReady(server);
+}
+
+}  // namespace leat::sim

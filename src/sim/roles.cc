@@ -1,0 +1,274 @@
+// Servers and workers: their machines' actions carried out.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "sim/cluster_state.h"
+
+namespace leat::sim {
+
+namespace {
+
+// Between two heartbeats that could not wait for the interval, as in the shells in train/.
+constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
+
+}  // namespace
+
+void Cluster::State::Start(Role role, std::string address) {
+  auto p = std::make_shared<RoleProcess>();
+  p->role = role;
+  p->slot = static_cast<uint32_t>(roles.size());
+  const Link& link = role == Role::kServer ? options.server_link : options.worker_link;
+  if (link.bytes_per_s > 0) p->ns_per_byte = 1e9 / link.bytes_per_s;
+  p->latency = link.latency;
+  if (role == Role::kServer) {
+    p->started = started_servers++;
+    p->address = address.empty() ? "ps-" + std::to_string(++last_address) : address;
+    at_address[p->address] = p->slot;
+  } else {
+    p->started = started_workers++;
+  }
+  roles.push_back(p);
+  JoinAgain(p);
+}
+
+void Cluster::State::JoinAgain(const ProcessPtr& p) {
+  ++p->life;
+  p->joined = false;
+  p->beating = false;
+  p->connections.clear();
+  if (p->role == Role::kServer) {
+    for (const auto& [ticket, since] : std::exchange(p->parked, {})) {
+      FreeMessage(static_cast<uint32_t>(ticket));
+    }
+    p->server =
+        std::make_unique<Server>(ServerConfig{options.table, options.optimizer, options.strategy, modelled});
+  } else {
+    WorkerConfig config;
+    config.table = options.table;
+    config.strategy = options.strategy;
+    config.leases_ahead = options.leases_ahead;
+    config.reply_timeout = options.reply_timeout;
+    p->worker = std::make_unique<Worker>(config);
+    p->memory = workload.Join();
+    p->progress = {};
+  }
+  In(p, Between(0, 30), [this, p] { Join(p); });
+}
+
+void Cluster::State::Join(const ProcessPtr& p) {
+  JoinRequest request;
+  request.role = p->role;
+  request.address = p->address;
+  Call(p, request, [this, p](std::optional<ControlReply> reply) {
+    const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
+    if (!joined || !joined->status.ok()) return In(p, Between(20, 100), [this, p] { Join(p); });
+    p->joined = true;
+    p->node = joined->node;
+    if (hooks.on_join) {
+      JoinRequest known;
+      known.role = p->role;
+      known.address = p->address;
+      hooks.on_join(now(), p->node, known);
+    }
+    if (p->server) p->server->OnJoined(p->node);
+    if (p->worker) p->worker->OnJoined(p->node);
+    Beat(p);
+  });
+}
+
+void Cluster::State::Beat(const ProcessPtr& p) {
+  p->beating = true;
+  p->last_beat = now();
+  ControlRequest request;
+  if (p->server) {
+    ServerHeartbeat beat = p->server->MakeHeartbeat();
+    beat.progress.bytes_in = p->bytes_in;
+    beat.progress.bytes_out = p->bytes_out;
+    servers[p->node] = beat.progress;
+    request = std::move(beat);
+  } else {
+    WorkerHeartbeat beat = p->worker->MakeHeartbeat();
+    beat.progress = p->progress;
+    request = std::move(beat);
+  }
+  Call(p, std::move(request), [this, p, life = p->life](std::optional<ControlReply> reply) {
+    if (life == p->life) OnBeatReply(p, reply);
+  });
+}
+
+void Cluster::State::OnBeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply) {
+  p->beating = false;
+  if (reply) {
+    if (const auto* server = std::get_if<ServerHeartbeatReply>(&*reply)) {
+      Do(p, p->server->OnHeartbeatReply(*server));
+      if (p->alive && p->server) TakeReady(p);
+    } else if (const auto* worker = std::get_if<WorkerHeartbeatReply>(&*reply)) {
+      Do(p, p->worker->OnHeartbeatReply(now(), *worker));
+    }
+  }
+  if (p->alive) Wake(p);
+}
+
+void Cluster::State::MaybeBeat(const ProcessPtr& p) {
+  if (!p->alive || !p->joined || p->beating) return;
+  const bool urgent = p->worker ? p->worker->HeartbeatUrgent() : p->server->HeartbeatUrgent();
+  const Time due = p->last_beat + (urgent ? kUrgentGap : options.heartbeat_interval);
+  if (due <= now()) return Beat(p);
+  WakeAt(p, due);
+}
+
+void Cluster::State::Wake(const ProcessPtr& p) {
+  if (!p->joined) return;
+  if (now() < p->paused_until) return WakeAt(p, p->paused_until);
+  if (p->worker) {
+    if (p->worker->next_timer() <= now()) Do(p, p->worker->OnTimer(now()));
+    if (!p->alive || !p->joined) return;
+    if (const Time next = p->worker->next_timer(); next != Time::max())
+      WakeAt(p, std::max(next, now() + kUrgentGap));
+  } else {
+    ExpireParked(p);
+    WakeAt(p, now() + options.heartbeat_interval);
+  }
+  MaybeBeat(p);
+}
+
+void Cluster::State::WakeAt(const ProcessPtr& p, Time at) {
+  if (p->wake_at <= at) return;
+  p->wake_at = at;
+  queue.At(at, kWake, p->slot);
+}
+
+// The process is no more. What it held is forgotten; what is on its way to it finds nobody.
+void Cluster::State::Gone(const ProcessPtr& p) {
+  p->alive = false;
+  if (p->server && p->joined) {
+    ServerProgress& last = servers[p->node];
+    last = p->server->MakeHeartbeat().progress;
+    last.bytes_in = p->bytes_in;
+    last.bytes_out = p->bytes_out;
+  }
+  if (p->worker) {
+    for (const ProcessPtr& server : roles) {
+      if (server && server->server) ForgetParked(server, p->slot);
+    }
+  }
+  for (const auto& [ticket, since] : std::exchange(p->parked, {})) {
+    const auto m = static_cast<uint32_t>(ticket);
+    Message& message = messages[m];
+    const ProcessPtr& from = roles[message.from];
+    if (message.wanted && from && from->life == message.from_life) {
+      Fail(from, message.server, message.request.sequence);
+    }
+    FreeMessage(m);
+  }
+  if (const auto at = at_address.find(p->address); at != at_address.end() && at->second == p->slot) {
+    at_address.erase(at);
+  }
+  roles[p->slot] = nullptr;
+}
+
+void Cluster::State::Do(const ProcessPtr& p, std::vector<ServerAction> actions) {
+  const uint64_t life = p->life;
+  for (const ServerAction& action : actions) {
+    if (!p->alive || p->life != life) return;
+    std::visit([&](const auto& a) { Act(p, a); }, action);
+  }
+}
+
+void Cluster::State::Do(const ProcessPtr& p, WorkerActions actions) {
+  const uint64_t life = p->life;
+  for (WorkerAction& action : actions) {
+    if (!p->alive || p->life != life) return;
+    std::visit([&](auto& a) { Act(p, a); }, action);
+  }
+  if (p->alive && p->joined && !p->beating && p->worker->HeartbeatUrgent()) MaybeBeat(p);
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const StopRole& a) {
+  if (a.evicted) return JoinAgain(p);
+  Gone(p);
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
+  for (const SliceOrder& order : a.orders) {
+    In(p, DiskTakes(), [this, p, life = p->life, order] {
+      if (life != p->life) return;
+      Result<Slice> slice = Status(Code::kUnavailable, "the disk does not answer");
+      if (!Chance(options.faults.disk)) slice = disk.Read(order.directory, order.file, order.slice);
+      p->server->OnSliceLoaded(order, std::move(slice));
+      TakeReady(p);
+      MaybeBeat(p);
+    });
+  }
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
+  In(p, 3 * DiskTakes(), [this, p, life = p->life, a] {
+    if (life != p->life) return;
+    ShardReport report;
+    report.checkpoint = a.order.id;
+    report.file = "shard-" + ToString(p->node);
+    if (Chance(options.faults.disk)) {
+      report.status = Status(Code::kResourceExhausted, "the disk is full");
+    } else {
+      disk.Write(a.order.directory, report.file, a.slices);
+    }
+    p->server->OnShardSaved(std::move(report));
+    MaybeBeat(p);
+  });
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const PrepareSplit& a) {
+  In(p, options.prepare.Draw(rng), [this, p, life = p->life, id = a.lease.id] {
+    if (life != p->life) return;
+    const bool unreadable = Chance(options.faults.split_unreadable);
+    Do(p, unreadable ? p->worker->OnSplitFailed(now(), id) : p->worker->OnSplitReady(now(), id));
+  });
+}
+
+void Cluster::State::Act(const ProcessPtr&, const DropSplit&) {}
+
+void Cluster::State::Act(const ProcessPtr& p, const Compute& a) {
+  const Lease* lease = p->worker->FindLease(a.lease);
+  Trained trained;
+  if (p->memory) {
+    trained = p->memory->Compute(*lease, a.batch, a.first);
+  } else {
+    const uint64_t before = uint64_t{a.batch} * lease->cut.batch_size;
+    trained.outcome.events =
+        static_cast<uint32_t>(std::min<uint64_t>(lease->cut.batch_size, lease->cut.events() - before));
+  }
+  ++p->progress.steps;
+  if (trained.outcome.disposition == Disposition::kRejected) {
+    ++p->progress.rejected_batches;
+  } else {
+    p->progress.events += trained.outcome.events;
+    p->progress.loss_sum += trained.loss_sum;
+    p->progress.correct += trained.correct;
+  }
+  double seconds = Seconds(options.compute.Draw(rng));
+  if (p->started < options.slowness.size()) seconds *= options.slowness[p->started];
+  p->progress.cpu_seconds += seconds;
+
+  auto place = static_cast<uint32_t>(computations.size());
+  if (free_computations.empty()) {
+    computations.emplace_back();
+  } else {
+    place = free_computations.back();
+    free_computations.pop_back();
+  }
+  computations[place] = {p->slot, p->life, a.token, trained.outcome};
+  queue.At(now() + FromSeconds(seconds), kComputed, place);
+}
+
+void Cluster::State::OnComputed(uint32_t place) {
+  const Computation computation = computations[place];
+  const ProcessPtr p = roles[computation.slot];
+  if (p && now() < p->paused_until) return queue.At(p->paused_until, kComputed, place);
+  free_computations.push_back(place);
+  if (!p || p->life != computation.life) return;
+  Do(p, p->worker->OnComputed(now(), computation.token, computation.outcome));
+}
+
+}  // namespace leat::sim

@@ -1,0 +1,98 @@
+#include "sim/swarm.h"
+
+#include <initializer_list>
+#include <utility>
+
+#include "base/rng.h"
+#include "sim/counting.h"
+
+namespace leat::sim {
+
+using namespace protocol;
+
+namespace {
+
+void DrawBatches(Rng& rng, CutRules* cuts) {
+  cuts->hash += 1;
+  cuts->batch_size = 4 + static_cast<uint32_t>(rng.Below(20));
+}
+
+}  // namespace
+
+ClusterOptions SwarmOptions(const SwarmJob& job) {
+  ClusterOptions options;
+  options.seed = job.seed;
+  options.servers = job.servers;
+  options.workers = job.workers;
+  options.table = CountingTable(job.slices);
+  options.optimizer.kind = optim::Kind::kSgd;
+  options.optimizer.learning_rate = 1;
+  options.strategy = job.strategy;
+  options.strategy.sum = true;  // steps count events, they do not average them
+
+  Rng rng(Mix(job.seed, 1));
+  options.placement = static_cast<Placement>(rng.Below(3));
+  DrawBatches(rng, &options.cuts);
+  options.cuts.split_batches = 1 + static_cast<uint32_t>(rng.Below(6));
+  options.cuts.shuffle_seed = rng.Below(3);
+  options.cuts.run = job.strategy.run();
+  options.cuts.epochs = 1 + static_cast<uint32_t>(rng.Below(2));
+  for (uint32_t p = 0; p < job.partitions; ++p) {
+    options.stream.partitions.push_back({rng.Below(3) * 1000, job.events / 2 + rng.Below(job.events + 1)});
+  }
+  options.stream.takes = std::chrono::seconds(5);
+
+  // 0.1 to 2 ms a message; 0.5 to 8 ms or so a batch.
+  options.server_link.latency = options.worker_link.latency = std::chrono::microseconds(100);
+  options.jitter = 19;
+  options.compute = {Distribution::Kind::kLognormal, 0.003, 0.5};
+  options.prepare = {Distribution::Kind::kExponential, 0.008, 0};
+  options.heartbeat_timeout = std::chrono::milliseconds(1000);
+  options.reply_timeout = std::chrono::milliseconds(700);
+  options.parked_timeout = std::chrono::milliseconds(400);
+  options.checkpoint_interval = FromSeconds(0.2 + 1.8 * rng.Uniform());
+  options.checkpoint_timeout = std::chrono::seconds(4);
+  options.server_wait = std::chrono::milliseconds(800);
+  options.tail_wait = std::chrono::milliseconds(60);
+  options.keep_checkpoints = 1 + static_cast<uint32_t>(rng.Below(2));
+  // A job that takes longer than this has stopped.
+  options.most_time = std::chrono::seconds(120);
+
+  const auto some = [&rng](std::initializer_list<double> values) {
+    return values.begin()[rng.Below(values.size())];
+  };
+  Faults& faults = options.faults;
+  faults.lost = some({0, 0.01, 0.05});
+  faults.doubled = some({0, 0.02, 0.2});
+  faults.slow = some({0, 0.02, 0.1});
+  faults.split_unreadable = some({0, 0.02, 0.1});
+  faults.crash_between_actions = some({0, 0.0005, 0.005});
+  faults.server_deaths = some({0, 0.2, 0.6});
+  faults.disk = 0.05;
+  faults.slow_disk = FromSeconds(some({0.01, 0.1, 0.5}));
+  faults.disaster_every = FromSeconds(some({0.1, 0.3, 1}));
+  faults.until = std::chrono::seconds(10);
+  if (job.peace) {
+    faults = {};
+    faults.slow_disk = std::chrono::milliseconds(100);
+  }
+  return options;
+}
+
+ClusterResult RunSwarm(const SwarmJob& job) {
+  ClusterOptions options = SwarmOptions(job);
+  CountingWorkload workload(options.table, options.strategy);
+  // A job that is stopped goes on with another number of servers, and its batches are cut anew.
+  Rng rng(Mix(job.seed, 2));
+  options.resume = [&rng, most = job.servers + 1](uint32_t* servers, CutRules* cuts) {
+    *servers = 1 + static_cast<uint32_t>(rng.Below(most));
+    DrawBatches(rng, cuts);
+    return true;
+  };
+  Cluster cluster(options, workload);
+  ClusterResult result = cluster.Run();
+  if (result.mistake.empty()) result.mistake = CheckCounts(cluster, options, workload);
+  return result;
+}
+
+}  // namespace leat::sim
