@@ -1,26 +1,18 @@
 #include "protocol/server.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
 #include "protocol/guards.h"
+#include "protocol/server_state.h"
 
 namespace leat::protocol {
 
 namespace {
 
-// Staleness of up to so many updates is told apart.
-constexpr size_t kStalenessBins = 129;
-
 uint64_t MemoryBytes(uint64_t elements, uint32_t slots) {
   return elements * (1 + slots) * sizeof(float);
-}
-
-Status Bad(std::string what) {
-  return Status(Code::kInvalidArgument, "push: " + std::move(what));
 }
 
 }  // namespace
@@ -34,70 +26,30 @@ std::span<float> Slice::slot(uint32_t i) const {
   return {reinterpret_cast<float*>(memory.data()) + (i + 1) * elements, elements};
 }
 
-struct Server::State {
-  // A slice that is ordered here: being read, not to be had, or alive.
-  struct Place {
-    SliceOrder order;
-    bool failed = false;
-    std::shared_ptr<Slice> slice;  // null until it is alive
-    bool being_saved = false;      // its memory is read by whoever saves it: an update takes new memory
-  };
-  struct Save {
-    uint64_t checkpoint = 0;
-    std::vector<SliceLife> slices;
-  };
-
-  // How the slices of one variable are updated.
-  struct Rule {
-    optim::OptimizerConfig optimizer;
-    uint32_t slots = 0;
-  };
-
-  explicit State(ServerConfig c) : config(std::move(c)), places(config.table.slices.size()) {
-    progress.staleness.resize(kStalenessBins);
-    for (const auto& variable : config.table.variables) {
-      const auto rule = optim::RuleFor(config.optimizer, variable);
-      rules.push_back({rule, static_cast<uint32_t>(optim::SlotNames(rule).size())});
-    }
+Server::State::State(ServerConfig c)
+    : config(std::move(c)), places(config.table.slices.size()), ledgers(config.table.slices.size()) {
+  progress.staleness.resize(kStalenessBins);
+  for (const auto& variable : config.table.variables) {
+    const auto rule = optim::RuleFor(config.optimizer, variable);
+    rules.push_back({rule, static_cast<uint32_t>(optim::SlotNames(rule).size()),
+                     optim::MeanRuleFor(config.strategy.sum, variable.role),
+                     optim::NeedsWholeVariables(rule)});
   }
+}
 
-  const Rule& RuleOf(SliceId id) const { return rules[config.table.slices[id.value].variable]; }
+bool Server::State::Outsider(const PushRequest& request) const {
+  // A worker whose view is newer has joined since ours was made.
+  return request.generation <= view.generation &&
+         !guards::Member(std::binary_search(members.begin(), members.end(), request.worker));
+}
 
-  Slice* Alive(SliceId id) const {
-    if (id.value >= places.size() || !places[id.value]) return nullptr;
-    return places[id.value]->slice.get();
-  }
-  bool Outsider(const PushRequest& request) const {
-    // A worker whose view is newer has joined since ours was made.
-    return request.generation <= view.generation &&
-           !guards::Member(std::binary_search(members.begin(), members.end(), request.worker));
-  }
-
-  void TakeView(const View& newer) {
-    view = newer;
-    members.clear();
-    for (const Member& member : view.members) members.push_back(member.node);
-    std::sort(members.begin(), members.end());
-  }
-  void TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads);
-  std::shared_ptr<Slice> Make(const SliceOrder& order) const;
-  Status Fits(const Slice& slice) const;
-  void Update(Place& place, std::span<const float> gradient, uint64_t seen_version);
-
-  ServerConfig config;
-  std::vector<Rule> rules;  // by variable
-  NodeId node;
-  View view;
-  std::vector<NodeId> members;  // of the view, ordered
-  std::vector<Position> start;
-  std::vector<std::optional<Place>> places;  // by slice id
-  std::string failure;
-  std::optional<Save> saving;
-  uint64_t last_checkpoint = 0;
-  std::optional<ShardReport> shard;
-  ServerProgress progress;
-  bool news = false;  // that the coordinator waits for
-};
+void Server::State::TakeView(const View& newer) {
+  view = newer;
+  members.clear();
+  for (const Member& member : view.members) members.push_back(member.node);
+  std::sort(members.begin(), members.end());
+  wake = true;
+}
 
 void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads) {
   std::vector<const SliceOrder*> ordered(places.size(), nullptr);
@@ -107,16 +59,41 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
   for (size_t i = 0; i < places.size(); ++i) {
     const SliceOrder* order = ordered[i];
     if (order && places[i] && places[i]->order.incarnation == order->incarnation) continue;
-    places[i].reset();
+    DropPlace(&places[i]);
     if (!order) continue;
-    places[i] = Place{*order, false, nullptr, false};
+    places[i].emplace();
+    places[i]->order = *order;
     if (order->directory.empty()) {
-      places[i]->slice = Make(*order);
+      Settle(&*places[i], Make(*order));
       news = true;
     } else {
       loads->orders.push_back(*order);
     }
   }
+}
+
+void Server::State::Settle(Place* place, std::shared_ptr<Slice> slice) {
+  ++count_alive;
+  ledgers.Put(slice->id.value, slice->ledger);
+  if (stepped()) place->open.resize(config.strategy.ahead() + 1);
+  place->slice = std::move(slice);
+  claims_outdated = true;
+}
+
+void Server::State::DropPlace(std::optional<Place>* place) {
+  if (!*place) return;
+  wake = true;
+  claims_outdated = true;
+  if ((*place)->slice) {
+    ledgers.Drop((*place)->order.slice.value);
+    if (--count_alive == 0) {
+      // Another history begins: what its steps are made of is told anew.
+      steps.clear();
+      judged = 0;
+      rejected_in_a_row = 0;
+    }
+  }
+  place->reset();
 }
 
 std::shared_ptr<Slice> Server::State::Make(const SliceOrder& order) const {
@@ -153,28 +130,84 @@ Status Server::State::Fits(const Slice& slice) const {
                                      std::to_string(slots) + " and " + std::to_string(start.size()));
 }
 
-void Server::State::Update(Place& place, std::span<const float> gradient, uint64_t seen_version) {
-  Slice& slice = *place.slice;
-  if (place.being_saved && !config.modelled) {
-    Buffer memory(slice.memory.size());
-    std::memcpy(memory.data(), slice.memory.data(), slice.memory.size());
-    slice.memory = std::move(memory);
-    place.being_saved = false;
+const Slice& Server::State::WithLedger(Place* place) {
+  if (std::exchange(place->ledger_outdated, false)) {
+    place->slice->ledger = ledgers.Get(place->order.slice.value);
   }
-  const Rule& rule = RuleOf(slice.id);
-  const uint64_t staleness = slice.version - std::min(seen_version, slice.version);
-  ++slice.version;
-  if (!config.modelled) {
-    std::array<std::span<float>, optim::kMostSlots> slot_spans;
-    LEAT_CHECK(rule.slots <= slot_spans.size());
-    for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice.slot(i);
-    optim::Apply(rule.optimizer, slice.values(), gradient, std::span(slot_spans).first(rule.slots),
-                 slice.version, 1.0f);
-  }
-  ++progress.staleness[std::min<uint64_t>(staleness, kStalenessBins - 1)];
-  progress.staleness_sum += staleness;
-  ++progress.staleness_count;
+  return *place->slice;
 }
+
+// ---- checkpoints
+
+std::optional<SaveShard> Server::State::TakeSave(const std::optional<CheckpointOrder>& order) {
+  if (stepped()) return TakeSaveAtVersion(order);
+  if (!order || order->id <= last_checkpoint || saving) return std::nullopt;
+  std::vector<std::shared_ptr<const Slice>> slices;
+  for (auto& place : places) {
+    if (!place || !place->slice) continue;
+    // A copy of the slice and its ledger; the memory is shared until the next update.
+    slices.push_back(std::make_shared<const Slice>(WithLedger(&*place)));
+    place->being_saved = true;
+  }
+  return BeginSave(*order, std::move(slices));
+}
+
+// Slices come to the version at moments of their own: CompleteStep keeps each as it is then. The order is
+// repeated until it is carried out, or taken back.
+std::optional<SaveShard> Server::State::TakeSaveAtVersion(const std::optional<CheckpointOrder>& order) {
+  if (saving) return std::nullopt;
+  if (waiting_save != order) {
+    for (auto& place : places) {
+      if (place) place->to_save.reset();
+    }
+    waiting_save.reset();
+  }
+  if (!order || order->id <= last_checkpoint) return std::nullopt;
+  waiting_save = order;
+  std::vector<std::shared_ptr<const Slice>> slices;
+  bool all = true;
+  for (auto& place : places) {
+    if (!place) continue;
+    if (!place->slice) {
+      all = false;
+      continue;
+    }
+    if (!place->to_save && place->slice->version == order->version) {
+      place->to_save = std::make_shared<const Slice>(WithLedger(&*place));
+    }
+    if (!place->to_save && place->slice->version > order->version) {
+      shard = ShardReport{};
+      shard->checkpoint = last_checkpoint = order->id;
+      shard->status = Status(Code::kFailedPrecondition,
+                             "slice " + ToString(place->order.slice) + " has come to step " +
+                                 std::to_string(place->slice->version) + "; the checkpoint is of step " +
+                                 std::to_string(order->version));
+      waiting_save.reset();
+      news = true;
+      return std::nullopt;
+    }
+    all = all && place->to_save;
+    slices.push_back(place->to_save);
+  }
+  if (!all) return std::nullopt;
+  waiting_save.reset();
+  for (auto& place : places) {
+    if (place) place->to_save.reset();
+  }
+  return BeginSave(*order, std::move(slices));
+}
+
+SaveShard Server::State::BeginSave(const CheckpointOrder& order,
+                                   std::vector<std::shared_ptr<const Slice>> slices) {
+  last_checkpoint = order.id;
+  shard.reset();
+  saving = Save{order.id, {}, {}};
+  for (const auto& slice : slices) saving->lives.push_back({slice->id, slice->incarnation});
+  if (stepped()) saving->slices = slices;
+  return {order, std::move(slices)};
+}
+
+// ---- control plane
 
 Server::Server(ServerConfig config) : state_(std::make_unique<State>(std::move(config))) {}
 
@@ -184,8 +217,6 @@ void Server::OnJoined(NodeId node) {
   state_->node = node;
 }
 
-// ---- control plane
-
 ServerHeartbeat Server::MakeHeartbeat() {
   State& s = *state_;
   ServerHeartbeat beat;
@@ -194,23 +225,28 @@ ServerHeartbeat Server::MakeHeartbeat() {
   s.progress.bytes_held = 0;
   for (uint32_t i = 0; i < s.places.size(); ++i) {
     if (!s.places[i]) continue;
-    const SliceLife life{SliceId(i), s.places[i]->order.incarnation};
-    if (s.places[i]->failed) beat.failed.push_back(life);
+    if (s.places[i]->failed) beat.failed.push_back({SliceId(i), s.places[i]->order.incarnation});
     const Slice* slice = s.places[i]->slice.get();
     if (!slice) continue;
-    s.progress.bytes_held += MemoryBytes(slice->elements, slice->slots);
-    auto same = std::find_if(beat.ledgers.begin(), beat.ledgers.end(), [&](const LedgerReport& report) {
-      return report.partitions == slice->ledger.partitions();
-    });
-    if (same == beat.ledgers.end()) {
-      beat.ledgers.push_back({{}, slice->events, slice->ledger.partitions()});
-      same = std::prev(beat.ledgers.end());
-    }
-    same->slices.push_back(life);
-    same->events = std::min(same->events, slice->events);
+    s.progress.bytes_held += slice->memory.size();
   }
+  for (SliceLedgers::Equal& equal : s.ledgers.Classes()) {
+    const Slice* first = s.Alive(SliceId(equal.slices[0]));
+    LedgerReport report{{}, first->events, std::move(equal.partitions), first->version};
+    report.slices.reserve(equal.slices.size());
+    for (const uint32_t i : equal.slices) {
+      const Slice* slice = s.Alive(SliceId(i));
+      report.slices.push_back({slice->id, slice->incarnation});
+      report.events = std::min(report.events, slice->events);
+      report.version = std::min(report.version, slice->version);
+    }
+    beat.ledgers.push_back(std::move(report));
+  }
+  s.Prune();
   if (!beat.failed.empty()) beat.failure = s.failure;
   beat.shard = s.shard;
+  beat.rejected_in_a_row = s.rejected_in_a_row;
+  beat.rejected = s.rejected;
   beat.progress = s.progress;
   s.news = false;
   return beat;
@@ -224,7 +260,8 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   State& s = *state_;
   std::vector<ServerAction> actions;
   if (reply.evicted) {
-    for (auto& place : s.places) place.reset();
+    for (auto& place : s.places) s.DropPlace(&place);
+    s.waiting_save.reset();
     s.TakeView({});
     actions.emplace_back(StopRole{true});
     return actions;
@@ -234,21 +271,7 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   LoadSlices loads;
   s.TakeOrders(reply.orders, &loads);
   if (!loads.orders.empty()) actions.emplace_back(std::move(loads));
-
-  if (reply.checkpoint && reply.checkpoint->id > s.last_checkpoint && !s.saving) {
-    SaveShard save{*reply.checkpoint, {}};
-    s.last_checkpoint = reply.checkpoint->id;
-    s.saving = State::Save{reply.checkpoint->id, {}};
-    s.shard.reset();
-    for (auto& place : s.places) {
-      if (!place || !place->slice) continue;
-      // A copy of the slice and its ledger; the memory is shared until the next update.
-      save.slices.push_back(std::make_shared<const Slice>(*place->slice));
-      s.saving->slices.push_back({place->slice->id, place->slice->incarnation});
-      place->being_saved = true;
-    }
-    actions.emplace_back(std::move(save));
-  }
+  if (auto save = s.TakeSave(reply.checkpoint)) actions.emplace_back(std::move(*save));
   if (reply.stop) actions.emplace_back(StopRole{false});
   return actions;
 }
@@ -270,13 +293,13 @@ void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
     s.failure = status.With(order.directory + "/" + order.file).ToString();
     return;
   }
-  place.slice = std::make_shared<Slice>(std::move(loaded).value());
+  s.Settle(&place, std::make_shared<Slice>(std::move(loaded).value()));
 }
 
 void Server::OnShardSaved(ShardReport report) {
   State& s = *state_;
   if (!s.saving || s.saving->checkpoint != report.checkpoint) return;
-  report.slices = std::move(s.saving->slices);
+  report.slices = std::move(s.saving->lives);
   s.saving.reset();
   for (auto& place : s.places) {
     if (place) place->being_saved = false;
@@ -285,106 +308,9 @@ void Server::OnShardSaved(ShardReport report) {
   s.news = true;
 }
 
-// ---- data plane
-
-Result<std::vector<uint64_t>> Server::Begin(const PushRequest& request) {
-  State& s = *state_;
-  const bool gradient = request.disposition == Disposition::kGradient;
-  std::vector<uint64_t> elements;
-  elements.reserve(std::min(request.slices.size(), s.places.size()));
-  for (size_t i = 0; i < request.slices.size(); ++i) {
-    const SliceId id = request.slices[i].slice;
-    if (id.value >= s.places.size()) {
-      return Bad("slice " + ToString(id) + " of " + std::to_string(s.places.size()));
-    }
-    if (i > 0 && id <= request.slices[i - 1].slice) return Bad("slice " + ToString(id) + " is out of order");
-    elements.push_back(gradient ? s.config.table.slices[id.value].elements() : 0);
-  }
-  if (request.disposition > Disposition::kRejected) return Bad("unknown disposition");
-  if (request.disposition == Disposition::kPull) {
-    ++s.progress.pulls;
-    return elements;
-  }
-  const Cut& cut = request.cut;
-  if (!cut.valid()) return Bad("a cut that is none");
-  if (!s.start.empty() && cut.partition >= s.start.size()) {
-    return Bad("partition " + std::to_string(cut.partition) + " of " + std::to_string(s.start.size()));
-  }
-  if (request.run >= cut.runs()) {
-    return Bad("run " + std::to_string(request.run) + " of " + std::to_string(cut.runs()));
-  }
-  const uint64_t most = cut.EventsOf(request.run);
-  const bool weight_fits = request.disposition == Disposition::kEmpty ? request.events == 0
-                           : gradient ? request.events >= 1 && request.events <= most
-                                      : request.events <= most;
-  if (!weight_fits) {
-    return Bad(std::to_string(request.events) + " events in a batch of " + std::to_string(most));
-  }
-  ++s.progress.pushes;
-  return elements;
-}
-
-SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
-  State& s = *state_;
-  const SliceRef& ref = request.slices[i];
-  SliceReply reply{ref.slice, ref.incarnation, SliceOutcome::kNotHere, 0, false};
-  Slice* slice = s.Alive(ref.slice);
-  if (!slice || s.Outsider(request) || !guards::SameLife(ref.incarnation, slice->incarnation)) return reply;
-  if (request.disposition == Disposition::kPull) {
-    reply.outcome = SliceOutcome::kPulled;
-  } else {
-    switch (slice->ledger.Note(request.cut, request.run)) {
-      case Ledger::Entry::kConflict:
-        reply.outcome = SliceOutcome::kConflict;
-        reply.version = slice->version;
-        return reply;
-      case Ledger::Entry::kDuplicate:
-        reply.outcome = SliceOutcome::kDuplicate;
-        ++s.progress.duplicates;
-        break;
-      case Ledger::Entry::kNew:
-        reply.outcome = SliceOutcome::kApplied;
-        if (request.disposition == Disposition::kGradient) {
-          LEAT_CHECK(s.config.modelled || gradient.size() == slice->elements);
-          s.Update(*s.places[ref.slice.value], gradient, ref.version);
-          slice->events += request.events;
-        }
-        break;
-    }
-  }
-  reply.version = slice->version;
-  reply.values = request.want_values;
-  return reply;
-}
-
-std::optional<PushReply> Server::Finish(uint64_t, const PushRequest& request,
-                                        std::vector<SliceReply> slices) {
-  State& s = *state_;
-  PushReply reply{request.sequence, s.view.generation, s.Outsider(request), {}, std::move(slices)};
-  for (SliceReply& slice : reply.slices) {
-    // Between its Apply and now a slice may have been ordered away.
-    const Slice* alive = s.Alive(slice.slice);
-    if (slice.values && (!alive || alive->incarnation != slice.incarnation)) slice.values = false;
-  }
-  return reply;
-}
-
-std::vector<Server::Ready> Server::TakeReady() {
-  return {};
-}
-
-void Server::Expire(uint64_t) {}
-
-void Server::Forget(uint64_t) {}
-
-Server::HeldValues Server::Values(SliceId slice, uint64_t) const {
-  const Slice* alive = state_->Alive(slice);
-  LEAT_CHECK(alive != nullptr);
-  return {alive->memory, alive->values()};
-}
-
 const Slice* Server::Find(SliceId slice) const {
-  return state_->Alive(slice);
+  State& s = *state_;
+  return s.Alive(slice) ? &s.WithLedger(&*s.places[slice.value]) : nullptr;
 }
 
 const View& Server::view() const {

@@ -1,0 +1,279 @@
+// The data plane: requests are checked, applied slice by slice, and answered, at once or when the version
+// that they wait for is there.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/guards.h"
+#include "protocol/server_state.h"
+
+namespace leat::protocol {
+
+namespace {
+
+Status Bad(std::string what) {
+  return Status(Code::kInvalidArgument, "push: " + std::move(what));
+}
+
+}  // namespace
+
+Status Server::State::CheckRun(const PushRequest& request) const {
+  const Cut& cut = request.cut;
+  if (!cut.valid()) return Bad("a cut that is none");
+  if (!start.empty() && cut.partition >= start.size()) {
+    return Bad("partition " + std::to_string(cut.partition) + " of " + std::to_string(start.size()));
+  }
+  if (request.run >= cut.runs()) {
+    return Bad("run " + std::to_string(request.run) + " of " + std::to_string(cut.runs()));
+  }
+  const uint64_t most = cut.EventsOf(request.run);
+  const bool fits = request.disposition == Disposition::kEmpty ? request.events == 0
+                    : request.disposition == Disposition::kGradient
+                        ? request.events >= 1 && request.events <= most
+                        : request.events <= most;
+  if (!fits) return Bad(std::to_string(request.events) + " events in a batch of " + std::to_string(most));
+  return {};
+}
+
+Status Server::State::CheckTurn(const PushRequest& request) const {
+  const StrategyConfig& strategy = config.strategy;
+  if (!strategy.stepped()) {
+    if (request.turn || request.version_wanted > 0 || !request.counted.empty()) {
+      return Bad("a step, where the strategy has none");
+    }
+    return {};
+  }
+  if (!request.turn) {
+    if (request.disposition != Disposition::kPull) return Bad("a run of no step");
+    return request.counted.empty() ? Status() : Bad("lanes of no step");
+  }
+  const Turn& turn = *request.turn;
+  if (turn.width == 0 || turn.width > strategy.lanes() ||
+      turn.needed != std::min(strategy.virtual_workers, turn.width)) {
+    return Bad("a step of " + std::to_string(turn.width) + " lanes, of which " + std::to_string(turn.needed) +
+               " are needed; the job has " + std::to_string(strategy.lanes()) + " and " +
+               std::to_string(strategy.virtual_workers));
+  }
+  if (turn.lane >= turn.width) {
+    return Bad("lane " + std::to_string(turn.lane) + " of " + std::to_string(turn.width));
+  }
+  if (request.counted.empty()) return {};
+  if (turn.needed == turn.width || request.counted.size() != (turn.width + 63) / 64) {
+    return Bad("lanes that count, of " + std::to_string(turn.width));
+  }
+  uint32_t chosen = 0;
+  for (const uint64_t word : request.counted) chosen += static_cast<uint32_t>(std::popcount(word));
+  const bool beyond = turn.width % 64 != 0 && request.counted.back() >> (turn.width % 64) != 0;
+  if (beyond || chosen != turn.needed) {
+    return Bad(std::to_string(chosen) + " lanes count, of " + std::to_string(turn.width) + "; " +
+               std::to_string(turn.needed) + " are needed");
+  }
+  return {};
+}
+
+Result<std::vector<uint64_t>> Server::Begin(const PushRequest& request) {
+  State& s = *state_;
+  const bool gradient = request.disposition == Disposition::kGradient;
+  std::vector<uint64_t> elements;
+  elements.reserve(std::min(request.slices.size(), s.places.size()));
+  for (size_t i = 0; i < request.slices.size(); ++i) {
+    const SliceId id = request.slices[i].slice;
+    if (id.value >= s.places.size()) {
+      return Bad("slice " + ToString(id) + " of " + std::to_string(s.places.size()));
+    }
+    if (i > 0 && id <= request.slices[i - 1].slice) return Bad("slice " + ToString(id) + " is out of order");
+    elements.push_back(gradient ? s.config.table.slices[id.value].elements() : 0);
+  }
+  if (request.disposition > Disposition::kRejected) return Bad("unknown disposition");
+  LEAT_RETURN_IF_ERROR(s.CheckTurn(request));
+  if (request.disposition != Disposition::kPull) LEAT_RETURN_IF_ERROR(s.CheckRun(request));
+  if (!request.counted.empty()) LEAT_RETURN_IF_ERROR(s.TakeCounted(request));
+  ++(request.disposition == Disposition::kPull ? s.progress.pulls : s.progress.pushes);
+  return elements;
+}
+
+SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
+  State& s = *state_;
+  const SliceRef& ref = request.slices[i];
+  SliceReply reply{ref.slice, ref.incarnation, SliceOutcome::kNotHere, 0, false};
+  Slice* slice = s.Alive(ref.slice);
+  if (!slice || s.Outsider(request) || !guards::SameLife(ref.incarnation, slice->incarnation)) return reply;
+  State::Place& place = *s.places[ref.slice.value];
+  if (request.disposition == Disposition::kPull) {
+    reply.outcome = SliceOutcome::kPulled;
+  } else {
+    LEAT_CHECK(request.disposition != Disposition::kGradient || s.config.modelled ||
+               gradient.size() == slice->elements);
+    if (s.stepped()) {
+      reply.outcome = s.TakeLane(&place, request, ref, gradient);
+    } else {
+      switch (s.ledgers.Note(ref.slice.value, request.cut, request.run)) {
+        case Ledger::Entry::kConflict:
+          reply.outcome = SliceOutcome::kConflict;
+          break;
+        case Ledger::Entry::kDuplicate:
+          reply.outcome = SliceOutcome::kDuplicate;
+          break;
+        case Ledger::Entry::kNew:
+          reply.outcome = SliceOutcome::kApplied;
+          place.ledger_outdated = true;
+          if (request.disposition == Disposition::kGradient) {
+            s.Update(&place, gradient, ref.version);
+            slice->events += request.events;
+          }
+          break;
+      }
+    }
+  }
+  if (reply.outcome == SliceOutcome::kDuplicate) ++s.progress.duplicates;
+  reply.version = slice->version;
+  reply.values = request.want_values && reply.outcome != SliceOutcome::kConflict;
+  return reply;
+}
+
+void Server::State::Update(Place* place, std::span<const float> gradient, uint64_t seen_version) {
+  Slice& slice = *place->slice;
+  if (place->being_saved && !config.modelled) {
+    Buffer memory(slice.memory.size());
+    std::memcpy(memory.data(), slice.memory.data(), slice.memory.size());
+    slice.memory = std::move(memory);
+    place->being_saved = false;
+  }
+  const Rule& rule = RuleOf(slice.id);
+  const uint64_t staleness = slice.version - std::min(seen_version, slice.version);
+  ++slice.version;
+  if (!config.modelled) {
+    std::array<std::span<float>, optim::kMostSlots> slot_spans;
+    LEAT_CHECK(rule.slots <= slot_spans.size());
+    for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice.slot(i);
+    const float scale =
+        config.strategy.staleness_aware && staleness > 1 ? 1.0f / static_cast<float>(staleness) : 1.0f;
+    optim::Apply(rule.optimizer, slice.values(), gradient, std::span(slot_spans).first(rule.slots),
+                 slice.version, scale);
+  }
+  Measure(staleness);
+}
+
+void Server::State::Measure(uint64_t staleness) {
+  ++progress.staleness[std::min<uint64_t>(staleness, kStalenessBins - 1)];
+  progress.staleness_sum += staleness;
+  ++progress.staleness_count;
+}
+
+// ---- replies
+
+// Something that it waits for is not there, and nothing has come in between.
+bool Server::State::Unready(const PushRequest& request, const std::vector<SliceReply>& slices) const {
+  if (Outsider(request)) return false;
+  bool below = false;
+  for (const SliceReply& slice : slices) {
+    const Slice* alive = Alive(slice.slice);
+    if (!alive || alive->incarnation != slice.incarnation) return false;
+    below = below || alive->version < request.version_wanted;
+  }
+  return below;
+}
+
+bool Server::State::Waits(const PushRequest& request, const std::vector<SliceReply>& slices) const {
+  if (!request.want_values || request.version_wanted == 0) return false;
+  for (const SliceReply& slice : slices) {
+    if (slice.outcome == SliceOutcome::kNotHere || slice.outcome == SliceOutcome::kConflict) return false;
+  }
+  return Unready(request, slices);
+}
+
+PushReply Server::State::Answer(const PushRequest& request, std::vector<SliceReply> slices, bool expired) {
+  PushReply reply{request.sequence, view.generation, Outsider(request), {}, std::move(slices)};
+  for (SliceReply& slice : reply.slices) {
+    // Between its Apply and now a slice may have been ordered away.
+    const Slice* alive = Alive(slice.slice);
+    const bool here = alive && alive->incarnation == slice.incarnation;
+    if (!here) slice.values = false;
+    if (!stepped() || slice.outcome == SliceOutcome::kNotHere) continue;
+    if (!here) {
+      slice.outcome = SliceOutcome::kNotHere;
+      slice.version = 0;
+      continue;
+    }
+    // Between its Apply and now the step may have been completed, with the run or without it.
+    if (slice.outcome == SliceOutcome::kHeld && alive->version > request.turn->step) {
+      const auto entry = ledgers.Look(slice.slice.value, request.cut, request.run);
+      slice.outcome = entry == Ledger::Entry::kDuplicate ? SliceOutcome::kApplied : SliceOutcome::kLate;
+    }
+    slice.version = alive->version;
+    slice.values = slice.values && !expired && alive->version >= request.version_wanted;
+    if (slice.values && request.exact && alive->version == request.version_wanted + 1 &&
+        places[slice.slice.value]->has_previous) {
+      slice.version = request.version_wanted;
+    }
+  }
+  if (request.turn && request.turn->needed < request.turn->width && Alive(SliceId(0)) && !reply.evicted) {
+    if (const Step* step = FindStep(request.turn->step)) reply.counted = step->counted;
+  }
+  return reply;
+}
+
+std::optional<PushReply> Server::Finish(uint64_t ticket, const PushRequest& request,
+                                        std::vector<SliceReply> slices) {
+  State& s = *state_;
+  if (request.disposition == Disposition::kRejected || request.disposition == Disposition::kGradient) {
+    const bool noted = !s.stepped() && std::ranges::any_of(slices, [](const SliceReply& slice) {
+      return slice.outcome == SliceOutcome::kApplied;
+    });
+    if (noted && request.disposition == Disposition::kGradient) {
+      s.rejected_in_a_row = 0;
+    } else if (noted) {
+      ++s.rejected_in_a_row;
+      ++s.progress.skipped;
+      s.rejected = RejectedRun{request.worker, request.cut, request.run};
+    }
+  }
+  if (request.turn) s.Decide(request);
+  if (s.Waits(request, slices)) {
+    s.parked.push_back({ticket, false, request, std::move(slices)});
+    return std::nullopt;
+  }
+  return s.Answer(request, std::move(slices), false);
+}
+
+std::vector<Server::Ready> Server::TakeReady() {
+  State& s = *state_;
+  std::vector<Ready> ready;
+  if (!std::exchange(s.wake, false) || s.parked.empty()) return ready;
+  size_t kept = 0;
+  for (State::Parked& parked : s.parked) {
+    if (!parked.expired && s.Unready(parked.request, parked.slices)) {
+      if (&s.parked[kept] != &parked) s.parked[kept] = std::move(parked);
+      ++kept;
+    } else {
+      ready.push_back({parked.ticket, s.Answer(parked.request, std::move(parked.slices), parked.expired)});
+    }
+  }
+  s.parked.resize(kept);
+  return ready;
+}
+
+void Server::Expire(uint64_t ticket) {
+  for (State::Parked& parked : state_->parked) {
+    if (parked.ticket == ticket) parked.expired = state_->wake = true;
+  }
+}
+
+void Server::Forget(uint64_t ticket) {
+  std::erase_if(state_->parked, [ticket](const State::Parked& parked) { return parked.ticket == ticket; });
+}
+
+Server::HeldValues Server::Values(SliceId slice, uint64_t version) const {
+  const Slice* alive = state_->Alive(slice);
+  LEAT_CHECK(alive != nullptr);
+  const State::Place& place = *state_->places[slice.value];
+  if (place.has_previous && version + 1 == alive->version) {
+    return {place.previous, {reinterpret_cast<const float*>(place.previous.data()), alive->elements}};
+  }
+  return {alive->memory, alive->values()};
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,181 @@
+// What the server holds, for its own sources: server.cc (orders, heartbeats, checkpoints), server_push.cc
+// (requests and replies, those that wait), server_steps.cc (the open steps of stepped strategies).
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "optim/mean.h"
+#include "protocol/server.h"
+#include "protocol/slice_ledgers.h"
+
+namespace leat::protocol {
+
+struct Server::State {
+  // Staleness of up to so many updates is told apart.
+  static constexpr size_t kStalenessBins = 129;
+  // Steps behind the slices that what was chosen for them is remembered of: who asks again is told the same.
+  static constexpr uint64_t kRemembered = 4;
+  // The most steps that are open or remembered, and lie between the slices: no peer makes it more.
+  static constexpr size_t kMostSteps = 64;
+
+  // A lane of a step, at one slice.
+  struct Lane {
+    bool in = false;
+    Disposition disposition = Disposition::kEmpty;
+    uint32_t events = 0;
+    uint64_t staleness = 0;
+  };
+  // A step that a slice waits to complete. Gradients are added as soon as it is their turn, straight from
+  // where they arrive; those that came too early, or may yet turn out not to count, are kept.
+  struct OpenStep {
+    std::vector<Lane> lanes;
+    uint32_t in = 0;
+    uint32_t added = 0;         // lanes below it are in the sum, or have nothing to add
+    Buffer sum;                 // empty: nothing was added yet
+    std::vector<Buffer> early;  // by lane; empty ones are not kept
+  };
+  // A slice that is ordered here: being read, not to be had, or alive.
+  struct Place {
+    SliceOrder order;
+    bool failed = false;
+    std::shared_ptr<Slice> slice;  // null until it is alive; its own ledger may be outdated
+    bool ledger_outdated = false;
+    // Not stepped: its memory is read by whoever saves it, so an update takes new memory. In stepped
+    // strategies whatever memory somebody else holds is left as it is.
+    bool being_saved = false;
+    // Stepped: the values of the version before, at the beginning of the memory (modelled: none); whether
+    // they are known.
+    Buffer previous;
+    bool has_previous = false;
+    std::deque<OpenStep> open;             // version, version + 1, … version + ahead
+    std::shared_ptr<const Slice> to_save;  // as it was at the version of `waiting_save`
+  };
+  // What a step is to all slices here.
+  struct Step {
+    uint32_t width = 1, needed = 1;
+    std::vector<std::optional<RunId>> runs;  // by lane, once a push has brought it
+    std::vector<NodeId> workers;             // by lane, who brought it first
+    std::vector<uint64_t> whole;             // the decider's: lanes that are in on all slices here
+    std::vector<uint64_t> counted;           // needed < width: lanes that count, once that is known
+    std::vector<RunId> noted;                // those runs that count, once a slice has completed it
+    size_t completed = 0;                    // by slices here
+    bool backed_up() const { return needed < width; }
+    bool Counts(uint32_t lane) const {
+      return !backed_up() || (!counted.empty() && (counted[lane / 64] >> (lane % 64) & 1) != 0);
+    }
+  };
+  struct Save {
+    uint64_t checkpoint = 0;
+    std::vector<SliceLife> lives;
+    // Stepped: held until it is saved, so that no update takes their memory for its own.
+    std::vector<std::shared_ptr<const Slice>> slices;
+  };
+  struct Parked {
+    uint64_t ticket = 0;
+    bool expired = false;
+    PushRequest request;
+    std::vector<SliceReply> slices;
+  };
+  // How the slices of one variable are updated.
+  struct Rule {
+    optim::OptimizerConfig optimizer;
+    uint32_t slots = 0;
+    optim::MeanRule mean;
+    bool whole = false;  // an update has to see all elements
+  };
+
+  explicit State(ServerConfig c);
+
+  const Rule& RuleOf(SliceId id) const { return rules[config.table.slices[id.value].variable]; }
+  bool stepped() const { return config.strategy.stepped(); }
+  Slice* Alive(SliceId id) const {
+    if (id.value >= places.size() || !places[id.value]) return nullptr;
+    return places[id.value]->slice.get();
+  }
+  bool Outsider(const PushRequest& request) const;
+
+  // ---- server.cc
+  void TakeView(const View& newer);
+  void TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads);
+  void Settle(Place* place, std::shared_ptr<Slice> slice);  // it is alive
+  void DropPlace(std::optional<Place>* place);
+  std::shared_ptr<Slice> Make(const SliceOrder& order) const;
+  Status Fits(const Slice& slice) const;
+  const Slice& WithLedger(Place* place);  // the slice, its ledger brought up to date
+  std::optional<SaveShard> TakeSave(const std::optional<CheckpointOrder>& order);
+  std::optional<SaveShard> TakeSaveAtVersion(const std::optional<CheckpointOrder>& order);
+  SaveShard BeginSave(const CheckpointOrder& order, std::vector<std::shared_ptr<const Slice>> slices);
+
+  // ---- server_push.cc
+  Status CheckTurn(const PushRequest& request) const;
+  Status CheckRun(const PushRequest& request) const;
+  void Update(Place* place, std::span<const float> gradient, uint64_t seen_version);
+  void Measure(uint64_t staleness);
+  bool Waits(const PushRequest& request, const std::vector<SliceReply>& slices) const;
+  bool Unready(const PushRequest& request, const std::vector<SliceReply>& slices) const;
+  PushReply Answer(const PushRequest& request, std::vector<SliceReply> slices, bool expired);
+
+  // ---- server_steps.cc
+  // What becomes of a run at one slice.
+  SliceOutcome TakeLane(Place* place, const PushRequest& request, const SliceRef& ref,
+                        std::span<const float> gradient);
+  // What the sender knows of the lanes that count; kInvalidArgument when it contradicts what is known.
+  Status TakeCounted(const PushRequest& request);
+  // The server that holds slice 0 chooses as soon as enough lanes are in.
+  void Decide(const PushRequest& request);
+  Step* FindStep(uint64_t step);
+  Step* OpenStepOf(const Turn& turn);  // null when it contradicts what is open, or there are too many
+  bool Complete(const OpenStep& open, const Step& step) const;
+  void CompleteAll();
+  // Completes the slice's steps as long as their lanes are in. The gradient that came last, of `lane` of the
+  // first of them, is still where it arrived.
+  void CompleteSteps(Place* place, uint32_t lane = 0, std::span<const float> gradient = {});
+  void CompleteStep(Place* place, Step* step, uint32_t lane, std::span<const float> gradient);
+  void UpdateByStep(Place* place, const Step& step, uint64_t events, uint32_t lane,
+                    std::span<const float> gradient);
+  void Keep(Place* place, OpenStep* open, const Step& step, uint32_t lane, std::span<const float> gradient);
+  void Judge(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane, bool applied);
+  void RebuildClaims();
+  void Prune();  // what is remembered of steps
+  void Clear(OpenStep* open);
+  Buffer TakeBuffer(uint64_t elements);
+  void GiveBuffer(Buffer buffer);
+
+  ServerConfig config;
+  std::vector<Rule> rules;  // by variable
+  NodeId node;
+  View view;
+  std::vector<NodeId> members;  // of the view, ordered
+  std::vector<Position> start;
+  std::vector<std::optional<Place>> places;  // by slice id
+  size_t count_alive = 0;
+  SliceLedgers ledgers;  // of those that are alive
+  std::string failure;
+  std::optional<Save> saving;
+  std::optional<CheckpointOrder> waiting_save;  // stepped: not all slices have come to its version
+  uint64_t last_checkpoint = 0;
+  std::optional<ShardReport> shard;
+  ServerProgress progress;
+  uint32_t rejected_in_a_row = 0;
+  std::optional<RejectedRun> rejected;
+  bool news = false;  // that the coordinator waits for
+
+  std::vector<Parked> parked;
+  bool wake = false;  // something has happened that a parked request may have waited for
+
+  std::map<uint64_t, Step> steps;
+  // Runs that the slices hold or that lanes of open steps have brought: no run is taken in two lanes.
+  Ledger claims;
+  bool claims_outdated = true;
+  uint64_t judged = 0;  // steps below it have been counted as rejected or not
+  std::unordered_map<uint64_t, std::vector<Buffer>> spare;  // by bytes
+  Buffer scratch;
+};
+
+}  // namespace leat::protocol

@@ -1,0 +1,91 @@
+// The ledgers of a server's slices. Nearly all are equal nearly always, so equal ones are kept once, with the
+// runs that only some of the slices hold so far beside them: a push to twelve slices is noted once, and a
+// report compares next to nothing.
+//
+// To each slice it is a Ledger of its own. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "protocol/cut.h"
+#include "protocol/ledger.h"
+
+namespace leat::protocol {
+
+struct RunId {
+  Cut cut;
+  uint32_t run = 0;
+  friend bool operator==(const RunId&, const RunId&) = default;
+};
+
+class SliceLedgers {
+ public:
+  // Of slices 0 … slices - 1, none of which has a ledger yet.
+  explicit SliceLedgers(size_t slices);
+
+  // In place of what it had.
+  void Put(uint32_t slice, Ledger ledger);
+  void Drop(uint32_t slice);
+
+  // As a Ledger's, for a slice that has one.
+  Ledger::Entry Look(uint32_t slice, const Cut& cut, uint32_t run);
+  Ledger::Entry Note(uint32_t slice, const Cut& cut, uint32_t run);
+  // All of a step at once, each of which looked new.
+  void Note(uint32_t slice, std::span<const RunId> runs);
+  Ledger Get(uint32_t slice) const;
+
+  struct Equal {
+    std::vector<uint32_t> slices;  // rising
+    std::vector<PartitionLedger> partitions;
+  };
+  // Which slices have equal ledgers, and what is in them; by the lowest slice.
+  std::vector<Equal> Classes();
+
+ private:
+  // A set of slices.
+  using Mask = std::vector<uint64_t>;
+  // Runs that some slices of a group hold, and the others don't yet.
+  struct Pending {
+    std::vector<RunId> runs;
+    Mask holders;
+    uint32_t count = 0;
+  };
+  struct Group {
+    Ledger ledger;  // what all of them hold
+    Mask members;
+    uint32_t count = 0;
+    uint64_t changes = 0;  // of `ledger`
+    std::vector<Pending> pending;
+  };
+  static constexpr uint32_t kNone = UINT32_MAX;
+  // More than that many, and slices that differ part for good.
+  static constexpr size_t kMostPending = 64;
+
+  Mask None() const { return Mask(words_, 0); }
+  static bool Has(const Mask& mask, uint32_t slice) { return (mask[slice / 64] >> (slice % 64) & 1) != 0; }
+  static void Set(Mask* mask, uint32_t slice) { (*mask)[slice / 64] |= uint64_t{1} << (slice % 64); }
+  static void Clear(Mask* mask, uint32_t slice) { (*mask)[slice / 64] &= ~(uint64_t{1} << (slice % 64)); }
+  static std::vector<uint32_t> Members(const Mask& mask);
+  uint32_t FreeGroup();
+  void Join(uint32_t slice, Ledger ledger);
+  void Settle(Group* group);  // moves what all hold by now into the ledger
+  void Part(uint32_t group);
+
+  size_t words_ = 0;
+  std::vector<uint32_t> group_of_;  // by slice
+  std::vector<Group> groups_;       // those without members are free
+  std::vector<Pending> spare_;      // for their memory
+  // The last answer that a group's ledger gave: a push asks the same for each slice.
+  struct Answer {
+    uint32_t group = kNone;
+    uint64_t changes = 0;
+    RunId run;
+    Ledger::Entry entry{};
+  };
+  Answer last_;
+};
+
+}  // namespace leat::protocol
