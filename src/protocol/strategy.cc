@@ -1,28 +1,194 @@
 #include "protocol/strategy.h"
 
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+
 namespace leat::protocol {
 
-std::string_view Name(StrategyKind kind) {
-  switch (kind) {
-    case StrategyKind::kAsync:
-      return "async";
-    case StrategyKind::kSync:
-      return "sync";
-    case StrategyKind::kSsp:
-      return "ssp";
-    case StrategyKind::kDownpour:
-      return "downpour";
-    case StrategyKind::kAveraging:
-      return "averaging";
-    case StrategyKind::kAllReduce:
-      return "allreduce";
-  }
-  return "?";
+namespace {
+
+struct KindRow {
+  std::string_view name;
+  std::vector<std::string_view> settings;
+};
+
+constexpr std::array kKinds = {StrategyKind::kAsync,    StrategyKind::kSync,      StrategyKind::kSsp,
+                               StrategyKind::kDownpour, StrategyKind::kAveraging, StrategyKind::kAllReduce};
+
+const KindRow& Row(StrategyKind kind) {
+  static const std::array<KindRow, kKinds.size()> kRows = {{
+      {"async", {"staleness_aware"}},
+      {"sync", {"virtual_workers", "backup"}},
+      {"ssp", {"staleness", "virtual_workers", "staleness_aware"}},
+      {"downpour", {"n_push", "n_fetch", "staleness_aware"}},
+      {"averaging", {"period", "momentum", "virtual_workers"}},
+      {"allreduce", {"virtual_workers", "deterministic", "transport"}},
+  }};
+  const auto index = static_cast<size_t>(kind);
+  LEAT_CHECK(index < kRows.size());
+  return kRows[index];
 }
 
-Status Check(const StrategyConfig& strategy, uint32_t) {
-  if (strategy.virtual_workers == 0) return Status(Code::kInvalidArgument, "virtual_workers is 0");
+bool Has(StrategyKind kind, std::string_view setting) {
+  return std::ranges::find(Row(kind).settings, setting) != Row(kind).settings.end();
+}
+
+StrategyKind ReadKind(const Config& config) {
+  std::vector<std::string> names;
+  for (const StrategyKind kind : kKinds) names.emplace_back(Name(kind));
+  const std::string name = config.OneOf("strategy", names);
+  return kKinds[static_cast<size_t>(std::ranges::find(names, name) - names.begin())];
+}
+
+// Whoever changes the type and leaves a setting of the other one behind is told whose it is.
+void Allow(const Config& config, StrategyKind kind) {
+  std::vector<std::string> known = {"type"};
+  for (const auto setting : Row(kind).settings) known.emplace_back(setting);
+  for (const std::string& key : config.Keys()) {
+    if (key == "type" || Has(kind, key)) continue;
+    std::string others;
+    for (const StrategyKind other : kKinds) {
+      if (Has(other, key)) others += (others.empty() ? "" : ", ") + std::string(Name(other));
+    }
+    if (!others.empty()) {
+      config.At(key).Fail("'" + key + "' is no setting of the strategy " + std::string(Name(kind)) +
+                          ", but of " + others);
+    }
+  }
+  config.Allow(known);
+}
+
+Status Senseless(std::string why) {
+  return {Code::kInvalidArgument, std::move(why)};
+}
+
+std::string Workers(uint32_t workers) {
+  return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
+}
+
+// Of the strategies whose batches have a sequence.
+Status CheckLanes(const StrategyConfig& strategy, uint32_t workers) {
+  const std::string name(Name(strategy.kind));
+  const uint32_t most =
+      strategy.on_servers() ? StrategyConfig::kMostLanes : StrategyConfig::kMostReducedLanes;
+  if (strategy.backup >= workers) {
+    return Senseless("backup is " + std::to_string(strategy.backup) + " with " + Workers(workers) +
+                     ": a step would wait for nobody; there must be more workers than backup");
+  }
+  if (strategy.virtual_workers == 0)
+    return Senseless("virtual_workers is 0: a step would be made of nothing");
+  if (strategy.virtual_workers > most - strategy.backup) {
+    return Senseless("virtual_workers is " + std::to_string(strategy.virtual_workers) + "; a step of " +
+                     name + " is made of at most " + std::to_string(most) + " batches");
+  }
+  if (strategy.lanes() < workers) {
+    return Senseless("virtual_workers is " + std::to_string(strategy.virtual_workers) +
+                     (strategy.backup > 0 ? " (and backup " + std::to_string(strategy.backup) + ")" : "") +
+                     ", fewer than the " + Workers(workers) + ": some would never have anything to do");
+  }
   return {};
+}
+
+}  // namespace
+
+std::string_view Name(StrategyKind kind) {
+  return Row(kind).name;
+}
+
+StrategyConfig Defaults(StrategyKind kind, uint32_t workers) {
+  StrategyConfig out;
+  out.kind = kind;
+  if (Has(kind, "virtual_workers")) out.virtual_workers = workers;
+  switch (kind) {
+    case StrategyKind::kAsync:
+    case StrategyKind::kSync:
+    case StrategyKind::kAllReduce:
+      break;
+    case StrategyKind::kSsp:
+      out.staleness = 3;
+      break;
+    case StrategyKind::kDownpour:
+      out.n_push = 4;
+      out.n_fetch = 4;
+      break;
+    case StrategyKind::kAveraging:
+      out.period = 8;
+      break;
+  }
+  return out;
+}
+
+StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
+  const Config settings = config.IsMap() ? config : config.WithoutSettings();
+  const StrategyKind kind = ReadKind(config.IsMap() ? config.At("type") : config);
+  Allow(settings, kind);
+  StrategyConfig out = Defaults(kind, workers);
+  const auto read = [&](std::string_view key, auto& setting, int64_t least, int64_t most) {
+    using T = std::remove_reference_t<decltype(setting)>;
+    setting = static_cast<T>(settings.Integer(key, setting, least, most));
+  };
+  read("backup", out.backup, 0, StrategyConfig::kMostLanes - 1);
+  // The lanes are as many as the workers unless it is said otherwise.
+  if (out.backup > 0 && out.backup < workers) out.virtual_workers = workers - out.backup;
+  read("virtual_workers", out.virtual_workers, 1, StrategyConfig::kMostLanes);
+  read("staleness", out.staleness, -1, StrategyConfig::kMostStaleness);
+  out.staleness_aware = settings.Bool("staleness_aware", out.staleness_aware);
+  read("n_push", out.n_push, 1, StrategyConfig::kMostPeriod);
+  read("n_fetch", out.n_fetch, 1, StrategyConfig::kMostPeriod);
+  read("period", out.period, 1, StrategyConfig::kMostPeriod);
+  out.momentum = static_cast<float>(settings.Number("momentum", out.momentum));
+  out.deterministic = settings.Bool("deterministic", out.deterministic);
+  if (settings.Has("transport"))
+    out.mpi = settings.At("transport").OneOf("transport", {"auto", "mpi"}) == "mpi";
+  if (kind == StrategyKind::kSsp && out.staleness == -1 && settings.Has("virtual_workers")) {
+    settings.At("virtual_workers")
+        .Fail("virtual_workers says what a step is made of; with staleness -1 there are no steps");
+  }
+  if (const Status good = Check(out, workers); !good.ok()) config.Fail(good.message());
+  return out;
+}
+
+Status Check(const StrategyConfig& strategy, uint32_t workers) {
+  const auto past = [](std::string_view what, uint32_t value) {
+    return Senseless(std::string(what) + " is " + std::to_string(value) + "; it is between 1 and " +
+                     std::to_string(StrategyConfig::kMostPeriod) + " batches");
+  };
+  for (const auto& [what, value] :
+       {std::pair{"n_push", strategy.n_push}, {"n_fetch", strategy.n_fetch}, {"period", strategy.period}}) {
+    if (value == 0 || value > StrategyConfig::kMostPeriod) return past(what, value);
+  }
+  if (strategy.staleness < -1 || strategy.staleness > StrategyConfig::kMostStaleness) {
+    return Senseless("staleness is " + std::to_string(strategy.staleness) + "; it is 0 (as sync) to " +
+                     std::to_string(StrategyConfig::kMostStaleness) + " steps, or -1 (as async)");
+  }
+  if (strategy.staleness != 0 && strategy.kind != StrategyKind::kSsp)
+    return Senseless("staleness is a setting of ssp, not of " + std::string(Name(strategy.kind)));
+  if (!(strategy.momentum >= 0 && strategy.momentum < 1)) {
+    std::ostringstream text;
+    text << "momentum is " << strategy.momentum << "; it is 0 or more and less than 1";
+    return Senseless(text.str());
+  }
+  if (strategy.staleness_aware && strategy.stepped()) {
+    return Senseless("staleness_aware divides the rate of updates that come late; with " +
+                     std::string(Name(strategy.kind)) +
+                     (strategy.kind == StrategyKind::kSsp ? " only staleness: -1 has such" : " none does"));
+  }
+  if (strategy.kind == StrategyKind::kAllReduce && workers < 2) {
+    return Senseless("allreduce with " + Workers(workers) +
+                     " is a ring of one: it takes 2 or more; one alone trains with any other strategy");
+  }
+  return strategy.stepped() ? CheckLanes(strategy, workers) : Status();
+}
+
+bool Resumable(const StrategyConfig& before, const StrategyConfig& after) {
+  const auto averages = [](const StrategyConfig& s) { return s.kind == StrategyKind::kAveraging; };
+  return before.stepped() == after.stepped() && before.run() == after.run() &&
+         averages(before) == averages(after);
 }
 
 }  // namespace leat::protocol

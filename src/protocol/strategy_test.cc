@@ -1,0 +1,159 @@
+#include "protocol/strategy.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace leat::protocol {
+namespace {
+
+StrategyConfig Read(const std::string& text, uint32_t workers = 4) {
+  return StrategyFromConfig(Config::Parse("name: x\nstrategy: " + text, "job.yaml").At("strategy"), workers);
+}
+
+std::string Mistake(const std::string& text, uint32_t workers = 4) {
+  try {
+    Read(text, workers);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// The message begins with the place, and says each of these.
+void ExpectRefused(const std::string& text, uint32_t workers, std::initializer_list<const char*> says) {
+  const std::string message = Mistake(text, workers);
+  EXPECT_EQ(message.find("job.yaml:2: "), 0u) << text << ": " << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  for (const char* part : says) EXPECT_NE(message.find(part), std::string::npos) << text << ": " << message;
+}
+
+TEST(Strategy, AWordIsEnough) {
+  for (const auto& [word, kind] : {std::pair{"async", StrategyKind::kAsync},
+                                   {"sync", StrategyKind::kSync},
+                                   {"ssp", StrategyKind::kSsp},
+                                   {"downpour", StrategyKind::kDownpour},
+                                   {"averaging", StrategyKind::kAveraging},
+                                   {"allreduce", StrategyKind::kAllReduce}}) {
+    const auto strategy = Read(word);
+    EXPECT_EQ(strategy, Defaults(kind, 4)) << word;
+    EXPECT_EQ(strategy, Read("{type: " + std::string(word) + "}"));
+    EXPECT_EQ(strategy.virtual_workers, strategy.stepped() ? 4u : 1u) << word;
+    EXPECT_EQ(Name(strategy.kind), word);
+    EXPECT_TRUE(Check(strategy, 4).ok());
+  }
+  EXPECT_EQ(Mistake("snyc").find("job.yaml:2: unknown strategy 'snyc'; did you mean 'sync'?"), 0u)
+      << Mistake("snyc");
+  EXPECT_NE(Mistake("{}"), "");
+  EXPECT_NE(Mistake("[sync]"), "");
+}
+
+TEST(Strategy, EverySettingIsRead) {
+  EXPECT_TRUE(Read("{type: async, staleness_aware: true}").staleness_aware);
+  EXPECT_EQ(Read("{type: sync, virtual_workers: 16}").lanes(), 16u);
+  const auto ssp = Read("{type: ssp, staleness: 7}");
+  EXPECT_TRUE(ssp.stepped());
+  EXPECT_EQ(ssp.ahead(), 7u);
+  const auto async = Read("{type: ssp, staleness: -1, staleness_aware: true}");
+  EXPECT_FALSE(async.stepped());
+  EXPECT_EQ(async.ahead(), 0u);
+  const auto downpour = Read("{type: downpour, n_push: 5, n_fetch: 3, staleness_aware: true}");
+  EXPECT_EQ(downpour.run(), 5u);
+  EXPECT_EQ(downpour.n_fetch, 3u);
+  EXPECT_FALSE(downpour.stepped());
+  const auto averaging = Read("{type: averaging, period: 10, momentum: 0.9}");
+  EXPECT_EQ(averaging.run(), 10u);
+  EXPECT_FLOAT_EQ(averaging.momentum, 0.9f);
+  const auto ring = Read("{type: allreduce, deterministic: true, transport: mpi, virtual_workers: 8}");
+  EXPECT_TRUE(ring.deterministic && ring.mpi && ring.stepped() && !ring.on_servers());
+  EXPECT_EQ(ring.virtual_workers, 8u);
+  EXPECT_FALSE(Read("{type: allreduce, transport: auto}").mpi);
+}
+
+TEST(Strategy, BackupsAreOfTheWorkersUnlessItIsSaidOtherwise) {
+  const auto of_four = Read("{type: sync, backup: 1}");
+  EXPECT_EQ(of_four.virtual_workers, 3u);
+  EXPECT_EQ(of_four.lanes(), 4u);
+  const auto more = Read("{type: sync, virtual_workers: 4, backup: 1}", 5);
+  EXPECT_EQ(more.virtual_workers, 4u);
+  EXPECT_EQ(more.lanes(), 5u);
+}
+
+TEST(Strategy, ASettingOfAnotherStrategyIsSaidWhoseItIs) {
+  ExpectRefused("{type: sync, staleness: 3}", 4,
+                {"'staleness' is no setting of the strategy sync, but of ssp"});
+  ExpectRefused("{type: async, backup: 1}", 4, {"'backup'", "async, but of sync"});
+  ExpectRefused("{type: allreduce, backup: 1}", 4, {"'backup'", "of sync"});
+  ExpectRefused("{type: downpour, virtual_workers: 4}", 4, {"of sync, ssp, averaging, allreduce"});
+  ExpectRefused("{type: sync, stalenes: 3}", 4, {"stalenes"});
+  ExpectRefused("{type: ssp, stalenes: 3}", 4, {"did you mean 'staleness'"});
+}
+
+TEST(Strategy, WhatMakesNoSenseIsRefusedWithTheReason) {
+  ExpectRefused("{type: sync, backup: 2}", 2, {"backup is 2 with 2 workers", "more workers than backup"});
+  ExpectRefused("{type: sync, backup: 1}", 1, {"backup is 1 with 1 worker:"});
+  ExpectRefused("{type: sync, virtual_workers: 3}", 4, {"virtual_workers is 3, fewer than the 4 workers"});
+  ExpectRefused("{type: sync, virtual_workers: 2, backup: 1}", 4, {"backup 1", "fewer than the 4 workers"});
+  ExpectRefused("{type: sync, virtual_workers: 0}", 1, {"virtual_workers is 0"});
+  ExpectRefused("{type: sync, virtual_workers: 70000}", 4, {"virtual_workers is 70000"});
+  ExpectRefused("{type: sync, virtual_workers: 65536, backup: 1}", 4, {"at most 65536 batches"});
+  ExpectRefused("{type: allreduce, virtual_workers: 5000}", 4, {"5000", "allreduce", "at most 4096"});
+  ExpectRefused("allreduce", 1, {"1 worker", "ring of one"});
+  ExpectRefused("{type: ssp, staleness: -2}", 4, {"staleness is -2"});
+  ExpectRefused("{type: ssp, staleness: 1001}", 4, {"staleness is 1001"});
+  ExpectRefused("{type: ssp, staleness: 2, staleness_aware: true}", 4, {"staleness_aware", "staleness: -1"});
+  ExpectRefused("{type: ssp, staleness: -1, virtual_workers: 4}", 4, {"virtual_workers", "no steps"});
+  ExpectRefused("{type: averaging, period: 0}", 4, {"period is 0"});
+  ExpectRefused("{type: averaging, momentum: 1}", 4, {"momentum is 1", "less than 1"});
+  ExpectRefused("{type: averaging, momentum: -0.5}", 4, {"momentum is -0.5"});
+  ExpectRefused("{type: averaging, momentum: nan}", 4, {"momentum"});
+  ExpectRefused("{type: downpour, n_push: 0}", 4, {"n_push is 0"});
+  ExpectRefused("{type: downpour, n_fetch: 0}", 4, {"n_fetch is 0"});
+  ExpectRefused("{type: allreduce, transport: rdma}", 4, {"transport 'rdma'"});
+}
+
+// Not every strategy comes out of a job file.
+TEST(Strategy, CheckFindsTheSameInSettingsThatWereMadeByHand) {
+  for (const auto change : std::initializer_list<void (*)(StrategyConfig*)>{
+           [](StrategyConfig* s) { s->virtual_workers = 0; },
+           [](StrategyConfig* s) { s->virtual_workers = 3; }, [](StrategyConfig* s) { s->backup = 4; },
+           [](StrategyConfig* s) { s->staleness = 1; }, [](StrategyConfig* s) { s->staleness = -2; },
+           [](StrategyConfig* s) { s->staleness_aware = true; }, [](StrategyConfig* s) { s->n_push = 0; },
+           [](StrategyConfig* s) { s->n_fetch = 0; }, [](StrategyConfig* s) { s->period = 0; },
+           [](StrategyConfig* s) { s->momentum = 1; },
+           [](StrategyConfig* s) {
+             s->virtual_workers = ~0u;
+             s->backup = 3;
+           }}) {
+    auto strategy = Defaults(StrategyKind::kSync, 4);
+    EXPECT_TRUE(Check(strategy, 4).ok());
+    change(&strategy);
+    const Status refused = Check(strategy, 4);
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+    EXPECT_EQ(refused.message().find('\n'), std::string::npos);
+  }
+}
+
+// Every strategy but the ring can be measured against one worker alone.
+TEST(Strategy, OneWorkerAloneTrainsWithAllButTheRing) {
+  for (const char* word : {"async", "sync", "ssp", "downpour", "averaging"})
+    EXPECT_EQ(Mistake(word, 1), "") << word;
+  EXPECT_EQ(Mistake("{type: sync, virtual_workers: 4}", 1), "");
+}
+
+TEST(Strategy, ACheckpointIsGoneOnWithByTheSameKindOfSteps) {
+  EXPECT_TRUE(Resumable(Read("sync"), Read("{type: ssp, staleness: 5}")));
+  EXPECT_TRUE(Resumable(Read("{type: sync, backup: 1}"), Read("{type: sync, virtual_workers: 9}")));
+  EXPECT_TRUE(Resumable(Read("sync"), Read("allreduce")));
+  EXPECT_TRUE(Resumable(Read("async"), Read("{type: ssp, staleness: -1}")));
+  EXPECT_TRUE(Resumable(Read("async"), Read("{type: downpour, n_push: 1}")));
+  EXPECT_TRUE(Resumable(Read("{type: averaging, period: 5}"), Read("{type: averaging, period: 5}", 2)));
+  EXPECT_FALSE(Resumable(Read("async"), Read("sync"))) << "versions are not steps";
+  EXPECT_FALSE(Resumable(Read("{type: ssp, staleness: -1}"), Read("{type: ssp, staleness: 0}")));
+  EXPECT_FALSE(Resumable(Read("{type: downpour, n_push: 2}"), Read("{type: downpour, n_push: 3}")));
+  EXPECT_FALSE(Resumable(Read("{type: averaging, period: 2}"), Read("{type: averaging, period: 3}")));
+  EXPECT_FALSE(Resumable(Read("{type: averaging, period: 1}"), Read("sync"))) << "other pushes";
+}
+
+}  // namespace
+}  // namespace leat::protocol
