@@ -1,0 +1,45 @@
+// A connection together with who receives what comes on it, who may change during its life: first whoever
+// waits for its greeting, then the group it belongs to. Loop's thread only.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "net/transport.h"
+
+namespace leat::collective {
+
+class Channel final : public net::Receiver {
+ public:
+  // As net::Receiver's; a channel may be destroyed within any of them.
+  class Owner {
+   public:
+    virtual Result<std::vector<std::span<std::byte>>> OnHeader(Channel& channel, uint8_t type,
+                                                               ByteView header, uint64_t payload_bytes) = 0;
+    virtual void OnMessage(Channel& channel) = 0;
+    virtual void OnClosed(Channel& channel, const Status& why) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  explicit Channel(Owner* its_owner) : owner(its_owner) {}
+
+  void Send(uint8_t type, Bytes header) {
+    if (connection != nullptr) connection->Send(type, std::move(header), {});
+  }
+
+  Owner* owner;
+  std::unique_ptr<net::Connection> connection;
+
+ private:
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    return owner->OnHeader(*this, type, header, payload_bytes);
+  }
+  void OnMessage(net::Connection&) override { owner->OnMessage(*this); }
+  void OnClosed(net::Connection&, const Status& why) override { owner->OnClosed(*this, why); }
+};
+
+}  // namespace leat::collective

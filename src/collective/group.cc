@@ -1,0 +1,235 @@
+#include "collective/group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/reduction.h"
+
+namespace leat::collective {
+namespace {
+
+constexpr Duration kRedial = std::chrono::milliseconds(20);
+// A peer that ends the group says why on its control connection before it closes both. So long its word is
+// waited for before its silence is taken for its death.
+constexpr Duration kLastWord = std::chrono::milliseconds(300);
+
+size_t Index(ChannelKind kind) {
+  return static_cast<size_t>(kind);
+}
+
+}  // namespace
+
+Group::Group(net::Loop& loop, net::Transport& transport, Port& port, GroupOptions options, User* user)
+    : loop_(loop), transport_(transport), port_(port), options_(std::move(options)), user_(user) {
+  LEAT_CHECK(options_.group > 0 && options_.rank < members());
+  form_until_ = loop_.Now() + options_.form_deadline;
+  using protocol::ReducePath;
+  for (const auto path : {ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain}) {
+    for (const uint32_t peer : protocol::ReducePeers(path, members(), options_.rank)) {
+      if (LinkTo(peer) == nullptr) links_.emplace_back().peer = peer;
+    }
+  }
+  if (links_.empty()) {
+    loop_.Post([this, here = here_] {
+      if (!*here || state_ != State::kForming) return;
+      state_ = State::kFormed;
+      user_->OnFormed();
+    });
+    return;
+  }
+  timer_ = loop_.After(options_.form_deadline, [this] {
+    timer_ = 0;
+    const auto missing =
+        std::ranges::find_if(links_, [](const Link& l) { return !l.greeted[0] || !l.greeted[1]; });
+    Stop({Code::kDeadlineExceeded, "group " + std::to_string(options_.group) + " is not complete in time: " +
+                                       Name(missing->peer) + " does not answer"},
+         missing->peer);
+  });
+  // Of two peers the higher rank calls.
+  for (const Link& link : links_) {
+    if (link.peer > options_.rank) continue;
+    Dial(link.peer, ChannelKind::kData);
+    Dial(link.peer, ChannelKind::kControl);
+  }
+  loop_.Post([this, here = here_] {
+    if (!*here || state_ != State::kForming) return;
+    port_.Expect(options_.group, [this](const Greet& greet, std::unique_ptr<Channel> channel) {
+      Take(greet, std::move(channel));
+    });
+  });
+}
+
+Group::~Group() {
+  *here_ = false;
+  port_.Forget(options_.group);
+  loop_.Cancel(timer_);
+}
+
+std::string Group::Name(uint32_t rank) const {
+  return "rank " + std::to_string(rank) + " (" + options_.addresses[rank] + ")";
+}
+
+Greet Group::MyGreet(ChannelKind kind) const {
+  return {.group = options_.group, .members = members(), .rank = options_.rank, .kind = kind};
+}
+
+Group::Link* Group::LinkTo(uint32_t peer) {
+  const auto at = std::ranges::find(links_, peer, &Link::peer);
+  return at == links_.end() ? nullptr : &*at;
+}
+
+std::pair<Group::Link*, ChannelKind> Group::Find(const Channel& channel) {
+  for (auto& link : links_) {
+    for (const auto kind : {ChannelKind::kData, ChannelKind::kControl}) {
+      if (link.channels[Index(kind)].get() == &channel) return {&link, kind};
+    }
+  }
+  return {nullptr, ChannelKind::kData};
+}
+
+// ---- forming
+
+// Until somebody answers: a peer that was started a moment ago may not listen yet.
+void Group::Dial(uint32_t peer, ChannelKind kind) {
+  auto& channel = LinkTo(peer)->channels[Index(kind)];
+  channel = std::make_unique<Channel>(static_cast<Channel::Owner*>(this));
+  const Duration left = std::max(form_until_ - loop_.Now(), Duration(1));
+  transport_.Connect(options_.addresses[peer], channel.get(), left,
+                     [this, here = here_, peer, kind](Result<std::unique_ptr<net::Connection>> connection) {
+                       if (!*here || state_ != State::kForming) return;
+                       if (connection.ok()) {
+                         Channel& mine = *LinkTo(peer)->channels[Index(kind)];
+                         mine.connection = std::move(*connection);
+                         mine.Send(static_cast<uint8_t>(MessageType::kGreet), Encode(MyGreet(kind)));
+                       } else if (connection.status().code() == Code::kUnavailable) {
+                         loop_.After(kRedial, [this, here, peer, kind] {
+                           if (*here && state_ == State::kForming) Dial(peer, kind);
+                         });
+                       } else {
+                         Stop(connection.status().With(Name(peer)), peer);
+                       }
+                     });
+}
+
+void Group::Take(const Greet& greet, std::unique_ptr<Channel> channel) {
+  Link* link = LinkTo(greet.rank);
+  if (state_ != State::kForming || greet.members != members() || greet.rank <= options_.rank ||
+      link == nullptr || link->channels[Index(greet.kind)] != nullptr) {
+    return;
+  }
+  channel->owner = this;
+  channel->Send(static_cast<uint8_t>(MessageType::kGreet), Encode(MyGreet(greet.kind)));
+  link->channels[Index(greet.kind)] = std::move(channel);
+  Greeted(*link, greet.kind);
+}
+
+void Group::Greeted(Link& link, ChannelKind kind) {
+  link.greeted[Index(kind)] = true;
+  if (!std::ranges::all_of(links_, [](const Link& l) { return l.greeted[0] && l.greeted[1]; })) return;
+  loop_.Cancel(std::exchange(timer_, 0));
+  state_ = State::kFormed;
+  user_->OnFormed();
+}
+
+// ---- what is said
+
+void Group::SendPiece(uint32_t peer, Bytes header, ByteView payload,
+                      std::function<void(const Status&)> done) {
+  LEAT_CHECK(state_ == State::kFormed);
+  LinkTo(peer)->channels[0]->connection->Send(static_cast<uint8_t>(MessageType::kPiece), std::move(header),
+                                              {payload}, std::move(done));
+}
+
+void Group::SendControl(uint32_t peer, MessageType type, Bytes header) {
+  Link* link = LinkTo(peer);
+  if (link == nullptr || link->channels[1] == nullptr || !link->greeted[1]) return;
+  link->channels[1]->Send(static_cast<uint8_t>(type), std::move(header));
+}
+
+Result<std::vector<std::span<std::byte>>> Group::OnHeader(Channel& channel, uint8_t type, ByteView header,
+                                                          uint64_t payload_bytes) {
+  const auto [link, kind] = Find(channel);
+  const bool greeting = type == static_cast<uint8_t>(MessageType::kGreet);
+  if (link == nullptr || greeting == link->greeted[Index(kind)])
+    return Status(Code::kDataLoss, "a message out of place");
+  if (greeting) {
+    LEAT_ASSIGN_OR_RETURN(const Greet greet, DecodeGreet(header));
+    Greet expected = MyGreet(kind);
+    expected.rank = link->peer;
+    if (greet != expected || payload_bytes != 0) return Status(Code::kDataLoss, "the greeting of another");
+  } else if (kind == ChannelKind::kData) {
+    if (type != static_cast<uint8_t>(MessageType::kPiece))
+      return Status(Code::kDataLoss, "not a piece of a bucket");
+    if (state_ == State::kFormed) return user_->OnPieceHeader(link->peer, header, payload_bytes);
+    // Others are complete already, this one isn't; who started what is told apart later.
+    return state_ == State::kForming ? user_->OnPieceHeader(link->peer, header, payload_bytes)
+                                     : Status(Code::kAborted, "stopped");
+  } else if (payload_bytes != 0) {
+    return Status(Code::kDataLoss, "a word with a payload");
+  }
+  control_ = static_cast<MessageType>(type);
+  control_header_.assign(header.begin(), header.end());
+  return std::vector<std::span<std::byte>>{};
+}
+
+void Group::OnMessage(Channel& channel) {
+  const auto [link, kind] = Find(channel);
+  const uint32_t peer = link->peer;
+  if (!link->greeted[Index(kind)]) return Greeted(*link, kind);
+  if (kind == ChannelKind::kData) return user_->OnPiece(peer);
+  const Bytes header = std::exchange(control_header_, {});
+  if (control_ != MessageType::kAbort) return user_->OnControl(peer, control_, header);
+  const auto word = DecodeAbort(header);
+  if (!word.ok()) return Stop(word.status().With(Name(peer)), peer);
+  Stop({word->code, word->message},
+       word->lost < members() ? std::optional<uint32_t>(word->lost) : std::nullopt);
+}
+
+// ---- the end
+
+void Group::OnClosed(Channel& channel, const Status& why) {
+  const auto [link, kind] = Find(channel);
+  if (link == nullptr) return;
+  const uint32_t peer = link->peer;
+  link->channels[Index(kind)] = nullptr;
+  Suspect(peer, why);
+}
+
+// A connection to that peer has ended, and whether it is the one that failed will be known soon.
+void Group::Suspect(uint32_t peer, const Status& why) {
+  if (state_ == State::kEnded) return;
+  const bool gone = LinkTo(peer)->channels[1] == nullptr;  // nothing more will be heard of it
+  const Status status(Code::kUnavailable, Name(peer) + " is gone: " + why.message());
+  if (gone) return Stop(status, peer);
+  if (state_ == State::kStopped) return;
+  suspicion_ = status;
+  Halt();
+  loop_.Cancel(timer_);
+  timer_ = loop_.After(kLastWord, [this, peer] {
+    timer_ = 0;
+    Stop(suspicion_, peer);
+  });
+}
+
+void Group::Halt() {
+  state_ = State::kStopped;
+  port_.Forget(options_.group);
+  for (auto& link : links_) link.channels[0] = nullptr;
+  user_->OnStopped();
+}
+
+void Group::Stop(Status why, std::optional<uint32_t> lost) {
+  if (state_ == State::kEnded) return;
+  if (state_ != State::kStopped) Halt();
+  state_ = State::kEnded;
+  loop_.Cancel(std::exchange(timer_, 0));
+  lost_ = lost;
+  const AbortWord word{why.code(), lost.value_or(AbortWord::kNobody), why.message()};
+  for (auto& link : links_) SendControl(link.peer, MessageType::kAbort, Encode(word));
+  loop_.Post([this, here = here_, why = std::move(why)] {
+    if (*here) user_->OnEnded(why);
+  });
+}
+
+}  // namespace leat::collective

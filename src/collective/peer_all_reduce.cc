@@ -1,0 +1,389 @@
+#include "collective/peer_all_reduce.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "net/poller.h"
+
+namespace leat::collective {
+namespace {
+
+using protocol::Hop;
+using protocol::ReduceAction;
+using protocol::ReducePath;
+using protocol::Reduction;
+
+// How long to look for what comes next without sleeping: some times what a piece takes.
+constexpr Duration kAwake = std::chrono::microseconds(100);
+// Buckets that a peer may be ahead.
+constexpr uint64_t kMostAhead = 1 << 16;
+constexpr size_t kMostKept = 8;
+
+}  // namespace
+
+PeerAllReduce::PeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port, PeerOptions options,
+                             std::function<void(const Status&)> formed)
+    : loop_(loop),
+      options_(std::move(options)),
+      formed_(std::move(formed)),
+      group_(loop, transport, port, options_.group, this) {}
+
+PeerAllReduce::~PeerAllReduce() {
+  *here_ = false;
+  loop_.Cancel(timer_);
+}
+
+void PeerAllReduce::OnFormed() {
+  loop_.Post([this, here = here_] {
+    if (*here && formed_ != nullptr) std::exchange(formed_, nullptr)(Status());
+  });
+}
+
+protocol::ReduceShape PeerAllReduce::ShapeOf(const Bucket& bucket) const {
+  protocol::ReduceShape shape{.members = members(),
+                              .bytes = bucket.data.size(),
+                              .piece_bytes = options_.piece_bytes,
+                              .eager_bytes = options_.eager_bytes};
+  if (bucket.order == Order::kLanes) {
+    shape.path = ReducePath::kChain;
+  } else if (shape.bytes <= options_.exchange_bytes) {
+    shape.path = ReducePath::kExchange;
+  }
+  return shape;
+}
+
+PieceHeader PeerAllReduce::HeaderOf(const Running& running, const Hop& hop) const {
+  const auto& shape = running.reduction.shape();
+  return {.bucket = running.index,
+          .bytes = shape.bytes,
+          .path = shape.path,
+          .reduce = running.bucket.reduce.kind,
+          .phase = hop.phase,
+          .piece = hop.piece};
+}
+
+PeerAllReduce::Running* PeerAllReduce::Find(uint64_t index) {
+  const auto at = running_.find(index);
+  return at == running_.end() ? nullptr : &at->second;
+}
+
+void PeerAllReduce::StayAwake() {
+  loop_.impl().StayAwake(loop_.Now() + kAwake);
+}
+
+// ---- buckets
+
+void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done) {
+  const uint64_t index = next_++;
+  const Reduce& reduce = bucket.reduce;
+  LEAT_CHECK(reduce.combine != nullptr && bucket.data.size() % reduce.element_bytes == 0);
+  LEAT_CHECK(bucket.order == Order::kAny || rank() > 0 || !bucket.lanes.empty());
+  for (const auto& lane : bucket.lanes) LEAT_CHECK(lane.size() == bucket.data.size());
+  LEAT_CHECK(group_.formed() || stopped_);
+  if (stopped_) {
+    failing_.push_back(std::move(done));
+    if (!ended_.has_value()) return;  // OnEnded tells it
+    loop_.Post([this, here = here_] {
+      for (auto& tell : std::exchange(failing_, {})) {
+        if (*here) tell(*ended_);
+      }
+    });
+    return;
+  }
+  const auto shape = ShapeOf(bucket);
+  Running& running =
+      running_.try_emplace(index, index, std::move(bucket), std::move(done), shape, rank(), loop_.Now())
+          .first->second;
+  running.reduction.Begin();
+  for (auto ready = early_ready_.lower_bound({index, 0});
+       ready != early_ready_.end() && ready->first == index; ready = early_ready_.erase(ready)) {
+    running.reduction.PeerReady(ready->second);
+  }
+  // What peers have sent already.
+  if (auto early = early_.extract(index); !early.empty()) {
+    for (auto& [header, aside] : early.mapped()) {
+      const Status status = Accept(running, header, std::move(aside));
+      if (!status.ok()) return group_.Stop(status, std::nullopt);
+    }
+  }
+  Watch();
+  Proceed(running);
+}
+
+// Carries out what is to be done now. The bucket may be over afterwards, and so may the group.
+void PeerAllReduce::Proceed(Running& running) {
+  ReduceAction action;
+  const uint64_t index = running.index;
+  while (!stopped_ && running.reduction.Next(&action)) {
+    switch (action.kind) {
+      case ReduceAction::Kind::kCombine:
+      case ReduceAction::Kind::kOwn:
+        Combine(running, action);
+        break;
+      case ReduceAction::Kind::kSend:
+        SendPiece(running, action.hop);
+        break;
+      case ReduceAction::Kind::kReady:
+        group_.SendControl(action.hop.peer, MessageType::kReady, EncodeBucket(index));
+        break;
+      case ReduceAction::Kind::kFinished:
+        return Finish(index);
+    }
+  }
+  if (!stopped_) StayAwake();
+}
+
+void PeerAllReduce::Combine(Running& running, const ReduceAction& action) {
+  const Bucket& bucket = running.bucket;
+  const auto range = running.reduction.piece(action.hop.piece);
+  std::byte* into = bucket.data.data() + range.begin;
+  const auto combine = [&](const std::byte* left, const std::byte* right) {
+    bucket.reduce.combine(into, left, right, range.bytes);
+  };
+  std::vector<Aside>::iterator aside;
+  if (action.kind == ReduceAction::Kind::kCombine) {
+    aside = std::ranges::find(running.asides, action.hop, &Aside::hop);
+    LEAT_CHECK(aside != running.asides.end());
+  }
+  if (bucket.order == Order::kAny) {
+    const std::byte* came = aside->memory.data.get();
+    action.incoming_first ? combine(came, into) : combine(into, came);
+  } else {
+    // What there is so far: what came, or the first lane.
+    auto lane = bucket.lanes.begin();
+    const std::byte* sum = action.kind == ReduceAction::Kind::kCombine ? aside->memory.data.get()
+                                                                       : (lane++)->data() + range.begin;
+    if (lane == bucket.lanes.end() && sum != into) std::memcpy(into, sum, range.bytes);
+    for (; lane != bucket.lanes.end(); ++lane, sum = into) combine(sum, lane->data() + range.begin);
+  }
+  if (action.kind == ReduceAction::Kind::kCombine) {
+    Keep(std::move(aside->memory));
+    std::swap(*aside, running.asides.back());
+    running.asides.pop_back();
+  }
+}
+
+void PeerAllReduce::SendPiece(Running& running, const Hop& hop) {
+  const auto range = running.reduction.piece(hop.piece);
+  group_.SendPiece(hop.peer, Encode(HeaderOf(running, hop)),
+                   ByteView(running.bucket.data).subspan(range.begin, range.bytes),
+                   [this, index = running.index, hop](const Status& status) {
+                     Running* sent = Find(index);
+                     if (sent == nullptr || !status.ok()) return;  // the group hears of it otherwise
+                     sent->reduction.Sent(hop);
+                     Proceed(*sent);
+                   });
+}
+
+void PeerAllReduce::Finish(uint64_t index) {
+  auto over = running_.extract(index);
+  loop_.Post([here = here_, done = std::move(over.mapped().done)] {
+    if (*here) done(Status());
+  });
+}
+
+// ---- what arrives
+
+Status PeerAllReduce::Check(const Running& running, const PieceHeader& header, const Hop& hop,
+                            uint64_t payload_bytes) const {
+  const PieceHeader expected = HeaderOf(running, hop);
+  if (header != expected) {
+    return {Code::kInvalidArgument, "rank " + std::to_string(hop.peer) + " started all-reduce " +
+                                        std::to_string(header.bucket) + " otherwise: its bucket has " +
+                                        std::to_string(header.bytes) + " bytes, on rank " +
+                                        std::to_string(rank()) + " it has " + std::to_string(expected.bytes)};
+  }
+  if (running.reduction.Expects(hop) == Reduction::Verdict::kWrong ||
+      running.reduction.piece(hop.piece).bytes != payload_bytes) {
+    return {Code::kDataLoss, "rank " + std::to_string(hop.peer) + " sent what it should not"};
+  }
+  return {};
+}
+
+// A piece that was kept because its bucket was not started yet.
+Status PeerAllReduce::Accept(Running& running, const PieceHeader& header, Aside aside) {
+  const Hop hop = aside.hop;
+  LEAT_RETURN_IF_ERROR(Check(running, header, hop, aside.bytes));
+  if (running.reduction.Expects(hop) == Reduction::Verdict::kInPlace) {
+    const auto range = running.reduction.piece(hop.piece);
+    std::memcpy(running.bucket.data.data() + range.begin, aside.memory.data.get(), aside.bytes);
+    Keep(std::move(aside.memory));
+  } else {
+    running.asides.push_back(std::move(aside));
+  }
+  running.reduction.Arrived(hop);
+  return {};
+}
+
+Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t peer, ByteView header,
+                                                                       uint64_t payload_bytes) {
+  LEAT_ASSIGN_OR_RETURN(const PieceHeader piece, DecodePiece(header));
+  const Hop hop{peer, piece.phase, piece.piece};
+  Arriving& arriving = arriving_[peer];
+  arriving = {.header = piece, .aside = {.hop = hop, .memory = {}, .bytes = payload_bytes}};
+  if (Running* running = Find(piece.bucket); running != nullptr) {
+    if (Status status = Check(*running, piece, hop, payload_bytes); !status.ok()) {
+      group_.Stop(status, std::nullopt);
+      return status;
+    }
+    arriving.started = true;
+    if (running->reduction.Expects(hop) == Reduction::Verdict::kInPlace) {
+      const auto range = running->reduction.piece(hop.piece);
+      return std::vector{running->bucket.data.subspan(range.begin, range.bytes)};
+    }
+  } else {
+    // Nothing that comes ahead of this member is believed to be more than what was agreed.
+    uint64_t early = payload_bytes;
+    if (const auto at = early_.find(piece.bucket); at != early_.end()) {
+      for (const auto& other : at->second) early += other.aside.hop.peer == peer ? other.aside.bytes : 0;
+    }
+    if (piece.bucket < next_ || piece.bucket - next_ > kMostAhead || early > options_.eager_bytes)
+      return Status(Code::kDataLoss, "rank " + std::to_string(peer) + " sent what it should not");
+  }
+  arriving.aside.memory = TakeMemory(payload_bytes);
+  return std::vector{std::span(arriving.aside.memory.data.get(), payload_bytes)};
+}
+
+void PeerAllReduce::OnPiece(uint32_t peer) {
+  Arriving& arriving = arriving_[peer];
+  Running* running = Find(arriving.header.bucket);
+  Aside aside = std::move(arriving.aside);
+  if (running == nullptr) {
+    early_[arriving.header.bucket].push_back({arriving.header, std::move(aside)});
+    return;
+  }
+  if (arriving.started) {
+    const Hop hop = aside.hop;
+    if (aside.memory.data != nullptr) running->asides.push_back(std::move(aside));
+    running->reduction.Arrived(hop);
+  } else if (const Status status = Accept(*running, arriving.header, std::move(aside)); !status.ok()) {
+    return group_.Stop(status, std::nullopt);
+  }
+  Proceed(*running);
+}
+
+PeerAllReduce::Memory PeerAllReduce::TakeMemory(uint64_t bytes) {
+  if (!kept_.empty() && kept_.back().capacity >= bytes) {
+    Memory memory = std::move(kept_.back());  // the one that is still in the cache
+    kept_.pop_back();
+    return memory;
+  }
+  const uint64_t capacity = std::max<uint64_t>(bytes, 4096);
+  return {std::unique_ptr<std::byte[]>(new std::byte[capacity]), capacity};
+}
+
+void PeerAllReduce::Keep(Memory memory) {
+  if (kept_.size() < kMostKept && memory.data != nullptr) kept_.push_back(std::move(memory));
+}
+
+// ---- deadlines
+
+void PeerAllReduce::OnControl(uint32_t peer, MessageType type, ByteView header) {
+  if (type == MessageType::kAlive) {
+    const auto alive = DecodeAlive(header);
+    if (!alive.ok()) return group_.Stop(alive.status(), peer);
+    alive_[peer] = *alive;
+    return;
+  }
+  const auto bucket = DecodeBucket(header);
+  if (!bucket.ok()) return group_.Stop(bucket.status(), peer);
+  Running* running = Find(*bucket);
+  if (type == MessageType::kReady) {
+    if (running == nullptr) {
+      // Over already (its pieces came in spite of this being late), or not begun.
+      if (*bucket >= next_ && *bucket - next_ <= kMostAhead) early_ready_.insert({*bucket, peer});
+      return;
+    }
+    running->reduction.PeerReady(peer);
+    return Proceed(*running);
+  }
+  Alive alive{.bucket = *bucket, .started = *bucket < next_};
+  if (running != nullptr) {
+    const auto waits_for = running->reduction.WaitsFor();
+    if (!waits_for.empty()) alive.waits_for = waits_for.front();
+  }
+  group_.SendControl(peer, MessageType::kAlive, Encode(alive));
+}
+
+void PeerAllReduce::Watch() {
+  if (timer_ != 0 || running_.empty() || stopped_) return;
+  const Running& oldest = running_.begin()->second;
+  const Duration due = options_.deadline * (oldest.probed ? 4 : 3) / 4;
+  const Duration left = oldest.started + due - loop_.Now();
+  timer_ = loop_.After(std::max<Duration>(left, options_.deadline / 16), [this] {
+    timer_ = 0;
+    CheckDeadline();
+    Watch();
+  });
+}
+
+// Who is waited for is asked whether it is there, before it is too late: whoever answers is not the one to
+// blame.
+void PeerAllReduce::CheckDeadline() {
+  if (running_.empty() || stopped_) return;
+  Running& oldest = running_.begin()->second;
+  const Duration age = loop_.Now() - oldest.started;
+  if (age >= options_.deadline) {
+    GiveUp(oldest, age);
+  } else if (age >= options_.deadline * 3 / 4 && !oldest.probed) {
+    oldest.probed = true;
+    alive_.clear();
+    for (const uint32_t peer : oldest.reduction.WaitsFor())
+      group_.SendControl(peer, MessageType::kProbe, EncodeBucket(oldest.index));
+  }
+}
+
+void PeerAllReduce::GiveUp(const Running& running, Duration age) {
+  const auto waits_for = running.reduction.WaitsFor();
+  const auto stop = [&](uint32_t rank, const std::string& what) {
+    group_.Stop({Code::kDeadlineExceeded, "all-reduce " + std::to_string(running.index) + " of group " +
+                                              std::to_string(options_.group.group) +
+                                              " did not end in time: rank " + std::to_string(rank) + " (" +
+                                              options_.group.addresses[rank] + ") " + what},
+                rank);
+  };
+  for (const uint32_t peer : waits_for) {
+    const auto answer = alive_.find(peer);
+    if (answer == alive_.end() || answer->second.bucket != running.index)
+      return stop(peer, "does not answer");
+    if (!answer->second.started) return stop(peer, "has not come to it");
+  }
+  // They wait for others, who are found by those that wait for them.
+  if (age < options_.deadline * 5 / 4) return;
+  for (const uint32_t peer : waits_for) {
+    const uint32_t other = alive_[peer].waits_for;
+    if (other < members() && other != rank())
+      return stop(other, "is waited for by rank " + std::to_string(peer));
+  }
+  stop(waits_for.empty() ? rank() : waits_for.front(), "takes too long");
+}
+
+// ---- the end
+
+void PeerAllReduce::Abort(Status why) {
+  group_.Stop(std::move(why), std::nullopt);
+}
+
+void PeerAllReduce::OnStopped() {
+  stopped_ = true;
+  loop_.Cancel(std::exchange(timer_, 0));
+}
+
+void PeerAllReduce::OnEnded(const Status& why) {
+  ended_ = why;
+  const auto here = here_;
+  if (formed_ != nullptr) {
+    std::exchange(formed_, nullptr)(why);
+    if (!*here) return;
+  }
+  std::vector<Done> failing;
+  for (auto& [index, running] : std::exchange(running_, {})) failing.push_back(std::move(running.done));
+  for (auto& done : std::exchange(failing_, {})) failing.push_back(std::move(done));
+  for (auto& done : failing) {
+    if (*here) done(why);
+  }
+}
+
+}  // namespace leat::collective

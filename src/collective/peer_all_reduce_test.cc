@@ -1,0 +1,488 @@
+#include "collective/peer_all_reduce.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "collective/testing.h"
+
+namespace leat::collective {
+namespace {
+
+using testing::Cluster;
+using ::testing::HasSubstr;
+using testing::RandomFloats;
+
+// Small limits, so that small buckets take every path in many pieces.
+PeerOptions SmallPieces() {
+  PeerOptions options;
+  options.exchange_bytes = 256;
+  options.piece_bytes = 1024;
+  options.eager_bytes = 2048;
+  return options;
+}
+
+std::span<std::byte> BytesOf(std::vector<float>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+// One bucket on each member, and how it ended.
+struct Together {
+  explicit Together(Cluster& its_cluster)
+      : cluster(its_cluster), data(cluster.size()), ended(cluster.size()) {}
+
+  void Fill(size_t elements, uint64_t seed) {
+    for (size_t rank = 0; rank < data.size(); ++rank) data[rank] = RandomFloats(elements, seed * 100 + rank);
+    given = data;
+  }
+  void Start(size_t rank) {
+    cluster[rank].all->Start({.data = BytesOf(data[rank])},
+                             [this, rank](const Status& status) { ended[rank] = status; });
+  }
+  bool AllEnded(const std::vector<size_t>& but = {}) const {
+    for (size_t rank = 0; rank < ended.size(); ++rank) {
+      if (!ended[rank].has_value() && std::ranges::find(but, rank) == but.end()) return false;
+    }
+    return true;
+  }
+  // The sum in double, and the same bits everywhere.
+  void Check() const {
+    for (size_t rank = 0; rank < data.size(); ++rank) {
+      ASSERT_TRUE(ended[rank].has_value() && ended[rank]->ok()) << ended[rank]->ToString();
+      EXPECT_TRUE(SameBits(data[rank], data[0])) << "rank " << rank;
+    }
+    for (size_t i = 0; i < data[0].size(); ++i) {
+      double sum = 0, size = 0;
+      for (const auto& v : given) {
+        sum += v[i];
+        size += std::abs(v[i]);
+      }
+      ASSERT_NEAR(data[0][i], sum, 1e-6 * size) << "element " << i;
+    }
+  }
+
+  Cluster& cluster;
+  std::vector<std::vector<float>> data, given;
+  std::vector<std::optional<Status>> ended;
+};
+
+struct Size {
+  uint32_t members;
+  bool tcp;
+};
+
+class AllReduceSizes : public ::testing::TestWithParam<Size> {};
+
+TEST_P(AllReduceSizes, AreTheSumEverywhere) {
+  Cluster cluster({.members = GetParam().members, .options = SmallPieces(), .tcp = GetParam().tcp});
+  ASSERT_TRUE(cluster.FormAll());
+  uint64_t seed = 1;
+  for (const size_t elements : {0, 1, 2, 3, 7, 16, 17, 63, 64, 65, 101, 127, 1009, 4096, 10007, 65537}) {
+    SCOPED_TRACE(elements);
+    Together bucket(cluster);
+    bucket.Fill(elements, ++seed);
+    for (size_t rank = 0; rank < cluster.size(); ++rank) bucket.Start(rank);
+    ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded(); }));
+    bucket.Check();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Members, AllReduceSizes,
+                         ::testing::Values(Size{1, false}, Size{2, false}, Size{3, false}, Size{4, false},
+                                           Size{5, false}, Size{6, false}, Size{7, false}, Size{8, false},
+                                           Size{2, true}, Size{4, true}, Size{5, true}),
+                         [](const auto& given) {
+                           return std::to_string(given.param.members) + (given.param.tcp ? "Tcp" : "");
+                         });
+
+TEST(AllReduceTest, UsualSettingsWithALargeBucket) {
+  for (const uint32_t members : {2u, 3u}) {
+    Cluster cluster({.members = members, .tcp = true});
+    ASSERT_TRUE(cluster.FormAll());
+    Together bucket(cluster);
+    bucket.Fill(3'000'001, members);
+    for (size_t rank = 0; rank < cluster.size(); ++rank) bucket.Start(rank);
+    ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded(); }));
+    bucket.Check();
+  }
+}
+
+TEST(AllReduceTest, ManyBucketsAtATimeWhileMembersStartThemAtTheirOwnPace) {
+  constexpr size_t kBuckets = 40;
+  Cluster cluster({.members = 4, .options = SmallPieces()});
+  ASSERT_TRUE(cluster.FormAll());
+  Rng rng(3);
+  std::vector<std::unique_ptr<Together>> buckets;
+  for (size_t i = 0; i < kBuckets; ++i) {
+    buckets.push_back(std::make_unique<Together>(cluster));
+    buckets.back()->Fill(rng() % 5000, i);
+  }
+  std::vector<size_t> next(cluster.size(), 0);
+  ASSERT_TRUE(cluster.Run([&] {
+    // One member after the other starts some, so that others' pieces come before their time.
+    const size_t rank = rng() % cluster.size();
+    for (uint64_t n = rng() % 8; n > 0 && next[rank] < kBuckets; --n) buckets[next[rank]++]->Start(rank);
+    return std::ranges::all_of(buckets, [](const auto& b) { return b->AllEnded(); });
+  }));
+  for (const auto& bucket : buckets) bucket->Check();
+}
+
+TEST(AllReduceTest, LateMessagesChangeNothing) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto faults = std::make_shared<net::Faults>(
+        net::FaultSchedule{.seed = seed, .delay = 0.3, .longest_delay = std::chrono::milliseconds(2)});
+    Cluster cluster({.members = 5, .options = SmallPieces(), .faults = faults});
+    ASSERT_TRUE(cluster.FormAll());
+    Together small(cluster), large(cluster);
+    small.Fill(31, seed);
+    large.Fill(9001, seed + 50);
+    for (size_t rank = 0; rank < cluster.size(); ++rank) {
+      small.Start(rank);
+      large.Start(rank);
+    }
+    ASSERT_TRUE(cluster.Run([&] { return small.AllEnded() && large.AllEnded(); }));
+    small.Check();
+    large.Check();
+    EXPECT_GT(faults->count(net::Fault::kDelay), 0u);
+  }
+}
+
+TEST(AllReduceTest, ALateMemberIsSentNoMoreThanWasAgreed) {
+  Cluster cluster({.members = 2, .options = SmallPieces()});
+  ASSERT_TRUE(cluster.FormAll());
+  Together bucket(cluster);
+  bucket.Fill(100'000, 1);
+  bucket.Start(0);
+  // It would take what it cannot place for a mistake; here it has long had all that may come.
+  int turns = 0;
+  ASSERT_TRUE(cluster.Run([&] { return ++turns > 2000; }));
+  bucket.Start(1);
+  ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded(); }));
+  bucket.Check();
+}
+
+TEST(AllReduceTest, MaximumOfWords) {
+  Cluster cluster({.members = 3, .options = SmallPieces()});
+  ASSERT_TRUE(cluster.FormAll());
+  std::vector<std::vector<uint64_t>> data;
+  for (uint64_t rank = 0; rank < 3; ++rank) {
+    data.emplace_back(1000);
+    for (uint64_t i = 0; i < 1000; ++i) data[rank][i] = (i + rank) % 3 + (uint64_t{1} << 63);
+  }
+  int ended = 0;
+  for (size_t rank = 0; rank < 3; ++rank) {
+    cluster[rank].all->Start({.data = std::as_writable_bytes(std::span(data[rank])), .reduce = kMaxU64},
+                             [&](const Status& status) { ended += status.ok(); });
+  }
+  ASSERT_TRUE(cluster.Run([&] { return ended == 3; }));
+  for (const auto& words : data) EXPECT_THAT(words, ::testing::Each((uint64_t{1} << 63) + 2));
+}
+
+// Lanes v go to ranks in contiguous blocks; whoever has them, the bits are those of adding one lane after the
+// other.
+TEST(AllReduceTest, LanesAreAddedInTheirOrderWhoeverHasThem) {
+  constexpr size_t kLanes = 8;
+  for (const size_t elements : {1, 100, 5003}) {
+    std::vector<std::vector<float>> lanes;
+    for (size_t v = 0; v < kLanes; ++v) lanes.push_back(RandomFloats(elements, 10 + v));
+    std::vector<float> expected = lanes[0];
+    for (size_t v = 1; v < kLanes; ++v) {
+      for (size_t i = 0; i < elements; ++i) expected[i] += lanes[v][i];
+    }
+    for (const uint32_t members : {1u, 2u, 3u, 4u, 5u, 8u, 11u}) {
+      SCOPED_TRACE(members);
+      Cluster cluster({.members = members, .options = SmallPieces()});
+      ASSERT_TRUE(cluster.FormAll());
+      auto mine = lanes;
+      std::vector<std::vector<float>> results(members, std::vector<float>(elements, -1.0f));
+      size_t ended = 0;
+      for (uint32_t rank = 0; rank < members; ++rank) {
+        Bucket bucket{.data = BytesOf(results[rank]), .order = Order::kLanes};
+        for (size_t v = 0; v < kLanes; ++v) {
+          if (v * members / kLanes != rank) continue;
+          // The first one is in the result's own memory on some ranks.
+          if (bucket.lanes.empty() && rank % 2 == 1) {
+            results[rank] = mine[v];
+            bucket.data = BytesOf(results[rank]);
+            bucket.lanes.push_back(bucket.data);
+          } else {
+            bucket.lanes.push_back(BytesOf(mine[v]));
+          }
+        }
+        cluster[rank].all->Start(std::move(bucket), [&](const Status& status) { ended += status.ok(); });
+      }
+      ASSERT_TRUE(cluster.Run([&] { return ended == members; }));
+      for (const auto& result : results) EXPECT_TRUE(SameBits(result, expected));
+      EXPECT_EQ(mine, lanes);
+    }
+  }
+}
+
+TEST(AllReduceTest, MembersThatDisagreeAreToldSo) {
+  Cluster cluster({.members = 2, .options = SmallPieces()});
+  ASSERT_TRUE(cluster.FormAll());
+  std::vector<float> a(1000), b(2000);
+  std::optional<Status> ended[2];
+  cluster[0].all->Start({.data = BytesOf(a)}, [&](const Status& s) { ended[0] = s; });
+  cluster[1].all->Start({.data = BytesOf(b)}, [&](const Status& s) { ended[1] = s; });
+  ASSERT_TRUE(cluster.Run([&] { return ended[0].has_value() && ended[1].has_value(); }));
+  for (const auto& status : ended) {
+    EXPECT_EQ(status->code(), Code::kInvalidArgument);
+    EXPECT_THAT(status->message(), HasSubstr("4000"));
+    EXPECT_THAT(status->message(), HasSubstr("8000"));
+  }
+}
+
+// ---- failures
+
+// Kills a member after so many turns of everybody's loops: every other one must end with its name, and no
+// memory may change afterwards.
+void DieAfter(int turns, uint32_t members, uint32_t victim, Order order, size_t elements, bool tcp) {
+  Cluster cluster({.members = members, .options = SmallPieces(), .tcp = tcp});
+  ASSERT_TRUE(cluster.FormAll());
+  Together bucket(cluster);
+  bucket.Fill(elements, 7);
+  for (size_t rank = 0; rank < members; ++rank) {
+    Bucket mine{.data = BytesOf(bucket.data[rank]), .order = order};
+    if (order == Order::kLanes) mine.lanes = {mine.data};
+    cluster[rank].all->Start(std::move(mine), [&, rank](const Status& s) { bucket.ended[rank] = s; });
+  }
+  int turn = 0;
+  cluster.Run([&] { return ++turn > turns || bucket.AllEnded(); });
+  if (bucket.AllEnded()) return;  // it was quicker
+  const bool over = bucket.ended[victim].has_value();
+  cluster.Kill(victim);
+  // A member may have got everything before.
+  ASSERT_TRUE(cluster.Run([&] {
+    for (uint32_t rank = 0; rank < members; ++rank) {
+      if (rank != victim && !cluster[rank].all->lost().has_value()) return false;
+    }
+    return bucket.AllEnded({victim});
+  })) << "after "
+      << turns << " turns " << over;
+  const auto then = bucket.data;
+  for (uint32_t rank = 0; rank < members; ++rank) {
+    if (rank == victim) continue;
+    EXPECT_EQ(cluster[rank].all->lost(), victim);
+    if (!bucket.ended[rank]->ok()) {
+      EXPECT_EQ(bucket.ended[rank]->code(), Code::kUnavailable);
+      EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("rank " + std::to_string(victim) + " ("));
+    }
+    // What is started later ends likewise.
+    std::vector<float> later(100, 1.0f);
+    std::optional<Status> ended;
+    cluster[rank].all->Start({.data = BytesOf(later)}, [&](const Status& s) { ended = s; });
+    EXPECT_FALSE(ended.has_value());
+    ASSERT_TRUE(cluster.Run([&] { return ended.has_value(); }));
+    EXPECT_FALSE(ended->ok());
+  }
+  EXPECT_EQ(then, bucket.data);
+}
+
+TEST(AllReduceFailures, AMemberDiesInTheRing) {
+  for (int turns = 0; turns < 40; turns += 1)
+    DieAfter(turns, 4, static_cast<uint32_t>(turns) % 4, Order::kAny, 20'000, false);
+  for (int turns = 0; turns < 40; turns += 5)
+    DieAfter(turns, 3, static_cast<uint32_t>(turns) % 3, Order::kAny, 20'000, true);
+}
+TEST(AllReduceFailures, AMemberDiesInTheExchange) {
+  for (int turns = 0; turns < 12; ++turns)
+    DieAfter(turns, 5, static_cast<uint32_t>(turns) % 5, Order::kAny, 50, false);
+}
+TEST(AllReduceFailures, AMemberDiesInTheChain) {
+  for (int turns = 0; turns < 40; turns += 1)
+    DieAfter(turns, 4, static_cast<uint32_t>(turns) % 4, Order::kLanes, 20'000, false);
+}
+
+TEST(AllReduceFailures, AMemberThatStandsStillIsNamedByAllWithinTheDeadline) {
+  for (const bool ring : {true, false}) {
+    PeerOptions options = SmallPieces();
+    options.deadline = std::chrono::milliseconds(400);
+    Cluster cluster({.members = 5, .options = options, .tcp = true});
+    ASSERT_TRUE(cluster.FormAll());
+    Together bucket(cluster);
+    bucket.Fill(ring ? 20'000 : 20, 1);
+    cluster[3].frozen = true;
+    const Time begin = MonotonicClock().Now();
+    for (const size_t rank : {0, 1, 2, 4}) bucket.Start(rank);
+    ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded({3}); }));
+    EXPECT_LT(MonotonicClock().Now() - begin, std::chrono::seconds(5));
+    for (const size_t rank : {0, 1, 2, 4}) {
+      EXPECT_EQ(bucket.ended[rank]->code(), Code::kDeadlineExceeded);
+      EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("rank 3 ("));
+      EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("does not answer"));
+      EXPECT_EQ(cluster[rank].all->lost(), 3u);
+    }
+  }
+}
+
+TEST(AllReduceFailures, AMemberThatDoesNotComeIsToldFromOneThatIsDead) {
+  PeerOptions options = SmallPieces();
+  options.deadline = std::chrono::milliseconds(300);
+  Cluster cluster({.members = 3, .options = options});
+  ASSERT_TRUE(cluster.FormAll());
+  Together bucket(cluster);
+  bucket.Fill(20'000, 1);
+  bucket.Start(0);
+  bucket.Start(2);
+  ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded({1}); }));
+  for (const size_t rank : {0, 2}) {
+    EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("rank 1 ("));
+    EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("has not come to it"));
+  }
+}
+
+TEST(AllReduceFailures, AbortReachesEverybodyWithItsReason) {
+  Cluster cluster({.members = 4, .options = SmallPieces()});
+  ASSERT_TRUE(cluster.FormAll());
+  Together bucket(cluster);
+  bucket.Fill(20'000, 1);
+  for (const size_t rank : {0, 1, 2}) bucket.Start(rank);
+  cluster[1].all->Abort({Code::kAborted, "the view has changed"});
+  const auto then = bucket.data[1];
+  EXPECT_FALSE(bucket.ended[1].has_value());
+  ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded({3}); }));
+  for (const size_t rank : {0, 1, 2})
+    EXPECT_EQ(*bucket.ended[rank], Status(Code::kAborted, "the view has changed"));
+  EXPECT_EQ(bucket.data[1], then);
+  EXPECT_FALSE(cluster[0].all->lost().has_value());
+  // The same processes form another group.
+  cluster.NextGroup();
+  ASSERT_TRUE(cluster.FormAll());
+  Together again(cluster);
+  again.Fill(20'000, 2);
+  for (size_t rank = 0; rank < 4; ++rank) again.Start(rank);
+  ASSERT_TRUE(cluster.Run([&] { return again.AllEnded(); }));
+  again.Check();
+}
+
+TEST(AllReduceFailures, CutsOfConnectionsEndItEverywhere) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto faults = std::make_shared<net::Faults>();
+    Cluster cluster({.members = 4, .options = SmallPieces(), .faults = faults});
+    ASSERT_TRUE(cluster.FormAll());
+    Together bucket(cluster);
+    bucket.Fill(20'000, seed);
+    for (uint64_t i = 0; i < seed; ++i) faults->Next(net::Fault::kNone);
+    faults->Next(seed % 2 == 0 ? net::Fault::kCut : net::Fault::kDrop);
+    for (size_t rank = 0; rank < 4; ++rank) bucket.Start(rank);
+    ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded(); }));
+    for (size_t rank = 0; rank < 4; ++rank) EXPECT_FALSE(bucket.ended[rank]->ok());
+  }
+}
+
+TEST(AllReduceFailures, DestroyedInTheMiddleNothingIsTold) {
+  Cluster cluster({.members = 2, .options = SmallPieces()});
+  ASSERT_TRUE(cluster.FormAll());
+  Together bucket(cluster);
+  bucket.Fill(300'000, 1);
+  bucket.Start(0);
+  bucket.Start(1);
+  int turn = 0;
+  cluster.Run([&] { return ++turn > 1; });
+  cluster[0].all.reset();
+  const auto then = bucket.data[0];
+  ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded({0}); }));
+  EXPECT_FALSE(bucket.ended[0].has_value());
+  EXPECT_FALSE(bucket.ended[1]->ok());
+  EXPECT_EQ(bucket.data[0], then);
+}
+
+// ---- groups
+
+TEST(GroupTest, WhoComesEarlyWaitsForTheOthers) {
+  Cluster cluster({.members = 4, .options = SmallPieces()});
+  cluster.Form(3);
+  cluster.Form(1);
+  int turns = 0;
+  ASSERT_TRUE(cluster.Run([&] { return ++turns > 200; }));
+  EXPECT_FALSE(cluster[3].formed.has_value());
+  cluster.Form(0);
+  cluster.Form(2);
+  ASSERT_TRUE(cluster.Run([&] {
+    for (size_t rank = 0; rank < 4; ++rank) {
+      if (!cluster[rank].formed.has_value()) return false;
+    }
+    return true;
+  }));
+  for (size_t rank = 0; rank < 4; ++rank) EXPECT_TRUE(cluster[rank].formed->ok());
+}
+
+TEST(GroupTest, OneThatDoesNotComeIsNamedAtTheDeadline) {
+  PeerOptions options = SmallPieces();
+  options.group.form_deadline = std::chrono::milliseconds(200);
+  Cluster cluster({.members = 3, .options = options});
+  cluster.Form(0);
+  cluster.Form(2);
+  ASSERT_TRUE(cluster.Run([&] { return cluster[0].formed.has_value() && cluster[2].formed.has_value(); }));
+  for (const size_t rank : {0, 2}) {
+    EXPECT_FALSE(cluster[rank].formed->ok());
+    EXPECT_THAT(cluster[rank].formed->message(), HasSubstr("rank 1 ("));
+  }
+}
+
+TEST(GroupTest, CallersOfAnEarlierGroupAreTurnedAway) {
+  Cluster cluster({.members = 2, .options = SmallPieces()});
+  cluster.NextGroup();
+  cluster.Form(0);
+  Cluster::Member& late = cluster[1];
+  PeerOptions options = SmallPieces();
+  options.group.group = 1;
+  options.group.rank = 1;
+  options.group.addresses = cluster.Addresses();
+  late.all = std::make_unique<PeerAllReduce>(*late.loop, *late.transport, *late.port, options,
+                                             [&](const Status& status) { late.formed = status; });
+  ASSERT_TRUE(cluster.Run([&] { return late.formed.has_value(); }));
+  EXPECT_FALSE(late.formed->ok());
+  EXPECT_FALSE(cluster[0].formed.has_value());
+  cluster.Form(1);
+  ASSERT_TRUE(cluster.Run([&] { return cluster[0].formed.has_value() && cluster[1].formed.has_value(); }));
+  EXPECT_TRUE(cluster[0].formed->ok());
+  EXPECT_TRUE(cluster[1].formed->ok());
+}
+
+// Members on threads of their own.
+TEST(AllReduceThreads, MembersOnTheirOwnThreads) {
+  constexpr uint32_t kMembers = 4;
+  constexpr size_t kBuckets = 20;
+  Cluster cluster({.members = kMembers, .options = SmallPieces()});
+  ASSERT_TRUE(cluster.FormAll());
+  std::vector<std::unique_ptr<Together>> buckets;
+  for (size_t i = 0; i < kBuckets; ++i) {
+    buckets.push_back(std::make_unique<Together>(cluster));
+    buckets.back()->Fill(i * 997, i);
+  }
+  std::atomic<uint32_t> finished{0};
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < kMembers; ++rank) {
+    threads.emplace_back([&, rank] {
+      for (auto& bucket : buckets) bucket->Start(rank);
+      const Time end = MonotonicClock().Now() + std::chrono::seconds(30);
+      const auto mine = [&] {
+        return std::ranges::all_of(buckets, [&](const auto& b) { return b->ended[rank].has_value(); });
+      };
+      bool counted = false;
+      while (finished < kMembers && MonotonicClock().Now() < end) {
+        cluster[rank].loop->RunOnce(std::chrono::milliseconds(1));
+        if (!counted && mine()) {
+          counted = true;
+          ++finished;
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& bucket : buckets) bucket->Check();
+}
+
+}  // namespace
+}  // namespace leat::collective

@@ -1,0 +1,64 @@
+#include "collective/port.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace leat::collective {
+
+net::Receiver* Port::Adopt(std::unique_ptr<net::Connection> connection) {
+  if (callers_.size() >= kMaxWaiting) callers_.pop_front();
+  auto& caller = callers_.emplace_back();
+  caller.channel = std::make_unique<Channel>(static_cast<Channel::Owner*>(this));
+  caller.channel->connection = std::move(connection);
+  return caller.channel.get();
+}
+
+void Port::Expect(uint64_t group, Take take) {
+  group_ = group;
+  take_ = std::move(take);
+  std::list<Caller> here;
+  for (auto at = callers_.begin(); at != callers_.end();) {
+    const auto caller = at++;
+    if (!caller->greeted || caller->greet.group > group_) continue;
+    if (caller->greet.group == group_) {
+      here.splice(here.end(), callers_, caller);
+    } else {
+      callers_.erase(caller);
+    }
+  }
+  for (auto& caller : here) take_(caller.greet, std::move(caller.channel));
+}
+
+void Port::Forget(uint64_t group) {
+  if (group == group_) take_ = nullptr;
+}
+
+std::list<Port::Caller>::iterator Port::Find(const Channel& channel) {
+  return std::ranges::find_if(callers_, [&](const Caller& c) { return c.channel.get() == &channel; });
+}
+
+Result<std::vector<std::span<std::byte>>> Port::OnHeader(Channel& channel, uint8_t type, ByteView header,
+                                                         uint64_t payload_bytes) {
+  const auto caller = Find(channel);
+  // Who greets waits for an answer.
+  if (caller->greeted || type != static_cast<uint8_t>(MessageType::kGreet) || payload_bytes != 0)
+    return Status(Code::kDataLoss, "no greeting of a group");
+  LEAT_ASSIGN_OR_RETURN(caller->greet, DecodeGreet(header));
+  return std::vector<std::span<std::byte>>{};
+}
+
+void Port::OnMessage(Channel& channel) {
+  const auto caller = Find(channel);
+  caller->greeted = true;
+  if (caller->greet.group > group_) return;
+  const Greet greet = caller->greet;
+  auto taken = std::move(caller->channel);
+  callers_.erase(caller);
+  if (greet.group == group_ && take_ != nullptr) take_(greet, std::move(taken));
+}
+
+void Port::OnClosed(Channel& channel, const Status& /*why*/) {
+  callers_.erase(Find(channel));
+}
+
+}  // namespace leat::collective
