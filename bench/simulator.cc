@@ -1,0 +1,77 @@
+// How fast the virtual cluster is: messages of modelled steps that one core carries a second, and a job of the
+// size that nobody has at hand.
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "measure.h"
+#include "report.h"
+#include "sim/cluster.h"
+
+namespace {
+
+using namespace leat;
+
+// 784-512-512-10: twelve slices for each of the servers.
+protocol::SliceTable Mlp(uint32_t servers) {
+  std::vector<optim::VariableSpec> variables = {{"w1", Shape{784, 512}, {}}, {"b1", Shape{512}, {}},
+                                                {"w2", Shape{512, 512}, {}}, {"b2", Shape{512}, {}},
+                                                {"w3", Shape{512, 10}, {}},  {"b3", Shape{10}, {}}};
+  return protocol::MakeSlices(std::move(variables), 1, servers);
+}
+
+struct Measured {
+  double seconds = 0;
+  uint64_t messages = 0;
+};
+
+Measured Simulate(uint32_t workers, uint32_t servers, uint32_t steps, protocol::StrategyKind strategy) {
+  sim::ClusterOptions options;
+  options.workers = workers;
+  options.servers = servers;
+  options.table = Mlp(servers);
+  options.strategy.kind = strategy;
+  options.strategy.virtual_workers = strategy == protocol::StrategyKind::kSync ? workers : 1;
+  options.cuts.batch_size = 100;
+  options.stream.partitions.assign(16, {0, uint64_t{workers} * steps * options.cuts.batch_size / 16});
+  options.worker_link = {1.25e8, std::chrono::microseconds(100)};
+  options.server_link = {1.25e9, std::chrono::microseconds(100)};
+  options.compute = {sim::Distribution::Kind::kLognormal, 0.005, 0.3};
+  options.heartbeat_interval = std::chrono::seconds(1);
+  options.heartbeat_timeout = std::chrono::seconds(30);
+  options.reply_timeout = std::chrono::seconds(100);
+  options.parked_timeout = std::chrono::seconds(50);
+  sim::ModelledWorkload workload;
+  const auto start = std::chrono::steady_clock::now();
+  const sim::ClusterResult result = sim::Cluster(options, workload).Run();
+  if (!result.mistake.empty()) throw std::runtime_error(result.mistake);
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), result.messages};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  const bool json = args.Flag("--json");
+  const auto steps = static_cast<uint32_t>(args.Number("--steps", 1000));
+  args.RefuseTheRest();
+
+  bench::Report report("simulator", json);
+  for (const auto strategy : {protocol::StrategyKind::kAsync, protocol::StrategyKind::kSync}) {
+    const std::string name(protocol::Name(strategy));
+    const Measured small = Simulate(100, 20, steps, strategy);
+    report.Add({.name = "messages " + name,
+                .value = static_cast<double>(small.messages) / small.seconds,
+                .unit = "1/s",
+                .bound = "≥ 700,000"});
+  }
+  const Measured large = Simulate(1000, 20, steps, protocol::StrategyKind::kAsync);
+  report.Add({.name = "1,000 workers, 20 servers, " + std::to_string(steps) + " steps",
+              .value = large.seconds,
+              .unit = "s",
+              .bound = "≤ 60"});
+  report.Note("one core; a step of a worker is a push to and a reply from each of 20 servers");
+}
