@@ -12,6 +12,7 @@ set(leat_headers
     spdlog/spdlog.h libspdlog-dev
     simdjson.h libsimdjson-dev
     nlohmann/json.hpp nlohmann-json3-dev
+    ucp/api/ucp.h libucx-dev
     xxhash.h libxxhash-dev
     zlib.h zlib1g-dev)
 if(LEAT_TESTS)

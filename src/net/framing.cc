@@ -8,8 +8,8 @@ namespace leat::net {
 Status FrameReader::Take(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open) {
   while (open && !bytes.empty()) {
     if (incoming_.active()) {
-      moved_ = shared_.loop.Now();
       bytes = bytes.subspan(incoming_.Copy(bytes, receiver, connection, open));
+      moved_ = shared_.loop.Now();
       continue;
     }
     LEAT_ASSIGN_OR_RETURN(const bool more, TakeHeader(&bytes, receiver, connection, open));
@@ -56,8 +56,9 @@ Result<bool> FrameReader::TakeHeader(ByteView* bytes, Receiver& receiver, Connec
 Status FrameReader::StartMessage(const wire::FramePrefix& prefix, ByteView header, Receiver& receiver,
                                  Connection& connection, const bool& open) {
   LEAT_RETURN_IF_ERROR(wire::CheckHeader(prefix, header));
+  Status status = incoming_.Start(receiver, connection, open, prefix.type, header, prefix.payload_bytes);
   moved_ = shared_.loop.Now();
-  return incoming_.Start(receiver, connection, open, prefix.type, header, prefix.payload_bytes);
+  return status;
 }
 
 void FrameQueue::Push(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,

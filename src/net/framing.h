@@ -25,7 +25,8 @@ class FrameReader {
 
   // Some of a message is here, and not all of it.
   bool in_message() const { return incoming_.active() || !partial_.empty(); }
-  // When the message that is coming in last moved on. Bytes of its header do not count: they come together.
+  // When the message that is coming in last moved on, and its receiver was done with that. Bytes of its
+  // header do not count: they come together.
   Time moved() const { return moved_; }
   // Bytes of the payload that are still to come.
   uint64_t left() const { return incoming_.left(); }
@@ -37,8 +38,8 @@ class FrameReader {
     return incoming_.Gather(vectors, most, bytes);
   }
   void Advance(size_t bytes, Receiver& receiver, Connection& connection, const bool& open) {
-    moved_ = shared_.loop.Now();
     incoming_.Advance(bytes, receiver, connection, open);
+    moved_ = shared_.loop.Now();
   }
 
  private:

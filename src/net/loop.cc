@@ -119,25 +119,51 @@ void Loop::Impl::RunTimers(Time now) {
   }
 }
 
-int Loop::Impl::Timeout(Duration wait) {
+void Loop::Impl::Remove(Polled* one) {
+  if (polling) {
+    std::ranges::replace(polled, one, nullptr);
+  } else {
+    std::erase(polled, one);
+  }
+}
+
+// False when none of them had anything to do.
+bool Loop::Impl::PollAll() {
+  if (polled.empty()) return false;
+  bool any = false;
+  polling = true;
+  for (size_t i = 0; i < polled.size(); ++i) {  // it may grow
+    if (polled[i] != nullptr && polled[i]->Poll()) any = true;
+  }
+  polling = false;
+  std::erase(polled, nullptr);
+  return any;
+}
+
+// How long there is nothing to do: at most `wait`.
+Duration Loop::Impl::Wait(Duration wait) {
   {
     std::lock_guard lock(mutex);
-    if (!posted.empty()) return 0;
+    if (!posted.empty()) return {};
   }
   if (!timers.empty()) wait = std::min(wait, timers.begin()->first.first - MonotonicNow());
-  if (wait <= Duration::zero()) return 0;
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  return static_cast<int>(std::min<int64_t>(ms, INT_MAX));
+  return std::max(wait, Duration::zero());
 }
 
 int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
   const int size = static_cast<int>(events.size());
-  const int timeout = Timeout(wait);
-  while (timeout != 0 && MonotonicNow() < awake_until) {
+  if (PollAll()) wait = {};
+  wait = Wait(wait);
+  while (wait > Duration::zero() && MonotonicNow() < awake_until) {
+    if (PollAll()) return epoll_wait(epoll, events.data(), size, 0);
     if (const int count = epoll_wait(epoll, events.data(), size, 0); count != 0) return count;
     sched_yield();
   }
-  return epoll_wait(epoll, events.data(), size, timeout);
+  for (Polled* one : polled) {
+    if (wait > Duration::zero()) wait = std::min(wait, one->MaySleep());
+  }
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  return epoll_wait(epoll, events.data(), size, static_cast<int>(std::min<int64_t>(ms, INT_MAX)));
 }
 
 bool Loop::Impl::RunOnce(Duration wait) {

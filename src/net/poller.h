@@ -29,6 +29,21 @@ class Watcher {
   ~Watcher() = default;
 };
 
+// What comes without a descriptor that says so, as in memory that another process writes to: it is looked at
+// in every turn of the loop, and asked before the loop sleeps. May be taken from the loop from within.
+class Polled {
+ public:
+  // Does what there is to do, for a bounded time; false when there was nothing.
+  virtual bool Poll() = 0;
+  // The loop is about to sleep: for how long may it? Zero: there is something to do after all. Whoever says
+  // more than zero has seen to it that a descriptor of its own becomes ready in time.
+  virtual Duration MaySleep() = 0;
+
+ protected:
+  ~Polled() = default;
+};
+constexpr Duration kForever = std::chrono::hours(24);
+
 struct Loop::Impl {
   Impl();
   ~Impl();
@@ -37,6 +52,9 @@ struct Loop::Impl {
   uint64_t Watch(int fd, bool read, bool write, Watcher* watcher);
   void Rewatch(uint64_t key, bool read, bool write);
   void Unwatch(uint64_t key);
+
+  void Add(Polled* one) { polled.push_back(one); }
+  void Remove(Polled* one);
 
   // More is expected within microseconds, as in the middle of a large message: until then the loop looks
   // again and again rather than sleep, which would cost it, and the peer that has to wake it, more time than
@@ -47,7 +65,8 @@ struct Loop::Impl {
   bool RunOnce(Duration wait);
   void RunPosted();
   void RunTimers(Time now);
-  int Timeout(Duration wait);
+  Duration Wait(Duration wait);
+  bool PollAll();
   int Poll(std::span<epoll_event> events, Duration wait);
   void Wake();
 
@@ -66,6 +85,8 @@ struct Loop::Impl {
   std::map<uint64_t, Time> timer_times;
   uint64_t last_timer = 0;
 
+  std::vector<Polled*> polled;  // null: removed while they were being looked at
+  bool polling = false;
   Time awake_until{};
 
   std::atomic<std::thread::id> thread;

@@ -21,6 +21,7 @@ struct Shared {
   std::vector<std::byte> staging;  // of streams: what is read ahead
   uint32_t accepted = 0;           // connections of listeners that are open
 
+  metrics::Registry& metrics() { return options.metrics != nullptr ? *options.metrics : *own_metrics; }
   std::unique_ptr<metrics::Registry> own_metrics;  // when none was given
   metrics::Counter& bytes_sent;
   metrics::Counter& bytes_received;

@@ -71,6 +71,10 @@ struct TransportOptions {
   // That have been accepted and are open; beyond it those that show the token are turned away. Bounds what a
   // peer that connects again and again can take from the others.
   uint32_t max_connections = 4096;
+  // Of the ucx transport: the networks in between are trusted, so that peers on other hosts may be reached by
+  // UCX too, by these of its transports ("rc", "ud", "dc": RDMA; "tcp").
+  bool trusted_network = false;
+  std::string network_transports = "rc,ud,dc";
   metrics::Registry* metrics = nullptr;  // what is counted goes there
 };
 
@@ -96,5 +100,10 @@ class Transport {
 };
 
 std::unique_ptr<Transport> MakeTcpTransport(Loop& loop, TransportOptions options);
+// Connections are made, and refused, over tcp. Two ends that find themselves on one host, in processes of one
+// user, then send their messages through memory that they share, with UCX; others, and those that cannot,
+// stay on tcp: `leat_net_ucx_connections` says how many are open that do not. Both ends are of this
+// transport.
+std::unique_ptr<Transport> MakeUcxTransport(Loop& loop, TransportOptions options);
 
 }  // namespace leat::net

@@ -636,6 +636,8 @@ const Kind kTcp{"Tcp", false, MakeTcpTransport};
 const Kind kTcpOneLoop{"TcpOneLoop", true, MakeTcpTransport};
 const Kind kInproc{"Inproc", false, MakeInproc};
 const Kind kInprocOneLoop{"InprocOneLoop", true, MakeInproc};
+const Kind kUcx{"Ucx", false, MakeUcxTransport};
+const Kind kUcxOneLoop{"UcxOneLoop", true, MakeUcxTransport};
 const Kind kFault{"Fault", false, MakeQuietFault};
 
 std::string NameOf(const ::testing::TestParamInfo<Kind>& instance) {
@@ -643,8 +645,10 @@ std::string NameOf(const ::testing::TestParamInfo<Kind>& instance) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         ::testing::Values(kTcp, kTcpOneLoop, kInproc, kInprocOneLoop, kFault), NameOf);
-INSTANTIATE_TEST_SUITE_P(All, TwoLoopTransportTest, ::testing::Values(kTcp, kInproc, kFault), NameOf);
+                         ::testing::Values(kTcp, kTcpOneLoop, kUcx, kUcxOneLoop, kInproc, kInprocOneLoop,
+                                           kFault),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(All, TwoLoopTransportTest, ::testing::Values(kTcp, kUcx, kInproc, kFault), NameOf);
 
 }  // namespace
 }  // namespace leat::net

@@ -1,0 +1,37 @@
+// Whether two processes that talk over a socket may share memory: they run on one host, see each other's
+// processes, and belong to one user. Nobody's word is taken for it: each shows where in the other's reach a
+// secret lies, and only who can open it there can say what it is.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+
+namespace leat::net {
+
+using Secret = std::array<std::byte, 16>;
+
+// A secret in memory that this process shares with whoever may open its descriptors. Thread-safe.
+class Hideout {
+ public:
+  Hideout();  // never throws: without the means for it nobody finds the secret
+  ~Hideout();
+  Hideout(const Hideout&) = delete;
+  Hideout& operator=(const Hideout&) = delete;
+
+  void Describe(ByteWriter& out) const;
+  bool Is(const Secret& secret) const { return fd_ >= 0 && secret == secret_; }
+
+ private:
+  int fd_ = -1;
+  Secret secret_{};
+};
+
+// The secret that another process described; none when it cannot be reached from here, or is no such thing.
+// Reads what Describe wrote.
+std::optional<Secret> FindSecret(ByteReader& description);
+
+}  // namespace leat::net

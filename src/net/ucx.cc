@@ -1,0 +1,519 @@
+// The ucx transport: connections of the tcp transport whose ends have agreed to say the rest over UCX.
+//
+// Four messages over the socket settle it (docs/formats/frame.md has them): who connects describes where its
+// secret lies, who accepts tells that secret, its own place, and a UCX address; the first tells the second's
+// secret and its own address; each greets the other over UCX, and who accepts says which way it is. Either
+// may say "tcp" instead. The socket stays open, as what says at once that a peer has gone.
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "net/neighbour.h"
+#include "net/shared.h"
+#include "net/transport.h"
+#include "net/ucx_link.h"
+#include "net/ucx_port.h"
+
+namespace leat::net {
+namespace {
+
+enum class Way : uint8_t { kTcp = 0, kHost = 1, kNetwork = 2 };
+enum Step : uint8_t { kOffer = 1, kAnswer = 2, kCommit = 3, kGo = 4 };
+
+// How long the greetings may take before it is tcp after all.
+constexpr Duration kGreetingTimeout = std::chrono::seconds(1);
+constexpr uint32_t kLongestAddress = 16 << 10;
+constexpr uint32_t kLongestTalk = kLongestAddress + (1 << 10);
+
+// What all connections of one transport share.
+struct UcxShared {
+  UcxShared(Loop& loop, const TransportOptions& options)
+      : base(std::make_shared<Shared>(loop, options)),
+        connections(base->metrics().gauge("leat_net_ucx_connections")) {}
+
+  // UCX is set up when it is first needed; an attempt that failed is not made again.
+  Result<std::shared_ptr<UcxContext>> Context(Way way) {
+    auto& made = way == Way::kHost ? host : network;
+    const auto& options = base->options;
+    if (!made) {
+      made = way == Way::kHost ? UcxContext::ForHost(options.trusted_network)
+                               : UcxContext::ForNetwork(options.network_transports);
+    }
+    return *made;
+  }
+
+  std::shared_ptr<Shared> base;
+  metrics::Gauge& connections;  // that go over UCX
+  Hideout hideout;
+  std::optional<Result<std::shared_ptr<UcxContext>>> host, network;
+};
+
+void PutSecret(ByteWriter& out, const Secret& secret) {
+  out.PutRaw(secret);
+}
+Secret GetSecret(ByteReader& in) {
+  Secret secret{};
+  const ByteView bytes = in.GetRaw(secret.size());
+  std::copy(bytes.begin(), bytes.end(), secret.begin());
+  return secret;
+}
+
+// One connection: at first the talk of how to go on, then the way to wherever that led.
+class Line final : public Receiver, public std::enable_shared_from_this<Line> {
+ public:
+  // Told once: ok, and the connection may be made and started; or why it is not to be.
+  using Settled = std::function<void(const std::shared_ptr<Line>&, const Status&)>;
+
+  Line(std::shared_ptr<UcxShared> shared, Settled settled)
+      : shared_(std::move(shared)), settled_(std::move(settled)) {}
+  ~Line() override { Drop(); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  // Who connects, and who accepts: the talk begins.
+  void Offer(std::unique_ptr<Connection> socket) {
+    connects_ = true;
+    socket_ = std::move(socket);
+    ByteWriter out;
+    out.Put(static_cast<uint8_t>(options().trusted_network));
+    shared_->hideout.Describe(out);
+    socket_->Send(kOffer, out.Take(), {});
+  }
+  void Await(std::unique_ptr<Connection> socket) {
+    socket_ = std::move(socket);
+    timer_ = loop().After(options().handshake_timeout, [this] {
+      timer_ = 0;
+      Settle({Code::kDeadlineExceeded, "the talk of how to go on took too long"});
+    });
+  }
+  // Ends without a word to anybody.
+  void Drop() {
+    settled_ = nullptr;
+    loop().Cancel(std::exchange(timer_, 0));
+    loop().Cancel(std::exchange(greeting_timer_, 0));
+    DropLink();
+    socket_.reset();
+  }
+
+  // The user's end of it, once it is settled.
+  std::unique_ptr<Connection> MakeConnection();
+  void Start(Receiver* receiver) {
+    receiver_ = receiver;
+    if (link_ != nullptr) link_->Start(receiver, handle_);
+  }
+  void End(Status why) {
+    if (link_ == nullptr) {
+      if (socket_ != nullptr) socket_->Close(std::move(why));
+      return;
+    }
+    if (!open_) return;
+    open_ = false;
+    socket_.reset();
+    shared_->connections.Add(-1);
+    loop().Post([self = shared_from_this(), unsent = link_->Shut(), why = std::move(why)] {
+      for (const auto& done : unsent) {
+        if (self->handle_ != nullptr) done(why);
+      }
+      if (self->handle_ != nullptr && self->receiver_ != nullptr) {
+        self->receiver_->OnClosed(*self->handle_, why);
+      }
+    });
+  }
+
+ private:
+  class Handle;
+
+  Loop& loop() { return shared_->base->loop; }
+  const TransportOptions& options() const { return shared_->base->options; }
+
+  // ---- upcalls of the socket
+  Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    const auto self = shared_from_this();
+    if (settled_ == nullptr && link_ == nullptr && handle_ != nullptr && receiver_ != nullptr) {
+      // The socket's limit leaves room for the talk.
+      if (header.size() > options().max_header_bytes)
+        return Status(Code::kDataLoss, "a header that is too large");
+      return receiver_->OnHeader(*handle_, type, header, payload_bytes);
+    }
+    if (settled_ == nullptr || payload_bytes > 0) return Unexpected();
+    step_ = type;
+    said_.assign(header.begin(), header.end());
+    return std::vector<std::span<std::byte>>{};
+  }
+  void OnSegment(Connection&, size_t i) override {
+    const auto self = shared_from_this();
+    if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnSegment(*handle_, i);
+  }
+  void OnMessage(Connection&) override {
+    const auto self = shared_from_this();
+    if (settled_ == nullptr) {
+      if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnMessage(*handle_);
+      return;
+    }
+    ByteReader in(said_);
+    if (Status status = Hear(in); !status.ok()) Settle(status);
+  }
+  void OnClosed(Connection&, const Status& why) override {
+    const auto self = shared_from_this();
+    if (settled_ != nullptr) return Settle(why);
+    if (link_ == nullptr) {
+      if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnClosed(*handle_, why);
+      return;
+    }
+    link_->Drain();  // what the peer sent before it closed
+    if (!open_) return;
+    End(link_->in_message() ? Status(why.code(), why.message() + " in the middle of a message") : why);
+  }
+
+  // ---- the talk
+  static Status Unexpected() { return {Code::kDataLoss, "something else than was to be said next"}; }
+
+  Status Hear(ByteReader& in) {
+    if (step_ == kOffer && !connects_ && next_ == kOffer) return HearOffer(in);
+    if (step_ == kAnswer && connects_ && next_ == kOffer) return HearAnswer(in);
+    if (step_ == kCommit && !connects_ && next_ == kCommit) return HearCommit(in);
+    if (step_ == kGo && connects_ && next_ == kGo) return HearGo(in);
+    return Unexpected();
+  }
+
+  Status HearOffer(ByteReader& in) {
+    const bool network = in.Get<uint8_t>() != 0;
+    const std::optional<Secret> theirs = FindSecret(in);
+    if (!in.Done()) return Unexpected();
+    if (theirs) {
+      OpenLink(Way::kHost);
+    } else if (network && options().trusted_network) {
+      OpenLink(Way::kNetwork);
+    }
+    next_ = kCommit;
+    ByteWriter out;
+    out.Put(way_);
+    if (way_ != Way::kTcp) {
+      PutSecret(out, theirs.value_or(Secret{}));
+      shared_->hideout.Describe(out);
+      out.PutString(AsText(link_->address()));
+    }
+    socket_->Send(kAnswer, out.Take(), {});
+    if (way_ == Way::kTcp) Settle({});
+    return {};
+  }
+
+  Status HearAnswer(ByteReader& in) {
+    const Way way = in.Get<Way>();
+    if (way == Way::kTcp) {
+      if (!in.Done()) return Unexpected();
+      Settle({});
+      return {};
+    }
+    const Secret mine = GetSecret(in);
+    const std::optional<Secret> theirs = FindSecret(in);
+    const std::string address = in.GetString(kLongestAddress);
+    if (!in.Done() || way > Way::kNetwork) return Unexpected();
+    const bool right = way == Way::kHost ? shared_->hideout.Is(mine) : options().trusted_network;
+    if (right && (theirs || way == Way::kNetwork)) OpenLink(way);
+    if (link_ != nullptr && !link_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) DropLink();
+    next_ = kGo;
+    ByteWriter out;
+    out.Put(way_);
+    if (way_ != Way::kTcp) {
+      PutSecret(out, theirs.value_or(Secret{}));
+      out.PutString(AsText(link_->address()));
+    }
+    socket_->Send(kCommit, out.Take(), {});
+    if (way_ == Way::kTcp) Settle({});
+    return {};
+  }
+
+  Status HearCommit(ByteReader& in) {
+    const Way way = in.Get<Way>();
+    if (way == Way::kTcp && in.Done()) {
+      DropLink();
+      Settle({});
+      return {};
+    }
+    const Secret mine = GetSecret(in);
+    const std::string address = in.GetString(kLongestAddress);
+    if (!in.Done() || way != way_) return Unexpected();
+    if (way == Way::kHost && !shared_->hideout.Is(mine)) return Unexpected();
+    next_ = kGo;
+    if (!link_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) {
+      GoBy(Way::kTcp);
+      return {};
+    }
+    greeting_timer_ = loop().After(kGreetingTimeout, [this] {
+      greeting_timer_ = 0;
+      GoBy(Way::kTcp);
+    });
+    return {};
+  }
+
+  // Who accepts says which way it is.
+  void GoBy(Way way) {
+    loop().Cancel(std::exchange(greeting_timer_, 0));
+    if (way == Way::kTcp) DropLink();
+    ByteWriter out;
+    out.Put(way_);
+    socket_->Send(kGo, out.Take(), {});
+    Settle({});
+  }
+
+  Status HearGo(ByteReader& in) {
+    const Way way = in.Get<Way>();
+    if (!in.Done() || (way != Way::kTcp && way != way_)) return Unexpected();
+    gone_ = true;
+    if (way == Way::kTcp) DropLink();
+    if (link_ == nullptr || link_->connected()) Settle({});  // else when the greeting is here, or not in time
+    return {};
+  }
+
+  void Greeted() {
+    if (!connects_) return GoBy(way_);
+    if (gone_) Settle({});
+  }
+
+  // Without it when it cannot be had.
+  void OpenLink(Way way) {
+    auto context = shared_->Context(way);
+    if (!context.ok()) return;
+    link_ = std::make_shared<UcxLink>(shared_->base, *context, socket_->peer(),
+                                      [weak = weak_from_this()](Status why) {
+                                        if (const auto self = weak.lock()) self->Failed(std::move(why));
+                                      });
+    if (link_->Open().ok()) {
+      way_ = way;
+    } else {
+      link_.reset();
+    }
+  }
+  void Failed(Status why) {
+    if (settled_ != nullptr) return Settle(why);
+    End(std::move(why));
+  }
+  void DropLink() {
+    way_ = Way::kTcp;
+    if (link_ == nullptr) return;
+    if (std::exchange(open_, false)) shared_->connections.Add(-1);
+    std::exchange(link_, nullptr)->Detach();
+  }
+
+  void Settle(const Status& status) {
+    if (settled_ == nullptr) return;
+    const auto self = shared_from_this();
+    loop().Cancel(std::exchange(timer_, 0));
+    loop().Cancel(std::exchange(greeting_timer_, 0));
+    const auto settled = std::exchange(settled_, nullptr);
+    if (link_ != nullptr && status.ok()) {
+      open_ = true;
+      shared_->connections.Add(1);
+    }
+    settled(self, status);
+  }
+
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, FrameQueue::Done done) {
+    uint64_t payload_bytes = 0;
+    for (const auto& piece : payload) payload_bytes += piece.size();
+    const bool open = link_ == nullptr || open_;  // the socket knows about itself
+    if (const Status refusal = shared_->base->CheckSend(open, peer_, header.size(), payload_bytes);
+        !refusal.ok()) {
+      if (done == nullptr) return;
+      loop().Post([self = shared_from_this(), done = std::move(done), refusal] {
+        if (self->handle_ != nullptr) done(refusal);
+      });
+    } else if (link_ == nullptr) {
+      socket_->Send(type, std::move(header), std::move(payload), std::move(done));
+    } else {
+      link_->Send(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
+    }
+  }
+
+  const std::shared_ptr<UcxShared> shared_;
+  Settled settled_;  // null: it is settled
+  std::unique_ptr<Connection> socket_;
+  std::string peer_;
+
+  // ---- the talk
+  bool connects_ = false;
+  uint8_t step_ = 0;  // that came in
+  Bytes said_;        // its contents
+  Step next_ = kOffer;
+  Way way_ = Way::kTcp;
+  bool gone_ = false;  // who accepts has said which way it is
+  uint64_t timer_ = 0;
+  uint64_t greeting_timer_ = 0;
+
+  // ---- after it
+  std::shared_ptr<UcxLink> link_;  // null: over the socket
+  bool open_ = false;              // of the link
+  Receiver* receiver_ = nullptr;
+  Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+};
+
+class Line::Handle final : public Connection {
+ public:
+  explicit Handle(std::shared_ptr<Line> line) : line_(std::move(line)) {}
+  ~Handle() override {
+    line_->handle_ = nullptr;
+    line_->Drop();
+  }
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
+            std::function<void(const Status&)> done) override {
+    line_->Send(type, std::move(header), std::move(payload), std::move(done));
+  }
+  void Close(Status why) override { line_->End(std::move(why)); }
+  const std::string& peer() const override { return line_->peer_; }
+
+ private:
+  const std::shared_ptr<Line> line_;
+};
+
+std::unique_ptr<Connection> Line::MakeConnection() {
+  peer_ = socket_->peer();
+  auto handle = std::make_unique<Handle>(shared_from_this());
+  handle_ = handle.get();
+  return handle;
+}
+
+// ---- accepting
+
+// Those that have come in and not settled how to go on.
+class Lobby final : public std::enable_shared_from_this<Lobby> {
+ public:
+  Lobby(std::shared_ptr<UcxShared> shared, Transport::Accept accept)
+      : shared_(std::move(shared)), accept_(std::move(accept)) {}
+
+  Receiver* Admit(std::unique_ptr<Connection> socket) {
+    const auto line = std::make_shared<Line>(
+        shared_, [weak = weak_from_this()](const std::shared_ptr<Line>& settled, const Status& status) {
+          if (const auto self = weak.lock()) self->OnSettled(settled, status);
+        });
+    lines_.insert(line);
+    line->Await(std::move(socket));
+    return line.get();
+  }
+  void Shut() {
+    for (const auto& line : std::exchange(lines_, {})) line->Drop();
+  }
+
+ private:
+  void OnSettled(const std::shared_ptr<Line>& line, const Status& status) {
+    lines_.erase(line);
+    if (!status.ok()) {
+      shared_->base->refused.Add();
+      return line->Drop();
+    }
+    Receiver* const receiver = accept_(line->MakeConnection());
+    if (receiver == nullptr) return line->End({Code::kAborted, "turned away"});
+    line->Start(receiver);
+  }
+
+  const std::shared_ptr<UcxShared> shared_;
+  const Transport::Accept accept_;
+  std::set<std::shared_ptr<Line>> lines_;
+};
+
+class UcxListener final : public Listener {
+ public:
+  UcxListener(std::shared_ptr<Lobby> lobby, std::unique_ptr<Listener> sockets)
+      : lobby_(std::move(lobby)), sockets_(std::move(sockets)) {}
+  ~UcxListener() override { lobby_->Shut(); }
+  const std::string& address() const override { return sockets_->address(); }
+
+ private:
+  const std::shared_ptr<Lobby> lobby_;
+  const std::unique_ptr<Listener> sockets_;
+};
+
+// ---- the transport
+
+using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
+
+class UcxTransport final : public Transport {
+ public:
+  UcxTransport(Loop& loop, const TransportOptions& options)
+      : shared_(std::make_shared<UcxShared>(loop, options)),
+        sockets_(MakeTcpTransport(loop, ForSockets(options))) {}
+  ~UcxTransport() override {
+    for (const auto& dial : std::exchange(dials_, {})) Drop(*dial);
+  }
+
+  Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
+    const auto lobby = std::make_shared<Lobby>(shared_, std::move(accept));
+    LEAT_ASSIGN_OR_RETURN(auto sockets,
+                          sockets_->Listen(address, [lobby](std::unique_ptr<Connection> socket) {
+                            return lobby->Admit(std::move(socket));
+                          }));
+    return std::unique_ptr<Listener>(new UcxListener(lobby, std::move(sockets)));
+  }
+
+  void Connect(const std::string& address, Receiver* receiver, Duration deadline, Connected done) override {
+    const auto dial = std::make_shared<Dial>();
+    dials_.insert(dial);
+    dial->finish = [this, dial = dial.get(), address, receiver, done = std::move(done)](Status status) {
+      const auto self = Take(dial);
+      shared_->base->loop.Cancel(self->timer);
+      if (!status.ok()) {
+        Drop(*self);
+        return done(std::move(status));
+      }
+      auto connection = self->line->MakeConnection();
+      self->line->Start(receiver);
+      done(std::move(connection));
+    };
+    const auto fail = [address](const Status& why) { return why.With("cannot connect to " + address); };
+    dial->line = std::make_shared<Line>(
+        shared_, [dial = dial.get(), fail](const std::shared_ptr<Line>&, const Status& status) {
+          dial->finish(status.ok() ? status : fail(status));
+        });
+    // The socket has the whole deadline, as the talk has; whichever passes first ends it.
+    dial->timer = shared_->base->loop.After(deadline, [dial = dial.get(), fail] {
+      dial->timer = 0;
+      dial->finish(fail({Code::kDeadlineExceeded, "no answer before the deadline"}));
+    });
+    sockets_->Connect(address, dial->line.get(), deadline,
+                      [weak = std::weak_ptr(dial)](Result<std::unique_ptr<Connection>> socket) {
+                        const auto self = weak.lock();
+                        if (self == nullptr) return;
+                        if (!socket.ok()) return self->finish(socket.status());
+                        self->line->Offer(std::move(*socket));
+                      });
+  }
+
+ private:
+  static TransportOptions ForSockets(TransportOptions options) {
+    options.max_header_bytes = std::max(options.max_header_bytes, kLongestTalk);
+    return options;
+  }
+
+  // One attempt.
+  struct Dial {
+    std::shared_ptr<Line> line;
+    uint64_t timer = 0;
+    std::function<void(Status)> finish;
+  };
+
+  std::shared_ptr<Dial> Take(Dial* dial) {
+    const auto at =
+        std::ranges::find_if(dials_, [&](const std::shared_ptr<Dial>& one) { return one.get() == dial; });
+    std::shared_ptr<Dial> taken = *at;
+    dials_.erase(at);
+    return taken;
+  }
+  void Drop(Dial& dial) {
+    shared_->base->loop.Cancel(std::exchange(dial.timer, 0));
+    dial.line->Drop();
+  }
+
+  const std::shared_ptr<UcxShared> shared_;
+  const std::unique_ptr<Transport> sockets_;
+  std::set<std::shared_ptr<Dial>> dials_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeUcxTransport(Loop& loop, TransportOptions options) {
+  return std::make_unique<UcxTransport>(loop, options);
+}
+
+}  // namespace leat::net

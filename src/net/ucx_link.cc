@@ -1,0 +1,250 @@
+#include "net/ucx_link.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+namespace leat::net {
+namespace {
+
+// Bytes for one turn of the loop, before others have theirs.
+constexpr size_t kTurnBytes = 1 << 20;
+// With more than this to come, the peer is at it right now.
+constexpr size_t kSmallBytes = 64 << 10;
+// How long to wait without sleeping: for the next fragments of a large message, and for the answer to a
+// message.
+constexpr Duration kAwakeForFragments = std::chrono::microseconds(50);
+constexpr Duration kAwakeForAnswer = std::chrono::microseconds(20);
+// A peer that has begun to write an entry and does not end it has been stopped, or waits for a processor. UCX
+// cannot sleep then; after some time the loop does, and looks again in a while.
+constexpr Duration kUnfinished = std::chrono::microseconds(200);
+constexpr Duration kLookAgain = std::chrono::milliseconds(1);
+constexpr size_t kMaxVectors = 64;
+
+}  // namespace
+
+UcxLink::UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer,
+                 std::function<void(Status)> on_fail)
+    : shared_(std::move(shared)),
+      context_(std::move(context)),
+      cut_(context_->fragments()),
+      peer_(std::move(peer)),
+      on_fail_(std::move(on_fail)),
+      reader_(*shared_) {}
+
+UcxLink::~UcxLink() {
+  Shut();
+}
+
+Status UcxLink::Open() {
+  LEAT_ASSIGN_OR_RETURN(port_, UcxPort::Make(context_, this));
+  open_ = true;
+  watch_ = poller().Watch(port_->fd(), true, false, this);
+  poller().Add(this);
+  return {};
+}
+
+Status UcxLink::Connect(ByteView address, std::function<void()> on_connected) {
+  on_connected_ = std::move(on_connected);
+  return port_->Connect(address);
+}
+
+void UcxLink::Start(Receiver* receiver, Connection* connection) {
+  if (!open_) return;
+  receiver_ = receiver;
+  connection_ = connection;
+  if (early_.empty()) return;
+  shared_->loop.Post([self = shared_from_this()] {
+    if (self->open_) self->Poll();
+  });
+}
+
+void UcxLink::OnReady(bool, bool) {
+  armed_ = false;
+  Poll();
+}
+
+// ---- receiving
+
+bool UcxLink::Poll() {
+  if (!open_) return false;
+  const auto self = shared_from_this();  // an upcall may destroy the connection
+  const bool any = Receive();
+  if (!open_) return any;
+  if (!failure_.ok()) {
+    Fail(std::exchange(failure_, {}));
+    return true;
+  }
+  if (on_connected_ != nullptr && port_->connected()) std::exchange(on_connected_, nullptr)();
+  if (open_ && !queue_.empty()) Flush();
+  if (!open_ || !any) return any;
+  armed_ = false;
+  moved_ = shared_->loop.Now();
+  const bool large = !queue_.empty() || reader_.left() > kSmallBytes;
+  poller().StayAwake(moved_ + (large ? kAwakeForFragments : kAwakeForAnswer));
+  WatchForStall();
+  return true;
+}
+
+bool UcxLink::Receive() {
+  bool any = false;
+  turn_bytes_ = 0;
+  more_ = true;
+  receiving_ = true;
+  if (!early_.empty() && receiver_ != nullptr) {
+    any = true;
+    const Bytes early = std::exchange(early_, {});
+    Deliver(early);
+    TellTaken();
+  }
+  while (open_ && failure_.ok() && turn_bytes_ < kTurnBytes) {
+    more_ = port_->Progress();
+    if (!more_) break;
+    any = true;
+    TellTaken();
+  }
+  receiving_ = false;
+  if (!open_) port_.reset();
+  return any;
+}
+
+void UcxLink::TellTaken() {
+  if (untaken_ < cut_.taken_after || receiver_ == nullptr || !open_ || !failure_.ok()) return;
+  failure_ = port_->SendTaken(std::exchange(untaken_, 0));
+}
+
+void UcxLink::OnFragment(ByteView bytes) {
+  if (!open_ || !failure_.ok()) return;
+  if (++untaken_ > cut_.window) {
+    failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": more fragments than it may send");
+    return;
+  }
+  turn_bytes_ += bytes.size();
+  shared_->bytes_received.Add(bytes.size());
+  if (receiver_ == nullptr || !early_.empty()) {
+    early_.insert(early_.end(), bytes.begin(), bytes.end());
+  } else {
+    Deliver(bytes);
+  }
+}
+
+void UcxLink::Deliver(ByteView bytes) {
+  Status status = reader_.Take(bytes, *receiver_, *connection_, open_);
+  if (!status.ok()) failure_ = status.With(peer_);
+}
+
+void UcxLink::Drain() {
+  const auto self = shared_from_this();
+  while (open_ && Poll()) {
+  }
+}
+
+// With nothing to do the descriptor is made to tell; no upcall from here.
+Duration UcxLink::MaySleep() {
+  if (!open_ || armed_) return kForever;
+  if (more_) return {};
+  if (port_->Arm()) {
+    armed_ = true;
+    return kForever;
+  }
+  return shared_->loop.Now() - moved_ < kUnfinished ? Duration::zero() : kLookAgain;
+}
+
+// ---- sending
+
+void UcxLink::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
+                   FrameQueue::Done done) {
+  const bool first = queue_.empty();
+  queue_.Push(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
+  if (!first) return;
+  sent_time_ = shared_->loop.Now();
+  if (receiving_) return;  // at the end of that
+  Flush();
+  if (open_) poller().StayAwake(sent_time_ + (queue_.empty() ? kAwakeForAnswer : kAwakeForFragments));
+  WatchForStall();
+}
+
+void UcxLink::Flush() {
+  while (open_ && !queue_.empty() && under_way_ < cut_.window && port_->CanSend()) {
+    std::array<iovec, kMaxVectors> vectors;
+    size_t bytes = 0;
+    const size_t count = queue_.Gather(vectors, cut_.bytes, &bytes);
+    if (Status status = port_->Send(std::span(vectors).first(count)); !status.ok()) {
+      return Fail(status.With("connection to " + peer_));
+    }
+    ++under_way_;
+    sent_time_ = shared_->loop.Now();
+    shared_->bytes_sent.Add(bytes);
+    TellSent(bytes);
+  }
+}
+
+// Moves on by what was sent; who waits for that is told from the loop.
+void UcxLink::TellSent(size_t bytes) {
+  const bool first = sent_.empty();
+  queue_.Consume(bytes, &sent_);
+  if (!first || sent_.empty()) return;
+  shared_->loop.Post([self = shared_from_this()] {
+    for (auto& done : std::exchange(self->sent_, {})) {
+      if (self->connection_ != nullptr) done({});
+    }
+  });
+}
+
+void UcxLink::OnTaken(uint32_t fragments) {
+  if (fragments > under_way_ && failure_.ok()) {
+    failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": took more fragments than there were");
+  }
+  under_way_ -= std::min(fragments, under_way_);
+}
+
+// ---- the end
+
+void UcxLink::Fail(Status why) {
+  if (on_fail_ != nullptr) on_fail_(std::move(why));
+}
+
+std::vector<FrameQueue::Done> UcxLink::Shut() {
+  if (!open_) return {};
+  open_ = false;
+  on_connected_ = nullptr;
+  poller().Remove(this);
+  poller().Unwatch(watch_);
+  if (!receiving_) port_.reset();
+  return queue_.TakeUnsent();
+}
+
+// One timer at a time, which looks how long ago the last byte moved.
+void UcxLink::WatchForStall() {
+  if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty())) return;
+  stall_timer_ = true;
+  const Time now = shared_->loop.Now();
+  const Duration timeout = shared_->options.stall_timeout;
+  Time due = now + timeout;
+  if (reader_.in_message()) due = std::min(due, reader_.moved() + timeout);
+  if (!queue_.empty()) due = std::min(due, sent_time_ + timeout);
+  shared_->loop.After(due - now, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->stall_timer_ = false;
+    self->CheckStall();
+  });
+}
+
+void UcxLink::CheckStall() {
+  if (!open_) return;
+  Poll();  // it may be this process that was slow, and the peer's fragments wait
+  if (!open_) return;
+  const Time late = shared_->loop.Now() - shared_->options.stall_timeout;
+  const bool receiving = reader_.in_message() && reader_.moved() <= late;
+  if (receiving || (!queue_.empty() && sent_time_ <= late)) {
+    shared_->stalled.Add();
+    return Fail({Code::kDeadlineExceeded, "peer " + peer_ +
+                                              (receiving ? " stopped sending" : " stopped receiving") +
+                                              " in the middle of a message"});
+  }
+  WatchForStall();
+}
+
+}  // namespace leat::net

@@ -1,0 +1,102 @@
+// The way of a connection's messages over UCX, once both ends have agreed on it. Loop's thread only.
+//
+// The bytes of frames are cut into fragments; who receives tells how many it has taken, and no more than a
+// window of them is under way. So a receiver that is slow makes its sender wait, and neither has to ask the
+// other's queue.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/framing.h"
+#include "net/poller.h"
+#include "net/shared.h"
+#include "net/transport.h"
+#include "net/ucx_port.h"
+
+namespace leat::net {
+
+class UcxLink final : public Polled,
+                      public Watcher,
+                      public UcxPort::Handler,
+                      public std::enable_shared_from_this<UcxLink> {
+ public:
+  // `on_fail`: the link is of no use any more; whoever has it shuts it. Not called from within Start or Open.
+  UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer,
+          std::function<void(Status)> on_fail);
+  ~UcxLink();
+  UcxLink(const UcxLink&) = delete;
+  UcxLink& operator=(const UcxLink&) = delete;
+
+  Status Open();
+  Bytes address() const { return port_->address(); }
+  // `on_connected`: each end has heard the other.
+  Status Connect(ByteView address, std::function<void()> on_connected);
+  bool connected() const { return port_ != nullptr && port_->connected(); }
+
+  // Upcalls may come from now on, from the loop.
+  void Start(Receiver* receiver, Connection* connection);
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
+            FrameQueue::Done done);
+  // Delivers what has arrived: nothing will any more.
+  void Drain();
+  bool in_message() const { return reader_.in_message(); }
+  // No upcall afterwards, and no memory touched; what has been sent is still told so. Returns what has not.
+  std::vector<FrameQueue::Done> Shut();
+  // Nothing is told any more either.
+  void Detach() {
+    connection_ = nullptr;
+    Shut();
+  }
+
+ private:
+  bool Poll() override;
+  Duration MaySleep() override;
+  void OnReady(bool readable, bool writable) override;
+  void OnFragment(ByteView bytes) override;
+  void OnTaken(uint32_t fragments) override;
+
+  Loop::Impl& poller() { return shared_->loop.impl(); }
+  bool Receive();
+  void TellTaken();
+  void Deliver(ByteView bytes);
+  void Flush();
+  void TellSent(size_t bytes);
+  void Fail(Status why);
+  void WatchForStall();
+  void CheckStall();
+
+  const std::shared_ptr<Shared> shared_;
+  const std::shared_ptr<UcxContext> context_;
+  const Fragments cut_;
+  const std::string peer_;
+  std::function<void(Status)> on_fail_;
+  std::function<void()> on_connected_;
+  std::unique_ptr<UcxPort> port_;
+  uint64_t watch_ = 0;
+  bool open_ = false;
+  bool receiving_ = false;  // within the port's Progress: it cannot be destroyed now
+  bool armed_ = false;      // the descriptor will tell
+  bool more_ = false;       // there is more to receive than one turn allows
+  Time moved_{};            // when there was something to do
+  Status failure_;          // of a fragment that came in
+
+  Receiver* receiver_ = nullptr;
+  Connection* connection_ = nullptr;
+  FrameReader reader_;
+  Bytes early_;           // came in before Start
+  uint32_t untaken_ = 0;  // fragments that the peer has not been told of
+  size_t turn_bytes_ = 0;
+
+  FrameQueue queue_;
+  uint32_t under_way_ = 0;              // fragments that the peer has not told of
+  std::vector<FrameQueue::Done> sent_;  // to be told so, from the loop
+  Time sent_time_{};                    // when the queue last moved on
+
+  bool stall_timer_ = false;
+};
+
+}  // namespace leat::net

@@ -1,0 +1,447 @@
+#include "net/ucx_port.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <ucp/api/ucp.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace leat::net {
+namespace {
+
+// Over shared memory: a fragment is a slot of the queue, which has kSlots of them, kept in the receiver's
+// memory. The queue counts slots as free in halves of itself.
+constexpr Fragments kHostFragments{.bytes = 16 << 10, .window = 12, .taken_after = 3};
+constexpr uint32_t kSlots = 32;
+constexpr uint32_t kSlotOverhead = 256;  // of UCX's own headers, and more
+static_assert(kHostFragments.window + kHostFragments.window / kHostFragments.taken_after <= kSlots / 2);
+// Over a network fragments are copied and wait in memory of the port's.
+constexpr Fragments kNetworkFragments{.bytes = 64 << 10, .window = 32, .taken_after = 8};
+
+// Larger than what UCX sends without the peer's answer: it makes the two known to each other.
+constexpr size_t kGreetingBytes = 1024;
+
+enum Id : unsigned { kFragment = 1, kTaken = 2, kGreeting = 3 };
+
+// The functions that are used, found at run time: a process without peers on its host does not pay for UCX,
+// and one without UCX does without.
+struct Api {
+  decltype(&::ucp_config_read) config_read;
+  decltype(&::ucp_config_modify) config_modify;
+  decltype(&::ucp_config_release) config_release;
+  decltype(&::ucp_init_version) init_version;
+  decltype(&::ucp_cleanup) cleanup;
+  decltype(&::ucp_worker_create) worker_create;
+  decltype(&::ucp_worker_destroy) worker_destroy;
+  decltype(&::ucp_worker_get_efd) worker_get_efd;
+  decltype(&::ucp_worker_arm) worker_arm;
+  decltype(&::ucp_worker_progress) worker_progress;
+  decltype(&::ucp_worker_get_address) worker_get_address;
+  decltype(&::ucp_worker_release_address) worker_release_address;
+  decltype(&::ucp_worker_set_am_recv_handler) worker_set_am_recv_handler;
+  decltype(&::ucp_ep_create) ep_create;
+  decltype(&::ucp_am_send_nbx) am_send_nbx;
+  decltype(&::ucp_request_check_status) request_check_status;
+  decltype(&::ucp_request_free) request_free;
+  decltype(&::ucs_status_string) status_string;
+  ucs_status_t (*global_opts_set_value)(const char* name, const char* value);
+  pid_t pid = 0;  // that loaded it
+};
+
+template <class Function>
+bool Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+std::optional<Api> Load() {
+  // UCX would like to handle this process's crashes; it does not get to.
+  constexpr std::array kCrashes = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
+  std::array<struct sigaction, kCrashes.size()> before;
+  for (size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], nullptr, &before[i]);
+  void* const ucp = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);  // never closed: it has a thread of its own
+  void* const ucs = dlopen("libucs.so.0", RTLD_NOW | RTLD_LOCAL);
+  for (size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &before[i], nullptr);
+  if (ucp == nullptr || ucs == nullptr) return std::nullopt;
+  Api api{};
+  api.pid = getpid();
+  const bool found =
+      Find(ucp, "ucp_config_read", &api.config_read) && Find(ucp, "ucp_config_modify", &api.config_modify) &&
+      Find(ucp, "ucp_config_release", &api.config_release) &&
+      Find(ucp, "ucp_init_version", &api.init_version) && Find(ucp, "ucp_cleanup", &api.cleanup) &&
+      Find(ucp, "ucp_worker_create", &api.worker_create) &&
+      Find(ucp, "ucp_worker_destroy", &api.worker_destroy) &&
+      Find(ucp, "ucp_worker_get_efd", &api.worker_get_efd) && Find(ucp, "ucp_worker_arm", &api.worker_arm) &&
+      Find(ucp, "ucp_worker_progress", &api.worker_progress) &&
+      Find(ucp, "ucp_worker_get_address", &api.worker_get_address) &&
+      Find(ucp, "ucp_worker_release_address", &api.worker_release_address) &&
+      Find(ucp, "ucp_worker_set_am_recv_handler", &api.worker_set_am_recv_handler) &&
+      Find(ucp, "ucp_ep_create", &api.ep_create) && Find(ucp, "ucp_am_send_nbx", &api.am_send_nbx) &&
+      Find(ucp, "ucp_request_check_status", &api.request_check_status) &&
+      Find(ucp, "ucp_request_free", &api.request_free) &&
+      Find(ucs, "ucs_status_string", &api.status_string) &&
+      Find(ucs, "ucs_global_opts_set_value", &api.global_opts_set_value);
+  if (!found) return std::nullopt;
+  // What goes wrong is told by statuses. No thread that serves a file system of UCX's insides.
+  api.global_opts_set_value("LOG_LEVEL", "fatal");
+  api.global_opts_set_value("WARN_UNUSED_ENV_VARS", "n");
+  api.global_opts_set_value("VFS_ENABLE", "n");
+  return api;
+}
+
+Result<const Api*> GetApi() {
+  static const std::optional<Api> api = Load();
+  if (!api) return Status(Code::kUnavailable, "there is no libucp.so.0");
+  if (api->pid != getpid()) {
+    return Status(Code::kUnavailable, "UCX was loaded before this process was forked");
+  }
+  return &*api;
+}
+
+Status Failed(const Api& api, const std::string& what, ucs_status_t why) {
+  return {Code::kUnavailable, "UCX: " + what + ": " + api.status_string(why)};
+}
+
+// ---- where segments of shared memory have a name
+
+// UCX makes a file for each, fills it, and takes its name away: a process that is killed in that moment
+// leaves it behind. So that the next one finds it, these files are in folders that live as long as their
+// making, locked by whoever makes them.
+constexpr const char* kShm = "/dev/shm";
+constexpr const char* kFolder = "leat-ucx-";
+
+int OpenLocked(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return -1;
+  struct stat at {};
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &at) == 0 && at.st_uid == geteuid() && at.st_nlink > 0) {
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+void RemoveFolder(const std::string& path) {
+  if (DIR* const folder = opendir(path.c_str()); folder != nullptr) {
+    while (const dirent* entry = readdir(folder)) unlinkat(dirfd(folder), entry->d_name, 0);
+    closedir(folder);
+  }
+  rmdir(path.c_str());
+}
+
+// What processes of this user have left that are gone.
+void RemoveLeftFolders() {
+  DIR* const shm = opendir(kShm);
+  if (shm == nullptr) return;
+  while (const dirent* entry = readdir(shm)) {
+    if (std::strncmp(entry->d_name, kFolder, std::strlen(kFolder)) != 0) continue;
+    const std::string path = std::string(kShm) + "/" + entry->d_name;
+    const int fd = OpenLocked(path);
+    if (fd < 0) continue;
+    RemoveFolder(path);
+    close(fd);
+  }
+  closedir(shm);
+}
+
+class SegmentFolder {
+ public:
+  explicit SegmentFolder(const std::string& path) : path_(path) {
+    if (mkdir(path_.c_str(), 0700) == 0) fd_ = OpenLocked(path_);
+  }
+  ~SegmentFolder() {
+    if (fd_ < 0) return;
+    RemoveFolder(path_);
+    close(fd_);
+  }
+  SegmentFolder(const SegmentFolder&) = delete;
+  SegmentFolder& operator=(const SegmentFolder&) = delete;
+  bool ok() const { return fd_ >= 0; }
+
+ private:
+  const std::string path_;
+  int fd_ = -1;
+};
+
+std::string NewFolderName() {
+  static std::atomic<uint64_t> count{0};
+  return std::string(kShm) + "/" + kFolder + std::to_string(getpid()) + "-" + std::to_string(++count);
+}
+
+// ---- context
+
+struct Context final : UcxContext {
+  Context(const Api& its_api, const Fragments& its_fragments, std::string its_folder)
+      : api(its_api), cut(its_fragments), folder(std::move(its_folder)) {}
+  ~Context() override {
+    if (context != nullptr) api.cleanup(context);
+  }
+  const Fragments& fragments() const override { return cut; }
+
+  const Api& api;
+  const Fragments cut;
+  const std::string folder;  // of segments; empty: none are made
+  ucp_context_h context = nullptr;
+};
+
+using Settings = std::vector<std::pair<const char*, std::string>>;
+
+Result<std::shared_ptr<UcxContext>> MakeContext(const Fragments& fragments, std::string folder,
+                                                const Settings& settings) {
+  LEAT_ASSIGN_OR_RETURN(const Api* const api, GetApi());
+  const auto made = std::make_shared<Context>(*api, fragments, std::move(folder));
+  std::optional<SegmentFolder> there;  // UCX looks how much room there is
+  if (!made->folder.empty()) there.emplace(made->folder);
+  ucp_config_t* config = nullptr;
+  if (const auto s = api->config_read("LEAT", nullptr, &config); s != UCS_OK)
+    return Failed(*api, "settings", s);
+  ucs_status_t status = UCS_OK;
+  for (const auto& [name, value] : settings) {
+    if (status == UCS_OK) status = api->config_modify(config, name, value.c_str());
+  }
+  if (status == UCS_OK) {
+    ucp_params_t params{};
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+    status = api->init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &made->context);
+  }
+  api->config_release(config);
+  if (status != UCS_OK) return Failed(*api, "context", status);
+  return std::shared_ptr<UcxContext>(made);
+}
+
+// What holds of both kinds: one message is one fragment, over one lane, copied.
+Settings Common(const std::string& transports) {
+  return {{"TLS", transports},     {"RNDV_THRESH", "inf"}, {"ZCOPY_THRESH", "inf"},  {"MAX_EAGER_RAILS", "1"},
+          {"MAX_RNDV_RAILS", "1"}, {"PROTO_ENABLE", "n"},  {"ADDRESS_VERSION", "v1"}};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<UcxContext>> UcxContext::ForHost(bool network) {
+  RemoveLeftFolders();
+  std::string folder = NewFolderName();
+  Settings settings = Common("posix");
+  settings.emplace_back("DIR", folder);
+  settings.emplace_back("USE_PROC_LINK", "y");
+  settings.emplace_back("MM_HUGETLB_MODE", "n");
+  settings.emplace_back("MM_FIFO_HUGETLB", "n");
+  settings.emplace_back("MM_FIFO_SIZE", std::to_string(kSlots));
+  settings.emplace_back("MM_FIFO_ELEM_SIZE", "128");
+  settings.emplace_back("MM_FIFO_RELEASE_FACTOR", "0.5");
+  settings.emplace_back("MM_SEG_SIZE", std::to_string(kHostFragments.bytes + kSlotOverhead));
+  settings.emplace_back("MM_RX_BUFS_GROW", std::to_string(kSlots + 2));
+  settings.emplace_back("KEEPALIVE_INTERVAL", "inf");  // the socket beside it says when the peer is gone
+  LEAT_ASSIGN_OR_RETURN(const Api* const api, GetApi());
+  // Shared memory has no use for what UCX could load for this and that hardware.
+  if (!network) api->global_opts_set_value("MODULES", "none");
+  return MakeContext(kHostFragments, std::move(folder), settings);
+}
+
+Result<std::shared_ptr<UcxContext>> UcxContext::ForNetwork(const std::string& transports) {
+  return MakeContext(kNetworkFragments, {}, Common(transports));
+}
+
+// ---- port
+
+namespace {
+
+class Port final : public UcxPort {
+ public:
+  Port(std::shared_ptr<Context> context, Handler* handler)
+      : context_(std::move(context)), api_(context_->api), handler_(handler) {}
+  ~Port() override {
+    if (worker_ == nullptr) return;
+    for (auto& slot : slots_) {
+      if (slot.request != nullptr) api_.request_free(slot.request);
+    }
+    if (greeting_request_ != nullptr) api_.request_free(greeting_request_);
+    api_.worker_destroy(worker_);
+  }
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  Status Open() {
+    std::optional<SegmentFolder> folder;
+    if (!context_->folder.empty()) {
+      folder.emplace(context_->folder);
+      if (!folder->ok()) return {Code::kUnavailable, "no folder for shared memory: " + context_->folder};
+    } else {
+      slots_.resize(context_->cut.window);
+    }
+    ucp_worker_params_t params{};
+    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+    if (const auto s = api_.worker_create(context_->context, &params, &worker_); s != UCS_OK) {
+      worker_ = nullptr;
+      return Failed(api_, "worker", s);
+    }
+    if (const auto s = api_.worker_get_efd(worker_, &fd_); s != UCS_OK) return Failed(api_, "wake-up", s);
+    LEAT_RETURN_IF_ERROR(Handle(
+        kFragment, [](void* arg, const void*, size_t, void* data, size_t size, const ucp_am_recv_param_t*) {
+          static_cast<Port*>(arg)->handler_->OnFragment({static_cast<const std::byte*>(data), size});
+          return UCS_OK;
+        }));
+    LEAT_RETURN_IF_ERROR(Handle(
+        kTaken, [](void* arg, const void* header, size_t size, void*, size_t, const ucp_am_recv_param_t*) {
+          uint32_t fragments = 0;
+          if (size == sizeof(fragments)) std::memcpy(&fragments, header, size);
+          static_cast<Port*>(arg)->handler_->OnTaken(fragments);
+          return UCS_OK;
+        }));
+    return Handle(kGreeting, [](void* arg, const void*, size_t, void*, size_t, const ucp_am_recv_param_t*) {
+      static_cast<Port*>(arg)->greeted_ = true;
+      return UCS_OK;
+    });
+  }
+
+  Bytes address() const override {
+    ucp_address_t* address = nullptr;
+    size_t size = 0;
+    if (api_.worker_get_address(worker_, &address, &size) != UCS_OK) return {};
+    const auto* bytes = reinterpret_cast<const std::byte*>(address);
+    Bytes copy(bytes, bytes + size);
+    api_.worker_release_address(worker_, address);
+    return copy;
+  }
+
+  Status Connect(ByteView address) override {
+    ucp_ep_params_t params{};
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    params.address = reinterpret_cast<const ucp_address_t*>(address.data());
+    // Over shared memory nothing fails when a peer dies; the socket beside it tells.
+    params.err_mode = slots_.empty() ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+    if (const auto s = api_.ep_create(worker_, &params, &endpoint_); s != UCS_OK) {
+      return Failed(api_, "endpoint", s);
+    }
+    return Start(kGreeting, {}, greeting_.data(), greeting_.size(), Contiguous(), &greeting_request_);
+  }
+
+  bool connected() const override { return greeted_ && endpoint_ != nullptr && greeting_request_ == nullptr; }
+
+  bool CanSend() override { return slots_.empty() || Ended(&slots_[next_slot_].request); }
+
+  Status Send(std::span<const iovec> pieces) override {
+    if (slots_.empty()) return SendNow(pieces);
+    Slot& slot = slots_[next_slot_];
+    next_slot_ = (next_slot_ + 1) % slots_.size();
+    slot.bytes.clear();
+    for (const iovec& piece : pieces) {
+      const auto* bytes = static_cast<const std::byte*>(piece.iov_base);
+      slot.bytes.insert(slot.bytes.end(), bytes, bytes + piece.iov_len);
+    }
+    return Start(kFragment, {}, slot.bytes.data(), slot.bytes.size(), Contiguous(), &slot.request);
+  }
+
+  Status SendTaken(uint32_t fragments) override {
+    // Short, and its memory is UCX's only during the call.
+    void* request = nullptr;
+    const ByteView header{reinterpret_cast<const std::byte*>(&fragments), sizeof(fragments)};
+    LEAT_RETURN_IF_ERROR(Start(kTaken, header, nullptr, 0, Contiguous(), &request));
+    if (request == nullptr) return {};
+    api_.request_free(request);
+    return Full();
+  }
+
+  bool Progress() override {
+    const bool any = api_.worker_progress(worker_) != 0;
+    if (greeting_request_ != nullptr) Ended(&greeting_request_);
+    return any;
+  }
+
+  int fd() const override { return fd_; }
+  bool Arm() override { return api_.worker_arm(worker_) == UCS_OK; }
+
+ private:
+  struct Slot {
+    Bytes bytes;
+    void* request = nullptr;  // null: the bytes are nobody's
+  };
+
+  static ucp_datatype_t Contiguous() { return ucp_dt_make_contig(1); }
+  static Status Full() { return {Code::kDataLoss, "the peer said that there is room where there is none"}; }
+
+  Status Handle(Id id, ucp_am_recv_callback_t handle) {
+    ucp_am_handler_param_t params{};
+    params.field_mask =
+        UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    params.id = id;
+    params.cb = handle;
+    params.arg = this;
+    if (const auto s = api_.worker_set_am_recv_handler(worker_, &params); s != UCS_OK) {
+      return Failed(api_, "handler", s);
+    }
+    return {};
+  }
+
+  // Null in *request: it is done.
+  Status Start(Id id, ByteView header, const void* data, size_t count, ucp_datatype_t type, void** request) {
+    ucp_request_param_t params{};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
+    params.flags = UCP_AM_SEND_FLAG_EAGER;
+    params.datatype = type;
+    void* const sending = api_.am_send_nbx(endpoint_, id, header.data(), header.size(), data, count, &params);
+    if (UCS_PTR_IS_ERR(sending)) return Failed(api_, "sending", UCS_PTR_STATUS(sending));
+    *request = sending;
+    return {};
+  }
+
+  // Straight from the sender's memory to the receiver's: the queue has room, so this is done when it returns.
+  Status SendNow(std::span<const iovec> pieces) {
+    void* request = nullptr;
+    if (pieces.size() == 1) {
+      LEAT_RETURN_IF_ERROR(
+          Start(kFragment, {}, pieces[0].iov_base, pieces[0].iov_len, Contiguous(), &request));
+    } else {
+      list_.clear();
+      for (const iovec& piece : pieces) list_.push_back({piece.iov_base, piece.iov_len});
+      LEAT_RETURN_IF_ERROR(Start(kFragment, {}, list_.data(), list_.size(), UCP_DATATYPE_IOV, &request));
+    }
+    if (request == nullptr) return {};
+    // Nothing may touch that memory later: whoever gets this destroys the port.
+    api_.request_free(request);
+    return Full();
+  }
+
+  // Whether it is done, or was none. A failed one counts as done: the socket will tell.
+  bool Ended(void** request) {
+    if (*request == nullptr) return true;
+    if (api_.request_check_status(*request) == UCS_INPROGRESS) return false;
+    api_.request_free(std::exchange(*request, nullptr));
+    return true;
+  }
+
+  const std::shared_ptr<Context> context_;
+  const Api& api_;
+  Handler* const handler_;
+  ucp_worker_h worker_ = nullptr;
+  ucp_ep_h endpoint_ = nullptr;
+  int fd_ = -1;
+  const std::array<std::byte, kGreetingBytes> greeting_{};
+  void* greeting_request_ = nullptr;
+  bool greeted_ = false;
+  std::vector<ucp_dt_iov_t> list_;
+  std::vector<Slot> slots_;  // empty: fragments need not wait
+  size_t next_slot_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<UcxPort>> UcxPort::Make(std::shared_ptr<UcxContext> context, Handler* handler) {
+  auto port = std::make_unique<Port>(std::static_pointer_cast<Context>(std::move(context)), handler);
+  LEAT_RETURN_IF_ERROR(port->Open());
+  return std::unique_ptr<UcxPort>(std::move(port));
+}
+
+}  // namespace leat::net
