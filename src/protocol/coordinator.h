@@ -26,6 +26,7 @@ struct CoordinatorConfig {
   SliceTable table;
   Placement placement = Placement::kGreedy;
   uint32_t servers = 1;  // that must be there before slices are placed; more are spares
+  uint32_t workers = 1;  // all-reduce: that the first group waits for, a while
   StrategyConfig strategy;
   CutRules cuts;
   std::vector<uint32_t> partitions;  // of the stream: 0, 1, …
@@ -63,6 +64,7 @@ struct RoundMade {
   uint64_t first_step = 0;
   uint32_t needed = 1;      // lanes that have to be in a step
   std::vector<Part> lanes;  // lane = place
+  friend bool operator==(const RoundMade&, const RoundMade&) = default;
 };
 struct StreamStart {  // where each partition begins: once, before the first cut
   std::vector<Position> start;

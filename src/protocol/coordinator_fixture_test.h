@@ -83,12 +83,14 @@ class CoordinatorTest : public ::testing::Test {
   ServerHeartbeatReply BeatServer(NodeId server, std::optional<ShardReport> shard = {}) {
     ServerHeartbeat beat;
     beat.node = server;
-    LedgerReport report{{}, 0, ledger_.partitions()};
+    beat.generation = generations_[server];
+    LedgerReport report{{}, 0, ledger_.partitions(), version_};
     for (const SliceOrder& order : orders_[server]) report.slices.push_back({order.slice, order.incarnation});
     if (!report.slices.empty()) beat.ledgers.push_back(report);
     beat.shard = std::move(shard);
     const auto reply = std::get<ServerHeartbeatReply>(Ask(beat));
     orders_[server] = reply.orders;
+    if (reply.view) generations_[server] = reply.view->generation;
     return reply;
   }
   ShardReport Saved(NodeId server, const CheckpointOrder& order) {
@@ -151,7 +153,9 @@ class CoordinatorTest : public ::testing::Test {
   CoordinatorActions actions_;
   std::vector<JournalRecord> journal_;
   Ledger ledger_{std::vector<Position>{{0, 0}, {0, 1000}}};
+  uint64_t version_ = 0;  // of all slices
   std::map<NodeId, std::vector<SliceOrder>> orders_;
+  std::map<NodeId, Generation> generations_;  // of the views that servers have
   uint64_t last_call_ = 0;
   uint64_t prepared_ = 0;  // the newest checkpoint that was asked for
   NodeId a_, b_, worker_;
