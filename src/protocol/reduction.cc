@@ -6,6 +6,8 @@
 namespace leat::protocol {
 namespace {
 
+constexpr uint32_t kStartsAtOnce = 2;
+
 uint64_t RoundUp(uint64_t n, uint64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
@@ -135,14 +137,25 @@ void Reduction::Begin() {
       Enter(1);
     }
   }
-  for (uint32_t i = 0; i < pieces_ && shape_.path == ReducePath::kRing && n > 1; ++i) {
-    if (Distance(i) == 0 && piece(i).bytes > 0) Send({(rank_ + 1) % n, 0, i});
+  for (uint32_t i = 0; i < pieces_; ++i) {
+    const bool mine = shape_.path == ReducePath::kRing ? n > 1 && Distance(i) == 0 && piece(i).bytes > 0
+                                                       : shape_.path == ReducePath::kChain && rank_ == 0;
+    if (mine) starts_.push_back(i);
   }
-  for (uint32_t i = 0; i < pieces_ && shape_.path == ReducePath::kChain && rank_ == 0; ++i) {
-    actions_.push_back({ReduceAction::Kind::kOwn, {.piece = i}});
-    if (n > 1) Send({1, 0, i});
-  }
+  StartSome();
   CheckFinished();
+}
+
+// Few pieces set out at a time: what has just been added goes on before them, while it is in the cache.
+void Reduction::StartSome() {
+  while (!starts_.empty() && starting_ < kStartsAtOnce) {
+    const uint32_t i = starts_.front();
+    starts_.pop_front();
+    if (shape_.path == ReducePath::kChain) actions_.push_back({ReduceAction::Kind::kOwn, {.piece = i}});
+    if (shape_.members == 1) continue;
+    ++starting_;
+    Send({(rank_ + 1) % shape_.members, 0, i});
+  }
 }
 
 void Reduction::Arrived(const Hop& hop) {
@@ -196,6 +209,9 @@ void Reduction::Sent(const Hop& hop) {
   if (shape_.path == ReducePath::kExchange && hop.phase == round_) {
     round_sent_ = true;
     AdvanceExchange();
+  } else if (hop.phase == 0 && (shape_.path == ReducePath::kRing ? Distance(hop.piece) : rank_) == 0) {
+    --starting_;
+    StartSome();
   }
   CheckFinished();
 }
@@ -227,7 +243,7 @@ void Reduction::PeerReady(uint32_t peer) {
 }
 
 void Reduction::CheckFinished() {
-  if (finished_ || to_arrive_ > 0 || sending_ > 0) return;
+  if (finished_ || to_arrive_ > 0 || sending_ > 0 || !starts_.empty()) return;
   finished_ = true;
   actions_.push_back({ReduceAction::Kind::kFinished, {}});
 }

@@ -105,6 +105,7 @@ class Reduction {
   uint32_t Distance(uint32_t piece) const;
   uint32_t Bit(const Hop& hop) const { return 1u << hop.phase; }
   Window& WindowOf(uint32_t peer);
+  void StartSome();
   void Send(const Hop& hop);
   void Enter(uint32_t round);
   void AdvanceExchange();
@@ -118,6 +119,8 @@ class Reduction {
   uint32_t power_ = 1, rounds_ = 0;  // of the exchange
 
   std::vector<uint32_t> arrived_;  // of each piece: a bit for each phase
+  std::deque<uint32_t> starts_;    // pieces whose way begins here, and that are not under way
+  uint32_t starting_ = 0;          // of those that are, not Sent yet
   uint64_t to_arrive_ = 0;
   uint64_t sending_ = 0;
   uint32_t round_ = 0;       // of the exchange: the phase that is under way

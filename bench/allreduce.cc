@@ -1,0 +1,201 @@
+// Sums over 2 and 4 processes on this machine: Leat's all-reduce over its transports, beside Gloo and Open
+// MPI in the same run.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "collective/peer_all_reduce.h"
+#include "measure.h"
+#include "net/transport.h"
+#include "program.h"
+#include "report.h"
+#include "team.h"
+
+namespace {
+
+using namespace leat;
+
+struct Size {
+  const char* name;
+  uint64_t bytes;
+  int calls;  // in one sample
+};
+constexpr std::array<Size, 6> kSizes{{{"4 KB", 4 << 10, 1000},
+                                      {"64 KB", 64 << 10, 400},
+                                      {"1 MB", 1 << 20, 60},
+                                      {"4 MB", 4 << 20, 16},
+                                      {"16 MB", 16 << 20, 5},
+                                      {"64 MB", 64 << 20, 2}}};
+
+double Now() {
+  return Seconds(MonotonicClock().Now());
+}
+
+[[noreturn]] void Fail(const std::string& why) {
+  std::fprintf(stderr, "allreduce: %s\n", why.c_str());
+  _exit(1);
+}
+
+// A member of Leat's group. Addresses are exchanged through files.
+void Member(const bench::Team& team, uint32_t rank, uint32_t members, const std::string& /*transport*/) {
+  net::Loop loop;
+  const auto transport = net::MakeTcpTransport(loop, {.token = "bench"});
+  collective::Port port;
+  const auto listener = transport->Listen(
+      "127.0.0.1:0", [&](std::unique_ptr<net::Connection> caller) { return port.Adopt(std::move(caller)); });
+  if (!listener.ok()) Fail(listener.status().ToString());
+  const auto address_file = [&](uint32_t of) { return team.stem() + "." + std::to_string(of) + ".address"; };
+  std::ofstream(address_file(rank) + ".new") << (*listener)->address() << '\n';
+  std::rename((address_file(rank) + ".new").c_str(), address_file(rank).c_str());
+  collective::PeerOptions options;
+  options.group.rank = rank;
+  for (uint32_t of = 0; of < members; ++of) {
+    std::string address;
+    while (!std::getline(std::ifstream(address_file(of)), address)) usleep(1000);
+    options.group.addresses.push_back(address);
+  }
+  bool formed = false;
+  collective::PeerAllReduce all(loop, *transport, port, options, [&](const Status& status) {
+    if (!status.ok()) Fail(status.ToString());
+    formed = true;
+  });
+  while (!formed) loop.RunOnce(std::chrono::seconds(1));
+
+  const auto reduce = [&](std::vector<float>& data, collective::Order order) {
+    collective::Bucket bucket{.data = std::as_writable_bytes(std::span(data)), .order = order};
+    if (order == collective::Order::kLanes) bucket.lanes = {bucket.data};
+    bool over = false;
+    all.Start(std::move(bucket), [&](const Status& status) {
+      if (!status.ok()) Fail(status.ToString());
+      over = true;
+    });
+    while (!over) loop.RunOnce(std::chrono::seconds(1));
+  };
+  std::ifstream commands(team.in(rank));
+  std::ofstream answers(team.out(rank));
+  std::string kind;
+  uint64_t bytes = 0;
+  int calls = 0;
+  while (commands >> kind >> bytes >> calls) {
+    const auto order = kind == "chain" ? collective::Order::kLanes : collective::Order::kAny;
+    std::vector<float> data(bytes / sizeof(float), static_cast<float>(rank + 1));
+    reduce(data, order);
+    const auto right = static_cast<float>(members * (members + 1) / 2);
+    if (!std::ranges::all_of(data, [&](float v) { return v == right; })) Fail("wrong sums");
+    std::ranges::fill(data, 0.0f);
+    const double begin = Now();
+    for (int i = 0; i < calls; ++i) reduce(data, order);
+    answers << (Now() - begin) / calls << std::endl;
+  }
+}
+
+// Whoever measures: a team, and what it is told.
+struct Contestant {
+  std::shared_ptr<bench::Team> team;
+  std::string kind = "sum";
+  std::vector<double> seconds = {};  // a call, one value a round
+};
+
+std::shared_ptr<bench::Team> Leat(const bench::Scratch& scratch, uint32_t members,
+                                  const std::string& transport) {
+  auto team =
+      std::make_shared<bench::Team>(scratch / ("leat-" + transport + std::to_string(members)), members);
+  for (uint32_t rank = 0; rank < members; ++rank) {
+    team->Fork([&] { Member(*team, rank, members, transport); });
+  }
+  return team;
+}
+
+std::shared_ptr<bench::Team> Gloo(const bench::Scratch& scratch, uint32_t members) {
+  auto team = std::make_shared<bench::Team>(scratch / ("gloo" + std::to_string(members)), members);
+  for (uint32_t rank = 0; rank < members; ++rank) {
+    team->Run({"/usr/bin/python3", LEAT_GLOO_SCRIPT, std::to_string(rank), std::to_string(members),
+               team->stem() + ".store", team->in(rank), team->out(rank)});
+  }
+  return team;
+}
+
+std::shared_ptr<bench::Team> Mpi(const bench::Scratch& scratch, uint32_t members, const std::string& name,
+                                 const std::vector<std::string>& settings) {
+  auto team = std::make_shared<bench::Team>(scratch / ("mpi-" + name + std::to_string(members)), members);
+  std::vector<std::string> words = {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np",
+                                    std::to_string(members)};
+  words.insert(words.end(), settings.begin(), settings.end());
+  words.insert(words.end(), {LEAT_MPI_MEMBER, team->stem()});
+  team->Run(words);
+  return team;
+}
+
+// One more time of everybody; a team that fails is not asked again.
+void Round(std::vector<Contestant*> contestants, uint64_t bytes, int calls) {
+  for (Contestant* c : contestants) {
+    const double seconds = c->team->Command(c->kind, bytes, calls, 60);
+    if (seconds > 0) c->seconds.push_back(seconds);
+  }
+}
+
+void AddRow(bench::Report& report, const std::string& name, const Contestant& mine,
+            const std::string& reference, const Contestant& other, const std::string& bound) {
+  bench::Row row{.name = name, .value = bench::Median(mine.seconds) * 1e6, .unit = "µs"};
+  if (other.seconds.size() == mine.seconds.size()) {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < mine.seconds.size(); ++i) ratios.push_back(mine.seconds[i] / other.seconds[i]);
+    row.reference = reference;
+    row.reference_value = bench::Median(other.seconds) * 1e6;
+    row.ratio = bench::Median(ratios);
+    row.bound = bound;
+  }
+  report.Add(row);
+}
+
+void Measure(bench::Report& report, uint32_t members, int rounds, const std::string& only) {
+  const bench::Scratch scratch("allreduce" + std::to_string(members));
+  const auto tcp_team = Leat(scratch, members, "tcp");
+  Contestant tcp{tcp_team};
+  Contestant chain{tcp_team, "chain"};
+  Contestant gloo{Gloo(scratch, members)};
+  Contestant mpi_tcp{Mpi(scratch, members, "tcp", {"--mca", "btl", "tcp,self"})};
+  Contestant mpi_memory{
+      Mpi(scratch, members, "memory", {"--mca", "btl_vader_single_copy_mechanism", "none"})};
+  Contestant mpi{Mpi(scratch, members, "default", {})};
+  const std::vector<Contestant*> all = {&tcp, &gloo, &mpi_tcp, &mpi_memory, &mpi, &chain};
+  for (const Size& size : kSizes) {
+    if (!only.empty() && only != size.name) continue;
+    for (Contestant* c : all) c->seconds.clear();
+    for (int round = 0; round < rounds; ++round) Round(all, size.bytes, size.calls);
+    const std::string name = std::to_string(members) + " × " + size.name;
+    if (tcp.seconds.empty()) Fail("a member of its own group has failed");
+    AddRow(report, name + " over tcp", tcp, "Gloo", gloo, "< 1");
+    AddRow(report, name + " over tcp", tcp, "Open MPI over tcp", mpi_tcp, "< 1");
+    AddRow(report, name + " over tcp", tcp, "Open MPI, shared memory", mpi_memory, "");
+    AddRow(report, name + " over tcp", tcp, "Open MPI as it is", mpi, "");
+    AddRow(report, name + " in the order of lanes", chain, "in any order", tcp, "");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::Args args(argc, argv);
+  const bool json = args.Flag("--json");
+  const int rounds = static_cast<int>(args.Number("--rounds", 5));
+  const std::string only = args.String("--size", "");
+  const double members = args.Number("--members", 0);
+  args.RefuseTheRest();
+
+  bench::Report report("allreduce", json);
+  for (const uint32_t n : {2u, 4u}) {
+    if (members == 0 || members == n) Measure(report, n, rounds, only);
+  }
+  report.Note(
+      "f32 sums in place, one after the other; medians of so many rounds in which all take their turn");
+}
