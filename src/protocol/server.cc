@@ -56,11 +56,14 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
   for (const SliceOrder& order : orders) {
     if (order.slice.value < places.size()) ordered[order.slice.value] = &order;
   }
+  // All that is outdated goes first: a new history begins with nothing of the old one left.
   for (size_t i = 0; i < places.size(); ++i) {
     const SliceOrder* order = ordered[i];
-    if (order && places[i] && places[i]->order.incarnation == order->incarnation) continue;
-    DropPlace(&places[i]);
-    if (!order) continue;
+    if (!order || (places[i] && places[i]->order.incarnation != order->incarnation)) DropPlace(&places[i]);
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    const SliceOrder* order = ordered[i];
+    if (!order || places[i]) continue;
     places[i].emplace();
     places[i]->order = *order;
     if (order->directory.empty()) {
