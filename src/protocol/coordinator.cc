@@ -42,7 +42,8 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
       slices(config.table, config.partitions.size(), [this] { return Incarnation(NextId()); }),
       heads(config.cuts, config.partitions.size(), config.tail_wait),
       splits(&heads),
-      rounds(&heads, config.strategy, config.lane_wait, config.tail_wait) {
+      rounds(&heads, config.strategy, config.lane_wait, config.tail_wait),
+      groups({.workers = config.workers}) {
   for (size_t p = 0; p < config.partitions.size(); ++p) {
     if (config.partitions[p] != p) throw std::invalid_argument("partitions are not 0, 1, … in order");
   }
@@ -84,6 +85,7 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
     last_checkpoint_id = durable->id;
     kept[durable->id] = durable->watermark;
     slices.SetSource(*durable);
+    groups.SetSource(Time(0), durable->step);
   }
   if (Stepped() && durable && durable->step == 0 && durable->events > 0) {
     throw std::invalid_argument("checkpoint " + std::to_string(durable->id) +
@@ -205,7 +207,7 @@ bool Coordinator::State::Drained() {
 
 // A job that is stopped in the middle of a step: what some slices have of it, all are to have.
 void Coordinator::State::FinishSteps(Time now) {
-  if (Stepped() && stop_requested && slices.ready()) rounds.StopAt(now, slices.HighestVersion());
+  if (Stepped() && !AllReduce() && stop_requested && slices.ready()) rounds.StopAt(now, slices.HighestVersion());
 }
 
 void Coordinator::State::StepEnding(Time now) {

@@ -30,7 +30,7 @@ void Coordinator::State::OnPrepared(Time now, uint64_t id, const Result<Checkpoi
   pending->manifest.events = slices.Events();
   pending->lives = slices.Lives();
   if (!Stepped()) return;
-  const uint64_t step = stop_requested ? slices.Version() : rounds.Untouched();
+  const uint64_t step = stop_requested && !AllReduce() ? slices.Version() : rounds.Untouched();
   pending->order.version = pending->manifest.step = step;
   rounds.Hold(step);
   view_changed = true;
@@ -115,12 +115,16 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
   const bool lost = !LivesAsNoted();
   durable = std::move(pending->manifest);
   slices.SetSource(*durable);
-  // A slice that was lost while the manifest was written returns from an older checkpoint, whose splits are
-  // about to be forgotten.
-  if (slices.ReturnAgain(pending->lives)) view_changed = true;
+  if (AllReduce()) {
+    groups.SetSource(now, durable->step);
+  } else if (slices.ReturnAgain(pending->lives)) {
+    // A slice that was lost while the manifest was written returns from an older checkpoint, whose splits are
+    // about to be forgotten.
+    view_changed = true;
+  }
   if (Stepped()) {
     rounds.DropBefore(durable->watermark, durable->step);
-    if (lost) rounds.Rollback(durable->step);
+    if (lost && !AllReduce()) rounds.Rollback(durable->step);
     rounds.LiftHold(now);
   } else {
     splits.DropBefore(durable->watermark);

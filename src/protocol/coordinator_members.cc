@@ -55,6 +55,10 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     for (NodeId node : former) Remove(now, node);
   }
 
+  if (request.role == Role::kWorker && AllReduce() && request.address.empty()) {
+    return turn_away(Code::kInvalidArgument, "a worker without servers needs an address");
+  }
+
   MemberState member;
   member.member = {NextNode(), request.role, LowestFreeIndex(request.role), request.address};
   member.last_seen = now;
@@ -66,6 +70,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   reply.heartbeat_timeout = config.heartbeat_timeout;
   members[reply.node] = std::move(member);
   if (request.role == Role::kServer) beats[reply.node] = 0;
+  if (request.role == Role::kWorker && AllReduce()) groups.Join(now, members[reply.node].member);
   if (request.role != Role::kBots) view_changed = true;
   Answer(call, std::move(reply));
 }
@@ -92,6 +97,12 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   if (beat.leaving) {
     Remove(now, beat.node);
     reply.stop = true;
+    return Answer(call, std::move(reply));
+  }
+  if (AllReduce()) {
+    if (beat.replica) OnReplica(now, beat.node, *beat.replica, &reply);
+    RefreshView();
+    if (beat.generation != view.generation) reply.view = view;
     return Answer(call, std::move(reply));
   }
   reply.revoked =
@@ -193,6 +204,7 @@ void Coordinator::State::Remove(Time now, NodeId node) {
   members.erase(node);
   if (role == Role::kBots) return;
   view_changed = true;
+  if (AllReduce()) return groups.Remove(now, node);
   Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
   beats.erase(node);
   if (!slices.Holds(node)) return;
@@ -216,6 +228,7 @@ void Coordinator::State::EvictSilent(Time now) {
 }
 
 void Coordinator::State::PlaceSlices(Time now) {
+  if (AllReduce()) return StepGroups(now);
   if (!heads.started()) return;
   std::vector<NodeId> servers = Servers();
   if (!slices.placed()) {

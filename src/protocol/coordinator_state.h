@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/coordinator.h"
+#include "protocol/groups.h"
 #include "protocol/round_queue.h"
 #include "protocol/slice_map.h"
 #include "protocol/split_queue.h"
@@ -86,6 +87,11 @@ struct Coordinator::State {
   uint32_t LowestFreeIndex(Role role) const;
   std::vector<NodeId> Servers() const;
 
+  // ---- coordinator_group.cc: all-reduce
+  bool AllReduce() const { return !config.strategy.on_servers(); }
+  void StepGroups(Time now);
+  void OnReplica(Time now, NodeId node, const ReplicaReport& report, WorkerHeartbeatReply* reply);
+
   // ---- coordinator_checkpoints.cc
   void StartCheckpoint(Time now, bool final);
   void OnPrepared(Time now, uint64_t id, const Result<CheckpointOrder>& order);
@@ -106,6 +112,7 @@ struct Coordinator::State {
   Heads heads;
   SplitQueue splits;  // where splits are trained each by itself
   RoundQueue rounds;  // where they are trained side by side
+  Groups groups;      // all-reduce
 
   std::map<NodeId, MemberState> members;
   Beats beats;

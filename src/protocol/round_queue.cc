@@ -173,6 +173,22 @@ uint64_t RoundQueue::Untouched() const {
   return step;
 }
 
+std::vector<protocol::Round> RoundQueue::Tell(uint64_t from, bool more) {
+  std::vector<protocol::Round> told;
+  if (!settled_) return told;
+  size_t open = 0;
+  for (auto at = FirstOpen(); at != rounds_.end() && open < kOpenRounds; ++at, ++open) {
+    auto& [first_step, round] = *at;
+    if ((hold_from_ && first_step >= *hold_from_) || (!more && !round.touched)) break;
+    round.touched = true;
+    if (End(at) <= from) continue;
+    protocol::Round tell{.first_step = first_step, .lanes = {}};
+    for (const Part& part : round.parts) tell.lanes.push_back({part.cut, part.assigned});
+    told.push_back(std::move(tell));
+  }
+  return told;
+}
+
 void RoundQueue::LiftHold(Time now) {
   if (!hold_from_) return;
   for (auto round = rounds_.lower_bound(*hold_from_); round != rounds_.end(); ++round) {

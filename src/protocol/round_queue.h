@@ -59,6 +59,10 @@ class RoundQueue {
   // No run of this step or a later one is leased any more, and no round made.
   void StopAt(Time now, uint64_t step);
 
+  // Where every worker goes through all lanes: the rounds that have steps from this one on, of those that are
+  // open; `more`: not only what was told or leased before. They count as touched from now on.
+  std::vector<protocol::Round> Tell(uint64_t from, bool more);
+
   // ---- leases
   size_t leased() const { return leases_.size(); }
   uint64_t granted_again() const { return granted_again_; }

@@ -123,6 +123,21 @@ void SliceMap::ReturnAll() {
   Derive();
 }
 
+void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation life, bool survived) {
+  const auto places =
+      Place(*table_, Placement::kPartitioned, std::max<uint32_t>(1, static_cast<uint32_t>(workers.size())));
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    State& slice = slices_[i];
+    if (!survived) Forget(slice);
+    slice.server = workers.empty() ? NodeId() : workers[places[i]];
+    slice.incarnation = life;
+    slice.order = source_[i];
+    slice.order.incarnation = life;
+  }
+  placed_ = true;
+  Derive();
+}
+
 std::vector<NodeId> SliceMap::Orphaned() const {
   std::set<NodeId> former;
   for (const State& slice : slices_) {
@@ -141,6 +156,12 @@ std::vector<SliceOrder> SliceMap::OrdersFor(NodeId server) const {
   for (const State& slice : slices_) {
     if (slice.server == server) orders.push_back(slice.order);
   }
+  return orders;
+}
+
+std::vector<SliceOrder> SliceMap::Orders() const {
+  std::vector<SliceOrder> orders;
+  for (const State& slice : slices_) orders.push_back(slice.order);
   return orders;
 }
 
@@ -195,6 +216,18 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
   }
   Derive();
   return changed;
+}
+
+void SliceMap::ReportAll(const LedgerReport& report) {
+  if (report.partitions.size() != watermark_.size()) return;
+  const auto shared = std::make_shared<const LedgerReport>(report);
+  for (State& slice : slices_) {
+    if (slice.report && Overtaken(report, *slice.report)) return;
+    slice.report = shared;
+    if (!slice.live) ++live_;
+    slice.live = true;
+  }
+  Derive();
 }
 
 void SliceMap::Derive() {

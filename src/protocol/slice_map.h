@@ -45,10 +45,14 @@ class SliceMap {
   bool ReturnAgain(const std::vector<Incarnation>& lives);
   // All slices return: in stepped strategies they are always of one history.
   void ReturnAll();
+  // Where every worker has all slices: another group of them, in which slices live where they are saved. All
+  // begin the life `life` with what was reported of the last, or return. Without workers they are nowhere.
+  void Regroup(const std::vector<NodeId>& workers, Incarnation life, bool survived);
   // Servers that have left slices behind which nobody has yet.
   std::vector<NodeId> Orphaned() const;
   bool Holds(NodeId server) const;
   std::vector<SliceOrder> OrdersFor(NodeId server) const;
+  std::vector<SliceOrder> Orders() const;  // of all slices, by id
   std::vector<SlicePlace> Places() const;
   std::vector<Incarnation> Lives() const;
   NodeId ServerOf(SliceId slice) const { return slices_[slice.value].server; }
@@ -59,6 +63,8 @@ class SliceMap {
   // Takes what a server says of its slices; of others, and of former lives, it says nothing that counts. True
   // when a slice has come alive or is ordered anew. Fails when a slice cannot be had at all.
   Result<bool> Report(const ServerHeartbeat& heartbeat);
+  // What all of them hold, as one report; its list of slices is not looked at.
+  void ReportAll(const LedgerReport& report);
   bool ready() const { return placed_ && live_ == slices_.size(); }
 
   // ---- derived. Slices that are not live count with what they return from.
