@@ -166,13 +166,13 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     const uint64_t id = prepare->id;
     In(c, DiskTakes(), [this, c, id] {
       Result<CheckpointOrder> order = Status(Code::kResourceExhausted, "the disk is full");
-      if (!Chance(options.faults.disk)) order = disk.Prepare(id);
+      if (!Chance(options.faults.full_disk)) order = disk.Prepare(id);
       Do(c, c->machine->OnCheckpointPrepared(now(), id, std::move(order)));
     });
   } else if (auto* commit = std::get_if<CommitManifest>(&action)) {
     In(c, DiskTakes(), [this, c, manifest = commit->manifest] {
       Status status;
-      if (Chance(options.faults.disk)) status = Status(Code::kResourceExhausted, "the disk is full");
+      if (Chance(options.faults.full_disk)) status = Status(Code::kResourceExhausted, "the disk is full");
       // One that failed may be complete on the disk all the same.
       if (status.ok() || rng.Chance(0.5)) {
         disk.Commit(manifest);

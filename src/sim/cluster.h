@@ -38,7 +38,8 @@ struct Faults {
   double split_unreadable = 0;
   double crash_between_actions = 0;  // of the coordinator, at each action
   double server_deaths = 0;          // share of the disasters
-  double disk = 0;                   // a read or write fails
+  double full_disk = 0;              // a write fails
+  double unreadable = 0;             // a slice cannot be read from a checkpoint
   Duration slow_disk{0};             // that a write takes at most
   Duration disaster_every{0};        // mean time between deaths, pauses, stops; 0: none
   Time until{0};                     // then nothing goes wrong any more

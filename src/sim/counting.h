@@ -21,10 +21,10 @@ namespace leat::sim {
 // Slices of a few variables, at least `slices` in all.
 protocol::SliceTable CountingTable(uint32_t slices);
 
-// What training a batch, or a run of them, comes to. Depends on the events alone: some records are bad, and a
-// few (`poison`) spoil the gradient of whatever they are in.
-protocol::BatchOutcome CountBatch(const protocol::Cut& cut, uint32_t batch, bool poison);
-protocol::BatchOutcome CountRun(const protocol::Cut& cut, uint32_t run, bool poison);
+// What training a batch, or a run of them, comes to. Depends on the events alone: some records are bad, and
+// one in `poison` (0: none) spoils the gradient of whatever it is in.
+protocol::BatchOutcome CountBatch(const protocol::Cut& cut, uint32_t batch, uint32_t poison);
+protocol::BatchOutcome CountRun(const protocol::Cut& cut, uint32_t run, uint32_t poison);
 
 class CountingWorkload final : public Workload {
  public:
@@ -32,8 +32,9 @@ class CountingWorkload final : public Workload {
   ~CountingWorkload() override;
   std::unique_ptr<WorkerMemory> Join() override;
 
-  // Where some lanes of a step may stay out, a poisoned lane would skip a step by chance.
-  bool poison() const { return strategy_.backup == 0; }
+  // A job ends when several gradients in a row are spoilt, so the larger a step, the rarer they are; and
+  // where some of its lanes may stay out, a spoilt one would skip it by chance.
+  uint32_t poison() const;
   // What a worker has seen that must not be; empty: nothing.
   const std::string& mistake() const { return mistake_; }
 

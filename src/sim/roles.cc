@@ -195,7 +195,7 @@ void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
     In(p, DiskTakes(), [this, p, life = p->life, order] {
       if (life != p->life) return;
       Result<Slice> slice = Status(Code::kUnavailable, "the disk does not answer");
-      if (!Chance(options.faults.disk)) slice = disk.Read(order.directory, order.file, order.slice);
+      if (!Chance(options.faults.unreadable)) slice = disk.Read(order.directory, order.file, order.slice);
       p->server->OnSliceLoaded(order, std::move(slice));
       TakeReady(p);
       MaybeBeat(p);
@@ -209,7 +209,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
     ShardReport report;
     report.checkpoint = a.order.id;
     report.file = "shard-" + ToString(p->node);
-    if (Chance(options.faults.disk)) {
+    if (Chance(options.faults.full_disk)) {
       report.status = Status(Code::kResourceExhausted, "the disk is full");
     } else {
       disk.Write(a.order.directory, report.file, a.slices);

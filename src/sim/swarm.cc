@@ -68,7 +68,8 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   faults.split_unreadable = some({0, 0.02, 0.1});
   faults.crash_between_actions = some({0, 0.0005, 0.005});
   faults.server_deaths = some({0, 0.2, 0.6});
-  faults.disk = 0.05;
+  faults.full_disk = 0.05;
+  faults.unreadable = 0.01;
   faults.slow_disk = FromSeconds(some({0.01, 0.1, 0.5}));
   faults.disaster_every = FromSeconds(some({0.1, 0.3, 1}));
   faults.until = std::chrono::seconds(10);

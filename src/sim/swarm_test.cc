@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 namespace leat::sim {
 namespace {
@@ -19,20 +20,46 @@ uint64_t Seeds() {
   return wanted ? std::strtoull(wanted, nullptr, 10) : kSeeds;
 }
 
-TEST(Swarm, CountsEveryEventOnceInPeace) {
+using Kind = protocol::StrategyKind;
+
+struct Case {
+  std::string name;
+  protocol::StrategyConfig strategy;
+  uint64_t share = 1;  // of the seeds: one in so many
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+class Strategies : public ::testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Swarm, Strategies,
+    ::testing::Values(Case{"async", {.kind = Kind::kAsync}},
+                      Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
+                      Case{"ssp_async", {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = -1}, 4},
+                      Case{"sync", {.kind = Kind::kSync, .virtual_workers = 4}},
+                      Case{"ssp_0", {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = 0}, 4},
+                      Case{"ssp_3", {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = 3}},
+                      Case{"backup", {.kind = Kind::kSync, .virtual_workers = 4, .backup = 1}},
+                      Case{"averaging", {.kind = Kind::kAveraging, .virtual_workers = 4, .period = 3}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST_P(Strategies, CountEveryEventOnceInPeace) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    const ClusterResult result = RunSwarm({.seed = seed, .peace = true});
+    const ClusterResult result = RunSwarm({.seed = seed, .strategy = GetParam().strategy, .peace = true});
     EXPECT_EQ(result.mistake, "") << "seed " << seed;
     EXPECT_EQ(result.duplicates, 0u) << "seed " << seed << ": something was trained twice";
     EXPECT_EQ(result.releases, 0u) << "seed " << seed;
-    EXPECT_LT(Seconds(result.took), 7.5) << "seed " << seed;
+    EXPECT_LT(Seconds(result.took), GetParam().strategy.stepped() ? 20 : 7.5) << "seed " << seed;
   }
 }
 
-TEST(Swarm, CountsEveryEventOnceWhateverGoesWrong) {
+TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   ClusterResult all;
-  for (uint64_t seed = 1; seed <= Seeds(); ++seed) {
-    const ClusterResult result = RunSwarm({.seed = seed});
+  for (uint64_t seed = 1; seed <= Seeds() / GetParam().share; ++seed) {
+    const ClusterResult result = RunSwarm({.seed = seed, .strategy = GetParam().strategy});
     EXPECT_EQ(result.mistake, "") << "seed " << seed;
     all.deaths += result.deaths;
     all.pauses += result.pauses;
@@ -45,9 +72,9 @@ TEST(Swarm, CountsEveryEventOnceWhateverGoesWrong) {
   // What is to be survived has happened, and often.
   for (const uint64_t count :
        {all.deaths, all.pauses, all.restarts, all.checkpoints, all.duplicates, all.releases}) {
-    EXPECT_GT(count, Seeds());
+    EXPECT_GT(count, Seeds() / GetParam().share / 2);
   }
-  EXPECT_GT(all.resumes, Seeds() / 10);
+  EXPECT_GT(all.resumes, Seeds() / GetParam().share / 10);
 }
 
 // A failing seed is only worth something if it fails again.
