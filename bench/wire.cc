@@ -1,9 +1,12 @@
-// Push and pull of a model between two processes over tcp, the optimizer applied: the worker's and the
-// server's own code on both sides, against what UCX moves one way over TCP.
+// Push and pull of a model between two processes, the optimizer applied: the worker's and the server's own
+// code on both sides, over tcp against what UCX moves one way over TCP, and over shared memory against tcp.
+// And the transports alone, with a message that comes back.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,8 +40,73 @@ double Now() {
   std::exit(1);
 }
 
-net::TransportOptions Options() {
-  return {.token = "bench"};
+const std::string kTcp = "tcp";
+const std::string kUcx = "ucx";
+
+std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const std::string& name,
+                                              metrics::Registry* registry = nullptr) {
+  net::TransportOptions options{.token = "bench", .metrics = registry};
+  return name == kUcx ? net::MakeUcxTransport(loop, options) : net::MakeTcpTransport(loop, options);
+}
+
+// This program as a server in a process of its own, killed when this is destroyed. The first it says is its
+// address.
+class Server {
+ public:
+  explicit Server(std::vector<std::string> words) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) Fail("no pipe");
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(ends[1], STDOUT_FILENO);
+      words.insert(words.begin(), "bench_wire");
+      std::vector<char*> argv;
+      for (auto& word : words) argv.push_back(word.data());
+      argv.push_back(nullptr);
+      execv("/proc/self/exe", argv.data());
+      _exit(1);
+    }
+    close(ends[1]);
+    char text[100];
+    const ssize_t size = read(ends[0], text, sizeof(text));
+    close(ends[0]);
+    if (size <= 0) Fail("the server did not start");
+    address_.assign(text, static_cast<size_t>(size));
+  }
+  ~Server() {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  const std::string& address() const { return address_; }
+  // Processor time of this process and the server's.
+  double CpuSeconds() const {
+    clockid_t its = 0;
+    clock_getcpuclockid(child_, &its);
+    double seconds = 0;
+    for (const clockid_t clock : {its, CLOCK_PROCESS_CPUTIME_ID}) {
+      timespec time{};
+      clock_gettime(clock, &time);
+      seconds += static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    }
+    return seconds;
+  }
+
+ private:
+  pid_t child_ = -1;
+  std::string address_;
+};
+
+// The server's side of that.
+[[noreturn]] void Run(net::Loop& loop, net::Transport& transport, net::Transport::Accept accept) {
+  const auto listener = transport.Listen("127.0.0.1:0", std::move(accept));
+  if (!listener.ok()) Fail(listener.status().ToString());
+  const std::string& address = (*listener)->address();
+  if (write(STDOUT_FILENO, address.data(), address.size()) < 0) Fail("no pipe");
+  close(STDOUT_FILENO);
+  loop.Run();
+  _exit(0);
 }
 
 // One worker, one server with all slices, generation 1.
@@ -54,11 +122,10 @@ struct Job {
   protocol::View view;
 };
 
-// The server's process. Never returns.
-[[noreturn]] void Serve(const Job& job, int address_to) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+[[noreturn]] void ServeModel(const std::string& transport_name, uint64_t elements) {
+  const Job job(elements);
   net::Loop loop;
-  const auto transport = net::MakeTcpTransport(loop, Options());
+  const auto transport = MakeTransport(loop, transport_name);
   ps::ServerShell shell(
       {.table = job.table, .optimizer = {.kind = optim::Kind::kSgd, .learning_rate = kRate}});
   shell.machine().OnJoined(NodeId(1));
@@ -69,41 +136,22 @@ struct Job {
     orders.orders.push_back({.slice = SliceId(i), .incarnation = Incarnation(1)});
   }
   shell.machine().OnHeartbeatReply(orders);
-  const auto listener = transport->Listen(
-      "127.0.0.1:0", [&](std::unique_ptr<net::Connection> worker) { return shell.Adopt(std::move(worker)); });
-  if (!listener.ok()) Fail(listener.status().ToString());
-  const std::string& address = (*listener)->address();
-  if (write(address_to, address.data(), address.size()) < 0) Fail("no pipe");
-  close(address_to);
-  loop.Run();
-  _exit(0);
+  Run(loop, *transport,
+      [&](std::unique_ptr<net::Connection> worker) { return shell.Adopt(std::move(worker)); });
 }
 
-// The worker's process, and the server's as its child.
+// A worker, and a server in another process.
 class Pair {
  public:
-  explicit Pair(uint64_t elements)
-      : job_(elements),
-        transport_(net::MakeTcpTransport(loop_, Options())),
+  Pair(const std::string& transport, uint64_t elements)
+      : server_({"--serve", "model", "--transport", transport, "--elements", std::to_string(elements)}),
+        job_(elements),
+        transport_(MakeTransport(loop_, transport)),
         parameters_(job_.table),
         client_(*transport_, parameters_,
                 {.on_reply = [this](NodeId, const protocol::PushReply& reply) { OnReply(reply); },
                  .on_failed = [](NodeId, uint64_t, const Status& why) { Fail(why.ToString()); }}) {
-    int ends[2];
-    if (pipe(ends) != 0) Fail("no pipe");
-    child_ = fork();
-    if (child_ == 0) Serve(job_, ends[1]);
-    close(ends[1]);
-    char text[100];
-    const ssize_t size = read(ends[0], text, sizeof(text));
-    close(ends[0]);
-    if (size <= 0) Fail("the server did not start");
-    address_.assign(text, static_cast<size_t>(size));
     std::ranges::fill(parameters_.gradients(0), -1.0f);
-  }
-  ~Pair() {
-    kill(child_, SIGKILL);
-    waitpid(child_, nullptr, 0);
   }
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
@@ -127,7 +175,7 @@ class Pair {
     for (uint32_t i = 0; i < job_.table.slices.size(); ++i) {
       request.slices.push_back({SliceId(i), Incarnation(1), pushes_});
     }
-    client_.Send({.server = NodeId(1), .address = address_, .request = std::move(request)});
+    client_.Send({.server = NodeId(1), .address = server_.address(), .request = std::move(request)});
     while (answered_ != sequence_) loop_.RunOnce(std::chrono::seconds(1));
   }
 
@@ -153,13 +201,12 @@ class Pair {
     answered_ = reply.sequence;
   }
 
+  Server server_;
   Job job_;
   net::Loop loop_;
   std::unique_ptr<net::Transport> transport_;
   protocol::Parameters parameters_;
   ps::Client client_;
-  pid_t child_ = -1;
-  std::string address_;
   uint64_t sequence_ = 0;
   uint64_t answered_ = 0;
   uint64_t pushes_ = 0;
@@ -192,7 +239,7 @@ void Large(bench::Report& report, double seconds) {
       {"push 16 MiB", protocol::Disposition::kGradient, false, 1, ""},
       {"pull 16 MiB", protocol::Disposition::kPull, true, 1, ""},
   };
-  Pair pair(kElements);
+  Pair pair(kTcp, kElements);
   Time(pair, protocol::Disposition::kGradient, true, 0);
   const double slice = seconds / (kRounds * static_cast<double>(cases.size() + 1));
   std::vector<double> reference;
@@ -220,16 +267,148 @@ void Large(bench::Report& report, double seconds) {
   }
 }
 
-void Small(bench::Report& report, double seconds) {
-  for (const auto& [name, elements] : {std::pair("16 KiB", 4096), std::pair("1 MiB", 1 << 18)}) {
-    Pair pair(static_cast<uint64_t>(elements));
-    Time(pair, protocol::Disposition::kGradient, true, seconds / 10);
-    std::vector<double> times;
-    for (int i = 0; i < 9; ++i)
-      times.push_back(Time(pair, protocol::Disposition::kGradient, true, seconds / 10));
-    pair.Check();
-    report.Add(
-        {.name = std::string("push + pull ") + name, .value = bench::Median(times) * 1e6, .unit = "µs"});
+// Seconds an exchange of push and pull of so many elements: over tcp and over ucx, in turn.
+void BothWays(bench::Report& report, double seconds) {
+  constexpr int kRounds = 9;
+  for (const auto& [name, elements] : {std::pair("16 KiB", 4 << 10), std::pair("1 MiB", 1 << 18),
+                                       std::pair("4 MiB", 1 << 20), std::pair("16 MiB", 4 << 20)}) {
+    Pair tcp(kTcp, static_cast<uint64_t>(elements));
+    Pair ucx(kUcx, static_cast<uint64_t>(elements));
+    std::vector<double> times, faster, reference;
+    for (int round = 0; round <= kRounds; ++round) {
+      const double a = Time(tcp, protocol::Disposition::kGradient, true, seconds / (2 * kRounds));
+      const double b = Time(ucx, protocol::Disposition::kGradient, true, seconds / (2 * kRounds));
+      if (round == 0) continue;  // both are warm now
+      reference.push_back(a * 1e6);
+      times.push_back(b * 1e6);
+      faster.push_back(a / b);
+    }
+    tcp.Check();
+    ucx.Check();
+    const bool large = elements >= 1 << 18;
+    report.Add({.name = std::string("push + pull ") + name, .value = bench::Median(reference), .unit = "µs"});
+    report.Add({.name = std::string("push + pull ") + name + ", ucx",
+                .value = bench::Median(times),
+                .unit = "µs",
+                .reference = "× as fast as tcp",
+                .reference_value = bench::Median(reference),
+                .ratio = bench::Median(faster),
+                .bound = large ? "≥ 1.2" : "≥ 1.0"});
+  }
+}
+
+// ---- the transports alone
+
+// Sends back what it gets.
+struct Mirror final : net::Receiver {
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView,
+                                                     uint64_t payload_bytes) override {
+    room.resize(payload_bytes);
+    return std::vector<std::span<std::byte>>{room};
+  }
+  void OnMessage(net::Connection& now) override { now.Send(1, {}, {ByteView(room)}); }
+  void OnClosed(net::Connection&, const Status&) override { _exit(0); }
+  Bytes room;
+  std::unique_ptr<net::Connection> connection;
+};
+
+[[noreturn]] void ServeMirror(const std::string& transport_name) {
+  net::Loop loop;
+  const auto transport = MakeTransport(loop, transport_name);
+  Mirror mirror;
+  Run(loop, *transport, [&](std::unique_ptr<net::Connection> connection) {
+    mirror.connection = std::move(connection);
+    return &mirror;
+  });
+}
+
+class Echo final : public net::Receiver {
+ public:
+  explicit Echo(const std::string& transport)
+      : server_({"--serve", "mirror", "--transport", transport}),
+        transport_(MakeTransport(loop_, transport, &metrics_)) {
+    transport_->Connect(server_.address(), this, std::chrono::seconds(10), [this](auto connection) {
+      if (!connection.ok()) Fail(connection.status().ToString());
+      connection_ = std::move(*connection);
+    });
+    while (connection_ == nullptr) loop_.RunOnce(std::chrono::seconds(1));
+    const bool shared = metrics_.gauge("leat_net_ucx_connections").value() > 0;
+    if (shared != (transport == kUcx)) Fail("the connection went another way than " + transport);
+  }
+
+  struct Cost {
+    double seconds = 0;  // there and back
+    double cpu = 0;      // of both processes
+  };
+  Cost Measure(size_t bytes, double seconds) {
+    payload_.resize(bytes);
+    room_.resize(bytes);
+    const double begin = Now();
+    const double cpu = server_.CpuSeconds();
+    uint64_t count = 0;
+    for (; count < 3 || Now() - begin < seconds; ++count) {
+      back_ = false;
+      connection_->Send(1, {}, {ByteView(payload_)});
+      while (!back_) loop_.RunOnce(std::chrono::seconds(1));
+    }
+    const auto trips = static_cast<double>(count);
+    return {(Now() - begin) / trips, (server_.CpuSeconds() - cpu) / trips};
+  }
+
+ private:
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView, uint64_t) override {
+    return std::vector<std::span<std::byte>>{room_};
+  }
+  void OnMessage(net::Connection&) override { back_ = true; }
+  void OnClosed(net::Connection&, const Status& why) override { Fail(why.ToString()); }
+
+  Server server_;
+  metrics::Registry metrics_;
+  net::Loop loop_;
+  std::unique_ptr<net::Transport> transport_;
+  Bytes payload_, room_;
+  bool back_ = false;
+  std::unique_ptr<net::Connection> connection_;
+};
+
+void Alone(bench::Report& report, double seconds) {
+  constexpr int kRounds = 7;
+  Echo tcp(kTcp), ucx(kUcx);
+  for (const auto& [name, bytes] :
+       {std::pair("64 B", 64), std::pair("64 KiB", 64 << 10), std::pair("1 MiB", 1 << 20),
+        std::pair("4 MiB", 4 << 20), std::pair("16 MiB", 16 << 20)}) {
+    std::vector<double> times[2], cpus[2], faster, cheaper;
+    for (int round = 0; round <= kRounds; ++round) {
+      const Echo::Cost a = tcp.Measure(static_cast<size_t>(bytes), seconds / (2 * kRounds));
+      const Echo::Cost b = ucx.Measure(static_cast<size_t>(bytes), seconds / (2 * kRounds));
+      if (round == 0) continue;
+      times[0].push_back(a.seconds);
+      times[1].push_back(b.seconds);
+      cpus[0].push_back(a.cpu);
+      cpus[1].push_back(b.cpu);
+      faster.push_back(a.seconds / b.seconds);
+      cheaper.push_back(a.cpu / b.cpu);
+    }
+    const bool large = bytes >= 1 << 20;
+    const double scale = large ? 2.0 * bytes / kGibi : 1;
+    const auto rate = [&](const std::vector<double>& of) {
+      const double median = bench::Median(of);
+      return large ? scale / median : median * 1e6;
+    };
+    report.Add({.name = std::string(large ? "there and back " : "round trip ") + name + ", ucx",
+                .value = rate(times[1]),
+                .unit = large ? "GiB/s" : "µs",
+                .reference = "× as fast as tcp",
+                .reference_value = rate(times[0]),
+                .ratio = bench::Median(faster),
+                .bound = large ? "≥ 1.5" : "≥ 1.0"});
+    if (!large) continue;
+    report.Add({.name = std::string("processor time a GiB, ") + name + ", ucx",
+                .value = bench::Median(cpus[1]) / scale,
+                .unit = "s",
+                .reference = "× as cheap as tcp",
+                .reference_value = bench::Median(cpus[0]) / scale,
+                .ratio = bench::Median(cheaper)});
   }
 }
 
@@ -237,12 +416,21 @@ void Small(bench::Report& report, double seconds) {
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
+  const std::string serve = args.String("--serve", "");  // this program's own use
+  const std::string transport = args.String("--transport", kTcp);
+  const double elements = args.Number("--elements", 0);
   const bool json = args.Flag("--json");
   const double seconds = args.Number("--seconds", 8);
   args.RefuseTheRest();
+  if (!serve.empty()) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (serve == "model") ServeModel(transport, static_cast<uint64_t>(elements));
+    ServeMirror(transport);
+  }
 
   bench::Report report("wire", json);
   Large(report, seconds);
-  Small(report, seconds / 8);
+  BothWays(report, seconds / 8);
+  Alone(report, seconds / 8);
   report.Note("SGD applied by the server; bytes of the model that cross a second, both ways together");
 }

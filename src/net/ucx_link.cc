@@ -20,6 +20,7 @@ constexpr Duration kAwakeForAnswer = std::chrono::microseconds(20);
 // cannot sleep then; after some time the loop does, and looks again in a while.
 constexpr Duration kUnfinished = std::chrono::microseconds(200);
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
+constexpr uint32_t kMostInVain = 127;
 constexpr size_t kMaxVectors = 64;
 
 }  // namespace
@@ -80,9 +81,9 @@ bool UcxLink::Poll() {
   if (open_ && !queue_.empty()) Flush();
   if (!open_ || !any) return any;
   armed_ = false;
+  if (std::exchange(awake_, false)) in_vain_ = 0;
   moved_ = shared_->loop.Now();
-  const bool large = !queue_.empty() || reader_.left() > kSmallBytes;
-  poller().StayAwake(moved_ + (large ? kAwakeForFragments : kAwakeForAnswer));
+  StayAwake(moved_);
   WatchForStall();
   return true;
 }
@@ -140,10 +141,24 @@ void UcxLink::Drain() {
   }
 }
 
+void UcxLink::StayAwake(Time now) {
+  if (left_out_ < in_vain_) {
+    ++left_out_;
+    return;
+  }
+  awake_ = true;
+  const bool large = !queue_.empty() || reader_.left() > kSmallBytes;
+  poller().StayAwake(now + (large ? kAwakeForFragments : kAwakeForAnswer));
+}
+
 // With nothing to do the descriptor is made to tell; no upcall from here.
 Duration UcxLink::MaySleep() {
   if (!open_ || armed_) return kForever;
   if (more_) return {};
+  if (std::exchange(awake_, false)) {
+    in_vain_ = std::min(2 * in_vain_ + 1, kMostInVain);
+    left_out_ = 0;
+  }
   if (port_->Arm()) {
     armed_ = true;
     return kForever;
@@ -161,7 +176,7 @@ void UcxLink::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, ui
   sent_time_ = shared_->loop.Now();
   if (receiving_) return;  // at the end of that
   Flush();
-  if (open_) poller().StayAwake(sent_time_ + (queue_.empty() ? kAwakeForAnswer : kAwakeForFragments));
+  if (open_) StayAwake(sent_time_);
   WatchForStall();
 }
 

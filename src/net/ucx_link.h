@@ -65,6 +65,7 @@ class UcxLink final : public Polled,
   void Deliver(ByteView bytes);
   void Flush();
   void TellSent(size_t bytes);
+  void StayAwake(Time now);
   void Fail(Status why);
   void WatchForStall();
   void CheckStall();
@@ -82,7 +83,13 @@ class UcxLink final : public Polled,
   bool armed_ = false;      // the descriptor will tell
   bool more_ = false;       // there is more to receive than one turn allows
   Time moved_{};            // when there was something to do
-  Status failure_;          // of a fragment that came in
+
+  // Waiting without sleeping pays when the peer has a processor of its own, and costs everybody when it has
+  // not: after each time in vain it is left out more often.
+  bool awake_ = false;
+  uint32_t in_vain_ = 0;   // how often it is left out
+  uint32_t left_out_ = 0;  // how often it has been
+  Status failure_;         // of a fragment that came in
 
   Receiver* receiver_ = nullptr;
   Connection* connection_ = nullptr;

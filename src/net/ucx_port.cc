@@ -21,11 +21,16 @@ namespace leat::net {
 namespace {
 
 // Over shared memory: a fragment is a slot of the queue, which has kSlots of them, kept in the receiver's
-// memory. The queue counts slots as free in halves of itself.
-constexpr Fragments kHostFragments{.bytes = 16 << 10, .window = 12, .taken_after = 3};
-constexpr uint32_t kSlots = 32;
+// memory. What has been read is free again for the sender after each kSlotsFreed.
+//
+// The window is what goes between two processes that have to wait for a processor before they see each other
+// again; it costs as much memory at each end.
+constexpr Fragments kHostFragments{.bytes = 16 << 10, .window = 52, .taken_after = 13};
+constexpr uint32_t kSlots = 64;
+constexpr uint32_t kSlotsFreed = 8;
 constexpr uint32_t kSlotOverhead = 256;  // of UCX's own headers, and more
-static_assert(kHostFragments.window + kHostFragments.window / kHostFragments.taken_after <= kSlots / 2);
+static_assert(kHostFragments.window + kHostFragments.window / kHostFragments.taken_after + kSlotsFreed <=
+              kSlots);
 // Over a network fragments are copied and wait in memory of the port's.
 constexpr Fragments kNetworkFragments{.bytes = 64 << 10, .window = 32, .taken_after = 8};
 
@@ -239,7 +244,7 @@ Result<std::shared_ptr<UcxContext>> UcxContext::ForHost(bool network) {
   settings.emplace_back("MM_FIFO_HUGETLB", "n");
   settings.emplace_back("MM_FIFO_SIZE", std::to_string(kSlots));
   settings.emplace_back("MM_FIFO_ELEM_SIZE", "128");
-  settings.emplace_back("MM_FIFO_RELEASE_FACTOR", "0.5");
+  settings.emplace_back("MM_FIFO_RELEASE_FACTOR", std::to_string(double{kSlotsFreed} / kSlots));
   settings.emplace_back("MM_SEG_SIZE", std::to_string(kHostFragments.bytes + kSlotOverhead));
   settings.emplace_back("MM_RX_BUFS_GROW", std::to_string(kSlots + 2));
   settings.emplace_back("KEEPALIVE_INTERVAL", "inf");  // the socket beside it says when the peer is gone
