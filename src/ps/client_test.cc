@@ -52,7 +52,7 @@ class ClientTest : public testing::PsTest {
   }
   void MakePair(const protocol::SliceTable& table) {
     server_transport = Make(server_loop);
-    server = std::make_unique<ServerEnd>(*server_transport, table, kServer, AllSlices(table));
+    server = std::make_unique<ServerEnd>(server_loop, *server_transport, table, kServer, AllSlices(table));
     MakeClient(table);
   }
 
@@ -205,8 +205,8 @@ TEST_P(ClientTest, TwoServersEachWithItsSlices) {
   std::vector<SliceId> halves[2];
   for (const SliceId slice : AllSlices(table)) halves[slice.value % 2].push_back(slice);
   server_transport = Make(server_loop);
-  ServerEnd first(*server_transport, table, NodeId(1), halves[0]);
-  ServerEnd second(*server_transport, table, NodeId(2), halves[1]);
+  ServerEnd first(server_loop, *server_transport, table, NodeId(1), halves[0]);
+  ServerEnd second(server_loop, *server_transport, table, NodeId(2), halves[1]);
   MakeClient(table);
   FillGradients();
   for (int round = 1; round <= 2; ++round) {
@@ -390,7 +390,7 @@ TEST_P(ClientTest, EveryBatchCountsOnceWhateverTheNetworkDoes) {
                                    .stall_timeout = std::chrono::milliseconds(5)};
   auto server_faults = std::make_shared<net::Faults>(weather);
   server_transport = net::MakeFaultTransport(server_loop, Make(server_loop), server_faults);
-  server = std::make_unique<ServerEnd>(*server_transport, table, kServer, AllSlices(table));
+  server = std::make_unique<ServerEnd>(server_loop, *server_transport, table, kServer, AllSlices(table));
   MakeClient(
       table,
       {.seed = 4, .drop = 0.1, .cut = 0.1, .stall = 0.02, .stall_timeout = std::chrono::milliseconds(5)});

@@ -22,6 +22,11 @@ class ServerShell::Session : public net::Receiver {
     }
     auto request = wire::DecodePushRequest(header);
     if (!request.ok()) return request.status();
+    // Whoever asks again has no patience left for what it asked before.
+    if (ticket_ != 0) {
+      shell_.machine_.Expire(ticket_);
+      shell_.SendReady();
+    }
     request_ = std::move(*request);
     auto elements = shell_.machine_.Begin(request_);
     if (!elements.ok()) return elements.status();
@@ -54,13 +59,43 @@ class ServerShell::Session : public net::Receiver {
     for (size_t i = replies_.size(); i < request_.slices.size(); ++i) {
       replies_.push_back(shell_.machine_.Apply(request_, i, {}));
     }
-    const auto reply = *shell_.machine_.Finish(0, request_, std::move(replies_));
+    const uint64_t ticket = ++shell_.last_ticket_;
+    const auto reply = shell_.machine_.Finish(ticket, request_, std::move(replies_));
     replies_.clear();
+    if (reply) {
+      Send(*reply);
+    } else {
+      ticket_ = ticket;
+      shell_.Park(ticket, this);
+    }
+    shell_.SendReady();
+  }
+
+  // The reply to the request that was parked.
+  void SendParked(const protocol::PushReply& reply) {
+    ticket_ = 0;
+    Send(reply);
+  }
+
+  // Destroys this.
+  void OnClosed(net::Connection&, const Status&) override {
+    if (ticket_ != 0) {
+      shell_.machine_.Forget(ticket_);
+      shell_.parked_.erase(ticket_);
+    }
+    shell_.sessions_.erase(this);
+  }
+
+ private:
+  void Send(const protocol::PushReply& reply) {
     std::vector<ByteView> payload;
+    std::vector<Buffer> memories;
     size_t total = 0;
     for (const auto& slice : reply.slices) {
       if (!slice.values) continue;
-      payload.push_back(std::as_bytes(shell_.machine_.Values(slice.slice, slice.version).values));
+      auto held = shell_.machine_.Values(slice.slice, slice.version);
+      payload.push_back(std::as_bytes(held.values));
+      memories.push_back(std::move(held.memory));
       total += payload.back().size();
     }
     shell_.bytes_out_ += total;
@@ -72,20 +107,12 @@ class ServerShell::Session : public net::Receiver {
       payload = {*copy};
       owner = copy;
     } else {
-      auto memories = std::make_shared<std::vector<Buffer>>();
-      for (const auto& slice : reply.slices) {
-        if (slice.values) memories->push_back(shell_.machine_.Find(slice.slice)->memory);
-      }
-      owner = std::move(memories);
+      owner = std::make_shared<std::vector<Buffer>>(std::move(memories));
     }
     connection_->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), wire::Encode(reply),
                       std::move(payload), [owner = std::move(owner)](const Status&) {});
   }
 
-  // Destroys this.
-  void OnClosed(net::Connection&, const Status&) override { shell_.sessions_.erase(this); }
-
- private:
   // Where the gradients are read: each slice is applied as soon as it is there, so a ring of a few slices
   // does for a push of any size. A span that shares memory with an earlier one begins at least kReadAhead
   // behind that one's end: the ring is longer than that by the slice that ends it short and by both spans.
@@ -115,11 +142,52 @@ class ServerShell::Session : public net::Receiver {
   std::vector<protocol::SliceReply> replies_;
   std::vector<std::span<std::byte>> segments_;
   Buffer gradients_;
+  uint64_t ticket_ = 0;  // of the request that waits for its reply
 };
 
-ServerShell::ServerShell(protocol::ServerConfig config) : machine_(std::move(config)) {}
+ServerShell::ServerShell(net::Loop& loop, protocol::ServerConfig config, Duration patience)
+    : loop_(loop), patience_(patience), machine_(std::move(config)) {}
 
-ServerShell::~ServerShell() = default;
+ServerShell::~ServerShell() {
+  loop_.Cancel(timer_);
+}
+
+std::vector<protocol::ServerAction> ServerShell::OnHeartbeatReply(
+    const protocol::ServerHeartbeatReply& reply) {
+  auto actions = machine_.OnHeartbeatReply(reply);
+  SendReady();
+  return actions;
+}
+
+void ServerShell::SendReady() {
+  for (const auto& ready : machine_.TakeReady()) {
+    const auto at = parked_.extract(ready.ticket);
+    if (at) at.mapped()->SendParked(ready.reply);
+  }
+}
+
+void ServerShell::Park(uint64_t ticket, Session* session) {
+  // Most have been answered long before their time.
+  while (!parked_since_.empty() && !parked_.contains(parked_since_.front().second)) parked_since_.pop_front();
+  parked_.emplace(ticket, session);
+  parked_since_.emplace_back(loop_.Now(), ticket);
+  if (timer_ == 0) timer_ = loop_.After(patience_, [this] { ExpireParked(); });
+}
+
+void ServerShell::ExpireParked() {
+  timer_ = 0;
+  const Time now = loop_.Now();
+  while (!parked_since_.empty() && now - parked_since_.front().first >= patience_) {
+    machine_.Expire(parked_since_.front().second);
+    parked_since_.pop_front();
+  }
+  SendReady();
+  while (!parked_since_.empty() && !parked_.contains(parked_since_.front().second)) {
+    parked_since_.pop_front();
+  }
+  if (parked_since_.empty()) return;
+  timer_ = loop_.After(patience_ - (now - parked_since_.front().first), [this] { ExpireParked(); });
+}
 
 net::Receiver* ServerShell::Adopt(std::unique_ptr<net::Connection> connection) {
   auto session = std::make_unique<Session>(*this, std::move(connection));

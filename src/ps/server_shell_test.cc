@@ -32,7 +32,8 @@ class ServerShellTest : public testing::PsTest {
     table = with;
     server_transport = Make(server_loop, options);
     client_transport = Make(client_loop, options);
-    server = std::make_unique<testing::ServerEnd>(*server_transport, table, kServer, AllSlices(table));
+    server = std::make_unique<testing::ServerEnd>(server_loop, *server_transport, table, kServer,
+                                                  AllSlices(table));
   }
   std::unique_ptr<RawWorker> Connect() {
     auto worker = std::make_unique<RawWorker>();
@@ -97,8 +98,7 @@ TEST_P(ServerShellTest, WhoeverLiesIsTurnedAwayAndTheOthersAreServed) {
        [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->slices.back().slice = SliceId(1 << 20); }},
       {"a slice twice",
        [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->slices[1] = push->slices[0]; }},
-      {"a batch that the cut has not",
-       [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->run = 1000; }},
+      {"a batch that the cut has not", [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->run = 1000; }},
       {"a partition that is not there",
        [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->cut.partition = 2; }},
       {"a gradient of no events", [](uint8_t*, PushRequest* push, Bytes*, Bytes*) { push->events = 0; }},
@@ -160,7 +160,7 @@ TEST_P(ServerShellTest, ValuesThatLeaveStayAliveWhenTheirSlicesAreDropped) {
     client_loop.RunOnce(Duration(0));
     return server->shell.bytes_out() > 0;
   }));
-  server->shell.machine().OnHeartbeatReply(testing::Orders(kServer, {}));
+  server->shell.OnHeartbeatReply(testing::Orders(kServer, {}));
   ASSERT_EQ(server->shell.machine().Find(SliceId(0)), nullptr);
   ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
   const auto& payload = worker->at.messages[0].payload;
@@ -193,7 +193,7 @@ TEST_P(ServerShellTest, AnUpdateWhileASliceIsSavedLeavesTheSavedOneAlone) {
   MakeServer(testing::LargeTable(1 << 16));
   auto reply = testing::Orders(kServer, AllSlices(table));
   reply.checkpoint = protocol::CheckpointOrder{1, "there"};
-  const auto actions = server->shell.machine().OnHeartbeatReply(reply);
+  const auto actions = server->shell.OnHeartbeatReply(reply);
   const auto* save = std::get_if<protocol::SaveShard>(&actions.at(0));
   ASSERT_NE(save, nullptr);
   auto worker = Connect();

@@ -60,11 +60,16 @@ inline protocol::ServerHeartbeatReply Orders(NodeId node, const std::vector<Slic
 
 // A server on its loop, listening.
 struct ServerEnd {
-  ServerEnd(net::Transport& transport, const protocol::SliceTable& table, NodeId node,
-            const std::vector<SliceId>& slices)
-      : shell({.table = table, .optimizer = {.kind = optim::Kind::kSgd, .learning_rate = 1}}) {
+  ServerEnd(net::Loop& loop, net::Transport& transport, const protocol::SliceTable& table, NodeId node,
+            const std::vector<SliceId>& slices, const protocol::StrategyConfig& strategy = {},
+            Duration patience = std::chrono::seconds(3))
+      : shell(loop,
+              {.table = table,
+               .optimizer = {.kind = optim::Kind::kSgd, .learning_rate = 1},
+               .strategy = strategy},
+              patience) {
     shell.machine().OnJoined(node);
-    shell.machine().OnHeartbeatReply(Orders(node, slices));
+    shell.OnHeartbeatReply(Orders(node, slices));
     auto listening = transport.Listen("127.0.0.1:0", [this](std::unique_ptr<net::Connection> connection) {
       ++accepted;
       return shell.Adopt(std::move(connection));

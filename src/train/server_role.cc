@@ -62,7 +62,7 @@ class ServerRole {
       spdlog::warn("heartbeat: {}", reply.status().ToString());
       if (link_.lost()) return End(reply.status().With("the coordinator is lost"));
     } else if (auto* beat = std::get_if<protocol::ServerHeartbeatReply>(&*reply)) {
-      for (auto& action : shell_.machine().OnHeartbeatReply(*beat)) {
+      for (auto& action : shell_.OnHeartbeatReply(*beat)) {
         if (over_) return;
         std::visit([this](auto& a) { Act(a); }, action);
       }
@@ -170,7 +170,7 @@ Status RunServer(const RoleOptions& options) {
                  (*reserved)->address());
     const Job job = Job::FromText(joined->job, "job");
     shell = std::make_unique<ps::ServerShell>(
-        protocol::ServerConfig{.table = job.Slices(), .optimizer = job.optimizer});
+        loop, protocol::ServerConfig{.table = job.Slices(), .optimizer = job.optimizer});
     ServerRole role(loop, link, *shell, job, *joined);
     SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
     const Status outcome = role.Run(&evicted);
