@@ -48,6 +48,7 @@ KEPT_BY = [
     (re.compile(r"(oneapi/)?dnnl"), "kernels/onednn"),
     (re.compile(r"(grpc|grpcpp|google/protobuf)/|control/.*\.pb\.h$"), "control"),
     (re.compile(r"onnx/.*\.pb\.h$"), "onnx"),
+    (re.compile(r"mpi\.h$"), "collective"),
     (re.compile(r"uc[pst]/"), "net"),
 ]
 # The core: bytes and time come in as arguments, so nothing here may fetch them.

@@ -40,6 +40,10 @@ struct Bucket {
   Order order = Order::kAny;
 };
 
+// A piece of a bucket in the order of lanes: adds this member's lanes, one after the other, to what came from
+// the ranks before (null: none), into the bucket's data.
+void CombineLanes(const Bucket& bucket, uint64_t begin, uint64_t bytes, const std::byte* came);
+
 class AllReduce {
  public:
   virtual ~AllReduce() = default;

@@ -151,12 +151,8 @@ void PeerAllReduce::Combine(Running& running, const ReduceAction& action) {
     const std::byte* came = aside->memory.data.get();
     action.incoming_first ? combine(came, into) : combine(into, came);
   } else {
-    // What there is so far: what came, or the first lane.
-    auto lane = bucket.lanes.begin();
-    const std::byte* sum = action.kind == ReduceAction::Kind::kCombine ? aside->memory.data.get()
-                                                                       : (lane++)->data() + range.begin;
-    if (lane == bucket.lanes.end() && sum != into) std::memcpy(into, sum, range.bytes);
-    for (; lane != bucket.lanes.end(); ++lane, sum = into) combine(sum, lane->data() + range.begin);
+    CombineLanes(bucket, range.begin, range.bytes,
+                 action.kind == ReduceAction::Kind::kOwn ? nullptr : aside->memory.data.get());
   }
   if (action.kind == ReduceAction::Kind::kCombine) {
     Keep(std::move(aside->memory));

@@ -1,0 +1,356 @@
+#include "collective/mpi.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "collective/mpi_module.h"
+#include "net/poller.h"
+#include "protocol/reduction.h"
+
+namespace leat::collective {
+namespace {
+
+using protocol::Hop;
+using protocol::ReduceAction;
+
+constexpr int kWordTag = 1;
+constexpr int kFirstPieceTag = 2;
+constexpr int kTags = 1 << 20;  // of buckets: two each; MPI promises no fewer in practice than 2^23
+// Pieces of phase 0 that are received at a time.
+constexpr size_t kReceives = 2;
+constexpr Duration kAwake = std::chrono::microseconds(200);
+// MPI tells nobody that something has come: so often it is asked while it matters, and while it does not.
+constexpr Duration kAsk = std::chrono::milliseconds(1);
+constexpr Duration kAskIdle = std::chrono::milliseconds(50);
+
+// What members tell each other when a bucket takes long: who is there, and how far.
+struct Word {
+  uint64_t bucket = 0;  // the oldest that it waits for; ~0: it has ended
+  uint64_t next = 0;    // the one that it will start next
+  uint32_t rank = 0;
+};
+
+// A bucket in the order of lanes, from rank to rank and back.
+struct Chain {
+  struct Receive {
+    Hop hop;
+    int64_t request;
+    std::unique_ptr<std::byte[]> memory;  // null: in place
+  };
+  struct Sending {
+    Hop hop;
+    int64_t request;
+  };
+  Chain(const protocol::ReduceShape& shape, uint32_t rank) : reduction(shape, rank) {}
+  protocol::Reduction reduction;
+  uint32_t next_up = 0, next_down = 0;  // pieces to be received next
+  std::deque<Receive> up, down;
+  std::deque<Sending> sending;
+};
+
+class MpiAllReduce final : public AllReduce, private net::Polled {
+ public:
+  MpiAllReduce(net::Loop& loop, const LeatMpiModule* mpi, MpiOptions options, uint32_t rank, uint32_t members)
+      : loop_(loop), mpi_(mpi), options_(std::move(options)), rank_(rank), members_(members) {
+    loop_.impl().Add(this);
+    Listen();
+  }
+
+  ~MpiAllReduce() override {
+    *here_ = false;
+    loop_.impl().Remove(this);
+    if (failed_.has_value() || !running_.empty()) EndJob();
+    // A member that is lost now is lost for all: nobody waits for it longer than for a bucket.
+    Guard(options_.deadline, "the others did not end in time");
+    if (hearing_ >= 0) mpi_->cancel(hearing_);
+    mpi_->finalize();
+    *guard_off_ = true;
+  }
+
+  void Start(Bucket bucket, std::function<void(const Status&)> done) override {
+    const uint64_t index = next_++;
+    LEAT_CHECK(bucket.data.size() % bucket.reduce.element_bytes == 0);
+    LEAT_CHECK(bucket.order == Order::kAny || rank_ > 0 || !bucket.lanes.empty());
+    if (failed_.has_value()) return Tell(std::move(done), *failed_);
+    Running& running = running_[index];
+    running.bucket = std::move(bucket);
+    running.done = std::move(done);
+    running.started = loop_.Now();
+    loop_.impl().StayAwake(running.started + kAwake);
+    const Bucket& mine = running.bucket;
+    if (mine.order == Order::kLanes) {
+      const protocol::ReduceShape shape{.path = protocol::ReducePath::kChain,
+                                        .members = members_,
+                                        .bytes = mine.data.size(),
+                                        .piece_bytes = options_.piece_bytes,
+                                        .eager_bytes = ~uint64_t{0}};
+      running.chain = std::make_unique<Chain>(shape, rank_);
+      running.chain->reduction.Begin();
+      Advance(index, running);
+      return;
+    }
+    running.request =
+        mpi_->all_reduce(mine.data.data(), mine.data.size() / mine.reduce.element_bytes, mine.reduce.kind);
+    if (running.request < 0) Fail({Code::kUnavailable, "MPI refuses an all-reduce"}, std::nullopt);
+  }
+
+  void Abort(Status why) override { Fail(std::move(why), std::nullopt); }
+  uint32_t rank() const override { return rank_; }
+  uint32_t members() const override { return members_; }
+  std::optional<uint32_t> lost() const override { return lost_; }
+
+ private:
+  struct Running {
+    Bucket bucket;
+    std::function<void(const Status&)> done;
+    Time started{};
+    int64_t request = -1;
+    std::unique_ptr<Chain> chain;
+  };
+
+  void Tell(std::function<void(const Status&)> done, Status status) {
+    loop_.Post([here = here_, done = std::move(done), status = std::move(status)] {
+      if (*here) done(status);
+    });
+  }
+
+  // ---- net::Polled
+
+  bool Poll() override {
+    if (failed_.has_value()) return false;
+    bool any = HearWords();
+    for (auto at = running_.begin(); at != running_.end() && !failed_.has_value();) {
+      const auto running = at++;
+      if (Advance(running->first, running->second)) any = true;
+    }
+    if (any) loop_.impl().StayAwake(loop_.Now() + kAwake);
+    CheckDeadline();
+    return any;
+  }
+  Duration MaySleep() override {
+    if (failed_.has_value()) return net::kForever;
+    return running_.empty() ? kAskIdle : kAsk;
+  }
+
+  // 1: done, 0: not yet; -1: it has failed, and so has everything.
+  int Test(int64_t request) {
+    const int done = mpi_->test(request);
+    if (done < 0) Fail({Code::kUnavailable, "MPI has lost a member"}, std::nullopt);
+    return done;
+  }
+
+  // Moves a bucket on, and takes it away when it is over; false when nothing happened.
+  bool Advance(uint64_t index, Running& running) {
+    if (running.chain != nullptr) return AdvanceChain(index, running);
+    if (Test(running.request) <= 0) return false;
+    Finish(index);
+    return true;
+  }
+
+  void Finish(uint64_t index) {
+    auto over = running_.extract(index);
+    Tell(std::move(over.mapped().done), {});
+  }
+
+  bool AdvanceChain(uint64_t index, Running& running) {
+    Chain& chain = *running.chain;
+    auto& reduction = chain.reduction;
+    const auto tag = [&](uint32_t phase) {
+      return kFirstPieceTag + static_cast<int>(index % kTags) * 2 + static_cast<int>(phase);
+    };
+    const auto receive = [&](const Hop& hop, std::deque<Chain::Receive>& into, bool in_place) {
+      const auto range = reduction.piece(hop.piece);
+      std::unique_ptr<std::byte[]> memory(in_place ? nullptr : new std::byte[range.bytes]);
+      std::byte* to = in_place ? running.bucket.data.data() + range.begin : memory.get();
+      const int64_t request = mpi_->receive(to, range.bytes, hop.peer, tag(hop.phase));
+      if (request < 0) return Fail({Code::kUnavailable, "MPI refuses to receive"}, std::nullopt);
+      into.push_back({hop, request, std::move(memory)});
+    };
+    bool any = false;
+    for (bool more = true; more && !failed_.has_value();) {
+      more = false;
+      for (; rank_ > 0 && chain.up.size() < kReceives && chain.next_up < reduction.pieces(); ++chain.next_up)
+        receive({rank_ - 1, 0, chain.next_up}, chain.up, false);
+      for (; rank_ + 1 < members_ && chain.down.size() < kReceives && chain.next_down < reduction.pieces();
+           ++chain.next_down) {
+        receive({rank_ + 1, 1, chain.next_down}, chain.down, true);
+      }
+      if (!chain.sending.empty() && Test(chain.sending.front().request) == 1) {
+        const Hop hop = chain.sending.front().hop;
+        chain.sending.pop_front();
+        reduction.Sent(hop);
+        more = true;
+      }
+      for (auto* coming : {&chain.up, &chain.down}) {
+        if (failed_.has_value() || coming->empty() || Test(coming->front().request) != 1) continue;
+        arrived_ = std::move(coming->front().memory);
+        const Hop hop = coming->front().hop;
+        coming->pop_front();
+        reduction.Arrived(hop);
+        if (Act(index, running, tag)) return true;
+        more = true;
+      }
+      if (!failed_.has_value() && Act(index, running, tag)) return true;
+      any = any || more;
+    }
+    return any;
+  }
+
+  // Carries out what is to be done; true when that was the last.
+  template <class Tag>
+  bool Act(uint64_t index, Running& running, const Tag& tag) {
+    ReduceAction action;
+    auto& reduction = running.chain->reduction;
+    while (!failed_.has_value() && reduction.Next(&action)) {
+      const auto range = reduction.piece(action.hop.piece);
+      switch (action.kind) {
+        case ReduceAction::Kind::kCombine:
+        case ReduceAction::Kind::kOwn:
+          CombineLanes(running.bucket, range.begin, range.bytes,
+                       action.kind == ReduceAction::Kind::kOwn ? nullptr : arrived_.get());
+          break;
+        case ReduceAction::Kind::kSend: {
+          const int64_t request = mpi_->send(running.bucket.data.data() + range.begin, range.bytes,
+                                             action.hop.peer, tag(action.hop.phase));
+          if (request < 0) {
+            Fail({Code::kUnavailable, "MPI refuses to send"}, std::nullopt);
+            return false;
+          }
+          running.chain->sending.push_back({action.hop, request});
+          break;
+        }
+        case ReduceAction::Kind::kReady:
+          break;  // MPI keeps what comes early
+        case ReduceAction::Kind::kFinished:
+          Finish(index);
+          return true;
+      }
+    }
+    return false;
+  }
+
+  // ---- deadlines
+
+  void Listen() { hearing_ = mpi_->receive(&heard_, sizeof(heard_), LeatMpiModule::kAnyone, kWordTag); }
+
+  bool HearWords() {
+    if (hearing_ < 0 || Test(hearing_) != 1) return false;
+    const Word word = heard_;
+    Listen();
+    if (word.rank < members_) words_[word.rank] = word;
+    // Who asks is told how far this one is.
+    if (word.bucket != ~uint64_t{0} && !said_.contains(word.bucket)) Say(word.bucket);
+    return true;
+  }
+
+  // To all others, once for each bucket that somebody asks about.
+  void Say(uint64_t bucket) {
+    said_[bucket] = {.bucket = bucket, .next = next_, .rank = rank_};
+    for (uint32_t other = 0; other < members_; ++other) {
+      if (other != rank_) mpi_->send(&said_[bucket], sizeof(Word), other, kWordTag);
+    }
+  }
+
+  void CheckDeadline() {
+    if (running_.empty() || failed_.has_value()) return;
+    const auto& [index, oldest] = *running_.begin();
+    const Duration age = loop_.Now() - oldest.started;
+    if (age >= options_.deadline * 3 / 4 && !said_.contains(index)) Say(index);
+    if (age < options_.deadline) return;
+    const auto stop = [&](uint32_t rank, const char* what) {
+      Fail({Code::kDeadlineExceeded, "all-reduce " + std::to_string(index) + " did not end in time: rank " +
+                                         std::to_string(rank) + " " + what},
+           rank);
+    };
+    for (uint32_t other = 0; other < members_; ++other) {
+      if (other == rank_) continue;
+      const auto word = words_.find(other);
+      if (word == words_.end() || word->second.bucket < index) return stop(other, "does not answer");
+      if (word->second.next <= index) return stop(other, "has not come to it");
+    }
+    if (age >= options_.deadline * 5 / 4) stop(rank_, "and all others wait for each other");
+  }
+
+  // ---- the end
+
+  void Fail(Status why, std::optional<uint32_t> lost) {
+    if (failed_.has_value()) return;
+    failed_ = why;
+    lost_ = lost;
+    for (auto& [index, running] : running_) Tell(std::move(running.done), why);
+    Guard(options_.exit_grace, why.ToString());
+  }
+
+  void EndJob() {
+    const std::string why =
+        failed_.has_value() ? failed_->ToString() : "ended in the middle of an all-reduce";
+    std::fprintf(stderr, "rank %u: %s; ending the job\n", rank_, why.c_str());
+    std::fflush(stderr);
+    Guard(std::chrono::seconds(1), {});
+    mpi_->abort(options_.exit_status);
+    _exit(options_.exit_status);
+  }
+
+  // A thread that ends the process after a while, whatever this one is stuck in. MPI_Abort is not called from
+  // it, since MPI may be what is stuck: mpirun ends the others when one process ends with a status.
+  void Guard(Duration after, std::string why) {
+    guard_off_ = std::make_shared<std::atomic<bool>>(false);
+    std::thread([off = guard_off_, after, why = std::move(why), rank = rank_, status = options_.exit_status] {
+      for (Duration slept{}; slept < after; slept += std::chrono::milliseconds(10)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        if (*off) return;
+      }
+      if (!why.empty()) std::fprintf(stderr, "rank %u: %s; ending the job\n", rank, why.c_str());
+      std::fflush(stderr);
+      _exit(status);
+    }).detach();
+  }
+
+  net::Loop& loop_;
+  const LeatMpiModule* const mpi_;
+  const MpiOptions options_;
+  const uint32_t rank_, members_;
+  uint64_t next_ = 0;
+  std::map<uint64_t, Running> running_;
+  std::unique_ptr<std::byte[]> arrived_;  // the piece that is to be added now
+  Word heard_;
+  int64_t hearing_ = -1;
+  std::map<uint32_t, Word> words_;  // the last one of each
+  std::map<uint64_t, Word> said_;
+  std::optional<Status> failed_;
+  std::optional<uint32_t> lost_;
+  std::shared_ptr<std::atomic<bool>> guard_off_;
+  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // false once destroyed
+};
+
+}  // namespace
+
+Result<std::unique_ptr<AllReduce>> LoadMpi(net::Loop& loop, MpiOptions options) {
+  if (options.module.empty()) {
+    std::error_code error;
+    options.module = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "leat_mpi.so";
+  }
+  // Global, since Open MPI loads parts of itself that look for its symbols there.
+  void* library = dlopen(options.module.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) return Status(Code::kNotFound, std::string("no MPI here: ") + dlerror());
+  const auto function = reinterpret_cast<LeatMpiModuleFunction>(dlsym(library, "leat_mpi_module"));
+  const LeatMpiModule* mpi = function != nullptr ? function() : nullptr;
+  if (mpi == nullptr || mpi->version != LeatMpiModule::kVersion)
+    return Status(Code::kFailedPrecondition, options.module + " is of another version");
+  uint32_t rank = 0, members = 0;
+  if (!mpi->init(&rank, &members)) return Status(Code::kUnavailable, "MPI did not start");
+  return std::unique_ptr<AllReduce>(new MpiAllReduce(loop, mpi, std::move(options), rank, members));
+}
+
+}  // namespace leat::collective

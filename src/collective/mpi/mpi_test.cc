@@ -1,0 +1,88 @@
+// All-reduce by MPI in real processes under mpirun.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Outcome {
+  int status = -1;
+  double seconds = 0;
+  std::string output;
+};
+
+Outcome Mpirun(int members, const std::string& arguments) {
+  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  // `timeout` only ends what would hang for ever.
+  const std::string command = "timeout -k 5 120 " LEAT_MPIRUN " --oversubscribe --bind-to none -np " +
+                              std::to_string(members) + " " LEAT_MPI_MEMBER " " LEAT_MPI_MODULE " " +
+                              arguments + " 2>&1 </dev/null";
+  const auto begin = std::chrono::steady_clock::now();
+  Outcome outcome;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  char bytes[4096];
+  for (size_t n; (n = fread(bytes, 1, sizeof(bytes), pipe)) > 0;) outcome.output.append(bytes, n);
+  outcome.status = WEXITSTATUS(pclose(pipe));
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return outcome;
+}
+
+TEST(MpiTest, SumsAreRight) {
+  for (const int members : {1, 2, 4}) {
+    const Outcome outcome = Mpirun(members, "sums");
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+    for (int rank = 0; rank < members; ++rank)
+      EXPECT_THAT(outcome.output, HasSubstr("rank " + std::to_string(rank) + " is fine"));
+  }
+}
+
+// The deadline is 1.5 s; the rest is what mpirun takes to start and end on a busy machine.
+constexpr double kInTime = 60;
+
+TEST(MpiTest, AKilledMemberEndsTheOthers) {
+  for (const int members : {2, 4}) {
+    const Outcome outcome = Mpirun(members, "die 1");
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_LT(outcome.seconds, kInTime);
+    EXPECT_THAT(outcome.output, HasSubstr("rank 1"));
+  }
+}
+
+TEST(MpiTest, AStoppedMemberEndsTheOthersWithItsName) {
+  for (const char* order : {"", " lanes"}) {
+    const Outcome outcome = Mpirun(4, std::string("stop 2") + order);
+    EXPECT_EQ(outcome.status, 7) << outcome.output;
+    EXPECT_LT(outcome.seconds, kInTime);
+    EXPECT_THAT(outcome.output,
+                HasSubstr("all-reduce 1 did not end in time: rank 2 does not answer, lost 2"));
+    EXPECT_THAT(outcome.output, HasSubstr("ending the job"));
+  }
+}
+
+TEST(MpiTest, AMemberThatDoesNotComeIsNamed) {
+  const Outcome outcome = Mpirun(2, "late 1");
+  EXPECT_EQ(outcome.status, 7) << outcome.output;
+  EXPECT_LT(outcome.seconds, kInTime);
+  EXPECT_THAT(outcome.output, HasSubstr("rank 1 has not come to it, lost 1"));
+}
+
+TEST(MpiTest, WhoDoesNotEndAfterAFailureIsEnded) {
+  const Outcome outcome = Mpirun(2, "leave-hanging 0");
+  EXPECT_EQ(outcome.status, 7) << outcome.output;
+  EXPECT_LT(outcome.seconds, kInTime);
+  EXPECT_THAT(outcome.output, HasSubstr("rank 0 does not answer"));
+}
+
+}  // namespace
