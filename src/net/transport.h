@@ -71,6 +71,8 @@ struct TransportOptions {
   // That have been accepted and are open; beyond it those that show the token are turned away. Bounds what a
   // peer that connects again and again can take from the others.
   uint32_t max_connections = 4096;
+  // Of the ucx transport: whether it may share memory with peers on this host.
+  bool shared_memory = true;
   // Of the ucx transport: the networks in between are trusted, so that peers on other hosts may be reached by
   // UCX too, by these of its transports ("rc", "ud", "dc": RDMA; "tcp").
   bool trusted_network = false;

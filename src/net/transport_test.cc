@@ -33,6 +33,13 @@ std::unique_ptr<Transport> MakeInproc(Loop& loop, TransportOptions options) {
   if (Hub() == nullptr) Hub() = std::make_shared<InprocHub>();
   return MakeInprocTransport(loop, Hub(), std::move(options));
 }
+// As between hosts, with the UCX transport that needs no hardware.
+std::unique_ptr<Transport> MakeUcxNetwork(Loop& loop, TransportOptions options) {
+  options.shared_memory = false;
+  options.trusted_network = true;
+  options.network_transports = "tcp";
+  return MakeUcxTransport(loop, std::move(options));
+}
 std::unique_ptr<Transport> MakeQuietFault(Loop& loop, TransportOptions options) {
   return MakeFaultTransport(loop, MakeTcpTransport(loop, std::move(options)), std::make_shared<Faults>());
 }
@@ -638,6 +645,7 @@ const Kind kInproc{"Inproc", false, MakeInproc};
 const Kind kInprocOneLoop{"InprocOneLoop", true, MakeInproc};
 const Kind kUcx{"Ucx", false, MakeUcxTransport};
 const Kind kUcxOneLoop{"UcxOneLoop", true, MakeUcxTransport};
+const Kind kUcxNetwork{"UcxNetwork", false, MakeUcxNetwork};
 const Kind kFault{"Fault", false, MakeQuietFault};
 
 std::string NameOf(const ::testing::TestParamInfo<Kind>& instance) {
@@ -645,10 +653,11 @@ std::string NameOf(const ::testing::TestParamInfo<Kind>& instance) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         ::testing::Values(kTcp, kTcpOneLoop, kUcx, kUcxOneLoop, kInproc, kInprocOneLoop,
-                                           kFault),
+                         ::testing::Values(kTcp, kTcpOneLoop, kUcx, kUcxOneLoop, kUcxNetwork, kInproc,
+                                           kInprocOneLoop, kFault),
                          NameOf);
-INSTANTIATE_TEST_SUITE_P(All, TwoLoopTransportTest, ::testing::Values(kTcp, kUcx, kInproc, kFault), NameOf);
+INSTANTIATE_TEST_SUITE_P(All, TwoLoopTransportTest,
+                         ::testing::Values(kTcp, kUcx, kUcxNetwork, kInproc, kFault), NameOf);
 
 }  // namespace
 }  // namespace leat::net

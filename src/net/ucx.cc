@@ -76,6 +76,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     connects_ = true;
     socket_ = std::move(socket);
     ByteWriter out;
+    out.Put(static_cast<uint8_t>(options().shared_memory));
     out.Put(static_cast<uint8_t>(options().trusted_network));
     shared_->hideout.Describe(out);
     socket_->Send(kOffer, out.Take(), {});
@@ -179,10 +180,11 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   }
 
   Status HearOffer(ByteReader& in) {
+    const bool memory = in.Get<uint8_t>() != 0;
     const bool network = in.Get<uint8_t>() != 0;
     const std::optional<Secret> theirs = FindSecret(in);
     if (!in.Done()) return Unexpected();
-    if (theirs) {
+    if (theirs && memory && options().shared_memory) {
       OpenLink(Way::kHost);
     } else if (network && options().trusted_network) {
       OpenLink(Way::kNetwork);

@@ -111,7 +111,9 @@ bool UcxLink::Receive() {
 }
 
 void UcxLink::TellTaken() {
-  if (untaken_ < cut_.taken_after || receiver_ == nullptr || !open_ || !failure_.ok()) return;
+  if (receiver_ == nullptr || !open_ || !failure_.ok()) return;
+  const bool enough = untaken_ >= cut_.taken_after;
+  if (!enough && (cut_.arrives || untaken_ == 0 || reader_.in_message())) return;
   failure_ = port_->SendTaken(std::exchange(untaken_, 0));
 }
 
@@ -189,16 +191,23 @@ void UcxLink::Flush() {
       return Fail(status.With("connection to " + peer_));
     }
     ++under_way_;
+    ++fragments_;
     sent_time_ = shared_->loop.Now();
     shared_->bytes_sent.Add(bytes);
-    TellSent(bytes);
+    std::vector<FrameQueue::Done> sent;
+    queue_.Consume(bytes, &sent);
+    for (auto& done : sent) untold_.emplace_back(fragments_, std::move(done));
   }
+  TellSent();
 }
 
-// Moves on by what was sent; who waits for that is told from the loop.
-void UcxLink::TellSent(size_t bytes) {
+// Who waits for what was sent is told from the loop.
+void UcxLink::TellSent() {
   const bool first = sent_.empty();
-  queue_.Consume(bytes, &sent_);
+  const uint64_t upto = cut_.arrives ? fragments_ : fragments_ - under_way_;
+  for (; !untold_.empty() && untold_.front().first <= upto; untold_.pop_front()) {
+    sent_.push_back(std::move(untold_.front().second));
+  }
   if (!first || sent_.empty()) return;
   shared_->loop.Post([self = shared_from_this()] {
     for (auto& done : std::exchange(self->sent_, {})) {
@@ -212,6 +221,7 @@ void UcxLink::OnTaken(uint32_t fragments) {
     failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": took more fragments than there were");
   }
   under_way_ -= std::min(fragments, under_way_);
+  TellSent();
 }
 
 // ---- the end
@@ -227,7 +237,10 @@ std::vector<FrameQueue::Done> UcxLink::Shut() {
   poller().Remove(this);
   poller().Unwatch(watch_);
   if (!receiving_) port_.reset();
-  return queue_.TakeUnsent();
+  std::vector<FrameQueue::Done> unsent;
+  for (auto& [fragment, done] : std::exchange(untold_, {})) unsent.push_back(std::move(done));
+  for (auto& done : queue_.TakeUnsent()) unsent.push_back(std::move(done));
+  return unsent;
 }
 
 // One timer at a time, which looks how long ago the last byte moved.

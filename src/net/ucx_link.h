@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "net/framing.h"
@@ -64,7 +66,7 @@ class UcxLink final : public Polled,
   void TellTaken();
   void Deliver(ByteView bytes);
   void Flush();
-  void TellSent(size_t bytes);
+  void TellSent();
   void StayAwake(Time now);
   void Fail(Status why);
   void WatchForStall();
@@ -100,8 +102,11 @@ class UcxLink final : public Polled,
 
   FrameQueue queue_;
   uint32_t under_way_ = 0;              // fragments that the peer has not told of
+  uint64_t fragments_ = 0;              // sent
   std::vector<FrameQueue::Done> sent_;  // to be told so, from the loop
-  Time sent_time_{};                    // when the queue last moved on
+  // To be told so when that many fragments have been taken; for ways on which they may get lost.
+  std::deque<std::pair<uint64_t, FrameQueue::Done>> untold_;
+  Time sent_time_{};  // when the queue last moved on
 
   bool stall_timer_ = false;
 };

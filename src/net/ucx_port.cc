@@ -25,14 +25,14 @@ namespace {
 //
 // The window is what goes between two processes that have to wait for a processor before they see each other
 // again; it costs as much memory at each end.
-constexpr Fragments kHostFragments{.bytes = 16 << 10, .window = 52, .taken_after = 13};
+constexpr Fragments kHostFragments{.bytes = 16 << 10, .window = 52, .taken_after = 13, .arrives = true};
 constexpr uint32_t kSlots = 64;
 constexpr uint32_t kSlotsFreed = 8;
 constexpr uint32_t kSlotOverhead = 256;  // of UCX's own headers, and more
 static_assert(kHostFragments.window + kHostFragments.window / kHostFragments.taken_after + kSlotsFreed <=
               kSlots);
 // Over a network fragments are copied and wait in memory of the port's.
-constexpr Fragments kNetworkFragments{.bytes = 64 << 10, .window = 32, .taken_after = 8};
+constexpr Fragments kNetworkFragments{.bytes = 64 << 10, .window = 32, .taken_after = 8, .arrives = false};
 
 // Larger than what UCX sends without the peer's answer: it makes the two known to each other.
 constexpr size_t kGreetingBytes = 1024;

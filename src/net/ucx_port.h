@@ -27,6 +27,9 @@ struct Fragments {
   uint32_t bytes = 0;
   uint32_t window = 0;
   uint32_t taken_after = 0;  // the other end is told after so many
+  // What has been sent is with the receiver, whatever becomes of the sender. If not, then only when it was
+  // taken: the other end is told at the end of each message, too.
+  bool arrives = false;
 };
 
 // UCX, set up for one kind of way. Thread-safe.

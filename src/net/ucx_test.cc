@@ -1,25 +1,281 @@
 // Whether messages go the way that was meant, and what goes wrong on the way to it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "net/neighbour.h"
 #include "net/testing.h"
 #include "net/ucx_port.h"
 
 namespace leat::net {
 namespace {
 
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
 using testing::RandomBytes;
 using testing::Recorder;
 using testing::RunUntil;
 
-TEST(UcxPort, ContextForHost) {
+constexpr Duration kSoon = std::chrono::seconds(20);
+
+class UcxTest : public ::testing::Test {
+ protected:
+  void Connect(TransportOptions ours, TransportOptions theirs) {
+    ours.metrics = &metrics;
+    theirs.metrics = &its_metrics;
+    transport = MakeUcxTransport(loop, ours);
+    other = MakeUcxTransport(loop, theirs);
+    auto listening = transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
+      server = std::move(connection);
+      return &at_server;
+    });
+    ASSERT_TRUE(listening.ok()) << listening.status().ToString();
+    listener = std::move(*listening);
+    other->Connect(listener->address(), &at_client, kSoon, [&](auto connection) {
+      ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+      client = std::move(*connection);
+    });
+    ASSERT_TRUE(RunUntil(loop, [&] { return client != nullptr && server != nullptr; }));
+  }
+  // One message each way.
+  void ExpectAlive() {
+    const Bytes payload = RandomBytes(100000, 1);
+    at_server.on_message = [&](Connection& now) { now.Send(2, Bytes(3), {ByteView(payload)}); };
+    client->Send(1, Bytes(10), {ByteView(payload)});
+    ASSERT_TRUE(RunUntil(loop, [&] { return at_client.messages.size() == 1; }));
+    EXPECT_TRUE(at_server.messages[0].payload == payload);
+    EXPECT_TRUE(at_client.messages[0].payload == payload);
+  }
+  double shared() { return metrics.gauge("leat_net_ucx_connections").value(); }
+
+  metrics::Registry metrics, its_metrics;
+  Loop loop;
+  Recorder at_server, at_client;
+  std::unique_ptr<Transport> transport, other;
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<Connection> server, client;
+};
+
+TEST_F(UcxTest, NeighboursShareMemory) {
+  Connect({}, {});
+  EXPECT_EQ(shared(), 1);
+  EXPECT_EQ(its_metrics.gauge("leat_net_ucx_connections").value(), 1);
+  ExpectAlive();
+  EXPECT_GT(metrics.counter("leat_net_bytes_received_total").value(), 100000u);
+  client.reset();
+  ASSERT_TRUE(RunUntil(loop, [&] { return at_server.closed.has_value(); }));
+  EXPECT_EQ(shared(), 0);
+}
+
+TEST_F(UcxTest, EitherEndMayKeepItOnTheSocket) {
+  for (const bool ours : {true, false}) {
+    at_server = {};
+    at_client = {};
+    client.reset();
+    server.reset();
+    Connect({.shared_memory = ours}, {.shared_memory = !ours});
+    EXPECT_EQ(shared(), 0);
+    ExpectAlive();
+  }
+}
+
+TEST_F(UcxTest, OverANetworkOnlyWhereBothTrustIt) {
+  for (const bool both : {true, false}) {
+    at_server = {};
+    at_client = {};
+    client.reset();
+    server.reset();
+    const TransportOptions options{
+        .shared_memory = false, .trusted_network = true, .network_transports = "tcp"};
+    Connect(options, {.shared_memory = false, .trusted_network = both, .network_transports = "tcp"});
+    EXPECT_EQ(shared(), both ? 1 : 0);
+    ExpectAlive();
+  }
+}
+
+TEST_F(UcxTest, AnIdleConnectionCostsNothing) {
+  Connect({}, {});
+  ExpectAlive();
+  const auto cpu = [] {
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  const auto before = cpu();
+  const Time until = loop.Now() + milliseconds(500);
+  while (loop.Now() < until) loop.RunOnce(until - loop.Now());
+  EXPECT_LT(cpu() - before, milliseconds(10));
+}
+
+TEST_F(UcxTest, ManyConnectionsLeaveNothing) {
+  Connect({}, {});
+  const auto descriptors = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto before = descriptors();
+  for (int i = 0; i < 100; ++i) {
+    client.reset();
+    at_client = {};
+    ASSERT_TRUE(RunUntil(loop, [&] { return at_server.closed.has_value(); }));
+    at_server = {};
+    server.reset();
+    other->Connect(listener->address(), &at_client, kSoon,
+                   [&](auto connection) { client = std::move(*connection); });
+    ASSERT_TRUE(RunUntil(loop, [&] { return client != nullptr && server != nullptr; }));
+    EXPECT_EQ(shared(), 1);
+    if (i % 10 == 0) ExpectAlive();
+  }
+  EXPECT_EQ(descriptors(), before);
+  for (const auto& entry : fs::directory_iterator("/dev/shm")) {
+    const std::string mine = "leat-ucx-" + std::to_string(getpid());
+    EXPECT_NE(entry.path().filename().string().substr(0, mine.size()), mine);
+  }
+}
+
+// Who has the token, and then says something else than what is to be said.
+TEST_F(UcxTest, NonsenseInsteadOfTheTalkEndsIt) {
+  Connect({.handshake_timeout = milliseconds(100)}, {});
+  const auto sockets = MakeTcpTransport(loop, {});
+  // A description of a secret that is nowhere.
+  ByteWriter offer;
+  offer.Put(uint8_t{1});
+  offer.Put(uint8_t{0});
+  Hideout().Describe(offer);
+  const std::vector<std::pair<uint8_t, Bytes>> attempts = {
+      {0, {}},           {1, {}},         {1, Bytes(7)},    {1, RandomBytes(1000, 1)},
+      {2, offer.Take()}, {3, Bytes(100)}, {200, Bytes(16)},
+  };
+  const Bytes payload(10);
+  for (size_t i = 0; i <= attempts.size(); ++i) {
+    Recorder stranger;
+    std::unique_ptr<Connection> connection;
+    sockets->Connect(listener->address(), &stranger, kSoon,
+                     [&](auto connected) { connection = std::move(*connected); });
+    ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
+    // The last one says nothing at all.
+    if (i < attempts.size()) connection->Send(attempts[i].first, attempts[i].second, {});
+    ASSERT_TRUE(RunUntil(loop, [&] { return stranger.closed.has_value(); })) << i;
+    EXPECT_TRUE(stranger.messages.empty()) << i;
+  }
+  ExpectAlive();
+}
+
+TEST_F(UcxTest, WhoCannotBeReachedStaysOnTheSocket) {
+  Connect({}, {});
+  const auto sockets = MakeTcpTransport(loop, {});
+  ByteWriter offer;
+  offer.Put(uint8_t{1});
+  offer.Put(uint8_t{0});
+  Hideout().Describe(offer);  // gone when it is looked for
+  Recorder far;
+  std::unique_ptr<Connection> connection;
+  server.reset();
+  at_server = {};
+  sockets->Connect(listener->address(), &far, kSoon,
+                   [&](auto connected) { connection = std::move(*connected); });
+  ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
+  connection->Send(1, offer.Take(), {});
+  ASSERT_TRUE(RunUntil(loop, [&] { return far.messages.size() == 1 && server != nullptr; }));
+  EXPECT_EQ(far.messages[0].header, Bytes(1)) << "by the socket";
+  at_server.on_message = [](Connection& now) { now.Send(2, Bytes(1), {}); };
+  connection->Send(1, Bytes(1), {});
+  ASSERT_TRUE(RunUntil(loop, [&] { return far.messages.size() == 2; }));
+}
+
+// Who tells another secret than the one that lies there is not believed.
+TEST_F(UcxTest, AWrongSecretEndsIt) {
+  Connect({}, {});
+  const auto sockets = MakeTcpTransport(loop, {});
+  const Hideout hideout;
+  ByteWriter offer;
+  offer.Put(uint8_t{1});
+  offer.Put(uint8_t{0});
+  hideout.Describe(offer);
+  Recorder liar;
+  std::unique_ptr<Connection> connection;
+  sockets->Connect(listener->address(), &liar, kSoon,
+                   [&](auto connected) { connection = std::move(*connected); });
+  ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
+  connection->Send(1, offer.Take(), {});
+  ASSERT_TRUE(RunUntil(loop, [&] { return liar.messages.size() == 1; }));
+  ByteReader answer(liar.messages[0].header);
+  ASSERT_EQ(answer.Get<uint8_t>(), 1) << "shared memory";
+  Secret told;
+  const ByteView bytes = answer.GetRaw(told.size());
+  std::copy(bytes.begin(), bytes.end(), told.begin());
+  EXPECT_TRUE(hideout.Is(told));
+  ByteWriter commit;
+  commit.Put(uint8_t{1});
+  commit.PutRaw(Secret{});
+  commit.PutString("an address that must not be looked at");
+  connection->Send(3, commit.Take(), {});
+  ASSERT_TRUE(RunUntil(loop, [&] { return liar.closed.has_value(); }));
+  ExpectAlive();
+}
+
+TEST(Neighbour, FindsOnlyWhatWasHidden) {
+  const Hideout hideout;
+  const auto find = [](const ByteWriter& description) {
+    ByteReader in(description.view());
+    return FindSecret(in);
+  };
+  ByteWriter right;
+  hideout.Describe(right);
+  const auto secret = find(right);
+  ASSERT_TRUE(secret.has_value());
+  EXPECT_TRUE(hideout.Is(*secret));
+  EXPECT_FALSE(Hideout().Is(*secret));
+
+  // Every field matters.
+  const size_t fields = right.size() - 24;  // behind the boot id
+  for (const size_t at : {size_t{5}, fields, fields + 4, fields + 8, fields + 16}) {
+    Bytes wrong(right.view().begin(), right.view().end());
+    wrong[at] ^= std::byte{1};
+    ByteReader in(wrong);
+    const auto found = FindSecret(in);
+    EXPECT_FALSE(found.has_value() && hideout.Is(*found)) << at;
+  }
+  for (size_t size = 0; size < right.size(); ++size) {
+    ByteReader in(right.view().first(size));
+    EXPECT_FALSE(FindSecret(in).has_value()) << size;
+  }
+
+  // Another thing than such memory, described as it is: not opened.
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  struct stat at {};
+  fstat(ends[0], &at);
+  ByteWriter other;
+  other.PutRaw(right.view().first(fields));
+  other.Put(static_cast<int32_t>(getpid()));
+  other.Put(static_cast<int32_t>(ends[0]));
+  other.Put(static_cast<uint64_t>(at.st_dev));
+  other.Put(static_cast<uint64_t>(at.st_ino));
+  EXPECT_FALSE(find(other).has_value());
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(UcxFolders, WhatTheDeadLeftIsRemovedAndNothingElse) {
+  const std::string begin = "/dev/shm/leat-ucx-test-" + std::to_string(getpid());
+  const std::string left = begin + "-left", used = begin + "-used";
+  ASSERT_TRUE(fs::create_directory(left));
+  ASSERT_TRUE(fs::create_directory(used));
+  std::ofstream(left + "/segment") << "bytes";
+  const int lock = open(used.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
   const auto context = UcxContext::ForHost(false);
   ASSERT_TRUE(context.ok()) << context.status().ToString();
-  struct Nobody final : UcxPort::Handler {
-    void OnFragment(ByteView) override {}
-    void OnTaken(uint32_t) override {}
-  } handler;
-  const auto port = UcxPort::Make(*context, &handler);
-  ASSERT_TRUE(port.ok()) << port.status().ToString();
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(used));
+  fs::remove(used);
+  close(lock);
 }
 
 }  // namespace
