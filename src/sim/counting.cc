@@ -166,6 +166,7 @@ class CountingWorkload::Memory final : public WorkerMemory {
     uint64_t step = lease.first_step;
     for (uint32_t run = 0; run < batch / lease.cut.run; ++run) step += lease.assigned.Has(run) ? 1 : 0;
     for (uint64_t version : versions_) {
+      all_.most_ahead_ = std::max(all_.most_ahead_, step - std::min(step, version));
       const bool fits =
           all_.strategy_.ahead() == 0 ? version == step : version + all_.strategy_.ahead() >= step;
       if (!fits) {

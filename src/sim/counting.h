@@ -37,6 +37,8 @@ class CountingWorkload final : public Workload {
   uint32_t poison() const;
   // What a worker has seen that must not be; empty: nothing.
   const std::string& mistake() const { return mistake_; }
+  // The most steps that a batch was computed ahead of the values it was computed on.
+  uint64_t most_ahead() const { return most_ahead_; }
 
  private:
   class Memory;
@@ -46,6 +48,7 @@ class CountingWorkload final : public Workload {
   uint64_t elements_ = 0;
   std::map<uint64_t, float> value_at_;  // by version, of all slices of all lives
   std::string mistake_;
+  uint64_t most_ahead_ = 0;
 };
 
 // After a run: empty when the newest checkpoint holds every event of the stream exactly once, in every

@@ -1,0 +1,206 @@
+// What is known of the strategies, from papers and by reason, seen on the virtual cluster.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "sim/cluster.h"
+#include "sim/counting.h"
+#include "sim/regression_test.h"
+
+namespace leat::sim {
+namespace {
+
+using Kind = protocol::StrategyKind;
+
+// A quiet cluster on one host's network whose stream is there from the start.
+ClusterOptions Quiet(protocol::StrategyConfig strategy, uint32_t workers, uint64_t batches, uint32_t batch) {
+  ClusterOptions options;
+  options.workers = workers;
+  options.servers = 2;
+  options.table = Regression::Table(options.servers);
+  options.optimizer.kind = optim::Kind::kSgd;
+  options.optimizer.learning_rate = 0.1f;
+  options.strategy = strategy;
+  options.cuts.batch_size = batch;
+  options.cuts.split_batches = 8 * strategy.run();
+  options.cuts.run = strategy.run();
+  options.stream.partitions.assign(4, {0, batches * batch / 4});
+  options.worker_link = options.server_link = {1.25e9, std::chrono::microseconds(20)};
+  options.compute = {Distribution::Kind::kLognormal, 0.005, 0.2};
+  options.most_time = std::chrono::hours(10);
+  return options;
+}
+
+std::vector<float> Train(const ClusterOptions& options, float local_rate = 0) {
+  Regression workload(options.strategy, local_rate);
+  workload.On(options.table);
+  Cluster cluster(options, workload);
+  EXPECT_EQ(cluster.Run().mistake, "");
+  std::vector<float> values;
+  EXPECT_TRUE(cluster.Saved(&values));
+  return values;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Gupta, Zhang and Wang 2016: with N equal workers a gradient is as old as what the N - 1 others do
+// meanwhile.
+TEST(Claims, StalenessOfAsyncIsTheNumberOfWorkers) {
+  for (const uint32_t workers : {4u, 16u, 64u}) {
+    ClusterOptions options = Quiet({.kind = Kind::kAsync}, workers, workers * 200, 32);
+    ModelledWorkload workload;
+    Cluster cluster(options, workload);
+    ASSERT_EQ(cluster.Run().mistake, "");
+    uint64_t sum = 0, count = 0;
+    for (const auto& server : cluster.servers()) {
+      sum += server.staleness_sum;
+      count += server.staleness_count;
+    }
+    ASSERT_GT(count, 0u);
+    const double mean = static_cast<double>(sum) / static_cast<double>(count);
+    EXPECT_GE(mean, 0.9 * (workers - 1)) << workers << " workers";
+    EXPECT_LE(mean, 1.1 * workers) << workers << " workers";
+  }
+}
+
+TEST(Claims, AsyncOf64DivergesWhereTheStalenessAwareRateConverges) {
+  for (const bool aware : {false, true}) {
+    ClusterOptions options = Quiet({.kind = Kind::kAsync, .staleness_aware = aware}, 64, 64 * 100, 32);
+    options.optimizer.learning_rate = 0.4f;
+    Regression workload(options.strategy);
+    workload.On(options.table);
+    Cluster cluster(options, workload);
+    const ClusterResult result = cluster.Run();
+    std::vector<float> values;
+    const bool saved = cluster.Saved(&values);
+    if (aware) {
+      EXPECT_EQ(result.mistake, "");
+      ASSERT_TRUE(saved);
+      EXPECT_LT(Regression::Distance(values), 0.05);
+    } else {  // a job that only ever gets gradients that are not finite is ended
+      EXPECT_TRUE(!result.mistake.empty() || !(Regression::Distance(values) < 100))
+          << Regression::Distance(values);
+    }
+  }
+}
+
+TEST(Claims, SspOfNoStalenessIsSyncBitForBit) {
+  ClusterOptions options = Quiet({.kind = Kind::kSync, .virtual_workers = 4}, 4, 800, 16);
+  const auto sync = Train(options);
+  EXPECT_LT(Regression::Distance(sync), 0.05);
+  options.strategy = {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = 0};
+  EXPECT_TRUE(SameBits(Train(options), sync));
+  options.strategy.staleness = 2;
+  EXPECT_FALSE(SameBits(Train(options), sync));
+}
+
+// Ho et al. 2013. The counting model looks at every batch whether it is computed on parameters that lack no
+// more than the last n steps, which come when the slowest worker has done them.
+TEST(Claims, SspKeepsItsBound) {
+#ifdef LEAT_SANITIZED
+  constexpr uint64_t kSeeds = 50;
+#else
+  constexpr uint64_t kSeeds = 1000;
+#endif
+  uint64_t ahead = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const auto staleness = static_cast<int32_t>(seed % 5);
+    ClusterOptions options =
+        Quiet({.kind = Kind::kSsp, .virtual_workers = 4, .staleness = staleness, .sum = true}, 4, 64, 4);
+    options.seed = seed;
+    options.table = CountingTable(8);
+    options.optimizer.learning_rate = 1;
+    options.cuts.split_batches = 1 + seed % 7;
+    options.compute = {Distribution::Kind::kExponential, 0.005, 0};
+    // One that leaves holds up nobody.
+    if (seed % 3 == 0) options.plan = {{.what = Planned::What::kLeave, .at = std::chrono::milliseconds(150)}};
+    CountingWorkload workload(options.table, options.strategy);
+    Cluster cluster(options, workload);
+    const ClusterResult result = cluster.Run();
+    ASSERT_EQ(result.mistake, "") << "seed " << seed;
+    ASSERT_EQ(CheckCounts(cluster, options, workload), "") << "seed " << seed;
+    ahead = std::max(ahead, workload.most_ahead());
+  }
+  EXPECT_EQ(ahead, 4u) << "workers run ahead as far as they may";
+}
+
+// Chen et al. 2016.
+TEST(Claims, BackupWorkersKeepTheSlowOneFromSlowingTheRest) {
+  const auto time_to_target = [](ClusterOptions options) {
+    options.table = CountingTable(8);
+    options.optimizer.learning_rate = 1;
+    options.strategy.sum = true;
+    CountingWorkload workload(options.table, options.strategy);
+    Time reached{0};
+    const uint64_t target = 4 * options.stream.partitions[0].events * 6 / 10;
+    Hooks hooks;
+    hooks.watch_every = std::chrono::milliseconds(20);
+    hooks.watch = [&](const Cluster& cluster) {
+      if (reached == Time(0) && cluster.status().events >= target) reached = cluster.now();
+      return true;
+    };
+    Cluster cluster(options, workload, hooks);
+    EXPECT_EQ(cluster.Run().mistake, "");
+    EXPECT_EQ(CheckCounts(cluster, options, workload), "");
+    return Seconds(reached);
+  };
+  const auto job = [](uint32_t lanes, uint32_t backup) {
+    ClusterOptions options =
+        Quiet({.kind = Kind::kSync, .virtual_workers = lanes, .backup = backup}, lanes + backup, 8000, 16);
+    options.cuts.split_batches = 64;
+    if (lanes + backup == 5) options.slowness = {10};
+    return options;
+  };
+  const double without = time_to_target(job(4, 0));
+  EXPECT_LE(time_to_target(job(4, 1)), 1.2 * without);
+  EXPECT_GT(time_to_target(job(5, 0)), 3 * without) << "the slow one is slow";
+}
+
+TEST(Claims, AveragingEveryBatchIsOneWorkerWithTheJointBatch) {
+  ClusterOptions options = Quiet({.kind = Kind::kAveraging, .virtual_workers = 4, .period = 1}, 4, 800, 16);
+  options.optimizer.learning_rate = 1;  // of the average
+  Regression workload(options.strategy, 0.1f);
+  workload.On(options.table);
+  Cluster cluster(options, workload);
+  ASSERT_EQ(cluster.Run().mistake, "");
+  std::vector<float> values;
+  ASSERT_TRUE(cluster.Saved(&values));
+  const auto& rounds = cluster.disk().rounds();
+  ASSERT_GE(rounds.back().first_step + rounds.back().lanes[0].assigned.count(), 200u);
+  const auto joint = Regression::JointBatches(rounds, 0.1f);
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_NEAR(values[i], joint[i], 1e-6 * std::abs(joint[i]) + 1e-7);
+  // Not a matter of course: with longer periods it is something else.
+  options.strategy.period = options.cuts.run = 4;
+  options.cuts.split_batches = 32;
+  EXPECT_FALSE(SameBits(Train(options, 0.1f), values));
+}
+
+TEST(Claims, SyncComesOutTheSameOnAnyNumberOfWorkers) {
+  std::vector<float> first;
+  for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u}) {
+    ClusterOptions options = Quiet({.kind = Kind::kSync, .virtual_workers = 8}, workers, 801, 16);
+    options.seed = workers;
+    options.servers = 1 + workers % 3;
+    options.optimizer.kind = optim::Kind::kAdam;
+    options.optimizer.learning_rate = 0.01f;
+    // Deaths change nothing either.
+    if (workers > 1) {
+      options.plan = {
+          {.at = std::chrono::milliseconds(700), .replaced = true},
+          {.at = std::chrono::milliseconds(900), .role = protocol::Role::kServer, .replaced = true}};
+      options.heartbeat_timeout = std::chrono::milliseconds(500);
+    }
+    const auto values = Train(options);
+    if (first.empty()) first = values;
+    EXPECT_TRUE(SameBits(values, first)) << workers << " workers";
+  }
+}
+
+}  // namespace
+}  // namespace leat::sim
