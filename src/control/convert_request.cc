@@ -13,6 +13,7 @@ void Put(const protocol::JoinRequest& in, pb::JoinRequest* out) {
   out->set_address(in.address);
   out->set_host(in.host);
   out->set_pid(in.pid);
+  out->set_job_hash(in.job_hash);
 }
 
 void Take(const pb::JoinRequest& in, protocol::JoinRequest* out, Check* check) {
@@ -21,6 +22,7 @@ void Take(const pb::JoinRequest& in, protocol::JoinRequest* out, Check* check) {
   TakeText(in.address(), Limits::kName, "address", &out->address, check);
   TakeText(in.host(), Limits::kName, "host", &out->host, check);
   out->pid = in.pid();
+  out->job_hash = in.job_hash();
 }
 
 void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {

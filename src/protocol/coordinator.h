@@ -18,13 +18,14 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "protocol/messages.h"
+#include "protocol/placement.h"
 #include "protocol/strategy.h"
 
 namespace leat::protocol {
 
 struct CoordinatorConfig {
   SliceTable table;
-  Placement placement = Placement::kGreedy;
+  Placement placement;
   uint32_t servers = 1;  // that must be there before slices are placed; more are spares
   uint32_t workers = 1;  // all-reduce: that the first group waits for, a while
   StrategyConfig strategy;

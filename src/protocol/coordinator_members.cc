@@ -234,10 +234,17 @@ void Coordinator::State::PlaceSlices(Time now) {
   if (!slices.placed()) {
     if (servers.size() < std::max(config.servers, 1u)) return;
     servers.resize(std::max(config.servers, 1u));
-    slices.PlaceAll(servers, config.placement);
+    const auto places = Place(config.table, config.placement, static_cast<uint32_t>(servers.size()));
+    if (!places.ok()) return Tell(now, places.status());
+    slices.PlaceAll(servers, *places);
     view_changed = true;
     return;
   }
+  // Servers that were to hold nothing take over only what nobody else is there for.
+  const auto excluded = [this](NodeId server) {
+    return std::ranges::count(config.placement.exclude, members.at(server).member.index) > 0;
+  };
+  if (!std::ranges::all_of(servers, excluded)) std::erase_if(servers, excluded);
   for (NodeId former : slices.Orphaned()) {
     const auto spare =
         std::find_if(servers.begin(), servers.end(), [&](NodeId server) { return !slices.Holds(server); });

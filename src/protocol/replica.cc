@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "protocol/placement.h"
 
 namespace leat::protocol {
 

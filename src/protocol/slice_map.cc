@@ -68,8 +68,7 @@ void SliceMap::Forget(State& slice) {
   slice.report = nullptr;
 }
 
-void SliceMap::PlaceAll(const std::vector<NodeId>& servers, Placement placement) {
-  const auto places = Place(*table_, placement, static_cast<uint32_t>(servers.size()));
+void SliceMap::PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& places) {
   for (size_t i = 0; i < slices_.size(); ++i) Give(slices_[i], servers[places[i]]);
   placed_ = true;
   Derive();

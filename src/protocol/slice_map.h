@@ -35,7 +35,8 @@ class SliceMap {
 
   // ---- places
   bool placed() const { return placed_; }  // every slice has been given a server once
-  void PlaceAll(const std::vector<NodeId>& servers, Placement placement);
+  // `places`: of each slice, in `servers`.
+  void PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& places);
   // The server is gone: its slices are nowhere until they are given to another.
   void Orphan(NodeId server);
   // Gives all slices that `former` has left behind to one server, or to several by bytes.

@@ -41,7 +41,7 @@ class SliceMapTest : public ::testing::Test {
 
 TEST_F(SliceMapTest, IsReadyWhenEverySliceHasReportedItsLife) {
   EXPECT_TRUE(map_.Places().empty());
-  map_.PlaceAll({kA, kB}, Placement::kPartitioned);
+  map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   EXPECT_EQ(map_.OrdersFor(kA).size(), 6u);
   EXPECT_EQ(map_.OrdersFor(kB).size(), 6u);
   std::set<Incarnation> lives;
@@ -55,7 +55,7 @@ TEST_F(SliceMapTest, IsReadyWhenEverySliceHasReportedItsLife) {
 }
 
 TEST_F(SliceMapTest, WatermarkIsTheLeastOfAll) {
-  map_.PlaceAll({kA, kB}, Placement::kPartitioned);
+  map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   Report(kA, 50, 45);
   EXPECT_EQ(map_.Watermark(0), (Position{0, 5})) << "some slices have not said anything";
   EXPECT_EQ(map_.Events(), 0u);
@@ -69,7 +69,7 @@ TEST_F(SliceMapTest, WatermarkIsTheLeastOfAll) {
 }
 
 TEST_F(SliceMapTest, OthersSlicesAndFormerLivesDoNotCount) {
-  map_.PlaceAll({kA}, Placement::kPartitioned);
+  map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
   ServerHeartbeat beat = Beat(kA, 50);
   beat.node = kB;
   EXPECT_FALSE(*map_.Report(beat));
@@ -86,7 +86,7 @@ TEST_F(SliceMapTest, OthersSlicesAndFormerLivesDoNotCount) {
 }
 
 TEST_F(SliceMapTest, OrphansReturnFromTheNewestCheckpointUnderNewLives) {
-  map_.PlaceAll({kA, kB}, Placement::kPartitioned);
+  map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   Report(kA, 50, 45);
   Report(kB, 50, 45);
   Manifest manifest;
@@ -129,7 +129,7 @@ TEST_F(SliceMapTest, OrphansReturnFromTheNewestCheckpointUnderNewLives) {
 }
 
 TEST_F(SliceMapTest, OrphansSpreadOverThoseLeftByBytes) {
-  map_.PlaceAll({kA, kB, kC}, Placement::kPartitioned);
+  map_.PlaceAll({kA, kB, kC}, Place(table_, Placement::kPartitioned, 3));
   map_.Orphan(kC);
   map_.Adopt(kC, {kA, kB});
   EXPECT_EQ(map_.OrdersFor(kA).size(), 6u);
@@ -137,7 +137,7 @@ TEST_F(SliceMapTest, OrphansSpreadOverThoseLeftByBytes) {
 }
 
 TEST_F(SliceMapTest, ASliceThatCannotBeHadIsOrderedAFewTimes) {
-  map_.PlaceAll({kA}, Placement::kPartitioned);
+  map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
   std::set<Incarnation> lives;
   for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
     ServerHeartbeat beat;

@@ -1,7 +1,6 @@
 #include "protocol/slices.h"
 
 #include <algorithm>
-#include <numeric>
 #include <queue>
 #include <utility>
 
@@ -31,26 +30,6 @@ void CutVariable(uint32_t variable, uint64_t elements, uint64_t pieces, std::vec
     }
     out->push_back(slice);
   }
-}
-
-class Loads {
- public:
-  explicit Loads(uint32_t servers) : bytes_(servers, 0) {}
-  uint32_t Least() const {
-    return static_cast<uint32_t>(std::min_element(bytes_.begin(), bytes_.end()) - bytes_.begin());
-  }
-  uint64_t& operator[](uint32_t server) { return bytes_[server]; }
-
- private:
-  std::vector<uint64_t> bytes_;
-};
-
-// Places of `sizes`, largest first; equal ones keep their order.
-std::vector<uint32_t> LargestFirst(const std::vector<uint64_t>& sizes) {
-  std::vector<uint32_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return sizes[a] > sizes[b]; });
-  return order;
 }
 
 }  // namespace
@@ -100,52 +79,6 @@ SliceTable MakeWholeSlices(std::vector<optim::VariableSpec> variables, uint64_t 
     if (elements > 0) table.slices.push_back({v, 0, elements});
   }
   return table;
-}
-
-std::vector<uint32_t> Place(const SliceTable& table, Placement placement, uint32_t servers) {
-  std::vector<uint32_t> places(table.slices.size(), 0);
-  if (servers <= 1) return places;
-  if (placement == Placement::kRoundRobin) {
-    for (size_t i = 0; i < places.size(); ++i) places[i] = table.slices[i].variable % servers;
-    return places;
-  }
-
-  uint64_t total = 0;
-  std::vector<uint64_t> variable_sizes(table.variables.size(), 0);
-  std::vector<std::vector<uint32_t>> members(table.variables.size());
-  for (uint32_t i = 0; i < places.size(); ++i) {
-    const SliceSpec& slice = table.slices[i];
-    variable_sizes[slice.variable] += slice.elements();
-    members[slice.variable].push_back(i);
-    total += slice.elements();
-  }
-
-  Loads loads(servers);
-  const auto place_slices = [&](const std::vector<uint32_t>& slices) {
-    std::vector<uint64_t> sizes;
-    for (uint32_t i : slices) sizes.push_back(table.slices[i].elements());
-    for (uint32_t k : LargestFirst(sizes)) {
-      places[slices[k]] = loads.Least();
-      loads[places[slices[k]]] += sizes[k];
-    }
-  };
-  if (placement == Placement::kPartitioned) {
-    std::vector<uint32_t> all(places.size());
-    std::iota(all.begin(), all.end(), 0u);
-    place_slices(all);
-    return places;
-  }
-  const uint64_t fair = CeilDiv(total, servers);
-  for (uint32_t v : LargestFirst(variable_sizes)) {
-    const uint32_t least = loads.Least();
-    if (loads[least] + variable_sizes[v] > fair + fair / 20) {
-      place_slices(members[v]);
-      continue;
-    }
-    for (uint32_t i : members[v]) places[i] = least;
-    loads[least] += variable_sizes[v];
-  }
-  return places;
 }
 
 }  // namespace leat::protocol

@@ -1,4 +1,4 @@
-// Variables cut into slices, and slices placed on servers (row D12).
+// Variables cut into slices (row D12); placement.h says where they go.
 //
 // The table is fixed when the job is created: slices move, they never merge or split. The slice is the unit
 // that is placed, moved, saved, and has a ledger.
@@ -37,15 +37,5 @@ SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed,
 
 // Each variable one slice: for an optimizer that looks at whole variables (optim::NeedsWholeVariables).
 SliceTable MakeWholeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed);
-
-enum class Placement : uint8_t {
-  kRoundRobin = 0,  // whole variables in turn
-  kGreedy = 1,  // whole variables, largest first, to the server with the fewest bytes; slice by slice where
-                // a whole one would give that server more than its share
-  kPartitioned = 2,  // slices, largest first, to the server with the fewest bytes: every variable over all
-};
-
-// The server (0 … servers-1) of each slice.
-std::vector<uint32_t> Place(const SliceTable& table, Placement placement, uint32_t servers);
 
 }  // namespace leat::protocol

@@ -33,21 +33,6 @@ Variables RandomVariables(Rng* rng) {
   return variables;
 }
 
-std::vector<uint64_t> Loads(const SliceTable& table, const std::vector<uint32_t>& places, uint32_t servers) {
-  std::vector<uint64_t> loads(servers, 0);
-  for (size_t i = 0; i < places.size(); ++i) loads[places[i]] += table.slices[i].elements();
-  return loads;
-}
-
-// The most loaded server's elements over the fair share.
-double Imbalance(const SliceTable& table, Placement placement, uint32_t servers) {
-  const auto loads = Loads(table, Place(table, placement, servers), servers);
-  uint64_t total = 0;
-  for (uint64_t load : loads) total += load;
-  const uint64_t most = *std::max_element(loads.begin(), loads.end());
-  return static_cast<double>(most) * servers / static_cast<double>(total);
-}
-
 TEST(Slices, CoverEveryElementOnceInOrder) {
   Rng rng(1);
   for (int round = 0; round < 300; ++round) {
@@ -99,53 +84,6 @@ TEST(Slices, OfAnEmptyVariableThereAreNone) {
   for (const SliceSpec& slice : table.slices) EXPECT_EQ(slice.variable, 1u);
 }
 
-TEST(Placement, GreedyAndPartitionedAreEven) {
-  const std::map<std::string, Variables> nets = {
-      {"mnist", Dense({784, 512, 512, 10})},
-      {"ingest", Dense({30, 64, 32, 2})},
-      {"deep", Dense({256, 256, 256, 256, 256, 256, 1})},
-      {"wide", Dense({4096, 4096, 10})},
-      {"embedding",
-       {{"table", Shape{100000, 16}, {}}, {"weight", Shape{16, 8}, {}}, {"bias", Shape{8}, {}}}}};
-  for (const auto& [name, variables] : nets) {
-    for (uint32_t servers : {1, 2, 3, 4, 8}) {
-      const SliceTable table = MakeSlices(variables, 1, servers);
-      EXPECT_LE(Imbalance(table, Placement::kPartitioned, servers), 1.10) << name << " on " << servers;
-      EXPECT_LE(Imbalance(table, Placement::kGreedy, servers), 1.10) << name << " on " << servers;
-    }
-  }
-}
-
-TEST(Placement, GreedyKeepsVariablesWholeWhereTheyFit) {
-  const SliceTable table = MakeSlices(Dense({64, 64, 64, 64, 64}), 1, 2);
-  const auto places = Place(table, Placement::kGreedy, 2);
-  for (size_t i = 1; i < places.size(); ++i) {
-    if (table.slices[i].variable == table.slices[i - 1].variable) {
-      EXPECT_EQ(places[i], places[i - 1]);
-    }
-  }
-}
-
-// Weights and biases alternate, so with two servers one carries all the weights.
-TEST(Placement, RoundRobinFallsIntoTheTrapOfPairs) {
-  const SliceTable table = MakeSlices(Dense({784, 512, 512, 10}), 1, 2);
-  EXPECT_GT(Imbalance(table, Placement::kRoundRobin, 2), 1.9);
-  const auto places = Place(table, Placement::kRoundRobin, 2);
-  for (size_t i = 0; i < places.size(); ++i) EXPECT_EQ(places[i], table.slices[i].variable % 2);
-}
-
-TEST(Placement, UsesOnlyTheServersThereAre) {
-  const SliceTable table = MakeSlices(Dense({10, 3, 1}), 1, 1);
-  for (Placement placement : {Placement::kRoundRobin, Placement::kGreedy, Placement::kPartitioned}) {
-    for (uint32_t servers : {1, 2, 50}) {
-      const auto places = Place(table, placement, servers);
-      ASSERT_EQ(places.size(), table.slices.size());
-      for (uint32_t place : places) EXPECT_LT(place, servers);
-      EXPECT_EQ(places, Place(table, placement, servers));
-    }
-  }
-}
-
 TEST(SlicesTest, WholeVariablesAreOneSliceEach) {
   Variables variables = Dense({784, 512, 10});
   variables.push_back({"empty", Shape{0, 3}, {}});
@@ -157,9 +95,6 @@ TEST(SlicesTest, WholeVariablesAreOneSliceEach) {
   EXPECT_EQ(table.slices[0], (SliceSpec{0, 0, 784 * 512})) << "however large";
   EXPECT_EQ(table.slices[3], (SliceSpec{3, 0, 10}));
   EXPECT_EQ(table.slices[4], (SliceSpec{5, 0, 1}));
-  for (const Placement placement : {Placement::kRoundRobin, Placement::kGreedy, Placement::kPartitioned}) {
-    for (const uint32_t server : Place(table, placement, 3)) EXPECT_LT(server, 3u);
-  }
 }
 
 }  // namespace

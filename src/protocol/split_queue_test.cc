@@ -26,7 +26,7 @@ class SplitQueueTest : public ::testing::Test {
         ledgers_(2, Ledger(std::vector<Position>{{0, 0}, {0, 1000}})) {
     heads_.Start({{0, 0}, {0, 1000}});
     slices_.SetStart({{0, 0}, {0, 1000}});
-    slices_.PlaceAll({kServer}, Placement::kGreedy);
+    slices_.PlaceAll({kServer}, Place(table_, Placement::kGreedy, 1));
     Report();
   }
 

@@ -185,10 +185,4 @@ Status Check(const StrategyConfig& strategy, uint32_t workers) {
   return strategy.stepped() ? CheckLanes(strategy, workers) : Status();
 }
 
-bool Resumable(const StrategyConfig& before, const StrategyConfig& after) {
-  const auto averages = [](const StrategyConfig& s) { return s.kind == StrategyKind::kAveraging; };
-  return before.stepped() == after.stepped() && before.run() == after.run() &&
-         averages(before) == averages(after);
-}
-
 }  // namespace leat::protocol

@@ -78,8 +78,4 @@ StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers);
 // Why the settings make no sense, alone or with so many workers; ok when they do. One clear line each.
 Status Check(const StrategyConfig& strategy, uint32_t workers);
 
-// A checkpoint of one can be gone on with by the other: whether versions of slices are steps, how many
-// batches a run has, and what a push brings are the same.
-bool Resumable(const StrategyConfig& before, const StrategyConfig& after);
-
 }  // namespace leat::protocol

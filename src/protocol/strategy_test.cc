@@ -141,19 +141,5 @@ TEST(Strategy, OneWorkerAloneTrainsWithAllButTheRing) {
   EXPECT_EQ(Mistake("{type: sync, virtual_workers: 4}", 1), "");
 }
 
-TEST(Strategy, ACheckpointIsGoneOnWithByTheSameKindOfSteps) {
-  EXPECT_TRUE(Resumable(Read("sync"), Read("{type: ssp, staleness: 5}")));
-  EXPECT_TRUE(Resumable(Read("{type: sync, backup: 1}"), Read("{type: sync, virtual_workers: 9}")));
-  EXPECT_TRUE(Resumable(Read("sync"), Read("allreduce")));
-  EXPECT_TRUE(Resumable(Read("async"), Read("{type: ssp, staleness: -1}")));
-  EXPECT_TRUE(Resumable(Read("async"), Read("{type: downpour, n_push: 1}")));
-  EXPECT_TRUE(Resumable(Read("{type: averaging, period: 5}"), Read("{type: averaging, period: 5}", 2)));
-  EXPECT_FALSE(Resumable(Read("async"), Read("sync"))) << "versions are not steps";
-  EXPECT_FALSE(Resumable(Read("{type: ssp, staleness: -1}"), Read("{type: ssp, staleness: 0}")));
-  EXPECT_FALSE(Resumable(Read("{type: downpour, n_push: 2}"), Read("{type: downpour, n_push: 3}")));
-  EXPECT_FALSE(Resumable(Read("{type: averaging, period: 2}"), Read("{type: averaging, period: 3}")));
-  EXPECT_FALSE(Resumable(Read("{type: averaging, period: 1}"), Read("sync"))) << "other pushes";
-}
-
 }  // namespace
 }  // namespace leat::protocol

@@ -31,7 +31,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.strategy.sum = true;  // steps count events, they do not average them
 
   Rng rng(Mix(job.seed, 1));
-  options.placement = static_cast<Placement>(rng.Below(3));
+  options.placement = static_cast<Placement::Kind>(rng.Below(3));
   DrawBatches(rng, &options.cuts);
   options.cuts.split_batches = 1 + static_cast<uint32_t>(rng.Below(6));
   options.cuts.shuffle_seed = rng.Below(3);

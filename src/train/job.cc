@@ -112,12 +112,6 @@ StreamSpec StreamFrom(const Config& config, const std::string& data) {
   return stream;
 }
 
-protocol::Placement PlacementFrom(const Config& config) {
-  const auto name = config.OneOf("placement", {"round_robin", "greedy", "partitioned"});
-  if (name == "round_robin") return protocol::Placement::kRoundRobin;
-  return name == "greedy" ? protocol::Placement::kGreedy : protocol::Placement::kPartitioned;
-}
-
 std::string Quoted(const std::string& text) {
   std::string out = "\"";
   for (char c : text) {
@@ -250,6 +244,33 @@ void CheckSplitSize(const Config& config, const Job& job) {
               " MB decoded; at most 1073: lower train.split_batches");
 }
 
+// Comes last: how many workers and servers there are is the command line's last word.
+void ReadStrategy(const Config& config, Job* job) {
+  protocol::StrategyConfig& strategy = job->strategy;
+  if (config.Has("strategy")) strategy = protocol::StrategyFromConfig(config.At("strategy"), job->workers);
+  strategy.sum = job->model->loss().reduction == nn::Reduction::kSum;
+  if (!strategy.on_servers()) {
+    job->servers = 0;  // and what is said of their placement has no meaning
+  } else if (const Status good = protocol::Check(job->placement, job->servers); !good.ok()) {
+    config.At("cluster").At("placement").Fail(good.message());
+  }
+
+  const bool averaging = strategy.kind == protocol::StrategyKind::kAveraging;
+  if (averaging && job->optimizer.kind != optim::Kind::kSgd) {
+    config.At("optimizer")
+        .Fail("averaging goes with sgd: workers train by themselves, and what " +
+              std::string(optim::Name(job->optimizer.kind)) +
+              " keeps for each weight would be nowhere; the average has a momentum of its own (strategy: "
+              "momentum)");
+  }
+  if (strategy.run() > job->split_batches) {
+    config.At("strategy")
+        .Fail(std::string(averaging ? "period" : "n_push") + " is " + std::to_string(strategy.run()) +
+              " batches, more than the " + std::to_string(job->split_batches) +
+              " that a worker leases at a time; raise train.split_batches");
+  }
+}
+
 void ApplyResolved(const Config& config, Job* job) {
   config.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "columns"});
   job->directory = config.String("directory", "");
@@ -287,7 +308,6 @@ Job Job::FromConfig(const Config& config) {
   FitLabels(config.At("schema"), *job.model, &job.schema);
   CheckIds(*job.model, job.schema);
   job.optimizer = optim::FromConfig(config.At("optimizer"));
-  if (config.Has("strategy")) job.strategy = config.At("strategy").OneOf("strategy", {"async"});
 
   if (config.Has("train")) {
     const Config train = config.At("train");
@@ -316,7 +336,7 @@ Job Job::FromConfig(const Config& config) {
     job.workers = static_cast<uint32_t>(cluster.Integer("workers", job.workers, 1, 10'000));
     job.servers = static_cast<uint32_t>(cluster.Integer("ps", job.servers, 1, 1000));
     job.max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job.max_servers, 1, 1000));
-    if (cluster.Has("placement")) job.placement = PlacementFrom(cluster.At("placement"));
+    if (cluster.Has("placement")) job.placement = protocol::PlacementFromConfig(cluster.At("placement"));
   }
   if (config.Has("checkpoint")) {
     const Config checkpoint = config.At("checkpoint");
@@ -347,6 +367,7 @@ Job Job::FromConfig(const Config& config) {
   // But the slices of a job that is resumed stay as they were made.
   if (!config.Has("resolved") || !config.At("resolved").Has("max_ps"))
     job.max_servers = std::max(job.max_servers, job.servers);
+  ReadStrategy(config, &job);
   return job;
 }
 
@@ -411,9 +432,31 @@ protocol::CutRules Job::Cuts() const {
   rules.split_batches = split_batches;
   rules.shuffle_seed = shuffle ? Mix(seed, HashName("shuffle")) | 1 : 0;
   rules.epochs = stream.epochs;
+  rules.run = strategy.run();
   // All that decides which events an index means.
-  rules.hash = Mix(Mix(Mix(batch_size, split_batches), rules.shuffle_seed), schema.hash());
+  rules.hash = Mix(Mix(Mix(Mix(batch_size, split_batches), rules.run), rules.shuffle_seed), schema.hash());
   return rules;
+}
+
+optim::OptimizerConfig Job::ServerOptimizer() const {
+  if (strategy.kind != protocol::StrategyKind::kAveraging) return optimizer;
+  // A push is how far a lane has gone from the values that it started from: the mean of that is taken off
+  // whole.
+  auto average = optim::Defaults(strategy.momentum > 0 ? optim::Kind::kMomentum : optim::Kind::kSgd);
+  average.learning_rate = 1;
+  average.momentum = strategy.momentum;
+  return average;
+}
+
+protocol::PlacementReport Job::PlacementPlan() const {
+  const protocol::SliceTable table = Slices();
+  const auto places = protocol::Place(table, placement, servers);
+  if (!places.ok()) throw std::invalid_argument(places.status().message());
+  return protocol::Describe(table, placement, *places, servers, optim::SlotNames(ServerOptimizer()).size());
+}
+
+protocol::ServerConfig Job::ServerConfig() const {
+  return {.table = Slices(), .optimizer = ServerOptimizer(), .strategy = strategy};
 }
 
 std::string Job::LogDirectory() const {
@@ -440,7 +483,7 @@ std::vector<std::pair<std::string, std::string>> Job::Identity() const {
     windows = text.str();
   }
   std::string slots;
-  for (const auto slot : optim::SlotNames(optimizer))
+  for (const auto slot : optim::SlotNames(ServerOptimizer()))
     slots += (slots.empty() ? "" : ", ") + std::string(slot);
   return {{"seed", std::to_string(seed)},
           {"model", config.At("model").ToYaml()},
@@ -450,7 +493,11 @@ std::vector<std::pair<std::string, std::string>> Job::Identity() const {
            std::to_string(stream.topic.empty() ? stream.files.partitions : stream.topic_options.partitions)},
           {"stream.windows", windows},
           {"optimizer.type", std::string(optim::Name(optimizer.kind))},
-          {"optimizer.slots", slots}};
+          {"optimizer.slots", slots},
+          // Where batches have no sequence, slices of a checkpoint are not of one step.
+          {"strategy.stepped", strategy.stepped() ? "yes" : "no"},
+          {"strategy.averaging", strategy.kind == protocol::StrategyKind::kAveraging ? "yes" : "no"},
+          {"strategy.run", std::to_string(strategy.run())}};
 }
 
 namespace {

@@ -15,6 +15,9 @@
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "protocol/coordinator.h"
+#include "protocol/placement.h"
+#include "protocol/server.h"
+#include "protocol/strategy.h"
 #include "stream/bots.h"
 #include "stream/files.h"
 #include "stream/log.h"
@@ -67,16 +70,16 @@ struct Job {
   stream::Schema schema;
   std::shared_ptr<const nn::Model> model;
   optim::OptimizerConfig optimizer;
-  std::string strategy = "async";
+  protocol::StrategyConfig strategy;
   uint32_t batch_size = 128;
   uint32_t split_batches = 64;
   bool shuffle = true;
   bool bf16 = false;  // products take their operands in bf16
   ComputeSpec compute;
   uint32_t workers = 2;
-  uint32_t servers = 1;
+  uint32_t servers = 1;      // 0: the strategy needs none
   uint32_t max_servers = 8;  // slices are made for so many
-  protocol::Placement placement = protocol::Placement::kGreedy;
+  protocol::Placement placement;
   double checkpoint_interval_s = 30;
   uint32_t keep_checkpoints = 2;
   double dead_letter_rate = 0.1;                      // above this share of the last events a job stops
@@ -98,6 +101,11 @@ struct Job {
   engine::PlanOptions Plan(engine::PlanOptions kernels) const;
   protocol::SliceTable Slices() const;
   protocol::CutRules Cuts() const;
+  // What servers do with what is pushed: the job's optimizer, but for averaging, where the workers have it.
+  optim::OptimizerConfig ServerOptimizer() const;
+  protocol::ServerConfig ServerConfig() const;
+  // What each server is to carry; only where there are servers.
+  protocol::PlacementReport PlacementPlan() const;
   // The stream, opened for reading; errors name files or directory and topic.
   Result<std::unique_ptr<stream::Source>> OpenSource() const;
   std::string LogDirectory() const;
@@ -107,7 +115,7 @@ struct Job {
   // The name under which its place in the stream is kept from retention.
   std::string PinOwner() const { return name + "@" + directory; }
   // The parts that a checkpoint cannot be resumed without (model, schema, stream, optimizer's kind and slots,
-  // seed), by name.
+  // seed, what a version and a run are to the strategy), by name.
   std::vector<std::pair<std::string, std::string>> Identity() const;
 };
 

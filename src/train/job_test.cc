@@ -36,7 +36,10 @@ std::string Described(const Job& job) {
     text << "\n";
   };
   const auto& s = job.stream;
-  text << job.name << " " << job.seed << " " << job.strategy << "\n"
+  const auto& g = job.strategy;
+  text << job.name << " " << job.seed << " " << Name(g.kind) << " " << g.virtual_workers << " " << g.backup
+       << " " << g.staleness << " " << g.staleness_aware << " " << g.n_push << " " << g.n_fetch << " "
+       << g.period << " " << g.momentum << " " << g.sum << " " << g.deterministic << " " << g.mpi << "\n"
        << s.topic << " " << job.LogDirectory() << " " << s.topic_options.partitions << " "
        << s.topic_options.retention_bytes << " " << s.topic_options.retention_time.count() << " " << s.live
        << " " << s.epochs << "\n";
@@ -52,7 +55,7 @@ std::string Described(const Job& job) {
        << job.compute.inter_op_threads << " " << job.compute.intra_op_threads << " "
        << job.compute.cpu_devices << "\n"
        << job.workers << " " << job.servers << " " << job.max_servers << " "
-       << static_cast<int>(job.placement) << "\n"
+       << static_cast<int>(job.placement.kind) << "\n"
        << job.checkpoint_interval_s << " " << job.keep_checkpoints << " " << job.metrics_window << "\n"
        << job.directory << " " << job.data << " " << job.PinOwner() << "\n"
        << job.Cuts().hash << " " << job.Cuts().shuffle_seed << " " << job.Slices().slices.size() << "\n";
@@ -83,7 +86,7 @@ TEST(Job, EverySectionIsRead) {
   EXPECT_EQ(job.model->task(), nn::Task::kBinary);
   EXPECT_EQ(job.optimizer.kind, optim::Kind::kAdam);
   EXPECT_FLOAT_EQ(job.optimizer.learning_rate, 0.01f);
-  EXPECT_EQ(job.strategy, "async");
+  EXPECT_EQ(job.strategy.kind, protocol::StrategyKind::kAsync);
   EXPECT_EQ(job.batch_size, 32u);
   EXPECT_EQ(job.split_batches, 4u);
   EXPECT_FALSE(job.shuffle);
@@ -92,7 +95,7 @@ TEST(Job, EverySectionIsRead) {
   EXPECT_EQ(job.workers, 3u);
   EXPECT_EQ(job.servers, 2u);
   EXPECT_EQ(job.max_servers, 4u);
-  EXPECT_EQ(job.placement, protocol::Placement::kRoundRobin);
+  EXPECT_EQ(job.placement.kind, protocol::Placement::kRoundRobin);
   EXPECT_EQ(job.checkpoint_interval_s, 5);
   EXPECT_EQ(job.keep_checkpoints, 3u);
   EXPECT_EQ(job.metrics_window, 4000u);
@@ -112,13 +115,13 @@ optimizer: {type: sgd, learning_rate: 0.1}
   EXPECT_FALSE(job.stream.bots.has_value());
   EXPECT_FALSE(job.stream.live);
   EXPECT_EQ(job.stream.topic_options, stream::TopicOptions());
-  EXPECT_EQ(job.strategy, "async");
+  EXPECT_EQ(job.strategy.kind, protocol::StrategyKind::kAsync);
   EXPECT_EQ(job.batch_size, 128u);
   EXPECT_TRUE(job.shuffle);
   EXPECT_NE(job.Cuts().shuffle_seed, 0u);
   EXPECT_EQ(job.workers, 2u);
   EXPECT_EQ(job.servers, 1u);
-  EXPECT_EQ(job.placement, protocol::Placement::kGreedy);
+  EXPECT_EQ(job.placement.kind, protocol::Placement::kGreedy);
   EXPECT_FALSE(job.evaluate.has_value());
 }
 
@@ -391,6 +394,94 @@ TEST(Job, TheIdentityIsWhatAResumedJobMustShare) {
                                 {"events: 5000", "events: 9000"},
                                 {"keep: 3", "keep: 1"}}) {
     EXPECT_EQ(differs(old, by), "") << by;
+  }
+}
+
+// Whether versions are steps, how many batches a run has and what a push brings decide whether one strategy
+// can go on with what another has left.
+TEST(Job, ACheckpointIsGoneOnWithByAStrategyOfTheSameKind) {
+  const auto identity = [](const std::string& strategy) {
+    std::string text = Replaced(kFullJob, "strategy: async", "strategy: " + strategy);
+    return Parse(Replaced(text, "type: adam", "type: sgd")).Identity();
+  };
+  const auto sync = identity("sync");
+  EXPECT_EQ(identity("{type: ssp, staleness: 5}"), sync);
+  EXPECT_EQ(identity("{type: sync, backup: 1}"), sync);
+  EXPECT_EQ(identity("{type: sync, virtual_workers: 9}"), sync);
+  EXPECT_EQ(identity("allreduce"), sync);
+  const auto async = identity("async");
+  EXPECT_NE(async, sync) << "versions are not steps";
+  EXPECT_EQ(identity("{type: ssp, staleness: -1}"), async);
+  EXPECT_EQ(identity("{type: downpour, n_push: 1, n_fetch: 3}"), async);
+  EXPECT_NE(identity("{type: downpour, n_push: 2}"), async) << "runs of several batches are open";
+  const auto averaging = identity("{type: averaging, period: 2}");
+  EXPECT_EQ(identity("{type: averaging, period: 2, virtual_workers: 4}"), averaging);
+  EXPECT_NE(identity("{type: averaging, period: 3}"), averaging);
+  EXPECT_NE(identity("{type: averaging, period: 2, momentum: 0.5}"), averaging) << "servers keep a velocity";
+  EXPECT_NE(identity("{type: averaging, period: 1}"), sync) << "other pushes";
+}
+
+TEST(Job, StrategiesAreCheckedWithTheWorkersThatThereAre) {
+  const auto with = [](const std::string& strategy) {
+    return Replaced(kFullJob, "strategy: async", "strategy: " + strategy);
+  };
+  const Job sync = Parse(with("sync"));
+  EXPECT_EQ(sync.strategy.kind, protocol::StrategyKind::kSync);
+  EXPECT_EQ(sync.strategy.virtual_workers, 3u) << "as many as workers";
+  EXPECT_FALSE(sync.strategy.sum);
+  EXPECT_EQ(sync.ServerOptimizer(), sync.optimizer);
+  EXPECT_EQ(sync.ServerConfig().strategy, sync.strategy);
+  const std::string more = with("sync") + "resolved: {workers: 5}\n";
+  EXPECT_EQ(Parse(more).strategy.virtual_workers, 5u) << "the command line has the last word";
+  const std::string named = with("{type: sync, virtual_workers: 4}");
+  EXPECT_EQ(Parse(named).strategy.virtual_workers, 4u);
+  EXPECT_THAT(MistakeIn(named + "resolved: {workers: 5}\n"),
+              AllOf(StartsWith("job.yaml:24: "), HasSubstr("fewer than the 5 workers")));
+  EXPECT_THAT(MistakeIn(with("{type: sync, backup: 3}")),
+              AllOf(StartsWith("job.yaml:24: "), HasSubstr("backup is 3 with 3 workers")));
+  EXPECT_THAT(MistakeIn(with("{type: sync, staleness: 1}")),
+              AllOf(StartsWith("job.yaml:24: "), HasSubstr("ssp")));
+  EXPECT_EQ(Parse(with("allreduce")).servers, 0u) << "workers keep everything";
+  EXPECT_EQ(Parse(with("allreduce")).Slices(), sync.Slices());
+  EXPECT_THAT(MistakeIn(with("allreduce") + "resolved: {workers: 1}\n"), HasSubstr("ring of one"));
+  EXPECT_TRUE(Parse(Replaced(kSmallJob, "train:", "strategy: sync\ntrain:")).strategy.sum);
+}
+
+TEST(Job, RunsFitIntoSplits) {
+  const auto with = [](const std::string& strategy) {
+    return Replaced(Replaced(kFullJob, "strategy: async", "strategy: " + strategy), "type: adam",
+                    "type: sgd");
+  };
+  EXPECT_EQ(Parse(with("{type: averaging, period: 4}")).Cuts().run, 4u);
+  EXPECT_EQ(Parse(with("{type: downpour, n_push: 3}")).Cuts().run, 3u);
+  EXPECT_EQ(Parse(with("sync")).Cuts().run, 1u);
+  EXPECT_THAT(MistakeIn(with("{type: averaging, period: 5}")),
+              AllOf(StartsWith("job.yaml:24: "), HasSubstr("period is 5"), HasSubstr("than the 4 "),
+                    HasSubstr("raise train.split_batches")));
+  EXPECT_THAT(MistakeIn(with("{type: downpour, n_push: 5}")),
+              AllOf(StartsWith("job.yaml:24: "), HasSubstr("n_push is 5")));
+}
+
+TEST(Job, AveragingLeavesTheOptimizerToTheWorkers) {
+  const std::string job =
+      Replaced(Replaced(kFullJob, "strategy: async", "strategy: {type: averaging, period: 2}"),
+               "{type: adam, learning_rate: 0.01}",
+               "{type: sgd, learning_rate: 0.5, weight_decay: 0.1, clip_norm: 1, "
+               "schedule: {type: step, every: 5}}");
+  auto expected = optim::Defaults(optim::Kind::kSgd);
+  expected.learning_rate = 1;
+  auto rule = Parse(job).ServerOptimizer();
+  rule.momentum = expected.momentum;  // of no meaning to sgd
+  EXPECT_EQ(rule, expected) << "neither schedule nor decay nor clipping";
+  EXPECT_EQ(Parse(job).optimizer.learning_rate, 0.5f);
+
+  rule = Parse(Replaced(job, "period: 2", "period: 2, momentum: 0.7")).ServerOptimizer();
+  EXPECT_EQ(rule.kind, optim::Kind::kMomentum);
+  EXPECT_EQ(rule.learning_rate, 1);
+  EXPECT_EQ(rule.momentum, 0.7f);
+  for (const char* other : {"momentum", "adam", "lamb"}) {
+    EXPECT_THAT(MistakeIn(Replaced(job, "type: sgd", std::string("type: ") + other)),
+                AllOf(StartsWith("job.yaml:23: "), HasSubstr("averaging goes with sgd"), HasSubstr(other)));
   }
 }
 
