@@ -377,6 +377,24 @@ Tensor Program::At(const Binding& binding) const {
   return Tensor(binding.type, binding.storage ? storages[*binding.storage].data : binding.unused);
 }
 
+StepIndex Program::LastUse(const Binding& binding) const {
+  if (!binding.storage || storages[*binding.storage].kind != Storage::Kind::kFetch)
+    throw std::invalid_argument("to be told of a value that is not computed into a fetch");
+  const Storage& storage = storages[*binding.storage];
+  // Slots lie in the order of steps.
+  uint32_t input = 0, output = 0;  // one behind the last
+  for (uint32_t slot : storage.input_slots) input = std::max(input, slot + 1);
+  for (uint32_t slot : storage.output_slots) output = std::max(output, slot + 1);
+  StepIndex last = 0;
+  size_t inputs_before = 0, outputs_before = 0;
+  for (StepIndex i = 0; i < steps.size(); ++i) {
+    if (inputs_before < input || outputs_before < output) last = i;
+    inputs_before += steps[i].args.inputs.size();
+    outputs_before += steps[i].args.outputs.size();
+  }
+  return last;
+}
+
 void Program::FailUnbound() {
   std::string names;
   for (const Storage& storage : storages) {

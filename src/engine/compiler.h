@@ -78,6 +78,9 @@ struct Program {
   void CheckBound() {
     if (!all_bound) FailUnbound();
   }
+  // The last step that writes or reads the memory of a fetch. Throws std::invalid_argument when it is none,
+  // or a feed's.
+  StepIndex LastUse(const Binding& binding) const;
   size_t arena_bytes() const { return arena.size(); }
   size_t live_bytes() const { return largest_live_bytes; }
   size_t step_count() const { return steps.size(); }

@@ -29,12 +29,23 @@ class CompiledPlan final : public Plan {
   Tensor At(graph::Value value) const override { return p_.At(FindBinding(p_.bindings, value)); }
   std::span<const graph::Value> feeds() const override { return p_.feeds; }
 
+  void OnFetch(graph::Value value, std::function<void()> f) override {
+    const StepIndex last = p_.LastUse(FindBinding(p_.bindings, value));
+    std::erase_if(hooks_, [&](const Hook& hook) { return hook.value == value; });
+    if (!f) return;
+    hooks_.push_back({last, value, std::move(f)});
+    std::ranges::stable_sort(hooks_, {}, &Hook::step);
+  }
+
   void Run() override {
     p_.CheckBound();
     if (executor_) {
       executor_->Run();
-    } else {
+      for (const Hook& hook : hooks_) hook.f();
+    } else if (hooks_.empty()) {
       for (const Step& step : p_.steps) step.kernel->Run(step.args);
+    } else {
+      RunWithHooks();
     }
   }
 
@@ -60,7 +71,22 @@ class CompiledPlan final : public Plan {
   }
 
  private:
+  struct Hook {
+    StepIndex step;  // after which it is called
+    graph::Value value;
+    std::function<void()> f;
+  };
+
+  void RunWithHooks() {
+    auto hook = hooks_.begin();
+    for (StepIndex i = 0; i < p_.steps.size(); ++i) {
+      p_.steps[i].kernel->Run(p_.steps[i].args);
+      for (; hook != hooks_.end() && hook->step == i; ++hook) hook->f();
+    }
+  }
+
   Program p_;
+  std::vector<Hook> hooks_;  // ordered by step
   const std::string device_;
   const std::vector<StepIndex> awaited_;     // nothing from elsewhere
   std::unique_ptr<QueueExecutor> executor_;  // null when the plan runs inline

@@ -97,6 +97,13 @@ class Plan {
   // The placeholders and variables that the fetches need, in the graph's order.
   virtual std::span<const graph::Value> feeds() const = 0;
 
+  // From the next run on calls `f` once in each run, in the thread that called Run, when `value`, a fetch,
+  // has been written and nothing of the run touches it any more: where nodes run inline on one device right
+  // after the kernel that wrote it, while later ones are still to run; otherwise at the end, in any order.
+  // One `f` for a value; an empty one takes it away. What `f` throws comes out of Run. Throws
+  // std::invalid_argument on a value that is no fetch, or a feed as well.
+  virtual void OnFetch(graph::Value value, std::function<void()> f) = 0;
+
   // Throws what a kernel throws, or RunFailed; the next run begins afresh.
   virtual void Run() = 0;
   // The time of each step, in the order of ToString: the shortest of `runs` runs, one step after the other.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -120,6 +121,80 @@ TEST(Plan, FetchesWhateverIsAskedFor) {
     // One square for both of its twins.
     EXPECT_EQ(plan->steps(), 1u + 5u);
   }
+}
+
+// Whoever is told of a fetch may take it away: what the run still computes does not change by it.
+TEST(Plan, TellsOfEachFetchOnceNothingTouchesItAnyMore) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const RandomGraph random(seed);
+    const std::vector<Tensor> in = random.Inputs(seed);
+    const auto bound = [&](const PlanOptions& options) {
+      auto plan = Plan::Compile(random.graph, random.fetches, options);
+      for (size_t f = 0; f < in.size(); ++f) plan->Bind(random.feeds[f], in[f].raw());
+      return plan;
+    };
+    const auto plain = bound(Options());
+    plain->Run();
+    PlanOptions devices = Queued(1);
+    devices.machine = Devices(2);
+    devices.rates = EagerRates();
+    for (const PlanOptions& options : {Options(), Queued(), devices}) {
+      const auto plan = bound(options);
+      std::map<Value, std::vector<float>> told;
+      size_t calls = 0;
+      bool running = false;
+      for (Value v : random.fetches) {
+        if (std::ranges::count(random.feeds, v) > 0) continue;
+        plan->OnFetch(v, [&, v, caller = std::this_thread::get_id()] {
+          EXPECT_TRUE(running);
+          EXPECT_EQ(std::this_thread::get_id(), caller);
+          const Tensor t = plan->At(v);
+          told[v] = Elements(t);
+          std::ranges::fill(t.as<float>(), std::nanf(""));
+          ++calls;
+        });
+      }
+      for (int run = 0; run < 2; ++run) {
+        told.clear();
+        calls = 0;
+        running = true;
+        plan->Run();
+        running = false;
+        EXPECT_EQ(calls, told.size());
+        for (Value v : random.fetches) {
+          if (std::ranges::count(random.feeds, v) > 0) continue;
+          ASSERT_EQ(told[v], Elements(plain->At(v))) << "seed " << seed << "\n" << plan->ToString();
+        }
+      }
+    }
+  }
+}
+
+TEST(Plan, TellsWhileTheRestIsStillToRun) {
+  Graph graph;
+  const Value x = Feed(graph, "x", {1});
+  const Value a = graph.Make<ops::Square>({x}), b = graph.Make<ops::Neg>({a}), c = graph.Make<ops::Neg>({b});
+  const auto plan = Plan::Compile(graph, std::vector{a, b, c}, Options());
+  const Tensor in = Floats({1}, {3});
+  plan->Bind(x, in.raw());
+  std::string told;
+  // `a` is read by the kernel of `b`, and so on.
+  plan->OnFetch(c, [&] { told += "c"; });
+  plan->OnFetch(a, [&] {
+    told += "a";
+    EXPECT_EQ(Elements(plan->At(b))[0], -9);
+    EXPECT_EQ(Elements(plan->At(c))[0], told.size() == 1 ? 0 : 9);
+  });
+  plan->OnFetch(b, [&] { told += "never"; });
+  plan->OnFetch(b, nullptr);
+  plan->Run();
+  EXPECT_EQ(told, "ac");
+  plan->OnFetch(a, [&] { told += "a"; });
+  told.reserve(100);
+  const size_t before = AllocationCount();
+  for (int i = 0; i < 20; ++i) plan->Run();
+  EXPECT_EQ(AllocationCount(), before);
+  EXPECT_THROW(plan->OnFetch(x, [] {}), std::invalid_argument);
 }
 
 TEST(Plan, FoldsWhatDependsOnConstantsAlone) {

@@ -122,6 +122,16 @@ class PartitionedPlan final : public Plan {
   }
   std::span<const graph::Value> feeds() const override { return feeds_; }
 
+  void OnFetch(graph::Value value, std::function<void()> f) override {
+    const Place& place = FindBinding(bindings_, value);
+    place.part->program().LastUse(*place.binding);
+    if (f) {
+      hooks_[value] = std::move(f);
+    } else {
+      hooks_.erase(value);
+    }
+  }
+
   void Run() override {
     Prepare();
     const auto deadline = SteadyClock::now() + run_limit_;
@@ -146,6 +156,7 @@ class PartitionedPlan final : public Plan {
       Settle();
       throw;
     }
+    for (const auto& [value, f] : hooks_) f();
   }
 
   std::vector<StepTime> Profile(int runs) override {
@@ -253,6 +264,7 @@ class PartitionedPlan final : public Plan {
   std::vector<std::unique_ptr<Part>> parts_;
   std::map<graph::Value, Place> bindings_;
   std::map<graph::Value, Binding> unused_;
+  std::map<graph::Value, std::function<void()>> hooks_;
   std::vector<graph::Value> feeds_;
 };
 
