@@ -21,6 +21,10 @@ class Parameters {
   std::span<float> gradients(size_t variable) const { return Whole(gradients_, variable); }
   std::span<float> values(SliceId slice) const { return Part(values_, slice); }
   std::span<float> gradients(SliceId slice) const { return Part(gradients_, slice); }
+  // All variables one behind the other, with what lies between them so that each begins on a cache line:
+  // zeros, as long as nobody writes there.
+  std::span<float> all_values() const { return All(values_); }
+  std::span<float> all_gradients() const { return All(gradients_); }
   // False when any gradient is infinite or not a number.
   bool GradientsFinite() const;
   // The same, and clips the gradients where all are finite. What moves a statistic is no gradient: it neither
@@ -28,6 +32,9 @@ class Parameters {
   bool Clip(const optim::Clipping& clipping);
 
  private:
+  std::span<float> All(const Buffer& buffer) const {
+    return {reinterpret_cast<float*>(buffer.data()), starts_.back()};
+  }
   std::span<float> Whole(const Buffer& buffer, size_t variable) const;
   std::span<float> Part(const Buffer& buffer, SliceId slice) const;
 

@@ -35,7 +35,22 @@ Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
   for (size_t v = 0; v < step.gradients.size(); ++v)
     plan->Bind(step.gradients[v], parameters_.gradients(v).data());
   half = {std::move(step), std::move(plan)};
+  if (training && on_gradient_) SetHooks(half);
   return made;
+}
+
+void Trainer::SetHooks(const Compiled::Half& half) {
+  for (size_t v = 0; v < half.step.gradients.size(); ++v) {
+    const auto tell = [this, v] { on_gradient_(v); };
+    half.plan->OnFetch(half.step.gradients[v], on_gradient_ ? std::function<void()>(tell) : nullptr);
+  }
+}
+
+void Trainer::OnGradient(std::function<void(size_t variable)> f) {
+  on_gradient_ = std::move(f);
+  for (const auto& [batch_size, compiled] : compiled_) {
+    if (compiled.train.plan != nullptr) SetHooks(compiled.train);
+  }
 }
 
 void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -46,6 +47,13 @@ class Trainer {
   // Scores alone: for data that is only to be measured.
   StepOutcome Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
 
+  // From the next Step on calls `f` in each, on its thread, with every variable once its gradient lies
+  // complete in the parameters' gradients and nothing of the step touches it any more: while back-propagation
+  // goes on, where the plan runs inline on one thread, last layers first; otherwise after all of it.
+  // Gradients are not clipped then, nor known to be finite; Step says that when it returns. A step of an
+  // empty batch calls nothing. An empty `f` ends it.
+  void OnGradient(std::function<void(size_t variable)> f);
+
   // Of all batches so far; binary tasks only.
   const metrics::AucCounts& scores_seen() const { return scores_seen_; }
   const metrics::AucCounts& truths_seen() const { return truths_seen_; }
@@ -63,6 +71,7 @@ class Trainer {
   };
   // With the half that is asked for compiled: workers never score alone, and an evaluation never trains.
   Compiled& For(uint32_t batch_size, bool training);
+  void SetHooks(const Compiled::Half& half);
   void Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch);
   StepOutcome Measure(const Compiled& compiled, const Compiled::Half& half, const Rows& rows,
                       std::span<const uint32_t> batch, bool finite);
@@ -71,6 +80,7 @@ class Trainer {
   protocol::Parameters& parameters_;
   engine::PlanOptions options_;
   optim::Clipping clipping_;
+  std::function<void(size_t)> on_gradient_;
   std::map<uint32_t, Compiled> compiled_;
   metrics::AucCounts scores_seen_;
   metrics::AucCounts truths_seen_;
