@@ -50,6 +50,7 @@ void Worker::State::TakeLease(const Lease& granted) {
   for (uint32_t i = 0; i < runs; ++i) {
     if ((stepped() ? granted.assigned : granted.missing).Has(i)) split.runs.push_back(i);
   }
+  while (!split.runs.empty() && !granted.missing.Has(split.runs.back())) split.runs.pop_back();
   order.push_back(granted.id);
   actions.emplace_back(PrepareSplit{granted});
 }

@@ -19,12 +19,13 @@ struct Worker::State {
   struct Held {
     Lease lease;
     bool ready = false;
-    std::vector<uint32_t> runs;  // stepped: `assigned`, run k is of step first_step + k; else `missing`
-    uint32_t next = 0;           // of `runs`: those before it have been pushed, or are not asked for
+    // Stepped: `assigned` up to the last one missing, run k is of step first_step + k; else `missing`.
+    std::vector<uint32_t> runs;
+    uint32_t next = 0;  // of `runs`: those before it have been pushed, or are not asked for
 
     bool done() const { return next >= runs.size(); }
     uint64_t step() const { return lease.first_step + next; }
-    // Stepped: the version of slices that have all runs behind them.
+    // Stepped: slices of this version have all of them behind them.
     uint64_t end() const { return lease.first_step + runs.size(); }
     Turn turn() const { return {step(), lease.lane, lease.width, lease.needed}; }
   };
