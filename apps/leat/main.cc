@@ -231,11 +231,14 @@ int Run(int argc, char** argv) {
                             bool listens) {
     auto* role = app.add_subcommand(name, what);
     role->add_option("--coordinator", a.coordinator, "host:port")->required();
-    if (listens) role->add_option("--listen", a.listen, "address to serve workers on")->capture_default_str();
+    if (listens)
+      role->add_option("--listen", a.listen,
+                       "address to serve workers on (worker: where there are no servers)")
+          ->capture_default_str();
     role->callback([&a, &result, run] { result = Report(run(Role(a))); });
   };
   add_role("ps", "a parameter server", train::RunServer, true);
-  add_role("worker", "a worker", train::RunWorker, false);
+  add_role("worker", "a worker", train::RunWorker, true);
   add_role("bots", "simulated customers that publish the job's events", train::RunBots, false);
 
   auto* status = app.add_subcommand("status", "what a running job does");

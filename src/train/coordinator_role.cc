@@ -25,6 +25,11 @@ constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(150);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
 constexpr Duration kTick = std::chrono::milliseconds(20);
 
+// Of a placement that puts too much on one server.
+std::vector<std::string> Warnings(const Job& job) {
+  return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
+}
+
 // The shell around protocol::Coordinator. Everything runs on the loop's thread.
 class CoordinatorRole {
  public:
@@ -40,6 +45,8 @@ class CoordinatorRole {
                    .labels = job.model->labels(),
                    .truth = job.schema.has_truth(),
                    .window = job.metrics_window,
+                   .strategy = std::string(protocol::Name(job.strategy.kind)),
+                   .warnings = Warnings(job),
                    .directory = job.directory}),
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
@@ -57,6 +64,7 @@ class CoordinatorRole {
     // From here on the directory is a job's. Who fails before can be started again.
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
     spdlog::info("coordinator of job '{}' serves on {}", job_.name, (*server)->address());
+    for (const auto& warning : Warnings(job_)) spdlog::warn("{}", warning);
     if (options_.on_ready) options_.on_ready((*server)->address());
     SignalWatch signals([this](int) {
       loop_.Post(
@@ -92,6 +100,7 @@ class CoordinatorRole {
   void Note(Time now, const protocol::ControlRequest& request) {
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress_.OnWorker(now, worker->node, worker->progress);
+      if (worker->replica) progress_.OnReplica(worker->node, *worker->replica);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress_.OnServer(now, server->node, server->progress);
     } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&request)) {
@@ -275,10 +284,13 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
   config.table = job.Slices();
   config.placement = job.placement;
   config.servers = job.servers;
+  config.workers = job.workers;
+  config.strategy = job.strategy;
   config.cuts = job.Cuts();
   config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
   config.keep_checkpoints = job.keep_checkpoints;
   config.job = job.config.ToYaml();
+  config.version = ProgramVersion();
   uint64_t records = 0;
   for (size_t i = 0; i < ranges->size(); ++i) {
     const auto& r = (*ranges)[i];

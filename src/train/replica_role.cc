@@ -1,0 +1,388 @@
+#include "train/replica_role.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/rng.h"
+#include "checkpoint/store.h"
+#include "collective/peer_all_reduce.h"
+#include "parallel/state_share.h"
+#include "parallel/step_reducer.h"
+#include "protocol/replica.h"
+#include "stream/dead_letters.h"
+#include "train/background.h"
+#include "train/precision.h"
+#include "train/role.h"
+#include "train/signals.h"
+#include "train/split_loader.h"
+#include "trainer/trainer.h"
+
+namespace leat::train {
+namespace {
+
+// What a batch's random choices are a function of: its identity, so that whoever trains it makes the same
+// ones.
+uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch) {
+  return Mix(Mix(Mix(Mix(cut.hash, cut.begin.epoch), cut.partition), cut.begin.offset), batch);
+}
+
+// The shell around protocol::Replica. Everything runs on the loop's thread but batches, decoding, files and
+// the calls to the coordinator: so the members' bytes move while this one computes.
+class ReplicaRole {
+ public:
+  ReplicaRole(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
+              std::unique_ptr<stream::Source> source, const RoleOptions& options)
+      : loop_(loop),
+        link_(link),
+        transport_(transport),
+        port_(port),
+        job_(std::move(job)),
+        table_(job_.Slices()),
+        parameters_(table_),
+        trainer_(*job_.model, parameters_, job_.Plan(WithPrecision(job_, options.plan)),
+                 job_.optimizer.clipping),
+        reducer_(loop, trainer_, parameters_,
+                 {.sum = job_.strategy.sum,
+                  .deterministic = job_.strategy.deterministic,
+                  .overlap = !job_.optimizer.clipping.any()}),
+        loader_(loop, std::move(source), job_.schema,
+                [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
+                  OnSplit(lease, std::move(split));
+                }),
+        dead_letters_(job_.dead_letter_rate),
+        machine_({.table = table_,
+                  .optimizer = job_.optimizer,
+                  .strategy = job_.strategy,
+                  .parameters = &parameters_}),
+        patience_(options.patience) {}
+  ~ReplicaRole() { *here_ = false; }
+
+  Status Run(const protocol::JoinReply& joined, bool* evicted) {
+    node_ = joined.node;
+    interval_ = joined.heartbeat_interval;
+    machine_.OnJoined(joined.node);
+    OpenDeadLetters();
+    Beat();
+    Tick();
+    loop_.Run();
+    *evicted = evicted_;
+    return outcome_;
+  }
+
+  void Leave() { machine_.Leave(); }
+
+ private:
+  void OpenDeadLetters() {
+    if (job_.directory.empty()) return;
+    auto file = stream::DeadLetterFile::Open(job_.directory + "/dead_letters",
+                                             "worker-" + std::to_string(node_.value));
+    if (!file.ok()) {
+      spdlog::warn("dead letters are counted but not kept: {}", file.status().ToString());
+      return;
+    }
+    dead_letter_file_ = std::move(*file);
+  }
+
+  // On the loop, as long as this is there.
+  void Post(std::function<void()> work) {
+    loop_.Post([this, here = here_, work = std::move(work)] {
+      if (*here && !over_) work();
+    });
+  }
+
+  // ---- control plane
+  void Beat() {
+    if (link_.busy() || over_) return;
+    last_beat_ = loop_.Now();
+    auto beat = machine_.MakeHeartbeat();
+    beat.progress = progress_;
+    beat.progress.cpu_seconds = OwnCpuSeconds();
+    link_.Send(std::move(beat), [this](Result<protocol::ControlReply> reply) { OnBeat(std::move(reply)); });
+  }
+
+  void OnBeat(Result<protocol::ControlReply> reply) {
+    if (over_) return;
+    if (!reply.ok()) {
+      spdlog::warn("heartbeat: {}", reply.status().ToString());
+      if (link_.lost()) End(reply.status().With("the coordinator is lost"));
+      return;
+    }
+    if (auto* beat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
+      Do(machine_.OnHeartbeatReply(*beat));
+    }
+  }
+
+  void Tick() {
+    if (over_) return;
+    const Time now = loop_.Now();
+    if (now - last_beat_ >= interval_ || (machine_.HeartbeatUrgent() && now - last_beat_ >= kUrgentGap))
+      Beat();
+    loop_.After(kUrgentGap, [this] { Tick(); });
+  }
+
+  // ---- input
+  void OnSplit(uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
+    if (over_ || !wanted_.contains(lease)) {
+      if (split.ok()) loader_.Recycle(std::move(*split));
+      return;
+    }
+    if (!split.ok()) return OnUnreadable(lease, split.status());
+    unreadable_since_.reset();
+    CountDeadLetters(**split);
+    splits_[lease] = std::move(*split);
+    Do(machine_.OnSplitReady(lease));
+  }
+
+  // It is asked for again after a while: nobody else has this lane.
+  void OnUnreadable(uint64_t lease, const Status& why) {
+    const Time now = loop_.Now();
+    if (!unreadable_since_) unreadable_since_ = now;
+    spdlog::error("split {}: {}", lease, why.ToString());
+    progress_.last_dead_letter = why.ToString();
+    const bool gone = why.code() == Code::kNotFound || why.code() == Code::kDataLoss;
+    if (now - *unreadable_since_ > (gone ? patience_ : 6 * patience_))
+      return End(why.With("the stream cannot be read"));
+    loop_.After(patience_ / 10, [this, lease] {
+      if (!over_) Do(machine_.OnSplitFailed(lease));
+    });
+  }
+
+  void CountDeadLetters(const PreparedSplit& split) {
+    const auto& cut = split.lease.cut;
+    for (const auto& dead : split.rows.dead) {
+      ++progress_.dead_letters;
+      progress_.last_dead_letter = "partition " + std::to_string(cut.partition) + " offset " +
+                                   std::to_string(dead.offset) + ": " + dead.reason;
+      if (dead_letter_file_ != nullptr) {
+        if (auto kept = dead_letter_file_->Append(cut.partition, dead.offset, dead.reason, dead.record);
+            !kept.ok()) {
+          spdlog::warn("dead letter: {}", kept.ToString());
+        }
+      }
+    }
+    dead_letters_.Count(cut.events(), split.rows.dead.size());
+    if (dead_letters_.exceeded() && !over_) {
+      End(Status(Code::kResourceExhausted, "too many dead letters: " + dead_letters_.Describe() +
+                                               ", the last: " + progress_.last_dead_letter));
+    }
+  }
+
+  // ---- what the machine wants
+  void Do(const protocol::ReplicaActions& actions) {
+    for (const auto& action : actions) {
+      if (over_) return;
+      std::visit([this](const auto& a) { Act(a); }, action);
+    }
+    if (!over_ && machine_.HeartbeatUrgent() && loop_.Now() - last_beat_ >= kUrgentGap) Beat();
+  }
+
+  void Act(const protocol::PrepareSplit& a) {
+    wanted_.insert(a.lease.id);
+    loader_.Prepare(a.lease);
+  }
+  void Act(const protocol::DropSplit& a) {
+    wanted_.erase(a.lease);
+    auto node = splits_.extract(a.lease);
+    if (!node) return;
+    if (computing_ && *computing_ == a.lease) {
+      dropped_ = std::move(node.mapped());
+    } else {
+      loader_.Recycle(std::move(node.mapped()));
+    }
+  }
+
+  void Act(const protocol::LeaveGroup&) {
+    reducer_.SetGroup(nullptr);
+    if (group_ == nullptr) return;
+    group_->Abort(Status(Code::kAborted, "a new group is being formed"));
+    // It may be what calls us.
+    retired_.push_back(std::move(group_));
+    Post([this] { retired_.clear(); });
+  }
+  void Act(const protocol::JoinGroup& a) {
+    collective::PeerOptions options;
+    options.group.group = a.group;
+    options.group.rank = a.rank;
+    for (const auto& member : a.members) options.group.addresses.push_back(member.address);
+    spdlog::info("group {}: rank {} of {}", a.group, a.rank, a.members.size());
+    group_ = std::make_unique<collective::PeerAllReduce>(
+        loop_, transport_, port_, std::move(options), [this, group = a.group](const Status& status) {
+          if (over_) return;
+          if (!status.ok()) spdlog::warn("group {}: {}", group, status.ToString());
+          if (status.ok()) reducer_.SetGroup(group_.get());
+          Do(machine_.OnConnected(group, status));
+        });
+  }
+  void Act(const protocol::ShareState& a) {
+    parallel::ShareState(
+        *group_, a.holder, machine_.state(),
+        [this, group = a.group](Result<protocol::Replica::Shared> state) {
+          auto shared = std::make_shared<Result<protocol::Replica::Shared>>(std::move(state));
+          WhenIdle([this, group, shared] { Do(machine_.OnShared(group, std::move(*shared))); });
+        });
+  }
+
+  void Act(const protocol::ComputeLane& a) {
+    const PreparedSplit* split = splits_.at(a.lease).get();
+    computing_ = a.lease;
+    compute_.Post([this, a, split, epoch = reducer_.epoch()] {
+      const auto& cut = split->lease.cut;
+      const trainer::Rows rows{
+          .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
+      const auto step =
+          reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, NoiseOf(cut, a.batch));
+      Post([this, a, cut, step] { OnComputed(a, cut, step); });
+    });
+  }
+  void OnComputed(const protocol::ComputeLane& a, const protocol::Cut& cut,
+                  const trainer::StepOutcome& step) {
+    computing_.reset();
+    if (dropped_ != nullptr) loader_.Recycle(std::move(dropped_));
+    if (step.finite) progress_.events += step.events;
+    progress_.loss_sum += step.loss_sum;
+    progress_.correct += step.correct;
+    ++progress_.steps;
+    // Only between two batches may anybody look into the trainer.
+    if (const Time now = loop_.Now(); now - scored_at_ >= interval_) {
+      scored_at_ = now;
+      if (job_.model->task() == nn::Task::kBinary) progress_.scores = trainer_.scores_seen().Encode();
+      if (job_.schema.has_truth()) progress_.true_scores = trainer_.truths_seen().Encode();
+    }
+    protocol::BatchOutcome outcome{.disposition = protocol::Disposition::kGradient, .events = step.events};
+    if (step.events == 0) outcome.disposition = protocol::Disposition::kEmpty;
+    if (!step.finite) {
+      outcome.disposition = protocol::Disposition::kRejected;
+      ++progress_.rejected_batches;
+      spdlog::warn(
+          "partition {} offsets {} to {}, batch {}: the gradient is not finite; nothing of its step is "
+          "applied",
+          cut.partition, cut.begin.offset, cut.end, a.batch);
+    }
+    for (auto& work : std::exchange(when_idle_, {})) {
+      if (!over_) work();
+    }
+    if (!over_) Do(machine_.OnComputed(a.token, outcome));
+  }
+  void Act(const protocol::ReduceStep& a) {
+    const Time since = loop_.Now();
+    reducer_.Reduce(a, [this, since, token = a.token](Result<protocol::ReducedStep> step) {
+      progress_.wait_seconds += Seconds(loop_.Now() - since);
+      if (!step.ok()) spdlog::warn("step: {}", step.status().ToString());
+      if (!over_) Do(machine_.OnReduced(token, std::move(step)));
+    });
+  }
+  // A batch that is being computed, for a group that is no more maybe, reads what is about to be replaced.
+  void WhenIdle(std::function<void()> work) {
+    if (over_) return;
+    if (!computing_) return work();
+    when_idle_.push_back(std::move(work));
+  }
+
+  // ---- files
+  void Act(const protocol::LoadSlices& a) {
+    files_.Post([this, orders = a.orders] {
+      std::map<std::string, std::shared_ptr<Result<std::unique_ptr<checkpoint::ShardReader>>>> readers;
+      for (const auto& order : orders) {
+        const std::string path = order.directory + "/" + order.file;
+        auto& reader = readers[path];
+        if (reader == nullptr) {
+          reader = std::make_shared<Result<std::unique_ptr<checkpoint::ShardReader>>>(
+              checkpoint::ShardReader::Open(path, order.file_checksum));
+        }
+        const auto slots = static_cast<uint32_t>(optim::SlotNames(job_.optimizer).size());
+        auto slice = std::make_shared<Result<protocol::Slice>>(
+            reader->ok() ? (**reader)->Read(table_, order.slice, slots)
+                         : Result<protocol::Slice>(reader->status()));
+        Post([this, order, slice] {
+          if (!slice->ok()) spdlog::error("slice {}: {}", order.slice.value, slice->status().ToString());
+          WhenIdle([this, order, slice] { Do(machine_.OnSliceLoaded(order, std::move(*slice))); });
+        });
+      }
+    });
+  }
+  void Act(const protocol::SaveShard& a) {
+    files_.Post([this, a] {
+      auto shard = checkpoint::WriteShard(a.order.directory, node_.value, table_,
+                                          optim::SlotNames(job_.optimizer), a.slices);
+      protocol::ShardReport report;
+      report.checkpoint = a.order.id;
+      if (shard.ok()) {
+        report.file = shard->file;
+        report.bytes = shard->bytes;
+        report.checksum = shard->checksum;
+        report.slices = shard->slices;
+      } else {
+        report.status = shard.status();
+        spdlog::error("checkpoint {}: {}", a.order.id, shard.status().ToString());
+      }
+      Post([this, report = std::move(report)] { machine_.OnShardSaved(report); });
+    });
+  }
+
+  void Act(const protocol::StopRole& a) {
+    evicted_ = a.evicted;
+    End(Status());
+  }
+
+  void End(Status outcome) {
+    over_ = true;
+    outcome_ = std::move(outcome);
+    loop_.Stop();
+  }
+
+  // Between two heartbeats that could not wait for the interval.
+  static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
+
+  net::Loop& loop_;
+  Link& link_;
+  net::Transport& transport_;
+  collective::Port& port_;
+  Job job_;
+  protocol::SliceTable table_;
+  protocol::Parameters parameters_;
+  trainer::Trainer trainer_;
+  parallel::StepReducer reducer_;
+  std::unique_ptr<collective::PeerAllReduce> group_;
+  std::vector<std::unique_ptr<collective::PeerAllReduce>> retired_;
+  SplitLoader loader_;
+  stream::DeadLetterRate dead_letters_;
+  std::unique_ptr<stream::DeadLetterFile> dead_letter_file_;
+  protocol::Replica machine_;
+  NodeId node_;
+  Duration interval_{};
+  Time last_beat_{0};
+  Time scored_at_{0};
+  std::set<uint64_t> wanted_;
+  const Duration patience_;
+  std::optional<Time> unreadable_since_;  // and nothing was read since
+  std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
+  std::optional<uint64_t> computing_;       // lease
+  std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
+  std::vector<std::function<void()>> when_idle_;
+  protocol::WorkerProgress progress_;
+  bool over_ = false;
+  bool evicted_ = false;
+  Status outcome_;
+  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
+  Background files_;
+  Background compute_;  // ends first: what it computes with is all above
+};
+
+}  // namespace
+
+Status RunReplica(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
+                  std::unique_ptr<stream::Source> source, const RoleOptions& options,
+                  const protocol::JoinReply& joined, bool* evicted) {
+  ReplicaRole role(loop, link, transport, port, std::move(job), std::move(source), options);
+  SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
+  return role.Run(joined, evicted);
+}
+
+}  // namespace leat::train
