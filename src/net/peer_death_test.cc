@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "net/testing.h"
 
 namespace leat::net {
@@ -187,6 +189,10 @@ TEST_P(PeerDeathTest, TheOtherEndIsToldAndGoesOn) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   } else {
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    const std::string its = "leat-ucx-" + std::to_string(child) + "-";
+    EXPECT_FALSE(entry.path().filename().string().starts_with(its)) << entry.path();
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "net/neighbour.h"
 #include "net/testing.h"
@@ -135,6 +136,55 @@ TEST_F(UcxTest, ManyConnectionsLeaveNothing) {
   for (const auto& entry : fs::directory_iterator("/dev/shm")) {
     const std::string mine = "leat-ucx-" + std::to_string(getpid());
     EXPECT_NE(entry.path().filename().string().substr(0, mine.size()), mine);
+  }
+}
+
+// Each end asleep, or about to fall asleep, when the other's message comes. A wake-up that is lost takes
+// seconds.
+TEST(UcxWakeUp, NobodySleepsOverAMessage) {
+  for (const bool network : {false, true}) {
+    metrics::Registry metrics;
+    const TransportOptions options{.shared_memory = !network,
+                                   .trusted_network = network,
+                                   .network_transports = "tcp",
+                                   .metrics = &metrics};
+    Loop here, there;
+    const auto theirs = MakeUcxTransport(there, options);
+    Recorder mirror;
+    std::unique_ptr<Connection> server, client;
+    Bytes payload(1 << 19);
+    mirror.on_message = [&](Connection& now) {
+      now.Send(2, {}, {ByteView(payload).first(mirror.messages.back().payload.size())});
+      mirror.messages.clear();
+    };
+    const auto listener = *theirs->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
+      server = std::move(connection);
+      return &mirror;
+    });
+    std::thread thread([&] { there.Run(); });
+    const auto ours = MakeUcxTransport(here, options);
+    Recorder recorder;
+    ours->Connect(listener->address(), &recorder, kSoon,
+                  [&](auto connection) { client = std::move(*connection); });
+    while (client == nullptr) here.RunOnce(std::chrono::seconds(5));
+    EXPECT_GE(metrics.gauge("leat_net_ucx_connections").value(), 1);
+    Rng rng(1);
+    const Time begin = here.Now();
+    for (int i = 0; i < 500; ++i) {
+      const Time pause = here.Now() + std::chrono::microseconds(rng.Below(150));
+      while (here.Now() < pause) {
+      }
+      client->Send(1, {}, {ByteView(payload).first(rng.Chance(0.1) ? payload.size() : rng.Below(100))});
+      while (recorder.messages.empty()) here.RunOnce(std::chrono::seconds(5));
+      recorder.messages.clear();
+    }
+    EXPECT_LT(here.Now() - begin, std::chrono::seconds(5));
+    client.reset();
+    there.Post([&] {
+      server.reset();
+      there.Stop();
+    });
+    thread.join();
   }
 }
 
