@@ -49,8 +49,10 @@ struct ServerConfig {
 struct LoadSlices {  // read from checkpoints; answer each with OnSliceLoaded
   std::vector<SliceOrder> orders;
 };
-struct SaveShard {  // all slices as they are at this moment; answer with OnShardSaved once they have been
-                    // read
+// All slices as they are at this moment (stepped: as they were at the order's version, each at a moment of
+// its own; the order is repeated until all have been there). Answer with OnShardSaved once they have been
+// read.
+struct SaveShard {
   CheckpointOrder order;
   std::vector<std::shared_ptr<const Slice>> slices;
 };
@@ -80,13 +82,11 @@ class Server {
   // ---- data plane. A push is taken in three parts, so that a shell can apply each slice while it is hot in
   // cache: Begin checks the whole header; then Apply for each slice of it, in order; then Finish makes the
   // reply. kInvalidArgument when the header contradicts itself or the table: the connection that sent it is
-  // to be closed. `gradient_elements[i]`: floats of payload that belong to request.slices[i] (0 for a slice
-  // that will not be applied is not possible: the sender doesn't know; the payload always holds the table's
-  // size).
+  // to be closed. Returns for each slice the floats of payload that belong to it: the table's size, whatever
+  // will become of it, which the sender cannot know.
   Result<std::vector<uint64_t>> Begin(const PushRequest& request);
   // `gradient` is empty unless the disposition is kGradient.
   SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient);
-  //
   // A request that has to wait (version_wanted) has no reply yet: it is parked under `ticket`, which the
   // shell chooses, and comes out of TakeReady after the input that has completed its step, or after Expire.
   std::optional<PushReply> Finish(uint64_t ticket, const PushRequest& request,

@@ -270,6 +270,8 @@ void Server::State::CompleteStep(Place* place, Step* step, uint32_t lane, std::s
   wake = true;
   if (waiting_save && waiting_save->version == slice.version && !place->to_save) {
     place->to_save = std::make_shared<const Slice>(WithLedger(place));
+    // The reply to the next heartbeat lets it be written.
+    news = news || std::ranges::all_of(places, [](const auto& p) { return !p || p->to_save; });
   }
   if (++step->completed >= count_alive) Prune();
 }

@@ -28,6 +28,7 @@ class ServerTest : public ::testing::Test {
     five.value = 5;
     config.table = MakeSlices({{"w", Shape{10, 20}, five}, {"b", Shape{20}, {}}}, 1, 1);
     config.optimizer = optimizer;
+    config.strategy = strategy_;
     table_ = config.table;
     server_ = std::make_unique<Server>(config);
     server_->OnJoined(kServer);
@@ -75,6 +76,7 @@ class ServerTest : public ::testing::Test {
     return *server_->Finish(0, request, std::move(replies));
   }
 
+  StrategyConfig strategy_;
   SliceTable table_;
   std::unique_ptr<Server> server_;
   uint64_t sequence_ = 0;
@@ -165,6 +167,44 @@ TEST_F(ServerTest, MeasuresStaleness) {
   EXPECT_EQ(progress.staleness_sum, 0u + 1 + 2 + 3 + 0);
   EXPECT_THAT(std::vector<uint64_t>(progress.staleness.begin(), progress.staleness.begin() + 5),
               ElementsAre(2, 1, 1, 1, 0));
+}
+
+TEST_F(ServerTest, TheRateIsDividedByTheStalenessWhereItIsToBe) {
+  for (const bool aware : {false, true}) {
+    strategy_.staleness_aware = aware;
+    Make({.kind = optim::Kind::kSgd, .learning_rate = 0.25f});
+    server_->OnHeartbeatReply(Orders(7));
+    // Each computed from version 0: of staleness 0, 1, 2, 3 and 4.
+    float expected = 5;
+    for (uint32_t batch = 0; batch < 5; ++batch) {
+      Take(Push(batch));
+      const float scale = aware && batch > 1 ? 1.0f / static_cast<float>(batch) : 1.0f;
+      expected -= 0.25f * scale;
+      EXPECT_THAT(server_->Values(SliceId(0), 0).values, Each(expected)) << batch;
+    }
+  }
+}
+
+TEST_F(ServerTest, CountsRunsInARowThatWereNotFinite) {
+  server_->OnHeartbeatReply(Orders(7));
+  const auto rejected = [&](uint32_t batch) {
+    PushRequest push = Push(batch, 3, {0, 5});
+    push.disposition = Disposition::kRejected;
+    return push;
+  };
+  Take(rejected(0));
+  Take(rejected(0));  // once
+  Take(rejected(1));
+  ServerHeartbeat beat = server_->MakeHeartbeat();
+  EXPECT_EQ(beat.rejected_in_a_row, 2u);
+  EXPECT_EQ(beat.progress.skipped, 2u);
+  EXPECT_EQ(beat.rejected, (RejectedRun{kWorker, rejected(1).cut, 1}));
+  Take(Push(2));
+  Take(rejected(3));
+  Take(Push(2));  // a duplicate says nothing
+  beat = server_->MakeHeartbeat();
+  EXPECT_EQ(beat.rejected_in_a_row, 1u);
+  EXPECT_EQ(beat.progress.skipped, 3u);
 }
 
 TEST_F(ServerTest, AnotherLifeOfASliceIsNotHere) {

@@ -93,18 +93,18 @@ Ledger::Entry SliceLedgers::Look(uint32_t slice, const Cut& cut, uint32_t run) {
   if (last_.group != at || last_.changes != group.changes || last_.run.run != run || last_.run.cut != cut) {
     last_ = {at, group.changes, {cut, run}, group.ledger.Look(cut, run)};
   }
-  if (last_.entry != Ledger::Entry::kNew) return last_.entry;
+  if (last_.entry == Ledger::Entry::kDuplicate) return last_.entry;
   for (const Pending& pending : group.pending) {
     if (!Has(pending.holders, slice)) continue;
+    bool contradicts = last_.entry == Ledger::Entry::kConflict;
     for (const RunId& held : pending.runs) {
-      if (held.cut == cut) {
-        if (held.run == run && guards::Held(true)) return Ledger::Entry::kDuplicate;
-      } else if (Overlap(held.cut, cut)) {
-        return Ledger::Entry::kConflict;
-      }
+      if (held.cut == cut && held.run == run && guards::Held(true)) return Ledger::Entry::kDuplicate;
+      contradicts = contradicts || (held.cut != cut && Overlap(held.cut, cut));
     }
+    // Unless all of it is held by now.
+    if (contradicts) return Get(slice).Look(cut, run);
   }
-  return Ledger::Entry::kNew;
+  return last_.entry;
 }
 
 Ledger::Entry SliceLedgers::Note(uint32_t slice, const Cut& cut, uint32_t run) {
