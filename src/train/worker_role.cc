@@ -12,15 +12,17 @@
 #include <variant>
 
 #include "base/rng.h"
+#include "collective/port.h"
 #include "protocol/worker.h"
 #include "ps/client.h"
 #include "stream/dead_letters.h"
 #include "train/job.h"
 #include "train/precision.h"
+#include "train/replica_role.h"
 #include "train/role.h"
 #include "train/signals.h"
 #include "train/split_loader.h"
-#include "trainer/trainer.h"
+#include "trainer/run_trainer.h"
 
 namespace leat::train {
 namespace {
@@ -45,12 +47,14 @@ class WorkerRole {
         parameters_(table_),
         trainer_(*job_.model, parameters_, job_.Plan(WithPrecision(job_, options.plan)),
                  job_.optimizer.clipping),
+        runs_(trainer_, parameters_, job_.strategy, job_.optimizer),
         client_(
             *transport_, parameters_,
             {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },
              .on_failed =
                  [this](NodeId server, uint64_t sequence, const Status& why) {
                    spdlog::warn("push to server {} failed: {}", server.value, why.ToString());
+                   Answered(server);
                    Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
                  }}),
         loader_(loop, std::move(source), job_.schema,
@@ -58,7 +62,7 @@ class WorkerRole {
                   OnSplit(lease, std::move(split));
                 }),
         dead_letters_(job_.dead_letter_rate),
-        machine_({.table = table_, .leases_ahead = kLeasesAhead}),
+        machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}),
         patience_(options.patience) {}
 
   // Returns once the job is over, this node is evicted (`evicted` is set), or the coordinator is lost.
@@ -188,42 +192,65 @@ class WorkerRole {
     wanted_.erase(a.lease);
     if (auto node = splits_.extract(a.lease)) loader_.Recycle(std::move(node.mapped()));
   }
+  // The batches of a run follow each other without a server in between: the loop has its turn before each of
+  // them, or nobody would hear of us until the run has ended.
   void Act(const protocol::Compute& a) {
-    const auto& split = *splits_.at(a.lease);
+    if (!computing_) return Compute(a);
+    loop_.Post([this, a] {
+      if (!over_) Compute(a);
+    });
+  }
+  void Compute(const protocol::Compute& a) {
+    protocol::BatchOutcome outcome{.disposition = protocol::Disposition::kEmpty};
+    if (const auto split = splits_.find(a.lease); split != splits_.end()) outcome = Train(*split->second, a);
+    computing_ = true;
+    Do(machine_.OnComputed(loop_.Now(), a.token, outcome));
+    computing_ = false;
+  }
+  protocol::BatchOutcome Train(const PreparedSplit& split, const protocol::Compute& a) {
+    const auto& cut = split.lease.cut;
     const trainer::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
-    const auto step = trainer_.Step(rows, split.Batch(a.batch), split.lease.cut.batch_size,
-                                    NoiseOf(split.lease.cut, a.batch));
-    if (step.finite) progress_.events += step.events;
+    const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, NoiseOf(cut, a.batch),
+                                 {.first = a.first, .last = a.last, .version = a.version});
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;
     ++progress_.steps;
-    protocol::BatchOutcome outcome{.disposition = protocol::Disposition::kGradient, .events = step.events};
-    if (step.events == 0) outcome.disposition = protocol::Disposition::kEmpty;
-    if (!step.finite) {
-      outcome.disposition = protocol::Disposition::kRejected;
-      ++progress_.rejected_batches;
-      spdlog::warn(
-          "partition {} offsets {} to {}, batch {}: the gradient is not finite; nothing of it is applied",
-          split.lease.cut.partition, split.lease.cut.begin.offset, split.lease.cut.end, a.batch);
+    if (step.finite) {
+      progress_.events += step.events;
+      return {step.events > 0 ? protocol::Disposition::kGradient : protocol::Disposition::kEmpty,
+              step.events};
     }
-    Do(machine_.OnComputed(loop_.Now(), a.token, outcome));
+    ++progress_.rejected_batches;
+    spdlog::warn(
+        "partition {} offsets {} to {}, batch {}: the gradient is not finite; nothing of {} is applied",
+        cut.partition, cut.begin.offset, cut.end, a.batch,
+        cut.run > 1               ? "its run"
+        : job_.strategy.stepped() ? "its step"
+                                  : "it");
+    return {protocol::Disposition::kRejected, step.events};
   }
   void Act(const protocol::SendPush& a) {
-    if (waiting_since_ == Time{0}) waiting_since_ = loop_.Now();
+    if (asked_.empty()) waiting_since_ = loop_.Now();
+    asked_.insert(a.server);
     client_.Send(a);
   }
-  void Act(const protocol::Disconnect& a) { client_.Disconnect(a.server); }
+  void Act(const protocol::Disconnect& a) {
+    client_.Disconnect(a.server);
+    Answered(a.server);
+  }
   void Act(const protocol::StopRole& a) {
     evicted_ = a.evicted;
     End(Status());
   }
 
   void OnReply(NodeId server, const protocol::PushReply& reply) {
-    const Time now = loop_.Now();
-    if (waiting_since_ != Time{0}) progress_.wait_seconds += Seconds(now - waiting_since_);
-    waiting_since_ = Time{0};
-    Do(machine_.OnPushReply(now, server, reply));
+    Answered(server);
+    Do(machine_.OnPushReply(loop_.Now(), server, reply));
+  }
+  void Answered(NodeId server) {
+    if (asked_.erase(server) > 0 && asked_.empty())
+      progress_.wait_seconds += Seconds(loop_.Now() - waiting_since_);
   }
 
   void End(Status outcome) {
@@ -245,6 +272,7 @@ class WorkerRole {
   std::unique_ptr<net::Transport> transport_;
   protocol::Parameters parameters_;
   trainer::Trainer trainer_;
+  trainer::RunTrainer runs_;
   ps::Client client_;
   SplitLoader loader_;
   stream::DeadLetterRate dead_letters_;
@@ -253,7 +281,9 @@ class WorkerRole {
   NodeId node_;
   Duration interval_{};
   Time last_beat_{0};
-  Time waiting_since_{0};
+  std::set<NodeId> asked_;  // servers that have not answered yet
+  Time waiting_since_{0};   // for the first of them
+  bool computing_ = false;  // what follows a batch is being done
   std::set<uint64_t> wanted_;
   const Duration patience_;
   std::optional<Time> unreadable_since_;  // and nothing was read since
@@ -273,12 +303,26 @@ Status RunWorker(const RoleOptions& options) {
     evicted = false;
     net::Loop loop;
     Link link(loop, options.link);
-    auto joined = link.Join(MakeJoinRequest(protocol::Role::kWorker, ""));
+    // Where other workers find this one, if the job has no servers: it has to be known before the job is.
+    const auto transport = net::MakeTcpTransport(loop, {.token = options.link.token});
+    collective::Port port;
+    auto listener = transport->Listen(options.listen, [&port](std::unique_ptr<net::Connection> caller) {
+      return port.Adopt(std::move(caller));
+    });
+    if (!listener.ok()) return listener.status();
+    auto joined = link.Join(MakeJoinRequest(protocol::Role::kWorker, (*listener)->address()));
     if (!joined.ok()) return WhyNotJoined(joined.status());
     spdlog::info("worker {} joined as node {}", joined->index, joined->node.value);
     Job job = Job::FromText(joined->job, "job");
     auto source = job.OpenSource();
     if (!source.ok()) return source.status();
+    if (!job.strategy.on_servers()) {
+      const Status outcome = RunReplica(loop, link, *transport, port, std::move(job), std::move(*source),
+                                        options, *joined, &evicted);
+      if (!outcome.ok()) return outcome;
+      continue;
+    }
+    listener->reset();
     WorkerRole role(loop, link, std::move(job), std::move(*source), options);
     SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
     const Status outcome = role.Run(*joined, &evicted);
