@@ -229,7 +229,7 @@ void Coordinator::State::EvictSilent(Time now) {
 
 void Coordinator::State::PlaceSlices(Time now) {
   if (AllReduce()) return StepGroups(now);
-  if (!heads.started()) return;
+  if (!heads.started() || (slices.placed() && orphans_since.empty())) return;
   std::vector<NodeId> servers = Servers();
   if (!slices.placed()) {
     if (servers.size() < std::max(config.servers, 1u)) return;

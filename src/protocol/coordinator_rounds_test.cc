@@ -122,6 +122,18 @@ TEST_F(CoordinatorRoundsTest, TheNextRoundIsMadeWhenOneIsOver) {
   EXPECT_THAT(Places(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)));
 }
 
+TEST_F(CoordinatorRoundsTest, AsManyShortRoundsAreOpenAsTwoFullOnesHaveSteps) {
+  config_.cuts.split_batches = 8;
+  Start({});
+  Run(110, 2230, true);
+  const auto leases = Beat(worker_, 1).leases;
+  const auto rounds = Journaled();
+  EXPECT_GT(rounds.size(), 2u);
+  EXPECT_LT(rounds.back().first_step, 16u);
+  EXPECT_GE(rounds.back().first_step + rounds.back().lanes[0].assigned.count(), 16u);
+  EXPECT_EQ(leases.size(), 4 * rounds.size());
+}
+
 TEST_F(CoordinatorRoundsTest, ALaneThatNobodyComesForGoesToAnyone) {
   Run(400);
   JoinWorker();

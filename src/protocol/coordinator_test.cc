@@ -251,9 +251,12 @@ TEST_F(CoordinatorTest, ProgressIsWhatTheLedgersSay) {
 
 // Random messages, of members and others: no crash, and never two answers to one call.
 TEST_F(CoordinatorTest, SurvivesAnyMessages) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
     Rng rng(seed);
     config_.checkpoint_interval = milliseconds(500);
+    config_.strategy.kind = seed % 2 == 0 ? StrategyKind::kSync : StrategyKind::kAsync;
+    config_.strategy.virtual_workers = static_cast<uint32_t>(1 + rng.Below(3));
+    config_.strategy.backup = static_cast<uint32_t>(rng.Below(2));
     Start({});
     orders_.clear();
     Run(500, 1500);
@@ -295,9 +298,13 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
       } else if (what < 8) {
         ServerHeartbeat beat;
         beat.node = some_node();
+        if (rng.Chance(0.3)) beat.generation = coordinator_->status().view.generation;
+        beat.rejected_in_a_row = static_cast<uint32_t>(rng.Below(5));
+        if (rng.Chance(0.1)) beat.rejected = {some_node(), some_cut(), static_cast<uint32_t>(rng.Below(99))};
         for (uint64_t i = rng.Below(3); i > 0; --i) {
           LedgerReport report{some_lives(), rng.Below(1000),
-                              std::vector<PartitionLedger>(rng.Chance(0.9) ? 2 : 3)};
+                              std::vector<PartitionLedger>(rng.Chance(0.9) ? 2 : 3),
+                              rng.Chance(0.1) ? rng() : rng.Below(20)};
           for (PartitionLedger& partition : report.partitions) {
             partition.done = {static_cast<uint32_t>(rng.Below(2)), rng.Below(2000)};
             if (rng.Chance(0.5))

@@ -24,6 +24,10 @@ bool View::ready() const {
 }
 
 const Member* View::Find(NodeId node) const {
+  // As the coordinator makes them, members are in order.
+  const auto here = std::lower_bound(members.begin(), members.end(), node,
+                                     [](const Member& member, NodeId its) { return member.node < its; });
+  if (here != members.end() && here->node == node) return &*here;
   const auto at = std::find_if(members.begin(), members.end(),
                                [node](const Member& member) { return member.node == node; });
   return at == members.end() ? nullptr : &*at;

@@ -103,6 +103,14 @@ RoundQueue::Rounds::iterator RoundQueue::FirstOpen() {
   return at;
 }
 
+uint64_t RoundQueue::Horizon() {
+  const auto first = FirstOpen();
+  const uint64_t base = first == rounds_.end() ? next_step_ : first->first;
+  const CutRules& rules = heads_->rules();
+  const uint64_t full = std::min(rules.split_batches, Cut::kMaxBatches) / std::max(1u, rules.run);
+  return base + 2 * std::max(full, uint64_t{1}) + strategy_.ahead();
+}
+
 void RoundQueue::Enter(Time now, const RoundMade& made) {
   Round& round = rounds_[made.first_step];
   round.needed = made.needed;
@@ -116,8 +124,7 @@ void RoundQueue::Enter(Time now, const RoundMade& made) {
 
 std::optional<RoundMade> RoundQueue::Make(Time now) {
   if (!settled_ || stop_at_ || !heads_->started() || !heads_->Known()) return std::nullopt;
-  const auto open = static_cast<size_t>(std::distance(FirstOpen(), rounds_.end()));
-  if (open >= kOpenRounds || (left_.empty() && heads_->Exhausted())) return std::nullopt;
+  if (next_step_ >= Horizon() || (left_.empty() && heads_->Exhausted())) return std::nullopt;
 
   RoundMaterial material;
   for (const auto& [key, left] : left_) material.left.push_back(left);
@@ -176,8 +183,8 @@ uint64_t RoundQueue::Untouched() const {
 std::vector<protocol::Round> RoundQueue::Tell(uint64_t from, bool more) {
   std::vector<protocol::Round> told;
   if (!settled_) return told;
-  size_t open = 0;
-  for (auto at = FirstOpen(); at != rounds_.end() && open < kOpenRounds; ++at, ++open) {
+  const uint64_t horizon = Horizon();
+  for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
     if ((hold_from_ && first_step >= *hold_from_) || (!more && !round.touched)) break;
     round.touched = true;
@@ -255,8 +262,8 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
 std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& slices,
                                        const std::function<uint64_t()>& next_id) {
   if (!settled_) return std::nullopt;
-  size_t open = 0;
-  for (auto at = FirstOpen(); at != rounds_.end() && open < kOpenRounds; ++at, ++open) {
+  const uint64_t horizon = Horizon();
+  for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
     if (hold_from_ && first_step >= *hold_from_) break;
     while (const auto lane = LaneFor(now, worker, &round)) {
@@ -374,7 +381,7 @@ void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
 void RoundQueue::Settle(Time now, const SliceMap& slices, const Beats& beats) {
   if (!slices.ready() || !settled_) return;
   auto over = FirstOpen();
-  version_ = std::max(version_, slices.Version());
+  version_ = std::max(version_, std::min(slices.Version(), next_step_));
   for (; over != rounds_.end() && End(over) <= version_; ++over) Close(now, over, slices);
 
   for (auto at = released_.begin(); at != released_.end();) {

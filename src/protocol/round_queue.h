@@ -1,9 +1,10 @@
 // The coordinator's rounds in stepped strategies: those from the newest durable step on, who trains which
 // lane of them, and what is left over.
 //
-// A round is open until every slice has all its steps. Two are open at a time, so that workers read the next
-// one ahead. A lane is leased by itself; each worker has its even share of them, those of its rank, and the
-// lane of one who is gone, or does not come for it, goes to the others.
+// A round is open until every slice has all its steps. Two of full length, or as many steps in shorter ones,
+// are open at a time, so that workers read ahead and nobody waits for heartbeats between them. A lane is
+// leased by itself; each worker has its even share of them, those of its rank, and the lane of one who is
+// gone, or does not come for it, goes to the others.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -43,7 +44,7 @@ class RoundQueue {
   // ---- rounds
   // Workers by rank.
   void SetWorkers(const std::map<uint32_t, NodeId>& workers);
-  // The next round, when fewer than two are open and there is something to make it of. It is to be journaled
+  // The next round, when one more may be open and there is something to make it of. It is to be journaled
   // before Grant is called.
   std::optional<RoundMade> Make(Time now);
   // Cuts made, and not all before the watermark.
@@ -83,8 +84,6 @@ class RoundQueue {
   void Settle(Time now, const SliceMap& slices, const Beats& beats);
 
  private:
-  static constexpr size_t kOpenRounds = 2;
-
   enum class Stage : uint8_t { kFree, kLeased, kReleased, kDone };
   struct Part {
     Cut cut;
@@ -109,6 +108,7 @@ class RoundQueue {
 
   uint64_t End(Rounds::const_iterator round) const { return round->first + round->second.length; }
   Rounds::iterator FirstOpen();
+  uint64_t Horizon();  // rounds begin before this step, if they are open
   void Enter(Time now, const RoundMade& made);
   bool Replays(const SliceMap& slices) const;
   void Free(Time now, Place place);
