@@ -5,11 +5,13 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <thread>
 
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
 #include "checkpoint/testing.h"
+#include "protocol/placement.h"
 
 namespace leat::checkpoint {
 namespace {
@@ -192,6 +194,36 @@ TEST(Shard, SlicesThatAreNotTheTablesAreRefused) {
   EXPECT_EQ(WriteShard(dir.path(), 3, strange, {}, MakeSlices(strange, {0}, 0, 1)).status().code(),
             Code::kInvalidArgument);
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+// Whatever is saved, the optimizer's slots and the ledgers with it, is spread as the slices are.
+TEST(Shard, NoServerWritesMoreThanItsShare) {
+  protocol::SliceTable table = protocol::MakeSlices({{"dense1/weight", Shape{784, 128}, {}},
+                                                     {"dense1/bias", Shape{128}, {}},
+                                                     {"dense2/weight", Shape{128, 64}, {}},
+                                                     {"dense2/bias", Shape{64}, {}},
+                                                     {"dense3/weight", Shape{64, 10}, {}},
+                                                     {"dense3/bias", Shape{10}, {}}},
+                                                    1, 8);
+  for (const auto kind : {protocol::Placement::kGreedy, protocol::Placement::kPartitioned}) {
+    for (const uint32_t servers : {2u, 3u, 4u}) {
+      const TempDir dir;
+      const auto places = protocol::Place(table, kind, servers);
+      std::vector<uint64_t> bytes;
+      for (uint32_t server = 0; server < servers; ++server) {
+        std::vector<uint32_t> ids;
+        for (uint32_t i = 0; i < places.size(); ++i) {
+          if (places[i] == server) ids.push_back(i);
+        }
+        const auto shard = WriteShard(dir.path(), server, table, kSlots, MakeSlices(table, ids, 2, 7));
+        ASSERT_TRUE(shard.ok()) << shard.status().ToString();
+        bytes.push_back(shard->bytes);
+      }
+      const uint64_t all = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+      for (const uint64_t one : bytes)
+        EXPECT_LE(static_cast<double>(one), 1.1 * static_cast<double>(all) / servers) << servers;
+    }
+  }
 }
 
 TEST(Shard, AServerWithoutSlicesWritesAnEmptyShard) {

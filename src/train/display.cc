@@ -116,6 +116,22 @@ std::string Quality(const Json& s) {
   return text;
 }
 
+// "1.26 (99%: 4)"
+std::string Staleness(const Json& s) {
+  return Field(s, "staleness_mean", 2) +
+         (s.contains("staleness_p99") ? " (99%: " + Field(s, "staleness_p99", 0) + ")" : "");
+}
+
+// What is 0 in most jobs, and said only when it is not.
+std::string Unusual(const Json& s, const char* key) {
+  const double count = Value(s, key);
+  return count > 0 ? "   " + std::string(key) + " " + Grouped(count) : "";
+}
+
+bool Slow(const Json& member) {
+  return member.contains("slow") && member["slow"].is_boolean() && member["slow"].get<bool>();
+}
+
 }  // namespace
 
 std::vector<std::string> RenderTable(const std::string& status_json, const std::vector<double>& history,
@@ -140,26 +156,32 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
                           Grouped(s.value("published", 0.0)),
                       width));
   lines.push_back(Cut(Quality(s), width));
-  lines.push_back(Cut("staleness " + Field(s, "staleness_mean", 2) + "   steps " +
-                          Grouped(s.value("steps", 0.0)) + "   leased again " +
-                          Grouped(s.value("releases", 0.0)) + "   dead letters " +
+  lines.push_back(Cut(s.value("strategy", "async") + ": staleness " + Staleness(s) + "   steps " +
+                          Grouped(s.value("steps", 0.0)) + Unusual(s, "late") + Unusual(s, "skipped") +
+                          "   leased again " + Grouped(s.value("releases", 0.0)) + "   dead letters " +
                           Grouped(s.value("dead_letters", 0.0)),
                       width));
+  for (const auto& warning : s.value("warnings", Json::array())) {
+    if (warning.is_string()) lines.push_back(bold(Cut("warning: " + warning.get<std::string>(), width)));
+  }
   if (const auto [name, now] = Main(s); !std::isnan(now) && history.size() >= 2) {
     const std::string label = std::string(name) + " ";
     lines.push_back(Cut(label + Curve(history, width - std::min(width, label.size())), width));
   }
   lines.push_back(dim(rule));
   lines.push_back(dim(Cut(Pad("member", 16) + Pad("pid", 9, true) + Pad("done", 15, true) +
-                              Pad("cpu s", 9, true) + Pad("held MB", 10, true),
+                              Pad("cpu s", 9, true) + Pad("held MB", 10, true) + Pad("MB/s", 9, true),
                           width)));
   for (const auto& m : s.value("members", Json::array())) {
     const std::string held =
         m.contains("bytes_held") ? Fixed(Json(m["bytes_held"].get<double>() / 1e6), 2) : "";
+    const double bytes_per_s = Value(m, "bytes_per_s");
+    const std::string traffic = std::isnan(bytes_per_s) ? "" : Fixed(Json(bytes_per_s / 1e6), 1);
     lines.push_back(Cut(Pad(m.value("role", "") + " " + std::to_string(m.value("index", 0)), 16) +
                             Pad(std::to_string(m.value("pid", int64_t{0})), 9, true) +
                             Pad(Grouped(m.value("done", 0.0)), 15, true) +
-                            Pad(Field(m, "cpu_s", 1), 9, true) + Pad(held, 10, true),
+                            Pad(Field(m, "cpu_s", 1), 9, true) + Pad(held, 10, true) + Pad(traffic, 9, true) +
+                            (Slow(m) ? "  slow" : ""),
                         width));
   }
   lines.push_back(dim(rule));
@@ -211,7 +233,22 @@ std::string RenderSummary(const std::string& summary_json) {
                               ? ", " + Grouped(s["test_dead_letters"].get<double>()) + " did not fit"
                               : ""));
   }
-  row("staleness", Field(s, "staleness_mean", 2) + " updates on average");
+  row("strategy",
+      s.value("strategy", "async") + (Value(s, "step") > 0 ? ", step " + Grouped(Value(s, "step")) : ""));
+  row("staleness", Field(s, "staleness_mean", 2) + " updates on average" +
+                       (s.contains("staleness_p99") ? ", 99% at most " + Field(s, "staleness_p99", 0) : ""));
+  if (Value(s, "late") > 0) row("late", Grouped(Value(s, "late")) + " runs, trained in another step");
+  if (Value(s, "skipped") > 0) row("skipped", Grouped(Value(s, "skipped")) + " updates that were not finite");
+  std::string slow;
+  for (const auto& m : s.value("members", Json::array())) {
+    if (!m.is_object() || !Slow(m)) continue;
+    slow += (slow.empty() ? "" : ", ") + m.value("role", "") + " " + std::to_string(m.value("index", 0)) +
+            " (" + Field(m, "step_ms", 1) + " ms a step)";
+  }
+  if (!slow.empty()) row("slow", slow);
+  for (const auto& warning : s.value("warnings", Json::array())) {
+    if (warning.is_string()) row("warning", warning.get<std::string>());
+  }
   if (s.value("dead_letters", 0.0) > 0) row("dead letters", Grouped(s.value("dead_letters", 0.0)));
   row("time", Fixed(s.value("wall_s", Json()), 1) + " s, " +
                   Fixed(s.value("aggregated_compute_s", Json()), 1) + " s of processor");

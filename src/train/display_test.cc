@@ -20,10 +20,10 @@ using ::testing::Not;
 Json Status() {
   return Json::parse(R"({"job":"fraud","phase":"running","events":1480128,"events_per_s":40211.0,
     "events_per_s_now":39870.4,"steps":11563,"loss":0.09211,"accuracy":0.97,"auc":0.93125,"auc_possible":0.93911,
-    "window":200000,"staleness_mean":1.256,"lag":1024,"published":1481152,"dead_letters":3,"releases":2,
+    "window":200000,"strategy":"ssp","staleness_mean":1.256,"staleness_p99":4,"step":5000,"late":0,"skipped":0,"lag":1024,"published":1481152,"dead_letters":3,"releases":2,
     "generation":12,"wall_s":75.4,"aggregated_compute_s":130.25,"checkpoint":"/jobs/fraud/checkpoint-000004",
     "members":[
-      {"role":"ps","index":0,"node":1,"pid":101,"done":23126,"cpu_s":12.34,"bytes_held":1234567},
+      {"role":"ps","index":0,"node":1,"pid":101,"done":23126,"cpu_s":12.34,"bytes_held":1234567,"bytes_per_s":45600000.0},
       {"role":"worker","index":1,"node":4,"pid":104,"done":740064,"cpu_s":55.55}]})");
 }
 
@@ -40,16 +40,16 @@ bool IsUtf8(const std::string& text) {
 TEST(RenderTable, AsItIs) {
   std::string rule;
   for (int i = 0; i < 79; ++i) rule += "─";
-  EXPECT_THAT(
-      RenderTable(Status().dump(), {0.5, 0.75, 1.0}, 80, false),
-      ElementsAre("leat · fraud · running · 01:15 · generation 12", rule,
-                  "events 1,480,128      39,870/s      lag 1,024        published 1,481,152",
-                  "loss 0.0921   auc 0.9313 of 0.9391 possible   accuracy 0.9700",
-                  "staleness 1.26   steps 11,563   leased again 2   dead letters 3", "auc / possible ▁▅█",
-                  rule, "member                pid           done    cpu s   held MB",
-                  "ps 0                  101         23,126     12.3      1.23",
-                  "worker 1              104        740,064     55.5          ", rule,
-                  "checkpoint /jobs/fraud/checkpoint-000004"));
+  EXPECT_THAT(RenderTable(Status().dump(), {0.5, 0.75, 1.0}, 80, false),
+              ElementsAre("leat · fraud · running · 01:15 · generation 12", rule,
+                          "events 1,480,128      39,870/s      lag 1,024        published 1,481,152",
+                          "loss 0.0921   auc 0.9313 of 0.9391 possible   accuracy 0.9700",
+                          "ssp: staleness 1.26 (99%: 4)   steps 11,563   leased again 2   dead letters 3",
+                          "auc / possible ▁▅█", rule,
+                          "member                pid           done    cpu s   held MB     MB/s",
+                          "ps 0                  101         23,126     12.3      1.23     45.6",
+                          "worker 1              104        740,064     55.5                   ", rule,
+                          "checkpoint /jobs/fraud/checkpoint-000004"));
 }
 
 TEST(RenderTable, NothingIsKnownYet) {
@@ -143,10 +143,33 @@ TEST(RenderSummary, AsItIs) {
             "  accuracy              0.9700\n"
             "  test accuracy         0.9812\n"
             "  test loss             0.0654 over 10,000 rows\n"
-            "  staleness             1.26 updates on average\n"
+            "  strategy              ssp, step 5,000\n"
+            "  staleness             1.26 updates on average, 99% at most 4\n"
             "  dead letters          3\n"
             "  time                  75.4 s, 130.2 s of processor\n"
             "  checkpoint            /jobs/fraud/checkpoint-000004\n");
+}
+
+// What does not happen in most jobs is said where it does.
+TEST(RenderSummary, WhoWasSlowAndWhatWasLate) {
+  Json summary = Status();
+  summary["late"] = 1234;
+  summary["skipped"] = 2;
+  summary["warnings"] = {"ps 0 carries 99% of the bytes"};
+  summary["members"][1]["slow"] = true;
+  summary["members"][1]["step_ms"] = 12.345;
+  const std::string text = RenderSummary(summary.dump());
+  EXPECT_THAT(text, HasSubstr("  late                  1,234 runs, trained in another step\n"));
+  EXPECT_THAT(text, HasSubstr("  skipped               2 updates that were not finite\n"));
+  EXPECT_THAT(text, HasSubstr("  slow                  worker 1 (12.3 ms a step)\n"));
+  EXPECT_THAT(text, HasSubstr("  warning               ps 0 carries 99% of the bytes\n"));
+  const auto lines = RenderTable(summary.dump(), {}, 91, false);
+  const auto shown = [&](const std::string& part) {
+    return std::ranges::any_of(lines, [&](const auto& line) { return line.find(part) != std::string::npos; });
+  };
+  EXPECT_TRUE(shown("late 1,234   skipped 2"));
+  EXPECT_TRUE(shown("warning: ps 0 carries 99%"));
+  EXPECT_TRUE(shown("  slow"));
 }
 
 TEST(RenderSummary, OfANumberThatIsPredicted) {
@@ -162,6 +185,7 @@ TEST(RenderSummary, OfAJobThatDidNothing) {
             "  events                0 in every slice, each once\n"
             "  speed                 0 events/s, 0 steps\n"
             "  loss                  – over the last 0 events, scored before trained on\n"
+            "  strategy              async\n"
             "  staleness             – updates on average\n"
             "  time                  – s, – s of processor\n"
             "  checkpoint            none\n");

@@ -13,6 +13,21 @@ using Json = nlohmann::ordered_json;
 // Moments that a window is made of; a window is right to one part in so many.
 constexpr uint64_t kMomentsInWindow = 16;
 constexpr Duration kSpeedWindow = std::chrono::seconds(3);
+constexpr Duration kTrafficWindow = std::chrono::seconds(1);
+// Before so many steps nobody's pace is judged; slow is who takes so many times what the others do.
+constexpr uint64_t kStepsToJudge = 20;
+constexpr double kSlow = 1.5;
+
+// The least staleness that 99 of 100 do not exceed.
+size_t Percentile99(const std::vector<uint64_t>& histogram) {
+  uint64_t count = 0, so_far = 0;
+  for (const uint64_t bin : histogram) count += bin;
+  for (size_t i = 0; i < histogram.size(); ++i) {
+    so_far += histogram[i];
+    if (so_far * 100 >= count * 99) return i;
+  }
+  return 0;
+}
 
 // JSON has no NaN.
 Json Number(double x) {
@@ -45,7 +60,7 @@ void Progress::OnJoin(Time now, NodeId node, const protocol::JoinRequest& reques
   nodes_[node] = {.role = request.role, .host = request.host, .pid = request.pid};
 }
 
-void Progress::OnWorker(Time, NodeId node, const protocol::WorkerProgress& progress) {
+void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress) {
   // A late heartbeat of an evicted process, or one that is made up, changes nothing.
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;
@@ -53,6 +68,15 @@ void Progress::OnWorker(Time, NodeId node, const protocol::WorkerProgress& progr
   if (progress.steps < workers_[node].steps) return;
   known->second.done = progress.events;
   known->second.cpu_seconds = progress.cpu_seconds;
+  Node& pace = known->second;
+  if (pace.since < Time{0} && progress.steps > 0) {
+    pace.since = now;
+    pace.base = progress.steps;
+    pace.base_wait = progress.wait_seconds;
+  } else if (pace.since >= Time{0} && progress.steps >= pace.base + kStepsToJudge) {
+    const double busy = Seconds(now - pace.since) - (progress.wait_seconds - pace.base_wait);
+    pace.step_s = std::max(busy, 0.0) / static_cast<double>(progress.steps - pace.base);
+  }
   workers_[node] = progress;
   workers_[node].scores.clear();
   workers_[node].true_scores.clear();
@@ -64,11 +88,21 @@ void Progress::OnWorker(Time, NodeId node, const protocol::WorkerProgress& progr
   }
 }
 
-void Progress::OnServer(Time, NodeId node, const protocol::ServerProgress& progress) {
+void Progress::OnServer(Time now, NodeId node, const protocol::ServerProgress& progress) {
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || known->second.role != protocol::Role::kServer) return;
   known->second.done = progress.pushes;
   known->second.cpu_seconds = progress.cpu_seconds;
+  Node& traffic = known->second;
+  const uint64_t bytes = progress.bytes_in + progress.bytes_out;
+  if (traffic.since < Time{0} || now - traffic.since >= kTrafficWindow) {
+    if (traffic.since >= Time{0}) {
+      traffic.bytes_per_s =
+          static_cast<double>(bytes - std::min(bytes, traffic.base)) / Seconds(now - traffic.since);
+    }
+    traffic.since = now;
+    traffic.base = bytes;
+  }
   servers_[node] = progress;
 }
 
@@ -78,6 +112,30 @@ void Progress::OnBots(Time, NodeId node, const protocol::BotsHeartbeat& progress
   known->second.done = progress.published;
   known->second.cpu_seconds = progress.cpu_seconds;
   published_ = progress.published;
+}
+
+void Progress::OnReplica(NodeId node, const protocol::ReplicaReport& report) {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;
+  replicas_skipped_ = std::max(replicas_skipped_, report.skipped);  // all count the same steps
+}
+
+bool Progress::Slow(const protocol::View& view, NodeId worker) const {
+  std::vector<double> others;
+  double own = 0;
+  for (const auto& member : view.members) {
+    const auto node = nodes_.find(member.node);
+    if (member.role != protocol::Role::kWorker || node == nodes_.end() || node->second.step_s <= 0) continue;
+    if (member.node == worker) {
+      own = node->second.step_s;
+    } else {
+      others.push_back(node->second.step_s);
+    }
+  }
+  if (others.empty()) return false;
+  const auto middle = others.begin() + static_cast<ptrdiff_t>(others.size() / 2);
+  std::nth_element(others.begin(), middle, others.end());
+  return own > kSlow * *middle;
 }
 
 Progress::Totals Progress::Sum() const {
@@ -129,6 +187,7 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
   Json json;
   json["job"] = options_.job;
   json["phase"] = PhaseName(status.phase);
+  json["strategy"] = options_.strategy;
   json["events"] = status.events;
   const double training_s =
       training_start_ < Time{0}
@@ -155,7 +214,14 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
   json["window"] = window.events;
 
   uint64_t staleness_sum = 0, staleness_count = 0, duplicates = 0, rejected = 0, dead = 0;
+  uint64_t skipped = replicas_skipped_, held = 0;
+  std::vector<uint64_t> histogram;
   for (const auto& [node, server] : servers_) {
+    // Every server is told of the same ones.
+    skipped = std::max(skipped, server.skipped);
+    histogram.resize(std::max(histogram.size(), server.staleness.size()));
+    for (size_t i = 0; i < server.staleness.size(); ++i) histogram[i] += server.staleness[i];
+    if (status.view.Find(node) != nullptr) held += server.bytes_held;
     staleness_sum += server.staleness_sum;
     staleness_count += server.staleness_count;
     duplicates += server.duplicates;
@@ -168,6 +234,12 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
   }
   json["staleness_mean"] =
       staleness_count > 0 ? static_cast<double>(staleness_sum) / static_cast<double>(staleness_count) : 0.0;
+  while (!histogram.empty() && histogram.back() == 0) histogram.pop_back();
+  json["staleness_p99"] = Percentile99(histogram);
+  json["staleness"] = histogram;
+  json["step"] = status.step;
+  json["late"] = status.late;
+  json["skipped"] = skipped;
   json["lag"] = status.lag;
   json["published"] = published_;
   json["dead_letters"] = dead;
@@ -194,11 +266,24 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
       m["done"] = n->second.done;
       m["cpu_s"] = n->second.cpu_seconds;
     }
-    if (const auto s = servers_.find(member.node); s != servers_.end())
+    if (const auto s = servers_.find(member.node); s != servers_.end()) {
       m["bytes_held"] = s->second.bytes_held;
+      m["share"] = held > 0 ? static_cast<double>(s->second.bytes_held) / static_cast<double>(held) : 0.0;
+      m["bytes_in"] = s->second.bytes_in;
+      m["bytes_out"] = s->second.bytes_out;
+      m["bytes_per_s"] = std::round(nodes_.at(member.node).bytes_per_s);
+    }
+    if (const auto w = workers_.find(member.node); w != workers_.end()) {
+      m["steps"] = w->second.steps;
+      m["wait_s"] = w->second.wait_seconds;
+      const double step_s = nodes_.at(member.node).step_s;
+      m["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
+      m["slow"] = Slow(status.view, member.node);
+    }
     members.push_back(std::move(m));
   }
   json["members"] = std::move(members);
+  json["warnings"] = options_.warnings;
   json["wall_s"] = start_ < Time{0} ? 0.0 : Seconds(now - start_);
   json["training_s"] = training_s;
   json["aggregated_compute_s"] = compute_s;

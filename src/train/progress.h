@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "metrics/auc.h"
@@ -24,7 +25,9 @@ class Progress {
     uint32_t labels = 1;  // of an event: what accuracy is a share of
     bool truth = false;   // the stream carries the known probability
     uint64_t window = 200'000;
-    std::string directory;  // of the job
+    std::string strategy = "async";
+    std::vector<std::string> warnings;  // that the job runs with
+    std::string directory;              // of the job
   };
   explicit Progress(Options options);
 
@@ -32,6 +35,7 @@ class Progress {
   void OnJoin(Time now, NodeId node, const protocol::JoinRequest& request);
   void OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress);
   void OnServer(Time now, NodeId node, const protocol::ServerProgress& progress);
+  void OnReplica(NodeId node, const protocol::ReplicaReport& report);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
   // To be called now and then: keeps the moments that windows look back on.
   void OnStatus(Time now, const protocol::CoordinatorStatus& status);
@@ -54,14 +58,25 @@ class Progress {
     int64_t pid = 0;
     uint64_t done = 0;  // events trained, updates served or events published
     double cpu_seconds = 0;
+    // A worker's pace is measured from here on; a server's traffic is that between the last two of these
+    // moments.
+    Time since{-1};
+    uint64_t base = 0;
+    double base_wait = 0;
+    double bytes_per_s = 0;
+    // Of a step, what it does not wait for servers in. 0: not known yet.
+    double step_s = 0;
   };
   Totals Sum() const;
+  // Takes clearly longer for a step than the others do.
+  bool Slow(const protocol::View& view, NodeId worker) const;
 
   Options options_;
   std::map<NodeId, Node> nodes_;
   std::map<NodeId, protocol::WorkerProgress> workers_;
   std::map<NodeId, std::pair<metrics::AucCounts, metrics::AucCounts>> counts_;
   std::map<NodeId, protocol::ServerProgress> servers_;
+  uint64_t replicas_skipped_ = 0;
   std::deque<Totals> moments_;                   // that windows look back on, oldest first
   std::deque<std::pair<Time, uint64_t>> speed_;  // (time, events applied) of the last seconds
   Time start_{-1};

@@ -96,7 +96,14 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
                           "auc",
                           "auc_possible",
                           "window",
+                          "strategy",
                           "staleness_mean",
+                          "staleness_p99",
+                          "staleness",
+                          "step",
+                          "late",
+                          "skipped",
+                          "warnings",
                           "lag",
                           "published",
                           "dead_letters",
@@ -348,9 +355,84 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   ASSERT_EQ(json["members"].size(), 2u);
   EXPECT_EQ(json["members"][0],
             Json::parse(R"({"role":"ps","index":0,"node":3,"host":"host3","pid":103,"done":40,
-                                                "cpu_s":1.5,"bytes_held":4096})"));
+                                                "cpu_s":1.5,"bytes_held":4096,"share":1.0,"bytes_in":0,
+                                                "bytes_out":0,"bytes_per_s":0.0})"));
   EXPECT_EQ(json["members"][1], Json::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
-                                                "done":10,"cpu_s":2.0})"));
+                                                "done":10,"cpu_s":2.0,"steps":1,"wait_s":0.0,
+                                                "step_ms":null,"slow":false})"));
+}
+
+TEST_F(ProgressTest, StalenessIsToldByItsDistribution) {
+  Make();
+  EXPECT_EQ(Show()["staleness_p99"], 0);
+  EXPECT_EQ(Show()["staleness"], Json::array());
+  Join(NodeId(8), Role::kServer);
+  progress_->OnServer(now_, kServer, {.staleness = {10, 70, 10, 0, 0}});
+  progress_->OnServer(now_, NodeId(8), {.staleness = {0, 0, 9, 1}});
+  EXPECT_EQ(Show()["staleness"], Json::parse("[10, 70, 19, 1]"));
+  EXPECT_EQ(Show()["staleness_p99"], 2) << "99 of 100";
+  progress_->OnServer(now_, NodeId(8), {.staleness = {0, 0, 9, 2}});
+  EXPECT_EQ(Show()["staleness_p99"], 3) << "99 of 101 are not enough";
+}
+
+TEST_F(ProgressTest, StepsThatWereLateOrSkippedAreTold) {
+  Make();
+  Join(NodeId(8), Role::kServer);
+  progress_->OnServer(now_, kServer, {.skipped = 3});
+  progress_->OnServer(now_, NodeId(8), {.skipped = 4});
+  auto status = Running(1);
+  status.step = 90;
+  status.late = 7;
+  const Json json = Json::parse(progress_->ToJson(now_, status, 0));
+  EXPECT_EQ(json["strategy"], "async");
+  EXPECT_EQ(json["step"], 90);
+  EXPECT_EQ(json["late"], 7);
+  EXPECT_EQ(json["skipped"], 4) << "each server is told of the same";
+  progress_->OnReplica(kWorker, {.skipped = 6});
+  progress_->OnReplica(NodeId(99), {.skipped = 60});
+  EXPECT_EQ(Show()["skipped"], 6);
+}
+
+TEST_F(ProgressTest, WhoIsSlowIsSeenByWhatItsStepsTake) {
+  Make();
+  auto status = Running(1);
+  status.view.members = {{kWorker, Role::kWorker, 0, ""}, {kOther, Role::kWorker, 1, ""}};
+  const auto members = [&] { return Json::parse(progress_->ToJson(now_, status, 0))["members"]; };
+  // In step with each other: both make 100 steps in 10 s, and one of them waits for most of the time.
+  Sums fast, slow;
+  fast.Train(1, 1, 0);
+  slow.Train(1, 1, 0);
+  Report(kWorker, fast);
+  Report(kOther, slow);
+  EXPECT_EQ(members()[0]["slow"], false) << "nobody knows yet";
+  for (int i = 0; i < 100; ++i) {
+    fast.Train(1, 1, 0);
+    slow.Train(1, 1, 0);
+  }
+  fast.progress.wait_seconds = 9;
+  slow.progress.wait_seconds = 1;
+  Pass(10);
+  Report(kWorker, fast);
+  Report(kOther, slow);
+  EXPECT_DOUBLE_EQ(members()[0]["step_ms"], 10);
+  EXPECT_DOUBLE_EQ(members()[1]["step_ms"], 90);
+  EXPECT_EQ(members()[0]["slow"], false);
+  EXPECT_EQ(members()[1]["slow"], true);
+  slow.progress.wait_seconds = 9;
+  Report(kOther, slow);
+  EXPECT_EQ(members()[1]["slow"], false);
+}
+
+TEST_F(ProgressTest, TrafficOfServersIsThatOfTheLastMoments) {
+  Make();
+  progress_->OnServer(now_, kServer, {.bytes_in = 1000});
+  for (int i = 1; i <= 4; ++i) {
+    Pass(0.5);
+    progress_->OnServer(now_, kServer, {.bytes_in = 1000 + 500 * static_cast<uint64_t>(i), .bytes_out = 100});
+  }
+  EXPECT_EQ(Show()["members"][0]["bytes_per_s"], 1000);
+  EXPECT_EQ(Show()["members"][0]["bytes_in"], 3000);
+  EXPECT_EQ(Show()["members"][0]["bytes_out"], 100);
 }
 
 TEST_F(ProgressTest, SpeedIsThatOfThisRunUpToItsLastEvent) {

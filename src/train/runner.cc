@@ -82,6 +82,7 @@ class Runner {
   Status StartRole(const std::string& role, uint32_t index);
   void ReapAndReplace();
   void TellLost(pid_t pid);
+  void TellPlacement();
   void PollStatus();
   void HandleInterrupts();
   void WaitForRest();
@@ -267,6 +268,20 @@ void Runner::Fail(const ProcessEnd& end) {
   exit_status_ = end.exit_code == 2 ? 2 : 1;
 }
 
+// What each server is to carry; with one there is nothing to tell.
+void Runner::TellPlacement() {
+  if (job_.servers < 2) return;
+  const protocol::PlacementReport plan = job_.PlacementPlan();
+  for (size_t i = 0; i < plan.servers.size(); ++i) {
+    const auto& server = plan.servers[i];
+    char share[32];
+    std::snprintf(share, sizeof(share), " (%.1f%%)", server.share * 100);
+    display_.Say("ps " + std::to_string(i) + ": " + protocol::BytesText(server.bytes) + share);
+  }
+  for (const std::string& warning : plan.warnings)
+    std::fprintf(stderr, "leat: warning: %s\n", warning.c_str());
+}
+
 int Runner::Conclude() {
   display_.Finish();
   if (failure_.empty() && coordinator_.exit_code != 0) Fail(coordinator_);
@@ -311,6 +326,7 @@ int Runner::Run() {
     std::fprintf(stderr, "leat: %s\n", status.message().c_str());
     return 1;
   }
+  TellPlacement();
   Status started;
   for (uint32_t i = 0; i < job_.servers && started.ok(); ++i) started = StartRole("ps", i);
   for (uint32_t i = 0; i < job_.workers && started.ok(); ++i) started = StartRole("worker", i);

@@ -27,7 +27,7 @@ class ServerRole {
         link_(link),
         shell_(shell),
         table_(job.Slices()),
-        optimizer_(job.optimizer),
+        optimizer_(job.ServerOptimizer()),
         node_(joined.node),
         interval_(joined.heartbeat_interval) {
     shell_.machine().OnJoined(joined.node);
@@ -169,8 +169,7 @@ Status RunServer(const RoleOptions& options) {
     spdlog::info("server {} joined as node {}, serving on {}", joined->index, joined->node.value,
                  (*reserved)->address());
     const Job job = Job::FromText(joined->job, "job");
-    shell = std::make_unique<ps::ServerShell>(
-        loop, protocol::ServerConfig{.table = job.Slices(), .optimizer = job.optimizer});
+    shell = std::make_unique<ps::ServerShell>(loop, job.ServerConfig());
     ServerRole role(loop, link, *shell, job, *joined);
     SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
     const Status outcome = role.Run(&evicted);

@@ -44,12 +44,39 @@ def refused(done, *parts):
     ("units: 2}", "units: 1}", ["softmax_cross_entropy", "1"]),
     ("batch_size: 50", "batch_size: 0", ["job.yaml:11", "batch_size", "0"]),
     ("learning_rate: 0.1", "learning_rate: -1", ["job.yaml:9", "learning_rate", "-1"]),
+    ("ps: 1}", "ps: 2, placement: gredy}", ["job.yaml:12", "gredy", "greedy"]),
+    ("ps: 1}", "ps: 2, placement: {type: weighted, weights: [1, 2, 3]}}", ["job.yaml:12", "3 weights for 2 servers"]),
+    ("ps: 1}", "ps: 2, placement: {type: greedy, exclude: [0, 1]}}", ["job.yaml:12", "no server of 2 servers"]),
 ])
 def test_a_job_that_is_wrong(tmp_path, old, new, parts):
     assert old in GOOD
     (tmp_path / "job.yaml").write_text(GOOD.replace(old, new, 1))
     refused(leat.run("train", "job.yaml", cwd=tmp_path), *parts)
     assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
+
+
+@pytest.mark.parametrize("strategy, workers, parts", [
+    ("{type: sync, staleness: 2}", 2, ["staleness", "sync", "ssp"]),
+    ("{type: sync, backup: 2}", 2, ["backup is 2 with 2 workers"]),
+    ("{type: sync, virtual_workers: 2}", 3, ["virtual_workers is 2", "fewer than the 3 workers"]),
+    ("{type: averaging, period: 0}", 2, ["period is 0"]),
+    ("{type: averaging, period: 11}", 2, ["period is 11", "train.split_batches"]),
+    ("{type: averaging, momentum: 1.5}", 2, ["momentum is 1.5"]),
+    ("{type: downpour, n_fetch: 0}", 2, ["n_fetch is 0"]),
+    ("{type: ssp, staleness: -2}", 2, ["staleness is -2"]),
+    ("{type: async, staleness_aware: 3}", 2, ["staleness_aware"]),
+    ("allreduce", 1, ["ring of one"]),
+    ("{type: allreduce, transport: smoke}", 2, ["smoke"]),
+])
+def test_a_strategy_that_makes_no_sense(tmp_path, strategy, workers, parts):
+    leat.write_job(tmp_path / "job.yaml", GOOD, **{"strategy: async": f"strategy: {strategy}"})
+    refused(leat.run("train", "job.yaml", "--workers", workers, cwd=tmp_path), "job.yaml:10: ", *parts)
+    assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
+
+
+def test_averaging_with_an_optimizer_that_keeps_something(tmp_path):
+    leat.write_job(tmp_path / "job.yaml", GOOD, **{"strategy: async": "strategy: averaging", "type: sgd": "type: adam"})
+    refused(leat.run("train", "job.yaml", cwd=tmp_path), "job.yaml:9: ", "averaging goes with sgd", "adam")
 
 
 def test_a_job_file_that_is_not_there(tmp_path):
@@ -171,6 +198,13 @@ def test_a_job_that_differs_from_its_checkpoint(finished, tmp_path):
     (tmp_path / "job.yaml").write_text(GOOD.replace("units: 4", "units: 5"))
     before = content_of(finished)
     refused(leat.run("train", "job.yaml", "--resume", finished / "job", cwd=tmp_path), "model", str(finished / "job"))
+    assert content_of(finished) == before
+
+
+def test_a_strategy_that_cannot_go_on_with_the_checkpoint(finished, tmp_path):
+    leat.write_job(tmp_path / "job.yaml", GOOD, **{"strategy: async": "strategy: sync"})
+    before = content_of(finished)
+    refused(leat.run("train", "job.yaml", "--resume", finished / "job", cwd=tmp_path), "strategy", str(finished / "job"))
     assert content_of(finished) == before
 
 
