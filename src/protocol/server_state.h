@@ -73,7 +73,8 @@ struct Server::State {
   struct Save {
     uint64_t checkpoint = 0;
     std::vector<SliceLife> lives;
-    // Stepped: held until it is saved, so that no update takes their memory for its own.
+    // Stepped: held until it is saved, so that no update takes their memory for its own while another thread
+    // reads it.
     std::vector<std::shared_ptr<const Slice>> slices;
   };
   struct Parked {

@@ -514,6 +514,9 @@ TEST_F(ServerStepsTest, TheFirstToComeCountAndBothServersKnowWhich) {
     decider.server->Apply(half, i, PayloadOf(half, half.slices[i].slice.value));
   }
   EXPECT_EQ(At(decider).version, 0u);
+  PushRequest part = half;
+  part.slices.resize(4);
+  EXPECT_THAT(Take(decider, part).counted, IsEmpty()) << "nor who has sent all of a part";
   for (const uint32_t lane : {0u, 1u, 2u})
     EXPECT_EQ(Outcome(other, Push(other, 0, lane)), SliceOutcome::kHeld);
 
@@ -761,6 +764,16 @@ TEST_F(ServerStepsTest, RefusesTurnsThatContradictThemselves) {
     p->turn.reset();
     p->counted = {0b11};
   }));
+  // A server that is told which count.
+  Make(Sync(2, 2), 2);
+  const auto told = [&](uint64_t counted) {
+    PushRequest push = Push(nodes_[1], 0, 1);
+    push.counted = {counted};
+    return nodes_[1].server->Begin(push).ok();
+  };
+  EXPECT_FALSE(told(0b10001));
+  EXPECT_TRUE(told(0b1001));
+  EXPECT_FALSE(told(0b0101)) << "others than those it was told of";
   Make(Sync(2));
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b11}; })) << "where all count";
   Make({});
