@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -65,6 +66,7 @@ void Member(const bench::Team& team, uint32_t rank, uint32_t members, const std:
     while (!std::getline(std::ifstream(address_file(of)), address)) usleep(1000);
     options.group.addresses.push_back(address);
   }
+  options.large = collective::LargePath(options.group.addresses, std::thread::hardware_concurrency());
   bool formed = false;
   collective::PeerAllReduce all(loop, *transport, port, options, [&](const Status& status) {
     if (!status.ok()) Fail(status.ToString());

@@ -23,6 +23,15 @@ constexpr size_t kMostKept = 8;
 
 }  // namespace
 
+ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t processors) {
+  std::map<std::string, uint32_t> hosts;
+  for (const auto& address : addresses) {
+    // One host that is too full sets the pace of all.
+    if (++hosts[address.substr(0, address.rfind(':'))] > processors) return ReducePath::kChain;
+  }
+  return ReducePath::kRing;
+}
+
 PeerAllReduce::PeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port, PeerOptions options,
                              std::function<void(const Status&)> formed)
     : loop_(loop),
@@ -42,7 +51,8 @@ void PeerAllReduce::OnFormed() {
 }
 
 protocol::ReduceShape PeerAllReduce::ShapeOf(const Bucket& bucket) const {
-  protocol::ReduceShape shape{.members = members(),
+  protocol::ReduceShape shape{.path = options_.large,
+                              .members = members(),
                               .bytes = bucket.data.size(),
                               .piece_bytes = options_.piece_bytes,
                               .eager_bytes = options_.eager_bytes};
@@ -93,6 +103,8 @@ void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done
     return;
   }
   const auto shape = ShapeOf(bucket);
+  // Along the chain a member's contribution in any order is its only lane.
+  if (bucket.order == Order::kAny) bucket.lanes = {bucket.data};
   Running& running =
       running_.try_emplace(index, index, std::move(bucket), std::move(done), shape, rank(), loop_.Now())
           .first->second;
@@ -147,7 +159,7 @@ void PeerAllReduce::Combine(Running& running, const ReduceAction& action) {
     aside = std::ranges::find(running.asides, action.hop, &Aside::hop);
     LEAT_CHECK(aside != running.asides.end());
   }
-  if (bucket.order == Order::kAny) {
+  if (running.reduction.shape().path != ReducePath::kChain) {
     const std::byte* came = aside->memory.data.get();
     action.incoming_first ? combine(came, into) : combine(into, came);
   } else {

@@ -27,9 +27,16 @@ struct PeerOptions {
   Duration deadline = std::chrono::seconds(60);
   // The rest has to be the same on all members.
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged
+  // The way of larger ones where any order will do: LargePath, or kRing.
+  protocol::ReducePath large = protocol::ReducePath::kRing;
   uint64_t piece_bytes = 256 << 10;
   uint64_t eager_bytes = 1 << 20;
 };
+
+// What suits members at these addresses, with so many processors on each host. Where several members share a
+// processor, the chain: the same bytes as around the ring, but what one member has added the next finds in
+// the cache; on processors of their own the ring is the one that shares the work evenly.
+protocol::ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t processors);
 
 class PeerAllReduce final : public AllReduce, private Group::User {
  public:

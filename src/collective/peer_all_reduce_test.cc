@@ -77,12 +77,15 @@ struct Together {
 struct Size {
   uint32_t members;
   bool tcp;
+  protocol::ReducePath large = protocol::ReducePath::kRing;
 };
 
 class AllReduceSizes : public ::testing::TestWithParam<Size> {};
 
 TEST_P(AllReduceSizes, AreTheSumEverywhere) {
-  Cluster cluster({.members = GetParam().members, .options = SmallPieces(), .tcp = GetParam().tcp});
+  PeerOptions options = SmallPieces();
+  options.large = GetParam().large;
+  Cluster cluster({.members = GetParam().members, .options = options, .tcp = GetParam().tcp});
   ASSERT_TRUE(cluster.FormAll());
   uint64_t seed = 1;
   for (const size_t elements : {0, 1, 2, 3, 7, 16, 17, 63, 64, 65, 101, 127, 1009, 4096, 10007, 65537}) {
@@ -98,9 +101,13 @@ TEST_P(AllReduceSizes, AreTheSumEverywhere) {
 INSTANTIATE_TEST_SUITE_P(Members, AllReduceSizes,
                          ::testing::Values(Size{1, false}, Size{2, false}, Size{3, false}, Size{4, false},
                                            Size{5, false}, Size{6, false}, Size{7, false}, Size{8, false},
-                                           Size{2, true}, Size{4, true}, Size{5, true}),
+                                           Size{2, true}, Size{4, true}, Size{5, true},
+                                           Size{1, false, protocol::ReducePath::kChain},
+                                           Size{2, false, protocol::ReducePath::kChain},
+                                           Size{5, true, protocol::ReducePath::kChain}),
                          [](const auto& given) {
-                           return std::to_string(given.param.members) + (given.param.tcp ? "Tcp" : "");
+                           return std::to_string(given.param.members) + (given.param.tcp ? "Tcp" : "") +
+                                  (given.param.large == protocol::ReducePath::kChain ? "Chain" : "");
                          });
 
 TEST(AllReduceTest, UsualSettingsWithALargeBucket) {
@@ -168,6 +175,14 @@ TEST(AllReduceTest, ALateMemberIsSentNoMoreThanWasAgreed) {
   bucket.Start(1);
   ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded(); }));
   bucket.Check();
+}
+
+TEST(AllReduceTest, TheLargePathFollowsFromTheHosts) {
+  using protocol::ReducePath;
+  EXPECT_EQ(LargePath({"a:1", "a:2"}, 2), ReducePath::kRing);
+  EXPECT_EQ(LargePath({"a:1", "a:2", "a:3"}, 2), ReducePath::kChain);
+  EXPECT_EQ(LargePath({"a:1", "b:1", "a:2", "b:2"}, 2), ReducePath::kRing);
+  EXPECT_EQ(LargePath({"[::1]:1", "[::1]:2"}, 1), ReducePath::kChain);
 }
 
 TEST(AllReduceTest, MaximumOfWords) {
