@@ -28,12 +28,14 @@ struct RawWorker {
 
 class ServerShellTest : public testing::PsTest {
  protected:
-  void MakeServer(const protocol::SliceTable& with, net::TransportOptions options = {}) {
+  void MakeServer(const protocol::SliceTable& with, net::TransportOptions options = {},
+                  const protocol::StrategyConfig& strategy = {},
+                  Duration patience = std::chrono::seconds(3)) {
     table = with;
     server_transport = Make(server_loop, options);
     client_transport = Make(client_loop, options);
     server = std::make_unique<testing::ServerEnd>(server_loop, *server_transport, table, kServer,
-                                                  AllSlices(table));
+                                                  AllSlices(table), strategy, patience);
   }
   std::unique_ptr<RawWorker> Connect() {
     auto worker = std::make_unique<RawWorker>();
@@ -279,6 +281,181 @@ TEST_P(ServerShellTest, AWorkerThatStopsReadingIsGivenUp) {
   while (MonotonicClock().Now() < until) server_loop.RunOnce(std::chrono::milliseconds(10));
   ASSERT_TRUE(Run([&] { return worker->at.closed.has_value(); }));
   EXPECT_TRUE(worker->at.messages.empty());
+}
+
+// ---- steps of two lanes
+
+protocol::StrategyConfig TwoLanes() {
+  protocol::StrategyConfig strategy;
+  strategy.kind = protocol::StrategyKind::kSync;
+  strategy.virtual_workers = 2;
+  return strategy;
+}
+
+// A lane's run of a step, which wants the values after it.
+PushRequest LaneOf(const protocol::SliceTable& table, uint64_t step, uint32_t lane) {
+  PushRequest push = Batch(static_cast<uint32_t>(step), AllSlices(table));
+  push.sequence = step * 10 + lane;
+  push.cut.partition = lane;
+  push.turn = protocol::Turn{step, lane, 2, 2};
+  push.version_wanted = step + 1;
+  return push;
+}
+
+PushReply ReplyAt(const RawWorker& worker, size_t i) {
+  auto reply = wire::DecodePushReply(worker.at.messages.at(i).header);
+  EXPECT_TRUE(reply.ok());
+  return reply.ok() ? *reply : PushReply{};
+}
+
+bool AllOf(const Bytes& payload, float value) {
+  return testing::All({reinterpret_cast<const float*>(payload.data()), payload.size() / sizeof(float)},
+                      value);
+}
+
+TEST_P(ServerShellTest, AnswersWhoWaitedWhenTheStepIsComplete) {
+  MakeServer(testing::SmallTable(), {}, TwoLanes());
+  const auto first = Connect(), second = Connect();
+  const Bytes one = Payload(1), three = Payload(3);
+  for (uint64_t step = 0; step < 20; ++step) {
+    first->connection->Send(kPush, wire::Encode(LaneOf(table, step, 0)), {ByteView(one)});
+    Settle();
+    EXPECT_EQ(first->at.messages.size(), step);
+    second->connection->Send(kPush, wire::Encode(LaneOf(table, step, 1)), {ByteView(three)});
+    ASSERT_TRUE(
+        Run([&] { return first->at.messages.size() == step + 1 && second->at.messages.size() == step + 1; }));
+    for (const auto& worker : {&first, &second}) {
+      EXPECT_TRUE(AllOf((*worker)->at.messages[step].payload, kInitial - 2 * static_cast<float>(step + 1)));
+      for (const auto& slice : ReplyAt(**worker, step).slices) {
+        EXPECT_EQ(slice.outcome, SliceOutcome::kApplied);
+        EXPECT_EQ(slice.version, step + 1);
+      }
+    }
+  }
+}
+
+TEST_P(ServerShellTest, AConnectionThatClosesWhileItWaitsHarmsNobody) {
+  MakeServer(testing::SmallTable(), {}, TwoLanes());
+  const Bytes payload = Payload(1);
+  auto gone = Connect();
+  gone->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+  Settle();
+  gone->connection.reset();
+  Settle();
+  const auto second = Connect();
+  second->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 1)), {ByteView(payload)});
+  ASSERT_TRUE(Run([&] { return second->at.messages.size() == 1; }));
+  EXPECT_EQ(Version(), 1u) << "what it had pushed counts";
+  EXPECT_TRUE(AllOf(second->at.messages[0].payload, kInitial - 1));
+  Settle();
+  EXPECT_TRUE(gone->at.messages.empty());
+}
+
+TEST_P(ServerShellTest, PatienceEnds) {
+  MakeServer(testing::SmallTable(), {}, TwoLanes(), std::chrono::milliseconds(20));
+  const Bytes payload = Payload(1);
+  const auto first = Connect(), second = Connect();
+  for (uint64_t round = 0; round < 3; ++round) {
+    first->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+    Settle();
+    second->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+    ASSERT_TRUE(Run(
+        [&] { return first->at.messages.size() == round + 1 && second->at.messages.size() == round + 1; }));
+    for (const auto& slice : ReplyAt(*first, round).slices) {
+      EXPECT_EQ(slice.outcome, SliceOutcome::kHeld);
+      EXPECT_FALSE(slice.values);
+    }
+    EXPECT_TRUE(first->at.messages[round].payload.empty());
+  }
+}
+
+TEST_P(ServerShellTest, WhoeverAsksAgainIsAnsweredInOrder) {
+  MakeServer(testing::SmallTable(), {}, TwoLanes());
+  const Bytes payload = Payload(1);
+  const auto worker = Connect();
+  PushRequest pull = Batch(0, AllSlices(table), Disposition::kPull);
+  pull.sequence = 77;
+  pull.version_wanted = 1;
+  worker->connection->Send(kPush, wire::Encode(pull), {});
+  worker->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
+  EXPECT_EQ(ReplyAt(*worker, 0).sequence, 77u);
+  EXPECT_TRUE(worker->at.messages[0].payload.empty());
+  const auto other = Connect();
+  other->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 1)), {ByteView(payload)});
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 2; }));
+  EXPECT_EQ(ReplyAt(*worker, 1).sequence, 0u);
+  EXPECT_TRUE(AllOf(worker->at.messages[1].payload, kInitial - 1));
+}
+
+TEST_P(ServerShellTest, WhoWaitsIsToldWhatTheCoordinatorChanges) {
+  MakeServer(testing::SmallTable(), {}, TwoLanes(), std::chrono::minutes(5));
+  const Bytes payload = Payload(1);
+  const auto worker = Connect();
+  worker->connection->Send(kPush, wire::Encode(LaneOf(table, 0, 0)), {ByteView(payload)});
+  Settle();
+  EXPECT_TRUE(worker->at.messages.empty());
+  server->shell.OnHeartbeatReply(testing::Orders(kServer, {}));
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
+  for (const auto& slice : ReplyAt(*worker, 0).slices) EXPECT_EQ(slice.outcome, SliceOutcome::kNotHere);
+}
+
+// Half a push, and the connection dies: slices of one server are a step apart until somebody repeats it.
+TEST_P(ServerShellTest, APushOfAStepThatBrokeOffIsFinishedByARetry) {
+  MakeServer(testing::LargeTable(1 << 20), {}, TwoLanes());
+  const Bytes payload = Payload(1);
+  const auto first = Connect();
+  for (const int turns : {2, 4, 6, 9}) {
+    const uint64_t step = Version();
+    first->connection->Send(kPush, wire::Encode(LaneOf(table, step, 0)), {ByteView(payload)});
+    ASSERT_TRUE(Run([&] { return server->shell.bytes_in() > 0; }));
+    Settle();
+    auto dying = Connect();
+    dying->connection->Send(kPush, wire::Encode(LaneOf(table, step, 1)), {ByteView(payload)});
+    for (int i = 0; i < turns; ++i) {
+      client_loop.RunOnce(Duration(0));
+      server_loop.RunOnce(Duration(0));
+    }
+    dying->connection.reset();
+    Settle();
+    const auto second = Connect();
+    second->connection->Send(kPush, wire::Encode(LaneOf(table, step, 1)), {ByteView(payload)});
+    ASSERT_TRUE(Run([&] { return second->at.messages.size() == 1; }));
+    for (const SliceId slice : AllSlices(table)) {
+      EXPECT_EQ(Version(slice.value), step + 1);
+      EXPECT_TRUE(testing::All(server->shell.machine().Find(slice)->values(),
+                               kInitial - static_cast<float>(step + 1)));
+    }
+    EXPECT_TRUE(AllOf(second->at.messages[0].payload, kInitial - static_cast<float>(step + 1)));
+    ASSERT_TRUE(Run([&] { return first->at.messages.size() == step + 1; }));
+  }
+}
+
+// A worker that reads slowly gets the values of one version, whatever steps are completed meanwhile.
+TEST_P(ServerShellTest, ValuesOfAStepAreNotTorn) {
+  MakeServer(testing::LargeTable(4 << 20), {}, TwoLanes());
+  const auto slow = Connect();
+  PushRequest pull = Batch(0, AllSlices(table), Disposition::kPull);
+  slow->connection->Send(kPush, wire::Encode(pull), {});
+  ASSERT_TRUE(Run([&] { return server->shell.bytes_out() > 0; }));
+  ASSERT_TRUE(slow->at.messages.empty()) << "it has not read it yet";
+  auto& machine = server->shell.machine();
+  for (uint64_t step = 0; step < 3; ++step) {
+    for (const uint32_t lane : {0u, 1u}) {
+      PushRequest push = LaneOf(table, step, lane);
+      push.version_wanted = 0;
+      const auto elements = machine.Begin(push);
+      ASSERT_TRUE(elements.ok());
+      std::vector<protocol::SliceReply> replies;
+      for (size_t i = 0; i < push.slices.size(); ++i) {
+        replies.push_back(machine.Apply(push, i, std::vector<float>((*elements)[i], 1.0f)));
+      }
+      machine.Finish(0, push, std::move(replies));
+    }
+  }
+  EXPECT_EQ(Version(), 3u);
+  ASSERT_TRUE(Run([&] { return slow->at.messages.size() == 1; }));
+  EXPECT_TRUE(AllOf(slow->at.messages[0].payload, kInitial));
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, ServerShellTest, testing::Ways(), testing::NameOf);
