@@ -284,6 +284,61 @@ TEST_F(CoordinatorRoundsTest, WhenAServerIsLostAllSlicesReturnAndTheSameRoundsAr
   EXPECT_EQ(Journaled(), rounds) << "nothing new";
 }
 
+// Who was in time the first time decided what later rounds are made of: they cannot be trained again as they
+// were.
+TEST_F(CoordinatorRoundsTest, WithBackupWorkersRoundsAreMadeAnewOfTheSameCuts) {
+  Sync(3, 1);
+  Run(90, 1000, true);
+  std::vector<NodeId> workers = {worker_, JoinWorker(), JoinWorker()};
+  std::vector<Lease> leases;
+  for (NodeId worker : workers) {
+    const auto its = Beat(worker, 2).leases;
+    if (worker != workers[2]) leases.insert(leases.end(), its.begin(), its.end());
+  }
+  for (int i = 0; i < 2; ++i) MakeStep(leases);
+  BeatServers();
+  EXPECT_EQ(coordinator_->status().late, 2u);
+  Beat(worker_, 2);
+  ASSERT_EQ(Journaled().size(), 3u);
+  EXPECT_EQ(Journaled().back().lanes.size(), 2u) << "what was late";
+
+  const auto rounds_from_the_start = [&] {
+    ledger_ = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
+    version_ = 0;
+    for (int i = 0; i < 2; ++i) BeatServers();
+    const size_t before = Journaled().size();
+    Beat(worker_, 2);
+    const auto rounds = Journaled();
+    uint32_t runs = 0;
+    uint64_t step = 0;
+    for (size_t i = before; i < rounds.size(); ++i) {
+      EXPECT_EQ(rounds[i].first_step, step);
+      step += rounds[i].lanes[0].assigned.count();
+      for (const auto& part : rounds[i].lanes) {
+        for (uint32_t run = 0; run < part.assigned.size(); ++run) {
+          if (part.assigned.Has(run)) {
+            EXPECT_EQ(ledger_.Note(part.cut, run), Ledger::Entry::kNew);
+            ++runs;
+          }
+        }
+      }
+    }
+    EXPECT_EQ(runs, 9u);
+    EXPECT_EQ(ledger_.partitions()[0].done, (Position{0, 90}));
+  };
+  Take(coordinator_->OnNodeLost(now_, b_));
+  b_ = JoinServer("b2");
+  rounds_from_the_start();
+
+  Start({std::nullopt, journal_});
+  orders_.clear();
+  generations_.clear();
+  ledger_ = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
+  version_ = 0;
+  Run(90, 1000, true);
+  rounds_from_the_start();
+}
+
 TEST_F(CoordinatorRoundsTest, ARestartedCoordinatorMakesTheSameRounds) {
   Run(100, 1100, true);
   auto leases = Beat(worker_, 2).leases;

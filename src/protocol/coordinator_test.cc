@@ -29,6 +29,27 @@ TEST_F(CoordinatorTest, JoiningGivesAnIdOnceAndTheJob) {
   EXPECT_FALSE(Join(static_cast<Role>(77)).status.ok());
 }
 
+TEST_F(CoordinatorTest, WhoeverIsOfAnotherVersionOrJobIsTurnedAwayWithBothNamed) {
+  config_.version = "2.0";
+  config_.job_hash = 0xabc;
+  Start({});
+  const auto join = [&](const std::string& version, uint64_t job_hash) {
+    JoinRequest request;
+    request.version = version;
+    request.job_hash = job_hash;
+    return std::get<JoinReply>(Ask(request)).status;
+  };
+  EXPECT_TRUE(join("2.0", 0).ok()) << "has no job yet";
+  EXPECT_TRUE(join("2.0", 0xabc).ok());
+  const Status version = join("1.9", 0), job = join("2.0", 0xdef);
+  EXPECT_EQ(version.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(std::string(version.message()), ::testing::HasSubstr("worker is version \"1.9\""));
+  EXPECT_THAT(std::string(version.message()), ::testing::HasSubstr("\"2.0\""));
+  EXPECT_EQ(job.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(std::string(job.message()), ::testing::HasSubstr("0000000000000def"));
+  EXPECT_THAT(std::string(job.message()), ::testing::HasSubstr("0000000000000abc"));
+}
+
 TEST_F(CoordinatorTest, IdsAreJournaledBeforeTheyAreUsedAndNeverGivenAgain) {
   NodeId last;
   for (int life = 0; life < 3; ++life) {

@@ -250,6 +250,7 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
     Drop(part.lease);
     round->free.insert(static_cast<uint32_t>(lane));
     part.stage = Stage::kFree;
+    part.granted = false;  // nobody was lost
     return static_cast<uint32_t>(lane);
   }
   for (uint32_t lane : round->free) {
