@@ -96,6 +96,7 @@ CoordinatorConfig Cluster::State::Config() const {
   config.table = options.table;
   config.placement = options.placement;
   config.servers = options.servers;
+  config.workers = options.workers;
   config.strategy = options.strategy;
   config.cuts = options.cuts;
   for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) config.partitions.push_back(p);

@@ -42,7 +42,8 @@ struct CoordinatorProcess : Process {
 // A worker's connection to a server. What is sent on one arrives in its order.
 struct Connection {
   NodeId server;
-  uint32_t number = 0;  // grows when it is closed: what was on its way then does not count
+  uint32_t number = 0;         // grows when it is closed: what was on its way then does not count
+  uint32_t slot = UINT32_MAX;  // who was at the server's address last
   Time there{0}, back{0};
 };
 
@@ -70,30 +71,30 @@ struct RoleProcess : Process {
   std::deque<std::pair<uint64_t, Time>> parked;  // tickets, and when they were parked
   uint64_t bytes_in = 0, bytes_out = 0;
   // ---- a worker
-  std::vector<Connection> connections;  // ordered by server
+  std::vector<std::unique_ptr<Connection>> connections;  // ordered by server; they stay where they are
   WorkerProgress progress;
   Time waiting_since{-1};
 };
 
 // A push on its way, or its reply on the way back, in the same memory.
 struct Message {
-  NodeId server;  // that is meant; who lives at its address may be another by now
-  std::string address;
+  uint32_t from = 0;  // slot of the worker
+  uint32_t to = 0;    // slot of the server, known once it is there
+  uint64_t from_life = 0;
+  uint64_t to_life = 0;
+  Connection* way = nullptr;  // the worker's, as long as its life is the same
+  uint32_t connection = 0;
+  uint32_t serial = 0;  // of this use of the memory
+  uint64_t bytes = 0;
+  Time last_byte{0};  // at the receiver's link, were that free
+  bool back = false;
+  bool wanted = true;  // somebody waits for the reply
+  bool failed = false;
   PushRequest request;
   PushReply reply;
   std::shared_ptr<const std::vector<float>> gradient;
   std::shared_ptr<std::vector<float>> values;  // of `reply`, one slice after the other
-  uint32_t from = 0;                           // slot of the worker
-  uint64_t from_life = 0;
-  uint32_t to = 0;  // slot of the server, known once it is there
-  uint64_t to_life = 0;
-  uint32_t connection = 0;
-  uint32_t serial = 0;  // of this use of the memory
-  bool back = false;
-  bool wanted = true;  // somebody waits for the reply
-  bool failed = false;
-  uint64_t bytes = 0;
-  Time last_byte{0};  // at the receiver's link, were that free
+  std::string address;  // of the server that is meant; who lives there may be another by now
 };
 
 struct Cluster::State {
@@ -169,7 +170,9 @@ struct Cluster::State {
   void Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence);
   void OnArrive(uint32_t m);
   void OnDeliver(uint32_t m);
-  void Serve(const ProcessPtr& p, uint32_t m);
+  void Serve(const ProcessPtr& p, uint32_t m, Time there);
+  // Nobody is there: whoever waits for the answer is told that the connection is lost.
+  void Bounce(uint32_t m);
   void TakeReady(const ProcessPtr& p);
   void SendReply(const ProcessPtr& p, uint32_t m, PushReply reply);
   void TakeReply(uint32_t m);

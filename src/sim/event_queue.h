@@ -27,7 +27,7 @@ class EventQueue {
   static constexpr uint32_t kCall = 0;
 
   Time now() const { return now_; }
-  size_t size() const { return heap_.size(); }
+  bool empty() const { return current_.empty() && near_ == 0 && far_.empty(); }
 
   // `at` before now: now.
   void At(Time at, uint32_t kind, uint32_t what) { Push({std::max(at, now_), ++last_, kind, what}); }
@@ -45,7 +45,7 @@ class EventQueue {
 
   // The next event, time moved on to it; false when nothing is left. One of kind kCall has been carried out.
   bool Next(Event* event) {
-    if (heap_.empty()) return false;
+    if (empty()) return false;
     *event = Pop();
     now_ = event->at;
     if (event->kind == kCall) {
@@ -58,46 +58,56 @@ class EventQueue {
   }
 
  private:
-  // A heap of four children a node: half the depth, and children lie side by side in memory.
-  static constexpr size_t kChildren = 4;
-  static bool Before(const Event& a, const Event& b) {
-    return a.at != b.at ? a.at < b.at : a.order < b.order;
-  }
+  // A calendar (Brown 1988): what is near lies in buckets of one span of time each, unsorted until its span
+  // comes; only then is it made a heap, small enough for the nearest cache. What is far waits in a heap.
+  static constexpr int kSpanBits = 14;  // 16 µs
+  static constexpr uint64_t kBuckets = 8192;
+  static uint64_t SpanOf(Time at) { return static_cast<uint64_t>(at.count()) >> kSpanBits; }
+
+  static bool Later(const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
   void Push(const Event& event) {
-    size_t i = heap_.size();
-    heap_.push_back(event);
-    while (i > 0) {
-      const size_t parent = (i - 1) / kChildren;
-      if (!Before(event, heap_[parent])) break;
-      heap_[i] = heap_[parent];
-      i = parent;
+    const uint64_t span = SpanOf(event.at);
+    if (span <= span_) {
+      current_.push_back(event);
+      std::push_heap(current_.begin(), current_.end(), Later);
+    } else if (span < span_ + kBuckets) {
+      buckets_[span % kBuckets].push_back(event);
+      ++near_;
+    } else {
+      far_.push_back(event);
+      std::push_heap(far_.begin(), far_.end(), Later);
     }
-    heap_[i] = event;
+  }
+  // Moves on to the next span that has an event.
+  void Turn() {
+    while (current_.empty()) {
+      // With nothing near, to where the far begins.
+      span_ = near_ > 0 ? span_ + 1 : SpanOf(far_.front().at);
+      current_.swap(buckets_[span_ % kBuckets]);
+      near_ -= current_.size();
+      while (!far_.empty() && SpanOf(far_.front().at) <= span_) {
+        std::pop_heap(far_.begin(), far_.end(), Later);
+        current_.push_back(far_.back());
+        far_.pop_back();
+      }
+    }
+    std::make_heap(current_.begin(), current_.end(), Later);
   }
   Event Pop() {
-    const Event top = heap_.front();
-    const Event last = heap_.back();
-    heap_.pop_back();
-    const size_t n = heap_.size();
-    size_t i = 0;
-    while (n > 0) {
-      const size_t first = i * kChildren + 1;
-      if (first >= n) break;
-      size_t least = first;
-      for (size_t child = first + 1; child < first + kChildren && child < n; ++child) {
-        if (Before(heap_[child], heap_[least])) least = child;
-      }
-      if (!Before(heap_[least], last)) break;
-      heap_[i] = heap_[least];
-      i = least;
-    }
-    if (n > 0) heap_[i] = last;
-    return top;
+    if (current_.empty()) Turn();
+    std::pop_heap(current_.begin(), current_.end(), Later);
+    const Event event = current_.back();
+    current_.pop_back();
+    return event;
   }
 
   Time now_{0};
   uint64_t last_ = 0;
-  std::vector<Event> heap_;
+  uint64_t span_ = 0;
+  uint64_t near_ = 0;           // events in buckets_
+  std::vector<Event> current_;  // of the span that is now, and a heap
+  std::vector<std::vector<Event>> buckets_ = std::vector<std::vector<Event>>(kBuckets);  // by span % kBuckets
+  std::vector<Event> far_;                                                               // a heap
   std::vector<std::function<void()>> calls_;
   std::vector<uint32_t> free_calls_;
 };

@@ -94,16 +94,17 @@ uint64_t Cluster::State::BytesOf(const PushReply& reply) const {
 
 Connection& Cluster::State::ConnectionOf(RoleProcess* worker, NodeId server) {
   auto& all = worker->connections;
-  const auto at = std::ranges::lower_bound(all, server, {}, &Connection::server);
-  if (at != all.end() && at->server == server) return *at;
-  Connection made;
-  made.server = server;
-  return *all.insert(at, made);
+  const auto at = std::ranges::lower_bound(all, server, {}, [](const auto& c) { return c->server; });
+  if (at != all.end() && (*at)->server == server) return **at;
+  auto made = std::make_unique<Connection>();
+  made->server = server;
+  return **all.insert(at, std::move(made));
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const Disconnect& a) {
   Connection& connection = ConnectionOf(p.get(), a.server);
-  connection = {a.server, connection.number + 1, Time(0), Time(0)};
+  ++connection.number;
+  connection.there = connection.back = Time(0);
   for (const ProcessPtr& server : roles) {
     if (server && server->server && server->node == a.server) ForgetParked(server, p->slot);
   }
@@ -116,7 +117,7 @@ void Cluster::State::Act(const ProcessPtr& p, SendPush& a) {
   const auto make = [&](PushRequest request, bool wanted) {
     const uint32_t m = NewMessage();
     Message& message = messages[m];
-    message.server = a.server;
+    message.way = &connection;
     message.address = a.address;
     message.request = std::move(request);
     if (p->memory && message.request.disposition == Disposition::kGradient) {
@@ -125,6 +126,7 @@ void Cluster::State::Act(const ProcessPtr& p, SendPush& a) {
     message.from = p->slot;
     message.from_life = p->life;
     message.connection = connection.number;
+    message.to = connection.slot;
     message.back = message.failed = false;
     message.wanted = wanted;
     message.bytes = BytesOf(message.request);
@@ -169,53 +171,53 @@ void Cluster::State::Send(RoleProcess* from, uint32_t m, Time at, Time* in_order
   queue.At(arrives, kArrive, m);
 }
 
+void Cluster::State::Bounce(uint32_t m) {
+  Message& message = messages[m];
+  const ProcessPtr& worker = roles[message.from];
+  if (!message.wanted || !worker || worker->life != message.from_life) return FreeMessage(m);
+  message.back = message.failed = true;
+  queue.At(now() + Latency(worker->latency), kDeliver, m);
+}
+
 void Cluster::State::OnArrive(uint32_t m) {
   Message& message = messages[m];
-  RoleProcess* to = nullptr;
-  if (message.back) {
-    to = roles[message.from].get();
-    if (!to || to->life != message.from_life) return FreeMessage(m);
-  } else {
+  if (!message.back && (message.to >= roles.size() || !roles[message.to])) {
     const auto at = at_address.find(message.address);
-    if (at == at_address.end()) {
-      if (message.wanted && roles[message.from] && roles[message.from]->life == message.from_life) {
-        message.back = message.failed = true;
-        queue.At(now() + Latency(roles[message.from]->latency), kDeliver, m);
-        return;
-      }
-      return FreeMessage(m);
-    }
+    if (at == at_address.end()) return Bounce(m);
     message.to = at->second;
-    to = roles[message.to].get();
-    message.to_life = to->life;
+    const ProcessPtr& worker = roles[message.from];
+    if (worker && worker->life == message.from_life) message.way->slot = message.to;
   }
-  const Time start = std::max(now(), to->down_free);
-  to->down_free = start + Takes(to->ns_per_byte, message.bytes);
-  const Time there = std::max(to->down_free, message.last_byte);
-  if (there > now()) return queue.At(there, kDeliver, m);
-  OnDeliver(m);
+  const ProcessPtr p = roles[message.back ? message.from : message.to];
+  if (message.back && (!p || p->life != message.from_life)) return FreeMessage(m);
+  const Time start = std::max(now(), p->down_free);
+  p->down_free = start + Takes(p->ns_per_byte, message.bytes);
+  const Time there = std::max(p->down_free, message.last_byte);
+  if (message.back) {
+    if (there > now()) return queue.At(there, kDeliver, m);
+    return OnDeliver(m);
+  }
+  // Pushes are served in the order in which they arrive, so the machine may have this one already; its answer
+  // leaves when the last byte is there and those before it are done.
+  message.to_life = p->life;
+  if (now() < p->paused_until) return queue.At(std::max(there, p->paused_until), kDeliver, m);
+  Serve(p, m, there);
 }
 
 void Cluster::State::OnDeliver(uint32_t m) {
   Message& message = messages[m];
-  const ProcessPtr& p = roles[message.back ? message.from : message.to];
+  const ProcessPtr p = roles[message.back ? message.from : message.to];
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kDeliver, m);
   if (message.back) return TakeReply(m);
-  if (!p || p->life != message.to_life) {
-    const ProcessPtr& worker = roles[message.from];
-    if (!message.wanted || !worker || worker->life != message.from_life) return FreeMessage(m);
-    message.back = message.failed = true;
-    return queue.At(now() + Latency(worker->latency), kDeliver, m);
-  }
-  const ProcessPtr keep = p;
-  Serve(keep, m);
+  if (!p || p->life != message.to_life) return Bounce(m);
+  Serve(p, m, now());
 }
 
-void Cluster::State::Serve(const ProcessPtr& p, uint32_t m) {
+void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   Message& message = messages[m];
   const PushRequest& request = message.request;
   p->bytes_in += message.bytes;
-  p->busy_until = std::max(p->busy_until, now()) + options.server_message +
+  p->busy_until = std::max(p->busy_until, there) + options.server_message +
                   Takes(options.server_byte * 1e9, message.bytes);
   const auto begun = p->server->Begin(request);
   if (!begun.ok()) return Mistake("a server refused a push: " + begun.status().ToString());
@@ -267,23 +269,20 @@ void Cluster::State::SendReply(const ProcessPtr& p, uint32_t m, PushReply reply)
       message.values->insert(message.values->end(), held.values.begin(), held.values.end());
     }
   }
-  Connection& connection = ConnectionOf(worker.get(), message.server);
-  Send(p.get(), m, std::max(now(), p->busy_until), &connection.back);
+  Send(p.get(), m, std::max(now(), p->busy_until), &message.way->back);
 }
 
 void Cluster::State::TakeReply(uint32_t m) {
   Message& message = messages[m];
   const ProcessPtr p = roles[message.from];
-  if (!p || p->life != message.from_life ||
-      ConnectionOf(p.get(), message.server).number != message.connection) {
-    return FreeMessage(m);
-  }
+  if (!p || p->life != message.from_life || message.way->number != message.connection) return FreeMessage(m);
+  const NodeId server = message.way->server;
   if (p->waiting_since >= Time(0)) p->progress.wait_seconds += Seconds(now() - p->waiting_since);
   p->waiting_since = Time(-1);
   bool usual = !message.failed && !message.reply.evicted;
   if (message.failed) {
     const Status why(Code::kUnavailable, "connection lost");
-    Do(p, p->worker->OnPushFailed(now(), message.server, message.request.sequence, why));
+    Do(p, p->worker->OnPushFailed(now(), server, message.request.sequence, why));
   } else {
     size_t at = 0;
     for (const SliceReply& slice : message.reply.slices) {
@@ -293,7 +292,7 @@ void Cluster::State::TakeReply(uint32_t m) {
       p->memory->TakeValues(slice.slice, slice.version, std::span(*message.values).subspan(at, n));
       at += n;
     }
-    Do(p, p->worker->OnPushReply(now(), message.server, message.reply));
+    Do(p, p->worker->OnPushReply(now(), server, message.reply));
   }
   FreeMessage(m);
   // Only what is out of the usual sets a timer that is nearer than the next heartbeat.

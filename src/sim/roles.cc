@@ -158,7 +158,7 @@ void Cluster::State::Gone(const ProcessPtr& p) {
     Message& message = messages[m];
     const ProcessPtr& from = roles[message.from];
     if (message.wanted && from && from->life == message.from_life) {
-      Fail(from, message.server, message.request.sequence);
+      Fail(from, message.way->server, message.request.sequence);
     }
     FreeMessage(m);
   }
