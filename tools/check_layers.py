@@ -54,6 +54,11 @@ KEPT_BY = [
 # The core: bytes and time come in as arguments, so nothing here may fetch them.
 PURE = {"base", "tensor", "graph", "ops", "optim", "nn", "protocol", "wire"}
 IMPURE = re.compile(r"(thread|mutex|condition_variable|future|semaphore|sys/socket\.h|unistd\.h|asio.*)$")
+# The virtual cluster drives the protocol's machines and has none of its own: it defines nothing that bears the name of
+# one of their parts, and sees no more of them than shells do.
+DRIVES = {"sim": "protocol"}
+DEFINES = re.compile(r"^(?:class|struct)\s+(\w+)[^;(]*\{")
+PRIVATE_PARTS = re.compile(r".*_state\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -111,6 +116,24 @@ def check_file(src, path, errors):
             errors.append(f"{where}: {folder} may not include {other}")
 
 
+def check_drivers(src, errors):
+    for folder, machines in DRIVES.items():
+        names = set()
+        for path in sorted((src / machines).glob("*.h")):
+            names.update(m.group(1) for m in map(DEFINES.match, path.read_text(encoding="utf-8").splitlines()) if m)
+        for path in sorted((src / folder).rglob("*")):
+            if path.suffix not in (".cc", ".h"):
+                continue
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                where = f"src/{path.relative_to(src)}:{number}"
+                defined = DEFINES.match(line)
+                if defined and defined.group(1) in names - {"State"}:
+                    errors.append(f"{where}: {defined.group(1)} is a part of {machines}, which {folder} only drives")
+                included = INCLUDE.match(line)
+                if included and included.group(2).startswith(machines + "/") and PRIVATE_PARTS.match(included.group(2)):
+                    errors.append(f"{where}: {included.group(2)} is for {machines} alone")
+
+
 def check_links(src, errors):
     """DEPS of each leat_module must be steps down the ladder as well."""
     name_of = {folder.split("/")[-1]: folder for folder in LADDER}
@@ -155,6 +178,7 @@ def check(root, commands=None):
             for pattern, owner in KEPT_BY:
                 if match and pattern.match(match.group(2)):
                     errors.append(f"{path.relative_to(root)}:{number}: {match.group(2)} is for {owner} alone")
+    check_drivers(src, errors)
     check_links(src, errors)
     if commands:
         check_tests_built(root, commands, errors)
@@ -181,6 +205,9 @@ def selftest():
         write("src/kernels/onednn/k.cc", "#include <oneapi/dnnl/dnnl.hpp>\n")
         write("src/control/c.cc", '#include "control/leat.pb.h"\n#include "control/gone.h"\n')
         write("src/stray/s.h", "")
+        write("src/protocol/server.h", "class Server {\n};\n")
+        write("src/protocol/server_state.h", "struct Server::State {\n};\n")
+        write("src/sim/s.cc", '#include "protocol/server.h"\n#include "protocol/server_state.h"\nclass Server {\n};\n')
         write("apps/leat/main.cc", '#include <grpcpp/grpcpp.h>\n#include "base/a.h"\n')
         write("commands.json", json.dumps([]))
         found = check(root, root / "commands.json")
@@ -188,6 +215,7 @@ def selftest():
     expected = sorted([
         "src/ops/o.cc:2", "src/ops/CMakeLists.txt:1", "src/protocol/p.h:1", "src/net/n.cc:1", "src/net/n.cc:2",
         "src/control/c.cc:2", "src/stray/s.h:1", "apps/leat/main.cc:1", "src/ops/o_test.cc:1",
+        "src/sim/s.cc:2", "src/sim/s.cc:3",
     ])
     if places != expected:
         sys.exit("check_layers --selftest: expected\n  " + "\n  ".join(expected) + "\nfound\n  " + "\n  ".join(found))

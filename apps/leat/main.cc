@@ -255,6 +255,7 @@ int Run(int argc, char** argv) {
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);
+  AddSimulateCommand(app, &result);
 
   if (const std::string_view word = argc > 1 ? argv[1] : ""; !word.empty() && word.front() != '-') {
     std::vector<std::string> known;

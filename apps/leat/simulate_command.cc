@@ -1,0 +1,228 @@
+// leat simulate: a job on a cluster that is not there.
+#include <time.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands.h"
+#include "protocol/parameters.h"
+#include "sim/cluster.h"
+#include "train/display.h"
+#include "train/job.h"
+#include "train/precision.h"
+#include "train/progress.h"
+#include "trainer/trainer.h"
+
+namespace leat {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct SimulateArguments {
+  train::JobSource source;
+  train::JobOverrides overrides;
+  std::string link = "1gbit";
+  std::string latency = "100us";
+  std::string compute;
+  std::string slow;
+  uint64_t steps = 0;
+  uint64_t events = 0;
+  uint64_t seed = 1;
+  bool json = false;
+};
+
+double MachineSeconds() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// "1:10": one worker, ten times slower. Factors on the compute times of the first workers.
+std::vector<double> Slowness(const std::string& text, uint32_t workers) {
+  if (text.empty()) return {};
+  uint32_t count = 0;
+  double factor = 0;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, count);
+  const bool colon = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
+  const auto second = colon ? std::from_chars(first.ptr + 1, end, factor) : std::from_chars_result{};
+  if (!colon || second.ec != std::errc() || second.ptr != end || count == 0 || count > workers ||
+      !(factor > 0 && factor <= 1e6)) {
+    throw std::invalid_argument("--slow '" + text + "' is not WORKERS:FACTOR, like 1:10, of " +
+                                std::to_string(workers) + " workers");
+  }
+  return std::vector<double>(count, factor);
+}
+
+// Seconds that a step of the job's model takes on this machine.
+double MeasuredStep(const train::Job& job) {
+  protocol::Parameters parameters(job.Slices());
+  trainer::Trainer trainer(*job.model, parameters, job.Plan(train::WithPrecision(job, Kernels())),
+                           job.optimizer.clipping);
+  const std::vector<float> features(job.model->inputs() * job.batch_size, 0.5f);
+  const std::vector<float> labels(job.model->labels() * job.batch_size, 0.0f);
+  std::vector<uint32_t> batch(job.batch_size);
+  for (uint32_t i = 0; i < job.batch_size; ++i) batch[i] = i;
+  const auto step = [&] { trainer.Step({features, labels, {}}, batch, job.batch_size); };
+  step();
+  double best = 1e9;
+  const double start = MachineSeconds();
+  for (int i = 0; i < 5 || (i < 100 && MachineSeconds() - start < 0.5); ++i) {
+    const double before = MachineSeconds();
+    step();
+    best = std::min(best, MachineSeconds() - before);
+  }
+  return best;
+}
+
+sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a) {
+  if (!job.strategy.on_servers()) {
+    throw std::invalid_argument("strategy " + std::string(protocol::Name(job.strategy.kind)) +
+                                " has no servers; simulate knows strategies that have");
+  }
+  sim::ClusterOptions options;
+  options.seed = a.seed;
+  options.workers = job.workers;
+  options.servers = job.servers;
+  options.table = job.Slices();
+  options.placement = job.placement;
+  options.optimizer = job.ServerOptimizer();
+  options.strategy = job.strategy;
+  options.cuts = job.Cuts();
+  options.cuts.epochs = 1;
+  // Modelled steps need no data: the stream is as long as the steps ask for.
+  const uint64_t batches = (a.steps > 0 ? a.steps : 100) * std::max(job.workers, job.strategy.lanes());
+  const uint64_t events = a.events > 0 ? a.events : batches * job.batch_size;
+  const uint64_t partitions = std::clamp<uint64_t>(events / job.batch_size, 1, 16);
+  for (uint64_t p = 0; p < partitions; ++p) {
+    options.stream.partitions.push_back({0, events * (p + 1) / partitions - events * p / partitions});
+  }
+  const double bytes_per_s = sim::ParseBandwidth(a.link);
+  options.worker_link = options.server_link = {bytes_per_s, sim::ParseDuration(a.latency)};
+  options.slowness = Slowness(a.slow, job.workers);
+  options.compute = a.compute.empty()
+                        ? sim::Distribution{sim::Distribution::Kind::kConstant, MeasuredStep(job), 0}
+                        : sim::ParseDistribution(a.compute);
+  // A server's own work: some microseconds a message, and its memory's speed.
+  options.server_message = std::chrono::microseconds(3);
+  options.server_byte = 2e-10;
+  options.leases_ahead = 3;
+  options.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
+  // Nobody dies here, so what a large cluster says at rest is kept small, and nobody loses patience while a
+  // narrow link is full.
+  options.heartbeat_interval =
+      std::chrono::milliseconds(100) * std::max<int64_t>(1, (job.workers + job.servers) / 100);
+  options.heartbeat_timeout = 100 * options.heartbeat_interval;
+  options.reply_timeout = std::chrono::hours(1);
+  options.parked_timeout = std::chrono::minutes(30);
+  options.checkpoint_timeout = std::chrono::hours(1);
+  return options;
+}
+
+int Simulate(const SimulateArguments& a) {
+  const train::Job job = train::Job::Load(a.source, a.overrides);
+  const sim::ClusterOptions options = OptionsFor(job, a);
+  train::Progress progress({.job = job.name,
+                            .task = job.model->task(),
+                            .labels = job.model->labels(),
+                            .window = job.metrics_window,
+                            .strategy = std::string(protocol::Name(job.strategy.kind))});
+  train::Display display(a.json ? stderr : stdout);
+  const double start = MachineSeconds();
+  double shown = start;
+  sim::Hooks hooks;
+  hooks.on_join = [&](Time now, NodeId node, const protocol::JoinRequest& request) {
+    progress.OnJoin(now, node, request);
+  };
+  hooks.on_request = [&](Time now, const protocol::ControlRequest& request) {
+    if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
+      progress.OnWorker(now, worker->node, worker->progress);
+    } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
+      progress.OnServer(now, server->node, server->progress);
+    }
+  };
+  hooks.watch_every = std::chrono::milliseconds(100);
+  hooks.watch = [&](const sim::Cluster& cluster) {
+    const auto status = cluster.status();
+    progress.OnStatus(cluster.now(), status);
+    if (const double now = MachineSeconds(); now - shown >= 0.5) {
+      shown = now;
+      display.Show(progress.ToJson(cluster.now(), status, 0));
+    }
+    return true;
+  };
+  sim::ModelledWorkload workload;
+  sim::Cluster cluster(options, workload, hooks);
+  const sim::ClusterResult result = cluster.Run();
+  const double real_s = MachineSeconds() - start;
+  display.Finish();
+  if (!result.mistake.empty()) throw std::runtime_error(result.mistake);
+
+  progress.OnStatus(cluster.now(), cluster.status());
+  Json summary = Json::parse(progress.ToJson(cluster.now(), cluster.status(), 0));
+  summary["wall_s"] = Seconds(result.took);
+  summary["real_s"] = real_s;
+  summary["messages"] = result.messages;
+  summary["messages_per_s"] = static_cast<double>(result.messages) / real_s;
+  summary["compute_s"] = options.compute.mean;
+  Json servers = Json::array();
+  for (const auto& server : cluster.servers()) {
+    servers.push_back({{"bytes_held", server.bytes_held},
+                       {"bytes_in", server.bytes_in},
+                       {"bytes_out", server.bytes_out},
+                       {"pushes", server.pushes}});
+  }
+  summary["servers"] = std::move(servers);
+  if (a.json) {
+    std::printf("%s\n", summary.dump().c_str());
+    return 0;
+  }
+  std::printf("%s", train::RenderSummary(summary.dump()).c_str());
+  std::printf("  %-22s%.1f s here, %.0f messages/s\n", "simulated in", real_s,
+              static_cast<double>(result.messages) / real_s);
+  for (size_t i = 0; i < cluster.servers().size(); ++i) {
+    const auto& server = cluster.servers()[i];
+    std::printf("  %-22s%.1f MB held, %.1f MB/s in, %.1f MB/s out\n", ("ps " + std::to_string(i)).c_str(),
+                static_cast<double>(server.bytes_held) / 1e6,
+                static_cast<double>(server.bytes_in) / 1e6 / Seconds(result.took),
+                static_cast<double>(server.bytes_out) / 1e6 / Seconds(result.took));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddSimulateCommand(CLI::App& app, int* result) {
+  const auto a = std::make_shared<SimulateArguments>();
+  auto* command = app.add_subcommand("simulate", "a job on a virtual cluster: modelled steps, one thread");
+  command->add_option("job", a->source.file, "job file (YAML)")->required();
+  command->add_option("--data", a->overrides.data, "directory that the job's files are looked up in")
+      ->check(CLI::ExistingDirectory);
+  command->add_option("--workers", a->overrides.workers, "workers")->check(CLI::Range(1u, 10'000u));
+  command->add_option("--ps", a->overrides.servers, "parameter servers")->check(CLI::Range(1u, 1000u));
+  command->add_option("--link", a->link, "of each host, each way: 1gbit, 100mbit, unlimited")
+      ->capture_default_str();
+  command->add_option("--latency", a->latency, "of a message: 100us, 1ms")->capture_default_str();
+  command->add_option("--compute", a->compute,
+                      "time of a batch: 5ms, normal:5ms,1ms, lognormal:5ms,0.3, exponential:5ms (default: "
+                      "measured here)");
+  command->add_option("--slow", a->slow, "WORKERS:FACTOR, so many workers that are slower");
+  auto* steps = command->add_option("--steps", a->steps, "batches of each worker (default: 100)")
+                    ->check(CLI::Range(uint64_t{1}, uint64_t{10'000'000}));
+  command->add_option("--events", a->events, "events of the stream, instead")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000'000}))
+      ->excludes(steps);
+  command->add_option("--seed", a->seed, "what chance goes by")->capture_default_str();
+  command->add_flag("--json", a->json, "one JSON object as the last line");
+  command->callback([a, result] { *result = Simulate(*a); });
+}
+
+}  // namespace leat
