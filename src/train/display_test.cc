@@ -60,7 +60,7 @@ TEST(RenderTable, NothingIsKnownYet) {
   ASSERT_EQ(lines.size(), 9u) << "no curve, no members";
   EXPECT_EQ(lines[0], "leat · j · waiting for servers · 00:00 · generation 0");
   EXPECT_EQ(lines[3], "loss –   accuracy –");
-  EXPECT_EQ(lines[4], "staleness –   steps 0   leased again 0   dead letters 0");
+  EXPECT_EQ(lines[4], "async: staleness –   steps 0   leased again 0   dead letters 0");
   EXPECT_EQ(lines.back(), "checkpoint none yet");
 }
 

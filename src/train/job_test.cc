@@ -475,7 +475,7 @@ TEST(Job, AveragingLeavesTheOptimizerToTheWorkers) {
   EXPECT_EQ(rule, expected) << "neither schedule nor decay nor clipping";
   EXPECT_EQ(Parse(job).optimizer.learning_rate, 0.5f);
 
-  rule = Parse(Replaced(job, "period: 2", "period: 2, momentum: 0.7")).ServerOptimizer();
+  rule = Parse(Replaced(job, "period: 2}", "period: 2, momentum: 0.7}")).ServerOptimizer();
   EXPECT_EQ(rule.kind, optim::Kind::kMomentum);
   EXPECT_EQ(rule.learning_rate, 1);
   EXPECT_EQ(rule.momentum, 0.7f);
