@@ -63,6 +63,9 @@ void UcxLink::Start(Receiver* receiver, Connection* connection) {
 
 void UcxLink::OnReady(bool, bool) {
   armed_ = false;
+  // It stays ready until it is armed again, and would keep a loop that is awake from ever waiting.
+  poller().Rewatch(watch_, false, false);
+  watched_ = false;
   Poll();
 }
 
@@ -163,6 +166,7 @@ Duration UcxLink::MaySleep() {
   }
   if (port_->Arm()) {
     armed_ = true;
+    if (!std::exchange(watched_, true)) poller().Rewatch(watch_, true, false);
     return kForever;
   }
   return shared_->loop.Now() - moved_ < kUnfinished ? Duration::zero() : kLookAgain;

@@ -82,6 +82,7 @@ class UcxLink final : public Polled,
   uint64_t watch_ = 0;
   bool open_ = false;
   bool receiving_ = false;  // within the port's Progress: it cannot be destroyed now
+  bool watched_ = true;     // the descriptor is
   bool armed_ = false;      // the descriptor will tell
   bool more_ = false;       // there is more to receive than one turn allows
   Time moved_{};            // when there was something to do
