@@ -233,6 +233,8 @@ void Coordinator::State::PlaceSlices(Time now) {
   std::vector<NodeId> servers = Servers();
   if (!slices.placed()) {
     if (servers.size() < std::max(config.servers, 1u)) return;
+    // Server 0 of the placement is the one that people see as ps 0.
+    std::ranges::sort(servers, {}, [this](NodeId server) { return members.at(server).member.index; });
     servers.resize(std::max(config.servers, 1u));
     const auto places = Place(config.table, config.placement, static_cast<uint32_t>(servers.size()));
     if (!places.ok()) return Tell(now, places.status());
