@@ -207,7 +207,8 @@ bool Coordinator::State::Drained() {
 
 // A job that is stopped in the middle of a step: what some slices have of it, all are to have.
 void Coordinator::State::FinishSteps(Time now) {
-  if (Stepped() && !AllReduce() && stop_requested && slices.ready()) rounds.StopAt(now, slices.HighestVersion());
+  if (Stepped() && !AllReduce() && stop_requested && slices.ready())
+    rounds.StopAt(now, slices.HighestVersion());
 }
 
 void Coordinator::State::StepEnding(Time now) {
