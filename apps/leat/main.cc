@@ -111,7 +111,8 @@ void AddJobOptions(CLI::App* app, Arguments* a) {
   app->add_option("--data", a->overrides.data, "directory that the job's files are looked up in")
       ->check(CLI::ExistingDirectory);
   app->add_option("--workers", a->overrides.workers, "worker processes")->check(CLI::Range(1u, 10'000u));
-  app->add_option("--ps", a->overrides.servers, "parameter servers")->check(CLI::Range(1u, 1000u));
+  app->add_option("--ps", a->overrides.servers, "parameter servers; 0: as the job says")
+      ->check(CLI::Range(0u, 1000u));
   app->add_option("--directory", a->overrides.directory,
                   "of the job: checkpoints, journal, log (default: a new one below leat-jobs/)");
   app->add_option("--resume", a->source.resume, "go on from the newest checkpoint in this job's directory");
