@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -75,6 +76,10 @@ std::optional<Api> Load() {
   constexpr std::array kCrashes = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
   std::array<struct sigaction, kCrashes.size()> before;
   for (size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], nullptr, &before[i]);
+  // Nor to stand between it and its mmap and madvise; this is read while the library is loaded, from there
+  // only.
+  setenv("UCX_MEM_EVENTS", "n", 1);
+  setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
   void* const ucp = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);  // never closed: it has a thread of its own
   void* const ucs = dlopen("libucs.so.0", RTLD_NOW | RTLD_LOCAL);
   for (size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &before[i], nullptr);
