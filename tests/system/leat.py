@@ -90,9 +90,14 @@ class Job:
         return wait_for(look, "the coordinator's address", timeout)
 
     def token(self):
-        pid = wait_for(lambda: self.pids("ps"), "a parameter server")[0]
-        environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
-        return dict(e.split("=", 1) for e in environment if "=" in e)["LEAT_TOKEN"]
+        def look():
+            for _, pid in self.children():
+                with contextlib.suppress(OSError):
+                    environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+                    if token := dict(e.split("=", 1) for e in environment if "=" in e).get("LEAT_TOKEN"):
+                        return token
+            return None
+        return wait_for(look, "a role that was given the token")
 
     def status(self):
         """What `leat status` says; the last of it once the job is over."""

@@ -1,0 +1,256 @@
+"""Every strategy counts every event once, and those that promise the same bits give them, whoever dies and whoever goes on."""
+
+import hashlib
+import json
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+
+import pytest
+
+import leat
+
+EVENTS = 40_000
+ROWS = 12_000
+STRATEGIES = ["async", "sync", "{type: sync, backup: 1}", "{type: ssp, staleness: 2}", "downpour",
+              "averaging", "allreduce", "{type: allreduce, deterministic: true}"]
+SYNC = "{type: sync, virtual_workers: 8}"
+RING = "{type: allreduce, deterministic: true, virtual_workers: 8}"
+
+
+def counting(folder, strategy, **changes):
+    """A job whose parameters are the number of events that counted."""
+    return leat.write_job(
+        folder / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
+        **{"strategy: async": f"strategy: {strategy}", "events: 1000000": f"events: {EVENTS}", "units: 16384": "units: 2048",
+           "interval_s: 5": "interval_s: 0.5", **changes})
+
+
+def values(directory):
+    return {x for v in leat.tensors(directory).values() for x in v}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Rows with two classes that a small network can tell apart."""
+    made = tmp_path_factory.mktemp("rows")
+    rng = random.Random(5)
+    with open(made / "rows.csv", "w") as file:
+        for _ in range(ROWS):
+            x = [rng.gauss(0, 1) for _ in range(8)]
+            file.write(",".join(f"{v:.4f}" for v in x) + f",{int(x[0] * x[1] + x[2] > x[3])}\n")
+    return made
+
+
+def classifying(folder, strategy, epochs=1, **changes):
+    fields = ", ".join(f"x{i}: {{type: number}}" for i in range(8))
+    text = f"""name: classes
+seed: 3
+stream: {{epochs: {epochs}, files: {{format: csv, paths: [rows.csv], partitions: 3}}}}
+schema: {{format: csv, fields: {{{fields}, y: {{type: number, role: label}}}}}}
+model:
+  layers:
+    - dense: {{units: 32, activation: relu}}
+    - dense: {{units: 16, activation: relu}}
+    - dense: {{units: 2}}
+  loss: softmax_cross_entropy
+optimizer: {{type: momentum, learning_rate: 0.05, momentum: 0.9}}
+strategy: {strategy}
+train: {{batch_size: 32, split_batches: 6}}
+cluster: {{workers: 3, ps: 1}}
+checkpoint: {{interval_s: 0.4}}
+"""
+    return leat.write_job(folder / "classes.yaml", text, **changes)
+
+
+def digest(directory):
+    """Of all values in the newest checkpoint, the optimizer's among them."""
+    found = leat.tensors(directory)
+    content = hashlib.sha256()
+    for name in sorted(found):
+        content.update(name.encode() + struct.pack(f"<{len(found[name])}f", *found[name]))
+    return content.hexdigest()
+
+
+def train(folder, directory, job, *arguments):
+    return leat.summary(leat.run("train", job, "--data", folder, "--directory", directory, "--json", *arguments))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder, tmp_path_factory):
+    """The digest of where a job of so many epochs ends that nothing happens to."""
+    known = {}
+
+    def look(epochs):
+        if epochs not in known:
+            directory = tmp_path_factory.mktemp("undisturbed") / "job"
+            train(folder, directory, classifying(folder, RING, epochs), "--workers", 2)
+            known[epochs] = digest(directory)
+        return known[epochs]
+    return look
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_event_counts_once(tmp_path, strategy):
+    directory = tmp_path / "job"
+    result = leat.summary(leat.run("train", counting(tmp_path, strategy), "--directory", directory, "--json"))
+    assert result["events"] == EVENTS
+    assert result["strategy"] in strategy
+    assert values(directory) == {float(EVENTS)}
+    stale = len(result["staleness"]) - 1
+    if "sync" in strategy.replace("async", "") or "averaging" in strategy:
+        assert stale <= 0, "whoever waits for everybody is never stale"
+    if "ssp" in strategy:
+        assert stale <= 2
+
+
+@pytest.mark.parametrize("strategy", ["async", "sync", "{type: ssp, staleness: 2}", "allreduce"])
+def test_a_mean_counts_updates(tmp_path, strategy):
+    """The gradient of each batch is -1 now, and so is the mean of any number of them."""
+    directory = tmp_path / "job"
+    job = counting(tmp_path, strategy, **{"reduction: sum": "reduction: mean"})
+    result = leat.summary(leat.run("train", job, "--directory", directory, "--json"))
+    assert result["events"] == EVENTS
+    updates = result["steps"] if strategy == "async" else result["step"]
+    batches = EVENTS / 100
+    assert batches / 3 <= updates < batches / (1 if strategy == "async" else 3) + 10
+    for value in values(directory):
+        assert value == pytest.approx(updates, rel=1e-5)
+
+
+@pytest.mark.parametrize("strategy, servers, workers", [
+    *((SYNC, ps, n) for ps in [1, 2] for n in [1, 2, 3, 4, 8]), *((RING, 1, n) for n in [2, 3, 4, 8])])
+def test_the_same_bits_for_any_number_of_workers(tmp_path, folder, undisturbed, strategy, servers, workers):
+    directory = tmp_path / "job"
+    result = train(folder, directory, classifying(folder, strategy), "--workers", workers, "--ps", servers)
+    assert result["events"] == ROWS
+    assert digest(directory) == undisturbed(1)
+
+
+def test_the_same_bits_of_an_average(tmp_path, folder):
+    job = classifying(folder, "{type: averaging, period: 3, virtual_workers: 8}",
+                      **{"type: momentum": "type: sgd", ", momentum: 0.9": ""})
+    found = {}
+    for workers in [1, 3, 8]:
+        directory = tmp_path / str(workers)
+        train(folder, directory, job, "--workers", workers, "--ps", 2)
+        found[workers] = digest(directory)
+    assert len(set(found.values())) == 1, found
+
+
+@pytest.mark.parametrize("strategy, victim, epochs", [(SYNC, "worker", 5), (SYNC, "ps", 5), (RING, "worker", 24)])
+def test_a_death_changes_no_bit(tmp_path, folder, undisturbed, strategy, victim, epochs):
+    job = classifying(folder, strategy, epochs)
+    with leat.Job("train", job, "--data", folder, "--ps", 2, "--directory", tmp_path / "job",
+                  directory=tmp_path / "job") as running:
+        leat.wait_for(lambda: running.status().get("events", 0) > ROWS / 2, "the first events")
+        os.kill(running.pids(victim)[0], signal.SIGKILL)
+        assert running.wait() == 0, running.text()
+        assert "another takes its place" in running.text(), "it was over before the kill"
+        assert running.summary()["events"] == epochs * ROWS
+    assert digest(tmp_path / "job") == undisturbed(epochs)
+
+
+@pytest.mark.parametrize("strategy, victim", [
+    ("{type: sync, backup: 1}", "worker"), ("{type: ssp, staleness: 2}", "worker"), ("{type: ssp, staleness: 2}", "ps"),
+    ("averaging", "worker"), ("averaging", "ps"), ("downpour", "worker"), ("allreduce", "worker")])
+def test_a_death_costs_no_event(tmp_path, strategy, victim):
+    directory = tmp_path / "job"
+    job = counting(tmp_path, strategy, **{f"events: {EVENTS}": f"events: {EVENTS}, rate: 20000"})
+    with leat.Job("train", job, "--directory", directory, directory=directory) as running:
+        leat.wait_for(lambda: running.status().get("events", 0) > EVENTS / 8, "the first events")
+        os.kill(running.pids(victim)[0], signal.SIGKILL)
+        assert running.wait() == 0, running.text()
+        assert "another takes its place" in running.text(), "it was over before the kill"
+        assert running.summary()["events"] == EVENTS
+    assert values(directory) == {float(EVENTS)}
+
+
+def stopped(job, folder, directory, *arguments):
+    """Trains a part of it."""
+    with leat.Job("train", job, "--data", folder, "--directory", directory, *arguments, directory=directory) as running:
+        leat.wait_for(lambda: running.status().get("events", 0) > ROWS / 2, "the first events")
+        running.interrupt()
+        assert running.wait() == 0, running.text()
+        return running.summary()
+
+
+@pytest.mark.parametrize("first, then, epochs", [(SYNC, SYNC, 8), (RING, RING, 24), (SYNC, RING, 8), (RING, SYNC, 12)])
+def test_a_stop_changes_no_bit(tmp_path, folder, undisturbed, first, then, epochs):
+    directory = tmp_path / "job"
+    before = stopped(classifying(folder, first, epochs), folder, directory)
+    assert 0 < before["events"] < epochs * ROWS, "nothing was left to resume"
+    job = classifying(folder, then, epochs)
+    result = leat.summary(leat.run("train", job, "--data", folder, "--resume", directory, "--workers", 2, "--json"))
+    assert result["events"] == epochs * ROWS
+    assert digest(directory) == undisturbed(epochs)
+
+
+@pytest.mark.parametrize("first, then", [
+    ("sync", "allreduce"), ("allreduce", "{type: ssp, staleness: 2}"), ("async", "{type: downpour, n_push: 1}"),
+    ("averaging", "averaging"), ("{type: sync, backup: 1}", "{type: sync, backup: 1}")])
+def test_a_stop_costs_no_event(tmp_path, first, then):
+    directory = tmp_path / "job"
+    rate = {f"events: {EVENTS}": f"events: {EVENTS}, rate: 20000"}
+    with leat.Job("train", counting(tmp_path, first, **rate), "--directory", directory, directory=directory) as running:
+        leat.wait_for(lambda: running.status().get("events", 0) > EVENTS / 8, "the first events")
+        running.interrupt()
+        assert running.wait() == 0, running.text()
+        assert running.summary()["events"] < EVENTS, "nothing was left to resume"
+    job = counting(tmp_path, then, **rate)
+    result = leat.summary(leat.run("train", job, "--resume", directory, "--rate", 0, "--json"))
+    assert result["events"] == EVENTS
+    assert values(directory) == {float(EVENTS)}
+
+
+@pytest.mark.parametrize("strategy", ["sync", "async", "allreduce", RING])
+def test_gradients_that_are_not_finite_end_the_job(tmp_path, folder, strategy):
+    job = classifying(folder, strategy, **{"learning_rate: 0.05": "learning_rate: 1.0e+6", "activation: relu": "activation: none"})
+    done = leat.run("train", job, "--data", folder, "--directory", tmp_path / "job", cwd=tmp_path)
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    # The count is as of a heartbeat, so it may have become more than five.
+    match = re.search(r"(\d+) gradients in a row were not finite: the last by worker \d \(node \d+\), "
+                      r"partition [0-2] offsets (\d+) to (\d+)", last)
+    assert match, done.stderr
+    count, begin, end = map(int, match.groups())
+    assert count >= 5 and 0 <= begin < end <= ROWS
+
+
+@pytest.mark.parametrize("strategy, roles", [
+    ("sync", ["ps", "ps", "worker", "worker", "worker", "bots"]), ("allreduce", ["worker", "worker", "worker", "bots"])])
+def test_roles_started_by_hand(tmp_path, strategy, roles):
+    directory = tmp_path / "job"
+    environment = {**os.environ, "LEAT_TOKEN": "known to all"}
+    job = counting(tmp_path, strategy, **{f"events: {EVENTS}": f"events: {EVENTS}, rate: 20000"})
+    processes = []
+
+    def start(*arguments):
+        log = tmp_path / f"{arguments[0]}-{len(processes)}.log"
+        with open(log, "w") as out:
+            processes.append(subprocess.Popen([leat.PROGRAM, *map(str, arguments)], env=environment, stdout=out, stderr=out,
+                                              stdin=subprocess.DEVNULL))
+        return log
+
+    try:
+        log = start("coordinator", job, "--directory", directory)
+        where = leat.wait_for(lambda: re.search(r" on (\S+)\s", log.read_text()), "the coordinator's address")[1]
+        for role in roles:
+            start(role, "--coordinator", where)
+
+        def events():
+            done = leat.run("status", "--coordinator", where, "--json", env=environment)
+            return json.loads(done.stdout)["events"] if done.returncode == 0 else 0
+        leat.wait_for(lambda: events() > EVENTS / 8, "the first events")
+        start("worker", "--coordinator", where)  # one that comes late
+        processes[-3].kill()  # and one that goes
+        assert [p.wait(60) for p in processes if p is not processes[-3]] == [0] * (len(processes) - 1), log.read_text()
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+    assert values(directory) == {float(EVENTS)}
