@@ -1,9 +1,11 @@
 // leat simulate: a job on a cluster that is not there.
+#include <sys/resource.h>
 #include <time.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +16,7 @@
 
 #include "commands.h"
 #include "protocol/parameters.h"
+#include "protocol/placement.h"
 #include "sim/cluster.h"
 #include "train/display.h"
 #include "train/job.h"
@@ -55,7 +58,7 @@ std::vector<double> Slowness(const std::string& text, uint32_t workers) {
   const bool colon = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
   const auto second = colon ? std::from_chars(first.ptr + 1, end, factor) : std::from_chars_result{};
   if (!colon || second.ec != std::errc() || second.ptr != end || count == 0 || count > workers ||
-      !(factor > 0 && factor <= 1e6)) {
+      !(factor > 0 && factor <= 1000)) {
     throw std::invalid_argument("--slow '" + text + "' is not WORKERS:FACTOR, like 1:10, of " +
                                 std::to_string(workers) + " workers");
   }
@@ -98,12 +101,16 @@ sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a
   options.strategy = job.strategy;
   options.cuts = job.Cuts();
   options.cuts.epochs = 1;
-  // Modelled steps need no data: the stream is as long as the steps ask for.
+  // Modelled steps need no data: the stream is as long as the steps ask for, and its partitions hold whole
+  // pushes.
   const uint64_t batches = (a.steps > 0 ? a.steps : 100) * std::max(job.workers, job.strategy.lanes());
   const uint64_t events = a.events > 0 ? a.events : batches * job.batch_size;
-  const uint64_t partitions = std::clamp<uint64_t>(events / job.batch_size, 1, 16);
+  const uint64_t push = uint64_t{job.batch_size} * job.strategy.run();
+  const uint64_t pushes = (events + push - 1) / push;
+  const uint64_t partitions = std::min<uint64_t>(pushes, 16);
   for (uint64_t p = 0; p < partitions; ++p) {
-    options.stream.partitions.push_back({0, events * (p + 1) / partitions - events * p / partitions});
+    const uint64_t begin = pushes * p / partitions * push, end = pushes * (p + 1) / partitions * push;
+    options.stream.partitions.push_back({0, std::min(end, events) - begin});
   }
   const double bytes_per_s = sim::ParseBandwidth(a.link);
   options.worker_link = options.server_link = {bytes_per_s, sim::ParseDuration(a.latency)};
@@ -111,20 +118,60 @@ sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a
   options.compute = a.compute.empty()
                         ? sim::Distribution{sim::Distribution::Kind::kConstant, MeasuredStep(job), 0}
                         : sim::ParseDistribution(a.compute);
+  // Virtual time costs real time even where little happens in it.
+  if (options.compute.mean > 60) {
+    throw std::invalid_argument("--compute '" + a.compute + "' is more than a minute");
+  }
+  if (options.worker_link.latency > std::chrono::seconds(10)) {
+    throw std::invalid_argument("--latency '" + a.latency + "' is more than 10 seconds");
+  }
   // A server's own work: some microseconds a message, and its memory's speed.
   options.server_message = std::chrono::microseconds(3);
   options.server_byte = 2e-10;
   options.leases_ahead = 3;
   options.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
-  // Nobody dies here, so what a large cluster says at rest is kept small, and nobody loses patience while a
-  // narrow link is full.
+  // Nobody dies here, so what a large cluster, or a slow one, says at rest is kept small, and nobody loses
+  // patience: not with a step of the slowest, nor while a narrow link is full.
+  const double slowest = options.compute.mean * (options.slowness.empty() ? 1 : options.slowness.front());
+  const Duration latency = options.worker_link.latency;
   options.heartbeat_interval =
-      std::chrono::milliseconds(100) * std::max<int64_t>(1, (job.workers + job.servers) / 100);
+      std::max<Duration>({std::chrono::milliseconds(100) * std::max(1u, (job.workers + job.servers) / 100),
+                          FromSeconds(options.compute.mean / 4), 4 * latency});
   options.heartbeat_timeout = 100 * options.heartbeat_interval;
-  options.reply_timeout = std::chrono::hours(1);
-  options.parked_timeout = std::chrono::minutes(30);
-  options.checkpoint_timeout = std::chrono::hours(1);
+  const Duration patience = std::chrono::hours(1) + FromSeconds(100 * slowest) + 100 * latency;
+  options.reply_timeout = options.checkpoint_timeout = patience;
+  options.parked_timeout = patience / 2;
   return options;
+}
+
+// What `leat train` says of a job at this moment. Steps that are only modelled have no loss.
+Json Told(const train::Progress& progress, const sim::Cluster& cluster) {
+  Json told = Json::parse(progress.ToJson(cluster.now(), cluster.status(), 0));
+  for (const char* key : {"loss", "accuracy", "auc"}) {
+    if (told.contains(key)) told[key] = nullptr;
+  }
+  return told;
+}
+
+// As long as there are not too many to be read.
+void TellServers(const Json& summary, double seconds, std::FILE* out) {
+  constexpr size_t kMost = 32;
+  std::vector<Json> servers;
+  for (const Json& member : summary["members"]) {
+    if (member["role"] == "ps" && member.contains("bytes_in")) servers.push_back(member);
+  }
+  if (servers.size() > kMost) {
+    std::ranges::stable_sort(servers, std::ranges::greater(),
+                             [](const Json& m) { return m["bytes_in"].get<uint64_t>(); });
+    std::fprintf(out, "  the %zu of %zu servers that took most in:\n", kMost, servers.size());
+    servers.resize(kMost);
+  }
+  for (const Json& m : servers) {
+    std::fprintf(out, "  %-22s%s held (%.1f%%), %.1f MB/s in, %.1f MB/s out\n",
+                 ("ps " + m["index"].dump()).c_str(),
+                 protocol::BytesText(m["bytes_held"].get<uint64_t>()).c_str(), 100 * m["share"].get<double>(),
+                 m["bytes_in"].get<double>() / 1e6 / seconds, m["bytes_out"].get<double>() / 1e6 / seconds);
+  }
 }
 
 int Simulate(const SimulateArguments& a) {
@@ -134,7 +181,9 @@ int Simulate(const SimulateArguments& a) {
                             .task = job.model->task(),
                             .labels = job.model->labels(),
                             .window = job.metrics_window,
-                            .strategy = std::string(protocol::Name(job.strategy.kind))});
+                            .strategy = std::string(protocol::Name(job.strategy.kind)),
+                            .warnings = job.PlacementPlan().warnings,
+                            .directory = ""});
   train::Display display(a.json ? stderr : stdout);
   const double start = MachineSeconds();
   double shown = start;
@@ -149,13 +198,12 @@ int Simulate(const SimulateArguments& a) {
       progress.OnServer(now, server->node, server->progress);
     }
   };
-  hooks.watch_every = std::chrono::milliseconds(100);
+  hooks.watch_every = options.heartbeat_interval;
   hooks.watch = [&](const sim::Cluster& cluster) {
-    const auto status = cluster.status();
-    progress.OnStatus(cluster.now(), status);
+    progress.OnStatus(cluster.now(), cluster.status());
     if (const double now = MachineSeconds(); now - shown >= 0.5) {
       shown = now;
-      display.Show(progress.ToJson(cluster.now(), status, 0));
+      display.Show(Told(progress, cluster).dump());
     }
     return true;
   };
@@ -167,34 +215,27 @@ int Simulate(const SimulateArguments& a) {
   if (!result.mistake.empty()) throw std::runtime_error(result.mistake);
 
   progress.OnStatus(cluster.now(), cluster.status());
-  Json summary = Json::parse(progress.ToJson(cluster.now(), cluster.status(), 0));
+  Json summary = Told(progress, cluster);
   summary["wall_s"] = Seconds(result.took);
+  // What `leat train` adds on the machine it ran on, and what it measures on data.
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  summary["peak_rss_mb"]["simulate"] = static_cast<double>(used.ru_maxrss) * 1024 / 1e6;
+  summary["stopped"] = false;
+  if (job.evaluate) {
+    summary["test_rows"] = 0;
+    summary["test_accuracy"] = summary["test_loss"] = nullptr;
+  }
   summary["real_s"] = real_s;
   summary["messages"] = result.messages;
   summary["messages_per_s"] = static_cast<double>(result.messages) / real_s;
   summary["compute_s"] = options.compute.mean;
-  Json servers = Json::array();
-  for (const auto& server : cluster.servers()) {
-    servers.push_back({{"bytes_held", server.bytes_held},
-                       {"bytes_in", server.bytes_in},
-                       {"bytes_out", server.bytes_out},
-                       {"pushes", server.pushes}});
-  }
-  summary["servers"] = std::move(servers);
-  if (a.json) {
-    std::printf("%s\n", summary.dump().c_str());
-    return 0;
-  }
-  std::printf("%s", train::RenderSummary(summary.dump()).c_str());
-  std::printf("  %-22s%.1f s here, %.0f messages/s\n", "simulated in", real_s,
-              static_cast<double>(result.messages) / real_s);
-  for (size_t i = 0; i < cluster.servers().size(); ++i) {
-    const auto& server = cluster.servers()[i];
-    std::printf("  %-22s%.1f MB held, %.1f MB/s in, %.1f MB/s out\n", ("ps " + std::to_string(i)).c_str(),
-                static_cast<double>(server.bytes_held) / 1e6,
-                static_cast<double>(server.bytes_in) / 1e6 / Seconds(result.took),
-                static_cast<double>(server.bytes_out) / 1e6 / Seconds(result.took));
-  }
+  std::FILE* out = a.json ? stderr : stdout;
+  std::fprintf(out, "%s", train::RenderSummary(summary.dump()).c_str());
+  std::fprintf(out, "  %-22s%.1f s here, %.0f messages/s\n", "simulated in", real_s,
+               static_cast<double>(result.messages) / real_s);
+  TellServers(summary, Seconds(result.took), out);
+  if (a.json) std::printf("%s\n", summary.dump().c_str());
   return 0;
 }
 

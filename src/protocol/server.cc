@@ -231,7 +231,7 @@ ServerHeartbeat Server::MakeHeartbeat() {
     if (s.places[i]->failed) beat.failed.push_back({SliceId(i), s.places[i]->order.incarnation});
     const Slice* slice = s.places[i]->slice.get();
     if (!slice) continue;
-    s.progress.bytes_held += slice->memory.size();
+    s.progress.bytes_held += MemoryBytes(slice->elements, slice->slots);
   }
   for (SliceLedgers::Equal& equal : s.ledgers.Classes()) {
     const Slice* first = s.Alive(SliceId(equal.slices[0]));
