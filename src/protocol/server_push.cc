@@ -158,7 +158,9 @@ void Server::State::Update(Place* place, std::span<const float> gradient, uint64
 }
 
 void Server::State::Measure(uint64_t staleness) {
-  ++progress.staleness[std::min<uint64_t>(staleness, kStalenessBins - 1)];
+  const size_t bin = std::min<uint64_t>(staleness, kMostStalenessBins - 1);
+  if (bin >= progress.staleness.size()) progress.staleness.resize(bin + 1);
+  ++progress.staleness[bin];
   progress.staleness_sum += staleness;
   ++progress.staleness_count;
 }

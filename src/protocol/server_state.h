@@ -17,8 +17,8 @@
 namespace leat::protocol {
 
 struct Server::State {
-  // Staleness of up to so many updates is told apart.
-  static constexpr size_t kStalenessBins = 129;
+  // Staleness of up to so many updates is told apart: of the first in any cluster, of the most in large ones.
+  static constexpr size_t kStalenessBins = 129, kMostStalenessBins = 4097;
   // Steps behind the slices that what was chosen for them is remembered of: who asks again is told the same.
   static constexpr uint64_t kRemembered = 4;
   // The most steps that are open or remembered, and lie between the slices: no peer makes it more.

@@ -1,0 +1,102 @@
+"""leat simulate: a job on a cluster that is not there."""
+
+import leat
+import pytest
+
+JOB = """stream: {topic: events, bots: {events: 3000}}
+schema: {format: json, fields: {amount: {type: number}, fraud: {type: number, role: label}}}
+model:
+  layers:
+    - dense: {units: 16, activation: relu}
+    - dense: {units: 2}
+  loss: softmax_cross_entropy
+optimizer: {type: sgd, learning_rate: 0.1}
+strategy: async
+train: {batch_size: 50}
+"""
+STRATEGIES = ["async", "sync", "{type: sync, backup: 1}", "{type: ssp, staleness: 2}",
+              "{type: downpour, n_push: 2, n_fetch: 3}", "{type: averaging, period: 4}"]
+
+
+def simulate(folder, *options, strategy="async"):
+    (folder / "job.yaml").write_text(JOB.replace("strategy: async", "strategy: " + strategy))
+    return leat.run("simulate", "job.yaml", "--json", *options, cwd=folder, timeout=60)
+
+
+def virtual(done):
+    """The summary without what this machine has to do with it."""
+    told = leat.summary(done)
+    for key in ("real_s", "messages_per_s", "peak_rss_mb"):
+        del told[key]
+    return told
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_seed_replays(tmp_path, strategy):
+    options = ["--workers", 8, "--ps", 3, "--steps", 20, "--compute", "lognormal:5ms,0.3", "--slow", "1:3"]
+    first = virtual(simulate(tmp_path, *options, "--seed", 5, strategy=strategy))
+    again = virtual(simulate(tmp_path, *options, "--seed", 5, strategy=strategy))
+    other = virtual(simulate(tmp_path, *options, "--seed", 6, strategy=strategy))
+    assert first == again
+    assert first != other
+    assert first["events"] == other["events"] == 8 * 20 * 50
+    assert first["loss"] is None and first["wall_s"] > 20 * 0.005
+    servers = [m for m in first["members"] if m["role"] == "ps"]
+    assert len(servers) == 3 and abs(sum(m["share"] for m in servers) - 1) < 1e-9
+    assert all(m["bytes_in"] > 0 for m in servers if m["bytes_held"] > 0)
+
+
+def test_it_is_summed_up_like_a_run(tmp_path):
+    simulated = simulate(tmp_path, "--workers", 2, "--ps", 1)
+    trained = leat.run("train", "job.yaml", "--json", "--directory", "run", cwd=tmp_path)
+    told, real = leat.summary(simulated), leat.summary(trained)
+    assert set(real) - set(told) == set()
+    assert set(told) - set(real) == {"real_s", "messages", "messages_per_s", "compute_s"}
+    assert set(told["members"][0]) == set(real["members"][0])
+    # Nothing is scored, so there is no AUC to tell of.
+    for row in ("events", "speed", "loss", "accuracy", "strategy", "staleness", "time", "checkpoint"):
+        assert f"\n  {row} " in trained.stderr and f"\n  {row} " in simulated.stderr
+
+
+def test_links_and_slow_workers_cost_time(tmp_path):
+    options = ["--workers", 4, "--ps", 1, "--steps", 50, "--compute", "5ms"]
+    usual = virtual(simulate(tmp_path, *options, strategy="sync"))
+    narrow = virtual(simulate(tmp_path, *options, "--link", "100kbit", strategy="sync"))
+    far = virtual(simulate(tmp_path, *options, "--latency", "20ms", strategy="sync"))
+    slow = virtual(simulate(tmp_path, *options, "--slow", "1:10", strategy="sync"))
+    spare = virtual(simulate(tmp_path, *options, "--slow", "1:10", strategy="{type: sync, backup: 1}"))
+    assert far["wall_s"] > usual["wall_s"] + 50 * 0.035
+    assert narrow["wall_s"] > far["wall_s"]
+    assert slow["wall_s"] > usual["wall_s"] + 50 * 0.04
+    assert spare["wall_s"] < slow["wall_s"] / 1.5
+    assert simulate(tmp_path, "--events", 123).returncode == 0
+
+
+@pytest.mark.parametrize("options, part", [
+    (["--link", "5"], "'5' is not a bandwidth like 1gbit"),
+    (["--link", "-1gbit"], "is not a bandwidth"),
+    (["--latency", "soon"], "'soon' is not a time like 100us"),
+    (["--latency", "1000s"], "more than 10 seconds"),
+    (["--compute", "normal:5ms"], "is not"),
+    (["--compute", "gamma:5ms,1"], "exponential:TIME"),
+    (["--compute", "100s"], "more than a minute"),
+    (["--slow", "3:10", "--workers", "2"], "--slow '3:10' is not WORKERS:FACTOR"),
+    (["--slow", "1:nan"], "is not WORKERS:FACTOR"),
+    (["--steps", "0"], "--steps"),
+    (["--steps", "5", "--events", "10"], "excludes"),
+    (["--workers", "0"], "--workers"),
+    (["--ps", "1001"], "--ps"),
+    (["--seed", "x"], "--seed"),
+    (["--data", "nowhere"], "does not exist"),
+])
+def test_what_cannot_be(tmp_path, options, part):
+    done = simulate(tmp_path, *options)
+    assert done.returncode == 2, done.stdout
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("leat: ") and part in lines[0], done.stderr
+    assert done.stdout == ""
+
+
+def test_strategies_without_servers_are_refused(tmp_path):
+    done = simulate(tmp_path, "--workers", 2, strategy="allreduce")
+    assert done.returncode == 2 and "allreduce has no servers" in done.stderr
