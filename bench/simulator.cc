@@ -1,5 +1,5 @@
-// How fast the virtual cluster is: messages of modelled steps that one core carries a second, and a job of the
-// size that nobody has at hand.
+// How fast the virtual cluster is: messages of modelled steps that one core carries a second, and a job of
+// the size that nobody has at hand.
 
 #include <time.h>
 

@@ -127,7 +127,7 @@ struct Job {
   net::Loop loop;
   const auto transport = MakeTransport(loop, transport_name);
   ps::ServerShell shell(
-      {.table = job.table, .optimizer = {.kind = optim::Kind::kSgd, .learning_rate = kRate}});
+      loop, {.table = job.table, .optimizer = {.kind = optim::Kind::kSgd, .learning_rate = kRate}});
   shell.machine().OnJoined(NodeId(1));
   protocol::ServerHeartbeatReply orders;
   orders.view = job.view;
@@ -135,7 +135,7 @@ struct Job {
   for (uint32_t i = 0; i < job.table.slices.size(); ++i) {
     orders.orders.push_back({.slice = SliceId(i), .incarnation = Incarnation(1)});
   }
-  shell.machine().OnHeartbeatReply(orders);
+  shell.OnHeartbeatReply(orders);
   Run(loop, *transport,
       [&](std::unique_ptr<net::Connection> worker) { return shell.Adopt(std::move(worker)); });
 }

@@ -228,6 +228,10 @@ void Loop::Stop() {
   impl_->Wake();
 }
 
+bool Loop::OnItsThread() const {
+  return impl_->thread.load() == std::this_thread::get_id();
+}
+
 Time Loop::Now() const {
   return MonotonicNow();
 }

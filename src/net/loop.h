@@ -36,6 +36,8 @@ class Loop {
   // Thread-safe; Run returns soon. A stopped loop stays stopped.
   void Stop();
   Time Now() const;
+  // Thread-safe: whether the caller is on the loop's thread.
+  bool OnItsThread() const;
 
   struct Impl;  // what transports need of it: poller.h
   Impl& impl() { return *impl_; }

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -191,10 +192,18 @@ std::string NewFolderName() {
 
 // ---- context
 
+// UCX keeps what it knows of settings, components and memory for the whole process, and does not guard all of
+// it against threads that make and end contexts and workers of their own at the same time.
+std::mutex& SettingUp() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 struct Context final : UcxContext {
   Context(const Api& its_api, const Fragments& its_fragments, std::string its_folder)
       : api(its_api), cut(its_fragments), folder(std::move(its_folder)) {}
   ~Context() override {
+    const std::lock_guard lock(SettingUp());
     if (context != nullptr) api.cleanup(context);
   }
   const Fragments& fragments() const override { return cut; }
@@ -211,11 +220,14 @@ Result<std::shared_ptr<UcxContext>> MakeContext(const Fragments& fragments, std:
                                                 const Settings& settings) {
   LEAT_ASSIGN_OR_RETURN(const Api* const api, GetApi());
   const auto made = std::make_shared<Context>(*api, fragments, std::move(folder));
+  std::unique_lock lock(SettingUp());
   std::optional<SegmentFolder> there;  // UCX looks how much room there is
   if (!made->folder.empty()) there.emplace(made->folder);
   ucp_config_t* config = nullptr;
-  if (const auto s = api->config_read("LEAT", nullptr, &config); s != UCS_OK)
+  if (const auto s = api->config_read("LEAT", nullptr, &config); s != UCS_OK) {
+    lock.unlock();
     return Failed(*api, "settings", s);
+  }
   ucs_status_t status = UCS_OK;
   for (const auto& [name, value] : settings) {
     if (status == UCS_OK) status = api->config_modify(config, name, value.c_str());
@@ -227,6 +239,7 @@ Result<std::shared_ptr<UcxContext>> MakeContext(const Fragments& fragments, std:
     status = api->init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &made->context);
   }
   api->config_release(config);
+  lock.unlock();  // a context that is none takes it for its end
   if (status != UCS_OK) return Failed(*api, "context", status);
   return std::shared_ptr<UcxContext>(made);
 }
@@ -255,7 +268,10 @@ Result<std::shared_ptr<UcxContext>> UcxContext::ForHost(bool network) {
   settings.emplace_back("KEEPALIVE_INTERVAL", "inf");  // the socket beside it says when the peer is gone
   LEAT_ASSIGN_OR_RETURN(const Api* const api, GetApi());
   // Shared memory has no use for what UCX could load for this and that hardware.
-  if (!network) api->global_opts_set_value("MODULES", "none");
+  if (!network) {
+    const std::lock_guard lock(SettingUp());
+    api->global_opts_set_value("MODULES", "none");
+  }
   return MakeContext(kHostFragments, std::move(folder), settings);
 }
 
@@ -273,6 +289,7 @@ class Port final : public UcxPort {
       : context_(std::move(context)), api_(context_->api), handler_(handler) {}
   ~Port() override {
     if (worker_ == nullptr) return;
+    const std::lock_guard lock(SettingUp());
     for (auto& slot : slots_) {
       if (slot.request != nullptr) api_.request_free(slot.request);
     }
@@ -283,6 +300,7 @@ class Port final : public UcxPort {
   Port& operator=(const Port&) = delete;
 
   Status Open() {
+    const std::lock_guard lock(SettingUp());
     std::optional<SegmentFolder> folder;
     if (!context_->folder.empty()) {
       folder.emplace(context_->folder);
@@ -332,6 +350,7 @@ class Port final : public UcxPort {
     params.address = reinterpret_cast<const ucp_address_t*>(address.data());
     // Over shared memory nothing fails when a peer dies; the socket beside it tells.
     params.err_mode = slots_.empty() ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+    const std::lock_guard lock(SettingUp());
     if (const auto s = api_.ep_create(worker_, &params, &endpoint_); s != UCS_OK) {
       return Failed(api_, "endpoint", s);
     }

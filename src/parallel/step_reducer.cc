@@ -131,6 +131,10 @@ void StepReducer::OnVariable(size_t v) {
   const size_t before = ready_;
   while (ready_ < buckets_.size() && left_[ready_] == 0) ++ready_;
   if (ready_ == before) return;
+  if (loop_.OnItsThread()) {
+    if (computing_epoch_ == epoch_) StartReady(ready_);
+    return;
+  }
   loop_.Post([this, here = here_, epoch = computing_epoch_, ready = ready_] {
     if (*here && epoch == epoch_) StartReady(ready);
   });

@@ -1,8 +1,9 @@
 // The gradients of a step, from this member's lanes and then from all members (rows D6, D15): computed,
 // weighted, added up, and reduced in buckets while back-propagation still runs.
 //
-// Two threads: Compute runs on one that does nothing but compute, everything else on the loop's. Compute is
-// never called while a Reduce is under way, nor Reduce before the last Compute of its step has returned.
+// Compute runs on a thread that does nothing but compute, or on the loop's own; everything else on the
+// loop's. Compute is never called while a Reduce is under way, nor Reduce before the last Compute of its step
+// has returned.
 //
 // Buckets are the same on all members, and start in the same order: those of the last variables first, as
 // their gradients are ready first. After them comes one with what has become of each lane. Where the job is
@@ -50,7 +51,7 @@ class StepReducer {
   // parameters have gradients.
   void Reduce(const protocol::ReduceStep& step, std::function<void(Result<protocol::ReducedStep>)> done);
 
-  // ---- the computing thread
+  // ---- the computing thread; on the loop's, buckets leave as far as they can without waiting for anybody
   // As Trainer::Step; the lane's gradients are added to those of the step.
   trainer::StepOutcome Compute(const protocol::ComputeLane& part, uint64_t epoch, const trainer::Rows& rows,
                                std::span<const uint32_t> batch, uint32_t batch_size, uint64_t noise);

@@ -42,7 +42,7 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
       slices(config.table, config.partitions.size(), [this] { return Incarnation(NextId()); }),
       heads(config.cuts, config.partitions.size(), config.tail_wait),
       splits(&heads),
-      rounds(&heads, config.strategy, config.lane_wait, config.tail_wait),
+      rounds(&heads, config.strategy, config.open_steps, config.lane_wait, config.tail_wait),
       groups({.workers = config.workers}) {
   for (size_t p = 0; p < config.partitions.size(); ++p) {
     if (config.partitions[p] != p) throw std::invalid_argument("partitions are not 0, 1, … in order");

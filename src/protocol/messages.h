@@ -274,8 +274,8 @@ struct WorkerHeartbeat {
   // Splits that it has room for. Stepped strategies: rounds that it has room for beyond those it holds parts
   // of; free parts of these rounds and of earlier ones it takes whatever is said here, since it waits for
   // them.
-  // In stepped strategies only whether there are any counts, or leases held: the worker then gets its lanes of
-  // the rounds under way, however many.
+  // In stepped strategies only whether there are any counts, or leases held: the worker then gets its lanes
+  // of the rounds under way, however many.
   uint32_t leases_wanted = 0;
   std::vector<uint64_t> held;      // leases it works on: what isn't here is no longer its own
   std::vector<uint64_t> released;  // ended since the last answered heartbeat, finished or given up

@@ -26,8 +26,14 @@ namespace leat::protocol {
 
 class RoundQueue {
  public:
-  RoundQueue(Heads* heads, const StrategyConfig& strategy, Duration lane_wait, Duration tail_wait)
-      : heads_(heads), strategy_(strategy), lane_wait_(lane_wait), tail_wait_(tail_wait) {}
+  // `open_steps`: of rounds that are open at a time at the least, however short these are.
+  RoundQueue(Heads* heads, const StrategyConfig& strategy, uint32_t open_steps, Duration lane_wait,
+             Duration tail_wait)
+      : heads_(heads),
+        strategy_(strategy),
+        open_steps_(open_steps),
+        lane_wait_(lane_wait),
+        tail_wait_(tail_wait) {}
 
   // ---- lives. After each of these nothing is made or granted before Reconsider.
   // From a former life: the cuts from `watermark` on, and the rounds in the order of the journal, where a
@@ -120,6 +126,7 @@ class RoundQueue {
 
   Heads* heads_;
   StrategyConfig strategy_;
+  uint64_t open_steps_;
   Duration lane_wait_, tail_wait_;
 
   std::map<std::pair<uint32_t, Position>, Cut> cuts_;  // by partition and begin

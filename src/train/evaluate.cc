@@ -2,8 +2,8 @@
 #include <numeric>
 
 #include "checkpoint/store.h"
-#include "trainer/trainer.h"
 #include "train/runner.h"
+#include "trainer/trainer.h"
 
 namespace leat::train {
 

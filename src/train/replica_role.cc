@@ -1,5 +1,6 @@
 #include "train/replica_role.h"
 
+#include <sched.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -33,8 +34,20 @@ uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch) {
   return Mix(Mix(Mix(Mix(cut.hash, cut.begin.epoch), cut.partition), cut.begin.offset), batch);
 }
 
-// The shell around protocol::Replica. Everything runs on the loop's thread but batches, decoding, files and
-// the calls to the coordinator: so the members' bytes move while this one computes.
+// Whether every member on this host has a processor for its loop beside the one that it computes on. Where it
+// has not, two threads would only take turns.
+bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addresses) {
+  const auto host = [](const std::string& address) { return address.substr(0, address.rfind(':')); };
+  const auto here =
+      std::ranges::count_if(addresses, [&](const std::string& other) { return host(other) == host(mine); });
+  cpu_set_t allowed;
+  const int processors = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  return processors >= 2 * here;
+}
+
+// The shell around protocol::Replica. Everything runs on the loop's thread but decoding, files, the calls to
+// the coordinator and, where there are processors for it, batches: then the members' bytes move while this
+// one computes.
 class ReplicaRole {
  public:
   ReplicaRole(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
@@ -211,6 +224,7 @@ class ReplicaRole {
     options.group.group = a.group;
     options.group.rank = a.rank;
     for (const auto& member : a.members) options.group.addresses.push_back(member.address);
+    apart_ = ThreadToSpare(options.group.addresses[a.rank], options.group.addresses);
     spdlog::info("group {}: rank {} of {}", a.group, a.rank, a.members.size());
     group_ = std::make_unique<collective::PeerAllReduce>(
         loop_, transport_, port_, std::move(options), [this, group = a.group](const Status& status) {
@@ -232,14 +246,19 @@ class ReplicaRole {
   void Act(const protocol::ComputeLane& a) {
     const PreparedSplit* split = splits_.at(a.lease).get();
     computing_ = a.lease;
-    compute_.Post([this, a, split, epoch = reducer_.epoch()] {
+    const auto compute = [this, a, split, epoch = reducer_.epoch()] {
       const auto& cut = split->lease.cut;
       const trainer::Rows rows{
           .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
       const auto step =
           reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, NoiseOf(cut, a.batch));
       Post([this, a, cut, step] { OnComputed(a, cut, step); });
-    });
+    };
+    if (apart_) {
+      compute_.Post(compute);
+    } else {
+      compute();
+    }
   }
   void OnComputed(const protocol::ComputeLane& a, const protocol::Cut& cut,
                   const trainer::StepOutcome& step) {
@@ -363,6 +382,7 @@ class ReplicaRole {
   const Duration patience_;
   std::optional<Time> unreadable_since_;  // and nothing was read since
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
+  bool apart_ = true;                       // batches have a thread of their own
   std::optional<uint64_t> computing_;       // lease
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;

@@ -12,7 +12,6 @@
 
 #include "base/rng.h"
 #include "kernels/reference/reference.h"
-#include "trainer/trainer.h"
 #include "train/bots_role.h"
 #include "train/coordinator_role.h"
 #include "train/processes.h"
@@ -20,6 +19,7 @@
 #include "train/signals.h"
 #include "train/testing.h"
 #include "train/worker_role.h"
+#include "trainer/trainer.h"
 
 namespace leat::train {
 namespace {

@@ -158,7 +158,7 @@ Status RunServer(const RoleOptions& options) {
     Link link(loop, options.link);
     // The address has to be known before the job is, so the port is taken first and served once the job has
     // come: whoever connects in between waits in the kernel's queue.
-    auto transport = net::MakeTcpTransport(loop, {.token = options.link.token});
+    auto transport = net::MakeUcxTransport(loop, {.token = options.link.token});
     std::unique_ptr<ps::ServerShell> shell;
     auto reserved = transport->Listen(options.listen, [&shell](std::unique_ptr<net::Connection> connection) {
       return shell->Adopt(std::move(connection));

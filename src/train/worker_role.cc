@@ -43,7 +43,7 @@ class WorkerRole {
         link_(link),
         job_(std::move(job)),
         table_(job_.Slices()),
-        transport_(net::MakeTcpTransport(loop, {.token = options.link.token})),
+        transport_(net::MakeUcxTransport(loop, {.token = options.link.token})),
         parameters_(table_),
         trainer_(*job_.model, parameters_, job_.Plan(WithPrecision(job_, options.plan)),
                  job_.optimizer.clipping),
@@ -304,7 +304,7 @@ Status RunWorker(const RoleOptions& options) {
     net::Loop loop;
     Link link(loop, options.link);
     // Where other workers find this one, if the job has no servers: it has to be known before the job is.
-    const auto transport = net::MakeTcpTransport(loop, {.token = options.link.token});
+    const auto transport = net::MakeUcxTransport(loop, {.token = options.link.token});
     collective::Port port;
     auto listener = transport->Listen(options.listen, [&port](std::unique_ptr<net::Connection> caller) {
       return port.Adopt(std::move(caller));
