@@ -11,28 +11,21 @@
 #include <variant>
 #include <vector>
 
-#include "base/rng.h"
-#include "checkpoint/store.h"
 #include "collective/peer_all_reduce.h"
 #include "parallel/state_share.h"
 #include "parallel/step_reducer.h"
 #include "protocol/replica.h"
-#include "stream/dead_letters.h"
 #include "train/background.h"
+#include "train/intake.h"
 #include "train/precision.h"
 #include "train/role.h"
+#include "train/shard_files.h"
 #include "train/signals.h"
 #include "train/split_loader.h"
 #include "trainer/trainer.h"
 
 namespace leat::train {
 namespace {
-
-// What a batch's random choices are a function of: its identity, so that whoever trains it makes the same
-// ones.
-uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch) {
-  return Mix(Mix(Mix(Mix(cut.hash, cut.begin.epoch), cut.partition), cut.begin.offset), batch);
-}
 
 // Whether every member on this host has a processor for its loop beside the one that it computes on. Where it
 // has not, two threads would only take turns.
@@ -69,19 +62,18 @@ class ReplicaRole {
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
-        dead_letters_(job_.dead_letter_rate),
+        intake_(job_, options.patience, &progress_),
         machine_({.table = table_,
                   .optimizer = job_.optimizer,
                   .strategy = job_.strategy,
-                  .parameters = &parameters_}),
-        patience_(options.patience) {}
+                  .parameters = &parameters_}) {}
   ~ReplicaRole() { *here_ = false; }
 
   Status Run(const protocol::JoinReply& joined, bool* evicted) {
     node_ = joined.node;
     interval_ = joined.heartbeat_interval;
     machine_.OnJoined(joined.node);
-    OpenDeadLetters();
+    intake_.OpenDeadLetters(node_);
     Beat();
     Tick();
     loop_.Run();
@@ -92,17 +84,6 @@ class ReplicaRole {
   void Leave() { machine_.Leave(); }
 
  private:
-  void OpenDeadLetters() {
-    if (job_.directory.empty()) return;
-    auto file = stream::DeadLetterFile::Open(job_.directory + "/dead_letters",
-                                             "worker-" + std::to_string(node_.value));
-    if (!file.ok()) {
-      spdlog::warn("dead letters are counted but not kept: {}", file.status().ToString());
-      return;
-    }
-    dead_letter_file_ = std::move(*file);
-  }
-
   // On the loop, as long as this is there.
   void Post(std::function<void()> work) {
     loop_.Post([this, here = here_, work = std::move(work)] {
@@ -147,44 +128,18 @@ class ReplicaRole {
       return;
     }
     if (!split.ok()) return OnUnreadable(lease, split.status());
-    unreadable_since_.reset();
-    CountDeadLetters(**split);
+    if (auto status = intake_.OnSplit(**split); !status.ok()) return End(std::move(status));
     splits_[lease] = std::move(*split);
     Do(machine_.OnSplitReady(lease));
   }
 
   // It is asked for again after a while: nobody else has this lane.
   void OnUnreadable(uint64_t lease, const Status& why) {
-    const Time now = loop_.Now();
-    if (!unreadable_since_) unreadable_since_ = now;
-    spdlog::error("split {}: {}", lease, why.ToString());
-    progress_.last_dead_letter = why.ToString();
-    const bool gone = why.code() == Code::kNotFound || why.code() == Code::kDataLoss;
-    if (now - *unreadable_since_ > (gone ? patience_ : 6 * patience_))
-      return End(why.With("the stream cannot be read"));
-    loop_.After(patience_ / 10, [this, lease] {
+    if (auto status = intake_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
+      return End(std::move(status));
+    loop_.After(intake_.retry_interval(), [this, lease] {
       if (!over_) Do(machine_.OnSplitFailed(lease));
     });
-  }
-
-  void CountDeadLetters(const PreparedSplit& split) {
-    const auto& cut = split.lease.cut;
-    for (const auto& dead : split.rows.dead) {
-      ++progress_.dead_letters;
-      progress_.last_dead_letter = "partition " + std::to_string(cut.partition) + " offset " +
-                                   std::to_string(dead.offset) + ": " + dead.reason;
-      if (dead_letter_file_ != nullptr) {
-        if (auto kept = dead_letter_file_->Append(cut.partition, dead.offset, dead.reason, dead.record);
-            !kept.ok()) {
-          spdlog::warn("dead letter: {}", kept.ToString());
-        }
-      }
-    }
-    dead_letters_.Count(cut.events(), split.rows.dead.size());
-    if (dead_letters_.exceeded() && !over_) {
-      End(Status(Code::kResourceExhausted, "too many dead letters: " + dead_letters_.Describe() +
-                                               ", the last: " + progress_.last_dead_letter));
-    }
   }
 
   // ---- what the machine wants
@@ -307,41 +262,18 @@ class ReplicaRole {
   // ---- files
   void Act(const protocol::LoadSlices& a) {
     files_.Post([this, orders = a.orders] {
-      std::map<std::string, std::shared_ptr<Result<std::unique_ptr<checkpoint::ShardReader>>>> readers;
-      for (const auto& order : orders) {
-        const std::string path = order.directory + "/" + order.file;
-        auto& reader = readers[path];
-        if (reader == nullptr) {
-          reader = std::make_shared<Result<std::unique_ptr<checkpoint::ShardReader>>>(
-              checkpoint::ShardReader::Open(path, order.file_checksum));
-        }
-        const auto slots = static_cast<uint32_t>(optim::SlotNames(job_.optimizer).size());
-        auto slice = std::make_shared<Result<protocol::Slice>>(
-            reader->ok() ? (**reader)->Read(table_, order.slice, slots)
-                         : Result<protocol::Slice>(reader->status()));
-        Post([this, order, slice] {
-          if (!slice->ok()) spdlog::error("slice {}: {}", order.slice.value, slice->status().ToString());
-          WhenIdle([this, order, slice] { Do(machine_.OnSliceLoaded(order, std::move(*slice))); });
-        });
-      }
+      LoadSlices(orders, table_, job_.optimizer,
+                 [this](const protocol::SliceOrder& order, Result<protocol::Slice> loaded) {
+                   const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
+                   Post([this, order, slice] {
+                     WhenIdle([this, order, slice] { Do(machine_.OnSliceLoaded(order, std::move(*slice))); });
+                   });
+                 });
     });
   }
   void Act(const protocol::SaveShard& a) {
     files_.Post([this, a] {
-      auto shard = checkpoint::WriteShard(a.order.directory, node_.value, table_,
-                                          optim::SlotNames(job_.optimizer), a.slices);
-      protocol::ShardReport report;
-      report.checkpoint = a.order.id;
-      if (shard.ok()) {
-        report.file = shard->file;
-        report.bytes = shard->bytes;
-        report.checksum = shard->checksum;
-        report.slices = shard->slices;
-      } else {
-        report.status = shard.status();
-        spdlog::error("checkpoint {}: {}", a.order.id, shard.status().ToString());
-      }
-      Post([this, report = std::move(report)] { machine_.OnShardSaved(report); });
+      Post([this, report = SaveSlices(a, node_, table_, job_.optimizer)] { machine_.OnShardSaved(report); });
     });
   }
 
@@ -371,22 +303,19 @@ class ReplicaRole {
   std::unique_ptr<collective::PeerAllReduce> group_;
   std::vector<std::unique_ptr<collective::PeerAllReduce>> retired_;
   SplitLoader loader_;
-  stream::DeadLetterRate dead_letters_;
-  std::unique_ptr<stream::DeadLetterFile> dead_letter_file_;
+  protocol::WorkerProgress progress_;
+  Intake intake_;
   protocol::Replica machine_;
   NodeId node_;
   Duration interval_{};
   Time last_beat_{0};
   Time scored_at_{0};
   std::set<uint64_t> wanted_;
-  const Duration patience_;
-  std::optional<Time> unreadable_since_;  // and nothing was read since
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
   bool apart_ = true;                       // batches have a thread of their own
   std::optional<uint64_t> computing_;       // lease
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
-  protocol::WorkerProgress progress_;
   bool over_ = false;
   bool evicted_ = false;
   Status outcome_;

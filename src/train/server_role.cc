@@ -2,16 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
-#include <map>
 #include <memory>
 #include <utility>
 #include <variant>
-#include <vector>
 
-#include "checkpoint/store.h"
 #include "ps/server_shell.h"
 #include "train/job.h"
 #include "train/role.h"
+#include "train/shard_files.h"
 #include "train/signals.h"
 
 namespace leat::train {
@@ -79,43 +77,20 @@ class ServerRole {
 
   void Act(const protocol::LoadSlices& a) {
     background_.Post([this, orders = a.orders] {
-      std::map<std::string, std::shared_ptr<Result<std::unique_ptr<checkpoint::ShardReader>>>> readers;
-      for (const auto& order : orders) {
-        const std::string path = order.directory + "/" + order.file;
-        auto& reader = readers[path];
-        if (reader == nullptr) {
-          reader = std::make_shared<Result<std::unique_ptr<checkpoint::ShardReader>>>(
-              checkpoint::ShardReader::Open(path, order.file_checksum));
-        }
-        const auto slots = static_cast<uint32_t>(optim::SlotNames(optimizer_).size());
-        auto slice = std::make_shared<Result<protocol::Slice>>(
-            reader->ok() ? (**reader)->Read(table_, order.slice, slots)
-                         : Result<protocol::Slice>(reader->status()));
-        loop_.Post([this, order, slice] {
-          if (!slice->ok()) spdlog::error("slice {}: {}", order.slice.value, slice->status().ToString());
-          shell_.machine().OnSliceLoaded(order, std::move(*slice));
-          BeatIfUrgent();
-        });
-      }
+      LoadSlices(orders, table_, optimizer_,
+                 [this](const protocol::SliceOrder& order, Result<protocol::Slice> loaded) {
+                   const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
+                   loop_.Post([this, order, slice] {
+                     shell_.machine().OnSliceLoaded(order, std::move(*slice));
+                     BeatIfUrgent();
+                   });
+                 });
     });
   }
 
   void Act(const protocol::SaveShard& a) {
     background_.Post([this, a] {
-      const auto names = optim::SlotNames(optimizer_);
-      auto shard = checkpoint::WriteShard(a.order.directory, node_.value, table_, names, a.slices);
-      protocol::ShardReport report;
-      report.checkpoint = a.order.id;
-      if (shard.ok()) {
-        report.file = shard->file;
-        report.bytes = shard->bytes;
-        report.checksum = shard->checksum;
-        report.slices = shard->slices;
-      } else {
-        report.status = shard.status();
-        spdlog::error("checkpoint {}: {}", a.order.id, shard.status().ToString());
-      }
-      loop_.Post([this, report = std::move(report)] {
+      loop_.Post([this, report = SaveSlices(a, node_, table_, optimizer_)] {
         shell_.machine().OnShardSaved(report);
         BeatIfUrgent();
       });

@@ -1,5 +1,7 @@
 #include "train/split_loader.h"
 
+#include "base/rng.h"
+
 #include <algorithm>
 #include <mutex>
 #include <utility>
@@ -10,6 +12,10 @@ namespace {
 constexpr uint32_t kNoRow = ~uint32_t{0};
 
 }  // namespace
+
+uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch) {
+  return Mix(Mix(Mix(Mix(cut.hash, cut.begin.epoch), cut.partition), cut.begin.offset), batch);
+}
 
 void OrderRows(const protocol::Cut& cut, PreparedSplit* split) {
   std::vector<uint32_t> row_of(cut.events(), kNoRow);

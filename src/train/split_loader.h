@@ -28,6 +28,10 @@ struct PreparedSplit {
   }
 };
 
+// What a batch's random choices are a function of: its identity, so that whoever trains it makes the same
+// ones.
+uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch);
+
 // Puts decoded rows into the cut's training order; records that did not decode leave their batch shorter.
 void OrderRows(const protocol::Cut& cut, PreparedSplit* split);
 

@@ -11,11 +11,10 @@
 #include <utility>
 #include <variant>
 
-#include "base/rng.h"
 #include "collective/port.h"
 #include "protocol/worker.h"
 #include "ps/client.h"
-#include "stream/dead_letters.h"
+#include "train/intake.h"
 #include "train/job.h"
 #include "train/precision.h"
 #include "train/replica_role.h"
@@ -26,12 +25,6 @@
 
 namespace leat::train {
 namespace {
-
-// What a batch's random choices are a function of: its identity, so that whoever trains it makes the same
-// ones.
-uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch) {
-  return Mix(Mix(Mix(Mix(cut.hash, cut.begin.epoch), cut.partition), cut.begin.offset), batch);
-}
 
 // The shell around protocol::Worker. Everything runs on the loop's thread but decoding and the calls to the
 // coordinator.
@@ -61,16 +54,15 @@ class WorkerRole {
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
-        dead_letters_(job_.dead_letter_rate),
-        machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}),
-        patience_(options.patience) {}
+        intake_(job_, options.patience, &progress_),
+        machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}) {}
 
   // Returns once the job is over, this node is evicted (`evicted` is set), or the coordinator is lost.
   Status Run(const protocol::JoinReply& joined, bool* evicted) {
     node_ = joined.node;
     interval_ = joined.heartbeat_interval;
     machine_.OnJoined(joined.node);
-    OpenDeadLetters();
+    intake_.OpenDeadLetters(node_);
     Beat();
     Tick();
     loop_.Run();
@@ -81,17 +73,6 @@ class WorkerRole {
   void Leave() { Do(machine_.Leave(loop_.Now())); }
 
  private:
-  void OpenDeadLetters() {
-    if (job_.directory.empty()) return;
-    auto file = stream::DeadLetterFile::Open(job_.directory + "/dead_letters",
-                                             "worker-" + std::to_string(node_.value));
-    if (!file.ok()) {
-      spdlog::warn("dead letters are counted but not kept: {}", file.status().ToString());
-      return;
-    }
-    dead_letter_file_ = std::move(*file);
-  }
-
   // ---- control plane
   void Beat() {
     if (link_.busy() || over_) return;
@@ -134,45 +115,18 @@ class WorkerRole {
       return;
     }
     if (!split.ok()) return OnUnreadable(lease, split.status());
-    unreadable_since_.reset();
-    CountDeadLetters(**split);
+    if (auto status = intake_.OnSplit(**split); !status.ok()) return End(std::move(status));
     splits_[lease] = std::move(*split);
     Do(machine_.OnSplitReady(loop_.Now(), lease));
   }
 
-  // The lease is given back after a while, so that neither this worker nor the coordinator spins. It may be
-  // outdated, and its events gone with good reason; but what is gone or damaged time and again stays so.
+  // The lease is given back after a while.
   void OnUnreadable(uint64_t lease, const Status& why) {
-    const Time now = loop_.Now();
-    if (!unreadable_since_) unreadable_since_ = now;
-    spdlog::error("split {}: {}", lease, why.ToString());
-    progress_.last_dead_letter = why.ToString();
-    const bool gone = why.code() == Code::kNotFound || why.code() == Code::kDataLoss;
-    if (now - *unreadable_since_ > (gone ? patience_ : 6 * patience_))
-      return End(why.With("the stream cannot be read"));
-    loop_.After(patience_ / 10, [this, lease] {
+    if (auto status = intake_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
+      return End(std::move(status));
+    loop_.After(intake_.retry_interval(), [this, lease] {
       if (!over_) Do(machine_.OnSplitFailed(loop_.Now(), lease));
     });
-  }
-
-  void CountDeadLetters(const PreparedSplit& split) {
-    const auto& cut = split.lease.cut;
-    for (const auto& dead : split.rows.dead) {
-      ++progress_.dead_letters;
-      progress_.last_dead_letter = "partition " + std::to_string(cut.partition) + " offset " +
-                                   std::to_string(dead.offset) + ": " + dead.reason;
-      if (dead_letter_file_ != nullptr) {
-        if (auto kept = dead_letter_file_->Append(cut.partition, dead.offset, dead.reason, dead.record);
-            !kept.ok()) {
-          spdlog::warn("dead letter: {}", kept.ToString());
-        }
-      }
-    }
-    dead_letters_.Count(cut.events(), split.rows.dead.size());
-    if (dead_letters_.exceeded() && !over_) {
-      End(Status(Code::kResourceExhausted, "too many dead letters: " + dead_letters_.Describe() +
-                                               ", the last: " + progress_.last_dead_letter));
-    }
   }
 
   // ---- compute and data plane
@@ -275,8 +229,8 @@ class WorkerRole {
   trainer::RunTrainer runs_;
   ps::Client client_;
   SplitLoader loader_;
-  stream::DeadLetterRate dead_letters_;
-  std::unique_ptr<stream::DeadLetterFile> dead_letter_file_;
+  protocol::WorkerProgress progress_;
+  Intake intake_;
   protocol::Worker machine_;
   NodeId node_;
   Duration interval_{};
@@ -285,10 +239,7 @@ class WorkerRole {
   Time waiting_since_{0};   // for the first of them
   bool computing_ = false;  // what follows a batch is being done
   std::set<uint64_t> wanted_;
-  const Duration patience_;
-  std::optional<Time> unreadable_since_;  // and nothing was read since
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
-  protocol::WorkerProgress progress_;
   bool over_ = false;
   bool evicted_ = false;
   Status outcome_;
