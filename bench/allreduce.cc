@@ -74,8 +74,8 @@ void Member(const bench::Team& team, uint32_t rank, uint32_t members, const std:
   });
   while (!formed) loop.RunOnce(std::chrono::seconds(1));
 
-  const auto reduce = [&](std::vector<float>& data, collective::Order order) {
-    collective::Bucket bucket{.data = std::as_writable_bytes(std::span(data)), .order = order};
+  const auto reduce = [&](const Buffer& memory, collective::Order order) {
+    collective::Bucket bucket{.data = memory.bytes(), .order = order, .memory = memory};
     if (order == collective::Order::kLanes) bucket.lanes = {bucket.data};
     bool over = false;
     all.Start(std::move(bucket), [&](const Status& status) {
@@ -91,13 +91,15 @@ void Member(const bench::Team& team, uint32_t rank, uint32_t members, const std:
   int calls = 0;
   while (commands >> kind >> bytes >> calls) {
     const auto order = kind == "chain" ? collective::Order::kLanes : collective::Order::kAny;
-    std::vector<float> data(bytes / sizeof(float), static_cast<float>(rank + 1));
-    reduce(data, order);
+    const Buffer memory = net::MakeSharedBuffer(bytes);
+    const std::span<float> data(reinterpret_cast<float*>(memory.data()), bytes / sizeof(float));
+    std::ranges::fill(data, static_cast<float>(rank + 1));
+    reduce(memory, order);
     const auto right = static_cast<float>(members * (members + 1) / 2);
     if (!std::ranges::all_of(data, [&](float v) { return v == right; })) Fail("wrong sums");
     std::ranges::fill(data, 0.0f);
     const double begin = Now();
-    for (int i = 0; i < calls; ++i) reduce(data, order);
+    for (int i = 0; i < calls; ++i) reduce(memory, order);
     answers << (Now() - begin) / calls << std::endl;
   }
 }

@@ -147,7 +147,7 @@ class Pair {
       : server_({"--serve", "model", "--transport", transport, "--elements", std::to_string(elements)}),
         job_(elements),
         transport_(MakeTransport(loop_, transport)),
-        parameters_(job_.table),
+        parameters_(job_.table, net::MakeSharedBuffer),
         client_(*transport_, parameters_,
                 {.on_reply = [this](NodeId, const protocol::PushReply& reply) { OnReply(reply); },
                  .on_failed = [](NodeId, uint64_t, const Status& why) { Fail(why.ToString()); }}) {

@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "collective/reduce.h"
+#include "tensor/buffer.h"
 
 namespace leat::collective {
 
@@ -38,6 +39,9 @@ struct Bucket {
   std::vector<std::span<const std::byte>> lanes = {};
   Reduce reduce = kSumF32;
   Order order = Order::kAny;
+  // What `data` lies in, where it is shared with others on this host (net::MakeSharedBuffer): held for as long
+  // as they may look at it, if need be longer than the bucket lives.
+  Buffer memory = {};
 };
 
 // A piece of a bucket in the order of lanes: adds this member's lanes, one after the other, to what came from

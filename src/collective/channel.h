@@ -17,6 +17,7 @@ class Channel final : public net::Receiver {
    public:
     virtual Result<std::vector<std::span<std::byte>>> OnHeader(Channel& channel, uint8_t type,
                                                                ByteView header, uint64_t payload_bytes) = 0;
+    virtual bool OnView(Channel& /*channel*/, ByteView /*payload*/) { return false; }
     virtual void OnMessage(Channel& channel) = 0;
     virtual void OnClosed(Channel& channel, const Status& why) = 0;
 
@@ -38,6 +39,8 @@ class Channel final : public net::Receiver {
                                                      uint64_t payload_bytes) override {
     return owner->OnHeader(*this, type, header, payload_bytes);
   }
+  // All messages with a payload have one span for it.
+  bool OnView(net::Connection&, size_t, ByteView bytes) override { return owner->OnView(*this, bytes); }
   void OnMessage(net::Connection&) override { owner->OnMessage(*this); }
   void OnClosed(net::Connection&, const Status& why) override { owner->OnClosed(*this, why); }
 };

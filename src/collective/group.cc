@@ -173,6 +173,11 @@ Result<std::vector<std::span<std::byte>>> Group::OnHeader(Channel& channel, uint
   return std::vector<std::span<std::byte>>{};
 }
 
+bool Group::OnView(Channel& channel, ByteView payload) {
+  const auto [link, kind] = Find(channel);
+  return kind == ChannelKind::kData && user_->OnPieceView(link->peer, payload);
+}
+
 void Group::OnMessage(Channel& channel) {
   const auto [link, kind] = Find(channel);
   const uint32_t peer = link->peer;

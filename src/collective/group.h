@@ -34,6 +34,8 @@ class Group final : private Channel::Owner {
     // As net::Receiver's, of data from that peer.
     virtual Result<std::vector<std::span<std::byte>>> OnPieceHeader(uint32_t peer, ByteView header,
                                                                     uint64_t payload_bytes) = 0;
+    // As net::Receiver::OnView, of all of the payload; OnPiece follows.
+    virtual bool OnPieceView(uint32_t peer, ByteView payload) = 0;
     virtual void OnPiece(uint32_t peer) = 0;
     // A control message other than the group's own.
     virtual void OnControl(uint32_t peer, MessageType type, ByteView header) = 0;
@@ -84,6 +86,7 @@ class Group final : private Channel::Owner {
 
   Result<std::vector<std::span<std::byte>>> OnHeader(Channel& channel, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override;
+  bool OnView(Channel& channel, ByteView payload) override;
   void OnMessage(Channel& channel) override;
   void OnClosed(Channel& channel, const Status& why) override;
 

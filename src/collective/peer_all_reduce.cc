@@ -160,11 +160,11 @@ void PeerAllReduce::Combine(Running& running, const ReduceAction& action) {
     LEAT_CHECK(aside != running.asides.end());
   }
   if (running.reduction.shape().path != ReducePath::kChain) {
-    const std::byte* came = aside->memory.data.get();
+    const std::byte* came = aside->data();
     action.incoming_first ? combine(came, into) : combine(into, came);
   } else {
     CombineLanes(bucket, range.begin, range.bytes,
-                 action.kind == ReduceAction::Kind::kOwn ? nullptr : aside->memory.data.get());
+                 action.kind == ReduceAction::Kind::kOwn ? nullptr : aside->data());
   }
   if (action.kind == ReduceAction::Kind::kCombine) {
     Keep(std::move(aside->memory));
@@ -177,7 +177,7 @@ void PeerAllReduce::SendPiece(Running& running, const Hop& hop) {
   const auto range = running.reduction.piece(hop.piece);
   group_.SendPiece(hop.peer, Encode(HeaderOf(running, hop)),
                    ByteView(running.bucket.data).subspan(range.begin, range.bytes),
-                   [this, index = running.index, hop](const Status& status) {
+                   [this, index = running.index, hop, memory = running.bucket.memory](const Status& status) {
                      Running* sent = Find(index);
                      if (sent == nullptr || !status.ok()) return;  // the group hears of it otherwise
                      sent->reduction.Sent(hop);
@@ -254,8 +254,32 @@ Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t 
   return std::vector{std::span(arriving.aside.memory.data.get(), payload_bytes)};
 }
 
+// What is to be combined is so at once, if it is its turn, straight from the sender's memory.
+bool PeerAllReduce::OnPieceView(uint32_t peer, ByteView payload) {
+  Arriving& arriving = arriving_[peer];
+  Running* running = Find(arriving.header.bucket);
+  const uint64_t index = arriving.header.bucket;
+  const bool aligned = reinterpret_cast<uintptr_t>(payload.data()) % alignof(uint64_t) == 0;
+  if (running == nullptr || !arriving.started || arriving.aside.memory.data == nullptr || !aligned) return false;
+  arriving.over = true;
+  const Hop hop = arriving.aside.hop;
+  Aside& aside = running->asides.emplace_back(std::move(arriving.aside));
+  aside.seen = payload.data();
+  running->reduction.Arrived(hop);
+  Proceed(*running);
+  running = Find(index);
+  if (running == nullptr) return true;
+  const auto left = std::ranges::find(running->asides, hop, &Aside::hop);
+  if (left != running->asides.end() && left->seen != nullptr) {
+    std::memcpy(left->memory.data.get(), left->seen, left->bytes);
+    left->seen = nullptr;
+  }
+  return true;
+}
+
 void PeerAllReduce::OnPiece(uint32_t peer) {
   Arriving& arriving = arriving_[peer];
+  if (arriving.over) return;
   Running* running = Find(arriving.header.bucket);
   Aside aside = std::move(arriving.aside);
   if (running == nullptr) {

@@ -63,6 +63,8 @@ class PeerAllReduce final : public AllReduce, private Group::User {
     protocol::Hop hop;
     Memory memory;
     uint64_t bytes = 0;
+    const std::byte* seen = nullptr;  // where the sender has it, as long as it may be looked at there
+    const std::byte* data() const { return seen != nullptr ? seen : memory.data.get(); }
   };
   struct Running {
     Running(uint64_t its_index, Bucket its_bucket, Done its_done, const protocol::ReduceShape& shape,
@@ -88,11 +90,13 @@ class PeerAllReduce final : public AllReduce, private Group::User {
   struct Arriving {
     PieceHeader header;
     bool started = false;  // its bucket was, and so it was checked
+    bool over = false;     // it was looked at where the sender has it
     Aside aside;           // no memory: it goes in place
   };
 
   Result<std::vector<std::span<std::byte>>> OnPieceHeader(uint32_t peer, ByteView header,
                                                           uint64_t payload_bytes) override;
+  bool OnPieceView(uint32_t peer, ByteView payload) override;
   void OnPiece(uint32_t peer) override;
   void OnControl(uint32_t peer, MessageType type, ByteView header) override;
   void OnFormed() override;

@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace leat::net {
+namespace {
+
+constexpr uint32_t kPlaceBytes = 36;
+
+}  // namespace
 
 Status FrameReader::Take(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open) {
   while (open && !bytes.empty()) {
@@ -23,8 +28,7 @@ Result<bool> FrameReader::TakeHeader(ByteView* bytes, Receiver& receiver, Connec
                                      const bool& open) {
   constexpr size_t kPrefix = wire::FramePrefix::kBytes;
   const auto decode = [this](ByteView from) {
-    return wire::DecodePrefix(from.first(kPrefix), shared_.options.max_header_bytes,
-                              shared_.options.max_payload_bytes);
+    return wire::DecodePrefix(from.first(kPrefix), MostHeaderBytes(), shared_.options.max_payload_bytes);
   };
   if (partial_.empty()) {
     moved_ = shared_.loop.Now();
@@ -56,9 +60,76 @@ Result<bool> FrameReader::TakeHeader(ByteView* bytes, Receiver& receiver, Connec
 Status FrameReader::StartMessage(const wire::FramePrefix& prefix, ByteView header, Receiver& receiver,
                                  Connection& connection, const bool& open) {
   LEAT_RETURN_IF_ERROR(wire::CheckHeader(prefix, header));
+  if (peer_ != nullptr && prefix.type == kShownType && prefix.payload_bytes == 0) {
+    Status status = StartShown(header, receiver, connection, open);
+    moved_ = shared_.loop.Now();
+    return status;
+  }
+  if (header.size() > shared_.options.max_header_bytes) return {Code::kDataLoss, "a header that is too large"};
   Status status = incoming_.Start(receiver, connection, open, prefix.type, header, prefix.payload_bytes);
   moved_ = shared_.loop.Now();
   return status;
+}
+
+uint32_t FrameReader::MostHeaderBytes() const {
+  constexpr uint32_t kMostOfPlaces = 32 + kMostPlaces * kPlaceBytes;
+  return shared_.options.max_header_bytes + (peer_ != nullptr ? kMostOfPlaces : 0);
+}
+
+Status FrameReader::StartShown(ByteView header, Receiver& receiver, Connection& connection,
+                               const bool& open) {
+  ByteReader in(header);
+  const auto type = in.Get<uint8_t>();
+  const auto own_bytes = in.Get<uint32_t>();
+  const ByteView own = in.GetRaw(own_bytes);
+  const auto count = in.Get<uint32_t>();
+  const Status bad(Code::kDataLoss, "a message that is shown, and makes no sense");
+  if (!in.ok() || own.size() > shared_.options.max_header_bytes || type == kShownType || count > kMostPlaces ||
+      in.remaining() != count * kPlaceBytes) {
+    return bad;
+  }
+  std::vector<SharedPlace> places(count);
+  uint64_t total = 0;
+  for (SharedPlace& place : places) {
+    place.descriptor = in.Get<int32_t>();
+    place.device = in.Get<uint64_t>();
+    place.inode = in.Get<uint64_t>();
+    place.offset = in.Get<uint64_t>();
+    place.bytes = in.Get<uint64_t>();
+    if (place.bytes == 0 || place.bytes > shared_.options.max_payload_bytes - total) return bad;
+    total += place.bytes;
+  }
+  LEAT_RETURN_IF_ERROR(incoming_.Start(receiver, connection, open, type, own, total));
+  for (const SharedPlace& place : places) {
+    if (!open) return {};
+    LEAT_ASSIGN_OR_RETURN(const ByteView bytes, peer_->Look(place));
+    shared_.bytes_received.Add(bytes.size());
+    incoming_.View(bytes, receiver, connection, open);
+  }
+  ++shown_;
+  return {};
+}
+
+std::optional<Bytes> EncodeShown(uint8_t type, ByteView header, std::span<const ByteView> payload) {
+  ByteWriter out;
+  out.Put(type);
+  out.Put(static_cast<uint32_t>(header.size()));
+  out.PutRaw(header);
+  const size_t at = out.size();
+  out.Put(uint32_t{0});
+  uint32_t count = 0;
+  for (const ByteView piece : payload) {
+    if (piece.empty()) continue;
+    const auto place = FindSharedPlace(piece);
+    if (!place || ++count > kMostPlaces) return std::nullopt;
+    out.Put(place->descriptor);
+    out.Put(place->device);
+    out.Put(place->inode);
+    out.Put(place->offset);
+    out.Put(place->bytes);
+  }
+  out.PatchAt(at, count);
+  return out.Take();
 }
 
 void FrameQueue::Push(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,

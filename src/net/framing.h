@@ -8,20 +8,35 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "net/incoming.h"
 #include "net/shared.h"
+#include "net/shared_memory.h"
 #include "net/transport.h"
 #include "wire/frame.h"
 
 namespace leat::net {
 
+// The frame type of a message whose payload lies in memory that the sender shows: its header has the message's
+// own type and header, and the places.
+constexpr uint8_t kShownType = 255;
+constexpr size_t kMostPlaces = 1024;  // more pieces are sent rather than shown
+
+// The header of such a frame; none where a piece of the payload lies where others cannot see it.
+std::optional<Bytes> EncodeShown(uint8_t type, ByteView header, std::span<const ByteView> payload);
+
 class FrameReader {
  public:
   // `shared` outlives it.
   explicit FrameReader(const Shared& shared) : shared_(shared) {}
+  // From now on messages may come whose payload lies there. It outlives this.
+  void LookInto(PeerMemory* peer) { peer_ = peer; }
+  // Of those, how many have been delivered since this was last asked.
+  uint32_t TakeShown() { return std::exchange(shown_, 0); }
 
   // Some of a message is here, and not all of it.
   bool in_message() const { return incoming_.active() || !partial_.empty(); }
@@ -46,8 +61,12 @@ class FrameReader {
   Result<bool> TakeHeader(ByteView* bytes, Receiver& receiver, Connection& connection, const bool& open);
   Status StartMessage(const wire::FramePrefix& prefix, ByteView header, Receiver& receiver,
                       Connection& connection, const bool& open);
+  Status StartShown(ByteView header, Receiver& receiver, Connection& connection, const bool& open);
+  uint32_t MostHeaderBytes() const;
 
   const Shared& shared_;
+  PeerMemory* peer_ = nullptr;
+  uint32_t shown_ = 0;
   Bytes partial_;  // of a prefix and header that came in pieces
   Incoming incoming_;
   Time moved_{};

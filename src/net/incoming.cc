@@ -51,12 +51,30 @@ void Incoming::Advance(size_t bytes, Receiver& receiver, Connection& connection,
     }
     bytes -= room;
     offset_ = 0;
-    receiver.OnSegment(connection, span_++);
+    const size_t filled = span_++;
+    if (std::exchange(viewed_, false)) continue;
+    receiver.OnSegment(connection, filled);
     if (!open) return;
   }
   active_ = false;
   spans_.clear();
   receiver.OnMessage(connection);
+}
+
+void Incoming::View(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open) {
+  while (active_ && open && !bytes.empty()) {
+    const size_t room = spans_[span_].size() - offset_;
+    if (offset_ == 0 && bytes.size() >= room) {
+      viewed_ = receiver.OnView(connection, span_, bytes.first(room));
+      if (!open) return;
+      if (viewed_) {
+        bytes = bytes.subspan(room);
+        Advance(room, receiver, connection, open);
+        continue;
+      }
+    }
+    bytes = bytes.subspan(Copy(bytes.first(std::min(room, bytes.size())), receiver, connection, open));
+  }
 }
 
 size_t Incoming::Copy(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open) {

@@ -62,7 +62,7 @@ void Hideout::Describe(ByteWriter& out) const {
   out.Put(static_cast<uint64_t>(at.st_ino));
 }
 
-std::optional<Secret> FindSecret(ByteReader& description) {
+std::optional<Neighbour> FindNeighbour(ByteReader& description) {
   const std::string boot = description.GetString(kLongestBootId);
   const auto pid = description.Get<int32_t>();
   const auto number = description.Get<int32_t>();
@@ -78,11 +78,12 @@ std::optional<Secret> FindSecret(ByteReader& description) {
     return std::nullopt;
   }
   const Descriptor file(open(("/proc/self/fd/" + std::to_string(place)).c_str(), O_RDONLY | O_CLOEXEC));
-  Secret secret;
+  Neighbour found{.pid = pid};
+  auto& secret = found.secret;
   if (file < 0 || pread(file, secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
     return std::nullopt;
   }
-  return secret;
+  return found;
 }
 
 }  // namespace leat::net

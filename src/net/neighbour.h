@@ -3,6 +3,8 @@
 // secret lies, and only who can open it there can say what it is.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -30,8 +32,12 @@ class Hideout {
   Secret secret_{};
 };
 
-// The secret that another process described; none when it cannot be reached from here, or is no such thing.
-// Reads what Describe wrote.
-std::optional<Secret> FindSecret(ByteReader& description);
+struct Neighbour {
+  pid_t pid = 0;
+  Secret secret{};
+};
+// The process that described its secret, and that; none when it cannot be reached from here, or is no such
+// thing. Reads what Describe wrote.
+std::optional<Neighbour> FindNeighbour(ByteReader& description);
 
 }  // namespace leat::net

@@ -196,6 +196,50 @@ TEST_P(PeerDeathTest, TheOtherEndIsToldAndGoesOn) {
   }
 }
 
+// Killed or stopped while it looks at what it was shown.
+class PeerDeathLookingTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PeerDeathLookingTest, WhatItWasShownIsHeldUntilItCannotLook) {
+  const Case& test = GetParam();
+  Loop loop;
+  auto transport = MakeTransport(loop, test);
+  Recorder hurt;
+  std::unique_ptr<Connection> to_child;
+  auto listener = *transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) -> Receiver* {
+    to_child = std::move(connection);
+    return &hurt;
+  });
+  const Buffer payload = MakeSharedBuffer(kPayload);
+  bool told = false;
+  hurt.on_message = [&](Connection& connection) {
+    connection.Send(1, Bytes(10), {ByteView(payload.bytes())}, [&told, payload](const Status&) { told = true; });
+  };
+  const pid_t child = StartPeer(listener->address(), test);
+  ASSERT_GT(child, 0);
+  ASSERT_TRUE(RunUntil(loop, [&] { return hurt.closed.has_value(); }));
+  to_child.reset();
+  if (test.signal == SIGSTOP) {
+    EXPECT_EQ(hurt.closed->code(), Code::kDeadlineExceeded) << hurt.closed->ToString();
+    EXPECT_TRUE(payload.shared());
+    kill(child, SIGCONT);
+  } else {
+    EXPECT_EQ(hurt.closed->code(), Code::kUnavailable) << hurt.closed->ToString();
+  }
+  EXPECT_TRUE(RunUntil(loop, [&] { return !payload.shared(); }));
+  EXPECT_FALSE(told);
+  int status = 0;
+  ASSERT_TRUE(RunUntil(loop, [&] { return waitpid(child, &status, WNOHANG) == child; }));
+  if (test.signal == SIGSTOP) {
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PeerDeathLookingTest,
+                         ::testing::Values(Case{"Ucx", SIGKILL, false}, Case{"Ucx", SIGSTOP, false}),
+                         [](const auto& instance) {
+                           return instance.param.signal == SIGKILL ? "Killed" : "Stopped";
+                         });
+
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const char* kind : {"Tcp", "Ucx", "UcxNetwork"}) {

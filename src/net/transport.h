@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "metrics/metrics.h"
 #include "net/loop.h"
+#include "tensor/buffer.h"
 
 namespace leat::net {
 
@@ -39,7 +40,11 @@ class Receiver {
   // destruction. `header` is valid during the call. An error closes the connection.
   virtual Result<std::vector<std::span<std::byte>>> OnHeader(Connection& connection, uint8_t type,
                                                              ByteView header, uint64_t payload_bytes) = 0;
-  // Span `i` of the payload is filled; those before it are too.
+  // Span `i` of the payload lies in memory of the peer's, on this host, where it may be read until this
+  // returns, but not after the connection was closed. True: that is all that is needed; it is not copied, and
+  // no OnSegment follows. Transports without such memory never ask.
+  virtual bool OnView(Connection& /*connection*/, size_t /*i*/, ByteView /*bytes*/) { return false; }
+  // Span `i` of the payload is filled; those before it are too, or were looked at.
   virtual void OnSegment(Connection& /*connection*/, size_t /*i*/) {}
   // The whole message is here.
   virtual void OnMessage(Connection& connection) = 0;
@@ -49,7 +54,9 @@ class Receiver {
 
 class Connection {
  public:
-  // Closes without an upcall. No memory handed over is touched afterwards.
+  // Closes without an upcall. No memory handed over is touched afterwards, but for memory that a peer on this
+  // host may look at (MakeSharedBuffer): what the `done` of a message holds is held until that peer is known
+  // to have let go, too. Whoever shares memory writes to it again only when nobody else holds it.
   virtual ~Connection() = default;
   // Queues a message. The payload's memory belongs to the transport until `done` is called, with the status
   // of the sending (not of the arrival), or the connection is destroyed. `done` is called from the loop,
@@ -100,6 +107,11 @@ class Transport {
   virtual void Connect(const std::string& address, Receiver* receiver, Duration deadline,
                        std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
 };
+
+// Memory whose contents peers on this host are shown, not sent, where they are enough to be worth it and the
+// transport can do so: zeroed, and gone with the last who holds it. Ordinary memory where the system has no
+// such. Thread-safe.
+Buffer MakeSharedBuffer(size_t bytes);
 
 std::unique_ptr<Transport> MakeTcpTransport(Loop& loop, TransportOptions options);
 // Connections are made, and refused, over tcp. Two ends that find themselves on one host, in processes of one

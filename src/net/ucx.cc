@@ -19,12 +19,14 @@ namespace leat::net {
 namespace {
 
 enum class Way : uint8_t { kTcp = 0, kHost = 1, kNetwork = 2 };
-enum Step : uint8_t { kOffer = 1, kAnswer = 2, kCommit = 3, kGo = 4 };
+enum Step : uint8_t { kOffer = 1, kAnswer = 2, kCommit = 3, kGo = 4, kBye = 5 };
 
 // How long the greetings may take before it is tcp after all.
 constexpr Duration kGreetingTimeout = std::chrono::seconds(1);
 constexpr uint32_t kLongestAddress = 16 << 10;
 constexpr uint32_t kLongestTalk = kLongestAddress + (1 << 10);
+
+class Line;
 
 // What all connections of one transport share.
 struct UcxShared {
@@ -46,6 +48,8 @@ struct UcxShared {
   std::shared_ptr<Shared> base;
   metrics::Gauge& connections;  // that go over UCX
   Hideout hideout;
+  std::set<std::shared_ptr<Line>> leaving;  // have ended, but for what the peer may still look at
+  bool over = false;                        // the transport is no more: none is kept
   std::optional<Result<std::shared_ptr<UcxContext>>> host, network;
 };
 
@@ -93,8 +97,16 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     settled_ = nullptr;
     loop().Cancel(std::exchange(timer_, 0));
     loop().Cancel(std::exchange(greeting_timer_, 0));
+    const auto link = link_;
     DropLink();
+    Leave(link != nullptr ? link->TakeLent() : std::vector<FrameQueue::Done>{});
+  }
+  // Nobody looks any more at what this has shown.
+  void LetGo() {
+    const auto self = shared_from_this();
+    lent_.clear();
     socket_.reset();
+    shared_->leaving.erase(self);
   }
 
   // The user's end of it, once it is settled.
@@ -110,9 +122,10 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     }
     if (!open_) return;
     open_ = false;
-    socket_.reset();
     shared_->connections.Add(-1);
-    loop().Post([self = shared_from_this(), unsent = link_->Shut(), why = std::move(why)] {
+    auto unsent = link_->Shut();
+    Leave(link_->TakeLent());
+    loop().Post([self = shared_from_this(), unsent = std::move(unsent), why = std::move(why)] {
       for (const auto& done : unsent) {
         if (self->handle_ != nullptr) done(why);
       }
@@ -132,6 +145,10 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
     const auto self = shared_from_this();
+    if (!lent_.empty() || (settled_ == nullptr && link_ != nullptr)) {
+      if (type != kBye || !header.empty() || payload_bytes > 0) return Unexpected();
+      return std::vector<std::span<std::byte>>{};
+    }
     if (settled_ == nullptr && link_ == nullptr && handle_ != nullptr && receiver_ != nullptr) {
       // The socket's limit leaves room for the talk.
       if (header.size() > options().max_header_bytes)
@@ -149,6 +166,12 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   }
   void OnMessage(Connection&) override {
     const auto self = shared_from_this();
+    if (!lent_.empty()) return LetGo();
+    if (settled_ == nullptr && link_ != nullptr) {
+      // Who says this looks at nothing any more.
+      if (socket_ != nullptr) socket_->Close({Code::kUnavailable, "connection closed by " + peer_});
+      return;
+    }
     if (settled_ == nullptr) {
       if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnMessage(*handle_);
       return;
@@ -158,6 +181,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   }
   void OnClosed(Connection&, const Status& why) override {
     const auto self = shared_from_this();
+    if (!lent_.empty()) return LetGo();
     if (settled_ != nullptr) return Settle(why);
     if (link_ == nullptr) {
       if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnClosed(*handle_, why);
@@ -165,7 +189,24 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     }
     link_->Drain();  // what the peer sent before it closed
     if (!open_) return;
-    End(link_->in_message() ? Status(why.code(), why.message() + " in the middle of a message") : why);
+    const Status reason =
+        link_->in_message() ? Status(why.code(), why.message() + " in the middle of a message") : why;
+    socket_.reset();
+    End(reason);
+  }
+
+  // The socket is closed as soon as the peer cannot look any more at what it was shown. It is told that the
+  // connection has ended; its word that it has done the same, or the end of its socket, says so.
+  void Leave(std::vector<FrameQueue::Done> lent) {
+    if (!lent_.empty()) return;  // it is being closed
+    const auto self = weak_from_this().lock();
+    if (lent.empty() || socket_ == nullptr || self == nullptr || shared_->over) {
+      socket_.reset();
+      return;
+    }
+    lent_ = std::move(lent);
+    shared_->leaving.insert(self);
+    socket_->Send(kBye, {}, {});
   }
 
   // ---- the talk
@@ -179,10 +220,16 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     return Unexpected();
   }
 
+  std::optional<Secret> SecretOf(const std::optional<Neighbour>& neighbour) {
+    if (!neighbour) return std::nullopt;
+    pid_ = neighbour->pid;
+    return neighbour->secret;
+  }
+
   Status HearOffer(ByteReader& in) {
     const bool memory = in.Get<uint8_t>() != 0;
     const bool network = in.Get<uint8_t>() != 0;
-    const std::optional<Secret> theirs = FindSecret(in);
+    const std::optional<Secret> theirs = SecretOf(FindNeighbour(in));
     if (!in.Done()) return Unexpected();
     if (theirs && memory && options().shared_memory) {
       OpenLink(Way::kHost);
@@ -210,7 +257,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
       return {};
     }
     const Secret mine = GetSecret(in);
-    const std::optional<Secret> theirs = FindSecret(in);
+    const std::optional<Secret> theirs = SecretOf(FindNeighbour(in));
     const std::string address = in.GetString(kLongestAddress);
     if (!in.Done() || way > Way::kNetwork) return Unexpected();
     const bool right = way == Way::kHost ? shared_->hideout.Is(mine) : options().trusted_network;
@@ -279,7 +326,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   void OpenLink(Way way) {
     auto context = shared_->Context(way);
     if (!context.ok()) return;
-    link_ = std::make_shared<UcxLink>(shared_->base, *context, socket_->peer(),
+    link_ = std::make_shared<UcxLink>(shared_->base, *context, socket_->peer(), way == Way::kHost ? pid_ : 0,
                                       [weak = weak_from_this()](Status why) {
                                         if (const auto self = weak.lock()) self->Failed(std::move(why));
                                       });
@@ -347,9 +394,11 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
 
   // ---- after it
   std::shared_ptr<UcxLink> link_;  // null: over the socket
+  pid_t pid_ = 0;                  // of the peer, when it is on this host
   bool open_ = false;              // of the link
   Receiver* receiver_ = nullptr;
   Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+  std::vector<FrameQueue::Done> lent_;  // not empty: the connection has ended, and the peer may not know yet
 };
 
 class Line::Handle final : public Connection {
@@ -438,6 +487,8 @@ class UcxTransport final : public Transport {
         sockets_(MakeTcpTransport(loop, ForSockets(options))) {}
   ~UcxTransport() override {
     for (const auto& dial : std::exchange(dials_, {})) Drop(*dial);
+    shared_->over = true;
+    while (!shared_->leaving.empty()) (*shared_->leaving.begin())->LetGo();
   }
 
   Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {

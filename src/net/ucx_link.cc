@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -22,17 +23,23 @@ constexpr Duration kUnfinished = std::chrono::microseconds(200);
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
 constexpr uint32_t kMostInVain = 127;
 constexpr size_t kMaxVectors = 64;
+// From so many bytes on a payload is shown, where it can be, rather than copied.
+constexpr uint64_t kLeastShown = 32 << 10;
 
 }  // namespace
 
 UcxLink::UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer,
-                 std::function<void(Status)> on_fail)
+                 pid_t pid, std::function<void(Status)> on_fail)
     : shared_(std::move(shared)),
       context_(std::move(context)),
       cut_(context_->fragments()),
       peer_(std::move(peer)),
       on_fail_(std::move(on_fail)),
-      reader_(*shared_) {}
+      reader_(*shared_) {
+  if (pid == 0 || cut_.shown == 0) return;
+  memory_.emplace(pid);
+  reader_.LookInto(&*memory_);
+}
 
 UcxLink::~UcxLink() {
   Shut();
@@ -115,9 +122,10 @@ bool UcxLink::Receive() {
 
 void UcxLink::TellTaken() {
   if (receiver_ == nullptr || !open_ || !failure_.ok()) return;
-  const bool enough = untaken_ >= cut_.taken_after;
+  const uint32_t shown = reader_.TakeShown();
+  const bool enough = untaken_ >= cut_.taken_after || shown > 0;
   if (!enough && (cut_.arrives || untaken_ == 0 || reader_.in_message())) return;
-  failure_ = port_->SendTaken(std::exchange(untaken_, 0));
+  failure_ = port_->SendTaken(std::exchange(untaken_, 0), shown);
 }
 
 void UcxLink::OnFragment(ByteView bytes) {
@@ -177,7 +185,17 @@ Duration UcxLink::MaySleep() {
 void UcxLink::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
                    FrameQueue::Done done) {
   const bool first = queue_.empty();
-  queue_.Push(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
+  std::optional<Bytes> shown;
+  if (memory_ && done != nullptr && payload_bytes >= kLeastShown && lent_.size() < cut_.shown)
+    shown = EncodeShown(type, header, payload);
+  if (shown) {
+    queue_.Push(kShownType, std::move(*shown), {}, 0, nullptr);
+    if (lent_.empty()) lent_time_ = shared_->loop.Now();
+    lent_.push_back(std::move(done));
+    shared_->bytes_sent.Add(payload_bytes);
+  } else {
+    queue_.Push(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
+  }
   if (!first) return;
   sent_time_ = shared_->loop.Now();
   if (receiving_) return;  // at the end of that
@@ -212,7 +230,10 @@ void UcxLink::TellSent() {
   for (; !untold_.empty() && untold_.front().first <= upto; untold_.pop_front()) {
     sent_.push_back(std::move(untold_.front().second));
   }
-  if (!first || sent_.empty()) return;
+  if (first && !sent_.empty()) PostSent();
+}
+
+void UcxLink::PostSent() {
   shared_->loop.Post([self = shared_from_this()] {
     for (auto& done : std::exchange(self->sent_, {})) {
       if (self->connection_ != nullptr) done({});
@@ -220,11 +241,19 @@ void UcxLink::TellSent() {
   });
 }
 
-void UcxLink::OnTaken(uint32_t fragments) {
-  if (fragments > under_way_ && failure_.ok()) {
-    failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": took more fragments than there were");
+void UcxLink::OnTaken(uint32_t fragments, uint32_t messages) {
+  if ((fragments > under_way_ || messages > lent_.size()) && failure_.ok()) {
+    failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": took more than there was");
+    return;
   }
   under_way_ -= std::min(fragments, under_way_);
+  if (messages > 0 && messages <= lent_.size()) {
+    const auto end = lent_.begin() + messages;
+    if (sent_.empty()) PostSent();
+    sent_.insert(sent_.end(), std::move_iterator(lent_.begin()), std::move_iterator(end));
+    lent_.erase(lent_.begin(), end);
+    lent_time_ = shared_->loop.Now();
+  }
   TellSent();
 }
 
@@ -249,13 +278,14 @@ std::vector<FrameQueue::Done> UcxLink::Shut() {
 
 // One timer at a time, which looks how long ago the last byte moved.
 void UcxLink::WatchForStall() {
-  if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty())) return;
+  if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty() && lent_.empty())) return;
   stall_timer_ = true;
   const Time now = shared_->loop.Now();
   const Duration timeout = shared_->options.stall_timeout;
   Time due = now + timeout;
   if (reader_.in_message()) due = std::min(due, reader_.moved() + timeout);
   if (!queue_.empty()) due = std::min(due, sent_time_ + timeout);
+  if (!lent_.empty()) due = std::min(due, lent_time_ + timeout);
   shared_->loop.After(due - now, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
@@ -270,7 +300,7 @@ void UcxLink::CheckStall() {
   if (!open_) return;
   const Time late = shared_->loop.Now() - shared_->options.stall_timeout;
   const bool receiving = reader_.in_message() && reader_.moved() <= late;
-  if (receiving || (!queue_.empty() && sent_time_ <= late)) {
+  if (receiving || (!queue_.empty() && sent_time_ <= late) || (!lent_.empty() && lent_time_ <= late)) {
     shared_->stalled.Add();
     return Fail({Code::kDeadlineExceeded, "peer " + peer_ +
                                               (receiving ? " stopped sending" : " stopped receiving") +

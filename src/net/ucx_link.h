@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +28,8 @@ class UcxLink final : public Polled,
                       public std::enable_shared_from_this<UcxLink> {
  public:
   // `on_fail`: the link is of no use any more; whoever has it shuts it. Not called from within Start or Open.
-  UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer,
+  // `pid`: the peer's, where it is on this host and the two may look into each other's memory; else 0.
+  UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer, pid_t pid,
           std::function<void(Status)> on_fail);
   ~UcxLink();
   UcxLink(const UcxLink&) = delete;
@@ -48,6 +50,8 @@ class UcxLink final : public Polled,
   bool in_message() const { return reader_.in_message(); }
   // No upcall afterwards, and no memory touched; what has been sent is still told so. Returns what has not.
   std::vector<FrameQueue::Done> Shut();
+  // Once it is shut: of messages whose payload the peer was shown, and has not told that it is done with.
+  std::vector<FrameQueue::Done> TakeLent() { return std::exchange(lent_, {}); }
   // Nothing is told any more either.
   void Detach() {
     connection_ = nullptr;
@@ -59,7 +63,7 @@ class UcxLink final : public Polled,
   Duration MaySleep() override;
   void OnReady(bool readable, bool writable) override;
   void OnFragment(ByteView bytes) override;
-  void OnTaken(uint32_t fragments) override;
+  void OnTaken(uint32_t fragments, uint32_t messages) override;
 
   Loop::Impl& poller() { return shared_->loop.impl(); }
   bool Receive();
@@ -67,6 +71,7 @@ class UcxLink final : public Polled,
   void Deliver(ByteView bytes);
   void Flush();
   void TellSent();
+  void PostSent();
   void StayAwake(Time now);
   void Fail(Status why);
   void WatchForStall();
@@ -96,6 +101,7 @@ class UcxLink final : public Polled,
 
   Receiver* receiver_ = nullptr;
   Connection* connection_ = nullptr;
+  std::optional<PeerMemory> memory_;  // of the peer
   FrameReader reader_;
   Bytes early_;           // came in before Start
   uint32_t untaken_ = 0;  // fragments that the peer has not been told of
@@ -107,6 +113,8 @@ class UcxLink final : public Polled,
   std::vector<FrameQueue::Done> sent_;  // to be told so, from the loop
   // To be told so when that many fragments have been taken; for ways on which they may get lost.
   std::deque<std::pair<uint64_t, FrameQueue::Done>> untold_;
+  std::vector<FrameQueue::Done> lent_;  // payloads that are shown, oldest first
+  Time lent_time_{};                    // when that last changed
   Time sent_time_{};  // when the queue last moved on
 
   bool stall_timer_ = false;

@@ -27,14 +27,16 @@ namespace {
 //
 // The window is what goes between two processes that have to wait for a processor before they see each other
 // again; it costs as much memory at each end.
-constexpr Fragments kHostFragments{.bytes = 16 << 10, .window = 52, .taken_after = 13, .arrives = true};
+constexpr Fragments kHostFragments{
+    .bytes = 16 << 10, .window = 44, .taken_after = 11, .shown = 8, .arrives = true};
 constexpr uint32_t kSlots = 64;
 constexpr uint32_t kSlotsFreed = 8;
 constexpr uint32_t kSlotOverhead = 256;  // of UCX's own headers, and more
-static_assert(kHostFragments.window + kHostFragments.window / kHostFragments.taken_after + kSlotsFreed <=
+static_assert(kHostFragments.window + kHostFragments.window / kHostFragments.taken_after +
+                  kHostFragments.shown + kSlotsFreed <=
               kSlots);
 // Over a network fragments are copied and wait in memory of the port's.
-constexpr Fragments kNetworkFragments{.bytes = 64 << 10, .window = 32, .taken_after = 8, .arrives = false};
+constexpr Fragments kNetworkFragments{.bytes = 64 << 10, .window = 32, .taken_after = 8, .shown = 0, .arrives = false};
 
 // Larger than what UCX sends without the peer's answer: it makes the two known to each other.
 constexpr size_t kGreetingBytes = 1024;
@@ -323,9 +325,9 @@ class Port final : public UcxPort {
         }));
     LEAT_RETURN_IF_ERROR(Handle(
         kTaken, [](void* arg, const void* header, size_t size, void*, size_t, const ucp_am_recv_param_t*) {
-          uint32_t fragments = 0;
-          if (size == sizeof(fragments)) std::memcpy(&fragments, header, size);
-          static_cast<Port*>(arg)->handler_->OnTaken(fragments);
+          std::array<uint32_t, 2> taken{};
+          if (size == sizeof(taken)) std::memcpy(taken.data(), header, size);
+          static_cast<Port*>(arg)->handler_->OnTaken(taken[0], taken[1]);
           return UCS_OK;
         }));
     return Handle(kGreeting, [](void* arg, const void*, size_t, void*, size_t, const ucp_am_recv_param_t*) {
@@ -373,11 +375,11 @@ class Port final : public UcxPort {
     return Start(kFragment, {}, slot.bytes.data(), slot.bytes.size(), Contiguous(), &slot.request);
   }
 
-  Status SendTaken(uint32_t fragments) override {
+  Status SendTaken(uint32_t fragments, uint32_t messages) override {
     // Short, and its memory is UCX's only during the call.
     void* request = nullptr;
-    const ByteView header{reinterpret_cast<const std::byte*>(&fragments), sizeof(fragments)};
-    LEAT_RETURN_IF_ERROR(Start(kTaken, header, nullptr, 0, Contiguous(), &request));
+    const std::array taken{fragments, messages};
+    LEAT_RETURN_IF_ERROR(Start(kTaken, std::as_bytes(std::span(taken)), nullptr, 0, Contiguous(), &request));
     if (request == nullptr) return {};
     api_.request_free(request);
     return Full();

@@ -27,6 +27,8 @@ struct Fragments {
   uint32_t bytes = 0;
   uint32_t window = 0;
   uint32_t taken_after = 0;  // the other end is told after so many
+  // Messages whose payload is shown that may be under way; the other end tells after each.
+  uint32_t shown = 0;
   // What has been sent is with the receiver, whatever becomes of the sender. If not, then only when it was
   // taken: the other end is told at the end of each message, too.
   bool arrives = false;
@@ -52,7 +54,7 @@ class UcxPort {
   class Handler {
    public:
     virtual void OnFragment(ByteView bytes) = 0;
-    virtual void OnTaken(uint32_t fragments) = 0;
+    virtual void OnTaken(uint32_t fragments, uint32_t messages) = 0;
 
    protected:
     ~Handler() = default;
@@ -73,7 +75,8 @@ class UcxPort {
   virtual bool CanSend() = 0;
   // Has read the memory when it returns.
   virtual Status Send(std::span<const iovec> pieces) = 0;
-  virtual Status SendTaken(uint32_t fragments) = 0;
+  // So many fragments, and messages whose payload was shown, since the last time.
+  virtual Status SendTaken(uint32_t fragments, uint32_t messages) = 0;
   // False when there was nothing to do.
   virtual bool Progress() = 0;
 

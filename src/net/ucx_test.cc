@@ -2,15 +2,21 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "net/framing.h"
 #include "net/neighbour.h"
+#include "net/shared_memory.h"
 #include "net/testing.h"
 #include "net/ucx_port.h"
 
@@ -19,6 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using testing::Message;
 using testing::RandomBytes;
 using testing::Recorder;
 using testing::RunUntil;
@@ -72,6 +79,144 @@ TEST_F(UcxTest, NeighboursShareMemory) {
   client.reset();
   ASSERT_TRUE(RunUntil(loop, [&] { return at_server.closed.has_value(); }));
   EXPECT_EQ(shared(), 0);
+}
+
+// Looks at every other span where it lies.
+class Viewer final : public Recorder {
+ public:
+  bool OnView(Connection&, size_t i, ByteView bytes) override {
+    if (i != segments) ++violations;
+    if (i % 2 == 1) return false;
+    place = bytes.data();
+    std::memcpy(spans[i].data(), bytes.data(), bytes.size());
+    ++segments;
+    ++views;
+    return true;
+  }
+  const std::byte* place = nullptr;
+  int views = 0;
+};
+
+Buffer SharedBytes(size_t size, uint64_t seed) {
+  Buffer buffer = MakeSharedBuffer(size);
+  const Bytes bytes = RandomBytes(size, seed);
+  std::ranges::copy(bytes, buffer.data());
+  return buffer;
+}
+
+TEST_F(UcxTest, WhatIsSharedIsShownInsteadOfSent) {
+  Connect({}, {});
+  Viewer viewer;
+  std::unique_ptr<Connection> at_viewer, to_viewer;
+  auto listening = transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
+    at_viewer = std::move(connection);
+    return &viewer;
+  });
+  other->Connect((*listening)->address(), &at_client, kSoon, [&](auto connection) {
+    to_viewer = std::move(*connection);
+  });
+  ASSERT_TRUE(RunUntil(loop, [&] { return at_viewer != nullptr && to_viewer != nullptr; }));
+
+  const Buffer a = SharedBytes(300'000, 1), b = SharedBytes(200'000, 2);
+  const Bytes c = RandomBytes(100'000, 3);
+  viewer.cut = [](std::span<std::byte> all) {
+    return std::vector{all.first(100'000), all.subspan(100'000, 150'000), all.subspan(250'000, 0),
+                       all.subspan(250'000, 100'000), all.subspan(350'000)};
+  };
+  std::vector<size_t> told;  // messages that the viewer had when each was done
+  const auto done = [&](const Status& status) {
+    EXPECT_TRUE(status.ok());
+    told.push_back(viewer.messages.size());
+  };
+  // Shown; sent, as a part is nobody's to look at; shown, and more of them than may be under way.
+  to_viewer->Send(7, Bytes(10), {ByteView(a.bytes()), ByteView(b.bytes())}, done);
+  to_viewer->Send(8, Bytes(11), {ByteView(a.bytes()).first(260'000), ByteView(c)}, done);
+  for (int i = 0; i < 20; ++i) to_viewer->Send(9, Bytes(12), {ByteView(b.bytes()), ByteView(a.bytes())}, done);
+  ASSERT_TRUE(RunUntil(loop, [&] { return viewer.messages.size() == 22 && told.size() == 22; }));
+  EXPECT_EQ(viewer.violations, 0);
+  EXPECT_GE(viewer.views, 2 + 8);
+  EXPECT_NE(viewer.place, nullptr);
+  Bytes both(a.bytes().begin(), a.bytes().end());
+  both.insert(both.end(), b.bytes().begin(), b.bytes().end());
+  EXPECT_TRUE(viewer.messages[0] == (Message{7, Bytes(10), both}));
+  EXPECT_EQ(viewer.messages[1].type, 8);
+  EXPECT_TRUE(std::ranges::equal(std::span(viewer.messages[1].payload).subspan(260'000), c));
+  Bytes reversed(b.bytes().begin(), b.bytes().end());
+  reversed.insert(reversed.end(), a.bytes().begin(), a.bytes().end());
+  for (size_t i = 2; i < 22; ++i) EXPECT_TRUE(viewer.messages[i] == (Message{9, Bytes(12), reversed})) << i;
+  EXPECT_GE(told.front(), 1u) << "done before anybody had looked";
+}
+
+TEST_F(UcxTest, WhatWasShownIsHeldUntilThePeerLetsGo) {
+  Connect({}, {});
+  Buffer buffer = SharedBytes(1 << 20, 1);
+  bool told = false;
+  client->Send(1, {}, {ByteView(buffer.bytes())}, [&told, buffer](const Status&) { told = true; });
+  client.reset();
+  EXPECT_TRUE(buffer.shared()) << "the peer may be looking at it";
+  ASSERT_TRUE(RunUntil(loop, [&] { return at_server.closed.has_value(); }));
+  ASSERT_TRUE(RunUntil(loop, [&] { return !buffer.shared(); }));
+  EXPECT_FALSE(told);
+  ASSERT_EQ(at_server.messages.size(), 1u);
+  EXPECT_TRUE(std::ranges::equal(at_server.messages[0].payload, buffer.bytes()));
+}
+
+TEST_F(UcxTest, BothMayLeaveAtOnce) {
+  Connect({}, {});
+  Buffer mine = SharedBytes(1 << 20, 1), its = SharedBytes(1 << 20, 2);
+  client->Send(1, {}, {ByteView(mine.bytes())}, [mine](const Status&) {});
+  server->Send(1, {}, {ByteView(its.bytes())}, [its](const Status&) {});
+  client.reset();
+  server.reset();
+  EXPECT_TRUE(RunUntil(loop, [&] { return !mine.shared() && !its.shared(); }));
+}
+
+TEST_F(UcxTest, WhatIsHeldGoesWithTheTransport) {
+  Connect({}, {});
+  Buffer buffer = SharedBytes(1 << 20, 1);
+  client->Send(1, {}, {ByteView(buffer.bytes())}, [buffer](const Status&) {});
+  client.reset();
+  other.reset();
+  EXPECT_FALSE(buffer.shared());
+}
+
+// What the peer says of its memory is not believed.
+TEST_F(UcxTest, NonsenseInsteadOfAPlaceEndsIt) {
+  const Buffer buffer = SharedBytes(100'000, 1);
+  const ByteView payload(buffer.bytes());
+  const Bytes good = *EncodeShown(1, Bytes(4), std::array{payload});
+  ByteWriter unsealed;  // a file that could become smaller
+  const int fd = memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(fd, 100'000), 0);
+  struct stat at {};
+  fstat(fd, &at);
+  unsealed.PutRaw(ByteView(good).first(13));
+  unsealed.Put(static_cast<int32_t>(fd));
+  unsealed.Put(static_cast<uint64_t>(at.st_dev));
+  unsealed.Put(static_cast<uint64_t>(at.st_ino));
+  unsealed.Put(uint64_t{0});
+  unsealed.Put(uint64_t{100'000});
+  std::vector<Bytes> bad{unsealed.Take()};
+  // type own_bytes own count | descriptor device inode offset bytes
+  for (const size_t i : {0, 1, 9, 13, 17, 25, 39, 46}) {
+    bad.push_back(good);
+    bad.back()[i] = static_cast<std::byte>(i == 0 ? 255 : static_cast<int>(good[i]) + 64);
+  }
+  for (size_t size = 0; size < good.size(); size += 5) bad.emplace_back(good.begin(), good.begin() + size);
+  for (const Bytes& header : bad) {
+    Connect({}, {});
+    client->Send(kShownType, header, {});
+    ASSERT_TRUE(RunUntil(loop, [&] { return at_server.closed.has_value(); }));
+    EXPECT_EQ(at_server.closed->code(), Code::kDataLoss) << at_server.closed->ToString();
+    EXPECT_TRUE(at_server.messages.empty());
+    at_server.closed.reset();
+    at_server.in_message = false;
+    at_client.closed.reset();
+    client.reset();
+    server.reset();
+    listener.reset();
+  }
+  close(fd);
 }
 
 TEST_F(UcxTest, EitherEndMayKeepItOnTheSocket) {
@@ -273,14 +418,14 @@ TEST(Neighbour, FindsOnlyWhatWasHidden) {
   const Hideout hideout;
   const auto find = [](const ByteWriter& description) {
     ByteReader in(description.view());
-    return FindSecret(in);
+    return FindNeighbour(in);
   };
   ByteWriter right;
   hideout.Describe(right);
   const auto secret = find(right);
   ASSERT_TRUE(secret.has_value());
-  EXPECT_TRUE(hideout.Is(*secret));
-  EXPECT_FALSE(Hideout().Is(*secret));
+  EXPECT_TRUE(hideout.Is(secret->secret));
+  EXPECT_FALSE(Hideout().Is(secret->secret));
 
   // Every field matters.
   const size_t fields = right.size() - 24;  // behind the boot id
@@ -288,12 +433,12 @@ TEST(Neighbour, FindsOnlyWhatWasHidden) {
     Bytes wrong(right.view().begin(), right.view().end());
     wrong[at] ^= std::byte{1};
     ByteReader in(wrong);
-    const auto found = FindSecret(in);
-    EXPECT_FALSE(found.has_value() && hideout.Is(*found)) << at;
+    const auto found = FindNeighbour(in);
+    EXPECT_FALSE(found.has_value() && hideout.Is(found->secret)) << at;
   }
   for (size_t size = 0; size < right.size(); ++size) {
     ByteReader in(right.view().first(size));
-    EXPECT_FALSE(FindSecret(in).has_value()) << size;
+    EXPECT_FALSE(FindNeighbour(in).has_value()) << size;
   }
 
   // Another thing than such memory, described as it is: not opened.

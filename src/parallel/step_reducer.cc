@@ -50,9 +50,8 @@ StepReducer::StepReducer(net::Loop& loop, trainer::Trainer& trainer, protocol::P
       bucket_of_[first] = buckets_.size();
     }
     // Variables lie one behind the other; what is between two of them is zeros.
-    float* const begin = parameters_.gradients(first).data();
-    const auto last = parameters_.gradients(end - 1);
-    buckets_.push_back({first, end, {begin, last.data() + last.size()}});
+    buckets_.push_back({first, end, starts_[first],
+                        starts_[end - 1] + parameters_.gradients(end - 1).size() - starts_[first]});
     end = first;
   }
   if (options_.overlap && !options_.deterministic) {
@@ -161,12 +160,13 @@ void StepReducer::StartReady(size_t ready) {
   if (group_ == nullptr) return;
   for (; started_ < ready; ++started_) {
     const BucketPart& part = buckets_[started_];
-    collective::Bucket bucket{.data = std::as_writable_bytes(part.gradients)};
+    const auto gradients = parameters_.all_gradients().subspan(part.start, part.floats);
+    collective::Bucket bucket{.data = std::as_writable_bytes(gradients), .memory = parameters_.HoldGradients()};
     if (options_.deterministic) {
       bucket.order = collective::Order::kLanes;
       for (size_t i = 0; i < lanes_used_; ++i) {
         bucket.lanes.push_back(
-            lanes_[i].bytes().subspan(starts_[part.first] * sizeof(float), part.gradients.size_bytes()));
+            lanes_[i].bytes().subspan(part.start * sizeof(float), part.floats * sizeof(float)));
       }
       // The first rank begins the chain, if only with nothing.
       if (bucket.lanes.empty() && group_->rank() == 0) bucket.lanes.push_back(bucket.data);
@@ -198,6 +198,7 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
   if (!mine) {
     any_ = in_place_ = false;
     lanes_used_ = 0;
+    parameters_.FreeGradients();
   }
   if (!in_place_) CopyOrNothing();
   done_ = std::move(done);

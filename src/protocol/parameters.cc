@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "base/multiversion.h"
 
@@ -18,7 +19,9 @@ LEAT_MULTIVERSION bool AllFinite(const float* x, size_t n) {
 
 }  // namespace
 
-Parameters::Parameters(const SliceTable& table) : table_(table) {
+Parameters::Parameters(const SliceTable& table, Allocate allocate)
+    : table_(table), allocate_(std::move(allocate)) {
+  if (!allocate_) allocate_ = [](size_t bytes) { return Buffer(bytes); };
   constexpr size_t kFloatsPerLine = Buffer::kAlignment / sizeof(float);
   size_t total = 0;
   for (const auto& variable : table_.variables) {
@@ -28,7 +31,13 @@ Parameters::Parameters(const SliceTable& table) : table_(table) {
   }
   starts_.push_back(total);
   values_ = Buffer(total * sizeof(float));
-  gradients_ = Buffer(total * sizeof(float));
+  gradients_ = allocate_(total * sizeof(float));
+}
+
+bool Parameters::FreeGradients() {
+  if (!gradients_.shared()) return false;
+  gradients_ = allocate_(gradients_.size());
+  return true;
 }
 
 bool Parameters::GradientsFinite() const {

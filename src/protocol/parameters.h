@@ -14,7 +14,8 @@ namespace leat::protocol {
 // Not thread-safe.
 class Parameters {
  public:
-  explicit Parameters(const SliceTable& table);
+  // `allocate`: for the gradients, which are sent; null: ordinary memory.
+  explicit Parameters(const SliceTable& table, Allocate allocate = {});
 
   const SliceTable& table() const { return table_; }
   std::span<float> values(size_t variable) const { return Whole(values_, variable); }
@@ -25,6 +26,11 @@ class Parameters {
   // zeros, as long as nobody writes there.
   std::span<float> all_values() const { return All(values_); }
   std::span<float> all_gradients() const { return All(gradients_); }
+  // The gradients' memory, for who sends it: as long as it is held, somebody may read it.
+  Buffer HoldGradients() const { return gradients_; }
+  // Before gradients are written: where somebody still holds the memory of those before, they get another. True
+  // then: spans of them are outdated.
+  bool FreeGradients();
   // False when any gradient is infinite or not a number.
   bool GradientsFinite() const;
   // The same, and clips the gradients where all are finite. What moves a statistic is no gradient: it neither
@@ -39,6 +45,7 @@ class Parameters {
   std::span<float> Part(const Buffer& buffer, SliceId slice) const;
 
   SliceTable table_;
+  Allocate allocate_;
   std::vector<size_t> starts_;  // in floats, of each variable
   Buffer values_;
   Buffer gradients_;

@@ -77,6 +77,12 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
 
 void Server::State::Settle(Place* place, std::shared_ptr<Slice> slice) {
   ++count_alive;
+  if (config.allocate && !config.modelled && slice->memory) {
+    // Wherever it was read into.
+    Buffer memory = NewMemory(slice->memory.size());
+    std::memcpy(memory.data(), slice->memory.data(), memory.size());
+    slice->memory = std::move(memory);
+  }
   ledgers.Put(slice->id.value, slice->ledger);
   if (stepped()) place->open.resize(config.strategy.ahead() + 1);
   place->slice = std::move(slice);

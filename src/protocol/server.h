@@ -43,6 +43,7 @@ struct ServerConfig {
   // Modelled steps of the simulator: slices have sizes but no memory, a kGradient comes without payload, and
   // no element is ever touched. Everything else is as ever.
   bool modelled = false;
+  Allocate allocate = {};  // for the values of slices, which are sent; null: ordinary memory
 };
 
 // What the shell is to do.

@@ -137,7 +137,7 @@ SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const f
 void Server::State::Update(Place* place, std::span<const float> gradient, uint64_t seen_version) {
   Slice& slice = *place->slice;
   if (place->being_saved && !config.modelled) {
-    Buffer memory(slice.memory.size());
+    Buffer memory = NewMemory(slice.memory.size());
     std::memcpy(memory.data(), slice.memory.data(), slice.memory.size());
     slice.memory = std::move(memory);
     place->being_saved = false;

@@ -146,6 +146,8 @@ struct Server::State {
   void Prune();  // what is remembered of steps
   void Clear(OpenStep* open);
   Buffer TakeBuffer(uint64_t elements);
+  Buffer TakeMemory(uint64_t bytes);
+  Buffer NewMemory(uint64_t bytes) const { return config.allocate ? config.allocate(bytes) : Buffer(bytes); }
   void GiveBuffer(Buffer buffer);
 
   ServerConfig config;

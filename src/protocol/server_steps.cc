@@ -28,15 +28,19 @@ void Copy(std::span<float> to, std::span<const float> from) {
 }  // namespace
 
 Buffer Server::State::TakeBuffer(uint64_t elements) {
-  auto& buffers = spare[elements * sizeof(float)];
-  if (buffers.empty()) return Buffer(elements * sizeof(float));
+  return TakeMemory(elements * sizeof(float));
+}
+
+Buffer Server::State::TakeMemory(uint64_t bytes) {
+  auto& buffers = spare[bytes];
+  if (buffers.empty()) return NewMemory(bytes);
   Buffer buffer = std::move(buffers.back());
   buffers.pop_back();
   return buffer;
 }
 
 void Server::State::GiveBuffer(Buffer buffer) {
-  if (buffer) spare[buffer.size()].push_back(std::move(buffer));
+  if (buffer && !buffer.shared()) spare[buffer.size()].push_back(std::move(buffer));
 }
 
 void Server::State::Clear(OpenStep* open) {
@@ -297,11 +301,13 @@ void Server::State::UpdateByStep(Place* place, const Step& step, uint64_t events
     }
   }
   // The values as they are become those of the version before. Where somebody holds the memory it is left as
-  // it is, and the update goes to another; otherwise values are set aside and updated in place.
-  const bool held = slice.memory.shared();
+  // it is, and the update goes to another, as it does where there is nothing else to take along; otherwise
+  // values are set aside and updated in place.
+  const bool moves = slice.memory.shared() || rule.slots == 0;
   const Buffer from = slice.memory;
-  if (held) {
-    slice.memory = Buffer(from.size());
+  if (moves) {
+    GiveBuffer(std::exchange(place->previous, {}));
+    slice.memory = TakeMemory(from.size());
     place->previous = from;
   } else if (!place->previous || place->previous.shared()) {
     place->previous = TakeBuffer(elements);
@@ -320,7 +326,7 @@ void Server::State::UpdateByStep(Place* place, const Step& step, uint64_t events
     const std::span<float> values = slice.values().subspan(begin, n);
     std::array<std::span<float>, optim::kMostSlots> slots;
     for (uint32_t i = 0; i < rule.slots; ++i) slots[i] = slice.slot(i).subspan(begin, n);
-    if (held) {
+    if (moves) {
       const std::span<float> all = Floats(from, elements * (1 + rule.slots));
       Copy(values, all.subspan(begin, n));
       for (uint32_t i = 0; i < rule.slots; ++i) Copy(slots[i], all.subspan((i + 1) * elements + begin, n));

@@ -87,6 +87,7 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
   void OnMessage(net::Connection&) override {
     const auto self = shared_from_this();  // the event may drop this link
     request_.reset();
+    if (lent_ != nullptr) *std::exchange(lent_, nullptr) = {};
     const auto reply = std::move(reply_);
     client_->events_.on_reply(server_, reply);
   }
@@ -107,8 +108,9 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
         Append<const std::byte>(std::as_bytes(gradients), &payload);
       }
     }
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_),
-                      std::move(payload));
+    if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_->parameters_.HoldGradients());
+    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_), std::move(payload),
+                      [held = lent_](const Status&) {});
   }
 
   void Fail(const Status& why) {
@@ -122,6 +124,8 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
   NodeId server_;
   std::unique_ptr<net::Connection> connection_;
   std::optional<protocol::PushRequest> request_;
+  // The memory of its gradients. Who has replied reads it no more; otherwise the connection knows.
+  std::shared_ptr<Buffer> lent_;
   protocol::PushReply reply_;
 };
 

@@ -49,11 +49,12 @@ class ServerShell::Session : public net::Receiver {
     return segments;
   }
 
-  void OnSegment(net::Connection&, size_t i) override {
-    const auto bytes = segments_[i];
-    replies_.push_back(shell_.machine_.Apply(
-        request_, i, {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)}));
+  bool OnView(net::Connection&, size_t i, ByteView bytes) override {
+    if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(float) != 0) return false;
+    Apply(i, bytes);
+    return true;
   }
+  void OnSegment(net::Connection&, size_t i) override { Apply(i, segments_[i]); }
 
   void OnMessage(net::Connection&) override {
     for (size_t i = replies_.size(); i < request_.slices.size(); ++i) {
@@ -87,6 +88,11 @@ class ServerShell::Session : public net::Receiver {
   }
 
  private:
+  void Apply(size_t i, ByteView gradient) {
+    replies_.push_back(shell_.machine_.Apply(
+        request_, i, {reinterpret_cast<const float*>(gradient.data()), gradient.size() / sizeof(float)}));
+  }
+
   void Send(const protocol::PushReply& reply) {
     std::vector<ByteView> payload;
     std::vector<Buffer> memories;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace leat {
 
@@ -14,6 +16,13 @@ class Buffer {
   Buffer() = default;
   // Zeroed. Large buffers come straight from the kernel, so pages that are never touched cost nothing.
   explicit Buffer(size_t bytes);
+  // Memory that came from elsewhere: as aligned, and zeroed where that is asked of it.
+  static Buffer Of(std::shared_ptr<std::byte> memory, size_t bytes) {
+    Buffer buffer;
+    buffer.memory_ = std::move(memory);
+    buffer.size_ = bytes;
+    return buffer;
+  }
 
   std::byte* data() const { return memory_.get(); }
   size_t size() const { return size_; }
@@ -26,5 +35,8 @@ class Buffer {
   std::shared_ptr<std::byte> memory_;
   size_t size_ = 0;
 };
+
+// Where memory comes from, zeroed.
+using Allocate = std::function<Buffer(size_t bytes)>;
 
 }  // namespace leat

@@ -51,7 +51,7 @@ class ReplicaRole {
         port_(port),
         job_(std::move(job)),
         table_(job_.Slices()),
-        parameters_(table_),
+        parameters_(table_, net::MakeSharedBuffer),
         trainer_(*job_.model, parameters_, job_.Plan(WithPrecision(job_, options.plan)),
                  job_.optimizer.clipping),
         reducer_(loop, trainer_, parameters_,

@@ -144,7 +144,9 @@ Status RunServer(const RoleOptions& options) {
     spdlog::info("server {} joined as node {}, serving on {}", joined->index, joined->node.value,
                  (*reserved)->address());
     const Job job = Job::FromText(joined->job, "job");
-    shell = std::make_unique<ps::ServerShell>(loop, job.ServerConfig());
+    auto config = job.ServerConfig();
+    config.allocate = net::MakeSharedBuffer;
+    shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
     ServerRole role(loop, link, *shell, job, *joined);
     SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
     const Status outcome = role.Run(&evicted);

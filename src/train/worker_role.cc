@@ -37,7 +37,7 @@ class WorkerRole {
         job_(std::move(job)),
         table_(job_.Slices()),
         transport_(net::MakeUcxTransport(loop, {.token = options.link.token})),
-        parameters_(table_),
+        parameters_(table_, net::MakeSharedBuffer),
         trainer_(*job_.model, parameters_, job_.Plan(WithPrecision(job_, options.plan)),
                  job_.optimizer.clipping),
         runs_(trainer_, parameters_, job_.strategy, job_.optimizer),

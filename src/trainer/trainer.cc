@@ -14,7 +14,10 @@ Trainer::Trainer(const nn::Model& model, protocol::Parameters& parameters, const
 Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
   Compiled& made = compiled_[batch_size];
   Compiled::Half& half = training ? made.train : made.score;
-  if (half.plan != nullptr) return made;
+  if (half.plan != nullptr) {
+    BindGradients(half);
+    return made;
+  }
 
   nn::StepGraph step = model_.Build(batch_size, training);
   if (made.features.raw() == nullptr) {
@@ -32,11 +35,18 @@ Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
   plan->Bind(step.noise, made.noise.raw());
   for (size_t v = 0; v < step.variables.size(); ++v)
     plan->Bind(step.variables[v], parameters_.values(v).data());
-  for (size_t v = 0; v < step.gradients.size(); ++v)
-    plan->Bind(step.gradients[v], parameters_.gradients(v).data());
-  half = {std::move(step), std::move(plan)};
+  half = {std::move(step), std::move(plan), nullptr};
+  BindGradients(half);
   if (training && on_gradient_) SetHooks(half);
   return made;
+}
+
+void Trainer::BindGradients(Compiled::Half& half) {
+  const float* const gradients = parameters_.all_gradients().data();
+  if (half.gradients == gradients) return;
+  half.gradients = gradients;
+  for (size_t v = 0; v < half.step.gradients.size(); ++v)
+    half.plan->Bind(half.step.gradients[v], parameters_.gradients(v).data());
 }
 
 void Trainer::SetHooks(const Compiled::Half& half) {
@@ -102,6 +112,7 @@ StepOutcome Trainer::Measure(const Compiled& compiled, const Compiled::Half& hal
 StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                           uint64_t noise) {
   if (batch.empty()) return {};
+  parameters_.FreeGradients();
   auto& compiled = For(batch_size, true);
   Fill(compiled, rows, batch);
   compiled.noise.as<int64_t>()[0] = static_cast<int64_t>(noise);

@@ -40,7 +40,8 @@ class Trainer {
           const optim::Clipping& clipping = {});
 
   // Scores the batch (rows.features at `batch`, at most `batch_size` of them), then computes its gradients
-  // into the parameters' gradients. An empty batch computes nothing. `noise`: what the step's random choices
+  // into the parameters' gradients: other memory than before where somebody still holds that (FreeGradients).
+  // An empty batch computes nothing. `noise`: what the step's random choices
   // (dropout) are a function of, so that the same batch trained again makes the same ones.
   StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                    uint64_t noise = 0);
@@ -64,6 +65,7 @@ class Trainer {
     struct Half {
       nn::StepGraph step;
       std::unique_ptr<engine::Plan> plan;
+      const float* gradients = nullptr;  // that it is bound to
     };
     Half train, score;
     Tensor features, labels, weights, noise;
@@ -71,6 +73,7 @@ class Trainer {
   };
   // With the half that is asked for compiled: workers never score alone, and an evaluation never trains.
   Compiled& For(uint32_t batch_size, bool training);
+  void BindGradients(Compiled::Half& half);
   void SetHooks(const Compiled::Half& half);
   void Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch);
   StepOutcome Measure(const Compiled& compiled, const Compiled::Half& half, const Rows& rows,

@@ -1,0 +1,198 @@
+#include "net/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+
+#include "net/transport.h"
+
+namespace leat::net {
+namespace {
+
+// Buffers are cut from files of at least so many bytes: a model of thousands of slices must not need as many
+// descriptors. What nobody touches takes no memory.
+constexpr uint64_t kFileBytes = uint64_t{64} << 20;
+constexpr uint64_t kPage = 4096;
+
+// One file, as long as a buffer of it is left.
+struct SharedFile {
+  std::byte* data = nullptr;
+  uint64_t bytes = 0;
+  uint64_t used = 0;
+  int fd = -1;
+  uint64_t device = 0, inode = 0;
+
+  // Null where the system has no such memory.
+  static std::shared_ptr<SharedFile> Make(uint64_t bytes);
+  ~SharedFile();
+};
+
+struct Files {
+  std::shared_mutex mutex;
+  std::map<const std::byte*, SharedFile*> by_end;  // by the address of their end
+
+  std::mutex cutting;
+  std::weak_ptr<SharedFile> open;  // that the next new piece is cut from
+  // Pieces that nobody holds, by size: zeroed, and without memory until they are touched.
+  std::multimap<uint64_t, std::pair<std::weak_ptr<SharedFile>, std::byte*>> free;
+};
+Files& AllFiles() {
+  static Files& files = *new Files;  // buffers may outlive everything else
+  return files;
+}
+
+std::shared_ptr<SharedFile> SharedFile::Make(uint64_t bytes) {
+  auto file = std::make_shared<SharedFile>();
+  file->fd = memfd_create("leat", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  struct stat at {};
+  // Sealed, so that no reader has to fear that it becomes smaller under its eyes.
+  if (file->fd < 0 || ftruncate(file->fd, static_cast<off_t>(bytes)) != 0 ||
+      fcntl(file->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 || fstat(file->fd, &at) != 0) {
+    return nullptr;
+  }
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+  if (data == MAP_FAILED) return nullptr;
+  file->data = static_cast<std::byte*>(data);
+  file->bytes = bytes;
+  file->device = at.st_dev;
+  file->inode = at.st_ino;
+  Files& files = AllFiles();
+  const std::lock_guard lock(files.mutex);
+  files.by_end[file->data + bytes] = file.get();
+  return file;
+}
+
+SharedFile::~SharedFile() {
+  if (data != nullptr) {
+    Files& files = AllFiles();
+    const std::lock_guard lock(files.mutex);
+    files.by_end.erase(data + bytes);
+    munmap(data, bytes);
+  }
+  if (fd >= 0) close(fd);
+}
+
+struct Piece {
+  std::shared_ptr<SharedFile> file;  // null: there is none
+  std::byte* data = nullptr;
+};
+
+Piece TakePiece(uint64_t bytes) {
+  Files& files = AllFiles();
+  const std::lock_guard lock(files.cutting);
+  for (auto at = files.free.find(bytes); at != files.free.end() && at->first == bytes;) {
+    Piece piece{at->second.first.lock(), at->second.second};
+    at = files.free.erase(at);
+    if (piece.file != nullptr) return piece;
+  }
+  auto file = files.open.lock();
+  if (file == nullptr || file->bytes - file->used < bytes) {
+    file = SharedFile::Make(std::max(bytes, kFileBytes));
+    if (file == nullptr) return {};
+    files.open = file;
+  }
+  const uint64_t at = std::exchange(file->used, file->used + bytes);
+  return {file, file->data + at};
+}
+
+void GivePiece(const Piece& piece, uint64_t bytes) {
+  // Without its pages it reads as zeros again.
+  const auto at = static_cast<off_t>(piece.data - piece.file->data);
+  if (fallocate(piece.file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, static_cast<off_t>(bytes)) !=
+      0) {
+    return;
+  }
+  Files& files = AllFiles();
+  const std::lock_guard lock(files.cutting);
+  std::erase_if(files.free, [](const auto& entry) { return entry.second.first.expired(); });
+  files.free.emplace(bytes, std::pair(std::weak_ptr(piece.file), piece.data));
+}
+
+}  // namespace
+
+Buffer MakeSharedBuffer(size_t bytes) {
+  const uint64_t rounded = (bytes + kPage - 1) / kPage * kPage;
+  if (bytes == 0 || rounded < bytes) return Buffer(bytes);
+  Piece piece = TakePiece(rounded);
+  if (piece.file == nullptr) return Buffer(bytes);
+  std::byte* const data = piece.data;
+  // Counted by itself, whoever else has a piece of the file.
+  return Buffer::Of(
+      std::shared_ptr<std::byte>(
+          data, [piece = std::move(piece), rounded](std::byte*) { GivePiece(piece, rounded); }),
+      bytes);
+}
+
+std::optional<SharedPlace> FindSharedPlace(ByteView bytes) {
+  Files& files = AllFiles();
+  const std::shared_lock lock(files.mutex);
+  const auto at = files.by_end.upper_bound(bytes.data());
+  if (at == files.by_end.end()) return std::nullopt;
+  const SharedFile& file = *at->second;
+  if (bytes.data() < file.data || bytes.size() > static_cast<uint64_t>(at->first - bytes.data())) {
+    return std::nullopt;
+  }
+  return SharedPlace{file.fd, file.device, file.inode, static_cast<uint64_t>(bytes.data() - file.data),
+                     bytes.size()};
+}
+
+PeerMemory::~PeerMemory() {
+  for (const Mapped& file : mapped_) munmap(const_cast<std::byte*>(file.data), file.bytes);
+}
+
+Result<ByteView> PeerMemory::Look(const SharedPlace& place) {
+  auto at = std::ranges::find_if(mapped_, [&](const Mapped& file) {
+    return file.inode == place.inode && file.device == place.device;
+  });
+  if (at == mapped_.end()) {
+    LEAT_ASSIGN_OR_RETURN(const Mapped file, Map(place));
+    if (mapped_.size() == kMostMapped) {
+      munmap(const_cast<std::byte*>(mapped_.back().data), mapped_.back().bytes);
+      mapped_.pop_back();
+    }
+    at = mapped_.insert(mapped_.begin(), file);
+  } else if (at != mapped_.begin()) {
+    mapped_.splice(mapped_.begin(), mapped_, at);
+  }
+  if (place.offset > at->bytes || place.bytes > at->bytes - place.offset) {
+    return Status(Code::kDataLoss, "memory of " + std::to_string(at->bytes) + " bytes has no " +
+                                       std::to_string(place.bytes) + " at " + std::to_string(place.offset));
+  }
+  return ByteView(at->data + place.offset, place.bytes);
+}
+
+Result<PeerMemory::Mapped> PeerMemory::Map(const SharedPlace& place) const {
+  const Status no(Code::kDataLoss, "what the peer wants to be looked at is no memory that it shares");
+  if (place.descriptor < 0) return no;
+  // Opened for nothing at first, which does nothing to whatever it may be.
+  const std::string path = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(place.descriptor);
+  const int found = open(path.c_str(), O_PATH | O_CLOEXEC);
+  if (found < 0) return no;
+  struct stat at {};
+  int file = -1;
+  if (fstat(found, &at) == 0 && S_ISREG(at.st_mode) && at.st_uid == geteuid() && at.st_dev == place.device &&
+      at.st_ino == place.inode && at.st_size > 0) {
+    file = open(("/proc/self/fd/" + std::to_string(found)).c_str(), O_RDONLY | O_CLOEXEC);
+  }
+  close(found);
+  if (file < 0) return no;
+  const int seals = fcntl(file, F_GET_SEALS);
+  const auto bytes = static_cast<uint64_t>(at.st_size);
+  void* data = MAP_FAILED;
+  if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0) {
+    data = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+  }
+  close(file);
+  if (data == MAP_FAILED) return no;
+  return Mapped{place.device, place.inode, bytes, static_cast<const std::byte*>(data)};
+}
+
+}  // namespace leat::net
