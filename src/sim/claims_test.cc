@@ -181,25 +181,42 @@ TEST(Claims, AveragingEveryBatchIsOneWorkerWithTheJointBatch) {
   EXPECT_FALSE(SameBits(Train(options, 0.1f), values));
 }
 
-TEST(Claims, SyncComesOutTheSameOnAnyNumberOfWorkers) {
-  std::vector<float> first;
-  for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u}) {
-    ClusterOptions options = Quiet({.kind = Kind::kSync, .virtual_workers = 8}, workers, 801, 16);
-    options.seed = workers;
-    options.servers = 1 + workers % 3;
-    options.optimizer.kind = optim::Kind::kAdam;
-    options.optimizer.learning_rate = 0.01f;
-    // Deaths change nothing either.
-    if (workers > 1) {
-      options.plan = {
-          {.at = std::chrono::milliseconds(700), .replaced = true},
-          {.at = std::chrono::milliseconds(900), .role = protocol::Role::kServer, .replaced = true}};
-      options.heartbeat_timeout = std::chrono::milliseconds(500);
-    }
-    const auto values = Train(options);
-    if (first.empty()) first = values;
-    EXPECT_TRUE(SameBits(values, first)) << workers << " workers";
+// Parameters of so many workers, some of which die on the way, as do servers.
+std::vector<float> OnWorkers(uint32_t workers, protocol::StrategyConfig strategy) {
+  ClusterOptions options = Quiet(strategy, workers, 801, 16);
+  options.seed = workers;
+  options.servers = strategy.on_servers() ? 1 + workers % 3 : 0;
+  options.optimizer.kind = optim::Kind::kAdam;
+  options.optimizer.learning_rate = 0.01f;
+  if (workers > 1) {
+    options.plan = {{.at = std::chrono::milliseconds(250), .replaced = true},
+                    {.at = std::chrono::milliseconds(300), .role = protocol::Role::kServer, .replaced = true},
+                    {.at = std::chrono::milliseconds(500)}};
+    options.heartbeat_timeout = std::chrono::milliseconds(500);
   }
+  Regression workload(options.strategy);
+  workload.On(options.table);
+  Cluster cluster(options, workload);
+  const ClusterResult result = cluster.Run();
+  EXPECT_EQ(result.mistake, "");
+  EXPECT_EQ(result.deaths, workers == 1 ? 0u : strategy.on_servers() ? 3u : 2u);
+  EXPECT_GT(result.took, std::chrono::milliseconds(600));
+  std::vector<float> values;
+  EXPECT_TRUE(cluster.Saved(&values));
+  return values;
+}
+
+TEST(Claims, DeterministicStrategiesComeOutTheSameOnAnyNumberOfWorkers) {
+  const auto first = OnWorkers(1, {.kind = Kind::kSync, .virtual_workers = 8});
+  for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u}) {
+    EXPECT_TRUE(SameBits(OnWorkers(workers, {.kind = Kind::kSync, .virtual_workers = 8}), first))
+        << "sync, " << workers << " workers";
+    EXPECT_TRUE(SameBits(
+        OnWorkers(workers, {.kind = Kind::kAllReduce, .virtual_workers = 8, .deterministic = true}), first))
+        << "allreduce, " << workers << " workers";
+  }
+  // Not a matter of course: in the order of the ring it is something else.
+  EXPECT_FALSE(SameBits(OnWorkers(3, {.kind = Kind::kAllReduce, .virtual_workers = 8}), first));
 }
 
 }  // namespace
