@@ -87,10 +87,6 @@ double MeasuredStep(const train::Job& job) {
 }
 
 sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a) {
-  if (!job.strategy.on_servers()) {
-    throw std::invalid_argument("strategy " + std::string(protocol::Name(job.strategy.kind)) +
-                                " has no servers; simulate knows strategies that have");
-  }
   sim::ClusterOptions options;
   options.seed = a.seed;
   options.workers = job.workers;
@@ -144,6 +140,10 @@ sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a
   return options;
 }
 
+std::vector<std::string> Warnings(const train::Job& job) {
+  return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
+}
+
 // What `leat train` says of a job at this moment. Steps that are only modelled have no loss.
 Json Told(const train::Progress& progress, const sim::Cluster& cluster) {
   Json told = Json::parse(progress.ToJson(cluster.now(), cluster.status(), 0));
@@ -182,7 +182,7 @@ int Simulate(const SimulateArguments& a) {
                             .labels = job.model->labels(),
                             .window = job.metrics_window,
                             .strategy = std::string(protocol::Name(job.strategy.kind)),
-                            .warnings = job.PlacementPlan().warnings,
+                            .warnings = Warnings(job),
                             .directory = ""});
   train::Display display(a.json ? stderr : stdout);
   const double start = MachineSeconds();
@@ -194,6 +194,7 @@ int Simulate(const SimulateArguments& a) {
   hooks.on_request = [&](Time now, const protocol::ControlRequest& request) {
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress.OnWorker(now, worker->node, worker->progress);
+      if (worker->replica) progress.OnReplica(worker->node, *worker->replica);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress.OnServer(now, server->node, server->progress);
     }

@@ -219,5 +219,47 @@ TEST(Claims, DeterministicStrategiesComeOutTheSameOnAnyNumberOfWorkers) {
   EXPECT_FALSE(SameBits(OnWorkers(3, {.kind = Kind::kAllReduce, .virtual_workers = 8}), first));
 }
 
+// Seconds that a step of modelled all-reduce takes, on variables of so many elements.
+double SecondsAStep(uint32_t workers, const std::vector<int64_t>& variables, bool deterministic = false) {
+  ClusterOptions options = Quiet(
+      {.kind = Kind::kAllReduce, .virtual_workers = workers, .deterministic = deterministic}, workers, 0, 16);
+  const uint64_t steps = 200;
+  options.servers = 0;
+  std::vector<optim::VariableSpec> specs;
+  for (const int64_t elements : variables) {
+    specs.push_back({"v" + std::to_string(specs.size()), Shape{elements}, {}});
+  }
+  options.table = protocol::MakeSlices(std::move(specs), 1, 1);
+  options.stream.partitions.assign(1, {0, steps * workers * 16});
+  options.worker_link = {1.25e8, Duration(0)};
+  options.compute = {Distribution::Kind::kConstant, 0.06, 0};
+  ModelledWorkload workload;
+  Cluster cluster(options, workload);
+  const ClusterResult result = cluster.Run();
+  EXPECT_EQ(result.mistake, "");
+  return Seconds(result.took) / static_cast<double>(steps);
+}
+
+// Patarasuk and Yuan 2009: 2 (n - 1) / n of the bytes pass each link, however many members there are.
+TEST(Claims, ARingTakesTheSameTimeWhateverItsMembers) {
+  constexpr int64_t kElements = 1 << 20;  // 4 MB: 34 ms on a link of a gigabit
+  const double bytes_s = kElements * sizeof(float) / 1.25e8;
+  for (const uint32_t workers : {2u, 4u, 8u, 16u}) {
+    const double ring = 2.0 * (workers - 1) / workers * bytes_s;
+    EXPECT_NEAR(SecondsAStep(workers, {kElements}), 0.06 + ring, 0.1 * ring + 0.003) << workers << " workers";
+  }
+}
+
+// The gradients of the last variables travel while those of the first are computed.
+TEST(Claims, BucketsHideBehindBackPropagation) {
+  const double one = SecondsAStep(4, {1 << 20});
+  const double eight = SecondsAStep(4, std::vector<int64_t>(8, 1 << 17));
+  const double transfer = one - 0.06;
+  EXPECT_LT(eight, 0.06 + 0.5 * transfer);
+  EXPECT_GT(eight, 0.06);
+  // Lanes that are added in their order set out when all are there.
+  EXPECT_GT(SecondsAStep(4, std::vector<int64_t>(8, 1 << 17), true), 0.06 + transfer);
+}
+
 }  // namespace
 }  // namespace leat::sim

@@ -15,7 +15,8 @@ strategy: async
 train: {batch_size: 50}
 """
 STRATEGIES = ["async", "sync", "{type: sync, backup: 1}", "{type: ssp, staleness: 2}",
-              "{type: downpour, n_push: 2, n_fetch: 3}", "{type: averaging, period: 4}"]
+              "{type: downpour, n_push: 2, n_fetch: 3}", "{type: averaging, period: 4}",
+              "allreduce", "{type: allreduce, deterministic: true}"]
 
 
 def simulate(folder, *options, strategy="async"):
@@ -42,18 +43,22 @@ def test_a_seed_replays(tmp_path, strategy):
     assert first["events"] == other["events"] == 8 * 20 * 50
     assert first["loss"] is None and first["wall_s"] > 20 * 0.005
     servers = [m for m in first["members"] if m["role"] == "ps"]
+    if "allreduce" in strategy:
+        assert servers == []
+        return
     assert len(servers) == 3 and abs(sum(m["share"] for m in servers) - 1) < 1e-9
     assert all(m["bytes_in"] > 0 for m in servers if m["bytes_held"] > 0)
 
 
-def test_it_is_summed_up_like_a_run(tmp_path):
-    simulated = simulate(tmp_path, "--workers", 2, "--ps", 1)
-    trained = leat.run("train", "job.yaml", "--json", "--directory", "run", cwd=tmp_path)
+@pytest.mark.parametrize("strategy", ["async", "allreduce"])
+def test_it_is_summed_up_like_a_run(tmp_path, strategy):
+    simulated = simulate(tmp_path, "--workers", 2, "--ps", 1, strategy=strategy)
+    trained = leat.run("train", "job.yaml", "--json", "--workers", 2, "--directory", "run", cwd=tmp_path)
     told, real = leat.summary(simulated), leat.summary(trained)
     assert set(real) - set(told) == set()
     assert set(told) - set(real) == {"real_s", "messages", "messages_per_s", "compute_s"}
     # Roles join in any order.
-    for role in ("ps", "worker"):
+    for role in ("ps", "worker") if strategy == "async" else ("worker",):
         simulated_one, real_one = (next(m for m in s["members"] if m["role"] == role) for s in (told, real))
         assert set(simulated_one) == set(real_one), role
     # Nothing is scored, so there is no AUC to tell of.
@@ -100,6 +105,14 @@ def test_what_cannot_be(tmp_path, options, part):
     assert done.stdout == ""
 
 
-def test_strategies_without_servers_are_refused(tmp_path):
-    done = simulate(tmp_path, "--workers", 2, strategy="allreduce")
-    assert done.returncode == 2 and "allreduce has no servers" in done.stderr
+def test_members_of_a_ring_share_the_work(tmp_path):
+    options = ["--workers", 8, "--steps", 50, "--compute", "5ms"]
+    usual = virtual(simulate(tmp_path, *options, strategy="allreduce"))
+    narrow = virtual(simulate(tmp_path, *options, "--link", "1mbit", strategy="allreduce"))
+    slow = virtual(simulate(tmp_path, *options, "--slow", "1:10", strategy="allreduce"))
+    # 8 lanes a step, and the slowest of them sets the pace; what the members have to tell each other takes its time.
+    assert 50 * 0.005 < usual["wall_s"] < 50 * 0.005 + 1
+    assert slow["wall_s"] > usual["wall_s"] + 50 * 0.04
+    assert narrow["wall_s"] > usual["wall_s"] + 50 * 0.005
+    done = simulate(tmp_path, "--workers", 1, strategy="allreduce")
+    assert done.returncode == 2 and "a ring of one" in done.stderr, done.stderr
