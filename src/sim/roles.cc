@@ -96,6 +96,7 @@ void Cluster::State::Beat(const ProcessPtr& p) {
   } else {
     WorkerHeartbeat beat = p->worker ? p->worker->MakeHeartbeat() : p->replica->machine->MakeHeartbeat();
     beat.progress = p->progress;
+    if (p->memory) p->memory->Tell(&beat.progress);
     request = std::move(beat);
   }
   Call(p, std::move(request), [this, p, life = p->life](std::optional<ControlReply> reply) {

@@ -26,6 +26,8 @@ class WorkerMemory {
   // never changed any more: pushes that are on their way, or come twice, share it.
   virtual std::shared_ptr<const std::vector<float>> Pushed() = 0;
   virtual void TakeValues(SliceId slice, uint64_t version, std::span<const float> values) = 0;
+  // Fills in what heartbeats say beside events, losses and times.
+  virtual void Tell(protocol::WorkerProgress* /*progress*/) const {}
 };
 
 class Workload {

@@ -1,5 +1,7 @@
 """leat simulate: a job on a cluster that is not there."""
 
+import random
+
 import leat
 import pytest
 
@@ -80,7 +82,57 @@ def test_links_and_slow_workers_cost_time(tmp_path):
     assert simulate(tmp_path, "--events", 123).returncode == 0
 
 
+def classes(folder, strategy):
+    """A job of rows that a small network can tell apart."""
+    rng = random.Random(3)
+    for name, rows in ("rows.csv", 4800), ("test.csv", 1000):
+        with open(folder / name, "w") as file:
+            for _ in range(rows):
+                x = [rng.gauss(0, 1) for _ in range(4)]
+                file.write(",".join(f"{v:.4f}" for v in x) + f",{int(x[0] * x[1] > x[2])}\n")
+    optimizer = "sgd, learning_rate: 0.1" if "averaging" in strategy else "momentum, learning_rate: 0.1, momentum: 0.9"
+    (folder / "classes.yaml").write_text(f"""name: classes
+stream: {{epochs: 2, files: {{format: csv, paths: [rows.csv], partitions: 3}}}}
+schema: {{format: csv, fields: {{{", ".join(f"x{i}: {{type: number}}" for i in range(4))}, y: {{type: number, role: label}}}}}}
+model:
+  layers:
+    - dense: {{units: 16, activation: relu}}
+    - dense: {{units: 2}}
+  loss: softmax_cross_entropy
+optimizer: {{type: {optimizer}}}
+strategy: {strategy}
+train: {{batch_size: 25, split_batches: 8}}
+evaluate: {{files: {{format: csv, paths: [test.csv]}}}}
+""")
+    return ["classes.yaml", "--json"]
+
+
+@pytest.mark.parametrize("strategy", ["{type: sync, virtual_workers: 4}",
+                                      "{type: allreduce, deterministic: true, virtual_workers: 4}",
+                                      "{type: averaging, virtual_workers: 4, period: 4}"])
+def test_real_arithmetic_is_that_of_a_run(tmp_path, strategy):
+    job = classes(tmp_path, strategy)
+    simulated = leat.summary(leat.run("simulate", *job, "--real", "--workers", 3, "--compute", "1ms", cwd=tmp_path))
+    trained = leat.summary(leat.run("train", *job, "--workers", 2, "--directory", "run", cwd=tmp_path))
+    # Whoever added the losses up has added them in another order; the parameters are the same to the last bit.
+    for key in ("events", "step", "test_rows", "test_loss", "test_accuracy", "accuracy"):
+        assert simulated[key] == trained[key], key
+    assert simulated["loss"] == pytest.approx(trained["loss"], rel=1e-9)
+    assert simulated["events"] == 2 * 4800 and simulated["test_accuracy"] > 0.8
+
+
+def test_real_arithmetic_has_the_staleness_of_the_cluster(tmp_path):
+    options = [*classes(tmp_path, "async"), "--real", "--ps", 2, "--compute", "lognormal:5ms,0.5", "--workers"]
+    first, again = (virtual(leat.run("simulate", *options, 6, cwd=tmp_path)) for _ in range(2))
+    assert first == again
+    assert first["events"] == 2 * 4800 and first["staleness_mean"] > 2
+    one = virtual(leat.run("simulate", *options, 1, cwd=tmp_path))
+    assert one["staleness_mean"] == 0 and one["test_loss"] != first["test_loss"]
+
+
 @pytest.mark.parametrize("options, part", [
+    (["--real"], "--real trains on a job's files; the records of topic 'events' come while it runs"),
+    (["--real", "--steps", "5"], "excludes"),
     (["--link", "5"], "'5' is not a bandwidth like 1gbit"),
     (["--link", "-1gbit"], "is not a bandwidth"),
     (["--latency", "soon"], "'soon' is not a time like 100us"),
