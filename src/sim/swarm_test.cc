@@ -115,5 +115,16 @@ TEST(Swarm, WorksOnManyWorkersAndPartitions) {
   }
 }
 
+TEST(Swarm, ReducesAmongAnyNumberOfWorkers) {
+  for (const uint32_t workers : {1u, 2u, 7u, 16u}) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      const protocol::StrategyConfig strategy{
+          .kind = Kind::kAllReduce, .virtual_workers = 6, .deterministic = seed % 2 == 0};
+      EXPECT_EQ(RunSwarm({.seed = seed, .workers = workers, .slices = 40, .strategy = strategy}).mistake, "")
+          << workers << " workers, seed " << seed;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace leat::sim
