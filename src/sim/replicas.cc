@@ -136,8 +136,9 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
     for (size_t k = 0; k + 1 < buckets.size(); ++k) {
       const double share = static_cast<double>(elements - buckets[k].begin) / static_cast<double>(elements);
       const Duration ready = FromSeconds(Seconds(takes) * (kForward + (1 - kForward) * share));
-      In(p, ready, [this, p, life = p->life, token = a.token, k] {
-        if (life != p->life || token != p->replica->computing) return;
+      In(p, ready, [this, p, life = p->life, token = a.token, group = r.in.group, k] {
+        // What is computed for a group that is no more goes nowhere.
+        if (life != p->life || token != p->replica->computing || group != p->replica->in.group) return;
         StartBuckets(p, k + 1);
       });
     }
