@@ -36,7 +36,7 @@ void AddWeighted(std::span<float> sum, std::span<const float> gradient, float we
 }
 
 void Scale(std::span<float> sum, float scale) {
-  Multiply(sum.data(), sum.size(), scale);
+  if (scale != 1.0f) Multiply(sum.data(), sum.size(), scale);
 }
 
 }  // namespace leat::optim

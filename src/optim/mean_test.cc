@@ -19,32 +19,33 @@ TEST(Mean, IsTheChainInTheOrderOfLanes) {
     for (auto& lane : lanes) {
       for (float& x : lane) x = static_cast<float>(rng.Uniform()) - 0.5f;
     }
-    const MeanRule rule;
+    const MeanRule rule{.full = 128};
     std::vector<float> sum(n);
     for (size_t l = 0; l < lanes.size(); ++l) {
       (l == 0 ? SetWeighted : AddWeighted)(sum, lanes[l], rule.weight(events[l]));
     }
     Scale(sum, rule.scale(337));
     for (size_t i = 0; i < n; ++i) {
-      volatile float expected = lanes[0][i] * 3.0f;
+      volatile float expected = lanes[0][i] * (3.0f / 128.0f);
       for (size_t l = 1; l < lanes.size(); ++l) {
-        const volatile float product = lanes[l][i] * static_cast<float>(events[l]);
+        const volatile float product = lanes[l][i] * (static_cast<float>(events[l]) / 128.0f);
         expected = expected + product;
       }
-      expected = expected * static_cast<float>(1.0 / 337);
+      expected = expected * static_cast<float>(128.0 / 337);
       ASSERT_EQ(sum[i], expected) << n << " elements, at " << i;
     }
   }
 }
 
 TEST(Mean, SumsAreSumsButForStatistics) {
-  const MeanRule gradients = MeanRuleFor(true, VariableRole::kTrained);
+  const MeanRule gradients = MeanRuleFor(true, 1, VariableRole::kTrained);
   EXPECT_EQ(gradients.weight(7), 1.0f);
   EXPECT_EQ(gradients.scale(7), 1.0f);
   for (const MeanRule rule :
-       {MeanRuleFor(true, VariableRole::kStatistic), MeanRuleFor(false, VariableRole::kTrained)}) {
-    EXPECT_EQ(rule.weight(7), 7.0f);
-    EXPECT_EQ(rule.scale(8), 0.125f);
+       {MeanRuleFor(true, 8, VariableRole::kStatistic), MeanRuleFor(false, 8, VariableRole::kTrained)}) {
+    EXPECT_EQ(rule.weight(8), 1.0f);
+    EXPECT_EQ(rule.weight(7), 0.875f);
+    EXPECT_EQ(rule.scale(16), 0.5f);
   }
 }
 

@@ -35,7 +35,7 @@ StepReducer::StepReducer(net::Loop& loop, trainer::Trainer& trainer, protocol::P
     : loop_(loop), trainer_(trainer), parameters_(parameters), options_(options) {
   const auto& variables = parameters_.table().variables;
   for (size_t v = 0; v < variables.size(); ++v) {
-    means_.push_back(optim::MeanRuleFor(options_.sum, variables[v].role));
+    means_.push_back(optim::MeanRuleFor(options_.sum, options_.full_batch, variables[v].role));
     const auto gradients = parameters_.gradients(v);
     starts_.push_back(static_cast<size_t>(gradients.data() - parameters_.gradients(0).data()));
     bytes_ = (starts_.back() + gradients.size()) * sizeof(float);

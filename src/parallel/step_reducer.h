@@ -29,6 +29,7 @@ namespace leat::parallel {
 
 struct StepReducerOptions {
   bool sum = false;                 // of the loss: gradients are added, not averaged by events
+  uint64_t full_batch = 1;          // events of one
   bool deterministic = false;       // D15
   bool overlap = true;              // off where gradients are clipped
   uint64_t bucket_bytes = 1 << 20;  // at least; whole variables

@@ -9,6 +9,13 @@
 
 namespace leat::protocol {
 
+namespace {
+
+// Elements that are scaled and updated at a time.
+constexpr uint64_t kChunk = 4096;
+
+}  // namespace
+
 std::span<float> ReplicaState::Part::slot(uint32_t i) const {
   return {reinterpret_cast<float*>(memory.data()) + i * elements, elements};
 }
@@ -19,8 +26,9 @@ ReplicaState::ReplicaState(const SliceTable& table, const optim::OptimizerConfig
   for (const SliceSpec& spec : table_.slices) {
     const optim::VariableSpec& variable = table_.variables[spec.variable];
     Part part{.rule = optim::RuleFor(optimizer, variable),
-              .mean = optim::MeanRuleFor(strategy.sum, variable.role),
+              .mean = optim::MeanRuleFor(strategy.sum, strategy.full_run, variable.role),
               .memory = {}};
+    part.whole = optim::NeedsWholeVariables(part.rule);
     part.slots = static_cast<uint32_t>(optim::SlotNames(part.rule).size());
     part.elements = spec.elements();
     LEAT_CHECK(part.slots <= optim::kMostSlots);
@@ -112,12 +120,19 @@ Status ReplicaState::Adopt(Header header, std::span<const float> memory, size_t 
 void ReplicaState::Apply(uint64_t events) {
   if (parameters_ == nullptr) return;
   for (uint32_t i = 0; i < slices_.size(); ++i) {
-    const std::span<float> gradient = parameters_->gradients(SliceId(i));
-    optim::Scale(gradient, slices_[i].mean.scale(events));
-    std::array<std::span<float>, optim::kMostSlots> slots;
-    for (uint32_t s = 0; s < slices_[i].slots; ++s) slots[s] = slices_[i].slot(s);
-    optim::Apply(slices_[i].rule, parameters_->values(SliceId(i)), gradient,
-                 std::span(slots).first(slices_[i].slots), header_.step + 1, 1.0f);
+    const Part& part = slices_[i];
+    const float scale = part.mean.scale(events);
+    // Scaled and applied while they are in the nearest cache.
+    const uint64_t most = part.whole ? part.elements : std::min(part.elements, kChunk);
+    for (uint64_t begin = 0; begin < part.elements; begin += most) {
+      const uint64_t n = std::min(most, part.elements - begin);
+      const std::span<float> gradient = parameters_->gradients(SliceId(i)).subspan(begin, n);
+      optim::Scale(gradient, scale);
+      std::array<std::span<float>, optim::kMostSlots> slots;
+      for (uint32_t s = 0; s < part.slots; ++s) slots[s] = part.slot(s).subspan(begin, n);
+      optim::Apply(part.rule, parameters_->values(SliceId(i)).subspan(begin, n), gradient,
+                   std::span(slots).first(part.slots), header_.step + 1, 1.0f);
+    }
   }
 }
 

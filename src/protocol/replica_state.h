@@ -68,6 +68,7 @@ class ReplicaState {
   struct Part {
     optim::OptimizerConfig rule;
     optim::MeanRule mean;
+    bool whole = false;  // is updated as a whole
     uint32_t slots = 0;
     uint64_t elements = 0;
     Buffer memory;  // slots, one after the other

@@ -32,7 +32,7 @@ Server::State::State(ServerConfig c)
   for (const auto& variable : config.table.variables) {
     const auto rule = optim::RuleFor(config.optimizer, variable);
     rules.push_back({rule, static_cast<uint32_t>(optim::SlotNames(rule).size()),
-                     optim::MeanRuleFor(config.strategy.sum, variable.role),
+                     optim::MeanRuleFor(config.strategy.sum, config.strategy.full_run, variable.role),
                      optim::NeedsWholeVariables(rule)});
   }
 }

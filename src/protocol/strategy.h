@@ -43,6 +43,7 @@ struct StrategyConfig {
   uint32_t period = 1;   // averaging: batches
   float momentum = 0;    // averaging: of the average
   bool sum = false;  // the loss is a sum over events: gradients of a step are added, not averaged by events
+  uint64_t full_run = 1;       // events of a run of full batches, which others are weighed against
   bool deterministic = false;  // allreduce: gradients are added in the order of lanes (sync always does that)
   bool mpi = false;            // allreduce: by MPI, under mpirun
   friend bool operator==(const StrategyConfig&, const StrategyConfig&) = default;

@@ -249,6 +249,7 @@ void ReadStrategy(const Config& config, Job* job) {
   protocol::StrategyConfig& strategy = job->strategy;
   if (config.Has("strategy")) strategy = protocol::StrategyFromConfig(config.At("strategy"), job->workers);
   strategy.sum = job->model->loss().reduction == nn::Reduction::kSum;
+  strategy.full_run = uint64_t{job->batch_size} * strategy.run();
   if (!strategy.on_servers()) {
     job->servers = 0;  // and what is said of their placement has no meaning
   } else if (const Status good = protocol::Check(job->placement, job->servers); !good.ok()) {

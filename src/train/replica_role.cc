@@ -56,6 +56,7 @@ class ReplicaRole {
                  job_.optimizer.clipping),
         reducer_(loop, trainer_, parameters_,
                  {.sum = job_.strategy.sum,
+                  .full_batch = job_.strategy.full_run,
                   .deterministic = job_.strategy.deterministic,
                   .overlap = !job_.optimizer.clipping.any()}),
         loader_(loop, std::move(source), job_.schema,
