@@ -159,7 +159,8 @@ void Cluster::State::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
   const auto gradient = p->memory->Pushed();
   for (uint32_t i = 0; i < starts.size(); ++i) {
     const SliceSpec& slice = options.table.slices[i];
-    const auto rule = optim::MeanRuleFor(options.strategy.sum, options.table.variables[slice.variable].role);
+    const auto rule = optim::MeanRuleFor(options.strategy.sum, options.strategy.full_run,
+                                         options.table.variables[slice.variable].role);
     (add ? optim::AddWeighted : optim::SetWeighted)(std::span(*sums).subspan(starts[i], slice.elements()),
                                                     std::span(*gradient).subspan(starts[i], slice.elements()),
                                                     rule.weight(events));
