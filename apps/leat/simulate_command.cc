@@ -14,14 +14,17 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "commands.h"
 #include "protocol/parameters.h"
 #include "protocol/placement.h"
+#include "real_workload.h"
 #include "sim/cluster.h"
 #include "train/display.h"
 #include "train/job.h"
 #include "train/precision.h"
 #include "train/progress.h"
+#include "train/runner.h"
 #include "trainer/trainer.h"
 
 namespace leat {
@@ -39,6 +42,7 @@ struct SimulateArguments {
   uint64_t steps = 0;
   uint64_t events = 0;
   uint64_t seed = 1;
+  bool real = false;
   bool json = false;
 };
 
@@ -86,11 +90,22 @@ double MeasuredStep(const train::Job& job) {
   return best;
 }
 
-sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a) {
-  if (!job.strategy.on_servers()) {
-    throw std::invalid_argument("strategy " + std::string(protocol::Name(job.strategy.kind)) +
-                                " has no servers; simulate knows strategies that have");
+// Modelled steps need no data: the stream is as long as the steps ask for, and its partitions hold whole
+// pushes.
+void ModelStream(const train::Job& job, const SimulateArguments& a, sim::ClusterOptions* options) {
+  const uint64_t batches = (a.steps > 0 ? a.steps : 100) * std::max(job.workers, job.strategy.lanes());
+  const uint64_t events = a.events > 0 ? a.events : batches * job.batch_size;
+  const uint64_t push = uint64_t{job.batch_size} * job.strategy.run();
+  const uint64_t pushes = (events + push - 1) / push;
+  const uint64_t partitions = std::min<uint64_t>(pushes, 16);
+  options->cuts.epochs = 1;
+  for (uint64_t p = 0; p < partitions; ++p) {
+    const uint64_t begin = pushes * p / partitions * push, end = pushes * (p + 1) / partitions * push;
+    options->stream.partitions.push_back({0, std::min(end, events) - begin});
   }
+}
+
+sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a) {
   sim::ClusterOptions options;
   options.seed = a.seed;
   options.workers = job.workers;
@@ -100,18 +115,6 @@ sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a
   options.optimizer = job.ServerOptimizer();
   options.strategy = job.strategy;
   options.cuts = job.Cuts();
-  options.cuts.epochs = 1;
-  // Modelled steps need no data: the stream is as long as the steps ask for, and its partitions hold whole
-  // pushes.
-  const uint64_t batches = (a.steps > 0 ? a.steps : 100) * std::max(job.workers, job.strategy.lanes());
-  const uint64_t events = a.events > 0 ? a.events : batches * job.batch_size;
-  const uint64_t push = uint64_t{job.batch_size} * job.strategy.run();
-  const uint64_t pushes = (events + push - 1) / push;
-  const uint64_t partitions = std::min<uint64_t>(pushes, 16);
-  for (uint64_t p = 0; p < partitions; ++p) {
-    const uint64_t begin = pushes * p / partitions * push, end = pushes * (p + 1) / partitions * push;
-    options.stream.partitions.push_back({0, std::min(end, events) - begin});
-  }
   const double bytes_per_s = sim::ParseBandwidth(a.link);
   options.worker_link = options.server_link = {bytes_per_s, sim::ParseDuration(a.latency)};
   options.slowness = Slowness(a.slow, job.workers);
@@ -144,9 +147,48 @@ sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a
   return options;
 }
 
+std::vector<std::string> Warnings(const train::Job& job) {
+  return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
+}
+
+// The job's own computation, on its own data, which is the cluster's stream from now on.
+std::unique_ptr<RealWorkload> ComputeForReal(const train::Job& job, sim::ClusterOptions* options) {
+  if (!job.stream.topic.empty()) {
+    throw std::invalid_argument("--real trains on a job's files; the records of topic '" + job.stream.topic +
+                                "' come while it runs");
+  }
+  train::CheckReadable(job);
+  auto workload = std::make_unique<RealWorkload>(job);
+  for (const auto& range : workload->ranges()) {
+    LEAT_CHECK(range.partition == options->stream.partitions.size());
+    options->stream.partitions.push_back({range.begin, range.end - range.begin});
+  }
+  return workload;
+}
+
+// As `leat train` measures what it has trained.
+void MeasureTrained(const train::Job& job, const sim::Cluster& cluster, Json* summary) {
+  std::vector<float> values;
+  if (!cluster.Saved(&values)) throw std::runtime_error("there is no checkpoint");
+  protocol::Parameters parameters(job.Slices());
+  auto at = values.begin();
+  for (uint32_t i = 0; i < parameters.table().slices.size(); ++i) {
+    const auto slice = parameters.values(SliceId(i));
+    std::copy_n(at, slice.size(), slice.begin());
+    at += static_cast<std::ptrdiff_t>(slice.size());
+  }
+  const auto evaluation = train::Evaluate(job, train::WithPrecision(job, Kernels()), parameters);
+  if (!evaluation.ok()) throw std::runtime_error("evaluation: " + evaluation.status().ToString());
+  (*summary)["test_rows"] = evaluation->rows;
+  if (evaluation->dead_letters > 0) (*summary)["test_dead_letters"] = evaluation->dead_letters;
+  if (evaluation->accuracy) (*summary)["test_accuracy"] = *evaluation->accuracy;
+  (*summary)["test_loss"] = evaluation->loss ? Json(*evaluation->loss) : Json(nullptr);
+}
+
 // What `leat train` says of a job at this moment. Steps that are only modelled have no loss.
-Json Told(const train::Progress& progress, const sim::Cluster& cluster) {
+Json Told(const train::Progress& progress, const sim::Cluster& cluster, bool real) {
   Json told = Json::parse(progress.ToJson(cluster.now(), cluster.status(), 0));
+  if (real) return told;
   for (const char* key : {"loss", "accuracy", "auc"}) {
     if (told.contains(key)) told[key] = nullptr;
   }
@@ -176,13 +218,20 @@ void TellServers(const Json& summary, double seconds, std::FILE* out) {
 
 int Simulate(const SimulateArguments& a) {
   const train::Job job = train::Job::Load(a.source, a.overrides);
-  const sim::ClusterOptions options = OptionsFor(job, a);
+  sim::ClusterOptions options = OptionsFor(job, a);
+  std::unique_ptr<sim::Workload> workload;
+  if (a.real) {
+    workload = ComputeForReal(job, &options);
+  } else {
+    ModelStream(job, a, &options);
+    workload = std::make_unique<sim::ModelledWorkload>();
+  }
   train::Progress progress({.job = job.name,
                             .task = job.model->task(),
                             .labels = job.model->labels(),
                             .window = job.metrics_window,
                             .strategy = std::string(protocol::Name(job.strategy.kind)),
-                            .warnings = job.PlacementPlan().warnings,
+                            .warnings = Warnings(job),
                             .directory = ""});
   train::Display display(a.json ? stderr : stdout);
   const double start = MachineSeconds();
@@ -194,6 +243,7 @@ int Simulate(const SimulateArguments& a) {
   hooks.on_request = [&](Time now, const protocol::ControlRequest& request) {
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress.OnWorker(now, worker->node, worker->progress);
+      if (worker->replica) progress.OnReplica(worker->node, *worker->replica);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress.OnServer(now, server->node, server->progress);
     }
@@ -203,26 +253,27 @@ int Simulate(const SimulateArguments& a) {
     progress.OnStatus(cluster.now(), cluster.status());
     if (const double now = MachineSeconds(); now - shown >= 0.5) {
       shown = now;
-      display.Show(Told(progress, cluster).dump());
+      display.Show(Told(progress, cluster, a.real).dump());
     }
     return true;
   };
-  sim::ModelledWorkload workload;
-  sim::Cluster cluster(options, workload, hooks);
+  sim::Cluster cluster(options, *workload, hooks);
   const sim::ClusterResult result = cluster.Run();
   const double real_s = MachineSeconds() - start;
   display.Finish();
   if (!result.mistake.empty()) throw std::runtime_error(result.mistake);
 
   progress.OnStatus(cluster.now(), cluster.status());
-  Json summary = Told(progress, cluster);
+  Json summary = Told(progress, cluster, a.real);
   summary["wall_s"] = Seconds(result.took);
   // What `leat train` adds on the machine it ran on, and what it measures on data.
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   summary["peak_rss_mb"]["simulate"] = static_cast<double>(used.ru_maxrss) * 1024 / 1e6;
   summary["stopped"] = false;
-  if (job.evaluate) {
+  if (job.evaluate && a.real) {
+    MeasureTrained(job, cluster, &summary);
+  } else if (job.evaluate) {
     summary["test_rows"] = 0;
     summary["test_accuracy"] = summary["test_loss"] = nullptr;
   }
@@ -258,9 +309,12 @@ void AddSimulateCommand(CLI::App& app, int* result) {
   command->add_option("--slow", a->slow, "WORKERS:FACTOR, so many workers that are slower");
   auto* steps = command->add_option("--steps", a->steps, "batches of each worker (default: 100)")
                     ->check(CLI::Range(uint64_t{1}, uint64_t{10'000'000}));
-  command->add_option("--events", a->events, "events of the stream, instead")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000'000}))
-      ->excludes(steps);
+  auto* events = command->add_option("--events", a->events, "events of the stream, instead")
+                     ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000'000}))
+                     ->excludes(steps);
+  command->add_flag("--real", a->real, "train the job's model on the job's files, in virtual time")
+      ->excludes(steps)
+      ->excludes(events);
   command->add_option("--seed", a->seed, "what chance goes by")->capture_default_str();
   command->add_flag("--json", a->json, "one JSON object as the last line");
   command->callback([a, result] { *result = Simulate(*a); });

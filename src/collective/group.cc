@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "protocol/guards.h"
 #include "protocol/reduction.h"
 
 namespace leat::collective {
@@ -157,6 +158,7 @@ Result<std::vector<std::span<std::byte>>> Group::OnHeader(Channel& channel, uint
     LEAT_ASSIGN_OR_RETURN(const Greet greet, DecodeGreet(header));
     Greet expected = MyGreet(kind);
     expected.rank = link->peer;
+    if (protocol::guards::SameGroup(greet.group, expected.group)) expected.group = greet.group;
     if (greet != expected || payload_bytes != 0) return Status(Code::kDataLoss, "the greeting of another");
   } else if (kind == ChannelKind::kData) {
     if (type != static_cast<uint8_t>(MessageType::kPiece))

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/guards.h"
+
 namespace leat::collective {
 
 net::Receiver* Port::Adopt(std::unique_ptr<net::Connection> connection) {
@@ -20,7 +22,7 @@ void Port::Expect(uint64_t group, Take take) {
   for (auto at = callers_.begin(); at != callers_.end();) {
     const auto caller = at++;
     if (!caller->greeted || caller->greet.group > group_) continue;
-    if (caller->greet.group == group_) {
+    if (protocol::guards::SameGroup(caller->greet.group, group_)) {
       here.splice(here.end(), callers_, caller);
     } else {
       callers_.erase(caller);
@@ -54,7 +56,7 @@ void Port::OnMessage(Channel& channel) {
   const Greet greet = caller->greet;
   auto taken = std::move(caller->channel);
   callers_.erase(caller);
-  if (greet.group == group_ && take_ != nullptr) take_(greet, std::move(taken));
+  if (protocol::guards::SameGroup(greet.group, group_) && take_ != nullptr) take_(greet, std::move(taken));
 }
 
 void Port::OnClosed(Channel& channel, const Status& /*why*/) {

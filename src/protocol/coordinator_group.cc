@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "protocol/coordinator_state.h"
+#include "protocol/guards.h"
 
 namespace leat::protocol {
 
@@ -44,7 +45,7 @@ void Coordinator::State::OnReplica(Time now, NodeId node, const ReplicaReport& r
   if (!group || !groups.Has(node)) return;
   reply->group = group;
   if (group->decided && groups.from_source()) reply->group->orders = slices.Orders();
-  if (report.group != group->id) return;
+  if (!guards::SameGroup(report.group, group->id)) return;
 
   if (report.shard) OnShard(now, node, *report.shard);
   if (const ReplicaReport* most = groups.Rejected();

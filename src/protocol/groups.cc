@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "protocol/guards.h"
+
 namespace leat::protocol {
 
 void Groups::Join(Time now, const Member& member) {
@@ -20,7 +22,7 @@ void Groups::Remove(Time, NodeId node) {
 void Groups::Report(Time now, NodeId node, const ReplicaReport& report) {
   const auto at = in_group_.find(node);
   // Of an earlier group: it has not heard of this one yet.
-  if (at == in_group_.end() || !group_ || report.group != group_->id) return;
+  if (at == in_group_.end() || !group_ || !guards::SameGroup(report.group, group_->id)) return;
   at->second.report = report;
   if (!report.failure.empty() && !again_) {
     ++failures_;

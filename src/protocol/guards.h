@@ -1,8 +1,10 @@
 // The checks that exactly once rests on, each in one place.
 //
 // They are a source file of their own so that tests can link a program in which one of them is taken out
-// (protocol/testing) and show that it then counts wrong. No running program can switch them.
+// (sim/mutants) and show that it then counts wrong. No running program can switch them.
 #pragma once
+
+#include <cstdint>
 
 #include "base/ids.h"
 
@@ -14,5 +16,8 @@ bool Held(bool in_ledger);
 bool SameLife(Incarnation said, Incarnation now);
 // The generation's check: a worker that the view of its time does not name is not listened to.
 bool Member(bool in_view);
+// The group's check, where workers reduce among themselves: what was said in another group than the one that
+// is now does not count.
+bool SameGroup(uint64_t said, uint64_t now);
 
 }  // namespace leat::protocol::guards

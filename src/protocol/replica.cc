@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "protocol/guards.h"
 #include "protocol/placement.h"
 
 namespace leat::protocol {
@@ -512,7 +513,7 @@ ReplicaActions Replica::OnComputed(uint64_t token, const BatchOutcome& outcome) 
 
 ReplicaActions Replica::OnConnected(uint64_t group, const Status& status) {
   State& s = *state_;
-  if (!s.group || s.group->id != group || !s.failure.empty() || s.stopped) return {};
+  if (!s.group || !guards::SameGroup(group, s.group->id) || !s.failure.empty() || s.stopped) return {};
   if (status.ok()) {
     s.connected = s.news = true;
     s.Fill();
@@ -525,7 +526,7 @@ ReplicaActions Replica::OnConnected(uint64_t group, const Status& status) {
 
 ReplicaActions Replica::OnShared(uint64_t group, Result<Shared> state) {
   State& s = *state_;
-  if (!s.group || s.group->id != group || !s.sharing || s.filled) return {};
+  if (!s.group || !guards::SameGroup(group, s.group->id) || !s.sharing || s.filled) return {};
   s.sharing = false;
   if (!state.ok()) {
     s.Fail(state.status().ToString());
@@ -572,7 +573,7 @@ ReplicaActions Replica::OnReduced(uint64_t token, Result<ReducedStep> step) {
 
 ReplicaActions Replica::OnBroken(uint64_t group, const Status& why) {
   State& s = *state_;
-  if (!s.group || s.group->id != group || s.stopped) return {};
+  if (!s.group || !guards::SameGroup(group, s.group->id) || s.stopped) return {};
   s.Fail(why.ToString());
   return s.Take();
 }

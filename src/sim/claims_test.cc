@@ -181,25 +181,84 @@ TEST(Claims, AveragingEveryBatchIsOneWorkerWithTheJointBatch) {
   EXPECT_FALSE(SameBits(Train(options, 0.1f), values));
 }
 
-TEST(Claims, SyncComesOutTheSameOnAnyNumberOfWorkers) {
-  std::vector<float> first;
-  for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u}) {
-    ClusterOptions options = Quiet({.kind = Kind::kSync, .virtual_workers = 8}, workers, 801, 16);
-    options.seed = workers;
-    options.servers = 1 + workers % 3;
-    options.optimizer.kind = optim::Kind::kAdam;
-    options.optimizer.learning_rate = 0.01f;
-    // Deaths change nothing either.
-    if (workers > 1) {
-      options.plan = {
-          {.at = std::chrono::milliseconds(700), .replaced = true},
-          {.at = std::chrono::milliseconds(900), .role = protocol::Role::kServer, .replaced = true}};
-      options.heartbeat_timeout = std::chrono::milliseconds(500);
-    }
-    const auto values = Train(options);
-    if (first.empty()) first = values;
-    EXPECT_TRUE(SameBits(values, first)) << workers << " workers";
+// Parameters of so many workers, some of which die on the way, as do servers.
+std::vector<float> OnWorkers(uint32_t workers, protocol::StrategyConfig strategy) {
+  ClusterOptions options = Quiet(strategy, workers, 801, 16);
+  options.seed = workers;
+  options.servers = strategy.on_servers() ? 1 + workers % 3 : 0;
+  options.optimizer.kind = optim::Kind::kAdam;
+  options.optimizer.learning_rate = 0.01f;
+  if (workers > 1) {
+    options.plan = {{.at = std::chrono::milliseconds(250), .replaced = true},
+                    {.at = std::chrono::milliseconds(300), .role = protocol::Role::kServer, .replaced = true},
+                    {.at = std::chrono::milliseconds(500)}};
+    options.heartbeat_timeout = std::chrono::milliseconds(500);
   }
+  Regression workload(options.strategy);
+  workload.On(options.table);
+  Cluster cluster(options, workload);
+  const ClusterResult result = cluster.Run();
+  EXPECT_EQ(result.mistake, "");
+  EXPECT_EQ(result.deaths, workers == 1 ? 0u : strategy.on_servers() ? 3u : 2u);
+  EXPECT_GT(result.took, std::chrono::milliseconds(600));
+  std::vector<float> values;
+  EXPECT_TRUE(cluster.Saved(&values));
+  return values;
+}
+
+TEST(Claims, DeterministicStrategiesComeOutTheSameOnAnyNumberOfWorkers) {
+  const auto first = OnWorkers(1, {.kind = Kind::kSync, .virtual_workers = 8});
+  for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u}) {
+    EXPECT_TRUE(SameBits(OnWorkers(workers, {.kind = Kind::kSync, .virtual_workers = 8}), first))
+        << "sync, " << workers << " workers";
+    EXPECT_TRUE(SameBits(
+        OnWorkers(workers, {.kind = Kind::kAllReduce, .virtual_workers = 8, .deterministic = true}), first))
+        << "allreduce, " << workers << " workers";
+  }
+  // Not a matter of course: in the order of the ring it is something else.
+  EXPECT_FALSE(SameBits(OnWorkers(3, {.kind = Kind::kAllReduce, .virtual_workers = 8}), first));
+}
+
+// Seconds that a step of modelled all-reduce takes, on variables of so many elements.
+double SecondsAStep(uint32_t workers, const std::vector<int64_t>& variables, bool deterministic = false) {
+  ClusterOptions options = Quiet(
+      {.kind = Kind::kAllReduce, .virtual_workers = workers, .deterministic = deterministic}, workers, 0, 16);
+  const uint64_t steps = 200;
+  options.servers = 0;
+  std::vector<optim::VariableSpec> specs;
+  for (const int64_t elements : variables) {
+    specs.push_back({"v" + std::to_string(specs.size()), Shape{elements}, {}});
+  }
+  options.table = protocol::MakeSlices(std::move(specs), 1, 1);
+  options.stream.partitions.assign(1, {0, steps * workers * 16});
+  options.worker_link = {1.25e8, Duration(0)};
+  options.compute = {Distribution::Kind::kConstant, 0.06, 0};
+  ModelledWorkload workload;
+  Cluster cluster(options, workload);
+  const ClusterResult result = cluster.Run();
+  EXPECT_EQ(result.mistake, "");
+  return Seconds(result.took) / static_cast<double>(steps);
+}
+
+// Patarasuk and Yuan 2009: 2 (n - 1) / n of the bytes pass each link, however many members there are.
+TEST(Claims, ARingTakesTheSameTimeWhateverItsMembers) {
+  constexpr int64_t kElements = 1 << 20;  // 4 MB: 34 ms on a link of a gigabit
+  const double bytes_s = kElements * sizeof(float) / 1.25e8;
+  for (const uint32_t workers : {2u, 4u, 8u, 16u}) {
+    const double ring = 2.0 * (workers - 1) / workers * bytes_s;
+    EXPECT_NEAR(SecondsAStep(workers, {kElements}), 0.06 + ring, 0.1 * ring + 0.003) << workers << " workers";
+  }
+}
+
+// The gradients of the last variables travel while those of the first are computed.
+TEST(Claims, BucketsHideBehindBackPropagation) {
+  const double one = SecondsAStep(4, {1 << 20});
+  const double eight = SecondsAStep(4, std::vector<int64_t>(8, 1 << 17));
+  const double transfer = one - 0.06;
+  EXPECT_LT(eight, 0.06 + 0.5 * transfer);
+  EXPECT_GT(eight, 0.06);
+  // Lanes that are added in their order set out when all are there.
+  EXPECT_GT(SecondsAStep(4, std::vector<int64_t>(8, 1 << 17), true), 0.06 + transfer);
 }
 
 }  // namespace

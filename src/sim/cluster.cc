@@ -24,6 +24,15 @@ Cluster::State::State(Cluster& cluster, ClusterOptions o, Workload& w, Hooks h)
     elements += slice.elements();
   }
   modelled = workload.Join() == nullptr;
+  // Whole variables, the last ones first, as many as make a bucket.
+  const auto& slices = options.table.slices;
+  uint64_t end = elements;
+  for (size_t i = slices.size(); i-- > 0;) {
+    const bool begins = i == 0 || slices[i - 1].variable != slices[i].variable;
+    if (!begins || (i > 0 && (end - starts[i]) * sizeof(float) < options.reduce.bucket_bytes)) continue;
+    buckets.push_back({starts[i], end});
+    end = starts[i];
+  }
 }
 
 void Cluster::State::In(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what) {
@@ -59,6 +68,7 @@ ClusterResult Cluster::State::Run() {
     result.mistake = "the job has stopped: phase " + std::to_string(static_cast<int>(status.phase)) +
                      ", lag " + std::to_string(status.lag) + ", leases " + std::to_string(status.leases);
   }
+  result.ended = result.mistake.empty();
   return result;
 }
 
@@ -70,6 +80,12 @@ void Cluster::State::Handle(const EventQueue::Event& event) {
       return OnDeliver(event.what);
     case kComputed:
       return OnComputed(event.what);
+    case kPieceArrives:
+      return OnPieceArrives(event.what);
+    case kPieceDelivered:
+      return OnPieceDelivered(event.what);
+    case kPieceSent:
+      return OnPieceSent(event.what);
     case kWake:
       if (const ProcessPtr p = roles[event.what]; p && p->wake_at == event.at) {
         p->wake_at = Time::max();
@@ -260,6 +276,20 @@ bool Cluster::Values(std::vector<float>* values) const {
   const State& s = *state_;
   values->assign(s.elements, 0);
   std::vector<bool> there(s.starts.size(), false);
+  // Where there are no servers, as the worker has them that is farthest.
+  const RoleProcess* farthest = nullptr;
+  for (const auto& p : s.roles) {
+    if (!p || !p->replica || !p->replica->parameters || !p->replica->machine->holds()) continue;
+    if (farthest == nullptr ||
+        p->replica->machine->state().header().step > farthest->replica->machine->state().header().step) {
+      farthest = p.get();
+    }
+  }
+  for (uint32_t i = 0; farthest != nullptr && i < s.starts.size(); ++i) {
+    const auto slice = farthest->replica->parameters->values(SliceId(i));
+    std::ranges::copy(slice, values->begin() + static_cast<std::ptrdiff_t>(s.starts[i]));
+    there[i] = true;
+  }
   for (const auto& p : s.roles) {
     if (!p || !p->server) continue;
     for (uint32_t i = 0; i < s.starts.size(); ++i) {

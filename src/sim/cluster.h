@@ -32,6 +32,7 @@ class Disk;
 
 struct Faults {
   // Chances for each message of the data plane, each way, and for each call of the control plane, each way.
+  // Among the members of a group it is a hundredth of that: one that is lost ends the group.
   double lost = 0;
   double doubled = 0;  // a push arrives twice, the second time whenever it likes
   double slow = 0;     // takes up to seconds
@@ -70,9 +71,18 @@ struct StreamPlan {
   Duration takes{0};
 };
 
+// How the members of a group reduce (protocol/reduction.h), where there are no servers: as parallel/ and
+// collective/ do.
+struct ReduceOptions {
+  uint64_t bucket_bytes = 1 << 20;     // at least; whole variables
+  uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged
+  uint64_t piece_bytes = 256 << 10;
+  uint64_t eager_bytes = 1 << 20;
+};
+
 struct ClusterOptions {
   uint64_t seed = 1;
-  uint32_t servers = 1;
+  uint32_t servers = 1;  // allreduce: 0
   uint32_t workers = 1;
   protocol::SliceTable table;
   protocol::Placement placement = protocol::Placement::kGreedy;
@@ -87,13 +97,16 @@ struct ClusterOptions {
   double jitter = 0;  // each message's latency is longer by up to this share of it
   Distribution compute;
   std::vector<double> slowness;  // factors on the compute time of worker 0, 1, …; 1 for those behind the last
-  Duration server_message{0};    // a server's time for each message, and for each byte of it
-  double server_byte = 0;        // seconds
-  Distribution prepare;          // of a split
+  // A server's time for each message, and for each byte of it; where there are none, a worker's for what
+  // other workers send.
+  Duration server_message{0};
+  double server_byte = 0;  // seconds
+  ReduceOptions reduce;
+  Distribution prepare;  // of a split
 
   Duration heartbeat_interval = std::chrono::milliseconds(100);
   Duration heartbeat_timeout = std::chrono::seconds(5);
-  Duration reply_timeout = std::chrono::seconds(10);
+  Duration reply_timeout = std::chrono::seconds(10);  // and for all that members of a group do together
   Duration parked_timeout = std::chrono::seconds(5);  // a server's patience with a request that waits
   uint32_t leases_ahead = 2;
   Duration checkpoint_interval{0};
@@ -112,6 +125,7 @@ struct ClusterOptions {
 
 struct ClusterResult {
   std::string mistake;  // empty: the job has come to its end, and no machine refused another's message
+  bool ended = false;   // it had, before anybody looked at what came of it
   Time took{0};         // on the virtual clock
   uint64_t messages = 0;
   uint64_t deaths = 0;  // of workers and servers
@@ -122,6 +136,9 @@ struct ClusterResult {
   uint64_t duplicates = 0;   // slices of pushes that a ledger turned away
   uint64_t late = 0;         // that came when their step was over
   uint64_t releases = 0;     // splits leased again
+  uint64_t groups = 0;       // allreduce: that were named, and joined by their first member
+  uint64_t shares = 0;       // states that members of a group were given by another
+  uint64_t loads = 0;        // slices that were read from a checkpoint
 };
 
 class Cluster;

@@ -1,5 +1,6 @@
 // What a virtual cluster holds, for its own sources: cluster.cc (the coordinator, the end of the job),
-// roles.cc (servers and workers), network.cc (messages on their way), disasters.cc.
+// roles.cc (servers and workers), network.cc (messages on their way), replicas.cc and reduce.cc (workers
+// where there are no servers, and what they say to each other), disasters.cc.
 #pragma once
 
 #include <deque>
@@ -15,16 +16,21 @@
 #include "sim/cluster.h"
 #include "sim/disk.h"
 #include "sim/event_queue.h"
+#include "sim/members.h"
 
 namespace leat::sim {
 
-using namespace protocol;  // NOLINT: this header is a part of four sources
+using namespace protocol;  // NOLINT: this header is a part of six sources
 
 enum EventKind : uint32_t {
   kArrive = 1,    // a message's first byte is at the receiver's link
   kDeliver = 2,   // its last one is there
   kComputed = 3,  // a batch
   kWake = 4,      // a role looks at its clock
+  // Among members of a group: as kArrive and kDeliver, and when the last byte has left.
+  kPieceArrives = 5,
+  kPieceDelivered = 6,
+  kPieceSent = 7,
 };
 
 struct Process {
@@ -55,6 +61,7 @@ struct RoleProcess : Process {
   std::string address;
   std::unique_ptr<Server> server;
   std::unique_ptr<Worker> worker;
+  std::unique_ptr<ReplicaParts> replica;  // a worker where there are no servers
   std::unique_ptr<WorkerMemory> memory;
   NodeId node;
   uint64_t life = 0;  // of the machine: grows when the process joins again
@@ -66,10 +73,10 @@ struct RoleProcess : Process {
   double ns_per_byte = 0;
   Duration latency{0};
   Time up_free{0}, down_free{0};
-  // ---- a server
-  Time busy_until{0};
-  std::deque<std::pair<uint64_t, Time>> parked;  // tickets, and when they were parked
   uint64_t bytes_in = 0, bytes_out = 0;
+  Time busy_until{0};  // with what has come
+  // ---- a server
+  std::deque<std::pair<uint64_t, Time>> parked;  // tickets, and when they were parked
   // ---- a worker
   std::vector<std::unique_ptr<Connection>> connections;  // ordered by server; they stay where they are
   WorkerProgress progress;
@@ -105,6 +112,17 @@ struct Cluster::State {
     uint64_t token = 0;
     BatchOutcome outcome;
   };
+  struct Sending {
+    uint32_t slot = 0;
+    uint64_t life = 0;
+    uint64_t group = 0;
+    uint64_t bucket = 0;
+    Hop hop;
+  };
+  // Elements [begin, end) of the whole table: whole variables.
+  struct BucketRange {
+    uint64_t begin = 0, end = 0;
+  };
 
   State(Cluster& self, ClusterOptions options, Workload& workload, Hooks hooks);
 
@@ -115,7 +133,8 @@ struct Cluster::State {
   Duration Between(double least_ms, double most_ms) {
     return FromSeconds((least_ms + (most_ms - least_ms) * rng.Uniform()) * 1e-3);
   }
-  Duration Latency(Duration least);
+  // `share` of the chance that it takes up to seconds.
+  Duration Latency(Duration least, double share = 1);
   Duration DiskTakes() { return FromSeconds(Seconds(options.faults.slow_disk) * rng.Uniform()); }
   // In the process, once it is not paused; not at all once it is dead.
   void In(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
@@ -157,7 +176,51 @@ struct Cluster::State {
   void Act(const ProcessPtr& p, const Compute& a);
   void Act(const ProcessPtr& p, SendPush& a);
   void Act(const ProcessPtr& p, const Disconnect& a);
+  BatchOutcome Train(const ProcessPtr& p, const Lease& lease, uint32_t batch, bool first);
+  Duration DrawCompute(RoleProcess* p);
+  void ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token, const BatchOutcome& outcome);
   void OnComputed(uint32_t place);
+
+  // ---- replicas.cc
+  void StartReplica(const ProcessPtr& p);
+  void ForgetGroups(const ProcessPtr& p);
+  void Do(const ProcessPtr& p, ReplicaActions actions);
+  void Later(const ProcessPtr& p, Duration delay, std::function<ReplicaActions(Replica&)> input);
+  void ReadAgain(const ProcessPtr& p, uint64_t lease);
+  void Act(const ProcessPtr& p, const LeaveGroup& a);
+  void Act(const ProcessPtr& p, const JoinGroup& a);
+  void Act(const ProcessPtr& p, const ShareState& a);
+  void Act(const ProcessPtr& p, const ComputeLane& a);
+  void Act(const ProcessPtr& p, const ReduceStep& a);
+  void AddLane(RoleProcess* p, uint32_t lane, uint64_t events);
+  void StartBuckets(const ProcessPtr& p, size_t until);
+  void Shared(const ProcessPtr& p);
+  void Reduced(const ProcessPtr& p);
+  void FailUnderWay(const ProcessPtr& p);
+
+  // ---- reduce.cc
+  uint32_t NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint64_t to_life);
+  void FreePiece(uint32_t m);
+  void SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow);
+  void OnPieceArrives(uint32_t m);
+  void OnPieceDelivered(uint32_t m);
+  void OnPieceSent(uint32_t place);
+  void Connect(const ProcessPtr& p);
+  bool TakeGreet(const ProcessPtr& p, uint32_t m);
+  void Connected(const ProcessPtr& p);
+  void Tell(const ProcessPtr& p, uint64_t group, Duration latency, const char* why);
+  void TellPeers(const ProcessPtr& p);
+  void Break(const ProcessPtr& p, Status why);
+  void LeavePeers(const ProcessPtr& p);
+  void Within(const ProcessPtr& p);
+  void StartBucket(const ProcessPtr& p, BucketRun::Kind kind, uint64_t begin, uint64_t end, uint64_t bytes);
+  bool TakePiece(const ProcessPtr& p, uint32_t m);
+  bool Accept(const ProcessPtr& p, BucketRun* run, uint32_t m);
+  void Proceed(const ProcessPtr& p, uint64_t bucket);
+  void Combine(RoleProcess* p, BucketRun* run, const ReduceAction& action);
+  void SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* run, const Hop& hop);
+  // What it reduces is there, not only modelled.
+  bool Carries(const BucketRun& run) const { return !modelled && run.kind == BucketRun::Kind::kSums; }
 
   // ---- network.cc
   // Answers exactly once: with the reply, or with nothing when it was lost, late, or nobody was there.
@@ -167,6 +230,10 @@ struct Cluster::State {
   void FreeMessage(uint32_t m);
   // Out of the host's link, not before `at`.
   void Send(RoleProcess* from, uint32_t m, Time at, Time* in_order);
+  // When the first and the last byte of such a message are at the receiver's link; and, there, when it has
+  // come.
+  std::pair<Time, Time> Leaves(RoleProcess* from, uint64_t bytes, Time at, Time* in_order, double share);
+  Time Comes(RoleProcess* to, uint64_t bytes, Time last_byte);
   void Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence);
   void OnArrive(uint32_t m);
   void OnDeliver(uint32_t m);
@@ -186,6 +253,7 @@ struct Cluster::State {
   void Disaster();
   void Carry(const Planned& planned);
   void Kill(const ProcessPtr& p, bool replace);
+  void Leave(const ProcessPtr& p);
   void Replace();
   void Pause(Process* process, Duration lasts);
   ProcessPtr Any(Role role);
@@ -208,6 +276,12 @@ struct Cluster::State {
   std::vector<uint32_t> free_messages;
   std::vector<Computation> computations;
   std::vector<uint32_t> free_computations;
+  std::vector<BucketRange> buckets;  // of a step's gradients, in the order in which they are reduced
+  std::map<uint64_t, Board> boards;  // by group
+  std::deque<Piece> pieces;
+  std::vector<uint32_t> free_pieces;
+  std::vector<Sending> sendings;
+  std::vector<uint32_t> free_sendings;
   uint64_t last_call = 0;
   uint64_t last_address = 0;
   uint32_t started_servers = 0, started_workers = 0;

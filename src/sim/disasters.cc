@@ -11,7 +11,8 @@ void Cluster::State::Disaster() {
     if (!Faulty() || done) return;
     Disaster();
     const auto c = coordinator;
-    if (rng.Chance(options.faults.server_deaths)) {
+    const bool on_servers = options.strategy.on_servers();
+    if (on_servers && rng.Chance(options.faults.server_deaths)) {
       if (auto p = Any(Role::kServer)) Kill(p, true);
       return;
     }
@@ -32,8 +33,8 @@ void Cluster::State::Disaster() {
       }
     } else if (what < 0.80) {  // a worker comes, another leaves
       Start(Role::kWorker);
-      if (auto p = Any(Role::kWorker); p && p->joined) Do(p, p->worker->Leave(now()));
-    } else if (what < 0.85) {
+      if (auto p = Any(Role::kWorker); p && p->joined) Leave(p);
+    } else if (what < 0.85 && on_servers) {
       Start(Role::kServer);  // a spare one
       if (auto p = Any(Role::kServer); p && rng.Chance(0.5)) Kill(p, false);
     } else {
@@ -62,7 +63,7 @@ void Cluster::State::Carry(const Planned& planned) {
     case Planned::What::kPause:
       return Pause(p.get(), planned.lasts);
     case Planned::What::kLeave:
-      if (p->worker && p->joined) Do(p, p->worker->Leave(now()));
+      if (p->joined) Leave(p);
       return;
     case Planned::What::kStart:
       return;
@@ -84,6 +85,13 @@ void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
     // Not for a job that was resumed meanwhile, with processes of its own.
     if (!c->ended && !at_address.contains(address)) Start(role, address);
   });
+}
+
+void Cluster::State::Leave(const ProcessPtr& p) {
+  if (p->worker) Do(p, p->worker->Leave(now()));
+  if (!p->replica) return;
+  p->replica->machine->Leave();
+  MaybeBeat(p);
 }
 
 // Whoever runs the job sees to it that there are enough of each role.

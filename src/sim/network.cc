@@ -18,8 +18,8 @@ Duration Takes(double ns_per_byte, uint64_t bytes) {
 
 }  // namespace
 
-Duration Cluster::State::Latency(Duration least) {
-  if (Chance(options.faults.slow)) return Between(1, 3000);
+Duration Cluster::State::Latency(Duration least, double share) {
+  if (Chance(share * options.faults.slow)) return Between(1, 3000);
   if (options.jitter > 0) return least + FromSeconds(Seconds(least) * options.jitter * rng.Uniform());
   return least;
 }
@@ -159,16 +159,28 @@ void Cluster::State::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequ
 
 void Cluster::State::Send(RoleProcess* from, uint32_t m, Time at, Time* in_order) {
   Message& message = messages[m];
+  const auto [first, last] = Leaves(from, message.bytes, at, in_order, 1);
+  message.last_byte = last;
+  queue.At(first, kArrive, m);
+}
+
+std::pair<Time, Time> Cluster::State::Leaves(RoleProcess* from, uint64_t bytes, Time at, Time* in_order,
+                                             double share) {
   const Time start = std::max(at, from->up_free);
-  from->up_free = start + Takes(from->ns_per_byte, message.bytes);
-  const Duration latency = Latency(from->latency);
+  from->up_free = start + Takes(from->ns_per_byte, bytes);
+  const Duration latency = Latency(from->latency, share);
   Time arrives = start + latency;
   if (in_order) {
     arrives = std::max(arrives, *in_order);
     *in_order = arrives;
   }
-  message.last_byte = std::max(arrives, from->up_free + latency);
-  queue.At(arrives, kArrive, m);
+  return {arrives, std::max(arrives, from->up_free + latency)};
+}
+
+Time Cluster::State::Comes(RoleProcess* to, uint64_t bytes, Time last_byte) {
+  const Time start = std::max(now(), to->down_free);
+  to->down_free = start + Takes(to->ns_per_byte, bytes);
+  return std::max(to->down_free, last_byte);
 }
 
 void Cluster::State::Bounce(uint32_t m) {
@@ -190,9 +202,7 @@ void Cluster::State::OnArrive(uint32_t m) {
   }
   const ProcessPtr p = roles[message.back ? message.from : message.to];
   if (message.back && (!p || p->life != message.from_life)) return FreeMessage(m);
-  const Time start = std::max(now(), p->down_free);
-  p->down_free = start + Takes(p->ns_per_byte, message.bytes);
-  const Time there = std::max(p->down_free, message.last_byte);
+  const Time there = Comes(p.get(), message.bytes, message.last_byte);
   if (message.back) {
     if (there > now()) return queue.At(there, kDeliver, m);
     return OnDeliver(m);

@@ -21,12 +21,12 @@ void Cluster::State::Start(Role role, std::string address) {
   const Link& link = role == Role::kServer ? options.server_link : options.worker_link;
   if (link.bytes_per_s > 0) p->ns_per_byte = 1e9 / link.bytes_per_s;
   p->latency = link.latency;
-  if (role == Role::kServer) {
-    p->started = started_servers++;
-    p->address = address.empty() ? "ps-" + std::to_string(++last_address) : address;
+  p->started = role == Role::kServer ? started_servers++ : started_workers++;
+  // Whoever others call has an address.
+  if (role == Role::kServer || !options.strategy.on_servers()) {
+    const char* const name = role == Role::kServer ? "ps-" : "worker-";
+    p->address = address.empty() ? name + std::to_string(++last_address) : address;
     at_address[p->address] = p->slot;
-  } else {
-    p->started = started_workers++;
   }
   roles.push_back(p);
   JoinAgain(p);
@@ -37,12 +37,17 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
   p->joined = false;
   p->beating = false;
   p->connections.clear();
+  ForgetGroups(p);
   if (p->role == Role::kServer) {
     for (const auto& [ticket, since] : std::exchange(p->parked, {})) {
       FreeMessage(static_cast<uint32_t>(ticket));
     }
     p->server =
         std::make_unique<Server>(ServerConfig{options.table, options.optimizer, options.strategy, modelled});
+  } else if (!options.strategy.on_servers()) {
+    p->memory = workload.Join();
+    p->progress = {};
+    StartReplica(p);
   } else {
     WorkerConfig config;
     config.table = options.table;
@@ -73,6 +78,7 @@ void Cluster::State::Join(const ProcessPtr& p) {
     }
     if (p->server) p->server->OnJoined(p->node);
     if (p->worker) p->worker->OnJoined(p->node);
+    if (p->replica) p->replica->machine->OnJoined(p->node);
     Beat(p);
   });
 }
@@ -88,8 +94,9 @@ void Cluster::State::Beat(const ProcessPtr& p) {
     servers[p->node] = beat.progress;
     request = std::move(beat);
   } else {
-    WorkerHeartbeat beat = p->worker->MakeHeartbeat();
+    WorkerHeartbeat beat = p->worker ? p->worker->MakeHeartbeat() : p->replica->machine->MakeHeartbeat();
     beat.progress = p->progress;
+    if (p->memory) p->memory->Tell(&beat.progress);
     request = std::move(beat);
   }
   Call(p, std::move(request), [this, p, life = p->life](std::optional<ControlReply> reply) {
@@ -104,7 +111,11 @@ void Cluster::State::OnBeatReply(const ProcessPtr& p, const std::optional<Contro
       Do(p, p->server->OnHeartbeatReply(*server));
       if (p->alive && p->server) TakeReady(p);
     } else if (const auto* worker = std::get_if<WorkerHeartbeatReply>(&*reply)) {
-      Do(p, p->worker->OnHeartbeatReply(now(), *worker));
+      if (p->worker) {
+        Do(p, p->worker->OnHeartbeatReply(now(), *worker));
+      } else {
+        Do(p, p->replica->machine->OnHeartbeatReply(*worker));
+      }
     }
   }
   if (p->alive) Wake(p);
@@ -112,7 +123,9 @@ void Cluster::State::OnBeatReply(const ProcessPtr& p, const std::optional<Contro
 
 void Cluster::State::MaybeBeat(const ProcessPtr& p) {
   if (!p->alive || !p->joined || p->beating) return;
-  const bool urgent = p->worker ? p->worker->HeartbeatUrgent() : p->server->HeartbeatUrgent();
+  const bool urgent = p->worker    ? p->worker->HeartbeatUrgent()
+                      : p->replica ? p->replica->machine->HeartbeatUrgent()
+                                   : p->server->HeartbeatUrgent();
   const Time due = p->last_beat + (urgent ? kUrgentGap : options.heartbeat_interval);
   if (due <= now()) return Beat(p);
   WakeAt(p, due);
@@ -127,7 +140,7 @@ void Cluster::State::Wake(const ProcessPtr& p) {
     if (const Time next = p->worker->next_timer(); next != Time::max())
       WakeAt(p, std::max(next, now() + kUrgentGap));
   } else {
-    ExpireParked(p);
+    if (p->server) ExpireParked(p);
     WakeAt(p, now() + options.heartbeat_interval);
   }
   MaybeBeat(p);
@@ -153,6 +166,7 @@ void Cluster::State::Gone(const ProcessPtr& p) {
       if (server && server->server) ForgetParked(server, p->slot);
     }
   }
+  ForgetGroups(p);
   for (const auto& [ticket, since] : std::exchange(p->parked, {})) {
     const auto m = static_cast<uint32_t>(ticket);
     Message& message = messages[m];
@@ -191,11 +205,13 @@ void Cluster::State::Act(const ProcessPtr& p, const StopRole& a) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
+  result.loads += a.orders.size();
   for (const SliceOrder& order : a.orders) {
     In(p, DiskTakes(), [this, p, life = p->life, order] {
       if (life != p->life) return;
       Result<Slice> slice = Status(Code::kUnavailable, "the disk does not answer");
       if (!Chance(options.faults.unreadable)) slice = disk.Read(order.directory, order.file, order.slice);
+      if (p->replica) return Do(p, p->replica->machine->OnSliceLoaded(order, std::move(slice)));
       p->server->OnSliceLoaded(order, std::move(slice));
       TakeReady(p);
       MaybeBeat(p);
@@ -214,30 +230,45 @@ void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
     } else {
       disk.Write(a.order.directory, report.file, a.slices);
     }
-    p->server->OnShardSaved(std::move(report));
+    if (p->server) {
+      p->server->OnShardSaved(std::move(report));
+    } else {
+      p->replica->machine->OnShardSaved(std::move(report));
+    }
     MaybeBeat(p);
   });
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const PrepareSplit& a) {
+  if (p->replica) p->replica->leases[a.lease.id] = a.lease;
   In(p, options.prepare.Draw(rng), [this, p, life = p->life, id = a.lease.id] {
     if (life != p->life) return;
     const bool unreadable = Chance(options.faults.split_unreadable);
+    if (p->replica) {
+      if (unreadable) return ReadAgain(p, id);
+      return Do(p, p->replica->machine->OnSplitReady(id));
+    }
     Do(p, unreadable ? p->worker->OnSplitFailed(now(), id) : p->worker->OnSplitReady(now(), id));
   });
 }
 
-void Cluster::State::Act(const ProcessPtr&, const DropSplit&) {}
+void Cluster::State::Act(const ProcessPtr& p, const DropSplit& a) {
+  if (p->replica) p->replica->leases.erase(a.lease);
+}
 
 void Cluster::State::Act(const ProcessPtr& p, const Compute& a) {
-  const Lease* lease = p->worker->FindLease(a.lease);
+  const BatchOutcome outcome = Train(p, *p->worker->FindLease(a.lease), a.batch, a.first);
+  ComputedAfter(p, DrawCompute(p.get()), a.token, outcome);
+}
+
+BatchOutcome Cluster::State::Train(const ProcessPtr& p, const Lease& lease, uint32_t batch, bool first) {
   Trained trained;
   if (p->memory) {
-    trained = p->memory->Compute(*lease, a.batch, a.first);
+    trained = p->memory->Compute(lease, batch, first);
   } else {
-    const uint64_t before = uint64_t{a.batch} * lease->cut.batch_size;
+    const uint64_t before = uint64_t{batch} * lease.cut.batch_size;
     trained.outcome.events =
-        static_cast<uint32_t>(std::min<uint64_t>(lease->cut.batch_size, lease->cut.events() - before));
+        static_cast<uint32_t>(std::min<uint64_t>(lease.cut.batch_size, lease.cut.events() - before));
   }
   ++p->progress.steps;
   if (trained.outcome.disposition == Disposition::kRejected) {
@@ -247,10 +278,18 @@ void Cluster::State::Act(const ProcessPtr& p, const Compute& a) {
     p->progress.loss_sum += trained.loss_sum;
     p->progress.correct += trained.correct;
   }
+  return trained.outcome;
+}
+
+Duration Cluster::State::DrawCompute(RoleProcess* p) {
   double seconds = Seconds(options.compute.Draw(rng));
   if (p->started < options.slowness.size()) seconds *= options.slowness[p->started];
   p->progress.cpu_seconds += seconds;
+  return FromSeconds(seconds);
+}
 
+void Cluster::State::ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token,
+                                   const BatchOutcome& outcome) {
   auto place = static_cast<uint32_t>(computations.size());
   if (free_computations.empty()) {
     computations.emplace_back();
@@ -258,8 +297,8 @@ void Cluster::State::Act(const ProcessPtr& p, const Compute& a) {
     place = free_computations.back();
     free_computations.pop_back();
   }
-  computations[place] = {p->slot, p->life, a.token, trained.outcome};
-  queue.At(now() + FromSeconds(seconds), kComputed, place);
+  computations[place] = {p->slot, p->life, token, outcome};
+  queue.At(now() + takes, kComputed, place);
 }
 
 void Cluster::State::OnComputed(uint32_t place) {
@@ -268,6 +307,10 @@ void Cluster::State::OnComputed(uint32_t place) {
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kComputed, place);
   free_computations.push_back(place);
   if (!p || p->life != computation.life) return;
+  if (p->replica) {
+    p->replica->computing = 0;
+    return Do(p, p->replica->machine->OnComputed(computation.token, computation.outcome));
+  }
   Do(p, p->worker->OnComputed(now(), computation.token, computation.outcome));
 }
 

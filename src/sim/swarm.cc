@@ -22,7 +22,7 @@ void DrawBatches(Rng& rng, CutRules* cuts) {
 ClusterOptions SwarmOptions(const SwarmJob& job) {
   ClusterOptions options;
   options.seed = job.seed;
-  options.servers = job.servers;
+  options.servers = job.strategy.on_servers() ? job.servers : 0;
   options.workers = job.workers;
   options.table = CountingTable(job.slices);
   options.optimizer.kind = optim::Kind::kSgd;
@@ -73,6 +73,13 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   faults.slow_disk = FromSeconds(some({0.01, 0.1, 0.5}));
   faults.disaster_every = FromSeconds(some({0.1, 0.3, 1}));
   faults.until = std::chrono::seconds(10);
+  // All paths of reductions, with buckets of one variable and of all, and pieces of a few elements.
+  Rng sizes(Mix(job.seed, 3));
+  const auto size = [&sizes](uint64_t a, uint64_t b) { return sizes.Chance(0.5) ? a : b; };
+  options.reduce = {.bucket_bytes = size(1, 1 << 20),
+                    .exchange_bytes = size(0, 1 << 16),
+                    .piece_bytes = size(64, 256),
+                    .eager_bytes = size(64, 1 << 20)};
   if (job.peace) {
     faults = {};
     faults.slow_disk = std::chrono::milliseconds(100);
@@ -85,8 +92,9 @@ ClusterResult RunSwarm(const SwarmJob& job) {
   CountingWorkload workload(options.table, options.strategy);
   // A job that is stopped goes on with another number of servers, and its batches are cut anew.
   Rng rng(Mix(job.seed, 2));
-  options.resume = [&rng, most = job.servers + 1](uint32_t* servers, CutRules* cuts) {
-    *servers = 1 + static_cast<uint32_t>(rng.Below(most));
+  const bool on_servers = job.strategy.on_servers();
+  options.resume = [&rng, on_servers, most = job.servers + 1](uint32_t* servers, CutRules* cuts) {
+    if (on_servers) *servers = 1 + static_cast<uint32_t>(rng.Below(most));
     DrawBatches(rng, cuts);
     return true;
   };

@@ -43,7 +43,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"ssp_0", {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = 0}, 4},
                       Case{"ssp_3", {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = 3}},
                       Case{"backup", {.kind = Kind::kSync, .virtual_workers = 4, .backup = 1}},
-                      Case{"averaging", {.kind = Kind::kAveraging, .virtual_workers = 4, .period = 3}}),
+                      Case{"averaging", {.kind = Kind::kAveraging, .virtual_workers = 4, .period = 3}},
+                      Case{"allreduce", {.kind = Kind::kAllReduce, .virtual_workers = 4}},
+                      Case{"allreduce_by_lanes",
+                           {.kind = Kind::kAllReduce, .virtual_workers = 4, .deterministic = true}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Strategies, CountEveryEventOnceInPeace) {
@@ -68,13 +71,23 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.checkpoints += result.checkpoints;
     all.duplicates += result.duplicates;
     all.releases += result.releases;
+    all.groups += result.groups;
+    all.shares += result.shares;
+    all.loads += result.loads;
   }
   // What is to be survived has happened, and often.
-  for (const uint64_t count :
-       {all.deaths, all.pauses, all.restarts, all.checkpoints, all.duplicates, all.releases}) {
-    EXPECT_GT(count, Seeds() / GetParam().share / 2);
+  const uint64_t often = Seeds() / GetParam().share / 2;
+  for (const uint64_t count : {all.deaths, all.pauses, all.restarts, all.checkpoints, all.loads}) {
+    EXPECT_GT(count, often);
   }
-  EXPECT_GT(all.resumes, Seeds() / GetParam().share / 10);
+  if (GetParam().strategy.on_servers()) {
+    EXPECT_GT(all.duplicates, often);
+    EXPECT_GT(all.releases, often);
+  } else {
+    EXPECT_GT(all.groups, 10 * often);
+    EXPECT_GT(all.shares, often);
+  }
+  EXPECT_GT(all.resumes, often / 5);
 }
 
 // A failing seed is only worth something if it fails again.
@@ -99,6 +112,17 @@ TEST(Swarm, WorksOnManyWorkersAndPartitions) {
     EXPECT_EQ(RunSwarm({.seed = seed, .servers = 5, .workers = 16, .slices = 40, .partitions = 7}).mistake,
               "")
         << "seed " << seed;
+  }
+}
+
+TEST(Swarm, ReducesAmongAnyNumberOfWorkers) {
+  for (const uint32_t workers : {1u, 2u, 7u, 16u}) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      const protocol::StrategyConfig strategy{
+          .kind = Kind::kAllReduce, .virtual_workers = 6, .deterministic = seed % 2 == 0};
+      EXPECT_EQ(RunSwarm({.seed = seed, .workers = workers, .slices = 40, .strategy = strategy}).mistake, "")
+          << workers << " workers, seed " << seed;
+    }
   }
 }
 

@@ -22,10 +22,13 @@ class WorkerMemory {
   virtual ~WorkerMemory() = default;
   // Trains one batch of a lease on the values as they are. `first` as in protocol::Compute.
   virtual Trained Compute(const protocol::Lease& lease, uint32_t batch, bool first) = 0;
-  // What is pushed of the run computed last: of all slices, one after the other in the table's order. It is
-  // never changed any more: pushes that are on their way, or come twice, share it.
+  // What is pushed of the run computed last (all-reduce: added to the step's sums): of all slices, one after
+  // the other in the table's order. It is never changed any more: pushes that are on their way, or come
+  // twice, share it.
   virtual std::shared_ptr<const std::vector<float>> Pushed() = 0;
   virtual void TakeValues(SliceId slice, uint64_t version, std::span<const float> values) = 0;
+  // Fills in what heartbeats say beside events, losses and times.
+  virtual void Tell(protocol::WorkerProgress* /*progress*/) const {}
 };
 
 class Workload {

@@ -13,7 +13,11 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
   LEAT_ASSIGN_OR_RETURN(const auto variables, checkpoint::ReadVariables(job.directory, restored, table));
   protocol::Parameters parameters(table);
   for (size_t v = 0; v < variables.size(); ++v) std::ranges::copy(variables[v], parameters.values(v).begin());
+  return Evaluate(job, plan, parameters);
+}
 
+Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,
+                            protocol::Parameters& parameters) {
   LEAT_ASSIGN_OR_RETURN(const auto source, stream::OpenFiles(*job.evaluate));
   LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
   const auto decoder = stream::MakeDecoder(job.EvaluationSchema());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/plan.h"
+#include "protocol/parameters.h"
 #include "train/job.h"
 
 namespace leat::train {
@@ -33,6 +34,9 @@ struct Evaluation {
   std::optional<double> loss;      // mean over the rows, unless it is not finite
 };
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan);
+// The same of these values.
+Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,
+                            protocol::Parameters& parameters);
 
 // Writes the newest checkpoint as an ONNX file for batches of that many rows, 0: of any number; returns its
 // bytes. kNotFound when there is no checkpoint; throws std::invalid_argument when the network cannot be

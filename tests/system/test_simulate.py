@@ -1,5 +1,7 @@
 """leat simulate: a job on a cluster that is not there."""
 
+import random
+
 import leat
 import pytest
 
@@ -15,7 +17,8 @@ strategy: async
 train: {batch_size: 50}
 """
 STRATEGIES = ["async", "sync", "{type: sync, backup: 1}", "{type: ssp, staleness: 2}",
-              "{type: downpour, n_push: 2, n_fetch: 3}", "{type: averaging, period: 4}"]
+              "{type: downpour, n_push: 2, n_fetch: 3}", "{type: averaging, period: 4}",
+              "allreduce", "{type: allreduce, deterministic: true}"]
 
 
 def simulate(folder, *options, strategy="async"):
@@ -42,18 +45,22 @@ def test_a_seed_replays(tmp_path, strategy):
     assert first["events"] == other["events"] == 8 * 20 * 50
     assert first["loss"] is None and first["wall_s"] > 20 * 0.005
     servers = [m for m in first["members"] if m["role"] == "ps"]
+    if "allreduce" in strategy:
+        assert servers == []
+        return
     assert len(servers) == 3 and abs(sum(m["share"] for m in servers) - 1) < 1e-9
     assert all(m["bytes_in"] > 0 for m in servers if m["bytes_held"] > 0)
 
 
-def test_it_is_summed_up_like_a_run(tmp_path):
-    simulated = simulate(tmp_path, "--workers", 2, "--ps", 1)
-    trained = leat.run("train", "job.yaml", "--json", "--directory", "run", cwd=tmp_path)
+@pytest.mark.parametrize("strategy", ["async", "allreduce"])
+def test_it_is_summed_up_like_a_run(tmp_path, strategy):
+    simulated = simulate(tmp_path, "--workers", 2, "--ps", 1, strategy=strategy)
+    trained = leat.run("train", "job.yaml", "--json", "--workers", 2, "--directory", "run", cwd=tmp_path)
     told, real = leat.summary(simulated), leat.summary(trained)
     assert set(real) - set(told) == set()
     assert set(told) - set(real) == {"real_s", "messages", "messages_per_s", "compute_s"}
     # Roles join in any order.
-    for role in ("ps", "worker"):
+    for role in ("ps", "worker") if strategy == "async" else ("worker",):
         simulated_one, real_one = (next(m for m in s["members"] if m["role"] == role) for s in (told, real))
         assert set(simulated_one) == set(real_one), role
     # Nothing is scored, so there is no AUC to tell of.
@@ -75,7 +82,57 @@ def test_links_and_slow_workers_cost_time(tmp_path):
     assert simulate(tmp_path, "--events", 123).returncode == 0
 
 
+def classes(folder, strategy):
+    """A job of rows that a small network can tell apart."""
+    rng = random.Random(3)
+    for name, rows in ("rows.csv", 4800), ("test.csv", 1000):
+        with open(folder / name, "w") as file:
+            for _ in range(rows):
+                x = [rng.gauss(0, 1) for _ in range(4)]
+                file.write(",".join(f"{v:.4f}" for v in x) + f",{int(x[0] * x[1] > x[2])}\n")
+    optimizer = "sgd, learning_rate: 0.1" if "averaging" in strategy else "momentum, learning_rate: 0.1, momentum: 0.9"
+    (folder / "classes.yaml").write_text(f"""name: classes
+stream: {{epochs: 2, files: {{format: csv, paths: [rows.csv], partitions: 3}}}}
+schema: {{format: csv, fields: {{{", ".join(f"x{i}: {{type: number}}" for i in range(4))}, y: {{type: number, role: label}}}}}}
+model:
+  layers:
+    - dense: {{units: 16, activation: relu}}
+    - dense: {{units: 2}}
+  loss: softmax_cross_entropy
+optimizer: {{type: {optimizer}}}
+strategy: {strategy}
+train: {{batch_size: 25, split_batches: 8}}
+evaluate: {{files: {{format: csv, paths: [test.csv]}}}}
+""")
+    return ["classes.yaml", "--json"]
+
+
+@pytest.mark.parametrize("strategy", ["{type: sync, virtual_workers: 4}",
+                                      "{type: allreduce, deterministic: true, virtual_workers: 4}",
+                                      "{type: averaging, virtual_workers: 4, period: 4}"])
+def test_real_arithmetic_is_that_of_a_run(tmp_path, strategy):
+    job = classes(tmp_path, strategy)
+    simulated = leat.summary(leat.run("simulate", *job, "--real", "--workers", 3, "--compute", "1ms", cwd=tmp_path))
+    trained = leat.summary(leat.run("train", *job, "--workers", 2, "--directory", "run", cwd=tmp_path))
+    # Whoever added the losses up has added them in another order; the parameters are the same to the last bit.
+    for key in ("events", "step", "test_rows", "test_loss", "test_accuracy", "accuracy"):
+        assert simulated[key] == trained[key], key
+    assert simulated["loss"] == pytest.approx(trained["loss"], rel=1e-9)
+    assert simulated["events"] == 2 * 4800 and simulated["test_accuracy"] > 0.8
+
+
+def test_real_arithmetic_has_the_staleness_of_the_cluster(tmp_path):
+    options = [*classes(tmp_path, "async"), "--real", "--ps", 2, "--compute", "lognormal:5ms,0.5", "--workers"]
+    first, again = (virtual(leat.run("simulate", *options, 6, cwd=tmp_path)) for _ in range(2))
+    assert first == again
+    assert first["events"] == 2 * 4800 and first["staleness_mean"] > 2
+    one = virtual(leat.run("simulate", *options, 1, cwd=tmp_path))
+    assert one["staleness_mean"] == 0 and one["test_loss"] != first["test_loss"]
+
+
 @pytest.mark.parametrize("options, part", [
+    (["--real"], "--real trains on a job's files; the records of topic 'events' come while it runs"),
+    (["--real", "--steps", "5"], "excludes"),
     (["--link", "5"], "'5' is not a bandwidth like 1gbit"),
     (["--link", "-1gbit"], "is not a bandwidth"),
     (["--latency", "soon"], "'soon' is not a time like 100us"),
@@ -100,6 +157,14 @@ def test_what_cannot_be(tmp_path, options, part):
     assert done.stdout == ""
 
 
-def test_strategies_without_servers_are_refused(tmp_path):
-    done = simulate(tmp_path, "--workers", 2, strategy="allreduce")
-    assert done.returncode == 2 and "allreduce has no servers" in done.stderr
+def test_members_of_a_ring_share_the_work(tmp_path):
+    options = ["--workers", 8, "--steps", 50, "--compute", "5ms"]
+    usual = virtual(simulate(tmp_path, *options, strategy="allreduce"))
+    narrow = virtual(simulate(tmp_path, *options, "--link", "1mbit", strategy="allreduce"))
+    slow = virtual(simulate(tmp_path, *options, "--slow", "1:10", strategy="allreduce"))
+    # 8 lanes a step, and the slowest of them sets the pace; what the members have to tell each other takes its time.
+    assert 50 * 0.005 < usual["wall_s"] < 50 * 0.005 + 1
+    assert slow["wall_s"] > usual["wall_s"] + 50 * 0.04
+    assert narrow["wall_s"] > usual["wall_s"] + 50 * 0.005
+    done = simulate(tmp_path, "--workers", 1, strategy="allreduce")
+    assert done.returncode == 2 and "a ring of one" in done.stderr, done.stderr

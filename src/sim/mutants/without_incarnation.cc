@@ -15,4 +15,8 @@ bool Member(bool in_view) {
   return in_view;
 }
 
+bool SameGroup(uint64_t said, uint64_t now) {
+  return said == now;
+}
+
 }  // namespace leat::protocol::guards

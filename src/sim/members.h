@@ -1,0 +1,112 @@
+// What a worker has of a group where there are no servers: its copy of the model, its connections to the
+// others, and the all-reduces that are under way on them. members.cc and reduce.cc carry it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "protocol/reduction.h"
+#include "protocol/replica.h"
+
+namespace leat::sim {
+
+// What one member sends another. Data is one hop of one bucket's reduction; its floats travel along where
+// there are any.
+struct Piece {
+  enum class Kind : uint8_t {
+    kGreet = 0,  // to whoever lives at the address: the group's number and the sender's rank
+    kReady = 1,  // the sender has started this bucket
+    kData = 2,
+  } kind = Kind::kData;
+  uint32_t from = 0, to = 0;  // slots
+  uint64_t from_life = 0, to_life = 0;
+  uint64_t group = 0;
+  uint32_t rank = 0;    // of the sender
+  uint64_t bucket = 0;  // of the group's buckets: all members start the same ones in the same order
+  uint64_t bucket_bytes = 0;
+  uint32_t phase = 0, piece = 0;
+  uint64_t payload_bytes = 0;
+  uint64_t bytes = 0;  // with all that is around the payload
+  Time last_byte{0};   // at the receiver's link, were that free
+  std::shared_ptr<const std::vector<float>> payload;
+};
+
+// One member's part in the reduction of one bucket.
+struct BucketRun {
+  enum class Kind : uint8_t {
+    kSums = 0,   // elements [begin, end) of the step's gradients
+    kLanes = 1,  // what has become of each lane
+    kState = 2,  // the holder's state, for all
+  } kind = Kind::kSums;
+  uint64_t begin = 0, end = 0;
+  protocol::Reduction reduction;
+  struct Aside {
+    protocol::Hop hop;
+    std::shared_ptr<const std::vector<float>> payload;
+  };
+  std::vector<Aside> asides = {};  // come, and not asked for yet
+};
+
+struct Membership {
+  // A connection: made by a greeting each way, and what is sent on it arrives in its order.
+  struct Peer {
+    uint32_t rank = 0;
+    bool greeted = false;
+    uint32_t slot = 0;  // known once it has greeted
+    uint64_t life = 0;
+    Time there{0};
+  };
+  Peer* Find(uint32_t peer) {
+    for (Peer& p : peers) {
+      if (p.rank == peer) return &p;
+    }
+    return nullptr;
+  }
+
+  uint64_t group = 0;  // 0: in none
+  uint32_t rank = 0;
+  std::vector<protocol::Member> members;
+  std::vector<Peer> peers;
+  bool connected = false;
+  std::optional<Status> broken;  // why: nothing is sent or taken any more
+  std::optional<protocol::ShareState> sharing;
+  std::optional<protocol::ReduceStep> reducing;
+  uint64_t next_bucket = 0;
+  std::map<uint64_t, BucketRun> runs;
+  std::vector<uint32_t> early;  // pieces of buckets that are not started here yet
+  size_t step_buckets = 0;      // of the gradients of the step under way: started
+  Time deadline = Time::max();  // of what is under way
+};
+
+// The part of a worker's process that other strategies have no use for.
+struct ReplicaParts {
+  std::unique_ptr<protocol::Parameters> parameters;  // null: modelled
+  std::unique_ptr<protocol::Replica> machine;
+  std::map<uint64_t, protocol::Lease> leases;
+  uint64_t computing = 0;  // the token of the batch that is, or was computed last
+  Time reducing_since{0};
+  // The step's gradients, of the whole table, weighted by events: of all lanes that this member has computed,
+  // and (deterministic) of each by itself.
+  std::vector<float> sums;
+  bool any = false;  // sums are of something
+  std::vector<std::vector<float>> lanes;
+  size_t lanes_used = 0;
+  uint32_t lane = 0;  // of the last
+  Membership in;
+  std::vector<uint32_t> callers;  // greetings of groups that it has not heard of yet
+  bool watched = false;
+};
+
+// What the members of one group have told each other that is not summed: each writes what it has when it
+// starts a bucket, and reads when that is over, which is when all have.
+struct Board {
+  uint32_t there = 0;                                            // members that have not left
+  std::map<uint64_t, std::vector<protocol::LaneOutcome>> lanes;  // by step; kHeld: nobody's
+  std::shared_ptr<const protocol::Replica::Shared> state;        // the holder's
+};
+
+}  // namespace leat::sim

@@ -1,0 +1,389 @@
+// Connections among the members of a group, and the pieces of all-reduces on their way.
+//
+// A connection that fails ends the group for both: each closes what it has, and so the others hear of it.
+// What belongs to an earlier group finds nobody who takes it.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/guards.h"
+#include "sim/cluster_state.h"
+
+namespace leat::sim {
+
+namespace {
+
+// What is around the payload of a piece, about.
+constexpr uint64_t kPieceBytes = 64;
+// Between two attempts to reach a member that does not answer.
+constexpr Duration kRedial = std::chrono::milliseconds(100);
+// Of the chances for other messages: a step is made of a hundred pieces, and one that does not come ends the
+// group.
+constexpr double kShareOfFaults = 0.01;
+
+}  // namespace
+
+// ---- memory of what is on its way
+
+uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint64_t to_life) {
+  if (free_pieces.empty()) {
+    pieces.emplace_back();
+    free_pieces.push_back(static_cast<uint32_t>(pieces.size() - 1));
+  }
+  const uint32_t m = free_pieces.back();
+  free_pieces.pop_back();
+  Piece& piece = pieces[m];
+  piece = Piece();
+  piece.kind = kind;
+  piece.from = from->slot;
+  piece.from_life = from->life;
+  piece.to = to;
+  piece.to_life = to_life;
+  piece.group = from->replica->in.group;
+  piece.rank = from->replica->in.rank;
+  piece.bytes = kPieceBytes;
+  return m;
+}
+
+void Cluster::State::FreePiece(uint32_t m) {
+  pieces[m].payload.reset();
+  free_pieces.push_back(m);
+}
+
+// Out of the host's link, not before what has come before it is dealt with.
+void Cluster::State::SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow) {
+  ++result.messages;
+  Piece& piece = pieces[m];
+  const auto [first, last] =
+      Leaves(from.get(), piece.bytes, std::max(now(), from->busy_until), in_order, share_of_slow);
+  piece.last_byte = last;
+  from->bytes_out += piece.bytes;
+  queue.At(first, kPieceArrives, m);
+}
+
+void Cluster::State::OnPieceArrives(uint32_t m) {
+  Piece& piece = pieces[m];
+  const ProcessPtr p = roles[piece.to];
+  if (!p || (piece.to_life != 0 && p->life != piece.to_life)) return FreePiece(m);
+  const Time there = Comes(p.get(), piece.bytes, piece.last_byte);
+  if (there > now()) return queue.At(there, kPieceDelivered, m);
+  OnPieceDelivered(m);
+}
+
+void Cluster::State::OnPieceDelivered(uint32_t m) {
+  const ProcessPtr p = roles[pieces[m].to];
+  if (!p || !p->replica || (pieces[m].to_life != 0 && p->life != pieces[m].to_life)) return FreePiece(m);
+  if (now() < p->paused_until) return queue.At(p->paused_until, kPieceDelivered, m);
+  p->bytes_in += pieces[m].bytes;
+  p->busy_until = std::max(p->busy_until, now()) + options.server_message +
+                  FromSeconds(options.server_byte * static_cast<double>(pieces[m].bytes));
+  if (!TakePiece(p, m)) FreePiece(m);
+}
+
+// ---- connections
+
+void Cluster::State::Connect(const ProcessPtr& p) {
+  Membership& in = p->replica->in;
+  Within(p);
+  for (Membership::Peer& peer : in.peers) {
+    // Whoever lives there now. It is dialled again where nobody answers.
+    const auto at = at_address.find(in.members[peer.rank].address);
+    if (at == at_address.end()) continue;
+    const uint32_t m = NewPiece(p, Piece::Kind::kGreet, at->second, 0);
+    if (Chance(options.faults.lost)) peer.there = now() + kRedial;
+    SendPiece(p, m, &peer.there, 1);
+  }
+  for (const uint32_t m : std::exchange(p->replica->callers, {})) {
+    if (!TakeGreet(p, m)) FreePiece(m);
+  }
+  if (in.peers.empty()) Connected(p);
+}
+
+// Whether it is kept, for a group that this member has not heard of yet.
+bool Cluster::State::TakeGreet(const ProcessPtr& p, uint32_t m) {
+  const Piece& piece = pieces[m];
+  Membership& in = p->replica->in;
+  if (in.group != 0 && !in.broken && guards::SameGroup(piece.group, in.group)) {
+    Membership::Peer* peer = in.Find(piece.rank);
+    if (peer == nullptr || peer->greeted) return false;
+    peer->greeted = true;
+    peer->slot = piece.from;
+    peer->life = piece.from_life;
+    if (std::ranges::all_of(in.peers, &Membership::Peer::greeted)) Connected(p);
+    return false;
+  }
+  if (piece.group > in.group) {
+    p->replica->callers.push_back(m);
+    return true;
+  }
+  // Turned away, as whoever calls for a group that is no more.
+  if (const ProcessPtr caller = roles[piece.from]; caller && caller->life == piece.from_life) {
+    Tell(caller, piece.group, p->latency, "a member has gone on to another group");
+  }
+  return false;
+}
+
+void Cluster::State::Connected(const ProcessPtr& p) {
+  Membership& in = p->replica->in;
+  in.connected = true;
+  in.deadline = Time::max();
+  Later(p, Duration(0),
+        [group = in.group](Replica& machine) { return machine.OnConnected(group, Status()); });
+}
+
+// The connection to a member of this group has ended.
+void Cluster::State::Tell(const ProcessPtr& p, uint64_t group, Duration latency, const char* why) {
+  if (Chance(options.faults.lost)) return;  // only its deadline tells it
+  In(p, Latency(latency), [this, p, life = p->life, group, why] {
+    if (p->life == life && p->replica && p->replica->in.group == group) {
+      Break(p, Status(Code::kUnavailable, why));
+    }
+  });
+}
+
+void Cluster::State::TellPeers(const ProcessPtr& p) {
+  const Membership& in = p->replica->in;
+  for (const Membership::Peer& peer : in.peers) {
+    if (!peer.greeted) continue;
+    if (const ProcessPtr other = roles[peer.slot]; other && other->life == peer.life) {
+      Tell(other, in.group, p->latency, "a member is gone");
+    }
+  }
+}
+
+// The group is of no more use to this member.
+void Cluster::State::Break(const ProcessPtr& p, Status why) {
+  Membership& in = p->replica->in;
+  if (in.group == 0 || in.broken) return;
+  in.broken = std::move(why);
+  in.deadline = Time::max();
+  in.runs.clear();
+  for (const uint32_t m : std::exchange(in.early, {})) FreePiece(m);
+  TellPeers(p);
+  FailUnderWay(p);
+}
+
+// This process has no more to do with its group, by its own will or because it is no more.
+void Cluster::State::LeavePeers(const ProcessPtr& p) {
+  Membership& in = p->replica->in;
+  if (in.group == 0) return;
+  if (!in.broken) TellPeers(p);
+  for (const uint32_t m : in.early) FreePiece(m);
+  if (const auto board = boards.find(in.group); --board->second.there == 0) boards.erase(board);
+  in = Membership();
+}
+
+// What is begun now is over in time, or the group is.
+void Cluster::State::Within(const ProcessPtr& p) {
+  ReplicaParts& r = *p->replica;
+  if (r.in.deadline == Time::max()) r.in.deadline = now() + options.reply_timeout;
+  if (std::exchange(r.watched, true)) return;
+  In(p, r.in.deadline - now(), [this, p, life = p->life] {
+    if (p->life != life) return;
+    p->replica->watched = false;
+    const Time deadline = p->replica->in.deadline;
+    if (deadline == Time::max()) return;
+    if (deadline > now()) return Within(p);
+    Break(p, Status(Code::kDeadlineExceeded, "others have not come in time"));
+  });
+}
+
+// ---- buckets
+
+void Cluster::State::StartBucket(const ProcessPtr& p, BucketRun::Kind kind, uint64_t begin, uint64_t end,
+                                 uint64_t bytes) {
+  Membership& in = p->replica->in;
+  ReduceShape shape{.members = static_cast<uint32_t>(in.members.size()),
+                    .bytes = bytes,
+                    .piece_bytes = options.reduce.piece_bytes,
+                    .eager_bytes = options.reduce.eager_bytes};
+  if (kind == BucketRun::Kind::kSums && options.strategy.deterministic) {
+    shape.path = ReducePath::kChain;
+  } else if (bytes <= options.reduce.exchange_bytes) {
+    shape.path = ReducePath::kExchange;
+  }
+  const uint64_t bucket = in.next_bucket++;
+  BucketRun& run =
+      in.runs.emplace(bucket, BucketRun{kind, begin, end, Reduction(shape, in.rank)}).first->second;
+  Within(p);
+  run.reduction.Begin();
+  if (!in.early.empty()) {
+    // What others have sent already.
+    std::vector<uint32_t> come;
+    std::erase_if(in.early, [&](uint32_t m) {
+      if (pieces[m].bucket != bucket) return false;
+      come.push_back(m);
+      return true;
+    });
+    bool fits = true;
+    for (const uint32_t m : come) {
+      fits = fits && Accept(p, &run, m);
+      FreePiece(m);
+    }
+    if (!fits) return Break(p, Status(Code::kDataLoss, "a member has sent what it should not"));
+  }
+  Proceed(p, bucket);
+}
+
+// Whether it is kept, since its bucket has not been started here.
+bool Cluster::State::TakePiece(const ProcessPtr& p, uint32_t m) {
+  const Piece& piece = pieces[m];
+  if (piece.kind == Piece::Kind::kGreet) return TakeGreet(p, m);
+  Membership& in = p->replica->in;
+  if (in.group == 0 || in.broken || !guards::SameGroup(piece.group, in.group)) return false;
+  const auto run = in.runs.find(piece.bucket);
+  if (run == in.runs.end() && piece.bucket >= in.next_bucket) {
+    in.early.push_back(m);
+    return true;
+  }
+  if (run != in.runs.end() && Accept(p, &run->second, m)) {
+    Proceed(p, run->first);
+  } else if (run != in.runs.end() || piece.kind == Piece::Kind::kData) {
+    Break(p, Status(Code::kDataLoss, "a member has sent what it should not"));
+  }
+  return false;
+}
+
+// False when it does not belong there.
+bool Cluster::State::Accept(const ProcessPtr& p, BucketRun* run, uint32_t m) {
+  const Piece& piece = pieces[m];
+  Reduction& reduction = run->reduction;
+  if (piece.kind == Piece::Kind::kReady) {
+    reduction.PeerReady(piece.rank);
+    return true;
+  }
+  const Hop hop{piece.rank, piece.phase, piece.piece};
+  const Reduction::Verdict verdict = reduction.Expects(hop);
+  if (piece.bucket_bytes != reduction.shape().bytes || verdict == Reduction::Verdict::kWrong ||
+      reduction.piece(hop.piece).bytes != piece.payload_bytes ||
+      (piece.payload != nullptr) != Carries(*run)) {
+    return false;
+  }
+  if (piece.payload && verdict == Reduction::Verdict::kInPlace) {
+    const uint64_t at = run->begin + reduction.piece(hop.piece).begin / sizeof(float);
+    std::ranges::copy(*piece.payload, p->replica->sums.begin() + static_cast<std::ptrdiff_t>(at));
+  } else if (piece.payload) {
+    run->asides.push_back({hop, piece.payload});
+  }
+  reduction.Arrived(hop);
+  return true;
+}
+
+// Carries out what is to be done now; the bucket may be over then, and so may the group.
+void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
+  Membership& in = p->replica->in;
+  BucketRun& run = in.runs.at(bucket);
+  ReduceAction action;
+  while (!in.broken && run.reduction.Next(&action)) {
+    switch (action.kind) {
+      case ReduceAction::Kind::kCombine:
+      case ReduceAction::Kind::kOwn:
+        if (Carries(run)) Combine(p.get(), &run, action);
+        break;
+      case ReduceAction::Kind::kSend:
+        SendHop(p, bucket, &run, action.hop);
+        break;
+      case ReduceAction::Kind::kReady: {
+        Membership::Peer* peer = in.Find(action.hop.peer);
+        const uint32_t m = NewPiece(p, Piece::Kind::kReady, peer->slot, peer->life);
+        pieces[m].bucket = bucket;
+        SendPiece(p, m, &peer->there, kShareOfFaults);
+        break;
+      }
+      case ReduceAction::Kind::kFinished: {
+        const BucketRun::Kind kind = run.kind;
+        in.runs.erase(bucket);
+        if (kind == BucketRun::Kind::kState) return Shared(p);
+        if (in.reducing && in.runs.empty()) Reduced(p);
+        return;
+      }
+    }
+  }
+}
+
+void Cluster::State::Combine(RoleProcess* p, BucketRun* run, const ReduceAction& action) {
+  ReplicaParts& r = *p->replica;
+  const PieceRange range = run->reduction.piece(action.hop.piece);
+  const uint64_t begin = run->begin + range.begin / sizeof(float), n = range.bytes / sizeof(float);
+  std::shared_ptr<const std::vector<float>> came;
+  if (action.kind == ReduceAction::Kind::kCombine) {
+    const auto aside = std::ranges::find(run->asides, action.hop, &BucketRun::Aside::hop);
+    LEAT_CHECK(aside != run->asides.end());
+    came = std::move(aside->payload);
+    run->asides.erase(aside);
+  }
+  float* const into = r.sums.data() + begin;
+  if (run->reduction.shape().path != ReducePath::kChain) {
+    for (uint64_t i = 0; i < n; ++i) into[i] = (*came)[i] + into[i];
+    return;
+  }
+  // This member's lanes one after the other, behind those of the ranks before.
+  size_t lane = 0;
+  if (came) {
+    std::ranges::copy(*came, into);
+  } else if (r.lanes_used > 0) {
+    std::copy_n(r.lanes[lane++].data() + begin, n, into);
+  }
+  for (; lane < r.lanes_used; ++lane) {
+    for (uint64_t i = 0; i < n; ++i) into[i] += r.lanes[lane][begin + i];
+  }
+}
+
+void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* run, const Hop& hop) {
+  Membership::Peer* peer = p->replica->in.Find(hop.peer);
+  const PieceRange range = run->reduction.piece(hop.piece);
+  const uint32_t m = NewPiece(p, Piece::Kind::kData, peer->slot, peer->life);
+  Piece& piece = pieces[m];
+  piece.bucket = bucket;
+  piece.bucket_bytes = run->reduction.shape().bytes;
+  piece.phase = hop.phase;
+  piece.piece = hop.piece;
+  piece.payload_bytes = range.bytes;
+  piece.bytes = kPieceBytes + range.bytes;
+  if (Carries(*run)) {
+    const float* from = p->replica->sums.data() + run->begin + range.begin / sizeof(float);
+    piece.payload = std::make_shared<const std::vector<float>>(from, from + range.bytes / sizeof(float));
+  }
+  if (Chance(options.faults.lost * kShareOfFaults)) {
+    // Swallowed: only their deadlines tell them. Else both see the connection break.
+    const ProcessPtr other = roles[piece.to];
+    FreePiece(m);
+    if (!rng.Chance(0.3)) {
+      Tell(p, p->replica->in.group, p->latency, "connection lost");
+      if (other && other->life == peer->life) {
+        Tell(other, p->replica->in.group, p->latency, "connection lost");
+      }
+    }
+    return run->reduction.Sent(hop);
+  }
+  if (Chance(options.faults.doubled * kShareOfFaults)) {
+    const uint32_t copy = NewPiece(p, Piece::Kind::kData, piece.to, piece.to_life);
+    pieces[copy] = pieces[m];
+    SendPiece(p, copy, nullptr, 1);
+  }
+  SendPiece(p, m, &peer->there, kShareOfFaults);
+  if (p->up_free <= now()) return run->reduction.Sent(hop);
+  auto place = static_cast<uint32_t>(sendings.size());
+  if (free_sendings.empty()) {
+    sendings.emplace_back();
+  } else {
+    place = free_sendings.back();
+    free_sendings.pop_back();
+  }
+  sendings[place] = {p->slot, p->life, p->replica->in.group, bucket, hop};
+  queue.At(p->up_free, kPieceSent, place);
+}
+
+void Cluster::State::OnPieceSent(uint32_t place) {
+  const Sending sending = sendings[place];
+  const ProcessPtr p = roles[sending.slot];
+  if (p && now() < p->paused_until) return queue.At(p->paused_until, kPieceSent, place);
+  free_sendings.push_back(place);
+  if (!p || p->life != sending.life || p->replica->in.group != sending.group) return;
+  const auto run = p->replica->in.runs.find(sending.bucket);
+  if (run == p->replica->in.runs.end()) return;
+  run->second.reduction.Sent(sending.hop);
+  Proceed(p, sending.bucket);
+}
+
+}  // namespace leat::sim

@@ -1,0 +1,243 @@
+// Workers where there are no servers: their machines' actions carried out.
+#include <algorithm>
+#include <utility>
+
+#include "optim/mean.h"
+#include "protocol/reduction.h"
+#include "sim/cluster_state.h"
+
+namespace leat::sim {
+
+namespace {
+
+// Between two attempts to read a split: nobody else has that lane.
+constexpr Duration kReadAgain = std::chrono::milliseconds(50);
+// Of a batch's time, before the first gradients are there: back-propagation takes twice as long as what goes
+// before it. It comes to the last variables first, and to each after a time that goes with their elements.
+constexpr double kForward = 1.0 / 3;
+// What a state has beside its numbers, for each partition, about.
+constexpr uint64_t kHeaderBytes = 64;
+// Adding it changes nothing, not even the sign of a zero.
+constexpr float kNothing = -0.0f;
+
+}  // namespace
+
+void Cluster::State::StartReplica(const ProcessPtr& p) {
+  p->replica = std::make_unique<ReplicaParts>();
+  if (p->memory) {
+    p->replica->parameters = std::make_unique<Parameters>(options.table);
+    p->replica->sums.resize(elements);
+  }
+  p->replica->machine = std::make_unique<Replica>(ReplicaConfig{.table = options.table,
+                                                                .optimizer = options.optimizer,
+                                                                .strategy = options.strategy,
+                                                                .parameters = p->replica->parameters.get()});
+}
+
+// What a process that is no more, or begins anew, has of groups.
+void Cluster::State::ForgetGroups(const ProcessPtr& p) {
+  if (!p->replica) return;
+  LeavePeers(p);
+  for (const uint32_t m : std::exchange(p->replica->callers, {})) FreePiece(m);
+}
+
+void Cluster::State::Do(const ProcessPtr& p, ReplicaActions actions) {
+  const uint64_t life = p->life;
+  for (const ReplicaAction& action : actions) {
+    if (!p->alive || p->life != life) return;
+    std::visit([&](const auto& a) { Act(p, a); }, action);
+  }
+  if (p->alive && p->joined && !p->beating && p->replica->machine->HeartbeatUrgent()) MaybeBeat(p);
+}
+
+// Not from within another action, and only if nothing has come of this life meanwhile.
+void Cluster::State::Later(const ProcessPtr& p, Duration delay,
+                           std::function<ReplicaActions(Replica&)> input) {
+  In(p, delay, [this, p, life = p->life, input = std::move(input)] {
+    if (life == p->life) Do(p, input(*p->replica->machine));
+  });
+}
+
+void Cluster::State::ReadAgain(const ProcessPtr& p, uint64_t lease) {
+  Later(p, kReadAgain, [lease](Replica& machine) { return machine.OnSplitFailed(lease); });
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const LeaveGroup&) {
+  LeavePeers(p);
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const JoinGroup& a) {
+  Membership& in = p->replica->in;
+  in = Membership();
+  in.group = a.group;
+  in.rank = a.rank;
+  in.members = a.members;
+  for (const auto path : {ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain}) {
+    for (const uint32_t peer : ReducePeers(path, static_cast<uint32_t>(a.members.size()), a.rank)) {
+      if (in.Find(peer) == nullptr) in.peers.emplace_back().rank = peer;
+    }
+  }
+  ++boards[a.group].there;
+  if (a.rank == 0) ++result.groups;
+  Connect(p);
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const ShareState& a) {
+  Membership& in = p->replica->in;
+  in.sharing = a;
+  if (in.broken) return FailUnderWay(p);
+  const ReplicaState& state = p->replica->machine->state();
+  if (in.rank == a.holder) {
+    auto shared = std::make_shared<Replica::Shared>();
+    shared->header = state.header();
+    for (const auto& part : state.Memory()) {
+      shared->memory.insert(shared->memory.end(), part.begin(), part.end());
+    }
+    boards[a.group].state = std::move(shared);
+  }
+  const uint64_t header = kHeaderBytes * (1 + options.stream.partitions.size());
+  StartBucket(p, BucketRun::Kind::kState, 0, 0, header + state.floats() * sizeof(float));
+}
+
+void Cluster::State::Shared(const ProcessPtr& p) {
+  Membership& in = p->replica->in;
+  in.deadline = Time::max();
+  const auto state = boards[in.group].state;
+  const bool holds = in.rank == in.sharing->holder;
+  in.sharing.reset();
+  if (!holds) ++result.shares;
+  Later(p, Duration(0), [group = in.group, state](Replica& machine) {
+    if (!state) return machine.OnShared(group, Status(Code::kDataLoss, "what was sent is no state"));
+    return machine.OnShared(group, *state);
+  });
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
+  ReplicaParts& r = *p->replica;
+  const Lease& lease = r.leases.at(a.lease);
+  if (a.first) {
+    r.any = false;
+    r.lanes_used = 0;
+    if (p->memory) {
+      for (uint32_t i = 0; i < starts.size(); ++i) {
+        p->memory->TakeValues(SliceId(i), a.step, r.parameters->values(SliceId(i)));
+      }
+    }
+  }
+  const BatchOutcome outcome = Train(p, lease, a.batch, true);
+  if (p->memory && outcome.disposition == Disposition::kGradient) AddLane(p.get(), a.lane, outcome.events);
+  r.computing = a.token;
+  const Duration takes = DrawCompute(p.get());
+  // What is ready may be on its way while the rest is still computed. Where gradients are clipped nothing is
+  // ready before all are, and lanes are added in their order only once all of this member's are there.
+  if (a.last && !options.strategy.deterministic && !options.optimizer.clipping.any()) {
+    if (p->memory && !r.any) std::ranges::fill(r.sums, kNothing);
+    r.any = true;
+    for (size_t k = 0; k + 1 < buckets.size(); ++k) {
+      const double share = static_cast<double>(elements - buckets[k].begin) / static_cast<double>(elements);
+      const Duration ready = FromSeconds(Seconds(takes) * (kForward + (1 - kForward) * share));
+      In(p, ready, [this, p, life = p->life, token = a.token, group = r.in.group, k] {
+        // What is computed for a group that is no more goes nowhere.
+        if (life != p->life || token != p->replica->computing || group != p->replica->in.group) return;
+        StartBuckets(p, k + 1);
+      });
+    }
+  }
+  ComputedAfter(p, takes, a.token, outcome);
+}
+
+void Cluster::State::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
+  ReplicaParts& r = *p->replica;
+  std::vector<float>* sums = &r.sums;
+  bool add = std::exchange(r.any, true);
+  if (options.strategy.deterministic) {
+    add = r.lanes_used > 0 && r.lane == lane;
+    r.lane = lane;
+    if (!add && ++r.lanes_used > r.lanes.size()) r.lanes.emplace_back(elements);
+    sums = &r.lanes[r.lanes_used - 1];
+  }
+  const auto gradient = p->memory->Pushed();
+  for (uint32_t i = 0; i < starts.size(); ++i) {
+    const SliceSpec& slice = options.table.slices[i];
+    const auto rule = optim::MeanRuleFor(options.strategy.sum, options.strategy.full_run,
+                                         options.table.variables[slice.variable].role);
+    (add ? optim::AddWeighted : optim::SetWeighted)(std::span(*sums).subspan(starts[i], slice.elements()),
+                                                    std::span(*gradient).subspan(starts[i], slice.elements()),
+                                                    rule.weight(events));
+  }
+}
+
+// The step's gradients go to the others, those of the last variables first.
+void Cluster::State::StartBuckets(const ProcessPtr& p, size_t until) {
+  Membership& in = p->replica->in;
+  while (in.connected && !in.broken && in.step_buckets < until) {
+    const auto& [begin, end] = buckets[in.step_buckets++];
+    StartBucket(p, BucketRun::Kind::kSums, begin, end, (end - begin) * sizeof(float));
+  }
+}
+
+void Cluster::State::Act(const ProcessPtr& p, const ReduceStep& a) {
+  ReplicaParts& r = *p->replica;
+  Membership& in = r.in;
+  r.reducing_since = now();
+  // What there is is of an earlier step where this member has nothing to compute in this one.
+  const bool mine =
+      std::any_of(a.lanes.begin() + a.first_lane, a.lanes.begin() + a.end_lane,
+                  [](const LaneOutcome& lane) { return lane.kind != LaneOutcome::Kind::kHeld; });
+  if (!mine) {
+    r.any = false;
+    r.lanes_used = 0;
+  }
+  const bool nothing = options.strategy.deterministic ? r.lanes_used == 0 : !r.any;
+  if (nothing) std::ranges::fill(r.sums, kNothing);
+  auto& lanes = boards[a.group].lanes[a.step];
+  lanes.resize(a.lanes.size());
+  std::copy(a.lanes.begin() + a.first_lane, a.lanes.begin() + a.end_lane, lanes.begin() + a.first_lane);
+
+  StartBuckets(p, buckets.size());
+  if (!in.broken) StartBucket(p, BucketRun::Kind::kLanes, 0, 0, a.lanes.size() * sizeof(uint64_t));
+  in.reducing = a;
+  if (in.broken) return FailUnderWay(p);
+  if (in.runs.empty()) Reduced(p);
+}
+
+// All of the step has come.
+void Cluster::State::Reduced(const ProcessPtr& p) {
+  ReplicaParts& r = *p->replica;
+  Membership& in = r.in;
+  const ReduceStep a = *std::exchange(in.reducing, std::nullopt);
+  in.deadline = Time::max();
+  in.step_buckets = 0;
+  r.any = false;
+  p->progress.wait_seconds += Seconds(now() - r.reducing_since);
+  Board& board = boards[in.group];
+  ReducedStep step{board.lanes[a.step], true};
+  board.lanes.erase(board.lanes.begin(), board.lanes.find(a.step));
+  if (r.parameters) {
+    for (uint32_t i = 0; i < starts.size(); ++i) {
+      const auto gradients = r.parameters->gradients(SliceId(i));
+      std::ranges::copy(std::span(r.sums).subspan(starts[i], gradients.size()), gradients.begin());
+    }
+    step.finite = r.parameters->GradientsFinite();
+  }
+  // It applies the step before it goes on, as a server would.
+  const Duration takes = FromSeconds(options.server_byte * static_cast<double>(elements * sizeof(float)));
+  Later(p, takes, [token = a.token, step = std::move(step)](Replica& machine) {
+    return machine.OnReduced(token, step);
+  });
+}
+
+// What the machine waits for in a group that is broken.
+void Cluster::State::FailUnderWay(const ProcessPtr& p) {
+  Later(p, Duration(0), [p, group = p->replica->in.group](Replica& machine) -> ReplicaActions {
+    Membership& in = p->replica->in;
+    if (in.group != group || !in.broken) return {};
+    const Status why = *in.broken;
+    if (in.reducing) return machine.OnReduced(std::exchange(in.reducing, std::nullopt)->token, why);
+    if (std::exchange(in.sharing, std::nullopt)) return machine.OnShared(group, why);
+    if (!in.connected) return machine.OnConnected(group, why);
+    return {};
+  });
+}
+
+}  // namespace leat::sim
