@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "collective/mpi.h"
 #include "metrics/process.h"
 
 namespace leat::train {
@@ -22,6 +23,7 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   request.address = address;
   request.host = host.data();
   request.pid = getpid();
+  if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiPlace();
   return request;
 }
 

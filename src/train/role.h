@@ -10,7 +10,7 @@ namespace leat::train {
 
 // Version of the program that peers compare.
 std::string ProgramVersion();
-// With this process's host and pid.
+// With this process's host and pid, and a worker's place in MPI.
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address);
 
 // Of a join that failed: ok when the job was over already, which is no mistake of who comes late.

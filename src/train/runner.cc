@@ -356,6 +356,12 @@ int RunLocally(const RunnerOptions& options) {
   JobOverrides overrides = options.overrides;
   Job job = Job::Load(options.source, overrides);
   // What is wrong is said before anything is written.
+  if (job.strategy.mpi) {
+    job.config.At("strategy")
+        .At("transport")
+        .Fail("workers that reduce by MPI are started by mpirun, beside `leat coordinator`: mpirun -np " +
+              std::to_string(job.workers) + " leat worker --coordinator ADDRESS");
+  }
   CheckReadable(job);
   std::error_code error;
   const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);
