@@ -79,14 +79,15 @@ class ReplicaRole {
     Beat();
     Tick();
     loop_.Run();
-    if (mpi_ != nullptr && evicted_) {
-      return MpiEnds({Code::kAborted, "the coordinator has taken this worker for lost; MPI takes none in again"});
-    }
-    *evicted = evicted_;
-    return outcome_.ok() ? outcome_ : MpiEnds(outcome_);
+    if (mpi_ != nullptr && group_ != nullptr) EndMpi();
+    *evicted = evicted_ && outcome_.ok();
+    return outcome_;
   }
 
-  void Leave() { machine_.Leave(); }
+  void Leave() {
+    leaving_ = true;
+    machine_.Leave();
+  }
 
  private:
   // On the loop, as long as this is there.
@@ -206,10 +207,14 @@ class ReplicaRole {
     options.place = {a.rank, static_cast<uint32_t>(a.members.size())};
     group_ = collective::MakeMpiAllReduce(loop_, *mpi_, options, formed);
   }
-  // The others are not to wait for this one.
-  Status MpiEnds(Status why) {
-    if (mpi_ != nullptr && group_ != nullptr) group_->Abort(why);
-    return why;
+  // MPI lets nobody go by himself, and takes nobody in again.
+  void EndMpi() {
+    if (evicted_) {
+      outcome_ = Status(Code::kAborted, "taken for lost by the coordinator");
+    } else if (leaving_ && outcome_.ok()) {
+      outcome_ = Status(Code::kAborted, "asked to leave");
+    }
+    if (!outcome_.ok()) group_->Abort(outcome_);
   }
   void Act(const protocol::ShareState& a) {
     parallel::ShareState(
@@ -340,6 +345,7 @@ class ReplicaRole {
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
   bool over_ = false;
+  bool leaving_ = false;
   bool evicted_ = false;
   Status outcome_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);

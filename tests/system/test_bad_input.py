@@ -67,6 +67,7 @@ def test_a_job_that_is_wrong(tmp_path, old, new, parts):
     ("{type: async, staleness_aware: 3}", 2, ["staleness_aware"]),
     ("allreduce", 1, ["ring of one"]),
     ("{type: allreduce, transport: smoke}", 2, ["smoke"]),
+    ("{type: allreduce, transport: mpi}", 3, ["mpirun -np 3 leat worker", "leat coordinator"]),
 ])
 def test_a_strategy_that_makes_no_sense(tmp_path, strategy, workers, parts):
     leat.write_job(tmp_path / "job.yaml", GOOD, **{"strategy: async": f"strategy: {strategy}"})
