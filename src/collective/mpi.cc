@@ -158,11 +158,11 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
     if (failed_.has_value()) return;
     if (refusal != nullptr) return Fail({Code::kUnavailable, refusal}, std::nullopt);
     if (rank != rank_ || members != members_) {
-      return Fail({Code::kFailedPrecondition,
-                   "MPI says rank " + std::to_string(rank) + " of " + std::to_string(members) +
-                       " where the environment says rank " + std::to_string(rank_) + " of " +
-                       std::to_string(members_)},
-                  std::nullopt);
+      return Fail(
+          {Code::kFailedPrecondition, "MPI says rank " + std::to_string(rank) + " of " +
+                                          std::to_string(members) + " where the environment says rank " +
+                                          std::to_string(rank_) + " of " + std::to_string(members_)},
+          std::nullopt);
     }
     listening_ = true;
     loop_.impl().Add(this);

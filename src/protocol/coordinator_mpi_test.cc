@@ -170,7 +170,8 @@ TEST_F(CoordinatorMpiTest, AFailureThatNobodyElseExplainsIsTold) {
   Form();
   Hear(rank0_, "all-reduce 7 did not end in time: rank 1 does not answer");
   Pass(seconds(7), {rank0_, rank1_});
-  EXPECT_THAT(Why(), HasSubstr("worker 0 (rank 0 of 2, host:0) has failed (all-reduce 7 did not end in time"));
+  EXPECT_THAT(Why(),
+              HasSubstr("worker 0 (rank 0 of 2, host:0) has failed (all-reduce 7 did not end in time"));
 }
 
 TEST_F(CoordinatorMpiTest, WhereAllHaveLeftThereIsNobodyToWaitFor) {

@@ -102,7 +102,7 @@ class Groups {
   std::optional<Time> again_;  // a member has failed: another group then
   std::string why_;
   uint32_t failures_ = 0;
-  uint64_t best_ = 0;  // the highest step that all members of a group have held
+  uint64_t best_ = 0;             // the highest step that all members of a group have held
   std::optional<Ending> ending_;  // of MPI's group
   Status failure_;
 };
