@@ -18,7 +18,7 @@ MODULE = pathlib.Path(leat.PROGRAM).parent / "leat_mpi.so"
 pytestmark = pytest.mark.skipif(not MPIRUN or not MODULE.exists(), reason="no MPI here")
 
 BY_MPI = RING.replace("}", ", transport: mpi}")
-LONG = 100  # epochs that leave time for a checkpoint, and for what comes after it
+LONG = 60  # epochs that leave time for a checkpoint, and for what comes after it
 
 
 class Job:
