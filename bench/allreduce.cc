@@ -1,5 +1,5 @@
-// Sums over 2 and 4 processes on this machine: Leat's all-reduce over its transports, beside Gloo and Open
-// MPI in the same run.
+// Sums over 2 and 4 processes on this machine: Leat's all-reduce over its transports and by MPI, beside Gloo
+// and Open MPI in the same run.
 
 #include <unistd.h>
 
@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
 #include "measure.h"
 #include "net/transport.h"
@@ -46,6 +48,55 @@ double Now() {
   _exit(1);
 }
 
+// What a member of Leat's group is told, until there is nothing more.
+void Serve(net::Loop& loop, collective::AllReduce& all, const std::string& in, const std::string& out) {
+  const auto reduce = [&](const Buffer& memory, collective::Order order) {
+    collective::Bucket bucket{.data = memory.bytes(), .order = order, .memory = memory};
+    if (order == collective::Order::kLanes) bucket.lanes = {bucket.data};
+    bool over = false;
+    all.Start(std::move(bucket), [&](const Status& status) {
+      if (!status.ok()) Fail(status.ToString());
+      over = true;
+    });
+    while (!over) loop.RunOnce(std::chrono::seconds(1));
+  };
+  std::ifstream commands(in);
+  std::ofstream answers(out);
+  std::string kind;
+  uint64_t bytes = 0;
+  int calls = 0;
+  while (commands >> kind >> bytes >> calls) {
+    const auto order = kind == "chain" ? collective::Order::kLanes : collective::Order::kAny;
+    const Buffer memory = net::MakeSharedBuffer(bytes);
+    const std::span<float> data(reinterpret_cast<float*>(memory.data()), bytes / sizeof(float));
+    std::ranges::fill(data, static_cast<float>(all.rank() + 1));
+    reduce(memory, order);
+    const auto right = static_cast<float>(all.members() * (all.members() + 1) / 2);
+    if (!std::ranges::all_of(data, [&](float v) { return v == right; })) Fail("wrong sums");
+    std::ranges::fill(data, 0.0f);
+    const double begin = Now();
+    for (int i = 0; i < calls; ++i) reduce(memory, order);
+    answers << (Now() - begin) / calls << std::endl;
+  }
+}
+
+// A member of Leat's group by MPI: this program under mpirun.
+void MpiMember(const std::string& stem) {
+  const auto place = collective::FindMpiPlace();
+  if (!place) Fail("a member by MPI is started by mpirun");
+  const auto module = collective::LoadMpi(LEAT_MPI_MODULE);
+  if (!module.ok()) Fail(module.status().ToString());
+  net::Loop loop;
+  bool formed = false;
+  const auto all = collective::MakeMpiAllReduce(loop, **module, {.place = *place}, [&](const Status& status) {
+    if (!status.ok()) Fail(status.ToString());
+    formed = true;
+  });
+  while (!formed) loop.RunOnce(std::chrono::seconds(1));
+  const std::string pipe = stem + "." + std::to_string(place->rank);
+  Serve(loop, *all, pipe + ".in", pipe + ".out");
+}
+
 // A member of Leat's group. Addresses are exchanged through files.
 void Member(const bench::Team& team, uint32_t rank, uint32_t members, const std::string& kind_of_transport) {
   net::Loop loop;
@@ -74,34 +125,7 @@ void Member(const bench::Team& team, uint32_t rank, uint32_t members, const std:
   });
   while (!formed) loop.RunOnce(std::chrono::seconds(1));
 
-  const auto reduce = [&](const Buffer& memory, collective::Order order) {
-    collective::Bucket bucket{.data = memory.bytes(), .order = order, .memory = memory};
-    if (order == collective::Order::kLanes) bucket.lanes = {bucket.data};
-    bool over = false;
-    all.Start(std::move(bucket), [&](const Status& status) {
-      if (!status.ok()) Fail(status.ToString());
-      over = true;
-    });
-    while (!over) loop.RunOnce(std::chrono::seconds(1));
-  };
-  std::ifstream commands(team.in(rank));
-  std::ofstream answers(team.out(rank));
-  std::string kind;
-  uint64_t bytes = 0;
-  int calls = 0;
-  while (commands >> kind >> bytes >> calls) {
-    const auto order = kind == "chain" ? collective::Order::kLanes : collective::Order::kAny;
-    const Buffer memory = net::MakeSharedBuffer(bytes);
-    const std::span<float> data(reinterpret_cast<float*>(memory.data()), bytes / sizeof(float));
-    std::ranges::fill(data, static_cast<float>(rank + 1));
-    reduce(memory, order);
-    const auto right = static_cast<float>(members * (members + 1) / 2);
-    if (!std::ranges::all_of(data, [&](float v) { return v == right; })) Fail("wrong sums");
-    std::ranges::fill(data, 0.0f);
-    const double begin = Now();
-    for (int i = 0; i < calls; ++i) reduce(memory, order);
-    answers << (Now() - begin) / calls << std::endl;
-  }
+  Serve(loop, all, team.in(rank), team.out(rank));
 }
 
 // Whoever measures: a team, and what it is told.
@@ -131,12 +155,14 @@ std::shared_ptr<bench::Team> Gloo(const bench::Scratch& scratch, uint32_t member
 }
 
 std::shared_ptr<bench::Team> Mpi(const bench::Scratch& scratch, uint32_t members, const std::string& name,
-                                 const std::vector<std::string>& settings) {
+                                 const std::vector<std::string>& settings,
+                                 std::vector<std::string> program = {LEAT_MPI_MEMBER}) {
   auto team = std::make_shared<bench::Team>(scratch / ("mpi-" + name + std::to_string(members)), members);
   std::vector<std::string> words = {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np",
                                     std::to_string(members)};
   words.insert(words.end(), settings.begin(), settings.end());
-  words.insert(words.end(), {LEAT_MPI_MEMBER, team->stem()});
+  words.insert(words.end(), program.begin(), program.end());
+  words.push_back(team->stem());
   team->Run(words);
   return team;
 }
@@ -174,7 +200,12 @@ void Measure(bench::Report& report, uint32_t members, int rounds, const std::str
   Contestant mpi_memory{
       Mpi(scratch, members, "memory", {"--mca", "btl_vader_single_copy_mechanism", "none"})};
   Contestant mpi{Mpi(scratch, members, "default", {})};
-  const std::vector<Contestant*> all = {&tcp, &gloo, &mpi_tcp, &memory, &mpi_memory, &mpi, &chain};
+  const auto by_mpi_team =
+      Mpi(scratch, members, "leat", {}, {std::filesystem::read_symlink("/proc/self/exe"), "--mpi-member"});
+  Contestant by_mpi{by_mpi_team};
+  Contestant mpi_chain{by_mpi_team, "chain"};
+  const std::vector<Contestant*> all = {&tcp, &gloo,   &mpi_tcp, &memory,   &mpi_memory,
+                                        &mpi, &by_mpi, &chain,   &mpi_chain};
   for (const Size& size : kSizes) {
     if (!only.empty() && only != size.name) continue;
     for (Contestant* c : all) c->seconds.clear();
@@ -190,6 +221,9 @@ void Measure(bench::Report& report, uint32_t members, int rounds, const std::str
     AddRow(report, shared, memory, "Open MPI, shared memory", mpi_memory, bound);
     AddRow(report, shared, memory, "Open MPI as it is", mpi, "");
     AddRow(report, name + " order of lanes", chain, "any order, shared memory", memory, "");
+    if (by_mpi.seconds.empty() || mpi_chain.seconds.empty()) continue;  // no MPI here
+    AddRow(report, name + " by MPI", by_mpi, "Open MPI as it is", mpi, "");
+    AddRow(report, name + " by MPI, order of lanes", mpi_chain, "any order, by MPI", by_mpi, "");
   }
 }
 
@@ -201,7 +235,12 @@ int main(int argc, char** argv) {
   const int rounds = static_cast<int>(args.Number("--rounds", 5));
   const std::string only = args.String("--size", "");
   const double members = args.Number("--members", 0);
+  const std::string mpi_member = args.String("--mpi-member", "");
   args.RefuseTheRest();
+  if (!mpi_member.empty()) {
+    MpiMember(mpi_member);
+    return 0;
+  }
 
   bench::Report report("allreduce", json);
   for (const uint32_t n : {2u, 4u}) {

@@ -3,13 +3,17 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
+#include <charconv>
+#include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <filesystem>
 #include <map>
+#include <mutex>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -61,20 +65,35 @@ struct Chain {
 
 class MpiAllReduce final : public AllReduce, private net::Polled {
  public:
-  MpiAllReduce(net::Loop& loop, const LeatMpiModule* mpi, MpiOptions options, uint32_t rank, uint32_t members)
-      : loop_(loop), mpi_(mpi), options_(std::move(options)), rank_(rank), members_(members) {
-    loop_.impl().Add(this);
-    Listen();
+  MpiAllReduce(net::Loop& loop, const LeatMpiModule& mpi, MpiOptions options,
+               std::function<void(const Status&)> formed)
+      : loop_(loop),
+        mpi_(&mpi),
+        options_(std::move(options)),
+        rank_(options_.place.rank),
+        members_(options_.place.members),
+        formed_(std::move(formed)) {
+    timer_ = loop_.After(options_.deadline, [this] {
+      timer_ = 0;
+      Fail({Code::kDeadlineExceeded, "not all processes of MPI have started in time"}, std::nullopt);
+    });
+    thread_ = std::thread([this] { BeginAndEnd(); });
   }
 
   ~MpiAllReduce() override {
     *here_ = false;
-    loop_.impl().Remove(this);
-    if (failed_.has_value() || !running_.empty()) EndJob();
+    loop_.Cancel(timer_);
+    if (listening_) loop_.impl().Remove(this);
+    if (failed_.has_value() || !running_.empty() || !listening_) EndJob();
     // A member that is lost now is lost for all: nobody waits for it longer than for a bucket.
     Guard(options_.deadline, "the others did not end in time");
     if (hearing_ >= 0) mpi_->cancel(hearing_);
-    mpi_->finalize();
+    {
+      const std::lock_guard lock(mutex_);
+      may_end_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
     *guard_off_ = true;
   }
 
@@ -118,6 +137,38 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
     int64_t request = -1;
     std::unique_ptr<Chain> chain;
   };
+
+  // ---- the beginning
+
+  // The thread that MPI is begun and ended on, since both wait for the others, who may take their time: in
+  // between all calls are the loop's.
+  void BeginAndEnd() {
+    uint32_t rank = 0, members = 0;
+    const char* const refusal = mpi_->init(&rank, &members);
+    loop_.Post([this, here = here_, refusal, rank, members] {
+      if (*here) OnBegun(refusal, rank, members);
+    });
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return may_end_; });
+    mpi_->finalize();
+  }
+
+  void OnBegun(const char* refusal, uint32_t rank, uint32_t members) {
+    loop_.Cancel(std::exchange(timer_, 0));
+    if (failed_.has_value()) return;
+    if (refusal != nullptr) return Fail({Code::kUnavailable, refusal}, std::nullopt);
+    if (rank != rank_ || members != members_) {
+      return Fail(
+          {Code::kFailedPrecondition, "MPI says rank " + std::to_string(rank) + " of " +
+                                          std::to_string(members) + " where the environment says rank " +
+                                          std::to_string(rank_) + " of " + std::to_string(members_)},
+          std::nullopt);
+    }
+    listening_ = true;
+    loop_.impl().Add(this);
+    Listen();
+    if (formed_) std::exchange(formed_, nullptr)(Status());
+  }
 
   void Tell(std::function<void(const Status&)> done, Status status) {
     loop_.Post([here = here_, done = std::move(done), status = std::move(status)] {
@@ -288,17 +339,19 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
     if (failed_.has_value()) return;
     failed_ = why;
     lost_ = lost;
+    if (formed_) Tell(std::exchange(formed_, nullptr), why);
     for (auto& [index, running] : running_) Tell(std::move(running.done), why);
-    Guard(options_.exit_grace, why.ToString());
+    Guard(options_.exit_grace, why.message());
   }
 
   void EndJob() {
-    const std::string why =
-        failed_.has_value() ? failed_->ToString() : "ended in the middle of an all-reduce";
+    const std::string why = failed_.has_value() ? failed_->message()
+                            : listening_        ? "ended in the middle of an all-reduce"
+                                                : "ended before all processes of MPI had started";
     std::fprintf(stderr, "rank %u: %s; ending the job\n", rank_, why.c_str());
     std::fflush(stderr);
     Guard(std::chrono::seconds(1), {});
-    mpi_->abort(options_.exit_status);
+    if (listening_) mpi_->abort(options_.exit_status);
     _exit(options_.exit_status);
   }
 
@@ -321,6 +374,9 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
   const LeatMpiModule* const mpi_;
   const MpiOptions options_;
   const uint32_t rank_, members_;
+  std::function<void(const Status&)> formed_;
+  uint64_t timer_ = 0;
+  bool listening_ = false;  // MPI has begun, and is asked
   uint64_t next_ = 0;
   std::map<uint64_t, Running> running_;
   std::unique_ptr<std::byte[]> arrived_;  // the piece that is to be added now
@@ -332,25 +388,55 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
   std::optional<uint32_t> lost_;
   std::shared_ptr<std::atomic<bool>> guard_off_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // false once destroyed
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool may_end_ = false;  // guarded by mutex_
+  std::thread thread_;
 };
+
+std::optional<uint32_t> NumberFrom(const char* variable) {
+  const char* const value = std::getenv(variable);
+  if (value == nullptr) return std::nullopt;
+  const std::string_view text = value;
+  uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
 
 }  // namespace
 
-Result<std::unique_ptr<AllReduce>> LoadMpi(net::Loop& loop, MpiOptions options) {
-  if (options.module.empty()) {
+std::optional<protocol::MpiPlace> FindMpiPlace() {
+  // Open MPI's mpirun; MPICH's, Intel's, and srun with PMI; srun with PMIx.
+  constexpr std::pair<const char*, const char*> kNames[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                                            {"PMI_RANK", "PMI_SIZE"},
+                                                            {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}};
+  for (const auto& [rank_name, members_name] : kNames) {
+    const auto rank = NumberFrom(rank_name), members = NumberFrom(members_name);
+    if (rank && members && *rank < *members) return protocol::MpiPlace{*rank, *members};
+  }
+  return std::nullopt;
+}
+
+Result<const LeatMpiModule*> LoadMpi(const std::string& path) {
+  std::string file = path;
+  if (file.empty()) {
     std::error_code error;
-    options.module = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "leat_mpi.so";
+    file = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "leat_mpi.so";
   }
   // Global, since Open MPI loads parts of itself that look for its symbols there.
-  void* library = dlopen(options.module.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) return Status(Code::kNotFound, std::string("no MPI here: ") + dlerror());
   const auto function = reinterpret_cast<LeatMpiModuleFunction>(dlsym(library, "leat_mpi_module"));
-  const LeatMpiModule* mpi = function != nullptr ? function() : nullptr;
+  const LeatMpiModule* const mpi = function != nullptr ? function() : nullptr;
   if (mpi == nullptr || mpi->version != LeatMpiModule::kVersion)
-    return Status(Code::kFailedPrecondition, options.module + " is of another version");
-  uint32_t rank = 0, members = 0;
-  if (!mpi->init(&rank, &members)) return Status(Code::kUnavailable, "MPI did not start");
-  return std::unique_ptr<AllReduce>(new MpiAllReduce(loop, mpi, std::move(options), rank, members));
+    return Status(Code::kFailedPrecondition, file + " is of another version");
+  return mpi;
+}
+
+std::unique_ptr<AllReduce> MakeMpiAllReduce(net::Loop& loop, const LeatMpiModule& mpi, MpiOptions options,
+                                            std::function<void(const Status&)> formed) {
+  return std::make_unique<MpiAllReduce>(loop, mpi, std::move(options), std::move(formed));
 }
 
 }  // namespace leat::collective

@@ -7,19 +7,30 @@
 // ended with all others by mpirun.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
 #include "collective/all_reduce.h"
 #include "net/loop.h"
+#include "protocol/messages.h"
+
+struct LeatMpiModule;
 
 namespace leat::collective {
 
+// Where this process stands among those that mpirun (or srun) has started, as they say in the environment:
+// it is known before MPI is asked, which waits for all of them. Nothing where it was started by itself.
+std::optional<protocol::MpiPlace> FindMpiPlace();
+
+// `path` empty: leat_mpi.so beside this program. Stays loaded. kNotFound where there is no MPI.
+Result<const LeatMpiModule*> LoadMpi(const std::string& path = {});
+
 struct MpiOptions {
-  // Of the module; empty: leat_mpi.so beside this program.
-  std::string module;
-  // As PeerOptions::deadline.
+  protocol::MpiPlace place;  // MPI has to say the same
+  // As PeerOptions::deadline. All have to have come to the beginning, and to the end, within as much.
   Duration deadline = std::chrono::seconds(60);
   Duration exit_grace = std::chrono::seconds(3);
   // Exit status of this process, and through MPI of the others, when this ends it.
@@ -27,9 +38,11 @@ struct MpiOptions {
   uint64_t piece_bytes = 256 << 10;  // of what is added in the order of lanes; the same on all members
 };
 
-// Loads the module and joins the others: waits until all of them have started, as MPI does. Once in a
-// process. The loop outlives it. Destroyed while all is well it waits for the others to do the same; after a
-// failure it ends the job.
-Result<std::unique_ptr<AllReduce>> LoadMpi(net::Loop& loop, MpiOptions options);
+// Joins the others; `formed` is called from the loop, once, with ok or why there is no group, and buckets may
+// be started after that. Once in a process. Loop and module outlive it. Destroyed while all is well it waits
+// for the others to do the same; after a failure, in the middle of a bucket, or before the group is formed it
+// ends the job.
+std::unique_ptr<AllReduce> MakeMpiAllReduce(net::Loop& loop, const LeatMpiModule& mpi, MpiOptions options,
+                                            std::function<void(const Status&)> formed);
 
 }  // namespace leat::collective

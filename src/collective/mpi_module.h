@@ -1,7 +1,8 @@
 // What the module leat_mpi.so offers, in plain C: the calls of MPI that all-reduce needs, on MPI_COMM_WORLD.
 // Leat itself does not link an MPI; whoever asks for it loads the module.
 //
-// One thread. Requests are small numbers that are free again once they have been tested done.
+// One call at a time, from any thread; init and finalize from the same one. Requests are small numbers that
+// are free again once they have been tested done.
 #pragma once
 
 #include <stdint.h>
@@ -9,10 +10,10 @@
 extern "C" {
 
 struct LeatMpiModule {
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
   uint32_t version;
-  // Joins the others; false when MPI refuses.
-  bool (*init)(uint32_t* rank, uint32_t* members);
+  // Waits for the others to come to the same call; null, or why there is no MPI.
+  const char* (*init)(uint32_t* rank, uint32_t* members);
   // Negative on failure. `reduce`: Reduce::kind.
   int64_t (*all_reduce)(void* data, uint64_t elements, uint8_t reduce);
   int64_t (*send)(const void* data, uint64_t bytes, uint32_t to, int tag);

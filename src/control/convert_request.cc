@@ -14,6 +14,9 @@ void Put(const protocol::JoinRequest& in, pb::JoinRequest* out) {
   out->set_host(in.host);
   out->set_pid(in.pid);
   out->set_job_hash(in.job_hash);
+  if (!in.mpi) return;
+  out->mutable_mpi()->set_rank(in.mpi->rank);
+  out->mutable_mpi()->set_members(in.mpi->members);
 }
 
 void Take(const pb::JoinRequest& in, protocol::JoinRequest* out, Check* check) {
@@ -23,6 +26,7 @@ void Take(const pb::JoinRequest& in, protocol::JoinRequest* out, Check* check) {
   TakeText(in.host(), Limits::kName, "host", &out->host, check);
   out->pid = in.pid();
   out->job_hash = in.job_hash();
+  if (in.has_mpi()) out->mpi = {in.mpi().rank(), in.mpi().members()};
 }
 
 void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {

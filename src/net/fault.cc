@@ -192,6 +192,8 @@ class FaultTransport final : public Transport {
                           });
   }
 
+  void TrustNetwork(bool trusted) override { inner_->TrustNetwork(trusted); }
+
   void Connect(const std::string& address, Receiver* receiver, Duration deadline,
                std::function<void(Result<std::unique_ptr<Connection>>)> done) override {
     if (faults_->unreachable_) {

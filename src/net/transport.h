@@ -106,6 +106,9 @@ class Transport {
   // outlive it. Not called when the transport is destroyed before.
   virtual void Connect(const std::string& address, Receiver* receiver, Duration deadline,
                        std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
+  // TransportOptions::trusted_network, for who has to listen before that is known. Before the first
+  // connection is made or let in, which is not before the loop runs.
+  virtual void TrustNetwork(bool /*trusted*/) {}
 };
 
 // Memory whose contents peers on this host are shown, not sent, where they are enough to be worth it and the

@@ -32,20 +32,21 @@ class Line;
 struct UcxShared {
   UcxShared(Loop& loop, const TransportOptions& options)
       : base(std::make_shared<Shared>(loop, options)),
+        trusted_network(options.trusted_network),
         connections(base->metrics().gauge("leat_net_ucx_connections")) {}
 
   // UCX is set up when it is first needed; an attempt that failed is not made again.
   Result<std::shared_ptr<UcxContext>> Context(Way way) {
     auto& made = way == Way::kHost ? host : network;
-    const auto& options = base->options;
     if (!made) {
-      made = way == Way::kHost ? UcxContext::ForHost(options.trusted_network)
-                               : UcxContext::ForNetwork(options.network_transports);
+      made = way == Way::kHost ? UcxContext::ForHost(trusted_network)
+                               : UcxContext::ForNetwork(base->options.network_transports);
     }
     return *made;
   }
 
   std::shared_ptr<Shared> base;
+  bool trusted_network;
   metrics::Gauge& connections;  // that go over UCX
   Hideout hideout;
   std::set<std::shared_ptr<Line>> leaving;  // have ended, but for what the peer may still look at
@@ -81,7 +82,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     socket_ = std::move(socket);
     ByteWriter out;
     out.Put(static_cast<uint8_t>(options().shared_memory));
-    out.Put(static_cast<uint8_t>(options().trusted_network));
+    out.Put(static_cast<uint8_t>(shared_->trusted_network));
     shared_->hideout.Describe(out);
     socket_->Send(kOffer, out.Take(), {});
   }
@@ -233,7 +234,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     if (!in.Done()) return Unexpected();
     if (theirs && memory && options().shared_memory) {
       OpenLink(Way::kHost);
-    } else if (network && options().trusted_network) {
+    } else if (network && shared_->trusted_network) {
       OpenLink(Way::kNetwork);
     }
     next_ = kCommit;
@@ -260,7 +261,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     const std::optional<Secret> theirs = SecretOf(FindNeighbour(in));
     const std::string address = in.GetString(kLongestAddress);
     if (!in.Done() || way > Way::kNetwork) return Unexpected();
-    const bool right = way == Way::kHost ? shared_->hideout.Is(mine) : options().trusted_network;
+    const bool right = way == Way::kHost ? shared_->hideout.Is(mine) : shared_->trusted_network;
     if (right && (theirs || way == Way::kNetwork)) OpenLink(way);
     if (link_ != nullptr && !link_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) DropLink();
     next_ = kGo;
@@ -532,6 +533,8 @@ class UcxTransport final : public Transport {
                         self->line->Offer(std::move(*socket));
                       });
   }
+
+  void TrustNetwork(bool trusted) override { shared_->trusted_network = trusted; }
 
  private:
   static TransportOptions ForSockets(TransportOptions options) {

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <thread>
 
+#include "net/fault.h"
 #include "net/framing.h"
 #include "net/neighbour.h"
 #include "net/shared_memory.h"
@@ -242,6 +243,35 @@ TEST_F(UcxTest, OverANetworkOnlyWhereBothTrustIt) {
     Connect(options, {.shared_memory = false, .trusted_network = both, .network_transports = "tcp"});
     EXPECT_EQ(shared(), both ? 1 : 0);
     ExpectAlive();
+  }
+}
+
+// Who listens learns only later whether the network is trusted.
+TEST_F(UcxTest, TrustMayComeAfterListening) {
+  for (const bool both : {true, false}) {
+    at_server = {};
+    at_client = {};
+    client.reset();
+    server.reset();
+    const TransportOptions options{.shared_memory = false, .network_transports = "tcp"};
+    transport = MakeUcxTransport(loop, options);
+    metrics::Registry counts;
+    auto its_options = options;
+    its_options.metrics = &counts;
+    other = MakeFaultTransport(loop, MakeUcxTransport(loop, its_options), std::make_shared<Faults>());
+    listener = *transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
+      server = std::move(connection);
+      return &at_server;
+    });
+    transport->TrustNetwork(true);
+    other->TrustNetwork(both);
+    other->Connect(listener->address(), &at_client, kSoon,
+                   [&](auto connection) { client = std::move(*connection); });
+    ASSERT_TRUE(RunUntil(loop, [&] { return client != nullptr && server != nullptr; }));
+    EXPECT_EQ(counts.gauge("leat_net_ucx_connections").value(), both ? 1 : 0);
+    ExpectAlive();
+    client.reset();
+    other.reset();
   }
 }
 

@@ -43,7 +43,9 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
       heads(config.cuts, config.partitions.size(), config.tail_wait),
       splits(&heads),
       rounds(&heads, config.strategy, config.open_steps, config.lane_wait, config.tail_wait),
-      groups({.workers = config.workers}) {
+      groups({.workers = config.workers,
+              .mpi = config.strategy.mpi,
+              .mpi_silence = config.heartbeat_timeout + 4 * config.heartbeat_interval}) {
   for (size_t p = 0; p < config.partitions.size(); ++p) {
     if (config.partitions[p] != p) throw std::invalid_argument("partitions are not 0, 1, … in order");
   }

@@ -24,7 +24,35 @@ void Coordinator::State::StepGroups(Time now) {
     if (!survived) rounds.Rollback(slices.Version());
     view_changed = true;
   }
-  if (!groups.failure().ok() && ending < Ending::kTelling) Tell(now, groups.failure());
+  if (groups.failure().ok() || ending >= Ending::kTelling) return;
+  Status why = groups.failure();
+  if (config.strategy.mpi) {
+    why = Status(why.code(), why.message() + "; " +
+                                 (durable ? "--resume goes on from " + durable->directory
+                                          : std::string("there is no checkpoint to resume from")));
+  }
+  Tell(now, std::move(why));
+}
+
+Status Coordinator::State::CheckPlace(const JoinRequest& request) const {
+  const auto mpirun = [this] { return "mpirun -np " + std::to_string(config.workers) + " leat worker …"; };
+  if (!request.mpi) {
+    return {Code::kFailedPrecondition,
+            "the workers of this job reduce by MPI, and this one was not started by " + mpirun()};
+  }
+  const auto [rank, all] = *request.mpi;
+  if (all != config.workers || rank >= all) {
+    return {Code::kFailedPrecondition, "this worker is rank " + std::to_string(rank) + " of " +
+                                           std::to_string(all) + " of MPI, the job has " +
+                                           std::to_string(config.workers) + " workers: " + mpirun()};
+  }
+  for (const auto& [node, member] : members) {
+    if (member.member.role == Role::kWorker && member.member.index == rank) {
+      return {Code::kFailedPrecondition,
+              "worker " + std::to_string(rank) + " is there already, at " + member.member.address};
+    }
+  }
+  return {};
 }
 
 void Coordinator::State::OnReplica(Time now, NodeId node, const ReplicaReport& report,

@@ -58,9 +58,14 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   if (request.role == Role::kWorker && AllReduce() && request.address.empty()) {
     return turn_away(Code::kInvalidArgument, "a worker without servers needs an address");
   }
+  const bool by_mpi = request.role == Role::kWorker && config.strategy.mpi;
+  if (by_mpi) {
+    if (const Status good = CheckPlace(request); !good.ok()) return turn_away(good.code(), good.message());
+  }
 
   MemberState member;
-  member.member = {NextNode(), request.role, LowestFreeIndex(request.role), request.address};
+  member.member = {NextNode(), request.role, by_mpi ? request.mpi->rank : LowestFreeIndex(request.role),
+                   request.address};
   member.last_seen = now;
   JoinReply reply;
   reply.node = member.member.node;
@@ -95,7 +100,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     Stepped() ? rounds.Release(lease, beat.node, beats) : splits.Release(lease, beat.node, beats);
   }
   if (beat.leaving) {
-    Remove(now, beat.node);
+    Remove(now, beat.node, true);
     reply.stop = true;
     return Answer(call, std::move(reply));
   }
@@ -199,12 +204,12 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& be
   Answer(call, reply);
 }
 
-void Coordinator::State::Remove(Time now, NodeId node) {
+void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   const Role role = members.at(node).member.role;
   members.erase(node);
   if (role == Role::kBots) return;
   view_changed = true;
-  if (AllReduce()) return groups.Remove(now, node);
+  if (AllReduce()) return groups.Remove(now, node, left);
   Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
   beats.erase(node);
   if (!slices.Holds(node)) return;
@@ -221,6 +226,8 @@ void Coordinator::State::EvictSilent(Time now) {
   for (const auto& [node, member] : members) {
     if (now - member.last_seen > config.heartbeat_timeout) silent.push_back(node);
   }
+  // Who was silent first may be why the others are.
+  std::ranges::stable_sort(silent, {}, [this](NodeId node) { return members.at(node).last_seen; });
   for (NodeId node : silent) {
     Remove(now, node);
     ++evictions;

@@ -75,7 +75,8 @@ struct Coordinator::State {
   void OnBots(Time now, uint64_t call, const BotsHeartbeat& beat);
   // The member of that role, or null when the heartbeat is nobody's.
   MemberState* Seen(Time now, NodeId node, Role role);
-  void Remove(Time now, NodeId node);
+  // `left`: it has said so.
+  void Remove(Time now, NodeId node, bool left = false);
   void EvictSilent(Time now);
   void PlaceSlices(Time now);
   void GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
@@ -91,6 +92,8 @@ struct Coordinator::State {
   bool AllReduce() const { return !config.strategy.on_servers(); }
   void StepGroups(Time now);
   void OnReplica(Time now, NodeId node, const ReplicaReport& report, WorkerHeartbeatReply* reply);
+  // Why a worker cannot have the place in MPI's group that it comes with.
+  Status CheckPlace(const JoinRequest& request) const;
 
   // ---- coordinator_checkpoints.cc
   void StartCheckpoint(Time now, bool final);

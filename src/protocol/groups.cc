@@ -13,10 +13,21 @@ void Groups::Join(Time now, const Member& member) {
   if (!first_since_) first_since_ = now;
 }
 
-void Groups::Remove(Time, NodeId node) {
-  members_.erase(node);
+void Groups::Remove(Time now, NodeId node, bool left) {
+  const auto gone = members_.extract(node);
   if (members_.empty()) first_since_.reset();
-  if (in_group_.contains(node)) anew_ = true;
+  if (!in_group_.contains(node)) return;
+  anew_ = true;
+  if (config_.mpi && gone)
+    EndMpi(left ? now + config_.mpi_silence : now, gone.mapped().member, left ? " has left" : " was lost");
+}
+
+// Whoever is due first is named.
+void Groups::EndMpi(Time due, const Member& member, const std::string& what) {
+  if (ending_ && ending_->due <= due) return;
+  ending_ = {due, "worker " + std::to_string(member.index) + " (rank " + std::to_string(member.index) +
+                      " of " + std::to_string(config_.workers) + ", " + member.address + ")" + what +
+                      ", and MPI goes on with all of its processes or not at all"};
 }
 
 void Groups::Report(Time now, NodeId node, const ReplicaReport& report) {
@@ -24,6 +35,11 @@ void Groups::Report(Time now, NodeId node, const ReplicaReport& report) {
   // Of an earlier group: it has not heard of this one yet.
   if (at == in_group_.end() || !group_ || !guards::SameGroup(report.group, group_->id)) return;
   at->second.report = report;
+  if (config_.mpi) {
+    if (!report.failure.empty())
+      EndMpi(now + config_.mpi_silence, members_.at(node).member, " has failed (" + report.failure + ")");
+    return;
+  }
   if (!report.failure.empty() && !again_) {
     ++failures_;
     why_ = "worker " + std::to_string(members_.at(node).member.index) + ": " + report.failure;
@@ -66,6 +82,7 @@ const ReplicaReport* Groups::Rejected() const {
 
 bool Groups::Due(Time now) const {
   if (members_.empty()) return false;
+  if (config_.mpi) return !group_ && members_.size() >= config_.workers;
   if (!group_) return members_.size() >= config_.workers || now - *first_since_ >= config_.first_wait;
   if (anew_ || (again_ && now >= *again_)) return true;
   // A group that is still being put together is better finished before more are taken in.
@@ -124,6 +141,11 @@ bool Groups::Decide() {
 
 bool Groups::Step(Time now, const std::function<uint64_t()>& next_id) {
   if (!failure_.ok()) return false;
+  if (ending_) {
+    // Nobody is left to be found silent, or nobody was in time.
+    if (members_.empty() || now >= ending_->due) failure_ = Status(Code::kAborted, ending_->why);
+    return false;
+  }
   if (group_ && members_.empty()) {
     group_.reset();
     in_group_.clear();

@@ -6,6 +6,9 @@
 // step that only some members of the former group have made is either adopted by all, or known to nobody any
 // more; and as who is not heard of comes back as somebody new, who holds nothing, no two histories ever meet.
 //
+// Where workers reduce by MPI there is one group for the whole job: MPI takes nobody out and nobody in. It
+// waits for all of its members however long, and whoever is lost, leaves or fails ends it for all.
+//
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
 
@@ -13,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -29,6 +33,10 @@ struct GroupsConfig {
   // Groups in a row that have failed without a step, before the job is given up; pauses between them double.
   uint32_t max_failures = 8;
   Duration first_pause = std::chrono::milliseconds(50);
+  // MPI's: of exactly `workers` members, whose index is their rank. When one of them is lost without a word,
+  // the others leave or fail at once, as mpirun has them do: so long it is waited for who is to be named.
+  bool mpi = false;
+  Duration mpi_silence = std::chrono::seconds(6);
 };
 
 class Groups {
@@ -43,7 +51,8 @@ class Groups {
   explicit Groups(const GroupsConfig& config) : config_(config) {}
 
   void Join(Time now, const Member& member);
-  void Remove(Time now, NodeId node);
+  // `left`: it has said so.
+  void Remove(Time now, NodeId node, bool left = false);
   void Report(Time now, NodeId node, const ReplicaReport& report);
   // The newest durable checkpoint is of this step: no group starts from an earlier one, or goes on from one.
   void SetSource(Time now, uint64_t step);
@@ -71,7 +80,13 @@ class Groups {
     std::optional<ReplicaReport> report;  // the last one under the group's id
   };
 
+  struct Ending {
+    Time due{0};
+    std::string why;
+  };
+
   bool Due(Time now) const;
+  void EndMpi(Time due, const Member& member, const std::string& what);
   void Name(uint64_t id);
   bool Decide();
 
@@ -87,7 +102,8 @@ class Groups {
   std::optional<Time> again_;  // a member has failed: another group then
   std::string why_;
   uint32_t failures_ = 0;
-  uint64_t best_ = 0;  // the highest step that all members of a group have held
+  uint64_t best_ = 0;             // the highest step that all members of a group have held
+  std::optional<Ending> ending_;  // of MPI's group
   Status failure_;
 };
 

@@ -133,6 +133,13 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
+// Of a process that mpirun has started, among all that it has.
+struct MpiPlace {
+  uint32_t rank = 0;
+  uint32_t members = 0;
+  friend bool operator==(const MpiPlace&, const MpiPlace&) = default;
+};
+
 struct JoinRequest {
   Role role = Role::kWorker;
   std::string version;  // of the program and of its protocols
@@ -140,6 +147,7 @@ struct JoinRequest {
   std::string host;
   int64_t pid = 0;
   uint64_t job_hash = 0;  // of the job that it was built for; 0: it has none yet
+  std::optional<MpiPlace> mpi;
 };
 
 struct JoinReply {

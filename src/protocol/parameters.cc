@@ -40,6 +40,11 @@ bool Parameters::FreeGradients() {
   return true;
 }
 
+bool Parameters::GradientFinite(size_t variable) const {
+  const auto gradient = gradients(variable);
+  return AllFinite(gradient.data(), gradient.size());
+}
+
 bool Parameters::GradientsFinite() const {
   return AllFinite(reinterpret_cast<const float*>(gradients_.data()), starts_.back());
 }

@@ -162,13 +162,14 @@ class BotsRole {
 };
 
 // One life of the bots: until they are done, or (`evicted` is set) have to join again.
-Status RunOnce(const RoleOptions& options, bool* evicted) {
+Status RunOnce(const RoleOptions& options, uint64_t* job_hash, bool* evicted) {
   *evicted = false;
   net::Loop loop;
   Link link(loop, options.link);
-  auto joined = link.Join(MakeJoinRequest(protocol::Role::kBots, ""));
+  auto joined = link.Join(MakeJoinRequest(protocol::Role::kBots, "", *job_hash));
   if (!joined.ok()) return WhyNotJoined(joined.status());
   const Job job = Job::FromText(joined->job, "job");
+  *job_hash = job.Hash();
   if (!job.stream.bots)
     return Status(Code::kInvalidArgument, "job '" + job.name + "' has no bots in its stream");
   auto source = job.OpenSource();
@@ -197,7 +198,8 @@ Status RunOnce(const RoleOptions& options, bool* evicted) {
 
 Status RunBots(const RoleOptions& options) {
   bool evicted = true;
-  while (evicted) LEAT_RETURN_IF_ERROR(RunOnce(options, &evicted));
+  uint64_t job_hash = 0;
+  while (evicted) LEAT_RETURN_IF_ERROR(RunOnce(options, &job_hash, &evicted));
   return Status();
 }
 

@@ -296,6 +296,7 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
   config.keep_checkpoints = job.keep_checkpoints;
   config.job = job.config.ToYaml();
   config.version = ProgramVersion();
+  config.job_hash = job.Hash();
   uint64_t records = 0;
   for (size_t i = 0; i < ranges->size(); ++i) {
     const auto& r = (*ranges)[i];

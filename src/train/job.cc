@@ -333,10 +333,11 @@ Job Job::FromConfig(const Config& config) {
   }
   if (config.Has("cluster")) {
     const Config cluster = config.At("cluster");
-    cluster.Allow({"workers", "ps", "max_ps", "placement"});
+    cluster.Allow({"workers", "ps", "max_ps", "placement", "trusted_network"});
     job.workers = static_cast<uint32_t>(cluster.Integer("workers", job.workers, 1, 10'000));
     job.servers = static_cast<uint32_t>(cluster.Integer("ps", job.servers, 1, 1000));
     job.max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job.max_servers, 1, 1000));
+    job.trusted_network = cluster.Bool("trusted_network", false);
     if (cluster.Has("placement")) job.placement = protocol::PlacementFromConfig(cluster.At("placement"));
   }
   if (config.Has("checkpoint")) {
@@ -499,6 +500,12 @@ std::vector<std::pair<std::string, std::string>> Job::Identity() const {
           {"strategy.stepped", strategy.stepped() ? "yes" : "no"},
           {"strategy.averaging", strategy.kind == protocol::StrategyKind::kAveraging ? "yes" : "no"},
           {"strategy.run", std::to_string(strategy.run())}};
+}
+
+uint64_t Job::Hash() const {
+  uint64_t hash = 0;
+  for (const auto& [part, value] : Identity()) hash = Mix(hash, HashName(value));
+  return hash == 0 ? 1 : hash;
 }
 
 namespace {

@@ -77,8 +77,9 @@ struct Job {
   bool bf16 = false;  // products take their operands in bf16
   ComputeSpec compute;
   uint32_t workers = 2;
-  uint32_t servers = 1;      // 0: the strategy needs none
-  uint32_t max_servers = 8;  // slices are made for so many
+  uint32_t servers = 1;          // 0: the strategy needs none
+  uint32_t max_servers = 8;      // slices are made for so many
+  bool trusted_network = false;  // tensors may travel by RDMA, where everybody is believed
   protocol::Placement placement;
   double checkpoint_interval_s = 30;
   uint32_t keep_checkpoints = 2;
@@ -117,6 +118,8 @@ struct Job {
   // The parts that a checkpoint cannot be resumed without (model, schema, stream, optimizer's kind and slots,
   // seed, what a version and a run are to the strategy), by name.
   std::vector<std::pair<std::string, std::string>> Identity() const;
+  // Of all of them: two jobs that differ in it cannot go on from each other. Never 0.
+  uint64_t Hash() const;
 };
 
 // Opens everything that the job reads, and looks whether the devices of its layers are there, so that what is

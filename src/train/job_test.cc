@@ -55,7 +55,7 @@ std::string Described(const Job& job) {
        << job.compute.inter_op_threads << " " << job.compute.intra_op_threads << " "
        << job.compute.cpu_devices << "\n"
        << job.workers << " " << job.servers << " " << job.max_servers << " "
-       << static_cast<int>(job.placement.kind) << "\n"
+       << static_cast<int>(job.placement.kind) << " " << job.trusted_network << "\n"
        << job.checkpoint_interval_s << " " << job.keep_checkpoints << " " << job.metrics_window << "\n"
        << job.directory << " " << job.data << " " << job.PinOwner() << "\n"
        << job.Cuts().hash << " " << job.Cuts().shuffle_seed << " " << job.Slices().slices.size() << "\n";
@@ -96,6 +96,7 @@ TEST(Job, EverySectionIsRead) {
   EXPECT_EQ(job.servers, 2u);
   EXPECT_EQ(job.max_servers, 4u);
   EXPECT_EQ(job.placement.kind, protocol::Placement::kRoundRobin);
+  EXPECT_TRUE(job.trusted_network);
   EXPECT_EQ(job.checkpoint_interval_s, 5);
   EXPECT_EQ(job.keep_checkpoints, 3u);
   EXPECT_EQ(job.metrics_window, 4000u);
@@ -122,6 +123,7 @@ optimizer: {type: sgd, learning_rate: 0.1}
   EXPECT_EQ(job.workers, 2u);
   EXPECT_EQ(job.servers, 1u);
   EXPECT_EQ(job.placement.kind, protocol::Placement::kGreedy);
+  EXPECT_FALSE(job.trusted_network);
   EXPECT_FALSE(job.evaluate.has_value());
 }
 
@@ -186,6 +188,8 @@ TEST(Job, EveryMistakeIsSaidWithItsLine) {
       {"workers: 3", "workers: 0", "job.yaml:26: ", "workers is 0"},
       {"ps: 2", "ps: 1001", "job.yaml:26: ", "ps is 1001"},
       {"placement: round_robin", "placement: round", "job.yaml:26: ", "round_robin"},
+      {"trusted_network: true", "trusted_network: rdma", "job.yaml:26: ", "true or false"},
+      {"trusted_network: true", "trusted_networks: true", "job.yaml:26: ", "did you mean 'trusted_network'"},
       {"interval_s: 5", "interval_s: -5", "job.yaml:27: ", "interval_s is -5"},
       {"keep: 3", "keep: 0", "job.yaml:27: ", "keep is 0"},
       {"window: 4000", "window: 10", "job.yaml:28: ", "window is 10"},
@@ -657,6 +661,25 @@ TEST_F(LoadTest, AFileBesideAResumedJobHasTheWord) {
   EXPECT_EQ(job.directory, where);
   EXPECT_EQ(job.data, "/somewhere") << "its data has not moved";
   EXPECT_EQ(job.Slices(), first.Slices());
+}
+
+TEST(Job, ItsHashIsOfWhatCannotChange) {
+  const uint64_t hash = Parse(kFullJob).Hash();
+  EXPECT_NE(hash, 0u);
+  EXPECT_EQ(Parse(Parse(kFullJob).config.ToYaml()).Hash(), hash) << "as roles are sent it";
+  for (const auto& [old, by] : {std::pair("units: 8", "units: 9"),
+                                {"seed: 7", "seed: 8"},
+                                {"type: adam", "type: sgd"},
+                                {"topic: payments", "topic: others"},
+                                {"mean: 3.5", "mean: 3"},
+                                {"strategy: async", "strategy: sync"}}) {
+    EXPECT_NE(Parse(Replaced(kFullJob, old, by)).Hash(), hash) << by;
+  }
+  for (const auto& [old, by] : {std::pair("rate: 0.01", "rate: 0.5"),
+                                {"workers: 3", "workers: 4"},
+                                {"strategy: async", "strategy: {type: downpour, n_push: 1}"}}) {
+    EXPECT_EQ(Parse(Replaced(kFullJob, old, by)).Hash(), hash) << by;
+  }
 }
 
 TEST_F(LoadTest, WhatIsNoJobCannotBeResumed) {

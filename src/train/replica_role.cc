@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
 #include "parallel/state_share.h"
 #include "parallel/step_reducer.h"
@@ -44,11 +45,12 @@ bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addr
 class ReplicaRole {
  public:
   ReplicaRole(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
-              std::unique_ptr<stream::Source> source, const RoleOptions& options)
+              std::unique_ptr<stream::Source> source, const RoleOptions& options, const LeatMpiModule* mpi)
       : loop_(loop),
         link_(link),
         transport_(transport),
         port_(port),
+        mpi_(mpi),
         job_(std::move(job)),
         table_(job_.Slices()),
         parameters_(table_, net::MakeSharedBuffer),
@@ -78,11 +80,15 @@ class ReplicaRole {
     Beat();
     Tick();
     loop_.Run();
-    *evicted = evicted_;
+    if (mpi_ != nullptr && group_ != nullptr) EndMpi();
+    *evicted = evicted_ && outcome_.ok();
     return outcome_;
   }
 
-  void Leave() { machine_.Leave(); }
+  void Leave() {
+    leaving_ = true;
+    machine_.Leave();
+  }
 
  private:
   // On the loop, as long as this is there.
@@ -169,26 +175,47 @@ class ReplicaRole {
 
   void Act(const protocol::LeaveGroup&) {
     reducer_.SetGroup(nullptr);
-    if (group_ == nullptr) return;
+    // What MPI has begun ends with this role.
+    if (group_ == nullptr || mpi_ != nullptr) return;
     group_->Abort(Status(Code::kAborted, "a new group is being formed"));
     // It may be what calls us.
     retired_.push_back(std::move(group_));
     Post([this] { retired_.clear(); });
   }
   void Act(const protocol::JoinGroup& a) {
-    collective::PeerOptions options;
-    options.group.group = a.group;
-    options.group.rank = a.rank;
-    for (const auto& member : a.members) options.group.addresses.push_back(member.address);
-    apart_ = ThreadToSpare(options.group.addresses[a.rank], options.group.addresses);
-    spdlog::info("group {}: rank {} of {}", a.group, a.rank, a.members.size());
+    std::vector<std::string> addresses;
+    for (const auto& member : a.members) addresses.push_back(member.address);
+    apart_ = ThreadToSpare(addresses[a.rank], addresses);
+    spdlog::info("group {}: rank {} of {}{}", a.group, a.rank, a.members.size(), mpi_ ? ", by MPI" : "");
+    const auto formed = [this, group = a.group](const Status& status) {
+      if (over_) return;
+      if (!status.ok()) spdlog::warn("group {}: {}", group, status.ToString());
+      if (status.ok()) reducer_.SetGroup(group_.get());
+      Do(machine_.OnConnected(group, status));
+    };
+    if (mpi_ != nullptr) return JoinMpi(a, formed);
     group_ = std::make_unique<collective::PeerAllReduce>(
-        loop_, transport_, port_, std::move(options), [this, group = a.group](const Status& status) {
-          if (over_) return;
-          if (!status.ok()) spdlog::warn("group {}: {}", group, status.ToString());
-          if (status.ok()) reducer_.SetGroup(group_.get());
-          Do(machine_.OnConnected(group, status));
-        });
+        loop_, transport_, port_,
+        collective::PeerOptions{
+            .group = {.group = a.group, .rank = a.rank, .addresses = std::move(addresses)}},
+        formed);
+  }
+  void JoinMpi(const protocol::JoinGroup& a, const std::function<void(const Status&)>& formed) {
+    if (group_ != nullptr) {
+      return Post([formed] { formed({Code::kFailedPrecondition, "MPI has one group for the whole job"}); });
+    }
+    collective::MpiOptions options;
+    options.place = {a.rank, static_cast<uint32_t>(a.members.size())};
+    group_ = collective::MakeMpiAllReduce(loop_, *mpi_, options, formed);
+  }
+  // MPI lets nobody go by himself, and takes nobody in again.
+  void EndMpi() {
+    if (evicted_) {
+      outcome_ = Status(Code::kAborted, "taken for lost by the coordinator");
+    } else if (leaving_ && outcome_.ok()) {
+      outcome_ = Status(Code::kAborted, "asked to leave");
+    }
+    if (!outcome_.ok()) group_->Abort(outcome_);
   }
   void Act(const protocol::ShareState& a) {
     parallel::ShareState(
@@ -296,13 +323,14 @@ class ReplicaRole {
   Link& link_;
   net::Transport& transport_;
   collective::Port& port_;
+  const LeatMpiModule* const mpi_;  // null: members reduce over the transport
   Job job_;
   protocol::SliceTable table_;
   protocol::Parameters parameters_;
   trainer::Trainer trainer_;
   parallel::StepReducer reducer_;
-  std::unique_ptr<collective::PeerAllReduce> group_;
-  std::vector<std::unique_ptr<collective::PeerAllReduce>> retired_;
+  std::unique_ptr<collective::AllReduce> group_;
+  std::vector<std::unique_ptr<collective::AllReduce>> retired_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
   Intake intake_;
@@ -318,6 +346,7 @@ class ReplicaRole {
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
   bool over_ = false;
+  bool leaving_ = false;
   bool evicted_ = false;
   Status outcome_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
@@ -330,7 +359,11 @@ class ReplicaRole {
 Status RunReplica(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
                   std::unique_ptr<stream::Source> source, const RoleOptions& options,
                   const protocol::JoinReply& joined, bool* evicted) {
-  ReplicaRole role(loop, link, transport, port, std::move(job), std::move(source), options);
+  const LeatMpiModule* mpi = nullptr;
+  if (job.strategy.mpi) {
+    LEAT_ASSIGN_OR_RETURN(mpi, collective::LoadMpi());
+  }
+  ReplicaRole role(loop, link, transport, port, std::move(job), std::move(source), options, mpi);
   SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
   return role.Run(joined, evicted);
 }

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "collective/mpi.h"
 #include "metrics/process.h"
 
 namespace leat::train {
@@ -13,7 +14,7 @@ std::string ProgramVersion() {
   return "0.1.0";
 }
 
-protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address) {
+protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address, uint64_t job_hash) {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   protocol::JoinRequest request;
@@ -22,6 +23,8 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   request.address = address;
   request.host = host.data();
   request.pid = getpid();
+  request.job_hash = job_hash;
+  if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiPlace();
   return request;
 }
 

@@ -10,8 +10,9 @@ namespace leat::train {
 
 // Version of the program that peers compare.
 std::string ProgramVersion();
-// With this process's host and pid.
-protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address);
+// With this process's host and pid, and a worker's place in MPI. `job_hash`: of the job that it was in
+// before; 0: none.
+protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address, uint64_t job_hash);
 
 // Of a join that failed: ok when the job was over already, which is no mistake of who comes late.
 Status WhyNotJoined(const Status& status);

@@ -92,6 +92,7 @@ class RolesTest : public ::testing::Test {
     options.link.coordinator = address_;
     options.link.token = kToken;
     options.plan.tables = {&reference::Kernels()};
+    options.transport = transport_;
     return options;
   }
   Thread& Start(Status (*role)(const RoleOptions&)) {
@@ -132,6 +133,7 @@ class RolesTest : public ::testing::Test {
   }
 
   testing::TempDir directory_;
+  net::TransportOptions transport_;  // of the roles that are started
   JobOverrides overrides_;
   std::string resume_text_;  // of a job that is resumed with another file
   std::optional<Job> job_;
@@ -232,6 +234,39 @@ TEST_F(RolesTest, StatusIsThereBeforeAnybodyElseIs) {
   EXPECT_EQ(summary["events"], 0);
   EXPECT_TRUE(summary["checkpoint"].is_null());
 }
+
+// ---- what the job says of its network
+
+class NetworkTest : public RolesTest, public ::testing::WithParamInterface<bool> {};
+
+// On one host, without memory to share: whether tensors travel by UCX is for the job to say.
+TEST_P(NetworkTest, IsTrustedByEveryRoleWhereTheJobSaysSo) {
+  const bool trusted = GetParam();
+  for (const std::string strategy : {"async", "allreduce"}) {
+    metrics::Registry metrics;
+    transport_ = {.shared_memory = false, .network_transports = "tcp", .metrics = &metrics};
+    Coordinate(Replaced(kSmallJob, "placement: partitioned",
+                        std::string("placement: partitioned, trusted_network: ") +
+                            (trusted ? "true}\nstrategy: " : "false}\nstrategy: ") + strategy + "\n#"),
+               false, strategy);
+    if (strategy == "async") {
+      StartAll();
+    } else {
+      for (auto* role : {RunWorker, RunWorker, RunBots}) Start(role);
+    }
+    bool seen = false;
+    ASSERT_TRUE(WaitFor([&] {
+      seen = seen || metrics.gauge("leat_net_ucx_connections").value() > 0;
+      return coordinator_->over();
+    }));
+    EXPECT_EQ(seen, trusted) << strategy;
+    EXPECT_EQ(Finish()["events"], kEvents);
+    EXPECT_THAT(Parameters(), Each(float{kEvents}));
+    coordinator_.reset();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Trusted, NetworkTest, ::testing::Bool());
 
 // ---- what a role cannot do without
 

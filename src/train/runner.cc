@@ -183,7 +183,7 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
 void Runner::TellLost(pid_t pid) {
   const Json status = Json::parse(status_, nullptr, false);
   if (status.is_discarded() || client_ == nullptr) return;
-  const std::string host = MakeJoinRequest(protocol::Role::kWorker, "").host;
+  const std::string host = MakeJoinRequest(protocol::Role::kWorker, "", 0).host;
   for (const auto& member : status.value("members", Json::array())) {
     if (member.value("pid", int64_t{0}) != pid || member.value("host", "") != host) continue;
     protocol::AdminRequest lost{.kind = protocol::AdminRequest::Kind::kNodeLost,
@@ -356,6 +356,12 @@ int RunLocally(const RunnerOptions& options) {
   JobOverrides overrides = options.overrides;
   Job job = Job::Load(options.source, overrides);
   // What is wrong is said before anything is written.
+  if (job.strategy.mpi) {
+    job.config.At("strategy")
+        .At("transport")
+        .Fail("workers that reduce by MPI are started by mpirun, beside `leat coordinator`: mpirun -np " +
+              std::to_string(job.workers) + " leat worker --coordinator ADDRESS");
+  }
   CheckReadable(job);
   std::error_code error;
   const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);

@@ -127,23 +127,26 @@ class ServerRole {
 
 Status RunServer(const RoleOptions& options) {
   bool evicted = true;
+  uint64_t job_hash = 0;
   while (evicted) {
     evicted = false;
     net::Loop loop;
     Link link(loop, options.link);
     // The address has to be known before the job is, so the port is taken first and served once the job has
     // come: whoever connects in between waits in the kernel's queue.
-    auto transport = net::MakeUcxTransport(loop, {.token = options.link.token});
+    const auto transport = MakeTransport(loop, options);
     std::unique_ptr<ps::ServerShell> shell;
     auto reserved = transport->Listen(options.listen, [&shell](std::unique_ptr<net::Connection> connection) {
       return shell->Adopt(std::move(connection));
     });
     if (!reserved.ok()) return reserved.status();
-    auto joined = link.Join(MakeJoinRequest(protocol::Role::kServer, (*reserved)->address()));
+    auto joined = link.Join(MakeJoinRequest(protocol::Role::kServer, (*reserved)->address(), job_hash));
     if (!joined.ok()) return WhyNotJoined(joined.status());
     spdlog::info("server {} joined as node {}, serving on {}", joined->index, joined->node.value,
                  (*reserved)->address());
     const Job job = Job::FromText(joined->job, "job");
+    job_hash = job.Hash();
+    transport->TrustNetwork(job.trusted_network);
     auto config = job.ServerConfig();
     config.allocate = net::MakeSharedBuffer;
     shell = std::make_unique<ps::ServerShell>(loop, std::move(config));

@@ -104,7 +104,7 @@ model:
 optimizer: {type: adam, learning_rate: 0.01}
 strategy: async
 train: {batch_size: 32, split_batches: 4, shuffle: false, max_dead_letter_rate: 0.5}
-cluster: {workers: 3, ps: 2, max_ps: 4, placement: round_robin}
+cluster: {workers: 3, ps: 2, max_ps: 4, placement: round_robin, trusted_network: true}
 checkpoint: {interval_s: 5, keep: 3}
 metrics: {window: 4000}
 evaluate:

@@ -36,7 +36,7 @@ class WorkerRole {
         link_(link),
         job_(std::move(job)),
         table_(job_.Slices()),
-        transport_(net::MakeUcxTransport(loop, {.token = options.link.token})),
+        transport_(MakeTransport(loop, options)),
         parameters_(table_, net::MakeSharedBuffer),
         trainer_(*job_.model, parameters_, job_.Plan(WithPrecision(job_, options.plan)),
                  job_.optimizer.clipping),
@@ -55,7 +55,9 @@ class WorkerRole {
                   OnSplit(lease, std::move(split));
                 }),
         intake_(job_, options.patience, &progress_),
-        machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}) {}
+        machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}) {
+    transport_->TrustNetwork(job_.trusted_network);
+  }
 
   // Returns once the job is over, this node is evicted (`evicted` is set), or the coordinator is lost.
   Status Run(const protocol::JoinReply& joined, bool* evicted) {
@@ -247,24 +249,33 @@ class WorkerRole {
 
 }  // namespace
 
+std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options) {
+  net::TransportOptions transport = options.transport;
+  transport.token = options.link.token;
+  return net::MakeUcxTransport(loop, transport);
+}
+
 Status RunWorker(const RoleOptions& options) {
   bool evicted = true;
+  uint64_t job_hash = 0;
   // An evicted worker (paused for too long, say) comes back as a new node.
   while (evicted) {
     evicted = false;
     net::Loop loop;
     Link link(loop, options.link);
     // Where other workers find this one, if the job has no servers: it has to be known before the job is.
-    const auto transport = net::MakeUcxTransport(loop, {.token = options.link.token});
+    const auto transport = MakeTransport(loop, options);
     collective::Port port;
     auto listener = transport->Listen(options.listen, [&port](std::unique_ptr<net::Connection> caller) {
       return port.Adopt(std::move(caller));
     });
     if (!listener.ok()) return listener.status();
-    auto joined = link.Join(MakeJoinRequest(protocol::Role::kWorker, (*listener)->address()));
+    auto joined = link.Join(MakeJoinRequest(protocol::Role::kWorker, (*listener)->address(), job_hash));
     if (!joined.ok()) return WhyNotJoined(joined.status());
     spdlog::info("worker {} joined as node {}", joined->index, joined->node.value);
     Job job = Job::FromText(joined->job, "job");
+    job_hash = job.Hash();
+    transport->TrustNetwork(job.trusted_network);
     auto source = job.OpenSource();
     if (!source.ok()) return source.status();
     if (!job.strategy.on_servers()) {

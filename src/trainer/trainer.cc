@@ -37,7 +37,7 @@ Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
     plan->Bind(step.variables[v], parameters_.values(v).data());
   half = {std::move(step), std::move(plan), nullptr};
   BindGradients(half);
-  if (training && on_gradient_) SetHooks(half);
+  if (training) SetHooks(half);
   return made;
 }
 
@@ -49,18 +49,18 @@ void Trainer::BindGradients(Compiled::Half& half) {
     half.plan->Bind(half.step.gradients[v], parameters_.gradients(v).data());
 }
 
+// A gradient is looked at while it is still in the nearest cache, and then told of.
 void Trainer::SetHooks(const Compiled::Half& half) {
   for (size_t v = 0; v < half.step.gradients.size(); ++v) {
-    const auto tell = [this, v] { on_gradient_(v); };
-    half.plan->OnFetch(half.step.gradients[v], on_gradient_ ? std::function<void()>(tell) : nullptr);
+    half.plan->OnFetch(half.step.gradients[v], [this, v] {
+      if (!clipping_.any()) finite_ = finite_ && parameters_.GradientFinite(v);
+      if (on_gradient_) on_gradient_(v);
+    });
   }
 }
 
 void Trainer::OnGradient(std::function<void(size_t variable)> f) {
   on_gradient_ = std::move(f);
-  for (const auto& [batch_size, compiled] : compiled_) {
-    if (compiled.train.plan != nullptr) SetHooks(compiled.train);
-  }
 }
 
 void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch) {
@@ -116,8 +116,10 @@ StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uin
   auto& compiled = For(batch_size, true);
   Fill(compiled, rows, batch);
   compiled.noise.as<int64_t>()[0] = static_cast<int64_t>(noise);
+  finite_ = true;
   compiled.train.plan->Run();
-  return Measure(compiled, compiled.train, rows, batch, parameters_.Clip(clipping_));
+  if (clipping_.any()) finite_ = parameters_.Clip(clipping_);
+  return Measure(compiled, compiled.train, rows, batch, finite_);
 }
 
 StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {

@@ -84,6 +84,7 @@ class Trainer {
   engine::PlanOptions options_;
   optim::Clipping clipping_;
   std::function<void(size_t)> on_gradient_;
+  bool finite_ = true;  // all gradients of this step so far; where they are clipped, not before all are there
   std::map<uint32_t, Compiled> compiled_;
   metrics::AucCounts scores_seen_;
   metrics::AucCounts truths_seen_;

@@ -2,7 +2,9 @@
 
 import os
 import pathlib
+import re
 import socket
+import subprocess
 
 import pytest
 
@@ -67,6 +69,7 @@ def test_a_job_that_is_wrong(tmp_path, old, new, parts):
     ("{type: async, staleness_aware: 3}", 2, ["staleness_aware"]),
     ("allreduce", 1, ["ring of one"]),
     ("{type: allreduce, transport: smoke}", 2, ["smoke"]),
+    ("{type: allreduce, transport: mpi}", 3, ["mpirun -np 3 leat worker", "leat coordinator"]),
 ])
 def test_a_strategy_that_makes_no_sense(tmp_path, strategy, workers, parts):
     leat.write_job(tmp_path / "job.yaml", GOOD, **{"strategy: async": f"strategy: {strategy}"})
@@ -215,3 +218,43 @@ def test_resuming_what_is_no_job(tmp_path):
 
 def test_a_directory_that_holds_a_job_already(finished):
     refused(leat.run("train", "job.yaml", "--directory", "job", cwd=finished), "job", "--resume")
+
+
+@pytest.mark.parametrize("role", ["worker", "ps", "bots"])
+def test_a_role_that_comes_back_to_another_job(tmp_path, role):
+    """Its coordinator is killed, and one of another job, or the same one resumed, serves where it was."""
+    leat.write_job(tmp_path / "first.yaml", GOOD, **{"events: 3000": "events: 1000000, rate: 500"})
+    leat.write_job(tmp_path / "other.yaml", GOOD, **{"units: 4": "units: 5"})
+    leat.write_job(tmp_path / "changed.yaml", GOOD, **{"learning_rate: 0.1": "learning_rate: 0.2", "events: 3000": "events: 3000, rate: 500"})
+    environment = {**os.environ, "LEAT_TOKEN": "known to all"}
+    running = []
+
+    def start(name, *words):
+        with open(tmp_path / f"{name}.log", "w") as log:
+            running.append(subprocess.Popen([leat.PROGRAM, *map(str, words)], env=environment, stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL))
+        return running[-1]
+
+    def said(name):
+        return (tmp_path / f"{name}.log").read_text()
+
+    try:
+        first = start("first", "coordinator", tmp_path / "first.yaml", "--directory", tmp_path / "first")
+        address = leat.wait_for(lambda: re.search(r" serves on (\S+)\s", said("first")), "the coordinator")[1]
+        who = start(role, role, "--coordinator", address)
+        leat.wait_for(lambda: f"{role} 0 joined" in said("first"), "the role")
+        first.kill()
+        first.wait()
+        again = start("again", "coordinator", tmp_path / "changed.yaml", "--resume", tmp_path / "first", "--listen", address)
+        leat.wait_for(lambda: f"{role} 0 joined" in said("again"), "the role that is taken in again")
+        again.kill()
+        again.wait()
+        start("other", "coordinator", tmp_path / "other.yaml", "--directory", tmp_path / "other", "--listen", address)
+        assert who.wait(60) == 2, said(role)
+        last = said(role).strip().splitlines()[-1]
+        assert re.match(rf"leat: this {role} was started for job [0-9a-f]{{16}}, the coordinator has job [0-9a-f]{{16}}$", last)
+    finally:
+        for process in running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()

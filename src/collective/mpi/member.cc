@@ -105,13 +105,29 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   const std::string mode = argv[2];
   Member member;
-  collective::MpiOptions options{.module = argv[1]};
+  const auto place = collective::FindMpiPlace();
+  Expect(place.has_value(), "the place that mpirun gives");
+  const uint32_t rank = place->rank;
+  const auto module = collective::LoadMpi(argv[1]);
+  Expect(module.ok(), module.status().ToString().c_str());
+  collective::MpiOptions options{.place = *place};
   options.deadline = std::chrono::milliseconds(1500);
   options.exit_status = 7;
-  auto all = collective::LoadMpi(member.loop, options);
-  Expect(all.ok(), all.ok() ? "" : all.status().ToString().c_str());
-  member.all = std::move(all).value();
-  const uint32_t rank = member.all->rank();
+  const bool victim = argc > 3 && rank == static_cast<uint32_t>(std::atoi(argv[3]));
+  while (victim && mode == "absent") pause();
+  if (victim && mode == "misplaced") options.place.members += 1;
+  std::optional<Status> formed;
+  member.all = collective::MakeMpiAllReduce(member.loop, **module, options,
+                                            [&](const Status& status) { formed = status; });
+  if (mode == "early") {
+    member.all.reset();
+    return 0;
+  }
+  if (const Status status = member.Wait(formed); !status.ok()) {
+    std::fprintf(stderr, "rank %u has no group: %s\n", rank, status.ToString().c_str());
+    member.all.reset();
+    return 0;
+  }
 
   std::vector<float> values(100'000, 1.0f);
   Expect(member.Sum(values).ok(), "the first sum");
@@ -123,7 +139,6 @@ int main(int argc, char** argv) {
     std::printf("rank %u is fine\n", rank);
     return 0;
   }
-  const bool victim = argc > 3 && rank == static_cast<uint32_t>(std::atoi(argv[3]));
   if (victim && mode == "die") raise(SIGKILL);
   if (victim && mode == "stop") raise(SIGSTOP);
   while (victim && mode == "late") member.loop.RunOnce(std::chrono::seconds(1));

@@ -25,16 +25,18 @@ int64_t Begin(const StartCall& start) {
   return at;
 }
 
-bool Init(uint32_t* rank, uint32_t* members) {
+const char* Init(uint32_t* rank, uint32_t* members) {
   int level = 0;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) return false;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
+    return "MPI did not start";
+  if (level < MPI_THREAD_SERIALIZED) return "this MPI serves no thread but the one that has started it";
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   int me = 0, all = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   MPI_Comm_size(MPI_COMM_WORLD, &all);
   *rank = static_cast<uint32_t>(me);
   *members = static_cast<uint32_t>(all);
-  return true;
+  return nullptr;
 }
 
 int64_t AllReduce(void* data, uint64_t elements, uint8_t reduce) {

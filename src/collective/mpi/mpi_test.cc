@@ -9,7 +9,13 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "collective/mpi.h"
 
 namespace {
 
@@ -76,6 +82,56 @@ TEST(MpiTest, AMemberThatDoesNotComeIsNamed) {
   EXPECT_EQ(outcome.status, 7) << outcome.output;
   EXPECT_LT(outcome.seconds, kInTime);
   EXPECT_THAT(outcome.output, HasSubstr("rank 1 has not come to it, lost 1"));
+}
+
+TEST(MpiTest, AMemberThatNeverStartsEndsTheOthers) {
+  const Outcome outcome = Mpirun(2, "absent 1");
+  EXPECT_EQ(outcome.status, 7) << outcome.output;
+  EXPECT_LT(outcome.seconds, kInTime);
+  EXPECT_THAT(outcome.output, HasSubstr("rank 0 has no group: deadline exceeded: not all processes of MPI"));
+  EXPECT_THAT(outcome.output, HasSubstr("ending the job"));
+}
+
+TEST(MpiTest, AMemberThatEndsBeforeTheGroupIsFormedEndsTheOthers) {
+  const Outcome outcome = Mpirun(2, "early");
+  EXPECT_EQ(outcome.status, 7) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("ended before all processes of MPI had started; ending the job"));
+}
+
+TEST(MpiTest, APlaceThatIsAnotherThanMpisIsSaid) {
+  const Outcome outcome = Mpirun(2, "misplaced 1");
+  EXPECT_EQ(outcome.status, 7) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("MPI says rank 1 of 2 where the environment says rank 1 of 3"));
+}
+
+TEST(MpiTest, ThePlaceIsWhatWhoeverStartedItSays) {
+  struct Case {
+    std::map<std::string, std::string> variables;
+    std::optional<std::pair<uint32_t, uint32_t>> place;
+  };
+  const std::vector<Case> cases = {
+      {{}, {}},
+      {{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, {{1, 4}}},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, {{0, 2}}},
+      {{{"PMIX_RANK", "3"}, {"SLURM_STEP_NUM_TASKS", "8"}}, {{3, 8}}},
+      {{{"OMPI_COMM_WORLD_RANK", "1"}}, {}},
+      {{{"OMPI_COMM_WORLD_RANK", "4"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, {}},
+      {{{"OMPI_COMM_WORLD_RANK", "-1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, {}},
+      {{{"OMPI_COMM_WORLD_RANK", "1x"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, {}},
+  };
+  for (const Case& one : cases) {
+    for (const auto& [name, value] : one.variables) setenv(name.c_str(), value.c_str(), 1);
+    const auto place = leat::collective::FindMpiPlace();
+    const auto found = place ? std::optional(std::pair(place->rank, place->members)) : std::nullopt;
+    EXPECT_EQ(found, one.place);
+    for (const auto& [name, value] : one.variables) unsetenv(name.c_str());
+  }
+}
+
+TEST(MpiTest, AModuleThatIsNotThereIsSaid) {
+  const auto module = leat::collective::LoadMpi("/nowhere/leat_mpi.so");
+  EXPECT_EQ(module.status().code(), leat::Code::kNotFound);
+  EXPECT_THAT(module.status().message(), HasSubstr("/nowhere/leat_mpi.so"));
 }
 
 TEST(MpiTest, WhoDoesNotEndAfterAFailureIsEnded) {
