@@ -102,7 +102,7 @@ struct Worker::State {
   uint64_t SeenOf(size_t slice) const;
   uint64_t LowestSeen() const;
   std::optional<NodeId> Decider() const;
-  void TellWhoCounts(uint64_t step, Exchange* exchange) const;
+  void TellWhoCounts(Exchange* exchange) const;
   void TakeCounted(Time now, const Exchange& exchange, const PushReply& reply);
   uint32_t RoundsHeld() const;
 

@@ -103,7 +103,7 @@ bool Worker::State::StartStepPull(Time now, uint64_t step) {
   for (Exchange& exchange : exchanges) {
     exchange.request.version_wanted = wanted;
     exchange.request.exact = exact;
-    TellWhoCounts(step, &exchange);
+    TellWhoCounts(&exchange);
   }
   goal = step;
   Begin(now, Phase::kPulling);
@@ -157,11 +157,17 @@ bool Worker::State::AskWhoCounts(Time now, const Held& next) {
   return true;
 }
 
-// Who has decided the step before `step` knows; the others complete it by what they are told.
-void Worker::State::TellWhoCounts(uint64_t step, Exchange* exchange) const {
-  if (!decided || decided->turn.step + 1 != step || exchange->server == Decider()) return;
-  exchange->request.turn = decided->turn;
-  exchange->request.counted = decided->counted;
+// Only who has a lane in a step learns of its server which lanes count; the others complete it by what they
+// are told. Whatever is asked of them next brings it, be it of a much later step: whoever has a lane in the
+// next one may not know.
+void Worker::State::TellWhoCounts(Exchange* exchange) const {
+  if (!decided || exchange->server == Decider()) return;
+  PushRequest& request = exchange->request;
+  const bool lacks = std::ranges::any_of(
+      request.slices, [&](const SliceRef& ref) { return SeenOf(ref.slice.value) <= decided->turn.step; });
+  if (!lacks) return;
+  request.turn = decided->turn;
+  request.counted = decided->counted;
 }
 
 void Worker::State::TakeCounted(Time now, const Exchange& exchange, const PushReply& reply) {
@@ -192,7 +198,7 @@ bool Worker::State::AskVersions(Time now) {
   }
   for (Exchange& exchange : exchanges) {
     exchange.request.want_values = false;
-    TellWhoCounts(end, &exchange);
+    TellWhoCounts(&exchange);
   }
   Begin(now, Phase::kPulling);
   return true;

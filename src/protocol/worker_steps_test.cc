@@ -406,6 +406,27 @@ TEST_F(BackupTest, WhoEndsARoundTellsTheOthersToo) {
   EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
 }
 
+TEST_F(BackupTest, WhoHasNoLaneInTheNextStepTellsTheOthersToo) {
+  // Steps 1 and 2 have fewer lanes, of workers that had none in step 0 and were told nothing.
+  const auto pushes = Pushes(StartOf({Part(1, 0, 2, 1), Part(2, 3, 2, 2)}));
+  Hold(pushes[1], 0);
+  const auto pulls = All<SendPush>(Hold(pushes[0], 1, SliceOutcome::kApplied, {0b101}));
+  ASSERT_EQ(pulls.size(), 2u);
+  EXPECT_EQ(pulls[0].server, kA);
+  EXPECT_THAT(pulls[0].request.counted, IsEmpty()) << "A has decided it";
+  EXPECT_EQ(pulls[1].request.version_wanted, 3u);
+  EXPECT_EQ(pulls[1].request.turn, (Turn{0, 2, 3, 2}));
+  EXPECT_THAT(pulls[1].request.counted, ElementsAre(0b101));
+  // In vain: B has that step by now and is asked for the next one alone.
+  Hold(pulls[0], 1, SliceOutcome::kPulled);
+  Hold(pulls[1], 1, SliceOutcome::kPulled);
+  now_ = worker_.next_timer();
+  const auto again = All<SendPush>(worker_.OnTimer(now_));
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_FALSE(again[1].request.turn.has_value());
+  EXPECT_THAT(again[1].request.counted, IsEmpty());
+}
+
 TEST_F(BackupTest, WhoIsLateGoesOnWhereTheOthersAre) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 2, 8)}));
   Hold(pushes[1], 3, SliceOutcome::kLate);
