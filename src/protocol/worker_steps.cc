@@ -157,9 +157,9 @@ bool Worker::State::AskWhoCounts(Time now, const Held& next) {
   return true;
 }
 
-// Only who has a lane in a step learns of its server which lanes count; the others complete it by what they
-// are told. Whatever is asked of them next brings it, be it of a much later step: whoever has a lane in the
-// next one may not know.
+// Who has a lane in a step is told by the server that decides which of them count; other servers complete the
+// step by what they are told in turn. It goes with whatever they are asked for next, be it a much later step:
+// those that have a lane in the next one may not know.
 void Worker::State::TellWhoCounts(Exchange* exchange) const {
   if (!decided || exchange->server == Decider()) return;
   PushRequest& request = exchange->request;
