@@ -27,6 +27,7 @@ void Worker::State::TakeView(const View& newer) {
   }
   DropExchanges(newer);
   view = newer;
+  for (Exchange& exchange : exchanges) exchange.address = AddressOf(exchange.server);
   resume_at.reset();
   last_pull.reset();
 }
@@ -73,8 +74,9 @@ void Worker::State::ReleaseAll() {
 void Worker::State::Stop(bool evicted) {
   stopped = true;
   while (!order.empty()) Drop(order.front());
-  for (NodeId server : contacted) actions.emplace_back(Disconnect{server});
-  contacted.clear();
+  for (const Exchange& exchange : exchanges) {
+    if (exchange.contacted) actions.emplace_back(Disconnect{exchange.server});
+  }
   exchanges.clear();
   open = 0;
   actions.emplace_back(StopRole{evicted});

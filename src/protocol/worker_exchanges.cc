@@ -1,18 +1,28 @@
 // Requests to servers, until they are answered or the view says that they cannot be.
 #include <algorithm>
+#include <utility>
 
 #include "protocol/worker_state.h"
 
 namespace leat::protocol {
 
+std::vector<Worker::State::Exchange>::iterator Worker::State::PlaceOf(NodeId server) {
+  return std::ranges::lower_bound(exchanges, server, {}, &Exchange::server);
+}
+
 Worker::State::Exchange& Worker::State::ExchangeWith(NodeId server) {
-  auto at = std::lower_bound(exchanges.begin(), exchanges.end(), server,
-                             [](const Exchange& e, NodeId wanted) { return e.server < wanted; });
+  auto at = PlaceOf(server);
   if (at == exchanges.end() || at->server != server) {
     at = exchanges.emplace(at);
     at->server = server;
+    at->address = AddressOf(server);
   }
   return *at;
+}
+
+std::string Worker::State::AddressOf(NodeId server) const {
+  const Member* member = view.Find(server);
+  return member ? member->address : std::string();
 }
 
 // To the request that the slice's server is sent by the next Begin.
@@ -49,15 +59,13 @@ void Worker::State::Begin(Time now, Phase what) {
 }
 
 void Worker::State::Send(Time now, Exchange* exchange) {
-  const Member* member = view.Find(exchange->server);
-  if (!member) return Retry(now, exchange);
-  exchange->in_flight = true;
+  if (exchange->address.empty()) return Retry(now, exchange);
+  exchange->in_flight = exchange->contacted = true;
   exchange->sent = now;
   exchange->at = now + config.reply_timeout;
   exchange->request.sequence = ++last_sequence;
   exchange->request.generation = view.generation;
-  contacted.insert(exchange->server);
-  actions.emplace_back(SendPush{exchange->server, member->address, exchange->request});
+  actions.emplace_back(SendPush{exchange->server, exchange->address, exchange->request});
 }
 
 void Worker::State::Retry(Time now, Exchange* exchange) {
@@ -81,12 +89,10 @@ void Worker::State::FinishExchange(Time now, Exchange* exchange) {
 }
 
 Worker::State::Exchange* Worker::State::Find(NodeId server, uint64_t sequence) {
-  for (Exchange& exchange : exchanges) {
-    if (exchange.server != server) continue;
-    const bool it = exchange.open && exchange.in_flight && exchange.request.sequence == sequence;
-    return it ? &exchange : nullptr;
-  }
-  return nullptr;
+  const auto at = PlaceOf(server);
+  const bool it = at != exchanges.end() && at->server == server && at->open && at->in_flight &&
+                  at->request.sequence == sequence;
+  return it ? &*at : nullptr;
 }
 
 // What the newer view has no use for is given up.
@@ -106,19 +112,17 @@ void Worker::State::DropExchanges(const View& newer) {
         run.clean = false;
       continue;
     }
-    if (exchange.in_flight && contacted.erase(exchange.server) > 0)
+    if (exchange.in_flight && std::exchange(exchange.contacted, false)) {
       actions.emplace_back(Disconnect{exchange.server});
+    }
     exchange.open = false;
     --open;
     run.clean = false;
   }
-  for (auto at = contacted.begin(); at != contacted.end();) {
-    if (newer.Find(*at)) {
-      ++at;
-      continue;
+  for (Exchange& exchange : exchanges) {
+    if (!newer.Find(exchange.server) && std::exchange(exchange.contacted, false)) {
+      actions.emplace_back(Disconnect{exchange.server});
     }
-    actions.emplace_back(Disconnect{*at});
-    at = contacted.erase(at);
   }
   if (open == 0 && (phase == Phase::kPulling || phase == Phase::kPushing)) {
     if (phase == Phase::kPushing) run.active = false;
@@ -145,8 +149,10 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
       continue;
     }
     const SliceReply& said = reply.slices[next];
-    if (seen[slice].incarnation != ref.incarnation) seen[slice] = {ref.incarnation, 0};
-    seen[slice].version = std::max(seen[slice].version, said.version);
+    if (stepped()) {
+      if (seen[slice].incarnation != ref.incarnation) seen[slice] = {ref.incarnation, 0};
+      seen[slice].version = std::max(seen[slice].version, said.version);
+    }
     if (said.values) {
       known[slice] = {ref.incarnation, said.version};
     } else if (request.disposition == Disposition::kPull && request.want_values) {
@@ -170,7 +176,7 @@ void Worker::State::OnLate(Time now) {
     if (!exchange.in_flight) {
       Send(now, &exchange);
     } else {
-      contacted.erase(exchange.server);
+      exchange.contacted = false;
       actions.emplace_back(Disconnect{exchange.server});
       Retry(now, &exchange);
     }

@@ -45,6 +45,7 @@ bool Worker::State::StartPull(Time now, bool all) {
   }
   if (open == 0) return false;
   if (all) since_fetch = 0;
+  if (run.active && run.from.empty()) run.from = known;
   Begin(now, Phase::kPulling);
   return true;
 }
@@ -60,7 +61,7 @@ void Worker::State::StartRun(Held& split) {
   run.events = 0;
   run.rejected = false;
   run.clean = true;
-  run.from = known;
+  run.from.clear();
   run.version = known.empty() ? 0 : known[0].version;
   for (const Known& slice : known) run.version = std::min(run.version, slice.version);
   last_pull.reset();
@@ -106,12 +107,13 @@ Disposition Worker::State::RunDisposition() const {
 }
 
 void Worker::State::StartPush(Time now, const Held& split) {
-  for (size_t i = 0; i < known.size() && i < view.slices.size(); ++i) {
+  const std::vector<Known>& from = run.from.empty() ? known : run.from;
+  for (size_t i = 0; i < from.size() && i < view.slices.size(); ++i) {
     const SlicePlace& place = view.slices[i];
     // A slice that has begun another life while we computed does without this gradient: its ledger says so,
     // and the run comes back for it.
-    if (place.server != NodeId() && run.from[i].incarnation == place.incarnation) {
-      AddSlice(i, run.from[i].version, RunDisposition());
+    if (place.server != NodeId() && from[i].incarnation == place.incarnation) {
+      AddSlice(i, from[i].version, RunDisposition());
     } else {
       run.clean = false;
     }

@@ -6,7 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -37,11 +37,13 @@ struct Worker::State {
   // One request to one server, repeated until it is answered or the view says that it cannot be.
   struct Exchange {
     NodeId server;
-    PushRequest request;
-    bool open = false;  // of the pull or push under way, and not answered
+    bool contacted = false;  // there may be a connection to it
+    bool open = false;       // of the pull or push under way, and not answered
     bool in_flight = false;
     Time sent{0};
-    Time at{0};  // in flight: given up then; else sent again then
+    Time at{0};           // in flight: given up then; else sent again then
+    std::string address;  // as the view has it; empty: the server is not there
+    PushRequest request;
     // The answer waits for others.
     bool waits() const { return request.want_values && request.version_wanted > 0; }
   };
@@ -58,7 +60,7 @@ struct Worker::State {
     uint32_t events = 0;
     bool rejected = false;
     bool clean = true;        // no slice has refused it or gone missing
-    std::vector<Known> from;  // by slice: the values of its first batch
+    std::vector<Known> from;  // by slice: the values of its first batch; empty: they still are what is known
     uint64_t version = 0;     // lowest of them
   };
   // Backup workers: the lanes that count in the newest step that is known to be decided.
@@ -107,7 +109,9 @@ struct Worker::State {
   uint32_t RoundsHeld() const;
 
   // ---- worker_exchanges.cc
+  std::vector<Exchange>::iterator PlaceOf(NodeId server);
   Exchange& ExchangeWith(NodeId server);
+  std::string AddressOf(NodeId server) const;
   void AddSlice(size_t slice, uint64_t version, Disposition disposition);
   void Begin(Time now, Phase what);
   void Send(Time now, Exchange* exchange);
@@ -131,7 +135,7 @@ struct Worker::State {
   NodeId node;
   View view;
   std::vector<Known> known;  // by slice: the values in memory
-  std::vector<Known> seen;   // by slice: the newest version that its server has told of
+  std::vector<Known> seen;   // stepped, by slice: the newest version that its server has told of
 
   std::map<uint64_t, Held> held;
   std::deque<uint64_t> order;      // of `held`, as leased
@@ -145,7 +149,6 @@ struct Worker::State {
   std::vector<Exchange> exchanges;  // one a server, ordered; those of an earlier pull or push are not open
   size_t open = 0;                  // of them
   uint64_t last_sequence = 0;
-  std::set<NodeId> contacted;
   std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
 
   uint64_t goal =

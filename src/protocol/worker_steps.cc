@@ -1,6 +1,7 @@
 // Stepped strategies: which run is next, what it needs, and what is waited for.
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "protocol/worker_state.h"
 
@@ -235,7 +236,7 @@ bool Worker::State::Interrupt(Time now) {
     if (!exchange.open) continue;
     for (const SliceRef& ref : exchange.request.slices) known[ref.slice.value] = {};
     if (exchange.in_flight) {
-      contacted.erase(exchange.server);
+      exchange.contacted = false;
       actions.emplace_back(Disconnect{exchange.server});
     }
     exchange.open = false;
