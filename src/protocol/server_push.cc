@@ -98,7 +98,7 @@ Result<std::vector<uint64_t>> Server::Begin(const PushRequest& request) {
 SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
   State& s = *state_;
   const SliceRef& ref = request.slices[i];
-  SliceReply reply{ref.slice, ref.incarnation, SliceOutcome::kNotHere, 0, false};
+  SliceReply reply{ref.slice, SliceOutcome::kNotHere, false, ref.incarnation, 0};
   Slice* slice = s.Alive(ref.slice);
   if (!slice || s.Outsider(request) || !guards::SameLife(ref.incarnation, slice->incarnation)) return reply;
   State::Place& place = *s.places[ref.slice.value];

@@ -27,6 +27,8 @@ void Worker::State::TakeView(const View& newer) {
   }
   DropExchanges(newer);
   view = newer;
+  view_ready = view.ready() && view.slices.size() == known.size();
+  lacking = true;
   for (Exchange& exchange : exchanges) exchange.address = AddressOf(exchange.server);
   resume_at.reset();
   last_pull.reset();

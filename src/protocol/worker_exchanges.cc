@@ -25,26 +25,41 @@ std::string Worker::State::AddressOf(NodeId server) const {
   return member ? member->address : std::string();
 }
 
+// A request with nothing in it, of the memory of the last one when nobody else holds that any more.
+PushRequest& Worker::State::Fresh(Exchange* exchange) {
+  if (!exchange->request || exchange->request.use_count() > 1) {
+    exchange->request = std::make_shared<PushRequest>();
+    return *exchange->request;
+  }
+  PushRequest& request = *exchange->request;
+  auto slices = std::move(request.slices);
+  auto counted = std::move(request.counted);
+  slices.clear();
+  counted.clear();
+  request = {};
+  request.slices = std::move(slices);
+  request.counted = std::move(counted);
+  return request;
+}
+
+// The request, to be changed: what was sent stays as it is.
+PushRequest& Worker::State::Own(Exchange* exchange) {
+  if (exchange->request.use_count() > 1) exchange->request = std::make_shared<PushRequest>(*exchange->request);
+  return *exchange->request;
+}
+
 // To the request that the slice's server is sent by the next Begin.
 void Worker::State::AddSlice(size_t slice, uint64_t version, Disposition disposition) {
   const SlicePlace& place = view.slices[slice];
   Exchange& exchange = ExchangeWith(place.server);
-  PushRequest& request = exchange.request;
   if (!exchange.open) {
     exchange.open = true;
     ++open;
-    // What it was used for before leaves its memory behind, no more.
-    auto slices = std::move(request.slices);
-    auto counted = std::move(request.counted);
-    slices.clear();
-    counted.clear();
-    request = {};
-    request.slices = std::move(slices);
-    request.counted = std::move(counted);
+    PushRequest& request = Fresh(&exchange);
     request.worker = node;
     request.disposition = disposition;
   }
-  request.slices.push_back({SliceId(static_cast<uint32_t>(slice)), place.incarnation, version});
+  exchange.request->slices.push_back({SliceId(static_cast<uint32_t>(slice)), place.incarnation, version});
 }
 
 void Worker::State::Begin(Time now, Phase what) {
@@ -63,8 +78,9 @@ void Worker::State::Send(Time now, Exchange* exchange) {
   exchange->in_flight = exchange->contacted = true;
   exchange->sent = now;
   exchange->at = now + config.reply_timeout;
-  exchange->request.sequence = ++last_sequence;
-  exchange->request.generation = view.generation;
+  PushRequest& request = Own(exchange);
+  request.sequence = ++last_sequence;
+  request.generation = view.generation;
   actions.emplace_back(SendPush{exchange->server, exchange->address, exchange->request});
 }
 
@@ -91,7 +107,7 @@ void Worker::State::FinishExchange(Time now, Exchange* exchange) {
 Worker::State::Exchange* Worker::State::Find(NodeId server, uint64_t sequence) {
   const auto at = PlaceOf(server);
   const bool it = at != exchanges.end() && at->server == server && at->open && at->in_flight &&
-                  at->request.sequence == sequence;
+                  at->request->sequence == sequence;
   return it ? &*at : nullptr;
 }
 
@@ -104,12 +120,14 @@ void Worker::State::DropExchanges(const View& newer) {
              newer.slices[ref.slice.value].server == exchange.server &&
              newer.slices[ref.slice.value].incarnation == ref.incarnation;
     };
-    auto& slices = exchange.request.slices;
+    const auto& slices = exchange.request->slices;
     const bool over = !newer.Find(exchange.server) || std::none_of(slices.begin(), slices.end(), lives);
     if (!over) {
       // One that is under way is answered for the slices that are no longer there, too.
-      if (!exchange.in_flight && std::erase_if(slices, [&](const SliceRef& r) { return !lives(r); }) > 0)
+      if (!exchange.in_flight && !std::ranges::all_of(slices, lives)) {
+        std::erase_if(Own(&exchange).slices, [&](const SliceRef& ref) { return !lives(ref); });
         run.clean = false;
+      }
       continue;
     }
     if (exchange.in_flight && std::exchange(exchange.contacted, false)) {
@@ -132,7 +150,7 @@ void Worker::State::DropExchanges(const View& newer) {
 }
 
 void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushReply& reply) {
-  const PushRequest& request = exchange.request;
+  const PushRequest& request = *exchange.request;
   size_t next = 0;
   for (const SliceRef& ref : request.slices) {
     const size_t slice = ref.slice.value;
@@ -142,7 +160,7 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
                        reply.slices[next].outcome != SliceOutcome::kNotHere;
     if (!there) {
       // Nothing is trained before a pull has found it, wherever the next view says that it is.
-      known[slice] = {};
+      Forget(slice);
       view_wanted = true;
       resume_at = now + config.retry_interval;
       run.clean = false;
@@ -156,7 +174,7 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
     if (said.values) {
       known[slice] = {ref.incarnation, said.version};
     } else if (request.disposition == Disposition::kPull && request.want_values) {
-      known[slice] = {};
+      Forget(slice);
       view_wanted = true;
       resume_at = now + config.retry_interval;
     }

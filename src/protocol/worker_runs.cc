@@ -10,7 +10,7 @@ void Worker::State::Advance(Time now) {
     if (phase != Phase::kIdle && !Interrupt(now)) return;
     if (run.active && (leaving || !held.contains(run.lease))) AbandonRun();
     if (leaving) return ReleaseAll();
-    if (!view.ready() || view.slices.size() != known.size()) return;
+    if (!view_ready) return;
     if (resume_at && now < *resume_at) return;
     resume_at.reset();
     if (!(stepped() ? AdvanceSteps(now) : AdvanceRuns(now))) return;
@@ -40,9 +40,10 @@ bool Worker::State::AdvanceRuns(Time now) {
 
 // True when there is something to pull: slices whose values are of another life, or of none; or `all`.
 bool Worker::State::StartPull(Time now, bool all) {
-  for (size_t i = 0; i < known.size(); ++i) {
+  for (size_t i = 0; (all || lacking) && i < known.size(); ++i) {
     if (all || known[i].incarnation != view.slices[i].incarnation) AddSlice(i, 0, Disposition::kPull);
   }
+  lacking = open > 0;
   if (open == 0) return false;
   if (all) since_fetch = 0;
   if (run.active && run.from.empty()) run.from = known;
@@ -124,10 +125,11 @@ void Worker::State::StartPush(Time now, const Held& split) {
   if (fetch) since_fetch = 0;
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    exchange.request.cut = split.lease.cut;
-    exchange.request.run = run.run;
-    exchange.request.events = run.events;
-    exchange.request.want_values = fetch;
+    PushRequest& request = *exchange.request;
+    request.cut = split.lease.cut;
+    request.run = run.run;
+    request.events = run.events;
+    request.want_values = fetch;
   }
   if (stepped()) AddWaiting(split);
   Begin(now, Phase::kPushing);

@@ -43,9 +43,9 @@ struct Worker::State {
     Time sent{0};
     Time at{0};           // in flight: given up then; else sent again then
     std::string address;  // as the view has it; empty: the server is not there
-    PushRequest request;
+    std::shared_ptr<PushRequest> request;
     // The answer waits for others.
-    bool waits() const { return request.want_values && request.version_wanted > 0; }
+    bool waits() const { return request->want_values && request->version_wanted > 0; }
   };
   enum class Phase : uint8_t { kIdle, kPulling, kComputing, kPushing };
   // The run that is being computed or pushed.
@@ -83,7 +83,14 @@ struct Worker::State {
   void ComputeNext();
   void OnBatch(Time now, const BatchOutcome& outcome);
   void AbandonRun();
-  void ForgetValues() { known.assign(known.size(), Known()); }
+  void ForgetValues() {
+    known.assign(known.size(), Known());
+    lacking = true;
+  }
+  void Forget(size_t slice) {
+    known[slice] = {};
+    lacking = true;
+  }
   bool StartPull(Time now, bool all);
   void StartPush(Time now, const Held& split);
   Disposition RunDisposition() const;
@@ -109,6 +116,8 @@ struct Worker::State {
   uint32_t RoundsHeld() const;
 
   // ---- worker_exchanges.cc
+  static PushRequest& Fresh(Exchange* exchange);
+  static PushRequest& Own(Exchange* exchange);
   std::vector<Exchange>::iterator PlaceOf(NodeId server);
   Exchange& ExchangeWith(NodeId server);
   std::string AddressOf(NodeId server) const;
@@ -134,6 +143,8 @@ struct Worker::State {
   WorkerConfig config;
   NodeId node;
   View view;
+  bool view_ready = false;   // and it has the slices of the table
+  bool lacking = true;       // there may be slices whose values are not known in their present life
   std::vector<Known> known;  // by slice: the values in memory
   std::vector<Known> seen;   // stepped, by slice: the newest version that its server has told of
 

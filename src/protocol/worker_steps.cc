@@ -102,8 +102,9 @@ bool Worker::State::StartStepPull(Time now, uint64_t step) {
     if (!fits(i)) AddSlice(i, 0, Disposition::kPull);
   }
   for (Exchange& exchange : exchanges) {
-    exchange.request.version_wanted = wanted;
-    exchange.request.exact = exact;
+    if (!exchange.open) continue;
+    exchange.request->version_wanted = wanted;
+    exchange.request->exact = exact;
     TellWhoCounts(&exchange);
   }
   goal = step;
@@ -119,7 +120,7 @@ void Worker::State::AddWaiting(const Held& split) {
   goal = split.step() + 1;
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    PushRequest& request = exchange.request;
+    PushRequest& request = *exchange.request;
     request.turn = split.turn();
     // Where not all lanes count, only who decides which can say when the step is complete.
     request.want_values = last && (!some || exchange.server == Decider());
@@ -151,8 +152,8 @@ bool Worker::State::AskWhoCounts(Time now, const Held& next) {
   if (decided && decided->turn.step == next.step()) return false;
   AddSlice(0, 0, Disposition::kPull);
   Exchange& exchange = ExchangeWith(view.slices[0].server);
-  exchange.request.turn = next.turn();
-  exchange.request.want_values = false;
+  exchange.request->turn = next.turn();
+  exchange.request->want_values = false;
   goal = next.step();
   Begin(now, Phase::kPulling);
   return true;
@@ -163,7 +164,7 @@ bool Worker::State::AskWhoCounts(Time now, const Held& next) {
 // those that have a lane in the next one may not know.
 void Worker::State::TellWhoCounts(Exchange* exchange) const {
   if (!decided || exchange->server == Decider()) return;
-  PushRequest& request = exchange->request;
+  PushRequest& request = *exchange->request;
   const bool lacks = std::ranges::any_of(
       request.slices, [&](const SliceRef& ref) { return SeenOf(ref.slice.value) <= decided->turn.step; });
   if (!lacks) return;
@@ -172,7 +173,7 @@ void Worker::State::TellWhoCounts(Exchange* exchange) const {
 }
 
 void Worker::State::TakeCounted(Time now, const Exchange& exchange, const PushReply& reply) {
-  const auto& turn = exchange.request.turn;
+  const auto& turn = exchange.request->turn;
   if (!turn || turn->needed == turn->width || exchange.server != Decider()) return;
   uint32_t lanes = 0;
   for (uint64_t word : reply.counted) lanes += static_cast<uint32_t>(std::popcount(word));
@@ -181,7 +182,7 @@ void Worker::State::TakeCounted(Time now, const Exchange& exchange, const PushRe
                            (turn->width % 64 == 0 || reply.counted.back() >> turn->width % 64 == 0);
   if (none_beyond && lanes == turn->needed) {
     if (!decided || decided->turn.step <= turn->step) decided = {*turn, reply.counted};
-  } else if (exchange.request.disposition == Disposition::kPull && !exchange.request.want_values) {
+  } else if (exchange.request->disposition == Disposition::kPull && !exchange.request->want_values) {
     resume_at = now + config.retry_interval;
   }
 }
@@ -198,7 +199,8 @@ bool Worker::State::AskVersions(Time now) {
     if (SeenOf(i) < end) AddSlice(i, 0, Disposition::kPull);
   }
   for (Exchange& exchange : exchanges) {
-    exchange.request.want_values = false;
+    if (!exchange.open) continue;
+    exchange.request->want_values = false;
     TellWhoCounts(&exchange);
   }
   Begin(now, Phase::kPulling);
@@ -234,7 +236,7 @@ bool Worker::State::Interrupt(Time now) {
   }
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    for (const SliceRef& ref : exchange.request.slices) known[ref.slice.value] = {};
+    for (const SliceRef& ref : exchange.request->slices) Forget(ref.slice.value);
     if (exchange.in_flight) {
       exchange.contacted = false;
       actions.emplace_back(Disconnect{exchange.server});
