@@ -6,7 +6,14 @@
 
 namespace leat::protocol {
 
+// Servers have mostly joined one after the other: then it is known where to look.
 std::vector<Worker::State::Exchange>::iterator Worker::State::PlaceOf(NodeId server) {
+  if (!exchanges.empty() && server >= exchanges.front().server) {
+    const uint64_t guess = server.value - exchanges.front().server.value;
+    if (guess < exchanges.size() && exchanges[guess].server == server) {
+      return exchanges.begin() + static_cast<std::ptrdiff_t>(guess);
+    }
+  }
   return std::ranges::lower_bound(exchanges, server, {}, &Exchange::server);
 }
 
@@ -65,6 +72,7 @@ void Worker::State::AddSlice(size_t slice, uint64_t version, Disposition disposi
 void Worker::State::Begin(Time now, Phase what) {
   phase = what;
   interrupt_at.reset();
+  actions.reserve(actions.size() + open);
   for (Exchange& exchange : exchanges) {
     if (exchange.open) Send(now, &exchange);
   }

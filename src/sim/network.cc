@@ -222,7 +222,8 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
                   Takes(options.server_byte * 1e9, message.bytes);
   const auto begun = p->server->Begin(request);
   if (!begun.ok()) return Mistake("a server refused a push: " + begun.status().ToString());
-  std::vector<SliceReply> replies;
+  std::vector<SliceReply> replies = std::move(message.reply.slices);  // for its memory
+  replies.clear();
   replies.reserve(request.slices.size());
   for (size_t i = 0; i < request.slices.size(); ++i) {
     std::span<const float> gradient;
