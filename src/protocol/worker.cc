@@ -29,7 +29,7 @@ void Worker::State::TakeView(const View& newer) {
   view = newer;
   view_ready = view.ready() && view.slices.size() == known.size();
   lacking = true;
-  for (Exchange& exchange : exchanges) exchange.address = AddressOf(exchange.server);
+  ArrangeExchanges();
   resume_at.reset();
   last_pull.reset();
 }

@@ -6,14 +6,7 @@
 
 namespace leat::protocol {
 
-// Servers have mostly joined one after the other: then it is known where to look.
 std::vector<Worker::State::Exchange>::iterator Worker::State::PlaceOf(NodeId server) {
-  if (!exchanges.empty() && server >= exchanges.front().server) {
-    const uint64_t guess = server.value - exchanges.front().server.value;
-    if (guess < exchanges.size() && exchanges[guess].server == server) {
-      return exchanges.begin() + static_cast<std::ptrdiff_t>(guess);
-    }
-  }
   return std::ranges::lower_bound(exchanges, server, {}, &Exchange::server);
 }
 
@@ -22,9 +15,18 @@ Worker::State::Exchange& Worker::State::ExchangeWith(NodeId server) {
   if (at == exchanges.end() || at->server != server) {
     at = exchanges.emplace(at);
     at->server = server;
-    at->address = AddressOf(server);
   }
   return *at;
+}
+
+// By the view: one exchange for each server that has slices, and those that are open.
+void Worker::State::ArrangeExchanges() {
+  for (const SlicePlace& place : view.slices) ExchangeWith(place.server);
+  for (Exchange& exchange : exchanges) exchange.address = AddressOf(exchange.server);
+  exchange_of.clear();
+  for (const SlicePlace& place : view.slices) {
+    exchange_of.push_back(static_cast<uint32_t>(PlaceOf(place.server) - exchanges.begin()));
+  }
 }
 
 std::string Worker::State::AddressOf(NodeId server) const {
@@ -58,7 +60,7 @@ PushRequest& Worker::State::Own(Exchange* exchange) {
 // To the request that the slice's server is sent by the next Begin.
 void Worker::State::AddSlice(size_t slice, uint64_t version, Disposition disposition) {
   const SlicePlace& place = view.slices[slice];
-  Exchange& exchange = ExchangeWith(place.server);
+  Exchange& exchange = exchanges[exchange_of[slice]];
   if (!exchange.open) {
     exchange.open = true;
     ++open;
