@@ -152,7 +152,7 @@ struct Server::State {
   std::vector<Rule> rules;  // by variable
   NodeId node;
   View view;
-  std::vector<NodeId> members;  // of the view, ordered
+  std::vector<NodeId> members;        // of the view, ordered
   std::optional<NodeId> last_member;  // found there last: each slice of a push asks for the same
   std::vector<Position> start;
   std::vector<std::optional<Place>> places;  // by slice id

@@ -133,8 +133,8 @@ void SliceLedgers::Note(uint32_t slice, std::span<const RunId> runs) {
 }
 
 uint32_t SliceLedgers::PendingOf(Group* group, std::span<const RunId> runs) {
-  const auto there =
-      std::ranges::find_if(group->pending, [&](const Pending& p) { return std::ranges::equal(p.runs, runs); });
+  const auto there = std::ranges::find_if(
+      group->pending, [&](const Pending& pending) { return std::ranges::equal(pending.runs, runs); });
   const auto place = static_cast<uint32_t>(there - group->pending.begin());
   if (there != group->pending.end()) return place;
   Pending fresh;

@@ -53,7 +53,9 @@ PushRequest& Worker::State::Fresh(Exchange* exchange) {
 
 // The request, to be changed: what was sent stays as it is.
 PushRequest& Worker::State::Own(Exchange* exchange) {
-  if (exchange->request.use_count() > 1) exchange->request = std::make_shared<PushRequest>(*exchange->request);
+  if (exchange->request.use_count() > 1) {
+    exchange->request = std::make_shared<PushRequest>(*exchange->request);
+  }
   return *exchange->request;
 }
 

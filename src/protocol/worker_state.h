@@ -144,7 +144,7 @@ struct Worker::State {
   WorkerConfig config;
   NodeId node;
   View view;
-  bool view_ready = false;   // and it has the slices of the table
+  bool view_ready = false;   // and of the slices of the table
   bool lacking = true;       // there may be slices whose values are not known in their present life
   std::vector<Known> known;  // by slice: the values in memory
   std::vector<Known> seen;   // stepped, by slice: the newest version that its server has told of

@@ -76,8 +76,8 @@ struct RoleProcess : Process {
   Time waiting_since{-1};
 };
 
-// A push on its way, or its reply on the way back, in the same memory. What events look at comes first, in one
-// line of the cache: there are tens of thousands of messages.
+// A push on its way, or its reply on the way back, in the same memory. What events look at comes first, in
+// one line of the cache: there are tens of thousands of messages.
 struct alignas(64) Message {
   uint32_t from = 0;  // slot of the worker
   uint32_t to = 0;    // slot of the server, known once it is there
