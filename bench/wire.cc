@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -175,7 +176,9 @@ class Pair {
     for (uint32_t i = 0; i < job_.table.slices.size(); ++i) {
       request.slices.push_back({SliceId(i), Incarnation(1), pushes_});
     }
-    client_.Send({.server = NodeId(1), .address = server_.address(), .request = std::move(request)});
+    client_.Send({.server = NodeId(1),
+                  .address = server_.address(),
+                  .request = std::make_shared<protocol::PushRequest>(std::move(request))});
     while (answered_ != sequence_) loop_.RunOnce(std::chrono::seconds(1));
   }
 

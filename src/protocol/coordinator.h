@@ -39,10 +39,10 @@ struct CoordinatorConfig {
   // one, to the servers that are left.
   Duration server_wait = std::chrono::seconds(10);
   Duration tail_wait = std::chrono::milliseconds(200);  // a live tail that waited so long is cut short
-  // Stepped strategies: a lane that its worker has not come for in so long goes to any other.
   // Stepped strategies: steps that workers have leases of at a time, at the least. As many as are made in the
   // time that it takes servers to tell how far they are, and workers to ask for more.
   uint32_t open_steps = 128;
+  // Stepped strategies: a lane that its worker has not come for in so long goes to any other.
   Duration lane_wait = std::chrono::milliseconds(500);
   uint32_t max_rejected_in_a_row = 5;  // gradients that are not finite; then the job ends
   uint32_t keep_checkpoints = 2;

@@ -134,6 +134,19 @@ TEST_F(CoordinatorRoundsTest, AsManyShortRoundsAreOpenAsTwoFullOnesHaveSteps) {
   EXPECT_EQ(leases.size(), 4 * rounds.size());
 }
 
+TEST_F(CoordinatorRoundsTest, AsManyStepsAreOpenAsWorkersMakeBetweenHeartbeats) {
+  for (const uint32_t backup : {0u, 1u}) {
+    config_.open_steps = 9;
+    journal_.clear();
+    Sync(4, backup);
+    Run(400);
+    EXPECT_EQ(Beat(worker_, 1).leases.size(), 20u) << "four lanes of five rounds of two steps";
+    const auto rounds = Journaled();
+    ASSERT_EQ(rounds.size(), 5u);
+    EXPECT_EQ(rounds.back().first_step, 8u);
+  }
+}
+
 TEST_F(CoordinatorRoundsTest, ALaneThatNobodyComesForGoesToAnyone) {
   Run(400);
   JoinWorker();

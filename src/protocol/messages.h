@@ -87,10 +87,10 @@ enum class SliceOutcome : uint8_t {
 
 struct SliceReply {
   SliceId slice;
-  Incarnation incarnation;
   SliceOutcome outcome = SliceOutcome::kNotHere;
+  bool values = false;  // the slice's f32 values are in the payload, in the order of `slices`
+  Incarnation incarnation;
   uint64_t version = 0;  // updates applied to the slice by now
-  bool values = false;   // the slice's f32 values are in the payload, in the order of `slices`
   friend bool operator==(const SliceReply&, const SliceReply&) = default;
 };
 

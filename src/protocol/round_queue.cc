@@ -108,9 +108,7 @@ uint64_t RoundQueue::Horizon() {
   const uint64_t base = first == rounds_.end() ? next_step_ : first->first;
   const CutRules& rules = heads_->rules();
   const uint64_t full = std::min(rules.split_batches, Cut::kMaxBatches) / std::max(1u, rules.run);
-  // What was not in time comes first in the next round made: with backup workers few are made ahead.
-  const uint64_t least = strategy_.backup > 0 ? 0 : open_steps_;
-  return base + std::max({2 * full, uint64_t{2}, least}) + strategy_.ahead();
+  return base + std::max({2 * full, uint64_t{2}, open_steps_}) + strategy_.ahead();
 }
 
 void RoundQueue::Enter(Time now, const RoundMade& made) {

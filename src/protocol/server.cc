@@ -37,10 +37,12 @@ Server::State::State(ServerConfig c)
   }
 }
 
-bool Server::State::Outsider(const PushRequest& request) const {
+bool Server::State::Outsider(const PushRequest& request) {
   // A worker whose view is newer has joined since ours was made.
-  return request.generation <= view.generation &&
-         !guards::Member(std::binary_search(members.begin(), members.end(), request.worker));
+  if (request.generation > view.generation || request.worker == last_member) return false;
+  if (!guards::Member(std::binary_search(members.begin(), members.end(), request.worker))) return true;
+  last_member = request.worker;
+  return false;
 }
 
 void Server::State::TakeView(const View& newer) {
@@ -48,6 +50,7 @@ void Server::State::TakeView(const View& newer) {
   members.clear();
   for (const Member& member : view.members) members.push_back(member.node);
   std::sort(members.begin(), members.end());
+  last_member.reset();
   wake = true;
 }
 

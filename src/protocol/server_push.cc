@@ -98,7 +98,7 @@ Result<std::vector<uint64_t>> Server::Begin(const PushRequest& request) {
 SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
   State& s = *state_;
   const SliceRef& ref = request.slices[i];
-  SliceReply reply{ref.slice, ref.incarnation, SliceOutcome::kNotHere, 0, false};
+  SliceReply reply{ref.slice, SliceOutcome::kNotHere, false, ref.incarnation, 0};
   Slice* slice = s.Alive(ref.slice);
   if (!slice || s.Outsider(request) || !guards::SameLife(ref.incarnation, slice->incarnation)) return reply;
   State::Place& place = *s.places[ref.slice.value];
@@ -168,7 +168,7 @@ void Server::State::Measure(uint64_t staleness) {
 // ---- replies
 
 // Something that it waits for is not there, and nothing has come in between.
-bool Server::State::Unready(const PushRequest& request, const std::vector<SliceReply>& slices) const {
+bool Server::State::Unready(const PushRequest& request, const std::vector<SliceReply>& slices) {
   if (Outsider(request)) return false;
   bool below = false;
   for (const SliceReply& slice : slices) {
@@ -179,7 +179,7 @@ bool Server::State::Unready(const PushRequest& request, const std::vector<SliceR
   return below;
 }
 
-bool Server::State::Waits(const PushRequest& request, const std::vector<SliceReply>& slices) const {
+bool Server::State::Waits(const PushRequest& request, const std::vector<SliceReply>& slices) {
   if (!request.want_values || request.version_wanted == 0) return false;
   for (const SliceReply& slice : slices) {
     if (slice.outcome == SliceOutcome::kNotHere || slice.outcome == SliceOutcome::kConflict) return false;

@@ -99,7 +99,7 @@ struct Server::State {
     if (id.value >= places.size() || !places[id.value]) return nullptr;
     return places[id.value]->slice.get();
   }
-  bool Outsider(const PushRequest& request) const;
+  bool Outsider(const PushRequest& request);
 
   // ---- server.cc
   void TakeView(const View& newer);
@@ -118,8 +118,8 @@ struct Server::State {
   Status CheckRun(const PushRequest& request) const;
   void Update(Place* place, std::span<const float> gradient, uint64_t seen_version);
   void Measure(uint64_t staleness);
-  bool Waits(const PushRequest& request, const std::vector<SliceReply>& slices) const;
-  bool Unready(const PushRequest& request, const std::vector<SliceReply>& slices) const;
+  bool Waits(const PushRequest& request, const std::vector<SliceReply>& slices);
+  bool Unready(const PushRequest& request, const std::vector<SliceReply>& slices);
   PushReply Answer(const PushRequest& request, std::vector<SliceReply> slices, bool expired);
 
   // ---- server_steps.cc
@@ -154,7 +154,8 @@ struct Server::State {
   std::vector<Rule> rules;  // by variable
   NodeId node;
   View view;
-  std::vector<NodeId> members;  // of the view, ordered
+  std::vector<NodeId> members;        // of the view, ordered
+  std::optional<NodeId> last_member;  // found there last: each slice of a push asks for the same
   std::vector<Position> start;
   std::vector<std::optional<Place>> places;  // by slice id
   size_t count_alive = 0;

@@ -79,8 +79,8 @@ void SliceLedgers::Settle(Group* group) {
     }
     if (pending.count > 0) {
       for (const RunId& run : pending.runs) group->ledger.Note(run.cut, run.run);
-      ++group->changes;
     }
+    ++group->changes;
     spare_.push_back(std::move(pending));
     group->pending.erase(group->pending.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -109,10 +109,14 @@ Ledger::Entry SliceLedgers::Look(uint32_t slice, const Cut& cut, uint32_t run) {
 
 Ledger::Entry SliceLedgers::Note(uint32_t slice, const Cut& cut, uint32_t run) {
   const Ledger::Entry entry = Look(slice, cut, run);
-  if (entry == Ledger::Entry::kNew) {
-    const RunId noted{cut, run};
-    Note(slice, std::span(&noted, 1));
+  if (entry != Ledger::Entry::kNew) return entry;
+  Group& group = groups_[last_.group];
+  if (group.count == 1) {
+    Note(slice, std::span(&last_.run, 1));
+    return entry;
   }
+  if (last_.pending == kNone) last_.pending = PendingOf(&group, std::span(&last_.run, 1));
+  Hold(last_.group, last_.pending, slice);
   return entry;
 }
 
@@ -120,28 +124,37 @@ void SliceLedgers::Note(uint32_t slice, std::span<const RunId> runs) {
   const uint32_t at = group_of_[slice];
   LEAT_CHECK(at != kNone);
   Group& group = groups_[at];
-  auto pending =
-      std::ranges::find_if(group.pending, [&](const Pending& p) { return std::ranges::equal(p.runs, runs); });
-  if (pending == group.pending.end()) {
-    if (group.count == 1) {
-      for (const RunId& run : runs) group.ledger.Note(run.cut, run.run);
-      ++group.changes;
-      return;
-    }
-    Pending fresh;
-    if (!spare_.empty()) {
-      fresh = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    fresh.runs.assign(runs.begin(), runs.end());
-    fresh.holders.assign(words_, 0);
-    fresh.count = 0;
-    group.pending.push_back(std::move(fresh));
-    pending = std::prev(group.pending.end());
+  if (group.count == 1) {
+    for (const RunId& run : runs) group.ledger.Note(run.cut, run.run);
+    ++group.changes;
+    return;
   }
-  if (Has(pending->holders, slice)) return;  // only with the check taken out
-  Set(&pending->holders, slice);
-  if (++pending->count == group.count) {
+  Hold(at, PendingOf(&group, runs), slice);
+}
+
+uint32_t SliceLedgers::PendingOf(Group* group, std::span<const RunId> runs) {
+  const auto there = std::ranges::find_if(
+      group->pending, [&](const Pending& pending) { return std::ranges::equal(pending.runs, runs); });
+  const auto place = static_cast<uint32_t>(there - group->pending.begin());
+  if (there != group->pending.end()) return place;
+  Pending fresh;
+  if (!spare_.empty()) {
+    fresh = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  fresh.runs.assign(runs.begin(), runs.end());
+  fresh.holders.assign(words_, 0);
+  fresh.count = 0;
+  group->pending.push_back(std::move(fresh));
+  return place;
+}
+
+void SliceLedgers::Hold(uint32_t at, uint32_t pending, uint32_t slice) {
+  Group& group = groups_[at];
+  Pending& held = group.pending[pending];
+  if (Has(held.holders, slice)) return;  // only with the check taken out
+  Set(&held.holders, slice);
+  if (++held.count == group.count) {
     Settle(&group);
   } else if (group.pending.size() > kMostPending) {
     Part(at);

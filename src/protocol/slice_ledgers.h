@@ -57,7 +57,7 @@ class SliceLedgers {
     Ledger ledger;  // what all of them hold
     Mask members;
     uint32_t count = 0;
-    uint64_t changes = 0;  // of `ledger`
+    uint64_t changes = 0;  // of `ledger`, and of places in `pending`
     std::vector<Pending> pending;
   };
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -72,18 +72,23 @@ class SliceLedgers {
   uint32_t FreeGroup();
   void Join(uint32_t slice, Ledger ledger);
   void Settle(Group* group);  // moves what all hold by now into the ledger
+  // Where in the group's `pending` these runs are, from now on.
+  uint32_t PendingOf(Group* group, std::span<const RunId> runs);
+  void Hold(uint32_t group, uint32_t pending, uint32_t slice);
   void Part(uint32_t group);
 
   size_t words_ = 0;
   std::vector<uint32_t> group_of_;  // by slice
   std::vector<Group> groups_;       // those without members are free
   std::vector<Pending> spare_;      // for their memory
-  // The last answer that a group's ledger gave: a push asks the same for each slice.
+  // The last answer that a group's ledger gave, and where the run was noted since: a push asks the same for
+  // each slice.
   struct Answer {
     uint32_t group = kNone;
     uint64_t changes = 0;
     RunId run;
     Ledger::Entry entry{};
+    uint32_t pending = kNone;  // of the group's, that has this run alone
   };
   Answer last_;
 };

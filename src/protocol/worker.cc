@@ -27,6 +27,9 @@ void Worker::State::TakeView(const View& newer) {
   }
   DropExchanges(newer);
   view = newer;
+  view_ready = view.ready() && view.slices.size() == known.size();
+  lacking = true;
+  ArrangeExchanges();
   resume_at.reset();
   last_pull.reset();
 }
@@ -73,8 +76,9 @@ void Worker::State::ReleaseAll() {
 void Worker::State::Stop(bool evicted) {
   stopped = true;
   while (!order.empty()) Drop(order.front());
-  for (NodeId server : contacted) actions.emplace_back(Disconnect{server});
-  contacted.clear();
+  for (const Exchange& exchange : exchanges) {
+    if (exchange.contacted) actions.emplace_back(Disconnect{exchange.server});
+  }
   exchanges.clear();
   open = 0;
   actions.emplace_back(StopRole{evicted});

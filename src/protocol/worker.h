@@ -60,11 +60,12 @@ struct Compute {
 };
 // Send to one server. The payload of a kGradient is that of the run computed last (the shell knows it), which
 // stays untouched until all servers have answered; values that come back go to the parameters. Answer:
-// OnPushReply or OnPushFailed.
+// OnPushReply or OnPushFailed. The request is never changed any more: whoever sends it may hold on to it, in
+// the machine's thread.
 struct SendPush {
   NodeId server;
   std::string address;
-  PushRequest request;
+  std::shared_ptr<const PushRequest> request;
 };
 // Forget the connection and whatever of it is under way: no answer is wanted.
 struct Disconnect {

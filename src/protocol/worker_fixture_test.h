@@ -81,12 +81,12 @@ class WorkerTest : public ::testing::Test {
     for (const SliceRef& ref : request.slices) {
       const bool pull = request.disposition == Disposition::kPull;
       reply.slices.push_back(
-          {ref.slice, ref.incarnation, pull ? SliceOutcome::kPulled : SliceOutcome::kApplied, version, true});
+          {ref.slice, pull ? SliceOutcome::kPulled : SliceOutcome::kApplied, true, ref.incarnation, version});
     }
     return reply;
   }
   WorkerActions Answer(const SendPush& push, uint64_t version = 1) {
-    return worker_.OnPushReply(now_, push.server, Ok(push.request, version));
+    return worker_.OnPushReply(now_, push.server, Ok(*push.request, version));
   }
   // Answers all; the actions that follow the last.
   WorkerActions AnswerAll(const WorkerActions& actions, uint64_t version = 1) {

@@ -10,7 +10,7 @@ void Worker::State::Advance(Time now) {
     if (phase != Phase::kIdle && !Interrupt(now)) return;
     if (run.active && (leaving || !held.contains(run.lease))) AbandonRun();
     if (leaving) return ReleaseAll();
-    if (!view.ready() || view.slices.size() != known.size()) return;
+    if (!view_ready) return;
     if (resume_at && now < *resume_at) return;
     resume_at.reset();
     if (!(stepped() ? AdvanceSteps(now) : AdvanceRuns(now))) return;
@@ -40,11 +40,13 @@ bool Worker::State::AdvanceRuns(Time now) {
 
 // True when there is something to pull: slices whose values are of another life, or of none; or `all`.
 bool Worker::State::StartPull(Time now, bool all) {
-  for (size_t i = 0; i < known.size(); ++i) {
+  for (size_t i = 0; (all || lacking) && i < known.size(); ++i) {
     if (all || known[i].incarnation != view.slices[i].incarnation) AddSlice(i, 0, Disposition::kPull);
   }
+  lacking = open > 0;
   if (open == 0) return false;
   if (all) since_fetch = 0;
+  if (run.active && run.from.empty()) run.from = known;
   Begin(now, Phase::kPulling);
   return true;
 }
@@ -60,7 +62,7 @@ void Worker::State::StartRun(Held& split) {
   run.events = 0;
   run.rejected = false;
   run.clean = true;
-  run.from = known;
+  run.from.clear();
   run.version = known.empty() ? 0 : known[0].version;
   for (const Known& slice : known) run.version = std::min(run.version, slice.version);
   last_pull.reset();
@@ -106,12 +108,13 @@ Disposition Worker::State::RunDisposition() const {
 }
 
 void Worker::State::StartPush(Time now, const Held& split) {
-  for (size_t i = 0; i < known.size() && i < view.slices.size(); ++i) {
+  const std::vector<Known>& from = run.from.empty() ? known : run.from;
+  for (size_t i = 0; i < from.size() && i < view.slices.size(); ++i) {
     const SlicePlace& place = view.slices[i];
     // A slice that has begun another life while we computed does without this gradient: its ledger says so,
     // and the run comes back for it.
-    if (place.server != NodeId() && run.from[i].incarnation == place.incarnation) {
-      AddSlice(i, run.from[i].version, RunDisposition());
+    if (place.server != NodeId() && from[i].incarnation == place.incarnation) {
+      AddSlice(i, from[i].version, RunDisposition());
     } else {
       run.clean = false;
     }
@@ -122,10 +125,11 @@ void Worker::State::StartPush(Time now, const Held& split) {
   if (fetch) since_fetch = 0;
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    exchange.request.cut = split.lease.cut;
-    exchange.request.run = run.run;
-    exchange.request.events = run.events;
-    exchange.request.want_values = fetch;
+    PushRequest& request = *exchange.request;
+    request.cut = split.lease.cut;
+    request.run = run.run;
+    request.events = run.events;
+    request.want_values = fetch;
   }
   if (stepped()) AddWaiting(split);
   Begin(now, Phase::kPushing);

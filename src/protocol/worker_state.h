@@ -6,7 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -37,13 +37,15 @@ struct Worker::State {
   // One request to one server, repeated until it is answered or the view says that it cannot be.
   struct Exchange {
     NodeId server;
-    PushRequest request;
-    bool open = false;  // of the pull or push under way, and not answered
+    bool contacted = false;  // there may be a connection to it
+    bool open = false;       // of the pull or push under way, and not answered
     bool in_flight = false;
     Time sent{0};
-    Time at{0};  // in flight: given up then; else sent again then
+    Time at{0};           // in flight: given up then; else sent again then
+    std::string address;  // as the view has it; empty: the server is not there
+    std::shared_ptr<PushRequest> request;
     // The answer waits for others.
-    bool waits() const { return request.want_values && request.version_wanted > 0; }
+    bool waits() const { return request->want_values && request->version_wanted > 0; }
   };
   enum class Phase : uint8_t { kIdle, kPulling, kComputing, kPushing };
   // The run that is being computed or pushed.
@@ -58,7 +60,7 @@ struct Worker::State {
     uint32_t events = 0;
     bool rejected = false;
     bool clean = true;        // no slice has refused it or gone missing
-    std::vector<Known> from;  // by slice: the values of its first batch
+    std::vector<Known> from;  // by slice: the values of its first batch; empty: they still are what is known
     uint64_t version = 0;     // lowest of them
   };
   // Backup workers: the lanes that count in the newest step that is known to be decided.
@@ -81,7 +83,14 @@ struct Worker::State {
   void ComputeNext();
   void OnBatch(Time now, const BatchOutcome& outcome);
   void AbandonRun();
-  void ForgetValues() { known.assign(known.size(), Known()); }
+  void ForgetValues() {
+    known.assign(known.size(), Known());
+    lacking = true;
+  }
+  void Forget(size_t slice) {
+    known[slice] = {};
+    lacking = true;
+  }
   bool StartPull(Time now, bool all);
   void StartPush(Time now, const Held& split);
   Disposition RunDisposition() const;
@@ -102,12 +111,17 @@ struct Worker::State {
   uint64_t SeenOf(size_t slice) const;
   uint64_t LowestSeen() const;
   std::optional<NodeId> Decider() const;
-  void TellWhoCounts(uint64_t step, Exchange* exchange) const;
+  void TellWhoCounts(Exchange* exchange) const;
   void TakeCounted(Time now, const Exchange& exchange, const PushReply& reply);
   uint32_t RoundsHeld() const;
 
   // ---- worker_exchanges.cc
+  static PushRequest& Fresh(Exchange* exchange);
+  static PushRequest& Own(Exchange* exchange);
+  std::vector<Exchange>::iterator PlaceOf(NodeId server);
   Exchange& ExchangeWith(NodeId server);
+  std::string AddressOf(NodeId server) const;
+  void ArrangeExchanges();
   void AddSlice(size_t slice, uint64_t version, Disposition disposition);
   void Begin(Time now, Phase what);
   void Send(Time now, Exchange* exchange);
@@ -130,8 +144,10 @@ struct Worker::State {
   WorkerConfig config;
   NodeId node;
   View view;
+  bool view_ready = false;   // and of the slices of the table
+  bool lacking = true;       // there may be slices whose values are not known in their present life
   std::vector<Known> known;  // by slice: the values in memory
-  std::vector<Known> seen;   // by slice: the newest version that its server has told of
+  std::vector<Known> seen;   // stepped, by slice: the newest version that its server has told of
 
   std::map<uint64_t, Held> held;
   std::deque<uint64_t> order;      // of `held`, as leased
@@ -142,10 +158,10 @@ struct Worker::State {
   uint64_t last_token = 0;
   Run run;
   uint32_t since_fetch = 0;         // downpour: batches since values were asked for
-  std::vector<Exchange> exchanges;  // one a server, ordered; those of an earlier pull or push are not open
+  std::vector<Exchange> exchanges;    // one a server, ordered; those of an earlier pull or push are not open
+  std::vector<uint32_t> exchange_of;  // by slice of the view: place in `exchanges`
   size_t open = 0;                  // of them
   uint64_t last_sequence = 0;
-  std::set<NodeId> contacted;
   std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
 
   uint64_t goal =

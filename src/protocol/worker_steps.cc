@@ -1,6 +1,7 @@
 // Stepped strategies: which run is next, what it needs, and what is waited for.
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "protocol/worker_state.h"
 
@@ -101,9 +102,10 @@ bool Worker::State::StartStepPull(Time now, uint64_t step) {
     if (!fits(i)) AddSlice(i, 0, Disposition::kPull);
   }
   for (Exchange& exchange : exchanges) {
-    exchange.request.version_wanted = wanted;
-    exchange.request.exact = exact;
-    TellWhoCounts(step, &exchange);
+    if (!exchange.open) continue;
+    exchange.request->version_wanted = wanted;
+    exchange.request->exact = exact;
+    TellWhoCounts(&exchange);
   }
   goal = step;
   Begin(now, Phase::kPulling);
@@ -118,7 +120,7 @@ void Worker::State::AddWaiting(const Held& split) {
   goal = split.step() + 1;
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    PushRequest& request = exchange.request;
+    PushRequest& request = *exchange.request;
     request.turn = split.turn();
     // Where not all lanes count, only who decides which can say when the step is complete.
     request.want_values = last && (!some || exchange.server == Decider());
@@ -150,22 +152,28 @@ bool Worker::State::AskWhoCounts(Time now, const Held& next) {
   if (decided && decided->turn.step == next.step()) return false;
   AddSlice(0, 0, Disposition::kPull);
   Exchange& exchange = ExchangeWith(view.slices[0].server);
-  exchange.request.turn = next.turn();
-  exchange.request.want_values = false;
+  exchange.request->turn = next.turn();
+  exchange.request->want_values = false;
   goal = next.step();
   Begin(now, Phase::kPulling);
   return true;
 }
 
-// Who has decided the step before `step` knows; the others complete it by what they are told.
-void Worker::State::TellWhoCounts(uint64_t step, Exchange* exchange) const {
-  if (!decided || decided->turn.step + 1 != step || exchange->server == Decider()) return;
-  exchange->request.turn = decided->turn;
-  exchange->request.counted = decided->counted;
+// Who has a lane in a step is told by the server that decides which of them count; other servers complete the
+// step by what they are told in turn. It goes with whatever they are asked for next, be it a much later step:
+// those that have a lane in the next one may not know.
+void Worker::State::TellWhoCounts(Exchange* exchange) const {
+  if (!decided || exchange->server == Decider()) return;
+  PushRequest& request = *exchange->request;
+  const bool lacks = std::ranges::any_of(
+      request.slices, [&](const SliceRef& ref) { return SeenOf(ref.slice.value) <= decided->turn.step; });
+  if (!lacks) return;
+  request.turn = decided->turn;
+  request.counted = decided->counted;
 }
 
 void Worker::State::TakeCounted(Time now, const Exchange& exchange, const PushReply& reply) {
-  const auto& turn = exchange.request.turn;
+  const auto& turn = exchange.request->turn;
   if (!turn || turn->needed == turn->width || exchange.server != Decider()) return;
   uint32_t lanes = 0;
   for (uint64_t word : reply.counted) lanes += static_cast<uint32_t>(std::popcount(word));
@@ -174,7 +182,7 @@ void Worker::State::TakeCounted(Time now, const Exchange& exchange, const PushRe
                            (turn->width % 64 == 0 || reply.counted.back() >> turn->width % 64 == 0);
   if (none_beyond && lanes == turn->needed) {
     if (!decided || decided->turn.step <= turn->step) decided = {*turn, reply.counted};
-  } else if (exchange.request.disposition == Disposition::kPull && !exchange.request.want_values) {
+  } else if (exchange.request->disposition == Disposition::kPull && !exchange.request->want_values) {
     resume_at = now + config.retry_interval;
   }
 }
@@ -191,8 +199,9 @@ bool Worker::State::AskVersions(Time now) {
     if (SeenOf(i) < end) AddSlice(i, 0, Disposition::kPull);
   }
   for (Exchange& exchange : exchanges) {
-    exchange.request.want_values = false;
-    TellWhoCounts(end, &exchange);
+    if (!exchange.open) continue;
+    exchange.request->want_values = false;
+    TellWhoCounts(&exchange);
   }
   Begin(now, Phase::kPulling);
   return true;
@@ -227,9 +236,9 @@ bool Worker::State::Interrupt(Time now) {
   }
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    for (const SliceRef& ref : exchange.request.slices) known[ref.slice.value] = {};
+    for (const SliceRef& ref : exchange.request->slices) Forget(ref.slice.value);
     if (exchange.in_flight) {
-      contacted.erase(exchange.server);
+      exchange.contacted = false;
       actions.emplace_back(Disconnect{exchange.server});
     }
     exchange.open = false;

@@ -126,7 +126,7 @@ class Swarm {
     if (!request.counted.empty() && request.turn) told_[server].insert(request.turn->step);
     for (const SliceRef& ref : request.slices) {
       SliceModel& slice = slices_[ref.slice.value];
-      SliceReply said{ref.slice, ref.incarnation, SliceOutcome::kPulled, 0, false};
+      SliceReply said{ref.slice, SliceOutcome::kPulled, false, ref.incarnation, 0};
       if (request.disposition != Disposition::kPull) {
         const auto [step, lane] = std::pair(request.turn->step, request.turn->lane);
         if (slice.noted.contains({step, lane})) {
@@ -259,13 +259,13 @@ class Swarm {
   }
   void Act(const ProcessPtr& p, const SendPush& a) {
     const uint64_t connection = ++p->connection[a.server];
-    p->asked[a.server] = a.request;
+    p->asked[a.server] = *a.request;
     const bool lost = lossy_ && rng_.Chance(0.02), answer_lost = lossy_ && rng_.Chance(0.02);
     const auto fail = [this, p, a, connection] {
       In(p, Between(1, 20), [=, this] {
         if (p->connection[a.server] != connection) return;
         Do(p,
-           p->worker->OnPushFailed(now_, a.server, a.request.sequence, Status(Code::kUnavailable, "gone")));
+           p->worker->OnPushFailed(now_, a.server, a.request->sequence, Status(Code::kUnavailable, "gone")));
       });
     };
     if (lost) return rng_.Chance(0.5) ? fail() : void();
@@ -279,7 +279,7 @@ class Swarm {
         Do(p, p->worker->OnPushReply(now_, a.server, reply));
       });
     };
-    After(Between(0.1, 3), [this, a, answer] { Deliver(a.server, a.request, answer); });
+    After(Between(0.1, 3), [this, a, answer] { Deliver(a.server, *a.request, answer); });
   }
 
   // ---- the coordinator

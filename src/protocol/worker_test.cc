@@ -24,10 +24,10 @@ TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
   ASSERT_EQ(pulls.size(), 2u);
   EXPECT_EQ(pulls[0].server, kA);
   EXPECT_EQ(pulls[0].address, "ps-1");
-  EXPECT_EQ(pulls[0].request.disposition, Disposition::kPull);
-  EXPECT_EQ(pulls[0].request.worker, kSelf);
-  EXPECT_EQ(pulls[0].request.generation, Generation(5));
-  EXPECT_THAT(pulls[0].request.slices,
+  EXPECT_EQ(pulls[0].request->disposition, Disposition::kPull);
+  EXPECT_EQ(pulls[0].request->worker, kSelf);
+  EXPECT_EQ(pulls[0].request->generation, Generation(5));
+  EXPECT_THAT(pulls[0].request->slices,
               ElementsAre(SliceRef{SliceId(0), Incarnation(1), 0}, SliceRef{SliceId(1), Incarnation(2), 0}));
 
   EXPECT_THAT(worker_.OnSplitReady(now_, 1), IsEmpty()) << "values first";
@@ -39,11 +39,11 @@ TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
     EXPECT_EQ(compute.batch, batch);
     const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
     ASSERT_EQ(pushes.size(), 2u);
-    EXPECT_EQ(pushes[1].request.disposition, Disposition::kGradient);
-    EXPECT_EQ(pushes[1].request.events, 7u);
-    EXPECT_EQ(pushes[1].request.run, batch);
-    EXPECT_EQ(pushes[1].request.cut, MakeLease(1, 2).cut);
-    EXPECT_EQ(pushes[1].request.slices[0].version, 20u + batch) << "of the values that it was computed from";
+    EXPECT_EQ(pushes[1].request->disposition, Disposition::kGradient);
+    EXPECT_EQ(pushes[1].request->events, 7u);
+    EXPECT_EQ(pushes[1].request->run, batch);
+    EXPECT_EQ(pushes[1].request->cut, MakeLease(1, 2).cut);
+    EXPECT_EQ(pushes[1].request->slices[0].version, 20u + batch) << "of the values that it was computed from";
     EXPECT_THAT(Answer(pushes[0], 11), IsEmpty());
     actions = Answer(pushes[1], 21 + batch);
   }
@@ -90,31 +90,31 @@ TEST_F(WorkerTest, PreparesTheNextSplitWhileOneTrains) {
 TEST_F(WorkerTest, EmptyAndRejectedBatchesAreToldToo) {
   const Compute compute = Started(3);
   auto pushes = worker_.OnComputed(now_, compute.token, {Disposition::kEmpty, 0});
-  EXPECT_EQ(All<SendPush>(pushes).at(0).request.disposition, Disposition::kEmpty);
+  EXPECT_EQ(All<SendPush>(pushes).at(0).request->disposition, Disposition::kEmpty);
   auto actions = AnswerAll(pushes);
   pushes = worker_.OnComputed(now_, All<Compute>(actions).at(0).token, {Disposition::kRejected, 4});
-  EXPECT_EQ(All<SendPush>(pushes).at(0).request.disposition, Disposition::kRejected);
-  EXPECT_EQ(All<SendPush>(pushes).at(0).request.events, 4u);
+  EXPECT_EQ(All<SendPush>(pushes).at(0).request->disposition, Disposition::kRejected);
+  EXPECT_EQ(All<SendPush>(pushes).at(0).request->events, 4u);
   actions = AnswerAll(pushes);
   pushes = worker_.OnComputed(now_, All<Compute>(actions).at(0).token, {Disposition::kGradient, 0});
-  EXPECT_EQ(All<SendPush>(pushes).at(0).request.disposition, Disposition::kEmpty) << "no record was good";
+  EXPECT_EQ(All<SendPush>(pushes).at(0).request->disposition, Disposition::kEmpty) << "no record was good";
 }
 
 TEST_F(WorkerTest, AFailedPushIsRepeatedUnderTheSameIdentity) {
   const Compute compute = Started();
   const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
   Answer(pushes[1]);
-  EXPECT_THAT(worker_.OnPushFailed(now_, kA, pushes[0].request.sequence, Status(Code::kUnavailable, "gone")),
+  EXPECT_THAT(worker_.OnPushFailed(now_, kA, pushes[0].request->sequence, Status(Code::kUnavailable, "gone")),
               IsEmpty());
   EXPECT_TRUE(worker_.HeartbeatUrgent()) << "the view may tell more";
   EXPECT_EQ(worker_.next_timer(), now_ + milliseconds(50));
   now_ += milliseconds(50);
   const auto again = All<SendPush>(worker_.OnTimer(now_));
   ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].request.cut, pushes[0].request.cut);
-  EXPECT_EQ(again[0].request.run, pushes[0].request.run);
-  EXPECT_EQ(again[0].request.slices, pushes[0].request.slices);
-  EXPECT_NE(again[0].request.sequence, pushes[0].request.sequence);
+  EXPECT_EQ(again[0].request->cut, pushes[0].request->cut);
+  EXPECT_EQ(again[0].request->run, pushes[0].request->run);
+  EXPECT_EQ(again[0].request->slices, pushes[0].request->slices);
+  EXPECT_NE(again[0].request->sequence, pushes[0].request->sequence);
   EXPECT_THAT(Answer(pushes[0]), IsEmpty()) << "of the first attempt";
   EXPECT_EQ(All<Compute>(Answer(again[0])).size(), 1u);
 }
@@ -136,7 +136,7 @@ TEST_F(WorkerTest, AMovedSliceIsPulledFromItsNewPlaceAndTheRestGoesOn) {
   const Compute compute = Started();
   const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
   Answer(pushes[1], 30);
-  worker_.OnPushFailed(now_, kA, pushes[0].request.sequence, Status(Code::kUnavailable, "gone"));
+  worker_.OnPushFailed(now_, kA, pushes[0].request->sequence, Status(Code::kUnavailable, "gone"));
 
   // A is lost; for a while its slices are nowhere.
   auto actions = Reply(MakeView(6, {NodeId(), NodeId(), kB, kB}));
@@ -148,15 +148,15 @@ TEST_F(WorkerTest, AMovedSliceIsPulledFromItsNewPlaceAndTheRestGoesOn) {
   const auto pulls = All<SendPush>(actions);
   ASSERT_EQ(pulls.size(), 1u) << "B's slices are as they were";
   EXPECT_EQ(pulls[0].server, kC);
-  EXPECT_EQ(pulls[0].request.disposition, Disposition::kPull);
-  EXPECT_THAT(pulls[0].request.slices, ElementsAre(SliceRef{SliceId(0), Incarnation(11), 0},
+  EXPECT_EQ(pulls[0].request->disposition, Disposition::kPull);
+  EXPECT_THAT(pulls[0].request->slices, ElementsAre(SliceRef{SliceId(0), Incarnation(11), 0},
                                                    SliceRef{SliceId(1), Incarnation(12), 0}));
   const auto next = All<Compute>(Answer(pulls[0], 5)).at(0);
   EXPECT_EQ(next.batch, compute.batch + 1) << "what A's slices lack comes back by their ledgers";
   const auto push = All<SendPush>(worker_.OnComputed(now_, next.token, {Disposition::kGradient, 7}));
   ASSERT_EQ(push.size(), 2u);
-  EXPECT_EQ(push[0].request.slices[0].version, 30u);
-  EXPECT_EQ(push[1].request.slices[0].version, 5u);
+  EXPECT_EQ(push[0].request->slices[0].version, 30u);
+  EXPECT_EQ(push[1].request->slices[0].version, 5u);
 }
 
 TEST_F(WorkerTest, ASliceThatMovesDuringTheComputationDoesWithoutTheGradient) {
@@ -168,22 +168,22 @@ TEST_F(WorkerTest, ASliceThatMovesDuringTheComputationDoesWithoutTheGradient) {
   EXPECT_EQ(All<SendPush>(actions)[0].server, kB);
   actions = AnswerAll(actions);
   EXPECT_EQ(All<SendPush>(actions).at(0).server, kC);
-  EXPECT_EQ(All<SendPush>(actions).at(0).request.disposition, Disposition::kPull);
+  EXPECT_EQ(All<SendPush>(actions).at(0).request->disposition, Disposition::kPull);
 }
 
 TEST_F(WorkerTest, NotHereMakesItPullBeforeItTrainsOn) {
   const Compute compute = Started();
   const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
   worker_.MakeHeartbeat();
-  PushReply reply = Ok(pushes[0].request);
-  reply.slices[1] = {SliceId(1), Incarnation(2), SliceOutcome::kNotHere, 0, false};
+  PushReply reply = Ok(*pushes[0].request);
+  reply.slices[1] = {SliceId(1), SliceOutcome::kNotHere, false, Incarnation(2), 0};
   worker_.OnPushReply(now_, kA, reply);
   EXPECT_TRUE(worker_.HeartbeatUrgent());
   EXPECT_THAT(Answer(pushes[1]), IsEmpty()) << "not at once: a server that says so would be asked in a loop";
   now_ = worker_.next_timer();
   const auto pulls = All<SendPush>(worker_.OnTimer(now_));
   ASSERT_EQ(pulls.size(), 1u);
-  EXPECT_THAT(pulls[0].request.slices, ElementsAre(SliceRef{SliceId(1), Incarnation(2), 0}));
+  EXPECT_THAT(pulls[0].request->slices, ElementsAre(SliceRef{SliceId(1), Incarnation(2), 0}));
   EXPECT_EQ(All<Compute>(Answer(pulls[0])).size(), 1u);
 }
 
@@ -191,7 +191,7 @@ TEST_F(WorkerTest, AnEvictedReplyHoldsItUntilTheCoordinatorSpeaks) {
   const Compute compute = Started();
   const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
   PushReply reply;
-  reply.sequence = pushes[0].request.sequence;
+  reply.sequence = pushes[0].request->sequence;
   reply.evicted = true;
   worker_.OnPushReply(now_, kA, reply);
   EXPECT_TRUE(worker_.HeartbeatUrgent());
@@ -222,7 +222,7 @@ TEST_F(WorkerTest, OutdatedAnswersAreDropped) {
   const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
   EXPECT_THAT(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}), IsEmpty());
   EXPECT_THAT(worker_.OnPushFailed(now_, kA, 12345, {}), IsEmpty());
-  EXPECT_THAT(worker_.OnPushReply(now_, kC, Ok(pushes[0].request)), IsEmpty());
+  EXPECT_THAT(worker_.OnPushReply(now_, kC, Ok(*pushes[0].request)), IsEmpty());
   EXPECT_THAT(worker_.OnSplitReady(now_, 777), IsEmpty());
 }
 
@@ -260,12 +260,12 @@ TEST_F(WorkerTest, WaitsForAViewInWhichAllSlicesAreLive) {
 TEST_F(WorkerTest, SurvivesRepliesThatDoNotFit) {
   const auto pulls = All<SendPush>(Reply(MakeView(5), {MakeLease(1)}));
   worker_.OnSplitReady(now_, 1);
-  PushReply reply = Ok(pulls[0].request);
+  PushReply reply = Ok(*pulls[0].request);
   reply.slices.clear();
   worker_.OnPushReply(now_, kA, reply);
-  reply = Ok(pulls[1].request);
-  reply.slices.insert(reply.slices.begin(), {SliceId(4000), Incarnation(1), SliceOutcome::kApplied, 1, true});
-  reply.slices.push_back({SliceId(3), Incarnation(99), SliceOutcome::kPulled, 1, true});
+  reply = Ok(*pulls[1].request);
+  reply.slices.insert(reply.slices.begin(), {SliceId(4000), SliceOutcome::kApplied, true, Incarnation(1), 1});
+  reply.slices.push_back({SliceId(3), SliceOutcome::kPulled, true, Incarnation(99), 1});
   EXPECT_THAT(All<Compute>(worker_.OnPushReply(now_, kB, reply)), IsEmpty());
   now_ = worker_.next_timer();
   EXPECT_EQ(All<Compute>(AnswerAll(worker_.OnTimer(now_))).size(), 1u) << "asked again, answered well";
@@ -344,8 +344,8 @@ TEST_F(WorkerTest, SurvivesAnyMessages) {
           computing.push_back(*compute);
         }
         if (const auto* push = std::get_if<SendPush>(&action)) {
-          EXPECT_TRUE(asked.emplace(push->server, push->request).second) << "one request a server at a time";
-          EXPECT_FALSE(push->request.slices.empty());
+          EXPECT_TRUE(asked.emplace(push->server, *push->request).second) << "one request a server at a time";
+          EXPECT_FALSE(push->request->slices.empty());
         }
       }
     }

@@ -1,6 +1,6 @@
 #include "ps/client.h"
 
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "wire/frame.h"
@@ -123,7 +123,7 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
   Client* client_;  // null once detached
   NodeId server_;
   std::unique_ptr<net::Connection> connection_;
-  std::optional<protocol::PushRequest> request_;
+  std::shared_ptr<const protocol::PushRequest> request_;  // null: none is under way
   // The memory of its gradients. Who has replied reads it no more; otherwise the connection knows.
   std::shared_ptr<Buffer> lent_;
   protocol::PushReply reply_;

@@ -69,6 +69,7 @@ uint32_t Cluster::State::NewMessage() {
 
 void Cluster::State::FreeMessage(uint32_t m) {
   Message& message = messages[m];
+  message.request.reset();
   message.gradient.reset();
   message.values.reset();
   ++message.serial;
@@ -110,17 +111,17 @@ void Cluster::State::Act(const ProcessPtr& p, const Disconnect& a) {
   }
 }
 
-void Cluster::State::Act(const ProcessPtr& p, SendPush& a) {
+void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
   ++result.messages;
   if (p->waiting_since < Time(0)) p->waiting_since = now();
   Connection& connection = ConnectionOf(p.get(), a.server);
-  const auto make = [&](PushRequest request, bool wanted) {
+  const auto make = [&](bool wanted) {
     const uint32_t m = NewMessage();
     Message& message = messages[m];
     message.way = &connection;
     message.address = a.address;
-    message.request = std::move(request);
-    if (p->memory && message.request.disposition == Disposition::kGradient) {
+    message.request = a.request;
+    if (p->memory && message.request->disposition == Disposition::kGradient) {
       message.gradient = p->memory->Pushed();
     }
     message.from = p->slot;
@@ -129,22 +130,22 @@ void Cluster::State::Act(const ProcessPtr& p, SendPush& a) {
     message.to = connection.slot;
     message.back = message.failed = false;
     message.wanted = wanted;
-    message.bytes = BytesOf(message.request);
+    message.bytes = BytesOf(*message.request);
     return m;
   };
-  if (Chance(options.faults.doubled)) Send(p.get(), make(a.request, false), now(), nullptr);
-  const uint64_t sequence = a.request.sequence;
+  if (Chance(options.faults.doubled)) Send(p.get(), make(false), now(), nullptr);
+  const uint64_t sequence = a.request->sequence;
   if (Chance(options.faults.lost)) {
     // Swallowed: only its own deadline tells the worker. Else it sees the connection break.
     if (!rng.Chance(0.3)) Fail(p, a.server, sequence);
     return;
   }
   if (Chance(options.faults.lost)) {  // applied, but the answer is lost
-    Send(p.get(), make(std::move(a.request), false), now(), &connection.there);
+    Send(p.get(), make(false), now(), &connection.there);
     if (!rng.Chance(0.3)) Fail(p, a.server, sequence);
     return;
   }
-  Send(p.get(), make(std::move(a.request), true), now(), &connection.there);
+  Send(p.get(), make(true), now(), &connection.there);
 }
 
 void Cluster::State::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence) {
@@ -225,13 +226,14 @@ void Cluster::State::OnDeliver(uint32_t m) {
 
 void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   Message& message = messages[m];
-  const PushRequest& request = message.request;
+  const PushRequest& request = *message.request;
   p->bytes_in += message.bytes;
   p->busy_until = std::max(p->busy_until, there) + options.server_message +
                   Takes(options.server_byte * 1e9, message.bytes);
   const auto begun = p->server->Begin(request);
   if (!begun.ok()) return Mistake("a server refused a push: " + begun.status().ToString());
-  std::vector<SliceReply> replies;
+  std::vector<SliceReply> replies = std::move(message.reply.slices);  // for its memory
+  replies.clear();
   replies.reserve(request.slices.size());
   for (size_t i = 0; i < request.slices.size(); ++i) {
     std::span<const float> gradient;
@@ -292,7 +294,7 @@ void Cluster::State::TakeReply(uint32_t m) {
   bool usual = !message.failed && !message.reply.evicted;
   if (message.failed) {
     const Status why(Code::kUnavailable, "connection lost");
-    Do(p, p->worker->OnPushFailed(now(), server, message.request.sequence, why));
+    Do(p, p->worker->OnPushFailed(now(), server, message.request->sequence, why));
   } else {
     size_t at = 0;
     for (const SliceReply& slice : message.reply.slices) {

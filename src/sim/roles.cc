@@ -172,7 +172,7 @@ void Cluster::State::Gone(const ProcessPtr& p) {
     Message& message = messages[m];
     const ProcessPtr& from = roles[message.from];
     if (message.wanted && from && from->life == message.from_life) {
-      Fail(from, message.way->server, message.request.sequence);
+      Fail(from, message.way->server, message.request->sequence);
     }
     FreeMessage(m);
   }
@@ -190,11 +190,11 @@ void Cluster::State::Do(const ProcessPtr& p, std::vector<ServerAction> actions) 
   }
 }
 
-void Cluster::State::Do(const ProcessPtr& p, WorkerActions actions) {
+void Cluster::State::Do(const ProcessPtr& p, const WorkerActions& actions) {
   const uint64_t life = p->life;
-  for (WorkerAction& action : actions) {
+  for (const WorkerAction& action : actions) {
     if (!p->alive || p->life != life) return;
-    std::visit([&](auto& a) { Act(p, a); }, action);
+    std::visit([&](const auto& a) { Act(p, a); }, action);
   }
   if (p->alive && p->joined && !p->beating && p->worker->HeartbeatUrgent()) MaybeBeat(p);
 }

@@ -65,10 +65,10 @@ PushReply RandomReply(Rng& rng) {
   for (uint64_t i = rng.Below(40); i > 0; --i) {
     id += 1 + static_cast<uint32_t>(rng.Below(3));
     message.slices.push_back({.slice = SliceId(id),
-                              .incarnation = Incarnation(rng()),
                               .outcome = static_cast<SliceOutcome>(rng.Below(7)),
-                              .version = rng(),
-                              .values = rng.Chance(0.5)});
+                              .values = rng.Chance(0.5),
+                              .incarnation = Incarnation(rng()),
+                              .version = rng()});
   }
   return message;
 }
