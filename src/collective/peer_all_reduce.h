@@ -29,7 +29,7 @@ struct PeerOptions {
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged
   // The way of larger ones where any order will do: LargePath, or kRing.
   protocol::ReducePath large = protocol::ReducePath::kRing;
-  uint64_t piece_bytes = 256 << 10;
+  uint64_t piece_bytes = 1 << 20;
   uint64_t eager_bytes = 1 << 20;
 };
 

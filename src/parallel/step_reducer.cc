@@ -13,13 +13,15 @@ namespace {
 using protocol::LaneOutcome;
 
 // What has become of a lane, in a word that is 0 for those who don't have it.
-uint64_t Word(const LaneOutcome& outcome) {
-  return uint64_t{1} << 63 | static_cast<uint64_t>(outcome.kind) << 32 | outcome.events;
+constexpr uint64_t kThere = uint64_t{1} << 63;
+constexpr uint64_t kLarge = uint64_t{1} << 62;  // a sum with its gradients may not be finite
+uint64_t Word(const LaneOutcome& outcome, bool modest) {
+  return kThere | (modest ? 0 : kLarge) | static_cast<uint64_t>(outcome.kind) << 32 | outcome.events;
 }
 
 Result<LaneOutcome> FromWord(uint64_t word) {
-  const uint64_t kind = word >> 32 & 0x7fffffff;
-  if (word >> 63 == 0 || kind > static_cast<uint64_t>(LaneOutcome::Kind::kRejected)) {
+  const uint64_t kind = word >> 32 & 0x3fffffff;
+  if ((word & kThere) == 0 || kind > static_cast<uint64_t>(LaneOutcome::Kind::kRejected)) {
     return Status(Code::kDataLoss, "a lane of the step is nobody's");
   }
   return LaneOutcome{static_cast<LaneOutcome::Kind>(kind), static_cast<uint32_t>(word)};
@@ -79,6 +81,7 @@ trainer::StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uin
   computing_epoch_ = epoch;
   if (part.first) {
     any_ = in_place_ = false;
+    modest_ = true;
     lanes_used_ = 0;
   }
   overlapping_ = part.last && options_.overlap && !options_.deterministic && !batch.empty();
@@ -89,6 +92,7 @@ trainer::StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uin
     for (const BucketPart& bucket : buckets_) left_.push_back(bucket.end - bucket.first);
   }
   const auto outcome = trainer_.Step(rows, batch, batch_size, noise);
+  modest_ = modest_ && (batch.empty() || outcome.modest);
   if (overlapping_) {
     in_place_ = true;
     overlapping_ = false;
@@ -197,6 +201,7 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
                   [](const LaneOutcome& lane) { return lane.kind != LaneOutcome::Kind::kHeld; });
   if (!mine) {
     any_ = in_place_ = false;
+    modest_ = true;
     lanes_used_ = 0;
     parameters_.FreeGradients();
   }
@@ -204,7 +209,8 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
   done_ = std::move(done);
   outcomes_ = step.lanes;
   words_.assign(step.lanes.size(), 0);
-  for (uint32_t lane = step.first_lane; lane < step.end_lane; ++lane) words_[lane] = Word(step.lanes[lane]);
+  for (uint32_t lane = step.first_lane; lane < step.end_lane; ++lane)
+    words_[lane] = Word(step.lanes[lane], modest_);
   StartReady(buckets_.size());
   Start({.data = std::as_writable_bytes(std::span(words_)), .reduce = collective::kMaxU64});
 }
@@ -217,16 +223,18 @@ void StepReducer::Finished(const Status& status) {
   in_place_ = any_ = false;
   if (!failure_.ok()) return done(failure_);
   protocol::ReducedStep reduced{outcomes_, true};
-  bool rejected = false;
+  bool rejected = false, modest = true;
   for (size_t lane = 0; lane < words_.size(); ++lane) {
     if (outcomes_[lane].kind == LaneOutcome::Kind::kHeld && words_[lane] == 0) continue;
     auto outcome = FromWord(words_[lane]);
     if (!outcome.ok()) return done(outcome.status());
     reduced.lanes[lane] = *outcome;
+    modest = modest && (words_[lane] & kLarge) == 0;
     rejected = rejected || outcome->kind == LaneOutcome::Kind::kRejected;
   }
-  // All members have the same sums, so all see the same.
-  if (!rejected) reduced.finite = parameters_.GradientsFinite();
+  // All members have the same sums, so all see the same. Gradients that are finite and not huge, of lanes that
+  // weigh at most 1, make no other sum.
+  if (!rejected && !modest) reduced.finite = parameters_.GradientsFinite();
   done(std::move(reduced));
 }
 

@@ -88,6 +88,7 @@ class StepReducer {
   size_t lanes_used_ = 0;
   uint32_t lane_ = 0;
   bool any_ = false;       // sum_ is of something
+  bool modest_ = true;     // all of this member's gradients in this step (trainer::kModest)
   bool in_place_ = false;  // this member's sums are where the parameters have gradients
   bool overlapping_ = false;
   uint64_t events_ = 0;       // of the batch that is overlapped

@@ -17,6 +17,17 @@ LEAT_MULTIVERSION bool AllFinite(const float* x, size_t n) {
   return bad == 0;
 }
 
+// Without their signs floats are ordered as integers are; what is no number comes after the infinities.
+LEAT_MULTIVERSION float Largest(const float* x, size_t n) {
+  constexpr uint32_t kMagnitude = 0x7fffffffu, kInfinity = 0x7f800000u;
+  uint32_t largest = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t magnitude = std::bit_cast<uint32_t>(x[i]) & kMagnitude;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return std::bit_cast<float>(largest > kInfinity ? kInfinity : largest);
+}
+
 }  // namespace
 
 Parameters::Parameters(const SliceTable& table, Allocate allocate)
@@ -40,9 +51,9 @@ bool Parameters::FreeGradients() {
   return true;
 }
 
-bool Parameters::GradientFinite(size_t variable) const {
+float Parameters::LargestGradient(size_t variable) const {
   const auto gradient = gradients(variable);
-  return AllFinite(gradient.data(), gradient.size());
+  return Largest(gradient.data(), gradient.size());
 }
 
 bool Parameters::GradientsFinite() const {

@@ -31,8 +31,9 @@ class Parameters {
   // Before gradients are written: where somebody still holds the memory of those before, they get another. True
   // then: spans of them are outdated.
   bool FreeGradients();
-  // False when any gradient (of that variable) is infinite or not a number.
-  bool GradientFinite(size_t variable) const;
+  // The largest magnitude among a variable's gradients: infinity where one is infinite or not a number.
+  float LargestGradient(size_t variable) const;
+  // False when any gradient is infinite or not a number.
   bool GradientsFinite() const;
   // The same, and clips the gradients where all are finite. What moves a statistic is no gradient: it neither
   // counts for the norm nor is clipped.

@@ -53,7 +53,7 @@ void Trainer::BindGradients(Compiled::Half& half) {
 void Trainer::SetHooks(const Compiled::Half& half) {
   for (size_t v = 0; v < half.step.gradients.size(); ++v) {
     half.plan->OnFetch(half.step.gradients[v], [this, v] {
-      if (!clipping_.any()) finite_ = finite_ && parameters_.GradientFinite(v);
+      if (!clipping_.any()) largest_ = std::max(largest_, parameters_.LargestGradient(v));
       if (on_gradient_) on_gradient_(v);
     });
   }
@@ -116,10 +116,12 @@ StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uin
   auto& compiled = For(batch_size, true);
   Fill(compiled, rows, batch);
   compiled.noise.as<int64_t>()[0] = static_cast<int64_t>(noise);
-  finite_ = true;
+  largest_ = 0;
   compiled.train.plan->Run();
-  if (clipping_.any()) finite_ = parameters_.Clip(clipping_);
-  return Measure(compiled, compiled.train, rows, batch, finite_);
+  const bool finite = clipping_.any() ? parameters_.Clip(clipping_) : std::isfinite(largest_);
+  StepOutcome outcome = Measure(compiled, compiled.train, rows, batch, finite);
+  outcome.modest = finite && !clipping_.any() && largest_ < kModest;
+  return outcome;
 }
 
 StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {

@@ -30,7 +30,9 @@ struct StepOutcome {
   double loss_sum = 0;   // Σ over rows, before training on them
   uint64_t correct = 0;  // labels, of events · model.labels()
   bool finite = true;    // neither the loss nor a gradient was infinite or NaN; else the batch is not scored
+  bool modest = false;   // every gradient is known to be below kModest: sums of a million are finite
 };
+inline constexpr float kModest = 0x1p107f;
 
 class Trainer {
  public:
@@ -84,7 +86,7 @@ class Trainer {
   engine::PlanOptions options_;
   optim::Clipping clipping_;
   std::function<void(size_t)> on_gradient_;
-  bool finite_ = true;  // all gradients of this step so far; where they are clipped, not before all are there
+  float largest_ = 0;  // of this step's gradients so far, where they are not clipped
   std::map<uint32_t, Compiled> compiled_;
   metrics::AucCounts scores_seen_;
   metrics::AucCounts truths_seen_;
