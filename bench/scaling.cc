@@ -1,6 +1,10 @@
 // What a second worker brings: two one-thread workers of the real program on two cores, against one worker
 // that has nobody to talk to, and the same of PyTorch's DDP beside it.
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -122,6 +126,23 @@ class Alone {
   uint64_t step_ = 0;
 };
 
+// Events a second of two such workers at a time that know nothing of each other: what the machine has to
+// give, its caches and memory being shared.
+double Apart(const train::Job& job, Alone& alone, double seconds) {
+  const pid_t other = fork();
+  if (other < 0) throw std::runtime_error("fork failed");
+  if (other == 0) {
+    Alone its(job);
+    for (;;) its.Train();
+  }
+  bench::Measure([&] { alone.Train(); }, seconds / 4, bench::Time::kWall);  // the other begins
+  const double rate =
+      2 * alone.events() / bench::Measure([&] { alone.Train(); }, seconds / 2, bench::Time::kWall);
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  return rate;
+}
+
 // Events a second of the program with two workers.
 double Together(const bench::Scratch& scratch, const Case& c, const std::string& name, uint32_t epochs) {
   const std::string job = scratch / (name + ".yaml");
@@ -157,7 +178,7 @@ void Measure(bench::Report& report, const Case& c, int runs, double seconds, boo
   std::ofstream(job_file) << JobText(c, scratch, 1);
   const auto job = train::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
   Alone alone(job);
-  std::vector<double> ones, twos, ratios, torch_ones, torch_twos, torch_ratios;
+  std::vector<double> ones, twos, ratios, aparts, apart_ratios, torch_ones, torch_twos, torch_ratios;
   for (int run = 0; run < runs; ++run) {
     const auto one = [&] {
       return alone.events() / bench::Measure([&] { alone.Train(); }, seconds / 2, bench::Time::kWall);
@@ -169,6 +190,8 @@ void Measure(bench::Report& report, const Case& c, int runs, double seconds, boo
     ones.push_back((before + one()) / 2);
     twos.push_back(two);
     ratios.push_back(two / ones.back());
+    aparts.push_back(Apart(job, alone, seconds));
+    apart_ratios.push_back(aparts.back() / ones.back());
     if (!torch) continue;
     torch_ones.push_back(Torch(c, 1, seconds));
     torch_twos.push_back(Torch(c, 2, seconds));
@@ -183,6 +206,12 @@ void Measure(bench::Report& report, const Case& c, int runs, double seconds, boo
               .reference_value = bench::Median(ones),
               .ratio = bench::Median(ratios),
               .bound = bound});
+  report.Add({.name = c.name + ", 2 workers, each alone",
+              .value = bench::Median(aparts),
+              .unit = "events/s",
+              .reference = "1 worker alone",
+              .reference_value = bench::Median(ones),
+              .ratio = bench::Median(apart_ratios)});
   if (torch_ratios.empty()) return;
   report.Add({.name = c.name + ", PyTorch DDP, 2 workers",
               .value = bench::Median(torch_twos),
