@@ -198,9 +198,12 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
   if (!mine) {
     any_ = in_place_ = false;
     lanes_used_ = 0;
-    parameters_.FreeGradients();
   }
-  if (!in_place_) CopyOrNothing();
+  if (!in_place_) {
+    // Whose batches had no event has not computed, and so may still show the sums of the step before.
+    parameters_.FreeGradients();
+    CopyOrNothing();
+  }
   done_ = std::move(done);
   outcomes_ = step.lanes;
   words_.assign(step.lanes.size(), 0);
