@@ -48,7 +48,8 @@ struct Holder {
       }
       state.Apply(4);
       // The first one stays open.
-      EXPECT_EQ(state.ledger().Note(cut, static_cast<uint32_t>(state.header().step) + 1), Ledger::Entry::kNew);
+      const auto batch = static_cast<uint32_t>(state.header().step) + 1;
+      EXPECT_EQ(state.ledger().Note(cut, batch), Ledger::Entry::kNew);
       state.Complete(4);
     }
   }

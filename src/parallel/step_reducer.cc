@@ -161,7 +161,8 @@ void StepReducer::StartReady(size_t ready) {
   for (; started_ < ready; ++started_) {
     const BucketPart& part = buckets_[started_];
     const auto gradients = parameters_.all_gradients().subspan(part.start, part.floats);
-    collective::Bucket bucket{.data = std::as_writable_bytes(gradients), .memory = parameters_.HoldGradients()};
+    collective::Bucket bucket{.data = std::as_writable_bytes(gradients),
+                              .memory = parameters_.HoldGradients()};
     if (options_.deterministic) {
       bucket.order = collective::Order::kLanes;
       for (size_t i = 0; i < lanes_used_; ++i) {
