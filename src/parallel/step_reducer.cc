@@ -165,7 +165,8 @@ void StepReducer::StartReady(size_t ready) {
   for (; started_ < ready; ++started_) {
     const BucketPart& part = buckets_[started_];
     const auto gradients = parameters_.all_gradients().subspan(part.start, part.floats);
-    collective::Bucket bucket{.data = std::as_writable_bytes(gradients), .memory = parameters_.HoldGradients()};
+    collective::Bucket bucket{.data = std::as_writable_bytes(gradients),
+                              .memory = parameters_.HoldGradients()};
     if (options_.deterministic) {
       bucket.order = collective::Order::kLanes;
       for (size_t i = 0; i < lanes_used_; ++i) {
@@ -203,9 +204,12 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
     any_ = in_place_ = false;
     modest_ = true;
     lanes_used_ = 0;
-    parameters_.FreeGradients();
   }
-  if (!in_place_) CopyOrNothing();
+  if (!in_place_) {
+    // Whose batches had no event has not computed, and so may still show the sums of the step before.
+    parameters_.FreeGradients();
+    CopyOrNothing();
+  }
   done_ = std::move(done);
   outcomes_ = step.lanes;
   words_.assign(step.lanes.size(), 0);

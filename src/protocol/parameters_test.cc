@@ -48,6 +48,38 @@ TEST(Parameters, BeginAsZeros) {
   for (const float x : parameters.values(size_t{0})) EXPECT_EQ(x, 0);
 }
 
+TEST(Parameters, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
+  size_t allocated = 0;
+  Parameters parameters(SmallTable(), [&](size_t bytes) {
+    ++allocated;
+    return Buffer(bytes);
+  });
+  EXPECT_FALSE(parameters.FreeGradients()) << "nobody holds them";
+  for (float& g : parameters.all_gradients()) g = 1;
+  for (float& x : parameters.all_values()) x = 3;
+  const float* const values = parameters.all_values().data();
+  Buffer held = parameters.HoldGradients();
+  const auto before = parameters.all_gradients();
+  ASSERT_EQ(reinterpret_cast<const float*>(held.data()), before.data());
+
+  EXPECT_TRUE(parameters.FreeGradients());
+  EXPECT_EQ(allocated, 2u) << "from where the first came";
+  EXPECT_NE(parameters.all_gradients().data(), before.data());
+  EXPECT_EQ(parameters.all_gradients().size(), before.size());
+  for (const float g : parameters.all_gradients()) EXPECT_EQ(g, 0);
+  for (float& g : parameters.gradients(size_t{2})) g = 2;
+  for (const float g : before) EXPECT_EQ(g, 1) << "as long as it is held";
+  EXPECT_EQ(parameters.all_values().data(), values);
+  EXPECT_EQ(parameters.values(size_t{0})[0], 3);
+
+  EXPECT_FALSE(parameters.FreeGradients()) << "nobody holds these";
+  held = parameters.HoldGradients();
+  held = {};
+  EXPECT_FALSE(parameters.FreeGradients()) << "nor any more";
+  EXPECT_EQ(parameters.gradients(size_t{2})[0], 2) << "what stays is not changed";
+  EXPECT_EQ(allocated, 2u);
+}
+
 TEST(Parameters, OneGradientThatIsNotFiniteIsFoundWhereverItIs) {
   for (const int64_t elements : {1, 2, 15, 16, 17, 63, 200}) {
     const Parameters parameters(MakeSlices({{"a", Shape{elements}, {}}, {"b", Shape{3}, {}}}, 1, 1));

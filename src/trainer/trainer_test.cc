@@ -208,6 +208,45 @@ TEST_P(KernelsTest, SeveralBatchSizesShareTheParameters) {
   }
 }
 
+// Plans of all sizes are bound anew, whichever of them finds the memory held.
+TEST_P(KernelsTest, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
+  const Data data(32, 4, 2);
+  Bench bench(kTwoClasses, 4, Options()), undisturbed(kTwoClasses, 4, Options());
+  std::vector<Buffer> held;
+  std::vector<std::vector<float>> were;
+  const auto floats = [](const Buffer& buffer) {
+    const auto* at = reinterpret_cast<const float*>(buffer.data());
+    return std::vector<float>(at, at + buffer.size() / sizeof(float));
+  };
+  std::vector<size_t> told;
+  bench.trainer.OnGradient([&](size_t v) {
+    told.push_back(v);
+    EXPECT_THAT(held, testing::Each(testing::Property(
+                          &Buffer::data, testing::Ne(bench.parameters.HoldGradients().data()))));
+  });
+  for (const uint32_t size : {32u, 8u, 32u, 32u, 5u, 8u}) {
+    SCOPED_TRACE(size);
+    told.clear();
+    const auto batch = std::span(data.order).first(size);
+    const auto a = bench.trainer.Step(data.rows(), batch, size);
+    const auto b = undisturbed.trainer.Step(data.rows(), batch, size);
+    EXPECT_TRUE(a.finite);
+    EXPECT_EQ(a.loss_sum, b.loss_sum);
+    EXPECT_EQ(bench.Gradients(), undisturbed.Gradients()) << "in the memory that is theirs now";
+    EXPECT_EQ(told.size(), bench.model.variables().size());
+    for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(floats(held[i]), were[i]) << "of step " << i;
+    // The last step finds its memory free.
+    if (held.size() < 4) {
+      held.push_back(bench.parameters.HoldGradients());
+      were.push_back(floats(held.back()));
+    }
+  }
+  // Scores alone write no gradients, and leave those that are held where they are.
+  held.push_back(bench.parameters.HoldGradients());
+  bench.trainer.Score(data.rows(), data.order, 32);
+  EXPECT_EQ(bench.parameters.HoldGradients().data(), held.back().data());
+}
+
 TEST(Trainer, AnEmptyBatchComputesNothing) {
   Bench bench(kTwoClasses, 4, ReferenceKernels());
   std::ranges::fill(bench.parameters.gradients(size_t{0}), 42.0f);
