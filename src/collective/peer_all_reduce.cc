@@ -260,7 +260,8 @@ bool PeerAllReduce::OnPieceView(uint32_t peer, ByteView payload) {
   Running* running = Find(arriving.header.bucket);
   const uint64_t index = arriving.header.bucket;
   const bool aligned = reinterpret_cast<uintptr_t>(payload.data()) % alignof(uint64_t) == 0;
-  if (running == nullptr || !arriving.started || arriving.aside.memory.data == nullptr || !aligned) return false;
+  if (running == nullptr || !arriving.started || arriving.aside.memory.data == nullptr || !aligned)
+    return false;
   arriving.over = true;
   const Hop hop = arriving.aside.hop;
   Aside& aside = running->asides.emplace_back(std::move(arriving.aside));

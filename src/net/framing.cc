@@ -65,7 +65,8 @@ Status FrameReader::StartMessage(const wire::FramePrefix& prefix, ByteView heade
     moved_ = shared_.loop.Now();
     return status;
   }
-  if (header.size() > shared_.options.max_header_bytes) return {Code::kDataLoss, "a header that is too large"};
+  if (header.size() > shared_.options.max_header_bytes)
+    return {Code::kDataLoss, "a header that is too large"};
   Status status = incoming_.Start(receiver, connection, open, prefix.type, header, prefix.payload_bytes);
   moved_ = shared_.loop.Now();
   return status;
@@ -84,8 +85,8 @@ Status FrameReader::StartShown(ByteView header, Receiver& receiver, Connection& 
   const ByteView own = in.GetRaw(own_bytes);
   const auto count = in.Get<uint32_t>();
   const Status bad(Code::kDataLoss, "a message that is shown, and makes no sense");
-  if (!in.ok() || own.size() > shared_.options.max_header_bytes || type == kShownType || count > kMostPlaces ||
-      in.remaining() != count * kPlaceBytes) {
+  if (!in.ok() || own.size() > shared_.options.max_header_bytes || type == kShownType ||
+      count > kMostPlaces || in.remaining() != count * kPlaceBytes) {
     return bad;
   }
   std::vector<SharedPlace> places(count);

@@ -21,8 +21,8 @@
 
 namespace leat::net {
 
-// The frame type of a message whose payload lies in memory that the sender shows: its header has the message's
-// own type and header, and the places.
+// The frame type of a message whose payload lies in memory that the sender shows: its header has the
+// message's own type and header, and the places.
 constexpr uint8_t kShownType = 255;
 constexpr size_t kMostPlaces = 1024;  // more pieces are sent rather than shown
 

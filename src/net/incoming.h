@@ -30,8 +30,8 @@ class Incoming {
   size_t Gather(std::span<iovec> vectors, size_t most, size_t* bytes) const;
   // So many bytes have been put where Gather said.
   void Advance(size_t bytes, Receiver& receiver, Connection& connection, const bool& open);
-  // The next bytes lie at `bytes`, memory of the peer's: the receiver looks at them there, where they are whole
-  // spans and it wants to; others are copied.
+  // The next bytes lie at `bytes`, memory of the peer's: the receiver looks at them there, where they are
+  // whole spans and it wants to; others are copied.
   void View(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open);
   // Copies as many bytes as belong to this message; returns how many those were.
   size_t Copy(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open);

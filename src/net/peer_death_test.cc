@@ -212,7 +212,8 @@ TEST_P(PeerDeathLookingTest, WhatItWasShownIsHeldUntilItCannotLook) {
   const Buffer payload = MakeSharedBuffer(kPayload);
   bool told = false;
   hurt.on_message = [&](Connection& connection) {
-    connection.Send(1, Bytes(10), {ByteView(payload.bytes())}, [&told, payload](const Status&) { told = true; });
+    connection.Send(1, Bytes(10), {ByteView(payload.bytes())},
+                    [&told, payload](const Status&) { told = true; });
   };
   const pid_t child = StartPeer(listener->address(), test);
   ASSERT_GT(child, 0);

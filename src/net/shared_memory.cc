@@ -125,10 +125,9 @@ Buffer MakeSharedBuffer(size_t bytes) {
   if (piece.file == nullptr) return Buffer(bytes);
   std::byte* const data = piece.data;
   // Counted by itself, whoever else has a piece of the file.
-  return Buffer::Of(
-      std::shared_ptr<std::byte>(
-          data, [piece = std::move(piece), rounded](std::byte*) { GivePiece(piece, rounded); }),
-      bytes);
+  return Buffer::Of(std::shared_ptr<std::byte>(
+                        data, [piece = std::move(piece), rounded](std::byte*) { GivePiece(piece, rounded); }),
+                    bytes);
 }
 
 std::optional<SharedPlace> FindSharedPlace(ByteView bytes) {
@@ -149,9 +148,8 @@ PeerMemory::~PeerMemory() {
 }
 
 Result<ByteView> PeerMemory::Look(const SharedPlace& place) {
-  auto at = std::ranges::find_if(mapped_, [&](const Mapped& file) {
-    return file.inode == place.inode && file.device == place.device;
-  });
+  auto at = std::ranges::find_if(
+      mapped_, [&](const Mapped& file) { return file.inode == place.inode && file.device == place.device; });
   if (at == mapped_.end()) {
     LEAT_ASSIGN_OR_RETURN(const Mapped file, Map(place));
     if (mapped_.size() == kMostMapped) {

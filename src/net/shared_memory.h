@@ -1,8 +1,9 @@
 // Memory of a process that others on its host may look at, for payloads that need not be copied to be sent.
 //
 // A piece of it is told by its place: a descriptor of the process, what file that must be, and where in it.
-// The other opens /proc/<pid>/fd/<descriptor>, as for a secret (neighbour.h), and maps what it finds, to read.
-// Pages stay as long as anybody has them mapped, so that whoever reads what a dead process left reads that.
+// The other opens /proc/<pid>/fd/<descriptor>, as for a secret (neighbour.h), and maps what it finds, to
+// read. Pages stay as long as anybody has them mapped, so that whoever reads what a dead process left reads
+// that.
 #pragma once
 
 #include <sys/types.h>
@@ -36,8 +37,8 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // Valid until the next Look but kMostMapped - 1, and of what is there now: the other may change it at any time.
-  // kDataLoss for what is no such memory, or could become smaller.
+  // Valid until the next Look but kMostMapped - 1, and of what is there now: the other may change it at any
+  // time. kDataLoss for what is no such memory, or could become smaller.
   Result<ByteView> Look(const SharedPlace& place);
 
   static constexpr size_t kMostMapped = 256;

@@ -398,7 +398,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   pid_t pid_ = 0;                  // of the peer, when it is on this host
   bool open_ = false;              // of the link
   Receiver* receiver_ = nullptr;
-  Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+  Connection* handle_ = nullptr;        // null once destroyed: no upcall any more
   std::vector<FrameQueue::Done> lent_;  // not empty: the connection has ended, and the peer may not know yet
 };
 

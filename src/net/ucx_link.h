@@ -115,7 +115,7 @@ class UcxLink final : public Polled,
   std::deque<std::pair<uint64_t, FrameQueue::Done>> untold_;
   std::vector<FrameQueue::Done> lent_;  // payloads that are shown, oldest first
   Time lent_time_{};                    // when that last changed
-  Time sent_time_{};  // when the queue last moved on
+  Time sent_time_{};                    // when the queue last moved on
 
   bool stall_timer_ = false;
 };

@@ -36,7 +36,8 @@ static_assert(kHostFragments.window + kHostFragments.window / kHostFragments.tak
                   kHostFragments.shown + kSlotsFreed <=
               kSlots);
 // Over a network fragments are copied and wait in memory of the port's.
-constexpr Fragments kNetworkFragments{.bytes = 64 << 10, .window = 32, .taken_after = 8, .shown = 0, .arrives = false};
+constexpr Fragments kNetworkFragments{
+    .bytes = 64 << 10, .window = 32, .taken_after = 8, .shown = 0, .arrives = false};
 
 // Larger than what UCX sends without the peer's answer: it makes the two known to each other.
 constexpr size_t kGreetingBytes = 1024;

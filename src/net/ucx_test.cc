@@ -113,9 +113,8 @@ TEST_F(UcxTest, WhatIsSharedIsShownInsteadOfSent) {
     at_viewer = std::move(connection);
     return &viewer;
   });
-  other->Connect((*listening)->address(), &at_client, kSoon, [&](auto connection) {
-    to_viewer = std::move(*connection);
-  });
+  other->Connect((*listening)->address(), &at_client, kSoon,
+                 [&](auto connection) { to_viewer = std::move(*connection); });
   ASSERT_TRUE(RunUntil(loop, [&] { return at_viewer != nullptr && to_viewer != nullptr; }));
 
   const Buffer a = SharedBytes(300'000, 1), b = SharedBytes(200'000, 2);
@@ -132,7 +131,8 @@ TEST_F(UcxTest, WhatIsSharedIsShownInsteadOfSent) {
   // Shown; sent, as a part is nobody's to look at; shown, and more of them than may be under way.
   to_viewer->Send(7, Bytes(10), {ByteView(a.bytes()), ByteView(b.bytes())}, done);
   to_viewer->Send(8, Bytes(11), {ByteView(a.bytes()).first(260'000), ByteView(c)}, done);
-  for (int i = 0; i < 20; ++i) to_viewer->Send(9, Bytes(12), {ByteView(b.bytes()), ByteView(a.bytes())}, done);
+  for (int i = 0; i < 20; ++i)
+    to_viewer->Send(9, Bytes(12), {ByteView(b.bytes()), ByteView(a.bytes())}, done);
   ASSERT_TRUE(RunUntil(loop, [&] { return viewer.messages.size() == 22 && told.size() == 22; }));
   EXPECT_EQ(viewer.violations, 0);
   EXPECT_GE(viewer.views, 2 + 8);

@@ -63,7 +63,8 @@ struct Holder {
   }
 
   testing::Computer computer{Model()};
-  ReplicaState state{computer.parameters.table(), optim::Defaults(optim::Kind::kAdam),
+  ReplicaState state{computer.parameters.table(),
+                     optim::Defaults(optim::Kind::kAdam),
                      {.kind = protocol::StrategyKind::kAllReduce, .full_run = 4},
                      &computer.parameters};
 };
@@ -137,8 +138,7 @@ TEST_F(ShareStateTest, AllGetWhatTheHolderHas) {
           EXPECT_TRUE(shared.memory.empty()) << "it has it";
           continue;
         }
-        ASSERT_TRUE(
-            holders_[rank]->state.Adopt(std::move(shared.header), shared.memory, kPartitions).ok());
+        ASSERT_TRUE(holders_[rank]->state.Adopt(std::move(shared.header), shared.memory, kPartitions).ok());
         EXPECT_EQ(holders_[rank]->Numbers(), numbers) << "values and slots";
         EXPECT_EQ(holders_[rank]->state.header(), header);
       }

@@ -236,8 +236,8 @@ void StepReducer::Finished(const Status& status) {
     modest = modest && (words_[lane] & kLarge) == 0;
     rejected = rejected || outcome->kind == LaneOutcome::Kind::kRejected;
   }
-  // All members have the same sums, so all see the same. Gradients that are finite and not huge, of lanes that
-  // weigh at most 1, make no other sum.
+  // All members have the same sums, so all see the same. Gradients that are finite and not huge, of lanes
+  // that weigh at most 1, make no other sum.
   if (!rejected && !modest) reduced.finite = parameters_.GradientsFinite();
   done(std::move(reduced));
 }

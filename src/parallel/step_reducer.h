@@ -59,7 +59,7 @@ class StepReducer {
 
  private:
   struct BucketPart {
-    size_t first = 0, end = 0;  // variables
+    size_t first = 0, end = 0;     // variables
     size_t start = 0, floats = 0;  // of its gradients, in all of them
   };
 

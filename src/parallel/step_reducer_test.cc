@@ -72,8 +72,7 @@ std::vector<float> SumOf(const nn::Model& model, bool sum, const std::vector<Lan
   const auto add = [&](std::span<float> into, std::span<const float> from, bool first, uint64_t events) {
     for (size_t v = 0; v < variables.size(); ++v) {
       const auto gradients = computer.parameters.gradients(v);
-      const auto start =
-          static_cast<size_t>(gradients.data() - computer.parameters.all_gradients().data());
+      const auto start = static_cast<size_t>(gradients.data() - computer.parameters.all_gradients().data());
       const float weight =
           events > 0 ? optim::MeanRuleFor(sum, kFull, variables[v].role).weight(events) : 1.0f;
       (first ? optim::SetWeighted : optim::AddWeighted)(into.subspan(start, gradients.size()),
@@ -268,11 +267,8 @@ TEST_P(Ways, OfASumGradientsAreAddedAndStatisticsAveraged) {
 TEST_P(Ways, RunsOfSeveralBatchesAndLanesWithoutAny) {
   const Data data(96, kWidth, kClasses);
   // Of two batches, one of them empty; held; empty; of two; of two, the last one empty.
-  const std::vector<Lane> lanes{{{}, Range(0, 8)},
-                                {},
-                                {{}},
-                                {Range(16, 24), Range(30, 35)},
-                                {Range(40, 47), {}}};
+  const std::vector<Lane> lanes{
+      {{}, Range(0, 8)}, {}, {{}}, {Range(16, 24), Range(30, 35)}, {Range(40, 47), {}}};
   for (const uint32_t members : {1u, 2u, 3u, 5u, 9u}) {
     SCOPED_TRACE(members);
     Team team(members, kMean, Options());
@@ -340,8 +336,7 @@ TEST(StepReducer, InTheOrderOfLanesTheBitsAreTheSameWhoeverHasThem) {
       {{}, {{}}, {Range(30, 38)}, {Range(40, 48)}}};
   for (const auto& [yaml, sum] : {std::pair(kMean, false), std::pair(kSum, true)}) {
     for (const uint32_t members : {1u, 2u, 3u, 4u, 8u}) {
-      Team team(members, yaml,
-                {.sum = sum, .full_batch = kFull, .deterministic = true, .bucket_bytes = 128});
+      Team team(members, yaml, {.sum = sum, .full_batch = kFull, .deterministic = true, .bucket_bytes = 128});
       for (size_t i = 0; i < steps.size(); ++i) {
         SCOPED_TRACE("step " + std::to_string(i) + " of " + std::to_string(members));
         EXPECT_EQ(Bits(team.Step(steps[i], data)), Bits(SumOf(team.model, sum, steps[i], data)));
@@ -496,9 +491,8 @@ TEST_F(Alone, NothingLeavesBeforeAllIsThereWhereItMayNot) {
 TEST_F(Alone, FromAnotherThreadBucketsLeaveByTheLoop) {
   Begin({.bucket_bytes = 1});
   ReduceStep step;
-  std::thread computes([&, epoch = member_->reducer.epoch()] {
-    step = member_->Compute(FullLanes(1), 0, 1, data_, epoch);
-  });
+  std::thread computes(
+      [&, epoch = member_->reducer.epoch()] { step = member_->Compute(FullLanes(1), 0, 1, data_, epoch); });
   computes.join();
   EXPECT_TRUE(group_.started.empty());
   loop_.RunOnce(Duration::zero());
@@ -669,9 +663,8 @@ class Held : public Alone, public ::testing::WithParamInterface<bool> {
     EXPECT_THAT(std::span(floats, held.size() / sizeof(float)), ::testing::Each(42.0f));
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, Held, ::testing::Bool(), [](const auto& given) {
-  return given.param ? "Deterministic" : "Overlapped";
-});
+INSTANTIATE_TEST_SUITE_P(All, Held, ::testing::Bool(),
+                         [](const auto& given) { return given.param ? "Deterministic" : "Overlapped"; });
 
 TEST_P(Held, ByAnotherStep) {
   const Buffer held = StepThatIsLookedAt();

@@ -157,10 +157,10 @@ struct Worker::State {
   Phase phase = Phase::kIdle;
   uint64_t last_token = 0;
   Run run;
-  uint32_t since_fetch = 0;         // downpour: batches since values were asked for
+  uint32_t since_fetch = 0;           // downpour: batches since values were asked for
   std::vector<Exchange> exchanges;    // one a server, ordered; those of an earlier pull or push are not open
   std::vector<uint32_t> exchange_of;  // by slice of the view: place in `exchanges`
-  size_t open = 0;                  // of them
+  size_t open = 0;                    // of them
   uint64_t last_sequence = 0;
   std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
 

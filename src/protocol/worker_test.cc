@@ -150,7 +150,7 @@ TEST_F(WorkerTest, AMovedSliceIsPulledFromItsNewPlaceAndTheRestGoesOn) {
   EXPECT_EQ(pulls[0].server, kC);
   EXPECT_EQ(pulls[0].request->disposition, Disposition::kPull);
   EXPECT_THAT(pulls[0].request->slices, ElementsAre(SliceRef{SliceId(0), Incarnation(11), 0},
-                                                   SliceRef{SliceId(1), Incarnation(12), 0}));
+                                                    SliceRef{SliceId(1), Incarnation(12), 0}));
   const auto next = All<Compute>(Answer(pulls[0], 5)).at(0);
   EXPECT_EQ(next.batch, compute.batch + 1) << "what A's slices lack comes back by their ledgers";
   const auto push = All<SendPush>(worker_.OnComputed(now_, next.token, {Disposition::kGradient, 7}));

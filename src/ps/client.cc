@@ -109,8 +109,8 @@ class Client::Link : public net::Receiver, public std::enable_shared_from_this<C
       }
     }
     if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_->parameters_.HoldGradients());
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_), std::move(payload),
-                      [held = lent_](const Status&) {});
+    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_),
+                      std::move(payload), [held = lent_](const Status&) {});
   }
 
   void Fail(const Status& why) {

@@ -221,8 +221,8 @@ TEST_P(KernelsTest, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
   std::vector<size_t> told;
   bench.trainer.OnGradient([&](size_t v) {
     told.push_back(v);
-    EXPECT_THAT(held, testing::Each(testing::Property(
-                          &Buffer::data, testing::Ne(bench.parameters.HoldGradients().data()))));
+    EXPECT_THAT(held, testing::Each(testing::Property(&Buffer::data,
+                                                      testing::Ne(bench.parameters.HoldGradients().data()))));
   });
   for (const uint32_t size : {32u, 8u, 32u, 32u, 5u, 8u}) {
     SCOPED_TRACE(size);
