@@ -39,8 +39,8 @@ struct Bucket {
   std::vector<std::span<const std::byte>> lanes = {};
   Reduce reduce = kSumF32;
   Order order = Order::kAny;
-  // What `data` lies in, where it is shared with others on this host (net::MakeSharedBuffer): held for as long
-  // as they may look at it, if need be longer than the bucket lives.
+  // What `data` lies in, where it is shared with others on this host (net::MakeSharedBuffer): held for as
+  // long as they may look at it, if need be longer than the bucket lives.
   Buffer memory = {};
 };
 

@@ -32,6 +32,13 @@ ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t process
   return ReducePath::kRing;
 }
 
+uint64_t PieceBytes(const std::vector<std::string>& addresses) {
+  const auto host = [](const std::string& address) { return address.substr(0, address.rfind(':')); };
+  const bool one_host = std::ranges::all_of(
+      addresses, [&](const std::string& address) { return host(address) == host(addresses.front()); });
+  return one_host ? 1 << 20 : 256 << 10;
+}
+
 PeerAllReduce::PeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port, PeerOptions options,
                              std::function<void(const Status&)> formed)
     : loop_(loop),

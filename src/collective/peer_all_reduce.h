@@ -29,7 +29,7 @@ struct PeerOptions {
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged
   // The way of larger ones where any order will do: LargePath, or kRing.
   protocol::ReducePath large = protocol::ReducePath::kRing;
-  uint64_t piece_bytes = 1 << 20;
+  uint64_t piece_bytes = 256 << 10;  // PieceBytes, or this
   uint64_t eager_bytes = 1 << 20;
 };
 
@@ -37,6 +37,10 @@ struct PeerOptions {
 // processor, the chain: the same bytes as around the ring, but what one member has added the next finds in
 // the cache; on processors of their own the ring is the one that shares the work evenly.
 protocol::ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t processors);
+
+// On one host pieces are looked at where they are: few large ones. Over a network many small ones, so that
+// one is added while the next is on its way.
+uint64_t PieceBytes(const std::vector<std::string>& addresses);
 
 class PeerAllReduce final : public AllReduce, private Group::User {
  public:

@@ -177,6 +177,11 @@ TEST(AllReduceTest, ALateMemberIsSentNoMoreThanWasAgreed) {
   bucket.Check();
 }
 
+TEST(AllReduceTest, PiecesAreLargeOnOneHostOnly) {
+  EXPECT_EQ(PieceBytes({"a:1", "a:2"}), 1u << 20);
+  EXPECT_EQ(PieceBytes({"a:1", "b:1", "a:2"}), 256u << 10);
+}
+
 TEST(AllReduceTest, TheLargePathFollowsFromTheHosts) {
   using protocol::ReducePath;
   EXPECT_EQ(LargePath({"a:1", "a:2"}, 2), ReducePath::kRing);

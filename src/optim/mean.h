@@ -1,10 +1,10 @@
 // The mean of the gradients of one step: one code for servers and for workers that reduce among themselves.
 //
-// The lanes of a step are added in their order, as the chain ((g0 · w0 + g1 · w1) + g2 · w2) …, where w = e / f
-// with e the events of each and f those of a full one, and the sum is scaled once, by f / Σ e. So a full lane,
-// as nearly all are, is taken as it is. Lanes without events are left out. Each element's result depends on
-// that element alone and nothing is contracted to fused multiply-add, so the mean comes out the same bit for
-// bit whoever adds, in pieces of whatever size, on whichever x86-64.
+// The lanes of a step are added in their order, as the chain ((g0 · w0 + g1 · w1) + g2 · w2) …, where w = e /
+// f with e the events of each and f those of a full one, and the sum is scaled once, by f / Σ e. So a full
+// lane, as nearly all are, is taken as it is. Lanes without events are left out. Each element's result
+// depends on that element alone and nothing is contracted to fused multiply-add, so the mean comes out the
+// same bit for bit whoever adds, in pieces of whatever size, on whichever x86-64.
 //
 // Where a step's gradients are to be added up (the loss is a sum), weights and scale are 1, but for
 // statistics, whose changes are averaged all the same.

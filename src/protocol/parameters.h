@@ -28,8 +28,8 @@ class Parameters {
   std::span<float> all_gradients() const { return All(gradients_); }
   // The gradients' memory, for who sends it: as long as it is held, somebody may read it.
   Buffer HoldGradients() const { return gradients_; }
-  // Before gradients are written: where somebody still holds the memory of those before, they get another. True
-  // then: spans of them are outdated.
+  // Before gradients are written: where somebody still holds the memory of those before, they get another.
+  // True then: spans of them are outdated.
   bool FreeGradients();
   // The largest magnitude among a variable's gradients: infinity where one is infinite or not a number.
   float LargestGradient(size_t variable) const;

@@ -194,10 +194,12 @@ class ReplicaRole {
       Do(machine_.OnConnected(group, status));
     };
     if (mpi_ != nullptr) return JoinMpi(a, formed);
+    const uint64_t piece_bytes = collective::PieceBytes(addresses);
     group_ = std::make_unique<collective::PeerAllReduce>(
         loop_, transport_, port_,
         collective::PeerOptions{
-            .group = {.group = a.group, .rank = a.rank, .addresses = std::move(addresses)}},
+            .group = {.group = a.group, .rank = a.rank, .addresses = std::move(addresses)},
+            .piece_bytes = piece_bytes},
         formed);
   }
   void JoinMpi(const protocol::JoinGroup& a, const std::function<void(const Status&)>& formed) {
