@@ -115,9 +115,13 @@ def test_real_arithmetic_is_that_of_a_run(tmp_path, strategy):
     simulated = leat.summary(leat.run("simulate", *job, "--real", "--workers", 3, "--compute", "1ms", cwd=tmp_path))
     trained = leat.summary(leat.run("train", *job, "--workers", 2, "--directory", "run", cwd=tmp_path))
     # Whoever added the losses up has added them in another order; the parameters are the same to the last bit.
-    for key in ("events", "step", "test_rows", "test_loss", "test_accuracy", "accuracy"):
+    for key in ("events", "step", "test_rows", "test_loss", "test_accuracy"):
         assert simulated[key] == trained[key], key
-    assert simulated["loss"] == pytest.approx(trained["loss"], rel=1e-9)
+    # A worker that joins in the middle of a step has some of it computed twice, and what was computed is what the live
+    # figures are of.
+    if trained["window"] == trained["events"]:
+        assert simulated["accuracy"] == trained["accuracy"]
+        assert simulated["loss"] == pytest.approx(trained["loss"], rel=1e-9)
     assert simulated["events"] == 2 * 4800 and simulated["test_accuracy"] > 0.8
 
 
