@@ -1,6 +1,7 @@
 #include "protocol/server.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -80,12 +81,6 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
 
 void Server::State::Settle(Place* place, std::shared_ptr<Slice> slice) {
   ++count_alive;
-  if (config.allocate && !config.modelled && slice->memory) {
-    // Wherever it was read into.
-    Buffer memory = NewMemory(slice->memory.size());
-    std::memcpy(memory.data(), slice->memory.data(), memory.size());
-    slice->memory = std::move(memory);
-  }
   ledgers.Put(slice->id.value, slice->ledger);
   if (stepped()) place->open.resize(config.strategy.ahead() + 1);
   place->slice = std::move(slice);
@@ -119,12 +114,17 @@ std::shared_ptr<Slice> Server::State::Make(const SliceOrder& order) const {
   slice->elements = spec.elements();
   slice->ledger = Ledger(start);
   if (config.modelled) return slice;
-  slice->memory = Buffer(MemoryBytes(slice->elements, rule.slots));
+  slice->memory = NewMemory(MemoryBytes(slice->elements, rule.slots));
   optim::Initialise(variable.init, config.table.seed, variable.name, spec.begin, slice->values());
   for (uint32_t i = 0; i < rule.slots; ++i) {
     std::ranges::fill(slice->slot(i), optim::InitialSlot(rule.optimizer, i));
   }
   return slice;
+}
+
+void Server::State::MoveToNewMemory(Slice* slice) const {
+  const Buffer old = std::exchange(slice->memory, NewMemory(slice->memory.size()));
+  std::memcpy(slice->memory.data(), old.data(), old.size());
 }
 
 Status Server::State::Fits(const Slice& slice) const {
@@ -305,6 +305,8 @@ void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
     s.failure = status.With(order.directory + "/" + order.file).ToString();
     return;
   }
+  // Wherever it was read into, its values are sent from here.
+  if (s.config.allocate && loaded->memory) s.MoveToNewMemory(&*loaded);
   s.Settle(&place, std::make_shared<Slice>(std::move(loaded).value()));
 }
 

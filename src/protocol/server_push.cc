@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -137,9 +136,7 @@ SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const f
 void Server::State::Update(Place* place, std::span<const float> gradient, uint64_t seen_version) {
   Slice& slice = *place->slice;
   if (place->being_saved && !config.modelled) {
-    Buffer memory = NewMemory(slice.memory.size());
-    std::memcpy(memory.data(), slice.memory.data(), slice.memory.size());
-    slice.memory = std::move(memory);
+    MoveToNewMemory(&slice);
     place->being_saved = false;
   }
   const Rule& rule = RuleOf(slice.id);

@@ -107,6 +107,7 @@ struct Server::State {
   void Settle(Place* place, std::shared_ptr<Slice> slice);  // it is alive
   void DropPlace(std::optional<Place>* place);
   std::shared_ptr<Slice> Make(const SliceOrder& order) const;
+  void MoveToNewMemory(Slice* slice) const;  // whoever holds the old keeps it as it is
   Status Fits(const Slice& slice) const;
   const Slice& WithLedger(Place* place);  // the slice, its ledger brought up to date
   std::optional<SaveShard> TakeSave(const std::optional<CheckpointOrder>& order);

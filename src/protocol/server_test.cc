@@ -29,6 +29,7 @@ class ServerTest : public ::testing::Test {
     config.table = MakeSlices({{"w", Shape{10, 20}, five}, {"b", Shape{20}, {}}}, 1, 1);
     config.optimizer = optimizer;
     config.strategy = strategy_;
+    config.allocate = allocate_;
     table_ = config.table;
     server_ = std::make_unique<Server>(config);
     server_->OnJoined(kServer);
@@ -77,6 +78,7 @@ class ServerTest : public ::testing::Test {
   }
 
   StrategyConfig strategy_;
+  Allocate allocate_;
   SliceTable table_;
   std::unique_ptr<Server> server_;
   uint64_t sequence_ = 0;
@@ -397,6 +399,36 @@ TEST_F(ServerTest, LoadsSlicesOrTellsWhyNot) {
   EXPECT_NE(beat.failure.find("checkpoint-1/shard"), std::string::npos) << beat.failure;
   ASSERT_EQ(beat.ledgers.size(), 1u);
   EXPECT_THAT(beat.ledgers[0].slices, ElementsAre(SliceLife{SliceId(0), Incarnation(8)}));
+}
+
+TEST_F(ServerTest, SlicesLieInMemoryOfTheGivenKindHoweverTheyCame) {
+  std::vector<Buffer> given;
+  allocate_ = [&](size_t bytes) { return given.emplace_back(bytes); };
+  Make(optim::Kind::kSgd);
+  server_->OnHeartbeatReply(Orders(7));
+  ASSERT_EQ(given.size(), table_.slices.size()) << "each made where it stays";
+  const auto at = [&](const Slice& slice) { return slice.memory.data(); };
+  EXPECT_EQ(at(*server_->Find(SliceId(0))), given[0].data());
+
+  Slice read = *server_->Find(SliceId(0));
+  read.memory = Buffer(read.memory.size());
+  std::ranges::fill(read.values(), 3.0f);
+  const auto orders = Orders(8, "checkpoint-1");
+  server_->OnHeartbeatReply(orders);
+  server_->OnSliceLoaded(orders.orders[0], read);
+  EXPECT_EQ(at(*server_->Find(SliceId(0))), given.back().data());
+  EXPECT_THAT(server_->Find(SliceId(0))->values(), Each(3.0f));
+
+  ServerHeartbeatReply reply = Orders(8, "checkpoint-1");
+  reply.checkpoint = CheckpointOrder{4, "checkpoint-4"};
+  const auto save = std::get<SaveShard>(server_->OnHeartbeatReply(reply).at(0));
+  PushRequest push = Push(0);
+  push.slices[0].incarnation = Incarnation(8);
+  Take(push);
+  EXPECT_EQ(at(*server_->Find(SliceId(0))), given.back().data()) << "not the one that is being saved";
+  EXPECT_NE(at(*server_->Find(SliceId(0))), at(*save.slices[0]));
+  EXPECT_THAT(server_->Find(SliceId(0))->values(), Each(2.0f));
+  EXPECT_EQ(given.size(), table_.slices.size() + 2);
 }
 
 TEST_F(ServerTest, StopsOnOrder) {
