@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "net/descriptor.h"
 
 namespace leat::net {
 
@@ -20,15 +21,12 @@ using Secret = std::array<std::byte, 16>;
 class Hideout {
  public:
   Hideout();  // never throws: without the means for it nobody finds the secret
-  ~Hideout();
-  Hideout(const Hideout&) = delete;
-  Hideout& operator=(const Hideout&) = delete;
 
   void Describe(ByteWriter& out) const;
-  bool Is(const Secret& secret) const { return fd_ >= 0 && secret == secret_; }
+  bool Is(const Secret& secret) const { return file_.ok() && secret == secret_; }
 
  private:
-  int fd_ = -1;
+  Descriptor file_;
   Secret secret_{};
 };
 

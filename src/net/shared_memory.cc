@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "net/descriptor.h"
 #include "net/transport.h"
 
 namespace leat::net {
@@ -27,7 +27,7 @@ struct SharedFile {
   std::byte* data = nullptr;
   uint64_t bytes = 0;
   uint64_t used = 0;
-  int fd = -1;
+  Descriptor descriptor;
   uint64_t device = 0, inode = 0;
 
   // Null where the system has no such memory.
@@ -51,14 +51,15 @@ Files& AllFiles() {
 
 std::shared_ptr<SharedFile> SharedFile::Make(uint64_t bytes) {
   auto file = std::make_shared<SharedFile>();
-  file->fd = memfd_create("leat", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  file->descriptor = Descriptor(memfd_create("leat", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int fd = file->descriptor.get();
   struct stat at {};
   // Sealed, so that no reader has to fear that it becomes smaller under its eyes.
-  if (file->fd < 0 || ftruncate(file->fd, static_cast<off_t>(bytes)) != 0 ||
-      fcntl(file->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 || fstat(file->fd, &at) != 0) {
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 || fstat(fd, &at) != 0) {
     return nullptr;
   }
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd, 0);
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return nullptr;
   file->data = static_cast<std::byte*>(data);
   file->bytes = bytes;
@@ -71,13 +72,11 @@ std::shared_ptr<SharedFile> SharedFile::Make(uint64_t bytes) {
 }
 
 SharedFile::~SharedFile() {
-  if (data != nullptr) {
-    Files& files = AllFiles();
-    const std::lock_guard lock(files.mutex);
-    files.by_end.erase(data + bytes);
-    munmap(data, bytes);
-  }
-  if (fd >= 0) close(fd);
+  if (data == nullptr) return;
+  Files& files = AllFiles();
+  const std::lock_guard lock(files.mutex);
+  files.by_end.erase(data + bytes);
+  munmap(data, bytes);
 }
 
 struct Piece {
@@ -106,8 +105,8 @@ Piece TakePiece(uint64_t bytes) {
 void GivePiece(const Piece& piece, uint64_t bytes) {
   // Without its pages it reads as zeros again.
   const auto at = static_cast<off_t>(piece.data - piece.file->data);
-  if (fallocate(piece.file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, static_cast<off_t>(bytes)) !=
-      0) {
+  if (fallocate(piece.file->descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at,
+                static_cast<off_t>(bytes)) != 0) {
     return;
   }
   Files& files = AllFiles();
@@ -139,8 +138,8 @@ std::optional<SharedPlace> FindSharedPlace(ByteView bytes) {
   if (bytes.data() < file.data || bytes.size() > static_cast<uint64_t>(at->first - bytes.data())) {
     return std::nullopt;
   }
-  return SharedPlace{file.fd, file.device, file.inode, static_cast<uint64_t>(bytes.data() - file.data),
-                     bytes.size()};
+  return SharedPlace{file.descriptor.get(), file.device, file.inode,
+                     static_cast<uint64_t>(bytes.data() - file.data), bytes.size()};
 }
 
 PeerMemory::~PeerMemory() {
@@ -169,28 +168,13 @@ Result<ByteView> PeerMemory::Look(const SharedPlace& place) {
 
 Result<PeerMemory::Mapped> PeerMemory::Map(const SharedPlace& place) const {
   const Status no(Code::kDataLoss, "what the peer wants to be looked at is no memory that it shares");
-  if (place.descriptor < 0) return no;
-  // Opened for nothing at first, which does nothing to whatever it may be.
-  const std::string path = "/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(place.descriptor);
-  const int found = open(path.c_str(), O_PATH | O_CLOEXEC);
-  if (found < 0) return no;
-  struct stat at {};
-  int file = -1;
-  if (fstat(found, &at) == 0 && S_ISREG(at.st_mode) && at.st_uid == geteuid() && at.st_dev == place.device &&
-      at.st_ino == place.inode && at.st_size > 0) {
-    file = open(("/proc/self/fd/" + std::to_string(found)).c_str(), O_RDONLY | O_CLOEXEC);
-  }
-  close(found);
-  if (file < 0) return no;
-  const int seals = fcntl(file, F_GET_SEALS);
-  const auto bytes = static_cast<uint64_t>(at.st_size);
-  void* data = MAP_FAILED;
-  if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0) {
-    data = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
-  }
-  close(file);
+  const auto file = OpenPeerFile(pid_, place.descriptor, place.device, place.inode);
+  if (!file) return no;
+  const int seals = fcntl(file->descriptor.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return no;
+  void* const data = mmap(nullptr, file->bytes, PROT_READ, MAP_SHARED, file->descriptor.get(), 0);
   if (data == MAP_FAILED) return no;
-  return Mapped{place.device, place.inode, bytes, static_cast<const std::byte*>(data)};
+  return Mapped{place.device, place.inode, file->bytes, static_cast<const std::byte*>(data)};
 }
 
 }  // namespace leat::net

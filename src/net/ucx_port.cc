@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "net/descriptor.h"
+
 namespace leat::net {
 namespace {
 
@@ -135,15 +137,12 @@ Status Failed(const Api& api, const std::string& what, ucs_status_t why) {
 constexpr const char* kShm = "/dev/shm";
 constexpr const char* kFolder = "leat-ucx-";
 
-int OpenLocked(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return -1;
+Descriptor OpenLocked(const std::string& path) {
+  Descriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat at {};
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &at) == 0 && at.st_uid == geteuid() && at.st_nlink > 0) {
-    return fd;
-  }
-  close(fd);
-  return -1;
+  const bool mine = folder.ok() && flock(folder.get(), LOCK_EX | LOCK_NB) == 0 &&
+                    fstat(folder.get(), &at) == 0 && at.st_uid == geteuid() && at.st_nlink > 0;
+  return mine ? std::move(folder) : Descriptor();
 }
 
 void RemoveFolder(const std::string& path) {
@@ -161,10 +160,7 @@ void RemoveLeftFolders() {
   while (const dirent* entry = readdir(shm)) {
     if (std::strncmp(entry->d_name, kFolder, std::strlen(kFolder)) != 0) continue;
     const std::string path = std::string(kShm) + "/" + entry->d_name;
-    const int fd = OpenLocked(path);
-    if (fd < 0) continue;
-    RemoveFolder(path);
-    close(fd);
+    if (const Descriptor lock = OpenLocked(path); lock.ok()) RemoveFolder(path);
   }
   closedir(shm);
 }
@@ -172,20 +168,16 @@ void RemoveLeftFolders() {
 class SegmentFolder {
  public:
   explicit SegmentFolder(const std::string& path) : path_(path) {
-    if (mkdir(path_.c_str(), 0700) == 0) fd_ = OpenLocked(path_);
+    if (mkdir(path_.c_str(), 0700) == 0) lock_ = OpenLocked(path_);
   }
   ~SegmentFolder() {
-    if (fd_ < 0) return;
-    RemoveFolder(path_);
-    close(fd_);
+    if (ok()) RemoveFolder(path_);
   }
-  SegmentFolder(const SegmentFolder&) = delete;
-  SegmentFolder& operator=(const SegmentFolder&) = delete;
-  bool ok() const { return fd_ >= 0; }
+  bool ok() const { return lock_.ok(); }
 
  private:
   const std::string path_;
-  int fd_ = -1;
+  Descriptor lock_;
 };
 
 std::string NewFolderName() {
