@@ -54,8 +54,8 @@ struct UcxShared {
   std::optional<Result<std::shared_ptr<UcxContext>>> host, network;
 };
 
-void PutSecret(ByteWriter& out, const Secret& secret) {
-  out.PutRaw(secret);
+void PutSecret(ByteWriter& out, const std::optional<Neighbour>& neighbour) {
+  out.PutRaw(neighbour ? neighbour->secret : Secret{});
 }
 Secret GetSecret(ByteReader& in) {
   Secret secret{};
@@ -221,27 +221,21 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     return Unexpected();
   }
 
-  std::optional<Secret> SecretOf(const std::optional<Neighbour>& neighbour) {
-    if (!neighbour) return std::nullopt;
-    pid_ = neighbour->pid;
-    return neighbour->secret;
-  }
-
   Status HearOffer(ByteReader& in) {
     const bool memory = in.Get<uint8_t>() != 0;
     const bool network = in.Get<uint8_t>() != 0;
-    const std::optional<Secret> theirs = SecretOf(FindNeighbour(in));
+    const std::optional<Neighbour> neighbour = FindNeighbour(in);
     if (!in.Done()) return Unexpected();
-    if (theirs && memory && options().shared_memory) {
-      OpenLink(Way::kHost);
+    if (neighbour && memory && options().shared_memory) {
+      OpenLink(Way::kHost, neighbour);
     } else if (network && shared_->trusted_network) {
-      OpenLink(Way::kNetwork);
+      OpenLink(Way::kNetwork, neighbour);
     }
     next_ = kCommit;
     ByteWriter out;
     out.Put(way_);
     if (way_ != Way::kTcp) {
-      PutSecret(out, theirs.value_or(Secret{}));
+      PutSecret(out, neighbour);
       shared_->hideout.Describe(out);
       out.PutString(AsText(link_->address()));
     }
@@ -258,17 +252,17 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
       return {};
     }
     const Secret mine = GetSecret(in);
-    const std::optional<Secret> theirs = SecretOf(FindNeighbour(in));
+    const std::optional<Neighbour> neighbour = FindNeighbour(in);
     const std::string address = in.GetString(kLongestAddress);
     if (!in.Done() || way > Way::kNetwork) return Unexpected();
-    const bool right = way == Way::kHost ? shared_->hideout.Is(mine) : shared_->trusted_network;
-    if (right && (theirs || way == Way::kNetwork)) OpenLink(way);
+    const bool right = way == Way::kHost ? neighbour && shared_->hideout.Is(mine) : shared_->trusted_network;
+    if (right) OpenLink(way, neighbour);
     if (link_ != nullptr && !link_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) DropLink();
     next_ = kGo;
     ByteWriter out;
     out.Put(way_);
     if (way_ != Way::kTcp) {
-      PutSecret(out, theirs.value_or(Secret{}));
+      PutSecret(out, neighbour);
       out.PutString(AsText(link_->address()));
     }
     socket_->Send(kCommit, out.Take(), {});
@@ -324,10 +318,11 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   }
 
   // Without it when it cannot be had.
-  void OpenLink(Way way) {
+  void OpenLink(Way way, const std::optional<Neighbour>& neighbour) {
     auto context = shared_->Context(way);
     if (!context.ok()) return;
-    link_ = std::make_shared<UcxLink>(shared_->base, *context, socket_->peer(), way == Way::kHost ? pid_ : 0,
+    link_ = std::make_shared<UcxLink>(shared_->base, *context, socket_->peer(),
+                                      way == Way::kHost ? neighbour->pid : 0,
                                       [weak = weak_from_this()](Status why) {
                                         if (const auto self = weak.lock()) self->Failed(std::move(why));
                                       });
@@ -395,7 +390,6 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
 
   // ---- after it
   std::shared_ptr<UcxLink> link_;  // null: over the socket
-  pid_t pid_ = 0;                  // of the peer, when it is on this host
   bool open_ = false;              // of the link
   Receiver* receiver_ = nullptr;
   Connection* handle_ = nullptr;        // null once destroyed: no upcall any more

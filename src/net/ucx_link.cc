@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <span>
 #include <utility>
 
@@ -223,37 +222,34 @@ void UcxLink::Flush() {
   TellSent();
 }
 
-// Who waits for what was sent is told from the loop.
 void UcxLink::TellSent() {
-  const bool first = sent_.empty();
   const uint64_t upto = cut_.arrives ? fragments_ : fragments_ - under_way_;
   for (; !untold_.empty() && untold_.front().first <= upto; untold_.pop_front()) {
-    sent_.push_back(std::move(untold_.front().second));
+    Tell(std::move(untold_.front().second));
   }
-  if (first && !sent_.empty()) PostSent();
 }
 
-void UcxLink::PostSent() {
+// From the loop.
+void UcxLink::Tell(FrameQueue::Done done) {
+  sent_.push_back(std::move(done));
+  if (sent_.size() > 1) return;  // it goes along
   shared_->loop.Post([self = shared_from_this()] {
-    for (auto& done : std::exchange(self->sent_, {})) {
-      if (self->connection_ != nullptr) done({});
+    for (auto& told : std::exchange(self->sent_, {})) {
+      if (self->connection_ != nullptr) told({});
     }
   });
 }
 
 void UcxLink::OnTaken(uint32_t fragments, uint32_t messages) {
-  if ((fragments > under_way_ || messages > lent_.size()) && failure_.ok()) {
+  if (!open_ || !failure_.ok()) return;
+  if (fragments > under_way_ || messages > lent_.size()) {
     failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": took more than there was");
     return;
   }
-  under_way_ -= std::min(fragments, under_way_);
-  if (messages > 0 && messages <= lent_.size()) {
-    const auto end = lent_.begin() + messages;
-    if (sent_.empty()) PostSent();
-    sent_.insert(sent_.end(), std::move_iterator(lent_.begin()), std::move_iterator(end));
-    lent_.erase(lent_.begin(), end);
-    lent_time_ = shared_->loop.Now();
-  }
+  under_way_ -= fragments;
+  for (uint32_t i = 0; i < messages; ++i) Tell(std::move(lent_[i]));
+  lent_.erase(lent_.begin(), lent_.begin() + messages);
+  if (messages > 0) lent_time_ = shared_->loop.Now();
   TellSent();
 }
 

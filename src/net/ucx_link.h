@@ -71,7 +71,7 @@ class UcxLink final : public Polled,
   void Deliver(ByteView bytes);
   void Flush();
   void TellSent();
-  void PostSent();
+  void Tell(FrameQueue::Done done);
   void StayAwake(Time now);
   void Fail(Status why);
   void WatchForStall();
