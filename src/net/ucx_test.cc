@@ -36,6 +36,7 @@ constexpr Duration kSoon = std::chrono::seconds(20);
 class UcxTest : public ::testing::Test {
  protected:
   void Connect(TransportOptions ours, TransportOptions theirs) {
+    Disconnect();
     ours.metrics = &metrics;
     theirs.metrics = &its_metrics;
     transport = MakeUcxTransport(loop, ours);
@@ -51,6 +52,12 @@ class UcxTest : public ::testing::Test {
       client = std::move(*connection);
     });
     ASSERT_TRUE(RunUntil(loop, [&] { return client != nullptr && server != nullptr; }));
+  }
+  void Disconnect() {
+    client.reset();
+    server.reset();
+    at_server = {};
+    at_client = {};
   }
   // One message each way.
   void ExpectAlive() {
@@ -210,22 +217,12 @@ TEST_F(UcxTest, NonsenseInsteadOfAPlaceEndsIt) {
     ASSERT_TRUE(RunUntil(loop, [&] { return at_server.closed.has_value(); }));
     EXPECT_EQ(at_server.closed->code(), Code::kDataLoss) << at_server.closed->ToString();
     EXPECT_TRUE(at_server.messages.empty());
-    at_server.closed.reset();
-    at_server.in_message = false;
-    at_client.closed.reset();
-    client.reset();
-    server.reset();
-    listener.reset();
   }
   close(fd);
 }
 
 TEST_F(UcxTest, EitherEndMayKeepItOnTheSocket) {
   for (const bool ours : {true, false}) {
-    at_server = {};
-    at_client = {};
-    client.reset();
-    server.reset();
     Connect({.shared_memory = ours}, {.shared_memory = !ours});
     EXPECT_EQ(shared(), 0);
     ExpectAlive();
@@ -234,10 +231,6 @@ TEST_F(UcxTest, EitherEndMayKeepItOnTheSocket) {
 
 TEST_F(UcxTest, OverANetworkOnlyWhereBothTrustIt) {
   for (const bool both : {true, false}) {
-    at_server = {};
-    at_client = {};
-    client.reset();
-    server.reset();
     const TransportOptions options{
         .shared_memory = false, .trusted_network = true, .network_transports = "tcp"};
     Connect(options, {.shared_memory = false, .trusted_network = both, .network_transports = "tcp"});
@@ -249,10 +242,7 @@ TEST_F(UcxTest, OverANetworkOnlyWhereBothTrustIt) {
 // Who listens learns only later whether the network is trusted.
 TEST_F(UcxTest, TrustMayComeAfterListening) {
   for (const bool both : {true, false}) {
-    at_server = {};
-    at_client = {};
-    client.reset();
-    server.reset();
+    Disconnect();
     const TransportOptions options{.shared_memory = false, .network_transports = "tcp"};
     transport = MakeUcxTransport(loop, options);
     metrics::Registry counts;
