@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "base/check.h"
+#include "net/address.h"
 #include "net/poller.h"
 
 namespace leat::collective {
@@ -24,18 +26,18 @@ constexpr size_t kMostKept = 8;
 }  // namespace
 
 ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t processors) {
-  std::map<std::string, uint32_t> hosts;
+  std::map<std::string_view, uint32_t> hosts;
   for (const auto& address : addresses) {
     // One host that is too full sets the pace of all.
-    if (++hosts[address.substr(0, address.rfind(':'))] > processors) return ReducePath::kChain;
+    if (++hosts[net::HostOf(address)] > processors) return ReducePath::kChain;
   }
   return ReducePath::kRing;
 }
 
 uint64_t PieceBytes(const std::vector<std::string>& addresses) {
-  const auto host = [](const std::string& address) { return address.substr(0, address.rfind(':')); };
-  const bool one_host = std::ranges::all_of(
-      addresses, [&](const std::string& address) { return host(address) == host(addresses.front()); });
+  const bool one_host = std::ranges::all_of(addresses, [&](const std::string& address) {
+    return net::HostOf(address) == net::HostOf(addresses.front());
+  });
   return one_host ? 1 << 20 : 256 << 10;
 }
 

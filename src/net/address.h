@@ -21,6 +21,10 @@ struct HostPort {
 };
 // "127.0.0.1:80", "ps-0.cluster:80", "[::1]:80"; kInvalidArgument for anything else.
 Result<HostPort> ParseAddress(std::string_view address);
+// Of an address that is one, as it is written there: "127.0.0.1", "ps-0.cluster", "[::1]".
+inline std::string_view HostOf(std::string_view address) {
+  return address.substr(0, address.rfind(':'));
+}
 
 struct SocketAddress {
   sockaddr_storage storage{};

@@ -13,6 +13,7 @@
 
 #include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
+#include "net/address.h"
 #include "parallel/state_share.h"
 #include "parallel/step_reducer.h"
 #include "protocol/replica.h"
@@ -31,9 +32,8 @@ namespace {
 // Whether every member on this host has a processor for its loop beside the one that it computes on. Where it
 // has not, two threads would only take turns.
 bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addresses) {
-  const auto host = [](const std::string& address) { return address.substr(0, address.rfind(':')); };
-  const auto here =
-      std::ranges::count_if(addresses, [&](const std::string& other) { return host(other) == host(mine); });
+  const auto here = std::ranges::count_if(
+      addresses, [&](const std::string& other) { return net::HostOf(other) == net::HostOf(mine); });
   cpu_set_t allowed;
   const int processors = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
   return processors >= 2 * here;
