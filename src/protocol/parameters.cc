@@ -9,15 +9,8 @@
 namespace leat::protocol {
 namespace {
 
-// An exponent of all ones is an infinity or a NaN; compares integers, so that it vectorises.
-LEAT_MULTIVERSION bool AllFinite(const float* x, size_t n) {
-  constexpr uint32_t kExponent = 0x7f800000u;
-  uint32_t bad = 0;
-  for (size_t i = 0; i < n; ++i) bad |= (std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent ? 1u : 0u;
-  return bad == 0;
-}
-
-// Without their signs floats are ordered as integers are; what is no number comes after the infinities.
+// Without their signs floats are ordered as integers are, which vectorises; what is no number comes after the
+// infinities.
 LEAT_MULTIVERSION float Largest(const float* x, size_t n) {
   constexpr uint32_t kMagnitude = 0x7fffffffu, kInfinity = 0x7f800000u;
   uint32_t largest = 0;
@@ -57,7 +50,7 @@ float Parameters::LargestGradient(size_t variable) const {
 }
 
 bool Parameters::GradientsFinite() const {
-  return AllFinite(reinterpret_cast<const float*>(gradients_.data()), starts_.back());
+  return std::isfinite(Largest(all_gradients().data(), all_gradients().size()));
 }
 
 bool Parameters::Clip(const optim::Clipping& clipping) {
