@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "net/address.h"
-#include "net/poller.h"
 
 namespace leat::collective {
 namespace {
@@ -17,8 +16,6 @@ using protocol::ReduceAction;
 using protocol::ReducePath;
 using protocol::Reduction;
 
-// How long to look for what comes next without sleeping: some times what a piece takes.
-constexpr Duration kAwake = std::chrono::microseconds(100);
 // Buckets that a peer may be ahead.
 constexpr uint64_t kMostAhead = 1 << 16;
 constexpr size_t kMostKept = 8;
@@ -88,10 +85,6 @@ PeerAllReduce::Running* PeerAllReduce::Find(uint64_t index) {
   return at == running_.end() ? nullptr : &at->second;
 }
 
-void PeerAllReduce::StayAwake() {
-  loop_.impl().StayAwake(loop_.Now() + kAwake);
-}
-
 // ---- buckets
 
 void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done) {
@@ -115,7 +108,7 @@ void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done
   // Along the chain a member's contribution in any order is its only lane.
   if (bucket.order == Order::kAny) bucket.lanes = {bucket.data};
   Running& running =
-      running_.try_emplace(index, index, std::move(bucket), std::move(done), shape, rank(), loop_.Now())
+      running_.try_emplace(index, loop_, index, std::move(bucket), std::move(done), shape, rank())
           .first->second;
   running.reduction.Begin();
   for (auto ready = early_ready_.lower_bound({index, 0});
@@ -153,7 +146,6 @@ void PeerAllReduce::Proceed(Running& running) {
         return Finish(index);
     }
   }
-  if (!stopped_) StayAwake();
 }
 
 void PeerAllReduce::Combine(Running& running, const ReduceAction& action) {

@@ -71,18 +71,20 @@ class PeerAllReduce final : public AllReduce, private Group::User {
     const std::byte* data() const { return seen != nullptr ? seen : memory.data.get(); }
   };
   struct Running {
-    Running(uint64_t its_index, Bucket its_bucket, Done its_done, const protocol::ReduceShape& shape,
-            uint32_t rank, Time now)
+    Running(net::Loop& loop, uint64_t its_index, Bucket its_bucket, Done its_done,
+            const protocol::ReduceShape& shape, uint32_t rank)
         : index(its_index),
           bucket(std::move(its_bucket)),
           done(std::move(its_done)),
           reduction(shape, rank),
-          started(now) {}
+          started(loop.Now()),
+          vigil(loop) {}
     const uint64_t index;
     Bucket bucket;
     Done done;
     protocol::Reduction reduction;
     const Time started;
+    const net::Loop::Vigil vigil;
     bool probed = false;
     std::vector<Aside> asides;
   };
@@ -122,7 +124,6 @@ class PeerAllReduce final : public AllReduce, private Group::User {
   void GiveUp(const Running& running, Duration age);
   Memory TakeMemory(uint64_t bytes);
   void Keep(Memory memory);
-  void StayAwake();
 
   net::Loop& loop_;
   const PeerOptions options_;

@@ -18,6 +18,8 @@ namespace {
 
 constexpr size_t kEventsPerTurn = 64;
 constexpr uint64_t kWakeKey = 0;
+constexpr Duration kVigil = std::chrono::milliseconds(5);
+constexpr uint32_t kMostInVain = 255;
 
 Time MonotonicNow() {
   return MonotonicClock().Now();
@@ -150,14 +152,36 @@ Duration Loop::Impl::Wait(Duration wait) {
   return std::max(wait, Duration::zero());
 }
 
+// `now`: there is nothing to wait for awake.
+Time Loop::Impl::VigilUntil(Time now) {
+  if (vigils == 0) return now;
+  if (left_out < in_vain) {
+    ++left_out;
+    return now;
+  }
+  left_out = 0;
+  return now + kVigil;
+}
+
 int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
   const int size = static_cast<int>(events.size());
   if (PollAll()) wait = {};
   wait = Wait(wait);
-  while (wait > Duration::zero() && MonotonicNow() < awake_until) {
-    if (PollAll()) return epoll_wait(epoll, events.data(), size, 0);
-    if (const int count = epoll_wait(epoll, events.data(), size, 0); count != 0) return count;
-    sched_yield();
+  if (wait > Duration::zero()) {
+    const Time begin = MonotonicNow();
+    const Time vigil = VigilUntil(begin), until = std::min(std::max(awake_until, vigil), begin + wait);
+    Time now = begin;
+    for (; now < until; now = MonotonicNow()) {
+      const bool any = PollAll();
+      const int count = epoll_wait(epoll, events.data(), size, 0);
+      if (any || count != 0) {
+        if (vigil > begin) in_vain = 0;
+        return count;
+      }
+      sched_yield();
+    }
+    if (vigil > begin && now >= vigil) in_vain = std::min(2 * in_vain + 1, kMostInVain);
+    wait = Wait(wait);
   }
   for (Polled* one : polled) {
     if (wait > Duration::zero()) wait = std::min(wait, one->MaySleep());
@@ -212,6 +236,13 @@ void Loop::Cancel(uint64_t timer) {
   // Destroyed last: what the work holds may come back to the loop.
   auto work = impl_->timers.extract(std::pair(at->second, timer));
   impl_->timer_times.erase(at);
+}
+
+Loop::Vigil::Vigil(Loop& loop) : loop_(loop) {
+  ++loop_.impl_->vigils;
+}
+Loop::Vigil::~Vigil() {
+  --loop_.impl_->vigils;
 }
 
 void Loop::Run() {

@@ -155,5 +155,62 @@ TEST(LoopTest, RunOnceWaitsForNoLongerThanItMay) {
   EXPECT_FALSE(ran);
 }
 
+// Looks, and is never ready.
+struct Looks final : Polled {
+  bool Poll() override { return looks++ == found_at; }
+  Duration MaySleep() override {
+    ++sleeps;
+    return milliseconds(1);
+  }
+  int looks = 0, sleeps = 0, found_at = -1;
+};
+
+TEST(LoopTest, AVigilLooksUntilSomethingComes) {
+  Loop loop;
+  Looks looks;
+  loop.impl().Add(&looks);
+  loop.RunOnce(milliseconds(1));
+  EXPECT_EQ(looks.sleeps, 1);
+  looks = {};
+  {
+    const Loop::Vigil vigil(loop);
+    looks.found_at = 20;
+    loop.RunOnce(milliseconds(1000));
+    EXPECT_GT(looks.looks, 20);
+    EXPECT_EQ(looks.sleeps, 0);
+  }
+  looks = {};
+  loop.RunOnce(milliseconds(1));
+  EXPECT_EQ(looks.sleeps, 1) << "the vigil is over";
+  loop.impl().Remove(&looks);
+}
+
+TEST(LoopTest, VigilsInVainBecomeRare) {
+  Loop loop;
+  Looks looks;
+  loop.impl().Add(&looks);
+  const Loop::Vigil vigil(loop);
+  int vigils = 0;
+  for (int wait = 0; wait < 31; ++wait) {
+    looks.looks = 0;
+    loop.RunOnce(milliseconds(50));
+    if (looks.looks > 1) ++vigils;
+  }
+  EXPECT_EQ(looks.sleeps, 31);
+  EXPECT_EQ(vigils, 5) << "1, and after 1, 3, 7, 15 more";
+  // One that was of use is followed by others.
+  looks.looks = 0;
+  while (looks.looks < 2) {
+    looks = {};
+    looks.found_at = 5;
+    loop.RunOnce(milliseconds(50));
+  }
+  EXPECT_EQ(looks.sleeps, 0);
+  looks = {};
+  loop.RunOnce(milliseconds(50));
+  EXPECT_GT(looks.looks, 1);
+  loop.impl().Remove(&looks);
+}
+
 }  // namespace
 }  // namespace leat::net

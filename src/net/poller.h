@@ -68,6 +68,7 @@ struct Loop::Impl {
   Duration Wait(Duration wait);
   bool PollAll();
   int Poll(std::span<epoll_event> events, Duration wait);
+  Time VigilUntil(Time now);
   void Wake();
 
   struct Slot {
@@ -88,6 +89,10 @@ struct Loop::Impl {
   std::vector<Polled*> polled;  // null: removed while they were being looked at
   bool polling = false;
   Time awake_until{};
+
+  int vigils = 0;
+  uint32_t in_vain = 0;   // vigils to leave out after one that was in vain
+  uint32_t left_out = 0;  // of them, so far
 
   std::atomic<std::thread::id> thread;
   std::atomic<bool> stopped{false};

@@ -187,7 +187,10 @@ class WorkerRole {
     return {protocol::Disposition::kRejected, step.events};
   }
   void Act(const protocol::SendPush& a) {
-    if (asked_.empty()) waiting_since_ = loop_.Now();
+    if (asked_.empty()) {
+      waiting_since_ = loop_.Now();
+      vigil_.emplace(loop_);
+    }
     asked_.insert(a.server);
     client_.Send(a);
   }
@@ -205,8 +208,9 @@ class WorkerRole {
     Do(machine_.OnPushReply(loop_.Now(), server, reply));
   }
   void Answered(NodeId server) {
-    if (asked_.erase(server) > 0 && asked_.empty())
-      progress_.wait_seconds += Seconds(loop_.Now() - waiting_since_);
+    if (asked_.erase(server) == 0 || !asked_.empty()) return;
+    progress_.wait_seconds += Seconds(loop_.Now() - waiting_since_);
+    vigil_.reset();
   }
 
   void End(Status outcome) {
@@ -239,6 +243,7 @@ class WorkerRole {
   Time last_beat_{0};
   std::set<NodeId> asked_;  // servers that have not answered yet
   Time waiting_since_{0};   // for the first of them
+  std::optional<net::Loop::Vigil> vigil_;
   bool computing_ = false;  // what follows a batch is being done
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
