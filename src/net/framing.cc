@@ -100,6 +100,7 @@ Status FrameReader::StartShown(ByteView header, Receiver& receiver, Connection& 
     if (place.bytes == 0 || place.bytes > shared_.options.max_payload_bytes - total) return bad;
     total += place.bytes;
   }
+  peer_->Trim();  // here, so that all of a message stays
   LEAT_RETURN_IF_ERROR(incoming_.Start(receiver, connection, open, type, own, total));
   for (const SharedPlace& place : places) {
     if (!open) return {};

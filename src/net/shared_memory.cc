@@ -151,10 +151,6 @@ Result<ByteView> PeerMemory::Look(const SharedPlace& place) {
       mapped_, [&](const Mapped& file) { return file.inode == place.inode && file.device == place.device; });
   if (at == mapped_.end()) {
     LEAT_ASSIGN_OR_RETURN(const Mapped file, Map(place));
-    if (mapped_.size() == kMostMapped) {
-      munmap(const_cast<std::byte*>(mapped_.back().data), mapped_.back().bytes);
-      mapped_.pop_back();
-    }
     at = mapped_.insert(mapped_.begin(), file);
   } else if (at != mapped_.begin()) {
     mapped_.splice(mapped_.begin(), mapped_, at);
@@ -164,6 +160,13 @@ Result<ByteView> PeerMemory::Look(const SharedPlace& place) {
                                        std::to_string(place.bytes) + " at " + std::to_string(place.offset));
   }
   return ByteView(at->data + place.offset, place.bytes);
+}
+
+void PeerMemory::Trim() {
+  while (mapped_.size() > kMostMapped) {
+    munmap(const_cast<std::byte*>(mapped_.back().data), mapped_.back().bytes);
+    mapped_.pop_back();
+  }
 }
 
 Result<PeerMemory::Mapped> PeerMemory::Map(const SharedPlace& place) const {

@@ -36,9 +36,11 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // Valid until the next Look but kMostMapped - 1, and of what is there now: the other may change it at any
-  // time. kDataLoss for what is no such memory, or could become smaller.
+  // Valid until the next Trim, and of what is there now: the other may change it at any time. kDataLoss for
+  // what is no such memory, or could become smaller.
   Result<ByteView> Look(const SharedPlace& place);
+  // Forgets all but the kMostMapped that were used last.
+  void Trim();
 
   static constexpr size_t kMostMapped = 256;
 

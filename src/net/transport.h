@@ -40,7 +40,7 @@ class Receiver {
   // destruction. `header` is valid during the call. An error closes the connection.
   virtual Result<std::vector<std::span<std::byte>>> OnHeader(Connection& connection, uint8_t type,
                                                              ByteView header, uint64_t payload_bytes) = 0;
-  // Span `i` of the payload lies in memory of the peer's, on this host, where it may be read until this
+  // Span `i` of the payload lies in memory of the peer's, on this host, where it may be read until OnMessage
   // returns, but not after the connection was closed. True: that is all that is needed; it is not copied, and
   // no OnSegment follows. Transports without such memory never ask.
   virtual bool OnView(Connection& /*connection*/, size_t /*i*/, ByteView /*bytes*/) { return false; }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +45,9 @@ struct ServerConfig {
   // no element is ever touched. Everything else is as ever.
   bool modelled = false;
   Allocate allocate = {};  // for the values of slices, which are sent; null: ordinary memory
+  // Calls part(0), part(1), … part(count − 1), in any order and in any threads, and returns when all have
+  // returned; null: one after the other. What it is asked for changes no bit of what comes out.
+  std::function<void(size_t count, const std::function<void(size_t)>& part)> run_parts = {};
 };
 
 // What the shell is to do.
@@ -88,6 +92,10 @@ class Server {
   Result<std::vector<uint64_t>> Begin(const PushRequest& request);
   // `gradient` is empty unless the disposition is kGradient.
   SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient);
+  // In the stead of an Apply for each slice, where all gradients are there at once: `gradients` has as many
+  // as the request has slices. Their arithmetic is shared out by ServerConfig::run_parts.
+  std::vector<SliceReply> ApplyAll(const PushRequest& request,
+                                   std::span<const std::span<const float>> gradients);
   // A request that has to wait (version_wanted) has no reply yet: it is parked under `ticket`, which the
   // shell chooses, and comes out of TakeReady after the input that has completed its step, or after Expire.
   std::optional<PushReply> Finish(uint64_t ticket, const PushRequest& request,

@@ -133,6 +133,18 @@ SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const f
   return reply;
 }
 
+std::vector<SliceReply> Server::ApplyAll(const PushRequest& request,
+                                         std::span<const std::span<const float>> gradients) {
+  LEAT_CHECK(gradients.size() == request.slices.size());
+  std::vector<SliceReply> replies;
+  replies.reserve(gradients.size());
+  state_->gathers = true;
+  for (size_t i = 0; i < gradients.size(); ++i) replies.push_back(Apply(request, i, gradients[i]));
+  state_->gathers = false;
+  state_->RunUpdates();
+  return replies;
+}
+
 void Server::State::Update(Place* place, std::span<const float> gradient, uint64_t seen_version) {
   Slice& slice = *place->slice;
   if (place->being_saved && !config.modelled) {

@@ -53,6 +53,7 @@ struct Server::State {
     // they are known.
     Buffer previous;
     bool has_previous = false;
+    bool updating = false;                 // an update of it waits in `updates`
     std::deque<OpenStep> open;             // version, version + 1, … version + ahead
     std::shared_ptr<const Slice> to_save;  // as it was at the version of `waiting_save`
   };
@@ -70,6 +71,31 @@ struct Server::State {
       return !backed_up() || (!counted.empty() && (counted[lane / 64] >> (lane % 64) & 1) != 0);
     }
   };
+  // How the slices of one variable are updated.
+  struct Rule {
+    optim::OptimizerConfig optimizer;
+    uint32_t slots = 0;
+    optim::MeanRule mean;
+    bool whole = false;  // an update has to see all elements
+  };
+  // The arithmetic of a step that is complete, at one slice: all else has been done. Nobody else has any of
+  // its memory but the slice and its place.
+  struct StepUpdate {
+    struct Part {
+      std::span<const float> numbers;
+      float weight = 0;
+      Buffer memory;  // that they lie in; empty: where they arrived
+    };
+    Place* place = nullptr;
+    const Rule* rule = nullptr;
+    uint64_t elements = 0, version = 0;  // the version that comes out of it
+    float scale = 0;
+    Buffer sum;               // empty: nothing was added yet, and chunks do
+    bool has_sum = false;     // something is in it
+    std::vector<Part> parts;  // that are not in the sum, in the order of lanes
+    Buffer from, to;          // of the slice: the same where it is updated in place
+    Buffer previous;          // in place: where the values go before
+  };
   struct Save {
     uint64_t checkpoint = 0;
     std::vector<SliceLife> lives;
@@ -83,14 +109,6 @@ struct Server::State {
     PushRequest request;
     std::vector<SliceReply> slices;
   };
-  // How the slices of one variable are updated.
-  struct Rule {
-    optim::OptimizerConfig optimizer;
-    uint32_t slots = 0;
-    optim::MeanRule mean;
-    bool whole = false;  // an update has to see all elements
-  };
-
   explicit State(ServerConfig c);
 
   const Rule& RuleOf(SliceId id) const { return rules[config.table.slices[id.value].variable]; }
@@ -141,6 +159,9 @@ struct Server::State {
   void CompleteStep(Place* place, Step* step, uint32_t lane, std::span<const float> gradient);
   void UpdateByStep(Place* place, const Step& step, uint64_t events, uint32_t lane,
                     std::span<const float> gradient);
+  static void Run(const StepUpdate& update);
+  void RunUpdates();
+  void Give(StepUpdate update);
   void Keep(Place* place, OpenStep* open, const Step& step, uint32_t lane, std::span<const float> gradient);
   void Judge(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane, bool applied);
   void RebuildClaims();
@@ -180,7 +201,8 @@ struct Server::State {
   bool claims_outdated = true;
   uint64_t judged = 0;  // steps below it have been counted as rejected or not
   std::unordered_map<uint64_t, std::vector<Buffer>> spare;  // by bytes
-  Buffer scratch;
+  bool gathers = false;                                     // updates come together, to be run by RunUpdates
+  std::vector<StepUpdate> updates;
 };
 
 }  // namespace leat::protocol

@@ -16,6 +16,8 @@ namespace {
 
 // Elements of a step that are added up and updated while they are in the nearest cache.
 constexpr uint64_t kChunk = 4096;
+// Elements of updates that several threads are woken for: that takes as long as some ten thousand.
+constexpr uint64_t kWorthSharing = uint64_t{1} << 17;
 
 std::span<float> Floats(const Buffer& buffer, uint64_t elements) {
   return {reinterpret_cast<float*>(buffer.data()), elements};
@@ -229,9 +231,12 @@ bool Server::State::Complete(const OpenStep& open, const Step& step) const {
 }
 
 void Server::State::CompleteAll() {
+  gathers = true;
   for (auto& place : places) {
     if (place && place->slice) CompleteSteps(&*place);
   }
+  gathers = false;
+  RunUpdates();
 }
 
 void Server::State::CompleteSteps(Place* place, uint32_t lane, std::span<const float> gradient) {
@@ -286,59 +291,96 @@ void Server::State::CompleteStep(Place* place, Step* step, uint32_t lane, std::s
 
 void Server::State::UpdateByStep(Place* place, const Step& step, uint64_t events, uint32_t lane,
                                  std::span<const float> gradient) {
+  if (place->updating) RunUpdates();
   Slice& slice = *place->slice;
   OpenStep& open = place->open.front();
   const Rule& rule = RuleOf(slice.id);
   const uint64_t elements = slice.elements;
-  struct Part {
-    std::span<const float> numbers;
-    float weight;
-  };
-  std::vector<Part> parts;  // that are not in the sum, in the order of lanes
+  StepUpdate update{.place = place,
+                    .rule = &rule,
+                    .elements = elements,
+                    .version = slice.version + 1,
+                    .scale = rule.mean.scale(events),
+                    .sum = std::exchange(open.sum, {})};
+  update.has_sum = static_cast<bool>(update.sum);
+  if (rule.whole && !update.sum) update.sum = TakeBuffer(elements);
   for (uint32_t l = open.added; l < step.width; ++l) {
     if (!step.Counts(l) || open.lanes[l].disposition != Disposition::kGradient) continue;
-    const float weight = rule.mean.weight(open.lanes[l].events);
-    if (l == lane && !gradient.empty()) {
-      parts.push_back({gradient, weight});
-    } else {
-      parts.push_back({Floats(open.early[l], elements), weight});
+    StepUpdate::Part part{.numbers = gradient, .weight = rule.mean.weight(open.lanes[l].events)};
+    if (l != lane || gradient.empty()) {
+      part.memory = std::exchange(open.early[l], {});
+      part.numbers = Floats(part.memory, elements);
     }
+    update.parts.push_back(std::move(part));
   }
   // The values as they are become those of the version before. Where somebody holds the memory it is left as
   // it is, and the update goes to another, as it does where there is nothing else to take along; otherwise
   // values are set aside and updated in place.
   const bool moves = slice.memory.shared() || rule.slots == 0;
-  const Buffer from = slice.memory;
+  update.from = slice.memory;
   if (moves) {
     GiveBuffer(std::exchange(place->previous, {}));
-    slice.memory = TakeMemory(from.size());
-    place->previous = from;
-  } else if (!place->previous || place->previous.shared()) {
-    place->previous = TakeBuffer(elements);
+    slice.memory = TakeMemory(update.from.size());
+    place->previous = update.from;
+  } else {
+    if (!place->previous || place->previous.shared()) place->previous = TakeBuffer(elements);
+    update.previous = place->previous;
   }
-  const uint64_t most = rule.whole ? elements : std::min(elements, kChunk);
-  if (scratch.size() < most * sizeof(float)) scratch = Buffer(most * sizeof(float));
+  update.to = slice.memory;
+  if (!gathers) {
+    Run(update);
+    return Give(std::move(update));
+  }
+  place->updating = true;
+  updates.push_back(std::move(update));
+}
+
+// Pure: other updates may run at the same time.
+void Server::State::Run(const StepUpdate& update) {
+  const Rule& rule = *update.rule;
+  const uint64_t elements = update.elements, most = rule.whole ? elements : std::min(elements, kChunk);
+  std::array<float, kChunk> chunk;
   LEAT_CHECK(rule.slots <= optim::kMostSlots);
+  const std::span<float> to = Floats(update.to, elements * (1 + rule.slots));
+  const std::span<float> from = Floats(update.from, elements * (1 + rule.slots));
   for (uint64_t begin = 0; begin < elements; begin += most) {
     const uint64_t n = std::min(most, elements - begin);
-    const std::span<float> sum = open.sum ? Floats(open.sum, elements).subspan(begin, n) : Floats(scratch, n);
-    for (size_t i = 0; i < parts.size(); ++i) {
-      (i == 0 && !open.sum ? optim::SetWeighted : optim::AddWeighted)(sum, parts[i].numbers.subspan(begin, n),
-                                                                      parts[i].weight);
+    const std::span<float> sum =
+        update.sum ? Floats(update.sum, elements).subspan(begin, n) : std::span(chunk).first(n);
+    for (size_t i = 0; i < update.parts.size(); ++i) {
+      const auto& part = update.parts[i];
+      (i == 0 && !update.has_sum ? optim::SetWeighted : optim::AddWeighted)(
+          sum, part.numbers.subspan(begin, n), part.weight);
     }
-    optim::Scale(sum, rule.mean.scale(events));
-    const std::span<float> values = slice.values().subspan(begin, n);
-    std::array<std::span<float>, optim::kMostSlots> slots;
-    for (uint32_t i = 0; i < rule.slots; ++i) slots[i] = slice.slot(i).subspan(begin, n);
-    if (moves) {
-      const std::span<float> all = Floats(from, elements * (1 + rule.slots));
-      Copy(values, all.subspan(begin, n));
-      for (uint32_t i = 0; i < rule.slots; ++i) Copy(slots[i], all.subspan((i + 1) * elements + begin, n));
-    } else {
-      Copy(Floats(place->previous, elements).subspan(begin, n), values);
+    optim::Scale(sum, update.scale);
+    if (update.previous) Copy(Floats(update.previous, elements).subspan(begin, n), from.subspan(begin, n));
+    std::array<std::span<float>, 1 + optim::kMostSlots> at;  // values, slot 0, …
+    for (uint32_t i = 0; i <= rule.slots; ++i) {
+      at[i] = to.subspan(i * elements + begin, n);
+      if (!update.previous) Copy(at[i], from.subspan(i * elements + begin, n));
     }
-    optim::Apply(rule.optimizer, values, sum, std::span(slots).first(rule.slots), slice.version + 1, 1.0f);
+    optim::Apply(rule.optimizer, at[0], sum, std::span(at).subspan(1, rule.slots), update.version, 1.0f);
   }
+}
+
+void Server::State::RunUpdates() {
+  uint64_t elements = 0;
+  for (const StepUpdate& update : updates) elements += update.elements;
+  if (config.run_parts && elements >= kWorthSharing && updates.size() > 1) {
+    config.run_parts(updates.size(), [this](size_t i) { Run(updates[i]); });
+  } else {
+    for (const StepUpdate& update : updates) Run(update);
+  }
+  for (StepUpdate& update : updates) {
+    update.place->updating = false;
+    Give(std::move(update));
+  }
+  updates.clear();
+}
+
+void Server::State::Give(StepUpdate update) {
+  GiveBuffer(std::move(update.sum));
+  for (auto& part : update.parts) GiveBuffer(std::move(part.memory));
 }
 
 // Each step once, however many slices it has here.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -237,6 +238,53 @@ TEST_F(ServerStepsTest, TheMeanIsTakenInTheOrderOfLanesWhateverTheOrderOfArrival
       }
     }
   }
+}
+
+// Every lane of three steps, all gradients of a push at once or one after the other; what all slices hold
+// then.
+TEST_F(ServerStepsTest, GradientsThatComeTogetherAreSharedOutAndComeToTheSame) {
+  constexpr int64_t kElements = 300'000;
+  size_t shared_out = 0;
+  const auto backwards = [&](size_t count, const std::function<void(size_t)>& part) {
+    for (size_t i = count; i-- > 0; ++shared_out) part(i);
+  };
+  for (const optim::Kind kind : {optim::Kind::kSgd, optim::Kind::kMomentum, optim::Kind::kLamb}) {
+    for (const StrategyConfig& strategy : {Sync(3), Sync(2, 1), Ssp(3, 2)}) {
+      std::vector<std::vector<float>> outcome[2];
+      for (const bool together : {false, true}) {
+        config_.run_parts = together ? std::function(backwards) : nullptr;
+        Make(strategy, 1, optim::Defaults(kind), kElements);
+        shared_out = 0;
+        std::vector<std::pair<uint64_t, uint32_t>> order;  // of steps and lanes
+        for (uint64_t step = 0; step < 3; ++step) {
+          for (uint32_t lane = 0; lane < strategy.lanes(); ++lane) order.emplace_back(step, lane);
+        }
+        // Its last lane completes two steps.
+        if (strategy.ahead() > 0) std::rotate(order.begin() + 2, order.begin() + 3, order.begin() + 6);
+        for (const auto& [step, lane] : order) {
+          const PushRequest push = Push(node(), step, lane);
+          ASSERT_TRUE(node().server->Begin(push).ok());
+          std::vector<std::vector<float>> payloads;
+          for (const SliceRef& ref : push.slices) payloads.push_back(PayloadOf(push, ref.slice.value));
+          std::vector<SliceReply> replies;
+          if (together) {
+            const std::vector<std::span<const float>> spans(payloads.begin(), payloads.end());
+            replies = node().server->ApplyAll(push, spans);
+          } else {
+            for (size_t i = 0; i < payloads.size(); ++i)
+              replies.push_back(node().server->Apply(push, i, payloads[i]));
+          }
+          EXPECT_EQ(replies.size(), push.slices.size());
+          ASSERT_TRUE(node().server->Finish(1, push, std::move(replies)));
+        }
+        EXPECT_GE(At(node()).version, 3u);
+        EXPECT_EQ(shared_out > 0, together && node().slices.size() > 1);
+        for (const uint32_t i : node().slices) outcome[together].push_back(ValuesOf(node(), i));
+      }
+      EXPECT_EQ(outcome[0], outcome[1]) << static_cast<int>(kind);
+    }
+  }
+  config_.run_parts = nullptr;
 }
 
 TEST_F(ServerStepsTest, WhereTheLossIsASumGradientsAreAdded) {

@@ -31,6 +31,7 @@ class ServerShell::Session : public net::Receiver {
     auto elements = shell_.machine_.Begin(request_);
     if (!elements.ok()) return elements.status();
     replies_.clear();
+    views_.clear();
     shell_.bytes_in_ += header.size() + payload_bytes;
 
     std::vector<std::span<std::byte>> segments;
@@ -50,15 +51,22 @@ class ServerShell::Session : public net::Receiver {
   }
 
   bool OnView(net::Connection&, size_t i, ByteView bytes) override {
-    if (reinterpret_cast<uintptr_t>(bytes.data()) % alignof(float) != 0) return false;
-    Apply(i, bytes);
+    if (views_.size() != i || reinterpret_cast<uintptr_t>(bytes.data()) % alignof(float) != 0) return false;
+    views_.push_back(Floats(bytes));
     return true;
   }
-  void OnSegment(net::Connection&, size_t i) override { Apply(i, segments_[i]); }
+  // Hot in cache.
+  void OnSegment(net::Connection&, size_t i) override {
+    ApplyViews();
+    Apply(i, segments_[i]);
+  }
 
   void OnMessage(net::Connection&) override {
-    for (size_t i = replies_.size(); i < request_.slices.size(); ++i) {
-      replies_.push_back(shell_.machine_.Apply(request_, i, {}));
+    if (views_.size() == request_.slices.size()) {
+      replies_ = shell_.machine_.ApplyAll(request_, views_);
+    } else {
+      ApplyViews();
+      for (size_t i = replies_.size(); i < request_.slices.size(); ++i) Apply(i, {});
     }
     const uint64_t ticket = ++shell_.last_ticket_;
     const auto reply = shell_.machine_.Finish(ticket, request_, std::move(replies_));
@@ -88,9 +96,18 @@ class ServerShell::Session : public net::Receiver {
   }
 
  private:
+  static std::span<const float> Floats(ByteView bytes) {
+    return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+  }
+
   void Apply(size_t i, ByteView gradient) {
-    replies_.push_back(shell_.machine_.Apply(
-        request_, i, {reinterpret_cast<const float*>(gradient.data()), gradient.size() / sizeof(float)}));
+    replies_.push_back(shell_.machine_.Apply(request_, i, Floats(gradient)));
+  }
+  // Those that were seen before one that had to be copied.
+  void ApplyViews() {
+    for (size_t i = replies_.size(); i < views_.size(); ++i) {
+      replies_.push_back(shell_.machine_.Apply(request_, i, views_[i]));
+    }
   }
 
   void Send(const protocol::PushReply& reply) {
@@ -147,6 +164,7 @@ class ServerShell::Session : public net::Receiver {
   protocol::PushRequest request_;
   std::vector<protocol::SliceReply> replies_;
   std::vector<std::span<std::byte>> segments_;
+  std::vector<std::span<const float>> views_;  // the first slices' gradients, where the worker has them
   Buffer gradients_;
   uint64_t ticket_ = 0;  // of the request that waits for its reply
 };

@@ -2,10 +2,16 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "engine/devices/devices.h"
+#include "engine/run/pool.h"
 #include "ps/server_shell.h"
 #include "train/job.h"
 #include "train/role.h"
@@ -14,6 +20,35 @@
 
 namespace leat::train {
 namespace {
+
+// Shares the parts of a piece of work out among threads.
+class Sharing final : public engine::Pool::Job {
+ public:
+  explicit Sharing(int threads) : helpers_(threads - 1) { pool_.Grow(helpers_); }
+
+  void Run(size_t count, const std::function<void(size_t)>& part) {
+    next_ = 0;
+    count_ = count;
+    part_ = &part;
+    pool_.Ask(*this, helpers_);
+    Help();
+    pool_.Withdraw(*this);
+  }
+
+  void Help() override {
+    for (size_t i = next_++; i < count_; i = next_++) (*part_)(i);
+  }
+
+ private:
+  const int helpers_;
+  std::atomic<size_t> next_{0};
+  size_t count_ = 0;
+  const std::function<void(size_t)>* part_ = nullptr;
+  engine::Pool pool_;
+};
+
+// While workers wait for a step their cores are free; what memory brings is shared by all of them.
+constexpr int kMostUpdateThreads = 4;
 
 // The shell around protocol::Server. Everything runs on the loop's thread but files and the calls to the
 // coordinator.
@@ -149,6 +184,12 @@ Status RunServer(const RoleOptions& options) {
     transport->TrustNetwork(job.trusted_network);
     auto config = job.ServerConfig();
     config.allocate = net::MakeSharedBuffer;
+    const int threads = std::min(engine::UsableCores(), kMostUpdateThreads);
+    std::optional<Sharing> sharing;
+    if (threads > 1) {
+      config.run_parts = [&sharing](size_t count, const auto& part) { sharing->Run(count, part); };
+      sharing.emplace(threads);
+    }
     shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
     ServerRole role(loop, link, *shell, job, *joined);
     SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
