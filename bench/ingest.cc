@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -156,8 +156,7 @@ class Alone {
       : job_(job), parameters_(job.Slices()), trainer_(*job.model, parameters_, Kernels()) {
     auto source = job.OpenSource();
     Check(source.status());
-    source_ = std::move(*source);
-    decoder_ = stream::MakeDecoder(job.schema);
+    reader_.emplace(std::move(*source), job.schema);
     split_.lease.cut = {.end = uint64_t{job.batch_size} * job.split_batches,
                         .batch_size = job.batch_size,
                         .shuffle_seed = job.Cuts().shuffle_seed};
@@ -165,13 +164,7 @@ class Alone {
   }
 
   double events() const { return split_.lease.cut.events(); }
-  void Decode() {
-    const auto& cut = split_.lease.cut;
-    Check(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
-    split_.rows.clear();
-    decoder_->Decode(records_, &split_.rows);
-    train::OrderRows(cut, &split_);
-  }
+  void Decode() { Check(reader_->Read(&split_)); }
   void Compute() {
     const trainer::Rows rows{
         .features = split_.rows.features, .labels = split_.rows.labels, .truth = split_.rows.truth};
@@ -189,9 +182,7 @@ class Alone {
   }
 
   const train::Job& job_;
-  std::unique_ptr<stream::Source> source_;
-  std::unique_ptr<stream::Decoder> decoder_;
-  stream::RecordBatch records_;
+  std::optional<train::SplitReader> reader_;
   train::PreparedSplit split_;
   protocol::Parameters parameters_;
   trainer::Trainer trainer_;

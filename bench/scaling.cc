@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -25,7 +25,6 @@
 #include "program.h"
 #include "protocol/parameters.h"
 #include "report.h"
-#include "stream/schema.h"
 #include "train/job.h"
 #include "train/split_loader.h"
 #include "trainer/trainer.h"
@@ -75,8 +74,7 @@ class Alone {
       : job_(job), parameters_(job.Slices()), trainer_(*job.model, parameters_, Kernels()) {
     auto source = job.OpenSource();
     if (!source.ok()) throw std::runtime_error(source.status().ToString());
-    source_ = std::move(*source);
-    decoder_ = stream::MakeDecoder(job.schema);
+    reader_.emplace(std::move(*source), job.schema);
     split_.lease.cut = {.end = uint64_t{job.batch_size} * job.split_batches,
                         .batch_size = job.batch_size,
                         .shuffle_seed = job.Cuts().shuffle_seed};
@@ -89,16 +87,11 @@ class Alone {
 
   double events() const { return split_.lease.cut.events(); }
   void Train() {
-    const auto& cut = split_.lease.cut;
-    if (auto read = source_->Read(cut.partition, cut.begin.offset, cut.end, &records_); !read.ok())
-      throw std::runtime_error(read.ToString());
-    split_.rows.clear();
-    decoder_->Decode(records_, &split_.rows);
-    train::OrderRows(cut, &split_);
+    if (auto read = reader_->Read(&split_); !read.ok()) throw std::runtime_error(read.ToString());
     const trainer::Rows rows{
         .features = split_.rows.features, .labels = split_.rows.labels, .truth = split_.rows.truth};
     const auto& variables = parameters_.table().variables;
-    for (uint32_t i = 0; i < cut.batches(); ++i) {
+    for (uint32_t i = 0; i < split_.lease.cut.batches(); ++i) {
       if (!trainer_.Step(rows, split_.Batch(i), job_.batch_size).finite)
         throw std::runtime_error("a gradient is not finite");
       ++step_;
@@ -117,9 +110,7 @@ class Alone {
   }
 
   const train::Job& job_;
-  std::unique_ptr<stream::Source> source_;
-  std::unique_ptr<stream::Decoder> decoder_;
-  stream::RecordBatch records_;
+  std::optional<train::SplitReader> reader_;
   train::PreparedSplit split_;
   protocol::Parameters parameters_;
   trainer::Trainer trainer_;

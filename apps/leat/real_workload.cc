@@ -91,11 +91,10 @@ class RealWorkload::Memory final : public sim::WorkerMemory {
   std::shared_ptr<const std::vector<float>> pushed_;
 };
 
-RealWorkload::RealWorkload(const train::Job& job)
-    : job_(job),
-      source_(OrThrow(job.OpenSource())),
-      decoder_(stream::MakeDecoder(job.schema)),
-      ranges_(OrThrow(source_->Ranges())) {}
+RealWorkload::RealWorkload(const train::Job& job) : RealWorkload(job, OrThrow(job.OpenSource())) {}
+
+RealWorkload::RealWorkload(const train::Job& job, std::unique_ptr<stream::Source> source)
+    : job_(job), ranges_(OrThrow(source->Ranges())), reader_(std::move(source), job.schema) {}
 
 RealWorkload::~RealWorkload() = default;
 
@@ -111,9 +110,7 @@ std::shared_ptr<const train::PreparedSplit> RealWorkload::Split(const protocol::
   }
   auto split = std::make_shared<train::PreparedSplit>();
   split->lease.cut = cut;
-  OrThrow(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
-  decoder_->Decode(records_, &split->rows);
-  train::OrderRows(cut, split.get());
+  OrThrow(reader_.Read(split.get()));
   splits_.push_front(std::move(split));
   if (splits_.size() > std::max(job_.workers, job_.strategy.lanes()) + 2) splits_.pop_back();
   return splits_.front();

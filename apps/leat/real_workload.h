@@ -27,14 +27,14 @@ class RealWorkload final : public sim::Workload {
  private:
   class Memory;
 
+  RealWorkload(const train::Job& job, std::unique_ptr<stream::Source> source);
+
   // Splits under way, and some more, the last used first: decoding one takes as long as some of its batches.
   std::shared_ptr<const train::PreparedSplit> Split(const protocol::Cut& cut);
 
   const train::Job& job_;
-  std::unique_ptr<stream::Source> source_;
-  std::unique_ptr<stream::Decoder> decoder_;
   std::vector<stream::PartitionRange> ranges_;
-  stream::RecordBatch records_;
+  train::SplitReader reader_;
   std::list<std::shared_ptr<const train::PreparedSplit>> splits_;
 };
 

@@ -179,10 +179,7 @@ void MeasureTrained(const train::Job& job, const sim::Cluster& cluster, Json* su
   }
   const auto evaluation = train::Evaluate(job, train::WithPrecision(job, Kernels()), parameters);
   if (!evaluation.ok()) throw std::runtime_error("evaluation: " + evaluation.status().ToString());
-  (*summary)["test_rows"] = evaluation->rows;
-  if (evaluation->dead_letters > 0) (*summary)["test_dead_letters"] = evaluation->dead_letters;
-  if (evaluation->accuracy) (*summary)["test_accuracy"] = *evaluation->accuracy;
-  (*summary)["test_loss"] = evaluation->loss ? Json(*evaluation->loss) : Json(nullptr);
+  train::AddToSummary(*evaluation, summary);
 }
 
 // What `leat train` says of a job at this moment. Steps that are only modelled have no loss.

@@ -461,20 +461,22 @@ TEST(Neighbour, FindsOnlyWhatWasHidden) {
     EXPECT_FALSE(FindNeighbour(in).has_value()) << size;
   }
 
-  // Another thing than such memory, described as it is: not opened.
+  // Another thing than such memory, described as it is: not opened, or not read.
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  struct stat at {};
-  fstat(ends[0], &at);
-  ByteWriter other;
-  other.PutRaw(right.view().first(fields));
-  other.Put(static_cast<int32_t>(getpid()));
-  other.Put(static_cast<int32_t>(ends[0]));
-  other.Put(static_cast<uint64_t>(at.st_dev));
-  other.Put(static_cast<uint64_t>(at.st_ino));
-  EXPECT_FALSE(find(other).has_value());
-  close(ends[0]);
-  close(ends[1]);
+  const Descriptor out(ends[0]), in(ends[1]), large(memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(large.get(), sizeof(Secret) + 1), 0);
+  for (const int other : {out.get(), large.get()}) {
+    struct stat at {};
+    fstat(other, &at);
+    ByteWriter description;
+    description.PutRaw(right.view().first(fields));
+    description.Put(static_cast<int32_t>(getpid()));
+    description.Put(static_cast<int32_t>(other));
+    description.Put(static_cast<uint64_t>(at.st_dev));
+    description.Put(static_cast<uint64_t>(at.st_ino));
+    EXPECT_FALSE(find(description).has_value());
+  }
 }
 
 TEST(UcxFolders, WhatTheDeadLeftIsRemovedAndNothingElse) {

@@ -1,7 +1,7 @@
 // The checks that exactly once rests on, each in one place.
 //
-// They are a source file of their own so that tests can link a program in which one of them is taken out
-// (sim/mutants) and show that it then counts wrong. No running program can switch them.
+// Each is a source file of its own (guard_*.cc) so that tests can link a program in which one of them is
+// taken out (sim/mutants) and show that it then counts wrong. No running program can switch them.
 #pragma once
 
 #include <cstdint>

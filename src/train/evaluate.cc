@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "checkpoint/store.h"
@@ -56,6 +57,15 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,
   }
   if (finite) total.loss = loss_sum / events;
   return total;
+}
+
+void AddToSummary(const Evaluation& evaluation, nlohmann::ordered_json* summary) {
+  auto& s = *summary;
+  s["test_rows"] = evaluation.rows;
+  if (evaluation.dead_letters > 0) s["test_dead_letters"] = evaluation.dead_letters;
+  if (evaluation.accuracy) s["test_accuracy"] = *evaluation.accuracy;
+  s["test_loss"] = nullptr;
+  if (evaluation.loss) s["test_loss"] = *evaluation.loss;
 }
 
 }  // namespace leat::train

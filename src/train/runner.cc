@@ -304,10 +304,7 @@ int Runner::Conclude() {
       std::fprintf(stderr, "leat: evaluation: %s\n", evaluation.status().ToString().c_str());
       return 1;
     }
-    summary["test_rows"] = evaluation->rows;
-    if (evaluation->dead_letters > 0) summary["test_dead_letters"] = evaluation->dead_letters;
-    if (evaluation->accuracy) summary["test_accuracy"] = *evaluation->accuracy;
-    summary["test_loss"] = evaluation->loss ? Json(*evaluation->loss) : Json(nullptr);
+    AddToSummary(*evaluation, &summary);
   }
   std::fprintf(options_.json ? stderr : stdout, "%s", RenderSummary(summary.dump()).c_str());
   if (options_.json) std::printf("%s\n", summary.dump().c_str());

@@ -1,6 +1,7 @@
 // `leat train` and `leat demo`: a whole job on this machine, every role a process of its own.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan);
 // The same of these values.
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,
                             protocol::Parameters& parameters);
+
+// What a job's summary says of it (docs/jobs.md).
+void AddToSummary(const Evaluation& evaluation, nlohmann::ordered_json* summary);
 
 // Writes the newest checkpoint as an ONNX file for batches of that many rows, 0: of any number; returns its
 // bytes. kNotFound when there is no checkpoint; throws std::invalid_argument when the network cannot be

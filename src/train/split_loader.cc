@@ -33,11 +33,21 @@ void OrderRows(const protocol::Cut& cut, PreparedSplit* split) {
   }
 }
 
+Status SplitReader::Read(PreparedSplit* split) {
+  const auto& cut = split->lease.cut;
+  LEAT_RETURN_IF_ERROR(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
+  split->rows.clear();
+  decoder_->Decode(records_, &split->rows);
+  OrderRows(cut, split);
+  return {};
+}
+
 // Used by the background thread alone, but for the spares.
 struct SplitLoader::State {
-  std::unique_ptr<stream::Source> source;
-  std::unique_ptr<stream::Decoder> decoder;
-  stream::RecordBatch records;
+  State(std::unique_ptr<stream::Source> source, const stream::Schema& schema)
+      : reader(std::move(source), schema) {}
+
+  SplitReader reader;
   std::mutex mutex;
   std::vector<std::unique_ptr<PreparedSplit>> spares;
 
@@ -52,21 +62,14 @@ struct SplitLoader::State {
     }
     if (split == nullptr) split = std::make_unique<PreparedSplit>();
     split->lease = lease;
-    split->rows.clear();
-    const auto& cut = lease.cut;
-    LEAT_RETURN_IF_ERROR(source->Read(cut.partition, cut.begin.offset, cut.end, &records));
-    decoder->Decode(records, &split->rows);
-    OrderRows(cut, split.get());
+    LEAT_RETURN_IF_ERROR(reader.Read(split.get()));
     return split;
   }
 };
 
 SplitLoader::SplitLoader(net::Loop& loop, std::unique_ptr<stream::Source> source,
                          const stream::Schema& schema, Done done)
-    : loop_(loop), done_(std::move(done)), state_(std::make_shared<State>()) {
-  state_->source = std::move(source);
-  state_->decoder = stream::MakeDecoder(schema);
-}
+    : loop_(loop), done_(std::move(done)), state_(std::make_shared<State>(std::move(source), schema)) {}
 
 SplitLoader::~SplitLoader() {
   *alive_ = false;

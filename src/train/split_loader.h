@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "net/loop.h"
@@ -34,6 +34,21 @@ uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch);
 
 // Puts decoded rows into the cut's training order; records that did not decode leave their batch shorter.
 void OrderRows(const protocol::Cut& cut, PreparedSplit* split);
+
+// One thread at a time.
+class SplitReader {
+ public:
+  SplitReader(std::unique_ptr<stream::Source> source, const stream::Schema& schema)
+      : source_(std::move(source)), decoder_(stream::MakeDecoder(schema)) {}
+  // The rows of the cut that `split->lease` names, in training order; the memory of those before is used
+  // again.
+  Status Read(PreparedSplit* split);
+
+ private:
+  std::unique_ptr<stream::Source> source_;
+  std::unique_ptr<stream::Decoder> decoder_;
+  stream::RecordBatch records_;
+};
 
 // Loop's thread only. Splits come in the order asked for.
 class SplitLoader {

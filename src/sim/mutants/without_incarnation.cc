@@ -3,20 +3,8 @@
 
 namespace leat::protocol::guards {
 
-bool Held(bool in_ledger) {
-  return in_ledger;
-}
-
 bool SameLife(Incarnation, Incarnation) {
   return true;
-}
-
-bool Member(bool in_view) {
-  return in_view;
-}
-
-bool SameGroup(uint64_t said, uint64_t now) {
-  return said == now;
 }
 
 }  // namespace leat::protocol::guards

@@ -7,16 +7,4 @@ bool Held(bool) {
   return false;
 }
 
-bool SameLife(Incarnation said, Incarnation now) {
-  return said == now;
-}
-
-bool Member(bool in_view) {
-  return in_view;
-}
-
-bool SameGroup(uint64_t said, uint64_t now) {
-  return said == now;
-}
-
 }  // namespace leat::protocol::guards
