@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "collective/testing.h"
+#include "net/shared_memory.h"
 
 namespace leat::collective {
 namespace {
@@ -119,6 +120,39 @@ TEST(AllReduceTest, UsualSettingsWithALargeBucket) {
     for (size_t rank = 0; rank < cluster.size(); ++rank) bucket.Start(rank);
     ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded(); }));
     bucket.Check();
+  }
+}
+
+// What is shown is added where it lies and copied past the caches, wherever it begins and ends.
+TEST(AllReduceTest, BucketsInSharedMemory) {
+  for (const uint32_t members : {2u, 3u}) {
+    PeerOptions options = SmallPieces();
+    options.piece_bytes = 64 << 10;  // smaller ones are sent, not shown
+    Cluster cluster({.members = members, .options = options, .ucx = true});
+    ASSERT_TRUE(cluster.FormAll());
+    for (const size_t elements : {999, 65'536, 200'001}) {
+      for (const size_t from : {0, 3}) {
+        SCOPED_TRACE(std::to_string(members) + " members, " + std::to_string(elements) + " from " +
+                     std::to_string(from));
+        Together bucket(cluster);
+        bucket.Fill(elements, elements + from);
+        std::vector<Buffer> memories;
+        std::vector<std::span<std::byte>> places;
+        for (size_t rank = 0; rank < members; ++rank) {
+          const Buffer& memory =
+              memories.emplace_back(net::MakeSharedBuffer((elements + from) * sizeof(float)));
+          ASSERT_TRUE(net::FindSharedPlace(memory.bytes()));
+          places.push_back(memory.bytes().subspan(from * sizeof(float)));
+          std::ranges::copy(BytesOf(bucket.data[rank]), places[rank].begin());
+          cluster[rank].all->Start({.data = places[rank], .memory = memory},
+                                   [&bucket, rank](const Status& status) { bucket.ended[rank] = status; });
+        }
+        ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded(); }));
+        for (size_t rank = 0; rank < members; ++rank)
+          std::ranges::copy(places[rank], BytesOf(bucket.data[rank]).begin());
+        bucket.Check();
+      }
+    }
   }
 }
 

@@ -32,6 +32,7 @@ class Cluster {
     PeerOptions options = {};
     std::shared_ptr<net::Faults> faults = nullptr;
     bool tcp = false;
+    bool ucx = false;
   };
   struct Member {
     std::unique_ptr<net::Loop> loop = std::make_unique<net::Loop>();
@@ -46,8 +47,9 @@ class Cluster {
   explicit Cluster(Settings settings) : settings_(std::move(settings)), members_(settings_.members) {
     for (auto& m : members_) {
       const net::TransportOptions options{.token = "job"};
-      m.transport = settings_.tcp ? net::MakeTcpTransport(*m.loop, options)
-                                  : net::MakeInprocTransport(*m.loop, hub_, options);
+      m.transport = settings_.ucx   ? net::MakeUcxTransport(*m.loop, options)
+                    : settings_.tcp ? net::MakeTcpTransport(*m.loop, options)
+                                    : net::MakeInprocTransport(*m.loop, hub_, options);
       if (settings_.faults != nullptr)
         m.transport = net::MakeFaultTransport(*m.loop, std::move(m.transport), settings_.faults);
       auto listener = m.transport->Listen("127.0.0.1:0", [&m](std::unique_ptr<net::Connection> caller) {
