@@ -17,6 +17,7 @@
 #include "sim/disk.h"
 #include "sim/event_queue.h"
 #include "sim/members.h"
+#include "sim/places.h"
 
 namespace leat::sim {
 
@@ -227,7 +228,6 @@ struct Cluster::State {
   // Answers exactly once: with the reply, or with nothing when it was lost, late, or nobody was there.
   void Call(const std::shared_ptr<Process>& from, ControlRequest request,
             std::function<void(std::optional<ControlReply>)> answer);
-  uint32_t NewMessage();
   void FreeMessage(uint32_t m);
   // Out of the host's link, not before `at`.
   void Send(RoleProcess* from, uint32_t m, Time at, Time* in_order);
@@ -273,16 +273,12 @@ struct Cluster::State {
   std::shared_ptr<CoordinatorProcess> coordinator;
   std::vector<ProcessPtr> roles;  // dead ones are null
   std::unordered_map<std::string, uint32_t> at_address;
-  std::deque<Message> messages;
-  std::vector<uint32_t> free_messages;
-  std::vector<Computation> computations;
-  std::vector<uint32_t> free_computations;
+  Places<Message> messages;
+  Places<Computation> computations;
   std::vector<BucketRange> buckets;  // of a step's gradients, in the order in which they are reduced
   std::map<uint64_t, Board> boards;  // by group
-  std::deque<Piece> pieces;
-  std::vector<uint32_t> free_pieces;
-  std::vector<Sending> sendings;
-  std::vector<uint32_t> free_sendings;
+  Places<Piece> pieces;
+  Places<Sending> sendings;
   uint64_t last_call = 0;
   uint64_t last_address = 0;
   uint32_t started_servers = 0, started_workers = 0;

@@ -1,5 +1,5 @@
 // What a worker has of a group where there are no servers: its copy of the model, its connections to the
-// others, and the all-reduces that are under way on them. members.cc and reduce.cc carry it.
+// others, and the all-reduces that are under way on them. replicas.cc and reduce.cc carry it.
 #pragma once
 
 #include <cstdint>

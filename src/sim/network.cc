@@ -57,23 +57,13 @@ void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest r
 
 // ---- the data plane
 
-uint32_t Cluster::State::NewMessage() {
-  if (free_messages.empty()) {
-    messages.emplace_back();
-    return static_cast<uint32_t>(messages.size() - 1);
-  }
-  const uint32_t m = free_messages.back();
-  free_messages.pop_back();
-  return m;
-}
-
 void Cluster::State::FreeMessage(uint32_t m) {
   Message& message = messages[m];
   message.request.reset();
   message.gradient.reset();
   message.values.reset();
   ++message.serial;
-  free_messages.push_back(m);
+  messages.Leave(m);
 }
 
 uint64_t Cluster::State::BytesOf(const PushRequest& request) const {
@@ -116,7 +106,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
   if (p->waiting_since < Time(0)) p->waiting_since = now();
   Connection& connection = ConnectionOf(p.get(), a.server);
   const auto make = [&](bool wanted) {
-    const uint32_t m = NewMessage();
+    const uint32_t m = messages.Take();
     Message& message = messages[m];
     message.way = &connection;
     message.address = a.address;

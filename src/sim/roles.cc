@@ -290,13 +290,7 @@ Duration Cluster::State::DrawCompute(RoleProcess* p) {
 
 void Cluster::State::ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token,
                                    const BatchOutcome& outcome) {
-  auto place = static_cast<uint32_t>(computations.size());
-  if (free_computations.empty()) {
-    computations.emplace_back();
-  } else {
-    place = free_computations.back();
-    free_computations.pop_back();
-  }
+  const uint32_t place = computations.Take();
   computations[place] = {p->slot, p->life, token, outcome};
   queue.At(now() + takes, kComputed, place);
 }
@@ -305,7 +299,7 @@ void Cluster::State::OnComputed(uint32_t place) {
   const Computation computation = computations[place];
   const ProcessPtr p = roles[computation.slot];
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kComputed, place);
-  free_computations.push_back(place);
+  computations.Leave(place);
   if (!p || p->life != computation.life) return;
   if (p->replica) {
     p->replica->computing = 0;
