@@ -25,7 +25,7 @@ constexpr double kShareOfFaults = 0.01;
 
 // ---- memory of what is on its way
 
-uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint64_t to_life) {
+uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint32_t to_life) {
   const uint32_t m = pieces.Take();
   Piece& piece = pieces[m];
   piece = Piece();
@@ -82,9 +82,9 @@ void Cluster::State::Connect(const ProcessPtr& p) {
   Within(p);
   for (Membership::Peer& peer : in.peers) {
     // Whoever lives there now. It is dialled again where nobody answers.
-    const auto at = at_address.find(in.members[peer.rank].address);
-    if (at == at_address.end()) continue;
-    const uint32_t m = NewPiece(p, Piece::Kind::kGreet, at->second, 0);
+    const uint32_t there = homes[HomeOf(in.members[peer.rank].address)].slot;
+    if (there == Home::kNobody) continue;
+    const uint32_t m = NewPiece(p, Piece::Kind::kGreet, there, 0);
     if (Chance(options.faults.lost)) peer.there = now() + kRedial;
     SendPiece(p, m, &peer.there, 1);
   }
