@@ -8,8 +8,8 @@ namespace leat::sim {
 
 namespace {
 
-// Of a message, of a process: what modelled steps look at each time.
-constexpr size_t kMessageBytes = 192, kProcessBytes = 128;
+// Of a process: what each message looks at.
+constexpr size_t kProcessBytes = 128;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ void Cluster::State::Anticipate(const EventQueue::Event& event, int hop) {
   }
   if (event.kind != kArrive && event.kind != kDeliver) return;
   const Message& message = messages[event.what];
-  if (hop == 0) return Prefetch(&message, kMessageBytes);
+  if (hop == 0) return Prefetch(&message, sizeof(message));
   if (!message.back) return AnticipatePush(message, hop);
   if (hop == 1) Prefetch(roles[message.from].get(), kProcessBytes);
   if (event.kind == kDeliver) AnticipateReply(message, hop);

@@ -95,8 +95,8 @@ struct alignas(64) RoleProcess : Process {
   WorkerProgress progress;
 };
 
-// A push on its way, or its reply on the way back, in the same memory. Modelled steps look at two lines of
-// the cache, most events at the first: there are tens of thousands of messages.
+// A push on its way, or its reply on the way back, in the same memory: three lines of the cache, since there
+// are tens of thousands of messages, and the first is all that many events look at.
 struct alignas(64) Message {
   uint32_t from = 0;  // slot of the worker
   uint32_t to = 0;    // slot of the server, known once it is there

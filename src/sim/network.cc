@@ -1,5 +1,6 @@
 // Messages on their way.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
