@@ -33,6 +33,9 @@ inline MeanRule MeanRuleFor(bool sum, uint64_t full, VariableRole role) {
   return {sum && role != VariableRole::kStatistic, full};
 }
 
+// The sum of no lanes: adding it changes nothing, not even the sign of a zero.
+inline constexpr float kNothing = -0.0f;
+
 // sum = gradient · weight, of the first lane; sum += gradient · weight, of the others in their order. The
 // spans have one size and do not overlap.
 void SetWeighted(std::span<float> sum, std::span<const float> gradient, float weight);

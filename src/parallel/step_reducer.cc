@@ -27,9 +27,6 @@ Result<LaneOutcome> FromWord(uint64_t word) {
   return LaneOutcome{static_cast<LaneOutcome::Kind>(kind), static_cast<uint32_t>(word)};
 }
 
-// Adding it changes nothing, not even the sign of a zero.
-constexpr float kNothing = -0.0f;
-
 }  // namespace
 
 StepReducer::StepReducer(net::Loop& loop, trainer::Trainer& trainer, protocol::Parameters& parameters,
@@ -187,7 +184,7 @@ void StepReducer::CopyOrNothing() {
     if (any_) {
       std::ranges::copy(Place(sum_, v), gradients.begin());
     } else {
-      std::ranges::fill(gradients, kNothing);
+      std::ranges::fill(gradients, optim::kNothing);
     }
   }
   in_place_ = true;
@@ -197,10 +194,7 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
                          std::function<void(Result<protocol::ReducedStep>)> done) {
   LEAT_CHECK(group_ != nullptr);
   // Of an earlier step, where this member has nothing to compute in this one.
-  const bool mine =
-      std::any_of(step.lanes.begin() + step.first_lane, step.lanes.begin() + step.end_lane,
-                  [](const LaneOutcome& lane) { return lane.kind != LaneOutcome::Kind::kHeld; });
-  if (!mine) {
+  if (!step.computed_any()) {
     any_ = in_place_ = false;
     modest_ = true;
     lanes_used_ = 0;

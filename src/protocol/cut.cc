@@ -68,46 +68,57 @@ bool Exhausted(const CutRules& rules, Position at, uint64_t first, uint64_t end,
 
 // ---- RunSet
 
-RunSet::RunSet(uint32_t size, bool full)
-    : size_(size), words_((size + uint64_t{63}) / 64, full ? ~uint64_t{0} : 0) {
-  if (size % 64 != 0) words_.back() &= ~(~uint64_t{0} << (size % 64));
+RunSet::RunSet(uint32_t size, bool full) : size_(size) {
+  if (size > 64) words_.resize((size + uint64_t{63}) / 64);
+  if (!full) return;
+  std::ranges::fill(own_words(), ~uint64_t{0});
+  CutOff();
 }
 
-RunSet::RunSet(uint32_t size, std::span<const uint64_t> words) : RunSet(size) {
-  std::copy_n(words.begin(), std::min(words.size(), words_.size()), words_.begin());
-  if (size % 64 != 0) words_.back() &= ~(~uint64_t{0} << (size % 64));
+RunSet::RunSet(uint32_t size, std::span<const uint64_t> from) : RunSet(size) {
+  const std::span<uint64_t> to = own_words();
+  std::copy_n(from.begin(), std::min(from.size(), to.size()), to.begin());
+  CutOff();
+}
+
+// Bits at and above the size.
+void RunSet::CutOff() {
+  if (size_ % 64 != 0) own_words().back() &= ~uint64_t{0} >> (64 - size_ % 64);
 }
 
 void RunSet::Add(uint32_t i) {
   LEAT_CHECK(i < size_);
-  words_[i / 64] |= uint64_t{1} << (i % 64);
+  own_words()[i / 64] |= uint64_t{1} << (i % 64);
 }
 
 uint32_t RunSet::count() const {
   uint32_t n = 0;
-  for (uint64_t word : words_) n += static_cast<uint32_t>(std::popcount(word));
+  for (uint64_t word : words()) n += static_cast<uint32_t>(std::popcount(word));
   return n;
 }
 
 bool RunSet::empty() const {
-  return std::all_of(words_.begin(), words_.end(), [](uint64_t word) { return word == 0; });
+  return std::ranges::all_of(words(), [](uint64_t word) { return word == 0; });
 }
 
 RunSet& RunSet::operator|=(const RunSet& other) {
   LEAT_CHECK(size_ == other.size_);
-  for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  const auto mine = own_words();
+  for (size_t i = 0; i < mine.size(); ++i) mine[i] |= other.words()[i];
   return *this;
 }
 
 RunSet& RunSet::operator&=(const RunSet& other) {
   LEAT_CHECK(size_ == other.size_);
-  for (size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
+  const auto mine = own_words();
+  for (size_t i = 0; i < mine.size(); ++i) mine[i] &= other.words()[i];
   return *this;
 }
 
 RunSet RunSet::Complement() const {
   RunSet rest(size_, true);
-  for (size_t i = 0; i < words_.size(); ++i) rest.words_[i] &= ~words_[i];
+  const auto left = rest.own_words();
+  for (size_t i = 0; i < left.size(); ++i) left[i] &= ~words()[i];
   return rest;
 }
 

@@ -93,20 +93,29 @@ class RunSet {
   // From words of a peer or file; bits at and above `size` are cleared, missing words are 0.
   RunSet(uint32_t size, std::span<const uint64_t> words);
   uint32_t size() const { return size_; }
-  bool Has(uint32_t i) const { return i < size_ && (words_[i / 64] >> (i % 64) & 1) != 0; }
+  bool Has(uint32_t i) const { return i < size_ && (words()[i / 64] >> (i % 64) & 1) != 0; }
   void Add(uint32_t i);
   uint32_t count() const;
-  bool full() const { return count() == size_; }
+  bool full() const { return size_ <= 64 ? word_ == All(size_) : count() == size_; }
   bool empty() const;
   RunSet& operator|=(const RunSet& other);
   RunSet& operator&=(const RunSet& other);
   RunSet Complement() const;
-  std::span<const uint64_t> words() const { return words_; }
+  std::span<const uint64_t> words() const {
+    return size_ <= 64 ? std::span(&word_, size_ > 0 ? 1 : 0) : std::span<const uint64_t>(words_);
+  }
   friend bool operator==(const RunSet&, const RunSet&) = default;
 
  private:
+  void CutOff();
+  static uint64_t All(uint32_t size) { return size == 0 ? 0 : ~uint64_t{0} >> (64 - size); }
+  std::span<uint64_t> own_words() {
+    return size_ <= 64 ? std::span(&word_, size_ > 0 ? 1 : 0) : std::span(words_);
+  }
+
   uint32_t size_ = 0;
-  std::vector<uint64_t> words_;
+  uint64_t word_ = 0;            // up to 64 lie here, as most sets do
+  std::vector<uint64_t> words_;  // of more than that
 };
 
 // As bytes, for frames, ledgers and the journal. Decoding fails the reader on a cut that is not valid.

@@ -178,6 +178,7 @@ TEST(RunSet, IsASet) {
     EXPECT_EQ(a.full(), as.size() == size);
     EXPECT_EQ(RunSet(size, a.words()), a);
     EXPECT_EQ(RunSet(size, true).count(), size);
+    EXPECT_TRUE(RunSet(size, true).full());
     EXPECT_EQ(RunSet(size, true), RunSet(size).Complement());
   }
 }

@@ -2,22 +2,28 @@
 
 #include <algorithm>
 
+#include "base/prefetch.h"
 #include "protocol/guards.h"
 
 namespace leat::protocol {
 
 namespace {
 
-// The first open split that begins at or behind the position of the cut. Mostly splits are of one size, and
-// from `done` on none is missing: then it is known where to look.
+// Mostly splits are of one size, and from `done` on none is missing: then it is known where to look.
+size_t GuessPlace(const PartitionLedger& partition, const Cut& cut) {
+  if (cut.begin.epoch != partition.done.epoch || cut.begin.offset < partition.done.offset) {
+    return partition.open.size();
+  }
+  const uint64_t place = (cut.begin.offset - partition.done.offset) / std::max(cut.events(), 1u);
+  return std::min<uint64_t>(place, partition.open.size());
+}
+
+// The first open split that begins at or behind the position of the cut.
 template <class Partition>
 auto FirstFrom(Partition& partition, const Cut& cut) {
   auto& open = partition.open;
-  if (cut.begin.epoch == partition.done.epoch && cut.begin.offset >= partition.done.offset) {
-    const uint64_t place = (cut.begin.offset - partition.done.offset) / std::max(cut.events(), 1u);
-    const auto guess = open.begin() + static_cast<std::ptrdiff_t>(std::min<uint64_t>(place, open.size()));
-    if (guess != open.end() && guess->cut.begin == cut.begin) return guess;
-  }
+  const auto guess = open.begin() + static_cast<std::ptrdiff_t>(GuessPlace(partition, cut));
+  if (guess != open.end() && guess->cut.begin == cut.begin) return guess;
   return std::lower_bound(open.begin(), open.end(), cut.begin,
                           [](const OpenSplit& split, Position at) { return split.cut.begin < at; });
 }
@@ -69,6 +75,13 @@ Ledger::Entry Ledger::Note(const Cut& cut, uint32_t batch) {
   }
   partition.open.erase(partition.open.begin(), full);
   return entry;
+}
+
+void Ledger::Prefetch(const Cut& cut) const {
+  if (cut.partition >= partitions_.size()) return;
+  const PartitionLedger& partition = partitions_[cut.partition];
+  const size_t guess = GuessPlace(partition, cut);
+  if (guess < partition.open.size()) leat::Prefetch(&partition.open[guess], sizeof(OpenSplit));
 }
 
 RunSet Ledger::Held(const Cut& cut) const {

@@ -44,6 +44,8 @@ class Ledger {
   Entry Look(const Cut& cut, uint32_t batch) const;
   // Notes the batch as held and moves `done` over every split that is full by then.
   Entry Note(const Cut& cut, uint32_t batch);
+  // Brings to the cache what Look and Note will look at (base/prefetch.h).
+  void Prefetch(const Cut& cut) const;
   // Batches of the cut that are held (all of them when it lies before `done`).
   RunSet Held(const Cut& cut) const;
 

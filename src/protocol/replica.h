@@ -17,6 +17,7 @@
 // became of them; answers that are outdated are dropped. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -86,8 +87,13 @@ struct ReduceStep {
   uint64_t token = 0;
   uint64_t group = 0;
   uint64_t step = 0;
-  std::vector<LaneOutcome> lanes;  // of all; what is not `mine` comes from others
+  std::vector<LaneOutcome> lanes;  // of all; what is not this member's comes from others
   uint32_t first_lane = 0, end_lane = 0;
+  // Of the member's lanes any was computed for this step; else what it has added up is of an earlier one.
+  bool computed_any() const {
+    return std::any_of(lanes.begin() + first_lane, lanes.begin() + end_lane,
+                       [](const LaneOutcome& lane) { return lane.kind != LaneOutcome::Kind::kHeld; });
+  }
 };
 struct ReducedStep {
   std::vector<LaneOutcome> lanes;  // of all

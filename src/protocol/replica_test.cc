@@ -588,6 +588,16 @@ TEST(ReplicaTest, EveryEventCountsOnceWhateverHappensToWorkers) {
   EXPECT_GT(checkpoints, 50u);
 }
 
+TEST(ReplicaTest, AMemberHasComputedIfOneOfItsOwnLanesWasNotHeld) {
+  using Kind = LaneOutcome::Kind;
+  ReduceStep step{.lanes = {{Kind::kGradient, 5}, {}, {}, {Kind::kEmpty, 0}}, .first_lane = 1, .end_lane = 3};
+  EXPECT_FALSE(step.computed_any());
+  step.end_lane = 4;
+  EXPECT_TRUE(step.computed_any());
+  step.first_lane = step.end_lane = 0;
+  EXPECT_FALSE(step.computed_any());
+}
+
 TEST(ReplicaTest, LanesAreInBlocksByRank) {
   for (uint32_t members : {1u, 2u, 3u, 5u, 8u}) {
     for (uint32_t width : {1u, 2u, 3u, 7u, 8u, 20u}) {

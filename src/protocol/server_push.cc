@@ -151,10 +151,10 @@ void Server::State::Update(Place* place, std::span<const float> gradient, uint64
     MoveToNewMemory(&slice);
     place->being_saved = false;
   }
-  const Rule& rule = RuleOf(slice.id);
   const uint64_t staleness = slice.version - std::min(seen_version, slice.version);
   ++slice.version;
   if (!config.modelled) {
+    const Rule& rule = RuleOf(slice.id);
     std::array<std::span<float>, optim::kMostSlots> slot_spans;
     LEAT_CHECK(rule.slots <= slot_spans.size());
     for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice.slot(i);
@@ -275,6 +275,10 @@ void Server::Expire(uint64_t ticket) {
 
 void Server::Forget(uint64_t ticket) {
   std::erase_if(state_->parked, [ticket](const State::Parked& parked) { return parked.ticket == ticket; });
+}
+
+void Server::PrefetchPush(const PushRequest& request) const {
+  if (!request.slices.empty()) state_->ledgers.Prefetch(request.slices[0].slice.value, request.cut);
 }
 
 Server::HeldValues Server::Values(SliceId slice, uint64_t version) const {

@@ -44,11 +44,6 @@ struct Server::State {
   struct Place {
     SliceOrder order;
     bool failed = false;
-    std::shared_ptr<Slice> slice;  // null until it is alive; its own ledger may be outdated
-    bool ledger_outdated = false;
-    // Not stepped: its memory is read by whoever saves it, so an update takes new memory. In stepped
-    // strategies whatever memory somebody else holds is left as it is.
-    bool being_saved = false;
     // Stepped: the values of the version before, at the beginning of the memory (modelled: none); whether
     // they are known.
     Buffer previous;
@@ -56,6 +51,12 @@ struct Server::State {
     bool updating = false;                 // an update of it waits in `updates`
     std::deque<OpenStep> open;             // version, version + 1, … version + ahead
     std::shared_ptr<const Slice> to_save;  // as it was at the version of `waiting_save`
+    // What every push looks at comes last, beside whether there is a place.
+    std::shared_ptr<Slice> slice;  // null until it is alive; its own ledger may be outdated
+    bool ledger_outdated = false;
+    // Not stepped: its memory is read by whoever saves it, so an update takes new memory. In stepped
+    // strategies whatever memory somebody else holds is left as it is.
+    bool being_saved = false;
   };
   // What a step is to all slices here.
   struct Step {
@@ -117,7 +118,11 @@ struct Server::State {
     if (id.value >= places.size() || !places[id.value]) return nullptr;
     return places[id.value]->slice.get();
   }
-  bool Outsider(const PushRequest& request);
+  bool Outsider(const PushRequest& request) {
+    // A worker whose view is newer has joined since ours was made.
+    return request.generation <= view.generation && request.worker != last_member && !Inside(request.worker);
+  }
+  bool Inside(NodeId worker);
 
   // ---- server.cc
   void TakeView(const View& newer);

@@ -36,6 +36,8 @@ class SliceLedgers {
   // All of a step at once, each of which looked new.
   void Note(uint32_t slice, std::span<const RunId> runs);
   Ledger Get(uint32_t slice) const;
+  // As a Ledger's; any slice.
+  void Prefetch(uint32_t slice, const Cut& cut) const;
 
   struct Equal {
     std::vector<uint32_t> slices;  // rising

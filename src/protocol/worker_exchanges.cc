@@ -1,5 +1,6 @@
 // Requests to servers, until they are answered or the view says that they cannot be.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "protocol/worker_state.h"
@@ -19,19 +20,36 @@ Worker::State::Exchange& Worker::State::ExchangeWith(NodeId server) {
   return *at;
 }
 
-// By the view: one exchange for each server that has slices, and those that are open.
+// By the view: one exchange for each server that has slices, and those that are open; and what is where.
 void Worker::State::ArrangeExchanges() {
   for (const SlicePlace& place : view.slices) ExchangeWith(place.server);
-  for (Exchange& exchange : exchanges) exchange.address = AddressOf(exchange.server);
-  exchange_of.clear();
-  for (const SlicePlace& place : view.slices) {
-    exchange_of.push_back(static_cast<uint32_t>(PlaceOf(place.server) - exchanges.begin()));
+  // Of a slice: its exchange, or the number of them where it has none.
+  std::vector<size_t> exchange_of(known.size(), exchanges.size());
+  std::vector<uint32_t> next(exchanges.size() + 2);
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (i < view.slices.size()) {
+      exchange_of[i] = static_cast<size_t>(PlaceOf(view.slices[i].server) - exchanges.begin());
+    }
+    ++next[exchange_of[i] + 1];
   }
-}
-
-std::string Worker::State::AddressOf(NodeId server) const {
-  const Member* member = view.Find(server);
-  return member ? member->address : std::string();
+  for (size_t e = 0; e < exchanges.size(); ++e) {
+    Exchange& exchange = exchanges[e];
+    exchange.member = view.Find(exchange.server);
+    next[e + 1] += next[e];
+    exchange.first = next[e];
+    exchange.end = next[e + 1];
+  }
+  const auto before = std::tuple(known, seen, run.from, place_of);
+  const auto& [known_before, seen_before, from_before, places_before] = before;
+  for (uint32_t i = 0; i < known.size(); ++i) {
+    const uint32_t from = places_before[i], to = next[exchange_of[i]]++;
+    place_of[i] = to;
+    known[to] = known_before[from];
+    seen[to] = seen_before[from];
+    if (!run.from.empty()) run.from[to] = from_before[from];
+    lives[to] = i < view.slices.size() ? view.slices[i].incarnation : Incarnation();
+  }
+  seen_range.reset();
 }
 
 // A request with nothing in it, of the memory of the last one when nobody else holds that any more.
@@ -59,23 +77,25 @@ PushRequest& Worker::State::Own(Exchange* exchange) {
   return *exchange->request;
 }
 
-// To the request that the slice's server is sent by the next Begin.
-void Worker::State::AddSlice(size_t slice, uint64_t version, Disposition disposition) {
-  const SlicePlace& place = view.slices[slice];
-  Exchange& exchange = exchanges[exchange_of[slice]];
-  if (!exchange.open) {
-    exchange.open = true;
-    ++open;
-    PushRequest& request = Fresh(&exchange);
-    request.worker = node;
-    request.disposition = disposition;
-  }
-  exchange.request->slices.push_back({SliceId(static_cast<uint32_t>(slice)), place.incarnation, version});
+// A request that the server is sent by the next Begin; no slice is in it yet.
+PushRequest& Worker::State::Open(Exchange* exchange, Disposition disposition) {
+  exchange->open = true;
+  ++open;
+  PushRequest& request = Fresh(exchange);
+  request.worker = node;
+  request.disposition = disposition;
+  return request;
+}
+
+void Worker::State::AddSlice(Exchange* exchange, uint32_t place, uint64_t version, Disposition disposition) {
+  PushRequest& request = exchange->open ? *exchange->request : Open(exchange, disposition);
+  request.slices.push_back({known[place].slice, lives[place], version});
 }
 
 void Worker::State::Begin(Time now, Phase what) {
   phase = what;
   interrupt_at.reset();
+  first_sequence = last_sequence + 1;
   actions.reserve(actions.size() + open);
   for (Exchange& exchange : exchanges) {
     if (exchange.open) Send(now, &exchange);
@@ -86,14 +106,14 @@ void Worker::State::Begin(Time now, Phase what) {
 }
 
 void Worker::State::Send(Time now, Exchange* exchange) {
-  if (exchange->address.empty()) return Retry(now, exchange);
+  if (!exchange->member || exchange->member->address.empty()) return Retry(now, exchange);
   exchange->in_flight = exchange->contacted = true;
   exchange->sent = now;
   exchange->at = now + config.reply_timeout;
   PushRequest& request = Own(exchange);
   request.sequence = ++last_sequence;
   request.generation = view.generation;
-  actions.emplace_back(SendPush{exchange->server, exchange->address, exchange->request});
+  actions.emplace_back(SendPush{exchange->server, exchange->member->address, exchange->request});
 }
 
 void Worker::State::Retry(Time now, Exchange* exchange) {
@@ -116,8 +136,15 @@ void Worker::State::FinishExchange(Time now, Exchange* exchange) {
   Advance(now);
 }
 
+// Mostly all are asked at once, in their order: then the number says which it is. Null: it does not.
+const Worker::State::Exchange* Worker::State::Asked(NodeId server, uint64_t sequence) const {
+  const uint64_t place = sequence - first_sequence;
+  return place < exchanges.size() && exchanges[place].server == server ? &exchanges[place] : nullptr;
+}
+
 Worker::State::Exchange* Worker::State::Find(NodeId server, uint64_t sequence) {
-  const auto at = PlaceOf(server);
+  const Exchange* const asked = Asked(server, sequence);
+  const auto at = asked ? exchanges.begin() + (asked - exchanges.data()) : PlaceOf(server);
   const bool it = at != exchanges.end() && at->server == server && at->open && at->in_flight &&
                   at->request->sequence == sequence;
   return it ? &*at : nullptr;
@@ -127,17 +154,17 @@ Worker::State::Exchange* Worker::State::Find(NodeId server, uint64_t sequence) {
 void Worker::State::DropExchanges(const View& newer) {
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    auto lives = [&](const SliceRef& ref) {
+    auto stays = [&](const SliceRef& ref) {
       return ref.slice.value < newer.slices.size() &&
              newer.slices[ref.slice.value].server == exchange.server &&
              newer.slices[ref.slice.value].incarnation == ref.incarnation;
     };
     const auto& slices = exchange.request->slices;
-    const bool over = !newer.Find(exchange.server) || std::none_of(slices.begin(), slices.end(), lives);
+    const bool over = !newer.Find(exchange.server) || std::none_of(slices.begin(), slices.end(), stays);
     if (!over) {
       // One that is under way is answered for the slices that are no longer there, too.
-      if (!exchange.in_flight && !std::ranges::all_of(slices, lives)) {
-        std::erase_if(Own(&exchange).slices, [&](const SliceRef& ref) { return !lives(ref); });
+      if (!exchange.in_flight && !std::ranges::all_of(slices, stays)) {
+        std::erase_if(Own(&exchange).slices, [&](const SliceRef& ref) { return !stays(ref); });
         run.clean = false;
       }
       continue;
@@ -164,15 +191,18 @@ void Worker::State::DropExchanges(const View& newer) {
 void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushReply& reply) {
   const PushRequest& request = *exchange.request;
   size_t next = 0;
+  uint32_t place = exchange.first;
   for (const SliceRef& ref : request.slices) {
-    const size_t slice = ref.slice.value;
+    // As they lie, unless not all were asked for, or the view has changed.
+    if (place >= exchange.end || known[place].slice != ref.slice) place = place_of[ref.slice.value];
+    const uint32_t at = place++;
     while (next < reply.slices.size() && reply.slices[next].slice < ref.slice) ++next;
     const bool there = next < reply.slices.size() && reply.slices[next].slice == ref.slice &&
                        reply.slices[next].incarnation == ref.incarnation &&
                        reply.slices[next].outcome != SliceOutcome::kNotHere;
     if (!there) {
       // Nothing is trained before a pull has found it, wherever the next view says that it is.
-      Forget(slice);
+      Forget(at);
       view_wanted = true;
       resume_at = now + config.retry_interval;
       run.clean = false;
@@ -180,13 +210,13 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
     }
     const SliceReply& said = reply.slices[next];
     if (stepped()) {
-      if (seen[slice].incarnation != ref.incarnation) seen[slice] = {ref.incarnation, 0};
-      seen[slice].version = std::max(seen[slice].version, said.version);
+      if (seen[at].incarnation != ref.incarnation) seen[at] = {ref.incarnation, 0};
+      seen[at].version = std::max(seen[at].version, said.version);
     }
     if (said.values) {
-      known[slice] = {ref.incarnation, said.version};
+      known[at] = {ref.slice, ref.incarnation, said.version};
     } else if (request.disposition == Disposition::kPull && request.want_values) {
-      Forget(slice);
+      Forget(at);
       view_wanted = true;
       resume_at = now + config.retry_interval;
     }
@@ -196,7 +226,9 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
       resume_at = now + config.retry_interval;
     }
   }
-  if (stepped()) TakeCounted(now, exchange, reply);
+  if (!stepped()) return;
+  seen_range.reset();
+  TakeCounted(now, exchange, reply);
 }
 
 // Servers that have not answered in time, and those to be asked once more.

@@ -40,9 +40,8 @@ bool Worker::State::AdvanceRuns(Time now) {
 
 // True when there is something to pull: slices whose values are of another life, or of none; or `all`.
 bool Worker::State::StartPull(Time now, bool all) {
-  for (size_t i = 0; (all || lacking) && i < known.size(); ++i) {
-    if (all || known[i].incarnation != view.slices[i].incarnation) AddSlice(i, 0, Disposition::kPull);
-  }
+  if (!all && !lacking) return false;
+  AddPulls([&](uint32_t place) { return all || known[place].incarnation != lives[place]; });
   lacking = open > 0;
   if (open == 0) return false;
   if (all) since_fetch = 0;
@@ -64,7 +63,7 @@ void Worker::State::StartRun(Held& split) {
   run.clean = true;
   run.from.clear();
   run.version = known.empty() ? 0 : known[0].version;
-  for (const Known& slice : known) run.version = std::min(run.version, slice.version);
+  for (const SliceRef& slice : known) run.version = std::min(run.version, slice.version);
   last_pull.reset();
   ask_at.reset();
   ComputeNext();
@@ -108,15 +107,24 @@ Disposition Worker::State::RunDisposition() const {
 }
 
 void Worker::State::StartPush(Time now, const Held& split) {
-  const std::vector<Known>& from = run.from.empty() ? known : run.from;
-  for (size_t i = 0; i < from.size() && i < view.slices.size(); ++i) {
-    const SlicePlace& place = view.slices[i];
-    // A slice that has begun another life while we computed does without this gradient: its ledger says so,
-    // and the run comes back for it.
-    if (place.server != NodeId() && from[i].incarnation == place.incarnation) {
-      AddSlice(i, from[i].version, RunDisposition());
-    } else {
-      run.clean = false;
+  const std::vector<SliceRef>& from = run.from.empty() ? known : run.from;
+  const Disposition disposition = RunDisposition();
+  for (Exchange& exchange : exchanges) {
+    // The values of all slices are of their present life.
+    if (!lacking && run.from.empty()) {
+      if (exchange.first == exchange.end) continue;
+      const auto begin = known.begin();
+      Open(&exchange, disposition).slices.assign(begin + exchange.first, begin + exchange.end);
+      continue;
+    }
+    for (uint32_t place = exchange.first; place < exchange.end; ++place) {
+      // A slice that has begun another life while we computed does without this gradient: its ledger says so,
+      // and the run comes back for it.
+      if (exchange.server != NodeId() && from[place].incarnation == lives[place]) {
+        AddSlice(&exchange, place, from[place].version, disposition);
+      } else {
+        run.clean = false;
+      }
     }
   }
   // What is fetched after a run that was rejected takes local steps back.

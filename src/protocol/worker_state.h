@@ -30,20 +30,22 @@ struct Worker::State {
     Turn turn() const { return {step(), lease.lane, lease.width, lease.needed}; }
   };
   // A version of one life of a slice.
-  struct Known {
+  struct Seen {
     Incarnation incarnation;
     uint64_t version = 0;
   };
-  // One request to one server, repeated until it is answered or the view says that it cannot be.
-  struct Exchange {
+  // One request to one server, repeated until it is answered or the view says that it cannot be. One line of
+  // the cache: a simulator has tens of thousands of them.
+  struct alignas(64) Exchange {
     NodeId server;
-    bool contacted = false;  // there may be a connection to it
-    bool open = false;       // of the pull or push under way, and not answered
-    bool in_flight = false;
-    Time sent{0};
-    Time at{0};           // in flight: given up then; else sent again then
-    std::string address;  // as the view has it; empty: the server is not there
     std::shared_ptr<PushRequest> request;
+    Time sent{0};
+    Time at{0};                      // in flight: given up then; else sent again then
+    const Member* member = nullptr;  // the server's, in the view; null: it is not there
+    uint32_t first = 0, end = 0;     // places of its slices
+    bool contacted = false;          // there may be a connection to it
+    bool open = false;               // of the pull or push under way, and not answered
+    bool in_flight = false;
     // The answer waits for others.
     bool waits() const { return request->want_values && request->version_wanted > 0; }
   };
@@ -59,9 +61,9 @@ struct Worker::State {
     uint32_t batch = 0;  // the next, or the one under way
     uint32_t events = 0;
     bool rejected = false;
-    bool clean = true;        // no slice has refused it or gone missing
-    std::vector<Known> from;  // by slice: the values of its first batch; empty: they still are what is known
-    uint64_t version = 0;     // lowest of them
+    bool clean = true;           // no slice has refused it or gone missing
+    std::vector<SliceRef> from;  // by place: the values of its first batch; empty: they still are `known`
+    uint64_t version = 0;        // lowest of them
   };
   // Backup workers: the lanes that count in the newest step that is known to be decided.
   struct Decided {
@@ -70,8 +72,7 @@ struct Worker::State {
     bool Has(uint32_t lane) const { return (counted[lane / 64] >> (lane % 64) & 1) != 0; }
   };
 
-  explicit State(WorkerConfig c)
-      : config(std::move(c)), known(config.table.slices.size()), seen(known.size()) {}
+  explicit State(WorkerConfig c);
 
   const StrategyConfig& strategy() const { return config.strategy; }
   bool stepped() const { return config.strategy.stepped(); }
@@ -84,11 +85,10 @@ struct Worker::State {
   void OnBatch(Time now, const BatchOutcome& outcome);
   void AbandonRun();
   void ForgetValues() {
-    known.assign(known.size(), Known());
-    lacking = true;
+    for (uint32_t place = 0; place < known.size(); ++place) Forget(place);
   }
-  void Forget(size_t slice) {
-    known[slice] = {};
+  void Forget(uint32_t place) {
+    known[place] = {known[place].slice, {}, 0};
     lacking = true;
   }
   bool StartPull(Time now, bool all);
@@ -97,10 +97,10 @@ struct Worker::State {
 
   // ---- worker_steps.cc
   bool AdvanceSteps(Time now);
-  void PassBy(Held* split) const;
+  void PassBy(Held* split);
   void SettleLeases();
   Held* NextStep();
-  bool Over(const Lease& lease, uint64_t step) const;
+  bool Over(const Lease& lease, uint64_t step);
   bool StartStepPull(Time now, uint64_t step);
   bool AskWhoCounts(Time now, const Held& next);
   bool AskVersions(Time now);
@@ -108,8 +108,9 @@ struct Worker::State {
   bool Interrupt(Time now);
   bool LastOfStep(const Held& split) const;
   void AddWaiting(const Held& split);
-  uint64_t SeenOf(size_t slice) const;
-  uint64_t LowestSeen() const;
+  uint64_t SeenOf(SliceId slice) const;
+  uint64_t SeenAt(uint32_t place) const;
+  const std::pair<uint64_t, uint64_t>& SeenRange();
   std::optional<NodeId> Decider() const;
   void TellWhoCounts(Exchange* exchange) const;
   void TakeCounted(Time now, const Exchange& exchange, const PushReply& reply);
@@ -120,9 +121,18 @@ struct Worker::State {
   static PushRequest& Own(Exchange* exchange);
   std::vector<Exchange>::iterator PlaceOf(NodeId server);
   Exchange& ExchangeWith(NodeId server);
-  std::string AddressOf(NodeId server) const;
   void ArrangeExchanges();
-  void AddSlice(size_t slice, uint64_t version, Disposition disposition);
+  PushRequest& Open(Exchange* exchange, Disposition disposition);
+  void AddSlice(Exchange* exchange, uint32_t place, uint64_t version, Disposition disposition);
+  // Pulls the slices that `wanted` is true of, by place, with the next Begin.
+  template <class Wanted>
+  void AddPulls(const Wanted& wanted) {
+    for (Exchange& exchange : exchanges) {
+      for (uint32_t place = exchange.first; place < exchange.end; ++place) {
+        if (wanted(place)) AddSlice(&exchange, place, 0, Disposition::kPull);
+      }
+    }
+  }
   void Begin(Time now, Phase what);
   void Send(Time now, Exchange* exchange);
   void FinishExchange(Time now, Exchange* exchange);
@@ -130,6 +140,7 @@ struct Worker::State {
   void DropExchanges(const View& newer);
   void TakeReply(Time now, const Exchange& exchange, const PushReply& reply);
   void OnLate(Time now);
+  const Exchange* Asked(NodeId server, uint64_t sequence) const;
   Exchange* Find(NodeId server, uint64_t sequence);
 
   // ---- worker.cc
@@ -141,40 +152,45 @@ struct Worker::State {
   void Stop(bool evicted);
   WorkerActions Take() { return std::exchange(actions, {}); }
 
-  WorkerConfig config;
-  NodeId node;
-  View view;
-  bool view_ready = false;   // and of the slices of the table
-  bool lacking = true;       // there may be slices whose values are not known in their present life
-  std::vector<Known> known;  // by slice: the values in memory
-  std::vector<Known> seen;   // stepped, by slice: the newest version that its server has told of
-
-  std::map<uint64_t, Held> held;
-  std::deque<uint64_t> order;      // of `held`, as leased
+  // What every reply looks at comes first, in kNearBytes.
+  static constexpr size_t kNearBytes = 256;
+  std::vector<Exchange> exchanges;  // one a server, ordered; those of an earlier pull or push are not open
+  size_t open = 0;                  // of them
+  uint64_t first_sequence = 0;      // of the pull or push under way
+  // Slices have places: the exchange with the first server has the first, and so on, by id in each, so that
+  // what a reply is about lies together. What the view does not place comes last.
+  std::vector<SliceRef> known;     // by place: the slice, and which values of it are in memory
   std::vector<uint64_t> released;  // not yet acknowledged by the coordinator
   size_t reported = 0;             // of `released`, in the heartbeat under way
-
+  bool view_wanted = false;
+  bool leaving = false;
+  bool stopped = false;
+  bool view_ready = false;  // and of the slices of the table
+  bool lacking = true;      // there may be slices whose values are not known in their present life
   Phase phase = Phase::kIdle;
-  uint64_t last_token = 0;
-  Run run;
-  uint32_t since_fetch = 0;           // downpour: batches since values were asked for
-  std::vector<Exchange> exchanges;    // one a server, ordered; those of an earlier pull or push are not open
-  std::vector<uint32_t> exchange_of;  // by slice of the view: place in `exchanges`
-  size_t open = 0;                    // of them
-  uint64_t last_sequence = 0;
-  std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
+  WorkerActions actions;
+  WorkerConfig config;
 
-  uint64_t goal =
-      0;  // what is waited for lets steps from here on go on: a lower one that can be had comes first
+  NodeId node;
+  uint32_t since_fetch = 0;  // downpour: batches since values were asked for
+  uint64_t last_sequence = 0;
+  std::vector<Incarnation> lives;  // by place: as of the view
+  std::vector<Seen> seen;          // stepped, by place: the newest version that its server has told of
+  std::vector<uint32_t> place_of;  // by slice
+  std::optional<std::pair<uint64_t, uint64_t>> seen_range;  // lowest and highest, once they were asked for
+  std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
+  Run run;
+  View view;
+  std::map<uint64_t, Held> held;
+  std::deque<uint64_t> order;  // of `held`, as leased
+  uint64_t last_token = 0;
+
+  // What is waited for lets steps from here on go on: a lower one that can be had comes first.
+  uint64_t goal = 0;
   std::optional<Time> interrupt_at;
   std::optional<Decided> decided;
   std::optional<Time> ask_at;                          // not before this, how far the slices are
   std::optional<std::pair<uint64_t, Time>> last_pull;  // the step that values were last pulled for in vain
-
-  bool view_wanted = false;
-  bool leaving = false;
-  bool stopped = false;
-  WorkerActions actions;
 };
 
 }  // namespace leat::protocol

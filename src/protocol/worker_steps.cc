@@ -7,32 +7,36 @@
 
 namespace leat::protocol {
 
-uint64_t Worker::State::SeenOf(size_t slice) const {
-  const bool lives = slice < view.slices.size() && seen[slice].incarnation == view.slices[slice].incarnation;
-  return lives ? seen[slice].version : 0;
+uint64_t Worker::State::SeenAt(uint32_t place) const {
+  return seen[place].incarnation == lives[place] ? seen[place].version : 0;
 }
 
-uint64_t Worker::State::LowestSeen() const {
-  uint64_t lowest = UINT64_MAX;
-  for (size_t i = 0; i < seen.size(); ++i) lowest = std::min(lowest, SeenOf(i));
-  return lowest;
+uint64_t Worker::State::SeenOf(SliceId slice) const {
+  return SeenAt(place_of[slice.value]);
+}
+
+const std::pair<uint64_t, uint64_t>& Worker::State::SeenRange() {
+  if (!seen_range) {
+    auto& [lowest, highest] = seen_range.emplace(UINT64_MAX, 0);
+    for (uint32_t place = 0; place < seen.size(); ++place) {
+      lowest = std::min(lowest, SeenAt(place));
+      highest = std::max(highest, SeenAt(place));
+    }
+  }
+  return *seen_range;
 }
 
 // The step was completed by all slices, or by so many that whatever it was made of is settled: no slice is
 // further than `ahead` steps and one from any other.
-bool Worker::State::Over(const Lease& lease, uint64_t step) const {
-  uint64_t lowest = UINT64_MAX, highest = 0;
-  for (size_t i = 0; i < seen.size(); ++i) {
-    lowest = std::min(lowest, SeenOf(i));
-    highest = std::max(highest, SeenOf(i));
-  }
+bool Worker::State::Over(const Lease& lease, uint64_t step) {
+  const auto& [lowest, highest] = SeenRange();
   if (lowest > step || highest > step + 1 + strategy().ahead()) return true;
-  return lease.needed < lease.width && SeenOf(0) == step + 1 && decided && decided->turn.step == step &&
-         !decided->Has(lease.lane);
+  return lease.needed < lease.width && SeenOf(SliceId(0)) == step + 1 && decided &&
+         decided->turn.step == step && !decided->Has(lease.lane);
 }
 
 // Runs that need not be trained any more.
-void Worker::State::PassBy(Held* split) const {
+void Worker::State::PassBy(Held* split) {
   const auto needless = [&] {
     return !split->lease.missing.Has(split->runs[split->next]) || Over(split->lease, split->step());
   };
@@ -41,7 +45,7 @@ void Worker::State::PassBy(Held* split) const {
 
 // Passes by what need not be trained, and gives back what is noted.
 void Worker::State::SettleLeases() {
-  const uint64_t lowest = LowestSeen();
+  const uint64_t lowest = SeenRange().first;
   for (size_t i = 0; i < order.size();) {
     Held& split = held.at(order[i]);
     PassBy(&split);
@@ -85,22 +89,23 @@ bool Worker::State::StartStepPull(Time now, uint64_t step) {
   const uint64_t ahead = strategy().ahead();
   const bool exact = ahead == 0;
   const uint64_t wanted = step - std::min(step, ahead);
-  const auto fits = [&](size_t i) {
-    return known[i].incarnation == view.slices[i].incarnation &&
-           (exact ? known[i].version == wanted : known[i].version >= wanted);
+  const auto lacks = [&](uint32_t place) {
+    return known[place].incarnation != lives[place] ||
+           (exact ? known[place].version != wanted : known[place].version < wanted);
   };
-  size_t i = 0;
-  while (i < known.size() && fits(i)) ++i;
-  if (i == known.size()) return false;
+  uint32_t place = 0;
+  while (place < known.size() && !lacks(place)) ++place;
+  if (place == known.size()) {
+    lacking = false;
+    return false;
+  }
   // It was to no avail: whoever answers at once is not asked in a loop.
   if (last_pull && last_pull->first == step && now < last_pull->second + config.retry_interval) {
     resume_at = last_pull->second + config.retry_interval;
     return false;
   }
   last_pull = {step, now};
-  for (; i < known.size(); ++i) {
-    if (!fits(i)) AddSlice(i, 0, Disposition::kPull);
-  }
+  AddPulls(lacks);
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
     exchange.request->version_wanted = wanted;
@@ -148,10 +153,10 @@ std::optional<NodeId> Worker::State::Decider() const {
 // True when the server that decides has completed the step of a run that is still to be done here, and has to
 // be asked whether its lane is among those that count: then other slices wait for it.
 bool Worker::State::AskWhoCounts(Time now, const Held& next) {
-  if (next.lease.needed == next.lease.width || SeenOf(0) != next.step() + 1) return false;
+  if (next.lease.needed == next.lease.width || SeenOf(SliceId(0)) != next.step() + 1) return false;
   if (decided && decided->turn.step == next.step()) return false;
-  AddSlice(0, 0, Disposition::kPull);
   Exchange& exchange = ExchangeWith(view.slices[0].server);
+  AddSlice(&exchange, place_of[0], 0, Disposition::kPull);
   exchange.request->turn = next.turn();
   exchange.request->want_values = false;
   goal = next.step();
@@ -166,7 +171,7 @@ void Worker::State::TellWhoCounts(Exchange* exchange) const {
   if (!decided || exchange->server == Decider()) return;
   PushRequest& request = *exchange->request;
   const bool lacks = std::ranges::any_of(
-      request.slices, [&](const SliceRef& ref) { return SeenOf(ref.slice.value) <= decided->turn.step; });
+      request.slices, [&](const SliceRef& ref) { return SeenOf(ref.slice) <= decided->turn.step; });
   if (!lacks) return;
   request.turn = decided->turn;
   request.counted = decided->counted;
@@ -195,9 +200,7 @@ bool Worker::State::AskVersions(Time now) {
   ask_at = now + config.retry_interval;
   uint64_t end = UINT64_MAX;
   for (const auto& [id, split] : held) end = std::min(end, split.end());
-  for (size_t i = 0; i < seen.size(); ++i) {
-    if (SeenOf(i) < end) AddSlice(i, 0, Disposition::kPull);
-  }
+  AddPulls([&](uint32_t place) { return SeenAt(place) < end; });
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
     exchange.request->want_values = false;
@@ -236,7 +239,7 @@ bool Worker::State::Interrupt(Time now) {
   }
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    for (const SliceRef& ref : exchange.request->slices) Forget(ref.slice.value);
+    for (const SliceRef& ref : exchange.request->slices) Forget(place_of[ref.slice.value]);
     if (exchange.in_flight) {
       exchange.contacted = false;
       actions.emplace_back(Disconnect{exchange.server});

@@ -61,7 +61,10 @@ ClusterResult Cluster::State::Run() {
   }
   if (hooks.watch) queue.After(hooks.watch_every, [this] { Watch(); });
   EventQueue::Event event;
-  while (!done && now() < options.most_time && queue.Next(&event)) Handle(event);
+  while (!done && now() < options.most_time && queue.Next(&event)) {
+    queue.LookAhead([this](const EventQueue::Event& soon, int hop) { Anticipate(soon, hop); });
+    Handle(event);
+  }
   result.took = now();
   if (!done && result.mistake.empty()) {
     const CoordinatorStatus status = coordinator->machine->status();

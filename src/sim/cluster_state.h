@@ -1,6 +1,7 @@
 // What a virtual cluster holds, for its own sources: cluster.cc (the coordinator, the end of the job),
-// roles.cc (servers and workers), network.cc (messages on their way), replicas.cc and reduce.cc (workers
-// where there are no servers, and what they say to each other), disasters.cc.
+// roles.cc (servers and workers), network.cc (messages on their way), anticipation.cc (what is near when it
+// is needed), replicas.cc and reduce.cc (workers where there are no servers, and what they say to each
+// other), disasters.cc.
 #pragma once
 
 #include <deque>
@@ -17,6 +18,7 @@
 #include "sim/disk.h"
 #include "sim/event_queue.h"
 #include "sim/members.h"
+#include "sim/places.h"
 
 namespace leat::sim {
 
@@ -48,53 +50,63 @@ struct CoordinatorProcess : Process {
 // A worker's connection to a server. What is sent on one arrives in its order.
 struct Connection {
   NodeId server;
-  uint32_t number = 0;         // grows when it is closed: what was on its way then does not count
-  uint32_t slot = UINT32_MAX;  // who was at the server's address last
+  uint32_t number = 0;  // grows when it is closed: what was on its way then does not count
+  uint32_t home = 0;    // the server's
   Time there{0}, back{0};
 };
 
-// A server or a worker: joins, beats, ends.
-struct RoleProcess : Process {
-  Role role = Role::kWorker;
-  uint32_t slot = 0;     // in State::roles, its own for ever
-  uint32_t started = 0;  // how many of its role were started before it
+// An address, and the slot of who lives there: a process that is no more may be followed by another.
+struct Home {
+  static constexpr uint32_t kNobody = UINT32_MAX;
   std::string address;
-  std::unique_ptr<Server> server;
-  std::unique_ptr<Worker> worker;
-  std::unique_ptr<ReplicaParts> replica;  // a worker where there are no servers
-  std::unique_ptr<WorkerMemory> memory;
-  NodeId node;
-  uint64_t life = 0;  // of the machine: grows when the process joins again
-  bool joined = false;
-  bool beating = false;
-  Time last_beat{0};
-  Time wake_at = Time::max();
-  // ---- its host's link
-  double ns_per_byte = 0;
-  Duration latency{0};
-  Time up_free{0}, down_free{0};
-  uint64_t bytes_in = 0, bytes_out = 0;
-  Time busy_until{0};  // with what has come
-  // ---- a server
-  std::deque<std::pair<uint64_t, Time>> parked;  // tickets, and when they were parked
-  // ---- a worker
-  std::vector<std::unique_ptr<Connection>> connections;  // ordered by server; they stay where they are
-  WorkerProgress progress;
-  Time waiting_since{-1};
+  uint32_t slot = kNobody;
 };
 
-// A push on its way, or its reply on the way back, in the same memory. What events look at comes first, in
-// one line of the cache: there are tens of thousands of messages.
+// A server or a worker: joins, beats, ends. What every message looks at comes first, in two lines of the
+// cache: there may be thousands.
+struct alignas(64) RoleProcess : Process {
+  bool joined = false;
+  bool beating = false;
+  Role role = Role::kWorker;
+  uint32_t life = 0;  // of the machine: grows when the process joins again
+  // ---- its host's link
+  Time down_free{0};
+  double ns_per_byte = 0;
+  // ---- a worker
+  std::optional<Worker> worker;
+  Time waiting_since{-1};
+  std::unique_ptr<WorkerMemory> memory;
+  std::unique_ptr<ReplicaParts> replica;  // where there are no servers
+  // ---- a server
+  std::unique_ptr<Server> server;
+
+  Time up_free{0};
+  Duration latency{0};
+  uint64_t bytes_in = 0, bytes_out = 0;
+  Time busy_until{0};    // with what has come
+  uint32_t slot = 0;     // in State::roles, its own for ever
+  uint32_t started = 0;  // how many of its role were started before it
+  uint32_t home = 0;     // where others call it; of a worker that nobody calls: 0
+  NodeId node;
+  Time last_beat{0};
+  Time wake_at = Time::max();
+  std::deque<std::pair<uint64_t, Time>> parked;          // a server's tickets, and when they were parked
+  std::vector<std::unique_ptr<Connection>> connections;  // ordered by server; they stay where they are
+  WorkerProgress progress;
+};
+
+// A push on its way, or its reply on the way back, in the same memory: three lines of the cache, since there
+// are tens of thousands of messages, and the first is all that many events look at.
 struct alignas(64) Message {
   uint32_t from = 0;  // slot of the worker
   uint32_t to = 0;    // slot of the server, known once it is there
-  uint64_t from_life = 0;
-  uint64_t to_life = 0;
+  uint32_t from_life = 0, to_life = 0;
   Connection* way = nullptr;  // the worker's, as long as its life is the same
   uint32_t connection = 0;
   uint32_t serial = 0;  // of this use of the memory
   uint64_t bytes = 0;
   Time last_byte{0};  // at the receiver's link, were that free
+  uint32_t home = 0;  // of the server that is meant; who lives there may be another by now
   bool back = false;
   bool wanted = true;  // somebody waits for the reply
   bool failed = false;
@@ -102,20 +114,19 @@ struct alignas(64) Message {
   PushReply reply;
   std::shared_ptr<const std::vector<float>> gradient;
   std::shared_ptr<std::vector<float>> values;  // of `reply`, one slice after the other
-  std::string address;  // of the server that is meant; who lives there may be another by now
 };
 
 struct Cluster::State {
   using ProcessPtr = std::shared_ptr<RoleProcess>;
   struct Computation {
     uint32_t slot = 0;
-    uint64_t life = 0;
+    uint32_t life = 0;
     uint64_t token = 0;
     BatchOutcome outcome;
   };
   struct Sending {
     uint32_t slot = 0;
-    uint64_t life = 0;
+    uint32_t life = 0;
     uint64_t group = 0;
     uint64_t bucket = 0;
     Hop hop;
@@ -155,6 +166,14 @@ struct Cluster::State {
   void JobEnds(const Status& status);
   void ResumeJob();
   bool Complete() const;
+
+  // ---- anticipation.cc
+  // Nothing happens: what an event is going to look at is brought to the cache, one step of the way for each
+  // hop of EventQueue::LookAhead.
+  void Anticipate(const EventQueue::Event& event, int hop);
+  void AnticipatePush(const Message& message, int hop);
+  void AnticipateReply(const Message& message, int hop);
+  void AnticipateComputed(const Computation& computation, int hop);
 
   // ---- roles.cc
   void Start(Role role, std::string address = "");
@@ -200,7 +219,7 @@ struct Cluster::State {
   void FailUnderWay(const ProcessPtr& p);
 
   // ---- reduce.cc
-  uint32_t NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint64_t to_life);
+  uint32_t NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint32_t to_life);
   void FreePiece(uint32_t m);
   void SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow);
   void OnPieceArrives(uint32_t m);
@@ -227,8 +246,8 @@ struct Cluster::State {
   // Answers exactly once: with the reply, or with nothing when it was lost, late, or nobody was there.
   void Call(const std::shared_ptr<Process>& from, ControlRequest request,
             std::function<void(std::optional<ControlReply>)> answer);
-  uint32_t NewMessage();
   void FreeMessage(uint32_t m);
+  uint32_t HomeOf(const std::string& address);
   // Out of the host's link, not before `at`.
   void Send(RoleProcess* from, uint32_t m, Time at, Time* in_order);
   // When the first and the last byte of such a message are at the receiver's link; and, there, when it has
@@ -271,18 +290,15 @@ struct Cluster::State {
   uint64_t elements = 0;
   bool modelled = false;
   std::shared_ptr<CoordinatorProcess> coordinator;
-  std::vector<ProcessPtr> roles;  // dead ones are null
-  std::unordered_map<std::string, uint32_t> at_address;
-  std::deque<Message> messages;
-  std::vector<uint32_t> free_messages;
-  std::vector<Computation> computations;
-  std::vector<uint32_t> free_computations;
+  std::vector<ProcessPtr> roles;                      // dead ones are null
+  std::vector<Home> homes = std::vector<Home>(1);     // the first is nowhere
+  std::unordered_map<std::string, uint32_t> home_of;  // by address
+  Places<Message> messages;
+  Places<Computation> computations;
   std::vector<BucketRange> buckets;  // of a step's gradients, in the order in which they are reduced
   std::map<uint64_t, Board> boards;  // by group
-  std::deque<Piece> pieces;
-  std::vector<uint32_t> free_pieces;
-  std::vector<Sending> sendings;
-  std::vector<uint32_t> free_sendings;
+  Places<Piece> pieces;
+  Places<Sending> sendings;
   uint64_t last_call = 0;
   uint64_t last_address = 0;
   uint32_t started_servers = 0, started_workers = 0;

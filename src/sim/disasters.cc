@@ -80,10 +80,10 @@ void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
     Call(std::make_shared<Process>(), request, [](const auto&) {});
   }
   if (!replace) return;
-  const std::string address = rng.Chance(0.5) ? p->address : "";
+  const std::string address = rng.Chance(0.5) ? homes[p->home].address : "";
   queue.After(Between(10, 2000), [this, c = coordinator, role = p->role, address] {
     // Not for a job that was resumed meanwhile, with processes of its own.
-    if (!c->ended && !at_address.contains(address)) Start(role, address);
+    if (!c->ended && homes[HomeOf(address)].slot == Home::kNobody) Start(role, address);
   });
 }
 

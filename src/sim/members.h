@@ -1,5 +1,5 @@
 // What a worker has of a group where there are no servers: its copy of the model, its connections to the
-// others, and the all-reduces that are under way on them. members.cc and reduce.cc carry it.
+// others, and the all-reduces that are under way on them. replicas.cc and reduce.cc carry it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Piece {
     kData = 2,
   } kind = Kind::kData;
   uint32_t from = 0, to = 0;  // slots
-  uint64_t from_life = 0, to_life = 0;
+  uint32_t from_life = 0, to_life = 0;
   uint64_t group = 0;
   uint32_t rank = 0;    // of the sender
   uint64_t bucket = 0;  // of the group's buckets: all members start the same ones in the same order
@@ -57,7 +57,7 @@ struct Membership {
     uint32_t rank = 0;
     bool greeted = false;
     uint32_t slot = 0;  // known once it has greeted
-    uint64_t life = 0;
+    uint32_t life = 0;
     Time there{0};
   };
   Peer* Find(uint32_t peer) {

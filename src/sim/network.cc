@@ -1,5 +1,6 @@
 // Messages on their way.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -57,23 +58,22 @@ void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest r
 
 // ---- the data plane
 
-uint32_t Cluster::State::NewMessage() {
-  if (free_messages.empty()) {
-    messages.emplace_back();
-    return static_cast<uint32_t>(messages.size() - 1);
-  }
-  const uint32_t m = free_messages.back();
-  free_messages.pop_back();
-  return m;
-}
-
 void Cluster::State::FreeMessage(uint32_t m) {
   Message& message = messages[m];
   message.request.reset();
-  message.gradient.reset();
-  message.values.reset();
+  if (!modelled) {
+    message.gradient.reset();
+    message.values.reset();
+  }
   ++message.serial;
-  free_messages.push_back(m);
+  messages.Leave(m);
+}
+
+uint32_t Cluster::State::HomeOf(const std::string& address) {
+  if (address.empty()) return 0;
+  const auto [at, fresh] = home_of.try_emplace(address, static_cast<uint32_t>(homes.size()));
+  if (fresh) homes.push_back({address});
+  return at->second;
 }
 
 uint64_t Cluster::State::BytesOf(const PushRequest& request) const {
@@ -115,11 +115,11 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
   ++result.messages;
   if (p->waiting_since < Time(0)) p->waiting_since = now();
   Connection& connection = ConnectionOf(p.get(), a.server);
+  if (homes[connection.home].address != a.address) connection.home = HomeOf(a.address);
   const auto make = [&](bool wanted) {
-    const uint32_t m = NewMessage();
+    const uint32_t m = messages.Take();
     Message& message = messages[m];
     message.way = &connection;
-    message.address = a.address;
     message.request = a.request;
     if (p->memory && message.request->disposition == Disposition::kGradient) {
       message.gradient = p->memory->Pushed();
@@ -127,7 +127,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
     message.from = p->slot;
     message.from_life = p->life;
     message.connection = connection.number;
-    message.to = connection.slot;
+    message.home = connection.home;
     message.back = message.failed = false;
     message.wanted = wanted;
     message.bytes = BytesOf(*message.request);
@@ -194,14 +194,11 @@ void Cluster::State::Bounce(uint32_t m) {
 
 void Cluster::State::OnArrive(uint32_t m) {
   Message& message = messages[m];
-  if (!message.back && (message.to >= roles.size() || !roles[message.to])) {
-    const auto at = at_address.find(message.address);
-    if (at == at_address.end()) return Bounce(m);
-    message.to = at->second;
-    const ProcessPtr& worker = roles[message.from];
-    if (worker && worker->life == message.from_life) message.way->slot = message.to;
+  if (!message.back) {
+    message.to = homes[message.home].slot;
+    if (message.to == Home::kNobody) return Bounce(m);
   }
-  const ProcessPtr p = roles[message.back ? message.from : message.to];
+  const ProcessPtr& p = roles[message.back ? message.from : message.to];
   if (message.back && (!p || p->life != message.from_life)) return FreeMessage(m);
   const Time there = Comes(p.get(), message.bytes, message.last_byte);
   if (message.back) {
@@ -217,7 +214,7 @@ void Cluster::State::OnArrive(uint32_t m) {
 
 void Cluster::State::OnDeliver(uint32_t m) {
   Message& message = messages[m];
-  const ProcessPtr p = roles[message.back ? message.from : message.to];
+  const ProcessPtr& p = roles[message.back ? message.from : message.to];
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kDeliver, m);
   if (message.back) return TakeReply(m);
   if (!p || p->life != message.to_life) return Bounce(m);
@@ -233,17 +230,17 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   const auto begun = p->server->Begin(request);
   if (!begun.ok()) return Mistake("a server refused a push: " + begun.status().ToString());
   std::vector<SliceReply> replies = std::move(message.reply.slices);  // for its memory
-  replies.clear();
-  replies.reserve(request.slices.size());
+  replies.resize(request.slices.size());
   for (size_t i = 0; i < request.slices.size(); ++i) {
     std::span<const float> gradient;
-    if (message.gradient) {
+    if (!modelled && message.gradient) {
       const uint32_t slice = request.slices[i].slice.value;
       gradient = std::span(*message.gradient).subspan(starts[slice], (*begun)[i]);
     }
-    replies.push_back(p->server->Apply(request, i, gradient));
-    if (replies.back().outcome == SliceOutcome::kDuplicate) ++result.duplicates;
-    if (replies.back().outcome == SliceOutcome::kLate) ++result.late;
+    // Made where it belongs: what was just written field by field is slow to copy.
+    const SliceReply& reply = *new (&replies[i]) SliceReply(p->server->Apply(request, i, gradient));
+    if (reply.outcome == SliceOutcome::kDuplicate) ++result.duplicates;
+    if (reply.outcome == SliceOutcome::kLate) ++result.late;
   }
   const uint64_t ticket = uint64_t{message.serial} << 32 | m;
   if (auto reply = p->server->Finish(ticket, request, std::move(replies))) {
@@ -286,15 +283,16 @@ void Cluster::State::SendReply(const ProcessPtr& p, uint32_t m, PushReply reply)
 
 void Cluster::State::TakeReply(uint32_t m) {
   Message& message = messages[m];
-  const ProcessPtr p = roles[message.from];
+  RoleProcess* const p = roles[message.from].get();
   if (!p || p->life != message.from_life || message.way->number != message.connection) return FreeMessage(m);
   const NodeId server = message.way->server;
   if (p->waiting_since >= Time(0)) p->progress.wait_seconds += Seconds(now() - p->waiting_since);
   p->waiting_since = Time(-1);
   bool usual = !message.failed && !message.reply.evicted;
+  WorkerActions actions;
   if (message.failed) {
     const Status why(Code::kUnavailable, "connection lost");
-    Do(p, p->worker->OnPushFailed(now(), server, message.request->sequence, why));
+    actions = p->worker->OnPushFailed(now(), server, message.request->sequence, why);
   } else {
     size_t at = 0;
     for (const SliceReply& slice : message.reply.slices) {
@@ -304,11 +302,15 @@ void Cluster::State::TakeReply(uint32_t m) {
       p->memory->TakeValues(slice.slice, slice.version, std::span(*message.values).subspan(at, n));
       at += n;
     }
-    Do(p, p->worker->OnPushReply(now(), server, message.reply));
+    actions = p->worker->OnPushReply(now(), server, message.reply);
   }
+  const uint32_t slot = message.from;
   FreeMessage(m);
+  if (usual && actions.empty() && !p->worker->HeartbeatUrgent()) return;
+  const ProcessPtr held = roles[slot];
+  Do(held, actions);
   // Only what is out of the usual sets a timer that is nearer than the next heartbeat.
-  if (!usual && p->alive) Wake(p);
+  if (!usual && held->alive) Wake(held);
 }
 
 void Cluster::State::ForgetParked(const ProcessPtr& server, uint32_t worker) {

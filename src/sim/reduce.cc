@@ -25,13 +25,8 @@ constexpr double kShareOfFaults = 0.01;
 
 // ---- memory of what is on its way
 
-uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint64_t to_life) {
-  if (free_pieces.empty()) {
-    pieces.emplace_back();
-    free_pieces.push_back(static_cast<uint32_t>(pieces.size() - 1));
-  }
-  const uint32_t m = free_pieces.back();
-  free_pieces.pop_back();
+uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint32_t to_life) {
+  const uint32_t m = pieces.Take();
   Piece& piece = pieces[m];
   piece = Piece();
   piece.kind = kind;
@@ -47,7 +42,7 @@ uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, uint
 
 void Cluster::State::FreePiece(uint32_t m) {
   pieces[m].payload.reset();
-  free_pieces.push_back(m);
+  pieces.Leave(m);
 }
 
 // Out of the host's link, not before what has come before it is dealt with.
@@ -87,9 +82,9 @@ void Cluster::State::Connect(const ProcessPtr& p) {
   Within(p);
   for (Membership::Peer& peer : in.peers) {
     // Whoever lives there now. It is dialled again where nobody answers.
-    const auto at = at_address.find(in.members[peer.rank].address);
-    if (at == at_address.end()) continue;
-    const uint32_t m = NewPiece(p, Piece::Kind::kGreet, at->second, 0);
+    const uint32_t there = homes[HomeOf(in.members[peer.rank].address)].slot;
+    if (there == Home::kNobody) continue;
+    const uint32_t m = NewPiece(p, Piece::Kind::kGreet, there, 0);
     if (Chance(options.faults.lost)) peer.there = now() + kRedial;
     SendPiece(p, m, &peer.there, 1);
   }
@@ -363,13 +358,7 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
   }
   SendPiece(p, m, &peer->there, kShareOfFaults);
   if (p->up_free <= now()) return run->reduction.Sent(hop);
-  auto place = static_cast<uint32_t>(sendings.size());
-  if (free_sendings.empty()) {
-    sendings.emplace_back();
-  } else {
-    place = free_sendings.back();
-    free_sendings.pop_back();
-  }
+  const uint32_t place = sendings.Take();
   sendings[place] = {p->slot, p->life, p->replica->in.group, bucket, hop};
   queue.At(p->up_free, kPieceSent, place);
 }
@@ -378,7 +367,7 @@ void Cluster::State::OnPieceSent(uint32_t place) {
   const Sending sending = sendings[place];
   const ProcessPtr p = roles[sending.slot];
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kPieceSent, place);
-  free_sendings.push_back(place);
+  sendings.Leave(place);
   if (!p || p->life != sending.life || p->replica->in.group != sending.group) return;
   const auto run = p->replica->in.runs.find(sending.bucket);
   if (run == p->replica->in.runs.end()) return;

@@ -17,8 +17,6 @@ constexpr Duration kReadAgain = std::chrono::milliseconds(50);
 constexpr double kForward = 1.0 / 3;
 // What a state has beside its numbers, for each partition, about.
 constexpr uint64_t kHeaderBytes = 64;
-// Adding it changes nothing, not even the sign of a zero.
-constexpr float kNothing = -0.0f;
 
 }  // namespace
 
@@ -131,7 +129,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
   // What is ready may be on its way while the rest is still computed. Where gradients are clipped nothing is
   // ready before all are, and lanes are added in their order only once all of this member's are there.
   if (a.last && !options.strategy.deterministic && !options.optimizer.clipping.any()) {
-    if (p->memory && !r.any) std::ranges::fill(r.sums, kNothing);
+    if (p->memory && !r.any) std::ranges::fill(r.sums, optim::kNothing);
     r.any = true;
     for (size_t k = 0; k + 1 < buckets.size(); ++k) {
       const double share = static_cast<double>(elements - buckets[k].begin) / static_cast<double>(elements);
@@ -181,15 +179,12 @@ void Cluster::State::Act(const ProcessPtr& p, const ReduceStep& a) {
   Membership& in = r.in;
   r.reducing_since = now();
   // What there is is of an earlier step where this member has nothing to compute in this one.
-  const bool mine =
-      std::any_of(a.lanes.begin() + a.first_lane, a.lanes.begin() + a.end_lane,
-                  [](const LaneOutcome& lane) { return lane.kind != LaneOutcome::Kind::kHeld; });
-  if (!mine) {
+  if (!a.computed_any()) {
     r.any = false;
     r.lanes_used = 0;
   }
   const bool nothing = options.strategy.deterministic ? r.lanes_used == 0 : !r.any;
-  if (nothing) std::ranges::fill(r.sums, kNothing);
+  if (nothing) std::ranges::fill(r.sums, optim::kNothing);
   auto& lanes = boards[a.group].lanes[a.step];
   lanes.resize(a.lanes.size());
   std::copy(a.lanes.begin() + a.first_lane, a.lanes.begin() + a.end_lane, lanes.begin() + a.first_lane);

@@ -25,8 +25,8 @@ void Cluster::State::Start(Role role, std::string address) {
   // Whoever others call has an address.
   if (role == Role::kServer || !options.strategy.on_servers()) {
     const char* const name = role == Role::kServer ? "ps-" : "worker-";
-    p->address = address.empty() ? name + std::to_string(++last_address) : address;
-    at_address[p->address] = p->slot;
+    p->home = HomeOf(address.empty() ? name + std::to_string(++last_address) : address);
+    homes[p->home].slot = p->slot;
   }
   roles.push_back(p);
   JoinAgain(p);
@@ -54,7 +54,7 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
     config.strategy = options.strategy;
     config.leases_ahead = options.leases_ahead;
     config.reply_timeout = options.reply_timeout;
-    p->worker = std::make_unique<Worker>(config);
+    p->worker.emplace(config);
     p->memory = workload.Join();
     p->progress = {};
   }
@@ -64,7 +64,7 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
 void Cluster::State::Join(const ProcessPtr& p) {
   JoinRequest request;
   request.role = p->role;
-  request.address = p->address;
+  request.address = homes[p->home].address;
   Call(p, request, [this, p](std::optional<ControlReply> reply) {
     const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
     if (!joined || !joined->status.ok()) return In(p, Between(20, 100), [this, p] { Join(p); });
@@ -73,7 +73,7 @@ void Cluster::State::Join(const ProcessPtr& p) {
     if (hooks.on_join) {
       JoinRequest known;
       known.role = p->role;
-      known.address = p->address;
+      known.address = homes[p->home].address;
       hooks.on_join(now(), p->node, known);
     }
     if (p->server) p->server->OnJoined(p->node);
@@ -176,9 +176,7 @@ void Cluster::State::Gone(const ProcessPtr& p) {
     }
     FreeMessage(m);
   }
-  if (const auto at = at_address.find(p->address); at != at_address.end() && at->second == p->slot) {
-    at_address.erase(at);
-  }
+  if (Home& home = homes[p->home]; home.slot == p->slot) home.slot = Home::kNobody;
   roles[p->slot] = nullptr;
 }
 
@@ -290,13 +288,7 @@ Duration Cluster::State::DrawCompute(RoleProcess* p) {
 
 void Cluster::State::ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token,
                                    const BatchOutcome& outcome) {
-  auto place = static_cast<uint32_t>(computations.size());
-  if (free_computations.empty()) {
-    computations.emplace_back();
-  } else {
-    place = free_computations.back();
-    free_computations.pop_back();
-  }
+  const uint32_t place = computations.Take();
   computations[place] = {p->slot, p->life, token, outcome};
   queue.At(now() + takes, kComputed, place);
 }
@@ -305,7 +297,7 @@ void Cluster::State::OnComputed(uint32_t place) {
   const Computation computation = computations[place];
   const ProcessPtr p = roles[computation.slot];
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kComputed, place);
-  free_computations.push_back(place);
+  computations.Leave(place);
   if (!p || p->life != computation.life) return;
   if (p->replica) {
     p->replica->computing = 0;

@@ -1,0 +1,61 @@
+// A thousand workers have tens of megabytes, and each message finds those of its own long gone from the
+// cache. But what will happen is known some time before: meanwhile memory can come, many lines at once, where
+// it would be waited for line by line. What is near tells where the next is, hence the hops.
+#include "base/prefetch.h"
+#include "sim/cluster_state.h"
+
+namespace leat::sim {
+
+namespace {
+
+// Of a process: what each message looks at.
+constexpr size_t kProcessBytes = 128;
+
+}  // namespace
+
+void Cluster::State::Anticipate(const EventQueue::Event& event, int hop) {
+  if (event.kind == kComputed) {
+    if (hop == 0) return Prefetch(&computations[event.what], sizeof(Computation));
+    return AnticipateComputed(computations[event.what], hop);
+  }
+  if (event.kind != kArrive && event.kind != kDeliver) return;
+  const Message& message = messages[event.what];
+  if (hop == 0) return Prefetch(&message, sizeof(message));
+  if (!message.back) return AnticipatePush(message, hop);
+  if (hop == 1) Prefetch(roles[message.from].get(), kProcessBytes);
+  if (event.kind == kDeliver) AnticipateReply(message, hop);
+}
+
+void Cluster::State::AnticipatePush(const Message& message, int hop) {
+  const PushRequest& request = *message.request;
+  if (hop == 1) {
+    Prefetch(&request, sizeof(request));
+    Prefetch(message.reply.slices.data(), message.reply.slices.capacity() * sizeof(SliceReply));
+  } else if (hop == 2) {
+    Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
+  } else if (const uint32_t slot = homes[message.home].slot; hop == 3 && slot != Home::kNobody) {
+    roles[slot]->server->PrefetchPush(request);
+  }
+}
+
+void Cluster::State::AnticipateReply(const Message& message, int hop) {
+  const RoleProcess* const p = roles[message.from].get();
+  if (!p || p->life != message.from_life || message.failed) return;
+  const PushRequest& request = *message.request;
+  if (hop == 1) {
+    Prefetch(&request, sizeof(request));
+    Prefetch(message.way, sizeof(Connection));
+    Prefetch(message.reply.slices.data(), message.reply.slices.size() * sizeof(SliceReply));
+  } else {
+    if (hop == 2) Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
+    p->worker->PrefetchReply(message.way->server, request.sequence, hop - 2);
+  }
+}
+
+void Cluster::State::AnticipateComputed(const Computation& computation, int hop) {
+  const RoleProcess* const p = roles[computation.slot].get();
+  if (hop == 1) return Prefetch(p, kProcessBytes);
+  if (p && p->worker) p->worker->PrefetchPushes(hop - 2);
+}
+
+}  // namespace leat::sim
