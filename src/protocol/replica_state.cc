@@ -122,12 +122,20 @@ void ReplicaState::Apply(uint64_t events) {
   for (uint32_t i = 0; i < slices_.size(); ++i) {
     const Part& part = slices_[i];
     const float scale = part.mean.scale(events);
-    // Scaled and applied while they are in the nearest cache.
+    // Scaled and applied while they are in the nearest cache. Where they lie others may have looked at them:
+    // to write there would cost their caches' leave.
+    std::array<float, kChunk> chunk;
     const uint64_t most = part.whole ? part.elements : std::min(part.elements, kChunk);
     for (uint64_t begin = 0; begin < part.elements; begin += most) {
       const uint64_t n = std::min(most, part.elements - begin);
-      const std::span<float> gradient = parameters_->gradients(SliceId(i)).subspan(begin, n);
-      optim::Scale(gradient, scale);
+      std::span<float> gradient = parameters_->gradients(SliceId(i)).subspan(begin, n);
+      if (part.whole) {
+        optim::Scale(gradient, scale);
+      } else if (scale != 1.0f) {
+        const std::span<float> scaled = std::span(chunk).first(n);
+        optim::SetWeighted(scaled, gradient, scale);
+        gradient = scaled;
+      }
       std::array<std::span<float>, optim::kMostSlots> slots;
       for (uint32_t s = 0; s < part.slots; ++s) slots[s] = part.slot(s).subspan(begin, n);
       optim::Apply(part.rule, parameters_->values(SliceId(i)).subspan(begin, n), gradient,
