@@ -39,10 +39,11 @@ class Loop {
   // Thread-safe: whether the caller is on the loop's thread.
   bool OnItsThread() const;
 
-  // While there is one, what a peer answers is waited for: the loop, with nothing to do, looks for it for some
-  // milliseconds before it sleeps, and gives way meanwhile to any thread that wants the core. A sleeper's core
-  // is given away, on a virtual machine to somebody else's, and to get it back can take longer than the answer.
-  // Where answers take longer than that the loop soon stops looking. Loop's thread only; the loop outlives it.
+  // While there is one, what a peer answers is waited for: the loop, with nothing to do, looks for it for
+  // some milliseconds before it sleeps, and gives way meanwhile to any thread that wants the core. A
+  // sleeper's core is given away, on a virtual machine to somebody else's, and to get it back can take longer
+  // than the answer. Where answers take longer than that the loop soon stops looking. Loop's thread only; the
+  // loop outlives it.
   class Vigil {
    public:
     explicit Vigil(Loop& loop);
