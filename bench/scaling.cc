@@ -197,26 +197,21 @@ void Measure(bench::Report& report, const Case& c, int runs, double seconds, boo
   }
   char bound[32];
   std::snprintf(bound, sizeof bound, "≥ %.2f", c.least);
-  report.Add({.name = c.name + ", 2 workers, " + c.strategy,
-              .value = bench::Median(twos),
-              .unit = "events/s",
-              .reference = "1 worker alone",
-              .reference_value = bench::Median(ones),
-              .ratio = bench::Median(ratios),
-              .bound = bound});
-  report.Add({.name = c.name + ", 2 workers, each alone",
-              .value = bench::Median(aparts),
-              .unit = "events/s",
-              .reference = "1 worker alone",
-              .reference_value = bench::Median(ones),
-              .ratio = bench::Median(apart_ratios)});
+  const auto row = [&](const std::string& name, const std::vector<double>& values, const char* reference,
+                       const std::vector<double>& references, const std::vector<double>& of,
+                       const char* must_be = "") {
+    report.Add({.name = c.name + ", " + name,
+                .value = bench::Median(values),
+                .unit = "events/s",
+                .reference = reference,
+                .reference_value = bench::Median(references),
+                .ratio = bench::Median(of),
+                .bound = must_be});
+  };
+  row("2 workers, " + c.strategy, twos, "1 worker alone", ones, ratios, bound);
+  row("2 workers, each alone", aparts, "1 worker alone", ones, apart_ratios);
   if (torch_ratios.empty()) return;
-  report.Add({.name = c.name + ", PyTorch DDP, 2 workers",
-              .value = bench::Median(torch_twos),
-              .unit = "events/s",
-              .reference = "PyTorch alone",
-              .reference_value = bench::Median(torch_ones),
-              .ratio = bench::Median(torch_ratios)});
+  row("PyTorch DDP, 2 workers", torch_twos, "PyTorch alone", torch_ones, torch_ratios);
 }
 
 }  // namespace
