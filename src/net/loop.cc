@@ -181,7 +181,7 @@ int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
       sched_yield();
     }
     if (vigil > begin && now >= vigil) in_vain = std::min(2 * in_vain + 1, kMostInVain);
-    wait = Wait(wait);
+    wait = Wait(begin + wait - now);  // what is left of it
   }
   for (Polled* one : polled) {
     if (wait > Duration::zero()) wait = std::min(wait, one->MaySleep());
