@@ -42,6 +42,9 @@ struct Bucket {
   // What `data` lies in, where it is shared with others on this host (net::MakeSharedBuffer): held for as
   // long as they may look at it, if need be longer than the bucket lives.
   Buffer memory = {};
+  // Whoever started it adds up by himself, where that is better: see Contributions. Needs `memory`, and
+  // kAny. One at a time.
+  bool apart = false;
 };
 
 // A piece of a bucket in the order of lanes: adds this member's lanes, one after the other, to what came from
@@ -54,6 +57,13 @@ class AllReduce {
   // The bucket's memory belongs to the all-reduce until `done`: with ok it holds the result; otherwise what
   // it holds means nothing.
   virtual void Start(Bucket bucket, std::function<void(const Status&)> done) = 0;
+  // Whether buckets that may be left apart are; else `data` holds the result of those, too.
+  virtual bool leaves_apart() const { return false; }
+  // Of the bucket that was left apart, from its `done` on: what each member has, by rank. The result is their
+  // reduction in that order. Valid until Release, which lets the others have their memory back, and no longer
+  // than to the end of the upcall of the loop that asks: once the group has ended there are none.
+  virtual Result<std::vector<ByteView>> Contributions();
+  virtual void Release() {}
   // Ends everything now; the others are told why.
   virtual void Abort(Status why) = 0;
   virtual uint32_t rank() const = 0;

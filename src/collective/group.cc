@@ -26,7 +26,9 @@ Group::Group(net::Loop& loop, net::Transport& transport, Port& port, GroupOption
   LEAT_CHECK(options_.group > 0 && options_.rank < members());
   form_until_ = loop_.Now() + options_.form_deadline;
   using protocol::ReducePath;
-  for (const auto path : {ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain}) {
+  std::vector paths{ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain};
+  if (members() <= protocol::kMostOneShot) paths.push_back(ReducePath::kOneShot);
+  for (const auto path : paths) {
     for (const uint32_t peer : protocol::ReducePeers(path, members(), options_.rank)) {
       if (LinkTo(peer) == nullptr) links_.emplace_back().peer = peer;
     }
@@ -146,6 +148,15 @@ void Group::SendControl(uint32_t peer, MessageType type, Bytes header) {
   Link* link = LinkTo(peer);
   if (link == nullptr || link->channels[1] == nullptr || !link->greeted[1]) return;
   link->channels[1]->Send(static_cast<uint8_t>(type), std::move(header));
+}
+
+void Group::HoldView(uint32_t peer) {
+  LinkTo(peer)->channels[0]->connection->HoldView();
+}
+
+void Group::ReleaseView(uint32_t peer) {
+  Link* link = LinkTo(peer);
+  if (link->channels[0] != nullptr) link->channels[0]->connection->ReleaseViews(1);
 }
 
 Result<std::vector<std::span<std::byte>>> Group::OnHeader(Channel& channel, uint8_t type, ByteView header,

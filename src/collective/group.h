@@ -63,6 +63,9 @@ class Group final : private Channel::Owner {
   // To a peer that it is connected to (protocol::ReducePeers). As net::Connection::Send.
   void SendPiece(uint32_t peer, Bytes header, ByteView payload, std::function<void(const Status&)> done);
   void SendControl(uint32_t peer, MessageType type, Bytes header);
+  // Of pieces from that peer, as net::Connection's.
+  void HoldView(uint32_t peer);
+  void ReleaseView(uint32_t peer);
   // Ends it; `lost`: the member it is put down to. From an upcall, too.
   void Stop(Status why, std::optional<uint32_t> lost);
 

@@ -57,7 +57,7 @@ Result<PieceHeader> DecodePiece(ByteView header) {
   message.reduce = in.Get<uint8_t>();
   message.phase = in.Get<uint32_t>();
   message.piece = in.Get<uint32_t>();
-  if (!in.Done() || message.path > protocol::ReducePath::kChain) return Malformed("piece");
+  if (!in.Done() || message.path > protocol::ReducePath::kOneShot) return Malformed("piece");
   return message;
 }
 

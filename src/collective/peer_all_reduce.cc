@@ -23,6 +23,8 @@ using protocol::Reduction;
 // Buckets that a peer may be ahead.
 constexpr uint64_t kMostAhead = 1 << 16;
 constexpr size_t kMostKept = 8;
+// What is left apart lies where it is, most of the time: to announce it costs its receiver nothing.
+constexpr uint64_t kEagerApart = 64 << 20;
 
 // What comes in place of bytes that the other has looked at lately, whose lines its cache still has: to take
 // them back one by one is slower than to write past the caches, by more than reading them again takes.
@@ -42,6 +44,12 @@ void CopyPastCaches(std::span<std::byte> to, ByteView from) {
   std::memcpy(to.data(), from.data(), from.size());
 }
 
+bool OnOneHost(const std::vector<std::string>& addresses) {
+  return std::ranges::all_of(addresses, [&](const std::string& address) {
+    return net::HostOf(address) == net::HostOf(addresses.front());
+  });
+}
+
 }  // namespace
 
 ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t processors) {
@@ -54,10 +62,11 @@ ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t process
 }
 
 uint64_t PieceBytes(const std::vector<std::string>& addresses) {
-  const bool one_host = std::ranges::all_of(addresses, [&](const std::string& address) {
-    return net::HostOf(address) == net::HostOf(addresses.front());
-  });
-  return one_host ? 1 << 20 : 256 << 10;
+  return OnOneHost(addresses) ? 1 << 20 : 256 << 10;
+}
+
+bool OneShotPays(const std::vector<std::string>& addresses) {
+  return addresses.size() <= protocol::kMostOneShot && OnOneHost(addresses);
 }
 
 PeerAllReduce::PeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port, PeerOptions options,
@@ -82,14 +91,20 @@ protocol::ReduceShape PeerAllReduce::ShapeOf(const Bucket& bucket) const {
   protocol::ReduceShape shape{.path = options_.large,
                               .members = members(),
                               .bytes = bucket.data.size(),
-                              .piece_bytes = options_.piece_bytes,
-                              .eager_bytes = options_.eager_bytes};
+                              .piece_bytes = options_.piece_bytes};
   if (bucket.order == Order::kLanes) {
     shape.path = ReducePath::kChain;
+  } else if (bucket.apart && options_.one_shot) {
+    shape.path = ReducePath::kOneShot;
   } else if (shape.bytes <= options_.exchange_bytes) {
     shape.path = ReducePath::kExchange;
   }
+  shape.eager_bytes = EagerBytes(shape.path);
   return shape;
+}
+
+uint64_t PeerAllReduce::EagerBytes(ReducePath path) const {
+  return path == ReducePath::kOneShot ? kEagerApart : options_.eager_bytes;
 }
 
 PieceHeader PeerAllReduce::HeaderOf(const Running& running, const Hop& hop) const {
@@ -115,6 +130,7 @@ void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done
   LEAT_CHECK(reduce.combine != nullptr && bucket.data.size() % reduce.element_bytes == 0);
   LEAT_CHECK(bucket.order == Order::kAny || rank() > 0 || !bucket.lanes.empty());
   for (const auto& lane : bucket.lanes) LEAT_CHECK(lane.size() == bucket.data.size());
+  LEAT_CHECK(!bucket.apart || (bucket.order == Order::kAny && bucket.memory.size() > 0));
   LEAT_CHECK(group_.formed() || stopped_);
   if (stopped_) {
     failing_.push_back(std::move(done));
@@ -210,9 +226,32 @@ void PeerAllReduce::SendPiece(Running& running, const Hop& hop) {
 
 void PeerAllReduce::Finish(uint64_t index) {
   auto over = running_.extract(index);
+  if (over.mapped().reduction.shape().path == ReducePath::kOneShot) {
+    LEAT_CHECK(!own_.has_value());
+    own_ = over.mapped().bucket.data;
+    others_ = std::move(over.mapped().asides);
+    std::ranges::sort(others_, {}, [](const Aside& aside) { return aside.hop.peer; });
+  }
   loop_.Post([here = here_, done = std::move(over.mapped().done)] {
     if (*here) done(Status());
   });
+}
+
+Result<std::vector<ByteView>> PeerAllReduce::Contributions() {
+  if (stopped_) return Status(Code::kAborted, "the group has ended");
+  std::vector<ByteView> by_rank;
+  if (!own_.has_value()) return by_rank;
+  for (const Aside& other : others_) by_rank.emplace_back(other.data(), other.bytes);
+  by_rank.insert(by_rank.begin() + rank(), *own_);
+  return by_rank;
+}
+
+void PeerAllReduce::Release() {
+  own_.reset();
+  for (Aside& other : std::exchange(others_, {})) {
+    if (other.seen != nullptr) group_.ReleaseView(other.hop.peer);
+    Keep(std::move(other.memory));
+  }
 }
 
 // ---- what arrives
@@ -270,7 +309,7 @@ Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t 
     if (const auto at = early_.find(piece.bucket); at != early_.end()) {
       for (const auto& other : at->second) early += other.aside.hop.peer == peer ? other.aside.bytes : 0;
     }
-    if (piece.bucket < next_ || piece.bucket - next_ > kMostAhead || early > options_.eager_bytes)
+    if (piece.bucket < next_ || piece.bucket - next_ > kMostAhead || early > EagerBytes(piece.path))
       return Status(Code::kDataLoss, "rank " + std::to_string(peer) + " sent what it should not");
   }
   arriving.aside.memory = TakeMemory(payload_bytes);
@@ -283,6 +322,12 @@ bool PeerAllReduce::OnPieceView(uint32_t peer, ByteView payload) {
   Running* running = Find(arriving.header.bucket);
   const uint64_t index = arriving.header.bucket;
   const bool aligned = reinterpret_cast<uintptr_t>(payload.data()) % alignof(uint64_t) == 0;
+  if (aligned && arriving.header.path == ReducePath::kOneShot) {
+    Keep(std::exchange(arriving.aside.memory, {}));
+    arriving.aside.seen = payload.data();
+    group_.HoldView(peer);
+    return true;
+  }
   if (running == nullptr || !arriving.started || !aligned) return false;
   if (arriving.aside.memory.data == nullptr) {
     const auto range = running->reduction.piece(arriving.aside.hop.piece);
@@ -316,7 +361,7 @@ void PeerAllReduce::OnPiece(uint32_t peer) {
   }
   if (arriving.started) {
     const Hop hop = aside.hop;
-    if (aside.memory.data != nullptr) running->asides.push_back(std::move(aside));
+    if (aside.data() != nullptr) running->asides.push_back(std::move(aside));
     running->reduction.Arrived(hop);
   } else if (const Status status = Accept(*running, arriving.header, std::move(aside)); !status.ok()) {
     return group_.Stop(status, std::nullopt);
@@ -428,6 +473,8 @@ void PeerAllReduce::Abort(Status why) {
 
 void PeerAllReduce::OnStopped() {
   stopped_ = true;
+  own_.reset();
+  others_.clear();
   loop_.Cancel(std::exchange(timer_, 0));
 }
 

@@ -1,5 +1,6 @@
 // All-reduce among processes over a transport, by the paths of protocol/reduction.h: the ring for large
-// buckets, the exchange for small ones, the chain where the order of lanes is to be kept.
+// buckets, the exchange for small ones, the chain where the order of lanes is to be kept, one shot where what
+// the members have may be left apart.
 //
 // Memory beyond the buckets': a piece for each that is being received, and up to `eager_bytes` a bucket and
 // peer of what arrives before this member has started that bucket.
@@ -31,6 +32,7 @@ struct PeerOptions {
   protocol::ReducePath large = protocol::ReducePath::kRing;
   uint64_t piece_bytes = 256 << 10;  // PieceBytes, or this
   uint64_t eager_bytes = 1 << 20;
+  bool one_shot = false;  // OneShotPays, or not: whether buckets that may be left apart are
 };
 
 // What suits members at these addresses, with so many processors on each host. Where several members share a
@@ -42,6 +44,9 @@ protocol::ReducePath LargePath(const std::vector<std::string>& addresses, uint32
 // one is added while the next is on its way.
 uint64_t PieceBytes(const std::vector<std::string>& addresses);
 
+// Whether members at these addresses are few, and can look at each other's memory.
+bool OneShotPays(const std::vector<std::string>& addresses);
+
 class PeerAllReduce final : public AllReduce, private Group::User {
  public:
   // Forms the group; `formed` is called from the loop, once, with ok or why there is none, and buckets may be
@@ -52,6 +57,9 @@ class PeerAllReduce final : public AllReduce, private Group::User {
 
   void Start(Bucket bucket, std::function<void(const Status&)> done) override;
   void Abort(Status why) override;
+  bool leaves_apart() const override { return options_.one_shot; }
+  Result<std::vector<ByteView>> Contributions() override;
+  void Release() override;
   uint32_t rank() const override { return options_.group.rank; }
   uint32_t members() const override { return group_.members(); }
   std::optional<uint32_t> lost() const override { return group_.lost(); }
@@ -109,6 +117,7 @@ class PeerAllReduce final : public AllReduce, private Group::User {
   void OnStopped() override;
   void OnEnded(const Status& why) override;
 
+  uint64_t EagerBytes(protocol::ReducePath path) const;
   Status Check(const Running& running, const PieceHeader& header, const protocol::Hop& hop,
                uint64_t payload_bytes) const;
   Status Accept(Running& running, const PieceHeader& header, Aside aside);
@@ -135,6 +144,9 @@ class PeerAllReduce final : public AllReduce, private Group::User {
   std::set<std::pair<uint64_t, uint32_t>> early_ready_;  // bucket and who is ready for it
   std::map<uint32_t, Alive> alive_;                      // answers about the bucket that was asked for last
   std::vector<Memory> kept_;
+  // Of the bucket that was left apart and is not released: what this member has of it, and what others have.
+  std::optional<ByteView> own_;
+  std::vector<Aside> others_;
   std::vector<Done> failing_;  // of buckets started after the end, to be told why
   bool stopped_ = false;
   std::optional<Status> ended_;

@@ -156,6 +156,160 @@ TEST(AllReduceTest, BucketsInSharedMemory) {
   }
 }
 
+// ---- left apart
+
+// What each member has, in memory that the others may look at.
+struct Apart {
+  Apart(Cluster& its_cluster, size_t elements, uint64_t seed) : cluster(its_cluster), ended(cluster.size()) {
+    for (size_t rank = 0; rank < cluster.size(); ++rank) {
+      given.push_back(RandomFloats(elements, seed * 100 + rank));
+      memories.push_back(net::MakeSharedBuffer(elements * sizeof(float)));
+      std::ranges::copy(BytesOf(given[rank]), memories[rank].data());
+    }
+  }
+  void Start(size_t rank) {
+    cluster[rank].all->Start({.data = memories[rank].bytes(), .memory = memories[rank], .apart = true},
+                             [this, rank](const Status& status) { ended[rank] = status; });
+  }
+  void StartAll() {
+    for (size_t rank = 0; rank < cluster.size(); ++rank) Start(rank);
+  }
+  bool AllEnded() const {
+    return std::ranges::all_of(ended, [](const auto& status) { return status.has_value(); });
+  }
+  // Everybody sees what everybody has.
+  void Check(size_t rank) const {
+    ASSERT_TRUE(ended[rank].has_value() && ended[rank]->ok()) << ended[rank]->ToString();
+    const auto seen = cluster[rank].all->Contributions();
+    ASSERT_TRUE(seen.ok()) << seen.status().ToString();
+    ASSERT_EQ(seen->size(), cluster.size());
+    for (size_t r = 0; r < seen->size(); ++r) {
+      EXPECT_TRUE(std::ranges::equal((*seen)[r], std::as_bytes(std::span(given[r])))) << r << " by " << rank;
+    }
+    EXPECT_EQ((*seen)[rank].data(), memories[rank].data());
+  }
+
+  Cluster& cluster;
+  std::vector<std::vector<float>> given;
+  std::vector<Buffer> memories;
+  std::vector<std::optional<Status>> ended;
+};
+
+PeerOptions OneShot() {
+  PeerOptions options = SmallPieces();
+  options.one_shot = true;
+  return options;
+}
+
+struct Way {
+  const char* name;
+  bool tcp, ucx;
+};
+class ApartTest : public ::testing::TestWithParam<Way> {
+ protected:
+  Cluster::Settings Of(uint32_t members) const {
+    return {.members = members, .options = OneShot(), .tcp = GetParam().tcp, .ucx = GetParam().ucx};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Transports, ApartTest,
+                         ::testing::Values(Way{"Inproc", false, false}, Way{"Tcp", true, false},
+                                           Way{"Ucx", false, true}),
+                         [](const auto& given) { return given.param.name; });
+
+TEST_P(ApartTest, EverybodySeesWhatEverybodyHas) {
+  for (const uint32_t members : {1u, 2u, 3u, 4u}) {
+    Cluster cluster(Of(members));
+    ASSERT_TRUE(cluster.FormAll());
+    Rng rng(members);
+    for (const size_t elements : {1, 100, 9'000, 20'000, 400'000}) {
+      SCOPED_TRACE(std::to_string(members) + " members, " + std::to_string(elements));
+      Apart bucket(cluster, elements, elements);
+      // In any order, and some before the others have begun.
+      std::vector<size_t> order(members);
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::ranges::shuffle(order, rng);
+      for (const size_t rank : order) {
+        bucket.Start(rank);
+        int turns = 0;
+        ASSERT_TRUE(cluster.Run([&] { return ++turns > 20; }));
+      }
+      Together other(cluster);  // one in the usual way goes on beside it
+      other.Fill(1'000, elements);
+      for (size_t rank = 0; rank < members; ++rank) other.Start(rank);
+      ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded() && other.AllEnded(); }));
+      other.Check();
+      for (size_t rank = 0; rank < members; ++rank) bucket.Check(rank);
+      for (size_t rank = 0; rank < members; ++rank) cluster[rank].all->Release();
+      EXPECT_TRUE(cluster.Run([&] {
+        return std::ranges::none_of(bucket.memories, [](const Buffer& memory) { return memory.shared(); });
+      })) << "released, and still held";
+    }
+  }
+}
+
+// Whoever is slow keeps what it looks at, for as long as it does, whatever the others go on to.
+TEST(ApartInSharedMemory, OneMemberMayBeAStepAhead) {
+  Cluster cluster({.members = 2, .options = OneShot(), .ucx = true});
+  ASSERT_TRUE(cluster.FormAll());
+  Apart first(cluster, 50'000, 1), second(cluster, 50'000, 2);
+  first.StartAll();
+  ASSERT_TRUE(cluster.Run([&] { return first.AllEnded(); }));
+  first.Check(0);
+  cluster[0].all->Release();
+  second.Start(0);
+  int turns = 0;
+  ASSERT_TRUE(cluster.Run([&] { return ++turns > 200; }));
+  EXPECT_TRUE(first.memories[0].shared());
+  EXPECT_FALSE(first.memories[1].shared());
+  first.Check(1);
+  cluster[1].all->Release();
+  ASSERT_TRUE(cluster.Run([&] { return !first.memories[0].shared(); }));
+  second.Start(1);
+  ASSERT_TRUE(cluster.Run([&] { return second.AllEnded(); }));
+  cluster[0].all->Release();
+  ASSERT_TRUE(cluster.Run([&] { return !second.memories[1].shared(); }));
+  EXPECT_TRUE(second.memories[0].shared()) << "released with the one before";
+  second.Check(1);
+}
+
+TEST_P(ApartTest, WithTheGroupItIsOver) {
+  Cluster cluster(Of(3));
+  ASSERT_TRUE(cluster.FormAll());
+  Apart bucket(cluster, 50'000, 1);
+  bucket.StartAll();
+  ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded(); }));
+  cluster[1].all->Abort({Code::kAborted, "enough"});
+  EXPECT_FALSE(cluster[1].all->Contributions().ok());
+  bucket.Check(0);
+  ASSERT_TRUE(cluster.Run(
+      [&] { return !cluster[0].all->Contributions().ok() && !cluster[2].all->Contributions().ok(); }));
+  for (size_t rank = 0; rank < 3; ++rank) cluster[rank].all->Release();
+  EXPECT_TRUE(cluster.Run([&] {
+    return std::ranges::none_of(bucket.memories, [](const Buffer& memory) { return memory.shared(); });
+  }));
+}
+
+TEST_P(ApartTest, AMemberThatDiesBeforeEndsIt) {
+  Cluster cluster(Of(3));
+  ASSERT_TRUE(cluster.FormAll());
+  Apart bucket(cluster, 50'000, 1);
+  bucket.Start(0);
+  bucket.Start(1);
+  int turns = 0;
+  ASSERT_TRUE(cluster.Run([&] { return ++turns > 50; }));
+  cluster.Kill(2);
+  ASSERT_TRUE(cluster.Run([&] { return bucket.ended[0].has_value() && bucket.ended[1].has_value(); }));
+  EXPECT_FALSE(bucket.ended[0]->ok());
+  EXPECT_FALSE(bucket.ended[1]->ok());
+}
+
+TEST(AllReduceTest, OneShotIsForFewMembersOfOneHost) {
+  EXPECT_TRUE(OneShotPays({"a:1", "a:2"}));
+  EXPECT_TRUE(OneShotPays({"a:1", "a:2", "a:3", "a:4"}));
+  EXPECT_FALSE(OneShotPays({"a:1", "a:2", "a:3", "a:4", "a:5"}));
+  EXPECT_FALSE(OneShotPays({"a:1", "b:2"}));
+}
+
 TEST(AllReduceTest, ManyBucketsAtATimeWhileMembersStartThemAtTheirOwnPace) {
   constexpr size_t kBuckets = 40;
   Cluster cluster({.members = 4, .options = SmallPieces()});

@@ -7,6 +7,8 @@ namespace leat::net {
 namespace {
 
 constexpr uint32_t kPlaceBytes = 36;
+// That are delivered and held, at most: nobody shows as many.
+constexpr size_t kMostHeld = 256;
 
 }  // namespace
 
@@ -86,7 +88,7 @@ Status FrameReader::StartShown(ByteView header, Receiver& receiver, Connection& 
   const auto count = in.Get<uint32_t>();
   const Status bad(Code::kDataLoss, "a message that is shown, and makes no sense");
   if (!in.ok() || own.size() > shared_.options.max_header_bytes || type == kShownType ||
-      count > kMostPlaces || in.remaining() != count * kPlaceBytes) {
+      count > kMostPlaces || in.remaining() != count * kPlaceBytes || shown_.size() >= kMostHeld) {
     return bad;
   }
   std::vector<SharedPlace> places(count);
@@ -100,7 +102,8 @@ Status FrameReader::StartShown(ByteView header, Receiver& receiver, Connection& 
     if (place.bytes == 0 || place.bytes > shared_.options.max_payload_bytes - total) return bad;
     total += place.bytes;
   }
-  peer_->Trim();  // here, so that all of a message stays
+  hold_ = false;
+  if (shown_.empty()) peer_->Trim();  // here, so that all of a message stays
   LEAT_RETURN_IF_ERROR(incoming_.Start(receiver, connection, open, type, own, total));
   for (const SharedPlace& place : places) {
     if (!open) return {};
@@ -108,8 +111,21 @@ Status FrameReader::StartShown(ByteView header, Receiver& receiver, Connection& 
     shared_.bytes_received.Add(bytes.size());
     incoming_.View(bytes, receiver, connection, open);
   }
-  ++shown_;
+  shown_.push_back(hold_);
   return {};
+}
+
+uint32_t FrameReader::TakeShown() {
+  uint32_t taken = 0;
+  for (; !shown_.empty() && !shown_.front(); shown_.pop_front()) ++taken;
+  return taken;
+}
+
+void FrameReader::Release(uint32_t messages) {
+  for (bool& held : shown_) {
+    if (messages == 0) return;
+    if (std::exchange(held, false)) --messages;
+  }
 }
 
 std::optional<Bytes> EncodeShown(uint8_t type, ByteView header, std::span<const ByteView> payload) {

@@ -35,8 +35,11 @@ class FrameReader {
   explicit FrameReader(const Shared& shared) : shared_(shared) {}
   // From now on messages may come whose payload lies there. It outlives this.
   void LookInto(PeerMemory* peer) { peer_ = peer; }
-  // Of those, how many have been delivered since this was last asked.
-  uint32_t TakeShown() { return std::exchange(shown_, 0); }
+  // Of those, how many the peer may let go now that it could not when this was last asked.
+  uint32_t TakeShown();
+  // The one that is being delivered is held, and so are those after it; until so many of the held are not.
+  void Hold() { hold_ = true; }
+  void Release(uint32_t messages);
 
   // Some of a message is here, and not all of it.
   bool in_message() const { return incoming_.active() || !partial_.empty(); }
@@ -66,8 +69,9 @@ class FrameReader {
 
   const Shared& shared_;
   PeerMemory* peer_ = nullptr;
-  uint32_t shown_ = 0;
-  Bytes partial_;  // of a prefix and header that came in pieces
+  std::deque<bool> shown_;  // delivered, and not taken: whether it is held
+  bool hold_ = false;       // the one that is being delivered
+  Bytes partial_;           // of a prefix and header that came in pieces
   Incoming incoming_;
   Time moved_{};
 };

@@ -41,8 +41,8 @@ class Receiver {
   virtual Result<std::vector<std::span<std::byte>>> OnHeader(Connection& connection, uint8_t type,
                                                              ByteView header, uint64_t payload_bytes) = 0;
   // Span `i` of the payload lies in memory of the peer's, on this host, where it may be read until OnMessage
-  // returns, but not after the connection was closed. True: that is all that is needed; it is not copied, and
-  // no OnSegment follows. Transports without such memory never ask.
+  // returns (or longer: Connection::HoldView). True: that is all that is needed; it is not copied, and no
+  // OnSegment follows. Transports without such memory never ask.
   virtual bool OnView(Connection& /*connection*/, size_t /*i*/, ByteView /*bytes*/) { return false; }
   // Span `i` of the payload is filled; those before it are too, or were looked at.
   virtual void OnSegment(Connection& /*connection*/, size_t /*i*/) {}
@@ -65,6 +65,12 @@ class Connection {
                     std::function<void(const Status&)> done = {}) = 0;
   // Ends it now; OnClosed follows from the loop, never from within Close.
   virtual void Close(Status why) = 0;
+  // From within OnView: what the message shows may be read until it is released or OnClosed returns, and the
+  // peer holds it for as long (but no longer than its stall timeout). A peer's messages after it are let go
+  // no earlier.
+  virtual void HoldView() {}
+  // So many of the messages that are held, the oldest ones first.
+  virtual void ReleaseViews(uint32_t /*messages*/) {}
   virtual const std::string& peer() const = 0;  // "127.0.0.1:40123"
 };
 

@@ -125,7 +125,6 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     open_ = false;
     shared_->connections.Add(-1);
     auto unsent = link_->Shut();
-    Leave(link_->TakeLent());
     loop().Post([self = shared_from_this(), unsent = std::move(unsent), why = std::move(why)] {
       for (const auto& done : unsent) {
         if (self->handle_ != nullptr) done(why);
@@ -133,6 +132,8 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
       if (self->handle_ != nullptr && self->receiver_ != nullptr) {
         self->receiver_->OnClosed(*self->handle_, why);
       }
+      // Not before: until now the receiver may have looked at what the peer lets go once it hears of this.
+      if (self->link_ != nullptr) self->Leave(self->link_->TakeLent());
     });
   }
 
@@ -168,11 +169,9 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   void OnMessage(Connection&) override {
     const auto self = shared_from_this();
     if (!lent_.empty()) return LetGo();
-    if (settled_ == nullptr && link_ != nullptr) {
-      // Who says this looks at nothing any more.
-      if (socket_ != nullptr) socket_->Close({Code::kUnavailable, "connection closed by " + peer_});
-      return;
-    }
+    // Who says this looks at nothing any more.
+    if (settled_ == nullptr && link_ != nullptr)
+      return PeerLeft({Code::kUnavailable, "connection closed by " + peer_});
     if (settled_ == nullptr) {
       if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnMessage(*handle_);
       return;
@@ -188,12 +187,13 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
       if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnClosed(*handle_, why);
       return;
     }
-    link_->Drain();  // what the peer sent before it closed
-    if (!open_) return;
-    const Status reason =
-        link_->in_message() ? Status(why.code(), why.message() + " in the middle of a message") : why;
+    PeerLeft(why);
     socket_.reset();
-    End(reason);
+  }
+  void PeerLeft(const Status& why) {
+    link_->Drain();  // what it sent before
+    if (!open_) return;
+    End(link_->in_message() ? Status(why.code(), why.message() + " in the middle of a message") : why);
   }
 
   // The socket is closed as soon as the peer cannot look any more at what it was shown. It is told that the
@@ -408,6 +408,12 @@ class Line::Handle final : public Connection {
     line_->Send(type, std::move(header), std::move(payload), std::move(done));
   }
   void Close(Status why) override { line_->End(std::move(why)); }
+  void HoldView() override {
+    if (line_->link_ != nullptr) line_->link_->HoldView();
+  }
+  void ReleaseViews(uint32_t messages) override {
+    if (line_->link_ != nullptr) line_->link_->ReleaseViews(messages);
+  }
   const std::string& peer() const override { return line_->peer_; }
 
  private:

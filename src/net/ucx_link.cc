@@ -127,6 +127,11 @@ void UcxLink::TellTaken() {
   failure_ = port_->SendTaken(std::exchange(untaken_, 0), shown);
 }
 
+void UcxLink::ReleaseViews(uint32_t messages) {
+  reader_.Release(messages);
+  if (!receiving_) TellTaken();  // else at the end of that
+}
+
 void UcxLink::OnFragment(ByteView bytes) {
   if (!open_ || !failure_.ok()) return;
   if (++untaken_ > cut_.window) {

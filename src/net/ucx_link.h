@@ -45,6 +45,9 @@ class UcxLink final : public Polled,
   void Start(Receiver* receiver, Connection* connection);
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
             FrameQueue::Done done);
+  // As Connection's.
+  void HoldView() { reader_.Hold(); }
+  void ReleaseViews(uint32_t messages);
   // Delivers what has arrived: nothing will any more.
   void Drain();
   bool in_message() const { return reader_.in_message(); }

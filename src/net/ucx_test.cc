@@ -169,6 +169,121 @@ TEST_F(UcxTest, WhatWasShownIsHeldUntilThePeerLetsGo) {
   EXPECT_TRUE(std::ranges::equal(at_server.messages[0].payload, buffer.bytes()));
 }
 
+// Keeps what it is shown, and looks at it late.
+class Holder : public Recorder {
+ public:
+  bool OnView(Connection& connection, size_t, ByteView bytes) override {
+    if (hold) connection.HoldView();
+    ++segments;
+    views.push_back(bytes);
+    return true;
+  }
+  void OnClosed(Connection& connection, const Status& why) override {
+    if (before_closed) before_closed();
+    Recorder::OnClosed(connection, why);
+  }
+  bool hold = true;
+  std::vector<ByteView> views;
+  std::function<void()> before_closed;
+};
+
+class HeldViewTest : public UcxTest {
+ protected:
+  void ConnectHolder() {
+    Connect({}, {});
+    listener_ = *transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
+      at_holder_ = std::move(connection);
+      return &holder_;
+    });
+    other->Connect(listener_->address(), &at_client, kSoon,
+                   [&](auto connection) { to_holder_ = std::move(*connection); });
+    ASSERT_TRUE(RunUntil(loop, [&] { return at_holder_ != nullptr && to_holder_ != nullptr; }));
+  }
+  // The number of messages whose sender has been told that they are done.
+  void Show(const Buffer& buffer) {
+    to_holder_->Send(1, {}, {ByteView(buffer.bytes())}, [this, buffer](const Status&) { ++told_; });
+  }
+  bool Seen(size_t views) {
+    return RunUntil(loop, [&] { return holder_.views.size() == views; });
+  }
+  // Whether that many were told, and no more are after a while.
+  bool ToldJust(int count) {
+    int turns = 0;
+    return RunUntil(loop, [&] { return told_ >= count && ++turns > 200; }) && told_ == count;
+  }
+
+  std::unique_ptr<Listener> listener_;
+  Holder holder_;
+  std::unique_ptr<Connection> at_holder_, to_holder_;
+  int told_ = 0;
+};
+
+TEST_F(HeldViewTest, IsLentUntilItIsReleased) {
+  ConnectHolder();
+  const Buffer a = SharedBytes(300'000, 1), b = SharedBytes(200'000, 2), c = SharedBytes(100'000, 3);
+  holder_.hold = false;
+  Show(a);
+  ASSERT_TRUE(Seen(1));
+  ASSERT_TRUE(ToldJust(1));
+  holder_.hold = true;
+  Show(a);
+  Show(b);
+  ASSERT_TRUE(Seen(3));
+  holder_.hold = false;
+  Show(c);
+  ASSERT_TRUE(Seen(4));
+  ASSERT_TRUE(ToldJust(1)) << "not even the last one, which nobody holds";
+  EXPECT_TRUE(std::ranges::equal(holder_.views[1], a.bytes()));
+  EXPECT_TRUE(std::ranges::equal(holder_.views[2], b.bytes()));
+  at_holder_->ReleaseViews(1);
+  ASSERT_TRUE(ToldJust(2));
+  EXPECT_TRUE(b.shared());
+  at_holder_->ReleaseViews(5);
+  ASSERT_TRUE(ToldJust(4)) << "with those that only had to wait";
+  EXPECT_FALSE(b.shared());
+}
+
+// The sender has a loop of its own here, as another process has.
+TEST(HeldView, MayBeLookedAtUntilTheReceiverKnowsOfTheEnd) {
+  for (const bool closes : {true, false}) {
+    Loop loop, its_loop;
+    const auto transport = MakeUcxTransport(loop, {}), its_transport = MakeUcxTransport(its_loop, {});
+    const auto run = [&](const auto& condition) {
+      return RunUntil(loop, [&] {
+        its_loop.RunOnce(Duration::zero());
+        return condition();
+      });
+    };
+    Holder holder;
+    Recorder sender;
+    std::unique_ptr<Connection> at_holder, to_holder;
+    const auto listener = *transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
+      at_holder = std::move(connection);
+      return &holder;
+    });
+    its_transport->Connect(listener->address(), &sender, kSoon,
+                           [&](auto connection) { to_holder = std::move(*connection); });
+    ASSERT_TRUE(run([&] { return at_holder != nullptr && to_holder != nullptr; }));
+    const Buffer buffer = SharedBytes(300'000, 1);
+    to_holder->Send(1, {}, {ByteView(buffer.bytes())}, [buffer](const Status&) {});
+    ASSERT_TRUE(run([&] { return !holder.views.empty(); }));
+    bool looked = false;
+    holder.before_closed = [&] {
+      for (int turn = 0; turn < 50; ++turn) its_loop.RunOnce(std::chrono::milliseconds(1));
+      EXPECT_TRUE(buffer.shared()) << "let go before the receiver knew";
+      EXPECT_TRUE(std::ranges::equal(holder.views[0], buffer.bytes()));
+      looked = true;
+    };
+    if (closes) {
+      to_holder->Close({Code::kAborted, "enough"});
+    } else {
+      to_holder.reset();
+    }
+    ASSERT_TRUE(run([&] { return !buffer.shared(); }));
+    EXPECT_TRUE(looked);
+  }
+}
+
 TEST_F(UcxTest, BothMayLeaveAtOnce) {
   Connect({}, {});
   Buffer mine = SharedBytes(1 << 20, 1), its = SharedBytes(1 << 20, 2);

@@ -1,7 +1,5 @@
 #include "optim/mean.h"
 
-#include <cstddef>
-
 #include "base/check.h"
 #include "base/multiversion.h"
 
@@ -19,6 +17,12 @@ void Add(float* __restrict sum, const float* __restrict g, size_t n, float weigh
 }
 
 LEAT_MULTIVERSION
+void SetBoth(float* __restrict sum, const float* __restrict a, const float* __restrict b, size_t n,
+             float weight) {
+  for (size_t i = 0; i < n; ++i) sum[i] = (a[i] + b[i]) * weight;
+}
+
+LEAT_MULTIVERSION
 void Multiply(float* sum, size_t n, float scale) {
   for (size_t i = 0; i < n; ++i) sum[i] *= scale;
 }
@@ -33,6 +37,16 @@ void SetWeighted(std::span<float> sum, std::span<const float> gradient, float we
 void AddWeighted(std::span<float> sum, std::span<const float> gradient, float weight) {
   LEAT_CHECK(sum.size() == gradient.size());
   Add(sum.data(), gradient.data(), sum.size(), weight);
+}
+
+void SetSum(std::span<float> sum, std::span<const std::span<const float>> terms, size_t begin, float weight) {
+  for (const auto& term : terms) LEAT_CHECK(begin <= term.size() && sum.size() <= term.size() - begin);
+  const auto term = [&](size_t i) { return terms[i].data() + begin; };
+  if (terms.size() == 1) return Set(sum.data(), term(0), sum.size(), weight);
+  if (terms.size() == 2) return SetBoth(sum.data(), term(0), term(1), sum.size(), weight);
+  SetBoth(sum.data(), term(0), term(1), sum.size(), 1.0f);
+  for (size_t i = 2; i < terms.size(); ++i) Add(sum.data(), term(i), sum.size(), 1.0f);
+  Scale(sum, weight);
 }
 
 void Scale(std::span<float> sum, float scale) {

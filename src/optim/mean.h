@@ -10,6 +10,7 @@
 // statistics, whose changes are averaged all the same.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -40,6 +41,8 @@ inline constexpr float kNothing = -0.0f;
 // spans have one size and do not overlap.
 void SetWeighted(std::span<float> sum, std::span<const float> gradient, float weight);
 void AddWeighted(std::span<float> sum, std::span<const float> gradient, float weight);
+// sum = ((t0 + t1) + t2 …) · weight, of what each of the terms, at least one, has from `begin` on.
+void SetSum(std::span<float> sum, std::span<const std::span<const float>> terms, size_t begin, float weight);
 // A scale of 1 costs nothing.
 void Scale(std::span<float> sum, float scale);
 

@@ -37,6 +37,30 @@ TEST(Mean, IsTheChainInTheOrderOfLanes) {
   }
 }
 
+TEST(Mean, TermsAreAddedInTheirOrderAndWeighedOnce) {
+  Rng rng(2);
+  constexpr size_t kAll = 300;
+  std::vector<std::vector<float>> all(4, std::vector<float>(kAll));
+  for (auto& term : all) {
+    for (float& x : term) x = static_cast<float>(rng.Uniform()) - 0.5f;
+  }
+  for (size_t count = 1; count <= all.size(); ++count) {
+    const std::vector<std::span<const float>> terms(all.begin(), all.begin() + static_cast<ptrdiff_t>(count));
+    for (const float weight : {1.0f, 0.3f}) {
+      for (const auto& [begin, n] : {std::pair<size_t, size_t>(0, kAll), {1, 77}, {kAll - 3, 3}, {kAll, 0}}) {
+        std::vector<float> sum(n, 7);
+        SetSum(sum, terms, begin, weight);
+        for (size_t i = 0; i < n; ++i) {
+          volatile float expected = all[0][begin + i];
+          for (size_t t = 1; t < count; ++t) expected = expected + all[t][begin + i];
+          expected = expected * weight;
+          ASSERT_EQ(sum[i], expected) << count << " terms, at " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST(Mean, SumsAreSumsButForStatistics) {
   const MeanRule gradients = MeanRuleFor(true, 1, VariableRole::kTrained);
   EXPECT_EQ(gradients.weight(7), 1.0f);

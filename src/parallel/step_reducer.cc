@@ -159,6 +159,13 @@ void StepReducer::Start(collective::Bucket bucket) {
 
 void StepReducer::StartReady(size_t ready) {
   if (group_ == nullptr) return;
+  if (apart()) {
+    if (ready < buckets_.size() || started_ == ready) return;
+    started_ = ready;
+    return Start({.data = std::as_writable_bytes(parameters_.all_gradients()),
+                  .memory = parameters_.HoldGradients(),
+                  .apart = true});
+  }
   for (; started_ < ready; ++started_) {
     const BucketPart& part = buckets_[started_];
     const auto gradients = parameters_.all_gradients().subspan(part.start, part.floats);
@@ -213,6 +220,10 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
   Start({.data = std::as_writable_bytes(std::span(words_)), .reduce = collective::kMaxU64});
 }
 
+void StepReducer::Release() {
+  if (group_ != nullptr) group_->Release();
+}
+
 void StepReducer::Finished(const Status& status) {
   if (!status.ok() && failure_.ok()) failure_ = status;
   if (--under_way_ > 0 || !done_) return;
@@ -221,6 +232,13 @@ void StepReducer::Finished(const Status& status) {
   in_place_ = any_ = false;
   if (!failure_.ok()) return done(failure_);
   protocol::ReducedStep reduced{outcomes_, true};
+  if (apart()) {
+    auto contributions = group_->Contributions();
+    if (!contributions.ok()) return done(contributions.status());
+    for (const ByteView bytes : *contributions) {
+      reduced.terms.emplace_back(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
+    }
+  }
   bool rejected = false, modest = true;
   for (size_t lane = 0; lane < words_.size(); ++lane) {
     if (outcomes_[lane].kind == LaneOutcome::Kind::kHeld && words_[lane] == 0) continue;
@@ -232,7 +250,7 @@ void StepReducer::Finished(const Status& status) {
   }
   // All members have the same sums, so all see the same. Gradients that are finite and not huge, of lanes
   // that weigh at most 1, make no other sum.
-  if (!rejected && !modest) reduced.finite = parameters_.GradientsFinite();
+  if (!rejected && !modest) reduced.finite = parameters_.GradientsFinite(reduced.terms);
   done(std::move(reduced));
 }
 

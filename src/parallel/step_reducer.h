@@ -8,7 +8,8 @@
 // Buckets are the same on all members, and start in the same order: those of the last variables first, as
 // their gradients are ready first. After them comes one with what has become of each lane. Where the job is
 // deterministic (lanes are added in their order, whoever has them) or clips gradients (which needs all of
-// them), buckets start after back-propagation.
+// them), buckets start after back-propagation. Where the group leaves apart what its members have, nothing is
+// moved: all gradients are one bucket then, and the step's terms are what the members have.
 #pragma once
 
 #include <atomic>
@@ -49,8 +50,11 @@ class StepReducer {
   // What Compute is to be called with.
   uint64_t epoch() const { return epoch_; }
   // `done` is called once, from the loop, unless the group changes before. With ok the sums are where the
-  // parameters have gradients.
+  // parameters have gradients, or the step has terms: until Release, which is called before anything else is
+  // computed, and within `done`.
   void Reduce(const protocol::ReduceStep& step, std::function<void(Result<protocol::ReducedStep>)> done);
+
+  void Release();
 
   // ---- the computing thread; on the loop's, buckets leave as far as they can without waiting for anybody
   // As Trainer::Step; the lane's gradients are added to those of the step.
@@ -63,6 +67,7 @@ class StepReducer {
     size_t start = 0, floats = 0;  // of its gradients, in all of them
   };
 
+  bool apart() const { return group_->leaves_apart() && !options_.deterministic; }
   void OnVariable(size_t variable);
   void AddUp(std::span<float> sums, bool first, uint64_t events);
   void CopyOrNothing();

@@ -130,20 +130,28 @@ struct Member {
   }
   void Reduce(const ReduceStep& step) {
     ended.reset();
-    reducer.Reduce(step, [this](Result<ReducedStep> result) { ended = std::move(result); });
+    reducer.Reduce(step, [this](Result<ReducedStep> result) {
+      sums = computer.Gradients();
+      if (result.ok() && !result->terms.empty())
+        optim::SetSum(sums, std::exchange(result->terms, {}), 0, /*weight=*/1);
+      reducer.Release();
+      ended = std::move(result);
+    });
   }
-  std::vector<float> Gradients() const { return computer.Gradients(); }
+  std::vector<float> Gradients() const { return sums; }
 
   Computer computer;
   StepReducer reducer;
+  std::vector<float> sums;
   std::optional<Result<ReducedStep>> ended;
 };
 
 // Members that really reduce among themselves.
 class Team {
  public:
-  Team(uint32_t count, const char* yaml, const StepReducerOptions& options)
-      : model(ModelOf(yaml, kWidth)), cluster({.members = count, .options = SmallPieces()}) {
+  Team(uint32_t count, const char* yaml, const StepReducerOptions& options, bool one_shot = false)
+      : model(ModelOf(yaml, kWidth)),
+        cluster({.members = count, .options = SmallPieces(one_shot && count <= protocol::kMostOneShot)}) {
     for (uint32_t rank = 0; rank < count; ++rank) {
       members.push_back(std::make_unique<Member>(model, *cluster[rank].loop, options));
     }
@@ -184,8 +192,9 @@ class Team {
 
  private:
   // So that a bucket of a small model takes several.
-  static collective::PeerOptions SmallPieces() {
+  static collective::PeerOptions SmallPieces(bool one_shot) {
     collective::PeerOptions options;
+    options.one_shot = one_shot;
     options.exchange_bytes = 64;
     options.piece_bytes = 64;
     options.eager_bytes = 128;
@@ -201,7 +210,7 @@ void ExpectNear(const std::vector<float>& a, const std::vector<float>& b) {
 // ---- the numbers
 
 struct Way {
-  bool deterministic = false, overlap = true;
+  bool deterministic = false, overlap = true, one_shot = false;
 };
 class Ways : public ::testing::TestWithParam<Way> {
  protected:
@@ -213,17 +222,20 @@ class Ways : public ::testing::TestWithParam<Way> {
             .bucket_bytes = 128};
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, Ways, ::testing::Values(Way{}, Way{false, false}, Way{true, true}),
+INSTANTIATE_TEST_SUITE_P(All, Ways,
+                         ::testing::Values(Way{}, Way{false, false}, Way{true, true}, Way{false, true, true},
+                                           Way{false, false, true}, Way{true, true, true}),
                          [](const auto& given) {
-                           return given.param.deterministic ? "Deterministic"
-                                  : given.param.overlap     ? "Overlapped"
-                                                            : "AfterAll";
+                           return std::string(given.param.deterministic ? "Deterministic"
+                                              : given.param.overlap     ? "Overlapped"
+                                                                        : "AfterAll") +
+                                  (given.param.one_shot ? "InOneShot" : "");
                          });
 
 TEST_P(Ways, LanesOfAllMembersAreAddedUp) {
   const Data data(64, kWidth, kClasses);
   for (const uint32_t members : {1u, 2u, 3u, 5u}) {
-    Team team(members, kMean, Options());
+    Team team(members, kMean, Options(), GetParam().one_shot);
     // What one step leaves behind does not count in the next.
     for (const uint32_t lanes : {4u, 1u, 7u, 3u}) {
       SCOPED_TRACE(std::to_string(lanes) + " lanes of " + std::to_string(members));
@@ -242,7 +254,7 @@ TEST_P(Ways, TheMeanIsThatOfOneWorkersJointBatch) {
   const auto lanes = LanesWithAShortOne(5);
   const uint64_t events = EventsOf(lanes);
   for (const uint32_t members : {1u, 2u, 3u}) {
-    Team team(members, kMean, Options());
+    Team team(members, kMean, Options(), GetParam().one_shot);
     auto mean = team.Step(lanes, data);
     optim::Scale(mean, optim::MeanRule{false, kFull}.scale(events));
     Computer joint(team.model);
@@ -255,7 +267,7 @@ TEST_P(Ways, OfASumGradientsAreAddedAndStatisticsAveraged) {
   const Data data(64, kWidth, kClasses);
   const auto lanes = LanesWithAShortOne(4);
   for (const uint32_t members : {1u, 3u}) {
-    Team team(members, kSum, Options(true));
+    Team team(members, kSum, Options(true), GetParam().one_shot);
     const auto sum = team.Step(lanes, data);
     ExpectNear(sum, SumOf(team.model, true, lanes, data));
     ASSERT_FALSE(sum.empty());
@@ -271,7 +283,7 @@ TEST_P(Ways, RunsOfSeveralBatchesAndLanesWithoutAny) {
       {{}, Range(0, 8)}, {}, {{}}, {Range(16, 24), Range(30, 35)}, {Range(40, 47), {}}};
   for (const uint32_t members : {1u, 2u, 3u, 5u, 9u}) {
     SCOPED_TRACE(members);
-    Team team(members, kMean, Options());
+    Team team(members, kMean, Options(), GetParam().one_shot);
     ExpectNear(team.Step(FullLanes(3), data), SumOf(team.model, false, FullLanes(3), data));
     ExpectNear(team.Step(lanes, data), SumOf(team.model, false, lanes, data));
     EXPECT_THAT((*team[0].ended)->lanes,
@@ -283,7 +295,7 @@ TEST_P(Ways, RunsOfSeveralBatchesAndLanesWithoutAny) {
 
 TEST_P(Ways, AStepThatNobodyHasAnythingOfIsNothing) {
   const Data data(32, kWidth, kClasses);
-  Team team(3, kMean, Options());
+  Team team(3, kMean, Options(), GetParam().one_shot);
   ASSERT_FALSE(team.Step(FullLanes(4), data).empty());
   EXPECT_THAT(team.Step({{{}}, {}, {{}}}, data), ::testing::Each(0.0f));
 }
@@ -295,7 +307,7 @@ TEST_P(Ways, ARejectedLaneIsSeenByAllAndNothingOfItStays) {
     SCOPED_TRACE(bad);
     data = tame;
     data.features[bad * kFull * kWidth] = std::numeric_limits<float>::quiet_NaN();
-    Team team(3, kMean, Options());
+    Team team(3, kMean, Options(), GetParam().one_shot);
     const auto lanes = FullLanes(5);
     for (uint32_t rank = 0; rank < 3; ++rank) team.Compute(rank, lanes, data);
     ASSERT_TRUE(team.AllEnded());
@@ -315,7 +327,7 @@ TEST_P(Ways, ASumThatIsNotFiniteIsSeenByAll) {
   Data data(2, kWidth, 2);
   std::ranges::fill(data.features, 1e19f);
   std::ranges::fill(data.labels, 1.2e19f);
-  Team team(2, model, Options(true));
+  Team team(2, model, Options(true), GetParam().one_shot);
   for (uint32_t rank = 0; rank < 2; ++rank) {
     for (float& w : team[rank].computer.parameters.values(size_t{0})) w = 0;
     team.Compute(rank, {{{0}}, {{1}}}, data);
@@ -348,7 +360,7 @@ TEST(StepReducer, InTheOrderOfLanesTheBitsAreTheSameWhoeverHasThem) {
 // ---- when buckets leave
 
 // Keeps what is started.
-class Recorder final : public collective::AllReduce {
+class Recorder : public collective::AllReduce {
  public:
   struct Started {
     collective::Bucket bucket;
@@ -409,6 +421,32 @@ class Alone : public ::testing::Test {
   std::optional<Member> member_;
 };
 
+// Leaves apart what it is given.
+class ApartRecorder final : public Recorder {
+ public:
+  bool leaves_apart() const override { return true; }
+};
+
+TEST_F(Alone, WhatIsLeftApartLeavesInOnePieceAsSoonAsAllIsThere) {
+  ApartRecorder group;
+  for (const bool overlap : {true, false}) {
+    Begin({.overlap = overlap, .bucket_bytes = 1});
+    member_->reducer.SetGroup(&group);
+    const auto step = member_->Compute(FullLanes(1), 0, 1, data_);
+    EXPECT_EQ(group.started.size(), overlap ? 1u : 0u);
+    member_->Reduce(step);
+    ASSERT_EQ(group.started.size(), 2u) << "and what has become of the lanes";
+    EXPECT_EQ(group.started[0].bucket.data.data(), std::as_bytes(parameters().all_gradients()).data());
+    EXPECT_EQ(group.started[0].bucket.data.size(), parameters().all_gradients().size_bytes());
+    EXPECT_TRUE(group.started[0].bucket.apart);
+    EXPECT_FALSE(group.started[1].bucket.apart);
+    EXPECT_TRUE(parameters().HoldGradients().shared());
+    group.EndAll();
+    ASSERT_TRUE(member_->ended.has_value() && member_->ended->ok());
+    EXPECT_FALSE(member_->sums.empty());
+  }
+}
+
 TEST_F(Alone, BucketsLeaveWhileBackPropagationGoesOnLastVariablesFirst) {
   ASSERT_EQ(model_.variables().size(), 6u);
   Begin({.bucket_bytes = 1});  // one for each variable
@@ -444,7 +482,7 @@ TEST_F(Alone, OfSeveralLanesOnlyTheLastIsOverlapped) {
   const protocol::ComputeLane last{.lane = 1, .first = false, .last = true};
   member_->reducer.Compute(last, member_->reducer.epoch(), data_.rows(), lanes[1][0], kFull, 0);
   EXPECT_EQ(group_.started.size(), 6u);
-  ExpectNear(member_->Gradients(), SumOf(model_, false, lanes, data_));
+  ExpectNear(member_->computer.Gradients(), SumOf(model_, false, lanes, data_));
 }
 
 TEST_F(Alone, BucketsHoldWholeVariablesUpToTheirSize) {
@@ -595,7 +633,7 @@ TEST_F(Alone, WhatWasComputedForAnEarlierGroupDoesNotLeave) {
   member_->Reduce(member_->Compute(lanes, 0, 1, data_));
   next.EndAll();
   ASSERT_TRUE(member_->ended.has_value() && member_->ended->ok());
-  ExpectNear(member_->Gradients(), SumOf(model_, false, lanes, data_));
+  ExpectNear(member_->computer.Gradients(), SumOf(model_, false, lanes, data_));
 }
 
 TEST_F(Alone, WhereItIsDestroyedNothingIsCalled) {

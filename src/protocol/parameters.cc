@@ -1,10 +1,13 @@
 #include "protocol/parameters.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>
 
 #include "base/multiversion.h"
+#include "optim/mean.h"
 
 namespace leat::protocol {
 namespace {
@@ -40,7 +43,8 @@ Parameters::Parameters(const SliceTable& table, Allocate allocate)
 
 bool Parameters::FreeGradients() {
   if (!gradients_.shared()) return false;
-  gradients_ = allocate_(gradients_.size());
+  std::swap(gradients_, former_);
+  if (gradients_.size() == 0 || gradients_.shared()) gradients_ = allocate_(former_.size());
   return true;
 }
 
@@ -49,8 +53,16 @@ float Parameters::LargestGradient(size_t variable) const {
   return Largest(gradient.data(), gradient.size());
 }
 
-bool Parameters::GradientsFinite() const {
-  return std::isfinite(Largest(all_gradients().data(), all_gradients().size()));
+bool Parameters::GradientsFinite(const GradientTerms& terms) const {
+  const size_t all = all_gradients().size();
+  if (terms.empty()) return std::isfinite(Largest(all_gradients().data(), all));
+  std::array<float, 4096> chunk;
+  for (size_t begin = 0; begin < all; begin += chunk.size()) {
+    const auto sum = std::span(chunk).first(std::min(chunk.size(), all - begin));
+    optim::SetSum(sum, terms, begin, 1.0f);
+    if (!std::isfinite(Largest(sum.data(), sum.size()))) return false;
+  }
+  return true;
 }
 
 bool Parameters::Clip(const optim::Clipping& clipping) {

@@ -11,6 +11,10 @@
 
 namespace leat::protocol {
 
+// What is still to be added up to gradients: each laid out as all of them are (Parameters::all_gradients), in
+// the order in which they are added. None: the parameters' gradients are what they are.
+using GradientTerms = std::vector<std::span<const float>>;
+
 // Not thread-safe.
 class Parameters {
  public:
@@ -28,13 +32,14 @@ class Parameters {
   std::span<float> all_gradients() const { return All(gradients_); }
   // The gradients' memory, for who sends it: as long as it is held, somebody may read it.
   Buffer HoldGradients() const { return gradients_; }
-  // Before gradients are written: where somebody still holds the memory of those before, they get another.
+  // Before gradients are written: where somebody still holds the memory of those before, they get another,
+  // which is that of the ones before them when nobody holds that any more.
   // True then: spans of them are outdated.
   bool FreeGradients();
   // The largest magnitude among a variable's gradients: infinity where one is infinite or not a number.
   float LargestGradient(size_t variable) const;
-  // False when any gradient is infinite or not a number.
-  bool GradientsFinite() const;
+  // False when any gradient, or sum of such terms, is infinite or not a number.
+  bool GradientsFinite(const GradientTerms& terms = {}) const;
   // The same, and clips the gradients where all are finite. What moves a statistic is no gradient: it neither
   // counts for the norm nor is clipped.
   bool Clip(const optim::Clipping& clipping);
@@ -51,6 +56,7 @@ class Parameters {
   std::vector<size_t> starts_;  // in floats, of each variable
   Buffer values_;
   Buffer gradients_;
+  Buffer former_;  // of gradients before these
 };
 
 }  // namespace leat::protocol

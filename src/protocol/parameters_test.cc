@@ -80,6 +80,27 @@ TEST(Parameters, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
   EXPECT_EQ(allocated, 2u);
 }
 
+TEST(Parameters, GradientsThatAreHeldForAWhileTakeTurns) {
+  size_t allocated = 0;
+  Parameters parameters(SmallTable(), [&](size_t bytes) {
+    ++allocated;
+    return Buffer(bytes);
+  });
+  std::vector<Buffer> held;
+  for (int step = 0; step < 10; ++step) {
+    parameters.FreeGradients();
+    held.push_back(parameters.HoldGradients());
+    if (held.size() > 1) held.erase(held.begin());  // of the step before
+  }
+  EXPECT_EQ(allocated, 2u);
+  for (int step = 0; step < 3; ++step) {
+    EXPECT_TRUE(parameters.FreeGradients());
+    for (const Buffer& buffer : held) EXPECT_NE(buffer.data(), parameters.HoldGradients().data());
+    held.push_back(parameters.HoldGradients());
+  }
+  EXPECT_EQ(allocated, 4u) << "as many as are held";
+}
+
 TEST(Parameters, OneGradientThatIsNotFiniteIsFoundWhereverItIs) {
   for (const int64_t elements : {1, 2, 15, 16, 17, 63, 200}) {
     const Parameters parameters(MakeSlices({{"a", Shape{elements}, {}}, {"b", Shape{3}, {}}}, 1, 1));
@@ -95,6 +116,23 @@ TEST(Parameters, OneGradientThatIsNotFiniteIsFoundWhereverItIs) {
       }
     }
     EXPECT_TRUE(parameters.GradientsFinite());
+  }
+}
+
+TEST(Parameters, OfTermsItIsTheirSumThatCounts) {
+  const Parameters parameters(MakeSlices({{"a", Shape{10'000}, {}}}, 1, 1));
+  const size_t all = parameters.all_gradients().size();
+  constexpr float kHuge = std::numeric_limits<float>::max();
+  std::vector<float> a(all, 1), b(all, 2), c(all, 3);
+  const GradientTerms terms{a, b, c};
+  for (float& g : parameters.all_gradients()) g = kInfinity;
+  EXPECT_TRUE(parameters.GradientsFinite(terms));
+  for (const size_t i : {size_t{0}, size_t{4095}, size_t{4096}, size_t{9'999}}) {
+    a[i] = kHuge;
+    EXPECT_TRUE(parameters.GradientsFinite(terms));
+    c[i] = kHuge;
+    EXPECT_FALSE(parameters.GradientsFinite(terms)) << i;
+    a[i] = c[i] = 1;
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/check.h"
+
 namespace leat::protocol {
 namespace {
 
@@ -39,14 +41,18 @@ std::vector<uint32_t> ReducePeers(ReducePath path, uint32_t members, uint32_t ra
       add(rank + power);
       break;
     }
+    case ReducePath::kOneShot:
+      for (uint32_t peer = 0; peer < members; ++peer) add(peer);
+      break;
   }
   return peers;
 }
 
 Reduction::Reduction(const ReduceShape& shape, uint32_t rank) : shape_(shape), rank_(rank) {
+  LEAT_CHECK(shape_.path != ReducePath::kOneShot || shape_.members <= kMostOneShot);
   const uint32_t blocks = shape_.path == ReducePath::kRing ? shape_.members : 1;
   block_bytes_ = RoundUp((shape_.bytes + blocks - 1) / blocks, ReduceShape::kUnit);
-  if (shape_.path == ReducePath::kExchange) {
+  if (shape_.path == ReducePath::kExchange || shape_.path == ReducePath::kOneShot) {
     piece_bytes_ = std::max(block_bytes_, ReduceShape::kUnit);
     power_ = std::bit_floor(shape_.members);
     rounds_ = static_cast<uint32_t>(std::countr_zero(power_));
@@ -96,6 +102,8 @@ Reduction::Verdict Reduction::Expects(const Hop& hop) const {
         return when(hop.phase == rounds_ + 1 && hop.peer == rank_ - power_, Verdict::kInPlace);
       if (hop.phase == 0) return when(hop.peer == rank_ + power_, Verdict::kAside);
       return when(hop.phase <= rounds_ && hop.peer == (rank_ ^ (1u << (hop.phase - 1))), Verdict::kAside);
+    case ReducePath::kOneShot:
+      return when(hop.phase == 0 && hop.peer != rank_, Verdict::kAside);
   }
   return Verdict::kWrong;
 }
@@ -137,6 +145,9 @@ void Reduction::Begin() {
       Enter(1);
     }
   }
+  if (pieces_ > 0 && shape_.path == ReducePath::kOneShot) {
+    for (const uint32_t peer : ReducePeers(shape_.path, n, rank_)) Send({peer, 0, 0});
+  }
   for (uint32_t i = 0; i < pieces_; ++i) {
     const bool mine = shape_.path == ReducePath::kRing ? n > 1 && Distance(i) == 0 && piece(i).bytes > 0
                                                        : shape_.path == ReducePath::kChain && rank_ == 0;
@@ -165,7 +176,7 @@ void Reduction::Arrived(const Hop& hop) {
   const uint32_t n = shape_.members;
   if (shape_.path == ReducePath::kExchange) {
     AdvanceExchange();
-  } else {
+  } else if (shape_.path != ReducePath::kOneShot) {
     const bool ring = shape_.path == ReducePath::kRing;
     const bool last = ring ? Distance(hop.piece) + 1 == n : rank_ + 1 == n;  // of phase 0
     if (hop.phase == 0) {
@@ -206,6 +217,7 @@ void Reduction::Enter(uint32_t round) {
 
 void Reduction::Sent(const Hop& hop) {
   --sending_;
+  if (shape_.path == ReducePath::kOneShot) return;
   if (shape_.path == ReducePath::kExchange && hop.phase == round_) {
     round_sent_ = true;
     AdvanceExchange();
@@ -243,7 +255,9 @@ void Reduction::PeerReady(uint32_t peer) {
 }
 
 void Reduction::CheckFinished() {
-  if (finished_ || to_arrive_ > 0 || sending_ > 0 || !starts_.empty()) return;
+  // What this member shows of one shot may be looked at for longer than it needs the others' itself.
+  const bool sending = sending_ > 0 && shape_.path != ReducePath::kOneShot;
+  if (finished_ || to_arrive_ > 0 || sending || !starts_.empty()) return;
   finished_ = true;
   actions_.push_back({ReduceAction::Kind::kFinished, {}});
 }

@@ -12,6 +12,8 @@
 //   (phase 0) and goes back to them in the end.
 // - chain: one order for everybody. Phase 0: partial results go from rank 0 upwards, each rank adding its
 //   own; phase 1: the result goes back from the last rank downwards.
+// - one shot: everybody gets all that everybody has, and adds it up by himself, in the order of ranks. Where
+//   it can be looked at where it is, nothing is moved and each waits only once; for few members.
 // On every path the result of an element is computed with the same operands in the same order wherever it is
 // computed, so all members end with the same bits; on the chain these are also the bits of adding one rank's
 // after the other.
@@ -26,7 +28,9 @@
 
 namespace leat::protocol {
 
-enum class ReducePath : uint8_t { kRing = 0, kExchange = 1, kChain = 2 };
+enum class ReducePath : uint8_t { kRing = 0, kExchange = 1, kChain = 2, kOneShot = 3 };
+// Members of a one-shot all-reduce: each reads members - 1 times its size.
+inline constexpr uint32_t kMostOneShot = 4;
 
 struct ReduceShape {
   ReducePath path = ReducePath::kRing;
@@ -76,7 +80,7 @@ class Reduction {
 
   enum class Verdict {
     kWrong,    // no such message, or it has come already
-    kAside,    // to be kept until kCombine asks for it
+    kAside,    // to be kept until kCombine asks for it; of one shot, to the end
     kInPlace,  // the result: where the piece belongs
   };
   Verdict Expects(const Hop& hop) const;
@@ -103,7 +107,9 @@ class Reduction {
   template <class Visit>
   void ForEachExpected(const Visit& visit) const;
   uint32_t Distance(uint32_t piece) const;
-  uint32_t Bit(const Hop& hop) const { return 1u << hop.phase; }
+  uint32_t Bit(const Hop& hop) const {
+    return 1u << (shape_.path == ReducePath::kOneShot ? hop.peer : hop.phase);
+  }
   Window& WindowOf(uint32_t peer);
   void StartSome();
   void Send(const Hop& hop);
@@ -118,7 +124,7 @@ class Reduction {
   uint32_t pieces_ = 0;
   uint32_t power_ = 1, rounds_ = 0;  // of the exchange
 
-  std::vector<uint32_t> arrived_;  // of each piece: a bit for each phase
+  std::vector<uint32_t> arrived_;  // of each piece: a bit for each phase; of one shot, for each peer
   std::deque<uint32_t> starts_;    // pieces whose way begins here, and that are not under way
   uint32_t starting_ = 0;          // of those that are, not Sent yet
   uint64_t to_arrive_ = 0;

@@ -87,9 +87,22 @@ struct Members {
           break;
         case ReduceAction::Kind::kFinished:
           member.finished = true;
+          if (shape.path == ReducePath::kOneShot) AddUp(rank);
           break;
       }
     }
+  }
+
+  // What is to be done with what one shot has brought.
+  void AddUp(uint32_t rank) {
+    Member& member = members[rank];
+    if (member.values.empty()) return;
+    member.aside.push_back({rank, 0, 0, member.values[0]});
+    std::ranges::sort(member.aside, {}, &Message::from);
+    std::string sum;
+    for (const Message& m : member.aside) sum = sum.empty() ? m.value : "(" + sum + "+" + m.value + ")";
+    member.values[0] = sum;
+    member.aside.clear();
   }
 
   // One thing happens; false when nothing can.
@@ -172,7 +185,8 @@ bool HoldsAll(const std::string& value, uint32_t members) {
 class ReductionTest : public ::testing::TestWithParam<ReducePath> {};
 
 TEST_P(ReductionTest, EveryOrderOfEventsEndsWithTheSameSumEverywhere) {
-  for (uint32_t count = 1; count <= 9; ++count) {
+  const uint32_t most = GetParam() == ReducePath::kOneShot ? kMostOneShot : 9;
+  for (uint32_t count = 1; count <= most; ++count) {
     for (const uint64_t bytes : {0, 1, 64, 65, 700, 5000}) {
       std::vector<std::string> first;
       for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -207,13 +221,39 @@ TEST_P(ReductionTest, EveryOrderOfEventsEndsWithTheSameSumEverywhere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, ReductionTest,
-                         ::testing::Values(ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain));
+                         ::testing::Values(ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain,
+                                           ReducePath::kOneShot));
 
 TEST(ReductionPaths, TheChainAddsInTheOrderOfRanks) {
   Members all({.path = ReducePath::kChain, .members = 4, .bytes = 100}, 1);
   while (all.Step()) {
   }
   EXPECT_EQ(all.members[0].values[0], "(((0+1)+2)+3)");
+}
+
+TEST(ReductionPaths, OneShotIsOverWhenAllIsThereWhoeverStillLooks) {
+  Reduction shot({.path = ReducePath::kOneShot, .members = 3, .bytes = 4000}, 1);
+  EXPECT_EQ(shot.pieces(), 1u);
+  shot.Begin();
+  std::vector<uint32_t> sent_to;
+  ReduceAction action;
+  while (shot.Next(&action)) {
+    ASSERT_EQ(action.kind, ReduceAction::Kind::kSend);
+    sent_to.push_back(action.hop.peer);
+  }
+  EXPECT_EQ(sent_to, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(shot.Expects({1, 0, 0}), Reduction::Verdict::kWrong) << "itself";
+  EXPECT_EQ(shot.Expects({0, 1, 0}), Reduction::Verdict::kWrong) << "there is one phase";
+  EXPECT_EQ(shot.Expects({3, 0, 0}), Reduction::Verdict::kWrong);
+  shot.Arrived({2, 0, 0});
+  EXPECT_FALSE(shot.Next(&action));
+  EXPECT_EQ(shot.WaitsFor(), std::vector<uint32_t>{0});
+  shot.Arrived({0, 0, 0});
+  ASSERT_TRUE(shot.Next(&action));
+  EXPECT_EQ(action.kind, ReduceAction::Kind::kFinished);
+  shot.Sent({0, 0, 0});
+  shot.Sent({2, 0, 0});
+  EXPECT_FALSE(shot.Next(&action)) << "once";
 }
 
 TEST(ReductionPaths, WhatIsNotOfThePathIsRefused) {

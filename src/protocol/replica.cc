@@ -360,7 +360,7 @@ void Replica::State::Complete(const ReducedStep& step) {
     events = 0;
   } else {
     rejected_in_a_row = 0;
-    if (events > 0) held.Apply(events);
+    if (events > 0) held.Apply(events, step.terms);
   }
   held.Complete(events);
   work.reset();

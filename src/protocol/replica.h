@@ -82,7 +82,8 @@ struct LaneOutcome {
   friend bool operator==(const LaneOutcome&, const LaneOutcome&) = default;
 };
 // Finish the step's reduction: the sums of all members' gradients come to where the parameters have
-// gradients, and what has become of its lanes to everybody. Answer: OnReduced.
+// gradients (or what is to be added up to them to where it can be seen), and what has become of its lanes to
+// everybody. Answer: OnReduced.
 struct ReduceStep {
   uint64_t token = 0;
   uint64_t group = 0;
@@ -98,6 +99,7 @@ struct ReduceStep {
 struct ReducedStep {
   std::vector<LaneOutcome> lanes;  // of all
   bool finite = true;              // all sums are
+  GradientTerms terms = {};        // valid during OnReduced
 };
 using ReplicaAction = std::variant<PrepareSplit, DropSplit, LeaveGroup, JoinGroup, ShareState, ComputeLane,
                                    ReduceStep, LoadSlices, SaveShard, StopRole>;

@@ -117,8 +117,9 @@ Status ReplicaState::Adopt(Header header, std::span<const float> memory, size_t 
   return Status();
 }
 
-void ReplicaState::Apply(uint64_t events) {
+void ReplicaState::Apply(uint64_t events, const GradientTerms& terms) {
   if (parameters_ == nullptr) return;
+  Buffer whole;
   for (uint32_t i = 0; i < slices_.size(); ++i) {
     const Part& part = slices_[i];
     const float scale = part.mean.scale(events);
@@ -129,12 +130,20 @@ void ReplicaState::Apply(uint64_t events) {
     for (uint64_t begin = 0; begin < part.elements; begin += most) {
       const uint64_t n = std::min(most, part.elements - begin);
       std::span<float> gradient = parameters_->gradients(SliceId(i)).subspan(begin, n);
-      if (part.whole) {
+      std::span<float> made = std::span(chunk).first(std::min(n, kChunk));
+      if (!terms.empty()) {
+        if (part.whole) {
+          if (whole.size() < n * sizeof(float)) whole = Buffer(n * sizeof(float));
+          made = {reinterpret_cast<float*>(whole.data()), n};
+        }
+        optim::SetSum(made, terms, static_cast<size_t>(gradient.data() - parameters_->all_gradients().data()),
+                      scale);
+        gradient = made;
+      } else if (part.whole) {
         optim::Scale(gradient, scale);
       } else if (scale != 1.0f) {
-        const std::span<float> scaled = std::span(chunk).first(n);
-        optim::SetWeighted(scaled, gradient, scale);
-        gradient = scaled;
+        optim::SetWeighted(made, gradient, scale);
+        gradient = made;
       }
       std::array<std::span<float>, optim::kMostSlots> slots;
       for (uint32_t s = 0; s < part.slots; ++s) slots[s] = part.slot(s).subspan(begin, n);

@@ -51,9 +51,10 @@ class ReplicaState {
   // The counterpart: `memory` is all of it, in that order. kDataLoss when its size is another.
   Status Adopt(Header header, std::span<const float> memory, size_t partitions);
 
-  // One step with what the parameters hold as gradients: Σ weight · gradient over all lanes (optim/mean.h),
-  // which have so many events, above 0. The gradients are changed.
-  void Apply(uint64_t events);
+  // One step with what the parameters hold as gradients, or what these terms add up to: Σ weight · gradient
+  // over all lanes (optim/mean.h), which have so many events, above 0. The gradients are changed where there
+  // are no terms.
+  void Apply(uint64_t events, const GradientTerms& terms = {});
   // The step is complete, applied or not: its runs are in the ledger by now.
   void Complete(uint64_t events) {
     ++header_.step;

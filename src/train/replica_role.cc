@@ -185,7 +185,6 @@ class ReplicaRole {
   void Act(const protocol::JoinGroup& a) {
     std::vector<std::string> addresses;
     for (const auto& member : a.members) addresses.push_back(member.address);
-    apart_ = ThreadToSpare(addresses[a.rank], addresses);
     spdlog::info("group {}: rank {} of {}{}", a.group, a.rank, a.members.size(), mpi_ ? ", by MPI" : "");
     const auto formed = [this, group = a.group](const Status& status) {
       if (over_) return;
@@ -193,13 +192,18 @@ class ReplicaRole {
       if (status.ok()) reducer_.SetGroup(group_.get());
       Do(machine_.OnConnected(group, status));
     };
+    in_turns_ = !ThreadToSpare(addresses[a.rank], addresses);
     if (mpi_ != nullptr) return JoinMpi(a, formed);
     const uint64_t piece_bytes = collective::PieceBytes(addresses);
+    const bool one_shot = collective::OneShotPays(addresses);
+    // In one shot there is nothing to be moved while this member computes.
+    in_turns_ = in_turns_ || (one_shot && !job_.strategy.deterministic);
     group_ = std::make_unique<collective::PeerAllReduce>(
         loop_, transport_, port_,
         collective::PeerOptions{
             .group = {.group = a.group, .rank = a.rank, .addresses = std::move(addresses)},
-            .piece_bytes = piece_bytes},
+            .piece_bytes = piece_bytes,
+            .one_shot = one_shot},
         formed);
   }
   void JoinMpi(const protocol::JoinGroup& a, const std::function<void(const Status&)>& formed) {
@@ -231,6 +235,7 @@ class ReplicaRole {
   void Act(const protocol::ComputeLane& a) {
     const PreparedSplit* split = splits_.at(a.lease).get();
     computing_ = a.lease;
+    const Time since = loop_.Now();
     const auto compute = [this, a, split, epoch = reducer_.epoch()] {
       const auto& cut = split->lease.cut;
       const trainer::Rows rows{
@@ -239,10 +244,11 @@ class ReplicaRole {
           reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, NoiseOf(cut, a.batch));
       Post([this, a, cut, step] { OnComputed(a, cut, step); });
     };
-    if (apart_) {
-      compute_.Post(compute);
-    } else {
+    if (in_turns_ && !long_batches_) {
       compute();
+      long_batches_ = loop_.Now() - since > kLongBatch;
+    } else {
+      compute_.Post(compute);
     }
   }
   void OnComputed(const protocol::ComputeLane& a, const protocol::Cut& cut,
@@ -279,7 +285,10 @@ class ReplicaRole {
     reducer_.Reduce(a, [this, since, token = a.token](Result<protocol::ReducedStep> step) {
       progress_.wait_seconds += Seconds(loop_.Now() - since);
       if (!step.ok()) spdlog::warn("step: {}", step.status().ToString());
-      if (!over_) Do(machine_.OnReduced(token, std::move(step)));
+      if (over_) return;
+      const auto actions = machine_.OnReduced(token, std::move(step));
+      reducer_.Release();
+      Do(actions);
     });
   }
   // A batch that is being computed, for a group that is no more maybe, reads what is about to be replaced.
@@ -318,6 +327,8 @@ class ReplicaRole {
     loop_.Stop();
   }
 
+  // A loop that is away for longer may be taken for stalled, or lost, in the end.
+  static constexpr Duration kLongBatch = std::chrono::seconds(1);
   // Between two heartbeats that could not wait for the interval.
   static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 
@@ -343,7 +354,8 @@ class ReplicaRole {
   Time scored_at_{0};
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
-  bool apart_ = true;                       // batches have a thread of their own
+  bool in_turns_ = false;                   // batches are computed on the loop's thread …
+  bool long_batches_ = false;               // … unless they keep it from all else for too long
   std::optional<uint64_t> computing_;       // lease
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
