@@ -1,7 +1,6 @@
 // The live path from end to end: a pre-filled log of JSON events, trained by real processes of the real
 // program, against what the same cores could do if they only read, decoded and computed.
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -112,17 +111,6 @@ std::string JobText(const std::string& log, int workers) {
 
 // ---- the real thing
 
-// From now on this process and its children have so many cores.
-void UseCores(int cores) {
-  cpu_set_t allowed, some;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
-  CPU_ZERO(&some);
-  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&some) < cores; ++cpu) {
-    if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &some);
-  }
-  sched_setaffinity(0, sizeof(some), &some);
-}
-
 struct Outcome {
   double events_per_s = 0;
   double cpu_s = 0;                   // of all processes, from start to end
@@ -198,7 +186,7 @@ int Run(int argc, char** argv) {
   if (events < 10'000 || workers < 1 || runs < 1) Fail("too few events, workers or runs");
 
   setenv("OMP_NUM_THREADS", "1", 1);
-  UseCores(kCores);
+  bench::UseCores(kCores);
   const bench::Scratch scratch("ingest");
   Prefill(scratch / "log", events);
   const std::string job_file = scratch / "job.yaml";

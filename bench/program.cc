@@ -1,6 +1,7 @@
 #include "program.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,6 +20,16 @@ namespace fs = std::filesystem;
 std::string Program() {
   if (const char* given = std::getenv("LEAT_PROGRAM"); given != nullptr && *given != '\0') return given;
   return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "apps/leat/leat";
+}
+
+void UseCores(int cores) {
+  cpu_set_t allowed, some;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  CPU_ZERO(&some);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&some) < cores; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &some);
+  }
+  sched_setaffinity(0, sizeof(some), &some);
 }
 
 Scratch::Scratch(const std::string& name) {

@@ -13,6 +13,9 @@ namespace leat::bench {
 // The program: $LEAT_PROGRAM, or the one of the same build.
 std::string Program();
 
+// From now on this process and its children have so many cores, where there are more.
+void UseCores(int cores);
+
 // A directory of this run, gone with it.
 class Scratch {
  public:

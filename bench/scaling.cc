@@ -225,6 +225,7 @@ int main(int argc, char** argv) {
   const double seconds = args.Number("--seconds", 6);
   args.RefuseTheRest();
   setenv("OMP_NUM_THREADS", "1", 1);
+  bench::UseCores(2);
   bench::Report report("scaling", json);
   try {
     for (const Case& c : kCases) {

@@ -292,6 +292,7 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
   config.workers = job.workers;
   config.strategy = job.strategy;
   config.cuts = job.Cuts();
+  config.heartbeat_timeout = options.heartbeat_timeout;
   config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
   config.keep_checkpoints = job.keep_checkpoints;
   config.job = job.config.ToYaml();

@@ -1,10 +1,12 @@
 // `leat coordinator`: the view, the leases, the checkpoints; never on the path of a gradient.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "checkpoint/store.h"
 #include "train/job.h"
@@ -15,6 +17,8 @@ struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   std::string token;
   bool resume = false;
+  // Who is silent for longer is taken for lost.
+  Duration heartbeat_timeout = std::chrono::seconds(5);
   // Called once it serves, with the address that it has.
   std::function<void(const std::string& address)> on_ready;
 };

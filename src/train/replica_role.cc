@@ -235,18 +235,20 @@ class ReplicaRole {
   void Act(const protocol::ComputeLane& a) {
     const PreparedSplit* split = splits_.at(a.lease).get();
     computing_ = a.lease;
-    const Time since = loop_.Now();
     const auto compute = [this, a, split, epoch = reducer_.epoch()] {
       const auto& cut = split->lease.cut;
       const trainer::Rows rows{
           .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
+      const Time begin = loop_.Now();
       const auto step =
           reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, NoiseOf(cut, a.batch));
-      Post([this, a, cut, step] { OnComputed(a, cut, step); });
+      Post([this, a, cut, step, took = loop_.Now() - begin] {
+        long_batches_ = took > kLongBatch;
+        OnComputed(a, cut, step);
+      });
     };
     if (in_turns_ && !long_batches_) {
       compute();
-      long_batches_ = loop_.Now() - since > kLongBatch;
     } else {
       compute_.Post(compute);
     }
@@ -328,7 +330,7 @@ class ReplicaRole {
   }
 
   // A loop that is away for longer may be taken for stalled, or lost, in the end.
-  static constexpr Duration kLongBatch = std::chrono::seconds(1);
+  static constexpr Duration kLongBatch = std::chrono::milliseconds(500);
   // Between two heartbeats that could not wait for the interval.
   static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 
@@ -355,7 +357,7 @@ class ReplicaRole {
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
   bool in_turns_ = false;                   // batches are computed on the loop's thread …
-  bool long_batches_ = false;               // … unless they keep it from all else for too long
+  bool long_batches_ = true;                // … unless they keep it from all else for too long
   std::optional<uint64_t> computing_;       // lease
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;

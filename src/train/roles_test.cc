@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include "base/rng.h"
 #include "kernels/reference/reference.h"
@@ -77,11 +78,13 @@ class RolesTest : public ::testing::Test {
     job_.emplace(resume ? Job::Load({.text = resume_text_, .resume = where}, overrides_)
                         : Job::Load({.text = text}, {.data = directory_.path(), .directory = where}));
     std::atomic<bool> ready{false};
-    const CoordinatorOptions options{
-        .token = kToken, .resume = resume, .on_ready = [&](const std::string& address) {
-          address_ = address;
-          ready = true;
-        }};
+    const CoordinatorOptions options{.token = kToken,
+                                     .resume = resume,
+                                     .heartbeat_timeout = heartbeat_timeout_,
+                                     .on_ready = [&](const std::string& address) {
+                                       address_ = address;
+                                       ready = true;
+                                     }};
     coordinator_.emplace([this, options] { return RunCoordinator(*job_, options); });
     ASSERT_TRUE(WaitFor([&] { return ready || coordinator_->over(); }));
     ASSERT_TRUE(ready) << coordinator_->Wait().ToString();
@@ -91,7 +94,7 @@ class RolesTest : public ::testing::Test {
     RoleOptions options;
     options.link.coordinator = address_;
     options.link.token = kToken;
-    options.plan.tables = {&reference::Kernels()};
+    options.plan.tables = {kernels_};
     options.transport = transport_;
     return options;
   }
@@ -134,6 +137,8 @@ class RolesTest : public ::testing::Test {
 
   testing::TempDir directory_;
   net::TransportOptions transport_;  // of the roles that are started
+  const graph::KernelTable* kernels_ = &reference::Kernels();
+  Duration heartbeat_timeout_ = std::chrono::seconds(5);
   JobOverrides overrides_;
   std::string resume_text_;  // of a job that is resumed with another file
   std::optional<Job> job_;
@@ -207,6 +212,43 @@ TEST_F(RolesTest, BotsThatAreTakenForLostGoOnWhereTheTopicEnds) {
   for (auto* role : {RunServer, RunServer, RunWorker}) Start(role);
   EXPECT_EQ(Finish()["events"], kEvents);
   EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+// What every kernel takes at least.
+constexpr Duration kSlow = std::chrono::milliseconds(150);
+
+class SlowKernel final : public graph::Kernel {
+ public:
+  explicit SlowKernel(std::unique_ptr<graph::Kernel> kernel) : kernel_(std::move(kernel)) {}
+  void Run(const graph::KernelArgs& args) override {
+    kernel_->Run(args);
+    std::this_thread::sleep_for(kSlow);
+  }
+  size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+
+ private:
+  const std::unique_ptr<graph::Kernel> kernel_;
+};
+
+// Members that have no processor to spare compute between their words, if that takes no time to speak of.
+TEST_F(RolesTest, ABatchMayTakeLongerThanAMemberMayBeSilent) {
+  graph::KernelTable slow{.backend = "slow", .factories = {}};
+  for (const auto& [op, factory] : reference::Kernels().factories) {
+    slow.factories[op] = [&factory](const graph::KernelRequest& request) {
+      return std::make_unique<SlowKernel>(factory(request));
+    };
+  }
+  kernels_ = &slow;
+  heartbeat_timeout_ = 4 * kSlow;
+  Coordinate(Replaced(Replaced(kSmallJob, "events: 4000", "events: 400"), "name: small",
+                      "name: small\nstrategy: allreduce"));
+  Start(RunWorker);
+  Start(RunWorker);
+  Start(RunBots);
+  const Json summary = Finish();
+  EXPECT_EQ(summary["events"], 400);
+  EXPECT_EQ(summary["evictions"], 0);
+  EXPECT_THAT(Parameters(), Each(400.0f));
 }
 
 TEST_F(RolesTest, WhoComesWhenTheJobIsOverEndsWell) {
