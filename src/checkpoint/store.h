@@ -1,5 +1,4 @@
-// Checkpoints on disk: safetensors files with a manifest that comes last (row E5;
-// docs/formats/checkpoint.md).
+// Checkpoints on disk: safetensors files with a manifest that comes last (docs/formats/checkpoint.md).
 //
 //   <job directory>/
 //     lock                          held by the process that owns the directory

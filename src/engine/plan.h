@@ -1,4 +1,4 @@
-// A graph compiled for running: pruned, fused, its memory planned, its kernels prepared (row G3).
+// A graph compiled for running: pruned, fused, its memory planned, its kernels prepared.
 //
 // Compile once, run many times. Feeds, variables and results may be bound to memory of the caller's, so that
 // parameters arrive from the network straight in the place they are read from, and gradients leave from the

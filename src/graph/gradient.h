@@ -1,4 +1,4 @@
-// Reverse-mode gradients, graph to graph (row G2).
+// Reverse-mode gradients, graph to graph.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// A graph of operations and the tensors that flow between them (rows G1, G2).
+// A graph of operations and the tensors that flow between them.
 //
 // Nodes are appended in topological order: a node's inputs and control dependencies stand before it, so a
 // graph has no cycle. Types (element type and shape) are known when a node is added; what does not fit throws

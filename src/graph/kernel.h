@@ -43,7 +43,7 @@ struct KernelRequest {
   const Op& op;  // outlives the kernel; the spans live for the factory's call only
   std::span<const TensorType> inputs;
   std::span<const TensorType> outputs;
-  // Threads that one kernel may use (row G3).
+  // Threads that one kernel may use.
   int intra_op_threads = 1;
 };
 

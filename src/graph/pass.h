@@ -1,4 +1,4 @@
-// Passes: a graph in, an equivalent graph out (row G1).
+// Passes: a graph in, an equivalent graph out.
 //
 // A pass never changes what the kept values are, only how they are computed. It keeps placeholders and
 // variables that are still needed as they are, names of nodes that it keeps, and the order of control

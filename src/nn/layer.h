@@ -1,4 +1,4 @@
-// Layers of a network, each a small class that a job's line turns into (rows G4, G6). docs/jobs.md lists the
+// Layers of a network, each a small class that a job's line turns into. docs/jobs.md lists the
 // kinds and their settings.
 //
 // A layer says what it makes of one row, which variables it has, and adds itself to a graph. Shapes here are

@@ -1,4 +1,4 @@
-// Networks as a job describes them (row G4):
+// Networks as a job describes them:
 //
 //   model:
 //     inputs: 784                       # or [28, 28, 1]; may be left out: the schema knows

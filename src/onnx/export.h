@@ -1,4 +1,4 @@
-// A trained network as an ONNX file (row G8), for whatever serves it.
+// A trained network as an ONNX file, for whatever serves it.
 //
 // The file has one input, "features" f32[batch, inputs...], images with channels last as a job has them, and
 // two outputs: "outputs", what the last layer makes, and "scores", which are these as the loss reads them

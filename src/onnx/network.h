@@ -1,4 +1,4 @@
-// A network out of an ONNX file, to be trained further (row G8).
+// A network out of an ONNX file, to be trained further.
 //
 // Read are files of opset 13 to 21 with one input, whose first axis is the batch, as PyTorch and tf2onnx
 // export networks. The batch may be symbolic or a number; other sizes that are symbolic are taken from the

@@ -1,4 +1,4 @@
-// Products in bf16 (row G9): half the bytes to read, and twice the products an instruction or more.
+// Products in bf16: half the bytes to read, and twice the products an instruction or more.
 #pragma once
 
 #include "graph/pass.h"

@@ -1,4 +1,4 @@
-// The gradients of a step, from this member's lanes and then from all members (rows D6, D15): computed,
+// The gradients of a step, from this member's lanes and then from all members: computed,
 // weighted, added up, and reduced in buckets while back-propagation still runs.
 //
 // Compute runs on a thread that does nothing but compute, or on the loop's own; everything else on the
@@ -31,7 +31,7 @@ namespace leat::parallel {
 struct StepReducerOptions {
   bool sum = false;                 // of the loss: gradients are added, not averaged by events
   uint64_t full_batch = 1;          // events of one
-  bool deterministic = false;       // D15
+  bool deterministic = false;       // lanes are added in their order
   bool overlap = true;              // off where gradients are clipped
   uint64_t bucket_bytes = 1 << 20;  // at least; whole variables
 };

@@ -1,4 +1,4 @@
-// Slices placed on servers, and what that comes to (rows D12 and D13). Pure functions.
+// Slices placed on servers, and what that comes to. Pure functions.
 //
 // Whatever belongs to a slice lives where it lives: its values, its optimizer's slots, its ledger, and the
 // part of a checkpoint that is written. So the places of slices are those of everything that is held and

@@ -1,5 +1,5 @@
 // A worker where there are no servers, as a state machine: it keeps all parameters itself and makes steps
-// together with the other members of its group (row D6).
+// together with the other members of its group.
 //
 // What it and the coordinator say to each other, heartbeat by heartbeat:
 //   1. The coordinator names a group (id, members). Whoever hears of it has no part any more in a step of an

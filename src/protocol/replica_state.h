@@ -1,5 +1,5 @@
 // All parameters with their optimizer's state and one ledger, as a worker keeps them where there are no
-// servers (row D6): what a step changes, what a checkpoint saves, what a new member of a group is sent.
+// servers: what a step changes, what a checkpoint saves, what a new member of a group is sent.
 //
 // The values are those of the worker's Parameters, which the model computes with; slots are kept here. A
 // step does to each slice what a server would do to it, bit for bit. Not thread-safe.

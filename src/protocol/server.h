@@ -1,4 +1,4 @@
-// The parameter server as a state machine: slices, their optimizer state and ledgers (rows D1 to D7, D12).
+// The parameter server as a state machine: slices, their optimizer state and ledgers.
 //
 // No socket, thread or clock inside: a shell feeds it messages and carries out what it returns; the simulator
 // does the same. Not thread-safe. Values are handed out as spans of the slices' own memory, valid until the

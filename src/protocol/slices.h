@@ -1,4 +1,4 @@
-// Variables cut into slices (row D12); placement.h says where they go.
+// Variables cut into slices; placement.h says where they go.
 //
 // The table is fixed when the job is created: slices move, they never merge or split. The slice is the unit
 // that is placed, moved, saved, and has a ledger.

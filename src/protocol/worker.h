@@ -1,4 +1,4 @@
-// The worker as a state machine: leases in, pulls, computations and pushes out (rows D1 to D7).
+// The worker as a state machine: leases in, pulls, computations and pushes out.
 //
 // Stepped strategies: it goes through the steps of its leases in order. To compute a run of step s it has all
 // slices at version s (ssp: at s - staleness or newer); what it pushes last in a step asks for the values of

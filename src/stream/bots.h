@@ -1,4 +1,4 @@
-// Bots: simulated customers of a bank whose payments are the demo's stream (row I3).
+// Bots: simulated customers of a bank whose payments are the demo's stream.
 //
 // Each customer has habits (amount, hour, merchant kinds, country, device, pace). A small share of payments
 // is fraud, drawn from a probability that is a known function of the event and of time, so the best AUC that

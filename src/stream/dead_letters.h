@@ -1,5 +1,5 @@
 // Records that did not fit the schema: kept with place and reason, counted, and a reason to stop when they
-// are too many (row I8).
+// are too many.
 //
 // Each worker appends to a file of its own below the job's directory, one JSON object a line:
 //   {"partition":0,"offset":991,"reason":"amount: 'abc' is not a number","record":"{\"amount\":\"abc\"}"}

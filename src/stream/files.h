@@ -1,4 +1,4 @@
-// Files read in place as a topic (row I4): idx, CSV and text, plain or gzip'd.
+// Files read in place as a topic: idx, CSV and text, plain or gzip'd.
 //
 // The rows of a file become the records of `partitions` partitions, in contiguous shares; the topic is
 // sealed. Records: idx — the image's bytes, then one byte of label; CSV — the line without its end

@@ -1,4 +1,4 @@
-// The embedded log: topics without a broker (row I2).
+// The embedded log: topics without a broker.
 //
 // A topic is a directory with one SQLite database (WAL mode) for each partition, holding chunks of records;
 // what is committed survives kill -9 of any process. Several processes may append to and read from one topic

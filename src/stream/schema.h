@@ -1,4 +1,4 @@
-// What an event means: fields, their types, and how each becomes numbers (row I5).
+// What an event means: fields, their types, and how each becomes numbers.
 //
 // The `schema:` section of a job:
 //
@@ -26,7 +26,7 @@
 //
 // Several labels stand in a row in the order of their fields; classes have to be as many for each.
 //
-// A record that does not fit (missing field, wrong type, not finite, out of range) is a dead letter (I8).
+// A record that does not fit (missing field, wrong type, not finite, out of range) is a dead letter.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// `leat bots`: publishes the job's simulated payments to its topic at a set rate (row I3).
+// `leat bots`: publishes the job's simulated payments to its topic at a set rate.
 #pragma once
 
 #include "base/status.h"

@@ -1,4 +1,4 @@
-// What a person sees of a running job: a live table in a terminal, plain lines elsewhere (row V1).
+// What a person sees of a running job: a live table in a terminal, plain lines elsewhere.
 //
 // Input is the coordinator's status JSON, so that every front end shows the same. Not thread-safe.
 #pragma once

@@ -1,4 +1,4 @@
-// A job: everything that a user describes, read once and checked whole (row P1).
+// A job: everything that a user describes, read once and checked whole.
 //
 // The file's grammar is docs/jobs.md. Settings that a command line may change are kept apart (JobOverrides)
 // and travel with the job as its `resolved:` section, so that every role builds its parts from one text.

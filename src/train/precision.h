@@ -1,4 +1,4 @@
-// What a job's products are computed in (row G9).
+// What a job's products are computed in.
 #pragma once
 
 #include "engine/plan.h"

@@ -1,7 +1,7 @@
-// What a job has done so far, put together from what its processes report (row V1).
+// What a job has done so far, put together from what its processes report.
 //
 // The events that count are the servers' ledgers'; loss, accuracy and AUC are the workers', over the last
-// events (prequential: each batch is scored before it is trained on, row I9). Not thread-safe.
+// events (prequential: each batch is scored before it is trained on). Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// From a lease to rows in training order: read, decode, shuffle, on a thread of its own (row I6).
+// From a lease to rows in training order: read, decode, shuffle, on a thread of its own.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Runs of batches as a strategy trains them: what is pushed of a run, and the local steps in it (rows D3,
-// D6).
+// Runs of batches as a strategy trains them: what is pushed of a run, and the local steps in it.
 //
 // - one batch a run: its gradient, as Trainer leaves it;
 // - downpour (Dean et al. 2012): the sum of the gradients of the run's batches; after each batch the values

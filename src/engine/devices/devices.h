@@ -1,4 +1,4 @@
-// The devices that a graph can run on, found by themselves (row G4).
+// The devices that a graph can run on, found by themselves.
 //
 // A CPU device is a pool of cores. One machine has one for each of its NUMA nodes, or as many as it is told,
 // which divide the cores between them. Only what this process may use counts: its affinity and the quota of

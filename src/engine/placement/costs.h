@@ -1,4 +1,4 @@
-// How long nodes take: estimated from what the machine does, replaced by what was measured (row G4).
+// How long nodes take: estimated from what the machine does, replaced by what was measured.
 #pragma once
 
 #include <map>

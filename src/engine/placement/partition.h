@@ -1,4 +1,4 @@
-// Cuts a placed graph along devices (row G5).
+// Cuts a placed graph along devices.
 //
 // What crosses becomes a send in one part and a receive in the other: one pair for each tensor and
 // destination, however many nodes there read it, and one without a tensor where only a control dependency

@@ -1,4 +1,4 @@
-// Which device each node of a graph runs on (row G4).
+// Which device each node of a graph runs on.
 //
 // List scheduling by the earliest finish (Topcuoglu, Hariri and Wu 2002, "HEFT"): nodes in the order of the
 // longest way from them to the end; each goes where it would be done first, after the transfers that it

@@ -1,4 +1,4 @@
-// Runs prepared steps on several threads, each as soon as all it waits for are done (row G3).
+// Runs prepared steps on several threads, each as soon as all it waits for are done.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Threads that plans share: one pool for each device, or one for the process (row G3).
+// Threads that plans share: one pool for each device, or one for the process.
 //
 // A thread of a pool owns nothing. It helps whoever asks, for as long as there is something to do, then looks
 // out for the next for some microseconds and goes to sleep. Asking allocates nothing.

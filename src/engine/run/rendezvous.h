@@ -1,4 +1,4 @@
-// Where tensors pass from one part of a graph to another (row G5).
+// Where tensors pass from one part of a graph to another.
 //
 // A part sends under a key and goes on; another says once in each run where it wants what, and is told when
 // it is there. Whichever comes first waits for the other. Keys and bytes are all that passes, no pointers
