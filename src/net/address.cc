@@ -51,6 +51,8 @@ Result<HostPort> ParseAddress(std::string_view address) {
   if (error != std::errc() || end != port.data() + port.size()) return bad;
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
+  } else if (host.starts_with('[')) {
+    return bad;
   } else if (host.empty() || host.find(':') != std::string_view::npos) {
     return bad;
   }

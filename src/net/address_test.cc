@@ -18,7 +18,8 @@ TEST(Address, IsAHostAndAPort) {
   EXPECT_EQ(parsed->host, "::1");
   EXPECT_EQ(parsed->port, "80");
   EXPECT_EQ(ParseAddress("ps-0.cluster:0")->host, "ps-0.cluster");
-  for (const char* wrong : {"", "host", ":80", "host:", "host:65536", "host:-1", "host:80x", "::1:80"}) {
+  for (const char* wrong :
+       {"", "host", ":80", "host:", "host:65536", "host:-1", "host:80x", "::1:80", "[]:80", "[:80"}) {
     EXPECT_EQ(ParseAddress(wrong).status().code(), Code::kInvalidArgument) << wrong;
   }
 }

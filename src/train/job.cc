@@ -252,6 +252,9 @@ void ReadStrategy(const Config& config, Job* job) {
   strategy.full_run = uint64_t{job->batch_size} * strategy.run();
   if (!strategy.on_servers()) {
     job->servers = 0;  // and what is said of their placement has no meaning
+  } else if (job->servers == 0) {
+    config.At("cluster").At("ps").Fail("ps is 0, and " + std::string(protocol::Name(strategy.kind)) +
+                                       " trains with servers; allreduce alone has none");
   } else if (const Status good = protocol::Check(job->placement, job->servers); !good.ok()) {
     config.At("cluster").At("placement").Fail(good.message());
   }
@@ -335,7 +338,7 @@ Job Job::FromConfig(const Config& config) {
     const Config cluster = config.At("cluster");
     cluster.Allow({"workers", "ps", "max_ps", "placement", "trusted_network"});
     job.workers = static_cast<uint32_t>(cluster.Integer("workers", job.workers, 1, 10'000));
-    job.servers = static_cast<uint32_t>(cluster.Integer("ps", job.servers, 1, 1000));
+    job.servers = static_cast<uint32_t>(cluster.Integer("ps", job.servers, 0, 1000));
     job.max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job.max_servers, 1, 1000));
     job.trusted_network = cluster.Bool("trusted_network", false);
     if (cluster.Has("placement")) job.placement = protocol::PlacementFromConfig(cluster.At("placement"));

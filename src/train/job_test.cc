@@ -447,6 +447,9 @@ TEST(Job, StrategiesAreCheckedWithTheWorkersThatThereAre) {
               AllOf(StartsWith("job.yaml:24: "), HasSubstr("ssp")));
   EXPECT_EQ(Parse(with("allreduce")).servers, 0u) << "workers keep everything";
   EXPECT_EQ(Parse(with("allreduce")).Slices(), sync.Slices());
+  const std::string none = Replaced(kSmallJob, "ps: 2, placement: partitioned", "ps: 0");
+  EXPECT_THAT(MistakeIn(none), AllOf(StartsWith("job.yaml:7: "), HasSubstr("ps is 0, and async")));
+  EXPECT_EQ(Parse(Replaced(none, "train:", "strategy: allreduce\ntrain:")).servers, 0u);
   EXPECT_THAT(MistakeIn(with("allreduce") + "resolved: {workers: 1}\n"), HasSubstr("ring of one"));
   EXPECT_TRUE(Parse(Replaced(kSmallJob, "train:", "strategy: sync\ntrain:")).strategy.sum);
 }
