@@ -50,10 +50,10 @@ class StepReducer {
   // What Compute is to be called with.
   uint64_t epoch() const { return epoch_; }
   // `done` is called once, from the loop, unless the group changes before. With ok the sums are where the
-  // parameters have gradients, or the step has terms: until Release, which is called before anything else is
-  // computed, and within `done`.
+  // parameters have gradients, or the step has terms, which are there until Release.
   void Reduce(const protocol::ReduceStep& step, std::function<void(Result<protocol::ReducedStep>)> done);
 
+  // The step's terms are not needed any more. Within `done`, before anything else is computed.
   void Release();
 
   // ---- the computing thread; on the loop's, buckets leave as far as they can without waiting for anybody

@@ -119,7 +119,6 @@ Status ReplicaState::Adopt(Header header, std::span<const float> memory, size_t 
 
 void ReplicaState::Apply(uint64_t events, const GradientTerms& terms) {
   if (parameters_ == nullptr) return;
-  Buffer whole;
   for (uint32_t i = 0; i < slices_.size(); ++i) {
     const Part& part = slices_[i];
     const float scale = part.mean.scale(events);
@@ -130,20 +129,17 @@ void ReplicaState::Apply(uint64_t events, const GradientTerms& terms) {
     for (uint64_t begin = 0; begin < part.elements; begin += most) {
       const uint64_t n = std::min(most, part.elements - begin);
       std::span<float> gradient = parameters_->gradients(SliceId(i)).subspan(begin, n);
-      std::span<float> made = std::span(chunk).first(std::min(n, kChunk));
       if (!terms.empty()) {
-        if (part.whole) {
-          if (whole.size() < n * sizeof(float)) whole = Buffer(n * sizeof(float));
-          made = {reinterpret_cast<float*>(whole.data()), n};
-        }
+        const std::span<float> made = part.whole ? WholeRoom(n) : std::span(chunk).first(n);
         optim::SetSum(made, terms, static_cast<size_t>(gradient.data() - parameters_->all_gradients().data()),
                       scale);
         gradient = made;
       } else if (part.whole) {
         optim::Scale(gradient, scale);
       } else if (scale != 1.0f) {
-        optim::SetWeighted(made, gradient, scale);
-        gradient = made;
+        const std::span<float> scaled = std::span(chunk).first(n);
+        optim::SetWeighted(scaled, gradient, scale);
+        gradient = scaled;
       }
       std::array<std::span<float>, optim::kMostSlots> slots;
       for (uint32_t s = 0; s < part.slots; ++s) slots[s] = part.slot(s).subspan(begin, n);
@@ -151,6 +147,11 @@ void ReplicaState::Apply(uint64_t events, const GradientTerms& terms) {
                    std::span(slots).first(part.slots), header_.step + 1, 1.0f);
     }
   }
+}
+
+std::span<float> ReplicaState::WholeRoom(uint64_t elements) {
+  if (whole_.size() < elements * sizeof(float)) whole_ = Buffer(elements * sizeof(float));
+  return {reinterpret_cast<float*>(whole_.data()), elements};
 }
 
 std::shared_ptr<const Slice> ReplicaState::Copy(SliceId id, Incarnation incarnation) const {

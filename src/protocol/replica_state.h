@@ -76,10 +76,14 @@ class ReplicaState {
     std::span<float> slot(uint32_t i) const;
   };
 
+  // Where the terms of what is updated as a whole are added up; kept from step to step.
+  std::span<float> WholeRoom(uint64_t elements);
+
   SliceTable table_;
   Parameters* parameters_;
   std::vector<Part> slices_;
   uint64_t floats_ = 0;
+  Buffer whole_;
   Header header_;
 };
 
