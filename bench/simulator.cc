@@ -14,6 +14,7 @@
 #include "measure.h"
 #include "report.h"
 #include "sim/cluster.h"
+#include "sim/huge_pages.h"
 
 namespace {
 
@@ -74,6 +75,7 @@ int main(int argc, char** argv) {
   const std::string only = args.String("--case", "");  // async, sync or large
   args.RefuseTheRest();
 
+  sim::HeapOfHugePages(size_t{1} << 30);
   bench::Report report("simulator", json);
   for (const auto strategy : {protocol::StrategyKind::kAsync, protocol::StrategyKind::kSync}) {
     const std::string name(protocol::Name(strategy));

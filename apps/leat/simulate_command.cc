@@ -20,6 +20,7 @@
 #include "protocol/placement.h"
 #include "real_workload.h"
 #include "sim/cluster.h"
+#include "sim/huge_pages.h"
 #include "train/display.h"
 #include "train/job.h"
 #include "train/precision.h"
@@ -214,6 +215,8 @@ void TellServers(const Json& summary, double seconds, std::FILE* out) {
 }
 
 int Simulate(const SimulateArguments& a) {
+  // Thousands of processes, each looked at for a moment.
+  if (!a.real) sim::HeapOfHugePages(size_t{1} << 30);
   const train::Job job = train::Job::Load(a.source, a.overrides);
   sim::ClusterOptions options = OptionsFor(job, a);
   std::unique_ptr<sim::Workload> workload;

@@ -1,0 +1,35 @@
+#include "sim/huge_pages.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace leat::sim {
+
+void HeapOfHugePages(size_t bytes) {
+  constexpr size_t kHuge = size_t{2} << 20;
+  constexpr size_t kMost = size_t{1} << 30;         // mallopt's are ints
+  constexpr size_t kMostInHeap = size_t{32} << 20;  // of one piece, as glibc has it
+  // Large pieces lie in the heap as well, and it is made longer at once, so that it is one piece with one
+  // advice.
+  mallopt(M_MMAP_THRESHOLD, static_cast<int>(kMostInHeap));
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, static_cast<int>(std::min(bytes, kMost)));
+  const auto end = [] { return reinterpret_cast<uintptr_t>(sbrk(0)); };
+  const uintptr_t before = end();
+  // There may be some room yet.
+  std::vector<std::unique_ptr<char[]>> pieces;
+  while (end() == before && pieces.size() * kHuge < kMost) {
+    pieces.push_back(std::make_unique_for_overwrite<char[]>(kHuge));
+  }
+  const uintptr_t begin = (before + kHuge - 1) / kHuge * kHuge;
+  if (end() > begin) madvise(reinterpret_cast<void*>(begin), end() - begin, MADV_HUGEPAGE);
+}
+
+}  // namespace leat::sim
