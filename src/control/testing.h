@@ -164,6 +164,10 @@ class Fill {
     for (T& one : v) (*this)(one);
   }
   template <class T>
+  void operator()(Shared<T>& v) {
+    if (rng_.Chance(0.5)) (*this)(v.emplace());
+  }
+  template <class T>
   void operator()(std::optional<T>& v) {
     if (rng_.Chance(0.5)) (*this)(v.emplace());
   }
@@ -240,6 +244,12 @@ class Dump {
     text_ += std::to_string(v.size()) + "[";
     for (T& one : v) (*this)(one);
     text_ += "]";
+  }
+  template <class T>
+  void operator()(Shared<T>& v) {
+    std::optional<T> copy;
+    if (v) copy = *v;
+    (*this)(copy);
   }
   template <class T>
   void operator()(std::optional<T>& v) {

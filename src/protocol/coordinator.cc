@@ -324,7 +324,7 @@ CoordinatorStatus Coordinator::status() const {
                  : s.ending != State::Ending::kNone ? Phase::kStopping
                  : s.slices.ready()                 ? Phase::kRunning
                                                     : Phase::kWaitingForServers;
-  status.view = s.view;
+  status.view = *s.view;
   status.events = s.slices.Events();
   status.watermark = s.slices.Watermarks();
   status.lag = s.heads.Lag(status.watermark);

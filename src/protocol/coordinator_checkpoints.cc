@@ -35,7 +35,7 @@ void Coordinator::State::OnPrepared(Time now, uint64_t id, const Result<Checkpoi
   rounds.Hold(step);
   view_changed = true;
   RefreshView();
-  pending->generation = view.generation;
+  pending->generation = view->generation;
 }
 
 bool Coordinator::State::OrderKnown() const {

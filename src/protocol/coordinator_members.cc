@@ -107,7 +107,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   if (AllReduce()) {
     if (beat.replica) OnReplica(now, beat.node, *beat.replica, &reply);
     RefreshView();
-    if (beat.generation != view.generation) reply.view = view;
+    if (beat.generation != view->generation) reply.view = view;
     return Answer(call, std::move(reply));
   }
   reply.revoked =
@@ -121,7 +121,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     GrantLanes(now, beat.node, &reply.leases);
   }
   RefreshView();
-  if (beat.generation != view.generation) reply.view = view;
+  if (beat.generation != view->generation) reply.view = view;
   Answer(call, std::move(reply));
 }
 
@@ -186,7 +186,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
 
   PlaceSlices(now);
   RefreshView();
-  if (beat.generation != view.generation) reply.view = view;
+  if (beat.generation != view->generation) reply.view = view;
   if (heads.started()) reply.start = heads.start();
   reply.orders = slices.OrdersFor(beat.node);
   reply.checkpoint = CheckpointOrderFor(beat.node);
@@ -272,12 +272,12 @@ void Coordinator::State::PlaceSlices(Time now) {
 void Coordinator::State::RefreshView() {
   if (!view_changed) return;
   view_changed = false;
-  view.generation = Generation(NextId());
-  view.members.clear();
+  View& fresh = view.emplace();
+  fresh.generation = Generation(NextId());
   for (const auto& [node, member] : members) {
-    if (member.member.role != Role::kBots) view.members.push_back(member.member);
+    if (member.member.role != Role::kBots) fresh.members.push_back(member.member);
   }
-  view.slices = slices.Places();
+  fresh.slices = slices.Places();
   if (!Stepped()) return;
   std::map<uint32_t, NodeId> workers;  // by index
   for (const auto& [node, member] : members) {

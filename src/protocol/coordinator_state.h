@@ -121,7 +121,7 @@ struct Coordinator::State {
   Beats beats;
   std::map<NodeId, Time> orphans_since;  // by the server that left slices behind
   bool view_changed = true;
-  View view;
+  Shared<View> view = View();
   uint64_t evictions = 0;
 
   std::optional<Manifest> durable;

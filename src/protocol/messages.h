@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/shared.h"
 #include "base/status.h"
 #include "protocol/cut.h"
 #include "protocol/ledger.h"
@@ -53,7 +54,8 @@ struct Turn {
   friend bool operator==(const Turn&, const Turn&) = default;
 };
 
-struct PushRequest {
+// What a push is, but for the lists that it brings.
+struct PushHead {
   uint64_t sequence = 0;  // of this worker, echoed by the reply
   NodeId worker;
   Generation generation;
@@ -68,6 +70,10 @@ struct PushRequest {
   // of just this version are wanted; servers keep the one before the newest for that.
   uint64_t version_wanted = 0;
   bool exact = false;
+  friend bool operator==(const PushHead&, const PushHead&) = default;
+};
+
+struct PushRequest : PushHead {
   // Backup workers: the lanes that count in `turn->step`, as the server that decides has chosen them (bit i %
   // 64 of word i / 64); empty: not known to the sender.
   std::vector<uint64_t> counted;
@@ -293,9 +299,9 @@ struct WorkerHeartbeat {
 };
 
 struct WorkerHeartbeatReply {
-  bool evicted = false;      // join again, as a new node
-  bool stop = false;         // the job is over: leave
-  std::optional<View> view;  // when newer than the one it has
+  bool evicted = false;  // join again, as a new node
+  bool stop = false;     // the job is over: leave
+  Shared<View> view;     // when newer than the one it has
   std::vector<Lease> leases;
   std::vector<uint64_t> revoked;  // of `held`: drop them
   // All-reduce.
@@ -344,7 +350,7 @@ struct ServerHeartbeat {
 struct ServerHeartbeatReply {
   bool evicted = false;
   bool stop = false;
-  std::optional<View> view;
+  Shared<View> view;
   std::vector<Position> start;                // where each partition starts, for slices that are made anew
   std::vector<SliceOrder> orders;             // all slices that belong here: others are dropped
   std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported

@@ -93,7 +93,7 @@ struct Replica::State {
 
   ReplicaConfig config;
   NodeId node;
-  View view;
+  leat::Shared<View> view = View();
   std::vector<Position> start;
   ReplicaState held;
   bool holds = false;
@@ -419,7 +419,7 @@ WorkerHeartbeat Replica::MakeHeartbeat() {
   State& s = *state_;
   WorkerHeartbeat beat;
   beat.node = s.node;
-  beat.generation = s.view.generation;
+  beat.generation = s.view->generation;
   beat.leaving = s.leaving;
   ReplicaReport report;
   report.group = s.group ? s.group->id : 0;
@@ -449,7 +449,7 @@ bool Replica::HeartbeatUrgent() const {
 ReplicaActions Replica::OnHeartbeatReply(const WorkerHeartbeatReply& reply) {
   State& s = *state_;
   if (s.stopped) return {};
-  if (reply.view) s.view = *reply.view;
+  if (reply.view) s.view = reply.view;
   if (reply.evicted || reply.stop) {
     s.Quit();
     s.group.reset();
@@ -615,7 +615,7 @@ void Replica::OnShardSaved(ShardReport report) {
 }
 
 const View& Replica::view() const {
-  return state_->view;
+  return *state_->view;
 }
 
 bool Replica::holds() const {

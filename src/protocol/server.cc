@@ -28,7 +28,10 @@ std::span<float> Slice::slot(uint32_t i) const {
 }
 
 Server::State::State(ServerConfig c)
-    : config(std::move(c)), places(config.table.slices.size()), ledgers(config.table.slices.size()) {
+    : config(std::move(c)),
+      places(config.table.slices.size()),
+      near(config.table.slices.size()),
+      ledgers(config.table.slices.size()) {
   progress.staleness.resize(kStalenessBins);
   for (const auto& variable : config.table.variables) {
     const auto rule = optim::RuleFor(config.optimizer, variable);
@@ -39,19 +42,19 @@ Server::State::State(ServerConfig c)
 }
 
 bool Server::State::Inside(NodeId worker) {
-  // Mostly nobody in between has gone: then it is known where to look.
-  const uint64_t guess = members.empty() ? 0 : worker.value - members.front().value;
-  const bool there = guess < members.size() && members[guess] == worker;
-  if (!guards::Member(there || std::binary_search(members.begin(), members.end(), worker))) return false;
+  const bool there = none_missing ? members.front() <= worker && worker <= members.back()
+                                  : std::binary_search(members.begin(), members.end(), worker);
+  if (!guards::Member(there)) return false;
   last_member = worker;
   return true;
 }
 
-void Server::State::TakeView(const View& newer) {
+void Server::State::TakeView(const Shared<View>& newer) {
   view = newer;
   members.clear();
-  for (const Member& member : view.members) members.push_back(member.node);
+  for (const Member& member : view->members) members.push_back(member.node);
   std::sort(members.begin(), members.end());
+  none_missing = !members.empty() && members.back().value - members.front().value + 1 == members.size();
   last_member.reset();
   wake = true;
 }
@@ -84,6 +87,7 @@ void Server::State::Settle(Place* place, std::shared_ptr<Slice> slice) {
   ++count_alive;
   ledgers.Put(slice->id.value, slice->ledger);
   if (stepped()) place->open.resize(config.strategy.ahead() + 1);
+  near[slice->id.value] = {slice.get(), false};
   place->slice = std::move(slice);
   claims_outdated = true;
 }
@@ -94,9 +98,11 @@ void Server::State::DropPlace(std::optional<Place>* place) {
   claims_outdated = true;
   if ((*place)->slice) {
     ledgers.Drop((*place)->order.slice.value);
+    near[(*place)->order.slice.value] = {};
     if (--count_alive == 0) {
       // Another history begins: what its steps are made of is told anew.
       steps.clear();
+      found = nullptr;
       judged = 0;
       rejected_in_a_row = 0;
     }
@@ -144,7 +150,7 @@ Status Server::State::Fits(const Slice& slice) const {
 }
 
 const Slice& Server::State::WithLedger(Place* place) {
-  if (std::exchange(place->ledger_outdated, false)) {
+  if (std::exchange(near[place->order.slice.value].ledger_outdated, false)) {
     place->slice->ledger = ledgers.Get(place->order.slice.value);
   }
   return *place->slice;
@@ -234,7 +240,7 @@ ServerHeartbeat Server::MakeHeartbeat() {
   State& s = *state_;
   ServerHeartbeat beat;
   beat.node = s.node;
-  beat.generation = s.view.generation;
+  beat.generation = s.view->generation;
   s.progress.bytes_held = 0;
   for (uint32_t i = 0; i < s.places.size(); ++i) {
     if (!s.places[i]) continue;
@@ -275,11 +281,11 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   if (reply.evicted) {
     for (auto& place : s.places) s.DropPlace(&place);
     s.waiting_save.reset();
-    s.TakeView({});
+    s.TakeView(View());
     actions.emplace_back(StopRole{true});
     return actions;
   }
-  if (reply.view) s.TakeView(*reply.view);
+  if (reply.view) s.TakeView(reply.view);
   if (!reply.start.empty()) s.start = reply.start;
   LoadSlices loads;
   s.TakeOrders(reply.orders, &loads);
@@ -329,7 +335,7 @@ const Slice* Server::Find(SliceId slice) const {
 }
 
 const View& Server::view() const {
-  return state_->view;
+  return *state_->view;
 }
 
 }  // namespace leat::protocol

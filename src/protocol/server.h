@@ -87,15 +87,16 @@ class Server {
   // ---- data plane. A push is taken in three parts, so that a shell can apply each slice while it is hot in
   // cache: Begin checks the whole header; then Apply for each slice of it, in order; then Finish makes the
   // reply. kInvalidArgument when the header contradicts itself or the table: the connection that sent it is
-  // to be closed. Returns for each slice the floats of payload that belong to it: the table's size, whatever
-  // will become of it, which the sender cannot know.
-  Result<std::vector<uint64_t>> Begin(const PushRequest& request);
+  // to be closed. `elements`, unless it is null, comes to hold for each slice the floats of payload that
+  // belong to it: the table's size, whatever will become of it, which the sender cannot know.
+  Status Begin(const PushRequest& request, std::vector<uint64_t>* elements = nullptr);
   // `gradient` is empty unless the disposition is kGradient.
   SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient);
   // In the stead of an Apply for each slice, where all gradients are there at once: `gradients` has as many
-  // as the request has slices. Their arithmetic is shared out by ServerConfig::run_parts.
-  std::vector<SliceReply> ApplyAll(const PushRequest& request,
-                                   std::span<const std::span<const float>> gradients);
+  // as the request has slices, or none where it brings none. `replies` comes to hold theirs. Their arithmetic
+  // is shared out by ServerConfig::run_parts.
+  void ApplyAll(const PushRequest& request, std::span<const std::span<const float>> gradients,
+                std::vector<SliceReply>* replies);
   // A request that has to wait (version_wanted) has no reply yet: it is parked under `ticket`, which the
   // shell chooses, and comes out of TakeReady after the input that has completed its step, or after Expire.
   std::optional<PushReply> Finish(uint64_t ticket, const PushRequest& request,

@@ -73,43 +73,50 @@ Status Server::State::CheckTurn(const PushRequest& request) const {
   return {};
 }
 
-Result<std::vector<uint64_t>> Server::Begin(const PushRequest& request) {
+Status Server::Begin(const PushRequest& request, std::vector<uint64_t>* elements) {
   State& s = *state_;
   const bool gradient = request.disposition == Disposition::kGradient;
-  std::vector<uint64_t> elements;
-  elements.reserve(std::min(request.slices.size(), s.places.size()));
-  for (size_t i = 0; i < request.slices.size(); ++i) {
-    const SliceId id = request.slices[i].slice;
+  if (elements) elements->clear();
+  const SliceRef* before = nullptr;
+  for (const SliceRef& ref : request.slices) {
+    const SliceId id = ref.slice;
     if (id.value >= s.places.size()) {
       return Bad("slice " + ToString(id) + " of " + std::to_string(s.places.size()));
     }
-    if (i > 0 && id <= request.slices[i - 1].slice) return Bad("slice " + ToString(id) + " is out of order");
-    elements.push_back(gradient ? s.config.table.slices[id.value].elements() : 0);
+    if (before && id <= before->slice) return Bad("slice " + ToString(id) + " is out of order");
+    before = &ref;
+    if (elements) elements->push_back(gradient ? s.config.table.slices[id.value].elements() : 0);
   }
   if (request.disposition > Disposition::kRejected) return Bad("unknown disposition");
   LEAT_RETURN_IF_ERROR(s.CheckTurn(request));
   if (request.disposition != Disposition::kPull) LEAT_RETURN_IF_ERROR(s.CheckRun(request));
   if (!request.counted.empty()) LEAT_RETURN_IF_ERROR(s.TakeCounted(request));
   ++(request.disposition == Disposition::kPull ? s.progress.pulls : s.progress.pushes);
-  return elements;
+  return {};
 }
 
-SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
-  State& s = *state_;
-  const SliceRef& ref = request.slices[i];
-  SliceReply reply{ref.slice, SliceOutcome::kNotHere, false, ref.incarnation, 0};
-  Slice* slice = s.Alive(ref.slice);
-  if (!slice || s.Outsider(request) || !guards::SameLife(ref.incarnation, slice->incarnation)) return reply;
-  State::Place& place = *s.places[ref.slice.value];
-  if (request.disposition == Disposition::kPull) {
-    reply.outcome = SliceOutcome::kPulled;
-  } else {
-    LEAT_CHECK(request.disposition != Disposition::kGradient || s.config.modelled ||
-               gradient.size() == slice->elements);
-    if (s.stepped()) {
-      reply.outcome = s.TakeLane(&place, request, ref, gradient);
+void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> slices,
+                          std::span<const std::span<const float>> gradients, SliceReply* replies) {
+  const bool here = !Outsider(request);
+  const bool pull = request.disposition == Disposition::kPull;
+  const bool gradient = request.disposition == Disposition::kGradient;
+  const bool by_steps = stepped();
+  const Step* agreed = nullptr;
+  ledgers.Ask(request.cut, request.run);
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const SliceRef& ref = slices[i];
+    SliceReply& reply = replies[i];
+    reply = {ref.slice, SliceOutcome::kNotHere, false, ref.incarnation, 0};
+    Slice* const slice = Alive(ref.slice);
+    if (!slice || !here || !guards::SameLife(ref.incarnation, slice->incarnation)) continue;
+    const auto numbers = gradients.empty() ? std::span<const float>() : gradients[i];
+    LEAT_CHECK(!gradient || config.modelled || numbers.size() == slice->elements);
+    if (pull) {
+      reply.outcome = SliceOutcome::kPulled;
+    } else if (by_steps) {
+      reply.outcome = TakeLane(&*places[ref.slice.value], request, ref, numbers, &agreed);
     } else {
-      switch (s.ledgers.Note(ref.slice.value, request.cut, request.run)) {
+      switch (ledgers.Note(ref.slice.value)) {
         case Ledger::Entry::kConflict:
           reply.outcome = SliceOutcome::kConflict;
           break;
@@ -118,66 +125,53 @@ SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const f
           break;
         case Ledger::Entry::kNew:
           reply.outcome = SliceOutcome::kApplied;
-          place.ledger_outdated = true;
-          if (request.disposition == Disposition::kGradient) {
-            s.Update(&place, gradient, ref.version);
+          near[ref.slice.value].ledger_outdated = true;
+          if (gradient) {
+            Update(slice, numbers, ref.version);
             slice->events += request.events;
           }
           break;
       }
     }
+    if (reply.outcome == SliceOutcome::kDuplicate) ++progress.duplicates;
+    reply.version = slice->version;
+    reply.values = request.want_values && reply.outcome != SliceOutcome::kConflict;
   }
-  if (reply.outcome == SliceOutcome::kDuplicate) ++s.progress.duplicates;
-  reply.version = slice->version;
-  reply.values = request.want_values && reply.outcome != SliceOutcome::kConflict;
+}
+
+SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
+  SliceReply reply;
+  state_->Apply(request, std::span(request.slices).subspan(i, 1), std::span(&gradient, 1), &reply);
   return reply;
 }
 
-std::vector<SliceReply> Server::ApplyAll(const PushRequest& request,
-                                         std::span<const std::span<const float>> gradients) {
-  LEAT_CHECK(gradients.size() == request.slices.size());
-  std::vector<SliceReply> replies;
-  replies.reserve(gradients.size());
-  state_->gathers = true;
-  for (size_t i = 0; i < gradients.size(); ++i) replies.push_back(Apply(request, i, gradients[i]));
-  state_->gathers = false;
-  state_->RunUpdates();
-  return replies;
+void Server::ApplyAll(const PushRequest& request, std::span<const std::span<const float>> gradients,
+                      std::vector<SliceReply>* replies) {
+  State& s = *state_;
+  LEAT_CHECK(gradients.size() == request.slices.size() || gradients.empty());
+  replies->resize(request.slices.size());
+  s.gathers = true;
+  s.Apply(request, request.slices, gradients, replies->data());
+  s.gathers = false;
+  if (!s.updates.empty()) s.RunUpdates();
 }
 
-void Server::State::Update(Place* place, std::span<const float> gradient, uint64_t seen_version) {
-  Slice& slice = *place->slice;
-  if (place->being_saved && !config.modelled) {
-    MoveToNewMemory(&slice);
-    place->being_saved = false;
-  }
-  const uint64_t staleness = slice.version - std::min(seen_version, slice.version);
-  ++slice.version;
-  if (!config.modelled) {
-    const Rule& rule = RuleOf(slice.id);
-    std::array<std::span<float>, optim::kMostSlots> slot_spans;
-    LEAT_CHECK(rule.slots <= slot_spans.size());
-    for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice.slot(i);
-    const float scale =
-        config.strategy.staleness_aware && staleness > 1 ? 1.0f / static_cast<float>(staleness) : 1.0f;
-    optim::Apply(rule.optimizer, slice.values(), gradient, std::span(slot_spans).first(rule.slots),
-                 slice.version, scale);
-  }
-  Measure(staleness);
-}
-
-void Server::State::Measure(uint64_t staleness) {
-  const size_t bin = std::min<uint64_t>(staleness, kMostStalenessBins - 1);
-  if (bin >= progress.staleness.size()) progress.staleness.resize(bin + 1);
-  ++progress.staleness[bin];
-  progress.staleness_sum += staleness;
-  ++progress.staleness_count;
+void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness) {
+  if (std::exchange(places[slice->id.value]->being_saved, false)) MoveToNewMemory(slice);
+  const Rule& rule = RuleOf(slice->id);
+  std::array<std::span<float>, optim::kMostSlots> slot_spans;
+  LEAT_CHECK(rule.slots <= slot_spans.size());
+  for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice->slot(i);
+  const float scale =
+      config.strategy.staleness_aware && staleness > 1 ? 1.0f / static_cast<float>(staleness) : 1.0f;
+  optim::Apply(rule.optimizer, slice->values(), gradient, std::span(slot_spans).first(rule.slots),
+               slice->version, scale);
 }
 
 // ---- replies
 
 // Something that it waits for is not there, and nothing has come in between.
-bool Server::State::Unready(const PushRequest& request, const std::vector<SliceReply>& slices) {
+bool Server::State::Unready(const PushHead& request, const std::vector<SliceReply>& slices) {
   if (Outsider(request)) return false;
   bool below = false;
   for (const SliceReply& slice : slices) {
@@ -188,7 +182,7 @@ bool Server::State::Unready(const PushRequest& request, const std::vector<SliceR
   return below;
 }
 
-bool Server::State::Waits(const PushRequest& request, const std::vector<SliceReply>& slices) {
+bool Server::State::Waits(const PushHead& request, const std::vector<SliceReply>& slices) {
   if (!request.want_values || request.version_wanted == 0) return false;
   for (const SliceReply& slice : slices) {
     if (slice.outcome == SliceOutcome::kNotHere || slice.outcome == SliceOutcome::kConflict) return false;
@@ -196,14 +190,16 @@ bool Server::State::Waits(const PushRequest& request, const std::vector<SliceRep
   return Unready(request, slices);
 }
 
-PushReply Server::State::Answer(const PushRequest& request, std::vector<SliceReply> slices, bool expired) {
-  PushReply reply{request.sequence, view.generation, Outsider(request), {}, std::move(slices)};
+PushReply Server::State::Answer(const PushHead& request, std::vector<SliceReply> slices, bool expired) {
+  PushReply reply{request.sequence, view->generation, Outsider(request), {}, std::move(slices)};
+  const bool by_steps = stepped();
+  if (by_steps) ledgers.Ask(request.cut, request.run);
   for (SliceReply& slice : reply.slices) {
     // Between its Apply and now a slice may have been ordered away.
-    const Slice* alive = Alive(slice.slice);
+    const Slice* const alive = Alive(slice.slice);
     const bool here = alive && alive->incarnation == slice.incarnation;
     if (!here) slice.values = false;
-    if (!stepped() || slice.outcome == SliceOutcome::kNotHere) continue;
+    if (!by_steps || slice.outcome == SliceOutcome::kNotHere) continue;
     if (!here) {
       slice.outcome = SliceOutcome::kNotHere;
       slice.version = 0;
@@ -211,7 +207,7 @@ PushReply Server::State::Answer(const PushRequest& request, std::vector<SliceRep
     }
     // Between its Apply and now the step may have been completed, with the run or without it.
     if (slice.outcome == SliceOutcome::kHeld && alive->version > request.turn->step) {
-      const auto entry = ledgers.Look(slice.slice.value, request.cut, request.run);
+      const auto entry = ledgers.Look(slice.slice.value);
       slice.outcome = entry == Ledger::Entry::kDuplicate ? SliceOutcome::kApplied : SliceOutcome::kLate;
     }
     slice.version = alive->version;

@@ -2,7 +2,7 @@
 // (requests and replies, those that wait), server_steps.cc (the open steps of stepped strategies).
 #pragma once
 
-#include <deque>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,12 +24,12 @@ struct Server::State {
   // The most steps that are open or remembered, and lie between the slices: no peer makes it more.
   static constexpr size_t kMostSteps = 64;
 
-  // A lane of a step, at one slice.
+  // A lane of a step, at one slice. Small: there are as many as slices times lanes.
   struct Lane {
     bool in = false;
     Disposition disposition = Disposition::kEmpty;
     uint32_t events = 0;
-    uint64_t staleness = 0;
+    uint32_t staleness = 0;  // or the most that it can say
   };
   // A step that a slice waits to complete. Gradients are added as soon as it is their turn, straight from
   // where they arrive; those that came too early, or may yet turn out not to count, are kept.
@@ -49,14 +49,17 @@ struct Server::State {
     Buffer previous;
     bool has_previous = false;
     bool updating = false;                 // an update of it waits in `updates`
-    std::deque<OpenStep> open;             // version, version + 1, … version + ahead
+    std::vector<OpenStep> open;            // version, version + 1, … version + ahead
     std::shared_ptr<const Slice> to_save;  // as it was at the version of `waiting_save`
-    // What every push looks at comes last, beside whether there is a place.
-    std::shared_ptr<Slice> slice;  // null until it is alive; its own ledger may be outdated
-    bool ledger_outdated = false;
+    std::shared_ptr<Slice> slice;          // null until it is alive; its own ledger may be outdated
     // Not stepped: its memory is read by whoever saves it, so an update takes new memory. In stepped
     // strategies whatever memory somebody else holds is left as it is.
     bool being_saved = false;
+  };
+  // What every push looks at, side by side: places are large.
+  struct Near {
+    Slice* alive = nullptr;  // its place's
+    bool ledger_outdated = false;
   };
   // What a step is to all slices here.
   struct Step {
@@ -107,25 +110,22 @@ struct Server::State {
   struct Parked {
     uint64_t ticket = 0;
     bool expired = false;
-    PushRequest request;
+    PushHead request;
     std::vector<SliceReply> slices;
   };
   explicit State(ServerConfig c);
 
   const Rule& RuleOf(SliceId id) const { return rules[config.table.slices[id.value].variable]; }
   bool stepped() const { return config.strategy.stepped(); }
-  Slice* Alive(SliceId id) const {
-    if (id.value >= places.size() || !places[id.value]) return nullptr;
-    return places[id.value]->slice.get();
-  }
-  bool Outsider(const PushRequest& request) {
+  Slice* Alive(SliceId id) const { return id.value < near.size() ? near[id.value].alive : nullptr; }
+  bool Outsider(const PushHead& request) {
     // A worker whose view is newer has joined since ours was made.
-    return request.generation <= view.generation && request.worker != last_member && !Inside(request.worker);
+    return request.generation <= view->generation && request.worker != last_member && !Inside(request.worker);
   }
   bool Inside(NodeId worker);
 
   // ---- server.cc
-  void TakeView(const View& newer);
+  void TakeView(const Shared<View>& newer);
   void TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads);
   void Settle(Place* place, std::shared_ptr<Slice> slice);  // it is alive
   void DropPlace(std::optional<Place>* place);
@@ -140,22 +140,48 @@ struct Server::State {
   // ---- server_push.cc
   Status CheckTurn(const PushRequest& request) const;
   Status CheckRun(const PushRequest& request) const;
-  void Update(Place* place, std::span<const float> gradient, uint64_t seen_version);
-  void Measure(uint64_t staleness);
-  bool Waits(const PushRequest& request, const std::vector<SliceReply>& slices);
-  bool Unready(const PushRequest& request, const std::vector<SliceReply>& slices);
-  PushReply Answer(const PushRequest& request, std::vector<SliceReply> slices, bool expired);
+  // `gradients`: as many as there are slices, or none; `replies` has room for as many.
+  void Apply(const PushRequest& request, std::span<const SliceRef> slices,
+             std::span<const std::span<const float>> gradients, SliceReply* replies);
+  void Update(Slice* slice, std::span<const float> gradient, uint64_t seen_version) {
+    const uint64_t staleness = slice->version - std::min(seen_version, slice->version);
+    ++slice->version;
+    if (!config.modelled) UpdateValues(slice, gradient, staleness);
+    Measure(staleness);
+  }
+  void UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness);
+  void Measure(uint64_t staleness) {
+    const size_t bin = std::min<uint64_t>(staleness, kMostStalenessBins - 1);
+    if (bin >= progress.staleness.size()) progress.staleness.resize(bin + 1);
+    ++progress.staleness[bin];
+    progress.staleness_sum += staleness;
+    ++progress.staleness_count;
+  }
+  bool Waits(const PushHead& request, const std::vector<SliceReply>& slices);
+  bool Unready(const PushHead& request, const std::vector<SliceReply>& slices);
+  PushReply Answer(const PushHead& request, std::vector<SliceReply> slices, bool expired);
 
   // ---- server_steps.cc
-  // What becomes of a run at one slice.
+  // What becomes of a run at one slice. `agreed`, null for the first slice of a push: the step in whose lane
+  // the run is known to be.
   SliceOutcome TakeLane(Place* place, const PushRequest& request, const SliceRef& ref,
-                        std::span<const float> gradient);
+                        std::span<const float> gradient, const Step** agreed);
   // What the sender knows of the lanes that count; kInvalidArgument when it contradicts what is known.
   Status TakeCounted(const PushRequest& request);
   // The server that holds slice 0 chooses as soon as enough lanes are in.
   void Decide(const PushRequest& request);
-  Step* FindStep(uint64_t step);
-  Step* OpenStepOf(const Turn& turn);  // null when it contradicts what is open, or there are too many
+  Step* FindStep(uint64_t step) {
+    if (!found || found_number != step) FindAnother(step);
+    return found;
+  }
+  void FindAnother(uint64_t step);
+  // Null when it contradicts what is open, or there are too many.
+  Step* OpenStepOf(const Turn& turn) {
+    Step* const step = FindStep(turn.step);
+    if (!step) return MakeStep(turn);
+    return step->width == turn.width && step->needed == turn.needed ? step : nullptr;
+  }
+  Step* MakeStep(const Turn& turn);
   bool Complete(const OpenStep& open, const Step& step) const;
   void CompleteAll();
   // Completes the slice's steps as long as their lanes are in. The gradient that came last, of `lane` of the
@@ -180,11 +206,13 @@ struct Server::State {
   ServerConfig config;
   std::vector<Rule> rules;  // by variable
   NodeId node;
-  View view;
+  Shared<View> view = View();
   std::vector<NodeId> members;        // of the view, ordered
+  bool none_missing = false;          // between the first of them and the last
   std::optional<NodeId> last_member;  // found there last: each slice of a push asks for the same
   std::vector<Position> start;
   std::vector<std::optional<Place>> places;  // by slice id
+  std::vector<Near> near;                    // likewise
   size_t count_alive = 0;
   SliceLedgers ledgers;  // of those that are alive
   std::string failure;
@@ -201,6 +229,9 @@ struct Server::State {
   bool wake = false;  // something has happened that a parked request may have waited for
 
   std::map<uint64_t, Step> steps;
+  // What was looked for last: each slice of a push asks for the same. Null once any step is forgotten.
+  Step* found = nullptr;
+  uint64_t found_number = 0;
   // Runs that the slices hold or that lanes of open steps have brought: no run is taken in two lanes.
   Ledger claims;
   bool claims_outdated = true;

@@ -54,30 +54,31 @@ void Server::State::Clear(OpenStep* open) {
 
 // ---- what a step is to all slices
 
-Server::State::Step* Server::State::FindStep(uint64_t step) {
+void Server::State::FindAnother(uint64_t step) {
   const auto at = steps.find(step);
-  return at == steps.end() ? nullptr : &at->second;
+  found = at == steps.end() ? nullptr : &at->second;
+  found_number = step;
 }
 
-Server::State::Step* Server::State::OpenStepOf(const Turn& turn) {
-  if (Step* step = FindStep(turn.step)) {
-    return step->width == turn.width && step->needed == turn.needed ? step : nullptr;
-  }
+Server::State::Step* Server::State::MakeStep(const Turn& turn) {
   if (steps.size() >= kMostSteps + config.strategy.ahead()) return nullptr;
   Step& step = steps[turn.step];
   step.width = turn.width;
   step.needed = turn.needed;
   step.runs.resize(turn.width);
   step.workers.resize(turn.width);
+  found = nullptr;
   return &step;
 }
 
 void Server::State::Prune() {
   uint64_t lowest = UINT64_MAX;
-  for (const auto& place : places) {
-    if (place && place->slice) lowest = std::min(lowest, place->slice->version);
+  for (const Near& slice : near) {
+    if (slice.alive) lowest = std::min(lowest, slice.alive->version);
   }
-  if (count_alive > 0) steps.erase(steps.begin(), steps.lower_bound(lowest - std::min(lowest, kRemembered)));
+  if (count_alive == 0) return;
+  steps.erase(steps.begin(), steps.lower_bound(lowest - std::min(lowest, kRemembered)));
+  found = nullptr;
 }
 
 // From what the slices hold, and the lanes that may still count.
@@ -146,10 +147,10 @@ void Server::State::Decide(const PushRequest& request) {
 // ---- what comes in
 
 SliceOutcome Server::State::TakeLane(Place* place, const PushRequest& request, const SliceRef& ref,
-                                     std::span<const float> gradient) {
+                                     std::span<const float> gradient, const Step** agreed) {
   Turn turn = *request.turn;
   const uint64_t version = place->slice->version;
-  switch (ledgers.Look(ref.slice.value, request.cut, request.run)) {
+  switch (ledgers.Look(ref.slice.value)) {
     case Ledger::Entry::kConflict:
       return SliceOutcome::kConflict;
     case Ledger::Entry::kDuplicate:
@@ -172,26 +173,28 @@ SliceOutcome Server::State::TakeLane(Place* place, const PushRequest& request, c
     if (claims.Note(request.cut, request.run) != Ledger::Entry::kNew) return SliceOutcome::kConflict;
     run = RunId{request.cut, request.run};
     step->workers[turn.lane] = request.worker;
-  } else if (run && (run->run != request.run || run->cut != request.cut)) {
+  } else if (run && step != *agreed && (run->run != request.run || run->cut != request.cut)) {
     return SliceOutcome::kConflict;
   }
+  *agreed = step;
   OpenStep& open = place->open[turn.step - version];
   open.lanes.resize(step->width);
   Lane& lane = open.lanes[turn.lane];
   if (lane.in || !wanted) return SliceOutcome::kHeld;
-  lane = {true, request.disposition, request.events, turn.step - std::min(ref.version, turn.step)};
+  const uint64_t staleness = turn.step - std::min(ref.version, turn.step);
+  lane = {true, request.disposition, request.events,
+          static_cast<uint32_t>(std::min<uint64_t>(staleness, UINT32_MAX))};
   ++open.in;
   if (turn.step == version && Complete(open, *step)) {
     CompleteSteps(place, turn.lane, gradient);
     return SliceOutcome::kApplied;
   }
-  Keep(place, &open, *step, turn.lane, gradient);
+  if (!config.modelled) Keep(place, &open, *step, turn.lane, gradient);
   return SliceOutcome::kHeld;
 }
 
 void Server::State::Keep(Place* place, OpenStep* open, const Step& step, uint32_t lane,
                          std::span<const float> gradient) {
-  if (config.modelled) return;
   const uint64_t elements = place->slice->elements;
   const optim::MeanRule& mean = RuleOf(place->slice->id).mean;
   open->early.resize(step.width);
@@ -277,7 +280,7 @@ void Server::State::CompleteStep(Place* place, Step* step, uint32_t lane, std::s
   Judge(number, *step, rejected_lane, applied);
   ++slice.version;
   ledgers.Note(slice.id.value, step->noted);
-  place->ledger_outdated = true;
+  near[slice.id.value].ledger_outdated = true;
   Clear(&open);
   std::rotate(place->open.begin(), place->open.begin() + 1, place->open.end());
   wake = true;

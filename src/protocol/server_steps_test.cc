@@ -81,11 +81,11 @@ class ServerStepsTest : public ::testing::Test {
 
   ServerHeartbeatReply Orders(const Node& node, Incarnation life = kLife) {
     ServerHeartbeatReply reply;
-    reply.view.emplace();
-    reply.view->generation = Generation(10);
-    for (const Node& n : nodes_) reply.view->members.push_back({n.node, Role::kServer, 0, "there"});
+    View& view = reply.view.emplace();
+    view.generation = Generation(10);
+    for (const Node& n : nodes_) view.members.push_back({n.node, Role::kServer, 0, "there"});
     for (uint32_t i = 0; i < 8; ++i) {
-      reply.view->members.push_back({NodeId(kWorker.value + i), Role::kWorker, i, ""});
+      view.members.push_back({NodeId(kWorker.value + i), Role::kWorker, i, ""});
     }
     reply.start.resize(8);
     for (const uint32_t i : node.slices) reply.orders.push_back({SliceId(i), life, "", "", 0});
@@ -135,7 +135,7 @@ class ServerStepsTest : public ::testing::Test {
   // The reply, or nothing when it waits under `ticket`.
   std::optional<PushReply> Offer(Node& node, const PushRequest& request, uint64_t ticket = 1) {
     const auto begun = node.server->Begin(request);
-    EXPECT_TRUE(begun.ok()) << begun.status().ToString();
+    EXPECT_TRUE(begun.ok()) << begun.ToString();
     if (!begun.ok()) return std::nullopt;
     std::vector<SliceReply> slices;
     for (size_t i = 0; i < request.slices.size(); ++i) {
@@ -269,7 +269,7 @@ TEST_F(ServerStepsTest, GradientsThatComeTogetherAreSharedOutAndComeToTheSame) {
           std::vector<SliceReply> replies;
           if (together) {
             const std::vector<std::span<const float>> spans(payloads.begin(), payloads.end());
-            replies = node().server->ApplyAll(push, spans);
+            node().server->ApplyAll(push, spans, &replies);
           } else {
             for (size_t i = 0; i < payloads.size(); ++i)
               replies.push_back(node().server->Apply(push, i, payloads[i]));
@@ -428,8 +428,10 @@ TEST_F(ServerStepsTest, WhatIsWaitedForMayGoAway) {
   Make(Sync(2));
   EXPECT_FALSE(Offer(node(), Pull(node(), 1), 12));
   orders = Orders(node());
-  orders.view->generation = Generation(11);
-  std::erase_if(orders.view->members, [](const Member& member) { return member.node == kWorker; });
+  View without = *orders.view;
+  without.generation = Generation(11);
+  std::erase_if(without.members, [](const Member& member) { return member.node == kWorker; });
+  orders.view = std::move(without);
   node().server->OnHeartbeatReply(orders);
   TakeReady(node());
   EXPECT_TRUE(node().late.at(12).evicted);
@@ -591,7 +593,7 @@ TEST_F(ServerStepsTest, TheFirstToComeCountAndBothServersKnowWhich) {
   EXPECT_EQ(At(other, 1).version, 0u);
   PushRequest lie = Push(other, 0, 3);
   lie.counted = {0b0011};
-  EXPECT_EQ(other.server->Begin(lie).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(other.server->Begin(lie).code(), Code::kInvalidArgument);
   const PushReply last = Take(other, Push(other, 0, 3));
   EXPECT_THAT(last.counted, IsEmpty()) << "that is the decider's to say";
   EXPECT_EQ(last.slices[0].outcome, SliceOutcome::kApplied);
@@ -792,7 +794,7 @@ TEST_F(ServerStepsTest, RefusesTurnsThatContradictThemselves) {
   const auto refused = [&](auto change) {
     PushRequest push = Push(node(), 0, 1);
     change(&push);
-    return node().server->Begin(push).status().code() == Code::kInvalidArgument;
+    return node().server->Begin(push).code() == Code::kInvalidArgument;
   };
   EXPECT_FALSE(refused([](PushRequest*) {}));
   EXPECT_TRUE(refused([](PushRequest* p) { p->turn.reset(); }));

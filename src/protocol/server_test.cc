@@ -68,11 +68,12 @@ class ServerTest : public ::testing::Test {
   }
 
   PushReply Take(const PushRequest& request, float gradient = 1) {
-    const auto elements = server_->Begin(request);
-    EXPECT_TRUE(elements.ok()) << elements.status().ToString();
+    std::vector<uint64_t> elements;
+    const Status begun = server_->Begin(request, &elements);
+    EXPECT_TRUE(begun.ok()) << begun.ToString();
     std::vector<SliceReply> replies;
     for (size_t i = 0; i < request.slices.size(); ++i) {
-      replies.push_back(server_->Apply(request, i, std::vector<float>((*elements)[i], gradient)));
+      replies.push_back(server_->Apply(request, i, std::vector<float>(elements[i], gradient)));
     }
     return *server_->Finish(0, request, std::move(replies));
   }
@@ -248,7 +249,7 @@ TEST_F(ServerTest, RefusesHeadersThatContradictThemselves) {
   const auto refused = [&](auto change) {
     PushRequest push = Push(3, 8, {0, 5});
     change(&push);
-    return server_->Begin(push).status().code() == Code::kInvalidArgument;
+    return server_->Begin(push).code() == Code::kInvalidArgument;
   };
   for (bool placed : {false, true}) {
     if (placed) server_->OnHeartbeatReply(Orders(7));

@@ -86,12 +86,16 @@ void SliceLedgers::Settle(Group* group) {
   }
 }
 
-Ledger::Entry SliceLedgers::Look(uint32_t slice, const Cut& cut, uint32_t run) {
+Ledger::Entry SliceLedgers::LookAnyhow(uint32_t slice) {
+  const auto& [cut, run] = last_.run;
   const uint32_t at = group_of_[slice];
   LEAT_CHECK(at != kNone);
   const Group& group = groups_[at];
-  if (last_.group != at || last_.changes != group.changes || last_.run.run != run || last_.run.cut != cut) {
-    last_ = {at, group.changes, {cut, run}, group.ledger.Look(cut, run)};
+  if (last_.group != at || last_.changes != group.changes) {
+    last_.group = at;
+    last_.changes = group.changes;
+    last_.entry = group.ledger.Look(cut, run);
+    last_.pending = kNone;
   }
   if (last_.entry == Ledger::Entry::kDuplicate) return last_.entry;
   for (const Pending& pending : group.pending) {
@@ -107,8 +111,8 @@ Ledger::Entry SliceLedgers::Look(uint32_t slice, const Cut& cut, uint32_t run) {
   return last_.entry;
 }
 
-Ledger::Entry SliceLedgers::Note(uint32_t slice, const Cut& cut, uint32_t run) {
-  const Ledger::Entry entry = Look(slice, cut, run);
+Ledger::Entry SliceLedgers::NoteAnyhow(uint32_t slice) {
+  const Ledger::Entry entry = Look(slice);
   if (entry != Ledger::Entry::kNew) return entry;
   Group& group = groups_[last_.group];
   if (group.count == 1) {

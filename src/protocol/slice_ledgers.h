@@ -31,8 +31,39 @@ class SliceLedgers {
   void Drop(uint32_t slice);
 
   // As a Ledger's, for a slice that has one.
-  Ledger::Entry Look(uint32_t slice, const Cut& cut, uint32_t run);
-  Ledger::Entry Note(uint32_t slice, const Cut& cut, uint32_t run);
+  Ledger::Entry Look(uint32_t slice, const Cut& cut, uint32_t run) {
+    Ask(cut, run);
+    return Look(slice);
+  }
+  Ledger::Entry Note(uint32_t slice, const Cut& cut, uint32_t run) {
+    Ask(cut, run);
+    return Note(slice);
+  }
+  // The same in two parts: of which run, and then of each slice of a push.
+  void Ask(const Cut& cut, uint32_t run) {
+    if (last_.run.run != run || last_.run.cut != cut) last_ = {kNone, 0, {cut, run}};
+  }
+  Ledger::Entry Look(uint32_t slice) {
+    const uint32_t at = group_of_[slice];
+    const bool known = at == last_.group && at != kNone && last_.changes == groups_[at].changes;
+    return known && groups_[at].pending.empty() ? last_.entry : LookAnyhow(slice);
+  }
+  Ledger::Entry Note(uint32_t slice) {
+    const uint32_t at = group_of_[slice];
+    // Mostly another slice of the group has noted the run just now, and nothing else waits for some of them.
+    if (at == last_.group && at != kNone && last_.pending == 0) {
+      Group& group = groups_[at];
+      if (last_.changes == group.changes && group.pending.size() == 1) {
+        Pending& held = group.pending[0];
+        if (!Has(held.holders, slice)) {
+          Set(&held.holders, slice);
+          if (++held.count == group.count) Settle(&group);
+          return Ledger::Entry::kNew;
+        }
+      }
+    }
+    return NoteAnyhow(slice);
+  }
   // All of a step at once, each of which looked new.
   void Note(uint32_t slice, std::span<const RunId> runs);
   Ledger Get(uint32_t slice) const;
@@ -71,6 +102,8 @@ class SliceLedgers {
   static void Set(Mask* mask, uint32_t slice) { (*mask)[slice / 64] |= uint64_t{1} << (slice % 64); }
   static void Clear(Mask* mask, uint32_t slice) { (*mask)[slice / 64] &= ~(uint64_t{1} << (slice % 64)); }
   static std::vector<uint32_t> Members(const Mask& mask);
+  Ledger::Entry LookAnyhow(uint32_t slice);
+  Ledger::Entry NoteAnyhow(uint32_t slice);
   uint32_t FreeGroup();
   void Join(uint32_t slice, Ledger ledger);
   void Settle(Group* group);  // moves what all hold by now into the ledger
@@ -83,8 +116,8 @@ class SliceLedgers {
   std::vector<uint32_t> group_of_;  // by slice
   std::vector<Group> groups_;       // those without members are free
   std::vector<Pending> spare_;      // for their memory
-  // The last answer that a group's ledger gave, and where the run was noted since: a push asks the same for
-  // each slice.
+  // What was asked last, the answer of a group's ledger, and where the run was noted since: a push asks the
+  // same for each slice.
   struct Answer {
     uint32_t group = kNone;
     uint64_t changes = 0;

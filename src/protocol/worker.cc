@@ -26,18 +26,18 @@ Worker::State::State(WorkerConfig c) : config(std::move(c)) {
 
 // ---- what the coordinator says
 
-void Worker::State::TakeView(const View& newer) {
-  if (stepped() && view.slices.size() == newer.slices.size()) {
+void Worker::State::TakeView(const Shared<View>& newer) {
+  if (stepped() && view->slices.size() == newer->slices.size()) {
     // All slices of a stepped strategy are of one history: it goes on from an earlier step.
     const auto same = [](const SlicePlace& a, const SlicePlace& b) { return a.incarnation == b.incarnation; };
-    if (!std::equal(view.slices.begin(), view.slices.end(), newer.slices.begin(), same)) {
+    if (!std::equal(view->slices.begin(), view->slices.end(), newer->slices.begin(), same)) {
       ReleaseAll();
       decided.reset();
     }
   }
-  DropExchanges(newer);
+  DropExchanges(*newer);
   view = newer;
-  view_ready = view.ready() && view.slices.size() == known.size();
+  view_ready = view->ready() && view->slices.size() == known.size();
   lacking = true;
   ArrangeExchanges();
   resume_at.reset();
@@ -108,7 +108,7 @@ WorkerHeartbeat Worker::MakeHeartbeat() {
   State& s = *state_;
   WorkerHeartbeat beat;
   beat.node = s.node;
-  beat.generation = s.view.generation;
+  beat.generation = s.view->generation;
   beat.held.assign(s.order.begin(), s.order.end());
   beat.released = s.released;
   beat.leaving = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
@@ -137,7 +137,7 @@ WorkerActions Worker::OnHeartbeatReply(Time now, const WorkerHeartbeatReply& rep
   s.released.erase(s.released.begin(), s.released.begin() + static_cast<std::ptrdiff_t>(s.reported));
   s.reported = 0;
   for (uint64_t id : reply.revoked) s.Drop(id);
-  if (reply.view && reply.view->generation > s.view.generation) s.TakeView(*reply.view);
+  if (reply.view && reply.view->generation > s.view->generation) s.TakeView(reply.view);
   for (const Lease& lease : reply.leases) s.TakeLease(lease);
   s.Advance(now);
   return s.Take();
@@ -210,7 +210,7 @@ Time Worker::next_timer() const {
 }
 
 const View& Worker::view() const {
-  return state_->view;
+  return *state_->view;
 }
 
 const Lease* Worker::FindLease(uint64_t lease) const {

@@ -22,19 +22,19 @@ Worker::State::Exchange& Worker::State::ExchangeWith(NodeId server) {
 
 // By the view: one exchange for each server that has slices, and those that are open; and what is where.
 void Worker::State::ArrangeExchanges() {
-  for (const SlicePlace& place : view.slices) ExchangeWith(place.server);
+  for (const SlicePlace& place : view->slices) ExchangeWith(place.server);
   // Of a slice: its exchange, or the number of them where it has none.
   std::vector<size_t> exchange_of(known.size(), exchanges.size());
   std::vector<uint32_t> next(exchanges.size() + 2);
   for (size_t i = 0; i < known.size(); ++i) {
-    if (i < view.slices.size()) {
-      exchange_of[i] = static_cast<size_t>(PlaceOf(view.slices[i].server) - exchanges.begin());
+    if (i < view->slices.size()) {
+      exchange_of[i] = static_cast<size_t>(PlaceOf(view->slices[i].server) - exchanges.begin());
     }
     ++next[exchange_of[i] + 1];
   }
   for (size_t e = 0; e < exchanges.size(); ++e) {
     Exchange& exchange = exchanges[e];
-    exchange.member = view.Find(exchange.server);
+    exchange.member = view->Find(exchange.server);
     next[e + 1] += next[e];
     exchange.first = next[e];
     exchange.end = next[e + 1];
@@ -47,7 +47,7 @@ void Worker::State::ArrangeExchanges() {
     known[to] = known_before[from];
     seen[to] = seen_before[from];
     if (!run.from.empty()) run.from[to] = from_before[from];
-    lives[to] = i < view.slices.size() ? view.slices[i].incarnation : Incarnation();
+    lives[to] = i < view->slices.size() ? view->slices[i].incarnation : Incarnation();
   }
   seen_range.reset();
 }
@@ -112,7 +112,7 @@ void Worker::State::Send(Time now, Exchange* exchange) {
   exchange->at = now + config.reply_timeout;
   PushRequest& request = Own(exchange);
   request.sequence = ++last_sequence;
-  request.generation = view.generation;
+  request.generation = view->generation;
   actions.emplace_back(SendPush{exchange->server, exchange->member->address, exchange->request});
 }
 
@@ -190,16 +190,17 @@ void Worker::State::DropExchanges(const View& newer) {
 
 void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushReply& reply) {
   const PushRequest& request = *exchange.request;
-  size_t next = 0;
+  const auto end = reply.slices.end();
+  auto said = reply.slices.begin();
+  const bool by_steps = stepped();
   uint32_t place = exchange.first;
   for (const SliceRef& ref : request.slices) {
     // As they lie, unless not all were asked for, or the view has changed.
     if (place >= exchange.end || known[place].slice != ref.slice) place = place_of[ref.slice.value];
     const uint32_t at = place++;
-    while (next < reply.slices.size() && reply.slices[next].slice < ref.slice) ++next;
-    const bool there = next < reply.slices.size() && reply.slices[next].slice == ref.slice &&
-                       reply.slices[next].incarnation == ref.incarnation &&
-                       reply.slices[next].outcome != SliceOutcome::kNotHere;
+    while (said != end && said->slice < ref.slice) ++said;
+    const bool there = said != end && said->slice == ref.slice && said->incarnation == ref.incarnation &&
+                       said->outcome != SliceOutcome::kNotHere;
     if (!there) {
       // Nothing is trained before a pull has found it, wherever the next view says that it is.
       Forget(at);
@@ -208,25 +209,24 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
       run.clean = false;
       continue;
     }
-    const SliceReply& said = reply.slices[next];
-    if (stepped()) {
+    if (by_steps) {
       if (seen[at].incarnation != ref.incarnation) seen[at] = {ref.incarnation, 0};
-      seen[at].version = std::max(seen[at].version, said.version);
+      seen[at].version = std::max(seen[at].version, said->version);
     }
-    if (said.values) {
-      known[at] = {ref.slice, ref.incarnation, said.version};
+    if (said->values) {
+      known[at] = {ref.slice, ref.incarnation, said->version};
     } else if (request.disposition == Disposition::kPull && request.want_values) {
       Forget(at);
       view_wanted = true;
       resume_at = now + config.retry_interval;
     }
-    if (said.outcome == SliceOutcome::kConflict && stepped()) {
+    if (by_steps && said->outcome == SliceOutcome::kConflict) {
       run.clean = false;
       view_wanted = true;
       resume_at = now + config.retry_interval;
     }
   }
-  if (!stepped()) return;
+  if (!by_steps) return;
   seen_range.reset();
   TakeCounted(now, exchange, reply);
 }

@@ -65,8 +65,7 @@ class WorkerTest : public ::testing::Test {
     return lease;
   }
 
-  WorkerActions Reply(std::optional<View> view, std::vector<Lease> leases = {},
-                      std::vector<uint64_t> revoked = {}) {
+  WorkerActions Reply(Shared<View> view, std::vector<Lease> leases = {}, std::vector<uint64_t> revoked = {}) {
     WorkerHeartbeatReply reply;
     reply.view = std::move(view);
     reply.leases = std::move(leases);

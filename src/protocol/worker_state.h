@@ -144,7 +144,7 @@ struct Worker::State {
   Exchange* Find(NodeId server, uint64_t sequence);
 
   // ---- worker.cc
-  void TakeView(const View& newer);
+  void TakeView(const Shared<View>& newer);
   void TakeLease(const Lease& lease);
   void Drop(uint64_t id);
   void Release(uint64_t id);
@@ -180,7 +180,7 @@ struct Worker::State {
   std::optional<std::pair<uint64_t, uint64_t>> seen_range;  // lowest and highest, once they were asked for
   std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
   Run run;
-  View view;
+  Shared<View> view = View();
   std::map<uint64_t, Held> held;
   std::deque<uint64_t> order;  // of `held`, as leased
   uint64_t last_token = 0;

@@ -146,8 +146,8 @@ bool Worker::State::LastOfStep(const Held& split) const {
 // ---- backup workers
 
 std::optional<NodeId> Worker::State::Decider() const {
-  if (view.slices.empty()) return std::nullopt;
-  return view.slices[0].server;
+  if (view->slices.empty()) return std::nullopt;
+  return view->slices[0].server;
 }
 
 // True when the server that decides has completed the step of a run that is still to be done here, and has to
@@ -155,7 +155,7 @@ std::optional<NodeId> Worker::State::Decider() const {
 bool Worker::State::AskWhoCounts(Time now, const Held& next) {
   if (next.lease.needed == next.lease.width || SeenOf(SliceId(0)) != next.step() + 1) return false;
   if (decided && decided->turn.step == next.step()) return false;
-  Exchange& exchange = ExchangeWith(view.slices[0].server);
+  Exchange& exchange = ExchangeWith(view->slices[0].server);
   AddSlice(&exchange, place_of[0], 0, Disposition::kPull);
   exchange.request->turn = next.turn();
   exchange.request->want_values = false;

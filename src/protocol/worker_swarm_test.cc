@@ -308,11 +308,10 @@ class Swarm {
         if (part.lease != 0 && part.worker == p->node && released) Free(&part);
       }
       WorkerHeartbeatReply reply;
-      reply.view.emplace();
-      reply.view->generation = Generation(1);
-      reply.view->members = {{kA, Role::kServer, 0, "a"}, {kB, Role::kServer, 1, "b"}};
-      for (size_t i = 0; i < kSlices; ++i)
-        reply.view->slices.push_back({ServerOf(i), Incarnation(i + 1), true});
+      View& view = reply.view.emplace();
+      view.generation = Generation(1);
+      view.members = {{kA, Role::kServer, 0, "a"}, {kB, Role::kServer, 1, "b"}};
+      for (size_t i = 0; i < kSlices; ++i) view.slices.push_back({ServerOf(i), Incarnation(i + 1), true});
       Grant(p, &reply.leases);
       for (uint64_t id : beat.held) {
         const auto mine = [&](const Part& part) { return part.lease == id && !Over(part); };

@@ -298,10 +298,11 @@ TEST_F(WorkerTest, SurvivesAnyMessages) {
         worker.MakeHeartbeat();
         if (rng.Chance(0.5)) {
           const auto some = [&] { return NodeId(rng.Below(4)); };
-          reply.view = MakeView(++generation, {some(), some(), some(), some()},
-                                {1 + rng.Below(2), 1 + rng.Below(2), 3, 4});
-          if (rng.Chance(0.1)) reply.view->slices.resize(rng.Below(7));
-          if (rng.Chance(0.1)) reply.view->members.clear();
+          View view = MakeView(++generation, {some(), some(), some(), some()},
+                               {1 + rng.Below(2), 1 + rng.Below(2), 3, 4});
+          if (rng.Chance(0.1)) view.slices.resize(rng.Below(7));
+          if (rng.Chance(0.1)) view.members.clear();
+          reply.view = std::move(view);
         }
         for (uint64_t i = rng.Below(3); i > 0; --i) {
           Lease lease = MakeLease(1 + rng.Below(50), 1 + static_cast<uint32_t>(rng.Below(4)));

@@ -28,8 +28,7 @@ class ServerShell::Session : public net::Receiver {
       shell_.SendReady();
     }
     request_ = std::move(*request);
-    auto elements = shell_.machine_.Begin(request_);
-    if (!elements.ok()) return elements.status();
+    LEAT_RETURN_IF_ERROR(shell_.machine_.Begin(request_, &elements_));
     replies_.clear();
     views_.clear();
     shell_.bytes_in_ += header.size() + payload_bytes;
@@ -40,12 +39,12 @@ class ServerShell::Session : public net::Receiver {
       return segments;
     }
     uint64_t total = 0;
-    for (uint64_t n : *elements) total += n * sizeof(float);
+    for (uint64_t n : elements_) total += n * sizeof(float);
     if (total != payload_bytes) {
       return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
                                          " bytes; its slices have " + std::to_string(total));
     }
-    segments = PlaceSlices(*elements, total);
+    segments = PlaceSlices(elements_, total);
     segments_ = segments;
     return segments;
   }
@@ -63,7 +62,7 @@ class ServerShell::Session : public net::Receiver {
 
   void OnMessage(net::Connection&) override {
     if (views_.size() == request_.slices.size()) {
-      replies_ = shell_.machine_.ApplyAll(request_, views_);
+      shell_.machine_.ApplyAll(request_, views_, &replies_);
     } else {
       ApplyViews();
       for (size_t i = replies_.size(); i < request_.slices.size(); ++i) Apply(i, {});
@@ -162,6 +161,7 @@ class ServerShell::Session : public net::Receiver {
   ServerShell& shell_;
   std::unique_ptr<net::Connection> connection_;
   protocol::PushRequest request_;
+  std::vector<uint64_t> elements_;  // of its slices' gradients
   std::vector<protocol::SliceReply> replies_;
   std::vector<std::span<std::byte>> segments_;
   std::vector<std::span<const float>> views_;  // the first slices' gradients, where the worker has them

@@ -444,11 +444,11 @@ TEST_P(ServerShellTest, ValuesOfAStepAreNotTorn) {
     for (const uint32_t lane : {0u, 1u}) {
       PushRequest push = LaneOf(table, step, lane);
       push.version_wanted = 0;
-      const auto elements = machine.Begin(push);
-      ASSERT_TRUE(elements.ok());
+      std::vector<uint64_t> elements;
+      ASSERT_TRUE(machine.Begin(push, &elements).ok());
       std::vector<protocol::SliceReply> replies;
       for (size_t i = 0; i < push.slices.size(); ++i) {
-        replies.push_back(machine.Apply(push, i, std::vector<float>((*elements)[i], 1.0f)));
+        replies.push_back(machine.Apply(push, i, std::vector<float>(elements[i], 1.0f)));
       }
       machine.Finish(0, push, std::move(replies));
     }

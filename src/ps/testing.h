@@ -49,10 +49,9 @@ inline std::vector<SliceId> AllSlices(const protocol::SliceTable& table) {
 // What a coordinator would tell server `node`: these slices live there, made anew.
 inline protocol::ServerHeartbeatReply Orders(NodeId node, const std::vector<SliceId>& slices) {
   protocol::ServerHeartbeatReply reply;
-  reply.view.emplace();
-  reply.view->generation = Generation(3);
-  reply.view->members = {{node, protocol::Role::kServer, 0, "there"},
-                         {kWorker, protocol::Role::kWorker, 0, ""}};
+  protocol::View& view = reply.view.emplace();
+  view.generation = Generation(3);
+  view.members = {{node, protocol::Role::kServer, 0, "there"}, {kWorker, protocol::Role::kWorker, 0, ""}};
   reply.start = {{0, 0}, {0, 0}};
   for (const SliceId slice : slices) reply.orders.push_back({slice, kLife, "", "", 0});
   return reply;

@@ -21,8 +21,8 @@ void Cluster::State::Anticipate(const EventQueue::Event& event, int hop) {
   if (event.kind != kArrive && event.kind != kDeliver) return;
   const Message& message = messages[event.what];
   if (hop == 0) return Prefetch(&message, sizeof(message));
-  if (!message.back) return AnticipatePush(message, hop);
   if (hop == 1) Prefetch(roles[message.from].get(), kProcessBytes);
+  if (!message.back) return AnticipatePush(message, hop);
   if (event.kind == kDeliver) AnticipateReply(message, hop);
 }
 
@@ -30,6 +30,7 @@ void Cluster::State::AnticipatePush(const Message& message, int hop) {
   const PushRequest& request = *message.request;
   if (hop == 1) {
     Prefetch(&request, sizeof(request));
+    Prefetch(message.way, sizeof(Connection));
     Prefetch(message.reply.slices.data(), message.reply.slices.capacity() * sizeof(SliceReply));
   } else if (hop == 2) {
     Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));

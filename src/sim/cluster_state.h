@@ -286,7 +286,8 @@ struct Cluster::State {
   Rng rng;
   EventQueue queue;
   Disk disk;
-  std::vector<uint64_t> starts;  // of each slice, in elements of the whole table
+  std::vector<uint64_t> starts;       // of each slice, in elements of the whole table
+  std::vector<uint64_t> slice_bytes;  // of its elements
   uint64_t elements = 0;
   bool modelled = false;
   std::shared_ptr<CoordinatorProcess> coordinator;

@@ -31,6 +31,8 @@ class EventQueue {
 
   Time now() const { return now_; }
   bool empty() const { return current_.empty() && near_ == 0 && far_.empty(); }
+  // Events that are soon, about.
+  uint64_t near() const { return near_; }
 
   // `at` before now: now.
   void At(Time at, uint32_t kind, uint32_t what) {

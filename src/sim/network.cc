@@ -1,6 +1,5 @@
 // Messages on their way.
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -79,16 +78,14 @@ uint32_t Cluster::State::HomeOf(const std::string& address) {
 uint64_t Cluster::State::BytesOf(const PushRequest& request) const {
   uint64_t bytes = kRequestBytes + request.slices.size() * kSliceBytes;
   if (request.disposition != Disposition::kGradient) return bytes;
-  for (const SliceRef& ref : request.slices) {
-    bytes += options.table.slices[ref.slice.value].elements() * sizeof(float);
-  }
+  for (const SliceRef& ref : request.slices) bytes += slice_bytes[ref.slice.value];
   return bytes;
 }
 
 uint64_t Cluster::State::BytesOf(const PushReply& reply) const {
   uint64_t bytes = kReplyBytes + reply.slices.size() * kSliceBytes;
   for (const SliceReply& slice : reply.slices) {
-    if (slice.values) bytes += options.table.slices[slice.slice.value].elements() * sizeof(float);
+    if (slice.values) bytes += slice_bytes[slice.slice.value];
   }
   return bytes;
 }
@@ -227,18 +224,18 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   p->bytes_in += message.bytes;
   p->busy_until = std::max(p->busy_until, there) + options.server_message +
                   Takes(options.server_byte * 1e9, message.bytes);
-  const auto begun = p->server->Begin(request);
-  if (!begun.ok()) return Mistake("a server refused a push: " + begun.status().ToString());
+  const Status begun = p->server->Begin(request);
+  if (!begun.ok()) return Mistake("a server refused a push: " + begun.ToString());
   std::vector<SliceReply> replies = std::move(message.reply.slices);  // for its memory
-  replies.resize(request.slices.size());
-  for (size_t i = 0; i < request.slices.size(); ++i) {
-    std::span<const float> gradient;
-    if (!modelled && message.gradient) {
-      const uint32_t slice = request.slices[i].slice.value;
-      gradient = std::span(*message.gradient).subspan(starts[slice], (*begun)[i]);
+  std::vector<std::span<const float>> gradients;
+  if (!modelled && message.gradient) {
+    for (const SliceRef& ref : request.slices) {
+      const uint64_t count = slice_bytes[ref.slice.value] / sizeof(float);
+      gradients.push_back(std::span(*message.gradient).subspan(starts[ref.slice.value], count));
     }
-    // Made where it belongs: what was just written field by field is slow to copy.
-    const SliceReply& reply = *new (&replies[i]) SliceReply(p->server->Apply(request, i, gradient));
+  }
+  p->server->ApplyAll(request, gradients, &replies);
+  for (const SliceReply& reply : replies) {
     if (reply.outcome == SliceOutcome::kDuplicate) ++result.duplicates;
     if (reply.outcome == SliceOutcome::kLate) ++result.late;
   }
@@ -294,13 +291,17 @@ void Cluster::State::TakeReply(uint32_t m) {
     const Status why(Code::kUnavailable, "connection lost");
     actions = p->worker->OnPushFailed(now(), server, message.request->sequence, why);
   } else {
-    size_t at = 0;
     for (const SliceReply& slice : message.reply.slices) {
       usual = usual && slice.outcome != SliceOutcome::kNotHere;
-      if (!slice.values || !p->memory || !message.values) continue;
-      const uint64_t n = options.table.slices[slice.slice.value].elements();
-      p->memory->TakeValues(slice.slice, slice.version, std::span(*message.values).subspan(at, n));
-      at += n;
+    }
+    if (p->memory && message.values) {
+      size_t at = 0;
+      for (const SliceReply& slice : message.reply.slices) {
+        if (!slice.values) continue;
+        const uint64_t n = slice_bytes[slice.slice.value] / sizeof(float);
+        p->memory->TakeValues(slice.slice, slice.version, std::span(*message.values).subspan(at, n));
+        at += n;
+      }
     }
     actions = p->worker->OnPushReply(now(), server, message.reply);
   }
