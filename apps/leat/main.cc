@@ -77,10 +77,8 @@ std::string Token() {
   throw std::invalid_argument("cannot write " + path.string() + "; set LEAT_TOKEN instead");
 }
 
-// One line on stderr that begins with "leat: ", and the exit status that goes with the error.
-int Report(const Status& status) {
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "leat: %s\n", status.message().c_str());
+// That goes with an error.
+int ExitStatus(const Status& status) {
   switch (status.code()) {
     case Code::kInvalidArgument:
     case Code::kNotFound:
@@ -94,6 +92,13 @@ int Report(const Status& status) {
     default:
       return 1;
   }
+}
+
+// One line on stderr that begins with "leat: ", and the exit status.
+int Report(const Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "leat: %s\n", status.message().c_str());
+  return ExitStatus(status);
 }
 
 struct Arguments {
@@ -173,6 +178,7 @@ train::RoleOptions Role(const Arguments& a) {
   options.link.token = Token();
   options.listen = a.listen;
   options.plan = Kernels();
+  options.exit_status = ExitStatus;
   return options;
 }
 

@@ -25,14 +25,8 @@ Group::Group(net::Loop& loop, net::Transport& transport, Port& port, GroupOption
     : loop_(loop), transport_(transport), port_(port), options_(std::move(options)), user_(user) {
   LEAT_CHECK(options_.group > 0 && options_.rank < members());
   form_until_ = loop_.Now() + options_.form_deadline;
-  using protocol::ReducePath;
-  std::vector paths{ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain};
-  if (members() <= protocol::kMostOneShot) paths.push_back(ReducePath::kOneShot);
-  for (const auto path : paths) {
-    for (const uint32_t peer : protocol::ReducePeers(path, members(), options_.rank)) {
-      if (LinkTo(peer) == nullptr) links_.emplace_back().peer = peer;
-    }
-  }
+  for (const uint32_t peer : protocol::ReducePeers(members(), options_.rank))
+    links_.emplace_back().peer = peer;
   if (links_.empty()) {
     loop_.Post([this, here = here_] {
       if (!*here || state_ != State::kForming) return;

@@ -72,6 +72,7 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
         options_(std::move(options)),
         rank_(options_.place.rank),
         members_(options_.place.members),
+        exit_status_(options_.exit_status),
         formed_(std::move(formed)) {
     timer_ = loop_.After(options_.deadline, [this] {
       timer_ = 0;
@@ -124,7 +125,10 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
     if (running.request < 0) Fail({Code::kUnavailable, "MPI refuses an all-reduce"}, std::nullopt);
   }
 
-  void Abort(Status why) override { Fail(std::move(why), std::nullopt); }
+  void Abort(Status why) override {
+    if (options_.exit_status_of && !failed_.has_value()) exit_status_ = options_.exit_status_of(why);
+    Fail(std::move(why), std::nullopt);
+  }
   uint32_t rank() const override { return rank_; }
   uint32_t members() const override { return members_; }
   std::optional<uint32_t> lost() const override { return lost_; }
@@ -351,15 +355,15 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
     std::fprintf(stderr, "rank %u: %s; ending the job\n", rank_, why.c_str());
     std::fflush(stderr);
     Guard(std::chrono::seconds(1), {});
-    if (listening_) mpi_->abort(options_.exit_status);
-    _exit(options_.exit_status);
+    if (listening_) mpi_->abort(exit_status_);
+    _exit(exit_status_);
   }
 
   // A thread that ends the process after a while, whatever this one is stuck in. MPI_Abort is not called from
   // it, since MPI may be what is stuck: mpirun ends the others when one process ends with a status.
   void Guard(Duration after, std::string why) {
     guard_off_ = std::make_shared<std::atomic<bool>>(false);
-    std::thread([off = guard_off_, after, why = std::move(why), rank = rank_, status = options_.exit_status] {
+    std::thread([off = guard_off_, after, why = std::move(why), rank = rank_, status = exit_status_] {
       for (Duration slept{}; slept < after; slept += std::chrono::milliseconds(10)) {
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
         if (*off) return;
@@ -374,6 +378,7 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
   const LeatMpiModule* const mpi_;
   const MpiOptions options_;
   const uint32_t rank_, members_;
+  int exit_status_;
   std::function<void(const Status&)> formed_;
   uint64_t timer_ = 0;
   bool listening_ = false;  // MPI has begun, and is asked

@@ -35,6 +35,8 @@ struct MpiOptions {
   Duration exit_grace = std::chrono::seconds(3);
   // Exit status of this process, and through MPI of the others, when this ends it.
   int exit_status = 1;
+  // The same where it was told to, by Abort; null: no other.
+  std::function<int(const Status&)> exit_status_of;
   uint64_t piece_bytes = 256 << 10;  // of what is added in the order of lanes; the same on all members
 };
 

@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <thread>
 
 #include "base/rng.h"
 #include "control/address.h"
@@ -149,19 +151,23 @@ class Robust : public testing::Test {
     at_ = *SplitAddress(server_->address());
   }
 
-  // What comes back before the server closes the connection or the deadline passes.
-  std::string Exchange(const std::string& bytes, size_t enough) {
-    const int fd = Connect(at_);
+  // What comes back before the server closes the connection or is silent for so long.
+  static std::string Exchange(int fd, const std::string& bytes, size_t enough, int milliseconds = 5000) {
     EXPECT_GE(fd, 0);
     EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
     std::string answer;
     pollfd wait{fd, POLLIN, 0};
     char buffer[4096];
-    while (answer.size() < enough && poll(&wait, 1, 5000) == 1) {
+    while (answer.size() < enough && poll(&wait, 1, milliseconds) == 1) {
       const ssize_t n = recv(fd, buffer, sizeof(buffer), 0);
       if (n <= 0) break;
       answer.append(buffer, static_cast<size_t>(n));
     }
+    return answer;
+  }
+  std::string Exchange(const std::string& bytes, size_t enough) {
+    const int fd = Connect(at_);
+    const std::string answer = Exchange(fd, bytes, enough);
     close(fd);
     return answer;
   }
@@ -183,6 +189,35 @@ TEST_F(Robust, TheHandMadeCallIsACall) {
   const std::string garbage = Exchange(BeginCall(kToken) + Data("\xff\xff\xff"), 100);
   EXPECT_NE(garbage.find("not a control request"), std::string::npos);
   EXPECT_EQ(handled_, 1);
+}
+
+// As a program does that asks now and then, and hears of nothing in between.
+TEST_F(Robust, APeerWithoutACallHoldsNoEndUp) {
+  const int fd = Connect(at_);
+  const std::string request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
+  EXPECT_NE(Exchange(fd, BeginCall(kToken) + Data(request), 100).find("{}"), std::string::npos);
+  const auto begin = std::chrono::steady_clock::now();
+  server_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 250ms);
+  close(fd);
+}
+
+TEST_F(Robust, TheEndWaitsForAnAnswerThatIsOnItsWay) {
+  constexpr int kText = 100'000;  // more than a peer is sent that does not ask for more
+  auto server = ControlServer::Start("127.0.0.1:0", std::string(kToken), [](auto, auto reply) {
+    reply(protocol::StatusReply{std::string(kText, '!')});
+  });
+  ASSERT_TRUE(server.ok()) << server.status().ToString();
+  const int fd = Connect(*SplitAddress((*server)->address()));
+  const auto request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
+  std::string answer = Exchange(fd, BeginCall(kToken) + Data(request), kText / 2);
+  std::thread end([&] { server->reset(); });
+  answer += Exchange(fd, "", kText, 20);
+  const std::string more = {0, 1, 0, 0};
+  answer += Exchange(fd, Frame(8, 0, 0, more) + Frame(8, 0, 1, more), kText);
+  EXPECT_EQ(std::ranges::count(answer, '!'), kText);
+  end.join();
+  close(fd);
 }
 
 TEST_F(Robust, TenThousandWrongConnectionsLeaveItAlive) {

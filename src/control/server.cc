@@ -5,6 +5,8 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -19,8 +21,10 @@
 namespace leat::control {
 namespace {
 
-// Calls that are being read or answered when the server stops have this long to end by themselves.
+// Answers that are on their way when the server stops have this long to get there, and peers that listen this
+// long to hear of it: those that have no call under way do not, and would be waited for in vain.
 constexpr auto kStopGrace = std::chrono::milliseconds(300);
+constexpr auto kFarewell = std::chrono::milliseconds(100);
 constexpr int kHandshakeTimeoutMs = 5000;   // for a peer that connects and says nothing
 constexpr int kIdleConnectionMs = 120'000;  // for one that has no call
 constexpr int kKeepaliveTimeMs = 10'000;    // for one whose host is gone
@@ -51,6 +55,7 @@ struct Core {
   grpc::AsyncGenericService service;
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
   std::unordered_map<Exchange*, std::shared_ptr<Exchange>> calls;  // with an operation under way or a handler
+  std::condition_variable fewer;                                   // of them; only while it is not open
 };
 
 // One call from the moment it can be accepted until it is answered. At most one operation of it is under way
@@ -73,6 +78,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     const auto self = shared_from_this();
     if (!core_->open || state_ == State::kFinish || (state_ == State::kAccept && !ok)) {
       core_->calls.erase(this);
+      if (!core_->open) core_->fewer.notify_one();
       return;
     }
     if (state_ == State::kAccept) {
@@ -108,6 +114,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     state_ = State::kFinish;
     rpc_->stream.WriteAndFinish(ToBuffer(bytes), grpc::WriteOptions(), grpc::Status::OK, this);
   }
+
+  // The mutex is held.
+  bool answering() const { return state_ == State::kFinish; }
 
   // Lets go of a call that waits for its handler; its peer sees it cancelled. The mutex is held.
   bool Cancel() {
@@ -191,11 +200,14 @@ class Server final : public ControlServer {
 
   ~Server() override {
     {
-      std::lock_guard lock(core_->mutex);
+      std::unique_lock lock(core_->mutex);
       core_->open = false;
       std::erase_if(core_->calls, [](const auto& call) { return call.second->Cancel(); });
+      core_->fewer.wait_for(lock, kStopGrace, [this] {
+        return std::ranges::none_of(core_->calls, [](const auto& call) { return call.second->answering(); });
+      });
     }
-    if (server_ != nullptr) server_->Shutdown(After(kStopGrace));
+    if (server_ != nullptr) server_->Shutdown(After(kFarewell));
     if (core_->queue != nullptr) core_->queue->Shutdown();
     if (thread_.joinable()) {
       thread_.join();

@@ -45,6 +45,11 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     return turn_away(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
   }
   if (request.role == Role::kServer) {
+    if (AllReduce()) {
+      return turn_away(Code::kFailedPrecondition, "the job has no servers: with strategy " +
+                                                      std::string(Name(config.strategy.kind)) +
+                                                      " every worker holds all parameters");
+    }
     if (request.address.empty()) return turn_away(Code::kInvalidArgument, "a ps needs an address");
     // Its former self is gone, though its silence may not have been noticed yet.
     std::vector<NodeId> former;

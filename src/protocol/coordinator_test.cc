@@ -1,11 +1,14 @@
 #include "protocol/coordinator.h"
 
+#include <array>
+
 #include "base/rng.h"
 #include "protocol/coordinator_fixture_test.h"
 
 namespace leat::protocol {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // ---- who is in
@@ -48,6 +51,15 @@ TEST_F(CoordinatorTest, WhoeverIsOfAnotherVersionOrJobIsTurnedAwayWithBothNamed)
   EXPECT_EQ(job.code(), Code::kFailedPrecondition);
   EXPECT_THAT(std::string(job.message()), ::testing::HasSubstr("0000000000000def"));
   EXPECT_THAT(std::string(job.message()), ::testing::HasSubstr("0000000000000abc"));
+}
+
+TEST_F(CoordinatorTest, WhereThereAreNoServersNoneJoins) {
+  config_.strategy = Defaults(StrategyKind::kAllReduce, 2);
+  Start({});
+  const Status why = Join(Role::kServer, "a").status;
+  EXPECT_EQ(why.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(why.message(), HasSubstr("the job has no servers"));
+  EXPECT_TRUE(Join(Role::kWorker, "b").status.ok());
 }
 
 TEST_F(CoordinatorTest, IdsAreJournaledBeforeTheyAreUsedAndNeverGivenAgain) {
@@ -272,10 +284,11 @@ TEST_F(CoordinatorTest, ProgressIsWhatTheLedgersSay) {
 
 // Random messages, of members and others: no crash, and never two answers to one call.
 TEST_F(CoordinatorTest, SurvivesAnyMessages) {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
     Rng rng(seed);
     config_.checkpoint_interval = milliseconds(500);
-    config_.strategy.kind = seed % 2 == 0 ? StrategyKind::kSync : StrategyKind::kAsync;
+    config_.strategy.kind =
+        std::array{StrategyKind::kAsync, StrategyKind::kSync, StrategyKind::kAllReduce}[seed % 3];
     config_.strategy.virtual_workers = static_cast<uint32_t>(1 + rng.Below(3));
     config_.strategy.backup = static_cast<uint32_t>(rng.Below(2));
     Start({});
@@ -303,6 +316,39 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
       }
       return lives;
     };
+    const auto some_partitions = [&] {
+      std::vector<PartitionLedger> partitions(rng.Chance(0.9) ? 2 : 3);
+      for (PartitionLedger& partition : partitions) {
+        partition.done = {static_cast<uint32_t>(rng.Below(2)), rng.Below(2000)};
+        if (rng.Chance(0.5))
+          partition.open.push_back({some_cut(), RunSet(static_cast<uint32_t>(rng.Below(9)), true)});
+      }
+      return partitions;
+    };
+    const auto some_shard = [&] {
+      ShardReport shard;
+      shard.checkpoint = rng.Chance(0.8) ? prepared_ : rng.Below(5);
+      shard.slices = some_lives();
+      return shard;
+    };
+    const auto some_run = [&] {
+      return RejectedRun{some_node(), some_cut(), static_cast<uint32_t>(rng.Below(99))};
+    };
+    uint64_t group = 0;
+    const auto some_replica = [&] {
+      ReplicaReport report;
+      report.group = rng.Chance(0.9) ? group : some_id();
+      report.holds = rng.Chance(0.9);
+      report.connected = rng.Chance(0.9);
+      report.step = rng.Chance(0.95) ? rng.Below(5) : rng();
+      report.partitions = some_partitions();
+      report.rounds_until = report.step + rng.Below(10);
+      if (rng.Chance(0.02)) report.failure = "lost";
+      if (rng.Chance(0.5)) report.shard = some_shard();
+      report.rejected_in_a_row = static_cast<uint32_t>(rng.Below(5));
+      if (rng.Chance(0.1)) report.rejected = some_run();
+      return report;
+    };
     std::map<uint64_t, int> answers;
     for (int round = 0; round < 1500; ++round) {
       now_ += milliseconds(rng.Below(30));
@@ -315,30 +361,20 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
         for (uint64_t i = rng.Below(4); i > 0; --i) beat.held.push_back(some_id());
         for (uint64_t i = rng.Below(3); i > 0; --i) beat.released.push_back(some_id());
         beat.leaving = rng.Chance(0.02);
+        if (rng.Chance(0.9)) beat.replica = some_replica();
         request = beat;
       } else if (what < 8) {
         ServerHeartbeat beat;
         beat.node = some_node();
         if (rng.Chance(0.3)) beat.generation = coordinator_->status().view.generation;
         beat.rejected_in_a_row = static_cast<uint32_t>(rng.Below(5));
-        if (rng.Chance(0.1)) beat.rejected = {some_node(), some_cut(), static_cast<uint32_t>(rng.Below(99))};
+        if (rng.Chance(0.1)) beat.rejected = some_run();
         for (uint64_t i = rng.Below(3); i > 0; --i) {
-          LedgerReport report{some_lives(), rng.Below(1000),
-                              std::vector<PartitionLedger>(rng.Chance(0.9) ? 2 : 3),
-                              rng.Chance(0.1) ? rng() : rng.Below(20)};
-          for (PartitionLedger& partition : report.partitions) {
-            partition.done = {static_cast<uint32_t>(rng.Below(2)), rng.Below(2000)};
-            if (rng.Chance(0.5))
-              partition.open.push_back({some_cut(), RunSet(static_cast<uint32_t>(rng.Below(9)), true)});
-          }
-          beat.ledgers.push_back(report);
+          beat.ledgers.push_back(
+              {some_lives(), rng.Below(1000), some_partitions(), rng.Chance(0.1) ? rng() : rng.Below(20)});
         }
         if (rng.Chance(0.05)) beat.failed = some_lives();
-        if (rng.Chance(0.5)) {
-          beat.shard = ShardReport{};
-          beat.shard->checkpoint = rng.Chance(0.8) ? prepared_ : rng.Below(5);
-          beat.shard->slices = some_lives();
-        }
+        if (rng.Chance(0.5)) beat.shard = some_shard();
         request = beat;
       } else if (what < 9) {
         request = AdminRequest{static_cast<AdminRequest::Kind>(rng.Below(5) == 4 ? 9 : rng.Below(2) * 2),
@@ -365,6 +401,7 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
         EXPECT_EQ(++answers[reply.call], 1);
         if (const auto* beat = std::get_if<WorkerHeartbeatReply>(&reply.reply)) {
           for (const Lease& lease : beat->leases) ids.push_back(lease.id);
+          if (beat->group) group = beat->group->id;
         }
       }
       if (coordinator_->status().phase == Phase::kEnded) break;

@@ -48,14 +48,24 @@ std::vector<uint32_t> ReducePeers(ReducePath path, uint32_t members, uint32_t ra
   return peers;
 }
 
+std::vector<uint32_t> ReducePeers(uint32_t members, uint32_t rank) {
+  std::vector<uint32_t> peers;
+  for (const auto path :
+       {ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain, ReducePath::kOneShot}) {
+    if (path == ReducePath::kOneShot && members > kMostOneShot) continue;
+    for (const uint32_t peer : ReducePeers(path, members, rank)) {
+      if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(peer);
+    }
+  }
+  return peers;
+}
+
 Reduction::Reduction(const ReduceShape& shape, uint32_t rank) : shape_(shape), rank_(rank) {
   LEAT_CHECK(shape_.path != ReducePath::kOneShot || shape_.members <= kMostOneShot);
   const uint32_t blocks = shape_.path == ReducePath::kRing ? shape_.members : 1;
   block_bytes_ = RoundUp((shape_.bytes + blocks - 1) / blocks, ReduceShape::kUnit);
   if (shape_.path == ReducePath::kExchange || shape_.path == ReducePath::kOneShot) {
     piece_bytes_ = std::max(block_bytes_, ReduceShape::kUnit);
-    power_ = std::bit_floor(shape_.members);
-    rounds_ = static_cast<uint32_t>(std::countr_zero(power_));
   } else {
     // Pieces of one size rather than full ones and a rest.
     const uint64_t most = std::max(shape_.piece_bytes, ReduceShape::kUnit);
@@ -66,6 +76,9 @@ Reduction::Reduction(const ReduceShape& shape, uint32_t rank) : shape_(shape), r
   pieces_per_block_ = static_cast<uint32_t>((block_bytes_ + piece_bytes_ - 1) / piece_bytes_);
   pieces_ = pieces_per_block_ * blocks;
   arrived_.assign(pieces_, 0);
+  if (shape_.path != ReducePath::kExchange) return;
+  power_ = std::bit_floor(shape_.members);
+  rounds_ = static_cast<uint32_t>(std::countr_zero(power_));
 }
 
 PieceRange Reduction::piece(uint32_t i) const {

@@ -69,6 +69,8 @@ struct ReduceAction {
 
 // Whose messages it takes, and who takes its own: the connections that a path needs.
 std::vector<uint32_t> ReducePeers(ReducePath path, uint32_t members, uint32_t rank);
+// The same of all paths that a group of so many may take.
+std::vector<uint32_t> ReducePeers(uint32_t members, uint32_t rank);
 
 class Reduction {
  public:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <map>
 #include <string>
@@ -254,6 +255,27 @@ TEST(ReductionPaths, OneShotIsOverWhenAllIsThereWhoeverStillLooks) {
   shot.Sent({0, 0, 0});
   shot.Sent({2, 0, 0});
   EXPECT_FALSE(shot.Next(&action)) << "once";
+}
+
+TEST(ReductionPaths, AGroupConnectsWhoeverAPathNeeds) {
+  const auto has = [](const std::vector<uint32_t>& peers, uint32_t peer) {
+    return std::ranges::count(peers, peer) == 1;
+  };
+  for (uint32_t members = 1; members <= 40; ++members) {
+    for (uint32_t rank = 0; rank < members; ++rank) {
+      const auto peers = ReducePeers(members, rank);
+      for (const auto path :
+           {ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain, ReducePath::kOneShot}) {
+        if (path == ReducePath::kOneShot && members > kMostOneShot) continue;
+        for (const uint32_t peer : ReducePeers(path, members, rank)) EXPECT_TRUE(has(peers, peer));
+      }
+      for (const uint32_t peer : peers) {
+        EXPECT_NE(peer, rank);
+        EXPECT_TRUE(has(ReducePeers(members, peer), rank)) << "one of two alone would wait for the other";
+      }
+      EXPECT_LE(peers.size(), 4 + static_cast<size_t>(std::bit_width(members))) << "far from all";
+    }
+  }
 }
 
 TEST(ReductionPaths, WhatIsNotOfThePathIsRefused) {

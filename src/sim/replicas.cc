@@ -70,11 +70,8 @@ void Cluster::State::Act(const ProcessPtr& p, const JoinGroup& a) {
   in.group = a.group;
   in.rank = a.rank;
   in.members = a.members;
-  for (const auto path : {ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain}) {
-    for (const uint32_t peer : ReducePeers(path, static_cast<uint32_t>(a.members.size()), a.rank)) {
-      if (in.Find(peer) == nullptr) in.peers.emplace_back().rank = peer;
-    }
-  }
+  for (const uint32_t peer : ReducePeers(static_cast<uint32_t>(a.members.size()), a.rank))
+    in.peers.emplace_back().rank = peer;
   ++boards[a.group].there;
   if (a.rank == 0) ++result.groups;
   Connect(p);

@@ -51,6 +51,7 @@ class ReplicaRole {
         transport_(transport),
         port_(port),
         mpi_(mpi),
+        exit_status_(options.exit_status),
         job_(std::move(job)),
         table_(job_.Slices()),
         parameters_(table_, net::MakeSharedBuffer),
@@ -212,6 +213,7 @@ class ReplicaRole {
     }
     collective::MpiOptions options;
     options.place = {a.rank, static_cast<uint32_t>(a.members.size())};
+    options.exit_status_of = exit_status_;
     group_ = collective::MakeMpiAllReduce(loop_, *mpi_, options, formed);
   }
   // MPI lets nobody go by himself, and takes nobody in again.
@@ -339,6 +341,7 @@ class ReplicaRole {
   net::Transport& transport_;
   collective::Port& port_;
   const LeatMpiModule* const mpi_;  // null: members reduce over the transport
+  const std::function<int(const Status&)> exit_status_;
   Job job_;
   protocol::SliceTable table_;
   protocol::Parameters parameters_;

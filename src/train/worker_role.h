@@ -1,6 +1,7 @@
 // `leat worker`: a compiled graph, a place in the stream, nothing durable.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,8 @@ struct RoleOptions {
   // With a stream whose events are gone or damaged, before that is an error; six times that with one that
   // cannot be read for any other reason.
   Duration patience = std::chrono::seconds(5);
+  // The exit status that goes with an error, for a worker that has to end by itself, with all others: by MPI.
+  std::function<int(const Status&)> exit_status;
 };
 
 // Of a role's data plane; its job has still to say whether networks are trusted.

@@ -29,9 +29,10 @@ def test_plain_lines_when_there_is_no_terminal(tmp_path):
     assert "events" in done.stdout and "\x1b" not in done.stdout
 
 
-def test_mnist_learns(tmp_path):
+@pytest.mark.parametrize("example", ["mnist", "mnist-allreduce"])
+def test_mnist_learns(tmp_path, example):
     folder = leat.data("mnist")
-    job = leat.write_job(tmp_path / "mnist.yaml", (leat.EXAMPLES / "mnist.yaml").read_text(), **{"epochs: 10": "epochs: 1"})
+    job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / f"{example}.yaml").read_text(), **{"epochs: 10": "epochs: 1"})
     result = leat.summary(leat.run("train", job, "--data", folder, "--json", cwd=tmp_path, timeout=240))
     assert result["events"] == 60_000
     assert result["test_rows"] == 10_000

@@ -136,13 +136,24 @@ def test_a_signal_to_one_worker_ends_all(tmp_path, folder):  # noqa: F811
         assert "worker 0 (rank 0 of 2" in job.said("coordinator").strip().splitlines()[-1]
 
 
+def test_what_the_user_got_wrong_is_said_and_is_status_2(tmp_path, folder):  # noqa: F811
+    good = (folder / "rows.csv").read_text().splitlines()
+    rows = [row if i < 2000 else "none" + row for i, row in enumerate(good)]
+    (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
+    with Job(tmp_path, classifying(folder, BY_MPI), "--data", tmp_path, "--directory", tmp_path / "job",
+             "--workers", 2) as job:
+        assert job.mpirun(2).wait(60) == 2, job.said("mpirun")
+        assert re.search(r"^rank \d: too many dead letters: .*'none\S*' is not a number; ending the job$",
+                         job.said("mpirun"), re.MULTILINE), job.said("mpirun")
+
+
 def test_workers_that_do_not_fit_are_told(tmp_path, folder):  # noqa: F811
     with Job(tmp_path, classifying(folder, BY_MPI), "--data", folder, "--directory", tmp_path / "job", "--workers", 2) as job:
         done = leat.run("worker", "--coordinator", job.address, env=job.environment)
         assert done.returncode == 2
         assert done.stderr.strip() == ("leat: the workers of this job reduce by MPI, and this one was not started by "
                                        "mpirun -np 2 leat worker …")
-        assert job.mpirun(3).wait(60) != 0
+        assert job.mpirun(3).wait(60) == 2, job.said("mpirun")
         assert re.search(r"^leat: this worker is rank \d of 3 of MPI, the job has 2 workers: mpirun -np 2 leat worker …$",
                          job.said("mpirun"), re.MULTILINE), job.said("mpirun")
         # Nobody has come to harm by it.

@@ -249,6 +249,9 @@ def test_roles_started_by_hand(tmp_path, strategy, roles):
             done = leat.run("status", "--coordinator", where, "--json", env=environment)
             return json.loads(done.stdout)["events"] if done.returncode == 0 else 0
         leat.wait_for(lambda: events() > EVENTS / 8, "the first events")
+        if "ps" not in roles:
+            refused = leat.run("ps", "--coordinator", where, env=environment)
+            assert refused.returncode == 2 and "leat: the job has no servers" in refused.stderr, refused.stderr
         start("worker", "--coordinator", where)  # one that comes late
         processes[-3].kill()  # and one that goes
         assert [p.wait(60) for p in processes if p is not processes[-3]] == [0] * (len(processes) - 1), log.read_text()

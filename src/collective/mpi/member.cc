@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
   collective::MpiOptions options{.place = *place};
   options.deadline = std::chrono::milliseconds(1500);
   options.exit_status = 7;
+  options.exit_status_of = [](const Status& why) { return why.code() == Code::kDataLoss ? 5 : 6; };
   const bool victim = argc > 3 && rank == static_cast<uint32_t>(std::atoi(argv[3]));
   while (victim && mode == "absent") pause();
   if (victim && mode == "misplaced") options.place.members += 1;
@@ -141,6 +142,10 @@ int main(int argc, char** argv) {
   }
   if (victim && mode == "die") raise(SIGKILL);
   if (victim && mode == "stop") raise(SIGSTOP);
+  if (victim && mode == "give-up") {
+    member.all->Abort({Code::kDataLoss, "nothing can be read"});
+    member.all.reset();
+  }
   while (victim && mode == "late") member.loop.RunOnce(std::chrono::seconds(1));
   while (victim && mode == "leave-hanging") pause();
   collective::Bucket bucket{.data = std::as_writable_bytes(std::span(values))};

@@ -84,6 +84,12 @@ TEST(MpiTest, AMemberThatDoesNotComeIsNamed) {
   EXPECT_THAT(outcome.output, HasSubstr("rank 1 has not come to it, lost 1"));
 }
 
+TEST(MpiTest, AMemberThatGivesUpEndsTheOthersWithWhatIsWrong) {
+  const Outcome outcome = Mpirun(2, "give-up 1");
+  EXPECT_EQ(outcome.status, 5) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("rank 1: nothing can be read; ending the job"));
+}
+
 TEST(MpiTest, AMemberThatNeverStartsEndsTheOthers) {
   const Outcome outcome = Mpirun(2, "absent 1");
   EXPECT_EQ(outcome.status, 7) << outcome.output;

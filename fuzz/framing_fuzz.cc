@@ -1,0 +1,152 @@
+// What a peer shows of its memory: the header that says where it lies is refused, or taken, and then what is
+// read is what lies there; both alike however the header's bytes are cut up on their way.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/check.h"
+#include "net/framing.h"
+
+namespace {
+
+using namespace leat;
+
+constexpr uint64_t kMostPayload = 100'000;
+// In place of the 20 bytes that name this process's memory: these differ from run to run.
+constexpr std::string_view kStandIn = "descriptor and inode";
+
+class Peer : public net::Connection {
+ public:
+  void Send(uint8_t, Bytes, std::vector<ByteView>, std::function<void(const Status&)>) override {}
+  void Close(Status) override {}
+  const std::string& peer() const override { return name_; }
+
+ private:
+  std::string name_;
+};
+
+// Looks at every other span, and has the others copied.
+class Reader : public net::Receiver {
+ public:
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    LEAT_CHECK(payload_bytes <= kMostPayload);
+    read.push_back(std::byte{type});
+    read.insert(read.end(), header.begin(), header.end());
+    room_.resize(payload_bytes);
+    spans_.clear();
+    for (std::span<std::byte> rest = room_; !rest.empty(); rest = rest.subspan(spans_.back().size()))
+      spans_.push_back(rest.first(std::min<size_t>(rest.size(), 5000)));
+    return spans_;
+  }
+  bool OnView(net::Connection&, size_t i, ByteView bytes) override {
+    LEAT_CHECK(bytes.size() == spans_[i].size());
+    if (i % 2 == 0) std::ranges::copy(bytes, spans_[i].begin());
+    return i % 2 == 0;
+  }
+  void OnMessage(net::Connection&) override { read.insert(read.end(), room_.begin(), room_.end()); }
+  void OnClosed(net::Connection&, const Status&) override {}
+
+  Bytes read;
+
+ private:
+  Bytes room_;
+  std::vector<std::span<std::byte>> spans_;
+};
+
+struct Outcome {
+  Status status;
+  Bytes read;
+  uint32_t shown = 0;
+};
+
+Outcome Deliver(const Bytes& frame, size_t at_a_time) {
+  static net::Loop loop;
+  static const net::Shared shared(loop, {.max_header_bytes = 1000, .max_payload_bytes = kMostPayload});
+  static net::PeerMemory memory(getpid());
+  const bool open = true;
+  Peer connection;
+  Reader receiver;
+  net::FrameReader reader(shared);
+  reader.LookInto(&memory);
+  Outcome outcome;
+  for (ByteView rest = frame; !rest.empty() && outcome.status.ok();) {
+    const size_t n = std::min(at_a_time, rest.size());
+    outcome.status = reader.Take(rest.first(n), receiver, connection, open);
+    rest = rest.subspan(n);
+  }
+  outcome.read = std::move(receiver.read);
+  outcome.shown = reader.TakeShown();
+  return outcome;
+}
+
+// The one file that this process shows.
+struct File {
+  File() {
+    for (size_t i = 0; i < buffer.bytes().size(); ++i) buffer.bytes()[i] = static_cast<std::byte>(i % 251);
+    const auto place = net::FindSharedPlace(buffer.bytes());
+    LEAT_CHECK(place.has_value());
+    ByteWriter out;
+    out.Put(place->descriptor);
+    out.Put(place->device);
+    out.Put(place->inode);
+    name = out.Take();
+    struct stat at {};
+    LEAT_CHECK(fstat(place->descriptor, &at) == 0 && name.size() == kStandIn.size());
+    contents = {buffer.bytes().data() - place->offset, static_cast<size_t>(at.st_size)};
+  }
+  Buffer buffer = net::MakeSharedBuffer(60'000);
+  Bytes name;
+  ByteView contents;
+};
+const File& Mine() {
+  static const File file;
+  return file;
+}
+
+Bytes WithName(ByteView header) {
+  const auto stand_in = std::as_bytes(std::span(kStandIn));
+  Bytes named(header.begin(), header.end());
+  for (auto at = named.begin();;) {
+    at = std::search(at, named.end(), stand_in.begin(), stand_in.end());
+    if (at == named.end()) return named;
+    at = std::ranges::copy(Mine().name, at).out;
+  }
+}
+
+// What has to have been read of a header that was taken.
+Bytes Meant(ByteView header) {
+  ByteReader in(header);
+  Bytes meant{in.Get<std::byte>()};
+  const auto append = [&meant](ByteView bytes) { meant.insert(meant.end(), bytes.begin(), bytes.end()); };
+  append(in.GetRaw(in.Get<uint32_t>()));
+  for (auto places = in.Get<uint32_t>(); in.ok() && places > 0; --places) {
+    LEAT_CHECK(std::ranges::equal(in.GetRaw(kStandIn.size()), Mine().name));
+    const auto offset = in.Get<uint64_t>(), bytes = in.Get<uint64_t>();
+    const ByteView contents = Mine().contents;
+    LEAT_CHECK(offset <= contents.size() && bytes <= contents.size() - offset);
+    append(contents.subspan(offset, bytes));
+  }
+  LEAT_CHECK(in.Done());
+  return meant;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const Bytes header = WithName({reinterpret_cast<const std::byte*>(data), size});
+  Bytes frame(wire::FramePrefix::kBytes);
+  wire::EncodePrefix(wire::MakePrefix(net::kShownType, header, 0), frame.data());
+  frame.insert(frame.end(), header.begin(), header.end());
+  const Outcome whole = Deliver(frame, frame.size());
+  LEAT_CHECK(whole.shown == (whole.status.ok() ? 1 : 0));
+  if (whole.status.ok()) LEAT_CHECK(whole.read == Meant(header));
+  for (const size_t at_a_time : {1, 30}) {
+    const Outcome cut = Deliver(frame, at_a_time);
+    LEAT_CHECK(cut.status == whole.status && cut.read == whole.read && cut.shown == whole.shown);
+  }
+  return 0;
+}
