@@ -191,17 +191,6 @@ TEST_F(Robust, TheHandMadeCallIsACall) {
   EXPECT_EQ(handled_, 1);
 }
 
-// As a program does that asks now and then, and hears of nothing in between.
-TEST_F(Robust, APeerWithoutACallHoldsNoEndUp) {
-  const int fd = Connect(at_);
-  const std::string request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
-  EXPECT_NE(Exchange(fd, BeginCall(kToken) + Data(request), 100).find("{}"), std::string::npos);
-  const auto begin = std::chrono::steady_clock::now();
-  server_.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 250ms);
-  close(fd);
-}
-
 TEST_F(Robust, TheEndWaitsForAnAnswerThatIsOnItsWay) {
   constexpr int kText = 100'000;  // more than a peer is sent that does not ask for more
   auto server = ControlServer::Start("127.0.0.1:0", std::string(kToken), [](auto, auto reply) {
