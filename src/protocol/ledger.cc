@@ -9,7 +9,7 @@ namespace leat::protocol {
 
 namespace {
 
-// Mostly splits are of one size, and from `done` on none is missing: then it is known where to look.
+// Mostly splits are of one size, and from `done` on few are missing: then it is known about where to look.
 size_t GuessPlace(const PartitionLedger& partition, const Cut& cut) {
   if (cut.begin.epoch != partition.done.epoch || cut.begin.offset < partition.done.offset) {
     return partition.open.size();
@@ -22,10 +22,18 @@ size_t GuessPlace(const PartitionLedger& partition, const Cut& cut) {
 template <class Partition>
 auto FirstFrom(Partition& partition, const Cut& cut) {
   auto& open = partition.open;
-  const auto guess = open.begin() + static_cast<std::ptrdiff_t>(GuessPlace(partition, cut));
-  if (guess != open.end() && guess->cut.begin == cut.begin) return guess;
-  return std::lower_bound(open.begin(), open.end(), cut.begin,
-                          [](const OpenSplit& split, Position at) { return split.cut.begin < at; });
+  const auto before = [](const OpenSplit& split, Position at) { return split.cut.begin < at; };
+  auto end = open.begin() + static_cast<std::ptrdiff_t>(GuessPlace(partition, cut));
+  if (end != open.end() && end->cut.begin == cut.begin) return end;
+  if (end != open.end() && before(*end, cut.begin))
+    return std::lower_bound(end, open.end(), cut.begin, before);
+  // Back in steps that grow, as each that is missing is one place less.
+  for (std::ptrdiff_t step = 1; end - open.begin() > step; step *= 2) {
+    const auto begin = end - step;
+    if (before(*begin, cut.begin)) return std::lower_bound(begin, end, cut.begin, before);
+    end = begin;
+  }
+  return std::lower_bound(open.begin(), end, cut.begin, before);
 }
 
 }  // namespace
@@ -35,7 +43,7 @@ Ledger::Ledger(const std::vector<Position>& start) {
   for (Position at : start) partitions_.push_back({at, {}});
 }
 
-Ledger::Entry Ledger::Look(const Cut& cut, uint32_t batch) const {
+Ledger::Entry Ledger::Look(const Cut& cut, uint32_t batch, std::optional<size_t>* place) const {
   if (cut.partition >= partitions_.size() || !cut.valid() || batch >= cut.runs()) return Entry::kConflict;
   const PartitionLedger& partition = partitions_[cut.partition];
   bool held = false;
@@ -45,6 +53,7 @@ Ledger::Entry Ledger::Look(const Cut& cut, uint32_t batch) const {
   } else {
     if (cut.after < partition.done) return Entry::kConflict;
     const auto at = FirstFrom(partition, cut);
+    *place = static_cast<size_t>(at - partition.open.begin());
     if (at != partition.open.end() && at->cut.begin == cut.begin) {
       if (at->cut != cut) return Entry::kConflict;
       held = at->batches.Has(batch);
@@ -58,11 +67,11 @@ Ledger::Entry Ledger::Look(const Cut& cut, uint32_t batch) const {
 }
 
 Ledger::Entry Ledger::Note(const Cut& cut, uint32_t batch) {
-  const Entry entry = Look(cut, batch);
-  if (entry != Entry::kNew) return entry;
+  std::optional<size_t> place;
+  const Entry entry = Look(cut, batch, &place);
+  if (entry != Entry::kNew || !place) return entry;  // without a place only with the check taken out
   PartitionLedger& partition = partitions_[cut.partition];
-  if (cut.begin < partition.done) return entry;  // only with the check taken out
-  auto at = FirstFrom(partition, cut);
+  auto at = partition.open.begin() + static_cast<std::ptrdiff_t>(*place);
   if (at == partition.open.end() || at->cut.begin != cut.begin) {
     at = partition.open.insert(at, {cut, RunSet(cut.runs())});
   }

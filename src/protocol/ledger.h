@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -41,7 +42,10 @@ class Ledger {
   explicit Ledger(std::vector<PartitionLedger> partitions) : partitions_(std::move(partitions)) {}
 
   // What Note would say, changing nothing.
-  Entry Look(const Cut& cut, uint32_t batch) const;
+  Entry Look(const Cut& cut, uint32_t batch) const {
+    std::optional<size_t> place;
+    return Look(cut, batch, &place);
+  }
   // Notes the batch as held and moves `done` over every split that is full by then.
   Entry Note(const Cut& cut, uint32_t batch);
   // Brings to the cache what Look and Note will look at (base/prefetch.h).
@@ -53,6 +57,10 @@ class Ledger {
   friend bool operator==(const Ledger&, const Ledger&) = default;
 
  private:
+  // `place`: among the open splits of its partition, where the cut is or belongs; none where all of it is
+  // done.
+  Entry Look(const Cut& cut, uint32_t batch, std::optional<size_t>* place) const;
+
   std::vector<PartitionLedger> partitions_;
 };
 

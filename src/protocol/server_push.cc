@@ -207,8 +207,10 @@ PushReply Server::State::Answer(const PushHead& request, std::vector<SliceReply>
     }
     // Between its Apply and now the step may have been completed, with the run or without it.
     if (slice.outcome == SliceOutcome::kHeld && alive->version > request.turn->step) {
-      const auto entry = ledgers.Look(slice.slice.value);
-      slice.outcome = entry == Ledger::Entry::kDuplicate ? SliceOutcome::kApplied : SliceOutcome::kLate;
+      // A step is completed by all of its lanes, unless some are there to back the others up.
+      const bool counts = request.turn->needed == request.turn->width ||
+                          ledgers.Look(slice.slice.value) == Ledger::Entry::kDuplicate;
+      slice.outcome = counts ? SliceOutcome::kApplied : SliceOutcome::kLate;
     }
     slice.version = alive->version;
     slice.values = slice.values && !expired && alive->version >= request.version_wanted;
