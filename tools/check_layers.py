@@ -28,7 +28,7 @@ LADDER = {
     "protocol": ["tensor", "optim"],
     "wire": ["protocol"],
     "net": ["wire", "metrics"],
-    "control": ["protocol", "metrics"],
+    "control": ["net"],
     "stream": ["tensor", "metrics"],
     "checkpoint": ["protocol", "metrics"],
     "ps": ["net"],

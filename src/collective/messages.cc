@@ -86,9 +86,10 @@ Result<Alive> DecodeAlive(ByteView header) {
   ByteReader in(header);
   Alive message;
   message.bucket = in.Get<uint64_t>();
-  message.started = in.Get<uint8_t>() != 0;
+  const auto started = in.Get<uint8_t>();
   message.waits_for = in.Get<uint32_t>();
-  if (!in.Done()) return Malformed("answer");
+  if (!in.Done() || started > 1) return Malformed("answer");
+  message.started = started == 1;
   return message;
 }
 

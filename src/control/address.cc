@@ -1,13 +1,9 @@
 #include "control/address.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 
 namespace leat::control {
 namespace {
@@ -45,35 +41,6 @@ Result<HostPort> SplitAddress(const std::string& address) {
 std::string JoinAddress(const HostPort& at) {
   const bool v6 = at.host.find(':') != std::string::npos;
   return (v6 ? "[" + at.host + "]" : at.host) + ":" + std::to_string(at.port);
-}
-
-std::string Target(const HostPort& at) {
-  if (IsIp(AF_INET, at.host)) return "ipv4:" + JoinAddress(at);
-  if (IsIp(AF_INET6, at.host)) return "ipv6:%5B" + at.host + "%5D:" + std::to_string(at.port);
-  return "dns:///" + JoinAddress(at);
-}
-
-std::string WhyNotListening(const HostPort& at) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(at.host.c_str(), std::to_string(at.port).c_str(), &hints, &found);
-      error != 0) {
-    return gai_strerror(error);
-  }
-  int error = 0;
-  for (const addrinfo* info = found; info != nullptr && error == 0; info = info->ai_next) {
-    const int fd = socket(info->ai_family, info->ai_socktype | SOCK_CLOEXEC, info->ai_protocol);
-    const int on = 1;
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-        bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, 1) != 0) {
-      error = errno;
-    }
-    if (fd >= 0) close(fd);
-  }
-  freeaddrinfo(found);
-  return error == 0 ? "gRPC could not" : std::strerror(error);
 }
 
 }  // namespace leat::control

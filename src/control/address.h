@@ -1,4 +1,4 @@
-// "host:port" as people write it, and as gRPC wants it.
+// "host:port" as people write it.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,5 @@ struct HostPort {
 // say. kInvalidArgument naming the address otherwise.
 Result<HostPort> SplitAddress(const std::string& address);
 std::string JoinAddress(const HostPort& at);
-
-// What gRPC is to connect to. An IP address is named as such, so that nothing looks it up.
-std::string Target(const HostPort& at);
-
-// Tries to listen with a plain socket, to learn from the system why gRPC could not.
-std::string WhyNotListening(const HostPort& at);
 
 }  // namespace leat::control

@@ -1,10 +1,13 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
-#include <grpcpp/create_channel.h>
+#include <grpcpp/create_channel_posix.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <poll.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <set>
@@ -13,12 +16,15 @@
 #include "control/control.h"
 #include "control/convert.h"
 #include "control/rpc.h"
+#include "net/door.h"
+#include "net/loop.h"
 
 namespace leat::control {
 namespace {
 
-constexpr int kFirstReconnectMs = 20;
-constexpr int kSlowestReconnectMs = 500;
+// Between attempts to connect; doubled from the first to the longest.
+constexpr Duration kFirstPause = std::chrono::milliseconds(20);
+constexpr Duration kLongestPause = std::chrono::milliseconds(500);
 
 // Each request has the reply of its own place, behind Refusal.
 bool Answers(const protocol::ControlReply& reply, const protocol::ControlRequest& request) {
@@ -35,29 +41,31 @@ std::string InSeconds(Duration d) {
   return text;
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
-  const auto at = SplitAddress(address);
-  if (!at.ok()) return nullptr;
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kSlowestReconnectMs);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kSlowestReconnectMs);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
-  return grpc::CreateCustomChannel(Target(*at), grpc::InsecureChannelCredentials(), arguments);
-}
+// A socket over which both have shown the token, and gRPC on it.
+struct Line {
+  explicit Line(net::Descriptor admitted) : socket(admitted.get()) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+    channel = grpc::CreateCustomInsecureChannelFromFd("coordinator", admitted.Release(), arguments);
+  }
+  // Whether the other end has not closed it: gRPC looks only while a call is under way.
+  bool open() const {
+    pollfd ends{.fd = socket, .events = POLLRDHUP, .revents = 0};
+    return poll(&ends, 1, 0) == 0;
+  }
+
+  int socket;  // of the channel, which keeps it open for as long as there is one
+  std::shared_ptr<grpc::Channel> channel;
+};
 
 class Client final : public ControlClient {
  public:
   Client(const std::string& address, const std::string& token)
-      : address_(address), token_(token), channel_(MakeChannel(address)) {}
+      : address_(address), token_(token), at_(SplitAddress(address)) {}
 
   Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) override {
-    if (channel_ == nullptr) return SplitAddress(address_).status();
+    if (!at_.ok()) return at_.status();
     const std::string bytes = Serialize(request);
     if (bytes.size() > kMaxMessageBytes) {
       return Status(Code::kResourceExhausted, "a control request has " + std::to_string(bytes.size()) +
@@ -84,21 +92,23 @@ class Client final : public ControlClient {
     std::lock_guard lock(mutex_);
     aborted_ = true;
     for (auto* context : under_way_) context->TryCancel();
+    for (auto* loop : connecting_) loop->Stop();
   }
 
  private:
   Status Exchange(const std::string& bytes, Duration deadline, grpc::ByteBuffer* answer) {
+    const Time until = clock_.Now() + deadline;
+    LEAT_ASSIGN_OR_RETURN(const std::shared_ptr<Line> line, Connected(until, deadline));
     grpc::ClientContext context;
-    context.set_deadline(After(deadline));
-    context.set_wait_for_ready(true);
-    context.AddMetadata(kTokenKey, token_);
+    context.set_deadline(After(until - clock_.Now()));
     {
       std::lock_guard lock(mutex_);
       if (aborted_) return Aborted();
       under_way_.insert(&context);
     }
     grpc::CompletionQueue queue;
-    const auto rpc = grpc::GenericStub(channel_).PrepareUnaryCall(&context, kMethod, ToBuffer(bytes), &queue);
+    const auto rpc =
+        grpc::GenericStub(line->channel).PrepareUnaryCall(&context, kMethod, ToBuffer(bytes), &queue);
     grpc::Status status;
     rpc->StartCall();
     rpc->Finish(answer, &status, this);
@@ -110,6 +120,8 @@ class Client final : public ControlClient {
       std::lock_guard lock(mutex_);
       under_way_.erase(&context);
       aborted = aborted_;
+      // Whatever is wrong with it, the next call is not to find out as well.
+      if (!status.ok() && line_ == line) line_.reset();
     }
     queue.Shutdown();
     while (queue.Next(&tag, &ok)) {
@@ -118,23 +130,74 @@ class Client final : public ControlClient {
     return aborted ? Aborted() : Explain(status, deadline);
   }
 
+  // The line that there is, or else a new one.
+  Result<std::shared_ptr<Line>> Connected(Time until, Duration deadline) {
+    {
+      std::lock_guard lock(mutex_);
+      if (line_ != nullptr && line_->open()) return line_;
+      line_.reset();
+    }
+    net::Loop loop;
+    {
+      std::lock_guard lock(mutex_);
+      if (aborted_) return Aborted();
+      connecting_.insert(&loop);
+    }
+    auto socket = Connect(loop, until);
+    std::lock_guard lock(mutex_);
+    connecting_.erase(&loop);
+    if (aborted_) return Aborted();
+    if (socket.status().code() == Code::kPermissionDenied) {
+      return Status(Code::kPermissionDenied, address_ + ": this is not the job's token");
+    }
+    if (!socket.ok()) {
+      return Status(Code::kUnavailable, address_ + " cannot be reached within " + InSeconds(deadline));
+    }
+    line_ = std::make_shared<Line>(std::move(*socket));
+    return line_;
+  }
+
+  // Tries again and again until then, or until the loop is stopped.
+  Result<net::Descriptor> Connect(net::Loop& loop, Time until) const {
+    const auto shared = std::make_shared<net::Shared>(loop, net::TransportOptions{.token = token_});
+    Result<net::Descriptor> socket = Status(Code::kUnavailable, "not connected");
+    std::shared_ptr<void> dial;
+    Duration pause = kFirstPause;
+    const std::function<void()> attempt = [&] {
+      dial = net::Dial(shared, JoinAddress(*at_), until - clock_.Now(), [&](Result<net::Admitted> admitted) {
+        if (admitted.ok()) {
+          socket = std::move(admitted->socket);
+        } else {
+          socket = admitted.status();
+        }
+        if (socket.ok() || socket.status().code() == Code::kPermissionDenied) return loop.Stop();
+        loop.After(pause, attempt);
+        pause = std::min(2 * pause, kLongestPause);
+      });
+    };
+    loop.After(until - clock_.Now(), [&] { loop.Stop(); });
+    attempt();
+    loop.Run();
+    return socket;
+  }
+
   Status Aborted() const { return Status(Code::kAborted, "calls to " + address_ + " were aborted"); }
 
   Status Explain(const grpc::Status& status, Duration deadline) const {
     const Code code = FromGrpc(status.error_code());
     if (code != Code::kDeadlineExceeded) return Status(code, address_ + ": " + status.error_message());
-    if (channel_->GetState(false) != GRPC_CHANNEL_READY) {
-      return Status(Code::kUnavailable, address_ + " cannot be reached within " + InSeconds(deadline));
-    }
     return Status(Code::kDeadlineExceeded, address_ + " did not answer within " + InSeconds(deadline));
   }
 
   const std::string address_;
   const std::string token_;
-  const std::shared_ptr<grpc::Channel> channel_;  // null: the address is no address
+  const Result<HostPort> at_;
+  const MonotonicClock clock_;
   std::mutex mutex_;
   bool aborted_ = false;
+  std::shared_ptr<Line> line_;  // null: the next call connects
   std::set<grpc::ClientContext*> under_way_;
+  std::set<net::Loop*> connecting_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The control plane: small, rare messages to the coordinator over gRPC (the only folder that includes
 // grpcpp).
 //
-// The job's token travels as call metadata and is checked before the message is parsed. Messages are at most
-// 4 MiB.
+// Both ends show the job's token before gRPC is given the connection (net/door.h). Messages are at most 4
+// MiB.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@
 
 namespace leat::control {
 
-// Serves on one thread of its own. Listens for HTTP/2 without TLS: `address` is to be loopback or a network
-// that is trusted.
+// Serves on two threads of its own. Listens without TLS: `address` is to be loopback or a network that is
+// trusted.
 class ControlServer {
  public:
-  // Called on the server's thread with each request that showed the token: it should not block. `reply` may
-  // be called later, from any thread, even after the server is gone; what it is called with after the first
-  // time or after the caller's deadline is dropped.
+  // Called on one of the server's threads with each request: it should not block. `reply` may be called
+  // later, from any thread, even after the server is gone; what it is called with after the first time or
+  // after the caller's deadline is dropped.
   using Handler =
       std::function<void(protocol::ControlRequest, std::function<void(protocol::ControlReply)> reply)>;
   // `address` "host:port", port 0 = any. kInvalidArgument when it is no address, kUnavailable naming it and

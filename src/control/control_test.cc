@@ -109,12 +109,11 @@ TEST(Control, BadAddressesAreNamed) {
   EXPECT_EQ(elsewhere.status().code(), Code::kUnavailable) << elsewhere.status().ToString();
 }
 
-TEST(Control, AddressesAreLookedUpOnlyWhenTheyAreNames) {
-  EXPECT_EQ(Target(*SplitAddress("127.0.0.1:80")), "ipv4:127.0.0.1:80");
-  EXPECT_EQ(Target(*SplitAddress("localhost:80")), "ipv4:127.0.0.1:80");
-  EXPECT_EQ(Target(*SplitAddress("[::1]:80")), "ipv6:%5B::1%5D:80");
-  EXPECT_EQ(Target(*SplitAddress("leat.example:80")), "dns:///leat.example:80");
+TEST(Control, AnAddressReadsAsItWasWritten) {
+  EXPECT_EQ(JoinAddress(*SplitAddress("127.0.0.1:80")), "127.0.0.1:80");
+  EXPECT_EQ(JoinAddress(*SplitAddress("localhost:80")), "127.0.0.1:80");
   EXPECT_EQ(JoinAddress(*SplitAddress("[::1]:80")), "[::1]:80");
+  EXPECT_EQ(JoinAddress(*SplitAddress("leat.example:80")), "leat.example:80");
 }
 
 TEST(Control, LocalhostAndIpv6AreServedToo) {

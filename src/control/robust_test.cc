@@ -11,11 +11,13 @@
 #include <chrono>
 #include <deque>
 #include <thread>
+#include <vector>
 
 #include "base/rng.h"
 #include "control/address.h"
 #include "control/control.h"
 #include "control/convert.h"
+#include "wire/frame.h"
 
 namespace leat::control {
 namespace {
@@ -52,28 +54,17 @@ std::string Field(std::string_view name, std::string_view value) {
   return field;
 }
 
-std::string Base64(std::string_view bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      if (i + k <= bytes.size()) text += kDigits[group >> (18 - 6 * k) & 63];
-    }
-  }
-  return text;
-}
-
-std::string BeginCall(std::string_view token) {
+std::string BeginCall() {
   const std::string headers = Field(":method", "POST") + Field(":scheme", "http") +
                               Field(":path", "/leat.control.v1.Control/Exchange") +
                               Field(":authority", "leat") + Field("te", "trailers") +
-                              Field("content-type", "application/grpc") +
-                              Field("leat-token-bin", Base64(token));
+                              Field("content-type", "application/grpc");
   return std::string(kPreface) + Frame(4, 0, 0, "") + Frame(1, 4, 1, headers);
+}
+
+// What comes before all of that: whoever has the token has shown it.
+std::string Hello(std::string_view token) {
+  return std::string(AsText(wire::EncodeHello(token)));
 }
 
 // A gRPC message: uncompressed, its length, its bytes.
@@ -90,36 +81,39 @@ std::string Noise(Rng* rng, size_t most) {
   return noise;
 }
 
-// One of the many ways to be wrong.
+// One of the many ways to be wrong, with the token and without it.
 std::string Something(Rng* rng) {
   const std::string good = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
-  switch (rng->Below(10)) {
+  const std::string hello = rng->Chance(0.5) ? Hello(kToken) : "";
+  switch (rng->Below(11)) {
     case 0:
-      return "";
+      return hello;
     case 1:
-      return Noise(rng, 2000);
+      return hello + Noise(rng, 2000);
     case 2:
-      return std::string(kPreface.substr(0, rng->Below(kPreface.size())));
+      return hello + std::string(kPreface.substr(0, rng->Below(kPreface.size())));
     case 3:
-      return std::string(kPreface) + Noise(rng, 500);
+      return hello + std::string(kPreface) + Noise(rng, 500);
     case 4:
-      return "GET / HTTP/1.1\r\nHost: leat\r\n\r\n";
+      return hello + "GET / HTTP/1.1\r\nHost: leat\r\n\r\n";
     case 5:
-      return BeginCall("not " + std::string(kToken)) + Data(good);
+      return Hello("not " + std::string(kToken)) + BeginCall() + Data(good);
     case 6:
-      return BeginCall(kToken) + Data(Noise(rng, 300));
+      return hello + BeginCall() + Data(Noise(rng, 300));
     case 7:
-      return BeginCall(kToken) + Data(good, 1);  // says that it is compressed
-    case 8: {
+      return hello + BeginCall() + Data(good, 1);  // says that it is compressed
+    case 8:
+      return Hello(kToken).substr(0, rng->Below(wire::kHelloBytes));
+    case 9: {
       // All right, then cut off or with bytes changed.
-      std::string call = BeginCall(kToken) + Data(good);
+      std::string call = Hello(kToken) + BeginCall() + Data(good);
       for (uint64_t n = rng->Below(3); n > 0; --n)
         call[rng->Below(call.size())] = static_cast<char>((*rng)());
       call.resize(call.size() - rng->Below(call.size()));
       return call;
     }
     default: {
-      std::string frames(kPreface);
+      std::string frames = hello + std::string(kPreface);
       for (uint64_t n = 1 + rng->Below(8); n > 0; --n) {
         frames += Frame(static_cast<uint8_t>(rng->Below(12)), static_cast<uint8_t>((*rng)()),
                         static_cast<uint32_t>(rng->Below(6)), Noise(rng, 60));
@@ -181,14 +175,19 @@ class Robust : public testing::Test {
 TEST_F(Robust, TheHandMadeCallIsACall) {
   const std::string request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
   // Not compared further: HPACK in the answer would have to be read.
-  const std::string answer = Exchange(BeginCall(kToken) + Data(request), 100);
+  const std::string answer = Exchange(Hello(kToken) + BeginCall() + Data(request), 150);
   EXPECT_NE(answer.find("{}"), std::string::npos);
   EXPECT_EQ(handled_, 1);
-  const std::string refused = Exchange(BeginCall("wrong") + Data(request), 100);
-  EXPECT_NE(refused.find("not the job's token"), std::string::npos);
-  const std::string garbage = Exchange(BeginCall(kToken) + Data("\xff\xff\xff"), 100);
+  const std::string garbage = Exchange(Hello(kToken) + BeginCall() + Data("\xff\xff\xff"), 150);
   EXPECT_NE(garbage.find("not a control request"), std::string::npos);
   EXPECT_EQ(handled_, 1);
+}
+
+TEST_F(Robust, WhoHasNotShownTheTokenIsNotReadAnyFurther) {
+  const std::string call = BeginCall() + Data(Serialize(protocol::ControlRequest(protocol::StatusRequest{})));
+  EXPECT_EQ(Exchange(call, 1), "");
+  EXPECT_EQ(Exchange(Hello("wrong") + call, 1'000), AsText(wire::EncodeRefusal()));
+  EXPECT_EQ(handled_, 0);
 }
 
 TEST_F(Robust, TheEndWaitsForAnAnswerThatIsOnItsWay) {
@@ -199,7 +198,7 @@ TEST_F(Robust, TheEndWaitsForAnAnswerThatIsOnItsWay) {
   ASSERT_TRUE(server.ok()) << server.status().ToString();
   const int fd = Connect(*SplitAddress((*server)->address()));
   const auto request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
-  std::string answer = Exchange(fd, BeginCall(kToken) + Data(request), kText / 2);
+  std::string answer = Exchange(fd, Hello(kToken) + BeginCall() + Data(request), kText / 2);
   std::thread end([&] { server->reset(); });
   answer += Exchange(fd, "", kText, 20);
   const std::string more = {0, 1, 0, 0};
@@ -207,6 +206,34 @@ TEST_F(Robust, TheEndWaitsForAnAnswerThatIsOnItsWay) {
   EXPECT_EQ(std::ranges::count(answer, '!'), kText);
   end.join();
   close(fd);
+}
+
+// However many strangers come, and however fast, a member's heartbeats are answered: each of them, on the
+// connection that it has, and in time.
+TEST_F(Robust, AFloodOfStrangersCostsAMemberNothing) {
+  const auto member = ControlClient::Make(server_->address(), std::string(kToken));
+  ASSERT_TRUE(member->Call(protocol::StatusRequest{}, 5s).ok());
+  std::atomic<bool> over = false;
+  std::vector<std::thread> strangers;
+  for (int t = 0; t < 3; ++t) {
+    strangers.emplace_back([&] {
+      for (int i = 0; i < 10'000; ++i) {
+        const int fd = Connect(at_);
+        ASSERT_GE(fd, 0) << i;
+        (void)send(fd, kPreface.data(), kPreface.size() - static_cast<size_t>(i % 3), MSG_NOSIGNAL);
+        close(fd);
+      }
+    });
+  }
+  std::thread last([&] {
+    for (auto& stranger : strangers) stranger.join();
+    over = true;
+  });
+  while (!over) {
+    const auto reply = member->Call(protocol::StatusRequest{}, 5s);
+    EXPECT_TRUE(reply.ok()) << reply.status().ToString();
+  }
+  last.join();
 }
 
 TEST_F(Robust, TenThousandWrongConnectionsLeaveItAlive) {

@@ -14,8 +14,6 @@
 namespace leat::control {
 
 inline constexpr const char* kMethod = "/leat.control.v1.Control/Exchange";
-// "-bin": a token is any bytes.
-inline constexpr const char* kTokenKey = "leat-token-bin";
 
 // gRPC reports to stderr what is also in a Status; silences it unless GRPC_VERBOSITY asks for it.
 void QuietGrpc();

@@ -1,9 +1,12 @@
-// One thread and one completion queue serve all calls: control messages are small and rare. The asynchronous
-// generic service is used, because it shows a call's metadata before its message is read.
+// One thread and one completion queue serve all calls: control messages are small and rare. Another thread
+// keeps the door. gRPC is given only the sockets of those who have shown the token: it takes in whoever
+// connects before it serves those who are there, and lets go of any of them when memory runs short, so that a
+// crowd of strangers would cost members their connections.
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <grpcpp/server_posix.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -17,6 +20,8 @@
 #include "control/control.h"
 #include "control/convert.h"
 #include "control/rpc.h"
+#include "net/door.h"
+#include "net/loop.h"
 
 namespace leat::control {
 namespace {
@@ -25,23 +30,12 @@ namespace {
 // long to hear of it: those that have no call under way do not, and would be waited for in vain.
 constexpr auto kStopGrace = std::chrono::milliseconds(300);
 constexpr auto kFarewell = std::chrono::milliseconds(100);
-constexpr int kHandshakeTimeoutMs = 5000;   // for a peer that connects and says nothing
 constexpr int kIdleConnectionMs = 120'000;  // for one that has no call
 constexpr int kKeepaliveTimeMs = 10'000;    // for one whose host is gone
 constexpr int kKeepaliveTimeoutMs = 5000;
 constexpr int kMaxMetadataBytes = 8 << 10;
 constexpr int kMaxCallsPerConnection = 64;
 constexpr size_t kMemoryQuota = 64 << 20;  // for what peers have sent and was not read yet
-
-// Does not tell by its time how much of the token was right.
-bool SameToken(std::string_view shown, std::string_view token) {
-  if (shown.size() != token.size()) return false;
-  unsigned char differences = 0;
-  for (size_t i = 0; i < token.size(); ++i) {
-    differences = static_cast<unsigned char>(differences | (shown[i] ^ token[i]));
-  }
-  return differences == 0;
-}
 
 class Exchange;
 
@@ -50,7 +44,6 @@ class Exchange;
 struct Core {
   std::mutex mutex;
   bool open = true;  // operations may be started
-  std::string token;
   ControlServer::Handler handler;
   grpc::AsyncGenericService service;
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
@@ -140,12 +133,6 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     if (rpc_->context.method() != kMethod) {
       return Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no such method"));
     }
-    const auto& metadata = rpc_->context.client_metadata();
-    const auto shown = metadata.find(kTokenKey);
-    if (shown == metadata.end() ||
-        !SameToken(std::string_view(shown->second.data(), shown->second.size()), core_->token)) {
-      return Finish(grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "this is not the job's token"));
-    }
     state_ = State::kRead;
     rpc_->stream.Read(&rpc_->message, this);
   }
@@ -162,14 +149,20 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
 class Server final : public ControlServer {
  public:
-  explicit Server(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  Server(std::shared_ptr<Core> core, const std::string& token)
+      : core_(std::move(core)),
+        shared_(std::make_shared<net::Shared>(loop_, net::TransportOptions{.token = token})) {}
 
   Status Listen(const std::string& address) {
     LEAT_ASSIGN_OR_RETURN(const HostPort at, SplitAddress(address));
+    auto door = net::OpenDoor(shared_, JoinAddress(at), [this](net::Admitted admitted) {
+      grpc::AddInsecureChannelFromFd(server_.get(), admitted.socket.Release());
+    });
+    if (!door.ok()) return door.status();
+    door_ = std::move(*door);
+    // With the name that was asked for, which others may know better than what it stands for here.
+    address_ = JoinAddress({at.host, SplitAddress(door_->address())->port});
     grpc::ServerBuilder builder;
-    // By default several processes could listen on one port and each get some of the connections.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
@@ -183,22 +176,23 @@ class Server final : public ControlServer {
     builder.SetResourceQuota(grpc::ResourceQuota("control").Resize(kMemoryQuota));
     builder.RegisterAsyncGenericService(&core_->service);
     core_->queue = builder.AddCompletionQueue();
-    int port = 0;
-    builder.AddListeningPort(JoinAddress(at), grpc::InsecureServerCredentials(), &port);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0) {
-      return Status(Code::kUnavailable, "cannot listen on " + address + ": " + WhyNotListening(at));
-    }
-    address_ = JoinAddress({at.host, static_cast<uint16_t>(port)});
+    if (server_ == nullptr) return Status(Code::kInternal, "gRPC cannot serve");
     {
       std::lock_guard lock(core_->mutex);
       Exchange::Accept(core_);
     }
     thread_ = std::thread([this] { Serve(); });
+    keeper_ = std::thread([this] { loop_.Run(); });
     return {};
   }
 
   ~Server() override {
+    if (keeper_.joinable()) {
+      loop_.Stop();
+      keeper_.join();
+    }
+    door_.reset();
     {
       std::unique_lock lock(core_->mutex);
       core_->open = false;
@@ -226,9 +220,13 @@ class Server final : public ControlServer {
   }
 
   std::shared_ptr<Core> core_;
+  net::Loop loop_;  // of the door
+  std::shared_ptr<net::Shared> shared_;
+  std::unique_ptr<net::Listener> door_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   std::thread thread_;
+  std::thread keeper_;  // of the door
 };
 
 }  // namespace
@@ -237,9 +235,8 @@ Result<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& a
                                                             const std::string& token, Handler handler) {
   QuietGrpc();
   auto core = std::make_shared<Core>();
-  core->token = token;
   core->handler = std::move(handler);
-  auto server = std::make_unique<Server>(std::move(core));
+  auto server = std::make_unique<Server>(std::move(core), token);
   LEAT_RETURN_IF_ERROR(server->Listen(address));
   return std::unique_ptr<ControlServer>(std::move(server));
 }

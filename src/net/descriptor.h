@@ -25,6 +25,8 @@ class Descriptor {
 
   bool ok() const { return fd_ >= 0; }
   int get() const { return fd_; }
+  // The caller's to close from now on.
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;

@@ -1,356 +1,17 @@
-// The tcp transport: who is let in, and how one gets in. What is said then is stream.cc's.
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <list>
-#include <set>
+// The tcp transport. Who is let in, and how one gets in, is door.cc's; what is said then is stream.cc's.
+#include <map>
 #include <utility>
 
-#include "net/address.h"
-#include "net/poller.h"
+#include "net/door.h"
 #include "net/stream.h"
 #include "net/transport.h"
-#include "wire/frame.h"
 
 namespace leat::net {
 namespace {
 
-constexpr int kAcceptsPerTurn = 64;
 // What a stream reads ahead: a small message fits, prefix and header included, and so does the processor's
 // cache.
 constexpr size_t kStagingBytes = 64 << 10;
-// After the process or the system has run out of descriptors or memory.
-constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-
-std::string Why(int error) {
-  return std::strerror(error);
-}
-
-void Set(int fd, int level, int option, int value) {
-  setsockopt(fd, level, option, &value, sizeof(value));
-}
-
-// A peer whose machine is gone says nothing at all; the kernel asks for it when the line is idle, and gives
-// up on bytes that nobody acknowledges.
-void Prepare(int fd, const TransportOptions& options) {
-  Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  Set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  const auto stall = std::chrono::ceil<std::chrono::milliseconds>(options.stall_timeout).count();
-  const int ms = static_cast<int>(std::clamp<int64_t>(stall, 1, 1 << 29));
-  Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, ms / 2000));
-  Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, ms / 6000));
-  Set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 2 * ms);  // what the stall timeout sees, it sees first
-}
-
-// The hello that a peer owes, as far as it has arrived. Reads not a byte beyond it.
-struct HelloReader {
-  enum class Progress { kMore, kDone, kLost };
-  std::array<std::byte, wire::kHelloBytes> bytes;
-  size_t have = 0;
-  int error = 0;  // of kLost; 0: closed by the peer
-
-  Progress Read(int fd) {
-    while (have < bytes.size()) {
-      const ssize_t got = recv(fd, bytes.data() + have, bytes.size() - have, MSG_DONTWAIT);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Progress::kMore;
-      if (got <= 0) {
-        error = got < 0 ? errno : 0;
-        return Progress::kLost;
-      }
-      have += static_cast<size_t>(got);
-    }
-    return Progress::kDone;
-  }
-};
-
-// A hello always fits into the buffer of a fresh socket.
-bool SendHello(int fd, const TransportOptions& options, wire::Side side) {
-  const Bytes hello = wire::EncodeHello(options.token, side);
-  return send(fd, hello.data(), hello.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(hello.size());
-}
-
-// ---- accepting
-
-// A listening socket and the strangers at its door.
-class Door final : public Watcher, public std::enable_shared_from_this<Door> {
- public:
-  Door(std::shared_ptr<Shared> shared, int fd, Transport::Accept accept)
-      : shared_(std::move(shared)), fd_(fd), accept_(std::move(accept)) {
-    watch_ = poller().Watch(fd_, true, false, this);
-  }
-  ~Door() { Shut(); }
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
-
-  void Shut() {
-    while (!strangers_.empty()) Drop(strangers_.begin());
-    shared_->loop.Cancel(std::exchange(pause_timer_, 0));
-    shared_->loop.Cancel(std::exchange(deadline_timer_, 0));
-    if (fd_ < 0) return;
-    poller().Unwatch(watch_);
-    close(std::exchange(fd_, -1));
-  }
-
- private:
-  struct Stranger final : public Watcher {
-    explicit Stranger(Door* its_door) : door(its_door) {}
-    void OnReady(bool, bool) override { door->Hear(at); }
-    Door* door;
-    std::list<Stranger>::iterator at;
-    int fd = -1;
-    uint64_t watch = 0;
-    Time deadline{};
-    std::string peer;
-    HelloReader hello;
-  };
-  using StrangerAt = std::list<Stranger>::iterator;
-
-  Loop::Impl& poller() { return shared_->loop.impl(); }
-
-  void OnReady(bool, bool) override {
-    const auto self = shared_from_this();
-    for (int i = 0; i < kAcceptsPerTurn && fd_ >= 0; ++i) {
-      SocketAddress from;
-      from.size = sizeof(from.storage);
-      const int fd = accept4(fd_, from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (fd >= 0) {
-        Admit(fd, from.ToString());
-      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        return;
-      } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        return Pause();
-      }  // else: this one was gone before it was accepted
-    }
-  }
-
-  void Admit(int fd, std::string peer) {
-    Prepare(fd, shared_->options);
-    if (!strangers_.empty() && strangers_.size() >= shared_->options.max_unproven_connections) {
-      Refuse(strangers_.begin());
-    }
-    const auto at = strangers_.emplace(strangers_.end(), this);
-    at->at = at;
-    at->fd = fd;
-    at->peer = std::move(peer);
-    at->deadline = shared_->loop.Now() + shared_->options.handshake_timeout;
-    at->watch = poller().Watch(fd, true, false, &*at);
-    if (deadline_timer_ == 0) SetDeadline();
-    Hear(at);
-  }
-
-  // The queue of connections stays full for now, so being asked again at once would only burn time.
-  void Pause() {
-    if (!strangers_.empty()) Refuse(strangers_.begin());
-    poller().Rewatch(watch_, false, false);
-    pause_timer_ = shared_->loop.After(kAcceptPause, [this] {
-      pause_timer_ = 0;
-      poller().Rewatch(watch_, true, false);
-    });
-  }
-
-  // Strangers stand in the order of their deadlines.
-  void SetDeadline() {
-    if (strangers_.empty()) return;
-    deadline_timer_ = shared_->loop.After(strangers_.front().deadline - shared_->loop.Now(), [this] {
-      deadline_timer_ = 0;
-      while (!strangers_.empty() && strangers_.front().deadline <= shared_->loop.Now()) {
-        Refuse(strangers_.begin());
-      }
-      SetDeadline();
-    });
-  }
-
-  void Hear(StrangerAt at) {
-    const auto progress = at->hello.Read(at->fd);
-    if (progress == HelloReader::Progress::kMore) return;
-    if (progress == HelloReader::Progress::kLost ||
-        !wire::CheckHello(at->hello.bytes, shared_->options.token, wire::Side::kConnects).ok() ||
-        shared_->accepted >= shared_->options.max_connections ||
-        !SendHello(at->fd, shared_->options, wire::Side::kAccepts)) {
-      return Refuse(at);
-    }
-    const auto self = shared_from_this();  // the listener may be destroyed by what it accepts
-    poller().Unwatch(at->watch);
-    ++shared_->accepted;
-    const auto stream = std::make_shared<Stream>(shared_, at->fd, std::move(at->peer),
-                                                 [shared = shared_] { --shared->accepted; });
-    strangers_.erase(at);
-    Receiver* receiver = accept_(stream->MakeConnection());
-    if (receiver == nullptr) return stream->End({Code::kAborted, "turned away"});
-    stream->Start(receiver);
-  }
-
-  void Refuse(StrangerAt at) {
-    shared_->refused.Add();
-    Drop(at);
-  }
-
-  void Drop(StrangerAt at) {
-    poller().Unwatch(at->watch);
-    close(at->fd);
-    strangers_.erase(at);
-  }
-
-  std::shared_ptr<Shared> shared_;
-  int fd_;
-  Transport::Accept accept_;
-  uint64_t watch_ = 0;
-  uint64_t pause_timer_ = 0;
-  uint64_t deadline_timer_ = 0;
-  std::list<Stranger> strangers_;  // oldest first
-};
-
-class TcpListener final : public Listener {
- public:
-  TcpListener(std::shared_ptr<Door> door, std::string address)
-      : door_(std::move(door)), address_(std::move(address)) {}
-  ~TcpListener() override { door_->Shut(); }
-  const std::string& address() const override { return address_; }
-
- private:
-  std::shared_ptr<Door> door_;
-  std::string address_;
-};
-
-// ---- connecting
-
-using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
-
-// One attempt: look the name up, try its addresses in turn, show the token and see the other's.
-class Dial final : public Watcher, public std::enable_shared_from_this<Dial> {
- public:
-  Dial(std::shared_ptr<Shared> shared, std::string address, Receiver* receiver, Connected done,
-       std::function<void(const std::shared_ptr<Dial>&)> forget)
-      : shared_(std::move(shared)),
-        address_(std::move(address)),
-        receiver_(receiver),
-        done_(std::move(done)),
-        forget_(std::move(forget)) {}
-  ~Dial() { Cancel(); }
-  Dial(const Dial&) = delete;
-  Dial& operator=(const Dial&) = delete;
-
-  void Start(Duration deadline) {
-    timer_ = shared_->loop.After(deadline, [this] {
-      timer_ = 0;
-      Finish(Status(Code::kDeadlineExceeded,
-                    std::string("no ") + (greeting_ ? "hello" : "answer") + " before the deadline"));
-    });
-    lookup_ = ResolveAsync(shared_->loop, address_, [this](Result<std::vector<SocketAddress>> found) {
-      if (!found.ok()) return Finish(found.status());
-      addresses_ = std::move(*found);
-      failure_ = Status(Code::kUnavailable, "no address");
-      TryNext();
-    });
-  }
-
-  // Nothing is reported any more.
-  void Cancel() {
-    lookup_.reset();
-    shared_->loop.Cancel(std::exchange(timer_, 0));
-    CloseSocket();
-  }
-
- private:
-  Loop::Impl& poller() { return shared_->loop.impl(); }
-
-  void TryNext() {
-    while (next_ < addresses_.size()) {
-      const SocketAddress& to = addresses_[next_++];
-      const int fd = socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-      if (fd < 0) {
-        failure_ = Status(Code::kUnavailable, Why(errno));
-        continue;
-      }
-      Prepare(fd, shared_->options);
-      if (connect(fd, to.get(), to.size) != 0 && errno != EINPROGRESS && errno != EINTR) {
-        failure_ = Status(Code::kUnavailable, Why(errno));
-        close(fd);
-        continue;
-      }
-      fd_ = fd;
-      peer_ = to.ToString();
-      watch_ = poller().Watch(fd_, false, true, this);
-      return;
-    }
-    Finish(failure_);
-  }
-
-  void OnReady(bool, bool) override {
-    const auto self = shared_from_this();
-    if (greeting_) return Hear();
-    int error = 0;
-    socklen_t size = sizeof(error);
-    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error == 0 && !SendHello(fd_, shared_->options, wire::Side::kConnects)) error = errno;
-    if (error != 0) {
-      failure_ = Status(Code::kUnavailable, Why(error));
-      CloseSocket();
-      return TryNext();
-    }
-    greeting_ = true;
-    poller().Rewatch(watch_, true, false);
-  }
-
-  void Hear() {
-    const auto progress = hello_.Read(fd_);
-    if (progress == HelloReader::Progress::kMore) return;
-    if (progress == HelloReader::Progress::kLost) {
-      return Finish(Status(Code::kUnavailable,
-                           "it closed the connection instead of saying hello "
-                           "(it belongs to another job, or is full)"));
-    }
-    if (Status status = wire::CheckHello(hello_.bytes, shared_->options.token, wire::Side::kAccepts);
-        !status.ok()) {
-      return Finish(std::move(status));
-    }
-    poller().Unwatch(watch_);
-    const auto stream = std::make_shared<Stream>(shared_, std::exchange(fd_, -1), peer_, nullptr);
-    auto connection = stream->MakeConnection();
-    stream->Start(receiver_);
-    Finish(std::move(connection));
-  }
-
-  void Finish(Result<std::unique_ptr<Connection>> result) {
-    const auto self = shared_from_this();
-    Cancel();
-    forget_(self);
-    const auto done = std::exchange(done_, nullptr);
-    if (!result.ok()) return done(result.status().With("cannot connect to " + address_));
-    done(std::move(result));
-  }
-
-  void CloseSocket() {
-    if (fd_ < 0) return;
-    poller().Unwatch(watch_);
-    close(std::exchange(fd_, -1));
-  }
-
-  std::shared_ptr<Shared> shared_;
-  std::string address_;
-  Receiver* receiver_;
-  Connected done_;
-  std::function<void(const std::shared_ptr<Dial>&)> forget_;
-  uint64_t timer_ = 0;
-  std::shared_ptr<void> lookup_;
-  std::vector<SocketAddress> addresses_;
-  size_t next_ = 0;
-  Status failure_;  // of the address tried last
-  int fd_ = -1;
-  std::string peer_;
-  uint64_t watch_ = 0;
-  bool greeting_ = false;
-  HelloReader hello_;
-};
 
 class TcpTransport final : public Transport {
  public:
@@ -358,41 +19,41 @@ class TcpTransport final : public Transport {
       : shared_(std::make_shared<Shared>(loop, std::move(options))) {
     shared_->staging.resize(kStagingBytes);
   }
-  ~TcpTransport() override {
-    for (const auto& dial : dials_) dial->Cancel();
-  }
 
   Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
-    const auto fail = [&](const std::string& why) {
-      return Status(Code::kUnavailable, "cannot listen on " + address + ": " + why);
-    };
-    auto resolved = Resolve(address);
-    if (!resolved.ok()) return resolved.status().With("cannot listen on " + address);
-    SocketAddress at = resolved->front();
-    const int fd = socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) return fail(Why(errno));
-    Set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (bind(fd, at.get(), at.size) != 0 || listen(fd, SOMAXCONN) != 0 ||
-        getsockname(fd, at.get(), &at.size) != 0) {
-      const std::string why = Why(errno);
-      close(fd);
-      return fail(why);
-    }
-    return std::unique_ptr<Listener>(
-        new TcpListener(std::make_shared<Door>(shared_, fd, std::move(accept)), at.ToString()));
+    return OpenDoor(shared_, address, [shared = shared_, accept = std::move(accept)](Admitted admitted) {
+      ++shared->accepted;
+      const auto stream = MakeStream(shared, std::move(admitted), [shared] { --shared->accepted; });
+      Receiver* receiver = accept(stream->MakeConnection());
+      if (receiver == nullptr) return stream->End({Code::kAborted, "turned away"});
+      stream->Start(receiver);
+    });
   }
 
-  void Connect(const std::string& address, Receiver* receiver, Duration deadline, Connected done) override {
-    const auto dial =
-        std::make_shared<Dial>(shared_, address, receiver, std::move(done),
-                               [this](const std::shared_ptr<Dial>& ended) { dials_.erase(ended); });
-    dials_.insert(dial);
-    dial->Start(deadline);
+  void Connect(const std::string& address, Receiver* receiver, Duration deadline,
+               std::function<void(Result<std::unique_ptr<Connection>>)> done) override {
+    const uint64_t number = ++last_dial_;
+    dials_[number] = Dial(shared_, address, deadline,
+                          [this, number, receiver, done = std::move(done)](Result<Admitted> admitted) {
+                            dials_.erase(number);
+                            if (!admitted.ok()) return done(admitted.status());
+                            const auto stream = MakeStream(shared_, std::move(*admitted), nullptr);
+                            auto connection = stream->MakeConnection();
+                            stream->Start(receiver);
+                            done(std::move(connection));
+                          });
   }
 
  private:
+  static std::shared_ptr<Stream> MakeStream(const std::shared_ptr<Shared>& shared, Admitted admitted,
+                                            std::function<void()> on_end) {
+    return std::make_shared<Stream>(shared, admitted.socket.Release(), std::move(admitted.peer),
+                                    std::move(on_end));
+  }
+
   std::shared_ptr<Shared> shared_;
-  std::set<std::shared_ptr<Dial>> dials_;
+  uint64_t last_dial_ = 0;
+  std::map<uint64_t, std::shared_ptr<void>> dials_;  // under way, by number
 };
 
 }  // namespace

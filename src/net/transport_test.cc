@@ -395,7 +395,7 @@ TEST_P(TransportTest, AnotherTokenIsNotLetIn) {
   Listen({.token = "right"});
   Dial({.token = "wrong"});
   ASSERT_TRUE(Run([&] { return dialled.has_value(); }));
-  EXPECT_FALSE(dialled->ok());
+  EXPECT_EQ(dialled->code(), Code::kPermissionDenied);
   EXPECT_NE(dialled->message().find("cannot connect to " + listener->address()), std::string::npos)
       << dialled->message();
   EXPECT_EQ(server, nullptr);

@@ -323,6 +323,7 @@ CoordinatorStatus Coordinator::status() const {
   status.phase = s.ending == State::Ending::kEnded  ? Phase::kEnded
                  : s.ending != State::Ending::kNone ? Phase::kStopping
                  : s.slices.ready()                 ? Phase::kRunning
+                 : s.AllReduce()                    ? Phase::kWaitingForWorkers
                                                     : Phase::kWaitingForServers;
   status.view = *s.view;
   status.events = s.slices.Events();

@@ -145,6 +145,7 @@ struct StreamRange {
 struct CoordinatorStatus {
   enum class Phase : uint8_t {
     kWaitingForServers,
+    kWaitingForWorkers,  // where they hold the slices
     kRunning,
     kStopping,
     kEnded

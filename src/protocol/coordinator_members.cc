@@ -155,6 +155,10 @@ void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>*
 }
 
 void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat& beat) {
+  // A step that no slice can have is not gone on with, and who says so is not heard.
+  if (const Status steps = Stepped() ? slices.CheckFirstSteps(beat) : Status(); !steps.ok()) {
+    return Answer(call, Refusal{steps});
+  }
   ServerHeartbeatReply reply;
   MemberState* member = Seen(now, beat.node, Role::kServer);
   if (!member || ending == Ending::kTelling) {

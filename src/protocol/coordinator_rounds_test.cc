@@ -1,4 +1,6 @@
 // Stepped strategies: rounds, who gets which lane, steps that are gone back to, saved and ended at.
+#include <array>
+
 #include "base/rng.h"
 #include "protocol/coordinator_fixture_test.h"
 
@@ -295,6 +297,44 @@ TEST_F(CoordinatorRoundsTest, WhenAServerIsLostAllSlicesReturnAndTheSameRoundsAr
     EXPECT_EQ(again[i].missing, again[i].assigned);
   }
   EXPECT_EQ(Journaled(), rounds) << "nothing new";
+}
+
+// Steps are counted on from what the servers say that they have: one that says what cannot be is not heard,
+// and loses its place as if it were silent.
+TEST_F(CoordinatorRoundsTest, AServerThatSaysAStepThatItCannotHaveIsNotHeard) {
+  Stream(400, 1000);
+  a_ = JoinServer("a");
+  b_ = JoinServer("b");
+  BeatServers();
+  worker_ = JoinWorker();
+  BeatServer(a_);
+  const std::array lies{uint64_t{1}, ~uint64_t{0} - 3, ~uint64_t{0}};
+  for (size_t i = 0; coordinator_->status().evictions == 0; ++i) {
+    ASSERT_LT(i, 100u);
+    ServerHeartbeat beat;
+    beat.node = b_;
+    LedgerReport report{{}, 0, ledger_.partitions(), lies[i % lies.size()]};
+    for (const SliceOrder& order : orders_[b_]) report.slices.push_back({order.slice, order.incarnation});
+    ASSERT_FALSE(report.slices.empty());
+    beat.ledgers.push_back(report);
+    const auto reply = Ask(beat);
+    ASSERT_TRUE(std::holds_alternative<Refusal>(reply)) << report.version;
+    EXPECT_EQ(std::get<Refusal>(reply).status.code(), Code::kInvalidArgument);
+    EXPECT_THAT(std::get<Refusal>(reply).status.message(),
+                HasSubstr("step " + std::to_string(report.version)));
+    EXPECT_EQ(coordinator_->status().phase, Phase::kWaitingForServers);
+    BeatServer(a_);
+    Beat(worker_);
+    now_ += config_.heartbeat_interval;
+    Take(coordinator_->OnTimer(now_));
+  }
+  EXPECT_EQ(coordinator_->status().evictions, 1u);
+  b_ = JoinServer("b2");
+  for (int i = 0; i < 2; ++i) BeatServers();
+  ASSERT_EQ(coordinator_->status().phase, Phase::kRunning);
+  EXPECT_THAT(Places(Beat(worker_, 2).leases),
+              ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3), Where(2, 0), Where(2, 1),
+                          Where(2, 2), Where(2, 3)));
 }
 
 // Who was in time the first time decided what later rounds are made of: they cannot be trained again as they

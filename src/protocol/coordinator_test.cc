@@ -59,6 +59,7 @@ TEST_F(CoordinatorTest, WhereThereAreNoServersNoneJoins) {
   const Status why = Join(Role::kServer, "a").status;
   EXPECT_EQ(why.code(), Code::kFailedPrecondition);
   EXPECT_THAT(why.message(), HasSubstr("the job has no servers"));
+  EXPECT_EQ(coordinator_->status().phase, Phase::kWaitingForWorkers);
   EXPECT_TRUE(Join(Role::kWorker, "b").status.ok());
 }
 

@@ -64,6 +64,9 @@ class SliceMap {
   // Takes what a server says of its slices; of others, and of former lives, it says nothing that counts. True
   // when a slice has come alive or is ordered anew. Fails when a slice cannot be had at all.
   Result<bool> Report(const ServerHeartbeat& heartbeat);
+  // Where all slices are of one step, a life begins with the step that it returns from: kInvalidArgument when
+  // a server's first report of one says something else.
+  Status CheckFirstSteps(const ServerHeartbeat& heartbeat) const;
   // What all of them hold, as one report; its list of slices is not looked at.
   void ReportAll(const LedgerReport& report);
   bool ready() const { return placed_ && live_ == slices_.size(); }
@@ -89,6 +92,8 @@ class SliceMap {
     std::shared_ptr<const LedgerReport> report;  // null until live
   };
 
+  // The slice that the server means, if it has it in this life.
+  const State* Find(NodeId server, const SliceLife& life) const;
   void Give(State& slice, NodeId server);
   void Forget(State& slice);
   // Watermark and reports are those of the slices as they are now.

@@ -8,7 +8,10 @@
 namespace leat::train {
 namespace {
 
-constexpr Duration kCallDeadline = std::chrono::seconds(5);
+// Of the coordinator's silence limit: so many answers in a row may be lost.
+constexpr int kCallsInSilence = 4;
+constexpr Duration kShortestCall = std::chrono::milliseconds(250);
+constexpr Duration kLongestCall = std::chrono::seconds(5);
 constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -16,7 +19,8 @@ constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
 Link::Link(net::Loop& loop, LinkOptions options)
     : loop_(loop),
       options_(std::move(options)),
-      client_(control::ControlClient::Make(options_.coordinator, options_.token)) {}
+      client_(control::ControlClient::Make(options_.coordinator, options_.token)),
+      call_deadline_(kLongestCall) {}
 
 Link::~Link() {
   *alive_ = false;
@@ -35,6 +39,7 @@ Result<protocol::JoinReply> Link::Join(const protocol::JoinRequest& request) {
                       "the coordinator at " + options_.coordinator + " answered out of turn");
       if (!join->status.ok()) return join->status;
       last_answer_ = loop_.Now();
+      call_deadline_ = std::clamp(join->heartbeat_timeout / kCallsInSilence, kShortestCall, kLongestCall);
       return std::move(*join);
     }
     const bool worth_trying =
@@ -49,8 +54,8 @@ Result<protocol::JoinReply> Link::Join(const protocol::JoinRequest& request) {
 void Link::Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done) {
   busy_ = true;
   background_.Post([this, alive = alive_, client = client_, request = std::move(request),
-                    done = std::move(done)]() mutable {
-    auto reply = client->Call(request, kCallDeadline);
+                    deadline = call_deadline_, done = std::move(done)]() mutable {
+    auto reply = client->Call(request, deadline);
     loop_.Post([this, alive, reply = std::move(reply), done = std::move(done)]() mutable {
       if (!*alive) return;
       busy_ = false;

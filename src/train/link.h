@@ -29,7 +29,8 @@ class Link {
   // Blocks; tries again until the deadline while nobody answers. The error names the address; kAborted when
   // the job is over.
   Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
-  // `done` runs on the loop. One call at a time: busy() until then.
+  // `done` runs on the loop. One call at a time: busy() until then, which is a fraction of the silence after
+  // which the coordinator evicts: who asks again when a call has failed is heard in time.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
   bool busy() const { return busy_; }
   // True when no call has been answered for longer than the limit.
@@ -41,6 +42,7 @@ class Link {
   std::shared_ptr<control::ControlClient> client_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what is posted after the end does nothing
   Time last_answer_{0};
+  Duration call_deadline_;  // known once joined
   bool busy_ = false;
   Background background_;
 };

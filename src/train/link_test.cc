@@ -175,6 +175,50 @@ TEST_F(LinkTest, ACallWhoseCoordinatorGoesAwayFails) {
   EXPECT_FALSE(link_->busy());
 }
 
+// The coordinator evicts a member that it has not heard of for so long: one answer that is lost on the way is
+// not to cost all of that.
+TEST_F(LinkTest, AnAnswerThatIsLostLeavesTimeToAskAgain) {
+  constexpr Duration kSilence = std::chrono::seconds(2);
+  std::atomic<bool> answers{false};
+  Serve([&](const ControlRequest& request) -> std::optional<ControlReply> {
+    if (!std::holds_alternative<protocol::JoinRequest>(request)) {
+      if (answers) return protocol::WorkerHeartbeatReply();
+      return std::nullopt;
+    }
+    protocol::JoinReply reply;
+    reply.node = NodeId(5);
+    reply.heartbeat_timeout = kSilence;
+    return reply;
+  });
+  Connect();
+  ASSERT_TRUE(link_->Join(Worker()).ok());
+  std::optional<Result<ControlReply>> lost, found;
+  const double took = Took([&] {
+    link_->Send(protocol::WorkerHeartbeat(), [&](Result<ControlReply> reply) {
+      lost = std::move(reply);
+      answers = true;
+      link_->Send(protocol::WorkerHeartbeat(), [&](Result<ControlReply> again) { found = std::move(again); });
+    });
+    ASSERT_TRUE(RunUntil(loop_, [&] { return found.has_value(); }));
+  });
+  EXPECT_EQ(lost->status().code(), Code::kDeadlineExceeded);
+  EXPECT_TRUE(found->ok()) << found->status().ToString();
+  EXPECT_LT(took, Seconds(kSilence));
+}
+
+TEST_F(LinkTest, ACallAfterTheConnectionWasLostGoesOverANewOne) {
+  Serve(Welcome);
+  const std::string address = server_->address();
+  Connect();
+  ASSERT_TRUE(link_->Join(Worker()).ok());
+  server_.reset();
+  Serve([](const auto&) { return protocol::WorkerHeartbeatReply(); }, address);
+  std::optional<Result<ControlReply>> answer;
+  link_->Send(protocol::WorkerHeartbeat(), [&](Result<ControlReply> reply) { answer = std::move(reply); });
+  ASSERT_TRUE(RunUntil(loop_, [&] { return answer.has_value(); }));
+  EXPECT_TRUE(answer->ok()) << answer->status().ToString();
+}
+
 TEST_F(LinkTest, LostAfterASilenceAndFoundByAnAnswer) {
   Serve([](const ControlRequest& request) -> std::optional<ControlReply> {
     if (std::holds_alternative<protocol::JoinRequest>(request)) return Welcome(request);

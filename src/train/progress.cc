@@ -39,6 +39,8 @@ std::string_view PhaseName(protocol::CoordinatorStatus::Phase phase) {
   switch (phase) {
     case Phase::kWaitingForServers:
       return "waiting for servers";
+    case Phase::kWaitingForWorkers:
+      return "waiting for workers";
     case Phase::kRunning:
       return "running";
     case Phase::kStopping:

@@ -122,6 +122,9 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json["phase"], "waiting for servers");
+  CoordinatorStatus without_servers;
+  without_servers.phase = CoordinatorStatus::Phase::kWaitingForWorkers;
+  EXPECT_EQ(Json::parse(progress.ToJson(now_, without_servers, 0))["phase"], "waiting for workers");
   for (const char* key : {"loss", "accuracy", "auc", "auc_possible", "checkpoint"})
     EXPECT_TRUE(json[key].is_null()) << key;
   for (const char* key : {"events", "events_per_s", "steps", "wall_s", "training_s", "published"})

@@ -17,6 +17,15 @@ uint32_t Checksum32(ByteView bytes) {
   return static_cast<uint32_t>(Checksum(bytes));
 }
 
+Bytes Hello(Side side, ByteView digest) {
+  ByteWriter out;
+  out.PutRaw(AsBytes(kMagic));
+  out.Put(kVersion);
+  out.Put(static_cast<uint32_t>(side));
+  out.PutRaw(digest);
+  return out.Take();
+}
+
 Status Malformed(std::string what) {
   return {Code::kDataLoss, std::move(what)};
 }
@@ -24,23 +33,22 @@ Status Malformed(std::string what) {
 }  // namespace
 
 Bytes EncodeHello(std::string_view token, Side side) {
-  ByteWriter out;
-  out.PutRaw(AsBytes(kMagic));
-  out.Put(kVersion);
-  out.Put(static_cast<uint32_t>(side));
   std::string secret(1, static_cast<char>(side));
   secret += token;
   std::byte digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(),
          reinterpret_cast<unsigned char*>(digest));
-  out.PutRaw(digest);
-  return out.Take();
+  return Hello(side, digest);
+}
+
+Bytes EncodeRefusal() {
+  return Hello(Side::kAccepts, Bytes(SHA256_DIGEST_LENGTH));
 }
 
 Status CheckHello(ByteView hello, std::string_view token, Side side) {
   ByteReader in(hello);
   if (hello.size() != kHelloBytes || AsText(in.GetRaw(kMagic.size())) != kMagic) {
-    return Malformed("not a hello of Leat's tensor plane");
+    return Malformed("not a hello of Leat");
   }
   if (const auto version = in.Get<uint32_t>(); version != kVersion) {
     return Malformed("wire version " + std::to_string(version) + ", this program speaks " +

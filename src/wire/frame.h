@@ -25,6 +25,8 @@ enum class FrameType : uint8_t { kPush = 1, kPushReply = 2 };
 enum class Side : uint8_t { kConnects = 1, kAccepts = 2 };
 constexpr size_t kHelloBytes = 48;
 Bytes EncodeHello(std::string_view token, Side side = Side::kConnects);
+// What answers a hello with another token: a hello of no token at all.
+Bytes EncodeRefusal();
 // In constant time for any digest. kPermissionDenied on another token, kDataLoss on anything that is no
 // hello of this version and side.
 Status CheckHello(ByteView hello, std::string_view token, Side side = Side::kConnects);

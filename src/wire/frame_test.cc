@@ -82,6 +82,13 @@ TEST(HelloTest, OnlyTheSameTokenIsLetIn) {
   EXPECT_TRUE(CheckHello(EncodeHello(""), "").ok());
 }
 
+TEST(HelloTest, ARefusalIsAHelloOfNoToken) {
+  for (const char* token : {"", "secret"}) {
+    EXPECT_EQ(CheckHello(EncodeRefusal(), token, Side::kAccepts).code(), Code::kPermissionDenied);
+  }
+  EXPECT_EQ(CheckHello(EncodeRefusal(), "secret").code(), Code::kDataLoss);
+}
+
 TEST(HelloTest, TheTokenItselfDoesNotTravel) {
   const Bytes hello = EncodeHello("0123456789");
   EXPECT_EQ(AsText(hello).find("0123"), std::string_view::npos);

@@ -1,0 +1,31 @@
+// Sockets whose two ends have shown each other the job's token (wire::EncodeHello): how one gets in, and how
+// strangers stay out. Nothing that a stranger sends after its hello is read. Loop's thread only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "net/descriptor.h"
+#include "net/shared.h"
+#include "net/transport.h"
+
+namespace leat::net {
+
+// Connected, non-blocking, the hellos read to their last byte and nothing beyond.
+struct Admitted {
+  Descriptor socket;
+  std::string peer;  // "127.0.0.1:40123"
+};
+
+// Listens at "host:port", port 0 = any that is free; errors name the address. `admit` may destroy the
+// listener. Nobody is admitted while `shared->accepted`, which who admits counts, is at its limit.
+Result<std::unique_ptr<Listener>> OpenDoor(std::shared_ptr<Shared> shared, const std::string& address,
+                                           std::function<void(Admitted)> admit);
+
+// One attempt to get in: `done` comes on the loop, never from within, unless the handle that is returned is
+// gone by then. kPermissionDenied when the other end has another token.
+std::shared_ptr<void> Dial(std::shared_ptr<Shared> shared, const std::string& address, Duration deadline,
+                           std::function<void(Result<Admitted>)> done);
+
+}  // namespace leat::net
