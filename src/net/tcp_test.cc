@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -274,6 +275,36 @@ TEST_F(TcpTest, AHeaderThatIsNotTheOneSentEnds) {
   flipped[0] ^= std::byte{1};  // of the sequence: would decode
   raw.Send(With(kHello, Frame(prefix, flipped)));
   ASSERT_TRUE(RunUntil(loop, [&] { return raw.Closed(); }));
+}
+
+// Of the connected sockets of this process, how each finds out what the network bears.
+std::vector<std::string> CongestionControls() {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    sockaddr_storage peer{};
+    socklen_t peer_size = sizeof(peer);
+    char name[16] = {};
+    socklen_t name_size = sizeof(name);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
+        getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &name_size) == 0) {
+      found.emplace_back(name);
+    }
+  }
+  return found;
+}
+
+TEST_F(TcpTest, NothingIsPacedOnThisHost) {
+  Listen({});
+  ASSERT_TRUE(CongestionControls().empty());
+  Recorder recorder;
+  std::unique_ptr<Connection> connection;
+  transport->Connect(listener->address(), &recorder, std::chrono::seconds(20), [&](auto result) {
+    ASSERT_TRUE(result.ok()) << result.status().ToString();
+    connection = std::move(*result);
+  });
+  ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
+  EXPECT_EQ(CongestionControls(), std::vector<std::string>(2, "reno")) << "both ends";
 }
 
 TEST_F(TcpTest, AnIdleConnectionIsLeftAlone) {
