@@ -179,19 +179,13 @@ std::vector<Incarnation> SliceMap::Lives() const {
   return lives;
 }
 
-const SliceMap::State* SliceMap::Find(NodeId server, const SliceLife& life) const {
-  if (life.slice.value >= slices_.size()) return nullptr;
-  const State& slice = slices_[life.slice.value];
-  if (slice.server != server || !guards::SameLife(life.incarnation, slice.incarnation)) return nullptr;
-  return &slice;
-}
-
 Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
   for (const LedgerReport& report : heartbeat.ledgers) {
     if (report.version == base_step_) continue;
     for (const SliceLife& life : report.slices) {
-      const State* slice = Find(heartbeat.node, life);
-      if (!slice || slice->live) continue;
+      if (life.slice.value >= slices_.size()) continue;
+      const State& slice = slices_[life.slice.value];
+      if (slice.live || slice.server != heartbeat.node || slice.incarnation != life.incarnation) continue;
       return Status(Code::kInvalidArgument, "slice " + ToString(life.slice) + " returns from step " +
                                                 std::to_string(base_step_) + ", ps node " +
                                                 ToString(heartbeat.node) + " says step " +
@@ -202,8 +196,12 @@ Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
 }
 
 Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
-  const auto find = [&](const SliceLife& life) {
-    return const_cast<State*>(std::as_const(*this).Find(heartbeat.node, life));
+  const auto find = [&](const SliceLife& life) -> State* {
+    if (life.slice.value >= slices_.size()) return nullptr;
+    State& slice = slices_[life.slice.value];
+    if (slice.server != heartbeat.node || !guards::SameLife(life.incarnation, slice.incarnation))
+      return nullptr;
+    return &slice;
   };
   bool changed = false;
   for (const LedgerReport& report : heartbeat.ledgers) {

@@ -92,8 +92,6 @@ class SliceMap {
     std::shared_ptr<const LedgerReport> report;  // null until live
   };
 
-  // The slice that the server means, if it has it in this life.
-  const State* Find(NodeId server, const SliceLife& life) const;
   void Give(State& slice, NodeId server);
   void Forget(State& slice);
   // Watermark and reports are those of the slices as they are now.

@@ -285,6 +285,8 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
   auto source = OpenStream(job);
   auto ranges = source->Ranges();
   if (!ranges.ok()) return ranges.status();
+  // Workers would find out one after the other, and only once they have been started.
+  CheckFits(job, *source, *ranges);
   protocol::CoordinatorConfig config;
   config.table = job.Slices();
   config.placement = job.placement;

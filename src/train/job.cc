@@ -562,6 +562,11 @@ void CheckDevices(const Job& job) {
 
 }  // namespace
 
+void CheckFits(const Job& job, stream::Source& source, const std::vector<stream::PartitionRange>& ranges) {
+  if (job.stream.bots || !job.stream.topic.empty()) return;
+  CheckFits(job, job.schema, source, ranges, job.stream.files.paths.front());
+}
+
 void CheckReadable(const Job& job) {
   CheckDevices(job);
   const auto ranges_of = [](stream::Source& source) {
@@ -578,7 +583,7 @@ void CheckReadable(const Job& job) {
   auto source = job.OpenSource();
   if (!source.ok()) throw std::invalid_argument(source.status().message());
   const auto ranges = ranges_of(**source);
-  if (job.stream.topic.empty()) CheckFits(job, job.schema, **source, ranges, job.stream.files.paths.front());
+  CheckFits(job, **source, ranges);
   uint64_t records = 0;
   for (const auto& range : ranges) records += range.end - range.begin;
   if (records == 0 && !job.stream.live) {

@@ -126,5 +126,8 @@ struct Job {
 // missing or damaged, or does not fit the schema, is said before anything is started: throws
 // std::invalid_argument with path and values.
 void CheckReadable(const Job& job);
+// The part of it that can be said wherever the stream can be read, if that is of files: that their records,
+// in these ranges, fit the schema.
+void CheckFits(const Job& job, stream::Source& source, const std::vector<stream::PartitionRange>& ranges);
 
 }  // namespace leat::train

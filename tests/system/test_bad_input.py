@@ -118,6 +118,18 @@ def test_data_files_that_are_wrong(tmp_path, images, labels, parts):
     assert sorted(os.listdir(tmp_path)) == before
 
 
+def test_data_that_do_not_fit_are_said_by_whoever_reads_first(tmp_path):
+    (tmp_path / "rows.csv").write_text("amount,fraud\n" + "much,1\n" * 3000)
+    leat.write_job(tmp_path / "job.yaml", GOOD, **{
+        "stream: {topic: events, bots: {events: 3000}}": "stream: {files: {format: csv, paths: [rows.csv]}}",
+        "format: json": "format: csv"})
+    said = refused(leat.run("train", "job.yaml", "--data", ".", cwd=tmp_path), "job.yaml:3: ", "rows.csv", "is not a number")
+    done = leat.run("coordinator", "job.yaml", "--data", ".", "--directory", "made", cwd=tmp_path,
+                    env={"LEAT_TOKEN": "x"}, timeout=60)
+    assert refused(done) == said
+    assert not (tmp_path / "made/job.yaml").exists()
+
+
 def test_a_topic_that_is_not_there(tmp_path):
     (tmp_path / "job.yaml").write_text(GOOD.replace(", bots: {events: 3000}", f", log: {tmp_path}/log"))
     refused(leat.run("train", "job.yaml", cwd=tmp_path), "events", "log")
