@@ -67,7 +67,6 @@ Server::State::Step* Server::State::MakeStep(const Turn& turn) {
   step.needed = turn.needed;
   step.runs.resize(turn.width);
   step.workers.resize(turn.width);
-  found = nullptr;
   return &step;
 }
 
