@@ -83,6 +83,12 @@ void Running::Interrupt() {
   kill(pid_, SIGINT);
 }
 
+void Running::Signal(int signal) const {
+  if (status_ >= 0) return;
+  kill(pid_, signal);
+  for (const auto& [role, pid] : Roles()) kill(pid, signal);
+}
+
 int Running::Wait() {
   if (status_ < 0) waitpid(pid_, &status_, 0);
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);

@@ -1,6 +1,7 @@
 // Benchmarks that run the real program: where it is, a directory that goes away, its processes.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <filesystem>
@@ -42,6 +43,9 @@ class Running {
 
   bool alive();
   void Interrupt();
+  // It and the role processes that it has started stand still, and go on.
+  void Pause() { Signal(SIGSTOP); }
+  void Continue() { Signal(SIGCONT); }
   // The exit status, once it has ended.
   int Wait();
   // (role, pid) of the role processes that it has started.
@@ -50,6 +54,8 @@ class Running {
   std::string Output() const;
 
  private:
+  void Signal(int signal) const;
+
   pid_t pid_;
   std::string output_;
   int status_ = -1;

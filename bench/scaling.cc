@@ -1,15 +1,20 @@
 // What a second worker brings: two one-thread workers of the real program on two cores, against one worker
 // that has nobody to talk to, and the same of PyTorch's DDP beside it.
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -56,12 +61,21 @@ const std::array<Case, 3> kCases{{{"mlp", "mlp", kMlp, 128, "allreduce", 1.65},
                                   {"lenet", "lenet", kLenet, 64, "allreduce", 1.85},
                                   {"mlp-ps", "mlp", kMlp, 128, "sync", 1.3}}};
 
-constexpr uint32_t kImages = 10'240;
 constexpr uint32_t kSplitBatches = 16;
 
-std::string JobText(const Case& c, const bench::Scratch& scratch, uint32_t epochs) {
-  return "name: scaling\nseed: 1\n" + bench::ImagesJob(scratch / "images", scratch / "labels", epochs) +
-         c.model + "optimizer: {type: sgd, learning_rate: 0.001}\nstrategy: " + c.strategy +
+// Files of images; every partition of them has the same number of batches.
+struct Images {
+  Images(const bench::Scratch& scratch, const std::string& name, uint32_t how_many)
+      : images(scratch / (name + "-images")), labels(scratch / (name + "-labels")), count(how_many) {
+    bench::WriteImages(images, labels, count);
+  }
+  std::string images, labels;
+  uint32_t count;
+};
+
+std::string JobText(const Case& c, const Images& images, uint32_t epochs) {
+  return "name: scaling\nseed: 1\n" + bench::ImagesJob(images.images, images.labels, epochs) + c.model +
+         "optimizer: {type: sgd, learning_rate: 0.001}\nstrategy: " + c.strategy +
          "\ntrain: {batch_size: " + std::to_string(c.batch) +
          ", split_batches: " + std::to_string(kSplitBatches) + "}\ncluster: {workers: 2, ps: 1}\n" +
          "checkpoint: {interval_s: 600}\n";
@@ -85,20 +99,20 @@ class Alone {
     }
   }
 
-  double events() const { return split_.lease.cut.events(); }
-  void Train() {
-    if (auto read = reader_->Read(&split_); !read.ok()) throw std::runtime_error(read.ToString());
+  void Step() {
+    if (batch_ == 0) {
+      if (auto read = reader_->Read(&split_); !read.ok()) throw std::runtime_error(read.ToString());
+    }
     const trainer::Rows rows{
         .features = split_.rows.features, .labels = split_.rows.labels, .truth = split_.rows.truth};
     const auto& variables = parameters_.table().variables;
-    for (uint32_t i = 0; i < split_.lease.cut.batches(); ++i) {
-      if (!trainer_.Step(rows, split_.Batch(i), job_.batch_size).finite)
-        throw std::runtime_error("a gradient is not finite");
-      ++step_;
-      for (size_t v = 0; v < variables.size(); ++v) {
-        optim::Apply(job_.optimizer, parameters_.values(v), parameters_.gradients(v), {}, step_, 1);
-      }
+    if (!trainer_.Step(rows, split_.Batch(batch_), job_.batch_size).finite)
+      throw std::runtime_error("a gradient is not finite");
+    ++step_;
+    for (size_t v = 0; v < variables.size(); ++v) {
+      optim::Apply(job_.optimizer, parameters_.values(v), parameters_.gradients(v), {}, step_, 1);
     }
+    batch_ = (batch_ + 1) % static_cast<uint32_t>(split_.lease.cut.batches());
   }
 
  private:
@@ -112,49 +126,158 @@ class Alone {
   const train::Job& job_;
   std::optional<train::SplitReader> reader_;
   train::PreparedSplit split_;
+  uint32_t batch_ = 0;  // of the split, the next
   protocol::Parameters parameters_;
   trainer::Trainer trainer_;
   uint64_t step_ = 0;
 };
 
-// Events a second of two such workers at a time that know nothing of each other: what the machine has to
-// give, its caches and memory being shared.
-double Apart(const train::Job& job, Alone& alone, double seconds) {
-  const pid_t other = fork();
-  if (other < 0) throw std::runtime_error("fork failed");
-  if (other == 0) {
-    Alone its(job);
-    for (;;) its.Train();
+// Long against what it takes to fill the caches anew, short against the moods of a machine that others use.
+constexpr double kTurn = 2;
+
+double Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Something that is measured a turn at a time.
+struct Rate {
+  double events = 0;
+  double seconds = 0;
+  double value() const { return seconds > 0 ? events / seconds : 0; }
+};
+
+void TakeTurn(Alone& alone, double batch, double seconds, Rate* rate) {
+  const double begin = Now();
+  do {
+    alone.Step();
+    rate->events += batch;
+  } while (Now() < begin + seconds);
+  rate->seconds += Now() - begin;
+}
+
+// Another such worker in a process of its own, which stands still except for turns with this one. The two
+// exchange nothing. Free of each other they show what the machine has to give, its caches and memory being
+// shared; in step, each waiting after every batch until the other has done as many, the most that any method
+// can reach that has both finish a step before either begins the next.
+class Other {
+ public:
+  explicit Other(const train::Job& job) {
+    void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::runtime_error("mmap failed");
+    shared_ = new (memory) Shared;
+    pid_ = fork();
+    if (pid_ < 0) throw std::runtime_error("fork failed");
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      try {
+        for (Alone its(job);;) {
+          its.Step();
+          const uint64_t done = ++shared_->its;
+          while (shared_->in_step && shared_->mine < done) sched_yield();
+        }
+      } catch (const std::exception& e) {
+        std::fprintf(stderr, "bench scaling: %s\n", e.what());
+      }
+      _exit(1);
+    }
+    while (shared_->its == 0 && alive()) usleep(1000);
+    kill(pid_, SIGSTOP);
   }
-  bench::Measure([&] { alone.Train(); }, seconds / 4, bench::Time::kWall);  // the other begins
-  const double rate =
-      2 * alone.events() / bench::Measure([&] { alone.Train(); }, seconds / 2, bench::Time::kWall);
-  kill(other, SIGKILL);
-  waitpid(other, nullptr, 0);
-  return rate;
-}
+  ~Other() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    munmap(shared_, sizeof(Shared));
+  }
+  Other(const Other&) = delete;
+  Other& operator=(const Other&) = delete;
 
-// Seconds that the program's two workers train for.
-double Seconds(const bench::Scratch& scratch, const Case& c, const std::string& name, uint32_t epochs) {
-  const std::string job = scratch / (name + ".yaml");
-  std::ofstream(job) << JobText(c, scratch, epochs);
-  bench::Running program({"train", job, "--directory", scratch / name, "--json"}, scratch / (name + ".log"));
-  const int status = program.Wait();
-  const std::string said = program.Output();
-  if (status != 0) throw std::runtime_error("the job failed: " + said);
-  const auto summary = nlohmann::json::parse(said.substr(said.rfind("\n{") + 1), nullptr, false);
-  if (summary.is_discarded()) throw std::runtime_error("there is no summary: " + said);
-  if (summary.value("events", uint64_t{0}) != uint64_t{epochs} * kImages)
-    throw std::runtime_error("not every event was trained: " + said);
-  return epochs * double{kImages} / summary.value("events_per_s", 0.0);
-}
+  void TakeTurn(Alone& with, double batch, double seconds, bool in_step, Rate* rate) {
+    shared_->in_step = in_step;
+    shared_->mine = shared_->its.load();
+    kill(pid_, SIGCONT);
+    const auto step = [&] {
+      with.Step();
+      const uint64_t done = ++shared_->mine;
+      while (in_step && shared_->its < done) {
+        sched_yield();
+        if (!alive()) throw std::runtime_error("the other worker has ended");
+      }
+    };
+    // Where it stood still it may have been in the middle of a batch.
+    if (in_step) step();
+    const uint64_t before = shared_->its;
+    const double begin = Now();
+    do {
+      step();
+      rate->events += batch;
+    } while (Now() < begin + seconds);
+    rate->seconds += Now() - begin;
+    kill(pid_, SIGSTOP);
+    rate->events += batch * static_cast<double>(shared_->its - before);
+  }
 
-// Events a second of the program with two workers, `epochs` after the first: what beginning and ending take
-// is not counted, as it is not of those that this is compared with.
-double Together(const bench::Scratch& scratch, const Case& c, const std::string& name, uint32_t epochs) {
-  const double first = Seconds(scratch, c, name + "-first", 1);
-  return epochs * double{kImages} / (Seconds(scratch, c, name, 1 + epochs) - first);
-}
+ private:
+  struct Shared {
+    std::atomic<uint64_t> mine = 0;  // batches
+    alignas(64) std::atomic<uint64_t> its = 0;
+    std::atomic<bool> in_step = false;
+  };
+
+  bool alive() {
+    if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
+    return pid_ > 0;
+  }
+
+  Shared* shared_ = nullptr;
+  pid_t pid_ = -1;
+};
+
+// The program with two workers, training so many images so many times over.
+class Together {
+ public:
+  Together(const bench::Scratch& scratch, const Case& c, const std::string& name, const Images& images,
+           uint32_t epochs)
+      : events_(1.0 * epochs * images.count),
+        program_(Arguments(scratch, c, name, images, epochs), scratch / (name + ".log")) {}
+
+  // Stands still between turns. False once it has ended.
+  bool TakeTurn(double seconds) {
+    program_.Continue();
+    const double begin = Now();
+    while (program_.alive() && Now() < begin + seconds) usleep(1000);
+    program_.Pause();
+    seconds_ += Now() - begin;
+    return program_.alive();
+  }
+
+  // Of all that it has trained, once it has ended.
+  Rate rate() {
+    const int status = program_.Wait();
+    const std::string said = program_.Output();
+    if (status != 0) throw std::runtime_error("the job failed: " + said);
+    const auto summary = nlohmann::json::parse(said.substr(said.rfind("\n{") + 1), nullptr, false);
+    if (summary.is_discarded()) throw std::runtime_error("there is no summary: " + said);
+    if (summary.value("events", 0.0) != events_)
+      throw std::runtime_error("not every event was trained: " + said);
+    return {.events = events_, .seconds = seconds_};
+  }
+
+ private:
+  static std::vector<std::string> Arguments(const bench::Scratch& scratch, const Case& c,
+                                            const std::string& name, const Images& images, uint32_t epochs) {
+    const std::string job = scratch / (name + ".yaml");
+    std::ofstream(job) << JobText(c, images, epochs);
+    return {"train", job, "--directory", scratch / name, "--json"};
+  }
+
+  double events_;
+  double seconds_ = 0;
+  bench::Running program_;
+};
 
 // Examples a second of PyTorch with so many workers; 0 when there is none.
 double Torch(const Case& c, int workers, double seconds) {
@@ -169,27 +292,46 @@ double Torch(const Case& c, int workers, double seconds) {
   return rate;
 }
 
+// One worker alone, two of the program, and two that exchange nothing take turns, so that what slows the
+// machine for a while slows them all.
 void Measure(bench::Report& report, const Case& c, int runs, double seconds, bool torch) {
   const bench::Scratch scratch("scaling");
-  bench::WriteImages(scratch / "images", scratch / "labels", kImages);
+  const Images few(scratch, "few", 512);
+  const Images images(scratch, "all", 10'240);
   const std::string job_file = scratch / "job.yaml";
-  std::ofstream(job_file) << JobText(c, scratch, 1);
+  std::ofstream(job_file) << JobText(c, images, 1);
   const auto job = train::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
   Alone alone(job);
-  std::vector<double> ones, twos, ratios, aparts, apart_ratios, torch_ones, torch_twos, torch_ratios;
+  alone.Step();
+  std::vector<double> ones, twos, ratios, frees, free_ratios, steps, step_ratios;
+  std::vector<double> torch_ones, torch_twos, torch_ratios;
   for (int run = 0; run < runs; ++run) {
-    const auto one = [&] {
-      return alone.events() / bench::Measure([&] { alone.Train(); }, seconds / 2, bench::Time::kWall);
-    };
-    // What slows the machine for a while slows both: one worker is measured before and after.
-    const double before = one();
-    const auto epochs = static_cast<uint32_t>(1.5 * before * seconds / kImages) + 1;
-    const double two = Together(scratch, c, "run-" + std::to_string(run), epochs);
-    ones.push_back((before + one()) / 2);
-    twos.push_back(two);
-    ratios.push_back(two / ones.back());
-    aparts.push_back(Apart(job, alone, seconds));
-    apart_ratios.push_back(aparts.back() / ones.back());
+    Rate one, free, in_step;
+    TakeTurn(alone, c.batch, kTurn, &one);
+    // What beginning and ending take is not counted of the program, as it is not of the others.
+    const std::string name = "run-" + std::to_string(run);
+    Together first(scratch, c, name + "-first", few, 1);
+    while (first.TakeTurn(kTurn)) {
+    }
+    const Rate of_first = first.rate();
+    const auto epochs = static_cast<uint32_t>(1.5 * one.value() * seconds / images.count) + 1;
+    Other other(job);
+    Together both(scratch, c, name, images, epochs);
+    one = {};
+    while (both.TakeTurn(kTurn)) {
+      TakeTurn(alone, c.batch, kTurn, &one);
+      other.TakeTurn(alone, c.batch, kTurn, false, &free);
+      other.TakeTurn(alone, c.batch, kTurn, true, &in_step);
+    }
+    const Rate of_all = both.rate();
+    const Rate two{.events = of_all.events - of_first.events, .seconds = of_all.seconds - of_first.seconds};
+    ones.push_back(one.value());
+    twos.push_back(two.value());
+    ratios.push_back(two.value() / one.value());
+    frees.push_back(free.value());
+    free_ratios.push_back(free.value() / one.value());
+    steps.push_back(in_step.value());
+    step_ratios.push_back(in_step.value() / one.value());
     if (!torch) continue;
     torch_ones.push_back(Torch(c, 1, seconds));
     torch_twos.push_back(Torch(c, 2, seconds));
@@ -209,7 +351,8 @@ void Measure(bench::Report& report, const Case& c, int runs, double seconds, boo
                 .bound = must_be});
   };
   row("2 workers, " + c.strategy, twos, "1 worker alone", ones, ratios, bound);
-  row("2 workers, each alone", aparts, "1 worker alone", ones, apart_ratios);
+  row("2 alone, in step", steps, "1 worker alone", ones, step_ratios);
+  row("2 alone", frees, "1 worker alone", ones, free_ratios);
   if (torch_ratios.empty()) return;
   row("PyTorch DDP, 2 workers", torch_twos, "PyTorch alone", torch_ones, torch_ratios);
 }
