@@ -12,10 +12,10 @@
 #include <mutex>
 #include <set>
 
-#include "control/address.h"
 #include "control/control.h"
 #include "control/convert.h"
 #include "control/rpc.h"
+#include "net/address.h"
 #include "net/door.h"
 #include "net/loop.h"
 
@@ -62,7 +62,7 @@ struct Line {
 class Client final : public ControlClient {
  public:
   Client(const std::string& address, const std::string& token)
-      : address_(address), token_(token), at_(SplitAddress(address)) {}
+      : address_(address), token_(token), at_(net::ParseAddress(address)) {}
 
   Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) override {
     if (!at_.ok()) return at_.status();
@@ -164,7 +164,7 @@ class Client final : public ControlClient {
     std::shared_ptr<void> dial;
     Duration pause = kFirstPause;
     const std::function<void()> attempt = [&] {
-      dial = net::Dial(shared, JoinAddress(*at_), until - clock_.Now(), [&](Result<net::Admitted> admitted) {
+      dial = net::Dial(shared, at_->ToString(), until - clock_.Now(), [&](Result<net::Admitted> admitted) {
         if (admitted.ok()) {
           socket = std::move(admitted->socket);
         } else {
@@ -191,7 +191,7 @@ class Client final : public ControlClient {
 
   const std::string address_;
   const std::string token_;
-  const Result<HostPort> at_;
+  const Result<net::HostPort> at_;
   const MonotonicClock clock_;
   std::mutex mutex_;
   bool aborted_ = false;

@@ -9,8 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "control/address.h"
-
 namespace leat::control {
 namespace {
 
@@ -107,13 +105,6 @@ TEST(Control, BadAddressesAreNamed) {
   }
   const auto elsewhere = ControlServer::Start("192.0.2.1:0", "token", Echo);
   EXPECT_EQ(elsewhere.status().code(), Code::kUnavailable) << elsewhere.status().ToString();
-}
-
-TEST(Control, AnAddressReadsAsItWasWritten) {
-  EXPECT_EQ(JoinAddress(*SplitAddress("127.0.0.1:80")), "127.0.0.1:80");
-  EXPECT_EQ(JoinAddress(*SplitAddress("localhost:80")), "127.0.0.1:80");
-  EXPECT_EQ(JoinAddress(*SplitAddress("[::1]:80")), "[::1]:80");
-  EXPECT_EQ(JoinAddress(*SplitAddress("leat.example:80")), "leat.example:80");
 }
 
 TEST(Control, LocalhostAndIpv6AreServedToo) {

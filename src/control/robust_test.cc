@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "control/address.h"
 #include "control/control.h"
 #include "control/convert.h"
+#include "net/address.h"
 #include "wire/frame.h"
 
 namespace leat::control {
@@ -123,7 +123,7 @@ std::string Something(Rng* rng) {
   }
 }
 
-int Connect(const HostPort& at) {
+int Connect(const net::HostPort& at) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(at.port);
@@ -142,7 +142,7 @@ class Robust : public testing::Test {
     });
     ASSERT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(*server);
-    at_ = *SplitAddress(server_->address());
+    at_ = *net::ParseAddress(server_->address());
   }
 
   // What comes back before the server closes the connection or is silent for so long.
@@ -167,7 +167,7 @@ class Robust : public testing::Test {
   }
 
   std::unique_ptr<ControlServer> server_;
-  HostPort at_;
+  net::HostPort at_;
   std::atomic<int> handled_ = 0;
 };
 
@@ -196,7 +196,7 @@ TEST_F(Robust, TheEndWaitsForAnAnswerThatIsOnItsWay) {
     reply(protocol::StatusReply{std::string(kText, '!')});
   });
   ASSERT_TRUE(server.ok()) << server.status().ToString();
-  const int fd = Connect(*SplitAddress((*server)->address()));
+  const int fd = Connect(*net::ParseAddress((*server)->address()));
   const auto request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
   std::string answer = Exchange(fd, Hello(kToken) + BeginCall() + Data(request), kText / 2);
   std::thread end([&] { server->reset(); });

@@ -16,10 +16,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "control/address.h"
 #include "control/control.h"
 #include "control/convert.h"
 #include "control/rpc.h"
+#include "net/address.h"
 #include "net/door.h"
 #include "net/loop.h"
 
@@ -154,14 +154,14 @@ class Server final : public ControlServer {
         shared_(std::make_shared<net::Shared>(loop_, net::TransportOptions{.token = token})) {}
 
   Status Listen(const std::string& address) {
-    LEAT_ASSIGN_OR_RETURN(const HostPort at, SplitAddress(address));
-    auto door = net::OpenDoor(shared_, JoinAddress(at), [this](net::Admitted admitted) {
+    LEAT_ASSIGN_OR_RETURN(const net::HostPort at, net::ParseAddress(address));
+    auto door = net::OpenDoor(shared_, at.ToString(), [this](net::Admitted admitted) {
       grpc::AddInsecureChannelFromFd(server_.get(), admitted.socket.Release());
     });
     if (!door.ok()) return door.status();
     door_ = std::move(*door);
     // With the name that was asked for, which others may know better than what it stands for here.
-    address_ = JoinAddress({at.host, SplitAddress(door_->address())->port});
+    address_ = net::HostPort{at.host, net::ParseAddress(door_->address())->port}.ToString();
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);

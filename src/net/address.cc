@@ -18,7 +18,8 @@ Result<std::vector<SocketAddress>> LookUp(const std::string& address, const Host
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV | flags;
   addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(parts.host.c_str(), parts.port.c_str(), &hints, &found); error != 0) {
+  const std::string port = std::to_string(parts.port);
+  if (const int error = getaddrinfo(parts.host.c_str(), port.c_str(), &hints, &found); error != 0) {
     return Status(Code::kUnavailable, "cannot resolve " + address + ": " + gai_strerror(error));
   }
   std::vector<SocketAddress> all;
@@ -41,22 +42,31 @@ struct Mailbox {
 }  // namespace
 
 Result<HostPort> ParseAddress(std::string_view address) {
-  const Status bad(Code::kInvalidArgument, "'" + std::string(address) + "' is not an address (host:port)");
+  const auto bad = [&](const char* why) {
+    return Status(Code::kInvalidArgument, "address '" + std::string(address) + "' is not host:port: " + why);
+  };
   const size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos) return bad;
+  if (colon == std::string_view::npos) return bad("no ':'");
   std::string_view host = address.substr(0, colon);
   const std::string_view port = address.substr(colon + 1);
-  uint16_t number = 0;
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-  if (error != std::errc() || end != port.data() + port.size()) return bad;
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
-  } else if (host.starts_with('[')) {
-    return bad;
-  } else if (host.empty() || host.find(':') != std::string_view::npos) {
-    return bad;
+    in6_addr ignored;
+    if (inet_pton(AF_INET6, std::string(host).c_str(), &ignored) != 1)
+      return bad("no IPv6 address in brackets");
+  } else if (host.empty() || host.find_first_of(":/[]%?# ") != std::string_view::npos) {
+    return bad("no host");
   }
-  return HostPort{std::string(host), std::to_string(number)};
+  HostPort at{.host = host == "localhost" ? "127.0.0.1" : std::string(host)};
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), at.port);
+  if (error != std::errc() || end != port.data() + port.size())
+    return bad("the port is no number up to 65535");
+  return at;
+}
+
+std::string HostPort::ToString() const {
+  const bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 std::string SocketAddress::ToString() const {

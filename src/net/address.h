@@ -17,9 +17,11 @@ namespace leat::net {
 
 struct HostPort {
   std::string host;  // without the brackets of an IPv6 address
-  std::string port;  // 0 … 65535
+  uint16_t port = 0;
+  std::string ToString() const;
 };
-// "127.0.0.1:80", "ps-0.cluster:80", "[::1]:80"; kInvalidArgument for anything else.
+// "127.0.0.1:80", "ps-0.cluster:80", "[::1]:80"; localhost is 127.0.0.1, whatever a resolver would say.
+// kInvalidArgument naming the address, and what is wrong with it, for anything else.
 Result<HostPort> ParseAddress(std::string_view address);
 // Of an address that is one, as it is written there: "127.0.0.1", "ps-0.cluster", "[::1]".
 inline std::string_view HostOf(std::string_view address) {

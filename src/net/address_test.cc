@@ -16,12 +16,21 @@ TEST(Address, IsAHostAndAPort) {
   const auto parsed = ParseAddress("[::1]:80");
   ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
   EXPECT_EQ(parsed->host, "::1");
-  EXPECT_EQ(parsed->port, "80");
+  EXPECT_EQ(parsed->port, 80);
   EXPECT_EQ(ParseAddress("ps-0.cluster:0")->host, "ps-0.cluster");
-  for (const char* wrong :
-       {"", "host", ":80", "host:", "host:65536", "host:-1", "host:80x", "::1:80", "[]:80", "[:80"}) {
-    EXPECT_EQ(ParseAddress(wrong).status().code(), Code::kInvalidArgument) << wrong;
+  for (const char* wrong : {"", "host", ":80", "host:", "host:65536", "host:-1", "host:80x", "::1:80",
+                            "[]:80", "[:80", "[::1:80", "[host]:80", "http://x:80", "a b:80"}) {
+    const Status status = ParseAddress(wrong).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << wrong;
+    EXPECT_NE(status.message().find("'" + std::string(wrong) + "'"), std::string::npos) << status.message();
   }
+}
+
+TEST(Address, ReadsAsItWasWritten) {
+  for (const char* address : {"127.0.0.1:80", "[::1]:80", "leat.example:0"}) {
+    EXPECT_EQ(ParseAddress(address)->ToString(), address);
+  }
+  EXPECT_EQ(ParseAddress("localhost:80")->ToString(), "127.0.0.1:80");
 }
 
 }  // namespace

@@ -114,8 +114,8 @@ Result<std::string> InprocHub::Open(const std::string& address, std::shared_ptr<
   LEAT_ASSIGN_OR_RETURN(const HostPort parts, ParseAddress(address));
   std::lock_guard lock(mutex_);
   const auto named = [&](uint32_t port) { return parts.host + ":" + std::to_string(port); };
-  std::string name = named(static_cast<uint32_t>(std::stoul(parts.port)));
-  for (uint32_t port = 49152; parts.port == "0" && port < 65536; ++port) {
+  std::string name = named(parts.port);
+  for (uint32_t port = 49152; parts.port == 0 && port < 65536; ++port) {
     name = named(port);
     if (!doors_.contains(name)) break;
   }
