@@ -45,7 +45,7 @@ struct Word {
   uint32_t rank = 0;
 };
 
-// A bucket in the order of lanes, from rank to rank and back.
+// A bucket that goes from rank to rank and back.
 struct Chain {
   struct Receive {
     Hop hop;
@@ -103,13 +103,11 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
     LEAT_CHECK(bucket.data.size() % bucket.reduce.element_bytes == 0);
     LEAT_CHECK(bucket.order == Order::kAny || rank_ > 0 || !bucket.lanes.empty());
     if (failed_.has_value()) return Tell(std::move(done), *failed_);
-    Running& running = running_[index];
-    running.bucket = std::move(bucket);
-    running.done = std::move(done);
-    running.started = loop_.Now();
+    Running& running = running_.try_emplace(index, loop_, std::move(bucket), std::move(done)).first->second;
     loop_.impl().StayAwake(running.started + kAwake);
-    const Bucket& mine = running.bucket;
-    if (mine.order == Order::kLanes) {
+    Bucket& mine = running.bucket;
+    if (mine.order == Order::kLanes || mine.data.size() >= options_.chain_bytes) {
+      if (mine.order == Order::kAny) mine.lanes = {mine.data};
       const protocol::ReduceShape shape{.path = protocol::ReducePath::kChain,
                                         .members = members_,
                                         .bytes = mine.data.size(),
@@ -135,9 +133,12 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
 
  private:
   struct Running {
+    Running(net::Loop& loop, Bucket its_bucket, std::function<void(const Status&)> its_done)
+        : bucket(std::move(its_bucket)), done(std::move(its_done)), started(loop.Now()), vigil(loop) {}
     Bucket bucket;
     std::function<void(const Status&)> done;
-    Time started{};
+    const Time started;
+    const net::Loop::Vigil vigil;
     int64_t request = -1;
     std::unique_ptr<Chain> chain;
   };

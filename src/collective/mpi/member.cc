@@ -83,7 +83,9 @@ void Lanes(Member& member) {
 }
 
 void ManyAtATime(Member& member) {
-  std::vector<std::vector<float>> buckets(20, std::vector<float>(10'000, 1.0f));
+  // Small ones, and some that are cut into pieces.
+  std::vector<std::vector<float>> buckets(20);
+  for (size_t i = 0; i < buckets.size(); ++i) buckets[i].assign(i % 2 == 0 ? 10'000 : 600'001, 1.0f);
   size_t ended = 0;
   for (size_t i = 0; i < buckets.size(); ++i) {
     collective::Bucket bucket{.data = std::as_writable_bytes(std::span(buckets[i]))};
