@@ -1,9 +1,11 @@
 #include "program.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +94,16 @@ void Running::Signal(int signal) const {
 int Running::Wait() {
   if (status_ < 0) waitpid(pid_, &status_, 0);
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : 128 + WTERMSIG(status_);
+}
+
+bool Running::WaitFor(double seconds) {
+  if (!alive()) return false;
+  const int handle = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  if (handle < 0) throw std::runtime_error("pidfd_open failed");
+  pollfd ended{.fd = handle, .events = POLLIN, .revents = 0};
+  poll(&ended, 1, static_cast<int>(seconds * 1000));
+  close(handle);
+  return alive();
 }
 
 std::vector<std::pair<std::string, pid_t>> Running::Roles() const {

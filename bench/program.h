@@ -48,6 +48,8 @@ class Running {
   void Continue() { Signal(SIGCONT); }
   // The exit status, once it has ended.
   int Wait();
+  // Sleeps until it has ended, but no longer: whether it is alive.
+  bool WaitFor(double seconds);
   // (role, pid) of the role processes that it has started.
   std::vector<std::pair<std::string, pid_t>> Roles() const;
   // All that it has written so far.

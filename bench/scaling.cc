@@ -248,10 +248,10 @@ class Together {
   bool TakeTurn(double seconds) {
     program_.Continue();
     const double begin = Now();
-    while (program_.alive() && Now() < begin + seconds) usleep(1000);
+    const bool goes_on = program_.WaitFor(seconds);
     program_.Pause();
     seconds_ += Now() - begin;
-    return program_.alive();
+    return goes_on;
   }
 
   // Of all that it has trained, once it has ended.
