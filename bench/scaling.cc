@@ -244,13 +244,13 @@ class Together {
       : events_(1.0 * epochs * images.count),
         program_(Arguments(scratch, c, name, images, epochs), scratch / (name + ".log")) {}
 
-  // Stands still between turns. False once it has ended.
+  // Stands still between turns, of which the first is longer than it takes to begin. False once it has ended.
   bool TakeTurn(double seconds) {
     program_.Continue();
-    const double begin = Now();
+    if (stood_since_ > 0) stood_ += Now() - stood_since_;
     const bool goes_on = program_.WaitFor(seconds);
     program_.Pause();
-    seconds_ += Now() - begin;
+    stood_since_ = Now();
     return goes_on;
   }
 
@@ -263,7 +263,7 @@ class Together {
     if (summary.is_discarded()) throw std::runtime_error("there is no summary: " + said);
     if (summary.value("events", 0.0) != events_)
       throw std::runtime_error("not every event was trained: " + said);
-    return {.events = events_, .seconds = seconds_};
+    return {.events = events_, .seconds = summary.value("training_s", 0.0) - stood_};
   }
 
  private:
@@ -275,7 +275,7 @@ class Together {
   }
 
   double events_;
-  double seconds_ = 0;
+  double stood_ = 0, stood_since_ = 0;  // seconds
   bench::Running program_;
 };
 
@@ -296,7 +296,6 @@ double Torch(const Case& c, int workers, double seconds) {
 // machine for a while slows them all.
 void Measure(bench::Report& report, const Case& c, int runs, double seconds, bool torch) {
   const bench::Scratch scratch("scaling");
-  const Images few(scratch, "few", 512);
   const Images images(scratch, "all", 10'240);
   const std::string job_file = scratch / "job.yaml";
   std::ofstream(job_file) << JobText(c, images, 1);
@@ -308,23 +307,16 @@ void Measure(bench::Report& report, const Case& c, int runs, double seconds, boo
   for (int run = 0; run < runs; ++run) {
     Rate one, free, in_step;
     TakeTurn(alone, c.batch, kTurn, &one);
-    // What beginning and ending take is not counted of the program, as it is not of the others.
-    const std::string name = "run-" + std::to_string(run);
-    Together first(scratch, c, name + "-first", few, 1);
-    while (first.TakeTurn(kTurn)) {
-    }
-    const Rate of_first = first.rate();
     const auto epochs = static_cast<uint32_t>(1.5 * one.value() * seconds / images.count) + 1;
     Other other(job);
-    Together both(scratch, c, name, images, epochs);
+    Together both(scratch, c, "run-" + std::to_string(run), images, epochs);
     one = {};
     while (both.TakeTurn(kTurn)) {
       TakeTurn(alone, c.batch, kTurn, &one);
       other.TakeTurn(alone, c.batch, kTurn, false, &free);
       other.TakeTurn(alone, c.batch, kTurn, true, &in_step);
     }
-    const Rate of_all = both.rate();
-    const Rate two{.events = of_all.events - of_first.events, .seconds = of_all.seconds - of_first.seconds};
+    const Rate two = both.rate();
     ones.push_back(one.value());
     twos.push_back(two.value());
     ratios.push_back(two.value() / one.value());
@@ -365,7 +357,7 @@ int main(int argc, char** argv) {
   const bool no_torch = args.Flag("--no-torch");
   const std::string only = args.String("--case", "");
   const int runs = static_cast<int>(args.Number("--runs", 3));
-  const double seconds = args.Number("--seconds", 6);
+  const double seconds = args.Number("--seconds", 8);
   args.RefuseTheRest();
   setenv("OMP_NUM_THREADS", "1", 1);
   bench::UseCores(2);
