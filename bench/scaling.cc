@@ -247,11 +247,11 @@ class Together {
   // Stands still between turns, of which the first is longer than it takes to begin. False once it has ended.
   bool TakeTurn(double seconds) {
     program_.Continue();
-    if (stood_since_ > 0) stood_ += Now() - stood_since_;
-    const bool goes_on = program_.WaitFor(seconds);
+    if (!stood_.empty()) stood_.back().seconds = Now() - stood_.back().since;
+    if (!program_.WaitFor(seconds)) return false;
     program_.Pause();
-    stood_since_ = Now();
-    return goes_on;
+    stood_.push_back({.since = Now()});
+    return true;
   }
 
   // Of all that it has trained, once it has ended.
@@ -263,7 +263,14 @@ class Together {
     if (summary.is_discarded()) throw std::runtime_error("there is no summary: " + said);
     if (summary.value("events", 0.0) != events_)
       throw std::runtime_error("not every event was trained: " + said);
-    return {.events = events_, .seconds = summary.value("training_s", 0.0) - stood_};
+    double training = summary.value("training_s", 0.0);
+    // The last event was trained later than this, by what the start took, which is less than a turn. The job
+    // may have stood still behind it too, before its end.
+    const double ended = begun_ + training;
+    for (const Stop& stop : stood_) {
+      if (stop.since < ended) training -= stop.seconds;
+    }
+    return {.events = events_, .seconds = training};
   }
 
  private:
@@ -274,8 +281,14 @@ class Together {
     return {"train", job, "--directory", scratch / name, "--json"};
   }
 
+  struct Stop {
+    double since;
+    double seconds = 0;
+  };
+
   double events_;
-  double stood_ = 0, stood_since_ = 0;  // seconds
+  std::vector<Stop> stood_;
+  double begun_ = Now();
   bench::Running program_;
 };
 
