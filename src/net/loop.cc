@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kEventsPerTurn = 64;
 constexpr uint64_t kWakeKey = 0;
 constexpr Duration kVigil = std::chrono::milliseconds(5);
+constexpr Duration kLongestVigil = std::chrono::milliseconds(500);
 constexpr uint32_t kMostInVain = 255;
 
 Time MonotonicNow() {
@@ -41,7 +42,10 @@ uint32_t GenerationOf(uint64_t key) {
 
 }  // namespace
 
-Loop::Impl::Impl() : epoll(epoll_create1(EPOLL_CLOEXEC)), wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Loop::Impl::Impl()
+    : epoll(epoll_create1(EPOLL_CLOEXEC)),
+      wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      waited_until(MonotonicNow()) {
   LEAT_CHECK(epoll >= 0 && wake >= 0);
   epoll_event event{.events = EPOLLIN, .data = {.u64 = kWakeKey}};
   LEAT_CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, wake, &event) == 0);
@@ -155,12 +159,13 @@ Duration Loop::Impl::Wait(Duration wait) {
 // `now`: there is nothing to wait for awake.
 Time Loop::Impl::VigilUntil(Time now) {
   if (vigils == 0) return now;
+  if (!std::exchange(vigil_begun, true)) vigil_end = now + std::min(now - waited_until, kLongestVigil);
   if (left_out < in_vain) {
     ++left_out;
     return now;
   }
   left_out = 0;
-  return now + kVigil;
+  return std::max(now + kVigil, vigil_end);
 }
 
 int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
@@ -176,6 +181,7 @@ int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
       const int count = epoll_wait(epoll, events.data(), size, 0);
       if (any || count != 0) {
         if (vigil > begin) in_vain = 0;
+        waited_until = now;
         return count;
       }
       sched_yield();
@@ -187,7 +193,9 @@ int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
     if (wait > Duration::zero()) wait = std::min(wait, one->MaySleep());
   }
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  return epoll_wait(epoll, events.data(), size, static_cast<int>(std::min<int64_t>(ms, INT_MAX)));
+  const int count = epoll_wait(epoll, events.data(), size, static_cast<int>(std::min<int64_t>(ms, INT_MAX)));
+  if (ms > 0) waited_until = MonotonicNow();
+  return count;
 }
 
 bool Loop::Impl::RunOnce(Duration wait) {
@@ -239,7 +247,7 @@ void Loop::Cancel(uint64_t timer) {
 }
 
 Loop::Vigil::Vigil(Loop& loop) : loop_(loop) {
-  ++loop_.impl_->vigils;
+  if (loop_.impl_->vigils++ == 0) loop_.impl_->vigil_begun = false;
 }
 Loop::Vigil::~Vigil() {
   --loop_.impl_->vigils;

@@ -40,10 +40,11 @@ class Loop {
   bool OnItsThread() const;
 
   // While there is one, what a peer answers is waited for: the loop, with nothing to do, looks for it for
-  // some milliseconds before it sleeps, and gives way meanwhile to any thread that wants the core. A
-  // sleeper's core is given away, on a virtual machine to somebody else's, and to get it back can take longer
-  // than the answer. Where answers take longer than that the loop soon stops looking. Loop's thread only; the
-  // loop outlives it.
+  // some milliseconds, or for as long as it has just been busy, before it sleeps, and gives way meanwhile to
+  // any thread that wants the core. A sleeper's core is given away, on a virtual machine to somebody else's,
+  // and to get it back can take longer than the answer; and who had as much to do as this one, and was held
+  // up a little, is not much later. Where answers take longer than that the loop soon stops looking. Loop's
+  // thread only; the loop outlives it.
   class Vigil {
    public:
     explicit Vigil(Loop& loop);

@@ -185,6 +185,25 @@ TEST(LoopTest, AVigilLooksUntilSomethingComes) {
   loop.impl().Remove(&looks);
 }
 
+TEST(LoopTest, AVigilIsAsLongAsTheLoopWasBusy) {
+  Loop loop;
+  Looks looks;
+  loop.impl().Add(&looks);
+  loop.RunOnce(milliseconds(1));
+  const Time begin = loop.Now();
+  while (loop.Now() < begin + milliseconds(60)) {
+  }
+  const Loop::Vigil vigil(loop);
+  const Time busy = loop.Now() - begin;
+  looks.found_at = looks.looks + 1;
+  loop.RunOnce(milliseconds(1000));
+  EXPECT_EQ(looks.sleeps, 1) << "that before the vigil";
+  loop.RunOnce(milliseconds(1000));
+  EXPECT_EQ(looks.sleeps, 2);
+  EXPECT_GE(loop.Now() - begin, 2 * busy) << "what came in between has not made it shorter";
+  loop.impl().Remove(&looks);
+}
+
 TEST(LoopTest, VigilsInVainBecomeRare) {
   Loop loop;
   Looks looks;

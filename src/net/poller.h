@@ -90,7 +90,10 @@ struct Loop::Impl {
   bool polling = false;
   Time awake_until{};
 
+  Time waited_until;  // when it last ceased to wait, awake or asleep
   int vigils = 0;
+  bool vigil_begun = false;
+  Time vigil_end{};       // of one as long as the loop had not waited before
   uint32_t in_vain = 0;   // vigils to leave out after one that was in vain
   uint32_t left_out = 0;  // of them, so far
 
