@@ -23,7 +23,6 @@ namespace {
 constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
 constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(150);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
-constexpr Duration kTick = std::chrono::milliseconds(20);
 
 // Of a placement that puts too much on one server.
 std::vector<std::string> Warnings(const Job& job) {
@@ -108,7 +107,8 @@ class CoordinatorRole {
     }
   }
 
-  // What the stream holds by now. A source that cannot be asked for a moment is asked again.
+  // What the stream holds by now. A source that cannot be asked for a moment is asked again; one that has all
+  // that it will ever have is not.
   void Poll() {
     auto ranges = source_->Ranges();
     Duration wait = kQuietStreamPoll;
@@ -121,7 +121,9 @@ class CoordinatorRole {
     } else {
       spdlog::warn("stream: {}", ranges.status().ToString());
     }
-    if (!ended_) loop_.After(wait, [this] { Poll(); });
+    const bool whole =
+        !last_ranges_.empty() && std::ranges::all_of(last_ranges_, &stream::PartitionRange::sealed);
+    if (!ended_ && !whole) loop_.After(wait, [this] { Poll(); });
   }
 
   void Tick() {
@@ -131,7 +133,10 @@ class CoordinatorRole {
       last_status_ = now;
       progress_.OnStatus(now, machine_.status());
     }
-    if (!ended_) loop_.After(kTick, [this] { Tick(); });
+    if (ended_) return;
+    // Its core may be a worker's: it is awake for what it has to do, and at no other time.
+    const Time next = std::min(machine_.next_timer(), last_status_ + kStatusInterval);
+    loop_.After(std::max(next - now, Duration::zero()), [this] { Tick(); });
   }
 
   void Do(protocol::CoordinatorActions actions) {

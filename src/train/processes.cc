@@ -1,13 +1,18 @@
 #include "train/processes.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <fstream>
 #include <string_view>
@@ -16,6 +21,9 @@ extern char** environ;
 
 namespace leat::train {
 namespace {
+
+// How often the ends of children are looked for where a kernel does not tell of them.
+constexpr Duration kLookInterval = std::chrono::milliseconds(20);
 
 double SecondsOf(const timeval& t) {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
@@ -30,13 +38,14 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 
 }  // namespace
 
-Processes::Processes() {
+Processes::Processes() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   signal(SIGCHLD, SIG_DFL);
 }
 
 Processes::~Processes() {
   Signal(SIGKILL);
   for (const auto& [pid, process] : running_) waitpid(pid, nullptr, 0);
+  if (wake_ >= 0) close(wake_);
 }
 
 Result<pid_t> Processes::Start(const ProcessSpec& spec) {
@@ -102,6 +111,28 @@ std::vector<ProcessEnd> Processes::Reap() {
     at = running_.erase(at);
   }
   return ended;
+}
+
+void Processes::Await(Duration wait) const {
+  std::vector<pollfd> ends{{.fd = wake_, .events = POLLIN, .revents = 0}};
+  for (const auto& [pid, process] : running_) {
+    const int end = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    if (end < 0) wait = std::min(wait, kLookInterval);
+    ends.push_back({.fd = end, .events = POLLIN, .revents = 0});
+  }
+  if (wake_ < 0) wait = std::min(wait, kLookInterval);
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  poll(ends.data(), ends.size(), static_cast<int>(std::clamp<int64_t>(ms, 0, INT_MAX)));
+  for (size_t i = 1; i < ends.size(); ++i) {
+    if (ends[i].fd >= 0) close(ends[i].fd);
+  }
+  uint64_t ignored;
+  if (read(wake_, &ignored, sizeof ignored) < 0) return;
+}
+
+void Processes::Wake() {
+  const uint64_t once = 1;
+  if (write(wake_, &once, sizeof once) < 0) return;  // it is awake for more than it can count
 }
 
 void Processes::Signal(int signal) {

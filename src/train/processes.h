@@ -37,11 +37,17 @@ class Processes {
   // Whoever started this process may have had the ends of children ignored; from now on they are told.
   Processes();
   ~Processes();  // kills whoever is left
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
 
   // Starts this very program with the arguments given.
   Result<pid_t> Start(const ProcessSpec& spec);
   // Those that have ended since the last call; does not block.
   std::vector<ProcessEnd> Reap();
+  // Sleeps until one has ended that was not reaped, somebody calls Wake, or the time is over.
+  void Await(Duration wait) const;
+  // Thread-safe.
+  void Wake();
   void Signal(int signal);  // to all
   bool empty() const { return running_.empty(); }
   double cpu_seconds() const { return cpu_seconds_; }  // of all that have ended
@@ -53,6 +59,7 @@ class Processes {
     uint64_t log_begin = 0;  // where it was when this process began
   };
   std::map<pid_t, Process> running_;
+  const int wake_;  // an eventfd
   double cpu_seconds_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <optional>
+#include <thread>
 
 #include "train/testing.h"
 
@@ -69,6 +70,29 @@ TEST_F(ProcessesTest, EndsAreToldOnceWithTheExitStatus) {
     EXPECT_TRUE(processes_->empty());
     EXPECT_THAT(processes_->Reap(), IsEmpty());
   }
+}
+
+TEST_F(ProcessesTest, AwaitLastsUntilOneEnds) {
+  Start("stays", {"wait"});
+  AwaitLog("stays", "waiting");
+  const pid_t pid = Start("goes", {"wait"});
+  AwaitLog("goes", "waiting");
+  processes_->Await(std::chrono::milliseconds(1));
+  EXPECT_THAT(processes_->Reap(), IsEmpty());
+  kill(pid, SIGKILL);
+  processes_->Await(std::chrono::hours(1));
+  processes_->Await(std::chrono::hours(1));  // it is not reaped yet
+  const auto ended = processes_->Reap();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].pid, pid);
+}
+
+TEST_F(ProcessesTest, AwaitLastsUntilItIsWoken) {
+  processes_->Wake();
+  processes_->Await(std::chrono::hours(1));
+  std::thread waker([this] { processes_->Wake(); });
+  processes_->Await(std::chrono::hours(1));
+  waker.join();
 }
 
 TEST_F(ProcessesTest, ASignalIsToldAs128AndMore) {

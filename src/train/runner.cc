@@ -33,7 +33,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr Duration kReadyDeadline = std::chrono::seconds(30);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
-constexpr Duration kReapInterval = std::chrono::milliseconds(20);
 constexpr Duration kEndDeadline = std::chrono::seconds(10);
 // Of one role, without any progress of the job in between.
 constexpr int kMaxStartsInVain = 5;
@@ -67,7 +66,10 @@ class Runner {
         made_directory_(made_directory),
         token_(RandomToken()),
         display_(options.json ? stderr : stdout),
-        signals_([this](int) { ++interrupts_; }) {}
+        signals_([this](int) {
+          ++interrupts_;
+          processes_.Wake();
+        }) {}
 
   int Run();
 
@@ -95,9 +97,9 @@ class Runner {
   std::string token_;
   Display display_;
   std::atomic<int> interrupts_{0};
+  Processes processes_;
   SignalWatch signals_;
   MonotonicClock clock_;
-  Processes processes_;
   std::map<pid_t, Child> children_;
   std::map<std::string, int> starts_in_vain_;
   std::map<std::string, uint64_t> peak_rss_;
@@ -249,16 +251,14 @@ void Runner::HandleInterrupts() {
 
 void Runner::WaitForRest() {
   const Time until = clock_.Now() + kEndDeadline;
-  while (!processes_.empty() && clock_.Now() < until) {
+  const auto reap = [this](Duration wait) {
+    processes_.Await(wait);
     ReapAndReplace();
-    std::this_thread::sleep_for(kReapInterval);
-  }
+  };
+  while (!processes_.empty() && clock_.Now() < until) reap(until - clock_.Now());
   if (processes_.empty()) return;
   processes_.Signal(SIGKILL);
-  while (!processes_.empty()) {
-    ReapAndReplace();
-    std::this_thread::sleep_for(kReapInterval);
-  }
+  while (!processes_.empty()) reap(kEndDeadline);
 }
 
 void Runner::Fail(const ProcessEnd& end) {
@@ -339,7 +339,7 @@ int Runner::Run() {
       if (!status_.empty()) display_.Show(status_);
       next_status = clock_.Now() + kStatusInterval;
     }
-    std::this_thread::sleep_for(kReapInterval);
+    processes_.Await(next_status - clock_.Now());
   }
   if (!failure_.empty()) processes_.Signal(SIGKILL);
   WaitForRest();
