@@ -19,7 +19,15 @@ void Add(float* __restrict sum, const float* __restrict g, size_t n, float weigh
 LEAT_MULTIVERSION
 void SetBoth(float* __restrict sum, const float* __restrict a, const float* __restrict b, size_t n,
              float weight) {
-  for (size_t i = 0; i < n; ++i) sum[i] = (a[i] + b[i]) * weight;
+  // What another process wrote lies far away, and a processor looks ahead to the end of a page only.
+  constexpr size_t kLine = 16, kAhead = 16 * kLine;
+  size_t i = 0;
+  for (; i + kLine <= n; i += kLine) {
+    __builtin_prefetch(a + i + kAhead);
+    __builtin_prefetch(b + i + kAhead);
+    for (size_t j = i; j < i + kLine; ++j) sum[j] = (a[j] + b[j]) * weight;
+  }
+  for (; i < n; ++i) sum[i] = (a[i] + b[i]) * weight;
 }
 
 LEAT_MULTIVERSION
