@@ -124,6 +124,28 @@ TEST_F(CoordinatorRoundsTest, TheNextRoundIsMadeWhenOneIsOver) {
   EXPECT_THAT(Places(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)));
 }
 
+TEST_F(CoordinatorRoundsTest, TheNextRoundIsMadeWhenWorkersHaveEndedAllLanesOfOne) {
+  Run(400);
+  const auto leases = Beat(worker_, 2).leases;
+  ASSERT_EQ(leases.size(), 8u);
+  std::vector<uint64_t> ended, held;
+  for (const Lease& lease : leases) (lease.first_step == 0 ? ended : held).push_back(lease.id);
+  held.push_back(ended.back());
+  ended.pop_back();
+  EXPECT_THAT(Beat(worker_, 2, held, ended).leases, IsEmpty()) << "one lane is not";
+  ended = {held.back()};
+  held.pop_back();
+  const auto reply = Beat(worker_, 2, held, ended);
+  EXPECT_THAT(Places(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)))
+      << "before any server has reported it";
+  // It was in vain: what servers lack comes first.
+  for (const Lease& lease : reply.leases) held.push_back(lease.id);
+  for (int beat = 0; beat < 3; ++beat) BeatServers();
+  EXPECT_EQ(coordinator_->status().step, 0u);
+  EXPECT_THAT(Places(Beat(worker_, 2, held).leases),
+              ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3)));
+}
+
 TEST_F(CoordinatorRoundsTest, AsManyShortRoundsAreOpenAsTwoFullOnesHaveSteps) {
   config_.cuts.split_batches = 8;
   Start({});

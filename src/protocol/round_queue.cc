@@ -104,7 +104,13 @@ RoundQueue::Rounds::iterator RoundQueue::FirstOpen() {
 }
 
 uint64_t RoundQueue::Horizon() {
-  const auto first = FirstOpen();
+  // What workers say that they have ended is as good as trained, though no server has reported it yet.
+  const auto ended = [](const auto& round) {
+    return std::ranges::all_of(round.second.parts, [](const Part& part) {
+      return part.stage == Stage::kReleased || part.stage == Stage::kDone;
+    });
+  };
+  const auto first = std::find_if_not(FirstOpen(), rounds_.end(), ended);
   const uint64_t base = first == rounds_.end() ? next_step_ : first->first;
   const CutRules& rules = heads_->rules();
   const uint64_t full = std::min(rules.split_batches, Cut::kMaxBatches) / std::max(1u, rules.run);

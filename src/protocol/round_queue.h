@@ -2,9 +2,10 @@
 // lane of them, and what is left over.
 //
 // A round is open until every slice has all its steps. Two of full length, or as many steps in shorter ones,
-// are open at a time, so that workers read ahead and nobody waits for heartbeats between them. A lane is
-// leased by itself; each worker has its even share of them, those of its rank, and the lane of one who is
-// gone, or does not come for it, goes to the others.
+// are open at a time beside those that workers have ended all lanes of, so that they read ahead and do not
+// wait until servers have reported what they have done. A lane is leased by itself; each worker has its even
+// share of them, those of its rank, and the lane of one who is gone, or does not come for it, goes to the
+// others.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
