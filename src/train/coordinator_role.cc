@@ -23,6 +23,9 @@ namespace {
 constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
 constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(150);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
+// Of members who reduce among themselves: what one of them waits for it asks for at once, and while it hears
+// of anything else all of them may wait for it.
+constexpr Duration kGroupHeartbeat = std::chrono::milliseconds(250);
 
 // Of a placement that puts too much on one server.
 std::vector<std::string> Warnings(const Job& job) {
@@ -299,6 +302,7 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
   config.workers = job.workers;
   config.strategy = job.strategy;
   config.cuts = job.Cuts();
+  if (job.strategy.kind == protocol::StrategyKind::kAllReduce) config.heartbeat_interval = kGroupHeartbeat;
   config.heartbeat_timeout = options.heartbeat_timeout;
   config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
   config.keep_checkpoints = job.keep_checkpoints;
