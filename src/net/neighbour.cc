@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <string>
 #include <utility>
 
 namespace leat::net {
@@ -18,6 +19,16 @@ std::string BootId() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
   return id.substr(0, kLongestBootId);
+}
+
+// Processes of one host wake each other through sockets without a place in the file system, whose names are
+// those of a network namespace. In two of them each would see what the other writes, but never hear of it.
+bool OnOneNetwork(pid_t other) {
+  struct stat ours {};
+  struct stat theirs {};
+  return stat("/proc/self/ns/net", &ours) == 0 &&
+         stat(("/proc/" + std::to_string(other) + "/ns/net").c_str(), &theirs) == 0 &&
+         ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
 }  // namespace
@@ -48,6 +59,7 @@ std::optional<Neighbour> FindNeighbour(ByteReader& description) {
   const auto device = description.Get<uint64_t>();
   const auto inode = description.Get<uint64_t>();
   if (!description.ok() || boot.empty() || boot != BootId()) return std::nullopt;
+  if (!OnOneNetwork(pid)) return std::nullopt;
   const auto file = OpenPeerFile(pid, number, device, inode);
   if (!file || file->bytes != sizeof(Secret)) return std::nullopt;
   Neighbour found{.pid = pid};

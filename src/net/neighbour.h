@@ -1,6 +1,6 @@
-// Whether two processes that talk over a socket may share memory: they run on one host, see each other's
-// processes, and belong to one user. Nobody's word is taken for it: each shows where in the other's reach a
-// secret lies, and only who can open it there can say what it is.
+// Whether two processes that talk over a socket may share memory: they run on one host, in one network
+// namespace, see each other's processes, and belong to one user. Nobody's word is taken for it: each shows
+// where in the other's reach a secret lies, and only who can open it there can say what it is.
 #pragma once
 
 #include <sys/types.h>

@@ -1,9 +1,11 @@
 // Whether messages go the way that was meant, and what goes wrong on the way to it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "net/fault.h"
@@ -592,6 +595,52 @@ TEST(Neighbour, FindsOnlyWhatWasHidden) {
     description.Put(static_cast<uint64_t>(at.st_ino));
     EXPECT_FALSE(find(description).has_value());
   }
+}
+
+// Of another process: where its secret is, in a network namespace of its own or not; empty where it may not
+// have one.
+Bytes DescribedByAnother(bool apart, const std::function<void(const Bytes&)>& look) {
+  int told[2], over[2];
+  if (pipe(told) != 0 || pipe(over) != 0) return {};
+  const pid_t child = fork();
+  if (child == 0) {
+    close(told[0]);
+    close(over[1]);
+    if (apart && unshare(CLONE_NEWNET) != 0) _exit(0);
+    const Hideout hideout;
+    ByteWriter description;
+    hideout.Describe(description);
+    const bool written = write(told[1], description.view().data(), description.size()) ==
+                         static_cast<ssize_t>(description.size());
+    close(told[1]);
+    char end;
+    _exit(written && read(over[0], &end, 1) == 0 ? 0 : 1);
+  }
+  close(told[1]);
+  close(over[0]);
+  const Descriptor in(told[0]);
+  Bytes description(256);
+  description.resize(
+      static_cast<size_t>(std::max<ssize_t>(0, read(in.get(), description.data(), description.size()))));
+  look(description);
+  close(over[1]);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  return description;
+}
+
+TEST(Neighbour, IsInTheSameNetworkNamespace) {
+  const auto find = [](const Bytes& description) {
+    ByteReader in(description);
+    return FindNeighbour(in).has_value();
+  };
+  bool found = false;
+  DescribedByAnother(false, [&](const Bytes& description) { found = find(description); });
+  EXPECT_TRUE(found);
+  const Bytes apart = DescribedByAnother(true, [&](const Bytes& description) { found = find(description); });
+  if (apart.empty()) GTEST_SKIP() << "only who may make a network namespace can see this";
+  EXPECT_FALSE(found);
 }
 
 TEST(UcxFolders, WhatTheDeadLeftIsRemovedAndNothingElse) {
