@@ -117,7 +117,10 @@ void Member(const bench::Team& team, uint32_t rank, uint32_t members, const std:
     while (!std::getline(std::ifstream(address_file(of)), address)) usleep(1000);
     options.group.addresses.push_back(address);
   }
-  if (kind_of_transport != "tcp") options.piece_bytes = collective::PieceBytes(options.group.addresses);
+  if (kind_of_transport != "tcp") {
+    options.exchange_bytes = collective::ExchangeBytes(options.group.addresses);
+    options.piece_bytes = collective::PieceBytes(options.group.addresses);
+  }
   options.large = collective::LargePath(options.group.addresses, std::thread::hardware_concurrency());
   bool formed = false;
   collective::PeerAllReduce all(loop, *transport, port, options, [&](const Status& status) {

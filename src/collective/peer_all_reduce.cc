@@ -61,6 +61,10 @@ ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t process
   return ReducePath::kRing;
 }
 
+uint64_t ExchangeBytes(const std::vector<std::string>& addresses) {
+  return OnOneHost(addresses) ? 16 << 10 : 64 << 10;
+}
+
 uint64_t PieceBytes(const std::vector<std::string>& addresses) {
   return OnOneHost(addresses) ? 1 << 20 : 256 << 10;
 }

@@ -27,7 +27,7 @@ struct PeerOptions {
   // everybody else seems alive).
   Duration deadline = std::chrono::seconds(60);
   // The rest has to be the same on all members.
-  uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged
+  uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged; ExchangeBytes, or this
   // The way of larger ones where any order will do: LargePath, or kRing.
   protocol::ReducePath large = protocol::ReducePath::kRing;
   uint64_t piece_bytes = 256 << 10;  // PieceBytes, or this
@@ -39,6 +39,10 @@ struct PeerOptions {
 // processor, the chain: the same bytes as around the ring, but what one member has added the next finds in
 // the cache; on processors of their own the ring is the one that shares the work evenly.
 protocol::ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t processors);
+
+// To exchange is to wait once and to have everybody's bytes come to everybody. On one host waiting is short,
+// and what two look at turn about is slow to come from cache to cache.
+uint64_t ExchangeBytes(const std::vector<std::string>& addresses);
 
 // On one host pieces are looked at where they are: few large ones. Over a network many small ones, so that
 // one is added while the next is on its way.

@@ -365,7 +365,9 @@ TEST(AllReduceTest, ALateMemberIsSentNoMoreThanWasAgreed) {
   bucket.Check();
 }
 
-TEST(AllReduceTest, PiecesAreLargeOnOneHostOnly) {
+TEST(AllReduceTest, OnOneHostOnlyPiecesAreLargeAndOnlySmallBucketsExchanged) {
+  EXPECT_EQ(ExchangeBytes({"a:1", "a:2"}), 16u << 10);
+  EXPECT_EQ(ExchangeBytes({"a:1", "b:1", "a:2"}), 64u << 10);
   EXPECT_EQ(PieceBytes({"a:1", "a:2"}), 1u << 20);
   EXPECT_EQ(PieceBytes({"a:1", "b:1", "a:2"}), 256u << 10);
 }

@@ -195,6 +195,7 @@ class ReplicaRole {
     };
     in_turns_ = !ThreadToSpare(addresses[a.rank], addresses);
     if (mpi_ != nullptr) return JoinMpi(a, formed);
+    const uint64_t exchange_bytes = collective::ExchangeBytes(addresses);
     const uint64_t piece_bytes = collective::PieceBytes(addresses);
     const bool one_shot = collective::OneShotPays(addresses);
     // In one shot there is nothing to be moved while this member computes.
@@ -203,6 +204,7 @@ class ReplicaRole {
         loop_, transport_, port_,
         collective::PeerOptions{
             .group = {.group = a.group, .rank = a.rank, .addresses = std::move(addresses)},
+            .exchange_bytes = exchange_bytes,
             .piece_bytes = piece_bytes,
             .one_shot = one_shot},
         formed);
