@@ -25,6 +25,13 @@ TEST(ReportTest, AMeasuredRatioIsKept) {
   EXPECT_NE(json.find("\"ratio\":1.4}"), std::string::npos) << json;
 }
 
+TEST(ReportTest, WhatTheHostStoleIsAShareOfWhatWasWanted) {
+  EXPECT_EQ(StolenBetween({.busy = 100, .stolen = 10}, {.busy = 190, .stolen = 20}),
+            "10.0 % stolen by the host");
+  EXPECT_EQ(StolenBetween({.busy = 100, .stolen = 10}, {.busy = 190, .stolen = 10}), "");
+  EXPECT_GT(Ticks::Now().busy, 0);
+}
+
 TEST(MeasureTest, MedianOfOddEvenAndNone) {
   EXPECT_EQ(Median({3, 1, 2}), 2);
   EXPECT_EQ(Median({4, 1, 2, 3}), 2.5);

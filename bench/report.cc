@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -117,6 +118,22 @@ void Args::RefuseTheRest() const {
   std::exit(2);
 }
 
+Ticks Ticks::Now() {
+  // user nice system idle iowait irq softirq steal
+  std::array<double, 8> all{};
+  std::ifstream stat("/proc/stat");
+  std::string word;
+  stat >> word;
+  for (double& ticks : all) stat >> ticks;
+  if (!stat) return {};
+  return {.busy = all[0] + all[1] + all[2] + all[5] + all[6], .stolen = all[7]};
+}
+
+std::string StolenBetween(const Ticks& from, const Ticks& to) {
+  const double stolen = to.stolen - from.stolen, wanted = to.busy - from.busy + stolen;
+  return stolen > 0 ? Format("%.1f %% stolen by the host", 100 * stolen / wanted) : "";
+}
+
 Report::Report(std::string bench, bool json) : bench_(std::move(bench)), json_(json) {}
 
 Report::~Report() {
@@ -130,7 +147,8 @@ Report::~Report() {
   }
   PrintTable(lines);
   for (const auto& note : notes_) std::printf("%s\n", note.c_str());
-  std::printf("machine: %s\n", MachineLine().c_str());
+  const std::string stolen = StolenBetween(begin_, Ticks::Now());
+  std::printf("machine: %s%s%s\n", MachineLine().c_str(), stolen.empty() ? "" : ", ", stolen.c_str());
 }
 
 void Report::Add(Row row) {

@@ -34,6 +34,16 @@ class Args {
   std::vector<std::string> args_;
 };
 
+// Of all processors since they were started, in ticks; zeros where the system does not tell.
+struct Ticks {
+  double busy = 0;
+  double stolen = 0;  // a virtual machine's: something would have run, and its host did not let it
+  static Ticks Now();
+};
+// "3.1 % stolen by the host": of the time from one to the other in which processors were wanted. Empty where
+// nothing was.
+std::string StolenBetween(const Ticks& from, const Ticks& to);
+
 class Report {
  public:
   Report(std::string bench, bool json);
@@ -50,6 +60,7 @@ class Report {
  private:
   std::string bench_;
   bool json_;
+  Ticks begin_ = Ticks::Now();
   std::vector<Row> rows_;
   std::vector<std::string> notes_;
 };
