@@ -12,6 +12,8 @@ namespace {
 
 // No job makes so many; a lease that says more is none.
 constexpr uint64_t kMostSteps = uint64_t{1} << 62;
+// What is leased ahead by a worker that ends splits quickly; if it dies, all of it is leased again.
+constexpr uint32_t kMostLeasesAhead = 32;
 
 }  // namespace
 
@@ -68,6 +70,12 @@ void Worker::State::TakeLease(const Lease& granted) {
   actions.emplace_back(PrepareSplit{granted});
 }
 
+uint32_t Worker::State::LeasesWanted() const {
+  // How far ahead rounds are given out is for the coordinator to say.
+  if (stepped()) return config.leases_ahead;
+  return std::max(config.leases_ahead, std::min(2 * ended, kMostLeasesAhead));
+}
+
 void Worker::State::Drop(uint64_t id) {
   if (held.erase(id) == 0) return;
   std::erase(order, id);
@@ -113,8 +121,8 @@ WorkerHeartbeat Worker::MakeHeartbeat() {
   beat.released = s.released;
   beat.leaving = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
   const uint32_t has = s.stepped() ? s.RoundsHeld() : static_cast<uint32_t>(s.held.size());
-  if (!s.leaving && !s.stopped && has < s.config.leases_ahead)
-    beat.leases_wanted = s.config.leases_ahead - has;
+  const uint32_t wanted = s.LeasesWanted();
+  if (!s.leaving && !s.stopped && has < wanted) beat.leases_wanted = wanted - has;
   s.reported = s.released.size();
   s.view_wanted = false;
   return beat;
@@ -136,6 +144,7 @@ WorkerActions Worker::OnHeartbeatReply(Time now, const WorkerHeartbeatReply& rep
   }
   s.released.erase(s.released.begin(), s.released.begin() + static_cast<std::ptrdiff_t>(s.reported));
   s.reported = 0;
+  s.ended = 0;
   for (uint64_t id : reply.revoked) s.Drop(id);
   if (reply.view && reply.view->generation > s.view->generation) s.TakeView(reply.view);
   for (const Lease& lease : reply.leases) s.TakeLease(lease);

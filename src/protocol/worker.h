@@ -30,7 +30,9 @@ namespace leat::protocol {
 struct WorkerConfig {
   SliceTable table;
   StrategyConfig strategy;
-  uint32_t leases_ahead = 2;  // splits held at a time: one being trained, the next being decoded
+  // Splits held at a time, at least: one being trained, the next being decoded. Who ends more than one
+  // between two heartbeats asks for twice as many as that, so as never to wait for the next one.
+  uint32_t leases_ahead = 2;
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before it is asked again
   Duration retry_interval = std::chrono::milliseconds(50);
 };

@@ -32,6 +32,7 @@ bool Worker::State::AdvanceRuns(Time now) {
   Held& split = held.at(*ready);
   if (split.done()) {
     Release(*ready);
+    ++ended;
   } else {
     StartRun(split);
   }

@@ -146,6 +146,7 @@ struct Worker::State {
   // ---- worker.cc
   void TakeView(const Shared<View>& newer);
   void TakeLease(const Lease& lease);
+  uint32_t LeasesWanted() const;
   void Drop(uint64_t id);
   void Release(uint64_t id);
   void ReleaseAll();
@@ -162,6 +163,7 @@ struct Worker::State {
   std::vector<SliceRef> known;     // by place: the slice, and which values of it are in memory
   std::vector<uint64_t> released;  // not yet acknowledged by the coordinator
   size_t reported = 0;             // of `released`, in the heartbeat under way
+  uint32_t ended = 0;              // splits, since a heartbeat was answered; not stepped
   bool view_wanted = false;
   bool leaving = false;
   bool stopped = false;

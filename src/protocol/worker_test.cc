@@ -66,6 +66,30 @@ TEST_F(WorkerTest, SaysWhatItReleasedUntilItIsAnswered) {
   EXPECT_EQ(beat.leases_wanted, 1u);
 }
 
+TEST_F(WorkerTest, AsksForTwiceWhatItEndsBetweenTwoHeartbeats) {
+  const auto grant = [this](uint64_t first, uint64_t count) {
+    std::vector<Lease> leases;
+    for (uint64_t lease = first; lease < first + count; ++lease) {
+      leases.push_back(MakeLease(lease));
+      leases.back().missing = RunSet(leases.back().cut.runs());  // nothing of it is left to do
+    }
+    Reply({}, leases);
+    for (const Lease& lease : leases) worker_.OnSplitReady(now_, lease.id);
+  };
+  AnswerAll(Reply(MakeView(5), {}));
+  grant(1, 3);
+  auto beat = worker_.MakeHeartbeat();
+  EXPECT_EQ(beat.released.size(), 3u);
+  EXPECT_EQ(beat.leases_wanted, 6u);
+  grant(4, 1);
+  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 2u) << "no fewer than ever";
+  grant(5, 90);
+  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 32u);
+  Reply({}, {MakeLease(100), MakeLease(101)});
+  for (uint64_t lease : {100, 101}) worker_.OnSplitFailed(now_, lease);
+  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 2u) << "what cannot be read is not asked for faster";
+}
+
 TEST_F(WorkerTest, TrainsOnlyWhatIsMissing) {
   AnswerAll(Reply(MakeView(5), {MakeLease(1, 5, {1, 4})}));
   auto actions = worker_.OnSplitReady(now_, 1);
