@@ -66,7 +66,7 @@ ClusterResult Cluster::State::Run() {
   EventQueue::Event event;
   while (!done && now() < options.most_time && queue.Next(&event)) {
     // What few processes have is in the cache anyhow.
-    if (queue.near() >= kCrowd) {
+    if (queue.size() >= kCrowd) {
       queue.LookAhead([this](const EventQueue::Event& soon, int hop) { Anticipate(soon, hop); });
     }
     Handle(event);

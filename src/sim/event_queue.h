@@ -30,23 +30,27 @@ class EventQueue {
   static constexpr uint32_t kCall = 0;
 
   Time now() const { return now_; }
-  bool empty() const { return current_.empty() && near_ == 0 && far_.empty(); }
-  // Events that are soon, about.
-  uint64_t near() const { return near_; }
+  bool empty() const { return size() == 0; }
+  // Events that are still to happen.
+  uint64_t size() const { return current_.size() + near_ + later_ + far_.size(); }
 
   // `at` before now: now.
   void At(Time at, uint32_t kind, uint32_t what) {
     at = std::max(at, now_);
     const uint64_t span = SpanOf(at);
+    const uint64_t year = YearOf(span);
     if (span <= span_) {
       current_.push_back({at, ++last_, kind, what});
-      std::push_heap(current_.begin(), current_.end(), Later);
-    } else if (span < span_ + kBuckets) {
+      std::push_heap(current_.begin(), current_.end(), Later());
+    } else if (year <= year_ + 1) {
       buckets_[span % kBuckets].Add(at, ++last_, kind, what);
       ++near_;
+    } else if (year < year_ + kYears) {
+      years_[year % kYears].push_back({at, ++last_, kind, what});
+      ++later_;
     } else {
       far_.push_back({at, ++last_, kind, what});
-      std::push_heap(far_.begin(), far_.end(), Later);
+      std::push_heap(far_.begin(), far_.end(), Later());
     }
   }
   void After(Duration delay, std::function<void()> call) {
@@ -93,10 +97,13 @@ class EventQueue {
   }
 
  private:
-  // A calendar (Brown 1988): what is near lies in buckets of one span of time each, unsorted until its span
-  // comes; only then is it made a heap, small enough for the nearest cache. What is far waits in a heap.
-  static constexpr int kSpanBits = 15;  // 33 µs
-  static constexpr uint64_t kBuckets = 4096;
+  // A calendar (Brown 1988): what is near, in this year and the next, lies in buckets of one span of time
+  // each, unsorted until its span comes; only then is it made a heap, small enough for the nearest cache.
+  // What is later lies with all of its year, and is spread over the spans when the year before that begins.
+  static constexpr int kSpanBits = 15;      // 33 µs
+  static constexpr uint64_t kSpans = 2048;  // of a year, which is 67 ms
+  static constexpr uint64_t kBuckets = 2 * kSpans;
+  static constexpr uint64_t kYears = 1024;
   struct Bucket {
     std::unique_ptr<Event[]> events;
     uint32_t size = 0, room = 0;
@@ -118,26 +125,49 @@ class EventQueue {
   };
   static uint64_t SpanOf(Time at) { return static_cast<uint64_t>(at.count()) >> kSpanBits; }
 
-  static bool Later(const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.order > b.order; }
+  static uint64_t YearOf(uint64_t span) { return span / kSpans; }
+
+  struct Later {
+    bool operator()(const Event& a, const Event& b) const {
+      return a.at != b.at ? a.at > b.at : a.order > b.order;
+    }
+  };
   // Moves on to the next span that has an event.
   void Turn() {
     while (current_.empty()) {
-      // With nothing near, to where the far begins.
-      span_ = near_ > 0 ? span_ + 1 : SpanOf(far_.front().at);
+      if (near_ == 0) {
+        // Nothing in this year or the next: to the year before the next that may have something.
+        BeginYear(later_ > 0 ? year_ + 1 : YearOf(SpanOf(far_.front().at)));
+        span_ = std::max(span_, year_ * kSpans - 1);
+        continue;
+      }
+      if (YearOf(++span_) != year_) BeginYear(year_ + 1);
       Bucket& bucket = buckets_[span_ % kBuckets];
       current_.assign(bucket.events.get(), bucket.events.get() + bucket.size);
       near_ -= std::exchange(bucket.size, 0);
-      while (!far_.empty() && SpanOf(far_.front().at) <= span_) {
-        std::pop_heap(far_.begin(), far_.end(), Later);
-        current_.push_back(far_.back());
-        far_.pop_back();
-      }
     }
-    std::make_heap(current_.begin(), current_.end(), Later);
+    std::make_heap(current_.begin(), current_.end(), Later());
+  }
+  // All of the year after this one comes near; between the last year and this, nothing is left.
+  void BeginYear(uint64_t year) {
+    year_ = year;
+    std::vector<Event>& next = years_[(year + 1) % kYears];
+    for (const Event& event : next) ComeNear(event);
+    later_ -= next.size();
+    next.clear();
+    while (!far_.empty() && YearOf(SpanOf(far_.front().at)) <= year + 1) {
+      std::pop_heap(far_.begin(), far_.end(), Later());
+      ComeNear(far_.back());
+      far_.pop_back();
+    }
+  }
+  void ComeNear(const Event& event) {
+    buckets_[SpanOf(event.at) % kBuckets].Add(event.at, event.order, event.kind, event.what);
+    ++near_;
   }
   Event Pop() {
     if (current_.empty()) Turn();
-    std::pop_heap(current_.begin(), current_.end(), Later);
+    std::pop_heap(current_.begin(), current_.end(), Later());
     const Event event = current_.back();
     current_.pop_back();
     return event;
@@ -147,10 +177,13 @@ class EventQueue {
   uint64_t last_ = 0;
   uint64_t span_ = 0;
   std::array<uint64_t, kHops> looked_{};                         // spans that LookAhead has been through
+  uint64_t year_ = 0;                                            // of span_
   uint64_t near_ = 0;                                            // events in buckets_
+  uint64_t later_ = 0;                                           // events in years_
   std::vector<Event> current_;                                   // of the span that is now, and a heap
   std::vector<Bucket> buckets_ = std::vector<Bucket>(kBuckets);  // by span % kBuckets
-  std::vector<Event> far_;                                       // a heap
+  std::vector<std::vector<Event>> years_ = std::vector<std::vector<Event>>(kYears);  // by year % kYears
+  std::vector<Event> far_;  // a heap: of years from kYears on, counted from the one in which it was asked for
   std::vector<std::function<void()>> calls_;
   std::vector<uint32_t> free_calls_;
 };
