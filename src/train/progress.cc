@@ -122,22 +122,18 @@ void Progress::OnReplica(NodeId node, const protocol::ReplicaReport& report) {
   replicas_skipped_ = std::max(replicas_skipped_, report.skipped);  // all count the same steps
 }
 
-bool Progress::Slow(const protocol::View& view, NodeId worker) const {
-  std::vector<double> others;
-  double own = 0;
+double Progress::UsualStep(const protocol::View& view) const {
+  std::vector<double> steps;
   for (const auto& member : view.members) {
     const auto node = nodes_.find(member.node);
-    if (member.role != protocol::Role::kWorker || node == nodes_.end() || node->second.step_s <= 0) continue;
-    if (member.node == worker) {
-      own = node->second.step_s;
-    } else {
-      others.push_back(node->second.step_s);
-    }
+    const bool known = node != nodes_.end() && node->second.step_s > 0;
+    if (member.role == protocol::Role::kWorker && known) steps.push_back(node->second.step_s);
   }
-  if (others.empty()) return false;
-  const auto middle = others.begin() + static_cast<ptrdiff_t>(others.size() / 2);
-  std::nth_element(others.begin(), middle, others.end());
-  return own > kSlow * *middle;
+  if (steps.empty()) return 0;
+  // Whoever takes longer than that is not among those before it, so to him it is the median of the others.
+  const auto middle = steps.begin() + static_cast<ptrdiff_t>((steps.size() - 1) / 2);
+  std::ranges::nth_element(steps, middle);
+  return *middle;
 }
 
 Progress::Totals Progress::Sum() const {
@@ -256,6 +252,7 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
 
   double compute_s = own_cpu_seconds;
   for (const auto& [node, n] : nodes_) compute_s += n.cpu_seconds;
+  const double usual_s = UsualStep(status.view);
   Json members = Json::array();
   for (const auto& member : status.view.members) {
     Json m;
@@ -280,7 +277,7 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
       m["wait_s"] = w->second.wait_seconds;
       const double step_s = nodes_.at(member.node).step_s;
       m["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
-      m["slow"] = Slow(status.view, member.node);
+      m["slow"] = step_s > kSlow * usual_s;
     }
     members.push_back(std::move(m));
   }

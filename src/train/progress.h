@@ -68,8 +68,9 @@ class Progress {
     double step_s = 0;
   };
   Totals Sum() const;
-  // Takes clearly longer for a step than the others do.
-  bool Slow(const protocol::View& view, NodeId worker) const;
+  // What a step takes workers, in the middle; 0 where that is not known of any. Who takes clearly longer is
+  // slow.
+  double UsualStep(const protocol::View& view) const;
 
   Options options_;
   std::map<NodeId, Node> nodes_;
