@@ -1,12 +1,15 @@
 # One folder is one target is one layer.
 #
 #   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>
-#               TEST_DEPS <house targets> TEST_LIBS <libraries> [CONCURRENT] [FAMILIES])
+#               TEST_DEPS <house targets> TEST_LIBS <libraries> LINK_ONLY <dep> "<reason>" ...
+#               [CONCURRENT] [FAMILIES | ISOLATED] PURPOSE "<one line>")
 #
 # makes the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from
-# every x_test.cc. Sources are found by themselves, so no test can be forgotten; `tools/check_layers.py`
-# holds the includes against the table of layers. CONCURRENT: there are threads in this folder, so its tests also run
-# under ThreadSanitizer.
+# every x_test.cc. Sources are found by themselves, so no test can be forgotten. The calls are the one source of the layers:
+# `tools/check_layers.py` checks the includes against DEPS and TEST_DEPS, and writes the table in docs/architecture.md from them and
+# PURPOSE. LINK_ONLY: dependencies that no include uses, and why they are linked. CONCURRENT: there are threads in this folder, so its
+# tests also run under ThreadSanitizer. FAMILIES: sources of subfolders belong to the target as well. ISOLATED: likewise, and a subfolder
+# includes its own headers and those of the root, never those of another subfolder.
 
 find_package(Threads REQUIRED)
 find_program(CCACHE_PROGRAM ccache)
@@ -57,9 +60,9 @@ endif()
 add_custom_target(unit_tests)
 
 function(leat_module)
-  cmake_parse_arguments(M "CONCURRENT;FAMILIES" "NAME" "DEPS;LIBS;TEST_DEPS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;FAMILIES;ISOLATED" "NAME;PURPOSE" "DEPS;LIBS;TEST_DEPS;TEST_LIBS;LINK_ONLY")
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
-  if(M_FAMILIES)
+  if(M_FAMILIES OR M_ISOLATED)
     list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc)
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
