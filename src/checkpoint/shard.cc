@@ -1,4 +1,6 @@
 // One server's slices as a safetensors file.
+#include "checkpoint/shard.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -10,7 +12,6 @@
 #include "checkpoint/file.h"
 #include "checkpoint/json.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/shard.h"
 #include "checkpoint/store.h"
 
 namespace leat::checkpoint {

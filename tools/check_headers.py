@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Checks that headers are self-contained: whoever includes one gets all that it needs.
+
+A header x.h is the first include of x.cc, or of x_test.cc where there is no x.cc, so that compiling the source proves it. CMake compiles
+all other headers alone (the target `lone_headers`). Prints one line for each mistake, and exits 1 when there is any.
+"""
+
+import argparse
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+FOLDERS = ("src", "apps", "bench", "fuzz", "tests")
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
+
+
+def check(root):
+    errors = []
+    for header in sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.h")):
+        sources = [header.with_name(header.stem + end) for end in (".cc", "_test.cc")]
+        source = next((path for path in sources if path.is_file()), None)
+        if source is None:
+            continue
+        text = source.read_text(encoding="utf-8")
+        first = INCLUDE.search(text)
+        # By the path from src/, or beside the source.
+        included = first and [path for path in (root / "src" / first[1], source.parent / first[1]) if path == header]
+        if not included:
+            line = text.count("\n", 0, first.start(1)) + 1 if first else 1
+            errors.append(f"{source.relative_to(root)}:{line}: its first include must be {header.name}, which shows "
+                          f"that the header is self-contained; it is {first[1] if first else 'missing'}")
+    return errors
+
+
+def selftest():
+    """A small tree with a mistake of each kind: each must be seen, and nothing else."""
+    tree = {
+        "src/base/a.h": "", "src/base/a.cc": '// A.\n#include "base/a.h"\n#include <string>\n',
+        "src/base/b.h": "", "src/base/b.cc": '#include <string>\n\n#include "base/b.h"\n',
+        "src/base/c.h": "", "src/base/c.cc": "int c;\n",
+        "src/base/d.h": "", "src/base/d_test.cc": '#include "base/a.h"\n#include "base/d.h"\n',
+        "src/base/e.h": "", "src/base/e.cc": '#include "base/e.h"\n', "src/base/e_test.cc": "#include <string>\n",
+        "src/net/a.h": "", "src/net/a.cc": '\n#include "base/a.h"\n',
+        "bench/f.h": "", "bench/f.cc": '#include "f.h"\n',
+        "bench/lone.h": "",
+    }
+    expected = ["src/base/b.cc:1", "src/base/c.cc:1", "src/base/d_test.cc:1", "src/net/a.cc:2"]
+    with tempfile.TemporaryDirectory() as name:
+        for path, text in tree.items():
+            (Path(name) / path).parent.mkdir(parents=True, exist_ok=True)
+            (Path(name) / path).write_text(text, encoding="utf-8")
+        found = [error.split(": ")[0] for error in check(Path(name))]
+    if sorted(found) != expected:
+        sys.exit(f"check_headers --selftest: expected {expected}, found {found}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--selftest", action="store_true")
+    args = parser.parse_args()
+    if args.selftest:
+        return selftest()
+    errors = check(args.root)
+    for error in errors:
+        print(error)
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
