@@ -3,8 +3,8 @@
 // No socket, thread, file or clock inside. Every input returns actions that the shell carries out in their
 // order: a Journal must be on disk before the Reply behind it is sent. Not thread-safe.
 //
-// What it knows of progress it learns from the servers' ledgers alone (DESIGN: exactly once). Cuts are kept
-// from the watermark of the newest durable checkpoint on, so that slices which come back older are fed again.
+// What it knows of progress it learns from the servers' ledgers alone (docs/architecture.md: exactly once).
+// Cuts are kept from the newest durable checkpoint's watermark on, so that older slices are fed again.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The ledger of one slice: the identities of all batches that it holds (DESIGN: exactly once).
+// The ledger of one slice: the identities of all batches that it holds (docs/architecture.md: exactly once).
 //
 // For each partition "everything before `done`", and for each open split after it a set of batches. Plain
 // data, so that it is saved, moved and reported as it is. Not thread-safe.

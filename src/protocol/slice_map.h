@@ -1,5 +1,5 @@
 // The coordinator's knowledge of the slices: where each lives, in which incarnation, and what its ledger said
-// last. Watermark and what is missing are derived from it (DESIGN: the ledgers are the truth).
+// last. Watermark and what is missing are derived from it (docs/architecture.md).
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once

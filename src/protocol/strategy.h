@@ -1,6 +1,6 @@
-// Strategies of data parallelism: which gradients make an update, and who may be how far ahead of whom (rows
-// D1 to D8, D15). docs/strategies.md says what each does; this is what all roles derive from the setting.
-// Pure functions and plain data.
+// Strategies of data parallelism: which gradients make an update, and who may be how far ahead of whom.
+// docs/strategies.md says what each does; this is what all roles derive from the setting. Pure functions and
+// plain data.
 //
 // In the *stepped* strategies the batches of the stream have a sequence: step t is made of one run from each
 // of its lanes (virtual workers), whoever computes them, and all parameters go from version t to t + 1 by it.
