@@ -59,6 +59,12 @@ endif()
 # All test programs that this build has a use for.
 add_custom_target(unit_tests)
 
+# A part of each: LEAT_REQUIRE_ALL=1 turns skips into failures.
+if(LEAT_TESTS)
+  add_library(leat_require_all OBJECT ${CMAKE_SOURCE_DIR}/tests/require_all/require_all.cc)
+  target_link_libraries(leat_require_all PRIVATE leat_flags)
+endif()
+
 function(leat_module)
   cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;FAMILIES;ISOLATED" "NAME;PURPOSE" "DEPS;LIBS;TEST_DEPS;TEST_LIBS;LINK_ONLY")
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
@@ -102,7 +108,7 @@ function(leat_test)
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${T_NAME} ${T_SOURCES})
-  target_link_libraries(${T_NAME} PRIVATE leat_flags ${T_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${T_NAME} PRIVATE leat_flags leat_require_all ${T_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
   add_dependencies(unit_tests ${T_NAME})
   if(LEAT_SANITIZE)
     set(test ${leat_test_prefix}${T_NAME})

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "base/testing.h"
+
 namespace leat::sim {
 namespace {
 
@@ -26,10 +28,10 @@ bool Advised() {
 
 TEST(HugePages, AreWhatTheHeapGrowsBy) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers bring a heap of their own";
+  GTEST_SKIP() << AllowedSkip("heap");
 #endif
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) {
-    GTEST_SKIP() << "the system has no huge pages";
+    GTEST_SKIP() << AllowedSkip("huge-pages");
   }
   ASSERT_FALSE(Advised());
   HeapOfHugePages(size_t{64} << 20);

@@ -179,8 +179,9 @@ TEST_F(FilesTest, SaysWhatIsWrongWithText) {
 // The real files, where they are: LEAT_DATA names the folder that holds mnist/.
 TEST(Files, ReadsMnist) {
   const char* data = std::getenv("LEAT_DATA");
-  const std::string folder = std::string(data ? data : "") + "/mnist/";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "LEAT_DATA names no folder with mnist/";
+  if (data == nullptr) GTEST_SKIP() << "LEAT_DATA is not set: it names the folder with mnist/";
+  const std::string folder = std::string(data) + "/mnist/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no data set mnist in LEAT_DATA=" << data;
   auto source =
       OpenFiles({"idx", {folder + "t10k-images-idx3-ubyte.gz", folder + "t10k-labels-idx1-ubyte.gz"}, 1});
   ASSERT_TRUE(source.ok()) << source.status().ToString();

@@ -15,14 +15,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("LEAT_PROGRAM", str(ROOT / "build/release/apps/leat/leat"))
 WITHOUT_LEDGER = os.environ.get("LEAT_WITHOUT_LEDGER", PROGRAM + "_without_ledger")
 EXAMPLES = ROOT / "examples"
-DATA = pathlib.Path(os.environ.get("LEAT_DATA", ROOT.parent / "shared/data"))
 
 
 def data(name):
-    """A folder of the real data sets, or the test is skipped."""
-    folder = DATA / name
+    """A folder of the real data sets in LEAT_DATA, or the test is skipped."""
+    if not os.environ.get("LEAT_DATA"):
+        pytest.skip(f"LEAT_DATA is not set: it names the folder with the data set {name}")
+    folder = pathlib.Path(os.environ["LEAT_DATA"], name)
     if not folder.is_dir():
-        pytest.skip(f"no data set {name} in {DATA}; set LEAT_DATA")
+        pytest.skip(f"no data set {name} in LEAT_DATA={os.environ['LEAT_DATA']}")
     return str(folder)
 
 
