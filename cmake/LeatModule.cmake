@@ -15,7 +15,9 @@ find_package(Threads REQUIRED)
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   # With paths relative to the checkout, every build directory (and a fresh clone) finds what another one compiled.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE_PROGRAM})
+  # A precompiled header counts by the checksum beside it (leat_precompiled): it holds absolute paths itself.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_PCH_EXTSUM=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
 endif()
 
 add_library(leat_flags INTERFACE)
@@ -28,9 +30,14 @@ endif()
 target_include_directories(leat_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/src)
 target_link_libraries(leat_flags INTERFACE Threads::Threads)
 if(LEAT_SANITIZE)
-  # Between the checks that a sanitizer puts in, g++ loses sight of what is initialised; the release build sees it.
-  target_compile_options(leat_flags INTERFACE -fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all
-    -Wno-maybe-uninitialized)
+  target_compile_options(leat_flags INTERFACE -fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # Among the checks that a sanitizer adds, g++ loses track of what is initialised; the release build sees it.
+    target_compile_options(leat_flags INTERFACE -Wno-maybe-uninitialized)
+  else()
+    # clang reports the temporary buffers of libstdc++'s own stable_sort, and shadowed structured bindings, which g++ does not.
+    target_compile_options(leat_flags INTERFACE -Wno-deprecated-declarations -Wno-shadow)
+  endif()
   target_link_options(leat_flags INTERFACE -fsanitize=${LEAT_SANITIZE})
   target_compile_definitions(leat_flags INTERFACE LEAT_SANITIZED=1)
 endif()
@@ -54,6 +61,49 @@ if(LEAT_SANITIZE STREQUAL "thread")
   if(NOT setarch_fails)
     set(leat_run_prefix setarch -R)
   endif()
+endif()
+
+# Test code is the larger half of a sanitizer build's time and not what is looked at, so it is not optimised there.
+set(leat_test_options "")
+# What every source of a module is compiled with so that a fuzzer sees which branches it reached.
+set(leat_module_options "")
+if(LEAT_SANITIZE)
+  set(leat_test_options -O0)
+endif()
+if(LEAT_FUZZ)
+  set(leat_module_options -fsanitize=fuzzer-no-link)
+endif()
+
+# leat_precompiled(TARGET OPTIONS <compile options> LIBS <libraries> HEADERS <headers>): the system headers that most sources read, compiled
+# once. Only in sanitizer builds: the release build shows which includes a source lacks.
+function(leat_precompiled target)
+  cmake_parse_arguments(P "" "" "OPTIONS;LIBS;HEADERS" ${ARGN})
+  set(source ${CMAKE_BINARY_DIR}/${target}.cc)
+  file(CONFIGURE OUTPUT ${source} CONTENT "")
+  add_library(${target} OBJECT ${source})
+  target_link_libraries(${target} PUBLIC leat_flags ${P_LIBS})
+  target_compile_options(${target} PRIVATE ${P_OPTIONS})
+  target_precompile_headers(${target} PRIVATE ${P_HEADERS})
+  # For ccache: what the precompiled header depends on.
+  set(sum "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_BUILD_TYPE} ${LEAT_SANITIZE} ${P_OPTIONS} ${P_HEADERS}")
+  foreach(header gtest/gtest.h gmock/gmock.h c++/12/string)
+    if(EXISTS /usr/include/${header})
+      file(SHA256 /usr/include/${header} hash)
+      string(APPEND sum " ${hash}")
+    endif()
+  endforeach()
+  string(SHA256 sum "${sum}")
+  foreach(suffix pch gch)
+    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.${suffix}.sum CONTENT ${sum})
+  endforeach()
+endfunction()
+if(LEAT_SANITIZE)
+  set(headers <algorithm> <array> <chrono> <cstdint> <cstring> <deque> <functional> <map> <memory> <optional> <set> <span>
+    <stdexcept> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
+  leat_precompiled(leat_headers OPTIONS ${leat_module_options} HEADERS ${headers})
+  find_package(GTest REQUIRED)
+  leat_precompiled(leat_test_headers OPTIONS ${leat_test_options} LIBS GTest::gtest GTest::gmock
+    HEADERS ${headers} <gtest/gtest.h> <gmock/gmock.h>)
 endif()
 
 # All test programs that this build has a use for.
@@ -80,6 +130,10 @@ function(leat_module)
   if(sources)
     add_library(leat_${M_NAME} STATIC ${sources})
     target_link_libraries(leat_${M_NAME} PUBLIC leat_flags ${deps} PRIVATE ${M_LIBS})
+    target_compile_options(leat_${M_NAME} PRIVATE ${leat_module_options})
+    if(LEAT_SANITIZE)
+      target_precompile_headers(leat_${M_NAME} REUSE_FROM leat_headers)
+    endif()
   else()
     add_library(leat_${M_NAME} INTERFACE)
     target_link_libraries(leat_${M_NAME} INTERFACE leat_flags ${deps} ${M_LIBS})
@@ -96,10 +150,14 @@ function(leat_module)
   endif()
 endfunction()
 
-# A GoogleTest program (leat_module makes one a folder). ctest lists its cases one by one; under a sanitizer, whose
-# start costs more than most cases, it is one test: asan.base_test. Under ThreadSanitizer only what has the label
-# tsan is built. It is told to leave __tls_get_addr alone: thread-local memory of a loaded library that lies 16 bytes
-# behind a page's begin it takes for that of an old glibc, and whatever is before it for its size, which ends the test.
+# A GoogleTest program (leat_module makes one a folder). ctest lists its cases one by one; under a sanitizer, whose start costs
+# more than most cases, a program is one test: asan.base_test. Under ThreadSanitizer only programs with the label tsan are built.
+#
+# Cases of a suite whose name ends in Long are for `./leat test --long` and have the label long; `./leat test` leaves them out.
+# Cases that run more seeds there ask LongTier() of base/testing.h.
+#
+# intercept_tls_get_addr=0: ThreadSanitizer guesses the size of thread-local memory of loaded libraries by its address, and
+# ends the test when it guesses wrong.
 function(leat_test)
   cmake_parse_arguments(T "" "NAME" "SOURCES;LIBS;LABELS" ${ARGN})
   if(LEAT_SANITIZE STREQUAL "thread" AND NOT "tsan" IN_LIST T_LABELS)
@@ -109,14 +167,32 @@ function(leat_test)
   include(GoogleTest)
   add_executable(${T_NAME} ${T_SOURCES})
   target_link_libraries(${T_NAME} PRIVATE leat_flags leat_require_all ${T_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_options(${T_NAME} PRIVATE ${leat_test_options})
   add_dependencies(unit_tests ${T_NAME})
+  set(long_suites "")
+  foreach(source ${T_SOURCES})
+    file(STRINGS ${source} found REGEX "^TEST(_F|_P)?\\([A-Za-z0-9]+Long,")
+    list(APPEND long_suites ${found})
+  endforeach()
   if(LEAT_SANITIZE)
+    target_precompile_headers(${T_NAME} REUSE_FROM leat_test_headers)
     set(test ${leat_test_prefix}${T_NAME})
-    add_test(NAME ${test} COMMAND ${leat_run_prefix} $<TARGET_FILE:${T_NAME}> --gtest_brief=1)
-    set_tests_properties(${test} PROPERTIES TIMEOUT 900 LABELS sanitizer ENVIRONMENT
+    set(command ${leat_run_prefix} $<TARGET_FILE:${T_NAME}> --gtest_brief=1)
+    add_test(NAME ${test} COMMAND ${command} --gtest_filter=-*Long.*)
+    set_tests_properties(${test} PROPERTIES TIMEOUT 900 LABELS sanitizer)
+    if(long_suites)
+      add_test(NAME ${test}.long COMMAND ${command} --gtest_filter=*Long.*)
+      set_tests_properties(${test}.long PROPERTIES TIMEOUT 3600 LABELS "sanitizer;long")
+      list(APPEND test ${test}.long)
+    endif()
+    set_tests_properties(${test} PROPERTIES ENVIRONMENT
       "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1 intercept_tls_get_addr=0 ignore_noninstrumented_modules=1 suppressions=${CMAKE_SOURCE_DIR}/tools/tsan.supp")
     return()
   endif()
-  gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${T_NAME}.
+  gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${T_NAME}. TEST_FILTER -*Long.*
     PROPERTIES TIMEOUT 300 LABELS "unit;${T_LABELS}")
+  if(long_suites)
+    gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${T_NAME}. TEST_FILTER *Long.* TEST_LIST ${T_NAME}_LONG
+      PROPERTIES TIMEOUT 3600 LABELS "unit;long")
+  endif()
 endfunction()

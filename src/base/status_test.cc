@@ -61,7 +61,7 @@ TEST(Result, MovesTheValueOut) {
 TEST(ResultDeathTest, ReadingAValueThatIsNotThereIsABug) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(Half(3).value(), "CHECK");
-  EXPECT_DEATH(Result<int>{Status()}, "CHECK");
+  EXPECT_DEATH(static_cast<void>(Result<int>{Status()}), "CHECK");
 }
 
 }  // namespace

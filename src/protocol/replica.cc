@@ -288,7 +288,7 @@ void Replica::State::Start() {
   const Known& known = rounds.front();
   const uint64_t k = held.header().step - known.round.first_step;
   const auto width = static_cast<uint32_t>(known.round.lanes.size());
-  work.emplace();
+  work = Work();
   work->lanes.resize(width);
   for (uint32_t lane = 0; lane < width; ++lane) {
     // All members hold the same ledger, so all leave the same lanes out.

@@ -1,12 +1,16 @@
 #include "kernels/onednn/primitive.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "base/check.h"
+
+// Of OpenMP's runtime, which oneDNN runs on. Its header belongs to a compiler: clang comes without.
+extern "C" {
+int omp_get_max_threads();
+void omp_set_num_threads(int);
+}
 
 namespace leat::onednn {
 namespace {
