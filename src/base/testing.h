@@ -1,11 +1,8 @@
-// Skips of tests that are right even where nothing may be missing.
-//
-// With LEAT_REQUIRE_ALL=1, which continuous integration sets, a test that skips fails (tests/require_all/). A
-// skip that no machine could be equipped to avoid has a row here, with its reason, and says GTEST_SKIP() <<
-// AllowedSkip("name").
+// What the environment of a test asks for.
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <ostream>
 #include <stdexcept>
@@ -13,6 +10,15 @@
 
 namespace leat {
 
+// Whether this is the long tier: `./leat test --long` sets LEAT_LONG=1, and tests run more seeds.
+inline bool LongTier() {
+  const char* const value = std::getenv("LEAT_LONG");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+// Skips that are right even where nothing may be missing. With LEAT_REQUIRE_ALL=1, which continuous integration
+// sets, a test that skips fails (tests/require_all/). A skip that no machine could be equipped to avoid has a
+// row here, with its reason, and says GTEST_SKIP() << AllowedSkip("name").
 struct SkipReason {
   std::string_view name;
   std::string_view reason;
