@@ -206,7 +206,20 @@ int Admin(const Arguments& a, protocol::AdminRequest::Kind kind) {
                                  : Status(Code::kInternal, "the coordinator answered out of turn"));
 }
 
+// For somebody who has just built the program.
+constexpr const char* kFirstSteps =
+    "Leat trains neural networks on live event streams.\n"
+    "\n"
+    "  leat demo             try it: simulated payments train a fraud detector on this machine\n"
+    "  leat train job.yaml   run a job on this machine\n"
+    "  leat --help           list all commands\n";
+
 int Run(int argc, char** argv) {
+  if (argc == 1) {
+    std::fputs(kFirstSteps, stdout);
+    return 0;
+  }
+
   CLI::App app{"Leat: neural networks that learn from a live stream of events"};
   app.set_version_flag("--version", train::ProgramVersion());
   app.require_subcommand(1);

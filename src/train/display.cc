@@ -257,6 +257,22 @@ std::string RenderSummary(const std::string& summary_json) {
   return text;
 }
 
+std::vector<std::string> RenderStart(const StartNotes& notes) {
+  std::string bots = "bots publish " + Grouped(static_cast<double>(notes.bot_events)) + " events ";
+  if (notes.bot_rate > 0) {
+    bots +=
+        "at " + Grouped(notes.bot_rate) + " a second: this sets the job's speed (--rate 0 removes the limit)";
+  } else {
+    bots += "as fast as possible";
+  }
+  return {bots,
+          std::string(notes.auc ? "loss, accuracy and AUC" : "loss and accuracy") + " cover the last " +
+              Grouped(static_cast<double>(notes.window)) +
+              " events, each scored before the model trains on it",
+          "done: events trained (worker), " + std::string(notes.servers ? "gradient pushes (ps), " : "") +
+              "events published (bots)"};
+}
+
 Display::Display(std::FILE* out) : out_(out), live_(isatty(fileno(out)) != 0) {}
 
 Display::~Display() {

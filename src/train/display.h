@@ -3,6 +3,7 @@
 // Input is the coordinator's status JSON, so that every front end shows the same. Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -17,6 +18,17 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
 std::string RenderLine(const std::string& status_json);
 // The lines printed at the end of a job.
 std::string RenderSummary(const std::string& summary_json);
+
+// What the figures of a job with bots mean. Taken from the job's own settings.
+struct StartNotes {
+  uint64_t bot_events = 0;
+  double bot_rate = 0;  // events/s, 0: as fast as possible
+  uint64_t window = 0;  // events that loss, accuracy and AUC cover
+  bool auc = false;     // the model's task has an AUC
+  bool servers = true;  // the strategy has servers
+};
+// The lines printed at the start of such a job.
+std::vector<std::string> RenderStart(const StartNotes& notes);
 
 class Display {
  public:

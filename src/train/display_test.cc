@@ -128,6 +128,20 @@ TEST(RenderLine, AsItIs) {
             "1:01:01  running  events 999 (1,000/s)  loss –   staleness 1.26   lag 1,024   0 workers, 0 ps");
 }
 
+TEST(RenderStart, SaysWhatTheFiguresMean) {
+  EXPECT_THAT(RenderStart({.bot_events = 2'000'000, .bot_rate = 40'000, .window = 300'000, .auc = true}),
+              ElementsAre("bots publish 2,000,000 events at 40,000 a second: this sets the job's speed "
+                          "(--rate 0 removes the limit)",
+                          "loss, accuracy and AUC cover the last 300,000 events, each scored before the "
+                          "model trains on it",
+                          "done: events trained (worker), gradient pushes (ps), events published (bots)"));
+  EXPECT_THAT(RenderStart({.bot_events = 500, .window = 1000, .servers = false}),
+              ElementsAre("bots publish 500 events as fast as possible",
+                          "loss and accuracy cover the last 1,000 events, each scored before the model "
+                          "trains on it",
+                          "done: events trained (worker), events published (bots)"));
+}
+
 TEST(RenderSummary, AsItIs) {
   Json summary = Status();
   summary["phase"] = "ended";

@@ -84,6 +84,7 @@ class Runner {
   Status StartRole(const std::string& role, uint32_t index);
   void ReapAndReplace();
   void TellLost(pid_t pid);
+  void ExplainFigures();
   void TellPlacement();
   void PollStatus();
   void HandleInterrupts();
@@ -268,6 +269,17 @@ void Runner::Fail(const ProcessEnd& end) {
   exit_status_ = end.exit_code == 2 ? 2 : 1;
 }
 
+// The bots' rate is easily taken for the job's own limit.
+void Runner::ExplainFigures() {
+  if (!job_.stream.bots) return;
+  const StartNotes notes{.bot_events = job_.stream.bots->events,
+                         .bot_rate = job_.stream.bots->rate,
+                         .window = job_.metrics_window,
+                         .auc = job_.model->task() == nn::Task::kBinary,
+                         .servers = job_.servers > 0};
+  for (const std::string& line : RenderStart(notes)) display_.Say(line);
+}
+
 // What each server is to carry; with one there is nothing to tell.
 void Runner::TellPlacement() {
   if (job_.servers < 2) return;
@@ -323,6 +335,7 @@ int Runner::Run() {
     std::fprintf(stderr, "leat: %s\n", status.message().c_str());
     return 1;
   }
+  ExplainFigures();
   TellPlacement();
   Status started;
   for (uint32_t i = 0; i < job_.servers && started.ok(); ++i) started = StartRole("ps", i);

@@ -27,6 +27,10 @@ def test_plain_lines_when_there_is_no_terminal(tmp_path):
     done = leat.run("demo", "--events", 60_000, "--rate", 20_000, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "events" in done.stdout and "\x1b" not in done.stdout
+    explained = done.stdout.splitlines()[:3]
+    assert "60,000 events at 20,000 a second" in explained[0], "the bots' rate is said to be theirs"
+    assert "AUC cover the last 300,000 events" in explained[1]
+    assert "events trained (worker)" in explained[2]
 
 
 @pytest.mark.parametrize("example", ["mnist", "mnist-allreduce"])
