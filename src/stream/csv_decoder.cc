@@ -10,29 +10,15 @@
 namespace leat::stream {
 namespace {
 
-// What may be read behind a number (number.h).
-constexpr size_t kReadAhead = 16;
-
-bool IsBlank(char c) {
-  return c == ' ' || c == '\t';
+// Tabs are blanks unless they delimit fields.
+bool IsBlank(char c, char delimiter) {
+  return c == ' ' || (c == '\t' && delimiter != '\t');
 }
 
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
+std::string_view Trim(std::string_view text, char delimiter) {
+  while (!text.empty() && IsBlank(text.front(), delimiter)) text.remove_prefix(1);
+  while (!text.empty() && IsBlank(text.back(), delimiter)) text.remove_suffix(1);
   return text;
-}
-
-// A whole field as a number: JSON's, or with a plus, or without digits before or after the point.
-bool NumberFrom(std::string_view text, double* out) {
-  // May run on into what follows the field, and then does not end where the field does.
-  if (ParseNumber(text.data(), out) == text.data() + text.size()) return true;
-  if (text.starts_with('+')) {
-    text.remove_prefix(1);
-    if (text.starts_with('-')) return false;
-  }
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(*out);
 }
 
 class CsvDecoder final : public Decoder {
@@ -59,7 +45,7 @@ class CsvDecoder final : public Decoder {
  private:
   // Empty, or why the record does not fit.
   std::string WriteRow(std::string_view record, const Row& row) {
-    std::string wrong = SplitCsv(record, &values_, &scratch_);
+    std::string wrong = SplitCsv(record, schema_.delimiter, &values_, &scratch_);
     if (!wrong.empty()) return wrong;
     if (values_.size() != columns_.size()) {
       return "has " + std::to_string(values_.size()) + " columns instead of " +
@@ -75,7 +61,7 @@ class CsvDecoder final : public Decoder {
       }
       double number;
       if (value.empty()) return field.name() + ": is missing";
-      if (!NumberFrom(value, &number)) return field.Reason(value);
+      if (!CsvNumber(value, &number)) return field.Reason(value);
       if (!field.WriteNumber(number, row)) return field.Reason(number);
     }
     return {};
@@ -113,35 +99,47 @@ bool QuotedField(std::string_view line, size_t* at, std::string_view* field, std
 
 }  // namespace
 
-std::string SplitCsv(std::string_view line, std::vector<std::string_view>* fields, std::string* scratch) {
+bool CsvNumber(std::string_view text, double* out) {
+  // May run on into what follows the field, and then does not end where the field does.
+  if (ParseNumber(text.data(), out) == text.data() + text.size()) return true;
+  if (text.starts_with('+')) {
+    text.remove_prefix(1);
+    if (text.starts_with('-')) return false;
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(*out);
+}
+
+std::string SplitCsv(std::string_view line, char delimiter, std::vector<std::string_view>* fields,
+                     std::string* scratch) {
   fields->clear();
   scratch->clear();
-  scratch->reserve(line.size() + kReadAhead);  // views into it must not move
+  scratch->reserve(line.size() + kCsvReadAhead);  // views into it must not move
   if (line.ends_with('\n')) line.remove_suffix(1);
   if (line.ends_with('\r')) line.remove_suffix(1);
   for (size_t at = 0;;) {
-    while (at < line.size() && IsBlank(line[at])) ++at;
+    while (at < line.size() && IsBlank(line[at], delimiter)) ++at;
     std::string_view field;
-    size_t comma;
+    size_t end;
     if (at < line.size() && line[at] == '"') {
       ++at;
       if (!QuotedField(line, &at, &field, scratch))
         return "column " + std::to_string(fields->size() + 1) + ": a quote is not closed";
-      while (at < line.size() && IsBlank(line[at])) ++at;
-      if (at < line.size() && line[at] != ',') {
+      while (at < line.size() && IsBlank(line[at], delimiter)) ++at;
+      if (at < line.size() && line[at] != delimiter) {
         return "column " + std::to_string(fields->size() + 1) + ": text follows the closing quote";
       }
-      comma = at;
+      end = at;
     } else {
-      comma = std::min(line.find(',', at), line.size());
-      field = Trim(line.substr(at, comma - at));
+      end = std::min(line.find(delimiter, at), line.size());
+      field = Trim(line.substr(at, end - at), delimiter);
     }
     fields->push_back(field);
-    if (comma >= line.size()) {
-      scratch->append(kReadAhead, '\0');
+    if (end >= line.size()) {
+      scratch->append(kCsvReadAhead, '\0');
       return {};
     }
-    at = comma + 1;
+    at = end + 1;
   }
 }
 

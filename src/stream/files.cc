@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "stream/csv_decoder.h"
+#include "stream/lines.h"
 #include "stream/memory_source.h"
 
 namespace leat::stream {
@@ -97,7 +98,7 @@ void ForLines(std::string_view text, const Each& each) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.find_first_not_of(" \t") != std::string_view::npos && !each(line)) return;
+    if (line.find_first_not_of(" \t") != std::string_view::npos) each(line);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
@@ -109,11 +110,10 @@ Result<std::unique_ptr<Source>> OpenCsv(const FileSourceOptions& options) {
     const size_t before = records.size();
     bool header = options.header;
     ForLines(AsText(file), [&](std::string_view line) {
-      if (std::exchange(header, false)) return true;
+      if (std::exchange(header, false)) return;
       const ByteView bytes = AsBytes(line);
       records.data.insert(records.data.end(), bytes.begin(), bytes.end());
       records.offsets.push_back(records.data.size());
-      return true;
     });
     if (records.size() == before) return Status(Code::kDataLoss, path + ": has no records");
   }
@@ -219,19 +219,16 @@ Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
                 "unknown format of files '" + options.format + "'; there are idx, csv and text");
 }
 
-Result<std::vector<std::string>> ReadCsvHeader(const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(path));
-  std::vector<std::string> names;
-  std::string wrong = "has no header";
-  ForLines(AsText(file), [&](std::string_view line) {
-    std::vector<std::string_view> fields;
-    std::string scratch;
-    wrong = SplitCsv(line, &fields, &scratch);
-    names.assign(fields.begin(), fields.end());
-    return false;
-  });
-  if (wrong.empty()) return names;
-  return Status(Code::kDataLoss, path + ": " + wrong);
+Result<std::vector<std::string>> ReadCsvHeader(const std::string& path, char delimiter) {
+  LEAT_ASSIGN_OR_RETURN(const auto reader, LineReader::Open(path));
+  std::string_view line;
+  LEAT_ASSIGN_OR_RETURN(const bool there, reader->Next(&line));
+  if (!there) return Status(Code::kDataLoss, path + ": has no header");
+  std::vector<std::string_view> fields;
+  std::string scratch;
+  const std::string wrong = SplitCsv(line, delimiter, &fields, &scratch);
+  if (!wrong.empty()) return Status(Code::kDataLoss, path + ": " + wrong);
+  return std::vector<std::string>(fields.begin(), fields.end());
 }
 
 }  // namespace leat::stream

@@ -33,7 +33,7 @@ struct FileSourceOptions {
 Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options);
 
 // The names in the first line of a CSV file, for Schema::UseColumns.
-Result<std::vector<std::string>> ReadCsvHeader(const std::string& path);
+Result<std::vector<std::string>> ReadCsvHeader(const std::string& path, char delimiter);
 
 // An idx file of bytes: magic 0x0800 + number of sizes, the sizes as big-endian u32, the bytes.
 struct Idx {

@@ -96,10 +96,10 @@ TEST_F(FilesTest, ReadsLinesOfCsv) {
   auto source = OpenFiles({"csv", {one, two}, 1, true});
   ASSERT_TRUE(source.ok()) << source.status().ToString();
   EXPECT_THAT(All(**source), ElementsAre(ElementsAre("1,2", "3,4", "5,6")));
-  EXPECT_THAT(*ReadCsvHeader(two), ElementsAre("x", "y"));
+  EXPECT_THAT(*ReadCsvHeader(two, ','), ElementsAre("x", "y"));
   EXPECT_THAT(ErrorOf({"csv", {Write("head", "x,y\n")}, 1, true}).message(),
               HasSubstr("head: has no records"));
-  EXPECT_EQ(ReadCsvHeader(Write("empty", "")).status().code(), Code::kDataLoss);
+  EXPECT_EQ(ReadCsvHeader(Write("empty", ""), ',').status().code(), Code::kDataLoss);
   EXPECT_EQ(ErrorOf({"xml", {one}, 1}).code(), Code::kInvalidArgument);
   EXPECT_EQ(ErrorOf({"csv", {}, 1}).code(), Code::kInvalidArgument);
   EXPECT_EQ(ErrorOf({"csv", {one}, 0}).code(), Code::kInvalidArgument);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/bytes.h"
+#include "stream/delimiter.h"
 
 namespace leat::stream {
 namespace {
@@ -306,7 +307,7 @@ uint32_t Schema::classes() const {
 
 Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
-  config.Allow({"format", "columns", "fields"});
+  config.Allow({"format", "delimiter", "columns", "fields"});
   Schema schema;
   const std::string format = config.At("format").OneOf("format", {"json", "csv", "idx", "text"});
   schema.format = format == "csv"    ? Format::kCsv
@@ -322,6 +323,11 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   for (const std::string& name : names)
     schema.fields.push_back(FieldFrom(name, fields.At(name), schema.format, sequence));
   CheckSchema(schema, config);
+  if (config.Has("delimiter")) {
+    if (schema.format != Format::kCsv) config.At("delimiter").Fail("delimiter is for the format csv");
+    schema.delimiter = DelimiterFrom(config.At("delimiter"));
+    schema.delimiter_set = true;
+  }
   if (config.Has("columns")) {
     const Config columns = config.At("columns");
     if (schema.format != Format::kCsv) columns.Fail("columns are for the format csv");
@@ -344,6 +350,8 @@ uint64_t Schema::hash() const {
   ByteWriter w;
   w.Put(kDecoderVersion);
   w.Put(format);
+  if (delimiter != ',')
+    w.Put(delimiter);  // cuts of commas keep the hash that they had before there were others
   w.Put(columns.size());
   for (const std::string& name : columns) w.PutString(name);
   for (const Field& f : fields) {

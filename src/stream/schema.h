@@ -3,7 +3,8 @@
 // The `schema:` section of a job:
 //
 //   schema:
-//     format: json                     # json | csv | idx
+//     format: json                     # json | csv | idx | text
+//     delimiter: ";"                   # csv: one character or tab
 //     fields:
 //       amount:  {type: number, log: true, mean: 3.2, std: 1.1}
 //       hour:    {type: number, period: 24}            # two features: sin and cos
@@ -77,6 +78,9 @@ struct Schema {
   static constexpr uint32_t kMaxSequence = 1 << 16;
 
   enum class Format : uint8_t { kJson, kCsv, kIdx, kText } format = Format::kJson;
+  // csv: between fields. Not set: a comma, or what is found in the files.
+  char delimiter = ',';
+  bool delimiter_set = false;
   std::vector<std::string> columns;  // csv: names of the columns; empty: the fields in order
   std::vector<Field> fields;
   uint32_t features() const;  // width of a decoded row

@@ -350,7 +350,7 @@ TEST(CsvDecoder, SplitsAsTheStandardSays) {
   std::vector<std::string_view> fields;
   std::string scratch;
   const auto split = [&](std::string_view line) {
-    EXPECT_EQ(SplitCsv(line, &fields, &scratch), "") << line;
+    EXPECT_EQ(SplitCsv(line, ',', &fields, &scratch), "") << line;
     return fields;
   };
   EXPECT_THAT(split("a,b,,d"), ElementsAre("a", "b", "", "d"));
@@ -359,9 +359,49 @@ TEST(CsvDecoder, SplitsAsTheStandardSays) {
               ElementsAre("a,b", "say \"hi\"", "", "\"", "x\"y"));
   EXPECT_THAT(split(""), ElementsAre(""));
   EXPECT_THAT(split(","), ElementsAre("", ""));
-  EXPECT_THAT(SplitCsv("a,\"b", &fields, &scratch), HasSubstr("column 2: a quote is not closed"));
-  EXPECT_THAT(SplitCsv("\"a\"\"", &fields, &scratch), HasSubstr("not closed"));
-  EXPECT_THAT(SplitCsv("\"a\"b,c", &fields, &scratch), HasSubstr("column 1: text follows"));
+  EXPECT_THAT(SplitCsv("a,\"b", ',', &fields, &scratch), HasSubstr("column 2: a quote is not closed"));
+  EXPECT_THAT(SplitCsv("\"a\"\"", ',', &fields, &scratch), HasSubstr("not closed"));
+  EXPECT_THAT(SplitCsv("\"a\"b,c", ',', &fields, &scratch), HasSubstr("column 1: text follows"));
+}
+
+TEST(CsvDecoder, SplitsByOtherDelimiters) {
+  std::vector<std::string_view> fields;
+  std::string scratch;
+  const auto split = [&](std::string_view line, char delimiter) {
+    EXPECT_EQ(SplitCsv(line, delimiter, &fields, &scratch), "") << line;
+    return fields;
+  };
+  EXPECT_THAT(split("a,b; \"c;d\" ;\"say \"\"hi\"\"\"", ';'), ElementsAre("a,b", "c;d", "say \"hi\""));
+  EXPECT_THAT(split("a\t\t b \t\"c\td\"\t", '\t'), ElementsAre("a", "", "b", "c\td", ""));
+  EXPECT_THAT(split("1|2", '|'), ElementsAre("1", "2"));
+  EXPECT_THAT(SplitCsv("\"a\",b", ';', &fields, &scratch), HasSubstr("column 1: text follows"));
+}
+
+TEST(CsvDecoder, ADelimiterIsOneCharacterAndPartOfTheHash) {
+  const std::string fields = "fields: {x: {type: number}, y: {type: number, role: label}}\n";
+  const auto with = [&](const std::string& more) {
+    return Schema::FromConfig(Config::Parse(more + fields, "job.yaml"));
+  };
+  const Schema comma = with("format: csv\n");
+  EXPECT_EQ(comma.delimiter, ',');
+  EXPECT_FALSE(comma.delimiter_set);
+  EXPECT_EQ(with("format: csv\ndelimiter: \",\"\n").hash(), comma.hash());
+  const Schema semicolon = with("format: csv\ndelimiter: \";\"\n");
+  EXPECT_TRUE(semicolon.delimiter_set);
+  EXPECT_NE(semicolon.hash(), comma.hash());
+  EXPECT_EQ(with("format: csv\ndelimiter: tab\n").delimiter, '\t');
+  EXPECT_EQ(with("format: csv\ndelimiter: \"\\t\"\n").delimiter, '\t');
+  for (const char* wrong : {"a", "1", "\".\"", "\"-\"", "\" \"", "\"''\"", "\";;\"", "\"\"", "'\"'"}) {
+    EXPECT_THROW(with(std::string("format: csv\ndelimiter: ") + wrong + "\n"), std::invalid_argument)
+        << wrong;
+  }
+  EXPECT_THROW(with("format: json\ndelimiter: \";\"\n"), std::invalid_argument);
+  DecodedRows rows;
+  MakeDecoder(semicolon)->Decode(BatchOf({"1.5;2", "1,5;2", "1;2;3"}), &rows);
+  EXPECT_THAT(rows.features, ElementsAre(1.5f));
+  ASSERT_EQ(rows.dead.size(), 2u);
+  EXPECT_THAT(rows.dead[0].reason, HasSubstr("x: '1,5' is not a number"));
+  EXPECT_THAT(rows.dead[1].reason, HasSubstr("has 3 columns instead of 2"));
 }
 
 TEST(CsvDecoder, ReadsColumnsInOrderOrByName) {

@@ -325,6 +325,7 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
     throw std::invalid_argument("topic '" + job.stream.topic + "' in " + job.LogDirectory() +
                                 " is empty; a stream that is waited for says 'live: true'");
   }
+  for (const std::string& note : job.notes) spdlog::info(note);
   CoordinatorRole role(job, options, std::move(*store), std::move(restored), std::move(source),
                        std::move(config));
   return role.Run();

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iomanip>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
@@ -12,6 +13,7 @@
 #include "checkpoint/store.h"
 #include "onnx/layer.h"
 #include "stream/dead_letters.h"
+#include "stream/delimiter.h"
 #include "stream/log_layout.h"
 
 namespace leat::train {
@@ -145,6 +147,10 @@ std::string Resolved(const JobOverrides& overrides) {
   return text.str();
 }
 
+std::string ResolvedDelimiter(char delimiter) {
+  return "  delimiter: " + (delimiter == '\t' ? "tab" : Quoted(std::string(1, delimiter))) + "\n";
+}
+
 // What the command line said when the job was started, and does not say now.
 void KeepOverrides(const Job& saved, JobOverrides* overrides) {
   if (overrides->workers == 0) overrides->workers = saved.workers;
@@ -165,11 +171,51 @@ std::string WithResolved(const std::string& text, const std::string& name, const
   return text + resolved;
 }
 
+// The delimiter of CSV files, which all have the same; nothing when they cannot be read, which is said by
+// whoever has to read them.
+std::optional<stream::Delimiter> FindDelimiter(const stream::FileSourceOptions& files,
+                                               const stream::Schema& schema) {
+  std::optional<stream::Delimiter> first;
+  for (const auto& path : files.paths) {
+    const auto lines = stream::SampleLines(path);
+    if (!lines.ok()) return std::nullopt;
+    const auto found = stream::ChooseDelimiter(path, *lines, schema, files.header);
+    if (!found.ok()) throw std::invalid_argument(found.status().message());
+    if (!first) first = *found;
+    if (first->character != found->character) {
+      throw std::invalid_argument(path + ": its delimiter is " + stream::DelimiterName(found->character) +
+                                  ", " + files.paths.front() + " has " +
+                                  stream::DelimiterName(first->character));
+    }
+  }
+  return first;
+}
+
+// The line of the `resolved:` section for a job whose schema does not say the delimiter of its CSV files;
+// empty for others.
+std::string DetectDelimiter(const std::string& text, const std::string& name, const std::string& data,
+                            std::vector<std::string>* notes) {
+  const Config config = Config::Parse(text, name);
+  if (!config.IsMap() || !config.Has("stream") || !config.Has("schema")) return "";
+  const StreamSpec stream = StreamFrom(config.At("stream"), data);
+  if (stream.files.format != "csv") return "";
+  const auto schema = stream::Schema::FromConfig(config.At("schema"));
+  if (schema.format != stream::Schema::Format::kCsv || schema.delimiter_set) return "";
+  const auto found = FindDelimiter(stream.files, schema);
+  if (!found) return "";
+  const std::string path = stream.files.paths.front();
+  const std::string delimiter = stream::DelimiterName(found->character);
+  notes->push_back(found->columns > 1 ? path + ": delimiter " + delimiter + " found, " +
+                                            std::to_string(found->columns) + " columns"
+                                      : path + ": no delimiter found; " + delimiter + " is assumed");
+  return ResolvedDelimiter(found->character);
+}
+
 // The names of the columns of CSV files, which all have the same.
-std::vector<std::string> HeaderOf(const stream::FileSourceOptions& files) {
+std::vector<std::string> HeaderOf(const stream::FileSourceOptions& files, char delimiter) {
   std::vector<std::string> first;
   for (const auto& path : files.paths) {
-    const auto names = stream::ReadCsvHeader(path);
+    const auto names = stream::ReadCsvHeader(path, delimiter);
     if (!names.ok()) throw std::invalid_argument(names.status().message());
     if (first.empty()) first = *names;
     if (*names != first)
@@ -179,8 +225,9 @@ std::vector<std::string> HeaderOf(const stream::FileSourceOptions& files) {
 }
 
 // As resolved when the job was loaded, since not every role can read its files.
-std::vector<std::string> ColumnsOf(const Config& config, const stream::FileSourceOptions& files) {
-  if (!config.Has(kResolved) || !config.At(kResolved).Has("columns")) return HeaderOf(files);
+std::vector<std::string> ColumnsOf(const Config& config, const stream::FileSourceOptions& files,
+                                   char delimiter) {
+  if (!config.Has(kResolved) || !config.At(kResolved).Has("columns")) return HeaderOf(files, delimiter);
   const Config columns = config.At(kResolved).At("columns");
   std::vector<std::string> names;
   for (size_t i = 0; i < columns.size(); ++i) names.push_back(columns[i].String());
@@ -276,7 +323,7 @@ void ReadStrategy(const Config& config, Job* job) {
 }
 
 void ApplyResolved(const Config& config, Job* job) {
-  config.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "columns"});
+  config.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns"});
   job->directory = config.String("directory", "");
   job->workers = static_cast<uint32_t>(config.Integer("workers", job->workers));
   job->servers = static_cast<uint32_t>(config.Integer("ps", job->servers));
@@ -301,9 +348,13 @@ Job Job::FromConfig(const Config& config) {
 
   job.stream = StreamFrom(config.At("stream"), job.data);
   job.schema = stream::Schema::FromConfig(config.At("schema"), job.stream.files.sequence);
+  // Jobs made before there was a choice have commas, and say nothing.
+  if (config.Has(kResolved) && config.At(kResolved).Has("delimiter") && !job.schema.delimiter_set)
+    job.schema.delimiter = stream::DelimiterFrom(config.At(kResolved).At("delimiter"));
   if (!job.stream.files.format.empty())
     CheckText(config.At("stream").At("files"), job.stream.files, job.schema);
-  if (job.stream.files.header) job.schema.UseColumns(ColumnsOf(config, job.stream.files));
+  if (job.stream.files.header)
+    job.schema.UseColumns(ColumnsOf(config, job.stream.files, job.schema.delimiter));
   job.model = std::make_shared<const nn::Model>(
       nn::Model::FromConfig(config.At("model"), {.features = job.schema.features(),
                                                  .labels = job.schema.labels(),
@@ -382,6 +433,8 @@ Job Job::FromText(const std::string& yaml, const std::string& name) {
 
 Job Job::Load(const JobSource& source, const JobOverrides& given) {
   JobOverrides overrides = given;
+  std::vector<std::string> notes;
+  std::string delimiter;
   std::string name = source.file.empty() ? "job" : source.file;
   std::string text = source.text;
   if (!source.file.empty()) {
@@ -400,6 +453,8 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
     overrides.directory = source.resume;
     overrides.max_servers = saved.max_servers;
     if (overrides.data.empty()) overrides.data = saved.data;
+    const bool csv = saved.schema.format == stream::Schema::Format::kCsv;
+    if (csv && !saved.schema.delimiter_set) delimiter = ResolvedDelimiter(saved.schema.delimiter);
     if (text.empty()) {
       name = kept_name;
       text = kept->substr(0, kept->find("\n" + std::string(kResolved) + ":"));
@@ -409,13 +464,17 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
   if (overrides.data.empty()) overrides.data = ".";
   overrides.data = Absolute(overrides.data);
   if (!overrides.directory.empty()) overrides.directory = Absolute(overrides.directory);
-  text = WithResolved(text, name, Resolved(overrides));
-  const Job job = FromText(text, name);
+  if (source.resume.empty()) delimiter = DetectDelimiter(text, name, overrides.data, &notes);
+  text = WithResolved(text, name, Resolved(overrides) + delimiter);
+  Job job = FromText(text, name);
+  job.notes = std::move(notes);
   if (!job.stream.files.header) return job;
   text += "  columns: [";
   for (size_t i = 0; i < job.schema.columns.size(); ++i)
     text += (i > 0 ? ", " : "") + Quoted(job.schema.columns[i]);
-  return FromText(text + "]\n", name);
+  Job with_columns = FromText(text + "]\n", name);
+  with_columns.notes = std::move(job.notes);
+  return with_columns;
 }
 
 engine::PlanOptions Job::Plan(engine::PlanOptions kernels) const {
@@ -475,7 +534,12 @@ Result<std::unique_ptr<stream::Source>> Job::OpenSource() const {
 
 stream::Schema Job::EvaluationSchema() const {
   auto columns = schema;
-  if (evaluate && evaluate->header) columns.UseColumns(HeaderOf(*evaluate));
+  if (!evaluate || evaluate->format != "csv") return columns;
+  if (!schema.delimiter_set) {
+    if (const auto found = FindDelimiter(*evaluate, schema); found && found->columns > 1)
+      columns.delimiter = found->character;
+  }
+  if (evaluate->header) columns.UseColumns(HeaderOf(*evaluate, columns.delimiter));
   return columns;
 }
 
@@ -493,6 +557,7 @@ std::vector<std::pair<std::string, std::string>> Job::Identity() const {
   return {{"seed", std::to_string(seed)},
           {"model", config.At("model").ToYaml()},
           {"schema", config.At("schema").ToYaml()},
+          {"schema.delimiter", stream::DelimiterName(schema.delimiter)},
           {"stream.topic", stream.topic},
           {"stream.partitions",
            std::to_string(stream.topic.empty() ? stream.files.partitions : stream.topic_options.partitions)},

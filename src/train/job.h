@@ -88,7 +88,8 @@ struct Job {
   std::optional<stream::FileSourceOptions> evaluate;  // files to measure the trained model on, at the end
   std::string directory;
   std::string data;
-  Config config;  // the whole text, the `resolved:` section in it
+  std::vector<std::string> notes;  // by Load: what it found that the file does not say, for people
+  Config config;                   // the whole text, the `resolved:` section in it
 
   // All throw std::invalid_argument with place and values.
   static Job FromConfig(const Config& config);

@@ -718,6 +718,62 @@ TEST_F(LoadTest, ColumnsAreFoundByNameAndKeptForRolesThatHaveNoFiles) {
   ExpectRoundTrip(job);
 }
 
+TEST_F(LoadTest, ADelimiterThatIsNotSaidIsFoundSaidAndKept) {
+  directory_.Write("a.csv", "x;y\n1.5;2\n");
+  directory_.Write("b.csv", "x;y\n2.5;3\n");
+  directory_.Write("c.csv", "y,x\n3,1\n");
+  const JobOverrides overrides{.data = directory_.path(), .directory = directory_ / "j"};
+  const Job job = Job::Load({.text = kCsvJob}, overrides);
+  EXPECT_EQ(job.schema.delimiter, ';');
+  EXPECT_THAT(job.schema.columns, ElementsAre("x", "y"));
+  EXPECT_THAT(job.notes, ElementsAre((directory_ / "a.csv") + ": delimiter ';' found, 2 columns"));
+  EXPECT_EQ(job.EvaluationSchema().delimiter, ',');
+  CheckReadable(job);
+  ExpectRoundTrip(job);
+
+  // The directory of a job keeps it, whatever has become of the files.
+  Keep(job);
+  for (const char* name : {"a.csv", "b.csv"}) directory_.Write(name, "x|y|q;x;y\n1|2|3;4;5\n");
+  EXPECT_EQ(Job::Load({.resume = directory_ / "j"}, {}).schema.delimiter, ';');
+  EXPECT_THAT(Job::Load({.resume = directory_ / "j"}, {}).notes, ElementsAre());
+  EXPECT_EQ(Job::Load({.text = kCsvJob, .resume = directory_ / "j"}, {}).schema.delimiter, ';');
+  EXPECT_THAT(Mistake([&] { Job::Load({.text = kCsvJob}, overrides); }), HasSubstr("divide the lines alike"));
+
+  // One made before there was a choice has commas.
+  for (const char* name : {"a.csv", "b.csv"}) directory_.Write(name, "x,y,q;x;y\n1,2,3;4;5\n");
+  Job old = Job::FromText(Replaced(job.config.ToYaml(), "  delimiter: \";\"\n", ""), "job");
+  old.directory = directory_ / "old";
+  Keep(old);
+  EXPECT_EQ(Job::Load({.resume = directory_ / "old"}, {}).schema.delimiter, ',');
+}
+
+TEST_F(LoadTest, ADelimiterThatIsSaidIsTaken) {
+  const std::string without =
+      Replaced(Replaced(kCsvJob, "paths: [a.csv, b.csv], header: true", "paths: [a.csv]"),
+               "evaluate: {files: {format: csv, paths: [c.csv], header: true}}", "");
+  const auto load = [&](const std::string& more) {
+    return Job::Load({.text = Replaced(without, "{format: csv, fields", "{format: csv, " + more + "fields")},
+                     {.data = directory_.path()});
+  };
+  directory_.Write("a.csv", "1,5;2\n2,5;3\n");
+  EXPECT_THAT(Mistake([&] { load(""); }),
+              HasSubstr("',' (2 columns) and ';' (2 columns) divide the lines alike"));
+  const Job said = load("delimiter: \";\", ");
+  EXPECT_EQ(said.schema.delimiter, ';');
+  EXPECT_THAT(said.notes, ElementsAre());
+  directory_.Write("a.csv", "1 2\n2 3\n");
+  EXPECT_THAT(load("").notes, ElementsAre((directory_ / "a.csv") + ": no delimiter found; ',' is assumed"));
+  EXPECT_THAT(Mistake([&] { CheckReadable(load("")); }), HasSubstr("has 1 columns instead of 2"));
+}
+
+TEST_F(LoadTest, FilesOfOneStreamHaveOneDelimiter) {
+  directory_.Write("a.csv", "x;y\n1.5;2\n");
+  directory_.Write("b.csv", "x,y\n2.5,3\n");
+  directory_.Write("c.csv", "y,x\n3,1\n");
+  EXPECT_EQ(Mistake([&] { Job::Load({.text = kCsvJob}, {.data = directory_.path()}); }),
+            (directory_ / "b.csv") + ": its delimiter is ',', " + (directory_ / "a.csv") + " has ';'");
+}
+
 TEST_F(LoadTest, DevicesAndThreadsOfWorkers) {
   for (const char* name : {"a.csv", "b.csv", "c.csv"}) directory_.Write(name, "x,y\n1,2\n");
   const auto load = [&](const std::string& layer, const std::string& more) {

@@ -335,6 +335,7 @@ int Runner::Run() {
     std::fprintf(stderr, "leat: %s\n", status.message().c_str());
     return 1;
   }
+  for (const std::string& note : job_.notes) display_.Say(note);
   ExplainFigures();
   TellPlacement();
   Status started;
