@@ -43,8 +43,7 @@ class CsvDecoder final : public Decoder {
   }
 
  private:
-  // Empty, or why the record does not fit.
-  std::string WriteRow(std::string_view record, const Row& row) {
+  Misfit WriteRow(std::string_view record, const Row& row) {
     std::string wrong = SplitCsv(record, schema_.delimiter, &values_, &scratch_);
     if (!wrong.empty()) return wrong;
     if (values_.size() != columns_.size()) {

@@ -35,7 +35,7 @@ class IdxDecoder final : public Decoder {
     bool bytes;
   };
 
-  std::string WriteRow(ByteView record, const Row& row) const {
+  Misfit WriteRow(ByteView record, const Row& row) const {
     if (record.size() != bytes_) {
       return "has " + std::to_string(record.size()) + " bytes instead of " + std::to_string(bytes_);
     }
@@ -72,7 +72,7 @@ class TextDecoder final : public Decoder {
   }
 
  private:
-  std::string WriteRow(ByteView record, const Row& row) const {
+  Misfit WriteRow(ByteView record, const Row& row) const {
     const size_t whole = field_.length() + 1;
     if (record.size() != whole) {
       return "has " + std::to_string(record.size()) + " characters instead of " + std::to_string(whole);

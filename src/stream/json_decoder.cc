@@ -220,9 +220,9 @@ class Parser {
   explicit Parser(Fields& fields) : fields_(fields) {}
 
   // Writes the record as a row; else says why not.
-  bool Parse(std::string_view record, const Row& row, std::string* reason) {
+  bool Parse(std::string_view record, const Row& row, Misfit* reason) {
     fields_.BeginRecord();
-    reason->clear();
+    *reason = {};
     const simdjson::error_code error = ParseObject(record, row, reason);
     if (!reason->empty()) return false;
     if (error) {
@@ -236,7 +236,7 @@ class Parser {
 
  private:
   // Ends early with a reason when a field does not fit.
-  simdjson::error_code ParseObject(std::string_view record, const Row& row, std::string* reason) {
+  simdjson::error_code ParseObject(std::string_view record, const Row& row, Misfit* reason) {
     ondemand::document document;
     const simdjson::padded_string_view padded(record, record.size() + RecordBatch::kPadding);
     if (const auto error = parser_.iterate(padded).get(document)) return error;
@@ -262,7 +262,7 @@ class Parser {
   }
 
   static simdjson::error_code ParseValue(const FieldWriter& field, ondemand::value value, const Row& row,
-                                         std::string* reason) {
+                                         Misfit* reason) {
     ondemand::json_type type;
     if (const auto error = value.type().get(type)) return error;
     switch (type) {
@@ -295,15 +295,14 @@ class Parser {
   }
 
   // Our own: simdjson before 3.6.3 reads 0. and more than 19 digits as something else.
-  static bool NumberFrom(const FieldWriter& field, std::string_view text, double* number,
-                         std::string* reason) {
+  static bool NumberFrom(const FieldWriter& field, std::string_view text, double* number, Misfit* reason) {
     if (ParseNumber(text.data(), number) == text.data() + text.size()) return true;
     *reason = field.name() + ": " + Quoted(text) + " is not a number that fits";
     return false;
   }
 
   static simdjson::error_code ParseList(const FieldWriter& field, ondemand::value value, const Row& row,
-                                        std::string* reason) {
+                                        Misfit* reason) {
     ondemand::array array;
     if (const auto error = value.get_array().get(array)) return error;
     size_t items = 0;
@@ -330,7 +329,7 @@ class Parser {
   }
 
   static simdjson::error_code ParseScalar(const FieldWriter& field, ondemand::value value,
-                                          ondemand::json_type type, const Row& row, std::string* reason) {
+                                          ondemand::json_type type, const Row& row, Misfit* reason) {
     const std::string_view text = TextOf(value);
     double number = 0;
     if (type == ondemand::json_type::boolean) {
@@ -359,7 +358,7 @@ class JsonDecoder final : public Decoder {
 
   void Decode(const RecordBatch& batch, DecodedRows* out) override {
     RowSink sink(schema_, batch, out);
-    std::string reason;
+    Misfit reason;
     for (size_t i = 0; i < batch.size(); ++i) {
       const std::string_view record = AsText(batch[i]);
       if (scan_) {

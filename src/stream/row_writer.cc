@@ -12,6 +12,8 @@ namespace leat::stream {
 namespace {
 
 constexpr float kMaxFloat = std::numeric_limits<float>::max();
+// Of a text that stands where a number should.
+constexpr size_t kKeptText = 64;
 // Above so many values a hash table is faster than comparing one by one.
 constexpr size_t kListed = 12;
 
@@ -172,9 +174,13 @@ std::string FieldWriter::Reason(double x) const {
   return text + " is too large";
 }
 
-std::string FieldWriter::Reason(std::string_view text) const {
+Misfit FieldWriter::Reason(std::string_view text) const {
   if (kind_ == Kind::kLabelText) return name_ + ": " + Quoted(text) + " is not among the label's values";
-  return name_ + ": " + Quoted(text) + (takes_list() ? " is not a list" : " is not a number");
+  Misfit why(name_ + ": " + Quoted(text) + (takes_list() ? " is not a list" : " is not a number"));
+  if (kind_ > Kind::kClass) return why;
+  why.field = name_;
+  why.text = text.substr(0, kKeptText);
+  return why;
 }
 
 std::string FieldWriter::ReasonOfLength(size_t items) const {
@@ -227,10 +233,11 @@ void RowSink::Restart() {
   std::fill_n(out_.labels.begin() + static_cast<std::ptrdiff_t>(out_.rows * labels_), labels_, 0.0f);
 }
 
-void RowSink::Refuse(size_t record, std::string reason) {
+void RowSink::Refuse(size_t record, Misfit why) {
   Restart();
-  out_.dead.push_back({batch_.first_offset + record, std::move(reason),
-                       std::string(AsText(batch_[record]).substr(0, Decoder::kKeptBytes))});
+  out_.dead.push_back({batch_.first_offset + record, std::move(why.reason),
+                       std::string(AsText(batch_[record]).substr(0, Decoder::kKeptBytes)),
+                       std::move(why.field), std::move(why.text)});
 }
 
 void DecodedRows::clear() {

@@ -52,7 +52,7 @@ class FieldWriter {
   bool takes_list() const { return kind_ == Kind::kIds; }
   // Why the number, or the text, does not fit: "amount: -3 is below 0, which log does not take".
   std::string Reason(double x) const;
-  std::string Reason(std::string_view text) const;
+  Misfit Reason(std::string_view text) const;
   // Of a list with so many items.
   std::string ReasonOfLength(size_t items) const;
   const std::string& name() const { return name_; }
@@ -108,11 +108,11 @@ class RowSink {
   template <class Write>
   void TakeAll(const Write& write) {
     for (size_t i = 0; i < batch_.size(); ++i) {
-      std::string reason = write(batch_[i], row());
-      if (reason.empty()) {
+      Misfit why = write(batch_[i], row());
+      if (why.empty()) {
         Keep(i);
       } else {
-        Refuse(i, std::move(reason));
+        Refuse(i, std::move(why));
       }
     }
   }
@@ -121,7 +121,7 @@ class RowSink {
   Row row();
   void Keep(size_t record);
   // Clears what was written of the row.
-  void Refuse(size_t record, std::string reason);
+  void Refuse(size_t record, Misfit why);
   // Clears what was written of the row, to write it again.
   void Restart();
 

@@ -34,6 +34,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/config.h"
@@ -98,6 +99,18 @@ struct Schema {
   uint64_t hash() const;
 };
 
+// Why a record does not fit the schema.
+struct Misfit {
+  std::string reason;  // "amount: 'abc' is not a number"; empty: it fits
+  // Where text was found instead of a number: the field and the text, its first bytes.
+  std::string field, text;
+
+  Misfit() = default;
+  Misfit(std::string why) : reason(std::move(why)) {}  // NOLINT: most have nothing but a reason
+  Misfit(const char* why) : reason(why) {}             // NOLINT
+  bool empty() const { return reason.empty(); }
+};
+
 // Rows decoded from records, ready to be batched. Row i of each column belongs to the i-th good record.
 struct DecodedRows {
   size_t rows = 0;
@@ -108,8 +121,9 @@ struct DecodedRows {
   std::vector<uint32_t> index;
   struct DeadLetter {
     uint64_t offset = 0;
-    std::string reason;  // "amount: 'abc' is not a number"
-    std::string record;  // its first bytes
+    std::string reason;       // Misfit's
+    std::string record;       // its first bytes
+    std::string field, text;  // Misfit's
   };
   std::vector<DeadLetter> dead;
   void clear();

@@ -29,6 +29,7 @@ Status Intake::OnSplit(const PreparedSplit& split) {
     ++progress_->dead_letters;
     progress_->last_dead_letter = "partition " + std::to_string(cut.partition) + " offset " +
                                   std::to_string(dead.offset) + ": " + dead.reason;
+    hint_.See(dead);
     if (file_ == nullptr) continue;
     if (auto kept = file_->Append(cut.partition, dead.offset, dead.reason, dead.record); !kept.ok()) {
       spdlog::warn("dead letter: {}", kept.ToString());
@@ -36,8 +37,8 @@ Status Intake::OnSplit(const PreparedSplit& split) {
   }
   rate_.Count(cut.events(), split.rows.dead.size());
   if (!rate_.exceeded()) return {};
-  return Status(Code::kResourceExhausted,
-                "too many dead letters: " + rate_.Describe() + ", the last: " + progress_->last_dead_letter);
+  return Status(Code::kResourceExhausted, "too many dead letters: " + rate_.Describe() + ", the last: " +
+                                              progress_->last_dead_letter + hint_.Describe());
 }
 
 Status Intake::OnUnreadable(Time now, uint64_t lease, const Status& why) {

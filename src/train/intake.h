@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "protocol/messages.h"
 #include "stream/dead_letters.h"
+#include "stream/text_hint.h"
 #include "train/job.h"
 #include "train/split_loader.h"
 
@@ -37,6 +38,7 @@ class Intake {
   const Duration patience_;
   protocol::WorkerProgress* progress_;
   stream::DeadLetterRate rate_;
+  stream::TextHint hint_;
   std::unique_ptr<stream::DeadLetterFile> file_;
   std::optional<Time> unreadable_since_;  // and nothing was read since
 };

@@ -15,6 +15,7 @@
 #include "stream/dead_letters.h"
 #include "stream/delimiter.h"
 #include "stream/log_layout.h"
+#include "stream/text_hint.h"
 
 namespace leat::train {
 namespace {
@@ -585,6 +586,7 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
   const uint64_t share = std::max<uint64_t>(1, (1 << 22) / (schema.features() + schema.labels()));
   const auto decoder = stream::MakeDecoder(schema);
   stream::DeadLetterRate rate(job.dead_letter_rate);
+  stream::TextHint hint;
   stream::RecordBatch records;
   stream::DecodedRows rows;
   uint64_t seen = 0, dead = 0;
@@ -601,13 +603,14 @@ void CheckFits(const Job& job, const stream::Schema& schema, stream::Source& sou
                 std::to_string(rows.dead[0].offset) + ": " + rows.dead[0].reason;
       }
       seen += end - at;
+      for (const auto& letter : rows.dead) hint.See(letter);
       dead += rows.dead.size();
       rate.Count(end - at, rows.dead.size());
     }
   }
   if (!rate.exceeded() && (dead < seen || seen == 0)) return;
   job.config.At("schema").Fail(path + ": " + std::to_string(dead) + " of the first " + std::to_string(seen) +
-                               " records do not fit the schema: " + first);
+                               " records do not fit the schema: " + first + hint.Describe());
 }
 
 // Devices that layers ask for have to be on this machine.

@@ -1,0 +1,55 @@
+#include "stream/text_hint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/config.h"
+#include "stream/test_util.h"
+
+namespace leat::stream {
+namespace {
+
+TextHint SeeAll(const std::string& format, const std::vector<std::string>& records) {
+  const Schema schema = Schema::FromConfig(Config::Parse(
+      "format: " + format + "\nfields: {x: {type: number}, y: {type: number, role: label}}\n", "job.yaml"));
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(BatchOf(records), &rows);
+  TextHint hint;
+  for (const auto& letter : rows.dead) hint.See(letter);
+  return hint;
+}
+
+TEST(TextHint, NamesTheFieldAndTheValuesSeen) {
+  const std::string expected = "; `type: category, values: [no, yes]` would read 'y'";
+  EXPECT_EQ(SeeAll("csv", {"1,yes", "2,no", "3,yes", "a,1", "4,0"}).Describe(), expected);
+  EXPECT_EQ(SeeAll("json", {R"({"x": 1, "y": "yes"})", R"({"x": 2, "y": "no"})"}).Describe(), expected);
+  EXPECT_EQ(SeeAll("csv", {"1,a b", "1,\"c:d\"", "1,-2x"}).Describe(),
+            "; `type: category, values: [\"-2x\", \"a b\", \"c:d\"]` would read 'y'");
+}
+
+TEST(TextHint, IsSilentWhereThereIsNoText) {
+  EXPECT_EQ(TextHint().Describe(), "");
+  EXPECT_EQ(SeeAll("csv", {"1,2", "?,2", "NA,1", ",1", "1,2,3"}).Describe(), "") << "missing values";
+  EXPECT_EQ(SeeAll("csv", {"x,y", "1,2"}).Describe(), "") << "a header";
+}
+
+TEST(TextHint, ListsAFewOfManyValues) {
+  std::vector<std::string> records;
+  for (char c = 'a'; c <= 'z'; ++c) records.push_back(std::string("1,word_") + c);
+  EXPECT_EQ(
+      SeeAll("csv", records).Describe(),
+      "; `type: category, values: [word_a, word_b, word_c, word_d, word_e, word_f, ...]` would read 'y'");
+}
+
+TEST(YamlText, ReadsAsTheSameText) {
+  for (const std::string text : {"yes", "no", "null", "~", "", " a", "<=50K", "a: b", "#", "1.0", "-", "\"\\",
+                                 "x\ty", "é", "[a]", "true", "*", "a,b", "'q'"}) {
+    const auto list =
+        Config::Parse("values: [" + YamlText(text) + ", " + YamlText(text) + "]", "t").At("values");
+    ASSERT_EQ(list.size(), 2u) << text;
+    EXPECT_EQ(list[0].String(), text);
+  }
+}
+
+}  // namespace
+}  // namespace leat::stream
