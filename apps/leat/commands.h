@@ -16,6 +16,8 @@ void AddDevicesCommand(CLI::App& app, int* result);
 void AddGraphCommand(CLI::App& app, int* result);
 // leat export: a trained network as an ONNX file.
 void AddExportCommand(CLI::App& app, int* result);
+// leat schema: what a job would say of a file of records.
+void AddSchemaCommand(CLI::App& app, int* result);
 // leat simulate: a job on a cluster that is not there.
 void AddSimulateCommand(CLI::App& app, int* result);
 

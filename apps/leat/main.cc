@@ -211,6 +211,7 @@ constexpr const char* kFirstSteps =
     "Leat trains neural networks on live event streams.\n"
     "\n"
     "  leat demo             try it: simulated payments train a fraud detector on this machine\n"
+    "  leat schema FILE      your own data: propose a job's schema for a CSV or JSON-lines file\n"
     "  leat train job.yaml   run a job on this machine\n"
     "  leat --help           list all commands\n";
 
@@ -275,6 +276,7 @@ int Run(int argc, char** argv) {
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);
+  AddSchemaCommand(app, &result);
   AddSimulateCommand(app, &result);
 
   if (const std::string_view word = argc > 1 ? argv[1] : ""; !word.empty() && word.front() != '-') {

@@ -60,7 +60,9 @@ TEST(SampleLines, ReadsTheBeginning) {
     std::ofstream(directory / "f") << text;
     return directory / "f";
   };
-  EXPECT_THAT(*SampleLines(write("a\r\n\n \t\nb\nlast")), ElementsAre("a", "b", "last"));
+  EXPECT_THAT(*SampleLines(write("\xEF\xBB\xBF"
+                                 "a\r\n\n \t\nb\nlast")),
+              ElementsAre("a", "b", "last"));
   EXPECT_EQ(SampleLines(write(" \n\n")).status().code(), Code::kDataLoss);
   EXPECT_EQ(SampleLines(directory / "nothing").status().code(), Code::kNotFound);
   EXPECT_EQ(SampleLines(directory.path()).status().code(), Code::kNotFound);

@@ -91,9 +91,10 @@ Result<std::unique_ptr<Source>> OpenIdx(const FileSourceOptions& options) {
   return MakeMemorySource(std::move(records), options.partitions);
 }
 
-// Line by line, without line ends and lines of blanks only.
+// Line by line, without line ends, a byte order mark and lines of blanks only.
 template <class Each>
 void ForLines(std::string_view text, const Each& each) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
@@ -103,7 +104,8 @@ void ForLines(std::string_view text, const Each& each) {
   }
 }
 
-Result<std::unique_ptr<Source>> OpenCsv(const FileSourceOptions& options) {
+// CSV, or JSON lines.
+Result<std::unique_ptr<Source>> OpenLines(const FileSourceOptions& options) {
   RecordBatch records;
   for (const std::string& path : options.paths) {
     LEAT_ASSIGN_OR_RETURN(const Bytes file, ReadFile(path));
@@ -213,10 +215,10 @@ Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
   if (options.partitions == 0) return Status(Code::kInvalidArgument, "files need at least one partition");
   if (options.paths.empty()) return Status(Code::kInvalidArgument, "no files are named");
   if (options.format == "idx") return OpenIdx(options);
-  if (options.format == "csv") return OpenCsv(options);
+  if (options.format == "csv" || options.format == "json") return OpenLines(options);
   if (options.format == "text") return OpenText(options);
   return Status(Code::kInvalidArgument,
-                "unknown format of files '" + options.format + "'; there are idx, csv and text");
+                "unknown format of files '" + options.format + "'; there are idx, csv, json and text");
 }
 
 Result<std::vector<std::string>> ReadCsvHeader(const std::string& path, char delimiter) {

@@ -1,4 +1,4 @@
-// Files read in place as a topic: idx, CSV and text, plain or gzip'd.
+// Files read in place as a topic: idx, CSV, JSON lines and text, plain or gzip'd.
 //
 // The rows of a file become the records of `partitions` partitions, in contiguous shares; the topic is
 // sealed. Records: idx — the image's bytes, then one byte of label; CSV — the line without its end
@@ -17,7 +17,7 @@
 namespace leat::stream {
 
 struct FileSourceOptions {
-  std::string format;              // "idx" | "csv" | "text"
+  std::string format;              // "idx" | "csv" | "json" | "text"
   std::vector<std::string> paths;  // idx: images, labels; else one or more files, read one after the other
   uint32_t partitions = 1;
   bool header = false;    // csv: skip the first line of each file

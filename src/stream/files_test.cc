@@ -91,12 +91,24 @@ TEST_F(FilesTest, SaysWhatIsWrongWithIdx) {
   expect(packed, l, Code::kDataLoss, "packed: cannot be unpacked");
 }
 
+TEST_F(FilesTest, ReadsLinesOfJson) {
+  auto source = OpenFiles({"json", {Write("one", "{\"x\": 1}\n\n{\"x\": 2}", true)}, 2});
+  ASSERT_TRUE(source.ok()) << source.status().ToString();
+  EXPECT_THAT(All(**source), ElementsAre(ElementsAre("{\"x\": 1}"), ElementsAre("{\"x\": 2}")));
+}
+
 TEST_F(FilesTest, ReadsLinesOfCsv) {
   const std::string one = Write("one", "x,y\r\n1,2\r\n\r\n3,4"), two = Write("two", "x,y\n5,6\n \n", true);
   auto source = OpenFiles({"csv", {one, two}, 1, true});
   ASSERT_TRUE(source.ok()) << source.status().ToString();
   EXPECT_THAT(All(**source), ElementsAre(ElementsAre("1,2", "3,4", "5,6")));
   EXPECT_THAT(*ReadCsvHeader(two, ','), ElementsAre("x", "y"));
+  auto marked = OpenFiles({"csv",
+                           {Write("marked",
+                                  "\xEF\xBB\xBF"
+                                  "1,2\n3,4\n")}});
+  ASSERT_TRUE(marked.ok());
+  EXPECT_THAT(All(**marked), ElementsAre(ElementsAre("1,2", "3,4"))) << "without the byte order mark";
   EXPECT_THAT(ErrorOf({"csv", {Write("head", "x,y\n")}, 1, true}).message(),
               HasSubstr("head: has no records"));
   EXPECT_EQ(ReadCsvHeader(Write("empty", ""), ',').status().code(), Code::kDataLoss);

@@ -75,7 +75,7 @@ Result<bool> LineReader::Next(std::string_view* line) {
     *line = std::string_view(buffer_.data() + begin_, at);
     begin_ += std::min(at + 1, end_ - begin_);
     looked = 0;
-    ++line_;
+    if (++line_ == 1 && line->starts_with(kByteOrderMark)) line->remove_prefix(kByteOrderMark.size());
     if (line->ends_with('\r')) line->remove_suffix(1);
     if (line->find_first_not_of(" \t") != line->npos) return true;
   }

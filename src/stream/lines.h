@@ -10,6 +10,9 @@
 
 namespace leat::stream {
 
+// What some programs begin a text file with.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 // Not thread-safe.
 class LineReader {
  public:
@@ -22,9 +25,9 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  // The next line that is not blank, without its line end; false at the end of the file. The view, behind
-  // which kPadding bytes can be read, is valid until the next call. kDataLoss, with path and line, when the
-  // file cannot be unpacked or a line is too long.
+  // The next line that is not blank, without its line end (and byte order mark); false at the end of the
+  // file. The view, behind which kPadding bytes can be read, is valid until the next call. kDataLoss, with
+  // path and line, when the file cannot be unpacked or a line is too long.
   static constexpr size_t kPadding = 64;
   Result<bool> Next(std::string_view* line);
   // Number of the line that was read last, blank ones counted; the first is 1.

@@ -49,7 +49,7 @@ std::string NameFrom(const Config& config) {
 stream::FileSourceOptions FilesFrom(const Config& config, const std::string& data, uint32_t sequence = 0) {
   config.Allow({"format", "paths", "partitions", "header", "sequence", "stride", "part"});
   stream::FileSourceOptions files;
-  files.format = config.At("format").OneOf("format", {"idx", "csv", "text"});
+  files.format = config.At("format").OneOf("format", {"idx", "csv", "json", "text"});
   for (const auto& [key, format] : {std::pair{"header", "csv"}, std::pair{"sequence", "text"},
                                     std::pair{"stride", "text"}, std::pair{"part", "text"}}) {
     if (config.Has(key) && files.format != format)

@@ -19,7 +19,7 @@ train: {batch_size: 50}
 def test_the_program_alone_shows_what_to_do_first():
     done = leat.run()
     assert done.returncode == 0 and not done.stderr, done.stderr
-    for command in ["leat demo", "leat train job.yaml", "leat --help"]:
+    for command in ["leat demo", "leat schema FILE", "leat train job.yaml", "leat --help"]:
         assert command in done.stdout
 
 

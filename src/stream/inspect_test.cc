@@ -1,0 +1,269 @@
+#include "stream/inspect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "stream/propose.h"
+#include "stream/test_util.h"
+
+namespace leat::stream {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::Pair;
+
+class InspectTest : public testing::Test {
+ protected:
+  std::string Write(const std::string& text) {
+    std::ofstream(dir_ / "rows", std::ios::binary) << text;
+    return dir_ / "rows";
+  }
+  Inspection Look(const std::string& text, const InspectOptions& options = {}) {
+    auto made = Inspect(Write(text), options);
+    EXPECT_TRUE(made.ok()) << made.status().ToString();
+    return made.ok() ? *made : Inspection{};
+  }
+  std::string ErrorOf(const std::string& text, const InspectOptions& options = {}) {
+    const auto made = Inspect(Write(text), options);
+    return made.ok() ? "" : made.status().message();
+  }
+  std::string ProposalFor(const std::string& text, const std::string& label = "") {
+    return Propose(Look(text), {.path = "rows.csv", .label = label});
+  }
+  std::string MistakeIn(const std::string& text, const std::string& label) {
+    try {
+      ProposalFor(text, label);
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "";
+  }
+  // What a job would make of it.
+  static Schema SchemaOf(const std::string& proposal) {
+    const Config config = Config::Parse(proposal, "proposal");
+    EXPECT_EQ(config.At("stream").At("files").At("paths")[0].String(), "rows.csv");
+    return Schema::FromConfig(config.At("schema"));
+  }
+  TempDir dir_;
+};
+
+TEST_F(InspectTest, CountsWhatColumnsHold) {
+  const Inspection made = Look("x;kind;note\n1;a;?\n2.5;b;\n;a;NA\n-3;\"c;d\";x\n");
+  EXPECT_EQ(made.format, Schema::Format::kCsv);
+  EXPECT_EQ(made.delimiter, (Delimiter{';', 3}));
+  EXPECT_TRUE(made.header);
+  EXPECT_EQ(made.rows, 4u);
+  ASSERT_EQ(made.columns.size(), 3u);
+  const Column& x = made.columns[0];
+  EXPECT_EQ(x.name, "x");
+  EXPECT_EQ(x.values, 3u);
+  EXPECT_EQ(x.missing, 1u);
+  EXPECT_TRUE(x.is_number());
+  EXPECT_FALSE(x.whole);
+  EXPECT_EQ(x.min, -3);
+  EXPECT_EQ(x.max, 2.5);
+  EXPECT_NEAR(x.mean, 1.0 / 6, 1e-12);
+  EXPECT_NEAR(x.std, std::sqrt((25.0 / 36 + 49.0 / 9 + 361.0 / 36) / 3), 1e-12);
+  EXPECT_THAT(made.columns[1].texts, ElementsAre(Pair("a", 2), Pair("b", 1), Pair("c;d", 1)));
+  EXPECT_EQ(made.columns[2].missing, 3u);
+}
+
+TEST_F(InspectTest, TellsAHeaderFromARecord) {
+  EXPECT_TRUE(Look("a,b\n1,x\n2,y\n").header);
+  EXPECT_TRUE(Look("size,colour\nlarge,red\nsmall,red\n").header)
+      << "no numbers, but names that never come again";
+  EXPECT_FALSE(Look("1,x\n2,y\n").header);
+  EXPECT_FALSE(Look("red,large\nred,small\nblue,large\n").header);
+  EXPECT_FALSE(Look("x,x\ny,z\n").header) << "names are different";
+  EXPECT_THAT(Look("1,x\n2,y\n").columns[1].name, "c2");
+  EXPECT_FALSE(Look("a,b\n1,x\n", {.header = false}).header);
+  EXPECT_TRUE(Look("red,large\nred,small\n", {.header = true}).header);
+}
+
+TEST_F(InspectTest, ReadsJsonLinesPackedOrNot) {
+  const std::string text =
+      "{\"x\": 1, \"ok\": true, \"s\": \"a\\u0062\"}\n\n{\"x\": 2.5, \"s\": null, \"list\": [1]}\nnothing\n";
+  std::string more;
+  for (int i = 0; i < 20; ++i) more += "{\"x\": 3, \"x\": 4, \"s\": \"c\"}\n";
+  gzFile file = gzopen((dir_ / "packed").c_str(), "wb");
+  gzwrite(file, (text + more).data(), static_cast<unsigned>(text.size() + more.size()));
+  gzclose(file);
+  for (const std::string& path : {Write(text + more), dir_ / "packed"}) {
+    const auto made = Inspect(path, {});
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    EXPECT_EQ(made->format, Schema::Format::kJson);
+    EXPECT_EQ(made->rows, 22u);
+    EXPECT_EQ(made->bad_rows, 1u);
+    EXPECT_THAT(made->first_bad, HasSubstr(":4: is no JSON object"));
+    ASSERT_EQ(made->columns.size(), 4u);
+    EXPECT_EQ(made->columns[0].numbers, 22u) << "the first of a key that is there twice";
+    EXPECT_EQ(made->columns[1].name, "ok");
+    EXPECT_TRUE(made->columns[1].is_number());
+    EXPECT_EQ(made->columns[1].missing, 21u);
+    EXPECT_THAT(made->columns[2].texts, ElementsAre(Pair("ab", 1), Pair("c", 20)));
+    EXPECT_EQ(made->columns[2].missing, 1u);
+    EXPECT_EQ(made->columns[3].nested, 1u);
+    EXPECT_EQ(made->columns[3].missing, 21u) << "from the first row on";
+  }
+}
+
+TEST_F(InspectTest, ReadsAsManyRowsAsAsked) {
+  const Inspection made = Look("a,b\n1,2\n3,4\n5,6\n", {.rows = 2});
+  EXPECT_EQ(made.rows, 2u);
+  EXPECT_FALSE(made.whole_file);
+  EXPECT_EQ(made.columns[0].max, 3);
+  EXPECT_TRUE(Look("a,b\n1,2\n3,4\n", {.rows = 2}).whole_file);
+}
+
+TEST_F(InspectTest, ForgetsTextsThatAreTooMany) {
+  std::string text = "n,word\n";
+  for (int i = 0; i < 60'000; ++i) text += std::to_string(i % 7) + ",w" + std::to_string(i) + "\n";
+  const Inspection made = Look(text);
+  EXPECT_EQ(made.columns[0].texts.size(), 7u);
+  EXPECT_EQ(made.columns[1].texts.size(), 0u);
+  EXPECT_EQ(made.columns[1].distinct, Column::kMaxDistinct);
+  EXPECT_FALSE(made.columns[1].all_distinct_known);
+  EXPECT_TRUE(made.columns[1].unique());
+}
+
+TEST_F(InspectTest, SaysWhatIsWrongWithAFile) {
+  EXPECT_THAT(Inspect(dir_ / "nothing", {}).status().message(), HasSubstr("nothing: No such file"));
+  EXPECT_THAT(Inspect(dir_.path(), {}).status().message(), HasSubstr("is not a file"));
+  EXPECT_THAT(ErrorOf(""), HasSubstr("has no records"));
+  EXPECT_THAT(ErrorOf("a,b\n", {.header = true}), HasSubstr("has no records"));
+  EXPECT_THAT(ErrorOf(std::string("\0\1\2,\3", 5)), HasSubstr("is no text"));
+  EXPECT_THAT(ErrorOf("1,5;2\n2,5;3\n"),
+              AllOf(HasSubstr("divide the lines alike"), HasSubstr("--delimiter")));
+  EXPECT_EQ(ErrorOf("1,5;2\n2,5;3\n", {.delimiter = ';'}), "");
+  EXPECT_THAT(ErrorOf("1,2\n1\n1\n1,2\n"), HasSubstr(":2: has 1 columns instead of 2 (2 of 4 rows"));
+  EXPECT_THAT(ErrorOf("{\"a\": 1}\n[1]\n"), HasSubstr(":2: is no JSON object"));
+  EXPECT_THAT(ErrorOf("a,b,c\n1,2\n1,2\n1,2\n", {.header = true}),
+              HasSubstr("the first line names 3 columns, the others have 2"));
+}
+
+// ---- proposals
+
+// A row of everything: an id, a number, one that is skewed, a category, text, a constant, a label.
+std::string Everything(const std::string& row_end = "\n") {
+  std::string text = "id,age,gain,kind,comment,unit,churned" + row_end;
+  for (int i = 0; i < 200; ++i) {
+    text += std::to_string(1000 + i) + "," + std::to_string(20 + i % 50) + "," +
+            (i % 20 == 0 ? "15000" : "0") + "," +
+            (i % 3 == 0   ? "new"
+             : i % 3 == 1 ? "old"
+                          : "?") +
+            ",word " + std::to_string(i) + ",kg," + (i % 4 == 0 ? "yes" : "no") + row_end;
+  }
+  return text;
+}
+
+TEST_F(InspectTest, ProposesASchemaThatReadsTheFile) {
+  for (const char* row_end : {"\n", "\r\n"}) {
+    const std::string proposal = ProposalFor(Everything(row_end), "churned");
+    EXPECT_THAT(proposal, HasSubstr("age: {type: number, mean: 44.5, std: 14.4309}"));
+    EXPECT_THAT(proposal, HasSubstr("gain: {type: number, log: true, mean: "));
+    EXPECT_THAT(proposal, HasSubstr("kind: {type: category, values: [new, old]}"));
+    EXPECT_THAT(proposal, HasSubstr("churned: {type: category, values: [no, yes], role: label}"));
+    EXPECT_THAT(proposal, HasSubstr("# constant: 'kg'"));
+    EXPECT_THAT(proposal, HasSubstr("# grows by the same with every row: an id?"));
+    EXPECT_THAT(proposal, HasSubstr("# nearly every text is another one: an id?"));
+    EXPECT_THAT(proposal, HasSubstr("2 units, with the loss softmax_cross_entropy"));
+    Schema schema = SchemaOf(proposal);
+    EXPECT_EQ(schema.features(), 1u + 1u + 2u);
+    EXPECT_EQ(schema.classes(), 2u);
+    schema.UseColumns({"id", "age", "gain", "kind", "comment", "unit", "churned"});
+    DecodedRows rows;
+    MakeDecoder(schema)->Decode(BatchOf({"1000,44.5,0,new,word,kg,yes", "1,20,15000,?,x,kg,no"}), &rows);
+    ASSERT_EQ(rows.rows, 2u) << rows.dead[0].reason;
+    EXPECT_THAT(rows.labels, ElementsAre(1, 0));
+    EXPECT_NEAR(rows.features[0], 0, 1e-6);
+    EXPECT_EQ(rows.features[6], 0) << "a value that is not listed";
+  }
+}
+
+TEST_F(InspectTest, NamesCandidatesWhereNoLabelIsSet) {
+  const std::string proposal = ProposalFor(Everything());
+  EXPECT_THAT(proposal,
+              HasSubstr("# No label is set. Candidates (--label NAME):\n#   'churned' ('no', 'yes')\n"));
+  EXPECT_FALSE(SchemaOf(proposal).has_label());
+}
+
+TEST_F(InspectTest, ProposesLabelsOfEveryKind) {
+  EXPECT_THAT(ProposalFor("a,b\n1,0\n2,1\n3,2\n4,1\n", "b"),
+              AllOf(HasSubstr("b: {type: number, classes: 3, role: label}"), HasSubstr("3 units")));
+  EXPECT_THAT(ProposalFor("a,b\n1,2\n2,10\n3,2\n4,1\n", "b"),
+              HasSubstr("b: {type: category, values: [1, 2, 10], role: label}"))
+      << "numbers that do not count from 0, in their order";
+  std::string many = "a,b\n";
+  for (int i = 0; i < 50; ++i) many += std::to_string(i * i) + "," + std::to_string(i * 0.37) + "\n";
+  EXPECT_THAT(ProposalFor(many, "b"), AllOf(HasSubstr("b: {type: number, role: label}"),
+                                            HasSubstr("1 unit, with the loss squared_error")));
+  EXPECT_THAT(ProposalFor(many + "9,none\n", "b"), HasSubstr("b: {type: number, role: label}"))
+      << "one text among numbers makes no classes";
+  EXPECT_THAT(ProposalFor("a,b\n1,<=50K\n2,>50K\n", "b"), HasSubstr("values: [\"<=50K\", \">50K\"]"));
+}
+
+TEST_F(InspectTest, SaysWhyALabelCannotBe) {
+  EXPECT_EQ(MistakeIn(Everything(), "churne"), "there is no column 'churne'; did you mean 'churned'?");
+  EXPECT_EQ(MistakeIn("a,b\n1,0\n2,1\n", "other"), "there is no column 'other'; there are 'a', 'b'");
+  EXPECT_THAT(MistakeIn(Everything(), "unit"),
+              HasSubstr("'unit' cannot be the label: all its values are the same"));
+  EXPECT_THAT(MistakeIn("a,b\nx,1\ny,2\n", "b"), "");
+  EXPECT_THAT(MistakeIn("a,b\n1,1\n1,2\n", "b"), HasSubstr("no column would make a feature"));
+  std::string many = "a,b\n";
+  for (int i = 0; i < 2000; ++i) many += std::to_string(i % 5) + ",w" + std::to_string(i) + "\n";
+  EXPECT_THAT(MistakeIn(many, "b"), HasSubstr("more than 1000 different texts"));
+}
+
+TEST_F(InspectTest, RecordsThatWouldBeLostStayFew) {
+  std::string text = "few,many,odd,y\n";
+  for (int i = 0; i < 1000; ++i) {
+    text += (i < 20 ? "" : std::to_string(i % 13)) + "," + (i % 3 == 0 ? "NA" : std::to_string(i % 17)) +
+            "," + (i == 5 ? "none" : std::to_string(i % 19)) + "," + std::to_string(i % 2) + "\n";
+  }
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal, HasSubstr("few: {type: number"));
+  EXPECT_THAT(proposal, HasSubstr("# 20 missing: dead letters"));
+  EXPECT_THAT(proposal, HasSubstr("many: {role: ignore}"));
+  EXPECT_THAT(proposal, HasSubstr("# 334 of 1,000 missing"));
+  EXPECT_THAT(proposal, HasSubstr("# 1 texts such as 'none': dead letters"));
+}
+
+TEST_F(InspectTest, ManyValuesAreHashed) {
+  std::string text = "town,y\n";
+  for (int i = 0; i < 1000; ++i) text += "t" + std::to_string(i % 100) + "," + std::to_string(i % 2) + "\n";
+  EXPECT_THAT(ProposalFor(text, "y"), HasSubstr("town: {type: category, buckets: 256}"));
+}
+
+TEST_F(InspectTest, NamesThatAJobCannotHaveAreLeftOut) {
+  const std::string long_name(200, 'n');
+  const std::string proposal = ProposalFor(",a: b,x,x," + long_name + ",y\n5,1,2,3,4,0\n6,2,3,4,5,1\n", "y");
+  EXPECT_THAT(proposal, HasSubstr("\"a: b\": {type: number"));
+  EXPECT_THAT(proposal, HasSubstr("# column 1, '', is left out: it has no name"));
+  EXPECT_THAT(proposal, HasSubstr("# column 4, 'x', is left out: another column has the same name"));
+  EXPECT_THAT(proposal, HasSubstr("is left out: its name has more than 128 bytes"));
+  EXPECT_EQ(SchemaOf(proposal).fields.size(), 3u);
+}
+
+// Whatever is in the file, the proposal is YAML whose comments are comments.
+TEST_F(InspectTest, TextsOfTheFileCannotBreakTheProposal) {
+  const std::string proposal = ProposalFor(
+      "{\"a\\nb: c\": 1, \"s\": \"x\\ny\", \"y\": \"p\\\"q\"}\n"
+      "{\"a\\nb: c\": 2, \"s\": \"#z\", \"y\": \"no\\u0007\"}\n");
+  const Schema schema = SchemaOf(proposal);
+  ASSERT_EQ(schema.fields.size(), 3u);
+  EXPECT_EQ(schema.fields[0].name, "a\nb: c");
+  EXPECT_THAT(schema.fields[1].values, ElementsAre("#z", "x\ny"));
+  EXPECT_THAT(schema.fields[2].values, ElementsAre("no\a", "p\"q"));
+  EXPECT_THAT(proposal, Not(HasSubstr("\nb: c")));
+}
+
+}  // namespace
+}  // namespace leat::stream

@@ -1,0 +1,334 @@
+#include "stream/propose.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "stream/row_writer.h"
+#include "stream/text_hint.h"
+
+namespace leat::stream {
+namespace {
+
+// More values of a category are hashed.
+constexpr size_t kListed = 50;
+// More values of a number are no classes, unless the user says so.
+constexpr size_t kClasses = 20;
+// Records without a value for a number are dead letters; more than this share of them is too much.
+constexpr double kMissingShare = 0.05;
+// Of a column of numbers, the share of texts that are taken for missing values.
+constexpr double kOddShare = 0.05;
+constexpr size_t kLongestName = 128;  // that job files take
+
+std::string Count(uint64_t n) {
+  std::string digits = std::to_string(n);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+std::string Number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.6g", x);
+  return text;
+}
+
+// How a column would be read.
+struct Proposal {
+  enum class Kind { kNumber, kCategory, kHashed, kIgnored } kind = Kind::kIgnored;
+  std::string settings;  // "type: number, mean: 3"
+  std::vector<std::string> remarks;
+  uint64_t lost = 0;  // records that would become dead letters
+};
+
+bool MostlyNumbers(const Column& column) {
+  return column.numbers > 0 && static_cast<double>(column.values - column.numbers) <=
+                                   kOddShare * static_cast<double>(column.values);
+}
+
+std::vector<std::string> ValuesOf(const Column& column) {
+  std::vector<std::string> values;
+  for (const auto& [text, count] : column.texts) values.push_back(text);
+  if (column.is_number()) {
+    std::ranges::sort(values, {}, [](const std::string& text) { return std::strtod(text.c_str(), nullptr); });
+  }
+  return values;
+}
+
+std::string ListOf(const std::vector<std::string>& values) {
+  std::string list;
+  for (const std::string& value : values) list += (list.empty() ? "" : ", ") + YamlText(value);
+  return "[" + list + "]";
+}
+
+// Whether its values could be classes: a few, all of them known.
+bool HasClasses(const Column& column) {
+  return column.distinct >= 2 && column.distinct <= kClasses && column.texts.size() == column.distinct &&
+         !column.broken_text && column.nested == 0;
+}
+
+// Whether it would be predicted as a class rather than as a number.
+bool IsClass(const Column& column) {
+  return HasClasses(column) || !MostlyNumbers(column);
+}
+
+// Whole numbers from 0 on, none left out: classes as they are.
+bool CountsClasses(const Column& column) {
+  return HasClasses(column) && column.is_number() && column.whole && column.min == 0 &&
+         column.max == static_cast<double>(column.distinct - 1);
+}
+
+Proposal Ignored(const std::string& why) {
+  return {.kind = Proposal::Kind::kIgnored, .settings = "role: ignore", .remarks = {why}};
+}
+
+Proposal NumberProposal(const Column& column) {
+  Proposal proposal{.kind = Proposal::Kind::kNumber};
+  const uint64_t odd = column.values - column.numbers;
+  // Some values far above the others, none below 0.
+  const bool skewed = column.min >= 0 && column.max >= 100 && column.std > 1.5 * column.mean;
+  const double mean = skewed ? column.log_mean : column.mean, std = skewed ? column.log_std : column.std;
+  if (!std::isfinite(mean) || !std::isfinite(std) || !(std > 0)) return Ignored("its numbers are too large");
+  proposal.settings = "type: number, " + std::string(skewed ? "log: true, " : "") + "mean: " + Number(mean) +
+                      ", std: " + Number(std);
+  proposal.lost = odd + column.missing;
+  if (odd > 0) {
+    const auto text = std::ranges::find_if(column.texts, [](const auto& entry) {
+      char* end = nullptr;
+      std::strtod(entry.first.c_str(), &end);
+      return *end != '\0';
+    });
+    proposal.remarks.push_back(Count(odd) + " texts" +
+                               (text == column.texts.end() ? "" : " such as " + Quoted(text->first)) +
+                               ": dead letters");
+  }
+  if (column.missing > 0) proposal.remarks.push_back(Count(column.missing) + " missing: dead letters");
+  if (HasClasses(column) && column.whole && column.distinct > 2)
+    proposal.remarks.push_back(Count(column.distinct) + " different values: a category?");
+  return proposal;
+}
+
+Proposal TextProposal(const Column& column, bool json) {
+  Proposal proposal;
+  if (column.broken_text) return Ignored("text that is not UTF-8");
+  const bool nearly_unique = column.distinct > kListed &&
+                             static_cast<double>(column.distinct) > 0.8 * static_cast<double>(column.values);
+  if (column.unique() || nearly_unique) return Ignored("nearly every text is another one: an id?");
+  if (column.texts.size() == column.distinct && column.distinct <= kListed) {
+    proposal.kind = Proposal::Kind::kCategory;
+    proposal.settings = "type: category, values: " + ListOf(ValuesOf(column));
+  } else {
+    uint64_t buckets = 64;
+    while (buckets < 2 * column.distinct && buckets < 1024) buckets *= 2;
+    proposal.kind = Proposal::Kind::kHashed;
+    proposal.settings = "type: category, buckets: " + std::to_string(buckets);
+    proposal.remarks.push_back(Count(column.distinct) + (column.all_distinct_known ? "" : " and more") +
+                               " different values");
+  }
+  if (column.missing == 0) return proposal;
+  // In CSV it is a value like any other that is not listed.
+  if (json) proposal.lost = column.missing;
+  proposal.remarks.push_back(Count(column.missing) + " missing" + (json ? ": dead letters" : ""));
+  return proposal;
+}
+
+Proposal FeatureProposal(const Column& column, bool json) {
+  if (column.values == 0) return Ignored("has no values");
+  if (column.nested > 0) return Ignored("holds lists or objects");
+  if (column.constant()) {
+    const std::string value = column.texts.empty() ? "" : " " + Quoted(column.texts.begin()->first);
+    return Ignored("constant:" + value + (column.missing > 0 ? " or missing" : ""));
+  }
+  if (column.is_number() && column.whole && column.rising && column.unique())
+    return Ignored("grows by the same with every row: an id?");
+  return MostlyNumbers(column) ? NumberProposal(column) : TextProposal(column, json);
+}
+
+Proposal LabelProposal(const Column& column) {
+  const auto fail = [&](const std::string& why) {
+    throw std::invalid_argument("'" + column.name + "' cannot be the label: " + why);
+  };
+  if (column.values == 0) fail("it has no values");
+  if (column.nested > 0) fail("it holds lists or objects");
+  if (column.broken_text) fail("it has text that is not UTF-8");
+  if (column.constant()) fail("all its values are the same");
+  Proposal proposal{.kind = Proposal::Kind::kNumber, .lost = column.missing};
+  if (CountsClasses(column)) {
+    proposal.settings = "type: number, classes: " + std::to_string(column.distinct) + ", role: label";
+  } else if (IsClass(column)) {
+    if (column.texts.size() != column.distinct || column.distinct > Column::kMaxTexts)
+      fail("it has more than " + std::to_string(Column::kMaxTexts) + " different texts, or long ones");
+    proposal.kind = Proposal::Kind::kCategory;
+    proposal.settings = "type: category, values: " + ListOf(ValuesOf(column)) + ", role: label";
+  } else {
+    proposal.settings = "type: number, role: label";
+    proposal.remarks.push_back("mean " + Number(column.mean) + ", std " + Number(column.std));
+    if (const uint64_t odd = column.values - column.numbers; odd > 0)
+      proposal.remarks.push_back(Count(odd) + " texts: dead letters");
+  }
+  if (column.missing > 0) proposal.remarks.push_back(Count(column.missing) + " missing: dead letters");
+  return proposal;
+}
+
+// What labels are often called.
+bool SoundsLikeLabel(std::string_view name) {
+  std::string lower;
+  for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  static constexpr std::string_view kWhole[] = {"y",       "label",  "class", "target",
+                                                "outcome", "income", "result"};
+  static constexpr std::string_view kParts[] = {"label", "target", "default", "churn", "fraud"};
+  return std::ranges::find(kWhole, lower) != std::end(kWhole) ||
+         std::ranges::any_of(kParts, [&](auto part) { return lower.find(part) != lower.npos; });
+}
+
+// Columns with a few values, the likeliest first, and the last one in any case.
+std::vector<std::string> LabelCandidates(const std::vector<Column>& columns) {
+  constexpr size_t kMost = 5;
+  std::vector<std::pair<int, std::string>> found;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    const Column& column = columns[c];
+    const bool last = c + 1 == columns.size();
+    if (column.values == 0 || column.constant() || column.nested > 0 || column.broken_text) continue;
+    const bool classes = HasClasses(column);
+    if (!classes && !(last && column.is_number())) continue;
+    const int rank =
+        4 * SoundsLikeLabel(column.name) + 3 * last + 2 * (column.distinct == 2) + (column.missing == 0);
+    std::string text = Quoted(column.name) + (classes ? " (" : " (a number)");
+    if (classes) {
+      const auto values = ValuesOf(column);
+      for (size_t i = 0; i < values.size() && i < kMost; ++i) text += (i > 0 ? ", " : "") + Quoted(values[i]);
+      text += values.size() > kMost ? ", ...)" : ")";
+    }
+    found.emplace_back(-rank, text);
+  }
+  std::ranges::stable_sort(found, {}, &std::pair<int, std::string>::first);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < found.size() && i < kMost; ++i) names.push_back(found[i].second);
+  return names;
+}
+
+const Column* FindLabel(const std::vector<Column>& columns, const std::string& label) {
+  if (label.empty()) return nullptr;
+  const auto at = std::ranges::find(columns, label, &Column::name);
+  if (at != columns.end()) return &*at;
+  std::vector<std::string> names;
+  for (const Column& column : columns) names.push_back(column.name);
+  const std::string near = Nearest(label, names);
+  std::string known;
+  for (size_t i = 0; i < names.size() && i < 20; ++i) known += (i > 0 ? ", " : "") + Quoted(names[i]);
+  throw std::invalid_argument("there is no column " + Quoted(label) + "; " +
+                              (near.empty() ? "there are " + known + (names.size() > 20 ? ", ..." : "")
+                                            : "did you mean " + Quoted(near) + "?"));
+}
+
+// Columns of numbers with the most missing values are ignored until few enough records are lost.
+void LimitLosses(std::vector<Proposal>* proposals, const Column* label, const std::vector<Column>& columns,
+                 uint64_t rows) {
+  std::vector<size_t> losing;
+  uint64_t lost = 0;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    if (&columns[c] == label || (*proposals)[c].lost == 0) continue;
+    losing.push_back(c);
+    lost += (*proposals)[c].lost;
+  }
+  std::ranges::sort(losing, std::greater<>(), [&](size_t c) { return (*proposals)[c].lost; });
+  for (const size_t c : losing) {
+    if (static_cast<double>(lost) <= kMissingShare * static_cast<double>(rows)) return;
+    lost -= (*proposals)[c].lost;
+    (*proposals)[c] = Ignored(Count((*proposals)[c].lost) + " of " + Count(rows) + " missing");
+  }
+}
+
+std::string FieldLine(const std::string& name, const Proposal& proposal) {
+  std::string line = "    " + YamlText(name) + ": {" + proposal.settings + "}";
+  if (proposal.remarks.empty()) return line + "\n";
+  line += std::string(line.size() < 60 ? 60 - line.size() : 1, ' ') + " #";
+  for (size_t i = 0; i < proposal.remarks.size(); ++i) line += (i > 0 ? "; " : " ") + proposal.remarks[i];
+  return line + "\n";
+}
+
+std::string Head(const Inspection& inspection, const ProposeOptions& options) {
+  const bool csv = inspection.format == Schema::Format::kCsv;
+  std::string text = "# Proposed by `leat schema` from " + Quoted(options.path) + ": " +
+                     (inspection.whole_file ? "" : "the first ") + Count(inspection.rows) + " rows, " +
+                     Count(inspection.columns.size()) + (csv ? " columns" : " keys");
+  if (csv) {
+    text += std::string(", ") + (inspection.header ? "with" : "without") + " a header, delimiter " +
+            DelimiterName(inspection.delimiter.character);
+  }
+  text += "\n";
+  if (csv && inspection.delimiter.columns == 1)
+    text += "# There is one column only: no delimiter was found among ',', ';', tab and '|'.\n";
+  if (inspection.bad_rows > 0) {
+    text += "# " + Count(inspection.bad_rows) +
+            " rows would be dead letters; the first: " + Quoted(inspection.first_bad) + "\n";
+  }
+  if (options.label.empty()) {
+    const auto candidates = LabelCandidates(inspection.columns);
+    text += "# No label is set.";
+    if (!candidates.empty()) text += " Candidates (--label NAME):";
+    text += "\n";
+    for (const std::string& candidate : candidates) text += "#   " + candidate + "\n";
+  }
+  text += "stream:\n  files:\n    format: " + std::string(csv ? "csv" : "json") + "\n    paths: [" +
+          YamlText(options.path) + "]\n";
+  if (inspection.header) text += "    header: true\n";
+  text += "schema:\n  format: " + std::string(csv ? "csv" : "json") + "\n";
+  if (csv) {
+    const char delimiter = inspection.delimiter.character;
+    text += "  delimiter: " + (delimiter == '\t' ? "tab" : YamlText(std::string(1, delimiter))) + "\n";
+  }
+  return text;
+}
+
+// What the label asks of the model.
+std::string ModelRemark(const Column& label) {
+  if (!IsClass(label)) return "# model: a last layer of 1 unit, with the loss squared_error\n";
+  return "# model: a last layer of " + std::to_string(label.distinct) +
+         " units, with the loss softmax_cross_entropy\n";
+}
+
+// Why a column cannot be a field, or empty.
+std::string WhyLeftOut(const std::string& name, bool again) {
+  if (name.empty()) return "it has no name";
+  if (again) return "another column has the same name";
+  if (name.size() > kLongestName) return "its name has more than " + std::to_string(kLongestName) + " bytes";
+  if (!simdjson::validate_utf8(name.data(), name.size())) return "its name is not UTF-8";
+  return "";
+}
+
+}  // namespace
+
+std::string Propose(const Inspection& inspection, const ProposeOptions& options) {
+  const auto& columns = inspection.columns;
+  const Column* const label = FindLabel(columns, options.label);
+  const bool json = inspection.format == Schema::Format::kJson;
+  std::vector<Proposal> proposals;
+  for (const Column& column : columns)
+    proposals.push_back(&column == label ? LabelProposal(column) : FeatureProposal(column, json));
+  LimitLosses(&proposals, label, columns, inspection.rows);
+
+  std::string text = Head(inspection, options) + "  fields:\n";
+  std::set<std::string> names;
+  size_t features = 0;
+  for (size_t c = 0; c < columns.size(); ++c) {
+    const std::string& name = columns[c].name;
+    if (const std::string why = WhyLeftOut(name, !names.insert(name).second); !why.empty()) {
+      text += "    # column " + std::to_string(c + 1) + ", " + Quoted(name) + ", is left out: " + why + "\n";
+      continue;
+    }
+    text += FieldLine(name, proposals[c]);
+    features += &columns[c] != label && proposals[c].kind != Proposal::Kind::kIgnored;
+  }
+  if (features == 0)
+    throw std::invalid_argument("no column would make a feature; " + Count(columns.size()) + " were read");
+  if (label != nullptr) text += ModelRemark(*label);
+  return text;
+}
+
+}  // namespace leat::stream
