@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "onnx/inference_form.h"
 #include "onnx/layer.h"
 #include "onnx/write.h"
 #include "ops/ops.h"
@@ -23,7 +24,7 @@ std::string Serialised(const proto::ModelProto& file) {
   return file.SerializeAsString();
 }
 
-// The file that a network came from, its weights as they are now.
+// The file that a network came from, its weights as they are now, in the form that scores.
 std::string Patched(const Network& network, std::span<const std::vector<float>> values) {
   proto::ModelProto file;
   LEAT_CHECK(file.ParseFromString(network.bytes()));
@@ -39,6 +40,7 @@ std::string Patched(const Network& network, std::span<const std::vector<float>> 
     tensor.mutable_raw_data()->assign(reinterpret_cast<const char*>(at->second.data()),
                                       at->second.size_bytes());
   }
+  ToInferenceForm(&file);
   return Serialised(file);
 }
 

@@ -3,7 +3,8 @@
 // The file has one input, "features" f32[batch, inputs...], images with channels last as a job has them, and
 // two outputs: "outputs", what the last layer makes, and "scores", which are these as the loss reads them
 // (probabilities for the cross entropies). A network that was imported, and stands alone, is written as the
-// file that it came from with the weights as they are now: names, nodes and order are its maker's.
+// file that it came from with the weights as they are now: names, nodes and order are its maker's. A file
+// that was made for training comes out in its inference form (onnx/inference_form.h).
 #pragma once
 
 #include <span>

@@ -2,16 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/rng.h"
 #include "engine/plan.h"
 #include "graph/builtin.h"
 #include "kernels/reference/reference.h"
 #include "onnx/export.h"
+#include "onnx/inference_form.h"
 #include "onnx/layer.h"
 #include "onnx/onnx.pb.h"
 
@@ -143,6 +146,17 @@ std::vector<float> Inputs(const Example& example, const nn::Model& model, uint32
   return inputs;
 }
 
+// Rows of images as files have them, out of rows with channels last.
+std::vector<float> ChannelsFirst(const std::vector<float>& rows, const Shape& row) {
+  const auto pixels = static_cast<size_t>(row[0] * row[1]), channels = static_cast<size_t>(row[2]);
+  std::vector<float> out(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const size_t image = i / (pixels * channels), pixel = i / channels % pixels, channel = i % channels;
+    out[(image * channels + channel) * pixels + pixel] = rows[i];
+  }
+  return out;
+}
+
 class ExportTest : public testing::TestWithParam<Example> {};
 
 TEST_P(ExportTest, ReadAgainItComputesTheSame) {
@@ -190,6 +204,111 @@ TEST(ExportImported, IsTheFileThatItCameFrom) {
   const auto variables = again->variables("onnx1");
   ASSERT_EQ(variables.size(), values.size());
   for (size_t v = 0; v < values.size(); ++v) EXPECT_EQ(*variables[v].init.given, values[v]);
+}
+
+// Every value that is read is made before, nothing is made for nobody, and no node is one of training.
+void ExpectInferenceForm(const proto::GraphProto& graph, int inputs) {
+  std::set<std::string> made = {""}, read;
+  ASSERT_EQ(graph.input_size(), inputs);
+  for (const auto& input : graph.input()) made.insert(input.name());
+  for (const auto& tensor : graph.initializer()) made.insert(tensor.name());
+  for (const auto& node : graph.node()) {
+    for (const auto& name : node.input()) {
+      EXPECT_TRUE(made.contains(name)) << node.op_type() << " reads " << name;
+      read.insert(name);
+    }
+    made.insert(node.output().begin(), node.output().end());
+    if (node.op_type() == "Dropout") {
+      EXPECT_LE(node.input_size(), 2);
+    }
+    if (node.op_type() == "Dropout" || node.op_type() == "BatchNormalization") {
+      EXPECT_EQ(node.output_size(), 1);
+      for (const auto& attribute : node.attribute()) EXPECT_NE(attribute.name(), "training_mode");
+    }
+  }
+  ASSERT_EQ(graph.output_size(), 1);
+  EXPECT_TRUE(made.contains(graph.output(0).name()));
+  read.insert(graph.output(0).name());
+  for (const auto& name : made) EXPECT_TRUE(read.contains(name) || name.empty()) << name << " is not read";
+}
+
+TEST(ExportImported, AFileMadeForTrainingBecomesOneThatScores) {
+  for (const auto& [name, row] : {std::pair{"dropout", "6"}, std::pair{"norms_training", "[8, 9, 3]"}}) {
+    SCOPED_TRACE(name);
+    const auto model = ModelOf("inputs: " + std::string(row) + "\nlayers: [onnx: {file: " + name +
+                               ".onnx}]\nloss: negative_sum\n");
+    proto::ModelProto before, after;
+    std::ifstream in(std::string(LEAT_GOLDENS) + "/" + name + ".onnx", std::ios::binary);
+    ASSERT_TRUE(before.ParseFromIstream(&in));
+    const bool training = std::ranges::any_of(before.graph().node(), [](const proto::NodeProto& node) {
+      return (node.op_type() == "Dropout" && node.input_size() == 3) ||
+             (node.op_type() == "BatchNormalization" && node.output_size() == 3);
+    });
+    ASSERT_TRUE(training) << "or there is nothing to rewrite";
+    const auto values = Initial(model);
+    const auto bytes = Export(model, values, {});
+    ASSERT_TRUE(after.ParseFromString(bytes));
+    ExpectInferenceForm(after.graph(), 1);
+    const Example example{name, row, ""};
+    const auto inputs = Inputs(example, model, 3);
+    const auto expected = RunModel(model, values, inputs, 3);
+    const auto made = RunAgain(bytes, model, inputs, 3);
+    ASSERT_EQ(made.size(), expected.size());
+    for (size_t i = 0; i < made.size(); ++i) EXPECT_EQ(made[i], expected[i]) << i;
+    if (const char* folder = std::getenv("LEAT_KEEP_ONNX"); folder != nullptr) {
+      const std::string path = std::string(folder) + "/" + name;
+      std::ofstream(path + ".onnx", std::ios::binary) << bytes;
+      auto rows = Inputs(example, model, 2);
+      if (model.input_shape().rank() == 3) rows = ChannelsFirst(rows, model.input_shape());
+      std::ofstream(path + ".json") << nlohmann::json{
+          {"inputs", rows}, {"outputs", RunModel(model, values, Inputs(example, model, 2), 2)}};
+    }
+  }
+}
+
+// Outputs that are there for training alone go, with all that is computed from them and for them.
+TEST(InferenceForm, WhatIsThereForTrainingAloneGoes) {
+  proto::ModelProto file;
+  auto* graph = file.mutable_graph();
+  const auto node = [graph](const char* op, std::vector<std::string> inputs,
+                            std::vector<std::string> outputs) {
+    auto* made = graph->add_node();
+    made->set_op_type(op);
+    made->mutable_input()->Assign(inputs.begin(), inputs.end());
+    made->mutable_output()->Assign(outputs.begin(), outputs.end());
+    return made;
+  };
+  for (const char* name : {"x", "training"}) graph->add_input()->set_name(name);
+  for (const char* name : {"scale", "bias", "mean", "variance", "ratio"})
+    graph->add_initializer()->set_name(name);
+  auto* norm =
+      node("BatchNormalization", {"x", "scale", "bias", "mean", "variance"}, {"n", "mean2", "variance2"});
+  auto* mode = norm->add_attribute();
+  mode->set_name("training_mode");
+  mode->set_i(1);
+  node("Not", {"training"}, {"no"});
+  node("Not", {"no"}, {"yes"});
+  node("Dropout", {"n", "ratio", "yes"}, {"y", "mask"});
+  node("Cast", {"mask"}, {"share"});
+  node("ReduceMean", {"mean2"}, {"monitored"});
+  node("Adagrad", {"x"}, {"updated"})->set_domain("ai.onnx.preview.training");
+  for (const char* name : {"y", "mean2", "monitored", "share", "updated"})
+    graph->add_output()->set_name(name);
+  *file.add_training_info() = "steps";
+
+  auto copy = file;
+  ToInferenceForm(&copy);
+  ExpectInferenceForm(copy.graph(), 1);
+  EXPECT_EQ(copy.graph().node_size(), 2);
+  EXPECT_EQ(copy.graph().output(0).name(), "y");
+  EXPECT_EQ(copy.training_info_size(), 0);
+  // What scores already is left as it is.
+  const std::string once = copy.SerializeAsString();
+  ToInferenceForm(&copy);
+  EXPECT_EQ(copy.SerializeAsString(), once);
+
+  file.mutable_graph()->mutable_output(0)->set_name("share");
+  EXPECT_THROW(ToInferenceForm(&file), std::invalid_argument);
 }
 
 TEST(Export, SaysWhatCannotBeWritten) {

@@ -1,0 +1,112 @@
+#include "onnx/inference_form.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+namespace leat::onnx {
+namespace {
+
+using Names = std::set<std::string>;
+
+constexpr const char* kTrainingDomain = "ai.onnx.preview.training";
+
+bool IsTrainingNode(const proto::NodeProto& node) {
+  return node.domain() == kTrainingDomain;
+}
+
+// All but the first output, which is the only one of scoring.
+void DropOutputs(proto::NodeProto* node, Names* gone) {
+  while (node->output_size() > 1) {
+    if (const std::string& last = node->output(node->output_size() - 1); !last.empty()) gone->insert(last);
+    node->mutable_output()->RemoveLast();
+  }
+}
+
+void DropInputs(proto::NodeProto* node, int keep) {
+  while (node->input_size() > keep ||
+         (node->input_size() > 0 && node->input(node->input_size() - 1).empty())) {
+    node->mutable_input()->RemoveLast();
+  }
+}
+
+void DropAttribute(proto::NodeProto* node, const char* name) {
+  auto* attributes = node->mutable_attribute();
+  const auto end = std::remove_if(attributes->begin(), attributes->end(),
+                                  [name](const auto& attribute) { return attribute.name() == name; });
+  attributes->erase(end, attributes->end());
+}
+
+// The names that something reads: inputs of nodes and outputs of the graph.
+Names Used(const proto::GraphProto& graph) {
+  Names used;
+  for (const auto& node : graph.node()) used.insert(node.input().begin(), node.input().end());
+  for (const auto& output : graph.output()) used.insert(output.name());
+  return used;
+}
+
+template <class List, class Predicate>
+void EraseIf(List* list, const Predicate& predicate) {
+  list->erase(std::remove_if(list->begin(), list->end(), predicate), list->end());
+}
+
+// What is computed from something that is gone goes, too. Nodes are in the order of computation.
+void DropDependents(proto::GraphProto* graph, Names* gone) {
+  EraseIf(graph->mutable_node(), [gone](const proto::NodeProto& node) {
+    const bool goes = IsTrainingNode(node) || std::ranges::any_of(node.input(), [gone](const auto& name) {
+                        return gone->contains(name);
+                      });
+    if (goes) gone->insert(node.output().begin(), node.output().end());
+    gone->erase("");
+    return goes;
+  });
+  EraseIf(graph->mutable_output(), [gone](const auto& output) { return gone->contains(output.name()); });
+}
+
+// What was read before and is read no more: nodes, weights, inputs.
+void DropUnread(proto::GraphProto* graph, const Names& before) {
+  for (int nodes = -1; nodes != graph->node_size();) {
+    nodes = graph->node_size();
+    const Names used = Used(*graph);
+    const auto unread = [&](const std::string& name) {
+      return before.contains(name) && !used.contains(name);
+    };
+    EraseIf(graph->mutable_node(), [&](const proto::NodeProto& node) {
+      return std::ranges::any_of(node.output(), unread) &&
+             std::ranges::none_of(node.output(), [&](const auto& name) { return used.contains(name); });
+    });
+    EraseIf(graph->mutable_initializer(), [&](const auto& tensor) { return unread(tensor.name()); });
+    EraseIf(graph->mutable_input(), [&](const auto& input) { return unread(input.name()); });
+  }
+}
+
+}  // namespace
+
+void ToInferenceForm(proto::ModelProto* file) {
+  file->clear_training_info();
+  proto::GraphProto* const graph = file->mutable_graph();
+  const Names before = Used(*graph);
+  const std::string first = graph->output_size() > 0 ? graph->output(0).name() : "";
+  Names gone;
+  bool changed = false;
+  for (auto& node : *graph->mutable_node()) {
+    changed = changed || IsTrainingNode(node);
+    if (!node.domain().empty() && node.domain() != "ai.onnx") continue;
+    const bool dropout = node.op_type() == "Dropout";
+    if (!dropout && node.op_type() != "BatchNormalization") continue;
+    const auto size = node.ByteSizeLong();
+    if (dropout) DropInputs(&node, 2);
+    if (!dropout) DropAttribute(&node, "training_mode");
+    DropOutputs(&node, &gone);
+    changed = changed || node.ByteSizeLong() != size;
+  }
+  if (!changed) return;
+  DropDependents(graph, &gone);
+  if (gone.contains(first))
+    throw std::invalid_argument("output '" + first + "' of the ONNX file exists only in training");
+  DropUnread(graph, before);
+  EraseIf(file->mutable_opset_import(), [](const auto& opset) { return opset.domain() == kTrainingDomain; });
+}
+
+}  // namespace leat::onnx
