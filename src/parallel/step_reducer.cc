@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "protocol/bucket_plan.h"
 
 namespace leat::parallel {
 
@@ -33,25 +34,20 @@ StepReducer::StepReducer(net::Loop& loop, trainer::Trainer& trainer, protocol::P
                          const StepReducerOptions& options)
     : loop_(loop), trainer_(trainer), parameters_(parameters), options_(options) {
   const auto& variables = parameters_.table().variables;
+  std::vector<uint64_t> variable_bytes;
   for (size_t v = 0; v < variables.size(); ++v) {
     means_.push_back(optim::MeanRuleFor(options_.sum, options_.full_batch, variables[v].role));
     const auto gradients = parameters_.gradients(v);
     starts_.push_back(static_cast<size_t>(gradients.data() - parameters_.gradients(0).data()));
     bytes_ = (starts_.back() + gradients.size()) * sizeof(float);
+    variable_bytes.push_back(gradients.size_bytes());
   }
   bucket_of_.resize(variables.size());
-  for (size_t end = variables.size(); end > 0;) {
-    size_t first = end;
-    uint64_t bytes = 0;
-    while (first > 0 && bytes < options_.bucket_bytes) {
-      --first;
-      bytes += parameters_.gradients(first).size_bytes();
-      bucket_of_[first] = buckets_.size();
-    }
+  for (const auto& [first, end] : protocol::PlanBuckets(variable_bytes, options_.bucket_bytes)) {
+    for (size_t v = first; v < end; ++v) bucket_of_[v] = buckets_.size();
     // Variables lie one behind the other; what is between two of them is zeros.
     buckets_.push_back({first, end, starts_[first],
                         starts_[end - 1] + parameters_.gradients(end - 1).size() - starts_[first]});
-    end = first;
   }
   if (options_.overlap && !options_.deterministic) {
     trainer_.OnGradient([this](size_t variable) {

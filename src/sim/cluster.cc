@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "protocol/bucket_plan.h"
 #include "sim/cluster_state.h"
 
 namespace leat::sim {
@@ -27,14 +28,15 @@ Cluster::State::State(Cluster& cluster, ClusterOptions o, Workload& w, Hooks h)
     elements += slice.elements();
   }
   modelled = workload.Join() == nullptr;
-  // Whole variables, the last ones first, as many as make a bucket.
-  const auto& slices = options.table.slices;
-  uint64_t end = elements;
-  for (size_t i = slices.size(); i-- > 0;) {
-    const bool begins = i == 0 || slices[i - 1].variable != slices[i].variable;
-    if (!begins || (i > 0 && (end - starts[i]) * sizeof(float) < options.reduce.bucket_bytes)) continue;
-    buckets.push_back({starts[i], end});
-    end = starts[i];
+  std::vector<uint64_t> variable_bytes;
+  std::vector<uint64_t> variable_ends;  // in elements
+  for (const optim::VariableSpec& variable : options.table.variables) {
+    const auto n = static_cast<uint64_t>(variable.shape.elements());
+    variable_bytes.push_back(n * sizeof(float));
+    variable_ends.push_back((variable_ends.empty() ? 0 : variable_ends.back()) + n);
+  }
+  for (const auto& [first, end] : PlanBuckets(variable_bytes, options.reduce.bucket_bytes)) {
+    buckets.push_back({first == 0 ? 0 : variable_ends[first - 1], variable_ends[end - 1]});
   }
 }
 
