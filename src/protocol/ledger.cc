@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
-#include "base/prefetch.h"
 #include "protocol/guards.h"
 
 namespace leat::protocol {
 
-namespace {
-
-// Mostly splits are of one size, and from `done` on few are missing: then it is known about where to look.
 size_t GuessPlace(const PartitionLedger& partition, const Cut& cut) {
   if (cut.begin.epoch != partition.done.epoch || cut.begin.offset < partition.done.offset) {
     return partition.open.size();
@@ -17,6 +13,8 @@ size_t GuessPlace(const PartitionLedger& partition, const Cut& cut) {
   const uint64_t place = (cut.begin.offset - partition.done.offset) / std::max(cut.events(), 1u);
   return std::min<uint64_t>(place, partition.open.size());
 }
+
+namespace {
 
 // The first open split that begins at or behind the position of the cut.
 template <class Partition>
@@ -84,13 +82,6 @@ Ledger::Entry Ledger::Note(const Cut& cut, uint32_t batch) {
   }
   partition.open.erase(partition.open.begin(), full);
   return entry;
-}
-
-void Ledger::Prefetch(const Cut& cut) const {
-  if (cut.partition >= partitions_.size()) return;
-  const PartitionLedger& partition = partitions_[cut.partition];
-  const size_t guess = GuessPlace(partition, cut);
-  if (guess < partition.open.size()) leat::Prefetch(&partition.open[guess], sizeof(OpenSplit));
 }
 
 RunSet Ledger::Held(const Cut& cut) const {

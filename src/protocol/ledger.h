@@ -48,8 +48,6 @@ class Ledger {
   }
   // Notes the batch as held and moves `done` over every split that is full by then.
   Entry Note(const Cut& cut, uint32_t batch);
-  // Brings to the cache what Look and Note will look at (base/prefetch.h).
-  void Prefetch(const Cut& cut) const;
   // Batches of the cut that are held (all of them when it lies before `done`).
   RunSet Held(const Cut& cut) const;
 
@@ -63,6 +61,10 @@ class Ledger {
 
   std::vector<PartitionLedger> partitions_;
 };
+
+// About where among the open splits the cut is, or belongs: at most partition.open.size(). Mostly splits are
+// of one size, and from `done` on few are missing.
+size_t GuessPlace(const PartitionLedger& partition, const Cut& cut);
 
 // The same of a ledger that a peer has reported: a contradicting or missing entry counts as not held.
 RunSet HeldRuns(const std::vector<PartitionLedger>& partitions, const Cut& cut);

@@ -122,11 +122,9 @@ class Server {
 
   const Slice* Find(SliceId slice) const;
   const View& view() const;
-  // Nothing but speed, for who drives more servers than fit into the cache: what the push will be noted in
-  // comes near.
-  void PrefetchPush(const PushRequest& request) const;
 
  private:
+  friend struct PrefetchHints;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -275,10 +275,6 @@ void Server::Forget(uint64_t ticket) {
   std::erase_if(state_->parked, [ticket](const State::Parked& parked) { return parked.ticket == ticket; });
 }
 
-void Server::PrefetchPush(const PushRequest& request) const {
-  if (!request.slices.empty()) state_->ledgers.Prefetch(request.slices[0].slice.value, request.cut);
-}
-
 Server::HeldValues Server::Values(SliceId slice, uint64_t version) const {
   const Slice* alive = state_->Alive(slice);
   LEAT_CHECK(alive != nullptr);

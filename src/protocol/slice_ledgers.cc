@@ -190,10 +190,6 @@ Ledger SliceLedgers::Get(uint32_t slice) const {
   return ledger;
 }
 
-void SliceLedgers::Prefetch(uint32_t slice, const Cut& cut) const {
-  if (slice < group_of_.size() && group_of_[slice] != kNone) groups_[group_of_[slice]].ledger.Prefetch(cut);
-}
-
 std::vector<SliceLedgers::Equal> SliceLedgers::Classes() {
   // Groups that have come to hold the same become one.
   for (size_t a = 0; a < groups_.size(); ++a) {

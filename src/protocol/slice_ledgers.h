@@ -67,8 +67,6 @@ class SliceLedgers {
   // All of a step at once, each of which looked new.
   void Note(uint32_t slice, std::span<const RunId> runs);
   Ledger Get(uint32_t slice) const;
-  // As a Ledger's; any slice.
-  void Prefetch(uint32_t slice, const Cut& cut) const;
 
   struct Equal {
     std::vector<uint32_t> slices;  // rising
@@ -78,6 +76,7 @@ class SliceLedgers {
   std::vector<Equal> Classes();
 
  private:
+  friend struct PrefetchHints;
   // A set of slices.
   using Mask = std::vector<uint64_t>;
   // Runs that some slices of a group hold, and the others don't yet.

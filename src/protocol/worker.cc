@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/prefetch.h"
 #include "protocol/worker_state.h"
 
 namespace leat::protocol {
@@ -225,39 +224,6 @@ const View& Worker::view() const {
 const Lease* Worker::FindLease(uint64_t lease) const {
   const auto at = state_->held.find(lease);
   return at == state_->held.end() ? nullptr : &at->second.lease;
-}
-
-void Worker::PrefetchReply(NodeId server, uint64_t sequence, int hop) const {
-  const State& s = *state_;
-  if (hop == 0) return Prefetch(&s, State::kNearBytes);
-  if (hop == 1 && sequence - s.first_sequence < s.exchanges.size()) {
-    Prefetch(&s.exchanges[sequence - s.first_sequence], sizeof(State::Exchange));
-  }
-  if (hop != 2) return;
-  const State::Exchange* exchange = s.Asked(server, sequence);
-  if (!exchange) return;
-  const size_t slices = exchange->end - exchange->first;
-  Prefetch(s.known.data() + exchange->first, slices * sizeof(SliceRef));
-  if (s.stepped()) Prefetch(s.seen.data() + exchange->first, slices * sizeof(State::Seen));
-}
-
-void Worker::PrefetchPushes(int hop) const {
-  const State& s = *state_;
-  if (hop == 0) return Prefetch(&s, State::kNearBytes);
-  if (hop == 1) {
-    Prefetch(s.exchanges.data(), s.exchanges.size() * sizeof(State::Exchange));
-    Prefetch(s.known.data(), s.known.size() * sizeof(SliceRef));
-    return;
-  }
-  for (const State::Exchange& exchange : s.exchanges) {
-    if (!exchange.request) continue;
-    if (hop == 2) {
-      Prefetch(exchange.request.get(), sizeof(PushRequest));
-      Prefetch(exchange.member, sizeof(Member));
-    }
-    if (hop == 3)
-      Prefetch(exchange.request->slices.data(), exchange.request->slices.size() * sizeof(SliceRef));
-  }
 }
 
 bool Worker::idle() const {

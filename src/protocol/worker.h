@@ -113,13 +113,8 @@ class Worker {
   const Lease* FindLease(uint64_t lease) const;
   bool idle() const;  // nothing leased
 
-  // ---- nothing but speed, for who drives more workers than fit into the cache: what the reply to a push
-  // will be handled with comes near, or what pushes are made from. To be called with hop 0, 1 and so on while
-  // there is still some time, since what has come by then tells where the next is.
-  void PrefetchReply(NodeId server, uint64_t sequence, int hop) const;
-  void PrefetchPushes(int hop) const;
-
  private:
+  friend struct PrefetchHints;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -2,6 +2,7 @@
 // cache. But what will happen is known some time before: meanwhile memory can come, many lines at once, where
 // it would be waited for line by line. What is near tells where the next is, hence the hops.
 #include "base/prefetch.h"
+#include "protocol/prefetch.h"
 #include "sim/cluster_state.h"
 
 namespace leat::sim {
@@ -35,7 +36,7 @@ void Cluster::State::AnticipatePush(const Message& message, int hop) {
   } else if (hop == 2) {
     Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
   } else if (const uint32_t slot = homes[message.home].slot; hop == 3 && slot != Home::kNobody) {
-    roles[slot]->server->PrefetchPush(request);
+    PrefetchHints::Push(*roles[slot]->server, request);
   }
 }
 
@@ -49,14 +50,14 @@ void Cluster::State::AnticipateReply(const Message& message, int hop) {
     Prefetch(message.reply.slices.data(), message.reply.slices.size() * sizeof(SliceReply));
   } else {
     if (hop == 2) Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
-    p->worker->PrefetchReply(message.way->server, request.sequence, hop - 2);
+    PrefetchHints::Reply(*p->worker, message.way->server, request.sequence, hop - 2);
   }
 }
 
 void Cluster::State::AnticipateComputed(const Computation& computation, int hop) {
   const RoleProcess* const p = roles[computation.slot].get();
   if (hop == 1) return Prefetch(p, kProcessBytes);
-  if (p && p->worker) p->worker->PrefetchPushes(hop - 2);
+  if (p && p->worker) PrefetchHints::Pushes(*p->worker, hop - 2);
 }
 
 }  // namespace leat::sim

@@ -1,0 +1,57 @@
+#include "protocol/prefetch.h"
+
+#include "base/prefetch.h"
+#include "protocol/server_state.h"
+#include "protocol/slice_ledgers.h"
+#include "protocol/worker_state.h"
+
+namespace leat::protocol {
+
+void PrefetchHints::Push(const Server& server, const PushRequest& request) {
+  if (!request.slices.empty()) Notes(server.state_->ledgers, request.slices[0].slice.value, request.cut);
+}
+
+void PrefetchHints::Notes(const SliceLedgers& ledgers, uint32_t slice, const Cut& cut) {
+  const auto& group_of = ledgers.group_of_;
+  if (slice >= group_of.size() || group_of[slice] == SliceLedgers::kNone) return;
+  const auto& partitions = ledgers.groups_[group_of[slice]].ledger.partitions();
+  if (cut.partition >= partitions.size()) return;
+  const PartitionLedger& partition = partitions[cut.partition];
+  const size_t guess = GuessPlace(partition, cut);
+  if (guess < partition.open.size()) Prefetch(&partition.open[guess], sizeof(OpenSplit));
+}
+
+void PrefetchHints::Reply(const Worker& worker, NodeId server, uint64_t sequence, int hop) {
+  const Worker::State& s = *worker.state_;
+  if (hop == 0) return Prefetch(&s, Worker::State::kNearBytes);
+  if (hop == 1 && sequence - s.first_sequence < s.exchanges.size()) {
+    Prefetch(&s.exchanges[sequence - s.first_sequence], sizeof(Worker::State::Exchange));
+  }
+  if (hop != 2) return;
+  const Worker::State::Exchange* exchange = s.Asked(server, sequence);
+  if (!exchange) return;
+  const size_t slices = exchange->end - exchange->first;
+  Prefetch(s.known.data() + exchange->first, slices * sizeof(SliceRef));
+  if (s.stepped()) Prefetch(s.seen.data() + exchange->first, slices * sizeof(Worker::State::Seen));
+}
+
+void PrefetchHints::Pushes(const Worker& worker, int hop) {
+  const Worker::State& s = *worker.state_;
+  if (hop == 0) return Prefetch(&s, Worker::State::kNearBytes);
+  if (hop == 1) {
+    Prefetch(s.exchanges.data(), s.exchanges.size() * sizeof(Worker::State::Exchange));
+    Prefetch(s.known.data(), s.known.size() * sizeof(SliceRef));
+    return;
+  }
+  for (const Worker::State::Exchange& exchange : s.exchanges) {
+    if (!exchange.request) continue;
+    if (hop == 2) {
+      Prefetch(exchange.request.get(), sizeof(PushRequest));
+      Prefetch(exchange.member, sizeof(Member));
+    }
+    if (hop == 3)
+      Prefetch(exchange.request->slices.data(), exchange.request->slices.size() * sizeof(SliceRef));
+  }
+}
+
+}  // namespace leat::protocol
