@@ -4,10 +4,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "protocol/guards.h"
-#include "protocol/reduction.h"
 
 namespace leat::collective {
+
+using Loss = protocol::PeerConnections::Loss;
+
 namespace {
 
 constexpr Duration kRedial = std::chrono::milliseconds(20);
@@ -22,35 +23,33 @@ size_t Index(ChannelKind kind) {
 }  // namespace
 
 Group::Group(net::Loop& loop, net::Transport& transport, Port& port, GroupOptions options, User* user)
-    : loop_(loop), transport_(transport), port_(port), options_(std::move(options)), user_(user) {
-  LEAT_CHECK(options_.group > 0 && options_.rank < members());
+    : loop_(loop),
+      transport_(transport),
+      port_(port),
+      options_(std::move(options)),
+      user_(user),
+      connections_(options_.group, members(), options_.rank, 2) {
   form_until_ = loop_.Now() + options_.form_deadline;
-  for (const uint32_t peer : protocol::ReducePeers(members(), options_.rank))
-    links_.emplace_back().peer = peer;
+  for (const uint32_t peer : connections_.Peers()) links_.emplace_back().peer = peer;
   if (links_.empty()) {
     loop_.Post([this, here = here_] {
-      if (!*here || state_ != State::kForming) return;
-      state_ = State::kFormed;
-      user_->OnFormed();
+      if (*here && formed()) user_->OnFormed();
     });
     return;
   }
   timer_ = loop_.After(options_.form_deadline, [this] {
     timer_ = 0;
-    const auto missing =
-        std::ranges::find_if(links_, [](const Link& l) { return !l.greeted[0] || !l.greeted[1]; });
-    Stop({Code::kDeadlineExceeded, "group " + std::to_string(options_.group) + " is not complete in time: " +
-                                       Name(missing->peer) + " does not answer"},
-         missing->peer);
+    const uint32_t missing = *connections_.Missing();
+    Stop({Code::kDeadlineExceeded, "group " + std::to_string(options_.group) +
+                                       " is not complete in time: " + Name(missing) + " does not answer"},
+         missing);
   });
-  // Of two peers the higher rank calls.
-  for (const Link& link : links_) {
-    if (link.peer > options_.rank) continue;
-    Dial(link.peer, ChannelKind::kData);
-    Dial(link.peer, ChannelKind::kControl);
+  for (const uint32_t peer : connections_.Calls()) {
+    Dial(peer, ChannelKind::kData);
+    Dial(peer, ChannelKind::kControl);
   }
   loop_.Post([this, here = here_] {
-    if (!*here || state_ != State::kForming) return;
+    if (!*here || !Forming()) return;
     port_.Expect(options_.group, [this](const Greet& greet, std::unique_ptr<Channel> channel) {
       Take(greet, std::move(channel));
     });
@@ -65,10 +64,6 @@ Group::~Group() {
 
 std::string Group::Name(uint32_t rank) const {
   return "rank " + std::to_string(rank) + " (" + options_.addresses[rank] + ")";
-}
-
-Greet Group::MyGreet(ChannelKind kind) const {
-  return {.group = options_.group, .members = members(), .rank = options_.rank, .kind = kind};
 }
 
 Group::Link* Group::LinkTo(uint32_t peer) {
@@ -94,14 +89,15 @@ void Group::Dial(uint32_t peer, ChannelKind kind) {
   const Duration left = std::max(form_until_ - loop_.Now(), Duration(1));
   transport_.Connect(options_.addresses[peer], channel.get(), left,
                      [this, here = here_, peer, kind](Result<std::unique_ptr<net::Connection>> connection) {
-                       if (!*here || state_ != State::kForming) return;
+                       if (!*here || !Forming()) return;
                        if (connection.ok()) {
                          Channel& mine = *LinkTo(peer)->channels[Index(kind)];
                          mine.connection = std::move(*connection);
-                         mine.Send(static_cast<uint8_t>(MessageType::kGreet), Encode(MyGreet(kind)));
+                         mine.Send(static_cast<uint8_t>(MessageType::kGreet),
+                                   Encode(connections_.MyGreet(kind)));
                        } else if (connection.status().code() == Code::kUnavailable) {
                          loop_.After(kRedial, [this, here, peer, kind] {
-                           if (*here && state_ == State::kForming) Dial(peer, kind);
+                           if (*here && Forming()) Dial(peer, kind);
                          });
                        } else {
                          Stop(connection.status().With(Name(peer)), peer);
@@ -110,22 +106,15 @@ void Group::Dial(uint32_t peer, ChannelKind kind) {
 }
 
 void Group::Take(const Greet& greet, std::unique_ptr<Channel> channel) {
-  Link* link = LinkTo(greet.rank);
-  if (state_ != State::kForming || greet.members != members() || greet.rank <= options_.rank ||
-      link == nullptr || link->channels[Index(greet.kind)] != nullptr) {
-    return;
-  }
+  if (!connections_.Accept(greet)) return;
   channel->owner = this;
-  channel->Send(static_cast<uint8_t>(MessageType::kGreet), Encode(MyGreet(greet.kind)));
-  link->channels[Index(greet.kind)] = std::move(channel);
-  Greeted(*link, greet.kind);
+  channel->Send(static_cast<uint8_t>(MessageType::kGreet), Encode(connections_.MyGreet(greet.kind)));
+  LinkTo(greet.rank)->channels[Index(greet.kind)] = std::move(channel);
+  if (formed()) Formed();
 }
 
-void Group::Greeted(Link& link, ChannelKind kind) {
-  link.greeted[Index(kind)] = true;
-  if (!std::ranges::all_of(links_, [](const Link& l) { return l.greeted[0] && l.greeted[1]; })) return;
+void Group::Formed() {
   loop_.Cancel(std::exchange(timer_, 0));
-  state_ = State::kFormed;
   user_->OnFormed();
 }
 
@@ -133,14 +122,15 @@ void Group::Greeted(Link& link, ChannelKind kind) {
 
 void Group::SendPiece(uint32_t peer, Bytes header, ByteView payload,
                       std::function<void(const Status&)> done) {
-  LEAT_CHECK(state_ == State::kFormed);
+  LEAT_CHECK(formed());
   LinkTo(peer)->channels[0]->connection->Send(static_cast<uint8_t>(MessageType::kPiece), std::move(header),
                                               {payload}, std::move(done));
 }
 
 void Group::SendControl(uint32_t peer, MessageType type, Bytes header) {
   Link* link = LinkTo(peer);
-  if (link == nullptr || link->channels[1] == nullptr || !link->greeted[1]) return;
+  if (link == nullptr || link->channels[1] == nullptr || !connections_.greeted(peer, ChannelKind::kControl))
+    return;
   link->channels[1]->Send(static_cast<uint8_t>(type), std::move(header));
 }
 
@@ -157,21 +147,18 @@ Result<std::vector<std::span<std::byte>>> Group::OnHeader(Channel& channel, uint
                                                           uint64_t payload_bytes) {
   const auto [link, kind] = Find(channel);
   const bool greeting = type == static_cast<uint8_t>(MessageType::kGreet);
-  if (link == nullptr || greeting == link->greeted[Index(kind)])
+  if (link == nullptr || greeting == connections_.greeted(link->peer, kind))
     return Status(Code::kDataLoss, "a message out of place");
   if (greeting) {
     LEAT_ASSIGN_OR_RETURN(const Greet greet, DecodeGreet(header));
-    Greet expected = MyGreet(kind);
-    expected.rank = link->peer;
-    if (protocol::guards::SameGroup(greet.group, expected.group)) expected.group = greet.group;
-    if (greet != expected || payload_bytes != 0) return Status(Code::kDataLoss, "the greeting of another");
+    if (!connections_.Answers(link->peer, greet) || greet.kind != kind || payload_bytes != 0)
+      return Status(Code::kDataLoss, "the greeting of another");
   } else if (kind == ChannelKind::kData) {
     if (type != static_cast<uint8_t>(MessageType::kPiece))
       return Status(Code::kDataLoss, "not a piece of a bucket");
-    if (state_ == State::kFormed) return user_->OnPieceHeader(link->peer, header, payload_bytes);
-    // Others are complete already, this one isn't; who started what is told apart later.
-    return state_ == State::kForming ? user_->OnPieceHeader(link->peer, header, payload_bytes)
-                                     : Status(Code::kAborted, "stopped");
+    // Others may be complete before this one is; who started what is told apart later.
+    if (!connections_.running()) return Status(Code::kAborted, "stopped");
+    return user_->OnPieceHeader(link->peer, header, payload_bytes);
   } else if (payload_bytes != 0) {
     return Status(Code::kDataLoss, "a word with a payload");
   }
@@ -188,7 +175,11 @@ bool Group::OnView(Channel& channel, ByteView payload) {
 void Group::OnMessage(Channel& channel) {
   const auto [link, kind] = Find(channel);
   const uint32_t peer = link->peer;
-  if (!link->greeted[Index(kind)]) return Greeted(*link, kind);
+  if (!connections_.greeted(peer, kind)) {
+    connections_.Answered(peer, kind);
+    if (formed()) Formed();
+    return;
+  }
   if (kind == ChannelKind::kData) return user_->OnPiece(peer);
   const Bytes header = std::exchange(control_header_, {});
   if (control_ != MessageType::kAbort) return user_->OnControl(peer, control_, header);
@@ -205,16 +196,11 @@ void Group::OnClosed(Channel& channel, const Status& why) {
   if (link == nullptr) return;
   const uint32_t peer = link->peer;
   link->channels[Index(kind)] = nullptr;
-  Suspect(peer, why);
-}
-
-// A connection to that peer has ended, and whether it is the one that failed will be known soon.
-void Group::Suspect(uint32_t peer, const Status& why) {
-  if (state_ == State::kEnded) return;
-  const bool gone = LinkTo(peer)->channels[1] == nullptr;  // nothing more will be heard of it
+  const Loss loss = connections_.Closed(peer, kind);
+  if (loss == Loss::kNone) return;
   const Status status(Code::kUnavailable, Name(peer) + " is gone: " + why.message());
-  if (gone) return Stop(status, peer);
-  if (state_ == State::kStopped) return;
+  if (loss == Loss::kPeer) return Stop(status, peer);
+  // Whether it is the one that failed will be known soon.
   suspicion_ = status;
   Halt();
   loop_.Cancel(timer_);
@@ -225,16 +211,15 @@ void Group::Suspect(uint32_t peer, const Status& why) {
 }
 
 void Group::Halt() {
-  state_ = State::kStopped;
+  if (!connections_.Stop()) return;
   port_.Forget(options_.group);
   for (auto& link : links_) link.channels[0] = nullptr;
   user_->OnStopped();
 }
 
 void Group::Stop(Status why, std::optional<uint32_t> lost) {
-  if (state_ == State::kEnded) return;
-  if (state_ != State::kStopped) Halt();
-  state_ = State::kEnded;
+  Halt();
+  if (!connections_.End()) return;
   loop_.Cancel(std::exchange(timer_, 0));
   lost_ = lost;
   const AbortWord word{why.code(), lost.value_or(AbortWord::kNobody), why.message()};

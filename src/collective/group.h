@@ -1,5 +1,6 @@
 // The connections of one member to the others of its group: made by a deadline, watched, and taken down at
-// once when one fails, with a word to the others about who it was.
+// once when one fails, with a word to the others about who it was. protocol::PeerConnections decides; this
+// moves the messages.
 //
 // Loop's thread only.
 #pragma once
@@ -15,6 +16,7 @@
 #include "collective/messages.h"
 #include "collective/port.h"
 #include "net/transport.h"
+#include "protocol/peer_connections.h"
 
 namespace leat::collective {
 
@@ -57,7 +59,7 @@ class Group final : private Channel::Owner {
 
   const GroupOptions& options() const { return options_; }
   uint32_t members() const { return static_cast<uint32_t>(options_.addresses.size()); }
-  bool formed() const { return state_ == State::kFormed; }
+  bool formed() const { return connections_.formed(); }
   std::optional<uint32_t> lost() const { return lost_; }
 
   // To a peer that it is connected to (protocol::ReducePeers). As net::Connection::Send.
@@ -70,22 +72,19 @@ class Group final : private Channel::Owner {
   void Stop(Status why, std::optional<uint32_t> lost);
 
  private:
-  enum class State { kForming, kFormed, kStopped, kEnded };
   struct Link {
     uint32_t peer = 0;
     std::unique_ptr<Channel> channels[2];  // by ChannelKind; null: gone, or not there yet
-    bool greeted[2] = {};
   };
 
   void Dial(uint32_t peer, ChannelKind kind);
   void Take(const Greet& greet, std::unique_ptr<Channel> channel);
-  void Greeted(Link& link, ChannelKind kind);
-  Greet MyGreet(ChannelKind kind) const;
+  bool Forming() const { return connections_.phase() == protocol::PeerConnections::Phase::kForming; }
+  void Formed();
   Link* LinkTo(uint32_t peer);
   std::pair<Link*, ChannelKind> Find(const Channel& channel);
   std::string Name(uint32_t rank) const;
   void Halt();
-  void Suspect(uint32_t peer, const Status& why);
 
   Result<std::vector<std::span<std::byte>>> OnHeader(Channel& channel, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override;
@@ -98,7 +97,7 @@ class Group final : private Channel::Owner {
   Port& port_;
   const GroupOptions options_;
   User* const user_;
-  State state_ = State::kForming;
+  protocol::PeerConnections connections_;
   std::vector<Link> links_;
   uint64_t timer_ = 0;  // of forming, then of suspecting
   Time form_until_{};

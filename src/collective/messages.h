@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "protocol/peer_connections.h"
 #include "protocol/reduction.h"
 
 namespace leat::collective {
@@ -22,15 +23,8 @@ enum class MessageType : uint8_t {
 };
 
 // Each pair of peers has two connections, so that a word gets through while the other is full of pieces.
-enum class ChannelKind : uint8_t { kData = 0, kControl = 1 };
-
-struct Greet {
-  uint64_t group = 0;
-  uint32_t members = 0;
-  uint32_t rank = 0;  // of who says it
-  ChannelKind kind = ChannelKind::kData;
-  friend bool operator==(const Greet&, const Greet&) = default;
-};
+using protocol::ChannelKind;
+using protocol::Greet;
 
 // A piece of a bucket.
 struct PieceHeader {

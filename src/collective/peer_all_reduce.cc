@@ -23,8 +23,6 @@ using protocol::Reduction;
 // Buckets that a peer may be ahead.
 constexpr uint64_t kMostAhead = 1 << 16;
 constexpr size_t kMostKept = 8;
-// What is left apart lies where it is, most of the time: to announce it costs its receiver nothing.
-constexpr uint64_t kEagerApart = 64 << 20;
 
 // What comes in place of bytes that the other has looked at lately, whose lines its cache still has: to take
 // them back one by one is slower than to write past the caches, by more than reading them again takes.
@@ -92,23 +90,18 @@ void PeerAllReduce::OnFormed() {
 }
 
 protocol::ReduceShape PeerAllReduce::ShapeOf(const Bucket& bucket) const {
-  protocol::ReduceShape shape{.path = options_.large,
-                              .members = members(),
-                              .bytes = bucket.data.size(),
-                              .piece_bytes = options_.piece_bytes};
-  if (bucket.order == Order::kLanes) {
-    shape.path = ReducePath::kChain;
-  } else if (bucket.apart && options_.one_shot) {
-    shape.path = ReducePath::kOneShot;
-  } else if (shape.bytes <= options_.exchange_bytes) {
-    shape.path = ReducePath::kExchange;
-  }
+  protocol::ReduceShape shape{
+      .path = protocol::PathOf(bucket.order == Order::kLanes, bucket.apart && options_.one_shot,
+                               bucket.data.size(), options_.exchange_bytes, options_.large),
+      .members = members(),
+      .bytes = bucket.data.size(),
+      .piece_bytes = options_.piece_bytes};
   shape.eager_bytes = EagerBytes(shape.path);
   return shape;
 }
 
 uint64_t PeerAllReduce::EagerBytes(ReducePath path) const {
-  return path == ReducePath::kOneShot ? kEagerApart : options_.eager_bytes;
+  return path == ReducePath::kOneShot ? protocol::kOneShotEagerBytes : options_.eager_bytes;
 }
 
 PieceHeader PeerAllReduce::HeaderOf(const Running& running, const Hop& hop) const {

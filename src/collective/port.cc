@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/guards.h"
+#include "protocol/peer_connections.h"
 
 namespace leat::collective {
+
+using protocol::CallVerdict;
+using protocol::JudgeCall;
 
 net::Receiver* Port::Adopt(std::unique_ptr<net::Connection> connection) {
   if (callers_.size() >= kMaxWaiting) callers_.pop_front();
@@ -21,12 +24,10 @@ void Port::Expect(uint64_t group, Take take) {
   std::list<Caller> here;
   for (auto at = callers_.begin(); at != callers_.end();) {
     const auto caller = at++;
-    if (!caller->greeted || caller->greet.group > group_) continue;
-    if (protocol::guards::SameGroup(caller->greet.group, group_)) {
-      here.splice(here.end(), callers_, caller);
-    } else {
-      callers_.erase(caller);
-    }
+    if (!caller->greeted) continue;
+    const CallVerdict verdict = JudgeCall(caller->greet.group, group_);
+    if (verdict == CallVerdict::kAccept) here.splice(here.end(), callers_, caller);
+    if (verdict == CallVerdict::kReject) callers_.erase(caller);
   }
   for (auto& caller : here) take_(caller.greet, std::move(caller.channel));
 }
@@ -52,11 +53,12 @@ Result<std::vector<std::span<std::byte>>> Port::OnHeader(Channel& channel, uint8
 void Port::OnMessage(Channel& channel) {
   const auto caller = Find(channel);
   caller->greeted = true;
-  if (caller->greet.group > group_) return;
+  const CallVerdict verdict = JudgeCall(caller->greet.group, group_);
+  if (verdict == CallVerdict::kKeep) return;
   const Greet greet = caller->greet;
   auto taken = std::move(caller->channel);
   callers_.erase(caller);
-  if (protocol::guards::SameGroup(greet.group, group_) && take_ != nullptr) take_(greet, std::move(taken));
+  if (verdict == CallVerdict::kAccept && take_ != nullptr) take_(greet, std::move(taken));
 }
 
 void Port::OnClosed(Channel& channel, const Status& /*why*/) {

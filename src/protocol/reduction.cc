@@ -16,6 +16,12 @@ uint64_t RoundUp(uint64_t n, uint64_t unit) {
 
 }  // namespace
 
+ReducePath PathOf(bool by_lanes, bool apart, uint64_t bytes, uint64_t exchange_bytes, ReducePath large) {
+  if (by_lanes) return ReducePath::kChain;
+  if (apart) return ReducePath::kOneShot;
+  return bytes <= exchange_bytes ? ReducePath::kExchange : large;
+}
+
 std::vector<uint32_t> ReducePeers(ReducePath path, uint32_t members, uint32_t rank) {
   std::vector<uint32_t> peers;
   const auto add = [&](uint32_t peer) {

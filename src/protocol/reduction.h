@@ -67,6 +67,13 @@ struct ReduceAction {
   bool incoming_first = true;  // kCombine: the left operand is what came
 };
 
+// The path of a bucket. `by_lanes`: contributions are added in the order of lanes; `apart`: every member may
+// add them up by itself; `large`: the path of buckets above `exchange_bytes` that may be added in any order.
+ReducePath PathOf(bool by_lanes, bool apart, uint64_t bytes, uint64_t exchange_bytes, ReducePath large);
+// In place of ReduceShape::eager_bytes where the path is one shot: receivers read what is sent where it lies,
+// so an early message costs them nothing.
+inline constexpr uint64_t kOneShotEagerBytes = 64 << 20;
+
 // Whose messages it takes, and who takes its own: the connections that a path needs.
 std::vector<uint32_t> ReducePeers(ReducePath path, uint32_t members, uint32_t rank);
 // The same of all paths that a group of so many may take.

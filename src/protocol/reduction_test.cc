@@ -183,6 +183,18 @@ bool HoldsAll(const std::string& value, uint32_t members) {
   return std::ranges::count(seen, 1u) == static_cast<ptrdiff_t>(members);
 }
 
+TEST(PathOf, FollowsFromTheOrderAndTheSize) {
+  for (const ReducePath large : {ReducePath::kRing, ReducePath::kChain}) {
+    EXPECT_EQ(PathOf(false, false, 100, 100, large), ReducePath::kExchange);
+    EXPECT_EQ(PathOf(false, false, 101, 100, large), large);
+    for (const uint64_t bytes : {1, 1000}) {
+      EXPECT_EQ(PathOf(false, true, bytes, 100, large), ReducePath::kOneShot);
+      EXPECT_EQ(PathOf(true, false, bytes, 100, large), ReducePath::kChain);
+      EXPECT_EQ(PathOf(true, true, bytes, 100, large), ReducePath::kChain) << "lanes keep their order";
+    }
+  }
+}
+
 class ReductionTest : public ::testing::TestWithParam<ReducePath> {};
 
 TEST_P(ReductionTest, EveryOrderOfEventsEndsWithTheSameSumEverywhere) {

@@ -123,7 +123,7 @@ TEST(Claims, SspKeepsItsBound) {
     Cluster cluster(options, workload);
     const ClusterResult result = cluster.Run();
     ASSERT_EQ(result.mistake, "") << "seed " << seed;
-    ASSERT_EQ(CheckCounts(cluster, options, workload), "") << "seed " << seed;
+    ASSERT_EQ(CheckCounts(cluster, options, workload), std::nullopt) << "seed " << seed;
     ahead = std::max(ahead, workload.most_ahead());
   }
   EXPECT_EQ(ahead, 4u) << "workers run ahead as far as they may";
@@ -146,7 +146,7 @@ TEST(Claims, BackupWorkersKeepTheSlowOneFromSlowingTheRest) {
     };
     Cluster cluster(options, workload, hooks);
     EXPECT_EQ(cluster.Run().mistake, "");
-    EXPECT_EQ(CheckCounts(cluster, options, workload), "");
+    EXPECT_EQ(CheckCounts(cluster, options, workload), std::nullopt);
     return Seconds(reached);
   };
   const auto job = [](uint32_t lanes, uint32_t backup) {

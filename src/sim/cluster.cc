@@ -48,11 +48,6 @@ void Cluster::State::In(const std::shared_ptr<Process>& process, Duration delay,
   });
 }
 
-void Cluster::State::Mistake(std::string what) {
-  if (result.mistake.empty()) result.mistake = std::move(what);
-  done = true;
-}
-
 ClusterResult Cluster::State::Run() {
   StartCoordinator();
   for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
@@ -65,6 +60,8 @@ ClusterResult Cluster::State::Run() {
     queue.After(planned.at, [this, planned] { Carry(planned); });
   }
   if (hooks.watch) queue.After(hooks.watch_every, [this] { Watch(); });
+  if (options.progress_within > Duration(0))
+    queue.After(options.progress_within, [this] { CheckProgress(); });
   EventQueue::Event event;
   while (!done && now() < options.most_time && queue.Next(&event)) {
     // What few processes have is in the cache anyhow.
@@ -74,12 +71,8 @@ ClusterResult Cluster::State::Run() {
     Handle(event);
   }
   result.took = now();
-  if (!done && result.mistake.empty()) {
-    const CoordinatorStatus status = coordinator->machine->status();
-    result.mistake = "the job has stopped: phase " + std::to_string(static_cast<int>(status.phase)) +
-                     ", lag " + std::to_string(status.lag) + ", leases " + std::to_string(status.leases);
-  }
-  result.ended = result.mistake.empty();
+  if (!done) Violate(Invariant::kDeadline, Standing());
+  result.ended = !result.violation;
   return result;
 }
 
@@ -143,7 +136,7 @@ void Cluster::State::StartCoordinator() {
     coordinator->machine = std::make_unique<Coordinator>(Config(), disk.Restore());
   } catch (const std::invalid_argument& e) {
     coordinator->alive = false;
-    return Mistake(e.what());
+    return Violate(Invariant::kRestored, e.what());
   }
   Tick(coordinator);
   Poll(coordinator);
@@ -204,6 +197,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
       // One that failed may be complete on the disk all the same.
       if (status.ok() || rng.Chance(0.5)) {
         disk.Commit(manifest);
+        if (options.check) CheckCheckpoint(manifest);
         ++result.checkpoints;
       }
       // A crash in between leaves a checkpoint that nobody was told of.
@@ -219,7 +213,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     // A stop may give up its final checkpoint, but not for want of anything but time, and not in peace.
     if (!ended->status.ok() &&
         (!options.resume || ended->status.code() != Code::kDeadlineExceeded || peace)) {
-      return Mistake("the job ended with " + ended->status.ToString());
+      return Violate(Invariant::kJobEnds, "the job ended with " + ended->status.ToString());
     }
     JobEnds(ended->status);
   }
@@ -231,7 +225,7 @@ void Cluster::State::JobEnds(const Status& status) {
     return;
   }
   if (!options.resume || !options.resume(&options.servers, &options.cuts)) {
-    return Mistake("the job has ended before the stream: " + status.ToString());
+    return Violate(Invariant::kJobEnds, "the job has ended before the stream: " + status.ToString());
   }
   ++result.resumes;
   ResumeJob();

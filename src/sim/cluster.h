@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "protocol/server.h"
 #include "protocol/worker.h"
 #include "sim/distribution.h"
+#include "sim/invariants.h"
 #include "sim/workload.h"
 
 namespace leat::sim {
@@ -120,13 +122,17 @@ struct ClusterOptions {
   // Asked when the job has ended though not all of the stream is in: true, and it is resumed on so many
   // servers, by those rules for cuts.
   std::function<bool(uint32_t* servers, protocol::CutRules* cuts)> resume;
-  Time most_time = Time::max();  // a job that takes longer has stopped
+  Time most_time = Time::max();  // Invariant::kDeadline
+  // Whether the invariants that take time are looked at, too; and how long nothing may move, 0 for ever.
+  bool check = false;
+  Duration progress_within{0};
 };
 
 struct ClusterResult {
-  std::string mistake;  // empty: the job has come to its end, and no machine refused another's message
-  bool ended = false;   // it had, before anybody looked at what came of it
-  Time took{0};         // on the virtual clock
+  std::optional<Violation> violation;  // none: the job has come to its end
+  std::string mistake;                 // the violation in words; empty: none
+  bool ended = false;                  // it had, before anybody looked at what came of it
+  Time took{0};                        // on the virtual clock
   uint64_t messages = 0;
   uint64_t deaths = 0;  // of workers and servers
   uint64_t pauses = 0;

@@ -1,14 +1,16 @@
 // What a virtual cluster holds, for its own sources: cluster.cc (the coordinator, the end of the job),
 // roles.cc (servers and workers), network.cc (messages on their way), anticipation.cc (what is near when it
 // is needed), replicas.cc and reduce.cc (workers where there are no servers, and what they say to each
-// other), disasters.cc.
+// other), disasters.cc, invariants.cc.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -116,8 +118,20 @@ struct alignas(64) Message {
   std::shared_ptr<std::vector<float>> values;  // of `reply`, one slice after the other
 };
 
+// What was applied on one slice in one life of it, by what its server said.
+struct Applied {
+  std::vector<PartitionLedger> loaded;                      // from the checkpoint that this life began with
+  std::set<std::tuple<uint32_t, Position, uint32_t>> runs;  // partition, begin of the cut, run
+};
+
 struct Cluster::State {
   using ProcessPtr = std::shared_ptr<RoleProcess>;
+  // How far the job is.
+  struct Reached {
+    uint64_t events = 0, step = 0, checkpoint = 0, resumes = 0;
+    std::vector<Position> watermark;
+    friend bool operator==(const Reached&, const Reached&) = default;
+  };
   struct Computation {
     uint32_t slot = 0;
     uint32_t life = 0;
@@ -150,7 +164,17 @@ struct Cluster::State {
   Duration DiskTakes() { return FromSeconds(Seconds(options.faults.slow_disk) * rng.Uniform()); }
   // In the process, once it is not paused; not at all once it is dead.
   void In(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
-  void Mistake(std::string what);
+
+  // ---- invariants.cc
+  // Ends the run; the first one counts.
+  void Violate(Invariant invariant, std::string what);
+  void CheckApplied(const PushRequest& request, const std::vector<SliceReply>& replies);
+  void CheckWatermark();
+  void CheckCheckpoint(const Manifest& manifest);
+  void CheckGroup(const RoleProcess& p, const Piece& piece);
+  void CheckMembers(const RoleProcess& p);
+  void CheckProgress();
+  std::string Standing() const;
 
   // ---- cluster.cc
   ClusterResult Run();
@@ -219,16 +243,20 @@ struct Cluster::State {
   void FailUnderWay(const ProcessPtr& p);
 
   // ---- reduce.cc
-  uint32_t NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint32_t to_life);
+  uint32_t NewPiece(const ProcessPtr& from, Piece::Kind kind, const Membership::Peer& to);
   void FreePiece(uint32_t m);
   void SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow);
   void OnPieceArrives(uint32_t m);
   void OnPieceDelivered(uint32_t m);
   void OnPieceSent(uint32_t place);
+  void DropPiece(uint32_t m);
   void Connect(const ProcessPtr& p);
-  bool TakeGreet(const ProcessPtr& p, uint32_t m);
+  void Dial(const ProcessPtr& p, uint32_t rank);
+  void Redial(const ProcessPtr& p, uint32_t rank);
+  bool TakeCall(const ProcessPtr& p, uint32_t m);
+  void TakeAnswer(const ProcessPtr& p, const Piece& piece);
   void Connected(const ProcessPtr& p);
-  void Tell(const ProcessPtr& p, uint64_t group, Duration latency, const char* why);
+  void Tell(uint32_t slot, uint64_t connection, Duration latency, const char* why);
   void TellPeers(const ProcessPtr& p);
   void Break(const ProcessPtr& p, Status why);
   void LeavePeers(const ProcessPtr& p);
@@ -301,9 +329,12 @@ struct Cluster::State {
   Places<Piece> pieces;
   Places<Sending> sendings;
   uint64_t last_call = 0;
+  uint64_t last_connection = 0;
   uint64_t last_address = 0;
   uint32_t started_servers = 0, started_workers = 0;
   std::map<NodeId, ServerProgress> servers;  // of all that there ever were, as last known
+  std::map<std::pair<SliceId, Incarnation>, Applied> applied_on;
+  std::optional<Reached> last_reached;
   bool done = false;
   ClusterResult result;
 };

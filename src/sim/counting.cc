@@ -200,14 +200,17 @@ std::unique_ptr<WorkerMemory> CountingWorkload::Join() {
   return std::make_unique<Memory>(*this);
 }
 
-std::string CheckCounts(const Cluster& cluster, const ClusterOptions& options,
-                        const CountingWorkload& workload) {
-  if (!workload.mistake().empty()) return workload.mistake();
+std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOptions& options,
+                                     const CountingWorkload& workload) {
+  const auto violated = [&](Invariant invariant, std::string what) {
+    return Violation{invariant, std::move(what), cluster.now()};
+  };
+  if (!workload.mistake().empty()) return violated(Invariant::kValues, workload.mistake());
   const Disk& disk = cluster.disk();
   std::vector<uint64_t> end;
   for (const auto& [first, events] : options.stream.partitions) end.push_back(first + events);
   if (auto wrong = CheckCover(disk.cuts(), disk.start(), end, options.cuts.epochs); !wrong.empty())
-    return wrong;
+    return violated(Invariant::kCover, std::move(wrong));
 
   Count count = CountAll(disk, options.strategy, workload.poison());
   const Manifest& manifest = *disk.newest();
@@ -216,7 +219,7 @@ std::string CheckCounts(const Cluster& cluster, const ClusterOptions& options,
   for (const ManifestShard& shard : manifest.shards) {
     for (const SliceLife& life : shard.slices) {
       const auto slice = disk.Read(manifest.directory, shard.file, life.slice);
-      if (!slice.ok()) return slice.status().ToString();
+      if (!slice.ok()) return violated(Invariant::kCheckpoint, slice.status().ToString());
       ++copies[life.slice.value];
       // Runs that were late once may come in time when their steps are made again, and then the round that
       // was made for them has nothing left to do: how many steps there are is not said by the journal alone.
@@ -225,25 +228,27 @@ std::string CheckCounts(const Cluster& cluster, const ClusterOptions& options,
       const std::string name = "slice " + ToString(life.slice);
       for (float value : slice->values()) {
         if (value != static_cast<float>(count.events)) {
-          return name + " counts " + std::to_string(value) + " events of " + std::to_string(count.events);
+          return violated(Invariant::kCount, name + " counts " + std::to_string(value) + " events of " +
+                                                 std::to_string(count.events));
         }
       }
       if (slice->events != count.events || slice->version != count.version) {
-        return name + " has " + std::to_string(slice->events) + " events at version " +
-               std::to_string(slice->version) + "; there were " + std::to_string(count.events) + ", and " +
-               std::to_string(count.version);
+        return violated(Invariant::kCount, name + " has " + std::to_string(slice->events) +
+                                               " events at version " + std::to_string(slice->version) +
+                                               "; there were " + std::to_string(count.events) + ", and " +
+                                               std::to_string(count.version));
       }
       for (uint32_t p = 0; p < end.size(); ++p) {
         const PartitionLedger& ledger = slice->ledger.partitions()[p];
         if (ledger.done != manifest.watermark[p] || !ledger.open.empty())
-          return name + " has open splits left";
+          return violated(Invariant::kLedgers, name + " has open splits left");
       }
     }
   }
   for (int n : copies) {
-    if (n != 1) return "a slice is saved " + std::to_string(n) + " times";
+    if (n != 1) return violated(Invariant::kCheckpoint, "a slice is saved " + std::to_string(n) + " times");
   }
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace leat::sim

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,9 +52,9 @@ class CountingWorkload final : public Workload {
   uint64_t most_ahead_ = 0;
 };
 
-// After a run: empty when the newest checkpoint holds every event of the stream exactly once, in every
-// element of every slice, and nothing is open; else what is wrong. Cuts have to join without gap or overlap.
-std::string CheckCounts(const Cluster& cluster, const ClusterOptions& options,
-                        const CountingWorkload& workload);
+// After a run: none when the newest checkpoint holds every event of the stream exactly once, in every
+// element of every slice, and nothing is open. Cuts have to join without gap or overlap.
+std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOptions& options,
+                                     const CountingWorkload& workload);
 
 }  // namespace leat::sim

@@ -2,6 +2,7 @@
 // others, and the all-reduces that are under way on them. replicas.cc and reduce.cc carry it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "protocol/peer_connections.h"
 #include "protocol/reduction.h"
 #include "protocol/replica.h"
 
@@ -18,15 +20,17 @@ namespace leat::sim {
 // there are any.
 struct Piece {
   enum class Kind : uint8_t {
-    kGreet = 0,  // to whoever lives at the address: the group's number and the sender's rank
-    kReady = 1,  // the sender has started this bucket
-    kData = 2,
+    kCall = 0,    // to whoever lives at the address
+    kAnswer = 1,  // of the member that was called
+    kReady = 2,   // the sender has started this bucket
+    kData = 3,
   } kind = Kind::kData;
   uint32_t from = 0, to = 0;  // slots
   uint32_t from_life = 0, to_life = 0;
-  uint64_t group = 0;
-  uint32_t rank = 0;    // of the sender
-  uint64_t bucket = 0;  // of the group's buckets: all members start the same ones in the same order
+  uint64_t connection = 0;
+  uint64_t group = 0;     // the sender's when it was sent, for Invariant::kOneGroup alone
+  protocol::Greet greet;  // kCall and kAnswer
+  uint64_t bucket = 0;    // of the group's buckets: all members start the same ones in the same order
   uint64_t bucket_bytes = 0;
   uint32_t phase = 0, piece = 0;
   uint64_t payload_bytes = 0;
@@ -52,22 +56,25 @@ struct BucketRun {
 };
 
 struct Membership {
-  // A connection: made by a greeting each way, and what is sent on it arrives in its order.
+  // A connection: what is sent on it arrives in its order.
   struct Peer {
     uint32_t rank = 0;
-    bool greeted = false;
-    uint32_t slot = 0;  // known once it has greeted
-    uint32_t life = 0;
+    uint64_t connection = 0;  // 0: neither called nor has called
+    uint32_t slot = 0;
+    uint32_t life = 0;  // 0: not known before it answers
     Time there{0};
   };
-  Peer* Find(uint32_t peer) {
-    for (Peer& p : peers) {
-      if (p.rank == peer) return &p;
-    }
-    return nullptr;
+  Peer* Find(uint32_t rank_of_peer) {
+    const auto at = std::ranges::find(peers, rank_of_peer, &Peer::rank);
+    return at == peers.end() ? nullptr : &*at;
+  }
+  Peer* On(uint64_t connection) {
+    const auto at = std::ranges::find(peers, connection, &Peer::connection);
+    return at == peers.end() ? nullptr : &*at;
   }
 
   uint64_t group = 0;  // 0: in none
+  std::optional<protocol::PeerConnections> connections;
   uint32_t rank = 0;
   std::vector<protocol::Member> members;
   std::vector<Peer> peers;
@@ -97,7 +104,8 @@ struct ReplicaParts {
   size_t lanes_used = 0;
   uint32_t lane = 0;  // of the last
   Membership in;
-  std::vector<uint32_t> callers;  // greetings of groups that it has not heard of yet
+  uint64_t newest_group = 0;      // that it has heard of
+  std::vector<uint32_t> callers;  // calls of groups that it has not heard of yet
   bool watched = false;
 };
 
@@ -107,6 +115,13 @@ struct Board {
   uint32_t there = 0;                                            // members that have not left
   std::map<uint64_t, std::vector<protocol::LaneOutcome>> lanes;  // by step; kHeld: nobody's
   std::shared_ptr<const protocol::Replica::Shared> state;        // the holder's
+  // For Invariant::kMembersAgree.
+  struct Held {
+    protocol::ReplicaState::Header header;
+    std::vector<float> memory;
+  };
+  std::map<uint64_t, Held> held;  // by step: what the first member that was there held
+  std::vector<uint64_t> reached;  // by rank: the step that it has completed last; 0: none yet
 };
 
 }  // namespace leat::sim

@@ -51,6 +51,7 @@ void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest r
       if (c->ended) return;
       if (hooks.on_request) hooks.on_request(now(), request);
       Do(c, c->machine->OnRequest(now(), call, request));
+      if (options.check && c->alive) CheckWatermark();
     });
   });
 }
@@ -225,7 +226,7 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   p->busy_until = std::max(p->busy_until, there) + options.server_message +
                   Takes(options.server_byte * 1e9, message.bytes);
   const Status begun = p->server->Begin(request);
-  if (!begun.ok()) return Mistake("a server refused a push: " + begun.ToString());
+  if (!begun.ok()) return Violate(Invariant::kAccepted, "a server refused a push: " + begun.ToString());
   std::vector<SliceReply> replies = std::move(message.reply.slices);  // for its memory
   std::vector<std::span<const float>> gradients;
   if (!modelled && message.gradient) {
@@ -239,6 +240,7 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
     if (reply.outcome == SliceOutcome::kDuplicate) ++result.duplicates;
     if (reply.outcome == SliceOutcome::kLate) ++result.late;
   }
+  if (options.check) CheckApplied(request, replies);
   const uint64_t ticket = uint64_t{message.serial} << 32 | m;
   if (auto reply = p->server->Finish(ticket, request, std::move(replies))) {
     SendReply(p, m, std::move(*reply));

@@ -1,12 +1,11 @@
 // Connections among the members of a group, and the pieces of all-reduces on their way.
 //
 // A connection that fails ends the group for both: each closes what it has, and so the others hear of it.
-// What belongs to an earlier group finds nobody who takes it.
+// What was sent on a connection that has ended finds nobody who takes it.
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
-#include "protocol/guards.h"
 #include "sim/cluster_state.h"
 
 namespace leat::sim {
@@ -25,18 +24,21 @@ constexpr double kShareOfFaults = 0.01;
 
 // ---- memory of what is on its way
 
-uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, uint32_t to, uint32_t to_life) {
+uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, const Membership::Peer& to) {
   const uint32_t m = pieces.Take();
   Piece& piece = pieces[m];
   piece = Piece();
   piece.kind = kind;
   piece.from = from->slot;
   piece.from_life = from->life;
-  piece.to = to;
-  piece.to_life = to_life;
+  piece.to = to.slot;
+  piece.to_life = to.life;
+  piece.connection = to.connection;
   piece.group = from->replica->in.group;
-  piece.rank = from->replica->in.rank;
   piece.bytes = kPieceBytes;
+  if (kind == Piece::Kind::kCall || kind == Piece::Kind::kAnswer) {
+    piece.greet = from->replica->in.connections->MyGreet(ChannelKind::kData);
+  }
   return m;
 }
 
@@ -56,10 +58,20 @@ void Cluster::State::SendPiece(const ProcessPtr& from, uint32_t m, Time* in_orde
   queue.At(first, kPieceArrives, m);
 }
 
+// Nobody is there to take it. Whoever calls tries again.
+void Cluster::State::DropPiece(uint32_t m) {
+  const Piece& piece = pieces[m];
+  if (const ProcessPtr caller = roles[piece.from]; piece.kind == Piece::Kind::kCall && caller) {
+    const Membership::Peer* peer = caller->replica->in.On(piece.connection);
+    if (peer != nullptr) Redial(caller, peer->rank);
+  }
+  FreePiece(m);
+}
+
 void Cluster::State::OnPieceArrives(uint32_t m) {
   Piece& piece = pieces[m];
   const ProcessPtr p = roles[piece.to];
-  if (!p || (piece.to_life != 0 && p->life != piece.to_life)) return FreePiece(m);
+  if (!p || (piece.to_life != 0 && p->life != piece.to_life)) return DropPiece(m);
   const Time there = Comes(p.get(), piece.bytes, piece.last_byte);
   if (there > now()) return queue.At(there, kPieceDelivered, m);
   OnPieceDelivered(m);
@@ -67,7 +79,7 @@ void Cluster::State::OnPieceArrives(uint32_t m) {
 
 void Cluster::State::OnPieceDelivered(uint32_t m) {
   const ProcessPtr p = roles[pieces[m].to];
-  if (!p || !p->replica || (pieces[m].to_life != 0 && p->life != pieces[m].to_life)) return FreePiece(m);
+  if (!p || !p->replica || (pieces[m].to_life != 0 && p->life != pieces[m].to_life)) return DropPiece(m);
   if (now() < p->paused_until) return queue.At(p->paused_until, kPieceDelivered, m);
   p->bytes_in += pieces[m].bytes;
   p->busy_until = std::max(p->busy_until, now()) + options.server_message +
@@ -75,47 +87,70 @@ void Cluster::State::OnPieceDelivered(uint32_t m) {
   if (!TakePiece(p, m)) FreePiece(m);
 }
 
-// ---- connections
+// ---- connections: protocol::PeerConnections decides
 
 void Cluster::State::Connect(const ProcessPtr& p) {
-  Membership& in = p->replica->in;
+  ReplicaParts& r = *p->replica;
   Within(p);
-  for (Membership::Peer& peer : in.peers) {
-    // Whoever lives there now. It is dialled again where nobody answers.
-    const uint32_t there = homes[HomeOf(in.members[peer.rank].address)].slot;
-    if (there == Home::kNobody) continue;
-    const uint32_t m = NewPiece(p, Piece::Kind::kGreet, there, 0);
-    if (Chance(options.faults.lost)) peer.there = now() + kRedial;
-    SendPiece(p, m, &peer.there, 1);
+  r.newest_group = r.in.group;
+  for (const uint32_t rank : r.in.connections->Calls()) Dial(p, rank);
+  for (const uint32_t m : std::exchange(r.callers, {})) {
+    if (!TakeCall(p, m)) FreePiece(m);
   }
-  for (const uint32_t m : std::exchange(p->replica->callers, {})) {
-    if (!TakeGreet(p, m)) FreePiece(m);
-  }
-  if (in.peers.empty()) Connected(p);
+  if (r.in.peers.empty()) Connected(p);
+}
+
+// Whoever lives there now.
+void Cluster::State::Dial(const ProcessPtr& p, uint32_t rank) {
+  Membership& in = p->replica->in;
+  const uint32_t there = homes[HomeOf(in.members[rank].address)].slot;
+  if (there == Home::kNobody || Chance(options.faults.lost)) return Redial(p, rank);
+  Membership::Peer& peer = *in.Find(rank);
+  peer.connection = ++last_connection;
+  peer.slot = there;
+  peer.life = 0;
+  SendPiece(p, NewPiece(p, Piece::Kind::kCall, peer), &peer.there, 1);
+}
+
+void Cluster::State::Redial(const ProcessPtr& p, uint32_t rank) {
+  In(p, kRedial, [this, p, rank, group = p->replica->in.group] {
+    const Membership& in = p->replica->in;
+    if (in.group == group && in.connections && in.connections->running()) Dial(p, rank);
+  });
 }
 
 // Whether it is kept, for a group that this member has not heard of yet.
-bool Cluster::State::TakeGreet(const ProcessPtr& p, uint32_t m) {
-  const Piece& piece = pieces[m];
+bool Cluster::State::TakeCall(const ProcessPtr& p, uint32_t m) {
+  const Piece piece = pieces[m];
   Membership& in = p->replica->in;
-  if (in.group != 0 && !in.broken && guards::SameGroup(piece.group, in.group)) {
-    Membership::Peer* peer = in.Find(piece.rank);
-    if (peer == nullptr || peer->greeted) return false;
-    peer->greeted = true;
-    peer->slot = piece.from;
-    peer->life = piece.from_life;
-    if (std::ranges::all_of(in.peers, &Membership::Peer::greeted)) Connected(p);
-    return false;
-  }
-  if (piece.group > in.group) {
+  const CallVerdict verdict = JudgeCall(piece.greet.group, p->replica->newest_group);
+  if (verdict == CallVerdict::kKeep) {
     p->replica->callers.push_back(m);
     return true;
   }
-  // Turned away, as whoever calls for a group that is no more.
-  if (const ProcessPtr caller = roles[piece.from]; caller && caller->life == piece.from_life) {
-    Tell(caller, piece.group, p->latency, "a member has gone on to another group");
+  if (verdict == CallVerdict::kReject || !in.connections || !in.connections->Accept(piece.greet)) {
+    Tell(piece.from, piece.connection, p->latency, "a member has gone on to another group");
+    return false;
   }
+  Membership::Peer* peer = in.Find(piece.greet.rank);
+  peer->connection = piece.connection;
+  peer->slot = piece.from;
+  peer->life = piece.from_life;
+  SendPiece(p, NewPiece(p, Piece::Kind::kAnswer, *peer), &peer->there, 1);
+  if (in.connections->formed()) Connected(p);
   return false;
+}
+
+void Cluster::State::TakeAnswer(const ProcessPtr& p, const Piece& piece) {
+  Membership& in = p->replica->in;
+  Membership::Peer* peer = in.On(piece.connection);
+  if (peer == nullptr || in.broken) return;
+  if (!in.connections->Answers(peer->rank, piece.greet)) {
+    return Break(p, Status(Code::kDataLoss, "the greeting of another"));
+  }
+  peer->life = piece.from_life;
+  in.connections->Answered(peer->rank, ChannelKind::kData);
+  if (in.connections->formed()) Connected(p);
 }
 
 void Cluster::State::Connected(const ProcessPtr& p) {
@@ -126,23 +161,29 @@ void Cluster::State::Connected(const ProcessPtr& p) {
         [group = in.group](Replica& machine) { return machine.OnConnected(group, Status()); });
 }
 
-// The connection to a member of this group has ended.
-void Cluster::State::Tell(const ProcessPtr& p, uint64_t group, Duration latency, const char* why) {
-  if (Chance(options.faults.lost)) return;  // only its deadline tells it
-  In(p, Latency(latency), [this, p, life = p->life, group, why] {
-    if (p->life == life && p->replica && p->replica->in.group == group) {
-      Break(p, Status(Code::kUnavailable, why));
-    }
+// This connection of whoever lives in the slot has ended.
+void Cluster::State::Tell(uint32_t slot, uint64_t connection, Duration latency, const char* why) {
+  const ProcessPtr p = roles[slot];
+  if (!p || Chance(options.faults.lost)) return;  // only its deadline tells it
+  In(p, Latency(latency), [this, p, connection, why] {
+    if (!p->replica) return;
+    Membership& in = p->replica->in;
+    std::erase_if(p->replica->callers, [&](uint32_t m) {
+      if (pieces[m].connection != connection) return false;
+      FreePiece(m);
+      return true;
+    });
+    const Membership::Peer* peer = in.On(connection);
+    if (peer == nullptr ||
+        in.connections->Closed(peer->rank, ChannelKind::kData) != PeerConnections::Loss::kPeer)
+      return;
+    Break(p, Status(Code::kUnavailable, why));
   });
 }
 
 void Cluster::State::TellPeers(const ProcessPtr& p) {
-  const Membership& in = p->replica->in;
-  for (const Membership::Peer& peer : in.peers) {
-    if (!peer.greeted) continue;
-    if (const ProcessPtr other = roles[peer.slot]; other && other->life == peer.life) {
-      Tell(other, in.group, p->latency, "a member is gone");
-    }
+  for (const Membership::Peer& peer : p->replica->in.peers) {
+    if (peer.connection != 0) Tell(peer.slot, peer.connection, p->latency, "a member is gone");
   }
 }
 
@@ -151,6 +192,8 @@ void Cluster::State::Break(const ProcessPtr& p, Status why) {
   Membership& in = p->replica->in;
   if (in.group == 0 || in.broken) return;
   in.broken = std::move(why);
+  in.connections->Stop();
+  in.connections->End();
   in.deadline = Time::max();
   in.runs.clear();
   for (const uint32_t m : std::exchange(in.early, {})) FreePiece(m);
@@ -188,15 +231,13 @@ void Cluster::State::Within(const ProcessPtr& p) {
 void Cluster::State::StartBucket(const ProcessPtr& p, BucketRun::Kind kind, uint64_t begin, uint64_t end,
                                  uint64_t bytes) {
   Membership& in = p->replica->in;
-  ReduceShape shape{.members = static_cast<uint32_t>(in.members.size()),
+  const bool sums = kind == BucketRun::Kind::kSums;
+  ReduceShape shape{.path = PathOf(sums && options.strategy.deterministic, false, bytes,
+                                   options.reduce.exchange_bytes, ReducePath::kRing),
+                    .members = static_cast<uint32_t>(in.members.size()),
                     .bytes = bytes,
                     .piece_bytes = options.reduce.piece_bytes,
                     .eager_bytes = options.reduce.eager_bytes};
-  if (kind == BucketRun::Kind::kSums && options.strategy.deterministic) {
-    shape.path = ReducePath::kChain;
-  } else if (bytes <= options.reduce.exchange_bytes) {
-    shape.path = ReducePath::kExchange;
-  }
   const uint64_t bucket = in.next_bucket++;
   BucketRun& run =
       in.runs.emplace(bucket, BucketRun{kind, begin, end, Reduction(shape, in.rank)}).first->second;
@@ -223,9 +264,14 @@ void Cluster::State::StartBucket(const ProcessPtr& p, BucketRun::Kind kind, uint
 // Whether it is kept, since its bucket has not been started here.
 bool Cluster::State::TakePiece(const ProcessPtr& p, uint32_t m) {
   const Piece& piece = pieces[m];
-  if (piece.kind == Piece::Kind::kGreet) return TakeGreet(p, m);
+  if (piece.kind == Piece::Kind::kCall) return TakeCall(p, m);
+  if (piece.kind == Piece::Kind::kAnswer) {
+    TakeAnswer(p, piece);
+    return false;
+  }
   Membership& in = p->replica->in;
-  if (in.group == 0 || in.broken || !guards::SameGroup(piece.group, in.group)) return false;
+  if (in.On(piece.connection) == nullptr || in.broken) return false;
+  if (options.check) CheckGroup(*p, piece);
   const auto run = in.runs.find(piece.bucket);
   if (run == in.runs.end() && piece.bucket >= in.next_bucket) {
     in.early.push_back(m);
@@ -243,11 +289,12 @@ bool Cluster::State::TakePiece(const ProcessPtr& p, uint32_t m) {
 bool Cluster::State::Accept(const ProcessPtr& p, BucketRun* run, uint32_t m) {
   const Piece& piece = pieces[m];
   Reduction& reduction = run->reduction;
+  const uint32_t rank = p->replica->in.On(piece.connection)->rank;
   if (piece.kind == Piece::Kind::kReady) {
-    reduction.PeerReady(piece.rank);
+    reduction.PeerReady(rank);
     return true;
   }
-  const Hop hop{piece.rank, piece.phase, piece.piece};
+  const Hop hop{rank, piece.phase, piece.piece};
   const Reduction::Verdict verdict = reduction.Expects(hop);
   if (piece.bucket_bytes != reduction.shape().bytes || verdict == Reduction::Verdict::kWrong ||
       reduction.piece(hop.piece).bytes != piece.payload_bytes ||
@@ -280,7 +327,7 @@ void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
         break;
       case ReduceAction::Kind::kReady: {
         Membership::Peer* peer = in.Find(action.hop.peer);
-        const uint32_t m = NewPiece(p, Piece::Kind::kReady, peer->slot, peer->life);
+        const uint32_t m = NewPiece(p, Piece::Kind::kReady, *peer);
         pieces[m].bucket = bucket;
         SendPiece(p, m, &peer->there, kShareOfFaults);
         break;
@@ -327,7 +374,7 @@ void Cluster::State::Combine(RoleProcess* p, BucketRun* run, const ReduceAction&
 void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* run, const Hop& hop) {
   Membership::Peer* peer = p->replica->in.Find(hop.peer);
   const PieceRange range = run->reduction.piece(hop.piece);
-  const uint32_t m = NewPiece(p, Piece::Kind::kData, peer->slot, peer->life);
+  const uint32_t m = NewPiece(p, Piece::Kind::kData, *peer);
   Piece& piece = pieces[m];
   piece.bucket = bucket;
   piece.bucket_bytes = run->reduction.shape().bytes;
@@ -341,18 +388,15 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
   }
   if (Chance(options.faults.lost * kShareOfFaults)) {
     // Swallowed: only their deadlines tell them. Else both see the connection break.
-    const ProcessPtr other = roles[piece.to];
     FreePiece(m);
     if (!rng.Chance(0.3)) {
-      Tell(p, p->replica->in.group, p->latency, "connection lost");
-      if (other && other->life == peer->life) {
-        Tell(other, p->replica->in.group, p->latency, "connection lost");
-      }
+      Tell(p->slot, peer->connection, p->latency, "connection lost");
+      Tell(peer->slot, peer->connection, p->latency, "connection lost");
     }
     return run->reduction.Sent(hop);
   }
   if (Chance(options.faults.doubled * kShareOfFaults)) {
-    const uint32_t copy = NewPiece(p, Piece::Kind::kData, piece.to, piece.to_life);
+    const uint32_t copy = NewPiece(p, Piece::Kind::kData, *peer);
     pieces[copy] = pieces[m];
     SendPiece(p, copy, nullptr, 1);
   }

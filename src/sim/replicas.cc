@@ -36,7 +36,10 @@ void Cluster::State::StartReplica(const ProcessPtr& p) {
 void Cluster::State::ForgetGroups(const ProcessPtr& p) {
   if (!p->replica) return;
   LeavePeers(p);
-  for (const uint32_t m : std::exchange(p->replica->callers, {})) FreePiece(m);
+  for (const uint32_t m : std::exchange(p->replica->callers, {})) {
+    Tell(pieces[m].from, pieces[m].connection, p->latency, "a member is gone");
+    FreePiece(m);
+  }
 }
 
 void Cluster::State::Do(const ProcessPtr& p, ReplicaActions actions) {
@@ -70,8 +73,8 @@ void Cluster::State::Act(const ProcessPtr& p, const JoinGroup& a) {
   in.group = a.group;
   in.rank = a.rank;
   in.members = a.members;
-  for (const uint32_t peer : ReducePeers(static_cast<uint32_t>(a.members.size()), a.rank))
-    in.peers.emplace_back().rank = peer;
+  in.connections.emplace(a.group, static_cast<uint32_t>(a.members.size()), a.rank, 1);
+  for (const uint32_t peer : in.connections->Peers()) in.peers.emplace_back().rank = peer;
   ++boards[a.group].there;
   if (a.rank == 0) ++result.groups;
   Connect(p);
@@ -214,8 +217,11 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
   }
   // It applies the step before it goes on, as a server would.
   const Duration takes = FromSeconds(options.server_byte * static_cast<double>(elements * sizeof(float)));
-  Later(p, takes, [token = a.token, step = std::move(step)](Replica& machine) {
-    return machine.OnReduced(token, step);
+  Later(p, takes, [this, p, token = a.token, step = std::move(step)](Replica& machine) {
+    const uint64_t before = machine.state().header().step;
+    auto actions = machine.OnReduced(token, step);
+    if (options.check && machine.state().header().step > before) CheckMembers(*p);
+    return actions;
   });
 }
 

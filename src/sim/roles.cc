@@ -209,6 +209,8 @@ void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
       if (life != p->life) return;
       Result<Slice> slice = Status(Code::kUnavailable, "the disk does not answer");
       if (!Chance(options.faults.unreadable)) slice = disk.Read(order.directory, order.file, order.slice);
+      if (options.check && slice.ok())
+        applied_on[{order.slice, order.incarnation}].loaded = slice->ledger.partitions();
       if (p->replica) return Do(p, p->replica->machine->OnSliceLoaded(order, std::move(slice)));
       p->server->OnSliceLoaded(order, std::move(slice));
       TakeReady(p);

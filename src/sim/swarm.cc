@@ -55,8 +55,9 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.server_wait = std::chrono::milliseconds(800);
   options.tail_wait = std::chrono::milliseconds(60);
   options.keep_checkpoints = 1 + static_cast<uint32_t>(rng.Below(2));
-  // A job that takes longer than this has stopped.
   options.most_time = std::chrono::seconds(120);
+  options.check = true;
+  options.progress_within = std::chrono::seconds(20);
 
   const auto some = [&rng](std::initializer_list<double> values) {
     return values.begin()[rng.Below(values.size())];
@@ -100,7 +101,8 @@ ClusterResult RunSwarm(const SwarmJob& job) {
   };
   Cluster cluster(options, workload);
   ClusterResult result = cluster.Run();
-  if (result.mistake.empty()) result.mistake = CheckCounts(cluster, options, workload);
+  if (!result.violation) result.violation = CheckCounts(cluster, options, workload);
+  if (result.violation) result.mistake = result.violation->ToString();
   return result;
 }
 

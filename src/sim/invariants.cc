@@ -1,0 +1,186 @@
+#include "sim/invariants.h"
+
+#include <cstring>
+#include <utility>
+
+#include "sim/cluster_state.h"
+
+namespace leat::sim {
+
+const char* Name(Invariant invariant) {
+  switch (invariant) {
+    case Invariant::kAppliedOnce:
+      return "no batch is applied twice on a slice";
+    case Invariant::kWatermark:
+      return "the watermark never passes a batch that a live slice lacks";
+    case Invariant::kCheckpoint:
+      return "a checkpoint has each slice once, with every batch before its watermark";
+    case Invariant::kMembersAgree:
+      return "members of a group hold the same state at the same step";
+    case Invariant::kOneGroup:
+      return "no member takes a piece that was sent in another group than its own";
+    case Invariant::kProgress:
+      return "the job makes progress";
+    case Invariant::kDeadline:
+      return "the job ends in time";
+    case Invariant::kAccepted:
+      return "no role refuses what another sends";
+    case Invariant::kRestored:
+      return "journal and manifest agree";
+    case Invariant::kJobEnds:
+      return "the job ends without a failure, with all of the stream";
+    case Invariant::kValues:
+      return "workers compute on the values that their strategy promises";
+    case Invariant::kCover:
+      return "cuts cover the stream without gap or overlap";
+    case Invariant::kCount:
+      return "every slice counts every event exactly once";
+    case Invariant::kLedgers:
+      return "no slice has an open split left";
+  }
+  return "unknown";
+}
+
+std::string Violation::ToString() const {
+  return "violated after " + std::to_string(Seconds(at)) + " s: " + Name(invariant) + ": " + what;
+}
+
+void Cluster::State::Violate(Invariant invariant, std::string what) {
+  done = true;
+  if (result.violation) return;
+  result.violation = Violation{invariant, std::move(what), now()};
+  result.mistake = result.violation->ToString();
+}
+
+namespace {
+
+std::string NameOf(SliceId slice) {
+  return "slice " + leat::ToString(slice);
+}
+
+std::string NameOf(const Position& at) {
+  return "epoch " + std::to_string(at.epoch) + " offset " + std::to_string(at.offset);
+}
+
+// Empty, or in which partition the ledger lacks something before the watermark.
+std::string Lacks(const std::vector<PartitionLedger>& ledger, const std::vector<Position>& watermark) {
+  for (size_t p = 0; p < watermark.size(); ++p) {
+    if (p < ledger.size() && ledger[p].done >= watermark[p]) continue;
+    return "partition " + std::to_string(p) + " is held up to " +
+           (p < ledger.size() ? NameOf(ledger[p].done) : "nowhere") + ", the watermark is at " +
+           NameOf(watermark[p]);
+  }
+  return "";
+}
+
+}  // namespace
+
+void Cluster::State::CheckApplied(const PushRequest& request, const std::vector<SliceReply>& replies) {
+  if (options.strategy.stepped()) return;
+  for (const SliceReply& reply : replies) {
+    if (reply.outcome != SliceOutcome::kApplied) continue;
+    Applied& applied = applied_on[{reply.slice, reply.incarnation}];
+    const Cut& cut = request.cut;
+    const bool before = !applied.loaded.empty() && HeldRuns(applied.loaded, cut).Has(request.run);
+    const bool fresh = applied.runs.insert({cut.partition, cut.begin, request.run}).second;
+    if (before || !fresh) {
+      return Violate(Invariant::kAppliedOnce, NameOf(reply.slice) + ", partition " +
+                                                  std::to_string(cut.partition) + " " + NameOf(cut.begin) +
+                                                  " run " + std::to_string(request.run));
+    }
+  }
+}
+
+void Cluster::State::CheckWatermark() {
+  if (!options.strategy.on_servers()) return;
+  const CoordinatorStatus status = coordinator->machine->status();
+  for (const ProcessPtr& p : roles) {
+    if (!p || !p->server || !p->joined) continue;
+    for (uint32_t i = 0; i < status.view.slices.size(); ++i) {
+      const SlicePlace& place = status.view.slices[i];
+      const Slice* slice = place.live && place.server == p->node ? p->server->Find(SliceId(i)) : nullptr;
+      if (slice == nullptr) continue;
+      if (auto lacks = Lacks(slice->ledger.partitions(), status.watermark); !lacks.empty())
+        return Violate(Invariant::kWatermark, NameOf(slice->id) + ": " + lacks);
+    }
+  }
+}
+
+void Cluster::State::CheckCheckpoint(const Manifest& manifest) {
+  std::vector<uint32_t> copies(options.table.slices.size(), 0);
+  const auto wrong = [&](const std::string& what) {
+    Violate(Invariant::kCheckpoint, manifest.directory + ": " + what);
+  };
+  for (const ManifestShard& shard : manifest.shards) {
+    for (const SliceLife& life : shard.slices) {
+      const auto slice = disk.Read(manifest.directory, shard.file, life.slice);
+      if (!slice.ok()) return wrong(slice.status().ToString());
+      if (life.slice.value < copies.size()) ++copies[life.slice.value];
+      if (auto lacks = Lacks(slice->ledger.partitions(), manifest.watermark); !lacks.empty())
+        return wrong(NameOf(life.slice) + ": " + lacks);
+    }
+  }
+  for (uint32_t i = 0; i < copies.size(); ++i) {
+    if (copies[i] != 1)
+      return wrong(NameOf(SliceId(i)) + " is there " + std::to_string(copies[i]) + " times");
+  }
+}
+
+void Cluster::State::CheckGroup(const RoleProcess& p, const Piece& piece) {
+  const uint64_t group = p.replica->in.group;
+  if (piece.group == group) return;
+  Violate(Invariant::kOneGroup, "a member of group " + std::to_string(group) +
+                                    " has taken a piece of bucket " + std::to_string(piece.bucket) +
+                                    " of group " + std::to_string(piece.group));
+}
+
+// A member has completed a step, applied or not.
+void Cluster::State::CheckMembers(const RoleProcess& p) {
+  const Membership& in = p.replica->in;
+  const auto board = boards.find(in.group);
+  if (board == boards.end()) return;
+  const ReplicaState& state = p.replica->machine->state();
+  const uint64_t step = state.header().step;
+  auto& reached = board->second.reached;
+  reached.resize(in.members.size(), 0);
+  reached[in.rank] = step;
+  for (uint32_t rank = 0; rank < reached.size(); ++rank) {
+    if (reached[rank] == 0 || std::max(reached[rank], step) - std::min(reached[rank], step) <= 1) continue;
+    return Violate(Invariant::kMembersAgree, "rank " + std::to_string(in.rank) + " holds step " +
+                                                 std::to_string(step) + ", rank " + std::to_string(rank) +
+                                                 " step " + std::to_string(reached[rank]));
+  }
+  Board::Held held{state.header(), {}};
+  for (const auto& part : state.Memory()) held.memory.insert(held.memory.end(), part.begin(), part.end());
+  auto& all = board->second.held;
+  all.erase(all.begin(), all.lower_bound(step - std::min<uint64_t>(step, 1)));
+  const auto [first, fresh] = all.try_emplace(step, std::move(held));
+  if (fresh) return;
+  const Board::Held& other = first->second;
+  if (!(other.header == held.header) || other.memory.size() != held.memory.size() ||
+      std::memcmp(other.memory.data(), held.memory.data(), held.memory.size() * sizeof(float)) != 0) {
+    Violate(Invariant::kMembersAgree, "rank " + std::to_string(in.rank) + " of group " +
+                                          std::to_string(in.group) +
+                                          " holds another state than others at step " + std::to_string(step));
+  }
+}
+
+void Cluster::State::CheckProgress() {
+  const CoordinatorStatus status = coordinator->machine->status();
+  Reached now_at{status.events, status.step, status.checkpoint.value_or(0), result.resumes, status.watermark};
+  if (last_reached && *last_reached == now_at) {
+    return Violate(
+        Invariant::kProgress,
+        "nothing has moved in " + std::to_string(Seconds(options.progress_within)) + " s: " + Standing());
+  }
+  last_reached = std::move(now_at);
+  queue.After(options.progress_within, [this] { CheckProgress(); });
+}
+
+std::string Cluster::State::Standing() const {
+  const CoordinatorStatus status = coordinator->machine->status();
+  return "phase " + std::to_string(static_cast<int>(status.phase)) + ", lag " + std::to_string(status.lag) +
+         ", leases " + std::to_string(status.leases);
+}
+
+}  // namespace leat::sim

@@ -1,0 +1,74 @@
+#include "sim/invariants.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "sim/counting.h"
+#include "sim/swarm.h"
+
+namespace leat::sim {
+namespace {
+
+using std::chrono::seconds;
+
+// A job that goes on for ever: no split can be read.
+ClusterResult Stuck(ClusterOptions options) {
+  options.faults = {.split_unreadable = 1, .until = Time::max()};
+  CountingWorkload workload(options.table, options.strategy);
+  return Cluster(options, workload).Run();
+}
+
+TEST(Invariants, AJobThatStopsIsNamedByTheDeadlineForProgress) {
+  for (const auto kind : {protocol::StrategyKind::kAsync, protocol::StrategyKind::kAllReduce}) {
+    ClusterOptions options = SwarmOptions({.strategy = {.kind = kind, .virtual_workers = 4}});
+    options.checkpoint_interval = Duration(0);
+    options.progress_within = seconds(8);
+    const ClusterResult result = Stuck(options);
+    ASSERT_TRUE(result.violation.has_value());
+    EXPECT_EQ(result.violation->invariant, Invariant::kProgress) << result.mistake;
+    EXPECT_LE(result.took, seconds(17));
+    EXPECT_NE(result.mistake.find(Name(Invariant::kProgress)), std::string::npos) << result.mistake;
+    EXPECT_FALSE(result.ended);
+  }
+}
+
+TEST(Invariants, AJobThatDoesNotEndIsNamedByTheDeadline) {
+  ClusterOptions options = SwarmOptions({});
+  options.progress_within = Duration(0);
+  options.most_time = seconds(7);
+  const ClusterResult result = Stuck(options);
+  ASSERT_TRUE(result.violation.has_value());
+  EXPECT_EQ(result.violation->invariant, Invariant::kDeadline) << result.mistake;
+  EXPECT_LE(result.took, seconds(8));
+}
+
+TEST(Invariants, AWrongCountIsNamed) {
+  ClusterOptions options = SwarmOptions({.events = 4000, .peace = true});
+  CountingWorkload workload(options.table, options.strategy);
+  Cluster cluster(options, workload);
+  ASSERT_EQ(cluster.Run().mistake, "");
+  EXPECT_EQ(CheckCounts(cluster, options, workload), std::nullopt);
+  options.stream.partitions[0].events += 1;
+  const auto cover = CheckCounts(cluster, options, workload);
+  ASSERT_TRUE(cover.has_value());
+  EXPECT_EQ(cover->invariant, Invariant::kCover) << *cover;
+  options.stream.partitions[0].events -= 1;
+  options.strategy.virtual_workers = 1000;
+  options.strategy.kind = protocol::StrategyKind::kSync;
+  const auto count = CheckCounts(cluster, options, workload);
+  ASSERT_TRUE(count.has_value());
+  EXPECT_EQ(count->invariant, Invariant::kCount) << *count;
+}
+
+TEST(Invariants, HaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (int i = 0; i <= static_cast<int>(Invariant::kLedgers); ++i)
+    names.insert(Name(static_cast<Invariant>(i)));
+  EXPECT_EQ(names.size(), static_cast<size_t>(Invariant::kLedgers) + 1);
+  EXPECT_FALSE(names.contains("unknown"));
+}
+
+}  // namespace
+}  // namespace leat::sim
