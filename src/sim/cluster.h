@@ -80,6 +80,7 @@ struct ReduceOptions {
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged
   uint64_t piece_bytes = 256 << 10;
   uint64_t eager_bytes = 1 << 20;
+  bool one_shot = false;  // in groups of at most protocol::kMostOneShot, where nothing is deterministic
 };
 
 struct ClusterOptions {
@@ -144,6 +145,7 @@ struct ClusterResult {
   uint64_t releases = 0;     // splits leased again
   uint64_t groups = 0;       // allreduce: that were named, and joined by their first member
   uint64_t shares = 0;       // states that members of a group were given by another
+  uint64_t one_shots = 0;    // steps of which a member has added up all contributions by itself
   uint64_t loads = 0;        // slices that were read from a checkpoint
 };
 

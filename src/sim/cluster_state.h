@@ -237,7 +237,9 @@ struct Cluster::State {
   void Act(const ProcessPtr& p, const ComputeLane& a);
   void Act(const ProcessPtr& p, const ReduceStep& a);
   void AddLane(RoleProcess* p, uint32_t lane, uint64_t events);
+  bool OneShot(const RoleProcess& p) const;
   void StartBuckets(const ProcessPtr& p, size_t until);
+  GradientTerms TermsOf(RoleProcess* p, std::vector<std::vector<float>>* memory) const;
   void Shared(const ProcessPtr& p);
   void Reduced(const ProcessPtr& p);
   void FailUnderWay(const ProcessPtr& p);
@@ -265,6 +267,7 @@ struct Cluster::State {
   bool TakePiece(const ProcessPtr& p, uint32_t m);
   bool Accept(const ProcessPtr& p, BucketRun* run, uint32_t m);
   void Proceed(const ProcessPtr& p, uint64_t bucket);
+  void KeepContributions(RoleProcess* p, BucketRun* run);
   void Combine(RoleProcess* p, BucketRun* run, const ReduceAction& action);
   void SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* run, const Hop& hop);
   // What it reduces is there, not only modelled.

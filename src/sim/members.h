@@ -87,6 +87,8 @@ struct Membership {
   std::vector<uint32_t> early;  // pieces of buckets that are not started here yet
   size_t step_buckets = 0;      // of the gradients of the step under way: started
   Time deadline = Time::max();  // of what is under way
+  // One shot: what each member has of the step, by rank.
+  std::vector<std::shared_ptr<const std::vector<float>>> contributions;
 };
 
 // The part of a worker's process that other strategies have no use for.

@@ -232,12 +232,13 @@ void Cluster::State::StartBucket(const ProcessPtr& p, BucketRun::Kind kind, uint
                                  uint64_t bytes) {
   Membership& in = p->replica->in;
   const bool sums = kind == BucketRun::Kind::kSums;
-  ReduceShape shape{.path = PathOf(sums && options.strategy.deterministic, false, bytes,
+  ReduceShape shape{.path = PathOf(sums && options.strategy.deterministic, sums && OneShot(*p), bytes,
                                    options.reduce.exchange_bytes, ReducePath::kRing),
                     .members = static_cast<uint32_t>(in.members.size()),
                     .bytes = bytes,
                     .piece_bytes = options.reduce.piece_bytes,
                     .eager_bytes = options.reduce.eager_bytes};
+  if (shape.path == ReducePath::kOneShot) shape.eager_bytes = kOneShotEagerBytes;
   const uint64_t bucket = in.next_bucket++;
   BucketRun& run =
       in.runs.emplace(bucket, BucketRun{kind, begin, end, Reduction(shape, in.rank)}).first->second;
@@ -334,6 +335,8 @@ void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
       }
       case ReduceAction::Kind::kFinished: {
         const BucketRun::Kind kind = run.kind;
+        if (run.reduction.shape().path == ReducePath::kOneShot && Carries(run))
+          KeepContributions(p.get(), &run);
         in.runs.erase(bucket);
         if (kind == BucketRun::Kind::kState) return Shared(p);
         if (in.reducing && in.runs.empty()) Reduced(p);
@@ -341,6 +344,14 @@ void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
       }
     }
   }
+}
+
+// One shot: nothing was added up; each member does so by itself when it applies the step.
+void Cluster::State::KeepContributions(RoleProcess* p, BucketRun* run) {
+  Membership& in = p->replica->in;
+  in.contributions.resize(in.members.size());
+  for (BucketRun::Aside& aside : run->asides) in.contributions[aside.hop.peer] = std::move(aside.payload);
+  in.contributions[in.rank] = std::make_shared<const std::vector<float>>(p->replica->sums);
 }
 
 void Cluster::State::Combine(RoleProcess* p, BucketRun* run, const ReduceAction& action) {

@@ -165,9 +165,20 @@ void Cluster::State::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
   }
 }
 
-// The step's gradients go to the others, those of the last variables first.
+// Whether every member adds up by itself what all members have.
+bool Cluster::State::OneShot(const RoleProcess& p) const {
+  return options.reduce.one_shot && !options.strategy.deterministic &&
+         p.replica->in.members.size() <= kMostOneShot;
+}
+
+// The step's gradients go to the others, those of the last variables first; in one shot all are one bucket.
 void Cluster::State::StartBuckets(const ProcessPtr& p, size_t until) {
   Membership& in = p->replica->in;
+  if (OneShot(*p)) {
+    if (until < buckets.size() || in.step_buckets == until || !in.connected || in.broken) return;
+    in.step_buckets = until;
+    return StartBucket(p, BucketRun::Kind::kSums, 0, elements, elements * sizeof(float));
+  }
   while (in.connected && !in.broken && in.step_buckets < until) {
     const auto& [begin, end] = buckets[in.step_buckets++];
     StartBucket(p, BucketRun::Kind::kSums, begin, end, (end - begin) * sizeof(float));
@@ -208,7 +219,13 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
   Board& board = boards[in.group];
   ReducedStep step{board.lanes[a.step], true};
   board.lanes.erase(board.lanes.begin(), board.lanes.find(a.step));
-  if (r.parameters) {
+  // What the terms are views of.
+  const auto memory = std::make_shared<std::vector<std::vector<float>>>();
+  if (OneShot(*p)) ++result.one_shots;
+  if (r.parameters && OneShot(*p)) {
+    step.terms = TermsOf(p.get(), memory.get());
+    step.finite = r.parameters->GradientsFinite(step.terms);
+  } else if (r.parameters) {
     for (uint32_t i = 0; i < starts.size(); ++i) {
       const auto gradients = r.parameters->gradients(SliceId(i));
       std::ranges::copy(std::span(r.sums).subspan(starts[i], gradients.size()), gradients.begin());
@@ -217,12 +234,27 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
   }
   // It applies the step before it goes on, as a server would.
   const Duration takes = FromSeconds(options.server_byte * static_cast<double>(elements * sizeof(float)));
-  Later(p, takes, [this, p, token = a.token, step = std::move(step)](Replica& machine) {
+  Later(p, takes, [this, p, token = a.token, step = std::move(step), memory](Replica& machine) {
     const uint64_t before = machine.state().header().step;
     auto actions = machine.OnReduced(token, step);
     if (options.check && machine.state().header().step > before) CheckMembers(*p);
     return actions;
   });
+}
+
+// What each member has of the step, by rank, laid out as the parameters' gradients are.
+GradientTerms Cluster::State::TermsOf(RoleProcess* p, std::vector<std::vector<float>>* memory) const {
+  ReplicaParts& r = *p->replica;
+  const auto all = r.parameters->all_gradients();
+  for (const auto& contribution : std::exchange(r.in.contributions, {})) {
+    std::vector<float>& term = memory->emplace_back(all.size(), optim::kNothing);
+    for (uint32_t i = 0; i < starts.size(); ++i) {
+      const auto gradients = r.parameters->gradients(SliceId(i));
+      std::copy_n(contribution->data() + starts[i], gradients.size(),
+                  term.data() + (gradients.data() - all.data()));
+    }
+  }
+  return {memory->begin(), memory->end()};
 }
 
 // What the machine waits for in a group that is broken.

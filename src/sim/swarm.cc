@@ -80,7 +80,8 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.reduce = {.bucket_bytes = size(1, 1 << 20),
                     .exchange_bytes = size(0, 1 << 16),
                     .piece_bytes = size(64, 256),
-                    .eager_bytes = size(64, 1 << 20)};
+                    .eager_bytes = size(64, 1 << 20),
+                    .one_shot = job.one_shot};
   if (job.peace) {
     faults = {};
     faults.slow_disk = std::chrono::milliseconds(100);

@@ -19,7 +19,8 @@ struct SwarmJob {
   uint32_t partitions = 2;
   uint64_t events = 1500;  // of each partition, on average
   protocol::StrategyConfig strategy;
-  bool peace = false;  // nothing goes wrong
+  bool one_shot = false;  // ReduceOptions::one_shot
+  bool peace = false;     // nothing goes wrong
 };
 
 // The options of such a job, without the hook by which it is resumed.

@@ -26,6 +26,7 @@ struct Case {
   std::string name;
   protocol::StrategyConfig strategy;
   uint64_t share = 1;  // of the seeds: one in so many
+  bool one_shot = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -45,13 +46,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"backup", {.kind = Kind::kSync, .virtual_workers = 4, .backup = 1}},
                       Case{"averaging", {.kind = Kind::kAveraging, .virtual_workers = 4, .period = 3}},
                       Case{"allreduce", {.kind = Kind::kAllReduce, .virtual_workers = 4}},
+                      Case{"allreduce_one_shot", {.kind = Kind::kAllReduce, .virtual_workers = 4}, 1, true},
                       Case{"allreduce_by_lanes",
                            {.kind = Kind::kAllReduce, .virtual_workers = 4, .deterministic = true}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Strategies, CountEveryEventOnceInPeace) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    const ClusterResult result = RunSwarm({.seed = seed, .strategy = GetParam().strategy, .peace = true});
+    const ClusterResult result = RunSwarm(
+        {.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot, .peace = true});
     EXPECT_EQ(result.mistake, "") << "seed " << seed;
     EXPECT_EQ(result.duplicates, 0u) << "seed " << seed << ": something was trained twice";
     EXPECT_EQ(result.releases, 0u) << "seed " << seed;
@@ -62,7 +65,8 @@ TEST_P(Strategies, CountEveryEventOnceInPeace) {
 TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   ClusterResult all;
   for (uint64_t seed = 1; seed <= Seeds() / GetParam().share; ++seed) {
-    const ClusterResult result = RunSwarm({.seed = seed, .strategy = GetParam().strategy});
+    const ClusterResult result =
+        RunSwarm({.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot});
     EXPECT_EQ(result.mistake, "") << "seed " << seed;
     all.deaths += result.deaths;
     all.pauses += result.pauses;
@@ -73,6 +77,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.releases += result.releases;
     all.groups += result.groups;
     all.shares += result.shares;
+    all.one_shots += result.one_shots;
     all.loads += result.loads;
   }
   // What is to be survived has happened, and often.
@@ -86,6 +91,11 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   } else {
     EXPECT_GT(all.groups, 10 * often);
     EXPECT_GT(all.shares, often);
+    if (GetParam().one_shot) {
+      EXPECT_GT(all.one_shots, 50 * often);
+    } else {
+      EXPECT_EQ(all.one_shots, 0u);
+    }
   }
   EXPECT_GT(all.resumes, often / 5);
 }
