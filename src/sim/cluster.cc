@@ -23,9 +23,8 @@ constexpr uint64_t kCrowd = 4096;
 Cluster::State::State(Cluster& cluster, ClusterOptions o, Workload& w, Hooks h)
     : self(cluster), options(std::move(o)), workload(w), hooks(std::move(h)), rng(options.seed) {
   for (const SliceSpec& slice : options.table.slices) {
-    starts.push_back(elements);
-    slice_bytes.push_back(slice.elements() * sizeof(float));
-    elements += slice.elements();
+    slice_ranges.push_back({elements, elements + slice.elements()});
+    elements = slice_ranges.back().end;
   }
   modelled = workload.Join() == nullptr;
   std::vector<uint64_t> variable_bytes;
@@ -280,7 +279,7 @@ CoordinatorStatus Cluster::status() const {
 bool Cluster::Values(std::vector<float>* values) const {
   const State& s = *state_;
   values->assign(s.elements, 0);
-  std::vector<bool> there(s.starts.size(), false);
+  std::vector<bool> there(s.slice_ranges.size(), false);
   // Where there are no servers, as the worker has them that is farthest.
   const RoleProcess* farthest = nullptr;
   for (const auto& p : s.roles) {
@@ -290,17 +289,18 @@ bool Cluster::Values(std::vector<float>* values) const {
       farthest = p.get();
     }
   }
-  for (uint32_t i = 0; farthest != nullptr && i < s.starts.size(); ++i) {
+  for (uint32_t i = 0; farthest != nullptr && i < s.slice_ranges.size(); ++i) {
     const auto slice = farthest->replica->parameters->values(SliceId(i));
-    std::ranges::copy(slice, values->begin() + static_cast<std::ptrdiff_t>(s.starts[i]));
+    std::ranges::copy(slice, values->begin() + static_cast<std::ptrdiff_t>(s.slice_ranges[i].begin));
     there[i] = true;
   }
   for (const auto& p : s.roles) {
     if (!p || !p->server) continue;
-    for (uint32_t i = 0; i < s.starts.size(); ++i) {
+    for (uint32_t i = 0; i < s.slice_ranges.size(); ++i) {
       const Slice* slice = p->server->Find(SliceId(i));
       if (!slice || !slice->memory) continue;
-      std::ranges::copy(slice->values(), values->begin() + static_cast<std::ptrdiff_t>(s.starts[i]));
+      std::ranges::copy(slice->values(),
+                        values->begin() + static_cast<std::ptrdiff_t>(s.slice_ranges[i].begin));
       there[i] = true;
     }
   }
@@ -316,8 +316,8 @@ bool Cluster::Saved(std::vector<float>* values) const {
     for (const SliceLife& life : shard.slices) {
       const auto slice = s.disk.Read(newest->directory, shard.file, life.slice);
       if (!slice.ok()) return false;
-      std::ranges::copy(slice->values(),
-                        values->begin() + static_cast<std::ptrdiff_t>(s.starts[life.slice.value]));
+      std::ranges::copy(slice->values(), values->begin() + static_cast<std::ptrdiff_t>(
+                                                               s.slice_ranges[life.slice.value].begin));
     }
   }
   return true;

@@ -145,9 +145,11 @@ struct Cluster::State {
     uint64_t bucket = 0;
     Hop hop;
   };
-  // Elements [begin, end) of the whole table: whole variables.
-  struct BucketRange {
+  // Elements [begin, end) of the whole table.
+  struct ElementRange {
     uint64_t begin = 0, end = 0;
+    uint64_t elements() const { return end - begin; }
+    uint64_t bytes() const { return elements() * sizeof(float); }
   };
 
   State(Cluster& self, ClusterOptions options, Workload& workload, Hooks hooks);
@@ -317,8 +319,7 @@ struct Cluster::State {
   Rng rng;
   EventQueue queue;
   Disk disk;
-  std::vector<uint64_t> starts;       // of each slice, in elements of the whole table
-  std::vector<uint64_t> slice_bytes;  // of its elements
+  std::vector<ElementRange> slice_ranges;  // by slice
   uint64_t elements = 0;
   bool modelled = false;
   std::shared_ptr<CoordinatorProcess> coordinator;
@@ -327,8 +328,8 @@ struct Cluster::State {
   std::unordered_map<std::string, uint32_t> home_of;  // by address
   Places<Message> messages;
   Places<Computation> computations;
-  std::vector<BucketRange> buckets;  // of a step's gradients, in the order in which they are reduced
-  std::map<uint64_t, Board> boards;  // by group
+  std::vector<ElementRange> buckets;  // of a step's gradients, in the order in which they are reduced
+  std::map<uint64_t, Board> boards;   // by group
   Places<Piece> pieces;
   Places<Sending> sendings;
   uint64_t last_call = 0;

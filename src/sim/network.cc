@@ -79,14 +79,14 @@ uint32_t Cluster::State::HomeOf(const std::string& address) {
 uint64_t Cluster::State::BytesOf(const PushRequest& request) const {
   uint64_t bytes = kRequestBytes + request.slices.size() * kSliceBytes;
   if (request.disposition != Disposition::kGradient) return bytes;
-  for (const SliceRef& ref : request.slices) bytes += slice_bytes[ref.slice.value];
+  for (const SliceRef& ref : request.slices) bytes += slice_ranges[ref.slice.value].bytes();
   return bytes;
 }
 
 uint64_t Cluster::State::BytesOf(const PushReply& reply) const {
   uint64_t bytes = kReplyBytes + reply.slices.size() * kSliceBytes;
   for (const SliceReply& slice : reply.slices) {
-    if (slice.values) bytes += slice_bytes[slice.slice.value];
+    if (slice.values) bytes += slice_ranges[slice.slice.value].bytes();
   }
   return bytes;
 }
@@ -231,8 +231,8 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   std::vector<std::span<const float>> gradients;
   if (!modelled && message.gradient) {
     for (const SliceRef& ref : request.slices) {
-      const uint64_t count = slice_bytes[ref.slice.value] / sizeof(float);
-      gradients.push_back(std::span(*message.gradient).subspan(starts[ref.slice.value], count));
+      const ElementRange& range = slice_ranges[ref.slice.value];
+      gradients.push_back(std::span(*message.gradient).subspan(range.begin, range.elements()));
     }
   }
   p->server->ApplyAll(request, gradients, &replies);
@@ -300,7 +300,7 @@ void Cluster::State::TakeReply(uint32_t m) {
       size_t at = 0;
       for (const SliceReply& slice : message.reply.slices) {
         if (!slice.values) continue;
-        const uint64_t n = slice_bytes[slice.slice.value] / sizeof(float);
+        const uint64_t n = slice_ranges[slice.slice.value].elements();
         p->memory->TakeValues(slice.slice, slice.version, std::span(*message.values).subspan(at, n));
         at += n;
       }

@@ -117,7 +117,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
     r.any = false;
     r.lanes_used = 0;
     if (p->memory) {
-      for (uint32_t i = 0; i < starts.size(); ++i) {
+      for (uint32_t i = 0; i < slice_ranges.size(); ++i) {
         p->memory->TakeValues(SliceId(i), a.step, r.parameters->values(SliceId(i)));
       }
     }
@@ -155,13 +155,13 @@ void Cluster::State::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
     sums = &r.lanes[r.lanes_used - 1];
   }
   const auto gradient = p->memory->Pushed();
-  for (uint32_t i = 0; i < starts.size(); ++i) {
+  for (uint32_t i = 0; i < slice_ranges.size(); ++i) {
     const SliceSpec& slice = options.table.slices[i];
     const auto rule = optim::MeanRuleFor(options.strategy.sum, options.strategy.full_run,
                                          options.table.variables[slice.variable].role);
-    (add ? optim::AddWeighted : optim::SetWeighted)(std::span(*sums).subspan(starts[i], slice.elements()),
-                                                    std::span(*gradient).subspan(starts[i], slice.elements()),
-                                                    rule.weight(events));
+    (add ? optim::AddWeighted : optim::SetWeighted)(
+        std::span(*sums).subspan(slice_ranges[i].begin, slice.elements()),
+        std::span(*gradient).subspan(slice_ranges[i].begin, slice.elements()), rule.weight(events));
   }
 }
 
@@ -226,9 +226,10 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
     step.terms = TermsOf(p.get(), memory.get());
     step.finite = r.parameters->GradientsFinite(step.terms);
   } else if (r.parameters) {
-    for (uint32_t i = 0; i < starts.size(); ++i) {
+    for (uint32_t i = 0; i < slice_ranges.size(); ++i) {
       const auto gradients = r.parameters->gradients(SliceId(i));
-      std::ranges::copy(std::span(r.sums).subspan(starts[i], gradients.size()), gradients.begin());
+      std::ranges::copy(std::span(r.sums).subspan(slice_ranges[i].begin, gradients.size()),
+                        gradients.begin());
     }
     step.finite = r.parameters->GradientsFinite();
   }
@@ -248,9 +249,9 @@ GradientTerms Cluster::State::TermsOf(RoleProcess* p, std::vector<std::vector<fl
   const auto all = r.parameters->all_gradients();
   for (const auto& contribution : std::exchange(r.in.contributions, {})) {
     std::vector<float>& term = memory->emplace_back(all.size(), optim::kNothing);
-    for (uint32_t i = 0; i < starts.size(); ++i) {
+    for (uint32_t i = 0; i < slice_ranges.size(); ++i) {
       const auto gradients = r.parameters->gradients(SliceId(i));
-      std::copy_n(contribution->data() + starts[i], gradients.size(),
+      std::copy_n(contribution->data() + slice_ranges[i].begin, gradients.size(),
                   term.data() + (gradients.data() - all.data()));
     }
   }
