@@ -17,11 +17,11 @@
 #include "base/clock.h"
 #include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
-#include "measure.h"
+#include "frame/measure.h"
+#include "frame/program.h"
+#include "frame/report.h"
+#include "frame/team.h"
 #include "net/transport.h"
-#include "program.h"
-#include "report.h"
-#include "team.h"
 
 namespace {
 

@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "families.h"
-#include "heap.h"
+#include "frame/families.h"
+#include "frame/heap.h"
+#include "frame/measure.h"
+#include "frame/peak.h"
+#include "frame/products.h"
+#include "frame/report.h"
+#include "frame/torch.h"
+#include "frame/training.h"
 #include "kernels/onednn/table.h"
-#include "measure.h"
-#include "peak.h"
-#include "products.h"
-#include "report.h"
-#include "torch.h"
-#include "training.h"
 
 namespace {
 

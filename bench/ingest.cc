@@ -17,12 +17,12 @@
 #include <string_view>
 #include <vector>
 
+#include "frame/measure.h"
+#include "frame/program.h"
+#include "frame/report.h"
 #include "kernels/onednn/table.h"
 #include "kernels/reference/reference.h"
-#include "measure.h"
 #include "ops/fuse.h"
-#include "program.h"
-#include "report.h"
 #include "stream/log.h"
 #include "stream/synthetic.h"
 #include "train/job.h"

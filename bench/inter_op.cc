@@ -10,12 +10,12 @@
 #include "base/rng.h"
 #include "engine/devices/devices.h"
 #include "engine/plan.h"
+#include "frame/measure.h"
+#include "frame/report.h"
 #include "graph/builtin.h"
 #include "kernels/onednn/table.h"
 #include "kernels/reference/reference.h"
-#include "measure.h"
 #include "ops/ops.h"
-#include "report.h"
 
 namespace {
 

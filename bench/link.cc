@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include "images.h"
-#include "program.h"
-#include "report.h"
+#include "frame/images.h"
+#include "frame/program.h"
+#include "frame/report.h"
 
 namespace {
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
+#include "frame/program.h"
+#include "frame/report.h"
 #include "metrics/process.h"
-#include "program.h"
-#include "report.h"
 
 namespace {
 

@@ -21,15 +21,15 @@
 #include <string>
 #include <vector>
 
-#include "images.h"
+#include "frame/images.h"
+#include "frame/measure.h"
+#include "frame/program.h"
+#include "frame/report.h"
 #include "kernels/onednn/table.h"
 #include "kernels/reference/reference.h"
-#include "measure.h"
 #include "ops/fuse.h"
 #include "optim/optimizer.h"
-#include "program.h"
 #include "protocol/parameters.h"
-#include "report.h"
 #include "train/job.h"
 #include "train/split_loader.h"
 #include "trainer/trainer.h"

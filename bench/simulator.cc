@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "measure.h"
-#include "report.h"
+#include "frame/measure.h"
+#include "frame/report.h"
 #include "sim/cluster.h"
 #include "sim/huge_pages.h"
 

@@ -1,8 +1,8 @@
 // What a training step of each family may not do: allocate, or need much more memory than is alive at once.
 #include <gtest/gtest.h>
 
-#include "families.h"
-#include "heap.h"
+#include "frame/families.h"
+#include "frame/heap.h"
 
 namespace leat::bench {
 namespace {

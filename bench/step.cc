@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "measure.h"
-#include "peak.h"
-#include "products.h"
-#include "report.h"
-#include "training.h"
+#include "frame/measure.h"
+#include "frame/peak.h"
+#include "frame/products.h"
+#include "frame/report.h"
+#include "frame/training.h"
 
 namespace {
 

@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "measure.h"
+#include "frame/measure.h"
+#include "frame/perftest.h"
+#include "frame/report.h"
 #include "net/transport.h"
-#include "perftest.h"
 #include "ps/client.h"
 #include "ps/server_shell.h"
-#include "report.h"
 
 namespace {
 
