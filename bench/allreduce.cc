@@ -180,8 +180,9 @@ void Round(std::vector<Contestant*> contestants, uint64_t bytes, int calls) {
 }
 
 void AddRow(bench::Report& report, const std::string& name, const Contestant& mine,
-            const std::string& reference, const Contestant& other, const std::string& bound) {
-  bench::Row row{.name = name, .value = bench::Median(mine.seconds) * 1e6, .unit = "µs"};
+            const std::string& reference, const Contestant& other, bench::Bound bound) {
+  bench::Row row{
+      .name = name, .value = bench::Median(mine.seconds) * 1e6, .unit = "µs", .runs = mine.seconds.size()};
   if (other.seconds.size() == mine.seconds.size()) {
     std::vector<double> ratios;
     for (size_t i = 0; i < mine.seconds.size(); ++i) ratios.push_back(mine.seconds[i] / other.seconds[i]);
@@ -216,18 +217,18 @@ void Measure(bench::Report& report, uint32_t members, int rounds, const std::str
     for (int round = 0; round < rounds; ++round) Round(all, size.bytes, size.calls);
     const std::string name = std::to_string(members) + " × " + size.name;
     if (tcp.seconds.empty() || memory.seconds.empty()) Fail("a member of its own group has failed");
-    AddRow(report, name + " over tcp", tcp, "Gloo", gloo, "< 1");
-    AddRow(report, name + " over tcp", tcp, "Open MPI over tcp", mpi_tcp, "< 1");
+    AddRow(report, name + " over tcp", tcp, "Gloo", gloo, bench::RatioBelow(1));
+    AddRow(report, name + " over tcp", tcp, "Open MPI over tcp", mpi_tcp, bench::RatioBelow(1));
     const std::string shared = name + " shared memory";
-    AddRow(report, shared, memory, "Gloo", gloo, "< 1");
-    AddRow(report, shared, memory, "Open MPI over tcp", mpi_tcp, "< 1");
-    const std::string bound = size.bytes >= 1 << 20 ? "≤ 1.3" : "";
+    AddRow(report, shared, memory, "Gloo", gloo, bench::RatioBelow(1));
+    AddRow(report, shared, memory, "Open MPI over tcp", mpi_tcp, bench::RatioBelow(1));
+    const bench::Bound bound = size.bytes >= 1 << 20 ? bench::RatioAtMost(1.3) : bench::Bound();
     AddRow(report, shared, memory, "Open MPI, shared memory", mpi_memory, bound);
-    AddRow(report, shared, memory, "Open MPI as it is", mpi, "");
-    AddRow(report, name + " order of lanes", chain, "any order, shared memory", memory, "");
+    AddRow(report, shared, memory, "Open MPI as it is", mpi, {});
+    AddRow(report, name + " order of lanes", chain, "any order, shared memory", memory, {});
     if (by_mpi.seconds.empty() || mpi_chain.seconds.empty()) continue;  // no MPI here
-    AddRow(report, name + " by MPI", by_mpi, "Open MPI as it is", mpi, "");
-    AddRow(report, name + " by MPI, order of lanes", mpi_chain, "any order, by MPI", by_mpi, "");
+    AddRow(report, name + " by MPI", by_mpi, "Open MPI as it is", mpi, {});
+    AddRow(report, name + " by MPI, order of lanes", mpi_chain, "any order, by MPI", by_mpi, {});
   }
 }
 
@@ -235,21 +236,21 @@ void Measure(bench::Report& report, uint32_t members, int rounds, const std::str
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  const bool json = args.Flag("--json");
   const int rounds = static_cast<int>(args.Number("--rounds", 5));
-  const std::string only = args.String("--size", "");
+  const std::string only = args.String("--size", {});
   const double members = args.Number("--members", 0);
-  const std::string mpi_member = args.String("--mpi-member", "");
+  const std::string mpi_member = args.String("--mpi-member", {});
   args.RefuseTheRest();
   if (!mpi_member.empty()) {
     MpiMember(mpi_member);
     return 0;
   }
 
-  bench::Report report("allreduce", json);
+  bench::Report report("allreduce", args);
   for (const uint32_t n : {2u, 4u}) {
     if (members == 0 || members == n) Measure(report, n, rounds, only);
   }
   report.Note(
       "f32 sums in place, one after the other; medians of so many rounds in which all take their turn");
+  return report.Finish();
 }

@@ -28,7 +28,7 @@ struct Case {
   bench::TrainingCase training;
   double scale = 1e3;  // units a second
   std::string unit = "ms";
-  std::string bound;                   // of the ratio to PyTorch
+  double most = 1;                     // of the ratio to PyTorch
   std::vector<int64_t> products = {};  // sizes of a dense network whose products alone are measured too
 };
 
@@ -42,11 +42,11 @@ std::vector<Case> Cases() {
       c.scale = 1e6;
       c.unit = "µs";
     }
-    c.bound = name == "mlp"       ? "≤ 0.55"
-              : name == "tabular" ? "≤ 0.20"
-              : name == "lenet"   ? "≤ 0.65"
-              : name == "lstm"    ? "≤ 0.40"
-                                  : "≤ 0.70";
+    c.most = name == "mlp"       ? 0.55
+             : name == "tabular" ? 0.20
+             : name == "lenet"   ? 0.65
+             : name == "lstm"    ? 0.40
+                                 : 0.70;
     cases.push_back(std::move(c));
   }
   return cases;
@@ -80,7 +80,7 @@ bench::Comparison AgainstTorch(bench::Training& training, bench::Torch& torch, c
     theirs.push_back(torch.Step(name, share));
     if (theirs.back() > 0) ratios.push_back(ours.back() / theirs.back());
   }
-  return {bench::Median(ours), bench::Median(theirs), bench::Median(ratios)};
+  return {bench::Median(ours), bench::Median(theirs), bench::Median(ratios), ratios.size()};
 }
 
 void Run(bench::Report& report, const Case& c, bench::Torch& torch, double peak, double seconds) {
@@ -97,12 +97,14 @@ void Run(bench::Report& report, const Case& c, bench::Torch& torch, double peak,
               .reference = time.b > 0 ? "PyTorch" : "",
               .reference_value = time.b * c.scale,
               .ratio = time.ratio,
-              .bound = c.bound});
+              .runs = time.runs,
+              .bound = bench::RatioAtMost(c.most)});
   report.Add({.name = name + " above the floor",
               .value = time.a * c.scale,
               .unit = c.unit,
               .reference = "its FLOPs at the peak of a core",
-              .reference_value = training.flops() / peak * c.scale});
+              .reference_value = training.flops() / peak * c.scale,
+              .runs = time.runs});
   if (onednn::Table().fast_bf16) {
     bench::Training narrow(c.training, {.kind = optim::Kind::kSgd, .learning_rate = 0.001f}, true);
     const auto against =
@@ -112,7 +114,8 @@ void Run(bench::Report& report, const Case& c, bench::Torch& torch, double peak,
                 .unit = c.unit,
                 .reference = "the same in f32",
                 .reference_value = against.b * c.scale,
-                .ratio = against.ratio});
+                .ratio = against.ratio,
+                .runs = against.runs});
   }
   if (!c.products.empty()) {
     const bench::Products products(c.products, c.training.batch);
@@ -124,14 +127,15 @@ void Run(bench::Report& report, const Case& c, bench::Torch& torch, double peak,
                 .reference = "its oneDNN matmuls",
                 .reference_value = against.b * c.scale,
                 .ratio = against.ratio,
-                .bound = "≤ 1.15"});
+                .runs = against.runs,
+                .bound = bench::RatioAtMost(1.15)});
   }
   report.Add({.name = name + " arena",
               .value = static_cast<double>(training.plan().arena_bytes()) / 1048576,
               .unit = "MiB",
               .reference = "largest live set",
               .reference_value = static_cast<double>(training.plan().largest_live_bytes()) / 1048576,
-              .bound = name == "lenet" ? "≤ 1.2" : ""});
+              .bound = name == "lenet" ? bench::RatioAtMost(1.2) : bench::Bound()});
   const bench::HeapCounts heap = [&] {
     const bench::HeapWatch watch;
     training.Step();
@@ -142,14 +146,13 @@ void Run(bench::Report& report, const Case& c, bench::Torch& torch, double peak,
               .unit = "",
               .reference = "oneDNN's own",
               .reference_value = static_cast<double>(heap.dnnl),
-              .bound = "0"});
+              .bound = bench::ValueAtMost(0)});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  const bool json = args.Flag("--json");
   const double seconds = args.Number("--seconds", 6);
   const std::string only = args.String("--case", "");
   const bool profile = args.Flag("--profile");
@@ -167,10 +170,11 @@ int main(int argc, char** argv) {
     return 0;
   }
   bench::Torch torch;
-  bench::Report report("engine", json);
+  bench::Report report("engine", args);
   if (torch.version().empty())
     report.Note("PyTorch is not there: install python3-torch and libopenblas0-pthread");
   for (const Case& c : cases) Run(report, c, torch, peak, seconds);
   report.Note("one thread each, SGD update included, processor time; " +
               (torch.version().empty() ? std::string("no PyTorch") : torch.version()));
+  return report.Finish();
 }

@@ -63,27 +63,26 @@ class Branches {
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  const bool json = args.Flag("--json");
   const double seconds = args.Number("--seconds", 4);
   args.RefuseTheRest();
 
-  bench::Report report("inter_op", json);
+  bench::Report report("inter_op", args);
   if (engine::UsableCores() < 2) {
-    report.Note("needs two cores");
-    return 0;
+    report.Skip("two branches at a time: needs two cores");
+    return report.Finish();
   }
   struct Case {
     std::string name;
     int64_t size;
     int length;
-    std::string bound;
+    bench::Bound bound;
   };
-  for (const Case& c :
-       {Case{"two branches of 4 ms", 512, 4, "≥ 1.7"}, Case{"two branches of 0.5 ms", 256, 4, ""}}) {
+  for (const Case& c : {Case{"two branches of 4 ms", 512, 4, bench::RatioAtLeast(1.7)},
+                        Case{"two branches of 0.5 ms", 256, 4, {}}}) {
     const Branches branches(c.size, c.length);
     const auto alone = branches.Compile(1, 1), two = branches.Compile(2, 1), apart = branches.Compile(1, 2);
-    for (const auto& [what, plan, bound] :
-         {std::tuple{"2 threads", two.get(), c.bound}, std::tuple{"2 devices", apart.get(), std::string()}}) {
+    for (const auto& [what, plan, bound] : {std::tuple{"2 threads", two.get(), c.bound},
+                                            std::tuple{"2 devices", apart.get(), bench::Bound()}}) {
       const auto times = bench::Compare([&] { alone->Run(); }, [&, p = plan] { p->Run(); }, seconds / 4);
       report.Add({.name = c.name + ", " + what,
                   .value = times.b * 1e6,
@@ -91,8 +90,10 @@ int main(int argc, char** argv) {
                   .reference = "one thread",
                   .reference_value = times.a * 1e6,
                   .ratio = times.ratio,
+                  .runs = times.runs,
                   .bound = bound});
     }
   }
   report.Note("ratio: time of one thread over that of two; wants two idle cores");
+  return report.Finish();
 }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "frame/program.h"
 #include "frame/report.h"
@@ -22,26 +23,28 @@ constexpr double kMostMegabytes = 150;
 constexpr double kMostIdlePercent = 2;
 
 // One role of each kind and more, at the demo's own rate.
-void MeasureMemory(bench::Report& report, double events) {
-  const bench::Scratch scratch("memory");
-  bench::Running demo({"demo", "--directory", scratch / "job", "--events",
-                       std::to_string(static_cast<long>(events)), "--json"},
-                      scratch / "output");
-  if (demo.Wait() != 0) throw std::runtime_error("the demo failed: " + demo.Output());
-  const std::string output = demo.Output();
-  const auto summary = nlohmann::json::parse(output.substr(output.rfind("\n{") + 1));
-  for (const auto& [role, megabytes] : summary.at("peak_rss_mb").items()) {
-    report.Add({.name = role + " resident",
-                .value = megabytes.get<double>(),
-                .unit = "MB",
-                .reference = "limit",
-                .reference_value = kMostMegabytes,
-                .bound = "≤ 1"});
+void MeasureMemory(bench::Report& report, double events, int runs) {
+  std::map<std::string, std::vector<double>> peaks;  // of a role
+  for (int run = 0; run < runs; ++run) {
+    const bench::Scratch scratch("memory");
+    bench::Running demo({"demo", "--directory", scratch / "job", "--events",
+                         std::to_string(static_cast<long>(events)), "--json"},
+                        scratch / "output");
+    if (demo.Wait() != 0) throw std::runtime_error("the demo failed: " + demo.Output());
+    const std::string output = demo.Output();
+    const auto summary = nlohmann::json::parse(output.substr(output.rfind("\n{") + 1));
+    for (const auto& [role, megabytes] : summary.at("peak_rss_mb").items()) {
+      peaks[role].push_back(megabytes.get<double>());
+    }
+  }
+  for (const auto& [role, megabytes] : peaks) {
+    report.Add(
+        bench::MedianRow(role + " resident", megabytes, "MB", "", {}, bench::ValueAtMost(kMostMegabytes)));
   }
 }
 
 // Bots that hardly publish: everybody is there and has nothing to do.
-void MeasureIdle(bench::Report& report, double seconds) {
+void MeasureIdle(bench::Report& report, double seconds, int runs) {
   const bench::Scratch scratch("memory");
   bench::Running demo({"demo", "--directory", scratch / "job", "--rate", "0.001"}, scratch / "output");
   constexpr size_t kRoles = 6;
@@ -51,26 +54,26 @@ void MeasureIdle(bench::Report& report, double seconds) {
   }
   std::this_thread::sleep_for(3s);  // joining is over by then
   const auto roles = demo.Roles();
-  std::map<pid_t, double> before;
-  for (const auto& [role, pid] : roles) {
-    if (auto cpu = metrics::CpuSeconds(pid); cpu.ok()) before[pid] = *cpu;
+  std::map<std::string, std::vector<double>> percents;
+  for (int run = 0; run < runs; ++run) {
+    std::map<pid_t, double> before;
+    for (const auto& [role, pid] : roles) {
+      if (auto cpu = metrics::CpuSeconds(pid); cpu.ok()) before[pid] = *cpu;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    std::map<std::string, double> most;
+    for (const auto& [role, pid] : roles) {
+      auto cpu = metrics::CpuSeconds(pid);
+      if (!cpu.ok()) throw std::runtime_error(role + " has died: " + demo.Output());
+      const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
+      most[role] = std::max(most[role], 100 * (*cpu - before[pid]) / wall.count());
+    }
+    for (const auto& [role, percent] : most) percents[role].push_back(percent);
   }
-  const auto start = std::chrono::steady_clock::now();
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  std::map<std::string, double> most;
-  for (const auto& [role, pid] : roles) {
-    auto cpu = metrics::CpuSeconds(pid);
-    if (!cpu.ok()) throw std::runtime_error(role + " has died: " + demo.Output());
-    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
-    most[role] = std::max(most[role], 100 * (*cpu - before[pid]) / wall.count());
-  }
-  for (const auto& [role, percent] : most) {
-    report.Add({.name = role + " idle",
-                .value = percent,
-                .unit = "% of a core",
-                .reference = "limit",
-                .reference_value = kMostIdlePercent,
-                .bound = "≤ 1"});
+  for (const auto& [role, values] : percents) {
+    report.Add(bench::MedianRow(role + " idle", values, "% of a core", "", {},
+                                bench::ValueAtMost(kMostIdlePercent)));
   }
   demo.Interrupt();
   demo.Wait();
@@ -80,17 +83,17 @@ void MeasureIdle(bench::Report& report, double seconds) {
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  const bool json = args.Flag("--json");
   const double events = args.Number("--events", 2'000'000);
   const double seconds = args.Number("--seconds", 10);
+  const auto runs = static_cast<int>(args.Number("--runs", 3));
   args.RefuseTheRest();
-  bench::Report report("memory", json);
+  bench::Report report("memory", args);
   try {
-    MeasureMemory(report, events);
-    MeasureIdle(report, seconds);
+    MeasureMemory(report, events, runs);
+    MeasureIdle(report, seconds, runs);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "bench memory: %s\n", e.what());
     return 1;
   }
-  return 0;
+  return report.Finish();
 }

@@ -342,20 +342,19 @@ void Measure(bench::Report& report, const Case& c, int runs, double seconds, boo
     torch_twos.push_back(Torch(c, 2, seconds));
     if (torch_ones.back() > 0) torch_ratios.push_back(torch_twos.back() / torch_ones.back());
   }
-  char bound[32];
-  std::snprintf(bound, sizeof bound, "≥ %.2f", c.least);
   const auto row = [&](const std::string& name, const std::vector<double>& values, const char* reference,
                        const std::vector<double>& references, const std::vector<double>& of,
-                       const char* must_be = "") {
+                       bench::Bound bound = {}) {
     report.Add({.name = c.name + ", " + name,
                 .value = bench::Median(values),
                 .unit = "events/s",
                 .reference = reference,
                 .reference_value = bench::Median(references),
                 .ratio = bench::Median(of),
-                .bound = must_be});
+                .runs = values.size(),
+                .bound = bound});
   };
-  row("2 workers, " + c.strategy, twos, "1 worker alone", ones, ratios, bound);
+  row("2 workers, " + c.strategy, twos, "1 worker alone", ones, ratios, bench::RatioAtLeast(c.least));
   row("2 alone, in step", steps, "1 worker alone", ones, step_ratios);
   row("2 alone", frees, "1 worker alone", ones, free_ratios);
   if (torch_ratios.empty()) return;
@@ -366,7 +365,6 @@ void Measure(bench::Report& report, const Case& c, int runs, double seconds, boo
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  const bool json = args.Flag("--json");
   const bool no_torch = args.Flag("--no-torch");
   const std::string only = args.String("--case", "");
   const int runs = static_cast<int>(args.Number("--runs", 3));
@@ -374,7 +372,7 @@ int main(int argc, char** argv) {
   args.RefuseTheRest();
   setenv("OMP_NUM_THREADS", "1", 1);
   bench::UseCores(2);
-  bench::Report report("scaling", json);
+  bench::Report report("scaling", args);
   try {
     for (const Case& c : kCases) {
       // DDP has no servers to compare mlp-ps with.
@@ -384,5 +382,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bench scaling: %s\n", e.what());
     return 1;
   }
-  return 0;
+  return report.Finish();
 }

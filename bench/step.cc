@@ -23,7 +23,7 @@ struct Case {
   std::vector<int64_t> sizes;
   double scale;  // units a second
   std::string unit;
-  std::string bound;
+  bench::Bound bound;
 };
 
 void Run(bench::Report& report, const Case& c, double peak, double seconds) {
@@ -42,25 +42,28 @@ void Run(bench::Report& report, const Case& c, double peak, double seconds) {
               .reference = "its oneDNN matmuls",
               .reference_value = time.b * c.scale,
               .ratio = time.ratio,
+              .runs = time.runs,
               .bound = c.bound});
   report.Add({.name = c.name + " of the machine's peak",
               .value = products.flops() / time.a * 1e-9,
               .unit = "GFLOP/s",
               .reference = "FMA peak of a core",
-              .reference_value = peak * 1e-9});
+              .reference_value = peak * 1e-9,
+              .runs = time.runs});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  const bool json = args.Flag("--json");
   const double seconds = args.Number("--seconds", 4);
   args.RefuseTheRest();
 
-  bench::Report report("step", json);
+  bench::Report report("step", args);
   const double peak = bench::PeakFlops();
-  Run(report, {"mlp 784-512-512-10", {784, 512, 512, 10}, 1e3, "ms", "≤ 1.25"}, peak, seconds);
-  Run(report, {"tabular 30-64-32-2", {30, 64, 32, 2}, 1e6, "µs", ""}, peak, seconds / 2);
+  Run(report, {"mlp 784-512-512-10", {784, 512, 512, 10}, 1e3, "ms", bench::RatioAtMost(1.25)}, peak,
+      seconds);
+  Run(report, {"tabular 30-64-32-2", {30, 64, 32, 2}, 1e6, "µs", {}}, peak, seconds / 2);
   report.Note("batch 128, softmax cross entropy, SGD update included; processor time of the one thread");
+  return report.Finish();
 }

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -231,42 +232,34 @@ struct Case {
   protocol::Disposition disposition;
   bool want_values;
   double ways;  // how often the model crosses
-  std::string bound;
+  bench::Bound bound;
 };
 
 void Large(bench::Report& report, double seconds) {
   constexpr uint64_t kElements = 4 << 20;
   constexpr int kRounds = 5;
   const std::vector<Case> cases = {
-      {"push + pull 16 MiB", protocol::Disposition::kGradient, true, 2, "≥ 0.60"},
-      {"push 16 MiB", protocol::Disposition::kGradient, false, 1, ""},
-      {"pull 16 MiB", protocol::Disposition::kPull, true, 1, ""},
+      {"push + pull 16 MiB", protocol::Disposition::kGradient, true, 2, bench::RatioAtLeast(0.6)},
+      {"push 16 MiB", protocol::Disposition::kGradient, false, 1, {}},
+      {"pull 16 MiB", protocol::Disposition::kPull, true, 1, {}},
   };
   Pair pair(kTcp, kElements);
   Time(pair, protocol::Disposition::kGradient, true, 0);
   const double slice = seconds / (kRounds * static_cast<double>(cases.size() + 1));
   std::vector<double> reference;
-  std::vector<std::vector<double>> rates(cases.size()), ratios(cases.size());
+  std::vector<std::vector<double>> rates(cases.size());
   for (int round = 0; round < kRounds; ++round) {
-    const double ucx = bench::UcxTcpBandwidth(pair.bytes(), slice);
-    reference.push_back(ucx / kGibi);
+    reference.push_back(bench::UcxTcpBandwidth(pair.bytes(), slice) / kGibi);
     for (size_t i = 0; i < cases.size(); ++i) {
       const auto& c = cases[i];
       const double took = Time(pair, c.disposition, c.want_values, slice);
       rates[i].push_back(c.ways * static_cast<double>(pair.bytes()) / took / kGibi);
-      if (ucx > 0) ratios[i].push_back(rates[i].back() / reference.back());
     }
   }
   pair.Check();
   for (size_t i = 0; i < cases.size(); ++i) {
-    bench::Row row{.name = cases[i].name, .value = bench::Median(rates[i]), .unit = "GiB/s"};
-    if (!ratios[i].empty()) {
-      row.reference = "ucx_perftest ucp_am_bw over tcp";
-      row.reference_value = bench::Median(reference);
-      row.ratio = bench::Median(ratios[i]);
-      row.bound = cases[i].bound;
-    }
-    report.Add(row);
+    report.Add(bench::MedianRow(cases[i].name, rates[i], "GiB/s", "ucx_perftest ucp_am_bw over tcp",
+                                reference, cases[i].bound));
   }
 }
 
@@ -289,14 +282,18 @@ void BothWays(bench::Report& report, double seconds) {
     tcp.Check();
     ucx.Check();
     const bool large = elements >= 1 << 18;
-    report.Add({.name = std::string("push + pull ") + name, .value = bench::Median(reference), .unit = "µs"});
+    report.Add({.name = std::string("push + pull ") + name,
+                .value = bench::Median(reference),
+                .unit = "µs",
+                .runs = reference.size()});
     report.Add({.name = std::string("push + pull ") + name + ", ucx",
                 .value = bench::Median(times),
                 .unit = "µs",
                 .reference = "× as fast as tcp",
                 .reference_value = bench::Median(reference),
                 .ratio = bench::Median(faster),
-                .bound = large ? "≥ 1.2" : "≥ 1.0"});
+                .runs = faster.size(),
+                .bound = bench::RatioAtLeast(large ? 1.2 : 1)});
   }
 }
 
@@ -404,14 +401,16 @@ void Alone(bench::Report& report, double seconds) {
                 .reference = "× as fast as tcp",
                 .reference_value = rate(times[0]),
                 .ratio = bench::Median(faster),
-                .bound = large ? "≥ 1.5" : "≥ 1.0"});
+                .runs = faster.size(),
+                .bound = bench::RatioAtLeast(large ? 1.5 : 1)});
     if (!large) continue;
     report.Add({.name = std::string("processor time a GiB, ") + name + ", ucx",
                 .value = bench::Median(cpus[1]) / scale,
                 .unit = "s",
                 .reference = "× as cheap as tcp",
                 .reference_value = bench::Median(cpus[0]) / scale,
-                .ratio = bench::Median(cheaper)});
+                .ratio = bench::Median(cheaper),
+                .runs = cheaper.size()});
   }
 }
 
@@ -422,7 +421,6 @@ int main(int argc, char** argv) {
   const std::string serve = args.String("--serve", "");  // this program's own use
   const std::string transport = args.String("--transport", kTcp);
   const double elements = args.Number("--elements", 0);
-  const bool json = args.Flag("--json");
   const double seconds = args.Number("--seconds", 8);
   args.RefuseTheRest();
   if (!serve.empty()) {
@@ -431,9 +429,14 @@ int main(int argc, char** argv) {
     ServeMirror(transport);
   }
 
-  bench::Report report("wire", json);
-  Large(report, seconds);
+  bench::Report report("wire", args);
+  try {
+    Large(report, seconds);
+  } catch (const std::exception& e) {
+    Fail(e.what());
+  }
   BothWays(report, seconds / 8);
   Alone(report, seconds / 8);
   report.Note("SGD applied by the server; bytes of the model that cross a second, both ways together");
+  return report.Finish();
 }

@@ -54,7 +54,7 @@ Comparison Compare(const std::function<void()>& a, const std::function<void()>& 
     times_b.push_back(Sample(b, calls_b, time));
     ratios.push_back(times_a.back() / times_b.back());
   }
-  return {Median(times_a), Median(times_b), Median(ratios)};
+  return {Median(times_a), Median(times_b), Median(ratios), ratios.size()};
 }
 
 double Measure(const std::function<void()>& a, double seconds, Time time) {

@@ -1,6 +1,7 @@
 // Times of calls on a machine that others use too: many short samples, in turn, and medians.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -10,6 +11,7 @@ struct Comparison {
   double a = 0;  // seconds a call, median
   double b = 0;
   double ratio = 0;  // median of a / b over the pairs: what slows the machine for a while slows both
+  size_t runs = 0;   // pairs
 };
 
 // What counts as time. kThread is the processor time of the calling thread: for work of one thread, which

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,7 +108,9 @@ double UcxTcpBandwidth(uint64_t message_bytes, double seconds) {
   std::vector<std::string> words = {
       "ucx_perftest",        "-f", "-v", "-t", "ucp_am_bw", "-s", std::to_string(message_bytes), "-n",
       std::to_string(count), "-w", "5",  "-p", port};
-  if (Child({words[0], "-h"}).Wait() == kNotFound) return 0;
+  if (Child({words[0], "-h"}).Wait() == kNotFound) {
+    throw std::runtime_error("ucx_perftest does not start; Debian has it in the package ucx-utils");
+  }
   const Child server(words);
   words.insert(words.begin() + 1, "127.0.0.1");
   // The server does not say when it listens: a client that comes too early ends at once.
@@ -122,7 +125,7 @@ double UcxTcpBandwidth(uint64_t message_bytes, double seconds) {
     }
     poll(nullptr, 0, 20);
   }
-  return 0;
+  throw std::runtime_error("ucx_perftest measured nothing within 5 seconds");
 }
 
 }  // namespace leat::bench

@@ -6,7 +6,7 @@
 namespace leat::bench {
 
 // Bytes a second that ucx_perftest moves one way over TCP on loopback in messages of that size, measured for
-// about `seconds`; 0 when the program is not installed or does not finish in time.
+// about `seconds`. Throws std::runtime_error when the program is not installed or does not finish in time.
 double UcxTcpBandwidth(uint64_t message_bytes, double seconds);
 
 }  // namespace leat::bench

@@ -9,8 +9,14 @@
 #include <thread>
 #include <utility>
 
+#include "measure.h"
+
 namespace leat::bench {
 namespace {
+
+constexpr size_t kLeastRuns = 3;
+// Beyond this much of the processors lost to the host, times say more about it than about the program.
+constexpr double kMostStolen = 0.1;
 
 double RatioOf(const Row& row) {
   if (row.reference.empty()) return NAN;
@@ -34,6 +40,27 @@ std::string ForPeople(double value) {
   return Format("%.4g", value);
 }
 
+const char* Symbol(Bound::Direction direction, bool ascii) {
+  switch (direction) {
+    case Bound::Direction::kAtMost:
+      return ascii ? "<=" : "≤";
+    case Bound::Direction::kBelow:
+      return "<";
+    case Bound::Direction::kAtLeast:
+      return ascii ? ">=" : "≥";
+  }
+  return "";
+}
+
+// "ratio ≤ 1.00, missed"; nothing where there is no bound.
+std::string BoundForPeople(const Row& row) {
+  const std::optional<bool> holds = Holds(row);
+  if (!holds) return "";
+  return std::string(row.bound.of == Bound::Of::kRatio ? "ratio " : "value ") +
+         Symbol(row.bound.direction, false) + " " + Format("%.10g", row.bound.limit) +
+         (*holds ? "" : ", missed");
+}
+
 std::string JsonNumber(double value) {
   return std::isfinite(value) ? Format("%.9g", value) : "null";
 }
@@ -53,13 +80,22 @@ std::string JsonString(std::string_view text) {
   return out + "\"";
 }
 
+std::string BoundToJson(const Row& row) {
+  const std::optional<bool> holds = Holds(row);
+  if (!holds) return ",\"bound\":null,\"bound_of\":null,\"direction\":null,\"holds\":null";
+  return ",\"bound\":" + JsonNumber(row.bound.limit) +
+         ",\"bound_of\":" + (row.bound.of == Bound::Of::kRatio ? "\"ratio\"" : "\"value\"") +
+         ",\"direction\":" + JsonString(Symbol(row.bound.direction, true)) +
+         ",\"holds\":" + (*holds ? "true" : "false");
+}
+
 // Columns that a terminal shows: bytes that continue a UTF-8 character take none.
 size_t Width(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-void PrintTable(const std::vector<std::vector<std::string>>& lines) {
+void PrintLines(const std::vector<std::vector<std::string>>& lines) {
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines) {
     for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], Width(line[i]));
@@ -79,7 +115,43 @@ void PrintTable(const std::vector<std::vector<std::string>>& lines) {
 
 }  // namespace
 
-Args::Args(int argc, char** argv) : args_(argv + 1, argv + argc) {}
+Row MedianRow(std::string name, const std::vector<double>& values, std::string unit, std::string reference,
+              const std::vector<double>& reference_values, Bound bound) {
+  Row row{.name = std::move(name),
+          .value = Median(values),
+          .unit = std::move(unit),
+          .reference = std::move(reference),
+          .runs = values.size(),
+          .bound = bound};
+  if (row.reference.empty()) return row;
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(values.size(), reference_values.size()); ++i) {
+    ratios.push_back(values[i] / reference_values[i]);
+  }
+  row.reference_value = Median(reference_values);
+  row.ratio = Median(ratios);
+  return row;
+}
+
+std::optional<bool> Holds(const Row& row) {
+  if (row.bound.of == Bound::Of::kNothing) return std::nullopt;
+  const double is = row.bound.of == Bound::Of::kRatio ? RatioOf(row) : row.value;
+  if (!std::isfinite(is)) return false;
+  switch (row.bound.direction) {
+    case Bound::Direction::kAtMost:
+      return is <= row.bound.limit;
+    case Bound::Direction::kBelow:
+      return is < row.bound.limit;
+    case Bound::Direction::kAtLeast:
+      return is >= row.bound.limit;
+  }
+  return false;
+}
+
+Args::Args(int argc, char** argv) : args_(argv + 1, argv + argc) {
+  json_ = Flag("--json");
+  check_ = Flag("--check");
+}
 
 bool Args::Flag(std::string_view name) {
   const auto it = std::find(args_.begin(), args_.end(), name);
@@ -129,26 +201,37 @@ Ticks Ticks::Now() {
   return {.busy = all[0] + all[1] + all[2] + all[5] + all[6], .stolen = all[7]};
 }
 
-std::string StolenBetween(const Ticks& from, const Ticks& to) {
-  const double stolen = to.stolen - from.stolen, wanted = to.busy - from.busy + stolen;
-  return stolen > 0 ? Format("%.1f %% stolen by the host", 100 * stolen / wanted) : "";
+std::string StolenWarning(double share) {
+  if (share <= kMostStolen) return "";
+  return Format("the host took %.1f %%", 100 * share) +
+         " of the processors; measure again on a quieter machine";
 }
 
-Report::Report(std::string bench, bool json) : bench_(std::move(bench)), json_(json) {}
+double StolenShare(const Ticks& from, const Ticks& to) {
+  const double stolen = to.stolen - from.stolen, wanted = to.busy - from.busy + stolen;
+  return stolen > 0 ? stolen / wanted : 0;
+}
+
+Report::Report(std::string bench, const Args& args)
+    : bench_(std::move(bench)), json_(args.json()), check_(args.check()) {}
 
 Report::~Report() {
-  if (json_) return;
+  if (!finished_ && !json_) PrintTable(StolenShare(begin_, Ticks::Now()));
+}
+
+void Report::PrintTable(double stolen) const {
   std::vector<std::vector<std::string>> lines = {
-      {bench_, "value", "unit", "reference", "value", "ratio", "must be"}};
+      {bench_, "value", "unit", "reference", "value", "ratio", "bound"}};
   for (const Row& row : rows_) {
     lines.push_back({row.name, ForPeople(row.value), row.unit, row.reference,
                      row.reference.empty() ? "" : ForPeople(row.reference_value), ForPeople(RatioOf(row)),
-                     row.bound});
+                     BoundForPeople(row)});
   }
-  PrintTable(lines);
+  PrintLines(lines);
   for (const auto& note : notes_) std::printf("%s\n", note.c_str());
-  const std::string stolen = StolenBetween(begin_, Ticks::Now());
-  std::printf("machine: %s%s%s\n", MachineLine().c_str(), stolen.empty() ? "" : ", ", stolen.c_str());
+  std::printf("machine: %s%s\n", MachineLine().c_str(),
+              stolen > 0 ? Format(", %.1f %% stolen by the host", 100 * stolen).c_str() : "");
+  std::fflush(stdout);
 }
 
 void Report::Add(Row row) {
@@ -157,6 +240,33 @@ void Report::Add(Row row) {
     std::fflush(stdout);
   }
   rows_.push_back(std::move(row));
+}
+
+void Report::Skip(const std::string& reason) {
+  notes_.push_back("not measured: " + reason);
+  skipped_.push_back(reason);
+}
+
+int Report::Finish() {
+  finished_ = true;
+  const double stolen = StolenShare(begin_, Ticks::Now());
+  if (!json_) PrintTable(stolen);
+  const auto say = [&](const std::string& what) {
+    std::fprintf(stderr, "bench %s: %s\n", bench_.c_str(), what.c_str());
+  };
+  bool missed = false;
+  for (const Row& row : rows_) {
+    if (row.runs > 0 && row.runs < kLeastRuns) say("warning: " + row.name + " is the median of too few runs");
+    if (Holds(row).value_or(true)) continue;
+    missed = true;
+    const bool of_ratio = row.bound.of == Bound::Of::kRatio;
+    say("missed: " + row.name + (row.reference.empty() ? "" : " against " + row.reference) + ": " +
+        (of_ratio ? "ratio " + ForPeople(RatioOf(row)) : ForPeople(row.value) + " " + row.unit) +
+        ", must be " + Symbol(row.bound.direction, false) + " " + Format("%.10g", row.bound.limit));
+  }
+  for (const auto& reason : skipped_) say("not measured: " + reason);
+  if (const std::string warning = StolenWarning(stolen); !warning.empty()) say("warning: " + warning);
+  return check_ && (missed || !skipped_.empty()) ? 1 : 0;
 }
 
 void Report::Note(std::string line) {
@@ -169,7 +279,8 @@ std::string ToJson(std::string_view bench, const Row& row) {
          ",\"value\":" + JsonNumber(row.value) + ",\"unit\":" + JsonString(row.unit) +
          ",\"reference\":" + (alone ? "null" : JsonString(row.reference)) +
          ",\"reference_value\":" + (alone ? "null" : JsonNumber(row.reference_value)) +
-         ",\"ratio\":" + JsonNumber(RatioOf(row)) + "}";
+         ",\"ratio\":" + JsonNumber(RatioOf(row)) +
+         ",\"runs\":" + (row.runs == 0 ? "null" : std::to_string(row.runs)) + BoundToJson(row) + "}";
 }
 
 std::string MachineLine() {
