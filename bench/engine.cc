@@ -1,21 +1,26 @@
-// Training steps of every family of network in one thread, against PyTorch's in turn and the machine's peak.
+// Training steps of every family of network in one thread, in turn with PyTorch and JAX, and the machine's
+// peak.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "frame/baseline.h"
 #include "frame/families.h"
 #include "frame/heap.h"
 #include "frame/measure.h"
 #include "frame/peak.h"
 #include "frame/products.h"
+#include "frame/program.h"
 #include "frame/report.h"
-#include "frame/torch.h"
 #include "frame/training.h"
 #include "kernels/onednn/table.h"
 
@@ -23,12 +28,18 @@ namespace {
 
 using namespace leat;
 
-// How a case is shown, and what it must reach.
+// Of Leat's time for a step to that of the fastest framework.
+constexpr double kMostRatio = 1;
+constexpr int kTurns = 5;
+// The first steps are computed by all, with the same result but for rounding.
+constexpr int kComparedSteps = 10;
+constexpr double kMostWrong = 0.01;
+
+// How a case is shown.
 struct Case {
   bench::TrainingCase training;
   double scale = 1e3;  // units a second
   std::string unit = "ms";
-  double most = 1;                     // of the ratio to PyTorch
   std::vector<int64_t> products = {};  // sizes of a dense network whose products alone are measured too
 };
 
@@ -42,11 +53,6 @@ std::vector<Case> Cases() {
       c.scale = 1e6;
       c.unit = "µs";
     }
-    c.most = name == "mlp"       ? 0.55
-             : name == "tabular" ? 0.20
-             : name == "lenet"   ? 0.65
-             : name == "lstm"    ? 0.40
-                                 : 0.70;
     cases.push_back(std::move(c));
   }
   return cases;
@@ -69,42 +75,96 @@ void PrintProfile(const bench::TrainingCase& c, double peak) {
   }
 }
 
-// Leat and PyTorch in turn, a share of the time each: what slows the machine for a while slows both.
-bench::Comparison AgainstTorch(bench::Training& training, bench::Torch& torch, const std::string& name,
-                               double seconds) {
-  constexpr int kTurns = 5;
-  const double share = seconds / (2 * kTurns);
-  std::vector<double> ours, theirs, ratios;
-  for (int i = 0; i < kTurns; ++i) {
-    ours.push_back(bench::Measure([&] { training.Step(); }, share, bench::Time::kThread));
-    theirs.push_back(torch.Step(name, share));
-    if (theirs.back() > 0) ratios.push_back(ours.back() / theirs.back());
+// A framework in one of its modes, which computes the same steps.
+struct Contender {
+  bench::Baseline* process;
+  std::string version;  // "PyTorch 2.15.0"
+  std::string mode;
+};
+
+// Compiling may take its time.
+constexpr double kLoadSeconds = 900, kPatienceSeconds = 300;
+
+// Builds the case in the framework and has it train the first steps. Its losses have to be those of Leat.
+// Returns what it says of mode and kernels.
+std::string Load(const Contender& c, const std::string& name, const std::string& directory,
+                 const std::vector<double>& losses) {
+  std::istringstream answer(c.process->Ask(
+      "load " + name + " " + c.mode + " " + directory + " " + std::to_string(losses.size()), kLoadSeconds));
+  std::vector<double> theirs(losses.size());
+  for (double& loss : theirs) answer >> loss;
+  if (!answer) throw std::runtime_error(c.version + ", " + name + ", " + c.mode + ": no losses");
+  // The first loss tells of the forward pass, what the others lose of gradients and update.
+  const double learnt = losses.front() - losses.back();
+  const double wrong = std::max(std::abs(theirs.front() - losses.front()) / std::abs(losses.front()),
+                                std::abs(theirs.front() - theirs.back() - learnt) / std::abs(learnt));
+  if (!(wrong <= kMostWrong)) {
+    std::ostringstream what;
+    what << c.version << ", " << c.mode << " computes something else for " << name << ": its loss goes from "
+         << theirs.front() << " to " << theirs.back() << " in " << losses.size() << " steps, Leat's from "
+         << losses.front() << " to " << losses.back();
+    throw std::runtime_error(what.str());
   }
-  return {bench::Median(ours), bench::Median(theirs), bench::Median(ratios), ratios.size()};
+  std::string description;
+  std::getline(answer >> std::ws, description);
+  return c.version + " " + description;
 }
 
-void Run(bench::Report& report, const Case& c, bench::Torch& torch, double peak, double seconds) {
+// Leat and each of them in turn, the same share of the time for all: what slows the machine for a while slows
+// all. One row each, the fastest first, which has the bound.
+double AgainstFrameworks(bench::Report& report, const Case& c, bench::Training& training,
+                         const std::vector<Contender>& contenders, double seconds) {
+  const bench::Scratch scratch("engine");
+  training.Save(scratch / "");
+  std::vector<double> losses;
+  for (int i = 0; i < kComparedSteps; ++i) {
+    training.Step();
+    losses.push_back(training.loss());
+  }
+  struct Times {
+    std::string who;
+    std::vector<double> ours, theirs;
+  };
+  std::vector<Times> all;
+  for (const Contender& contender : contenders) {
+    all.push_back({.who = Load(contender, c.training.name, scratch / "", losses)});
+  }
+  const double share = seconds / static_cast<double>(2 * kTurns * contenders.size());
+  const std::string measured = "measure " + c.training.name + " ";
+  std::vector<double> ours;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (size_t i = 0; i < contenders.size(); ++i) {
+      ours.push_back(bench::Measure([&] { training.Step(); }, share, bench::Time::kThread) * c.scale);
+      all[i].ours.push_back(ours.back());
+      const std::string answer = contenders[i].process->Ask(
+          measured + contenders[i].mode + " " + std::to_string(share), kPatienceSeconds);
+      all[i].theirs.push_back(std::stod(answer) * c.scale);
+    }
+  }
+  std::ranges::sort(all, {}, [](const Times& times) { return bench::Median(times.theirs); });
+  for (const Times& times : all) {
+    report.Add(bench::MedianRow(c.training.name + " step", times.ours, c.unit, times.who, times.theirs,
+                                &times == all.data() ? bench::RatioAtMost(kMostRatio) : bench::Bound()));
+  }
+  return bench::Median(ours) / c.scale;
+}
+
+void Run(bench::Report& report, const Case& c, const std::vector<Contender>& frameworks, double peak,
+         double seconds) {
   const std::string& name = c.training.name;
   bench::Training training(c.training, {.kind = optim::Kind::kSgd, .learning_rate = 0.001f});
-  const bench::Comparison time = AgainstTorch(training, torch, name, seconds);
-  if (!std::isfinite(training.loss())) {
-    std::fprintf(stderr, "%s: the loss is no longer finite\n", name.c_str());
-    std::exit(1);
-  }
-  report.Add({.name = name + " step",
-              .value = time.a * c.scale,
-              .unit = c.unit,
-              .reference = time.b > 0 ? "PyTorch" : "",
-              .reference_value = time.b * c.scale,
-              .ratio = time.ratio,
-              .runs = time.runs,
-              .bound = bench::RatioAtMost(c.most)});
+  std::vector<Contender> contenders = frameworks;
+  // The other families have nothing that a layout of channels could change.
+  if (name != "lenet")
+    std::erase_if(contenders, [](const auto& f) { return f.mode.ends_with("channels_last"); });
+  const double step = AgainstFrameworks(report, c, training, contenders, seconds);
+  if (!std::isfinite(training.loss())) throw std::runtime_error(name + ": the loss is no longer finite");
   report.Add({.name = name + " above the floor",
-              .value = time.a * c.scale,
+              .value = step * c.scale,
               .unit = c.unit,
               .reference = "its FLOPs at the peak of a core",
               .reference_value = training.flops() / peak * c.scale,
-              .runs = time.runs});
+              .runs = static_cast<size_t>(kTurns) * contenders.size()});
   if (onednn::Table().fast_bf16) {
     bench::Training narrow(c.training, {.kind = optim::Kind::kSgd, .learning_rate = 0.001f}, true);
     const auto against =
@@ -169,12 +229,29 @@ int main(int argc, char** argv) {
     for (const Case& c : cases) PrintProfile(c.training, peak);
     return 0;
   }
-  bench::Torch torch;
   bench::Report report("engine", args);
-  if (torch.version().empty())
-    report.Note("PyTorch is not there: install python3-torch and libopenblas0-pthread");
-  for (const Case& c : cases) Run(report, c, torch, peak, seconds);
-  report.Note("one thread each, SGD update included, processor time; " +
-              (torch.version().empty() ? std::string("no PyTorch") : torch.version()));
+  try {
+    const std::string python = bench::EnvironmentPython("frameworks");
+    const auto start = [](const std::string& interpreter, const std::string& script) {
+      return std::make_unique<bench::Baseline>(interpreter + " " + script,
+                                               std::vector<std::string>{interpreter, LEAT_BENCH "/" + script},
+                                               bench::ThreadSettings(1));
+    };
+    const auto newest = start(python, "engine_torch.py"),
+               debian = start("/usr/bin/python3", "engine_torch.py"), jax = start(python, "engine_jax.py");
+    const std::string newest_version = newest->ReadLine(kPatienceSeconds),
+                      debian_version = "Debian's " + debian->ReadLine(kPatienceSeconds),
+                      jax_version = jax->ReadLine(kPatienceSeconds);
+    const std::vector<Contender> frameworks = {
+        {newest.get(), newest_version, "eager"},         {newest.get(), newest_version, "channels_last"},
+        {newest.get(), newest_version, "compile"},       {debian.get(), debian_version, "eager"},
+        {debian.get(), debian_version, "channels_last"}, {jax.get(), jax_version, "jit"}};
+    for (const Case& c : cases) Run(report, c, frameworks, peak, seconds);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench engine: %s\n", e.what());
+    return 1;
+  }
+  report.Note(
+      "one thread each, SGD update included, processor time; all train the same from the same values");
   return report.Finish();
 }

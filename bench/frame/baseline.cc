@@ -21,12 +21,12 @@ extern char** environ;
 namespace leat::bench {
 namespace {
 
-constexpr std::array<std::string_view, 25> kSteering = {
+constexpr std::array<std::string_view, 26> kSteering = {
     "OPENBLAS_", "GOTO_",   "BLIS_",  "MKL_",  "OMP_",    "GOMP_",  "KMP_",   "DNNL_",  "ONEDNN_",
     "XLA_",      "JAX_",    "TF_",    "TORCH", "PYTORCH", "ATEN_",  "NUMBA_", "PYTHON", "VIRTUAL_ENV",
-    "CONDA_",    "LIBXSMM", "VECLIB", "ACL_",  "NPROC",   "EIGEN_", "CUDA_"};
+    "CONDA_",    "LIBXSMM", "VECLIB", "ACL_",  "NPROC",   "EIGEN_", "CUDA_",  "UCX_"};
 
-constexpr double kEndSeconds = 10;  // from closing its output to its end
+constexpr double kEndSeconds = 5;  // from the end of its input or output to its own
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -128,12 +128,11 @@ Baseline::Baseline(std::string name, const std::vector<std::string>& words,
 }
 
 Baseline::~Baseline() {
+  // The end of its input is where it should end by itself, with what it has started.
   if (to_ >= 0) close(to_);
+  if (pid_ > 0) Wait();
   close(from_);
   close(errors_);
-  if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
 }
 
 void Baseline::Fail(const std::string& what) {

@@ -33,7 +33,7 @@ class Baseline {
   // `name` is for error messages.
   Baseline(std::string name, const std::vector<std::string>& words,
            const std::vector<std::string>& settings = {});
-  ~Baseline();  // kills it
+  ~Baseline();  // closes its input, and kills it when it does not end within seconds
   Baseline(const Baseline&) = delete;
   Baseline& operator=(const Baseline&) = delete;
 

@@ -7,7 +7,7 @@
 
 namespace leat::bench {
 
-// mlp, tabular, lenet, lstm, transformer; engine_torch.py has the same ones.
+// mlp, tabular, lenet, lstm, transformer; engine_torch.py and engine_jax.py have the same ones.
 std::vector<TrainingCase> Families();
 
 }  // namespace leat::bench

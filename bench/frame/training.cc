@@ -1,6 +1,8 @@
 #include "training.h"
 
 #include <algorithm>
+#include <fstream>
+#include <stdexcept>
 #include <string>
 
 #include "base/rng.h"
@@ -69,6 +71,20 @@ Training::Training(const TrainingCase& c, const optim::OptimizerConfig& optimize
   }
   for (float& l : labels_.as<float>()) l = static_cast<float>(rng.Below(model_.classes()));
   std::ranges::fill(weights_.as<float>(), 1.0f);
+}
+
+void Training::Save(const std::string& directory) const {
+  const auto write = [&](std::string name, const Tensor& tensor) {
+    std::ranges::replace(name, '/', '.');
+    std::ofstream out(directory + "/" + name, std::ios::binary);
+    const auto values = tensor.as<float>();
+    out.write(reinterpret_cast<const char*>(values.data()),
+              static_cast<std::streamsize>(values.size_bytes()));
+    if (!out.flush()) throw std::runtime_error("cannot write " + directory + "/" + name);
+  };
+  write("features", features_);
+  write("labels", labels_);
+  for (size_t v = 0; v < variables_.size(); ++v) write(model_.variables()[v].name, variables_[v].elements);
 }
 
 void Training::Step() {

@@ -30,6 +30,9 @@ class Training {
  public:
   Training(const TrainingCase& c, const optim::OptimizerConfig& optimizer, bool bf16 = false);
 
+  // Writes batch and variables as they are now, one file of f32 each, into a directory: features, labels, and
+  // dense1.weight for the variable dense1/weight. So others can train the same.
+  void Save(const std::string& directory) const;
   // Forward, backward and update.
   void Step();
   // Of the last step.
