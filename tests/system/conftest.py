@@ -1,4 +1,7 @@
-"""With LEAT_REQUIRE_ALL=1 in the environment a test that skips, or a file that skips as a whole, fails."""
+"""With LEAT_REQUIRE_ALL=1 in the environment a test that skips, or a file that skips as a whole, fails.
+
+Two tiers: tests that are marked `long` run with LEAT_LONG=1 only.
+"""
 
 import os
 
@@ -22,3 +25,15 @@ def pytest_runtest_makereport():
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report():
     fail_if_skipped((yield).get_result())
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: takes long; runs with LEAT_LONG=1 only")
+
+
+def pytest_collection_modifyitems(config, items):
+    if os.environ.get("LEAT_LONG") == "1":
+        return
+    left_out = [item for item in items if item.get_closest_marker("long")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

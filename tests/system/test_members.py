@@ -1,0 +1,163 @@
+"""All-reduce beyond four members on one host, and roles that are on two hosts."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import leat
+from test_strategies import counting, values
+
+# Several buckets of a megabyte each, so that some are reduced while others are still computed.
+LARGE_MODEL = {"- bias: {units: 16384}": "- bias: {units: 262144}" + 2 * "\n    - residual: {layers: [bias: {units: 262144}]}"}
+SMALL_BATCHES = {"batch_size: 100, split_batches: 20": "batch_size: 4, split_batches: 4"}
+
+
+class Roles:
+    """Roles that a test starts by hand, each where and as it likes. All of them are gone at the end."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {**os.environ, "LEAT_TOKEN": "known to all"}
+        self.processes = {}
+
+    def start(self, role, *arguments, before=()):
+        """`before`: a command that the role is started by. Returns the role's name here."""
+        name = f"{role}-{len(self.processes)}"
+        with open(self.folder / f"{name}.log", "w") as log:
+            self.processes[name] = subprocess.Popen(
+                [*before, leat.PROGRAM, role, *map(str, arguments)], env=self.environment, stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL)
+        return name
+
+    def said(self, name):
+        return (self.folder / f"{name}.log").read_text()
+
+    def coordinator(self, *arguments, before=()):
+        """Its address."""
+        name = self.start("coordinator", *arguments, before=before)
+        found = leat.wait_for(
+            lambda: re.search(r" serves on (\S+)\s", self.said(name)) or self.processes[name].poll() is not None,
+            "the coordinator's address")
+        assert found is not True, self.said(name)
+        return found[1]
+
+    def wait(self):
+        """Until all have ended well."""
+        def over():
+            for name, process in self.processes.items():
+                assert process.poll() in [None, 0], name + ":\n" + self.said(name)[-2000:]
+            return all(process.poll() == 0 for process in self.processes.values())
+        leat.wait_for(over, "the end of all roles", 300)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def check_counts(directory, events):
+    """What every member has saved of its copy: each parameter is the number of events."""
+    assert json.loads((directory / "summary.json").read_text())["events"] == events
+    assert values(directory) == {float(events)}
+
+
+# Who is at another address takes itself for another host: such a member computes on one thread and reduces on another.
+@pytest.mark.parametrize("members", [5, 6])
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_ring_counts_every_event_once(tmp_path, members, apart):
+    events = 40 * members * 4
+    directory = tmp_path / "job"
+    job = counting(tmp_path, "allreduce", **{"units: 2048": "units: 16384", "events: 40000": f"events: {events}"})
+    job = leat.write_job(job, job.read_text(), **LARGE_MODEL, **SMALL_BATCHES)
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", directory, "--workers", members)
+        for member in range(members):
+            roles.start("worker", "--coordinator", where, "--listen", f"127.0.0.{member + 1 if apart else 1}:0")
+        roles.start("bots", "--coordinator", where)
+        roles.wait()
+    check_counts(directory, events)
+    shards = list(max(directory.glob("checkpoint-*")).glob("*.safetensors"))
+    assert len(shards) == members, "each of them saves a part of what all of them hold"
+
+
+class Hosts:
+    """Two hosts with a cable between them: namespaces of networks, of host names, and of mounts for /dev/shm."""
+
+    def __init__(self):
+        self.ip = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+        self.names = [f"leat-{os.getpid()}-{side}" for side in "ab"]
+        self.addresses = ["10.213.7.1", "10.213.7.2"]
+
+    def make(self):
+        """Why there are none, or None."""
+        if os.geteuid() != 0 or self.ip is None:
+            return "two hosts on this one need root and ip (package iproute2)"
+        cable = [f"leat{os.getpid()}{side}" for side in "ab"]
+        steps = [["netns", "add", name] for name in self.names]
+        steps += [["link", "add", cable[0], "netns", self.names[0], "type", "veth", "peer", "name", cable[1], "netns",
+                   self.names[1]]]
+        for name, end, address in zip(self.names, cable, self.addresses):
+            steps += [["-n", name, "address", "add", address + "/24", "dev", end], ["-n", name, "link", "set", end, "up"],
+                      ["-n", name, "link", "set", "lo", "up"]]
+        self.cable = cable
+        for step in steps:
+            done = subprocess.run([self.ip, *step], capture_output=True, text=True)
+            if done.returncode != 0:
+                return f"ip {' '.join(step)}: {done.stderr.strip()}"
+        return None
+
+    def at(self, host):
+        """A command that runs another one on this host."""
+        alone = f"hostname leat-{'ab'[host]} && mount -t tmpfs none /dev/shm && exec \"$@\""
+        return [self.ip, "netns", "exec", self.names[host], "unshare", "--mount", "--uts", "sh", "-c", alone, "sh"]
+
+    def bytes_received(self, host):
+        shown = subprocess.run([self.ip, "-n", self.names[host], "-s", "-j", "link", "show", "dev", self.cable[host]],
+                               capture_output=True, text=True, check=True)
+        return json.loads(shown.stdout)[0]["stats64"]["rx"]["bytes"]
+
+    def remove(self):
+        for name in self.names if self.ip else []:
+            subprocess.run([self.ip, "netns", "delete", name], capture_output=True)
+
+
+@pytest.fixture
+def hosts():
+    made = Hosts()
+    try:
+        if why := made.make():
+            pytest.skip(why)
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.mark.parametrize("strategy, servers", [("allreduce", 0), ("{type: allreduce, deterministic: true}", 0),
+                                               ("async", 2), ("sync", 2)])
+def test_two_hosts_count_every_event_once(tmp_path, hosts, strategy, servers):
+    events, workers, units = 12_000, 4, 65_536
+    directory = tmp_path / "job"
+    job = counting(tmp_path, strategy, **{"events: 40000": f"events: {events}", "units: 2048": f"units: {units}"})
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", directory, "--workers", workers, "--ps", servers, "--listen",
+                                  hosts.addresses[0] + ":0", before=hosts.at(0))
+        for role in ["ps"] * servers + ["worker"] * workers:
+            host = len(roles.processes) % 2
+            roles.start(role, "--coordinator", where, "--listen", hosts.addresses[host] + ":0", before=hosts.at(host))
+        roles.start("bots", "--coordinator", where, before=hosts.at(0))
+        roles.wait()
+        # Of each step, or of each host's batches, all values have to come across.
+        steps = events // (100 * workers)
+        for host in [0, 1]:
+            assert hosts.bytes_received(host) > steps * units * 4 / 2, "the hosts have not exchanged what they have"
+    check_counts(directory, events)
+    members = json.loads((directory / "summary.json").read_text())["members"]
+    assert {m.get("host") for m in members if m["role"] in ("ps", "worker")} <= {"leat-a", "leat-b", None}
