@@ -29,10 +29,11 @@ class FaultTest : public ::testing::Test {
     client.reset();
     at_server = {};
     at_client = {};
-    client_transport->Connect(listener->address(), &at_client, std::chrono::seconds(5), [&](auto connection) {
-      ASSERT_TRUE(connection.ok());
-      client = std::move(*connection);
-    });
+    client_transport->Connect(listener->address(), &at_client, std::chrono::seconds(60),
+                              [&](auto connection) {
+                                ASSERT_TRUE(connection.ok());
+                                client = std::move(*connection);
+                              });
     ASSERT_TRUE(RunUntil(loop, [&] { return client != nullptr && server != nullptr; }));
   }
   void Send(uint8_t type) { client->Send(type, Bytes(3), {ByteView(payload)}); }
@@ -109,14 +110,14 @@ TEST_F(FaultTest, DropAllAndUnreachable) {
   faults->set_unreachable(true);
   at_client = {};
   client.reset();
-  client_transport->Connect(listener->address(), &at_client, std::chrono::seconds(5),
+  client_transport->Connect(listener->address(), &at_client, std::chrono::seconds(60),
                             [&](auto connection) { client = std::move(*connection); });
   // Turned away, as by a peer that breaks down right after it has accepted.
   ASSERT_TRUE(RunUntil(loop, [&] { return at_client.closed.has_value(); }));
 
   const auto at_edge = MakeFaultTransport(loop, MakeInprocTransport(loop, hub, {}), faults);
   std::optional<Status> dialled;
-  at_edge->Connect(listener->address(), &at_client, std::chrono::seconds(5),
+  at_edge->Connect(listener->address(), &at_client, std::chrono::seconds(60),
                    [&](auto connection) { dialled = connection.status(); });
   ASSERT_TRUE(RunUntil(loop, [&] { return dialled.has_value(); }));
   EXPECT_EQ(dialled->code(), Code::kUnavailable);
@@ -128,7 +129,7 @@ TEST_F(FaultTest, DropAllWhileOneIsConnectingAndOneIsGone) {
   const auto at_edge = MakeFaultTransport(loop, MakeInprocTransport(loop, hub, {}), faults);
   Recorder late;
   std::unique_ptr<Connection> connection;
-  at_edge->Connect(listener->address(), &late, std::chrono::seconds(5),
+  at_edge->Connect(listener->address(), &late, std::chrono::seconds(60),
                    [&](auto result) { connection = std::move(*result); });
   faults->DropAll();
   ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));

@@ -48,7 +48,7 @@ std::vector<std::span<std::byte>> InSegments(std::span<std::byte> all) {
 
 // The peer: connects, sends or receives one message, and sees the connection end.
 void Peer(const std::string& address, const Case& test) {
-  alarm(30);  // never outlives a test that failed
+  alarm(120);  // never outlives a test that failed
   Loop loop;
   auto transport = MakeTransport(loop, test);
   Recorder recorder;
@@ -58,7 +58,7 @@ void Peer(const std::string& address, const Case& test) {
   };
   const Bytes payload(kPayload);
   std::unique_ptr<Connection> connection;
-  transport->Connect(address, &recorder, std::chrono::seconds(10), [&](auto result) {
+  transport->Connect(address, &recorder, std::chrono::seconds(60), [&](auto result) {
     if (!result.ok()) _exit(3);
     connection = std::move(*result);
     if (test.child_sends) {
@@ -147,7 +147,7 @@ TEST_P(PeerDeathTest, TheOtherEndIsToldAndGoesOn) {
     connection.Send(1, Bytes(10), {});
   };
   bystander.on_message = [](Connection& connection) { connection.Send(2, Bytes(10), {}); };
-  transport->Connect(listener->address(), &at_home, std::chrono::seconds(10), [&](auto result) {
+  transport->Connect(listener->address(), &at_home, std::chrono::seconds(60), [&](auto result) {
     other_end = std::move(*result);
     other_end->Send(1, Bytes(10), {});
   });
@@ -163,7 +163,7 @@ TEST_P(PeerDeathTest, TheOtherEndIsToldAndGoesOn) {
   if (test.signal == SIGSTOP) {
     EXPECT_EQ(hurt.closed->code(), Code::kDeadlineExceeded) << hurt.closed->ToString();
     EXPECT_GT(took, kStall / 2);
-    EXPECT_LT(took, 10 * kStall);
+    EXPECT_LT(took, kNoStall / 2);
     EXPECT_GT(rounds, rounds_then + 20) << "a stopped peer blocks the others";
   } else {
     EXPECT_LT(took, kNoStall / 2);

@@ -39,7 +39,8 @@ PipeEnd::PipeEnd(std::shared_ptr<Shared> shared, std::shared_ptr<Pipe> pipe, int
       pipe_(std::move(pipe)),
       side_(side),
       peer_(std::move(peer)),
-      on_end_(std::move(on_end)) {}
+      on_end_(std::move(on_end)),
+      stall_(shared_->options.stall_timeout) {}
 
 PipeEnd::~PipeEnd() {
   Shut();
@@ -97,25 +98,28 @@ void PipeEnd::Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
 
 void PipeEnd::WatchForStall() {
   if (stall_timer_ || !open_) return;
-  const Duration timeout = shared_->options.stall_timeout;
-  Time due{};
-  {
-    std::lock_guard lock(pipe_->mutex);
-    if (mine().queue.empty()) return;
-    due = mine().moved + timeout;
-  }
-  const Time now = shared_->loop.Now();
-  if (due <= now) {
-    shared_->stalled.Add();
-    return End({Code::kDeadlineExceeded, "peer " + peer_ + " stopped receiving in the middle of a message"});
-  }
   stall_timer_ = true;
-  shared_->loop.After(due - now, [weak = weak_from_this()] {
+  shared_->loop.After(stall_.interval(), [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->stall_timer_ = false;
-    self->WatchForStall();
+    self->CheckStall();
   });
+}
+
+void PipeEnd::CheckStall() {
+  if (!open_) return;
+  Time moved{};
+  {
+    std::lock_guard lock(pipe_->mutex);
+    if (mine().queue.empty()) return;
+    moved = mine().moved;
+  }
+  if (stall_.Stalled(shared_->loop.Now(), moved)) {
+    shared_->stalled.Add();
+    return End({Code::kDeadlineExceeded, "peer " + peer_ + " stopped receiving in the middle of a message"});
+  }
+  WatchForStall();
 }
 
 // ---- receiving

@@ -10,6 +10,7 @@
 
 #include "net/incoming.h"
 #include "net/shared.h"
+#include "net/stall.h"
 #include "net/transport.h"
 
 namespace leat::net {
@@ -73,6 +74,7 @@ class PipeEnd : public std::enable_shared_from_this<PipeEnd> {
   std::deque<Pipe::Message> Shut();
   void Detach();
   void WatchForStall();
+  void CheckStall();
 
   std::shared_ptr<Shared> shared_;
   std::shared_ptr<Pipe> pipe_;
@@ -83,6 +85,7 @@ class PipeEnd : public std::enable_shared_from_this<PipeEnd> {
   Receiver* receiver_ = nullptr;
   Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
   Incoming incoming_;
+  StallCheck stall_;
   bool stall_timer_ = false;
 };
 

@@ -47,7 +47,8 @@ Stream::Stream(std::shared_ptr<Shared> shared, int fd, std::string peer, std::fu
       fd_(fd),
       peer_(std::move(peer)),
       on_end_(std::move(on_end)),
-      reader_(*shared_) {
+      reader_(*shared_),
+      stall_(shared_->options.stall_timeout) {
   watch_ = shared_->loop.impl().Watch(fd_, false, false, this);
 }
 
@@ -207,12 +208,7 @@ void Stream::CloseSocket() {
 void Stream::WatchForStall() {
   if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty())) return;
   stall_timer_ = true;
-  const Time now = shared_->loop.Now();
-  const Duration timeout = shared_->options.stall_timeout;
-  Time due = now + timeout;
-  if (reader_.in_message()) due = std::min(due, reader_.moved() + timeout);
-  if (!queue_.empty()) due = std::min(due, sent_time_ + timeout);
-  shared_->loop.After(due - now, [weak = weak_from_this()] {
+  shared_->loop.After(stall_.interval(), [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->stall_timer_ = false;
@@ -221,14 +217,9 @@ void Stream::WatchForStall() {
 }
 
 void Stream::CheckStall() {
-  if (!open_) return;
-  const Time late = shared_->loop.Now() - shared_->options.stall_timeout;
-  // It may be this process that was slow, and the peer's bytes wait in the socket.
-  if (reader_.in_message() && reader_.moved() <= late) Receive();
-  if (open_ && !queue_.empty() && sent_time_ <= late) Flush();
-  if (!open_) return;
-  const bool receiving = reader_.in_message() && reader_.moved() <= late;
-  if (receiving || (!queue_.empty() && sent_time_ <= late)) {
+  if (!open_ || (!reader_.in_message() && queue_.empty())) return;
+  const bool receiving = reader_.in_message() && (queue_.empty() || reader_.moved() < sent_time_);
+  if (stall_.Stalled(shared_->loop.Now(), receiving ? reader_.moved() : sent_time_)) {
     shared_->stalled.Add();
     return End({Code::kDeadlineExceeded, "peer " + peer_ +
                                              (receiving ? " stopped sending" : " stopped receiving") +

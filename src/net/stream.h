@@ -14,6 +14,7 @@
 #include "net/framing.h"
 #include "net/poller.h"
 #include "net/shared.h"
+#include "net/stall.h"
 #include "net/transport.h"
 
 namespace leat::net {
@@ -62,6 +63,7 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   std::vector<FrameQueue::Done> sent_;  // to be told so, from the loop
   Time sent_time_{};                    // when the queue last moved on
 
+  StallCheck stall_;
   bool stall_timer_ = false;
 };
 

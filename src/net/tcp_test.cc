@@ -134,7 +134,7 @@ class TcpTest : public ::testing::Test {
     auto outgoing = MakeTcpTransport(mine, {.token = "t"});
     Recorder recorder;
     std::unique_ptr<Connection> connection;
-    outgoing->Connect(listener->address(), &recorder, std::chrono::seconds(20), [&](auto result) {
+    outgoing->Connect(listener->address(), &recorder, std::chrono::seconds(60), [&](auto result) {
       ASSERT_TRUE(result.ok()) << result.status().ToString();
       connection = std::move(*result);
       connection->Send(1, wire::Encode(protocol::PushRequest{}), {});
@@ -230,7 +230,7 @@ TEST_F(TcpTest, AHelloThatTakesTooLongEnds) {
 }
 
 TEST_F(TcpTest, TheOldestStrangerMakesRoom) {
-  Listen({.max_unproven_connections = 3});
+  Listen({.handshake_timeout = std::chrono::minutes(5), .max_unproven_connections = 3});
   std::deque<Raw> strangers;
   for (int i = 0; i < 3; ++i) strangers.emplace_back(listener->address());
   for (int i = 0; i < 20; ++i) loop.RunOnce({});
@@ -299,7 +299,7 @@ TEST_F(TcpTest, NothingIsPacedOnThisHost) {
   ASSERT_TRUE(CongestionControls().empty());
   Recorder recorder;
   std::unique_ptr<Connection> connection;
-  transport->Connect(listener->address(), &recorder, std::chrono::seconds(20), [&](auto result) {
+  transport->Connect(listener->address(), &recorder, std::chrono::seconds(60), [&](auto result) {
     ASSERT_TRUE(result.ok()) << result.status().ToString();
     connection = std::move(*result);
   });
@@ -364,17 +364,17 @@ TEST_F(TcpTest, NamesAreLookedUp) {
   auto outgoing = MakeTcpTransport(loop, {.token = "t"});
   Recorder recorder;
   std::unique_ptr<Connection> connection;
-  outgoing->Connect("localhost" + port, &recorder, std::chrono::seconds(20), [&](auto result) {
+  outgoing->Connect("localhost" + port, &recorder, std::chrono::seconds(60), [&](auto result) {
     ASSERT_TRUE(result.ok()) << result.status().ToString();
     connection = std::move(*result);
   });
   EXPECT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
   std::optional<Status> told;
-  outgoing->Connect("no-such-host.invalid:80", &recorder, std::chrono::seconds(20),
+  outgoing->Connect("no-such-host.invalid:80", &recorder, std::chrono::seconds(60),
                     [&](auto result) { told = result.status(); });
   ASSERT_TRUE(RunUntil(loop, [&] { return told.has_value(); }));
   EXPECT_NE(told->message().find("no-such-host.invalid:80"), std::string::npos) << told->message();
-  outgoing->Connect("no-such-host.invalid:80", &recorder, std::chrono::seconds(20), [](auto) { FAIL(); });
+  outgoing->Connect("no-such-host.invalid:80", &recorder, std::chrono::seconds(60), [](auto) { FAIL(); });
   outgoing.reset();  // while the look-up is under way: nobody hears of it
   for (int i = 0; i < 5; ++i) loop.RunOnce(milliseconds(1));
 }

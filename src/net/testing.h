@@ -17,7 +17,7 @@ namespace leat::net::testing {
 
 // Runs the loops in turn until `condition` holds; false when it does not within `deadline`.
 inline bool RunUntil(std::vector<Loop*> loops, const std::function<bool()>& condition,
-                     Duration deadline = std::chrono::seconds(20)) {
+                     Duration deadline = std::chrono::seconds(60)) {
   const Time end = MonotonicClock().Now() + deadline;
   while (!condition()) {
     if (MonotonicClock().Now() > end) return false;
@@ -26,7 +26,7 @@ inline bool RunUntil(std::vector<Loop*> loops, const std::function<bool()>& cond
   return true;
 }
 inline bool RunUntil(Loop& loop, const std::function<bool()>& condition,
-                     Duration deadline = std::chrono::seconds(20)) {
+                     Duration deadline = std::chrono::seconds(60)) {
   return RunUntil(std::vector<Loop*>{&loop}, condition, deadline);
 }
 

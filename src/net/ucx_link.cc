@@ -34,7 +34,8 @@ UcxLink::UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> con
       cut_(context_->fragments()),
       peer_(std::move(peer)),
       on_fail_(std::move(on_fail)),
-      reader_(*shared_) {
+      reader_(*shared_),
+      stall_(shared_->options.stall_timeout) {
   if (pid == 0 || cut_.shown == 0) return;
   memory_.emplace(pid);
   reader_.LookInto(&*memory_);
@@ -281,13 +282,7 @@ std::vector<FrameQueue::Done> UcxLink::Shut() {
 void UcxLink::WatchForStall() {
   if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty() && lent_.empty())) return;
   stall_timer_ = true;
-  const Time now = shared_->loop.Now();
-  const Duration timeout = shared_->options.stall_timeout;
-  Time due = now + timeout;
-  if (reader_.in_message()) due = std::min(due, reader_.moved() + timeout);
-  if (!queue_.empty()) due = std::min(due, sent_time_ + timeout);
-  if (!lent_.empty()) due = std::min(due, lent_time_ + timeout);
-  shared_->loop.After(due - now, [weak = weak_from_this()] {
+  shared_->loop.After(stall_.interval(), [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->stall_timer_ = false;
@@ -296,12 +291,13 @@ void UcxLink::WatchForStall() {
 }
 
 void UcxLink::CheckStall() {
-  if (!open_) return;
-  Poll();  // it may be this process that was slow, and the peer's fragments wait
-  if (!open_) return;
-  const Time late = shared_->loop.Now() - shared_->options.stall_timeout;
-  const bool receiving = reader_.in_message() && reader_.moved() <= late;
-  if (receiving || (!queue_.empty() && sent_time_ <= late) || (!lent_.empty() && lent_time_ <= late)) {
+  if (!open_ || (!reader_.in_message() && queue_.empty() && lent_.empty())) return;
+  Time moved = Time::max();
+  if (!queue_.empty()) moved = sent_time_;
+  if (!lent_.empty()) moved = std::min(moved, lent_time_);
+  const bool receiving = reader_.in_message() && reader_.moved() < moved;
+  if (receiving) moved = reader_.moved();
+  if (stall_.Stalled(shared_->loop.Now(), moved)) {
     shared_->stalled.Add();
     return Fail({Code::kDeadlineExceeded, "peer " + peer_ +
                                               (receiving ? " stopped sending" : " stopped receiving") +

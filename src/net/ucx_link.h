@@ -17,6 +17,7 @@
 #include "net/framing.h"
 #include "net/poller.h"
 #include "net/shared.h"
+#include "net/stall.h"
 #include "net/transport.h"
 #include "net/ucx_port.h"
 
@@ -120,6 +121,7 @@ class UcxLink final : public Polled,
   Time lent_time_{};                    // when that last changed
   Time sent_time_{};                    // when the queue last moved on
 
+  StallCheck stall_;
   bool stall_timer_ = false;
 };
 

@@ -34,7 +34,7 @@ using testing::RandomBytes;
 using testing::Recorder;
 using testing::RunUntil;
 
-constexpr Duration kSoon = std::chrono::seconds(20);
+constexpr Duration kSoon = std::chrono::seconds(60);
 
 class UcxTest : public ::testing::Test {
  protected:
@@ -394,7 +394,7 @@ TEST_F(UcxTest, AnIdleConnectionCostsNothing) {
   const auto before = cpu();
   const Time until = loop.Now() + milliseconds(500);
   while (loop.Now() < until) loop.RunOnce(until - loop.Now());
-  EXPECT_LT(cpu() - before, milliseconds(10));
+  EXPECT_LT(cpu() - before, milliseconds(50)) << "of 500: it looks instead of sleeping";
 }
 
 TEST_F(UcxTest, ManyConnectionsLeaveNothing) {
@@ -422,9 +422,10 @@ TEST_F(UcxTest, ManyConnectionsLeaveNothing) {
   }
 }
 
-// Each end asleep, or about to fall asleep, when the other's message comes. A wake-up that is lost takes
-// seconds.
+// Each end asleep, or about to fall asleep, when the other's message comes. A wake-up that is lost costs all
+// of a wait, which is longer than any answer takes on a busy machine.
 TEST(UcxWakeUp, NobodySleepsOverAMessage) {
+  constexpr Duration kWait = std::chrono::seconds(20);
   for (const bool network : {false, true}) {
     metrics::Registry metrics;
     const TransportOptions options{.shared_memory = !network,
@@ -444,24 +445,27 @@ TEST(UcxWakeUp, NobodySleepsOverAMessage) {
       server = std::move(connection);
       return &mirror;
     });
-    std::thread thread([&] { there.Run(); });
+    std::thread thread([&] {
+      while (there.RunOnce(kWait)) {
+      }
+    });
     const auto ours = MakeUcxTransport(here, options);
     Recorder recorder;
     ours->Connect(listener->address(), &recorder, kSoon,
                   [&](auto connection) { client = std::move(*connection); });
-    while (client == nullptr) here.RunOnce(std::chrono::seconds(5));
+    while (client == nullptr) here.RunOnce(kWait);
     EXPECT_GE(metrics.gauge("leat_net_ucx_connections").value(), 1);
     Rng rng(1);
-    const Time begin = here.Now();
     for (int i = 0; i < 500; ++i) {
       const Time pause = here.Now() + std::chrono::microseconds(rng.Below(150));
       while (here.Now() < pause) {
       }
       client->Send(1, {}, {ByteView(payload).first(rng.Chance(0.1) ? payload.size() : rng.Below(100))});
-      while (recorder.messages.empty()) here.RunOnce(std::chrono::seconds(5));
+      const Time begin = here.Now();
+      while (recorder.messages.empty()) here.RunOnce(kWait);
       recorder.messages.clear();
+      ASSERT_LT(here.Now() - begin, kWait) << i;
     }
-    EXPECT_LT(here.Now() - begin, std::chrono::seconds(5));
     client.reset();
     there.Post([&] {
       server.reset();
@@ -473,7 +477,7 @@ TEST(UcxWakeUp, NobodySleepsOverAMessage) {
 
 // Who has the token, and then says something else than what is to be said.
 TEST_F(UcxTest, NonsenseInsteadOfTheTalkEndsIt) {
-  Connect({.handshake_timeout = milliseconds(100)}, {});
+  Connect({.handshake_timeout = std::chrono::seconds(1)}, {});
   const auto sockets = MakeTcpTransport(loop, {});
   // A description of a secret that is nowhere.
   ByteWriter offer;
