@@ -525,7 +525,7 @@ TEST(AllReduceFailures, AMemberThatStandsStillIsNamedByAllWithinTheDeadline) {
     const Time begin = MonotonicClock().Now();
     for (const size_t rank : {0, 1, 2, 4}) bucket.Start(rank);
     ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded({3}); }));
-    EXPECT_LT(MonotonicClock().Now() - begin, std::chrono::seconds(5));
+    EXPECT_LT(MonotonicClock().Now() - begin, std::chrono::seconds(30));
     for (const size_t rank : {0, 1, 2, 4}) {
       EXPECT_EQ(bucket.ended[rank]->code(), Code::kDeadlineExceeded);
       EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("rank 3 ("));
@@ -676,7 +676,7 @@ TEST(AllReduceThreads, MembersOnTheirOwnThreads) {
   for (uint32_t rank = 0; rank < kMembers; ++rank) {
     threads.emplace_back([&, rank] {
       for (auto& bucket : buckets) bucket->Start(rank);
-      const Time end = MonotonicClock().Now() + std::chrono::seconds(30);
+      const Time end = MonotonicClock().Now() + std::chrono::seconds(60);
       const auto mine = [&] {
         return std::ranges::all_of(buckets, [&](const auto& b) { return b->ended[rank].has_value(); });
       };

