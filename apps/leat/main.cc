@@ -110,6 +110,7 @@ struct Arguments {
   std::string coordinator;
   int ready_fd = -1;
   double rate = -1;
+  uint64_t pause_at = 0;
 };
 
 void AddJobOptions(CLI::App* app, Arguments* a) {
@@ -124,6 +125,7 @@ void AddJobOptions(CLI::App* app, Arguments* a) {
   app->add_option("--rate", a->rate, "events a second that bots publish, 0 = as fast as it goes")
       ->check(CLI::NonNegativeNumber);
   app->add_option("--events", a->overrides.events, "events that bots publish");
+  app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
   app->add_option("--listen", a->listen, "address of the coordinator, port 0 = any that is free")
       ->capture_default_str();
 }
@@ -141,6 +143,7 @@ int Train(Arguments a) {
   options.overrides = a.overrides;
   options.json = a.json;
   options.listen = a.listen;
+  options.pause_at = a.pause_at;
   options.plan = Kernels();
   return train::RunLocally(options);
 }
@@ -162,6 +165,7 @@ int Coordinator(Arguments a) {
   options.listen = a.listen;
   options.token = Token();
   options.resume = !a.source.resume.empty();
+  options.pause_at = a.pause_at;
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
     const std::string line = address + "\n";
@@ -269,6 +273,9 @@ int Run(int argc, char** argv) {
   auto* checkpoint = app.add_subcommand("checkpoint", "save a running job now");
   checkpoint->add_option("--coordinator", a.coordinator, "host:port")->required();
   checkpoint->callback([&] { result = Admin(a, protocol::AdminRequest::Kind::kCheckpoint); });
+  auto* go_on = app.add_subcommand("continue", "let a job that has reached --pause-at go on");
+  go_on->add_option("--coordinator", a.coordinator, "host:port")->required();
+  go_on->callback([&] { result = Admin(a, protocol::AdminRequest::Kind::kContinue); });
   auto* stop = app.add_subcommand("stop", "save a running job and end it");
   stop->add_option("--coordinator", a.coordinator, "host:port")->required();
   stop->callback([&] { result = Admin(a, protocol::AdminRequest::Kind::kStop); });

@@ -51,6 +51,7 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
   }
   if (config.table.slices.empty()) throw std::invalid_argument("the model has no variables");
   if (config.partitions.empty()) throw std::invalid_argument("the stream has no partitions");
+  heads.PauseAt(config.pause_at);
 
   std::vector<Cut> cuts;
   std::vector<RoundMade> made_rounds;
@@ -140,6 +141,9 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
       return RequestStop(now);
     case AdminRequest::Kind::kNodeLost:
       if (members.contains(admin->node)) Remove(now, admin->node);
+      return Answer(call, AdminReply{});
+    case AdminRequest::Kind::kContinue:
+      heads.PauseAt(0);
       return Answer(call, AdminReply{});
   }
   Refuse(call, Code::kInvalidArgument, "unknown request");
@@ -322,7 +326,7 @@ CoordinatorStatus Coordinator::status() const {
   using Phase = CoordinatorStatus::Phase;
   status.phase = s.ending == State::Ending::kEnded  ? Phase::kEnded
                  : s.ending != State::Ending::kNone ? Phase::kStopping
-                 : s.slices.ready()                 ? Phase::kRunning
+                 : s.slices.ready()                 ? (s.heads.Paused() ? Phase::kPaused : Phase::kRunning)
                  : s.AllReduce()                    ? Phase::kWaitingForWorkers
                                                     : Phase::kWaitingForServers;
   status.view = *s.view;

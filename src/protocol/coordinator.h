@@ -45,6 +45,8 @@ struct CoordinatorConfig {
   // Stepped strategies: a lane that its worker has not come for in so long goes to any other.
   Duration lane_wait = std::chrono::milliseconds(500);
   uint32_t max_rejected_in_a_row = 5;  // gradients that are not finite; then the job ends
+  // No split is made once splits of this many events have been, until AdminRequest::kContinue. 0: no limit.
+  uint64_t pause_at = 0;
   uint32_t keep_checkpoints = 2;
   std::string job;  // handed to whoever joins
   // Of the coordinator's own program and job: whoever has others is turned away. Empty and 0: not asked.
@@ -147,6 +149,7 @@ struct CoordinatorStatus {
     kWaitingForServers,
     kWaitingForWorkers,  // where they hold the slices
     kRunning,
+    kPaused,  // CoordinatorConfig::pause_at is reached
     kStopping,
     kEnded
   } phase = Phase::kWaitingForServers;

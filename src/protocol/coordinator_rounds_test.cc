@@ -77,6 +77,22 @@ class CoordinatorRoundsTest : public CoordinatorTest {
 
 using Where = std::pair<uint64_t, uint32_t>;  // first step, lane
 
+TEST_F(CoordinatorRoundsTest, PausesBetweenRounds) {
+  config_.pause_at = 100;
+  Sync(4);
+  Run(400);
+  const auto leases = Beat(worker_, 1).leases;
+  ASSERT_EQ(leases.size(), 8u) << "two rounds of 80 events";
+  for (int step = 0; step < 4; ++step) MakeStep(leases);
+  BeatServers();
+  EXPECT_THAT(Beat(worker_, 1, {}, Ids(leases)).leases, IsEmpty());
+  EXPECT_EQ(coordinator_->status().lag, 240u);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
+  Admin(AdminRequest::Kind::kContinue);
+  EXPECT_EQ(Beat(worker_, 1).leases.size(), 8u);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
+}
+
 TEST_F(CoordinatorRoundsTest, LanesAreSharedEvenlyAndRoundsJournaledFirst) {
   Run(400);
   const NodeId other = JoinWorker();

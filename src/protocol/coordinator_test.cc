@@ -410,5 +410,32 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
   }
 }
 
+// ---- a pause
+
+TEST_F(CoordinatorTest, PausesAfterSoManyEventsUntilItIsToContinue) {
+  config_.pause_at = 50;
+  Start({});
+  Run(200, 1000, true);
+  const auto first = Beat(worker_, 8).leases;
+  ASSERT_EQ(first.size(), 3u) << "splits of 20 events";
+  EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
+  // What has been cut goes on, whoever is lost.
+  Take(coordinator_->OnNodeLost(now_, worker_));
+  worker_ = JoinWorker();
+  const auto again = Beat(worker_, 8).leases;
+  ASSERT_EQ(again.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(again[i].cut, first[i].cut);
+    Train(again[i]);
+  }
+  for (const NodeId server : {a_, b_}) BeatServer(server);
+  EXPECT_THAT(Beat(worker_, 8, {}, {again[0].id, again[1].id, again[2].id}).leases, IsEmpty());
+  EXPECT_EQ(coordinator_->status().lag, 140u);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kPaused) << "not at the end of the stream";
+  Admin(AdminRequest::Kind::kContinue);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
+  EXPECT_EQ(Beat(worker_, 8).leases.size(), 7u) << "all that is left";
+}
+
 }  // namespace
 }  // namespace leat::protocol

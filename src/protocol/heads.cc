@@ -66,6 +66,7 @@ void Heads::OnRange(Time now, const StreamRange& range) {
 void Heads::Advance(Time now, const Cut& cut) {
   Partition& partition = partitions_[cut.partition];
   partition.at = cut.next();
+  advanced_ += cut.events();
   partition.tail_since.reset();
   if (partition.end > partition.at.offset) partition.tail_since = now;
 }

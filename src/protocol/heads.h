@@ -38,6 +38,9 @@ class Heads {
   std::vector<Cut> Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts);
   // A cut was made at its partition's head.
   void Advance(Time now, const Cut& cut);
+  // Once this many events have been cut by Advance, no new cut is to be made; 0: no limit.
+  void PauseAt(uint64_t events) { pause_at_ = events; }
+  bool Paused() const { return pause_at_ > 0 && advanced_ >= pause_at_; }
 
   const CutRules& rules() const { return rules_; }
   size_t size() const { return partitions_.size(); }
@@ -62,6 +65,8 @@ class Heads {
   CutRules rules_;
   Duration tail_wait_;
   bool started_ = false;
+  uint64_t pause_at_ = 0;
+  uint64_t advanced_ = 0;  // events that Advance has passed
   std::vector<Partition> partitions_;
 };
 

@@ -381,6 +381,7 @@ struct AdminRequest {
     kCheckpoint = 0,
     kStop = 1,      // checkpoint, then end the job
     kNodeLost = 2,  // whoever started the process has seen it end: no need to wait for its heartbeats
+    kContinue = 3,  // past CoordinatorConfig::pause_at
   } kind = Kind::kStop;
   NodeId node;  // kNodeLost
 };

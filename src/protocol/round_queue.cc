@@ -137,6 +137,10 @@ std::optional<RoundMade> RoundQueue::Make(Time now) {
   material.all_there_is = !left_.empty() && now - left_since_ >= tail_wait_;
   for (size_t p = 0; p < heads_->size(); ++p) {
     const Heads::Partition& head = (*heads_)[p];
+    if (heads_->Paused()) {  // what is left over goes on, as if the stream had not grown
+      material.partitions.push_back({head.at, head.first, head.at.offset, false, false});
+      continue;
+    }
     material.partitions.push_back({head.at, head.first, head.end, head.sealed, heads_->Overdue(now, p)});
     if (material.partitions.back().overdue) material.all_there_is = true;
   }

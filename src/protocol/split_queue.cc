@@ -24,6 +24,7 @@ void SplitQueue::Free(Split* split) {
 }
 
 bool SplitQueue::CutOne(Time now, bool short_tails, std::vector<Cut>* made) {
+  if (heads_->Paused()) return false;
   std::optional<Cut> least;
   for (uint32_t p = 0; p < heads_->size(); ++p) {
     const Heads::Partition& head = (*heads_)[p];

@@ -306,6 +306,7 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
   config.heartbeat_timeout = options.heartbeat_timeout;
   config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
   config.keep_checkpoints = job.keep_checkpoints;
+  config.pause_at = options.pause_at;
   config.job = job.config.ToYaml();
   config.version = ProgramVersion();
   config.job_hash = job.Hash();

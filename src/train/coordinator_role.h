@@ -17,6 +17,7 @@ struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   std::string token;
   bool resume = false;
+  uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
   // Who is silent for longer is taken for lost.
   Duration heartbeat_timeout = std::chrono::seconds(5);
   // Called once it serves, with the address that it has.

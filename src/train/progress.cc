@@ -43,6 +43,8 @@ std::string_view PhaseName(protocol::CoordinatorStatus::Phase phase) {
       return "waiting for workers";
     case Phase::kRunning:
       return "running";
+    case Phase::kPaused:
+      return "paused";
     case Phase::kStopping:
       return "stopping";
     case Phase::kEnded:

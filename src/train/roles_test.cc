@@ -80,6 +80,7 @@ class RolesTest : public ::testing::Test {
     std::atomic<bool> ready{false};
     const CoordinatorOptions options{.token = kToken,
                                      .resume = resume,
+                                     .pause_at = pause_at_,
                                      .heartbeat_timeout = heartbeat_timeout_,
                                      .on_ready = [&](const std::string& address) {
                                        address_ = address;
@@ -111,12 +112,12 @@ class RolesTest : public ::testing::Test {
     Start(RunBots);
   }
   Json Now() {
-    auto reply = client_->Call(protocol::StatusRequest{}, std::chrono::seconds(5));
+    auto reply = client_->Call(protocol::StatusRequest{}, std::chrono::seconds(60));
     if (reply.ok()) last_ = Json::parse(std::get<protocol::StatusReply>(*reply).json);
     return last_;
   }
   void Admin(AdminRequest::Kind kind, NodeId node = {}) {
-    (void)client_->Call(AdminRequest{.kind = kind, .node = node}, std::chrono::seconds(5));
+    (void)client_->Call(AdminRequest{.kind = kind, .node = node}, std::chrono::seconds(60));
   }
   // All roles end well; what the coordinator leaves behind.
   Json Finish() {
@@ -139,6 +140,7 @@ class RolesTest : public ::testing::Test {
   net::TransportOptions transport_;  // of the roles that are started
   const graph::KernelTable* kernels_ = &reference::Kernels();
   Duration heartbeat_timeout_ = std::chrono::seconds(5);
+  uint64_t pause_at_ = 0;  // of coordinators that are started
   JobOverrides overrides_;
   std::string resume_text_;  // of a job that is resumed with another file
   std::optional<Job> job_;
@@ -171,6 +173,8 @@ TEST_F(RolesTest, AWholeJobAndItsResumption) {
 }
 
 TEST_F(RolesTest, StoppedWithACheckpointAndResumed) {
+  // Were it over before the stop comes, nothing would be left to resume.
+  pause_at_ = kEvents / 2;
   Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
   StartAll();
   ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 500; }));
@@ -179,6 +183,7 @@ TEST_F(RolesTest, StoppedWithACheckpointAndResumed) {
   const uint64_t before = stopped["events"];
   EXPECT_GT(before, 500u);
   EXPECT_LT(before, kEvents);
+  pause_at_ = 0;
   overrides_.rate = 0;
   overrides_.servers = 1;
   Coordinate("", true);
@@ -215,7 +220,7 @@ TEST_F(RolesTest, BotsThatAreTakenForLostGoOnWhereTheTopicEnds) {
 }
 
 // What every kernel takes at least.
-constexpr Duration kSlow = std::chrono::milliseconds(150);
+constexpr Duration kSlow = std::chrono::milliseconds(300);
 
 class SlowKernel final : public graph::Kernel {
  public:
@@ -240,28 +245,29 @@ TEST_F(RolesTest, ABatchMayTakeLongerThanAMemberMayBeSilent) {
   }
   kernels_ = &slow;
   heartbeat_timeout_ = 4 * kSlow;
-  Coordinate(Replaced(Replaced(kSmallJob, "events: 4000", "events: 400"), "name: small",
+  Coordinate(Replaced(Replaced(kSmallJob, "events: 4000", "events: 200"), "name: small",
                       "name: small\nstrategy: allreduce"));
   Start(RunWorker);
   Start(RunWorker);
   Start(RunBots);
   const Json summary = Finish();
-  EXPECT_EQ(summary["events"], 400);
+  EXPECT_EQ(summary["events"], 200);
   EXPECT_EQ(summary["evictions"], 0);
-  EXPECT_THAT(Parameters(), Each(400.0f));
+  EXPECT_THAT(Parameters(), Each(200.0f));
 }
 
 TEST_F(RolesTest, WhoComesWhenTheJobIsOverEndsWell) {
   Coordinate(kSmallJob);
   StartAll();
   ASSERT_TRUE(WaitFor([&] { return Now()["events"] == kEvents || coordinator_->over(); }));
-  // Some of these meet a coordinator that turns them away, some one that is gone.
+  // Some of these meet a coordinator that turns them away, some one that is gone or has no time any more.
   const auto options = [&] {
     auto o = Options();
     o.link.join_deadline = std::chrono::milliseconds(100);
     return o;
   }();
-  for (int i = 0; i < 5; ++i) EXPECT_THAT(RunWorker(options).code(), AnyOf(Code::kOk, Code::kUnavailable));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_THAT(RunWorker(options).code(), AnyOf(Code::kOk, Code::kUnavailable, Code::kDeadlineExceeded));
   Finish();
 }
 
@@ -287,6 +293,7 @@ TEST_P(NetworkTest, IsTrustedByEveryRoleWhereTheJobSaysSo) {
   for (const std::string strategy : {"async", "allreduce"}) {
     metrics::Registry metrics;
     transport_ = {.shared_memory = false, .network_transports = "tcp", .metrics = &metrics};
+    pause_at_ = kEvents / 2;
     Coordinate(Replaced(kSmallJob, "placement: partitioned",
                         std::string("placement: partitioned, trusted_network: ") +
                             (trusted ? "true}\nstrategy: " : "false}\nstrategy: ") + strategy + "\n#"),
@@ -296,12 +303,10 @@ TEST_P(NetworkTest, IsTrustedByEveryRoleWhereTheJobSaysSo) {
     } else {
       for (auto* role : {RunWorker, RunWorker, RunBots}) Start(role);
     }
-    bool seen = false;
-    ASSERT_TRUE(WaitFor([&] {
-      seen = seen || metrics.gauge("leat_net_ucx_connections").value() > 0;
-      return coordinator_->over();
-    }));
-    EXPECT_EQ(seen, trusted) << strategy;
+    // Connected, and not over.
+    ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+    EXPECT_EQ(metrics.gauge("leat_net_ucx_connections").value() > 0, trusted) << strategy;
+    Admin(AdminRequest::Kind::kContinue);
     EXPECT_EQ(Finish()["events"], kEvents);
     EXPECT_THAT(Parameters(), Each(float{kEvents}));
     coordinator_.reset();
@@ -315,7 +320,7 @@ INSTANTIATE_TEST_SUITE_P(Trusted, NetworkTest, ::testing::Bool());
 TEST_F(RolesTest, NoCoordinatorIsSaidWithItsAddress) {
   RoleOptions options = Options();
   options.link.coordinator = "127.0.0.1:1";
-  options.link.join_deadline = std::chrono::milliseconds(50);
+  options.link.join_deadline = std::chrono::milliseconds(300);
   for (auto* role : {RunServer, RunWorker, RunBots}) {
     const Status status = role(options);
     EXPECT_EQ(status.code(), Code::kUnavailable);
@@ -553,7 +558,8 @@ class SignalsTest : public RolesTest {
 };
 
 TEST_F(SignalsTest, RolesLeaveCleanlyAndTheJobGoesOn) {
-  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 8000"));
+  // Slow enough that the second bots find something left to publish.
+  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 1500"));
   Start(RunServer);
   Start(RunServer);
   Start(RunWorker);

@@ -134,6 +134,8 @@ Status Runner::StartCoordinator() {
   spec.arguments.insert(spec.arguments.end(), options_.source_arguments.begin(),
                         options_.source_arguments.end());
   if (!job_.data.empty()) spec.arguments.insert(spec.arguments.end(), {"--data", job_.data});
+  if (options_.pause_at > 0)
+    spec.arguments.insert(spec.arguments.end(), {"--pause-at", std::to_string(options_.pause_at)});
   if (job_.stream.bots) {
     spec.arguments.insert(spec.arguments.end(), {"--rate", std::to_string(job_.stream.bots->rate), "--events",
                                                  std::to_string(job_.stream.bots->events)});

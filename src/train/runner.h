@@ -19,6 +19,7 @@ struct RunnerOptions {
   JobOverrides overrides;  // directory empty: a new one below leat-jobs/
   bool json = false;       // one JSON object as the last line of stdout; progress goes to stderr then
   std::string listen = "127.0.0.1:0";  // of the coordinator
+  uint64_t pause_at = 0;               // CoordinatorOptions::pause_at
   engine::PlanOptions plan;            // for the evaluation at the end
 };
 

@@ -52,7 +52,7 @@ inline std::string ReadAll(const std::string& path) {
 }
 
 // Polls; false when the condition does not hold by the deadline.
-inline bool WaitFor(const std::function<bool()>& condition, Duration deadline = std::chrono::seconds(30)) {
+inline bool WaitFor(const std::function<bool()>& condition, Duration deadline = std::chrono::seconds(120)) {
   const MonotonicClock clock;
   const Time until = clock.Now() + deadline;
   while (!condition()) {

@@ -27,7 +27,7 @@ def data(name):
     return str(folder)
 
 
-def run(*arguments, timeout=120, cwd=None, env=None, program=None):
+def run(*arguments, timeout=300, cwd=None, env=None, program=None):
     """Runs to the end; stdout and stderr as text."""
     return subprocess.run(
         [program or PROGRAM, *map(str, arguments)], cwd=cwd, env={**os.environ, **(env or {})}, timeout=timeout,
@@ -40,7 +40,7 @@ def summary(done):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def wait_for(condition, what, timeout=60):
+def wait_for(condition, what, timeout=120):
     """Polls until the condition gives something true, and returns that."""
     until = time.monotonic() + timeout
     while time.monotonic() < until:
@@ -79,7 +79,7 @@ class Job:
     def pids(self, role):
         return [pid for r, pid in self.children() if r == role]
 
-    def address(self, timeout=60):
+    def address(self, timeout=120):
         """Of the coordinator, as the other roles were given it."""
         def look():
             for role, pid in self.children():
@@ -106,15 +106,21 @@ class Job:
             self.where = self.address(), self.token()
         address, token = self.where
         if self.process.poll() is None:
-            done = run("status", "--coordinator", address, "--json", env={"LEAT_TOKEN": token}, timeout=30)
+            done = run("status", "--coordinator", address, "--json", env={"LEAT_TOKEN": token})
             if done.returncode == 0:
                 self.last_status = json.loads(done.stdout)
         return self.last_status
 
+    def go_on(self):
+        """Past the events of --pause-at."""
+        address, token = self.where
+        done = run("continue", "--coordinator", address, env={"LEAT_TOKEN": token})
+        assert done.returncode == 0, done.stderr
+
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
 
-    def wait(self, timeout=120):
+    def wait(self, timeout=300):
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -89,21 +89,22 @@ def test_an_lstm_learns_to_spell(tmp_path):
 
 
 def test_a_job_on_text_is_stopped_and_resumed(tmp_path):
-    # Long enough to be stopped in the middle on any machine.
     epochs = 18
     job_file = some_shakespeare(tmp_path, epochs=epochs)
     directory = tmp_path / "job"
-    with leat.Job("train", job_file, "--data", tmp_path, "--directory", directory, directory=directory) as job:
+    events = epochs * windows(90_000, 32, 16)
+    with leat.Job("train", job_file, "--data", tmp_path, "--directory", directory, "--pause-at", events // 2,
+                  directory=directory) as job:
         leat.wait_for(lambda: job.status().get("events", 0) > 3_000, "the first windows")
         job.interrupt()
         assert job.wait() == 0, job.text()
-        assert job.summary()["events"] < epochs * windows(90_000, 32, 16)
+        assert job.summary()["events"] < events
     # Other windows would be other events under the same offsets.
     other = leat.write_job(tmp_path / "other.yaml", job_file.read_text(), **{"stride: 16": "stride: 8"})
     refused = leat.run("train", other, "--resume", directory)
     assert refused.returncode == 2 and "stream.windows" in refused.stderr, refused.stderr
     result = leat.summary(leat.run("train", "--resume", directory, "--json", timeout=240))
-    assert result["events"] == epochs * windows(90_000, 32, 16)
+    assert result["events"] == events
     assert result["test_loss"] < 2.5
 
 
@@ -145,7 +146,8 @@ def test_characters_that_are_in_no_alphabet_are_kept_aside(tmp_path):
 
 def test_ctrl_c_ends_with_a_checkpoint_and_resume_goes_on(tmp_path):
     directory = tmp_path / "job"
-    with leat.Job("demo", "--events", 300_000, "--rate", 30_000, "--directory", directory, directory=directory) as job:
+    with leat.Job("demo", "--events", 300_000, "--rate", 30_000, "--directory", directory, "--pause-at", 150_000,
+                  directory=directory) as job:
         leat.wait_for(lambda: job.status().get("events", 0) > 20_000, "20,000 events")
         job.interrupt()
         assert job.wait() == 0, job.text()
@@ -160,10 +162,12 @@ def test_a_killed_server_comes_back_from_its_checkpoint(tmp_path):
     directory = tmp_path / "counter"
     job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
                               **{"events: 1000000": "events: 200000, rate: 40000", "interval_s: 5": "interval_s: 0.5"})
-    with leat.Job("train", job_file, "--directory", directory, directory=directory) as job:
+    with leat.Job("train", job_file, "--directory", directory, "--pause-at", 150_000, directory=directory) as job:
         leat.wait_for(lambda: job.status().get("checkpoint"), "a checkpoint")
         os.kill(job.pids("ps")[0], signal.SIGKILL)
-        assert job.wait(180) == 0, job.text()
+        leat.wait_for(lambda: "another takes its place" in job.text(), "another server")
+        job.go_on()
+        assert job.wait() == 0, job.text()
         assert job.summary()["events"] == 200_000
     assert {x for v in leat.tensors(directory).values() for x in v} == {200_000.0}
 
@@ -172,13 +176,14 @@ def test_a_paused_worker_holds_nobody_up_and_comes_back(tmp_path):
     directory = tmp_path / "counter"
     job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
                               **{"events: 1000000": "events: 300000, rate: 30000"})
-    with leat.Job("train", job_file, "--directory", directory, directory=directory) as job:
+    with leat.Job("train", job_file, "--directory", directory, "--pause-at", 250_000, directory=directory) as job:
         leat.wait_for(lambda: job.status().get("events", 0) > 5_000, "the first events")
         paused = job.pids("worker")[0]
         os.kill(paused, signal.SIGSTOP)
         leat.wait_for(lambda: job.status().get("evictions", 0) > 0, "its eviction")
         os.kill(paused, signal.SIGCONT)
-        assert job.wait(180) == 0, job.text()
+        job.go_on()
+        assert job.wait() == 0, job.text()
     assert {x for v in leat.tensors(directory).values() for x in v} == {300_000.0}
 
 
@@ -231,7 +236,7 @@ def test_roles_need_the_coordinators_address_and_nothing_else(tmp_path):
         for role in ["ps", "ps", "worker", "worker", "bots"]:
             start(role, "--coordinator", where)
         for process in processes:
-            assert process.wait(120) == 0, open(tmp_path / "coordinator-0.log").read()[-2000:]
+            assert process.wait(300) == 0, open(tmp_path / "coordinator-0.log").read()[-2000:]
     finally:
         for process in processes:
             if process.poll() is None:
@@ -244,10 +249,10 @@ def test_a_job_whose_coordinator_was_killed_is_resumed_exactly(tmp_path):
     directory = tmp_path / "counter"
     job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
                               **{"events: 1000000": "events: 200000, rate: 40000", "interval_s: 5": "interval_s: 0.5"})
-    with leat.Job("train", job_file, "--directory", directory, directory=directory) as job:
+    with leat.Job("train", job_file, "--directory", directory, "--pause-at", 150_000, directory=directory) as job:
         leat.wait_for(lambda: job.status().get("checkpoint"), "a checkpoint")
-        before = job.status()["events"]
-        leat.wait_for(lambda: job.status().get("events", 0) > before + 5_000, "events behind the checkpoint")
+        wanted = min(job.status()["events"] + 5_000, 150_000)
+        leat.wait_for(lambda: job.status().get("events", 0) >= wanted, "events behind the checkpoint")
         os.kill(job.pids("coordinator")[0], signal.SIGKILL)
         assert job.wait() == 1
         assert "coordinator" in job.text().splitlines()[-1]

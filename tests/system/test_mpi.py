@@ -18,7 +18,8 @@ MODULE = pathlib.Path(leat.PROGRAM).parent / "leat_mpi.so"
 pytestmark = pytest.mark.skipif(not MPIRUN or not MODULE.exists(), reason="no MPI here")
 
 BY_MPI = RING.replace("}", ", transport: mpi}")
-LONG = 60  # epochs that leave time for a checkpoint, and for what comes after it
+LONG = 60  # epochs
+HALF = ["--pause-at", LONG * ROWS // 2]  # it is not over before what a test does comes
 
 
 class Job:
@@ -68,8 +69,8 @@ def train(tmp_path, workers, *arguments):
     """To the end, with nothing in between."""
     with Job(tmp_path, *arguments, "--workers", workers) as job:
         workers = job.mpirun(workers)
-        assert job.coordinator.wait(120) == 0, job.said("coordinator")
-        assert workers.wait(60) == 0, job.said("mpirun")
+        assert job.coordinator.wait(300) == 0, job.said("coordinator")
+        assert workers.wait(120) == 0, job.said("mpirun")
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -78,8 +79,8 @@ def test_every_event_counts_once(tmp_path, workers):
     job_file = counting(tmp_path, "{type: allreduce, transport: mpi}")
     with Job(tmp_path, job_file, "--directory", directory, "--workers", workers) as job:
         processes = [job.mpirun(workers), job.start("bots", leat.PROGRAM, "bots", "--coordinator", job.address)]
-        assert job.coordinator.wait(120) == 0, job.said("coordinator")
-        assert [p.wait(60) for p in processes] == [0, 0], job.said("mpirun")
+        assert job.coordinator.wait(300) == 0, job.said("coordinator")
+        assert [p.wait(120) for p in processes] == [0, 0], job.said("mpirun")
     assert json.loads((directory / "summary.json").read_text())["events"] == EVENTS
     assert values(directory) == {float(EVENTS)}
 
@@ -94,17 +95,17 @@ def test_the_same_bits_as_without_mpi(tmp_path, folder, undisturbed, workers):  
 def test_a_loss_ends_the_job_and_a_resumption_changes_no_bit(tmp_path, folder, undisturbed, what):  # noqa: F811
     directory = tmp_path / "job"
     job_file = classifying(folder, BY_MPI, LONG)
-    with Job(tmp_path, job_file, "--data", folder, "--directory", directory, "--workers", 2) as job:
+    with Job(tmp_path, job_file, "--data", folder, "--directory", directory, "--workers", 2, *HALF) as job:
         workers = job.mpirun(2)
         leat.wait_for(lambda: job.status().get("checkpoint"), "a checkpoint")
         pids = [job.pid(0), job.pid(1)]
         os.kill(pids[1], what)
-        assert job.coordinator.wait(30) == 1, job.said("coordinator")
+        assert job.coordinator.wait(120) == 1, job.said("coordinator")
         last = job.said("coordinator").strip().splitlines()[-1]
         assert re.match(r"leat: worker 1 \(rank 1 of 2, 127\.0\.0\.1:\d+\) was lost, and MPI goes on with all of its processes "
                         rf"or not at all; --resume goes on from {directory}/checkpoint-\d+$", last), last
-        assert workers.wait(60) != 0
-        leat.wait_for(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids), "the end of all workers", 10)
+        assert workers.wait(120) != 0
+        leat.wait_for(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids), "the end of all workers")
     assert json.loads((directory / "summary.json").read_text())["events"] < LONG * ROWS, "it was over before the loss"
     train(tmp_path, 2, "--resume", directory, "--data", folder)
     assert json.loads((directory / "summary.json").read_text())["events"] == LONG * ROWS
@@ -113,12 +114,13 @@ def test_a_loss_ends_the_job_and_a_resumption_changes_no_bit(tmp_path, folder, u
 
 def test_a_stop_with_a_checkpoint_and_a_resumption_without_mpi(tmp_path, folder, undisturbed):  # noqa: F811
     directory = tmp_path / "job"
-    with Job(tmp_path, classifying(folder, BY_MPI, LONG), "--data", folder, "--directory", directory, "--workers", 2) as job:
+    with Job(tmp_path, classifying(folder, BY_MPI, LONG), "--data", folder, "--directory", directory, "--workers", 2,
+             *HALF) as job:
         workers = job.mpirun(2)
         leat.wait_for(lambda: job.status().get("events", 0) > ROWS, "the first events")
         assert leat.run("stop", "--coordinator", job.address, env=job.environment).returncode == 0
-        assert job.coordinator.wait(60) == 0, job.said("coordinator")
-        assert workers.wait(60) == 0, job.said("mpirun")
+        assert job.coordinator.wait(120) == 0, job.said("coordinator")
+        assert workers.wait(120) == 0, job.said("mpirun")
     assert json.loads((directory / "summary.json").read_text())["events"] < LONG * ROWS, "nothing was left to resume"
     leat.summary(leat.run("train", classifying(folder, RING, LONG), "--data", folder, "--resume", directory, "--json"))
     assert digest(directory) == undisturbed(LONG)
@@ -126,13 +128,13 @@ def test_a_stop_with_a_checkpoint_and_a_resumption_without_mpi(tmp_path, folder,
 
 def test_a_signal_to_one_worker_ends_all(tmp_path, folder):  # noqa: F811
     with Job(tmp_path, classifying(folder, BY_MPI, LONG), "--data", folder, "--directory", tmp_path / "job",
-             "--workers", 2) as job:
+             "--workers", 2, *HALF) as job:
         workers = job.mpirun(2)
         leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
         os.kill(job.pid(0), signal.SIGTERM)
-        assert workers.wait(60) != 0
+        assert workers.wait(120) != 0
         assert "rank 0: asked to leave; ending the job" in job.said("mpirun")
-        assert job.coordinator.wait(30) == 1, job.said("coordinator")
+        assert job.coordinator.wait(120) == 1, job.said("coordinator")
         assert "worker 0 (rank 0 of 2" in job.said("coordinator").strip().splitlines()[-1]
 
 
@@ -144,7 +146,7 @@ def test_what_the_user_got_wrong_is_said_and_is_status_2(tmp_path, folder):  # n
         # What the workers read is not what the coordinator has looked at.
         rows = [row if i < 2000 else "none" + row for i, row in enumerate(good.splitlines())]
         (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
-        assert job.mpirun(2).wait(60) == 2, job.said("mpirun")
+        assert job.mpirun(2).wait(120) == 2, job.said("mpirun")
         assert re.search(r"^rank \d: too many dead letters: .*'none\S*' is not a number; ending the job$",
                          job.said("mpirun"), re.MULTILINE), job.said("mpirun")
 
@@ -155,10 +157,10 @@ def test_workers_that_do_not_fit_are_told(tmp_path, folder):  # noqa: F811
         assert done.returncode == 2
         assert done.stderr.strip() == ("leat: the workers of this job reduce by MPI, and this one was not started by "
                                        "mpirun -np 2 leat worker …")
-        assert job.mpirun(3).wait(60) == 2, job.said("mpirun")
+        assert job.mpirun(3).wait(120) == 2, job.said("mpirun")
         assert re.search(r"^leat: this worker is rank \d of 3 of MPI, the job has 2 workers: mpirun -np 2 leat worker …$",
                          job.said("mpirun"), re.MULTILINE), job.said("mpirun")
         # Nobody has come to harm by it.
         workers = job.mpirun(2)
-        assert job.coordinator.wait(120) == 0, job.said("coordinator")
-        assert workers.wait(60) == 0, job.said("mpirun")
+        assert job.coordinator.wait(300) == 0, job.said("coordinator")
+        assert workers.wait(120) == 0, job.said("mpirun")
