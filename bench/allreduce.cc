@@ -48,34 +48,85 @@ double Now() {
   _exit(1);
 }
 
-// What a member of Leat's group is told, until there is nothing more.
-void Serve(net::Loop& loop, collective::AllReduce& all, const std::string& in, const std::string& out) {
-  const auto reduce = [&](const Buffer& memory, collective::Order order) {
-    collective::Bucket bucket{.data = memory.bytes(), .order = order, .memory = memory};
-    if (order == collective::Order::kLanes) bucket.lanes = {bucket.data};
+using Floats = std::span<float>;
+
+Floats FloatsOf(const Buffer& memory) {
+  return {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)};
+}
+
+// One bucket by each of the ways that jobs use, from its start to the sum.
+class Reducer {
+ public:
+  Reducer(net::Loop& loop, collective::AllReduce& all, const std::string& kind, uint64_t bytes)
+      : loop_(loop), all_(all), memory_(net::MakeSharedBuffer(bytes)) {
+    if (kind == "one-shot") {
+      if (!all_.leaves_apart()) Fail("jobs do not reduce in one shot between these members");
+      apart_sum_.resize(bytes / sizeof(float));
+    }
+    if (kind == "chain") order_ = collective::Order::kLanes;
+  }
+
+  Floats values() { return FloatsOf(memory_); }
+  Floats sum() { return apart() ? Floats(apart_sum_) : values(); }
+
+  void Run() {
+    collective::Bucket bucket{.data = memory_.bytes(), .order = order_, .memory = memory_, .apart = apart()};
+    if (order_ == collective::Order::kLanes) bucket.lanes = {bucket.data};
     bool over = false;
-    all.Start(std::move(bucket), [&](const Status& status) {
+    all_.Start(std::move(bucket), [&](const Status& status) {
       if (!status.ok()) Fail(status.ToString());
+      if (apart()) AddUp();
       over = true;
     });
-    while (!over) loop.RunOnce(std::chrono::seconds(1));
-  };
+    while (!over) loop_.RunOnce(std::chrono::seconds(1));
+  }
+
+ private:
+  bool apart() const { return !apart_sum_.empty(); }
+
+  // A job's optimizer reads the contributions where they lie. Here they are added into memory of this
+  // member's, so that the row pays for all that the others' rows pay for.
+  void AddUp() {
+    const auto contributions = all_.Contributions();
+    if (!contributions.ok()) Fail(contributions.status().ToString());
+    const auto theirs = [&](size_t rank) {
+      return reinterpret_cast<const float*>((*contributions)[rank].data());
+    };
+    constexpr size_t kBlock = 4096;  // stays in the cache while all are added
+    for (size_t begin = 0; begin < apart_sum_.size(); begin += kBlock) {
+      const size_t end = std::min(begin + kBlock, apart_sum_.size());
+      std::copy(theirs(0) + begin, theirs(0) + end, apart_sum_.data() + begin);
+      for (size_t rank = 1; rank < contributions->size(); ++rank) {
+        const float* const values = theirs(rank);
+        for (size_t i = begin; i < end; ++i) apart_sum_[i] += values[i];
+      }
+    }
+    all_.Release();
+  }
+
+  net::Loop& loop_;
+  collective::AllReduce& all_;
+  collective::Order order_ = collective::Order::kAny;
+  Buffer memory_;
+  std::vector<float> apart_sum_;  // empty: the sum comes to where the values are
+};
+
+// Runs the commands that a member of Leat's group reads, until there are no more.
+void Serve(net::Loop& loop, collective::AllReduce& all, const std::string& in, const std::string& out) {
   std::ifstream commands(in);
   std::ofstream answers(out);
   std::string kind;
   uint64_t bytes = 0;
   int calls = 0;
   while (commands >> kind >> bytes >> calls) {
-    const auto order = kind == "chain" ? collective::Order::kLanes : collective::Order::kAny;
-    const Buffer memory = net::MakeSharedBuffer(bytes);
-    const std::span<float> data(reinterpret_cast<float*>(memory.data()), bytes / sizeof(float));
-    std::ranges::fill(data, static_cast<float>(all.rank() + 1));
-    reduce(memory, order);
+    Reducer reducer(loop, all, kind, bytes);
+    std::ranges::fill(reducer.values(), static_cast<float>(all.rank() + 1));
+    reducer.Run();
     const auto right = static_cast<float>(all.members() * (all.members() + 1) / 2);
-    if (!std::ranges::all_of(data, [&](float v) { return v == right; })) Fail("wrong sums");
-    std::ranges::fill(data, 0.0f);
+    if (!std::ranges::all_of(reducer.sum(), [&](float v) { return v == right; })) Fail("wrong sums");
+    std::ranges::fill(reducer.sum(), 0.0f);
     const double begin = Now();
-    for (int i = 0; i < calls; ++i) reduce(memory, order);
+    for (int i = 0; i < calls; ++i) reducer.Run();
     answers << (Now() - begin) / calls << std::endl;
   }
 }
@@ -97,45 +148,42 @@ void MpiMember(const std::string& stem) {
   Serve(loop, *all, pipe + ".in", pipe + ".out");
 }
 
-// A member of Leat's group. Addresses are exchanged through files.
-void Member(const bench::Team& team, uint32_t rank, uint32_t members, const std::string& kind_of_transport) {
+// A member of Leat's group, made as a job's worker makes it. Addresses are exchanged through files.
+//
+// Over tcp the members are what members on different hosts are to each other: their addresses differ, and no
+// memory is shared.
+void Member(const bench::Team& team, uint32_t rank, uint32_t members, bool tcp) {
   net::Loop loop;
-  const net::TransportOptions transport_options{.token = "bench"};
-  const auto transport = kind_of_transport == "tcp" ? net::MakeTcpTransport(loop, transport_options)
-                                                    : net::MakeUcxTransport(loop, transport_options);
+  const auto transport = net::MakeUcxTransport(loop, {.token = "bench", .shared_memory = !tcp});
   collective::Port port;
   const auto listener = transport->Listen(
-      "127.0.0.1:0", [&](std::unique_ptr<net::Connection> caller) { return port.Adopt(std::move(caller)); });
+      "127.0.0." + std::to_string(tcp ? rank + 1 : 1) + ":0",
+      [&](std::unique_ptr<net::Connection> caller) { return port.Adopt(std::move(caller)); });
   if (!listener.ok()) Fail(listener.status().ToString());
   const auto address_file = [&](uint32_t of) { return team.stem() + "." + std::to_string(of) + ".address"; };
   std::ofstream(address_file(rank) + ".new") << (*listener)->address() << '\n';
   std::rename((address_file(rank) + ".new").c_str(), address_file(rank).c_str());
-  collective::PeerOptions options;
-  options.group.rank = rank;
+  collective::GroupOptions group{.rank = rank};
   for (uint32_t of = 0; of < members; ++of) {
     std::string address;
     while (!std::getline(std::ifstream(address_file(of)), address)) usleep(1000);
-    options.group.addresses.push_back(address);
+    group.addresses.push_back(address);
   }
-  if (kind_of_transport != "tcp") {
-    options.exchange_bytes = collective::ExchangeBytes(options.group.addresses);
-    options.piece_bytes = collective::PieceBytes(options.group.addresses);
-  }
-  options.large = collective::LargePath(options.group.addresses, std::thread::hardware_concurrency());
   bool formed = false;
-  collective::PeerAllReduce all(loop, *transport, port, options, [&](const Status& status) {
-    if (!status.ok()) Fail(status.ToString());
-    formed = true;
-  });
+  const auto all =
+      collective::MakePeerAllReduce(loop, *transport, port, std::move(group), [&](const Status& status) {
+        if (!status.ok()) Fail(status.ToString());
+        formed = true;
+      });
   while (!formed) loop.RunOnce(std::chrono::seconds(1));
 
-  Serve(loop, all, team.in(rank), team.out(rank));
+  Serve(loop, *all, team.in(rank), team.out(rank));
 }
 
 // Whoever measures: a team, and what it is told.
 struct Contestant {
   std::shared_ptr<bench::Team> team;
-  std::string kind = "sum";
+  std::string kind = "any";
   std::vector<double> seconds = {};  // a call, one value a round
 };
 
@@ -144,7 +192,7 @@ std::shared_ptr<bench::Team> Leat(const bench::Scratch& scratch, uint32_t member
   auto team =
       std::make_shared<bench::Team>(scratch / ("leat-" + transport + std::to_string(members)), members);
   for (uint32_t rank = 0; rank < members; ++rank) {
-    team->Fork([&] { Member(*team, rank, members, transport); });
+    team->Fork([&] { Member(*team, rank, members, transport == "tcp"); });
   }
   return team;
 }

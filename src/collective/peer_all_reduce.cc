@@ -50,15 +50,6 @@ bool OnOneHost(const std::vector<std::string>& addresses) {
 
 }  // namespace
 
-ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t processors) {
-  std::map<std::string_view, uint32_t> hosts;
-  for (const auto& address : addresses) {
-    // One host that is too full sets the pace of all.
-    if (++hosts[net::HostOf(address)] > processors) return ReducePath::kChain;
-  }
-  return ReducePath::kRing;
-}
-
 uint64_t ExchangeBytes(const std::vector<std::string>& addresses) {
   return OnOneHost(addresses) ? 16 << 10 : 64 << 10;
 }
@@ -69,6 +60,16 @@ uint64_t PieceBytes(const std::vector<std::string>& addresses) {
 
 bool OneShotPays(const std::vector<std::string>& addresses) {
   return addresses.size() <= protocol::kMostOneShot && OnOneHost(addresses);
+}
+
+std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
+                                             GroupOptions group, std::function<void(const Status&)> formed) {
+  PeerOptions options;
+  options.exchange_bytes = ExchangeBytes(group.addresses);
+  options.piece_bytes = PieceBytes(group.addresses);
+  options.one_shot = OneShotPays(group.addresses);
+  options.group = std::move(group);
+  return std::make_unique<PeerAllReduce>(loop, transport, port, std::move(options), std::move(formed));
 }
 
 PeerAllReduce::PeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port, PeerOptions options,
@@ -92,7 +93,7 @@ void PeerAllReduce::OnFormed() {
 protocol::ReduceShape PeerAllReduce::ShapeOf(const Bucket& bucket) const {
   protocol::ReduceShape shape{
       .path = protocol::PathOf(bucket.order == Order::kLanes, bucket.apart && options_.one_shot,
-                               bucket.data.size(), options_.exchange_bytes, options_.large),
+                               bucket.data.size(), options_.exchange_bytes),
       .members = members(),
       .bytes = bucket.data.size(),
       .piece_bytes = options_.piece_bytes};

@@ -28,17 +28,10 @@ struct PeerOptions {
   Duration deadline = std::chrono::seconds(60);
   // The rest has to be the same on all members.
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged; ExchangeBytes, or this
-  // The way of larger ones where any order will do: LargePath, or kRing.
-  protocol::ReducePath large = protocol::ReducePath::kRing;
-  uint64_t piece_bytes = 256 << 10;  // PieceBytes, or this
+  uint64_t piece_bytes = 256 << 10;    // PieceBytes, or this
   uint64_t eager_bytes = 1 << 20;
   bool one_shot = false;  // OneShotPays, or not: whether buckets that may be left apart are
 };
-
-// What suits members at these addresses, with so many processors on each host. Where several members share a
-// processor, the chain: the same bytes as around the ring, but what one member has added the next finds in
-// the cache; on processors of their own the ring is the one that shares the work evenly.
-protocol::ReducePath LargePath(const std::vector<std::string>& addresses, uint32_t processors);
 
 // To exchange is to wait once and to have everybody's bytes come to everybody. On one host waiting is short,
 // and what two look at turn about is slow to come from cache to cache.
@@ -158,5 +151,9 @@ class PeerAllReduce final : public AllReduce, private Group::User {
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // false once destroyed
   Group group_;
 };
+
+// The group of a job's members: a PeerAllReduce whose sizes and paths follow from their addresses.
+std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
+                                             GroupOptions group, std::function<void(const Status&)> formed);
 
 }  // namespace leat::collective

@@ -78,15 +78,12 @@ struct Together {
 struct Size {
   uint32_t members;
   bool tcp;
-  protocol::ReducePath large = protocol::ReducePath::kRing;
 };
 
 class AllReduceSizes : public ::testing::TestWithParam<Size> {};
 
 TEST_P(AllReduceSizes, AreTheSumEverywhere) {
-  PeerOptions options = SmallPieces();
-  options.large = GetParam().large;
-  Cluster cluster({.members = GetParam().members, .options = options, .tcp = GetParam().tcp});
+  Cluster cluster({.members = GetParam().members, .options = SmallPieces(), .tcp = GetParam().tcp});
   ASSERT_TRUE(cluster.FormAll());
   uint64_t seed = 1;
   for (const size_t elements : {0, 1, 2, 3, 7, 16, 17, 63, 64, 65, 101, 127, 1009, 4096, 10007, 65537}) {
@@ -102,13 +99,9 @@ TEST_P(AllReduceSizes, AreTheSumEverywhere) {
 INSTANTIATE_TEST_SUITE_P(Members, AllReduceSizes,
                          ::testing::Values(Size{1, false}, Size{2, false}, Size{3, false}, Size{4, false},
                                            Size{5, false}, Size{6, false}, Size{7, false}, Size{8, false},
-                                           Size{2, true}, Size{4, true}, Size{5, true},
-                                           Size{1, false, protocol::ReducePath::kChain},
-                                           Size{2, false, protocol::ReducePath::kChain},
-                                           Size{5, true, protocol::ReducePath::kChain}),
+                                           Size{2, true}, Size{4, true}, Size{5, true}),
                          [](const auto& given) {
-                           return std::to_string(given.param.members) + (given.param.tcp ? "Tcp" : "") +
-                                  (given.param.large == protocol::ReducePath::kChain ? "Chain" : "");
+                           return std::to_string(given.param.members) + (given.param.tcp ? "Tcp" : "");
                          });
 
 TEST(AllReduceTest, UsualSettingsWithALargeBucket) {
@@ -372,12 +365,18 @@ TEST(AllReduceTest, OnOneHostOnlyPiecesAreLargeAndOnlySmallBucketsExchanged) {
   EXPECT_EQ(PieceBytes({"a:1", "b:1", "a:2"}), 256u << 10);
 }
 
-TEST(AllReduceTest, TheLargePathFollowsFromTheHosts) {
-  using protocol::ReducePath;
-  EXPECT_EQ(LargePath({"a:1", "a:2"}, 2), ReducePath::kRing);
-  EXPECT_EQ(LargePath({"a:1", "a:2", "a:3"}, 2), ReducePath::kChain);
-  EXPECT_EQ(LargePath({"a:1", "b:1", "a:2", "b:2"}, 2), ReducePath::kRing);
-  EXPECT_EQ(LargePath({"[::1]:1", "[::1]:2"}, 1), ReducePath::kChain);
+// Members that the factory made leave apart what one host's few members have, as jobs need it, and nobody
+// else's.
+TEST(AllReduceTest, AJobsGroupFollowsFromItsAddresses) {
+  const auto leaves_apart = [](std::vector<std::string> addresses) {
+    net::Loop loop;
+    const auto transport = net::MakeTcpTransport(loop, {});
+    Port port;
+    return MakePeerAllReduce(loop, *transport, port, {.addresses = std::move(addresses)}, {})->leaves_apart();
+  };
+  EXPECT_TRUE(leaves_apart({"127.0.0.1:1", "127.0.0.1:2"}));
+  EXPECT_FALSE(leaves_apart({"127.0.0.1:1", "127.0.0.2:2"}));
+  EXPECT_FALSE(leaves_apart({"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "127.0.0.1:5"}));
 }
 
 TEST(AllReduceTest, MaximumOfWords) {

@@ -16,10 +16,10 @@ uint64_t RoundUp(uint64_t n, uint64_t unit) {
 
 }  // namespace
 
-ReducePath PathOf(bool by_lanes, bool apart, uint64_t bytes, uint64_t exchange_bytes, ReducePath large) {
+ReducePath PathOf(bool by_lanes, bool apart, uint64_t bytes, uint64_t exchange_bytes) {
   if (by_lanes) return ReducePath::kChain;
   if (apart) return ReducePath::kOneShot;
-  return bytes <= exchange_bytes ? ReducePath::kExchange : large;
+  return bytes <= exchange_bytes ? ReducePath::kExchange : ReducePath::kRing;
 }
 
 std::vector<uint32_t> ReducePeers(ReducePath path, uint32_t members, uint32_t rank) {

@@ -68,8 +68,8 @@ struct ReduceAction {
 };
 
 // The path of a bucket. `by_lanes`: contributions are added in the order of lanes; `apart`: every member may
-// add them up by itself; `large`: the path of buckets above `exchange_bytes` that may be added in any order.
-ReducePath PathOf(bool by_lanes, bool apart, uint64_t bytes, uint64_t exchange_bytes, ReducePath large);
+// add them up by itself. Other buckets up to `exchange_bytes` are exchanged, larger ones go around the ring.
+ReducePath PathOf(bool by_lanes, bool apart, uint64_t bytes, uint64_t exchange_bytes);
 // In place of ReduceShape::eager_bytes where the path is one shot: receivers read what is sent where it lies,
 // so an early message costs them nothing.
 inline constexpr uint64_t kOneShotEagerBytes = 64 << 20;

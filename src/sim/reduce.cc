@@ -233,7 +233,7 @@ void Cluster::State::StartBucket(const ProcessPtr& p, BucketRun::Kind kind, uint
   Membership& in = p->replica->in;
   const bool sums = kind == BucketRun::Kind::kSums;
   ReduceShape shape{.path = PathOf(sums && options.strategy.deterministic, sums && OneShot(*p), bytes,
-                                   options.reduce.exchange_bytes, ReducePath::kRing),
+                                   options.reduce.exchange_bytes),
                     .members = static_cast<uint32_t>(in.members.size()),
                     .bytes = bytes,
                     .piece_bytes = options.reduce.piece_bytes,

@@ -195,19 +195,11 @@ class ReplicaRole {
     };
     in_turns_ = !ThreadToSpare(addresses[a.rank], addresses);
     if (mpi_ != nullptr) return JoinMpi(a, formed);
-    const uint64_t exchange_bytes = collective::ExchangeBytes(addresses);
-    const uint64_t piece_bytes = collective::PieceBytes(addresses);
-    const bool one_shot = collective::OneShotPays(addresses);
-    // In one shot there is nothing to be moved while this member computes.
-    in_turns_ = in_turns_ || (one_shot && !job_.strategy.deterministic);
-    group_ = std::make_unique<collective::PeerAllReduce>(
-        loop_, transport_, port_,
-        collective::PeerOptions{
-            .group = {.group = a.group, .rank = a.rank, .addresses = std::move(addresses)},
-            .exchange_bytes = exchange_bytes,
-            .piece_bytes = piece_bytes,
-            .one_shot = one_shot},
+    group_ = collective::MakePeerAllReduce(
+        loop_, transport_, port_, {.group = a.group, .rank = a.rank, .addresses = std::move(addresses)},
         formed);
+    // In one shot there is nothing to be moved while this member computes.
+    in_turns_ = in_turns_ || (group_->leaves_apart() && !job_.strategy.deterministic);
   }
   void JoinMpi(const protocol::JoinGroup& a, const std::function<void(const Status&)>& formed) {
     if (group_ != nullptr) {
