@@ -10,8 +10,9 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <stdexcept>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -26,6 +27,7 @@
 namespace {
 
 using namespace leat;
+using namespace std::string_literals;
 
 struct Size {
   const char* name;
@@ -180,8 +182,9 @@ void Member(const bench::Team& team, uint32_t rank, uint32_t members, bool tcp) 
   Serve(loop, *all, team.in(rank), team.out(rank));
 }
 
-// Whoever measures: a team, and what it is told.
+// One way to reduce: a group of processes, and the kind of command that it is given.
 struct Contestant {
+  std::string name;
   std::shared_ptr<bench::Team> team;
   std::string kind = "any";
   std::vector<double> seconds = {};  // a call, one value a round
@@ -219,64 +222,71 @@ std::shared_ptr<bench::Team> Mpi(const bench::Scratch& scratch, uint32_t members
   return team;
 }
 
-// One more time of everybody; a team that fails is not asked again.
-void Round(std::vector<Contestant*> contestants, uint64_t bytes, int calls) {
+// One more measurement of each, in turn.
+void Round(const std::vector<Contestant*>& contestants, uint64_t bytes, int calls) {
   for (Contestant* c : contestants) {
     const double seconds = c->team->Command(c->kind, bytes, calls, 60);
-    if (seconds > 0) c->seconds.push_back(seconds);
+    if (seconds <= 0) throw std::runtime_error(c->name + ": " + c->team->Why());
+    c->seconds.push_back(seconds);
   }
 }
 
-void AddRow(bench::Report& report, const std::string& name, const Contestant& mine,
-            const std::string& reference, const Contestant& other, bench::Bound bound) {
-  bench::Row row{
-      .name = name, .value = bench::Median(mine.seconds) * 1e6, .unit = "µs", .runs = mine.seconds.size()};
-  if (other.seconds.size() == mine.seconds.size()) {
-    std::vector<double> ratios;
-    for (size_t i = 0; i < mine.seconds.size(); ++i) ratios.push_back(mine.seconds[i] / other.seconds[i]);
-    row.reference = reference;
-    row.reference_value = bench::Median(other.seconds) * 1e6;
-    row.ratio = bench::Median(ratios);
-    row.bound = bound;
-  }
-  report.Add(row);
+// The path of a job's buckets of this size where any order will do and they are not left apart.
+std::string PathOf(uint64_t bytes, bool one_host) {
+  const std::vector<std::string> addresses = {"a:1", one_host ? "a:2" : "b:2"};
+  return bytes <= collective::ExchangeBytes(addresses) ? "exchange" : "ring";
+}
+
+void AddRow(bench::Report& report, const std::string& name, const Contestant& mine, const Contestant& other,
+            bench::Bound bound = {}) {
+  const auto in_us = [](std::vector<double> seconds) {
+    for (double& s : seconds) s *= 1e6;
+    return seconds;
+  };
+  report.Add(bench::MedianRow(name, in_us(mine.seconds), "µs", other.name, in_us(other.seconds), bound));
 }
 
 void Measure(bench::Report& report, uint32_t members, int rounds, const std::string& only) {
   const bench::Scratch scratch("allreduce" + std::to_string(members));
-  Contestant tcp{Leat(scratch, members, "tcp")};
-  const auto memory_team = Leat(scratch, members, "memory");
-  Contestant memory{memory_team};
-  Contestant chain{memory_team, "chain"};
-  Contestant gloo{Gloo(scratch, members)};
-  Contestant mpi_tcp{Mpi(scratch, members, "tcp", {"--mca", "btl", "tcp,self"})};
-  Contestant mpi_memory{
-      Mpi(scratch, members, "memory", {"--mca", "btl_vader_single_copy_mechanism", "none"})};
-  Contestant mpi{Mpi(scratch, members, "default", {})};
+  const auto tcp_team = Leat(scratch, members, "tcp"), memory_team = Leat(scratch, members, "memory");
+  Contestant tcp{"tcp", tcp_team};
+  Contestant tcp_chain{"tcp, chain", tcp_team, "chain"};
+  Contestant one_shot{"shared memory, one-shot", memory_team, "one-shot"};
+  Contestant ring{"shared memory, any order", memory_team};
+  Contestant chain{"shared memory, chain", memory_team, "chain"};
+  Contestant gloo{"Gloo", Gloo(scratch, members)};
+  Contestant mpi_tcp{"Open MPI over tcp", Mpi(scratch, members, "tcp", {"--mca", "btl", "tcp,self"})};
+  Contestant mpi_memory{"Open MPI, shared memory", Mpi(scratch, members, "memory",
+                                                       {"--mca", "btl_vader_single_copy_mechanism", "none"})};
+  Contestant mpi{"Open MPI as it is", Mpi(scratch, members, "default", {})};
   const auto by_mpi_team =
       Mpi(scratch, members, "leat", {}, {std::filesystem::read_symlink("/proc/self/exe"), "--mpi-member"});
-  Contestant by_mpi{by_mpi_team};
-  Contestant mpi_chain{by_mpi_team, "chain"};
-  const std::vector<Contestant*> all = {&tcp, &gloo,   &mpi_tcp, &memory,   &mpi_memory,
-                                        &mpi, &by_mpi, &chain,   &mpi_chain};
+  Contestant by_mpi{"any order, by MPI", by_mpi_team};
+  Contestant mpi_chain{"chain, by MPI", by_mpi_team, "chain"};
+  const std::vector<Contestant*> all = {&tcp,   &tcp_chain,  &gloo, &mpi_tcp, &one_shot, &ring,
+                                        &chain, &mpi_memory, &mpi,  &by_mpi,  &mpi_chain};
   for (const Size& size : kSizes) {
     if (!only.empty() && only != size.name) continue;
     for (Contestant* c : all) c->seconds.clear();
     for (int round = 0; round < rounds; ++round) Round(all, size.bytes, size.calls);
-    const std::string name = std::to_string(members) + " × " + size.name;
-    if (tcp.seconds.empty() || memory.seconds.empty()) Fail("a member of its own group has failed");
-    AddRow(report, name + " over tcp", tcp, "Gloo", gloo, bench::RatioBelow(1));
-    AddRow(report, name + " over tcp", tcp, "Open MPI over tcp", mpi_tcp, bench::RatioBelow(1));
-    const std::string shared = name + " shared memory";
-    AddRow(report, shared, memory, "Gloo", gloo, bench::RatioBelow(1));
-    AddRow(report, shared, memory, "Open MPI over tcp", mpi_tcp, bench::RatioBelow(1));
-    const bench::Bound bound = size.bytes >= 1 << 20 ? bench::RatioAtMost(1.3) : bench::Bound();
-    AddRow(report, shared, memory, "Open MPI, shared memory", mpi_memory, bound);
-    AddRow(report, shared, memory, "Open MPI as it is", mpi, {});
-    AddRow(report, name + " order of lanes", chain, "any order, shared memory", memory, {});
-    if (by_mpi.seconds.empty() || mpi_chain.seconds.empty()) continue;  // no MPI here
-    AddRow(report, name + " by MPI", by_mpi, "Open MPI as it is", mpi, {});
-    AddRow(report, name + " by MPI, order of lanes", mpi_chain, "any order, by MPI", by_mpi, {});
+    const std::string name = std::to_string(members) + " × " + size.name + " ";
+    for (const auto& [path, mine] :
+         {std::pair(PathOf(size.bytes, false), &tcp), std::pair("chain"s, &tcp_chain)}) {
+      AddRow(report, name + "tcp, " + path, *mine, gloo, bench::RatioBelow(1));
+      AddRow(report, name + "tcp, " + path, *mine, mpi_tcp, bench::RatioBelow(1));
+    }
+    const bench::Bound to_memory = size.bytes >= 1 << 20 ? bench::RatioAtMost(1.3) : bench::Bound();
+    for (const auto& [path, mine] :
+         {std::pair("one-shot"s, &one_shot), std::pair(PathOf(size.bytes, true), &ring),
+          std::pair("chain"s, &chain)}) {
+      const std::string row = name + "shared memory, " + path;
+      AddRow(report, row, *mine, gloo, bench::RatioBelow(1));
+      AddRow(report, row, *mine, mpi_tcp, bench::RatioBelow(1));
+      AddRow(report, row, *mine, mpi_memory, to_memory);
+      AddRow(report, row, *mine, mpi);
+    }
+    AddRow(report, name + "by MPI", by_mpi, mpi);
+    AddRow(report, name + "by MPI, chain", mpi_chain, by_mpi);
   }
 }
 
@@ -295,10 +305,15 @@ int main(int argc, char** argv) {
   }
 
   bench::Report report("allreduce", args);
-  for (const uint32_t n : {2u, 4u}) {
-    if (members == 0 || members == n) Measure(report, n, rounds, only);
+  try {
+    for (const uint32_t n : {2u, 4u}) {
+      if (members == 0 || members == n) Measure(report, n, rounds, only);
+    }
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench allreduce: %s\n", e.what());
+    return 1;
   }
-  report.Note(
-      "f32 sums in place, one after the other; medians of so many rounds in which all take their turn");
+  report.Note("f32 sums, one after the other; each round measures every row once; medians of the rounds");
+  report.Note("one-shot includes adding up the contributions, which a job's optimizer does on its way");
   return report.Finish();
 }

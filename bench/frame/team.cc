@@ -8,8 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 namespace leat::bench {
 namespace {
@@ -62,11 +66,12 @@ void Team::Run(std::vector<std::string> words) {
     const int nowhere = open("/dev/null", O_RDWR);
     dup2(nowhere, STDIN_FILENO);
     dup2(nowhere, STDOUT_FILENO);
-    if (std::getenv("LEAT_BENCH_VERBOSE") == nullptr) dup2(nowhere, STDERR_FILENO);
+    dup2(open(log().c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());
+    std::perror(argv[0]);
     _exit(127);
   });
 }
@@ -112,6 +117,14 @@ double Team::Command(const std::string& kind, uint64_t bytes, int calls, double 
     if (i == 0) first = std::strtod(answer.c_str(), nullptr);
   }
   return lost_ ? 0 : first;
+}
+
+std::string Team::Why() const {
+  std::ifstream in(log());
+  const std::string said{std::istreambuf_iterator<char>(in), {}};
+  constexpr size_t kMost = 1000;
+  if (said.empty()) return "a process has ended or does not answer, and wrote nothing to stderr";
+  return "a process has ended or does not answer: " + said.substr(said.size() - std::min(said.size(), kMost));
 }
 
 }  // namespace leat::bench

@@ -33,9 +33,12 @@ class Team {
   // "<kind> <bytes> <calls>" to all; seconds a call on the first member, when all have answered. 0: some
   // process has ended or takes longer than `patience` seconds, and the team is of no more use.
   double Command(const std::string& kind, uint64_t bytes, int calls, double patience);
+  // Then: the last lines that its processes wrote to stderr.
+  std::string Why() const;
 
  private:
   bool Open(double patience);
+  std::string log() const { return stem_ + ".stderr"; }
 
   const std::string stem_;
   const uint32_t members_;
