@@ -1,5 +1,6 @@
 // What a second worker brings: two one-thread workers of the real program on two cores, against one worker
-// that has nobody to talk to, and the same of PyTorch's DDP beside it.
+// that has nobody to talk to. Beside it the same of PyTorch's DDP, and with a parameter server of
+// TensorFlow's ParameterServerStrategy.
 
 #include <sched.h>
 #include <signal.h>
@@ -17,10 +18,12 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "frame/baseline.h"
 #include "frame/images.h"
 #include "frame/measure.h"
 #include "frame/program.h"
@@ -292,31 +295,77 @@ class Together {
   bench::Running program_;
 };
 
-// Examples a second of PyTorch with so many workers; 0 when there is none.
-double Torch(const Case& c, int workers, double seconds) {
-  const std::string command = "/usr/bin/python3 " + std::string(LEAT_TORCH_SCRIPT) + " " + c.torch + " " +
-                              std::to_string(c.batch) + " " + std::to_string(workers) + " " +
-                              std::to_string(seconds) + " 2>/dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return 0;
-  double rate = 0;
-  if (fscanf(pipe, "%lf", &rate) != 1) rate = 0;
-  pclose(pipe);
-  return rate;
+// Another framework that trains the case with one worker and with two.
+struct Rival {
+  std::string name;
+  std::vector<std::string> words;  // its program, without the last two: how many workers, for so many seconds
+  // Its result of each run, events a second of all workers.
+  std::vector<double> ones = {}, twos = {};
+  std::string version = {};
+
+  void Measure(double seconds) {
+    ones.push_back(Run(1, seconds));
+    twos.push_back(Run(2, seconds));
+  }
+
+ private:
+  double Run(int workers, double seconds) {
+    std::vector<std::string> all = words;
+    all.push_back(std::to_string(workers));
+    all.push_back(std::to_string(seconds));
+    bench::Baseline baseline(name, all, bench::ThreadSettings(1));
+    // A machine that others use may take minutes to load a framework's libraries into all processes.
+    const std::string said = baseline.Finish(240 + 5 * seconds);
+    std::istringstream in(said);
+    double rate = 0;
+    if (!(in >> rate >> version) || rate <= 0) throw std::runtime_error(name + " printed no rate: " + said);
+    return rate;
+  }
+};
+
+std::vector<Rival> RivalsOf(const Case& c, const Images& images) {
+  const std::string batch = std::to_string(c.batch);
+  if (c.strategy == "allreduce") {
+    return {{"PyTorch DDP", {bench::EnvironmentPython("frameworks"), LEAT_TORCH_SCRIPT, c.torch, batch}}};
+  }
+  return {{"TensorFlow ParameterServerStrategy",
+           {bench::EnvironmentPython("tensorflow"), LEAT_TENSORFLOW_SCRIPT, images.images, images.labels,
+            batch}}};
 }
 
-// One worker alone, two of the program, and two that exchange nothing take turns, so that what slows the
-// machine for a while slows them all.
-void Measure(bench::Report& report, const Case& c, int runs, double seconds, bool torch) {
+// Events a second of each run: one worker alone, two of the program, and two that exchange nothing.
+struct Rates {
+  std::vector<double> ones, twos, frees, steps;
+};
+
+void AddRows(bench::Report& report, const Case& c, const Rates& rates, const std::vector<Rival>& rivals) {
+  const std::string ours = c.name + ", 2 workers, " + c.strategy, alone = "1 worker alone";
+  report.Add(bench::MedianRow(ours, rates.twos, "events/s", alone, rates.ones, bench::RatioAtLeast(c.least)));
+  report.Add(bench::MedianRow(c.name + ", 2 alone, in step", rates.steps, "events/s", alone, rates.ones));
+  report.Add(bench::MedianRow(c.name + ", 2 alone", rates.frees, "events/s", alone, rates.ones));
+  for (const Rival& rival : rivals) {
+    const std::string name = rival.name + " " + rival.version;
+    report.Add(bench::MedianRow(c.name + ", " + name + ", 2 workers", rival.twos, "events/s", "its 1 worker",
+                                rival.ones));
+    // DDP's row has no bound: it trains one batch again and again and reads nothing.
+    const bool bounded = c.strategy != "allreduce";
+    report.Add(bench::MedianRow(ours, rates.twos, "events/s", name + ", 2 workers", rival.twos,
+                                bounded ? bench::RatioAtLeast(1) : bench::Bound()));
+  }
+}
+
+// All take turns, so that what slows the machine for a while slows them all.
+void Measure(bench::Report& report, const Case& c, int runs, double seconds, bool with_rivals) {
   const bench::Scratch scratch("scaling");
   const Images images(scratch, "all", 10'240);
   const std::string job_file = scratch / "job.yaml";
   std::ofstream(job_file) << JobText(c, images, 1);
   const auto job = train::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
+  std::vector<Rival> rivals;
+  if (with_rivals) rivals = RivalsOf(c, images);
   Alone alone(job);
   alone.Step();
-  std::vector<double> ones, twos, ratios, frees, free_ratios, steps, step_ratios;
-  std::vector<double> torch_ones, torch_twos, torch_ratios;
+  Rates rates;
   for (int run = 0; run < runs; ++run) {
     Rate one, free, in_step;
     TakeTurn(alone, c.batch, kTurn, &one);
@@ -329,43 +378,20 @@ void Measure(bench::Report& report, const Case& c, int runs, double seconds, boo
       other.TakeTurn(alone, c.batch, kTurn, false, &free);
       other.TakeTurn(alone, c.batch, kTurn, true, &in_step);
     }
-    const Rate two = both.rate();
-    ones.push_back(one.value());
-    twos.push_back(two.value());
-    ratios.push_back(two.value() / one.value());
-    frees.push_back(free.value());
-    free_ratios.push_back(free.value() / one.value());
-    steps.push_back(in_step.value());
-    step_ratios.push_back(in_step.value() / one.value());
-    if (!torch) continue;
-    torch_ones.push_back(Torch(c, 1, seconds));
-    torch_twos.push_back(Torch(c, 2, seconds));
-    if (torch_ones.back() > 0) torch_ratios.push_back(torch_twos.back() / torch_ones.back());
+    rates.twos.push_back(both.rate().value());
+    rates.ones.push_back(one.value());
+    rates.frees.push_back(free.value());
+    rates.steps.push_back(in_step.value());
+    for (Rival& rival : rivals) rival.Measure(seconds);
   }
-  const auto row = [&](const std::string& name, const std::vector<double>& values, const char* reference,
-                       const std::vector<double>& references, const std::vector<double>& of,
-                       bench::Bound bound = {}) {
-    report.Add({.name = c.name + ", " + name,
-                .value = bench::Median(values),
-                .unit = "events/s",
-                .reference = reference,
-                .reference_value = bench::Median(references),
-                .ratio = bench::Median(of),
-                .runs = values.size(),
-                .bound = bound});
-  };
-  row("2 workers, " + c.strategy, twos, "1 worker alone", ones, ratios, bench::RatioAtLeast(c.least));
-  row("2 alone, in step", steps, "1 worker alone", ones, step_ratios);
-  row("2 alone", frees, "1 worker alone", ones, free_ratios);
-  if (torch_ratios.empty()) return;
-  row("PyTorch DDP, 2 workers", torch_twos, "PyTorch alone", torch_ones, torch_ratios);
+  AddRows(report, c, rates, rivals);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  const bool no_torch = args.Flag("--no-torch");
+  const bool rivals = !args.Flag("--no-baselines");
   const std::string only = args.String("--case", "");
   const int runs = static_cast<int>(args.Number("--runs", 3));
   const double seconds = args.Number("--seconds", 8);
@@ -373,10 +399,10 @@ int main(int argc, char** argv) {
   setenv("OMP_NUM_THREADS", "1", 1);
   bench::UseCores(2);
   bench::Report report("scaling", args);
+  if (!rivals) report.Skip("other frameworks: left out by --no-baselines");
   try {
     for (const Case& c : kCases) {
-      // DDP has no servers to compare mlp-ps with.
-      if (only.empty() || only == c.name) Measure(report, c, runs, seconds, !no_torch && c.name == c.torch);
+      if (only.empty() || only == c.name) Measure(report, c, runs, seconds, rivals);
     }
   } catch (const std::exception& e) {
     std::fprintf(stderr, "bench scaling: %s\n", e.what());

@@ -3,21 +3,18 @@
 
     scaling_torch.py CASE BATCH WORKERS SECONDS
 
-Prints the examples a second that all workers together train; one worker runs without DDP.
+Prints the events a second that all workers together train, and PyTorch's version. One worker runs without DDP.
 """
 
-import os
 import sys
+import tempfile
 import time
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"
-
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
-import torch.multiprocessing as mp  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn import functional as F
 
 
 def mlp():
@@ -66,11 +63,10 @@ def work(rank, case, batch, workers, seconds, rendezvous, results):
 
 def main():
     case, batch, workers, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-    import tempfile
     with tempfile.TemporaryDirectory() as directory:
         results = mp.get_context("spawn").SimpleQueue()
         mp.spawn(work, (case, batch, workers, seconds, directory + "/rendezvous", results), nprocs=workers)
-        print(sum(results.get() for _ in range(workers)))
+        print(sum(results.get() for _ in range(workers)), torch.__version__)
 
 
 if __name__ == "__main__":
