@@ -1,5 +1,6 @@
 // The live path from end to end: a pre-filled log of JSON events, trained by real processes of the real
-// program, against what the same cores could do if they only read, decoded and computed.
+// program, against what the same cores could do if they only read, decoded and computed, and against the loop
+// that a user would write with orjson and PyTorch.
 
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "frame/baseline.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
@@ -35,6 +37,8 @@ using namespace leat;
 
 constexpr int kCores = 2;
 constexpr uint32_t kPartitions = 4;
+// Of the events, the first so many are what the user's loop trains: enough for some seconds.
+constexpr uint64_t kLoopEvents = 500'000;
 
 // Caught by main, so that what was written is taken away again.
 [[noreturn]] void Fail(const std::string& why) {
@@ -62,11 +66,13 @@ void Tell(const char* format, Args... args) {
 
 // ---- what is trained
 
-void Prefill(const std::string& directory, uint64_t events) {
+// The log, and the user's loop's file of the same events, a line each.
+void Prefill(const std::string& directory, const std::string& lines_file, uint64_t events) {
   constexpr uint64_t kAppend = 2000;
   Check(stream::EmbeddedLog::Create(directory, "events", {.partitions = kPartitions}));
   auto writer = stream::LogWriter::Open(directory, "events");
   Check(writer.status());
+  std::ofstream lines(lines_file, std::ios::binary);
   stream::SyntheticEvents synthetic(1);
   std::vector<std::string> texts(kAppend);
   for (uint64_t written = 0, append = 0; written < events; ++append) {
@@ -74,6 +80,7 @@ void Prefill(const std::string& directory, uint64_t events) {
     for (size_t i = 0; i < count; ++i) {
       texts[i].clear();
       synthetic.Next(&texts[i]);
+      if (written + i < kLoopEvents) lines << texts[i] << '\n';
     }
     const std::vector<std::string_view> records(texts.begin(), texts.begin() + static_cast<ptrdiff_t>(count));
     Check((*writer)->Append(static_cast<uint32_t>(append % kPartitions), records).status());
@@ -84,6 +91,8 @@ void Prefill(const std::string& directory, uint64_t events) {
          static_cast<double>(events) * 1e-6);
   }
   Check((*writer)->Seal());
+  lines.close();
+  if (!lines) Fail("cannot write " + lines_file);
 }
 
 std::string Indented(const std::string& lines) {
@@ -176,63 +185,91 @@ class Alone {
   trainer::Trainer trainer_;
 };
 
+// ---- the loop that a user would write
+
+struct Loop {
+  std::string name;  // of the libraries, with their versions
+  double events_per_s = 0;
+};
+
+Loop TrainByLoop(const std::string& python, const std::string& lines_file) {
+  constexpr double kDeadline = 300;
+  bench::Baseline loop("ingest_torch.py", {python, LEAT_LOOP_SCRIPT, lines_file}, bench::ThreadSettings(1));
+  std::istringstream said(loop.Finish(kDeadline));
+  Loop result;
+  if (!(said >> result.events_per_s >> std::ws && std::getline(said, result.name))) {
+    Fail("ingest_torch.py printed no rate: " + said.str());
+  }
+  return result;
+}
+
+// What is measured in each run, in turn.
+struct Results {
+  std::vector<double> rates, cpu, alone, alone_cpu, decode, compute, loop;
+  std::map<std::string, std::vector<double>> roles;
+  std::string loop_name;
+};
+
+void AddRows(bench::Report& report, const Results& all) {
+  report.Add(bench::MedianRow("trained events", all.rates, "1/s", "read, decode, compute alone", all.alone,
+                              bench::ValueAtLeast(600'000)));
+  std::vector<double> a_core = all.rates;
+  for (double& rate : a_core) rate /= kCores;
+  report.Add(bench::MedianRow("trained events, for each core", a_core, "1/s", all.loop_name + ", one process",
+                              all.loop, bench::RatioAtLeast(1)));
+  report.Add(
+      bench::MedianRow("processor time, all roles", all.cpu, "s/M events", "that alone", all.alone_cpu));
+  for (const auto& [role, seconds] : all.roles) {
+    report.Add(bench::MedianRow("processor time, " + role, seconds, "s/M events"));
+  }
+  report.Add(bench::MedianRow("read and decode", all.decode, "1/s of a core"));
+  report.Add(bench::MedianRow("forward and backward", all.compute, "1/s of a core"));
+}
+
 int Run(int argc, char** argv) {
   bench::Args args(argc, argv);
   const auto events = static_cast<uint64_t>(args.Number("--events", 2e6));
   const int workers = static_cast<int>(args.Number("--workers", 2));
   const int runs = static_cast<int>(args.Number("--runs", 3));
   args.RefuseTheRest();
-  if (events < 10'000 || workers < 1 || runs < 1) Fail("too few events, workers or runs");
+  if (events < 40'000 || workers < 1 || runs < 1) Fail("too few events, workers or runs");
 
+  const std::string python = bench::EnvironmentPython("frameworks");
   setenv("OMP_NUM_THREADS", "1", 1);
   bench::UseCores(kCores);
   const bench::Scratch scratch("ingest");
-  Prefill(scratch / "log", events);
+  Prefill(scratch / "log", scratch / "events.jsonl", events);
   const std::string job_file = scratch / "job.yaml";
   std::ofstream(job_file) << JobText(scratch / "log", workers);
   const auto job = train::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
 
+  bench::Report report("ingest", args);
   Alone alone(job);
-  const double decode = bench::Measure([&] { alone.Decode(); }, 1, bench::Time::kThread) / alone.events();
-  const double compute = bench::Measure([&] { alone.Compute(); }, 1, bench::Time::kThread) / alone.events();
-
-  std::vector<double> rates, cpu;
-  std::map<std::string, std::vector<double>> roles;
+  Results all;
   const double millions = static_cast<double>(events) * 1e-6;
   for (int run = 0; run < runs; ++run) {
     Tell("run %d of %d", run + 1, runs);
+    const double decode = bench::Measure([&] { alone.Decode(); }, 0.5, bench::Time::kThread) / alone.events();
+    const double compute =
+        bench::Measure([&] { alone.Compute(); }, 0.5, bench::Time::kThread) / alone.events();
+    all.decode.push_back(1 / decode);
+    all.compute.push_back(1 / compute);
+    all.alone.push_back(kCores / (decode + compute));
+    all.alone_cpu.push_back((decode + compute) * 1e6);
     const auto outcome = Train(scratch, job_file, events, run);
-    rates.push_back(outcome.events_per_s);
-    cpu.push_back(outcome.cpu_s / millions);
-    for (const auto& [role, seconds] : outcome.cpu) roles[role].push_back(seconds / millions);
+    all.rates.push_back(outcome.events_per_s);
+    all.cpu.push_back(outcome.cpu_s / millions);
+    for (const auto& [role, seconds] : outcome.cpu) all.roles[role].push_back(seconds / millions);
+    const Loop loop = TrainByLoop(python, scratch / "events.jsonl");
+    all.loop.push_back(loop.events_per_s);
+    all.loop_name = loop.name;
+    CheckInterrupted();
   }
   Tell("");
-
-  bench::Report report("ingest", args);
-  report.Add({.name = "trained events",
-              .value = bench::Median(rates),
-              .unit = "1/s",
-              .reference = "read, decode, compute alone",
-              .reference_value = kCores / (decode + compute),
-              .runs = rates.size(),
-              .bound = bench::ValueAtLeast(600'000)});
-  report.Add({.name = "processor time, all roles",
-              .value = bench::Median(cpu),
-              .unit = "s/M events",
-              .reference = "that alone",
-              .reference_value = (decode + compute) * 1e6,
-              .runs = cpu.size()});
-  for (const auto& [role, seconds] : roles) {
-    report.Add({.name = "processor time, " + role,
-                .value = bench::Median(seconds),
-                .unit = "s/M events",
-                .runs = seconds.size()});
-  }
-  report.Add({.name = "read and decode", .value = 1 / decode, .unit = "1/s of a core"});
-  report.Add({.name = "forward and backward", .value = 1 / compute, .unit = "1/s of a core"});
+  AddRows(report, all);
   report.Note("30 numbers and a label as JSON, network 30-64-32-2, batch 128, " + std::to_string(workers) +
               " workers, 1 ps, 1 coordinator, asynchronous, " + std::to_string(kCores) +
-              " cores; median of " + std::to_string(runs) + " runs");
+              " cores; the loop on one; median of " + std::to_string(runs) + " runs");
   return report.Finish();
 }
 
@@ -247,7 +284,7 @@ int main(int argc, char** argv) {
   try {
     return Run(argc, argv);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "ingest: %s\n", e.what());
+    std::fprintf(stderr, "bench ingest: %s\n", e.what());
     return 1;
   }
 }
