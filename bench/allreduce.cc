@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
+#include "frame/baseline.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
@@ -201,9 +202,10 @@ std::shared_ptr<bench::Team> Leat(const bench::Scratch& scratch, uint32_t member
 }
 
 std::shared_ptr<bench::Team> Gloo(const bench::Scratch& scratch, uint32_t members) {
+  const std::string python = bench::EnvironmentPython("frameworks");
   auto team = std::make_shared<bench::Team>(scratch / ("gloo" + std::to_string(members)), members);
   for (uint32_t rank = 0; rank < members; ++rank) {
-    team->Run({"/usr/bin/python3", LEAT_GLOO_SCRIPT, std::to_string(rank), std::to_string(members),
+    team->Run({python, LEAT_GLOO_SCRIPT, std::to_string(rank), std::to_string(members),
                team->stem() + ".store", team->in(rank), team->out(rank)});
   }
   return team;
@@ -213,7 +215,7 @@ std::shared_ptr<bench::Team> Mpi(const bench::Scratch& scratch, uint32_t members
                                  const std::vector<std::string>& settings,
                                  std::vector<std::string> program = {LEAT_MPI_MEMBER}) {
   auto team = std::make_shared<bench::Team>(scratch / ("mpi-" + name + std::to_string(members)), members);
-  std::vector<std::string> words = {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np",
+  std::vector<std::string> words = {LEAT_MPIRUN, "--allow-run-as-root", "--oversubscribe", "-np",
                                     std::to_string(members)};
   words.insert(words.end(), settings.begin(), settings.end());
   words.insert(words.end(), program.begin(), program.end());

@@ -15,6 +15,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "baseline.h"
+
 namespace leat::bench {
 namespace {
 
@@ -61,17 +63,14 @@ void Team::Fork(const std::function<void()>& body) {
   _exit(0);
 }
 
-void Team::Run(std::vector<std::string> words) {
+void Team::Run(const std::vector<std::string>& words) {
   Fork([&] {
     const int nowhere = open("/dev/null", O_RDWR);
     dup2(nowhere, STDIN_FILENO);
     dup2(nowhere, STDOUT_FILENO);
     dup2(open(log().c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
-    std::vector<char*> argv;
-    for (auto& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    execvp(argv[0], argv.data());
-    std::perror(argv[0]);
+    ExecBaseline(words, ThreadSettings(1));
+    dprintf(STDERR_FILENO, "%s cannot be started\n", words[0].c_str());
     _exit(127);
   });
 }

@@ -26,8 +26,9 @@ class Team {
   std::string in(uint32_t member) const;
   std::string out(uint32_t member) const;
 
-  // A process of it: another program, or a function of this one. They die with this process.
-  void Run(std::vector<std::string> words);
+  // A process of it: another program, started as a Baseline is, or a function of this one. They die with this
+  // process.
+  void Run(const std::vector<std::string>& words);
   void Fork(const std::function<void()>& body);
 
   // "<kind> <bytes> <calls>" to all; seconds a call on the first member, when all have answered. 0: some
