@@ -26,6 +26,7 @@ def pytest_runtest_makereport():
 def pytest_make_collect_report():
     fail_if_skipped((yield).get_result())
 
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: takes long; runs with LEAT_LONG=1 only")
 
