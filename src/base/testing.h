@@ -16,9 +16,9 @@ inline bool LongTier() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-// Skips that are right even where nothing may be missing. With LEAT_REQUIRE_ALL=1, which continuous integration
-// sets, a test that skips fails (tests/require_all/). A skip that no machine could be equipped to avoid has a
-// row here, with its reason, and says GTEST_SKIP() << AllowedSkip("name").
+// Skips that are right even where nothing may be missing. With LEAT_REQUIRE_ALL=1, which continuous
+// integration sets, a test that skips fails (tests/require_all/). A skip that no machine could be equipped to
+// avoid has a row here, with its reason, and says GTEST_SKIP() << AllowedSkip("name").
 struct SkipReason {
   std::string_view name;
   std::string_view reason;
