@@ -161,8 +161,8 @@ LEAT_BROADCAST(Sub, a - b)
 LEAT_BROADCAST(Mul, a* b)
 LEAT_BROADCAST(Div, a / b)
 // NaN in either is NaN.
-LEAT_BROADCAST(Maximum, (a > b) | (a != a) ? a : b)
-LEAT_BROADCAST(Minimum, (a < b) | (a != a) ? a : b)
+LEAT_BROADCAST(Maximum, ((a > b) | (a != a)) ? a : b)
+LEAT_BROADCAST(Minimum, ((a < b) | (a != a)) ? a : b)
 #undef LEAT_BROADCAST
 
 using Compare = void (*)(const float* a, const float* b, uint8_t* y, const Grid& grid);

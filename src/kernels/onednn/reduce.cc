@@ -66,7 +66,7 @@ void Shares(const float* w, float* y, size_t n) {
 template <bool kLargest>
 LEAT_INLINE float Further(float a, float b) {
   const bool takes_b = kLargest ? b > a : b < a;
-  return takes_b | (b != b) ? b : a;
+  return (takes_b | (b != b)) ? b : a;
 }
 
 template <bool kLargest>

@@ -144,7 +144,7 @@ void CrossEntropy(const float* logits, const float* labels, float* loss, float* 
     for (size_t i = 0; i < count; ++i) {
       const float label = labels[row + i];
       const float value = Log(sums[i]) + (largest[i] - chosen[i]);
-      loss[row + i] = (label >= 0.0f) & (label < classes) ? value : 0.0f;
+      loss[row + i] = ((label >= 0.0f) & (label < classes)) ? value : 0.0f;
     }
   }
 }
