@@ -18,7 +18,7 @@ MODULE = pathlib.Path(leat.PROGRAM).parent / "leat_mpi.so"
 pytestmark = pytest.mark.skipif(not MPIRUN or not MODULE.exists(), reason="no MPI here")
 
 BY_MPI = RING.replace("}", ", transport: mpi}")
-LONG = 60  # epochs
+LONG = 20  # epochs
 HALF = ["--pause-at", LONG * ROWS // 2]  # it is not over before what a test does comes
 
 
