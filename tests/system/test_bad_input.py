@@ -125,7 +125,7 @@ def test_data_that_do_not_fit_are_said_by_whoever_reads_first(tmp_path):
         "format: json": "format: csv"})
     said = refused(leat.run("train", "job.yaml", "--data", ".", cwd=tmp_path), "job.yaml:3: ", "rows.csv", "is not a number")
     done = leat.run("coordinator", "job.yaml", "--data", ".", "--directory", "made", cwd=tmp_path,
-                    env={"LEAT_TOKEN": "x"}, timeout=60)
+                    env={"LEAT_TOKEN": "x"}, timeout=300)
     assert refused(done) == said
     assert not (tmp_path / "made/job.yaml").exists()
 
@@ -170,7 +170,7 @@ def test_a_coordinator_that_is_not_there(tmp_path, role):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-        refused(leat.run(role, "--coordinator", address, env={"LEAT_TOKEN": "x"}, timeout=40), address)
+        refused(leat.run(role, "--coordinator", address, env={"LEAT_TOKEN": "x"}, timeout=300), address)
 
 
 @pytest.fixture(scope="module")

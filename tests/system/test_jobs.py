@@ -37,7 +37,7 @@ def test_plain_lines_when_there_is_no_terminal(tmp_path):
 def test_mnist_learns(tmp_path, example):
     folder = leat.data("mnist")
     job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / f"{example}.yaml").read_text(), **{"epochs: 10": "epochs: 1"})
-    result = leat.summary(leat.run("train", job, "--data", folder, "--json", cwd=tmp_path, timeout=240))
+    result = leat.summary(leat.run("train", job, "--data", folder, "--json", cwd=tmp_path, timeout=600))
     assert result["events"] == 60_000
     assert result["test_rows"] == 10_000
     assert result["test_accuracy"] > 0.93
@@ -57,7 +57,7 @@ def part_of_mnist(folder, train, test):
 def test_lenet_learns(tmp_path):
     part_of_mnist(tmp_path, 6000, 1000)
     job = leat.write_job(tmp_path / "lenet.yaml", (leat.EXAMPLES / "lenet.yaml").read_text(), **{"epochs: 4": "epochs: 1"})
-    result = leat.summary(leat.run("train", job, "--data", tmp_path, "--json", cwd=tmp_path, timeout=240))
+    result = leat.summary(leat.run("train", job, "--data", tmp_path, "--json", cwd=tmp_path, timeout=600))
     assert result["events"] == 6000
     assert result["test_rows"] == 1000
     assert result["test_accuracy"] > 0.9
@@ -78,7 +78,7 @@ def windows(characters, sequence, stride):
 
 def test_an_lstm_learns_to_spell(tmp_path):
     job = some_shakespeare(tmp_path)
-    result = leat.summary(leat.run("train", job, "--data", tmp_path, "--json", cwd=tmp_path, timeout=240))
+    result = leat.summary(leat.run("train", job, "--data", tmp_path, "--json", cwd=tmp_path, timeout=600))
     assert result["events"] == 6 * windows(90_000, 32, 16)
     assert result["test_rows"] == windows(10_000, 32, 32)
     # In nats a character: 4.17 is chance, 3.3 knows how often each comes.
@@ -103,7 +103,7 @@ def test_a_job_on_text_is_stopped_and_resumed(tmp_path):
     other = leat.write_job(tmp_path / "other.yaml", job_file.read_text(), **{"stride: 16": "stride: 8"})
     refused = leat.run("train", other, "--resume", directory)
     assert refused.returncode == 2 and "stream.windows" in refused.stderr, refused.stderr
-    result = leat.summary(leat.run("train", "--resume", directory, "--json", timeout=240))
+    result = leat.summary(leat.run("train", "--resume", directory, "--json", timeout=600))
     assert result["events"] == events
     assert result["test_loss"] < 2.5
 
@@ -137,7 +137,7 @@ def test_characters_that_are_in_no_alphabet_are_kept_aside(tmp_path):
     (tmp_path / "input.txt").write_bytes(text)
     directory = tmp_path / "job"
     result = leat.summary(leat.run("train", leat.write_job(job, job.read_text(), **{"epochs: 6": "epochs: 1"}),
-                                   "--data", tmp_path, "--directory", directory, "--json", timeout=240))
+                                   "--data", tmp_path, "--directory", directory, "--json", timeout=600))
     assert result["dead_letters"] == 2
     kept = [json.loads(line) for f in (directory / "dead_letters").glob("*.jsonl") for line in f.read_text().splitlines()]
     assert {k["offset"] for k in kept} == {100, 101}

@@ -23,7 +23,7 @@ STRATEGIES = ["async", "sync", "{type: sync, backup: 1}", "{type: ssp, staleness
 
 def simulate(folder, *options, strategy="async"):
     (folder / "job.yaml").write_text(JOB.replace("strategy: async", "strategy: " + strategy))
-    return leat.run("simulate", "job.yaml", "--json", *options, cwd=folder, timeout=60)
+    return leat.run("simulate", "job.yaml", "--json", *options, cwd=folder, timeout=300)
 
 
 def virtual(done):

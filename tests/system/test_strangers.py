@@ -39,7 +39,7 @@ def disturb(port, rng):
     content = [b"", rng.randbytes(rng.randrange(1, 200)), preface + rng.randbytes(rng.randrange(60)),
                b"LEAT" + rng.randbytes(44), rng.randbytes(48) + b"\xff" * 64][kind]
     with socket.socket() as s:
-        s.settimeout(5)
+        s.settimeout(60)
         try:
             s.connect(("127.0.0.1", port))
             s.sendall(content)
