@@ -622,7 +622,8 @@ TEST_P(TwoLoopTransportTest, APauseOfTheWholeMachineIsNobodysFault) {
   const Bytes payload = RandomBytes(6 << 20, 1);
   client->Send(1, {}, {ByteView(payload)});
   const Time end = MonotonicClock().Now() + kSoon;
-  for (int pauses = 0; at_server.messages.empty() && MonotonicClock().Now() < end;) {
+  const auto over = [&] { return !at_server.messages.empty() || at_server.closed || at_client.closed; };
+  for (int pauses = 0; !over() && MonotonicClock().Now() < end;) {
     server_loop().RunOnce({});
     if (at_server.in_message && pauses++ < 6) {
       server_loop().RunOnce({});  // what is there is taken
