@@ -16,22 +16,14 @@ size_t GuessPlace(const PartitionLedger& partition, const Cut& cut) {
 
 namespace {
 
-// The first open split that begins at or behind the position of the cut.
+// The first open split that begins at or behind the position of the cut: mostly where it is guessed to be.
 template <class Partition>
 auto FirstFrom(Partition& partition, const Cut& cut) {
   auto& open = partition.open;
-  const auto before = [](const OpenSplit& split, Position at) { return split.cut.begin < at; };
-  auto end = open.begin() + static_cast<std::ptrdiff_t>(GuessPlace(partition, cut));
-  if (end != open.end() && end->cut.begin == cut.begin) return end;
-  if (end != open.end() && before(*end, cut.begin))
-    return std::lower_bound(end, open.end(), cut.begin, before);
-  // Back in steps that grow, as each that is missing is one place less.
-  for (std::ptrdiff_t step = 1; end - open.begin() > step; step *= 2) {
-    const auto begin = end - step;
-    if (before(*begin, cut.begin)) return std::lower_bound(begin, end, cut.begin, before);
-    end = begin;
-  }
-  return std::lower_bound(open.begin(), end, cut.begin, before);
+  const auto guess = open.begin() + static_cast<std::ptrdiff_t>(GuessPlace(partition, cut));
+  if (guess != open.end() && guess->cut.begin == cut.begin) return guess;
+  return std::lower_bound(open.begin(), open.end(), cut.begin,
+                          [](const OpenSplit& split, Position at) { return split.cut.begin < at; });
 }
 
 }  // namespace
