@@ -243,6 +243,7 @@ void Large(bench::Report& report, double seconds) {
       {"push 16 MiB", protocol::Disposition::kGradient, false, 1, {}},
       {"pull 16 MiB", protocol::Disposition::kPull, true, 1, {}},
   };
+  const std::string version = bench::UcxPerftestVersion();
   Pair pair(kTcp, kElements);
   Time(pair, protocol::Disposition::kGradient, true, 0);
   const double slice = seconds / (kRounds * static_cast<double>(cases.size() + 1));
@@ -258,8 +259,8 @@ void Large(bench::Report& report, double seconds) {
   }
   pair.Check();
   for (size_t i = 0; i < cases.size(); ++i) {
-    report.Add(bench::MedianRow(cases[i].name, rates[i], "GiB/s", "ucx_perftest ucp_am_bw over tcp",
-                                reference, cases[i].bound));
+    report.Add(bench::MedianRow(cases[i].name, rates[i], "GiB/s", version + " ucp_am_bw over tcp", reference,
+                                cases[i].bound));
   }
 }
 

@@ -40,6 +40,13 @@ int FreePort() {
 
 }  // namespace
 
+std::string UcxPerftestVersion() {
+  const std::string said = Baseline("ucx_info", {"/usr/bin/ucx_info", "-v"}).Finish(60);
+  const size_t at = said.find_first_of("0123456789");  // "# Version 1.13.1"
+  if (at == std::string::npos) throw std::runtime_error("ucx_info does not tell its version: " + said);
+  return "ucx_perftest " + said.substr(at, said.find_first_not_of("0123456789.", at) - at);
+}
+
 double UcxTcpBandwidth(uint64_t message_bytes, double seconds) {
   // As many messages as 4 GB/s move in that time.
   const auto count =

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace leat::bench {
+
+// "ucx_perftest 1.13.1". Throws std::runtime_error when the program is not installed.
+std::string UcxPerftestVersion();
 
 // Bytes a second that ucx_perftest moves one way over TCP on loopback in messages of that size, measured for
 // about `seconds`. Throws std::runtime_error when the program is not installed or does not finish in time.
