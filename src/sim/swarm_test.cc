@@ -6,18 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "base/testing.h"
+
 namespace leat::sim {
 namespace {
 
 // LEAT_SEEDS=20000 for a night.
 uint64_t Seeds() {
+  if (const char* wanted = std::getenv("LEAT_SEEDS")) return std::strtoull(wanted, nullptr, 10);
 #ifdef LEAT_SANITIZED
-  constexpr uint64_t kSeeds = 60;
+  return LongTier() ? 250 : 60;
 #else
-  constexpr uint64_t kSeeds = 250;
+  return LongTier() ? 1000 : 200;
 #endif
-  const char* wanted = std::getenv("LEAT_SEEDS");
-  return wanted ? std::strtoull(wanted, nullptr, 10) : kSeeds;
 }
 
 using Kind = protocol::StrategyKind;
