@@ -242,10 +242,13 @@ int main(int argc, char** argv) {
     const std::string newest_version = newest->ReadLine(kPatienceSeconds),
                       debian_version = "Debian's " + debian->ReadLine(kPatienceSeconds),
                       jax_version = jax->ReadLine(kPatienceSeconds);
-    const std::vector<Contender> frameworks = {
-        {newest.get(), newest_version, "eager"},         {newest.get(), newest_version, "channels_last"},
-        {newest.get(), newest_version, "compile"},       {debian.get(), debian_version, "eager"},
-        {debian.get(), debian_version, "channels_last"}, {jax.get(), jax_version, "jit"}};
+    const std::vector<Contender> frameworks = {{newest.get(), newest_version, "eager"},
+                                               {newest.get(), newest_version, "channels_last"},
+                                               {newest.get(), newest_version, "compile"},
+                                               {newest.get(), newest_version, "compile_channels_last"},
+                                               {debian.get(), debian_version, "eager"},
+                                               {debian.get(), debian_version, "channels_last"},
+                                               {jax.get(), jax_version, "jit"}};
     for (const Case& c : cases) Run(report, c, frameworks, peak, seconds);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "bench engine: %s\n", e.what());
