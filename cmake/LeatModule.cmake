@@ -32,8 +32,9 @@ target_link_libraries(leat_flags INTERFACE Threads::Threads)
 if(LEAT_SANITIZE)
   target_compile_options(leat_flags INTERFACE -fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # Among the checks that a sanitizer adds, g++ loses track of what is initialised; the release build sees it.
-    target_compile_options(leat_flags INTERFACE -Wno-maybe-uninitialized)
+    # Among the checks that a sanitizer adds, g++ loses track of what is initialised and of how long strings are; the release
+    # build sees it.
+    target_compile_options(leat_flags INTERFACE -Wno-maybe-uninitialized -Wno-array-bounds)
   else()
     # clang reports what g++ does not: the temporary buffers of libstdc++'s own stable_sort, shadowed structured bindings, g++'s
     # pragmas, and loops that it leaves scalar at -O1.
@@ -46,6 +47,10 @@ find_program(MOLD_PROGRAM mold)
 if(MOLD_PROGRAM)
   target_link_options(leat_flags INTERFACE -fuse-ld=mold)
 endif()
+
+# Makes names and lines of the addresses in a report of clang's sanitizers.
+find_program(LLVM_SYMBOLIZER NAMES llvm-symbolizer-19 llvm-symbolizer)
+mark_as_advanced(LLVM_SYMBOLIZER)
 
 # What names of tests begin with, so that one run of ctest can hold those of several builds.
 set(leat_test_prefix "")
@@ -187,7 +192,7 @@ function(leat_test)
       list(APPEND test ${test}.long)
     endif()
     set_tests_properties(${test} PROPERTIES ENVIRONMENT
-      "ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1 intercept_tls_get_addr=0 ignore_noninstrumented_modules=1 suppressions=${CMAKE_SOURCE_DIR}/tools/tsan.supp")
+      "ASAN_SYMBOLIZER_PATH=${LLVM_SYMBOLIZER};ASAN_OPTIONS=detect_stack_use_after_return=1;UBSAN_OPTIONS=print_stacktrace=1;TSAN_OPTIONS=halt_on_error=1 second_deadlock_stack=1 intercept_tls_get_addr=0 ignore_noninstrumented_modules=1 suppressions=${CMAKE_SOURCE_DIR}/tools/tsan.supp")
     return()
   endif()
   gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${T_NAME}. TEST_FILTER -*Long.*

@@ -44,7 +44,8 @@ void SliceLedgers::Join(uint32_t slice, Ledger ledger) {
   auto group =
       std::ranges::find_if(groups_, [&](const Group& g) { return g.count > 0 && g.ledger == ledger; });
   if (group == groups_.end()) {
-    group = groups_.begin() + FreeGroup();
+    const auto at = FreeGroup();  // before begin(), which it may move
+    group = groups_.begin() + at;
     group->ledger = std::move(ledger);
   }
   Set(&group->members, slice);
