@@ -182,7 +182,9 @@ class SegmentFolder {
 
 std::string NewFolderName() {
   static std::atomic<uint64_t> count{0};
-  return std::string(kShm) + "/" + kFolder + std::to_string(getpid()) + "-" + std::to_string(++count);
+  std::string name(kShm);
+  name.append("/").append(kFolder).append(std::to_string(getpid())).append("-");
+  return name.append(std::to_string(++count));
 }
 
 // ---- context
