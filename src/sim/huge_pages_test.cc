@@ -27,7 +27,7 @@ bool Advised() {
 }
 
 TEST(HugePages, AreWhatTheHeapGrowsBy) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef LEAT_SANITIZED
   GTEST_SKIP() << AllowedSkip("heap");
 #endif
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) {
