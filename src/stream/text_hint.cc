@@ -41,7 +41,10 @@ void TextHint::See(const DecodedRows::DeadLetter& letter) {
   if (!fields_.contains(letter.field) && fields_.size() == kMaxFields) return;
   Texts& texts = fields_[letter.field];
   ++texts.count;
-  if (texts.values.contains(letter.text)) return;
+  if (texts.values.contains(letter.text)) {
+    ++texts.repeats;
+    return;
+  }
   if (texts.values.size() < kMaxValues) {
     texts.values.insert(letter.text);
   } else {
@@ -53,6 +56,8 @@ std::string TextHint::Describe() const {
   const auto most =
       std::ranges::max_element(fields_, {}, [](const auto& field) { return field.second.count; });
   if (most == fields_.end()) return "";
+  // Texts that hardly repeat are no categories.
+  if (most->second.more && most->second.repeats * 20 < most->second.count) return "";
   std::string values;
   for (const std::string& value : most->second.values)
     values += (values.empty() ? "" : ", ") + YamlText(value);

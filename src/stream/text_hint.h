@@ -25,12 +25,13 @@ class TextHint {
 
   void See(const DecodedRows::DeadLetter& letter);
   // Of the field that most letters are about: "; `type: category, values: [no, yes]` would read 'churned'".
-  // Empty when no field had text other than that of missing values.
+  // Empty when no field had text other than that of missing values, or its texts are many and hardly repeat.
   std::string Describe() const;
 
  private:
   struct Texts {
     uint64_t count = 0;
+    uint64_t repeats = 0;  // of `values`
     bool more = false;
     std::set<std::string> values;
   };

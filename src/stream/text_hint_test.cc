@@ -36,6 +36,8 @@ TEST(TextHint, IsSilentWhereThereIsNoText) {
 TEST(TextHint, ListsAFewOfManyValues) {
   std::vector<std::string> records;
   for (char c = 'a'; c <= 'z'; ++c) records.push_back(std::string("1,word_") + c);
+  EXPECT_EQ(SeeAll("csv", records).Describe(), "") << "all differ, as names and identifiers do";
+  records.insert(records.end(), {"1,word_a", "1,word_b"});
   EXPECT_EQ(
       SeeAll("csv", records).Describe(),
       "; `type: category, values: [word_a, word_b, word_c, word_d, word_e, word_f, ...]` would read 'y'");
