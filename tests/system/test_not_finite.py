@@ -46,7 +46,9 @@ def test_a_nan_is_reported_and_reaches_no_parameter(tmp_path, strategy):
     directory = tmp_path / "job"
     result = leat.summary(leat.run("train", tmp_path / "job.yaml", "--data", tmp_path, "--directory", directory, "--json"))
     assert result["dead_letters"] == 0 and result["lag"] == 0
-    assert result["rejected_batches"] == 1 and result["skipped"] == 1
+    assert result["skipped"] == 1
+    # With a worker in reserve the batch may come too late for its step; then it is computed, and rejected, again.
+    assert result["rejected_batches"] == 1 or ("backup" in strategy and result["rejected_batches"] > 1)
     found = {x for v in leat.tensors(directory).values() for x in v}
     assert len(found) == 1 and math.isfinite(*found), f"slices differ: {found}"
     applied = found.pop()
