@@ -1,4 +1,4 @@
-// What the example jobs learn: each is run by the real program on all of its data, and the result is compared
+// Accuracy of the example jobs: the real program runs each on all of its data, and the result is compared
 // with the bound that README promises. README's table of these figures is the output of --markdown.
 
 #include <algorithm>

@@ -22,7 +22,7 @@ import warnings
 from array import array
 
 warnings.simplefilter("ignore")
-# What torch.compile has compiled is kept in the virtual environment.
+# The virtual environment keeps what torch.compile compiles.
 if sys.prefix != sys.base_prefix:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(sys.prefix, "inductor")
 import torch  # noqa: E402

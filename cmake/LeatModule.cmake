@@ -14,10 +14,10 @@
 find_package(Threads REQUIRED)
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # With paths relative to the checkout, every build directory (and a fresh clone) finds what another one compiled.
-  # A precompiled header counts by the checksum beside it (leat_precompiled): it holds absolute paths itself.
+  # With paths relative to the checkout, every build directory (and a fresh clone) finds what another one compiled. Sources with a
+  # precompiled header are found in the same build directory only: its absolute path is part of the command.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_PCH_EXTSUM=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
 endif()
 
 add_library(leat_flags INTERFACE)
@@ -48,7 +48,7 @@ if(MOLD_PROGRAM)
   target_link_options(leat_flags INTERFACE -fuse-ld=mold)
 endif()
 
-# Makes names and lines of the addresses in a report of clang's sanitizers.
+# Turns addresses into names and lines in the reports of clang's sanitizers.
 find_program(LLVM_SYMBOLIZER NAMES llvm-symbolizer-19 llvm-symbolizer)
 mark_as_advanced(LLVM_SYMBOLIZER)
 
@@ -69,9 +69,9 @@ if(LEAT_SANITIZE STREQUAL "thread")
   endif()
 endif()
 
-# Test code is the larger half of a sanitizer build's time and not what is looked at, so it is not optimised there.
+# Test code takes the larger half of a sanitizer build's time and is not hot, so sanitizer builds do not optimise it.
 set(leat_test_options "")
-# What every source of a module is compiled with so that a fuzzer sees which branches it reached.
+# Coverage for the fuzzers, in every source of a module.
 set(leat_module_options "")
 if(LEAT_SANITIZE)
   set(leat_test_options -O0)
@@ -80,8 +80,8 @@ if(LEAT_FUZZ)
   set(leat_module_options -fsanitize=fuzzer-no-link)
 endif()
 
-# leat_precompiled(TARGET OPTIONS <compile options> LIBS <libraries> HEADERS <headers>): the system headers that most sources read, compiled
-# once. Only in sanitizer builds: the release build shows which includes a source lacks.
+# leat_precompiled(TARGET OPTIONS <compile options> LIBS <libraries> HEADERS <headers>): system headers that most sources include,
+# compiled once. Only in sanitizer builds: the release build shows which includes a source lacks.
 function(leat_precompiled target)
   cmake_parse_arguments(P "" "" "OPTIONS;LIBS;HEADERS" ${ARGN})
   set(source ${CMAKE_BINARY_DIR}/${target}.cc)
@@ -90,18 +90,6 @@ function(leat_precompiled target)
   target_link_libraries(${target} PUBLIC leat_flags ${P_LIBS})
   target_compile_options(${target} PRIVATE ${P_OPTIONS})
   target_precompile_headers(${target} PRIVATE ${P_HEADERS})
-  # For ccache: what the precompiled header depends on.
-  set(sum "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_BUILD_TYPE} ${LEAT_SANITIZE} ${P_OPTIONS} ${P_HEADERS}")
-  foreach(header gtest/gtest.h gmock/gmock.h c++/12/string)
-    if(EXISTS /usr/include/${header})
-      file(SHA256 /usr/include/${header} hash)
-      string(APPEND sum " ${hash}")
-    endif()
-  endforeach()
-  string(SHA256 sum "${sum}")
-  foreach(suffix pch gch)
-    file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.${suffix}.sum CONTENT ${sum})
-  endforeach()
 endfunction()
 if(LEAT_SANITIZE)
   set(headers <algorithm> <array> <chrono> <cstdint> <cstring> <deque> <functional> <map> <memory> <optional> <set> <span>

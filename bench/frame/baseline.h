@@ -25,8 +25,8 @@ void ExecBaseline(const std::vector<std::string>& words, const std::vector<std::
 // if need be: that announces its size, and takes minutes. Throws std::runtime_error with the reason.
 std::string EnvironmentPython(const std::string& name);
 
-// A baseline that answers each line of its standard input with one line. What it writes to stderr is kept for
-// error messages. Every failure throws std::runtime_error: "torch.py: ModuleNotFoundError: No module named
+// A baseline that answers each line of its standard input with one line. Its stderr is kept for error
+// messages. Every failure throws std::runtime_error: "torch.py: ModuleNotFoundError: No module named
 // 'torch'".
 class Baseline {
  public:

@@ -90,7 +90,7 @@ TEST(BaselineTest, FailuresGiveTheirReason) {
             "late: exit status 4");
 }
 
-// What environment.py says of a list with these lines, in an empty directory.
+// The output of environment.py for a list with these lines, in an empty directory.
 std::string Environment(const std::string& lines) {
   const std::string directory = testing::TempDir() + "/environment-" + std::to_string(getpid());
   std::filesystem::create_directories(directory);

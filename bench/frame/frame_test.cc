@@ -67,7 +67,7 @@ TEST(ReportTest, TheMedianRowTakesRatiosRunByRun) {
   EXPECT_EQ(row.runs, 3u);
 }
 
-// What a program with these arguments and rows says to stderr, and its exit status.
+// The stderr and exit status of a program with these arguments and rows.
 struct Outcome {
   int status = 0;
   std::string said;

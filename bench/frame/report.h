@@ -1,4 +1,4 @@
-// What a benchmark prints: a table for people, or with --json one object a line:
+// The output of a benchmark: a table for people, or with --json one object a line:
 //   {"bench":"engine","case":"mlp step","value":2.01,"unit":"ms","reference":"jax 0.10.2,
 //   jit","reference_value":2.53,
 //    "ratio":0.794,"runs":5,"bound":1,"bound_of":"ratio","direction":"<=","holds":true}
@@ -15,7 +15,7 @@
 
 namespace leat::bench {
 
-// What a row must reach.
+// The bound of a row.
 struct Bound {
   enum class Of : uint8_t { kNothing, kRatio, kValue };
   enum class Direction : uint8_t { kAtMost, kBelow, kAtLeast };
@@ -85,7 +85,7 @@ struct Ticks {
 // The share of the time from one to the other that the host took, of the time in which processors were
 // wanted.
 double StolenShare(const Ticks& from, const Ticks& to);
-// What to say about such a share; empty up to a tenth.
+// The warning for such a share; empty up to a tenth.
 std::string StolenWarning(double share);
 
 class Report {
