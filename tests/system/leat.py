@@ -40,6 +40,16 @@ def summary(done):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def refused(done, *parts):
+    """The one line of an error with exit status 2, which names all parts."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("leat: "), done.stderr
+    for part in parts:
+        assert part in lines[0], (part, lines[0])
+    return lines[0]
+
+
 def wait_for(condition, what, timeout=120):
     """Polls until the condition gives something true, and returns that."""
     until = time.monotonic() + timeout

@@ -25,15 +25,6 @@ cluster: {workers: 1, ps: 1}
 """
 
 
-def refused(done, *parts):
-    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("leat: "), done.stderr
-    for part in parts:
-        assert part in lines[0], (part, lines[0])
-    return lines[0]
-
-
 @pytest.mark.parametrize("old, new, parts", [
     ("optimizer:", "optimiser:", ["job.yaml:9", "optimiser", "optimizer"]),
     ("- dense: {units: 2}", "- dens: {units: 2}", ["job.yaml:7", "dens", "dense"]),
@@ -53,7 +44,7 @@ def refused(done, *parts):
 def test_a_job_that_is_wrong(tmp_path, old, new, parts):
     assert old in GOOD
     (tmp_path / "job.yaml").write_text(GOOD.replace(old, new, 1))
-    refused(leat.run("train", "job.yaml", cwd=tmp_path), *parts)
+    leat.refused(leat.run("train", "job.yaml", cwd=tmp_path), *parts)
     assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
 
 
@@ -73,22 +64,22 @@ def test_a_job_that_is_wrong(tmp_path, old, new, parts):
 ])
 def test_a_strategy_that_makes_no_sense(tmp_path, strategy, workers, parts):
     leat.write_job(tmp_path / "job.yaml", GOOD, **{"strategy: async": f"strategy: {strategy}"})
-    refused(leat.run("train", "job.yaml", "--workers", workers, cwd=tmp_path), "job.yaml:10: ", *parts)
+    leat.refused(leat.run("train", "job.yaml", "--workers", workers, cwd=tmp_path), "job.yaml:10: ", *parts)
     assert os.listdir(tmp_path) == ["job.yaml"], "something was written"
 
 
 def test_averaging_with_an_optimizer_that_keeps_something(tmp_path):
     leat.write_job(tmp_path / "job.yaml", GOOD, **{"strategy: async": "strategy: averaging", "type: sgd": "type: adam"})
-    refused(leat.run("train", "job.yaml", cwd=tmp_path), "job.yaml:9: ", "averaging goes with sgd", "adam")
+    leat.refused(leat.run("train", "job.yaml", cwd=tmp_path), "job.yaml:9: ", "averaging goes with sgd", "adam")
 
 
 def test_a_job_file_that_is_not_there(tmp_path):
-    refused(leat.run("train", "nothing.yaml", cwd=tmp_path), "nothing.yaml")
+    leat.refused(leat.run("train", "nothing.yaml", cwd=tmp_path), "nothing.yaml")
     assert not os.listdir(tmp_path)
 
 
 def test_an_unknown_command():
-    refused(leat.run("trian"), "trian", "train")
+    leat.refused(leat.run("trian"), "trian", "train")
 
 
 def mnist_job(folder):
@@ -112,7 +103,7 @@ def test_data_files_that_are_wrong(tmp_path, images, labels, parts):
             (tmp_path / f"{name}-images-idx3-ubyte").write_bytes(images)
         (tmp_path / f"{name}-labels-idx1-ubyte").write_bytes(labels)
     before = sorted(os.listdir(tmp_path))
-    line = refused(leat.run("train", "job.yaml", "--data", ".", cwd=tmp_path))
+    line = leat.refused(leat.run("train", "job.yaml", "--data", ".", cwd=tmp_path))
     for part in parts:
         assert part in line.replace("t10k", "train"), line
     assert sorted(os.listdir(tmp_path)) == before
@@ -123,16 +114,16 @@ def test_data_that_do_not_fit_are_said_by_whoever_reads_first(tmp_path):
     leat.write_job(tmp_path / "job.yaml", GOOD, **{
         "stream: {topic: events, bots: {events: 3000}}": "stream: {files: {format: csv, paths: [rows.csv]}}",
         "format: json": "format: csv"})
-    said = refused(leat.run("train", "job.yaml", "--data", ".", cwd=tmp_path), "job.yaml:3: ", "rows.csv", "is not a number")
+    said = leat.refused(leat.run("train", "job.yaml", "--data", ".", cwd=tmp_path), "job.yaml:3: ", "rows.csv", "is not a number")
     done = leat.run("coordinator", "job.yaml", "--data", ".", "--directory", "made", cwd=tmp_path,
                     env={"LEAT_TOKEN": "x"}, timeout=300)
-    assert refused(done) == said
+    assert leat.refused(done) == said
     assert not (tmp_path / "made/job.yaml").exists()
 
 
 def test_a_topic_that_is_not_there(tmp_path):
     (tmp_path / "job.yaml").write_text(GOOD.replace(", bots: {events: 3000}", f", log: {tmp_path}/log"))
-    refused(leat.run("train", "job.yaml", cwd=tmp_path), "events", "log")
+    leat.refused(leat.run("train", "job.yaml", cwd=tmp_path), "events", "log")
     assert os.listdir(tmp_path) == ["job.yaml"]
 
 
@@ -146,7 +137,7 @@ def test_a_topic_that_is_empty(tmp_path):
     demo = (leat.EXAMPLES / "demo.yaml").read_text()
     (tmp_path / "job.yaml").write_text(demo.replace("bots: {events: 2000000, rate: 40000}", f"log: {log}"))
     before = sorted(os.listdir(tmp_path))
-    refused(leat.run("train", "job.yaml", cwd=tmp_path), "payments", str(log), "empty")
+    leat.refused(leat.run("train", "job.yaml", cwd=tmp_path), "payments", str(log), "empty")
     assert sorted(os.listdir(tmp_path)) == before
 
 
@@ -156,13 +147,13 @@ def test_a_port_in_use(tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        refused(leat.run("train", "job.yaml", "--listen", address, cwd=tmp_path), address)
+        leat.refused(leat.run("train", "job.yaml", "--listen", address, cwd=tmp_path), address)
 
 
 @pytest.mark.parametrize("directory", ["/proc/leat", "/dev/null/job"])
 def test_a_directory_that_cannot_be_written(tmp_path, directory):
     (tmp_path / "job.yaml").write_text(GOOD)
-    refused(leat.run("train", "job.yaml", "--directory", directory, cwd=tmp_path), directory)
+    leat.refused(leat.run("train", "job.yaml", "--directory", directory, cwd=tmp_path), directory)
 
 
 @pytest.mark.parametrize("role", ["worker", "ps", "bots", "status"])
@@ -170,7 +161,7 @@ def test_a_coordinator_that_is_not_there(tmp_path, role):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-        refused(leat.run(role, "--coordinator", address, env={"LEAT_TOKEN": "x"}, timeout=300), address)
+        leat.refused(leat.run(role, "--coordinator", address, env={"LEAT_TOKEN": "x"}, timeout=300), address)
 
 
 @pytest.fixture(scope="module")
@@ -204,31 +195,31 @@ def test_a_checkpoint_that_is_damaged(finished, tmp_path, what, damage):
         content[len(content) // 2] ^= 0x10
         file.write_bytes(content)
     before = content_of(directory)
-    refused(leat.run("train", "--resume", directory, cwd=tmp_path), file.name)
+    leat.refused(leat.run("train", "--resume", directory, cwd=tmp_path), file.name)
     assert content_of(directory) == before, "something was written"
 
 
 def test_a_job_that_differs_from_its_checkpoint(finished, tmp_path):
     (tmp_path / "job.yaml").write_text(GOOD.replace("units: 4", "units: 5"))
     before = content_of(finished)
-    refused(leat.run("train", "job.yaml", "--resume", finished / "job", cwd=tmp_path), "model", str(finished / "job"))
+    leat.refused(leat.run("train", "job.yaml", "--resume", finished / "job", cwd=tmp_path), "model", str(finished / "job"))
     assert content_of(finished) == before
 
 
 def test_a_strategy_that_cannot_go_on_with_the_checkpoint(finished, tmp_path):
     leat.write_job(tmp_path / "job.yaml", GOOD, **{"strategy: async": "strategy: sync"})
     before = content_of(finished)
-    refused(leat.run("train", "job.yaml", "--resume", finished / "job", cwd=tmp_path), "strategy", str(finished / "job"))
+    leat.refused(leat.run("train", "job.yaml", "--resume", finished / "job", cwd=tmp_path), "strategy", str(finished / "job"))
     assert content_of(finished) == before
 
 
 def test_resuming_what_is_no_job(tmp_path):
-    refused(leat.run("train", "--resume", tmp_path), str(tmp_path))
+    leat.refused(leat.run("train", "--resume", tmp_path), str(tmp_path))
     assert not os.listdir(tmp_path)
 
 
 def test_a_directory_that_holds_a_job_already(finished):
-    refused(leat.run("train", "job.yaml", "--directory", "job", cwd=finished), "job", "--resume")
+    leat.refused(leat.run("train", "job.yaml", "--directory", "job", cwd=finished), "job", "--resume")
 
 
 @pytest.mark.parametrize("role", ["worker", "ps", "bots"])

@@ -22,14 +22,6 @@ SOFTMAX = MODEL % (16, 2, "softmax_cross_entropy")
 SIGMOID = MODEL % (16, 1, "sigmoid_cross_entropy")
 
 
-def refused(done, *parts):
-    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("leat: "), done.stderr
-    for part in parts:
-        assert part in lines[0], (part, lines[0])
-
-
 def customers(count=4000, seed=1):
     """Customers who leave when they are young and pay much, or are of kind c; a tenth of them at random."""
     chance = random.Random(seed)
@@ -108,7 +100,7 @@ def test_a_delimiter_is_found_and_said_once_and_a_resumed_job_keeps_it(tmp_path)
     # The file that is read again has commas now, and the job still takes semicolons.
     path.write_text(path.read_text().replace(";", ","))
     (tmp_path / "again.yaml").write_text((tmp_path / "job.yaml").read_text())
-    refused(leat.run("train", "--resume", "job", cwd=tmp_path), "'id' is not among the columns")
+    leat.refused(leat.run("train", "--resume", "job", cwd=tmp_path), "'id' is not among the columns")
 
 
 @pytest.mark.parametrize("form, record", [
@@ -121,7 +113,7 @@ def test_a_label_that_is_text_is_said_how_to_read(tmp_path, form, record):
 schema: {{format: {form}, fields: {{x: {{type: number}}, y: {{type: number, role: label}}}}}}
 """
     done = train(tmp_path, job + SOFTMAX)
-    refused(done, "'no' is not a number", "`type: category, values: [no, yes]` would read 'y'")
+    leat.refused(done, "'no' is not a number", "`type: category, values: [no, yes]` would read 'y'")
     job = job.replace("y: {type: number,", "y: {type: category, values: [no, yes],")
     result = leat.summary(train(tmp_path, job + SOFTMAX))
     assert result["events"] == 3 * 3000 and result["dead_letters"] == 0
@@ -156,7 +148,7 @@ schema:
 def test_a_file_that_cannot_be_proposed_for(tmp_path, content, arguments, parts):
     if content is not None:
         (tmp_path / "rows.csv").write_bytes(content)
-    refused(leat.run("schema", "rows.csv", *arguments, cwd=tmp_path), *parts)
+    leat.refused(leat.run("schema", "rows.csv", *arguments, cwd=tmp_path), *parts)
     assert [p.name for p in tmp_path.iterdir()] == ([] if content is None else ["rows.csv"]), "something was written"
 
 
@@ -169,7 +161,7 @@ def test_a_delimiter_that_cannot_be(tmp_path, setting, parts):
 schema: {{format: csv, {setting}, fields: {{x: {{type: number}}, y: {{type: number, role: label}}}}}}
 """
     (tmp_path / "job.yaml").write_text(job + SOFTMAX)
-    refused(leat.run("train", "job.yaml", cwd=tmp_path), *parts)
+    leat.refused(leat.run("train", "job.yaml", cwd=tmp_path), *parts)
 
 
 def test_files_that_two_delimiters_divide_alike(tmp_path):
@@ -178,4 +170,4 @@ def test_files_that_two_delimiters_divide_alike(tmp_path):
 schema: {format: csv, fields: {x: {type: number}, y: {type: number, role: label}}}
 """
     (tmp_path / "job.yaml").write_text(job + SOFTMAX)
-    refused(leat.run("train", "job.yaml", cwd=tmp_path), "rows.csv: ',' (2 columns) and ';' (2 columns)", "delimiter")
+    leat.refused(leat.run("train", "job.yaml", cwd=tmp_path), "rows.csv: ',' (2 columns) and ';' (2 columns)", "delimiter")
