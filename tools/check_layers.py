@@ -37,7 +37,7 @@ DEFINES = re.compile(r"^(?:class|struct)\s+(\w+)[^;(]*\{")
 PRIVATE_HEADERS = "*_state.h"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-TEST = re.compile(r"_test\.(cc|h)$")
+TEST = re.compile(r"_test\.cc$|^testing\.h$")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|#[^\n]*|([^\s()"#]+)|([()])')
 FLAGS = {"CONCURRENT", "FAMILIES", "ISOLATED"}
 LISTS = {"NAME", "PURPOSE", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS"}
@@ -312,6 +312,7 @@ TREE = {
     "src/ops/o.cc": '#include "base/a.h"\n#include "engine/e.h" ✗\n',
     "src/ops/o_test.cc": '#include "engine/e.h"\n',
     "src/base/b_test.cc": '#include "engine/e.h" ✗\n',
+    "src/ops/testing.h": '#include "engine/e.h"\n',
     "src/control/CMakeLists.txt": 'leat_module(NAME control PURPOSE "p" CONCURRENT stray TYPO) ✗✗\n',
     "src/control/c.cc": '#include "control/leat.pb.h"\n#include "control/gone.h" ✗\n',
     "src/stray/s.h": "✗\n",

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/graphs_test.h"
 #include "engine/session.h"
+#include "engine/testing.h"
 
 namespace leat::engine {
 namespace {

@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "base/rng.h"
-#include "nn/model_step_test.h"
+#include "nn/testing.h"
 #include "optim/optimizer.h"
 
 namespace leat::nn {

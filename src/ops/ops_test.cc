@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/list.h"
-#include "ops/refusal_test.h"
+#include "ops/testing.h"
 
 namespace leat::ops {
 namespace {

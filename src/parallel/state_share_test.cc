@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "collective/testing.h"
-#include "parallel/fixture_test.h"
+#include "parallel/testing.h"
 
 namespace leat::parallel {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "sim/cluster.h"
 #include "sim/counting.h"
-#include "sim/regression_test.h"
+#include "sim/testing.h"
 
 namespace leat::sim {
 namespace {

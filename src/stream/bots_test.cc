@@ -15,7 +15,7 @@
 
 #include "base/config.h"
 #include "stream/schema.h"
-#include "stream/test_util.h"
+#include "stream/testing.h"
 
 namespace leat::stream {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "stream/test_util.h"
+#include "stream/testing.h"
 
 namespace leat::stream {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "stream/propose.h"
-#include "stream/test_util.h"
+#include "stream/testing.h"
 
 namespace leat::stream {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "stream/synthetic.h"
-#include "stream/test_util.h"
+#include "stream/testing.h"
 
 namespace leat::stream {
 namespace {

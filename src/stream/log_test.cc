@@ -15,7 +15,7 @@
 
 #include "base/rng.h"
 #include "stream/log_layout.h"
-#include "stream/test_util.h"
+#include "stream/testing.h"
 
 namespace leat::stream {
 namespace {

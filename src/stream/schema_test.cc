@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "stream/csv_decoder.h"
-#include "stream/test_util.h"
+#include "stream/testing.h"
 
 namespace leat::stream {
 namespace {

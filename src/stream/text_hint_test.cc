@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/config.h"
-#include "stream/test_util.h"
+#include "stream/testing.h"
 
 namespace leat::stream {
 namespace {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <mutex>
 
-#include "engine/graphs_test.h"
+#include "engine/testing.h"
 
 namespace leat::engine {
 namespace {

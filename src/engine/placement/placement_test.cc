@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "engine/graphs_test.h"
+#include "engine/testing.h"
 #include "graph/builtin.h"
 
 namespace leat::engine {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "base/rng.h"
-#include "nn/model_step_test.h"
+#include "nn/testing.h"
 
 namespace leat::nn {
 namespace {

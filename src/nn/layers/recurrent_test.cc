@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "nn/model_step_test.h"
+#include "nn/testing.h"
 
 namespace leat::nn {
 namespace {

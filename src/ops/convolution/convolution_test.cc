@@ -11,7 +11,7 @@
 #include "ops/fuse.h"
 #include "ops/list.h"
 #include "ops/ops.h"
-#include "ops/refusal_test.h"
+#include "ops/testing.h"
 
 namespace leat::ops {
 namespace {

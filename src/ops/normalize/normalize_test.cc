@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "ops/ops.h"
-#include "ops/refusal_test.h"
+#include "ops/testing.h"
 
 namespace leat::ops {
 namespace {
