@@ -25,11 +25,10 @@
 #include <vector>
 
 #include "base/status.h"
+#include "protocol/actions.h"
 #include "protocol/messages.h"
 #include "protocol/replica_state.h"
-#include "protocol/server.h"
 #include "protocol/strategy.h"
-#include "protocol/worker.h"
 
 namespace leat::protocol {
 
@@ -41,7 +40,7 @@ struct ReplicaConfig {
   Parameters* parameters = nullptr;
 };
 
-// ---- actions, beside PrepareSplit, DropSplit (worker.h), LoadSlices, SaveShard and StopRole (server.h)
+// ---- actions, beside those of actions.h
 // Nothing more of this group: what is under way in it is aborted, without an answer.
 struct LeaveGroup {
   uint64_t group = 0;

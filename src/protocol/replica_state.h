@@ -15,7 +15,7 @@
 #include "optim/mean.h"
 #include "optim/optimizer.h"
 #include "protocol/parameters.h"
-#include "protocol/server.h"
+#include "protocol/slice.h"
 #include "protocol/strategy.h"
 
 namespace leat::protocol {

@@ -18,15 +18,6 @@ uint64_t MemoryBytes(uint64_t elements, uint32_t slots) {
 
 }  // namespace
 
-std::span<float> Slice::values() const {
-  return {reinterpret_cast<float*>(memory.data()), elements};
-}
-
-std::span<float> Slice::slot(uint32_t i) const {
-  LEAT_CHECK(i < slots);
-  return {reinterpret_cast<float*>(memory.data()) + (i + 1) * elements, elements};
-}
-
 Server::State::State(ServerConfig c)
     : config(std::move(c)),
       places(config.table.slices.size()),

@@ -17,25 +17,13 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "optim/optimizer.h"
+#include "protocol/actions.h"
 #include "protocol/messages.h"
+#include "protocol/slice.h"
 #include "protocol/strategy.h"
 #include "tensor/buffer.h"
 
 namespace leat::protocol {
-
-// One slice with everything that is saved and moved with it.
-struct Slice {
-  SliceId id;
-  Incarnation incarnation;
-  uint64_t version = 0;  // updates applied; stepped strategies: steps completed, skipped ones too
-  uint64_t events = 0;   // good records in them
-  uint32_t slots = 0;    // of the optimizer; a statistic has none
-  uint64_t elements = 0;
-  Buffer memory;  // values, then slot 0, slot 1, …: each `elements` f32
-  Ledger ledger;
-  std::span<float> values() const;
-  std::span<float> slot(uint32_t i) const;
-};
 
 struct ServerConfig {
   SliceTable table;                  // of whole variables where the optimizer needs them
@@ -50,20 +38,6 @@ struct ServerConfig {
   std::function<void(size_t count, const std::function<void(size_t)>& part)> run_parts = {};
 };
 
-// What the shell is to do.
-struct LoadSlices {  // read from checkpoints; answer each with OnSliceLoaded
-  std::vector<SliceOrder> orders;
-};
-// All slices as they are at this moment (stepped: as they were at the order's version, each at a moment of
-// its own; the order is repeated until all have been there). Answer with OnShardSaved once they have been
-// read.
-struct SaveShard {
-  CheckpointOrder order;
-  std::vector<std::shared_ptr<const Slice>> slices;
-};
-struct StopRole {  // the job is over, or (evicted) this node is out of it
-  bool evicted = false;
-};
 using ServerAction = std::variant<LoadSlices, SaveShard, StopRole>;
 
 class Server {

@@ -21,8 +21,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "protocol/actions.h"
 #include "protocol/messages.h"
-#include "protocol/server.h"
 #include "protocol/strategy.h"
 
 namespace leat::protocol {
@@ -37,14 +37,6 @@ struct WorkerConfig {
   Duration retry_interval = std::chrono::milliseconds(50);
 };
 
-// Read, decode and order the split's events, so that its batches can be computed. Answer: OnSplitReady.
-// Splits are prepared in the order asked for; DropSplit ends the interest.
-struct PrepareSplit {
-  Lease lease;
-};
-struct DropSplit {
-  uint64_t lease = 0;
-};
 // Score and train one batch of a prepared split on the values in memory. Always answered by OnComputed,
 // even when the split has been dropped meanwhile; nothing else is computed before. The batches of a run come
 // one after the other; what is pushed at its end is, by strategy, the gradient of its one batch, the sum of
@@ -75,11 +67,6 @@ struct Disconnect {
 };
 using WorkerAction = std::variant<PrepareSplit, DropSplit, Compute, SendPush, Disconnect, StopRole>;
 using WorkerActions = std::vector<WorkerAction>;
-
-struct BatchOutcome {
-  Disposition disposition = Disposition::kGradient;  // kGradient, kEmpty or kRejected
-  uint32_t events = 0;                               // good records in it
-};
 
 class Worker {
  public:
