@@ -17,7 +17,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "checkpoint/file.h"
-#include "protocol/coordinator.h"
+#include "protocol/coordinator/coordinator.h"
 
 namespace leat::checkpoint {
 

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator.h"
-#include "protocol/server.h"
+#include "protocol/coordinator/coordinator.h"
+#include "protocol/server/server.h"
 
 namespace leat::checkpoint {
 

@@ -12,8 +12,8 @@
 
 #include "base/bytes.h"
 #include "base/rng.h"
-#include "protocol/coordinator.h"
-#include "protocol/server.h"
+#include "protocol/coordinator/coordinator.h"
+#include "protocol/server/server.h"
 
 namespace leat::checkpoint {
 

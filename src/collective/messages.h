@@ -7,8 +7,8 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "protocol/member/reduction.h"
 #include "protocol/peer_connections.h"
-#include "protocol/reduction.h"
 
 namespace leat::collective {
 

@@ -20,7 +20,7 @@
 #include "base/check.h"
 #include "collective/mpi_module.h"
 #include "net/poller.h"
-#include "protocol/reduction.h"
+#include "protocol/member/reduction.h"
 
 namespace leat::collective {
 namespace {

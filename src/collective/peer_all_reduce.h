@@ -1,6 +1,6 @@
-// All-reduce among processes over a transport, by the paths of protocol/reduction.h: the ring for large
-// buckets, the exchange for small ones, the chain where the order of lanes is to be kept, one shot where what
-// the members have may be left apart.
+// All-reduce among processes over a transport, by the paths of protocol/member/reduction.h: the ring for
+// large buckets, the exchange for small ones, the chain where the order of lanes is to be kept, one shot
+// where what the members have may be left apart.
 //
 // Memory beyond the buckets': a piece for each that is being received, and up to `eager_bytes` a bucket and
 // peer of what arrives before this member has started that bucket.
@@ -17,7 +17,7 @@
 
 #include "collective/all_reduce.h"
 #include "collective/group.h"
-#include "protocol/reduction.h"
+#include "protocol/member/reduction.h"
 
 namespace leat::collective {
 

@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "collective/all_reduce.h"
-#include "protocol/replica.h"
+#include "protocol/member/replica.h"
 
 namespace leat::parallel {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "protocol/bucket_plan.h"
+#include "protocol/member/bucket_plan.h"
 
 namespace leat::parallel {
 

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "protocol/guards.h"
-#include "protocol/reduction.h"
+#include "protocol/member/reduction.h"
 
 namespace leat::protocol {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "protocol/reduction.h"
+#include "protocol/member/reduction.h"
 
 namespace leat::protocol {
 namespace {

@@ -1,9 +1,9 @@
 #include "protocol/prefetch.h"
 
 #include "base/prefetch.h"
-#include "protocol/server_state.h"
-#include "protocol/slice_ledgers.h"
-#include "protocol/worker_state.h"
+#include "protocol/server/server_state.h"
+#include "protocol/server/slice_ledgers.h"
+#include "protocol/worker/worker_state.h"
 
 namespace leat::protocol {
 

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "protocol/server.h"
-#include "protocol/worker.h"
+#include "protocol/server/server.h"
+#include "protocol/worker/worker.h"
 
 namespace leat::protocol {
 

@@ -10,7 +10,7 @@
 
 #include "net/transport.h"
 #include "protocol/parameters.h"
-#include "protocol/worker.h"
+#include "protocol/worker/worker.h"
 
 namespace leat::ps {
 

@@ -18,7 +18,7 @@
 
 #include "net/loop.h"
 #include "net/transport.h"
-#include "protocol/server.h"
+#include "protocol/server/server.h"
 
 namespace leat::ps {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "protocol/bucket_plan.h"
+#include "protocol/member/bucket_plan.h"
 #include "sim/cluster_state.h"
 
 namespace leat::sim {

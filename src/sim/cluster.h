@@ -21,9 +21,9 @@
 
 #include "base/clock.h"
 #include "optim/optimizer.h"
-#include "protocol/coordinator.h"
-#include "protocol/server.h"
-#include "protocol/worker.h"
+#include "protocol/coordinator/coordinator.h"
+#include "protocol/server/server.h"
+#include "protocol/worker/worker.h"
 #include "sim/distribution.h"
 #include "sim/invariants.h"
 #include "sim/workload.h"
@@ -73,8 +73,8 @@ struct StreamPlan {
   Duration takes{0};
 };
 
-// How the members of a group reduce (protocol/reduction.h), where there are no servers: as parallel/ and
-// collective/ do.
+// How the members of a group reduce (protocol/member/reduction.h), where there are no servers: as parallel/
+// and collective/ do.
 struct ReduceOptions {
   uint64_t bucket_bytes = 1 << 20;     // at least; whole variables
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged

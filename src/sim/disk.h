@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/coordinator.h"
-#include "protocol/server.h"
+#include "protocol/coordinator/coordinator.h"
+#include "protocol/server/server.h"
 
 namespace leat::sim {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "protocol/member/reduction.h"
+#include "protocol/member/replica.h"
 #include "protocol/peer_connections.h"
-#include "protocol/reduction.h"
-#include "protocol/replica.h"
 
 namespace leat::sim {
 

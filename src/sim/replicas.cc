@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "optim/mean.h"
-#include "protocol/reduction.h"
+#include "protocol/member/reduction.h"
 #include "sim/cluster_state.h"
 
 namespace leat::sim {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "protocol/worker.h"
+#include "protocol/worker/worker.h"
 
 namespace leat::sim {
 

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "metrics/auc.h"
 #include "nn/loss.h"
-#include "protocol/coordinator.h"
+#include "protocol/coordinator/coordinator.h"
 
 namespace leat::train {
 

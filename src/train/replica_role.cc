@@ -16,7 +16,7 @@
 #include "net/address.h"
 #include "parallel/state_share.h"
 #include "parallel/step_reducer.h"
-#include "protocol/replica.h"
+#include "protocol/member/replica.h"
 #include "train/background.h"
 #include "train/intake.h"
 #include "train/precision.h"

@@ -6,7 +6,7 @@
 
 #include "base/ids.h"
 #include "optim/optimizer.h"
-#include "protocol/server.h"
+#include "protocol/server/server.h"
 
 namespace leat::train {
 

@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "collective/port.h"
-#include "protocol/worker.h"
+#include "protocol/worker/worker.h"
 #include "ps/client.h"
 #include "train/intake.h"
 #include "train/job.h"

@@ -1,0 +1,351 @@
+#include "protocol/coordinator/coordinator.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "protocol/coordinator/coordinator_state.h"
+
+namespace leat::protocol {
+
+namespace {
+
+constexpr uint64_t kIdBlock = 4096;
+constexpr uint64_t kNodeBlock = 64;
+
+void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
+  if (manifest.watermark.size() != partitions) {
+    throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " knows " +
+                                std::to_string(manifest.watermark.size()) + " partitions; the stream has " +
+                                std::to_string(partitions));
+  }
+  std::vector<int> copies(slices, 0);
+  for (const ManifestShard& shard : manifest.shards) {
+    for (const SliceLife& life : shard.slices) {
+      if (life.slice.value >= slices || ++copies[life.slice.value] > 1) {
+        throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " holds slice " +
+                                    ToString(life.slice) + " twice, or the job has none such: " + shard.file);
+      }
+    }
+  }
+  const auto lacking = std::find(copies.begin(), copies.end(), 0);
+  if (lacking != copies.end()) {
+    throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " lacks slice " +
+                                std::to_string(lacking - copies.begin()));
+  }
+}
+
+}  // namespace
+
+Coordinator::State::State(CoordinatorConfig c, Restored restored)
+    : config(std::move(c)),
+      slices(config.table, config.partitions.size(), [this] { return Incarnation(NextId()); }),
+      heads(config.cuts, config.partitions.size(), config.tail_wait),
+      splits(&heads),
+      rounds(&heads, config.strategy, config.open_steps, config.lane_wait, config.tail_wait),
+      groups({.workers = config.workers,
+              .mpi = config.strategy.mpi,
+              .mpi_silence = config.heartbeat_timeout + 4 * config.heartbeat_interval}) {
+  for (size_t p = 0; p < config.partitions.size(); ++p) {
+    if (config.partitions[p] != p) throw std::invalid_argument("partitions are not 0, 1, … in order");
+  }
+  if (config.table.slices.empty()) throw std::invalid_argument("the model has no variables");
+  if (config.partitions.empty()) throw std::invalid_argument("the stream has no partitions");
+  heads.PauseAt(config.pause_at);
+
+  std::vector<Cut> cuts;
+  std::vector<RoundMade> made_rounds;
+  std::optional<std::vector<Position>> start;
+  for (JournalRecord& record : restored.journal) {
+    if (auto* made = std::get_if<CutsMade>(&record)) {
+      cuts.insert(cuts.end(), made->cuts.begin(), made->cuts.end());
+    } else if (auto* round = std::get_if<RoundMade>(&record)) {
+      for (const RoundMade::Part& part : round->lanes) cuts.push_back(part.cut);
+      made_rounds.push_back(std::move(*round));
+    } else if (auto* began = std::get_if<StreamStart>(&record)) {
+      if (!start) start = began->start;
+    } else if (auto* given = std::get_if<NodesGiven>(&record)) {
+      nodes.next = nodes.reserved = std::max(nodes.reserved, given->node);
+      ids.next = ids.reserved = std::max(ids.reserved, given->lease);
+    }
+  }
+  if (start && start->size() != config.partitions.size()) {
+    throw std::invalid_argument("the journal knows " + std::to_string(start->size()) +
+                                " partitions; the stream has " + std::to_string(config.partitions.size()));
+  }
+  if (!start && (restored.manifest || !cuts.empty())) {
+    throw std::invalid_argument("the journal does not say where the stream starts");
+  }
+  if (start) {
+    heads.Start(*start);
+    slices.SetStart(*start);
+  }
+  if (restored.manifest) {
+    durable = std::move(restored.manifest);
+    CheckManifest(*durable, config.table.slices.size(), config.partitions.size());
+    cuts.insert(cuts.end(), durable->open.begin(), durable->open.end());
+    ids.next = ids.reserved = std::max(ids.reserved, durable->next_incarnation);
+    last_checkpoint_id = durable->id;
+    kept[durable->id] = durable->watermark;
+    slices.SetSource(*durable);
+    groups.SetSource(Time(0), durable->step);
+  }
+  if (Stepped() && durable && durable->step == 0 && durable->events > 0) {
+    throw std::invalid_argument("checkpoint " + std::to_string(durable->id) +
+                                " was not made at a step: strategy " +
+                                std::string(Name(config.strategy.kind)) + " cannot go on from it");
+  }
+  if (start && Stepped()) {
+    rounds.Restore(slices.Watermarks(), slices.Version(), std::move(cuts), std::move(made_rounds));
+  } else if (start) {
+    splits.Restore(slices.Watermarks(), std::move(cuts));
+  }
+}
+
+uint64_t Coordinator::State::NextId() {
+  if (ids.next >= ids.reserved) {
+    ids.reserved = ids.next + kIdBlock;
+    journals.push_back({NodesGiven{nodes.reserved, ids.reserved}});
+  }
+  return ids.next++;
+}
+
+NodeId Coordinator::State::NextNode() {
+  if (nodes.next >= nodes.reserved) {
+    nodes.reserved = nodes.next + kNodeBlock;
+    journals.push_back({NodesGiven{nodes.reserved, ids.reserved}});
+  }
+  return NodeId(nodes.next++);
+}
+
+// ---- inputs
+
+void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest& request) {
+  if (ending == Ending::kEnded) return Refuse(call, Code::kAborted, "the job has ended");
+  if (const auto* join = std::get_if<JoinRequest>(&request)) return OnJoin(now, call, *join);
+  if (const auto* worker = std::get_if<WorkerHeartbeat>(&request)) return OnWorker(now, call, *worker);
+  if (const auto* server = std::get_if<ServerHeartbeat>(&request)) return OnServer(now, call, *server);
+  if (const auto* bots = std::get_if<BotsHeartbeat>(&request)) return OnBots(now, call, *bots);
+  const auto* admin = std::get_if<AdminRequest>(&request);
+  if (!admin) return Refuse(call, Code::kInvalidArgument, "not for the coordinator's core");
+  switch (admin->kind) {
+    case AdminRequest::Kind::kCheckpoint:
+      if (!pending && !slices.ready()) {
+        return Answer(call, AdminReply{Status(Code::kUnavailable, "not all slices are live")});
+      }
+      checkpoint_calls.push_back(call);
+      if (!pending) StartCheckpoint(now, false);
+      return;
+    case AdminRequest::Kind::kStop:
+      stop_calls.push_back(call);
+      return RequestStop(now);
+    case AdminRequest::Kind::kNodeLost:
+      if (members.contains(admin->node)) Remove(now, admin->node);
+      return Answer(call, AdminReply{});
+    case AdminRequest::Kind::kContinue:
+      heads.PauseAt(0);
+      return Answer(call, AdminReply{});
+  }
+  Refuse(call, Code::kInvalidArgument, "unknown request");
+}
+
+void Coordinator::State::StartStream() {
+  if (heads.started()) return;
+  const auto first = heads.FirstOffsets();
+  if (!first) return;
+  journals.push_back({StreamStart{*first}});
+  heads.Start(*first);
+  slices.SetStart(*first);
+}
+
+void Coordinator::State::RequestStop(Time now) {
+  if (ending == Ending::kTelling) return Tell(now, outcome);
+  if (stop_requested) return;
+  stop_requested = true;
+  ending = Ending::kDraining;
+  ending_deadline = now + config.heartbeat_timeout;
+  // Its step may never come: it is left to the last one, whose end answers who has asked for it.
+  if (Stepped() && pending && pending->stage != PendingCheckpoint::Stage::kCommitting) {
+    pending.reset();
+    rounds.LiftHold(now);
+  }
+}
+
+void Coordinator::State::Step(Time now) {
+  if (ending == Ending::kEnded) return;
+  StartStream();
+  PlaceSlices(now);
+  StepCheckpoint(now);
+  StepEnding(now);
+  RefreshView();
+}
+
+CoordinatorActions Coordinator::State::Take() {
+  CoordinatorActions actions;
+  for (auto& journal : journals) actions.emplace_back(std::move(journal));
+  for (auto& reply : replies) actions.emplace_back(std::move(reply));
+  for (auto& action : later) actions.emplace_back(std::move(action));
+  journals.clear();
+  replies.clear();
+  later.clear();
+  return actions;
+}
+
+// ---- the end of the job
+
+// Every event of the stream is in every slice.
+bool Coordinator::State::Finished() const {
+  return slices.ready() && heads.EndsAt(slices.Watermarks());
+}
+
+bool Coordinator::State::FinalCheckpointDone() const {
+  if (stop_requested) return final_done || !slices.placed();
+  return durable && durable->watermark == heads.Uncut();
+}
+
+// No worker is at anything any more. In stepped strategies slices are also known as they are then.
+bool Coordinator::State::Drained() {
+  if (Leased() > 0) return false;
+  if (!Stepped()) return true;
+  if (!drained) drained = beats;
+  return Settled(*drained, beats);
+}
+
+// A job that is stopped in the middle of a step: what some slices have of it, all are to have.
+void Coordinator::State::FinishSteps(Time now) {
+  if (Stepped() && !AllReduce() && stop_requested && slices.ready())
+    rounds.StopAt(now, slices.HighestVersion());
+}
+
+void Coordinator::State::StepEnding(Time now) {
+  if (ending == Ending::kNone && Finished()) {
+    ending = Ending::kFinalCheckpoint;
+    ending_deadline = now + 3 * config.checkpoint_timeout;
+  } else if (ending == Ending::kFinalCheckpoint && !stop_requested && !Finished() && !FinalCheckpointDone()) {
+    // A server was lost, or the stream has grown: there is something to train again.
+    ending = Ending::kNone;
+  }
+  if (ending == Ending::kDraining && (Drained() || now >= ending_deadline)) {
+    ending = Ending::kFinalCheckpoint;
+    ending_deadline = now + 3 * config.checkpoint_timeout;
+  }
+  if (ending == Ending::kFinalCheckpoint) {
+    FinishSteps(now);
+    const bool whole = !Stepped() || slices.Version() == slices.HighestVersion();
+    if (FinalCheckpointDone()) {
+      Tell(now, Status());
+    } else if (now >= ending_deadline) {
+      Tell(now, Status(Code::kDeadlineExceeded, "the final checkpoint could not be made; the newest one is " +
+                                                    (durable ? durable->directory : std::string("none"))));
+    } else if (!pending && slices.ready() && whole && now >= retry_checkpoint) {
+      StartCheckpoint(now, true);
+    }
+  }
+  if (ending == Ending::kTelling) {
+    const bool all = std::all_of(members.begin(), members.end(),
+                                 [](const auto& entry) { return entry.second.told_to_stop; });
+    if (all || now >= ending_deadline) End(outcome);
+  }
+}
+
+// From now on every reply says that the job is over.
+void Coordinator::State::Tell(Time now, Status how) {
+  ending = Ending::kTelling;
+  ending_deadline = now + config.heartbeat_timeout;
+  outcome = std::move(how);
+  for (uint64_t call : stop_calls) Answer(call, AdminReply{outcome});
+  stop_calls.clear();
+}
+
+void Coordinator::State::End(Status status) {
+  ending = Ending::kEnded;
+  AnswerCheckpointCalls(Status(Code::kAborted, "the job has ended"));
+  later.emplace_back(JobEnded{std::move(status)});
+}
+
+// ---- the public face
+
+Coordinator::Coordinator(CoordinatorConfig config, Restored restored)
+    : state_(std::make_unique<State>(std::move(config), std::move(restored))) {}
+
+Coordinator::~Coordinator() = default;
+
+CoordinatorActions Coordinator::OnRequest(Time now, uint64_t call, const ControlRequest& request) {
+  state_->Dispatch(now, call, request);
+  state_->Step(now);
+  return state_->Take();
+}
+
+CoordinatorActions Coordinator::OnStream(Time now, const std::vector<StreamRange>& ranges) {
+  for (const StreamRange& range : ranges) state_->heads.OnRange(now, range);
+  state_->Step(now);
+  return state_->Take();
+}
+
+CoordinatorActions Coordinator::OnNodeLost(Time now, NodeId node) {
+  if (state_->members.contains(node)) state_->Remove(now, node);
+  state_->Step(now);
+  return state_->Take();
+}
+
+CoordinatorActions Coordinator::OnCheckpointPrepared(Time now, uint64_t id, Result<CheckpointOrder> order) {
+  state_->OnPrepared(now, id, order);
+  state_->Step(now);
+  return state_->Take();
+}
+
+CoordinatorActions Coordinator::OnManifestCommitted(Time now, uint64_t id, const Status& status) {
+  state_->OnCommitted(now, id, status);
+  state_->Step(now);
+  return state_->Take();
+}
+
+CoordinatorActions Coordinator::OnTimer(Time now) {
+  State& s = *state_;
+  if (s.ending == State::Ending::kEnded) return {};
+  if (now >= s.next_sweep) {
+    // Whoever could not be heard while we were not running ourselves has not been silent.
+    const Duration away = now - s.next_sweep;
+    if (away > s.config.heartbeat_timeout / 4) {
+      for (auto& [node, member] : s.members) member.last_seen = std::min(now, member.last_seen + away);
+    }
+    s.next_sweep = now + s.config.heartbeat_interval;
+    s.EvictSilent(now);
+  }
+  s.Step(now);
+  return s.Take();
+}
+
+Time Coordinator::next_timer() const {
+  return state_->ending == State::Ending::kEnded ? Time::max() : state_->next_sweep;
+}
+
+CoordinatorStatus Coordinator::status() const {
+  const State& s = *state_;
+  CoordinatorStatus status;
+  using Phase = CoordinatorStatus::Phase;
+  status.phase = s.ending == State::Ending::kEnded  ? Phase::kEnded
+                 : s.ending != State::Ending::kNone ? Phase::kStopping
+                 : s.slices.ready()                 ? (s.heads.Paused() ? Phase::kPaused : Phase::kRunning)
+                 : s.AllReduce()                    ? Phase::kWaitingForWorkers
+                                                    : Phase::kWaitingForServers;
+  status.view = *s.view;
+  status.events = s.slices.Events();
+  status.watermark = s.slices.Watermarks();
+  status.lag = s.heads.Lag(status.watermark);
+  status.leases = s.Leased();
+  status.releases = s.Stepped() ? s.rounds.granted_again() : s.splits.granted_again();
+  status.step = s.slices.Version();
+  status.rounds = s.rounds.made();
+  status.late = s.rounds.late();
+  status.finished = s.Finished();
+  status.evictions = s.evictions;
+  status.failed_checkpoints = s.failed_checkpoints;
+  if (s.durable) {
+    status.checkpoint = s.durable->id;
+    status.checkpoint_directory = s.durable->directory;
+  }
+  return status;
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,155 @@
+// Checkpoints: the watermark is noted first, then each server saves its slices at a moment of its own.
+#include <algorithm>
+#include <utility>
+
+#include "protocol/coordinator/coordinator_state.h"
+#include "protocol/guards.h"
+
+namespace leat::protocol {
+
+void Coordinator::State::StartCheckpoint(Time now, bool final) {
+  PendingCheckpoint made;
+  made.id = ++last_checkpoint_id;
+  made.final = final;
+  made.deadline = now + config.checkpoint_timeout;
+  later.emplace_back(PrepareCheckpoint{made.id});
+  pending = std::move(made);
+}
+
+void Coordinator::State::OnPrepared(Time now, uint64_t id, const Result<CheckpointOrder>& order) {
+  if (!pending || pending->id != id || pending->stage != PendingCheckpoint::Stage::kPreparing) return;
+  if (!order.ok()) return GiveUpCheckpoint(now, order.status());
+  if (!slices.ready()) return GiveUpCheckpoint(now, Status(Code::kUnavailable, "a server was lost"));
+  pending->stage = PendingCheckpoint::Stage::kSaving;
+  pending->order = *order;
+  pending->order.id = id;
+  pending->manifest.id = id;
+  pending->manifest.directory = order->directory;
+  pending->manifest.watermark = slices.Watermarks();
+  pending->manifest.open = Stepped() ? rounds.Open(slices.Watermarks()) : splits.Open(slices.Watermarks());
+  pending->manifest.events = slices.Events();
+  pending->lives = slices.Lives();
+  if (!Stepped()) return;
+  const uint64_t step = stop_requested && !AllReduce() ? slices.Version() : rounds.Untouched();
+  pending->order.version = pending->manifest.step = step;
+  rounds.Hold(step);
+  view_changed = true;
+  RefreshView();
+  pending->generation = view->generation;
+}
+
+bool Coordinator::State::OrderKnown() const {
+  return std::all_of(beats.begin(), beats.end(), [&](const auto& beat) {
+    return members.at(beat.first).generation >= pending->generation || !slices.Holds(beat.first);
+  });
+}
+
+// The slices are those whose ledgers the watermark was taken of. One that has begun another life since may
+// hold less than the watermark promises.
+bool Coordinator::State::LivesAsNoted() const {
+  for (uint32_t i = 0; i < slices.size(); ++i) {
+    if (slices.ServerOf(SliceId(i)) == NodeId()) return false;
+    if (!guards::SameLife(pending->lives[i], slices.LifeOf(SliceId(i)))) return false;
+  }
+  return true;
+}
+
+void Coordinator::State::OnShard(Time now, NodeId server, const ShardReport& report) {
+  if (!pending || pending->stage != PendingCheckpoint::Stage::kSaving || report.checkpoint != pending->id)
+    return;
+  if (!report.status.ok()) return GiveUpCheckpoint(now, report.status);
+  pending->shards[server] = report;
+}
+
+std::optional<CheckpointOrder> Coordinator::State::CheckpointOrderFor(NodeId server) const {
+  if (!pending || pending->stage != PendingCheckpoint::Stage::kSaving) return std::nullopt;
+  if (!slices.Holds(server) || pending->shards.contains(server)) return std::nullopt;
+  return pending->order;
+}
+
+void Coordinator::State::StepCheckpoint(Time now) {
+  if (!pending) {
+    if (ending == Ending::kNone && config.checkpoint_interval > Duration(0) && slices.ready()) {
+      if (!next_checkpoint) next_checkpoint = now + config.checkpoint_interval;
+      if (now >= std::max(*next_checkpoint, retry_checkpoint)) StartCheckpoint(now, false);
+    }
+    return;
+  }
+  if (pending->stage == PendingCheckpoint::Stage::kCommitting) return;
+  if (Stepped() && pending->stage == PendingCheckpoint::Stage::kSaving) {
+    if (rounds.held() && OrderKnown()) rounds.LiftHold(now);
+    // The step that is to be saved comes when it comes.
+    if (slices.Version() < pending->order.version) pending->deadline = now + config.checkpoint_timeout;
+  }
+  if (now >= pending->deadline) {
+    return GiveUpCheckpoint(
+        now, Status(Code::kDeadlineExceeded, "checkpoint " + std::to_string(pending->id) + " took too long"));
+  }
+  if (pending->stage != PendingCheckpoint::Stage::kSaving) return;
+  if (!LivesAsNoted()) return GiveUpCheckpoint(now, Status(Code::kUnavailable, "a server was lost"));
+
+  // Of each shard, the slices that live on its server, as they live there now.
+  std::vector<ManifestShard> shards;
+  std::vector<bool> saved(slices.size(), false);
+  for (const auto& [server, report] : pending->shards) {
+    ManifestShard shard{report.file, report.bytes, report.checksum, {}};
+    for (const SliceLife& life : report.slices) {
+      if (life.slice.value >= slices.size() || saved[life.slice.value]) continue;
+      if (slices.ServerOf(life.slice) != server) continue;
+      if (!guards::SameLife(life.incarnation, slices.LifeOf(life.slice))) continue;
+      saved[life.slice.value] = true;
+      shard.slices.push_back(life);
+    }
+    if (!shard.slices.empty()) shards.push_back(std::move(shard));
+  }
+  if (std::find(saved.begin(), saved.end(), false) != saved.end()) return;
+  pending->manifest.shards = std::move(shards);
+  pending->manifest.next_incarnation = ids.reserved;
+  pending->stage = PendingCheckpoint::Stage::kCommitting;
+  later.emplace_back(CommitManifest{pending->manifest});
+}
+
+void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status) {
+  if (!pending || pending->id != id || pending->stage != PendingCheckpoint::Stage::kCommitting) return;
+  if (!status.ok()) return GiveUpCheckpoint(now, status);
+  const bool lost = !LivesAsNoted();
+  durable = std::move(pending->manifest);
+  slices.SetSource(*durable);
+  if (AllReduce()) {
+    groups.SetSource(now, durable->step);
+  } else if (slices.ReturnAgain(pending->lives)) {
+    // A slice that was lost while the manifest was written returns from an older checkpoint, whose splits are
+    // about to be forgotten.
+    view_changed = true;
+  }
+  if (Stepped()) {
+    rounds.DropBefore(durable->watermark, durable->step);
+    if (lost && !AllReduce()) rounds.Rollback(durable->step);
+    rounds.LiftHold(now);
+  } else {
+    splits.DropBefore(durable->watermark);
+  }
+  if (pending->final) final_done = true;
+  pending.reset();
+  next_checkpoint = now + config.checkpoint_interval;
+
+  kept[durable->id] = durable->watermark;
+  while (kept.size() > std::max(config.keep_checkpoints, 1u)) kept.erase(kept.begin());
+  later.emplace_back(DropCheckpoints{kept.begin()->first, kept.begin()->second});
+  AnswerCheckpointCalls(Status());
+}
+
+void Coordinator::State::GiveUpCheckpoint(Time now, const Status& why) {
+  AnswerCheckpointCalls(why);
+  pending.reset();
+  rounds.LiftHold(now);
+  ++failed_checkpoints;
+  retry_checkpoint = now + 10 * config.heartbeat_interval;
+}
+
+void Coordinator::State::AnswerCheckpointCalls(const Status& status) {
+  for (uint64_t call : checkpoint_calls) Answer(call, AdminReply{status});
+  checkpoint_calls.clear();
+}
+
+}  // namespace leat::protocol

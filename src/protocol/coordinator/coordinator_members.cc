@@ -1,0 +1,337 @@
+// Who is in, where slices go, and heartbeats.
+#include <algorithm>
+#include <iomanip>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "protocol/coordinator/coordinator_state.h"
+
+namespace leat::protocol {
+
+namespace {
+
+// However many a worker asks for.
+constexpr uint32_t kMostLeases = 64;
+// Cuts made ahead at most.
+constexpr size_t kMostAhead = 1024;
+
+std::string Hex(uint64_t value) {
+  std::ostringstream out;
+  out << std::hex << std::setw(16) << std::setfill('0') << value;
+  return out.str();
+}
+
+}  // namespace
+
+void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& request) {
+  const auto turn_away = [&](Code code, std::string why) {
+    JoinReply reply;
+    reply.status = Status(code, std::move(why));
+    Answer(call, std::move(reply));
+  };
+  if (ending >= Ending::kTelling) return turn_away(Code::kAborted, "the job is over");
+  const std::string who = "this " + std::string(Name(request.role));
+  if (!config.version.empty() && request.version != config.version) {
+    return turn_away(Code::kFailedPrecondition, who + " is version \"" + request.version +
+                                                    "\", the coordinator is version \"" + config.version +
+                                                    "\"");
+  }
+  if (config.job_hash != 0 && request.job_hash != 0 && request.job_hash != config.job_hash) {
+    return turn_away(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
+                                                    ", the coordinator has job " + Hex(config.job_hash));
+  }
+  if (request.role != Role::kServer && request.role != Role::kWorker && request.role != Role::kBots) {
+    return turn_away(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
+  }
+  if (request.role == Role::kServer) {
+    if (AllReduce()) {
+      return turn_away(Code::kFailedPrecondition, "the job has no servers: with strategy " +
+                                                      std::string(Name(config.strategy.kind)) +
+                                                      " every worker holds all parameters");
+    }
+    if (request.address.empty()) return turn_away(Code::kInvalidArgument, "a ps needs an address");
+    // Its former self is gone, though its silence may not have been noticed yet.
+    std::vector<NodeId> former;
+    for (const auto& [node, member] : members) {
+      if (member.member.role == Role::kServer && member.member.address == request.address)
+        former.push_back(node);
+    }
+    for (NodeId node : former) Remove(now, node);
+  }
+
+  if (request.role == Role::kWorker && AllReduce() && request.address.empty()) {
+    return turn_away(Code::kInvalidArgument, "a worker without servers needs an address");
+  }
+  const bool by_mpi = request.role == Role::kWorker && config.strategy.mpi;
+  if (by_mpi) {
+    if (const Status good = CheckPlace(request); !good.ok()) return turn_away(good.code(), good.message());
+  }
+
+  MemberState member;
+  member.member = {NextNode(), request.role, by_mpi ? request.mpi->rank : LowestFreeIndex(request.role),
+                   request.address};
+  member.last_seen = now;
+  JoinReply reply;
+  reply.node = member.member.node;
+  reply.index = member.member.index;
+  reply.job = config.job;
+  reply.heartbeat_interval = config.heartbeat_interval;
+  reply.heartbeat_timeout = config.heartbeat_timeout;
+  members[reply.node] = std::move(member);
+  if (request.role == Role::kServer) beats[reply.node] = 0;
+  if (request.role == Role::kWorker && AllReduce()) groups.Join(now, members[reply.node].member);
+  if (request.role != Role::kBots) view_changed = true;
+  Answer(call, std::move(reply));
+}
+
+Coordinator::State::MemberState* Coordinator::State::Seen(Time now, NodeId node, Role role) {
+  const auto at = members.find(node);
+  if (at == members.end() || at->second.member.role != role) return nullptr;
+  at->second.last_seen = now;
+  return &at->second;
+}
+
+void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat& beat) {
+  WorkerHeartbeatReply reply;
+  MemberState* member = Seen(now, beat.node, Role::kWorker);
+  if (!member || ending == Ending::kTelling) {
+    reply.stop = ending == Ending::kTelling;
+    reply.evicted = !reply.stop;
+    if (member) member->told_to_stop = true;
+    return Answer(call, std::move(reply));
+  }
+  for (uint64_t lease : beat.released) {
+    Stepped() ? rounds.Release(lease, beat.node, beats) : splits.Release(lease, beat.node, beats);
+  }
+  if (beat.leaving) {
+    Remove(now, beat.node, true);
+    reply.stop = true;
+    return Answer(call, std::move(reply));
+  }
+  if (AllReduce()) {
+    if (beat.replica) OnReplica(now, beat.node, *beat.replica, &reply);
+    RefreshView();
+    if (beat.generation != view->generation) reply.view = view;
+    return Answer(call, std::move(reply));
+  }
+  reply.revoked =
+      Stepped() ? rounds.Reconcile(now, beat.node, beat.held) : splits.Reconcile(beat.node, beat.held);
+  const bool finishes_step = Stepped() && stop_requested && ending == Ending::kFinalCheckpoint;
+  if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !finishes_step) {
+    reply.revoked = beat.held;
+  } else if (!Stepped()) {
+    GrantLeases(now, beat.node, beat.leases_wanted, &reply.leases);
+  } else if (beat.leases_wanted > 0 || !beat.held.empty()) {
+    GrantLanes(now, beat.node, &reply.leases);
+  }
+  RefreshView();
+  if (beat.generation != view->generation) reply.view = view;
+  Answer(call, std::move(reply));
+}
+
+void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases) {
+  if (!slices.ready()) return;
+  wanted = std::min(wanted, kMostLeases);
+  while (leases->size() < wanted) {
+    if (splits.free() == 0) {
+      const size_t demand = wanted - leases->size();
+      const size_t ahead = std::min(demand + 2 * splits.leased(), kMostAhead);
+      CutsMade made{splits.CutMore(now, demand, ahead)};
+      if (made.cuts.empty()) return;
+      journals.push_back({std::move(made)});
+    }
+    if (auto lease = splits.Grant(NextId(), worker, slices)) leases->push_back(std::move(*lease));
+  }
+}
+
+void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases) {
+  if (!slices.ready()) return;
+  RefreshView();
+  while (auto made = rounds.Make(now)) journals.push_back({std::move(*made)});
+  while (auto lease = rounds.Grant(now, worker, slices, [this] { return NextId(); })) {
+    leases->push_back(std::move(*lease));
+  }
+}
+
+void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat& beat) {
+  // A step that no slice can have is not gone on with, and who says so is not heard.
+  if (const Status steps = Stepped() ? slices.CheckFirstSteps(beat) : Status(); !steps.ok()) {
+    return Answer(call, Refusal{steps});
+  }
+  ServerHeartbeatReply reply;
+  MemberState* member = Seen(now, beat.node, Role::kServer);
+  if (!member || ending == Ending::kTelling) {
+    reply.stop = ending == Ending::kTelling;
+    reply.evicted = !reply.stop;
+    if (member) member->told_to_stop = true;
+    return Answer(call, std::move(reply));
+  }
+  if (beat.leaving) {
+    Remove(now, beat.node);
+    reply.stop = true;
+    return Answer(call, std::move(reply));
+  }
+  ++beats[beat.node];
+  member->generation = beat.generation;
+  const bool was_ready = slices.ready();
+  const Result<bool> changed = slices.Report(beat);
+  if (!changed.ok()) {
+    Tell(now, changed.status());
+    reply.stop = true;
+    member->told_to_stop = true;
+    return Answer(call, std::move(reply));
+  }
+  if (*changed) view_changed = true;
+  if (slices.ready() && !was_ready) Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
+  Stepped() ? rounds.Settle(now, slices, beats) : splits.Settle(slices, beats);
+  if (beat.shard) OnShard(now, beat.node, *beat.shard);
+  if (beat.rejected_in_a_row >= std::max(config.max_rejected_in_a_row, 1u)) {
+    Tell(now, Rejected(beat));
+    reply.stop = true;
+    member->told_to_stop = true;
+    return Answer(call, std::move(reply));
+  }
+
+  PlaceSlices(now);
+  RefreshView();
+  if (beat.generation != view->generation) reply.view = view;
+  if (heads.started()) reply.start = heads.start();
+  reply.orders = slices.OrdersFor(beat.node);
+  reply.checkpoint = CheckpointOrderFor(beat.node);
+  Answer(call, std::move(reply));
+}
+
+void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& beat) {
+  BotsHeartbeatReply reply;
+  MemberState* member = Seen(now, beat.node, Role::kBots);
+  reply.stop = ending == Ending::kTelling;
+  reply.evicted = !member && !reply.stop;
+  if (member && reply.stop) member->told_to_stop = true;
+  // Bots that are done leave by themselves; nobody is to wait for them.
+  if (member && beat.done) Remove(now, beat.node);
+  Answer(call, reply);
+}
+
+void Coordinator::State::Remove(Time now, NodeId node, bool left) {
+  const Role role = members.at(node).member.role;
+  members.erase(node);
+  if (role == Role::kBots) return;
+  view_changed = true;
+  if (AllReduce()) return groups.Remove(now, node, left);
+  Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
+  beats.erase(node);
+  if (!slices.Holds(node)) return;
+  slices.Orphan(node);
+  orphans_since[node] = now;
+  if (!Stepped()) return;
+  // Its slices return older than the others are, and all are always of one step.
+  slices.ReturnAll();
+  rounds.Rollback(slices.Version());
+}
+
+void Coordinator::State::EvictSilent(Time now) {
+  std::vector<NodeId> silent;
+  for (const auto& [node, member] : members) {
+    if (now - member.last_seen > config.heartbeat_timeout) silent.push_back(node);
+  }
+  // Who was silent first may be why the others are.
+  std::ranges::stable_sort(silent, {}, [this](NodeId node) { return members.at(node).last_seen; });
+  for (NodeId node : silent) {
+    Remove(now, node);
+    ++evictions;
+  }
+}
+
+void Coordinator::State::PlaceSlices(Time now) {
+  if (AllReduce()) return StepGroups(now);
+  if (!heads.started() || (slices.placed() && orphans_since.empty())) return;
+  std::vector<NodeId> servers = Servers();
+  if (!slices.placed()) {
+    if (servers.size() < std::max(config.servers, 1u)) return;
+    // Server 0 of the placement is the one that people see as ps 0.
+    std::ranges::sort(servers, {}, [this](NodeId server) { return members.at(server).member.index; });
+    servers.resize(std::max(config.servers, 1u));
+    const auto places = Place(config.table, config.placement, static_cast<uint32_t>(servers.size()));
+    if (!places.ok()) return Tell(now, places.status());
+    slices.PlaceAll(servers, *places);
+    view_changed = true;
+    return;
+  }
+  // Servers that were to hold nothing take over only what nobody else is there for.
+  const auto excluded = [this](NodeId server) {
+    return std::ranges::count(config.placement.exclude, members.at(server).member.index) > 0;
+  };
+  if (!std::ranges::all_of(servers, excluded)) std::erase_if(servers, excluded);
+  for (NodeId former : slices.Orphaned()) {
+    const auto spare =
+        std::find_if(servers.begin(), servers.end(), [&](NodeId server) { return !slices.Holds(server); });
+    if (spare != servers.end()) {
+      slices.Adopt(former, {*spare});
+    } else if (!servers.empty() && now - orphans_since[former] >= config.server_wait) {
+      slices.Adopt(former, servers);
+    } else {
+      continue;
+    }
+    orphans_since.erase(former);
+    view_changed = true;
+  }
+}
+
+void Coordinator::State::RefreshView() {
+  if (!view_changed) return;
+  view_changed = false;
+  View& fresh = view.emplace();
+  fresh.generation = Generation(NextId());
+  for (const auto& [node, member] : members) {
+    if (member.member.role != Role::kBots) fresh.members.push_back(member.member);
+  }
+  fresh.slices = slices.Places();
+  if (!Stepped()) return;
+  std::map<uint32_t, NodeId> workers;  // by index
+  for (const auto& [node, member] : members) {
+    if (member.member.role == Role::kWorker) workers[member.member.index] = node;
+  }
+  rounds.SetWorkers(workers);
+}
+
+// Why the job ends when one gradient after the other is not finite.
+Status Coordinator::State::Rejected(const ServerHeartbeat& beat) const {
+  std::string why = std::to_string(beat.rejected_in_a_row) + " gradients in a row were not finite";
+  if (!beat.rejected) return Status(Code::kFailedPrecondition, std::move(why));
+  const auto& [node, cut, run] = *beat.rejected;
+  const auto member = members.find(node);
+  why += ": the last by worker ";
+  if (member != members.end()) why += std::to_string(member->second.member.index) + " ";
+  why += "(node " + ToString(node) + ")";
+  if (cut.valid() && run < cut.runs()) {
+    std::vector<uint32_t> order;
+    TrainingOrder(cut, &order);
+    const auto first = order.begin() + static_cast<std::ptrdiff_t>(uint64_t{run} * cut.run * cut.batch_size);
+    const auto [least, most] =
+        std::minmax_element(first, first + static_cast<std::ptrdiff_t>(cut.EventsOf(run)));
+    why += ", partition " + std::to_string(cut.partition) + " offsets " +
+           std::to_string(cut.begin.offset + *least) + " to " + std::to_string(cut.begin.offset + *most + 1);
+  }
+  return Status(Code::kFailedPrecondition, std::move(why));
+}
+
+uint32_t Coordinator::State::LowestFreeIndex(Role role) const {
+  std::set<uint32_t> taken;
+  for (const auto& [node, member] : members) {
+    if (member.member.role == role) taken.insert(member.member.index);
+  }
+  uint32_t index = 0;
+  while (taken.contains(index)) ++index;
+  return index;
+}
+
+std::vector<NodeId> Coordinator::State::Servers() const {
+  std::vector<NodeId> servers;
+  for (const auto& [node, member] : members) {
+    if (member.member.role == Role::kServer) servers.push_back(node);
+  }
+  return servers;
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,152 @@
+// What the coordinator holds, for its own sources: coordinator.cc (inputs, ids, the end of the job),
+// coordinator_members.cc (who is in, where slices go, heartbeats), coordinator_checkpoints.cc.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/groups.h"
+#include "protocol/coordinator/round_queue.h"
+#include "protocol/coordinator/slice_map.h"
+#include "protocol/coordinator/split_queue.h"
+
+namespace leat::protocol {
+
+struct Coordinator::State {
+  struct MemberState {
+    Member member;
+    Time last_seen{0};
+    Generation generation;  // of the view that it has
+    bool told_to_stop = false;
+  };
+  struct PendingCheckpoint {
+    enum class Stage : uint8_t { kPreparing, kSaving, kCommitting } stage = Stage::kPreparing;
+    uint64_t id = 0;
+    bool final = false;
+    Time deadline{0};
+    CheckpointOrder order;
+    // Noted before any server is told to save.
+    Manifest manifest;
+    std::vector<Incarnation> lives;
+    std::map<NodeId, ShardReport> shards;
+    // Stepped strategies: servers with a view of this generation know the order. Nothing from its version on
+    // is leased before all do, so that none of them can be past it.
+    Generation generation;
+  };
+  // Ids that are never given twice: blocks are journaled before they are used.
+  struct Counter {
+    uint64_t next = 1;
+    uint64_t reserved = 1;  // those below are journaled
+  };
+  // How far the end of the job is. Everything up to kFinalCheckpoint may be undone by a server's loss, when
+  // the stream was finished rather than the job stopped.
+  enum class Ending : uint8_t { kNone, kDraining, kFinalCheckpoint, kTelling, kEnded };
+
+  State(CoordinatorConfig config, Restored restored);
+
+  // ---- coordinator.cc
+  uint64_t NextId();  // of leases, incarnations and generations
+  NodeId NextNode();
+  void Answer(uint64_t call, ControlReply reply) { replies.push_back({call, std::move(reply)}); }
+  void Refuse(uint64_t call, Code code, std::string why) {
+    Answer(call, Refusal{Status(code, std::move(why))});
+  }
+  void Dispatch(Time now, uint64_t call, const ControlRequest& request);
+  void StartStream();
+  void RequestStop(Time now);
+  // Whatever follows from the input that was just taken.
+  void Step(Time now);
+  void StepEnding(Time now);
+  bool Finished() const;
+  bool Drained();
+  void FinishSteps(Time now);
+  bool FinalCheckpointDone() const;
+  void Tell(Time now, Status outcome);
+  void End(Status status);
+  CoordinatorActions Take();
+
+  // ---- coordinator_members.cc
+  void OnJoin(Time now, uint64_t call, const JoinRequest& request);
+  void OnWorker(Time now, uint64_t call, const WorkerHeartbeat& beat);
+  void OnServer(Time now, uint64_t call, const ServerHeartbeat& beat);
+  void OnBots(Time now, uint64_t call, const BotsHeartbeat& beat);
+  // The member of that role, or null when the heartbeat is nobody's.
+  MemberState* Seen(Time now, NodeId node, Role role);
+  // `left`: it has said so.
+  void Remove(Time now, NodeId node, bool left = false);
+  void EvictSilent(Time now);
+  void PlaceSlices(Time now);
+  void GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
+  void GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases);
+  Status Rejected(const ServerHeartbeat& beat) const;
+  bool Stepped() const { return config.strategy.stepped(); }
+  size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
+  void RefreshView();
+  uint32_t LowestFreeIndex(Role role) const;
+  std::vector<NodeId> Servers() const;
+
+  // ---- coordinator_group.cc: all-reduce
+  bool AllReduce() const { return !config.strategy.on_servers(); }
+  void StepGroups(Time now);
+  void OnReplica(Time now, NodeId node, const ReplicaReport& report, WorkerHeartbeatReply* reply);
+  // Why a worker cannot have the place in MPI's group that it comes with.
+  Status CheckPlace(const JoinRequest& request) const;
+
+  // ---- coordinator_checkpoints.cc
+  void StartCheckpoint(Time now, bool final);
+  void OnPrepared(Time now, uint64_t id, const Result<CheckpointOrder>& order);
+  void OnShard(Time now, NodeId server, const ShardReport& report);
+  void OnCommitted(Time now, uint64_t id, const Status& status);
+  void StepCheckpoint(Time now);
+  void GiveUpCheckpoint(Time now, const Status& why);
+  void AnswerCheckpointCalls(const Status& status);
+  // The order for a server whose shard is still wanted.
+  std::optional<CheckpointOrder> CheckpointOrderFor(NodeId server) const;
+  bool LivesAsNoted() const;
+  bool OrderKnown() const;
+
+  CoordinatorConfig config;
+  Counter ids;
+  Counter nodes;
+  SliceMap slices;
+  Heads heads;
+  SplitQueue splits;  // where splits are trained each by itself
+  RoundQueue rounds;  // where they are trained side by side
+  Groups groups;      // all-reduce
+
+  std::map<NodeId, MemberState> members;
+  Beats beats;
+  std::map<NodeId, Time> orphans_since;  // by the server that left slices behind
+  bool view_changed = true;
+  Shared<View> view = View();
+  uint64_t evictions = 0;
+
+  std::optional<Manifest> durable;
+  std::map<uint64_t, std::vector<Position>> kept;  // durable checkpoints by id, with their watermarks
+  std::optional<PendingCheckpoint> pending;
+  uint64_t last_checkpoint_id = 0;
+  std::optional<Time> next_checkpoint;  // by the interval
+  Time retry_checkpoint{0};             // after one that was given up
+  uint64_t failed_checkpoints = 0;
+  std::vector<uint64_t> checkpoint_calls;
+
+  Ending ending = Ending::kNone;
+  bool stop_requested = false;
+  bool final_done = false;  // the checkpoint that a stop has asked for is durable
+  Status outcome;
+  std::vector<uint64_t> stop_calls;
+  Time ending_deadline{0};
+  std::optional<Beats> drained;  // stepped: when the last lease had ended
+
+  Time next_sweep{0};
+
+  // Actions of the input being taken, in the order in which Take() returns them.
+  std::vector<Journal> journals;
+  std::vector<Reply> replies;
+  std::vector<CoordinatorAction> later;
+};
+
+}  // namespace leat::protocol

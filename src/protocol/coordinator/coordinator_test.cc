@@ -1,0 +1,441 @@
+#include "protocol/coordinator/coordinator.h"
+
+#include <array>
+
+#include "base/rng.h"
+#include "protocol/coordinator/testing.h"
+
+namespace leat::protocol {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// ---- who is in
+
+TEST_F(CoordinatorTest, JoiningGivesAnIdOnceAndTheJob) {
+  const JoinReply worker = Join(Role::kWorker);
+  EXPECT_TRUE(worker.status.ok());
+  EXPECT_EQ(worker.job, "the job");
+  EXPECT_EQ(worker.heartbeat_interval, config_.heartbeat_interval);
+  EXPECT_EQ(worker.index, 0u);
+  const JoinReply other = Join(Role::kWorker);
+  EXPECT_NE(other.node, worker.node);
+  EXPECT_EQ(other.index, 1u);
+  Take(coordinator_->OnNodeLost(now_, worker.node));
+  const JoinReply third = Join(Role::kWorker);
+  EXPECT_EQ(third.index, 0u) << "the lowest that is free";
+  EXPECT_GT(third.node, other.node);
+
+  EXPECT_FALSE(Join(Role::kServer).status.ok()) << "without an address";
+  EXPECT_FALSE(Join(Role::kCoordinator).status.ok());
+  EXPECT_FALSE(Join(static_cast<Role>(77)).status.ok());
+}
+
+TEST_F(CoordinatorTest, WhoeverIsOfAnotherVersionOrJobIsTurnedAwayWithBothNamed) {
+  config_.version = "2.0";
+  config_.job_hash = 0xabc;
+  Start({});
+  const auto join = [&](const std::string& version, uint64_t job_hash) {
+    JoinRequest request;
+    request.version = version;
+    request.job_hash = job_hash;
+    return std::get<JoinReply>(Ask(request)).status;
+  };
+  EXPECT_TRUE(join("2.0", 0).ok()) << "has no job yet";
+  EXPECT_TRUE(join("2.0", 0xabc).ok());
+  const Status version = join("1.9", 0), job = join("2.0", 0xdef);
+  EXPECT_EQ(version.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(std::string(version.message()), ::testing::HasSubstr("worker is version \"1.9\""));
+  EXPECT_THAT(std::string(version.message()), ::testing::HasSubstr("\"2.0\""));
+  EXPECT_EQ(job.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(std::string(job.message()), ::testing::HasSubstr("0000000000000def"));
+  EXPECT_THAT(std::string(job.message()), ::testing::HasSubstr("0000000000000abc"));
+}
+
+TEST_F(CoordinatorTest, WhereThereAreNoServersNoneJoins) {
+  config_.strategy = Defaults(StrategyKind::kAllReduce, 2);
+  Start({});
+  const Status why = Join(Role::kServer, "a").status;
+  EXPECT_EQ(why.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(why.message(), HasSubstr("the job has no servers"));
+  EXPECT_EQ(coordinator_->status().phase, Phase::kWaitingForWorkers);
+  EXPECT_TRUE(Join(Role::kWorker, "b").status.ok());
+}
+
+TEST_F(CoordinatorTest, IdsAreJournaledBeforeTheyAreUsedAndNeverGivenAgain) {
+  NodeId last;
+  for (int life = 0; life < 3; ++life) {
+    for (int i = 0; i < 200; ++i) {
+      const NodeId node = JoinWorker();
+      EXPECT_GT(node, last);
+      last = node;
+      uint64_t reserved = 0;
+      for (const JournalRecord& record : journal_) {
+        if (const auto* given = std::get_if<NodesGiven>(&record)) reserved = given->node;
+      }
+      ASSERT_LT(node.value, reserved);
+    }
+    const Generation generation = coordinator_->status().view.generation;
+    Start({std::nullopt, journal_});
+    JoinWorker();
+    EXPECT_GT(coordinator_->status().view.generation, generation);
+  }
+  EXPECT_LT(journal_.size(), 30u) << "in blocks";
+}
+
+TEST_F(CoordinatorTest, UnknownNodesAreEvictedAndWrongRolesToo) {
+  EXPECT_TRUE(Beat(NodeId(55)).evicted);
+  EXPECT_TRUE(BeatServer(NodeId(55)).evicted);
+  BotsHeartbeat bots;
+  bots.node = NodeId(55);
+  EXPECT_TRUE(std::get<BotsHeartbeatReply>(Ask(bots)).evicted);
+  const NodeId worker = JoinWorker();
+  EXPECT_TRUE(BeatServer(worker).evicted);
+  EXPECT_FALSE(Beat(worker).evicted);
+  EXPECT_TRUE(std::holds_alternative<Refusal>(Ask(StatusRequest{})));
+}
+
+TEST_F(CoordinatorTest, SilenceIsEvictedUnlessItWasOurOwn) {
+  Run();
+  Take(coordinator_->OnTimer(now_));
+  for (int i = 0; i < 49; ++i) {
+    now_ += milliseconds(100);
+    Take(coordinator_->OnTimer(now_));
+    BeatServer(a_);
+    BeatServer(b_);
+  }
+  EXPECT_NE(coordinator_->status().view.Find(worker_), nullptr);
+  now_ += milliseconds(200);
+  Take(coordinator_->OnTimer(now_));
+  EXPECT_EQ(coordinator_->status().view.Find(worker_), nullptr);
+  EXPECT_EQ(coordinator_->status().evictions, 1u);
+  EXPECT_TRUE(Beat(worker_).evicted);
+
+  now_ += seconds(60);  // the coordinator itself was stopped
+  Take(coordinator_->OnTimer(now_));
+  EXPECT_EQ(coordinator_->status().evictions, 1u);
+  EXPECT_NE(coordinator_->status().view.Find(a_), nullptr);
+}
+
+TEST_F(CoordinatorTest, TheViewGrowsWithEveryChangeAndIsSentWhenNewer) {
+  Run();
+  const auto first = Beat(worker_);
+  ASSERT_TRUE(first.view);
+  EXPECT_TRUE(first.view->ready());
+  EXPECT_EQ(first.view->members.size(), 3u);
+  WorkerHeartbeat beat;
+  beat.node = worker_;
+  beat.generation = first.view->generation;
+  EXPECT_FALSE(std::get<WorkerHeartbeatReply>(Ask(beat)).view);
+  JoinWorker();
+  const auto second = std::get<WorkerHeartbeatReply>(Ask(beat)).view;
+  ASSERT_TRUE(second);
+  EXPECT_GT(second->generation, first.view->generation);
+}
+
+// ---- slices
+
+TEST_F(CoordinatorTest, PlacesSlicesWhenTheStreamAndEnoughServersAreThere) {
+  const NodeId a = JoinServer("a");
+  EXPECT_THAT(BeatServer(a).orders, IsEmpty());
+  const NodeId b = JoinServer("b");
+  EXPECT_THAT(BeatServer(a).orders, IsEmpty()) << "where does the stream start?";
+  Stream(0, 1000);
+  EXPECT_EQ(std::get<StreamStart>(journal_.back()).start, (std::vector<Position>{{0, 0}, {0, 1000}}));
+  EXPECT_EQ(BeatServer(a).orders.size(), 6u);
+  const auto reply = BeatServer(b);
+  EXPECT_EQ(reply.orders.size(), 6u);
+  EXPECT_EQ(reply.start, (std::vector<Position>{{0, 0}, {0, 1000}}));
+  EXPECT_EQ(reply.orders[0].directory, "");
+  EXPECT_EQ(coordinator_->status().phase, Phase::kWaitingForServers);
+  BeatServer(a);
+  BeatServer(b);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
+}
+
+TEST_F(CoordinatorTest, ALostServersSlicesGoToASpareOrTheNextToJoinOrTheRest) {
+  Run();
+  const NodeId spare = JoinServer("c");
+  EXPECT_THAT(BeatServer(spare).orders, IsEmpty());
+  const auto lost = orders_[a_];
+  Take(coordinator_->OnNodeLost(now_, a_));
+  EXPECT_EQ(coordinator_->status().phase, Phase::kWaitingForServers);
+  EXPECT_EQ(BeatServer(spare).orders.size(), 6u) << "to the spare at once";
+  EXPECT_GT(orders_[spare][0].incarnation, lost[0].incarnation);
+  BeatServer(spare);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
+
+  Take(coordinator_->OnNodeLost(now_, spare));
+  EXPECT_EQ(BeatServer(b_).orders.size(), 6u);
+  const NodeId next = JoinServer("d");
+  EXPECT_EQ(BeatServer(next).orders.size(), 6u) << "to the next to join";
+
+  Take(coordinator_->OnNodeLost(now_, next));
+  now_ += config_.server_wait - milliseconds(1);
+  EXPECT_EQ(BeatServer(b_).orders.size(), 6u);
+  now_ += milliseconds(1);
+  EXPECT_EQ(BeatServer(b_).orders.size(), 12u) << "to whoever is left";
+}
+
+TEST_F(CoordinatorTest, AServerThatComesBackAtItsAddressReplacesItself) {
+  Run();
+  const NodeId again = JoinServer("a");
+  EXPECT_EQ(coordinator_->status().view.Find(a_), nullptr);
+  EXPECT_EQ(BeatServer(again).orders.size(), 6u);
+  EXPECT_TRUE(BeatServer(a_).evicted);
+}
+
+TEST_F(CoordinatorTest, ASliceThatCannotBeRestoredEndsTheJob) {
+  Run();
+  ServerHeartbeatReply reply;
+  for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
+    Take(coordinator_->OnNodeLost(now_, a_));
+    a_ = JoinServer("a");
+    reply = BeatServer(a_);
+  }
+  for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
+    ServerHeartbeat beat;
+    beat.node = a_;
+    beat.failed = {{reply.orders[0].slice, reply.orders[0].incarnation}};
+    beat.failure = "data loss: checksum of checkpoint-1/shard-1";
+    reply = std::get<ServerHeartbeatReply>(Ask(beat));
+  }
+  EXPECT_TRUE(reply.stop);
+  BeatServer(b_);
+  Beat(worker_);
+  const auto ended = All<JobEnded>(actions_);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].status.code(), Code::kDataLoss);
+  EXPECT_NE(ended[0].status.message().find("checksum"), std::string::npos) << ended[0].status.message();
+}
+
+// ---- leases
+
+TEST_F(CoordinatorTest, CutsAreJournaledBeforeTheyAreLeased) {
+  Run();
+  const auto reply = Beat(worker_, 2);
+  ASSERT_EQ(reply.leases.size(), 2u);
+  ASSERT_TRUE(std::holds_alternative<Journal>(actions_.at(0)));
+  ASSERT_TRUE(std::holds_alternative<Reply>(actions_.back()));
+  const auto& cuts = std::get<CutsMade>(journal_.back()).cuts;
+  for (const Lease& lease : reply.leases) {
+    EXPECT_NE(std::find(cuts.begin(), cuts.end(), lease.cut), cuts.end());
+    EXPECT_TRUE(lease.missing.full());
+  }
+  EXPECT_NE(reply.leases[0].id, reply.leases[1].id);
+  EXPECT_EQ(coordinator_->status().leases, 2u);
+}
+
+TEST_F(CoordinatorTest, NothingIsLeasedWhileASliceIsNotLive) {
+  Run();
+  Take(coordinator_->OnNodeLost(now_, b_));
+  EXPECT_THAT(Beat(worker_, 2).leases, IsEmpty());
+  const NodeId c = JoinServer("c");
+  BeatServer(c);
+  EXPECT_THAT(Beat(worker_, 2).leases, IsEmpty()) << "ordered, but not reported";
+  BeatServer(c);
+  EXPECT_EQ(Beat(worker_, 2).leases.size(), 2u);
+}
+
+TEST_F(CoordinatorTest, ADeadWorkersSplitsAreLeasedAgain) {
+  Run();
+  const auto leases = Beat(worker_, 2).leases;
+  const NodeId other = JoinWorker();
+  Take(coordinator_->OnNodeLost(now_, worker_));
+  const auto again = Beat(other, 2).leases;
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_EQ(again[0].cut, leases[0].cut);
+  EXPECT_GT(again[0].id, leases[1].id);
+  EXPECT_EQ(coordinator_->status().releases, 2u);
+}
+
+TEST_F(CoordinatorTest, ALeavingWorkerGivesEverythingBack) {
+  Run(20);
+  const auto lease = Beat(worker_, 1).leases.at(0);
+  const NodeId other = JoinWorker();
+  WorkerHeartbeat beat;
+  beat.node = worker_;
+  beat.held = {lease.id};
+  beat.leaving = true;
+  EXPECT_TRUE(std::get<WorkerHeartbeatReply>(Ask(beat)).stop);
+  EXPECT_EQ(Beat(other, 1).leases.at(0).cut, lease.cut);
+}
+
+TEST_F(CoordinatorTest, ProgressIsWhatTheLedgersSay) {
+  Run(40, 1000, true);
+  auto leases = Beat(worker_, 2).leases;
+  ASSERT_EQ(leases.size(), 2u);
+  EXPECT_EQ(coordinator_->status().lag, 40u);
+  Beat(worker_, 0, {}, {leases[0].id, leases[1].id});
+  EXPECT_EQ(coordinator_->status().lag, 40u) << "a worker's word moves nothing";
+  Train(leases[0]);
+  BeatServer(a_);
+  EXPECT_EQ(coordinator_->status().lag, 40u) << "one server is not all";
+  BeatServer(b_);
+  EXPECT_EQ(coordinator_->status().lag, 20u);
+  BeatServer(a_);
+  BeatServer(b_);
+  leases = Beat(worker_, 2).leases;
+  ASSERT_EQ(leases.size(), 1u) << "the one that nobody has";
+  EXPECT_EQ(leases[0].cut.begin, (Position{0, 20}));
+}
+
+// ---- what anyone may say
+
+// Random messages, of members and others: no crash, and never two answers to one call.
+TEST_F(CoordinatorTest, SurvivesAnyMessages) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Rng rng(seed);
+    config_.checkpoint_interval = milliseconds(500);
+    config_.strategy.kind =
+        std::array{StrategyKind::kAsync, StrategyKind::kSync, StrategyKind::kAllReduce}[seed % 3];
+    config_.strategy.virtual_workers = static_cast<uint32_t>(1 + rng.Below(3));
+    config_.strategy.backup = static_cast<uint32_t>(rng.Below(2));
+    Start({});
+    orders_.clear();
+    Run(500, 1500);
+    std::vector<uint64_t> ids = {0, 1, 2, 3};
+    const auto some_id = [&] { return rng.Chance(0.9) ? ids[rng.Below(ids.size())] : rng(); };
+    const auto some_node = [&] { return NodeId(rng.Chance(0.9) ? 1 + rng.Below(6) : rng()); };
+    const auto some_cut = [&] {
+      Cut cut;
+      cut.partition = static_cast<uint32_t>(rng.Below(3));
+      cut.begin =
+          cut.after = {static_cast<uint32_t>(rng.Below(2)), cut.partition * 1000 + rng.Below(20) * 20};
+      cut.end = cut.begin.offset + rng.Below(50);
+      cut.batch_size = static_cast<uint32_t>(rng.Below(20));
+      return cut;
+    };
+    const auto some_lives = [&] {
+      std::vector<SliceLife> lives;
+      const auto places = coordinator_->status().view.slices;
+      for (uint32_t i = 0; i < 14; ++i) {
+        if (rng.Chance(0.5)) continue;
+        const bool known = i < places.size() && rng.Chance(0.9);
+        lives.push_back({SliceId(i), known ? places[i].incarnation : Incarnation(some_id())});
+      }
+      return lives;
+    };
+    const auto some_partitions = [&] {
+      std::vector<PartitionLedger> partitions(rng.Chance(0.9) ? 2 : 3);
+      for (PartitionLedger& partition : partitions) {
+        partition.done = {static_cast<uint32_t>(rng.Below(2)), rng.Below(2000)};
+        if (rng.Chance(0.5))
+          partition.open.push_back({some_cut(), RunSet(static_cast<uint32_t>(rng.Below(9)), true)});
+      }
+      return partitions;
+    };
+    const auto some_shard = [&] {
+      ShardReport shard;
+      shard.checkpoint = rng.Chance(0.8) ? prepared_ : rng.Below(5);
+      shard.slices = some_lives();
+      return shard;
+    };
+    const auto some_run = [&] {
+      return RejectedRun{some_node(), some_cut(), static_cast<uint32_t>(rng.Below(99))};
+    };
+    uint64_t group = 0;
+    const auto some_replica = [&] {
+      ReplicaReport report;
+      report.group = rng.Chance(0.9) ? group : some_id();
+      report.holds = rng.Chance(0.9);
+      report.connected = rng.Chance(0.9);
+      report.step = rng.Chance(0.95) ? rng.Below(5) : rng();
+      report.partitions = some_partitions();
+      report.rounds_until = report.step + rng.Below(10);
+      if (rng.Chance(0.02)) report.failure = "lost";
+      if (rng.Chance(0.5)) report.shard = some_shard();
+      report.rejected_in_a_row = static_cast<uint32_t>(rng.Below(5));
+      if (rng.Chance(0.1)) report.rejected = some_run();
+      return report;
+    };
+    std::map<uint64_t, int> answers;
+    for (int round = 0; round < 1500; ++round) {
+      now_ += milliseconds(rng.Below(30));
+      const uint64_t what = rng.Below(12);
+      ControlRequest request;
+      if (what < 4) {
+        WorkerHeartbeat beat;
+        beat.node = some_node();
+        beat.leases_wanted = static_cast<uint32_t>(rng.Chance(0.9) ? rng.Below(4) : rng());
+        for (uint64_t i = rng.Below(4); i > 0; --i) beat.held.push_back(some_id());
+        for (uint64_t i = rng.Below(3); i > 0; --i) beat.released.push_back(some_id());
+        beat.leaving = rng.Chance(0.02);
+        if (rng.Chance(0.9)) beat.replica = some_replica();
+        request = beat;
+      } else if (what < 8) {
+        ServerHeartbeat beat;
+        beat.node = some_node();
+        if (rng.Chance(0.3)) beat.generation = coordinator_->status().view.generation;
+        beat.rejected_in_a_row = static_cast<uint32_t>(rng.Below(5));
+        if (rng.Chance(0.1)) beat.rejected = some_run();
+        for (uint64_t i = rng.Below(3); i > 0; --i) {
+          beat.ledgers.push_back(
+              {some_lives(), rng.Below(1000), some_partitions(), rng.Chance(0.1) ? rng() : rng.Below(20)});
+        }
+        if (rng.Chance(0.05)) beat.failed = some_lives();
+        if (rng.Chance(0.5)) beat.shard = some_shard();
+        request = beat;
+      } else if (what < 9) {
+        request = AdminRequest{static_cast<AdminRequest::Kind>(rng.Below(5) == 4 ? 9 : rng.Below(2) * 2),
+                               some_node()};
+      } else if (what < 10) {
+        JoinRequest join;
+        join.role = static_cast<Role>(rng.Below(6));
+        join.address = rng.Chance(0.5) ? "a" : "z";
+        request = join;
+      } else if (what < 11) {
+        Take(coordinator_->OnStream(now_, {{static_cast<uint32_t>(rng.Below(4)), rng.Below(2000),
+                                            rng.Below(4000), rng.Chance(0.1)}}));
+        continue;
+      } else {
+        Result<CheckpointOrder> order = Status(Code::kResourceExhausted, "full");
+        if (rng.Chance(0.8)) order = CheckpointOrder{prepared_, "d"};
+        Take(coordinator_->OnCheckpointPrepared(now_, prepared_, order));
+        Take(coordinator_->OnManifestCommitted(now_, prepared_, rng.Chance(0.8) ? Status() : order.status()));
+        Take(coordinator_->OnTimer(now_));
+        continue;
+      }
+      Ask(request);
+      for (const Reply& reply : All<Reply>(actions_)) {
+        EXPECT_EQ(++answers[reply.call], 1);
+        if (const auto* beat = std::get_if<WorkerHeartbeatReply>(&reply.reply)) {
+          for (const Lease& lease : beat->leases) ids.push_back(lease.id);
+          if (beat->group) group = beat->group->id;
+        }
+      }
+      if (coordinator_->status().phase == Phase::kEnded) break;
+    }
+  }
+}
+
+// ---- a pause
+
+TEST_F(CoordinatorTest, PausesAfterSoManyEventsUntilItIsToContinue) {
+  config_.pause_at = 50;
+  Start({});
+  Run(200, 1000, true);
+  const auto first = Beat(worker_, 8).leases;
+  ASSERT_EQ(first.size(), 3u) << "splits of 20 events";
+  EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
+  // What has been cut goes on, whoever is lost.
+  Take(coordinator_->OnNodeLost(now_, worker_));
+  worker_ = JoinWorker();
+  const auto again = Beat(worker_, 8).leases;
+  ASSERT_EQ(again.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(again[i].cut, first[i].cut);
+    Train(again[i]);
+  }
+  for (const NodeId server : {a_, b_}) BeatServer(server);
+  EXPECT_THAT(Beat(worker_, 8, {}, {again[0].id, again[1].id, again[2].id}).leases, IsEmpty());
+  EXPECT_EQ(coordinator_->status().lag, 140u);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kPaused) << "not at the end of the stream";
+  Admin(AdminRequest::Kind::kContinue);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
+  EXPECT_EQ(Beat(worker_, 8).leases.size(), 7u) << "all that is left";
+}
+
+}  // namespace
+}  // namespace leat::protocol

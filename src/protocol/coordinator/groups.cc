@@ -1,0 +1,171 @@
+#include "protocol/coordinator/groups.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "protocol/guards.h"
+
+namespace leat::protocol {
+
+void Groups::Join(Time now, const Member& member) {
+  members_[member.node] = {member, now};
+  if (!first_since_) first_since_ = now;
+}
+
+void Groups::Remove(Time now, NodeId node, bool left) {
+  const auto gone = members_.extract(node);
+  if (members_.empty()) first_since_.reset();
+  if (!in_group_.contains(node)) return;
+  anew_ = true;
+  if (config_.mpi && gone)
+    EndMpi(left ? now + config_.mpi_silence : now, gone.mapped().member, left ? " has left" : " was lost");
+}
+
+// Whoever is due first is named.
+void Groups::EndMpi(Time due, const Member& member, const std::string& what) {
+  if (ending_ && ending_->due <= due) return;
+  ending_ = {due, "worker " + std::to_string(member.index) + " (rank " + std::to_string(member.index) +
+                      " of " + std::to_string(config_.workers) + ", " + member.address + ")" + what +
+                      ", and MPI goes on with all of its processes or not at all"};
+}
+
+void Groups::Report(Time now, NodeId node, const ReplicaReport& report) {
+  const auto at = in_group_.find(node);
+  // Of an earlier group: it has not heard of this one yet.
+  if (at == in_group_.end() || !group_ || !guards::SameGroup(report.group, group_->id)) return;
+  at->second.report = report;
+  if (config_.mpi) {
+    if (!report.failure.empty())
+      EndMpi(now + config_.mpi_silence, members_.at(node).member, " has failed (" + report.failure + ")");
+    return;
+  }
+  if (!report.failure.empty() && !again_) {
+    ++failures_;
+    why_ = "worker " + std::to_string(members_.at(node).member.index) + ": " + report.failure;
+    Duration pause = config_.first_pause;
+    for (uint32_t i = 1; i < failures_; ++i) pause *= 2;
+    again_ = now + pause;
+  }
+}
+
+void Groups::SetSource(Time, uint64_t step) {
+  source_ = step;
+  // Rounds before it are forgotten; whoever is to go through them cannot.
+  if (group_ && phase_ != Phase::kGathering && group_->step < step) {
+    const ReplicaReport* least = Least();
+    if (least == nullptr || least->step < step) anew_ = true;
+  }
+}
+
+bool Groups::Has(NodeId node) const {
+  return in_group_.contains(node);
+}
+
+const ReplicaReport* Groups::Least() const {
+  if (phase_ != Phase::kRunning) return nullptr;
+  const ReplicaReport* least = nullptr;
+  for (const auto& [node, member] : in_group_) {
+    if (least == nullptr || member.report->step < least->step) least = &*member.report;
+  }
+  return least;
+}
+
+const ReplicaReport* Groups::Rejected() const {
+  const ReplicaReport* most = nullptr;
+  for (const auto& [node, member] : in_group_) {
+    if (!member.report || member.report->rejected_in_a_row == 0) continue;
+    if (most == nullptr || member.report->rejected_in_a_row > most->rejected_in_a_row) most = &*member.report;
+  }
+  return most;
+}
+
+bool Groups::Due(Time now) const {
+  if (members_.empty()) return false;
+  if (config_.mpi) return !group_ && members_.size() >= config_.workers;
+  if (!group_) return members_.size() >= config_.workers || now - *first_since_ >= config_.first_wait;
+  if (anew_ || (again_ && now >= *again_)) return true;
+  // A group that is still being put together is better finished before more are taken in.
+  if (phase_ != Phase::kRunning) return false;
+  return std::ranges::any_of(members_, [&](const auto& entry) {
+    return !in_group_.contains(entry.first) && now - entry.second.since >= config_.join_wait;
+  });
+}
+
+void Groups::Name(uint64_t id) {
+  // A failure is put down to the group, unless it was a member's going, or it has got on since the last.
+  const ReplicaReport* least = Least();
+  if (anew_ || (least != nullptr && least->step > best_)) failures_ = 0;
+  if (least != nullptr) best_ = std::max(best_, least->step);
+  if (failures_ > config_.max_failures) {
+    failure_ = Status(Code::kUnavailable, "the workers cannot make a step together; the last: " + why_);
+    return;
+  }
+  anew_ = false;
+  again_.reset();
+  group_ = Group{.id = id, .members = {}, .decided = false, .step = 0, .holder = {}, .orders = {}};
+  in_group_.clear();
+  for (const auto& [node, waiting] : members_) {
+    group_->members.push_back(waiting.member);
+    in_group_[node];
+  }
+  // In the order of their numbers, whatever the order in which they came: replays are easier to read.
+  std::ranges::sort(group_->members, {}, [](const Member& member) { return member.index; });
+  phase_ = Phase::kGathering;
+  from_source_ = false;
+}
+
+bool Groups::Decide() {
+  if (!std::ranges::all_of(in_group_, [](const auto& entry) { return entry.second.report.has_value(); })) {
+    return false;
+  }
+  NodeId holder;
+  uint64_t step = source_;
+  bool all = true;
+  for (const Member& member : group_->members) {
+    const ReplicaReport& report = *in_group_.at(member.node).report;
+    if (report.holds && report.step >= step && (holder == NodeId() || report.step > step)) {
+      holder = member.node;
+      step = report.step;
+    }
+  }
+  for (const auto& [node, member] : in_group_)
+    all = all && member.report->holds && member.report->step == step;
+  from_source_ = holder == NodeId();
+  group_->decided = true;
+  group_->step = step;
+  group_->holder = all ? NodeId() : holder;
+  phase_ = Phase::kFilling;
+  return true;
+}
+
+bool Groups::Step(Time now, const std::function<uint64_t()>& next_id) {
+  if (!failure_.ok()) return false;
+  if (ending_) {
+    // Nobody is left to be found silent, or nobody was in time.
+    if (members_.empty() || now >= ending_->due) failure_ = Status(Code::kAborted, ending_->why);
+    return false;
+  }
+  if (group_ && members_.empty()) {
+    group_.reset();
+    in_group_.clear();
+    phase_ = Phase::kNone;
+    anew_ = false;
+    again_.reset();
+    return true;
+  }
+  if (Due(now)) {
+    Name(next_id());
+    return true;
+  }
+  if (phase_ == Phase::kGathering) return Decide();
+  if (phase_ == Phase::kFilling && std::ranges::all_of(in_group_, [this](const auto& entry) {
+        const ReplicaReport& report = *entry.second.report;
+        return report.failure.empty() && report.holds && report.connected && report.step == group_->step;
+      })) {
+    phase_ = Phase::kRunning;
+  }
+  return false;
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,129 @@
+#include "protocol/coordinator/heads.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+
+namespace leat::protocol {
+
+namespace {
+
+std::string Text(Position at) {
+  return "epoch " + std::to_string(at.epoch) + " offset " + std::to_string(at.offset);
+}
+
+}  // namespace
+
+void Heads::Start(const std::vector<Position>& start) {
+  LEAT_CHECK(start.size() == partitions_.size());
+  for (size_t p = 0; p < partitions_.size(); ++p) {
+    partitions_[p].first = start[p].offset;
+    partitions_[p].at = start[p];
+  }
+  started_ = true;
+}
+
+std::vector<Cut> Heads::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
+  LEAT_CHECK(started_ && watermark.size() == partitions_.size());
+  for (size_t p = 0; p < partitions_.size(); ++p) partitions_[p].at = watermark[p];
+  std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) {
+    return std::pair(a.partition, a.begin) < std::pair(b.partition, b.begin);
+  });
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  std::vector<Cut> kept;
+  for (const Cut& cut : cuts) {
+    if (cut.partition >= partitions_.size() || !cut.valid()) {
+      throw std::invalid_argument("the journal holds a cut that is none, in partition " +
+                                  std::to_string(cut.partition));
+    }
+    Partition& partition = partitions_[cut.partition];
+    const bool first = kept.empty() || kept.back().partition != cut.partition;
+    if (cut.next() <= partition.at && first) continue;  // before the watermark
+    if (cut.after != partition.at) {
+      throw std::invalid_argument("the journal's cuts of partition " + std::to_string(cut.partition) +
+                                  " do not join: one follows " + Text(cut.after) + ", the last ended at " +
+                                  Text(partition.at));
+    }
+    partition.at = cut.next();
+    kept.push_back(cut);
+  }
+  return kept;
+}
+
+void Heads::OnRange(Time now, const StreamRange& range) {
+  if (range.partition >= partitions_.size()) return;
+  Partition& partition = partitions_[range.partition];
+  partition.known = true;
+  partition.sealed = range.sealed;
+  partition.end = range.end;
+  if (!started_) partition.first = range.begin;
+  if (!partition.tail_since && range.end > partition.at.offset) partition.tail_since = now;
+}
+
+void Heads::Advance(Time now, const Cut& cut) {
+  Partition& partition = partitions_[cut.partition];
+  partition.at = cut.next();
+  advanced_ += cut.events();
+  partition.tail_since.reset();
+  if (partition.end > partition.at.offset) partition.tail_since = now;
+}
+
+bool Heads::Known() const {
+  return std::all_of(partitions_.begin(), partitions_.end(), [](const Partition& p) { return p.known; });
+}
+
+std::optional<std::vector<Position>> Heads::FirstOffsets() const {
+  if (!Known()) return std::nullopt;
+  return start();
+}
+
+std::vector<Position> Heads::start() const {
+  std::vector<Position> start;
+  for (const Partition& partition : partitions_) start.push_back({0, partition.first});
+  return start;
+}
+
+bool Heads::Exhausted() const {
+  return started_ && std::all_of(partitions_.begin(), partitions_.end(), [&](const Partition& p) {
+           return p.known && protocol::Exhausted(rules_, p.at, p.first, p.end, p.sealed);
+         });
+}
+
+std::vector<Position> Heads::Uncut() const {
+  std::vector<Position> uncut;
+  for (const Partition& partition : partitions_) uncut.push_back(partition.at);
+  return uncut;
+}
+
+bool Heads::EndsAt(const std::vector<Position>& watermark) const {
+  return Exhausted() && std::equal(partitions_.begin(), partitions_.end(), watermark.begin(), watermark.end(),
+                                   [](const Partition& p, Position at) { return p.at == at; });
+}
+
+uint64_t Heads::Lag(const std::vector<Position>& watermark) const {
+  uint64_t lag = 0;
+  for (size_t p = 0; p < partitions_.size() && started_; ++p) {
+    const Partition& partition = partitions_[p];
+    if (partition.end > watermark[p].offset) lag += partition.end - watermark[p].offset;
+    const uint64_t passed = watermark[p].epoch + uint64_t{1};
+    if (partition.end > partition.first && rules_.epochs > passed) {
+      lag += (rules_.epochs - passed) * (partition.end - partition.first);
+    }
+  }
+  return lag;
+}
+
+bool Heads::Overdue(Time now, size_t partition) const {
+  const auto& since = partitions_[partition].tail_since;
+  return since && now - *since >= tail_wait_;
+}
+
+Heads::Key Heads::KeyOf(const Cut& cut) const {
+  const uint64_t first = partitions_[cut.partition].first;
+  return {cut.begin.epoch, cut.begin.offset - std::min(first, cut.begin.offset), cut.partition};
+}
+
+}  // namespace leat::protocol

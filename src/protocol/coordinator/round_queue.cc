@@ -1,0 +1,414 @@
+#include "protocol/coordinator/round_queue.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace leat::protocol {
+
+namespace {
+
+// Calls with each assigned run and its step.
+template <class F>
+void ForEachRun(uint64_t first_step, const RunSet& assigned, F f) {
+  uint64_t step = first_step;
+  for (uint32_t run = 0; run < assigned.size(); ++run) {
+    if (assigned.Has(run)) f(run, step++);
+  }
+}
+
+}  // namespace
+
+// ---- lives
+
+void RoundQueue::Restore(const std::vector<Position>& watermark, uint64_t step, std::vector<Cut> cuts,
+                         std::vector<RoundMade> rounds) {
+  for (const Cut& cut : heads_->Restore(watermark, std::move(cuts))) {
+    cuts_[{cut.partition, cut.begin}] = cut;
+  }
+  for (const RoundMade& made : rounds) {
+    auto over = rounds_.lower_bound(made.first_step);
+    if (over != rounds_.begin() && End(std::prev(over)) > made.first_step) --over;
+    rounds_.erase(over, rounds_.end());
+    Enter(Time(0), made);
+  }
+  while (!rounds_.empty() && End(rounds_.begin()) <= step) rounds_.erase(rounds_.begin());
+  Rollback(step);
+}
+
+void RoundQueue::Rollback(uint64_t step) {
+  leases_.clear();
+  workers_.clear();
+  released_.clear();
+  left_.clear();
+  version_ = step;
+  settled_ = false;
+  for (auto& [first_step, round] : rounds_) {
+    round.touched = false;
+    round.shares.clear();
+    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) Free(Time(0), {first_step, lane});
+  }
+}
+
+// The same runs can be trained again in the same steps.
+bool RoundQueue::Replays(const SliceMap& slices) const {
+  uint64_t step = version_;
+  for (const auto& [first_step, round] : rounds_) {
+    if (first_step > step || round.needed < round.parts.size()) return false;
+    step = first_step + round.length;
+    for (const Part& part : round.parts) {
+      const RunSet missing = slices.Missing(part.cut);
+      bool lacks = true;
+      ForEachRun(first_step, part.assigned, [&](uint32_t run, uint64_t its) {
+        if (its >= version_ && !missing.Has(run)) lacks = false;
+      });
+      if (!lacks) return false;
+    }
+  }
+  return true;
+}
+
+void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
+  settled_ = true;
+  version_ = slices.Version();
+  if (!Replays(slices)) rounds_.clear();
+  next_step_ = rounds_.empty() ? version_ : End(std::prev(rounds_.end()));
+
+  std::map<std::pair<uint32_t, Position>, RunSet> assigned;
+  for (auto& [first_step, round] : rounds_) {
+    for (Part& part : round.parts) {
+      part.free_since = now;
+      auto [at, fresh] = assigned.try_emplace({part.cut.partition, part.cut.begin}, part.assigned);
+      if (!fresh) at->second |= part.assigned;
+    }
+  }
+  left_.clear();
+  left_since_ = now;
+  for (const auto& [place, cut] : cuts_) {
+    RunSet runs = slices.Missing(cut);
+    if (const auto at = assigned.find(place); at != assigned.end()) runs &= at->second.Complement();
+    if (!runs.empty()) left_[heads_->KeyOf(cut)] = {cut, std::move(runs)};
+  }
+}
+
+// ---- rounds
+
+void RoundQueue::SetWorkers(const std::map<uint32_t, NodeId>& workers) {
+  ranks_.clear();
+  for (const auto& [index, worker] : workers) ranks_.emplace(worker, static_cast<uint32_t>(ranks_.size()));
+}
+
+RoundQueue::Rounds::iterator RoundQueue::FirstOpen() {
+  auto at = rounds_.upper_bound(version_);
+  if (at != rounds_.begin() && End(std::prev(at)) > version_) --at;
+  return at;
+}
+
+uint64_t RoundQueue::Horizon() {
+  // What workers say that they have ended is as good as trained, though no server has reported it yet.
+  const auto ended = [](const auto& round) {
+    return std::ranges::all_of(round.second.parts, [](const Part& part) {
+      return part.stage == Stage::kReleased || part.stage == Stage::kDone;
+    });
+  };
+  const auto first = std::find_if_not(FirstOpen(), rounds_.end(), ended);
+  const uint64_t base = first == rounds_.end() ? next_step_ : first->first;
+  const CutRules& rules = heads_->rules();
+  const uint64_t full = std::min(rules.split_batches, Cut::kMaxBatches) / std::max(1u, rules.run);
+  return base + std::max({2 * full, uint64_t{2}, open_steps_}) + strategy_.ahead();
+}
+
+void RoundQueue::Enter(Time now, const RoundMade& made) {
+  Round& round = rounds_[made.first_step];
+  round.needed = made.needed;
+  round.length = made.lanes.empty() ? 0 : made.lanes.front().assigned.count();
+  for (const RoundMade::Part& lane : made.lanes) {
+    round.free.insert(static_cast<uint32_t>(round.parts.size()));
+    round.parts.push_back({lane.cut, lane.assigned});
+    round.parts.back().free_since = now;
+  }
+}
+
+std::optional<RoundMade> RoundQueue::Make(Time now) {
+  if (!settled_ || stop_at_ || !heads_->started() || !heads_->Known()) return std::nullopt;
+  if (next_step_ >= Horizon() || (left_.empty() && heads_->Exhausted())) return std::nullopt;
+
+  RoundMaterial material;
+  for (const auto& [key, left] : left_) material.left.push_back(left);
+  material.all_there_is = !left_.empty() && now - left_since_ >= tail_wait_;
+  for (size_t p = 0; p < heads_->size(); ++p) {
+    const Heads::Partition& head = (*heads_)[p];
+    if (heads_->Paused()) {  // what is left over goes on, as if the stream had not grown
+      material.partitions.push_back({head.at, head.first, head.at.offset, false, false});
+      continue;
+    }
+    material.partitions.push_back({head.at, head.first, head.end, head.sealed, heads_->Overdue(now, p)});
+    if (material.partitions.back().overdue) material.all_there_is = true;
+  }
+  auto made = MakeRound(strategy_, heads_->rules(), next_step_, material);
+  if (!made) return std::nullopt;
+
+  for (const RoundMade::Part& part : made->lanes) {
+    if (const auto left = left_.find(heads_->KeyOf(part.cut)); left != left_.end()) {
+      left->second.runs &= part.assigned.Complement();
+      if (left->second.runs.empty()) left_.erase(left);
+    } else if (cuts_.try_emplace({part.cut.partition, part.cut.begin}, part.cut).second) {
+      heads_->Advance(now, part.cut);
+    }
+  }
+  Enter(now, *made);
+  next_step_ = made->first_step + rounds_.at(made->first_step).length;
+  ++made_;
+  return made;
+}
+
+std::vector<Cut> RoundQueue::Open(const std::vector<Position>& watermark) const {
+  std::vector<Cut> open;
+  for (const auto& [place, cut] : cuts_) {
+    if (cut.next() > watermark[cut.partition]) open.push_back(cut);
+  }
+  return open;
+}
+
+void RoundQueue::DropBefore(const std::vector<Position>& watermark, uint64_t step) {
+  std::erase_if(cuts_,
+                [&](const auto& entry) { return entry.second.next() <= watermark[entry.second.partition]; });
+  while (!rounds_.empty() && End(rounds_.begin()) <= step) {
+    Round& round = rounds_.begin()->second;
+    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
+      released_.erase({rounds_.begin()->first, lane});
+      if (round.parts[lane].stage == Stage::kLeased) Drop(round.parts[lane].lease);
+    }
+    rounds_.erase(rounds_.begin());
+  }
+}
+
+uint64_t RoundQueue::Untouched() const {
+  uint64_t step = version_;
+  for (auto round = rounds_.begin(); round != rounds_.end(); ++round) {
+    if (round->second.touched || round->first < version_) step = std::max(step, End(round));
+  }
+  return step;
+}
+
+std::vector<protocol::Round> RoundQueue::Tell(uint64_t from, bool more) {
+  std::vector<protocol::Round> told;
+  if (!settled_) return told;
+  const uint64_t horizon = Horizon();
+  for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
+    auto& [first_step, round] = *at;
+    if ((hold_from_ && first_step >= *hold_from_) || (!more && !round.touched)) break;
+    round.touched = true;
+    if (End(at) <= from) continue;
+    protocol::Round tell{.first_step = first_step, .lanes = {}};
+    for (const Part& part : round.parts) tell.lanes.push_back({part.cut, part.assigned});
+    told.push_back(std::move(tell));
+  }
+  return told;
+}
+
+void RoundQueue::LiftHold(Time now) {
+  if (!hold_from_) return;
+  for (auto round = rounds_.lower_bound(*hold_from_); round != rounds_.end(); ++round) {
+    for (uint32_t lane : round->second.free) round->second.parts[lane].free_since = now;
+  }
+  hold_from_.reset();
+}
+
+void RoundQueue::StopAt(Time now, uint64_t step) {
+  if (stop_at_ == step) return;
+  stop_at_ = step;
+  for (auto at = FirstOpen(); at != rounds_.end(); ++at) {
+    for (uint32_t lane = 0; lane < at->second.parts.size(); ++lane) {
+      if (at->second.parts[lane].stage == Stage::kDone) Free(now, {at->first, lane});
+    }
+  }
+}
+
+// ---- leases
+
+RunSet RoundQueue::Wanted(uint64_t first_step, const Part& part, const SliceMap& slices) const {
+  const RunSet missing = slices.Missing(part.cut);
+  RunSet wanted(missing.size());
+  ForEachRun(first_step, part.assigned, [&](uint32_t run, uint64_t step) {
+    if (step >= version_ && (!stop_at_ || step < *stop_at_) && missing.Has(run)) wanted.Add(run);
+  });
+  return wanted;
+}
+
+// The lanes of a worker's rank are its own. One that its holder gave back goes to anyone who has less than
+// an even share; one that nobody has come for, to anyone at all.
+std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* round) {
+  const auto rank = ranks_.find(worker);
+  if (rank == ranks_.end()) return std::nullopt;
+  const uint64_t width = round->parts.size(), workers = ranks_.size();
+  const uint64_t share = (width + workers - 1) / workers;
+  const auto of = [&](NodeId node) {
+    const auto at = round->shares.find(node);
+    return at == round->shares.end() ? 0 : at->second;
+  };
+  const bool less = of(worker) < share;
+  const uint64_t begin = (rank->second * width + workers - 1) / workers;
+  const uint64_t end = ((rank->second + 1) * width + workers - 1) / workers;
+  for (uint64_t lane = begin; less && lane < end; ++lane) {
+    Part& part = round->parts[lane];
+    if (part.stage == Stage::kFree && round->free.contains(static_cast<uint32_t>(lane))) {
+      return static_cast<uint32_t>(lane);
+    }
+    // Workers that were alone hold more than their share when others come.
+    if (part.stage != Stage::kLeased || part.worker == worker || of(part.worker) <= share) continue;
+    --round->shares[part.worker];
+    Drop(part.lease);
+    round->free.insert(static_cast<uint32_t>(lane));
+    part.stage = Stage::kFree;
+    part.granted = false;  // nobody was lost
+    return static_cast<uint32_t>(lane);
+  }
+  for (uint32_t lane : round->free) {
+    const Part& part = round->parts[lane];
+    if ((less && part.granted) || now - part.free_since >= lane_wait_) return lane;
+  }
+  return std::nullopt;
+}
+
+std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& slices,
+                                       const std::function<uint64_t()>& next_id) {
+  if (!settled_) return std::nullopt;
+  const uint64_t horizon = Horizon();
+  for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
+    auto& [first_step, round] = *at;
+    if (hold_from_ && first_step >= *hold_from_) break;
+    while (const auto lane = LaneFor(now, worker, &round)) {
+      Part& part = round.parts[*lane];
+      RunSet wanted = Wanted(first_step, part, slices);
+      if (wanted.empty()) {
+        round.free.erase(*lane);
+        part.stage = Stage::kDone;
+        continue;
+      }
+      if (part.granted) ++granted_again_;
+      round.free.erase(*lane);
+      round.touched = true;
+      ++round.shares[worker];
+      part.stage = Stage::kLeased;
+      part.granted = true;
+      part.lease = next_id();
+      part.worker = worker;
+      leases_[part.lease] = {first_step, *lane};
+      workers_[worker].insert(part.lease);
+      return Lease{part.lease,   part.cut,     std::move(wanted),
+                   first_step,   *lane,        static_cast<uint32_t>(round.parts.size()),
+                   round.needed, part.assigned};
+    }
+  }
+  return std::nullopt;
+}
+
+void RoundQueue::Free(Time now, Place place) {
+  Round& round = rounds_.at(place.first);
+  Part& part = round.parts[place.second];
+  if (part.stage == Stage::kLeased || part.stage == Stage::kReleased) {
+    if (const auto share = round.shares.find(part.worker); share != round.shares.end() && share->second > 0) {
+      --share->second;
+    }
+  }
+  part.stage = Stage::kFree;
+  part.free_since = now;
+  part.released_at.clear();
+  round.free.insert(place.second);
+}
+
+// Out of the tables: whoever holds it is told that it is not its own.
+void RoundQueue::Drop(uint64_t lease) {
+  const auto at = leases_.find(lease);
+  if (at == leases_.end()) return;
+  const Part& part = rounds_.at(at->second.first).parts[at->second.second];
+  if (const auto own = workers_.find(part.worker); own != workers_.end()) own->second.erase(lease);
+  leases_.erase(at);
+}
+
+void RoundQueue::Release(uint64_t id, NodeId worker, const Beats& beats) {
+  const auto lease = leases_.find(id);
+  if (lease == leases_.end()) return;
+  const Place place = lease->second;
+  Part& part = rounds_.at(place.first).parts[place.second];
+  if (part.worker != worker) return;
+  Drop(id);
+  part.stage = Stage::kReleased;
+  part.released_at = beats;
+  released_.insert(place);
+}
+
+std::vector<uint64_t> RoundQueue::Reconcile(Time now, NodeId worker, std::vector<uint64_t> held) {
+  std::sort(held.begin(), held.end());
+  std::vector<uint64_t> revoked;
+  const auto own = workers_.find(worker);
+  if (own == workers_.end()) return held;
+  for (uint64_t id : held) {
+    if (!own->second.contains(id)) revoked.push_back(id);
+  }
+  for (auto at = own->second.begin(); at != own->second.end();) {
+    if (std::binary_search(held.begin(), held.end(), *at)) {
+      ++at;
+      continue;
+    }
+    const Place place = leases_.at(*at);
+    leases_.erase(*at);
+    at = own->second.erase(at);
+    Free(now, place);
+    rounds_.at(place.first).parts[place.second].granted = false;
+  }
+  return revoked;
+}
+
+void RoundQueue::Reclaim(Time now, NodeId worker) {
+  const auto own = workers_.find(worker);
+  if (own == workers_.end()) return;
+  for (uint64_t id : own->second) {
+    Free(now, leases_.at(id));
+    leases_.erase(id);
+  }
+  workers_.erase(own);
+}
+
+// Every slice has the round's steps. What no ledger holds of it is for another one.
+void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
+  auto& [first_step, round] = *at;
+  for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
+    Part& part = round.parts[lane];
+    if (part.stage == Stage::kLeased) Drop(part.lease);
+    released_.erase({first_step, lane});
+    part.stage = Stage::kDone;
+    RunSet late = slices.Missing(part.cut);
+    late &= part.assigned;
+    if (late.empty()) continue;
+    late_ += late.count();
+    if (left_.empty()) left_since_ = now;
+    auto [left, fresh] = left_.try_emplace(heads_->KeyOf(part.cut), LeftOver{part.cut, late});
+    if (!fresh) left->second.runs |= late;
+  }
+  round.free.clear();
+}
+
+void RoundQueue::Settle(Time now, const SliceMap& slices, const Beats& beats) {
+  if (!slices.ready() || !settled_) return;
+  auto over = FirstOpen();
+  version_ = std::max(version_, std::min(slices.Version(), next_step_));
+  for (; over != rounds_.end() && End(over) <= version_; ++over) Close(now, over, slices);
+
+  for (auto at = released_.begin(); at != released_.end();) {
+    Part& part = rounds_.at(at->first).parts[at->second];
+    if (!Settled(part.released_at, beats)) {
+      ++at;
+      continue;
+    }
+    if (Wanted(at->first, part, slices).empty()) {
+      part.stage = Stage::kDone;
+    } else {
+      Free(now, *at);
+    }
+    part.released_at.clear();
+    at = released_.erase(at);
+  }
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,285 @@
+#include "protocol/coordinator/slice_map.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "protocol/guards.h"
+
+namespace leat::protocol {
+
+namespace {
+
+// A ledger only grows during a life: a report in which it is shorter was made before, and overtaken on the
+// way.
+bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
+  if (report.version < last.version) return true;
+  for (size_t p = 0; p < report.partitions.size(); ++p) {
+    if (report.partitions[p].done < last.partitions[p].done) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+SliceMap::SliceMap(const SliceTable& table, size_t partitions, NextIncarnation next_incarnation)
+    : next_incarnation_(std::move(next_incarnation)),
+      table_(&table),
+      slices_(table.slices.size()),
+      source_(table.slices.size()),
+      base_(partitions),
+      watermark_(partitions) {
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    slices_[i].bytes = table.slices[i].elements() * sizeof(float);
+    source_[i].slice = SliceId(static_cast<uint32_t>(i));
+  }
+}
+
+void SliceMap::SetStart(const std::vector<Position>& start) {
+  base_ = start;
+  Derive();
+}
+
+void SliceMap::SetSource(const Manifest& manifest) {
+  for (const ManifestShard& shard : manifest.shards) {
+    for (const SliceLife& life : shard.slices) {
+      source_[life.slice.value] = {life.slice, {}, manifest.directory, shard.file, shard.checksum};
+    }
+  }
+  base_ = manifest.watermark;
+  base_events_ = manifest.events;
+  base_step_ = manifest.step;
+  Derive();
+}
+
+void SliceMap::Give(State& slice, NodeId server) {
+  const size_t i = static_cast<size_t>(&slice - slices_.data());
+  Forget(slice);
+  slice.server = server;
+  slice.former = NodeId();
+  slice.incarnation = next_incarnation_();
+  slice.order = source_[i];
+  slice.order.incarnation = slice.incarnation;
+}
+
+void SliceMap::Forget(State& slice) {
+  if (slice.live) --live_;
+  slice.live = false;
+  slice.report = nullptr;
+}
+
+void SliceMap::PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& places) {
+  for (size_t i = 0; i < slices_.size(); ++i) Give(slices_[i], servers[places[i]]);
+  placed_ = true;
+  Derive();
+}
+
+void SliceMap::Orphan(NodeId server) {
+  for (State& slice : slices_) {
+    if (slice.server != server) continue;
+    Forget(slice);
+    slice.server = NodeId();
+    slice.former = server;
+  }
+  Derive();
+}
+
+void SliceMap::Adopt(NodeId former, const std::vector<NodeId>& servers) {
+  std::map<NodeId, uint64_t> bytes;
+  for (NodeId server : servers) bytes[server] = 0;
+  std::vector<State*> orphans;
+  for (State& slice : slices_) {
+    if (auto at = bytes.find(slice.server); at != bytes.end()) at->second += slice.bytes;
+    if (slice.server == NodeId() && slice.former == former) orphans.push_back(&slice);
+  }
+  std::stable_sort(orphans.begin(), orphans.end(),
+                   [](const State* a, const State* b) { return a->bytes > b->bytes; });
+  for (State* slice : orphans) {
+    const auto least = std::min_element(bytes.begin(), bytes.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+    least->second += slice->bytes;
+    Give(*slice, least->first);
+  }
+  Derive();
+}
+
+bool SliceMap::ReturnAgain(const std::vector<Incarnation>& lives) {
+  bool any = false;
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    State& slice = slices_[i];
+    if (slice.server == NodeId() || slice.incarnation == lives[i]) continue;
+    Give(slice, slice.server);
+    any = true;
+  }
+  if (any) Derive();
+  return any;
+}
+
+void SliceMap::ReturnAll() {
+  for (State& slice : slices_) {
+    if (slice.server != NodeId()) Give(slice, slice.server);
+  }
+  Derive();
+}
+
+void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation life, bool survived) {
+  const auto places =
+      Place(*table_, Placement::kPartitioned, std::max<uint32_t>(1, static_cast<uint32_t>(workers.size())));
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    State& slice = slices_[i];
+    if (!survived) Forget(slice);
+    slice.server = workers.empty() ? NodeId() : workers[places[i]];
+    slice.incarnation = life;
+    slice.order = source_[i];
+    slice.order.incarnation = life;
+  }
+  placed_ = true;
+  Derive();
+}
+
+std::vector<NodeId> SliceMap::Orphaned() const {
+  std::set<NodeId> former;
+  for (const State& slice : slices_) {
+    if (placed_ && slice.server == NodeId()) former.insert(slice.former);
+  }
+  return {former.begin(), former.end()};
+}
+
+bool SliceMap::Holds(NodeId server) const {
+  return std::any_of(slices_.begin(), slices_.end(),
+                     [server](const State& slice) { return slice.server == server; });
+}
+
+std::vector<SliceOrder> SliceMap::OrdersFor(NodeId server) const {
+  std::vector<SliceOrder> orders;
+  for (const State& slice : slices_) {
+    if (slice.server == server) orders.push_back(slice.order);
+  }
+  return orders;
+}
+
+std::vector<SliceOrder> SliceMap::Orders() const {
+  std::vector<SliceOrder> orders;
+  for (const State& slice : slices_) orders.push_back(slice.order);
+  return orders;
+}
+
+std::vector<SlicePlace> SliceMap::Places() const {
+  std::vector<SlicePlace> places;
+  if (!placed_) return places;
+  places.reserve(slices_.size());
+  for (const State& slice : slices_) places.push_back({slice.server, slice.incarnation, slice.live});
+  return places;
+}
+
+std::vector<Incarnation> SliceMap::Lives() const {
+  std::vector<Incarnation> lives;
+  lives.reserve(slices_.size());
+  for (const State& slice : slices_) lives.push_back(slice.incarnation);
+  return lives;
+}
+
+Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
+  for (const LedgerReport& report : heartbeat.ledgers) {
+    if (report.version == base_step_) continue;
+    for (const SliceLife& life : report.slices) {
+      if (life.slice.value >= slices_.size()) continue;
+      const State& slice = slices_[life.slice.value];
+      if (slice.live || slice.server != heartbeat.node || slice.incarnation != life.incarnation) continue;
+      return Status(Code::kInvalidArgument, "slice " + ToString(life.slice) + " returns from step " +
+                                                std::to_string(base_step_) + ", ps node " +
+                                                ToString(heartbeat.node) + " says step " +
+                                                std::to_string(report.version));
+    }
+  }
+  return Status();
+}
+
+Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
+  const auto find = [&](const SliceLife& life) -> State* {
+    if (life.slice.value >= slices_.size()) return nullptr;
+    State& slice = slices_[life.slice.value];
+    if (slice.server != heartbeat.node || !guards::SameLife(life.incarnation, slice.incarnation))
+      return nullptr;
+    return &slice;
+  };
+  bool changed = false;
+  for (const LedgerReport& report : heartbeat.ledgers) {
+    if (report.partitions.size() != watermark_.size()) continue;
+    std::shared_ptr<const LedgerReport> shared;
+    for (const SliceLife& life : report.slices) {
+      State* slice = find(life);
+      if (!slice || (slice->report && Overtaken(report, *slice->report))) continue;
+      if (!shared) shared = std::make_shared<const LedgerReport>(report);
+      slice->report = shared;
+      slice->failures = 0;
+      if (slice->live) continue;
+      slice->live = true;
+      ++live_;
+      changed = true;
+    }
+  }
+  for (const SliceLife& life : heartbeat.failed) {
+    State* slice = find(life);
+    if (!slice || slice->live) continue;
+    if (++slice->failures >= kMaxFailures) {
+      return Status(Code::kDataLoss, "slice " + ToString(life.slice) + " cannot be restored on ps node " +
+                                         ToString(heartbeat.node) + ": " + heartbeat.failure);
+    }
+    Give(*slice, heartbeat.node);
+    changed = true;
+  }
+  Derive();
+  return changed;
+}
+
+void SliceMap::ReportAll(const LedgerReport& report) {
+  if (report.partitions.size() != watermark_.size()) return;
+  const auto shared = std::make_shared<const LedgerReport>(report);
+  for (State& slice : slices_) {
+    if (slice.report && Overtaken(report, *slice.report)) return;
+    slice.report = shared;
+    if (!slice.live) ++live_;
+    slice.live = true;
+  }
+  Derive();
+}
+
+void SliceMap::Derive() {
+  reports_.clear();
+  for (const State& slice : slices_) {
+    if (slice.report && (reports_.empty() || reports_.back() != slice.report))
+      reports_.push_back(slice.report);
+  }
+  std::sort(reports_.begin(), reports_.end());
+  reports_.erase(std::unique(reports_.begin(), reports_.end()), reports_.end());
+
+  const bool all = ready() && !reports_.empty();
+  watermark_ = all ? std::vector<Position>(base_.size(), Position{~0u, ~uint64_t{0}}) : base_;
+  version_ = all ? ~uint64_t{0} : base_step_;
+  highest_ = base_step_;
+  for (const auto& report : reports_) {
+    version_ = std::min(version_, report->version);
+    highest_ = std::max(highest_, report->version);
+    for (size_t p = 0; p < watermark_.size(); ++p) {
+      watermark_[p] = std::min(watermark_[p], report->partitions[p].done);
+    }
+  }
+}
+
+uint64_t SliceMap::Events() const {
+  uint64_t least = ready() ? ~uint64_t{0} : base_events_;
+  for (const auto& report : reports_) least = std::min(least, report->events);
+  return least;
+}
+
+RunSet SliceMap::Missing(const Cut& cut) const {
+  const uint32_t batches = cut.runs();
+  if (!ready()) return RunSet(batches, true);
+  if (cut.next() <= watermark_[cut.partition]) return RunSet(batches);
+  RunSet held(batches, true);
+  for (const auto& report : reports_) held &= HeldRuns(report->partitions, cut);
+  return held.Complement();
+}
+
+}  // namespace leat::protocol

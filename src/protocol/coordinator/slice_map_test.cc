@@ -1,0 +1,160 @@
+#include "protocol/coordinator/slice_map.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace leat::protocol {
+namespace {
+
+using ::testing::ElementsAre;
+
+const NodeId kA(1), kB(2), kC(3);
+
+class SliceMapTest : public ::testing::Test {
+ protected:
+  SliceMapTest()
+      : table_(MakeSlices({{"v", Shape{12 * 16}, {}}}, 1, 1)),
+        map_(table_, 1, [this] { return Incarnation(++lives_); }) {
+    map_.SetStart({{0, 5}});
+  }
+
+  // What the server says when all its slices have applied everything before `done`.
+  ServerHeartbeat Beat(NodeId server, uint64_t done, uint64_t events = 0) {
+    ServerHeartbeat beat;
+    beat.node = server;
+    beat.ledgers.push_back({{}, events, {{{0, done}, {}}}});
+    for (const SliceOrder& order : map_.OrdersFor(server)) {
+      beat.ledgers[0].slices.push_back({order.slice, order.incarnation});
+    }
+    return beat;
+  }
+  bool Report(NodeId server, uint64_t done, uint64_t events = 0) {
+    return *map_.Report(Beat(server, done, events));
+  }
+
+  SliceTable table_;
+  uint64_t lives_ = 0;
+  SliceMap map_;
+};
+
+TEST_F(SliceMapTest, IsReadyWhenEverySliceHasReportedItsLife) {
+  EXPECT_TRUE(map_.Places().empty());
+  map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
+  EXPECT_EQ(map_.OrdersFor(kA).size(), 6u);
+  EXPECT_EQ(map_.OrdersFor(kB).size(), 6u);
+  std::set<Incarnation> lives;
+  for (Incarnation life : map_.Lives()) lives.insert(life);
+  EXPECT_EQ(lives.size(), 12u) << "never given twice";
+  EXPECT_TRUE(Report(kA, 5));
+  EXPECT_FALSE(map_.ready());
+  EXPECT_TRUE(Report(kB, 5));
+  EXPECT_TRUE(map_.ready());
+  EXPECT_FALSE(Report(kB, 6));
+}
+
+TEST_F(SliceMapTest, WatermarkIsTheLeastOfAll) {
+  map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
+  Report(kA, 50, 45);
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 5})) << "some slices have not said anything";
+  EXPECT_EQ(map_.Events(), 0u);
+  Report(kB, 30, 25);
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 30}));
+  EXPECT_EQ(map_.Events(), 25u);
+  Report(kB, 70, 65);
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 50}));
+  Report(kB, 40, 35);
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 50})) << "a report that was overtaken on its way";
+}
+
+TEST_F(SliceMapTest, OthersSlicesAndFormerLivesDoNotCount) {
+  map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
+  ServerHeartbeat beat = Beat(kA, 50);
+  beat.node = kB;
+  EXPECT_FALSE(*map_.Report(beat));
+  beat = Beat(kA, 50);
+  for (SliceLife& life : beat.ledgers[0].slices) ++life.incarnation.value;
+  EXPECT_FALSE(*map_.Report(beat));
+  beat = Beat(kA, 50);
+  beat.ledgers[0].partitions.push_back({});
+  EXPECT_FALSE(*map_.Report(beat)) << "a partition that the stream has not";
+  beat = Beat(kA, 50);
+  beat.ledgers[0].slices = {{SliceId(4000), Incarnation(1)}};
+  EXPECT_FALSE(*map_.Report(beat));
+  EXPECT_FALSE(map_.ready());
+}
+
+TEST_F(SliceMapTest, OrphansReturnFromTheNewestCheckpointUnderNewLives) {
+  map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
+  Report(kA, 50, 45);
+  Report(kB, 50, 45);
+  Manifest manifest;
+  manifest.directory = "checkpoint-3";
+  manifest.watermark = {{0, 40}};
+  manifest.events = 35;
+  for (NodeId server : {kA, kB}) {
+    ManifestShard shard{"shard-" + ToString(server), 1, 77, {}};
+    for (const SliceOrder& order : map_.OrdersFor(server))
+      shard.slices.push_back({order.slice, order.incarnation});
+    manifest.shards.push_back(shard);
+  }
+  map_.SetSource(manifest);
+  const auto before = map_.Lives();
+  const SliceId lost = map_.OrdersFor(kB)[0].slice;
+
+  map_.Orphan(kB);
+  EXPECT_FALSE(map_.ready());
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 40}));
+  EXPECT_EQ(map_.Events(), 35u);
+  EXPECT_THAT(map_.Orphaned(), ElementsAre(kB));
+  EXPECT_EQ(map_.ServerOf(lost), NodeId());
+  map_.Adopt(kB, {kC});
+  EXPECT_TRUE(map_.Orphaned().empty());
+  const auto orders = map_.OrdersFor(kC);
+  ASSERT_EQ(orders.size(), 6u);
+  EXPECT_EQ(orders[0].slice, lost);
+  EXPECT_EQ(orders[0].directory, "checkpoint-3");
+  EXPECT_EQ(orders[0].file, "shard-2");
+  EXPECT_EQ(orders[0].file_checksum, 77u);
+  EXPECT_GT(orders[0].incarnation, before[lost.value]);
+  Report(kC, 42);
+  EXPECT_TRUE(map_.ready());
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 42}));
+
+  EXPECT_TRUE(map_.ReturnAgain(before));
+  EXPECT_GT(map_.LifeOf(lost), orders[0].incarnation);
+  EXPECT_FALSE(map_.ready());
+  EXPECT_FALSE(map_.ReturnAgain(map_.Lives()));
+}
+
+TEST_F(SliceMapTest, OrphansSpreadOverThoseLeftByBytes) {
+  map_.PlaceAll({kA, kB, kC}, Place(table_, Placement::kPartitioned, 3));
+  map_.Orphan(kC);
+  map_.Adopt(kC, {kA, kB});
+  EXPECT_EQ(map_.OrdersFor(kA).size(), 6u);
+  EXPECT_EQ(map_.OrdersFor(kB).size(), 6u);
+}
+
+TEST_F(SliceMapTest, ASliceThatCannotBeHadIsOrderedAFewTimes) {
+  map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
+  std::set<Incarnation> lives;
+  for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
+    ServerHeartbeat beat;
+    beat.node = kA;
+    beat.failed = {{SliceId(4), map_.LifeOf(SliceId(4))}};
+    beat.failure = "flipped bit";
+    EXPECT_TRUE(lives.insert(map_.LifeOf(SliceId(4))).second);
+    const auto reported = map_.Report(beat);
+    if (i + 1 < SliceMap::kMaxFailures) {
+      EXPECT_TRUE(*reported);
+      EXPECT_FALSE(*map_.Report(beat)) << "said twice of one life";
+    } else {
+      EXPECT_EQ(reported.status().code(), Code::kDataLoss);
+      EXPECT_NE(reported.status().message().find("flipped bit"), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace leat::protocol

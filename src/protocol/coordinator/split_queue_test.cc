@@ -1,0 +1,247 @@
+#include "protocol/coordinator/split_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace leat::protocol {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const NodeId kServer(1), kW(7), kV(8);
+
+// Two slices on one server, two partitions that start at 0 and 1000; batches of 10, splits of 2 batches.
+class SplitQueueTest : public ::testing::Test {
+ protected:
+  SplitQueueTest()
+      : table_{1, {{"v", Shape{2}, {}}}, {{0, 0, 1}, {0, 1, 2}}},
+        slices_(table_, 2, [this] { return Incarnation(++lives_); }),
+        heads_({.hash = 1, .batch_size = 10, .split_batches = 2, .shuffle_seed = 0, .epochs = 1}, 2,
+               milliseconds(100)),
+        queue_(&heads_),
+        ledgers_(2, Ledger(std::vector<Position>{{0, 0}, {0, 1000}})) {
+    heads_.Start({{0, 0}, {0, 1000}});
+    slices_.SetStart({{0, 0}, {0, 1000}});
+    slices_.PlaceAll({kServer}, Place(table_, Placement::kGreedy, 1));
+    Report();
+  }
+
+  void Report() {
+    ServerHeartbeat beat;
+    beat.node = kServer;
+    for (uint32_t i = 0; i < 2; ++i) {
+      beat.ledgers.push_back({{{SliceId(i), slices_.LifeOf(SliceId(i))}}, 0, ledgers_[i].partitions()});
+    }
+    ASSERT_TRUE(slices_.Report(beat).ok());
+    ++beats_[kServer];
+    queue_.Settle(slices_, beats_);
+  }
+
+  void Range(uint32_t partition, uint64_t end, bool sealed = false) {
+    heads_.OnRange(now_, {partition, partition * 1000, end, sealed});
+  }
+  std::optional<Lease> Grant(NodeId worker = kW) { return queue_.Grant(++last_lease_, worker, slices_); }
+  void Train(const Lease& lease) {
+    for (Ledger& ledger : ledgers_) {
+      for (uint32_t b = 0; b < lease.cut.batches(); ++b) ledger.Note(lease.cut, b);
+    }
+  }
+
+  Time now_{0};
+  SliceTable table_;
+  uint64_t lives_ = 0;
+  SliceMap slices_;
+  Heads heads_;
+  SplitQueue queue_;
+  std::vector<Ledger> ledgers_;
+  Beats beats_;
+  uint64_t last_lease_ = 0;
+};
+
+TEST_F(SplitQueueTest, PartitionsAdvanceTogether) {
+  Range(0, 60);
+  Range(1, 1200);
+  const auto cuts = queue_.CutMore(now_, 1, 5);
+  std::vector<std::pair<uint32_t, uint64_t>> order;
+  while (auto lease = Grant()) order.push_back({lease->cut.partition, lease->cut.begin.offset});
+  EXPECT_THAT(order, ElementsAre(std::pair(0u, 0u), std::pair(1u, 1000u), std::pair(0u, 20u),
+                                 std::pair(1u, 1020u), std::pair(0u, 40u)));
+  EXPECT_EQ(cuts.size(), 5u);
+  EXPECT_EQ(queue_.leased(), 5u);
+}
+
+TEST_F(SplitQueueTest, CutsOnlyWhenItMustAndThenAhead) {
+  Range(0, 1000);
+  EXPECT_EQ(queue_.CutMore(now_, 2, 6).size(), 6u);
+  EXPECT_THAT(queue_.CutMore(now_, 6, 10), IsEmpty());
+  EXPECT_EQ(queue_.CutMore(now_, 7, 10).size(), 4u);
+}
+
+TEST_F(SplitQueueTest, ATailIsCutShortWhenItHasWaitedAndIsWanted) {
+  Range(0, 15);
+  EXPECT_THAT(queue_.CutMore(now_, 1, 4), IsEmpty());
+  now_ += milliseconds(99);
+  EXPECT_THAT(queue_.CutMore(now_, 1, 4), IsEmpty());
+  now_ += milliseconds(1);
+  auto cuts = queue_.CutMore(now_, 3, 4);
+  ASSERT_EQ(cuts.size(), 1u);
+  EXPECT_EQ(cuts[0].end, 10u);
+  EXPECT_THAT(queue_.CutMore(now_, 3, 4), IsEmpty()) << "the rest waits anew";
+  now_ += milliseconds(100);
+  cuts = queue_.CutMore(now_, 3, 4);
+  ASSERT_EQ(cuts.size(), 1u);
+  EXPECT_EQ(cuts[0].end, 15u);
+}
+
+TEST_F(SplitQueueTest, ALeaseCarriesWhatAnySliceLacks) {
+  Range(0, 20);
+  queue_.CutMore(now_, 1, 1);
+  const Lease lease = *Grant();
+  EXPECT_TRUE(lease.missing.full());
+  ledgers_[0].Note(lease.cut, 0);
+  ledgers_[0].Note(lease.cut, 1);
+  ledgers_[1].Note(lease.cut, 0);
+  Report();
+  queue_.Reclaim(kW);
+  const Lease again = *Grant(kV);
+  EXPECT_EQ(again.cut, lease.cut);
+  EXPECT_FALSE(again.missing.Has(0));
+  EXPECT_TRUE(again.missing.Has(1));
+  EXPECT_EQ(queue_.granted_again(), 1u);
+  EXPECT_NE(again.id, lease.id);
+}
+
+// One heartbeat may have been made before the last acknowledgement; the next one cannot.
+TEST_F(SplitQueueTest, AReleasedSplitWaitsForTwoHeartbeatsOfEachServer) {
+  Range(0, 20);
+  queue_.CutMore(now_, 1, 1);
+  const Lease lease = *Grant();
+  queue_.Release(lease.id, kW, beats_);
+  EXPECT_EQ(queue_.leased(), 0u);
+  EXPECT_EQ(queue_.free(), 0u);
+  Report();
+  EXPECT_EQ(queue_.free(), 0u);
+  Report();
+  EXPECT_EQ(queue_.free(), 1u) << "given up: by now the ledgers would have it";
+
+  const Lease again = *Grant();
+  Train(again);
+  queue_.Release(again.id, kW, beats_);
+  Report();
+  Report();
+  EXPECT_EQ(queue_.free(), 0u);
+  EXPECT_FALSE(Grant());
+}
+
+TEST_F(SplitQueueTest, OnlyItsHolderReleasesALease) {
+  Range(0, 20);
+  queue_.CutMore(now_, 1, 1);
+  const Lease lease = *Grant();
+  queue_.Release(lease.id, kV, beats_);
+  queue_.Release(4711, kW, beats_);
+  EXPECT_EQ(queue_.leased(), 1u);
+}
+
+TEST_F(SplitQueueTest, AGrantThatWasLostIsFreeAndWhatIsNotItsOwnIsRevoked) {
+  Range(0, 60);
+  queue_.CutMore(now_, 3, 3);
+  const Lease a = *Grant(), b = *Grant(), c = *Grant(kV);
+  EXPECT_THAT(queue_.Reconcile(kW, {b.id, c.id, 999}), ElementsAre(c.id, 999u));
+  EXPECT_EQ(queue_.free(), 1u);
+  EXPECT_EQ(Grant(kV)->cut, a.cut);
+  EXPECT_EQ(queue_.granted_again(), 0u) << "nobody ever worked on it";
+  queue_.Reclaim(kV);
+  EXPECT_EQ(queue_.free(), 2u);
+  EXPECT_EQ(queue_.leased(), 1u);
+}
+
+TEST_F(SplitQueueTest, WhatASliceLosesIsTrainedAgain) {
+  Range(0, 40);
+  queue_.CutMore(now_, 2, 2);
+  for (int i = 0; i < 2; ++i) {
+    const Lease lease = *Grant();
+    Train(lease);
+    queue_.Release(lease.id, kW, beats_);
+    Report();
+  }
+  EXPECT_EQ(slices_.Watermark(0), (Position{0, 40}));
+  EXPECT_FALSE(Grant());
+
+  slices_.Orphan(kServer);
+  EXPECT_EQ(slices_.Watermark(0), (Position{0, 0})) << "what the slices return from";
+  slices_.Adopt(kServer, {kServer});
+  ledgers_[1] = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
+  Report();
+  ASSERT_TRUE(slices_.ready());
+  queue_.Reconsider(slices_);
+  EXPECT_EQ(queue_.free(), 2u);
+  EXPECT_EQ(Grant()->cut.begin, (Position{0, 0}));
+}
+
+TEST_F(SplitQueueTest, KnowsWhenAllIsCut) {
+  Range(0, 25, true);
+  EXPECT_FALSE(heads_.Exhausted()) << "partition 1 is unknown";
+  Range(1, 1000, true);
+  EXPECT_FALSE(heads_.Exhausted());
+  EXPECT_EQ(heads_.Lag(slices_.Watermarks()), 25u);
+  queue_.CutMore(now_, 10, 10);
+  EXPECT_TRUE(heads_.Exhausted());
+  EXPECT_THAT(heads_.Uncut(), ElementsAre(Position{0, 25}, Position{0, 1000}));
+}
+
+TEST_F(SplitQueueTest, ForgetsWhatADurableWatermarkCovers) {
+  Range(0, 100);
+  queue_.CutMore(now_, 5, 5);
+  const Lease held = *Grant();
+  queue_.DropBefore({{0, 60}, {0, 1000}});
+  EXPECT_EQ(queue_.free(), 2u);
+  EXPECT_THAT(queue_.Open({{0, 60}, {0, 1000}}).size(), 2u);
+  EXPECT_EQ(queue_.leased(), 1u) << "still held by a worker";
+  queue_.Release(held.id, kW, beats_);
+  Report();
+  Report();
+  EXPECT_EQ(Grant()->cut.begin, held.cut.begin);
+}
+
+class RestoreTest : public SplitQueueTest {
+ protected:
+  static Cut Make(uint64_t begin, uint64_t end) {
+    Cut cut;
+    cut.begin = cut.after = {0, begin};
+    cut.end = end;
+    cut.hash = 5;
+    cut.batch_size = 7;
+    return cut;
+  }
+};
+
+TEST_F(RestoreTest, CutsComeOutAsTheyWereAndNewRulesApplyBehind) {
+  queue_.Restore({{0, 30}, {0, 1000}}, {Make(50, 70), Make(0, 30), Make(30, 50), Make(50, 70)});
+  EXPECT_EQ(queue_.free(), 2u);
+  EXPECT_EQ(Grant()->cut, Make(30, 50));
+  EXPECT_EQ(Grant()->cut, Make(50, 70));
+  Range(0, 200);
+  const auto cuts = queue_.CutMore(now_, 1, 1);
+  EXPECT_EQ(cuts.at(0).begin, (Position{0, 70}));
+  EXPECT_EQ(cuts.at(0).hash, 1u);
+}
+
+TEST_F(RestoreTest, RefusesCutsThatContradict) {
+  const std::vector<Position> watermark = {{0, 30}, {0, 1000}};
+  Cut stray = Make(30, 50), none = Make(30, 50);
+  stray.partition = 2;
+  none.batch_size = 0;
+  const std::vector<std::vector<Cut>> wrong = {
+      {Make(40, 50)}, {Make(30, 50), Make(60, 70)}, {Make(30, 50), Make(30, 60)}, {Make(20, 40)}, {stray},
+      {none}};
+  for (const auto& cuts : wrong) {
+    EXPECT_THROW(queue_.Restore(watermark, cuts), std::invalid_argument);
+  }
+}
+
+}  // namespace
+}  // namespace leat::protocol

@@ -1,0 +1,617 @@
+// Groups and replicas together: a small world of delays, deaths and comebacks around the two state machines,
+// with a model that counts each event.
+#include "protocol/member/replica.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "base/rng.h"
+#include "protocol/coordinator/groups.h"
+
+namespace leat::protocol {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr uint32_t kPartitions = 2;
+constexpr uint64_t kEvents = 240;  // of a partition
+
+SliceTable Table() {
+  return MakeSlices({{"seen", Shape{kPartitions * kEvents}, {}}, {"sum", Shape{64}, {}}}, 1, 1);
+}
+
+// Everything behind the machines: the control plane, the exchange among members, files, time.
+class World {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    uint32_t workers = 3;
+    uint32_t lanes = 4;
+    bool disasters = true;
+    bool checkpoints = true;
+    bool momentum = false;
+    std::set<uint64_t> poisoned = {};  // steps with a lane that is not finite
+  };
+
+  explicit World(Options options) : options_(options), rng_(options.seed), table_(Table()) {
+    GroupsConfig config;
+    config.workers = options.workers;
+    groups_ = std::make_unique<Groups>(config);
+    optimizer_ = optim::Defaults(options.momentum ? optim::Kind::kMomentum : optim::Kind::kSgd);
+    optimizer_.learning_rate = 1;
+    strategy_.kind = StrategyKind::kAllReduce;
+    strategy_.virtual_workers = options.lanes;
+    strategy_.sum = true;
+    MakeRounds();
+  }
+
+  // Runs until the members of a group have all steps; false when that takes too long.
+  bool Run() {
+    for (uint32_t i = 0; i < options_.workers; ++i) Spawn();
+    if (options_.disasters) At(Random(milliseconds(50), milliseconds(300)), [this] { Disaster(); });
+    if (options_.checkpoints) At(milliseconds(150), [this] { StartCheckpoint(); });
+    while (!events_.empty() && now_ < seconds(300) && groups_->failure().ok()) {
+      const auto event = events_.begin();
+      now_ = event->first.first;
+      const auto what = std::move(event->second);
+      events_.erase(event);
+      what();
+      StepGroups();
+      const ReplicaReport* least = groups_->Least();
+      if (least != nullptr && least->step == total_steps_) return true;
+    }
+    return false;
+  }
+
+  struct Node {
+    NodeId id;
+    std::unique_ptr<Parameters> parameters;
+    std::unique_ptr<Replica> replica;
+    bool alive = true;
+    Time deaf_until{0};     // nothing of the control plane comes or goes
+    uint64_t in_group = 0;  // that it has joined and not left
+    Time last_beat{0};
+    std::map<uint64_t, Lease> leases;
+  };
+
+  const Node* Member() const {
+    for (const auto& [id, node] : nodes_) {
+      if (node.alive && groups_->Has(id)) return &node;
+    }
+    return nullptr;
+  }
+  std::vector<const Node*> Members() const {
+    std::vector<const Node*> members;
+    for (const auto& [id, node] : nodes_) {
+      if (node.alive && groups_->Has(id)) members.push_back(&node);
+    }
+    return members;
+  }
+  uint64_t total_steps() const { return total_steps_; }
+  const Groups& groups() const { return *groups_; }
+  uint64_t returns() const { return returns_; }
+  uint64_t shares() const { return shares_; }
+  uint64_t aheads() const { return aheads_; }
+  uint64_t durable_step() const { return durable_step_; }
+  const std::vector<Round>& rounds() const { return rounds_; }
+  const optim::OptimizerConfig& optimizer() const { return optimizer_; }
+
+  NodeId Spawn() {
+    const NodeId id(++last_node_);
+    Node& node = nodes_[id];
+    node.id = id;
+    node.parameters = std::make_unique<Parameters>(table_);
+    node.replica = std::make_unique<Replica>(ReplicaConfig{.table = table_,
+                                                           .optimizer = optimizer_,
+                                                           .strategy = strategy_,
+                                                           .parameters = node.parameters.get()});
+    node.replica->OnJoined(id);
+    seen_[id] = now_;
+    groups_->Join(now_, protocol::Member{id, Role::kWorker, static_cast<uint32_t>(id.value), ""});
+    At(Random(milliseconds(1), milliseconds(50)), [this, id] { Tick(id); });
+    return id;
+  }
+
+ private:
+  void MakeRounds() {
+    const CutRules rules{.hash = 1, .batch_size = 3, .split_batches = 3, .shuffle_seed = 0, .epochs = 1};
+    std::vector<Cut> cuts;
+    for (uint32_t p = 0; p < kPartitions; ++p) {
+      Position at{0, 0};
+      while (auto cut = NextCut(rules, p, at, 0, kEvents, true, true)) {
+        at = cut->next();
+        cuts.push_back(*cut);
+      }
+    }
+    std::ranges::stable_sort(cuts, {}, [](const Cut& cut) { return cut.begin.offset; });
+    // As many lanes as there are cuts of one length.
+    uint64_t step = 0;
+    for (size_t i = 0; i < cuts.size();) {
+      Round round{.first_step = step, .lanes = {}};
+      while (i < cuts.size() && round.lanes.size() < options_.lanes &&
+             (round.lanes.empty() || round.lanes[0].cut.runs() == cuts[i].runs())) {
+        round.lanes.push_back({cuts[i], RunSet(cuts[i].runs(), true)});
+        ++i;
+      }
+      step = round.end();
+      rounds_.push_back(round);
+    }
+    total_steps_ = step;
+  }
+
+  Duration Random(Duration least, Duration most) {
+    return least + Duration(static_cast<int64_t>(rng_() % static_cast<uint64_t>((most - least).count() + 1)));
+  }
+  bool Chance(double p) { return static_cast<double>(rng_() % 10000) < p * 10000; }
+  void At(Duration after, std::function<void()> what) { events_[{now_ + after, ++order_}] = std::move(what); }
+  Node* Alive(NodeId id) {
+    const auto at = nodes_.find(id);
+    return at != nodes_.end() && at->second.alive ? &at->second : nullptr;
+  }
+
+  // ---- control plane
+  void Tick(NodeId id) {
+    Node* node = Alive(id);
+    if (node == nullptr) return;
+    if (now_ - node->last_beat >= milliseconds(100) || node->replica->HeartbeatUrgent()) {
+      node->last_beat = now_;
+      if (now_ >= node->deaf_until) {
+        const auto beat = node->replica->MakeHeartbeat();
+        At(Random(milliseconds(0), milliseconds(3)), [this, id, beat] {
+          const auto reply = OnBeat(id, beat);
+          At(Random(milliseconds(0), milliseconds(3)), [this, id, reply] {
+            Node* to = Alive(id);
+            if (to == nullptr) return;
+            if (now_ >= to->deaf_until) Do(id, to->replica->OnHeartbeatReply(reply));
+            At(milliseconds(10), [this, id] { Tick(id); });
+          });
+        });
+        return;
+      }
+    }
+    At(milliseconds(10), [this, id] { Tick(id); });
+  }
+
+  WorkerHeartbeatReply OnBeat(NodeId id, const WorkerHeartbeat& beat) {
+    WorkerHeartbeatReply reply;
+    if (!seen_.contains(id)) {
+      reply.evicted = true;
+      return reply;
+    }
+    seen_[id] = now_;
+    const ReplicaReport& report = *beat.replica;
+    groups_->Report(now_, id, report);
+    StepGroups();
+    for (uint32_t p = 0; p < kPartitions; ++p) reply.start.push_back({0, 0});
+    const auto& group = groups_->current();
+    if (!group || !groups_->Has(id)) return reply;
+    reply.group = group;
+    if (group->decided && groups_->from_source()) {
+      for (uint32_t i = 0; i < table_.slices.size(); ++i) {
+        reply.group->orders.push_back(
+            {SliceId(i), Incarnation(group->id), durable_.empty() ? "" : "checkpoint", "", 0});
+      }
+    }
+    if (const ReplicaReport* least = groups_->Least(); least != nullptr && report.group == group->id) {
+      for (const Round& round : rounds_) {
+        if (round.end() <= report.rounds_until || round.first_step >= least->step + 6) continue;
+        if (pending_ && round.first_step >= pending_->order.version) break;
+        told_ = std::max(told_, round.end());
+        reply.rounds.push_back(round);
+      }
+    }
+    if (pending_ && pending_->group == group->id) {
+      if (report.group == group->id && report.shard && report.shard->checkpoint == pending_->order.id) {
+        EXPECT_TRUE(report.shard->status.ok()) << report.shard->status.ToString();
+        for (const SliceLife& life : report.shard->slices) {
+          if (life.incarnation == Incarnation(group->id)) pending_->saved.insert(life.slice.value);
+        }
+        if (pending_->saved.size() == table_.slices.size()) Commit();
+      } else {
+        reply.checkpoint = pending_->order;
+      }
+    }
+    return reply;
+  }
+
+  void StepGroups() {
+    while (groups_->Step(now_, [this] { return ++last_group_; })) {
+      const auto& group = groups_->current();
+      if (group && group->decided && groups_->from_source() && group->step > 0) ++returns_;
+      if (group && group->decided && group->holder != NodeId()) ++shares_;
+      if (group && !group->decided) pending_.reset(), told_ = 0;
+    }
+  }
+
+  void Lost(NodeId id) {
+    seen_.erase(id);
+    groups_->Remove(now_, id);
+  }
+
+  // ---- checkpoints
+  void StartCheckpoint() {
+    At(Random(milliseconds(200), milliseconds(600)), [this] { StartCheckpoint(); });
+    if (pending_ || groups_->Least() == nullptr) return;
+    Pending pending;
+    pending.group = groups_->current()->id;
+    pending.order = {++last_checkpoint_, "checkpoint", std::max(told_, groups_->Least()->step)};
+    pending_ = std::move(pending);
+  }
+  void Commit() {
+    durable_.assign(table_.slices.size(), nullptr);
+    for (const auto& slice : files_[pending_->order.id]) {
+      if (slice->incarnation == Incarnation(pending_->group)) durable_[slice->id.value] = slice;
+    }
+    for (const auto& slice : durable_) {
+      ASSERT_NE(slice, nullptr);
+      EXPECT_EQ(slice->version, pending_->order.version);
+      EXPECT_EQ(slice->ledger, durable_[0]->ledger);
+    }
+    durable_step_ = pending_->order.version;
+    pending_.reset();
+    groups_->SetSource(now_, durable_step_);
+  }
+
+  // ---- what a shell does
+  void Do(NodeId id, const ReplicaActions& actions) {
+    for (const auto& action : actions) {
+      Node* node = Alive(id);
+      if (node == nullptr) return;
+      std::visit([&](const auto& a) { Act(*node, a); }, action);
+    }
+  }
+  template <class Input>
+  void Later(NodeId id, Duration least, Duration most, Input input) {
+    At(Random(least, most), [this, id, input = std::move(input)] {
+      if (Node* node = Alive(id)) Do(id, input(*node->replica));
+    });
+  }
+
+  void Act(Node& node, const PrepareSplit& a) {
+    node.leases[a.lease.id] = a.lease;
+    const bool fails = Chance(0.02);
+    Later(node.id, milliseconds(1), milliseconds(30), [id = a.lease.id, fails](Replica& replica) {
+      return fails ? replica.OnSplitFailed(id) : replica.OnSplitReady(id);
+    });
+  }
+  void Act(Node& node, const DropSplit& a) { node.leases.erase(a.lease); }
+  void Act(Node& node, const StopRole& a) {
+    EXPECT_TRUE(a.evicted);
+    Kill(node.id, false);
+    Spawn();
+  }
+  void Act(Node& node, const LoadSlices& a) {
+    for (const SliceOrder& order : a.orders) {
+      Later(node.id, milliseconds(1), milliseconds(30), [this, order](Replica& replica) {
+        return replica.OnSliceLoaded(order, *durable_[order.slice.value]);
+      });
+    }
+  }
+  void Act(Node& node, const SaveShard& a) {
+    ShardReport report;
+    report.checkpoint = a.order.id;
+    auto& files = files_[a.order.id];
+    files.insert(files.end(), a.slices.begin(), a.slices.end());
+    Later(node.id, milliseconds(1), milliseconds(50), [report](Replica& replica) {
+      replica.OnShardSaved(report);
+      return ReplicaActions{};
+    });
+  }
+  void Act(Node& node, const ComputeLane& a) {
+    const Lease& lease = node.leases.at(a.lease);
+    const Cut& cut = lease.cut;
+    if (a.first) {
+      for (size_t v = 0; v < table_.variables.size(); ++v)
+        std::ranges::fill(node.parameters->gradients(v), 0.0f);
+    }
+    BatchOutcome outcome{Disposition::kGradient, 0};
+    const uint64_t begin = cut.begin.offset + a.batch * cut.batch_size;
+    const uint64_t end = std::min<uint64_t>(cut.end, begin + cut.batch_size);
+    for (uint64_t offset = begin; offset < end; ++offset) {
+      node.parameters->gradients(0)[cut.partition * kEvents + offset] += 1;
+      node.parameters->gradients(1)[offset % 64] += static_cast<float>(offset);
+      ++outcome.events;
+    }
+    if (options_.poisoned.contains(a.step) && a.lane == 1) outcome.disposition = Disposition::kRejected;
+    Later(node.id, milliseconds(1), milliseconds(25),
+          [token = a.token, outcome](Replica& replica) { return replica.OnComputed(token, outcome); });
+  }
+
+  // ---- among members. Something that all of a group do together.
+  struct Together {
+    std::map<NodeId, std::function<void(bool)>> who;  // what becomes of it: done, or failed
+    std::vector<float> sum;
+    std::vector<LaneOutcome> lanes;
+    Replica::Shared state;
+  };
+  struct Meeting {
+    std::vector<NodeId> members;
+    std::map<std::pair<int, uint64_t>, Together> under_way;
+    std::set<NodeId> gone;
+  };
+  enum { kJoin = 0, kShare = 1, kReduce = 2 };
+
+  Together* Enter(Node& node, uint64_t group, int kind, uint64_t step, std::function<void(bool)> after) {
+    Meeting& meeting = meetings_[group];
+    Together& together = meeting.under_way[{kind, step}];
+    together.who[node.id] = std::move(after);
+    return &together;
+  }
+  void Close(uint64_t group, int kind, uint64_t step) {
+    Meeting& meeting = meetings_[group];
+    const auto at = meeting.under_way.find({kind, step});
+    if (at->second.who.size() < meeting.members.size() || !meeting.gone.empty()) return;
+    for (auto& [id, after] : at->second.who) {
+      At(Random(milliseconds(1), milliseconds(20)), [this, id = id, group, after = std::move(after)] {
+        Node* node = Alive(id);
+        if (node != nullptr && node->in_group == group) after(true);
+      });
+    }
+    meeting.under_way.erase(at);
+  }
+  // The others of a group hear, sooner or later, that it is broken.
+  void Leave(NodeId id, uint64_t group) {
+    if (group == 0) return;
+    Meeting& meeting = meetings_[group];
+    meeting.gone.insert(id);
+    for (NodeId other : meeting.members) {
+      if (other == id) continue;
+      At(Random(milliseconds(1), milliseconds(40)), [this, other, group] {
+        Node* node = Alive(other);
+        if (node != nullptr && node->in_group == group) {
+          Do(other, node->replica->OnBroken(group, Status(Code::kUnavailable, "a member is gone")));
+        }
+      });
+    }
+  }
+
+  void Act(Node& node, const LeaveGroup& a) {
+    if (node.in_group != a.group) return;
+    node.in_group = 0;
+    Leave(node.id, a.group);
+  }
+  void Act(Node& node, const JoinGroup& a) {
+    node.in_group = a.group;
+    Meeting& meeting = meetings_[a.group];
+    meeting.members.clear();
+    for (const auto& member : a.members) meeting.members.push_back(member.node);
+    ASSERT_EQ(meeting.members[a.rank], node.id);
+    const NodeId id = node.id;
+    Enter(node, a.group, kJoin, 0,
+          [this, id, group = a.group](bool) { Do(id, nodes_.at(id).replica->OnConnected(group, Status())); });
+    Close(a.group, kJoin, 0);
+    At(seconds(2), [this, id, group = a.group] {
+      Node* still = Alive(id);
+      if (still == nullptr || still->in_group != group || !meetings_[group].under_way.contains({kJoin, 0}))
+        return;
+      Do(id, still->replica->OnConnected(group, Status(Code::kDeadlineExceeded, "not all have come")));
+    });
+  }
+  void Act(Node& node, const ShareState& a) {
+    const NodeId id = node.id;
+    const auto shared = std::make_shared<Replica::Shared>();
+    Together* together = Enter(node, a.group, kShare, 0, [this, id, group = a.group](bool) {
+      Do(id, nodes_.at(id).replica->OnShared(group, states_.at(group)));
+    });
+    if (meetings_[a.group].members[a.holder] == id) {
+      together->state.header = node.replica->state().header();
+      for (const auto& part : node.replica->state().Memory()) {
+        together->state.memory.insert(together->state.memory.end(), part.begin(), part.end());
+      }
+      states_[a.group] = together->state;
+    }
+    Close(a.group, kShare, 0);
+  }
+  void Act(Node& node, const ReduceStep& a) {
+    const NodeId id = node.id;
+    EXPECT_EQ(node.replica->state().header().step, a.step);
+    Together* together = Enter(node, a.group, kReduce, a.step, [this, id, group = a.group, a](bool) {
+      const auto& result = results_.at({group, a.step});
+      Node& me = nodes_.at(id);
+      size_t at = 0;
+      for (size_t v = 0; v < table_.variables.size(); ++v) {
+        const auto out = me.parameters->gradients(v);
+        std::copy_n(result.sum.begin() + static_cast<ptrdiff_t>(at), out.size(), out.begin());
+        at += out.size();
+      }
+      Applies(me, group, a.step);
+      ReducedStep reduced{result.lanes, true};
+      Do(id, me.replica->OnReduced(a.token, reduced));
+    });
+    // A member that computes nothing adds nothing: what it has as gradients is of an earlier step.
+    bool any = false;
+    for (uint32_t lane = a.first_lane; lane < a.end_lane; ++lane) {
+      any = any || a.lanes[lane].kind != LaneOutcome::Kind::kHeld;
+    }
+    together->lanes.resize(a.lanes.size());
+    for (uint32_t lane = a.first_lane; lane < a.end_lane; ++lane) together->lanes[lane] = a.lanes[lane];
+    size_t at = 0;
+    for (size_t v = 0; v < table_.variables.size(); ++v) {
+      const auto gradients = node.parameters->gradients(v);
+      together->sum.resize(std::max(together->sum.size(), at + gradients.size()));
+      for (float g : gradients) together->sum[at++] += any ? g : 0;
+    }
+    results_[{a.group, a.step}] = *together;
+    Close(a.group, kReduce, a.step);
+  }
+  // The step is applied by this member in this group.
+  void Applies(const Node& node, uint64_t group, uint64_t step) {
+    (void)node;
+    auto& by = applied_[step];
+    if (!by.empty() && *by.rbegin() < group) ++aheads_;
+    by.insert(group);
+  }
+
+  // ---- disasters
+  void Kill(NodeId id, bool noticed_later) {
+    Node* node = Alive(id);
+    if (node == nullptr) return;
+    node->alive = false;
+    Leave(id, node->in_group);
+    if (noticed_later) {
+      At(Random(milliseconds(0), milliseconds(500)), [this, id] { Lost(id); });
+    }
+  }
+  void Disaster() {
+    At(Random(milliseconds(50), milliseconds(500)), [this] { Disaster(); });
+    for (auto& [id, seen] : std::map(seen_)) {
+      if (now_ - seen > seconds(1)) Lost(id);
+    }
+    std::vector<NodeId> alive;
+    for (const auto& [id, node] : nodes_) {
+      if (node.alive) alive.push_back(id);
+    }
+    if (now_ > seconds(20)) {
+      if (alive.empty()) Spawn();
+      return;  // let it end
+    }
+    const double which = static_cast<double>(rng_() % 100);
+    if (which < 35 && !alive.empty()) {
+      Kill(alive[rng_() % alive.size()], true);
+    } else if (which < 42) {
+      for (NodeId id : alive) Kill(id, true);
+    } else if (which < 55 && !alive.empty()) {
+      // Cut off from the coordinator, for shorter or longer than it waits; not from the others.
+      nodes_.at(alive[rng_() % alive.size()]).deaf_until = now_ + Random(milliseconds(50), seconds(3));
+    }
+    if (alive.size() < options_.workers + 1 && Chance(0.7)) Spawn();
+  }
+
+  struct Pending {
+    CheckpointOrder order;
+    uint64_t group = 0;
+    std::set<uint32_t> saved;
+  };
+
+  Options options_;
+  Rng rng_;
+  SliceTable table_;
+  optim::OptimizerConfig optimizer_;
+  StrategyConfig strategy_;
+  std::vector<Round> rounds_;
+  uint64_t total_steps_ = 0;
+  Time now_{seconds(1)};
+  std::map<std::pair<Time, uint64_t>, std::function<void()>> events_;
+  uint64_t order_ = 0;
+  std::unique_ptr<Groups> groups_;
+  std::map<NodeId, Node> nodes_;
+  std::map<NodeId, Time> seen_;
+  uint64_t last_node_ = 0, last_group_ = 0, last_checkpoint_ = 0;
+  std::map<uint64_t, Meeting> meetings_;
+  std::map<uint64_t, Replica::Shared> states_;
+  std::map<std::pair<uint64_t, uint64_t>, Together> results_;
+  std::map<uint64_t, std::set<uint64_t>> applied_;
+  std::optional<Pending> pending_;
+  uint64_t told_ = 0;
+  std::map<uint64_t, std::vector<std::shared_ptr<const Slice>>> files_;
+  std::vector<std::shared_ptr<const Slice>> durable_;
+  uint64_t durable_step_ = 0;
+  uint64_t returns_ = 0, shares_ = 0, aheads_ = 0;
+};
+
+void ExpectCountedOnce(const World& world, const std::set<uint64_t>& skipped = {}) {
+  std::vector<float> wanted(kPartitions * kEvents, -1.0f);
+  for (const Round& round : world.rounds()) {
+    for (uint64_t step : skipped) {
+      if (step < round.first_step || step >= round.end()) continue;
+      for (const Round::Part& part : round.lanes) {
+        const uint64_t begin = part.cut.begin.offset + (step - round.first_step) * part.cut.batch_size;
+        const uint64_t end = std::min<uint64_t>(part.cut.end, begin + part.cut.batch_size);
+        for (uint64_t o = begin; o < end; ++o) wanted[part.cut.partition * kEvents + o] = 0;
+      }
+    }
+  }
+  const auto members = world.Members();
+  ASSERT_FALSE(members.empty());
+  for (const World::Node* node : members) {
+    const auto seen = node->parameters->values(0);
+    EXPECT_TRUE(std::ranges::equal(seen, wanted)) << "node " << node->id.value;
+    EXPECT_TRUE(std::ranges::equal(node->parameters->values(1), members[0]->parameters->values(1)));
+    EXPECT_EQ(node->replica->state().header(), members[0]->replica->state().header());
+    for (uint32_t p = 0; p < kPartitions; ++p) {
+      EXPECT_EQ(node->replica->state().header().ledger.partitions()[p].done, (Position{0, kEvents}));
+    }
+  }
+}
+
+TEST(ReplicaTest, AGroupTrainsAStream) {
+  World world({.seed = 1, .disasters = false, .checkpoints = false});
+  ASSERT_TRUE(world.Run());
+  ExpectCountedOnce(world);
+  EXPECT_EQ(world.groups().current()->id, 1u);
+}
+
+TEST(ReplicaTest, ThereMayBeMoreMembersThanLanesAndFewer) {
+  for (uint32_t lanes : {1u, 2u, 7u}) {
+    for (uint32_t workers : {1u, 3u, 5u}) {
+      World world({.workers = workers, .lanes = lanes, .disasters = false});
+      ASSERT_TRUE(world.Run()) << lanes << " lanes, " << workers << " workers";
+      ExpectCountedOnce(world);
+    }
+  }
+}
+
+TEST(ReplicaTest, AStepThatIsNotFiniteIsSkippedByAllAndCounted) {
+  World world({.disasters = false, .poisoned = {2, 3}});
+  ASSERT_TRUE(world.Run());
+  ExpectCountedOnce(world, {2, 3});
+  for (const World::Node* node : world.Members()) {
+    const auto report = *node->replica->MakeHeartbeat().replica;
+    EXPECT_EQ(report.skipped, 2u);
+    EXPECT_EQ(report.rejected_in_a_row, 0u);
+    ASSERT_TRUE(report.rejected);
+    EXPECT_EQ(report.rejected->cut, world.rounds()[1].lanes[1].cut);
+  }
+}
+
+TEST(ReplicaTest, EveryEventCountsOnceWhateverHappensToWorkers) {
+  uint64_t returns = 0, shares = 0, aheads = 0, checkpoints = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    World world({.seed = seed});
+    ASSERT_TRUE(world.Run()) << "seed " << seed << ": " << world.groups().failure().ToString();
+    ExpectCountedOnce(world);
+    if (HasFailure()) FAIL() << "seed " << seed;
+    returns += world.returns();
+    shares += world.shares();
+    aheads += world.aheads();
+    checkpoints += world.durable_step() > 0;
+  }
+  // It is no test of these if they don't happen.
+  EXPECT_GT(returns, 20u);
+  EXPECT_GT(shares, 100u);
+  EXPECT_GT(aheads, 20u);
+  EXPECT_GT(checkpoints, 50u);
+}
+
+TEST(ReplicaTest, AMemberHasComputedIfOneOfItsOwnLanesWasNotHeld) {
+  using Kind = LaneOutcome::Kind;
+  ReduceStep step{.lanes = {{Kind::kGradient, 5}, {}, {}, {Kind::kEmpty, 0}}, .first_lane = 1, .end_lane = 3};
+  EXPECT_FALSE(step.computed_any());
+  step.end_lane = 4;
+  EXPECT_TRUE(step.computed_any());
+  step.first_lane = step.end_lane = 0;
+  EXPECT_FALSE(step.computed_any());
+}
+
+TEST(ReplicaTest, LanesAreInBlocksByRank) {
+  for (uint32_t members : {1u, 2u, 3u, 5u, 8u}) {
+    for (uint32_t width : {1u, 2u, 3u, 7u, 8u, 20u}) {
+      uint32_t next = 0;
+      for (uint32_t rank = 0; rank < members; ++rank) {
+        const auto [first, end] = LanesOf(rank, members, width);
+        EXPECT_EQ(first, next);
+        next = end;
+        for (uint32_t lane = first; lane < end; ++lane) EXPECT_EQ(uint64_t{lane} * members / width, rank);
+      }
+      EXPECT_EQ(next, width);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace leat::protocol

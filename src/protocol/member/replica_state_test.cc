@@ -1,0 +1,68 @@
+#include "protocol/member/replica_state.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+
+namespace leat::protocol {
+namespace {
+
+std::vector<float> Random(size_t n, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<float> values(n);
+  for (float& x : values) x = static_cast<float>(rng.Uniform()) - 0.5f;
+  return values;
+}
+
+class AppliedTerms : public ::testing::TestWithParam<optim::Kind> {};
+
+// What is added up while it is applied gives the bits of what was added up before.
+TEST_P(AppliedTerms, AreTheStepOfTheirSum) {
+  const SliceTable table = MakeSlices({{"kernel", Shape{97, 113}, {}},
+                                       {"mean", Shape{5}, {}, optim::VariableRole::kStatistic},
+                                       {"bias", Shape{4'097}, {}}},
+                                      3, 2);
+  const StrategyConfig strategy{.full_run = 8};
+  const optim::OptimizerConfig optimizer = optim::Defaults(GetParam());
+  for (size_t count = 1; count <= 3; ++count) {
+    SCOPED_TRACE(std::to_string(count) + " terms");
+    Parameters summed(table), apart(table);
+    ReplicaState with_sum(table, optimizer, strategy, &summed),
+        with_terms(table, optimizer, strategy, &apart);
+    with_sum.Make({});
+    with_terms.Make({});
+    for (uint64_t step = 0; step < 3; ++step) {
+      const size_t all = summed.all_gradients().size();
+      std::vector<std::vector<float>> given;
+      for (size_t i = 0; i < count; ++i) given.push_back(Random(all, 10 * step + i));
+      const GradientTerms terms(given.begin(), given.end());
+      optim::SetSum(summed.all_gradients(), terms, 0, 1.0f);
+      std::ranges::copy(given[0], apart.all_gradients().begin());
+      const uint64_t events = step == 1 ? 8 * count : 8 * count - 3;
+      with_sum.Apply(events);
+      with_terms.Apply(events, terms);
+      with_sum.Complete(events);
+      with_terms.Complete(events);
+      EXPECT_TRUE(std::ranges::equal(given[0], apart.all_gradients())) << "others look at it";
+    }
+    const auto a = with_sum.Memory(), b = with_terms.Memory();
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_TRUE(
+          std::ranges::equal(a[i], b[i], {}, std::bit_cast<uint32_t, float>, std::bit_cast<uint32_t, float>))
+          << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, AppliedTerms,
+                         ::testing::Values(optim::Kind::kSgd, optim::Kind::kMomentum, optim::Kind::kAdam,
+                                           optim::Kind::kLamb),
+                         [](const auto& given) { return std::string(optim::Name(given.param)); });
+
+}  // namespace
+}  // namespace leat::protocol

@@ -1,0 +1,332 @@
+#include "protocol/server/server.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/guards.h"
+#include "protocol/server/server_state.h"
+
+namespace leat::protocol {
+
+namespace {
+
+uint64_t MemoryBytes(uint64_t elements, uint32_t slots) {
+  return elements * (1 + slots) * sizeof(float);
+}
+
+}  // namespace
+
+Server::State::State(ServerConfig c)
+    : config(std::move(c)),
+      places(config.table.slices.size()),
+      near(config.table.slices.size()),
+      ledgers(config.table.slices.size()) {
+  progress.staleness.resize(kStalenessBins);
+  for (const auto& variable : config.table.variables) {
+    const auto rule = optim::RuleFor(config.optimizer, variable);
+    rules.push_back({rule, static_cast<uint32_t>(optim::SlotNames(rule).size()),
+                     optim::MeanRuleFor(config.strategy.sum, config.strategy.full_run, variable.role),
+                     optim::NeedsWholeVariables(rule)});
+  }
+}
+
+bool Server::State::Inside(NodeId worker) {
+  const bool there = none_missing ? members.front() <= worker && worker <= members.back()
+                                  : std::binary_search(members.begin(), members.end(), worker);
+  if (!guards::Member(there)) return false;
+  last_member = worker;
+  return true;
+}
+
+void Server::State::TakeView(const Shared<View>& newer) {
+  view = newer;
+  members.clear();
+  for (const Member& member : view->members) members.push_back(member.node);
+  std::sort(members.begin(), members.end());
+  none_missing = !members.empty() && members.back().value - members.front().value + 1 == members.size();
+  last_member.reset();
+  wake = true;
+}
+
+void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads) {
+  std::vector<const SliceOrder*> ordered(places.size(), nullptr);
+  for (const SliceOrder& order : orders) {
+    if (order.slice.value < places.size()) ordered[order.slice.value] = &order;
+  }
+  // All that is outdated goes first: a new history begins with nothing of the old one left.
+  for (size_t i = 0; i < places.size(); ++i) {
+    const SliceOrder* order = ordered[i];
+    if (!order || (places[i] && places[i]->order.incarnation != order->incarnation)) DropPlace(&places[i]);
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    const SliceOrder* order = ordered[i];
+    if (!order || places[i]) continue;
+    places[i].emplace();
+    places[i]->order = *order;
+    if (order->directory.empty()) {
+      Settle(&*places[i], Make(*order));
+      news = true;
+    } else {
+      loads->orders.push_back(*order);
+    }
+  }
+}
+
+void Server::State::Settle(Place* place, std::shared_ptr<Slice> slice) {
+  ++count_alive;
+  ledgers.Put(slice->id.value, slice->ledger);
+  if (stepped()) place->open.resize(config.strategy.ahead() + 1);
+  near[slice->id.value] = {slice.get(), false};
+  place->slice = std::move(slice);
+  claims_outdated = true;
+}
+
+void Server::State::DropPlace(std::optional<Place>* place) {
+  if (!*place) return;
+  wake = true;
+  claims_outdated = true;
+  if ((*place)->slice) {
+    ledgers.Drop((*place)->order.slice.value);
+    near[(*place)->order.slice.value] = {};
+    if (--count_alive == 0) {
+      // Another history begins: what its steps are made of is told anew.
+      steps.clear();
+      found = nullptr;
+      judged = 0;
+      rejected_in_a_row = 0;
+    }
+  }
+  place->reset();
+}
+
+std::shared_ptr<Slice> Server::State::Make(const SliceOrder& order) const {
+  const SliceSpec& spec = config.table.slices[order.slice.value];
+  const optim::VariableSpec& variable = config.table.variables[spec.variable];
+  auto slice = std::make_shared<Slice>();
+  slice->id = order.slice;
+  slice->incarnation = order.incarnation;
+  const Rule& rule = RuleOf(order.slice);
+  slice->slots = rule.slots;
+  slice->elements = spec.elements();
+  slice->ledger = Ledger(start);
+  if (config.modelled) return slice;
+  slice->memory = NewMemory(MemoryBytes(slice->elements, rule.slots));
+  optim::Initialise(variable.init, config.table.seed, variable.name, spec.begin, slice->values());
+  for (uint32_t i = 0; i < rule.slots; ++i) {
+    std::ranges::fill(slice->slot(i), optim::InitialSlot(rule.optimizer, i));
+  }
+  return slice;
+}
+
+void Server::State::MoveToNewMemory(Slice* slice) const {
+  const Buffer old = std::exchange(slice->memory, NewMemory(slice->memory.size()));
+  std::memcpy(slice->memory.data(), old.data(), old.size());
+}
+
+Status Server::State::Fits(const Slice& slice) const {
+  const SliceSpec& spec = config.table.slices[slice.id.value];
+  const uint32_t slots = RuleOf(slice.id).slots;
+  if (slice.elements == spec.elements() && slice.slots == slots &&
+      (config.modelled || slice.memory.size() >= MemoryBytes(slice.elements, slots)) &&
+      slice.ledger.partitions().size() == start.size()) {
+    return {};
+  }
+  return Status(Code::kDataLoss, "slice " + ToString(slice.id) + " has " + std::to_string(slice.elements) +
+                                     " elements, " + std::to_string(slice.slots) + " slots and " +
+                                     std::to_string(slice.ledger.partitions().size()) +
+                                     " partitions; the job has " + std::to_string(spec.elements()) + ", " +
+                                     std::to_string(slots) + " and " + std::to_string(start.size()));
+}
+
+const Slice& Server::State::WithLedger(Place* place) {
+  if (std::exchange(near[place->order.slice.value].ledger_outdated, false)) {
+    place->slice->ledger = ledgers.Get(place->order.slice.value);
+  }
+  return *place->slice;
+}
+
+// ---- checkpoints
+
+std::optional<SaveShard> Server::State::TakeSave(const std::optional<CheckpointOrder>& order) {
+  if (stepped()) return TakeSaveAtVersion(order);
+  if (!order || order->id <= last_checkpoint || saving) return std::nullopt;
+  std::vector<std::shared_ptr<const Slice>> slices;
+  for (auto& place : places) {
+    if (!place || !place->slice) continue;
+    // A copy of the slice and its ledger; the memory is shared until the next update.
+    slices.push_back(std::make_shared<const Slice>(WithLedger(&*place)));
+    place->being_saved = true;
+  }
+  return BeginSave(*order, std::move(slices));
+}
+
+// Slices come to the version at moments of their own: CompleteStep keeps each as it is then. The order is
+// repeated until it is carried out, or taken back.
+std::optional<SaveShard> Server::State::TakeSaveAtVersion(const std::optional<CheckpointOrder>& order) {
+  if (saving) return std::nullopt;
+  if (waiting_save != order) {
+    for (auto& place : places) {
+      if (place) place->to_save.reset();
+    }
+    waiting_save.reset();
+  }
+  if (!order || order->id <= last_checkpoint) return std::nullopt;
+  waiting_save = order;
+  std::vector<std::shared_ptr<const Slice>> slices;
+  bool all = true;
+  for (auto& place : places) {
+    if (!place) continue;
+    if (!place->slice) {
+      all = false;
+      continue;
+    }
+    if (!place->to_save && place->slice->version == order->version) {
+      place->to_save = std::make_shared<const Slice>(WithLedger(&*place));
+    }
+    if (!place->to_save && place->slice->version > order->version) {
+      shard = ShardReport{};
+      shard->checkpoint = last_checkpoint = order->id;
+      shard->status = Status(Code::kFailedPrecondition,
+                             "slice " + ToString(place->order.slice) + " has come to step " +
+                                 std::to_string(place->slice->version) + "; the checkpoint is of step " +
+                                 std::to_string(order->version));
+      waiting_save.reset();
+      news = true;
+      return std::nullopt;
+    }
+    all = all && place->to_save;
+    slices.push_back(place->to_save);
+  }
+  if (!all) return std::nullopt;
+  waiting_save.reset();
+  for (auto& place : places) {
+    if (place) place->to_save.reset();
+  }
+  return BeginSave(*order, std::move(slices));
+}
+
+SaveShard Server::State::BeginSave(const CheckpointOrder& order,
+                                   std::vector<std::shared_ptr<const Slice>> slices) {
+  last_checkpoint = order.id;
+  shard.reset();
+  saving = Save{order.id, {}, {}};
+  for (const auto& slice : slices) saving->lives.push_back({slice->id, slice->incarnation});
+  if (stepped()) saving->slices = slices;
+  return {order, std::move(slices)};
+}
+
+// ---- control plane
+
+Server::Server(ServerConfig config) : state_(std::make_unique<State>(std::move(config))) {}
+
+Server::~Server() = default;
+
+void Server::OnJoined(NodeId node) {
+  state_->node = node;
+}
+
+ServerHeartbeat Server::MakeHeartbeat() {
+  State& s = *state_;
+  ServerHeartbeat beat;
+  beat.node = s.node;
+  beat.generation = s.view->generation;
+  s.progress.bytes_held = 0;
+  for (uint32_t i = 0; i < s.places.size(); ++i) {
+    if (!s.places[i]) continue;
+    if (s.places[i]->failed) beat.failed.push_back({SliceId(i), s.places[i]->order.incarnation});
+    const Slice* slice = s.places[i]->slice.get();
+    if (!slice) continue;
+    s.progress.bytes_held += MemoryBytes(slice->elements, slice->slots);
+  }
+  for (SliceLedgers::Equal& equal : s.ledgers.Classes()) {
+    const Slice* first = s.Alive(SliceId(equal.slices[0]));
+    LedgerReport report{{}, first->events, std::move(equal.partitions), first->version};
+    report.slices.reserve(equal.slices.size());
+    for (const uint32_t i : equal.slices) {
+      const Slice* slice = s.Alive(SliceId(i));
+      report.slices.push_back({slice->id, slice->incarnation});
+      report.events = std::min(report.events, slice->events);
+      report.version = std::min(report.version, slice->version);
+    }
+    beat.ledgers.push_back(std::move(report));
+  }
+  s.Prune();
+  if (!beat.failed.empty()) beat.failure = s.failure;
+  beat.shard = s.shard;
+  beat.rejected_in_a_row = s.rejected_in_a_row;
+  beat.rejected = s.rejected;
+  beat.progress = s.progress;
+  s.news = false;
+  return beat;
+}
+
+bool Server::HeartbeatUrgent() const {
+  return state_->news;
+}
+
+std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& reply) {
+  State& s = *state_;
+  std::vector<ServerAction> actions;
+  if (reply.evicted) {
+    for (auto& place : s.places) s.DropPlace(&place);
+    s.waiting_save.reset();
+    s.TakeView(View());
+    actions.emplace_back(StopRole{true});
+    return actions;
+  }
+  if (reply.view) s.TakeView(reply.view);
+  if (!reply.start.empty()) s.start = reply.start;
+  LoadSlices loads;
+  s.TakeOrders(reply.orders, &loads);
+  if (!loads.orders.empty()) actions.emplace_back(std::move(loads));
+  if (auto save = s.TakeSave(reply.checkpoint)) actions.emplace_back(std::move(*save));
+  if (reply.stop) actions.emplace_back(StopRole{false});
+  return actions;
+}
+
+void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
+  State& s = *state_;
+  if (order.slice.value >= s.places.size() || !s.places[order.slice.value]) return;
+  State::Place& place = *s.places[order.slice.value];
+  if (place.order.incarnation != order.incarnation || place.slice || place.failed) return;
+  Status status = loaded.status();
+  if (status.ok()) {
+    loaded->id = order.slice;
+    loaded->incarnation = order.incarnation;
+    status = s.Fits(*loaded);
+  }
+  s.news = true;
+  if (!status.ok()) {
+    place.failed = true;
+    s.failure = status.With(order.directory + "/" + order.file).ToString();
+    return;
+  }
+  // Wherever it was read into, its values are sent from here.
+  if (s.config.allocate && loaded->memory) s.MoveToNewMemory(&*loaded);
+  s.Settle(&place, std::make_shared<Slice>(std::move(loaded).value()));
+}
+
+void Server::OnShardSaved(ShardReport report) {
+  State& s = *state_;
+  if (!s.saving || s.saving->checkpoint != report.checkpoint) return;
+  report.slices = std::move(s.saving->lives);
+  s.saving.reset();
+  for (auto& place : s.places) {
+    if (place) place->being_saved = false;
+  }
+  s.shard = std::move(report);
+  s.news = true;
+}
+
+const Slice* Server::Find(SliceId slice) const {
+  State& s = *state_;
+  return s.Alive(slice) ? &s.WithLedger(&*s.places[slice.value]) : nullptr;
+}
+
+const View& Server::view() const {
+  return *state_->view;
+}
+
+}  // namespace leat::protocol

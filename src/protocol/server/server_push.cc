@@ -1,0 +1,288 @@
+// The data plane: requests are checked, applied slice by slice, and answered, at once or when the version
+// that they wait for is there.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/guards.h"
+#include "protocol/server/server_state.h"
+
+namespace leat::protocol {
+
+namespace {
+
+Status Bad(std::string what) {
+  return Status(Code::kInvalidArgument, "push: " + std::move(what));
+}
+
+}  // namespace
+
+Status Server::State::CheckRun(const PushRequest& request) const {
+  const Cut& cut = request.cut;
+  if (!cut.valid()) return Bad("a cut that is none");
+  if (!start.empty() && cut.partition >= start.size()) {
+    return Bad("partition " + std::to_string(cut.partition) + " of " + std::to_string(start.size()));
+  }
+  if (request.run >= cut.runs()) {
+    return Bad("run " + std::to_string(request.run) + " of " + std::to_string(cut.runs()));
+  }
+  const uint64_t most = cut.EventsOf(request.run);
+  const bool fits = request.disposition == Disposition::kEmpty ? request.events == 0
+                    : request.disposition == Disposition::kGradient
+                        ? request.events >= 1 && request.events <= most
+                        : request.events <= most;
+  if (!fits) return Bad(std::to_string(request.events) + " events in a batch of " + std::to_string(most));
+  return {};
+}
+
+Status Server::State::CheckTurn(const PushRequest& request) const {
+  const StrategyConfig& strategy = config.strategy;
+  if (!strategy.stepped()) {
+    if (request.turn || request.version_wanted > 0 || !request.counted.empty()) {
+      return Bad("a step, where the strategy has none");
+    }
+    return {};
+  }
+  if (!request.turn) {
+    if (request.disposition != Disposition::kPull) return Bad("a run of no step");
+    return request.counted.empty() ? Status() : Bad("lanes of no step");
+  }
+  const Turn& turn = *request.turn;
+  if (turn.width == 0 || turn.width > strategy.lanes() ||
+      turn.needed != std::min(strategy.virtual_workers, turn.width)) {
+    return Bad("a step of " + std::to_string(turn.width) + " lanes, of which " + std::to_string(turn.needed) +
+               " are needed; the job has " + std::to_string(strategy.lanes()) + " and " +
+               std::to_string(strategy.virtual_workers));
+  }
+  if (turn.lane >= turn.width) {
+    return Bad("lane " + std::to_string(turn.lane) + " of " + std::to_string(turn.width));
+  }
+  if (request.counted.empty()) return {};
+  if (turn.needed == turn.width || request.counted.size() != (turn.width + 63) / 64) {
+    return Bad("lanes that count, of " + std::to_string(turn.width));
+  }
+  uint32_t chosen = 0;
+  for (const uint64_t word : request.counted) chosen += static_cast<uint32_t>(std::popcount(word));
+  const bool beyond = turn.width % 64 != 0 && request.counted.back() >> (turn.width % 64) != 0;
+  if (beyond || chosen != turn.needed) {
+    return Bad(std::to_string(chosen) + " lanes count, of " + std::to_string(turn.width) + "; " +
+               std::to_string(turn.needed) + " are needed");
+  }
+  return {};
+}
+
+Status Server::Begin(const PushRequest& request, std::vector<uint64_t>* elements) {
+  State& s = *state_;
+  const bool gradient = request.disposition == Disposition::kGradient;
+  if (elements) elements->clear();
+  const SliceRef* before = nullptr;
+  for (const SliceRef& ref : request.slices) {
+    const SliceId id = ref.slice;
+    if (id.value >= s.places.size()) {
+      return Bad("slice " + ToString(id) + " of " + std::to_string(s.places.size()));
+    }
+    if (before && id <= before->slice) return Bad("slice " + ToString(id) + " is out of order");
+    before = &ref;
+    if (elements) elements->push_back(gradient ? s.config.table.slices[id.value].elements() : 0);
+  }
+  if (request.disposition > Disposition::kRejected) return Bad("unknown disposition");
+  LEAT_RETURN_IF_ERROR(s.CheckTurn(request));
+  if (request.disposition != Disposition::kPull) LEAT_RETURN_IF_ERROR(s.CheckRun(request));
+  if (!request.counted.empty()) LEAT_RETURN_IF_ERROR(s.TakeCounted(request));
+  ++(request.disposition == Disposition::kPull ? s.progress.pulls : s.progress.pushes);
+  return {};
+}
+
+void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> slices,
+                          std::span<const std::span<const float>> gradients, SliceReply* replies) {
+  const bool here = !Outsider(request);
+  const bool pull = request.disposition == Disposition::kPull;
+  const bool gradient = request.disposition == Disposition::kGradient;
+  const bool by_steps = stepped();
+  const Step* agreed = nullptr;
+  ledgers.Ask(request.cut, request.run);
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const SliceRef& ref = slices[i];
+    SliceReply& reply = replies[i];
+    reply = {ref.slice, SliceOutcome::kNotHere, false, ref.incarnation, 0};
+    Slice* const slice = Alive(ref.slice);
+    if (!slice || !here || !guards::SameLife(ref.incarnation, slice->incarnation)) continue;
+    const auto numbers = gradients.empty() ? std::span<const float>() : gradients[i];
+    LEAT_CHECK(!gradient || config.modelled || numbers.size() == slice->elements);
+    if (pull) {
+      reply.outcome = SliceOutcome::kPulled;
+    } else if (by_steps) {
+      reply.outcome = TakeLane(&*places[ref.slice.value], request, ref, numbers, &agreed);
+    } else {
+      switch (ledgers.Note(ref.slice.value)) {
+        case Ledger::Entry::kConflict:
+          reply.outcome = SliceOutcome::kConflict;
+          break;
+        case Ledger::Entry::kDuplicate:
+          reply.outcome = SliceOutcome::kDuplicate;
+          break;
+        case Ledger::Entry::kNew:
+          reply.outcome = SliceOutcome::kApplied;
+          near[ref.slice.value].ledger_outdated = true;
+          if (gradient) {
+            Update(slice, numbers, ref.version);
+            slice->events += request.events;
+          }
+          break;
+      }
+    }
+    if (reply.outcome == SliceOutcome::kDuplicate) ++progress.duplicates;
+    reply.version = slice->version;
+    reply.values = request.want_values && reply.outcome != SliceOutcome::kConflict;
+  }
+}
+
+SliceReply Server::Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
+  SliceReply reply;
+  state_->Apply(request, std::span(request.slices).subspan(i, 1), std::span(&gradient, 1), &reply);
+  return reply;
+}
+
+void Server::ApplyAll(const PushRequest& request, std::span<const std::span<const float>> gradients,
+                      std::vector<SliceReply>* replies) {
+  State& s = *state_;
+  LEAT_CHECK(gradients.size() == request.slices.size() || gradients.empty());
+  replies->resize(request.slices.size());
+  s.gathers = true;
+  s.Apply(request, request.slices, gradients, replies->data());
+  s.gathers = false;
+  if (!s.updates.empty()) s.RunUpdates();
+}
+
+void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness) {
+  if (std::exchange(places[slice->id.value]->being_saved, false)) MoveToNewMemory(slice);
+  const Rule& rule = RuleOf(slice->id);
+  std::array<std::span<float>, optim::kMostSlots> slot_spans;
+  LEAT_CHECK(rule.slots <= slot_spans.size());
+  for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice->slot(i);
+  const float scale =
+      config.strategy.staleness_aware && staleness > 1 ? 1.0f / static_cast<float>(staleness) : 1.0f;
+  optim::Apply(rule.optimizer, slice->values(), gradient, std::span(slot_spans).first(rule.slots),
+               slice->version, scale);
+}
+
+// ---- replies
+
+// Something that it waits for is not there, and nothing has come in between.
+bool Server::State::Unready(const PushHead& request, const std::vector<SliceReply>& slices) {
+  if (Outsider(request)) return false;
+  bool below = false;
+  for (const SliceReply& slice : slices) {
+    const Slice* alive = Alive(slice.slice);
+    if (!alive || alive->incarnation != slice.incarnation) return false;
+    below = below || alive->version < request.version_wanted;
+  }
+  return below;
+}
+
+bool Server::State::Waits(const PushHead& request, const std::vector<SliceReply>& slices) {
+  if (!request.want_values || request.version_wanted == 0) return false;
+  for (const SliceReply& slice : slices) {
+    if (slice.outcome == SliceOutcome::kNotHere || slice.outcome == SliceOutcome::kConflict) return false;
+  }
+  return Unready(request, slices);
+}
+
+PushReply Server::State::Answer(const PushHead& request, std::vector<SliceReply> slices, bool expired) {
+  PushReply reply{request.sequence, view->generation, Outsider(request), {}, std::move(slices)};
+  const bool by_steps = stepped();
+  if (by_steps) ledgers.Ask(request.cut, request.run);
+  for (SliceReply& slice : reply.slices) {
+    // Between its Apply and now a slice may have been ordered away.
+    const Slice* const alive = Alive(slice.slice);
+    const bool here = alive && alive->incarnation == slice.incarnation;
+    if (!here) slice.values = false;
+    if (!by_steps || slice.outcome == SliceOutcome::kNotHere) continue;
+    if (!here) {
+      slice.outcome = SliceOutcome::kNotHere;
+      slice.version = 0;
+      continue;
+    }
+    // Between its Apply and now the step may have been completed, with the run or without it.
+    if (slice.outcome == SliceOutcome::kHeld && alive->version > request.turn->step) {
+      // A step is completed by all of its lanes, unless some are there to back the others up.
+      const bool counts = request.turn->needed == request.turn->width ||
+                          ledgers.Look(slice.slice.value) == Ledger::Entry::kDuplicate;
+      slice.outcome = counts ? SliceOutcome::kApplied : SliceOutcome::kLate;
+    }
+    slice.version = alive->version;
+    slice.values = slice.values && !expired && alive->version >= request.version_wanted;
+    if (slice.values && request.exact && alive->version == request.version_wanted + 1 &&
+        places[slice.slice.value]->has_previous) {
+      slice.version = request.version_wanted;
+    }
+  }
+  if (request.turn && request.turn->needed < request.turn->width && Alive(SliceId(0)) && !reply.evicted) {
+    if (const Step* step = FindStep(request.turn->step)) reply.counted = step->counted;
+  }
+  return reply;
+}
+
+std::optional<PushReply> Server::Finish(uint64_t ticket, const PushRequest& request,
+                                        std::vector<SliceReply> slices) {
+  State& s = *state_;
+  if (request.disposition == Disposition::kRejected || request.disposition == Disposition::kGradient) {
+    const bool noted = !s.stepped() && std::ranges::any_of(slices, [](const SliceReply& slice) {
+      return slice.outcome == SliceOutcome::kApplied;
+    });
+    if (noted && request.disposition == Disposition::kGradient) {
+      s.rejected_in_a_row = 0;
+    } else if (noted) {
+      ++s.rejected_in_a_row;
+      ++s.progress.skipped;
+      s.rejected = RejectedRun{request.worker, request.cut, request.run};
+    }
+  }
+  if (request.turn) s.Decide(request);
+  if (s.Waits(request, slices)) {
+    s.parked.push_back({ticket, false, request, std::move(slices)});
+    return std::nullopt;
+  }
+  return s.Answer(request, std::move(slices), false);
+}
+
+std::vector<Server::Ready> Server::TakeReady() {
+  State& s = *state_;
+  std::vector<Ready> ready;
+  if (!std::exchange(s.wake, false) || s.parked.empty()) return ready;
+  size_t kept = 0;
+  for (State::Parked& parked : s.parked) {
+    if (!parked.expired && s.Unready(parked.request, parked.slices)) {
+      if (&s.parked[kept] != &parked) s.parked[kept] = std::move(parked);
+      ++kept;
+    } else {
+      ready.push_back({parked.ticket, s.Answer(parked.request, std::move(parked.slices), parked.expired)});
+    }
+  }
+  s.parked.resize(kept);
+  return ready;
+}
+
+void Server::Expire(uint64_t ticket) {
+  for (State::Parked& parked : state_->parked) {
+    if (parked.ticket == ticket) parked.expired = state_->wake = true;
+  }
+}
+
+void Server::Forget(uint64_t ticket) {
+  std::erase_if(state_->parked, [ticket](const State::Parked& parked) { return parked.ticket == ticket; });
+}
+
+Server::HeldValues Server::Values(SliceId slice, uint64_t version) const {
+  const Slice* alive = state_->Alive(slice);
+  LEAT_CHECK(alive != nullptr);
+  const State::Place& place = *state_->places[slice.value];
+  if (place.has_previous && version + 1 == alive->version) {
+    return {place.previous, {reinterpret_cast<const float*>(place.previous.data()), alive->elements}};
+  }
+  return {alive->memory, alive->values()};
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,401 @@
+// The open steps of stepped strategies: lanes come in, in any order and on any slice; a slice completes its
+// step when all that count are there, in the order of lanes whatever the order of arrival.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/guards.h"
+#include "protocol/server/server_state.h"
+
+namespace leat::protocol {
+
+namespace {
+
+// Elements of a step that are added up and updated while they are in the nearest cache.
+constexpr uint64_t kChunk = 4096;
+// Elements of updates that several threads are woken for: that takes as long as some ten thousand.
+constexpr uint64_t kWorthSharing = uint64_t{1} << 17;
+
+std::span<float> Floats(const Buffer& buffer, uint64_t elements) {
+  return {reinterpret_cast<float*>(buffer.data()), elements};
+}
+
+void Copy(std::span<float> to, std::span<const float> from) {
+  std::memcpy(to.data(), from.data(), from.size_bytes());
+}
+
+}  // namespace
+
+Buffer Server::State::TakeBuffer(uint64_t elements) {
+  return TakeMemory(elements * sizeof(float));
+}
+
+Buffer Server::State::TakeMemory(uint64_t bytes) {
+  auto& buffers = spare[bytes];
+  if (buffers.empty()) return NewMemory(bytes);
+  Buffer buffer = std::move(buffers.back());
+  buffers.pop_back();
+  return buffer;
+}
+
+void Server::State::GiveBuffer(Buffer buffer) {
+  if (buffer && !buffer.shared()) spare[buffer.size()].push_back(std::move(buffer));
+}
+
+void Server::State::Clear(OpenStep* open) {
+  GiveBuffer(std::exchange(open->sum, {}));
+  for (Buffer& buffer : open->early) GiveBuffer(std::exchange(buffer, {}));
+  open->lanes.clear();
+  open->in = open->added = 0;
+}
+
+// ---- what a step is to all slices
+
+void Server::State::FindAnother(uint64_t step) {
+  const auto at = steps.find(step);
+  found = at == steps.end() ? nullptr : &at->second;
+  found_number = step;
+}
+
+Server::State::Step* Server::State::MakeStep(const Turn& turn) {
+  if (steps.size() >= kMostSteps + config.strategy.ahead()) return nullptr;
+  Step& step = steps[turn.step];
+  step.width = turn.width;
+  step.needed = turn.needed;
+  step.runs.resize(turn.width);
+  step.workers.resize(turn.width);
+  return &step;
+}
+
+void Server::State::Prune() {
+  uint64_t lowest = UINT64_MAX;
+  for (const Near& slice : near) {
+    if (slice.alive) lowest = std::min(lowest, slice.alive->version);
+  }
+  if (count_alive == 0) return;
+  steps.erase(steps.begin(), steps.lower_bound(lowest - std::min(lowest, kRemembered)));
+  found = nullptr;
+}
+
+// From what the slices hold, and the lanes that may still count.
+void Server::State::RebuildClaims() {
+  claims_outdated = false;
+  const auto place = std::ranges::find_if(places, [](const auto& p) { return p && p->slice; });
+  if (place == places.end()) return;
+  claims = ledgers.Get((*place)->order.slice.value);
+  for (const auto& [number, step] : steps) {
+    for (uint32_t lane = 0; lane < step.width; ++lane) {
+      const auto& run = step.runs[lane];
+      if (run && (step.counted.empty() || step.Counts(lane))) claims.Note(run->cut, run->run);
+    }
+  }
+}
+
+Status Server::State::TakeCounted(const PushRequest& request) {
+  const bool here = !request.slices.empty() && std::ranges::all_of(request.slices, [&](const SliceRef& ref) {
+    const Slice* slice = Alive(ref.slice);
+    return slice && guards::SameLife(ref.incarnation, slice->incarnation);
+  });
+  if (!here || Outsider(request)) return {};  // of another history, perhaps
+  const Turn& turn = *request.turn;
+  Step* step = FindStep(turn.step);
+  if (!step) {
+    const bool open = std::ranges::any_of(places, [&](const auto& place) {
+      return place && place->slice && place->slice->version <= turn.step &&
+             turn.step <= place->slice->version + config.strategy.ahead();
+    });
+    step = open ? OpenStepOf(turn) : nullptr;
+    if (!step) return {};
+  }
+  const bool chosen = !step->counted.empty() || Alive(SliceId(0));
+  if (step->width != turn.width || (chosen && step->counted != request.counted)) {
+    return Status(Code::kInvalidArgument, "push: other lanes count in step " + std::to_string(turn.step));
+  }
+  if (chosen) return {};
+  step->counted = request.counted;
+  claims_outdated = true;
+  CompleteAll();
+  return {};
+}
+
+void Server::State::Decide(const PushRequest& request) {
+  const Turn& turn = *request.turn;
+  if (turn.needed == turn.width || request.disposition == Disposition::kPull || !Alive(SliceId(0))) return;
+  Step* step = FindStep(turn.step);
+  if (!step || !step->counted.empty() || turn.lane >= step->width) return;
+  for (const auto& place : places) {
+    if (!place || !place->slice) continue;
+    const uint64_t version = place->slice->version;
+    if (turn.step < version || turn.step - version >= place->open.size()) return;
+    const auto& lanes = place->open[turn.step - version].lanes;
+    if (turn.lane >= lanes.size() || !lanes[turn.lane].in) return;
+  }
+  step->whole.resize((step->width + 63) / 64);
+  step->whole[turn.lane / 64] |= uint64_t{1} << (turn.lane % 64);
+  uint32_t whole = 0;
+  for (const uint64_t word : step->whole) whole += static_cast<uint32_t>(std::popcount(word));
+  if (whole < step->needed) return;
+  step->counted = step->whole;
+  claims_outdated = true;
+  CompleteAll();
+}
+
+// ---- what comes in
+
+SliceOutcome Server::State::TakeLane(Place* place, const PushRequest& request, const SliceRef& ref,
+                                     std::span<const float> gradient, const Step** agreed) {
+  Turn turn = *request.turn;
+  const uint64_t version = place->slice->version;
+  switch (ledgers.Look(ref.slice.value)) {
+    case Ledger::Entry::kConflict:
+      return SliceOutcome::kConflict;
+    case Ledger::Entry::kDuplicate:
+      return SliceOutcome::kDuplicate;
+    case Ledger::Entry::kNew:
+      break;
+  }
+  if (turn.step < version) {
+    // All that counted in the step is held.
+    if (guards::Held(true)) return SliceOutcome::kLate;
+    turn.step = version;  // only with the check taken out
+  }
+  if (turn.step - version >= place->open.size()) return SliceOutcome::kConflict;
+  Step* step = OpenStepOf(turn);
+  if (!step) return SliceOutcome::kConflict;
+  auto& run = step->runs[turn.lane];
+  const bool wanted = step->counted.empty() || step->Counts(turn.lane);
+  if (!run && wanted) {
+    if (claims_outdated) RebuildClaims();
+    if (claims.Note(request.cut, request.run) != Ledger::Entry::kNew) return SliceOutcome::kConflict;
+    run = RunId{request.cut, request.run};
+    step->workers[turn.lane] = request.worker;
+  } else if (run && step != *agreed && (run->run != request.run || run->cut != request.cut)) {
+    return SliceOutcome::kConflict;
+  }
+  *agreed = step;
+  OpenStep& open = place->open[turn.step - version];
+  open.lanes.resize(step->width);
+  Lane& lane = open.lanes[turn.lane];
+  if (lane.in || !wanted) return SliceOutcome::kHeld;
+  const uint64_t staleness = turn.step - std::min(ref.version, turn.step);
+  lane = {true, request.disposition, request.events,
+          static_cast<uint32_t>(std::min<uint64_t>(staleness, UINT32_MAX))};
+  ++open.in;
+  if (turn.step == version && Complete(open, *step)) {
+    CompleteSteps(place, turn.lane, gradient);
+    return SliceOutcome::kApplied;
+  }
+  if (!config.modelled) Keep(place, &open, *step, turn.lane, gradient);
+  return SliceOutcome::kHeld;
+}
+
+void Server::State::Keep(Place* place, OpenStep* open, const Step& step, uint32_t lane,
+                         std::span<const float> gradient) {
+  const uint64_t elements = place->slice->elements;
+  const optim::MeanRule& mean = RuleOf(place->slice->id).mean;
+  open->early.resize(step.width);
+  const auto add = [&](std::span<const float> numbers, uint32_t events) {
+    const bool first = !open->sum;
+    if (first) open->sum = TakeBuffer(elements);
+    (first ? optim::SetWeighted : optim::AddWeighted)(Floats(open->sum, elements), numbers,
+                                                      mean.weight(events));
+  };
+  const bool now = !step.backed_up() && lane == open->added;
+  if (open->lanes[lane].disposition == Disposition::kGradient) {
+    if (now) {
+      add(gradient, open->lanes[lane].events);
+    } else {
+      open->early[lane] = TakeBuffer(elements);
+      Copy(Floats(open->early[lane], elements), gradient);
+    }
+  }
+  if (!now) return;
+  while (++open->added < step.width && open->lanes[open->added].in) {
+    Buffer& early = open->early[open->added];
+    if (!early) continue;
+    add(Floats(early, elements), open->lanes[open->added].events);
+    GiveBuffer(std::exchange(early, {}));
+  }
+}
+
+// ---- what is complete
+
+bool Server::State::Complete(const OpenStep& open, const Step& step) const {
+  if (!step.backed_up()) return open.in == step.width;
+  if (step.counted.empty() || open.lanes.size() < step.width) return false;
+  for (uint32_t lane = 0; lane < step.width; ++lane) {
+    if (step.Counts(lane) && !open.lanes[lane].in) return false;
+  }
+  return true;
+}
+
+void Server::State::CompleteAll() {
+  gathers = true;
+  for (auto& place : places) {
+    if (place && place->slice) CompleteSteps(&*place);
+  }
+  gathers = false;
+  RunUpdates();
+}
+
+void Server::State::CompleteSteps(Place* place, uint32_t lane, std::span<const float> gradient) {
+  while (Step* step = FindStep(place->slice->version)) {
+    if (!Complete(place->open.front(), *step)) return;
+    CompleteStep(place, step, lane, gradient);
+    gradient = {};
+  }
+}
+
+void Server::State::CompleteStep(Place* place, Step* step, uint32_t lane, std::span<const float> gradient) {
+  Slice& slice = *place->slice;
+  OpenStep& open = place->open.front();
+  const uint64_t number = slice.version;
+  uint64_t events = 0;
+  std::optional<uint32_t> rejected_lane;
+  const bool first = step->noted.empty();
+  for (uint32_t l = 0; l < step->width; ++l) {
+    if (!step->Counts(l)) continue;
+    const Lane& in = open.lanes[l];
+    if (in.disposition == Disposition::kGradient) events += in.events;
+    if (in.disposition == Disposition::kRejected && !rejected_lane) rejected_lane = l;
+    if (first) step->noted.push_back(*step->runs[l]);
+  }
+  const bool applied = !rejected_lane && events > 0;
+  if (applied) {
+    if (!config.modelled) UpdateByStep(place, *step, events, lane, gradient);
+    slice.events += events;
+    for (uint32_t l = 0; l < step->width; ++l) {
+      if (step->Counts(l) && open.lanes[l].disposition == Disposition::kGradient) {
+        Measure(open.lanes[l].staleness);
+      }
+    }
+  } else {
+    place->previous = slice.memory;  // the values are those of the version before
+  }
+  place->has_previous = true;
+  Judge(number, *step, rejected_lane, applied);
+  ++slice.version;
+  ledgers.Note(slice.id.value, step->noted);
+  near[slice.id.value].ledger_outdated = true;
+  Clear(&open);
+  std::rotate(place->open.begin(), place->open.begin() + 1, place->open.end());
+  wake = true;
+  if (waiting_save && waiting_save->version == slice.version && !place->to_save) {
+    place->to_save = std::make_shared<const Slice>(WithLedger(place));
+    // The reply to the next heartbeat lets it be written.
+    news = news || std::ranges::all_of(places, [](const auto& p) { return !p || p->to_save; });
+  }
+  if (++step->completed >= count_alive) Prune();
+}
+
+void Server::State::UpdateByStep(Place* place, const Step& step, uint64_t events, uint32_t lane,
+                                 std::span<const float> gradient) {
+  if (place->updating) RunUpdates();
+  Slice& slice = *place->slice;
+  OpenStep& open = place->open.front();
+  const Rule& rule = RuleOf(slice.id);
+  const uint64_t elements = slice.elements;
+  StepUpdate update{.place = place,
+                    .rule = &rule,
+                    .elements = elements,
+                    .version = slice.version + 1,
+                    .scale = rule.mean.scale(events),
+                    .sum = std::exchange(open.sum, {})};
+  update.has_sum = static_cast<bool>(update.sum);
+  if (rule.whole && !update.sum) update.sum = TakeBuffer(elements);
+  for (uint32_t l = open.added; l < step.width; ++l) {
+    if (!step.Counts(l) || open.lanes[l].disposition != Disposition::kGradient) continue;
+    StepUpdate::Part part{.numbers = gradient, .weight = rule.mean.weight(open.lanes[l].events)};
+    if (l != lane || gradient.empty()) {
+      part.memory = std::exchange(open.early[l], {});
+      part.numbers = Floats(part.memory, elements);
+    }
+    update.parts.push_back(std::move(part));
+  }
+  // The values as they are become those of the version before. Where somebody holds the memory it is left as
+  // it is, and the update goes to another, as it does where there is nothing else to take along; otherwise
+  // values are set aside and updated in place.
+  const bool moves = slice.memory.shared() || rule.slots == 0;
+  update.from = slice.memory;
+  if (moves) {
+    GiveBuffer(std::exchange(place->previous, {}));
+    slice.memory = TakeMemory(update.from.size());
+    place->previous = update.from;
+  } else {
+    if (!place->previous || place->previous.shared()) place->previous = TakeBuffer(elements);
+    update.previous = place->previous;
+  }
+  update.to = slice.memory;
+  if (!gathers) {
+    Run(update);
+    return Give(std::move(update));
+  }
+  place->updating = true;
+  updates.push_back(std::move(update));
+}
+
+// Pure: other updates may run at the same time.
+void Server::State::Run(const StepUpdate& update) {
+  const Rule& rule = *update.rule;
+  const uint64_t elements = update.elements, most = rule.whole ? elements : std::min(elements, kChunk);
+  std::array<float, kChunk> chunk;
+  LEAT_CHECK(rule.slots <= optim::kMostSlots);
+  const std::span<float> to = Floats(update.to, elements * (1 + rule.slots));
+  const std::span<float> from = Floats(update.from, elements * (1 + rule.slots));
+  for (uint64_t begin = 0; begin < elements; begin += most) {
+    const uint64_t n = std::min(most, elements - begin);
+    const std::span<float> sum =
+        update.sum ? Floats(update.sum, elements).subspan(begin, n) : std::span(chunk).first(n);
+    for (size_t i = 0; i < update.parts.size(); ++i) {
+      const auto& part = update.parts[i];
+      (i == 0 && !update.has_sum ? optim::SetWeighted : optim::AddWeighted)(
+          sum, part.numbers.subspan(begin, n), part.weight);
+    }
+    optim::Scale(sum, update.scale);
+    if (update.previous) Copy(Floats(update.previous, elements).subspan(begin, n), from.subspan(begin, n));
+    std::array<std::span<float>, 1 + optim::kMostSlots> at;  // values, slot 0, …
+    for (uint32_t i = 0; i <= rule.slots; ++i) {
+      at[i] = to.subspan(i * elements + begin, n);
+      if (!update.previous) Copy(at[i], from.subspan(i * elements + begin, n));
+    }
+    optim::Apply(rule.optimizer, at[0], sum, std::span(at).subspan(1, rule.slots), update.version, 1.0f);
+  }
+}
+
+void Server::State::RunUpdates() {
+  uint64_t elements = 0;
+  for (const StepUpdate& update : updates) elements += update.elements;
+  if (config.run_parts && elements >= kWorthSharing && updates.size() > 1) {
+    config.run_parts(updates.size(), [this](size_t i) { Run(updates[i]); });
+  } else {
+    for (const StepUpdate& update : updates) Run(update);
+  }
+  for (StepUpdate& update : updates) {
+    update.place->updating = false;
+    Give(std::move(update));
+  }
+  updates.clear();
+}
+
+void Server::State::Give(StepUpdate update) {
+  GiveBuffer(std::move(update.sum));
+  for (auto& part : update.parts) GiveBuffer(std::move(part.memory));
+}
+
+// Each step once, however many slices it has here.
+void Server::State::Judge(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane,
+                          bool applied) {
+  if (number < judged) return;
+  judged = number + 1;
+  if (applied) rejected_in_a_row = 0;
+  if (!rejected_lane) return;
+  ++rejected_in_a_row;
+  ++progress.skipped;
+  const RunId& run = *step.runs[*rejected_lane];
+  rejected = RejectedRun{step.workers[*rejected_lane], run.cut, run.run};
+}
+
+}  // namespace leat::protocol

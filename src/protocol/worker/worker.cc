@@ -1,0 +1,233 @@
+#include "protocol/worker/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/worker/worker_state.h"
+
+namespace leat::protocol {
+
+namespace {
+
+// No job makes so many; a lease that says more is none.
+constexpr uint64_t kMostSteps = uint64_t{1} << 62;
+// What is leased ahead by a worker that ends splits quickly; if it dies, all of it is leased again.
+constexpr uint32_t kMostLeasesAhead = 32;
+
+}  // namespace
+
+Worker::State::State(WorkerConfig c) : config(std::move(c)) {
+  for (uint32_t i = 0; i < config.table.slices.size(); ++i) {
+    known.push_back({SliceId(i), {}, 0});
+    place_of.push_back(i);
+  }
+  lives.resize(known.size());
+  seen.resize(known.size());
+}
+
+// ---- what the coordinator says
+
+void Worker::State::TakeView(const Shared<View>& newer) {
+  if (stepped() && view->slices.size() == newer->slices.size()) {
+    // All slices of a stepped strategy are of one history: it goes on from an earlier step.
+    const auto same = [](const SlicePlace& a, const SlicePlace& b) { return a.incarnation == b.incarnation; };
+    if (!std::equal(view->slices.begin(), view->slices.end(), newer->slices.begin(), same)) {
+      ReleaseAll();
+      decided.reset();
+    }
+  }
+  DropExchanges(*newer);
+  view = newer;
+  view_ready = view->ready() && view->slices.size() == known.size();
+  lacking = true;
+  ArrangeExchanges();
+  resume_at.reset();
+  last_pull.reset();
+}
+
+void Worker::State::TakeLease(const Lease& granted) {
+  if (held.contains(granted.id)) return;
+  const uint32_t runs = granted.cut.valid() ? granted.cut.runs() : 0;
+  bool fits = runs > 0 && granted.missing.size() == runs;
+  if (stepped()) {
+    const Turn turn{granted.first_step, granted.lane, granted.width, granted.needed};
+    RunSet both = granted.missing;
+    fits = fits && granted.assigned.size() == runs && !granted.assigned.empty() && turn.valid() &&
+           granted.first_step < kMostSteps && (both &= granted.assigned) == granted.missing;
+  }
+  if (leaving || !fits) {
+    released.push_back(granted.id);
+    return;
+  }
+  Held& split = held[granted.id];
+  split.lease = granted;
+  for (uint32_t i = 0; i < runs; ++i) {
+    if ((stepped() ? granted.assigned : granted.missing).Has(i)) split.runs.push_back(i);
+  }
+  while (!split.runs.empty() && !granted.missing.Has(split.runs.back())) split.runs.pop_back();
+  order.push_back(granted.id);
+  actions.emplace_back(PrepareSplit{granted});
+}
+
+uint32_t Worker::State::LeasesWanted() const {
+  // How far ahead rounds are given out is for the coordinator to say.
+  if (stepped()) return config.leases_ahead;
+  return std::max(config.leases_ahead, std::min(2 * ended, kMostLeasesAhead));
+}
+
+void Worker::State::Drop(uint64_t id) {
+  if (held.erase(id) == 0) return;
+  std::erase(order, id);
+  actions.emplace_back(DropSplit{id});
+}
+
+void Worker::State::Release(uint64_t id) {
+  Drop(id);
+  released.push_back(id);
+}
+
+void Worker::State::ReleaseAll() {
+  while (!order.empty()) Release(order.front());
+}
+
+void Worker::State::Stop(bool evicted) {
+  stopped = true;
+  while (!order.empty()) Drop(order.front());
+  for (const Exchange& exchange : exchanges) {
+    if (exchange.contacted) actions.emplace_back(Disconnect{exchange.server});
+  }
+  exchanges.clear();
+  open = 0;
+  actions.emplace_back(StopRole{evicted});
+}
+
+// ---- the public face
+
+Worker::Worker(WorkerConfig config) : state_(std::make_unique<State>(std::move(config))) {}
+
+Worker::~Worker() = default;
+
+void Worker::OnJoined(NodeId node) {
+  state_->node = node;
+}
+
+WorkerHeartbeat Worker::MakeHeartbeat() {
+  State& s = *state_;
+  WorkerHeartbeat beat;
+  beat.node = s.node;
+  beat.generation = s.view->generation;
+  beat.held.assign(s.order.begin(), s.order.end());
+  beat.released = s.released;
+  beat.leaving = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
+  const uint32_t has = s.stepped() ? s.RoundsHeld() : static_cast<uint32_t>(s.held.size());
+  const uint32_t wanted = s.LeasesWanted();
+  if (!s.leaving && !s.stopped && has < wanted) beat.leases_wanted = wanted - has;
+  s.reported = s.released.size();
+  s.view_wanted = false;
+  return beat;
+}
+
+bool Worker::HeartbeatUrgent() const {
+  const State& s = *state_;
+  if (s.stopped) return false;
+  const bool gone = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
+  return s.released.size() > s.reported || s.view_wanted || gone;
+}
+
+WorkerActions Worker::OnHeartbeatReply(Time now, const WorkerHeartbeatReply& reply) {
+  State& s = *state_;
+  if (s.stopped) return {};
+  if (reply.evicted || reply.stop) {
+    s.Stop(reply.evicted);
+    return s.Take();
+  }
+  s.released.erase(s.released.begin(), s.released.begin() + static_cast<std::ptrdiff_t>(s.reported));
+  s.reported = 0;
+  s.ended = 0;
+  for (uint64_t id : reply.revoked) s.Drop(id);
+  if (reply.view && reply.view->generation > s.view->generation) s.TakeView(reply.view);
+  for (const Lease& lease : reply.leases) s.TakeLease(lease);
+  s.Advance(now);
+  return s.Take();
+}
+
+WorkerActions Worker::Leave(Time now) {
+  state_->leaving = true;
+  state_->Advance(now);
+  return state_->Take();
+}
+
+WorkerActions Worker::OnSplitReady(Time now, uint64_t lease) {
+  State& s = *state_;
+  if (const auto at = s.held.find(lease); at != s.held.end()) at->second.ready = true;
+  s.Advance(now);
+  return s.Take();
+}
+
+WorkerActions Worker::OnSplitFailed(Time now, uint64_t lease) {
+  State& s = *state_;
+  if (s.held.contains(lease)) s.Release(lease);
+  s.Advance(now);
+  return s.Take();
+}
+
+WorkerActions Worker::OnComputed(Time now, uint64_t token, const BatchOutcome& outcome) {
+  State& s = *state_;
+  if (s.stopped || s.phase != State::Phase::kComputing || token != s.last_token) return {};
+  s.OnBatch(now, outcome);
+  return s.Take();
+}
+
+WorkerActions Worker::OnPushReply(Time now, NodeId server, const PushReply& reply) {
+  State& s = *state_;
+  State::Exchange* exchange = s.stopped ? nullptr : s.Find(server, reply.sequence);
+  if (!exchange) return {};
+  s.TakeReply(now, *exchange, reply);
+  s.FinishExchange(now, exchange);
+  return s.Take();
+}
+
+WorkerActions Worker::OnPushFailed(Time now, NodeId server, uint64_t sequence, const Status&) {
+  State& s = *state_;
+  State::Exchange* exchange = s.stopped ? nullptr : s.Find(server, sequence);
+  if (!exchange) return {};
+  s.Retry(now, exchange);
+  return s.Take();
+}
+
+WorkerActions Worker::OnTimer(Time now) {
+  State& s = *state_;
+  if (s.stopped) return {};
+  s.OnLate(now);
+  s.Advance(now);
+  return s.Take();
+}
+
+Time Worker::next_timer() const {
+  const State& s = *state_;
+  Time next = Time::max();
+  if (s.stopped) return next;
+  for (const State::Exchange& exchange : s.exchanges) {
+    if (exchange.open) next = std::min(next, exchange.at);
+  }
+  const bool idle = s.phase == State::Phase::kIdle;
+  if (idle && s.resume_at) next = std::min(next, *s.resume_at);
+  if (idle && s.ask_at && !s.held.empty()) next = std::min(next, *s.ask_at);
+  if (!idle && s.interrupt_at) next = std::min(next, *s.interrupt_at);
+  return next;
+}
+
+const View& Worker::view() const {
+  return *state_->view;
+}
+
+const Lease* Worker::FindLease(uint64_t lease) const {
+  const auto at = state_->held.find(lease);
+  return at == state_->held.end() ? nullptr : &at->second.lease;
+}
+
+bool Worker::idle() const {
+  return state_->held.empty();
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,248 @@
+// Requests to servers, until they are answered or the view says that they cannot be.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "protocol/worker/worker_state.h"
+
+namespace leat::protocol {
+
+std::vector<Worker::State::Exchange>::iterator Worker::State::PlaceOf(NodeId server) {
+  return std::ranges::lower_bound(exchanges, server, {}, &Exchange::server);
+}
+
+Worker::State::Exchange& Worker::State::ExchangeWith(NodeId server) {
+  auto at = PlaceOf(server);
+  if (at == exchanges.end() || at->server != server) {
+    at = exchanges.emplace(at);
+    at->server = server;
+  }
+  return *at;
+}
+
+// By the view: one exchange for each server that has slices, and those that are open; and what is where.
+void Worker::State::ArrangeExchanges() {
+  for (const SlicePlace& place : view->slices) ExchangeWith(place.server);
+  // Of a slice: its exchange, or the number of them where it has none.
+  std::vector<size_t> exchange_of(known.size(), exchanges.size());
+  std::vector<uint32_t> next(exchanges.size() + 2);
+  for (size_t i = 0; i < known.size(); ++i) {
+    if (i < view->slices.size()) {
+      exchange_of[i] = static_cast<size_t>(PlaceOf(view->slices[i].server) - exchanges.begin());
+    }
+    ++next[exchange_of[i] + 1];
+  }
+  for (size_t e = 0; e < exchanges.size(); ++e) {
+    Exchange& exchange = exchanges[e];
+    exchange.member = view->Find(exchange.server);
+    next[e + 1] += next[e];
+    exchange.first = next[e];
+    exchange.end = next[e + 1];
+  }
+  const auto before = std::tuple(known, seen, run.from, place_of);
+  const auto& [known_before, seen_before, from_before, places_before] = before;
+  for (uint32_t i = 0; i < known.size(); ++i) {
+    const uint32_t from = places_before[i], to = next[exchange_of[i]]++;
+    place_of[i] = to;
+    known[to] = known_before[from];
+    seen[to] = seen_before[from];
+    if (!run.from.empty()) run.from[to] = from_before[from];
+    lives[to] = i < view->slices.size() ? view->slices[i].incarnation : Incarnation();
+  }
+  seen_range.reset();
+}
+
+// A request with nothing in it, of the memory of the last one when nobody else holds that any more.
+PushRequest& Worker::State::Fresh(Exchange* exchange) {
+  if (!exchange->request || exchange->request.use_count() > 1) {
+    exchange->request = std::make_shared<PushRequest>();
+    return *exchange->request;
+  }
+  PushRequest& request = *exchange->request;
+  auto slices = std::move(request.slices);
+  auto counted = std::move(request.counted);
+  slices.clear();
+  counted.clear();
+  request = {};
+  request.slices = std::move(slices);
+  request.counted = std::move(counted);
+  return request;
+}
+
+// The request, to be changed: what was sent stays as it is.
+PushRequest& Worker::State::Own(Exchange* exchange) {
+  if (exchange->request.use_count() > 1) {
+    exchange->request = std::make_shared<PushRequest>(*exchange->request);
+  }
+  return *exchange->request;
+}
+
+// A request that the server is sent by the next Begin; no slice is in it yet.
+PushRequest& Worker::State::Open(Exchange* exchange, Disposition disposition) {
+  exchange->open = true;
+  ++open;
+  PushRequest& request = Fresh(exchange);
+  request.worker = node;
+  request.disposition = disposition;
+  return request;
+}
+
+void Worker::State::AddSlice(Exchange* exchange, uint32_t place, uint64_t version, Disposition disposition) {
+  PushRequest& request = exchange->open ? *exchange->request : Open(exchange, disposition);
+  request.slices.push_back({known[place].slice, lives[place], version});
+}
+
+void Worker::State::Begin(Time now, Phase what) {
+  phase = what;
+  interrupt_at.reset();
+  first_sequence = last_sequence + 1;
+  actions.reserve(actions.size() + open);
+  for (Exchange& exchange : exchanges) {
+    if (exchange.open) Send(now, &exchange);
+  }
+  if (open > 0) return;
+  phase = Phase::kIdle;
+  if (what == Phase::kPushing) run.active = false;
+}
+
+void Worker::State::Send(Time now, Exchange* exchange) {
+  if (!exchange->member || exchange->member->address.empty()) return Retry(now, exchange);
+  exchange->in_flight = exchange->contacted = true;
+  exchange->sent = now;
+  exchange->at = now + config.reply_timeout;
+  PushRequest& request = Own(exchange);
+  request.sequence = ++last_sequence;
+  request.generation = view->generation;
+  actions.emplace_back(SendPush{exchange->server, exchange->member->address, exchange->request});
+}
+
+void Worker::State::Retry(Time now, Exchange* exchange) {
+  exchange->in_flight = false;
+  exchange->at = now + config.retry_interval;
+  view_wanted = true;
+}
+
+void Worker::State::FinishExchange(Time now, Exchange* exchange) {
+  exchange->open = false;
+  if (--open > 0) return;
+  const Phase was = std::exchange(phase, Phase::kIdle);
+  if (was == Phase::kPushing) {
+    run.active = false;
+    const auto at = held.find(run.lease);
+    // Steps are counted: what was not taken everywhere is done again, however often.
+    if (stepped() && run.clean && at != held.end())
+      at->second.next = std::max(at->second.next, run.place + 1);
+  }
+  Advance(now);
+}
+
+// Mostly all are asked at once, in their order: then the number says which it is. Null: it does not.
+const Worker::State::Exchange* Worker::State::Asked(NodeId server, uint64_t sequence) const {
+  const uint64_t place = sequence - first_sequence;
+  return place < exchanges.size() && exchanges[place].server == server ? &exchanges[place] : nullptr;
+}
+
+Worker::State::Exchange* Worker::State::Find(NodeId server, uint64_t sequence) {
+  const Exchange* const asked = Asked(server, sequence);
+  const auto at = asked ? exchanges.begin() + (asked - exchanges.data()) : PlaceOf(server);
+  const bool it = at != exchanges.end() && at->server == server && at->open && at->in_flight &&
+                  at->request->sequence == sequence;
+  return it ? &*at : nullptr;
+}
+
+// What the newer view has no use for is given up.
+void Worker::State::DropExchanges(const View& newer) {
+  for (Exchange& exchange : exchanges) {
+    if (!exchange.open) continue;
+    auto stays = [&](const SliceRef& ref) {
+      return ref.slice.value < newer.slices.size() &&
+             newer.slices[ref.slice.value].server == exchange.server &&
+             newer.slices[ref.slice.value].incarnation == ref.incarnation;
+    };
+    const auto& slices = exchange.request->slices;
+    const bool over = !newer.Find(exchange.server) || std::none_of(slices.begin(), slices.end(), stays);
+    if (!over) {
+      // One that is under way is answered for the slices that are no longer there, too.
+      if (!exchange.in_flight && !std::ranges::all_of(slices, stays)) {
+        std::erase_if(Own(&exchange).slices, [&](const SliceRef& ref) { return !stays(ref); });
+        run.clean = false;
+      }
+      continue;
+    }
+    if (exchange.in_flight && std::exchange(exchange.contacted, false)) {
+      actions.emplace_back(Disconnect{exchange.server});
+    }
+    exchange.open = false;
+    --open;
+    run.clean = false;
+  }
+  for (Exchange& exchange : exchanges) {
+    if (!newer.Find(exchange.server) && std::exchange(exchange.contacted, false)) {
+      actions.emplace_back(Disconnect{exchange.server});
+    }
+  }
+  if (open == 0 && (phase == Phase::kPulling || phase == Phase::kPushing)) {
+    if (phase == Phase::kPushing) run.active = false;
+    phase = Phase::kIdle;
+  }
+  std::erase_if(exchanges, [&](const Exchange& e) { return !e.open && !newer.Find(e.server); });
+}
+
+void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushReply& reply) {
+  const PushRequest& request = *exchange.request;
+  const auto end = reply.slices.end();
+  auto said = reply.slices.begin();
+  const bool by_steps = stepped();
+  uint32_t place = exchange.first;
+  for (const SliceRef& ref : request.slices) {
+    // As they lie, unless not all were asked for, or the view has changed.
+    if (place >= exchange.end || known[place].slice != ref.slice) place = place_of[ref.slice.value];
+    const uint32_t at = place++;
+    while (said != end && said->slice < ref.slice) ++said;
+    const bool there = said != end && said->slice == ref.slice && said->incarnation == ref.incarnation &&
+                       said->outcome != SliceOutcome::kNotHere;
+    if (!there) {
+      // Nothing is trained before a pull has found it, wherever the next view says that it is.
+      Forget(at);
+      view_wanted = true;
+      resume_at = now + config.retry_interval;
+      run.clean = false;
+      continue;
+    }
+    if (by_steps) {
+      if (seen[at].incarnation != ref.incarnation) seen[at] = {ref.incarnation, 0};
+      seen[at].version = std::max(seen[at].version, said->version);
+    }
+    if (said->values) {
+      known[at] = {ref.slice, ref.incarnation, said->version};
+    } else if (request.disposition == Disposition::kPull && request.want_values) {
+      Forget(at);
+      view_wanted = true;
+      resume_at = now + config.retry_interval;
+    }
+    if (by_steps && said->outcome == SliceOutcome::kConflict) {
+      run.clean = false;
+      view_wanted = true;
+      resume_at = now + config.retry_interval;
+    }
+  }
+  if (!by_steps) return;
+  seen_range.reset();
+  TakeCounted(now, exchange, reply);
+}
+
+// Servers that have not answered in time, and those to be asked once more.
+void Worker::State::OnLate(Time now) {
+  for (Exchange& exchange : exchanges) {
+    if (!exchange.open || exchange.at > now) continue;
+    if (!exchange.in_flight) {
+      Send(now, &exchange);
+    } else {
+      exchange.contacted = false;
+      actions.emplace_back(Disconnect{exchange.server});
+      Retry(now, &exchange);
+    }
+  }
+}
+
+}  // namespace leat::protocol

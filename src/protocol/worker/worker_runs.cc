@@ -1,0 +1,147 @@
+// How runs are computed and pushed, one after the other; where steps are not counted, also which is next.
+#include <algorithm>
+
+#include "protocol/worker/worker_state.h"
+
+namespace leat::protocol {
+
+void Worker::State::Advance(Time now) {
+  while (!stopped) {
+    if (phase != Phase::kIdle && !Interrupt(now)) return;
+    if (run.active && (leaving || !held.contains(run.lease))) AbandonRun();
+    if (leaving) return ReleaseAll();
+    if (!view_ready) return;
+    if (resume_at && now < *resume_at) return;
+    resume_at.reset();
+    if (!(stepped() ? AdvanceSteps(now) : AdvanceRuns(now))) return;
+  }
+}
+
+// False when there is nothing to do; true when something was started or a split ended.
+bool Worker::State::AdvanceRuns(Time now) {
+  const bool fetch =
+      strategy().kind == StrategyKind::kDownpour && since_fetch >= std::max(strategy().n_fetch, 1u);
+  if (StartPull(now, fetch)) return true;
+  if (run.active) {
+    ComputeNext();
+    return true;
+  }
+  const auto ready =
+      std::find_if(order.begin(), order.end(), [this](uint64_t id) { return held.at(id).ready; });
+  if (ready == order.end()) return false;
+  Held& split = held.at(*ready);
+  if (split.done()) {
+    Release(*ready);
+    ++ended;
+  } else {
+    StartRun(split);
+  }
+  return true;
+}
+
+// True when there is something to pull: slices whose values are of another life, or of none; or `all`.
+bool Worker::State::StartPull(Time now, bool all) {
+  if (!all && !lacking) return false;
+  AddPulls([&](uint32_t place) { return all || known[place].incarnation != lives[place]; });
+  lacking = open > 0;
+  if (open == 0) return false;
+  if (all) since_fetch = 0;
+  if (run.active && run.from.empty()) run.from = known;
+  Begin(now, Phase::kPulling);
+  return true;
+}
+
+void Worker::State::StartRun(Held& split) {
+  const Cut& cut = split.lease.cut;
+  run.active = true;
+  run.lease = split.lease.id;
+  run.place = split.next;
+  run.run = split.runs[split.next];
+  run.begin = run.batch = run.run * cut.run;
+  run.end = run.begin + cut.BatchesOf(run.run);
+  run.events = 0;
+  run.rejected = false;
+  run.clean = true;
+  run.from.clear();
+  run.version = known.empty() ? 0 : known[0].version;
+  for (const SliceRef& slice : known) run.version = std::min(run.version, slice.version);
+  last_pull.reset();
+  ask_at.reset();
+  ComputeNext();
+}
+
+void Worker::State::ComputeNext() {
+  phase = Phase::kComputing;
+  actions.emplace_back(Compute{++last_token, run.lease, run.batch, run.batch == run.begin,
+                               run.batch + 1 == run.end, run.version});
+}
+
+void Worker::State::OnBatch(Time now, const BatchOutcome& outcome) {
+  phase = Phase::kIdle;
+  const auto at = held.find(run.lease);
+  if (at != held.end()) {
+    run.rejected = outcome.disposition == Disposition::kRejected;
+    if (outcome.disposition != Disposition::kEmpty) run.events += outcome.events;
+    ++since_fetch;
+    if (++run.batch == run.end || run.rejected) {
+      if (!stepped()) at->second.next = run.place + 1;
+      StartPush(now, at->second);
+    }
+  }
+  Advance(now);
+}
+
+// Taken from us, or left, between two of its batches: local steps are not undone.
+void Worker::State::AbandonRun() {
+  run.active = false;
+  if (!strategy().local_steps()) return;
+  if (stepped()) {
+    ForgetValues();
+  } else {
+    since_fetch = strategy().n_fetch;
+  }
+}
+
+Disposition Worker::State::RunDisposition() const {
+  if (run.rejected) return Disposition::kRejected;
+  return run.events == 0 ? Disposition::kEmpty : Disposition::kGradient;
+}
+
+void Worker::State::StartPush(Time now, const Held& split) {
+  const std::vector<SliceRef>& from = run.from.empty() ? known : run.from;
+  const Disposition disposition = RunDisposition();
+  for (Exchange& exchange : exchanges) {
+    // The values of all slices are of their present life.
+    if (!lacking && run.from.empty()) {
+      if (exchange.first == exchange.end) continue;
+      const auto begin = known.begin();
+      Open(&exchange, disposition).slices.assign(begin + exchange.first, begin + exchange.end);
+      continue;
+    }
+    for (uint32_t place = exchange.first; place < exchange.end; ++place) {
+      // A slice that has begun another life while we computed does without this gradient: its ledger says so,
+      // and the run comes back for it.
+      if (exchange.server != NodeId() && from[place].incarnation == lives[place]) {
+        AddSlice(&exchange, place, from[place].version, disposition);
+      } else {
+        run.clean = false;
+      }
+    }
+  }
+  // What is fetched after a run that was rejected takes local steps back.
+  const bool fetch = strategy().kind != StrategyKind::kDownpour || run.rejected ||
+                     since_fetch >= std::max(strategy().n_fetch, 1u);
+  if (fetch) since_fetch = 0;
+  for (Exchange& exchange : exchanges) {
+    if (!exchange.open) continue;
+    PushRequest& request = *exchange.request;
+    request.cut = split.lease.cut;
+    request.run = run.run;
+    request.events = run.events;
+    request.want_values = fetch;
+  }
+  if (stepped()) AddWaiting(split);
+  Begin(now, Phase::kPushing);
+}
+
+}  // namespace leat::protocol
