@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "collective/all_reduce.h"
 #include "net/loop.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 
 struct LeatMpiModule;
 

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 
 namespace leat::control {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 
 namespace leat::control {
 

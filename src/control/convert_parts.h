@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "control/control.pb.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 
 namespace leat::control {
 

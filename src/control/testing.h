@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
+#include "protocol/messages_data.h"
 
 namespace leat::control {
 

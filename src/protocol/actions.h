@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
+#include "protocol/messages_data.h"
 #include "protocol/slice.h"
 
 namespace leat::protocol {

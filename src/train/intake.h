@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 #include "stream/dead_letters.h"
 #include "stream/text_hint.h"
 #include "train/job.h"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 
 namespace leat::train {
 

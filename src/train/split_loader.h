@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "net/loop.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 #include "train/background.h"

@@ -10,7 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "protocol/messages.h"
+#include "protocol/messages_data.h"
 
 namespace leat::wire {
 

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 #include "protocol/placement.h"
 #include "protocol/strategy.h"
 

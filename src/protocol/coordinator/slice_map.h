@@ -14,7 +14,7 @@
 
 #include "base/status.h"
 #include "protocol/coordinator/coordinator.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 
 namespace leat::protocol {
 

@@ -27,7 +27,7 @@
 #include "base/status.h"
 #include "protocol/actions.h"
 #include "protocol/member/replica_state.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 #include "protocol/strategy.h"
 
 namespace leat::protocol {

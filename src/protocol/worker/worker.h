@@ -22,7 +22,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "protocol/actions.h"
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
+#include "protocol/messages_data.h"
 #include "protocol/strategy.h"
 
 namespace leat::protocol {

@@ -1,4 +1,4 @@
-#include "protocol/messages.h"
+#include "protocol/messages_control.h"
 
 #include <algorithm>
 
