@@ -22,7 +22,7 @@
 #include "frame/program.h"
 #include "frame/report.h"
 #include "frame/training.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 
 namespace {
 

@@ -22,7 +22,7 @@
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
 #include "stream/log.h"

@@ -13,7 +13,7 @@
 #include "frame/measure.h"
 #include "frame/report.h"
 #include "graph/builtin.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/ops.h"
 

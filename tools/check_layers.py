@@ -21,7 +21,7 @@ END = "<!-- end of folders -->"
 
 # Libraries that one folder keeps to itself.
 KEPT_BY = [
-    (re.compile(r"(oneapi/)?dnnl"), "kernels/onednn"),
+    (re.compile(r"(oneapi/)?dnnl"), "kernels/cpu/onednn"),
     (re.compile(r"(grpc|grpcpp|google/protobuf)/|control/.*\.pb\.h$"), "control"),
     (re.compile(r"onnx/.*\.pb\.h$"), "onnx"),
     (re.compile(r"mpi\.h$"), "collective"),
@@ -299,15 +299,15 @@ def check(root, commands=None, write=False):
 
 # A tree for the self-test: path, content, and a marker ✗ at the end of each line that is a mistake.
 TREE = {
-    "src/CMakeLists.txt": "foreach(layer base metrics tensor graph ops kernels/onednn engine optim nn onnx protocol wire net\n"
+    "src/CMakeLists.txt": "foreach(layer base metrics tensor graph ops kernels/cpu engine optim nn onnx protocol wire net\n"
                           "  control collective sim)\nendforeach()\n",
     **{f"src/{folder}/CMakeLists.txt": f'leat_module(NAME {folder} PURPOSE "p")\n'
        for folder in ("base", "metrics", "tensor", "graph", "optim", "nn", "onnx", "wire", "net", "collective")},
     "src/base/a.h": "#include <string>\n",
     "src/engine/CMakeLists.txt": 'leat_module(NAME engine PURPOSE "plans: (one)" DEPS base # and not ops\n  )\n',
     "src/engine/e.h": '#include "base/a.h"\n',
-    "src/kernels/onednn/CMakeLists.txt": 'leat_module(NAME onednn DEPS base LIBS dnnl PURPOSE "p"\n  LINK_ONLY base "reason")\n',
-    "src/kernels/onednn/k.cc": "#include <oneapi/dnnl/dnnl.hpp>\n",
+    "src/kernels/cpu/CMakeLists.txt": 'leat_module(NAME cpu FAMILIES DEPS base LIBS dnnl PURPOSE "p"\n  LINK_ONLY base "reason")\n',
+    "src/kernels/cpu/onednn/k.cc": "#include <oneapi/dnnl/dnnl.hpp>\n",
     "src/ops/CMakeLists.txt": 'leat_module(NAME ops FAMILIES DEPS base gone graph TEST_DEPS engine net PURPOSE "p") ✗✗✗\n',
     "src/ops/o.cc": '#include "base/a.h"\n#include "engine/e.h" ✗\n',
     "src/ops/o_test.cc": '#include "engine/e.h"\n',

@@ -23,7 +23,7 @@
 #include "commands.h"
 #include "control/control.h"
 #include "demo_job.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
 #include "train/bots_role.h"

@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "graph/pass.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
 #include "ops/precision.h"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/rng.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
 #include "optim/init.h"

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "base/rng.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
 #include "optim/init.h"

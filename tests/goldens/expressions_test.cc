@@ -9,7 +9,7 @@
 #include "engine/plan.h"
 #include "golden.h"
 #include "graph/gradient.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
 #include "ops/ops.h"

@@ -6,7 +6,7 @@
 
 #include "engine/plan.h"
 #include "golden.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "nn/model.h"
 #include "ops/fuse.h"

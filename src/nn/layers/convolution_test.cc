@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 #include "engine/plan.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "nn/model.h"
 #include "ops/fuse.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/multiversion.h"
-#include "kernels/onednn/kernels.h"
-#include "kernels/onednn/math.h"
-#include "kernels/onednn/panel.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/math.h"
+#include "kernels/cpu/panel.h"
 #include "ops/sequence/recurrent.h"
 
 namespace leat::onednn {

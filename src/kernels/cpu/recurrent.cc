@@ -1,4 +1,4 @@
-#include "kernels/onednn/recurrent.h"
+#include "kernels/cpu/recurrent.h"
 
 namespace leat::onednn {
 

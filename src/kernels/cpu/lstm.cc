@@ -1,5 +1,5 @@
 #include "ops/sequence/lstm.h"
-#include "kernels/onednn/recurrent.h"
+#include "kernels/cpu/recurrent.h"
 
 namespace leat::onednn {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/onednn/inline.h"
+#include "kernels/cpu/inline.h"
 
 namespace leat::onednn {
 

@@ -1,4 +1,4 @@
-#include "kernels/onednn/primitive.h"
+#include "kernels/cpu/onednn/primitive.h"
 
 #include <algorithm>
 #include <thread>

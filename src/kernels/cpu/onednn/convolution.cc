@@ -3,8 +3,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 
-#include "kernels/onednn/kernels.h"
-#include "kernels/onednn/primitive.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/onednn/primitive.h"
 #include "ops/convolution/conv2d.h"
 #include "ops/convolution/conv2d_bias.h"
 

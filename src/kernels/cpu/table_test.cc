@@ -1,4 +1,4 @@
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

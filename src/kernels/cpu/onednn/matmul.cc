@@ -1,8 +1,8 @@
 #include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "kernels/onednn/kernels.h"
-#include "kernels/onednn/primitive.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/onednn/primitive.h"
 #include "ops/matrix/batch_matmul.h"
 #include "ops/matrix/dense.h"
 #include "ops/matrix/matmul.h"

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "base/multiversion.h"
-#include "kernels/onednn/kernels.h"
+#include "kernels/cpu/kernels.h"
 #include "ops/index/embedding.h"
 
 namespace leat::onednn {

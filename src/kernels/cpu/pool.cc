@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "base/multiversion.h"
-#include "kernels/onednn/inline.h"
-#include "kernels/onednn/kernels.h"
+#include "kernels/cpu/inline.h"
+#include "kernels/cpu/kernels.h"
 #include "ops/convolution/avg_pool.h"
 #include "ops/convolution/max_pool.h"
 

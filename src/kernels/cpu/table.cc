@@ -1,7 +1,7 @@
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 
-#include "kernels/onednn/kernels.h"
-#include "kernels/onednn/primitive.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/onednn/primitive.h"
 
 namespace leat::onednn {
 namespace {

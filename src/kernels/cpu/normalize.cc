@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "base/multiversion.h"
-#include "kernels/onednn/inline.h"
-#include "kernels/onednn/kernels.h"
+#include "kernels/cpu/inline.h"
+#include "kernels/cpu/kernels.h"
 #include "ops/normalize/batch_norm.h"
 #include "ops/normalize/dropout.h"
 #include "ops/normalize/layer_norm.h"

@@ -10,9 +10,9 @@
 #include <limits>
 
 #include "base/multiversion.h"
-#include "kernels/onednn/inline.h"
-#include "kernels/onednn/kernels.h"
-#include "kernels/onednn/math.h"
+#include "kernels/cpu/inline.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/math.h"
 
 namespace leat::onednn {
 namespace {

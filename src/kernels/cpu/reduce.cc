@@ -2,8 +2,8 @@
 #include <optional>
 
 #include "base/multiversion.h"
-#include "kernels/onednn/inline.h"
-#include "kernels/onednn/kernels.h"
+#include "kernels/cpu/inline.h"
+#include "kernels/cpu/kernels.h"
 #include "ops/shape/broadcast.h"
 #include "ops/shape/reduce.h"
 

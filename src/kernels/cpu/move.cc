@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/multiversion.h"
-#include "kernels/onednn/inline.h"
-#include "kernels/onednn/kernels.h"
+#include "kernels/cpu/inline.h"
+#include "kernels/cpu/kernels.h"
 #include "ops/shape/axis.h"
 #include "ops/shape/broadcast.h"
 #include "ops/shape/concat.h"

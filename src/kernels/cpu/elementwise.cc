@@ -2,9 +2,9 @@
 #include <string_view>
 
 #include "base/multiversion.h"
-#include "kernels/onednn/inline.h"
-#include "kernels/onednn/kernels.h"
-#include "kernels/onednn/math.h"
+#include "kernels/cpu/inline.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/math.h"
 #include "ops/elementwise/clip.h"
 #include "ops/elementwise/elu.h"
 #include "ops/elementwise/gelu.h"

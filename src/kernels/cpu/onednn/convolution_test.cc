@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/rng.h"
-#include "kernels/onednn/table.h"
+#include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/list.h"
 #include "ops/ops.h"

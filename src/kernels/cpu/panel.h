@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "kernels/onednn/inline.h"
+#include "kernels/cpu/inline.h"
 
 namespace leat::onednn {
 

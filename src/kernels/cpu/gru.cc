@@ -1,5 +1,5 @@
 #include "ops/sequence/gru.h"
-#include "kernels/onednn/recurrent.h"
+#include "kernels/cpu/recurrent.h"
 
 namespace leat::onednn {
 namespace {

@@ -4,7 +4,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
-#include "kernels/onednn/kernels.h"
+#include "kernels/cpu/kernels.h"
 #include "ops/matrix/dense.h"
 
 namespace leat::onednn {
