@@ -22,10 +22,10 @@
 #include "sim/cluster.h"
 #include "sim/huge_pages.h"
 #include "train/display.h"
+#include "train/evaluate.h"
 #include "train/job.h"
 #include "train/precision.h"
 #include "train/progress.h"
-#include "train/runner.h"
 #include "trainer/trainer.h"
 
 namespace leat {

@@ -3,7 +3,9 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <mutex>
@@ -40,6 +42,12 @@ struct Mailbox {
 };
 
 }  // namespace
+
+std::string HostName() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) return "";
+  return host.data();
+}
 
 Result<HostPort> ParseAddress(std::string_view address) {
   const auto bad = [&](const char* why) {

@@ -28,6 +28,9 @@ inline std::string_view HostOf(std::string_view address) {
   return address.substr(0, address.rfind(':'));
 }
 
+// Of this host, as the system has it; empty when it has none.
+std::string HostName();
+
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;

@@ -24,10 +24,6 @@ struct CoordinatorOptions {
   std::function<void(const std::string& address)> on_ready;
 };
 
-// Refuses to resume job.directory when it holds no job or another one (the differing section is named), or
-// when its newest checkpoint is damaged: throws std::invalid_argument.
-void CheckResumable(const Job& job);
-
 // Runs the job's coordinator in the calling thread until the job is over or a signal asks for its end
 // (checkpoint first). Writes summary.json into the job's directory at the end. Throws std::invalid_argument
 // on what the user got wrong.

@@ -1,9 +1,10 @@
+#include "train/evaluate.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "checkpoint/store.h"
-#include "train/runner.h"
 #include "trainer/trainer.h"
 
 namespace leat::train {

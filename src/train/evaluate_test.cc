@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "train/runner.h"
+#include "train/evaluate.h"
 
 namespace leat::train {
 namespace {

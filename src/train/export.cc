@@ -1,10 +1,11 @@
+#include "train/export.h"
+
 #include "onnx/export.h"
 
 #include <filesystem>
 
 #include "checkpoint/file.h"
 #include "checkpoint/store.h"
-#include "train/runner.h"
 
 namespace leat::train {
 

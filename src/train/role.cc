@@ -3,10 +3,9 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <array>
-
 #include "collective/mpi.h"
 #include "metrics/process.h"
+#include "net/address.h"
 
 namespace leat::train {
 
@@ -15,13 +14,11 @@ std::string ProgramVersion() {
 }
 
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address, uint64_t job_hash) {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   protocol::JoinRequest request;
   request.role = role;
   request.version = ProgramVersion();
   request.address = address;
-  request.host = host.data();
+  request.host = net::HostName();
   request.pid = getpid();
   request.job_hash = job_hash;
   if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiPlace();

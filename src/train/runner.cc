@@ -19,10 +19,11 @@
 
 #include "checkpoint/store.h"
 #include "control/control.h"
-#include "train/coordinator_role.h"
+#include "net/address.h"
 #include "train/display.h"
+#include "train/evaluate.h"
 #include "train/processes.h"
-#include "train/role.h"
+#include "train/resume.h"
 #include "train/signals.h"
 
 namespace leat::train {
@@ -188,7 +189,7 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
 void Runner::TellLost(pid_t pid) {
   const Json status = Json::parse(status_, nullptr, false);
   if (status.is_discarded() || client_ == nullptr) return;
-  const std::string host = MakeJoinRequest(protocol::Role::kWorker, "", 0).host;
+  const std::string host = net::HostName();
   for (const auto& member : status.value("members", Json::array())) {
     if (member.value("pid", int64_t{0}) != pid || member.value("host", "") != host) continue;
     protocol::AdminRequest lost{.kind = protocol::AdminRequest::Kind::kNodeLost,
