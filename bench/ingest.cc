@@ -22,14 +22,14 @@
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
+#include "job/job.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
+#include "roles/input/split_loader.h"
+#include "step/trainer.h"
 #include "stream/log.h"
 #include "stream/synthetic.h"
-#include "train/job.h"
-#include "train/split_loader.h"
-#include "trainer/trainer.h"
 
 namespace {
 

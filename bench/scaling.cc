@@ -28,14 +28,14 @@
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
+#include "job/job.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
 #include "optim/optimizer.h"
 #include "protocol/parameters.h"
-#include "train/job.h"
-#include "train/split_loader.h"
-#include "trainer/trainer.h"
+#include "roles/input/split_loader.h"
+#include "step/trainer.h"
 
 namespace {
 

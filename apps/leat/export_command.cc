@@ -5,8 +5,8 @@
 #include <string>
 
 #include "commands.h"
-#include "train/export.h"
-#include "train/job.h"
+#include "job/export.h"
+#include "job/job.h"
 
 namespace leat {
 

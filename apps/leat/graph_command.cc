@@ -12,8 +12,8 @@
 #include "base/rng.h"
 #include "commands.h"
 #include "engine/lower.h"
-#include "train/job.h"
-#include "train/precision.h"
+#include "job/job.h"
+#include "job/precision.h"
 
 namespace leat {
 namespace {

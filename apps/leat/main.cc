@@ -25,15 +25,15 @@
 #include "demo_job.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
+#include "launcher/runner.h"
+#include "launcher/signals.h"
 #include "ops/fuse.h"
-#include "train/bots_role.h"
-#include "train/coordinator_role.h"
-#include "train/display.h"
-#include "train/role.h"
-#include "train/runner.h"
-#include "train/server_role.h"
-#include "train/signals.h"
-#include "train/worker_role.h"
+#include "report/display.h"
+#include "roles/bots_role.h"
+#include "roles/coordinator_role.h"
+#include "roles/role.h"
+#include "roles/server_role.h"
+#include "roles/worker_role.h"
 
 namespace leat {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "commands.h"
-#include "train/intake.h"
-#include "train/precision.h"
-#include "trainer/run_trainer.h"
+#include "job/precision.h"
+#include "roles/input/intake.h"
+#include "step/run_trainer.h"
 
 namespace leat {
 

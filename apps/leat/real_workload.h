@@ -4,10 +4,10 @@
 #include <list>
 #include <memory>
 
+#include "job/job.h"
+#include "roles/input/split_loader.h"
 #include "sim/workload.h"
 #include "stream/source.h"
-#include "train/job.h"
-#include "train/split_loader.h"
 
 namespace leat {
 

@@ -16,17 +16,17 @@
 
 #include "base/check.h"
 #include "commands.h"
+#include "job/evaluate.h"
+#include "job/job.h"
+#include "job/precision.h"
 #include "protocol/parameters.h"
 #include "protocol/placement.h"
 #include "real_workload.h"
+#include "report/display.h"
+#include "report/progress.h"
 #include "sim/cluster.h"
 #include "sim/huge_pages.h"
-#include "train/display.h"
-#include "train/evaluate.h"
-#include "train/job.h"
-#include "train/precision.h"
-#include "train/progress.h"
-#include "trainer/trainer.h"
+#include "step/trainer.h"
 
 namespace leat {
 namespace {

@@ -73,7 +73,7 @@ struct StreamPlan {
   Duration takes{0};
 };
 
-// How the members of a group reduce (protocol/member/reduction.h), where there are no servers: as parallel/
+// How the members of a group reduce (protocol/member/reduction.h), where there are no servers: as step/
 // and collective/ do.
 struct ReduceOptions {
   uint64_t bucket_bytes = 1 << 20;     // at least; whole variables

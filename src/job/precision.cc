@@ -1,0 +1,21 @@
+#include "job/precision.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "ops/precision.h"
+
+namespace leat::train {
+
+engine::PlanOptions WithPrecision(const Job& job, engine::PlanOptions options) {
+  if (!job.bf16) return options;
+  if (std::ranges::any_of(options.tables, [](const auto* table) { return table->fast_bf16; })) {
+    options.passes.push_back(ops::UseBf16());
+  } else {
+    spdlog::warn("train.precision is bf16, which this machine is not fast at: computing in f32");
+  }
+  return options;
+}
+
+}  // namespace leat::train

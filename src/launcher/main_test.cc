@@ -1,0 +1,84 @@
+// The tests' main(): the tests, or a child that one of them has started.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "job/testing.h"
+#include "launcher/processes.h"
+
+namespace leat::train {
+namespace {
+
+void Say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+[[noreturn]] void WaitForEver() {
+  Say("waiting");
+  while (true) pause();
+}
+
+// What a child of processes_test.cc does.
+int Play(const std::string& part, const std::vector<std::string>& arguments) {
+  if (part == "exit") return std::atoi(arguments.at(0).c_str());
+  if (part == "wait") WaitForEver();
+  if (part == "stubborn") {
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    WaitForEver();
+  }
+  if (part == "say") {
+    for (size_t i = 1; i < arguments.size(); ++i) Say(arguments[i]);
+    return std::atoi(arguments.at(0).c_str());
+  }
+  if (part == "print") {
+    for (const auto& argument : arguments) {
+      const char* value = std::getenv(argument.c_str());
+      Say("[" + argument + "]" + (value != nullptr ? std::string("=") + value : ""));
+    }
+    return 0;
+  }
+  if (part == "stand") {
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    Say("group " + std::to_string(getpgrp()));
+    Say("blocked " + std::to_string(sigismember(&blocked, SIGTERM) + sigismember(&blocked, SIGINT)));
+    char c;
+    if (read(STDIN_FILENO, &c, 1) == 0) Say("stdin ends");
+    return 0;
+  }
+  if (part == "work") {
+    std::vector<char> memory(32 << 20, 'x');
+    rusage usage{};
+    do {
+      for (char& c : memory) c = static_cast<char>(c + 1);
+      getrusage(RUSAGE_SELF, &usage);
+    } while (usage.ru_utime.tv_sec == 0 && usage.ru_utime.tv_usec < 20'000);
+    return memory[1] == 0 ? 1 : 0;
+  }
+  if (part == "parent") {
+    Processes processes;
+    const auto pid = processes.Start(
+        {.name = "grandchild", .arguments = {testing::kChild, "wait"}, .log = arguments.at(0)});
+    Say("pid " + std::to_string(pid.ok() ? *pid : -1));
+    WaitForEver();
+  }
+  return 99;
+}
+
+}  // namespace
+}  // namespace leat::train
+
+int main(int argc, char** argv) {
+  if (argc > 2 && std::string_view(argv[1]) == leat::train::testing::kChild)
+    return leat::train::Play(argv[2], {argv + 3, argv + argc});
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

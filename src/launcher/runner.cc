@@ -1,0 +1,402 @@
+#include "launcher/runner.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "checkpoint/store.h"
+#include "control/control.h"
+#include "job/evaluate.h"
+#include "job/resume.h"
+#include "launcher/processes.h"
+#include "launcher/signals.h"
+#include "net/address.h"
+#include "report/display.h"
+
+namespace leat::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr Duration kReadyDeadline = std::chrono::seconds(30);
+constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
+constexpr Duration kEndDeadline = std::chrono::seconds(10);
+// Of one role, without any progress of the job in between.
+constexpr int kMaxStartsInVain = 5;
+
+// "leat-jobs/<name>-<n>" with the lowest n that is free; made, so that nobody else takes it.
+std::string NewDirectory(const std::string& name) {
+  std::error_code error;
+  fs::create_directories("leat-jobs", error);
+  if (error) throw std::invalid_argument("cannot make the directory leat-jobs: " + error.message());
+  for (int n = 1;; ++n) {
+    const fs::path path = fs::path("leat-jobs") / (name + "-" + std::to_string(n));
+    if (fs::create_directory(path, error)) return path.string();
+    if (error)
+      throw std::invalid_argument("cannot make the directory " + path.string() + ": " + error.message());
+  }
+}
+
+std::string RandomToken() {
+  std::random_device random;
+  std::string token;
+  for (int i = 0; i < 32; ++i) token += "0123456789abcdef"[random() % 16];
+  return token;
+}
+
+class Runner {
+ public:
+  // `made_directory`: the job's was not there before, and goes again when the job cannot be started.
+  Runner(const RunnerOptions& options, Job job, bool made_directory)
+      : options_(options),
+        job_(std::move(job)),
+        made_directory_(made_directory),
+        token_(RandomToken()),
+        display_(options.json ? stderr : stdout),
+        signals_([this](int) {
+          ++interrupts_;
+          processes_.Wake();
+        }) {}
+
+  int Run();
+
+ private:
+  struct Child {
+    std::string role;
+    uint32_t index = 0;
+  };
+
+  std::string LogOf(const std::string& name) const { return job_.directory + "/logs/" + name + ".log"; }
+  Status StartCoordinator();
+  Status StartRole(const std::string& role, uint32_t index);
+  void ReapAndReplace();
+  void TellLost(pid_t pid);
+  void ExplainFigures();
+  void TellPlacement();
+  void PollStatus();
+  void HandleInterrupts();
+  void WaitForRest();
+  void Fail(const ProcessEnd& end);
+  int Conclude();
+
+  const RunnerOptions& options_;
+  Job job_;
+  const bool made_directory_;
+  std::string token_;
+  Display display_;
+  std::atomic<int> interrupts_{0};
+  Processes processes_;
+  SignalWatch signals_;
+  MonotonicClock clock_;
+  std::map<pid_t, Child> children_;
+  std::map<std::string, int> starts_in_vain_;
+  std::map<std::string, uint64_t> peak_rss_;
+  std::string address_;
+  std::unique_ptr<control::ControlClient> client_;
+  std::string status_;
+  uint64_t last_events_ = 0;
+  bool coordinator_ended_ = false;
+  ProcessEnd coordinator_;  // once it has ended
+  bool stopping_ = false;
+  std::string failure_;
+  int exit_status_ = 1;  // of a failure
+};
+
+Status Runner::StartCoordinator() {
+  std::array<int, 2> ready{};
+  if (pipe2(ready.data(), 0) != 0) return Status(Code::kResourceExhausted, "no pipe can be had");
+  fcntl(ready[0], F_SETFD, FD_CLOEXEC);
+  ProcessSpec spec{.name = "coordinator", .log = LogOf("coordinator")};
+  spec.arguments = {"coordinator",
+                    options_.source.resume.empty() ? "--directory" : "--resume",
+                    job_.directory,
+                    "--listen",
+                    options_.listen,
+                    "--ready-fd",
+                    std::to_string(ready[1]),
+                    "--workers",
+                    std::to_string(job_.workers),
+                    "--ps",
+                    std::to_string(job_.servers)};
+  spec.arguments.insert(spec.arguments.end(), options_.source_arguments.begin(),
+                        options_.source_arguments.end());
+  if (!job_.data.empty()) spec.arguments.insert(spec.arguments.end(), {"--data", job_.data});
+  if (options_.pause_at > 0)
+    spec.arguments.insert(spec.arguments.end(), {"--pause-at", std::to_string(options_.pause_at)});
+  if (job_.stream.bots) {
+    spec.arguments.insert(spec.arguments.end(), {"--rate", std::to_string(job_.stream.bots->rate), "--events",
+                                                 std::to_string(job_.stream.bots->events)});
+  }
+  spec.environment = {{"LEAT_TOKEN", token_}};
+  auto pid = processes_.Start(spec);
+  close(ready[1]);
+  if (!pid.ok()) {
+    close(ready[0]);
+    return pid.status();
+  }
+  children_[*pid] = {.role = "coordinator"};
+
+  // The address comes through the pipe; its end without one means that the coordinator gave up.
+  fcntl(ready[0], F_SETFL, O_NONBLOCK);
+  const Time until = clock_.Now() + kReadyDeadline;
+  bool over = false;
+  while (clock_.Now() < until && interrupts_ == 0 && !over && !address_.ends_with('\n')) {
+    std::array<char, 256> buffer{};
+    const ssize_t n = read(ready[0], buffer.data(), buffer.size());
+    if (n > 0) address_.append(buffer.data(), static_cast<size_t>(n));
+    over = n == 0;
+    if (n < 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  close(ready[0]);
+  if (!address_.ends_with('\n')) {
+    if (!over) processes_.Signal(SIGKILL);
+    WaitForRest();
+    if (interrupts_ > 0) return Status(Code::kAborted, "interrupted");
+    if (coordinator_.last_words.empty())
+      return Status(Code::kInternal, "the coordinator did not start; see " + spec.log);
+    return Status(Code::kInvalidArgument, coordinator_.last_words);
+  }
+  address_.pop_back();
+  client_ = control::ControlClient::Make(address_, token_);
+  return Status();
+}
+
+Status Runner::StartRole(const std::string& role, uint32_t index) {
+  const std::string name = role + "-" + std::to_string(index);
+  ProcessSpec spec{.name = name, .log = LogOf(name)};
+  spec.arguments = {role, "--coordinator", address_};
+  spec.environment = {{"LEAT_TOKEN", token_}, {"OMP_NUM_THREADS", "1"}};
+  auto pid = processes_.Start(spec);
+  if (!pid.ok()) return pid.status();
+  children_[*pid] = {.role = role, .index = index};
+  return Status();
+}
+
+void Runner::TellLost(pid_t pid) {
+  const Json status = Json::parse(status_, nullptr, false);
+  if (status.is_discarded() || client_ == nullptr) return;
+  const std::string host = net::HostName();
+  for (const auto& member : status.value("members", Json::array())) {
+    if (member.value("pid", int64_t{0}) != pid || member.value("host", "") != host) continue;
+    protocol::AdminRequest lost{.kind = protocol::AdminRequest::Kind::kNodeLost,
+                                .node = NodeId(member.value("node", uint64_t{0}))};
+    // Failing that, its heartbeats will be missed.
+    (void)client_->Call(lost, std::chrono::seconds(1));
+  }
+}
+
+void Runner::ReapAndReplace() {
+  for (const auto& end : processes_.Reap()) {
+    const Child child = children_[end.pid];
+    children_.erase(end.pid);
+    auto& peak = peak_rss_[child.role];
+    peak = std::max(peak, end.peak_rss_bytes);
+    if (child.role == "coordinator") {
+      coordinator_ended_ = true;
+      coordinator_ = end;
+      continue;
+    }
+    // A role ends well when the job is over, or when somebody asked it to leave. The last checkpoint of a job
+    // that stops needs its servers.
+    if (coordinator_ended_ || !failure_.empty() || end.exit_code == 0) continue;
+    PollStatus();
+    TellLost(end.pid);
+    if (stopping_ && child.role != "ps") continue;
+    if (end.exit_code == 2 || ++starts_in_vain_[end.name] > kMaxStartsInVain) {
+      Fail(end);
+      continue;
+    }
+    display_.Say(end.name + " ended (" +
+                 (end.exit_code > 128 ? "signal " + std::to_string(end.exit_code - 128)
+                                      : "status " + std::to_string(end.exit_code)) +
+                 "); another takes its place");
+    if (auto status = StartRole(child.role, child.index); !status.ok()) failure_ = status.message();
+  }
+}
+
+void Runner::PollStatus() {
+  auto reply = client_->Call(protocol::StatusRequest{}, std::chrono::seconds(2));
+  if (!reply.ok()) return;
+  if (auto* status = std::get_if<protocol::StatusReply>(&*reply)) status_ = std::move(status->json);
+  const Json json = Json::parse(status_, nullptr, false);
+  if (json.is_discarded()) return;
+  const auto events = json.value("events", uint64_t{0});
+  if (events != last_events_) starts_in_vain_.clear();
+  last_events_ = events;
+}
+
+void Runner::HandleInterrupts() {
+  if (interrupts_ == 0 || stopping_) {
+    if (interrupts_ > 1) processes_.Signal(SIGKILL);
+    return;
+  }
+  stopping_ = true;
+  display_.Say("stopping: one more checkpoint (Ctrl-C again to kill)");
+  auto reply = client_->Call(protocol::AdminRequest{.kind = protocol::AdminRequest::Kind::kStop},
+                             std::chrono::seconds(1));
+  // It is answered when the checkpoint is made.
+  if (!reply.ok() && reply.status().code() != Code::kDeadlineExceeded)
+    display_.Say(reply.status().ToString());
+}
+
+void Runner::WaitForRest() {
+  const Time until = clock_.Now() + kEndDeadline;
+  const auto reap = [this](Duration wait) {
+    processes_.Await(wait);
+    ReapAndReplace();
+  };
+  while (!processes_.empty() && clock_.Now() < until) reap(until - clock_.Now());
+  if (processes_.empty()) return;
+  processes_.Signal(SIGKILL);
+  while (!processes_.empty()) reap(kEndDeadline);
+}
+
+void Runner::Fail(const ProcessEnd& end) {
+  failure_ = end.name + " ended with status " + std::to_string(end.exit_code) +
+             (end.last_words.empty() ? "" : ": " + end.last_words);
+  // What the user got wrong is said so by whoever meets it.
+  exit_status_ = end.exit_code == 2 ? 2 : 1;
+}
+
+// The bots' rate is easily taken for the job's own limit.
+void Runner::ExplainFigures() {
+  if (!job_.stream.bots) return;
+  const StartNotes notes{.bot_events = job_.stream.bots->events,
+                         .bot_rate = job_.stream.bots->rate,
+                         .window = job_.metrics_window,
+                         .auc = job_.model->task() == nn::Task::kBinary,
+                         .servers = job_.servers > 0};
+  for (const std::string& line : RenderStart(notes)) display_.Say(line);
+}
+
+// What each server is to carry; with one there is nothing to tell.
+void Runner::TellPlacement() {
+  if (job_.servers < 2) return;
+  const protocol::PlacementReport plan = job_.PlacementPlan();
+  for (size_t i = 0; i < plan.servers.size(); ++i) {
+    const auto& server = plan.servers[i];
+    char share[32];
+    std::snprintf(share, sizeof(share), " (%.1f%%)", server.share * 100);
+    display_.Say("ps " + std::to_string(i) + ": " + protocol::BytesText(server.bytes) + share);
+  }
+  for (const std::string& warning : plan.warnings)
+    std::fprintf(stderr, "leat: warning: %s\n", warning.c_str());
+}
+
+int Runner::Conclude() {
+  display_.Finish();
+  if (failure_.empty() && coordinator_.exit_code != 0) Fail(coordinator_);
+  if (!failure_.empty()) {
+    std::fprintf(stderr, "leat: %s (logs: %s/logs)\n", failure_.c_str(), job_.directory.c_str());
+    return exit_status_;
+  }
+  std::ifstream in(job_.directory + "/summary.json");
+  Json summary = Json::parse(in, nullptr, false);
+  if (summary.is_discarded()) {
+    std::fprintf(stderr, "leat: no summary in %s\n", job_.directory.c_str());
+    return 1;
+  }
+  summary["aggregated_compute_s"] = processes_.cpu_seconds();
+  for (const auto& [role, bytes] : peak_rss_) summary["peak_rss_mb"][role] = static_cast<double>(bytes) / 1e6;
+  summary["stopped"] = stopping_;
+  if (job_.evaluate && summary["checkpoint"].is_string()) {
+    auto evaluation = Evaluate(job_, options_.plan);
+    if (!evaluation.ok()) {
+      std::fprintf(stderr, "leat: evaluation: %s\n", evaluation.status().ToString().c_str());
+      return 1;
+    }
+    AddToSummary(*evaluation, &summary);
+  }
+  std::fprintf(options_.json ? stderr : stdout, "%s", RenderSummary(summary.dump()).c_str());
+  if (options_.json) std::printf("%s\n", summary.dump().c_str());
+  return 0;
+}
+
+int Runner::Run() {
+  if (auto status = StartCoordinator(); !status.ok()) {
+    if (status.code() != Code::kAborted && status.code() != Code::kInternal) {
+      std::error_code ignored;
+      if (made_directory_) fs::remove_all(job_.directory, ignored);
+      if (options_.overrides.directory.empty())
+        fs::remove(fs::path(job_.directory).parent_path(), ignored);  // when there is no other in it
+      throw std::invalid_argument(status.message());
+    }
+    std::fprintf(stderr, "leat: %s\n", status.message().c_str());
+    return 1;
+  }
+  for (const std::string& note : job_.notes) display_.Say(note);
+  ExplainFigures();
+  TellPlacement();
+  Status started;
+  for (uint32_t i = 0; i < job_.servers && started.ok(); ++i) started = StartRole("ps", i);
+  for (uint32_t i = 0; i < job_.workers && started.ok(); ++i) started = StartRole("worker", i);
+  if (job_.stream.bots && started.ok()) started = StartRole("bots", 0);
+  if (!started.ok()) failure_ = started.message();
+
+  Time next_status = clock_.Now();
+  while (!coordinator_ended_ && failure_.empty()) {
+    HandleInterrupts();
+    ReapAndReplace();
+    if (clock_.Now() >= next_status) {
+      PollStatus();
+      if (!status_.empty()) display_.Show(status_);
+      next_status = clock_.Now() + kStatusInterval;
+    }
+    processes_.Await(next_status - clock_.Now());
+  }
+  if (!failure_.empty()) processes_.Signal(SIGKILL);
+  WaitForRest();
+  return Conclude();
+}
+
+}  // namespace
+
+int RunLocally(const RunnerOptions& options) {
+  BlockSignals();
+  JobOverrides overrides = options.overrides;
+  Job job = Job::Load(options.source, overrides);
+  // What is wrong is said before anything is written.
+  if (job.strategy.mpi) {
+    job.config.At("strategy")
+        .At("transport")
+        .Fail("workers that reduce by MPI are started by mpirun, beside `leat coordinator`: mpirun -np " +
+              std::to_string(job.workers) + " leat worker --coordinator ADDRESS");
+  }
+  CheckReadable(job);
+  std::error_code error;
+  const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);
+  if (!options.source.resume.empty()) {
+    CheckResumable(job);
+  } else {
+    if (job.directory.empty()) {
+      overrides.directory = NewDirectory(job.name);
+    } else if (fs::exists(job.directory + "/job.yaml")) {
+      throw std::invalid_argument("directory " + job.directory +
+                                  " holds a job already; --resume goes on with it");
+    }
+    job = Job::Load(options.source, overrides);
+  }
+  fs::create_directories(job.directory + "/logs", error);
+  if (error || access(job.directory.c_str(), W_OK) != 0) {
+    throw std::invalid_argument("cannot write the directory " + job.directory +
+                                (error ? ": " + error.message() : std::string()));
+  }
+  Runner runner(options, std::move(job), made_directory);
+  return runner.Run();
+}
+
+}  // namespace leat::train

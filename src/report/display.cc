@@ -1,0 +1,326 @@
+#include "report/display.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace leat::train {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kLineInterval_s = 2;
+// Samples of the curve; twice as far apart whenever there are so many.
+constexpr size_t kHistory = 2048;
+
+std::string Grouped(double x) {
+  std::string digits = std::to_string(static_cast<int64_t>(std::llround(std::abs(x))));
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return (x < 0 ? "-" : "") + digits;
+}
+
+std::string Fixed(const Json& x, int decimals) {
+  if (!x.is_number()) return "–";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, x.get<double>());
+  return text;
+}
+
+std::string Field(const Json& status, const char* key, int decimals) {
+  return status.contains(key) ? Fixed(status[key], decimals) : "–";
+}
+
+double Value(const Json& status, const char* key) {
+  return status.contains(key) && status[key].is_number() ? status[key].get<double>() : std::nan("");
+}
+
+std::string Clock(double seconds) {
+  const auto s = static_cast<int64_t>(std::max(0.0, seconds));
+  char text[32];
+  if (s >= 3600) {
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", static_cast<long long>(s / 3600),
+                  static_cast<long long>(s / 60 % 60), static_cast<long long>(s % 60));
+  } else {
+    std::snprintf(text, sizeof text, "%02lld:%02lld", static_cast<long long>(s / 60),
+                  static_cast<long long>(s % 60));
+  }
+  return text;
+}
+
+// Characters on the screen, not bytes.
+size_t Width(const std::string& text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string Pad(std::string text, size_t width, bool right = false) {
+  const size_t have = Width(text);
+  if (have >= width) return text;
+  return right ? std::string(width - have, ' ') + text : text + std::string(width - have, ' ');
+}
+
+// Not in the middle of a character.
+std::string Cut(const std::string& text, size_t columns) {
+  size_t shown = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
+    if (shown++ == columns) return text.substr(0, i);
+  }
+  return text;
+}
+
+// The whole history in at most `columns` bars, each the mean of its share.
+std::string Curve(const std::vector<double>& history, size_t columns) {
+  static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  if (history.size() < 2 || columns == 0) return "";
+  const size_t bars = std::min(columns, history.size());
+  std::vector<double> means;
+  for (size_t bar = 0; bar < bars; ++bar) {
+    const auto begin = history.begin() + static_cast<ptrdiff_t>(bar * history.size() / bars);
+    const auto end = history.begin() + static_cast<ptrdiff_t>((bar + 1) * history.size() / bars);
+    means.push_back(std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin));
+  }
+  const auto [low, high] = std::ranges::minmax(means);
+  std::string curve;
+  for (double x : means) {
+    const double share = high > low ? (x - low) / (high - low) : 0.5;
+    curve += kBars[static_cast<size_t>(std::clamp(share * 7.0, 0.0, 7.0) + 0.5)];
+  }
+  return curve;
+}
+
+// What the job is best told by: how much of the possible AUC is reached, else AUC, accuracy or loss.
+std::pair<const char*, double> Main(const Json& status) {
+  const double auc = Value(status, "auc"), possible = Value(status, "auc_possible");
+  if (!std::isnan(auc) && possible > 0) return {"auc / possible", auc / possible};
+  for (const char* key : {"auc", "accuracy", "loss"}) {
+    const double x = Value(status, key);
+    if (!std::isnan(x)) return {key, x};
+  }
+  return {"", std::nan("")};
+}
+
+std::string Quality(const Json& s) {
+  std::string text = "loss " + Field(s, "loss", 4);
+  if (!std::isnan(Value(s, "auc"))) {
+    text += "   auc " + Field(s, "auc", 4);
+    if (s.contains("auc_possible")) text += " of " + Field(s, "auc_possible", 4) + " possible";
+  }
+  if (s.contains("accuracy")) text += "   accuracy " + Field(s, "accuracy", 4);
+  return text;
+}
+
+// "1.26 (99%: 4)"
+std::string Staleness(const Json& s) {
+  return Field(s, "staleness_mean", 2) +
+         (s.contains("staleness_p99") ? " (99%: " + Field(s, "staleness_p99", 0) + ")" : "");
+}
+
+// What is 0 in most jobs, and said only when it is not.
+std::string Unusual(const Json& s, const char* key) {
+  const double count = Value(s, key);
+  return count > 0 ? "   " + std::string(key) + " " + Grouped(count) : "";
+}
+
+bool Slow(const Json& member) {
+  return member.contains("slow") && member["slow"].is_boolean() && member["slow"].get<bool>();
+}
+
+}  // namespace
+
+std::vector<std::string> RenderTable(const std::string& status_json, const std::vector<double>& history,
+                                     size_t columns, bool colour) {
+  const Json s = Json::parse(status_json, nullptr, false);
+  if (!s.is_object()) return {};
+  const auto bold = [&](const std::string& text) { return colour ? "\x1b[1m" + text + "\x1b[0m" : text; };
+  const auto dim = [&](const std::string& text) { return colour ? "\x1b[2m" + text + "\x1b[0m" : text; };
+  const size_t width = std::min<size_t>(columns > 2 ? columns - 1 : 1, 90);
+  std::string rule;
+  for (size_t i = 0; i < width; ++i) rule += "─";
+
+  std::vector<std::string> lines;
+  lines.push_back(
+      bold(Cut("leat · " + s.value("job", "") + " · " + s.value("phase", "") + " · " +
+                   Clock(Value(s, "wall_s")) + " · generation " + std::to_string(s.value("generation", 0)),
+               width)));
+  lines.push_back(dim(rule));
+  lines.push_back(Cut("events " + Pad(Grouped(s.value("events", 0.0)), 13) + "  " +
+                          Pad(Grouped(s.value("events_per_s_now", 0.0)) + "/s", 12) + "  lag " +
+                          Pad(Grouped(s.value("lag", 0.0)), 11) + "  published " +
+                          Grouped(s.value("published", 0.0)),
+                      width));
+  lines.push_back(Cut(Quality(s), width));
+  lines.push_back(Cut(s.value("strategy", "async") + ": staleness " + Staleness(s) + "   steps " +
+                          Grouped(s.value("steps", 0.0)) + Unusual(s, "late") + Unusual(s, "skipped") +
+                          "   leased again " + Grouped(s.value("releases", 0.0)) + "   dead letters " +
+                          Grouped(s.value("dead_letters", 0.0)),
+                      width));
+  for (const auto& warning : s.value("warnings", Json::array())) {
+    if (warning.is_string()) lines.push_back(bold(Cut("warning: " + warning.get<std::string>(), width)));
+  }
+  if (const auto [name, now] = Main(s); !std::isnan(now) && history.size() >= 2) {
+    const std::string label = std::string(name) + " ";
+    lines.push_back(Cut(label + Curve(history, width - std::min(width, label.size())), width));
+  }
+  lines.push_back(dim(rule));
+  lines.push_back(dim(Cut(Pad("member", 16) + Pad("pid", 9, true) + Pad("done", 15, true) +
+                              Pad("cpu s", 9, true) + Pad("held MB", 10, true) + Pad("MB/s", 9, true),
+                          width)));
+  for (const auto& m : s.value("members", Json::array())) {
+    const std::string held =
+        m.contains("bytes_held") ? Fixed(Json(m["bytes_held"].get<double>() / 1e6), 2) : "";
+    const double bytes_per_s = Value(m, "bytes_per_s");
+    const std::string traffic = std::isnan(bytes_per_s) ? "" : Fixed(Json(bytes_per_s / 1e6), 1);
+    lines.push_back(Cut(Pad(m.value("role", "") + " " + std::to_string(m.value("index", 0)), 16) +
+                            Pad(std::to_string(m.value("pid", int64_t{0})), 9, true) +
+                            Pad(Grouped(m.value("done", 0.0)), 15, true) +
+                            Pad(Field(m, "cpu_s", 1), 9, true) + Pad(held, 10, true) + Pad(traffic, 9, true) +
+                            (Slow(m) ? "  slow" : ""),
+                        width));
+  }
+  lines.push_back(dim(rule));
+  const std::string checkpoint = s.contains("checkpoint") && s["checkpoint"].is_string()
+                                     ? s["checkpoint"].get<std::string>()
+                                     : "none yet";
+  lines.push_back(dim(Cut("checkpoint " + checkpoint, width)));
+  return lines;
+}
+
+std::string RenderLine(const std::string& status_json) {
+  const Json s = Json::parse(status_json, nullptr, false);
+  if (!s.is_object()) return "";
+  size_t servers = 0, workers = 0;
+  for (const auto& m : s.value("members", Json::array())) {
+    const std::string role = m.value("role", "");
+    servers += role == "ps" ? 1 : 0;
+    workers += role == "worker" ? 1 : 0;
+  }
+  return Clock(Value(s, "wall_s")) + "  " + s.value("phase", "") + "  events " +
+         Grouped(s.value("events", 0.0)) + " (" + Grouped(s.value("events_per_s_now", 0.0)) + "/s)  " +
+         Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
+         Grouped(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
+         std::to_string(servers) + " ps";
+}
+
+std::string RenderSummary(const std::string& summary_json) {
+  const Json s = Json::parse(summary_json, nullptr, false);
+  if (!s.is_object()) return "";
+  std::string text;
+  const auto row = [&](const std::string& name, const std::string& value) {
+    text += "  " + Pad(name, 22) + value + "\n";
+  };
+  text += "job '" + s.value("job", "") + "' " + s.value("phase", "") + "\n";
+  row("events", Grouped(s.value("events", 0.0)) + " in every slice, each once");
+  row("speed",
+      Grouped(s.value("events_per_s", 0.0)) + " events/s, " + Grouped(s.value("steps", 0.0)) + " steps");
+  row("loss", Field(s, "loss", 4) + " over the last " + Grouped(s.value("window", 0.0)) +
+                  " events, scored before trained on");
+  if (!std::isnan(Value(s, "auc"))) {
+    row("AUC", Field(s, "auc", 4) +
+                   (s.contains("auc_possible") ? " of " + Field(s, "auc_possible", 4) + " possible" : ""));
+  }
+  if (s.contains("accuracy")) row("accuracy", Field(s, "accuracy", 4));
+  if (s.contains("test_accuracy")) row("test accuracy", Field(s, "test_accuracy", 4));
+  if (s.contains("test_loss")) {
+    row("test loss", Field(s, "test_loss", 4) + " over " + Grouped(s.value("test_rows", 0.0)) + " rows" +
+                         (s.contains("test_dead_letters")
+                              ? ", " + Grouped(s["test_dead_letters"].get<double>()) + " did not fit"
+                              : ""));
+  }
+  row("strategy",
+      s.value("strategy", "async") + (Value(s, "step") > 0 ? ", step " + Grouped(Value(s, "step")) : ""));
+  row("staleness", Field(s, "staleness_mean", 2) + " updates on average" +
+                       (s.contains("staleness_p99") ? ", 99% at most " + Field(s, "staleness_p99", 0) : ""));
+  if (Value(s, "late") > 0) row("late", Grouped(Value(s, "late")) + " runs, trained in another step");
+  if (Value(s, "skipped") > 0) row("skipped", Grouped(Value(s, "skipped")) + " updates that were not finite");
+  std::string slow;
+  for (const auto& m : s.value("members", Json::array())) {
+    if (!m.is_object() || !Slow(m)) continue;
+    slow += (slow.empty() ? "" : ", ") + m.value("role", "") + " " + std::to_string(m.value("index", 0)) +
+            " (" + Field(m, "step_ms", 1) + " ms a step)";
+  }
+  if (!slow.empty()) row("slow", slow);
+  for (const auto& warning : s.value("warnings", Json::array())) {
+    if (warning.is_string()) row("warning", warning.get<std::string>());
+  }
+  if (s.value("dead_letters", 0.0) > 0) row("dead letters", Grouped(s.value("dead_letters", 0.0)));
+  row("time", Fixed(s.value("wall_s", Json()), 1) + " s, " +
+                  Fixed(s.value("aggregated_compute_s", Json()), 1) + " s of processor");
+  row("checkpoint",
+      s.contains("checkpoint") && s["checkpoint"].is_string() ? s["checkpoint"].get<std::string>() : "none");
+  return text;
+}
+
+std::vector<std::string> RenderStart(const StartNotes& notes) {
+  std::string bots = "bots publish " + Grouped(static_cast<double>(notes.bot_events)) + " events ";
+  if (notes.bot_rate > 0) {
+    bots +=
+        "at " + Grouped(notes.bot_rate) + " a second: this sets the job's speed (--rate 0 removes the limit)";
+  } else {
+    bots += "as fast as possible";
+  }
+  return {bots,
+          std::string(notes.auc ? "loss, accuracy and AUC" : "loss and accuracy") + " cover the last " +
+              Grouped(static_cast<double>(notes.window)) +
+              " events, each scored before the model trains on it",
+          "done: events trained (worker), " + std::string(notes.servers ? "gradient pushes (ps), " : "") +
+              "events published (bots)"};
+}
+
+Display::Display(std::FILE* out) : out_(out), live_(isatty(fileno(out)) != 0) {}
+
+Display::~Display() {
+  Finish();
+}
+
+void Display::Clear() {
+  if (drawn_ > 0) std::fprintf(out_, "\x1b[%zuA\x1b[J", drawn_);
+  drawn_ = 0;
+}
+
+void Display::Show(const std::string& status_json) {
+  const Json s = Json::parse(status_json, nullptr, false);
+  if (!s.is_object()) return;
+  if (!live_) {
+    const double now = Value(s, "wall_s");
+    if (now - last_line_s_ < kLineInterval_s) return;
+    last_line_s_ = now;
+    std::fprintf(out_, "%s\n", RenderLine(status_json).c_str());
+    std::fflush(out_);
+    return;
+  }
+  if (const double x = Main(s).second; !std::isnan(x)) {
+    history_.push_back(x);
+    if (history_.size() > kHistory) {
+      for (size_t i = 0; i < kHistory / 2; ++i) history_[i] = (history_[2 * i] + history_[2 * i + 1]) / 2;
+      history_.resize(kHistory / 2);
+    }
+  }
+  winsize size{};
+  const size_t columns = ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  Clear();
+  for (const auto& line : RenderTable(status_json, history_, columns, true)) {
+    std::fprintf(out_, "%s\n", line.c_str());
+    ++drawn_;
+  }
+  std::fflush(out_);
+}
+
+void Display::Say(const std::string& line) {
+  Clear();
+  std::fprintf(out_, "%s\n", line.c_str());
+  std::fflush(out_);
+}
+
+void Display::Finish() {
+  Clear();
+  std::fflush(out_);
+}
+
+}  // namespace leat::train

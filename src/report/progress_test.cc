@@ -1,0 +1,486 @@
+#include "report/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/rng.h"
+
+namespace leat::train {
+namespace {
+
+using Json = nlohmann::json;
+using protocol::CoordinatorStatus;
+using protocol::Role;
+using ::testing::Contains;
+using ::testing::UnorderedElementsAre;
+
+constexpr NodeId kWorker(1), kOther(2), kServer(3), kBots(4);
+
+class ProgressTest : public ::testing::Test {
+ protected:
+  void Make(nn::Task task = nn::Task::kBinary, bool truth = true, uint64_t window = 1000,
+            uint32_t labels = 1) {
+    progress_.emplace(Progress::Options{.job = "fraud",
+                                        .task = task,
+                                        .labels = labels,
+                                        .truth = truth,
+                                        .window = window,
+                                        .directory = "/jobs/fraud"});
+    Join(kWorker, Role::kWorker);
+    Join(kOther, Role::kWorker);
+    Join(kServer, Role::kServer);
+    Join(kBots, Role::kBots);
+  }
+  void Join(NodeId node, Role role) {
+    protocol::JoinRequest request;
+    request.role = role;
+    request.host = "host" + ToString(node);
+    request.pid = 100 + static_cast<int64_t>(node.value);
+    progress_->OnJoin(now_, node, request);
+  }
+  // As the coordinator is while the job runs, with `events` in every slice.
+  CoordinatorStatus Running(uint64_t events) {
+    CoordinatorStatus status;
+    status.phase = CoordinatorStatus::Phase::kRunning;
+    status.events = events;
+    status.view.generation = Generation(5);
+    status.view.members = {{kServer, Role::kServer, 0, "there"}, {kWorker, Role::kWorker, 0, ""}};
+    status.view.slices = {{kServer, Incarnation(1), true}};
+    return status;
+  }
+  void Status(uint64_t events) { progress_->OnStatus(now_, Running(events)); }
+  Json Show(uint64_t events = 0) { return Json::parse(progress_->ToJson(now_, Running(events), 0)); }
+
+  // A worker's sums, which the tests add to.
+  struct Sums {
+    protocol::WorkerProgress progress;
+    metrics::AucCounts scores, truths;
+    // A batch with a loss of its own for each event.
+    void Train(uint64_t events, double loss, uint64_t correct) {
+      ++progress.steps;
+      progress.events += events;
+      progress.loss_sum += loss * static_cast<double>(events);
+      progress.correct += correct;
+    }
+    void Score(float score, float truth, bool positive) {
+      scores.Add(score, positive);
+      truths.Add(truth, positive);
+    }
+  };
+  void Report(NodeId node, Sums& sums) {
+    sums.progress.scores = sums.scores.Encode();
+    sums.progress.true_scores = sums.truths.Encode();
+    progress_->OnWorker(now_, node, sums.progress);
+  }
+  void Pass(double seconds) { now_ += FromSeconds(seconds); }
+
+  Time now_ = std::chrono::seconds(1000);
+  std::optional<Progress> progress_;
+};
+
+TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
+  Progress progress({.job = "j", .task = nn::Task::kBinary, .truth = true, .directory = "/d"});
+  const Json json = Json::parse(progress.ToJson(now_, CoordinatorStatus(), 0.5));
+  for (const char* key : {"job",
+                          "phase",
+                          "events",
+                          "events_per_s",
+                          "events_per_s_now",
+                          "steps",
+                          "loss",
+                          "accuracy",
+                          "auc",
+                          "auc_possible",
+                          "window",
+                          "strategy",
+                          "staleness_mean",
+                          "staleness_p99",
+                          "staleness",
+                          "step",
+                          "late",
+                          "skipped",
+                          "warnings",
+                          "lag",
+                          "published",
+                          "dead_letters",
+                          "rejected_batches",
+                          "duplicates",
+                          "leases",
+                          "releases",
+                          "evictions",
+                          "generation",
+                          "members",
+                          "wall_s",
+                          "training_s",
+                          "aggregated_compute_s",
+                          "checkpoint",
+                          "directory"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  EXPECT_EQ(json["phase"], "waiting for servers");
+  CoordinatorStatus without_servers;
+  without_servers.phase = CoordinatorStatus::Phase::kWaitingForWorkers;
+  EXPECT_EQ(Json::parse(progress.ToJson(now_, without_servers, 0))["phase"], "waiting for workers");
+  for (const char* key : {"loss", "accuracy", "auc", "auc_possible", "checkpoint"})
+    EXPECT_TRUE(json[key].is_null()) << key;
+  for (const char* key : {"events", "events_per_s", "steps", "wall_s", "training_s", "published"})
+    EXPECT_EQ(json[key], 0) << key;
+  EXPECT_EQ(json["aggregated_compute_s"], 0.5);
+  EXPECT_EQ(json["members"], Json::array());
+  EXPECT_EQ(progress.ToJson(now_, CoordinatorStatus(), 0).find('\n'), std::string::npos) << "one line";
+}
+
+TEST_F(ProgressTest, AccuracyIsAShareOfAllLabels) {
+  Make(nn::Task::kClasses, false, 1000, 50);
+  Sums sums;
+  sums.Train(10, 2.0, 125);
+  Report(kWorker, sums);
+  const Json json = Show();
+  EXPECT_DOUBLE_EQ(json["accuracy"], 0.25);
+  EXPECT_DOUBLE_EQ(json["loss"], 2.0) << "of a row, which is the mean over its labels";
+  EXPECT_EQ(json["window"], 10);
+}
+
+TEST_F(ProgressTest, SumsOverWorkers) {
+  Make();
+  Sums one, other;
+  one.Train(10, 1.0, 8);
+  one.Train(10, 2.0, 6);
+  other.Train(20, 0.5, 19);
+  Report(kWorker, one);
+  Report(kOther, other);
+  const Json json = Show();
+  EXPECT_EQ(json["steps"], 3);
+  EXPECT_EQ(json["window"], 40);
+  EXPECT_DOUBLE_EQ(json["loss"], (10 + 20 + 10) / 40.0);
+  EXPECT_DOUBLE_EQ(json["accuracy"], 33 / 40.0);
+  // A worker's next report holds the former.
+  one.Train(10, 0, 10);
+  Report(kWorker, one);
+  EXPECT_EQ(Show()["steps"], 4);
+  EXPECT_EQ(Show()["window"], 50);
+}
+
+TEST_F(ProgressTest, WhatDeadWorkersDidStillCounts) {
+  Make();
+  Sums dead, successor;
+  dead.Train(100, 1, 50);
+  Report(kWorker, dead);
+  Join(NodeId(9), Role::kWorker);
+  successor.Train(50, 2, 50);
+  Report(NodeId(9), successor);
+  const Json json = Show();
+  EXPECT_EQ(json["steps"], 2);
+  EXPECT_EQ(json["window"], 150);
+  EXPECT_DOUBLE_EQ(json["loss"], 200.0 / 150);
+}
+
+TEST_F(ProgressTest, NodesThatNeverJoinedAndReportsThatWereOvertakenChangeNothing) {
+  Make();
+  Sums sums, former;
+  former.Train(5, 1, 5);
+  sums = former;
+  sums.Train(5, 1, 5);
+  Report(kWorker, sums);
+  const Json before = Show();
+  Report(kWorker, former);
+  Report(NodeId(77), sums);
+  Report(kServer, sums);  // no worker
+  progress_->OnServer(now_, kWorker, {.pushes = 5, .staleness_sum = 9, .staleness_count = 1});
+  progress_->OnServer(now_, NodeId(77), {.duplicates = 5});
+  progress_->OnBots(now_, kWorker, {.node = kWorker, .published = 1000});
+  progress_->OnBots(now_, NodeId(77), {.node = NodeId(77), .published = 1000});
+  EXPECT_EQ(Show(), before);
+}
+
+TEST_F(ProgressTest, TheWindowLooksBackOnTheLastEvents) {
+  Make(nn::Task::kBinary, true, 1600);
+  Sums sums;
+  Status(0);
+  // The loss of each hundred events is its number: the mean over a window tells which it holds.
+  for (int hundred = 0; hundred < 100; ++hundred) {
+    sums.Train(100, hundred, hundred % 100);
+    Report(kWorker, sums);
+    Status(sums.progress.events);
+    const Json json = Show();
+    const double window = json["window"];
+    if (hundred < 16) {
+      EXPECT_EQ(window, 100 * (hundred + 1)) << "all there is";
+    } else {
+      EXPECT_GE(window, 1600) << hundred;
+      EXPECT_LE(window, 1600 + 1600 / 16) << hundred;
+    }
+    const double hundreds = window / 100;
+    EXPECT_NEAR(json["loss"], hundred - (hundreds - 1) / 2, 1e-9) << hundred;
+  }
+  EXPECT_EQ(Show()["steps"], 100) << "steps are of the whole run";
+}
+
+TEST_F(ProgressTest, TheWindowOfAucIsThatOfItsEvents) {
+  Make(nn::Task::kBinary, true, 1600);
+  Sums sums;
+  Rng rng(5);
+  metrics::AucCounts last;
+  const auto train = [&](int events, auto score) {
+    for (int i = 0; i < events; ++i) {
+      const bool positive = rng.Chance(0.5);
+      const float s = score(positive);
+      sums.Score(s, positive ? 0.9f : 0.1f, positive);
+      if (i % 100 == 99) {
+        sums.Train(100, 1, 50);
+        Report(kWorker, sums);
+        Status(sums.progress.events);
+      }
+    }
+  };
+  train(5000, [](bool positive) { return positive ? 0.2f : 0.8f; });  // always wrong
+  EXPECT_NEAR(Show()["auc"], 0, 1e-12);
+  train(5000, [](bool positive) { return positive ? 0.8f : 0.2f; });  // always right
+  EXPECT_NEAR(Show()["auc"], 1, 1e-12) << "nothing of the first half is left";
+  EXPECT_NEAR(Show()["auc_possible"], 1, 1e-12);
+}
+
+TEST_F(ProgressTest, ALongJumpIsAWindowOfItsOwn) {
+  Make(nn::Task::kClasses, false, 1000);
+  Sums sums;
+  Status(0);
+  sums.Train(50'000, 1, 0);
+  Report(kWorker, sums);
+  Status(50'000);
+  EXPECT_EQ(Show()["window"], 50'000);
+  sums.Train(50'000, 3, 50'000);
+  Report(kWorker, sums);
+  Status(100'000);
+  EXPECT_EQ(Show()["window"], 50'000) << "the first jump is more than a window ago";
+  EXPECT_EQ(Show()["loss"], 3.0);
+}
+
+TEST_F(ProgressTest, EntriesFitTheTask) {
+  Make(nn::Task::kRegression, false);
+  Sums sums;
+  sums.Train(10, 1, 0);
+  Report(kWorker, sums);
+  Json json = Show();
+  EXPECT_FALSE(json.contains("accuracy"));
+  EXPECT_FALSE(json.contains("auc_possible"));
+  EXPECT_TRUE(json["auc"].is_null());
+  Make(nn::Task::kClasses, false);
+  Report(kWorker, sums);
+  json = Show();
+  EXPECT_EQ(json["accuracy"], 0.0);
+  EXPECT_TRUE(json["auc"].is_null());
+}
+
+TEST_F(ProgressTest, NumbersThatAreNoneAreNull) {
+  Make();
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Sums sums;
+    sums.Train(10, bad, 5);
+    Report(kWorker, sums);
+    const Json json = Show();
+    EXPECT_TRUE(json["loss"].is_null());
+    EXPECT_TRUE(json["auc"].is_null()) << "no positives, no negatives";
+  }
+}
+
+TEST_F(ProgressTest, CountsThatCannotBeReadAreLeftOut) {
+  Make();
+  Sums sums;
+  sums.Train(2, 1, 1);
+  sums.Score(0.9f, 0.9f, true);
+  sums.Score(0.1f, 0.1f, false);
+  Report(kWorker, sums);
+  sums.progress.scores = Bytes(3, std::byte{0xff});
+  ++sums.progress.steps;
+  progress_->OnWorker(now_, kWorker, sums.progress);
+  EXPECT_EQ(Show()["auc"], 1.0) << "the last good ones";
+  EXPECT_EQ(Show()["steps"], 2);
+}
+
+TEST_F(ProgressTest, AnyBytesOfAPeerMakeGoodJson) {
+  Make();
+  protocol::JoinRequest request;
+  request.role = Role::kWorker;
+  request.host = "\xff\xfe\"\n\\";
+  progress_->OnJoin(now_, kWorker, request);
+  Sums sums;
+  sums.Train(1, 1, 1);
+  sums.progress.dead_letters = 1;
+  sums.progress.last_dead_letter = "amount: '\xc3\x28\x00\x80' is not a number";
+  Report(kWorker, sums);
+  const Json json = Show();
+  EXPECT_EQ(json["dead_letters"], 1);
+  EXPECT_TRUE(json["last_dead_letter"].get<std::string>().starts_with("amount: '"));
+}
+
+TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
+  Make();
+  progress_->OnServer(now_, kServer,
+                      {.pushes = 40,
+                       .bytes_held = 4096,
+                       .duplicates = 3,
+                       .staleness_sum = 30,
+                       .staleness_count = 20,
+                       .cpu_seconds = 1.5});
+  Join(NodeId(8), Role::kServer);
+  progress_->OnServer(now_, NodeId(8), {.duplicates = 1, .staleness_sum = 10, .staleness_count = 20});
+  progress_->OnBots(now_, kBots, {.node = kBots, .published = 500, .cpu_seconds = 0.25});
+  Sums sums;
+  sums.Train(10, 1, 1);
+  sums.progress.cpu_seconds = 2;
+  sums.progress.rejected_batches = 2;
+  Report(kWorker, sums);
+  auto status = Running(10);
+  status.lag = 490;
+  status.leases = 3;
+  status.releases = 4;
+  status.evictions = 5;
+  status.checkpoint = 6;
+  status.checkpoint_directory = "/jobs/fraud/checkpoint-000006";
+  const Json json = Json::parse(progress_->ToJson(now_, status, 0.25));
+  EXPECT_DOUBLE_EQ(json["staleness_mean"], 1.0);
+  EXPECT_EQ(json["duplicates"], 4);
+  EXPECT_EQ(json["rejected_batches"], 2);
+  EXPECT_EQ(json["published"], 500);
+  EXPECT_DOUBLE_EQ(json["aggregated_compute_s"], 1.5 + 0.25 + 2 + 0.25);
+  EXPECT_EQ(json["lag"], 490);
+  EXPECT_EQ(json["leases"], 3);
+  EXPECT_EQ(json["releases"], 4);
+  EXPECT_EQ(json["evictions"], 5);
+  EXPECT_EQ(json["generation"], 5);
+  EXPECT_EQ(json["checkpoint"], "/jobs/fraud/checkpoint-000006");
+  EXPECT_EQ(json["directory"], "/jobs/fraud");
+  ASSERT_EQ(json["members"].size(), 2u);
+  EXPECT_EQ(json["members"][0],
+            Json::parse(R"({"role":"ps","index":0,"node":3,"host":"host3","pid":103,"done":40,
+                                                "cpu_s":1.5,"bytes_held":4096,"share":1.0,"bytes_in":0,
+                                                "bytes_out":0,"bytes_per_s":0.0})"));
+  EXPECT_EQ(json["members"][1], Json::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
+                                                "done":10,"cpu_s":2.0,"steps":1,"wait_s":0.0,
+                                                "step_ms":null,"slow":false})"));
+}
+
+TEST_F(ProgressTest, StalenessIsToldByItsDistribution) {
+  Make();
+  EXPECT_EQ(Show()["staleness_p99"], 0);
+  EXPECT_EQ(Show()["staleness"], Json::array());
+  Join(NodeId(8), Role::kServer);
+  progress_->OnServer(now_, kServer, {.staleness = {10, 70, 10, 0, 0}});
+  progress_->OnServer(now_, NodeId(8), {.staleness = {0, 0, 9, 1}});
+  EXPECT_EQ(Show()["staleness"], Json::parse("[10, 70, 19, 1]"));
+  EXPECT_EQ(Show()["staleness_p99"], 2) << "99 of 100";
+  progress_->OnServer(now_, NodeId(8), {.staleness = {0, 0, 9, 2}});
+  EXPECT_EQ(Show()["staleness_p99"], 3) << "99 of 101 are not enough";
+}
+
+TEST_F(ProgressTest, StepsThatWereLateOrSkippedAreTold) {
+  Make();
+  Join(NodeId(8), Role::kServer);
+  progress_->OnServer(now_, kServer, {.skipped = 3});
+  progress_->OnServer(now_, NodeId(8), {.skipped = 4});
+  auto status = Running(1);
+  status.step = 90;
+  status.late = 7;
+  const Json json = Json::parse(progress_->ToJson(now_, status, 0));
+  EXPECT_EQ(json["strategy"], "async");
+  EXPECT_EQ(json["step"], 90);
+  EXPECT_EQ(json["late"], 7);
+  EXPECT_EQ(json["skipped"], 4) << "each server is told of the same";
+  progress_->OnReplica(kWorker, {.skipped = 6});
+  progress_->OnReplica(NodeId(99), {.skipped = 60});
+  EXPECT_EQ(Show()["skipped"], 6);
+}
+
+TEST_F(ProgressTest, WhoIsSlowIsSeenByWhatItsStepsTake) {
+  Make();
+  auto status = Running(1);
+  status.view.members = {{kWorker, Role::kWorker, 0, ""}, {kOther, Role::kWorker, 1, ""}};
+  const auto members = [&] { return Json::parse(progress_->ToJson(now_, status, 0))["members"]; };
+  // In step with each other: both make 100 steps in 10 s, and one of them waits for most of the time.
+  Sums fast, slow;
+  fast.Train(1, 1, 0);
+  slow.Train(1, 1, 0);
+  Report(kWorker, fast);
+  Report(kOther, slow);
+  EXPECT_EQ(members()[0]["slow"], false) << "nobody knows yet";
+  for (int i = 0; i < 100; ++i) {
+    fast.Train(1, 1, 0);
+    slow.Train(1, 1, 0);
+  }
+  fast.progress.wait_seconds = 9;
+  slow.progress.wait_seconds = 1;
+  Pass(10);
+  Report(kWorker, fast);
+  Report(kOther, slow);
+  EXPECT_DOUBLE_EQ(members()[0]["step_ms"], 10);
+  EXPECT_DOUBLE_EQ(members()[1]["step_ms"], 90);
+  EXPECT_EQ(members()[0]["slow"], false);
+  EXPECT_EQ(members()[1]["slow"], true);
+  slow.progress.wait_seconds = 9;
+  Report(kOther, slow);
+  EXPECT_EQ(members()[1]["slow"], false);
+}
+
+TEST_F(ProgressTest, TrafficOfServersIsThatOfTheLastMoments) {
+  Make();
+  progress_->OnServer(now_, kServer, {.bytes_in = 1000});
+  for (int i = 1; i <= 4; ++i) {
+    Pass(0.5);
+    progress_->OnServer(now_, kServer, {.bytes_in = 1000 + 500 * static_cast<uint64_t>(i), .bytes_out = 100});
+  }
+  EXPECT_EQ(Show()["members"][0]["bytes_per_s"], 1000);
+  EXPECT_EQ(Show()["members"][0]["bytes_in"], 3000);
+  EXPECT_EQ(Show()["members"][0]["bytes_out"], 100);
+}
+
+TEST_F(ProgressTest, SpeedIsThatOfThisRunUpToItsLastEvent) {
+  Make();
+  Pass(10);      // until the servers are there
+  Status(5000);  // of an earlier run
+  Pass(2);
+  Status(7000);
+  Pass(2);
+  Status(9000);
+  const double at_work = Show(9000)["events_per_s"];
+  EXPECT_EQ(at_work, 1000);
+  for (int i = 0; i < 100; ++i) {
+    Pass(0.1);
+    Status(9000);
+  }
+  const Json json = Show(9000);
+  EXPECT_EQ(json["events_per_s"], 1000) << "waiting for the last checkpoint is no training";
+  EXPECT_EQ(json["training_s"], 4.0);
+  EXPECT_EQ(json["wall_s"], 24.0);
+  EXPECT_EQ(json["events_per_s_now"], 0);
+}
+
+TEST_F(ProgressTest, SpeedNowIsThatOfTheLastSeconds) {
+  Make();
+  uint64_t events = 0;
+  for (int tenth = 0; tenth < 200; ++tenth, Pass(0.1)) {
+    events += tenth < 100 ? 10 : 50;
+    Status(events);
+  }
+  EXPECT_NEAR(Show(events)["events_per_s_now"], 500, 40);
+}
+
+TEST_F(ProgressTest, EventsThatGoBackWithALostServerAreNoNegativeSpeed) {
+  Make();
+  Status(1000);
+  Pass(1);
+  Status(2000);
+  Pass(1);
+  Status(500);  // a slice has returned from its checkpoint
+  const Json json = Show(500);
+  EXPECT_EQ(json["events"], 500);
+  EXPECT_EQ(json["events_per_s"], 0);
+  EXPECT_EQ(json["events_per_s_now"], 0);
+}
+
+}  // namespace
+}  // namespace leat::train

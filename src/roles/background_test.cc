@@ -1,0 +1,95 @@
+#include "roles/background.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "job/testing.h"
+
+namespace leat::train {
+namespace {
+
+TEST(Background, WorksOffWhatIsPostedInOrderOnOneThread) {
+  std::vector<int> done;
+  std::thread::id thread;
+  std::atomic<bool> last{false};
+  Background background;
+  for (int i = 0; i < 100; ++i) background.Post([&done, i] { done.push_back(i); });
+  background.Post([&] {
+    thread = std::this_thread::get_id();
+    last = true;
+  });
+  ASSERT_TRUE(testing::WaitFor([&] { return last.load(); }));
+  ASSERT_EQ(done.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(done[static_cast<size_t>(i)], i);
+  EXPECT_NE(thread, std::this_thread::get_id());
+}
+
+TEST(Background, TakesWorkFromManyThreads) {
+  std::atomic<int> done{0};
+  Background background;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 250; ++i) background.Post([&] { ++done; });
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_TRUE(testing::WaitFor([&] { return done == 1000; }));
+}
+
+TEST(Background, WorkMayPostMore) {
+  std::atomic<int> done{0};
+  Background background;
+  std::function<void()> again = [&] {
+    if (++done < 10) background.Post(again);
+  };
+  background.Post(again);
+  EXPECT_TRUE(testing::WaitFor([&] { return done == 10; }));
+}
+
+TEST(Background, ItsEndWaitsForTheWorkUnderWay) {
+  std::atomic<bool> began{false}, let_go{false}, ended{false};
+  std::optional<Background> background(std::in_place);
+  background->Post([&] {
+    began = true;
+    testing::WaitFor([&] { return let_go.load(); });
+    ended = true;
+  });
+  ASSERT_TRUE(testing::WaitFor([&] { return began.load(); }));
+  std::thread later([&] { let_go = true; });
+  background.reset();
+  EXPECT_TRUE(ended);
+  later.join();
+}
+
+TEST(Background, WhatIsQueuedAtItsEndIsDroppedAndDestroyed) {
+  std::atomic<int> done{0};
+  const auto kept = std::make_shared<int>(1);
+  std::optional<Background> background(std::in_place);
+  std::function<void()> for_ever = [&, kept] {
+    ++done;
+    background->Post(for_ever);
+  };
+  for (int i = 0; i < 10; ++i) background->Post(for_ever);
+  ASSERT_TRUE(testing::WaitFor([&] { return done > 100; }));
+  background.reset();
+  EXPECT_EQ(kept.use_count(), 2) << "here and in for_ever";
+}
+
+TEST(Background, WhatWorkHoldsIsLetGoBeforeTheNextBegins) {
+  std::atomic<long> seen{-1};
+  auto held = std::make_shared<int>(1);
+  const std::weak_ptr<int> watch = held;
+  Background background;
+  background.Post([held = std::move(held)] {});
+  background.Post([&] { seen = watch.use_count(); });
+  ASSERT_TRUE(testing::WaitFor([&] { return seen >= 0; }));
+  EXPECT_EQ(seen, 0);
+}
+
+}  // namespace
+}  // namespace leat::train

@@ -1,0 +1,316 @@
+#include "roles/coordinator_role.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "control/control.h"
+#include "job/resume.h"
+#include "launcher/signals.h"
+#include "net/loop.h"
+#include "report/progress.h"
+#include "roles/role.h"
+
+namespace leat::train {
+namespace {
+
+// How often the stream is looked at while it grows, and while it does not.
+constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
+constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(150);
+constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
+// Of members who reduce among themselves: what one of them waits for it asks for at once, and while it hears
+// of anything else all of them may wait for it.
+constexpr Duration kGroupHeartbeat = std::chrono::milliseconds(250);
+
+// Of a placement that puts too much on one server.
+std::vector<std::string> Warnings(const Job& job) {
+  return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
+}
+
+// The shell around protocol::Coordinator. Everything runs on the loop's thread.
+class CoordinatorRole {
+ public:
+  CoordinatorRole(const Job& job, const CoordinatorOptions& options, std::unique_ptr<checkpoint::Store> store,
+                  protocol::Restored restored, std::unique_ptr<stream::Source> source,
+                  protocol::CoordinatorConfig config)
+      : job_(job),
+        options_(options),
+        store_(std::move(store)),
+        source_(std::move(source)),
+        progress_({.job = job.name,
+                   .task = job.model->task(),
+                   .labels = job.model->labels(),
+                   .truth = job.schema.has_truth(),
+                   .window = job.metrics_window,
+                   .strategy = std::string(protocol::Name(job.strategy.kind)),
+                   .warnings = Warnings(job),
+                   .directory = job.directory}),
+        epochs_(job.stream.epochs),
+        partitions_(config.partitions),
+        machine_(std::move(config), std::move(restored)) {}
+
+  Status Run() {
+    auto server = control::ControlServer::Start(
+        options_.listen, options_.token,
+        [this](protocol::ControlRequest request, std::function<void(protocol::ControlReply)> reply) {
+          loop_.Post([this, request = std::move(request), reply = std::move(reply)]() mutable {
+            OnRequest(std::move(request), std::move(reply));
+          });
+        });
+    if (!server.ok()) return server.status();
+    // From here on the directory is a job's. Who fails before can be started again.
+    LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
+    spdlog::info("coordinator of job '{}' serves on {}", job_.name, (*server)->address());
+    for (const auto& warning : Warnings(job_)) spdlog::warn("{}", warning);
+    if (options_.on_ready) options_.on_ready((*server)->address());
+    SignalWatch signals([this](int) {
+      loop_.Post(
+          [this] { OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, [](auto) {}); });
+    });
+    Poll();
+    Tick();
+    loop_.Run();
+    WriteSummary();
+    return outcome_;
+  }
+
+ private:
+  void OnRequest(protocol::ControlRequest request, std::function<void(protocol::ControlReply)> reply) {
+    const Time now = loop_.Now();
+    if (std::holds_alternative<protocol::StatusRequest>(request)) {
+      reply(protocol::StatusReply{Json(now)});
+      return;
+    }
+    if (const auto* admin = std::get_if<protocol::AdminRequest>(&request);
+        admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kNodeLost) {
+      Do(machine_.OnNodeLost(now, admin->node));
+      reply(protocol::AdminReply{});
+      return;
+    }
+    const uint64_t call = ++last_call_;
+    Note(now, request);
+    if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) joining_[call] = *join;
+    calls_[call] = std::move(reply);
+    Do(machine_.OnRequest(now, call, request));
+  }
+
+  void Note(Time now, const protocol::ControlRequest& request) {
+    if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
+      progress_.OnWorker(now, worker->node, worker->progress);
+      if (worker->replica) progress_.OnReplica(worker->node, *worker->replica);
+    } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
+      progress_.OnServer(now, server->node, server->progress);
+    } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&request)) {
+      progress_.OnBots(now, bots->node, *bots);
+    }
+  }
+
+  // What the stream holds by now. A source that cannot be asked for a moment is asked again; one that has all
+  // that it will ever have is not.
+  void Poll() {
+    auto ranges = source_->Ranges();
+    Duration wait = kQuietStreamPoll;
+    if (ranges.ok()) {
+      if (*ranges != last_ranges_) wait = kStreamPoll;
+      last_ranges_ = *ranges;
+      std::vector<protocol::StreamRange> known;
+      for (const auto& r : *ranges) known.push_back({r.partition, r.begin, r.end, r.sealed});
+      Do(machine_.OnStream(loop_.Now(), known));
+    } else {
+      spdlog::warn("stream: {}", ranges.status().ToString());
+    }
+    const bool whole =
+        !last_ranges_.empty() && std::ranges::all_of(last_ranges_, &stream::PartitionRange::sealed);
+    if (!ended_ && !whole) loop_.After(wait, [this] { Poll(); });
+  }
+
+  void Tick() {
+    const Time now = loop_.Now();
+    if (machine_.next_timer() <= now) Do(machine_.OnTimer(now));
+    if (now - last_status_ >= kStatusInterval) {
+      last_status_ = now;
+      progress_.OnStatus(now, machine_.status());
+    }
+    if (ended_) return;
+    // Its core may be a worker's: it is awake for what it has to do, and at no other time.
+    const Time next = std::min(machine_.next_timer(), last_status_ + kStatusInterval);
+    loop_.After(std::max(next - now, Duration::zero()), [this] { Tick(); });
+  }
+
+  void Do(protocol::CoordinatorActions actions) {
+    for (auto& action : actions) {
+      if (ended_) return;
+      std::visit([this](auto& a) { Act(a); }, action);
+    }
+  }
+
+  void Act(protocol::Reply& a) {
+    auto call = calls_.extract(a.call);
+    if (call.empty()) return;
+    if (auto joining = joining_.extract(a.call)) {
+      if (const auto* joined = std::get_if<protocol::JoinReply>(&a.reply);
+          joined != nullptr && joined->status.ok()) {
+        progress_.OnJoin(loop_.Now(), joined->node, joining.mapped());
+        spdlog::info("{} {} joined as node {} (pid {} on {})", protocol::Name(joining.mapped().role),
+                     joined->index, joined->node.value, joining.mapped().pid, joining.mapped().host);
+      }
+    }
+    call.mapped()(std::move(a.reply));
+  }
+  void Act(protocol::Journal& a) {
+    if (auto status = store_->AppendJournal(a.record); !status.ok())
+      End(status.With("the journal cannot be written"));
+  }
+  void Act(protocol::PrepareCheckpoint& a) {
+    auto order = store_->Prepare(a.id);
+    if (!order.ok()) spdlog::error("checkpoint {}: {}", a.id, order.status().ToString());
+    Do(machine_.OnCheckpointPrepared(loop_.Now(), a.id, std::move(order)));
+  }
+  void Act(protocol::CommitManifest& a) {
+    // On disk a checkpoint is named by its place in the job's directory, so that the whole can be moved.
+    auto manifest = a.manifest;
+    manifest.directory = std::filesystem::path(manifest.directory).filename().string();
+    const Status status = store_->Commit(manifest);
+    if (status.ok()) {
+      spdlog::info("checkpoint {} of {} events is complete", a.manifest.id, a.manifest.events);
+    } else {
+      spdlog::error("checkpoint {}: {}", a.manifest.id, status.ToString());
+    }
+    Do(machine_.OnManifestCommitted(loop_.Now(), a.manifest.id, status));
+  }
+  void Act(protocol::DropCheckpoints& a) {
+    if (auto status = store_->Drop(a.oldest_kept, a.watermark); !status.ok())
+      spdlog::warn("{}", status.ToString());
+    // With more epochs to come, every event will be wanted again.
+    if (epochs_ > 1) return;
+    for (size_t i = 0; i < partitions_.size() && i < a.watermark.size(); ++i) {
+      if (auto status = source_->Pin(job_.PinOwner(), partitions_[i], a.watermark[i].offset); !status.ok()) {
+        spdlog::warn("pin: {}", status.ToString());
+      }
+    }
+  }
+  void Act(protocol::JobEnded& a) {
+    // What has been trained to its end needs no event any more; what was stopped can be resumed.
+    if (a.status.ok() && machine_.status().finished) {
+      if (auto status = source_->Unpin(job_.PinOwner()); !status.ok())
+        spdlog::warn("unpin: {}", status.ToString());
+    }
+    End(a.status);
+  }
+
+  void End(Status outcome) {
+    ended_ = true;
+    outcome_ = std::move(outcome);
+    summary_ = Json(loop_.Now());
+    loop_.Stop();
+  }
+
+  std::string Json(Time now) { return progress_.ToJson(now, machine_.status(), OwnCpuSeconds()); }
+
+  void WriteSummary() {
+    const std::string path = job_.directory + "/summary.json";
+    std::ofstream out(path + ".tmp");
+    out << summary_ << "\n";
+    out.close();
+    std::error_code error;
+    if (out) std::filesystem::rename(path + ".tmp", path, error);
+    if (out && !error) return;
+    spdlog::error("{} cannot be written", path);
+    std::filesystem::remove(path, error);  // that of an earlier run would be taken for this one's
+  }
+
+  net::Loop loop_;
+  const Job& job_;
+  const CoordinatorOptions& options_;
+  std::unique_ptr<checkpoint::Store> store_;
+  std::unique_ptr<stream::Source> source_;
+  Progress progress_;
+  std::vector<stream::PartitionRange> last_ranges_;
+  uint32_t epochs_;
+  std::vector<uint32_t> partitions_;
+  protocol::Coordinator machine_;
+  std::map<uint64_t, std::function<void(protocol::ControlReply)>> calls_;
+  std::map<uint64_t, protocol::JoinRequest> joining_;
+  uint64_t last_call_ = 0;
+  Time last_status_{0};
+  bool ended_ = false;
+  std::string summary_;
+  Status outcome_;
+};
+
+// Opens what the job reads; makes the topic of bots.
+std::unique_ptr<stream::Source> OpenStream(const Job& job) {
+  if (job.stream.bots) {
+    auto made = stream::EmbeddedLog::Create(job.LogDirectory(), job.stream.topic, job.stream.topic_options);
+    if (!made.ok()) throw std::invalid_argument(made.message());
+  }
+  auto source = job.OpenSource();
+  if (!source.ok()) throw std::invalid_argument(source.status().message());
+  return std::move(*source);
+}
+
+}  // namespace
+
+Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
+  if (options.resume) CheckResumable(job);
+  auto store = checkpoint::Store::Open(job.directory, options.resume);
+  if (!store.ok()) return store.status();
+  protocol::Restored restored;
+  if (options.resume) {
+    auto found = (*store)->Restore();
+    if (!found.ok()) return found.status();
+    restored = std::move(*found);
+    if (restored.manifest) {
+      restored.manifest->directory = (*store)->directory() + "/" + restored.manifest->directory;
+    }
+  }
+
+  auto source = OpenStream(job);
+  auto ranges = source->Ranges();
+  if (!ranges.ok()) return ranges.status();
+  // Workers would find out one after the other, and only once they have been started.
+  CheckFits(job, *source, *ranges);
+  protocol::CoordinatorConfig config;
+  config.table = job.Slices();
+  config.placement = job.placement;
+  config.servers = job.servers;
+  config.workers = job.workers;
+  config.strategy = job.strategy;
+  config.cuts = job.Cuts();
+  if (job.strategy.kind == protocol::StrategyKind::kAllReduce) config.heartbeat_interval = kGroupHeartbeat;
+  config.heartbeat_timeout = options.heartbeat_timeout;
+  config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
+  config.keep_checkpoints = job.keep_checkpoints;
+  config.pause_at = options.pause_at;
+  config.job = job.config.ToYaml();
+  config.version = ProgramVersion();
+  config.job_hash = job.Hash();
+  uint64_t records = 0;
+  for (size_t i = 0; i < ranges->size(); ++i) {
+    const auto& r = (*ranges)[i];
+    config.partitions.push_back(r.partition);
+    records += r.end - r.begin;
+    // Nothing that this job may still want is taken by retention.
+    uint64_t wanted = r.begin;
+    if (restored.manifest && job.stream.epochs == 1 && i < restored.manifest->watermark.size()) {
+      wanted = std::max(wanted, restored.manifest->watermark[i].offset);
+    }
+    LEAT_RETURN_IF_ERROR(source->Pin(job.PinOwner(), r.partition, wanted));
+  }
+  if (records == 0 && !job.stream.bots && !job.stream.live && !options.resume) {
+    throw std::invalid_argument("topic '" + job.stream.topic + "' in " + job.LogDirectory() +
+                                " is empty; a stream that is waited for says 'live: true'");
+  }
+  for (const std::string& note : job.notes) spdlog::info(note);
+  CoordinatorRole role(job, options, std::move(*store), std::move(restored), std::move(source),
+                       std::move(config));
+  return role.Run();
+}
+
+}  // namespace leat::train

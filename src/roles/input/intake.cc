@@ -1,0 +1,54 @@
+#include "roles/input/intake.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+namespace leat::train {
+
+Intake::Intake(const Job& job, Duration patience, protocol::WorkerProgress* progress)
+    : directory_(job.directory.empty() ? "" : job.directory + "/dead_letters"),
+      patience_(patience),
+      progress_(progress),
+      rate_(job.dead_letter_rate) {}
+
+void Intake::OpenDeadLetters(NodeId node) {
+  if (directory_.empty()) return;
+  auto file = stream::DeadLetterFile::Open(directory_, "worker-" + std::to_string(node.value));
+  if (!file.ok()) {
+    spdlog::warn("dead letters are counted but not kept: {}", file.status().ToString());
+    return;
+  }
+  file_ = std::move(*file);
+}
+
+Status Intake::OnSplit(const PreparedSplit& split) {
+  unreadable_since_.reset();
+  const auto& cut = split.lease.cut;
+  for (const auto& dead : split.rows.dead) {
+    ++progress_->dead_letters;
+    progress_->last_dead_letter = "partition " + std::to_string(cut.partition) + " offset " +
+                                  std::to_string(dead.offset) + ": " + dead.reason;
+    hint_.See(dead);
+    if (file_ == nullptr) continue;
+    if (auto kept = file_->Append(cut.partition, dead.offset, dead.reason, dead.record); !kept.ok()) {
+      spdlog::warn("dead letter: {}", kept.ToString());
+    }
+  }
+  rate_.Count(cut.events(), split.rows.dead.size());
+  if (!rate_.exceeded()) return {};
+  return Status(Code::kResourceExhausted, "too many dead letters: " + rate_.Describe() + ", the last: " +
+                                              progress_->last_dead_letter + hint_.Describe());
+}
+
+Status Intake::OnUnreadable(Time now, uint64_t lease, const Status& why) {
+  if (!unreadable_since_) unreadable_since_ = now;
+  spdlog::error("split {}: {}", lease, why.ToString());
+  progress_->last_dead_letter = why.ToString();
+  const bool gone = why.code() == Code::kNotFound || why.code() == Code::kDataLoss;
+  if (now - *unreadable_since_ > (gone ? patience_ : 6 * patience_))
+    return why.With("the stream cannot be read");
+  return {};
+}
+
+}  // namespace leat::train

@@ -1,0 +1,72 @@
+#include "roles/link.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <variant>
+
+namespace leat::train {
+namespace {
+
+// Of the coordinator's silence limit: so many answers in a row may be lost.
+constexpr int kCallsInSilence = 4;
+constexpr Duration kShortestCall = std::chrono::milliseconds(250);
+constexpr Duration kLongestCall = std::chrono::seconds(5);
+constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Link::Link(net::Loop& loop, LinkOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      client_(control::ControlClient::Make(options_.coordinator, options_.token)),
+      call_deadline_(kLongestCall) {}
+
+Link::~Link() {
+  *alive_ = false;
+  client_->Abort();
+}
+
+Result<protocol::JoinReply> Link::Join(const protocol::JoinRequest& request) {
+  const Time until = loop_.Now() + options_.join_deadline;
+  while (true) {
+    const Duration left = until - loop_.Now();
+    auto reply = client_->Call(request, std::max(left, Duration(std::chrono::milliseconds(1))));
+    if (reply.ok()) {
+      auto* join = std::get_if<protocol::JoinReply>(&*reply);
+      if (join == nullptr)
+        return Status(Code::kDataLoss,
+                      "the coordinator at " + options_.coordinator + " answered out of turn");
+      if (!join->status.ok()) return join->status;
+      last_answer_ = loop_.Now();
+      call_deadline_ = std::clamp(join->heartbeat_timeout / kCallsInSilence, kShortestCall, kLongestCall);
+      return std::move(*join);
+    }
+    const bool worth_trying =
+        reply.status().code() == Code::kUnavailable || reply.status().code() == Code::kDeadlineExceeded;
+    if (!worth_trying || loop_.Now() + kJoinRetry >= until) {
+      return reply.status().With("no coordinator at " + options_.coordinator);
+    }
+    std::this_thread::sleep_for(kJoinRetry);
+  }
+}
+
+void Link::Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done) {
+  busy_ = true;
+  background_.Post([this, alive = alive_, client = client_, request = std::move(request),
+                    deadline = call_deadline_, done = std::move(done)]() mutable {
+    auto reply = client->Call(request, deadline);
+    loop_.Post([this, alive, reply = std::move(reply), done = std::move(done)]() mutable {
+      if (!*alive) return;
+      busy_ = false;
+      if (reply.ok()) last_answer_ = loop_.Now();
+      done(std::move(reply));
+    });
+  });
+}
+
+bool Link::lost() const {
+  return loop_.Now() - last_answer_ > options_.silence_limit;
+}
+
+}  // namespace leat::train

@@ -1,0 +1,56 @@
+// The tests' main(): the tests, or a child that one of them has started.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "job/testing.h"
+#include "kernels/reference/reference.h"
+#include "launcher/signals.h"
+#include "roles/bots_role.h"
+#include "roles/coordinator_role.h"
+#include "roles/server_role.h"
+#include "roles/worker_role.h"
+
+namespace leat::train {
+namespace {
+
+void Say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+// What a child of roles_test.cc does: a role and its coordinator's address, or a coordinator and its job's
+// file and directory.
+int PlayRole(const std::string& part, const std::vector<std::string>& arguments) {
+  BlockSignals();
+  const std::string token = std::getenv("LEAT_TOKEN");
+  Status status;
+  if (part == "coordinator") {
+    const Job job = Job::Load({.file = arguments.at(0)}, {.directory = arguments.at(1)});
+    status = RunCoordinator(job, {.token = token, .on_ready = Say});
+  } else {
+    RoleOptions options;
+    options.link.coordinator = arguments.at(1);
+    options.link.token = token;
+    options.plan.tables = {&reference::Kernels()};
+    const auto run = arguments.at(0) == "ps" ? RunServer : arguments.at(0) == "worker" ? RunWorker : RunBots;
+    status = run(options);
+  }
+  if (!status.ok()) Say("leat: " + status.message());
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace leat::train
+
+int main(int argc, char** argv) {
+  spdlog::set_level(spdlog::level::off);
+  if (argc > 2 && std::string_view(argv[1]) == leat::train::testing::kChild)
+    return leat::train::PlayRole(argv[2], {argv + 3, argv + argc});
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}

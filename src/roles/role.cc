@@ -1,0 +1,39 @@
+#include "roles/role.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include "collective/mpi.h"
+#include "metrics/process.h"
+#include "net/address.h"
+
+namespace leat::train {
+
+std::string ProgramVersion() {
+  return "0.1.0";
+}
+
+protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address, uint64_t job_hash) {
+  protocol::JoinRequest request;
+  request.role = role;
+  request.version = ProgramVersion();
+  request.address = address;
+  request.host = net::HostName();
+  request.pid = getpid();
+  request.job_hash = job_hash;
+  if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiPlace();
+  return request;
+}
+
+Status WhyNotJoined(const Status& status) {
+  if (status.code() != Code::kAborted) return status;
+  spdlog::info("{}", status.message());
+  return Status();
+}
+
+double OwnCpuSeconds() {
+  const auto seconds = metrics::CpuSeconds();
+  return seconds.ok() ? *seconds : 0;
+}
+
+}  // namespace leat::train

@@ -1,0 +1,615 @@
+// Whole jobs: every role on a thread of this process (so that ThreadSanitizer sees them together), and roles
+// as processes that signals reach.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "base/rng.h"
+#include "job/testing.h"
+#include "kernels/reference/reference.h"
+#include "launcher/processes.h"
+#include "launcher/signals.h"
+#include "roles/bots_role.h"
+#include "roles/coordinator_role.h"
+#include "roles/server_role.h"
+#include "roles/worker_role.h"
+#include "step/trainer.h"
+
+namespace leat::train {
+namespace {
+
+using Json = nlohmann::json;
+using protocol::AdminRequest;
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using testing::kSmallJob;
+using testing::Replaced;
+using testing::WaitFor;
+
+constexpr const char* kToken = "secret";
+constexpr uint64_t kEvents = 4000;
+
+// One role on a thread.
+class Thread {
+ public:
+  explicit Thread(std::function<Status()> role)
+      : thread_([this, role = std::move(role)] {
+          status_ = role();
+          over_ = true;
+        }) {}
+  ~Thread() { thread_.join(); }
+  bool over() const { return over_; }
+  // Once it is over.
+  const Status& Wait() {
+    EXPECT_TRUE(WaitFor([this] { return over(); }));
+    return status_;
+  }
+
+ private:
+  Status status_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+class RolesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask_);
+    BlockSignals();
+  }
+  void TearDown() override {
+    if (client_ != nullptr) Admin(AdminRequest::Kind::kStop);
+    roles_.clear();
+    coordinator_.reset();
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  }
+
+  // The coordinator of the job, new or resumed; returns once it serves.
+  void Coordinate(const std::string& text, bool resume = false, const std::string& name = "j") {
+    const std::string where = directory_ / name;
+    job_.emplace(resume ? Job::Load({.text = resume_text_, .resume = where}, overrides_)
+                        : Job::Load({.text = text}, {.data = directory_.path(), .directory = where}));
+    std::atomic<bool> ready{false};
+    const CoordinatorOptions options{.token = kToken,
+                                     .resume = resume,
+                                     .pause_at = pause_at_,
+                                     .heartbeat_timeout = heartbeat_timeout_,
+                                     .on_ready = [&](const std::string& address) {
+                                       address_ = address;
+                                       ready = true;
+                                     }};
+    coordinator_.emplace([this, options] { return RunCoordinator(*job_, options); });
+    ASSERT_TRUE(WaitFor([&] { return ready || coordinator_->over(); }));
+    ASSERT_TRUE(ready) << coordinator_->Wait().ToString();
+    client_ = control::ControlClient::Make(address_, kToken);
+  }
+  RoleOptions Options() const {
+    RoleOptions options;
+    options.link.coordinator = address_;
+    options.link.token = kToken;
+    options.plan.tables = {kernels_};
+    options.transport = transport_;
+    return options;
+  }
+  Thread& Start(Status (*role)(const RoleOptions&)) {
+    roles_.push_back(std::make_unique<Thread>([role, options = Options()] { return role(options); }));
+    return *roles_.back();
+  }
+  // Two servers, two workers, and the bots of the job.
+  void StartAll() {
+    Start(RunServer);
+    Start(RunServer);
+    Start(RunWorker);
+    Start(RunWorker);
+    Start(RunBots);
+  }
+  Json Now() {
+    auto reply = client_->Call(protocol::StatusRequest{}, std::chrono::seconds(60));
+    if (reply.ok()) last_ = Json::parse(std::get<protocol::StatusReply>(*reply).json);
+    return last_;
+  }
+  void Admin(AdminRequest::Kind kind, NodeId node = {}) {
+    (void)client_->Call(AdminRequest{.kind = kind, .node = node}, std::chrono::seconds(60));
+  }
+  // All roles end well; what the coordinator leaves behind.
+  Json Finish() {
+    EXPECT_EQ(coordinator_->Wait(), Status());
+    for (const auto& role : roles_) EXPECT_EQ(role->Wait(), Status());
+    roles_.clear();
+    client_.reset();
+    return Json::parse(testing::ReadAll(job_->directory + "/summary.json"));
+  }
+  // Of the newest checkpoint: each is the number of events that counted.
+  std::vector<float> Parameters() const {
+    const auto manifest = checkpoint::ReadNewest(job_->directory);
+    EXPECT_TRUE(manifest.ok()) << manifest.status().ToString();
+    const auto variables = checkpoint::ReadVariables(job_->directory, *manifest, job_->Slices());
+    EXPECT_TRUE(variables.ok()) << variables.status().ToString();
+    return variables->at(0);
+  }
+
+  testing::TempDir directory_;
+  net::TransportOptions transport_;  // of the roles that are started
+  const graph::KernelTable* kernels_ = &reference::Kernels();
+  Duration heartbeat_timeout_ = std::chrono::seconds(5);
+  uint64_t pause_at_ = 0;  // of coordinators that are started
+  JobOverrides overrides_;
+  std::string resume_text_;  // of a job that is resumed with another file
+  std::optional<Job> job_;
+  std::string address_;
+  std::optional<Thread> coordinator_;
+  std::vector<std::unique_ptr<Thread>> roles_;
+  std::unique_ptr<control::ControlClient> client_;
+  Json last_;
+  sigset_t mask_;
+};
+
+TEST_F(RolesTest, AWholeJobAndItsResumption) {
+  Coordinate(kSmallJob);
+  StartAll();
+  Json summary = Finish();
+  EXPECT_EQ(summary["events"], kEvents);
+  EXPECT_EQ(summary["published"], kEvents);
+  EXPECT_EQ(summary["phase"], "ended");
+  EXPECT_EQ(summary["evictions"], 0);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+  // It was done, so there is nothing to do.
+  Coordinate("", true);
+  StartAll();
+  summary = Finish();
+  EXPECT_EQ(summary["events"], kEvents);
+  EXPECT_EQ(summary["steps"], 0);
+  EXPECT_EQ(summary["evictions"], 0);
+  EXPECT_TRUE(summary["loss"].is_null());
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+TEST_F(RolesTest, StoppedWithACheckpointAndResumed) {
+  // Were it over before the stop comes, nothing would be left to resume.
+  pause_at_ = kEvents / 2;
+  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 500; }));
+  Admin(AdminRequest::Kind::kStop);
+  const Json stopped = Finish();
+  const uint64_t before = stopped["events"];
+  EXPECT_GT(before, 500u);
+  EXPECT_LT(before, kEvents);
+  pause_at_ = 0;
+  overrides_.rate = 0;
+  overrides_.servers = 1;
+  Coordinate("", true);
+  Start(RunServer);
+  Start(RunWorker);
+  Start(RunBots);
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+TEST_F(RolesTest, WhoeverIsTakenForLostJoinsAgain) {
+  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 8000"));
+  StartAll();
+  // All nodes that there are, in turns: the next ones are their successors.
+  uint64_t node = 1;
+  for (const uint64_t target : {200, 800, 1500}) {
+    ASSERT_TRUE(WaitFor([&] { return Now()["events"] >= target; }));
+    for (int i = 0; i < 5; ++i) Admin(AdminRequest::Kind::kNodeLost, NodeId(node++));
+  }
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+TEST_F(RolesTest, BotsThatAreTakenForLostGoOnWhereTheTopicEnds) {
+  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 10000"));
+  Start(RunBots);
+  for (uint64_t node = 1; node <= 3; ++node) {
+    ASSERT_TRUE(WaitFor([&] { return Now()["published"] >= 500 * node; }));
+    Admin(AdminRequest::Kind::kNodeLost, NodeId(node));
+  }
+  for (auto* role : {RunServer, RunServer, RunWorker}) Start(role);
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+// What every kernel takes at least.
+constexpr Duration kSlow = std::chrono::milliseconds(300);
+
+class SlowKernel final : public graph::Kernel {
+ public:
+  explicit SlowKernel(std::unique_ptr<graph::Kernel> kernel) : kernel_(std::move(kernel)) {}
+  void Run(const graph::KernelArgs& args) override {
+    kernel_->Run(args);
+    std::this_thread::sleep_for(kSlow);
+  }
+  size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+
+ private:
+  const std::unique_ptr<graph::Kernel> kernel_;
+};
+
+// Members that have no processor to spare compute between their words, if that takes no time to speak of.
+TEST_F(RolesTest, ABatchMayTakeLongerThanAMemberMayBeSilent) {
+  graph::KernelTable slow{.backend = "slow", .factories = {}};
+  for (const auto& [op, factory] : reference::Kernels().factories) {
+    slow.factories[op] = [&factory](const graph::KernelRequest& request) {
+      return std::make_unique<SlowKernel>(factory(request));
+    };
+  }
+  kernels_ = &slow;
+  heartbeat_timeout_ = 4 * kSlow;
+  Coordinate(Replaced(Replaced(kSmallJob, "events: 4000", "events: 200"), "name: small",
+                      "name: small\nstrategy: allreduce"));
+  Start(RunWorker);
+  Start(RunWorker);
+  Start(RunBots);
+  const Json summary = Finish();
+  EXPECT_EQ(summary["events"], 200);
+  EXPECT_EQ(summary["evictions"], 0);
+  EXPECT_THAT(Parameters(), Each(200.0f));
+}
+
+TEST_F(RolesTest, WhoComesWhenTheJobIsOverEndsWell) {
+  Coordinate(kSmallJob);
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["events"] == kEvents || coordinator_->over(); }));
+  // Some of these meet a coordinator that turns them away, some one that is gone or has no time any more.
+  const auto options = [&] {
+    auto o = Options();
+    o.link.join_deadline = std::chrono::milliseconds(100);
+    return o;
+  }();
+  for (int i = 0; i < 5; ++i)
+    EXPECT_THAT(RunWorker(options).code(), AnyOf(Code::kOk, Code::kUnavailable, Code::kDeadlineExceeded));
+  Finish();
+}
+
+TEST_F(RolesTest, StatusIsThereBeforeAnybodyElseIs) {
+  Coordinate(kSmallJob);
+  const Json status = Now();
+  EXPECT_EQ(status["phase"], "waiting for servers");
+  EXPECT_EQ(status["events"], 0);
+  EXPECT_EQ(status["members"], Json::array());
+  Admin(AdminRequest::Kind::kStop);
+  const Json summary = Finish();
+  EXPECT_EQ(summary["events"], 0);
+  EXPECT_TRUE(summary["checkpoint"].is_null());
+}
+
+// ---- what the job says of its network
+
+class NetworkTest : public RolesTest, public ::testing::WithParamInterface<bool> {};
+
+// On one host, without memory to share: whether tensors travel by UCX is for the job to say.
+TEST_P(NetworkTest, IsTrustedByEveryRoleWhereTheJobSaysSo) {
+  const bool trusted = GetParam();
+  for (const std::string strategy : {"async", "allreduce"}) {
+    metrics::Registry metrics;
+    transport_ = {.shared_memory = false, .network_transports = "tcp", .metrics = &metrics};
+    pause_at_ = kEvents / 2;
+    Coordinate(Replaced(kSmallJob, "placement: partitioned",
+                        std::string("placement: partitioned, trusted_network: ") +
+                            (trusted ? "true}\nstrategy: " : "false}\nstrategy: ") + strategy + "\n#"),
+               false, strategy);
+    if (strategy == "async") {
+      StartAll();
+    } else {
+      for (auto* role : {RunWorker, RunWorker, RunBots}) Start(role);
+    }
+    // Connected, and not over.
+    ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+    EXPECT_EQ(metrics.gauge("leat_net_ucx_connections").value() > 0, trusted) << strategy;
+    Admin(AdminRequest::Kind::kContinue);
+    EXPECT_EQ(Finish()["events"], kEvents);
+    EXPECT_THAT(Parameters(), Each(float{kEvents}));
+    coordinator_.reset();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Trusted, NetworkTest, ::testing::Bool());
+
+// ---- what a role cannot do without
+
+TEST_F(RolesTest, NoCoordinatorIsSaidWithItsAddress) {
+  RoleOptions options = Options();
+  options.link.coordinator = "127.0.0.1:1";
+  options.link.join_deadline = std::chrono::milliseconds(300);
+  for (auto* role : {RunServer, RunWorker, RunBots}) {
+    const Status status = role(options);
+    EXPECT_EQ(status.code(), Code::kUnavailable);
+    EXPECT_THAT(status.message(), HasSubstr("127.0.0.1:1"));
+  }
+}
+
+TEST_F(RolesTest, ATokenOfAnotherJobIsSaid) {
+  Coordinate(kSmallJob);
+  RoleOptions options = Options();
+  options.link.token = "other";
+  for (auto* role : {RunServer, RunWorker, RunBots}) EXPECT_EQ(role(options).code(), Code::kPermissionDenied);
+}
+
+TEST_F(RolesTest, AnAddressThatCannotBeHadIsSaid) {
+  Coordinate(kSmallJob);
+  RoleOptions options = Options();
+  options.listen = address_;
+  const Status status = RunServer(options);
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr(address_));
+  // The coordinator whose port is taken leaves a directory in which it can be started again.
+  const Job job = Job::Load({.text = kSmallJob}, {.directory = directory_ / "second"});
+  const Status refused = RunCoordinator(job, {.listen = address_, .token = kToken});
+  EXPECT_EQ(refused.code(), Code::kUnavailable);
+  EXPECT_THAT(refused.message(), HasSubstr(address_));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "second/job.yaml"));
+  Admin(AdminRequest::Kind::kStop);
+  ASSERT_EQ(coordinator_->Wait(), Status());
+  Coordinate(kSmallJob, false, "second");
+}
+
+TEST_F(RolesTest, ADirectoryIsOneCoordinatorsAlone) {
+  Coordinate(kSmallJob);
+  const Status second = RunCoordinator(*job_, {.token = kToken});
+  EXPECT_EQ(second.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(second.message(), HasSubstr(job_->directory));
+}
+
+// A topic without bots, filled, with a mark in each record.
+constexpr const char* kLogJob = R"(name: small
+stream: {topic: events, log: log}
+schema: {format: json, fields: {amount: {type: number}, note: {role: ignore}}}
+model: {layers: [bias: {units: 4}], loss: {type: negative_sum, reduction: sum}}
+optimizer: {type: sgd, learning_rate: 1}
+train: {batch_size: 50, split_batches: 4}
+cluster: {workers: 1, ps: 1}
+)";
+
+class LogTest : public RolesTest {
+ protected:
+  void SetUp() override {
+    RolesTest::SetUp();
+    ASSERT_TRUE(stream::EmbeddedLog::Create(directory_ / "log", "events", {.partitions = 1}).ok());
+    auto writer = stream::LogWriter::Open(directory_ / "log", "events");
+    ASSERT_TRUE(writer.ok());
+    const std::vector<std::string_view> records(1000, R"({"amount": 1, "note": "MARK"})");
+    ASSERT_TRUE((*writer)->Append(0, records).ok());
+    ASSERT_TRUE((*writer)->Seal().ok());
+  }
+};
+
+TEST_F(LogTest, IsTrained) {
+  Coordinate(kLogJob);
+  Start(RunServer);
+  Start(RunWorker);
+  EXPECT_EQ(Finish()["events"], 1000);
+  EXPECT_THAT(Parameters(), Each(1000.0f));
+}
+
+TEST_F(LogTest, DamagedEventsEndAWorkerInAnErrorAndNotInALoop) {
+  Coordinate(kLogJob);
+  Start(RunServer);
+  std::string bytes = testing::ReadAll(directory_ / "log/events/0000.log");
+  bytes = Replaced(bytes, "MARK", "KRAM");
+  directory_.Write("log/events/0000.log", bytes);
+  RoleOptions options = Options();
+  options.patience = std::chrono::milliseconds(300);
+  const Time began = MonotonicClock().Now();
+  const Status status = RunWorker(options);
+  EXPECT_EQ(status.code(), Code::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("the stream cannot be read"));
+  EXPECT_GE(MonotonicClock().Now() - began, options.patience);
+  const Json now = Now();
+  EXPECT_EQ(now["events"], 0);
+  EXPECT_LT(now["releases"], 60) << "it does not spin";
+  for (uint64_t node = 1; node <= 2; ++node) Admin(AdminRequest::Kind::kNodeLost, NodeId(node));
+}
+
+TEST_F(LogTest, AStreamThatIsNotThereIsSaid) {
+  Coordinate(kLogJob);
+  std::filesystem::rename(directory_ / "log", directory_ / "away");
+  const Status status = RunWorker(Options());
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr(directory_ / "log"));
+  Admin(AdminRequest::Kind::kNodeLost, NodeId(1));
+}
+
+// ---- servers compute what a loop in one thread does
+
+constexpr const char* kClassesJob = R"(name: classes
+stream: {files: {format: csv, paths: [rows.csv], header: true}, epochs: 2}
+schema: {format: csv, fields: {x: {type: number}, y: {type: number}, class: {type: number, role: label}}}
+model: {layers: [dense: {units: 9}, batch_norm, dense: {units: 3}], loss: softmax_cross_entropy}
+optimizer: {type: adamw, learning_rate: 0.05, weight_decay: 0.1, clip_norm: 0.25,
+            schedule: {type: cosine, warmup: 5, steps: 30, final: 0.01}}
+train: {batch_size: 16, split_batches: 3, shuffle: false}
+cluster: {workers: 1, ps: 2}
+)";
+
+class ExactTest : public RolesTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    RolesTest::SetUp();
+    Rng rng(1);
+    std::ofstream rows(directory_ / "rows.csv");
+    rows << "x,y,class\n";
+    for (int i = 0; i < 250; ++i) {
+      const double x = rng.Normal(), y = rng.Normal();
+      rows << x << "," << y << "," << (x > 0.3) + (y > x) << "\n";
+    }
+  }
+  void Run() {
+    Start(RunServer);
+    Start(RunServer);
+    Start(RunWorker);
+    Finish();
+  }
+  std::vector<std::vector<float>> Values() const {
+    const auto manifest = checkpoint::ReadNewest(job_->directory);
+    EXPECT_TRUE(manifest.ok()) << manifest.status().ToString();
+    auto variables = checkpoint::ReadVariables(job_->directory, *manifest, job_->Slices());
+    EXPECT_TRUE(variables.ok()) << variables.status().ToString();
+    return *variables;
+  }
+  // The same without servers, slices, splits or checkpoints.
+  std::vector<std::vector<float>> TrainedHere() const {
+    const Job& job = *job_;
+    const auto table = job.Slices();
+    protocol::Parameters parameters(table);
+    std::vector<optim::OptimizerConfig> rules;
+    std::vector<std::vector<std::vector<float>>> slots;
+    for (size_t v = 0; v < table.variables.size(); ++v) {
+      const auto values = parameters.values(v);
+      optim::Initialise(table.variables[v].init, job.seed, table.variables[v].name, 0, values);
+      rules.push_back(optim::RuleFor(job.optimizer, table.variables[v]));
+      slots.emplace_back();
+      for (size_t s = 0; s < optim::SlotNames(rules[v]).size(); ++s)
+        slots[v].emplace_back(values.size(), optim::InitialSlot(rules[v], s));
+    }
+    const auto source = job.OpenSource();
+    const auto range = (*source)->Ranges()->at(0);
+    stream::RecordBatch records;
+    stream::DecodedRows rows;
+    EXPECT_TRUE((*source)->Read(0, range.begin, range.end, &records).ok());
+    stream::MakeDecoder(job.schema)->Decode(records, &rows);
+    std::vector<uint32_t> order(rows.rows);
+    std::iota(order.begin(), order.end(), 0u);
+
+    trainer::Trainer trainer(*job.model, parameters, Options().plan, job.optimizer.clipping);
+    uint64_t step = 0;
+    for (uint32_t epoch = 0; epoch < job.stream.epochs; ++epoch) {
+      for (size_t at = 0; at < order.size(); at += job.batch_size) {
+        const auto batch = std::span(order).subspan(at, std::min<size_t>(job.batch_size, order.size() - at));
+        trainer.Step({.features = rows.features, .labels = rows.labels, .truth = {}}, batch, job.batch_size);
+        ++step;
+        for (size_t v = 0; v < rules.size(); ++v) {
+          const std::vector<std::span<float>> spans(slots[v].begin(), slots[v].end());
+          optim::Apply(rules[v], parameters.values(v), parameters.gradients(v), spans, step, 1);
+        }
+      }
+    }
+    EXPECT_EQ(step, 32u);
+    std::vector<std::vector<float>> values;
+    for (size_t v = 0; v < rules.size(); ++v)
+      values.emplace_back(parameters.values(v).begin(), parameters.values(v).end());
+    return values;
+  }
+};
+
+TEST_P(ExactTest, ServersAndALoopComputeTheSameBits) {
+  Coordinate(Replaced(kClassesJob, "adamw", GetParam()));
+  Run();
+  EXPECT_EQ(Values(), TrainedHere());
+}
+
+// Slots and counts of updates come back with the slices: bias corrections and schedule go on.
+TEST_P(ExactTest, SoTheyDoWhenTheJobIsResumedInBetween) {
+  const std::string text = Replaced(kClassesJob, "adamw", GetParam());
+  Coordinate(Replaced(text, "epochs: 2", "epochs: 1"));
+  Run();
+  const auto halfway = Values();
+  coordinator_.reset();
+  resume_text_ = text;
+  Coordinate("", true);
+  Run();
+  EXPECT_NE(Values(), halfway);
+  EXPECT_EQ(Values(), TrainedHere());
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, ExactTest, ::testing::Values("adamw", "lamb"));
+
+// ---- signals
+
+class SignalsTest : public RolesTest {
+ protected:
+  // A role as a process of its own.
+  pid_t Spawn(const std::string& role) {
+    const auto pid = processes_.Start({.name = role,
+                                       .arguments = {testing::kChild, "role", role, address_},
+                                       .environment = {{"LEAT_TOKEN", kToken}},
+                                       .log = directory_ / (role + ".log")});
+    EXPECT_TRUE(pid.ok());
+    return *pid;
+  }
+  int AwaitExit(pid_t pid) {
+    int status = -1;
+    EXPECT_TRUE(WaitFor([&] {
+      for (const auto& end : processes_.Reap()) {
+        if (end.pid == pid) status = end.exit_code;
+      }
+      return status >= 0;
+    }));
+    return status;
+  }
+  bool Has(pid_t pid) {
+    const Json status = Now();
+    for (const auto& member : status["members"]) {
+      if (member.value("pid", 0) == pid) return true;
+    }
+    return false;
+  }
+
+  Processes processes_;
+};
+
+TEST_F(SignalsTest, RolesLeaveCleanlyAndTheJobGoesOn) {
+  // Slow enough that the second bots find something left to publish.
+  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 1500"));
+  Start(RunServer);
+  Start(RunServer);
+  Start(RunWorker);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const pid_t worker = Spawn("worker");
+    ASSERT_TRUE(WaitFor([&] { return Has(worker); }));
+    kill(worker, signal);
+    EXPECT_EQ(AwaitExit(worker), 0);
+    EXPECT_FALSE(Has(worker)) << "it has told that it goes";
+    const pid_t bots = Spawn("bots");
+    const uint64_t before = Now()["published"];
+    ASSERT_TRUE(WaitFor([&] { return Now()["published"] > before; }));
+    kill(bots, signal);
+    EXPECT_EQ(AwaitExit(bots), 0);
+    const pid_t server = Spawn("ps");
+    ASSERT_TRUE(WaitFor([&] { return Has(server); }));
+    kill(server, signal);
+    EXPECT_EQ(AwaitExit(server), 0);
+    EXPECT_FALSE(Has(server));
+  }
+  EXPECT_EQ(Now()["evictions"], 0) << "nobody has been waited for";
+  Start(RunBots);
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+TEST_F(SignalsTest, ACoordinatorStopsTheJobWithACheckpoint) {
+  const std::string file =
+      directory_.Write("job.yaml", Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
+  job_.emplace(Job::Load({.file = file}, {.directory = directory_ / "j"}));
+  const auto coordinator =
+      processes_.Start({.name = "coordinator",
+                        .arguments = {testing::kChild, "coordinator", file, job_->directory},
+                        .environment = {{"LEAT_TOKEN", kToken}},
+                        .log = directory_ / "coordinator.log"});
+  ASSERT_TRUE(coordinator.ok());
+  ASSERT_TRUE(WaitFor(
+      [&] { return testing::ReadAll(directory_ / "coordinator.log").find('\n') != std::string::npos; }));
+  std::ifstream(directory_ / "coordinator.log") >> address_;
+  client_ = control::ControlClient::Make(address_, kToken);
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 100; }));
+  kill(*coordinator, SIGTERM);
+  EXPECT_EQ(AwaitExit(*coordinator), 0);
+  for (const auto& role : roles_) EXPECT_EQ(role->Wait(), Status());
+  client_.reset();
+  const Json summary = Json::parse(testing::ReadAll(job_->directory + "/summary.json"));
+  EXPECT_GT(summary["events"], 100);
+  EXPECT_THAT(Parameters(), Each(summary["events"].get<float>()));
+}
+
+}  // namespace
+}  // namespace leat::train

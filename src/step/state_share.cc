@@ -1,0 +1,96 @@
+#include "step/state_share.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace leat::parallel {
+
+namespace {
+
+using protocol::Replica;
+using protocol::ReplicaState;
+
+// A ledger of more is none.
+constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 30;
+
+Bytes EncodeHeader(const ReplicaState::Header& header) {
+  ByteWriter out;
+  out.Put(header.step);
+  out.Put(header.events);
+  protocol::Encode(header.ledger, &out);
+  return out.Take();
+}
+
+struct Sharing {
+  collective::AllReduce* group = nullptr;
+  bool holds = false;
+  Bytes header;
+  uint64_t floats = 0;
+  uint64_t header_bytes = 0;
+  std::vector<uint64_t> header_words;
+  std::vector<uint64_t> words;
+  std::function<void(Result<Replica::Shared>)> done;
+};
+
+void Max(const std::shared_ptr<Sharing>& sharing, std::span<uint64_t> words, std::function<void()> next) {
+  sharing->group->Start({.data = std::as_writable_bytes(words), .reduce = collective::kMaxU64},
+                        [sharing, next = std::move(next)](const Status& status) {
+                          if (status.ok()) return next();
+                          sharing->done(status);
+                        });
+}
+
+void Finish(const std::shared_ptr<Sharing>& sharing) {
+  Replica::Shared shared;
+  ByteReader in({reinterpret_cast<const std::byte*>(sharing->header_words.data()), sharing->header_bytes});
+  shared.header.step = in.Get<uint64_t>();
+  shared.header.events = in.Get<uint64_t>();
+  shared.header.ledger = protocol::DecodeLedger(&in);
+  if (!in.Done()) return sharing->done(Status(Code::kDataLoss, "what the holder sent is no state"));
+  if (!sharing->holds) {
+    shared.memory.resize(sharing->floats);
+    if (sharing->floats > 0) {
+      std::memcpy(shared.memory.data(), sharing->words.data(), sharing->floats * sizeof(float));
+    }
+  }
+  sharing->done(std::move(shared));
+}
+
+}  // namespace
+
+void ShareState(collective::AllReduce& group, uint32_t holder, const ReplicaState& state,
+                std::function<void(Result<Replica::Shared>)> done) {
+  const auto sharing = std::make_shared<Sharing>();
+  sharing->group = &group;
+  sharing->holds = group.rank() == holder;
+  sharing->floats = state.floats();
+  sharing->words.resize((state.floats() + 1) / 2);
+  sharing->done = std::move(done);
+  if (sharing->holds) {
+    sharing->header = EncodeHeader(state.header());
+    sharing->header_bytes = sharing->header.size();
+    auto* at = reinterpret_cast<std::byte*>(sharing->words.data());
+    for (const auto& part : state.Memory()) {
+      std::memcpy(at, part.data(), part.size_bytes());
+      at += part.size_bytes();
+    }
+  }
+  Max(sharing, {&sharing->header_bytes, 1}, [sharing] {
+    if (sharing->header_bytes > kMostHeaderBytes) {
+      return sharing->done(
+          Status(Code::kDataLoss, "a ledger of " + std::to_string(sharing->header_bytes) + " bytes"));
+    }
+    sharing->header_words.resize((sharing->header_bytes + 7) / 8);
+    if (!sharing->header.empty()) {
+      std::memcpy(sharing->header_words.data(), sharing->header.data(), sharing->header.size());
+    }
+    Max(sharing, sharing->header_words,
+        [sharing] { Max(sharing, sharing->words, [sharing] { Finish(sharing); }); });
+  });
+}
+
+}  // namespace leat::parallel

@@ -1,0 +1,253 @@
+#include "step/step_reducer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/member/bucket_plan.h"
+
+namespace leat::parallel {
+
+namespace {
+
+using protocol::LaneOutcome;
+
+// What has become of a lane, in a word that is 0 for those who don't have it.
+constexpr uint64_t kThere = uint64_t{1} << 63;
+constexpr uint64_t kLarge = uint64_t{1} << 62;  // a sum with its gradients may not be finite
+uint64_t Word(const LaneOutcome& outcome, bool modest) {
+  return kThere | (modest ? 0 : kLarge) | static_cast<uint64_t>(outcome.kind) << 32 | outcome.events;
+}
+
+Result<LaneOutcome> FromWord(uint64_t word) {
+  const uint64_t kind = word >> 32 & 0x3fffffff;
+  if ((word & kThere) == 0 || kind > static_cast<uint64_t>(LaneOutcome::Kind::kRejected)) {
+    return Status(Code::kDataLoss, "a lane of the step is nobody's");
+  }
+  return LaneOutcome{static_cast<LaneOutcome::Kind>(kind), static_cast<uint32_t>(word)};
+}
+
+}  // namespace
+
+StepReducer::StepReducer(net::Loop& loop, trainer::Trainer& trainer, protocol::Parameters& parameters,
+                         const StepReducerOptions& options)
+    : loop_(loop), trainer_(trainer), parameters_(parameters), options_(options) {
+  const auto& variables = parameters_.table().variables;
+  std::vector<uint64_t> variable_bytes;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    means_.push_back(optim::MeanRuleFor(options_.sum, options_.full_batch, variables[v].role));
+    const auto gradients = parameters_.gradients(v);
+    starts_.push_back(static_cast<size_t>(gradients.data() - parameters_.gradients(0).data()));
+    bytes_ = (starts_.back() + gradients.size()) * sizeof(float);
+    variable_bytes.push_back(gradients.size_bytes());
+  }
+  bucket_of_.resize(variables.size());
+  for (const auto& [first, end] : protocol::PlanBuckets(variable_bytes, options_.bucket_bytes)) {
+    for (size_t v = first; v < end; ++v) bucket_of_[v] = buckets_.size();
+    // Variables lie one behind the other; what is between two of them is zeros.
+    buckets_.push_back({first, end, starts_[first],
+                        starts_[end - 1] + parameters_.gradients(end - 1).size() - starts_[first]});
+  }
+  if (options_.overlap && !options_.deterministic) {
+    trainer_.OnGradient([this](size_t variable) {
+      if (overlapping_) OnVariable(variable);
+    });
+  }
+}
+
+StepReducer::~StepReducer() {
+  *here_ = false;
+  trainer_.OnGradient({});
+}
+
+std::span<float> StepReducer::Place(const Buffer& buffer, size_t variable) const {
+  return {reinterpret_cast<float*>(buffer.data()) + starts_[variable],
+          parameters_.gradients(variable).size()};
+}
+
+// ---- the computing thread
+
+trainer::StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epoch,
+                                          const trainer::Rows& rows, std::span<const uint32_t> batch,
+                                          uint32_t batch_size, uint64_t noise) {
+  computing_epoch_ = epoch;
+  if (part.first) {
+    any_ = in_place_ = false;
+    modest_ = true;
+    lanes_used_ = 0;
+  }
+  overlapping_ = part.last && options_.overlap && !options_.deterministic && !batch.empty();
+  if (overlapping_) {
+    events_ = batch.size();
+    ready_ = 0;
+    left_.clear();
+    for (const BucketPart& bucket : buckets_) left_.push_back(bucket.end - bucket.first);
+  }
+  const auto outcome = trainer_.Step(rows, batch, batch_size, noise);
+  modest_ = modest_ && (batch.empty() || outcome.modest);
+  if (overlapping_) {
+    in_place_ = true;
+    overlapping_ = false;
+    return outcome;
+  }
+  if (outcome.events == 0 || !outcome.finite) return outcome;
+
+  if (options_.deterministic) {
+    const bool another = lanes_used_ == 0 || lane_ != part.lane;
+    lane_ = part.lane;
+    if (another && ++lanes_used_ > lanes_.size()) lanes_.emplace_back(bytes_);
+    const Buffer& lane = lanes_[lanes_used_ - 1];
+    for (size_t v = 0; v < means_.size(); ++v) {
+      const auto add = another ? optim::SetWeighted : optim::AddWeighted;
+      add(Place(lane, v), parameters_.gradients(v), means_[v].weight(outcome.events));
+    }
+  } else if (part.last) {
+    events_ = outcome.events;
+    for (size_t v = 0; v < means_.size(); ++v) {
+      optim::Scale(parameters_.gradients(v), means_[v].weight(events_));
+      if (any_) optim::AddWeighted(parameters_.gradients(v), Place(sum_, v), 1.0f);
+    }
+    in_place_ = true;
+  } else {
+    if (sum_.size() == 0) sum_ = Buffer(bytes_);
+    for (size_t v = 0; v < means_.size(); ++v) {
+      const auto add = any_ ? optim::AddWeighted : optim::SetWeighted;
+      add(Place(sum_, v), parameters_.gradients(v), means_[v].weight(outcome.events));
+    }
+    any_ = true;
+  }
+  return outcome;
+}
+
+void StepReducer::OnVariable(size_t v) {
+  optim::Scale(parameters_.gradients(v), means_[v].weight(events_));
+  if (any_) optim::AddWeighted(parameters_.gradients(v), Place(sum_, v), 1.0f);
+  --left_[bucket_of_[v]];
+  const size_t before = ready_;
+  while (ready_ < buckets_.size() && left_[ready_] == 0) ++ready_;
+  if (ready_ == before) return;
+  if (loop_.OnItsThread()) {
+    if (computing_epoch_ == epoch_) StartReady(ready_);
+    return;
+  }
+  loop_.Post([this, here = here_, epoch = computing_epoch_, ready = ready_] {
+    if (*here && epoch == epoch_) StartReady(ready);
+  });
+}
+
+// ---- the loop's thread
+
+void StepReducer::SetGroup(collective::AllReduce* group) {
+  group_ = group;
+  ++epoch_;
+  started_ = under_way_ = 0;
+  failure_ = Status();
+  done_ = nullptr;
+}
+
+void StepReducer::Start(collective::Bucket bucket) {
+  ++under_way_;
+  group_->Start(std::move(bucket), [this, here = here_, epoch = epoch_](const Status& status) {
+    if (*here && epoch == epoch_) Finished(status);
+  });
+}
+
+void StepReducer::StartReady(size_t ready) {
+  if (group_ == nullptr) return;
+  if (apart()) {
+    if (ready < buckets_.size() || started_ == ready) return;
+    started_ = ready;
+    return Start({.data = std::as_writable_bytes(parameters_.all_gradients()),
+                  .memory = parameters_.HoldGradients(),
+                  .apart = true});
+  }
+  for (; started_ < ready; ++started_) {
+    const BucketPart& part = buckets_[started_];
+    const auto gradients = parameters_.all_gradients().subspan(part.start, part.floats);
+    collective::Bucket bucket{.data = std::as_writable_bytes(gradients),
+                              .memory = parameters_.HoldGradients()};
+    if (options_.deterministic) {
+      bucket.order = collective::Order::kLanes;
+      for (size_t i = 0; i < lanes_used_; ++i) {
+        bucket.lanes.push_back(
+            lanes_[i].bytes().subspan(part.start * sizeof(float), part.floats * sizeof(float)));
+      }
+      // The first rank begins the chain, if only with nothing.
+      if (bucket.lanes.empty() && group_->rank() == 0) bucket.lanes.push_back(bucket.data);
+    }
+    Start(std::move(bucket));
+  }
+}
+
+// What this member has comes to where the buckets are; nothing is what it has where it has no lane.
+void StepReducer::CopyOrNothing() {
+  for (size_t v = 0; v < means_.size(); ++v) {
+    const auto gradients = parameters_.gradients(v);
+    if (any_) {
+      std::ranges::copy(Place(sum_, v), gradients.begin());
+    } else {
+      std::ranges::fill(gradients, optim::kNothing);
+    }
+  }
+  in_place_ = true;
+}
+
+void StepReducer::Reduce(const protocol::ReduceStep& step,
+                         std::function<void(Result<protocol::ReducedStep>)> done) {
+  LEAT_CHECK(group_ != nullptr);
+  // Of an earlier step, where this member has nothing to compute in this one.
+  if (!step.computed_any()) {
+    any_ = in_place_ = false;
+    modest_ = true;
+    lanes_used_ = 0;
+  }
+  if (!in_place_) {
+    // Whose batches had no event has not computed, and so may still show the sums of the step before.
+    parameters_.FreeGradients();
+    CopyOrNothing();
+  }
+  done_ = std::move(done);
+  outcomes_ = step.lanes;
+  words_.assign(step.lanes.size(), 0);
+  for (uint32_t lane = step.first_lane; lane < step.end_lane; ++lane)
+    words_[lane] = Word(step.lanes[lane], modest_);
+  StartReady(buckets_.size());
+  Start({.data = std::as_writable_bytes(std::span(words_)), .reduce = collective::kMaxU64});
+}
+
+void StepReducer::Release() {
+  if (group_ != nullptr) group_->Release();
+}
+
+void StepReducer::Finished(const Status& status) {
+  if (!status.ok() && failure_.ok()) failure_ = status;
+  if (--under_way_ > 0 || !done_) return;
+  const auto done = std::exchange(done_, nullptr);
+  started_ = 0;
+  in_place_ = any_ = false;
+  if (!failure_.ok()) return done(failure_);
+  protocol::ReducedStep reduced{outcomes_, true};
+  if (apart()) {
+    auto contributions = group_->Contributions();
+    if (!contributions.ok()) return done(contributions.status());
+    for (const ByteView bytes : *contributions) {
+      reduced.terms.emplace_back(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
+    }
+  }
+  bool rejected = false, modest = true;
+  for (size_t lane = 0; lane < words_.size(); ++lane) {
+    if (outcomes_[lane].kind == LaneOutcome::Kind::kHeld && words_[lane] == 0) continue;
+    auto outcome = FromWord(words_[lane]);
+    if (!outcome.ok()) return done(outcome.status());
+    reduced.lanes[lane] = *outcome;
+    modest = modest && (words_[lane] & kLarge) == 0;
+    rejected = rejected || outcome->kind == LaneOutcome::Kind::kRejected;
+  }
+  // All members have the same sums, so all see the same. Gradients that are finite and not huge, of lanes
+  // that weigh at most 1, make no other sum.
+  if (!rejected && !modest) reduced.finite = parameters_.GradientsFinite(reduced.terms);
+  done(std::move(reduced));
+}
+
+}  // namespace leat::parallel

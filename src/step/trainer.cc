@@ -1,0 +1,135 @@
+#include "step/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace leat::trainer {
+
+Trainer::Trainer(const nn::Model& model, protocol::Parameters& parameters, const engine::PlanOptions& options,
+                 const optim::Clipping& clipping)
+    : model_(model), parameters_(parameters), options_(options), clipping_(clipping) {}
+
+Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
+  Compiled& made = compiled_[batch_size];
+  Compiled::Half& half = training ? made.train : made.score;
+  if (half.plan != nullptr) {
+    BindGradients(half);
+    return made;
+  }
+
+  nn::StepGraph step = model_.Build(batch_size, training);
+  if (made.features.raw() == nullptr) {
+    made.features = Tensor(step.graph.type(step.features));
+    made.labels = Tensor(step.graph.type(step.labels));
+    made.weights = Tensor(step.graph.type(step.weights));
+    made.noise = Tensor(step.graph.type(step.noise));
+  }
+  std::vector<graph::Value> fetches{step.loss, step.scores};
+  fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
+  auto plan = engine::CompileMeasured(step.graph, fetches, options_);
+  plan->Bind(step.features, made.features.raw());
+  plan->Bind(step.labels, made.labels.raw());
+  plan->Bind(step.weights, made.weights.raw());
+  plan->Bind(step.noise, made.noise.raw());
+  for (size_t v = 0; v < step.variables.size(); ++v)
+    plan->Bind(step.variables[v], parameters_.values(v).data());
+  half = {std::move(step), std::move(plan), nullptr};
+  BindGradients(half);
+  if (training) SetHooks(half);
+  return made;
+}
+
+void Trainer::BindGradients(Compiled::Half& half) {
+  const float* const gradients = parameters_.all_gradients().data();
+  if (half.gradients == gradients) return;
+  half.gradients = gradients;
+  for (size_t v = 0; v < half.step.gradients.size(); ++v)
+    half.plan->Bind(half.step.gradients[v], parameters_.gradients(v).data());
+}
+
+// A gradient is looked at while it is still in the nearest cache, and then told of.
+void Trainer::SetHooks(const Compiled::Half& half) {
+  for (size_t v = 0; v < half.step.gradients.size(); ++v) {
+    half.plan->OnFetch(half.step.gradients[v], [this, v] {
+      if (!clipping_.any()) largest_ = std::max(largest_, parameters_.LargestGradient(v));
+      if (on_gradient_) on_gradient_(v);
+    });
+  }
+}
+
+void Trainer::OnGradient(std::function<void(size_t variable)> f) {
+  on_gradient_ = std::move(f);
+}
+
+void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch) {
+  const size_t width = model_.inputs(), each = model_.labels();
+  const auto features = compiled.features.as<float>();
+  const auto labels = compiled.labels.as<float>();
+  const auto weights = compiled.weights.as<float>();
+  for (size_t i = 0; i < batch.size(); ++i) {
+    std::memcpy(&features[i * width], &rows.features[batch[i] * width], width * sizeof(float));
+    for (size_t l = 0; l < each; ++l) labels[i * each + l] = rows.labels[batch[i] * each + l];
+  }
+  // Padding weighs nothing. What an earlier, longer batch left there goes: rows that make an infinity of the
+  // network would make a NaN of their weight of 0.
+  const auto filled = static_cast<uint32_t>(batch.size());
+  if (filled < compiled.filled) {
+    std::fill(features.begin() + filled * width, features.begin() + compiled.filled * width, 0.0f);
+    std::fill(labels.begin() + filled * each, labels.begin() + compiled.filled * each, 0.0f);
+  }
+  if (filled != compiled.filled) {
+    std::fill_n(weights.begin(), filled, 1.0f);
+    std::fill(weights.begin() + filled, weights.end(), 0.0f);
+    compiled.filled = filled;
+  }
+}
+
+StepOutcome Trainer::Measure(const Compiled& compiled, const Compiled::Half& half, const Rows& rows,
+                             std::span<const uint32_t> batch, bool finite) {
+  StepOutcome outcome{.events = static_cast<uint32_t>(batch.size())};
+  const float loss = half.plan->At(half.step.loss).as<float>()[0];
+  outcome.finite = finite && std::isfinite(loss);
+  if (!outcome.finite) return outcome;
+  outcome.loss_sum =
+      model_.loss().reduction == nn::Reduction::kMean ? double{loss} * outcome.events : double{loss};
+  const auto scores = half.plan->At(half.step.scores).as<float>();
+  const auto labels = compiled.labels.as<float>().first(batch.size() * model_.labels());
+  outcome.correct = nn::CountCorrect(model_, scores, labels);
+  if (model_.task() == nn::Task::kBinary) {
+    positive_.resize(labels.size());
+    nn::PositiveScores(model_, scores, positive_);
+    for (size_t i = 0; i < labels.size(); ++i) {
+      const bool positive = labels[i] >= 0.5f;
+      scores_seen_.Add(positive_[i], positive);
+      if (!rows.truth.empty()) truths_seen_.Add(rows.truth[batch[i / model_.labels()]], positive);
+    }
+  }
+  return outcome;
+}
+
+StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
+                          uint64_t noise) {
+  if (batch.empty()) return {};
+  parameters_.FreeGradients();
+  auto& compiled = For(batch_size, true);
+  Fill(compiled, rows, batch);
+  compiled.noise.as<int64_t>()[0] = static_cast<int64_t>(noise);
+  largest_ = 0;
+  compiled.train.plan->Run();
+  const bool finite = clipping_.any() ? parameters_.Clip(clipping_) : std::isfinite(largest_);
+  StepOutcome outcome = Measure(compiled, compiled.train, rows, batch, finite);
+  outcome.modest = finite && !clipping_.any() && largest_ < kModest;
+  return outcome;
+}
+
+StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {
+  if (batch.empty()) return {};
+  auto& compiled = For(batch_size, false);
+  Fill(compiled, rows, batch);
+  compiled.score.plan->Run();
+  return Measure(compiled, compiled.score, rows, batch, true);
+}
+
+}  // namespace leat::trainer
