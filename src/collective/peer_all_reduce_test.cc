@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "collective/testing.h"
-#include "net/shared_memory.h"
+#include "net/same_host/shared_memory.h"
 
 namespace leat::collective {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "collective/peer_all_reduce.h"
 #include "net/fault.h"
-#include "net/inproc.h"
+#include "net/inproc/inproc.h"
 #include "net/testing.h"
 
 namespace leat::collective::testing {

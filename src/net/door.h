@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "net/descriptor.h"
+#include "net/same_host/descriptor.h"
 #include "net/shared.h"
 #include "net/transport.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "net/inproc.h"
+#include "net/inproc/inproc.h"
 #include "net/testing.h"
 
 namespace leat::net {

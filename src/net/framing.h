@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "net/incoming.h"
+#include "net/same_host/shared_memory.h"
 #include "net/shared.h"
-#include "net/shared_memory.h"
 #include "net/transport.h"
 #include "wire/frame.h"
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "net/fault.h"
-#include "net/inproc.h"
+#include "net/inproc/inproc.h"
 #include "net/testing.h"
 
 namespace leat::net {

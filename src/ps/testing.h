@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "net/fault.h"
-#include "net/inproc.h"
+#include "net/inproc/inproc.h"
 #include "net/testing.h"
 #include "ps/client.h"
 #include "ps/server_shell.h"

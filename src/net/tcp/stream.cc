@@ -1,4 +1,4 @@
-#include "net/stream.h"
+#include "net/tcp/stream.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>

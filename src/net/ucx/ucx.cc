@@ -9,11 +9,11 @@
 #include <set>
 #include <utility>
 
-#include "net/neighbour.h"
+#include "net/same_host/neighbour.h"
 #include "net/shared.h"
 #include "net/transport.h"
-#include "net/ucx_link.h"
-#include "net/ucx_port.h"
+#include "net/ucx/ucx_link.h"
+#include "net/ucx/ucx_port.h"
 
 namespace leat::net {
 namespace {

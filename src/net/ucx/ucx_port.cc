@@ -1,4 +1,4 @@
-#include "net/ucx_port.h"
+#include "net/ucx/ucx_port.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "net/descriptor.h"
+#include "net/same_host/descriptor.h"
 
 namespace leat::net {
 namespace {

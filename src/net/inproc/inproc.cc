@@ -1,11 +1,11 @@
-#include "net/inproc.h"
+#include "net/inproc/inproc.h"
 
 #include <functional>
 #include <set>
 #include <utility>
 
 #include "net/address.h"
-#include "net/pipe.h"
+#include "net/inproc/pipe.h"
 #include "net/shared.h"
 
 namespace leat::net {

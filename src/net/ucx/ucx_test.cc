@@ -19,10 +19,10 @@
 
 #include "net/fault.h"
 #include "net/framing.h"
-#include "net/neighbour.h"
-#include "net/shared_memory.h"
+#include "net/same_host/neighbour.h"
+#include "net/same_host/shared_memory.h"
 #include "net/testing.h"
-#include "net/ucx_port.h"
+#include "net/ucx/ucx_port.h"
 
 namespace leat::net {
 namespace {

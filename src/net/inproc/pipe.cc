@@ -1,4 +1,4 @@
-#include "net/pipe.h"
+#include "net/inproc/pipe.h"
 
 #include <algorithm>
 #include <array>

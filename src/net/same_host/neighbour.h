@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/bytes.h"
-#include "net/descriptor.h"
+#include "net/same_host/descriptor.h"
 
 namespace leat::net {
 

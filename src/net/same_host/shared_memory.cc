@@ -1,4 +1,4 @@
-#include "net/shared_memory.h"
+#include "net/same_host/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "net/descriptor.h"
+#include "net/same_host/descriptor.h"
 #include "net/transport.h"
 
 namespace leat::net {

@@ -1,4 +1,4 @@
-#include "net/ucx_link.h"
+#include "net/ucx/ucx_link.h"
 
 #include <algorithm>
 #include <array>

@@ -19,7 +19,7 @@
 #include "net/shared.h"
 #include "net/stall.h"
 #include "net/transport.h"
-#include "net/ucx_port.h"
+#include "net/ucx/ucx_port.h"
 
 namespace leat::net {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "net/door.h"
-#include "net/stream.h"
+#include "net/tcp/stream.h"
 #include "net/transport.h"
 
 namespace leat::net {

@@ -1,4 +1,4 @@
-#include "net/descriptor.h"
+#include "net/same_host/descriptor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

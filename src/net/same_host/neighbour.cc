@@ -1,4 +1,4 @@
-#include "net/neighbour.h"
+#include "net/same_host/neighbour.h"
 
 #include <sys/mman.h>
 #include <sys/random.h>
