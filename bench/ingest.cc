@@ -28,8 +28,8 @@
 #include "ops/fuse.h"
 #include "roles/input/split_loader.h"
 #include "step/trainer.h"
-#include "stream/log.h"
-#include "stream/synthetic.h"
+#include "stream/bots/synthetic.h"
+#include "stream/log/log.h"
 
 namespace {
 

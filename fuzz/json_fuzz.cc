@@ -1,7 +1,7 @@
 // The scanner and simdjson must say the same of any records.
 #include "base/check.h"
 #include "records.h"
-#include "stream/json_decoder.h"
+#include "stream/decode/json_decoder.h"
 
 using leat::stream::Schema;
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "commands.h"
-#include "stream/inspect.h"
-#include "stream/propose.h"
+#include "stream/inspect/inspect.h"
+#include "stream/inspect/propose.h"
 
 namespace leat {
 

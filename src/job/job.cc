@@ -13,9 +13,9 @@
 #include "checkpoint/store.h"
 #include "onnx/layer.h"
 #include "stream/dead_letters.h"
-#include "stream/delimiter.h"
-#include "stream/log_layout.h"
-#include "stream/text_hint.h"
+#include "stream/decode/delimiter.h"
+#include "stream/decode/text_hint.h"
+#include "stream/log/log_layout.h"
 
 namespace leat::train {
 namespace {

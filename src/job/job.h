@@ -18,9 +18,9 @@
 #include "protocol/placement.h"
 #include "protocol/server/server.h"
 #include "protocol/strategy.h"
-#include "stream/bots.h"
+#include "stream/bots/bots.h"
 #include "stream/files.h"
-#include "stream/log.h"
+#include "stream/log/log.h"
 #include "stream/schema.h"
 
 namespace leat::train {

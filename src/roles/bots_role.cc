@@ -12,8 +12,8 @@
 #include "job/job.h"
 #include "launcher/signals.h"
 #include "roles/role.h"
-#include "stream/bots.h"
-#include "stream/log.h"
+#include "stream/bots/bots.h"
+#include "stream/log/log.h"
 
 namespace leat::train {
 namespace {

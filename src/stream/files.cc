@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "stream/csv_decoder.h"
-#include "stream/lines.h"
+#include "stream/decode/csv_decoder.h"
+#include "stream/decode/lines.h"
 #include "stream/memory_source.h"
 
 namespace leat::stream {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "base/bytes.h"
-#include "stream/delimiter.h"
+#include "stream/decode/delimiter.h"
 
 namespace leat::stream {
 namespace {

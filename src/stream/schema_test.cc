@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/rng.h"
-#include "stream/csv_decoder.h"
+#include "stream/decode/csv_decoder.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

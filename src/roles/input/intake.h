@@ -13,7 +13,7 @@
 #include "protocol/messages_control.h"
 #include "roles/input/split_loader.h"
 #include "stream/dead_letters.h"
-#include "stream/text_hint.h"
+#include "stream/decode/text_hint.h"
 
 namespace leat::train {
 

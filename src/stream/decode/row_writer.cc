@@ -1,4 +1,4 @@
-#include "stream/row_writer.h"
+#include "stream/decode/row_writer.h"
 
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "stream/log.h"
+#include "stream/log/log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "base/rng.h"
-#include "stream/log_layout.h"
+#include "stream/log/log_layout.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "stream/delimiter.h"
+#include "stream/decode/delimiter.h"
 #include "stream/schema.h"
 
 namespace leat::stream {

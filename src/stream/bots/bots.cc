@@ -1,4 +1,4 @@
-#include "stream/bots.h"
+#include "stream/bots/bots.h"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
-#include "stream/csv_decoder.h"
+#include "stream/decode/csv_decoder.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "stream/number.h"
-#include "stream/row_writer.h"
+#include "stream/decode/number.h"
+#include "stream/decode/row_writer.h"
 
 namespace leat::stream {
 namespace {

@@ -1,9 +1,9 @@
-#include "stream/json_decoder.h"
+#include "stream/decode/json_decoder.h"
 
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "stream/synthetic.h"
+#include "stream/bots/synthetic.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

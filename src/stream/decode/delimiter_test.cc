@@ -1,11 +1,11 @@
-#include "stream/delimiter.h"
+#include "stream/decode/delimiter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "stream/lines.h"
+#include "stream/decode/lines.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "stream/log.h"
-#include "stream/log_layout.h"
+#include "stream/log/log.h"
+#include "stream/log/log_layout.h"
 
 namespace leat::stream {
 namespace {

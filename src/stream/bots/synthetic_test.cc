@@ -1,4 +1,4 @@
-#include "stream/synthetic.h"
+#include "stream/bots/synthetic.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "stream/log.h"
-#include "stream/log_layout.h"
+#include "stream/log/log.h"
+#include "stream/log/log_layout.h"
 
 namespace leat::stream {
 namespace {

@@ -1,4 +1,4 @@
-#include "stream/json_decoder.h"
+#include "stream/decode/json_decoder.h"
 
 #include <simdjson.h>
 
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "stream/number.h"
-#include "stream/row_writer.h"
+#include "stream/decode/number.h"
+#include "stream/decode/row_writer.h"
 
 namespace leat::stream {
 namespace {

@@ -1,4 +1,4 @@
-#include "stream/text_hint.h"
+#include "stream/decode/text_hint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

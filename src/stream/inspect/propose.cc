@@ -1,4 +1,4 @@
-#include "stream/propose.h"
+#include "stream/inspect/propose.h"
 
 #include <simdjson.h>
 
@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "stream/row_writer.h"
-#include "stream/text_hint.h"
+#include "stream/decode/row_writer.h"
+#include "stream/decode/text_hint.h"
 
 namespace leat::stream {
 namespace {

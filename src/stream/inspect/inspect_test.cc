@@ -1,4 +1,4 @@
-#include "stream/inspect.h"
+#include "stream/inspect/inspect.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "stream/propose.h"
+#include "stream/inspect/propose.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

@@ -1,4 +1,4 @@
-#include "stream/sqlite.h"
+#include "stream/log/sqlite.h"
 
 namespace leat::stream {
 

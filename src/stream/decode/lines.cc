@@ -1,4 +1,4 @@
-#include "stream/lines.h"
+#include "stream/decode/lines.h"
 
 #include <sys/stat.h>
 #include <zlib.h>

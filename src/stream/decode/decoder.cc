@@ -1,9 +1,9 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "stream/csv_decoder.h"
-#include "stream/json_decoder.h"
-#include "stream/row_writer.h"
+#include "stream/decode/csv_decoder.h"
+#include "stream/decode/json_decoder.h"
+#include "stream/decode/row_writer.h"
 #include "stream/schema.h"
 
 namespace leat::stream {

@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "stream/sqlite.h"
+#include "stream/log/sqlite.h"
 
 namespace leat::stream {
 

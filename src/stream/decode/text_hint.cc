@@ -1,9 +1,9 @@
-#include "stream/text_hint.h"
+#include "stream/decode/text_hint.h"
 
 #include <algorithm>
 #include <cctype>
 
-#include "stream/row_writer.h"
+#include "stream/decode/row_writer.h"
 
 namespace leat::stream {
 

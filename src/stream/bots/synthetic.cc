@@ -1,6 +1,6 @@
-#include "stream/synthetic.h"
+#include "stream/bots/synthetic.h"
 
-#include "stream/text_writer.h"
+#include "stream/bots/text_writer.h"
 
 namespace leat::stream {
 

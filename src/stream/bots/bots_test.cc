@@ -1,4 +1,4 @@
-#include "stream/bots.h"
+#include "stream/bots/bots.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
-#include "stream/delimiter.h"
+#include "stream/decode/delimiter.h"
 
 #include <algorithm>
 #include <cctype>
 #include <iterator>
 #include <map>
 
-#include "stream/csv_decoder.h"
-#include "stream/lines.h"
+#include "stream/decode/csv_decoder.h"
+#include "stream/decode/lines.h"
 
 namespace leat::stream {
 namespace {

@@ -1,4 +1,4 @@
-#include "stream/log_layout.h"
+#include "stream/log/log_layout.h"
 
 #include <sys/stat.h>
 
@@ -6,7 +6,7 @@
 #include <cctype>
 #include <cstdio>
 
-#include "stream/log.h"
+#include "stream/log/log.h"
 
 namespace leat::stream {
 

@@ -1,4 +1,4 @@
-#include "stream/inspect.h"
+#include "stream/inspect/inspect.h"
 
 #include <simdjson.h>
 
@@ -8,10 +8,10 @@
 #include <unordered_set>
 
 #include "base/rng.h"
-#include "stream/csv_decoder.h"
-#include "stream/lines.h"
-#include "stream/number.h"
-#include "stream/text_hint.h"
+#include "stream/decode/csv_decoder.h"
+#include "stream/decode/lines.h"
+#include "stream/decode/number.h"
+#include "stream/decode/text_hint.h"
 
 namespace leat::stream {
 namespace {

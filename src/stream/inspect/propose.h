@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "stream/inspect.h"
+#include "stream/inspect/inspect.h"
 
 namespace leat::stream {
 

@@ -1,4 +1,4 @@
-#include "stream/number.h"
+#include "stream/decode/number.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/rng.h"
-#include "stream/text_writer.h"
+#include "stream/bots/text_writer.h"
 
 namespace leat::stream {
 namespace {
