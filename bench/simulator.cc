@@ -15,8 +15,8 @@
 
 #include "frame/measure.h"
 #include "frame/report.h"
-#include "sim/cluster.h"
-#include "sim/huge_pages.h"
+#include "sim/cluster/cluster.h"
+#include "sim/events/huge_pages.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 # every x_test.cc. Sources are found by themselves, so no test can be forgotten. The calls are the one source of the layers:
 # `tools/check_layers.py` checks the includes against DEPS and TEST_DEPS, and writes the table in docs/architecture.md from them and
 # PURPOSE. LINK_ONLY: dependencies that no include uses, and why they are linked. CONCURRENT: there are threads in this folder, so its
-# tests also run under ThreadSanitizer. FAMILIES: sources of subfolders belong to the target as well. ISOLATED: likewise, and a subfolder
+# tests also run under ThreadSanitizer. FAMILIES: sources of subfolders without a CMakeLists.txt belong to the target as well. ISOLATED: likewise, and a subfolder
 # includes its own headers and those of the root, never those of another subfolder.
 
 find_package(Threads REQUIRED)
@@ -116,6 +116,11 @@ function(leat_module)
     list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc)
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  file(GLOB others CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
+  foreach(other IN LISTS others)
+    cmake_path(GET other PARENT_PATH other)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${other}/")
+  endforeach()
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

@@ -24,8 +24,8 @@
 #include "real_workload.h"
 #include "report/display.h"
 #include "report/progress.h"
-#include "sim/cluster.h"
-#include "sim/huge_pages.h"
+#include "sim/cluster/cluster.h"
+#include "sim/events/huge_pages.h"
 #include "step/trainer.h"
 
 namespace leat {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/cluster.h"
+#include "sim/cluster/cluster.h"
 #include "sim/counting.h"
 #include "sim/testing.h"
 

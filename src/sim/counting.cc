@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/rng.h"
-#include "sim/disk.h"
+#include "sim/cluster/disk.h"
 
 namespace leat::sim {
 

@@ -14,7 +14,7 @@
 
 #include "protocol/cut.h"
 #include "protocol/slices.h"
-#include "sim/cluster.h"
+#include "sim/cluster/cluster.h"
 #include "sim/workload.h"
 
 namespace leat::sim {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "sim/cluster_state.h"
+#include "sim/cluster/cluster_state.h"
 
 namespace leat::sim {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "sim/cluster.h"
+#include "sim/cluster/cluster.h"
 
 namespace leat::sim {
 

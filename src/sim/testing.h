@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "protocol/cut.h"
-#include "sim/disk.h"
+#include "sim/cluster/disk.h"
 #include "sim/workload.h"
 
 namespace leat::sim {

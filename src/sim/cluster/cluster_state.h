@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "sim/cluster.h"
-#include "sim/disk.h"
-#include "sim/event_queue.h"
-#include "sim/members.h"
-#include "sim/places.h"
+#include "sim/cluster/cluster.h"
+#include "sim/cluster/disk.h"
+#include "sim/cluster/members.h"
+#include "sim/events/event_queue.h"
+#include "sim/events/places.h"
 
 namespace leat::sim {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "sim/cluster_state.h"
+#include "sim/cluster/cluster_state.h"
 
 namespace leat::sim {
 

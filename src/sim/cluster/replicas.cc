@@ -4,7 +4,7 @@
 
 #include "optim/mean.h"
 #include "protocol/member/reduction.h"
-#include "sim/cluster_state.h"
+#include "sim/cluster/cluster_state.h"
 
 namespace leat::sim {
 

@@ -1,4 +1,4 @@
-#include "sim/disk.h"
+#include "sim/cluster/disk.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "sim/places.h"
+#include "sim/events/places.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "sim/huge_pages.h"
+#include "sim/events/huge_pages.h"
 
 #include <gtest/gtest.h>
 

@@ -24,7 +24,7 @@
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"
 #include "protocol/worker/worker.h"
-#include "sim/distribution.h"
+#include "sim/events/distribution.h"
 #include "sim/invariants.h"
 #include "sim/workload.h"
 

@@ -1,4 +1,4 @@
-#include "sim/distribution.h"
+#include "sim/events/distribution.h"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 // it would be waited for line by line. What is near tells where the next is, hence the hops.
 #include "base/prefetch.h"
 #include "protocol/prefetch.h"
-#include "sim/cluster_state.h"
+#include "sim/cluster/cluster_state.h"
 
 namespace leat::sim {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/cluster_state.h"
+#include "sim/cluster/cluster_state.h"
 
 namespace leat::sim {
 

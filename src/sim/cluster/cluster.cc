@@ -1,4 +1,4 @@
-#include "sim/cluster.h"
+#include "sim/cluster/cluster.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "protocol/member/bucket_plan.h"
-#include "sim/cluster_state.h"
+#include "sim/cluster/cluster_state.h"
 
 namespace leat::sim {
 
