@@ -1,7 +1,7 @@
 #include "ops/compose.h"
 
 #include "graph/gradient.h"
-#include "ops/elementwise/mul.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/shape/reduce.h"
 #include "ops/shape/reshape.h"
 

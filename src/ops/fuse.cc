@@ -1,10 +1,7 @@
 #include "ops/fuse.h"
 
+#include "ops/activation/activation.h"
 #include "ops/convolution/fuse.h"
-#include "ops/elementwise/gelu.h"
-#include "ops/elementwise/relu.h"
-#include "ops/elementwise/sigmoid.h"
-#include "ops/elementwise/tanh.h"
 #include "ops/matrix/bias_add.h"
 #include "ops/matrix/matmul.h"
 #include "ops/simplify.h"

@@ -3,11 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ops/elementwise/div.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/neg.h"
-#include "ops/elementwise/scale.h"
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/shape/broadcast.h"
 #include "ops/shape/concat.h"
 #include "ops/shape/reshape.h"

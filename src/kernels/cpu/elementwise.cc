@@ -5,11 +5,8 @@
 #include "kernels/cpu/inline.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/math.h"
-#include "ops/elementwise/clip.h"
-#include "ops/elementwise/elu.h"
-#include "ops/elementwise/gelu.h"
-#include "ops/elementwise/leaky_relu.h"
-#include "ops/elementwise/scale.h"
+#include "ops/activation/activation.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/loss/huber.h"
 #include "ops/shape/broadcast.h"
 

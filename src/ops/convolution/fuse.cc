@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/activation/activation.h"
 #include "ops/convolution/conv2d_bias.h"
 #include "ops/convolution/max_pool.h"
-#include "ops/elementwise/relu.h"
-#include "ops/elementwise/sigmoid.h"
-#include "ops/elementwise/tanh.h"
 #include "ops/fuse.h"
 #include "ops/shape/broadcast.h"
 

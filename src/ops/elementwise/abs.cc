@@ -1,7 +1,4 @@
-#include "ops/elementwise/abs.h"
-
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/sign.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

@@ -1,4 +1,4 @@
-#include "ops/elementwise/add.h"
+#include "ops/elementwise/arithmetic.h"
 
 #include "ops/shape/broadcast.h"
 

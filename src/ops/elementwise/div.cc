@@ -1,7 +1,5 @@
-#include "ops/elementwise/div.h"
+#include "ops/elementwise/arithmetic.h"
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/neg.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::ops {

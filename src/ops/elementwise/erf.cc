@@ -1,10 +1,6 @@
-#include "ops/elementwise/erf.h"
+#include "ops/elementwise/transcendental.h"
 
-#include "ops/elementwise/exp.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/neg.h"
-#include "ops/elementwise/scale.h"
-#include "ops/elementwise/square.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

@@ -1,6 +1,6 @@
-#include "ops/elementwise/exp.h"
+#include "ops/elementwise/transcendental.h"
 
-#include "ops/elementwise/mul.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

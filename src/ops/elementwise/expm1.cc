@@ -1,7 +1,6 @@
-#include "ops/elementwise/expm1.h"
+#include "ops/elementwise/transcendental.h"
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/scale.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

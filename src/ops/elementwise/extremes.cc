@@ -1,7 +1,6 @@
-#include "ops/elementwise/extremes.h"
+#include "ops/elementwise/arithmetic.h"
 
-#include "ops/elementwise/compare.h"
-#include "ops/elementwise/where.h"
+#include "ops/logic/logic.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::ops {

@@ -1,6 +1,6 @@
-#include "ops/elementwise/log.h"
+#include "ops/elementwise/transcendental.h"
 
-#include "ops/elementwise/div.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

@@ -1,7 +1,6 @@
-#include "ops/elementwise/log1p.h"
+#include "ops/elementwise/transcendental.h"
 
-#include "ops/elementwise/div.h"
-#include "ops/elementwise/scale.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

@@ -1,4 +1,4 @@
-#include "ops/elementwise/neg.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

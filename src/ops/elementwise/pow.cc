@@ -1,10 +1,7 @@
-#include "ops/elementwise/pow.h"
+#include "ops/elementwise/arithmetic.h"
 
-#include "ops/elementwise/compare.h"
-#include "ops/elementwise/log.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/scale.h"
-#include "ops/elementwise/where.h"
+#include "ops/elementwise/transcendental.h"
+#include "ops/logic/logic.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::ops {

@@ -1,8 +1,4 @@
-#include "ops/elementwise/reciprocal.h"
-
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/neg.h"
-#include "ops/elementwise/square.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

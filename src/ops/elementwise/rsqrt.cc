@@ -1,8 +1,4 @@
-#include "ops/elementwise/rsqrt.h"
-
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/scale.h"
-#include "ops/elementwise/square.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

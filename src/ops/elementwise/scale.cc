@@ -1,4 +1,4 @@
-#include "ops/elementwise/scale.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

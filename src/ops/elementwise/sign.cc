@@ -1,4 +1,4 @@
-#include "ops/elementwise/sign.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

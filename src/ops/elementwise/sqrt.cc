@@ -1,7 +1,4 @@
-#include "ops/elementwise/sqrt.h"
-
-#include "ops/elementwise/div.h"
-#include "ops/elementwise/scale.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

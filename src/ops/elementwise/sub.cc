@@ -1,6 +1,5 @@
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/arithmetic.h"
 
-#include "ops/elementwise/neg.h"
 #include "ops/shape/broadcast.h"
 
 namespace leat::ops {

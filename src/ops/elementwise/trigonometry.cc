@@ -1,7 +1,6 @@
-#include "ops/elementwise/trigonometry.h"
+#include "ops/elementwise/transcendental.h"
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/neg.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

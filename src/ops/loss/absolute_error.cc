@@ -1,9 +1,6 @@
 #include "ops/loss/absolute_error.h"
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/neg.h"
-#include "ops/elementwise/sign.h"
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

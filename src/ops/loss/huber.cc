@@ -2,10 +2,8 @@
 
 #include <stdexcept>
 
-#include "ops/elementwise/clip.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/neg.h"
-#include "ops/elementwise/sub.h"
+#include "ops/activation/activation.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

@@ -1,10 +1,7 @@
 #include "ops/loss/shares.h"
 
-#include "ops/elementwise/compare.h"
-#include "ops/elementwise/div.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/sub.h"
-#include "ops/elementwise/where.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/logic/logic.h"
 #include "ops/shape/reduce.h"
 
 namespace leat::ops {

@@ -1,9 +1,7 @@
 #include "ops/loss/sigmoid_cross_entropy.h"
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/neg.h"
-#include "ops/elementwise/sigmoid.h"
-#include "ops/elementwise/sub.h"
+#include "ops/activation/activation.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

@@ -2,9 +2,8 @@
 
 #include <stdexcept>
 
-#include "ops/elementwise/exp.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/transcendental.h"
 #include "ops/shape/reduce.h"
 
 namespace leat::ops {

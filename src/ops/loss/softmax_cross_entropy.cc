@@ -2,8 +2,7 @@
 
 #include <stdexcept>
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/loss/softmax.h"
 #include "ops/shape/reduce.h"
 

@@ -1,9 +1,6 @@
 #include "ops/loss/squared_error.h"
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/neg.h"
-#include "ops/elementwise/scale.h"
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

@@ -2,10 +2,7 @@
 
 #include <stdexcept>
 
-#include "ops/elementwise/gelu.h"
-#include "ops/elementwise/relu.h"
-#include "ops/elementwise/sigmoid.h"
-#include "ops/elementwise/tanh.h"
+#include "ops/activation/activation.h"
 #include "ops/matrix/matmul.h"
 #include "ops/matrix/operands.h"
 #include "ops/shape/broadcast.h"

@@ -2,16 +2,9 @@
 
 #include <stdexcept>
 
+#include "ops/activation/activation.h"
 #include "ops/compose.h"
-#include "ops/elementwise/add.h"
-#include "ops/elementwise/div.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/relu.h"
-#include "ops/elementwise/scale.h"
-#include "ops/elementwise/sign.h"
-#include "ops/elementwise/sqrt.h"
-#include "ops/elementwise/square.h"
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/shape/broadcast.h"
 #include "ops/shape/reduce.h"
 #include "ops/shape/reshape.h"

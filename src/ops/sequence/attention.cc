@@ -4,17 +4,11 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "ops/activation/activation.h"
 #include "ops/compose.h"
-#include "ops/elementwise/add.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/elementwise/cast.h"
-#include "ops/elementwise/div.h"
-#include "ops/elementwise/exp.h"
-#include "ops/elementwise/log.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/relu.h"
-#include "ops/elementwise/scale.h"
-#include "ops/elementwise/sign.h"
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/transcendental.h"
 #include "ops/matrix/batch_matmul.h"
 #include "ops/shape/concat.h"
 #include "ops/shape/reduce.h"

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "ops/elementwise/scale.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/shape/axis.h"
 #include "ops/shape/broadcast.h"
 #include "ops/shape/reshape.h"

@@ -1,9 +1,8 @@
 #include "ops/shape/reduce_extremes.h"
 
+#include "ops/elementwise/arithmetic.h"
 #include "ops/elementwise/cast.h"
-#include "ops/elementwise/compare.h"
-#include "ops/elementwise/div.h"
-#include "ops/elementwise/mul.h"
+#include "ops/logic/logic.h"
 
 namespace leat::ops {
 

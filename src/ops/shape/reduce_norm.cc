@@ -1,11 +1,8 @@
 #include "ops/shape/reduce_norm.h"
 
-#include "ops/elementwise/compare.h"
-#include "ops/elementwise/div.h"
-#include "ops/elementwise/exp.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/sub.h"
-#include "ops/elementwise/where.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/transcendental.h"
+#include "ops/logic/logic.h"
 
 namespace leat::ops {
 

@@ -1,8 +1,6 @@
 #include "ops/shape/reduce_prod.h"
 
-#include "ops/elementwise/div.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

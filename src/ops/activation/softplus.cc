@@ -1,7 +1,6 @@
-#include "ops/elementwise/softplus.h"
+#include "ops/activation/activation.h"
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/sigmoid.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

@@ -1,4 +1,4 @@
-#include "ops/elementwise/compare.h"
+#include "ops/logic/logic.h"
 
 #include <stdexcept>
 

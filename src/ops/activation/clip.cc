@@ -1,9 +1,8 @@
-#include "ops/elementwise/clip.h"
+#include "ops/activation/activation.h"
 
 #include <stdexcept>
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/scale.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 

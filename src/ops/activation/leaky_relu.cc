@@ -1,4 +1,4 @@
-#include "ops/elementwise/leaky_relu.h"
+#include "ops/activation/activation.h"
 
 namespace leat::ops {
 

@@ -1,4 +1,4 @@
-#include "ops/elementwise/where.h"
+#include "ops/logic/logic.h"
 
 #include <stdexcept>
 

@@ -1,11 +1,7 @@
-#include "ops/elementwise/gelu.h"
+#include "ops/activation/activation.h"
 
-#include "ops/elementwise/exp.h"
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/scale.h"
-#include "ops/elementwise/square.h"
-#include "ops/elementwise/sub.h"
-#include "ops/elementwise/tanh.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/transcendental.h"
 
 namespace leat::ops {
 

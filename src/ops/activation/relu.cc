@@ -1,4 +1,4 @@
-#include "ops/elementwise/relu.h"
+#include "ops/activation/activation.h"
 
 namespace leat::ops {
 

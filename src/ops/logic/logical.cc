@@ -1,4 +1,4 @@
-#include "ops/elementwise/logical.h"
+#include "ops/logic/logic.h"
 
 #include <stdexcept>
 

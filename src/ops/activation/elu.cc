@@ -1,8 +1,6 @@
-#include "ops/elementwise/elu.h"
+#include "ops/activation/activation.h"
 
-#include "ops/elementwise/mul.h"
-#include "ops/elementwise/relu.h"
-#include "ops/elementwise/sub.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace leat::ops {
 
