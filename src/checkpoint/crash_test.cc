@@ -6,6 +6,7 @@
 #include <csignal>
 #include <ctime>
 
+#include "checkpoint/shard.h"
 #include "checkpoint/store.h"
 #include "checkpoint/testing.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "checkpoint/safetensors.h"
-#include "checkpoint/store.h"
+#include "checkpoint/shard.h"
 #include "checkpoint/testing.h"
 #include "protocol/placement.h"
 

@@ -27,30 +27,6 @@
 
 namespace leat::checkpoint {
 
-// Writes the slices of one server as `<directory>/shard-<node>.safetensors`, synced. Tensors:
-// "<variable>[begin:end]" for values, "<variable>[begin:end]/<slot>" for the slots of those that are trained.
-// Touches nothing but its arguments and the file, so it may run on any thread. kInvalidArgument when a slice
-// is not as the table has it; kResourceExhausted when the disk is full. A failure leaves no file.
-Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_t node,
-                                           const protocol::SliceTable& table,
-                                           std::span<const std::string_view> slot_names,
-                                           std::span<const std::shared_ptr<const protocol::Slice>> slices);
-
-// Reads slices out of a shard. Thread-safe once open.
-class ShardReader {
- public:
-  // Reads the whole file once; kDataLoss when its checksum is not `checksum` (the manifest's).
-  static Result<std::unique_ptr<ShardReader>> Open(const std::string& path, uint64_t checksum);
-  virtual ~ShardReader() = default;
-  // The slice with its optimizer's slots (`slots`, for a statistic none), ledger, and the incarnation that it
-  // was saved with. kNotFound when it is not in this shard, kFailedPrecondition when the job's variables or
-  // slots are others.
-  virtual Result<protocol::Slice> Read(const protocol::SliceTable& table, SliceId slice,
-                                       uint32_t slots) const = 0;
-  // Its values alone, into as many elements as the slice has.
-  virtual Status ReadValues(const protocol::SliceTable& table, SliceId slice, std::span<float> out) const = 0;
-};
-
 class Store {
  public:
   // resume false: makes the directory and an empty journal; kFailedPrecondition when a job is there already.
@@ -89,11 +65,5 @@ Result<std::string> ReadJob(const std::string& directory);
 // Reads job, journal, the newest checkpoint's manifest and all of its shards: kDataLoss with path and values
 // when any byte is damaged. Ok when there is no checkpoint yet.
 Status Verify(const std::string& directory);
-
-// All variables of a complete checkpoint put together, by variable, row-major: for evaluation and export.
-// `directory` is the job's.
-Result<std::vector<std::vector<float>>> ReadVariables(const std::string& directory,
-                                                      const protocol::Manifest& manifest,
-                                                      const protocol::SliceTable& table);
 
 }  // namespace leat::checkpoint

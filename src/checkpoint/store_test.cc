@@ -1,4 +1,6 @@
 #include "checkpoint/store.h"
+#include "checkpoint/shard.h"
+#include "checkpoint/variables.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

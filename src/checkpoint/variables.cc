@@ -1,4 +1,6 @@
-#include "checkpoint/store.h"
+#include "checkpoint/variables.h"
+
+#include "checkpoint/shard.h"
 
 namespace leat::checkpoint {
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "checkpoint/store.h"
+#include "checkpoint/variables.h"
 #include "step/trainer.h"
 
 namespace leat::train {

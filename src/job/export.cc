@@ -6,6 +6,7 @@
 
 #include "checkpoint/file.h"
 #include "checkpoint/store.h"
+#include "checkpoint/variables.h"
 
 namespace leat::train {
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/rng.h"
+#include "checkpoint/variables.h"
 #include "job/testing.h"
 #include "kernels/reference/reference.h"
 #include "launcher/processes.h"

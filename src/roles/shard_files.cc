@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/store.h"
+#include "checkpoint/shard.h"
 
 namespace leat::train {
 
