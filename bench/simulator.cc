@@ -49,7 +49,7 @@ Measured Simulate(uint32_t workers, uint32_t servers, uint32_t steps, protocol::
   options.servers = servers;
   options.table = Mlp(servers);
   options.strategy.kind = strategy;
-  options.strategy.virtual_workers = strategy == protocol::StrategyKind::kSync ? workers : 1;
+  options.strategy.lanes = strategy == protocol::StrategyKind::kSync ? workers : 1;
   options.cuts.batch_size = 100;
   options.stream.partitions.assign(16, {0, uint64_t{workers} * steps * options.cuts.batch_size / 16});
   options.worker_link = {1.25e8, std::chrono::microseconds(100)};

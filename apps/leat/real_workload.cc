@@ -112,7 +112,7 @@ std::shared_ptr<const train::PreparedSplit> RealWorkload::Split(const protocol::
   split->lease.cut = cut;
   OrThrow(reader_.Read(split.get()));
   splits_.push_front(std::move(split));
-  if (splits_.size() > std::max(job_.workers, job_.strategy.lanes()) + 2) splits_.pop_back();
+  if (splits_.size() > std::max(job_.workers, job_.strategy.total_lanes()) + 2) splits_.pop_back();
   return splits_.front();
 }
 

@@ -94,7 +94,7 @@ double MeasuredStep(const train::Job& job) {
 // Modelled steps need no data: the stream is as long as the steps ask for, and its partitions hold whole
 // pushes.
 void ModelStream(const train::Job& job, const SimulateArguments& a, sim::ClusterOptions* options) {
-  const uint64_t batches = (a.steps > 0 ? a.steps : 100) * std::max(job.workers, job.strategy.lanes());
+  const uint64_t batches = (a.steps > 0 ? a.steps : 100) * std::max(job.workers, job.strategy.total_lanes());
   const uint64_t events = a.events > 0 ? a.events : batches * job.batch_size;
   const uint64_t push = uint64_t{job.batch_size} * job.strategy.run();
   const uint64_t pushes = (events + push - 1) / push;

@@ -37,9 +37,9 @@ std::string Described(const Job& job) {
   };
   const auto& s = job.stream;
   const auto& g = job.strategy;
-  text << job.name << " " << job.seed << " " << Name(g.kind) << " " << g.virtual_workers << " " << g.backup
-       << " " << g.staleness << " " << g.staleness_aware << " " << g.n_push << " " << g.n_fetch << " "
-       << g.period << " " << g.momentum << " " << g.sum << " " << g.deterministic << " " << g.mpi << "\n"
+  text << job.name << " " << job.seed << " " << Name(g.kind) << " " << g.lanes << " " << g.backup << " "
+       << g.staleness << " " << g.staleness_aware << " " << g.n_push << " " << g.n_fetch << " " << g.period
+       << " " << g.momentum << " " << g.sum << " " << g.deterministic << " " << g.mpi << "\n"
        << s.topic << " " << job.LogDirectory() << " " << s.topic_options.partitions << " "
        << s.topic_options.retention_bytes << " " << s.topic_options.retention_time.count() << " " << s.live
        << " " << s.epochs << "\n";
@@ -411,7 +411,7 @@ TEST(Job, ACheckpointIsGoneOnWithByAStrategyOfTheSameKind) {
   const auto sync = identity("sync");
   EXPECT_EQ(identity("{type: ssp, staleness: 5}"), sync);
   EXPECT_EQ(identity("{type: sync, backup: 1}"), sync);
-  EXPECT_EQ(identity("{type: sync, virtual_workers: 9}"), sync);
+  EXPECT_EQ(identity("{type: sync, lanes: 9}"), sync);
   EXPECT_EQ(identity("allreduce"), sync);
   const auto async = identity("async");
   EXPECT_NE(async, sync) << "versions are not steps";
@@ -419,7 +419,7 @@ TEST(Job, ACheckpointIsGoneOnWithByAStrategyOfTheSameKind) {
   EXPECT_EQ(identity("{type: downpour, n_push: 1, n_fetch: 3}"), async);
   EXPECT_NE(identity("{type: downpour, n_push: 2}"), async) << "runs of several batches are open";
   const auto averaging = identity("{type: averaging, period: 2}");
-  EXPECT_EQ(identity("{type: averaging, period: 2, virtual_workers: 4}"), averaging);
+  EXPECT_EQ(identity("{type: averaging, period: 2, lanes: 4}"), averaging);
   EXPECT_NE(identity("{type: averaging, period: 3}"), averaging);
   EXPECT_NE(identity("{type: averaging, period: 2, momentum: 0.5}"), averaging) << "servers keep a velocity";
   EXPECT_NE(identity("{type: averaging, period: 1}"), sync) << "other pushes";
@@ -431,14 +431,14 @@ TEST(Job, StrategiesAreCheckedWithTheWorkersThatThereAre) {
   };
   const Job sync = Parse(with("sync"));
   EXPECT_EQ(sync.strategy.kind, protocol::StrategyKind::kSync);
-  EXPECT_EQ(sync.strategy.virtual_workers, 3u) << "as many as workers";
+  EXPECT_EQ(sync.strategy.lanes, 3u) << "as many as workers";
   EXPECT_FALSE(sync.strategy.sum);
   EXPECT_EQ(sync.ServerOptimizer(), sync.optimizer);
   EXPECT_EQ(sync.ServerConfig().strategy, sync.strategy);
   const std::string more = with("sync") + "resolved: {workers: 5}\n";
-  EXPECT_EQ(Parse(more).strategy.virtual_workers, 5u) << "the command line has the last word";
-  const std::string named = with("{type: sync, virtual_workers: 4}");
-  EXPECT_EQ(Parse(named).strategy.virtual_workers, 4u);
+  EXPECT_EQ(Parse(more).strategy.lanes, 5u) << "the command line has the last word";
+  const std::string named = with("{type: sync, lanes: 4}");
+  EXPECT_EQ(Parse(named).strategy.lanes, 4u);
   EXPECT_THAT(MistakeIn(named + "resolved: {workers: 5}\n"),
               AllOf(StartsWith("job.yaml:24: "), HasSubstr("fewer than the 5 workers")));
   EXPECT_THAT(MistakeIn(with("{type: sync, backup: 3}")),

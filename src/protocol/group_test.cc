@@ -45,7 +45,7 @@ class World {
     optimizer_ = optim::Defaults(options.momentum ? optim::Kind::kMomentum : optim::Kind::kSgd);
     optimizer_.learning_rate = 1;
     strategy_.kind = StrategyKind::kAllReduce;
-    strategy_.virtual_workers = options.lanes;
+    strategy_.lanes = options.lanes;
     strategy_.sum = true;
     MakeRounds();
   }

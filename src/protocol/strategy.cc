@@ -23,11 +23,11 @@ constexpr std::array kKinds = {StrategyKind::kAsync,    StrategyKind::kSync,    
 const KindRow& Row(StrategyKind kind) {
   static const std::array<KindRow, kKinds.size()> kRows = {{
       {"async", {"staleness_aware"}},
-      {"sync", {"virtual_workers", "backup"}},
-      {"ssp", {"staleness", "virtual_workers", "staleness_aware"}},
+      {"sync", {"lanes", "backup"}},
+      {"ssp", {"staleness", "lanes", "staleness_aware"}},
       {"downpour", {"n_push", "n_fetch", "staleness_aware"}},
-      {"averaging", {"period", "momentum", "virtual_workers"}},
-      {"allreduce", {"virtual_workers", "deterministic", "transport"}},
+      {"averaging", {"period", "momentum", "lanes"}},
+      {"allreduce", {"lanes", "deterministic", "transport"}},
   }};
   const auto index = static_cast<size_t>(kind);
   LEAT_CHECK(index < kRows.size());
@@ -75,19 +75,18 @@ std::string Workers(uint32_t workers) {
 Status CheckLanes(const StrategyConfig& strategy, uint32_t workers) {
   const std::string name(Name(strategy.kind));
   const uint32_t most =
-      strategy.on_servers() ? StrategyConfig::kMostLanes : StrategyConfig::kMostReducedLanes;
+      strategy.on_servers() ? StrategyConfig::kMaxLanes : StrategyConfig::kMaxAllReduceLanes;
   if (strategy.backup >= workers) {
     return Senseless("backup is " + std::to_string(strategy.backup) + " with " + Workers(workers) +
                      ": a step would wait for nobody; there must be more workers than backup");
   }
-  if (strategy.virtual_workers == 0)
-    return Senseless("virtual_workers is 0: a step would be made of nothing");
-  if (strategy.virtual_workers > most - strategy.backup) {
-    return Senseless("virtual_workers is " + std::to_string(strategy.virtual_workers) + "; a step of " +
-                     name + " is made of at most " + std::to_string(most) + " batches");
+  if (strategy.lanes == 0) return Senseless("lanes is 0: a step would be made of nothing");
+  if (strategy.lanes > most - strategy.backup) {
+    return Senseless("lanes is " + std::to_string(strategy.lanes) + "; a step of " + name +
+                     " is made of at most " + std::to_string(most) + " batches");
   }
-  if (strategy.lanes() < workers) {
-    return Senseless("virtual_workers is " + std::to_string(strategy.virtual_workers) +
+  if (strategy.total_lanes() < workers) {
+    return Senseless("lanes is " + std::to_string(strategy.lanes) +
                      (strategy.backup > 0 ? " (and backup " + std::to_string(strategy.backup) + ")" : "") +
                      ", fewer than the " + Workers(workers) + ": some would never have anything to do");
   }
@@ -103,7 +102,7 @@ std::string_view Name(StrategyKind kind) {
 StrategyConfig Defaults(StrategyKind kind, uint32_t workers) {
   StrategyConfig out;
   out.kind = kind;
-  if (Has(kind, "virtual_workers")) out.virtual_workers = workers;
+  if (Has(kind, "lanes")) out.lanes = workers;
   switch (kind) {
     case StrategyKind::kAsync:
     case StrategyKind::kSync:
@@ -132,10 +131,10 @@ StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
     using T = std::remove_reference_t<decltype(setting)>;
     setting = static_cast<T>(settings.Integer(key, setting, least, most));
   };
-  read("backup", out.backup, 0, StrategyConfig::kMostLanes - 1);
+  read("backup", out.backup, 0, StrategyConfig::kMaxLanes - 1);
   // The lanes are as many as the workers unless it is said otherwise.
-  if (out.backup > 0 && out.backup < workers) out.virtual_workers = workers - out.backup;
-  read("virtual_workers", out.virtual_workers, 1, StrategyConfig::kMostLanes);
+  if (out.backup > 0 && out.backup < workers) out.lanes = workers - out.backup;
+  read("lanes", out.lanes, 1, StrategyConfig::kMaxLanes);
   read("staleness", out.staleness, -1, StrategyConfig::kMostStaleness);
   out.staleness_aware = settings.Bool("staleness_aware", out.staleness_aware);
   read("n_push", out.n_push, 1, StrategyConfig::kMostPeriod);
@@ -145,9 +144,8 @@ StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
   out.deterministic = settings.Bool("deterministic", out.deterministic);
   if (settings.Has("transport"))
     out.mpi = settings.At("transport").OneOf("transport", {"auto", "mpi"}) == "mpi";
-  if (kind == StrategyKind::kSsp && out.staleness == -1 && settings.Has("virtual_workers")) {
-    settings.At("virtual_workers")
-        .Fail("virtual_workers says what a step is made of; with staleness -1 there are no steps");
+  if (kind == StrategyKind::kSsp && out.staleness == -1 && settings.Has("lanes")) {
+    settings.At("lanes").Fail("lanes says what a step is made of; with staleness -1 there are no steps");
   }
   if (const Status good = Check(out, workers); !good.ok()) config.Fail(good.message());
   return out;

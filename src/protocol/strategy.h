@@ -27,15 +27,15 @@ enum class StrategyKind : uint8_t {
 };
 
 struct StrategyConfig {
-  static constexpr uint32_t kMostLanes = 1 << 16;
-  static constexpr uint32_t kMostReducedLanes = 1 << 12;  // allreduce: all are told every round whole
+  static constexpr uint32_t kMaxLanes = 1 << 16;
+  static constexpr uint32_t kMaxAllReduceLanes = 1 << 12;  // allreduce: all are told every round whole
   static constexpr int32_t kMostStaleness = 1000;
   static constexpr uint32_t kMostPeriod = 1 << 14;  // n_push, n_fetch, period
 
   StrategyKind kind = StrategyKind::kAsync;
-  uint32_t virtual_workers = 1;  // stepped: runs that make a step; the joint batch is so many times the batch
-  uint32_t backup = 0;           // sync: a step has so many lanes more, and the first `virtual_workers` count
-  int32_t staleness = 0;         // ssp
+  uint32_t lanes = 1;     // stepped: runs that make a step; the joint batch is so many times the batch
+  uint32_t backup = 0;    // sync: a step has so many lanes more, and the first `lanes` count
+  int32_t staleness = 0;  // ssp
   // async, downpour, ssp -1: the rate is divided by the staleness, where above 1.
   bool staleness_aware = false;
   uint32_t n_push = 1;   // downpour: batches whose gradients are pushed as one sum
@@ -59,7 +59,7 @@ struct StrategyConfig {
     return kind == StrategyKind::kDownpour ? n_push : kind == StrategyKind::kAveraging ? period : 1;
   }
   // Lanes of a full step.
-  uint32_t lanes() const { return virtual_workers + backup; }
+  uint32_t total_lanes() const { return lanes + backup; }
   // Steps that a worker may be ahead of the parameters' version.
   uint32_t ahead() const {
     return kind == StrategyKind::kSsp && staleness > 0 ? static_cast<uint32_t>(staleness) : 0;

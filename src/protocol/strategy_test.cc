@@ -38,7 +38,7 @@ TEST(Strategy, AWordIsEnough) {
     const auto strategy = Read(word);
     EXPECT_EQ(strategy, Defaults(kind, 4)) << word;
     EXPECT_EQ(strategy, Read("{type: " + std::string(word) + "}"));
-    EXPECT_EQ(strategy.virtual_workers, strategy.stepped() ? 4u : 1u) << word;
+    EXPECT_EQ(strategy.lanes, strategy.stepped() ? 4u : 1u) << word;
     EXPECT_EQ(Name(strategy.kind), word);
     EXPECT_TRUE(Check(strategy, 4).ok());
   }
@@ -50,7 +50,7 @@ TEST(Strategy, AWordIsEnough) {
 
 TEST(Strategy, EverySettingIsRead) {
   EXPECT_TRUE(Read("{type: async, staleness_aware: true}").staleness_aware);
-  EXPECT_EQ(Read("{type: sync, virtual_workers: 16}").lanes(), 16u);
+  EXPECT_EQ(Read("{type: sync, lanes: 16}").total_lanes(), 16u);
   const auto ssp = Read("{type: ssp, staleness: 7}");
   EXPECT_TRUE(ssp.stepped());
   EXPECT_EQ(ssp.ahead(), 7u);
@@ -64,19 +64,19 @@ TEST(Strategy, EverySettingIsRead) {
   const auto averaging = Read("{type: averaging, period: 10, momentum: 0.9}");
   EXPECT_EQ(averaging.run(), 10u);
   EXPECT_FLOAT_EQ(averaging.momentum, 0.9f);
-  const auto ring = Read("{type: allreduce, deterministic: true, transport: mpi, virtual_workers: 8}");
+  const auto ring = Read("{type: allreduce, deterministic: true, transport: mpi, lanes: 8}");
   EXPECT_TRUE(ring.deterministic && ring.mpi && ring.stepped() && !ring.on_servers());
-  EXPECT_EQ(ring.virtual_workers, 8u);
+  EXPECT_EQ(ring.lanes, 8u);
   EXPECT_FALSE(Read("{type: allreduce, transport: auto}").mpi);
 }
 
 TEST(Strategy, BackupsAreOfTheWorkersUnlessItIsSaidOtherwise) {
   const auto of_four = Read("{type: sync, backup: 1}");
-  EXPECT_EQ(of_four.virtual_workers, 3u);
-  EXPECT_EQ(of_four.lanes(), 4u);
-  const auto more = Read("{type: sync, virtual_workers: 4, backup: 1}", 5);
-  EXPECT_EQ(more.virtual_workers, 4u);
-  EXPECT_EQ(more.lanes(), 5u);
+  EXPECT_EQ(of_four.lanes, 3u);
+  EXPECT_EQ(of_four.total_lanes(), 4u);
+  const auto more = Read("{type: sync, lanes: 4, backup: 1}", 5);
+  EXPECT_EQ(more.lanes, 4u);
+  EXPECT_EQ(more.total_lanes(), 5u);
 }
 
 TEST(Strategy, ASettingOfAnotherStrategyIsSaidWhoseItIs) {
@@ -84,7 +84,7 @@ TEST(Strategy, ASettingOfAnotherStrategyIsSaidWhoseItIs) {
                 {"'staleness' is no setting of the strategy sync, but of ssp"});
   ExpectRefused("{type: async, backup: 1}", 4, {"'backup'", "async, but of sync"});
   ExpectRefused("{type: allreduce, backup: 1}", 4, {"'backup'", "of sync"});
-  ExpectRefused("{type: downpour, virtual_workers: 4}", 4, {"of sync, ssp, averaging, allreduce"});
+  ExpectRefused("{type: downpour, lanes: 4}", 4, {"of sync, ssp, averaging, allreduce"});
   ExpectRefused("{type: sync, stalenes: 3}", 4, {"stalenes"});
   ExpectRefused("{type: ssp, stalenes: 3}", 4, {"did you mean 'staleness'"});
 }
@@ -92,17 +92,17 @@ TEST(Strategy, ASettingOfAnotherStrategyIsSaidWhoseItIs) {
 TEST(Strategy, WhatMakesNoSenseIsRefusedWithTheReason) {
   ExpectRefused("{type: sync, backup: 2}", 2, {"backup is 2 with 2 workers", "more workers than backup"});
   ExpectRefused("{type: sync, backup: 1}", 1, {"backup is 1 with 1 worker:"});
-  ExpectRefused("{type: sync, virtual_workers: 3}", 4, {"virtual_workers is 3, fewer than the 4 workers"});
-  ExpectRefused("{type: sync, virtual_workers: 2, backup: 1}", 4, {"backup 1", "fewer than the 4 workers"});
-  ExpectRefused("{type: sync, virtual_workers: 0}", 1, {"virtual_workers is 0"});
-  ExpectRefused("{type: sync, virtual_workers: 70000}", 4, {"virtual_workers is 70000"});
-  ExpectRefused("{type: sync, virtual_workers: 65536, backup: 1}", 4, {"at most 65536 batches"});
-  ExpectRefused("{type: allreduce, virtual_workers: 5000}", 4, {"5000", "allreduce", "at most 4096"});
+  ExpectRefused("{type: sync, lanes: 3}", 4, {"lanes is 3, fewer than the 4 workers"});
+  ExpectRefused("{type: sync, lanes: 2, backup: 1}", 4, {"backup 1", "fewer than the 4 workers"});
+  ExpectRefused("{type: sync, lanes: 0}", 1, {"lanes is 0"});
+  ExpectRefused("{type: sync, lanes: 70000}", 4, {"lanes is 70000"});
+  ExpectRefused("{type: sync, lanes: 65536, backup: 1}", 4, {"at most 65536 batches"});
+  ExpectRefused("{type: allreduce, lanes: 5000}", 4, {"5000", "allreduce", "at most 4096"});
   ExpectRefused("allreduce", 1, {"1 worker", "ring of one"});
   ExpectRefused("{type: ssp, staleness: -2}", 4, {"staleness is -2"});
   ExpectRefused("{type: ssp, staleness: 1001}", 4, {"staleness is 1001"});
   ExpectRefused("{type: ssp, staleness: 2, staleness_aware: true}", 4, {"staleness_aware", "staleness: -1"});
-  ExpectRefused("{type: ssp, staleness: -1, virtual_workers: 4}", 4, {"virtual_workers", "no steps"});
+  ExpectRefused("{type: ssp, staleness: -1, lanes: 4}", 4, {"lanes", "no steps"});
   ExpectRefused("{type: averaging, period: 0}", 4, {"period is 0"});
   ExpectRefused("{type: averaging, momentum: 1}", 4, {"momentum is 1", "less than 1"});
   ExpectRefused("{type: averaging, momentum: -0.5}", 4, {"momentum is -0.5"});
@@ -115,14 +115,13 @@ TEST(Strategy, WhatMakesNoSenseIsRefusedWithTheReason) {
 // Not every strategy comes out of a job file.
 TEST(Strategy, CheckFindsTheSameInSettingsThatWereMadeByHand) {
   for (const auto change : std::initializer_list<void (*)(StrategyConfig*)>{
-           [](StrategyConfig* s) { s->virtual_workers = 0; },
-           [](StrategyConfig* s) { s->virtual_workers = 3; }, [](StrategyConfig* s) { s->backup = 4; },
-           [](StrategyConfig* s) { s->staleness = 1; }, [](StrategyConfig* s) { s->staleness = -2; },
-           [](StrategyConfig* s) { s->staleness_aware = true; }, [](StrategyConfig* s) { s->n_push = 0; },
-           [](StrategyConfig* s) { s->n_fetch = 0; }, [](StrategyConfig* s) { s->period = 0; },
-           [](StrategyConfig* s) { s->momentum = 1; },
+           [](StrategyConfig* s) { s->lanes = 0; }, [](StrategyConfig* s) { s->lanes = 3; },
+           [](StrategyConfig* s) { s->backup = 4; }, [](StrategyConfig* s) { s->staleness = 1; },
+           [](StrategyConfig* s) { s->staleness = -2; }, [](StrategyConfig* s) { s->staleness_aware = true; },
+           [](StrategyConfig* s) { s->n_push = 0; }, [](StrategyConfig* s) { s->n_fetch = 0; },
+           [](StrategyConfig* s) { s->period = 0; }, [](StrategyConfig* s) { s->momentum = 1; },
            [](StrategyConfig* s) {
-             s->virtual_workers = ~0u;
+             s->lanes = ~0u;
              s->backup = 3;
            }}) {
     auto strategy = Defaults(StrategyKind::kSync, 4);
@@ -138,7 +137,7 @@ TEST(Strategy, CheckFindsTheSameInSettingsThatWereMadeByHand) {
 TEST(Strategy, OneWorkerAloneTrainsWithAllButTheRing) {
   for (const char* word : {"async", "sync", "ssp", "downpour", "averaging"})
     EXPECT_EQ(Mistake(word, 1), "") << word;
-  EXPECT_EQ(Mistake("{type: sync, virtual_workers: 4}", 1), "");
+  EXPECT_EQ(Mistake("{type: sync, lanes: 4}", 1), "");
 }
 
 }  // namespace

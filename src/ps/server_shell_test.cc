@@ -290,7 +290,7 @@ TEST_P(ServerShellTest, AWorkerThatStopsReadingIsGivenUp) {
 protocol::StrategyConfig TwoLanes() {
   protocol::StrategyConfig strategy;
   strategy.kind = protocol::StrategyKind::kSync;
-  strategy.virtual_workers = 2;
+  strategy.lanes = 2;
   return strategy;
 }
 

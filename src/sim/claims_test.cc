@@ -90,10 +90,10 @@ TEST(Claims, AsyncOf64DivergesWhereTheStalenessAwareRateConverges) {
 }
 
 TEST(Claims, SspOfNoStalenessIsSyncBitForBit) {
-  ClusterOptions options = Quiet({.kind = Kind::kSync, .virtual_workers = 4}, 4, 800, 16);
+  ClusterOptions options = Quiet({.kind = Kind::kSync, .lanes = 4}, 4, 800, 16);
   const auto sync = Train(options);
   EXPECT_LT(Regression::Distance(sync), 0.05);
-  options.strategy = {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = 0};
+  options.strategy = {.kind = Kind::kSsp, .lanes = 4, .staleness = 0};
   EXPECT_TRUE(SameBits(Train(options), sync));
   options.strategy.staleness = 2;
   EXPECT_FALSE(SameBits(Train(options), sync));
@@ -111,7 +111,7 @@ TEST(Claims, SspKeepsItsBound) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const auto staleness = static_cast<int32_t>(seed % 5);
     ClusterOptions options =
-        Quiet({.kind = Kind::kSsp, .virtual_workers = 4, .staleness = staleness, .sum = true}, 4, 64, 4);
+        Quiet({.kind = Kind::kSsp, .lanes = 4, .staleness = staleness, .sum = true}, 4, 64, 4);
     options.seed = seed;
     options.table = CountingTable(8);
     options.optimizer.learning_rate = 1;
@@ -151,7 +151,7 @@ TEST(Claims, BackupWorkersKeepTheSlowOneFromSlowingTheRest) {
   };
   const auto job = [](uint32_t lanes, uint32_t backup) {
     ClusterOptions options =
-        Quiet({.kind = Kind::kSync, .virtual_workers = lanes, .backup = backup}, lanes + backup, 8000, 16);
+        Quiet({.kind = Kind::kSync, .lanes = lanes, .backup = backup}, lanes + backup, 8000, 16);
     options.cuts.split_batches = 64;
     if (lanes + backup == 5) options.slowness = {10};
     return options;
@@ -162,7 +162,7 @@ TEST(Claims, BackupWorkersKeepTheSlowOneFromSlowingTheRest) {
 }
 
 TEST(Claims, AveragingEveryBatchIsOneWorkerWithTheJointBatch) {
-  ClusterOptions options = Quiet({.kind = Kind::kAveraging, .virtual_workers = 4, .period = 1}, 4, 800, 16);
+  ClusterOptions options = Quiet({.kind = Kind::kAveraging, .lanes = 4, .period = 1}, 4, 800, 16);
   options.optimizer.learning_rate = 1;  // of the average
   Regression workload(options.strategy, 0.1f);
   workload.On(options.table);
@@ -207,22 +207,22 @@ std::vector<float> OnWorkers(uint32_t workers, protocol::StrategyConfig strategy
 }
 
 TEST(Claims, DeterministicStrategiesComeOutTheSameOnAnyNumberOfWorkers) {
-  const auto first = OnWorkers(1, {.kind = Kind::kSync, .virtual_workers = 8});
+  const auto first = OnWorkers(1, {.kind = Kind::kSync, .lanes = 8});
   for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u}) {
-    EXPECT_TRUE(SameBits(OnWorkers(workers, {.kind = Kind::kSync, .virtual_workers = 8}), first))
+    EXPECT_TRUE(SameBits(OnWorkers(workers, {.kind = Kind::kSync, .lanes = 8}), first))
         << "sync, " << workers << " workers";
-    EXPECT_TRUE(SameBits(
-        OnWorkers(workers, {.kind = Kind::kAllReduce, .virtual_workers = 8, .deterministic = true}), first))
+    EXPECT_TRUE(
+        SameBits(OnWorkers(workers, {.kind = Kind::kAllReduce, .lanes = 8, .deterministic = true}), first))
         << "allreduce, " << workers << " workers";
   }
   // Not a matter of course: in the order of the ring it is something else.
-  EXPECT_FALSE(SameBits(OnWorkers(3, {.kind = Kind::kAllReduce, .virtual_workers = 8}), first));
+  EXPECT_FALSE(SameBits(OnWorkers(3, {.kind = Kind::kAllReduce, .lanes = 8}), first));
 }
 
 // Seconds that a step of modelled all-reduce takes, on variables of so many elements.
 double SecondsAStep(uint32_t workers, const std::vector<int64_t>& variables, bool deterministic = false) {
-  ClusterOptions options = Quiet(
-      {.kind = Kind::kAllReduce, .virtual_workers = workers, .deterministic = deterministic}, workers, 0, 16);
+  ClusterOptions options =
+      Quiet({.kind = Kind::kAllReduce, .lanes = workers, .deterministic = deterministic}, workers, 0, 16);
   const uint64_t steps = 200;
   options.servers = 0;
   std::vector<optim::VariableSpec> specs;

@@ -193,7 +193,7 @@ CountingWorkload::~CountingWorkload() = default;
 
 uint32_t CountingWorkload::poison() const {
   if (strategy_.backup > 0) return 0;
-  return 997 * strategy_.run() * (strategy_.stepped() ? strategy_.lanes() : 1);
+  return 997 * strategy_.run() * (strategy_.stepped() ? strategy_.total_lanes() : 1);
 }
 
 std::unique_ptr<WorkerMemory> CountingWorkload::Join() {

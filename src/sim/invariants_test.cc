@@ -22,7 +22,7 @@ ClusterResult Stuck(ClusterOptions options) {
 
 TEST(Invariants, AJobThatStopsIsNamedByTheDeadlineForProgress) {
   for (const auto kind : {protocol::StrategyKind::kAsync, protocol::StrategyKind::kAllReduce}) {
-    ClusterOptions options = SwarmOptions({.strategy = {.kind = kind, .virtual_workers = 4}});
+    ClusterOptions options = SwarmOptions({.strategy = {.kind = kind, .lanes = 4}});
     options.checkpoint_interval = Duration(0);
     options.progress_within = seconds(8);
     const ClusterResult result = Stuck(options);
@@ -55,7 +55,7 @@ TEST(Invariants, AWrongCountIsNamed) {
   ASSERT_TRUE(cover.has_value());
   EXPECT_EQ(cover->invariant, Invariant::kCover) << *cover;
   options.stream.partitions[0].events -= 1;
-  options.strategy.virtual_workers = 1000;
+  options.strategy.lanes = 1000;
   options.strategy.kind = protocol::StrategyKind::kSync;
   const auto count = CheckCounts(cluster, options, workload);
   ASSERT_TRUE(count.has_value());

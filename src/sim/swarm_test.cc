@@ -40,16 +40,16 @@ INSTANTIATE_TEST_SUITE_P(
     Swarm, Strategies,
     ::testing::Values(Case{"async", {.kind = Kind::kAsync}},
                       Case{"downpour", {.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}},
-                      Case{"ssp_async", {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = -1}, 4},
-                      Case{"sync", {.kind = Kind::kSync, .virtual_workers = 4}},
-                      Case{"ssp_0", {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = 0}, 4},
-                      Case{"ssp_3", {.kind = Kind::kSsp, .virtual_workers = 4, .staleness = 3}},
-                      Case{"backup", {.kind = Kind::kSync, .virtual_workers = 4, .backup = 1}},
-                      Case{"averaging", {.kind = Kind::kAveraging, .virtual_workers = 4, .period = 3}},
-                      Case{"allreduce", {.kind = Kind::kAllReduce, .virtual_workers = 4}},
-                      Case{"allreduce_one_shot", {.kind = Kind::kAllReduce, .virtual_workers = 4}, 1, true},
+                      Case{"ssp_async", {.kind = Kind::kSsp, .lanes = 4, .staleness = -1}, 4},
+                      Case{"sync", {.kind = Kind::kSync, .lanes = 4}},
+                      Case{"ssp_0", {.kind = Kind::kSsp, .lanes = 4, .staleness = 0}, 4},
+                      Case{"ssp_3", {.kind = Kind::kSsp, .lanes = 4, .staleness = 3}},
+                      Case{"backup", {.kind = Kind::kSync, .lanes = 4, .backup = 1}},
+                      Case{"averaging", {.kind = Kind::kAveraging, .lanes = 4, .period = 3}},
+                      Case{"allreduce", {.kind = Kind::kAllReduce, .lanes = 4}},
+                      Case{"allreduce_one_shot", {.kind = Kind::kAllReduce, .lanes = 4}, 1, true},
                       Case{"allreduce_by_lanes",
-                           {.kind = Kind::kAllReduce, .virtual_workers = 4, .deterministic = true}}),
+                           {.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(Strategies, CountEveryEventOnceInPeace) {
@@ -130,7 +130,7 @@ TEST(Swarm, ReducesAmongAnyNumberOfWorkers) {
   for (const uint32_t workers : {1u, 2u, 7u, 16u}) {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
       const protocol::StrategyConfig strategy{
-          .kind = Kind::kAllReduce, .virtual_workers = 6, .deterministic = seed % 2 == 0};
+          .kind = Kind::kAllReduce, .lanes = 6, .deterministic = seed % 2 == 0};
       EXPECT_EQ(RunSwarm({.seed = seed, .workers = workers, .slices = 40, .strategy = strategy}).mistake, "")
           << workers << " workers, seed " << seed;
     }

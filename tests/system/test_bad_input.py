@@ -51,7 +51,7 @@ def test_a_job_that_is_wrong(tmp_path, old, new, parts):
 @pytest.mark.parametrize("strategy, workers, parts", [
     ("{type: sync, staleness: 2}", 2, ["staleness", "sync", "ssp"]),
     ("{type: sync, backup: 2}", 2, ["backup is 2 with 2 workers"]),
-    ("{type: sync, virtual_workers: 2}", 3, ["virtual_workers is 2", "fewer than the 3 workers"]),
+    ("{type: sync, lanes: 2}", 3, ["lanes is 2", "fewer than the 3 workers"]),
     ("{type: averaging, period: 0}", 2, ["period is 0"]),
     ("{type: averaging, period: 11}", 2, ["period is 11", "train.split_batches"]),
     ("{type: averaging, momentum: 1.5}", 2, ["momentum is 1.5"]),

@@ -107,9 +107,9 @@ evaluate: {{files: {{format: csv, paths: [test.csv]}}}}
     return ["classes.yaml", "--json"]
 
 
-@pytest.mark.parametrize("strategy", ["{type: sync, virtual_workers: 4}",
-                                      "{type: allreduce, deterministic: true, virtual_workers: 4}",
-                                      "{type: averaging, virtual_workers: 4, period: 4}"])
+@pytest.mark.parametrize("strategy", ["{type: sync, lanes: 4}",
+                                      "{type: allreduce, deterministic: true, lanes: 4}",
+                                      "{type: averaging, lanes: 4, period: 4}"])
 def test_real_arithmetic_is_that_of_a_run(tmp_path, strategy):
     job = classes(tmp_path, strategy)
     simulated = leat.summary(leat.run("simulate", *job, "--real", "--workers", 3, "--compute", "1ms", cwd=tmp_path))

@@ -18,8 +18,8 @@ ROWS = 12_000
 EPOCHS = 8  # of jobs that are disturbed
 STRATEGIES = ["async", "sync", "{type: sync, backup: 1}", "{type: ssp, staleness: 2}", "downpour",
               "averaging", "allreduce", "{type: allreduce, deterministic: true}"]
-SYNC = "{type: sync, virtual_workers: 8}"
-RING = "{type: allreduce, deterministic: true, virtual_workers: 8}"
+SYNC = "{type: sync, lanes: 8}"
+RING = "{type: allreduce, deterministic: true, lanes: 8}"
 
 
 def counting(folder, strategy, **changes):
@@ -132,7 +132,7 @@ def test_the_same_bits_for_any_number_of_workers(tmp_path, folder, undisturbed, 
 
 
 def test_the_same_bits_of_an_average(tmp_path, folder):
-    job = classifying(folder, "{type: averaging, period: 3, virtual_workers: 8}",
+    job = classifying(folder, "{type: averaging, period: 3, lanes: 8}",
                       **{"type: momentum": "type: sgd", ", momentum: 0.9": ""})
     found = {}
     for workers in [1, 3, 8]:

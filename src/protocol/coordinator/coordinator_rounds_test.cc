@@ -18,7 +18,7 @@ class CoordinatorRoundsTest : public CoordinatorTest {
 
   void Sync(uint32_t lanes, uint32_t backup = 0) {
     config_.strategy.kind = StrategyKind::kSync;
-    config_.strategy.virtual_workers = lanes - backup;
+    config_.strategy.lanes = lanes - backup;
     config_.strategy.backup = backup;
     Start({});
   }

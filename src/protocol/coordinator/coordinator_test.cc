@@ -290,7 +290,7 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
     config_.checkpoint_interval = milliseconds(500);
     config_.strategy.kind =
         std::array{StrategyKind::kAsync, StrategyKind::kSync, StrategyKind::kAllReduce}[seed % 3];
-    config_.strategy.virtual_workers = static_cast<uint32_t>(1 + rng.Below(3));
+    config_.strategy.lanes = static_cast<uint32_t>(1 + rng.Below(3));
     config_.strategy.backup = static_cast<uint32_t>(rng.Below(2));
     Start({});
     orders_.clear();

@@ -16,7 +16,7 @@ using Partition = RoundMaterial::Partition;
 class Maker {
  public:
   Maker(const StrategyConfig& strategy, const CutRules& rules, const RoundMaterial& material)
-      : rules_(rules), material_(material), lanes_(std::max(strategy.lanes(), 1u)) {
+      : rules_(rules), material_(material), lanes_(std::max(strategy.total_lanes(), 1u)) {
     batch_ = std::clamp(rules.batch_size, 1u, Cut::kMaxEvents);
     const uint32_t run = std::clamp(rules.run, 1u, std::min(Cut::kMaxBatches, Cut::kMaxEvents / batch_));
     run_events_ = uint64_t{run} * batch_;
@@ -133,7 +133,7 @@ std::optional<RoundMade> MakeRound(const StrategyConfig& strategy, const CutRule
   round.first_step = first_step;
   round.lanes = Maker(strategy, rules, material).Make();
   if (round.lanes.empty()) return std::nullopt;
-  round.needed = std::min(std::max(strategy.virtual_workers, 1u), static_cast<uint32_t>(round.lanes.size()));
+  round.needed = std::min(std::max(strategy.lanes, 1u), static_cast<uint32_t>(round.lanes.size()));
   return round;
 }
 

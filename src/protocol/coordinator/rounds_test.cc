@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 StrategyConfig Sync(uint32_t lanes, uint32_t backup = 0) {
   StrategyConfig strategy;
   strategy.kind = StrategyKind::kSync;
-  strategy.virtual_workers = lanes - backup;
+  strategy.lanes = lanes - backup;
   strategy.backup = backup;
   return strategy;
 }
@@ -50,12 +50,12 @@ class Stream {
     EXPECT_EQ(round.first_step, step);
     const size_t width = round.lanes.size();
     ASSERT_GE(width, 1u);
-    EXPECT_LE(width, strategy_.lanes());
-    EXPECT_EQ(round.needed, std::min<size_t>(strategy_.virtual_workers, width));
+    EXPECT_LE(width, strategy_.total_lanes());
+    EXPECT_EQ(round.needed, std::min<size_t>(strategy_.lanes, width));
     const uint32_t length = round.lanes[0].assigned.count();
     ASSERT_GE(length, 1u);
     EXPECT_LE(length, std::max(1u, rules_.split_batches / rules_.run));
-    if (width < strategy_.lanes()) {
+    if (width < strategy_.total_lanes()) {
       EXPECT_EQ(length, 1u) << "more steps would have filled no more lanes";
     }
     for (const auto& [cut, assigned] : round.lanes) {
@@ -246,7 +246,7 @@ TEST(RoundsTest, CoverASealedStreamOnce) {
     Stream stream(strategy, rules, ends, true);
     size_t partial = 0;
     while (const auto round = stream.Make()) {
-      if (round->lanes.size() < strategy.lanes()) ++partial;
+      if (round->lanes.size() < strategy.total_lanes()) ++partial;
       // A pass begins when all partitions have ended the one before.
       uint32_t least = ~0u, most = 0;
       for (const auto& p : stream.material.partitions) {

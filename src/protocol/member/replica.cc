@@ -17,12 +17,12 @@ namespace leat::protocol {
 namespace {
 
 // Lanes of a round, so that no peer can make one of any size.
-constexpr size_t kMostLanes = 1 << 16;
+constexpr size_t kMaxLanes = 1 << 16;
 // Rounds that a member knows are asked for one ahead of the one being trained, so that its splits are ready.
 constexpr size_t kRoundsAhead = 2;
 
 bool WellFormed(const Round& round, size_t partitions) {
-  if (round.lanes.empty() || round.lanes.size() > kMostLanes) return false;
+  if (round.lanes.empty() || round.lanes.size() > kMaxLanes) return false;
   const uint32_t runs = round.lanes.front().assigned.count();
   return runs > 0 && std::ranges::all_of(round.lanes, [&](const Round::Part& part) {
            return part.cut.valid() && part.cut.partition < partitions &&

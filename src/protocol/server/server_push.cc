@@ -50,11 +50,11 @@ Status Server::State::CheckTurn(const PushRequest& request) const {
     return request.counted.empty() ? Status() : Bad("lanes of no step");
   }
   const Turn& turn = *request.turn;
-  if (turn.width == 0 || turn.width > strategy.lanes() ||
-      turn.needed != std::min(strategy.virtual_workers, turn.width)) {
+  if (turn.width == 0 || turn.width > strategy.total_lanes() ||
+      turn.needed != std::min(strategy.lanes, turn.width)) {
     return Bad("a step of " + std::to_string(turn.width) + " lanes, of which " + std::to_string(turn.needed) +
-               " are needed; the job has " + std::to_string(strategy.lanes()) + " and " +
-               std::to_string(strategy.virtual_workers));
+               " are needed; the job has " + std::to_string(strategy.total_lanes()) + " and " +
+               std::to_string(strategy.lanes));
   }
   if (turn.lane >= turn.width) {
     return Bad("lane " + std::to_string(turn.lane) + " of " + std::to_string(turn.width));

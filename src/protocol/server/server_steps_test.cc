@@ -27,7 +27,7 @@ constexpr uint32_t kBatch = 8;
 StrategyConfig Sync(uint32_t lanes, uint32_t backup = 0) {
   StrategyConfig strategy;
   strategy.kind = StrategyKind::kSync;
-  strategy.virtual_workers = lanes;
+  strategy.lanes = lanes;
   strategy.backup = backup;
   return strategy;
 }
@@ -108,7 +108,7 @@ class ServerStepsTest : public ::testing::Test {
     request.cut = CutOf(lane);
     request.run = static_cast<uint32_t>(step);
     request.events = events;
-    request.turn = Turn{step, lane, strategy.lanes(), strategy.virtual_workers};
+    request.turn = Turn{step, lane, strategy.total_lanes(), strategy.lanes};
     for (SliceRef& ref : request.slices) ref.version = step;
     return request;
   }
@@ -159,7 +159,7 @@ class ServerStepsTest : public ::testing::Test {
     return reply.slices.at(0).outcome;
   }
   void TakeStep(Node& node, uint64_t step) {
-    for (uint32_t lane = 0; lane < config_.strategy.virtual_workers; ++lane) {
+    for (uint32_t lane = 0; lane < config_.strategy.lanes; ++lane) {
       Take(node, Push(node, step, lane));
     }
   }
@@ -257,7 +257,7 @@ TEST_F(ServerStepsTest, GradientsThatComeTogetherAreSharedOutAndComeToTheSame) {
         shared_out = 0;
         std::vector<std::pair<uint64_t, uint32_t>> order;  // of steps and lanes
         for (uint64_t step = 0; step < 3; ++step) {
-          for (uint32_t lane = 0; lane < strategy.lanes(); ++lane) order.emplace_back(step, lane);
+          for (uint32_t lane = 0; lane < strategy.total_lanes(); ++lane) order.emplace_back(step, lane);
         }
         // Its last lane completes two steps.
         if (strategy.ahead() > 0) std::rotate(order.begin() + 2, order.begin() + 3, order.begin() + 6);
@@ -844,7 +844,7 @@ TEST_F(ServerStepsTest, SurvivesRandomRequests) {
       const auto some = [&](uint64_t likely) { return rng.Chance(0.9) ? rng.Below(likely + 1) : rng(); };
       const auto version = node.server->Find(SliceId(node.slices[0]))->version;
       PushRequest push = Push(node, version + rng.Below(4) - rng.Below(2) % (version + 1),
-                              static_cast<uint32_t>(rng.Below(strategy.lanes())));
+                              static_cast<uint32_t>(rng.Below(strategy.total_lanes())));
       push.run = static_cast<uint32_t>(push.run % 100);
       push.disposition = static_cast<Disposition>(rng.Below(4));
       if (push.disposition == Disposition::kEmpty) push.events = 0;

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 StrategyConfig Sync(uint32_t lanes, uint32_t backup = 0) {
   StrategyConfig strategy;
   strategy.kind = StrategyKind::kSync;
-  strategy.virtual_workers = lanes;
+  strategy.lanes = lanes;
   strategy.backup = backup;
   return strategy;
 }
@@ -50,8 +50,8 @@ class StepsTest : public WorkerTest {
     lease.cut.end = lease.cut.begin.offset + uint64_t{runs} * 10 * strategy_.run();
     lease.first_step = first_step;
     lease.lane = lane;
-    lease.width = strategy_.lanes();
-    lease.needed = strategy_.virtual_workers;
+    lease.width = strategy_.total_lanes();
+    lease.needed = strategy_.lanes;
     lease.assigned = RunSet(runs, true);
     return lease;
   }

@@ -29,7 +29,7 @@ class Swarm {
     lossy_ = rng_.Chance(0.7);
     deadly_ = rng_.Chance(0.7);
     for (uint32_t r = 0; r < rounds_; ++r) {
-      for (uint32_t lane = 0; lane < strategy_.lanes(); ++lane) parts_.push_back({r, lane});
+      for (uint32_t lane = 0; lane < strategy_.total_lanes(); ++lane) parts_.push_back({r, lane});
     }
     for (uint32_t w = 0; w < workers_; ++w) Join();
     if (deadly_) After(Between(20, 100), [this] { Death(); });
@@ -105,10 +105,10 @@ class Swarm {
       const auto& in = slice.in[slice.version];
       std::set<uint32_t> counts;
       if (!Backup()) {
-        if (in.size() < strategy_.lanes()) break;
+        if (in.size() < strategy_.total_lanes()) break;
         counts = in;
       } else {
-        if (i == 0 && in.size() >= strategy_.virtual_workers && !counted_.contains(slice.version)) {
+        if (i == 0 && in.size() >= strategy_.lanes && !counted_.contains(slice.version)) {
           counted_[slice.version] = in;
           told_[kA].insert(slice.version);
         }
@@ -325,7 +325,7 @@ class Swarm {
   }
   void Grant(const ProcessPtr& p, std::vector<Lease>* leases) {
     const uint32_t open = static_cast<uint32_t>(Lowest() / runs_);
-    const uint32_t share = (strategy_.lanes() + workers_ - 1) / workers_;
+    const uint32_t share = (strategy_.total_lanes() + workers_ - 1) / workers_;
     for (Part& part : parts_) {
       if (part.lease != 0 || part.round < open || part.round > open + 1) continue;
       const auto has = std::count_if(parts_.begin(), parts_.end(), [&](const Part& other) {
@@ -346,8 +346,8 @@ class Swarm {
       lease.assigned = RunSet(runs_, true);
       lease.first_step = First(part);
       lease.lane = part.lane;
-      lease.width = strategy_.lanes();
-      lease.needed = strategy_.virtual_workers;
+      lease.width = strategy_.total_lanes();
+      lease.needed = strategy_.lanes;
       leases->push_back(std::move(lease));
     }
   }
@@ -356,7 +356,7 @@ class Swarm {
   std::string Check() const {
     for (const SliceModel& slice : slices_) {
       if (slice.noted != slices_[0].noted) return "slices have noted different runs";
-      if (slice.noted.size() != uint64_t{rounds_} * runs_ * strategy_.virtual_workers)
+      if (slice.noted.size() != uint64_t{rounds_} * runs_ * strategy_.lanes)
         return "noted " + std::to_string(slice.noted.size()) + " runs";
     }
     return "";
@@ -393,14 +393,14 @@ void TrySwarm(const std::function<StrategyConfig(Rng&)>& make) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Rng rng(Mix(seed, 7));
     const StrategyConfig strategy = make(rng);
-    ASSERT_EQ(Swarm(seed, strategy).Run(), "") << "seed " << seed << ", lanes " << strategy.lanes();
+    ASSERT_EQ(Swarm(seed, strategy).Run(), "") << "seed " << seed << ", lanes " << strategy.total_lanes();
   }
 }
 
 StrategyConfig Stepped(StrategyKind kind, Rng& rng) {
   StrategyConfig strategy;
   strategy.kind = kind;
-  strategy.virtual_workers = 1 + static_cast<uint32_t>(rng.Below(5));
+  strategy.lanes = 1 + static_cast<uint32_t>(rng.Below(5));
   return strategy;
 }
 

@@ -39,9 +39,8 @@ struct Concern {
 // The strategies for which exactly once rests on the check that this program lacks.
 std::vector<Concern> Concerned() {
   if (kNoGroup) {
-    return {
-        {{.kind = Kind::kAllReduce, .virtual_workers = 4}, {Invariant::kOneGroup}},
-        {{.kind = Kind::kAllReduce, .virtual_workers = 4, .deterministic = true}, {Invariant::kOneGroup}}};
+    return {{{.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneGroup}},
+            {{.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}, {Invariant::kOneGroup}}};
   }
   std::vector<Invariant> stepped = {Invariant::kCheckpoint, Invariant::kWatermark};
   std::vector<Invariant> not_stepped = stepped;
@@ -51,10 +50,10 @@ std::vector<Concern> Concerned() {
   }
   return {{{.kind = Kind::kAsync}, not_stepped},
           {{.kind = Kind::kDownpour, .n_push = 3, .n_fetch = 2}, not_stepped},
-          {{.kind = Kind::kSync, .virtual_workers = 4}, stepped},
-          {{.kind = Kind::kSync, .virtual_workers = 4, .backup = 1}, stepped},
-          {{.kind = Kind::kSsp, .virtual_workers = 4, .staleness = 3}, stepped},
-          {{.kind = Kind::kAveraging, .virtual_workers = 4, .period = 3}, stepped}};
+          {{.kind = Kind::kSync, .lanes = 4}, stepped},
+          {{.kind = Kind::kSync, .lanes = 4, .backup = 1}, stepped},
+          {{.kind = Kind::kSsp, .lanes = 4, .staleness = 3}, stepped},
+          {{.kind = Kind::kAveraging, .lanes = 4, .period = 3}, stepped}};
 }
 
 std::string Describe(const Strategy& strategy) {
