@@ -216,7 +216,7 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
     } else if (const auto* round = std::get_if<RoundMade>(&record)) {
       // Whole, as its steps are made of all its lanes.
       const bool over = std::ranges::all_of(
-          round->lanes, [&](const RoundMade::Part& part) { return Before(part.cut, watermark); });
+          round->lanes, [&](const RoundMade::Lane& part) { return Before(part.cut, watermark); });
       if (!over) rest.push_back(std::move(record));
     } else {
       (std::holds_alternative<StreamStart>(record) ? start : nodes) = std::move(record);

@@ -41,16 +41,16 @@ void Put(const protocol::Lease& in, pb::Lease* out) {
 void Take(const pb::Lease& in, protocol::Lease* out, Check* check) {
   out->id = in.id();
   Take(in.missing(), &out->cut, &out->missing, check);
-  const protocol::Turn turn{in.first_step(), in.lane(), in.width(), in.needed()};
-  check->That(turn.valid(),
-              "lease.lane of " + std::to_string(turn.width) + " of which " + std::to_string(turn.needed) +
-                  " are needed",
-              turn.lane);
-  check->That(turn.step <= kLastFirstStep, "lease.first_step", turn.step);
-  out->first_step = turn.step;
-  out->lane = turn.lane;
-  out->width = turn.width;
-  out->needed = turn.needed;
+  const protocol::StepLane step_lane{in.first_step(), in.lane(), in.width(), in.needed()};
+  check->That(step_lane.valid(),
+              "lease.lane of " + std::to_string(step_lane.width) + " of which " +
+                  std::to_string(step_lane.needed) + " are needed",
+              step_lane.lane);
+  check->That(step_lane.step <= kLastFirstStep, "lease.first_step", step_lane.step);
+  out->first_step = step_lane.step;
+  out->lane = step_lane.lane;
+  out->width = step_lane.width;
+  out->needed = step_lane.needed;
   if (in.assigned().empty() || !check->status().ok()) return;
   Take(in.assigned(), out->cut, &out->assigned, check);
   if (!check->status().ok()) return;

@@ -47,7 +47,7 @@ LEAT_FIELDS(PartitionLedger, a, b)
 LEAT_FIELDS(ReplicaReport, a, b, c, d, e, g, h, i, j, k, l, n)
 LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(Group, a, b, c, d, e, g)
-LEAT_FIELDS(Round::Part, a, b)
+LEAT_FIELDS(Round::Lane, a, b)
 LEAT_FIELDS(Round, a, b)
 LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j)
 LEAT_FIELDS(LedgerReport, a, b, c, d)
@@ -109,7 +109,7 @@ class Fill {
     (*this)(v.cut);
     v.missing = Runs(v.cut);
     v.first_step = Number() >> 1;
-    v.width = 1 + static_cast<uint32_t>(rng_.Below(protocol::Turn::kMaxWidth));
+    v.width = 1 + static_cast<uint32_t>(rng_.Below(protocol::StepLane::kMaxWidth));
     v.lane = static_cast<uint32_t>(rng_.Below(v.width));
     v.needed = 1 + static_cast<uint32_t>(rng_.Below(v.width));
     if (rng_.Chance(0.5)) {

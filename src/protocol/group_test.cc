@@ -519,7 +519,7 @@ void ExpectCountedOnce(const World& world, const std::set<uint64_t>& skipped = {
   for (const Round& round : world.rounds()) {
     for (uint64_t step : skipped) {
       if (step < round.first_step || step >= round.end()) continue;
-      for (const Round::Part& part : round.lanes) {
+      for (const Round::Lane& part : round.lanes) {
         const uint64_t begin = part.cut.begin.offset + (step - round.first_step) * part.cut.batch_size;
         const uint64_t end = std::min<uint64_t>(part.cut.end, begin + part.cut.batch_size);
         for (uint64_t o = begin; o < end; ++o) wanted[part.cut.partition * kEvents + o] = 0;

@@ -164,13 +164,13 @@ struct Group {
 // All-reduce: what a row of steps is made of, for all lanes. Step first_step + k is made of the k-th run of
 // each lane's `assigned`.
 struct Round {
-  struct Part {
+  struct Lane {
     Cut cut;
     RunSet assigned;
-    friend bool operator==(const Part&, const Part&) = default;
+    friend bool operator==(const Lane&, const Lane&) = default;
   };
   uint64_t first_step = 0;
-  std::vector<Part> lanes;  // lane = place; all with the same number of runs
+  std::vector<Lane> lanes;  // lane = place; all with the same number of runs
   uint64_t end() const { return first_step + (lanes.empty() ? 0 : lanes.front().assigned.count()); }
   friend bool operator==(const Round&, const Round&) = default;
 };

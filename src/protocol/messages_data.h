@@ -29,7 +29,7 @@ struct SliceRef {
 };
 
 // The place of a run among the steps of a stepped strategy.
-struct Turn {
+struct StepLane {
   static constexpr uint32_t kMaxWidth = 1 << 16;
   uint64_t step = 0;
   uint32_t lane = 0;
@@ -37,7 +37,7 @@ struct Turn {
   uint32_t needed = 1;  // of them count: the first to come, when that is fewer than `width`
   // Asked of every turn that a peer brings.
   bool valid() const { return width <= kMaxWidth && lane < width && needed >= 1 && needed <= width; }
-  friend bool operator==(const Turn&, const Turn&) = default;
+  friend bool operator==(const StepLane&, const StepLane&) = default;
 };
 
 // What a push is, but for the lists that it brings.
@@ -51,7 +51,7 @@ struct PushHead {
   uint32_t events = 0;  // good records in the run: its weight
   bool want_values = true;
   // Stepped strategies: the step that the run is part of; a kPull names it to bring the lanes that count.
-  std::optional<Turn> turn;
+  std::optional<StepLane> step_lane;
   // The reply waits until all of `slices` have this version at least (0: does not wait). `exact`: the values
   // of just this version are wanted; servers keep the one before the newest for that.
   uint64_t version_wanted = 0;
@@ -60,8 +60,8 @@ struct PushHead {
 };
 
 struct PushRequest : PushHead {
-  // Backup workers: the lanes that count in `turn->step`, as the server that decides has chosen them (bit i %
-  // 64 of word i / 64); empty: not known to the sender.
+  // Backup workers: the lanes that count in `step_lane->step`, as the server that decides has chosen them
+  // (bit i % 64 of word i / 64); empty: not known to the sender.
   std::vector<uint64_t> counted;
   std::vector<SliceRef> slices;  // on this server, ordered by slice id, none twice
   friend bool operator==(const PushRequest&, const PushRequest&) = default;

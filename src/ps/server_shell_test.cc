@@ -299,7 +299,7 @@ PushRequest LaneOf(const protocol::SliceTable& table, uint64_t step, uint32_t la
   PushRequest push = Batch(static_cast<uint32_t>(step), AllSlices(table));
   push.sequence = step * 10 + lane;
   push.cut.partition = lane;
-  push.turn = protocol::Turn{step, lane, 2, 2};
+  push.step_lane = protocol::StepLane{step, lane, 2, 2};
   push.version_wanted = step + 1;
   return push;
 }

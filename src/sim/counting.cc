@@ -39,7 +39,7 @@ Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison
     // By step; one that a lane has spoilt is skipped for all.
     std::vector<uint64_t> events(steps, 0);
     std::vector<bool> spoilt(steps, false);
-    for (const RoundMade::Part& part : round.lanes) {
+    for (const RoundMade::Lane& part : round.lanes) {
       uint32_t step = 0;
       for (uint32_t run = 0; run < part.cut.runs() && step < steps; ++run) {
         if (!part.assigned.Has(run)) continue;

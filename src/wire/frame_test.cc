@@ -25,12 +25,12 @@ PushRequest RandomRequest(Rng& rng) {
   message.exact = rng.Chance(0.5);
   message.version_wanted = rng();
   if (rng.Chance(0.5)) {
-    auto& turn = message.turn.emplace();
-    turn.step = rng();
-    turn.width = 1 + static_cast<uint32_t>(rng.Below(200));
-    turn.lane = static_cast<uint32_t>(rng.Below(turn.width));
-    turn.needed = 1 + static_cast<uint32_t>(rng.Below(turn.width));
-    message.counted.resize(rng.Below((turn.width + 63) / 64 + 1));
+    auto& step_lane = message.step_lane.emplace();
+    step_lane.step = rng();
+    step_lane.width = 1 + static_cast<uint32_t>(rng.Below(200));
+    step_lane.lane = static_cast<uint32_t>(rng.Below(step_lane.width));
+    step_lane.needed = 1 + static_cast<uint32_t>(rng.Below(step_lane.width));
+    message.counted.resize(rng.Below((step_lane.width + 63) / 64 + 1));
     for (uint64_t& word : message.counted) word = rng();
   }
   if (message.disposition != Disposition::kPull) {
@@ -223,21 +223,21 @@ TEST(MessageTest, ACountThatCannotBeThereIsRefusedBeforeItIsAllocated) {
 }
 
 TEST(MessageTest, TurnsThatAreNoneAreRefused) {
-  using protocol::Turn;
-  const auto decodes = [](const Turn& turn, size_t words) {
+  using protocol::StepLane;
+  const auto decodes = [](const StepLane& step_lane, size_t words) {
     PushRequest request;
-    request.turn = turn;
+    request.step_lane = step_lane;
     request.counted.resize(words);
     return DecodePushRequest(Encode(request)).ok();
   };
   EXPECT_TRUE(decodes({7, 0, 1, 1}, 1));
   EXPECT_TRUE(decodes({7, 64, 65, 3}, 2));
-  EXPECT_TRUE(decodes({7, 0, Turn::kMaxWidth, Turn::kMaxWidth}, 0));
+  EXPECT_TRUE(decodes({7, 0, StepLane::kMaxWidth, StepLane::kMaxWidth}, 0));
   EXPECT_FALSE(decodes({7, 1, 1, 1}, 0)) << "a lane behind the last";
   EXPECT_FALSE(decodes({7, 0, 0, 1}, 0)) << "no lanes";
   EXPECT_FALSE(decodes({7, 0, 4, 0}, 0)) << "none needed";
   EXPECT_FALSE(decodes({7, 0, 4, 5}, 0)) << "more needed than there are";
-  EXPECT_FALSE(decodes({7, 0, Turn::kMaxWidth + 1, 1}, 0)) << "more lanes than any job has";
+  EXPECT_FALSE(decodes({7, 0, StepLane::kMaxWidth + 1, 1}, 0)) << "more lanes than any job has";
   EXPECT_FALSE(decodes({7, 0, 64, 1}, 2)) << "lanes that count and are not there";
 }
 

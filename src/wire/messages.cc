@@ -51,13 +51,13 @@ std::vector<uint64_t> GetWords(ByteReader* in) {
 }
 
 void GetTurn(ByteReader* in, protocol::PushRequest* message) {
-  protocol::Turn& turn = message->turn.emplace();
-  turn.step = in->Get<uint64_t>();
-  turn.lane = in->Get<uint32_t>();
-  turn.width = in->Get<uint32_t>();
-  turn.needed = in->Get<uint32_t>();
+  protocol::StepLane& step_lane = message->step_lane.emplace();
+  step_lane.step = in->Get<uint64_t>();
+  step_lane.lane = in->Get<uint32_t>();
+  step_lane.width = in->Get<uint32_t>();
+  step_lane.needed = in->Get<uint32_t>();
   message->counted = GetWords(in);
-  if (!turn.valid() || message->counted.size() > (turn.width + 63) / 64) in->Fail();
+  if (!step_lane.valid() || message->counted.size() > (step_lane.width + 63) / 64) in->Fail();
 }
 
 }  // namespace
@@ -71,12 +71,12 @@ Bytes Encode(const protocol::PushRequest& message) {
   out.Put(static_cast<uint8_t>(message.want_values));
   out.Put(static_cast<uint8_t>(message.exact));
   out.Put(message.version_wanted);
-  out.Put(static_cast<uint8_t>(message.turn.has_value()));
-  if (message.turn) {
-    out.Put(message.turn->step);
-    out.Put(message.turn->lane);
-    out.Put(message.turn->width);
-    out.Put(message.turn->needed);
+  out.Put(static_cast<uint8_t>(message.step_lane.has_value()));
+  if (message.step_lane) {
+    out.Put(message.step_lane->step);
+    out.Put(message.step_lane->lane);
+    out.Put(message.step_lane->width);
+    out.Put(message.step_lane->needed);
     PutWords(message.counted, &out);
   }
   if (message.disposition != protocol::Disposition::kPull) {

@@ -60,7 +60,7 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
     if (auto* made = std::get_if<CutsMade>(&record)) {
       cuts.insert(cuts.end(), made->cuts.begin(), made->cuts.end());
     } else if (auto* round = std::get_if<RoundMade>(&record)) {
-      for (const RoundMade::Part& part : round->lanes) cuts.push_back(part.cut);
+      for (const RoundMade::Lane& part : round->lanes) cuts.push_back(part.cut);
       made_rounds.push_back(std::move(*round));
     } else if (auto* began = std::get_if<StreamStart>(&record)) {
       if (!start) start = began->start;

@@ -62,14 +62,14 @@ struct CutsMade {  // synced before any of them is leased
 // runs. Step first_step + k is made of the k-th run of each. Synced before any of it is leased; new cuts are
 // known from here, without a CutsMade.
 struct RoundMade {
-  struct Part {
+  struct Lane {
     Cut cut;
     RunSet assigned;  // all of a new cut, or of a former round what was not in time
-    friend bool operator==(const Part&, const Part&) = default;
+    friend bool operator==(const Lane&, const Lane&) = default;
   };
   uint64_t first_step = 0;
   uint32_t needed = 1;      // lanes that have to be in a step
-  std::vector<Part> lanes;  // lane = place
+  std::vector<Lane> lanes;  // lane = place
   friend bool operator==(const RoundMade&, const RoundMade&) = default;
 };
 struct StreamStart {  // where each partition begins: once, before the first cut

@@ -31,7 +31,7 @@ void Coordinator::State::StepGroups(Time now) {
                                  (durable ? "--resume goes on from " + durable->directory
                                           : std::string("there is no checkpoint to resume from")));
   }
-  Tell(now, std::move(why));
+  RoundsFrom(now, std::move(why));
 }
 
 Status Coordinator::State::CheckPlace(const JoinRequest& request) const {
@@ -81,7 +81,7 @@ void Coordinator::State::OnReplica(Time now, NodeId node, const ReplicaReport& r
     ServerHeartbeat said;
     said.rejected_in_a_row = most->rejected_in_a_row;
     said.rejected = most->rejected;
-    Tell(now, Rejected(said));
+    RoundsFrom(now, Rejected(said));
     return;
   }
   if (groups.phase() != Groups::Phase::kRunning) return;
@@ -89,7 +89,7 @@ void Coordinator::State::OnReplica(Time now, NodeId node, const ReplicaReport& r
   if (ending == Ending::kNone) {
     while (auto made = rounds.Make(now)) journals.push_back({std::move(*made)});
   }
-  reply->rounds = rounds.Tell(report.rounds_until, ending == Ending::kNone);
+  reply->rounds = rounds.RoundsFrom(report.rounds_until, ending == Ending::kNone);
   reply->checkpoint = CheckpointOrderFor(node);
 }
 

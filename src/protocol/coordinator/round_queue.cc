@@ -55,7 +55,7 @@ bool RoundQueue::Replays(const SliceMap& slices) const {
   for (const auto& [first_step, round] : rounds_) {
     if (first_step > step || round.needed < round.parts.size()) return false;
     step = first_step + round.length;
-    for (const Part& part : round.parts) {
+    for (const Lane& part : round.parts) {
       const RunSet missing = slices.Missing(part.cut);
       bool lacks = true;
       ForEachRun(first_step, part.assigned, [&](uint32_t run, uint64_t its) {
@@ -75,7 +75,7 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
 
   std::map<std::pair<uint32_t, Position>, RunSet> assigned;
   for (auto& [first_step, round] : rounds_) {
-    for (Part& part : round.parts) {
+    for (Lane& part : round.parts) {
       part.free_since = now;
       auto [at, fresh] = assigned.try_emplace({part.cut.partition, part.cut.begin}, part.assigned);
       if (!fresh) at->second |= part.assigned;
@@ -106,7 +106,7 @@ RoundQueue::Rounds::iterator RoundQueue::FirstOpen() {
 uint64_t RoundQueue::Horizon() {
   // What workers say that they have ended is as good as trained, though no server has reported it yet.
   const auto ended = [](const auto& round) {
-    return std::ranges::all_of(round.second.parts, [](const Part& part) {
+    return std::ranges::all_of(round.second.parts, [](const Lane& part) {
       return part.stage == Stage::kReleased || part.stage == Stage::kDone;
     });
   };
@@ -121,7 +121,7 @@ void RoundQueue::Enter(Time now, const RoundMade& made) {
   Round& round = rounds_[made.first_step];
   round.needed = made.needed;
   round.length = made.lanes.empty() ? 0 : made.lanes.front().assigned.count();
-  for (const RoundMade::Part& lane : made.lanes) {
+  for (const RoundMade::Lane& lane : made.lanes) {
     round.free.insert(static_cast<uint32_t>(round.parts.size()));
     round.parts.push_back({lane.cut, lane.assigned});
     round.parts.back().free_since = now;
@@ -147,7 +147,7 @@ std::optional<RoundMade> RoundQueue::Make(Time now) {
   auto made = MakeRound(strategy_, heads_->rules(), next_step_, material);
   if (!made) return std::nullopt;
 
-  for (const RoundMade::Part& part : made->lanes) {
+  for (const RoundMade::Lane& part : made->lanes) {
     if (const auto left = left_.find(heads_->KeyOf(part.cut)); left != left_.end()) {
       left->second.runs &= part.assigned.Complement();
       if (left->second.runs.empty()) left_.erase(left);
@@ -190,17 +190,17 @@ uint64_t RoundQueue::Untouched() const {
   return step;
 }
 
-std::vector<protocol::Round> RoundQueue::Tell(uint64_t from, bool more) {
+std::vector<protocol::Round> RoundQueue::RoundsFrom(uint64_t from, bool include_unleased) {
   std::vector<protocol::Round> told;
   if (!settled_) return told;
   const uint64_t horizon = Horizon();
   for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
-    if ((hold_from_ && first_step >= *hold_from_) || (!more && !round.touched)) break;
+    if ((hold_from_ && first_step >= *hold_from_) || (!include_unleased && !round.touched)) break;
     round.touched = true;
     if (End(at) <= from) continue;
     protocol::Round tell{.first_step = first_step, .lanes = {}};
-    for (const Part& part : round.parts) tell.lanes.push_back({part.cut, part.assigned});
+    for (const Lane& part : round.parts) tell.lanes.push_back({part.cut, part.assigned});
     told.push_back(std::move(tell));
   }
   return told;
@@ -226,7 +226,7 @@ void RoundQueue::StopAt(Time now, uint64_t step) {
 
 // ---- leases
 
-RunSet RoundQueue::Wanted(uint64_t first_step, const Part& part, const SliceMap& slices) const {
+RunSet RoundQueue::Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const {
   const RunSet missing = slices.Missing(part.cut);
   RunSet wanted(missing.size());
   ForEachRun(first_step, part.assigned, [&](uint32_t run, uint64_t step) {
@@ -250,7 +250,7 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
   const uint64_t begin = (rank->second * width + workers - 1) / workers;
   const uint64_t end = ((rank->second + 1) * width + workers - 1) / workers;
   for (uint64_t lane = begin; less && lane < end; ++lane) {
-    Part& part = round->parts[lane];
+    Lane& part = round->parts[lane];
     if (part.stage == Stage::kFree && round->free.contains(static_cast<uint32_t>(lane))) {
       return static_cast<uint32_t>(lane);
     }
@@ -264,7 +264,7 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
     return static_cast<uint32_t>(lane);
   }
   for (uint32_t lane : round->free) {
-    const Part& part = round->parts[lane];
+    const Lane& part = round->parts[lane];
     if ((less && part.granted) || now - part.free_since >= lane_wait_) return lane;
   }
   return std::nullopt;
@@ -278,7 +278,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
     auto& [first_step, round] = *at;
     if (hold_from_ && first_step >= *hold_from_) break;
     while (const auto lane = LaneFor(now, worker, &round)) {
-      Part& part = round.parts[*lane];
+      Lane& part = round.parts[*lane];
       RunSet wanted = Wanted(first_step, part, slices);
       if (wanted.empty()) {
         round.free.erase(*lane);
@@ -305,7 +305,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
 
 void RoundQueue::Free(Time now, Place place) {
   Round& round = rounds_.at(place.first);
-  Part& part = round.parts[place.second];
+  Lane& part = round.parts[place.second];
   if (part.stage == Stage::kLeased || part.stage == Stage::kReleased) {
     if (const auto share = round.shares.find(part.worker); share != round.shares.end() && share->second > 0) {
       --share->second;
@@ -321,7 +321,7 @@ void RoundQueue::Free(Time now, Place place) {
 void RoundQueue::Drop(uint64_t lease) {
   const auto at = leases_.find(lease);
   if (at == leases_.end()) return;
-  const Part& part = rounds_.at(at->second.first).parts[at->second.second];
+  const Lane& part = rounds_.at(at->second.first).parts[at->second.second];
   if (const auto own = workers_.find(part.worker); own != workers_.end()) own->second.erase(lease);
   leases_.erase(at);
 }
@@ -330,7 +330,7 @@ void RoundQueue::Release(uint64_t id, NodeId worker, const Beats& beats) {
   const auto lease = leases_.find(id);
   if (lease == leases_.end()) return;
   const Place place = lease->second;
-  Part& part = rounds_.at(place.first).parts[place.second];
+  Lane& part = rounds_.at(place.first).parts[place.second];
   if (part.worker != worker) return;
   Drop(id);
   part.stage = Stage::kReleased;
@@ -374,7 +374,7 @@ void RoundQueue::Reclaim(Time now, NodeId worker) {
 void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
   auto& [first_step, round] = *at;
   for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
-    Part& part = round.parts[lane];
+    Lane& part = round.parts[lane];
     if (part.stage == Stage::kLeased) Drop(part.lease);
     released_.erase({first_step, lane});
     part.stage = Stage::kDone;
@@ -396,7 +396,7 @@ void RoundQueue::Settle(Time now, const SliceMap& slices, const Beats& beats) {
   for (; over != rounds_.end() && End(over) <= version_; ++over) Close(now, over, slices);
 
   for (auto at = released_.begin(); at != released_.end();) {
-    Part& part = rounds_.at(at->first).parts[at->second];
+    Lane& part = rounds_.at(at->first).parts[at->second];
     if (!Settled(part.released_at, beats)) {
       ++at;
       continue;

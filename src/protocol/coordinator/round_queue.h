@@ -68,8 +68,8 @@ class RoundQueue {
   void StopAt(Time now, uint64_t step);
 
   // Where every worker goes through all lanes: the rounds that have steps from this one on, of those that are
-  // open; `more`: not only what was told or leased before. They count as touched from now on.
-  std::vector<protocol::Round> Tell(uint64_t from, bool more);
+  // open; `include_unleased`: not only what was told or leased before. They count as touched from now on.
+  std::vector<protocol::Round> RoundsFrom(uint64_t from, bool include_unleased);
 
   // ---- leases
   size_t leased() const { return leases_.size(); }
@@ -92,7 +92,7 @@ class RoundQueue {
 
  private:
   enum class Stage : uint8_t { kFree, kLeased, kReleased, kDone };
-  struct Part {
+  struct Lane {
     Cut cut;
     RunSet assigned;
     Stage stage = Stage::kFree;
@@ -106,7 +106,7 @@ class RoundQueue {
     uint32_t length = 0;
     uint32_t needed = 1;
     bool touched = false;  // something of it was leased in this life
-    std::vector<Part> parts;
+    std::vector<Lane> parts;
     std::set<uint32_t> free;            // lanes
     std::map<NodeId, uint32_t> shares;  // lanes that each worker has, or had until they were done
   };
@@ -122,7 +122,7 @@ class RoundQueue {
   void Drop(uint64_t lease);
   void Close(Time now, Rounds::iterator round, const SliceMap& slices);
   // The part's runs that are still wanted of whoever trains it.
-  RunSet Wanted(uint64_t first_step, const Part& part, const SliceMap& slices) const;
+  RunSet Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const;
   std::optional<uint32_t> LaneFor(Time now, NodeId worker, Round* round);
 
   Heads* heads_;

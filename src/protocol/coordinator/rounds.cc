@@ -10,7 +10,7 @@ namespace leat::protocol {
 
 namespace {
 
-using Part = RoundMade::Part;
+using Lane = RoundMade::Lane;
 using Partition = RoundMaterial::Partition;
 
 class Maker {
@@ -26,7 +26,7 @@ class Maker {
                           [](const Partition& p) { return p.sealed; });
   }
 
-  std::vector<Part> Make() {
+  std::vector<Lane> Make() {
     // What is left over longest is in the round.
     uint32_t length = most_;
     if (!material_.left.empty()) length = std::min(length, material_.left.front().runs.count());
@@ -34,7 +34,7 @@ class Maker {
     for (; length > 1 && Fill(length, nullptr) < lanes_; --length) {
       if (!shorter) return {};
     }
-    std::vector<Part> parts;
+    std::vector<Lane> parts;
     if (Fill(length, &parts) < lanes_ && !shorter) return {};
     return parts;
   }
@@ -66,7 +66,7 @@ class Maker {
   }
 
   // Lanes that can have so many runs; the parts themselves when they are wanted.
-  size_t Fill(uint32_t length, std::vector<Part>* parts) const {
+  size_t Fill(uint32_t length, std::vector<Lane>* parts) const {
     size_t filled = 0;
     for (const LeftOver& left : material_.left) {
       const size_t more = std::min<size_t>(left.runs.count() / length, lanes_ - filled);
@@ -78,7 +78,7 @@ class Maker {
     return filled;
   }
 
-  static void Divide(const LeftOver& left, uint32_t length, size_t count, std::vector<Part>* parts) {
+  static void Divide(const LeftOver& left, uint32_t length, size_t count, std::vector<Lane>* parts) {
     uint32_t run = 0;
     for (size_t i = 0; i < count; ++i) {
       RunSet assigned(left.runs.size());
@@ -91,7 +91,7 @@ class Maker {
     }
   }
 
-  bool CutOne(uint32_t length, std::vector<Partition>* partitions, std::vector<Part>* parts) const {
+  bool CutOne(uint32_t length, std::vector<Partition>* partitions, std::vector<Lane>* parts) const {
     std::optional<std::tuple<uint32_t, uint64_t, uint32_t>> least;
     Rest rest;
     for (uint32_t i = 0; i < partitions->size(); ++i) {

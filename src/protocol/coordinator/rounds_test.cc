@@ -92,7 +92,7 @@ class Stream {
   }
 
   // The run was not in time.
-  void Late(const RoundMade::Part& part, uint32_t run) {
+  void Late(const RoundMade::Lane& part, uint32_t run) {
     trained_.erase({part.cut.partition, part.cut.begin, run});
     events -= part.cut.EventsOf(run);
     auto left = std::find_if(material.left.begin(), material.left.end(),

@@ -24,7 +24,7 @@ constexpr size_t kRoundsAhead = 2;
 bool WellFormed(const Round& round, size_t partitions) {
   if (round.lanes.empty() || round.lanes.size() > kMaxLanes) return false;
   const uint32_t runs = round.lanes.front().assigned.count();
-  return runs > 0 && std::ranges::all_of(round.lanes, [&](const Round::Part& part) {
+  return runs > 0 && std::ranges::all_of(round.lanes, [&](const Round::Lane& part) {
            return part.cut.valid() && part.cut.partition < partitions &&
                   part.assigned.size() == part.cut.runs() && part.assigned.count() == runs;
          });
@@ -226,7 +226,7 @@ void Replica::State::TakeRounds(const std::vector<Round>& newer) {
                   std::to_string(next) + " is next");
     }
     Known known{round, {}, {}};
-    for (const Round::Part& part : round.lanes) known.runs.push_back(RunsOf(part.assigned));
+    for (const Round::Lane& part : round.lanes) known.runs.push_back(RunsOf(part.assigned));
     rounds.push_back(std::move(known));
   }
   Prepare();
@@ -239,7 +239,7 @@ void Replica::State::Prepare() {
     const auto [first, end] = LanesOf(rank, static_cast<uint32_t>(group->members.size()), width);
     for (uint32_t lane = first; lane < end; ++lane) {
       if (known.leases.contains(lane)) continue;
-      const Round::Part& part = known.round.lanes[lane];
+      const Round::Lane& part = known.round.lanes[lane];
       Lease lease{.id = ++last_lease,
                   .cut = part.cut,
                   .missing = part.assigned,

@@ -37,38 +37,38 @@ Status Server::State::CheckRun(const PushRequest& request) const {
   return {};
 }
 
-Status Server::State::CheckTurn(const PushRequest& request) const {
+Status Server::State::CheckStepLane(const PushRequest& request) const {
   const StrategyConfig& strategy = config.strategy;
   if (!strategy.stepped()) {
-    if (request.turn || request.version_wanted > 0 || !request.counted.empty()) {
+    if (request.step_lane || request.version_wanted > 0 || !request.counted.empty()) {
       return Bad("a step, where the strategy has none");
     }
     return {};
   }
-  if (!request.turn) {
+  if (!request.step_lane) {
     if (request.disposition != Disposition::kPull) return Bad("a run of no step");
     return request.counted.empty() ? Status() : Bad("lanes of no step");
   }
-  const Turn& turn = *request.turn;
-  if (turn.width == 0 || turn.width > strategy.total_lanes() ||
-      turn.needed != std::min(strategy.lanes, turn.width)) {
-    return Bad("a step of " + std::to_string(turn.width) + " lanes, of which " + std::to_string(turn.needed) +
-               " are needed; the job has " + std::to_string(strategy.total_lanes()) + " and " +
-               std::to_string(strategy.lanes));
+  const StepLane& step_lane = *request.step_lane;
+  if (step_lane.width == 0 || step_lane.width > strategy.total_lanes() ||
+      step_lane.needed != std::min(strategy.lanes, step_lane.width)) {
+    return Bad("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
+               std::to_string(step_lane.needed) + " are needed; the job has " +
+               std::to_string(strategy.total_lanes()) + " and " + std::to_string(strategy.lanes));
   }
-  if (turn.lane >= turn.width) {
-    return Bad("lane " + std::to_string(turn.lane) + " of " + std::to_string(turn.width));
+  if (step_lane.lane >= step_lane.width) {
+    return Bad("lane " + std::to_string(step_lane.lane) + " of " + std::to_string(step_lane.width));
   }
   if (request.counted.empty()) return {};
-  if (turn.needed == turn.width || request.counted.size() != (turn.width + 63) / 64) {
-    return Bad("lanes that count, of " + std::to_string(turn.width));
+  if (step_lane.needed == step_lane.width || request.counted.size() != (step_lane.width + 63) / 64) {
+    return Bad("lanes that count, of " + std::to_string(step_lane.width));
   }
   uint32_t chosen = 0;
   for (const uint64_t word : request.counted) chosen += static_cast<uint32_t>(std::popcount(word));
-  const bool beyond = turn.width % 64 != 0 && request.counted.back() >> (turn.width % 64) != 0;
-  if (beyond || chosen != turn.needed) {
-    return Bad(std::to_string(chosen) + " lanes count, of " + std::to_string(turn.width) + "; " +
-               std::to_string(turn.needed) + " are needed");
+  const bool beyond = step_lane.width % 64 != 0 && request.counted.back() >> (step_lane.width % 64) != 0;
+  if (beyond || chosen != step_lane.needed) {
+    return Bad(std::to_string(chosen) + " lanes count, of " + std::to_string(step_lane.width) + "; " +
+               std::to_string(step_lane.needed) + " are needed");
   }
   return {};
 }
@@ -88,7 +88,7 @@ Status Server::Begin(const PushRequest& request, std::vector<uint64_t>* elements
     if (elements) elements->push_back(gradient ? s.config.table.slices[id.value].elements() : 0);
   }
   if (request.disposition > Disposition::kRejected) return Bad("unknown disposition");
-  LEAT_RETURN_IF_ERROR(s.CheckTurn(request));
+  LEAT_RETURN_IF_ERROR(s.CheckStepLane(request));
   if (request.disposition != Disposition::kPull) LEAT_RETURN_IF_ERROR(s.CheckRun(request));
   if (!request.counted.empty()) LEAT_RETURN_IF_ERROR(s.TakeCounted(request));
   ++(request.disposition == Disposition::kPull ? s.progress.pulls : s.progress.pushes);
@@ -206,9 +206,9 @@ PushReply Server::State::Answer(const PushHead& request, std::vector<SliceReply>
       continue;
     }
     // Between its Apply and now the step may have been completed, with the run or without it.
-    if (slice.outcome == SliceOutcome::kHeld && alive->version > request.turn->step) {
+    if (slice.outcome == SliceOutcome::kHeld && alive->version > request.step_lane->step) {
       // A step is completed by all of its lanes, unless some are there to back the others up.
-      const bool counts = request.turn->needed == request.turn->width ||
+      const bool counts = request.step_lane->needed == request.step_lane->width ||
                           ledgers.Look(slice.slice.value) == Ledger::Entry::kDuplicate;
       slice.outcome = counts ? SliceOutcome::kApplied : SliceOutcome::kLate;
     }
@@ -219,8 +219,9 @@ PushReply Server::State::Answer(const PushHead& request, std::vector<SliceReply>
       slice.version = request.version_wanted;
     }
   }
-  if (request.turn && request.turn->needed < request.turn->width && Alive(SliceId(0)) && !reply.evicted) {
-    if (const Step* step = FindStep(request.turn->step)) reply.counted = step->counted;
+  if (request.step_lane && request.step_lane->needed < request.step_lane->width && Alive(SliceId(0)) &&
+      !reply.evicted) {
+    if (const Step* step = FindStep(request.step_lane->step)) reply.counted = step->counted;
   }
   return reply;
 }
@@ -240,7 +241,7 @@ std::optional<PushReply> Server::Finish(uint64_t ticket, const PushRequest& requ
       s.rejected = RejectedRun{request.worker, request.cut, request.run};
     }
   }
-  if (request.turn) s.Decide(request);
+  if (request.step_lane) s.Decide(request);
   if (s.Waits(request, slices)) {
     s.parked.push_back({ticket, false, request, std::move(slices)});
     return std::nullopt;

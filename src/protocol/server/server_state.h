@@ -138,7 +138,7 @@ struct Server::State {
   SaveShard BeginSave(const CheckpointOrder& order, std::vector<std::shared_ptr<const Slice>> slices);
 
   // ---- server_push.cc
-  Status CheckTurn(const PushRequest& request) const;
+  Status CheckStepLane(const PushRequest& request) const;
   Status CheckRun(const PushRequest& request) const;
   // `gradients`: as many as there are slices, or none; `replies` has room for as many.
   void Apply(const PushRequest& request, std::span<const SliceRef> slices,
@@ -176,12 +176,12 @@ struct Server::State {
   }
   void FindAnother(uint64_t step);
   // Null when it contradicts what is open, or there are too many.
-  Step* OpenStepOf(const Turn& turn) {
-    Step* const step = FindStep(turn.step);
-    if (!step) return MakeStep(turn);
-    return step->width == turn.width && step->needed == turn.needed ? step : nullptr;
+  Step* OpenStepOf(const StepLane& step_lane) {
+    Step* const step = FindStep(step_lane.step);
+    if (!step) return MakeStep(step_lane);
+    return step->width == step_lane.width && step->needed == step_lane.needed ? step : nullptr;
   }
-  Step* MakeStep(const Turn& turn);
+  Step* MakeStep(const StepLane& step_lane);
   bool Complete(const OpenStep& open, const Step& step) const;
   void CompleteAll();
   // Completes the slice's steps as long as their lanes are in. The gradient that came last, of `lane` of the

@@ -60,13 +60,13 @@ void Server::State::FindAnother(uint64_t step) {
   found_number = step;
 }
 
-Server::State::Step* Server::State::MakeStep(const Turn& turn) {
+Server::State::Step* Server::State::MakeStep(const StepLane& step_lane) {
   if (steps.size() >= kMostSteps + config.strategy.ahead()) return nullptr;
-  Step& step = steps[turn.step];
-  step.width = turn.width;
-  step.needed = turn.needed;
-  step.runs.resize(turn.width);
-  step.workers.resize(turn.width);
+  Step& step = steps[step_lane.step];
+  step.width = step_lane.width;
+  step.needed = step_lane.needed;
+  step.runs.resize(step_lane.width);
+  step.workers.resize(step_lane.width);
   return &step;
 }
 
@@ -100,19 +100,20 @@ Status Server::State::TakeCounted(const PushRequest& request) {
     return slice && guards::SameLife(ref.incarnation, slice->incarnation);
   });
   if (!here || Outsider(request)) return {};  // of another history, perhaps
-  const Turn& turn = *request.turn;
-  Step* step = FindStep(turn.step);
+  const StepLane& step_lane = *request.step_lane;
+  Step* step = FindStep(step_lane.step);
   if (!step) {
     const bool open = std::ranges::any_of(places, [&](const auto& place) {
-      return place && place->slice && place->slice->version <= turn.step &&
-             turn.step <= place->slice->version + config.strategy.ahead();
+      return place && place->slice && place->slice->version <= step_lane.step &&
+             step_lane.step <= place->slice->version + config.strategy.ahead();
     });
-    step = open ? OpenStepOf(turn) : nullptr;
+    step = open ? OpenStepOf(step_lane) : nullptr;
     if (!step) return {};
   }
   const bool chosen = !step->counted.empty() || Alive(SliceId(0));
-  if (step->width != turn.width || (chosen && step->counted != request.counted)) {
-    return Status(Code::kInvalidArgument, "push: other lanes count in step " + std::to_string(turn.step));
+  if (step->width != step_lane.width || (chosen && step->counted != request.counted)) {
+    return Status(Code::kInvalidArgument,
+                  "push: other lanes count in step " + std::to_string(step_lane.step));
   }
   if (chosen) return {};
   step->counted = request.counted;
@@ -122,19 +123,20 @@ Status Server::State::TakeCounted(const PushRequest& request) {
 }
 
 void Server::State::Decide(const PushRequest& request) {
-  const Turn& turn = *request.turn;
-  if (turn.needed == turn.width || request.disposition == Disposition::kPull || !Alive(SliceId(0))) return;
-  Step* step = FindStep(turn.step);
-  if (!step || !step->counted.empty() || turn.lane >= step->width) return;
+  const StepLane& step_lane = *request.step_lane;
+  if (step_lane.needed == step_lane.width || request.disposition == Disposition::kPull || !Alive(SliceId(0)))
+    return;
+  Step* step = FindStep(step_lane.step);
+  if (!step || !step->counted.empty() || step_lane.lane >= step->width) return;
   for (const auto& place : places) {
     if (!place || !place->slice) continue;
     const uint64_t version = place->slice->version;
-    if (turn.step < version || turn.step - version >= place->open.size()) return;
-    const auto& lanes = place->open[turn.step - version].lanes;
-    if (turn.lane >= lanes.size() || !lanes[turn.lane].in) return;
+    if (step_lane.step < version || step_lane.step - version >= place->open.size()) return;
+    const auto& lanes = place->open[step_lane.step - version].lanes;
+    if (step_lane.lane >= lanes.size() || !lanes[step_lane.lane].in) return;
   }
   step->whole.resize((step->width + 63) / 64);
-  step->whole[turn.lane / 64] |= uint64_t{1} << (turn.lane % 64);
+  step->whole[step_lane.lane / 64] |= uint64_t{1} << (step_lane.lane % 64);
   uint32_t whole = 0;
   for (const uint64_t word : step->whole) whole += static_cast<uint32_t>(std::popcount(word));
   if (whole < step->needed) return;
@@ -147,7 +149,7 @@ void Server::State::Decide(const PushRequest& request) {
 
 SliceOutcome Server::State::TakeLane(Place* place, const PushRequest& request, const SliceRef& ref,
                                      std::span<const float> gradient, const Step** agreed) {
-  Turn turn = *request.turn;
+  StepLane step_lane = *request.step_lane;
   const uint64_t version = place->slice->version;
   switch (ledgers.Look(ref.slice.value)) {
     case Ledger::Entry::kConflict:
@@ -157,38 +159,38 @@ SliceOutcome Server::State::TakeLane(Place* place, const PushRequest& request, c
     case Ledger::Entry::kNew:
       break;
   }
-  if (turn.step < version) {
+  if (step_lane.step < version) {
     // All that counted in the step is held.
     if (guards::Held(true)) return SliceOutcome::kLate;
-    turn.step = version;  // only with the check taken out
+    step_lane.step = version;  // only with the check taken out
   }
-  if (turn.step - version >= place->open.size()) return SliceOutcome::kConflict;
-  Step* step = OpenStepOf(turn);
+  if (step_lane.step - version >= place->open.size()) return SliceOutcome::kConflict;
+  Step* step = OpenStepOf(step_lane);
   if (!step) return SliceOutcome::kConflict;
-  auto& run = step->runs[turn.lane];
-  const bool wanted = step->counted.empty() || step->Counts(turn.lane);
+  auto& run = step->runs[step_lane.lane];
+  const bool wanted = step->counted.empty() || step->Counts(step_lane.lane);
   if (!run && wanted) {
     if (claims_outdated) RebuildClaims();
     if (claims.Note(request.cut, request.run) != Ledger::Entry::kNew) return SliceOutcome::kConflict;
     run = RunId{request.cut, request.run};
-    step->workers[turn.lane] = request.worker;
+    step->workers[step_lane.lane] = request.worker;
   } else if (run && step != *agreed && (run->run != request.run || run->cut != request.cut)) {
     return SliceOutcome::kConflict;
   }
   *agreed = step;
-  OpenStep& open = place->open[turn.step - version];
+  OpenStep& open = place->open[step_lane.step - version];
   open.lanes.resize(step->width);
-  Lane& lane = open.lanes[turn.lane];
+  Lane& lane = open.lanes[step_lane.lane];
   if (lane.in || !wanted) return SliceOutcome::kHeld;
-  const uint64_t staleness = turn.step - std::min(ref.version, turn.step);
+  const uint64_t staleness = step_lane.step - std::min(ref.version, step_lane.step);
   lane = {true, request.disposition, request.events,
           static_cast<uint32_t>(std::min<uint64_t>(staleness, UINT32_MAX))};
   ++open.in;
-  if (turn.step == version && Complete(open, *step)) {
-    CompleteSteps(place, turn.lane, gradient);
+  if (step_lane.step == version && Complete(open, *step)) {
+    CompleteSteps(place, step_lane.lane, gradient);
     return SliceOutcome::kApplied;
   }
-  if (!config.modelled) Keep(place, &open, *step, turn.lane, gradient);
+  if (!config.modelled) Keep(place, &open, *step, step_lane.lane, gradient);
   return SliceOutcome::kHeld;
 }
 

@@ -108,7 +108,7 @@ class ServerStepsTest : public ::testing::Test {
     request.cut = CutOf(lane);
     request.run = static_cast<uint32_t>(step);
     request.events = events;
-    request.turn = Turn{step, lane, strategy.total_lanes(), strategy.lanes};
+    request.step_lane = StepLane{step, lane, strategy.total_lanes(), strategy.lanes};
     for (SliceRef& ref : request.slices) ref.version = step;
     return request;
   }
@@ -130,7 +130,8 @@ class ServerStepsTest : public ::testing::Test {
 
   std::vector<float> PayloadOf(const PushRequest& request, uint32_t slice) const {
     if (request.disposition != Disposition::kGradient) return {};
-    return Gradient(request.turn->step, request.turn->lane, slice, config_.table.slices[slice].elements());
+    return Gradient(request.step_lane->step, request.step_lane->lane, slice,
+                    config_.table.slices[slice].elements());
   }
   // The reply, or nothing when it waits under `ticket`.
   std::optional<PushReply> Offer(Node& node, const PushRequest& request, uint64_t ticket = 1) {
@@ -497,7 +498,7 @@ TEST_F(ServerStepsTest, WhatContradictsTheOpenStepIsAConflict) {
   other.cut.end -= kBatch;
   EXPECT_EQ(Outcome(node(), other), SliceOutcome::kConflict) << "a cut that overlaps another lane's";
   other = Push(node(), 0, 1);
-  other.turn->width = other.turn->needed = 2;
+  other.step_lane->width = other.step_lane->needed = 2;
   EXPECT_EQ(Outcome(node(), other), SliceOutcome::kConflict) << "another width";
   EXPECT_EQ(Outcome(node(), Push(node(), 1, 1)), SliceOutcome::kConflict) << "a step too far";
   EXPECT_EQ(Outcome(node(), Push(node(), 0, 1)), SliceOutcome::kHeld);
@@ -510,7 +511,7 @@ TEST_F(ServerStepsTest, WhatContradictsTheOpenStepIsAConflict) {
 TEST_F(ServerStepsTest, TailsAreNarrower) {
   Make(Sync(3));
   PushRequest push = Push(node(), 0, 0);
-  push.turn->width = push.turn->needed = 1;
+  push.step_lane->width = push.step_lane->needed = 1;
   EXPECT_EQ(Outcome(node(), push), SliceOutcome::kApplied);
   EXPECT_EQ(At(node()).version, 1u);
 }
@@ -587,7 +588,7 @@ TEST_F(ServerStepsTest, TheFirstToComeCountAndBothServersKnowWhich) {
 
   // The other is told, waits for what it lacks, and comes to the same.
   PushRequest pull = Pull(other, 1, true);
-  pull.turn = Push(other, 0, 1).turn;
+  pull.step_lane = Push(other, 0, 1).step_lane;
   pull.counted = chosen.counted;
   EXPECT_FALSE(Offer(other, pull, 11));
   EXPECT_EQ(At(other, 1).version, 0u);
@@ -797,21 +798,21 @@ TEST_F(ServerStepsTest, RefusesTurnsThatContradictThemselves) {
     return node().server->Begin(push).code() == Code::kInvalidArgument;
   };
   EXPECT_FALSE(refused([](PushRequest*) {}));
-  EXPECT_TRUE(refused([](PushRequest* p) { p->turn.reset(); }));
-  EXPECT_TRUE(refused([](PushRequest* p) { p->turn->lane = 4; }));
-  EXPECT_TRUE(refused([](PushRequest* p) { p->turn->lane = UINT32_MAX; }));
-  EXPECT_TRUE(refused([](PushRequest* p) { p->turn->width = 5; }));
-  EXPECT_TRUE(refused([](PushRequest* p) { p->turn->width = 0; }));
-  EXPECT_TRUE(refused([](PushRequest* p) { p->turn->width = p->turn->needed = 3; }));
-  EXPECT_TRUE(refused([](PushRequest* p) { p->turn->needed = 1; }));
-  EXPECT_TRUE(refused([](PushRequest* p) { p->turn->needed = 0; }));
+  EXPECT_TRUE(refused([](PushRequest* p) { p->step_lane.reset(); }));
+  EXPECT_TRUE(refused([](PushRequest* p) { p->step_lane->lane = 4; }));
+  EXPECT_TRUE(refused([](PushRequest* p) { p->step_lane->lane = UINT32_MAX; }));
+  EXPECT_TRUE(refused([](PushRequest* p) { p->step_lane->width = 5; }));
+  EXPECT_TRUE(refused([](PushRequest* p) { p->step_lane->width = 0; }));
+  EXPECT_TRUE(refused([](PushRequest* p) { p->step_lane->width = p->step_lane->needed = 3; }));
+  EXPECT_TRUE(refused([](PushRequest* p) { p->step_lane->needed = 1; }));
+  EXPECT_TRUE(refused([](PushRequest* p) { p->step_lane->needed = 0; }));
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b111}; }));
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b10001}; }));
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b11, 0}; }));
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b11}; })) << "that nobody has chosen";
   EXPECT_TRUE(refused([](PushRequest* p) {
     p->disposition = Disposition::kPull;
-    p->turn.reset();
+    p->step_lane.reset();
     p->counted = {0b11};
   }));
   // A server that is told which count.
@@ -827,10 +828,10 @@ TEST_F(ServerStepsTest, RefusesTurnsThatContradictThemselves) {
   Make(Sync(2));
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b11}; })) << "where all count";
   Make({});
-  EXPECT_FALSE(refused([](PushRequest* p) { p->turn.reset(); }));
+  EXPECT_FALSE(refused([](PushRequest* p) { p->step_lane.reset(); }));
   EXPECT_TRUE(refused([](PushRequest*) {})) << "a step, where there are none";
   EXPECT_TRUE(refused([](PushRequest* p) {
-    p->turn.reset();
+    p->step_lane.reset();
     p->version_wanted = 1;
   }));
 }
@@ -849,10 +850,10 @@ TEST_F(ServerStepsTest, SurvivesRandomRequests) {
       push.disposition = static_cast<Disposition>(rng.Below(4));
       if (push.disposition == Disposition::kEmpty) push.events = 0;
       if (rng.Chance(0.2)) push.run = static_cast<uint32_t>(some(99));
-      if (rng.Chance(0.1)) push.turn->step = some(version + 3);
-      if (rng.Chance(0.1)) push.turn->width = static_cast<uint32_t>(some(4));
+      if (rng.Chance(0.1)) push.step_lane->step = some(version + 3);
+      if (rng.Chance(0.1)) push.step_lane->width = static_cast<uint32_t>(some(4));
       if (rng.Chance(0.1)) push.cut.end = kBatch * (1 + some(99));
-      if (rng.Chance(0.1)) push.turn->lane = static_cast<uint32_t>(some(4));
+      if (rng.Chance(0.1)) push.step_lane->lane = static_cast<uint32_t>(some(4));
       if (rng.Chance(0.2)) push.counted = {some(15)};
       if (rng.Chance(0.3)) push.version_wanted = some(version + 2);
       if (rng.Chance(0.1)) push.slices.resize(rng.Below(push.slices.size() + 1));

@@ -50,9 +50,9 @@ void Worker::State::TakeLease(const Lease& granted) {
   const uint32_t runs = granted.cut.valid() ? granted.cut.runs() : 0;
   bool fits = runs > 0 && granted.missing.size() == runs;
   if (stepped()) {
-    const Turn turn{granted.first_step, granted.lane, granted.width, granted.needed};
+    const StepLane step_lane{granted.first_step, granted.lane, granted.width, granted.needed};
     RunSet both = granted.missing;
-    fits = fits && granted.assigned.size() == runs && !granted.assigned.empty() && turn.valid() &&
+    fits = fits && granted.assigned.size() == runs && !granted.assigned.empty() && step_lane.valid() &&
            granted.first_step < kMostSteps && (both &= granted.assigned) == granted.missing;
   }
   if (leaving || !fits) {

@@ -27,7 +27,7 @@ struct Worker::State {
     uint64_t step() const { return lease.first_step + next; }
     // Stepped: slices of this version have all of them behind them.
     uint64_t end() const { return lease.first_step + runs.size(); }
-    Turn turn() const { return {step(), lease.lane, lease.width, lease.needed}; }
+    StepLane step_lane() const { return {step(), lease.lane, lease.width, lease.needed}; }
   };
   // A version of one life of a slice.
   struct Seen {
@@ -67,7 +67,7 @@ struct Worker::State {
   };
   // Backup workers: the lanes that count in the newest step that is known to be decided.
   struct Decided {
-    Turn turn;
+    StepLane step_lane;
     std::vector<uint64_t> counted;
     bool Has(uint32_t lane) const { return (counted[lane / 64] >> (lane % 64) & 1) != 0; }
   };

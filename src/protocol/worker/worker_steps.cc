@@ -32,7 +32,7 @@ bool Worker::State::Over(const Lease& lease, uint64_t step) {
   const auto& [lowest, highest] = SeenRange();
   if (lowest > step || highest > step + 1 + strategy().ahead()) return true;
   return lease.needed < lease.width && SeenOf(SliceId(0)) == step + 1 && decided &&
-         decided->turn.step == step && !decided->Has(lease.lane);
+         decided->step_lane.step == step && !decided->Has(lease.lane);
 }
 
 // Runs that need not be trained any more.
@@ -126,7 +126,7 @@ void Worker::State::AddWaiting(const Held& split) {
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
     PushRequest& request = *exchange.request;
-    request.turn = split.turn();
+    request.step_lane = split.step_lane();
     // Where not all lanes count, only who decides which can say when the step is complete.
     request.want_values = last && (!some || exchange.server == Decider());
     if (!request.want_values) continue;
@@ -154,10 +154,10 @@ std::optional<NodeId> Worker::State::Decider() const {
 // be asked whether its lane is among those that count: then other slices wait for it.
 bool Worker::State::AskWhoCounts(Time now, const Held& next) {
   if (next.lease.needed == next.lease.width || SeenOf(SliceId(0)) != next.step() + 1) return false;
-  if (decided && decided->turn.step == next.step()) return false;
+  if (decided && decided->step_lane.step == next.step()) return false;
   Exchange& exchange = ExchangeWith(view->slices[0].server);
   AddSlice(&exchange, place_of[0], 0, Disposition::kPull);
-  exchange.request->turn = next.turn();
+  exchange.request->step_lane = next.step_lane();
   exchange.request->want_values = false;
   goal = next.step();
   Begin(now, Phase::kPulling);
@@ -171,22 +171,22 @@ void Worker::State::TellWhoCounts(Exchange* exchange) const {
   if (!decided || exchange->server == Decider()) return;
   PushRequest& request = *exchange->request;
   const bool lacks = std::ranges::any_of(
-      request.slices, [&](const SliceRef& ref) { return SeenOf(ref.slice) <= decided->turn.step; });
+      request.slices, [&](const SliceRef& ref) { return SeenOf(ref.slice) <= decided->step_lane.step; });
   if (!lacks) return;
-  request.turn = decided->turn;
+  request.step_lane = decided->step_lane;
   request.counted = decided->counted;
 }
 
 void Worker::State::TakeCounted(Time now, const Exchange& exchange, const PushReply& reply) {
-  const auto& turn = exchange.request->turn;
-  if (!turn || turn->needed == turn->width || exchange.server != Decider()) return;
+  const auto& step_lane = exchange.request->step_lane;
+  if (!step_lane || step_lane->needed == step_lane->width || exchange.server != Decider()) return;
   uint32_t lanes = 0;
   for (uint64_t word : reply.counted) lanes += static_cast<uint32_t>(std::popcount(word));
-  const size_t words = (turn->width + 63) / 64;
+  const size_t words = (step_lane->width + 63) / 64;
   const bool none_beyond = reply.counted.size() == words &&
-                           (turn->width % 64 == 0 || reply.counted.back() >> turn->width % 64 == 0);
-  if (none_beyond && lanes == turn->needed) {
-    if (!decided || decided->turn.step <= turn->step) decided = {*turn, reply.counted};
+                           (step_lane->width % 64 == 0 || reply.counted.back() >> step_lane->width % 64 == 0);
+  if (none_beyond && lanes == step_lane->needed) {
+    if (!decided || decided->step_lane.step <= step_lane->step) decided = {*step_lane, reply.counted};
   } else if (exchange.request->disposition == Disposition::kPull && !exchange.request->want_values) {
     resume_at = now + config.retry_interval;
   }

@@ -101,7 +101,7 @@ TEST_F(StepsTest, GoesFromStepToStepWithTheValuesOfEach) {
     const auto pushes = Pushes(compute);
     ASSERT_EQ(pushes.size(), 2u);
     for (const SendPush& push : pushes) {
-      EXPECT_EQ(push.request->turn, (Turn{3 + run, 1, 2, 2}));
+      EXPECT_EQ(push.request->step_lane, (StepLane{3 + run, 1, 2, 2}));
       EXPECT_EQ(push.request->version_wanted, 4 + run);
       EXPECT_TRUE(push.request->exact && push.request->want_values);
       EXPECT_EQ(push.request->slices[0].version, 3 + run);
@@ -134,14 +134,14 @@ TEST_F(StepsTest, RunsThatAreNotMissingAreStepsOfOthers) {
   const Compute compute = StartOf({Part(1, 0, 0, 5, {1, 3})}, 1);
   EXPECT_EQ(compute.batch, 1u);
   const auto pushes = Pushes(compute);
-  EXPECT_EQ(pushes[0].request->turn->step, 1u);
+  EXPECT_EQ(pushes[0].request->step_lane->step, 1u);
   Answer(pushes[0], 2);
   const auto pulls = All<SendPush>(Answer(pushes[1], 2));
   ASSERT_EQ(pulls.size(), 2u);
   EXPECT_EQ(pulls[0].request->version_wanted, 3u);
   Answer(pulls[0], 3);
   const auto last = Pushes(All<Compute>(Answer(pulls[1], 3)).at(0));
-  EXPECT_EQ(last[0].request->turn->step, 3u);
+  EXPECT_EQ(last[0].request->step_lane->step, 3u);
   Answer(last[0], 4);
   Answer(last[1], 4);
   EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1)) << "step 4 is not its own";
@@ -152,11 +152,11 @@ TEST_F(StepsTest, ASparseAssignmentHasStepsInARow) {
   lease.assigned = lease.missing;
   const auto pushes = Pushes(StartOf({lease}, 10));
   EXPECT_EQ(pushes[0].request->run, 2u);
-  EXPECT_EQ(pushes[0].request->turn->step, 10u);
+  EXPECT_EQ(pushes[0].request->step_lane->step, 10u);
   Answer(pushes[0], 11);
   const auto next = Pushes(All<Compute>(Answer(pushes[1], 11)).at(0));
   EXPECT_EQ(next[0].request->run, 5u);
-  EXPECT_EQ(next[0].request->turn->step, 11u);
+  EXPECT_EQ(next[0].request->step_lane->step, 11u);
 }
 
 TEST_F(StepsTest, AnAnswerWithoutValuesIsFollowedByAPull) {
@@ -314,11 +314,11 @@ TEST_F(StepsTest, AsksForRoundsHoweverManyLanesItHas) {
 TEST_F(StepsTest, EmptyAndRejectedRunsHaveTheirTurnsToo) {
   auto pushes = Pushes(StartOf({Part(1, 0, 0)}), 0, Disposition::kEmpty);
   EXPECT_EQ(pushes[0].request->disposition, Disposition::kEmpty);
-  EXPECT_EQ(pushes[0].request->turn->step, 0u);
+  EXPECT_EQ(pushes[0].request->step_lane->step, 0u);
   Answer(pushes[0], 1);
   pushes = Pushes(All<Compute>(Answer(pushes[1], 1)).at(0), 5, Disposition::kRejected);
   EXPECT_EQ(pushes[0].request->disposition, Disposition::kRejected);
-  EXPECT_EQ(pushes[0].request->turn->step, 1u);
+  EXPECT_EQ(pushes[0].request->step_lane->step, 1u);
 }
 
 // ---- ssp
@@ -337,7 +337,7 @@ TEST_F(SspTest, RunsAheadAndHoldsItsLeaseUntilItIsNoted) {
   auto actions = Answer(pulls[1], 0);
   for (uint32_t step = 0; step < 3; ++step) {  // lane 1 has not begun yet
     const auto pushes = Pushes(All<Compute>(actions).at(0));
-    EXPECT_EQ(pushes[0].request->turn->step, step);
+    EXPECT_EQ(pushes[0].request->step_lane->step, step);
     EXPECT_EQ(pushes[0].request->version_wanted, step < 2 ? 0 : step - 1);
     EXPECT_TRUE(pushes[0].request->want_values);
     EXPECT_FALSE(pushes[0].request->exact);
@@ -377,7 +377,7 @@ class BackupTest : public StepsTest {
 
 TEST_F(BackupTest, TheOthersAreToldWhoCounts) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 2)}));
-  EXPECT_EQ(pushes[0].request->turn, (Turn{0, 2, 3, 2}));
+  EXPECT_EQ(pushes[0].request->step_lane, (StepLane{0, 2, 3, 2}));
   EXPECT_TRUE(pushes[0].request->want_values) << "A has slice 0: it decides";
   EXPECT_EQ(pushes[0].request->version_wanted, 1u);
   EXPECT_FALSE(pushes[1].request->want_values);
@@ -388,7 +388,7 @@ TEST_F(BackupTest, TheOthersAreToldWhoCounts) {
   ASSERT_EQ(pulls.size(), 1u);
   EXPECT_EQ(pulls[0].server, kB);
   EXPECT_THAT(pulls[0].request->counted, ElementsAre(0b101));
-  EXPECT_EQ(pulls[0].request->turn, (Turn{0, 2, 3, 2}));
+  EXPECT_EQ(pulls[0].request->step_lane, (StepLane{0, 2, 3, 2}));
   EXPECT_EQ(pulls[0].request->version_wanted, 1u);
   EXPECT_EQ(All<Compute>(Answer(pulls[0], 1)).at(0).batch, 1u);
 }
@@ -415,7 +415,7 @@ TEST_F(BackupTest, WhoHasNoLaneInTheNextStepTellsTheOthersToo) {
   EXPECT_EQ(pulls[0].server, kA);
   EXPECT_THAT(pulls[0].request->counted, IsEmpty()) << "A has decided it";
   EXPECT_EQ(pulls[1].request->version_wanted, 3u);
-  EXPECT_EQ(pulls[1].request->turn, (Turn{0, 2, 3, 2}));
+  EXPECT_EQ(pulls[1].request->step_lane, (StepLane{0, 2, 3, 2}));
   EXPECT_THAT(pulls[1].request->counted, ElementsAre(0b101));
   // In vain: B has that step by now and is asked for the next one alone.
   Hold(pulls[0], 1, SliceOutcome::kPulled);
@@ -423,7 +423,7 @@ TEST_F(BackupTest, WhoHasNoLaneInTheNextStepTellsTheOthersToo) {
   now_ = worker_.next_timer();
   const auto again = All<SendPush>(worker_.OnTimer(now_));
   ASSERT_EQ(again.size(), 2u);
-  EXPECT_FALSE(again[1].request->turn.has_value());
+  EXPECT_FALSE(again[1].request->step_lane.has_value());
   EXPECT_THAT(again[1].request->counted, IsEmpty());
 }
 
@@ -437,7 +437,7 @@ TEST_F(BackupTest, WhoIsLateGoesOnWhereTheOthersAre) {
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].server, kA);
   EXPECT_FALSE(asked[0].request->want_values);
-  EXPECT_EQ(asked[0].request->turn, (Turn{3, 2, 3, 2}));
+  EXPECT_EQ(asked[0].request->step_lane, (StepLane{3, 2, 3, 2}));
   const auto pulls = All<SendPush>(Hold(asked[0], 4, SliceOutcome::kPulled, {0b011}));
   ASSERT_EQ(pulls.size(), 1u);
   EXPECT_EQ(pulls[0].server, kB);
@@ -504,7 +504,7 @@ TEST_F(AveragingTest, ARunIsOnePush) {
     ASSERT_EQ(pushes.size(), 2u);
     EXPECT_EQ(pushes[0].request->events, 30u);
     EXPECT_EQ(pushes[0].request->run, 0u);
-    EXPECT_EQ(pushes[0].request->turn->step, 0u);
+    EXPECT_EQ(pushes[0].request->step_lane->step, 0u);
     Answer(pushes[0], 1);
     compute = All<Compute>(Answer(pushes[1], 1)).at(0);
   }

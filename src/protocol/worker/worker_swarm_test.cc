@@ -123,12 +123,12 @@ class Swarm {
 
   void Deliver(NodeId server, const PushRequest& request, std::function<void(PushReply)> answer) {
     PushReply reply{request.sequence, Generation(1), false, {}, {}};
-    if (!request.counted.empty() && request.turn) told_[server].insert(request.turn->step);
+    if (!request.counted.empty() && request.step_lane) told_[server].insert(request.step_lane->step);
     for (const SliceRef& ref : request.slices) {
       SliceModel& slice = slices_[ref.slice.value];
       SliceReply said{ref.slice, SliceOutcome::kPulled, false, ref.incarnation, 0};
       if (request.disposition != Disposition::kPull) {
-        const auto [step, lane] = std::pair(request.turn->step, request.turn->lane);
+        const auto [step, lane] = std::pair(request.step_lane->step, request.step_lane->lane);
         if (slice.noted.contains({step, lane})) {
           said.outcome = SliceOutcome::kDuplicate;
         } else if (step < slice.version) {
@@ -168,9 +168,11 @@ class Swarm {
         said.version = before ? request.version_wanted : version;
         said.values = request.want_values;
       }
-      if (Backup() && parked.server == kA && request.turn && counted_.contains(request.turn->step)) {
+      if (Backup() && parked.server == kA && request.step_lane &&
+          counted_.contains(request.step_lane->step)) {
         parked.reply.counted = {0};
-        for (uint32_t lane : counted_[request.turn->step]) parked.reply.counted[0] |= uint64_t{1} << lane;
+        for (uint32_t lane : counted_[request.step_lane->step])
+          parked.reply.counted[0] |= uint64_t{1} << lane;
       }
       parked.answer(std::move(parked.reply));
       parked_.erase(parked_.begin() + static_cast<std::ptrdiff_t>(p));

@@ -25,7 +25,7 @@ void Disk::Append(const JournalRecord& record) {
     for (const Cut& cut : made->cuts) Know(cut);
   } else if (const auto* round = std::get_if<RoundMade>(&record)) {
     all_rounds_.push_back(*round);
-    for (const RoundMade::Part& part : round->lanes) Know(part.cut);
+    for (const RoundMade::Lane& part : round->lanes) Know(part.cut);
   } else if (const auto* began = std::get_if<StreamStart>(&record)) {
     start_ = began->start;
   }

@@ -133,7 +133,7 @@ class EventQueue {
     }
   };
   // Moves on to the next span that has an event.
-  void Turn() {
+  void AdvanceSpan() {
     while (current_.empty()) {
       if (near_ == 0) {
         // Nothing in this year or the next: to the year before the next that may have something.
@@ -166,7 +166,7 @@ class EventQueue {
     ++near_;
   }
   Event Pop() {
-    if (current_.empty()) Turn();
+    if (current_.empty()) AdvanceSpan();
     std::pop_heap(current_.begin(), current_.end(), Later());
     const Event event = current_.back();
     current_.pop_back();
