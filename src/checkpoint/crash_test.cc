@@ -94,7 +94,7 @@ TEST(Crash, TheNewestCompleteCheckpointIsAlwaysThere) {
   Rng rng(1);
   uint64_t committed = 0;  // newest that a life said was committed
   uint64_t journaled = 0;
-  for (int life = 0; life < 25; ++life) {
+  for (int incarnation = 0; incarnation < 25; ++incarnation) {
     const uint64_t last = KillOne(dir.path(), &rng);
     if (last > 0) {
       journaled = last / 2;

@@ -49,8 +49,8 @@ protocol::Cut ReadCut(const Json& value) {
 
 Json ToJson(const protocol::ManifestShard& shard) {
   Json slices = Json::array();
-  for (const auto& life : shard.slices) {
-    slices.push_back(Json::array({life.slice.value, life.incarnation.value}));
+  for (const auto& slice_incarnation : shard.slices) {
+    slices.push_back(Json::array({slice_incarnation.slice.value, slice_incarnation.incarnation.value}));
   }
   return {{"file", shard.file},
           {"bytes", shard.bytes},
@@ -64,9 +64,10 @@ protocol::ManifestShard ReadShard(const Json& value) {
   if (!IsPlainName(shard.file)) throw Malformed("'" + shard.file + "' is no name of a file");
   shard.bytes = Unsigned(value, "bytes");
   shard.checksum = Hex(At(value, "checksum"));
-  for (const Json& life : List(value, "slices")) {
-    if (List(life).size() != 2) throw Malformed("a slice is [slice, incarnation]");
-    shard.slices.push_back({SliceId(Unsigned32(life[0])), Incarnation(Unsigned(life[1]))});
+  for (const Json& slice_incarnation : List(value, "slices")) {
+    if (List(slice_incarnation).size() != 2) throw Malformed("a slice is [slice, incarnation]");
+    shard.slices.push_back(
+        {SliceId(Unsigned32(slice_incarnation[0])), Incarnation(Unsigned(slice_incarnation[1]))});
   }
   return shard;
 }
@@ -95,9 +96,9 @@ protocol::Manifest ReadManifest(const Json& json) {
   std::set<SliceId> seen;
   for (const Json& shard : List(json, "shards")) {
     manifest.shards.push_back(ReadShard(shard));
-    for (const auto& life : manifest.shards.back().slices) {
-      if (!seen.insert(life.slice).second) {
-        throw Malformed("slice " + std::to_string(life.slice.value) + " is there twice");
+    for (const auto& slice_incarnation : manifest.shards.back().slices) {
+      if (!seen.insert(slice_incarnation.slice).second) {
+        throw Malformed("slice " + std::to_string(slice_incarnation.slice.value) + " is there twice");
       }
     }
   }

@@ -33,7 +33,7 @@ TEST(Shard, EverySliceComesBackBitForBit) {
     const auto reader = ShardReader::Open(dir / shard->file, shard->checksum);
     ASSERT_TRUE(reader.ok()) << reader.status().ToString();
     for (size_t i = 0; i < slices.size(); ++i) {
-      EXPECT_EQ(shard->slices[i], (protocol::SliceLife{slices[i]->id, slices[i]->incarnation}));
+      EXPECT_EQ(shard->slices[i], (protocol::SliceIncarnation{slices[i]->id, slices[i]->incarnation}));
       const auto read = (*reader)->Read(table, slices[i]->id, slots);
       ASSERT_TRUE(read.ok()) << read.status().ToString();
       ExpectSame(*read, *slices[i]);

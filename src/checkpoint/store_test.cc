@@ -58,10 +58,10 @@ void ExpectWhole(const std::string& directory, const Manifest& manifest) {
     const auto reader =
         ShardReader::Open(directory + "/" + manifest.directory + "/" + shard.file, shard.checksum);
     ASSERT_TRUE(reader.ok()) << reader.status().ToString();
-    for (const auto& life : shard.slices) {
-      const auto slice = (*reader)->Read(table, life.slice, 1);
+    for (const auto& incarnation : shard.slices) {
+      const auto slice = (*reader)->Read(table, incarnation.slice, 1);
       ASSERT_TRUE(slice.ok()) << slice.status().ToString();
-      ExpectSame(*slice, *MakeSlice(table, life.slice.value, 1, manifest.id));
+      ExpectSame(*slice, *MakeSlice(table, incarnation.slice.value, 1, manifest.id));
       ++slices;
     }
   }

@@ -15,15 +15,15 @@ Result<std::vector<std::vector<float>>> ReadVariables(const std::string& directo
   std::vector<bool> read(table.slices.size());
   for (const auto& shard : manifest.shards) {
     LEAT_ASSIGN_OR_RETURN(const auto reader, ShardReader::Open(path + "/" + shard.file, shard.checksum));
-    for (const auto& life : shard.slices) {
-      const uint32_t id = life.slice.value;
+    for (const auto& slice_incarnation : shard.slices) {
+      const uint32_t id = slice_incarnation.slice.value;
       if (id >= table.slices.size()) {
         return Status(Code::kFailedPrecondition, path + ": has slice " + std::to_string(id) +
                                                      ", the job has " + std::to_string(table.slices.size()));
       }
       const auto& spec = table.slices[id];
       const auto out = std::span(variables[spec.variable]).subspan(spec.begin, spec.elements());
-      LEAT_RETURN_IF_ERROR(reader->ReadValues(table, life.slice, out));
+      LEAT_RETURN_IF_ERROR(reader->ReadValues(table, slice_incarnation.slice, out));
       read[id] = true;
     }
   }

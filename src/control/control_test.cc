@@ -165,7 +165,7 @@ TEST(Control, ReconnectsToACoordinatorThatCameBack) {
   auto server = StartOrDie(Echo);
   const std::string address = server->address();
   const auto client = ControlClient::Make(address, "token");
-  for (int life = 0; life < 3; ++life) {
+  for (int slice_incarnation = 0; slice_incarnation < 3; ++slice_incarnation) {
     const auto reply = client->Call(protocol::StatusRequest{}, 10s);
     EXPECT_TRUE(reply.ok()) << reply.status().ToString();
     server.reset();

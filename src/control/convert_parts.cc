@@ -231,22 +231,23 @@ void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in,
   }
 }
 
-void Put(const std::vector<protocol::SliceLife>& in, google::protobuf::RepeatedPtrField<pb::SliceLife>* out) {
+void Put(const std::vector<protocol::SliceIncarnation>& in,
+         google::protobuf::RepeatedPtrField<pb::SliceIncarnation>* out) {
   out->Reserve(static_cast<int>(in.size()));
-  for (const auto& life : in) {
+  for (const auto& slice_incarnation : in) {
     auto* l = out->Add();
-    l->set_slice(life.slice.value);
-    l->set_incarnation(life.incarnation.value);
+    l->set_slice(slice_incarnation.slice.value);
+    l->set_incarnation(slice_incarnation.incarnation.value);
   }
 }
 
-void Take(const google::protobuf::RepeatedPtrField<pb::SliceLife>& in, std::vector<protocol::SliceLife>* out,
-          Check* check) {
+void Take(const google::protobuf::RepeatedPtrField<pb::SliceIncarnation>& in,
+          std::vector<protocol::SliceIncarnation>* out, Check* check) {
   if (!check->Count(in.size(), Limits::kSlices, "slices")) return;
   out->reserve(static_cast<size_t>(in.size()));
-  for (const auto& life : in) {
-    check->That(life.slice() < Limits::kSlices, "slice", life.slice());
-    out->push_back({SliceId(life.slice()), Incarnation(life.incarnation())});
+  for (const auto& slice_incarnation : in) {
+    check->That(slice_incarnation.slice() < Limits::kSlices, "slice", slice_incarnation.slice());
+    out->push_back({SliceId(slice_incarnation.slice()), Incarnation(slice_incarnation.incarnation())});
   }
 }
 

@@ -76,9 +76,10 @@ void Put(const std::vector<protocol::PartitionLedger>& in,
 void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in,
           std::vector<protocol::PartitionLedger>* out, Check* check);
 
-void Put(const std::vector<protocol::SliceLife>& in, google::protobuf::RepeatedPtrField<pb::SliceLife>* out);
-void Take(const google::protobuf::RepeatedPtrField<pb::SliceLife>& in, std::vector<protocol::SliceLife>* out,
-          Check* check);
+void Put(const std::vector<protocol::SliceIncarnation>& in,
+         google::protobuf::RepeatedPtrField<pb::SliceIncarnation>* out);
+void Take(const google::protobuf::RepeatedPtrField<pb::SliceIncarnation>& in,
+          std::vector<protocol::SliceIncarnation>* out, Check* check);
 
 void Put(const protocol::ShardReport& in, pb::ShardReport* out);
 void Take(const pb::ShardReport& in, protocol::ShardReport* out, Check* check);

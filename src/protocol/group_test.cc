@@ -208,8 +208,9 @@ class World {
     if (pending_ && pending_->group == group->id) {
       if (report.group == group->id && report.shard && report.shard->checkpoint == pending_->order.id) {
         EXPECT_TRUE(report.shard->status.ok()) << report.shard->status.ToString();
-        for (const SliceLife& life : report.shard->slices) {
-          if (life.incarnation == Incarnation(group->id)) pending_->saved.insert(life.slice.value);
+        for (const SliceIncarnation& incarnation : report.shard->slices) {
+          if (incarnation.incarnation == Incarnation(group->id))
+            pending_->saved.insert(incarnation.slice.value);
         }
         if (pending_->saved.size() == table_.slices.size()) Commit();
       } else {

@@ -13,7 +13,7 @@ namespace leat::protocol::guards {
 // The ledger's check: a batch that a slice holds is not applied again.
 bool Held(bool in_ledger);
 // The incarnation's check: what is said of, or to, a former life of a slice does not count for this one.
-bool SameLife(Incarnation said, Incarnation now);
+bool SameIncarnation(Incarnation said, Incarnation now);
 // The generation's check: a worker that the view of its time does not name is not listened to.
 // Untested: without it no job that the simulator knows counts wrong. It stays, and is listed as untested in
 // sim/mutants/mutant_test.cc, until elastic membership supplies a job in which it is needed.

@@ -107,10 +107,10 @@ struct WorkerProgress {
   std::string last_dead_letter;  // "partition 3 offset 991: amount: 'abc' is not a number"
 };
 
-struct SliceLife {
+struct SliceIncarnation {
   SliceId slice;
   Incarnation incarnation;
-  friend auto operator<=>(const SliceLife&, const SliceLife&) = default;
+  friend auto operator<=>(const SliceIncarnation&, const SliceIncarnation&) = default;
 };
 
 // A run whose gradient was not finite.
@@ -128,7 +128,7 @@ struct ShardReport {
   std::string file;  // in the checkpoint's directory
   uint64_t bytes = 0;
   uint64_t checksum = 0;
-  std::vector<SliceLife> slices;
+  std::vector<SliceIncarnation> slices;
   friend bool operator==(const ShardReport&, const ShardReport&) = default;
 };
 
@@ -225,7 +225,7 @@ struct WorkerHeartbeatReply {
 
 // Slices whose ledgers are equal, as most are most of the time.
 struct LedgerReport {
-  std::vector<SliceLife> slices;
+  std::vector<SliceIncarnation> slices;
   uint64_t events = 0;  // fewest that any of them has applied
   std::vector<PartitionLedger> partitions;
   uint64_t version = 0;  // lowest of any of them: stepped strategies go on with this step
@@ -247,10 +247,10 @@ struct ServerProgress {
 struct ServerHeartbeat {
   NodeId node;
   Generation generation;
-  std::vector<LedgerReport> ledgers;  // all slices that live here
-  std::vector<SliceLife> failed;      // orders that could not be carried out
-  std::string failure;                // why, of the first of them
-  std::optional<ShardReport> shard;   // repeated until a newer checkpoint is ordered
+  std::vector<LedgerReport> ledgers;     // all slices that live here
+  std::vector<SliceIncarnation> failed;  // orders that could not be carried out
+  std::string failure;                   // why, of the first of them
+  std::optional<ShardReport> shard;      // repeated until a newer checkpoint is ordered
   bool leaving = false;
   // Runs (stepped: steps) in a row that were not finite, up to now, and the last of them.
   uint32_t rejected_in_a_row = 0;

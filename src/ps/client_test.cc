@@ -109,7 +109,7 @@ TEST_P(ClientTest, WhatIsPulledLandsInTheParameters) {
   ASSERT_EQ(reply->slices.size(), parameters->table().slices.size());
   for (const auto& slice : reply->slices) {
     EXPECT_EQ(slice.outcome, SliceOutcome::kPulled);
-    EXPECT_EQ(slice.incarnation, testing::kLife);
+    EXPECT_EQ(slice.incarnation, testing::kIncarnation);
     EXPECT_EQ(slice.version, 0u);
     EXPECT_TRUE(slice.values);
   }
@@ -427,14 +427,14 @@ TEST_P(LyingServerTest, IsLeftAndTheFailureIsToldOnce) {
       {"none of the slices, and a payload", [](uint8_t*, PushReply* r, Bytes*) { r->slices.clear(); }},
       {"a slice too many",
        [](uint8_t*, PushReply* r, Bytes* payload) {
-         r->slices.push_back({SliceId(500), SliceOutcome::kPulled, true, testing::kLife, 0});
+         r->slices.push_back({SliceId(500), SliceOutcome::kPulled, true, testing::kIncarnation, 0});
          payload->resize(payload->size() + 64);
        }},
       {"evicted, with a slice too many",
        [](uint8_t*, PushReply* r, Bytes* payload) {
          r->evicted = true;
          for (uint32_t i = 500; i < 700; ++i)
-           r->slices.push_back({SliceId(i), SliceOutcome::kNotHere, true, testing::kLife, 0});
+           r->slices.push_back({SliceId(i), SliceOutcome::kNotHere, true, testing::kIncarnation, 0});
          payload->resize(payload->size() + 64);
        }},
       {"another slice", [](uint8_t*, PushReply* r, Bytes*) { r->slices.back().slice = SliceId(600); }},
@@ -466,7 +466,7 @@ TEST_P(LyingServerTest, IsLeftAndTheFailureIsToldOnce) {
     uint8_t type = static_cast<uint8_t>(wire::FrameType::kPushReply);
     PushReply reply{.sequence = last_sequence, .generation = Generation(3)};
     for (const SliceId slice : AllSlices(table))
-      reply.slices.push_back({slice, SliceOutcome::kPulled, true, testing::kLife, 0});
+      reply.slices.push_back({slice, SliceOutcome::kPulled, true, testing::kIncarnation, 0});
     Bytes payload(elements * sizeof(float));
     lie.tell(&type, &reply, &payload);
     connection->Send(type, wire::Encode(reply), {ByteView(payload)});
@@ -494,7 +494,7 @@ TEST_P(LyingServerTest, AReplyThatNobodyAskedForEndsTheConnectionAlone) {
   Send(pull, kServer, (*listening)->address());
   ASSERT_TRUE(Run([&] { return liars.size() == 1 && liars[0].messages.size() == 1; }));
   PushReply reply{.sequence = last_sequence};
-  reply.slices.push_back({SliceId(0), SliceOutcome::kNotHere, false, testing::kLife, 0});
+  reply.slices.push_back({SliceId(0), SliceOutcome::kNotHere, false, testing::kIncarnation, 0});
   for (int i = 0; i < 2; ++i)
     connections[0]->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), wire::Encode(reply), {});
   ASSERT_TRUE(Run([&] { return liars[0].closed.has_value(); }));

@@ -19,7 +19,7 @@
 namespace leat::ps::testing {
 
 inline constexpr NodeId kServer(1), kWorker(9);
-inline constexpr Incarnation kLife(7);
+inline constexpr Incarnation kIncarnation(7);
 inline constexpr float kInitial = 5;
 
 inline optim::InitSpec Constant(float value) {
@@ -53,7 +53,7 @@ inline protocol::ServerHeartbeatReply Orders(NodeId node, const std::vector<Slic
   view.generation = Generation(3);
   view.members = {{node, protocol::Role::kServer, 0, "there"}, {kWorker, protocol::Role::kWorker, 0, ""}};
   reply.start = {{0, 0}, {0, 0}};
-  for (const SliceId slice : slices) reply.orders.push_back({slice, kLife, "", "", 0});
+  for (const SliceId slice : slices) reply.orders.push_back({slice, kIncarnation, "", "", 0});
   return reply;
 }
 
@@ -94,7 +94,7 @@ inline protocol::PushRequest Batch(uint32_t batch, const std::vector<SliceId>& s
   request.cut.batch_size = 1;
   request.run = batch;
   request.events = disposition == protocol::Disposition::kGradient ? 1 : 0;
-  for (const SliceId slice : slices) request.slices.push_back({slice, kLife, 0});
+  for (const SliceId slice : slices) request.slices.push_back({slice, kIncarnation, 0});
   return request;
 }
 

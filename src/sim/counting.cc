@@ -217,15 +217,15 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
   bool seen = false;
   std::vector<int> copies(options.table.slices.size(), 0);
   for (const ManifestShard& shard : manifest.shards) {
-    for (const SliceLife& life : shard.slices) {
-      const auto slice = disk.Read(manifest.directory, shard.file, life.slice);
+    for (const SliceIncarnation& incarnation : shard.slices) {
+      const auto slice = disk.Read(manifest.directory, shard.file, incarnation.slice);
       if (!slice.ok()) return violated(Invariant::kCheckpoint, slice.status().ToString());
-      ++copies[life.slice.value];
+      ++copies[incarnation.slice.value];
       // Runs that were late once may come in time when their steps are made again, and then the round that
       // was made for them has nothing left to do: how many steps there are is not said by the journal alone.
       if (options.strategy.backup > 0 && !seen) count.version = slice->version;
       seen = true;
-      const std::string name = "slice " + ToString(life.slice);
+      const std::string name = "slice " + ToString(incarnation.slice);
       for (float value : slice->values()) {
         if (value != static_cast<float>(count.events)) {
           return violated(Invariant::kCount, name + " counts " + std::to_string(value) + " events of " +

@@ -112,12 +112,12 @@ void Cluster::State::CheckCheckpoint(const Manifest& manifest) {
     Violate(Invariant::kCheckpoint, manifest.directory + ": " + what);
   };
   for (const ManifestShard& shard : manifest.shards) {
-    for (const SliceLife& life : shard.slices) {
-      const auto slice = disk.Read(manifest.directory, shard.file, life.slice);
+    for (const SliceIncarnation& incarnation : shard.slices) {
+      const auto slice = disk.Read(manifest.directory, shard.file, incarnation.slice);
       if (!slice.ok()) return wrong(slice.status().ToString());
-      if (life.slice.value < copies.size()) ++copies[life.slice.value];
+      if (incarnation.slice.value < copies.size()) ++copies[incarnation.slice.value];
       if (auto lacks = Lacks(slice->ledger.partitions(), manifest.watermark); !lacks.empty())
-        return wrong(NameOf(life.slice) + ": " + lacks);
+        return wrong(NameOf(incarnation.slice) + ": " + lacks);
     }
   }
   for (uint32_t i = 0; i < copies.size(); ++i) {

@@ -21,10 +21,11 @@ void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
   }
   std::vector<int> copies(slices, 0);
   for (const ManifestShard& shard : manifest.shards) {
-    for (const SliceLife& life : shard.slices) {
-      if (life.slice.value >= slices || ++copies[life.slice.value] > 1) {
+    for (const SliceIncarnation& incarnation : shard.slices) {
+      if (incarnation.slice.value >= slices || ++copies[incarnation.slice.value] > 1) {
         throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " holds slice " +
-                                    ToString(life.slice) + " twice, or the job has none such: " + shard.file);
+                                    ToString(incarnation.slice) +
+                                    " twice, or the job has none such: " + shard.file);
       }
     }
   }

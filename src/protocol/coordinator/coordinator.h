@@ -87,7 +87,7 @@ struct ManifestShard {
   std::string file;
   uint64_t bytes = 0;
   uint64_t checksum = 0;
-  std::vector<SliceLife> slices;
+  std::vector<SliceIncarnation> slices;
   friend bool operator==(const ManifestShard&, const ManifestShard&) = default;
 };
 

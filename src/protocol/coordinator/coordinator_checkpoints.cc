@@ -28,7 +28,7 @@ void Coordinator::State::OnPrepared(Time now, uint64_t id, const Result<Checkpoi
   pending->manifest.watermark = slices.Watermarks();
   pending->manifest.open = Stepped() ? rounds.Open(slices.Watermarks()) : splits.Open(slices.Watermarks());
   pending->manifest.events = slices.Events();
-  pending->lives = slices.Lives();
+  pending->incarnations = slices.Incarnations();
   if (!Stepped()) return;
   const uint64_t step = stop_requested && !AllReduce() ? slices.Version() : rounds.Untouched();
   pending->order.version = pending->manifest.step = step;
@@ -46,10 +46,10 @@ bool Coordinator::State::OrderKnown() const {
 
 // The slices are those whose ledgers the watermark was taken of. One that has begun another life since may
 // hold less than the watermark promises.
-bool Coordinator::State::LivesAsNoted() const {
+bool Coordinator::State::IncarnationsUnchanged() const {
   for (uint32_t i = 0; i < slices.size(); ++i) {
     if (slices.ServerOf(SliceId(i)) == NodeId()) return false;
-    if (!guards::SameLife(pending->lives[i], slices.LifeOf(SliceId(i)))) return false;
+    if (!guards::SameIncarnation(pending->incarnations[i], slices.IncarnationOf(SliceId(i)))) return false;
   }
   return true;
 }
@@ -86,19 +86,21 @@ void Coordinator::State::StepCheckpoint(Time now) {
         now, Status(Code::kDeadlineExceeded, "checkpoint " + std::to_string(pending->id) + " took too long"));
   }
   if (pending->stage != PendingCheckpoint::Stage::kSaving) return;
-  if (!LivesAsNoted()) return GiveUpCheckpoint(now, Status(Code::kUnavailable, "a server was lost"));
+  if (!IncarnationsUnchanged()) return GiveUpCheckpoint(now, Status(Code::kUnavailable, "a server was lost"));
 
   // Of each shard, the slices that live on its server, as they live there now.
   std::vector<ManifestShard> shards;
   std::vector<bool> saved(slices.size(), false);
   for (const auto& [server, report] : pending->shards) {
     ManifestShard shard{report.file, report.bytes, report.checksum, {}};
-    for (const SliceLife& life : report.slices) {
-      if (life.slice.value >= slices.size() || saved[life.slice.value]) continue;
-      if (slices.ServerOf(life.slice) != server) continue;
-      if (!guards::SameLife(life.incarnation, slices.LifeOf(life.slice))) continue;
-      saved[life.slice.value] = true;
-      shard.slices.push_back(life);
+    for (const SliceIncarnation& slice_incarnation : report.slices) {
+      if (slice_incarnation.slice.value >= slices.size() || saved[slice_incarnation.slice.value]) continue;
+      if (slices.ServerOf(slice_incarnation.slice) != server) continue;
+      if (!guards::SameIncarnation(slice_incarnation.incarnation,
+                                   slices.IncarnationOf(slice_incarnation.slice)))
+        continue;
+      saved[slice_incarnation.slice.value] = true;
+      shard.slices.push_back(slice_incarnation);
     }
     if (!shard.slices.empty()) shards.push_back(std::move(shard));
   }
@@ -112,12 +114,12 @@ void Coordinator::State::StepCheckpoint(Time now) {
 void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status) {
   if (!pending || pending->id != id || pending->stage != PendingCheckpoint::Stage::kCommitting) return;
   if (!status.ok()) return GiveUpCheckpoint(now, status);
-  const bool lost = !LivesAsNoted();
+  const bool lost = !IncarnationsUnchanged();
   durable = std::move(pending->manifest);
   slices.SetSource(*durable);
   if (AllReduce()) {
     groups.SetSource(now, durable->step);
-  } else if (slices.ReturnAgain(pending->lives)) {
+  } else if (slices.ReturnAgain(pending->incarnations)) {
     // A slice that was lost while the manifest was written returns from an older checkpoint, whose splits are
     // about to be forgotten.
     view_changed = true;

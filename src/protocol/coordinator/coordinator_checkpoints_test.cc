@@ -33,7 +33,7 @@ TEST_F(CoordinatorTest, ACheckpointNotesTheWatermarkFirstAndHoldsEachSliceOnce) 
   EXPECT_EQ(manifest.open[0], leases[1].cut);
   std::vector<int> copies(12, 0);
   for (const auto& shard : manifest.shards) {
-    for (const SliceLife& life : shard.slices) ++copies[life.slice.value];
+    for (const SliceIncarnation& incarnation : shard.slices) ++copies[incarnation.slice.value];
   }
   EXPECT_THAT(copies, ::testing::Each(1));
   EXPECT_FALSE(AdminAnswer(call));

@@ -317,7 +317,7 @@ TEST_F(CoordinatorRoundsTest, WhenAServerIsLostAllSlicesReturnAndTheSameRoundsAr
   BeatServers();
   EXPECT_EQ(coordinator_->status().step, 7u);
   const auto rounds = Journaled();
-  const auto lives = orders_;
+  const auto incarnations = orders_;
   Take(coordinator_->OnNodeLost(now_, b_));
   EXPECT_EQ(coordinator_->status().step, 4u);
   EXPECT_THAT(Beat(worker_, 2, Ids(leases)).revoked.size(), leases.size()) << "all begin anew";
@@ -325,7 +325,8 @@ TEST_F(CoordinatorRoundsTest, WhenAServerIsLostAllSlicesReturnAndTheSameRoundsAr
   ledger_ = saved;
   version_ = 4;
   for (int i = 0; i < 2; ++i) BeatServers();
-  EXPECT_GT(orders_[a_].at(0).incarnation, lives.at(a_).at(0).incarnation) << "of the one that lives, too";
+  EXPECT_GT(orders_[a_].at(0).incarnation, incarnations.at(a_).at(0).incarnation)
+      << "of the one that lives, too";
   EXPECT_EQ(orders_[a_].at(0).directory, "directory");
   ASSERT_EQ(coordinator_->status().phase, Phase::kRunning);
   const auto again = Beat(worker_, 2).leases;

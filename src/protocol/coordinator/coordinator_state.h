@@ -30,7 +30,7 @@ struct Coordinator::State {
     CheckpointOrder order;
     // Noted before any server is told to save.
     Manifest manifest;
-    std::vector<Incarnation> lives;
+    std::vector<Incarnation> incarnations;
     std::map<NodeId, ShardReport> shards;
     // Stepped strategies: servers with a view of this generation know the order. Nothing from its version on
     // is leased before all do, so that none of them can be past it.
@@ -105,7 +105,7 @@ struct Coordinator::State {
   void AnswerCheckpointCalls(const Status& status);
   // The order for a server whose shard is still wanted.
   std::optional<CheckpointOrder> CheckpointOrderFor(NodeId server) const;
-  bool LivesAsNoted() const;
+  bool IncarnationsUnchanged() const;
   bool OrderKnown() const;
 
   CoordinatorConfig config;

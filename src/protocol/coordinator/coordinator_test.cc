@@ -65,7 +65,7 @@ TEST_F(CoordinatorTest, WhereThereAreNoServersNoneJoins) {
 
 TEST_F(CoordinatorTest, IdsAreJournaledBeforeTheyAreUsedAndNeverGivenAgain) {
   NodeId last;
-  for (int life = 0; life < 3; ++life) {
+  for (int incarnation = 0; incarnation < 3; ++incarnation) {
     for (int i = 0; i < 200; ++i) {
       const NodeId node = JoinWorker();
       EXPECT_GT(node, last);
@@ -308,14 +308,14 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
       return cut;
     };
     const auto some_lives = [&] {
-      std::vector<SliceLife> lives;
+      std::vector<SliceIncarnation> incarnations;
       const auto places = coordinator_->status().view.slices;
       for (uint32_t i = 0; i < 14; ++i) {
         if (rng.Chance(0.5)) continue;
         const bool known = i < places.size() && rng.Chance(0.9);
-        lives.push_back({SliceId(i), known ? places[i].incarnation : Incarnation(some_id())});
+        incarnations.push_back({SliceId(i), known ? places[i].incarnation : Incarnation(some_id())});
       }
-      return lives;
+      return incarnations;
     };
     const auto some_partitions = [&] {
       std::vector<PartitionLedger> partitions(rng.Chance(0.9) ? 2 : 3);

@@ -42,8 +42,9 @@ void SliceMap::SetStart(const std::vector<Position>& start) {
 
 void SliceMap::SetSource(const Manifest& manifest) {
   for (const ManifestShard& shard : manifest.shards) {
-    for (const SliceLife& life : shard.slices) {
-      source_[life.slice.value] = {life.slice, {}, manifest.directory, shard.file, shard.checksum};
+    for (const SliceIncarnation& slice_incarnation : shard.slices) {
+      source_[slice_incarnation.slice.value] = {
+          slice_incarnation.slice, {}, manifest.directory, shard.file, shard.checksum};
     }
   }
   base_ = manifest.watermark;
@@ -103,11 +104,11 @@ void SliceMap::Adopt(NodeId former, const std::vector<NodeId>& servers) {
   Derive();
 }
 
-bool SliceMap::ReturnAgain(const std::vector<Incarnation>& lives) {
+bool SliceMap::ReturnAgain(const std::vector<Incarnation>& incarnations) {
   bool any = false;
   for (size_t i = 0; i < slices_.size(); ++i) {
     State& slice = slices_[i];
-    if (slice.server == NodeId() || slice.incarnation == lives[i]) continue;
+    if (slice.server == NodeId() || slice.incarnation == incarnations[i]) continue;
     Give(slice, slice.server);
     any = true;
   }
@@ -122,16 +123,16 @@ void SliceMap::ReturnAll() {
   Derive();
 }
 
-void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation life, bool survived) {
+void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation slice_incarnation, bool survived) {
   const auto places =
       Place(*table_, Placement::kPartitioned, std::max<uint32_t>(1, static_cast<uint32_t>(workers.size())));
   for (size_t i = 0; i < slices_.size(); ++i) {
     State& slice = slices_[i];
     if (!survived) Forget(slice);
     slice.server = workers.empty() ? NodeId() : workers[places[i]];
-    slice.incarnation = life;
+    slice.incarnation = slice_incarnation;
     slice.order = source_[i];
-    slice.order.incarnation = life;
+    slice.order.incarnation = slice_incarnation;
   }
   placed_ = true;
   Derive();
@@ -172,23 +173,24 @@ std::vector<SlicePlace> SliceMap::Places() const {
   return places;
 }
 
-std::vector<Incarnation> SliceMap::Lives() const {
-  std::vector<Incarnation> lives;
-  lives.reserve(slices_.size());
-  for (const State& slice : slices_) lives.push_back(slice.incarnation);
-  return lives;
+std::vector<Incarnation> SliceMap::Incarnations() const {
+  std::vector<Incarnation> incarnations;
+  incarnations.reserve(slices_.size());
+  for (const State& slice : slices_) incarnations.push_back(slice.incarnation);
+  return incarnations;
 }
 
 Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
   for (const LedgerReport& report : heartbeat.ledgers) {
     if (report.version == base_step_) continue;
-    for (const SliceLife& life : report.slices) {
-      if (life.slice.value >= slices_.size()) continue;
-      const State& slice = slices_[life.slice.value];
-      if (slice.live || slice.server != heartbeat.node || slice.incarnation != life.incarnation) continue;
-      return Status(Code::kInvalidArgument, "slice " + ToString(life.slice) + " returns from step " +
-                                                std::to_string(base_step_) + ", ps node " +
-                                                ToString(heartbeat.node) + " says step " +
+    for (const SliceIncarnation& slice_incarnation : report.slices) {
+      if (slice_incarnation.slice.value >= slices_.size()) continue;
+      const State& slice = slices_[slice_incarnation.slice.value];
+      if (slice.live || slice.server != heartbeat.node || slice.incarnation != slice_incarnation.incarnation)
+        continue;
+      return Status(Code::kInvalidArgument, "slice " + ToString(slice_incarnation.slice) +
+                                                " returns from step " + std::to_string(base_step_) +
+                                                ", ps node " + ToString(heartbeat.node) + " says step " +
                                                 std::to_string(report.version));
     }
   }
@@ -196,10 +198,11 @@ Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
 }
 
 Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
-  const auto find = [&](const SliceLife& life) -> State* {
-    if (life.slice.value >= slices_.size()) return nullptr;
-    State& slice = slices_[life.slice.value];
-    if (slice.server != heartbeat.node || !guards::SameLife(life.incarnation, slice.incarnation))
+  const auto find = [&](const SliceIncarnation& slice_incarnation) -> State* {
+    if (slice_incarnation.slice.value >= slices_.size()) return nullptr;
+    State& slice = slices_[slice_incarnation.slice.value];
+    if (slice.server != heartbeat.node ||
+        !guards::SameIncarnation(slice_incarnation.incarnation, slice.incarnation))
       return nullptr;
     return &slice;
   };
@@ -207,8 +210,8 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
   for (const LedgerReport& report : heartbeat.ledgers) {
     if (report.partitions.size() != watermark_.size()) continue;
     std::shared_ptr<const LedgerReport> shared;
-    for (const SliceLife& life : report.slices) {
-      State* slice = find(life);
+    for (const SliceIncarnation& slice_incarnation : report.slices) {
+      State* slice = find(slice_incarnation);
       if (!slice || (slice->report && Overtaken(report, *slice->report))) continue;
       if (!shared) shared = std::make_shared<const LedgerReport>(report);
       slice->report = shared;
@@ -219,12 +222,13 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
       changed = true;
     }
   }
-  for (const SliceLife& life : heartbeat.failed) {
-    State* slice = find(life);
+  for (const SliceIncarnation& slice_incarnation : heartbeat.failed) {
+    State* slice = find(slice_incarnation);
     if (!slice || slice->live) continue;
     if (++slice->failures >= kMaxFailures) {
-      return Status(Code::kDataLoss, "slice " + ToString(life.slice) + " cannot be restored on ps node " +
-                                         ToString(heartbeat.node) + ": " + heartbeat.failure);
+      return Status(Code::kDataLoss, "slice " + ToString(slice_incarnation.slice) +
+                                         " cannot be restored on ps node " + ToString(heartbeat.node) + ": " +
+                                         heartbeat.failure);
     }
     Give(*slice, heartbeat.node);
     changed = true;

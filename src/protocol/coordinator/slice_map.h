@@ -41,23 +41,24 @@ class SliceMap {
   void Orphan(NodeId server);
   // Gives all slices that `former` has left behind to one server, or to several by bytes.
   void Adopt(NodeId former, const std::vector<NodeId>& servers);
-  // Slices that have begun another life since `lives` return once more, from the source that is newer now.
-  // True when there are any.
-  bool ReturnAgain(const std::vector<Incarnation>& lives);
+  // Slices that have begun another life since `incarnations` return once more, from the source that is newer
+  // now. True when there are any.
+  bool ReturnAgain(const std::vector<Incarnation>& incarnations);
   // All slices return: in stepped strategies they are always of one history.
   void ReturnAll();
   // Where every worker has all slices: another group of them, in which slices live where they are saved. All
-  // begin the life `life` with what was reported of the last, or return. Without workers they are nowhere.
-  void Regroup(const std::vector<NodeId>& workers, Incarnation life, bool survived);
+  // begin the life `incarnation` with what was reported of the last, or return. Without workers they are
+  // nowhere.
+  void Regroup(const std::vector<NodeId>& workers, Incarnation incarnation, bool survived);
   // Servers that have left slices behind which nobody has yet.
   std::vector<NodeId> Orphaned() const;
   bool Holds(NodeId server) const;
   std::vector<SliceOrder> OrdersFor(NodeId server) const;
   std::vector<SliceOrder> Orders() const;  // of all slices, by id
   std::vector<SlicePlace> Places() const;
-  std::vector<Incarnation> Lives() const;
+  std::vector<Incarnation> Incarnations() const;
   NodeId ServerOf(SliceId slice) const { return slices_[slice.value].server; }
-  Incarnation LifeOf(SliceId slice) const { return slices_[slice.value].incarnation; }
+  Incarnation IncarnationOf(SliceId slice) const { return slices_[slice.value].incarnation; }
   size_t size() const { return slices_.size(); }
 
   // ---- reports

@@ -44,9 +44,9 @@ TEST_F(SliceMapTest, IsReadyWhenEverySliceHasReportedItsLife) {
   map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   EXPECT_EQ(map_.OrdersFor(kA).size(), 6u);
   EXPECT_EQ(map_.OrdersFor(kB).size(), 6u);
-  std::set<Incarnation> lives;
-  for (Incarnation life : map_.Lives()) lives.insert(life);
-  EXPECT_EQ(lives.size(), 12u) << "never given twice";
+  std::set<Incarnation> incarnations;
+  for (Incarnation incarnation : map_.Incarnations()) incarnations.insert(incarnation);
+  EXPECT_EQ(incarnations.size(), 12u) << "never given twice";
   EXPECT_TRUE(Report(kA, 5));
   EXPECT_FALSE(map_.ready());
   EXPECT_TRUE(Report(kB, 5));
@@ -74,7 +74,7 @@ TEST_F(SliceMapTest, OthersSlicesAndFormerLivesDoNotCount) {
   beat.node = kB;
   EXPECT_FALSE(*map_.Report(beat));
   beat = Beat(kA, 50);
-  for (SliceLife& life : beat.ledgers[0].slices) ++life.incarnation.value;
+  for (SliceIncarnation& incarnation : beat.ledgers[0].slices) ++incarnation.incarnation.value;
   EXPECT_FALSE(*map_.Report(beat));
   beat = Beat(kA, 50);
   beat.ledgers[0].partitions.push_back({});
@@ -100,7 +100,7 @@ TEST_F(SliceMapTest, OrphansReturnFromTheNewestCheckpointUnderNewLives) {
     manifest.shards.push_back(shard);
   }
   map_.SetSource(manifest);
-  const auto before = map_.Lives();
+  const auto before = map_.Incarnations();
   const SliceId lost = map_.OrdersFor(kB)[0].slice;
 
   map_.Orphan(kB);
@@ -123,9 +123,9 @@ TEST_F(SliceMapTest, OrphansReturnFromTheNewestCheckpointUnderNewLives) {
   EXPECT_EQ(map_.Watermark(0), (Position{0, 42}));
 
   EXPECT_TRUE(map_.ReturnAgain(before));
-  EXPECT_GT(map_.LifeOf(lost), orders[0].incarnation);
+  EXPECT_GT(map_.IncarnationOf(lost), orders[0].incarnation);
   EXPECT_FALSE(map_.ready());
-  EXPECT_FALSE(map_.ReturnAgain(map_.Lives()));
+  EXPECT_FALSE(map_.ReturnAgain(map_.Incarnations()));
 }
 
 TEST_F(SliceMapTest, OrphansSpreadOverThoseLeftByBytes) {
@@ -138,13 +138,13 @@ TEST_F(SliceMapTest, OrphansSpreadOverThoseLeftByBytes) {
 
 TEST_F(SliceMapTest, ASliceThatCannotBeHadIsOrderedAFewTimes) {
   map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
-  std::set<Incarnation> lives;
+  std::set<Incarnation> incarnations;
   for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
     ServerHeartbeat beat;
     beat.node = kA;
-    beat.failed = {{SliceId(4), map_.LifeOf(SliceId(4))}};
+    beat.failed = {{SliceId(4), map_.IncarnationOf(SliceId(4))}};
     beat.failure = "flipped bit";
-    EXPECT_TRUE(lives.insert(map_.LifeOf(SliceId(4))).second);
+    EXPECT_TRUE(incarnations.insert(map_.IncarnationOf(SliceId(4))).second);
     const auto reported = map_.Report(beat);
     if (i + 1 < SliceMap::kMaxFailures) {
       EXPECT_TRUE(*reported);

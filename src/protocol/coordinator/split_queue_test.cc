@@ -34,7 +34,8 @@ class SplitQueueTest : public ::testing::Test {
     ServerHeartbeat beat;
     beat.node = kServer;
     for (uint32_t i = 0; i < 2; ++i) {
-      beat.ledgers.push_back({{{SliceId(i), slices_.LifeOf(SliceId(i))}}, 0, ledgers_[i].partitions()});
+      beat.ledgers.push_back(
+          {{{SliceId(i), slices_.IncarnationOf(SliceId(i))}}, 0, ledgers_[i].partitions()});
     }
     ASSERT_TRUE(slices_.Report(beat).ok());
     ++beats_[kServer];

@@ -117,7 +117,7 @@ struct Replica::State {
   std::optional<CheckpointOrder> checkpoint;  // not begun yet
   uint64_t last_checkpoint = 0;
   std::optional<uint64_t> saving;
-  std::vector<SliceLife> saved;
+  std::vector<SliceIncarnation> saved;
   std::optional<ShardReport> shard;
 
   uint32_t rejected_in_a_row = 0;
@@ -388,9 +388,9 @@ void Replica::State::Save() {
       Place(config.table, Placement::kPartitioned, static_cast<uint32_t>(group->members.size()));
   for (uint32_t i = 0; i < places.size(); ++i) {
     if (places[i] != rank) continue;
-    const Incarnation life(group->id);
-    save.slices.push_back(held.Copy(SliceId(i), life));
-    saved.push_back({SliceId(i), life});
+    const Incarnation incarnation(group->id);
+    save.slices.push_back(held.Copy(SliceId(i), incarnation));
+    saved.push_back({SliceId(i), incarnation});
   }
   saving = order.id;
   if (!save.slices.empty()) {

@@ -212,7 +212,7 @@ SaveShard Server::State::BeginSave(const CheckpointOrder& order,
   last_checkpoint = order.id;
   shard.reset();
   saving = Save{order.id, {}, {}};
-  for (const auto& slice : slices) saving->lives.push_back({slice->id, slice->incarnation});
+  for (const auto& slice : slices) saving->incarnations.push_back({slice->id, slice->incarnation});
   if (stepped()) saving->slices = slices;
   return {order, std::move(slices)};
 }
@@ -311,7 +311,7 @@ void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
 void Server::OnShardSaved(ShardReport report) {
   State& s = *state_;
   if (!s.saving || s.saving->checkpoint != report.checkpoint) return;
-  report.slices = std::move(s.saving->lives);
+  report.slices = std::move(s.saving->incarnations);
   s.saving.reset();
   for (auto& place : s.places) {
     if (place) place->being_saved = false;

@@ -108,7 +108,7 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
     SliceReply& reply = replies[i];
     reply = {ref.slice, SliceOutcome::kNotHere, false, ref.incarnation, 0};
     Slice* const slice = Alive(ref.slice);
-    if (!slice || !here || !guards::SameLife(ref.incarnation, slice->incarnation)) continue;
+    if (!slice || !here || !guards::SameIncarnation(ref.incarnation, slice->incarnation)) continue;
     const auto numbers = gradients.empty() ? std::span<const float>() : gradients[i];
     LEAT_CHECK(!gradient || config.modelled || numbers.size() == slice->elements);
     if (pull) {

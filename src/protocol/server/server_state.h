@@ -102,7 +102,7 @@ struct Server::State {
   };
   struct Save {
     uint64_t checkpoint = 0;
-    std::vector<SliceLife> lives;
+    std::vector<SliceIncarnation> incarnations;
     // Stepped: held until it is saved, so that no update takes their memory for its own while another thread
     // reads it.
     std::vector<std::shared_ptr<const Slice>> slices;

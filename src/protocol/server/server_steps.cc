@@ -97,7 +97,7 @@ void Server::State::RebuildClaims() {
 Status Server::State::TakeCounted(const PushRequest& request) {
   const bool here = !request.slices.empty() && std::ranges::all_of(request.slices, [&](const SliceRef& ref) {
     const Slice* slice = Alive(ref.slice);
-    return slice && guards::SameLife(ref.incarnation, slice->incarnation);
+    return slice && guards::SameIncarnation(ref.incarnation, slice->incarnation);
   });
   if (!here || Outsider(request)) return {};  // of another history, perhaps
   const StepLane& step_lane = *request.step_lane;

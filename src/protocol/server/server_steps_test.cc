@@ -20,7 +20,7 @@ using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 const NodeId kWorker(20);
-constexpr Incarnation kLife(7);
+constexpr Incarnation kIncarnation(7);
 constexpr Incarnation kNextLife(8);
 constexpr uint32_t kBatch = 8;
 
@@ -79,7 +79,7 @@ class ServerStepsTest : public ::testing::Test {
   }
   static optim::OptimizerConfig Sgd() { return {.kind = optim::Kind::kSgd, .learning_rate = 1}; }
 
-  ServerHeartbeatReply Orders(const Node& node, Incarnation life = kLife) {
+  ServerHeartbeatReply Orders(const Node& node, Incarnation incarnation = kIncarnation) {
     ServerHeartbeatReply reply;
     View& view = reply.view.emplace();
     view.generation = Generation(10);
@@ -88,7 +88,7 @@ class ServerStepsTest : public ::testing::Test {
       view.members.push_back({NodeId(kWorker.value + i), Role::kWorker, i, ""});
     }
     reply.start.resize(8);
-    for (const uint32_t i : node.slices) reply.orders.push_back({SliceId(i), life, "", "", 0});
+    for (const uint32_t i : node.slices) reply.orders.push_back({SliceId(i), incarnation, "", "", 0});
     return reply;
   }
 
@@ -119,7 +119,7 @@ class ServerStepsTest : public ::testing::Test {
     request.generation = Generation(10);
     request.version_wanted = version;
     request.exact = exact;
-    for (const uint32_t i : node.slices) request.slices.push_back({SliceId(i), kLife, 0});
+    for (const uint32_t i : node.slices) request.slices.push_back({SliceId(i), kIncarnation, 0});
     return request;
   }
   PushRequest With(PushRequest request, Disposition disposition) {

@@ -96,7 +96,7 @@ TEST_F(ServerTest, MakesSlicesAnewWithInitialValuesAndTellsAtOnce) {
   EXPECT_EQ(beat.generation, Generation(10));
   ASSERT_EQ(beat.ledgers.size(), 1u) << "all ledgers are equal";
   EXPECT_EQ(beat.ledgers[0].slices.size(), table_.slices.size());
-  EXPECT_EQ(beat.ledgers[0].slices[3], (SliceLife{SliceId(3), Incarnation(7)}));
+  EXPECT_EQ(beat.ledgers[0].slices[3], (SliceIncarnation{SliceId(3), Incarnation(7)}));
   EXPECT_EQ(beat.ledgers[0].partitions, Ledger(std::vector<Position>{{0, 0}, {0, 100}}).partitions());
   EXPECT_THAT(server_->Find(SliceId(0))->values(), Each(5.0f));
   EXPECT_EQ(beat.progress.bytes_held, 220 * sizeof(float));
@@ -394,12 +394,12 @@ TEST_F(ServerTest, LoadsSlicesOrTellsWhyNot) {
   partitions.ledger = Ledger(std::vector<Position>{{0, 0}});
   server_->OnSliceLoaded(load.orders[3], partitions);
   const ServerHeartbeat beat = server_->MakeHeartbeat();
-  EXPECT_THAT(beat.failed,
-              ElementsAre(SliceLife{SliceId(1), Incarnation(8)}, SliceLife{SliceId(2), Incarnation(8)},
-                          SliceLife{SliceId(3), Incarnation(8)}));
+  EXPECT_THAT(beat.failed, ElementsAre(SliceIncarnation{SliceId(1), Incarnation(8)},
+                                       SliceIncarnation{SliceId(2), Incarnation(8)},
+                                       SliceIncarnation{SliceId(3), Incarnation(8)}));
   EXPECT_NE(beat.failure.find("checkpoint-1/shard"), std::string::npos) << beat.failure;
   ASSERT_EQ(beat.ledgers.size(), 1u);
-  EXPECT_THAT(beat.ledgers[0].slices, ElementsAre(SliceLife{SliceId(0), Incarnation(8)}));
+  EXPECT_THAT(beat.ledgers[0].slices, ElementsAre(SliceIncarnation{SliceId(0), Incarnation(8)}));
 }
 
 TEST_F(ServerTest, SlicesLieInMemoryOfTheGivenKindHoweverTheyCame) {

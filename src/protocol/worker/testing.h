@@ -39,7 +39,7 @@ class WorkerTest : public ::testing::Test {
   }
 
   static View MakeView(uint64_t generation, std::vector<NodeId> places = {kA, kA, kB, kB},
-                       std::vector<uint64_t> lives = {1, 2, 3, 4}) {
+                       std::vector<uint64_t> incarnations = {1, 2, 3, 4}) {
     View view;
     view.generation = Generation(generation);
     for (NodeId node : {kA, kB, kC}) {
@@ -49,7 +49,7 @@ class WorkerTest : public ::testing::Test {
     }
     view.members.push_back({kSelf, Role::kWorker, 0, ""});
     for (size_t i = 0; i < places.size(); ++i) {
-      view.slices.push_back({places[i], Incarnation(lives[i]), places[i] != NodeId()});
+      view.slices.push_back({places[i], Incarnation(incarnations[i]), places[i] != NodeId()});
     }
     return view;
   }

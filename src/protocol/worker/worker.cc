@@ -21,7 +21,7 @@ Worker::State::State(WorkerConfig c) : config(std::move(c)) {
     known.push_back({SliceId(i), {}, 0});
     place_of.push_back(i);
   }
-  lives.resize(known.size());
+  incarnations.resize(known.size());
   seen.resize(known.size());
 }
 

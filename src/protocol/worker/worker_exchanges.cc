@@ -47,7 +47,7 @@ void Worker::State::ArrangeExchanges() {
     known[to] = known_before[from];
     seen[to] = seen_before[from];
     if (!run.from.empty()) run.from[to] = from_before[from];
-    lives[to] = i < view->slices.size() ? view->slices[i].incarnation : Incarnation();
+    incarnations[to] = i < view->slices.size() ? view->slices[i].incarnation : Incarnation();
   }
   seen_range.reset();
 }
@@ -89,7 +89,7 @@ PushRequest& Worker::State::Open(Exchange* exchange, Disposition disposition) {
 
 void Worker::State::AddSlice(Exchange* exchange, uint32_t place, uint64_t version, Disposition disposition) {
   PushRequest& request = exchange->open ? *exchange->request : Open(exchange, disposition);
-  request.slices.push_back({known[place].slice, lives[place], version});
+  request.slices.push_back({known[place].slice, incarnations[place], version});
 }
 
 void Worker::State::Begin(Time now, Phase what) {

@@ -42,7 +42,7 @@ bool Worker::State::AdvanceRuns(Time now) {
 // True when there is something to pull: slices whose values are of another life, or of none; or `all`.
 bool Worker::State::StartPull(Time now, bool all) {
   if (!all && !lacking) return false;
-  AddPulls([&](uint32_t place) { return all || known[place].incarnation != lives[place]; });
+  AddPulls([&](uint32_t place) { return all || known[place].incarnation != incarnations[place]; });
   lacking = open > 0;
   if (open == 0) return false;
   if (all) since_fetch = 0;
@@ -121,7 +121,7 @@ void Worker::State::StartPush(Time now, const Held& split) {
     for (uint32_t place = exchange.first; place < exchange.end; ++place) {
       // A slice that has begun another life while we computed does without this gradient: its ledger says so,
       // and the run comes back for it.
-      if (exchange.server != NodeId() && from[place].incarnation == lives[place]) {
+      if (exchange.server != NodeId() && from[place].incarnation == incarnations[place]) {
         AddSlice(&exchange, place, from[place].version, disposition);
       } else {
         run.clean = false;

@@ -176,9 +176,9 @@ struct Worker::State {
   NodeId node;
   uint32_t since_fetch = 0;  // downpour: batches since values were asked for
   uint64_t last_sequence = 0;
-  std::vector<Incarnation> lives;  // by place: as of the view
-  std::vector<Seen> seen;          // stepped, by place: the newest version that its server has told of
-  std::vector<uint32_t> place_of;  // by slice
+  std::vector<Incarnation> incarnations;  // by place: as of the view
+  std::vector<Seen> seen;                 // stepped, by place: the newest version that its server has told of
+  std::vector<uint32_t> place_of;         // by slice
   std::optional<std::pair<uint64_t, uint64_t>> seen_range;  // lowest and highest, once they were asked for
   std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
   Run run;

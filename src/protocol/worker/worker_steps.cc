@@ -8,7 +8,7 @@
 namespace leat::protocol {
 
 uint64_t Worker::State::SeenAt(uint32_t place) const {
-  return seen[place].incarnation == lives[place] ? seen[place].version : 0;
+  return seen[place].incarnation == incarnations[place] ? seen[place].version : 0;
 }
 
 uint64_t Worker::State::SeenOf(SliceId slice) const {
@@ -90,7 +90,7 @@ bool Worker::State::StartStepPull(Time now, uint64_t step) {
   const bool exact = ahead == 0;
   const uint64_t wanted = step - std::min(step, ahead);
   const auto lacks = [&](uint32_t place) {
-    return known[place].incarnation != lives[place] ||
+    return known[place].incarnation != incarnations[place] ||
            (exact ? known[place].version != wanted : known[place].version < wanted);
   };
   uint32_t place = 0;

@@ -42,7 +42,7 @@ void Cluster::State::AnticipatePush(const Message& message, int hop) {
 
 void Cluster::State::AnticipateReply(const Message& message, int hop) {
   const RoleProcess* const p = roles[message.from].get();
-  if (!p || p->life != message.from_life || message.failed) return;
+  if (!p || p->incarnation != message.from_incarnation || message.failed) return;
   const PushRequest& request = *message.request;
   if (hop == 1) {
     Prefetch(&request, sizeof(request));

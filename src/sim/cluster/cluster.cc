@@ -313,11 +313,12 @@ bool Cluster::Saved(std::vector<float>* values) const {
   const Manifest* newest = s.disk.newest();
   if (newest == nullptr || s.modelled) return false;
   for (const ManifestShard& shard : newest->shards) {
-    for (const SliceLife& life : shard.slices) {
-      const auto slice = s.disk.Read(newest->directory, shard.file, life.slice);
+    for (const SliceIncarnation& incarnation : shard.slices) {
+      const auto slice = s.disk.Read(newest->directory, shard.file, incarnation.slice);
       if (!slice.ok()) return false;
-      std::ranges::copy(slice->values(), values->begin() + static_cast<std::ptrdiff_t>(
-                                                               s.slice_ranges[life.slice.value].begin));
+      std::ranges::copy(
+          slice->values(),
+          values->begin() + static_cast<std::ptrdiff_t>(s.slice_ranges[incarnation.slice.value].begin));
     }
   }
   return true;

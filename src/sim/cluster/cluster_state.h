@@ -70,7 +70,7 @@ struct alignas(64) RoleProcess : Process {
   bool joined = false;
   bool beating = false;
   Role role = Role::kWorker;
-  uint32_t life = 0;  // of the machine: grows when the process joins again
+  uint32_t incarnation = 0;  // of the machine: grows when the process joins again
   // ---- its host's link
   Time down_free{0};
   double ns_per_byte = 0;
@@ -102,7 +102,7 @@ struct alignas(64) RoleProcess : Process {
 struct alignas(64) Message {
   uint32_t from = 0;  // slot of the worker
   uint32_t to = 0;    // slot of the server, known once it is there
-  uint32_t from_life = 0, to_life = 0;
+  uint32_t from_incarnation = 0, to_incarnation = 0;
   Connection* way = nullptr;  // the worker's, as long as its life is the same
   uint32_t connection = 0;
   uint32_t serial = 0;  // of this use of the memory
@@ -134,13 +134,13 @@ struct Cluster::State {
   };
   struct Computation {
     uint32_t slot = 0;
-    uint32_t life = 0;
+    uint32_t incarnation = 0;
     uint64_t token = 0;
     BatchOutcome outcome;
   };
   struct Sending {
     uint32_t slot = 0;
-    uint32_t life = 0;
+    uint32_t incarnation = 0;
     uint64_t group = 0;
     uint64_t bucket = 0;
     Hop hop;

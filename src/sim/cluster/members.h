@@ -26,7 +26,7 @@ struct Piece {
     kData = 3,
   } kind = Kind::kData;
   uint32_t from = 0, to = 0;  // slots
-  uint32_t from_life = 0, to_life = 0;
+  uint32_t from_incarnation = 0, to_incarnation = 0;
   uint64_t connection = 0;
   uint64_t group = 0;     // the sender's when it was sent, for Invariant::kOneGroup alone
   protocol::Greet greet;  // kCall and kAnswer
@@ -61,7 +61,7 @@ struct Membership {
     uint32_t rank = 0;
     uint64_t connection = 0;  // 0: neither called nor has called
     uint32_t slot = 0;
-    uint32_t life = 0;  // 0: not known before it answers
+    uint32_t incarnation = 0;  // 0: not known before it answers
     Time there{0};
   };
   Peer* Find(uint32_t rank_of_peer) {

@@ -123,7 +123,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
       message.gradient = p->memory->Pushed();
     }
     message.from = p->slot;
-    message.from_life = p->life;
+    message.from_incarnation = p->incarnation;
     message.connection = connection.number;
     message.home = connection.home;
     message.back = message.failed = false;
@@ -148,12 +148,14 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
 
 void Cluster::State::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence) {
   const uint32_t connection = ConnectionOf(worker.get(), server).number;
-  In(worker, Latency(worker->latency), [this, worker, life = worker->life, connection, server, sequence] {
-    if (life != worker->life || ConnectionOf(worker.get(), server).number != connection) return;
-    const Status why(Code::kUnavailable, "connection lost");
-    Do(worker, worker->worker->OnPushFailed(now(), server, sequence, why));
-    Wake(worker);
-  });
+  In(worker, Latency(worker->latency),
+     [this, worker, incarnation = worker->incarnation, connection, server, sequence] {
+       if (incarnation != worker->incarnation || ConnectionOf(worker.get(), server).number != connection)
+         return;
+       const Status why(Code::kUnavailable, "connection lost");
+       Do(worker, worker->worker->OnPushFailed(now(), server, sequence, why));
+       Wake(worker);
+     });
 }
 
 void Cluster::State::Send(RoleProcess* from, uint32_t m, Time at, Time* in_order) {
@@ -185,7 +187,7 @@ Time Cluster::State::Comes(RoleProcess* to, uint64_t bytes, Time last_byte) {
 void Cluster::State::Bounce(uint32_t m) {
   Message& message = messages[m];
   const ProcessPtr& worker = roles[message.from];
-  if (!message.wanted || !worker || worker->life != message.from_life) return FreeMessage(m);
+  if (!message.wanted || !worker || worker->incarnation != message.from_incarnation) return FreeMessage(m);
   message.back = message.failed = true;
   queue.At(now() + Latency(worker->latency), kDeliver, m);
 }
@@ -197,7 +199,7 @@ void Cluster::State::OnArrive(uint32_t m) {
     if (message.to == Home::kNobody) return Bounce(m);
   }
   const ProcessPtr& p = roles[message.back ? message.from : message.to];
-  if (message.back && (!p || p->life != message.from_life)) return FreeMessage(m);
+  if (message.back && (!p || p->incarnation != message.from_incarnation)) return FreeMessage(m);
   const Time there = Comes(p.get(), message.bytes, message.last_byte);
   if (message.back) {
     if (there > now()) return queue.At(there, kDeliver, m);
@@ -205,7 +207,7 @@ void Cluster::State::OnArrive(uint32_t m) {
   }
   // Pushes are served in the order in which they arrive, so the machine may have this one already; its answer
   // leaves when the last byte is there and those before it are done.
-  message.to_life = p->life;
+  message.to_incarnation = p->incarnation;
   if (now() < p->paused_until) return queue.At(std::max(there, p->paused_until), kDeliver, m);
   Serve(p, m, there);
 }
@@ -215,7 +217,7 @@ void Cluster::State::OnDeliver(uint32_t m) {
   const ProcessPtr& p = roles[message.back ? message.from : message.to];
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kDeliver, m);
   if (message.back) return TakeReply(m);
-  if (!p || p->life != message.to_life) return Bounce(m);
+  if (!p || p->incarnation != message.to_incarnation) return Bounce(m);
   Serve(p, m, now());
 }
 
@@ -263,7 +265,7 @@ void Cluster::State::TakeReady(const ProcessPtr& p) {
 void Cluster::State::SendReply(const ProcessPtr& p, uint32_t m, PushReply reply) {
   Message& message = messages[m];
   const ProcessPtr& worker = roles[message.from];
-  if (!message.wanted || !worker || worker->life != message.from_life) return FreeMessage(m);
+  if (!message.wanted || !worker || worker->incarnation != message.from_incarnation) return FreeMessage(m);
   ++result.messages;
   message.reply = std::move(reply);
   message.back = true;
@@ -283,7 +285,8 @@ void Cluster::State::SendReply(const ProcessPtr& p, uint32_t m, PushReply reply)
 void Cluster::State::TakeReply(uint32_t m) {
   Message& message = messages[m];
   RoleProcess* const p = roles[message.from].get();
-  if (!p || p->life != message.from_life || message.way->number != message.connection) return FreeMessage(m);
+  if (!p || p->incarnation != message.from_incarnation || message.way->number != message.connection)
+    return FreeMessage(m);
   const NodeId server = message.way->server;
   if (p->waiting_since >= Time(0)) p->progress.wait_seconds += Seconds(now() - p->waiting_since);
   p->waiting_since = Time(-1);

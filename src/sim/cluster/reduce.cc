@@ -30,9 +30,9 @@ uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, cons
   piece = Piece();
   piece.kind = kind;
   piece.from = from->slot;
-  piece.from_life = from->life;
+  piece.from_incarnation = from->incarnation;
   piece.to = to.slot;
-  piece.to_life = to.life;
+  piece.to_incarnation = to.incarnation;
   piece.connection = to.connection;
   piece.group = from->replica->in.group;
   piece.bytes = kPieceBytes;
@@ -71,7 +71,7 @@ void Cluster::State::DropPiece(uint32_t m) {
 void Cluster::State::OnPieceArrives(uint32_t m) {
   Piece& piece = pieces[m];
   const ProcessPtr p = roles[piece.to];
-  if (!p || (piece.to_life != 0 && p->life != piece.to_life)) return DropPiece(m);
+  if (!p || (piece.to_incarnation != 0 && p->incarnation != piece.to_incarnation)) return DropPiece(m);
   const Time there = Comes(p.get(), piece.bytes, piece.last_byte);
   if (there > now()) return queue.At(there, kPieceDelivered, m);
   OnPieceDelivered(m);
@@ -79,7 +79,8 @@ void Cluster::State::OnPieceArrives(uint32_t m) {
 
 void Cluster::State::OnPieceDelivered(uint32_t m) {
   const ProcessPtr p = roles[pieces[m].to];
-  if (!p || !p->replica || (pieces[m].to_life != 0 && p->life != pieces[m].to_life)) return DropPiece(m);
+  if (!p || !p->replica || (pieces[m].to_incarnation != 0 && p->incarnation != pieces[m].to_incarnation))
+    return DropPiece(m);
   if (now() < p->paused_until) return queue.At(p->paused_until, kPieceDelivered, m);
   p->bytes_in += pieces[m].bytes;
   p->busy_until = std::max(p->busy_until, now()) + options.server_message +
@@ -108,7 +109,7 @@ void Cluster::State::Dial(const ProcessPtr& p, uint32_t rank) {
   Membership::Peer& peer = *in.Find(rank);
   peer.connection = ++last_connection;
   peer.slot = there;
-  peer.life = 0;
+  peer.incarnation = 0;
   SendPiece(p, NewPiece(p, Piece::Kind::kCall, peer), &peer.there, 1);
 }
 
@@ -135,7 +136,7 @@ bool Cluster::State::TakeCall(const ProcessPtr& p, uint32_t m) {
   Membership::Peer* peer = in.Find(piece.greet.rank);
   peer->connection = piece.connection;
   peer->slot = piece.from;
-  peer->life = piece.from_life;
+  peer->incarnation = piece.from_incarnation;
   SendPiece(p, NewPiece(p, Piece::Kind::kAnswer, *peer), &peer->there, 1);
   if (in.connections->formed()) Connected(p);
   return false;
@@ -148,7 +149,7 @@ void Cluster::State::TakeAnswer(const ProcessPtr& p, const Piece& piece) {
   if (!in.connections->Answers(peer->rank, piece.greet)) {
     return Break(p, Status(Code::kDataLoss, "the greeting of another"));
   }
-  peer->life = piece.from_life;
+  peer->incarnation = piece.from_incarnation;
   in.connections->Answered(peer->rank, ChannelKind::kData);
   if (in.connections->formed()) Connected(p);
 }
@@ -216,8 +217,8 @@ void Cluster::State::Within(const ProcessPtr& p) {
   ReplicaParts& r = *p->replica;
   if (r.in.deadline == Time::max()) r.in.deadline = now() + options.reply_timeout;
   if (std::exchange(r.watched, true)) return;
-  In(p, r.in.deadline - now(), [this, p, life = p->life] {
-    if (p->life != life) return;
+  In(p, r.in.deadline - now(), [this, p, incarnation = p->incarnation] {
+    if (p->incarnation != incarnation) return;
     p->replica->watched = false;
     const Time deadline = p->replica->in.deadline;
     if (deadline == Time::max()) return;
@@ -414,7 +415,7 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
   SendPiece(p, m, &peer->there, kShareOfFaults);
   if (p->up_free <= now()) return run->reduction.Sent(hop);
   const uint32_t place = sendings.Take();
-  sendings[place] = {p->slot, p->life, p->replica->in.group, bucket, hop};
+  sendings[place] = {p->slot, p->incarnation, p->replica->in.group, bucket, hop};
   queue.At(p->up_free, kPieceSent, place);
 }
 
@@ -423,7 +424,7 @@ void Cluster::State::OnPieceSent(uint32_t place) {
   const ProcessPtr p = roles[sending.slot];
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kPieceSent, place);
   sendings.Leave(place);
-  if (!p || p->life != sending.life || p->replica->in.group != sending.group) return;
+  if (!p || p->incarnation != sending.incarnation || p->replica->in.group != sending.group) return;
   const auto run = p->replica->in.runs.find(sending.bucket);
   if (run == p->replica->in.runs.end()) return;
   run->second.reduction.Sent(sending.hop);

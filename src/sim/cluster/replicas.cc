@@ -43,9 +43,9 @@ void Cluster::State::ForgetGroups(const ProcessPtr& p) {
 }
 
 void Cluster::State::Do(const ProcessPtr& p, ReplicaActions actions) {
-  const uint64_t life = p->life;
+  const uint64_t incarnation = p->incarnation;
   for (const ReplicaAction& action : actions) {
-    if (!p->alive || p->life != life) return;
+    if (!p->alive || p->incarnation != incarnation) return;
     std::visit([&](const auto& a) { Act(p, a); }, action);
   }
   if (p->alive && p->joined && !p->beating && p->replica->machine->HeartbeatUrgent()) MaybeBeat(p);
@@ -54,8 +54,8 @@ void Cluster::State::Do(const ProcessPtr& p, ReplicaActions actions) {
 // Not from within another action, and only if nothing has come of this life meanwhile.
 void Cluster::State::Later(const ProcessPtr& p, Duration delay,
                            std::function<ReplicaActions(Replica&)> input) {
-  In(p, delay, [this, p, life = p->life, input = std::move(input)] {
-    if (life == p->life) Do(p, input(*p->replica->machine));
+  In(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
+    if (incarnation == p->incarnation) Do(p, input(*p->replica->machine));
   });
 }
 
@@ -134,9 +134,10 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
     for (size_t k = 0; k + 1 < buckets.size(); ++k) {
       const double share = static_cast<double>(elements - buckets[k].begin) / static_cast<double>(elements);
       const Duration ready = FromSeconds(Seconds(takes) * (kForward + (1 - kForward) * share));
-      In(p, ready, [this, p, life = p->life, token = a.token, group = r.in.group, k] {
+      In(p, ready, [this, p, incarnation = p->incarnation, token = a.token, group = r.in.group, k] {
         // What is computed for a group that is no more goes nowhere.
-        if (life != p->life || token != p->replica->computing || group != p->replica->in.group) return;
+        if (incarnation != p->incarnation || token != p->replica->computing || group != p->replica->in.group)
+          return;
         StartBuckets(p, k + 1);
       });
     }

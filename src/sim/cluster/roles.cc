@@ -33,7 +33,7 @@ void Cluster::State::Start(Role role, std::string address) {
 }
 
 void Cluster::State::JoinAgain(const ProcessPtr& p) {
-  ++p->life;
+  ++p->incarnation;
   p->joined = false;
   p->beating = false;
   p->connections.clear();
@@ -99,8 +99,8 @@ void Cluster::State::Beat(const ProcessPtr& p) {
     if (p->memory) p->memory->Tell(&beat.progress);
     request = std::move(beat);
   }
-  Call(p, std::move(request), [this, p, life = p->life](std::optional<ControlReply> reply) {
-    if (life == p->life) OnBeatReply(p, reply);
+  Call(p, std::move(request), [this, p, incarnation = p->incarnation](std::optional<ControlReply> reply) {
+    if (incarnation == p->incarnation) OnBeatReply(p, reply);
   });
 }
 
@@ -171,7 +171,7 @@ void Cluster::State::Gone(const ProcessPtr& p) {
     const auto m = static_cast<uint32_t>(ticket);
     Message& message = messages[m];
     const ProcessPtr& from = roles[message.from];
-    if (message.wanted && from && from->life == message.from_life) {
+    if (message.wanted && from && from->incarnation == message.from_incarnation) {
       Fail(from, message.way->server, message.request->sequence);
     }
     FreeMessage(m);
@@ -181,17 +181,17 @@ void Cluster::State::Gone(const ProcessPtr& p) {
 }
 
 void Cluster::State::Do(const ProcessPtr& p, std::vector<ServerAction> actions) {
-  const uint64_t life = p->life;
+  const uint64_t incarnation = p->incarnation;
   for (const ServerAction& action : actions) {
-    if (!p->alive || p->life != life) return;
+    if (!p->alive || p->incarnation != incarnation) return;
     std::visit([&](const auto& a) { Act(p, a); }, action);
   }
 }
 
 void Cluster::State::Do(const ProcessPtr& p, const WorkerActions& actions) {
-  const uint64_t life = p->life;
+  const uint64_t incarnation = p->incarnation;
   for (const WorkerAction& action : actions) {
-    if (!p->alive || p->life != life) return;
+    if (!p->alive || p->incarnation != incarnation) return;
     std::visit([&](const auto& a) { Act(p, a); }, action);
   }
   if (p->alive && p->joined && !p->beating && p->worker->HeartbeatUrgent()) MaybeBeat(p);
@@ -205,8 +205,8 @@ void Cluster::State::Act(const ProcessPtr& p, const StopRole& a) {
 void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
   result.loads += a.orders.size();
   for (const SliceOrder& order : a.orders) {
-    In(p, DiskTakes(), [this, p, life = p->life, order] {
-      if (life != p->life) return;
+    In(p, DiskTakes(), [this, p, incarnation = p->incarnation, order] {
+      if (incarnation != p->incarnation) return;
       Result<Slice> slice = Status(Code::kUnavailable, "the disk does not answer");
       if (!Chance(options.faults.unreadable)) slice = disk.Read(order.directory, order.file, order.slice);
       if (options.check && slice.ok())
@@ -220,8 +220,8 @@ void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
-  In(p, 3 * DiskTakes(), [this, p, life = p->life, a] {
-    if (life != p->life) return;
+  In(p, 3 * DiskTakes(), [this, p, incarnation = p->incarnation, a] {
+    if (incarnation != p->incarnation) return;
     ShardReport report;
     report.checkpoint = a.order.id;
     report.file = "shard-" + ToString(p->node);
@@ -241,8 +241,8 @@ void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
 
 void Cluster::State::Act(const ProcessPtr& p, const PrepareSplit& a) {
   if (p->replica) p->replica->leases[a.lease.id] = a.lease;
-  In(p, options.prepare.Draw(rng), [this, p, life = p->life, id = a.lease.id] {
-    if (life != p->life) return;
+  In(p, options.prepare.Draw(rng), [this, p, incarnation = p->incarnation, id = a.lease.id] {
+    if (incarnation != p->incarnation) return;
     const bool unreadable = Chance(options.faults.split_unreadable);
     if (p->replica) {
       if (unreadable) return ReadAgain(p, id);
@@ -291,7 +291,7 @@ Duration Cluster::State::DrawCompute(RoleProcess* p) {
 void Cluster::State::ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token,
                                    const BatchOutcome& outcome) {
   const uint32_t place = computations.Take();
-  computations[place] = {p->slot, p->life, token, outcome};
+  computations[place] = {p->slot, p->incarnation, token, outcome};
   queue.At(now() + takes, kComputed, place);
 }
 
@@ -300,7 +300,7 @@ void Cluster::State::OnComputed(uint32_t place) {
   const ProcessPtr p = roles[computation.slot];
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kComputed, place);
   computations.Leave(place);
-  if (!p || p->life != computation.life) return;
+  if (!p || p->incarnation != computation.incarnation) return;
   if (p->replica) {
     p->replica->computing = 0;
     return Do(p, p->replica->machine->OnComputed(computation.token, computation.outcome));

@@ -20,7 +20,7 @@ using Kind = protocol::StrategyKind;
 using Strategy = protocol::StrategyConfig;
 
 const bool kNoLedger = !guards::Held(true);
-const bool kNoIncarnation = guards::SameLife(Incarnation(1), Incarnation(2));
+const bool kNoIncarnation = guards::SameIncarnation(Incarnation(1), Incarnation(2));
 const bool kNoGroup = guards::SameGroup(1, 2);
 
 // By their sources, protocol/guard_*.cc.

@@ -3,7 +3,7 @@
 
 namespace leat::protocol::guards {
 
-bool SameLife(Incarnation, Incarnation) {
+bool SameIncarnation(Incarnation, Incarnation) {
   return true;
 }
 

@@ -2,7 +2,7 @@
 
 namespace leat::protocol::guards {
 
-bool SameLife(Incarnation said, Incarnation now) {
+bool SameIncarnation(Incarnation said, Incarnation now) {
   return said == now;
 }
 
