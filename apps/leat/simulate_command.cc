@@ -243,7 +243,7 @@ int Simulate(const SimulateArguments& a) {
   hooks.on_request = [&](Time now, const protocol::ControlRequest& request) {
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress.OnWorker(now, worker->node, worker->progress);
-      if (worker->replica) progress.OnReplica(worker->node, *worker->replica);
+      if (worker->replica) progress.OnMemberReport(worker->node, *worker->replica);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress.OnServer(now, server->node, server->progress);
     }

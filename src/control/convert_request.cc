@@ -57,7 +57,7 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
 }
 
-void Put(const protocol::ReplicaReport& in, pb::ReplicaReport* out) {
+void Put(const protocol::MemberReport& in, pb::MemberReport* out) {
   out->set_group(in.group);
   out->set_holds(in.holds);
   out->set_connected(in.connected);
@@ -72,7 +72,7 @@ void Put(const protocol::ReplicaReport& in, pb::ReplicaReport* out) {
   out->set_skipped(in.skipped);
 }
 
-void Take(const pb::ReplicaReport& in, protocol::ReplicaReport* out, Check* check) {
+void Take(const pb::MemberReport& in, protocol::MemberReport* out, Check* check) {
   out->group = in.group();
   out->holds = in.holds();
   out->connected = in.connected();
@@ -95,7 +95,7 @@ void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   Put(in.released, out->mutable_released());
   out->set_leaving(in.leaving);
   Put(in.progress, out->mutable_progress());
-  if (in.replica) Put(*in.replica, out->mutable_replica());
+  if (in.member_report) Put(*in.member_report, out->mutable_member_report());
 }
 
 void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* check) {
@@ -107,7 +107,7 @@ void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* 
   Take(in.released(), Limits::kLeases, "released leases", &out->released, check);
   out->leaving = in.leaving();
   Take(in.progress(), &out->progress, check);
-  if (in.has_replica()) Take(in.replica(), &out->replica.emplace(), check);
+  if (in.has_member_report()) Take(in.member_report(), &out->member_report.emplace(), check);
 }
 
 void Put(const protocol::LedgerReport& in, pb::LedgerReport* out) {

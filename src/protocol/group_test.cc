@@ -1,6 +1,6 @@
 // Groups and replicas together: a small world of delays, deaths and comebacks around the two state machines,
 // with a model that counts each event.
-#include "protocol/member/replica.h"
+#include "protocol/member/group_member.h"
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ class World {
       events_.erase(event);
       what();
       StepGroups();
-      const ReplicaReport* least = groups_->Least();
+      const MemberReport* least = groups_->Least();
       if (least != nullptr && least->step == total_steps_) return true;
     }
     return false;
@@ -71,7 +71,7 @@ class World {
   struct Node {
     NodeId id;
     std::unique_ptr<Parameters> parameters;
-    std::unique_ptr<Replica> replica;
+    std::unique_ptr<GroupMember> group_member;
     bool alive = true;
     Time deaf_until{0};     // nothing of the control plane comes or goes
     uint64_t in_group = 0;  // that it has joined and not left
@@ -106,11 +106,11 @@ class World {
     Node& node = nodes_[id];
     node.id = id;
     node.parameters = std::make_unique<Parameters>(table_);
-    node.replica = std::make_unique<Replica>(ReplicaConfig{.table = table_,
-                                                           .optimizer = optimizer_,
-                                                           .strategy = strategy_,
-                                                           .parameters = node.parameters.get()});
-    node.replica->OnJoined(id);
+    node.group_member = std::make_unique<GroupMember>(GroupMemberConfig{.table = table_,
+                                                                        .optimizer = optimizer_,
+                                                                        .strategy = strategy_,
+                                                                        .parameters = node.parameters.get()});
+    node.group_member->OnJoined(id);
     seen_[id] = now_;
     groups_->Join(now_, protocol::Member{id, Role::kWorker, static_cast<uint32_t>(id.value), ""});
     At(Random(milliseconds(1), milliseconds(50)), [this, id] { Tick(id); });
@@ -158,16 +158,16 @@ class World {
   void Tick(NodeId id) {
     Node* node = Alive(id);
     if (node == nullptr) return;
-    if (now_ - node->last_beat >= milliseconds(100) || node->replica->HeartbeatUrgent()) {
+    if (now_ - node->last_beat >= milliseconds(100) || node->group_member->HeartbeatUrgent()) {
       node->last_beat = now_;
       if (now_ >= node->deaf_until) {
-        const auto beat = node->replica->MakeHeartbeat();
+        const auto beat = node->group_member->MakeHeartbeat();
         At(Random(milliseconds(0), milliseconds(3)), [this, id, beat] {
           const auto reply = OnBeat(id, beat);
           At(Random(milliseconds(0), milliseconds(3)), [this, id, reply] {
             Node* to = Alive(id);
             if (to == nullptr) return;
-            if (now_ >= to->deaf_until) Do(id, to->replica->OnHeartbeatReply(reply));
+            if (now_ >= to->deaf_until) Do(id, to->group_member->OnHeartbeatReply(reply));
             At(milliseconds(10), [this, id] { Tick(id); });
           });
         });
@@ -184,7 +184,7 @@ class World {
       return reply;
     }
     seen_[id] = now_;
-    const ReplicaReport& report = *beat.replica;
+    const MemberReport& report = *beat.member_report;
     groups_->Report(now_, id, report);
     StepGroups();
     for (uint32_t p = 0; p < kPartitions; ++p) reply.start.push_back({0, 0});
@@ -197,7 +197,7 @@ class World {
             {SliceId(i), Incarnation(group->id), durable_.empty() ? "" : "checkpoint", "", 0});
       }
     }
-    if (const ReplicaReport* least = groups_->Least(); least != nullptr && report.group == group->id) {
+    if (const MemberReport* least = groups_->Least(); least != nullptr && report.group == group->id) {
       for (const Round& round : rounds_) {
         if (round.end() <= report.rounds_until || round.first_step >= least->step + 6) continue;
         if (pending_ && round.first_step >= pending_->order.version) break;
@@ -259,7 +259,7 @@ class World {
   }
 
   // ---- what a shell does
-  void Do(NodeId id, const ReplicaActions& actions) {
+  void Do(NodeId id, const GroupMemberActions& actions) {
     for (const auto& action : actions) {
       Node* node = Alive(id);
       if (node == nullptr) return;
@@ -269,15 +269,15 @@ class World {
   template <class Input>
   void Later(NodeId id, Duration least, Duration most, Input input) {
     At(Random(least, most), [this, id, input = std::move(input)] {
-      if (Node* node = Alive(id)) Do(id, input(*node->replica));
+      if (Node* node = Alive(id)) Do(id, input(*node->group_member));
     });
   }
 
   void Act(Node& node, const PrepareSplit& a) {
     node.leases[a.lease.id] = a.lease;
     const bool fails = Chance(0.02);
-    Later(node.id, milliseconds(1), milliseconds(30), [id = a.lease.id, fails](Replica& replica) {
-      return fails ? replica.OnSplitFailed(id) : replica.OnSplitReady(id);
+    Later(node.id, milliseconds(1), milliseconds(30), [id = a.lease.id, fails](GroupMember& group_member) {
+      return fails ? group_member.OnSplitFailed(id) : group_member.OnSplitReady(id);
     });
   }
   void Act(Node& node, const DropSplit& a) { node.leases.erase(a.lease); }
@@ -288,8 +288,8 @@ class World {
   }
   void Act(Node& node, const LoadSlices& a) {
     for (const SliceOrder& order : a.orders) {
-      Later(node.id, milliseconds(1), milliseconds(30), [this, order](Replica& replica) {
-        return replica.OnSliceLoaded(order, *durable_[order.slice.value]);
+      Later(node.id, milliseconds(1), milliseconds(30), [this, order](GroupMember& group_member) {
+        return group_member.OnSliceLoaded(order, *durable_[order.slice.value]);
       });
     }
   }
@@ -298,9 +298,9 @@ class World {
     report.checkpoint = a.order.id;
     auto& files = files_[a.order.id];
     files.insert(files.end(), a.slices.begin(), a.slices.end());
-    Later(node.id, milliseconds(1), milliseconds(50), [report](Replica& replica) {
-      replica.OnShardSaved(report);
-      return ReplicaActions{};
+    Later(node.id, milliseconds(1), milliseconds(50), [report](GroupMember& group_member) {
+      group_member.OnShardSaved(report);
+      return GroupMemberActions{};
     });
   }
   void Act(Node& node, const ComputeLane& a) {
@@ -319,8 +319,9 @@ class World {
       ++outcome.events;
     }
     if (options_.poisoned.contains(a.step) && a.lane == 1) outcome.disposition = Disposition::kRejected;
-    Later(node.id, milliseconds(1), milliseconds(25),
-          [token = a.token, outcome](Replica& replica) { return replica.OnComputed(token, outcome); });
+    Later(node.id, milliseconds(1), milliseconds(25), [token = a.token, outcome](GroupMember& group_member) {
+      return group_member.OnComputed(token, outcome);
+    });
   }
 
   // ---- among members. Something that all of a group do together.
@@ -328,7 +329,7 @@ class World {
     std::map<NodeId, std::function<void(bool)>> who;  // what becomes of it: done, or failed
     std::vector<float> sum;
     std::vector<LaneOutcome> lanes;
-    Replica::Shared state;
+    GroupMember::Shared state;
   };
   struct Meeting {
     std::vector<NodeId> members;
@@ -365,7 +366,7 @@ class World {
       At(Random(milliseconds(1), milliseconds(40)), [this, other, group] {
         Node* node = Alive(other);
         if (node != nullptr && node->in_group == group) {
-          Do(other, node->replica->OnBroken(group, Status(Code::kUnavailable, "a member is gone")));
+          Do(other, node->group_member->OnBroken(group, Status(Code::kUnavailable, "a member is gone")));
         }
       });
     }
@@ -383,25 +384,26 @@ class World {
     for (const auto& member : a.members) meeting.members.push_back(member.node);
     ASSERT_EQ(meeting.members[a.rank], node.id);
     const NodeId id = node.id;
-    Enter(node, a.group, kJoin, 0,
-          [this, id, group = a.group](bool) { Do(id, nodes_.at(id).replica->OnConnected(group, Status())); });
+    Enter(node, a.group, kJoin, 0, [this, id, group = a.group](bool) {
+      Do(id, nodes_.at(id).group_member->OnConnected(group, Status()));
+    });
     Close(a.group, kJoin, 0);
     At(seconds(2), [this, id, group = a.group] {
       Node* still = Alive(id);
       if (still == nullptr || still->in_group != group || !meetings_[group].under_way.contains({kJoin, 0}))
         return;
-      Do(id, still->replica->OnConnected(group, Status(Code::kDeadlineExceeded, "not all have come")));
+      Do(id, still->group_member->OnConnected(group, Status(Code::kDeadlineExceeded, "not all have come")));
     });
   }
   void Act(Node& node, const ShareState& a) {
     const NodeId id = node.id;
-    const auto shared = std::make_shared<Replica::Shared>();
+    const auto shared = std::make_shared<GroupMember::Shared>();
     Together* together = Enter(node, a.group, kShare, 0, [this, id, group = a.group](bool) {
-      Do(id, nodes_.at(id).replica->OnShared(group, states_.at(group)));
+      Do(id, nodes_.at(id).group_member->OnShared(group, states_.at(group)));
     });
     if (meetings_[a.group].members[a.holder] == id) {
-      together->state.header = node.replica->state().header();
-      for (const auto& part : node.replica->state().Memory()) {
+      together->state.header = node.group_member->state().header();
+      for (const auto& part : node.group_member->state().Memory()) {
         together->state.memory.insert(together->state.memory.end(), part.begin(), part.end());
       }
       states_[a.group] = together->state;
@@ -410,7 +412,7 @@ class World {
   }
   void Act(Node& node, const ReduceStep& a) {
     const NodeId id = node.id;
-    EXPECT_EQ(node.replica->state().header().step, a.step);
+    EXPECT_EQ(node.group_member->state().header().step, a.step);
     Together* together = Enter(node, a.group, kReduce, a.step, [this, id, group = a.group, a](bool) {
       const auto& result = results_.at({group, a.step});
       Node& me = nodes_.at(id);
@@ -422,7 +424,7 @@ class World {
       }
       Applies(me, group, a.step);
       ReducedStep reduced{result.lanes, true};
-      Do(id, me.replica->OnReduced(a.token, reduced));
+      Do(id, me.group_member->OnReduced(a.token, reduced));
     });
     // A member that computes nothing adds nothing: what it has as gradients is of an earlier step.
     bool any = false;
@@ -504,7 +506,7 @@ class World {
   std::map<NodeId, Time> seen_;
   uint64_t last_node_ = 0, last_group_ = 0, last_checkpoint_ = 0;
   std::map<uint64_t, Meeting> meetings_;
-  std::map<uint64_t, Replica::Shared> states_;
+  std::map<uint64_t, GroupMember::Shared> states_;
   std::map<std::pair<uint64_t, uint64_t>, Together> results_;
   std::map<uint64_t, std::set<uint64_t>> applied_;
   std::optional<Pending> pending_;
@@ -533,9 +535,9 @@ void ExpectCountedOnce(const World& world, const std::set<uint64_t>& skipped = {
     const auto seen = node->parameters->values(0);
     EXPECT_TRUE(std::ranges::equal(seen, wanted)) << "node " << node->id.value;
     EXPECT_TRUE(std::ranges::equal(node->parameters->values(1), members[0]->parameters->values(1)));
-    EXPECT_EQ(node->replica->state().header(), members[0]->replica->state().header());
+    EXPECT_EQ(node->group_member->state().header(), members[0]->group_member->state().header());
     for (uint32_t p = 0; p < kPartitions; ++p) {
-      EXPECT_EQ(node->replica->state().header().ledger.partitions()[p].done, (Position{0, kEvents}));
+      EXPECT_EQ(node->group_member->state().header().ledger.partitions()[p].done, (Position{0, kEvents}));
     }
   }
 }
@@ -562,7 +564,7 @@ TEST(ReplicaTest, AStepThatIsNotFiniteIsSkippedByAllAndCounted) {
   ASSERT_TRUE(world.Run());
   ExpectCountedOnce(world, {2, 3});
   for (const World::Node* node : world.Members()) {
-    const auto report = *node->replica->MakeHeartbeat().replica;
+    const auto report = *node->group_member->MakeHeartbeat().member_report;
     EXPECT_EQ(report.skipped, 2u);
     EXPECT_EQ(report.rejected_in_a_row, 0u);
     ASSERT_TRUE(report.rejected);

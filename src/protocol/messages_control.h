@@ -176,7 +176,7 @@ struct Round {
 };
 
 // All-reduce: what a worker says of the copy of all slices that it keeps.
-struct ReplicaReport {
+struct MemberReport {
   uint64_t group = 0;      // the newest that it has taken up: it has no part in any step of an earlier one
   bool holds = false;      // it has a state, at `step`
   bool connected = false;  // in `group`, to whom it exchanges with
@@ -190,7 +190,7 @@ struct ReplicaReport {
   uint32_t rejected_in_a_row = 0;
   std::optional<RejectedRun> rejected;
   uint64_t skipped = 0;  // steps that were noted and not applied
-  friend bool operator==(const ReplicaReport&, const ReplicaReport&) = default;
+  friend bool operator==(const MemberReport&, const MemberReport&) = default;
 };
 
 struct WorkerHeartbeat {
@@ -206,7 +206,7 @@ struct WorkerHeartbeat {
   std::vector<uint64_t> released;  // ended since the last answered heartbeat, finished or given up
   bool leaving = false;
   WorkerProgress progress;
-  std::optional<ReplicaReport> replica;  // all-reduce
+  std::optional<MemberReport> member_report;  // all-reduce
 };
 
 struct WorkerHeartbeatReply {
@@ -217,7 +217,7 @@ struct WorkerHeartbeatReply {
   std::vector<uint64_t> revoked;  // of `held`: drop them
   // All-reduce.
   std::optional<Group> group;                 // the newest that it is in
-  std::vector<Round> rounds;                  // from ReplicaReport::rounds_until on, in order
+  std::vector<Round> rounds;                  // from MemberReport::rounds_until on, in order
   std::vector<Position> start;                // where each partition starts
   std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported
   friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;

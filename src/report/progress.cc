@@ -118,10 +118,10 @@ void Progress::OnBots(Time, NodeId node, const protocol::BotsHeartbeat& progress
   published_ = progress.published;
 }
 
-void Progress::OnReplica(NodeId node, const protocol::ReplicaReport& report) {
+void Progress::OnMemberReport(NodeId node, const protocol::MemberReport& report) {
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;
-  replicas_skipped_ = std::max(replicas_skipped_, report.skipped);  // all count the same steps
+  members_skipped_ = std::max(members_skipped_, report.skipped);  // all count the same steps
 }
 
 double Progress::UsualStep(const protocol::View& view) const {
@@ -214,7 +214,7 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
   json["window"] = window.events;
 
   uint64_t staleness_sum = 0, staleness_count = 0, duplicates = 0, rejected = 0, dead = 0;
-  uint64_t skipped = replicas_skipped_, held = 0;
+  uint64_t skipped = members_skipped_, held = 0;
   std::vector<uint64_t> histogram;
   for (const auto& [node, server] : servers_) {
     // Every server is told of the same ones.

@@ -35,7 +35,7 @@ class Progress {
   void OnJoin(Time now, NodeId node, const protocol::JoinRequest& request);
   void OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress);
   void OnServer(Time now, NodeId node, const protocol::ServerProgress& progress);
-  void OnReplica(NodeId node, const protocol::ReplicaReport& report);
+  void OnMemberReport(NodeId node, const protocol::MemberReport& report);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
   // To be called now and then: keeps the moments that windows look back on.
   void OnStatus(Time now, const protocol::CoordinatorStatus& status);
@@ -77,7 +77,7 @@ class Progress {
   std::map<NodeId, protocol::WorkerProgress> workers_;
   std::map<NodeId, std::pair<metrics::AucCounts, metrics::AucCounts>> counts_;
   std::map<NodeId, protocol::ServerProgress> servers_;
-  uint64_t replicas_skipped_ = 0;
+  uint64_t members_skipped_ = 0;
   std::deque<Totals> moments_;                   // that windows look back on, oldest first
   std::deque<std::pair<Time, uint64_t>> speed_;  // (time, events applied) of the last seconds
   Time start_{-1};

@@ -391,8 +391,8 @@ TEST_F(ProgressTest, StepsThatWereLateOrSkippedAreTold) {
   EXPECT_EQ(json["step"], 90);
   EXPECT_EQ(json["late"], 7);
   EXPECT_EQ(json["skipped"], 4) << "each server is told of the same";
-  progress_->OnReplica(kWorker, {.skipped = 6});
-  progress_->OnReplica(NodeId(99), {.skipped = 60});
+  progress_->OnMemberReport(kWorker, {.skipped = 6});
+  progress_->OnMemberReport(NodeId(99), {.skipped = 60});
   EXPECT_EQ(Show()["skipped"], 6);
 }
 

@@ -103,7 +103,7 @@ class CoordinatorRole {
   void Note(Time now, const protocol::ControlRequest& request) {
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress_.OnWorker(now, worker->node, worker->progress);
-      if (worker->replica) progress_.OnReplica(worker->node, *worker->replica);
+      if (worker->member_report) progress_.OnMemberReport(worker->node, *worker->member_report);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress_.OnServer(now, server->node, server->progress);
     } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&request)) {

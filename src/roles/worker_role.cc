@@ -17,9 +17,9 @@
 #include "launcher/signals.h"
 #include "protocol/worker/worker.h"
 #include "ps/client.h"
+#include "roles/group_member_role.h"
 #include "roles/input/intake.h"
 #include "roles/input/split_loader.h"
-#include "roles/replica_role.h"
 #include "roles/role.h"
 #include "step/run_trainer.h"
 
@@ -284,8 +284,8 @@ Status RunWorker(const RoleOptions& options) {
     auto source = job.OpenSource();
     if (!source.ok()) return source.status();
     if (!job.strategy.on_servers()) {
-      const Status outcome = RunReplica(loop, link, *transport, port, std::move(job), std::move(*source),
-                                        options, *joined, &evicted);
+      const Status outcome = RunGroupMember(loop, link, *transport, port, std::move(job), std::move(*source),
+                                            options, *joined, &evicted);
       if (!outcome.ok()) return outcome;
       continue;
     }

@@ -127,7 +127,7 @@ void Cluster::State::CheckCheckpoint(const Manifest& manifest) {
 }
 
 void Cluster::State::CheckGroup(const RoleProcess& p, const Piece& piece) {
-  const uint64_t group = p.replica->in.group;
+  const uint64_t group = p.group_member->in.group;
   if (piece.group == group) return;
   Violate(Invariant::kOneGroup, "a member of group " + std::to_string(group) +
                                     " has taken a piece of bucket " + std::to_string(piece.bucket) +
@@ -136,10 +136,10 @@ void Cluster::State::CheckGroup(const RoleProcess& p, const Piece& piece) {
 
 // A member has completed a step, applied or not.
 void Cluster::State::CheckMembers(const RoleProcess& p) {
-  const Membership& in = p.replica->in;
+  const Membership& in = p.group_member->in;
   const auto board = boards.find(in.group);
   if (board == boards.end()) return;
-  const ReplicaState& state = p.replica->machine->state();
+  const TrainingState& state = p.group_member->machine->state();
   const uint64_t step = state.header().step;
   auto& reached = board->second.reached;
   reached.resize(in.members.size(), 0);

@@ -11,13 +11,13 @@ namespace leat::parallel {
 
 namespace {
 
-using protocol::Replica;
-using protocol::ReplicaState;
+using protocol::GroupMember;
+using protocol::TrainingState;
 
 // A ledger of more is none.
 constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 30;
 
-Bytes EncodeHeader(const ReplicaState::Header& header) {
+Bytes EncodeHeader(const TrainingState::Header& header) {
   ByteWriter out;
   out.Put(header.step);
   out.Put(header.events);
@@ -33,7 +33,7 @@ struct Sharing {
   uint64_t header_bytes = 0;
   std::vector<uint64_t> header_words;
   std::vector<uint64_t> words;
-  std::function<void(Result<Replica::Shared>)> done;
+  std::function<void(Result<GroupMember::Shared>)> done;
 };
 
 void Max(const std::shared_ptr<Sharing>& sharing, std::span<uint64_t> words, std::function<void()> next) {
@@ -45,7 +45,7 @@ void Max(const std::shared_ptr<Sharing>& sharing, std::span<uint64_t> words, std
 }
 
 void Finish(const std::shared_ptr<Sharing>& sharing) {
-  Replica::Shared shared;
+  GroupMember::Shared shared;
   ByteReader in({reinterpret_cast<const std::byte*>(sharing->header_words.data()), sharing->header_bytes});
   shared.header.step = in.Get<uint64_t>();
   shared.header.events = in.Get<uint64_t>();
@@ -62,8 +62,8 @@ void Finish(const std::shared_ptr<Sharing>& sharing) {
 
 }  // namespace
 
-void ShareState(collective::AllReduce& group, uint32_t holder, const ReplicaState& state,
-                std::function<void(Result<Replica::Shared>)> done) {
+void ShareState(collective::AllReduce& group, uint32_t holder, const TrainingState& state,
+                std::function<void(Result<GroupMember::Shared>)> done) {
   const auto sharing = std::make_shared<Sharing>();
   sharing->group = &group;
   sharing->holds = group.rank() == holder;

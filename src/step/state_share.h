@@ -10,13 +10,13 @@
 #include <functional>
 
 #include "collective/all_reduce.h"
-#include "protocol/member/replica.h"
+#include "protocol/member/group_member.h"
 
 namespace leat::parallel {
 
 // `state`: of the member itself, read before this returns; `holder`: a rank. `done` is called once, from the
 // loop, unless the group is destroyed before: with the holder's state. kDataLoss when that is none.
-void ShareState(collective::AllReduce& group, uint32_t holder, const protocol::ReplicaState& state,
-                std::function<void(Result<protocol::Replica::Shared>)> done);
+void ShareState(collective::AllReduce& group, uint32_t holder, const protocol::TrainingState& state,
+                std::function<void(Result<protocol::GroupMember::Shared>)> done);
 
 }  // namespace leat::parallel

@@ -15,10 +15,10 @@ namespace {
 
 using collective::testing::Cluster;
 using protocol::Cut;
+using protocol::GroupMember;
 using protocol::Ledger;
 using protocol::Position;
-using protocol::Replica;
-using protocol::ReplicaState;
+using protocol::TrainingState;
 
 constexpr size_t kPartitions = 2;
 
@@ -63,10 +63,10 @@ struct Holder {
   }
 
   testing::Computer computer{Model()};
-  ReplicaState state{computer.parameters.table(),
-                     optim::Defaults(optim::Kind::kAdam),
-                     {.kind = protocol::StrategyKind::kAllReduce, .full_run = 4},
-                     &computer.parameters};
+  TrainingState state{computer.parameters.table(),
+                      optim::Defaults(optim::Kind::kAdam),
+                      {.kind = protocol::StrategyKind::kAllReduce, .full_run = 4},
+                      &computer.parameters};
 };
 
 class ShareStateTest : public ::testing::Test {
@@ -89,7 +89,7 @@ class ShareStateTest : public ::testing::Test {
   }
   void Share(uint32_t rank, uint32_t holder) {
     ShareState(*(*cluster_)[rank].all, holder, holders_[rank]->state,
-               [this, rank](Result<Replica::Shared> state) {
+               [this, rank](Result<GroupMember::Shared> state) {
                  EXPECT_FALSE(ended_[rank].has_value());
                  ended_[rank] = std::move(state);
                });
@@ -111,7 +111,7 @@ class ShareStateTest : public ::testing::Test {
 
   std::optional<Cluster> cluster_;
   std::vector<std::unique_ptr<Holder>> holders_;
-  std::vector<std::optional<Result<Replica::Shared>>> ended_;
+  std::vector<std::optional<Result<GroupMember::Shared>>> ended_;
 };
 
 TEST_F(ShareStateTest, AllGetWhatTheHolderHas) {
@@ -132,7 +132,7 @@ TEST_F(ShareStateTest, AllGetWhatTheHolderHas) {
       for (uint32_t rank = 0; rank < members; ++rank) {
         SCOPED_TRACE(rank);
         ASSERT_TRUE(ended_[rank]->ok()) << ended_[rank]->status().ToString();
-        Replica::Shared& shared = **ended_[rank];
+        GroupMember::Shared& shared = **ended_[rank];
         EXPECT_EQ(shared.header, header);
         if (rank == holder) {
           EXPECT_TRUE(shared.memory.empty()) << "it has it";
@@ -149,11 +149,11 @@ TEST_F(ShareStateTest, AllGetWhatTheHolderHas) {
 TEST_F(ShareStateTest, OneWithoutAStateOfItsOwnGetsIt) {
   Form(2);
   holders_[1]->Train(5, 3);
-  ReplicaState fresh(holders_[0]->computer.parameters.table(), optim::Defaults(optim::Kind::kAdam),
-                     {.kind = protocol::StrategyKind::kAllReduce, .full_run = 4},
-                     &holders_[0]->computer.parameters);
+  TrainingState fresh(holders_[0]->computer.parameters.table(), optim::Defaults(optim::Kind::kAdam),
+                      {.kind = protocol::StrategyKind::kAllReduce, .full_run = 4},
+                      &holders_[0]->computer.parameters);
   ShareState(*(*cluster_)[0].all, 1, fresh,
-             [this](Result<Replica::Shared> state) { ended_[0] = std::move(state); });
+             [this](Result<GroupMember::Shared> state) { ended_[0] = std::move(state); });
   Share(1, 1);
   ASSERT_TRUE(AllEnded());
   ASSERT_TRUE(ended_[0]->ok());

@@ -22,7 +22,7 @@
 #include "collective/all_reduce.h"
 #include "net/loop.h"
 #include "optim/mean.h"
-#include "protocol/member/replica.h"
+#include "protocol/member/group_member.h"
 #include "step/trainer.h"
 #include "tensor/buffer.h"
 

@@ -55,11 +55,11 @@ Status Coordinator::State::CheckPlace(const JoinRequest& request) const {
   return {};
 }
 
-void Coordinator::State::OnReplica(Time now, NodeId node, const ReplicaReport& report,
-                                   WorkerHeartbeatReply* reply) {
+void Coordinator::State::OnMemberReport(Time now, NodeId node, const MemberReport& report,
+                                        WorkerHeartbeatReply* reply) {
   groups.Report(now, node, report);
   StepGroups(now);
-  if (const ReplicaReport* least = groups.Least()) {
+  if (const MemberReport* least = groups.Least()) {
     const bool was_ready = slices.ready();
     if (!was_ready || slices.Version() < least->step) {
       slices.ReportAll({{}, least->events, least->partitions, least->step});
@@ -76,7 +76,7 @@ void Coordinator::State::OnReplica(Time now, NodeId node, const ReplicaReport& r
   if (!guards::SameGroup(report.group, group->id)) return;
 
   if (report.shard) OnShard(now, node, *report.shard);
-  if (const ReplicaReport* most = groups.Rejected();
+  if (const MemberReport* most = groups.Rejected();
       most != nullptr && most->rejected_in_a_row >= std::max(config.max_rejected_in_a_row, 1u)) {
     ServerHeartbeat said;
     said.rejected_in_a_row = most->rejected_in_a_row;

@@ -110,7 +110,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     return Answer(call, std::move(reply));
   }
   if (AllReduce()) {
-    if (beat.replica) OnReplica(now, beat.node, *beat.replica, &reply);
+    if (beat.member_report) OnMemberReport(now, beat.node, *beat.member_report, &reply);
     RefreshView();
     if (beat.generation != view->generation) reply.view = view;
     return Answer(call, std::move(reply));

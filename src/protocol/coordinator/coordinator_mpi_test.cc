@@ -39,9 +39,9 @@ class CoordinatorMpiTest : public CoordinatorTest {
     WorkerHeartbeat beat;
     beat.node = node;
     beat.leaving = leaving;
-    beat.replica.emplace();
-    beat.replica->group = group_;
-    beat.replica->failure = failure;
+    beat.member_report.emplace();
+    beat.member_report->group = group_;
+    beat.member_report->failure = failure;
     const auto reply = std::get<WorkerHeartbeatReply>(Ask(beat));
     if (reply.group) group_ = reply.group->id;
     Note();

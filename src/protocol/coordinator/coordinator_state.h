@@ -91,7 +91,7 @@ struct Coordinator::State {
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
   void StepGroups(Time now);
-  void OnReplica(Time now, NodeId node, const ReplicaReport& report, WorkerHeartbeatReply* reply);
+  void OnMemberReport(Time now, NodeId node, const MemberReport& report, WorkerHeartbeatReply* reply);
   // Why a worker cannot have the place in MPI's group that it comes with.
   Status CheckPlace(const JoinRequest& request) const;
 

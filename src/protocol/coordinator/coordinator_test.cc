@@ -336,8 +336,8 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
       return RejectedRun{some_node(), some_cut(), static_cast<uint32_t>(rng.Below(99))};
     };
     uint64_t group = 0;
-    const auto some_replica = [&] {
-      ReplicaReport report;
+    const auto some_member_report = [&] {
+      MemberReport report;
       report.group = rng.Chance(0.9) ? group : some_id();
       report.holds = rng.Chance(0.9);
       report.connected = rng.Chance(0.9);
@@ -362,7 +362,7 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
         for (uint64_t i = rng.Below(4); i > 0; --i) beat.held.push_back(some_id());
         for (uint64_t i = rng.Below(3); i > 0; --i) beat.released.push_back(some_id());
         beat.leaving = rng.Chance(0.02);
-        if (rng.Chance(0.9)) beat.replica = some_replica();
+        if (rng.Chance(0.9)) beat.member_report = some_member_report();
         request = beat;
       } else if (what < 8) {
         ServerHeartbeat beat;

@@ -30,7 +30,7 @@ void Groups::EndMpi(Time due, const Member& member, const std::string& what) {
                       ", and MPI goes on with all of its processes or not at all"};
 }
 
-void Groups::Report(Time now, NodeId node, const ReplicaReport& report) {
+void Groups::Report(Time now, NodeId node, const MemberReport& report) {
   const auto at = in_group_.find(node);
   // Of an earlier group: it has not heard of this one yet.
   if (at == in_group_.end() || !group_ || !guards::SameGroup(report.group, group_->id)) return;
@@ -53,7 +53,7 @@ void Groups::SetSource(Time, uint64_t step) {
   source_ = step;
   // Rounds before it are forgotten; whoever is to go through them cannot.
   if (group_ && phase_ != Phase::kGathering && group_->step < step) {
-    const ReplicaReport* least = Least();
+    const MemberReport* least = Least();
     if (least == nullptr || least->step < step) anew_ = true;
   }
 }
@@ -62,17 +62,17 @@ bool Groups::Has(NodeId node) const {
   return in_group_.contains(node);
 }
 
-const ReplicaReport* Groups::Least() const {
+const MemberReport* Groups::Least() const {
   if (phase_ != Phase::kRunning) return nullptr;
-  const ReplicaReport* least = nullptr;
+  const MemberReport* least = nullptr;
   for (const auto& [node, member] : in_group_) {
     if (least == nullptr || member.report->step < least->step) least = &*member.report;
   }
   return least;
 }
 
-const ReplicaReport* Groups::Rejected() const {
-  const ReplicaReport* most = nullptr;
+const MemberReport* Groups::Rejected() const {
+  const MemberReport* most = nullptr;
   for (const auto& [node, member] : in_group_) {
     if (!member.report || member.report->rejected_in_a_row == 0) continue;
     if (most == nullptr || member.report->rejected_in_a_row > most->rejected_in_a_row) most = &*member.report;
@@ -94,7 +94,7 @@ bool Groups::Due(Time now) const {
 
 void Groups::Name(uint64_t id) {
   // A failure is put down to the group, unless it was a member's going, or it has got on since the last.
-  const ReplicaReport* least = Least();
+  const MemberReport* least = Least();
   if (anew_ || (least != nullptr && least->step > best_)) failures_ = 0;
   if (least != nullptr) best_ = std::max(best_, least->step);
   if (failures_ > config_.max_failures) {
@@ -123,7 +123,7 @@ bool Groups::Decide() {
   uint64_t step = source_;
   bool all = true;
   for (const Member& member : group_->members) {
-    const ReplicaReport& report = *in_group_.at(member.node).report;
+    const MemberReport& report = *in_group_.at(member.node).report;
     if (report.holds && report.step >= step && (holder == NodeId() || report.step > step)) {
       holder = member.node;
       step = report.step;
@@ -160,7 +160,7 @@ bool Groups::Step(Time now, const std::function<uint64_t()>& next_id) {
   }
   if (phase_ == Phase::kGathering) return Decide();
   if (phase_ == Phase::kFilling && std::ranges::all_of(in_group_, [this](const auto& entry) {
-        const ReplicaReport& report = *entry.second.report;
+        const MemberReport& report = *entry.second.report;
         return report.failure.empty() && report.holds && report.connected && report.step == group_->step;
       })) {
     phase_ = Phase::kRunning;

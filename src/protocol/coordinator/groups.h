@@ -53,7 +53,7 @@ class Groups {
   void Join(Time now, const Member& member);
   // `left`: it has said so.
   void Remove(Time now, NodeId node, bool left = false);
-  void Report(Time now, NodeId node, const ReplicaReport& report);
+  void Report(Time now, NodeId node, const MemberReport& report);
   // The newest durable checkpoint is of this step: no group starts from an earlier one, or goes on from one.
   void SetSource(Time now, uint64_t step);
   // What follows from these, and from time. True when a group was named or decided: Current() has changed.
@@ -65,9 +65,9 @@ class Groups {
   bool from_source() const { return from_source_; }
   bool Has(NodeId node) const;  // in the current group
   // The least that any member holds; null unless running.
-  const ReplicaReport* Least() const;
+  const MemberReport* Least() const;
   // The most steps in a row that were not finite, as any member has it; null when nobody has any.
-  const ReplicaReport* Rejected() const;
+  const MemberReport* Rejected() const;
   // Why there is no point in naming any more groups.
   const Status& failure() const { return failure_; }
 
@@ -77,7 +77,7 @@ class Groups {
     Time since{0};
   };
   struct InGroup {
-    std::optional<ReplicaReport> report;  // the last one under the group's id
+    std::optional<MemberReport> report;  // the last one under the group's id
   };
 
   struct Ending {

@@ -283,14 +283,15 @@ bool Cluster::Values(std::vector<float>* values) const {
   // Where there are no servers, as the worker has them that is farthest.
   const RoleProcess* farthest = nullptr;
   for (const auto& p : s.roles) {
-    if (!p || !p->replica || !p->replica->parameters || !p->replica->machine->holds()) continue;
-    if (farthest == nullptr ||
-        p->replica->machine->state().header().step > farthest->replica->machine->state().header().step) {
+    if (!p || !p->group_member || !p->group_member->parameters || !p->group_member->machine->holds())
+      continue;
+    if (farthest == nullptr || p->group_member->machine->state().header().step >
+                                   farthest->group_member->machine->state().header().step) {
       farthest = p.get();
     }
   }
   for (uint32_t i = 0; farthest != nullptr && i < s.slice_ranges.size(); ++i) {
-    const auto slice = farthest->replica->parameters->values(SliceId(i));
+    const auto slice = farthest->group_member->parameters->values(SliceId(i));
     std::ranges::copy(slice, values->begin() + static_cast<std::ptrdiff_t>(s.slice_ranges[i].begin));
     there[i] = true;
   }

@@ -1,6 +1,6 @@
 // What a virtual cluster holds, for its own sources: cluster.cc (the coordinator, the end of the job),
 // roles.cc (servers and workers), network.cc (messages on their way), anticipation.cc (what is near when it
-// is needed), replicas.cc and reduce.cc (workers where there are no servers, and what they say to each
+// is needed), group_members.cc and reduce.cc (workers where there are no servers, and what they say to each
 // other), disasters.cc, invariants.cc.
 #pragma once
 
@@ -78,7 +78,7 @@ struct alignas(64) RoleProcess : Process {
   std::optional<Worker> worker;
   Time waiting_since{-1};
   std::unique_ptr<WorkerMemory> memory;
-  std::unique_ptr<ReplicaParts> replica;  // where there are no servers
+  std::unique_ptr<GroupMemberParts> group_member;  // where there are no servers
   // ---- a server
   std::unique_ptr<Server> server;
 
@@ -227,11 +227,11 @@ struct Cluster::State {
   void ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token, const BatchOutcome& outcome);
   void OnComputed(uint32_t place);
 
-  // ---- replicas.cc
-  void StartReplica(const ProcessPtr& p);
+  // ---- group_members.cc
+  void StartGroupMember(const ProcessPtr& p);
   void ForgetGroups(const ProcessPtr& p);
-  void Do(const ProcessPtr& p, ReplicaActions actions);
-  void Later(const ProcessPtr& p, Duration delay, std::function<ReplicaActions(Replica&)> input);
+  void Do(const ProcessPtr& p, GroupMemberActions actions);
+  void Later(const ProcessPtr& p, Duration delay, std::function<GroupMemberActions(GroupMember&)> input);
   void ReadAgain(const ProcessPtr& p, uint64_t lease);
   void Act(const ProcessPtr& p, const LeaveGroup& a);
   void Act(const ProcessPtr& p, const JoinGroup& a);

@@ -89,8 +89,8 @@ void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
 
 void Cluster::State::Leave(const ProcessPtr& p) {
   if (p->worker) Do(p, p->worker->Leave(now()));
-  if (!p->replica) return;
-  p->replica->machine->Leave();
+  if (!p->group_member) return;
+  p->group_member->machine->Leave();
   MaybeBeat(p);
 }
 

@@ -1,5 +1,5 @@
 // What a worker has of a group where there are no servers: its copy of the model, its connections to the
-// others, and the all-reduces that are under way on them. replicas.cc and reduce.cc carry it.
+// others, and the all-reduces that are under way on them. group_members.cc and reduce.cc carry it.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "protocol/member/group_member.h"
 #include "protocol/member/reduction.h"
-#include "protocol/member/replica.h"
 #include "protocol/peer_connections.h"
 
 namespace leat::sim {
@@ -92,9 +92,9 @@ struct Membership {
 };
 
 // The part of a worker's process that other strategies have no use for.
-struct ReplicaParts {
+struct GroupMemberParts {
   std::unique_ptr<protocol::Parameters> parameters;  // null: modelled
-  std::unique_ptr<protocol::Replica> machine;
+  std::unique_ptr<protocol::GroupMember> machine;
   std::map<uint64_t, protocol::Lease> leases;
   uint64_t computing = 0;  // the token of the batch that is, or was computed last
   Time reducing_since{0};
@@ -116,10 +116,10 @@ struct ReplicaParts {
 struct Board {
   uint32_t there = 0;                                            // members that have not left
   std::map<uint64_t, std::vector<protocol::LaneOutcome>> lanes;  // by step; kHeld: nobody's
-  std::shared_ptr<const protocol::Replica::Shared> state;        // the holder's
+  std::shared_ptr<const protocol::GroupMember::Shared> state;    // the holder's
   // For Invariant::kMembersAgree.
   struct Held {
-    protocol::ReplicaState::Header header;
+    protocol::TrainingState::Header header;
     std::vector<float> memory;
   };
   std::map<uint64_t, Held> held;  // by step: what the first member that was there held

@@ -34,10 +34,10 @@ uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, cons
   piece.to = to.slot;
   piece.to_incarnation = to.incarnation;
   piece.connection = to.connection;
-  piece.group = from->replica->in.group;
+  piece.group = from->group_member->in.group;
   piece.bytes = kPieceBytes;
   if (kind == Piece::Kind::kCall || kind == Piece::Kind::kAnswer) {
-    piece.greet = from->replica->in.connections->MyGreet(ChannelKind::kData);
+    piece.greet = from->group_member->in.connections->MyGreet(ChannelKind::kData);
   }
   return m;
 }
@@ -62,7 +62,7 @@ void Cluster::State::SendPiece(const ProcessPtr& from, uint32_t m, Time* in_orde
 void Cluster::State::DropPiece(uint32_t m) {
   const Piece& piece = pieces[m];
   if (const ProcessPtr caller = roles[piece.from]; piece.kind == Piece::Kind::kCall && caller) {
-    const Membership::Peer* peer = caller->replica->in.On(piece.connection);
+    const Membership::Peer* peer = caller->group_member->in.On(piece.connection);
     if (peer != nullptr) Redial(caller, peer->rank);
   }
   FreePiece(m);
@@ -79,7 +79,7 @@ void Cluster::State::OnPieceArrives(uint32_t m) {
 
 void Cluster::State::OnPieceDelivered(uint32_t m) {
   const ProcessPtr p = roles[pieces[m].to];
-  if (!p || !p->replica || (pieces[m].to_incarnation != 0 && p->incarnation != pieces[m].to_incarnation))
+  if (!p || !p->group_member || (pieces[m].to_incarnation != 0 && p->incarnation != pieces[m].to_incarnation))
     return DropPiece(m);
   if (now() < p->paused_until) return queue.At(p->paused_until, kPieceDelivered, m);
   p->bytes_in += pieces[m].bytes;
@@ -91,7 +91,7 @@ void Cluster::State::OnPieceDelivered(uint32_t m) {
 // ---- connections: protocol::PeerConnections decides
 
 void Cluster::State::Connect(const ProcessPtr& p) {
-  ReplicaParts& r = *p->replica;
+  GroupMemberParts& r = *p->group_member;
   Within(p);
   r.newest_group = r.in.group;
   for (const uint32_t rank : r.in.connections->Calls()) Dial(p, rank);
@@ -103,7 +103,7 @@ void Cluster::State::Connect(const ProcessPtr& p) {
 
 // Whoever lives there now.
 void Cluster::State::Dial(const ProcessPtr& p, uint32_t rank) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   const uint32_t there = homes[HomeOf(in.members[rank].address)].slot;
   if (there == Home::kNobody || Chance(options.faults.lost)) return Redial(p, rank);
   Membership::Peer& peer = *in.Find(rank);
@@ -114,8 +114,8 @@ void Cluster::State::Dial(const ProcessPtr& p, uint32_t rank) {
 }
 
 void Cluster::State::Redial(const ProcessPtr& p, uint32_t rank) {
-  In(p, kRedial, [this, p, rank, group = p->replica->in.group] {
-    const Membership& in = p->replica->in;
+  In(p, kRedial, [this, p, rank, group = p->group_member->in.group] {
+    const Membership& in = p->group_member->in;
     if (in.group == group && in.connections && in.connections->running()) Dial(p, rank);
   });
 }
@@ -123,10 +123,10 @@ void Cluster::State::Redial(const ProcessPtr& p, uint32_t rank) {
 // Whether it is kept, for a group that this member has not heard of yet.
 bool Cluster::State::TakeCall(const ProcessPtr& p, uint32_t m) {
   const Piece piece = pieces[m];
-  Membership& in = p->replica->in;
-  const CallVerdict verdict = JudgeCall(piece.greet.group, p->replica->newest_group);
+  Membership& in = p->group_member->in;
+  const CallVerdict verdict = JudgeCall(piece.greet.group, p->group_member->newest_group);
   if (verdict == CallVerdict::kKeep) {
-    p->replica->callers.push_back(m);
+    p->group_member->callers.push_back(m);
     return true;
   }
   if (verdict == CallVerdict::kReject || !in.connections || !in.connections->Accept(piece.greet)) {
@@ -143,7 +143,7 @@ bool Cluster::State::TakeCall(const ProcessPtr& p, uint32_t m) {
 }
 
 void Cluster::State::TakeAnswer(const ProcessPtr& p, const Piece& piece) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   Membership::Peer* peer = in.On(piece.connection);
   if (peer == nullptr || in.broken) return;
   if (!in.connections->Answers(peer->rank, piece.greet)) {
@@ -155,11 +155,11 @@ void Cluster::State::TakeAnswer(const ProcessPtr& p, const Piece& piece) {
 }
 
 void Cluster::State::Connected(const ProcessPtr& p) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   in.connected = true;
   in.deadline = Time::max();
   Later(p, Duration(0),
-        [group = in.group](Replica& machine) { return machine.OnConnected(group, Status()); });
+        [group = in.group](GroupMember& machine) { return machine.OnConnected(group, Status()); });
 }
 
 // This connection of whoever lives in the slot has ended.
@@ -167,9 +167,9 @@ void Cluster::State::Tell(uint32_t slot, uint64_t connection, Duration latency, 
   const ProcessPtr p = roles[slot];
   if (!p || Chance(options.faults.lost)) return;  // only its deadline tells it
   In(p, Latency(latency), [this, p, connection, why] {
-    if (!p->replica) return;
-    Membership& in = p->replica->in;
-    std::erase_if(p->replica->callers, [&](uint32_t m) {
+    if (!p->group_member) return;
+    Membership& in = p->group_member->in;
+    std::erase_if(p->group_member->callers, [&](uint32_t m) {
       if (pieces[m].connection != connection) return false;
       FreePiece(m);
       return true;
@@ -183,14 +183,14 @@ void Cluster::State::Tell(uint32_t slot, uint64_t connection, Duration latency, 
 }
 
 void Cluster::State::TellPeers(const ProcessPtr& p) {
-  for (const Membership::Peer& peer : p->replica->in.peers) {
+  for (const Membership::Peer& peer : p->group_member->in.peers) {
     if (peer.connection != 0) Tell(peer.slot, peer.connection, p->latency, "a member is gone");
   }
 }
 
 // The group is of no more use to this member.
 void Cluster::State::Break(const ProcessPtr& p, Status why) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   if (in.group == 0 || in.broken) return;
   in.broken = std::move(why);
   in.connections->Stop();
@@ -204,7 +204,7 @@ void Cluster::State::Break(const ProcessPtr& p, Status why) {
 
 // This process has no more to do with its group, by its own will or because it is no more.
 void Cluster::State::LeavePeers(const ProcessPtr& p) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   if (in.group == 0) return;
   if (!in.broken) TellPeers(p);
   for (const uint32_t m : in.early) FreePiece(m);
@@ -214,13 +214,13 @@ void Cluster::State::LeavePeers(const ProcessPtr& p) {
 
 // What is begun now is over in time, or the group is.
 void Cluster::State::Within(const ProcessPtr& p) {
-  ReplicaParts& r = *p->replica;
+  GroupMemberParts& r = *p->group_member;
   if (r.in.deadline == Time::max()) r.in.deadline = now() + options.reply_timeout;
   if (std::exchange(r.watched, true)) return;
   In(p, r.in.deadline - now(), [this, p, incarnation = p->incarnation] {
     if (p->incarnation != incarnation) return;
-    p->replica->watched = false;
-    const Time deadline = p->replica->in.deadline;
+    p->group_member->watched = false;
+    const Time deadline = p->group_member->in.deadline;
     if (deadline == Time::max()) return;
     if (deadline > now()) return Within(p);
     Break(p, Status(Code::kDeadlineExceeded, "others have not come in time"));
@@ -231,7 +231,7 @@ void Cluster::State::Within(const ProcessPtr& p) {
 
 void Cluster::State::StartBucket(const ProcessPtr& p, BucketRun::Kind kind, uint64_t begin, uint64_t end,
                                  uint64_t bytes) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   const bool sums = kind == BucketRun::Kind::kSums;
   ReduceShape shape{.path = PathOf(sums && options.strategy.deterministic, sums && OneShot(*p), bytes,
                                    options.reduce.exchange_bytes),
@@ -271,7 +271,7 @@ bool Cluster::State::TakePiece(const ProcessPtr& p, uint32_t m) {
     TakeAnswer(p, piece);
     return false;
   }
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   if (in.On(piece.connection) == nullptr || in.broken) return false;
   if (options.check) CheckGroup(*p, piece);
   const auto run = in.runs.find(piece.bucket);
@@ -291,7 +291,7 @@ bool Cluster::State::TakePiece(const ProcessPtr& p, uint32_t m) {
 bool Cluster::State::Accept(const ProcessPtr& p, BucketRun* run, uint32_t m) {
   const Piece& piece = pieces[m];
   Reduction& reduction = run->reduction;
-  const uint32_t rank = p->replica->in.On(piece.connection)->rank;
+  const uint32_t rank = p->group_member->in.On(piece.connection)->rank;
   if (piece.kind == Piece::Kind::kReady) {
     reduction.PeerReady(rank);
     return true;
@@ -305,7 +305,7 @@ bool Cluster::State::Accept(const ProcessPtr& p, BucketRun* run, uint32_t m) {
   }
   if (piece.payload && verdict == Reduction::Verdict::kInPlace) {
     const uint64_t at = run->begin + reduction.piece(hop.piece).begin / sizeof(float);
-    std::ranges::copy(*piece.payload, p->replica->sums.begin() + static_cast<std::ptrdiff_t>(at));
+    std::ranges::copy(*piece.payload, p->group_member->sums.begin() + static_cast<std::ptrdiff_t>(at));
   } else if (piece.payload) {
     run->asides.push_back({hop, piece.payload});
   }
@@ -315,7 +315,7 @@ bool Cluster::State::Accept(const ProcessPtr& p, BucketRun* run, uint32_t m) {
 
 // Carries out what is to be done now; the bucket may be over then, and so may the group.
 void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   BucketRun& run = in.runs.at(bucket);
   ReduceAction action;
   while (!in.broken && run.reduction.Next(&action)) {
@@ -349,14 +349,14 @@ void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
 
 // One shot: nothing was added up; each member does so by itself when it applies the step.
 void Cluster::State::KeepContributions(RoleProcess* p, BucketRun* run) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   in.contributions.resize(in.members.size());
   for (BucketRun::Aside& aside : run->asides) in.contributions[aside.hop.peer] = std::move(aside.payload);
-  in.contributions[in.rank] = std::make_shared<const std::vector<float>>(p->replica->sums);
+  in.contributions[in.rank] = std::make_shared<const std::vector<float>>(p->group_member->sums);
 }
 
 void Cluster::State::Combine(RoleProcess* p, BucketRun* run, const ReduceAction& action) {
-  ReplicaParts& r = *p->replica;
+  GroupMemberParts& r = *p->group_member;
   const PieceRange range = run->reduction.piece(action.hop.piece);
   const uint64_t begin = run->begin + range.begin / sizeof(float), n = range.bytes / sizeof(float);
   std::shared_ptr<const std::vector<float>> came;
@@ -384,7 +384,7 @@ void Cluster::State::Combine(RoleProcess* p, BucketRun* run, const ReduceAction&
 }
 
 void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* run, const Hop& hop) {
-  Membership::Peer* peer = p->replica->in.Find(hop.peer);
+  Membership::Peer* peer = p->group_member->in.Find(hop.peer);
   const PieceRange range = run->reduction.piece(hop.piece);
   const uint32_t m = NewPiece(p, Piece::Kind::kData, *peer);
   Piece& piece = pieces[m];
@@ -395,7 +395,7 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
   piece.payload_bytes = range.bytes;
   piece.bytes = kPieceBytes + range.bytes;
   if (Carries(*run)) {
-    const float* from = p->replica->sums.data() + run->begin + range.begin / sizeof(float);
+    const float* from = p->group_member->sums.data() + run->begin + range.begin / sizeof(float);
     piece.payload = std::make_shared<const std::vector<float>>(from, from + range.bytes / sizeof(float));
   }
   if (Chance(options.faults.lost * kShareOfFaults)) {
@@ -415,7 +415,7 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
   SendPiece(p, m, &peer->there, kShareOfFaults);
   if (p->up_free <= now()) return run->reduction.Sent(hop);
   const uint32_t place = sendings.Take();
-  sendings[place] = {p->slot, p->incarnation, p->replica->in.group, bucket, hop};
+  sendings[place] = {p->slot, p->incarnation, p->group_member->in.group, bucket, hop};
   queue.At(p->up_free, kPieceSent, place);
 }
 
@@ -424,9 +424,9 @@ void Cluster::State::OnPieceSent(uint32_t place) {
   const ProcessPtr p = roles[sending.slot];
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kPieceSent, place);
   sendings.Leave(place);
-  if (!p || p->incarnation != sending.incarnation || p->replica->in.group != sending.group) return;
-  const auto run = p->replica->in.runs.find(sending.bucket);
-  if (run == p->replica->in.runs.end()) return;
+  if (!p || p->incarnation != sending.incarnation || p->group_member->in.group != sending.group) return;
+  const auto run = p->group_member->in.runs.find(sending.bucket);
+  if (run == p->group_member->in.runs.end()) return;
   run->second.reduction.Sent(sending.hop);
   Proceed(p, sending.bucket);
 }

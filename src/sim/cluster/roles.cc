@@ -47,7 +47,7 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
   } else if (!options.strategy.on_servers()) {
     p->memory = workload.Join();
     p->progress = {};
-    StartReplica(p);
+    StartGroupMember(p);
   } else {
     WorkerConfig config;
     config.table = options.table;
@@ -78,7 +78,7 @@ void Cluster::State::Join(const ProcessPtr& p) {
     }
     if (p->server) p->server->OnJoined(p->node);
     if (p->worker) p->worker->OnJoined(p->node);
-    if (p->replica) p->replica->machine->OnJoined(p->node);
+    if (p->group_member) p->group_member->machine->OnJoined(p->node);
     Beat(p);
   });
 }
@@ -94,7 +94,7 @@ void Cluster::State::Beat(const ProcessPtr& p) {
     servers[p->node] = beat.progress;
     request = std::move(beat);
   } else {
-    WorkerHeartbeat beat = p->worker ? p->worker->MakeHeartbeat() : p->replica->machine->MakeHeartbeat();
+    WorkerHeartbeat beat = p->worker ? p->worker->MakeHeartbeat() : p->group_member->machine->MakeHeartbeat();
     beat.progress = p->progress;
     if (p->memory) p->memory->Tell(&beat.progress);
     request = std::move(beat);
@@ -114,7 +114,7 @@ void Cluster::State::OnBeatReply(const ProcessPtr& p, const std::optional<Contro
       if (p->worker) {
         Do(p, p->worker->OnHeartbeatReply(now(), *worker));
       } else {
-        Do(p, p->replica->machine->OnHeartbeatReply(*worker));
+        Do(p, p->group_member->machine->OnHeartbeatReply(*worker));
       }
     }
   }
@@ -123,9 +123,9 @@ void Cluster::State::OnBeatReply(const ProcessPtr& p, const std::optional<Contro
 
 void Cluster::State::MaybeBeat(const ProcessPtr& p) {
   if (!p->alive || !p->joined || p->beating) return;
-  const bool urgent = p->worker    ? p->worker->HeartbeatUrgent()
-                      : p->replica ? p->replica->machine->HeartbeatUrgent()
-                                   : p->server->HeartbeatUrgent();
+  const bool urgent = p->worker         ? p->worker->HeartbeatUrgent()
+                      : p->group_member ? p->group_member->machine->HeartbeatUrgent()
+                                        : p->server->HeartbeatUrgent();
   const Time due = p->last_beat + (urgent ? kUrgentGap : options.heartbeat_interval);
   if (due <= now()) return Beat(p);
   WakeAt(p, due);
@@ -211,7 +211,7 @@ void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
       if (!Chance(options.faults.unreadable)) slice = disk.Read(order.directory, order.file, order.slice);
       if (options.check && slice.ok())
         applied_on[{order.slice, order.incarnation}].loaded = slice->ledger.partitions();
-      if (p->replica) return Do(p, p->replica->machine->OnSliceLoaded(order, std::move(slice)));
+      if (p->group_member) return Do(p, p->group_member->machine->OnSliceLoaded(order, std::move(slice)));
       p->server->OnSliceLoaded(order, std::move(slice));
       TakeReady(p);
       MaybeBeat(p);
@@ -233,27 +233,27 @@ void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
     if (p->server) {
       p->server->OnShardSaved(std::move(report));
     } else {
-      p->replica->machine->OnShardSaved(std::move(report));
+      p->group_member->machine->OnShardSaved(std::move(report));
     }
     MaybeBeat(p);
   });
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const PrepareSplit& a) {
-  if (p->replica) p->replica->leases[a.lease.id] = a.lease;
+  if (p->group_member) p->group_member->leases[a.lease.id] = a.lease;
   In(p, options.prepare.Draw(rng), [this, p, incarnation = p->incarnation, id = a.lease.id] {
     if (incarnation != p->incarnation) return;
     const bool unreadable = Chance(options.faults.split_unreadable);
-    if (p->replica) {
+    if (p->group_member) {
       if (unreadable) return ReadAgain(p, id);
-      return Do(p, p->replica->machine->OnSplitReady(id));
+      return Do(p, p->group_member->machine->OnSplitReady(id));
     }
     Do(p, unreadable ? p->worker->OnSplitFailed(now(), id) : p->worker->OnSplitReady(now(), id));
   });
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const DropSplit& a) {
-  if (p->replica) p->replica->leases.erase(a.lease);
+  if (p->group_member) p->group_member->leases.erase(a.lease);
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const Compute& a) {
@@ -301,9 +301,9 @@ void Cluster::State::OnComputed(uint32_t place) {
   if (p && now() < p->paused_until) return queue.At(p->paused_until, kComputed, place);
   computations.Leave(place);
   if (!p || p->incarnation != computation.incarnation) return;
-  if (p->replica) {
-    p->replica->computing = 0;
-    return Do(p, p->replica->machine->OnComputed(computation.token, computation.outcome));
+  if (p->group_member) {
+    p->group_member->computing = 0;
+    return Do(p, p->group_member->machine->OnComputed(computation.token, computation.outcome));
   }
   Do(p, p->worker->OnComputed(now(), computation.token, computation.outcome));
 }

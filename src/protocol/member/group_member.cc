@@ -1,4 +1,4 @@
-#include "protocol/member/replica.h"
+#include "protocol/member/group_member.h"
 
 #include <algorithm>
 #include <deque>
@@ -46,7 +46,7 @@ std::pair<uint32_t, uint32_t> LanesOf(uint32_t rank, uint32_t members, uint32_t 
   return {from(rank), from(uint64_t{rank} + 1)};
 }
 
-struct Replica::State {
+struct GroupMember::State {
   struct Known {
     Round round;
     std::vector<std::vector<uint32_t>> runs;  // by lane: the run of each step
@@ -67,7 +67,7 @@ struct Replica::State {
     std::vector<std::optional<Slice>> slices;
   };
 
-  explicit State(ReplicaConfig c)
+  explicit State(GroupMemberConfig c)
       : config(std::move(c)), held(config.table, config.optimizer, config.strategy, config.parameters) {}
 
   // ---- groups
@@ -89,13 +89,13 @@ struct Replica::State {
   void ComputeNext();
   void Complete(const ReducedStep& step);
   void Save();
-  ReplicaActions Take() { return std::exchange(actions, {}); }
+  GroupMemberActions Take() { return std::exchange(actions, {}); }
 
-  ReplicaConfig config;
+  GroupMemberConfig config;
   NodeId node;
   leat::Shared<View> view = View();
   std::vector<Position> start;
-  ReplicaState held;
+  TrainingState held;
   bool holds = false;
 
   std::optional<Group> group;
@@ -126,12 +126,12 @@ struct Replica::State {
   bool news = false;
   bool leaving = false;
   bool stopped = false;
-  ReplicaActions actions;
+  GroupMemberActions actions;
 };
 
 // ---- groups
 
-void Replica::State::Quit() {
+void GroupMember::State::Quit() {
   if (!group) return;
   actions.emplace_back(LeaveGroup{group->id});
   work.reset();
@@ -141,14 +141,14 @@ void Replica::State::Quit() {
   connected = sharing = filled = false;
 }
 
-void Replica::State::Fail(std::string why) {
+void GroupMember::State::Fail(std::string why) {
   if (!failure.empty()) return;
   failure = why.empty() ? "unknown" : std::move(why);
   Quit();
   news = true;
 }
 
-void Replica::State::TakeGroup(const Group& newer) {
+void GroupMember::State::TakeGroup(const Group& newer) {
   if (group && newer.id < group->id) return;
   if (!group || newer.id > group->id) {
     const auto me =
@@ -170,7 +170,7 @@ void Replica::State::TakeGroup(const Group& newer) {
   Fill();
 }
 
-void Replica::State::Fill() {
+void GroupMember::State::Fill() {
   if (!group || !group->decided || filled || !failure.empty()) return;
   if (group->holder != NodeId()) {
     if (!connected || sharing) return;
@@ -201,7 +201,7 @@ void Replica::State::Fill() {
   actions.emplace_back(LoadSlices{group->orders});
 }
 
-void Replica::State::Settled() {
+void GroupMember::State::Settled() {
   if (held.header().step != group->step) {
     holds = false;
     return Fail("the state is of step " + std::to_string(held.header().step) + ", the group starts from " +
@@ -214,7 +214,7 @@ void Replica::State::Settled() {
 
 // ---- rounds
 
-void Replica::State::TakeRounds(const std::vector<Round>& newer) {
+void GroupMember::State::TakeRounds(const std::vector<Round>& newer) {
   if (!Going()) return;
   for (const Round& round : newer) {
     if (!WellFormed(round, start.size())) return Fail("a round that is none");
@@ -232,7 +232,7 @@ void Replica::State::TakeRounds(const std::vector<Round>& newer) {
   Prepare();
 }
 
-void Replica::State::Prepare() {
+void GroupMember::State::Prepare() {
   for (size_t i = 0; i < rounds.size() && i < kRoundsAhead; ++i) {
     Known& known = rounds[i];
     const auto width = static_cast<uint32_t>(known.round.lanes.size());
@@ -257,7 +257,7 @@ void Replica::State::Prepare() {
   }
 }
 
-void Replica::State::Forget(Known& known) {
+void GroupMember::State::Forget(Known& known) {
   for (const auto& [lane, lease] : known.leases) {
     actions.emplace_back(DropSplit{lease});
     leases.erase(lease);
@@ -268,7 +268,7 @@ void Replica::State::Forget(Known& known) {
 
 // ---- steps
 
-void Replica::State::Advance() {
+void GroupMember::State::Advance() {
   while (Going() && !computing) {
     Save();
     while (!rounds.empty() && rounds.front().round.end() <= held.header().step) {
@@ -284,7 +284,7 @@ void Replica::State::Advance() {
   }
 }
 
-void Replica::State::Start() {
+void GroupMember::State::Start() {
   const Known& known = rounds.front();
   const uint64_t k = held.header().step - known.round.first_step;
   const auto width = static_cast<uint32_t>(known.round.lanes.size());
@@ -303,7 +303,7 @@ void Replica::State::Start() {
 }
 
 // The next batch of the step, or its reduction when there is none.
-void Replica::State::ComputeNext() {
+void GroupMember::State::ComputeNext() {
   if (!work) return;
   const Known& known = rounds.front();
   const uint64_t step = held.header().step;
@@ -331,7 +331,7 @@ void Replica::State::ComputeNext() {
                                    !std::exchange(work->begun, true), last});
 }
 
-void Replica::State::Complete(const ReducedStep& step) {
+void GroupMember::State::Complete(const ReducedStep& step) {
   const Known& known = rounds.front();
   const uint64_t k = held.header().step - known.round.first_step;
   uint64_t events = 0;
@@ -367,7 +367,7 @@ void Replica::State::Complete(const ReducedStep& step) {
 }
 
 // What the checkpoint wants of this member, once it is at the step that it is of.
-void Replica::State::Save() {
+void GroupMember::State::Save() {
   if (!checkpoint || saving || checkpoint->version > held.header().step) return;
   const CheckpointOrder order = *std::exchange(checkpoint, std::nullopt);
   last_checkpoint = order.id;
@@ -407,21 +407,21 @@ void Replica::State::Save() {
 
 // ---- the public face
 
-Replica::Replica(ReplicaConfig config) : state_(std::make_unique<State>(std::move(config))) {}
+GroupMember::GroupMember(GroupMemberConfig config) : state_(std::make_unique<State>(std::move(config))) {}
 
-Replica::~Replica() = default;
+GroupMember::~GroupMember() = default;
 
-void Replica::OnJoined(NodeId node) {
+void GroupMember::OnJoined(NodeId node) {
   state_->node = node;
 }
 
-WorkerHeartbeat Replica::MakeHeartbeat() {
+WorkerHeartbeat GroupMember::MakeHeartbeat() {
   State& s = *state_;
   WorkerHeartbeat beat;
   beat.node = s.node;
   beat.generation = s.view->generation;
   beat.leaving = s.leaving;
-  ReplicaReport report;
+  MemberReport report;
   report.group = s.group ? s.group->id : 0;
   report.holds = s.holds;
   report.connected = s.connected;
@@ -436,17 +436,17 @@ WorkerHeartbeat Replica::MakeHeartbeat() {
   report.rejected_in_a_row = s.rejected_in_a_row;
   report.rejected = s.rejected;
   report.skipped = s.skipped;
-  beat.replica = std::move(report);
+  beat.member_report = std::move(report);
   s.news = false;
   return beat;
 }
 
-bool Replica::HeartbeatUrgent() const {
+bool GroupMember::HeartbeatUrgent() const {
   // The step that everybody is at is what the next ones wait for, when there is nothing to do.
   return state_->news || (state_->Going() && state_->rounds.empty());
 }
 
-ReplicaActions Replica::OnHeartbeatReply(const WorkerHeartbeatReply& reply) {
+GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& reply) {
   State& s = *state_;
   if (s.stopped) return {};
   if (reply.view) s.view = reply.view;
@@ -468,18 +468,18 @@ ReplicaActions Replica::OnHeartbeatReply(const WorkerHeartbeatReply& reply) {
   return s.Take();
 }
 
-void Replica::Leave() {
+void GroupMember::Leave() {
   state_->leaving = state_->news = true;
 }
 
-ReplicaActions Replica::OnSplitReady(uint64_t lease) {
+GroupMemberActions GroupMember::OnSplitReady(uint64_t lease) {
   State& s = *state_;
   if (auto at = s.ready.find(lease); at != s.ready.end()) at->second = true;
   s.Advance();
   return s.Take();
 }
 
-ReplicaActions Replica::OnSplitFailed(uint64_t lease) {
+GroupMemberActions GroupMember::OnSplitFailed(uint64_t lease) {
   State& s = *state_;
   const auto at = s.leases.find(lease);
   if (at == s.leases.end()) return {};
@@ -488,7 +488,7 @@ ReplicaActions Replica::OnSplitFailed(uint64_t lease) {
   return s.Take();
 }
 
-ReplicaActions Replica::OnComputed(uint64_t token, const BatchOutcome& outcome) {
+GroupMemberActions GroupMember::OnComputed(uint64_t token, const BatchOutcome& outcome) {
   State& s = *state_;
   s.computing = false;
   if (s.work && !s.work->reducing && s.work->token == token) {
@@ -511,7 +511,7 @@ ReplicaActions Replica::OnComputed(uint64_t token, const BatchOutcome& outcome) 
   return s.Take();
 }
 
-ReplicaActions Replica::OnConnected(uint64_t group, const Status& status) {
+GroupMemberActions GroupMember::OnConnected(uint64_t group, const Status& status) {
   State& s = *state_;
   if (!s.group || !guards::SameGroup(group, s.group->id) || !s.failure.empty() || s.stopped) return {};
   if (status.ok()) {
@@ -524,7 +524,7 @@ ReplicaActions Replica::OnConnected(uint64_t group, const Status& status) {
   return s.Take();
 }
 
-ReplicaActions Replica::OnShared(uint64_t group, Result<Shared> state) {
+GroupMemberActions GroupMember::OnShared(uint64_t group, Result<Shared> state) {
   State& s = *state_;
   if (!s.group || !guards::SameGroup(group, s.group->id) || !s.sharing || s.filled) return {};
   s.sharing = false;
@@ -545,7 +545,7 @@ ReplicaActions Replica::OnShared(uint64_t group, Result<Shared> state) {
   return s.Take();
 }
 
-ReplicaActions Replica::OnReduced(uint64_t token, Result<ReducedStep> step) {
+GroupMemberActions GroupMember::OnReduced(uint64_t token, Result<ReducedStep> step) {
   State& s = *state_;
   if (!s.work || !s.work->reducing || s.work->token != token) return {};
   if (!step.ok()) {
@@ -571,14 +571,14 @@ ReplicaActions Replica::OnReduced(uint64_t token, Result<ReducedStep> step) {
   return s.Take();
 }
 
-ReplicaActions Replica::OnBroken(uint64_t group, const Status& why) {
+GroupMemberActions GroupMember::OnBroken(uint64_t group, const Status& why) {
   State& s = *state_;
   if (!s.group || !guards::SameGroup(group, s.group->id) || s.stopped) return {};
   s.Fail(why.ToString());
   return s.Take();
 }
 
-ReplicaActions Replica::OnSliceLoaded(const SliceOrder& order, Result<Slice> slice) {
+GroupMemberActions GroupMember::OnSliceLoaded(const SliceOrder& order, Result<Slice> slice) {
   State& s = *state_;
   if (!s.loading || order.slice.value >= s.loading->orders.size() ||
       s.loading->orders[order.slice.value] != order) {
@@ -605,7 +605,7 @@ ReplicaActions Replica::OnSliceLoaded(const SliceOrder& order, Result<Slice> sli
   return s.Take();
 }
 
-void Replica::OnShardSaved(ShardReport report) {
+void GroupMember::OnShardSaved(ShardReport report) {
   State& s = *state_;
   if (!s.saving || *s.saving != report.checkpoint) return;
   s.saving.reset();
@@ -614,15 +614,15 @@ void Replica::OnShardSaved(ShardReport report) {
   s.news = true;
 }
 
-const View& Replica::view() const {
+const View& GroupMember::view() const {
   return *state_->view;
 }
 
-bool Replica::holds() const {
+bool GroupMember::holds() const {
   return state_->holds;
 }
 
-const ReplicaState& Replica::state() const {
+const TrainingState& GroupMember::state() const {
   return state_->held;
 }
 

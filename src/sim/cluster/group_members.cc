@@ -20,47 +20,48 @@ constexpr uint64_t kHeaderBytes = 64;
 
 }  // namespace
 
-void Cluster::State::StartReplica(const ProcessPtr& p) {
-  p->replica = std::make_unique<ReplicaParts>();
+void Cluster::State::StartGroupMember(const ProcessPtr& p) {
+  p->group_member = std::make_unique<GroupMemberParts>();
   if (p->memory) {
-    p->replica->parameters = std::make_unique<Parameters>(options.table);
-    p->replica->sums.resize(elements);
+    p->group_member->parameters = std::make_unique<Parameters>(options.table);
+    p->group_member->sums.resize(elements);
   }
-  p->replica->machine = std::make_unique<Replica>(ReplicaConfig{.table = options.table,
-                                                                .optimizer = options.optimizer,
-                                                                .strategy = options.strategy,
-                                                                .parameters = p->replica->parameters.get()});
+  p->group_member->machine =
+      std::make_unique<GroupMember>(GroupMemberConfig{.table = options.table,
+                                                      .optimizer = options.optimizer,
+                                                      .strategy = options.strategy,
+                                                      .parameters = p->group_member->parameters.get()});
 }
 
 // What a process that is no more, or begins anew, has of groups.
 void Cluster::State::ForgetGroups(const ProcessPtr& p) {
-  if (!p->replica) return;
+  if (!p->group_member) return;
   LeavePeers(p);
-  for (const uint32_t m : std::exchange(p->replica->callers, {})) {
+  for (const uint32_t m : std::exchange(p->group_member->callers, {})) {
     Tell(pieces[m].from, pieces[m].connection, p->latency, "a member is gone");
     FreePiece(m);
   }
 }
 
-void Cluster::State::Do(const ProcessPtr& p, ReplicaActions actions) {
+void Cluster::State::Do(const ProcessPtr& p, GroupMemberActions actions) {
   const uint64_t incarnation = p->incarnation;
-  for (const ReplicaAction& action : actions) {
+  for (const GroupMemberAction& action : actions) {
     if (!p->alive || p->incarnation != incarnation) return;
     std::visit([&](const auto& a) { Act(p, a); }, action);
   }
-  if (p->alive && p->joined && !p->beating && p->replica->machine->HeartbeatUrgent()) MaybeBeat(p);
+  if (p->alive && p->joined && !p->beating && p->group_member->machine->HeartbeatUrgent()) MaybeBeat(p);
 }
 
 // Not from within another action, and only if nothing has come of this life meanwhile.
 void Cluster::State::Later(const ProcessPtr& p, Duration delay,
-                           std::function<ReplicaActions(Replica&)> input) {
+                           std::function<GroupMemberActions(GroupMember&)> input) {
   In(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
-    if (incarnation == p->incarnation) Do(p, input(*p->replica->machine));
+    if (incarnation == p->incarnation) Do(p, input(*p->group_member->machine));
   });
 }
 
 void Cluster::State::ReadAgain(const ProcessPtr& p, uint64_t lease) {
-  Later(p, kReadAgain, [lease](Replica& machine) { return machine.OnSplitFailed(lease); });
+  Later(p, kReadAgain, [lease](GroupMember& machine) { return machine.OnSplitFailed(lease); });
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const LeaveGroup&) {
@@ -68,7 +69,7 @@ void Cluster::State::Act(const ProcessPtr& p, const LeaveGroup&) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const JoinGroup& a) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   in = Membership();
   in.group = a.group;
   in.rank = a.rank;
@@ -81,12 +82,12 @@ void Cluster::State::Act(const ProcessPtr& p, const JoinGroup& a) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const ShareState& a) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   in.sharing = a;
   if (in.broken) return FailUnderWay(p);
-  const ReplicaState& state = p->replica->machine->state();
+  const TrainingState& state = p->group_member->machine->state();
   if (in.rank == a.holder) {
-    auto shared = std::make_shared<Replica::Shared>();
+    auto shared = std::make_shared<GroupMember::Shared>();
     shared->header = state.header();
     for (const auto& part : state.Memory()) {
       shared->memory.insert(shared->memory.end(), part.begin(), part.end());
@@ -98,20 +99,20 @@ void Cluster::State::Act(const ProcessPtr& p, const ShareState& a) {
 }
 
 void Cluster::State::Shared(const ProcessPtr& p) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   in.deadline = Time::max();
   const auto state = boards[in.group].state;
   const bool holds = in.rank == in.sharing->holder;
   in.sharing.reset();
   if (!holds) ++result.shares;
-  Later(p, Duration(0), [group = in.group, state](Replica& machine) {
+  Later(p, Duration(0), [group = in.group, state](GroupMember& machine) {
     if (!state) return machine.OnShared(group, Status(Code::kDataLoss, "what was sent is no state"));
     return machine.OnShared(group, *state);
   });
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
-  ReplicaParts& r = *p->replica;
+  GroupMemberParts& r = *p->group_member;
   const Lease& lease = r.leases.at(a.lease);
   if (a.first) {
     r.any = false;
@@ -136,7 +137,8 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
       const Duration ready = FromSeconds(Seconds(takes) * (kForward + (1 - kForward) * share));
       In(p, ready, [this, p, incarnation = p->incarnation, token = a.token, group = r.in.group, k] {
         // What is computed for a group that is no more goes nowhere.
-        if (incarnation != p->incarnation || token != p->replica->computing || group != p->replica->in.group)
+        if (incarnation != p->incarnation || token != p->group_member->computing ||
+            group != p->group_member->in.group)
           return;
         StartBuckets(p, k + 1);
       });
@@ -146,7 +148,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
 }
 
 void Cluster::State::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
-  ReplicaParts& r = *p->replica;
+  GroupMemberParts& r = *p->group_member;
   std::vector<float>* sums = &r.sums;
   bool add = std::exchange(r.any, true);
   if (options.strategy.deterministic) {
@@ -169,12 +171,12 @@ void Cluster::State::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
 // Whether every member adds up by itself what all members have.
 bool Cluster::State::OneShot(const RoleProcess& p) const {
   return options.reduce.one_shot && !options.strategy.deterministic &&
-         p.replica->in.members.size() <= kMostOneShot;
+         p.group_member->in.members.size() <= kMostOneShot;
 }
 
 // The step's gradients go to the others, those of the last variables first; in one shot all are one bucket.
 void Cluster::State::StartBuckets(const ProcessPtr& p, size_t until) {
-  Membership& in = p->replica->in;
+  Membership& in = p->group_member->in;
   if (OneShot(*p)) {
     if (until < buckets.size() || in.step_buckets == until || !in.connected || in.broken) return;
     in.step_buckets = until;
@@ -187,7 +189,7 @@ void Cluster::State::StartBuckets(const ProcessPtr& p, size_t until) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const ReduceStep& a) {
-  ReplicaParts& r = *p->replica;
+  GroupMemberParts& r = *p->group_member;
   Membership& in = r.in;
   r.reducing_since = now();
   // What there is is of an earlier step where this member has nothing to compute in this one.
@@ -210,7 +212,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ReduceStep& a) {
 
 // All of the step has come.
 void Cluster::State::Reduced(const ProcessPtr& p) {
-  ReplicaParts& r = *p->replica;
+  GroupMemberParts& r = *p->group_member;
   Membership& in = r.in;
   const ReduceStep a = *std::exchange(in.reducing, std::nullopt);
   in.deadline = Time::max();
@@ -236,7 +238,7 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
   }
   // It applies the step before it goes on, as a server would.
   const Duration takes = FromSeconds(options.server_byte * static_cast<double>(elements * sizeof(float)));
-  Later(p, takes, [this, p, token = a.token, step = std::move(step), memory](Replica& machine) {
+  Later(p, takes, [this, p, token = a.token, step = std::move(step), memory](GroupMember& machine) {
     const uint64_t before = machine.state().header().step;
     auto actions = machine.OnReduced(token, step);
     if (options.check && machine.state().header().step > before) CheckMembers(*p);
@@ -246,7 +248,7 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
 
 // What each member has of the step, by rank, laid out as the parameters' gradients are.
 GradientTerms Cluster::State::TermsOf(RoleProcess* p, std::vector<std::vector<float>>* memory) const {
-  ReplicaParts& r = *p->replica;
+  GroupMemberParts& r = *p->group_member;
   const auto all = r.parameters->all_gradients();
   for (const auto& contribution : std::exchange(r.in.contributions, {})) {
     std::vector<float>& term = memory->emplace_back(all.size(), optim::kNothing);
@@ -261,8 +263,8 @@ GradientTerms Cluster::State::TermsOf(RoleProcess* p, std::vector<std::vector<fl
 
 // What the machine waits for in a group that is broken.
 void Cluster::State::FailUnderWay(const ProcessPtr& p) {
-  Later(p, Duration(0), [p, group = p->replica->in.group](Replica& machine) -> ReplicaActions {
-    Membership& in = p->replica->in;
+  Later(p, Duration(0), [p, group = p->group_member->in.group](GroupMember& machine) -> GroupMemberActions {
+    Membership& in = p->group_member->in;
     if (in.group != group || !in.broken) return {};
     const Status why = *in.broken;
     if (in.reducing) return machine.OnReduced(std::exchange(in.reducing, std::nullopt)->token, why);

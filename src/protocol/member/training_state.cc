@@ -1,4 +1,4 @@
-#include "protocol/member/replica_state.h"
+#include "protocol/member/training_state.h"
 
 #include <algorithm>
 #include <array>
@@ -16,12 +16,12 @@ constexpr uint64_t kChunk = 4096;
 
 }  // namespace
 
-std::span<float> ReplicaState::Part::slot(uint32_t i) const {
+std::span<float> TrainingState::Part::slot(uint32_t i) const {
   return {reinterpret_cast<float*>(memory.data()) + i * elements, elements};
 }
 
-ReplicaState::ReplicaState(const SliceTable& table, const optim::OptimizerConfig& optimizer,
-                           const StrategyConfig& strategy, Parameters* parameters)
+TrainingState::TrainingState(const SliceTable& table, const optim::OptimizerConfig& optimizer,
+                             const StrategyConfig& strategy, Parameters* parameters)
     : table_(table), parameters_(parameters) {
   for (const SliceSpec& spec : table_.slices) {
     const optim::VariableSpec& variable = table_.variables[spec.variable];
@@ -38,7 +38,7 @@ ReplicaState::ReplicaState(const SliceTable& table, const optim::OptimizerConfig
   }
 }
 
-void ReplicaState::Make(const std::vector<Position>& start) {
+void TrainingState::Make(const std::vector<Position>& start) {
   header_ = {0, 0, Ledger(start)};
   if (parameters_ == nullptr) return;
   for (uint32_t i = 0; i < slices_.size(); ++i) {
@@ -51,7 +51,7 @@ void ReplicaState::Make(const std::vector<Position>& start) {
   }
 }
 
-Status ReplicaState::Take(const std::vector<Slice>& slices, size_t partitions) {
+Status TrainingState::Take(const std::vector<Slice>& slices, size_t partitions) {
   LEAT_CHECK(slices.size() == slices_.size());
   for (uint32_t i = 0; i < slices.size(); ++i) {
     const Slice& slice = slices[i];
@@ -85,7 +85,7 @@ Status ReplicaState::Take(const std::vector<Slice>& slices, size_t partitions) {
   return Status();
 }
 
-std::vector<std::span<const float>> ReplicaState::Memory() const {
+std::vector<std::span<const float>> TrainingState::Memory() const {
   std::vector<std::span<const float>> spans;
   if (parameters_ == nullptr) return spans;
   for (uint32_t i = 0; i < slices_.size(); ++i) spans.emplace_back(parameters_->values(SliceId(i)));
@@ -95,7 +95,7 @@ std::vector<std::span<const float>> ReplicaState::Memory() const {
   return spans;
 }
 
-Status ReplicaState::Adopt(Header header, std::span<const float> memory, size_t partitions) {
+Status TrainingState::Adopt(Header header, std::span<const float> memory, size_t partitions) {
   if (memory.size() != (parameters_ == nullptr ? 0 : floats_) ||
       header.ledger.partitions().size() != partitions) {
     return Status(Code::kDataLoss, "a state of " + std::to_string(memory.size()) + " numbers and " +
@@ -117,7 +117,7 @@ Status ReplicaState::Adopt(Header header, std::span<const float> memory, size_t 
   return Status();
 }
 
-void ReplicaState::Apply(uint64_t events, const GradientTerms& terms) {
+void TrainingState::Apply(uint64_t events, const GradientTerms& terms) {
   if (parameters_ == nullptr) return;
   for (uint32_t i = 0; i < slices_.size(); ++i) {
     const Part& part = slices_[i];
@@ -149,12 +149,12 @@ void ReplicaState::Apply(uint64_t events, const GradientTerms& terms) {
   }
 }
 
-std::span<float> ReplicaState::WholeRoom(uint64_t elements) {
+std::span<float> TrainingState::WholeRoom(uint64_t elements) {
   if (whole_.size() < elements * sizeof(float)) whole_ = Buffer(elements * sizeof(float));
   return {reinterpret_cast<float*>(whole_.data()), elements};
 }
 
-std::shared_ptr<const Slice> ReplicaState::Copy(SliceId id, Incarnation incarnation) const {
+std::shared_ptr<const Slice> TrainingState::Copy(SliceId id, Incarnation incarnation) const {
   const Part& part = slices_[id.value];
   auto slice = std::make_shared<Slice>();
   slice->id = id;

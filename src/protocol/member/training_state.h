@@ -20,7 +20,7 @@
 
 namespace leat::protocol {
 
-class ReplicaState {
+class TrainingState {
  public:
   // Everything but the numbers: the same for all slices.
   struct Header {
@@ -31,8 +31,8 @@ class ReplicaState {
   };
 
   // `parameters` must outlive it; null: sizes alone, nothing is computed with (modelled steps).
-  ReplicaState(const SliceTable& table, const optim::OptimizerConfig& optimizer,
-               const StrategyConfig& strategy, Parameters* parameters);
+  TrainingState(const SliceTable& table, const optim::OptimizerConfig& optimizer,
+                const StrategyConfig& strategy, Parameters* parameters);
 
   const Header& header() const { return header_; }
   // Slots of the slice's optimizer.

@@ -1,4 +1,4 @@
-#include "protocol/member/replica_state.h"
+#include "protocol/member/training_state.h"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ TEST_P(AppliedTerms, AreTheStepOfTheirSum) {
   for (size_t count = 1; count <= 3; ++count) {
     SCOPED_TRACE(std::to_string(count) + " terms");
     Parameters summed(table), apart(table);
-    ReplicaState with_sum(table, optimizer, strategy, &summed),
+    TrainingState with_sum(table, optimizer, strategy, &summed),
         with_terms(table, optimizer, strategy, &apart);
     with_sum.Make({});
     with_terms.Make({});

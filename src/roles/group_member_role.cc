@@ -1,4 +1,4 @@
-#include "roles/replica_role.h"
+#include "roles/group_member_role.h"
 
 #include <sched.h>
 #include <spdlog/spdlog.h>
@@ -16,7 +16,7 @@
 #include "job/precision.h"
 #include "launcher/signals.h"
 #include "net/address.h"
-#include "protocol/member/replica.h"
+#include "protocol/member/group_member.h"
 #include "roles/background.h"
 #include "roles/input/intake.h"
 #include "roles/input/split_loader.h"
@@ -39,13 +39,14 @@ bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addr
   return processors >= 2 * here;
 }
 
-// The shell around protocol::Replica. Everything runs on the loop's thread but decoding, files, the calls to
-// the coordinator and, where there are processors for it, batches: then the members' bytes move while this
+// The shell around protocol::GroupMember. Everything runs on the loop's thread but decoding, files, the calls
+// to the coordinator and, where there are processors for it, batches: then the members' bytes move while this
 // one computes.
-class ReplicaRole {
+class GroupMemberRole {
  public:
-  ReplicaRole(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
-              std::unique_ptr<stream::Source> source, const RoleOptions& options, const LeatMpiModule* mpi)
+  GroupMemberRole(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
+                  std::unique_ptr<stream::Source> source, const RoleOptions& options,
+                  const LeatMpiModule* mpi)
       : loop_(loop),
         link_(link),
         transport_(transport),
@@ -71,7 +72,7 @@ class ReplicaRole {
                   .optimizer = job_.optimizer,
                   .strategy = job_.strategy,
                   .parameters = &parameters_}) {}
-  ~ReplicaRole() { *here_ = false; }
+  ~GroupMemberRole() { *here_ = false; }
 
   Status Run(const protocol::JoinReply& joined, bool* evicted) {
     node_ = joined.node;
@@ -151,7 +152,7 @@ class ReplicaRole {
   }
 
   // ---- what the machine wants
-  void Do(const protocol::ReplicaActions& actions) {
+  void Do(const protocol::GroupMemberActions& actions) {
     for (const auto& action : actions) {
       if (over_) return;
       std::visit([this](const auto& a) { Act(a); }, action);
@@ -222,8 +223,8 @@ class ReplicaRole {
   void Act(const protocol::ShareState& a) {
     parallel::ShareState(
         *group_, a.holder, machine_.state(),
-        [this, group = a.group](Result<protocol::Replica::Shared> state) {
-          auto shared = std::make_shared<Result<protocol::Replica::Shared>>(std::move(state));
+        [this, group = a.group](Result<protocol::GroupMember::Shared> state) {
+          auto shared = std::make_shared<Result<protocol::GroupMember::Shared>>(std::move(state));
           WhenIdle([this, group, shared] { Do(machine_.OnShared(group, std::move(*shared))); });
         });
   }
@@ -346,7 +347,7 @@ class ReplicaRole {
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
   Intake intake_;
-  protocol::Replica machine_;
+  protocol::GroupMember machine_;
   NodeId node_;
   Duration interval_{};
   Time last_beat_{0};
@@ -369,14 +370,14 @@ class ReplicaRole {
 
 }  // namespace
 
-Status RunReplica(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
-                  std::unique_ptr<stream::Source> source, const RoleOptions& options,
-                  const protocol::JoinReply& joined, bool* evicted) {
+Status RunGroupMember(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
+                      std::unique_ptr<stream::Source> source, const RoleOptions& options,
+                      const protocol::JoinReply& joined, bool* evicted) {
   const LeatMpiModule* mpi = nullptr;
   if (job.strategy.mpi) {
     LEAT_ASSIGN_OR_RETURN(mpi, collective::LoadMpi());
   }
-  ReplicaRole role(loop, link, transport, port, std::move(job), std::move(source), options, mpi);
+  GroupMemberRole role(loop, link, transport, port, std::move(job), std::move(source), options, mpi);
   SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
   return role.Run(joined, evicted);
 }

@@ -26,13 +26,13 @@
 
 #include "base/status.h"
 #include "protocol/actions.h"
-#include "protocol/member/replica_state.h"
+#include "protocol/member/training_state.h"
 #include "protocol/messages_control.h"
 #include "protocol/strategy.h"
 
 namespace leat::protocol {
 
-struct ReplicaConfig {
+struct GroupMemberConfig {
   SliceTable table;
   optim::OptimizerConfig optimizer;
   StrategyConfig strategy;
@@ -100,52 +100,52 @@ struct ReducedStep {
   bool finite = true;              // all sums are
   GradientTerms terms = {};        // valid during OnReduced
 };
-using ReplicaAction = std::variant<PrepareSplit, DropSplit, LeaveGroup, JoinGroup, ShareState, ComputeLane,
-                                   ReduceStep, LoadSlices, SaveShard, StopRole>;
-using ReplicaActions = std::vector<ReplicaAction>;
+using GroupMemberAction = std::variant<PrepareSplit, DropSplit, LeaveGroup, JoinGroup, ShareState,
+                                       ComputeLane, ReduceStep, LoadSlices, SaveShard, StopRole>;
+using GroupMemberActions = std::vector<GroupMemberAction>;
 
 // Lanes [first, second) of a step are those of this rank.
 std::pair<uint32_t, uint32_t> LanesOf(uint32_t rank, uint32_t members, uint32_t width);
 
-class Replica {
+class GroupMember {
  public:
   struct Shared {
-    ReplicaState::Header header;
+    TrainingState::Header header;
     std::vector<float> memory;
   };
 
-  explicit Replica(ReplicaConfig config);
-  ~Replica();
+  explicit GroupMember(GroupMemberConfig config);
+  ~GroupMember();
 
   void OnJoined(NodeId node);
   // ---- control plane. `progress` is the shell's to fill in.
   WorkerHeartbeat MakeHeartbeat();
   // True when a heartbeat should not wait for its interval.
   bool HeartbeatUrgent() const;
-  ReplicaActions OnHeartbeatReply(const WorkerHeartbeatReply& reply);
+  GroupMemberActions OnHeartbeatReply(const WorkerHeartbeatReply& reply);
   // The next heartbeat says so.
   void Leave();
 
   // ---- input. A split that could not be read is asked for again at once: the shell keeps the pace, and
   // decides when to give up altogether.
-  ReplicaActions OnSplitReady(uint64_t lease);
-  ReplicaActions OnSplitFailed(uint64_t lease);
-  ReplicaActions OnComputed(uint64_t token, const BatchOutcome& outcome);
+  GroupMemberActions OnSplitReady(uint64_t lease);
+  GroupMemberActions OnSplitFailed(uint64_t lease);
+  GroupMemberActions OnComputed(uint64_t token, const BatchOutcome& outcome);
 
   // ---- the group. A failure ends it for this member; the coordinator will name another.
-  ReplicaActions OnConnected(uint64_t group, const Status& status);
-  ReplicaActions OnShared(uint64_t group, Result<Shared> state);
-  ReplicaActions OnReduced(uint64_t token, Result<ReducedStep> step);
-  ReplicaActions OnBroken(uint64_t group, const Status& why);
+  GroupMemberActions OnConnected(uint64_t group, const Status& status);
+  GroupMemberActions OnShared(uint64_t group, Result<Shared> state);
+  GroupMemberActions OnReduced(uint64_t token, Result<ReducedStep> step);
+  GroupMemberActions OnBroken(uint64_t group, const Status& why);
 
   // ---- files
-  ReplicaActions OnSliceLoaded(const SliceOrder& order, Result<Slice> slice);
+  GroupMemberActions OnSliceLoaded(const SliceOrder& order, Result<Slice> slice);
   void OnShardSaved(ShardReport report);
 
   const View& view() const;
   bool holds() const;
   // What it holds, to be shared or looked at.
-  const ReplicaState& state() const;
+  const TrainingState& state() const;
 
  private:
   struct State;
