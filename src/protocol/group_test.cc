@@ -75,7 +75,7 @@ class World {
     bool alive = true;
     Time deaf_until{0};     // nothing of the control plane comes or goes
     uint64_t in_group = 0;  // that it has joined and not left
-    Time last_beat{0};
+    Time last_heartbeat{0};
     std::map<uint64_t, Lease> leases;
   };
 
@@ -158,12 +158,12 @@ class World {
   void Tick(NodeId id) {
     Node* node = Alive(id);
     if (node == nullptr) return;
-    if (now_ - node->last_beat >= milliseconds(100) || node->group_member->HeartbeatUrgent()) {
-      node->last_beat = now_;
+    if (now_ - node->last_heartbeat >= milliseconds(100) || node->group_member->HeartbeatUrgent()) {
+      node->last_heartbeat = now_;
       if (now_ >= node->deaf_until) {
-        const auto beat = node->group_member->MakeHeartbeat();
-        At(Random(milliseconds(0), milliseconds(3)), [this, id, beat] {
-          const auto reply = OnBeat(id, beat);
+        const auto heartbeat = node->group_member->MakeHeartbeat();
+        At(Random(milliseconds(0), milliseconds(3)), [this, id, heartbeat] {
+          const auto reply = OnHeartbeatReply(id, heartbeat);
           At(Random(milliseconds(0), milliseconds(3)), [this, id, reply] {
             Node* to = Alive(id);
             if (to == nullptr) return;
@@ -177,14 +177,14 @@ class World {
     At(milliseconds(10), [this, id] { Tick(id); });
   }
 
-  WorkerHeartbeatReply OnBeat(NodeId id, const WorkerHeartbeat& beat) {
+  WorkerHeartbeatReply OnHeartbeatReply(NodeId id, const WorkerHeartbeat& heartbeat) {
     WorkerHeartbeatReply reply;
     if (!seen_.contains(id)) {
       reply.evicted = true;
       return reply;
     }
     seen_[id] = now_;
-    const MemberReport& report = *beat.member_report;
+    const MemberReport& report = *heartbeat.member_report;
     groups_->Report(now_, id, report);
     StepGroups();
     for (uint32_t p = 0; p < kPartitions; ++p) reply.start.push_back({0, 0});

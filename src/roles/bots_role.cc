@@ -40,7 +40,7 @@ class BotsRole {
 
   // Returns once all is published, the job is over, or this node is evicted (`evicted` is set).
   Status Run(bool* evicted) {
-    Beat();
+    SendHeartbeat();
     if (!done_) CatchUp();
     loop_.Run();
     *evicted = evicted_;
@@ -50,27 +50,27 @@ class BotsRole {
   // The coordinator is told, so that it does not wait for this node.
   void Leave() {
     done_ = true;
-    Beat();
+    SendHeartbeat();
   }
 
  private:
-  void Beat() {
+  void SendHeartbeat() {
     if (over_ || link_.busy()) return;
-    protocol::BotsHeartbeat beat;
-    beat.node = node_;
-    beat.published = published_;
-    beat.done = done_;
-    beat.cpu_seconds = OwnCpuSeconds();
-    link_.Send(beat, [this, last = done_](Result<protocol::ControlReply> reply) {
+    protocol::BotsHeartbeat heartbeat;
+    heartbeat.node = node_;
+    heartbeat.published = published_;
+    heartbeat.done = done_;
+    heartbeat.cpu_seconds = OwnCpuSeconds();
+    link_.Send(heartbeat, [this, last = done_](Result<protocol::ControlReply> reply) {
       if (over_) return;
       if (!reply.ok()) {
         if (link_.lost()) return End(reply.status().With("the coordinator is lost"));
       } else if (const auto* answer = std::get_if<protocol::BotsHeartbeatReply>(&*reply)) {
         evicted_ = answer->evicted && !last;
         if (answer->stop || answer->evicted || last) return End(Status());
-        if (done_) return Beat();
+        if (done_) return SendHeartbeat();
       }
-      loop_.After(interval_, [this] { Beat(); });
+      loop_.After(interval_, [this] { SendHeartbeat(); });
     });
   }
 
@@ -135,7 +135,7 @@ class BotsRole {
     }
     spdlog::info("all {} events are published", published_);
     done_ = true;
-    Beat();
+    SendHeartbeat();
   }
 
   void End(Status outcome) {

@@ -79,7 +79,7 @@ class GroupMemberRole {
     interval_ = joined.heartbeat_interval;
     machine_.OnJoined(joined.node);
     intake_.OpenDeadLetters(node_);
-    Beat();
+    SendHeartbeat();
     Tick();
     loop_.Run();
     if (mpi_ != nullptr && group_ != nullptr) EndMpi();
@@ -101,32 +101,34 @@ class GroupMemberRole {
   }
 
   // ---- control plane
-  void Beat() {
+  void SendHeartbeat() {
     if (link_.busy() || over_) return;
-    last_beat_ = loop_.Now();
-    auto beat = machine_.MakeHeartbeat();
-    beat.progress = progress_;
-    beat.progress.cpu_seconds = OwnCpuSeconds();
-    link_.Send(std::move(beat), [this](Result<protocol::ControlReply> reply) { OnBeat(std::move(reply)); });
+    last_heartbeat_ = loop_.Now();
+    auto heartbeat = machine_.MakeHeartbeat();
+    heartbeat.progress = progress_;
+    heartbeat.progress.cpu_seconds = OwnCpuSeconds();
+    link_.Send(std::move(heartbeat),
+               [this](Result<protocol::ControlReply> reply) { OnHeartbeatReply(std::move(reply)); });
   }
 
-  void OnBeat(Result<protocol::ControlReply> reply) {
+  void OnHeartbeatReply(Result<protocol::ControlReply> reply) {
     if (over_) return;
     if (!reply.ok()) {
       spdlog::warn("heartbeat: {}", reply.status().ToString());
       if (link_.lost()) End(reply.status().With("the coordinator is lost"));
       return;
     }
-    if (auto* beat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
-      Do(machine_.OnHeartbeatReply(*beat));
+    if (auto* heartbeat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
+      Do(machine_.OnHeartbeatReply(*heartbeat));
     }
   }
 
   void Tick() {
     if (over_) return;
     const Time now = loop_.Now();
-    if (now - last_beat_ >= interval_ || (machine_.HeartbeatUrgent() && now - last_beat_ >= kUrgentGap))
-      Beat();
+    if (now - last_heartbeat_ >= interval_ ||
+        (machine_.HeartbeatUrgent() && now - last_heartbeat_ >= kUrgentGap))
+      SendHeartbeat();
     loop_.After(kUrgentGap, [this] { Tick(); });
   }
 
@@ -157,7 +159,7 @@ class GroupMemberRole {
       if (over_) return;
       std::visit([this](const auto& a) { Act(a); }, action);
     }
-    if (!over_ && machine_.HeartbeatUrgent() && loop_.Now() - last_beat_ >= kUrgentGap) Beat();
+    if (!over_ && machine_.HeartbeatUrgent() && loop_.Now() - last_heartbeat_ >= kUrgentGap) SendHeartbeat();
   }
 
   void Act(const protocol::PrepareSplit& a) {
@@ -350,7 +352,7 @@ class GroupMemberRole {
   protocol::GroupMember machine_;
   NodeId node_;
   Duration interval_{};
-  Time last_beat_{0};
+  Time last_heartbeat_{0};
   Time scored_at_{0};
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;

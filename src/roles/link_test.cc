@@ -150,9 +150,9 @@ TEST_F(LinkTest, HeartbeatsAreAnsweredOnTheLoop) {
   ASSERT_TRUE(link_->Join(Worker()).ok());
   std::vector<uint64_t> revoked;
   for (uint64_t i = 1; i <= 20; ++i) {
-    protocol::WorkerHeartbeat beat;
-    beat.held = {i};
-    link_->Send(beat, [&](Result<ControlReply> reply) {
+    protocol::WorkerHeartbeat heartbeat;
+    heartbeat.held = {i};
+    link_->Send(heartbeat, [&](Result<ControlReply> reply) {
       ASSERT_TRUE(reply.ok());
       EXPECT_FALSE(link_->busy()) << "the next may be sent from here";
       revoked.push_back(std::get<protocol::WorkerHeartbeatReply>(*reply).revoked.at(0));

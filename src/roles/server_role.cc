@@ -67,7 +67,7 @@ class ServerRole {
   }
 
   Status Run(bool* evicted) {
-    Beat();
+    SendHeartbeat();
     loop_.Run();
     *evicted = evicted_;
     return outcome_;
@@ -75,39 +75,40 @@ class ServerRole {
 
   void Leave() {
     leaving_ = true;
-    Beat();
+    SendHeartbeat();
   }
 
  private:
-  void Beat() {
+  void SendHeartbeat() {
     if (over_ || link_.busy()) return;
-    auto beat = shell_.machine().MakeHeartbeat();
-    beat.leaving = leaving_;
-    beat.progress.bytes_in = shell_.bytes_in();
-    beat.progress.bytes_out = shell_.bytes_out();
-    beat.progress.cpu_seconds = OwnCpuSeconds();
-    link_.Send(std::move(beat), [this](Result<protocol::ControlReply> reply) { OnBeat(std::move(reply)); });
+    auto heartbeat = shell_.machine().MakeHeartbeat();
+    heartbeat.leaving = leaving_;
+    heartbeat.progress.bytes_in = shell_.bytes_in();
+    heartbeat.progress.bytes_out = shell_.bytes_out();
+    heartbeat.progress.cpu_seconds = OwnCpuSeconds();
+    link_.Send(std::move(heartbeat),
+               [this](Result<protocol::ControlReply> reply) { OnHeartbeatReply(std::move(reply)); });
   }
 
-  void OnBeat(Result<protocol::ControlReply> reply) {
+  void OnHeartbeatReply(Result<protocol::ControlReply> reply) {
     if (over_) return;
     if (!reply.ok()) {
       spdlog::warn("heartbeat: {}", reply.status().ToString());
       if (link_.lost()) return End(reply.status().With("the coordinator is lost"));
-    } else if (auto* beat = std::get_if<protocol::ServerHeartbeatReply>(&*reply)) {
-      for (auto& action : shell_.OnHeartbeatReply(*beat)) {
+    } else if (auto* heartbeat = std::get_if<protocol::ServerHeartbeatReply>(&*reply)) {
+      for (auto& action : shell_.OnHeartbeatReply(*heartbeat)) {
         if (over_) return;
         std::visit([this](auto& a) { Act(a); }, action);
       }
     }
     // One timer, however many beats could not wait for theirs.
     loop_.Cancel(timer_);
-    timer_ = loop_.After(interval_, [this] { Beat(); });
-    BeatIfUrgent();
+    timer_ = loop_.After(interval_, [this] { SendHeartbeat(); });
+    SendHeartbeatIfUrgent();
   }
 
-  void BeatIfUrgent() {
-    if (shell_.machine().HeartbeatUrgent()) Beat();
+  void SendHeartbeatIfUrgent() {
+    if (shell_.machine().HeartbeatUrgent()) SendHeartbeat();
   }
 
   void Act(const protocol::LoadSlices& a) {
@@ -117,7 +118,7 @@ class ServerRole {
                    const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
                    loop_.Post([this, order, slice] {
                      shell_.machine().OnSliceLoaded(order, std::move(*slice));
-                     BeatIfUrgent();
+                     SendHeartbeatIfUrgent();
                    });
                  });
     });
@@ -127,7 +128,7 @@ class ServerRole {
     background_.Post([this, a] {
       loop_.Post([this, report = SaveSlices(a, node_, table_, optimizer_)] {
         shell_.machine().OnShardSaved(report);
-        BeatIfUrgent();
+        SendHeartbeatIfUrgent();
       });
     });
   }

@@ -65,7 +65,7 @@ class WorkerRole {
     interval_ = joined.heartbeat_interval;
     machine_.OnJoined(joined.node);
     intake_.OpenDeadLetters(node_);
-    Beat();
+    SendHeartbeat();
     Tick();
     loop_.Run();
     *evicted = evicted_;
@@ -76,26 +76,27 @@ class WorkerRole {
 
  private:
   // ---- control plane
-  void Beat() {
+  void SendHeartbeat() {
     if (link_.busy() || over_) return;
-    last_beat_ = loop_.Now();
-    auto beat = machine_.MakeHeartbeat();
-    beat.progress = progress_;
-    beat.progress.cpu_seconds = OwnCpuSeconds();
-    if (job_.model->task() == nn::Task::kBinary) beat.progress.scores = trainer_.scores_seen().Encode();
-    if (job_.schema.has_truth()) beat.progress.true_scores = trainer_.truths_seen().Encode();
-    link_.Send(std::move(beat), [this](Result<protocol::ControlReply> reply) { OnBeat(std::move(reply)); });
+    last_heartbeat_ = loop_.Now();
+    auto heartbeat = machine_.MakeHeartbeat();
+    heartbeat.progress = progress_;
+    heartbeat.progress.cpu_seconds = OwnCpuSeconds();
+    if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
+    if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
+    link_.Send(std::move(heartbeat),
+               [this](Result<protocol::ControlReply> reply) { OnHeartbeatReply(std::move(reply)); });
   }
 
-  void OnBeat(Result<protocol::ControlReply> reply) {
+  void OnHeartbeatReply(Result<protocol::ControlReply> reply) {
     if (over_) return;
     if (!reply.ok()) {
       spdlog::warn("heartbeat: {}", reply.status().ToString());
       if (link_.lost()) End(reply.status().With("the coordinator is lost"));
       return;
     }
-    if (auto* beat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
-      Do(machine_.OnHeartbeatReply(loop_.Now(), *beat));
+    if (auto* heartbeat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
+      Do(machine_.OnHeartbeatReply(loop_.Now(), *heartbeat));
     }
   }
 
@@ -105,8 +106,9 @@ class WorkerRole {
     if (over_) return;
     const Time now = loop_.Now();
     if (machine_.next_timer() <= now) Do(machine_.OnTimer(now));
-    if (now - last_beat_ >= interval_ || (machine_.HeartbeatUrgent() && now - last_beat_ >= kUrgentGap))
-      Beat();
+    if (now - last_heartbeat_ >= interval_ ||
+        (machine_.HeartbeatUrgent() && now - last_heartbeat_ >= kUrgentGap))
+      SendHeartbeat();
     loop_.After(kUrgentGap, [this] { Tick(); });
   }
 
@@ -137,7 +139,7 @@ class WorkerRole {
       if (over_) return;
       std::visit([this](const auto& a) { Act(a); }, action);
     }
-    if (!over_ && machine_.HeartbeatUrgent() && loop_.Now() - last_beat_ >= kUrgentGap) Beat();
+    if (!over_ && machine_.HeartbeatUrgent() && loop_.Now() - last_heartbeat_ >= kUrgentGap) SendHeartbeat();
   }
 
   void Act(const protocol::PrepareSplit& a) {
@@ -240,7 +242,7 @@ class WorkerRole {
   protocol::Worker machine_;
   NodeId node_;
   Duration interval_{};
-  Time last_beat_{0};
+  Time last_heartbeat_{0};
   std::set<NodeId> asked_;  // servers that have not answered yet
   Time waiting_since_{0};   // for the first of them
   std::optional<net::Loop::Vigil> vigil_;

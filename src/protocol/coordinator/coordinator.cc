@@ -208,8 +208,8 @@ bool Coordinator::State::FinalCheckpointDone() const {
 bool Coordinator::State::Drained() {
   if (Leased() > 0) return false;
   if (!Stepped()) return true;
-  if (!drained) drained = beats;
-  return Settled(*drained, beats);
+  if (!drained) drained = heartbeat_counts;
+  return AllReportedSince(*drained, heartbeat_counts);
 }
 
 // A job that is stopped in the middle of a step: what some slices have of it, all are to have.

@@ -39,8 +39,8 @@ void Coordinator::State::OnPrepared(Time now, uint64_t id, const Result<Checkpoi
 }
 
 bool Coordinator::State::OrderKnown() const {
-  return std::all_of(beats.begin(), beats.end(), [&](const auto& beat) {
-    return members.at(beat.first).generation >= pending->generation || !slices.Holds(beat.first);
+  return std::all_of(heartbeat_counts.begin(), heartbeat_counts.end(), [&](const auto& heartbeat) {
+    return members.at(heartbeat.first).generation >= pending->generation || !slices.Holds(heartbeat.first);
   });
 }
 

@@ -11,21 +11,21 @@ using ::testing::IsEmpty;
 
 TEST_F(CoordinatorTest, ACheckpointNotesTheWatermarkFirstAndHoldsEachSliceOnce) {
   Run();
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   Train(leases[0]);
-  BeatServer(a_);
-  BeatServer(b_);
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
   const uint64_t call = Admin(AdminRequest::Kind::kCheckpoint);
   Checkpoint();
   Train(leases[1]);  // after the note
-  const auto order = BeatServer(a_).checkpoint;
+  const auto order = SendServerHeartbeat(a_).checkpoint;
   ASSERT_TRUE(order);
   EXPECT_EQ(order->directory, "directory");
-  BeatServer(a_, Saved(a_, *order));
-  EXPECT_FALSE(BeatServer(a_).checkpoint) << "not asked again";
+  SendServerHeartbeat(a_, Saved(a_, *order));
+  EXPECT_FALSE(SendServerHeartbeat(a_).checkpoint) << "not asked again";
   EXPECT_TRUE(All<CommitManifest>(actions_).empty());
-  BeatServer(b_);
-  BeatServer(b_, Saved(b_, *order));
+  SendServerHeartbeat(b_);
+  SendServerHeartbeat(b_, Saved(b_, *order));
   const Manifest manifest = All<CommitManifest>(actions_).at(0).manifest;
   EXPECT_EQ(manifest.directory, "directory");
   EXPECT_EQ(manifest.watermark[0], leases[0].cut.next());
@@ -48,9 +48,9 @@ TEST_F(CoordinatorTest, KeepsAsManyCheckpointsAsItIsTold) {
   Run();
   std::vector<Manifest> manifests;
   for (int i = 0; i < 4; ++i) {
-    Train(Beat(worker_, 1).leases.at(0));
-    BeatServer(a_);
-    BeatServer(b_);
+    Train(SendHeartbeat(worker_, 1).leases.at(0));
+    SendServerHeartbeat(a_);
+    SendServerHeartbeat(b_);
     Admin(AdminRequest::Kind::kCheckpoint);
     manifests.push_back(SaveAll());
     Commit(manifests.back());
@@ -65,15 +65,15 @@ TEST_F(CoordinatorTest, ACheckpointDuringWhichASliceIsLostIsGivenUp) {
   Run();
   const uint64_t call = Admin(AdminRequest::Kind::kCheckpoint);
   Checkpoint();
-  const auto order = BeatServer(a_).checkpoint;
-  BeatServer(a_, Saved(a_, *order));
+  const auto order = SendServerHeartbeat(a_).checkpoint;
+  SendServerHeartbeat(a_, Saved(a_, *order));
   Take(coordinator_->OnNodeLost(now_, b_));
   EXPECT_EQ(AdminAnswer(call)->code(), Code::kUnavailable);
   EXPECT_EQ(coordinator_->status().failed_checkpoints, 1u);
   b_ = JoinServer("b2");
-  BeatServer(b_);
-  EXPECT_FALSE(BeatServer(b_).checkpoint);
-  BeatServer(b_, Saved(b_, *order));
+  SendServerHeartbeat(b_);
+  EXPECT_FALSE(SendServerHeartbeat(b_).checkpoint);
+  SendServerHeartbeat(b_, Saved(b_, *order));
   EXPECT_TRUE(All<CommitManifest>(actions_).empty());
 
   Admin(AdminRequest::Kind::kCheckpoint);
@@ -89,11 +89,11 @@ TEST_F(CoordinatorTest, ACheckpointThatFailsOrTakesTooLongIsTriedAgain) {
     const bool had = !All<PrepareCheckpoint>(actions_).empty();
     for (int i = 0; i < 200 && All<PrepareCheckpoint>(actions_).empty(); ++i) {
       now_ += milliseconds(100);
-      BeatServer(a_);
+      SendServerHeartbeat(a_);
       if (!All<PrepareCheckpoint>(actions_).empty()) break;
-      BeatServer(b_);
+      SendServerHeartbeat(b_);
       if (!All<PrepareCheckpoint>(actions_).empty()) break;
-      Beat(worker_);
+      SendHeartbeat(worker_);
       if (!All<PrepareCheckpoint>(actions_).empty()) break;
       Take(coordinator_->OnTimer(now_));
     }
@@ -105,16 +105,16 @@ TEST_F(CoordinatorTest, ACheckpointThatFailsOrTakesTooLongIsTriedAgain) {
   const uint64_t second = due();
   EXPECT_GT(second, first);
   Take(coordinator_->OnCheckpointPrepared(now_, first, CheckpointOrder{first, "outdated"}));
-  EXPECT_FALSE(BeatServer(a_).checkpoint);
+  EXPECT_FALSE(SendServerHeartbeat(a_).checkpoint);
   Take(coordinator_->OnCheckpointPrepared(now_, second, CheckpointOrder{second, "d"}));
-  const auto order = BeatServer(a_).checkpoint;
+  const auto order = SendServerHeartbeat(a_).checkpoint;
   ShardReport failed = Saved(a_, *order);
   failed.status = Status(Code::kResourceExhausted, "full");
-  BeatServer(a_, failed);
+  SendServerHeartbeat(a_, failed);
   const uint64_t third = due();
   Take(coordinator_->OnCheckpointPrepared(now_, third, CheckpointOrder{third, "d"}));
   now_ += config_.checkpoint_timeout;
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   EXPECT_EQ(coordinator_->status().failed_checkpoints, 3u);
   const uint64_t fourth = due();
   EXPECT_GT(fourth, third);
@@ -132,37 +132,37 @@ TEST_F(CoordinatorTest, ASliceLostDuringTheCommitReturnsFromTheNewCheckpoint) {
   const Manifest manifest = SaveAll();
   Take(coordinator_->OnNodeLost(now_, b_));
   b_ = JoinServer("b2");
-  EXPECT_EQ(BeatServer(b_).orders.at(0).directory, "");
+  EXPECT_EQ(SendServerHeartbeat(b_).orders.at(0).directory, "");
   Commit(manifest);
-  EXPECT_EQ(BeatServer(b_).orders.at(0).directory, "directory");
+  EXPECT_EQ(SendServerHeartbeat(b_).orders.at(0).directory, "directory");
 }
 
 TEST_F(CoordinatorTest, ALostServersSlicesReturnFromTheCheckpointAndAreFedAgain) {
   Run(40);
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   Train(leases[0]);
-  BeatServer(a_);
-  BeatServer(b_);
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
   Admin(AdminRequest::Kind::kCheckpoint);
   Commit(SaveAll());
   const Ledger saved = ledger_;
   Train(leases[1]);
-  Beat(worker_, 0, {}, {leases[0].id, leases[1].id});
-  BeatServer(a_);
-  BeatServer(b_);
-  EXPECT_THAT(Beat(worker_, 2).leases, IsEmpty());
+  SendHeartbeat(worker_, 0, {}, {leases[0].id, leases[1].id});
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
+  EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty());
   EXPECT_EQ(coordinator_->status().watermark[0], (Position{0, 40}));
 
   Take(coordinator_->OnNodeLost(now_, b_));
   EXPECT_EQ(coordinator_->status().watermark[0], (Position{0, 20}));
   b_ = JoinServer("b2");
-  const auto orders = BeatServer(b_).orders;
+  const auto orders = SendServerHeartbeat(b_).orders;
   EXPECT_EQ(orders.at(0).directory, "directory");
   EXPECT_EQ(orders.at(0).file.substr(0, 6), "shard-");
   const Ledger now = std::exchange(ledger_, saved);
-  BeatServer(b_);
+  SendServerHeartbeat(b_);
   ledger_ = now;
-  const auto again = Beat(worker_, 2).leases;
+  const auto again = SendHeartbeat(worker_, 2).leases;
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].cut, leases[1].cut);
 }
@@ -171,21 +171,21 @@ TEST_F(CoordinatorTest, ALostServersSlicesReturnFromTheCheckpointAndAreFedAgain)
 
 TEST_F(CoordinatorTest, AFinishedStreamEndsWithACheckpointThenEveryoneIsTold) {
   Run(20, 1000, true);
-  const Lease lease = Beat(worker_, 1).leases.at(0);
+  const Lease lease = SendHeartbeat(worker_, 1).leases.at(0);
   Train(lease);
-  Beat(worker_, 1, {}, {lease.id});
-  BeatServer(a_);
-  BeatServer(b_);
+  SendHeartbeat(worker_, 1, {}, {lease.id});
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
   EXPECT_EQ(coordinator_->status().phase, Phase::kStopping);
   const Manifest manifest = SaveAll();
   EXPECT_EQ(manifest.watermark[0], (Position{0, 20}));
   EXPECT_TRUE(manifest.open.empty());
   Commit(manifest);
-  EXPECT_TRUE(Beat(worker_).stop);
+  EXPECT_TRUE(SendHeartbeat(worker_).stop);
   EXPECT_FALSE(Join(Role::kWorker).status.ok());
-  EXPECT_TRUE(BeatServer(a_).stop);
+  EXPECT_TRUE(SendServerHeartbeat(a_).stop);
   EXPECT_TRUE(All<JobEnded>(actions_).empty());
-  EXPECT_TRUE(BeatServer(b_).stop);
+  EXPECT_TRUE(SendServerHeartbeat(b_).stop);
   ASSERT_EQ(All<JobEnded>(actions_).size(), 1u);
   EXPECT_TRUE(All<JobEnded>(actions_)[0].status.ok());
   EXPECT_EQ(coordinator_->status().phase, Phase::kEnded);
@@ -195,9 +195,9 @@ TEST_F(CoordinatorTest, AFinishedStreamEndsWithACheckpointThenEveryoneIsTold) {
 
 TEST_F(CoordinatorTest, WhoeverCannotBeToldIsNotWaitedForForEver) {
   Run(0, 1000, true);
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   Commit(SaveAll());
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   now_ += config_.heartbeat_timeout;
   Take(coordinator_->OnTimer(now_));
   EXPECT_EQ(All<JobEnded>(actions_).size(), 1u);
@@ -205,32 +205,32 @@ TEST_F(CoordinatorTest, WhoeverCannotBeToldIsNotWaitedForForEver) {
 
 TEST_F(CoordinatorTest, AStopRevokesSavesAndEnds) {
   Run();
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   Train(leases[0]);
   const uint64_t call = Admin(AdminRequest::Kind::kStop);
   EXPECT_TRUE(All<PrepareCheckpoint>(actions_).empty()) << "the worker is still at it";
-  auto reply = Beat(worker_, 2, {leases[0].id, leases[1].id});
+  auto reply = SendHeartbeat(worker_, 2, {leases[0].id, leases[1].id});
   EXPECT_THAT(reply.revoked, ElementsAre(leases[0].id, leases[1].id));
   EXPECT_THAT(reply.leases, IsEmpty());
   EXPECT_FALSE(reply.stop);
-  BeatServer(a_);
-  BeatServer(b_);
-  reply = Beat(worker_, 2);
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
+  reply = SendHeartbeat(worker_, 2);
   ASSERT_EQ(All<PrepareCheckpoint>(actions_).size(), 1u);
   const Manifest manifest = SaveAll();
   EXPECT_EQ(manifest.watermark[0], (Position{0, 20}));
   Commit(manifest);
   EXPECT_TRUE(AdminAnswer(call)->ok());
-  EXPECT_TRUE(Beat(worker_).stop);
-  BeatServer(a_);
-  BeatServer(b_);
+  EXPECT_TRUE(SendHeartbeat(worker_).stop);
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
   EXPECT_TRUE(All<JobEnded>(actions_).at(0).status.ok());
 }
 
 TEST_F(CoordinatorTest, AStopBeforeAnythingBeganJustEnds) {
   const NodeId worker = JoinWorker();
   Admin(AdminRequest::Kind::kStop);
-  EXPECT_TRUE(Beat(worker).stop);
+  EXPECT_TRUE(SendHeartbeat(worker).stop);
   EXPECT_TRUE(All<JobEnded>(actions_).at(0).status.ok());
 }
 
@@ -240,9 +240,9 @@ TEST_F(CoordinatorTest, AStopThatCannotSaveSaysSo) {
   Take(coordinator_->OnNodeLost(now_, b_));
   const uint64_t call = Admin(AdminRequest::Kind::kStop);
   now_ += 3 * config_.checkpoint_timeout;
-  Beat(worker_);
+  SendHeartbeat(worker_);
   EXPECT_EQ(AdminAnswer(call)->code(), Code::kDeadlineExceeded);
-  EXPECT_TRUE(Beat(worker_).stop);
+  EXPECT_TRUE(SendHeartbeat(worker_).stop);
   EXPECT_EQ(All<JobEnded>(actions_).at(0).status.code(), Code::kDeadlineExceeded);
 }
 
@@ -250,15 +250,15 @@ TEST_F(CoordinatorTest, AStopThatCannotSaveSaysSo) {
 
 TEST_F(CoordinatorTest, GoesOnFromManifestAndJournalOnAnotherNumberOfServers) {
   Run(200);
-  const auto leases = Beat(worker_, 3).leases;
+  const auto leases = SendHeartbeat(worker_, 3).leases;
   Train(leases[0]);
   ledger_.Note(leases[2].cut, 1);
-  BeatServer(a_);
-  BeatServer(b_);
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
   Admin(AdminRequest::Kind::kCheckpoint);
   const Manifest manifest = SaveAll();
   Commit(manifest);
-  Beat(worker_, 8);  // more cuts after the checkpoint
+  SendHeartbeat(worker_, 8);  // more cuts after the checkpoint
   std::vector<Cut> cuts;
   for (const JournalRecord& record : journal_) {
     if (const auto* made = std::get_if<CutsMade>(&record)) {
@@ -276,15 +276,15 @@ TEST_F(CoordinatorTest, GoesOnFromManifestAndJournalOnAnotherNumberOfServers) {
   orders_.clear();
   a_ = JoinServer("x");
   Stream(400, 1000);
-  const auto orders = BeatServer(a_).orders;
+  const auto orders = SendServerHeartbeat(a_).orders;
   ASSERT_EQ(orders.size(), 12u);
   for (const SliceOrder& order : orders) {
     EXPECT_EQ(order.directory, "directory");
     EXPECT_GT(order.incarnation.value, last_life);
   }
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   worker_ = JoinWorker();
-  const auto again = Beat(worker_, 20).leases;
+  const auto again = SendHeartbeat(worker_, 20).leases;
   ASSERT_GE(again.size(), cuts.size() - 1);
   for (size_t i = 0; i + 1 < cuts.size(); ++i) EXPECT_EQ(again[i].cut, cuts[i + 1]) << "as they were";
   EXPECT_FALSE(again[1].missing.Has(1)) << "the ledgers hold it";
@@ -296,17 +296,17 @@ TEST_F(CoordinatorTest, GoesOnFromManifestAndJournalOnAnotherNumberOfServers) {
 
 TEST_F(CoordinatorTest, AJournalWithoutACheckpointStartsOver) {
   Run();
-  const auto lease = Beat(worker_, 1).leases.at(0);
+  const auto lease = SendHeartbeat(worker_, 1).leases.at(0);
   Start({std::nullopt, journal_});
   orders_.clear();
   a_ = JoinServer("a");
   b_ = JoinServer("b");
   for (int i = 0; i < 2; ++i) {
-    BeatServer(a_);
+    SendServerHeartbeat(a_);
     EXPECT_EQ(orders_[a_].at(0).directory, "");
-    BeatServer(b_);
+    SendServerHeartbeat(b_);
   }
-  EXPECT_EQ(Beat(JoinWorker(), 1).leases.at(0).cut, lease.cut);
+  EXPECT_EQ(SendHeartbeat(JoinWorker(), 1).leases.at(0).cut, lease.cut);
 }
 
 TEST_F(CoordinatorTest, RefusesToResumeFromWhatContradicts) {
@@ -336,7 +336,7 @@ TEST_F(CoordinatorTest, RefusesToResumeFromWhatContradicts) {
 
 TEST_F(CoordinatorTest, AFinishedJobThatIsResumedEndsWithoutAnotherCheckpoint) {
   Run(0, 1000, true);
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   const Manifest manifest = SaveAll();
   Commit(manifest);
   Start({manifest, journal_});
@@ -344,9 +344,9 @@ TEST_F(CoordinatorTest, AFinishedJobThatIsResumedEndsWithoutAnotherCheckpoint) {
   Stream(0, 1000, true);
   a_ = JoinServer("a");
   b_ = JoinServer("b");
-  for (NodeId server : {a_, b_, a_, b_}) BeatServer(server);
+  for (NodeId server : {a_, b_, a_, b_}) SendServerHeartbeat(server);
   EXPECT_TRUE(All<PrepareCheckpoint>(actions_).empty());
-  EXPECT_TRUE(BeatServer(a_).stop);
+  EXPECT_TRUE(SendServerHeartbeat(a_).stop);
 }
 
 }  // namespace

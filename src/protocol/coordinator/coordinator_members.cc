@@ -79,7 +79,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   reply.heartbeat_interval = config.heartbeat_interval;
   reply.heartbeat_timeout = config.heartbeat_timeout;
   members[reply.node] = std::move(member);
-  if (request.role == Role::kServer) beats[reply.node] = 0;
+  if (request.role == Role::kServer) heartbeat_counts[reply.node] = 0;
   if (request.role == Role::kWorker && AllReduce()) groups.Join(now, members[reply.node].member);
   if (request.role != Role::kBots) view_changed = true;
   Answer(call, std::move(reply));
@@ -92,41 +92,42 @@ Coordinator::State::MemberState* Coordinator::State::Seen(Time now, NodeId node,
   return &at->second;
 }
 
-void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat& beat) {
+void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat) {
   WorkerHeartbeatReply reply;
-  MemberState* member = Seen(now, beat.node, Role::kWorker);
+  MemberState* member = Seen(now, heartbeat.node, Role::kWorker);
   if (!member || ending == Ending::kTelling) {
     reply.stop = ending == Ending::kTelling;
     reply.evicted = !reply.stop;
     if (member) member->told_to_stop = true;
     return Answer(call, std::move(reply));
   }
-  for (uint64_t lease : beat.released) {
-    Stepped() ? rounds.Release(lease, beat.node, beats) : splits.Release(lease, beat.node, beats);
+  for (uint64_t lease : heartbeat.released) {
+    Stepped() ? rounds.Release(lease, heartbeat.node, heartbeat_counts)
+              : splits.Release(lease, heartbeat.node, heartbeat_counts);
   }
-  if (beat.leaving) {
-    Remove(now, beat.node, true);
+  if (heartbeat.leaving) {
+    Remove(now, heartbeat.node, true);
     reply.stop = true;
     return Answer(call, std::move(reply));
   }
   if (AllReduce()) {
-    if (beat.member_report) OnMemberReport(now, beat.node, *beat.member_report, &reply);
+    if (heartbeat.member_report) OnMemberReport(now, heartbeat.node, *heartbeat.member_report, &reply);
     RefreshView();
-    if (beat.generation != view->generation) reply.view = view;
+    if (heartbeat.generation != view->generation) reply.view = view;
     return Answer(call, std::move(reply));
   }
-  reply.revoked =
-      Stepped() ? rounds.Reconcile(now, beat.node, beat.held) : splits.Reconcile(beat.node, beat.held);
+  reply.revoked = Stepped() ? rounds.Reconcile(now, heartbeat.node, heartbeat.held)
+                            : splits.Reconcile(heartbeat.node, heartbeat.held);
   const bool finishes_step = Stepped() && stop_requested && ending == Ending::kFinalCheckpoint;
   if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !finishes_step) {
-    reply.revoked = beat.held;
+    reply.revoked = heartbeat.held;
   } else if (!Stepped()) {
-    GrantLeases(now, beat.node, beat.leases_wanted, &reply.leases);
-  } else if (beat.leases_wanted > 0 || !beat.held.empty()) {
-    GrantLanes(now, beat.node, &reply.leases);
+    GrantLeases(now, heartbeat.node, heartbeat.leases_wanted, &reply.leases);
+  } else if (heartbeat.leases_wanted > 0 || !heartbeat.held.empty()) {
+    GrantLanes(now, heartbeat.node, &reply.leases);
   }
   RefreshView();
-  if (beat.generation != view->generation) reply.view = view;
+  if (heartbeat.generation != view->generation) reply.view = view;
   Answer(call, std::move(reply));
 }
 
@@ -154,28 +155,28 @@ void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>*
   }
 }
 
-void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat& beat) {
+void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat) {
   // A step that no slice can have is not gone on with, and who says so is not heard.
-  if (const Status steps = Stepped() ? slices.CheckFirstSteps(beat) : Status(); !steps.ok()) {
+  if (const Status steps = Stepped() ? slices.CheckFirstSteps(heartbeat) : Status(); !steps.ok()) {
     return Answer(call, Refusal{steps});
   }
   ServerHeartbeatReply reply;
-  MemberState* member = Seen(now, beat.node, Role::kServer);
+  MemberState* member = Seen(now, heartbeat.node, Role::kServer);
   if (!member || ending == Ending::kTelling) {
     reply.stop = ending == Ending::kTelling;
     reply.evicted = !reply.stop;
     if (member) member->told_to_stop = true;
     return Answer(call, std::move(reply));
   }
-  if (beat.leaving) {
-    Remove(now, beat.node);
+  if (heartbeat.leaving) {
+    Remove(now, heartbeat.node);
     reply.stop = true;
     return Answer(call, std::move(reply));
   }
-  ++beats[beat.node];
-  member->generation = beat.generation;
+  ++heartbeat_counts[heartbeat.node];
+  member->generation = heartbeat.generation;
   const bool was_ready = slices.ready();
-  const Result<bool> changed = slices.Report(beat);
+  const Result<bool> changed = slices.Report(heartbeat);
   if (!changed.ok()) {
     Tell(now, changed.status());
     reply.stop = true;
@@ -184,10 +185,10 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   }
   if (*changed) view_changed = true;
   if (slices.ready() && !was_ready) Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
-  Stepped() ? rounds.Settle(now, slices, beats) : splits.Settle(slices, beats);
-  if (beat.shard) OnShard(now, beat.node, *beat.shard);
-  if (beat.rejected_in_a_row >= std::max(config.max_rejected_in_a_row, 1u)) {
-    Tell(now, Rejected(beat));
+  Stepped() ? rounds.Settle(now, slices, heartbeat_counts) : splits.Settle(slices, heartbeat_counts);
+  if (heartbeat.shard) OnShard(now, heartbeat.node, *heartbeat.shard);
+  if (heartbeat.rejected_in_a_row >= std::max(config.max_rejected_in_a_row, 1u)) {
+    Tell(now, Rejected(heartbeat));
     reply.stop = true;
     member->told_to_stop = true;
     return Answer(call, std::move(reply));
@@ -195,21 +196,21 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
 
   PlaceSlices(now);
   RefreshView();
-  if (beat.generation != view->generation) reply.view = view;
+  if (heartbeat.generation != view->generation) reply.view = view;
   if (heads.started()) reply.start = heads.start();
-  reply.orders = slices.OrdersFor(beat.node);
-  reply.checkpoint = CheckpointOrderFor(beat.node);
+  reply.orders = slices.OrdersFor(heartbeat.node);
+  reply.checkpoint = CheckpointOrderFor(heartbeat.node);
   Answer(call, std::move(reply));
 }
 
-void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& beat) {
+void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat) {
   BotsHeartbeatReply reply;
-  MemberState* member = Seen(now, beat.node, Role::kBots);
+  MemberState* member = Seen(now, heartbeat.node, Role::kBots);
   reply.stop = ending == Ending::kTelling;
   reply.evicted = !member && !reply.stop;
   if (member && reply.stop) member->told_to_stop = true;
   // Bots that are done leave by themselves; nobody is to wait for them.
-  if (member && beat.done) Remove(now, beat.node);
+  if (member && heartbeat.done) Remove(now, heartbeat.node);
   Answer(call, reply);
 }
 
@@ -220,7 +221,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   view_changed = true;
   if (AllReduce()) return groups.Remove(now, node, left);
   Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
-  beats.erase(node);
+  heartbeat_counts.erase(node);
   if (!slices.Holds(node)) return;
   slices.Orphan(node);
   orphans_since[node] = now;
@@ -296,10 +297,10 @@ void Coordinator::State::RefreshView() {
 }
 
 // Why the job ends when one gradient after the other is not finite.
-Status Coordinator::State::Rejected(const ServerHeartbeat& beat) const {
-  std::string why = std::to_string(beat.rejected_in_a_row) + " gradients in a row were not finite";
-  if (!beat.rejected) return Status(Code::kFailedPrecondition, std::move(why));
-  const auto& [node, cut, run] = *beat.rejected;
+Status Coordinator::State::Rejected(const ServerHeartbeat& heartbeat) const {
+  std::string why = std::to_string(heartbeat.rejected_in_a_row) + " gradients in a row were not finite";
+  if (!heartbeat.rejected) return Status(Code::kFailedPrecondition, std::move(why));
+  const auto& [node, cut, run] = *heartbeat.rejected;
   const auto member = members.find(node);
   why += ": the last by worker ";
   if (member != members.end()) why += std::to_string(member->second.member.index) + " ";

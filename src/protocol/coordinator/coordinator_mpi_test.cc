@@ -36,13 +36,13 @@ class CoordinatorMpiTest : public CoordinatorTest {
     ASSERT_TRUE(group_);
   }
   WorkerHeartbeatReply Hear(NodeId node, const std::string& failure = "", bool leaving = false) {
-    WorkerHeartbeat beat;
-    beat.node = node;
-    beat.leaving = leaving;
-    beat.member_report.emplace();
-    beat.member_report->group = group_;
-    beat.member_report->failure = failure;
-    const auto reply = std::get<WorkerHeartbeatReply>(Ask(beat));
+    WorkerHeartbeat heartbeat;
+    heartbeat.node = node;
+    heartbeat.leaving = leaving;
+    heartbeat.member_report.emplace();
+    heartbeat.member_report->group = group_;
+    heartbeat.member_report->failure = failure;
+    const auto reply = std::get<WorkerHeartbeatReply>(Ask(heartbeat));
     if (reply.group) group_ = reply.group->id;
     Note();
     return reply;

@@ -39,9 +39,9 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     }
     ++version_;
   }
-  void BeatServers() {
-    BeatServer(a_);
-    BeatServer(b_);
+  void SendServerHeartbeats() {
+    SendServerHeartbeat(a_);
+    SendServerHeartbeat(b_);
   }
   static std::vector<uint64_t> Ids(const std::vector<Lease>& leases) {
     std::vector<uint64_t> ids;
@@ -64,9 +64,9 @@ class CoordinatorRoundsTest : public CoordinatorTest {
   Manifest SaveWith(const std::vector<Lease>& leases) {
     Admin(AdminRequest::Kind::kCheckpoint);
     Checkpoint();
-    const CheckpointOrder order = *BeatServer(a_).checkpoint;
+    const CheckpointOrder order = *SendServerHeartbeat(a_).checkpoint;
     while (version_ < order.version) MakeStep(leases);
-    for (NodeId server : {a_, b_}) BeatServer(server, Saved(server, order));
+    for (NodeId server : {a_, b_}) SendServerHeartbeat(server, Saved(server, order));
     return All<CommitManifest>(actions_).at(0).manifest;
   }
 
@@ -81,27 +81,27 @@ TEST_F(CoordinatorRoundsTest, PausesBetweenRounds) {
   config_.pause_at = 100;
   Sync(4);
   Run(400);
-  const auto leases = Beat(worker_, 1).leases;
+  const auto leases = SendHeartbeat(worker_, 1).leases;
   ASSERT_EQ(leases.size(), 8u) << "two rounds of 80 events";
   for (int step = 0; step < 4; ++step) MakeStep(leases);
-  BeatServers();
-  EXPECT_THAT(Beat(worker_, 1, {}, Ids(leases)).leases, IsEmpty());
+  SendServerHeartbeats();
+  EXPECT_THAT(SendHeartbeat(worker_, 1, {}, Ids(leases)).leases, IsEmpty());
   EXPECT_EQ(coordinator_->status().lag, 240u);
   EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
   Admin(AdminRequest::Kind::kContinue);
-  EXPECT_EQ(Beat(worker_, 1).leases.size(), 8u);
+  EXPECT_EQ(SendHeartbeat(worker_, 1).leases.size(), 8u);
   EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
 }
 
 TEST_F(CoordinatorRoundsTest, LanesAreSharedEvenlyAndRoundsJournaledFirst) {
   Run(400);
   const NodeId other = JoinWorker();
-  const auto mine = Beat(worker_, 1);
+  const auto mine = SendHeartbeat(worker_, 1);
   ASSERT_TRUE(std::holds_alternative<Journal>(actions_.at(0)));
   ASSERT_TRUE(std::holds_alternative<Reply>(actions_.back()));
   EXPECT_THAT(Places(mine.leases), ElementsAre(Where(0, 0), Where(0, 1), Where(2, 0), Where(2, 1)))
       << "two rounds, though one lease was asked for";
-  const auto theirs = Beat(other, 1);
+  const auto theirs = SendHeartbeat(other, 1);
   EXPECT_THAT(Places(theirs.leases), ElementsAre(Where(0, 2), Where(0, 3), Where(2, 2), Where(2, 3)));
   const auto rounds = Journaled();
   ASSERT_EQ(rounds.size(), 2u);
@@ -113,52 +113,52 @@ TEST_F(CoordinatorRoundsTest, LanesAreSharedEvenlyAndRoundsJournaledFirst) {
     EXPECT_EQ(lease.width, 4u);
     EXPECT_EQ(lease.needed, 4u);
   }
-  EXPECT_THAT(Beat(worker_, 9, Ids(mine.leases)).leases, IsEmpty());
+  EXPECT_THAT(SendHeartbeat(worker_, 9, Ids(mine.leases)).leases, IsEmpty());
   EXPECT_EQ(coordinator_->status().rounds, 2u);
   for (const JournalRecord& record : journal_) EXPECT_FALSE(std::holds_alternative<CutsMade>(record));
 }
 
 TEST_F(CoordinatorRoundsTest, WhoeverWantsNothingGetsNothing) {
   Run(400);
-  EXPECT_THAT(Beat(worker_, 0).leases, IsEmpty());
+  EXPECT_THAT(SendHeartbeat(worker_, 0).leases, IsEmpty());
 }
 
 TEST_F(CoordinatorRoundsTest, TheNextRoundIsMadeWhenOneIsOver) {
   Run(400);
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   ASSERT_EQ(leases.size(), 8u);
   MakeStep(leases);
-  BeatServers();
-  EXPECT_THAT(Beat(worker_, 2, Ids(leases)).leases, IsEmpty());
+  SendServerHeartbeats();
+  EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(leases)).leases, IsEmpty());
   MakeStep(leases);
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   EXPECT_EQ(coordinator_->status().step, 1u) << "one server is not all";
-  BeatServer(b_);
+  SendServerHeartbeat(b_);
   EXPECT_EQ(coordinator_->status().step, 2u);
-  const auto reply = Beat(worker_, 2, Ids(leases));
+  const auto reply = SendHeartbeat(worker_, 2, Ids(leases));
   EXPECT_EQ(reply.revoked.size(), 4u) << "of the round that is over";
   EXPECT_THAT(Places(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)));
 }
 
 TEST_F(CoordinatorRoundsTest, TheNextRoundIsMadeWhenWorkersHaveEndedAllLanesOfOne) {
   Run(400);
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   ASSERT_EQ(leases.size(), 8u);
   std::vector<uint64_t> ended, held;
   for (const Lease& lease : leases) (lease.first_step == 0 ? ended : held).push_back(lease.id);
   held.push_back(ended.back());
   ended.pop_back();
-  EXPECT_THAT(Beat(worker_, 2, held, ended).leases, IsEmpty()) << "one lane is not";
+  EXPECT_THAT(SendHeartbeat(worker_, 2, held, ended).leases, IsEmpty()) << "one lane is not";
   ended = {held.back()};
   held.pop_back();
-  const auto reply = Beat(worker_, 2, held, ended);
+  const auto reply = SendHeartbeat(worker_, 2, held, ended);
   EXPECT_THAT(Places(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)))
       << "before any server has reported it";
   // It was in vain: what servers lack comes first.
   for (const Lease& lease : reply.leases) held.push_back(lease.id);
-  for (int beat = 0; beat < 3; ++beat) BeatServers();
+  for (int heartbeat = 0; heartbeat < 3; ++heartbeat) SendServerHeartbeats();
   EXPECT_EQ(coordinator_->status().step, 0u);
-  EXPECT_THAT(Places(Beat(worker_, 2, held).leases),
+  EXPECT_THAT(Places(SendHeartbeat(worker_, 2, held).leases),
               ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3)));
 }
 
@@ -166,7 +166,7 @@ TEST_F(CoordinatorRoundsTest, AsManyShortRoundsAreOpenAsTwoFullOnesHaveSteps) {
   config_.cuts.split_batches = 8;
   Start({});
   Run(110, 2230, true);
-  const auto leases = Beat(worker_, 1).leases;
+  const auto leases = SendHeartbeat(worker_, 1).leases;
   const auto rounds = Journaled();
   EXPECT_GT(rounds.size(), 2u);
   EXPECT_LT(rounds.back().first_step, 16u);
@@ -180,7 +180,7 @@ TEST_F(CoordinatorRoundsTest, AsManyStepsAreOpenAsWorkersMakeBetweenHeartbeats) 
     journal_.clear();
     Sync(4, backup);
     Run(400);
-    EXPECT_EQ(Beat(worker_, 1).leases.size(), 20u) << "four lanes of five rounds of two steps";
+    EXPECT_EQ(SendHeartbeat(worker_, 1).leases.size(), 20u) << "four lanes of five rounds of two steps";
     const auto rounds = Journaled();
     ASSERT_EQ(rounds.size(), 5u);
     EXPECT_EQ(rounds.back().first_step, 8u);
@@ -190,35 +190,35 @@ TEST_F(CoordinatorRoundsTest, AsManyStepsAreOpenAsWorkersMakeBetweenHeartbeats) 
 TEST_F(CoordinatorRoundsTest, ALaneThatNobodyComesForGoesToAnyone) {
   Run(400);
   JoinWorker();
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   EXPECT_EQ(leases.size(), 4u);
   now_ += config_.lane_wait - milliseconds(1);
-  EXPECT_THAT(Beat(worker_, 2, Ids(leases)).leases, IsEmpty());
+  EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(leases)).leases, IsEmpty());
   now_ += milliseconds(1);
-  EXPECT_EQ(Beat(worker_, 2, Ids(leases)).leases.size(), 4u);
+  EXPECT_EQ(SendHeartbeat(worker_, 2, Ids(leases)).leases.size(), 4u);
 }
 
 TEST_F(CoordinatorRoundsTest, AWorkerThatJoinsTakesItsShareOfWhatOneHadAlone) {
   Run(400);
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   ASSERT_EQ(leases.size(), 8u);
   const NodeId other = JoinWorker();
-  const auto taken = Beat(other, 2).leases;
+  const auto taken = SendHeartbeat(other, 2).leases;
   EXPECT_THAT(Places(taken), ElementsAre(Where(0, 2), Where(0, 3), Where(2, 2), Where(2, 3)));
-  EXPECT_EQ(Beat(worker_, 0, Ids(leases)).revoked.size(), 4u);
-  EXPECT_THAT(Beat(other, 2, Ids(taken)).revoked, IsEmpty());
+  EXPECT_EQ(SendHeartbeat(worker_, 0, Ids(leases)).revoked.size(), 4u);
+  EXPECT_THAT(SendHeartbeat(other, 2, Ids(taken)).revoked, IsEmpty());
 }
 
 TEST_F(CoordinatorRoundsTest, ADeadWorkersLanesAreTakenOverWithTheirSteps) {
   Run(400);
   const NodeId other = JoinWorker();
-  const auto mine = Beat(worker_, 2).leases, theirs = Beat(other, 2).leases;
+  const auto mine = SendHeartbeat(worker_, 2).leases, theirs = SendHeartbeat(other, 2).leases;
   MakeStep(mine);
   --version_;
   MakeStep(theirs);
-  BeatServers();
+  SendServerHeartbeats();
   Take(coordinator_->OnNodeLost(now_, worker_));
-  const auto taken = Beat(other, 2, Ids(theirs)).leases;
+  const auto taken = SendHeartbeat(other, 2, Ids(theirs)).leases;
   EXPECT_THAT(Places(taken), ElementsAre(Where(0, 0), Where(0, 1), Where(2, 0), Where(2, 1)));
   EXPECT_EQ(taken[0].cut, mine[0].cut);
   EXPECT_FALSE(taken[0].missing.Has(0));
@@ -230,20 +230,20 @@ TEST_F(CoordinatorRoundsTest, ADeadWorkersLanesAreTakenOverWithTheirSteps) {
 
 TEST_F(CoordinatorRoundsTest, ALaneThatWasGivenUpIsLeasedAgain) {
   Run(400);
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   std::vector<uint64_t> held = Ids(leases);
   held.erase(held.begin());
-  EXPECT_THAT(Beat(worker_, 2, held, {leases[0].id}).leases, IsEmpty());
-  BeatServers();
-  EXPECT_THAT(Beat(worker_, 2, held).leases, IsEmpty()) << "servers may not have said all";
-  BeatServers();
-  EXPECT_THAT(Places(Beat(worker_, 2, held).leases), ElementsAre(Where(0, 0)));
+  EXPECT_THAT(SendHeartbeat(worker_, 2, held, {leases[0].id}).leases, IsEmpty());
+  SendServerHeartbeats();
+  EXPECT_THAT(SendHeartbeat(worker_, 2, held).leases, IsEmpty()) << "servers may not have said all";
+  SendServerHeartbeats();
+  EXPECT_THAT(Places(SendHeartbeat(worker_, 2, held).leases), ElementsAre(Where(0, 0)));
 }
 
 TEST_F(CoordinatorRoundsTest, AGrantThatWasLostIsGrantedAgain) {
   Run(400);
-  const auto lost = Beat(worker_, 2).leases;
-  const auto leases = Beat(worker_, 2).leases;
+  const auto lost = SendHeartbeat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   EXPECT_EQ(Places(leases), Places(lost));
   EXPECT_EQ(coordinator_->status().releases, 0u);
 }
@@ -255,16 +255,16 @@ TEST_F(CoordinatorRoundsTest, WhatWasNotInTimeIsRevokedAndComesFirstInTheNextRou
   Run(400);
   std::vector<NodeId> workers = {worker_, JoinWorker(), JoinWorker()};
   std::vector<std::vector<Lease>> leases;
-  for (NodeId worker : workers) leases.push_back(Beat(worker, 2).leases);
+  for (NodeId worker : workers) leases.push_back(SendHeartbeat(worker, 2).leases);
   EXPECT_EQ(leases[2][0].needed, 2u);
   for (int i = 0; i < 2; ++i) {
     MakeStep(leases[0]);
     --version_;
     MakeStep(leases[1]);
   }
-  BeatServers();
+  SendServerHeartbeats();
   EXPECT_EQ(coordinator_->status().late, 2u);
-  const auto slow = Beat(workers[2], 2, Ids(leases[2]));
+  const auto slow = SendHeartbeat(workers[2], 2, Ids(leases[2]));
   EXPECT_THAT(slow.revoked, ElementsAre(leases[2][0].id)) << "its round is over";
   const RoundMade made = Journaled().back();
   EXPECT_EQ(made.first_step, 4u);
@@ -276,60 +276,60 @@ TEST_F(CoordinatorRoundsTest, TheJobEndsWhenNothingIsLeftOver) {
   Sync(2, 1);
   Run(20, 1000, true);
   const NodeId other = JoinWorker();
-  const auto fast = Beat(worker_, 2).leases, slow = Beat(other, 2).leases;
+  const auto fast = SendHeartbeat(worker_, 2).leases, slow = SendHeartbeat(other, 2).leases;
   EXPECT_EQ(fast.at(0).assigned.count(), 1u);
   MakeStep(fast);
-  BeatServers();
+  SendServerHeartbeats();
   EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
   EXPECT_FALSE(coordinator_->status().finished);
-  const auto last = Beat(other, 2, Ids(slow));
+  const auto last = SendHeartbeat(other, 2, Ids(slow));
   EXPECT_THAT(last.revoked, ElementsAre(slow[0].id));
   now_ += config_.lane_wait;
-  const auto rest = Beat(other, 2).leases;
+  const auto rest = SendHeartbeat(other, 2).leases;
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_EQ(rest[0].cut, slow[0].cut);
   EXPECT_EQ(rest[0].needed, 1u);
   MakeStep(rest);
-  BeatServers();
+  SendServerHeartbeats();
   EXPECT_TRUE(coordinator_->status().finished);
   EXPECT_EQ(coordinator_->status().phase, Phase::kStopping);
   const Manifest manifest = SaveAll();
   EXPECT_EQ(manifest.step, 2u);
   Commit(manifest);
-  EXPECT_TRUE(Beat(worker_).stop);
+  EXPECT_TRUE(SendHeartbeat(worker_).stop);
 }
 
 // ---- going back
 
 TEST_F(CoordinatorRoundsTest, WhenAServerIsLostAllSlicesReturnAndTheSameRoundsAreTrainedAgain) {
   Run(400);
-  auto leases = Beat(worker_, 2).leases;
+  auto leases = SendHeartbeat(worker_, 2).leases;
   for (int i = 0; i < 2; ++i) MakeStep(leases);
-  BeatServers();
+  SendServerHeartbeats();
   const Manifest manifest = SaveWith(leases);
   EXPECT_EQ(manifest.step, 4u) << "the next round's first, of which nothing is leased";
   Commit(manifest);
   const Ledger saved = ledger_;
 
-  leases = Beat(worker_, 2, {}).leases;
+  leases = SendHeartbeat(worker_, 2, {}).leases;
   EXPECT_EQ(leases.at(0).first_step, 4u);
   for (int i = 0; i < 3; ++i) MakeStep(leases);
-  BeatServers();
+  SendServerHeartbeats();
   EXPECT_EQ(coordinator_->status().step, 7u);
   const auto rounds = Journaled();
   const auto incarnations = orders_;
   Take(coordinator_->OnNodeLost(now_, b_));
   EXPECT_EQ(coordinator_->status().step, 4u);
-  EXPECT_THAT(Beat(worker_, 2, Ids(leases)).revoked.size(), leases.size()) << "all begin anew";
+  EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(leases)).revoked.size(), leases.size()) << "all begin anew";
   b_ = JoinServer("b2");
   ledger_ = saved;
   version_ = 4;
-  for (int i = 0; i < 2; ++i) BeatServers();
+  for (int i = 0; i < 2; ++i) SendServerHeartbeats();
   EXPECT_GT(orders_[a_].at(0).incarnation, incarnations.at(a_).at(0).incarnation)
       << "of the one that lives, too";
   EXPECT_EQ(orders_[a_].at(0).directory, "directory");
   ASSERT_EQ(coordinator_->status().phase, Phase::kRunning);
-  const auto again = Beat(worker_, 2).leases;
+  const auto again = SendHeartbeat(worker_, 2).leases;
   EXPECT_EQ(Places(again), Places(leases));
   for (size_t i = 0; i < again.size(); ++i) {
     EXPECT_EQ(again[i].cut, leases[i].cut);
@@ -344,34 +344,34 @@ TEST_F(CoordinatorRoundsTest, AServerThatSaysAStepThatItCannotHaveIsNotHeard) {
   Stream(400, 1000);
   a_ = JoinServer("a");
   b_ = JoinServer("b");
-  BeatServers();
+  SendServerHeartbeats();
   worker_ = JoinWorker();
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   const std::array lies{uint64_t{1}, ~uint64_t{0} - 3, ~uint64_t{0}};
   for (size_t i = 0; coordinator_->status().evictions == 0; ++i) {
     ASSERT_LT(i, 100u);
-    ServerHeartbeat beat;
-    beat.node = b_;
+    ServerHeartbeat heartbeat;
+    heartbeat.node = b_;
     LedgerReport report{{}, 0, ledger_.partitions(), lies[i % lies.size()]};
     for (const SliceOrder& order : orders_[b_]) report.slices.push_back({order.slice, order.incarnation});
     ASSERT_FALSE(report.slices.empty());
-    beat.ledgers.push_back(report);
-    const auto reply = Ask(beat);
+    heartbeat.ledgers.push_back(report);
+    const auto reply = Ask(heartbeat);
     ASSERT_TRUE(std::holds_alternative<Refusal>(reply)) << report.version;
     EXPECT_EQ(std::get<Refusal>(reply).status.code(), Code::kInvalidArgument);
     EXPECT_THAT(std::get<Refusal>(reply).status.message(),
                 HasSubstr("step " + std::to_string(report.version)));
     EXPECT_EQ(coordinator_->status().phase, Phase::kWaitingForServers);
-    BeatServer(a_);
-    Beat(worker_);
+    SendServerHeartbeat(a_);
+    SendHeartbeat(worker_);
     now_ += config_.heartbeat_interval;
     Take(coordinator_->OnTimer(now_));
   }
   EXPECT_EQ(coordinator_->status().evictions, 1u);
   b_ = JoinServer("b2");
-  for (int i = 0; i < 2; ++i) BeatServers();
+  for (int i = 0; i < 2; ++i) SendServerHeartbeats();
   ASSERT_EQ(coordinator_->status().phase, Phase::kRunning);
-  EXPECT_THAT(Places(Beat(worker_, 2).leases),
+  EXPECT_THAT(Places(SendHeartbeat(worker_, 2).leases),
               ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3), Where(2, 0), Where(2, 1),
                           Where(2, 2), Where(2, 3)));
 }
@@ -384,22 +384,22 @@ TEST_F(CoordinatorRoundsTest, WithBackupWorkersRoundsAreMadeAnewOfTheSameCuts) {
   std::vector<NodeId> workers = {worker_, JoinWorker(), JoinWorker()};
   std::vector<Lease> leases;
   for (NodeId worker : workers) {
-    const auto its = Beat(worker, 2).leases;
+    const auto its = SendHeartbeat(worker, 2).leases;
     if (worker != workers[2]) leases.insert(leases.end(), its.begin(), its.end());
   }
   for (int i = 0; i < 2; ++i) MakeStep(leases);
-  BeatServers();
+  SendServerHeartbeats();
   EXPECT_EQ(coordinator_->status().late, 2u);
-  Beat(worker_, 2);
+  SendHeartbeat(worker_, 2);
   ASSERT_EQ(Journaled().size(), 3u);
   EXPECT_EQ(Journaled().back().lanes.size(), 2u) << "what was late";
 
   const auto rounds_from_the_start = [&] {
     ledger_ = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
     version_ = 0;
-    for (int i = 0; i < 2; ++i) BeatServers();
+    for (int i = 0; i < 2; ++i) SendServerHeartbeats();
     const size_t before = Journaled().size();
-    Beat(worker_, 2);
+    SendHeartbeat(worker_, 2);
     const auto rounds = Journaled();
     uint32_t runs = 0;
     uint64_t step = 0;
@@ -433,10 +433,10 @@ TEST_F(CoordinatorRoundsTest, WithBackupWorkersRoundsAreMadeAnewOfTheSameCuts) {
 
 TEST_F(CoordinatorRoundsTest, ARestartedCoordinatorMakesTheSameRounds) {
   Run(100, 1100, true);
-  auto leases = Beat(worker_, 2).leases;
+  auto leases = SendHeartbeat(worker_, 2).leases;
   for (int i = 0; i < 2; ++i) MakeStep(leases);
-  BeatServers();
-  leases = Beat(worker_, 2, Ids(leases)).leases;
+  SendServerHeartbeats();
+  leases = SendHeartbeat(worker_, 2, Ids(leases)).leases;
   const auto rounds = Journaled();
   ASSERT_GE(rounds.size(), 3u);
 
@@ -446,7 +446,7 @@ TEST_F(CoordinatorRoundsTest, ARestartedCoordinatorMakesTheSameRounds) {
   ledger_ = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
   version_ = 0;
   Run(100, 1100, true);
-  const auto again = Beat(worker_, 2).leases;
+  const auto again = SendHeartbeat(worker_, 2).leases;
   ASSERT_EQ(again.size(), 8u);
   for (const Lease& lease : again) EXPECT_EQ(lease.cut, rounds[lease.first_step / 2].lanes[lease.lane].cut);
   EXPECT_EQ(Journaled(), rounds);
@@ -456,7 +456,7 @@ TEST_F(CoordinatorRoundsTest, DoesNotGoOnFromACheckpointThatIsNotOfAStep) {
   config_.strategy = {};
   Start({});
   Run();
-  Train(Beat(worker_, 1).leases.at(0));
+  Train(SendHeartbeat(worker_, 1).leases.at(0));
   Admin(AdminRequest::Kind::kCheckpoint);
   Manifest manifest = SaveAll();
   manifest.events = 20;
@@ -468,47 +468,47 @@ TEST_F(CoordinatorRoundsTest, DoesNotGoOnFromACheckpointThatIsNotOfAStep) {
 
 TEST_F(CoordinatorRoundsTest, NothingIsLeasedFromACheckpointsStepOnBeforeServersKnowOfIt) {
   Run(400);
-  auto leases = Beat(worker_, 2).leases;
+  auto leases = SendHeartbeat(worker_, 2).leases;
   Admin(AdminRequest::Kind::kCheckpoint);
   Checkpoint();
   for (int i = 0; i < 2; ++i) MakeStep(leases);
   // As a server whose answers are lost.
   const auto old = generations_;
-  EXPECT_EQ(BeatServer(a_).checkpoint->version, 4u);
-  EXPECT_EQ(BeatServer(b_).checkpoint->version, 4u);
-  EXPECT_THAT(Beat(worker_, 2, Ids(leases)).leases, IsEmpty());
+  EXPECT_EQ(SendServerHeartbeat(a_).checkpoint->version, 4u);
+  EXPECT_EQ(SendServerHeartbeat(b_).checkpoint->version, 4u);
+  EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(leases)).leases, IsEmpty());
   generations_ = old;
-  BeatServers();
-  EXPECT_THAT(Beat(worker_, 2, Ids(leases)).leases, IsEmpty());
-  BeatServer(a_);
-  EXPECT_THAT(Beat(worker_, 2, Ids(leases)).leases, IsEmpty()) << "one of them";
-  BeatServer(b_);
-  EXPECT_EQ(Beat(worker_, 2, Ids(leases)).leases.size(), 4u);
+  SendServerHeartbeats();
+  EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(leases)).leases, IsEmpty());
+  SendServerHeartbeat(a_);
+  EXPECT_THAT(SendHeartbeat(worker_, 2, Ids(leases)).leases, IsEmpty()) << "one of them";
+  SendServerHeartbeat(b_);
+  EXPECT_EQ(SendHeartbeat(worker_, 2, Ids(leases)).leases.size(), 4u);
 }
 
 TEST_F(CoordinatorRoundsTest, ACheckpointWaitsForItsStepAsLongAsItTakes) {
   config_.checkpoint_timeout = seconds(20);
   Start({});
   Run(400);
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   const uint64_t call = Admin(AdminRequest::Kind::kCheckpoint);
   Checkpoint();
   for (int i = 0; i < 4; ++i) {
     for (int k = 0; k < 3; ++k) {
       now_ += seconds(20);
-      BeatServers();
-      Beat(worker_, 2, Ids(leases));
+      SendServerHeartbeats();
+      SendHeartbeat(worker_, 2, Ids(leases));
     }
     MakeStep(leases);
   }
   EXPECT_EQ(coordinator_->status().failed_checkpoints, 0u);
-  const auto order = BeatServer(a_).checkpoint;
-  BeatServer(a_, Saved(a_, *order));
+  const auto order = SendServerHeartbeat(a_).checkpoint;
+  SendServerHeartbeat(a_, Saved(a_, *order));
   now_ += seconds(19);
-  BeatServer(b_);
+  SendServerHeartbeat(b_);
   EXPECT_FALSE(AdminAnswer(call));
   now_ += seconds(20);
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   EXPECT_EQ(coordinator_->status().failed_checkpoints, 1u) << "it was there, and was not saved";
 }
 
@@ -516,34 +516,34 @@ TEST_F(CoordinatorRoundsTest, ACheckpointWaitsForItsStepAsLongAsItTakes) {
 
 TEST_F(CoordinatorRoundsTest, AStopFinishesTheStepThatSomeSlicesHave) {
   Run(400);
-  const auto leases = Beat(worker_, 2).leases;
-  BeatServers();
+  const auto leases = SendHeartbeat(worker_, 2).leases;
+  SendServerHeartbeats();
   const Ledger before = ledger_;
   MakeStep(leases);
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   ledger_ = before;
   --version_;
-  BeatServer(b_);
+  SendServerHeartbeat(b_);
   const uint64_t call = Admin(AdminRequest::Kind::kStop);
   const auto server_beats = [&] {
     std::swap(version_, other_version_);
     std::swap(ledger_, other_ledger_);
-    BeatServer(a_);
+    SendServerHeartbeat(a_);
     std::swap(version_, other_version_);
     std::swap(ledger_, other_ledger_);
-    BeatServer(b_);
+    SendServerHeartbeat(b_);
   };
   other_version_ = version_ + 1;
   other_ledger_ = ledger_;
   for (const Lease& lease : leases) {
     if (lease.first_step == 0) other_ledger_.Note(lease.cut, 0);
   }
-  EXPECT_EQ(Beat(worker_, 2, Ids(leases)).revoked.size(), 8u);
-  EXPECT_THAT(Beat(worker_, 2).leases, IsEmpty());
+  EXPECT_EQ(SendHeartbeat(worker_, 2, Ids(leases)).revoked.size(), 8u);
+  EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty());
   server_beats();
-  EXPECT_THAT(Beat(worker_, 2).leases, IsEmpty()) << "servers may not have said all";
+  EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty()) << "servers may not have said all";
   server_beats();
-  const auto rest = Beat(worker_, 2).leases;
+  const auto rest = SendHeartbeat(worker_, 2).leases;
   ASSERT_THAT(Places(rest), ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3)));
   for (const Lease& lease : rest) EXPECT_EQ(lease.missing.count(), 1u) << "of the one step";
   EXPECT_TRUE(All<PrepareCheckpoint>(actions_).empty());
@@ -561,7 +561,7 @@ TEST_F(CoordinatorRoundsTest, AStopFinishesTheStepThatSomeSlicesHave) {
   orders_.clear();
   generations_.clear();
   Run(400);
-  const auto again = Beat(worker_, 2).leases;
+  const auto again = SendHeartbeat(worker_, 2).leases;
   ASSERT_EQ(again.size(), 8u);
   EXPECT_EQ(again[0].cut, leases[0].cut);
   EXPECT_EQ(again[0].first_step, 0u);
@@ -571,14 +571,14 @@ TEST_F(CoordinatorRoundsTest, AStopFinishesTheStepThatSomeSlicesHave) {
 
 TEST_F(CoordinatorRoundsTest, AStopTakesTheCheckpointUnderWayWithIt) {
   Run(400);
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   const uint64_t call = Admin(AdminRequest::Kind::kCheckpoint);
   Checkpoint();
-  BeatServers();
+  SendServerHeartbeats();
   Admin(AdminRequest::Kind::kStop);
-  Beat(worker_, 2, Ids(leases));
-  Beat(worker_, 2);
-  for (int i = 0; i < 3; ++i) BeatServers();
+  SendHeartbeat(worker_, 2, Ids(leases));
+  SendHeartbeat(worker_, 2);
+  for (int i = 0; i < 3; ++i) SendServerHeartbeats();
   const Manifest manifest = SaveAll();
   EXPECT_EQ(manifest.step, 0u);
   Commit(manifest);
@@ -587,18 +587,18 @@ TEST_F(CoordinatorRoundsTest, AStopTakesTheCheckpointUnderWayWithIt) {
 
 TEST_F(CoordinatorRoundsTest, FiveGradientsInARowThatAreNotFiniteEndTheJob) {
   Run(400);
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   Commit(SaveWith(leases));
-  ServerHeartbeat beat;
-  beat.node = a_;
-  beat.rejected_in_a_row = 4;
-  beat.rejected = {worker_, leases[1].cut, 1};
-  EXPECT_FALSE(std::get<ServerHeartbeatReply>(Ask(beat)).stop);
-  beat.rejected_in_a_row = 5;
-  EXPECT_TRUE(std::get<ServerHeartbeatReply>(Ask(beat)).stop);
-  EXPECT_TRUE(Beat(worker_).stop);
+  ServerHeartbeat heartbeat;
+  heartbeat.node = a_;
+  heartbeat.rejected_in_a_row = 4;
+  heartbeat.rejected = {worker_, leases[1].cut, 1};
+  EXPECT_FALSE(std::get<ServerHeartbeatReply>(Ask(heartbeat)).stop);
+  heartbeat.rejected_in_a_row = 5;
+  EXPECT_TRUE(std::get<ServerHeartbeatReply>(Ask(heartbeat)).stop);
+  EXPECT_TRUE(SendHeartbeat(worker_).stop);
   EXPECT_TRUE(All<PrepareCheckpoint>(actions_).empty()) << "the good ones stay";
-  EXPECT_TRUE(BeatServer(b_).stop);
+  EXPECT_TRUE(SendServerHeartbeat(b_).stop);
   const auto ended = All<JobEnded>(actions_);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].status.code(), Code::kFailedPrecondition);
@@ -640,12 +640,12 @@ TEST_F(CoordinatorRoundsTest, RoundsAreTheSameForAnyNumberOfWorkersAndAnyDemand)
       }
       const NodeId worker = workers[rng.Below(workers.size())];
       auto& its = held[worker];
-      const auto reply = Beat(worker, static_cast<uint32_t>(rng.Below(3)), Ids(its));
+      const auto reply = SendHeartbeat(worker, static_cast<uint32_t>(rng.Below(3)), Ids(its));
       std::erase_if(its, [&](const Lease& lease) {
         return std::find(reply.revoked.begin(), reply.revoked.end(), lease.id) != reply.revoked.end();
       });
       its.insert(its.end(), reply.leases.begin(), reply.leases.end());
-      if (rng.Chance(0.4)) BeatServers();
+      if (rng.Chance(0.4)) SendServerHeartbeats();
       // A step is made when all its lanes are with somebody.
       std::map<uint32_t, Lease> lanes;
       uint32_t width = 1;

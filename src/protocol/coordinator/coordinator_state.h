@@ -70,9 +70,9 @@ struct Coordinator::State {
 
   // ---- coordinator_members.cc
   void OnJoin(Time now, uint64_t call, const JoinRequest& request);
-  void OnWorker(Time now, uint64_t call, const WorkerHeartbeat& beat);
-  void OnServer(Time now, uint64_t call, const ServerHeartbeat& beat);
-  void OnBots(Time now, uint64_t call, const BotsHeartbeat& beat);
+  void OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat);
+  void OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat);
+  void OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat);
   // The member of that role, or null when the heartbeat is nobody's.
   MemberState* Seen(Time now, NodeId node, Role role);
   // `left`: it has said so.
@@ -81,7 +81,7 @@ struct Coordinator::State {
   void PlaceSlices(Time now);
   void GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
   void GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases);
-  Status Rejected(const ServerHeartbeat& beat) const;
+  Status Rejected(const ServerHeartbeat& heartbeat) const;
   bool Stepped() const { return config.strategy.stepped(); }
   size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
   void RefreshView();
@@ -118,7 +118,7 @@ struct Coordinator::State {
   Groups groups;      // all-reduce
 
   std::map<NodeId, MemberState> members;
-  Beats beats;
+  HeartbeatCounts heartbeat_counts;
   std::map<NodeId, Time> orphans_since;  // by the server that left slices behind
   bool view_changed = true;
   Shared<View> view = View();
@@ -139,7 +139,7 @@ struct Coordinator::State {
   Status outcome;
   std::vector<uint64_t> stop_calls;
   Time ending_deadline{0};
-  std::optional<Beats> drained;  // stepped: when the last lease had ended
+  std::optional<HeartbeatCounts> drained;  // stepped: when the last lease had ended
 
   Time next_sweep{0};
 

@@ -85,14 +85,14 @@ TEST_F(CoordinatorTest, IdsAreJournaledBeforeTheyAreUsedAndNeverGivenAgain) {
 }
 
 TEST_F(CoordinatorTest, UnknownNodesAreEvictedAndWrongRolesToo) {
-  EXPECT_TRUE(Beat(NodeId(55)).evicted);
-  EXPECT_TRUE(BeatServer(NodeId(55)).evicted);
+  EXPECT_TRUE(SendHeartbeat(NodeId(55)).evicted);
+  EXPECT_TRUE(SendServerHeartbeat(NodeId(55)).evicted);
   BotsHeartbeat bots;
   bots.node = NodeId(55);
   EXPECT_TRUE(std::get<BotsHeartbeatReply>(Ask(bots)).evicted);
   const NodeId worker = JoinWorker();
-  EXPECT_TRUE(BeatServer(worker).evicted);
-  EXPECT_FALSE(Beat(worker).evicted);
+  EXPECT_TRUE(SendServerHeartbeat(worker).evicted);
+  EXPECT_FALSE(SendHeartbeat(worker).evicted);
   EXPECT_TRUE(std::holds_alternative<Refusal>(Ask(StatusRequest{})));
 }
 
@@ -102,15 +102,15 @@ TEST_F(CoordinatorTest, SilenceIsEvictedUnlessItWasOurOwn) {
   for (int i = 0; i < 49; ++i) {
     now_ += milliseconds(100);
     Take(coordinator_->OnTimer(now_));
-    BeatServer(a_);
-    BeatServer(b_);
+    SendServerHeartbeat(a_);
+    SendServerHeartbeat(b_);
   }
   EXPECT_NE(coordinator_->status().view.Find(worker_), nullptr);
   now_ += milliseconds(200);
   Take(coordinator_->OnTimer(now_));
   EXPECT_EQ(coordinator_->status().view.Find(worker_), nullptr);
   EXPECT_EQ(coordinator_->status().evictions, 1u);
-  EXPECT_TRUE(Beat(worker_).evicted);
+  EXPECT_TRUE(SendHeartbeat(worker_).evicted);
 
   now_ += seconds(60);  // the coordinator itself was stopped
   Take(coordinator_->OnTimer(now_));
@@ -120,16 +120,16 @@ TEST_F(CoordinatorTest, SilenceIsEvictedUnlessItWasOurOwn) {
 
 TEST_F(CoordinatorTest, TheViewGrowsWithEveryChangeAndIsSentWhenNewer) {
   Run();
-  const auto first = Beat(worker_);
+  const auto first = SendHeartbeat(worker_);
   ASSERT_TRUE(first.view);
   EXPECT_TRUE(first.view->ready());
   EXPECT_EQ(first.view->members.size(), 3u);
-  WorkerHeartbeat beat;
-  beat.node = worker_;
-  beat.generation = first.view->generation;
-  EXPECT_FALSE(std::get<WorkerHeartbeatReply>(Ask(beat)).view);
+  WorkerHeartbeat heartbeat;
+  heartbeat.node = worker_;
+  heartbeat.generation = first.view->generation;
+  EXPECT_FALSE(std::get<WorkerHeartbeatReply>(Ask(heartbeat)).view);
   JoinWorker();
-  const auto second = std::get<WorkerHeartbeatReply>(Ask(beat)).view;
+  const auto second = std::get<WorkerHeartbeatReply>(Ask(heartbeat)).view;
   ASSERT_TRUE(second);
   EXPECT_GT(second->generation, first.view->generation);
 }
@@ -138,52 +138,52 @@ TEST_F(CoordinatorTest, TheViewGrowsWithEveryChangeAndIsSentWhenNewer) {
 
 TEST_F(CoordinatorTest, PlacesSlicesWhenTheStreamAndEnoughServersAreThere) {
   const NodeId a = JoinServer("a");
-  EXPECT_THAT(BeatServer(a).orders, IsEmpty());
+  EXPECT_THAT(SendServerHeartbeat(a).orders, IsEmpty());
   const NodeId b = JoinServer("b");
-  EXPECT_THAT(BeatServer(a).orders, IsEmpty()) << "where does the stream start?";
+  EXPECT_THAT(SendServerHeartbeat(a).orders, IsEmpty()) << "where does the stream start?";
   Stream(0, 1000);
   EXPECT_EQ(std::get<StreamStart>(journal_.back()).start, (std::vector<Position>{{0, 0}, {0, 1000}}));
-  EXPECT_EQ(BeatServer(a).orders.size(), 6u);
-  const auto reply = BeatServer(b);
+  EXPECT_EQ(SendServerHeartbeat(a).orders.size(), 6u);
+  const auto reply = SendServerHeartbeat(b);
   EXPECT_EQ(reply.orders.size(), 6u);
   EXPECT_EQ(reply.start, (std::vector<Position>{{0, 0}, {0, 1000}}));
   EXPECT_EQ(reply.orders[0].directory, "");
   EXPECT_EQ(coordinator_->status().phase, Phase::kWaitingForServers);
-  BeatServer(a);
-  BeatServer(b);
+  SendServerHeartbeat(a);
+  SendServerHeartbeat(b);
   EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
 }
 
 TEST_F(CoordinatorTest, ALostServersSlicesGoToASpareOrTheNextToJoinOrTheRest) {
   Run();
   const NodeId spare = JoinServer("c");
-  EXPECT_THAT(BeatServer(spare).orders, IsEmpty());
+  EXPECT_THAT(SendServerHeartbeat(spare).orders, IsEmpty());
   const auto lost = orders_[a_];
   Take(coordinator_->OnNodeLost(now_, a_));
   EXPECT_EQ(coordinator_->status().phase, Phase::kWaitingForServers);
-  EXPECT_EQ(BeatServer(spare).orders.size(), 6u) << "to the spare at once";
+  EXPECT_EQ(SendServerHeartbeat(spare).orders.size(), 6u) << "to the spare at once";
   EXPECT_GT(orders_[spare][0].incarnation, lost[0].incarnation);
-  BeatServer(spare);
+  SendServerHeartbeat(spare);
   EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
 
   Take(coordinator_->OnNodeLost(now_, spare));
-  EXPECT_EQ(BeatServer(b_).orders.size(), 6u);
+  EXPECT_EQ(SendServerHeartbeat(b_).orders.size(), 6u);
   const NodeId next = JoinServer("d");
-  EXPECT_EQ(BeatServer(next).orders.size(), 6u) << "to the next to join";
+  EXPECT_EQ(SendServerHeartbeat(next).orders.size(), 6u) << "to the next to join";
 
   Take(coordinator_->OnNodeLost(now_, next));
   now_ += config_.server_wait - milliseconds(1);
-  EXPECT_EQ(BeatServer(b_).orders.size(), 6u);
+  EXPECT_EQ(SendServerHeartbeat(b_).orders.size(), 6u);
   now_ += milliseconds(1);
-  EXPECT_EQ(BeatServer(b_).orders.size(), 12u) << "to whoever is left";
+  EXPECT_EQ(SendServerHeartbeat(b_).orders.size(), 12u) << "to whoever is left";
 }
 
 TEST_F(CoordinatorTest, AServerThatComesBackAtItsAddressReplacesItself) {
   Run();
   const NodeId again = JoinServer("a");
   EXPECT_EQ(coordinator_->status().view.Find(a_), nullptr);
-  EXPECT_EQ(BeatServer(again).orders.size(), 6u);
-  EXPECT_TRUE(BeatServer(a_).evicted);
+  EXPECT_EQ(SendServerHeartbeat(again).orders.size(), 6u);
+  EXPECT_TRUE(SendServerHeartbeat(a_).evicted);
 }
 
 TEST_F(CoordinatorTest, ASliceThatCannotBeRestoredEndsTheJob) {
@@ -192,18 +192,18 @@ TEST_F(CoordinatorTest, ASliceThatCannotBeRestoredEndsTheJob) {
   for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
     Take(coordinator_->OnNodeLost(now_, a_));
     a_ = JoinServer("a");
-    reply = BeatServer(a_);
+    reply = SendServerHeartbeat(a_);
   }
   for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
-    ServerHeartbeat beat;
-    beat.node = a_;
-    beat.failed = {{reply.orders[0].slice, reply.orders[0].incarnation}};
-    beat.failure = "data loss: checksum of checkpoint-1/shard-1";
-    reply = std::get<ServerHeartbeatReply>(Ask(beat));
+    ServerHeartbeat heartbeat;
+    heartbeat.node = a_;
+    heartbeat.failed = {{reply.orders[0].slice, reply.orders[0].incarnation}};
+    heartbeat.failure = "data loss: checksum of checkpoint-1/shard-1";
+    reply = std::get<ServerHeartbeatReply>(Ask(heartbeat));
   }
   EXPECT_TRUE(reply.stop);
-  BeatServer(b_);
-  Beat(worker_);
+  SendServerHeartbeat(b_);
+  SendHeartbeat(worker_);
   const auto ended = All<JobEnded>(actions_);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].status.code(), Code::kDataLoss);
@@ -214,7 +214,7 @@ TEST_F(CoordinatorTest, ASliceThatCannotBeRestoredEndsTheJob) {
 
 TEST_F(CoordinatorTest, CutsAreJournaledBeforeTheyAreLeased) {
   Run();
-  const auto reply = Beat(worker_, 2);
+  const auto reply = SendHeartbeat(worker_, 2);
   ASSERT_EQ(reply.leases.size(), 2u);
   ASSERT_TRUE(std::holds_alternative<Journal>(actions_.at(0)));
   ASSERT_TRUE(std::holds_alternative<Reply>(actions_.back()));
@@ -230,20 +230,20 @@ TEST_F(CoordinatorTest, CutsAreJournaledBeforeTheyAreLeased) {
 TEST_F(CoordinatorTest, NothingIsLeasedWhileASliceIsNotLive) {
   Run();
   Take(coordinator_->OnNodeLost(now_, b_));
-  EXPECT_THAT(Beat(worker_, 2).leases, IsEmpty());
+  EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty());
   const NodeId c = JoinServer("c");
-  BeatServer(c);
-  EXPECT_THAT(Beat(worker_, 2).leases, IsEmpty()) << "ordered, but not reported";
-  BeatServer(c);
-  EXPECT_EQ(Beat(worker_, 2).leases.size(), 2u);
+  SendServerHeartbeat(c);
+  EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty()) << "ordered, but not reported";
+  SendServerHeartbeat(c);
+  EXPECT_EQ(SendHeartbeat(worker_, 2).leases.size(), 2u);
 }
 
 TEST_F(CoordinatorTest, ADeadWorkersSplitsAreLeasedAgain) {
   Run();
-  const auto leases = Beat(worker_, 2).leases;
+  const auto leases = SendHeartbeat(worker_, 2).leases;
   const NodeId other = JoinWorker();
   Take(coordinator_->OnNodeLost(now_, worker_));
-  const auto again = Beat(other, 2).leases;
+  const auto again = SendHeartbeat(other, 2).leases;
   ASSERT_EQ(again.size(), 2u);
   EXPECT_EQ(again[0].cut, leases[0].cut);
   EXPECT_GT(again[0].id, leases[1].id);
@@ -252,31 +252,31 @@ TEST_F(CoordinatorTest, ADeadWorkersSplitsAreLeasedAgain) {
 
 TEST_F(CoordinatorTest, ALeavingWorkerGivesEverythingBack) {
   Run(20);
-  const auto lease = Beat(worker_, 1).leases.at(0);
+  const auto lease = SendHeartbeat(worker_, 1).leases.at(0);
   const NodeId other = JoinWorker();
-  WorkerHeartbeat beat;
-  beat.node = worker_;
-  beat.held = {lease.id};
-  beat.leaving = true;
-  EXPECT_TRUE(std::get<WorkerHeartbeatReply>(Ask(beat)).stop);
-  EXPECT_EQ(Beat(other, 1).leases.at(0).cut, lease.cut);
+  WorkerHeartbeat heartbeat;
+  heartbeat.node = worker_;
+  heartbeat.held = {lease.id};
+  heartbeat.leaving = true;
+  EXPECT_TRUE(std::get<WorkerHeartbeatReply>(Ask(heartbeat)).stop);
+  EXPECT_EQ(SendHeartbeat(other, 1).leases.at(0).cut, lease.cut);
 }
 
 TEST_F(CoordinatorTest, ProgressIsWhatTheLedgersSay) {
   Run(40, 1000, true);
-  auto leases = Beat(worker_, 2).leases;
+  auto leases = SendHeartbeat(worker_, 2).leases;
   ASSERT_EQ(leases.size(), 2u);
   EXPECT_EQ(coordinator_->status().lag, 40u);
-  Beat(worker_, 0, {}, {leases[0].id, leases[1].id});
+  SendHeartbeat(worker_, 0, {}, {leases[0].id, leases[1].id});
   EXPECT_EQ(coordinator_->status().lag, 40u) << "a worker's word moves nothing";
   Train(leases[0]);
-  BeatServer(a_);
+  SendServerHeartbeat(a_);
   EXPECT_EQ(coordinator_->status().lag, 40u) << "one server is not all";
-  BeatServer(b_);
+  SendServerHeartbeat(b_);
   EXPECT_EQ(coordinator_->status().lag, 20u);
-  BeatServer(a_);
-  BeatServer(b_);
-  leases = Beat(worker_, 2).leases;
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
+  leases = SendHeartbeat(worker_, 2).leases;
   ASSERT_EQ(leases.size(), 1u) << "the one that nobody has";
   EXPECT_EQ(leases[0].cut.begin, (Position{0, 20}));
 }
@@ -356,27 +356,27 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
       const uint64_t what = rng.Below(12);
       ControlRequest request;
       if (what < 4) {
-        WorkerHeartbeat beat;
-        beat.node = some_node();
-        beat.leases_wanted = static_cast<uint32_t>(rng.Chance(0.9) ? rng.Below(4) : rng());
-        for (uint64_t i = rng.Below(4); i > 0; --i) beat.held.push_back(some_id());
-        for (uint64_t i = rng.Below(3); i > 0; --i) beat.released.push_back(some_id());
-        beat.leaving = rng.Chance(0.02);
-        if (rng.Chance(0.9)) beat.member_report = some_member_report();
-        request = beat;
+        WorkerHeartbeat heartbeat;
+        heartbeat.node = some_node();
+        heartbeat.leases_wanted = static_cast<uint32_t>(rng.Chance(0.9) ? rng.Below(4) : rng());
+        for (uint64_t i = rng.Below(4); i > 0; --i) heartbeat.held.push_back(some_id());
+        for (uint64_t i = rng.Below(3); i > 0; --i) heartbeat.released.push_back(some_id());
+        heartbeat.leaving = rng.Chance(0.02);
+        if (rng.Chance(0.9)) heartbeat.member_report = some_member_report();
+        request = heartbeat;
       } else if (what < 8) {
-        ServerHeartbeat beat;
-        beat.node = some_node();
-        if (rng.Chance(0.3)) beat.generation = coordinator_->status().view.generation;
-        beat.rejected_in_a_row = static_cast<uint32_t>(rng.Below(5));
-        if (rng.Chance(0.1)) beat.rejected = some_run();
+        ServerHeartbeat heartbeat;
+        heartbeat.node = some_node();
+        if (rng.Chance(0.3)) heartbeat.generation = coordinator_->status().view.generation;
+        heartbeat.rejected_in_a_row = static_cast<uint32_t>(rng.Below(5));
+        if (rng.Chance(0.1)) heartbeat.rejected = some_run();
         for (uint64_t i = rng.Below(3); i > 0; --i) {
-          beat.ledgers.push_back(
+          heartbeat.ledgers.push_back(
               {some_lives(), rng.Below(1000), some_partitions(), rng.Chance(0.1) ? rng() : rng.Below(20)});
         }
-        if (rng.Chance(0.05)) beat.failed = some_lives();
-        if (rng.Chance(0.5)) beat.shard = some_shard();
-        request = beat;
+        if (rng.Chance(0.05)) heartbeat.failed = some_lives();
+        if (rng.Chance(0.5)) heartbeat.shard = some_shard();
+        request = heartbeat;
       } else if (what < 9) {
         request = AdminRequest{static_cast<AdminRequest::Kind>(rng.Below(5) == 4 ? 9 : rng.Below(2) * 2),
                                some_node()};
@@ -400,9 +400,9 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
       Ask(request);
       for (const Reply& reply : All<Reply>(actions_)) {
         EXPECT_EQ(++answers[reply.call], 1);
-        if (const auto* beat = std::get_if<WorkerHeartbeatReply>(&reply.reply)) {
-          for (const Lease& lease : beat->leases) ids.push_back(lease.id);
-          if (beat->group) group = beat->group->id;
+        if (const auto* heartbeat = std::get_if<WorkerHeartbeatReply>(&reply.reply)) {
+          for (const Lease& lease : heartbeat->leases) ids.push_back(lease.id);
+          if (heartbeat->group) group = heartbeat->group->id;
         }
       }
       if (coordinator_->status().phase == Phase::kEnded) break;
@@ -416,25 +416,25 @@ TEST_F(CoordinatorTest, PausesAfterSoManyEventsUntilItIsToContinue) {
   config_.pause_at = 50;
   Start({});
   Run(200, 1000, true);
-  const auto first = Beat(worker_, 8).leases;
+  const auto first = SendHeartbeat(worker_, 8).leases;
   ASSERT_EQ(first.size(), 3u) << "splits of 20 events";
   EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
   // What has been cut goes on, whoever is lost.
   Take(coordinator_->OnNodeLost(now_, worker_));
   worker_ = JoinWorker();
-  const auto again = Beat(worker_, 8).leases;
+  const auto again = SendHeartbeat(worker_, 8).leases;
   ASSERT_EQ(again.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(again[i].cut, first[i].cut);
     Train(again[i]);
   }
-  for (const NodeId server : {a_, b_}) BeatServer(server);
-  EXPECT_THAT(Beat(worker_, 8, {}, {again[0].id, again[1].id, again[2].id}).leases, IsEmpty());
+  for (const NodeId server : {a_, b_}) SendServerHeartbeat(server);
+  EXPECT_THAT(SendHeartbeat(worker_, 8, {}, {again[0].id, again[1].id, again[2].id}).leases, IsEmpty());
   EXPECT_EQ(coordinator_->status().lag, 140u);
   EXPECT_EQ(coordinator_->status().phase, Phase::kPaused) << "not at the end of the stream";
   Admin(AdminRequest::Kind::kContinue);
   EXPECT_EQ(coordinator_->status().phase, Phase::kRunning);
-  EXPECT_EQ(Beat(worker_, 8).leases.size(), 7u) << "all that is left";
+  EXPECT_EQ(SendHeartbeat(worker_, 8).leases.size(), 7u) << "all that is left";
 }
 
 }  // namespace

@@ -326,7 +326,7 @@ void RoundQueue::Drop(uint64_t lease) {
   leases_.erase(at);
 }
 
-void RoundQueue::Release(uint64_t id, NodeId worker, const Beats& beats) {
+void RoundQueue::Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
   const auto lease = leases_.find(id);
   if (lease == leases_.end()) return;
   const Place place = lease->second;
@@ -334,7 +334,7 @@ void RoundQueue::Release(uint64_t id, NodeId worker, const Beats& beats) {
   if (part.worker != worker) return;
   Drop(id);
   part.stage = Stage::kReleased;
-  part.released_at = beats;
+  part.released_at = heartbeat_counts;
   released_.insert(place);
 }
 
@@ -389,7 +389,7 @@ void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
   round.free.clear();
 }
 
-void RoundQueue::Settle(Time now, const SliceMap& slices, const Beats& beats) {
+void RoundQueue::Settle(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
   if (!slices.ready() || !settled_) return;
   auto over = FirstOpen();
   version_ = std::max(version_, std::min(slices.Version(), next_step_));
@@ -397,7 +397,7 @@ void RoundQueue::Settle(Time now, const SliceMap& slices, const Beats& beats) {
 
   for (auto at = released_.begin(); at != released_.end();) {
     Lane& part = rounds_.at(at->first).parts[at->second];
-    if (!Settled(part.released_at, beats)) {
+    if (!AllReportedSince(part.released_at, heartbeat_counts)) {
       ++at;
       continue;
     }

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/coordinator/beats.h"
 #include "protocol/coordinator/heads.h"
+#include "protocol/coordinator/heartbeat_counts.h"
 #include "protocol/coordinator/rounds.h"
 #include "protocol/coordinator/slice_map.h"
 
@@ -81,14 +81,14 @@ class RoundQueue {
                              const std::function<uint64_t()>& next_id);
   // The worker says that it has ended the lease: leased again if the slices, as of heartbeats that servers
   // have surely made after that, still lack some of it.
-  void Release(uint64_t id, NodeId worker, const Beats& beats);
+  void Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts);
   // Leases of the worker that are not in `held` never reached it: free at once. Those in `held` that are not
   // its own come back, to be revoked.
   std::vector<uint64_t> Reconcile(Time now, NodeId worker, std::vector<uint64_t> held);
   // The worker is gone: all its lanes are free.
   void Reclaim(Time now, NodeId worker);
   // A server has reported: rounds may be over, and released lanes trained or free.
-  void Settle(Time now, const SliceMap& slices, const Beats& beats);
+  void Settle(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
 
  private:
   enum class Stage : uint8_t { kFree, kLeased, kReleased, kDone };
@@ -100,7 +100,7 @@ class RoundQueue {
     uint64_t lease = 0;
     NodeId worker;
     Time free_since{0};
-    Beats released_at;
+    HeartbeatCounts released_at;
   };
   struct Round {
     uint32_t length = 0;

@@ -21,17 +21,17 @@ class SliceMapTest : public ::testing::Test {
   }
 
   // What the server says when all its slices have applied everything before `done`.
-  ServerHeartbeat Beat(NodeId server, uint64_t done, uint64_t events = 0) {
-    ServerHeartbeat beat;
-    beat.node = server;
-    beat.ledgers.push_back({{}, events, {{{0, done}, {}}}});
+  ServerHeartbeat SendHeartbeat(NodeId server, uint64_t done, uint64_t events = 0) {
+    ServerHeartbeat heartbeat;
+    heartbeat.node = server;
+    heartbeat.ledgers.push_back({{}, events, {{{0, done}, {}}}});
     for (const SliceOrder& order : map_.OrdersFor(server)) {
-      beat.ledgers[0].slices.push_back({order.slice, order.incarnation});
+      heartbeat.ledgers[0].slices.push_back({order.slice, order.incarnation});
     }
-    return beat;
+    return heartbeat;
   }
   bool Report(NodeId server, uint64_t done, uint64_t events = 0) {
-    return *map_.Report(Beat(server, done, events));
+    return *map_.Report(SendHeartbeat(server, done, events));
   }
 
   SliceTable table_;
@@ -70,18 +70,18 @@ TEST_F(SliceMapTest, WatermarkIsTheLeastOfAll) {
 
 TEST_F(SliceMapTest, OthersSlicesAndFormerLivesDoNotCount) {
   map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
-  ServerHeartbeat beat = Beat(kA, 50);
-  beat.node = kB;
-  EXPECT_FALSE(*map_.Report(beat));
-  beat = Beat(kA, 50);
-  for (SliceIncarnation& incarnation : beat.ledgers[0].slices) ++incarnation.incarnation.value;
-  EXPECT_FALSE(*map_.Report(beat));
-  beat = Beat(kA, 50);
-  beat.ledgers[0].partitions.push_back({});
-  EXPECT_FALSE(*map_.Report(beat)) << "a partition that the stream has not";
-  beat = Beat(kA, 50);
-  beat.ledgers[0].slices = {{SliceId(4000), Incarnation(1)}};
-  EXPECT_FALSE(*map_.Report(beat));
+  ServerHeartbeat heartbeat = SendHeartbeat(kA, 50);
+  heartbeat.node = kB;
+  EXPECT_FALSE(*map_.Report(heartbeat));
+  heartbeat = SendHeartbeat(kA, 50);
+  for (SliceIncarnation& incarnation : heartbeat.ledgers[0].slices) ++incarnation.incarnation.value;
+  EXPECT_FALSE(*map_.Report(heartbeat));
+  heartbeat = SendHeartbeat(kA, 50);
+  heartbeat.ledgers[0].partitions.push_back({});
+  EXPECT_FALSE(*map_.Report(heartbeat)) << "a partition that the stream has not";
+  heartbeat = SendHeartbeat(kA, 50);
+  heartbeat.ledgers[0].slices = {{SliceId(4000), Incarnation(1)}};
+  EXPECT_FALSE(*map_.Report(heartbeat));
   EXPECT_FALSE(map_.ready());
 }
 
@@ -140,15 +140,15 @@ TEST_F(SliceMapTest, ASliceThatCannotBeHadIsOrderedAFewTimes) {
   map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
   std::set<Incarnation> incarnations;
   for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
-    ServerHeartbeat beat;
-    beat.node = kA;
-    beat.failed = {{SliceId(4), map_.IncarnationOf(SliceId(4))}};
-    beat.failure = "flipped bit";
+    ServerHeartbeat heartbeat;
+    heartbeat.node = kA;
+    heartbeat.failed = {{SliceId(4), map_.IncarnationOf(SliceId(4))}};
+    heartbeat.failure = "flipped bit";
     EXPECT_TRUE(incarnations.insert(map_.IncarnationOf(SliceId(4))).second);
-    const auto reported = map_.Report(beat);
+    const auto reported = map_.Report(heartbeat);
     if (i + 1 < SliceMap::kMaxFailures) {
       EXPECT_TRUE(*reported);
-      EXPECT_FALSE(*map_.Report(beat)) << "said twice of one life";
+      EXPECT_FALSE(*map_.Report(heartbeat)) << "said twice of one life";
     } else {
       EXPECT_EQ(reported.status().code(), Code::kDataLoss);
       EXPECT_NE(reported.status().message().find("flipped bit"), std::string::npos);

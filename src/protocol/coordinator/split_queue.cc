@@ -100,12 +100,12 @@ std::optional<Lease> SplitQueue::Grant(uint64_t id, NodeId worker, const SliceMa
   return std::nullopt;
 }
 
-void SplitQueue::Release(uint64_t id, NodeId worker, const Beats& beats) {
+void SplitQueue::Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
   const auto lease = leases_.find(id);
   if (lease == leases_.end() || At(lease->second).worker != worker) return;
   Split& split = At(lease->second);
   split.stage = Stage::kReleased;
-  split.released_at = beats;
+  split.released_at = heartbeat_counts;
   released_.insert(lease->second);
   workers_[worker].erase(id);
   leases_.erase(lease);
@@ -142,13 +142,13 @@ void SplitQueue::Reclaim(NodeId worker) {
   workers_.erase(own);
 }
 
-void SplitQueue::Settle(const SliceMap& slices, const Beats& beats) {
+void SplitQueue::Settle(const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
   if (!slices.ready()) return;
   for (auto at = released_.begin(); at != released_.end();) {
     Split& split = At(*at);
     if (slices.Missing(split.cut).empty()) {
       split.stage = Stage::kComplete;
-    } else if (Settled(split.released_at, beats)) {
+    } else if (AllReportedSince(split.released_at, heartbeat_counts)) {
       Free(&split);
     } else {
       ++at;

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/coordinator/beats.h"
 #include "protocol/coordinator/heads.h"
+#include "protocol/coordinator/heartbeat_counts.h"
 #include "protocol/coordinator/slice_map.h"
 
 namespace leat::protocol {
@@ -42,14 +42,14 @@ class SplitQueue {
   std::optional<Lease> Grant(uint64_t id, NodeId worker, const SliceMap& slices);
   // The worker says that it has ended the lease: leased again only if the ledgers, as of a heartbeat that
   // each server has surely made after the worker's last acknowledgement, lack some of it.
-  void Release(uint64_t id, NodeId worker, const Beats& beats);
+  void Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts);
   // Leases of the worker that are not in `held` never reached it: free at once. Those in `held` that are not
   // its own come back, to be revoked.
   std::vector<uint64_t> Reconcile(NodeId worker, std::vector<uint64_t> held);
   // The worker is gone, or may not go on: all its leases are free.
   void Reclaim(NodeId worker);
   // A server has reported: looks at the released splits.
-  void Settle(const SliceMap& slices, const Beats& beats);
+  void Settle(const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
   // Slices have come back with older ledgers: splits that were complete may be free again.
   void Reconsider(const SliceMap& slices);
 
@@ -61,7 +61,7 @@ class SplitQueue {
     uint64_t lease = 0;
     NodeId worker;
     bool granted = false;  // was leased before
-    Beats released_at;
+    HeartbeatCounts released_at;
   };
   using Place = std::pair<uint32_t, Position>;  // partition, begin
 

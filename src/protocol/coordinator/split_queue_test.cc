@@ -31,15 +31,15 @@ class SplitQueueTest : public ::testing::Test {
   }
 
   void Report() {
-    ServerHeartbeat beat;
-    beat.node = kServer;
+    ServerHeartbeat heartbeat;
+    heartbeat.node = kServer;
     for (uint32_t i = 0; i < 2; ++i) {
-      beat.ledgers.push_back(
+      heartbeat.ledgers.push_back(
           {{{SliceId(i), slices_.IncarnationOf(SliceId(i))}}, 0, ledgers_[i].partitions()});
     }
-    ASSERT_TRUE(slices_.Report(beat).ok());
-    ++beats_[kServer];
-    queue_.Settle(slices_, beats_);
+    ASSERT_TRUE(slices_.Report(heartbeat).ok());
+    ++heartbeat_counts_[kServer];
+    queue_.Settle(slices_, heartbeat_counts_);
   }
 
   void Range(uint32_t partition, uint64_t end, bool sealed = false) {
@@ -59,7 +59,7 @@ class SplitQueueTest : public ::testing::Test {
   Heads heads_;
   SplitQueue queue_;
   std::vector<Ledger> ledgers_;
-  Beats beats_;
+  HeartbeatCounts heartbeat_counts_;
   uint64_t last_lease_ = 0;
 };
 
@@ -121,7 +121,7 @@ TEST_F(SplitQueueTest, AReleasedSplitWaitsForTwoHeartbeatsOfEachServer) {
   Range(0, 20);
   queue_.CutMore(now_, 1, 1);
   const Lease lease = *Grant();
-  queue_.Release(lease.id, kW, beats_);
+  queue_.Release(lease.id, kW, heartbeat_counts_);
   EXPECT_EQ(queue_.leased(), 0u);
   EXPECT_EQ(queue_.free(), 0u);
   Report();
@@ -131,7 +131,7 @@ TEST_F(SplitQueueTest, AReleasedSplitWaitsForTwoHeartbeatsOfEachServer) {
 
   const Lease again = *Grant();
   Train(again);
-  queue_.Release(again.id, kW, beats_);
+  queue_.Release(again.id, kW, heartbeat_counts_);
   Report();
   Report();
   EXPECT_EQ(queue_.free(), 0u);
@@ -142,8 +142,8 @@ TEST_F(SplitQueueTest, OnlyItsHolderReleasesALease) {
   Range(0, 20);
   queue_.CutMore(now_, 1, 1);
   const Lease lease = *Grant();
-  queue_.Release(lease.id, kV, beats_);
-  queue_.Release(4711, kW, beats_);
+  queue_.Release(lease.id, kV, heartbeat_counts_);
+  queue_.Release(4711, kW, heartbeat_counts_);
   EXPECT_EQ(queue_.leased(), 1u);
 }
 
@@ -166,7 +166,7 @@ TEST_F(SplitQueueTest, WhatASliceLosesIsTrainedAgain) {
   for (int i = 0; i < 2; ++i) {
     const Lease lease = *Grant();
     Train(lease);
-    queue_.Release(lease.id, kW, beats_);
+    queue_.Release(lease.id, kW, heartbeat_counts_);
     Report();
   }
   EXPECT_EQ(slices_.Watermark(0), (Position{0, 40}));
@@ -202,7 +202,7 @@ TEST_F(SplitQueueTest, ForgetsWhatADurableWatermarkCovers) {
   EXPECT_EQ(queue_.free(), 2u);
   EXPECT_THAT(queue_.Open({{0, 60}, {0, 1000}}).size(), 2u);
   EXPECT_EQ(queue_.leased(), 1u) << "still held by a worker";
-  queue_.Release(held.id, kW, beats_);
+  queue_.Release(held.id, kW, heartbeat_counts_);
   Report();
   Report();
   EXPECT_EQ(Grant()->cut.begin, held.cut.begin);

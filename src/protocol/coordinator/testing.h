@@ -70,26 +70,26 @@ class CoordinatorTest : public ::testing::Test {
   NodeId JoinServer(const std::string& address) { return Join(Role::kServer, address).node; }
   NodeId JoinWorker() { return Join(Role::kWorker).node; }
 
-  WorkerHeartbeatReply Beat(NodeId worker, uint32_t wanted = 0, std::vector<uint64_t> held = {},
-                            std::vector<uint64_t> released = {}) {
-    WorkerHeartbeat beat;
-    beat.node = worker;
-    beat.leases_wanted = wanted;
-    beat.held = std::move(held);
-    beat.released = std::move(released);
-    return std::get<WorkerHeartbeatReply>(Ask(beat));
+  WorkerHeartbeatReply SendHeartbeat(NodeId worker, uint32_t wanted = 0, std::vector<uint64_t> held = {},
+                                     std::vector<uint64_t> released = {}) {
+    WorkerHeartbeat heartbeat;
+    heartbeat.node = worker;
+    heartbeat.leases_wanted = wanted;
+    heartbeat.held = std::move(held);
+    heartbeat.released = std::move(released);
+    return std::get<WorkerHeartbeatReply>(Ask(heartbeat));
   }
 
   // A server that carries out its orders at once; `ledger` is what all its slices hold.
-  ServerHeartbeatReply BeatServer(NodeId server, std::optional<ShardReport> shard = {}) {
-    ServerHeartbeat beat;
-    beat.node = server;
-    beat.generation = generations_[server];
+  ServerHeartbeatReply SendServerHeartbeat(NodeId server, std::optional<ShardReport> shard = {}) {
+    ServerHeartbeat heartbeat;
+    heartbeat.node = server;
+    heartbeat.generation = generations_[server];
     LedgerReport report{{}, 0, ledger_.partitions(), version_};
     for (const SliceOrder& order : orders_[server]) report.slices.push_back({order.slice, order.incarnation});
-    if (!report.slices.empty()) beat.ledgers.push_back(report);
-    beat.shard = std::move(shard);
-    const auto reply = std::get<ServerHeartbeatReply>(Ask(beat));
+    if (!report.slices.empty()) heartbeat.ledgers.push_back(report);
+    heartbeat.shard = std::move(shard);
+    const auto reply = std::get<ServerHeartbeatReply>(Ask(heartbeat));
     orders_[server] = reply.orders;
     if (reply.view) generations_[server] = reply.view->generation;
     return reply;
@@ -112,8 +112,8 @@ class CoordinatorTest : public ::testing::Test {
     a_ = JoinServer("a");
     b_ = JoinServer("b");
     for (int i = 0; i < 2; ++i) {
-      BeatServer(a_);
-      BeatServer(b_);
+      SendServerHeartbeat(a_);
+      SendServerHeartbeat(b_);
     }
     worker_ = JoinWorker();
   }
@@ -127,8 +127,8 @@ class CoordinatorTest : public ::testing::Test {
   Manifest SaveAll() {
     Checkpoint();
     for (NodeId server : {a_, b_}) {
-      const auto order = BeatServer(server).checkpoint;
-      BeatServer(server, Saved(server, *order));
+      const auto order = SendServerHeartbeat(server).checkpoint;
+      SendServerHeartbeat(server, Saved(server, *order));
     }
     return All<CommitManifest>(actions_).at(0).manifest;
   }

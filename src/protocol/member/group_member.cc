@@ -75,7 +75,7 @@ struct GroupMember::State {
   void Quit();
   void Fail(std::string why);
   void Fill();
-  void Settled();  // the state that the group starts from is here
+  void OnStateReady();  // the state that the group starts from is here
   bool Going() const {
     return group && group->decided && failure.empty() && holds && connected && !stopped && filled &&
            held.header().step >= group->step;
@@ -185,7 +185,7 @@ void GroupMember::State::Fill() {
     // Everybody has it.
     if (!holds || held.header().step != group->step)
       return Fail("not at the step that the group starts from");
-    return Settled();
+    return OnStateReady();
   }
   if (loading) return;
   if (group->orders.size() != config.table.slices.size()) return Fail("orders that do not cover all slices");
@@ -194,14 +194,14 @@ void GroupMember::State::Fill() {
   }
   if (std::ranges::all_of(group->orders, [](const SliceOrder& order) { return order.directory.empty(); })) {
     held.Make(start);
-    return Settled();
+    return OnStateReady();
   }
   loading = Loading{group->orders, {}};
   loading->slices.resize(group->orders.size());
   actions.emplace_back(LoadSlices{group->orders});
 }
 
-void GroupMember::State::Settled() {
+void GroupMember::State::OnStateReady() {
   if (held.header().step != group->step) {
     holds = false;
     return Fail("the state is of step " + std::to_string(held.header().step) + ", the group starts from " +
@@ -417,10 +417,10 @@ void GroupMember::OnJoined(NodeId node) {
 
 WorkerHeartbeat GroupMember::MakeHeartbeat() {
   State& s = *state_;
-  WorkerHeartbeat beat;
-  beat.node = s.node;
-  beat.generation = s.view->generation;
-  beat.leaving = s.leaving;
+  WorkerHeartbeat heartbeat;
+  heartbeat.node = s.node;
+  heartbeat.generation = s.view->generation;
+  heartbeat.leaving = s.leaving;
   MemberReport report;
   report.group = s.group ? s.group->id : 0;
   report.holds = s.holds;
@@ -436,9 +436,9 @@ WorkerHeartbeat GroupMember::MakeHeartbeat() {
   report.rejected_in_a_row = s.rejected_in_a_row;
   report.rejected = s.rejected;
   report.skipped = s.skipped;
-  beat.member_report = std::move(report);
+  heartbeat.member_report = std::move(report);
   s.news = false;
-  return beat;
+  return heartbeat;
 }
 
 bool GroupMember::HeartbeatUrgent() const {
@@ -531,12 +531,12 @@ GroupMemberActions GroupMember::OnShared(uint64_t group, Result<Shared> state) {
   if (!state.ok()) {
     s.Fail(state.status().ToString());
   } else if (s.group->holder == s.node) {
-    s.Settled();
+    s.OnStateReady();
   } else {
     // What is held now is let go of only here, for what is there whole.
     const Status taken = s.held.Adopt(std::move(state->header), state->memory, s.start.size());
     if (taken.ok()) {
-      s.Settled();
+      s.OnStateReady();
     } else {
       s.Fail(taken.ToString());
     }
@@ -597,7 +597,7 @@ GroupMemberActions GroupMember::OnSliceLoaded(const SliceOrder& order, Result<Sl
   for (auto& loaded : s.loading->slices) slices.push_back(std::move(*loaded));
   s.loading.reset();
   if (const Status taken = s.held.Take(slices, s.start.size()); taken.ok()) {
-    s.Settled();
+    s.OnStateReady();
   } else {
     s.Fail(taken.With(order.directory).ToString());
   }

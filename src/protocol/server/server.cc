@@ -229,13 +229,13 @@ void Server::OnJoined(NodeId node) {
 
 ServerHeartbeat Server::MakeHeartbeat() {
   State& s = *state_;
-  ServerHeartbeat beat;
-  beat.node = s.node;
-  beat.generation = s.view->generation;
+  ServerHeartbeat heartbeat;
+  heartbeat.node = s.node;
+  heartbeat.generation = s.view->generation;
   s.progress.bytes_held = 0;
   for (uint32_t i = 0; i < s.places.size(); ++i) {
     if (!s.places[i]) continue;
-    if (s.places[i]->failed) beat.failed.push_back({SliceId(i), s.places[i]->order.incarnation});
+    if (s.places[i]->failed) heartbeat.failed.push_back({SliceId(i), s.places[i]->order.incarnation});
     const Slice* slice = s.places[i]->slice.get();
     if (!slice) continue;
     s.progress.bytes_held += MemoryBytes(slice->elements, slice->slots);
@@ -250,16 +250,16 @@ ServerHeartbeat Server::MakeHeartbeat() {
       report.events = std::min(report.events, slice->events);
       report.version = std::min(report.version, slice->version);
     }
-    beat.ledgers.push_back(std::move(report));
+    heartbeat.ledgers.push_back(std::move(report));
   }
   s.Prune();
-  if (!beat.failed.empty()) beat.failure = s.failure;
-  beat.shard = s.shard;
-  beat.rejected_in_a_row = s.rejected_in_a_row;
-  beat.rejected = s.rejected;
-  beat.progress = s.progress;
+  if (!heartbeat.failed.empty()) heartbeat.failure = s.failure;
+  heartbeat.shard = s.shard;
+  heartbeat.rejected_in_a_row = s.rejected_in_a_row;
+  heartbeat.rejected = s.rejected;
+  heartbeat.progress = s.progress;
   s.news = false;
-  return beat;
+  return heartbeat;
 }
 
 bool Server::HeartbeatUrgent() const {

@@ -170,7 +170,7 @@ class ServerStepsTest : public ::testing::Test {
     const auto values = At(node, slice).values();
     return {values.begin(), values.end()};
   }
-  ServerHeartbeat Beat(Node& node) { return node.server->MakeHeartbeat(); }
+  ServerHeartbeat SendHeartbeat(Node& node) { return node.server->MakeHeartbeat(); }
 
   ServerConfig config_;
   std::vector<Node> nodes_;
@@ -309,12 +309,12 @@ TEST_F(ServerStepsTest, NothingHappensBeforeAllLanesAreIn) {
   EXPECT_EQ(Outcome(node(), Push(node(), 0, 1)), SliceOutcome::kApplied);
   EXPECT_EQ(At(node()).version, 1u);
   EXPECT_EQ(At(node()).events, 24u);
-  const ServerHeartbeat beat = Beat(node());
-  ASSERT_EQ(beat.ledgers.size(), 1u);
-  EXPECT_EQ(beat.ledgers[0].version, 1u);
-  EXPECT_EQ(beat.ledgers[0].events, 24u);
-  EXPECT_EQ(beat.progress.staleness_count, 3u * node().slices.size());
-  EXPECT_EQ(beat.progress.staleness_sum, 0u);
+  const ServerHeartbeat heartbeat = SendHeartbeat(node());
+  ASSERT_EQ(heartbeat.ledgers.size(), 1u);
+  EXPECT_EQ(heartbeat.ledgers[0].version, 1u);
+  EXPECT_EQ(heartbeat.ledgers[0].events, 24u);
+  EXPECT_EQ(heartbeat.progress.staleness_count, 3u * node().slices.size());
+  EXPECT_EQ(heartbeat.progress.staleness_sum, 0u);
 }
 
 TEST_F(ServerStepsTest, WhatComesAgainCountsOnce) {
@@ -333,7 +333,7 @@ TEST_F(ServerStepsTest, WhatComesAgainCountsOnce) {
   EXPECT_EQ(Outcome(node(), again), SliceOutcome::kDuplicate);
   EXPECT_EQ(At(node()).version, 1u);
   EXPECT_EQ(At(node()).events, 16u);
-  EXPECT_EQ(Beat(node()).progress.duplicates, node().slices.size());
+  EXPECT_EQ(SendHeartbeat(node()).progress.duplicates, node().slices.size());
 }
 
 // A push that broke off leaves slices of one server a step apart; whoever repeats it makes them even.
@@ -347,11 +347,11 @@ TEST_F(ServerStepsTest, SlicesAStepApartAreMadeEvenByARetry) {
   }
   EXPECT_EQ(At(node(), 4).version, 1u);
   EXPECT_EQ(At(node(), 5).version, 0u);
-  const ServerHeartbeat beat = Beat(node());
-  ASSERT_EQ(beat.ledgers.size(), 2u);
-  EXPECT_EQ(beat.ledgers[0].slices.size(), 5u);
-  EXPECT_EQ(beat.ledgers[0].version, 1u);
-  EXPECT_EQ(beat.ledgers[1].version, 0u);
+  const ServerHeartbeat heartbeat = SendHeartbeat(node());
+  ASSERT_EQ(heartbeat.ledgers.size(), 2u);
+  EXPECT_EQ(heartbeat.ledgers[0].slices.size(), 5u);
+  EXPECT_EQ(heartbeat.ledgers[0].version, 1u);
+  EXPECT_EQ(heartbeat.ledgers[1].version, 0u);
 
   // To compute the run again it needs the values of version 0 of all of them.
   const PushReply values = Take(node(), Pull(node(), 0, true));
@@ -362,7 +362,7 @@ TEST_F(ServerStepsTest, SlicesAStepApartAreMadeEvenByARetry) {
   const PushReply reply = Take(node(), Push(node(), 0, 1));
   EXPECT_EQ(reply.slices[4].outcome, SliceOutcome::kDuplicate);
   EXPECT_EQ(reply.slices[5].outcome, SliceOutcome::kApplied);
-  EXPECT_EQ(Beat(node()).ledgers.size(), 1u);
+  EXPECT_EQ(SendHeartbeat(node()).ledgers.size(), 1u);
 }
 
 TEST_F(ServerStepsTest, RequestsWaitForTheirVersion) {
@@ -534,7 +534,7 @@ TEST_F(ServerStepsTest, WhoIsAheadIsKeptUntilItsStepComes) {
   EXPECT_EQ(At(node()).version, 3u) << "those that had waited for it are complete too";
   for (uint64_t step = 0; step < 3; ++step) expected.Step(step, 0, {kBatch, kBatch});
   EXPECT_EQ(ValuesOf(node()), expected.values);
-  const ServerProgress progress = Beat(node()).progress;
+  const ServerProgress progress = SendHeartbeat(node()).progress;
   const uint64_t slices = node().slices.size();
   EXPECT_EQ(progress.staleness_count, 6 * slices);
   EXPECT_EQ(progress.staleness_sum, 3 * slices);
@@ -657,20 +657,20 @@ TEST_F(ServerStepsTest, AStepWithALaneThatIsNotFiniteIsSkippedEverywhere) {
     for (const uint32_t lane : {0u, 1u, 2u}) {
       EXPECT_EQ(At(node, slice).ledger.Held(CutOf(lane)).count(), 1u);
     }
-    ServerHeartbeat beat = Beat(node);
-    EXPECT_EQ(beat.progress.skipped, 1u);
-    EXPECT_EQ(beat.progress.staleness_count, 0u);
-    EXPECT_EQ(beat.rejected_in_a_row, 1u);
-    EXPECT_EQ(beat.rejected, (RejectedRun{NodeId(kWorker.value + 1), CutOf(1), 0}));
+    ServerHeartbeat heartbeat = SendHeartbeat(node);
+    EXPECT_EQ(heartbeat.progress.skipped, 1u);
+    EXPECT_EQ(heartbeat.progress.staleness_count, 0u);
+    EXPECT_EQ(heartbeat.rejected_in_a_row, 1u);
+    EXPECT_EQ(heartbeat.rejected, (RejectedRun{NodeId(kWorker.value + 1), CutOf(1), 0}));
     // The values of both versions are the same, and stay so.
     EXPECT_THAT(node.server->Values(SliceId(slice), 0).values, Each(5.0f));
     for (const uint32_t lane : {0u, 1u}) Take(node, Push(node, 1, lane));
     Take(node, With(Push(node, 1, 2), Disposition::kRejected));
-    EXPECT_EQ(Beat(node).rejected_in_a_row, 2u);
+    EXPECT_EQ(SendHeartbeat(node).rejected_in_a_row, 2u);
     TakeStep(node, 2);
-    beat = Beat(node);
-    EXPECT_EQ(beat.rejected_in_a_row, 0u);
-    EXPECT_EQ(beat.progress.skipped, 2u);
+    heartbeat = SendHeartbeat(node);
+    EXPECT_EQ(heartbeat.rejected_in_a_row, 0u);
+    EXPECT_EQ(heartbeat.progress.skipped, 2u);
     EXPECT_THAT(node.server->Values(SliceId(slice), 2).values, Each(5.0f));
     Reference expected(config_, At(node, slice));
     std::ranges::fill(expected.values, 5.0f);
@@ -686,7 +686,7 @@ TEST_F(ServerStepsTest, AStepOfEmptyRunsMovesNothing) {
   for (const uint32_t lane : {0u, 1u}) Take(node(), With(Push(node(), 1, lane), Disposition::kEmpty));
   EXPECT_EQ(At(node()).version, 2u);
   EXPECT_EQ(ValuesOf(node()), values);
-  EXPECT_EQ(Beat(node()).progress.skipped, 0u);
+  EXPECT_EQ(SendHeartbeat(node()).progress.skipped, 0u);
 }
 
 TEST_F(ServerStepsTest, SavesEachSliceAtTheVersionThatIsOrdered) {
@@ -695,7 +695,7 @@ TEST_F(ServerStepsTest, SavesEachSliceAtTheVersionThatIsOrdered) {
   ServerHeartbeatReply reply = Orders(node());
   reply.checkpoint = CheckpointOrder{4, "checkpoint-4", 2};
   EXPECT_THAT(node().server->OnHeartbeatReply(reply), IsEmpty());
-  Beat(node());
+  SendHeartbeat(node());
   Take(node(), Push(node(), 1, 0));
   // Some slices come to it, and are gone a step further before the others.
   const PushRequest half = Push(node(), 1, 1);
@@ -735,17 +735,17 @@ TEST_F(ServerStepsTest, SavesEachSliceAtTheVersionThatIsOrdered) {
   ShardReport report;
   report.checkpoint = 4;
   node().server->OnShardSaved(report);
-  ASSERT_TRUE(Beat(node()).shard);
-  EXPECT_TRUE(Beat(node()).shard->status.ok());
-  EXPECT_EQ(Beat(node()).shard->slices.size(), node().slices.size());
+  ASSERT_TRUE(SendHeartbeat(node()).shard);
+  EXPECT_TRUE(SendHeartbeat(node()).shard->status.ok());
+  EXPECT_EQ(SendHeartbeat(node()).shard->slices.size(), node().slices.size());
 
   // Past it already: the shard cannot be had.
   reply.checkpoint = CheckpointOrder{5, "checkpoint-5", 3};
   EXPECT_THAT(node().server->OnHeartbeatReply(reply), IsEmpty());
   EXPECT_TRUE(node().server->HeartbeatUrgent());
-  ASSERT_TRUE(Beat(node()).shard);
-  EXPECT_EQ(Beat(node()).shard->checkpoint, 5u);
-  EXPECT_EQ(Beat(node()).shard->status.code(), Code::kFailedPrecondition);
+  ASSERT_TRUE(SendHeartbeat(node()).shard);
+  EXPECT_EQ(SendHeartbeat(node()).shard->checkpoint, 5u);
+  EXPECT_EQ(SendHeartbeat(node()).shard->status.code(), Code::kFailedPrecondition);
 
   // Taken back, and ordered again of another step.
   reply.checkpoint = CheckpointOrder{6, "checkpoint-6", 5};
@@ -873,7 +873,7 @@ TEST_F(ServerStepsTest, SurvivesRandomRequests) {
         }
       }
       if (rng.Chance(0.1)) node.server->Expire(static_cast<uint64_t>(round) - rng.Below(50));
-      if (rng.Chance(0.01)) Beat(node);
+      if (rng.Chance(0.01)) SendHeartbeat(node);
       if (rng.Chance(0.001)) node.server->OnHeartbeatReply(Orders(node, Incarnation(rng.Below(3) + 6)));
       if (rng.Chance(0.003)) node.server->OnHeartbeatReply(Orders(node));
     }

@@ -90,16 +90,16 @@ TEST_F(ServerTest, MakesSlicesAnewWithInitialValuesAndTellsAtOnce) {
   EXPECT_TRUE(server_->MakeHeartbeat().ledgers.empty());
   EXPECT_TRUE(server_->OnHeartbeatReply(Orders(7)).empty());
   EXPECT_TRUE(server_->HeartbeatUrgent());
-  const ServerHeartbeat beat = server_->MakeHeartbeat();
+  const ServerHeartbeat heartbeat = server_->MakeHeartbeat();
   EXPECT_FALSE(server_->HeartbeatUrgent());
-  EXPECT_EQ(beat.node, kServer);
-  EXPECT_EQ(beat.generation, Generation(10));
-  ASSERT_EQ(beat.ledgers.size(), 1u) << "all ledgers are equal";
-  EXPECT_EQ(beat.ledgers[0].slices.size(), table_.slices.size());
-  EXPECT_EQ(beat.ledgers[0].slices[3], (SliceIncarnation{SliceId(3), Incarnation(7)}));
-  EXPECT_EQ(beat.ledgers[0].partitions, Ledger(std::vector<Position>{{0, 0}, {0, 100}}).partitions());
+  EXPECT_EQ(heartbeat.node, kServer);
+  EXPECT_EQ(heartbeat.generation, Generation(10));
+  ASSERT_EQ(heartbeat.ledgers.size(), 1u) << "all ledgers are equal";
+  EXPECT_EQ(heartbeat.ledgers[0].slices.size(), table_.slices.size());
+  EXPECT_EQ(heartbeat.ledgers[0].slices[3], (SliceIncarnation{SliceId(3), Incarnation(7)}));
+  EXPECT_EQ(heartbeat.ledgers[0].partitions, Ledger(std::vector<Position>{{0, 0}, {0, 100}}).partitions());
   EXPECT_THAT(server_->Find(SliceId(0))->values(), Each(5.0f));
-  EXPECT_EQ(beat.progress.bytes_held, 220 * sizeof(float));
+  EXPECT_EQ(heartbeat.progress.bytes_held, 220 * sizeof(float));
 }
 
 TEST_F(ServerTest, AppliesABatchOnce) {
@@ -123,10 +123,10 @@ TEST_F(ServerTest, AppliesABatchOnce) {
   EXPECT_THAT(server_->Values(SliceId(0), 0).values, Each(4.0f));
   EXPECT_EQ(server_->Find(SliceId(0))->events, 8u);
 
-  const ServerHeartbeat beat = server_->MakeHeartbeat();
-  EXPECT_EQ(beat.ledgers.size(), 2u) << "two slices hold a batch that the others lack";
-  EXPECT_EQ(beat.progress.duplicates, 2u);
-  EXPECT_EQ(beat.progress.pushes, 2u);
+  const ServerHeartbeat heartbeat = server_->MakeHeartbeat();
+  EXPECT_EQ(heartbeat.ledgers.size(), 2u) << "two slices hold a batch that the others lack";
+  EXPECT_EQ(heartbeat.progress.duplicates, 2u);
+  EXPECT_EQ(heartbeat.progress.pushes, 2u);
 }
 
 TEST_F(ServerTest, NotesEmptyAndRejectedBatchesWithoutApplying) {
@@ -198,16 +198,16 @@ TEST_F(ServerTest, CountsRunsInARowThatWereNotFinite) {
   Take(rejected(0));
   Take(rejected(0));  // once
   Take(rejected(1));
-  ServerHeartbeat beat = server_->MakeHeartbeat();
-  EXPECT_EQ(beat.rejected_in_a_row, 2u);
-  EXPECT_EQ(beat.progress.skipped, 2u);
-  EXPECT_EQ(beat.rejected, (RejectedRun{kWorker, rejected(1).cut, 1}));
+  ServerHeartbeat heartbeat = server_->MakeHeartbeat();
+  EXPECT_EQ(heartbeat.rejected_in_a_row, 2u);
+  EXPECT_EQ(heartbeat.progress.skipped, 2u);
+  EXPECT_EQ(heartbeat.rejected, (RejectedRun{kWorker, rejected(1).cut, 1}));
   Take(Push(2));
   Take(rejected(3));
   Take(Push(2));  // a duplicate says nothing
-  beat = server_->MakeHeartbeat();
-  EXPECT_EQ(beat.rejected_in_a_row, 1u);
-  EXPECT_EQ(beat.progress.skipped, 3u);
+  heartbeat = server_->MakeHeartbeat();
+  EXPECT_EQ(heartbeat.rejected_in_a_row, 1u);
+  EXPECT_EQ(heartbeat.progress.skipped, 3u);
 }
 
 TEST_F(ServerTest, AnotherLifeOfASliceIsNotHere) {
@@ -393,13 +393,13 @@ TEST_F(ServerTest, LoadsSlicesOrTellsWhyNot) {
   Slice partitions = saved;
   partitions.ledger = Ledger(std::vector<Position>{{0, 0}});
   server_->OnSliceLoaded(load.orders[3], partitions);
-  const ServerHeartbeat beat = server_->MakeHeartbeat();
-  EXPECT_THAT(beat.failed, ElementsAre(SliceIncarnation{SliceId(1), Incarnation(8)},
-                                       SliceIncarnation{SliceId(2), Incarnation(8)},
-                                       SliceIncarnation{SliceId(3), Incarnation(8)}));
-  EXPECT_NE(beat.failure.find("checkpoint-1/shard"), std::string::npos) << beat.failure;
-  ASSERT_EQ(beat.ledgers.size(), 1u);
-  EXPECT_THAT(beat.ledgers[0].slices, ElementsAre(SliceIncarnation{SliceId(0), Incarnation(8)}));
+  const ServerHeartbeat heartbeat = server_->MakeHeartbeat();
+  EXPECT_THAT(heartbeat.failed, ElementsAre(SliceIncarnation{SliceId(1), Incarnation(8)},
+                                            SliceIncarnation{SliceId(2), Incarnation(8)},
+                                            SliceIncarnation{SliceId(3), Incarnation(8)}));
+  EXPECT_NE(heartbeat.failure.find("checkpoint-1/shard"), std::string::npos) << heartbeat.failure;
+  ASSERT_EQ(heartbeat.ledgers.size(), 1u);
+  EXPECT_THAT(heartbeat.ledgers[0].slices, ElementsAre(SliceIncarnation{SliceId(0), Incarnation(8)}));
 }
 
 TEST_F(ServerTest, SlicesLieInMemoryOfTheGivenKindHoweverTheyCame) {

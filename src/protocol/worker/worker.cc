@@ -113,18 +113,18 @@ void Worker::OnJoined(NodeId node) {
 
 WorkerHeartbeat Worker::MakeHeartbeat() {
   State& s = *state_;
-  WorkerHeartbeat beat;
-  beat.node = s.node;
-  beat.generation = s.view->generation;
-  beat.held.assign(s.order.begin(), s.order.end());
-  beat.released = s.released;
-  beat.leaving = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
+  WorkerHeartbeat heartbeat;
+  heartbeat.node = s.node;
+  heartbeat.generation = s.view->generation;
+  heartbeat.held.assign(s.order.begin(), s.order.end());
+  heartbeat.released = s.released;
+  heartbeat.leaving = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
   const uint32_t has = s.stepped() ? s.RoundsHeld() : static_cast<uint32_t>(s.held.size());
   const uint32_t wanted = s.LeasesWanted();
-  if (!s.leaving && !s.stopped && has < wanted) beat.leases_wanted = wanted - has;
+  if (!s.leaving && !s.stopped && has < wanted) heartbeat.leases_wanted = wanted - has;
   s.reported = s.released.size();
   s.view_wanted = false;
-  return beat;
+  return heartbeat;
 }
 
 bool Worker::HeartbeatUrgent() const {

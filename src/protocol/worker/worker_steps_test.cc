@@ -286,9 +286,9 @@ TEST_F(StepsTest, LeavesThoughOthersKeepItWaiting) {
   EXPECT_FALSE(worker_.MakeHeartbeat().leaving);
   now_ = worker_.next_timer();
   EXPECT_EQ(All<Disconnect>(worker_.OnTimer(now_)).size(), 1u);
-  const auto beat = worker_.MakeHeartbeat();
-  EXPECT_TRUE(beat.leaving);
-  EXPECT_THAT(beat.released, ElementsAre(1));
+  const auto heartbeat = worker_.MakeHeartbeat();
+  EXPECT_TRUE(heartbeat.leaving);
+  EXPECT_THAT(heartbeat.released, ElementsAre(1));
 }
 
 TEST_F(StepsTest, PartsThatAreNoneGoBack) {

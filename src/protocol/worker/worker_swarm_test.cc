@@ -190,7 +190,7 @@ class Swarm {
     p->worker = std::make_unique<Worker>(config);
     p->worker->OnJoined(p->node);
     processes_.push_back(p);
-    Beat(p);
+    SendHeartbeat(p);
     Tick(p);
   }
   void In(const ProcessPtr& p, Duration delay, std::function<void()> what) {
@@ -301,12 +301,13 @@ class Swarm {
     }
     return missing;
   }
-  void Beat(const ProcessPtr& p) {
+  void SendHeartbeat(const ProcessPtr& p) {
     In(p, Between(5, 25), [this, p] {
-      const WorkerHeartbeat beat = p->worker->MakeHeartbeat();
-      if (beat.leaving) return Gone(p);
+      const WorkerHeartbeat heartbeat = p->worker->MakeHeartbeat();
+      if (heartbeat.leaving) return Gone(p);
       for (Part& part : parts_) {
-        const bool released = std::count(beat.released.begin(), beat.released.end(), part.lease) > 0;
+        const bool released =
+            std::count(heartbeat.released.begin(), heartbeat.released.end(), part.lease) > 0;
         if (part.lease != 0 && part.worker == p->node && released) Free(&part);
       }
       WorkerHeartbeatReply reply;
@@ -315,13 +316,13 @@ class Swarm {
       view.members = {{kA, Role::kServer, 0, "a"}, {kB, Role::kServer, 1, "b"}};
       for (size_t i = 0; i < kSlices; ++i) view.slices.push_back({ServerOf(i), Incarnation(i + 1), true});
       Grant(p, &reply.leases);
-      for (uint64_t id : beat.held) {
+      for (uint64_t id : heartbeat.held) {
         const auto mine = [&](const Part& part) { return part.lease == id && !Over(part); };
         if (std::none_of(parts_.begin(), parts_.end(), mine)) reply.revoked.push_back(id);
       }
       In(p, Between(0.1, 5), [this, p, reply] {
         Do(p, p->worker->OnHeartbeatReply(now_, reply));
-        Beat(p);
+        SendHeartbeat(p);
       });
     });
   }

@@ -60,10 +60,10 @@ TEST_F(WorkerTest, SaysWhatItReleasedUntilItIsAnswered) {
   EXPECT_FALSE(worker_.HeartbeatUrgent());
   EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1)) << "the first was not answered";
   Reply({}, {MakeLease(2)});
-  const auto beat = worker_.MakeHeartbeat();
-  EXPECT_THAT(beat.released, IsEmpty());
-  EXPECT_THAT(beat.held, ElementsAre(2));
-  EXPECT_EQ(beat.leases_wanted, 1u);
+  const auto heartbeat = worker_.MakeHeartbeat();
+  EXPECT_THAT(heartbeat.released, IsEmpty());
+  EXPECT_THAT(heartbeat.held, ElementsAre(2));
+  EXPECT_EQ(heartbeat.leases_wanted, 1u);
 }
 
 TEST_F(WorkerTest, AsksForTwiceWhatItEndsBetweenTwoHeartbeats) {
@@ -78,9 +78,9 @@ TEST_F(WorkerTest, AsksForTwiceWhatItEndsBetweenTwoHeartbeats) {
   };
   AnswerAll(Reply(MakeView(5), {}));
   grant(1, 3);
-  auto beat = worker_.MakeHeartbeat();
-  EXPECT_EQ(beat.released.size(), 3u);
-  EXPECT_EQ(beat.leases_wanted, 6u);
+  auto heartbeat = worker_.MakeHeartbeat();
+  EXPECT_EQ(heartbeat.released.size(), 3u);
+  EXPECT_EQ(heartbeat.leases_wanted, 6u);
   grant(4, 1);
   EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 2u) << "no fewer than ever";
   grant(5, 90);
@@ -264,10 +264,10 @@ TEST_F(WorkerTest, LeavesAfterTheBatchUnderWay) {
   const auto actions = AnswerAll(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
   EXPECT_THAT(All<Compute>(actions), IsEmpty());
   EXPECT_TRUE(worker_.HeartbeatUrgent());
-  const auto beat = worker_.MakeHeartbeat();
-  EXPECT_TRUE(beat.leaving);
-  EXPECT_THAT(beat.released, ElementsAre(1));
-  EXPECT_EQ(beat.leases_wanted, 0u);
+  const auto heartbeat = worker_.MakeHeartbeat();
+  EXPECT_TRUE(heartbeat.leaving);
+  EXPECT_THAT(heartbeat.released, ElementsAre(1));
+  EXPECT_EQ(heartbeat.leases_wanted, 0u);
   WorkerHeartbeatReply bye;
   bye.stop = true;
   EXPECT_FALSE(All<StopRole>(worker_.OnHeartbeatReply(now_, bye)).at(0).evicted);

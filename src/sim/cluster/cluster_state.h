@@ -68,7 +68,7 @@ struct Home {
 // cache: there may be thousands.
 struct alignas(64) RoleProcess : Process {
   bool joined = false;
-  bool beating = false;
+  bool heartbeat_in_flight = false;
   Role role = Role::kWorker;
   uint32_t incarnation = 0;  // of the machine: grows when the process joins again
   // ---- its host's link
@@ -90,7 +90,7 @@ struct alignas(64) RoleProcess : Process {
   uint32_t started = 0;  // how many of its role were started before it
   uint32_t home = 0;     // where others call it; of a worker that nobody calls: 0
   NodeId node;
-  Time last_beat{0};
+  Time last_heartbeat{0};
   Time wake_at = Time::max();
   std::deque<std::pair<uint64_t, Time>> parked;          // a server's tickets, and when they were parked
   std::vector<std::unique_ptr<Connection>> connections;  // ordered by server; they stay where they are
@@ -205,10 +205,10 @@ struct Cluster::State {
   void Start(Role role, std::string address = "");
   void Join(const ProcessPtr& p);
   void JoinAgain(const ProcessPtr& p);
-  void Beat(const ProcessPtr& p);
-  void OnBeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply);
+  void SendHeartbeat(const ProcessPtr& p);
+  void OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply);
   // Beats, or sees to it that it is woken when it has to.
-  void MaybeBeat(const ProcessPtr& p);
+  void MaybeSendHeartbeat(const ProcessPtr& p);
   void Wake(const ProcessPtr& p);
   void WakeAt(const ProcessPtr& p, Time at);
   void Gone(const ProcessPtr& p);

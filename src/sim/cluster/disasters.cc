@@ -91,7 +91,7 @@ void Cluster::State::Leave(const ProcessPtr& p) {
   if (p->worker) Do(p, p->worker->Leave(now()));
   if (!p->group_member) return;
   p->group_member->machine->Leave();
-  MaybeBeat(p);
+  MaybeSendHeartbeat(p);
 }
 
 // Whoever runs the job sees to it that there are enough of each role.

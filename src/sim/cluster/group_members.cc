@@ -49,7 +49,8 @@ void Cluster::State::Do(const ProcessPtr& p, GroupMemberActions actions) {
     if (!p->alive || p->incarnation != incarnation) return;
     std::visit([&](const auto& a) { Act(p, a); }, action);
   }
-  if (p->alive && p->joined && !p->beating && p->group_member->machine->HeartbeatUrgent()) MaybeBeat(p);
+  if (p->alive && p->joined && !p->heartbeat_in_flight && p->group_member->machine->HeartbeatUrgent())
+    MaybeSendHeartbeat(p);
 }
 
 // Not from within another action, and only if nothing has come of this life meanwhile.

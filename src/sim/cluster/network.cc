@@ -250,7 +250,7 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
     p->parked.emplace_back(ticket, now());
   }
   TakeReady(p);
-  if (!p->beating && p->server->HeartbeatUrgent()) MaybeBeat(p);
+  if (!p->heartbeat_in_flight && p->server->HeartbeatUrgent()) MaybeSendHeartbeat(p);
 }
 
 void Cluster::State::TakeReady(const ProcessPtr& p) {

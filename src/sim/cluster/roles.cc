@@ -35,7 +35,7 @@ void Cluster::State::Start(Role role, std::string address) {
 void Cluster::State::JoinAgain(const ProcessPtr& p) {
   ++p->incarnation;
   p->joined = false;
-  p->beating = false;
+  p->heartbeat_in_flight = false;
   p->connections.clear();
   ForgetGroups(p);
   if (p->role == Role::kServer) {
@@ -79,33 +79,34 @@ void Cluster::State::Join(const ProcessPtr& p) {
     if (p->server) p->server->OnJoined(p->node);
     if (p->worker) p->worker->OnJoined(p->node);
     if (p->group_member) p->group_member->machine->OnJoined(p->node);
-    Beat(p);
+    SendHeartbeat(p);
   });
 }
 
-void Cluster::State::Beat(const ProcessPtr& p) {
-  p->beating = true;
-  p->last_beat = now();
+void Cluster::State::SendHeartbeat(const ProcessPtr& p) {
+  p->heartbeat_in_flight = true;
+  p->last_heartbeat = now();
   ControlRequest request;
   if (p->server) {
-    ServerHeartbeat beat = p->server->MakeHeartbeat();
-    beat.progress.bytes_in = p->bytes_in;
-    beat.progress.bytes_out = p->bytes_out;
-    servers[p->node] = beat.progress;
-    request = std::move(beat);
+    ServerHeartbeat heartbeat = p->server->MakeHeartbeat();
+    heartbeat.progress.bytes_in = p->bytes_in;
+    heartbeat.progress.bytes_out = p->bytes_out;
+    servers[p->node] = heartbeat.progress;
+    request = std::move(heartbeat);
   } else {
-    WorkerHeartbeat beat = p->worker ? p->worker->MakeHeartbeat() : p->group_member->machine->MakeHeartbeat();
-    beat.progress = p->progress;
-    if (p->memory) p->memory->Tell(&beat.progress);
-    request = std::move(beat);
+    WorkerHeartbeat heartbeat =
+        p->worker ? p->worker->MakeHeartbeat() : p->group_member->machine->MakeHeartbeat();
+    heartbeat.progress = p->progress;
+    if (p->memory) p->memory->Tell(&heartbeat.progress);
+    request = std::move(heartbeat);
   }
   Call(p, std::move(request), [this, p, incarnation = p->incarnation](std::optional<ControlReply> reply) {
-    if (incarnation == p->incarnation) OnBeatReply(p, reply);
+    if (incarnation == p->incarnation) OnHeartbeatReply(p, reply);
   });
 }
 
-void Cluster::State::OnBeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply) {
-  p->beating = false;
+void Cluster::State::OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply) {
+  p->heartbeat_in_flight = false;
   if (reply) {
     if (const auto* server = std::get_if<ServerHeartbeatReply>(&*reply)) {
       Do(p, p->server->OnHeartbeatReply(*server));
@@ -121,13 +122,13 @@ void Cluster::State::OnBeatReply(const ProcessPtr& p, const std::optional<Contro
   if (p->alive) Wake(p);
 }
 
-void Cluster::State::MaybeBeat(const ProcessPtr& p) {
-  if (!p->alive || !p->joined || p->beating) return;
+void Cluster::State::MaybeSendHeartbeat(const ProcessPtr& p) {
+  if (!p->alive || !p->joined || p->heartbeat_in_flight) return;
   const bool urgent = p->worker         ? p->worker->HeartbeatUrgent()
                       : p->group_member ? p->group_member->machine->HeartbeatUrgent()
                                         : p->server->HeartbeatUrgent();
-  const Time due = p->last_beat + (urgent ? kUrgentGap : options.heartbeat_interval);
-  if (due <= now()) return Beat(p);
+  const Time due = p->last_heartbeat + (urgent ? kUrgentGap : options.heartbeat_interval);
+  if (due <= now()) return SendHeartbeat(p);
   WakeAt(p, due);
 }
 
@@ -143,7 +144,7 @@ void Cluster::State::Wake(const ProcessPtr& p) {
     if (p->server) ExpireParked(p);
     WakeAt(p, now() + options.heartbeat_interval);
   }
-  MaybeBeat(p);
+  MaybeSendHeartbeat(p);
 }
 
 void Cluster::State::WakeAt(const ProcessPtr& p, Time at) {
@@ -194,7 +195,7 @@ void Cluster::State::Do(const ProcessPtr& p, const WorkerActions& actions) {
     if (!p->alive || p->incarnation != incarnation) return;
     std::visit([&](const auto& a) { Act(p, a); }, action);
   }
-  if (p->alive && p->joined && !p->beating && p->worker->HeartbeatUrgent()) MaybeBeat(p);
+  if (p->alive && p->joined && !p->heartbeat_in_flight && p->worker->HeartbeatUrgent()) MaybeSendHeartbeat(p);
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const StopRole& a) {
@@ -214,7 +215,7 @@ void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
       if (p->group_member) return Do(p, p->group_member->machine->OnSliceLoaded(order, std::move(slice)));
       p->server->OnSliceLoaded(order, std::move(slice));
       TakeReady(p);
-      MaybeBeat(p);
+      MaybeSendHeartbeat(p);
     });
   }
 }
@@ -235,7 +236,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
     } else {
       p->group_member->machine->OnShardSaved(std::move(report));
     }
-    MaybeBeat(p);
+    MaybeSendHeartbeat(p);
   });
 }
 

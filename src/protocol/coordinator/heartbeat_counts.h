@@ -10,15 +10,15 @@
 
 namespace leat::protocol {
 
-using Beats = std::map<NodeId, uint64_t>;  // so far, of each server that is there
+using HeartbeatCounts = std::map<NodeId, uint64_t>;  // so far, of each server that is there
 
 // True when every server that was there `then`, and still is, has made a heartbeat since. The first one to
 // arrive may have been made before; the second was made after the first was answered.
-inline bool Settled(const Beats& then, const Beats& now) {
-  constexpr uint64_t kToSettle = 2;
-  return std::all_of(then.begin(), then.end(), [&](const auto& beat) {
-    const auto its = now.find(beat.first);
-    return its == now.end() || its->second >= beat.second + kToSettle;
+inline bool AllReportedSince(const HeartbeatCounts& then, const HeartbeatCounts& now) {
+  constexpr uint64_t kHeartbeatsNeeded = 2;
+  return std::all_of(then.begin(), then.end(), [&](const auto& heartbeat) {
+    const auto its = now.find(heartbeat.first);
+    return its == now.end() || its->second >= heartbeat.second + kHeartbeatsNeeded;
   });
 }
 
