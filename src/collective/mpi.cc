@@ -63,7 +63,7 @@ struct Chain {
   std::deque<Sending> sending;
 };
 
-class MpiAllReduce final : public AllReduce, private net::Polled {
+class MpiAllReduce final : public AllReduce, private net::Pollable {
  public:
   MpiAllReduce(net::Loop& loop, const LeatMpiModule& mpi, MpiOptions options,
                std::function<void(const Status&)> formed)
@@ -104,7 +104,7 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
     LEAT_CHECK(bucket.order == Order::kAny || rank_ > 0 || !bucket.lanes.empty());
     if (failed_.has_value()) return Tell(std::move(done), *failed_);
     Running& running = running_.try_emplace(index, loop_, std::move(bucket), std::move(done)).first->second;
-    loop_.impl().StayAwake(running.started + kAwake);
+    loop_.impl().KeepPolling(running.started + kAwake);
     Bucket& mine = running.bucket;
     if (mine.order == Order::kLanes || mine.data.size() >= options_.chain_bytes) {
       if (mine.order == Order::kAny) mine.lanes = {mine.data};
@@ -134,11 +134,11 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
  private:
   struct Running {
     Running(net::Loop& loop, Bucket its_bucket, std::function<void(const Status&)> its_done)
-        : bucket(std::move(its_bucket)), done(std::move(its_done)), started(loop.Now()), vigil(loop) {}
+        : bucket(std::move(its_bucket)), done(std::move(its_done)), started(loop.Now()), busy_poll(loop) {}
     Bucket bucket;
     std::function<void(const Status&)> done;
     const Time started;
-    const net::Loop::Vigil vigil;
+    const net::Loop::BusyPoll busy_poll;
     int64_t request = -1;
     std::unique_ptr<Chain> chain;
   };
@@ -181,7 +181,7 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
     });
   }
 
-  // ---- net::Polled
+  // ---- net::Pollable
 
   bool Poll() override {
     if (failed_.has_value()) return false;
@@ -190,11 +190,11 @@ class MpiAllReduce final : public AllReduce, private net::Polled {
       const auto running = at++;
       if (Advance(running->first, running->second)) any = true;
     }
-    if (any) loop_.impl().StayAwake(loop_.Now() + kAwake);
+    if (any) loop_.impl().KeepPolling(loop_.Now() + kAwake);
     CheckDeadline();
     return any;
   }
-  Duration MaySleep() override {
+  Duration MaxSleep() override {
     if (failed_.has_value()) return net::kForever;
     return running_.empty() ? kAskIdle : kAsk;
   }

@@ -83,13 +83,13 @@ class PeerAllReduce final : public AllReduce, private Group::User {
           done(std::move(its_done)),
           reduction(shape, rank),
           started(loop.Now()),
-          vigil(loop) {}
+          busy_poll(loop) {}
     const uint64_t index;
     Bucket bucket;
     Done done;
     protocol::Reduction reduction;
     const Time started;
-    const net::Loop::Vigil vigil;
+    const net::Loop::BusyPoll busy_poll;
     bool probed = false;
     std::vector<Aside> asides;
   };

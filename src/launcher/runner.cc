@@ -103,7 +103,7 @@ class Runner {
   SignalWatch signals_;
   MonotonicClock clock_;
   std::map<pid_t, Child> children_;
-  std::map<std::string, int> starts_in_vain_;
+  std::map<std::string, int> failed_starts_;
   std::map<std::string, uint64_t> peak_rss_;
   std::string address_;
   std::unique_ptr<control::ControlClient> client_;
@@ -216,7 +216,7 @@ void Runner::ReapAndReplace() {
     PollStatus();
     TellLost(end.pid);
     if (stopping_ && child.role != "ps") continue;
-    if (end.exit_code == 2 || ++starts_in_vain_[end.name] > kMaxStartsInVain) {
+    if (end.exit_code == 2 || ++failed_starts_[end.name] > kMaxStartsInVain) {
       Fail(end);
       continue;
     }
@@ -235,7 +235,7 @@ void Runner::PollStatus() {
   const Json json = Json::parse(status_, nullptr, false);
   if (json.is_discarded()) return;
   const auto events = json.value("events", uint64_t{0});
-  if (events != last_events_) starts_in_vain_.clear();
+  if (events != last_events_) failed_starts_.clear();
   last_events_ = events;
 }
 

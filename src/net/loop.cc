@@ -18,9 +18,9 @@ namespace {
 
 constexpr size_t kEventsPerTurn = 64;
 constexpr uint64_t kWakeKey = 0;
-constexpr Duration kVigil = std::chrono::milliseconds(5);
-constexpr Duration kLongestVigil = std::chrono::milliseconds(500);
-constexpr uint32_t kMostInVain = 255;
+constexpr Duration kBusyPoll = std::chrono::milliseconds(5);
+constexpr Duration kMaxBusyPoll = std::chrono::milliseconds(500);
+constexpr uint32_t kMaxSkippedPolls = 255;
 
 Time MonotonicNow() {
   return MonotonicClock().Now();
@@ -125,7 +125,7 @@ void Loop::Impl::RunTimers(Time now) {
   }
 }
 
-void Loop::Impl::Remove(Polled* one) {
+void Loop::Impl::Remove(Pollable* one) {
   if (polling) {
     std::ranges::replace(polled, one, nullptr);
   } else {
@@ -157,15 +157,15 @@ Duration Loop::Impl::Wait(Duration wait) {
 }
 
 // `now`: there is nothing to wait for awake.
-Time Loop::Impl::VigilUntil(Time now) {
-  if (vigils == 0) return now;
-  if (!std::exchange(vigil_begun, true)) vigil_end = now + std::min(now - waited_until, kLongestVigil);
-  if (left_out < in_vain) {
-    ++left_out;
+Time Loop::Impl::BusyPollUntil(Time now) {
+  if (busy_polls == 0) return now;
+  if (!std::exchange(busy_poll_begun, true)) busy_poll_end = now + std::min(now - waited_until, kMaxBusyPoll);
+  if (polls_skipped < polls_to_skip) {
+    ++polls_skipped;
     return now;
   }
-  left_out = 0;
-  return std::max(now + kVigil, vigil_end);
+  polls_skipped = 0;
+  return std::max(now + kBusyPoll, busy_poll_end);
 }
 
 int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
@@ -174,23 +174,25 @@ int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
   wait = Wait(wait);
   if (wait > Duration::zero()) {
     const Time begin = MonotonicNow();
-    const Time vigil = VigilUntil(begin), until = std::min(std::max(awake_until, vigil), begin + wait);
+    const Time busy_poll = BusyPollUntil(begin),
+               until = std::min(std::max(poll_until, busy_poll), begin + wait);
     Time now = begin;
     for (; now < until; now = MonotonicNow()) {
       const bool any = PollAll();
       const int count = epoll_wait(epoll, events.data(), size, 0);
       if (any || count != 0) {
-        if (vigil > begin) in_vain = 0;
+        if (busy_poll > begin) polls_to_skip = 0;
         waited_until = now;
         return count;
       }
       sched_yield();
     }
-    if (vigil > begin && now >= vigil) in_vain = std::min(2 * in_vain + 1, kMostInVain);
+    if (busy_poll > begin && now >= busy_poll)
+      polls_to_skip = std::min(2 * polls_to_skip + 1, kMaxSkippedPolls);
     wait = Wait(begin + wait - now);  // what is left of it
   }
-  for (Polled* one : polled) {
-    if (wait > Duration::zero()) wait = std::min(wait, one->MaySleep());
+  for (Pollable* one : polled) {
+    if (wait > Duration::zero()) wait = std::min(wait, one->MaxSleep());
   }
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
   const int count = epoll_wait(epoll, events.data(), size, static_cast<int>(std::min<int64_t>(ms, INT_MAX)));
@@ -246,11 +248,11 @@ void Loop::Cancel(uint64_t timer) {
   impl_->timer_times.erase(at);
 }
 
-Loop::Vigil::Vigil(Loop& loop) : loop_(loop) {
-  if (loop_.impl_->vigils++ == 0) loop_.impl_->vigil_begun = false;
+Loop::BusyPoll::BusyPoll(Loop& loop) : loop_(loop) {
+  if (loop_.impl_->busy_polls++ == 0) loop_.impl_->busy_poll_begun = false;
 }
-Loop::Vigil::~Vigil() {
-  --loop_.impl_->vigils;
+Loop::BusyPoll::~BusyPoll() {
+  --loop_.impl_->busy_polls;
 }
 
 void Loop::Run() {

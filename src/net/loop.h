@@ -45,12 +45,12 @@ class Loop {
   // and to get it back can take longer than the answer; and who had as much to do as this one, and was held
   // up a little, is not much later. Where answers take longer than that the loop soon stops looking. Loop's
   // thread only; the loop outlives it.
-  class Vigil {
+  class BusyPoll {
    public:
-    explicit Vigil(Loop& loop);
-    ~Vigil();
-    Vigil(const Vigil&) = delete;
-    Vigil& operator=(const Vigil&) = delete;
+    explicit BusyPoll(Loop& loop);
+    ~BusyPoll();
+    BusyPoll(const BusyPoll&) = delete;
+    BusyPoll& operator=(const BusyPoll&) = delete;
 
    private:
     Loop& loop_;

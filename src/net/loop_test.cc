@@ -156,9 +156,9 @@ TEST(LoopTest, RunOnceWaitsForNoLongerThanItMay) {
 }
 
 // Looks, and is never ready.
-struct Looks final : Polled {
+struct Looks final : Pollable {
   bool Poll() override { return looks++ == found_at; }
-  Duration MaySleep() override {
+  Duration MaxSleep() override {
     ++sleeps;
     return milliseconds(1);
   }
@@ -173,7 +173,7 @@ TEST(LoopTest, AVigilLooksUntilSomethingComes) {
   EXPECT_EQ(looks.sleeps, 1);
   looks = {};
   {
-    const Loop::Vigil vigil(loop);
+    const Loop::BusyPoll busy_poll(loop);
     looks.found_at = 1;  // the first look is anybody's
     loop.RunOnce(milliseconds(1000));
     EXPECT_EQ(looks.looks, 2);
@@ -193,7 +193,7 @@ TEST(LoopTest, AVigilIsAsLongAsTheLoopWasBusy) {
   const Time begin = loop.Now();
   while (loop.Now() < begin + milliseconds(60)) {
   }
-  const Loop::Vigil vigil(loop);
+  const Loop::BusyPoll busy_poll(loop);
   const Time busy = loop.Now() - begin;
   looks.found_at = looks.looks + 1;
   loop.RunOnce(milliseconds(1000));
@@ -208,15 +208,15 @@ TEST(LoopTest, VigilsInVainBecomeRare) {
   Loop loop;
   Looks looks;
   loop.impl().Add(&looks);
-  const Loop::Vigil vigil(loop);
-  int vigils = 0;
+  const Loop::BusyPoll busy_poll(loop);
+  int busy_polls = 0;
   for (int wait = 0; wait < 31; ++wait) {
     looks.looks = 0;
     loop.RunOnce(milliseconds(50));
-    if (looks.looks > 1) ++vigils;
+    if (looks.looks > 1) ++busy_polls;
   }
   EXPECT_EQ(looks.sleeps, 31);
-  EXPECT_EQ(vigils, 5) << "1, and after 1, 3, 7, 15 more";
+  EXPECT_EQ(busy_polls, 5) << "1, and after 1, 3, 7, 15 more";
   // One that was of use is followed by others.
   looks.looks = 0;
   while (looks.looks < 2) {

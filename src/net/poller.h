@@ -31,16 +31,16 @@ class Watcher {
 
 // What comes without a descriptor that says so, as in memory that another process writes to: it is looked at
 // in every turn of the loop, and asked before the loop sleeps. May be taken from the loop from within.
-class Polled {
+class Pollable {
  public:
   // Does what there is to do, for a bounded time; false when there was nothing.
   virtual bool Poll() = 0;
   // The loop is about to sleep: for how long may it? Zero: there is something to do after all. Whoever says
   // more than zero has seen to it that a descriptor of its own becomes ready in time.
-  virtual Duration MaySleep() = 0;
+  virtual Duration MaxSleep() = 0;
 
  protected:
-  ~Polled() = default;
+  ~Pollable() = default;
 };
 constexpr Duration kForever = std::chrono::hours(24);
 
@@ -53,13 +53,13 @@ struct Loop::Impl {
   void Rewatch(uint64_t key, bool read, bool write);
   void Unwatch(uint64_t key);
 
-  void Add(Polled* one) { polled.push_back(one); }
-  void Remove(Polled* one);
+  void Add(Pollable* one) { polled.push_back(one); }
+  void Remove(Pollable* one);
 
   // More is expected within microseconds, as in the middle of a large message: until then the loop looks
   // again and again rather than sleep, which would cost it, and the peer that has to wake it, more time than
   // the bytes take. Others that want the processor get it.
-  void StayAwake(Time until) { awake_until = std::max(awake_until, until); }
+  void KeepPolling(Time until) { poll_until = std::max(poll_until, until); }
 
   void Post(std::function<void()> work);
   bool RunOnce(Duration wait);
@@ -68,7 +68,7 @@ struct Loop::Impl {
   Duration Wait(Duration wait);
   bool PollAll();
   int Poll(std::span<epoll_event> events, Duration wait);
-  Time VigilUntil(Time now);
+  Time BusyPollUntil(Time now);
   void Wake();
 
   struct Slot {
@@ -86,16 +86,16 @@ struct Loop::Impl {
   std::map<uint64_t, Time> timer_times;
   uint64_t last_timer = 0;
 
-  std::vector<Polled*> polled;  // null: removed while they were being looked at
+  std::vector<Pollable*> polled;  // null: removed while they were being looked at
   bool polling = false;
-  Time awake_until{};
+  Time poll_until{};
 
   Time waited_until;  // when it last ceased to wait, awake or asleep
-  int vigils = 0;
-  bool vigil_begun = false;
-  Time vigil_end{};       // of one as long as the loop had not waited before
-  uint32_t in_vain = 0;   // vigils to leave out after one that was in vain
-  uint32_t left_out = 0;  // of them, so far
+  int busy_polls = 0;
+  bool busy_poll_begun = false;
+  Time busy_poll_end{};        // of one as long as the loop had not waited before
+  uint32_t polls_to_skip = 0;  // vigils to leave out after one that was in vain
+  uint32_t polls_skipped = 0;  // of them, so far
 
   std::atomic<std::thread::id> thread;
   std::atomic<bool> stopped{false};

@@ -72,7 +72,7 @@ void Stream::OnReady(bool readable, bool writable) {
   if (writable && want_write_) Flush();
   if (readable && open_ && receiver_ != nullptr) Receive();
   if (open_ && (want_write_ || reader_.left() > kSmallBytes)) {
-    shared_->loop.impl().StayAwake(shared_->loop.Now() + kAwake);
+    shared_->loop.impl().KeepPolling(shared_->loop.Now() + kAwake);
   }
   WatchForStall();
 }

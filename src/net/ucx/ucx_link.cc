@@ -20,7 +20,7 @@ constexpr Duration kAwakeForAnswer = std::chrono::microseconds(20);
 // cannot sleep then; after some time the loop does, and looks again in a while.
 constexpr Duration kUnfinished = std::chrono::microseconds(200);
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
-constexpr uint32_t kMostInVain = 127;
+constexpr uint32_t kMaxSkippedPolls = 127;
 constexpr size_t kMaxVectors = 64;
 // From so many bytes on a payload is shown, where it can be, rather than copied.
 constexpr uint64_t kLeastShown = 32 << 10;
@@ -91,9 +91,9 @@ bool UcxLink::Poll() {
   if (open_ && !queue_.empty()) Flush();
   if (!open_ || !any) return any;
   armed_ = false;
-  if (std::exchange(awake_, false)) in_vain_ = 0;
+  if (std::exchange(polling_, false)) polls_to_skip_ = 0;
   moved_ = shared_->loop.Now();
-  StayAwake(moved_);
+  KeepPolling(moved_);
   WatchForStall();
   return true;
 }
@@ -159,23 +159,23 @@ void UcxLink::Drain() {
   }
 }
 
-void UcxLink::StayAwake(Time now) {
-  if (left_out_ < in_vain_) {
-    ++left_out_;
+void UcxLink::KeepPolling(Time now) {
+  if (polls_skipped_ < polls_to_skip_) {
+    ++polls_skipped_;
     return;
   }
-  awake_ = true;
+  polling_ = true;
   const bool large = !queue_.empty() || reader_.left() > kSmallBytes;
-  poller().StayAwake(now + (large ? kAwakeForFragments : kAwakeForAnswer));
+  poller().KeepPolling(now + (large ? kAwakeForFragments : kAwakeForAnswer));
 }
 
 // With nothing to do the descriptor is made to tell; no upcall from here.
-Duration UcxLink::MaySleep() {
+Duration UcxLink::MaxSleep() {
   if (!open_ || armed_) return kForever;
   if (more_) return {};
-  if (std::exchange(awake_, false)) {
-    in_vain_ = std::min(2 * in_vain_ + 1, kMostInVain);
-    left_out_ = 0;
+  if (std::exchange(polling_, false)) {
+    polls_to_skip_ = std::min(2 * polls_to_skip_ + 1, kMaxSkippedPolls);
+    polls_skipped_ = 0;
   }
   if (port_->Arm()) {
     armed_ = true;
@@ -205,7 +205,7 @@ void UcxLink::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, ui
   sent_time_ = shared_->loop.Now();
   if (receiving_) return;  // at the end of that
   Flush();
-  if (open_) StayAwake(sent_time_);
+  if (open_) KeepPolling(sent_time_);
   WatchForStall();
 }
 

@@ -23,7 +23,7 @@
 
 namespace leat::net {
 
-class UcxLink final : public Polled,
+class UcxLink final : public Pollable,
                       public Watcher,
                       public UcxPort::Handler,
                       public std::enable_shared_from_this<UcxLink> {
@@ -64,7 +64,7 @@ class UcxLink final : public Polled,
 
  private:
   bool Poll() override;
-  Duration MaySleep() override;
+  Duration MaxSleep() override;
   void OnReady(bool readable, bool writable) override;
   void OnFragment(ByteView bytes) override;
   void OnTaken(uint32_t fragments, uint32_t messages) override;
@@ -76,7 +76,7 @@ class UcxLink final : public Polled,
   void Flush();
   void TellSent();
   void Tell(FrameQueue::Done done);
-  void StayAwake(Time now);
+  void KeepPolling(Time now);
   void Fail(Status why);
   void WatchForStall();
   void CheckStall();
@@ -98,10 +98,10 @@ class UcxLink final : public Polled,
 
   // Waiting without sleeping pays when the peer has a processor of its own, and costs everybody when it has
   // not: after each time in vain it is left out more often.
-  bool awake_ = false;
-  uint32_t in_vain_ = 0;   // how often it is left out
-  uint32_t left_out_ = 0;  // how often it has been
-  Status failure_;         // of a fragment that came in
+  bool polling_ = false;
+  uint32_t polls_to_skip_ = 0;  // how often it is left out
+  uint32_t polls_skipped_ = 0;  // how often it has been
+  Status failure_;              // of a fragment that came in
 
   Receiver* receiver_ = nullptr;
   Connection* connection_ = nullptr;
