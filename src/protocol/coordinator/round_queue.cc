@@ -103,7 +103,7 @@ RoundQueue::Rounds::iterator RoundQueue::FirstOpen() {
   return at;
 }
 
-uint64_t RoundQueue::Horizon() {
+uint64_t RoundQueue::OpenLimit() {
   // What workers say that they have ended is as good as trained, though no server has reported it yet.
   const auto ended = [](const auto& round) {
     return std::ranges::all_of(round.second.parts, [](const Lane& part) {
@@ -130,7 +130,7 @@ void RoundQueue::Enter(Time now, const RoundMade& made) {
 
 std::optional<RoundMade> RoundQueue::Make(Time now) {
   if (!settled_ || stop_at_ || !heads_->started() || !heads_->Known()) return std::nullopt;
-  if (next_step_ >= Horizon() || (left_.empty() && heads_->Exhausted())) return std::nullopt;
+  if (next_step_ >= OpenLimit() || (left_.empty() && heads_->Exhausted())) return std::nullopt;
 
   RoundMaterial material;
   for (const auto& [key, left] : left_) material.left.push_back(left);
@@ -193,7 +193,7 @@ uint64_t RoundQueue::Untouched() const {
 std::vector<protocol::Round> RoundQueue::RoundsFrom(uint64_t from, bool include_unleased) {
   std::vector<protocol::Round> told;
   if (!settled_) return told;
-  const uint64_t horizon = Horizon();
+  const uint64_t horizon = OpenLimit();
   for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
     if ((hold_from_ && first_step >= *hold_from_) || (!include_unleased && !round.touched)) break;
@@ -273,7 +273,7 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
 std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& slices,
                                        const std::function<uint64_t()>& next_id) {
   if (!settled_) return std::nullopt;
-  const uint64_t horizon = Horizon();
+  const uint64_t horizon = OpenLimit();
   for (auto at = FirstOpen(); at != rounds_.end() && at->first < horizon; ++at) {
     auto& [first_step, round] = *at;
     if (hold_from_ && first_step >= *hold_from_) break;

@@ -115,7 +115,7 @@ class RoundQueue {
 
   uint64_t End(Rounds::const_iterator round) const { return round->first + round->second.length; }
   Rounds::iterator FirstOpen();
-  uint64_t Horizon();  // rounds begin before this step, if they are open
+  uint64_t OpenLimit();  // rounds begin before this step, if they are open
   void Enter(Time now, const RoundMade& made);
   bool Replays(const SliceMap& slices) const;
   void Free(Time now, Place place);
