@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   leat::Bytes file = JournalHeader();
   const auto append = [&](leat::ByteView bytes) { file.insert(file.end(), bytes.begin(), bytes.end()); };
-  append(EncodeRecord(leat::protocol::NodesGiven{1, 2}, file.size()));
+  append(EncodeRecord(leat::protocol::IdsReserved{1, 2}, file.size()));
   size_t records = 1;
   if (const auto record = DecodePayload(input); record.ok()) {
     LEAT_CHECK(std::ranges::equal(EncodePayload(*record), input));

@@ -14,8 +14,8 @@ namespace leat::checkpoint {
 namespace {
 
 using protocol::CutsMade;
+using protocol::IdsReserved;
 using protocol::Manifest;
-using protocol::NodesGiven;
 
 constexpr std::string_view kSlots[] = {"moment1", "moment2"};
 

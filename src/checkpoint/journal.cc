@@ -9,8 +9,8 @@ namespace leat::checkpoint {
 namespace {
 
 using protocol::CutsMade;
+using protocol::IdsReserved;
 using protocol::JournalRecord;
-using protocol::NodesGiven;
 using protocol::RoundMade;
 using protocol::StreamStart;
 
@@ -108,7 +108,7 @@ Bytes EncodePayload(const JournalRecord& record) {
       for (const uint64_t word : part.assigned.words()) out.Put(word);
     }
   } else {
-    const auto& nodes = std::get<NodesGiven>(record);
+    const auto& nodes = std::get<IdsReserved>(record);
     out.Put(Kind::kNodes);
     out.Put(nodes.node);
     out.Put(nodes.lease);
@@ -141,7 +141,7 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
       break;
     }
     case Kind::kNodes: {
-      NodesGiven nodes;
+      IdsReserved nodes;
       nodes.node = in.Get<uint64_t>();
       nodes.lease = in.Get<uint64_t>();
       record = nodes;

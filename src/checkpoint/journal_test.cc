@@ -12,22 +12,22 @@ namespace leat::checkpoint {
 namespace {
 
 using protocol::CutsMade;
+using protocol::IdsReserved;
 using protocol::JournalRecord;
-using protocol::NodesGiven;
 using protocol::Position;
 using protocol::RoundMade;
 using protocol::StreamStart;
 
 // Records of every kind and many sizes, some longer than a sector.
 std::vector<JournalRecord> SomeRecords() {
-  std::vector<JournalRecord> records = {StreamStart{{{0, 1}, {0, 0}, {0, 77}}}, NodesGiven{100, 200},
+  std::vector<JournalRecord> records = {StreamStart{{{0, 1}, {0, 0}, {0, 77}}}, IdsReserved{100, 200},
                                         CutsMade{}, StreamStart{}};
   for (uint64_t n = 1; n <= 12; ++n) {
     CutsMade made;
     for (uint64_t i = 0; i < n; ++i)
       made.cuts.push_back(MakeCut(static_cast<uint32_t>(i), 10 * n, 10 * n + i + 1));
     records.push_back(made);
-    records.push_back(NodesGiven{n, n});
+    records.push_back(IdsReserved{n, n});
     records.push_back(MakeRound(n, 1, made.cuts));
   }
   return records;
@@ -122,8 +122,8 @@ TEST(Journal, AFlippedByteAnywhereIsDataLoss) {
 }
 
 TEST(Journal, RecordsThatAreLostSwappedOrRepeatedAreDataLoss) {
-  const NodesGiven a{1, 1};
-  const NodesGiven b{2, 2};
+  const IdsReserved a{1, 1};
+  const IdsReserved b{2, 2};
   const Bytes good = ToFile({a, b, a});
   const size_t head = JournalHeader().size();
   const size_t size = (good.size() - head) / 3;
@@ -152,7 +152,7 @@ TEST(Journal, PayloadsThatSayTooMuchAreDataLoss) {
   }
   auto cut = MakeCut(0, 9, 9);  // empty: not valid
   EXPECT_EQ(DecodePayload(EncodePayload(CutsMade{{cut}})).status().code(), Code::kDataLoss);
-  Bytes longer = EncodePayload(NodesGiven{1, 2});
+  Bytes longer = EncodePayload(IdsReserved{1, 2});
   longer.push_back(std::byte{0});
   EXPECT_EQ(DecodePayload(longer).status().code(), Code::kDataLoss);
   EXPECT_EQ(ParseJournal(ToFile({CutsMade{{cut}}}), "j").status().code(), Code::kDataLoss);
@@ -213,13 +213,13 @@ TEST(Journal, NothingOfATornRecordStaysBehindAShorterOne) {
   const TempDir dir;
   CutsMade many;
   for (uint64_t i = 0; i < 30; ++i) many.cuts.push_back(MakeCut(0, i, i + 1));
-  const std::vector<JournalRecord> records = {NodesGiven{1, 1}, many};
+  const std::vector<JournalRecord> records = {IdsReserved{1, 1}, many};
   const Bytes file = ToFile(records);
   WriteText(dir / "journal", AsText(file).substr(0, file.size() - 1));
   auto journal = Journal::Open(dir.path());
   ASSERT_TRUE(journal.ok());
-  ASSERT_TRUE(journal->Append(NodesGiven{2, 2}).ok());
-  EXPECT_EQ(ReadText(dir / "journal"), AsText(ToFile({NodesGiven{1, 1}, NodesGiven{2, 2}})));
+  ASSERT_TRUE(journal->Append(IdsReserved{2, 2}).ok());
+  EXPECT_EQ(ReadText(dir / "journal"), AsText(ToFile({IdsReserved{1, 1}, IdsReserved{2, 2}})));
 }
 
 // In a process of its own, as a limit on file sizes is the process's.
@@ -229,27 +229,27 @@ TEST(Journal, AFailedAppendLeavesTheJournalAsItWas) {
   if (child == 0) {
     std::signal(SIGXFSZ, SIG_IGN);
     auto journal = Journal::Create(dir.path());
-    if (!journal.ok() || !journal->Append(NodesGiven{1, 1}).ok()) _exit(1);
+    if (!journal.ok() || !journal->Append(IdsReserved{1, 1}).ok()) _exit(1);
     CutsMade many;
     for (uint64_t i = 0; i < 30; ++i) many.cuts.push_back(MakeCut(0, i, i + 1));
     rlimit limit{200, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
     if (journal->Append(many).code() != Code::kResourceExhausted) _exit(2);
-    if (!journal->Append(NodesGiven{2, 2}).ok()) _exit(3);
+    if (!journal->Append(IdsReserved{2, 2}).ok()) _exit(3);
     _exit(0);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_EQ(ReadText(dir / "journal"), AsText(ToFile({NodesGiven{1, 1}, NodesGiven{2, 2}})));
+  EXPECT_EQ(ReadText(dir / "journal"), AsText(ToFile({IdsReserved{1, 1}, IdsReserved{2, 2}})));
 }
 
 TEST(Journal, DamageUnderARunningJournalIsNoticedWhenItIsReadAgain) {
   const TempDir dir;
   auto journal = Journal::Create(dir.path());
   ASSERT_TRUE(journal.ok());
-  ASSERT_TRUE(journal->Append(NodesGiven{1, 1}).ok());
+  ASSERT_TRUE(journal->Append(IdsReserved{1, 1}).ok());
   std::filesystem::resize_file(dir / "journal", 20);
   EXPECT_EQ(journal->Read().status().code(), Code::kDataLoss);
 }
@@ -257,14 +257,14 @@ TEST(Journal, DamageUnderARunningJournalIsNoticedWhenItIsReadAgain) {
 TEST(Journal, CompactKeepsTheLaterCutsAndTheNewestOfTheRest) {
   const std::vector<JournalRecord> records = {StreamStart{{{0, 1}}},
                                               CutsMade{{MakeCut(0, 1, 5), MakeCut(1, 0, 9)}},
-                                              NodesGiven{1, 1},
+                                              IdsReserved{1, 1},
                                               CutsMade{{MakeCut(0, 5, 9)}},
-                                              NodesGiven{2, 5},
+                                              IdsReserved{2, 5},
                                               CutsMade{{MakeCut(0, 9, 12), MakeCut(7, 0, 1)}},
                                               StreamStart{{{0, 1}, {0, 2}}}};
   const auto kept = Compact(records, {{0, 9}, {0, 8}});
   EXPECT_EQ(Payloads(kept),
-            Payloads({StreamStart{{{0, 1}, {0, 2}}}, NodesGiven{2, 5}, CutsMade{{MakeCut(1, 0, 9)}},
+            Payloads({StreamStart{{{0, 1}, {0, 2}}}, IdsReserved{2, 5}, CutsMade{{MakeCut(1, 0, 9)}},
                       CutsMade{{MakeCut(0, 9, 12), MakeCut(7, 0, 1)}}}));
   EXPECT_EQ(Payloads(Compact({}, {{3, 9}})), Payloads({}));
 }

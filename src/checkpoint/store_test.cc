@@ -16,8 +16,8 @@ namespace leat::checkpoint {
 namespace {
 
 using protocol::CutsMade;
+using protocol::IdsReserved;
 using protocol::Manifest;
-using protocol::NodesGiven;
 using protocol::Position;
 using protocol::StreamStart;
 
@@ -81,7 +81,7 @@ TEST(Store, AJobComesBackWhole) {
     ASSERT_TRUE(store->AppendJournal(CutsMade{{MakeCut(0, 5, 9), MakeCut(1, 6, 7)}}).ok());
     ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());
     newest = *WriteCheckpoint(store.get(), 2);
-    ASSERT_TRUE(store->AppendJournal(NodesGiven{11, ~uint64_t{0}}).ok());
+    ASSERT_TRUE(store->AppendJournal(IdsReserved{11, ~uint64_t{0}}).ok());
     ASSERT_TRUE(store->Prepare(3).ok());  // never committed
   }
   const auto store = OpenOrDie(path, true);
@@ -93,8 +93,8 @@ TEST(Store, AJobComesBackWhole) {
   ASSERT_EQ(restored->journal.size(), 3u);
   EXPECT_EQ(std::get<StreamStart>(restored->journal[0]).start, (std::vector<Position>{{0, 5}, {0, 6}}));
   EXPECT_EQ(std::get<CutsMade>(restored->journal[1]).cuts, (std::vector{MakeCut(0, 5, 9), MakeCut(1, 6, 7)}));
-  EXPECT_EQ(std::get<NodesGiven>(restored->journal[2]).node, 11u);
-  EXPECT_EQ(std::get<NodesGiven>(restored->journal[2]).lease, ~uint64_t{0});
+  EXPECT_EQ(std::get<IdsReserved>(restored->journal[2]).node, 11u);
+  EXPECT_EQ(std::get<IdsReserved>(restored->journal[2]).lease, ~uint64_t{0});
 }
 
 TEST(Store, VariablesArePutTogether) {
@@ -179,7 +179,7 @@ TEST(Store, AFullDiskLosesNothing) {
   if (child == 0) {
     std::signal(SIGXFSZ, SIG_IGN);
     const auto store = OpenOrDie(dir.path(), true);
-    if (!store->AppendJournal(NodesGiven{1, 1}).ok()) _exit(1);
+    if (!store->AppendJournal(IdsReserved{1, 1}).ok()) _exit(1);
     rlimit limit{100, RLIM_INFINITY};
     setrlimit(RLIMIT_FSIZE, &limit);
     if (store->AppendJournal(CutsMade{{MakeCut(0, 0, 9)}}).code() != Code::kResourceExhausted) _exit(2);
@@ -187,7 +187,7 @@ TEST(Store, AFullDiskLosesNothing) {
     if (store->Drop(2, {}).code() != Code::kOk) _exit(4);  // needs no more than there is
     limit.rlim_cur = RLIM_INFINITY;
     setrlimit(RLIMIT_FSIZE, &limit);
-    if (!store->AppendJournal(NodesGiven{2, 2}).ok()) _exit(5);
+    if (!store->AppendJournal(IdsReserved{2, 2}).ok()) _exit(5);
     if (!WriteCheckpoint(store.get(), 3).ok()) _exit(6);
     _exit(0);
   }
@@ -199,7 +199,7 @@ TEST(Store, AFullDiskLosesNothing) {
   ASSERT_TRUE(restored.ok()) << restored.status().ToString();
   EXPECT_EQ(restored->manifest->id, 3u);
   ASSERT_EQ(restored->journal.size(), 2u);
-  EXPECT_EQ(std::get<NodesGiven>(restored->journal[1]).node, 2u);
+  EXPECT_EQ(std::get<IdsReserved>(restored->journal[1]).node, 2u);
 }
 
 TEST(Store, DropKeepsWhatTheOldestKeptCheckpointNeeds) {
@@ -208,14 +208,14 @@ TEST(Store, DropKeepsWhatTheOldestKeptCheckpointNeeds) {
   ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
   ASSERT_TRUE(store->AppendJournal(StreamStart{{{0, 0}, {0, 0}}}).ok());
   for (uint64_t i = 0; i < 6; ++i) {
-    ASSERT_TRUE(store->AppendJournal(NodesGiven{i, 0}).ok());
+    ASSERT_TRUE(store->AppendJournal(IdsReserved{i, 0}).ok());
     ASSERT_TRUE(store->AppendJournal(CutsMade{{MakeCut(0, 64 * i, 64 * i + 64), MakeCut(1, i, i + 1)}}).ok());
   }
   for (uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(WriteCheckpoint(store.get(), id).ok());
   ASSERT_TRUE(store->Drop(2, {{0, 128}, {0, 5}}).ok());
   EXPECT_FALSE(std::filesystem::exists(dir / "checkpoint-000001"));
   EXPECT_TRUE(std::filesystem::exists(dir / "checkpoint-000002/manifest.json"));
-  ASSERT_TRUE(store->AppendJournal(NodesGiven{9, 9}).ok());
+  ASSERT_TRUE(store->AppendJournal(IdsReserved{9, 9}).ok());
 
   const auto restored = store->Restore();
   ASSERT_TRUE(restored.ok());
@@ -226,7 +226,7 @@ TEST(Store, DropKeepsWhatTheOldestKeptCheckpointNeeds) {
   for (const auto& record : restored->journal) {
     if (const auto* made = std::get_if<CutsMade>(&record)) {
       cuts.insert(cuts.end(), made->cuts.begin(), made->cuts.end());
-    } else if (const auto* given = std::get_if<NodesGiven>(&record)) {
+    } else if (const auto* given = std::get_if<IdsReserved>(&record)) {
       nodes.push_back(given->node);
     } else {
       ++starts;
@@ -359,7 +359,7 @@ TEST(Store, ADamagedOrMissingPartIsDataLossBeforeAnythingStarts) {
   EXPECT_EQ(Verify(dir.path()), Status(Code::kNotFound, dir.path() + ": there is no job in it"));
   const auto store = OpenOrDie(dir.path(), false);
   ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
-  ASSERT_TRUE(store->AppendJournal(NodesGiven{1, 1}).ok());
+  ASSERT_TRUE(store->AppendJournal(IdsReserved{1, 1}).ok());
   EXPECT_EQ(ReadNewest(dir.path()).status().code(), Code::kNotFound);
   EXPECT_TRUE(Verify(dir.path()).ok());
   const auto manifest = *WriteCheckpoint(store.get(), 1);

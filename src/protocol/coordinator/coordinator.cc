@@ -41,9 +41,9 @@ void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
 Coordinator::State::State(CoordinatorConfig c, Restored restored)
     : config(std::move(c)),
       slices(config.table, config.partitions.size(), [this] { return Incarnation(NextId()); }),
-      heads(config.cuts, config.partitions.size(), config.tail_wait),
-      splits(&heads),
-      rounds(&heads, config.strategy, config.open_steps, config.lane_wait, config.tail_wait),
+      cursors(config.cuts, config.partitions.size(), config.tail_wait),
+      splits(&cursors),
+      rounds(&cursors, config.strategy, config.open_steps, config.lane_wait, config.tail_wait),
       groups({.workers = config.workers,
               .mpi = config.strategy.mpi,
               .mpi_silence = config.heartbeat_timeout + 4 * config.heartbeat_interval}) {
@@ -52,7 +52,7 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
   }
   if (config.table.slices.empty()) throw std::invalid_argument("the model has no variables");
   if (config.partitions.empty()) throw std::invalid_argument("the stream has no partitions");
-  heads.PauseAt(config.pause_at);
+  cursors.PauseAt(config.pause_at);
 
   std::vector<Cut> cuts;
   std::vector<RoundMade> made_rounds;
@@ -65,7 +65,7 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
       made_rounds.push_back(std::move(*round));
     } else if (auto* began = std::get_if<StreamStart>(&record)) {
       if (!start) start = began->start;
-    } else if (auto* given = std::get_if<NodesGiven>(&record)) {
+    } else if (auto* given = std::get_if<IdsReserved>(&record)) {
       nodes.next = nodes.reserved = std::max(nodes.reserved, given->node);
       ids.next = ids.reserved = std::max(ids.reserved, given->lease);
     }
@@ -78,7 +78,7 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
     throw std::invalid_argument("the journal does not say where the stream starts");
   }
   if (start) {
-    heads.Start(*start);
+    cursors.Start(*start);
     slices.SetStart(*start);
   }
   if (restored.manifest) {
@@ -106,7 +106,7 @@ Coordinator::State::State(CoordinatorConfig c, Restored restored)
 uint64_t Coordinator::State::NextId() {
   if (ids.next >= ids.reserved) {
     ids.reserved = ids.next + kIdBlock;
-    journals.push_back({NodesGiven{nodes.reserved, ids.reserved}});
+    journals.push_back({IdsReserved{nodes.reserved, ids.reserved}});
   }
   return ids.next++;
 }
@@ -114,7 +114,7 @@ uint64_t Coordinator::State::NextId() {
 NodeId Coordinator::State::NextNode() {
   if (nodes.next >= nodes.reserved) {
     nodes.reserved = nodes.next + kNodeBlock;
-    journals.push_back({NodesGiven{nodes.reserved, ids.reserved}});
+    journals.push_back({IdsReserved{nodes.reserved, ids.reserved}});
   }
   return NodeId(nodes.next++);
 }
@@ -144,18 +144,18 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
       if (members.contains(admin->node)) Remove(now, admin->node);
       return Answer(call, AdminReply{});
     case AdminRequest::Kind::kContinue:
-      heads.PauseAt(0);
+      cursors.PauseAt(0);
       return Answer(call, AdminReply{});
   }
   Refuse(call, Code::kInvalidArgument, "unknown request");
 }
 
 void Coordinator::State::StartStream() {
-  if (heads.started()) return;
-  const auto first = heads.FirstOffsets();
+  if (cursors.started()) return;
+  const auto first = cursors.FirstOffsets();
   if (!first) return;
   journals.push_back({StreamStart{*first}});
-  heads.Start(*first);
+  cursors.Start(*first);
   slices.SetStart(*first);
 }
 
@@ -196,12 +196,12 @@ CoordinatorActions Coordinator::State::Take() {
 
 // Every event of the stream is in every slice.
 bool Coordinator::State::Finished() const {
-  return slices.ready() && heads.EndsAt(slices.Watermarks());
+  return slices.ready() && cursors.EndsAt(slices.Watermarks());
 }
 
 bool Coordinator::State::FinalCheckpointDone() const {
   if (stop_requested) return final_done || !slices.placed();
-  return durable && durable->watermark == heads.Uncut();
+  return durable && durable->watermark == cursors.Positions();
 }
 
 // No worker is at anything any more. In stepped strategies slices are also known as they are then.
@@ -278,7 +278,7 @@ CoordinatorActions Coordinator::OnRequest(Time now, uint64_t call, const Control
 }
 
 CoordinatorActions Coordinator::OnStream(Time now, const std::vector<StreamRange>& ranges) {
-  for (const StreamRange& range : ranges) state_->heads.OnRange(now, range);
+  for (const StreamRange& range : ranges) state_->cursors.OnRange(now, range);
   state_->Step(now);
   return state_->Take();
 }
@@ -327,13 +327,13 @@ CoordinatorStatus Coordinator::status() const {
   using Phase = CoordinatorStatus::Phase;
   status.phase = s.ending == State::Ending::kEnded  ? Phase::kEnded
                  : s.ending != State::Ending::kNone ? Phase::kStopping
-                 : s.slices.ready()                 ? (s.heads.Paused() ? Phase::kPaused : Phase::kRunning)
+                 : s.slices.ready()                 ? (s.cursors.Paused() ? Phase::kPaused : Phase::kRunning)
                  : s.AllReduce()                    ? Phase::kWaitingForWorkers
                                                     : Phase::kWaitingForServers;
   status.view = *s.view;
   status.events = s.slices.Events();
   status.watermark = s.slices.Watermarks();
-  status.lag = s.heads.Lag(status.watermark);
+  status.lag = s.cursors.Lag(status.watermark);
   status.leases = s.Leased();
   status.releases = s.Stepped() ? s.rounds.granted_again() : s.splits.granted_again();
   status.step = s.slices.Version();

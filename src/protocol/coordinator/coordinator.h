@@ -77,11 +77,11 @@ struct StreamStart {  // where each partition begins: once, before the first cut
 };
 // Ids below these may have been given and are never given again: of nodes; of leases, incarnations and
 // generations. A journal that is shortened keeps the last of these, and StreamStart.
-struct NodesGiven {
+struct IdsReserved {
   uint64_t node = 0;
   uint64_t lease = 0;
 };
-using JournalRecord = std::variant<CutsMade, StreamStart, NodesGiven, RoundMade>;
+using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade>;
 
 struct ManifestShard {
   std::string file;

@@ -11,7 +11,7 @@
 namespace leat::protocol {
 
 void Coordinator::State::StepGroups(Time now) {
-  if (!heads.started()) return;
+  if (!cursors.started()) return;
   while (groups.Step(now, [this] { return NextId(); })) {
     const auto& group = groups.current();
     if (group && !group->decided) continue;
@@ -68,7 +68,7 @@ void Coordinator::State::OnMemberReport(Time now, NodeId node, const MemberRepor
     rounds.Settle(now, slices, heartbeat_counts);
     if (!was_ready) view_changed = true;
   }
-  if (heads.started()) reply->start = heads.start();
+  if (cursors.started()) reply->start = cursors.start();
   const auto& group = groups.current();
   if (!group || !groups.Has(node)) return;
   reply->group = group;

@@ -197,7 +197,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   PlaceSlices(now);
   RefreshView();
   if (heartbeat.generation != view->generation) reply.view = view;
-  if (heads.started()) reply.start = heads.start();
+  if (cursors.started()) reply.start = cursors.start();
   reply.orders = slices.OrdersFor(heartbeat.node);
   reply.checkpoint = CheckpointOrderFor(heartbeat.node);
   Answer(call, std::move(reply));
@@ -246,7 +246,7 @@ void Coordinator::State::EvictSilent(Time now) {
 
 void Coordinator::State::PlaceSlices(Time now) {
   if (AllReduce()) return StepGroups(now);
-  if (!heads.started() || (slices.placed() && orphans_since.empty())) return;
+  if (!cursors.started() || (slices.placed() && orphans_since.empty())) return;
   std::vector<NodeId> servers = Servers();
   if (!slices.placed()) {
     if (servers.size() < std::max(config.servers, 1u)) return;

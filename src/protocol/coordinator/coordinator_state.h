@@ -112,7 +112,7 @@ struct Coordinator::State {
   Counter ids;
   Counter nodes;
   SliceMap slices;
-  Heads heads;
+  PartitionCursors cursors;
   SplitQueue splits;  // where splits are trained each by itself
   RoundQueue rounds;  // where they are trained side by side
   Groups groups;      // all-reduce

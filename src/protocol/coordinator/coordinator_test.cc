@@ -72,7 +72,7 @@ TEST_F(CoordinatorTest, IdsAreJournaledBeforeTheyAreUsedAndNeverGivenAgain) {
       last = node;
       uint64_t reserved = 0;
       for (const JournalRecord& record : journal_) {
-        if (const auto* given = std::get_if<NodesGiven>(&record)) reserved = given->node;
+        if (const auto* given = std::get_if<IdsReserved>(&record)) reserved = given->node;
       }
       ASSERT_LT(node.value, reserved);
     }

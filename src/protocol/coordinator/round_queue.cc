@@ -22,7 +22,7 @@ void ForEachRun(uint64_t first_step, const RunSet& assigned, F f) {
 
 void RoundQueue::Restore(const std::vector<Position>& watermark, uint64_t step, std::vector<Cut> cuts,
                          std::vector<RoundMade> rounds) {
-  for (const Cut& cut : heads_->Restore(watermark, std::move(cuts))) {
+  for (const Cut& cut : cursors_->Restore(watermark, std::move(cuts))) {
     cuts_[{cut.partition, cut.begin}] = cut;
   }
   for (const RoundMade& made : rounds) {
@@ -86,7 +86,7 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
   for (const auto& [place, cut] : cuts_) {
     RunSet runs = slices.Missing(cut);
     if (const auto at = assigned.find(place); at != assigned.end()) runs &= at->second.Complement();
-    if (!runs.empty()) left_[heads_->KeyOf(cut)] = {cut, std::move(runs)};
+    if (!runs.empty()) left_[cursors_->KeyOf(cut)] = {cut, std::move(runs)};
   }
 }
 
@@ -112,7 +112,7 @@ uint64_t RoundQueue::OpenLimit() {
   };
   const auto first = std::find_if_not(FirstOpen(), rounds_.end(), ended);
   const uint64_t base = first == rounds_.end() ? next_step_ : first->first;
-  const CutRules& rules = heads_->rules();
+  const CutRules& rules = cursors_->rules();
   const uint64_t full = std::min(rules.split_batches, Cut::kMaxBatches) / std::max(1u, rules.run);
   return base + std::max({2 * full, uint64_t{2}, open_steps_}) + strategy_.ahead();
 }
@@ -129,30 +129,30 @@ void RoundQueue::Enter(Time now, const RoundMade& made) {
 }
 
 std::optional<RoundMade> RoundQueue::Make(Time now) {
-  if (!settled_ || stop_at_ || !heads_->started() || !heads_->Known()) return std::nullopt;
-  if (next_step_ >= OpenLimit() || (left_.empty() && heads_->Exhausted())) return std::nullopt;
+  if (!settled_ || stop_at_ || !cursors_->started() || !cursors_->Known()) return std::nullopt;
+  if (next_step_ >= OpenLimit() || (left_.empty() && cursors_->Exhausted())) return std::nullopt;
 
-  RoundMaterial material;
+  RoundInput material;
   for (const auto& [key, left] : left_) material.left.push_back(left);
-  material.all_there_is = !left_.empty() && now - left_since_ >= tail_wait_;
-  for (size_t p = 0; p < heads_->size(); ++p) {
-    const Heads::Partition& head = (*heads_)[p];
-    if (heads_->Paused()) {  // what is left over goes on, as if the stream had not grown
+  material.drain = !left_.empty() && now - left_since_ >= tail_wait_;
+  for (size_t p = 0; p < cursors_->size(); ++p) {
+    const PartitionCursors::Partition& head = (*cursors_)[p];
+    if (cursors_->Paused()) {  // what is left over goes on, as if the stream had not grown
       material.partitions.push_back({head.at, head.first, head.at.offset, false, false});
       continue;
     }
-    material.partitions.push_back({head.at, head.first, head.end, head.sealed, heads_->Overdue(now, p)});
-    if (material.partitions.back().overdue) material.all_there_is = true;
+    material.partitions.push_back({head.at, head.first, head.end, head.sealed, cursors_->Overdue(now, p)});
+    if (material.partitions.back().overdue) material.drain = true;
   }
-  auto made = MakeRound(strategy_, heads_->rules(), next_step_, material);
+  auto made = MakeRound(strategy_, cursors_->rules(), next_step_, material);
   if (!made) return std::nullopt;
 
   for (const RoundMade::Lane& part : made->lanes) {
-    if (const auto left = left_.find(heads_->KeyOf(part.cut)); left != left_.end()) {
+    if (const auto left = left_.find(cursors_->KeyOf(part.cut)); left != left_.end()) {
       left->second.runs &= part.assigned.Complement();
       if (left->second.runs.empty()) left_.erase(left);
     } else if (cuts_.try_emplace({part.cut.partition, part.cut.begin}, part.cut).second) {
-      heads_->Advance(now, part.cut);
+      cursors_->Advance(now, part.cut);
     }
   }
   Enter(now, *made);
@@ -383,7 +383,7 @@ void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
     if (late.empty()) continue;
     late_ += late.count();
     if (left_.empty()) left_since_ = now;
-    auto [left, fresh] = left_.try_emplace(heads_->KeyOf(part.cut), LeftOver{part.cut, late});
+    auto [left, fresh] = left_.try_emplace(cursors_->KeyOf(part.cut), Leftover{part.cut, late});
     if (!fresh) left->second.runs |= late;
   }
   round.free.clear();

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/coordinator/heads.h"
 #include "protocol/coordinator/heartbeat_counts.h"
+#include "protocol/coordinator/partition_cursors.h"
 #include "protocol/coordinator/rounds.h"
 #include "protocol/coordinator/slice_map.h"
 
@@ -28,9 +28,9 @@ namespace leat::protocol {
 class RoundQueue {
  public:
   // `open_steps`: of rounds that are open at a time at the least, however short these are.
-  RoundQueue(Heads* heads, const StrategyConfig& strategy, uint32_t open_steps, Duration lane_wait,
-             Duration tail_wait)
-      : heads_(heads),
+  RoundQueue(PartitionCursors* cursors, const StrategyConfig& strategy, uint32_t open_steps,
+             Duration lane_wait, Duration tail_wait)
+      : cursors_(cursors),
         strategy_(strategy),
         open_steps_(open_steps),
         lane_wait_(lane_wait),
@@ -125,14 +125,14 @@ class RoundQueue {
   RunSet Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const;
   std::optional<uint32_t> LaneFor(Time now, NodeId worker, Round* round);
 
-  Heads* heads_;
+  PartitionCursors* cursors_;
   StrategyConfig strategy_;
   uint64_t open_steps_;
   Duration lane_wait_, tail_wait_;
 
   std::map<std::pair<uint32_t, Position>, Cut> cuts_;  // by partition and begin
   Rounds rounds_;
-  std::map<Heads::Key, LeftOver> left_;
+  std::map<PartitionCursors::Key, Leftover> left_;
   Time left_since_{0};
   uint64_t next_step_ = 0;  // of the next round
   uint64_t version_ = 0;    // that all slices have

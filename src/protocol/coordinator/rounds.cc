@@ -11,11 +11,11 @@ namespace leat::protocol {
 namespace {
 
 using Lane = RoundMade::Lane;
-using Partition = RoundMaterial::Partition;
+using Partition = RoundInput::Partition;
 
 class Maker {
  public:
-  Maker(const StrategyConfig& strategy, const CutRules& rules, const RoundMaterial& material)
+  Maker(const StrategyConfig& strategy, const CutRules& rules, const RoundInput& material)
       : rules_(rules), material_(material), lanes_(std::max(strategy.total_lanes(), 1u)) {
     batch_ = std::clamp(rules.batch_size, 1u, Cut::kMaxEvents);
     const uint32_t run = std::clamp(rules.run, 1u, std::min(Cut::kMaxBatches, Cut::kMaxEvents / batch_));
@@ -30,7 +30,7 @@ class Maker {
     // What is left over longest is in the round.
     uint32_t length = most_;
     if (!material_.left.empty()) length = std::min(length, material_.left.front().runs.count());
-    const bool shorter = sealed_ || material_.all_there_is;
+    const bool shorter = sealed_ || material_.drain;
     for (; length > 1 && Fill(length, nullptr) < lanes_; --length) {
       if (!shorter) return {};
     }
@@ -68,7 +68,7 @@ class Maker {
   // Lanes that can have so many runs; the parts themselves when they are wanted.
   size_t Fill(uint32_t length, std::vector<Lane>* parts) const {
     size_t filled = 0;
-    for (const LeftOver& left : material_.left) {
+    for (const Leftover& left : material_.left) {
       const size_t more = std::min<size_t>(left.runs.count() / length, lanes_ - filled);
       if (parts) Divide(left, length, more, parts);
       filled += more;
@@ -78,7 +78,7 @@ class Maker {
     return filled;
   }
 
-  static void Divide(const LeftOver& left, uint32_t length, size_t count, std::vector<Lane>* parts) {
+  static void Divide(const Leftover& left, uint32_t length, size_t count, std::vector<Lane>* parts) {
     uint32_t run = 0;
     for (size_t i = 0; i < count; ++i) {
       RunSet assigned(left.runs.size());
@@ -117,7 +117,7 @@ class Maker {
   }
 
   const CutRules& rules_;
-  const RoundMaterial& material_;
+  const RoundInput& material_;
   size_t lanes_;
   uint32_t batch_ = 1;
   uint64_t run_events_ = 1;  // of a full run
@@ -128,7 +128,7 @@ class Maker {
 }  // namespace
 
 std::optional<RoundMade> MakeRound(const StrategyConfig& strategy, const CutRules& rules, uint64_t first_step,
-                                   const RoundMaterial& material) {
+                                   const RoundInput& material) {
   RoundMade round;
   round.first_step = first_step;
   round.lanes = Maker(strategy, rules, material).Make();

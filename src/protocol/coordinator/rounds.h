@@ -16,13 +16,13 @@
 namespace leat::protocol {
 
 // Runs of a cut that had their turn in a former round and were not in time.
-struct LeftOver {
+struct Leftover {
   Cut cut;
   RunSet runs;
 };
 
 // What there is to make a round of.
-struct RoundMaterial {
+struct RoundInput {
   struct Partition {
     Position at;         // the next cut follows this
     uint64_t first = 0;  // every pass starts here
@@ -30,9 +30,9 @@ struct RoundMaterial {
     bool sealed = false;
     bool overdue = false;  // not sealed: what is there has waited so long that it may be cut short
   };
-  std::vector<LeftOver> left;         // those to come first first
+  std::vector<Leftover> left;         // those to come first first
   std::vector<Partition> partitions;  // of the stream, by number
-  bool all_there_is = false;          // of a stream that is not sealed, too, though it makes no full round
+  bool drain = false;                 // of a stream that is not sealed, too, though it makes no full round
 };
 
 // The round that begins with `first_step`: as many lanes as `strategy` has, of as many runs each as a full
@@ -40,6 +40,6 @@ struct RoundMaterial {
 // advanced partition. What is there for less than one run in each lane makes a round of one step with fewer
 // lanes. Nothing when there is nothing, or when a stream that is not sealed is better waited for.
 std::optional<RoundMade> MakeRound(const StrategyConfig& strategy, const CutRules& rules, uint64_t first_step,
-                                   const RoundMaterial& material);
+                                   const RoundInput& material);
 
 }  // namespace leat::protocol

@@ -63,7 +63,7 @@ class Stream {
       EXPECT_EQ(assigned.size(), cut.runs());
       EXPECT_EQ(assigned.count(), length) << "as long as each other";
       auto left = std::find_if(material.left.begin(), material.left.end(),
-                               [&cut = cut](const LeftOver& l) { return l.cut == cut; });
+                               [&cut = cut](const Leftover& l) { return l.cut == cut; });
       if (left == material.left.end()) {
         auto& p = material.partitions[cut.partition];
         EXPECT_TRUE(assigned.full());
@@ -96,14 +96,14 @@ class Stream {
     trained_.erase({part.cut.partition, part.cut.begin, run});
     events -= part.cut.EventsOf(run);
     auto left = std::find_if(material.left.begin(), material.left.end(),
-                             [&](const LeftOver& l) { return l.cut == part.cut; });
+                             [&](const Leftover& l) { return l.cut == part.cut; });
     if (left == material.left.end()) {
       left = material.left.insert(left, {part.cut, RunSet(part.cut.runs())});
     }
     left->runs.Add(run);
   }
 
-  RoundMaterial material;
+  RoundInput material;
   uint64_t step = 0;
   uint64_t events = 0;
   std::vector<size_t> widths;
@@ -165,7 +165,7 @@ TEST(RoundsTest, NothingOfNothing) {
   EXPECT_FALSE(Stream(Sync(2), Rules(10, 4, 1, 7), {0}, true).Make());
   EXPECT_FALSE(Stream(Sync(2), Rules(10, 4), {0}, false).Make());
   Stream waiting(Sync(2), Rules(10, 4), {0}, false);
-  waiting.material.all_there_is = waiting.material.partitions[0].overdue = true;
+  waiting.material.drain = waiting.material.partitions[0].overdue = true;
   EXPECT_FALSE(waiting.Make());
 }
 
@@ -208,7 +208,7 @@ TEST(RoundsTest, ALiveStreamIsWaitedForUntilItHasMadeAWait) {
   auto& p = stream.material.partitions[0];
   p.end = 157;
   EXPECT_FALSE(stream.Make());
-  p.overdue = stream.material.all_there_is = true;
+  p.overdue = stream.material.drain = true;
   EXPECT_EQ(stream.Make()->lanes[1].cut.runs(), 3u) << "all lanes, of whole runs";
   EXPECT_EQ(p.at.offset, 140u);
   EXPECT_EQ(stream.Make()->lanes.size(), 1u) << "one whole batch";
@@ -222,7 +222,7 @@ TEST(RoundsTest, APartitionThatIsStillDoesNotHoldUpTheOthers) {
   ASSERT_TRUE(round);
   EXPECT_EQ(round->lanes[0].cut.partition, 1u);
   EXPECT_EQ(round->lanes[1].cut.partition, 1u);
-  stream.material.all_there_is = true;
+  stream.material.drain = true;
   EXPECT_FALSE(stream.Make()) << "nobody has waited long for those five";
 }
 
@@ -270,7 +270,7 @@ TEST(RoundsTest, CoverASealedStreamOnce) {
         for (size_t i = round->needed; i < round->lanes.size(); ++i) {
           const size_t lane = (rng.Below(3) + i) % round->lanes.size();
           const auto late =
-              std::find_if(stream.material.left.begin(), stream.material.left.end(), [&](const LeftOver& l) {
+              std::find_if(stream.material.left.begin(), stream.material.left.end(), [&](const Leftover& l) {
                 return l.cut == round->lanes[lane].cut && l.runs.Has(runs[lane][k]);
               });
           if (late == stream.material.left.end()) stream.Late(round->lanes[lane], runs[lane][k]);
@@ -299,10 +299,10 @@ TEST(RoundsTest, CoverAStreamThatGrowsOnce) {
       if (i > 40 && rng.Chance(0.2)) p.sealed = true;
       auto& waiting = stream.material.partitions[rng.Below(3)];
       waiting.overdue = rng.Chance(0.3) && waiting.end > waiting.at.offset;
-      stream.material.all_there_is = waiting.overdue;
+      stream.material.drain = waiting.overdue;
       while (rng.Chance(0.7) && stream.Make()) {
       }
-      waiting.overdue = stream.material.all_there_is = false;
+      waiting.overdue = stream.material.drain = false;
     }
     uint64_t events = 0;
     for (auto& p : stream.material.partitions) p.sealed = true;

@@ -8,7 +8,7 @@ namespace leat::protocol {
 // ---- cuts
 
 void SplitQueue::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
-  for (const Cut& cut : heads_->Restore(watermark, std::move(cuts))) Enter(cut);
+  for (const Cut& cut : cursors_->Restore(watermark, std::move(cuts))) Enter(cut);
 }
 
 void SplitQueue::Enter(const Cut& cut) {
@@ -20,21 +20,21 @@ void SplitQueue::Enter(const Cut& cut) {
 void SplitQueue::Free(Split* split) {
   split->stage = Stage::kFree;
   split->released_at.clear();
-  free_[heads_->KeyOf(split->cut)] = {split->cut.partition, split->cut.begin};
+  free_[cursors_->KeyOf(split->cut)] = {split->cut.partition, split->cut.begin};
 }
 
 bool SplitQueue::CutOne(Time now, bool short_tails, std::vector<Cut>* made) {
-  if (heads_->Paused()) return false;
+  if (cursors_->Paused()) return false;
   std::optional<Cut> least;
-  for (uint32_t p = 0; p < heads_->size(); ++p) {
-    const Heads::Partition& head = (*heads_)[p];
+  for (uint32_t p = 0; p < cursors_->size(); ++p) {
+    const PartitionCursors::Partition& head = (*cursors_)[p];
     if (!head.known) continue;
-    const bool short_tail = short_tails && heads_->Overdue(now, p);
-    const auto cut = NextCut(heads_->rules(), p, head.at, head.first, head.end, head.sealed, short_tail);
-    if (cut && (!least || heads_->KeyOf(*cut) < heads_->KeyOf(*least))) least = cut;
+    const bool short_tail = short_tails && cursors_->Overdue(now, p);
+    const auto cut = NextCut(cursors_->rules(), p, head.at, head.first, head.end, head.sealed, short_tail);
+    if (cut && (!least || cursors_->KeyOf(*cut) < cursors_->KeyOf(*least))) least = cut;
   }
   if (!least) return false;
-  heads_->Advance(now, *least);
+  cursors_->Advance(now, *least);
   Enter(*least);
   made->push_back(*least);
   return true;
@@ -42,7 +42,7 @@ bool SplitQueue::CutOne(Time now, bool short_tails, std::vector<Cut>* made) {
 
 std::vector<Cut> SplitQueue::CutMore(Time now, size_t demand, size_t ahead) {
   std::vector<Cut> made;
-  if (!heads_->started() || free_.size() >= demand) return made;
+  if (!cursors_->started() || free_.size() >= demand) return made;
   while (free_.size() < ahead && CutOne(now, false, &made)) {
   }
   while (free_.size() < demand && CutOne(now, true, &made)) {
@@ -70,7 +70,7 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
         ++at;
         continue;
       }
-      if (split.stage == Stage::kFree) free_.erase(heads_->KeyOf(split.cut));
+      if (split.stage == Stage::kFree) free_.erase(cursors_->KeyOf(split.cut));
       at = splits.erase(at);
     }
   }

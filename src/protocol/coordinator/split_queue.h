@@ -12,15 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/coordinator/heads.h"
 #include "protocol/coordinator/heartbeat_counts.h"
+#include "protocol/coordinator/partition_cursors.h"
 #include "protocol/coordinator/slice_map.h"
 
 namespace leat::protocol {
 
 class SplitQueue {
  public:
-  explicit SplitQueue(Heads* heads) : heads_(heads), splits_(heads->size()) {}
+  explicit SplitQueue(PartitionCursors* cursors) : cursors_(cursors), splits_(cursors->size()) {}
 
   // ---- cuts
   // Cuts of a former life, from `watermark` on. Throws std::invalid_argument when they contradict each other.
@@ -70,9 +70,9 @@ class SplitQueue {
   void Free(Split* split);
   bool CutOne(Time now, bool short_tails, std::vector<Cut>* made);
 
-  Heads* heads_;
+  PartitionCursors* cursors_;
   std::vector<std::map<Position, Split>> splits_;  // by partition
-  std::map<Heads::Key, Place> free_;
+  std::map<PartitionCursors::Key, Place> free_;
   std::map<uint64_t, Place> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases of each
   std::set<Place> released_;

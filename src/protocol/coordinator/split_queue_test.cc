@@ -20,11 +20,11 @@ class SplitQueueTest : public ::testing::Test {
   SplitQueueTest()
       : table_{1, {{"v", Shape{2}, {}}}, {{0, 0, 1}, {0, 1, 2}}},
         slices_(table_, 2, [this] { return Incarnation(++lives_); }),
-        heads_({.hash = 1, .batch_size = 10, .split_batches = 2, .shuffle_seed = 0, .epochs = 1}, 2,
-               milliseconds(100)),
-        queue_(&heads_),
+        cursors_({.hash = 1, .batch_size = 10, .split_batches = 2, .shuffle_seed = 0, .epochs = 1}, 2,
+                 milliseconds(100)),
+        queue_(&cursors_),
         ledgers_(2, Ledger(std::vector<Position>{{0, 0}, {0, 1000}})) {
-    heads_.Start({{0, 0}, {0, 1000}});
+    cursors_.Start({{0, 0}, {0, 1000}});
     slices_.SetStart({{0, 0}, {0, 1000}});
     slices_.PlaceAll({kServer}, Place(table_, Placement::kGreedy, 1));
     Report();
@@ -43,7 +43,7 @@ class SplitQueueTest : public ::testing::Test {
   }
 
   void Range(uint32_t partition, uint64_t end, bool sealed = false) {
-    heads_.OnRange(now_, {partition, partition * 1000, end, sealed});
+    cursors_.OnRange(now_, {partition, partition * 1000, end, sealed});
   }
   std::optional<Lease> Grant(NodeId worker = kW) { return queue_.Grant(++last_lease_, worker, slices_); }
   void Train(const Lease& lease) {
@@ -56,7 +56,7 @@ class SplitQueueTest : public ::testing::Test {
   SliceTable table_;
   uint64_t lives_ = 0;
   SliceMap slices_;
-  Heads heads_;
+  PartitionCursors cursors_;
   SplitQueue queue_;
   std::vector<Ledger> ledgers_;
   HeartbeatCounts heartbeat_counts_;
@@ -185,13 +185,13 @@ TEST_F(SplitQueueTest, WhatASliceLosesIsTrainedAgain) {
 
 TEST_F(SplitQueueTest, KnowsWhenAllIsCut) {
   Range(0, 25, true);
-  EXPECT_FALSE(heads_.Exhausted()) << "partition 1 is unknown";
+  EXPECT_FALSE(cursors_.Exhausted()) << "partition 1 is unknown";
   Range(1, 1000, true);
-  EXPECT_FALSE(heads_.Exhausted());
-  EXPECT_EQ(heads_.Lag(slices_.Watermarks()), 25u);
+  EXPECT_FALSE(cursors_.Exhausted());
+  EXPECT_EQ(cursors_.Lag(slices_.Watermarks()), 25u);
   queue_.CutMore(now_, 10, 10);
-  EXPECT_TRUE(heads_.Exhausted());
-  EXPECT_THAT(heads_.Uncut(), ElementsAre(Position{0, 25}, Position{0, 1000}));
+  EXPECT_TRUE(cursors_.Exhausted());
+  EXPECT_THAT(cursors_.Positions(), ElementsAre(Position{0, 25}, Position{0, 1000}));
 }
 
 TEST_F(SplitQueueTest, ForgetsWhatADurableWatermarkCovers) {

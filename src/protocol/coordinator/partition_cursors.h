@@ -13,7 +13,7 @@
 
 namespace leat::protocol {
 
-class Heads {
+class PartitionCursors {
  public:
   struct Partition {
     bool known = false;
@@ -26,7 +26,7 @@ class Heads {
   // How far from the start, so that partitions advance together; then which.
   using Key = std::tuple<uint32_t, uint64_t, uint32_t>;
 
-  Heads(const CutRules& rules, size_t partitions, Duration tail_wait)
+  PartitionCursors(const CutRules& rules, size_t partitions, Duration tail_wait)
       : rules_(rules), tail_wait_(tail_wait), partitions_(partitions) {}
 
   bool started() const { return started_; }  // it is known where every partition starts
@@ -52,8 +52,8 @@ class Heads {
   // Every cut that the rules allow has been made. No more will come unless the stream grows.
   bool Exhausted() const;
   // Where each partition's next cut begins.
-  std::vector<Position> Uncut() const;
-  // Exhausted, and Uncut() is this.
+  std::vector<Position> Positions() const;
+  // Exhausted, and Positions() is this.
   bool EndsAt(const std::vector<Position>& watermark) const;
   // Events there, in all passes that are to come, behind the watermark.
   uint64_t Lag(const std::vector<Position>& watermark) const;

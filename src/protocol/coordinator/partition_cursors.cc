@@ -1,4 +1,4 @@
-#include "protocol/coordinator/heads.h"
+#include "protocol/coordinator/partition_cursors.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -17,7 +17,7 @@ std::string Text(Position at) {
 
 }  // namespace
 
-void Heads::Start(const std::vector<Position>& start) {
+void PartitionCursors::Start(const std::vector<Position>& start) {
   LEAT_CHECK(start.size() == partitions_.size());
   for (size_t p = 0; p < partitions_.size(); ++p) {
     partitions_[p].first = start[p].offset;
@@ -26,7 +26,7 @@ void Heads::Start(const std::vector<Position>& start) {
   started_ = true;
 }
 
-std::vector<Cut> Heads::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
+std::vector<Cut> PartitionCursors::Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts) {
   LEAT_CHECK(started_ && watermark.size() == partitions_.size());
   for (size_t p = 0; p < partitions_.size(); ++p) partitions_[p].at = watermark[p];
   std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) {
@@ -53,7 +53,7 @@ std::vector<Cut> Heads::Restore(const std::vector<Position>& watermark, std::vec
   return kept;
 }
 
-void Heads::OnRange(Time now, const StreamRange& range) {
+void PartitionCursors::OnRange(Time now, const StreamRange& range) {
   if (range.partition >= partitions_.size()) return;
   Partition& partition = partitions_[range.partition];
   partition.known = true;
@@ -63,7 +63,7 @@ void Heads::OnRange(Time now, const StreamRange& range) {
   if (!partition.tail_since && range.end > partition.at.offset) partition.tail_since = now;
 }
 
-void Heads::Advance(Time now, const Cut& cut) {
+void PartitionCursors::Advance(Time now, const Cut& cut) {
   Partition& partition = partitions_[cut.partition];
   partition.at = cut.next();
   advanced_ += cut.events();
@@ -71,39 +71,39 @@ void Heads::Advance(Time now, const Cut& cut) {
   if (partition.end > partition.at.offset) partition.tail_since = now;
 }
 
-bool Heads::Known() const {
+bool PartitionCursors::Known() const {
   return std::all_of(partitions_.begin(), partitions_.end(), [](const Partition& p) { return p.known; });
 }
 
-std::optional<std::vector<Position>> Heads::FirstOffsets() const {
+std::optional<std::vector<Position>> PartitionCursors::FirstOffsets() const {
   if (!Known()) return std::nullopt;
   return start();
 }
 
-std::vector<Position> Heads::start() const {
+std::vector<Position> PartitionCursors::start() const {
   std::vector<Position> start;
   for (const Partition& partition : partitions_) start.push_back({0, partition.first});
   return start;
 }
 
-bool Heads::Exhausted() const {
+bool PartitionCursors::Exhausted() const {
   return started_ && std::all_of(partitions_.begin(), partitions_.end(), [&](const Partition& p) {
            return p.known && protocol::Exhausted(rules_, p.at, p.first, p.end, p.sealed);
          });
 }
 
-std::vector<Position> Heads::Uncut() const {
+std::vector<Position> PartitionCursors::Positions() const {
   std::vector<Position> uncut;
   for (const Partition& partition : partitions_) uncut.push_back(partition.at);
   return uncut;
 }
 
-bool Heads::EndsAt(const std::vector<Position>& watermark) const {
+bool PartitionCursors::EndsAt(const std::vector<Position>& watermark) const {
   return Exhausted() && std::equal(partitions_.begin(), partitions_.end(), watermark.begin(), watermark.end(),
                                    [](const Partition& p, Position at) { return p.at == at; });
 }
 
-uint64_t Heads::Lag(const std::vector<Position>& watermark) const {
+uint64_t PartitionCursors::Lag(const std::vector<Position>& watermark) const {
   uint64_t lag = 0;
   for (size_t p = 0; p < partitions_.size() && started_; ++p) {
     const Partition& partition = partitions_[p];
@@ -116,12 +116,12 @@ uint64_t Heads::Lag(const std::vector<Position>& watermark) const {
   return lag;
 }
 
-bool Heads::Overdue(Time now, size_t partition) const {
+bool PartitionCursors::Overdue(Time now, size_t partition) const {
   const auto& since = partitions_[partition].tail_since;
   return since && now - *since >= tail_wait_;
 }
 
-Heads::Key Heads::KeyOf(const Cut& cut) const {
+PartitionCursors::Key PartitionCursors::KeyOf(const Cut& cut) const {
   const uint64_t first = partitions_[cut.partition].first;
   return {cut.begin.epoch, cut.begin.offset - std::min(first, cut.begin.offset), cut.partition};
 }
