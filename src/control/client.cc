@@ -16,7 +16,7 @@
 #include "control/convert.h"
 #include "control/rpc.h"
 #include "net/address.h"
-#include "net/door.h"
+#include "net/handshake.h"
 #include "net/loop.h"
 
 namespace leat::control {
@@ -43,11 +43,11 @@ std::string InSeconds(Duration d) {
 
 // A socket over which both have shown the token, and gRPC on it.
 struct Line {
-  explicit Line(net::Descriptor admitted) : socket(admitted.get()) {
+  explicit Line(net::Descriptor authenticated) : socket(authenticated.get()) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     arguments.SetMaxSendMessageSize(kMaxMessageBytes);
-    channel = grpc::CreateCustomInsecureChannelFromFd("coordinator", admitted.Release(), arguments);
+    channel = grpc::CreateCustomInsecureChannelFromFd("coordinator", authenticated.Release(), arguments);
   }
   // Whether the other end has not closed it: gRPC looks only while a call is under way.
   bool open() const {
@@ -164,16 +164,18 @@ class Client final : public ControlClient {
     std::shared_ptr<void> dial;
     Duration pause = kFirstPause;
     const std::function<void()> attempt = [&] {
-      dial = net::Dial(shared, at_->ToString(), until - clock_.Now(), [&](Result<net::Admitted> admitted) {
-        if (admitted.ok()) {
-          socket = std::move(admitted->socket);
-        } else {
-          socket = admitted.status();
-        }
-        if (socket.ok() || socket.status().code() == Code::kPermissionDenied) return loop.Stop();
-        loop.After(pause, attempt);
-        pause = std::min(2 * pause, kLongestPause);
-      });
+      dial = net::ConnectAuthenticated(shared, at_->ToString(), until - clock_.Now(),
+                                       [&](Result<net::AuthenticatedSocket> authenticated) {
+                                         if (authenticated.ok()) {
+                                           socket = std::move(authenticated->socket);
+                                         } else {
+                                           socket = authenticated.status();
+                                         }
+                                         if (socket.ok() || socket.status().code() == Code::kPermissionDenied)
+                                           return loop.Stop();
+                                         loop.After(pause, attempt);
+                                         pause = std::min(2 * pause, kLongestPause);
+                                       });
     };
     loop.After(until - clock_.Now(), [&] { loop.Stop(); });
     attempt();

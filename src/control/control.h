@@ -1,8 +1,8 @@
 // The control plane: small, rare messages to the coordinator over gRPC (the only folder that includes
 // grpcpp).
 //
-// Both ends show the job's token before gRPC is given the connection (net/door.h). Messages are at most 4
-// MiB.
+// Both ends show the job's token before gRPC is given the connection (net/handshake.h). Messages are at most
+// 4 MiB.
 #pragma once
 
 #include <functional>

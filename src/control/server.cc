@@ -20,7 +20,7 @@
 #include "control/convert.h"
 #include "control/rpc.h"
 #include "net/address.h"
-#include "net/door.h"
+#include "net/handshake.h"
 #include "net/loop.h"
 
 namespace leat::control {
@@ -155,9 +155,10 @@ class Server final : public ControlServer {
 
   Status Listen(const std::string& address) {
     LEAT_ASSIGN_OR_RETURN(const net::HostPort at, net::ParseAddress(address));
-    auto door = net::OpenDoor(shared_, at.ToString(), [this](net::Admitted admitted) {
-      grpc::AddInsecureChannelFromFd(server_.get(), admitted.socket.Release());
-    });
+    auto door =
+        net::ListenAuthenticated(shared_, at.ToString(), [this](net::AuthenticatedSocket authenticated) {
+          grpc::AddInsecureChannelFromFd(server_.get(), authenticated.socket.Release());
+        });
     if (!door.ok()) return door.status();
     door_ = std::move(*door);
     // With the name that was asked for, which others may know better than what it stands for here.

@@ -80,7 +80,7 @@ struct TransportOptions {
   uint64_t max_payload_bytes = uint64_t{1} << 34;
   Duration handshake_timeout = std::chrono::seconds(5);
   Duration stall_timeout = std::chrono::seconds(10);
-  uint32_t max_unproven_connections = 256;  // that have not shown their token yet; beyond it the oldest goes
+  uint32_t max_pending_handshakes = 256;  // that have not shown their token yet; beyond it the oldest goes
   // That have been accepted and are open; beyond it those that show the token are turned away. Bounds what a
   // peer that connects again and again can take from the others.
   uint32_t max_connections = 4096;

@@ -14,10 +14,10 @@ namespace {
 using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
 
 // One attempt to connect. Its loop alone ends it; the other side may post to it until then.
-class Dial : public std::enable_shared_from_this<Dial> {
+class InprocConnect : public std::enable_shared_from_this<InprocConnect> {
  public:
-  Dial(std::shared_ptr<Shared> shared, std::string address, Receiver* receiver, Connected done,
-       std::function<void(const std::shared_ptr<Dial>&)> forget)
+  InprocConnect(std::shared_ptr<Shared> shared, std::string address, Receiver* receiver, Connected done,
+                std::function<void(const std::shared_ptr<InprocConnect>&)> forget)
       : shared_(std::move(shared)),
         address_(std::move(address)),
         receiver_(receiver),
@@ -64,7 +64,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   const std::string address_;
   Receiver* receiver_;
   Connected done_;
-  std::function<void(const std::shared_ptr<Dial>&)> forget_;
+  std::function<void(const std::shared_ptr<InprocConnect>&)> forget_;
   uint64_t timer_ = 0;
   std::mutex mutex_;
   bool over_ = false;  // written by the loop's thread under the mutex
@@ -72,15 +72,15 @@ class Dial : public std::enable_shared_from_this<Dial> {
 
 }  // namespace
 
-struct InprocHub::Door : std::enable_shared_from_this<InprocHub::Door> {
+struct InprocHub::InprocAcceptor : std::enable_shared_from_this<InprocHub::InprocAcceptor> {
   // From any thread.
-  void Knock(const std::shared_ptr<Dial>& dial) {
+  void OnConnect(const std::shared_ptr<InprocConnect>& dial) {
     std::lock_guard lock(mutex);
     if (loop == nullptr) return dial->Answer({Code::kUnavailable, "Connection refused"}, nullptr);
     loop->Post([self = shared_from_this(), dial] { self->Admit(dial); });
   }
 
-  void Admit(const std::shared_ptr<Dial>& dial) {
+  void Admit(const std::shared_ptr<InprocConnect>& dial) {
     if (loop == nullptr) return dial->Answer({Code::kUnavailable, "Connection refused"}, nullptr);
     if (dial->token() != shared->options.token) {
       shared->refused.Add();
@@ -110,16 +110,16 @@ struct InprocHub::Door : std::enable_shared_from_this<InprocHub::Door> {
   Loop* loop = nullptr;  // guarded by the mutex, written by the loop's thread; null once shut
 };
 
-Result<std::string> InprocHub::Open(const std::string& address, std::shared_ptr<Door> door) {
+Result<std::string> InprocHub::Open(const std::string& address, std::shared_ptr<InprocAcceptor> acceptor) {
   LEAT_ASSIGN_OR_RETURN(const HostPort parts, ParseAddress(address));
   std::lock_guard lock(mutex_);
   const auto named = [&](uint32_t port) { return parts.host + ":" + std::to_string(port); };
   std::string name = named(parts.port);
   for (uint32_t port = 49152; parts.port == 0 && port < 65536; ++port) {
     name = named(port);
-    if (!doors_.contains(name)) break;
+    if (!acceptors_.contains(name)) break;
   }
-  if (!doors_.emplace(name, std::move(door)).second) {
+  if (!acceptors_.emplace(name, std::move(acceptor)).second) {
     return Status(Code::kUnavailable, "Address already in use");
   }
   return name;
@@ -127,40 +127,41 @@ Result<std::string> InprocHub::Open(const std::string& address, std::shared_ptr<
 
 void InprocHub::Shut(const std::string& address) {
   std::lock_guard lock(mutex_);
-  doors_.erase(address);
+  acceptors_.erase(address);
 }
 
-std::shared_ptr<InprocHub::Door> InprocHub::Find(const std::string& address) {
+std::shared_ptr<InprocHub::InprocAcceptor> InprocHub::Find(const std::string& address) {
   std::lock_guard lock(mutex_);
-  const auto at = doors_.find(address);
-  return at == doors_.end() ? nullptr : at->second;
+  const auto at = acceptors_.find(address);
+  return at == acceptors_.end() ? nullptr : at->second;
 }
 
 namespace {
 
-void Dial::Start(InprocHub& hub, Duration deadline) {
+void InprocConnect::Start(InprocHub& hub, Duration deadline) {
   timer_ = shared_->loop.After(deadline, [this] {
     timer_ = 0;
     Finish(Status(Code::kDeadlineExceeded, "no answer before the deadline"), nullptr);
   });
-  if (const auto door = hub.Find(address_)) return door->Knock(shared_from_this());
+  if (const auto acceptor = hub.Find(address_)) return acceptor->OnConnect(shared_from_this());
   Answer({Code::kUnavailable, "Connection refused"}, nullptr);
 }
 
 class InprocListener final : public Listener {
  public:
-  InprocListener(std::shared_ptr<InprocHub> hub, std::shared_ptr<InprocHub::Door> door, std::string address)
-      : hub_(std::move(hub)), door_(std::move(door)), address_(std::move(address)) {}
+  InprocListener(std::shared_ptr<InprocHub> hub, std::shared_ptr<InprocHub::InprocAcceptor> acceptor,
+                 std::string address)
+      : hub_(std::move(hub)), acceptor_(std::move(acceptor)), address_(std::move(address)) {}
   ~InprocListener() override {
     hub_->Shut(address_);
-    std::lock_guard lock(door_->mutex);
-    door_->loop = nullptr;
+    std::lock_guard lock(acceptor_->mutex);
+    acceptor_->loop = nullptr;
   }
   const std::string& address() const override { return address_; }
 
  private:
   std::shared_ptr<InprocHub> hub_;
-  std::shared_ptr<InprocHub::Door> door_;
+  std::shared_ptr<InprocHub::InprocAcceptor> acceptor_;
   std::string address_;
 };
 
@@ -173,19 +174,19 @@ class InprocTransport final : public Transport {
   }
 
   Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
-    const auto door = std::make_shared<InprocHub::Door>();
-    door->shared = shared_;
-    door->accept = std::move(accept);
-    door->loop = &shared_->loop;
-    auto opened = hub_->Open(address, door);
+    const auto acceptor = std::make_shared<InprocHub::InprocAcceptor>();
+    acceptor->shared = shared_;
+    acceptor->accept = std::move(accept);
+    acceptor->loop = &shared_->loop;
+    auto opened = hub_->Open(address, acceptor);
     if (!opened.ok()) return opened.status().With("cannot listen on " + address);
-    return std::unique_ptr<Listener>(new InprocListener(hub_, door, *opened));
+    return std::unique_ptr<Listener>(new InprocListener(hub_, acceptor, *opened));
   }
 
   void Connect(const std::string& address, Receiver* receiver, Duration deadline, Connected done) override {
-    const auto dial =
-        std::make_shared<Dial>(shared_, address, receiver, std::move(done),
-                               [this](const std::shared_ptr<Dial>& ended) { dials_.erase(ended); });
+    const auto dial = std::make_shared<InprocConnect>(
+        shared_, address, receiver, std::move(done),
+        [this](const std::shared_ptr<InprocConnect>& ended) { dials_.erase(ended); });
     dials_.insert(dial);
     dial->Start(*hub_, deadline);
   }
@@ -193,7 +194,7 @@ class InprocTransport final : public Transport {
  private:
   std::shared_ptr<Shared> shared_;
   std::shared_ptr<InprocHub> hub_;
-  std::set<std::shared_ptr<Dial>> dials_;
+  std::set<std::shared_ptr<InprocConnect>> dials_;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// The tcp transport. Who is let in, and how one gets in, is door.cc's; what is said then is stream.cc's.
+// The tcp transport. Who is let in, and how one gets in, is handshake.cc's; what is said then is stream.cc's.
 #include <map>
 #include <utility>
 
-#include "net/door.h"
+#include "net/handshake.h"
 #include "net/tcp/stream.h"
 #include "net/transport.h"
 
@@ -21,33 +21,35 @@ class TcpTransport final : public Transport {
   }
 
   Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
-    return OpenDoor(shared_, address, [shared = shared_, accept = std::move(accept)](Admitted admitted) {
-      ++shared->accepted;
-      const auto stream = MakeStream(shared, std::move(admitted), [shared] { --shared->accepted; });
-      Receiver* receiver = accept(stream->MakeConnection());
-      if (receiver == nullptr) return stream->End({Code::kAborted, "turned away"});
-      stream->Start(receiver);
-    });
+    return ListenAuthenticated(
+        shared_, address, [shared = shared_, accept = std::move(accept)](AuthenticatedSocket authenticated) {
+          ++shared->accepted;
+          const auto stream = MakeStream(shared, std::move(authenticated), [shared] { --shared->accepted; });
+          Receiver* receiver = accept(stream->MakeConnection());
+          if (receiver == nullptr) return stream->End({Code::kAborted, "turned away"});
+          stream->Start(receiver);
+        });
   }
 
   void Connect(const std::string& address, Receiver* receiver, Duration deadline,
                std::function<void(Result<std::unique_ptr<Connection>>)> done) override {
     const uint64_t number = ++last_dial_;
-    dials_[number] = Dial(shared_, address, deadline,
-                          [this, number, receiver, done = std::move(done)](Result<Admitted> admitted) {
-                            dials_.erase(number);
-                            if (!admitted.ok()) return done(admitted.status());
-                            const auto stream = MakeStream(shared_, std::move(*admitted), nullptr);
-                            auto connection = stream->MakeConnection();
-                            stream->Start(receiver);
-                            done(std::move(connection));
-                          });
+    dials_[number] = ConnectAuthenticated(
+        shared_, address, deadline,
+        [this, number, receiver, done = std::move(done)](Result<AuthenticatedSocket> authenticated) {
+          dials_.erase(number);
+          if (!authenticated.ok()) return done(authenticated.status());
+          const auto stream = MakeStream(shared_, std::move(*authenticated), nullptr);
+          auto connection = stream->MakeConnection();
+          stream->Start(receiver);
+          done(std::move(connection));
+        });
   }
 
  private:
-  static std::shared_ptr<Stream> MakeStream(const std::shared_ptr<Shared>& shared, Admitted admitted,
-                                            std::function<void()> on_end) {
-    return std::make_shared<Stream>(shared, admitted.socket.Release(), std::move(admitted.peer),
+  static std::shared_ptr<Stream> MakeStream(const std::shared_ptr<Shared>& shared,
+                                            AuthenticatedSocket authenticated, std::function<void()> on_end) {
+    return std::make_shared<Stream>(shared, authenticated.socket.Release(), std::move(authenticated.peer),
                                     std::move(on_end));
   }
 

@@ -230,7 +230,7 @@ TEST_F(TcpTest, AHelloThatTakesTooLongEnds) {
 }
 
 TEST_F(TcpTest, TheOldestStrangerMakesRoom) {
-  Listen({.handshake_timeout = std::chrono::minutes(5), .max_unproven_connections = 3});
+  Listen({.handshake_timeout = std::chrono::minutes(5), .max_pending_handshakes = 3});
   std::deque<Raw> strangers;
   for (int i = 0; i < 3; ++i) strangers.emplace_back(listener->address());
   for (int i = 0; i < 20; ++i) loop.RunOnce({});

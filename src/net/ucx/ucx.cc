@@ -502,7 +502,7 @@ class UcxTransport final : public Transport {
   }
 
   void Connect(const std::string& address, Receiver* receiver, Duration deadline, Connected done) override {
-    const auto dial = std::make_shared<Dial>();
+    const auto dial = std::make_shared<PendingConnect>();
     dials_.insert(dial);
     dial->finish = [this, dial = dial.get(), address, receiver, done = std::move(done)](Status status) {
       const auto self = Take(dial);
@@ -543,27 +543,27 @@ class UcxTransport final : public Transport {
   }
 
   // One attempt.
-  struct Dial {
+  struct PendingConnect {
     std::shared_ptr<Line> line;
     uint64_t timer = 0;
     std::function<void(Status)> finish;
   };
 
-  std::shared_ptr<Dial> Take(Dial* dial) {
-    const auto at =
-        std::ranges::find_if(dials_, [&](const std::shared_ptr<Dial>& one) { return one.get() == dial; });
-    std::shared_ptr<Dial> taken = *at;
+  std::shared_ptr<PendingConnect> Take(PendingConnect* dial) {
+    const auto at = std::ranges::find_if(
+        dials_, [&](const std::shared_ptr<PendingConnect>& one) { return one.get() == dial; });
+    std::shared_ptr<PendingConnect> taken = *at;
     dials_.erase(at);
     return taken;
   }
-  void Drop(Dial& dial) {
+  void Drop(PendingConnect& dial) {
     shared_->base->loop.Cancel(std::exchange(dial.timer, 0));
     dial.line->Drop();
   }
 
   const std::shared_ptr<UcxShared> shared_;
   const std::unique_ptr<Transport> sockets_;
-  std::set<std::shared_ptr<Dial>> dials_;
+  std::set<std::shared_ptr<PendingConnect>> dials_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Who is let in, and how one gets in.
-#include "net/door.h"
+#include "net/handshake.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -88,18 +88,19 @@ bool Say(int fd, const Bytes& hello) {
 // ---- accepting
 
 // A listening socket and the strangers at its door.
-class Door final : public Watcher, public std::enable_shared_from_this<Door> {
+class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_this<HandshakeAcceptor> {
  public:
-  Door(std::shared_ptr<Shared> shared, int fd, std::function<void(Admitted)> admit)
-      : shared_(std::move(shared)), fd_(fd), admit_(std::move(admit)) {
+  HandshakeAcceptor(std::shared_ptr<Shared> shared, int fd,
+                    std::function<void(AuthenticatedSocket)> on_socket)
+      : shared_(std::move(shared)), fd_(fd), on_socket_(std::move(on_socket)) {
     watch_ = poller().Watch(fd_, true, false, this);
   }
-  ~Door() { Shut(); }
-  Door(const Door&) = delete;
-  Door& operator=(const Door&) = delete;
+  ~HandshakeAcceptor() { Shut(); }
+  HandshakeAcceptor(const HandshakeAcceptor&) = delete;
+  HandshakeAcceptor& operator=(const HandshakeAcceptor&) = delete;
 
   void Shut() {
-    while (!strangers_.empty()) Drop(strangers_.begin());
+    while (!pending_handshakes_.empty()) Drop(pending_handshakes_.begin());
     shared_->loop.Cancel(std::exchange(pause_timer_, 0));
     shared_->loop.Cancel(std::exchange(deadline_timer_, 0));
     if (fd_ < 0) return;
@@ -108,18 +109,18 @@ class Door final : public Watcher, public std::enable_shared_from_this<Door> {
   }
 
  private:
-  struct Stranger final : public Watcher {
-    explicit Stranger(Door* its_door) : door(its_door) {}
-    void OnReady(bool, bool) override { door->Hear(at); }
-    Door* door;
-    std::list<Stranger>::iterator at;
+  struct PendingHandshake final : public Watcher {
+    explicit PendingHandshake(HandshakeAcceptor* its_acceptor) : acceptor(its_acceptor) {}
+    void OnReady(bool, bool) override { acceptor->Hear(at); }
+    HandshakeAcceptor* acceptor;
+    std::list<PendingHandshake>::iterator at;
     int fd = -1;
     uint64_t watch = 0;
     Time deadline{};
     std::string peer;
     HelloReader hello;
   };
-  using StrangerAt = std::list<Stranger>::iterator;
+  using PendingHandshakeAt = std::list<PendingHandshake>::iterator;
 
   Loop::Impl& poller() { return shared_->loop.impl(); }
 
@@ -142,10 +143,11 @@ class Door final : public Watcher, public std::enable_shared_from_this<Door> {
 
   void Admit(int fd, std::string peer) {
     Prepare(fd, shared_->options);
-    if (!strangers_.empty() && strangers_.size() >= shared_->options.max_unproven_connections) {
-      Refuse(strangers_.begin());
+    if (!pending_handshakes_.empty() &&
+        pending_handshakes_.size() >= shared_->options.max_pending_handshakes) {
+      Refuse(pending_handshakes_.begin());
     }
-    const auto at = strangers_.emplace(strangers_.end(), this);
+    const auto at = pending_handshakes_.emplace(pending_handshakes_.end(), this);
     at->at = at;
     at->fd = fd;
     at->peer = std::move(peer);
@@ -157,7 +159,7 @@ class Door final : public Watcher, public std::enable_shared_from_this<Door> {
 
   // The queue of connections stays full for now, so being asked again at once would only burn time.
   void Pause() {
-    if (!strangers_.empty()) Refuse(strangers_.begin());
+    if (!pending_handshakes_.empty()) Refuse(pending_handshakes_.begin());
     poller().Rewatch(watch_, false, false);
     pause_timer_ = shared_->loop.After(kAcceptPause, [this] {
       pause_timer_ = 0;
@@ -167,17 +169,17 @@ class Door final : public Watcher, public std::enable_shared_from_this<Door> {
 
   // Strangers stand in the order of their deadlines.
   void SetDeadline() {
-    if (strangers_.empty()) return;
-    deadline_timer_ = shared_->loop.After(strangers_.front().deadline - shared_->loop.Now(), [this] {
+    if (pending_handshakes_.empty()) return;
+    deadline_timer_ = shared_->loop.After(pending_handshakes_.front().deadline - shared_->loop.Now(), [this] {
       deadline_timer_ = 0;
-      while (!strangers_.empty() && strangers_.front().deadline <= shared_->loop.Now()) {
-        Refuse(strangers_.begin());
+      while (!pending_handshakes_.empty() && pending_handshakes_.front().deadline <= shared_->loop.Now()) {
+        Refuse(pending_handshakes_.begin());
       }
       SetDeadline();
     });
   }
 
-  void Hear(StrangerAt at) {
+  void Hear(PendingHandshakeAt at) {
     const auto progress = at->hello.Read(at->fd);
     if (progress == HelloReader::Progress::kMore) return;
     if (progress == HelloReader::Progress::kLost) return Refuse(at);
@@ -190,40 +192,40 @@ class Door final : public Watcher, public std::enable_shared_from_this<Door> {
     }
     const auto self = shared_from_this();  // the listener may be destroyed by who admits
     poller().Unwatch(at->watch);
-    Admitted admitted{Descriptor(at->fd), std::move(at->peer)};
-    strangers_.erase(at);
-    admit_(std::move(admitted));
+    AuthenticatedSocket authenticated{Descriptor(at->fd), std::move(at->peer)};
+    pending_handshakes_.erase(at);
+    on_socket_(std::move(authenticated));
   }
 
-  void Refuse(StrangerAt at) {
+  void Refuse(PendingHandshakeAt at) {
     shared_->refused.Add();
     Drop(at);
   }
 
-  void Drop(StrangerAt at) {
+  void Drop(PendingHandshakeAt at) {
     poller().Unwatch(at->watch);
     close(at->fd);
-    strangers_.erase(at);
+    pending_handshakes_.erase(at);
   }
 
   std::shared_ptr<Shared> shared_;
   int fd_;
-  std::function<void(Admitted)> admit_;
+  std::function<void(AuthenticatedSocket)> on_socket_;
   uint64_t watch_ = 0;
   uint64_t pause_timer_ = 0;
   uint64_t deadline_timer_ = 0;
-  std::list<Stranger> strangers_;  // oldest first
+  std::list<PendingHandshake> pending_handshakes_;  // oldest first
 };
 
-class DoorListener final : public Listener {
+class HandshakeListener final : public Listener {
  public:
-  DoorListener(std::shared_ptr<Door> door, std::string address)
-      : door_(std::move(door)), address_(std::move(address)) {}
-  ~DoorListener() override { door_->Shut(); }
+  HandshakeListener(std::shared_ptr<HandshakeAcceptor> acceptor, std::string address)
+      : acceptor_(std::move(acceptor)), address_(std::move(address)) {}
+  ~HandshakeListener() override { acceptor_->Shut(); }
   const std::string& address() const override { return address_; }
 
  private:
-  std::shared_ptr<Door> door_;
+  std::shared_ptr<HandshakeAcceptor> acceptor_;
   std::string address_;
 };
 
@@ -232,7 +234,8 @@ class DoorListener final : public Listener {
 // Looks the name up, tries its addresses in turn, shows the token and sees the other's.
 class Attempt final : public Watcher, public std::enable_shared_from_this<Attempt> {
  public:
-  Attempt(std::shared_ptr<Shared> shared, std::string address, std::function<void(Result<Admitted>)> done)
+  Attempt(std::shared_ptr<Shared> shared, std::string address,
+          std::function<void(Result<AuthenticatedSocket>)> done)
       : shared_(std::move(shared)), address_(std::move(address)), done_(std::move(done)) {}
   ~Attempt() { Cancel(); }
   Attempt(const Attempt&) = delete;
@@ -314,10 +317,10 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
       return Finish(std::move(status));
     }
     poller().Unwatch(watch_);
-    Finish(Admitted{Descriptor(std::exchange(fd_, -1)), peer_});
+    Finish(AuthenticatedSocket{Descriptor(std::exchange(fd_, -1)), peer_});
   }
 
-  void Finish(Result<Admitted> result) {
+  void Finish(Result<AuthenticatedSocket> result) {
     const auto self = shared_from_this();
     Cancel();
     const auto done = std::exchange(done_, nullptr);
@@ -333,7 +336,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
 
   std::shared_ptr<Shared> shared_;
   std::string address_;
-  std::function<void(Result<Admitted>)> done_;
+  std::function<void(Result<AuthenticatedSocket>)> done_;
   uint64_t timer_ = 0;
   std::shared_ptr<void> lookup_;
   std::vector<SocketAddress> addresses_;
@@ -348,8 +351,9 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
 
 }  // namespace
 
-Result<std::unique_ptr<Listener>> OpenDoor(std::shared_ptr<Shared> shared, const std::string& address,
-                                           std::function<void(Admitted)> admit) {
+Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<Shared> shared,
+                                                      const std::string& address,
+                                                      std::function<void(AuthenticatedSocket)> on_socket) {
   const auto fail = [&](const std::string& why) {
     return Status(Code::kUnavailable, "cannot listen on " + address + ": " + why);
   };
@@ -365,12 +369,13 @@ Result<std::unique_ptr<Listener>> OpenDoor(std::shared_ptr<Shared> shared, const
     close(fd);
     return fail(why);
   }
-  return std::unique_ptr<Listener>(
-      new DoorListener(std::make_shared<Door>(std::move(shared), fd, std::move(admit)), at.ToString()));
+  return std::unique_ptr<Listener>(new HandshakeListener(
+      std::make_shared<HandshakeAcceptor>(std::move(shared), fd, std::move(on_socket)), at.ToString()));
 }
 
-std::shared_ptr<void> Dial(std::shared_ptr<Shared> shared, const std::string& address, Duration deadline,
-                           std::function<void(Result<Admitted>)> done) {
+std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<Shared> shared, const std::string& address,
+                                           Duration deadline,
+                                           std::function<void(Result<AuthenticatedSocket>)> done) {
   auto attempt = std::make_shared<Attempt>(std::move(shared), address, std::move(done));
   attempt->Start(deadline);
   return {nullptr, [attempt](void*) { attempt->Cancel(); }};

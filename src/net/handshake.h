@@ -13,19 +13,21 @@
 namespace leat::net {
 
 // Connected, non-blocking, the hellos read to their last byte and nothing beyond.
-struct Admitted {
+struct AuthenticatedSocket {
   Descriptor socket;
   std::string peer;  // "127.0.0.1:40123"
 };
 
-// Listens at "host:port", port 0 = any that is free; errors name the address. `admit` may destroy the
+// Listens at "host:port", port 0 = any that is free; errors name the address. `on_socket` may destroy the
 // listener. Nobody is admitted while `shared->accepted`, which who admits counts, is at its limit.
-Result<std::unique_ptr<Listener>> OpenDoor(std::shared_ptr<Shared> shared, const std::string& address,
-                                           std::function<void(Admitted)> admit);
+Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<Shared> shared,
+                                                      const std::string& address,
+                                                      std::function<void(AuthenticatedSocket)> on_socket);
 
 // One attempt to get in: `done` comes on the loop, never from within, unless the handle that is returned is
 // gone by then. kPermissionDenied when the other end has another token.
-std::shared_ptr<void> Dial(std::shared_ptr<Shared> shared, const std::string& address, Duration deadline,
-                           std::function<void(Result<Admitted>)> done);
+std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<Shared> shared, const std::string& address,
+                                           Duration deadline,
+                                           std::function<void(Result<AuthenticatedSocket>)> done);
 
 }  // namespace leat::net
