@@ -1,8 +1,8 @@
 // Memory of a process that others on its host may look at, for payloads that need not be copied to be sent.
 //
 // A piece of it is told by its place: a descriptor of the process, what file that must be, and where in it.
-// The other opens that (descriptor.h), as for a secret (neighbour.h), and maps what it finds, to read. Pages
-// stay as long as anybody has them mapped, so that whoever reads what a dead process left reads that.
+// The other opens that (descriptor.h), as for a secret (same_host_peer.h), and maps what it finds, to read.
+// Pages stay as long as anybody has them mapped, so that whoever reads what a dead process left reads that.
 #pragma once
 
 #include <sys/types.h>

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "net/same_host/neighbour.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/shared.h"
 #include "net/transport.h"
 #include "net/ucx/ucx_link.h"
@@ -48,14 +48,14 @@ struct UcxShared {
   std::shared_ptr<Shared> base;
   bool trusted_network;
   metrics::Gauge& connections;  // that go over UCX
-  Hideout hideout;
+  SameHostProof same_host_proof;
   std::set<std::shared_ptr<Line>> leaving;  // have ended, but for what the peer may still look at
   bool over = false;                        // the transport is no more: none is kept
   std::optional<Result<std::shared_ptr<UcxContext>>> host, network;
 };
 
-void PutSecret(ByteWriter& out, const std::optional<Neighbour>& neighbour) {
-  out.PutRaw(neighbour ? neighbour->secret : Secret{});
+void PutSecret(ByteWriter& out, const std::optional<SameHostPeer>& same_host_peer) {
+  out.PutRaw(same_host_peer ? same_host_peer->secret : Secret{});
 }
 Secret GetSecret(ByteReader& in) {
   Secret secret{};
@@ -83,7 +83,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     ByteWriter out;
     out.Put(static_cast<uint8_t>(options().shared_memory));
     out.Put(static_cast<uint8_t>(shared_->trusted_network));
-    shared_->hideout.Describe(out);
+    shared_->same_host_proof.Describe(out);
     socket_->Send(kOffer, out.Take(), {});
   }
   void Await(std::unique_ptr<Connection> socket) {
@@ -224,19 +224,19 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   Status HearOffer(ByteReader& in) {
     const bool memory = in.Get<uint8_t>() != 0;
     const bool network = in.Get<uint8_t>() != 0;
-    const std::optional<Neighbour> neighbour = FindNeighbour(in);
+    const std::optional<SameHostPeer> same_host_peer = FindSameHostPeer(in);
     if (!in.Done()) return Unexpected();
-    if (neighbour && memory && options().shared_memory) {
-      OpenLink(Way::kHost, neighbour);
+    if (same_host_peer && memory && options().shared_memory) {
+      OpenLink(Way::kHost, same_host_peer);
     } else if (network && shared_->trusted_network) {
-      OpenLink(Way::kNetwork, neighbour);
+      OpenLink(Way::kNetwork, same_host_peer);
     }
     next_ = kCommit;
     ByteWriter out;
     out.Put(way_);
     if (way_ != Way::kTcp) {
-      PutSecret(out, neighbour);
-      shared_->hideout.Describe(out);
+      PutSecret(out, same_host_peer);
+      shared_->same_host_proof.Describe(out);
       out.PutString(AsText(link_->address()));
     }
     socket_->Send(kAnswer, out.Take(), {});
@@ -252,17 +252,18 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
       return {};
     }
     const Secret mine = GetSecret(in);
-    const std::optional<Neighbour> neighbour = FindNeighbour(in);
+    const std::optional<SameHostPeer> same_host_peer = FindSameHostPeer(in);
     const std::string address = in.GetString(kLongestAddress);
     if (!in.Done() || way > Way::kNetwork) return Unexpected();
-    const bool right = way == Way::kHost ? neighbour && shared_->hideout.Is(mine) : shared_->trusted_network;
-    if (right) OpenLink(way, neighbour);
+    const bool right =
+        way == Way::kHost ? same_host_peer && shared_->same_host_proof.Is(mine) : shared_->trusted_network;
+    if (right) OpenLink(way, same_host_peer);
     if (link_ != nullptr && !link_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) DropLink();
     next_ = kGo;
     ByteWriter out;
     out.Put(way_);
     if (way_ != Way::kTcp) {
-      PutSecret(out, neighbour);
+      PutSecret(out, same_host_peer);
       out.PutString(AsText(link_->address()));
     }
     socket_->Send(kCommit, out.Take(), {});
@@ -280,7 +281,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     const Secret mine = GetSecret(in);
     const std::string address = in.GetString(kLongestAddress);
     if (!in.Done() || way != way_) return Unexpected();
-    if (way == Way::kHost && !shared_->hideout.Is(mine)) return Unexpected();
+    if (way == Way::kHost && !shared_->same_host_proof.Is(mine)) return Unexpected();
     next_ = kGo;
     if (!link_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) {
       GoBy(Way::kTcp);
@@ -318,11 +319,11 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   }
 
   // Without it when it cannot be had.
-  void OpenLink(Way way, const std::optional<Neighbour>& neighbour) {
+  void OpenLink(Way way, const std::optional<SameHostPeer>& same_host_peer) {
     auto context = shared_->Context(way);
     if (!context.ok()) return;
     link_ = std::make_shared<UcxLink>(shared_->base, *context, socket_->peer(),
-                                      way == Way::kHost ? neighbour->pid : 0,
+                                      way == Way::kHost ? same_host_peer->pid : 0,
                                       [weak = weak_from_this()](Status why) {
                                         if (const auto self = weak.lock()) self->Failed(std::move(why));
                                       });

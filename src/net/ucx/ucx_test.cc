@@ -19,7 +19,7 @@
 
 #include "net/fault.h"
 #include "net/framing.h"
-#include "net/same_host/neighbour.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/same_host/shared_memory.h"
 #include "net/testing.h"
 #include "net/ucx/ucx_port.h"
@@ -483,7 +483,7 @@ TEST_F(UcxTest, NonsenseInsteadOfTheTalkEndsIt) {
   ByteWriter offer;
   offer.Put(uint8_t{1});
   offer.Put(uint8_t{0});
-  Hideout().Describe(offer);
+  SameHostProof().Describe(offer);
   const std::vector<std::pair<uint8_t, Bytes>> attempts = {
       {0, {}},           {1, {}},         {1, Bytes(7)},    {1, RandomBytes(1000, 1)},
       {2, offer.Take()}, {3, Bytes(100)}, {200, Bytes(16)},
@@ -509,7 +509,7 @@ TEST_F(UcxTest, WhoCannotBeReachedStaysOnTheSocket) {
   ByteWriter offer;
   offer.Put(uint8_t{1});
   offer.Put(uint8_t{0});
-  Hideout().Describe(offer);  // gone when it is looked for
+  SameHostProof().Describe(offer);  // gone when it is looked for
   Recorder far;
   std::unique_ptr<Connection> connection;
   server.reset();
@@ -529,11 +529,11 @@ TEST_F(UcxTest, WhoCannotBeReachedStaysOnTheSocket) {
 TEST_F(UcxTest, AWrongSecretEndsIt) {
   Connect({}, {});
   const auto sockets = MakeTcpTransport(loop, {});
-  const Hideout hideout;
+  const SameHostProof same_host_proof;
   ByteWriter offer;
   offer.Put(uint8_t{1});
   offer.Put(uint8_t{0});
-  hideout.Describe(offer);
+  same_host_proof.Describe(offer);
   Recorder liar;
   std::unique_ptr<Connection> connection;
   sockets->Connect(listener->address(), &liar, kSoon,
@@ -546,7 +546,7 @@ TEST_F(UcxTest, AWrongSecretEndsIt) {
   Secret told;
   const ByteView bytes = answer.GetRaw(told.size());
   std::copy(bytes.begin(), bytes.end(), told.begin());
-  EXPECT_TRUE(hideout.Is(told));
+  EXPECT_TRUE(same_host_proof.Is(told));
   ByteWriter commit;
   commit.Put(uint8_t{1});
   commit.PutRaw(Secret{});
@@ -556,18 +556,18 @@ TEST_F(UcxTest, AWrongSecretEndsIt) {
   ExpectAlive();
 }
 
-TEST(Neighbour, FindsOnlyWhatWasHidden) {
-  const Hideout hideout;
+TEST(SameHostPeer, FindsOnlyWhatWasHidden) {
+  const SameHostProof same_host_proof;
   const auto find = [](const ByteWriter& description) {
     ByteReader in(description.view());
-    return FindNeighbour(in);
+    return FindSameHostPeer(in);
   };
   ByteWriter right;
-  hideout.Describe(right);
+  same_host_proof.Describe(right);
   const auto secret = find(right);
   ASSERT_TRUE(secret.has_value());
-  EXPECT_TRUE(hideout.Is(secret->secret));
-  EXPECT_FALSE(Hideout().Is(secret->secret));
+  EXPECT_TRUE(same_host_proof.Is(secret->secret));
+  EXPECT_FALSE(SameHostProof().Is(secret->secret));
 
   // Every field matters.
   const size_t fields = right.size() - 24;  // behind the boot id
@@ -575,12 +575,12 @@ TEST(Neighbour, FindsOnlyWhatWasHidden) {
     Bytes wrong(right.view().begin(), right.view().end());
     wrong[at] ^= std::byte{1};
     ByteReader in(wrong);
-    const auto found = FindNeighbour(in);
-    EXPECT_FALSE(found.has_value() && hideout.Is(found->secret)) << at;
+    const auto found = FindSameHostPeer(in);
+    EXPECT_FALSE(found.has_value() && same_host_proof.Is(found->secret)) << at;
   }
   for (size_t size = 0; size < right.size(); ++size) {
     ByteReader in(right.view().first(size));
-    EXPECT_FALSE(FindNeighbour(in).has_value()) << size;
+    EXPECT_FALSE(FindSameHostPeer(in).has_value()) << size;
   }
 
   // Another thing than such memory, described as it is: not opened, or not read.
@@ -611,9 +611,9 @@ Bytes DescribedByAnother(bool apart, const std::function<void(const Bytes&)>& lo
     close(told[0]);
     close(over[1]);
     if (apart && unshare(CLONE_NEWNET) != 0) _exit(0);
-    const Hideout hideout;
+    const SameHostProof same_host_proof;
     ByteWriter description;
-    hideout.Describe(description);
+    same_host_proof.Describe(description);
     const bool written = write(told[1], description.view().data(), description.size()) ==
                          static_cast<ssize_t>(description.size());
     close(told[1]);
@@ -634,10 +634,10 @@ Bytes DescribedByAnother(bool apart, const std::function<void(const Bytes&)>& lo
   return description;
 }
 
-TEST(Neighbour, IsInTheSameNetworkNamespace) {
+TEST(SameHostPeer, IsInTheSameNetworkNamespace) {
   const auto find = [](const Bytes& description) {
     ByteReader in(description);
-    return FindNeighbour(in).has_value();
+    return FindSameHostPeer(in).has_value();
   };
   bool found = false;
   DescribedByAnother(false, [&](const Bytes& description) { found = find(description); });

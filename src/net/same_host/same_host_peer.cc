@@ -1,4 +1,4 @@
-#include "net/same_host/neighbour.h"
+#include "net/same_host/same_host_peer.h"
 
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -33,7 +33,7 @@ bool OnOneNetwork(pid_t other) {
 
 }  // namespace
 
-Hideout::Hideout() {
+SameHostProof::SameHostProof() {
   if (getrandom(secret_.data(), secret_.size(), 0) != static_cast<ssize_t>(secret_.size())) return;
   Descriptor file(memfd_create("leat", MFD_CLOEXEC));
   if (!file.ok()) return;
@@ -42,7 +42,7 @@ Hideout::Hideout() {
   }
 }
 
-void Hideout::Describe(ByteWriter& out) const {
+void SameHostProof::Describe(ByteWriter& out) const {
   struct stat at {};
   if (file_.ok()) fstat(file_.get(), &at);
   out.PutString(BootId());
@@ -52,7 +52,7 @@ void Hideout::Describe(ByteWriter& out) const {
   out.Put(static_cast<uint64_t>(at.st_ino));
 }
 
-std::optional<Neighbour> FindNeighbour(ByteReader& description) {
+std::optional<SameHostPeer> FindSameHostPeer(ByteReader& description) {
   const std::string boot = description.GetString(kLongestBootId);
   const auto pid = description.Get<int32_t>();
   const auto number = description.Get<int32_t>();
@@ -62,7 +62,7 @@ std::optional<Neighbour> FindNeighbour(ByteReader& description) {
   if (!OnOneNetwork(pid)) return std::nullopt;
   const auto file = OpenPeerFile(pid, number, device, inode);
   if (!file || file->bytes != sizeof(Secret)) return std::nullopt;
-  Neighbour found{.pid = pid};
+  SameHostPeer found{.pid = pid};
   auto& secret = found.secret;
   const ssize_t read = pread(file->descriptor.get(), secret.data(), secret.size(), 0);
   return read == static_cast<ssize_t>(secret.size()) ? std::optional(found) : std::nullopt;

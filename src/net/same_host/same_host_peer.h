@@ -18,9 +18,9 @@ namespace leat::net {
 using Secret = std::array<std::byte, 16>;
 
 // A secret in memory that this process shares with whoever may open its descriptors. Thread-safe.
-class Hideout {
+class SameHostProof {
  public:
-  Hideout();  // never throws: without the means for it nobody finds the secret
+  SameHostProof();  // never throws: without the means for it nobody finds the secret
 
   void Describe(ByteWriter& out) const;
   bool Is(const Secret& secret) const { return file_.ok() && secret == secret_; }
@@ -30,12 +30,12 @@ class Hideout {
   Secret secret_{};
 };
 
-struct Neighbour {
+struct SameHostPeer {
   pid_t pid = 0;
   Secret secret{};
 };
 // The process that described its secret, and that; none when it cannot be reached from here, or is no such
 // thing. Reads what Describe wrote.
-std::optional<Neighbour> FindNeighbour(ByteReader& description);
+std::optional<SameHostPeer> FindSameHostPeer(ByteReader& description);
 
 }  // namespace leat::net
