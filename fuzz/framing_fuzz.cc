@@ -71,7 +71,7 @@ Outcome Deliver(const Bytes& frame, size_t at_a_time) {
   Peer connection;
   Reader receiver;
   net::FrameReader reader(shared);
-  reader.LookInto(&memory);
+  reader.AllowSharedPayloads(&memory);
   Outcome outcome;
   for (ByteView rest = frame; !rest.empty() && outcome.status.ok();) {
     const size_t n = std::min(at_a_time, rest.size());
@@ -79,7 +79,7 @@ Outcome Deliver(const Bytes& frame, size_t at_a_time) {
     rest = rest.subspan(n);
   }
   outcome.read = std::move(receiver.read);
-  outcome.shown = reader.TakeShown();
+  outcome.shown = reader.TakeReleased();
   return outcome;
 }
 
@@ -87,7 +87,7 @@ Outcome Deliver(const Bytes& frame, size_t at_a_time) {
 struct File {
   File() {
     for (size_t i = 0; i < buffer.bytes().size(); ++i) buffer.bytes()[i] = static_cast<std::byte>(i % 251);
-    const auto place = net::FindSharedPlace(buffer.bytes());
+    const auto place = net::FindSharedRegion(buffer.bytes());
     LEAT_CHECK(place.has_value());
     ByteWriter out;
     out.Put(place->descriptor);
@@ -123,7 +123,7 @@ Bytes Meant(ByteView header) {
   Bytes meant{in.Get<std::byte>()};
   const auto append = [&meant](ByteView bytes) { meant.insert(meant.end(), bytes.begin(), bytes.end()); };
   append(in.GetRaw(in.Get<uint32_t>()));
-  for (auto places = in.Get<uint32_t>(); in.ok() && places > 0; --places) {
+  for (auto regions = in.Get<uint32_t>(); in.ok() && regions > 0; --regions) {
     LEAT_CHECK(std::ranges::equal(in.GetRaw(kStandIn.size()), Mine().name));
     const auto offset = in.Get<uint64_t>(), bytes = in.Get<uint64_t>();
     const ByteView contents = Mine().contents;
@@ -139,7 +139,7 @@ Bytes Meant(ByteView header) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Bytes header = WithName({reinterpret_cast<const std::byte*>(data), size});
   Bytes frame(wire::FramePrefix::kBytes);
-  wire::EncodePrefix(wire::MakePrefix(net::kShownType, header, 0), frame.data());
+  wire::EncodePrefix(wire::MakePrefix(net::kSharedPayloadType, header, 0), frame.data());
   frame.insert(frame.end(), header.begin(), header.end());
   const Outcome whole = Deliver(frame, frame.size());
   LEAT_CHECK(whole.shown == (whole.status.ok() ? 1 : 0));

@@ -6,7 +6,7 @@
 namespace leat::net {
 namespace {
 
-constexpr uint32_t kPlaceBytes = 36;
+constexpr uint32_t kRegionBytes = 36;
 // That are delivered and held, at most: nobody shows as many.
 constexpr size_t kMostHeld = 256;
 
@@ -62,8 +62,8 @@ Result<bool> FrameReader::TakeHeader(ByteView* bytes, Receiver& receiver, Connec
 Status FrameReader::StartMessage(const wire::FramePrefix& prefix, ByteView header, Receiver& receiver,
                                  Connection& connection, const bool& open) {
   LEAT_RETURN_IF_ERROR(wire::CheckHeader(prefix, header));
-  if (peer_ != nullptr && prefix.type == kShownType && prefix.payload_bytes == 0) {
-    Status status = StartShown(header, receiver, connection, open);
+  if (peer_ != nullptr && prefix.type == kSharedPayloadType && prefix.payload_bytes == 0) {
+    Status status = StartSharedPayload(header, receiver, connection, open);
     moved_ = shared_.loop.Now();
     return status;
   }
@@ -75,60 +75,61 @@ Status FrameReader::StartMessage(const wire::FramePrefix& prefix, ByteView heade
 }
 
 uint32_t FrameReader::MostHeaderBytes() const {
-  constexpr uint32_t kMostOfPlaces = 32 + kMostPlaces * kPlaceBytes;
-  return shared_.options.max_header_bytes + (peer_ != nullptr ? kMostOfPlaces : 0);
+  constexpr uint32_t kMaxRegionListBytes = 32 + kMaxSharedRegions * kRegionBytes;
+  return shared_.options.max_header_bytes + (peer_ != nullptr ? kMaxRegionListBytes : 0);
 }
 
-Status FrameReader::StartShown(ByteView header, Receiver& receiver, Connection& connection,
-                               const bool& open) {
+Status FrameReader::StartSharedPayload(ByteView header, Receiver& receiver, Connection& connection,
+                                       const bool& open) {
   ByteReader in(header);
   const auto type = in.Get<uint8_t>();
   const auto own_bytes = in.Get<uint32_t>();
   const ByteView own = in.GetRaw(own_bytes);
   const auto count = in.Get<uint32_t>();
   const Status bad(Code::kDataLoss, "a message that is shown, and makes no sense");
-  if (!in.ok() || own.size() > shared_.options.max_header_bytes || type == kShownType ||
-      count > kMostPlaces || in.remaining() != count * kPlaceBytes || shown_.size() >= kMostHeld) {
+  if (!in.ok() || own.size() > shared_.options.max_header_bytes || type == kSharedPayloadType ||
+      count > kMaxSharedRegions || in.remaining() != count * kRegionBytes ||
+      shared_payloads_.size() >= kMostHeld) {
     return bad;
   }
-  std::vector<SharedPlace> places(count);
+  std::vector<SharedRegion> regions(count);
   uint64_t total = 0;
-  for (SharedPlace& place : places) {
-    place.descriptor = in.Get<int32_t>();
-    place.device = in.Get<uint64_t>();
-    place.inode = in.Get<uint64_t>();
-    place.offset = in.Get<uint64_t>();
-    place.bytes = in.Get<uint64_t>();
-    if (place.bytes == 0 || place.bytes > shared_.options.max_payload_bytes - total) return bad;
-    total += place.bytes;
+  for (SharedRegion& region : regions) {
+    region.descriptor = in.Get<int32_t>();
+    region.device = in.Get<uint64_t>();
+    region.inode = in.Get<uint64_t>();
+    region.offset = in.Get<uint64_t>();
+    region.bytes = in.Get<uint64_t>();
+    if (region.bytes == 0 || region.bytes > shared_.options.max_payload_bytes - total) return bad;
+    total += region.bytes;
   }
   hold_ = false;
-  if (shown_.empty()) peer_->Trim();  // here, so that all of a message stays
+  if (shared_payloads_.empty()) peer_->Trim();  // here, so that all of a message stays
   LEAT_RETURN_IF_ERROR(incoming_.Start(receiver, connection, open, type, own, total));
-  for (const SharedPlace& place : places) {
+  for (const SharedRegion& region : regions) {
     if (!open) return {};
-    LEAT_ASSIGN_OR_RETURN(const ByteView bytes, peer_->Look(place));
+    LEAT_ASSIGN_OR_RETURN(const ByteView bytes, peer_->View(region));
     shared_.bytes_received.Add(bytes.size());
     incoming_.View(bytes, receiver, connection, open);
   }
-  shown_.push_back(hold_);
+  shared_payloads_.push_back(hold_);
   return {};
 }
 
-uint32_t FrameReader::TakeShown() {
+uint32_t FrameReader::TakeReleased() {
   uint32_t taken = 0;
-  for (; !shown_.empty() && !shown_.front(); shown_.pop_front()) ++taken;
+  for (; !shared_payloads_.empty() && !shared_payloads_.front(); shared_payloads_.pop_front()) ++taken;
   return taken;
 }
 
 void FrameReader::Release(uint32_t messages) {
-  for (bool& held : shown_) {
+  for (bool& held : shared_payloads_) {
     if (messages == 0) return;
     if (std::exchange(held, false)) --messages;
   }
 }
 
-std::optional<Bytes> EncodeShown(uint8_t type, ByteView header, std::span<const ByteView> payload) {
+std::optional<Bytes> EncodeSharedPayload(uint8_t type, ByteView header, std::span<const ByteView> payload) {
   ByteWriter out;
   out.Put(type);
   out.Put(static_cast<uint32_t>(header.size()));
@@ -138,13 +139,13 @@ std::optional<Bytes> EncodeShown(uint8_t type, ByteView header, std::span<const 
   uint32_t count = 0;
   for (const ByteView piece : payload) {
     if (piece.empty()) continue;
-    const auto place = FindSharedPlace(piece);
-    if (!place || ++count > kMostPlaces) return std::nullopt;
-    out.Put(place->descriptor);
-    out.Put(place->device);
-    out.Put(place->inode);
-    out.Put(place->offset);
-    out.Put(place->bytes);
+    const auto region = FindSharedRegion(piece);
+    if (!region || ++count > kMaxSharedRegions) return std::nullopt;
+    out.Put(region->descriptor);
+    out.Put(region->device);
+    out.Put(region->inode);
+    out.Put(region->offset);
+    out.Put(region->bytes);
   }
   out.PatchAt(at, count);
   return out.Take();

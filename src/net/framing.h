@@ -23,20 +23,20 @@ namespace leat::net {
 
 // The frame type of a message whose payload lies in memory that the sender shows: its header has the
 // message's own type and header, and the places.
-constexpr uint8_t kShownType = 255;
-constexpr size_t kMostPlaces = 1024;  // more pieces are sent rather than shown
+constexpr uint8_t kSharedPayloadType = 255;
+constexpr size_t kMaxSharedRegions = 1024;  // more pieces are sent rather than shown
 
 // The header of such a frame; none where a piece of the payload lies where others cannot see it.
-std::optional<Bytes> EncodeShown(uint8_t type, ByteView header, std::span<const ByteView> payload);
+std::optional<Bytes> EncodeSharedPayload(uint8_t type, ByteView header, std::span<const ByteView> payload);
 
 class FrameReader {
  public:
   // `shared` outlives it.
   explicit FrameReader(const Shared& shared) : shared_(shared) {}
   // From now on messages may come whose payload lies there. It outlives this.
-  void LookInto(PeerMemory* peer) { peer_ = peer; }
+  void AllowSharedPayloads(PeerMemory* peer) { peer_ = peer; }
   // Of those, how many the peer may let go now that it could not when this was last asked.
-  uint32_t TakeShown();
+  uint32_t TakeReleased();
   // The one that is being delivered is held, and so are those after it; until so many of the held are not.
   void Hold() { hold_ = true; }
   void Release(uint32_t messages);
@@ -64,14 +64,14 @@ class FrameReader {
   Result<bool> TakeHeader(ByteView* bytes, Receiver& receiver, Connection& connection, const bool& open);
   Status StartMessage(const wire::FramePrefix& prefix, ByteView header, Receiver& receiver,
                       Connection& connection, const bool& open);
-  Status StartShown(ByteView header, Receiver& receiver, Connection& connection, const bool& open);
+  Status StartSharedPayload(ByteView header, Receiver& receiver, Connection& connection, const bool& open);
   uint32_t MostHeaderBytes() const;
 
   const Shared& shared_;
   PeerMemory* peer_ = nullptr;
-  std::deque<bool> shown_;  // delivered, and not taken: whether it is held
-  bool hold_ = false;       // the one that is being delivered
-  Bytes partial_;           // of a prefix and header that came in pieces
+  std::deque<bool> shared_payloads_;  // delivered, and not taken: whether it is held
+  bool hold_ = false;                 // the one that is being delivered
+  Bytes partial_;                     // of a prefix and header that came in pieces
   Incoming incoming_;
   Time moved_{};
 };

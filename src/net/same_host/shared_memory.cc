@@ -129,7 +129,7 @@ Buffer MakeSharedBuffer(size_t bytes) {
                     bytes);
 }
 
-std::optional<SharedPlace> FindSharedPlace(ByteView bytes) {
+std::optional<SharedRegion> FindSharedRegion(ByteView bytes) {
   Files& files = AllFiles();
   const std::shared_lock lock(files.mutex);
   const auto at = files.by_end.upper_bound(bytes.data());
@@ -138,28 +138,29 @@ std::optional<SharedPlace> FindSharedPlace(ByteView bytes) {
   if (bytes.data() < file.data || bytes.size() > static_cast<uint64_t>(at->first - bytes.data())) {
     return std::nullopt;
   }
-  return SharedPlace{file.descriptor.get(), file.device, file.inode,
-                     static_cast<uint64_t>(bytes.data() - file.data), bytes.size()};
+  return SharedRegion{file.descriptor.get(), file.device, file.inode,
+                      static_cast<uint64_t>(bytes.data() - file.data), bytes.size()};
 }
 
 PeerMemory::~PeerMemory() {
   for (const Mapped& file : mapped_) munmap(const_cast<std::byte*>(file.data), file.bytes);
 }
 
-Result<ByteView> PeerMemory::Look(const SharedPlace& place) {
-  auto at = std::ranges::find_if(
-      mapped_, [&](const Mapped& file) { return file.inode == place.inode && file.device == place.device; });
+Result<ByteView> PeerMemory::View(const SharedRegion& region) {
+  auto at = std::ranges::find_if(mapped_, [&](const Mapped& file) {
+    return file.inode == region.inode && file.device == region.device;
+  });
   if (at == mapped_.end()) {
-    LEAT_ASSIGN_OR_RETURN(const Mapped file, Map(place));
+    LEAT_ASSIGN_OR_RETURN(const Mapped file, Map(region));
     at = mapped_.insert(mapped_.begin(), file);
   } else if (at != mapped_.begin()) {
     mapped_.splice(mapped_.begin(), mapped_, at);
   }
-  if (place.offset > at->bytes || place.bytes > at->bytes - place.offset) {
+  if (region.offset > at->bytes || region.bytes > at->bytes - region.offset) {
     return Status(Code::kDataLoss, "memory of " + std::to_string(at->bytes) + " bytes has no " +
-                                       std::to_string(place.bytes) + " at " + std::to_string(place.offset));
+                                       std::to_string(region.bytes) + " at " + std::to_string(region.offset));
   }
-  return ByteView(at->data + place.offset, place.bytes);
+  return ByteView(at->data + region.offset, region.bytes);
 }
 
 void PeerMemory::Trim() {
@@ -169,15 +170,15 @@ void PeerMemory::Trim() {
   }
 }
 
-Result<PeerMemory::Mapped> PeerMemory::Map(const SharedPlace& place) const {
+Result<PeerMemory::Mapped> PeerMemory::Map(const SharedRegion& region) const {
   const Status no(Code::kDataLoss, "what the peer wants to be looked at is no memory that it shares");
-  const auto file = OpenPeerFile(pid_, place.descriptor, place.device, place.inode);
+  const auto file = OpenPeerFile(pid_, region.descriptor, region.device, region.inode);
   if (!file) return no;
   const int seals = fcntl(file->descriptor.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return no;
   void* const data = mmap(nullptr, file->bytes, PROT_READ, MAP_SHARED, file->descriptor.get(), 0);
   if (data == MAP_FAILED) return no;
-  return Mapped{place.device, place.inode, file->bytes, static_cast<const std::byte*>(data)};
+  return Mapped{region.device, region.inode, file->bytes, static_cast<const std::byte*>(data)};
 }
 
 }  // namespace leat::net

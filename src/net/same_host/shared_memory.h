@@ -18,15 +18,15 @@
 
 namespace leat::net {
 
-struct SharedPlace {
+struct SharedRegion {
   int32_t descriptor = -1;
   uint64_t device = 0, inode = 0;
   uint64_t offset = 0, bytes = 0;
-  friend bool operator==(const SharedPlace&, const SharedPlace&) = default;
+  friend bool operator==(const SharedRegion&, const SharedRegion&) = default;
 };
 
 // Where these bytes of this process lie; none where others cannot see them. Thread-safe.
-std::optional<SharedPlace> FindSharedPlace(ByteView bytes);
+std::optional<SharedRegion> FindSharedRegion(ByteView bytes);
 
 // What one other process lets see. One thread at a time.
 class PeerMemory {
@@ -38,7 +38,7 @@ class PeerMemory {
 
   // Valid until the next Trim, and of what is there now: the other may change it at any time. kDataLoss for
   // what is no such memory, or could become smaller.
-  Result<ByteView> Look(const SharedPlace& place);
+  Result<ByteView> View(const SharedRegion& region);
   // Forgets all but the kMostMapped that were used last.
   void Trim();
 
@@ -49,7 +49,7 @@ class PeerMemory {
     uint64_t device = 0, inode = 0, bytes = 0;
     const std::byte* data = nullptr;
   };
-  Result<Mapped> Map(const SharedPlace& place) const;
+  Result<Mapped> Map(const SharedRegion& region) const;
 
   const pid_t pid_;
   std::list<Mapped> mapped_;  // the one last used comes first

@@ -100,12 +100,12 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     loop().Cancel(std::exchange(greeting_timer_, 0));
     const auto link = link_;
     DropLink();
-    Leave(link != nullptr ? link->TakeLent() : std::vector<FrameQueue::Done>{});
+    Leave(link != nullptr ? link->TakeUnreleased() : std::vector<FrameQueue::Done>{});
   }
   // Nobody looks any more at what this has shown.
   void LetGo() {
     const auto self = shared_from_this();
-    lent_.clear();
+    unreleased_.clear();
     socket_.reset();
     shared_->leaving.erase(self);
   }
@@ -133,7 +133,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
         self->receiver_->OnClosed(*self->handle_, why);
       }
       // Not before: until now the receiver may have looked at what the peer lets go once it hears of this.
-      if (self->link_ != nullptr) self->Leave(self->link_->TakeLent());
+      if (self->link_ != nullptr) self->Leave(self->link_->TakeUnreleased());
     });
   }
 
@@ -147,7 +147,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
     const auto self = shared_from_this();
-    if (!lent_.empty() || (settled_ == nullptr && link_ != nullptr)) {
+    if (!unreleased_.empty() || (settled_ == nullptr && link_ != nullptr)) {
       if (type != kBye || !header.empty() || payload_bytes > 0) return Unexpected();
       return std::vector<std::span<std::byte>>{};
     }
@@ -168,7 +168,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   }
   void OnMessage(Connection&) override {
     const auto self = shared_from_this();
-    if (!lent_.empty()) return LetGo();
+    if (!unreleased_.empty()) return LetGo();
     // Who says this looks at nothing any more.
     if (settled_ == nullptr && link_ != nullptr)
       return PeerLeft({Code::kUnavailable, "connection closed by " + peer_});
@@ -181,7 +181,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   }
   void OnClosed(Connection&, const Status& why) override {
     const auto self = shared_from_this();
-    if (!lent_.empty()) return LetGo();
+    if (!unreleased_.empty()) return LetGo();
     if (settled_ != nullptr) return Settle(why);
     if (link_ == nullptr) {
       if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnClosed(*handle_, why);
@@ -199,13 +199,13 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   // The socket is closed as soon as the peer cannot look any more at what it was shown. It is told that the
   // connection has ended; its word that it has done the same, or the end of its socket, says so.
   void Leave(std::vector<FrameQueue::Done> lent) {
-    if (!lent_.empty()) return;  // it is being closed
+    if (!unreleased_.empty()) return;  // it is being closed
     const auto self = weak_from_this().lock();
     if (lent.empty() || socket_ == nullptr || self == nullptr || shared_->over) {
       socket_.reset();
       return;
     }
-    lent_ = std::move(lent);
+    unreleased_ = std::move(lent);
     shared_->leaving.insert(self);
     socket_->Send(kBye, {}, {});
   }
@@ -393,8 +393,9 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   std::shared_ptr<UcxLink> link_;  // null: over the socket
   bool open_ = false;              // of the link
   Receiver* receiver_ = nullptr;
-  Connection* handle_ = nullptr;        // null once destroyed: no upcall any more
-  std::vector<FrameQueue::Done> lent_;  // not empty: the connection has ended, and the peer may not know yet
+  Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+  std::vector<FrameQueue::Done>
+      unreleased_;  // not empty: the connection has ended, and the peer may not know yet
 };
 
 class Line::Handle final : public Connection {

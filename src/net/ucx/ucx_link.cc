@@ -23,7 +23,7 @@ constexpr Duration kLookAgain = std::chrono::milliseconds(1);
 constexpr uint32_t kMaxSkippedPolls = 127;
 constexpr size_t kMaxVectors = 64;
 // From so many bytes on a payload is shown, where it can be, rather than copied.
-constexpr uint64_t kLeastShown = 32 << 10;
+constexpr uint64_t kMinSharedPayload = 32 << 10;
 
 }  // namespace
 
@@ -36,9 +36,9 @@ UcxLink::UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> con
       on_fail_(std::move(on_fail)),
       reader_(*shared_),
       stall_(shared_->options.stall_timeout) {
-  if (pid == 0 || cut_.shown == 0) return;
+  if (pid == 0 || cut_.shared_payloads == 0) return;
   memory_.emplace(pid);
-  reader_.LookInto(&*memory_);
+  reader_.AllowSharedPayloads(&*memory_);
 }
 
 UcxLink::~UcxLink() {
@@ -122,10 +122,10 @@ bool UcxLink::Receive() {
 
 void UcxLink::TellTaken() {
   if (receiver_ == nullptr || !open_ || !failure_.ok()) return;
-  const uint32_t shown = reader_.TakeShown();
-  const bool enough = untaken_ >= cut_.taken_after || shown > 0;
+  const uint32_t shared_payloads = reader_.TakeReleased();
+  const bool enough = untaken_ >= cut_.taken_after || shared_payloads > 0;
   if (!enough && (cut_.arrives || untaken_ == 0 || reader_.in_message())) return;
-  failure_ = port_->SendTaken(std::exchange(untaken_, 0), shown);
+  failure_ = port_->SendTaken(std::exchange(untaken_, 0), shared_payloads);
 }
 
 void UcxLink::ReleaseViews(uint32_t messages) {
@@ -190,13 +190,14 @@ Duration UcxLink::MaxSleep() {
 void UcxLink::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
                    FrameQueue::Done done) {
   const bool first = queue_.empty();
-  std::optional<Bytes> shown;
-  if (memory_ && done != nullptr && payload_bytes >= kLeastShown && lent_.size() < cut_.shown)
-    shown = EncodeShown(type, header, payload);
-  if (shown) {
-    queue_.Push(kShownType, std::move(*shown), {}, 0, nullptr);
-    if (lent_.empty()) lent_time_ = shared_->loop.Now();
-    lent_.push_back(std::move(done));
+  std::optional<Bytes> shared_payloads;
+  if (memory_ && done != nullptr && payload_bytes >= kMinSharedPayload &&
+      unreleased_.size() < cut_.shared_payloads)
+    shared_payloads = EncodeSharedPayload(type, header, payload);
+  if (shared_payloads) {
+    queue_.Push(kSharedPayloadType, std::move(*shared_payloads), {}, 0, nullptr);
+    if (unreleased_.empty()) unreleased_time_ = shared_->loop.Now();
+    unreleased_.push_back(std::move(done));
     shared_->bytes_sent.Add(payload_bytes);
   } else {
     queue_.Push(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
@@ -248,14 +249,14 @@ void UcxLink::Tell(FrameQueue::Done done) {
 
 void UcxLink::OnTaken(uint32_t fragments, uint32_t messages) {
   if (!open_ || !failure_.ok()) return;
-  if (fragments > under_way_ || messages > lent_.size()) {
+  if (fragments > under_way_ || messages > unreleased_.size()) {
     failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": took more than there was");
     return;
   }
   under_way_ -= fragments;
-  for (uint32_t i = 0; i < messages; ++i) Tell(std::move(lent_[i]));
-  lent_.erase(lent_.begin(), lent_.begin() + messages);
-  if (messages > 0) lent_time_ = shared_->loop.Now();
+  for (uint32_t i = 0; i < messages; ++i) Tell(std::move(unreleased_[i]));
+  unreleased_.erase(unreleased_.begin(), unreleased_.begin() + messages);
+  if (messages > 0) unreleased_time_ = shared_->loop.Now();
   TellSent();
 }
 
@@ -280,7 +281,7 @@ std::vector<FrameQueue::Done> UcxLink::Shut() {
 
 // One timer at a time, which looks how long ago the last byte moved.
 void UcxLink::WatchForStall() {
-  if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty() && lent_.empty())) return;
+  if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
   stall_timer_ = true;
   shared_->loop.After(stall_.interval(), [weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -291,10 +292,10 @@ void UcxLink::WatchForStall() {
 }
 
 void UcxLink::CheckStall() {
-  if (!open_ || (!reader_.in_message() && queue_.empty() && lent_.empty())) return;
+  if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
   Time moved = Time::max();
   if (!queue_.empty()) moved = sent_time_;
-  if (!lent_.empty()) moved = std::min(moved, lent_time_);
+  if (!unreleased_.empty()) moved = std::min(moved, unreleased_time_);
   const bool receiving = reader_.in_message() && reader_.moved() < moved;
   if (receiving) moved = reader_.moved();
   if (stall_.Stalled(shared_->loop.Now(), moved)) {

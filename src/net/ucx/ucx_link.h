@@ -55,7 +55,7 @@ class UcxLink final : public Pollable,
   // No upcall afterwards, and no memory touched; what has been sent is still told so. Returns what has not.
   std::vector<FrameQueue::Done> Shut();
   // Once it is shut: of messages whose payload the peer was shown, and has not told that it is done with.
-  std::vector<FrameQueue::Done> TakeLent() { return std::exchange(lent_, {}); }
+  std::vector<FrameQueue::Done> TakeUnreleased() { return std::exchange(unreleased_, {}); }
   // Nothing is told any more either.
   void Detach() {
     connection_ = nullptr;
@@ -117,9 +117,9 @@ class UcxLink final : public Pollable,
   std::vector<FrameQueue::Done> sent_;  // to be told so, from the loop
   // To be told so when that many fragments have been taken; for ways on which they may get lost.
   std::deque<std::pair<uint64_t, FrameQueue::Done>> untold_;
-  std::vector<FrameQueue::Done> lent_;  // payloads that are shown, oldest first
-  Time lent_time_{};                    // when that last changed
-  Time sent_time_{};                    // when the queue last moved on
+  std::vector<FrameQueue::Done> unreleased_;  // payloads that are shown, oldest first
+  Time unreleased_time_{};                    // when that last changed
+  Time sent_time_{};                          // when the queue last moved on
 
   StallCheck stall_;
   bool stall_timer_ = false;

@@ -30,16 +30,16 @@ namespace {
 // The window is what goes between two processes that have to wait for a processor before they see each other
 // again; it costs as much memory at each end.
 constexpr Fragments kHostFragments{
-    .bytes = 16 << 10, .window = 44, .taken_after = 11, .shown = 8, .arrives = true};
+    .bytes = 16 << 10, .window = 44, .taken_after = 11, .shared_payloads = 8, .arrives = true};
 constexpr uint32_t kSlots = 64;
 constexpr uint32_t kSlotsFreed = 8;
 constexpr uint32_t kSlotOverhead = 256;  // of UCX's own headers, and more
 static_assert(kHostFragments.window + kHostFragments.window / kHostFragments.taken_after +
-                  kHostFragments.shown + kSlotsFreed <=
+                  kHostFragments.shared_payloads + kSlotsFreed <=
               kSlots);
 // Over a network fragments are copied and wait in memory of the port's.
 constexpr Fragments kNetworkFragments{
-    .bytes = 64 << 10, .window = 32, .taken_after = 8, .shown = 0, .arrives = false};
+    .bytes = 64 << 10, .window = 32, .taken_after = 8, .shared_payloads = 0, .arrives = false};
 
 // Larger than what UCX sends without the peer's answer: it makes the two known to each other.
 constexpr size_t kGreetingBytes = 1024;

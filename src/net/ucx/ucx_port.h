@@ -28,7 +28,7 @@ struct Fragments {
   uint32_t window = 0;
   uint32_t taken_after = 0;  // the other end is told after so many
   // Messages whose payload is shown that may be under way; the other end tells after each.
-  uint32_t shown = 0;
+  uint32_t shared_payloads = 0;
   // What has been sent is with the receiver, whatever becomes of the sender. If not, then only when it was
   // taken: the other end is told at the end of each message, too.
   bool arrives = false;

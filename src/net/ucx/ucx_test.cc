@@ -310,7 +310,7 @@ TEST_F(UcxTest, WhatIsHeldGoesWithTheTransport) {
 TEST_F(UcxTest, NonsenseInsteadOfAPlaceEndsIt) {
   const Buffer buffer = SharedBytes(100'000, 1);
   const ByteView payload(buffer.bytes());
-  const Bytes good = *EncodeShown(1, Bytes(4), std::array{payload});
+  const Bytes good = *EncodeSharedPayload(1, Bytes(4), std::array{payload});
   ByteWriter unsealed;  // a file that could become smaller
   const int fd = memfd_create("test", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(fd, 100'000), 0);
@@ -331,7 +331,7 @@ TEST_F(UcxTest, NonsenseInsteadOfAPlaceEndsIt) {
   for (size_t size = 0; size < good.size(); size += 5) bad.emplace_back(good.begin(), good.begin() + size);
   for (const Bytes& header : bad) {
     Connect({}, {});
-    client->Send(kShownType, header, {});
+    client->Send(kSharedPayloadType, header, {});
     ASSERT_TRUE(RunUntil(loop, [&] { return at_server.closed.has_value(); }));
     EXPECT_EQ(at_server.closed->code(), Code::kDataLoss) << at_server.closed->ToString();
     EXPECT_TRUE(at_server.messages.empty());
