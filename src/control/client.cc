@@ -42,8 +42,8 @@ std::string InSeconds(Duration d) {
 }
 
 // A socket over which both have shown the token, and gRPC on it.
-struct Line {
-  explicit Line(net::Descriptor authenticated) : socket(authenticated.get()) {
+struct AuthenticatedChannel {
+  explicit AuthenticatedChannel(net::Descriptor authenticated) : socket(authenticated.get()) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -98,7 +98,8 @@ class Client final : public ControlClient {
  private:
   Status Exchange(const std::string& bytes, Duration deadline, grpc::ByteBuffer* answer) {
     const Time until = clock_.Now() + deadline;
-    LEAT_ASSIGN_OR_RETURN(const std::shared_ptr<Line> line, Connected(until, deadline));
+    LEAT_ASSIGN_OR_RETURN(const std::shared_ptr<AuthenticatedChannel> authenticated_channel,
+                          Connected(until, deadline));
     grpc::ClientContext context;
     context.set_deadline(After(until - clock_.Now()));
     {
@@ -107,8 +108,8 @@ class Client final : public ControlClient {
       under_way_.insert(&context);
     }
     grpc::CompletionQueue queue;
-    const auto rpc =
-        grpc::GenericStub(line->channel).PrepareUnaryCall(&context, kMethod, ToBuffer(bytes), &queue);
+    const auto rpc = grpc::GenericStub(authenticated_channel->channel)
+                         .PrepareUnaryCall(&context, kMethod, ToBuffer(bytes), &queue);
     grpc::Status status;
     rpc->StartCall();
     rpc->Finish(answer, &status, this);
@@ -121,7 +122,7 @@ class Client final : public ControlClient {
       under_way_.erase(&context);
       aborted = aborted_;
       // Whatever is wrong with it, the next call is not to find out as well.
-      if (!status.ok() && line_ == line) line_.reset();
+      if (!status.ok() && authenticated_channel_ == authenticated_channel) authenticated_channel_.reset();
     }
     queue.Shutdown();
     while (queue.Next(&tag, &ok)) {
@@ -131,11 +132,11 @@ class Client final : public ControlClient {
   }
 
   // The line that there is, or else a new one.
-  Result<std::shared_ptr<Line>> Connected(Time until, Duration deadline) {
+  Result<std::shared_ptr<AuthenticatedChannel>> Connected(Time until, Duration deadline) {
     {
       std::lock_guard lock(mutex_);
-      if (line_ != nullptr && line_->open()) return line_;
-      line_.reset();
+      if (authenticated_channel_ != nullptr && authenticated_channel_->open()) return authenticated_channel_;
+      authenticated_channel_.reset();
     }
     net::Loop loop;
     {
@@ -153,8 +154,8 @@ class Client final : public ControlClient {
     if (!socket.ok()) {
       return Status(Code::kUnavailable, address_ + " cannot be reached within " + InSeconds(deadline));
     }
-    line_ = std::make_shared<Line>(std::move(*socket));
-    return line_;
+    authenticated_channel_ = std::make_shared<AuthenticatedChannel>(std::move(*socket));
+    return authenticated_channel_;
   }
 
   // Tries again and again until then, or until the loop is stopped.
@@ -197,7 +198,7 @@ class Client final : public ControlClient {
   const MonotonicClock clock_;
   std::mutex mutex_;
   bool aborted_ = false;
-  std::shared_ptr<Line> line_;  // null: the next call connects
+  std::shared_ptr<AuthenticatedChannel> authenticated_channel_;  // null: the next call connects
   std::set<grpc::ClientContext*> under_way_;
   std::set<net::Loop*> connecting_;
 };

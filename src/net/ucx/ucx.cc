@@ -12,21 +12,21 @@
 #include "net/same_host/same_host_peer.h"
 #include "net/shared.h"
 #include "net/transport.h"
-#include "net/ucx/ucx_link.h"
-#include "net/ucx/ucx_port.h"
+#include "net/ucx/ucx_endpoint.h"
+#include "net/ucx/ucx_stream.h"
 
 namespace leat::net {
 namespace {
 
-enum class Way : uint8_t { kTcp = 0, kHost = 1, kNetwork = 2 };
+enum class UcxPath : uint8_t { kTcp = 0, kHost = 1, kNetwork = 2 };
 enum Step : uint8_t { kOffer = 1, kAnswer = 2, kCommit = 3, kGo = 4, kBye = 5 };
 
 // How long the greetings may take before it is tcp after all.
 constexpr Duration kGreetingTimeout = std::chrono::seconds(1);
-constexpr uint32_t kLongestAddress = 16 << 10;
-constexpr uint32_t kLongestTalk = kLongestAddress + (1 << 10);
+constexpr uint32_t kMaxAddressBytes = 16 << 10;
+constexpr uint32_t kMaxNegotiationBytes = kMaxAddressBytes + (1 << 10);
 
-class Line;
+class UcxConnection;
 
 // What all connections of one transport share.
 struct UcxShared {
@@ -36,11 +36,11 @@ struct UcxShared {
         connections(base->metrics().gauge("leat_net_ucx_connections")) {}
 
   // UCX is set up when it is first needed; an attempt that failed is not made again.
-  Result<std::shared_ptr<UcxContext>> Context(Way way) {
-    auto& made = way == Way::kHost ? host : network;
+  Result<std::shared_ptr<UcxContext>> Context(UcxPath way) {
+    auto& made = way == UcxPath::kHost ? host : network;
     if (!made) {
-      made = way == Way::kHost ? UcxContext::ForHost(trusted_network)
-                               : UcxContext::ForNetwork(base->options.network_transports);
+      made = way == UcxPath::kHost ? UcxContext::ForHost(trusted_network)
+                                   : UcxContext::ForNetwork(base->options.network_transports);
     }
     return *made;
   }
@@ -49,8 +49,8 @@ struct UcxShared {
   bool trusted_network;
   metrics::Gauge& connections;  // that go over UCX
   SameHostProof same_host_proof;
-  std::set<std::shared_ptr<Line>> leaving;  // have ended, but for what the peer may still look at
-  bool over = false;                        // the transport is no more: none is kept
+  std::set<std::shared_ptr<UcxConnection>> leaving;  // have ended, but for what the peer may still look at
+  bool over = false;                                 // the transport is no more: none is kept
   std::optional<Result<std::shared_ptr<UcxContext>>> host, network;
 };
 
@@ -65,16 +65,16 @@ Secret GetSecret(ByteReader& in) {
 }
 
 // One connection: at first the talk of how to go on, then the way to wherever that led.
-class Line final : public Receiver, public std::enable_shared_from_this<Line> {
+class UcxConnection final : public Receiver, public std::enable_shared_from_this<UcxConnection> {
  public:
   // Told once: ok, and the connection may be made and started; or why it is not to be.
-  using Settled = std::function<void(const std::shared_ptr<Line>&, const Status&)>;
+  using OnNegotiated = std::function<void(const std::shared_ptr<UcxConnection>&, const Status&)>;
 
-  Line(std::shared_ptr<UcxShared> shared, Settled settled)
-      : shared_(std::move(shared)), settled_(std::move(settled)) {}
-  ~Line() override { Drop(); }
-  Line(const Line&) = delete;
-  Line& operator=(const Line&) = delete;
+  UcxConnection(std::shared_ptr<UcxShared> shared, OnNegotiated on_negotiated)
+      : shared_(std::move(shared)), on_negotiated_(std::move(on_negotiated)) {}
+  ~UcxConnection() override { Drop(); }
+  UcxConnection(const UcxConnection&) = delete;
+  UcxConnection& operator=(const UcxConnection&) = delete;
 
   // Who connects, and who accepts: the talk begins.
   void Offer(std::unique_ptr<Connection> socket) {
@@ -90,17 +90,17 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     socket_ = std::move(socket);
     timer_ = loop().After(options().handshake_timeout, [this] {
       timer_ = 0;
-      Settle({Code::kDeadlineExceeded, "the talk of how to go on took too long"});
+      FinishNegotiation({Code::kDeadlineExceeded, "the talk of how to go on took too long"});
     });
   }
   // Ends without a word to anybody.
   void Drop() {
-    settled_ = nullptr;
+    on_negotiated_ = nullptr;
     loop().Cancel(std::exchange(timer_, 0));
     loop().Cancel(std::exchange(greeting_timer_, 0));
-    const auto link = link_;
-    DropLink();
-    Leave(link != nullptr ? link->TakeUnreleased() : std::vector<FrameQueue::Done>{});
+    const auto stream = stream_;
+    DropStream();
+    Leave(stream != nullptr ? stream->TakeUnreleased() : std::vector<FrameQueue::Done>{});
   }
   // Nobody looks any more at what this has shown.
   void LetGo() {
@@ -114,17 +114,17 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   std::unique_ptr<Connection> MakeConnection();
   void Start(Receiver* receiver) {
     receiver_ = receiver;
-    if (link_ != nullptr) link_->Start(receiver, handle_);
+    if (stream_ != nullptr) stream_->Start(receiver, handle_);
   }
   void End(Status why) {
-    if (link_ == nullptr) {
+    if (stream_ == nullptr) {
       if (socket_ != nullptr) socket_->Close(std::move(why));
       return;
     }
     if (!open_) return;
     open_ = false;
     shared_->connections.Add(-1);
-    auto unsent = link_->Shut();
+    auto unsent = stream_->Shut();
     loop().Post([self = shared_from_this(), unsent = std::move(unsent), why = std::move(why)] {
       for (const auto& done : unsent) {
         if (self->handle_ != nullptr) done(why);
@@ -133,7 +133,7 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
         self->receiver_->OnClosed(*self->handle_, why);
       }
       // Not before: until now the receiver may have looked at what the peer lets go once it hears of this.
-      if (self->link_ != nullptr) self->Leave(self->link_->TakeUnreleased());
+      if (self->stream_ != nullptr) self->Leave(self->stream_->TakeUnreleased());
     });
   }
 
@@ -147,17 +147,17 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
     const auto self = shared_from_this();
-    if (!unreleased_.empty() || (settled_ == nullptr && link_ != nullptr)) {
+    if (!unreleased_.empty() || (on_negotiated_ == nullptr && stream_ != nullptr)) {
       if (type != kBye || !header.empty() || payload_bytes > 0) return Unexpected();
       return std::vector<std::span<std::byte>>{};
     }
-    if (settled_ == nullptr && link_ == nullptr && handle_ != nullptr && receiver_ != nullptr) {
+    if (on_negotiated_ == nullptr && stream_ == nullptr && handle_ != nullptr && receiver_ != nullptr) {
       // The socket's limit leaves room for the talk.
       if (header.size() > options().max_header_bytes)
         return Status(Code::kDataLoss, "a header that is too large");
       return receiver_->OnHeader(*handle_, type, header, payload_bytes);
     }
-    if (settled_ == nullptr || payload_bytes > 0) return Unexpected();
+    if (on_negotiated_ == nullptr || payload_bytes > 0) return Unexpected();
     step_ = type;
     said_.assign(header.begin(), header.end());
     return std::vector<std::span<std::byte>>{};
@@ -170,20 +170,20 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     const auto self = shared_from_this();
     if (!unreleased_.empty()) return LetGo();
     // Who says this looks at nothing any more.
-    if (settled_ == nullptr && link_ != nullptr)
+    if (on_negotiated_ == nullptr && stream_ != nullptr)
       return PeerLeft({Code::kUnavailable, "connection closed by " + peer_});
-    if (settled_ == nullptr) {
+    if (on_negotiated_ == nullptr) {
       if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnMessage(*handle_);
       return;
     }
     ByteReader in(said_);
-    if (Status status = Hear(in); !status.ok()) Settle(status);
+    if (Status status = Hear(in); !status.ok()) FinishNegotiation(status);
   }
   void OnClosed(Connection&, const Status& why) override {
     const auto self = shared_from_this();
     if (!unreleased_.empty()) return LetGo();
-    if (settled_ != nullptr) return Settle(why);
-    if (link_ == nullptr) {
+    if (on_negotiated_ != nullptr) return FinishNegotiation(why);
+    if (stream_ == nullptr) {
       if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnClosed(*handle_, why);
       return;
     }
@@ -191,9 +191,9 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     socket_.reset();
   }
   void PeerLeft(const Status& why) {
-    link_->Drain();  // what it sent before
+    stream_->Drain();  // what it sent before
     if (!open_) return;
-    End(link_->in_message() ? Status(why.code(), why.message() + " in the middle of a message") : why);
+    End(stream_->in_message() ? Status(why.code(), why.message() + " in the middle of a message") : why);
   }
 
   // The socket is closed as soon as the peer cannot look any more at what it was shown. It is told that the
@@ -227,155 +227,156 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
     const std::optional<SameHostPeer> same_host_peer = FindSameHostPeer(in);
     if (!in.Done()) return Unexpected();
     if (same_host_peer && memory && options().shared_memory) {
-      OpenLink(Way::kHost, same_host_peer);
+      OpenStream(UcxPath::kHost, same_host_peer);
     } else if (network && shared_->trusted_network) {
-      OpenLink(Way::kNetwork, same_host_peer);
+      OpenStream(UcxPath::kNetwork, same_host_peer);
     }
     next_ = kCommit;
     ByteWriter out;
     out.Put(way_);
-    if (way_ != Way::kTcp) {
+    if (way_ != UcxPath::kTcp) {
       PutSecret(out, same_host_peer);
       shared_->same_host_proof.Describe(out);
-      out.PutString(AsText(link_->address()));
+      out.PutString(AsText(stream_->address()));
     }
     socket_->Send(kAnswer, out.Take(), {});
-    if (way_ == Way::kTcp) Settle({});
+    if (way_ == UcxPath::kTcp) FinishNegotiation({});
     return {};
   }
 
   Status HearAnswer(ByteReader& in) {
-    const Way way = in.Get<Way>();
-    if (way == Way::kTcp) {
+    const UcxPath way = in.Get<UcxPath>();
+    if (way == UcxPath::kTcp) {
       if (!in.Done()) return Unexpected();
-      Settle({});
+      FinishNegotiation({});
       return {};
     }
     const Secret mine = GetSecret(in);
     const std::optional<SameHostPeer> same_host_peer = FindSameHostPeer(in);
-    const std::string address = in.GetString(kLongestAddress);
-    if (!in.Done() || way > Way::kNetwork) return Unexpected();
-    const bool right =
-        way == Way::kHost ? same_host_peer && shared_->same_host_proof.Is(mine) : shared_->trusted_network;
-    if (right) OpenLink(way, same_host_peer);
-    if (link_ != nullptr && !link_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) DropLink();
+    const std::string address = in.GetString(kMaxAddressBytes);
+    if (!in.Done() || way > UcxPath::kNetwork) return Unexpected();
+    const bool right = way == UcxPath::kHost ? same_host_peer && shared_->same_host_proof.Is(mine)
+                                             : shared_->trusted_network;
+    if (right) OpenStream(way, same_host_peer);
+    if (stream_ != nullptr && !stream_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) DropStream();
     next_ = kGo;
     ByteWriter out;
     out.Put(way_);
-    if (way_ != Way::kTcp) {
+    if (way_ != UcxPath::kTcp) {
       PutSecret(out, same_host_peer);
-      out.PutString(AsText(link_->address()));
+      out.PutString(AsText(stream_->address()));
     }
     socket_->Send(kCommit, out.Take(), {});
-    if (way_ == Way::kTcp) Settle({});
+    if (way_ == UcxPath::kTcp) FinishNegotiation({});
     return {};
   }
 
   Status HearCommit(ByteReader& in) {
-    const Way way = in.Get<Way>();
-    if (way == Way::kTcp && in.Done()) {
-      DropLink();
-      Settle({});
+    const UcxPath way = in.Get<UcxPath>();
+    if (way == UcxPath::kTcp && in.Done()) {
+      DropStream();
+      FinishNegotiation({});
       return {};
     }
     const Secret mine = GetSecret(in);
-    const std::string address = in.GetString(kLongestAddress);
+    const std::string address = in.GetString(kMaxAddressBytes);
     if (!in.Done() || way != way_) return Unexpected();
-    if (way == Way::kHost && !shared_->same_host_proof.Is(mine)) return Unexpected();
+    if (way == UcxPath::kHost && !shared_->same_host_proof.Is(mine)) return Unexpected();
     next_ = kGo;
-    if (!link_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) {
-      GoBy(Way::kTcp);
+    if (!stream_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) {
+      GoBy(UcxPath::kTcp);
       return {};
     }
     greeting_timer_ = loop().After(kGreetingTimeout, [this] {
       greeting_timer_ = 0;
-      GoBy(Way::kTcp);
+      GoBy(UcxPath::kTcp);
     });
     return {};
   }
 
   // Who accepts says which way it is.
-  void GoBy(Way way) {
+  void GoBy(UcxPath way) {
     loop().Cancel(std::exchange(greeting_timer_, 0));
-    if (way == Way::kTcp) DropLink();
+    if (way == UcxPath::kTcp) DropStream();
     ByteWriter out;
     out.Put(way_);
     socket_->Send(kGo, out.Take(), {});
-    Settle({});
+    FinishNegotiation({});
   }
 
   Status HearGo(ByteReader& in) {
-    const Way way = in.Get<Way>();
-    if (!in.Done() || (way != Way::kTcp && way != way_)) return Unexpected();
+    const UcxPath way = in.Get<UcxPath>();
+    if (!in.Done() || (way != UcxPath::kTcp && way != way_)) return Unexpected();
     gone_ = true;
-    if (way == Way::kTcp) DropLink();
-    if (link_ == nullptr || link_->connected()) Settle({});  // else when the greeting is here, or not in time
+    if (way == UcxPath::kTcp) DropStream();
+    if (stream_ == nullptr || stream_->connected())
+      FinishNegotiation({});  // else when the greeting is here, or not in time
     return {};
   }
 
   void Greeted() {
     if (!connects_) return GoBy(way_);
-    if (gone_) Settle({});
+    if (gone_) FinishNegotiation({});
   }
 
   // Without it when it cannot be had.
-  void OpenLink(Way way, const std::optional<SameHostPeer>& same_host_peer) {
+  void OpenStream(UcxPath way, const std::optional<SameHostPeer>& same_host_peer) {
     auto context = shared_->Context(way);
     if (!context.ok()) return;
-    link_ = std::make_shared<UcxLink>(shared_->base, *context, socket_->peer(),
-                                      way == Way::kHost ? same_host_peer->pid : 0,
-                                      [weak = weak_from_this()](Status why) {
-                                        if (const auto self = weak.lock()) self->Failed(std::move(why));
-                                      });
-    if (link_->Open().ok()) {
+    stream_ = std::make_shared<UcxStream>(shared_->base, *context, socket_->peer(),
+                                          way == UcxPath::kHost ? same_host_peer->pid : 0,
+                                          [weak = weak_from_this()](Status why) {
+                                            if (const auto self = weak.lock()) self->Failed(std::move(why));
+                                          });
+    if (stream_->Open().ok()) {
       way_ = way;
     } else {
-      link_.reset();
+      stream_.reset();
     }
   }
   void Failed(Status why) {
-    if (settled_ != nullptr) return Settle(why);
+    if (on_negotiated_ != nullptr) return FinishNegotiation(why);
     End(std::move(why));
   }
-  void DropLink() {
-    way_ = Way::kTcp;
-    if (link_ == nullptr) return;
+  void DropStream() {
+    way_ = UcxPath::kTcp;
+    if (stream_ == nullptr) return;
     if (std::exchange(open_, false)) shared_->connections.Add(-1);
-    std::exchange(link_, nullptr)->Detach();
+    std::exchange(stream_, nullptr)->Detach();
   }
 
-  void Settle(const Status& status) {
-    if (settled_ == nullptr) return;
+  void FinishNegotiation(const Status& status) {
+    if (on_negotiated_ == nullptr) return;
     const auto self = shared_from_this();
     loop().Cancel(std::exchange(timer_, 0));
     loop().Cancel(std::exchange(greeting_timer_, 0));
-    const auto settled = std::exchange(settled_, nullptr);
-    if (link_ != nullptr && status.ok()) {
+    const auto on_negotiated = std::exchange(on_negotiated_, nullptr);
+    if (stream_ != nullptr && status.ok()) {
       open_ = true;
       shared_->connections.Add(1);
     }
-    settled(self, status);
+    on_negotiated(self, status);
   }
 
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, FrameQueue::Done done) {
     uint64_t payload_bytes = 0;
     for (const auto& piece : payload) payload_bytes += piece.size();
-    const bool open = link_ == nullptr || open_;  // the socket knows about itself
+    const bool open = stream_ == nullptr || open_;  // the socket knows about itself
     if (const Status refusal = shared_->base->CheckSend(open, peer_, header.size(), payload_bytes);
         !refusal.ok()) {
       if (done == nullptr) return;
       loop().Post([self = shared_from_this(), done = std::move(done), refusal] {
         if (self->handle_ != nullptr) done(refusal);
       });
-    } else if (link_ == nullptr) {
+    } else if (stream_ == nullptr) {
       socket_->Send(type, std::move(header), std::move(payload), std::move(done));
     } else {
-      link_->Send(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
+      stream_->Send(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
     }
   }
 
   const std::shared_ptr<UcxShared> shared_;
-  Settled settled_;  // null: it is settled
+  OnNegotiated on_negotiated_;  // null: it is settled
   std::unique_ptr<Connection> socket_;
   std::string peer_;
 
@@ -384,45 +385,45 @@ class Line final : public Receiver, public std::enable_shared_from_this<Line> {
   uint8_t step_ = 0;  // that came in
   Bytes said_;        // its contents
   Step next_ = kOffer;
-  Way way_ = Way::kTcp;
+  UcxPath way_ = UcxPath::kTcp;
   bool gone_ = false;  // who accepts has said which way it is
   uint64_t timer_ = 0;
   uint64_t greeting_timer_ = 0;
 
   // ---- after it
-  std::shared_ptr<UcxLink> link_;  // null: over the socket
-  bool open_ = false;              // of the link
+  std::shared_ptr<UcxStream> stream_;  // null: over the socket
+  bool open_ = false;                  // of the link
   Receiver* receiver_ = nullptr;
   Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
   std::vector<FrameQueue::Done>
       unreleased_;  // not empty: the connection has ended, and the peer may not know yet
 };
 
-class Line::Handle final : public Connection {
+class UcxConnection::Handle final : public Connection {
  public:
-  explicit Handle(std::shared_ptr<Line> line) : line_(std::move(line)) {}
+  explicit Handle(std::shared_ptr<UcxConnection> connection) : connection_(std::move(connection)) {}
   ~Handle() override {
-    line_->handle_ = nullptr;
-    line_->Drop();
+    connection_->handle_ = nullptr;
+    connection_->Drop();
   }
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
             std::function<void(const Status&)> done) override {
-    line_->Send(type, std::move(header), std::move(payload), std::move(done));
+    connection_->Send(type, std::move(header), std::move(payload), std::move(done));
   }
-  void Close(Status why) override { line_->End(std::move(why)); }
+  void Close(Status why) override { connection_->End(std::move(why)); }
   void HoldView() override {
-    if (line_->link_ != nullptr) line_->link_->HoldView();
+    if (connection_->stream_ != nullptr) connection_->stream_->HoldView();
   }
   void ReleaseViews(uint32_t messages) override {
-    if (line_->link_ != nullptr) line_->link_->ReleaseViews(messages);
+    if (connection_->stream_ != nullptr) connection_->stream_->ReleaseViews(messages);
   }
-  const std::string& peer() const override { return line_->peer_; }
+  const std::string& peer() const override { return connection_->peer_; }
 
  private:
-  const std::shared_ptr<Line> line_;
+  const std::shared_ptr<UcxConnection> connection_;
 };
 
-std::unique_ptr<Connection> Line::MakeConnection() {
+std::unique_ptr<Connection> UcxConnection::MakeConnection() {
   peer_ = socket_->peer();
   auto handle = std::make_unique<Handle>(shared_from_this());
   handle_ = handle.get();
@@ -432,50 +433,51 @@ std::unique_ptr<Connection> Line::MakeConnection() {
 // ---- accepting
 
 // Those that have come in and not settled how to go on.
-class Lobby final : public std::enable_shared_from_this<Lobby> {
+class UcxPendingConnections final : public std::enable_shared_from_this<UcxPendingConnections> {
  public:
-  Lobby(std::shared_ptr<UcxShared> shared, Transport::Accept accept)
+  UcxPendingConnections(std::shared_ptr<UcxShared> shared, Transport::Accept accept)
       : shared_(std::move(shared)), accept_(std::move(accept)) {}
 
   Receiver* Admit(std::unique_ptr<Connection> socket) {
-    const auto line = std::make_shared<Line>(
-        shared_, [weak = weak_from_this()](const std::shared_ptr<Line>& settled, const Status& status) {
-          if (const auto self = weak.lock()) self->OnSettled(settled, status);
+    const auto connection = std::make_shared<UcxConnection>(
+        shared_,
+        [weak = weak_from_this()](const std::shared_ptr<UcxConnection>& on_negotiated, const Status& status) {
+          if (const auto self = weak.lock()) self->OnNegotiationEnd(on_negotiated, status);
         });
-    lines_.insert(line);
-    line->Await(std::move(socket));
-    return line.get();
+    connections_.insert(connection);
+    connection->Await(std::move(socket));
+    return connection.get();
   }
   void Shut() {
-    for (const auto& line : std::exchange(lines_, {})) line->Drop();
+    for (const auto& connection : std::exchange(connections_, {})) connection->Drop();
   }
 
  private:
-  void OnSettled(const std::shared_ptr<Line>& line, const Status& status) {
-    lines_.erase(line);
+  void OnNegotiationEnd(const std::shared_ptr<UcxConnection>& connection, const Status& status) {
+    connections_.erase(connection);
     if (!status.ok()) {
       shared_->base->refused.Add();
-      return line->Drop();
+      return connection->Drop();
     }
-    Receiver* const receiver = accept_(line->MakeConnection());
-    if (receiver == nullptr) return line->End({Code::kAborted, "turned away"});
-    line->Start(receiver);
+    Receiver* const receiver = accept_(connection->MakeConnection());
+    if (receiver == nullptr) return connection->End({Code::kAborted, "turned away"});
+    connection->Start(receiver);
   }
 
   const std::shared_ptr<UcxShared> shared_;
   const Transport::Accept accept_;
-  std::set<std::shared_ptr<Line>> lines_;
+  std::set<std::shared_ptr<UcxConnection>> connections_;
 };
 
 class UcxListener final : public Listener {
  public:
-  UcxListener(std::shared_ptr<Lobby> lobby, std::unique_ptr<Listener> sockets)
+  UcxListener(std::shared_ptr<UcxPendingConnections> lobby, std::unique_ptr<Listener> sockets)
       : lobby_(std::move(lobby)), sockets_(std::move(sockets)) {}
   ~UcxListener() override { lobby_->Shut(); }
   const std::string& address() const override { return sockets_->address(); }
 
  private:
-  const std::shared_ptr<Lobby> lobby_;
+  const std::shared_ptr<UcxPendingConnections> lobby_;
   const std::unique_ptr<Listener> sockets_;
 };
 
@@ -495,7 +497,7 @@ class UcxTransport final : public Transport {
   }
 
   Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
-    const auto lobby = std::make_shared<Lobby>(shared_, std::move(accept));
+    const auto lobby = std::make_shared<UcxPendingConnections>(shared_, std::move(accept));
     LEAT_ASSIGN_OR_RETURN(auto sockets,
                           sockets_->Listen(address, [lobby](std::unique_ptr<Connection> socket) {
                             return lobby->Admit(std::move(socket));
@@ -513,13 +515,13 @@ class UcxTransport final : public Transport {
         Drop(*self);
         return done(std::move(status));
       }
-      auto connection = self->line->MakeConnection();
-      self->line->Start(receiver);
+      auto connection = self->connection->MakeConnection();
+      self->connection->Start(receiver);
       done(std::move(connection));
     };
     const auto fail = [address](const Status& why) { return why.With("cannot connect to " + address); };
-    dial->line = std::make_shared<Line>(
-        shared_, [dial = dial.get(), fail](const std::shared_ptr<Line>&, const Status& status) {
+    dial->connection = std::make_shared<UcxConnection>(
+        shared_, [dial = dial.get(), fail](const std::shared_ptr<UcxConnection>&, const Status& status) {
           dial->finish(status.ok() ? status : fail(status));
         });
     // The socket has the whole deadline, as the talk has; whichever passes first ends it.
@@ -527,12 +529,12 @@ class UcxTransport final : public Transport {
       dial->timer = 0;
       dial->finish(fail({Code::kDeadlineExceeded, "no answer before the deadline"}));
     });
-    sockets_->Connect(address, dial->line.get(), deadline,
+    sockets_->Connect(address, dial->connection.get(), deadline,
                       [weak = std::weak_ptr(dial)](Result<std::unique_ptr<Connection>> socket) {
                         const auto self = weak.lock();
                         if (self == nullptr) return;
                         if (!socket.ok()) return self->finish(socket.status());
-                        self->line->Offer(std::move(*socket));
+                        self->connection->Offer(std::move(*socket));
                       });
   }
 
@@ -540,13 +542,13 @@ class UcxTransport final : public Transport {
 
  private:
   static TransportOptions ForSockets(TransportOptions options) {
-    options.max_header_bytes = std::max(options.max_header_bytes, kLongestTalk);
+    options.max_header_bytes = std::max(options.max_header_bytes, kMaxNegotiationBytes);
     return options;
   }
 
   // One attempt.
   struct PendingConnect {
-    std::shared_ptr<Line> line;
+    std::shared_ptr<UcxConnection> connection;
     uint64_t timer = 0;
     std::function<void(Status)> finish;
   };
@@ -560,7 +562,7 @@ class UcxTransport final : public Transport {
   }
   void Drop(PendingConnect& dial) {
     shared_->base->loop.Cancel(std::exchange(dial.timer, 0));
-    dial.line->Drop();
+    dial.connection->Drop();
   }
 
   const std::shared_ptr<UcxShared> shared_;

@@ -22,7 +22,7 @@
 #include "net/same_host/same_host_peer.h"
 #include "net/same_host/shared_memory.h"
 #include "net/testing.h"
-#include "net/ucx/ucx_port.h"
+#include "net/ucx/ucx_endpoint.h"
 
 namespace leat::net {
 namespace {

@@ -1,4 +1,4 @@
-#include "net/ucx/ucx_port.h"
+#include "net/ucx/ucx_endpoint.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -280,7 +280,7 @@ Result<std::shared_ptr<UcxContext>> UcxContext::ForNetwork(const std::string& tr
 
 namespace {
 
-class Port final : public UcxPort {
+class Port final : public UcxEndpoint {
  public:
   Port(std::shared_ptr<Context> context, Handler* handler)
       : context_(std::move(context)), api_(context_->api), handler_(handler) {}
@@ -464,10 +464,11 @@ class Port final : public UcxPort {
 
 }  // namespace
 
-Result<std::unique_ptr<UcxPort>> UcxPort::Make(std::shared_ptr<UcxContext> context, Handler* handler) {
+Result<std::unique_ptr<UcxEndpoint>> UcxEndpoint::Make(std::shared_ptr<UcxContext> context,
+                                                       Handler* handler) {
   auto port = std::make_unique<Port>(std::static_pointer_cast<Context>(std::move(context)), handler);
   LEAT_RETURN_IF_ERROR(port->Open());
-  return std::unique_ptr<UcxPort>(std::move(port));
+  return std::unique_ptr<UcxEndpoint>(std::move(port));
 }
 
 }  // namespace leat::net

@@ -48,7 +48,7 @@ class UcxContext {
 };
 
 // One thread at a time.
-class UcxPort {
+class UcxEndpoint {
  public:
   // Called from Progress. May send nothing and not destroy the port.
   class Handler {
@@ -61,9 +61,9 @@ class UcxPort {
   };
 
   // `handler` outlives it.
-  static Result<std::unique_ptr<UcxPort>> Make(std::shared_ptr<UcxContext> context, Handler* handler);
+  static Result<std::unique_ptr<UcxEndpoint>> Make(std::shared_ptr<UcxContext> context, Handler* handler);
   // No memory that was handed over is touched afterwards.
-  virtual ~UcxPort() = default;
+  virtual ~UcxEndpoint() = default;
 
   virtual Bytes address() const = 0;
   // To the port of that address, which must be what that port said: UCX believes it.

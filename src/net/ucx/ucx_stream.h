@@ -19,22 +19,22 @@
 #include "net/shared.h"
 #include "net/stall.h"
 #include "net/transport.h"
-#include "net/ucx/ucx_port.h"
+#include "net/ucx/ucx_endpoint.h"
 
 namespace leat::net {
 
-class UcxLink final : public Pollable,
-                      public Watcher,
-                      public UcxPort::Handler,
-                      public std::enable_shared_from_this<UcxLink> {
+class UcxStream final : public Pollable,
+                        public Watcher,
+                        public UcxEndpoint::Handler,
+                        public std::enable_shared_from_this<UcxStream> {
  public:
   // `on_fail`: the link is of no use any more; whoever has it shuts it. Not called from within Start or Open.
   // `pid`: the peer's, where it is on this host and the two may look into each other's memory; else 0.
-  UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer, pid_t pid,
-          std::function<void(Status)> on_fail);
-  ~UcxLink();
-  UcxLink(const UcxLink&) = delete;
-  UcxLink& operator=(const UcxLink&) = delete;
+  UcxStream(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer, pid_t pid,
+            std::function<void(Status)> on_fail);
+  ~UcxStream();
+  UcxStream(const UcxStream&) = delete;
+  UcxStream& operator=(const UcxStream&) = delete;
 
   Status Open();
   Bytes address() const { return port_->address(); }
@@ -87,7 +87,7 @@ class UcxLink final : public Pollable,
   const std::string peer_;
   std::function<void(Status)> on_fail_;
   std::function<void()> on_connected_;
-  std::unique_ptr<UcxPort> port_;
+  std::unique_ptr<UcxEndpoint> port_;
   uint64_t watch_ = 0;
   bool open_ = false;
   bool receiving_ = false;  // within the port's Progress: it cannot be destroyed now

@@ -1,4 +1,4 @@
-#include "net/ucx/ucx_link.h"
+#include "net/ucx/ucx_stream.h"
 
 #include <algorithm>
 #include <array>
@@ -27,8 +27,8 @@ constexpr uint64_t kMinSharedPayload = 32 << 10;
 
 }  // namespace
 
-UcxLink::UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer,
-                 pid_t pid, std::function<void(Status)> on_fail)
+UcxStream::UcxStream(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer,
+                     pid_t pid, std::function<void(Status)> on_fail)
     : shared_(std::move(shared)),
       context_(std::move(context)),
       cut_(context_->fragments()),
@@ -41,24 +41,24 @@ UcxLink::UcxLink(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> con
   reader_.AllowSharedPayloads(&*memory_);
 }
 
-UcxLink::~UcxLink() {
+UcxStream::~UcxStream() {
   Shut();
 }
 
-Status UcxLink::Open() {
-  LEAT_ASSIGN_OR_RETURN(port_, UcxPort::Make(context_, this));
+Status UcxStream::Open() {
+  LEAT_ASSIGN_OR_RETURN(port_, UcxEndpoint::Make(context_, this));
   open_ = true;
   watch_ = poller().Watch(port_->fd(), true, false, this);
   poller().Add(this);
   return {};
 }
 
-Status UcxLink::Connect(ByteView address, std::function<void()> on_connected) {
+Status UcxStream::Connect(ByteView address, std::function<void()> on_connected) {
   on_connected_ = std::move(on_connected);
   return port_->Connect(address);
 }
 
-void UcxLink::Start(Receiver* receiver, Connection* connection) {
+void UcxStream::Start(Receiver* receiver, Connection* connection) {
   if (!open_) return;
   receiver_ = receiver;
   connection_ = connection;
@@ -68,7 +68,7 @@ void UcxLink::Start(Receiver* receiver, Connection* connection) {
   });
 }
 
-void UcxLink::OnReady(bool, bool) {
+void UcxStream::OnReady(bool, bool) {
   armed_ = false;
   // It stays ready until it is armed again, and would keep a loop that is awake from ever waiting.
   poller().Rewatch(watch_, false, false);
@@ -78,7 +78,7 @@ void UcxLink::OnReady(bool, bool) {
 
 // ---- receiving
 
-bool UcxLink::Poll() {
+bool UcxStream::Poll() {
   if (!open_) return false;
   const auto self = shared_from_this();  // an upcall may destroy the connection
   const bool any = Receive();
@@ -98,7 +98,7 @@ bool UcxLink::Poll() {
   return true;
 }
 
-bool UcxLink::Receive() {
+bool UcxStream::Receive() {
   bool any = false;
   turn_bytes_ = 0;
   more_ = true;
@@ -120,7 +120,7 @@ bool UcxLink::Receive() {
   return any;
 }
 
-void UcxLink::TellTaken() {
+void UcxStream::TellTaken() {
   if (receiver_ == nullptr || !open_ || !failure_.ok()) return;
   const uint32_t shared_payloads = reader_.TakeReleased();
   const bool enough = untaken_ >= cut_.taken_after || shared_payloads > 0;
@@ -128,12 +128,12 @@ void UcxLink::TellTaken() {
   failure_ = port_->SendTaken(std::exchange(untaken_, 0), shared_payloads);
 }
 
-void UcxLink::ReleaseViews(uint32_t messages) {
+void UcxStream::ReleaseViews(uint32_t messages) {
   reader_.Release(messages);
   if (!receiving_) TellTaken();  // else at the end of that
 }
 
-void UcxLink::OnFragment(ByteView bytes) {
+void UcxStream::OnFragment(ByteView bytes) {
   if (!open_ || !failure_.ok()) return;
   if (++untaken_ > cut_.window) {
     failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": more fragments than it may send");
@@ -148,18 +148,18 @@ void UcxLink::OnFragment(ByteView bytes) {
   }
 }
 
-void UcxLink::Deliver(ByteView bytes) {
+void UcxStream::Deliver(ByteView bytes) {
   Status status = reader_.Take(bytes, *receiver_, *connection_, open_);
   if (!status.ok()) failure_ = status.With(peer_);
 }
 
-void UcxLink::Drain() {
+void UcxStream::Drain() {
   const auto self = shared_from_this();
   while (open_ && Poll()) {
   }
 }
 
-void UcxLink::KeepPolling(Time now) {
+void UcxStream::KeepPolling(Time now) {
   if (polls_skipped_ < polls_to_skip_) {
     ++polls_skipped_;
     return;
@@ -170,7 +170,7 @@ void UcxLink::KeepPolling(Time now) {
 }
 
 // With nothing to do the descriptor is made to tell; no upcall from here.
-Duration UcxLink::MaxSleep() {
+Duration UcxStream::MaxSleep() {
   if (!open_ || armed_) return kForever;
   if (more_) return {};
   if (std::exchange(polling_, false)) {
@@ -187,8 +187,8 @@ Duration UcxLink::MaxSleep() {
 
 // ---- sending
 
-void UcxLink::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
-                   FrameQueue::Done done) {
+void UcxStream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
+                     FrameQueue::Done done) {
   const bool first = queue_.empty();
   std::optional<Bytes> shared_payloads;
   if (memory_ && done != nullptr && payload_bytes >= kMinSharedPayload &&
@@ -210,7 +210,7 @@ void UcxLink::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, ui
   WatchForStall();
 }
 
-void UcxLink::Flush() {
+void UcxStream::Flush() {
   while (open_ && !queue_.empty() && under_way_ < cut_.window && port_->CanSend()) {
     std::array<iovec, kMaxVectors> vectors;
     size_t bytes = 0;
@@ -229,7 +229,7 @@ void UcxLink::Flush() {
   TellSent();
 }
 
-void UcxLink::TellSent() {
+void UcxStream::TellSent() {
   const uint64_t upto = cut_.arrives ? fragments_ : fragments_ - under_way_;
   for (; !untold_.empty() && untold_.front().first <= upto; untold_.pop_front()) {
     Tell(std::move(untold_.front().second));
@@ -237,7 +237,7 @@ void UcxLink::TellSent() {
 }
 
 // From the loop.
-void UcxLink::Tell(FrameQueue::Done done) {
+void UcxStream::Tell(FrameQueue::Done done) {
   sent_.push_back(std::move(done));
   if (sent_.size() > 1) return;  // it goes along
   shared_->loop.Post([self = shared_from_this()] {
@@ -247,7 +247,7 @@ void UcxLink::Tell(FrameQueue::Done done) {
   });
 }
 
-void UcxLink::OnTaken(uint32_t fragments, uint32_t messages) {
+void UcxStream::OnTaken(uint32_t fragments, uint32_t messages) {
   if (!open_ || !failure_.ok()) return;
   if (fragments > under_way_ || messages > unreleased_.size()) {
     failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": took more than there was");
@@ -262,11 +262,11 @@ void UcxLink::OnTaken(uint32_t fragments, uint32_t messages) {
 
 // ---- the end
 
-void UcxLink::Fail(Status why) {
+void UcxStream::Fail(Status why) {
   if (on_fail_ != nullptr) on_fail_(std::move(why));
 }
 
-std::vector<FrameQueue::Done> UcxLink::Shut() {
+std::vector<FrameQueue::Done> UcxStream::Shut() {
   if (!open_) return {};
   open_ = false;
   on_connected_ = nullptr;
@@ -280,7 +280,7 @@ std::vector<FrameQueue::Done> UcxLink::Shut() {
 }
 
 // One timer at a time, which looks how long ago the last byte moved.
-void UcxLink::WatchForStall() {
+void UcxStream::WatchForStall() {
   if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
   stall_timer_ = true;
   shared_->loop.After(stall_.interval(), [weak = weak_from_this()] {
@@ -291,7 +291,7 @@ void UcxLink::WatchForStall() {
   });
 }
 
-void UcxLink::CheckStall() {
+void UcxStream::CheckStall() {
   if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
   Time moved = Time::max();
   if (!queue_.empty()) moved = sent_time_;
