@@ -42,9 +42,9 @@ std::string Shell(const std::string& command) {
 }
 
 // A namespace at the other end of a wire of so many Gbit/s each way; gone with this.
-class Link {
+class ShapedLink {
  public:
-  explicit Link(double gbit) {
+  explicit ShapedLink(double gbit) {
     const std::string tag = std::to_string(getpid());
     name_ = "leat" + tag;
     near_ = "ln" + tag;
@@ -71,9 +71,9 @@ class Link {
       throw;
     }
   }
-  ~Link() { Remove(); }
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  ~ShapedLink() { Remove(); }
+  ShapedLink(const ShapedLink&) = delete;
+  ShapedLink& operator=(const ShapedLink&) = delete;
 
   const std::string& name() const { return name_; }
   const std::string& near_address() const { return near_address_; }
@@ -132,7 +132,7 @@ void WaitFor(const std::string& what, bench::Running& role, const std::function<
 
 void Measure(bench::Report& report, double gbit, int workers, double seconds, int runs) {
   const bench::Scratch scratch("link");
-  const Link link(gbit);
+  const ShapedLink link(gbit);
   bench::WriteImages(scratch / "images", scratch / "labels", 20'000);
   std::ofstream(scratch / "job.yaml") << JobText(scratch / "images", scratch / "labels", workers);
   setenv("LEAT_TOKEN", "of this run alone", 1);

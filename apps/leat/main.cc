@@ -178,8 +178,8 @@ int Coordinator(Arguments a) {
 train::RoleOptions Role(const Arguments& a) {
   train::BlockSignals();
   train::RoleOptions options;
-  options.link.coordinator = a.coordinator;
-  options.link.token = Token();
+  options.coordinator_client.coordinator = a.coordinator;
+  options.coordinator_client.token = Token();
   options.listen = a.listen;
   options.plan = Kernels();
   options.exit_status = ExitStatus;

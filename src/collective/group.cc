@@ -30,8 +30,8 @@ Group::Group(net::Loop& loop, net::Transport& transport, Port& port, GroupOption
       user_(user),
       connections_(options_.group, members(), options_.rank, 2) {
   form_until_ = loop_.Now() + options_.form_deadline;
-  for (const uint32_t peer : connections_.Peers()) links_.emplace_back().peer = peer;
-  if (links_.empty()) {
+  for (const uint32_t peer : connections_.Peers()) pairs_.emplace_back().peer = peer;
+  if (pairs_.empty()) {
     loop_.Post([this, here = here_] {
       if (*here && formed()) user_->OnFormed();
     });
@@ -66,15 +66,15 @@ std::string Group::Name(uint32_t rank) const {
   return "rank " + std::to_string(rank) + " (" + options_.addresses[rank] + ")";
 }
 
-Group::Link* Group::LinkTo(uint32_t peer) {
-  const auto at = std::ranges::find(links_, peer, &Link::peer);
-  return at == links_.end() ? nullptr : &*at;
+Group::Pair* Group::PairWith(uint32_t peer) {
+  const auto at = std::ranges::find(pairs_, peer, &Pair::peer);
+  return at == pairs_.end() ? nullptr : &*at;
 }
 
-std::pair<Group::Link*, ChannelKind> Group::Find(const Channel& channel) {
-  for (auto& link : links_) {
+std::pair<Group::Pair*, ChannelKind> Group::Find(const Channel& channel) {
+  for (auto& pair : pairs_) {
     for (const auto kind : {ChannelKind::kData, ChannelKind::kControl}) {
-      if (link.channels[Index(kind)].get() == &channel) return {&link, kind};
+      if (pair.channels[Index(kind)].get() == &channel) return {&pair, kind};
     }
   }
   return {nullptr, ChannelKind::kData};
@@ -84,14 +84,14 @@ std::pair<Group::Link*, ChannelKind> Group::Find(const Channel& channel) {
 
 // Until somebody answers: a peer that was started a moment ago may not listen yet.
 void Group::Dial(uint32_t peer, ChannelKind kind) {
-  auto& channel = LinkTo(peer)->channels[Index(kind)];
+  auto& channel = PairWith(peer)->channels[Index(kind)];
   channel = std::make_unique<Channel>(static_cast<Channel::Owner*>(this));
   const Duration left = std::max(form_until_ - loop_.Now(), Duration(1));
   transport_.Connect(options_.addresses[peer], channel.get(), left,
                      [this, here = here_, peer, kind](Result<std::unique_ptr<net::Connection>> connection) {
                        if (!*here || !Forming()) return;
                        if (connection.ok()) {
-                         Channel& mine = *LinkTo(peer)->channels[Index(kind)];
+                         Channel& mine = *PairWith(peer)->channels[Index(kind)];
                          mine.connection = std::move(*connection);
                          mine.Send(static_cast<uint8_t>(MessageType::kGreet),
                                    Encode(connections_.MyGreet(kind)));
@@ -109,7 +109,7 @@ void Group::Take(const Greet& greet, std::unique_ptr<Channel> channel) {
   if (!connections_.Accept(greet)) return;
   channel->owner = this;
   channel->Send(static_cast<uint8_t>(MessageType::kGreet), Encode(connections_.MyGreet(greet.kind)));
-  LinkTo(greet.rank)->channels[Index(greet.kind)] = std::move(channel);
+  PairWith(greet.rank)->channels[Index(greet.kind)] = std::move(channel);
   if (formed()) Formed();
 }
 
@@ -123,42 +123,42 @@ void Group::Formed() {
 void Group::SendPiece(uint32_t peer, Bytes header, ByteView payload,
                       std::function<void(const Status&)> done) {
   LEAT_CHECK(formed());
-  LinkTo(peer)->channels[0]->connection->Send(static_cast<uint8_t>(MessageType::kPiece), std::move(header),
-                                              {payload}, std::move(done));
+  PairWith(peer)->channels[0]->connection->Send(static_cast<uint8_t>(MessageType::kPiece), std::move(header),
+                                                {payload}, std::move(done));
 }
 
 void Group::SendControl(uint32_t peer, MessageType type, Bytes header) {
-  Link* link = LinkTo(peer);
-  if (link == nullptr || link->channels[1] == nullptr || !connections_.greeted(peer, ChannelKind::kControl))
+  Pair* pair = PairWith(peer);
+  if (pair == nullptr || pair->channels[1] == nullptr || !connections_.greeted(peer, ChannelKind::kControl))
     return;
-  link->channels[1]->Send(static_cast<uint8_t>(type), std::move(header));
+  pair->channels[1]->Send(static_cast<uint8_t>(type), std::move(header));
 }
 
 void Group::HoldView(uint32_t peer) {
-  LinkTo(peer)->channels[0]->connection->HoldView();
+  PairWith(peer)->channels[0]->connection->HoldView();
 }
 
 void Group::ReleaseView(uint32_t peer) {
-  Link* link = LinkTo(peer);
-  if (link->channels[0] != nullptr) link->channels[0]->connection->ReleaseViews(1);
+  Pair* pair = PairWith(peer);
+  if (pair->channels[0] != nullptr) pair->channels[0]->connection->ReleaseViews(1);
 }
 
 Result<std::vector<std::span<std::byte>>> Group::OnHeader(Channel& channel, uint8_t type, ByteView header,
                                                           uint64_t payload_bytes) {
-  const auto [link, kind] = Find(channel);
+  const auto [pair, kind] = Find(channel);
   const bool greeting = type == static_cast<uint8_t>(MessageType::kGreet);
-  if (link == nullptr || greeting == connections_.greeted(link->peer, kind))
+  if (pair == nullptr || greeting == connections_.greeted(pair->peer, kind))
     return Status(Code::kDataLoss, "a message out of place");
   if (greeting) {
     LEAT_ASSIGN_OR_RETURN(const Greet greet, DecodeGreet(header));
-    if (!connections_.Answers(link->peer, greet) || greet.kind != kind || payload_bytes != 0)
+    if (!connections_.Answers(pair->peer, greet) || greet.kind != kind || payload_bytes != 0)
       return Status(Code::kDataLoss, "the greeting of another");
   } else if (kind == ChannelKind::kData) {
     if (type != static_cast<uint8_t>(MessageType::kPiece))
       return Status(Code::kDataLoss, "not a piece of a bucket");
     // Others may be complete before this one is; who started what is told apart later.
     if (!connections_.running()) return Status(Code::kAborted, "stopped");
-    return user_->OnPieceHeader(link->peer, header, payload_bytes);
+    return user_->OnPieceHeader(pair->peer, header, payload_bytes);
   } else if (payload_bytes != 0) {
     return Status(Code::kDataLoss, "a word with a payload");
   }
@@ -168,13 +168,13 @@ Result<std::vector<std::span<std::byte>>> Group::OnHeader(Channel& channel, uint
 }
 
 bool Group::OnView(Channel& channel, ByteView payload) {
-  const auto [link, kind] = Find(channel);
-  return kind == ChannelKind::kData && user_->OnPieceView(link->peer, payload);
+  const auto [pair, kind] = Find(channel);
+  return kind == ChannelKind::kData && user_->OnPieceView(pair->peer, payload);
 }
 
 void Group::OnMessage(Channel& channel) {
-  const auto [link, kind] = Find(channel);
-  const uint32_t peer = link->peer;
+  const auto [pair, kind] = Find(channel);
+  const uint32_t peer = pair->peer;
   if (!connections_.greeted(peer, kind)) {
     connections_.Answered(peer, kind);
     if (formed()) Formed();
@@ -192,10 +192,10 @@ void Group::OnMessage(Channel& channel) {
 // ---- the end
 
 void Group::OnClosed(Channel& channel, const Status& why) {
-  const auto [link, kind] = Find(channel);
-  if (link == nullptr) return;
-  const uint32_t peer = link->peer;
-  link->channels[Index(kind)] = nullptr;
+  const auto [pair, kind] = Find(channel);
+  if (pair == nullptr) return;
+  const uint32_t peer = pair->peer;
+  pair->channels[Index(kind)] = nullptr;
   const Loss loss = connections_.Closed(peer, kind);
   if (loss == Loss::kNone) return;
   const Status status(Code::kUnavailable, Name(peer) + " is gone: " + why.message());
@@ -213,7 +213,7 @@ void Group::OnClosed(Channel& channel, const Status& why) {
 void Group::Halt() {
   if (!connections_.Stop()) return;
   port_.Forget(options_.group);
-  for (auto& link : links_) link.channels[0] = nullptr;
+  for (auto& pair : pairs_) pair.channels[0] = nullptr;
   user_->OnStopped();
 }
 
@@ -223,7 +223,7 @@ void Group::Stop(Status why, std::optional<uint32_t> lost) {
   loop_.Cancel(std::exchange(timer_, 0));
   lost_ = lost;
   const AbortWord word{why.code(), lost.value_or(AbortWord::kNobody), why.message()};
-  for (auto& link : links_) SendControl(link.peer, MessageType::kAbort, Encode(word));
+  for (auto& pair : pairs_) SendControl(pair.peer, MessageType::kAbort, Encode(word));
   loop_.Post([this, here = here_, why = std::move(why)] {
     if (*here) user_->OnEnded(why);
   });

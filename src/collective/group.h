@@ -72,7 +72,7 @@ class Group final : private Channel::Owner {
   void Stop(Status why, std::optional<uint32_t> lost);
 
  private:
-  struct Link {
+  struct Pair {
     uint32_t peer = 0;
     std::unique_ptr<Channel> channels[2];  // by ChannelKind; null: gone, or not there yet
   };
@@ -81,8 +81,8 @@ class Group final : private Channel::Owner {
   void Take(const Greet& greet, std::unique_ptr<Channel> channel);
   bool Forming() const { return connections_.phase() == protocol::PeerConnections::Phase::kForming; }
   void Formed();
-  Link* LinkTo(uint32_t peer);
-  std::pair<Link*, ChannelKind> Find(const Channel& channel);
+  Pair* PairWith(uint32_t peer);
+  std::pair<Pair*, ChannelKind> Find(const Channel& channel);
   std::string Name(uint32_t rank) const;
   void Halt();
 
@@ -98,7 +98,7 @@ class Group final : private Channel::Owner {
   const GroupOptions options_;
   User* const user_;
   protocol::PeerConnections connections_;
-  std::vector<Link> links_;
+  std::vector<Pair> pairs_;
   uint64_t timer_ = 0;  // of forming, then of suspecting
   Time form_until_{};
   std::optional<uint32_t> lost_;

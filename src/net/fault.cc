@@ -7,12 +7,12 @@
 namespace leat::net {
 
 // One connection, between the real one and the user.
-class FaultLink : public Receiver, public std::enable_shared_from_this<FaultLink> {
+class FaultConnection : public Receiver, public std::enable_shared_from_this<FaultConnection> {
  public:
-  FaultLink(Loop& loop, std::shared_ptr<Faults> faults) : loop_(loop), faults_(std::move(faults)) {
-    faults_->links_.insert(this);
+  FaultConnection(Loop& loop, std::shared_ptr<Faults> faults) : loop_(loop), faults_(std::move(faults)) {
+    faults_->fault_connections_.insert(this);
   }
-  ~FaultLink() override { faults_->links_.erase(this); }
+  ~FaultConnection() override { faults_->fault_connections_.erase(this); }
 
   // The user's end of it. Made once.
   std::unique_ptr<Connection> MakeConnection(std::unique_ptr<Connection> inner);
@@ -121,28 +121,28 @@ class FaultLink : public Receiver, public std::enable_shared_from_this<FaultLink
   Incoming incoming_;
 };
 
-class FaultLink::Handle final : public Connection {
+class FaultConnection::Handle final : public Connection {
  public:
-  Handle(std::shared_ptr<FaultLink> link, std::unique_ptr<Connection> inner)
-      : link_(std::move(link)), inner_(std::move(inner)) {}
+  Handle(std::shared_ptr<FaultConnection> fault_connection, std::unique_ptr<Connection> inner)
+      : fault_connection_(std::move(fault_connection)), inner_(std::move(inner)) {}
   ~Handle() override {
-    link_->open_ = false;
-    link_->inner_ = nullptr;
-    link_->handle_ = nullptr;
+    fault_connection_->open_ = false;
+    fault_connection_->inner_ = nullptr;
+    fault_connection_->handle_ = nullptr;
   }
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
             std::function<void(const Status&)> done) override {
     inner_->Send(type, std::move(header), std::move(payload), std::move(done));
   }
-  void Close(Status why) override { link_->Close(std::move(why)); }
+  void Close(Status why) override { fault_connection_->Close(std::move(why)); }
   const std::string& peer() const override { return inner_->peer(); }
 
  private:
-  std::shared_ptr<FaultLink> link_;
+  std::shared_ptr<FaultConnection> fault_connection_;
   std::unique_ptr<Connection> inner_;
 };
 
-std::unique_ptr<Connection> FaultLink::MakeConnection(std::unique_ptr<Connection> inner) {
+std::unique_ptr<Connection> FaultConnection::MakeConnection(std::unique_ptr<Connection> inner) {
   inner_ = inner.get();
   auto handle = std::make_unique<Handle>(shared_from_this(), std::move(inner));
   handle_ = handle.get();
@@ -171,7 +171,8 @@ Fault Faults::Draw() {
 }
 
 void Faults::DropAll() {
-  for (FaultLink* link : links_) link->Close(Status(Code::kUnavailable, "fault: dropped"));
+  for (FaultConnection* fault_connection : fault_connections_)
+    fault_connection->Close(Status(Code::kUnavailable, "fault: dropped"));
 }
 
 class FaultTransport final : public Transport {
@@ -184,11 +185,11 @@ class FaultTransport final : public Transport {
                           [&loop = loop_, faults = faults_,
                            accept = std::move(accept)](std::unique_ptr<Connection> inner) -> Receiver* {
                             if (faults->unreachable_) return nullptr;
-                            const auto link = std::make_shared<FaultLink>(loop, faults);
-                            Receiver* receiver = accept(link->MakeConnection(std::move(inner)));
+                            const auto fault_connection = std::make_shared<FaultConnection>(loop, faults);
+                            Receiver* receiver = accept(fault_connection->MakeConnection(std::move(inner)));
                             if (receiver == nullptr) return nullptr;
-                            link->Start(receiver);
-                            return link.get();
+                            fault_connection->Start(receiver);
+                            return fault_connection.get();
                           });
   }
 
@@ -201,12 +202,12 @@ class FaultTransport final : public Transport {
         done(Status(Code::kUnavailable, "cannot connect to " + address + ": fault: unreachable"));
       });
     }
-    const auto link = std::make_shared<FaultLink>(loop_, faults_);
-    link->Start(receiver);
-    inner_->Connect(address, link.get(), deadline,
-                    [link, done = std::move(done)](Result<std::unique_ptr<Connection>> inner) {
+    const auto fault_connection = std::make_shared<FaultConnection>(loop_, faults_);
+    fault_connection->Start(receiver);
+    inner_->Connect(address, fault_connection.get(), deadline,
+                    [fault_connection, done = std::move(done)](Result<std::unique_ptr<Connection>> inner) {
                       if (!inner.ok()) return done(inner.status());
-                      done(link->MakeConnection(std::move(*inner)));
+                      done(fault_connection->MakeConnection(std::move(*inner)));
                     });
   }
 

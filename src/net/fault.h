@@ -47,7 +47,7 @@ class Faults {
   uint64_t count(Fault fault) const { return counts_[static_cast<size_t>(fault)]; }
 
  private:
-  friend class FaultLink;
+  friend class FaultConnection;
   friend class FaultTransport;
   Fault Draw();
 
@@ -56,7 +56,7 @@ class Faults {
   std::deque<Fault> commands_;
   bool unreachable_ = false;
   std::array<uint64_t, 5> counts_{};
-  std::set<class FaultLink*> links_;
+  std::set<class FaultConnection*> fault_connections_;
 };
 
 std::unique_ptr<Transport> MakeFaultTransport(Loop& loop, std::unique_ptr<Transport> inner,

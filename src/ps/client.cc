@@ -23,9 +23,10 @@ void Append(std::span<T> span, std::vector<std::span<T>>* spans) {
 }  // namespace
 
 // The connection to one server, and the one request that is under way on it.
-class Client::Link : public net::Receiver, public std::enable_shared_from_this<Client::Link> {
+class Client::ServerConnection : public net::Receiver,
+                                 public std::enable_shared_from_this<Client::ServerConnection> {
  public:
-  Link(Client& client, NodeId server) : client_(&client), server_(server) {}
+  ServerConnection(Client& client, NodeId server) : client_(&client), server_(server) {}
 
   void Send(const protocol::SendPush& push) {
     request_ = push.request;
@@ -137,17 +138,18 @@ Client::Client(net::Transport& transport, protocol::Parameters& parameters, Even
       connect_deadline_(connect_deadline) {}
 
 Client::~Client() {
-  for (auto& [node, link] : links_) link->Detach();
+  for (auto& [node, server_connection] : connections_) server_connection->Detach();
 }
 
 void Client::Send(const protocol::SendPush& push) {
-  auto& link = links_[push.server];
-  if (link == nullptr) link = std::make_shared<Link>(*this, push.server);
-  link->Send(push);
+  auto& server_connection = connections_[push.server];
+  if (server_connection == nullptr)
+    server_connection = std::make_shared<ServerConnection>(*this, push.server);
+  server_connection->Send(push);
 }
 
 void Client::Disconnect(NodeId server) {
-  if (auto link = links_.extract(server)) link.mapped()->Detach();
+  if (auto server_connection = connections_.extract(server)) server_connection.mapped()->Detach();
 }
 
 }  // namespace leat::ps

@@ -34,13 +34,13 @@ class Client {
   void Disconnect(NodeId server);
 
  private:
-  class Link;
+  class ServerConnection;
 
   net::Transport& transport_;
   protocol::Parameters& parameters_;
   Events events_;
   Duration connect_deadline_;
-  std::map<NodeId, std::shared_ptr<Link>> links_;
+  std::map<NodeId, std::shared_ptr<ServerConnection>> connections_;
 };
 
 }  // namespace leat::ps

@@ -25,10 +25,11 @@ constexpr Duration kRetry = std::chrono::seconds(1);
 
 class BotsRole {
  public:
-  BotsRole(net::Loop& loop, Link& link, const Job& job, std::unique_ptr<stream::LogWriter> writer,
-           uint64_t published, bool sealed, const protocol::JoinReply& joined)
+  BotsRole(net::Loop& loop, CoordinatorClient& coordinator_client, const Job& job,
+           std::unique_ptr<stream::LogWriter> writer, uint64_t published, bool sealed,
+           const protocol::JoinReply& joined)
       : loop_(loop),
-        link_(link),
+        coordinator_client_(coordinator_client),
         config_(*job.stream.bots),
         bots_(config_),
         writer_(std::move(writer)),
@@ -55,16 +56,16 @@ class BotsRole {
 
  private:
   void SendHeartbeat() {
-    if (over_ || link_.busy()) return;
+    if (over_ || coordinator_client_.busy()) return;
     protocol::BotsHeartbeat heartbeat;
     heartbeat.node = node_;
     heartbeat.published = published_;
     heartbeat.done = done_;
     heartbeat.cpu_seconds = OwnCpuSeconds();
-    link_.Send(heartbeat, [this, last = done_](Result<protocol::ControlReply> reply) {
+    coordinator_client_.Send(heartbeat, [this, last = done_](Result<protocol::ControlReply> reply) {
       if (over_) return;
       if (!reply.ok()) {
-        if (link_.lost()) return End(reply.status().With("the coordinator is lost"));
+        if (coordinator_client_.lost()) return End(reply.status().With("the coordinator is lost"));
       } else if (const auto* answer = std::get_if<protocol::BotsHeartbeatReply>(&*reply)) {
         evicted_ = answer->evicted && !last;
         if (answer->stop || answer->evicted || last) return End(Status());
@@ -145,7 +146,7 @@ class BotsRole {
   }
 
   net::Loop& loop_;
-  Link& link_;
+  CoordinatorClient& coordinator_client_;
   stream::BotsConfig config_;
   stream::Bots bots_;
   std::unique_ptr<stream::LogWriter> writer_;
@@ -165,8 +166,8 @@ class BotsRole {
 Status RunOnce(const RoleOptions& options, uint64_t* job_hash, bool* evicted) {
   *evicted = false;
   net::Loop loop;
-  Link link(loop, options.link);
-  auto joined = link.Join(MakeJoinRequest(protocol::Role::kBots, "", *job_hash));
+  CoordinatorClient coordinator_client(loop, options.coordinator_client);
+  auto joined = coordinator_client.Join(MakeJoinRequest(protocol::Role::kBots, "", *job_hash));
   if (!joined.ok()) return WhyNotJoined(joined.status());
   const Job job = Job::FromText(joined->job, "job");
   *job_hash = job.Hash();
@@ -189,7 +190,7 @@ Status RunOnce(const RoleOptions& options, uint64_t* job_hash, bool* evicted) {
   }
   auto writer = stream::LogWriter::Open(job.LogDirectory(), job.stream.topic);
   if (!writer.ok()) return writer.status();
-  BotsRole role(loop, link, job, std::move(*writer), published, sealed, *joined);
+  BotsRole role(loop, coordinator_client, job, std::move(*writer), published, sealed, *joined);
   SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
   return role.Run(evicted);
 }

@@ -44,11 +44,11 @@ bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addr
 // one computes.
 class GroupMemberRole {
  public:
-  GroupMemberRole(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
-                  std::unique_ptr<stream::Source> source, const RoleOptions& options,
-                  const LeatMpiModule* mpi)
+  GroupMemberRole(net::Loop& loop, CoordinatorClient& coordinator_client, net::Transport& transport,
+                  collective::Port& port, Job job, std::unique_ptr<stream::Source> source,
+                  const RoleOptions& options, const LeatMpiModule* mpi)
       : loop_(loop),
-        link_(link),
+        coordinator_client_(coordinator_client),
         transport_(transport),
         port_(port),
         mpi_(mpi),
@@ -102,20 +102,21 @@ class GroupMemberRole {
 
   // ---- control plane
   void SendHeartbeat() {
-    if (link_.busy() || over_) return;
+    if (coordinator_client_.busy() || over_) return;
     last_heartbeat_ = loop_.Now();
     auto heartbeat = machine_.MakeHeartbeat();
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
-    link_.Send(std::move(heartbeat),
-               [this](Result<protocol::ControlReply> reply) { OnHeartbeatReply(std::move(reply)); });
+    coordinator_client_.Send(std::move(heartbeat), [this](Result<protocol::ControlReply> reply) {
+      OnHeartbeatReply(std::move(reply));
+    });
   }
 
   void OnHeartbeatReply(Result<protocol::ControlReply> reply) {
     if (over_) return;
     if (!reply.ok()) {
       spdlog::warn("heartbeat: {}", reply.status().ToString());
-      if (link_.lost()) End(reply.status().With("the coordinator is lost"));
+      if (coordinator_client_.lost()) End(reply.status().With("the coordinator is lost"));
       return;
     }
     if (auto* heartbeat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
@@ -334,7 +335,7 @@ class GroupMemberRole {
   static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 
   net::Loop& loop_;
-  Link& link_;
+  CoordinatorClient& coordinator_client_;
   net::Transport& transport_;
   collective::Port& port_;
   const LeatMpiModule* const mpi_;  // null: members reduce over the transport
@@ -372,14 +373,15 @@ class GroupMemberRole {
 
 }  // namespace
 
-Status RunGroupMember(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
-                      std::unique_ptr<stream::Source> source, const RoleOptions& options,
-                      const protocol::JoinReply& joined, bool* evicted) {
+Status RunGroupMember(net::Loop& loop, CoordinatorClient& coordinator_client, net::Transport& transport,
+                      collective::Port& port, Job job, std::unique_ptr<stream::Source> source,
+                      const RoleOptions& options, const protocol::JoinReply& joined, bool* evicted) {
   const LeatMpiModule* mpi = nullptr;
   if (job.strategy.mpi) {
     LEAT_ASSIGN_OR_RETURN(mpi, collective::LoadMpi());
   }
-  GroupMemberRole role(loop, link, transport, port, std::move(job), std::move(source), options, mpi);
+  GroupMemberRole role(loop, coordinator_client, transport, port, std::move(job), std::move(source), options,
+                       mpi);
   SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
   return role.Run(joined, evicted);
 }

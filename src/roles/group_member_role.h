@@ -5,7 +5,7 @@
 
 #include "collective/port.h"
 #include "job/job.h"
-#include "roles/link.h"
+#include "roles/coordinator_client.h"
 #include "roles/worker_role.h"
 
 namespace leat::train {
@@ -14,8 +14,8 @@ namespace leat::train {
 // it to leave. `port` is where others find it, at the address that it has joined with. Runs the loop. Where
 // the job says so, its group is that of MPI, and the process may end in here: with a failure, or when it is
 // to leave while others go on.
-Status RunGroupMember(net::Loop& loop, Link& link, net::Transport& transport, collective::Port& port, Job job,
-                      std::unique_ptr<stream::Source> source, const RoleOptions& options,
-                      const protocol::JoinReply& joined, bool* evicted);
+Status RunGroupMember(net::Loop& loop, CoordinatorClient& coordinator_client, net::Transport& transport,
+                      collective::Port& port, Job job, std::unique_ptr<stream::Source> source,
+                      const RoleOptions& options, const protocol::JoinReply& joined, bool* evicted);
 
 }  // namespace leat::train

@@ -34,8 +34,8 @@ int PlayRole(const std::string& part, const std::vector<std::string>& arguments)
     status = RunCoordinator(job, {.token = token, .on_ready = Say});
   } else {
     RoleOptions options;
-    options.link.coordinator = arguments.at(1);
-    options.link.token = token;
+    options.coordinator_client.coordinator = arguments.at(1);
+    options.coordinator_client.token = token;
     options.plan.tables = {&reference::Kernels()};
     const auto run = arguments.at(0) == "ps" ? RunServer : arguments.at(0) == "worker" ? RunWorker : RunBots;
     status = run(options);

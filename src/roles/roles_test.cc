@@ -94,8 +94,8 @@ class RolesTest : public ::testing::Test {
   }
   RoleOptions Options() const {
     RoleOptions options;
-    options.link.coordinator = address_;
-    options.link.token = kToken;
+    options.coordinator_client.coordinator = address_;
+    options.coordinator_client.token = kToken;
     options.plan.tables = {kernels_};
     options.transport = transport_;
     return options;
@@ -264,7 +264,7 @@ TEST_F(RolesTest, WhoComesWhenTheJobIsOverEndsWell) {
   // Some of these meet a coordinator that turns them away, some one that is gone or has no time any more.
   const auto options = [&] {
     auto o = Options();
-    o.link.join_deadline = std::chrono::milliseconds(100);
+    o.coordinator_client.join_deadline = std::chrono::milliseconds(100);
     return o;
   }();
   for (int i = 0; i < 5; ++i)
@@ -320,8 +320,8 @@ INSTANTIATE_TEST_SUITE_P(Trusted, NetworkTest, ::testing::Bool());
 
 TEST_F(RolesTest, NoCoordinatorIsSaidWithItsAddress) {
   RoleOptions options = Options();
-  options.link.coordinator = "127.0.0.1:1";
-  options.link.join_deadline = std::chrono::milliseconds(300);
+  options.coordinator_client.coordinator = "127.0.0.1:1";
+  options.coordinator_client.join_deadline = std::chrono::milliseconds(300);
   for (auto* role : {RunServer, RunWorker, RunBots}) {
     const Status status = role(options);
     EXPECT_EQ(status.code(), Code::kUnavailable);
@@ -332,7 +332,7 @@ TEST_F(RolesTest, NoCoordinatorIsSaidWithItsAddress) {
 TEST_F(RolesTest, ATokenOfAnotherJobIsSaid) {
   Coordinate(kSmallJob);
   RoleOptions options = Options();
-  options.link.token = "other";
+  options.coordinator_client.token = "other";
   for (auto* role : {RunServer, RunWorker, RunBots}) EXPECT_EQ(role(options).code(), Code::kPermissionDenied);
 }
 

@@ -54,10 +54,10 @@ constexpr int kMostUpdateThreads = 4;
 // coordinator.
 class ServerRole {
  public:
-  ServerRole(net::Loop& loop, Link& link, ps::ServerShell& shell, const Job& job,
+  ServerRole(net::Loop& loop, CoordinatorClient& coordinator_client, ps::ServerShell& shell, const Job& job,
              const protocol::JoinReply& joined)
       : loop_(loop),
-        link_(link),
+        coordinator_client_(coordinator_client),
         shell_(shell),
         table_(job.Slices()),
         optimizer_(job.ServerOptimizer()),
@@ -80,21 +80,22 @@ class ServerRole {
 
  private:
   void SendHeartbeat() {
-    if (over_ || link_.busy()) return;
+    if (over_ || coordinator_client_.busy()) return;
     auto heartbeat = shell_.machine().MakeHeartbeat();
     heartbeat.leaving = leaving_;
     heartbeat.progress.bytes_in = shell_.bytes_in();
     heartbeat.progress.bytes_out = shell_.bytes_out();
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
-    link_.Send(std::move(heartbeat),
-               [this](Result<protocol::ControlReply> reply) { OnHeartbeatReply(std::move(reply)); });
+    coordinator_client_.Send(std::move(heartbeat), [this](Result<protocol::ControlReply> reply) {
+      OnHeartbeatReply(std::move(reply));
+    });
   }
 
   void OnHeartbeatReply(Result<protocol::ControlReply> reply) {
     if (over_) return;
     if (!reply.ok()) {
       spdlog::warn("heartbeat: {}", reply.status().ToString());
-      if (link_.lost()) return End(reply.status().With("the coordinator is lost"));
+      if (coordinator_client_.lost()) return End(reply.status().With("the coordinator is lost"));
     } else if (auto* heartbeat = std::get_if<protocol::ServerHeartbeatReply>(&*reply)) {
       for (auto& action : shell_.OnHeartbeatReply(*heartbeat)) {
         if (over_) return;
@@ -145,7 +146,7 @@ class ServerRole {
   }
 
   net::Loop& loop_;
-  Link& link_;
+  CoordinatorClient& coordinator_client_;
   ps::ServerShell& shell_;
   protocol::SliceTable table_;
   optim::OptimizerConfig optimizer_;
@@ -167,7 +168,7 @@ Status RunServer(const RoleOptions& options) {
   while (evicted) {
     evicted = false;
     net::Loop loop;
-    Link link(loop, options.link);
+    CoordinatorClient coordinator_client(loop, options.coordinator_client);
     // The address has to be known before the job is, so the port is taken first and served once the job has
     // come: whoever connects in between waits in the kernel's queue.
     const auto transport = MakeTransport(loop, options);
@@ -176,7 +177,8 @@ Status RunServer(const RoleOptions& options) {
       return shell->Adopt(std::move(connection));
     });
     if (!reserved.ok()) return reserved.status();
-    auto joined = link.Join(MakeJoinRequest(protocol::Role::kServer, (*reserved)->address(), job_hash));
+    auto joined =
+        coordinator_client.Join(MakeJoinRequest(protocol::Role::kServer, (*reserved)->address(), job_hash));
     if (!joined.ok()) return WhyNotJoined(joined.status());
     spdlog::info("server {} joined as node {}, serving on {}", joined->index, joined->node.value,
                  (*reserved)->address());
@@ -192,7 +194,7 @@ Status RunServer(const RoleOptions& options) {
       sharing.emplace(threads);
     }
     shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
-    ServerRole role(loop, link, *shell, job, *joined);
+    ServerRole role(loop, coordinator_client, *shell, job, *joined);
     SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
     const Status outcome = role.Run(&evicted);
     reserved->reset();

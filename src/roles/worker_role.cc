@@ -30,10 +30,10 @@ namespace {
 // coordinator.
 class WorkerRole {
  public:
-  WorkerRole(net::Loop& loop, Link& link, Job job, std::unique_ptr<stream::Source> source,
-             const RoleOptions& options)
+  WorkerRole(net::Loop& loop, CoordinatorClient& coordinator_client, Job job,
+             std::unique_ptr<stream::Source> source, const RoleOptions& options)
       : loop_(loop),
-        link_(link),
+        coordinator_client_(coordinator_client),
         job_(std::move(job)),
         table_(job_.Slices()),
         transport_(MakeTransport(loop, options)),
@@ -77,22 +77,23 @@ class WorkerRole {
  private:
   // ---- control plane
   void SendHeartbeat() {
-    if (link_.busy() || over_) return;
+    if (coordinator_client_.busy() || over_) return;
     last_heartbeat_ = loop_.Now();
     auto heartbeat = machine_.MakeHeartbeat();
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
-    link_.Send(std::move(heartbeat),
-               [this](Result<protocol::ControlReply> reply) { OnHeartbeatReply(std::move(reply)); });
+    coordinator_client_.Send(std::move(heartbeat), [this](Result<protocol::ControlReply> reply) {
+      OnHeartbeatReply(std::move(reply));
+    });
   }
 
   void OnHeartbeatReply(Result<protocol::ControlReply> reply) {
     if (over_) return;
     if (!reply.ok()) {
       spdlog::warn("heartbeat: {}", reply.status().ToString());
-      if (link_.lost()) End(reply.status().With("the coordinator is lost"));
+      if (coordinator_client_.lost()) End(reply.status().With("the coordinator is lost"));
       return;
     }
     if (auto* heartbeat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
@@ -228,7 +229,7 @@ class WorkerRole {
   static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 
   net::Loop& loop_;
-  Link& link_;
+  CoordinatorClient& coordinator_client_;
   Job job_;
   protocol::SliceTable table_;
   std::unique_ptr<net::Transport> transport_;
@@ -258,7 +259,7 @@ class WorkerRole {
 
 std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options) {
   net::TransportOptions transport = options.transport;
-  transport.token = options.link.token;
+  transport.token = options.coordinator_client.token;
   return net::MakeUcxTransport(loop, transport);
 }
 
@@ -269,7 +270,7 @@ Status RunWorker(const RoleOptions& options) {
   while (evicted) {
     evicted = false;
     net::Loop loop;
-    Link link(loop, options.link);
+    CoordinatorClient coordinator_client(loop, options.coordinator_client);
     // Where other workers find this one, if the job has no servers: it has to be known before the job is.
     const auto transport = MakeTransport(loop, options);
     collective::Port port;
@@ -277,7 +278,8 @@ Status RunWorker(const RoleOptions& options) {
       return port.Adopt(std::move(caller));
     });
     if (!listener.ok()) return listener.status();
-    auto joined = link.Join(MakeJoinRequest(protocol::Role::kWorker, (*listener)->address(), job_hash));
+    auto joined =
+        coordinator_client.Join(MakeJoinRequest(protocol::Role::kWorker, (*listener)->address(), job_hash));
     if (!joined.ok()) return WhyNotJoined(joined.status());
     spdlog::info("worker {} joined as node {}", joined->index, joined->node.value);
     Job job = Job::FromText(joined->job, "job");
@@ -286,13 +288,13 @@ Status RunWorker(const RoleOptions& options) {
     auto source = job.OpenSource();
     if (!source.ok()) return source.status();
     if (!job.strategy.on_servers()) {
-      const Status outcome = RunGroupMember(loop, link, *transport, port, std::move(job), std::move(*source),
-                                            options, *joined, &evicted);
+      const Status outcome = RunGroupMember(loop, coordinator_client, *transport, port, std::move(job),
+                                            std::move(*source), options, *joined, &evicted);
       if (!outcome.ok()) return outcome;
       continue;
     }
     listener->reset();
-    WorkerRole role(loop, link, std::move(job), std::move(*source), options);
+    WorkerRole role(loop, coordinator_client, std::move(job), std::move(*source), options);
     SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
     const Status outcome = role.Run(*joined, &evicted);
     if (!outcome.ok()) return outcome;

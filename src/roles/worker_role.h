@@ -8,12 +8,12 @@
 #include "base/status.h"
 #include "engine/plan.h"
 #include "net/transport.h"
-#include "roles/link.h"
+#include "roles/coordinator_client.h"
 
 namespace leat::train {
 
 struct RoleOptions {
-  LinkOptions link;
+  CoordinatorClientOptions coordinator_client;
   std::string listen = "127.0.0.1:0";  // of the data plane
   // Of the data plane, but for the token, which is the link's, and what the job says: whether networks are
   // trusted.

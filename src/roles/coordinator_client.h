@@ -12,7 +12,7 @@
 namespace leat::train {
 
 // Where a role finds its coordinator, and what it shows there.
-struct LinkOptions {
+struct CoordinatorClientOptions {
   std::string coordinator;  // host:port
   std::string token;
   Duration join_deadline = std::chrono::seconds(10);
@@ -21,10 +21,10 @@ struct LinkOptions {
 };
 
 // Loop's thread only.
-class Link {
+class CoordinatorClient {
  public:
-  Link(net::Loop& loop, LinkOptions options);
-  ~Link();
+  CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options);
+  ~CoordinatorClient();
 
   // Blocks; tries again until the deadline while nobody answers. The error names the address; kAborted when
   // the job is over.
@@ -38,7 +38,7 @@ class Link {
 
  private:
   net::Loop& loop_;
-  LinkOptions options_;
+  CoordinatorClientOptions options_;
   std::shared_ptr<control::ControlClient> client_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what is posted after the end does nothing
   Time last_answer_{0};

@@ -1,4 +1,4 @@
-#include "roles/link.h"
+#include "roles/coordinator_client.h"
 
 #include <algorithm>
 #include <thread>
@@ -16,18 +16,18 @@ constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
 
 }  // namespace
 
-Link::Link(net::Loop& loop, LinkOptions options)
+CoordinatorClient::CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options)
     : loop_(loop),
       options_(std::move(options)),
       client_(control::ControlClient::Make(options_.coordinator, options_.token)),
       call_deadline_(kLongestCall) {}
 
-Link::~Link() {
+CoordinatorClient::~CoordinatorClient() {
   *alive_ = false;
   client_->Abort();
 }
 
-Result<protocol::JoinReply> Link::Join(const protocol::JoinRequest& request) {
+Result<protocol::JoinReply> CoordinatorClient::Join(const protocol::JoinRequest& request) {
   const Time until = loop_.Now() + options_.join_deadline;
   while (true) {
     const Duration left = until - loop_.Now();
@@ -51,7 +51,8 @@ Result<protocol::JoinReply> Link::Join(const protocol::JoinRequest& request) {
   }
 }
 
-void Link::Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done) {
+void CoordinatorClient::Send(protocol::ControlRequest request,
+                             std::function<void(Result<protocol::ControlReply>)> done) {
   busy_ = true;
   background_.Post([this, alive = alive_, client = client_, request = std::move(request),
                     deadline = call_deadline_, done = std::move(done)]() mutable {
@@ -65,7 +66,7 @@ void Link::Send(protocol::ControlRequest request, std::function<void(Result<prot
   });
 }
 
-bool Link::lost() const {
+bool CoordinatorClient::lost() const {
   return loop_.Now() - last_answer_ > options_.silence_limit;
 }
 

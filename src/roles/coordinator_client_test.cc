@@ -1,5 +1,5 @@
 // A role's line to a coordinator that is there, not yet there, silent, or gone.
-#include "roles/link.h"
+#include "roles/coordinator_client.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using protocol::ControlReply;
 using protocol::ControlRequest;
 using ::testing::HasSubstr;
 
-class LinkTest : public ::testing::Test {
+class CoordinatorClientTest : public ::testing::Test {
  protected:
   using Answer = std::function<void(ControlReply)>;
 
@@ -37,10 +37,10 @@ class LinkTest : public ::testing::Test {
     ASSERT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(*server);
   }
-  void Connect(LinkOptions options = {}) {
+  void Connect(CoordinatorClientOptions options = {}) {
     if (options.coordinator.empty()) options.coordinator = server_->address();
     if (options.token.empty()) options.token = "secret";
-    link_.emplace(loop_, std::move(options));
+    coordinator_client_.emplace(loop_, std::move(options));
   }
   static protocol::JoinRequest Worker() {
     protocol::JoinRequest request;
@@ -71,37 +71,37 @@ class LinkTest : public ::testing::Test {
   std::mutex mutex_;
   std::vector<Answer> unanswered_;
   std::unique_ptr<control::ControlServer> server_;
-  std::optional<Link> link_;
+  std::optional<CoordinatorClient> coordinator_client_;
 };
 
-TEST_F(LinkTest, Joins) {
+TEST_F(CoordinatorClientTest, Joins) {
   Serve(Welcome);
   Connect();
-  const auto joined = link_->Join(Worker());
+  const auto joined = coordinator_client_->Join(Worker());
   ASSERT_TRUE(joined.ok()) << joined.status().ToString();
   EXPECT_EQ(joined->node, NodeId(5));
   EXPECT_EQ(joined->job, "name: j");
-  EXPECT_FALSE(link_->lost());
-  EXPECT_FALSE(link_->busy());
+  EXPECT_FALSE(coordinator_client_->lost());
+  EXPECT_FALSE(coordinator_client_->busy());
 }
 
-TEST_F(LinkTest, WaitsForACoordinatorThatIsNotThereYet) {
+TEST_F(CoordinatorClientTest, WaitsForACoordinatorThatIsNotThereYet) {
   const std::string address = FreeAddress();
   Connect({.coordinator = address});
   std::thread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     Serve(Welcome, address);
   });
-  const auto joined = link_->Join(Worker());
+  const auto joined = coordinator_client_->Join(Worker());
   later.join();
   EXPECT_TRUE(joined.ok()) << joined.status().ToString();
 }
 
-TEST_F(LinkTest, GivesUpAtTheDeadlineAndNamesTheAddress) {
+TEST_F(CoordinatorClientTest, GivesUpAtTheDeadlineAndNamesTheAddress) {
   const std::string address = FreeAddress();
   Connect({.coordinator = address, .join_deadline = std::chrono::milliseconds(300)});
   const double took = Took([&] {
-    const auto joined = link_->Join(Worker());
+    const auto joined = coordinator_client_->Join(Worker());
     ASSERT_FALSE(joined.ok());
     EXPECT_EQ(joined.status().code(), Code::kUnavailable);
     EXPECT_THAT(joined.status().message(), HasSubstr(address));
@@ -110,36 +110,36 @@ TEST_F(LinkTest, GivesUpAtTheDeadlineAndNamesTheAddress) {
   EXPECT_LT(took, 30);
 }
 
-TEST_F(LinkTest, ACoordinatorThatAcceptsAndSaysNothingIsGivenUpToo) {
+TEST_F(CoordinatorClientTest, ACoordinatorThatAcceptsAndSaysNothingIsGivenUpToo) {
   Serve([](const auto&) { return std::nullopt; });
   Connect({.join_deadline = std::chrono::milliseconds(200)});
-  const auto joined = link_->Join(Worker());
+  const auto joined = coordinator_client_->Join(Worker());
   ASSERT_FALSE(joined.ok());
   EXPECT_EQ(joined.status().code(), Code::kDeadlineExceeded);
   EXPECT_THAT(joined.status().message(), HasSubstr(server_->address()));
 }
 
-TEST_F(LinkTest, WhatNoPatienceMendsIsSaidAtOnce) {
+TEST_F(CoordinatorClientTest, WhatNoPatienceMendsIsSaidAtOnce) {
   Serve([](const auto&) {
     protocol::JoinReply reply;
     reply.status = Status(Code::kAborted, "the job is over");
     return reply;
   });
   Connect();
-  EXPECT_EQ(link_->Join(Worker()).status(), Status(Code::kAborted, "the job is over"));
+  EXPECT_EQ(coordinator_client_->Join(Worker()).status(), Status(Code::kAborted, "the job is over"));
   EXPECT_EQ(requests_, 1);
   Connect({.token = "another job's", .join_deadline = std::chrono::minutes(5)});
   const double took =
-      Took([&] { EXPECT_EQ(link_->Join(Worker()).status().code(), Code::kPermissionDenied); });
+      Took([&] { EXPECT_EQ(coordinator_client_->Join(Worker()).status().code(), Code::kPermissionDenied); });
   EXPECT_LT(took, 60);
   Serve([](const auto&) { return protocol::Refusal{Status(Code::kInvalidArgument, "no such role")}; });
   Connect();
-  EXPECT_THAT(link_->Join(Worker()).status().message(), HasSubstr("no such role"));
+  EXPECT_THAT(coordinator_client_->Join(Worker()).status().message(), HasSubstr("no such role"));
   Connect({.coordinator = "not an address"});
-  EXPECT_THAT(link_->Join(Worker()).status().message(), HasSubstr("not an address"));
+  EXPECT_THAT(coordinator_client_->Join(Worker()).status().message(), HasSubstr("not an address"));
 }
 
-TEST_F(LinkTest, HeartbeatsAreAnsweredOnTheLoop) {
+TEST_F(CoordinatorClientTest, HeartbeatsAreAnsweredOnTheLoop) {
   Serve([](const ControlRequest& request) -> std::optional<ControlReply> {
     if (std::holds_alternative<protocol::JoinRequest>(request)) return Welcome(request);
     protocol::WorkerHeartbeatReply reply;
@@ -147,37 +147,38 @@ TEST_F(LinkTest, HeartbeatsAreAnsweredOnTheLoop) {
     return reply;
   });
   Connect();
-  ASSERT_TRUE(link_->Join(Worker()).ok());
+  ASSERT_TRUE(coordinator_client_->Join(Worker()).ok());
   std::vector<uint64_t> revoked;
   for (uint64_t i = 1; i <= 20; ++i) {
     protocol::WorkerHeartbeat heartbeat;
     heartbeat.held = {i};
-    link_->Send(heartbeat, [&](Result<ControlReply> reply) {
+    coordinator_client_->Send(heartbeat, [&](Result<ControlReply> reply) {
       ASSERT_TRUE(reply.ok());
-      EXPECT_FALSE(link_->busy()) << "the next may be sent from here";
+      EXPECT_FALSE(coordinator_client_->busy()) << "the next may be sent from here";
       revoked.push_back(std::get<protocol::WorkerHeartbeatReply>(*reply).revoked.at(0));
     });
-    EXPECT_TRUE(link_->busy());
+    EXPECT_TRUE(coordinator_client_->busy());
     ASSERT_TRUE(RunUntil(loop_, [&] { return revoked.size() == i; }));
     EXPECT_EQ(revoked.back(), i);
   }
 }
 
-TEST_F(LinkTest, ACallWhoseCoordinatorGoesAwayFails) {
+TEST_F(CoordinatorClientTest, ACallWhoseCoordinatorGoesAwayFails) {
   Serve([](const auto&) { return std::nullopt; });
   Connect();
   std::optional<Result<ControlReply>> answer;
-  link_->Send(protocol::WorkerHeartbeat(), [&](Result<ControlReply> reply) { answer = std::move(reply); });
+  coordinator_client_->Send(protocol::WorkerHeartbeat(),
+                            [&](Result<ControlReply> reply) { answer = std::move(reply); });
   ASSERT_TRUE(testing::WaitFor([&] { return requests_ == 1; }));
   server_.reset();
   ASSERT_TRUE(RunUntil(loop_, [&] { return answer.has_value(); }));
   EXPECT_FALSE(answer->ok());
-  EXPECT_FALSE(link_->busy());
+  EXPECT_FALSE(coordinator_client_->busy());
 }
 
 // The coordinator evicts a member that it has not heard of for so long: one answer that is lost on the way is
 // not to cost all of that.
-TEST_F(LinkTest, AnAnswerThatIsLostLeavesTimeToAskAgain) {
+TEST_F(CoordinatorClientTest, AnAnswerThatIsLostLeavesTimeToAskAgain) {
   constexpr Duration kSilence = std::chrono::seconds(8);
   std::atomic<bool> answers{false};
   Serve([&](const ControlRequest& request) -> std::optional<ControlReply> {
@@ -191,13 +192,14 @@ TEST_F(LinkTest, AnAnswerThatIsLostLeavesTimeToAskAgain) {
     return reply;
   });
   Connect();
-  ASSERT_TRUE(link_->Join(Worker()).ok());
+  ASSERT_TRUE(coordinator_client_->Join(Worker()).ok());
   std::optional<Result<ControlReply>> lost, found;
   const double took = Took([&] {
-    link_->Send(protocol::WorkerHeartbeat(), [&](Result<ControlReply> reply) {
+    coordinator_client_->Send(protocol::WorkerHeartbeat(), [&](Result<ControlReply> reply) {
       lost = std::move(reply);
       answers = true;
-      link_->Send(protocol::WorkerHeartbeat(), [&](Result<ControlReply> again) { found = std::move(again); });
+      coordinator_client_->Send(protocol::WorkerHeartbeat(),
+                                [&](Result<ControlReply> again) { found = std::move(again); });
     });
     ASSERT_TRUE(RunUntil(loop_, [&] { return found.has_value(); }));
   });
@@ -206,60 +208,64 @@ TEST_F(LinkTest, AnAnswerThatIsLostLeavesTimeToAskAgain) {
   EXPECT_LT(took, Seconds(kSilence));
 }
 
-TEST_F(LinkTest, ACallAfterTheConnectionWasLostGoesOverANewOne) {
+TEST_F(CoordinatorClientTest, ACallAfterTheConnectionWasLostGoesOverANewOne) {
   Serve(Welcome);
   const std::string address = server_->address();
   Connect();
-  ASSERT_TRUE(link_->Join(Worker()).ok());
+  ASSERT_TRUE(coordinator_client_->Join(Worker()).ok());
   server_.reset();
   Serve([](const auto&) { return protocol::WorkerHeartbeatReply(); }, address);
   std::optional<Result<ControlReply>> answer;
-  link_->Send(protocol::WorkerHeartbeat(), [&](Result<ControlReply> reply) { answer = std::move(reply); });
+  coordinator_client_->Send(protocol::WorkerHeartbeat(),
+                            [&](Result<ControlReply> reply) { answer = std::move(reply); });
   ASSERT_TRUE(RunUntil(loop_, [&] { return answer.has_value(); }));
   EXPECT_TRUE(answer->ok()) << answer->status().ToString();
 }
 
-TEST_F(LinkTest, LostAfterASilenceAndFoundByAnAnswer) {
+TEST_F(CoordinatorClientTest, LostAfterASilenceAndFoundByAnAnswer) {
   Serve([](const ControlRequest& request) -> std::optional<ControlReply> {
     if (std::holds_alternative<protocol::JoinRequest>(request)) return Welcome(request);
     return protocol::WorkerHeartbeatReply();
   });
   Connect({.silence_limit = std::chrono::seconds(1)});
-  ASSERT_TRUE(link_->Join(Worker()).ok());
-  EXPECT_FALSE(link_->lost());
-  ASSERT_TRUE(RunUntil(loop_, [&] { return link_->lost(); }));
+  ASSERT_TRUE(coordinator_client_->Join(Worker()).ok());
+  EXPECT_FALSE(coordinator_client_->lost());
+  ASSERT_TRUE(RunUntil(loop_, [&] { return coordinator_client_->lost(); }));
   bool answered = false;
-  link_->Send(protocol::WorkerHeartbeat(), [&](const auto&) {
+  coordinator_client_->Send(protocol::WorkerHeartbeat(), [&](const auto&) {
     answered = true;
-    EXPECT_FALSE(link_->lost());
+    EXPECT_FALSE(coordinator_client_->lost());
   });
   ASSERT_TRUE(RunUntil(loop_, [&] { return answered; }));
 }
 
-TEST_F(LinkTest, DestroyedInTheMiddleOfACallItEndsSoonAndTellsNothing) {
+TEST_F(CoordinatorClientTest, DestroyedInTheMiddleOfACallItEndsSoonAndTellsNothing) {
   constexpr double kCall = 5;  // seconds that it would wait for an answer
   Serve([](const auto&) { return std::nullopt; });
   Connect();
-  link_->Send(protocol::WorkerHeartbeat(), [&](const auto&) { FAIL() << "whoever asked is gone"; });
+  coordinator_client_->Send(protocol::WorkerHeartbeat(),
+                            [&](const auto&) { FAIL() << "whoever asked is gone"; });
   ASSERT_TRUE(testing::WaitFor([&] { return requests_ == 1; }));
-  EXPECT_LT(Took([&] { link_.reset(); }), kCall);
+  EXPECT_LT(Took([&] { coordinator_client_.reset(); }), kCall);
   for (int i = 0; i < 5; ++i) loop_.RunOnce(std::chrono::milliseconds(1));
   // With nobody there at all.
   const std::string nobody = FreeAddress();
   Connect({.coordinator = nobody});
-  link_->Send(protocol::WorkerHeartbeat(), [&](const auto&) { FAIL() << "whoever asked is gone"; });
-  EXPECT_LT(Took([&] { link_.reset(); }), kCall);
+  coordinator_client_->Send(protocol::WorkerHeartbeat(),
+                            [&](const auto&) { FAIL() << "whoever asked is gone"; });
+  EXPECT_LT(Took([&] { coordinator_client_.reset(); }), kCall);
   for (int i = 0; i < 5; ++i) loop_.RunOnce(std::chrono::milliseconds(1));
 }
 
-TEST_F(LinkTest, AnAnswerThatWaitsInTheLoopWhenTheLinkGoesIsDropped) {
+TEST_F(CoordinatorClientTest, AnAnswerThatWaitsInTheLoopWhenTheLinkGoesIsDropped) {
   Serve([](const auto&) { return protocol::WorkerHeartbeatReply(); });
   for (int round = 0; round < 10; ++round) {
     Connect();
     const int before = requests_;
-    link_->Send(protocol::WorkerHeartbeat(), [&](const auto&) { FAIL() << "whoever asked is gone"; });
+    coordinator_client_->Send(protocol::WorkerHeartbeat(),
+                              [&](const auto&) { FAIL() << "whoever asked is gone"; });
     ASSERT_TRUE(testing::WaitFor([&] { return requests_ > before; }));
-    link_.reset();
+    coordinator_client_.reset();
     for (int i = 0; i < 3; ++i) loop_.RunOnce(Duration(0));
   }
 }
