@@ -166,7 +166,7 @@ void Member(const bench::Team& team, uint32_t rank, uint32_t members, bool tcp) 
   const auto address_file = [&](uint32_t of) { return team.stem() + "." + std::to_string(of) + ".address"; };
   std::ofstream(address_file(rank) + ".new") << (*listener)->address() << '\n';
   std::rename((address_file(rank) + ".new").c_str(), address_file(rank).c_str());
-  collective::GroupOptions group{.rank = rank};
+  collective::ProcessGroupOptions group{.rank = rank};
   for (uint32_t of = 0; of < members; ++of) {
     std::string address;
     while (!std::getline(std::ifstream(address_file(of)), address)) usleep(1000);

@@ -63,7 +63,8 @@ bool OneShotPays(const std::vector<std::string>& addresses) {
 }
 
 std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
-                                             GroupOptions group, std::function<void(const Status&)> formed) {
+                                             ProcessGroupOptions group,
+                                             std::function<void(const Status&)> formed) {
   PeerOptions options;
   options.exchange_bytes = ExchangeBytes(group.addresses);
   options.piece_bytes = PieceBytes(group.addresses);

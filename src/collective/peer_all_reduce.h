@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "collective/all_reduce.h"
-#include "collective/group.h"
+#include "collective/process_group.h"
 #include "protocol/member/reduction.h"
 
 namespace leat::collective {
 
 struct PeerOptions {
-  GroupOptions group;
+  ProcessGroupOptions group;
   // A bucket that takes longer than this from its Start ends the group, at the latest a quarter later (when
   // everybody else seems alive).
   Duration deadline = std::chrono::seconds(60);
@@ -44,7 +44,7 @@ uint64_t PieceBytes(const std::vector<std::string>& addresses);
 // Whether members at these addresses are few, and can look at each other's memory.
 bool OneShotPays(const std::vector<std::string>& addresses);
 
-class PeerAllReduce final : public AllReduce, private Group::User {
+class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
  public:
   // Forms the group; `formed` is called from the loop, once, with ok or why there is none, and buckets may be
   // started after that. Loop, transport and port outlive it.
@@ -149,11 +149,12 @@ class PeerAllReduce final : public AllReduce, private Group::User {
   std::optional<Status> ended_;
   uint64_t timer_ = 0;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // false once destroyed
-  Group group_;
+  ProcessGroup group_;
 };
 
 // The group of a job's members: a PeerAllReduce whose sizes and paths follow from their addresses.
 std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
-                                             GroupOptions group, std::function<void(const Status&)> formed);
+                                             ProcessGroupOptions group,
+                                             std::function<void(const Status&)> formed);
 
 }  // namespace leat::collective

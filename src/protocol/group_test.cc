@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/rng.h"
-#include "protocol/coordinator/groups.h"
+#include "protocol/coordinator/group_coordinator.h"
 
 namespace leat::protocol {
 namespace {
@@ -39,9 +39,9 @@ class World {
   };
 
   explicit World(Options options) : options_(options), rng_(options.seed), table_(Table()) {
-    GroupsConfig config;
+    GroupCoordinatorConfig config;
     config.workers = options.workers;
-    groups_ = std::make_unique<Groups>(config);
+    groups_ = std::make_unique<GroupCoordinator>(config);
     optimizer_ = optim::Defaults(options.momentum ? optim::Kind::kMomentum : optim::Kind::kSgd);
     optimizer_.learning_rate = 1;
     strategy_.kind = StrategyKind::kAllReduce;
@@ -93,7 +93,7 @@ class World {
     return members;
   }
   uint64_t total_steps() const { return total_steps_; }
-  const Groups& groups() const { return *groups_; }
+  const GroupCoordinator& groups() const { return *groups_; }
   uint64_t returns() const { return returns_; }
   uint64_t shares() const { return shares_; }
   uint64_t aheads() const { return aheads_; }
@@ -501,7 +501,7 @@ class World {
   Time now_{seconds(1)};
   std::map<std::pair<Time, uint64_t>, std::function<void()>> events_;
   uint64_t order_ = 0;
-  std::unique_ptr<Groups> groups_;
+  std::unique_ptr<GroupCoordinator> groups_;
   std::map<NodeId, Node> nodes_;
   std::map<NodeId, Time> seen_;
   uint64_t last_node_ = 0, last_group_ = 0, last_checkpoint_ = 0;

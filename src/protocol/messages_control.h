@@ -149,7 +149,7 @@ struct CheckpointOrder {
   friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
 };
 
-// All-reduce (groups.h says how it goes): workers that make steps among themselves.
+// All-reduce (group_coordinator.h says how it goes): workers that make steps among themselves.
 struct Group {
   uint64_t id = 0;              // never given twice; the later one has the larger id
   std::vector<Member> members;  // rank = place

@@ -220,11 +220,11 @@ Grid GridOf(const Shape& a, const Shape& b, const Shape& y) {
   for (size_t i = 0; i < y.rank(); ++i) {
     moves.push_back((a_strides[i] != 0 ? kA : 0) | (b_strides[i] != 0 ? kB : 0));
   }
-  std::vector<Group> groups = Collapse(y.sizes(), moves);
+  std::vector<AxisGroup> groups = Collapse(y.sizes(), moves);
   if (groups.empty()) groups.push_back({1, kA | kB});
   if (groups.size() == 1) groups.insert(groups.begin(), {1, 0});
   if (groups.size() > 2) return {.outer = 0};
-  const Group &outer = groups[0], &inner = groups[1];
+  const AxisGroup &outer = groups[0], &inner = groups[1];
   Grid grid{.outer = outer.size, .inner = inner.size};
   grid.a_moves = (inner.moves & kA) != 0;
   grid.b_moves = (inner.moves & kB) != 0;
@@ -299,7 +299,7 @@ KernelPtr MakeWhere(const KernelRequest& request) {
     const auto strides = ops::BroadcastStrides(request.inputs[k].shape, y);
     for (size_t i = 0; i < y.rank(); ++i) moves[i] |= strides[i] != 0 ? 1u << k : 0u;
   }
-  std::vector<Group> groups = Collapse(y.sizes(), moves);
+  std::vector<AxisGroup> groups = Collapse(y.sizes(), moves);
   if (groups.empty()) groups.push_back({1, 7});
   if (groups.size() == 1) groups.insert(groups.begin(), {1, 0});
   // Two operands that stay along a row are rare, and left to the next table.

@@ -49,12 +49,12 @@ KernelPtr Loop(F run, std::vector<int> in_place = {}) {
 
 // Neighbouring axes that behave alike, as one. `moves` has a bit for each tensor that has the axis; a tensor
 // without it is stretched, or summed, along it.
-struct Group {
+struct AxisGroup {
   size_t size;
   unsigned moves;
 };
 // The axes of `sizes` as few groups as possible; axes of size 1 vanish.
-std::vector<Group> Collapse(std::span<const int64_t> sizes, std::span<const unsigned> moves);
+std::vector<AxisGroup> Collapse(std::span<const int64_t> sizes, std::span<const unsigned> moves);
 
 // Each returns nullptr for a case that it leaves to the next table.
 KernelPtr MakeMatMul(const KernelRequest& request);

@@ -375,7 +375,7 @@ KernelPtr MakeBroadcastTo(const KernelRequest& request) {
   for (const int64_t stride : ops::BroadcastStrides(request.inputs[0].shape, y)) {
     moves.push_back(stride != 0 ? 1 : 0);
   }
-  std::vector<Group> groups = Collapse(y.sizes(), moves);
+  std::vector<AxisGroup> groups = Collapse(y.sizes(), moves);
   // What is repeated outermost of all is copied whole.
   size_t copies = 1;
   if (groups.size() > 2 && groups.front().moves == 0) {

@@ -114,7 +114,7 @@ void Smallest(const float* x, float* y, const Box& box) {
 // The axes as a box; empty when they take more than three groups. `kept[i]`: axis i is still there
 // afterwards.
 std::optional<Box> BoxOf(const Shape& x, std::span<const unsigned> kept) {
-  std::vector<Group> groups = Collapse(x.sizes(), kept);
+  std::vector<AxisGroup> groups = Collapse(x.sizes(), kept);
   if (groups.empty() || groups.front().moves == 0) groups.insert(groups.begin(), {1, 1});
   if (groups.size() == 1) groups.push_back({1, 0});
   if (groups.size() == 2) groups.push_back({1, 1});

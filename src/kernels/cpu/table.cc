@@ -43,8 +43,8 @@ graph::KernelTable Build() {
 
 }  // namespace
 
-std::vector<Group> Collapse(std::span<const int64_t> sizes, std::span<const unsigned> moves) {
-  std::vector<Group> groups;
+std::vector<AxisGroup> Collapse(std::span<const int64_t> sizes, std::span<const unsigned> moves) {
+  std::vector<AxisGroup> groups;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 1) continue;
     const auto size = static_cast<size_t>(sizes[i]);

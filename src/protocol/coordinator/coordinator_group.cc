@@ -84,7 +84,7 @@ void Coordinator::State::OnMemberReport(Time now, NodeId node, const MemberRepor
     RoundsFrom(now, Rejected(said));
     return;
   }
-  if (groups.phase() != Groups::Phase::kRunning) return;
+  if (groups.phase() != GroupCoordinator::Phase::kRunning) return;
   // Rounds that somebody knows are trained to their end, whatever comes: all members go through the same.
   if (ending == Ending::kNone) {
     while (auto made = rounds.Make(now)) journals.push_back({std::move(*made)});

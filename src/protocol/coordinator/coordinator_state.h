@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "protocol/coordinator/coordinator.h"
-#include "protocol/coordinator/groups.h"
+#include "protocol/coordinator/group_coordinator.h"
 #include "protocol/coordinator/round_queue.h"
 #include "protocol/coordinator/slice_map.h"
 #include "protocol/coordinator/split_queue.h"
@@ -113,9 +113,9 @@ struct Coordinator::State {
   Counter nodes;
   SliceMap slices;
   PartitionCursors cursors;
-  SplitQueue splits;  // where splits are trained each by itself
-  RoundQueue rounds;  // where they are trained side by side
-  Groups groups;      // all-reduce
+  SplitQueue splits;        // where splits are trained each by itself
+  RoundQueue rounds;        // where they are trained side by side
+  GroupCoordinator groups;  // all-reduce
 
   std::map<NodeId, MemberState> members;
   HeartbeatCounts heartbeat_counts;

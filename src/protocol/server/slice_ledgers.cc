@@ -17,7 +17,7 @@ bool Overlap(const Cut& a, const Cut& b) {
 
 }  // namespace
 
-SliceLedgers::SliceLedgers(size_t slices) : words_((slices + 63) / 64), group_of_(slices, kNone) {}
+SliceLedgers::SliceLedgers(size_t slices) : words_((slices + 63) / 64), class_of_(slices, kNone) {}
 
 std::vector<uint32_t> SliceLedgers::Members(const Mask& mask) {
   std::vector<uint32_t> slices;
@@ -30,10 +30,10 @@ std::vector<uint32_t> SliceLedgers::Members(const Mask& mask) {
 }
 
 uint32_t SliceLedgers::FreeGroup() {
-  const auto free = std::ranges::find(groups_, 0u, &Group::count);
-  const auto at = static_cast<uint32_t>(free - groups_.begin());
-  if (free == groups_.end()) groups_.emplace_back();
-  Group& group = groups_[at];
+  const auto free = std::ranges::find(classes_, 0u, &LedgerClass::count);
+  const auto at = static_cast<uint32_t>(free - classes_.begin());
+  if (free == classes_.end()) classes_.emplace_back();
+  LedgerClass& group = classes_[at];
   group.members = None();
   group.pending.clear();
   ++group.changes;
@@ -42,15 +42,15 @@ uint32_t SliceLedgers::FreeGroup() {
 
 void SliceLedgers::Join(uint32_t slice, Ledger ledger) {
   auto group =
-      std::ranges::find_if(groups_, [&](const Group& g) { return g.count > 0 && g.ledger == ledger; });
-  if (group == groups_.end()) {
+      std::ranges::find_if(classes_, [&](const LedgerClass& g) { return g.count > 0 && g.ledger == ledger; });
+  if (group == classes_.end()) {
     const auto at = FreeGroup();  // before begin(), which it may move
-    group = groups_.begin() + at;
+    group = classes_.begin() + at;
     group->ledger = std::move(ledger);
   }
   Set(&group->members, slice);
   ++group->count;
-  group_of_[slice] = static_cast<uint32_t>(group - groups_.begin());
+  class_of_[slice] = static_cast<uint32_t>(group - classes_.begin());
 }
 
 void SliceLedgers::Put(uint32_t slice, Ledger ledger) {
@@ -59,8 +59,8 @@ void SliceLedgers::Put(uint32_t slice, Ledger ledger) {
 }
 
 void SliceLedgers::Drop(uint32_t slice) {
-  if (group_of_[slice] == kNone) return;
-  Group& group = groups_[std::exchange(group_of_[slice], kNone)];
+  if (class_of_[slice] == kNone) return;
+  LedgerClass& group = classes_[std::exchange(class_of_[slice], kNone)];
   Clear(&group.members, slice);
   --group.count;
   for (Pending& pending : group.pending) {
@@ -71,7 +71,7 @@ void SliceLedgers::Drop(uint32_t slice) {
   Settle(&group);
 }
 
-void SliceLedgers::Settle(Group* group) {
+void SliceLedgers::Settle(LedgerClass* group) {
   for (size_t i = 0; i < group->pending.size();) {
     Pending& pending = group->pending[i];
     if (pending.count > 0 && pending.count < group->count) {
@@ -89,9 +89,9 @@ void SliceLedgers::Settle(Group* group) {
 
 Ledger::Entry SliceLedgers::LookAnyhow(uint32_t slice) {
   const auto& [cut, run] = last_.run;
-  const uint32_t at = group_of_[slice];
+  const uint32_t at = class_of_[slice];
   LEAT_CHECK(at != kNone);
-  const Group& group = groups_[at];
+  const LedgerClass& group = classes_[at];
   if (last_.group != at || last_.changes != group.changes) {
     last_.group = at;
     last_.changes = group.changes;
@@ -115,7 +115,7 @@ Ledger::Entry SliceLedgers::LookAnyhow(uint32_t slice) {
 Ledger::Entry SliceLedgers::NoteAnyhow(uint32_t slice) {
   const Ledger::Entry entry = Look(slice);
   if (entry != Ledger::Entry::kNew) return entry;
-  Group& group = groups_[last_.group];
+  LedgerClass& group = classes_[last_.group];
   if (group.count == 1) {
     Note(slice, std::span(&last_.run, 1));
     return entry;
@@ -126,9 +126,9 @@ Ledger::Entry SliceLedgers::NoteAnyhow(uint32_t slice) {
 }
 
 void SliceLedgers::Note(uint32_t slice, std::span<const RunId> runs) {
-  const uint32_t at = group_of_[slice];
+  const uint32_t at = class_of_[slice];
   LEAT_CHECK(at != kNone);
-  Group& group = groups_[at];
+  LedgerClass& group = classes_[at];
   if (group.count == 1) {
     for (const RunId& run : runs) group.ledger.Note(run.cut, run.run);
     ++group.changes;
@@ -137,7 +137,7 @@ void SliceLedgers::Note(uint32_t slice, std::span<const RunId> runs) {
   Hold(at, PendingOf(&group, runs), slice);
 }
 
-uint32_t SliceLedgers::PendingOf(Group* group, std::span<const RunId> runs) {
+uint32_t SliceLedgers::PendingOf(LedgerClass* group, std::span<const RunId> runs) {
   const auto there = std::ranges::find_if(
       group->pending, [&](const Pending& pending) { return std::ranges::equal(pending.runs, runs); });
   const auto place = static_cast<uint32_t>(there - group->pending.begin());
@@ -155,7 +155,7 @@ uint32_t SliceLedgers::PendingOf(Group* group, std::span<const RunId> runs) {
 }
 
 void SliceLedgers::Hold(uint32_t at, uint32_t pending, uint32_t slice) {
-  Group& group = groups_[at];
+  LedgerClass& group = classes_[at];
   Pending& held = group.pending[pending];
   if (Has(held.holders, slice)) return;  // only with the check taken out
   Set(&held.holders, slice);
@@ -168,21 +168,21 @@ void SliceLedgers::Hold(uint32_t at, uint32_t pending, uint32_t slice) {
 
 // Each slice with those that hold the same.
 void SliceLedgers::Part(uint32_t from) {
-  const std::vector<uint32_t> slices = Members(groups_[from].members);
+  const std::vector<uint32_t> slices = Members(classes_[from].members);
   std::vector<Ledger> ledgers;
   ledgers.reserve(slices.size());
   for (const uint32_t slice : slices) ledgers.push_back(Get(slice));
-  for (Pending& pending : groups_[from].pending) spare_.push_back(std::move(pending));
-  groups_[from].pending.clear();
-  groups_[from].count = 0;
-  ++groups_[from].changes;
+  for (Pending& pending : classes_[from].pending) spare_.push_back(std::move(pending));
+  classes_[from].pending.clear();
+  classes_[from].count = 0;
+  ++classes_[from].changes;
   for (size_t i = 0; i < slices.size(); ++i) Join(slices[i], std::move(ledgers[i]));
 }
 
 Ledger SliceLedgers::Get(uint32_t slice) const {
-  const uint32_t at = group_of_[slice];
+  const uint32_t at = class_of_[slice];
   if (at == kNone) return {};
-  const Group& group = groups_[at];
+  const LedgerClass& group = classes_[at];
   Ledger ledger = group.ledger;
   for (const Pending& pending : group.pending) {
     if (!Has(pending.holders, slice)) continue;
@@ -193,20 +193,20 @@ Ledger SliceLedgers::Get(uint32_t slice) const {
 
 std::vector<SliceLedgers::Equal> SliceLedgers::Classes() {
   // Groups that have come to hold the same become one.
-  for (size_t a = 0; a < groups_.size(); ++a) {
-    for (size_t b = a + 1; b < groups_.size(); ++b) {
-      if (groups_[a].count == 0 || groups_[b].count == 0 || !groups_[b].pending.empty()) continue;
-      if (groups_[a].ledger != groups_[b].ledger) continue;
-      for (const uint32_t slice : Members(groups_[b].members)) {
-        group_of_[slice] = static_cast<uint32_t>(a);
-        Set(&groups_[a].members, slice);
-        ++groups_[a].count;
+  for (size_t a = 0; a < classes_.size(); ++a) {
+    for (size_t b = a + 1; b < classes_.size(); ++b) {
+      if (classes_[a].count == 0 || classes_[b].count == 0 || !classes_[b].pending.empty()) continue;
+      if (classes_[a].ledger != classes_[b].ledger) continue;
+      for (const uint32_t slice : Members(classes_[b].members)) {
+        class_of_[slice] = static_cast<uint32_t>(a);
+        Set(&classes_[a].members, slice);
+        ++classes_[a].count;
       }
-      groups_[b].count = 0;
+      classes_[b].count = 0;
     }
   }
   std::vector<Equal> classes;
-  for (const Group& group : groups_) {
+  for (const LedgerClass& group : classes_) {
     if (group.count == 0) continue;
     const size_t first = classes.size();
     for (const uint32_t slice : Members(group.members)) {

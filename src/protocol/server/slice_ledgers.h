@@ -44,15 +44,15 @@ class SliceLedgers {
     if (last_.run.run != run || last_.run.cut != cut) last_ = {kNone, 0, {cut, run}};
   }
   Ledger::Entry Look(uint32_t slice) {
-    const uint32_t at = group_of_[slice];
-    const bool known = at == last_.group && at != kNone && last_.changes == groups_[at].changes;
-    return known && groups_[at].pending.empty() ? last_.entry : LookAnyhow(slice);
+    const uint32_t at = class_of_[slice];
+    const bool known = at == last_.group && at != kNone && last_.changes == classes_[at].changes;
+    return known && classes_[at].pending.empty() ? last_.entry : LookAnyhow(slice);
   }
   Ledger::Entry Note(uint32_t slice) {
-    const uint32_t at = group_of_[slice];
+    const uint32_t at = class_of_[slice];
     // Mostly another slice of the group has noted the run just now, and nothing else waits for some of them.
     if (at == last_.group && at != kNone && last_.pending == 0) {
-      Group& group = groups_[at];
+      LedgerClass& group = classes_[at];
       if (last_.changes == group.changes && group.pending.size() == 1) {
         Pending& held = group.pending[0];
         if (!Has(held.holders, slice)) {
@@ -85,7 +85,7 @@ class SliceLedgers {
     Mask holders;
     uint32_t count = 0;
   };
-  struct Group {
+  struct LedgerClass {
     Ledger ledger;  // what all of them hold
     Mask members;
     uint32_t count = 0;
@@ -105,16 +105,16 @@ class SliceLedgers {
   Ledger::Entry NoteAnyhow(uint32_t slice);
   uint32_t FreeGroup();
   void Join(uint32_t slice, Ledger ledger);
-  void Settle(Group* group);  // moves what all hold by now into the ledger
+  void Settle(LedgerClass* group);  // moves what all hold by now into the ledger
   // Where in the group's `pending` these runs are, from now on.
-  uint32_t PendingOf(Group* group, std::span<const RunId> runs);
+  uint32_t PendingOf(LedgerClass* group, std::span<const RunId> runs);
   void Hold(uint32_t group, uint32_t pending, uint32_t slice);
   void Part(uint32_t group);
 
   size_t words_ = 0;
-  std::vector<uint32_t> group_of_;  // by slice
-  std::vector<Group> groups_;       // those without members are free
-  std::vector<Pending> spare_;      // for their memory
+  std::vector<uint32_t> class_of_;    // by slice
+  std::vector<LedgerClass> classes_;  // those without members are free
+  std::vector<Pending> spare_;        // for their memory
   // What was asked last, the answer of a group's ledger, and where the run was noted since: a push asks the
   // same for each slice.
   struct Answer {

@@ -1,4 +1,4 @@
-#include "protocol/coordinator/groups.h"
+#include "protocol/coordinator/group_coordinator.h"
 
 #include <algorithm>
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace leat::protocol {
 
-void Groups::Join(Time now, const Member& member) {
+void GroupCoordinator::Join(Time now, const Member& member) {
   members_[member.node] = {member, now};
   if (!first_since_) first_since_ = now;
 }
 
-void Groups::Remove(Time now, NodeId node, bool left) {
+void GroupCoordinator::Remove(Time now, NodeId node, bool left) {
   const auto gone = members_.extract(node);
   if (members_.empty()) first_since_.reset();
   if (!in_group_.contains(node)) return;
@@ -23,14 +23,14 @@ void Groups::Remove(Time now, NodeId node, bool left) {
 }
 
 // Whoever is due first is named.
-void Groups::EndMpi(Time due, const Member& member, const std::string& what) {
+void GroupCoordinator::EndMpi(Time due, const Member& member, const std::string& what) {
   if (ending_ && ending_->due <= due) return;
   ending_ = {due, "worker " + std::to_string(member.index) + " (rank " + std::to_string(member.index) +
                       " of " + std::to_string(config_.workers) + ", " + member.address + ")" + what +
                       ", and MPI goes on with all of its processes or not at all"};
 }
 
-void Groups::Report(Time now, NodeId node, const MemberReport& report) {
+void GroupCoordinator::Report(Time now, NodeId node, const MemberReport& report) {
   const auto at = in_group_.find(node);
   // Of an earlier group: it has not heard of this one yet.
   if (at == in_group_.end() || !group_ || !guards::SameGroup(report.group, group_->id)) return;
@@ -49,7 +49,7 @@ void Groups::Report(Time now, NodeId node, const MemberReport& report) {
   }
 }
 
-void Groups::SetSource(Time, uint64_t step) {
+void GroupCoordinator::SetSource(Time, uint64_t step) {
   source_ = step;
   // Rounds before it are forgotten; whoever is to go through them cannot.
   if (group_ && phase_ != Phase::kGathering && group_->step < step) {
@@ -58,11 +58,11 @@ void Groups::SetSource(Time, uint64_t step) {
   }
 }
 
-bool Groups::Has(NodeId node) const {
+bool GroupCoordinator::Has(NodeId node) const {
   return in_group_.contains(node);
 }
 
-const MemberReport* Groups::Least() const {
+const MemberReport* GroupCoordinator::Least() const {
   if (phase_ != Phase::kRunning) return nullptr;
   const MemberReport* least = nullptr;
   for (const auto& [node, member] : in_group_) {
@@ -71,7 +71,7 @@ const MemberReport* Groups::Least() const {
   return least;
 }
 
-const MemberReport* Groups::Rejected() const {
+const MemberReport* GroupCoordinator::Rejected() const {
   const MemberReport* most = nullptr;
   for (const auto& [node, member] : in_group_) {
     if (!member.report || member.report->rejected_in_a_row == 0) continue;
@@ -80,7 +80,7 @@ const MemberReport* Groups::Rejected() const {
   return most;
 }
 
-bool Groups::Due(Time now) const {
+bool GroupCoordinator::Due(Time now) const {
   if (members_.empty()) return false;
   if (config_.mpi) return !group_ && members_.size() >= config_.workers;
   if (!group_) return members_.size() >= config_.workers || now - *first_since_ >= config_.first_wait;
@@ -92,7 +92,7 @@ bool Groups::Due(Time now) const {
   });
 }
 
-void Groups::Name(uint64_t id) {
+void GroupCoordinator::Name(uint64_t id) {
   // A failure is put down to the group, unless it was a member's going, or it has got on since the last.
   const MemberReport* least = Least();
   if (anew_ || (least != nullptr && least->step > best_)) failures_ = 0;
@@ -115,7 +115,7 @@ void Groups::Name(uint64_t id) {
   from_source_ = false;
 }
 
-bool Groups::Decide() {
+bool GroupCoordinator::Decide() {
   if (!std::ranges::all_of(in_group_, [](const auto& entry) { return entry.second.report.has_value(); })) {
     return false;
   }
@@ -135,11 +135,11 @@ bool Groups::Decide() {
   group_->decided = true;
   group_->step = step;
   group_->holder = all ? NodeId() : holder;
-  phase_ = Phase::kFilling;
+  phase_ = Phase::kSyncing;
   return true;
 }
 
-bool Groups::Step(Time now, const std::function<uint64_t()>& next_id) {
+bool GroupCoordinator::Step(Time now, const std::function<uint64_t()>& next_id) {
   if (!failure_.ok()) return false;
   if (ending_) {
     // Nobody is left to be found silent, or nobody was in time.
@@ -159,7 +159,7 @@ bool Groups::Step(Time now, const std::function<uint64_t()>& next_id) {
     return true;
   }
   if (phase_ == Phase::kGathering) return Decide();
-  if (phase_ == Phase::kFilling && std::ranges::all_of(in_group_, [this](const auto& entry) {
+  if (phase_ == Phase::kSyncing && std::ranges::all_of(in_group_, [this](const auto& entry) {
         const MemberReport& report = *entry.second.report;
         return report.failure.empty() && report.holds && report.connected && report.step == group_->step;
       })) {

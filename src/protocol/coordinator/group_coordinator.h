@@ -25,7 +25,7 @@
 
 namespace leat::protocol {
 
-struct GroupsConfig {
+struct GroupCoordinatorConfig {
   uint32_t workers = 1;  // the first group waits for so many, but no longer than first_wait
   Duration first_wait = std::chrono::seconds(10);
   Duration join_wait =
@@ -39,16 +39,16 @@ struct GroupsConfig {
   Duration mpi_silence = std::chrono::seconds(6);
 };
 
-class Groups {
+class GroupCoordinator {
  public:
   enum class Phase : uint8_t {
     kNone,       // no members, or not all that are waited for
     kGathering,  // not all members have said what they hold
-    kFilling,    // not all hold the step that the group starts from
+    kSyncing,    // not all hold the step that the group starts from
     kRunning,
   };
 
-  explicit Groups(const GroupsConfig& config) : config_(config) {}
+  explicit GroupCoordinator(const GroupCoordinatorConfig& config) : config_(config) {}
 
   void Join(Time now, const Member& member);
   // `left`: it has said so.
@@ -90,7 +90,7 @@ class Groups {
   void Name(uint64_t id);
   bool Decide();
 
-  GroupsConfig config_;
+  GroupCoordinatorConfig config_;
   std::map<NodeId, Waiting> members_;  // of the job, in the group or not
   std::optional<Time> first_since_;
   std::optional<Group> group_;

@@ -20,14 +20,14 @@
 
 namespace leat::collective {
 
-struct GroupOptions {
+struct ProcessGroupOptions {
   uint64_t group = 1;  // its number, never 0: a later group of the same processes has a higher one
   uint32_t rank = 0;
   std::vector<std::string> addresses;  // of the ports of all members, by rank
   Duration form_deadline = std::chrono::seconds(20);
 };
 
-class Group final : private Channel::Owner {
+class ProcessGroup final : private Channel::Owner {
  public:
   class User {
    public:
@@ -51,13 +51,14 @@ class Group final : private Channel::Owner {
   };
 
   // Starts to form it. All of these outlive it.
-  Group(net::Loop& loop, net::Transport& transport, Port& port, GroupOptions options, User* user);
+  ProcessGroup(net::Loop& loop, net::Transport& transport, Port& port, ProcessGroupOptions options,
+               User* user);
   // No upcall any more; peers see it go.
-  ~Group();
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  ~ProcessGroup();
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  const GroupOptions& options() const { return options_; }
+  const ProcessGroupOptions& options() const { return options_; }
   uint32_t members() const { return static_cast<uint32_t>(options_.addresses.size()); }
   bool formed() const { return connections_.formed(); }
   std::optional<uint32_t> lost() const { return lost_; }
@@ -95,7 +96,7 @@ class Group final : private Channel::Owner {
   net::Loop& loop_;
   net::Transport& transport_;
   Port& port_;
-  const GroupOptions options_;
+  const ProcessGroupOptions options_;
   User* const user_;
   protocol::PeerConnections connections_;
   std::vector<Pair> pairs_;

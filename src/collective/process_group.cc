@@ -1,4 +1,4 @@
-#include "collective/group.h"
+#include "collective/process_group.h"
 
 #include <algorithm>
 #include <utility>
@@ -22,7 +22,8 @@ size_t Index(ChannelKind kind) {
 
 }  // namespace
 
-Group::Group(net::Loop& loop, net::Transport& transport, Port& port, GroupOptions options, User* user)
+ProcessGroup::ProcessGroup(net::Loop& loop, net::Transport& transport, Port& port,
+                           ProcessGroupOptions options, User* user)
     : loop_(loop),
       transport_(transport),
       port_(port),
@@ -56,22 +57,22 @@ Group::Group(net::Loop& loop, net::Transport& transport, Port& port, GroupOption
   });
 }
 
-Group::~Group() {
+ProcessGroup::~ProcessGroup() {
   *here_ = false;
   port_.Forget(options_.group);
   loop_.Cancel(timer_);
 }
 
-std::string Group::Name(uint32_t rank) const {
+std::string ProcessGroup::Name(uint32_t rank) const {
   return "rank " + std::to_string(rank) + " (" + options_.addresses[rank] + ")";
 }
 
-Group::Pair* Group::PairWith(uint32_t peer) {
+ProcessGroup::Pair* ProcessGroup::PairWith(uint32_t peer) {
   const auto at = std::ranges::find(pairs_, peer, &Pair::peer);
   return at == pairs_.end() ? nullptr : &*at;
 }
 
-std::pair<Group::Pair*, ChannelKind> Group::Find(const Channel& channel) {
+std::pair<ProcessGroup::Pair*, ChannelKind> ProcessGroup::Find(const Channel& channel) {
   for (auto& pair : pairs_) {
     for (const auto kind : {ChannelKind::kData, ChannelKind::kControl}) {
       if (pair.channels[Index(kind)].get() == &channel) return {&pair, kind};
@@ -83,7 +84,7 @@ std::pair<Group::Pair*, ChannelKind> Group::Find(const Channel& channel) {
 // ---- forming
 
 // Until somebody answers: a peer that was started a moment ago may not listen yet.
-void Group::Dial(uint32_t peer, ChannelKind kind) {
+void ProcessGroup::Dial(uint32_t peer, ChannelKind kind) {
   auto& channel = PairWith(peer)->channels[Index(kind)];
   channel = std::make_unique<Channel>(static_cast<Channel::Owner*>(this));
   const Duration left = std::max(form_until_ - loop_.Now(), Duration(1));
@@ -105,7 +106,7 @@ void Group::Dial(uint32_t peer, ChannelKind kind) {
                      });
 }
 
-void Group::Take(const Greet& greet, std::unique_ptr<Channel> channel) {
+void ProcessGroup::Take(const Greet& greet, std::unique_ptr<Channel> channel) {
   if (!connections_.Accept(greet)) return;
   channel->owner = this;
   channel->Send(static_cast<uint8_t>(MessageType::kGreet), Encode(connections_.MyGreet(greet.kind)));
@@ -113,38 +114,38 @@ void Group::Take(const Greet& greet, std::unique_ptr<Channel> channel) {
   if (formed()) Formed();
 }
 
-void Group::Formed() {
+void ProcessGroup::Formed() {
   loop_.Cancel(std::exchange(timer_, 0));
   user_->OnFormed();
 }
 
 // ---- what is said
 
-void Group::SendPiece(uint32_t peer, Bytes header, ByteView payload,
-                      std::function<void(const Status&)> done) {
+void ProcessGroup::SendPiece(uint32_t peer, Bytes header, ByteView payload,
+                             std::function<void(const Status&)> done) {
   LEAT_CHECK(formed());
   PairWith(peer)->channels[0]->connection->Send(static_cast<uint8_t>(MessageType::kPiece), std::move(header),
                                                 {payload}, std::move(done));
 }
 
-void Group::SendControl(uint32_t peer, MessageType type, Bytes header) {
+void ProcessGroup::SendControl(uint32_t peer, MessageType type, Bytes header) {
   Pair* pair = PairWith(peer);
   if (pair == nullptr || pair->channels[1] == nullptr || !connections_.greeted(peer, ChannelKind::kControl))
     return;
   pair->channels[1]->Send(static_cast<uint8_t>(type), std::move(header));
 }
 
-void Group::HoldView(uint32_t peer) {
+void ProcessGroup::HoldView(uint32_t peer) {
   PairWith(peer)->channels[0]->connection->HoldView();
 }
 
-void Group::ReleaseView(uint32_t peer) {
+void ProcessGroup::ReleaseView(uint32_t peer) {
   Pair* pair = PairWith(peer);
   if (pair->channels[0] != nullptr) pair->channels[0]->connection->ReleaseViews(1);
 }
 
-Result<std::vector<std::span<std::byte>>> Group::OnHeader(Channel& channel, uint8_t type, ByteView header,
-                                                          uint64_t payload_bytes) {
+Result<std::vector<std::span<std::byte>>> ProcessGroup::OnHeader(Channel& channel, uint8_t type,
+                                                                 ByteView header, uint64_t payload_bytes) {
   const auto [pair, kind] = Find(channel);
   const bool greeting = type == static_cast<uint8_t>(MessageType::kGreet);
   if (pair == nullptr || greeting == connections_.greeted(pair->peer, kind))
@@ -167,12 +168,12 @@ Result<std::vector<std::span<std::byte>>> Group::OnHeader(Channel& channel, uint
   return std::vector<std::span<std::byte>>{};
 }
 
-bool Group::OnView(Channel& channel, ByteView payload) {
+bool ProcessGroup::OnView(Channel& channel, ByteView payload) {
   const auto [pair, kind] = Find(channel);
   return kind == ChannelKind::kData && user_->OnPieceView(pair->peer, payload);
 }
 
-void Group::OnMessage(Channel& channel) {
+void ProcessGroup::OnMessage(Channel& channel) {
   const auto [pair, kind] = Find(channel);
   const uint32_t peer = pair->peer;
   if (!connections_.greeted(peer, kind)) {
@@ -191,7 +192,7 @@ void Group::OnMessage(Channel& channel) {
 
 // ---- the end
 
-void Group::OnClosed(Channel& channel, const Status& why) {
+void ProcessGroup::OnClosed(Channel& channel, const Status& why) {
   const auto [pair, kind] = Find(channel);
   if (pair == nullptr) return;
   const uint32_t peer = pair->peer;
@@ -210,14 +211,14 @@ void Group::OnClosed(Channel& channel, const Status& why) {
   });
 }
 
-void Group::Halt() {
+void ProcessGroup::Halt() {
   if (!connections_.Stop()) return;
   port_.Forget(options_.group);
   for (auto& pair : pairs_) pair.channels[0] = nullptr;
   user_->OnStopped();
 }
 
-void Group::Stop(Status why, std::optional<uint32_t> lost) {
+void ProcessGroup::Stop(Status why, std::optional<uint32_t> lost) {
   Halt();
   if (!connections_.End()) return;
   loop_.Cancel(std::exchange(timer_, 0));
