@@ -15,8 +15,8 @@
 
 #include "net/incoming.h"
 #include "net/same_host/shared_memory.h"
-#include "net/shared.h"
 #include "net/transport.h"
+#include "net/transport_context.h"
 #include "wire/frame.h"
 
 namespace leat::net {
@@ -32,7 +32,7 @@ std::optional<Bytes> EncodeSharedPayload(uint8_t type, ByteView header, std::spa
 class FrameReader {
  public:
   // `shared` outlives it.
-  explicit FrameReader(const Shared& shared) : shared_(shared) {}
+  explicit FrameReader(const TransportContext& shared) : shared_(shared) {}
   // From now on messages may come whose payload lies there. It outlives this.
   void AllowSharedPayloads(PeerMemory* peer) { peer_ = peer; }
   // Of those, how many the peer may let go now that it could not when this was last asked.
@@ -67,7 +67,7 @@ class FrameReader {
   Status StartSharedPayload(ByteView header, Receiver& receiver, Connection& connection, const bool& open);
   uint32_t MostHeaderBytes() const;
 
-  const Shared& shared_;
+  const TransportContext& shared_;
   PeerMemory* peer_ = nullptr;
   std::deque<bool> shared_payloads_;  // delivered, and not taken: whether it is held
   bool hold_ = false;                 // the one that is being delivered

@@ -90,7 +90,7 @@ bool Say(int fd, const Bytes& hello) {
 // A listening socket and the strangers at its door.
 class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_this<HandshakeAcceptor> {
  public:
-  HandshakeAcceptor(std::shared_ptr<Shared> shared, int fd,
+  HandshakeAcceptor(std::shared_ptr<TransportContext> shared, int fd,
                     std::function<void(AuthenticatedSocket)> on_socket)
       : shared_(std::move(shared)), fd_(fd), on_socket_(std::move(on_socket)) {
     watch_ = poller().Watch(fd_, true, false, this);
@@ -208,7 +208,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     pending_handshakes_.erase(at);
   }
 
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<TransportContext> shared_;
   int fd_;
   std::function<void(AuthenticatedSocket)> on_socket_;
   uint64_t watch_ = 0;
@@ -234,7 +234,7 @@ class HandshakeListener final : public Listener {
 // Looks the name up, tries its addresses in turn, shows the token and sees the other's.
 class Attempt final : public Watcher, public std::enable_shared_from_this<Attempt> {
  public:
-  Attempt(std::shared_ptr<Shared> shared, std::string address,
+  Attempt(std::shared_ptr<TransportContext> shared, std::string address,
           std::function<void(Result<AuthenticatedSocket>)> done)
       : shared_(std::move(shared)), address_(std::move(address)), done_(std::move(done)) {}
   ~Attempt() { Cancel(); }
@@ -334,7 +334,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     close(std::exchange(fd_, -1));
   }
 
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<TransportContext> shared_;
   std::string address_;
   std::function<void(Result<AuthenticatedSocket>)> done_;
   uint64_t timer_ = 0;
@@ -351,7 +351,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
 
 }  // namespace
 
-Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<Shared> shared,
+Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
                                                       const std::string& address,
                                                       std::function<void(AuthenticatedSocket)> on_socket) {
   const auto fail = [&](const std::string& why) {
@@ -373,8 +373,8 @@ Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<Shared> sh
       std::make_shared<HandshakeAcceptor>(std::move(shared), fd, std::move(on_socket)), at.ToString()));
 }
 
-std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<Shared> shared, const std::string& address,
-                                           Duration deadline,
+std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
+                                           const std::string& address, Duration deadline,
                                            std::function<void(Result<AuthenticatedSocket>)> done) {
   auto attempt = std::make_shared<Attempt>(std::move(shared), address, std::move(done));
   attempt->Start(deadline);

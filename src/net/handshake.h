@@ -7,8 +7,8 @@
 #include <string>
 
 #include "net/same_host/descriptor.h"
-#include "net/shared.h"
 #include "net/transport.h"
+#include "net/transport_context.h"
 
 namespace leat::net {
 
@@ -20,14 +20,14 @@ struct AuthenticatedSocket {
 
 // Listens at "host:port", port 0 = any that is free; errors name the address. `on_socket` may destroy the
 // listener. Nobody is admitted while `shared->accepted`, which who admits counts, is at its limit.
-Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<Shared> shared,
+Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
                                                       const std::string& address,
                                                       std::function<void(AuthenticatedSocket)> on_socket);
 
 // One attempt to get in: `done` comes on the loop, never from within, unless the handle that is returned is
 // gone by then. kPermissionDenied when the other end has another token.
-std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<Shared> shared, const std::string& address,
-                                           Duration deadline,
+std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
+                                           const std::string& address, Duration deadline,
                                            std::function<void(Result<AuthenticatedSocket>)> done);
 
 }  // namespace leat::net

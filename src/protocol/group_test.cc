@@ -329,7 +329,7 @@ class World {
     std::map<NodeId, std::function<void(bool)>> who;  // what becomes of it: done, or failed
     std::vector<float> sum;
     std::vector<LaneOutcome> lanes;
-    GroupMember::Shared state;
+    GroupMember::Snapshot state;
   };
   struct Meeting {
     std::vector<NodeId> members;
@@ -395,11 +395,11 @@ class World {
       Do(id, still->group_member->OnConnected(group, Status(Code::kDeadlineExceeded, "not all have come")));
     });
   }
-  void Act(Node& node, const ShareState& a) {
+  void Act(Node& node, const BroadcastState& a) {
     const NodeId id = node.id;
-    const auto shared = std::make_shared<GroupMember::Shared>();
+    const auto shared = std::make_shared<GroupMember::Snapshot>();
     Together* together = Enter(node, a.group, kShare, 0, [this, id, group = a.group](bool) {
-      Do(id, nodes_.at(id).group_member->OnShared(group, states_.at(group)));
+      Do(id, nodes_.at(id).group_member->OnStateReceived(group, states_.at(group)));
     });
     if (meetings_[a.group].members[a.holder] == id) {
       together->state.header = node.group_member->state().header();
@@ -506,7 +506,7 @@ class World {
   std::map<NodeId, Time> seen_;
   uint64_t last_node_ = 0, last_group_ = 0, last_checkpoint_ = 0;
   std::map<uint64_t, Meeting> meetings_;
-  std::map<uint64_t, GroupMember::Shared> states_;
+  std::map<uint64_t, GroupMember::Snapshot> states_;
   std::map<std::pair<uint64_t, uint64_t>, Together> results_;
   std::map<uint64_t, std::set<uint64_t>> applied_;
   std::optional<Pending> pending_;

@@ -22,7 +22,7 @@
 #include "roles/input/split_loader.h"
 #include "roles/role.h"
 #include "roles/shard_files.h"
-#include "step/state_share.h"
+#include "step/state_broadcast.h"
 #include "step/step_reducer.h"
 #include "step/trainer.h"
 
@@ -223,12 +223,12 @@ class GroupMemberRole {
     }
     if (!outcome_.ok()) group_->Abort(outcome_);
   }
-  void Act(const protocol::ShareState& a) {
-    parallel::ShareState(
+  void Act(const protocol::BroadcastState& a) {
+    parallel::BroadcastState(
         *group_, a.holder, machine_.state(),
-        [this, group = a.group](Result<protocol::GroupMember::Shared> state) {
-          auto shared = std::make_shared<Result<protocol::GroupMember::Shared>>(std::move(state));
-          WhenIdle([this, group, shared] { Do(machine_.OnShared(group, std::move(*shared))); });
+        [this, group = a.group](Result<protocol::GroupMember::Snapshot> state) {
+          auto shared = std::make_shared<Result<protocol::GroupMember::Snapshot>>(std::move(state));
+          WhenIdle([this, group, shared] { Do(machine_.OnStateReceived(group, std::move(*shared))); });
         });
   }
 

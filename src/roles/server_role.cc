@@ -22,9 +22,9 @@ namespace leat::train {
 namespace {
 
 // Shares the parts of a piece of work out among threads.
-class Sharing final : public engine::Pool::Job {
+class ParallelUpdate final : public engine::Pool::Job {
  public:
-  explicit Sharing(int threads) : helpers_(threads - 1) { pool_.Grow(helpers_); }
+  explicit ParallelUpdate(int threads) : helpers_(threads - 1) { pool_.Grow(helpers_); }
 
   void Run(size_t count, const std::function<void(size_t)>& part) {
     next_ = 0;
@@ -188,7 +188,7 @@ Status RunServer(const RoleOptions& options) {
     auto config = job.ServerConfig();
     config.allocate = net::MakeSharedBuffer;
     const int threads = std::min(engine::UsableCores(), kMostUpdateThreads);
-    std::optional<Sharing> sharing;
+    std::optional<ParallelUpdate> sharing;
     if (threads > 1) {
       config.run_parts = [&sharing](size_t count, const auto& part) { sharing->Run(count, part); };
       sharing.emplace(threads);

@@ -77,7 +77,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.duplicates += result.duplicates;
     all.releases += result.releases;
     all.groups += result.groups;
-    all.shares += result.shares;
+    all.state_broadcasts += result.state_broadcasts;
     all.one_shots += result.one_shots;
     all.loads += result.loads;
   }
@@ -91,7 +91,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     EXPECT_GT(all.releases, often);
   } else {
     EXPECT_GT(all.groups, 10 * often);
-    EXPECT_GT(all.shares, often);
+    EXPECT_GT(all.state_broadcasts, often);
     if (GetParam().one_shot) {
       EXPECT_GT(all.one_shots, 50 * often);
     } else {

@@ -6,7 +6,7 @@
 
 #include "net/address.h"
 #include "net/inproc/pipe.h"
-#include "net/shared.h"
+#include "net/transport_context.h"
 
 namespace leat::net {
 namespace {
@@ -16,8 +16,8 @@ using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
 // One attempt to connect. Its loop alone ends it; the other side may post to it until then.
 class InprocConnect : public std::enable_shared_from_this<InprocConnect> {
  public:
-  InprocConnect(std::shared_ptr<Shared> shared, std::string address, Receiver* receiver, Connected done,
-                std::function<void(const std::shared_ptr<InprocConnect>&)> forget)
+  InprocConnect(std::shared_ptr<TransportContext> shared, std::string address, Receiver* receiver,
+                Connected done, std::function<void(const std::shared_ptr<InprocConnect>&)> forget)
       : shared_(std::move(shared)),
         address_(std::move(address)),
         receiver_(receiver),
@@ -60,7 +60,7 @@ class InprocConnect : public std::enable_shared_from_this<InprocConnect> {
     done(std::move(connection));
   }
 
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<TransportContext> shared_;
   const std::string address_;
   Receiver* receiver_;
   Connected done_;
@@ -103,7 +103,7 @@ struct InprocHub::InprocAcceptor : std::enable_shared_from_this<InprocHub::Inpro
     dial->Answer({}, pipe);
   }
 
-  std::shared_ptr<Shared> shared;
+  std::shared_ptr<TransportContext> shared;
   Transport::Accept accept;
   uint64_t last_peer = 0;
   std::mutex mutex;
@@ -168,7 +168,7 @@ class InprocListener final : public Listener {
 class InprocTransport final : public Transport {
  public:
   InprocTransport(Loop& loop, std::shared_ptr<InprocHub> hub, TransportOptions options)
-      : shared_(std::make_shared<Shared>(loop, std::move(options))), hub_(std::move(hub)) {}
+      : shared_(std::make_shared<TransportContext>(loop, std::move(options))), hub_(std::move(hub)) {}
   ~InprocTransport() override {
     for (const auto& dial : dials_) dial->Cancel();
   }
@@ -192,7 +192,7 @@ class InprocTransport final : public Transport {
   }
 
  private:
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<TransportContext> shared_;
   std::shared_ptr<InprocHub> hub_;
   std::set<std::shared_ptr<InprocConnect>> dials_;
 };

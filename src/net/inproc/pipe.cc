@@ -33,8 +33,8 @@ class PipeEnd::Handle final : public Connection {
   std::shared_ptr<PipeEnd> end_;
 };
 
-PipeEnd::PipeEnd(std::shared_ptr<Shared> shared, std::shared_ptr<Pipe> pipe, int side, std::string peer,
-                 std::function<void()> on_end)
+PipeEnd::PipeEnd(std::shared_ptr<TransportContext> shared, std::shared_ptr<Pipe> pipe, int side,
+                 std::string peer, std::function<void()> on_end)
     : shared_(std::move(shared)),
       pipe_(std::move(pipe)),
       side_(side),

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "net/incoming.h"
-#include "net/shared.h"
 #include "net/stall.h"
 #include "net/transport.h"
+#include "net/transport_context.h"
 
 namespace leat::net {
 
@@ -46,7 +46,7 @@ struct Pipe {
 class PipeEnd : public std::enable_shared_from_this<PipeEnd> {
  public:
   // `on_end`: it has ended.
-  PipeEnd(std::shared_ptr<Shared> shared, std::shared_ptr<Pipe> pipe, int side, std::string peer,
+  PipeEnd(std::shared_ptr<TransportContext> shared, std::shared_ptr<Pipe> pipe, int side, std::string peer,
           std::function<void()> on_end);
   ~PipeEnd();
   PipeEnd(const PipeEnd&) = delete;
@@ -76,7 +76,7 @@ class PipeEnd : public std::enable_shared_from_this<PipeEnd> {
   void WatchForStall();
   void CheckStall();
 
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<TransportContext> shared_;
   std::shared_ptr<Pipe> pipe_;
   const int side_;
   const std::string peer_;

@@ -42,7 +42,8 @@ class Stream::Handle final : public Connection {
   std::shared_ptr<Stream> stream_;
 };
 
-Stream::Stream(std::shared_ptr<Shared> shared, int fd, std::string peer, std::function<void()> on_end)
+Stream::Stream(std::shared_ptr<TransportContext> shared, int fd, std::string peer,
+               std::function<void()> on_end)
     : shared_(std::move(shared)),
       fd_(fd),
       peer_(std::move(peer)),

@@ -13,16 +13,16 @@
 
 #include "net/framing.h"
 #include "net/poller.h"
-#include "net/shared.h"
 #include "net/stall.h"
 #include "net/transport.h"
+#include "net/transport_context.h"
 
 namespace leat::net {
 
 class Stream final : public Watcher, public std::enable_shared_from_this<Stream> {
  public:
   // Takes the socket, which is non-blocking. `on_end`: the socket is closed.
-  Stream(std::shared_ptr<Shared> shared, int fd, std::string peer, std::function<void()> on_end);
+  Stream(std::shared_ptr<TransportContext> shared, int fd, std::string peer, std::function<void()> on_end);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -48,7 +48,7 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   void WatchForStall();
   void CheckStall();
 
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<TransportContext> shared_;
   int fd_;            // -1: ended
   bool open_ = true;  // fd_ >= 0
   std::string peer_;

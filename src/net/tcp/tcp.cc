@@ -16,7 +16,7 @@ constexpr size_t kStagingBytes = 64 << 10;
 class TcpTransport final : public Transport {
  public:
   TcpTransport(Loop& loop, TransportOptions options)
-      : shared_(std::make_shared<Shared>(loop, std::move(options))) {
+      : shared_(std::make_shared<TransportContext>(loop, std::move(options))) {
     shared_->staging.resize(kStagingBytes);
   }
 
@@ -47,13 +47,13 @@ class TcpTransport final : public Transport {
   }
 
  private:
-  static std::shared_ptr<Stream> MakeStream(const std::shared_ptr<Shared>& shared,
+  static std::shared_ptr<Stream> MakeStream(const std::shared_ptr<TransportContext>& shared,
                                             AuthenticatedSocket authenticated, std::function<void()> on_end) {
     return std::make_shared<Stream>(shared, authenticated.socket.Release(), std::move(authenticated.peer),
                                     std::move(on_end));
   }
 
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<TransportContext> shared_;
   uint64_t last_dial_ = 0;
   std::map<uint64_t, std::shared_ptr<void>> dials_;  // under way, by number
 };

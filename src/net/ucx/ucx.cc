@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "net/same_host/same_host_peer.h"
-#include "net/shared.h"
 #include "net/transport.h"
+#include "net/transport_context.h"
 #include "net/ucx/ucx_endpoint.h"
 #include "net/ucx/ucx_stream.h"
 
@@ -31,7 +31,7 @@ class UcxConnection;
 // What all connections of one transport share.
 struct UcxShared {
   UcxShared(Loop& loop, const TransportOptions& options)
-      : base(std::make_shared<Shared>(loop, options)),
+      : base(std::make_shared<TransportContext>(loop, options)),
         trusted_network(options.trusted_network),
         connections(base->metrics().gauge("leat_net_ucx_connections")) {}
 
@@ -45,7 +45,7 @@ struct UcxShared {
     return *made;
   }
 
-  std::shared_ptr<Shared> base;
+  std::shared_ptr<TransportContext> base;
   bool trusted_network;
   metrics::Gauge& connections;  // that go over UCX
   SameHostProof same_host_proof;

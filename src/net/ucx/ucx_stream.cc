@@ -27,8 +27,8 @@ constexpr uint64_t kMinSharedPayload = 32 << 10;
 
 }  // namespace
 
-UcxStream::UcxStream(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer,
-                     pid_t pid, std::function<void(Status)> on_fail)
+UcxStream::UcxStream(std::shared_ptr<TransportContext> shared, std::shared_ptr<UcxContext> context,
+                     std::string peer, pid_t pid, std::function<void(Status)> on_fail)
     : shared_(std::move(shared)),
       context_(std::move(context)),
       cut_(context_->fragments()),

@@ -16,9 +16,9 @@
 
 #include "net/framing.h"
 #include "net/poller.h"
-#include "net/shared.h"
 #include "net/stall.h"
 #include "net/transport.h"
+#include "net/transport_context.h"
 #include "net/ucx/ucx_endpoint.h"
 
 namespace leat::net {
@@ -30,8 +30,8 @@ class UcxStream final : public Pollable,
  public:
   // `on_fail`: the link is of no use any more; whoever has it shuts it. Not called from within Start or Open.
   // `pid`: the peer's, where it is on this host and the two may look into each other's memory; else 0.
-  UcxStream(std::shared_ptr<Shared> shared, std::shared_ptr<UcxContext> context, std::string peer, pid_t pid,
-            std::function<void(Status)> on_fail);
+  UcxStream(std::shared_ptr<TransportContext> shared, std::shared_ptr<UcxContext> context, std::string peer,
+            pid_t pid, std::function<void(Status)> on_fail);
   ~UcxStream();
   UcxStream(const UcxStream&) = delete;
   UcxStream& operator=(const UcxStream&) = delete;
@@ -81,7 +81,7 @@ class UcxStream final : public Pollable,
   void WatchForStall();
   void CheckStall();
 
-  const std::shared_ptr<Shared> shared_;
+  const std::shared_ptr<TransportContext> shared_;
   const std::shared_ptr<UcxContext> context_;
   const Fragments cut_;
   const std::string peer_;

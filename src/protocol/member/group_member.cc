@@ -178,7 +178,7 @@ void GroupMember::State::Fill() {
         group->members, [this](const Member& member) { return member.node == group->holder; });
     if (at == group->members.end()) return Fail("the one who holds the state is no member");
     sharing = true;
-    actions.emplace_back(ShareState{group->id, static_cast<uint32_t>(at - group->members.begin())});
+    actions.emplace_back(BroadcastState{group->id, static_cast<uint32_t>(at - group->members.begin())});
     return;
   }
   if (group->orders.empty()) {
@@ -524,7 +524,7 @@ GroupMemberActions GroupMember::OnConnected(uint64_t group, const Status& status
   return s.Take();
 }
 
-GroupMemberActions GroupMember::OnShared(uint64_t group, Result<Shared> state) {
+GroupMemberActions GroupMember::OnStateReceived(uint64_t group, Result<Shared> state) {
   State& s = *state_;
   if (!s.group || !guards::SameGroup(group, s.group->id) || !s.sharing || s.filled) return {};
   s.sharing = false;

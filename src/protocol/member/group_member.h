@@ -51,9 +51,9 @@ struct JoinGroup {
   uint32_t rank = 0;
   std::vector<Member> members;
 };
-// All members of the group do this at once: the state of `holder` goes to all. Answer: OnShared, in whose
-// `memory` the holder may leave out what it has itself.
-struct ShareState {
+// All members of the group do this at once: the state of `holder` goes to all. Answer: OnStateReceived, in
+// whose `memory` the holder may leave out what it has itself.
+struct BroadcastState {
   uint64_t group = 0;
   uint32_t holder = 0;  // rank
 };
@@ -100,7 +100,7 @@ struct ReducedStep {
   bool finite = true;              // all sums are
   GradientTerms terms = {};        // valid during OnReduced
 };
-using GroupMemberAction = std::variant<PrepareSplit, DropSplit, LeaveGroup, JoinGroup, ShareState,
+using GroupMemberAction = std::variant<PrepareSplit, DropSplit, LeaveGroup, JoinGroup, BroadcastState,
                                        ComputeLane, ReduceStep, LoadSlices, SaveShard, StopRole>;
 using GroupMemberActions = std::vector<GroupMemberAction>;
 
@@ -109,7 +109,7 @@ std::pair<uint32_t, uint32_t> LanesOf(uint32_t rank, uint32_t members, uint32_t 
 
 class GroupMember {
  public:
-  struct Shared {
+  struct Snapshot {
     TrainingState::Header header;
     std::vector<float> memory;
   };
@@ -134,7 +134,7 @@ class GroupMember {
 
   // ---- the group. A failure ends it for this member; the coordinator will name another.
   GroupMemberActions OnConnected(uint64_t group, const Status& status);
-  GroupMemberActions OnShared(uint64_t group, Result<Shared> state);
+  GroupMemberActions OnStateReceived(uint64_t group, Result<Snapshot> state);
   GroupMemberActions OnReduced(uint64_t token, Result<ReducedStep> step);
   GroupMemberActions OnBroken(uint64_t group, const Status& why);
 

@@ -137,16 +137,16 @@ struct ClusterResult {
   uint64_t messages = 0;
   uint64_t deaths = 0;  // of workers and servers
   uint64_t pauses = 0;
-  uint64_t restarts = 0;     // of the coordinator alone
-  uint64_t resumes = 0;      // of the whole job
-  uint64_t checkpoints = 0;  // complete ones
-  uint64_t duplicates = 0;   // slices of pushes that a ledger turned away
-  uint64_t late = 0;         // that came when their step was over
-  uint64_t releases = 0;     // splits leased again
-  uint64_t groups = 0;       // allreduce: that were named, and joined by their first member
-  uint64_t shares = 0;       // states that members of a group were given by another
-  uint64_t one_shots = 0;    // steps of which a member has added up all contributions by itself
-  uint64_t loads = 0;        // slices that were read from a checkpoint
+  uint64_t restarts = 0;          // of the coordinator alone
+  uint64_t resumes = 0;           // of the whole job
+  uint64_t checkpoints = 0;       // complete ones
+  uint64_t duplicates = 0;        // slices of pushes that a ledger turned away
+  uint64_t late = 0;              // that came when their step was over
+  uint64_t releases = 0;          // splits leased again
+  uint64_t groups = 0;            // allreduce: that were named, and joined by their first member
+  uint64_t state_broadcasts = 0;  // states that members of a group were given by another
+  uint64_t one_shots = 0;         // steps of which a member has added up all contributions by itself
+  uint64_t loads = 0;             // slices that were read from a checkpoint
 };
 
 class Cluster;

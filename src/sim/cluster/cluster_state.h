@@ -235,7 +235,7 @@ struct Cluster::State {
   void ReadAgain(const ProcessPtr& p, uint64_t lease);
   void Act(const ProcessPtr& p, const LeaveGroup& a);
   void Act(const ProcessPtr& p, const JoinGroup& a);
-  void Act(const ProcessPtr& p, const ShareState& a);
+  void Act(const ProcessPtr& p, const BroadcastState& a);
   void Act(const ProcessPtr& p, const ComputeLane& a);
   void Act(const ProcessPtr& p, const ReduceStep& a);
   void AddLane(RoleProcess* p, uint32_t lane, uint64_t events);

@@ -82,13 +82,13 @@ void Cluster::State::Act(const ProcessPtr& p, const JoinGroup& a) {
   Connect(p);
 }
 
-void Cluster::State::Act(const ProcessPtr& p, const ShareState& a) {
+void Cluster::State::Act(const ProcessPtr& p, const BroadcastState& a) {
   Membership& in = p->group_member->in;
   in.sharing = a;
   if (in.broken) return FailUnderWay(p);
   const TrainingState& state = p->group_member->machine->state();
   if (in.rank == a.holder) {
-    auto shared = std::make_shared<GroupMember::Shared>();
+    auto shared = std::make_shared<GroupMember::Snapshot>();
     shared->header = state.header();
     for (const auto& part : state.Memory()) {
       shared->memory.insert(shared->memory.end(), part.begin(), part.end());
@@ -105,10 +105,10 @@ void Cluster::State::Shared(const ProcessPtr& p) {
   const auto state = boards[in.group].state;
   const bool holds = in.rank == in.sharing->holder;
   in.sharing.reset();
-  if (!holds) ++result.shares;
+  if (!holds) ++result.state_broadcasts;
   Later(p, Duration(0), [group = in.group, state](GroupMember& machine) {
-    if (!state) return machine.OnShared(group, Status(Code::kDataLoss, "what was sent is no state"));
-    return machine.OnShared(group, *state);
+    if (!state) return machine.OnStateReceived(group, Status(Code::kDataLoss, "what was sent is no state"));
+    return machine.OnStateReceived(group, *state);
   });
 }
 
@@ -269,7 +269,7 @@ void Cluster::State::FailUnderWay(const ProcessPtr& p) {
     if (in.group != group || !in.broken) return {};
     const Status why = *in.broken;
     if (in.reducing) return machine.OnReduced(std::exchange(in.reducing, std::nullopt)->token, why);
-    if (std::exchange(in.sharing, std::nullopt)) return machine.OnShared(group, why);
+    if (std::exchange(in.sharing, std::nullopt)) return machine.OnStateReceived(group, why);
     if (!in.connected) return machine.OnConnected(group, why);
     return {};
   });

@@ -80,7 +80,7 @@ struct Membership {
   std::vector<Peer> peers;
   bool connected = false;
   std::optional<Status> broken;  // why: nothing is sent or taken any more
-  std::optional<protocol::ShareState> sharing;
+  std::optional<protocol::BroadcastState> sharing;
   std::optional<protocol::ReduceStep> reducing;
   uint64_t next_bucket = 0;
   std::map<uint64_t, BucketRun> runs;
@@ -116,7 +116,7 @@ struct GroupMemberParts {
 struct Board {
   uint32_t there = 0;                                            // members that have not left
   std::map<uint64_t, std::vector<protocol::LaneOutcome>> lanes;  // by step; kHeld: nobody's
-  std::shared_ptr<const protocol::GroupMember::Shared> state;    // the holder's
+  std::shared_ptr<const protocol::GroupMember::Snapshot> state;  // the holder's
   // For Invariant::kMembersAgree.
   struct Held {
     protocol::TrainingState::Header header;

@@ -11,8 +11,8 @@
 
 namespace leat::net {
 
-struct Shared {
-  Shared(Loop& its_loop, TransportOptions its_options);
+struct TransportContext {
+  TransportContext(Loop& its_loop, TransportOptions its_options);
   // Why a message cannot be sent; ok when it can.
   Status CheckSend(bool open, const std::string& peer, uint64_t header_bytes, uint64_t payload_bytes) const;
 

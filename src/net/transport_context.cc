@@ -1,4 +1,4 @@
-#include "net/shared.h"
+#include "net/transport_context.h"
 
 #include <utility>
 
@@ -13,7 +13,7 @@ metrics::Registry& Choose(metrics::Registry* given, std::unique_ptr<metrics::Reg
 
 }  // namespace
 
-Shared::Shared(Loop& its_loop, TransportOptions its_options)
+TransportContext::TransportContext(Loop& its_loop, TransportOptions its_options)
     : loop(its_loop),
       options(std::move(its_options)),
       bytes_sent(Choose(options.metrics, &own_metrics).counter("leat_net_bytes_sent_total")),
@@ -21,8 +21,8 @@ Shared::Shared(Loop& its_loop, TransportOptions its_options)
       refused(Choose(options.metrics, &own_metrics).counter("leat_net_connections_refused_total")),
       stalled(Choose(options.metrics, &own_metrics).counter("leat_net_connections_stalled_total")) {}
 
-Status Shared::CheckSend(bool open, const std::string& peer, uint64_t header_bytes,
-                         uint64_t payload_bytes) const {
+Status TransportContext::CheckSend(bool open, const std::string& peer, uint64_t header_bytes,
+                                   uint64_t payload_bytes) const {
   if (!open) return {Code::kUnavailable, "connection to " + peer + " is closed"};
   if (header_bytes > options.max_header_bytes || payload_bytes > options.max_payload_bytes) {
     return {Code::kInvalidArgument, "a message of " + std::to_string(header_bytes) + " and " +

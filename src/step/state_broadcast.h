@@ -16,7 +16,7 @@ namespace leat::parallel {
 
 // `state`: of the member itself, read before this returns; `holder`: a rank. `done` is called once, from the
 // loop, unless the group is destroyed before: with the holder's state. kDataLoss when that is none.
-void ShareState(collective::AllReduce& group, uint32_t holder, const protocol::TrainingState& state,
-                std::function<void(Result<protocol::GroupMember::Shared>)> done);
+void BroadcastState(collective::AllReduce& group, uint32_t holder, const protocol::TrainingState& state,
+                    std::function<void(Result<protocol::GroupMember::Snapshot>)> done);
 
 }  // namespace leat::parallel

@@ -1,4 +1,4 @@
-#include "step/state_share.h"
+#include "step/state_broadcast.h"
 
 #include <cstring>
 #include <memory>
@@ -25,7 +25,7 @@ Bytes EncodeHeader(const TrainingState::Header& header) {
   return out.Take();
 }
 
-struct Sharing {
+struct StateBroadcast {
   collective::AllReduce* group = nullptr;
   bool holds = false;
   Bytes header;
@@ -33,10 +33,11 @@ struct Sharing {
   uint64_t header_bytes = 0;
   std::vector<uint64_t> header_words;
   std::vector<uint64_t> words;
-  std::function<void(Result<GroupMember::Shared>)> done;
+  std::function<void(Result<GroupMember::Snapshot>)> done;
 };
 
-void Max(const std::shared_ptr<Sharing>& sharing, std::span<uint64_t> words, std::function<void()> next) {
+void Max(const std::shared_ptr<StateBroadcast>& sharing, std::span<uint64_t> words,
+         std::function<void()> next) {
   sharing->group->Start({.data = std::as_writable_bytes(words), .reduce = collective::kMaxU64},
                         [sharing, next = std::move(next)](const Status& status) {
                           if (status.ok()) return next();
@@ -44,8 +45,8 @@ void Max(const std::shared_ptr<Sharing>& sharing, std::span<uint64_t> words, std
                         });
 }
 
-void Finish(const std::shared_ptr<Sharing>& sharing) {
-  GroupMember::Shared shared;
+void Finish(const std::shared_ptr<StateBroadcast>& sharing) {
+  GroupMember::Snapshot shared;
   ByteReader in({reinterpret_cast<const std::byte*>(sharing->header_words.data()), sharing->header_bytes});
   shared.header.step = in.Get<uint64_t>();
   shared.header.events = in.Get<uint64_t>();
@@ -62,9 +63,9 @@ void Finish(const std::shared_ptr<Sharing>& sharing) {
 
 }  // namespace
 
-void ShareState(collective::AllReduce& group, uint32_t holder, const TrainingState& state,
-                std::function<void(Result<GroupMember::Shared>)> done) {
-  const auto sharing = std::make_shared<Sharing>();
+void BroadcastState(collective::AllReduce& group, uint32_t holder, const TrainingState& state,
+                    std::function<void(Result<GroupMember::Snapshot>)> done) {
+  const auto sharing = std::make_shared<StateBroadcast>();
   sharing->group = &group;
   sharing->holds = group.rank() == holder;
   sharing->floats = state.floats();

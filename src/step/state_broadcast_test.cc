@@ -1,4 +1,4 @@
-#include "step/state_share.h"
+#include "step/state_broadcast.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ struct Holder {
                       &computer.parameters};
 };
 
-class ShareStateTest : public ::testing::Test {
+class BroadcastStateTest : public ::testing::Test {
  protected:
   void Form(uint32_t members) {
     holders_.clear();
@@ -88,11 +88,11 @@ class ShareStateTest : public ::testing::Test {
     ended_.resize(members);
   }
   void Share(uint32_t rank, uint32_t holder) {
-    ShareState(*(*cluster_)[rank].all, holder, holders_[rank]->state,
-               [this, rank](Result<GroupMember::Shared> state) {
-                 EXPECT_FALSE(ended_[rank].has_value());
-                 ended_[rank] = std::move(state);
-               });
+    BroadcastState(*(*cluster_)[rank].all, holder, holders_[rank]->state,
+                   [this, rank](Result<GroupMember::Snapshot> state) {
+                     EXPECT_FALSE(ended_[rank].has_value());
+                     ended_[rank] = std::move(state);
+                   });
   }
   bool AllEnded(std::optional<uint32_t> but = std::nullopt) {
     return cluster_->Run([&] {
@@ -111,10 +111,10 @@ class ShareStateTest : public ::testing::Test {
 
   std::optional<Cluster> cluster_;
   std::vector<std::unique_ptr<Holder>> holders_;
-  std::vector<std::optional<Result<GroupMember::Shared>>> ended_;
+  std::vector<std::optional<Result<GroupMember::Snapshot>>> ended_;
 };
 
-TEST_F(ShareStateTest, AllGetWhatTheHolderHas) {
+TEST_F(BroadcastStateTest, AllGetWhatTheHolderHas) {
   for (const uint32_t members : {1u, 2u, 3u, 5u}) {
     for (uint32_t holder = 0; holder < members; ++holder) {
       SCOPED_TRACE(std::to_string(holder) + " of " + std::to_string(members));
@@ -132,7 +132,7 @@ TEST_F(ShareStateTest, AllGetWhatTheHolderHas) {
       for (uint32_t rank = 0; rank < members; ++rank) {
         SCOPED_TRACE(rank);
         ASSERT_TRUE(ended_[rank]->ok()) << ended_[rank]->status().ToString();
-        GroupMember::Shared& shared = **ended_[rank];
+        GroupMember::Snapshot& shared = **ended_[rank];
         EXPECT_EQ(shared.header, header);
         if (rank == holder) {
           EXPECT_TRUE(shared.memory.empty()) << "it has it";
@@ -146,14 +146,14 @@ TEST_F(ShareStateTest, AllGetWhatTheHolderHas) {
   }
 }
 
-TEST_F(ShareStateTest, OneWithoutAStateOfItsOwnGetsIt) {
+TEST_F(BroadcastStateTest, OneWithoutAStateOfItsOwnGetsIt) {
   Form(2);
   holders_[1]->Train(5, 3);
   TrainingState fresh(holders_[0]->computer.parameters.table(), optim::Defaults(optim::Kind::kAdam),
                       {.kind = protocol::StrategyKind::kAllReduce, .full_run = 4},
                       &holders_[0]->computer.parameters);
-  ShareState(*(*cluster_)[0].all, 1, fresh,
-             [this](Result<GroupMember::Shared> state) { ended_[0] = std::move(state); });
+  BroadcastState(*(*cluster_)[0].all, 1, fresh,
+                 [this](Result<GroupMember::Snapshot> state) { ended_[0] = std::move(state); });
   Share(1, 1);
   ASSERT_TRUE(AllEnded());
   ASSERT_TRUE(ended_[0]->ok());
@@ -161,7 +161,7 @@ TEST_F(ShareStateTest, OneWithoutAStateOfItsOwnGetsIt) {
   EXPECT_EQ(fresh.header(), holders_[1]->state.header());
 }
 
-TEST_F(ShareStateTest, WhatTheHolderSendsIsNoState) {
+TEST_F(BroadcastStateTest, WhatTheHolderSendsIsNoState) {
   Form(3);
   // A split of another partition than the one it stands with.
   protocol::PartitionLedger wrong;
@@ -172,7 +172,7 @@ TEST_F(ShareStateTest, WhatTheHolderSendsIsNoState) {
   ExpectDataLossEverywhere();
 }
 
-TEST_F(ShareStateTest, NobodyIsTheHolder) {
+TEST_F(BroadcastStateTest, NobodyIsTheHolder) {
   Form(3);
   for (uint32_t rank = 0; rank < 3; ++rank) Share(rank, 9);
   ASSERT_TRUE(AllEnded());
@@ -180,7 +180,7 @@ TEST_F(ShareStateTest, NobodyIsTheHolder) {
 }
 
 // Nobody allocates what another one says.
-TEST_F(ShareStateTest, ALedgerThatIsTooLargeIsNone) {
+TEST_F(BroadcastStateTest, ALedgerThatIsTooLargeIsNone) {
   Form(3);
   for (const uint32_t rank : {0u, 2u}) Share(rank, 1);
   uint64_t bytes = ~uint64_t{0};
@@ -194,7 +194,7 @@ TEST_F(ShareStateTest, ALedgerThatIsTooLargeIsNone) {
   }
 }
 
-TEST_F(ShareStateTest, AbortedInTheMiddleAllAreTold) {
+TEST_F(BroadcastStateTest, AbortedInTheMiddleAllAreTold) {
   for (int turns = 0; turns < 30; ++turns) {
     SCOPED_TRACE(turns);
     Form(3);
@@ -210,7 +210,7 @@ TEST_F(ShareStateTest, AbortedInTheMiddleAllAreTold) {
   }
 }
 
-TEST_F(ShareStateTest, AGroupThatIsDestroyedInTheMiddleTellsNothingHere) {
+TEST_F(BroadcastStateTest, AGroupThatIsDestroyedInTheMiddleTellsNothingHere) {
   int in_the_middle = 0;
   for (int turns = 0; turns < 30; ++turns) {
     SCOPED_TRACE(turns);
