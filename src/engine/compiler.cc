@@ -201,13 +201,13 @@ class Compiler {
     program_.threads = unit_.threads;
     if (unit_.threads == Unit::kOneByOne) return;
     order_ = StepOrder::ByDependencies(program_.dependencies);
-    std::vector<double> costs, urgency;
+    std::vector<double> costs, priority;
     for (const StepInfo& step : steps_) {
       const bool copy = step.node == UINT32_MAX;
       costs.push_back(copy || unit_.costs_us.empty() ? 0 : unit_.costs_us[step.node]);
-      urgency.push_back(copy || unit_.urgency.empty() ? 0 : unit_.urgency[step.node]);
+      priority.push_back(copy || unit_.priority.empty() ? 0 : unit_.priority[step.node]);
     }
-    program_.urgency = unit_.urgency.empty() ? LongestWays(costs, program_.dependencies) : urgency;
+    program_.priority = unit_.priority.empty() ? CriticalPaths(costs, program_.dependencies) : priority;
   }
 
   // Nobody but `step` needs the value after it began.

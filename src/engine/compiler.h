@@ -18,7 +18,7 @@ struct Unit {
   std::vector<ChosenKernel> kernels;  // by node
   std::vector<double> costs_us;       // by node; empty when nobody asks
   // By node, how much hangs on it, in other units too; empty: what does in this one.
-  std::vector<double> urgency;
+  std::vector<double> priority;
   // How many threads may run its steps; kOneByOne: they run in the graph's order.
   int threads = kOneByOne;
 
@@ -60,7 +60,7 @@ struct Program {
   std::vector<std::byte*> outputs;
   std::vector<Step> steps;  // their arguments lie in `inputs` and `outputs`
   std::vector<std::vector<StepIndex>> dependencies;
-  std::vector<double> urgency;  // by step; empty when they run one by one
+  std::vector<double> priority;  // by step; empty when they run one by one
   std::vector<ReceiveStep> receives;
   std::vector<StepTime> infos;               // by step, without their times
   std::map<graph::Value, Binding> bindings;  // by value of the user's graph

@@ -18,7 +18,7 @@ class CompiledPlan final : public Plan {
   CompiledPlan(Program program, const Device& device) : p_(std::move(program)), device_(device.name) {
     if (p_.threads != Unit::kOneByOne) {
       device.pool->Grow(p_.threads - 1);
-      executor_ = std::make_unique<QueueExecutor>(Schedule{p_.steps, p_.dependencies, p_.urgency, awaited_},
+      executor_ = std::make_unique<QueueExecutor>(Schedule{p_.steps, p_.dependencies, p_.priority, awaited_},
                                                   p_.threads, device.pool);
     }
   }
@@ -98,7 +98,7 @@ std::shared_ptr<const Machine> AnyCore() {
   machine.threads = std::numeric_limits<int>::max();
   machine.devices.push_back({.name = "cpu:0", .kind = "cpu"});
   machine.devices[0].threads = machine.threads;
-  machine.devices[0].pool = Pool::OfProcess();
+  machine.devices[0].pool = ThreadPool::OfProcess();
   return std::make_shared<const Machine>(std::move(machine));
 }
 
@@ -126,7 +126,7 @@ class PlanMaker {
       costs.push_back(costs_[d][n]);
     }
     if (used.size() > 1) {
-      auto crossing = std::make_unique<Crossing>();
+      auto crossing = std::make_unique<TransferContext>();
       Partition partition = Cut(lowered_, placement, devices(), std::move(kernels), costs, *crossing);
       for (size_t u = 0; u < partition.units.size(); ++u) {
         partition.units[u].threads =
@@ -200,7 +200,7 @@ class PlanMaker {
   int QueueThreads(const Device& device, const Placement& placement, const Unit& unit) const {
     double total = 0, longest = 0;
     for (double cost : unit.costs_us) total += cost;
-    for (double way : placement.urgency) longest = std::max(longest, way);
+    for (double way : placement.priority) longest = std::max(longest, way);
     if (total < options_.inline_below_us || total <= 1.05 * longest) return Unit::kOneByOne;
     const int threads = Threads(device, unit.kernels.size());
     return threads > 1 ? threads : Unit::kOneByOne;

@@ -445,7 +445,7 @@ TEST(Plan, WhatAKernelThrowsComesOutOfTheRunAndTheNextOneIsFine) {
 
 // Two plans at the same time share the threads of the process; each still gets its own results.
 TEST(Plan, PlansOfSeveralThreadsShareOnePool) {
-  const auto pool = Pool::OfProcess();
+  const auto pool = ThreadPool::OfProcess();
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 3; ++t) {
     threads.emplace_back([t] {

@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "engine/plan.h"
-#include "engine/run/pool.h"
+#include "engine/run/thread_pool.h"
 #include "graph/gradient.h"
 #include "kernels/reference/reference.h"
 #include "ops/fuse.h"
@@ -198,7 +198,7 @@ inline std::shared_ptr<const Machine> Devices(size_t count, int threads = 1) {
   for (size_t i = 0; i < count; ++i) {
     machine.devices.push_back(
         {.name = "cpu:" + std::to_string(i), .kind = "cpu", .cores = {}, .threads = threads});
-    machine.devices.back().pool = std::make_shared<Pool>();
+    machine.devices.back().pool = std::make_shared<ThreadPool>();
   }
   return std::make_shared<const Machine>(std::move(machine));
 }

@@ -11,7 +11,7 @@
 #include <variant>
 
 #include "engine/devices/devices.h"
-#include "engine/run/pool.h"
+#include "engine/run/thread_pool.h"
 #include "job/job.h"
 #include "launcher/signals.h"
 #include "ps/server_shell.h"
@@ -22,7 +22,7 @@ namespace leat::train {
 namespace {
 
 // Shares the parts of a piece of work out among threads.
-class ParallelUpdate final : public engine::Pool::Job {
+class ParallelUpdate final : public engine::ThreadPool::Job {
  public:
   explicit ParallelUpdate(int threads) : helpers_(threads - 1) { pool_.Grow(helpers_); }
 
@@ -30,9 +30,9 @@ class ParallelUpdate final : public engine::Pool::Job {
     next_ = 0;
     count_ = count;
     part_ = &part;
-    pool_.Ask(*this, helpers_);
+    pool_.Submit(*this, helpers_);
     Help();
-    pool_.Withdraw(*this);
+    pool_.CancelAndWait(*this);
   }
 
   void Help() override {
@@ -44,7 +44,7 @@ class ParallelUpdate final : public engine::Pool::Job {
   std::atomic<size_t> next_{0};
   size_t count_ = 0;
   const std::function<void(size_t)>* part_ = nullptr;
-  engine::Pool pool_;
+  engine::ThreadPool pool_;
 };
 
 // While workers wait for a step their cores are free; what memory brings is shared by all of them.

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "engine/run/pool.h"
+#include "engine/run/thread_pool.h"
 
 namespace leat::engine {
 namespace {
@@ -97,7 +97,7 @@ Machine Discover(const ReadText& read, const std::vector<int>& affinity, const D
     device.memory_bytes = options.cpu_devices == 0 && nodes.size() > 1
                               ? std::min(nodes[d].memory_bytes, machine.memory_bytes)
                               : static_cast<uint64_t>(static_cast<double>(machine.memory_bytes) * share);
-    device.pool = std::make_shared<Pool>(count > 1 ? device.cores : std::vector<int>{});
+    device.pool = std::make_shared<ThreadPool>(count > 1 ? device.cores : std::vector<int>{});
   }
   return machine;
 }

@@ -19,7 +19,7 @@
 
 namespace leat::engine {
 
-class Pool;
+class ThreadPool;
 
 struct Device {
   std::string name;  // "cpu:0"
@@ -30,7 +30,7 @@ struct Device {
   int numa_node = 0;
   uint64_t memory_bytes = 0;  // 0: unknown
   // Threads on its cores, which all plans of the process share; idle ones block.
-  std::shared_ptr<Pool> pool;
+  std::shared_ptr<ThreadPool> pool;
 };
 
 struct Machine {

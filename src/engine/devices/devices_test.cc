@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "engine/run/pool.h"
+#include "engine/run/thread_pool.h"
 
 namespace leat::engine {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/multiversion.h"
 #include "engine/compiler.h"
 #include "engine/devices/devices.h"
-#include "engine/run/pool.h"
+#include "engine/run/thread_pool.h"
 #include "graph/builtin.h"
 #include "tensor/buffer.h"
 
@@ -69,7 +69,7 @@ size_t OwnCacheBytes() {
 }
 
 // A thread that sleeps in a pool, asked for and waited for.
-class WakeProbe final : private Pool::Job {
+class WakeProbe final : private ThreadPool::Job {
  public:
   double Us() {
     pool_.Grow(1);
@@ -79,18 +79,18 @@ class WakeProbe final : private Pool::Job {
       awake_ = false;
       std::this_thread::sleep_for(std::chrono::microseconds(100));  // until it sleeps
       sum += Fastest(1, [&] {
-        pool_.Ask(*this, 1);
+        pool_.Submit(*this, 1);
         while (!awake_) std::this_thread::yield();
       });
     }
-    pool_.Withdraw(*this);
+    pool_.CancelAndWait(*this);
     return std::min(sum / kTimes, 200.0);
   }
 
  private:
   void Help() override { awake_ = true; }
 
-  Pool pool_;
+  ThreadPool pool_;
   std::atomic<bool> awake_{false};
 };
 
@@ -123,7 +123,7 @@ const Rates& MeasuredRates() {
 }
 
 Rates MeasureRates(const Device& device) {
-  class Measurement final : public Pool::Job {
+  class Measurement final : public ThreadPool::Job {
    public:
     void Help() override {
       const Rates measured = Measure();
@@ -136,12 +136,12 @@ Rates MeasureRates(const Device& device) {
     std::optional<Rates> rates;
   } measurement;
   device.pool->Grow(1);
-  device.pool->Ask(measurement, 1);
+  device.pool->Submit(measurement, 1);
   {
     std::unique_lock lock(measurement.mutex);
     measurement.done.wait(lock, [&] { return measurement.rates.has_value(); });
   }
-  device.pool->Withdraw(measurement);
+  device.pool->CancelAndWait(measurement);
   return *measurement.rates;
 }
 

@@ -17,7 +17,7 @@ using graph::Value;
 
 class SendKernel final : public graph::Kernel {
  public:
-  SendKernel(const Crossing& crossing, uint32_t edge, size_t bytes)
+  SendKernel(const TransferContext& crossing, uint32_t edge, size_t bytes)
       : crossing_(crossing), edge_(edge), bytes_(bytes) {}
   void Run(const graph::KernelArgs& args) override {
     const std::byte* elements = args.inputs.empty() ? nullptr : args.inputs[0];
@@ -26,7 +26,7 @@ class SendKernel final : public graph::Kernel {
   }
 
  private:
-  const Crossing& crossing_;
+  const TransferContext& crossing_;
   const uint32_t edge_;
   const size_t bytes_;
 };
@@ -40,7 +40,8 @@ class ReceiveKernel final : public graph::Kernel {
 class Cutter {
  public:
   Cutter(const Lowered& lowered, const Placement& placement, const std::vector<Device>& devices,
-         std::vector<ChosenKernel> kernels, const std::vector<double>& costs_us, const Crossing& crossing)
+         std::vector<ChosenKernel> kernels, const std::vector<double>& costs_us,
+         const TransferContext& crossing)
       : lowered_(lowered),
         graph_(lowered.graph),
         placement_(placement),
@@ -88,12 +89,12 @@ class Cutter {
     const bool mine = d == At(node);
     return Add(d, node.op, std::move(inputs), std::move(control), node.name, node.where,
                mine ? std::move(kernels_[node.index]) : ChosenKernel(), costs_us_[node.index],
-               placement_.urgency[node.index], node.index);
+               placement_.priority[node.index], node.index);
   }
 
   NodeIndex Add(uint32_t d, std::shared_ptr<const graph::Op> op, std::vector<Value> inputs,
                 std::vector<NodeIndex> control, const std::string& name, const std::string& where,
-                ChosenKernel kernel, double cost_us, double urgency, NodeIndex from = UINT32_MAX) {
+                ChosenKernel kernel, double cost_us, double priority, NodeIndex from = UINT32_MAX) {
     Unit& unit = units_[d];
     Graph& graph = unit.lowered.graph;
     std::string unique = name;
@@ -102,7 +103,7 @@ class Cutter {
                                            std::move(unique), where, devices_[d].name);
     unit.kernels.push_back(std::move(kernel));
     unit.costs_us.push_back(cost_us);
-    unit.urgency.push_back(urgency);
+    unit.priority.push_back(priority);
     if (from != UINT32_MAX) nodes_[{from, d}] = index;
     return index;
   }
@@ -150,13 +151,13 @@ class Cutter {
                      std::vector<NodeIndex> control, const std::optional<TensorType>& type) {
     const uint32_t edge = edges_++;
     // Others wait for it, and it takes little: nothing goes first.
-    constexpr double urgency = std::numeric_limits<double>::infinity();
+    constexpr double priority = std::numeric_limits<double>::infinity();
     const size_t bytes = type ? type->bytes() : 0;
     Add(from, std::make_shared<Send>(edge, devices_[to].name), std::move(inputs), std::move(control),
         node.name + "/send", node.where, {std::make_unique<SendKernel>(crossing_, edge, bytes), "engine"}, 0,
-        urgency);
+        priority);
     return Add(to, std::make_shared<Receive>(edge, devices_[from].name, type), {}, {}, node.name + "/recv",
-               node.where, {std::make_unique<ReceiveKernel>(), "engine"}, 0, urgency);
+               node.where, {std::make_unique<ReceiveKernel>(), "engine"}, 0, priority);
   }
 
   const Lowered& lowered_;
@@ -165,7 +166,7 @@ class Cutter {
   const std::vector<Device>& devices_;
   std::vector<ChosenKernel> kernels_;
   const std::vector<double>& costs_us_;
-  const Crossing& crossing_;
+  const TransferContext& crossing_;
   std::vector<Unit> units_;                                    // by device
   std::map<std::pair<NodeIndex, uint32_t>, NodeIndex> nodes_;  // of the whole graph, by device, in its unit
   std::map<std::pair<Value, uint32_t>, NodeIndex> received_;   // by value and device
@@ -175,9 +176,9 @@ class Cutter {
 
 }  // namespace
 
-Partition Cut(const Lowered& lowered, const Placement& placement, const std::vector<Device>& devices,
-              std::vector<ChosenKernel> kernels, const std::vector<double>& costs_us,
-              const Crossing& crossing) {
+Partition PartitionGraph(const Lowered& lowered, const Placement& placement,
+                         const std::vector<Device>& devices, std::vector<ChosenKernel> kernels,
+                         const std::vector<double>& costs_us, const TransferContext& crossing) {
   return Cutter(lowered, placement, devices, std::move(kernels), costs_us, crossing).Run();
 }
 

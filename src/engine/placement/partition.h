@@ -14,7 +14,7 @@
 namespace leat::engine {
 
 // The run that the transfer kernels of a plan are in; set before it begins.
-struct Crossing {
+struct TransferContext {
   Rendezvous* rendezvous = nullptr;
   uint64_t run = 0;
 };
@@ -27,8 +27,8 @@ struct Partition {
 
 // `kernels`: by node of lowered.graph, for the device that it was placed on; they move to the units.
 // `costs_us`: by node. `crossing` must outlive the kernels.
-Partition Cut(const Lowered& lowered, const Placement& placement, const std::vector<Device>& devices,
-              std::vector<ChosenKernel> kernels, const std::vector<double>& costs_us,
-              const Crossing& crossing);
+Partition PartitionGraph(const Lowered& lowered, const Placement& placement,
+                         const std::vector<Device>& devices, std::vector<ChosenKernel> kernels,
+                         const std::vector<double>& costs_us, const TransferContext& crossing);
 
 }  // namespace leat::engine

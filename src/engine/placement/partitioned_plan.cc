@@ -25,7 +25,7 @@ class Part final : public Rendezvous::Receiver {
     }
     device.pool->Grow(program_.threads);
     executor_ = std::make_unique<QueueExecutor>(
-        Schedule{program_.steps, program_.dependencies, program_.urgency, awaited_}, program_.threads,
+        Schedule{program_.steps, program_.dependencies, program_.priority, awaited_}, program_.threads,
         device.pool);
   }
 
@@ -35,7 +35,7 @@ class Part final : public Rendezvous::Receiver {
   QueueExecutor& executor() { return *executor_; }
 
   // Says where this run's tensors are wanted.
-  void Expect(const Crossing& crossing) {
+  void Expect(const TransferContext& crossing) {
     run_ = crossing.run;
     std::ranges::fill(arrived_, false);
     for (const ReceiveStep& receive : program_.receives) {
@@ -78,7 +78,7 @@ class Part final : public Rendezvous::Receiver {
 
 class PartitionedPlan final : public Plan {
  public:
-  PartitionedPlan(const graph::Graph& source, Partition partition, std::unique_ptr<Crossing> crossing,
+  PartitionedPlan(const graph::Graph& source, Partition partition, std::unique_ptr<TransferContext> crossing,
                   const PlanOptions& options)
       : machine_(options.machine),
         run_limit_(options.run_limit),
@@ -258,7 +258,7 @@ class PartitionedPlan final : public Plan {
   const std::chrono::milliseconds run_limit_;
   const uint32_t edges_;
   const std::function<std::unique_ptr<Rendezvous>(size_t)> make_rendezvous_;
-  std::unique_ptr<Crossing> crossing_;
+  std::unique_ptr<TransferContext> crossing_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::atomic<bool> failed_{false};
   std::vector<std::unique_ptr<Part>> parts_;
@@ -271,7 +271,8 @@ class PartitionedPlan final : public Plan {
 }  // namespace
 
 std::unique_ptr<Plan> MakePartitionedPlan(const graph::Graph& source, Partition partition,
-                                          std::unique_ptr<Crossing> crossing, const PlanOptions& options) {
+                                          std::unique_ptr<TransferContext> crossing,
+                                          const PlanOptions& options) {
   auto plan = std::make_unique<PartitionedPlan>(source, std::move(partition), std::move(crossing), options);
   for (const graph::Node& node : source.nodes()) {
     if (graph::IsFeed(*node.op)) plan->AddUnused({node.index, 0}, node.outputs[0]);

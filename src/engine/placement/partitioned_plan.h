@@ -10,6 +10,7 @@ namespace leat::engine {
 
 // `crossing` is what the partition's kernels look at. Keeps nothing of `source`.
 std::unique_ptr<Plan> MakePartitionedPlan(const graph::Graph& source, Partition partition,
-                                          std::unique_ptr<Crossing> crossing, const PlanOptions& options);
+                                          std::unique_ptr<TransferContext> crossing,
+                                          const PlanOptions& options);
 
 }  // namespace leat::engine

@@ -58,9 +58,9 @@ std::vector<uint32_t> Constraints(const PlacementRequest& request) {
 class Scheduler {
  public:
   Scheduler(const PlacementRequest& request, const std::vector<uint32_t>& wanted,
-            const std::vector<double>& urgency, std::vector<uint32_t> devices)
+            const std::vector<double>& priority, std::vector<uint32_t> devices)
       : request_(request), graph_(request.graph), wanted_(wanted), allowed_(std::move(devices)) {
-    placement_.urgency = urgency;
+    placement_.priority = priority;
     placement_.devices.assign(graph_.nodes().size(), kNowhere);
     ends_.resize(graph_.nodes().size());
     for (const Device& device : request.devices) {
@@ -73,7 +73,7 @@ class Scheduler {
     std::vector<NodeIndex> order(graph_.nodes().size());
     std::iota(order.begin(), order.end(), 0u);
     // What a node reads is at least as urgent and stands before it, so it comes first.
-    std::ranges::stable_sort(order, std::greater<>(), [&](NodeIndex n) { return placement_.urgency[n]; });
+    std::ranges::stable_sort(order, std::greater<>(), [&](NodeIndex n) { return placement_.priority[n]; });
     for (NodeIndex n : order) {
       const Node& node = graph_.nodes()[n];
       if (graph::NeedsKernel(*node.op)) {
@@ -171,29 +171,29 @@ std::vector<double> LeastCosts(const PlacementRequest& request) {
 }
 
 std::vector<double> Urgency(const graph::Graph& graph, const std::vector<double>& costs) {
-  std::vector<double> urgency = costs, after(costs.size());
+  std::vector<double> priority = costs, after(costs.size());
   for (size_t n = costs.size(); n-- > 0;) {
-    urgency[n] += after[n];
+    priority[n] += after[n];
     const Node& node = graph.nodes()[n];
-    for (Value v : node.inputs) after[v.node] = std::max(after[v.node], urgency[n]);
-    for (NodeIndex c : node.control) after[c] = std::max(after[c], urgency[n]);
+    for (Value v : node.inputs) after[v.node] = std::max(after[v.node], priority[n]);
+    for (NodeIndex c : node.control) after[c] = std::max(after[c], priority[n]);
   }
-  return urgency;
+  return priority;
 }
 
 }  // namespace
 
 Placement Place(const PlacementRequest& request) {
   const std::vector<uint32_t> wanted = Constraints(request);
-  const std::vector<double> urgency = Urgency(request.graph, LeastCosts(request));
+  const std::vector<double> priority = Urgency(request.graph, LeastCosts(request));
   std::vector<uint32_t> all(request.devices.size());
   std::iota(all.begin(), all.end(), 0u);
-  std::optional<Placement> best = Scheduler(request, wanted, urgency, all).Run();
+  std::optional<Placement> best = Scheduler(request, wanted, priority, all).Run();
   LEAT_CHECK(best.has_value());  // every node has a kernel somewhere
   const double several_us = best->finish_us;
   for (uint32_t d : all) {
     if (std::ranges::any_of(wanted, [d](uint32_t w) { return w != kNowhere && w != d; })) continue;
-    std::optional<Placement> single = Scheduler(request, wanted, urgency, {d}).Run();
+    std::optional<Placement> single = Scheduler(request, wanted, priority, {d}).Run();
     if (!single || several_us < kWorthwhile * single->finish_us) continue;
     if (best->finish_us == several_us || single->finish_us < best->finish_us) best = std::move(single);
   }

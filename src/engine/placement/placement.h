@@ -28,8 +28,8 @@ struct Placement {
   // By node. Constants and views have none of their own: they are wherever they are read; a feed is where it
   // is read first.
   std::vector<uint32_t> devices;
-  std::vector<double> urgency;  // by node: microseconds from its beginning to the end, on the longest way
-  double finish_us = 0;         // estimated time of a run
+  std::vector<double> priority;  // by node: microseconds from its beginning to the end, on the longest way
+  double finish_us = 0;          // estimated time of a run
 };
 
 // Throws std::invalid_argument when a node has to run on a device that is not there, or has no kernel for it:

@@ -55,8 +55,8 @@ TEST(Placement, IndependentBranchesGoToDifferentDevices) {
   }
   // x travels to one of them, and the other's end there meanwhile.
   EXPECT_NEAR(placement.finish_us, 500 + 1.8, 0.01);
-  EXPECT_EQ(placement.urgency[sum.node], 100);
-  EXPECT_EQ(placement.urgency[x.node], 500);
+  EXPECT_EQ(placement.priority[sum.node], 100);
+  EXPECT_EQ(placement.priority[x.node], 500);
 }
 
 TEST(Placement, OneDeviceTakesAllWhenTransfersCostMore) {

@@ -4,8 +4,8 @@
 
 namespace leat::engine {
 
-std::vector<double> LongestWays(const std::vector<double>& costs,
-                                const std::vector<std::vector<StepIndex>>& dependencies) {
+std::vector<double> CriticalPaths(const std::vector<double>& costs,
+                                  const std::vector<std::vector<StepIndex>>& dependencies) {
   std::vector<double> ways = costs, after(costs.size());
   for (size_t i = costs.size(); i-- > 0;) {
     ways[i] += after[i];
@@ -14,7 +14,7 @@ std::vector<double> LongestWays(const std::vector<double>& costs,
   return ways;
 }
 
-QueueExecutor::QueueExecutor(const Schedule& schedule, int threads, std::shared_ptr<Pool> pool)
+QueueExecutor::QueueExecutor(const Schedule& schedule, int threads, std::shared_ptr<ThreadPool> pool)
     : schedule_(schedule),
       threads_(threads),
       pool_(std::move(pool)),
@@ -32,7 +32,7 @@ QueueExecutor::QueueExecutor(const Schedule& schedule, int threads, std::shared_
 }
 
 QueueExecutor::~QueueExecutor() {
-  pool_->Withdraw(*this);
+  pool_->CancelAndWait(*this);
 }
 
 void QueueExecutor::Run() {
@@ -60,14 +60,14 @@ void QueueExecutor::Release() {
 
 void QueueExecutor::Start() {
   std::lock_guard lock(mutex_);
-  AskForHelp(0);
+  SubmitHelp(0);
 }
 
 void QueueExecutor::Arrived(StepIndex step) {
   std::lock_guard lock(mutex_);
   if (remaining_ == 0 || failure_ || --counts_[step] > 0) return;
   MakeReady(step);
-  AskForHelp(0);
+  SubmitHelp(0);
 }
 
 void QueueExecutor::Stop(std::exception_ptr why) {
@@ -82,7 +82,7 @@ void QueueExecutor::Stop(std::exception_ptr why) {
 bool QueueExecutor::Work(Deadline deadline) {
   std::unique_lock lock(mutex_);
   ++active_;
-  AskForHelp(1);
+  SubmitHelp(1);
   while (!Over()) {
     if (!ready_.empty()) {
       RunOne(lock);
@@ -165,10 +165,10 @@ void QueueExecutor::Finish(StepIndex step) {
   for (StepIndex s : successors_[step]) {
     if (--counts_[s] == 0) MakeReady(s);
   }
-  AskForHelp(1);
+  SubmitHelp(1);
 }
 
-void QueueExecutor::AskForHelp(size_t mine) {
+void QueueExecutor::SubmitHelp(size_t mine) {
   if (ready_.size() <= mine) return;
   size_t more = ready_.size() - mine;
   if (caller_sleeps_) {
@@ -178,17 +178,17 @@ void QueueExecutor::AskForHelp(size_t mine) {
   const int ask = std::min(static_cast<int>(more), threads_ - active_);
   if (ask <= 0) return;
   active_ += ask;
-  pool_->Ask(*this, ask);
+  pool_->Submit(*this, ask);
 }
 
 void QueueExecutor::MakeReady(StepIndex step) {
   ready_.push_back(step);
-  std::ranges::push_heap(ready_, {}, [this](StepIndex s) { return schedule_.urgency[s]; });
+  std::ranges::push_heap(ready_, {}, [this](StepIndex s) { return schedule_.priority[s]; });
   something_ = true;
 }
 
 StepIndex QueueExecutor::PopReady() {
-  std::ranges::pop_heap(ready_, {}, [this](StepIndex s) { return schedule_.urgency[s]; });
+  std::ranges::pop_heap(ready_, {}, [this](StepIndex s) { return schedule_.priority[s]; });
   const StepIndex step = ready_.back();
   ready_.pop_back();
   something_ = !ready_.empty();

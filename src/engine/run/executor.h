@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/memory_plan.h"
-#include "engine/run/pool.h"
+#include "engine/run/thread_pool.h"
 #include "graph/kernel.h"
 
 namespace leat::engine {
@@ -28,22 +28,22 @@ struct Schedule {
   const std::vector<Step>& steps;
   const std::vector<std::vector<StepIndex>>& dependencies;  // by step, those below it that it waits for
   // By step, in any unit: of several that are ready the most urgent goes first. What takes longest from here
-  // to the end is (LongestWays).
-  const std::vector<double>& urgency;
+  // to the end is (CriticalPaths).
+  const std::vector<double>& priority;
   // Steps that also wait for something from outside, once each: Arrived().
   const std::vector<StepIndex>& awaited;
 };
 
 // By step, the cost of the longest way from its beginning to the end.
-std::vector<double> LongestWays(const std::vector<double>& costs,
-                                const std::vector<std::vector<StepIndex>>& dependencies);
+std::vector<double> CriticalPaths(const std::vector<double>& costs,
+                                  const std::vector<std::vector<StepIndex>>& dependencies);
 
-class QueueExecutor final : private Pool::Job {
+class QueueExecutor final : private ThreadPool::Job {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
   // `threads` counts the one that calls Run.
-  QueueExecutor(const Schedule& schedule, int threads, std::shared_ptr<Pool> pool);
+  QueueExecutor(const Schedule& schedule, int threads, std::shared_ptr<ThreadPool> pool);
   ~QueueExecutor();
   QueueExecutor(const QueueExecutor&) = delete;
   QueueExecutor& operator=(const QueueExecutor&) = delete;
@@ -78,13 +78,13 @@ class QueueExecutor final : private Pool::Job {
   void Finish(StepIndex step);
   void MakeReady(StepIndex step);
   StepIndex PopReady();
-  void AskForHelp(size_t mine);  // `mine`: ready steps that the calling thread takes itself
+  void SubmitHelp(size_t mine);  // `mine`: ready steps that the calling thread takes itself
   bool Over() const { return running_ == 0 && (remaining_ == 0 || failure_ != nullptr); }
   void RethrowFailure();
 
   const Schedule schedule_;
   const int threads_;
-  const std::shared_ptr<Pool> pool_;
+  const std::shared_ptr<ThreadPool> pool_;
   std::function<void(const std::exception_ptr&)> on_failure_;
   std::vector<uint32_t> initial_counts_;            // by step, what it waits for
   std::vector<std::vector<StepIndex>> successors_;  // by step, what waits for it

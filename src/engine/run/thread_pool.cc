@@ -1,4 +1,4 @@
-#include "engine/run/pool.h"
+#include "engine/run/thread_pool.h"
 
 #include <sched.h>
 
@@ -46,9 +46,9 @@ bool SpinUntil(bool (*done)(const void*), const void* argument) {
   return done(argument);
 }
 
-Pool::Pool(std::vector<int> cores) : cores_(std::move(cores)) {}
+ThreadPool::ThreadPool(std::vector<int> cores) : cores_(std::move(cores)) {}
 
-Pool::~Pool() {
+ThreadPool::~ThreadPool() {
   {
     std::lock_guard lock(mutex_);
     LEAT_CHECK(first_ == nullptr);
@@ -58,17 +58,17 @@ Pool::~Pool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Pool::Grow(int threads) {
+void ThreadPool::Grow(int threads) {
   std::lock_guard lock(mutex_);
   while (static_cast<int>(threads_.size()) < threads) threads_.emplace_back([this] { Work(); });
 }
 
-int Pool::threads() const {
+int ThreadPool::threads() const {
   std::lock_guard lock(mutex_);
   return static_cast<int>(threads_.size());
 }
 
-void Pool::Ask(Job& job, int threads) {
+void ThreadPool::Submit(Job& job, int threads) {
   if (threads <= 0) return;
   {
     std::lock_guard lock(mutex_);
@@ -83,7 +83,7 @@ void Pool::Ask(Job& job, int threads) {
   for (int i = 0; i < threads; ++i) wake_.notify_one();
 }
 
-void Pool::Withdraw(Job& job) {
+void ThreadPool::CancelAndWait(Job& job) {
   std::unique_lock lock(mutex_);
   if (job.wanted_ > 0) {
     Job* before = nullptr;
@@ -96,7 +96,7 @@ void Pool::Withdraw(Job& job) {
   left_.wait(lock, [&] { return job.helping_ == 0; });
 }
 
-Pool::Job* Pool::TakeJob() {
+ThreadPool::Job* ThreadPool::TakeJob() {
   Job* job = first_;
   --pending_;
   if (--job->wanted_ == 0) {
@@ -107,7 +107,7 @@ Pool::Job* Pool::TakeJob() {
   return job;
 }
 
-void Pool::Work() {
+void ThreadPool::Work() {
   RunOn(cores_);
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -125,12 +125,12 @@ void Pool::Work() {
   }
 }
 
-std::shared_ptr<Pool> Pool::OfProcess() {
+std::shared_ptr<ThreadPool> ThreadPool::OfProcess() {
   static std::mutex mutex;
-  static std::weak_ptr<Pool> shared;
+  static std::weak_ptr<ThreadPool> shared;
   std::lock_guard lock(mutex);
-  std::shared_ptr<Pool> pool = shared.lock();
-  if (!pool) shared = pool = std::make_shared<Pool>();
+  std::shared_ptr<ThreadPool> pool = shared.lock();
+  if (!pool) shared = pool = std::make_shared<ThreadPool>();
   return pool;
 }
 

@@ -1,4 +1,4 @@
-#include "engine/run/pool.h"
+#include "engine/run/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -19,41 +19,41 @@ bool Soon(const F& condition) {
   return true;
 }
 
-class Counter final : public Pool::Job {
+class Counter final : public ThreadPool::Job {
  public:
   void Help() override { ++calls; }
   std::atomic<int> calls{0};
 };
 
-TEST(Pool, GivesEachJobTheThreadsItAskedFor) {
-  Pool pool;
+TEST(ThreadPool, GivesEachJobTheThreadsItAskedFor) {
+  ThreadPool pool;
   pool.Grow(2);
   pool.Grow(1);
   EXPECT_EQ(pool.threads(), 2);
   Counter a, b;
   for (int i = 0; i < 200; ++i) {
-    pool.Ask(a, 2);
-    pool.Ask(b, 1);
-    pool.Ask(a, 0);
+    pool.Submit(a, 2);
+    pool.Submit(b, 1);
+    pool.Submit(a, 0);
   }
   EXPECT_TRUE(Soon([&] { return a.calls == 400 && b.calls == 200; }));
 }
 
-TEST(Pool, AWithdrawnJobIsLeftAlone) {
-  Pool pool;
+TEST(ThreadPool, AWithdrawnJobIsLeftAlone) {
+  ThreadPool pool;
   Counter never;
-  pool.Ask(never, 3);  // there is no thread yet
+  pool.Submit(never, 3);  // there is no thread yet
   Counter other;
-  pool.Ask(other, 1);
-  pool.Withdraw(never);
+  pool.Submit(other, 1);
+  pool.CancelAndWait(never);
   pool.Grow(1);
   EXPECT_TRUE(Soon([&] { return other.calls == 1; }));
   EXPECT_EQ(never.calls, 0);
 }
 
 // Withdraw returns only when nobody is in Help.
-TEST(Pool, WithdrawWaitsForThoseWhoHelp) {
-  class Slow final : public Pool::Job {
+TEST(ThreadPool, WithdrawWaitsForThoseWhoHelp) {
+  class Slow final : public ThreadPool::Job {
    public:
     void Help() override {
       begun = true;
@@ -62,25 +62,25 @@ TEST(Pool, WithdrawWaitsForThoseWhoHelp) {
     }
     std::atomic<bool> begun{false}, go{false}, over{false};
   };
-  Pool pool;
+  ThreadPool pool;
   pool.Grow(1);
   Slow slow;
-  pool.Ask(slow, 1);
+  pool.Submit(slow, 1);
   ASSERT_TRUE(Soon([&] { return slow.begun.load(); }));
   std::thread releaser([&] { slow.go = true; });
-  pool.Withdraw(slow);
+  pool.CancelAndWait(slow);
   EXPECT_TRUE(slow.over);
   releaser.join();
 }
 
-TEST(Pool, ItsThreadsKeepToTheirCores) {
+TEST(ThreadPool, ItsThreadsKeepToTheirCores) {
   cpu_set_t mine;
   ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
   int last = 0;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &mine)) last = core;
   }
-  class WhereAmI final : public Pool::Job {
+  class WhereAmI final : public ThreadPool::Job {
    public:
     void Help() override {
       cpu_set_t set;
@@ -91,19 +91,19 @@ TEST(Pool, ItsThreadsKeepToTheirCores) {
     int cores = 0, core = -1;
     std::atomic<bool> done{false};
   };
-  Pool pool({last});
+  ThreadPool pool({last});
   pool.Grow(1);
   WhereAmI where;
-  pool.Ask(where, 1);
+  pool.Submit(where, 1);
   ASSERT_TRUE(Soon([&] { return where.done.load(); }));
   EXPECT_EQ(where.cores, 1);
   EXPECT_EQ(where.core, last);
 }
 
-TEST(Pool, OneForTheProcessWhileSomebodyHasIt) {
-  std::weak_ptr<Pool> before;
+TEST(ThreadPool, OneForTheProcessWhileSomebodyHasIt) {
+  std::weak_ptr<ThreadPool> before;
   {
-    const auto a = Pool::OfProcess(), b = Pool::OfProcess();
+    const auto a = ThreadPool::OfProcess(), b = ThreadPool::OfProcess();
     EXPECT_EQ(a, b);
     before = a;
   }

@@ -22,7 +22,7 @@ bool SpinUntil(const F& done) {
   return SpinUntil([](const void* f) { return (*static_cast<const F*>(f))(); }, &done);
 }
 
-class Pool {
+class ThreadPool {
  public:
   // Work that several threads can help with.
   class Job {
@@ -33,28 +33,28 @@ class Pool {
     virtual void Help() = 0;
 
    private:
-    friend class Pool;
+    friend class ThreadPool;
     int wanted_ = 0;       // threads that have been asked for and have not come yet
     int helping_ = 0;      // calls of Help that have not returned
     Job* next_ = nullptr;  // in the queue of those with wanted_ > 0
   };
 
   // Its threads run on `cores` alone; on any when there are none.
-  explicit Pool(std::vector<int> cores = {});
-  ~Pool();
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
+  explicit ThreadPool(std::vector<int> cores = {});
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
   // Has at least so many threads from now on.
   void Grow(int threads);
   // Asks for `threads` calls of job.Help().
-  void Ask(Job& job, int threads);
+  void Submit(Job& job, int threads);
   // No more calls of job.Help(); returns when the last is over. Must come before the job's end.
-  void Withdraw(Job& job);
+  void CancelAndWait(Job& job);
 
   int threads() const;
   // The one for plans that were told no device. It ends with the last of its users.
-  static std::shared_ptr<Pool> OfProcess();
+  static std::shared_ptr<ThreadPool> OfProcess();
 
  private:
   void Work();
