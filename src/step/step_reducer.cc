@@ -16,8 +16,8 @@ using protocol::LaneOutcome;
 // What has become of a lane, in a word that is 0 for those who don't have it.
 constexpr uint64_t kThere = uint64_t{1} << 63;
 constexpr uint64_t kLarge = uint64_t{1} << 62;  // a sum with its gradients may not be finite
-uint64_t Word(const LaneOutcome& outcome, bool modest) {
-  return kThere | (modest ? 0 : kLarge) | static_cast<uint64_t>(outcome.kind) << 32 | outcome.events;
+uint64_t Word(const LaneOutcome& outcome, bool overflow_safe) {
+  return kThere | (overflow_safe ? 0 : kLarge) | static_cast<uint64_t>(outcome.kind) << 32 | outcome.events;
 }
 
 Result<LaneOutcome> FromWord(uint64_t word) {
@@ -74,7 +74,7 @@ trainer::StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uin
   computing_epoch_ = epoch;
   if (part.first) {
     any_ = in_place_ = false;
-    modest_ = true;
+    overflow_safe_ = true;
     lanes_used_ = 0;
   }
   overlapping_ = part.last && options_.overlap && !options_.deterministic && !batch.empty();
@@ -85,7 +85,7 @@ trainer::StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uin
     for (const BucketPart& bucket : buckets_) left_.push_back(bucket.end - bucket.first);
   }
   const auto outcome = trainer_.Step(rows, batch, batch_size, noise);
-  modest_ = modest_ && (batch.empty() || outcome.modest);
+  overflow_safe_ = overflow_safe_ && (batch.empty() || outcome.overflow_safe);
   if (overlapping_) {
     in_place_ = true;
     overlapping_ = false;
@@ -199,7 +199,7 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
   // Of an earlier step, where this member has nothing to compute in this one.
   if (!step.computed_any()) {
     any_ = in_place_ = false;
-    modest_ = true;
+    overflow_safe_ = true;
     lanes_used_ = 0;
   }
   if (!in_place_) {
@@ -211,7 +211,7 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
   outcomes_ = step.lanes;
   words_.assign(step.lanes.size(), 0);
   for (uint32_t lane = step.first_lane; lane < step.end_lane; ++lane)
-    words_[lane] = Word(step.lanes[lane], modest_);
+    words_[lane] = Word(step.lanes[lane], overflow_safe_);
   StartReady(buckets_.size());
   Start({.data = std::as_writable_bytes(std::span(words_)), .reduce = collective::kMaxU64});
 }
@@ -235,18 +235,18 @@ void StepReducer::Finished(const Status& status) {
       reduced.terms.emplace_back(reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float));
     }
   }
-  bool rejected = false, modest = true;
+  bool rejected = false, overflow_safe = true;
   for (size_t lane = 0; lane < words_.size(); ++lane) {
     if (outcomes_[lane].kind == LaneOutcome::Kind::kHeld && words_[lane] == 0) continue;
     auto outcome = FromWord(words_[lane]);
     if (!outcome.ok()) return done(outcome.status());
     reduced.lanes[lane] = *outcome;
-    modest = modest && (words_[lane] & kLarge) == 0;
+    overflow_safe = overflow_safe && (words_[lane] & kLarge) == 0;
     rejected = rejected || outcome->kind == LaneOutcome::Kind::kRejected;
   }
   // All members have the same sums, so all see the same. Gradients that are finite and not huge, of lanes
   // that weigh at most 1, make no other sum.
-  if (!rejected && !modest) reduced.finite = parameters_.GradientsFinite(reduced.terms);
+  if (!rejected && !overflow_safe) reduced.finite = parameters_.GradientsFinite(reduced.terms);
   done(std::move(reduced));
 }
 

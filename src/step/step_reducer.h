@@ -92,9 +92,9 @@ class StepReducer {
   std::vector<Buffer> lanes_;  // deterministic: of each lane by itself
   size_t lanes_used_ = 0;
   uint32_t lane_ = 0;
-  bool any_ = false;       // sum_ is of something
-  bool modest_ = true;     // all of this member's gradients in this step (trainer::kModest)
-  bool in_place_ = false;  // this member's sums are where the parameters have gradients
+  bool any_ = false;           // sum_ is of something
+  bool overflow_safe_ = true;  // all of this member's gradients in this step (trainer::kOverflowSafe)
+  bool in_place_ = false;      // this member's sums are where the parameters have gradients
   bool overlapping_ = false;
   uint64_t events_ = 0;       // of the batch that is overlapped
   std::vector<size_t> left_;  // by bucket: variables still to come

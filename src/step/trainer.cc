@@ -120,7 +120,7 @@ StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uin
   compiled.train.plan->Run();
   const bool finite = clipping_.any() ? parameters_.Clip(clipping_) : std::isfinite(largest_);
   StepOutcome outcome = Measure(compiled, compiled.train, rows, batch, finite);
-  outcome.modest = finite && !clipping_.any() && largest_ < kModest;
+  outcome.overflow_safe = finite && !clipping_.any() && largest_ < kOverflowSafe;
   return outcome;
 }
 

@@ -30,9 +30,10 @@ struct StepOutcome {
   double loss_sum = 0;   // Σ over rows, before training on them
   uint64_t correct = 0;  // labels, of events · model.labels()
   bool finite = true;    // neither the loss nor a gradient was infinite or NaN; else the batch is not scored
-  bool modest = false;   // every gradient is known to be below kModest: sums of a million are finite
+  bool overflow_safe =
+      false;  // every gradient is known to be below kOverflowSafe: sums of a million are finite
 };
-inline constexpr float kModest = 0x1p107f;
+inline constexpr float kOverflowSafe = 0x1p107f;
 
 class Trainer {
  public:
