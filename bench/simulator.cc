@@ -63,7 +63,7 @@ Measured Simulate(uint32_t workers, uint32_t servers, uint32_t steps, protocol::
   const double start = ProcessorSeconds();
   const auto began = std::chrono::steady_clock::now();
   const sim::ClusterResult result = sim::Cluster(options, workload).Run();
-  if (!result.mistake.empty()) throw std::runtime_error(result.mistake);
+  if (!result.error.empty()) throw std::runtime_error(result.error);
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
   return {ProcessorSeconds() - start, wall.count(), result.messages};
 }

@@ -261,7 +261,7 @@ int Simulate(const SimulateArguments& a) {
   const sim::ClusterResult result = cluster.Run();
   const double real_s = MachineSeconds() - start;
   display.Finish();
-  if (!result.mistake.empty()) throw std::runtime_error(result.mistake);
+  if (!result.error.empty()) throw std::runtime_error(result.error);
 
   progress.OnStatus(cluster.now(), cluster.status());
   Json summary = Told(progress, cluster, a.real);

@@ -30,7 +30,7 @@ ClusterOptions Quiet(protocol::StrategyConfig strategy, uint32_t workers, uint64
   options.stream.partitions.assign(4, {0, batches * batch / 4});
   options.worker_link = options.server_link = {1.25e9, std::chrono::microseconds(20)};
   options.compute = {Distribution::Kind::kLognormal, 0.005, 0.2};
-  options.most_time = std::chrono::hours(10);
+  options.time_limit = std::chrono::hours(10);
   return options;
 }
 
@@ -38,7 +38,7 @@ std::vector<float> Train(const ClusterOptions& options, float local_rate = 0) {
   Regression workload(options.strategy, local_rate);
   workload.On(options.table);
   Cluster cluster(options, workload);
-  EXPECT_EQ(cluster.Run().mistake, "");
+  EXPECT_EQ(cluster.Run().error, "");
   std::vector<float> values;
   EXPECT_TRUE(cluster.Saved(&values));
   return values;
@@ -55,7 +55,7 @@ TEST(Claims, StalenessOfAsyncIsTheNumberOfWorkers) {
     ClusterOptions options = Quiet({.kind = Kind::kAsync}, workers, workers * 200, 32);
     ModelledWorkload workload;
     Cluster cluster(options, workload);
-    ASSERT_EQ(cluster.Run().mistake, "");
+    ASSERT_EQ(cluster.Run().error, "");
     uint64_t sum = 0, count = 0;
     for (const auto& server : cluster.servers()) {
       sum += server.staleness_sum;
@@ -79,11 +79,11 @@ TEST(Claims, AsyncOf64DivergesWhereTheStalenessAwareRateConverges) {
     std::vector<float> values;
     const bool saved = cluster.Saved(&values);
     if (aware) {
-      EXPECT_EQ(result.mistake, "");
+      EXPECT_EQ(result.error, "");
       ASSERT_TRUE(saved);
       EXPECT_LT(Regression::Distance(values), 0.05);
     } else {  // a job that only ever gets gradients that are not finite is ended
-      EXPECT_TRUE(!result.mistake.empty() || !(Regression::Distance(values) < 100))
+      EXPECT_TRUE(!result.error.empty() || !(Regression::Distance(values) < 100))
           << Regression::Distance(values);
     }
   }
@@ -118,11 +118,12 @@ TEST(Claims, SspKeepsItsBound) {
     options.cuts.split_batches = 1 + seed % 7;
     options.compute = {Distribution::Kind::kExponential, 0.005, 0};
     // One that leaves holds up nobody.
-    if (seed % 3 == 0) options.plan = {{.what = Planned::What::kLeave, .at = std::chrono::milliseconds(150)}};
+    if (seed % 3 == 0)
+      options.plan = {{.what = PlannedFault::What::kLeave, .at = std::chrono::milliseconds(150)}};
     CountingWorkload workload(options.table, options.strategy);
     Cluster cluster(options, workload);
     const ClusterResult result = cluster.Run();
-    ASSERT_EQ(result.mistake, "") << "seed " << seed;
+    ASSERT_EQ(result.error, "") << "seed " << seed;
     ASSERT_EQ(CheckCounts(cluster, options, workload), std::nullopt) << "seed " << seed;
     ahead = std::max(ahead, workload.most_ahead());
   }
@@ -145,7 +146,7 @@ TEST(Claims, BackupWorkersKeepTheSlowOneFromSlowingTheRest) {
       return true;
     };
     Cluster cluster(options, workload, hooks);
-    EXPECT_EQ(cluster.Run().mistake, "");
+    EXPECT_EQ(cluster.Run().error, "");
     EXPECT_EQ(CheckCounts(cluster, options, workload), std::nullopt);
     return Seconds(reached);
   };
@@ -167,7 +168,7 @@ TEST(Claims, AveragingEveryBatchIsOneWorkerWithTheJointBatch) {
   Regression workload(options.strategy, 0.1f);
   workload.On(options.table);
   Cluster cluster(options, workload);
-  ASSERT_EQ(cluster.Run().mistake, "");
+  ASSERT_EQ(cluster.Run().error, "");
   std::vector<float> values;
   ASSERT_TRUE(cluster.Saved(&values));
   const auto& rounds = cluster.disk().rounds();
@@ -198,7 +199,7 @@ std::vector<float> OnWorkers(uint32_t workers, protocol::StrategyConfig strategy
   workload.On(options.table);
   Cluster cluster(options, workload);
   const ClusterResult result = cluster.Run();
-  EXPECT_EQ(result.mistake, "");
+  EXPECT_EQ(result.error, "");
   EXPECT_EQ(result.deaths, workers == 1 ? 0u : strategy.on_servers() ? 3u : 2u);
   EXPECT_GT(result.took, std::chrono::milliseconds(600));
   std::vector<float> values;
@@ -236,7 +237,7 @@ double SecondsAStep(uint32_t workers, const std::vector<int64_t>& variables, boo
   ModelledWorkload workload;
   Cluster cluster(options, workload);
   const ClusterResult result = cluster.Run();
-  EXPECT_EQ(result.mistake, "");
+  EXPECT_EQ(result.error, "");
   return Seconds(result.took) / static_cast<double>(steps);
 }
 

@@ -175,7 +175,7 @@ class CountingWorkload::Memory final : public WorkerMemory {
     }
   }
   void Say(std::string what) {
-    if (all_.mistake_.empty()) all_.mistake_ = std::move(what);
+    if (all_.error_.empty()) all_.error_ = std::move(what);
   }
 
   CountingWorkload& all_;
@@ -205,7 +205,7 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
   const auto violated = [&](Invariant invariant, std::string what) {
     return Violation{invariant, std::move(what), cluster.now()};
   };
-  if (!workload.mistake().empty()) return violated(Invariant::kValues, workload.mistake());
+  if (!workload.error().empty()) return violated(Invariant::kValues, workload.error());
   const Disk& disk = cluster.disk();
   std::vector<uint64_t> end;
   for (const auto& [first, events] : options.stream.partitions) end.push_back(first + events);

@@ -37,7 +37,7 @@ class CountingWorkload final : public Workload {
   // where some of its lanes may stay out, a spoilt one would skip it by chance.
   uint32_t poison() const;
   // What a worker has seen that must not be; empty: nothing.
-  const std::string& mistake() const { return mistake_; }
+  const std::string& error() const { return error_; }
   // The most steps that a batch was computed ahead of the values it was computed on.
   uint64_t most_ahead() const { return most_ahead_; }
 
@@ -48,7 +48,7 @@ class CountingWorkload final : public Workload {
   protocol::StrategyConfig strategy_;
   uint64_t elements_ = 0;
   std::map<uint64_t, float> value_at_;  // by version, of all slices of all lives
-  std::string mistake_;
+  std::string error_;
   uint64_t most_ahead_ = 0;
 };
 

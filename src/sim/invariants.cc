@@ -49,7 +49,7 @@ void Cluster::State::Violate(Invariant invariant, std::string what) {
   done = true;
   if (result.violation) return;
   result.violation = Violation{invariant, std::move(what), now()};
-  result.mistake = result.violation->ToString();
+  result.error = result.violation->ToString();
 }
 
 namespace {

@@ -19,7 +19,7 @@ enum class Invariant : uint8_t {
   kOneGroup,      // no member takes a piece that was sent in another group than its own
   kProgress,      // something moves within ClusterOptions::progress_within
   // ---- always
-  kDeadline,  // the job ends within ClusterOptions::most_time
+  kDeadline,  // the job ends within ClusterOptions::time_limit
   kAccepted,  // no role refuses what another sends
   kRestored,  // journal and manifest agree whenever a coordinator starts
   kJobEnds,   // the job ends without a failure, and with all of the stream

@@ -27,9 +27,9 @@ TEST(Invariants, AJobThatStopsIsNamedByTheDeadlineForProgress) {
     options.progress_within = seconds(8);
     const ClusterResult result = Stuck(options);
     ASSERT_TRUE(result.violation.has_value());
-    EXPECT_EQ(result.violation->invariant, Invariant::kProgress) << result.mistake;
+    EXPECT_EQ(result.violation->invariant, Invariant::kProgress) << result.error;
     EXPECT_LE(result.took, seconds(17));
-    EXPECT_NE(result.mistake.find(Name(Invariant::kProgress)), std::string::npos) << result.mistake;
+    EXPECT_NE(result.error.find(Name(Invariant::kProgress)), std::string::npos) << result.error;
     EXPECT_FALSE(result.ended);
   }
 }
@@ -37,18 +37,18 @@ TEST(Invariants, AJobThatStopsIsNamedByTheDeadlineForProgress) {
 TEST(Invariants, AJobThatDoesNotEndIsNamedByTheDeadline) {
   ClusterOptions options = SwarmOptions({});
   options.progress_within = Duration(0);
-  options.most_time = seconds(7);
+  options.time_limit = seconds(7);
   const ClusterResult result = Stuck(options);
   ASSERT_TRUE(result.violation.has_value());
-  EXPECT_EQ(result.violation->invariant, Invariant::kDeadline) << result.mistake;
+  EXPECT_EQ(result.violation->invariant, Invariant::kDeadline) << result.error;
   EXPECT_LE(result.took, seconds(8));
 }
 
 TEST(Invariants, AWrongCountIsNamed) {
-  ClusterOptions options = SwarmOptions({.events = 4000, .peace = true});
+  ClusterOptions options = SwarmOptions({.events = 4000, .fault_free = true});
   CountingWorkload workload(options.table, options.strategy);
   Cluster cluster(options, workload);
-  ASSERT_EQ(cluster.Run().mistake, "");
+  ASSERT_EQ(cluster.Run().error, "");
   EXPECT_EQ(CheckCounts(cluster, options, workload), std::nullopt);
   options.stream.partitions[0].events += 1;
   const auto cover = CheckCounts(cluster, options, workload);

@@ -55,7 +55,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.server_wait = std::chrono::milliseconds(800);
   options.tail_wait = std::chrono::milliseconds(60);
   options.keep_checkpoints = 1 + static_cast<uint32_t>(rng.Below(2));
-  options.most_time = std::chrono::seconds(120);
+  options.time_limit = std::chrono::seconds(120);
   options.check = true;
   options.progress_within = std::chrono::seconds(20);
 
@@ -64,7 +64,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   };
   Faults& faults = options.faults;
   faults.lost = some({0, 0.01, 0.05});
-  faults.doubled = some({0, 0.02, 0.2});
+  faults.duplicated = some({0, 0.02, 0.2});
   faults.slow = some({0, 0.02, 0.1});
   faults.split_unreadable = some({0, 0.02, 0.1});
   faults.crash_between_actions = some({0, 0.0005, 0.005});
@@ -72,7 +72,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   faults.full_disk = 0.05;
   faults.unreadable = 0.01;
   faults.slow_disk = FromSeconds(some({0.01, 0.1, 0.5}));
-  faults.disaster_every = FromSeconds(some({0.1, 0.3, 1}));
+  faults.fault_interval = FromSeconds(some({0.1, 0.3, 1}));
   faults.until = std::chrono::seconds(10);
   // All paths of reductions, with buckets of one variable and of all, and pieces of a few elements.
   Rng sizes(Mix(job.seed, 3));
@@ -82,7 +82,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
                     .piece_bytes = size(64, 256),
                     .eager_bytes = size(64, 1 << 20),
                     .one_shot = job.one_shot};
-  if (job.peace) {
+  if (job.fault_free) {
     faults = {};
     faults.slow_disk = std::chrono::milliseconds(100);
   }
@@ -103,7 +103,7 @@ ClusterResult RunSwarm(const SwarmJob& job) {
   Cluster cluster(options, workload);
   ClusterResult result = cluster.Run();
   if (!result.violation) result.violation = CheckCounts(cluster, options, workload);
-  if (result.violation) result.mistake = result.violation->ToString();
+  if (result.violation) result.error = result.violation->ToString();
   return result;
 }
 

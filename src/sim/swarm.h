@@ -19,14 +19,14 @@ struct SwarmJob {
   uint32_t partitions = 2;
   uint64_t events = 1500;  // of each partition, on average
   protocol::StrategyConfig strategy;
-  bool one_shot = false;  // ReduceOptions::one_shot
-  bool peace = false;     // nothing goes wrong
+  bool one_shot = false;    // ReduceOptions::one_shot
+  bool fault_free = false;  // nothing goes wrong
 };
 
 // The options of such a job, without the hook by which it is resumed.
 ClusterOptions SwarmOptions(const SwarmJob& job);
 
-// Runs it and looks whether every event has counted exactly once: `mistake` is empty when it has.
+// Runs it and looks whether every event has counted exactly once: `error` is empty when it has.
 ClusterResult RunSwarm(const SwarmJob& job);
 
 }  // namespace leat::sim

@@ -55,8 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(Strategies, CountEveryEventOnceInPeace) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const ClusterResult result = RunSwarm(
-        {.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot, .peace = true});
-    EXPECT_EQ(result.mistake, "") << "seed " << seed;
+        {.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot, .fault_free = true});
+    EXPECT_EQ(result.error, "") << "seed " << seed;
     EXPECT_EQ(result.duplicates, 0u) << "seed " << seed << ": something was trained twice";
     EXPECT_EQ(result.releases, 0u) << "seed " << seed;
     EXPECT_LT(Seconds(result.took), GetParam().strategy.stepped() ? 20 : 7.5) << "seed " << seed;
@@ -68,7 +68,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   for (uint64_t seed = 1; seed <= Seeds() / GetParam().share; ++seed) {
     const ClusterResult result =
         RunSwarm({.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot});
-    EXPECT_EQ(result.mistake, "") << "seed " << seed;
+    EXPECT_EQ(result.error, "") << "seed " << seed;
     all.deaths += result.deaths;
     all.pauses += result.pauses;
     all.restarts += result.restarts;
@@ -113,15 +113,14 @@ TEST(Swarm, IsAFunctionOfItsSeed) {
 
 TEST(Swarm, WorksOnOneServerAndOneWorker) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    EXPECT_EQ(RunSwarm({.seed = seed, .servers = 1, .workers = 1, .partitions = 1}).mistake, "")
+    EXPECT_EQ(RunSwarm({.seed = seed, .servers = 1, .workers = 1, .partitions = 1}).error, "")
         << "seed " << seed;
   }
 }
 
 TEST(Swarm, WorksOnManyWorkersAndPartitions) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    EXPECT_EQ(RunSwarm({.seed = seed, .servers = 5, .workers = 16, .slices = 40, .partitions = 7}).mistake,
-              "")
+    EXPECT_EQ(RunSwarm({.seed = seed, .servers = 5, .workers = 16, .slices = 40, .partitions = 7}).error, "")
         << "seed " << seed;
   }
 }
@@ -131,7 +130,7 @@ TEST(Swarm, ReducesAmongAnyNumberOfWorkers) {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
       const protocol::StrategyConfig strategy{
           .kind = Kind::kAllReduce, .lanes = 6, .deterministic = seed % 2 == 0};
-      EXPECT_EQ(RunSwarm({.seed = seed, .workers = workers, .slices = 40, .strategy = strategy}).mistake, "")
+      EXPECT_EQ(RunSwarm({.seed = seed, .workers = workers, .slices = 40, .strategy = strategy}).error, "")
           << workers << " workers, seed " << seed;
     }
   }

@@ -51,18 +51,18 @@ ClusterResult Cluster::State::Run() {
   StartCoordinator();
   for (uint32_t i = 0; i < options.servers; ++i) Start(Role::kServer);
   for (uint32_t i = 0; i < options.workers; ++i) Start(Role::kWorker);
-  if (options.faults.disaster_every > Duration(0)) {
+  if (options.faults.fault_interval > Duration(0)) {
     Replace();
-    Disaster();
+    InjectFault();
   }
-  for (const Planned& planned : options.plan) {
+  for (const PlannedFault& planned : options.plan) {
     queue.After(planned.at, [this, planned] { Carry(planned); });
   }
   if (hooks.watch) queue.After(hooks.watch_every, [this] { Watch(); });
   if (options.progress_within > Duration(0))
     queue.After(options.progress_within, [this] { CheckProgress(); });
   EventQueue::Event event;
-  while (!done && now() < options.most_time && queue.Next(&event)) {
+  while (!done && now() < options.time_limit && queue.Next(&event)) {
     // What few processes have is in the cache anyhow.
     if (queue.size() >= kCrowd) {
       queue.LookAhead([this](const EventQueue::Event& soon, int hop) { Anticipate(soon, hop); });
@@ -208,10 +208,10 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
   } else if (auto* ended = std::get_if<JobEnded>(&action)) {
     c->ended = true;
     result.releases += c->machine->status().releases;
-    const bool peace = now() > faults.until + std::chrono::seconds(15);
+    const bool fault_free = now() > faults.until + std::chrono::seconds(15);
     // A stop may give up its final checkpoint, but not for want of anything but time, and not in peace.
     if (!ended->status.ok() &&
-        (!options.resume || ended->status.code() != Code::kDeadlineExceeded || peace)) {
+        (!options.resume || ended->status.code() != Code::kDeadlineExceeded || fault_free)) {
       return Violate(Invariant::kJobEnds, "the job ended with " + ended->status.ToString());
     }
     JobEnds(ended->status);

@@ -36,20 +36,20 @@ struct Faults {
   // Chances for each message of the data plane, each way, and for each call of the control plane, each way.
   // Among the members of a group it is a hundredth of that: one that is lost ends the group.
   double lost = 0;
-  double doubled = 0;  // a push arrives twice, the second time whenever it likes
-  double slow = 0;     // takes up to seconds
+  double duplicated = 0;  // a push arrives twice, the second time whenever it likes
+  double slow = 0;        // takes up to seconds
   double split_unreadable = 0;
   double crash_between_actions = 0;  // of the coordinator, at each action
   double server_deaths = 0;          // share of the disasters
   double full_disk = 0;              // a write fails
   double unreadable = 0;             // a slice cannot be read from a checkpoint
   Duration slow_disk{0};             // that a write takes at most
-  Duration disaster_every{0};        // mean time between deaths, pauses, stops; 0: none
+  Duration fault_interval{0};        // mean time between deaths, pauses, stops; 0: none
   Time until{0};                     // then nothing goes wrong any more
 };
 
 // Something that goes wrong at its time, whatever chance says.
-struct Planned {
+struct PlannedFault {
   enum class What : uint8_t { kKill = 0, kPause = 1, kLeave = 2, kStart = 3 } what = What::kKill;
   Time at{0};
   protocol::Role role = protocol::Role::kWorker;
@@ -119,11 +119,11 @@ struct ClusterOptions {
   uint32_t keep_checkpoints = 2;
 
   Faults faults;
-  std::vector<Planned> plan;
+  std::vector<PlannedFault> plan;
   // Asked when the job has ended though not all of the stream is in: true, and it is resumed on so many
   // servers, by those rules for cuts.
   std::function<bool(uint32_t* servers, protocol::CutRules* cuts)> resume;
-  Time most_time = Time::max();  // Invariant::kDeadline
+  Time time_limit = Time::max();  // Invariant::kDeadline
   // Whether the invariants that take time are looked at, too; and how long nothing may move, 0 for ever.
   bool check = false;
   Duration progress_within{0};
@@ -131,7 +131,7 @@ struct ClusterOptions {
 
 struct ClusterResult {
   std::optional<Violation> violation;  // none: the job has come to its end
-  std::string mistake;                 // the violation in words; empty: none
+  std::string error;                   // the violation in words; empty: none
   bool ended = false;                  // it had, before anybody looked at what came of it
   Time took{0};                        // on the virtual clock
   uint64_t messages = 0;

@@ -1,7 +1,7 @@
 // What a virtual cluster holds, for its own sources: cluster.cc (the coordinator, the end of the job),
 // roles.cc (servers and workers), network.cc (messages on their way), anticipation.cc (what is near when it
 // is needed), group_members.cc and reduce.cc (workers where there are no servers, and what they say to each
-// other), disasters.cc, invariants.cc.
+// other), faults.cc, invariants.cc.
 #pragma once
 
 #include <deque>
@@ -302,9 +302,9 @@ struct Cluster::State {
   uint64_t BytesOf(const PushRequest& request) const;
   uint64_t BytesOf(const PushReply& reply) const;
 
-  // ---- disasters.cc
-  void Disaster();
-  void Carry(const Planned& planned);
+  // ---- faults.cc
+  void InjectFault();
+  void Carry(const PlannedFault& planned);
   void Kill(const ProcessPtr& p, bool replace);
   void Leave(const ProcessPtr& p);
   void Replace();

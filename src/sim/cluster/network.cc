@@ -131,7 +131,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
     message.bytes = BytesOf(*message.request);
     return m;
   };
-  if (Chance(options.faults.doubled)) Send(p.get(), make(false), now(), nullptr);
+  if (Chance(options.faults.duplicated)) Send(p.get(), make(false), now(), nullptr);
   const uint64_t sequence = a.request->sequence;
   if (Chance(options.faults.lost)) {
     // Swallowed: only its own deadline tells the worker. Else it sees the connection break.

@@ -407,7 +407,7 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
     }
     return run->reduction.Sent(hop);
   }
-  if (Chance(options.faults.doubled * kShareOfFaults)) {
+  if (Chance(options.faults.duplicated * kShareOfFaults)) {
     const uint32_t copy = NewPiece(p, Piece::Kind::kData, *peer);
     pieces[copy] = pieces[m];
     SendPiece(p, copy, nullptr, 1);

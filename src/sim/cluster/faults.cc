@@ -6,10 +6,10 @@
 
 namespace leat::sim {
 
-void Cluster::State::Disaster() {
-  queue.After(FromSeconds(rng.Exponential(Seconds(options.faults.disaster_every))), [this] {
+void Cluster::State::InjectFault() {
+  queue.After(FromSeconds(rng.Exponential(Seconds(options.faults.fault_interval))), [this] {
     if (!Faulty() || done) return;
-    Disaster();
+    InjectFault();
     const auto c = coordinator;
     const bool on_servers = options.strategy.on_servers();
     if (on_servers && rng.Chance(options.faults.server_deaths)) {
@@ -45,13 +45,13 @@ void Cluster::State::Disaster() {
   });
 }
 
-void Cluster::State::Carry(const Planned& planned) {
-  if (planned.what == Planned::What::kStart) return Start(planned.role);
+void Cluster::State::Carry(const PlannedFault& planned) {
+  if (planned.what == PlannedFault::What::kStart) return Start(planned.role);
   const auto all = All(planned.role);
   if (planned.place >= all.size()) return;
   const ProcessPtr& p = all[planned.place];
   switch (planned.what) {
-    case Planned::What::kKill:
+    case PlannedFault::What::kKill:
       ++result.deaths;
       Gone(p);
       if (planned.replaced) {
@@ -60,12 +60,12 @@ void Cluster::State::Carry(const Planned& planned) {
         });
       }
       return;
-    case Planned::What::kPause:
+    case PlannedFault::What::kPause:
       return Pause(p.get(), planned.lasts);
-    case Planned::What::kLeave:
+    case PlannedFault::What::kLeave:
       if (p->joined) Leave(p);
       return;
-    case Planned::What::kStart:
+    case PlannedFault::What::kStart:
       return;
   }
 }
