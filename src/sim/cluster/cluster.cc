@@ -65,7 +65,7 @@ ClusterResult Cluster::State::Run() {
   while (!done && now() < options.time_limit && queue.Next(&event)) {
     // What few processes have is in the cache anyhow.
     if (queue.size() >= kCrowd) {
-      queue.LookAhead([this](const EventQueue::Event& soon, int hop) { Anticipate(soon, hop); });
+      queue.LookAhead([this](const EventQueue::Event& soon, int hop) { PrefetchEvent(soon, hop); });
     }
     Handle(event);
   }

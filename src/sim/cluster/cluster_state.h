@@ -1,5 +1,5 @@
 // What a virtual cluster holds, for its own sources: cluster.cc (the coordinator, the end of the job),
-// roles.cc (servers and workers), network.cc (messages on their way), anticipation.cc (what is near when it
+// roles.cc (servers and workers), network.cc (messages on their way), prefetch.cc (what is near when it
 // is needed), group_members.cc and reduce.cc (workers where there are no servers, and what they say to each
 // other), faults.cc, invariants.cc.
 #pragma once
@@ -193,13 +193,13 @@ struct Cluster::State {
   void ResumeJob();
   bool Complete() const;
 
-  // ---- anticipation.cc
+  // ---- prefetch.cc
   // Nothing happens: what an event is going to look at is brought to the cache, one step of the way for each
   // hop of EventQueue::LookAhead.
-  void Anticipate(const EventQueue::Event& event, int hop);
-  void AnticipatePush(const Message& message, int hop);
-  void AnticipateReply(const Message& message, int hop);
-  void AnticipateComputed(const Computation& computation, int hop);
+  void PrefetchEvent(const EventQueue::Event& event, int hop);
+  void PrefetchForPush(const Message& message, int hop);
+  void PrefetchForReply(const Message& message, int hop);
+  void PrefetchForComputed(const Computation& computation, int hop);
 
   // ---- roles.cc
   void Start(Role role, std::string address = "");

@@ -14,20 +14,20 @@ constexpr size_t kProcessBytes = 128;
 
 }  // namespace
 
-void Cluster::State::Anticipate(const EventQueue::Event& event, int hop) {
+void Cluster::State::PrefetchEvent(const EventQueue::Event& event, int hop) {
   if (event.kind == kComputed) {
     if (hop == 0) return Prefetch(&computations[event.what], sizeof(Computation));
-    return AnticipateComputed(computations[event.what], hop);
+    return PrefetchForComputed(computations[event.what], hop);
   }
   if (event.kind != kArrive && event.kind != kDeliver) return;
   const Message& message = messages[event.what];
   if (hop == 0) return Prefetch(&message, sizeof(message));
   if (hop == 1) Prefetch(roles[message.from].get(), kProcessBytes);
-  if (!message.back) return AnticipatePush(message, hop);
-  if (event.kind == kDeliver) AnticipateReply(message, hop);
+  if (!message.back) return PrefetchForPush(message, hop);
+  if (event.kind == kDeliver) PrefetchForReply(message, hop);
 }
 
-void Cluster::State::AnticipatePush(const Message& message, int hop) {
+void Cluster::State::PrefetchForPush(const Message& message, int hop) {
   const PushRequest& request = *message.request;
   if (hop == 1) {
     Prefetch(&request, sizeof(request));
@@ -40,7 +40,7 @@ void Cluster::State::AnticipatePush(const Message& message, int hop) {
   }
 }
 
-void Cluster::State::AnticipateReply(const Message& message, int hop) {
+void Cluster::State::PrefetchForReply(const Message& message, int hop) {
   const RoleProcess* const p = roles[message.from].get();
   if (!p || p->incarnation != message.from_incarnation || message.failed) return;
   const PushRequest& request = *message.request;
@@ -54,7 +54,7 @@ void Cluster::State::AnticipateReply(const Message& message, int hop) {
   }
 }
 
-void Cluster::State::AnticipateComputed(const Computation& computation, int hop) {
+void Cluster::State::PrefetchForComputed(const Computation& computation, int hop) {
   const RoleProcess* const p = roles[computation.slot].get();
   if (hop == 1) return Prefetch(p, kProcessBytes);
   if (p && p->worker) PrefetchHints::Pushes(*p->worker, hop - 2);
