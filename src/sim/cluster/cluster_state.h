@@ -20,7 +20,7 @@
 #include "sim/cluster/disk.h"
 #include "sim/cluster/members.h"
 #include "sim/events/event_queue.h"
-#include "sim/events/places.h"
+#include "sim/events/slab.h"
 
 namespace leat::sim {
 
@@ -326,12 +326,12 @@ struct Cluster::State {
   std::vector<ProcessPtr> roles;                      // dead ones are null
   std::vector<Home> homes = std::vector<Home>(1);     // the first is nowhere
   std::unordered_map<std::string, uint32_t> home_of;  // by address
-  Places<Message> messages;
-  Places<Computation> computations;
+  Slab<Message> messages;
+  Slab<Computation> computations;
   std::vector<ElementRange> buckets;  // of a step's gradients, in the order in which they are reduced
   std::map<uint64_t, Board> boards;   // by group
-  Places<Piece> pieces;
-  Places<Sending> sendings;
+  Slab<Piece> pieces;
+  Slab<Sending> sendings;
   uint64_t last_call = 0;
   uint64_t last_connection = 0;
   uint64_t last_address = 0;

@@ -1,4 +1,4 @@
-#include "sim/events/places.h"
+#include "sim/events/slab.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 namespace leat::sim {
 namespace {
 
-TEST(PlacesTest, NoTwoHaveTheSamePlaceAndNobodyIsMoved) {
-  Places<uint32_t> places;
+TEST(SlabTest, NoTwoHaveTheSamePlaceAndNobodyIsMoved) {
+  Slab<uint32_t> places;
   std::vector<uint32_t*> at;
   for (uint32_t i = 0; i < 2000; ++i) {
     const uint32_t place = places.Take();
@@ -22,8 +22,8 @@ TEST(PlacesTest, NoTwoHaveTheSamePlaceAndNobodyIsMoved) {
   }
 }
 
-TEST(PlacesTest, WhatWasLeftLastIsTakenFirstAsItIs) {
-  Places<uint32_t> places;
+TEST(SlabTest, WhatWasLeftLastIsTakenFirstAsItIs) {
+  Slab<uint32_t> places;
   const uint32_t first = places.Take(), second = places.Take();
   places[first] = 1;
   places[second] = 2;

@@ -10,7 +10,7 @@
 namespace leat::sim {
 
 template <class T>
-class Places {
+class Slab {
  public:
   // One that is free, with whatever its last use has left in it. Others stay where they are.
   uint32_t Take() {
