@@ -137,8 +137,8 @@ void Cluster::State::CheckGroup(const RoleProcess& p, const Piece& piece) {
 // A member has completed a step, applied or not.
 void Cluster::State::CheckMembers(const RoleProcess& p) {
   const Membership& in = p.group_member->in;
-  const auto board = boards.find(in.group);
-  if (board == boards.end()) return;
+  const auto board = blackboards.find(in.group);
+  if (board == blackboards.end()) return;
   const TrainingState& state = p.group_member->machine->state();
   const uint64_t step = state.header().step;
   auto& reached = board->second.reached;
@@ -150,13 +150,13 @@ void Cluster::State::CheckMembers(const RoleProcess& p) {
                                                  std::to_string(step) + ", rank " + std::to_string(rank) +
                                                  " step " + std::to_string(reached[rank]));
   }
-  Board::Held held{state.header(), {}};
+  Blackboard::Held held{state.header(), {}};
   for (const auto& part : state.Memory()) held.memory.insert(held.memory.end(), part.begin(), part.end());
   auto& all = board->second.held;
   all.erase(all.begin(), all.lower_bound(step - std::min<uint64_t>(step, 1)));
   const auto [first, fresh] = all.try_emplace(step, std::move(held));
   if (fresh) return;
-  const Board::Held& other = first->second;
+  const Blackboard::Held& other = first->second;
   if (!(other.header == held.header) || other.memory.size() != held.memory.size() ||
       std::memcmp(other.memory.data(), held.memory.data(), held.memory.size() * sizeof(float)) != 0) {
     Violate(Invariant::kMembersAgree, "rank " + std::to_string(in.rank) + " of group " +

@@ -39,10 +39,12 @@ Cluster::State::State(Cluster& cluster, ClusterOptions o, Workload& w, Hooks h)
   }
 }
 
-void Cluster::State::In(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what) {
+void Cluster::State::ScheduleIn(const std::shared_ptr<Process>& process, Duration delay,
+                                std::function<void()> what) {
   queue.After(delay, [this, process, what = std::move(what)]() mutable {
     if (!process->alive) return;
-    if (now() < process->paused_until) return In(process, process->paused_until - now(), std::move(what));
+    if (now() < process->paused_until)
+      return ScheduleIn(process, process->paused_until - now(), std::move(what));
     what();
   });
 }
@@ -143,12 +145,12 @@ void Cluster::State::StartCoordinator() {
 
 void Cluster::State::Tick(const std::shared_ptr<CoordinatorProcess>& c) {
   if (c->machine->next_timer() <= now()) Do(c, c->machine->OnTimer(now()));
-  In(c, kTick, [this, c] { Tick(c); });
+  ScheduleIn(c, kTick, [this, c] { Tick(c); });
 }
 
 void Cluster::State::Poll(const std::shared_ptr<CoordinatorProcess>& c) {
   Do(c, c->machine->OnStream(now(), Ranges()));
-  In(c, kPoll, [this, c] { Poll(c); });
+  ScheduleIn(c, kPoll, [this, c] { Poll(c); });
 }
 
 std::vector<StreamRange> Cluster::State::Ranges() const {
@@ -184,13 +186,13 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     disk.Append(journal->record);
   } else if (auto* prepare = std::get_if<PrepareCheckpoint>(&action)) {
     const uint64_t id = prepare->id;
-    In(c, DiskTakes(), [this, c, id] {
+    ScheduleIn(c, DiskTakes(), [this, c, id] {
       Result<CheckpointOrder> order = Status(Code::kResourceExhausted, "the disk is full");
       if (!Chance(options.faults.full_disk)) order = disk.Prepare(id);
       Do(c, c->machine->OnCheckpointPrepared(now(), id, std::move(order)));
     });
   } else if (auto* commit = std::get_if<CommitManifest>(&action)) {
-    In(c, DiskTakes(), [this, c, manifest = commit->manifest] {
+    ScheduleIn(c, DiskTakes(), [this, c, manifest = commit->manifest] {
       Status status;
       if (Chance(options.faults.full_disk)) status = Status(Code::kResourceExhausted, "the disk is full");
       // One that failed may be complete on the disk all the same.
@@ -200,8 +202,9 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
         ++result.checkpoints;
       }
       // A crash in between leaves a checkpoint that nobody was told of.
-      In(c, DiskTakes(),
-         [this, c, id = manifest.id, status] { Do(c, c->machine->OnManifestCommitted(now(), id, status)); });
+      ScheduleIn(c, DiskTakes(), [this, c, id = manifest.id, status] {
+        Do(c, c->machine->OnManifestCommitted(now(), id, status));
+      });
     });
   } else if (auto* drop = std::get_if<DropCheckpoints>(&action)) {
     disk.Drop(drop->oldest_kept, drop->watermark);
@@ -234,7 +237,7 @@ void Cluster::State::JobEnds(const Status& status) {
 void Cluster::State::ResumeJob() {
   coordinator->alive = false;
   for (const ProcessPtr& p : std::vector(roles)) {
-    if (p) Gone(p);
+    if (p) OnExit(p);
   }
   queue.After(Between(10, 300), [this] {
     StartCoordinator();

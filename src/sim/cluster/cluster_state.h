@@ -52,13 +52,13 @@ struct CoordinatorProcess : Process {
 // A worker's connection to a server. What is sent on one arrives in its order.
 struct Connection {
   NodeId server;
-  uint32_t number = 0;  // grows when it is closed: what was on its way then does not count
-  uint32_t home = 0;    // the server's
+  uint32_t number = 0;      // grows when it is closed: what was on its way then does not count
+  uint32_t address_id = 0;  // the server's
   Time there{0}, back{0};
 };
 
 // An address, and the slot of who lives there: a process that is no more may be followed by another.
-struct Home {
+struct AddressSlot {
   static constexpr uint32_t kNobody = UINT32_MAX;
   std::string address;
   uint32_t slot = kNobody;
@@ -85,10 +85,10 @@ struct alignas(64) RoleProcess : Process {
   Time up_free{0};
   Duration latency{0};
   uint64_t bytes_in = 0, bytes_out = 0;
-  Time busy_until{0};    // with what has come
-  uint32_t slot = 0;     // in State::roles, its own for ever
-  uint32_t started = 0;  // how many of its role were started before it
-  uint32_t home = 0;     // where others call it; of a worker that nobody calls: 0
+  Time busy_until{0};       // with what has come
+  uint32_t slot = 0;        // in State::roles, its own for ever
+  uint32_t started = 0;     // how many of its role were started before it
+  uint32_t address_id = 0;  // where others call it; of a worker that nobody calls: 0
   NodeId node;
   Time last_heartbeat{0};
   Time wake_at = Time::max();
@@ -107,8 +107,8 @@ struct alignas(64) Message {
   uint32_t connection = 0;
   uint32_t serial = 0;  // of this use of the memory
   uint64_t bytes = 0;
-  Time last_byte{0};  // at the receiver's link, were that free
-  uint32_t home = 0;  // of the server that is meant; who lives there may be another by now
+  Time last_byte{0};        // at the receiver's link, were that free
+  uint32_t address_id = 0;  // of the server that is meant; who lives there may be another by now
   bool back = false;
   bool wanted = true;  // somebody waits for the reply
   bool failed = false;
@@ -165,7 +165,7 @@ struct Cluster::State {
   Duration Latency(Duration least, double share = 1);
   Duration DiskTakes() { return FromSeconds(Seconds(options.faults.slow_disk) * rng.Uniform()); }
   // In the process, once it is not paused; not at all once it is dead.
-  void In(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
+  void ScheduleIn(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
 
   // ---- invariants.cc
   // Ends the run; the first one counts.
@@ -211,7 +211,7 @@ struct Cluster::State {
   void MaybeSendHeartbeat(const ProcessPtr& p);
   void Wake(const ProcessPtr& p);
   void WakeAt(const ProcessPtr& p, Time at);
-  void Gone(const ProcessPtr& p);
+  void OnExit(const ProcessPtr& p);
   void Do(const ProcessPtr& p, std::vector<ServerAction> actions);
   void Do(const ProcessPtr& p, const WorkerActions& actions);
   void Act(const ProcessPtr& p, const LoadSlices& a);
@@ -280,7 +280,7 @@ struct Cluster::State {
   void Call(const std::shared_ptr<Process>& from, ControlRequest request,
             std::function<void(std::optional<ControlReply>)> answer);
   void FreeMessage(uint32_t m);
-  uint32_t HomeOf(const std::string& address);
+  uint32_t AddressIdOf(const std::string& address);
   // Out of the host's link, not before `at`.
   void Send(RoleProcess* from, uint32_t m, Time at, Time* in_order);
   // When the first and the last byte of such a message are at the receiver's link; and, there, when it has
@@ -323,13 +323,13 @@ struct Cluster::State {
   uint64_t elements = 0;
   bool modelled = false;
   std::shared_ptr<CoordinatorProcess> coordinator;
-  std::vector<ProcessPtr> roles;                      // dead ones are null
-  std::vector<Home> homes = std::vector<Home>(1);     // the first is nowhere
-  std::unordered_map<std::string, uint32_t> home_of;  // by address
+  std::vector<ProcessPtr> roles;                                         // dead ones are null
+  std::vector<AddressSlot> address_slots = std::vector<AddressSlot>(1);  // the first is nowhere
+  std::unordered_map<std::string, uint32_t> address_ids;                 // by address
   Slab<Message> messages;
   Slab<Computation> computations;
   std::vector<ElementRange> buckets;  // of a step's gradients, in the order in which they are reduced
-  std::map<uint64_t, Board> boards;   // by group
+  std::map<uint64_t, Blackboard> blackboards;  // by group
   Slab<Piece> pieces;
   Slab<Sending> sendings;
   uint64_t last_call = 0;

@@ -53,7 +53,7 @@ void Cluster::State::Carry(const PlannedFault& planned) {
   switch (planned.what) {
     case PlannedFault::What::kKill:
       ++result.deaths;
-      Gone(p);
+      OnExit(p);
       if (planned.replaced) {
         queue.After(std::chrono::seconds(1), [this, role = planned.role] {
           if (!done) Start(role);
@@ -72,7 +72,7 @@ void Cluster::State::Carry(const PlannedFault& planned) {
 
 void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
   ++result.deaths;
-  Gone(p);
+  OnExit(p);
   if (p->joined && rng.Chance(0.5)) {
     AdminRequest request;
     request.kind = AdminRequest::Kind::kNodeLost;
@@ -80,10 +80,10 @@ void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
     Call(std::make_shared<Process>(), request, [](const auto&) {});
   }
   if (!replace) return;
-  const std::string address = rng.Chance(0.5) ? homes[p->home].address : "";
+  const std::string address = rng.Chance(0.5) ? address_slots[p->address_id].address : "";
   queue.After(Between(10, 2000), [this, c = coordinator, role = p->role, address] {
     // Not for a job that was resumed meanwhile, with processes of its own.
-    if (!c->ended && homes[HomeOf(address)].slot == Home::kNobody) Start(role, address);
+    if (!c->ended && address_slots[AddressIdOf(address)].slot == AddressSlot::kNobody) Start(role, address);
   });
 }
 

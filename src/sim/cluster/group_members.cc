@@ -56,7 +56,7 @@ void Cluster::State::Do(const ProcessPtr& p, GroupMemberActions actions) {
 // Not from within another action, and only if nothing has come of this life meanwhile.
 void Cluster::State::Later(const ProcessPtr& p, Duration delay,
                            std::function<GroupMemberActions(GroupMember&)> input) {
-  In(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
+  ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
     if (incarnation == p->incarnation) Do(p, input(*p->group_member->machine));
   });
 }
@@ -77,7 +77,7 @@ void Cluster::State::Act(const ProcessPtr& p, const JoinGroup& a) {
   in.members = a.members;
   in.connections.emplace(a.group, static_cast<uint32_t>(a.members.size()), a.rank, 1);
   for (const uint32_t peer : in.connections->Peers()) in.peers.emplace_back().rank = peer;
-  ++boards[a.group].there;
+  ++blackboards[a.group].there;
   if (a.rank == 0) ++result.groups;
   Connect(p);
 }
@@ -93,7 +93,7 @@ void Cluster::State::Act(const ProcessPtr& p, const BroadcastState& a) {
     for (const auto& part : state.Memory()) {
       shared->memory.insert(shared->memory.end(), part.begin(), part.end());
     }
-    boards[a.group].state = std::move(shared);
+    blackboards[a.group].state = std::move(shared);
   }
   const uint64_t header = kHeaderBytes * (1 + options.stream.partitions.size());
   StartBucket(p, BucketRun::Kind::kState, 0, 0, header + state.floats() * sizeof(float));
@@ -102,7 +102,7 @@ void Cluster::State::Act(const ProcessPtr& p, const BroadcastState& a) {
 void Cluster::State::Shared(const ProcessPtr& p) {
   Membership& in = p->group_member->in;
   in.deadline = Time::max();
-  const auto state = boards[in.group].state;
+  const auto state = blackboards[in.group].state;
   const bool holds = in.rank == in.sharing->holder;
   in.sharing.reset();
   if (!holds) ++result.state_broadcasts;
@@ -136,7 +136,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
     for (size_t k = 0; k + 1 < buckets.size(); ++k) {
       const double share = static_cast<double>(elements - buckets[k].begin) / static_cast<double>(elements);
       const Duration ready = FromSeconds(Seconds(takes) * (kForward + (1 - kForward) * share));
-      In(p, ready, [this, p, incarnation = p->incarnation, token = a.token, group = r.in.group, k] {
+      ScheduleIn(p, ready, [this, p, incarnation = p->incarnation, token = a.token, group = r.in.group, k] {
         // What is computed for a group that is no more goes nowhere.
         if (incarnation != p->incarnation || token != p->group_member->computing ||
             group != p->group_member->in.group)
@@ -200,7 +200,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ReduceStep& a) {
   }
   const bool nothing = options.strategy.deterministic ? r.lanes_used == 0 : !r.any;
   if (nothing) std::ranges::fill(r.sums, optim::kNothing);
-  auto& lanes = boards[a.group].lanes[a.step];
+  auto& lanes = blackboards[a.group].lanes[a.step];
   lanes.resize(a.lanes.size());
   std::copy(a.lanes.begin() + a.first_lane, a.lanes.begin() + a.end_lane, lanes.begin() + a.first_lane);
 
@@ -220,7 +220,7 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
   in.step_buckets = 0;
   r.any = false;
   p->progress.wait_seconds += Seconds(now() - r.reducing_since);
-  Board& board = boards[in.group];
+  Blackboard& board = blackboards[in.group];
   ReducedStep step{board.lanes[a.step], true};
   board.lanes.erase(board.lanes.begin(), board.lanes.find(a.step));
   // What the terms are views of.

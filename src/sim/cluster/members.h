@@ -113,7 +113,7 @@ struct GroupMemberParts {
 
 // What the members of one group have told each other that is not summed: each writes what it has when it
 // starts a bucket, and reads when that is over, which is when all have.
-struct Board {
+struct Blackboard {
   uint32_t there = 0;                                            // members that have not left
   std::map<uint64_t, std::vector<protocol::LaneOutcome>> lanes;  // by step; kHeld: nobody's
   std::shared_ptr<const protocol::GroupMember::Snapshot> state;  // the holder's

@@ -33,7 +33,7 @@ void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest r
   auto answered = std::make_shared<bool>(false);
   const auto once = [this, from, answered, answer = std::move(answer)](Duration delay,
                                                                        std::optional<ControlReply> reply) {
-    In(from, delay, [answered, answer, reply = std::move(reply)] {
+    ScheduleIn(from, delay, [answered, answer, reply = std::move(reply)] {
       if (!std::exchange(*answered, true)) answer(reply);
     });
   };
@@ -42,7 +42,7 @@ void Cluster::State::Call(const std::shared_ptr<Process>& from, ControlRequest r
   queue.After(Latency(least), [this, least, request = std::move(request), once] {
     const auto c = coordinator;
     if (!c->alive) return once(Latency(least), std::nullopt);
-    In(c, Duration(0), [this, least, c, request, once] {
+    ScheduleIn(c, Duration(0), [this, least, c, request, once] {
       const uint64_t call = ++last_call;
       c->calls[call] = [this, least, once](ControlReply reply) {
         ++result.messages;
@@ -69,10 +69,10 @@ void Cluster::State::FreeMessage(uint32_t m) {
   messages.Leave(m);
 }
 
-uint32_t Cluster::State::HomeOf(const std::string& address) {
+uint32_t Cluster::State::AddressIdOf(const std::string& address) {
   if (address.empty()) return 0;
-  const auto [at, fresh] = home_of.try_emplace(address, static_cast<uint32_t>(homes.size()));
-  if (fresh) homes.push_back({address});
+  const auto [at, fresh] = address_ids.try_emplace(address, static_cast<uint32_t>(address_slots.size()));
+  if (fresh) address_slots.push_back({address});
   return at->second;
 }
 
@@ -113,7 +113,8 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
   ++result.messages;
   if (p->waiting_since < Time(0)) p->waiting_since = now();
   Connection& connection = ConnectionOf(p.get(), a.server);
-  if (homes[connection.home].address != a.address) connection.home = HomeOf(a.address);
+  if (address_slots[connection.address_id].address != a.address)
+    connection.address_id = AddressIdOf(a.address);
   const auto make = [&](bool wanted) {
     const uint32_t m = messages.Take();
     Message& message = messages[m];
@@ -125,7 +126,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
     message.from = p->slot;
     message.from_incarnation = p->incarnation;
     message.connection = connection.number;
-    message.home = connection.home;
+    message.address_id = connection.address_id;
     message.back = message.failed = false;
     message.wanted = wanted;
     message.bytes = BytesOf(*message.request);
@@ -148,14 +149,15 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
 
 void Cluster::State::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence) {
   const uint32_t connection = ConnectionOf(worker.get(), server).number;
-  In(worker, Latency(worker->latency),
-     [this, worker, incarnation = worker->incarnation, connection, server, sequence] {
-       if (incarnation != worker->incarnation || ConnectionOf(worker.get(), server).number != connection)
-         return;
-       const Status why(Code::kUnavailable, "connection lost");
-       Do(worker, worker->worker->OnPushFailed(now(), server, sequence, why));
-       Wake(worker);
-     });
+  ScheduleIn(
+      worker, Latency(worker->latency),
+      [this, worker, incarnation = worker->incarnation, connection, server, sequence] {
+        if (incarnation != worker->incarnation || ConnectionOf(worker.get(), server).number != connection)
+          return;
+        const Status why(Code::kUnavailable, "connection lost");
+        Do(worker, worker->worker->OnPushFailed(now(), server, sequence, why));
+        Wake(worker);
+      });
 }
 
 void Cluster::State::Send(RoleProcess* from, uint32_t m, Time at, Time* in_order) {
@@ -195,8 +197,8 @@ void Cluster::State::Bounce(uint32_t m) {
 void Cluster::State::OnArrive(uint32_t m) {
   Message& message = messages[m];
   if (!message.back) {
-    message.to = homes[message.home].slot;
-    if (message.to == Home::kNobody) return Bounce(m);
+    message.to = address_slots[message.address_id].slot;
+    if (message.to == AddressSlot::kNobody) return Bounce(m);
   }
   const ProcessPtr& p = roles[message.back ? message.from : message.to];
   if (message.back && (!p || p->incarnation != message.from_incarnation)) return FreeMessage(m);

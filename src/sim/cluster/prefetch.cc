@@ -35,7 +35,8 @@ void Cluster::State::PrefetchForPush(const Message& message, int hop) {
     Prefetch(message.reply.slices.data(), message.reply.slices.capacity() * sizeof(SliceReply));
   } else if (hop == 2) {
     Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
-  } else if (const uint32_t slot = homes[message.home].slot; hop == 3 && slot != Home::kNobody) {
+  } else if (const uint32_t slot = address_slots[message.address_id].slot;
+             hop == 3 && slot != AddressSlot::kNobody) {
     PrefetchHints::Push(*roles[slot]->server, request);
   }
 }

@@ -104,8 +104,8 @@ void Cluster::State::Connect(const ProcessPtr& p) {
 // Whoever lives there now.
 void Cluster::State::Dial(const ProcessPtr& p, uint32_t rank) {
   Membership& in = p->group_member->in;
-  const uint32_t there = homes[HomeOf(in.members[rank].address)].slot;
-  if (there == Home::kNobody || Chance(options.faults.lost)) return Redial(p, rank);
+  const uint32_t there = address_slots[AddressIdOf(in.members[rank].address)].slot;
+  if (there == AddressSlot::kNobody || Chance(options.faults.lost)) return Redial(p, rank);
   Membership::Peer& peer = *in.Find(rank);
   peer.connection = ++last_connection;
   peer.slot = there;
@@ -114,7 +114,7 @@ void Cluster::State::Dial(const ProcessPtr& p, uint32_t rank) {
 }
 
 void Cluster::State::Redial(const ProcessPtr& p, uint32_t rank) {
-  In(p, kRedial, [this, p, rank, group = p->group_member->in.group] {
+  ScheduleIn(p, kRedial, [this, p, rank, group = p->group_member->in.group] {
     const Membership& in = p->group_member->in;
     if (in.group == group && in.connections && in.connections->running()) Dial(p, rank);
   });
@@ -166,7 +166,7 @@ void Cluster::State::Connected(const ProcessPtr& p) {
 void Cluster::State::Tell(uint32_t slot, uint64_t connection, Duration latency, const char* why) {
   const ProcessPtr p = roles[slot];
   if (!p || Chance(options.faults.lost)) return;  // only its deadline tells it
-  In(p, Latency(latency), [this, p, connection, why] {
+  ScheduleIn(p, Latency(latency), [this, p, connection, why] {
     if (!p->group_member) return;
     Membership& in = p->group_member->in;
     std::erase_if(p->group_member->callers, [&](uint32_t m) {
@@ -208,7 +208,7 @@ void Cluster::State::LeavePeers(const ProcessPtr& p) {
   if (in.group == 0) return;
   if (!in.broken) TellPeers(p);
   for (const uint32_t m : in.early) FreePiece(m);
-  if (const auto board = boards.find(in.group); --board->second.there == 0) boards.erase(board);
+  if (const auto board = blackboards.find(in.group); --board->second.there == 0) blackboards.erase(board);
   in = Membership();
 }
 
@@ -217,7 +217,7 @@ void Cluster::State::Within(const ProcessPtr& p) {
   GroupMemberParts& r = *p->group_member;
   if (r.in.deadline == Time::max()) r.in.deadline = now() + options.reply_timeout;
   if (std::exchange(r.watched, true)) return;
-  In(p, r.in.deadline - now(), [this, p, incarnation = p->incarnation] {
+  ScheduleIn(p, r.in.deadline - now(), [this, p, incarnation = p->incarnation] {
     if (p->incarnation != incarnation) return;
     p->group_member->watched = false;
     const Time deadline = p->group_member->in.deadline;

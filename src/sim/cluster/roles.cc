@@ -25,8 +25,8 @@ void Cluster::State::Start(Role role, std::string address) {
   // Whoever others call has an address.
   if (role == Role::kServer || !options.strategy.on_servers()) {
     const char* const name = role == Role::kServer ? "ps-" : "worker-";
-    p->home = HomeOf(address.empty() ? name + std::to_string(++last_address) : address);
-    homes[p->home].slot = p->slot;
+    p->address_id = AddressIdOf(address.empty() ? name + std::to_string(++last_address) : address);
+    address_slots[p->address_id].slot = p->slot;
   }
   roles.push_back(p);
   JoinAgain(p);
@@ -58,22 +58,22 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
     p->memory = workload.Join();
     p->progress = {};
   }
-  In(p, Between(0, 30), [this, p] { Join(p); });
+  ScheduleIn(p, Between(0, 30), [this, p] { Join(p); });
 }
 
 void Cluster::State::Join(const ProcessPtr& p) {
   JoinRequest request;
   request.role = p->role;
-  request.address = homes[p->home].address;
+  request.address = address_slots[p->address_id].address;
   Call(p, request, [this, p](std::optional<ControlReply> reply) {
     const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
-    if (!joined || !joined->status.ok()) return In(p, Between(20, 100), [this, p] { Join(p); });
+    if (!joined || !joined->status.ok()) return ScheduleIn(p, Between(20, 100), [this, p] { Join(p); });
     p->joined = true;
     p->node = joined->node;
     if (hooks.on_join) {
       JoinRequest known;
       known.role = p->role;
-      known.address = homes[p->home].address;
+      known.address = address_slots[p->address_id].address;
       hooks.on_join(now(), p->node, known);
     }
     if (p->server) p->server->OnJoined(p->node);
@@ -154,7 +154,7 @@ void Cluster::State::WakeAt(const ProcessPtr& p, Time at) {
 }
 
 // The process is no more. What it held is forgotten; what is on its way to it finds nobody.
-void Cluster::State::Gone(const ProcessPtr& p) {
+void Cluster::State::OnExit(const ProcessPtr& p) {
   p->alive = false;
   if (p->server && p->joined) {
     ServerProgress& last = servers[p->node];
@@ -177,7 +177,8 @@ void Cluster::State::Gone(const ProcessPtr& p) {
     }
     FreeMessage(m);
   }
-  if (Home& home = homes[p->home]; home.slot == p->slot) home.slot = Home::kNobody;
+  if (AddressSlot& address_id = address_slots[p->address_id]; address_id.slot == p->slot)
+    address_id.slot = AddressSlot::kNobody;
   roles[p->slot] = nullptr;
 }
 
@@ -200,13 +201,13 @@ void Cluster::State::Do(const ProcessPtr& p, const WorkerActions& actions) {
 
 void Cluster::State::Act(const ProcessPtr& p, const StopRole& a) {
   if (a.evicted) return JoinAgain(p);
-  Gone(p);
+  OnExit(p);
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
   result.loads += a.orders.size();
   for (const SliceOrder& order : a.orders) {
-    In(p, DiskTakes(), [this, p, incarnation = p->incarnation, order] {
+    ScheduleIn(p, DiskTakes(), [this, p, incarnation = p->incarnation, order] {
       if (incarnation != p->incarnation) return;
       Result<Slice> slice = Status(Code::kUnavailable, "the disk does not answer");
       if (!Chance(options.faults.unreadable)) slice = disk.Read(order.directory, order.file, order.slice);
@@ -221,7 +222,7 @@ void Cluster::State::Act(const ProcessPtr& p, const LoadSlices& a) {
 }
 
 void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
-  In(p, 3 * DiskTakes(), [this, p, incarnation = p->incarnation, a] {
+  ScheduleIn(p, 3 * DiskTakes(), [this, p, incarnation = p->incarnation, a] {
     if (incarnation != p->incarnation) return;
     ShardReport report;
     report.checkpoint = a.order.id;
@@ -242,7 +243,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SaveShard& a) {
 
 void Cluster::State::Act(const ProcessPtr& p, const PrepareSplit& a) {
   if (p->group_member) p->group_member->leases[a.lease.id] = a.lease;
-  In(p, options.prepare.Draw(rng), [this, p, incarnation = p->incarnation, id = a.lease.id] {
+  ScheduleIn(p, options.prepare.Draw(rng), [this, p, incarnation = p->incarnation, id = a.lease.id] {
     if (incarnation != p->incarnation) return;
     const bool unreadable = Chance(options.faults.split_unreadable);
     if (p->group_member) {
