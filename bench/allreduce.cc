@@ -136,7 +136,7 @@ void Serve(net::Loop& loop, collective::AllReduce& all, const std::string& in, c
 
 // A member of Leat's group by MPI: this program under mpirun.
 void MpiMember(const std::string& stem) {
-  const auto place = collective::FindMpiPlace();
+  const auto place = collective::FindMpiRank();
   if (!place) Fail("a member by MPI is started by mpirun");
   const auto module = collective::LoadMpi(LEAT_MPI_MODULE);
   if (!module.ok()) Fail(module.status().ToString());

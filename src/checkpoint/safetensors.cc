@@ -10,13 +10,13 @@ namespace {
 
 constexpr uint64_t kAlignment = 64;
 
-TensorPlace ReadPlace(const std::string& name, const Json& entry) {
+TensorInfo ReadPlace(const std::string& name, const Json& entry) {
   if (Text(entry, "dtype") != "F32") throw Malformed("tensor '" + name + "' is " + Text(entry, "dtype"));
   const Json& offsets = List(entry, "data_offsets");
   const Json& shape = List(entry, "shape");
   if (offsets.size() != 2) throw Malformed("tensor '" + name + "' has no two data_offsets");
   if (shape.size() != 1) throw Malformed("tensor '" + name + "' has rank " + std::to_string(shape.size()));
-  TensorPlace place{name, Unsigned(offsets[0]), Unsigned(offsets[1])};
+  TensorInfo place{name, Unsigned(offsets[0]), Unsigned(offsets[1])};
   const uint64_t elements = Unsigned(shape[0]);
   if (place.end < place.begin || (place.end - place.begin) % 4 != 0 || place.elements() != elements) {
     throw Malformed("tensor '" + name + "' has " + std::to_string(elements) + " elements at bytes " +
@@ -27,7 +27,7 @@ TensorPlace ReadPlace(const std::string& name, const Json& entry) {
 
 }  // namespace
 
-Result<std::string> EncodeHead(const SafetensorsHead& head) {
+Result<std::string> EncodeSafetensorsHeader(const SafetensorsHeader& head) {
   nlohmann::ordered_json json;
   json["__metadata__"] = head.metadata;
   for (const auto& tensor : head.tensors) {
@@ -43,10 +43,10 @@ Result<std::string> EncodeHead(const SafetensorsHead& head) {
   }
   const uint64_t used = sizeof(uint64_t) + text.size();
   text.append((kAlignment - used % kAlignment) % kAlignment, ' ');
-  if (text.size() > SafetensorsHead::kMaxBytes) {
+  if (text.size() > SafetensorsHeader::kMaxBytes) {
     return Status(Code::kInvalidArgument, "a shard's head has " + std::to_string(text.size()) +
                                               " bytes, at most " +
-                                              std::to_string(SafetensorsHead::kMaxBytes));
+                                              std::to_string(SafetensorsHeader::kMaxBytes));
   }
   ByteWriter out;
   out.Put(static_cast<uint64_t>(text.size()));
@@ -54,8 +54,9 @@ Result<std::string> EncodeHead(const SafetensorsHead& head) {
   return std::string(AsText(out.view()));
 }
 
-Result<SafetensorsHead> ParseHead(ByteView bytes, uint64_t data_bytes, const std::string& path) {
-  SafetensorsHead head;
+Result<SafetensorsHeader> ParseSafetensorsHeader(ByteView bytes, uint64_t data_bytes,
+                                                 const std::string& path) {
+  SafetensorsHeader head;
   try {
     const Json json = ParseJson(AsText(bytes));
     for (const auto& [name, entry] : json.items()) {

@@ -89,10 +89,10 @@ Status CheckSlice(const SliceTable& table, const Slice& slice, size_t optimizer_
   return {};
 }
 
-Result<SafetensorsHead> MakeHead(uint64_t node, const SliceTable& table,
-                                 std::span<const std::string_view> slot_names,
-                                 std::span<const std::shared_ptr<const Slice>> slices) {
-  SafetensorsHead head;
+Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
+                                   std::span<const std::string_view> slot_names,
+                                   std::span<const std::shared_ptr<const Slice>> slices) {
+  SafetensorsHeader head;
   head.metadata["format"] = kFormat;
   head.metadata["node"] = std::to_string(node);
   head.metadata["slots"] = Json(std::vector<std::string>(slot_names.begin(), slot_names.end())).dump();
@@ -164,13 +164,13 @@ class Reader final : public ShardReader {
     uint64_t length = 0;
     if (size_ < sizeof(length)) return Damaged("has " + std::to_string(size_) + " bytes");
     LEAT_RETURN_IF_ERROR(file_.ReadAt(0, std::as_writable_bytes(std::span(&length, 1))));
-    if (length > SafetensorsHead::kMaxBytes || length > size_ - sizeof(length)) {
+    if (length > SafetensorsHeader::kMaxBytes || length > size_ - sizeof(length)) {
       return Damaged("a head of " + std::to_string(length) + " in " + std::to_string(size_) + " bytes");
     }
     Bytes json(length);
     LEAT_RETURN_IF_ERROR(file_.ReadAt(sizeof(length), json));
     data_ = sizeof(length) + length;
-    LEAT_ASSIGN_OR_RETURN(SafetensorsHead head, ParseHead(json, size_ - data_, file_.path()));
+    LEAT_ASSIGN_OR_RETURN(SafetensorsHeader head, ParseSafetensorsHeader(json, size_ - data_, file_.path()));
     for (auto& tensor : head.tensors) tensors_.emplace(tensor.name, tensor);
     metadata_ = std::move(head.metadata);
     const auto format = metadata_.find("format");
@@ -201,9 +201,9 @@ class Reader final : public ShardReader {
     }
     const std::string name = TensorName(table, id);
     const uint64_t bytes = slice.elements * 4;
-    std::vector<const TensorPlace*> places;
+    std::vector<const TensorInfo*> places;
     for (size_t i = 0; i <= slice.slots; ++i) {
-      LEAT_ASSIGN_OR_RETURN(const TensorPlace* place,
+      LEAT_ASSIGN_OR_RETURN(const TensorInfo* place,
                             Find(i == 0 ? name : name + "/" + slot_names[i - 1], slice.elements));
       places.push_back(place);
     }
@@ -220,7 +220,7 @@ class Reader final : public ShardReader {
       return Status(Code::kInvalidArgument, "slice " + std::to_string(id.value) + " into " +
                                                 std::to_string(out.size()) + " elements");
     }
-    LEAT_ASSIGN_OR_RETURN(const TensorPlace* place, Find(TensorName(table, id), out.size()));
+    LEAT_ASSIGN_OR_RETURN(const TensorInfo* place, Find(TensorName(table, id), out.size()));
     return file_.ReadAt(data_ + place->begin, std::as_writable_bytes(out));
   }
 
@@ -260,7 +260,7 @@ class Reader final : public ShardReader {
     return {};
   }
 
-  Result<const TensorPlace*> Find(const std::string& name, uint64_t elements) const {
+  Result<const TensorInfo*> Find(const std::string& name, uint64_t elements) const {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) {
       return Status(Code::kFailedPrecondition, file_.path() + ": has no '" + name + "', which the job has");
@@ -275,7 +275,7 @@ class Reader final : public ShardReader {
   File file_;
   uint64_t size_ = 0;
   uint64_t data_ = 0;  // where it begins
-  std::map<std::string, TensorPlace> tensors_;
+  std::map<std::string, TensorInfo> tensors_;
   std::map<std::string, std::string> metadata_;
 };
 
@@ -285,8 +285,8 @@ Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_
                                            const SliceTable& table,
                                            std::span<const std::string_view> slot_names,
                                            std::span<const std::shared_ptr<const Slice>> slices) {
-  LEAT_ASSIGN_OR_RETURN(const SafetensorsHead head, MakeHead(node, table, slot_names, slices));
-  LEAT_ASSIGN_OR_RETURN(const std::string text, EncodeHead(head));
+  LEAT_ASSIGN_OR_RETURN(const SafetensorsHeader head, MakeHead(node, table, slot_names, slices));
+  LEAT_ASSIGN_OR_RETURN(const std::string text, EncodeSafetensorsHeader(head));
   protocol::ManifestShard shard;
   shard.file = "shard-" + std::to_string(node) + ".safetensors";
   for (const auto& slice : slices) shard.slices.push_back({slice->id, slice->incarnation});

@@ -412,14 +412,14 @@ std::optional<uint32_t> NumberFrom(const char* variable) {
 
 }  // namespace
 
-std::optional<protocol::MpiPlace> FindMpiPlace() {
+std::optional<protocol::MpiRank> FindMpiRank() {
   // Open MPI's mpirun; MPICH's, Intel's, and srun with PMI; srun with PMIx.
   constexpr std::pair<const char*, const char*> kNames[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                                             {"PMI_RANK", "PMI_SIZE"},
                                                             {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}};
   for (const auto& [rank_name, members_name] : kNames) {
     const auto rank = NumberFrom(rank_name), members = NumberFrom(members_name);
-    if (rank && members && *rank < *members) return protocol::MpiPlace{*rank, *members};
+    if (rank && members && *rank < *members) return protocol::MpiRank{*rank, *members};
   }
   return std::nullopt;
 }

@@ -23,13 +23,13 @@ namespace leat::collective {
 
 // Where this process stands among those that mpirun (or srun) has started, as they say in the environment:
 // it is known before MPI is asked, which waits for all of them. Nothing where it was started by itself.
-std::optional<protocol::MpiPlace> FindMpiPlace();
+std::optional<protocol::MpiRank> FindMpiRank();
 
 // `path` empty: leat_mpi.so beside this program. Stays loaded. kNotFound where there is no MPI.
 Result<const LeatMpiModule*> LoadMpi(const std::string& path = {});
 
 struct MpiOptions {
-  protocol::MpiPlace place;  // MPI has to say the same
+  protocol::MpiRank place;  // MPI has to say the same
   // As PeerOptions::deadline. All have to have come to the beginning, and to the end, within as much.
   Duration deadline = std::chrono::seconds(60);
   Duration exit_grace = std::chrono::seconds(3);

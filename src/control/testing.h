@@ -29,9 +29,9 @@ void Each(F& f, Ts&... fields) {
   }
 LEAT_FIELDS(Position, a, b)
 LEAT_FIELDS(Member, a, b, c, d)
-LEAT_FIELDS(SlicePlace, a, b, c)
+LEAT_FIELDS(SliceLocation, a, b, c)
 LEAT_FIELDS(View, a, b, c)
-LEAT_FIELDS(MpiPlace, a, b)
+LEAT_FIELDS(MpiRank, a, b)
 LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h)
 LEAT_FIELDS(JoinReply, a, b, c, d, e, g)
 LEAT_FIELDS(Cut, a, b, c, d, e, g, h, i)

@@ -20,7 +20,7 @@ std::string_view Name(Role role) {
 
 bool View::ready() const {
   return !slices.empty() &&
-         std::all_of(slices.begin(), slices.end(), [](const SlicePlace& place) { return place.live; });
+         std::all_of(slices.begin(), slices.end(), [](const SliceLocation& place) { return place.live; });
 }
 
 const Member* View::Find(NodeId node) const {

@@ -33,28 +33,28 @@ struct Member {
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-struct SlicePlace {
+struct SliceLocation {
   NodeId server;  // 0: nowhere at present
   Incarnation incarnation;
   bool live = false;  // the server has reported this incarnation: it answers
-  friend bool operator==(const SlicePlace&, const SlicePlace&) = default;
+  friend bool operator==(const SliceLocation&, const SliceLocation&) = default;
 };
 
 // Who is in, and where the slices are. `generation` grows with every change.
 struct View {
   Generation generation;
   std::vector<Member> members;
-  std::vector<SlicePlace> slices;  // by slice id
-  bool ready() const;              // there are slices, and all are live
+  std::vector<SliceLocation> slices;  // by slice id
+  bool ready() const;                 // there are slices, and all are live
   const Member* Find(NodeId node) const;
   friend bool operator==(const View&, const View&) = default;
 };
 
 // Of a process that mpirun has started, among all that it has.
-struct MpiPlace {
+struct MpiRank {
   uint32_t rank = 0;
   uint32_t members = 0;
-  friend bool operator==(const MpiPlace&, const MpiPlace&) = default;
+  friend bool operator==(const MpiRank&, const MpiRank&) = default;
 };
 
 struct JoinRequest {
@@ -64,7 +64,7 @@ struct JoinRequest {
   std::string host;
   int64_t pid = 0;
   uint64_t job_hash = 0;  // of the job that it was built for; 0: it has none yet
-  std::optional<MpiPlace> mpi;
+  std::optional<MpiRank> mpi;
 };
 
 struct JoinReply {

@@ -41,7 +41,7 @@ struct StepLane {
 };
 
 // What a push is, but for the lists that it brings.
-struct PushHead {
+struct PushHeader {
   uint64_t sequence = 0;  // of this worker, echoed by the reply
   NodeId worker;
   Generation generation;
@@ -56,10 +56,10 @@ struct PushHead {
   // of just this version are wanted; servers keep the one before the newest for that.
   uint64_t version_wanted = 0;
   bool exact = false;
-  friend bool operator==(const PushHead&, const PushHead&) = default;
+  friend bool operator==(const PushHeader&, const PushHeader&) = default;
 };
 
-struct PushRequest : PushHead {
+struct PushRequest : PushHeader {
   // Backup workers: the lanes that count in `step_lane->step`, as the server that decides has chosen them
   // (bit i % 64 of word i / 64); empty: not known to the sender.
   std::vector<uint64_t> counted;

@@ -21,7 +21,7 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   request.host = net::HostName();
   request.pid = getpid();
   request.job_hash = job_hash;
-  if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiPlace();
+  if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiRank();
   return request;
 }
 

@@ -97,7 +97,7 @@ void Cluster::State::CheckWatermark() {
   for (const ProcessPtr& p : roles) {
     if (!p || !p->server || !p->joined) continue;
     for (uint32_t i = 0; i < status.view.slices.size(); ++i) {
-      const SlicePlace& place = status.view.slices[i];
+      const SliceLocation& place = status.view.slices[i];
       const Slice* slice = place.live && place.server == p->node ? p->server->Find(SliceId(i)) : nullptr;
       if (slice == nullptr) continue;
       if (auto lacks = Lacks(slice->ledger.partitions(), status.watermark); !lacks.empty())

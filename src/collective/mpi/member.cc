@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   const std::string mode = argv[2];
   Member member;
-  const auto place = collective::FindMpiPlace();
+  const auto place = collective::FindMpiRank();
   Expect(place.has_value(), "the place that mpirun gives");
   const uint32_t rank = place->rank;
   const auto module = collective::LoadMpi(argv[1]);

@@ -127,7 +127,7 @@ TEST(MpiTest, ThePlaceIsWhatWhoeverStartedItSays) {
   };
   for (const Case& one : cases) {
     for (const auto& [name, value] : one.variables) setenv(name.c_str(), value.c_str(), 1);
-    const auto place = leat::collective::FindMpiPlace();
+    const auto place = leat::collective::FindMpiRank();
     const auto found = place ? std::optional(std::pair(place->rank, place->members)) : std::nullopt;
     EXPECT_EQ(found, one.place);
     for (const auto& [name, value] : one.variables) unsetenv(name.c_str());

@@ -98,7 +98,7 @@ class PartitionedPlan final : public Plan {
     for (const auto& part : parts_) {
       part->executor().OnFailure([this](const std::exception_ptr& why) { Fail(why); });
       for (auto& [value, binding] : part->program().bindings)
-        bindings_.emplace(value, Place{part.get(), &binding});
+        bindings_.emplace(value, BoundValue{part.get(), &binding});
       feeds_.insert(feeds_.end(), part->program().feeds.begin(), part->program().feeds.end());
     }
     std::ranges::sort(feeds_);
@@ -109,21 +109,21 @@ class PartitionedPlan final : public Plan {
     if (bindings_.contains(value)) return;
     Binding& binding = unused_[value];
     binding.type = type;
-    bindings_.emplace(value, Place{parts_[0].get(), &binding});
+    bindings_.emplace(value, BoundValue{parts_[0].get(), &binding});
   }
 
   void Bind(graph::Value value, void* data) override {
-    const Place& place = FindBinding(bindings_, value);
+    const BoundValue& place = FindBinding(bindings_, value);
     place.part->program().Bind(*place.binding, static_cast<std::byte*>(data));
   }
   Tensor At(graph::Value value) const override {
-    const Place& place = FindBinding(bindings_, value);
+    const BoundValue& place = FindBinding(bindings_, value);
     return place.part->program().At(*place.binding);
   }
   std::span<const graph::Value> feeds() const override { return feeds_; }
 
   void OnFetch(graph::Value value, std::function<void()> f) override {
-    const Place& place = FindBinding(bindings_, value);
+    const BoundValue& place = FindBinding(bindings_, value);
     place.part->program().LastUse(*place.binding);
     if (f) {
       hooks_[value] = std::move(f);
@@ -205,7 +205,7 @@ class PartitionedPlan final : public Plan {
   }
 
  private:
-  struct Place {
+  struct BoundValue {
     Part* part;
     Binding* binding;
   };
@@ -262,7 +262,7 @@ class PartitionedPlan final : public Plan {
   std::unique_ptr<Rendezvous> rendezvous_;
   std::atomic<bool> failed_{false};
   std::vector<std::unique_ptr<Part>> parts_;
-  std::map<graph::Value, Place> bindings_;
+  std::map<graph::Value, BoundValue> bindings_;
   std::map<graph::Value, Binding> unused_;
   std::map<graph::Value, std::function<void()>> hooks_;
   std::vector<graph::Value> feeds_;

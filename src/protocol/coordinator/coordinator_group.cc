@@ -34,7 +34,7 @@ void Coordinator::State::StepGroups(Time now) {
   RoundsFrom(now, std::move(why));
 }
 
-Status Coordinator::State::CheckPlace(const JoinRequest& request) const {
+Status Coordinator::State::CheckMpiRank(const JoinRequest& request) const {
   const auto mpirun = [this] { return "mpirun -np " + std::to_string(config.workers) + " leat worker …"; };
   if (!request.mpi) {
     return {Code::kFailedPrecondition,

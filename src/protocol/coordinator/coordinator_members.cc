@@ -65,7 +65,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   }
   const bool by_mpi = request.role == Role::kWorker && config.strategy.mpi;
   if (by_mpi) {
-    if (const Status good = CheckPlace(request); !good.ok()) return turn_away(good.code(), good.message());
+    if (const Status good = CheckMpiRank(request); !good.ok()) return turn_away(good.code(), good.message());
   }
 
   MemberState member;
@@ -287,7 +287,7 @@ void Coordinator::State::RefreshView() {
   for (const auto& [node, member] : members) {
     if (member.member.role != Role::kBots) fresh.members.push_back(member.member);
   }
-  fresh.slices = slices.Places();
+  fresh.slices = slices.Locations();
   if (!Stepped()) return;
   std::map<uint32_t, NodeId> workers;  // by index
   for (const auto& [node, member] : members) {

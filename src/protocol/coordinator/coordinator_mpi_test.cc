@@ -20,7 +20,7 @@ class CoordinatorMpiTest : public CoordinatorTest {
     Take(coordinator_->OnTimer(now_));  // it runs from now on
   }
 
-  JoinReply JoinAt(std::optional<MpiPlace> place, const std::string& address = "") {
+  JoinReply JoinAt(std::optional<MpiRank> place, const std::string& address = "") {
     JoinRequest request;
     request.role = Role::kWorker;
     request.address = address.empty() && place ? "host:" + std::to_string(place->rank) : address;
@@ -29,8 +29,8 @@ class CoordinatorMpiTest : public CoordinatorTest {
   }
   // Both ranks, the last one first, in a group.
   void Form() {
-    rank1_ = JoinAt(MpiPlace{1, 2}).node;
-    rank0_ = JoinAt(MpiPlace{0, 2}).node;
+    rank1_ = JoinAt(MpiRank{1, 2}).node;
+    rank0_ = JoinAt(MpiRank{0, 2}).node;
     Hear(rank0_);
     Hear(rank1_);
     ASSERT_TRUE(group_);
@@ -78,25 +78,25 @@ TEST_F(CoordinatorMpiTest, WorkersHaveThePlacesThatMpiGivesThem) {
   const Status without = JoinAt(std::nullopt, "a").status;
   EXPECT_EQ(without.code(), Code::kFailedPrecondition);
   EXPECT_THAT(without.message(), AllOf(HasSubstr("not started by"), HasSubstr("mpirun -np 2 leat worker")));
-  const Status another = JoinAt(MpiPlace{2, 3}).status;
+  const Status another = JoinAt(MpiRank{2, 3}).status;
   EXPECT_EQ(another.code(), Code::kFailedPrecondition);
   EXPECT_THAT(another.message(), AllOf(HasSubstr("rank 2 of 3"), HasSubstr("the job has 2 workers")));
-  EXPECT_FALSE(JoinAt(MpiPlace{2, 2}).status.ok());
-  EXPECT_FALSE(JoinAt(MpiPlace{0, 0}).status.ok());
+  EXPECT_FALSE(JoinAt(MpiRank{2, 2}).status.ok());
+  EXPECT_FALSE(JoinAt(MpiRank{0, 0}).status.ok());
 
-  EXPECT_EQ(JoinAt(MpiPlace{1, 2}).index, 1u);
-  const Status twice = JoinAt(MpiPlace{1, 2}).status;
+  EXPECT_EQ(JoinAt(MpiRank{1, 2}).index, 1u);
+  const Status twice = JoinAt(MpiRank{1, 2}).status;
   EXPECT_EQ(twice.code(), Code::kFailedPrecondition);
   EXPECT_THAT(twice.message(), HasSubstr("worker 1 is there already, at host:1"));
-  EXPECT_EQ(JoinAt(MpiPlace{0, 2}).index, 0u);
+  EXPECT_EQ(JoinAt(MpiRank{0, 2}).index, 0u);
   EXPECT_EQ(Join(Role::kBots).index, 0u) << "only workers";
 }
 
 TEST_F(CoordinatorMpiTest, TheGroupWaitsForAllHoweverLong) {
-  rank1_ = JoinAt(MpiPlace{1, 2}).node;
+  rank1_ = JoinAt(MpiRank{1, 2}).node;
   Pass(seconds(60), {rank1_});
   EXPECT_EQ(group_, 0u);
-  rank0_ = JoinAt(MpiPlace{0, 2}).node;
+  rank0_ = JoinAt(MpiRank{0, 2}).node;
   const auto group = Hear(rank1_).group;
   ASSERT_TRUE(group);
   ASSERT_EQ(group->members.size(), 2u);
@@ -108,7 +108,7 @@ TEST_F(CoordinatorMpiTest, TheGroupWaitsForAllHoweverLong) {
 }
 
 TEST_F(CoordinatorMpiTest, WhoGoesBeforeThereIsAGroupMayBeFollowedByAnother) {
-  rank1_ = JoinAt(MpiPlace{1, 2}).node;
+  rank1_ = JoinAt(MpiRank{1, 2}).node;
   Pass(seconds(10), {});
   EXPECT_FALSE(ended_);
   Form();

@@ -48,7 +48,7 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     for (const Lease& lease : leases) ids.push_back(lease.id);
     return ids;
   }
-  static std::vector<std::pair<uint64_t, uint32_t>> Places(const std::vector<Lease>& leases) {
+  static std::vector<std::pair<uint64_t, uint32_t>> Locations(const std::vector<Lease>& leases) {
     std::vector<std::pair<uint64_t, uint32_t>> places;
     for (const Lease& lease : leases) places.push_back({lease.first_step, lease.lane});
     return places;
@@ -99,10 +99,10 @@ TEST_F(CoordinatorRoundsTest, LanesAreSharedEvenlyAndRoundsJournaledFirst) {
   const auto mine = SendHeartbeat(worker_, 1);
   ASSERT_TRUE(std::holds_alternative<Journal>(actions_.at(0)));
   ASSERT_TRUE(std::holds_alternative<Reply>(actions_.back()));
-  EXPECT_THAT(Places(mine.leases), ElementsAre(Where(0, 0), Where(0, 1), Where(2, 0), Where(2, 1)))
+  EXPECT_THAT(Locations(mine.leases), ElementsAre(Where(0, 0), Where(0, 1), Where(2, 0), Where(2, 1)))
       << "two rounds, though one lease was asked for";
   const auto theirs = SendHeartbeat(other, 1);
-  EXPECT_THAT(Places(theirs.leases), ElementsAre(Where(0, 2), Where(0, 3), Where(2, 2), Where(2, 3)));
+  EXPECT_THAT(Locations(theirs.leases), ElementsAre(Where(0, 2), Where(0, 3), Where(2, 2), Where(2, 3)));
   const auto rounds = Journaled();
   ASSERT_EQ(rounds.size(), 2u);
   for (const Lease& lease : theirs.leases) {
@@ -137,7 +137,7 @@ TEST_F(CoordinatorRoundsTest, TheNextRoundIsMadeWhenOneIsOver) {
   EXPECT_EQ(coordinator_->status().step, 2u);
   const auto reply = SendHeartbeat(worker_, 2, Ids(leases));
   EXPECT_EQ(reply.revoked.size(), 4u) << "of the round that is over";
-  EXPECT_THAT(Places(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)));
+  EXPECT_THAT(Locations(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)));
 }
 
 TEST_F(CoordinatorRoundsTest, TheNextRoundIsMadeWhenWorkersHaveEndedAllLanesOfOne) {
@@ -152,13 +152,13 @@ TEST_F(CoordinatorRoundsTest, TheNextRoundIsMadeWhenWorkersHaveEndedAllLanesOfOn
   ended = {held.back()};
   held.pop_back();
   const auto reply = SendHeartbeat(worker_, 2, held, ended);
-  EXPECT_THAT(Places(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)))
+  EXPECT_THAT(Locations(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)))
       << "before any server has reported it";
   // It was in vain: what servers lack comes first.
   for (const Lease& lease : reply.leases) held.push_back(lease.id);
   for (int heartbeat = 0; heartbeat < 3; ++heartbeat) SendServerHeartbeats();
   EXPECT_EQ(coordinator_->status().step, 0u);
-  EXPECT_THAT(Places(SendHeartbeat(worker_, 2, held).leases),
+  EXPECT_THAT(Locations(SendHeartbeat(worker_, 2, held).leases),
               ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3)));
 }
 
@@ -204,7 +204,7 @@ TEST_F(CoordinatorRoundsTest, AWorkerThatJoinsTakesItsShareOfWhatOneHadAlone) {
   ASSERT_EQ(leases.size(), 8u);
   const NodeId other = JoinWorker();
   const auto taken = SendHeartbeat(other, 2).leases;
-  EXPECT_THAT(Places(taken), ElementsAre(Where(0, 2), Where(0, 3), Where(2, 2), Where(2, 3)));
+  EXPECT_THAT(Locations(taken), ElementsAre(Where(0, 2), Where(0, 3), Where(2, 2), Where(2, 3)));
   EXPECT_EQ(SendHeartbeat(worker_, 0, Ids(leases)).revoked.size(), 4u);
   EXPECT_THAT(SendHeartbeat(other, 2, Ids(taken)).revoked, IsEmpty());
 }
@@ -219,7 +219,7 @@ TEST_F(CoordinatorRoundsTest, ADeadWorkersLanesAreTakenOverWithTheirSteps) {
   SendServerHeartbeats();
   Take(coordinator_->OnNodeLost(now_, worker_));
   const auto taken = SendHeartbeat(other, 2, Ids(theirs)).leases;
-  EXPECT_THAT(Places(taken), ElementsAre(Where(0, 0), Where(0, 1), Where(2, 0), Where(2, 1)));
+  EXPECT_THAT(Locations(taken), ElementsAre(Where(0, 0), Where(0, 1), Where(2, 0), Where(2, 1)));
   EXPECT_EQ(taken[0].cut, mine[0].cut);
   EXPECT_FALSE(taken[0].missing.Has(0));
   EXPECT_TRUE(taken[0].missing.Has(1));
@@ -237,14 +237,14 @@ TEST_F(CoordinatorRoundsTest, ALaneThatWasGivenUpIsLeasedAgain) {
   SendServerHeartbeats();
   EXPECT_THAT(SendHeartbeat(worker_, 2, held).leases, IsEmpty()) << "servers may not have said all";
   SendServerHeartbeats();
-  EXPECT_THAT(Places(SendHeartbeat(worker_, 2, held).leases), ElementsAre(Where(0, 0)));
+  EXPECT_THAT(Locations(SendHeartbeat(worker_, 2, held).leases), ElementsAre(Where(0, 0)));
 }
 
 TEST_F(CoordinatorRoundsTest, AGrantThatWasLostIsGrantedAgain) {
   Run(400);
   const auto lost = SendHeartbeat(worker_, 2).leases;
   const auto leases = SendHeartbeat(worker_, 2).leases;
-  EXPECT_EQ(Places(leases), Places(lost));
+  EXPECT_EQ(Locations(leases), Locations(lost));
   EXPECT_EQ(coordinator_->status().releases, 0u);
 }
 
@@ -330,7 +330,7 @@ TEST_F(CoordinatorRoundsTest, WhenAServerIsLostAllSlicesReturnAndTheSameRoundsAr
   EXPECT_EQ(orders_[a_].at(0).directory, "directory");
   ASSERT_EQ(coordinator_->status().phase, Phase::kRunning);
   const auto again = SendHeartbeat(worker_, 2).leases;
-  EXPECT_EQ(Places(again), Places(leases));
+  EXPECT_EQ(Locations(again), Locations(leases));
   for (size_t i = 0; i < again.size(); ++i) {
     EXPECT_EQ(again[i].cut, leases[i].cut);
     EXPECT_EQ(again[i].missing, again[i].assigned);
@@ -371,7 +371,7 @@ TEST_F(CoordinatorRoundsTest, AServerThatSaysAStepThatItCannotHaveIsNotHeard) {
   b_ = JoinServer("b2");
   for (int i = 0; i < 2; ++i) SendServerHeartbeats();
   ASSERT_EQ(coordinator_->status().phase, Phase::kRunning);
-  EXPECT_THAT(Places(SendHeartbeat(worker_, 2).leases),
+  EXPECT_THAT(Locations(SendHeartbeat(worker_, 2).leases),
               ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3), Where(2, 0), Where(2, 1),
                           Where(2, 2), Where(2, 3)));
 }
@@ -544,7 +544,7 @@ TEST_F(CoordinatorRoundsTest, AStopFinishesTheStepThatSomeSlicesHave) {
   EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty()) << "servers may not have said all";
   server_beats();
   const auto rest = SendHeartbeat(worker_, 2).leases;
-  ASSERT_THAT(Places(rest), ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3)));
+  ASSERT_THAT(Locations(rest), ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3)));
   for (const Lease& lease : rest) EXPECT_EQ(lease.missing.count(), 1u) << "of the one step";
   EXPECT_TRUE(All<PrepareCheckpoint>(actions_).empty());
   MakeStep(leases);

@@ -93,7 +93,7 @@ struct Coordinator::State {
   void StepGroups(Time now);
   void OnMemberReport(Time now, NodeId node, const MemberReport& report, WorkerHeartbeatReply* reply);
   // Why a worker cannot have the place in MPI's group that it comes with.
-  Status CheckPlace(const JoinRequest& request) const;
+  Status CheckMpiRank(const JoinRequest& request) const;
 
   // ---- coordinator_checkpoints.cc
   void StartCheckpoint(Time now, bool final);

@@ -303,7 +303,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
   return std::nullopt;
 }
 
-void RoundQueue::Free(Time now, Place place) {
+void RoundQueue::Free(Time now, LaneKey place) {
   Round& round = rounds_.at(place.first);
   Lane& part = round.parts[place.second];
   if (part.stage == Stage::kLeased || part.stage == Stage::kReleased) {
@@ -329,7 +329,7 @@ void RoundQueue::Drop(uint64_t lease) {
 void RoundQueue::Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
   const auto lease = leases_.find(id);
   if (lease == leases_.end()) return;
-  const Place place = lease->second;
+  const LaneKey place = lease->second;
   Lane& part = rounds_.at(place.first).parts[place.second];
   if (part.worker != worker) return;
   Drop(id);
@@ -351,7 +351,7 @@ std::vector<uint64_t> RoundQueue::Reconcile(Time now, NodeId worker, std::vector
       ++at;
       continue;
     }
-    const Place place = leases_.at(*at);
+    const LaneKey place = leases_.at(*at);
     leases_.erase(*at);
     at = own->second.erase(at);
     Free(now, place);

@@ -111,14 +111,14 @@ class RoundQueue {
     std::map<NodeId, uint32_t> shares;  // lanes that each worker has, or had until they were done
   };
   using Rounds = std::map<uint64_t, Round>;  // by first step
-  using Place = std::pair<uint64_t, uint32_t>;
+  using LaneKey = std::pair<uint64_t, uint32_t>;
 
   uint64_t End(Rounds::const_iterator round) const { return round->first + round->second.length; }
   Rounds::iterator FirstOpen();
   uint64_t OpenLimit();  // rounds begin before this step, if they are open
   void Enter(Time now, const RoundMade& made);
   bool Replays(const SliceMap& slices) const;
-  void Free(Time now, Place place);
+  void Free(Time now, LaneKey place);
   void Drop(uint64_t lease);
   void Close(Time now, Rounds::iterator round, const SliceMap& slices);
   // The part's runs that are still wanted of whoever trains it.
@@ -139,9 +139,9 @@ class RoundQueue {
   bool settled_ = false;    // Reconsider has been asked
 
   std::map<NodeId, uint32_t> ranks_;
-  std::map<uint64_t, Place> leases_;
+  std::map<uint64_t, LaneKey> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases of each
-  std::set<Place> released_;
+  std::set<LaneKey> released_;
   std::optional<uint64_t> hold_from_, stop_at_;
   uint64_t granted_again_ = 0, made_ = 0, late_ = 0;
 };

@@ -165,8 +165,8 @@ std::vector<SliceOrder> SliceMap::Orders() const {
   return orders;
 }
 
-std::vector<SlicePlace> SliceMap::Places() const {
-  std::vector<SlicePlace> places;
+std::vector<SliceLocation> SliceMap::Locations() const {
+  std::vector<SliceLocation> places;
   if (!placed_) return places;
   places.reserve(slices_.size());
   for (const State& slice : slices_) places.push_back({slice.server, slice.incarnation, slice.live});

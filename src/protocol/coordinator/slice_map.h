@@ -55,7 +55,7 @@ class SliceMap {
   bool Holds(NodeId server) const;
   std::vector<SliceOrder> OrdersFor(NodeId server) const;
   std::vector<SliceOrder> Orders() const;  // of all slices, by id
-  std::vector<SlicePlace> Places() const;
+  std::vector<SliceLocation> Locations() const;
   std::vector<Incarnation> Incarnations() const;
   NodeId ServerOf(SliceId slice) const { return slices_[slice.value].server; }
   Incarnation IncarnationOf(SliceId slice) const { return slices_[slice.value].incarnation; }

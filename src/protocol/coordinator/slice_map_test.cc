@@ -40,7 +40,7 @@ class SliceMapTest : public ::testing::Test {
 };
 
 TEST_F(SliceMapTest, IsReadyWhenEverySliceHasReportedItsLife) {
-  EXPECT_TRUE(map_.Places().empty());
+  EXPECT_TRUE(map_.Locations().empty());
   map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   EXPECT_EQ(map_.OrdersFor(kA).size(), 6u);
   EXPECT_EQ(map_.OrdersFor(kB).size(), 6u);

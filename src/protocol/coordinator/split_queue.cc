@@ -80,7 +80,7 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
 
 std::optional<Lease> SplitQueue::Grant(uint64_t id, NodeId worker, const SliceMap& slices) {
   while (!free_.empty()) {
-    const Place place = free_.begin()->second;
+    const SplitKey place = free_.begin()->second;
     free_.erase(free_.begin());
     Split& split = At(place);
     RunSet missing = slices.Missing(split.cut);

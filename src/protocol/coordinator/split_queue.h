@@ -63,19 +63,19 @@ class SplitQueue {
     bool granted = false;  // was leased before
     HeartbeatCounts released_at;
   };
-  using Place = std::pair<uint32_t, Position>;  // partition, begin
+  using SplitKey = std::pair<uint32_t, Position>;  // partition, begin
 
-  Split& At(const Place& place) { return splits_[place.first].at(place.second); }
+  Split& At(const SplitKey& place) { return splits_[place.first].at(place.second); }
   void Enter(const Cut& cut);
   void Free(Split* split);
   bool CutOne(Time now, bool short_tails, std::vector<Cut>* made);
 
   PartitionCursors* cursors_;
   std::vector<std::map<Position, Split>> splits_;  // by partition
-  std::map<PartitionCursors::Key, Place> free_;
-  std::map<uint64_t, Place> leases_;
+  std::map<PartitionCursors::Key, SplitKey> free_;
+  std::map<uint64_t, SplitKey> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases of each
-  std::set<Place> released_;
+  std::set<SplitKey> released_;
   uint64_t granted_again_ = 0;
 };
 

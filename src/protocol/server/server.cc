@@ -21,7 +21,7 @@ uint64_t MemoryBytes(uint64_t elements, uint32_t slots) {
 Server::State::State(ServerConfig c)
     : config(std::move(c)),
       places(config.table.slices.size()),
-      near(config.table.slices.size()),
+      hot(config.table.slices.size()),
       ledgers(config.table.slices.size()) {
   progress.staleness.resize(kStalenessBins);
   for (const auto& variable : config.table.variables) {
@@ -58,7 +58,8 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
   // All that is outdated goes first: a new history begins with nothing of the old one left.
   for (size_t i = 0; i < places.size(); ++i) {
     const SliceOrder* order = ordered[i];
-    if (!order || (places[i] && places[i]->order.incarnation != order->incarnation)) DropPlace(&places[i]);
+    if (!order || (places[i] && places[i]->order.incarnation != order->incarnation))
+      DropHostedSlice(&places[i]);
   }
   for (size_t i = 0; i < places.size(); ++i) {
     const SliceOrder* order = ordered[i];
@@ -74,22 +75,22 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
   }
 }
 
-void Server::State::Settle(Place* place, std::shared_ptr<Slice> slice) {
+void Server::State::Settle(HostedSlice* place, std::shared_ptr<Slice> slice) {
   ++count_alive;
   ledgers.Put(slice->id.value, slice->ledger);
   if (stepped()) place->open.resize(config.strategy.ahead() + 1);
-  near[slice->id.value] = {slice.get(), false};
+  hot[slice->id.value] = {slice.get(), false};
   place->slice = std::move(slice);
   claims_outdated = true;
 }
 
-void Server::State::DropPlace(std::optional<Place>* place) {
+void Server::State::DropHostedSlice(std::optional<HostedSlice>* place) {
   if (!*place) return;
   wake = true;
   claims_outdated = true;
   if ((*place)->slice) {
     ledgers.Drop((*place)->order.slice.value);
-    near[(*place)->order.slice.value] = {};
+    hot[(*place)->order.slice.value] = {};
     if (--count_alive == 0) {
       // Another history begins: what its steps are made of is told anew.
       steps.clear();
@@ -140,8 +141,8 @@ Status Server::State::Fits(const Slice& slice) const {
                                      std::to_string(slots) + " and " + std::to_string(start.size()));
 }
 
-const Slice& Server::State::WithLedger(Place* place) {
-  if (std::exchange(near[place->order.slice.value].ledger_outdated, false)) {
+const Slice& Server::State::WithLedger(HostedSlice* place) {
+  if (std::exchange(hot[place->order.slice.value].ledger_outdated, false)) {
     place->slice->ledger = ledgers.Get(place->order.slice.value);
   }
   return *place->slice;
@@ -270,7 +271,7 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   State& s = *state_;
   std::vector<ServerAction> actions;
   if (reply.evicted) {
-    for (auto& place : s.places) s.DropPlace(&place);
+    for (auto& place : s.places) s.DropHostedSlice(&place);
     s.waiting_save.reset();
     s.TakeView(View());
     actions.emplace_back(StopRole{true});
@@ -289,7 +290,7 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
 void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
   State& s = *state_;
   if (order.slice.value >= s.places.size() || !s.places[order.slice.value]) return;
-  State::Place& place = *s.places[order.slice.value];
+  State::HostedSlice& place = *s.places[order.slice.value];
   if (place.order.incarnation != order.incarnation || place.slice || place.failed) return;
   Status status = loaded.status();
   if (status.ok()) {

@@ -125,7 +125,7 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
           break;
         case Ledger::Entry::kNew:
           reply.outcome = SliceOutcome::kApplied;
-          near[ref.slice.value].ledger_outdated = true;
+          hot[ref.slice.value].ledger_outdated = true;
           if (gradient) {
             Update(slice, numbers, ref.version);
             slice->events += request.events;
@@ -171,7 +171,7 @@ void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, 
 // ---- replies
 
 // Something that it waits for is not there, and nothing has come in between.
-bool Server::State::Unready(const PushHead& request, const std::vector<SliceReply>& slices) {
+bool Server::State::Unready(const PushHeader& request, const std::vector<SliceReply>& slices) {
   if (Outsider(request)) return false;
   bool below = false;
   for (const SliceReply& slice : slices) {
@@ -182,7 +182,7 @@ bool Server::State::Unready(const PushHead& request, const std::vector<SliceRepl
   return below;
 }
 
-bool Server::State::Waits(const PushHead& request, const std::vector<SliceReply>& slices) {
+bool Server::State::Waits(const PushHeader& request, const std::vector<SliceReply>& slices) {
   if (!request.want_values || request.version_wanted == 0) return false;
   for (const SliceReply& slice : slices) {
     if (slice.outcome == SliceOutcome::kNotHere || slice.outcome == SliceOutcome::kConflict) return false;
@@ -190,7 +190,7 @@ bool Server::State::Waits(const PushHead& request, const std::vector<SliceReply>
   return Unready(request, slices);
 }
 
-PushReply Server::State::Answer(const PushHead& request, std::vector<SliceReply> slices, bool expired) {
+PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceReply> slices, bool expired) {
   PushReply reply{request.sequence, view->generation, Outsider(request), {}, std::move(slices)};
   const bool by_steps = stepped();
   if (by_steps) ledgers.Ask(request.cut, request.run);
@@ -279,7 +279,7 @@ void Server::Forget(uint64_t ticket) {
 Server::HeldValues Server::Values(SliceId slice, uint64_t version) const {
   const Slice* alive = state_->Alive(slice);
   LEAT_CHECK(alive != nullptr);
-  const State::Place& place = *state_->places[slice.value];
+  const State::HostedSlice& place = *state_->places[slice.value];
   if (place.has_previous && version + 1 == alive->version) {
     return {place.previous, {reinterpret_cast<const float*>(place.previous.data()), alive->elements}};
   }

@@ -41,7 +41,7 @@ struct Server::State {
     std::vector<Buffer> early;  // by lane; empty ones are not kept
   };
   // A slice that is ordered here: being read, not to be had, or alive.
-  struct Place {
+  struct HostedSlice {
     SliceOrder order;
     bool failed = false;
     // Stepped: the values of the version before, at the beginning of the memory (modelled: none); whether
@@ -57,7 +57,7 @@ struct Server::State {
     bool being_saved = false;
   };
   // What every push looks at, side by side: places are large.
-  struct Near {
+  struct HotSlice {
     Slice* alive = nullptr;  // its place's
     bool ledger_outdated = false;
   };
@@ -90,7 +90,7 @@ struct Server::State {
       float weight = 0;
       Buffer memory;  // that they lie in; empty: where they arrived
     };
-    Place* place = nullptr;
+    HostedSlice* place = nullptr;
     const Rule* rule = nullptr;
     uint64_t elements = 0, version = 0;  // the version that comes out of it
     float scale = 0;
@@ -110,15 +110,15 @@ struct Server::State {
   struct Parked {
     uint64_t ticket = 0;
     bool expired = false;
-    PushHead request;
+    PushHeader request;
     std::vector<SliceReply> slices;
   };
   explicit State(ServerConfig c);
 
   const Rule& RuleOf(SliceId id) const { return rules[config.table.slices[id.value].variable]; }
   bool stepped() const { return config.strategy.stepped(); }
-  Slice* Alive(SliceId id) const { return id.value < near.size() ? near[id.value].alive : nullptr; }
-  bool Outsider(const PushHead& request) {
+  Slice* Alive(SliceId id) const { return id.value < hot.size() ? hot[id.value].alive : nullptr; }
+  bool Outsider(const PushHeader& request) {
     // A worker whose view is newer has joined since ours was made.
     return request.generation <= view->generation && request.worker != last_member && !Inside(request.worker);
   }
@@ -127,12 +127,12 @@ struct Server::State {
   // ---- server.cc
   void TakeView(const Shared<View>& newer);
   void TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads);
-  void Settle(Place* place, std::shared_ptr<Slice> slice);  // it is alive
-  void DropPlace(std::optional<Place>* place);
+  void Settle(HostedSlice* place, std::shared_ptr<Slice> slice);  // it is alive
+  void DropHostedSlice(std::optional<HostedSlice>* place);
   std::shared_ptr<Slice> Make(const SliceOrder& order) const;
   void MoveToNewMemory(Slice* slice) const;  // whoever holds the old keeps it as it is
   Status Fits(const Slice& slice) const;
-  const Slice& WithLedger(Place* place);  // the slice, its ledger brought up to date
+  const Slice& WithLedger(HostedSlice* place);  // the slice, its ledger brought up to date
   std::optional<SaveShard> TakeSave(const std::optional<CheckpointOrder>& order);
   std::optional<SaveShard> TakeSaveAtVersion(const std::optional<CheckpointOrder>& order);
   SaveShard BeginSave(const CheckpointOrder& order, std::vector<std::shared_ptr<const Slice>> slices);
@@ -157,14 +157,14 @@ struct Server::State {
     progress.staleness_sum += staleness;
     ++progress.staleness_count;
   }
-  bool Waits(const PushHead& request, const std::vector<SliceReply>& slices);
-  bool Unready(const PushHead& request, const std::vector<SliceReply>& slices);
-  PushReply Answer(const PushHead& request, std::vector<SliceReply> slices, bool expired);
+  bool Waits(const PushHeader& request, const std::vector<SliceReply>& slices);
+  bool Unready(const PushHeader& request, const std::vector<SliceReply>& slices);
+  PushReply Answer(const PushHeader& request, std::vector<SliceReply> slices, bool expired);
 
   // ---- server_steps.cc
   // What becomes of a run at one slice. `agreed`, null for the first slice of a push: the step in whose lane
   // the run is known to be.
-  SliceOutcome TakeLane(Place* place, const PushRequest& request, const SliceRef& ref,
+  SliceOutcome TakeLane(HostedSlice* place, const PushRequest& request, const SliceRef& ref,
                         std::span<const float> gradient, const Step** agreed);
   // What the sender knows of the lanes that count; kInvalidArgument when it contradicts what is known.
   Status TakeCounted(const PushRequest& request);
@@ -186,14 +186,15 @@ struct Server::State {
   void CompleteAll();
   // Completes the slice's steps as long as their lanes are in. The gradient that came last, of `lane` of the
   // first of them, is still where it arrived.
-  void CompleteSteps(Place* place, uint32_t lane = 0, std::span<const float> gradient = {});
-  void CompleteStep(Place* place, Step* step, uint32_t lane, std::span<const float> gradient);
-  void UpdateByStep(Place* place, const Step& step, uint64_t events, uint32_t lane,
+  void CompleteSteps(HostedSlice* place, uint32_t lane = 0, std::span<const float> gradient = {});
+  void CompleteStep(HostedSlice* place, Step* step, uint32_t lane, std::span<const float> gradient);
+  void UpdateByStep(HostedSlice* place, const Step& step, uint64_t events, uint32_t lane,
                     std::span<const float> gradient);
   static void Run(const StepUpdate& update);
   void RunUpdates();
   void Give(StepUpdate update);
-  void Keep(Place* place, OpenStep* open, const Step& step, uint32_t lane, std::span<const float> gradient);
+  void Keep(HostedSlice* place, OpenStep* open, const Step& step, uint32_t lane,
+            std::span<const float> gradient);
   void Judge(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane, bool applied);
   void RebuildClaims();
   void Prune();  // what is remembered of steps
@@ -211,8 +212,8 @@ struct Server::State {
   bool none_missing = false;          // between the first of them and the last
   std::optional<NodeId> last_member;  // found there last: each slice of a push asks for the same
   std::vector<Position> start;
-  std::vector<std::optional<Place>> places;  // by slice id
-  std::vector<Near> near;                    // likewise
+  std::vector<std::optional<HostedSlice>> places;  // by slice id
+  std::vector<HotSlice> hot;                       // likewise
   size_t count_alive = 0;
   SliceLedgers ledgers;  // of those that are alive
   std::string failure;

@@ -72,7 +72,7 @@ Server::State::Step* Server::State::MakeStep(const StepLane& step_lane) {
 
 void Server::State::Prune() {
   uint64_t lowest = UINT64_MAX;
-  for (const Near& slice : near) {
+  for (const HotSlice& slice : hot) {
     if (slice.alive) lowest = std::min(lowest, slice.alive->version);
   }
   if (count_alive == 0) return;
@@ -147,7 +147,7 @@ void Server::State::Decide(const PushRequest& request) {
 
 // ---- what comes in
 
-SliceOutcome Server::State::TakeLane(Place* place, const PushRequest& request, const SliceRef& ref,
+SliceOutcome Server::State::TakeLane(HostedSlice* place, const PushRequest& request, const SliceRef& ref,
                                      std::span<const float> gradient, const Step** agreed) {
   StepLane step_lane = *request.step_lane;
   const uint64_t version = place->slice->version;
@@ -194,7 +194,7 @@ SliceOutcome Server::State::TakeLane(Place* place, const PushRequest& request, c
   return SliceOutcome::kHeld;
 }
 
-void Server::State::Keep(Place* place, OpenStep* open, const Step& step, uint32_t lane,
+void Server::State::Keep(HostedSlice* place, OpenStep* open, const Step& step, uint32_t lane,
                          std::span<const float> gradient) {
   const uint64_t elements = place->slice->elements;
   const optim::MeanRule& mean = RuleOf(place->slice->id).mean;
@@ -243,7 +243,7 @@ void Server::State::CompleteAll() {
   RunUpdates();
 }
 
-void Server::State::CompleteSteps(Place* place, uint32_t lane, std::span<const float> gradient) {
+void Server::State::CompleteSteps(HostedSlice* place, uint32_t lane, std::span<const float> gradient) {
   while (Step* step = FindStep(place->slice->version)) {
     if (!Complete(place->open.front(), *step)) return;
     CompleteStep(place, step, lane, gradient);
@@ -251,7 +251,8 @@ void Server::State::CompleteSteps(Place* place, uint32_t lane, std::span<const f
   }
 }
 
-void Server::State::CompleteStep(Place* place, Step* step, uint32_t lane, std::span<const float> gradient) {
+void Server::State::CompleteStep(HostedSlice* place, Step* step, uint32_t lane,
+                                 std::span<const float> gradient) {
   Slice& slice = *place->slice;
   OpenStep& open = place->open.front();
   const uint64_t number = slice.version;
@@ -281,7 +282,7 @@ void Server::State::CompleteStep(Place* place, Step* step, uint32_t lane, std::s
   Judge(number, *step, rejected_lane, applied);
   ++slice.version;
   ledgers.Note(slice.id.value, step->noted);
-  near[slice.id.value].ledger_outdated = true;
+  hot[slice.id.value].ledger_outdated = true;
   Clear(&open);
   std::rotate(place->open.begin(), place->open.begin() + 1, place->open.end());
   wake = true;
@@ -293,7 +294,7 @@ void Server::State::CompleteStep(Place* place, Step* step, uint32_t lane, std::s
   if (++step->completed >= count_alive) Prune();
 }
 
-void Server::State::UpdateByStep(Place* place, const Step& step, uint64_t events, uint32_t lane,
+void Server::State::UpdateByStep(HostedSlice* place, const Step& step, uint64_t events, uint32_t lane,
                                  std::span<const float> gradient) {
   if (place->updating) RunUpdates();
   Slice& slice = *place->slice;

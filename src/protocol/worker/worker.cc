@@ -30,7 +30,9 @@ Worker::State::State(WorkerConfig c) : config(std::move(c)) {
 void Worker::State::TakeView(const Shared<View>& newer) {
   if (stepped() && view->slices.size() == newer->slices.size()) {
     // All slices of a stepped strategy are of one history: it goes on from an earlier step.
-    const auto same = [](const SlicePlace& a, const SlicePlace& b) { return a.incarnation == b.incarnation; };
+    const auto same = [](const SliceLocation& a, const SliceLocation& b) {
+      return a.incarnation == b.incarnation;
+    };
     if (!std::equal(view->slices.begin(), view->slices.end(), newer->slices.begin(), same)) {
       ReleaseAll();
       decided.reset();

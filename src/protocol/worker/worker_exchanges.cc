@@ -22,7 +22,7 @@ Worker::State::Exchange& Worker::State::ExchangeWith(NodeId server) {
 
 // By the view: one exchange for each server that has slices, and those that are open; and what is where.
 void Worker::State::ArrangeExchanges() {
-  for (const SlicePlace& place : view->slices) ExchangeWith(place.server);
+  for (const SliceLocation& place : view->slices) ExchangeWith(place.server);
   // Of a slice: its exchange, or the number of them where it has none.
   std::vector<size_t> exchange_of(known.size(), exchanges.size());
   std::vector<uint32_t> next(exchanges.size() + 2);

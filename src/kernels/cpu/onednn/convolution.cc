@@ -15,16 +15,16 @@ using dnnl::memory;
 using ops::Conv2dSizes;
 
 // Where an argument lies when a kernel runs: an input, an output, or so far into the scratch memory.
-struct Place {
+struct ArgumentRef {
   enum class Kind : uint8_t { kInput, kOutput, kScratch };
   Kind kind;
   size_t at;
 };
-Place Input(size_t i) {
-  return {Place::Kind::kInput, i};
+ArgumentRef Input(size_t i) {
+  return {ArgumentRef::Kind::kInput, i};
 }
-Place Output(size_t i) {
-  return {Place::Kind::kOutput, i};
+ArgumentRef Output(size_t i) {
+  return {ArgumentRef::Kind::kOutput, i};
 }
 
 // Primitives that run one after the other.
@@ -32,13 +32,13 @@ class StagesKernel final : public graph::Kernel {
  public:
   explicit StagesKernel(int threads) : threads_(threads) {}
 
-  Place Scratch(size_t bytes) {
-    const Place place{Place::Kind::kScratch, scratch_bytes_};
+  ArgumentRef Scratch(size_t bytes) {
+    const ArgumentRef place{ArgumentRef::Kind::kScratch, scratch_bytes_};
     scratch_bytes_ += (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
     return place;
   }
   void Add(dnnl::primitive primitive, const memory::desc& scratch,
-           std::vector<std::pair<Argument, Place>> arguments) {
+           std::vector<std::pair<Argument, ArgumentRef>> arguments) {
     arguments.push_back({{DNNL_ARG_SCRATCHPAD, scratch}, Scratch(scratch.get_size())});
     Stage stage;
     std::vector<Argument> described;
@@ -49,7 +49,8 @@ class StagesKernel final : public graph::Kernel {
     stage.primitive = PreparedPrimitive(std::move(primitive), described);
     stages_.push_back(std::move(stage));
   }
-  void AddReorder(const memory::desc& from, Place from_place, const memory::desc& to, Place to_place) {
+  void AddReorder(const memory::desc& from, ArgumentRef from_place, const memory::desc& to,
+                  ArgumentRef to_place) {
     const dnnl::reorder::primitive_desc reorder(Engine(), from, Engine(), to, UserScratch());
     Add(dnnl::reorder(reorder), reorder.scratchpad_desc(),
         {{{DNNL_ARG_FROM, from}, from_place}, {{DNNL_ARG_TO, to}, to_place}});
@@ -73,12 +74,12 @@ class StagesKernel final : public graph::Kernel {
  private:
   struct Stage {
     PreparedPrimitive primitive;
-    std::vector<Place> places;  // by argument
+    std::vector<ArgumentRef> places;  // by argument
   };
 
-  static const void* Find(Place place, const KernelArgs& args) {
-    if (place.kind == Place::Kind::kInput) return args.inputs[place.at];
-    if (place.kind == Place::Kind::kOutput) return args.outputs[place.at];
+  static const void* Find(ArgumentRef place, const KernelArgs& args) {
+    if (place.kind == ArgumentRef::Kind::kInput) return args.inputs[place.at];
+    if (place.kind == ArgumentRef::Kind::kOutput) return args.outputs[place.at];
     return args.scratch + place.at;
   }
 
@@ -188,9 +189,9 @@ KernelPtr MakeStages(const KernelRequest& request, const Conv2dSizes& sizes, Mad
 }
 
 // The weights as the primitive wants them.
-Place ReorderedWeights(StagesKernel& kernel, const Description& d, const memory::desc& wanted) {
+ArgumentRef ReorderedWeights(StagesKernel& kernel, const Description& d, const memory::desc& wanted) {
   if (wanted == d.plain_weights) return Input(1);
-  const Place place = kernel.Scratch(wanted.get_size());
+  const ArgumentRef place = kernel.Scratch(wanted.get_size());
   kernel.AddReorder(d.plain_weights, Input(1), wanted, place);
   return place;
 }
@@ -200,8 +201,8 @@ KernelPtr MakeForward(const KernelRequest& request, const ops::Conv2dAttributes&
   const auto sizes = ops::Conv2dSizesOf(attr, request.inputs[0].shape, request.inputs[1].shape);
   return MakeStages(request, sizes, Made::kY, [&](StagesKernel& kernel, const Description& d) {
     const auto forward = d.Forward(with_bias, activation);
-    const Place weights = ReorderedWeights(kernel, d, forward.weights_desc());
-    std::vector<std::pair<Argument, Place>> arguments = {
+    const ArgumentRef weights = ReorderedWeights(kernel, d, forward.weights_desc());
+    std::vector<std::pair<Argument, ArgumentRef>> arguments = {
         {{DNNL_ARG_SRC, d.x}, Input(0)},
         {{DNNL_ARG_WEIGHTS, forward.weights_desc()}, weights},
         {{DNNL_ARG_DST, d.y}, Output(0)},
@@ -226,7 +227,7 @@ KernelPtr MakeConv2dGradInput(const KernelRequest& request) {
   const auto sizes = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.input);
   return MakeStages(request, sizes, Made::kX, [](StagesKernel& kernel, const Description& d) {
     const auto backward = d.BackwardData();
-    const Place weights = ReorderedWeights(kernel, d, backward.weights_desc());
+    const ArgumentRef weights = ReorderedWeights(kernel, d, backward.weights_desc());
     kernel.Add(dnnl::convolution_backward_data(backward), backward.scratchpad_desc(),
                {{{DNNL_ARG_DIFF_DST, d.y}, Input(0)},
                 {{DNNL_ARG_WEIGHTS, backward.weights_desc()}, weights},
@@ -244,8 +245,8 @@ KernelPtr MakeGradWeights(const KernelRequest& request) {
     const bool with_bias = request.outputs.size() == 2;
     const auto backward = d.BackwardWeights(with_bias);
     const memory::desc made = backward.diff_weights_desc();
-    const Place weights = made == d.plain_weights ? Output(0) : kernel.Scratch(made.get_size());
-    std::vector<std::pair<Argument, Place>> arguments = {
+    const ArgumentRef weights = made == d.plain_weights ? Output(0) : kernel.Scratch(made.get_size());
+    std::vector<std::pair<Argument, ArgumentRef>> arguments = {
         {{DNNL_ARG_SRC, d.x}, Input(0)},
         {{DNNL_ARG_DIFF_DST, d.y}, Input(1)},
         {{DNNL_ARG_DIFF_WEIGHTS, made}, weights},
