@@ -100,7 +100,7 @@ inline std::shared_ptr<const protocol::Slice> MakeSlice(const protocol::SliceTab
   slice->memory = Buffer(slice->elements * 4 * (1 + slots));
   for (std::byte& b : slice->memory.bytes()) b = static_cast<std::byte>(rng());
   slice->ledger = protocol::Ledger(std::vector<protocol::Position>{{0, 64 * (seed % 3)}, {2, 5}});
-  slice->ledger.Note(MakeCut(0, 640, 800), static_cast<uint32_t>(rng.Below(5)));
+  slice->ledger.Record(MakeCut(0, 640, 800), static_cast<uint32_t>(rng.Below(5)));
   return slice;
 }
 

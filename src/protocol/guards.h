@@ -11,13 +11,13 @@
 namespace leat::protocol::guards {
 
 // The ledger's check: a batch that a slice holds is not applied again.
-bool Held(bool in_ledger);
+bool AlreadyApplied(bool in_ledger);
 // The incarnation's check: what is said of, or to, a former life of a slice does not count for this one.
 bool SameIncarnation(Incarnation said, Incarnation now);
 // The generation's check: a worker that the view of its time does not name is not listened to.
 // Untested: without it no job that the simulator knows counts wrong. It stays, and is listed as untested in
 // sim/mutants/mutant_test.cc, until elastic membership supplies a job in which it is needed.
-bool Member(bool in_view);
+bool IsMember(bool in_view);
 // The group's check, where workers reduce among themselves: what was said in another group than the one that
 // is now does not count.
 bool SameGroup(uint64_t said, uint64_t now);

@@ -33,7 +33,7 @@ Ledger::Ledger(const std::vector<Position>& start) {
   for (Position at : start) partitions_.push_back({at, {}});
 }
 
-Ledger::Entry Ledger::Look(const Cut& cut, uint32_t batch, std::optional<size_t>* place) const {
+Ledger::Entry Ledger::Lookup(const Cut& cut, uint32_t batch, std::optional<size_t>* place) const {
   if (cut.partition >= partitions_.size() || !cut.valid() || batch >= cut.runs()) return Entry::kConflict;
   const PartitionLedger& partition = partitions_[cut.partition];
   bool held = false;
@@ -53,12 +53,12 @@ Ledger::Entry Ledger::Look(const Cut& cut, uint32_t batch, std::optional<size_t>
       if (at != partition.open.begin() && std::prev(at)->cut.next() > cut.after) return Entry::kConflict;
     }
   }
-  return guards::Held(held) ? Entry::kDuplicate : Entry::kNew;
+  return guards::AlreadyApplied(held) ? Entry::kDuplicate : Entry::kNew;
 }
 
-Ledger::Entry Ledger::Note(const Cut& cut, uint32_t batch) {
+Ledger::Entry Ledger::Record(const Cut& cut, uint32_t batch) {
   std::optional<size_t> place;
-  const Entry entry = Look(cut, batch, &place);
+  const Entry entry = Lookup(cut, batch, &place);
   if (entry != Entry::kNew || !place) return entry;  // without a place only with the check taken out
   PartitionLedger& partition = partitions_[cut.partition];
   auto at = partition.open.begin() + static_cast<std::ptrdiff_t>(*place);

@@ -42,12 +42,12 @@ class Ledger {
   explicit Ledger(std::vector<PartitionLedger> partitions) : partitions_(std::move(partitions)) {}
 
   // What Note would say, changing nothing.
-  Entry Look(const Cut& cut, uint32_t batch) const {
+  Entry Lookup(const Cut& cut, uint32_t batch) const {
     std::optional<size_t> place;
-    return Look(cut, batch, &place);
+    return Lookup(cut, batch, &place);
   }
   // Notes the batch as held and moves `done` over every split that is full by then.
-  Entry Note(const Cut& cut, uint32_t batch);
+  Entry Record(const Cut& cut, uint32_t batch);
   // Batches of the cut that are held (all of them when it lies before `done`).
   RunSet Held(const Cut& cut) const;
 
@@ -57,7 +57,7 @@ class Ledger {
  private:
   // `place`: among the open splits of its partition, where the cut is or belongs; none where all of it is
   // done.
-  Entry Look(const Cut& cut, uint32_t batch, std::optional<size_t>* place) const;
+  Entry Lookup(const Cut& cut, uint32_t batch, std::optional<size_t>* place) const;
 
   std::vector<PartitionLedger> partitions_;
 };

@@ -62,9 +62,9 @@ TEST(Ledger, AgreesWithASetOfAllBatchesInAnyOrder) {
     for (const Batch& batch : todo) {
       const Cut& cut = cuts[batch.first];
       const auto expected = model.insert(batch).second ? Ledger::Entry::kNew : Ledger::Entry::kDuplicate;
-      ASSERT_EQ(ledger.Look(cut, batch.second), expected);
-      ASSERT_EQ(ledger.Note(cut, batch.second), expected);
-      ASSERT_EQ(ledger.Look(cut, batch.second), Ledger::Entry::kDuplicate);
+      ASSERT_EQ(ledger.Lookup(cut, batch.second), expected);
+      ASSERT_EQ(ledger.Record(cut, batch.second), expected);
+      ASSERT_EQ(ledger.Lookup(cut, batch.second), Ledger::Entry::kDuplicate);
       if (!rng.Chance(0.05)) continue;
       for (size_t c = 0; c < cuts.size(); ++c) {
         const RunSet held = ledger.Held(cuts[c]);
@@ -98,9 +98,9 @@ Cut At(uint64_t begin, uint64_t end, uint32_t batch = 10) {
 
 TEST(Ledger, RefusesWhatContradictsIt) {
   Ledger ledger(std::vector<Position>{{0, 100}});
-  EXPECT_EQ(ledger.Note(At(100, 120), 0), Ledger::Entry::kNew);
-  EXPECT_EQ(ledger.Note(At(100, 120), 1), Ledger::Entry::kNew);  // done is 120 now
-  EXPECT_EQ(ledger.Note(At(140, 160), 0), Ledger::Entry::kNew);
+  EXPECT_EQ(ledger.Record(At(100, 120), 0), Ledger::Entry::kNew);
+  EXPECT_EQ(ledger.Record(At(100, 120), 1), Ledger::Entry::kNew);  // done is 120 now
+  EXPECT_EQ(ledger.Record(At(140, 160), 0), Ledger::Entry::kNew);
   const Ledger before = ledger;
 
   std::vector<std::tuple<Cut, uint32_t, const char*>> refused = {
@@ -123,28 +123,28 @@ TEST(Ledger, RefusesWhatContradictsIt) {
   pass.after = {0, 130};
   refused.push_back({pass, 0, "a pass that starts before an open cut"});
   for (const auto& [cut, batch, why] : refused) {
-    EXPECT_EQ(ledger.Look(cut, batch), Ledger::Entry::kConflict) << why;
-    EXPECT_EQ(ledger.Note(cut, batch), Ledger::Entry::kConflict) << why;
+    EXPECT_EQ(ledger.Lookup(cut, batch), Ledger::Entry::kConflict) << why;
+    EXPECT_EQ(ledger.Record(cut, batch), Ledger::Entry::kConflict) << why;
   }
   EXPECT_EQ(ledger, before);
-  EXPECT_EQ(ledger.Note(At(120, 140), 0), Ledger::Entry::kNew)
+  EXPECT_EQ(ledger.Record(At(120, 140), 0), Ledger::Entry::kNew)
       << "exactly between what is done and what is open";
 }
 
 TEST(Ledger, DoesNotGrowWithoutBound) {
   Ledger ledger(std::vector<Position>{{0, 0}});
   for (uint64_t i = 1; i <= Ledger::kMaxOpen; ++i) {
-    ASSERT_EQ(ledger.Note(At(i * 1000, i * 1000 + 1000), 0), Ledger::Entry::kNew);
+    ASSERT_EQ(ledger.Record(At(i * 1000, i * 1000 + 1000), 0), Ledger::Entry::kNew);
   }
-  EXPECT_EQ(ledger.Note(At(1'000'000'000, 1'000'001'000), 0), Ledger::Entry::kConflict);
-  EXPECT_EQ(ledger.Note(At(1000, 2000), 1), Ledger::Entry::kNew) << "what is open goes on";
+  EXPECT_EQ(ledger.Record(At(1'000'000'000, 1'000'001'000), 0), Ledger::Entry::kConflict);
+  EXPECT_EQ(ledger.Record(At(1000, 2000), 1), Ledger::Entry::kNew) << "what is open goes on";
 }
 
 TEST(Ledger, DecodingBelievesNothing) {
   Rng rng(3);
   Ledger ledger(std::vector<Position>{{0, 0}, {0, 5}});
-  for (const Cut& cut : SomeCuts(&rng, 0, 0, 2)) ledger.Note(cut, 0);
-  for (const Cut& cut : SomeCuts(&rng, 1, 5, 1)) ledger.Note(cut, cut.batches() - 1);
+  for (const Cut& cut : SomeCuts(&rng, 0, 0, 2)) ledger.Record(cut, 0);
+  for (const Cut& cut : SomeCuts(&rng, 1, 5, 1)) ledger.Record(cut, cut.batches() - 1);
   ByteWriter writer;
   Encode(ledger, &writer);
   const Bytes bytes = writer.Take();
@@ -162,7 +162,7 @@ TEST(Ledger, DecodingBelievesNothing) {
     const Ledger read = DecodeLedger(&reader);
     // Whatever comes out is a ledger that can be worked with.
     for (const Cut& cut : {At(0, 10), At(50, 90)}) {
-      read.Look(cut, 0);
+      read.Lookup(cut, 0);
       read.Held(cut);
     }
   }

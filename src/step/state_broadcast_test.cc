@@ -49,7 +49,7 @@ struct Holder {
       state.Apply(4);
       // The first one stays open.
       const auto batch = static_cast<uint32_t>(state.header().step) + 1;
-      EXPECT_EQ(state.ledger().Note(cut, batch), Ledger::Entry::kNew);
+      EXPECT_EQ(state.ledger().Record(cut, batch), Ledger::Entry::kNew);
       state.Complete(4);
     }
   }

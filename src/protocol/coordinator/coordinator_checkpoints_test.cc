@@ -190,7 +190,7 @@ TEST_F(CoordinatorTest, AFinishedStreamEndsWithACheckpointThenEveryoneIsTold) {
   EXPECT_TRUE(All<JobEnded>(actions_)[0].status.ok());
   EXPECT_EQ(coordinator_->status().phase, Phase::kEnded);
   EXPECT_EQ(coordinator_->next_timer(), Time::max());
-  EXPECT_TRUE(std::holds_alternative<Refusal>(Ask(WorkerHeartbeat{})));
+  EXPECT_TRUE(std::holds_alternative<Refusal>(Call(WorkerHeartbeat{})));
 }
 
 TEST_F(CoordinatorTest, WhoeverCannotBeToldIsNotWaitedForForEver) {
@@ -252,7 +252,7 @@ TEST_F(CoordinatorTest, GoesOnFromManifestAndJournalOnAnotherNumberOfServers) {
   Run(200);
   const auto leases = SendHeartbeat(worker_, 3).leases;
   Train(leases[0]);
-  ledger_.Note(leases[2].cut, 1);
+  ledger_.Record(leases[2].cut, 1);
   SendServerHeartbeat(a_);
   SendServerHeartbeat(b_);
   Admin(AdminRequest::Kind::kCheckpoint);

@@ -65,7 +65,7 @@ void Coordinator::State::OnMemberReport(Time now, NodeId node, const MemberRepor
       slices.ReportAll({{}, least->events, least->partitions, least->step});
     }
     if (!was_ready) rounds.Reconsider(now, slices);
-    rounds.Settle(now, slices, heartbeat_counts);
+    rounds.OnServerReport(now, slices, heartbeat_counts);
     if (!was_ready) view_changed = true;
   }
   if (cursors.started()) reply->start = cursors.start();

@@ -185,7 +185,8 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   }
   if (*changed) view_changed = true;
   if (slices.ready() && !was_ready) Stepped() ? rounds.Reconsider(now, slices) : splits.Reconsider(slices);
-  Stepped() ? rounds.Settle(now, slices, heartbeat_counts) : splits.Settle(slices, heartbeat_counts);
+  Stepped() ? rounds.OnServerReport(now, slices, heartbeat_counts)
+            : splits.OnServerReport(slices, heartbeat_counts);
   if (heartbeat.shard) OnShard(now, heartbeat.node, *heartbeat.shard);
   if (heartbeat.rejected_in_a_row >= std::max(config.max_rejected_in_a_row, 1u)) {
     Tell(now, Rejected(heartbeat));

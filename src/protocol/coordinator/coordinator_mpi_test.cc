@@ -25,7 +25,7 @@ class CoordinatorMpiTest : public CoordinatorTest {
     request.role = Role::kWorker;
     request.address = address.empty() && place ? "host:" + std::to_string(place->rank) : address;
     request.mpi = place;
-    return std::get<JoinReply>(Ask(request));
+    return std::get<JoinReply>(Call(request));
   }
   // Both ranks, the last one first, in a group.
   void Form() {
@@ -42,9 +42,9 @@ class CoordinatorMpiTest : public CoordinatorTest {
     heartbeat.member_report.emplace();
     heartbeat.member_report->group = group_;
     heartbeat.member_report->failure = failure;
-    const auto reply = std::get<WorkerHeartbeatReply>(Ask(heartbeat));
+    const auto reply = std::get<WorkerHeartbeatReply>(Call(heartbeat));
     if (reply.group) group_ = reply.group->id;
-    Note();
+    Record();
     return reply;
   }
   // Time passes, in which the coordinator hears of some.
@@ -52,13 +52,13 @@ class CoordinatorMpiTest : public CoordinatorTest {
     for (const Time until = now_ + time; now_ < until && !ended_;) {
       now_ += milliseconds(100);
       Take(coordinator_->OnTimer(now_));
-      Note();
+      Record();
       for (const NodeId node : heard) {
         if (!ended_) Hear(node);
       }
     }
   }
-  void Note() {
+  void Record() {
     for (const JobEnded& end : All<JobEnded>(actions_)) ended_ = end.status;
   }
   // Why the job has ended, by now.
@@ -152,7 +152,7 @@ TEST_F(CoordinatorMpiTest, WhoWasSilentFirstIsNamedOfSeveral) {
   // One sweep finds both.
   now_ += milliseconds(1050);
   Take(coordinator_->OnTimer(now_));
-  Note();
+  Record();
   EXPECT_EQ(coordinator_->status().evictions, 2u);
   EXPECT_THAT(Why(), HasSubstr("worker 0 (rank 0 of 2, host:0) was lost"));
 }

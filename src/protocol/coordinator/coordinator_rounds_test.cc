@@ -35,7 +35,7 @@ class CoordinatorRoundsTest : public CoordinatorTest {
   void MakeStep(const std::vector<Lease>& leases) {
     for (const Lease& lease : leases) {
       if (lease.first_step > version_ || EndOf(lease) <= version_) continue;
-      EXPECT_EQ(ledger_.Note(lease.cut, RunOf(lease, version_)), Ledger::Entry::kNew);
+      EXPECT_EQ(ledger_.Record(lease.cut, RunOf(lease, version_)), Ledger::Entry::kNew);
     }
     ++version_;
   }
@@ -356,7 +356,7 @@ TEST_F(CoordinatorRoundsTest, AServerThatSaysAStepThatItCannotHaveIsNotHeard) {
     for (const SliceOrder& order : orders_[b_]) report.slices.push_back({order.slice, order.incarnation});
     ASSERT_FALSE(report.slices.empty());
     heartbeat.ledgers.push_back(report);
-    const auto reply = Ask(heartbeat);
+    const auto reply = Call(heartbeat);
     ASSERT_TRUE(std::holds_alternative<Refusal>(reply)) << report.version;
     EXPECT_EQ(std::get<Refusal>(reply).status.code(), Code::kInvalidArgument);
     EXPECT_THAT(std::get<Refusal>(reply).status.message(),
@@ -409,7 +409,7 @@ TEST_F(CoordinatorRoundsTest, WithBackupWorkersRoundsAreMadeAnewOfTheSameCuts) {
       for (const auto& part : rounds[i].lanes) {
         for (uint32_t run = 0; run < part.assigned.size(); ++run) {
           if (part.assigned.Has(run)) {
-            EXPECT_EQ(ledger_.Note(part.cut, run), Ledger::Entry::kNew);
+            EXPECT_EQ(ledger_.Record(part.cut, run), Ledger::Entry::kNew);
             ++runs;
           }
         }
@@ -536,7 +536,7 @@ TEST_F(CoordinatorRoundsTest, AStopFinishesTheStepThatSomeSlicesHave) {
   other_version_ = version_ + 1;
   other_ledger_ = ledger_;
   for (const Lease& lease : leases) {
-    if (lease.first_step == 0) other_ledger_.Note(lease.cut, 0);
+    if (lease.first_step == 0) other_ledger_.Record(lease.cut, 0);
   }
   EXPECT_EQ(SendHeartbeat(worker_, 2, Ids(leases)).revoked.size(), 8u);
   EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty());
@@ -593,9 +593,9 @@ TEST_F(CoordinatorRoundsTest, FiveGradientsInARowThatAreNotFiniteEndTheJob) {
   heartbeat.node = a_;
   heartbeat.rejected_in_a_row = 4;
   heartbeat.rejected = {worker_, leases[1].cut, 1};
-  EXPECT_FALSE(std::get<ServerHeartbeatReply>(Ask(heartbeat)).stop);
+  EXPECT_FALSE(std::get<ServerHeartbeatReply>(Call(heartbeat)).stop);
   heartbeat.rejected_in_a_row = 5;
-  EXPECT_TRUE(std::get<ServerHeartbeatReply>(Ask(heartbeat)).stop);
+  EXPECT_TRUE(std::get<ServerHeartbeatReply>(Call(heartbeat)).stop);
   EXPECT_TRUE(SendHeartbeat(worker_).stop);
   EXPECT_TRUE(All<PrepareCheckpoint>(actions_).empty()) << "the good ones stay";
   EXPECT_TRUE(SendServerHeartbeat(b_).stop);
@@ -657,7 +657,7 @@ TEST_F(CoordinatorRoundsTest, RoundsAreTheSameForAnyNumberOfWorkersAndAnyDemand)
         }
       }
       if (lanes.size() < width || !rng.Chance(0.7)) continue;
-      for (const auto& [lane, lease] : lanes) ledger_.Note(lease.cut, RunOf(lease, version_));
+      for (const auto& [lane, lease] : lanes) ledger_.Record(lease.cut, RunOf(lease, version_));
       ++version_;
     }
     if (seed == 1) first = Journaled();

@@ -40,7 +40,7 @@ TEST_F(CoordinatorTest, WhoeverIsOfAnotherVersionOrJobIsTurnedAwayWithBothNamed)
     JoinRequest request;
     request.version = version;
     request.job_hash = job_hash;
-    return std::get<JoinReply>(Ask(request)).status;
+    return std::get<JoinReply>(Call(request)).status;
   };
   EXPECT_TRUE(join("2.0", 0).ok()) << "has no job yet";
   EXPECT_TRUE(join("2.0", 0xabc).ok());
@@ -89,11 +89,11 @@ TEST_F(CoordinatorTest, UnknownNodesAreEvictedAndWrongRolesToo) {
   EXPECT_TRUE(SendServerHeartbeat(NodeId(55)).evicted);
   BotsHeartbeat bots;
   bots.node = NodeId(55);
-  EXPECT_TRUE(std::get<BotsHeartbeatReply>(Ask(bots)).evicted);
+  EXPECT_TRUE(std::get<BotsHeartbeatReply>(Call(bots)).evicted);
   const NodeId worker = JoinWorker();
   EXPECT_TRUE(SendServerHeartbeat(worker).evicted);
   EXPECT_FALSE(SendHeartbeat(worker).evicted);
-  EXPECT_TRUE(std::holds_alternative<Refusal>(Ask(StatusRequest{})));
+  EXPECT_TRUE(std::holds_alternative<Refusal>(Call(StatusRequest{})));
 }
 
 TEST_F(CoordinatorTest, SilenceIsEvictedUnlessItWasOurOwn) {
@@ -127,9 +127,9 @@ TEST_F(CoordinatorTest, TheViewGrowsWithEveryChangeAndIsSentWhenNewer) {
   WorkerHeartbeat heartbeat;
   heartbeat.node = worker_;
   heartbeat.generation = first.view->generation;
-  EXPECT_FALSE(std::get<WorkerHeartbeatReply>(Ask(heartbeat)).view);
+  EXPECT_FALSE(std::get<WorkerHeartbeatReply>(Call(heartbeat)).view);
   JoinWorker();
-  const auto second = std::get<WorkerHeartbeatReply>(Ask(heartbeat)).view;
+  const auto second = std::get<WorkerHeartbeatReply>(Call(heartbeat)).view;
   ASSERT_TRUE(second);
   EXPECT_GT(second->generation, first.view->generation);
 }
@@ -199,7 +199,7 @@ TEST_F(CoordinatorTest, ASliceThatCannotBeRestoredEndsTheJob) {
     heartbeat.node = a_;
     heartbeat.failed = {{reply.orders[0].slice, reply.orders[0].incarnation}};
     heartbeat.failure = "data loss: checksum of checkpoint-1/shard-1";
-    reply = std::get<ServerHeartbeatReply>(Ask(heartbeat));
+    reply = std::get<ServerHeartbeatReply>(Call(heartbeat));
   }
   EXPECT_TRUE(reply.stop);
   SendServerHeartbeat(b_);
@@ -258,7 +258,7 @@ TEST_F(CoordinatorTest, ALeavingWorkerGivesEverythingBack) {
   heartbeat.node = worker_;
   heartbeat.held = {lease.id};
   heartbeat.leaving = true;
-  EXPECT_TRUE(std::get<WorkerHeartbeatReply>(Ask(heartbeat)).stop);
+  EXPECT_TRUE(std::get<WorkerHeartbeatReply>(Call(heartbeat)).stop);
   EXPECT_EQ(SendHeartbeat(other, 1).leases.at(0).cut, lease.cut);
 }
 
@@ -397,7 +397,7 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
         Take(coordinator_->OnTimer(now_));
         continue;
       }
-      Ask(request);
+      Call(request);
       for (const Reply& reply : All<Reply>(actions_)) {
         EXPECT_EQ(++answers[reply.call], 1);
         if (const auto* heartbeat = std::get_if<WorkerHeartbeatReply>(&reply.reply)) {

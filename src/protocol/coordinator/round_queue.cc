@@ -389,7 +389,7 @@ void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
   round.free.clear();
 }
 
-void RoundQueue::Settle(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
+void RoundQueue::OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
   if (!slices.ready() || !settled_) return;
   auto over = FirstOpen();
   version_ = std::max(version_, std::min(slices.Version(), next_step_));

@@ -88,7 +88,7 @@ class RoundQueue {
   // The worker is gone: all its lanes are free.
   void Reclaim(Time now, NodeId worker);
   // A server has reported: rounds may be over, and released lanes trained or free.
-  void Settle(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
+  void OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
 
  private:
   enum class Stage : uint8_t { kFree, kLeased, kReleased, kDone };

@@ -142,7 +142,7 @@ void SplitQueue::Reclaim(NodeId worker) {
   workers_.erase(own);
 }
 
-void SplitQueue::Settle(const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
+void SplitQueue::OnServerReport(const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
   if (!slices.ready()) return;
   for (auto at = released_.begin(); at != released_.end();) {
     Split& split = At(*at);

@@ -49,7 +49,7 @@ class SplitQueue {
   // The worker is gone, or may not go on: all its leases are free.
   void Reclaim(NodeId worker);
   // A server has reported: looks at the released splits.
-  void Settle(const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
+  void OnServerReport(const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
   // Slices have come back with older ledgers: splits that were complete may be free again.
   void Reconsider(const SliceMap& slices);
 

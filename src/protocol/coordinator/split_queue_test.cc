@@ -39,7 +39,7 @@ class SplitQueueTest : public ::testing::Test {
     }
     ASSERT_TRUE(slices_.Report(heartbeat).ok());
     ++heartbeat_counts_[kServer];
-    queue_.Settle(slices_, heartbeat_counts_);
+    queue_.OnServerReport(slices_, heartbeat_counts_);
   }
 
   void Range(uint32_t partition, uint64_t end, bool sealed = false) {
@@ -48,7 +48,7 @@ class SplitQueueTest : public ::testing::Test {
   std::optional<Lease> Grant(NodeId worker = kW) { return queue_.Grant(++last_lease_, worker, slices_); }
   void Train(const Lease& lease) {
     for (Ledger& ledger : ledgers_) {
-      for (uint32_t b = 0; b < lease.cut.batches(); ++b) ledger.Note(lease.cut, b);
+      for (uint32_t b = 0; b < lease.cut.batches(); ++b) ledger.Record(lease.cut, b);
     }
   }
 
@@ -103,9 +103,9 @@ TEST_F(SplitQueueTest, ALeaseCarriesWhatAnySliceLacks) {
   queue_.CutMore(now_, 1, 1);
   const Lease lease = *Grant();
   EXPECT_TRUE(lease.missing.full());
-  ledgers_[0].Note(lease.cut, 0);
-  ledgers_[0].Note(lease.cut, 1);
-  ledgers_[1].Note(lease.cut, 0);
+  ledgers_[0].Record(lease.cut, 0);
+  ledgers_[0].Record(lease.cut, 1);
+  ledgers_[1].Record(lease.cut, 0);
   Report();
   queue_.Reclaim(kW);
   const Lease again = *Grant(kV);

@@ -53,7 +53,7 @@ class CoordinatorTest : public ::testing::Test {
     for (const Journal& journal : All<Journal>(actions_)) journal_.push_back(journal.record);
     for (const PrepareCheckpoint& prepare : All<PrepareCheckpoint>(actions_)) prepared_ = prepare.id;
   }
-  ControlReply Ask(const ControlRequest& request) {
+  ControlReply Call(const ControlRequest& request) {
     const uint64_t call = ++last_call_;
     Take(coordinator_->OnRequest(now_, call, request));
     for (const Reply& reply : All<Reply>(actions_)) {
@@ -65,7 +65,7 @@ class CoordinatorTest : public ::testing::Test {
     JoinRequest request;
     request.role = role;
     request.address = address;
-    return std::get<JoinReply>(Ask(request));
+    return std::get<JoinReply>(Call(request));
   }
   NodeId JoinServer(const std::string& address) { return Join(Role::kServer, address).node; }
   NodeId JoinWorker() { return Join(Role::kWorker).node; }
@@ -77,7 +77,7 @@ class CoordinatorTest : public ::testing::Test {
     heartbeat.leases_wanted = wanted;
     heartbeat.held = std::move(held);
     heartbeat.released = std::move(released);
-    return std::get<WorkerHeartbeatReply>(Ask(heartbeat));
+    return std::get<WorkerHeartbeatReply>(Call(heartbeat));
   }
 
   // A server that carries out its orders at once; `ledger` is what all its slices hold.
@@ -89,7 +89,7 @@ class CoordinatorTest : public ::testing::Test {
     for (const SliceOrder& order : orders_[server]) report.slices.push_back({order.slice, order.incarnation});
     if (!report.slices.empty()) heartbeat.ledgers.push_back(report);
     heartbeat.shard = std::move(shard);
-    const auto reply = std::get<ServerHeartbeatReply>(Ask(heartbeat));
+    const auto reply = std::get<ServerHeartbeatReply>(Call(heartbeat));
     orders_[server] = reply.orders;
     if (reply.view) generations_[server] = reply.view->generation;
     return reply;
@@ -118,7 +118,7 @@ class CoordinatorTest : public ::testing::Test {
     worker_ = JoinWorker();
   }
   void Train(const Lease& lease) {
-    for (uint32_t b = 0; b < lease.cut.batches(); ++b) ledger_.Note(lease.cut, b);
+    for (uint32_t b = 0; b < lease.cut.batches(); ++b) ledger_.Record(lease.cut, b);
   }
   void Checkpoint() {
     Take(coordinator_->OnCheckpointPrepared(now_, prepared_, CheckpointOrder{0, "directory"}));
@@ -138,7 +138,7 @@ class CoordinatorTest : public ::testing::Test {
   uint64_t Admin(AdminRequest::Kind kind) {
     AdminRequest request;
     request.kind = kind;
-    Ask(request);
+    Call(request);
     return last_call_;
   }
   std::optional<Status> AdminAnswer(uint64_t call) const {

@@ -2,7 +2,7 @@
 
 namespace leat::protocol::guards {
 
-bool Member(bool in_view) {
+bool IsMember(bool in_view) {
   return in_view;
 }
 

@@ -292,7 +292,7 @@ void GroupMember::State::Start() {
   work->lanes.resize(width);
   for (uint32_t lane = 0; lane < width; ++lane) {
     // All members hold the same ledger, so all leave the same lanes out.
-    const Ledger::Entry entry = held.ledger().Look(known.round.lanes[lane].cut, known.runs[lane][k]);
+    const Ledger::Entry entry = held.ledger().Lookup(known.round.lanes[lane].cut, known.runs[lane][k]);
     if (entry == Ledger::Entry::kConflict) return Fail("a round that contradicts the ledger");
     work->lanes[lane].kind =
         entry == Ledger::Entry::kDuplicate ? LaneOutcome::Kind::kHeld : LaneOutcome::Kind::kEmpty;
@@ -347,7 +347,7 @@ void GroupMember::State::Complete(const ReducedStep& step) {
     bad = at == step.lanes.end() ? 0 : static_cast<uint32_t>(at - step.lanes.begin());
   }
   for (uint32_t lane = 0; lane < step.lanes.size(); ++lane) {
-    held.ledger().Note(known.round.lanes[lane].cut, known.runs[lane][k]);
+    held.ledger().Record(known.round.lanes[lane].cut, known.runs[lane][k]);
   }
   if (bad) {
     ++skipped;

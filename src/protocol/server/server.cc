@@ -35,7 +35,7 @@ Server::State::State(ServerConfig c)
 bool Server::State::Inside(NodeId worker) {
   const bool there = none_missing ? members.front() <= worker && worker <= members.back()
                                   : std::binary_search(members.begin(), members.end(), worker);
-  if (!guards::Member(there)) return false;
+  if (!guards::IsMember(there)) return false;
   last_member = worker;
   return true;
 }
@@ -67,7 +67,7 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
     places[i].emplace();
     places[i]->order = *order;
     if (order->directory.empty()) {
-      Settle(&*places[i], Make(*order));
+      MakeLive(&*places[i], Make(*order));
       news = true;
     } else {
       loads->orders.push_back(*order);
@@ -75,7 +75,7 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
   }
 }
 
-void Server::State::Settle(HostedSlice* place, std::shared_ptr<Slice> slice) {
+void Server::State::MakeLive(HostedSlice* place, std::shared_ptr<Slice> slice) {
   ++count_alive;
   ledgers.Put(slice->id.value, slice->ledger);
   if (stepped()) place->open.resize(config.strategy.ahead() + 1);
@@ -306,7 +306,7 @@ void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
   }
   // Wherever it was read into, its values are sent from here.
   if (s.config.allocate && loaded->memory) s.MoveToNewMemory(&*loaded);
-  s.Settle(&place, std::make_shared<Slice>(std::move(loaded).value()));
+  s.MakeLive(&place, std::make_shared<Slice>(std::move(loaded).value()));
 }
 
 void Server::OnShardSaved(ShardReport report) {

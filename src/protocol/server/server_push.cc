@@ -102,7 +102,7 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
   const bool gradient = request.disposition == Disposition::kGradient;
   const bool by_steps = stepped();
   const Step* agreed = nullptr;
-  ledgers.Ask(request.cut, request.run);
+  ledgers.SelectRun(request.cut, request.run);
   for (size_t i = 0; i < slices.size(); ++i) {
     const SliceRef& ref = slices[i];
     SliceReply& reply = replies[i];
@@ -116,7 +116,7 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
     } else if (by_steps) {
       reply.outcome = TakeLane(&*places[ref.slice.value], request, ref, numbers, &agreed);
     } else {
-      switch (ledgers.Note(ref.slice.value)) {
+      switch (ledgers.Record(ref.slice.value)) {
         case Ledger::Entry::kConflict:
           reply.outcome = SliceOutcome::kConflict;
           break;
@@ -193,7 +193,7 @@ bool Server::State::Waits(const PushHeader& request, const std::vector<SliceRepl
 PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceReply> slices, bool expired) {
   PushReply reply{request.sequence, view->generation, Outsider(request), {}, std::move(slices)};
   const bool by_steps = stepped();
-  if (by_steps) ledgers.Ask(request.cut, request.run);
+  if (by_steps) ledgers.SelectRun(request.cut, request.run);
   for (SliceReply& slice : reply.slices) {
     // Between its Apply and now a slice may have been ordered away.
     const Slice* const alive = Alive(slice.slice);
@@ -209,7 +209,7 @@ PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceRepl
     if (slice.outcome == SliceOutcome::kHeld && alive->version > request.step_lane->step) {
       // A step is completed by all of its lanes, unless some are there to back the others up.
       const bool counts = request.step_lane->needed == request.step_lane->width ||
-                          ledgers.Look(slice.slice.value) == Ledger::Entry::kDuplicate;
+                          ledgers.Lookup(slice.slice.value) == Ledger::Entry::kDuplicate;
       slice.outcome = counts ? SliceOutcome::kApplied : SliceOutcome::kLate;
     }
     slice.version = alive->version;

@@ -127,7 +127,7 @@ struct Server::State {
   // ---- server.cc
   void TakeView(const Shared<View>& newer);
   void TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads);
-  void Settle(HostedSlice* place, std::shared_ptr<Slice> slice);  // it is alive
+  void MakeLive(HostedSlice* place, std::shared_ptr<Slice> slice);  // it is alive
   void DropHostedSlice(std::optional<HostedSlice>* place);
   std::shared_ptr<Slice> Make(const SliceOrder& order) const;
   void MoveToNewMemory(Slice* slice) const;  // whoever holds the old keeps it as it is

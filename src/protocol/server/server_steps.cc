@@ -89,7 +89,7 @@ void Server::State::RebuildClaims() {
   for (const auto& [number, step] : steps) {
     for (uint32_t lane = 0; lane < step.width; ++lane) {
       const auto& run = step.runs[lane];
-      if (run && (step.counted.empty() || step.Counts(lane))) claims.Note(run->cut, run->run);
+      if (run && (step.counted.empty() || step.Counts(lane))) claims.Record(run->cut, run->run);
     }
   }
 }
@@ -151,7 +151,7 @@ SliceOutcome Server::State::TakeLane(HostedSlice* place, const PushRequest& requ
                                      std::span<const float> gradient, const Step** agreed) {
   StepLane step_lane = *request.step_lane;
   const uint64_t version = place->slice->version;
-  switch (ledgers.Look(ref.slice.value)) {
+  switch (ledgers.Lookup(ref.slice.value)) {
     case Ledger::Entry::kConflict:
       return SliceOutcome::kConflict;
     case Ledger::Entry::kDuplicate:
@@ -161,7 +161,7 @@ SliceOutcome Server::State::TakeLane(HostedSlice* place, const PushRequest& requ
   }
   if (step_lane.step < version) {
     // All that counted in the step is held.
-    if (guards::Held(true)) return SliceOutcome::kLate;
+    if (guards::AlreadyApplied(true)) return SliceOutcome::kLate;
     step_lane.step = version;  // only with the check taken out
   }
   if (step_lane.step - version >= place->open.size()) return SliceOutcome::kConflict;
@@ -171,7 +171,7 @@ SliceOutcome Server::State::TakeLane(HostedSlice* place, const PushRequest& requ
   const bool wanted = step->counted.empty() || step->Counts(step_lane.lane);
   if (!run && wanted) {
     if (claims_outdated) RebuildClaims();
-    if (claims.Note(request.cut, request.run) != Ledger::Entry::kNew) return SliceOutcome::kConflict;
+    if (claims.Record(request.cut, request.run) != Ledger::Entry::kNew) return SliceOutcome::kConflict;
     run = RunId{request.cut, request.run};
     step->workers[step_lane.lane] = request.worker;
   } else if (run && step != *agreed && (run->run != request.run || run->cut != request.cut)) {
@@ -281,7 +281,7 @@ void Server::State::CompleteStep(HostedSlice* place, Step* step, uint32_t lane,
   place->has_previous = true;
   Judge(number, *step, rejected_lane, applied);
   ++slice.version;
-  ledgers.Note(slice.id.value, step->noted);
+  ledgers.Record(slice.id.value, step->noted);
   hot[slice.id.value].ledger_outdated = true;
   Clear(&open);
   std::rotate(place->open.begin(), place->open.begin() + 1, place->open.end());

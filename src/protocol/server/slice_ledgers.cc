@@ -68,10 +68,10 @@ void SliceLedgers::Drop(uint32_t slice) {
     Clear(&pending.holders, slice);
     --pending.count;
   }
-  Settle(&group);
+  MergePending(&group);
 }
 
-void SliceLedgers::Settle(LedgerClass* group) {
+void SliceLedgers::MergePending(LedgerClass* group) {
   for (size_t i = 0; i < group->pending.size();) {
     Pending& pending = group->pending[i];
     if (pending.count > 0 && pending.count < group->count) {
@@ -79,7 +79,7 @@ void SliceLedgers::Settle(LedgerClass* group) {
       continue;
     }
     if (pending.count > 0) {
-      for (const RunId& run : pending.runs) group->ledger.Note(run.cut, run.run);
+      for (const RunId& run : pending.runs) group->ledger.Record(run.cut, run.run);
     }
     ++group->changes;
     spare_.push_back(std::move(pending));
@@ -87,7 +87,7 @@ void SliceLedgers::Settle(LedgerClass* group) {
   }
 }
 
-Ledger::Entry SliceLedgers::LookAnyhow(uint32_t slice) {
+Ledger::Entry SliceLedgers::LookupSlow(uint32_t slice) {
   const auto& [cut, run] = last_.run;
   const uint32_t at = class_of_[slice];
   LEAT_CHECK(at != kNone);
@@ -95,7 +95,7 @@ Ledger::Entry SliceLedgers::LookAnyhow(uint32_t slice) {
   if (last_.group != at || last_.changes != group.changes) {
     last_.group = at;
     last_.changes = group.changes;
-    last_.entry = group.ledger.Look(cut, run);
+    last_.entry = group.ledger.Lookup(cut, run);
     last_.pending = kNone;
   }
   if (last_.entry == Ledger::Entry::kDuplicate) return last_.entry;
@@ -103,21 +103,22 @@ Ledger::Entry SliceLedgers::LookAnyhow(uint32_t slice) {
     if (!Has(pending.holders, slice)) continue;
     bool contradicts = last_.entry == Ledger::Entry::kConflict;
     for (const RunId& held : pending.runs) {
-      if (held.cut == cut && held.run == run && guards::Held(true)) return Ledger::Entry::kDuplicate;
+      if (held.cut == cut && held.run == run && guards::AlreadyApplied(true))
+        return Ledger::Entry::kDuplicate;
       contradicts = contradicts || (held.cut != cut && Overlap(held.cut, cut));
     }
     // Unless all of it is held by now.
-    if (contradicts) return Get(slice).Look(cut, run);
+    if (contradicts) return Get(slice).Lookup(cut, run);
   }
   return last_.entry;
 }
 
-Ledger::Entry SliceLedgers::NoteAnyhow(uint32_t slice) {
-  const Ledger::Entry entry = Look(slice);
+Ledger::Entry SliceLedgers::RecordSlow(uint32_t slice) {
+  const Ledger::Entry entry = Lookup(slice);
   if (entry != Ledger::Entry::kNew) return entry;
   LedgerClass& group = classes_[last_.group];
   if (group.count == 1) {
-    Note(slice, std::span(&last_.run, 1));
+    Record(slice, std::span(&last_.run, 1));
     return entry;
   }
   if (last_.pending == kNone) last_.pending = PendingOf(&group, std::span(&last_.run, 1));
@@ -125,12 +126,12 @@ Ledger::Entry SliceLedgers::NoteAnyhow(uint32_t slice) {
   return entry;
 }
 
-void SliceLedgers::Note(uint32_t slice, std::span<const RunId> runs) {
+void SliceLedgers::Record(uint32_t slice, std::span<const RunId> runs) {
   const uint32_t at = class_of_[slice];
   LEAT_CHECK(at != kNone);
   LedgerClass& group = classes_[at];
   if (group.count == 1) {
-    for (const RunId& run : runs) group.ledger.Note(run.cut, run.run);
+    for (const RunId& run : runs) group.ledger.Record(run.cut, run.run);
     ++group.changes;
     return;
   }
@@ -160,14 +161,14 @@ void SliceLedgers::Hold(uint32_t at, uint32_t pending, uint32_t slice) {
   if (Has(held.holders, slice)) return;  // only with the check taken out
   Set(&held.holders, slice);
   if (++held.count == group.count) {
-    Settle(&group);
+    MergePending(&group);
   } else if (group.pending.size() > kMostPending) {
-    Part(at);
+    SplitClass(at);
   }
 }
 
 // Each slice with those that hold the same.
-void SliceLedgers::Part(uint32_t from) {
+void SliceLedgers::SplitClass(uint32_t from) {
   const std::vector<uint32_t> slices = Members(classes_[from].members);
   std::vector<Ledger> ledgers;
   ledgers.reserve(slices.size());
@@ -186,7 +187,7 @@ Ledger SliceLedgers::Get(uint32_t slice) const {
   Ledger ledger = group.ledger;
   for (const Pending& pending : group.pending) {
     if (!Has(pending.holders, slice)) continue;
-    for (const RunId& run : pending.runs) ledger.Note(run.cut, run.run);
+    for (const RunId& run : pending.runs) ledger.Record(run.cut, run.run);
   }
   return ledger;
 }

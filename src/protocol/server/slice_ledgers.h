@@ -31,24 +31,24 @@ class SliceLedgers {
   void Drop(uint32_t slice);
 
   // As a Ledger's, for a slice that has one.
-  Ledger::Entry Look(uint32_t slice, const Cut& cut, uint32_t run) {
-    Ask(cut, run);
-    return Look(slice);
+  Ledger::Entry Lookup(uint32_t slice, const Cut& cut, uint32_t run) {
+    SelectRun(cut, run);
+    return Lookup(slice);
   }
-  Ledger::Entry Note(uint32_t slice, const Cut& cut, uint32_t run) {
-    Ask(cut, run);
-    return Note(slice);
+  Ledger::Entry Record(uint32_t slice, const Cut& cut, uint32_t run) {
+    SelectRun(cut, run);
+    return Record(slice);
   }
   // The same in two parts: of which run, and then of each slice of a push.
-  void Ask(const Cut& cut, uint32_t run) {
+  void SelectRun(const Cut& cut, uint32_t run) {
     if (last_.run.run != run || last_.run.cut != cut) last_ = {kNone, 0, {cut, run}};
   }
-  Ledger::Entry Look(uint32_t slice) {
+  Ledger::Entry Lookup(uint32_t slice) {
     const uint32_t at = class_of_[slice];
     const bool known = at == last_.group && at != kNone && last_.changes == classes_[at].changes;
-    return known && classes_[at].pending.empty() ? last_.entry : LookAnyhow(slice);
+    return known && classes_[at].pending.empty() ? last_.entry : LookupSlow(slice);
   }
-  Ledger::Entry Note(uint32_t slice) {
+  Ledger::Entry Record(uint32_t slice) {
     const uint32_t at = class_of_[slice];
     // Mostly another slice of the group has noted the run just now, and nothing else waits for some of them.
     if (at == last_.group && at != kNone && last_.pending == 0) {
@@ -57,15 +57,15 @@ class SliceLedgers {
         Pending& held = group.pending[0];
         if (!Has(held.holders, slice)) {
           Set(&held.holders, slice);
-          if (++held.count == group.count) Settle(&group);
+          if (++held.count == group.count) MergePending(&group);
           return Ledger::Entry::kNew;
         }
       }
     }
-    return NoteAnyhow(slice);
+    return RecordSlow(slice);
   }
   // All of a step at once, each of which looked new.
-  void Note(uint32_t slice, std::span<const RunId> runs);
+  void Record(uint32_t slice, std::span<const RunId> runs);
   Ledger Get(uint32_t slice) const;
 
   struct Equal {
@@ -101,15 +101,15 @@ class SliceLedgers {
   static void Set(Mask* mask, uint32_t slice) { (*mask)[slice / 64] |= uint64_t{1} << (slice % 64); }
   static void Clear(Mask* mask, uint32_t slice) { (*mask)[slice / 64] &= ~(uint64_t{1} << (slice % 64)); }
   static std::vector<uint32_t> Members(const Mask& mask);
-  Ledger::Entry LookAnyhow(uint32_t slice);
-  Ledger::Entry NoteAnyhow(uint32_t slice);
+  Ledger::Entry LookupSlow(uint32_t slice);
+  Ledger::Entry RecordSlow(uint32_t slice);
   uint32_t FreeGroup();
   void Join(uint32_t slice, Ledger ledger);
-  void Settle(LedgerClass* group);  // moves what all hold by now into the ledger
+  void MergePending(LedgerClass* group);  // moves what all hold by now into the ledger
   // Where in the group's `pending` these runs are, from now on.
   uint32_t PendingOf(LedgerClass* group, std::span<const RunId> runs);
   void Hold(uint32_t group, uint32_t pending, uint32_t slice);
-  void Part(uint32_t group);
+  void SplitClass(uint32_t group);
 
   size_t words_ = 0;
   std::vector<uint32_t> class_of_;    // by slice

@@ -35,8 +35,8 @@ TEST(SliceLedgers, EqualOnesAreOneClass) {
   SliceLedgers ledgers = All();
   EXPECT_EQ(ledgers.Classes().size(), 1u);
   for (uint32_t i = 0; i < kSlices; ++i) {
-    EXPECT_EQ(ledgers.Note(i, CutAt(0, 0, 4), 2), Entry::kNew);
-    EXPECT_EQ(ledgers.Note(i, CutAt(0, 0, 4), 2), Entry::kDuplicate);
+    EXPECT_EQ(ledgers.Record(i, CutAt(0, 0, 4), 2), Entry::kNew);
+    EXPECT_EQ(ledgers.Record(i, CutAt(0, 0, 4), 2), Entry::kDuplicate);
     const auto classes = ledgers.Classes();
     ASSERT_EQ(classes.size(), i + 1 < kSlices ? 2u : 1u);
     EXPECT_EQ(classes[0].slices.size(), i + 1);
@@ -48,12 +48,12 @@ TEST(SliceLedgers, WhoseLedgersDifferedForLongAndComeToTheSameAreOneClassAgain) 
   SliceLedgers ledgers = All();
   for (uint32_t run = 0; run < 200; ++run) {
     for (uint32_t i = 0; i < kSlices; ++i) {
-      if (i % 2 == 0) ledgers.Note(i, CutAt(0, 0, 200), run);
+      if (i % 2 == 0) ledgers.Record(i, CutAt(0, 0, 200), run);
     }
   }
   EXPECT_EQ(ledgers.Classes().size(), 2u);
   for (uint32_t run = 0; run < 200; ++run) {
-    for (uint32_t i = 1; i < kSlices; i += 2) ledgers.Note(i, CutAt(0, 0, 200), run);
+    for (uint32_t i = 1; i < kSlices; i += 2) ledgers.Record(i, CutAt(0, 0, 200), run);
   }
   const auto classes = ledgers.Classes();
   ASSERT_EQ(classes.size(), 1u);
@@ -85,16 +85,16 @@ TEST(SliceLedgers, AreToEachSliceALedgerOfItsOwn) {
       if (rng.Chance(0.5)) {
         for (uint32_t i = 0; i < slices; ++i) {
           if (!plain[i] || rng.Chance(0.1)) continue;
-          ASSERT_EQ(ledgers.Look(i, cut, run), plain[i]->Look(cut, run)) << seed;
-          ASSERT_EQ(ledgers.Note(i, cut, run), plain[i]->Note(cut, run)) << seed;
+          ASSERT_EQ(ledgers.Lookup(i, cut, run), plain[i]->Lookup(cut, run)) << seed;
+          ASSERT_EQ(ledgers.Record(i, cut, run), plain[i]->Record(cut, run)) << seed;
         }
       } else {
         std::vector<RunId> runs;
         for (uint32_t r = 0; r < 8; ++r) {
-          if (ledgers.Look(slice, cut, r) == Entry::kNew && rng.Chance(0.5)) runs.push_back({cut, r});
+          if (ledgers.Lookup(slice, cut, r) == Entry::kNew && rng.Chance(0.5)) runs.push_back({cut, r});
         }
-        if (!runs.empty()) ledgers.Note(slice, runs);
-        for (const RunId& noted : runs) ASSERT_EQ(plain[slice]->Note(noted.cut, noted.run), Entry::kNew);
+        if (!runs.empty()) ledgers.Record(slice, runs);
+        for (const RunId& noted : runs) ASSERT_EQ(plain[slice]->Record(noted.cut, noted.run), Entry::kNew);
       }
       if (rng.Chance(0.1)) {
         size_t reported = 0;

@@ -19,7 +19,7 @@ namespace guards = protocol::guards;
 using Kind = protocol::StrategyKind;
 using Strategy = protocol::StrategyConfig;
 
-const bool kNoLedger = !guards::Held(true);
+const bool kNoLedger = !guards::AlreadyApplied(true);
 const bool kNoIncarnation = guards::SameIncarnation(Incarnation(1), Incarnation(2));
 const bool kNoGroup = guards::SameGroup(1, 2);
 
@@ -81,7 +81,7 @@ TEST(Mutant, EveryGuardIsTestedOrListedAsUntested) {
   std::ranges::sort(guards);
   std::ranges::sort(listed);
   EXPECT_EQ(guards, listed);
-  EXPECT_TRUE(guards::Member(true) && !guards::Member(false)) << "it stays in all of these programs";
+  EXPECT_TRUE(guards::IsMember(true) && !guards::IsMember(false)) << "it stays in all of these programs";
 }
 
 TEST(Mutant, IsFound) {

@@ -3,7 +3,7 @@
 
 namespace leat::protocol::guards {
 
-bool Held(bool) {
+bool AlreadyApplied(bool) {
   return false;
 }
 

@@ -2,7 +2,7 @@
 
 namespace leat::protocol::guards {
 
-bool Held(bool in_ledger) {
+bool AlreadyApplied(bool in_ledger) {
   return in_ledger;
 }
 
