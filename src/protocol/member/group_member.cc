@@ -123,7 +123,7 @@ struct GroupMember::State {
   uint32_t rejected_in_a_row = 0;
   std::optional<RejectedRun> rejected;
   uint64_t skipped = 0;
-  bool news = false;
+  bool heartbeat_urgent = false;
   bool leaving = false;
   bool stopped = false;
   GroupMemberActions actions;
@@ -145,7 +145,7 @@ void GroupMember::State::Fail(std::string why) {
   if (!failure.empty()) return;
   failure = why.empty() ? "unknown" : std::move(why);
   Quit();
-  news = true;
+  heartbeat_urgent = true;
 }
 
 void GroupMember::State::TakeGroup(const Group& newer) {
@@ -158,7 +158,7 @@ void GroupMember::State::TakeGroup(const Group& newer) {
     group = newer;
     group->decided = false;
     failure.clear();
-    news = true;
+    heartbeat_urgent = true;
     rank = static_cast<uint32_t>(me - newer.members.begin());
     // Shards of an earlier group's checkpoint count for nothing.
     checkpoint.reset();
@@ -207,7 +207,7 @@ void GroupMember::State::OnStateReady() {
     return Fail("the state is of step " + std::to_string(held.header().step) + ", the group starts from " +
                 std::to_string(group->step));
   }
-  holds = filled = news = true;
+  holds = filled = heartbeat_urgent = true;
   // Whoever starts anew from a checkpoint has no past.
   rejected_in_a_row = 0;
 }
@@ -275,7 +275,7 @@ void GroupMember::State::Advance() {
       Forget(rounds.front());
       rounds.pop_front();
       Prepare();
-      if (rounds.size() < kRoundsAhead) news = true;
+      if (rounds.size() < kRoundsAhead) heartbeat_urgent = true;
     }
     if (rounds.empty() || (work && work->reducing)) return;
     if (!work) Start();
@@ -356,7 +356,7 @@ void GroupMember::State::Complete(const ReducedStep& step) {
     const auto width = static_cast<uint32_t>(step.lanes.size());
     const auto by = static_cast<uint32_t>(uint64_t{*bad} * members / width);
     rejected = RejectedRun{group->members[by].node, known.round.lanes[*bad].cut, known.runs[*bad][k]};
-    news = true;
+    heartbeat_urgent = true;
     events = 0;
   } else {
     rejected_in_a_row = 0;
@@ -380,7 +380,7 @@ void GroupMember::State::Save() {
         Status(Code::kFailedPrecondition, "a checkpoint of step " + std::to_string(order.version) +
                                               " was ordered at step " + std::to_string(held.header().step));
     shard = std::move(report);
-    news = true;
+    heartbeat_urgent = true;
     return;
   }
   SaveShard save{order, {}};
@@ -402,7 +402,7 @@ void GroupMember::State::Save() {
   ShardReport report;
   report.checkpoint = order.id;
   shard = std::move(report);
-  news = true;
+  heartbeat_urgent = true;
 }
 
 // ---- the public face
@@ -437,13 +437,13 @@ WorkerHeartbeat GroupMember::MakeHeartbeat() {
   report.rejected = s.rejected;
   report.skipped = s.skipped;
   heartbeat.member_report = std::move(report);
-  s.news = false;
+  s.heartbeat_urgent = false;
   return heartbeat;
 }
 
 bool GroupMember::HeartbeatUrgent() const {
   // The step that everybody is at is what the next ones wait for, when there is nothing to do.
-  return state_->news || (state_->Going() && state_->rounds.empty());
+  return state_->heartbeat_urgent || (state_->Going() && state_->rounds.empty());
 }
 
 GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& reply) {
@@ -469,7 +469,7 @@ GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& rep
 }
 
 void GroupMember::Leave() {
-  state_->leaving = state_->news = true;
+  state_->leaving = state_->heartbeat_urgent = true;
 }
 
 GroupMemberActions GroupMember::OnSplitReady(uint64_t lease) {
@@ -515,7 +515,7 @@ GroupMemberActions GroupMember::OnConnected(uint64_t group, const Status& status
   State& s = *state_;
   if (!s.group || !guards::SameGroup(group, s.group->id) || !s.failure.empty() || s.stopped) return {};
   if (status.ok()) {
-    s.connected = s.news = true;
+    s.connected = s.heartbeat_urgent = true;
     s.Fill();
   } else {
     s.Fail(status.ToString());
@@ -611,7 +611,7 @@ void GroupMember::OnShardSaved(ShardReport report) {
   s.saving.reset();
   report.slices = s.saved;
   s.shard = std::move(report);
-  s.news = true;
+  s.heartbeat_urgent = true;
 }
 
 const View& GroupMember::view() const {

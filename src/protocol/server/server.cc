@@ -32,7 +32,7 @@ Server::State::State(ServerConfig c)
   }
 }
 
-bool Server::State::Inside(NodeId worker) {
+bool Server::State::InView(NodeId worker) {
   const bool there = none_missing ? members.front() <= worker && worker <= members.back()
                                   : std::binary_search(members.begin(), members.end(), worker);
   if (!guards::IsMember(there)) return false;
@@ -68,7 +68,7 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
     places[i]->order = *order;
     if (order->directory.empty()) {
       MakeLive(&*places[i], Make(*order));
-      news = true;
+      heartbeat_urgent = true;
     } else {
       loads->orders.push_back(*order);
     }
@@ -95,7 +95,7 @@ void Server::State::DropHostedSlice(std::optional<HostedSlice>* place) {
       // Another history begins: what its steps are made of is told anew.
       steps.clear();
       found = nullptr;
-      judged = 0;
+      outcomes_recorded = 0;
       rejected_in_a_row = 0;
     }
   }
@@ -194,7 +194,7 @@ std::optional<SaveShard> Server::State::TakeSaveAtVersion(const std::optional<Ch
                                  std::to_string(place->slice->version) + "; the checkpoint is of step " +
                                  std::to_string(order->version));
       waiting_save.reset();
-      news = true;
+      heartbeat_urgent = true;
       return std::nullopt;
     }
     all = all && place->to_save;
@@ -259,12 +259,12 @@ ServerHeartbeat Server::MakeHeartbeat() {
   heartbeat.rejected_in_a_row = s.rejected_in_a_row;
   heartbeat.rejected = s.rejected;
   heartbeat.progress = s.progress;
-  s.news = false;
+  s.heartbeat_urgent = false;
   return heartbeat;
 }
 
 bool Server::HeartbeatUrgent() const {
-  return state_->news;
+  return state_->heartbeat_urgent;
 }
 
 std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& reply) {
@@ -298,7 +298,7 @@ void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
     loaded->incarnation = order.incarnation;
     status = s.Fits(*loaded);
   }
-  s.news = true;
+  s.heartbeat_urgent = true;
   if (!status.ok()) {
     place.failed = true;
     s.failure = status.With(order.directory + "/" + order.file).ToString();
@@ -318,7 +318,7 @@ void Server::OnShardSaved(ShardReport report) {
     if (place) place->being_saved = false;
   }
   s.shard = std::move(report);
-  s.news = true;
+  s.heartbeat_urgent = true;
 }
 
 const Slice* Server::Find(SliceId slice) const {

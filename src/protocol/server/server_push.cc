@@ -97,7 +97,7 @@ Status Server::Begin(const PushRequest& request, std::vector<uint64_t>* elements
 
 void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> slices,
                           std::span<const std::span<const float>> gradients, SliceReply* replies) {
-  const bool here = !Outsider(request);
+  const bool here = !NotInView(request);
   const bool pull = request.disposition == Disposition::kPull;
   const bool gradient = request.disposition == Disposition::kGradient;
   const bool by_steps = stepped();
@@ -150,9 +150,9 @@ void Server::ApplyAll(const PushRequest& request, std::span<const std::span<cons
   State& s = *state_;
   LEAT_CHECK(gradients.size() == request.slices.size() || gradients.empty());
   replies->resize(request.slices.size());
-  s.gathers = true;
+  s.defer_updates = true;
   s.Apply(request, request.slices, gradients, replies->data());
-  s.gathers = false;
+  s.defer_updates = false;
   if (!s.updates.empty()) s.RunUpdates();
 }
 
@@ -172,7 +172,7 @@ void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, 
 
 // Something that it waits for is not there, and nothing has come in between.
 bool Server::State::Unready(const PushHeader& request, const std::vector<SliceReply>& slices) {
-  if (Outsider(request)) return false;
+  if (NotInView(request)) return false;
   bool below = false;
   for (const SliceReply& slice : slices) {
     const Slice* alive = Alive(slice.slice);
@@ -191,7 +191,7 @@ bool Server::State::Waits(const PushHeader& request, const std::vector<SliceRepl
 }
 
 PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceReply> slices, bool expired) {
-  PushReply reply{request.sequence, view->generation, Outsider(request), {}, std::move(slices)};
+  PushReply reply{request.sequence, view->generation, NotInView(request), {}, std::move(slices)};
   const bool by_steps = stepped();
   if (by_steps) ledgers.SelectRun(request.cut, request.run);
   for (SliceReply& slice : reply.slices) {

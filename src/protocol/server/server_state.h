@@ -118,11 +118,11 @@ struct Server::State {
   const Rule& RuleOf(SliceId id) const { return rules[config.table.slices[id.value].variable]; }
   bool stepped() const { return config.strategy.stepped(); }
   Slice* Alive(SliceId id) const { return id.value < hot.size() ? hot[id.value].alive : nullptr; }
-  bool Outsider(const PushHeader& request) {
+  bool NotInView(const PushHeader& request) {
     // A worker whose view is newer has joined since ours was made.
-    return request.generation <= view->generation && request.worker != last_member && !Inside(request.worker);
+    return request.generation <= view->generation && request.worker != last_member && !InView(request.worker);
   }
-  bool Inside(NodeId worker);
+  bool InView(NodeId worker);
 
   // ---- server.cc
   void TakeView(const Shared<View>& newer);
@@ -195,7 +195,8 @@ struct Server::State {
   void Give(StepUpdate update);
   void Keep(HostedSlice* place, OpenStep* open, const Step& step, uint32_t lane,
             std::span<const float> gradient);
-  void Judge(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane, bool applied);
+  void RecordStepOutcome(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane,
+                         bool applied);
   void RebuildClaims();
   void Prune();  // what is remembered of steps
   void Clear(OpenStep* open);
@@ -224,7 +225,7 @@ struct Server::State {
   ServerProgress progress;
   uint32_t rejected_in_a_row = 0;
   std::optional<RejectedRun> rejected;
-  bool news = false;  // that the coordinator waits for
+  bool heartbeat_urgent = false;  // that the coordinator waits for
 
   std::vector<Parked> parked;
   bool wake = false;  // something has happened that a parked request may have waited for
@@ -236,9 +237,9 @@ struct Server::State {
   // Runs that the slices hold or that lanes of open steps have brought: no run is taken in two lanes.
   Ledger claims;
   bool claims_outdated = true;
-  uint64_t judged = 0;  // steps below it have been counted as rejected or not
+  uint64_t outcomes_recorded = 0;  // steps below it have been counted as rejected or not
   std::unordered_map<uint64_t, std::vector<Buffer>> spare;  // by bytes
-  bool gathers = false;                                     // updates come together, to be run by RunUpdates
+  bool defer_updates = false;                               // updates come together, to be run by RunUpdates
   std::vector<StepUpdate> updates;
 };
 

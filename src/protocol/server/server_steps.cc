@@ -99,7 +99,7 @@ Status Server::State::TakeCounted(const PushRequest& request) {
     const Slice* slice = Alive(ref.slice);
     return slice && guards::SameIncarnation(ref.incarnation, slice->incarnation);
   });
-  if (!here || Outsider(request)) return {};  // of another history, perhaps
+  if (!here || NotInView(request)) return {};  // of another history, perhaps
   const StepLane& step_lane = *request.step_lane;
   Step* step = FindStep(step_lane.step);
   if (!step) {
@@ -235,11 +235,11 @@ bool Server::State::Complete(const OpenStep& open, const Step& step) const {
 }
 
 void Server::State::CompleteAll() {
-  gathers = true;
+  defer_updates = true;
   for (auto& place : places) {
     if (place && place->slice) CompleteSteps(&*place);
   }
-  gathers = false;
+  defer_updates = false;
   RunUpdates();
 }
 
@@ -279,7 +279,7 @@ void Server::State::CompleteStep(HostedSlice* place, Step* step, uint32_t lane,
     place->previous = slice.memory;  // the values are those of the version before
   }
   place->has_previous = true;
-  Judge(number, *step, rejected_lane, applied);
+  RecordStepOutcome(number, *step, rejected_lane, applied);
   ++slice.version;
   ledgers.Record(slice.id.value, step->noted);
   hot[slice.id.value].ledger_outdated = true;
@@ -289,7 +289,8 @@ void Server::State::CompleteStep(HostedSlice* place, Step* step, uint32_t lane,
   if (waiting_save && waiting_save->version == slice.version && !place->to_save) {
     place->to_save = std::make_shared<const Slice>(WithLedger(place));
     // The reply to the next heartbeat lets it be written.
-    news = news || std::ranges::all_of(places, [](const auto& p) { return !p || p->to_save; });
+    heartbeat_urgent =
+        heartbeat_urgent || std::ranges::all_of(places, [](const auto& p) { return !p || p->to_save; });
   }
   if (++step->completed >= count_alive) Prune();
 }
@@ -332,7 +333,7 @@ void Server::State::UpdateByStep(HostedSlice* place, const Step& step, uint64_t 
     update.previous = place->previous;
   }
   update.to = slice.memory;
-  if (!gathers) {
+  if (!defer_updates) {
     Run(update);
     return Give(std::move(update));
   }
@@ -389,10 +390,10 @@ void Server::State::Give(StepUpdate update) {
 }
 
 // Each step once, however many slices it has here.
-void Server::State::Judge(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane,
-                          bool applied) {
-  if (number < judged) return;
-  judged = number + 1;
+void Server::State::RecordStepOutcome(uint64_t number, const Step& step,
+                                      std::optional<uint32_t> rejected_lane, bool applied) {
+  if (number < outcomes_recorded) return;
+  outcomes_recorded = number + 1;
   if (applied) rejected_in_a_row = 0;
   if (!rejected_lane) return;
   ++rejected_in_a_row;
