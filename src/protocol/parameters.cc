@@ -41,7 +41,7 @@ Parameters::Parameters(const SliceTable& table, Allocate allocate)
   gradients_ = allocate_(total * sizeof(float));
 }
 
-bool Parameters::FreeGradients() {
+bool Parameters::AcquireGradientBuffer() {
   if (!gradients_.shared()) return false;
   std::swap(gradients_, former_);
   if (gradients_.size() == 0 || gradients_.shared()) gradients_ = allocate_(former_.size());

@@ -31,11 +31,11 @@ class Parameters {
   std::span<float> all_values() const { return All(values_); }
   std::span<float> all_gradients() const { return All(gradients_); }
   // The gradients' memory, for who sends it: as long as it is held, somebody may read it.
-  Buffer HoldGradients() const { return gradients_; }
+  Buffer gradient_buffer() const { return gradients_; }
   // Before gradients are written: where somebody still holds the memory of those before, they get another,
   // which is that of the ones before them when nobody holds that any more.
   // True then: spans of them are outdated.
-  bool FreeGradients();
+  bool AcquireGradientBuffer();
   // The largest magnitude among a variable's gradients: infinity where one is infinite or not a number.
   float LargestGradient(size_t variable) const;
   // False when any gradient, or sum of such terms, is infinite or not a number.

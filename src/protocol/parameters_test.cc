@@ -54,15 +54,15 @@ TEST(Parameters, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
     ++allocated;
     return Buffer(bytes);
   });
-  EXPECT_FALSE(parameters.FreeGradients()) << "nobody holds them";
+  EXPECT_FALSE(parameters.AcquireGradientBuffer()) << "nobody holds them";
   for (float& g : parameters.all_gradients()) g = 1;
   for (float& x : parameters.all_values()) x = 3;
   const float* const values = parameters.all_values().data();
-  Buffer held = parameters.HoldGradients();
+  Buffer held = parameters.gradient_buffer();
   const auto before = parameters.all_gradients();
   ASSERT_EQ(reinterpret_cast<const float*>(held.data()), before.data());
 
-  EXPECT_TRUE(parameters.FreeGradients());
+  EXPECT_TRUE(parameters.AcquireGradientBuffer());
   EXPECT_EQ(allocated, 2u) << "from where the first came";
   EXPECT_NE(parameters.all_gradients().data(), before.data());
   EXPECT_EQ(parameters.all_gradients().size(), before.size());
@@ -72,10 +72,10 @@ TEST(Parameters, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
   EXPECT_EQ(parameters.all_values().data(), values);
   EXPECT_EQ(parameters.values(size_t{0})[0], 3);
 
-  EXPECT_FALSE(parameters.FreeGradients()) << "nobody holds these";
-  held = parameters.HoldGradients();
+  EXPECT_FALSE(parameters.AcquireGradientBuffer()) << "nobody holds these";
+  held = parameters.gradient_buffer();
   held = {};
-  EXPECT_FALSE(parameters.FreeGradients()) << "nor any more";
+  EXPECT_FALSE(parameters.AcquireGradientBuffer()) << "nor any more";
   EXPECT_EQ(parameters.gradients(size_t{2})[0], 2) << "what stays is not changed";
   EXPECT_EQ(allocated, 2u);
 }
@@ -88,15 +88,15 @@ TEST(Parameters, GradientsThatAreHeldForAWhileTakeTurns) {
   });
   std::vector<Buffer> held;
   for (int step = 0; step < 10; ++step) {
-    parameters.FreeGradients();
-    held.push_back(parameters.HoldGradients());
+    parameters.AcquireGradientBuffer();
+    held.push_back(parameters.gradient_buffer());
     if (held.size() > 1) held.erase(held.begin());  // of the step before
   }
   EXPECT_EQ(allocated, 2u);
   for (int step = 0; step < 3; ++step) {
-    EXPECT_TRUE(parameters.FreeGradients());
-    for (const Buffer& buffer : held) EXPECT_NE(buffer.data(), parameters.HoldGradients().data());
-    held.push_back(parameters.HoldGradients());
+    EXPECT_TRUE(parameters.AcquireGradientBuffer());
+    for (const Buffer& buffer : held) EXPECT_NE(buffer.data(), parameters.gradient_buffer().data());
+    held.push_back(parameters.gradient_buffer());
   }
   EXPECT_EQ(allocated, 4u) << "as many as are held";
 }

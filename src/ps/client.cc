@@ -109,7 +109,7 @@ class Client::ServerConnection : public net::Receiver,
         Append<const std::byte>(std::as_bytes(gradients), &payload);
       }
     }
-    if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_->parameters_.HoldGradients());
+    if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_->parameters_.gradient_buffer());
     connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_),
                       std::move(payload), [held = lent_](const Status&) {});
   }

@@ -159,14 +159,14 @@ void StepReducer::StartReady(size_t ready) {
     if (ready < buckets_.size() || started_ == ready) return;
     started_ = ready;
     return Start({.data = std::as_writable_bytes(parameters_.all_gradients()),
-                  .memory = parameters_.HoldGradients(),
+                  .memory = parameters_.gradient_buffer(),
                   .apart = true});
   }
   for (; started_ < ready; ++started_) {
     const BucketPart& part = buckets_[started_];
     const auto gradients = parameters_.all_gradients().subspan(part.start, part.floats);
     collective::Bucket bucket{.data = std::as_writable_bytes(gradients),
-                              .memory = parameters_.HoldGradients()};
+                              .memory = parameters_.gradient_buffer()};
     if (options_.deterministic) {
       bucket.order = collective::Order::kLanes;
       for (size_t i = 0; i < lanes_used_; ++i) {
@@ -204,7 +204,7 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
   }
   if (!in_place_) {
     // Whose batches had no event has not computed, and so may still show the sums of the step before.
-    parameters_.FreeGradients();
+    parameters_.AcquireGradientBuffer();
     CopyOrNothing();
   }
   done_ = std::move(done);

@@ -440,7 +440,7 @@ TEST_F(Alone, WhatIsLeftApartLeavesInOnePieceAsSoonAsAllIsThere) {
     EXPECT_EQ(group.started[0].bucket.data.size(), parameters().all_gradients().size_bytes());
     EXPECT_TRUE(group.started[0].bucket.apart);
     EXPECT_FALSE(group.started[1].bucket.apart);
-    EXPECT_TRUE(parameters().HoldGradients().shared());
+    EXPECT_TRUE(parameters().gradient_buffer().shared());
     group.EndAll();
     ASSERT_TRUE(member_->ended.has_value() && member_->ended->ok());
     EXPECT_FALSE(member_->sums.empty());
@@ -709,8 +709,8 @@ TEST_P(Held, ByAnotherStep) {
   const auto lanes = FullLanes(2);
   member_->Reduce(member_->Compute(lanes, 0, 1, data_));
   ExpectUntouched(held);
-  EXPECT_NE(parameters().HoldGradients().data(), held.data());
-  EXPECT_EQ(group_.started.front().bucket.memory.data(), parameters().HoldGradients().data());
+  EXPECT_NE(parameters().gradient_buffer().data(), held.data());
+  EXPECT_EQ(group_.started.front().bucket.memory.data(), parameters().gradient_buffer().data());
   group_.EndAll();
 }
 
@@ -720,7 +720,7 @@ TEST_P(Held, ByAStepWithoutALaneOfThisMember) {
     const Buffer held = StepThatIsLookedAt();
     member_->Reduce(member_->Compute({empty ? Lane{{}} : Lane{}}, 0, 1, data_));
     ExpectUntouched(held);
-    EXPECT_NE(parameters().HoldGradients().data(), held.data());
+    EXPECT_NE(parameters().gradient_buffer().data(), held.data());
     group_.EndAll();
     ASSERT_TRUE(member_->ended.has_value() && member_->ended->ok());
   }

@@ -112,7 +112,7 @@ StepOutcome Trainer::Measure(const Compiled& compiled, const Compiled::Half& hal
 StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                           uint64_t noise) {
   if (batch.empty()) return {};
-  parameters_.FreeGradients();
+  parameters_.AcquireGradientBuffer();
   auto& compiled = For(batch_size, true);
   Fill(compiled, rows, batch);
   compiled.noise.as<int64_t>()[0] = static_cast<int64_t>(noise);

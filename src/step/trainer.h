@@ -43,9 +43,9 @@ class Trainer {
           const optim::Clipping& clipping = {});
 
   // Scores the batch (rows.features at `batch`, at most `batch_size` of them), then computes its gradients
-  // into the parameters' gradients: other memory than before where somebody still holds that (FreeGradients).
-  // An empty batch computes nothing. `noise`: what the step's random choices (dropout) are a function of, so
-  // that the same batch trained again makes the same ones.
+  // into the parameters' gradients: other memory than before where somebody still holds that
+  // (AcquireGradientBuffer). An empty batch computes nothing. `noise`: what the step's random choices
+  // (dropout) are a function of, so that the same batch trained again makes the same ones.
   StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                    uint64_t noise = 0);
   // Scores alone: for data that is only to be measured.

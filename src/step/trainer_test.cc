@@ -221,8 +221,8 @@ TEST_P(KernelsTest, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
   std::vector<size_t> told;
   bench.trainer.OnGradient([&](size_t v) {
     told.push_back(v);
-    EXPECT_THAT(held, testing::Each(testing::Property(&Buffer::data,
-                                                      testing::Ne(bench.parameters.HoldGradients().data()))));
+    EXPECT_THAT(held, testing::Each(testing::Property(
+                          &Buffer::data, testing::Ne(bench.parameters.gradient_buffer().data()))));
   });
   for (const uint32_t size : {32u, 8u, 32u, 32u, 5u, 8u}) {
     SCOPED_TRACE(size);
@@ -237,14 +237,14 @@ TEST_P(KernelsTest, GradientsThatAreHeldStayAndTheNextOnesGoElsewhere) {
     for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(floats(held[i]), were[i]) << "of step " << i;
     // The last step finds its memory free.
     if (held.size() < 4) {
-      held.push_back(bench.parameters.HoldGradients());
+      held.push_back(bench.parameters.gradient_buffer());
       were.push_back(floats(held.back()));
     }
   }
   // Scores alone write no gradients, and leave those that are held where they are.
-  held.push_back(bench.parameters.HoldGradients());
+  held.push_back(bench.parameters.gradient_buffer());
   bench.trainer.Score(data.rows(), data.order, 32);
-  EXPECT_EQ(bench.parameters.HoldGradients().data(), held.back().data());
+  EXPECT_EQ(bench.parameters.gradient_buffer().data(), held.back().data());
 }
 
 TEST(Trainer, AnEmptyBatchComputesNothing) {

@@ -61,7 +61,7 @@ void Worker::State::TakeLease(const Lease& granted) {
     released.push_back(granted.id);
     return;
   }
-  Held& split = held[granted.id];
+  HeldLease& split = held[granted.id];
   split.lease = granted;
   for (uint32_t i = 0; i < runs; ++i) {
     if ((stepped() ? granted.assigned : granted.missing).Has(i)) split.runs.push_back(i);

@@ -29,7 +29,7 @@ bool Worker::State::AdvanceRuns(Time now) {
   const auto ready =
       std::find_if(order.begin(), order.end(), [this](uint64_t id) { return held.at(id).ready; });
   if (ready == order.end()) return false;
-  Held& split = held.at(*ready);
+  HeldLease& split = held.at(*ready);
   if (split.done()) {
     Release(*ready);
     ++ended;
@@ -51,7 +51,7 @@ bool Worker::State::StartPull(Time now, bool all) {
   return true;
 }
 
-void Worker::State::StartRun(Held& split) {
+void Worker::State::StartRun(HeldLease& split) {
   const Cut& cut = split.lease.cut;
   run.active = true;
   run.lease = split.lease.id;
@@ -107,7 +107,7 @@ Disposition Worker::State::RunDisposition() const {
   return run.events == 0 ? Disposition::kEmpty : Disposition::kGradient;
 }
 
-void Worker::State::StartPush(Time now, const Held& split) {
+void Worker::State::StartPush(Time now, const HeldLease& split) {
   const std::vector<SliceRef>& from = run.from.empty() ? known : run.from;
   const Disposition disposition = RunDisposition();
   for (Exchange& exchange : exchanges) {

@@ -16,7 +16,7 @@
 namespace leat::protocol {
 
 struct Worker::State {
-  struct Held {
+  struct HeldLease {
     Lease lease;
     bool ready = false;
     // Stepped: `assigned` up to the last one missing, run k is of step first_step + k; else `missing`.
@@ -54,7 +54,7 @@ struct Worker::State {
   struct Run {
     bool active = false;
     uint64_t lease = 0;
-    uint32_t place = 0;  // in Held::runs
+    uint32_t place = 0;  // in HeldLease::runs
     uint32_t run = 0;    // of the cut
     uint32_t begin = 0;  // of its batches
     uint32_t end = 0;
@@ -66,7 +66,7 @@ struct Worker::State {
     uint64_t version = 0;        // lowest of them
   };
   // Backup workers: the lanes that count in the newest step that is known to be decided.
-  struct Decided {
+  struct LaneDecision {
     StepLane step_lane;
     std::vector<uint64_t> counted;
     bool Has(uint32_t lane) const { return (counted[lane / 64] >> (lane % 64) & 1) != 0; }
@@ -80,7 +80,7 @@ struct Worker::State {
   // ---- worker_runs.cc
   void Advance(Time now);
   bool AdvanceRuns(Time now);
-  void StartRun(Held& split);
+  void StartRun(HeldLease& split);
   void ComputeNext();
   void OnBatch(Time now, const BatchOutcome& outcome);
   void AbandonRun();
@@ -92,27 +92,27 @@ struct Worker::State {
     lacking = true;
   }
   bool StartPull(Time now, bool all);
-  void StartPush(Time now, const Held& split);
+  void StartPush(Time now, const HeldLease& split);
   Disposition RunDisposition() const;
 
   // ---- worker_steps.cc
   bool AdvanceSteps(Time now);
-  void PassBy(Held* split);
+  void SkipCompletedRuns(HeldLease* split);
   void SettleLeases();
-  Held* NextStep();
-  bool Over(const Lease& lease, uint64_t step);
+  HeldLease* NextStep();
+  bool StepIsOver(const Lease& lease, uint64_t step);
   bool StartStepPull(Time now, uint64_t step);
-  bool AskWhoCounts(Time now, const Held& next);
-  bool AskVersions(Time now);
-  bool SomethingBetter();
+  bool QueryCountedLanes(Time now, const HeldLease& next);
+  bool QueryVersions(Time now);
+  bool HasEarlierStep();
   bool Interrupt(Time now);
-  bool LastOfStep(const Held& split) const;
-  void AddWaiting(const Held& split);
+  bool LastOfStep(const HeldLease& split) const;
+  void AddWaiting(const HeldLease& split);
   uint64_t SeenOf(SliceId slice) const;
   uint64_t SeenAt(uint32_t place) const;
   const std::pair<uint64_t, uint64_t>& SeenRange();
   std::optional<NodeId> Decider() const;
-  void TellWhoCounts(Exchange* exchange) const;
+  void AttachCountedLanes(Exchange* exchange) const;
   void TakeCounted(Time now, const Exchange& exchange, const PushReply& reply);
   uint32_t RoundsHeld() const;
 
@@ -183,14 +183,14 @@ struct Worker::State {
   std::optional<Time> resume_at;  // a server has turned us away: nothing new before this
   Run run;
   Shared<View> view = View();
-  std::map<uint64_t, Held> held;
+  std::map<uint64_t, HeldLease> held;
   std::deque<uint64_t> order;  // of `held`, as leased
   uint64_t last_token = 0;
 
   // What is waited for lets steps from here on go on: a lower one that can be had comes first.
   uint64_t goal = 0;
   std::optional<Time> interrupt_at;
-  std::optional<Decided> decided;
+  std::optional<LaneDecision> decided;
   std::optional<Time> ask_at;                          // not before this, how far the slices are
   std::optional<std::pair<uint64_t, Time>> last_pull;  // the step that values were last pulled for in vain
 };

@@ -28,7 +28,7 @@ const std::pair<uint64_t, uint64_t>& Worker::State::SeenRange() {
 
 // The step was completed by all slices, or by so many that whatever it was made of is settled: no slice is
 // further than `ahead` steps and one from any other.
-bool Worker::State::Over(const Lease& lease, uint64_t step) {
+bool Worker::State::StepIsOver(const Lease& lease, uint64_t step) {
   const auto& [lowest, highest] = SeenRange();
   if (lowest > step || highest > step + 1 + strategy().ahead()) return true;
   return lease.needed < lease.width && SeenOf(SliceId(0)) == step + 1 && decided &&
@@ -36,9 +36,9 @@ bool Worker::State::Over(const Lease& lease, uint64_t step) {
 }
 
 // Runs that need not be trained any more.
-void Worker::State::PassBy(Held* split) {
+void Worker::State::SkipCompletedRuns(HeldLease* split) {
   const auto needless = [&] {
-    return !split->lease.missing.Has(split->runs[split->next]) || Over(split->lease, split->step());
+    return !split->lease.missing.Has(split->runs[split->next]) || StepIsOver(split->lease, split->step());
   };
   while (!split->done() && needless()) ++split->next;
 }
@@ -47,8 +47,8 @@ void Worker::State::PassBy(Held* split) {
 void Worker::State::SettleLeases() {
   const uint64_t lowest = SeenRange().first;
   for (size_t i = 0; i < order.size();) {
-    Held& split = held.at(order[i]);
-    PassBy(&split);
+    HeldLease& split = held.at(order[i]);
+    SkipCompletedRuns(&split);
     if (split.done() && lowest >= split.end()) {
       Release(order[i]);
     } else {
@@ -58,9 +58,9 @@ void Worker::State::SettleLeases() {
 }
 
 // Of the lowest step, one that is ready if there is one.
-Worker::State::Held* Worker::State::NextStep() {
-  Held* best = nullptr;
-  const auto key = [](const Held& split) {
+Worker::State::HeldLease* Worker::State::NextStep() {
+  HeldLease* best = nullptr;
+  const auto key = [](const HeldLease& split) {
     return std::tuple(split.step(), !split.ready, split.lease.lane, split.lease.id);
   };
   for (auto& [id, split] : held) {
@@ -76,9 +76,9 @@ bool Worker::State::AdvanceSteps(Time now) {
     return true;
   }
   SettleLeases();
-  Held* next = NextStep();
-  if (!next) return !held.empty() && AskVersions(now);
-  if (AskWhoCounts(now, *next) || StartStepPull(now, next->step())) return true;
+  HeldLease* next = NextStep();
+  if (!next) return !held.empty() && QueryVersions(now);
+  if (QueryCountedLanes(now, *next) || StartStepPull(now, next->step())) return true;
   if (resume_at || !next->ready) return false;
   StartRun(*next);
   return true;
@@ -110,7 +110,7 @@ bool Worker::State::StartStepPull(Time now, uint64_t step) {
     if (!exchange.open) continue;
     exchange.request->version_wanted = wanted;
     exchange.request->exact = exact;
-    TellWhoCounts(&exchange);
+    AttachCountedLanes(&exchange);
   }
   goal = step;
   Begin(now, Phase::kPulling);
@@ -118,7 +118,7 @@ bool Worker::State::StartStepPull(Time now, uint64_t step) {
 }
 
 // How what is pushed of a run waits for the next step.
-void Worker::State::AddWaiting(const Held& split) {
+void Worker::State::AddWaiting(const HeldLease& split) {
   const uint64_t ahead = strategy().ahead();
   const bool last = LastOfStep(split);
   const bool some = split.lease.needed < split.lease.width;
@@ -136,9 +136,9 @@ void Worker::State::AddWaiting(const Held& split) {
 }
 
 // No other run of the step is to be computed here, as far as is known.
-bool Worker::State::LastOfStep(const Held& split) const {
+bool Worker::State::LastOfStep(const HeldLease& split) const {
   return std::none_of(held.begin(), held.end(), [&](const auto& other) {
-    const Held& one = other.second;
+    const HeldLease& one = other.second;
     return &one != &split && !one.done() && one.step() <= split.step();
   });
 }
@@ -152,7 +152,7 @@ std::optional<NodeId> Worker::State::Decider() const {
 
 // True when the server that decides has completed the step of a run that is still to be done here, and has to
 // be asked whether its lane is among those that count: then other slices wait for it.
-bool Worker::State::AskWhoCounts(Time now, const Held& next) {
+bool Worker::State::QueryCountedLanes(Time now, const HeldLease& next) {
   if (next.lease.needed == next.lease.width || SeenOf(SliceId(0)) != next.step() + 1) return false;
   if (decided && decided->step_lane.step == next.step()) return false;
   Exchange& exchange = ExchangeWith(view->slices[0].server);
@@ -167,7 +167,7 @@ bool Worker::State::AskWhoCounts(Time now, const Held& next) {
 // Who has a lane in a step is told by the server that decides which of them count; other servers complete the
 // step by what they are told in turn. It goes with whatever they are asked for next, be it a much later step:
 // those that have a lane in the next one may not know.
-void Worker::State::TellWhoCounts(Exchange* exchange) const {
+void Worker::State::AttachCountedLanes(Exchange* exchange) const {
   if (!decided || exchange->server == Decider()) return;
   PushRequest& request = *exchange->request;
   const bool lacks = std::ranges::any_of(
@@ -195,7 +195,7 @@ void Worker::State::TakeCounted(Time now, const Exchange& exchange, const PushRe
 // ---- waiting
 
 // All runs are behind us, but not yet noted as far as we know (ssp). True when servers are asked.
-bool Worker::State::AskVersions(Time now) {
+bool Worker::State::QueryVersions(Time now) {
   if (ask_at && now < *ask_at) return false;
   ask_at = now + config.retry_interval;
   uint64_t end = UINT64_MAX;
@@ -204,18 +204,18 @@ bool Worker::State::AskVersions(Time now) {
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
     exchange.request->want_values = false;
-    TellWhoCounts(&exchange);
+    AttachCountedLanes(&exchange);
   }
   Begin(now, Phase::kPulling);
   return true;
 }
 
 // A run of a lower step than what is waited for leads to: it was somebody else's.
-bool Worker::State::SomethingBetter() {
+bool Worker::State::HasEarlierStep() {
   return std::any_of(held.begin(), held.end(), [&](auto& one) {
-    Held& split = one.second;
+    HeldLease& split = one.second;
     if (!split.ready || (phase == Phase::kPushing && split.lease.id == run.lease)) return false;
-    PassBy(&split);
+    SkipCompletedRuns(&split);
     return !split.done() && split.step() < goal;
   });
 }
@@ -232,7 +232,7 @@ bool Worker::State::Interrupt(Time now) {
     if (!exchange.waits()) return false;
     earliest = std::max(earliest, exchange.sent + config.retry_interval);
   }
-  if (!leaving && !SomethingBetter()) return false;
+  if (!leaving && !HasEarlierStep()) return false;
   if (now < earliest) {
     interrupt_at = earliest;
     return false;
