@@ -133,7 +133,7 @@ class DirectoryStore final : public Store {
   }
 
   Result<std::string> ReadJob() const override { return checkpoint::ReadJob(directory_); }
-  Result<protocol::Restored> Restore() const override;
+  Result<protocol::RecoveredState> Restore() const override;
 
   Status AppendJournal(const protocol::JournalRecord& record) override { return journal_.Append(record); }
 
@@ -185,8 +185,8 @@ Status DirectoryStore::Commit(const Manifest& manifest) {
   return ReplaceFile(path, kManifest, AsBytes(text));
 }
 
-Result<protocol::Restored> DirectoryStore::Restore() const {
-  protocol::Restored restored;
+Result<protocol::RecoveredState> DirectoryStore::Restore() const {
+  protocol::RecoveredState restored;
   LEAT_ASSIGN_OR_RETURN(restored.manifest, NewestManifest(directory_));
   if (restored.manifest) {
     for (const auto& shard : restored.manifest->shards) {

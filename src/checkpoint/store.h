@@ -44,7 +44,7 @@ class Store {
 
   // The newest complete checkpoint, whose shards are there with their sizes, and the journal. Their bytes are
   // read by Verify, and by every server that opens one.
-  virtual Result<protocol::Restored> Restore() const = 0;
+  virtual Result<protocol::RecoveredState> Restore() const = 0;
 
   // On disk when it returns ok. After a failed sync every later one fails too.
   virtual Status AppendJournal(const protocol::JournalRecord& record) = 0;

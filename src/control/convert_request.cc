@@ -67,7 +67,7 @@ void Put(const protocol::MemberReport& in, pb::MemberReport* out) {
   out->set_rounds_until(in.rounds_until);
   out->set_failure(in.failure.substr(0, Limits::kText));
   if (in.shard) Put(*in.shard, out->mutable_shard());
-  out->set_rejected_in_a_row(in.rejected_in_a_row);
+  out->set_consecutive_rejected(in.consecutive_rejected);
   if (in.rejected) Put(*in.rejected, out->mutable_rejected());
   out->set_skipped(in.skipped);
 }
@@ -82,7 +82,7 @@ void Take(const pb::MemberReport& in, protocol::MemberReport* out, Check* check)
   out->rounds_until = in.rounds_until();
   TakeText(in.failure(), Limits::kText, "replica.failure", &out->failure, check);
   if (in.has_shard()) Take(in.shard(), &out->shard.emplace(), check);
-  out->rejected_in_a_row = in.rejected_in_a_row();
+  out->consecutive_rejected = in.consecutive_rejected();
   if (in.has_rejected()) Take(in.rejected(), &out->rejected.emplace(), check);
   out->skipped = in.skipped();
 }
@@ -161,7 +161,7 @@ void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
   if (in.shard) Put(*in.shard, out->mutable_shard());
   out->set_leaving(in.leaving);
   Put(in.progress, out->mutable_progress());
-  out->set_rejected_in_a_row(in.rejected_in_a_row);
+  out->set_consecutive_rejected(in.consecutive_rejected);
   if (in.rejected) Put(*in.rejected, out->mutable_rejected());
 }
 
@@ -175,7 +175,7 @@ void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* 
   if (in.has_shard()) Take(in.shard(), &out->shard.emplace(), check);
   out->leaving = in.leaving();
   Take(in.progress(), &out->progress, check);
-  out->rejected_in_a_row = in.rejected_in_a_row();
+  out->consecutive_rejected = in.consecutive_rejected();
   if (in.has_rejected()) Take(in.rejected(), &out->rejected.emplace(), check);
 }
 

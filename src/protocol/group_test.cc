@@ -566,7 +566,7 @@ TEST(ReplicaTest, AStepThatIsNotFiniteIsSkippedByAllAndCounted) {
   for (const World::Node* node : world.Members()) {
     const auto report = *node->group_member->MakeHeartbeat().member_report;
     EXPECT_EQ(report.skipped, 2u);
-    EXPECT_EQ(report.rejected_in_a_row, 0u);
+    EXPECT_EQ(report.consecutive_rejected, 0u);
     ASSERT_TRUE(report.rejected);
     EXPECT_EQ(report.rejected->cut, world.rounds()[1].lanes[1].cut);
   }

@@ -187,7 +187,7 @@ struct MemberReport {
   std::string failure;               // why it cannot go on in `group`; empty: it can
   std::optional<ShardReport> shard;  // repeated until a newer checkpoint is ordered
   // Steps in a row that were not finite, up to now, and a run of the last of them.
-  uint32_t rejected_in_a_row = 0;
+  uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
   uint64_t skipped = 0;  // steps that were noted and not applied
   friend bool operator==(const MemberReport&, const MemberReport&) = default;
@@ -253,7 +253,7 @@ struct ServerHeartbeat {
   std::optional<ShardReport> shard;      // repeated until a newer checkpoint is ordered
   bool leaving = false;
   // Runs (stepped: steps) in a row that were not finite, up to now, and the last of them.
-  uint32_t rejected_in_a_row = 0;
+  uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
   ServerProgress progress;
 };

@@ -158,8 +158,8 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
   lines.push_back(Cut(Quality(s), width));
   lines.push_back(Cut(s.value("strategy", "async") + ": staleness " + Staleness(s) + "   steps " +
                           Grouped(s.value("steps", 0.0)) + Unusual(s, "late") + Unusual(s, "skipped") +
-                          "   leased again " + Grouped(s.value("releases", 0.0)) + "   dead letters " +
-                          Grouped(s.value("dead_letters", 0.0)),
+                          "   leased again " + Grouped(s.value("regranted_leases", 0.0)) +
+                          "   dead letters " + Grouped(s.value("dead_letters", 0.0)),
                       width));
   for (const auto& warning : s.value("warnings", Json::array())) {
     if (warning.is_string()) lines.push_back(bold(Cut("warning: " + warning.get<std::string>(), width)));

@@ -20,7 +20,7 @@ using ::testing::Not;
 Json Status() {
   return Json::parse(R"({"job":"fraud","phase":"running","events":1480128,"events_per_s":40211.0,
     "events_per_s_now":39870.4,"steps":11563,"loss":0.09211,"accuracy":0.97,"auc":0.93125,"auc_possible":0.93911,
-    "window":200000,"strategy":"ssp","staleness_mean":1.256,"staleness_p99":4,"step":5000,"late":0,"skipped":0,"lag":1024,"published":1481152,"dead_letters":3,"releases":2,
+    "window":200000,"strategy":"ssp","staleness_mean":1.256,"staleness_p99":4,"step":5000,"late":0,"skipped":0,"lag":1024,"published":1481152,"dead_letters":3,"regranted_leases":2,
     "generation":12,"wall_s":75.4,"aggregated_compute_s":130.25,"checkpoint":"/jobs/fraud/checkpoint-000004",
     "members":[
       {"role":"ps","index":0,"node":1,"pid":101,"done":23126,"cpu_s":12.34,"bytes_held":1234567,"bytes_per_s":45600000.0},

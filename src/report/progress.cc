@@ -247,7 +247,7 @@ std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status
   json["rejected_batches"] = rejected;
   json["duplicates"] = duplicates;
   json["leases"] = status.leases;
-  json["releases"] = status.releases;
+  json["regranted_leases"] = status.regranted_leases;
   json["evictions"] = status.evictions;
   json["failed_checkpoints"] = status.failed_checkpoints;
   json["generation"] = status.view.generation.value;

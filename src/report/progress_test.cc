@@ -110,7 +110,7 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
                           "rejected_batches",
                           "duplicates",
                           "leases",
-                          "releases",
+                          "regranted_leases",
                           "evictions",
                           "generation",
                           "members",
@@ -338,7 +338,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   auto status = Running(10);
   status.lag = 490;
   status.leases = 3;
-  status.releases = 4;
+  status.regranted_leases = 4;
   status.evictions = 5;
   status.checkpoint = 6;
   status.checkpoint_directory = "/jobs/fraud/checkpoint-000006";
@@ -350,7 +350,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   EXPECT_DOUBLE_EQ(json["aggregated_compute_s"], 1.5 + 0.25 + 2 + 0.25);
   EXPECT_EQ(json["lag"], 490);
   EXPECT_EQ(json["leases"], 3);
-  EXPECT_EQ(json["releases"], 4);
+  EXPECT_EQ(json["regranted_leases"], 4);
   EXPECT_EQ(json["evictions"], 5);
   EXPECT_EQ(json["generation"], 5);
   EXPECT_EQ(json["checkpoint"], "/jobs/fraud/checkpoint-000006");

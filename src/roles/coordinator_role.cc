@@ -37,7 +37,7 @@ std::vector<std::string> Warnings(const Job& job) {
 class CoordinatorRole {
  public:
   CoordinatorRole(const Job& job, const CoordinatorOptions& options, std::unique_ptr<checkpoint::Store> store,
-                  protocol::Restored restored, std::unique_ptr<stream::Source> source,
+                  protocol::RecoveredState restored, std::unique_ptr<stream::Source> source,
                   protocol::CoordinatorConfig config)
       : job_(job),
         options_(options),
@@ -163,7 +163,7 @@ class CoordinatorRole {
     }
     call.mapped()(std::move(a.reply));
   }
-  void Act(protocol::Journal& a) {
+  void Act(protocol::AppendJournal& a) {
     if (auto status = store_->AppendJournal(a.record); !status.ok())
       End(status.With("the journal cannot be written"));
   }
@@ -261,7 +261,7 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
   if (options.resume) CheckResumable(job);
   auto store = checkpoint::Store::Open(job.directory, options.resume);
   if (!store.ok()) return store.status();
-  protocol::Restored restored;
+  protocol::RecoveredState restored;
   if (options.resume) {
     auto found = (*store)->Restore();
     if (!found.ok()) return found.status();

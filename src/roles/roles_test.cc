@@ -407,7 +407,7 @@ TEST_F(LogTest, DamagedEventsEndAWorkerInAnErrorAndNotInALoop) {
   EXPECT_GE(MonotonicClock().Now() - began, options.patience);
   const Json now = Now();
   EXPECT_EQ(now["events"], 0);
-  EXPECT_LT(now["releases"], 60) << "it does not spin";
+  EXPECT_LT(now["regranted_leases"], 60) << "it does not spin";
   for (uint64_t node = 1; node <= 2; ++node) Admin(AdminRequest::Kind::kNodeLost, NodeId(node));
 }
 

@@ -58,7 +58,7 @@ TEST_P(Strategies, CountEveryEventOnceInPeace) {
         {.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot, .fault_free = true});
     EXPECT_EQ(result.error, "") << "seed " << seed;
     EXPECT_EQ(result.duplicates, 0u) << "seed " << seed << ": something was trained twice";
-    EXPECT_EQ(result.releases, 0u) << "seed " << seed;
+    EXPECT_EQ(result.regranted_leases, 0u) << "seed " << seed;
     EXPECT_LT(Seconds(result.took), GetParam().strategy.stepped() ? 20 : 7.5) << "seed " << seed;
   }
 }
@@ -75,7 +75,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.resumes += result.resumes;
     all.checkpoints += result.checkpoints;
     all.duplicates += result.duplicates;
-    all.releases += result.releases;
+    all.regranted_leases += result.regranted_leases;
     all.groups += result.groups;
     all.state_broadcasts += result.state_broadcasts;
     all.one_shots += result.one_shots;
@@ -88,7 +88,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   }
   if (GetParam().strategy.on_servers()) {
     EXPECT_GT(all.duplicates, often);
-    EXPECT_GT(all.releases, often);
+    EXPECT_GT(all.regranted_leases, often);
   } else {
     EXPECT_GT(all.groups, 10 * often);
     EXPECT_GT(all.state_broadcasts, often);

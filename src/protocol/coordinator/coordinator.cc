@@ -38,7 +38,7 @@ void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
 
 }  // namespace
 
-Coordinator::State::State(CoordinatorConfig c, Restored restored)
+Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     : config(std::move(c)),
       slices(config.table, config.partitions.size(), [this] { return Incarnation(NextId()); }),
       cursors(config.cuts, config.partitions.size(), config.tail_wait),
@@ -160,7 +160,7 @@ void Coordinator::State::StartStream() {
 }
 
 void Coordinator::State::RequestStop(Time now) {
-  if (ending == Ending::kTelling) return Tell(now, outcome);
+  if (ending == Ending::kStoppingMembers) return Tell(now, outcome);
   if (stop_requested) return;
   stop_requested = true;
   ending = Ending::kDraining;
@@ -242,7 +242,7 @@ void Coordinator::State::StepEnding(Time now) {
       StartCheckpoint(now, true);
     }
   }
-  if (ending == Ending::kTelling) {
+  if (ending == Ending::kStoppingMembers) {
     const bool all = std::all_of(members.begin(), members.end(),
                                  [](const auto& entry) { return entry.second.told_to_stop; });
     if (all || now >= ending_deadline) End(outcome);
@@ -251,7 +251,7 @@ void Coordinator::State::StepEnding(Time now) {
 
 // From now on every reply says that the job is over.
 void Coordinator::State::Tell(Time now, Status how) {
-  ending = Ending::kTelling;
+  ending = Ending::kStoppingMembers;
   ending_deadline = now + config.heartbeat_timeout;
   outcome = std::move(how);
   for (uint64_t call : stop_calls) Answer(call, AdminReply{outcome});
@@ -266,7 +266,7 @@ void Coordinator::State::End(Status status) {
 
 // ---- the public face
 
-Coordinator::Coordinator(CoordinatorConfig config, Restored restored)
+Coordinator::Coordinator(CoordinatorConfig config, RecoveredState restored)
     : state_(std::make_unique<State>(std::move(config), std::move(restored))) {}
 
 Coordinator::~Coordinator() = default;
@@ -335,7 +335,7 @@ CoordinatorStatus Coordinator::status() const {
   status.watermark = s.slices.Watermarks();
   status.lag = s.cursors.Lag(status.watermark);
   status.leases = s.Leased();
-  status.releases = s.Stepped() ? s.rounds.granted_again() : s.splits.granted_again();
+  status.regranted_leases = s.Stepped() ? s.rounds.regranted() : s.splits.regranted();
   status.step = s.slices.Version();
   status.rounds = s.rounds.made();
   status.late = s.rounds.late();

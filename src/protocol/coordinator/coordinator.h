@@ -44,7 +44,7 @@ struct CoordinatorConfig {
   uint32_t open_steps = 128;
   // Stepped strategies: a lane that its worker has not come for in so long goes to any other.
   Duration lane_wait = std::chrono::milliseconds(500);
-  uint32_t max_rejected_in_a_row = 5;  // gradients that are not finite; then the job ends
+  uint32_t max_consecutive_rejected = 5;  // gradients that are not finite; then the job ends
   // No split is made once splits of this many events have been, until AdminRequest::kContinue. 0: no limit.
   uint64_t pause_at = 0;
   uint32_t keep_checkpoints = 2;
@@ -105,7 +105,7 @@ struct Manifest {
 };
 
 // What a job that is resumed starts from.
-struct Restored {
+struct RecoveredState {
   std::optional<Manifest> manifest;    // the newest complete one
   std::vector<JournalRecord> journal;  // all records since it at least
 };
@@ -115,7 +115,7 @@ struct Reply {
   uint64_t call = 0;
   ControlReply reply;
 };
-struct Journal {  // append and sync
+struct AppendJournal {  // append and sync
   JournalRecord record;
 };
 struct PrepareCheckpoint {  // make the directory; answer OnCheckpointPrepared
@@ -133,7 +133,7 @@ struct JobEnded {
   Status status;  // ok: finished or stopped on demand
 };
 using CoordinatorAction =
-    std::variant<Reply, Journal, PrepareCheckpoint, CommitManifest, DropCheckpoints, JobEnded>;
+    std::variant<Reply, AppendJournal, PrepareCheckpoint, CommitManifest, DropCheckpoints, JobEnded>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 // What a partition of the stream holds now, as the shell has looked it up.
@@ -157,12 +157,12 @@ struct CoordinatorStatus {
   uint64_t events = 0;  // applied by every slice, since the job was created
   uint64_t lag = 0;     // events there and not yet below the watermark
   std::vector<Position> watermark;
-  bool finished = false;  // every slice holds every event of every epoch
-  uint64_t leases = 0;    // out at present
-  uint64_t releases = 0;  // leases given again after a worker or server was lost
-  uint64_t step = 0;      // stepped strategies: that every slice has reached
-  uint64_t rounds = 0;    // made since the start
-  uint64_t late = 0;      // runs that were not in time for their step, and are trained in another
+  bool finished = false;          // every slice holds every event of every epoch
+  uint64_t leases = 0;            // out at present
+  uint64_t regranted_leases = 0;  // leases given again after a worker or server was lost
+  uint64_t step = 0;              // stepped strategies: that every slice has reached
+  uint64_t rounds = 0;            // made since the start
+  uint64_t late = 0;              // runs that were not in time for their step, and are trained in another
   uint64_t evictions = 0;
   uint64_t failed_checkpoints =
       0;  // given up since the start: a server was lost, or a disk or deadline failed
@@ -173,7 +173,7 @@ struct CoordinatorStatus {
 class Coordinator {
  public:
   // Throws std::invalid_argument when what was restored contradicts itself or the job.
-  Coordinator(CoordinatorConfig config, Restored restored);
+  Coordinator(CoordinatorConfig config, RecoveredState restored);
   ~Coordinator();
 
   // StatusRequest is the shell's to answer (from status()); everything else comes here. One Reply follows for

@@ -119,7 +119,7 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
   slices.SetSource(*durable);
   if (AllReduce()) {
     groups.SetSource(now, durable->step);
-  } else if (slices.ReturnAgain(pending->incarnations)) {
+  } else if (slices.RestoreAgain(pending->incarnations)) {
     // A slice that was lost while the manifest was written returns from an older checkpoint, whose splits are
     // about to be forgotten.
     view_changed = true;

@@ -314,7 +314,7 @@ TEST_F(CoordinatorTest, RefusesToResumeFromWhatContradicts) {
   Admin(AdminRequest::Kind::kCheckpoint);
   const Manifest manifest = SaveAll();
   const auto refused = [&](auto change) {
-    Restored restored{manifest, journal_};
+    RecoveredState restored{manifest, journal_};
     change(&restored);
     try {
       Coordinator coordinator(config_, restored);
@@ -323,13 +323,13 @@ TEST_F(CoordinatorTest, RefusesToResumeFromWhatContradicts) {
     }
     return false;
   };
-  EXPECT_FALSE(refused([](Restored*) {}));
-  EXPECT_TRUE(refused([](Restored* r) { r->journal.clear(); }));
-  EXPECT_TRUE(refused([](Restored* r) { r->manifest->shards.pop_back(); }));
-  EXPECT_TRUE(refused([](Restored* r) { r->manifest->shards.push_back(r->manifest->shards[0]); }));
-  EXPECT_TRUE(refused([](Restored* r) { r->manifest->shards[0].slices[0].slice = SliceId(99); }));
-  EXPECT_TRUE(refused([](Restored* r) { r->manifest->watermark.pop_back(); }));
-  EXPECT_TRUE(refused([](Restored* r) { r->journal = {StreamStart{{{0, 0}}}}; }));
+  EXPECT_FALSE(refused([](RecoveredState*) {}));
+  EXPECT_TRUE(refused([](RecoveredState* r) { r->journal.clear(); }));
+  EXPECT_TRUE(refused([](RecoveredState* r) { r->manifest->shards.pop_back(); }));
+  EXPECT_TRUE(refused([](RecoveredState* r) { r->manifest->shards.push_back(r->manifest->shards[0]); }));
+  EXPECT_TRUE(refused([](RecoveredState* r) { r->manifest->shards[0].slices[0].slice = SliceId(99); }));
+  EXPECT_TRUE(refused([](RecoveredState* r) { r->manifest->watermark.pop_back(); }));
+  EXPECT_TRUE(refused([](RecoveredState* r) { r->journal = {StreamStart{{{0, 0}}}}; }));
   config_.partitions = {1, 2};
   EXPECT_THROW(Start({}), std::invalid_argument);
 }

@@ -24,7 +24,7 @@ void Coordinator::State::StepGroups(Time now) {
     if (!survived) rounds.Rollback(slices.Version());
     view_changed = true;
   }
-  if (groups.failure().ok() || ending >= Ending::kTelling) return;
+  if (groups.failure().ok() || ending >= Ending::kStoppingMembers) return;
   Status why = groups.failure();
   if (config.strategy.mpi) {
     why = Status(why.code(), why.message() + "; " +
@@ -77,9 +77,9 @@ void Coordinator::State::OnMemberReport(Time now, NodeId node, const MemberRepor
 
   if (report.shard) OnShard(now, node, *report.shard);
   if (const MemberReport* most = groups.Rejected();
-      most != nullptr && most->rejected_in_a_row >= std::max(config.max_rejected_in_a_row, 1u)) {
+      most != nullptr && most->consecutive_rejected >= std::max(config.max_consecutive_rejected, 1u)) {
     ServerHeartbeat said;
-    said.rejected_in_a_row = most->rejected_in_a_row;
+    said.consecutive_rejected = most->consecutive_rejected;
     said.rejected = most->rejected;
     RoundsFrom(now, Rejected(said));
     return;

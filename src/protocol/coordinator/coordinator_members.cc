@@ -30,7 +30,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     reply.status = Status(code, std::move(why));
     Answer(call, std::move(reply));
   };
-  if (ending >= Ending::kTelling) return turn_away(Code::kAborted, "the job is over");
+  if (ending >= Ending::kStoppingMembers) return turn_away(Code::kAborted, "the job is over");
   const std::string who = "this " + std::string(Name(request.role));
   if (!config.version.empty() && request.version != config.version) {
     return turn_away(Code::kFailedPrecondition, who + " is version \"" + request.version +
@@ -95,8 +95,8 @@ Coordinator::State::MemberState* Coordinator::State::Seen(Time now, NodeId node,
 void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat) {
   WorkerHeartbeatReply reply;
   MemberState* member = Seen(now, heartbeat.node, Role::kWorker);
-  if (!member || ending == Ending::kTelling) {
-    reply.stop = ending == Ending::kTelling;
+  if (!member || ending == Ending::kStoppingMembers) {
+    reply.stop = ending == Ending::kStoppingMembers;
     reply.evicted = !reply.stop;
     if (member) member->told_to_stop = true;
     return Answer(call, std::move(reply));
@@ -162,8 +162,8 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   }
   ServerHeartbeatReply reply;
   MemberState* member = Seen(now, heartbeat.node, Role::kServer);
-  if (!member || ending == Ending::kTelling) {
-    reply.stop = ending == Ending::kTelling;
+  if (!member || ending == Ending::kStoppingMembers) {
+    reply.stop = ending == Ending::kStoppingMembers;
     reply.evicted = !reply.stop;
     if (member) member->told_to_stop = true;
     return Answer(call, std::move(reply));
@@ -188,7 +188,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   Stepped() ? rounds.OnServerReport(now, slices, heartbeat_counts)
             : splits.OnServerReport(slices, heartbeat_counts);
   if (heartbeat.shard) OnShard(now, heartbeat.node, *heartbeat.shard);
-  if (heartbeat.rejected_in_a_row >= std::max(config.max_rejected_in_a_row, 1u)) {
+  if (heartbeat.consecutive_rejected >= std::max(config.max_consecutive_rejected, 1u)) {
     Tell(now, Rejected(heartbeat));
     reply.stop = true;
     member->told_to_stop = true;
@@ -207,7 +207,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
 void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat) {
   BotsHeartbeatReply reply;
   MemberState* member = Seen(now, heartbeat.node, Role::kBots);
-  reply.stop = ending == Ending::kTelling;
+  reply.stop = ending == Ending::kStoppingMembers;
   reply.evicted = !member && !reply.stop;
   if (member && reply.stop) member->told_to_stop = true;
   // Bots that are done leave by themselves; nobody is to wait for them.
@@ -228,7 +228,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   orphans_since[node] = now;
   if (!Stepped()) return;
   // Its slices return older than the others are, and all are always of one step.
-  slices.ReturnAll();
+  slices.RestoreAll();
   rounds.Rollback(slices.Version());
 }
 
@@ -299,7 +299,7 @@ void Coordinator::State::RefreshView() {
 
 // Why the job ends when one gradient after the other is not finite.
 Status Coordinator::State::Rejected(const ServerHeartbeat& heartbeat) const {
-  std::string why = std::to_string(heartbeat.rejected_in_a_row) + " gradients in a row were not finite";
+  std::string why = std::to_string(heartbeat.consecutive_rejected) + " gradients in a row were not finite";
   if (!heartbeat.rejected) return Status(Code::kFailedPrecondition, std::move(why));
   const auto& [node, cut, run] = *heartbeat.rejected;
   const auto member = members.find(node);

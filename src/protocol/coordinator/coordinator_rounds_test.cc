@@ -97,7 +97,7 @@ TEST_F(CoordinatorRoundsTest, LanesAreSharedEvenlyAndRoundsJournaledFirst) {
   Run(400);
   const NodeId other = JoinWorker();
   const auto mine = SendHeartbeat(worker_, 1);
-  ASSERT_TRUE(std::holds_alternative<Journal>(actions_.at(0)));
+  ASSERT_TRUE(std::holds_alternative<AppendJournal>(actions_.at(0)));
   ASSERT_TRUE(std::holds_alternative<Reply>(actions_.back()));
   EXPECT_THAT(Locations(mine.leases), ElementsAre(Where(0, 0), Where(0, 1), Where(2, 0), Where(2, 1)))
       << "two rounds, though one lease was asked for";
@@ -225,7 +225,7 @@ TEST_F(CoordinatorRoundsTest, ADeadWorkersLanesAreTakenOverWithTheirSteps) {
   EXPECT_TRUE(taken[0].missing.Has(1));
   EXPECT_EQ(taken[0].assigned, mine[0].assigned);
   EXPECT_GT(taken[0].id, mine.back().id);
-  EXPECT_EQ(coordinator_->status().releases, 4u);
+  EXPECT_EQ(coordinator_->status().regranted_leases, 4u);
 }
 
 TEST_F(CoordinatorRoundsTest, ALaneThatWasGivenUpIsLeasedAgain) {
@@ -245,7 +245,7 @@ TEST_F(CoordinatorRoundsTest, AGrantThatWasLostIsGrantedAgain) {
   const auto lost = SendHeartbeat(worker_, 2).leases;
   const auto leases = SendHeartbeat(worker_, 2).leases;
   EXPECT_EQ(Locations(leases), Locations(lost));
-  EXPECT_EQ(coordinator_->status().releases, 0u);
+  EXPECT_EQ(coordinator_->status().regranted_leases, 0u);
 }
 
 // ---- backup workers
@@ -591,10 +591,10 @@ TEST_F(CoordinatorRoundsTest, FiveGradientsInARowThatAreNotFiniteEndTheJob) {
   Commit(SaveWith(leases));
   ServerHeartbeat heartbeat;
   heartbeat.node = a_;
-  heartbeat.rejected_in_a_row = 4;
+  heartbeat.consecutive_rejected = 4;
   heartbeat.rejected = {worker_, leases[1].cut, 1};
   EXPECT_FALSE(std::get<ServerHeartbeatReply>(Call(heartbeat)).stop);
-  heartbeat.rejected_in_a_row = 5;
+  heartbeat.consecutive_rejected = 5;
   EXPECT_TRUE(std::get<ServerHeartbeatReply>(Call(heartbeat)).stop);
   EXPECT_TRUE(SendHeartbeat(worker_).stop);
   EXPECT_TRUE(All<PrepareCheckpoint>(actions_).empty()) << "the good ones stay";

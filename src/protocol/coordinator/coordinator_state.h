@@ -43,9 +43,9 @@ struct Coordinator::State {
   };
   // How far the end of the job is. Everything up to kFinalCheckpoint may be undone by a server's loss, when
   // the stream was finished rather than the job stopped.
-  enum class Ending : uint8_t { kNone, kDraining, kFinalCheckpoint, kTelling, kEnded };
+  enum class Ending : uint8_t { kNone, kDraining, kFinalCheckpoint, kStoppingMembers, kEnded };
 
-  State(CoordinatorConfig config, Restored restored);
+  State(CoordinatorConfig config, RecoveredState restored);
 
   // ---- coordinator.cc
   uint64_t NextId();  // of leases, incarnations and generations
@@ -144,7 +144,7 @@ struct Coordinator::State {
   Time next_sweep{0};
 
   // Actions of the input being taken, in the order in which Take() returns them.
-  std::vector<Journal> journals;
+  std::vector<AppendJournal> journals;
   std::vector<Reply> replies;
   std::vector<CoordinatorAction> later;
 };

@@ -216,7 +216,7 @@ TEST_F(CoordinatorTest, CutsAreJournaledBeforeTheyAreLeased) {
   Run();
   const auto reply = SendHeartbeat(worker_, 2);
   ASSERT_EQ(reply.leases.size(), 2u);
-  ASSERT_TRUE(std::holds_alternative<Journal>(actions_.at(0)));
+  ASSERT_TRUE(std::holds_alternative<AppendJournal>(actions_.at(0)));
   ASSERT_TRUE(std::holds_alternative<Reply>(actions_.back()));
   const auto& cuts = std::get<CutsMade>(journal_.back()).cuts;
   for (const Lease& lease : reply.leases) {
@@ -247,7 +247,7 @@ TEST_F(CoordinatorTest, ADeadWorkersSplitsAreLeasedAgain) {
   ASSERT_EQ(again.size(), 2u);
   EXPECT_EQ(again[0].cut, leases[0].cut);
   EXPECT_GT(again[0].id, leases[1].id);
-  EXPECT_EQ(coordinator_->status().releases, 2u);
+  EXPECT_EQ(coordinator_->status().regranted_leases, 2u);
 }
 
 TEST_F(CoordinatorTest, ALeavingWorkerGivesEverythingBack) {
@@ -346,7 +346,7 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
       report.rounds_until = report.step + rng.Below(10);
       if (rng.Chance(0.02)) report.failure = "lost";
       if (rng.Chance(0.5)) report.shard = some_shard();
-      report.rejected_in_a_row = static_cast<uint32_t>(rng.Below(5));
+      report.consecutive_rejected = static_cast<uint32_t>(rng.Below(5));
       if (rng.Chance(0.1)) report.rejected = some_run();
       return report;
     };
@@ -368,7 +368,7 @@ TEST_F(CoordinatorTest, SurvivesAnyMessages) {
         ServerHeartbeat heartbeat;
         heartbeat.node = some_node();
         if (rng.Chance(0.3)) heartbeat.generation = coordinator_->status().view.generation;
-        heartbeat.rejected_in_a_row = static_cast<uint32_t>(rng.Below(5));
+        heartbeat.consecutive_rejected = static_cast<uint32_t>(rng.Below(5));
         if (rng.Chance(0.1)) heartbeat.rejected = some_run();
         for (uint64_t i = rng.Below(3); i > 0; --i) {
           heartbeat.ledgers.push_back(

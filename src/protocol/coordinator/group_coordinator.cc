@@ -74,8 +74,9 @@ const MemberReport* GroupCoordinator::Least() const {
 const MemberReport* GroupCoordinator::Rejected() const {
   const MemberReport* most = nullptr;
   for (const auto& [node, member] : in_group_) {
-    if (!member.report || member.report->rejected_in_a_row == 0) continue;
-    if (most == nullptr || member.report->rejected_in_a_row > most->rejected_in_a_row) most = &*member.report;
+    if (!member.report || member.report->consecutive_rejected == 0) continue;
+    if (most == nullptr || member.report->consecutive_rejected > most->consecutive_rejected)
+      most = &*member.report;
   }
   return most;
 }

@@ -285,7 +285,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
         part.stage = Stage::kDone;
         continue;
       }
-      if (part.granted) ++granted_again_;
+      if (part.granted) ++regranted_;
       round.free.erase(*lane);
       round.touched = true;
       ++round.shares[worker];

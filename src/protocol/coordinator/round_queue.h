@@ -73,7 +73,7 @@ class RoundQueue {
 
   // ---- leases
   size_t leased() const { return leases_.size(); }
-  uint64_t granted_again() const { return granted_again_; }
+  uint64_t regranted() const { return regranted_; }
   uint64_t made() const { return made_; }
   uint64_t late() const { return late_; }  // runs that were not in time for their step
   // A lane for the worker, if there is one that it may have.
@@ -143,7 +143,7 @@ class RoundQueue {
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases of each
   std::set<LaneKey> released_;
   std::optional<uint64_t> hold_from_, stop_at_;
-  uint64_t granted_again_ = 0, made_ = 0, late_ = 0;
+  uint64_t regranted_ = 0, made_ = 0, late_ = 0;
 };
 
 }  // namespace leat::protocol

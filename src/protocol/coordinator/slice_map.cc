@@ -104,7 +104,7 @@ void SliceMap::Adopt(NodeId former, const std::vector<NodeId>& servers) {
   Derive();
 }
 
-bool SliceMap::ReturnAgain(const std::vector<Incarnation>& incarnations) {
+bool SliceMap::RestoreAgain(const std::vector<Incarnation>& incarnations) {
   bool any = false;
   for (size_t i = 0; i < slices_.size(); ++i) {
     State& slice = slices_[i];
@@ -116,7 +116,7 @@ bool SliceMap::ReturnAgain(const std::vector<Incarnation>& incarnations) {
   return any;
 }
 
-void SliceMap::ReturnAll() {
+void SliceMap::RestoreAll() {
   for (State& slice : slices_) {
     if (slice.server != NodeId()) Give(slice, slice.server);
   }

@@ -43,9 +43,9 @@ class SliceMap {
   void Adopt(NodeId former, const std::vector<NodeId>& servers);
   // Slices that have begun another life since `incarnations` return once more, from the source that is newer
   // now. True when there are any.
-  bool ReturnAgain(const std::vector<Incarnation>& incarnations);
+  bool RestoreAgain(const std::vector<Incarnation>& incarnations);
   // All slices return: in stepped strategies they are always of one history.
-  void ReturnAll();
+  void RestoreAll();
   // Where every worker has all slices: another group of them, in which slices live where they are saved. All
   // begin the life `incarnation` with what was reported of the last, or return. Without workers they are
   // nowhere.

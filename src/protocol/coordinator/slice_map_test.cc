@@ -122,10 +122,10 @@ TEST_F(SliceMapTest, OrphansReturnFromTheNewestCheckpointUnderNewLives) {
   EXPECT_TRUE(map_.ready());
   EXPECT_EQ(map_.Watermark(0), (Position{0, 42}));
 
-  EXPECT_TRUE(map_.ReturnAgain(before));
+  EXPECT_TRUE(map_.RestoreAgain(before));
   EXPECT_GT(map_.IncarnationOf(lost), orders[0].incarnation);
   EXPECT_FALSE(map_.ready());
-  EXPECT_FALSE(map_.ReturnAgain(map_.Incarnations()));
+  EXPECT_FALSE(map_.RestoreAgain(map_.Incarnations()));
 }
 
 TEST_F(SliceMapTest, OrphansSpreadOverThoseLeftByBytes) {

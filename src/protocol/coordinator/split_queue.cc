@@ -88,7 +88,7 @@ std::optional<Lease> SplitQueue::Grant(uint64_t id, NodeId worker, const SliceMa
       split.stage = Stage::kComplete;
       continue;
     }
-    if (split.granted) ++granted_again_;
+    if (split.granted) ++regranted_;
     split.stage = Stage::kLeased;
     split.granted = true;
     split.lease = id;

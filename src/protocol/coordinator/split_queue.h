@@ -37,7 +37,7 @@ class SplitQueue {
   // ---- leases
   size_t free() const { return free_.size(); }
   size_t leased() const { return leases_.size(); }
-  uint64_t granted_again() const { return granted_again_; }
+  uint64_t regranted() const { return regranted_; }
   // The least advanced split that is free and that some slice lacks, under the lease id given.
   std::optional<Lease> Grant(uint64_t id, NodeId worker, const SliceMap& slices);
   // The worker says that it has ended the lease: leased again only if the ledgers, as of a heartbeat that
@@ -76,7 +76,7 @@ class SplitQueue {
   std::map<uint64_t, SplitKey> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases of each
   std::set<SplitKey> released_;
-  uint64_t granted_again_ = 0;
+  uint64_t regranted_ = 0;
 };
 
 }  // namespace leat::protocol

@@ -112,7 +112,7 @@ TEST_F(SplitQueueTest, ALeaseCarriesWhatAnySliceLacks) {
   EXPECT_EQ(again.cut, lease.cut);
   EXPECT_FALSE(again.missing.Has(0));
   EXPECT_TRUE(again.missing.Has(1));
-  EXPECT_EQ(queue_.granted_again(), 1u);
+  EXPECT_EQ(queue_.regranted(), 1u);
   EXPECT_NE(again.id, lease.id);
 }
 
@@ -154,7 +154,7 @@ TEST_F(SplitQueueTest, AGrantThatWasLostIsFreeAndWhatIsNotItsOwnIsRevoked) {
   EXPECT_THAT(queue_.Reconcile(kW, {b.id, c.id, 999}), ElementsAre(c.id, 999u));
   EXPECT_EQ(queue_.free(), 1u);
   EXPECT_EQ(Grant(kV)->cut, a.cut);
-  EXPECT_EQ(queue_.granted_again(), 0u) << "nobody ever worked on it";
+  EXPECT_EQ(queue_.regranted(), 0u) << "nobody ever worked on it";
   queue_.Reclaim(kV);
   EXPECT_EQ(queue_.free(), 2u);
   EXPECT_EQ(queue_.leased(), 1u);

@@ -44,13 +44,13 @@ class CoordinatorTest : public ::testing::Test {
     return config;
   }
 
-  void Start(Restored restored) {
+  void Start(RecoveredState restored) {
     coordinator_ = std::make_unique<Coordinator>(config_, std::move(restored));
   }
 
   void Take(CoordinatorActions actions) {
     actions_ = std::move(actions);
-    for (const Journal& journal : All<Journal>(actions_)) journal_.push_back(journal.record);
+    for (const AppendJournal& journal : All<AppendJournal>(actions_)) journal_.push_back(journal.record);
     for (const PrepareCheckpoint& prepare : All<PrepareCheckpoint>(actions_)) prepared_ = prepare.id;
   }
   ControlReply Call(const ControlRequest& request) {

@@ -120,7 +120,7 @@ struct GroupMember::State {
   std::vector<SliceIncarnation> saved;
   std::optional<ShardReport> shard;
 
-  uint32_t rejected_in_a_row = 0;
+  uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
   uint64_t skipped = 0;
   bool heartbeat_urgent = false;
@@ -209,7 +209,7 @@ void GroupMember::State::OnStateReady() {
   }
   holds = filled = heartbeat_urgent = true;
   // Whoever starts anew from a checkpoint has no past.
-  rejected_in_a_row = 0;
+  consecutive_rejected = 0;
 }
 
 // ---- rounds
@@ -351,7 +351,7 @@ void GroupMember::State::Complete(const ReducedStep& step) {
   }
   if (bad) {
     ++skipped;
-    ++rejected_in_a_row;
+    ++consecutive_rejected;
     const auto members = static_cast<uint32_t>(group->members.size());
     const auto width = static_cast<uint32_t>(step.lanes.size());
     const auto by = static_cast<uint32_t>(uint64_t{*bad} * members / width);
@@ -359,7 +359,7 @@ void GroupMember::State::Complete(const ReducedStep& step) {
     heartbeat_urgent = true;
     events = 0;
   } else {
-    rejected_in_a_row = 0;
+    consecutive_rejected = 0;
     if (events > 0) held.Apply(events, step.terms);
   }
   held.Complete(events);
@@ -433,7 +433,7 @@ WorkerHeartbeat GroupMember::MakeHeartbeat() {
   report.rounds_until = s.rounds.empty() ? report.step : s.rounds.back().round.end();
   report.failure = s.failure;
   report.shard = s.shard;
-  report.rejected_in_a_row = s.rejected_in_a_row;
+  report.consecutive_rejected = s.consecutive_rejected;
   report.rejected = s.rejected;
   report.skipped = s.skipped;
   heartbeat.member_report = std::move(report);

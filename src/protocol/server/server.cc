@@ -96,7 +96,7 @@ void Server::State::DropHostedSlice(std::optional<HostedSlice>* place) {
       steps.clear();
       found = nullptr;
       outcomes_recorded = 0;
-      rejected_in_a_row = 0;
+      consecutive_rejected = 0;
     }
   }
   place->reset();
@@ -256,7 +256,7 @@ ServerHeartbeat Server::MakeHeartbeat() {
   s.Prune();
   if (!heartbeat.failed.empty()) heartbeat.failure = s.failure;
   heartbeat.shard = s.shard;
-  heartbeat.rejected_in_a_row = s.rejected_in_a_row;
+  heartbeat.consecutive_rejected = s.consecutive_rejected;
   heartbeat.rejected = s.rejected;
   heartbeat.progress = s.progress;
   s.heartbeat_urgent = false;

@@ -234,9 +234,9 @@ std::optional<PushReply> Server::Finish(uint64_t ticket, const PushRequest& requ
       return slice.outcome == SliceOutcome::kApplied;
     });
     if (noted && request.disposition == Disposition::kGradient) {
-      s.rejected_in_a_row = 0;
+      s.consecutive_rejected = 0;
     } else if (noted) {
-      ++s.rejected_in_a_row;
+      ++s.consecutive_rejected;
       ++s.progress.skipped;
       s.rejected = RejectedRun{request.worker, request.cut, request.run};
     }

@@ -223,7 +223,7 @@ struct Server::State {
   uint64_t last_checkpoint = 0;
   std::optional<ShardReport> shard;
   ServerProgress progress;
-  uint32_t rejected_in_a_row = 0;
+  uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
   bool heartbeat_urgent = false;  // that the coordinator waits for
 

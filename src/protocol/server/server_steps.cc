@@ -394,9 +394,9 @@ void Server::State::RecordStepOutcome(uint64_t number, const Step& step,
                                       std::optional<uint32_t> rejected_lane, bool applied) {
   if (number < outcomes_recorded) return;
   outcomes_recorded = number + 1;
-  if (applied) rejected_in_a_row = 0;
+  if (applied) consecutive_rejected = 0;
   if (!rejected_lane) return;
-  ++rejected_in_a_row;
+  ++consecutive_rejected;
   ++progress.skipped;
   const RunId& run = *step.runs[*rejected_lane];
   rejected = RejectedRun{step.workers[*rejected_lane], run.cut, run.run};

@@ -660,16 +660,16 @@ TEST_F(ServerStepsTest, AStepWithALaneThatIsNotFiniteIsSkippedEverywhere) {
     ServerHeartbeat heartbeat = SendHeartbeat(node);
     EXPECT_EQ(heartbeat.progress.skipped, 1u);
     EXPECT_EQ(heartbeat.progress.staleness_count, 0u);
-    EXPECT_EQ(heartbeat.rejected_in_a_row, 1u);
+    EXPECT_EQ(heartbeat.consecutive_rejected, 1u);
     EXPECT_EQ(heartbeat.rejected, (RejectedRun{NodeId(kWorker.value + 1), CutOf(1), 0}));
     // The values of both versions are the same, and stay so.
     EXPECT_THAT(node.server->Values(SliceId(slice), 0).values, Each(5.0f));
     for (const uint32_t lane : {0u, 1u}) Take(node, Push(node, 1, lane));
     Take(node, With(Push(node, 1, 2), Disposition::kRejected));
-    EXPECT_EQ(SendHeartbeat(node).rejected_in_a_row, 2u);
+    EXPECT_EQ(SendHeartbeat(node).consecutive_rejected, 2u);
     TakeStep(node, 2);
     heartbeat = SendHeartbeat(node);
-    EXPECT_EQ(heartbeat.rejected_in_a_row, 0u);
+    EXPECT_EQ(heartbeat.consecutive_rejected, 0u);
     EXPECT_EQ(heartbeat.progress.skipped, 2u);
     EXPECT_THAT(node.server->Values(SliceId(slice), 2).values, Each(5.0f));
     Reference expected(config_, At(node, slice));

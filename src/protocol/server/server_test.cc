@@ -199,14 +199,14 @@ TEST_F(ServerTest, CountsRunsInARowThatWereNotFinite) {
   Take(rejected(0));  // once
   Take(rejected(1));
   ServerHeartbeat heartbeat = server_->MakeHeartbeat();
-  EXPECT_EQ(heartbeat.rejected_in_a_row, 2u);
+  EXPECT_EQ(heartbeat.consecutive_rejected, 2u);
   EXPECT_EQ(heartbeat.progress.skipped, 2u);
   EXPECT_EQ(heartbeat.rejected, (RejectedRun{kWorker, rejected(1).cut, 1}));
   Take(Push(2));
   Take(rejected(3));
   Take(Push(2));  // a duplicate says nothing
   heartbeat = server_->MakeHeartbeat();
-  EXPECT_EQ(heartbeat.rejected_in_a_row, 1u);
+  EXPECT_EQ(heartbeat.consecutive_rejected, 1u);
   EXPECT_EQ(heartbeat.progress.skipped, 3u);
 }
 

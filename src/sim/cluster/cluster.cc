@@ -182,7 +182,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
   const Faults& faults = options.faults;
   if (auto* reply = std::get_if<Reply>(&action)) {
     if (auto call = c->calls.extract(reply->call)) call.mapped()(std::move(reply->reply));
-  } else if (auto* journal = std::get_if<Journal>(&action)) {
+  } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
     disk.Append(journal->record);
   } else if (auto* prepare = std::get_if<PrepareCheckpoint>(&action)) {
     const uint64_t id = prepare->id;
@@ -210,7 +210,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     disk.Drop(drop->oldest_kept, drop->watermark);
   } else if (auto* ended = std::get_if<JobEnded>(&action)) {
     c->ended = true;
-    result.releases += c->machine->status().releases;
+    result.regranted_leases += c->machine->status().regranted_leases;
     const bool fault_free = now() > faults.until + std::chrono::seconds(15);
     // A stop may give up its final checkpoint, but not for want of anything but time, and not in peace.
     if (!ended->status.ok() &&

@@ -142,7 +142,7 @@ struct ClusterResult {
   uint64_t checkpoints = 0;       // complete ones
   uint64_t duplicates = 0;        // slices of pushes that a ledger turned away
   uint64_t late = 0;              // that came when their step was over
-  uint64_t releases = 0;          // splits leased again
+  uint64_t regranted_leases = 0;  // splits leased again
   uint64_t groups = 0;            // allreduce: that were named, and joined by their first member
   uint64_t state_broadcasts = 0;  // states that members of a group were given by another
   uint64_t one_shots = 0;         // steps of which a member has added up all contributions by itself

@@ -59,8 +59,8 @@ void Disk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
   });
 }
 
-Restored Disk::Restore() const {
-  Restored restored;
+RecoveredState Disk::Restore() const {
+  RecoveredState restored;
   if (newest()) restored.manifest = *newest();
   restored.journal = journal_;
   return restored;

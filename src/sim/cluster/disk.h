@@ -22,7 +22,7 @@ class Disk {
   protocol::CheckpointOrder Prepare(uint64_t id);
   void Commit(const protocol::Manifest& manifest) { manifests_[manifest.id] = manifest; }
   void Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark);
-  protocol::Restored Restore() const;
+  protocol::RecoveredState Restore() const;
   // Every cut and every round that was ever journaled.
   const std::vector<protocol::Cut>& cuts() const { return all_cuts_; }
   const std::vector<protocol::RoundMade>& rounds() const { return all_rounds_; }
