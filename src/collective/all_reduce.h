@@ -37,14 +37,14 @@ struct Bucket {
   // before those of rank 1, and so on. A rank may have none, except rank 0. The first may be `data` itself;
   // otherwise they don't overlap with it.
   std::vector<std::span<const std::byte>> lanes = {};
-  Reduce reduce = kSumF32;
+  ReduceOp reduce = kSumF32;
   Order order = Order::kAny;
   // What `data` lies in, where it is shared with others on this host (net::MakeSharedBuffer): held for as
   // long as they may look at it, if need be longer than the bucket lives.
   Buffer memory = {};
   // Whoever started it adds up by himself, where that is better: see Contributions. Needs `memory`, and
   // kAny. One at a time.
-  bool apart = false;
+  bool gather_only = false;
 };
 
 // A piece of a bucket in the order of lanes: adds this member's lanes, one after the other, to what came from
@@ -58,7 +58,7 @@ class AllReduce {
   // it holds means nothing.
   virtual void Start(Bucket bucket, std::function<void(const Status&)> done) = 0;
   // Whether buckets that may be left apart are; else `data` holds the result of those, too.
-  virtual bool leaves_apart() const { return false; }
+  virtual bool supports_gather_only() const { return false; }
   // Of the bucket that was left apart, from its `done` on: what each member has, by rank. The result is their
   // reduction in that order. Valid until Release, which lets the others have their memory back, and no longer
   // than to the end of the upcall of the loop that asks: once the group has ended there are none.

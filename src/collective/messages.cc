@@ -93,7 +93,7 @@ Result<Alive> DecodeAlive(ByteView header) {
   return message;
 }
 
-Bytes Encode(const AbortWord& message) {
+Bytes Encode(const AbortMessage& message) {
   ByteWriter out;
   out.Put(static_cast<uint8_t>(message.code));
   out.Put(message.lost);
@@ -101,9 +101,9 @@ Bytes Encode(const AbortWord& message) {
   return out.Take();
 }
 
-Result<AbortWord> DecodeAbort(ByteView header) {
+Result<AbortMessage> DecodeAbort(ByteView header) {
   ByteReader in(header);
-  AbortWord message;
+  AbortMessage message;
   const auto code = in.Get<uint8_t>();
   message.lost = in.Get<uint32_t>();
   message.message = in.GetString(kMaxMessage);

@@ -45,24 +45,24 @@ struct Alive {
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 
-struct AbortWord {
+struct AbortMessage {
   static constexpr uint32_t kNobody = ~uint32_t{0};
   Code code = Code::kAborted;
   uint32_t lost = kNobody;
   std::string message;
-  friend bool operator==(const AbortWord&, const AbortWord&) = default;
+  friend bool operator==(const AbortMessage&, const AbortMessage&) = default;
 };
 
 Bytes Encode(const Greet& message);
 Bytes Encode(const PieceHeader& message);
 Bytes EncodeBucket(uint64_t bucket);  // kReady, kProbe
 Bytes Encode(const Alive& message);
-Bytes Encode(const AbortWord& message);
+Bytes Encode(const AbortMessage& message);
 
 Result<Greet> DecodeGreet(ByteView header);
 Result<PieceHeader> DecodePiece(ByteView header);
 Result<uint64_t> DecodeBucket(ByteView header);
 Result<Alive> DecodeAlive(ByteView header);
-Result<AbortWord> DecodeAbort(ByteView header);
+Result<AbortMessage> DecodeAbort(ByteView header);
 
 }  // namespace leat::collective

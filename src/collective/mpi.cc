@@ -39,7 +39,7 @@ constexpr Duration kAsk = std::chrono::milliseconds(1);
 constexpr Duration kAskIdle = std::chrono::milliseconds(50);
 
 // What members tell each other when a bucket takes long: who is there, and how far.
-struct Word {
+struct ProgressMessage {
   uint64_t bucket = 0;  // the oldest that it waits for; ~0: it has ended
   uint64_t next = 0;    // the one that it will start next
   uint32_t rank = 0;
@@ -302,7 +302,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
 
   bool HearWords() {
     if (hearing_ < 0 || Test(hearing_) != 1) return false;
-    const Word word = heard_;
+    const ProgressMessage word = heard_;
     Listen();
     if (word.rank < members_) words_[word.rank] = word;
     // Who asks is told how far this one is.
@@ -314,7 +314,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
   void Say(uint64_t bucket) {
     said_[bucket] = {.bucket = bucket, .next = next_, .rank = rank_};
     for (uint32_t other = 0; other < members_; ++other) {
-      if (other != rank_) mpi_->send(&said_[bucket], sizeof(Word), other, kWordTag);
+      if (other != rank_) mpi_->send(&said_[bucket], sizeof(ProgressMessage), other, kWordTag);
     }
   }
 
@@ -386,10 +386,10 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
   uint64_t next_ = 0;
   std::map<uint64_t, Running> running_;
   std::unique_ptr<std::byte[]> arrived_;  // the piece that is to be added now
-  Word heard_;
+  ProgressMessage heard_;
   int64_t hearing_ = -1;
-  std::map<uint32_t, Word> words_;  // the last one of each
-  std::map<uint64_t, Word> said_;
+  std::map<uint32_t, ProgressMessage> words_;  // the last one of each
+  std::map<uint64_t, ProgressMessage> said_;
   std::optional<Status> failed_;
   std::optional<uint32_t> lost_;
   std::shared_ptr<std::atomic<bool>> guard_off_;

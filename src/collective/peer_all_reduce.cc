@@ -59,7 +59,7 @@ uint64_t PieceBytes(const std::vector<std::string>& addresses) {
 }
 
 bool OneShotPays(const std::vector<std::string>& addresses) {
-  return addresses.size() <= protocol::kMostOneShot && OnOneHost(addresses);
+  return addresses.size() <= protocol::kMaxOneShotMembers && OnOneHost(addresses);
 }
 
 std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
@@ -93,7 +93,7 @@ void PeerAllReduce::OnFormed() {
 
 protocol::ReduceShape PeerAllReduce::ShapeOf(const Bucket& bucket) const {
   protocol::ReduceShape shape{
-      .path = protocol::PathOf(bucket.order == Order::kLanes, bucket.apart && options_.one_shot,
+      .path = protocol::PathOf(bucket.order == Order::kLanes, bucket.gather_only && options_.one_shot,
                                bucket.data.size(), options_.exchange_bytes),
       .members = members(),
       .bytes = bucket.data.size(),
@@ -125,11 +125,11 @@ PeerAllReduce::Running* PeerAllReduce::Find(uint64_t index) {
 
 void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done) {
   const uint64_t index = next_++;
-  const Reduce& reduce = bucket.reduce;
+  const ReduceOp& reduce = bucket.reduce;
   LEAT_CHECK(reduce.combine != nullptr && bucket.data.size() % reduce.element_bytes == 0);
   LEAT_CHECK(bucket.order == Order::kAny || rank() > 0 || !bucket.lanes.empty());
   for (const auto& lane : bucket.lanes) LEAT_CHECK(lane.size() == bucket.data.size());
-  LEAT_CHECK(!bucket.apart || (bucket.order == Order::kAny && bucket.memory.size() > 0));
+  LEAT_CHECK(!bucket.gather_only || (bucket.order == Order::kAny && bucket.memory.size() > 0));
   LEAT_CHECK(group_.formed() || stopped_);
   if (stopped_) {
     failing_.push_back(std::move(done));
@@ -154,8 +154,8 @@ void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done
   }
   // What peers have sent already.
   if (auto early = early_.extract(index); !early.empty()) {
-    for (auto& [header, aside] : early.mapped()) {
-      const Status status = Accept(running, header, std::move(aside));
+    for (auto& [header, buffered_piece] : early.mapped()) {
+      const Status status = Accept(running, header, std::move(buffered_piece));
       if (!status.ok()) return group_.Stop(status, std::nullopt);
     }
   }
@@ -192,22 +192,22 @@ void PeerAllReduce::Combine(Running& running, const ReduceAction& action) {
   const auto combine = [&](const std::byte* left, const std::byte* right) {
     bucket.reduce.combine(into, left, right, range.bytes);
   };
-  std::vector<Aside>::iterator aside;
+  std::vector<BufferedPiece>::iterator buffered_piece;
   if (action.kind == ReduceAction::Kind::kCombine) {
-    aside = std::ranges::find(running.asides, action.hop, &Aside::hop);
-    LEAT_CHECK(aside != running.asides.end());
+    buffered_piece = std::ranges::find(running.buffered, action.hop, &BufferedPiece::hop);
+    LEAT_CHECK(buffered_piece != running.buffered.end());
   }
   if (running.reduction.shape().path != ReducePath::kChain) {
-    const std::byte* came = aside->data();
+    const std::byte* came = buffered_piece->data();
     action.incoming_first ? combine(came, into) : combine(into, came);
   } else {
     CombineLanes(bucket, range.begin, range.bytes,
-                 action.kind == ReduceAction::Kind::kOwn ? nullptr : aside->data());
+                 action.kind == ReduceAction::Kind::kOwn ? nullptr : buffered_piece->data());
   }
   if (action.kind == ReduceAction::Kind::kCombine) {
-    Keep(std::move(aside->memory));
-    std::swap(*aside, running.asides.back());
-    running.asides.pop_back();
+    Keep(std::move(buffered_piece->memory));
+    std::swap(*buffered_piece, running.buffered.back());
+    running.buffered.pop_back();
   }
 }
 
@@ -228,8 +228,9 @@ void PeerAllReduce::Finish(uint64_t index) {
   if (over.mapped().reduction.shape().path == ReducePath::kOneShot) {
     LEAT_CHECK(!own_.has_value());
     own_ = over.mapped().bucket.data;
-    others_ = std::move(over.mapped().asides);
-    std::ranges::sort(others_, {}, [](const Aside& aside) { return aside.hop.peer; });
+    others_ = std::move(over.mapped().buffered);
+    std::ranges::sort(others_, {},
+                      [](const BufferedPiece& buffered_piece) { return buffered_piece.hop.peer; });
   }
   loop_.Post([here = here_, done = std::move(over.mapped().done)] {
     if (*here) done(Status());
@@ -240,14 +241,14 @@ Result<std::vector<ByteView>> PeerAllReduce::Contributions() {
   if (stopped_) return Status(Code::kAborted, "the group has ended");
   std::vector<ByteView> by_rank;
   if (!own_.has_value()) return by_rank;
-  for (const Aside& other : others_) by_rank.emplace_back(other.data(), other.bytes);
+  for (const BufferedPiece& other : others_) by_rank.emplace_back(other.data(), other.bytes);
   by_rank.insert(by_rank.begin() + rank(), *own_);
   return by_rank;
 }
 
 void PeerAllReduce::Release() {
   own_.reset();
-  for (Aside& other : std::exchange(others_, {})) {
+  for (BufferedPiece& other : std::exchange(others_, {})) {
     if (other.seen != nullptr) group_.ReleaseView(other.hop.peer);
     Keep(std::move(other.memory));
   }
@@ -272,15 +273,16 @@ Status PeerAllReduce::Check(const Running& running, const PieceHeader& header, c
 }
 
 // A piece that was kept because its bucket was not started yet.
-Status PeerAllReduce::Accept(Running& running, const PieceHeader& header, Aside aside) {
-  const Hop hop = aside.hop;
-  LEAT_RETURN_IF_ERROR(Check(running, header, hop, aside.bytes));
+Status PeerAllReduce::Accept(Running& running, const PieceHeader& header, BufferedPiece buffered_piece) {
+  const Hop hop = buffered_piece.hop;
+  LEAT_RETURN_IF_ERROR(Check(running, header, hop, buffered_piece.bytes));
   if (running.reduction.Expects(hop) == Reduction::Verdict::kInPlace) {
     const auto range = running.reduction.piece(hop.piece);
-    std::memcpy(running.bucket.data.data() + range.begin, aside.memory.data.get(), aside.bytes);
-    Keep(std::move(aside.memory));
+    std::memcpy(running.bucket.data.data() + range.begin, buffered_piece.memory.data.get(),
+                buffered_piece.bytes);
+    Keep(std::move(buffered_piece.memory));
   } else {
-    running.asides.push_back(std::move(aside));
+    running.buffered.push_back(std::move(buffered_piece));
   }
   running.reduction.Arrived(hop);
   return {};
@@ -291,7 +293,7 @@ Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t 
   LEAT_ASSIGN_OR_RETURN(const PieceHeader piece, DecodePiece(header));
   const Hop hop{peer, piece.phase, piece.piece};
   Arriving& arriving = arriving_[peer];
-  arriving = {.header = piece, .aside = {.hop = hop, .memory = {}, .bytes = payload_bytes}};
+  arriving = {.header = piece, .buffered_piece = {.hop = hop, .memory = {}, .bytes = payload_bytes}};
   if (Running* running = Find(piece.bucket); running != nullptr) {
     if (Status status = Check(*running, piece, hop, payload_bytes); !status.ok()) {
       group_.Stop(status, std::nullopt);
@@ -306,13 +308,14 @@ Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t 
     // Nothing that comes ahead of this member is believed to be more than what was agreed.
     uint64_t early = payload_bytes;
     if (const auto at = early_.find(piece.bucket); at != early_.end()) {
-      for (const auto& other : at->second) early += other.aside.hop.peer == peer ? other.aside.bytes : 0;
+      for (const auto& other : at->second)
+        early += other.buffered_piece.hop.peer == peer ? other.buffered_piece.bytes : 0;
     }
     if (piece.bucket < next_ || piece.bucket - next_ > kMostAhead || early > EagerBytes(piece.path))
       return Status(Code::kDataLoss, "rank " + std::to_string(peer) + " sent what it should not");
   }
-  arriving.aside.memory = TakeMemory(payload_bytes);
-  return std::vector{std::span(arriving.aside.memory.data.get(), payload_bytes)};
+  arriving.buffered_piece.memory = TakeMemory(payload_bytes);
+  return std::vector{std::span(arriving.buffered_piece.memory.data.get(), payload_bytes)};
 }
 
 // What is to be combined is so at once, if it is its turn, straight from the sender's memory.
@@ -322,27 +325,27 @@ bool PeerAllReduce::OnPieceView(uint32_t peer, ByteView payload) {
   const uint64_t index = arriving.header.bucket;
   const bool aligned = reinterpret_cast<uintptr_t>(payload.data()) % alignof(uint64_t) == 0;
   if (aligned && arriving.header.path == ReducePath::kOneShot) {
-    Keep(std::exchange(arriving.aside.memory, {}));
-    arriving.aside.seen = payload.data();
+    Keep(std::exchange(arriving.buffered_piece.memory, {}));
+    arriving.buffered_piece.seen = payload.data();
     group_.HoldView(peer);
     return true;
   }
   if (running == nullptr || !arriving.started || !aligned) return false;
-  if (arriving.aside.memory.data == nullptr) {
-    const auto range = running->reduction.piece(arriving.aside.hop.piece);
+  if (arriving.buffered_piece.memory.data == nullptr) {
+    const auto range = running->reduction.piece(arriving.buffered_piece.hop.piece);
     CopyPastCaches(running->bucket.data.subspan(range.begin, payload.size()), payload);
     return true;
   }
   arriving.over = true;
-  const Hop hop = arriving.aside.hop;
-  Aside& aside = running->asides.emplace_back(std::move(arriving.aside));
-  aside.seen = payload.data();
+  const Hop hop = arriving.buffered_piece.hop;
+  BufferedPiece& buffered_piece = running->buffered.emplace_back(std::move(arriving.buffered_piece));
+  buffered_piece.seen = payload.data();
   running->reduction.Arrived(hop);
   Proceed(*running);
   running = Find(index);
   if (running == nullptr) return true;
-  const auto left = std::ranges::find(running->asides, hop, &Aside::hop);
-  if (left != running->asides.end() && left->seen != nullptr) {
+  const auto left = std::ranges::find(running->buffered, hop, &BufferedPiece::hop);
+  if (left != running->buffered.end() && left->seen != nullptr) {
     std::memcpy(left->memory.data.get(), left->seen, left->bytes);
     left->seen = nullptr;
   }
@@ -353,16 +356,17 @@ void PeerAllReduce::OnPiece(uint32_t peer) {
   Arriving& arriving = arriving_[peer];
   if (arriving.over) return;
   Running* running = Find(arriving.header.bucket);
-  Aside aside = std::move(arriving.aside);
+  BufferedPiece buffered_piece = std::move(arriving.buffered_piece);
   if (running == nullptr) {
-    early_[arriving.header.bucket].push_back({arriving.header, std::move(aside)});
+    early_[arriving.header.bucket].push_back({arriving.header, std::move(buffered_piece)});
     return;
   }
   if (arriving.started) {
-    const Hop hop = aside.hop;
-    if (aside.data() != nullptr) running->asides.push_back(std::move(aside));
+    const Hop hop = buffered_piece.hop;
+    if (buffered_piece.data() != nullptr) running->buffered.push_back(std::move(buffered_piece));
     running->reduction.Arrived(hop);
-  } else if (const Status status = Accept(*running, arriving.header, std::move(aside)); !status.ok()) {
+  } else if (const Status status = Accept(*running, arriving.header, std::move(buffered_piece));
+             !status.ok()) {
     return group_.Stop(status, std::nullopt);
   }
   Proceed(*running);

@@ -54,7 +54,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
 
   void Start(Bucket bucket, std::function<void(const Status&)> done) override;
   void Abort(Status why) override;
-  bool leaves_apart() const override { return options_.one_shot; }
+  bool supports_gather_only() const override { return options_.one_shot; }
   Result<std::vector<ByteView>> Contributions() override;
   void Release() override;
   uint32_t rank() const override { return options_.group.rank; }
@@ -68,7 +68,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
     std::unique_ptr<std::byte[]> data;
     uint64_t capacity = 0;
   };
-  struct Aside {
+  struct BufferedPiece {
     protocol::Hop hop;
     Memory memory;
     uint64_t bytes = 0;
@@ -91,18 +91,18 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
     const Time started;
     const net::Loop::BusyPoll busy_poll;
     bool probed = false;
-    std::vector<Aside> asides;
+    std::vector<BufferedPiece> buffered;
   };
   struct Early {
     PieceHeader header;
-    Aside aside;
+    BufferedPiece buffered_piece;
   };
   // The piece that a peer's connection is filling.
   struct Arriving {
     PieceHeader header;
-    bool started = false;  // its bucket was, and so it was checked
-    bool over = false;     // it was looked at where the sender has it
-    Aside aside;           // no memory: it goes in place
+    bool started = false;          // its bucket was, and so it was checked
+    bool over = false;             // it was looked at where the sender has it
+    BufferedPiece buffered_piece;  // no memory: it goes in place
   };
 
   Result<std::vector<std::span<std::byte>>> OnPieceHeader(uint32_t peer, ByteView header,
@@ -117,7 +117,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   uint64_t EagerBytes(protocol::ReducePath path) const;
   Status Check(const Running& running, const PieceHeader& header, const protocol::Hop& hop,
                uint64_t payload_bytes) const;
-  Status Accept(Running& running, const PieceHeader& header, Aside aside);
+  Status Accept(Running& running, const PieceHeader& header, BufferedPiece buffered_piece);
   protocol::ReduceShape ShapeOf(const Bucket& bucket) const;
   PieceHeader HeaderOf(const Running& running, const protocol::Hop& hop) const;
   Running* Find(uint64_t index);
@@ -143,7 +143,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   std::vector<Memory> kept_;
   // Of the bucket that was left apart and is not released: what this member has of it, and what others have.
   std::optional<ByteView> own_;
-  std::vector<Aside> others_;
+  std::vector<BufferedPiece> others_;
   std::vector<Done> failing_;  // of buckets started after the end, to be told why
   bool stopped_ = false;
   std::optional<Status> ended_;

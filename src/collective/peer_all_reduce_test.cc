@@ -152,8 +152,9 @@ TEST(AllReduceTest, BucketsInSharedMemory) {
 // ---- left apart
 
 // What each member has, in memory that the others may look at.
-struct Apart {
-  Apart(Cluster& its_cluster, size_t elements, uint64_t seed) : cluster(its_cluster), ended(cluster.size()) {
+struct GatherOnlyCase {
+  GatherOnlyCase(Cluster& its_cluster, size_t elements, uint64_t seed)
+      : cluster(its_cluster), ended(cluster.size()) {
     for (size_t rank = 0; rank < cluster.size(); ++rank) {
       given.push_back(RandomFloats(elements, seed * 100 + rank));
       memories.push_back(net::MakeSharedBuffer(elements * sizeof(float)));
@@ -161,7 +162,7 @@ struct Apart {
     }
   }
   void Start(size_t rank) {
-    cluster[rank].all->Start({.data = memories[rank].bytes(), .memory = memories[rank], .apart = true},
+    cluster[rank].all->Start({.data = memories[rank].bytes(), .memory = memories[rank], .gather_only = true},
                              [this, rank](const Status& status) { ended[rank] = status; });
   }
   void StartAll() {
@@ -198,25 +199,25 @@ struct Way {
   const char* name;
   bool tcp, ucx;
 };
-class ApartTest : public ::testing::TestWithParam<Way> {
+class GatherOnlyTest : public ::testing::TestWithParam<Way> {
  protected:
   Cluster::Settings Of(uint32_t members) const {
     return {.members = members, .options = OneShot(), .tcp = GetParam().tcp, .ucx = GetParam().ucx};
   }
 };
-INSTANTIATE_TEST_SUITE_P(Transports, ApartTest,
+INSTANTIATE_TEST_SUITE_P(Transports, GatherOnlyTest,
                          ::testing::Values(Way{"Inproc", false, false}, Way{"Tcp", true, false},
                                            Way{"Ucx", false, true}),
                          [](const auto& given) { return given.param.name; });
 
-TEST_P(ApartTest, EverybodySeesWhatEverybodyHas) {
+TEST_P(GatherOnlyTest, EverybodySeesWhatEverybodyHas) {
   for (const uint32_t members : {1u, 2u, 3u, 4u}) {
     Cluster cluster(Of(members));
     ASSERT_TRUE(cluster.FormAll());
     Rng rng(members);
     for (const size_t elements : {1, 100, 9'000, 20'000, 400'000}) {
       SCOPED_TRACE(std::to_string(members) + " members, " + std::to_string(elements));
-      Apart bucket(cluster, elements, elements);
+      GatherOnlyCase bucket(cluster, elements, elements);
       // In any order, and some before the others have begun.
       std::vector<size_t> order(members);
       std::iota(order.begin(), order.end(), size_t{0});
@@ -244,7 +245,7 @@ TEST_P(ApartTest, EverybodySeesWhatEverybodyHas) {
 TEST(ApartInSharedMemory, OneMemberMayBeAStepAhead) {
   Cluster cluster({.members = 2, .options = OneShot(), .ucx = true});
   ASSERT_TRUE(cluster.FormAll());
-  Apart first(cluster, 50'000, 1), second(cluster, 50'000, 2);
+  GatherOnlyCase first(cluster, 50'000, 1), second(cluster, 50'000, 2);
   first.StartAll();
   ASSERT_TRUE(cluster.Run([&] { return first.AllEnded(); }));
   first.Check(0);
@@ -265,10 +266,10 @@ TEST(ApartInSharedMemory, OneMemberMayBeAStepAhead) {
   second.Check(1);
 }
 
-TEST_P(ApartTest, WithTheGroupItIsOver) {
+TEST_P(GatherOnlyTest, WithTheGroupItIsOver) {
   Cluster cluster(Of(3));
   ASSERT_TRUE(cluster.FormAll());
-  Apart bucket(cluster, 50'000, 1);
+  GatherOnlyCase bucket(cluster, 50'000, 1);
   bucket.StartAll();
   ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded(); }));
   cluster[1].all->Abort({Code::kAborted, "enough"});
@@ -282,10 +283,10 @@ TEST_P(ApartTest, WithTheGroupItIsOver) {
   }));
 }
 
-TEST_P(ApartTest, AMemberThatDiesBeforeEndsIt) {
+TEST_P(GatherOnlyTest, AMemberThatDiesBeforeEndsIt) {
   Cluster cluster(Of(3));
   ASSERT_TRUE(cluster.FormAll());
-  Apart bucket(cluster, 50'000, 1);
+  GatherOnlyCase bucket(cluster, 50'000, 1);
   bucket.Start(0);
   bucket.Start(1);
   int turns = 0;
@@ -368,15 +369,17 @@ TEST(AllReduceTest, OnOneHostOnlyPiecesAreLargeAndOnlySmallBucketsExchanged) {
 // Members that the factory made leave apart what one host's few members have, as jobs need it, and nobody
 // else's.
 TEST(AllReduceTest, AJobsGroupFollowsFromItsAddresses) {
-  const auto leaves_apart = [](std::vector<std::string> addresses) {
+  const auto supports_gather_only = [](std::vector<std::string> addresses) {
     net::Loop loop;
     const auto transport = net::MakeTcpTransport(loop, {});
     Port port;
-    return MakePeerAllReduce(loop, *transport, port, {.addresses = std::move(addresses)}, {})->leaves_apart();
+    return MakePeerAllReduce(loop, *transport, port, {.addresses = std::move(addresses)}, {})
+        ->supports_gather_only();
   };
-  EXPECT_TRUE(leaves_apart({"127.0.0.1:1", "127.0.0.1:2"}));
-  EXPECT_FALSE(leaves_apart({"127.0.0.1:1", "127.0.0.2:2"}));
-  EXPECT_FALSE(leaves_apart({"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "127.0.0.1:5"}));
+  EXPECT_TRUE(supports_gather_only({"127.0.0.1:1", "127.0.0.1:2"}));
+  EXPECT_FALSE(supports_gather_only({"127.0.0.1:1", "127.0.0.2:2"}));
+  EXPECT_FALSE(
+      supports_gather_only({"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "127.0.0.1:5"}));
 }
 
 TEST(AllReduceTest, MaximumOfWords) {

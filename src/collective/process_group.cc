@@ -223,7 +223,7 @@ void ProcessGroup::Stop(Status why, std::optional<uint32_t> lost) {
   if (!connections_.End()) return;
   loop_.Cancel(std::exchange(timer_, 0));
   lost_ = lost;
-  const AbortWord word{why.code(), lost.value_or(AbortWord::kNobody), why.message()};
+  const AbortMessage word{why.code(), lost.value_or(AbortMessage::kNobody), why.message()};
   for (auto& pair : pairs_) SendControl(pair.peer, MessageType::kAbort, Encode(word));
   loop_.Post([this, here = here_, why = std::move(why)] {
     if (*here) user_->OnEnded(why);

@@ -7,18 +7,18 @@
 
 namespace leat::collective {
 
-struct Reduce {
+struct ReduceOp {
   // into = left ∘ right, element by element; `into` may be `left` or `right`. Thread-safe.
   void (*combine)(std::byte* into, const std::byte* left, const std::byte* right, size_t bytes) = nullptr;
   uint32_t element_bytes = 0;
   uint8_t kind = 0;  // what members compare, and another implementation knows it by
-  friend bool operator==(const Reduce&, const Reduce&) = default;
+  friend bool operator==(const ReduceOp&, const ReduceOp&) = default;
 };
 
 void SumF32(std::byte* into, const std::byte* left, const std::byte* right, size_t bytes);
 void MaxU64(std::byte* into, const std::byte* left, const std::byte* right, size_t bytes);
 
-inline constexpr Reduce kSumF32{&SumF32, 4, 1};
-inline constexpr Reduce kMaxU64{&MaxU64, 8, 2};
+inline constexpr ReduceOp kSumF32{&SumF32, 4, 1};
+inline constexpr ReduceOp kMaxU64{&MaxU64, 8, 2};
 
 }  // namespace leat::collective

@@ -155,12 +155,12 @@ void StepReducer::Start(collective::Bucket bucket) {
 
 void StepReducer::StartReady(size_t ready) {
   if (group_ == nullptr) return;
-  if (apart()) {
+  if (gather_only()) {
     if (ready < buckets_.size() || started_ == ready) return;
     started_ = ready;
     return Start({.data = std::as_writable_bytes(parameters_.all_gradients()),
                   .memory = parameters_.gradient_buffer(),
-                  .apart = true});
+                  .gather_only = true});
   }
   for (; started_ < ready; ++started_) {
     const BucketPart& part = buckets_[started_];
@@ -193,8 +193,8 @@ void StepReducer::CopyOrNothing() {
   in_place_ = true;
 }
 
-void StepReducer::Reduce(const protocol::ReduceStep& step,
-                         std::function<void(Result<protocol::ReducedStep>)> done) {
+void StepReducer::ReduceOp(const protocol::ReduceStep& step,
+                           std::function<void(Result<protocol::ReducedStep>)> done) {
   LEAT_CHECK(group_ != nullptr);
   // Of an earlier step, where this member has nothing to compute in this one.
   if (!step.computed_any()) {
@@ -228,7 +228,7 @@ void StepReducer::Finished(const Status& status) {
   in_place_ = any_ = false;
   if (!failure_.ok()) return done(failure_);
   protocol::ReducedStep reduced{outcomes_, true};
-  if (apart()) {
+  if (gather_only()) {
     auto contributions = group_->Contributions();
     if (!contributions.ok()) return done(contributions.status());
     for (const ByteView bytes : *contributions) {

@@ -51,7 +51,7 @@ class StepReducer {
   uint64_t epoch() const { return epoch_; }
   // `done` is called once, from the loop, unless the group changes before. With ok the sums are where the
   // parameters have gradients, or the step has terms, which are there until Release.
-  void Reduce(const protocol::ReduceStep& step, std::function<void(Result<protocol::ReducedStep>)> done);
+  void ReduceOp(const protocol::ReduceStep& step, std::function<void(Result<protocol::ReducedStep>)> done);
 
   // The step's terms are not needed any more. Within `done`, before anything else is computed.
   void Release();
@@ -67,7 +67,7 @@ class StepReducer {
     size_t start = 0, floats = 0;  // of its gradients, in all of them
   };
 
-  bool apart() const { return group_->leaves_apart() && !options_.deterministic; }
+  bool gather_only() const { return group_->supports_gather_only() && !options_.deterministic; }
   void OnVariable(size_t variable);
   void AddUp(std::span<float> sums, bool first, uint64_t events);
   void CopyOrNothing();

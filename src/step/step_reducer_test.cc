@@ -128,9 +128,9 @@ struct Member {
   ReduceStep Compute(const std::vector<Lane>& lanes, uint32_t rank, uint32_t members, const Data& data) {
     return Compute(lanes, rank, members, data, reducer.epoch());
   }
-  void Reduce(const ReduceStep& step) {
+  void ReduceOp(const ReduceStep& step) {
     ended.reset();
-    reducer.Reduce(step, [this](Result<ReducedStep> result) {
+    reducer.ReduceOp(step, [this](Result<ReducedStep> result) {
       sums = computer.Gradients();
       if (result.ok() && !result->terms.empty())
         optim::SetSum(sums, std::exchange(result->terms, {}), 0, /*weight=*/1);
@@ -151,7 +151,8 @@ class Team {
  public:
   Team(uint32_t count, const char* yaml, const StepReducerOptions& options, bool one_shot = false)
       : model(ModelOf(yaml, kWidth)),
-        cluster({.members = count, .options = SmallPieces(one_shot && count <= protocol::kMostOneShot)}) {
+        cluster(
+            {.members = count, .options = SmallPieces(one_shot && count <= protocol::kMaxOneShotMembers)}) {
     for (uint32_t rank = 0; rank < count; ++rank) {
       members.push_back(std::make_unique<Member>(model, *cluster[rank].loop, options));
     }
@@ -165,7 +166,7 @@ class Team {
     for (uint32_t rank = 0; rank < size(); ++rank) members[rank]->reducer.SetGroup(cluster[rank].all.get());
   }
   void Compute(uint32_t rank, const std::vector<Lane>& lanes, const Data& data) {
-    members[rank]->Reduce(members[rank]->Compute(lanes, rank, size(), data));
+    members[rank]->ReduceOp(members[rank]->Compute(lanes, rank, size(), data));
   }
   bool AllEnded() {
     return cluster.Run([&] {
@@ -422,24 +423,24 @@ class Alone : public ::testing::Test {
 };
 
 // Leaves apart what it is given.
-class ApartRecorder final : public Recorder {
+class GatherOnlyRecorder final : public Recorder {
  public:
-  bool leaves_apart() const override { return true; }
+  bool supports_gather_only() const override { return true; }
 };
 
 TEST_F(Alone, WhatIsLeftApartLeavesInOnePieceAsSoonAsAllIsThere) {
-  ApartRecorder group;
+  GatherOnlyRecorder group;
   for (const bool overlap : {true, false}) {
     Begin({.overlap = overlap, .bucket_bytes = 1});
     member_->reducer.SetGroup(&group);
     const auto step = member_->Compute(FullLanes(1), 0, 1, data_);
     EXPECT_EQ(group.started.size(), overlap ? 1u : 0u);
-    member_->Reduce(step);
+    member_->ReduceOp(step);
     ASSERT_EQ(group.started.size(), 2u) << "and what has become of the lanes";
     EXPECT_EQ(group.started[0].bucket.data.data(), std::as_bytes(parameters().all_gradients()).data());
     EXPECT_EQ(group.started[0].bucket.data.size(), parameters().all_gradients().size_bytes());
-    EXPECT_TRUE(group.started[0].bucket.apart);
-    EXPECT_FALSE(group.started[1].bucket.apart);
+    EXPECT_TRUE(group.started[0].bucket.gather_only);
+    EXPECT_FALSE(group.started[1].bucket.gather_only);
     EXPECT_TRUE(parameters().gradient_buffer().shared());
     group.EndAll();
     ASSERT_TRUE(member_->ended.has_value() && member_->ended->ok());
@@ -465,7 +466,7 @@ TEST_F(Alone, BucketsLeaveWhileBackPropagationGoesOnLastVariablesFirst) {
     EXPECT_THAT(group_.started[i].given, ::testing::ElementsAreArray(parameters().gradients(5 - i)))
         << "complete when it leaves";
   }
-  member_->Reduce(step);
+  member_->ReduceOp(step);
   EXPECT_EQ(group_.started.size(), 7u) << "and what has become of the lane";
   EXPECT_EQ(group_.started.back().bucket.reduce, collective::kMaxU64);
   group_.EndAll();
@@ -518,7 +519,7 @@ TEST_F(Alone, NothingLeavesBeforeAllIsThereWhereItMayNot) {
     Begin({.deterministic = deterministic, .overlap = deterministic, .bucket_bytes = 1});
     const auto step = member_->Compute(FullLanes(1), 0, 1, data_);
     EXPECT_TRUE(group_.started.empty());
-    member_->Reduce(step);
+    member_->ReduceOp(step);
     EXPECT_EQ(group_.started.size(), 7u);
     EXPECT_THAT(FirstVariables(), ::testing::ElementsAre(5, 4, 3, 2, 1, 0));
     group_.EndAll();
@@ -535,7 +536,7 @@ TEST_F(Alone, FromAnotherThreadBucketsLeaveByTheLoop) {
   EXPECT_TRUE(group_.started.empty());
   loop_.RunOnce(Duration::zero());
   EXPECT_THAT(FirstVariables(), ::testing::ElementsAre(5, 4, 3, 2, 1, 0));
-  member_->Reduce(step);
+  member_->ReduceOp(step);
   EXPECT_EQ(group_.started.size(), 7u);
 }
 
@@ -544,7 +545,7 @@ TEST_F(Alone, AFailureOfAnyBucketIsTheSteps) {
   for (const size_t which : {0, 3, 6, 7}) {
     SCOPED_TRACE(which);
     member_->reducer.SetGroup(&group_);
-    member_->Reduce(member_->Compute(FullLanes(1), 0, 1, data_));
+    member_->ReduceOp(member_->Compute(FullLanes(1), 0, 1, data_));
     auto started = std::exchange(group_.started, {});
     ASSERT_EQ(started.size(), 7u);
     for (size_t i = 0; i < started.size(); ++i) {
@@ -565,7 +566,7 @@ TEST_F(Alone, AFailureBeforeTheStepIsReducedIsToldThen) {
   Begin({.bucket_bytes = 1});
   const auto step = member_->Compute(FullLanes(1), 0, 1, data_);
   group_.EndAll({Code::kUnavailable, "rank 1 is gone"});
-  member_->Reduce(step);
+  member_->ReduceOp(step);
   EXPECT_FALSE(member_->ended.has_value());
   group_.EndAll({Code::kUnavailable, "rank 1 is gone"});
   ASSERT_TRUE(member_->ended.has_value());
@@ -577,7 +578,7 @@ TEST_F(Alone, ALaneThatNobodyHasIsSaid) {
   auto step = member_->Compute(FullLanes(2), 0, 2, data_);
   for (const uint64_t word : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 63 | uint64_t{7} << 32}) {
     SCOPED_TRACE(word);
-    member_->Reduce(step);
+    member_->ReduceOp(step);
     const auto words = group_.started.back().bucket.data;
     std::memcpy(words.data() + 8, &word, sizeof(word));
     group_.EndAll();
@@ -590,7 +591,7 @@ TEST_F(Alone, ALaneThatNobodyHasIsSaid) {
 
 TEST_F(Alone, NothingOfAnEarlierGroupArrives) {
   Begin({.bucket_bytes = 1});
-  member_->Reduce(member_->Compute(FullLanes(1), 0, 1, data_));
+  member_->ReduceOp(member_->Compute(FullLanes(1), 0, 1, data_));
   const auto stale = std::exchange(group_.started, {});
   member_->reducer.SetGroup(nullptr);
   for (const auto& one : stale) one.done({Code::kAborted, "a new group is being formed"});
@@ -602,7 +603,7 @@ TEST_F(Alone, NothingOfAnEarlierGroupArrives) {
   EXPECT_EQ(next.started.size(), 6u);
   next.EndAll();
   EXPECT_FALSE(member_->ended.has_value()) << "whoever waited for the former step";
-  member_->Reduce(step);
+  member_->ReduceOp(step);
   for (const auto& one : stale) one.done({Code::kAborted, "a new group is being formed"});
   EXPECT_FALSE(member_->ended.has_value());
   next.EndAll();
@@ -614,9 +615,9 @@ TEST_F(Alone, WhatWasComputedForAnEarlierGroupDoesNotLeave) {
   Begin({.bucket_bytes = 1});
   const uint64_t earlier = member_->reducer.epoch();
   Recorder next;
-  for (const bool apart : {true, false}) {
+  for (const bool gather_only : {true, false}) {
     std::thread computes;
-    if (apart) {
+    if (gather_only) {
       // Its words to the loop are still under way when the group changes.
       computes = std::thread([&] { member_->Compute(FullLanes(1), 0, 1, data_, earlier); });
       computes.join();
@@ -624,13 +625,13 @@ TEST_F(Alone, WhatWasComputedForAnEarlierGroupDoesNotLeave) {
     member_->reducer.SetGroup(nullptr);
     member_->reducer.SetGroup(&next);
     // Or it has begun for the one before.
-    if (!apart) member_->Compute(FullLanes(1), 0, 1, data_, earlier);
+    if (!gather_only) member_->Compute(FullLanes(1), 0, 1, data_, earlier);
     loop_.RunOnce(Duration::zero());
     EXPECT_TRUE(group_.started.empty());
     EXPECT_TRUE(next.started.empty());
   }
   const auto lanes = LanesWithAShortOne(3);
-  member_->Reduce(member_->Compute(lanes, 0, 1, data_));
+  member_->ReduceOp(member_->Compute(lanes, 0, 1, data_));
   next.EndAll();
   ASSERT_TRUE(member_->ended.has_value() && member_->ended->ok());
   ExpectNear(member_->computer.Gradients(), SumOf(model_, false, lanes, data_));
@@ -642,9 +643,9 @@ TEST_F(Alone, WhereItIsDestroyedNothingIsCalled) {
   ReduceStep step;
   std::thread computes([&] { step = member_->Compute(FullLanes(1), 0, 1, data_, epoch); });
   computes.join();
-  member_->Reduce(step);
+  member_->ReduceOp(step);
   bool told = false;
-  member_->reducer.Reduce(step, [&](const auto&) { told = true; });
+  member_->reducer.ReduceOp(step, [&](const auto&) { told = true; });
   member_.reset();
   group_.EndAll();
   loop_.RunOnce(Duration::zero());
@@ -687,7 +688,7 @@ class Held : public Alone, public ::testing::WithParamInterface<bool> {
   // A step whose buckets' memory somebody still holds afterwards.
   Buffer StepThatIsLookedAt() {
     Begin({.deterministic = GetParam(), .bucket_bytes = 1});
-    member_->Reduce(member_->Compute(FullLanes(1), 0, 1, data_));
+    member_->ReduceOp(member_->Compute(FullLanes(1), 0, 1, data_));
     const Buffer held = group_.started.front().bucket.memory;
     EXPECT_EQ(held.data(), reinterpret_cast<std::byte*>(parameters().all_gradients().data()));
     EXPECT_EQ(group_.started[5].bucket.memory.data(), held.data());
@@ -707,7 +708,7 @@ INSTANTIATE_TEST_SUITE_P(All, Held, ::testing::Bool(),
 TEST_P(Held, ByAnotherStep) {
   const Buffer held = StepThatIsLookedAt();
   const auto lanes = FullLanes(2);
-  member_->Reduce(member_->Compute(lanes, 0, 1, data_));
+  member_->ReduceOp(member_->Compute(lanes, 0, 1, data_));
   ExpectUntouched(held);
   EXPECT_NE(parameters().gradient_buffer().data(), held.data());
   EXPECT_EQ(group_.started.front().bucket.memory.data(), parameters().gradient_buffer().data());
@@ -718,7 +719,7 @@ TEST_P(Held, ByAStepWithoutALaneOfThisMember) {
   for (const bool empty : {false, true}) {
     SCOPED_TRACE(empty ? "its only batch has no event" : "its run is held");
     const Buffer held = StepThatIsLookedAt();
-    member_->Reduce(member_->Compute({empty ? Lane{{}} : Lane{}}, 0, 1, data_));
+    member_->ReduceOp(member_->Compute({empty ? Lane{{}} : Lane{}}, 0, 1, data_));
     ExpectUntouched(held);
     EXPECT_NE(parameters().gradient_buffer().data(), held.data());
     group_.EndAll();
@@ -728,13 +729,13 @@ TEST_P(Held, ByAStepWithoutALaneOfThisMember) {
 
 TEST_P(Held, ByTheNextGroup) {
   Begin({.deterministic = GetParam(), .bucket_bytes = 1});
-  member_->Reduce(member_->Compute(FullLanes(1), 0, 1, data_));
+  member_->ReduceOp(member_->Compute(FullLanes(1), 0, 1, data_));
   const Buffer held = group_.started.front().bucket.memory;
   for (float& g : parameters().all_gradients()) g = 42;
   member_->reducer.SetGroup(nullptr);
   group_.started.clear();
   member_->reducer.SetGroup(&group_);
-  member_->Reduce(member_->Compute(FullLanes(2), 0, 1, data_));
+  member_->ReduceOp(member_->Compute(FullLanes(2), 0, 1, data_));
   ExpectUntouched(held);
   group_.EndAll();
 }
@@ -743,7 +744,7 @@ TEST_P(Held, NobodyHoldsItAndItStaysTheSame) {
   Begin({.deterministic = GetParam(), .bucket_bytes = 1});
   const auto* memory = parameters().all_gradients().data();
   for (int i = 0; i < 3; ++i) {
-    member_->Reduce(member_->Compute(i == 1 ? std::vector<Lane>{{}} : FullLanes(2), 0, 1, data_));
+    member_->ReduceOp(member_->Compute(i == 1 ? std::vector<Lane>{{}} : FullLanes(2), 0, 1, data_));
     group_.EndAll();
     EXPECT_EQ(parameters().all_gradients().data(), memory);
   }
@@ -773,7 +774,7 @@ TEST(StepReducerThreads, MembersComputeWhileTheLoopsMoveTheirBuckets) {
       }
       EXPECT_TRUE(team.cluster.Run([&] { return computed == kMembers; }));
       for (auto& thread : threads) thread.join();
-      for (uint32_t rank = 0; rank < kMembers; ++rank) team[rank].Reduce(steps[rank]);
+      for (uint32_t rank = 0; rank < kMembers; ++rank) team[rank].ReduceOp(steps[rank]);
       ASSERT_TRUE(team.AllEnded());
       EXPECT_EQ(Bits(team.Agreed()), Bits(on_one.Step(lanes, data)));
     }

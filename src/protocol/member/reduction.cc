@@ -58,7 +58,7 @@ std::vector<uint32_t> ReducePeers(uint32_t members, uint32_t rank) {
   std::vector<uint32_t> peers;
   for (const auto path :
        {ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain, ReducePath::kOneShot}) {
-    if (path == ReducePath::kOneShot && members > kMostOneShot) continue;
+    if (path == ReducePath::kOneShot && members > kMaxOneShotMembers) continue;
     for (const uint32_t peer : ReducePeers(path, members, rank)) {
       if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(peer);
     }
@@ -67,7 +67,7 @@ std::vector<uint32_t> ReducePeers(uint32_t members, uint32_t rank) {
 }
 
 Reduction::Reduction(const ReduceShape& shape, uint32_t rank) : shape_(shape), rank_(rank) {
-  LEAT_CHECK(shape_.path != ReducePath::kOneShot || shape_.members <= kMostOneShot);
+  LEAT_CHECK(shape_.path != ReducePath::kOneShot || shape_.members <= kMaxOneShotMembers);
   const uint32_t blocks = shape_.path == ReducePath::kRing ? shape_.members : 1;
   block_bytes_ = RoundUp((shape_.bytes + blocks - 1) / blocks, ReduceShape::kUnit);
   if (shape_.path == ReducePath::kExchange || shape_.path == ReducePath::kOneShot) {
@@ -110,19 +110,19 @@ Reduction::Verdict Reduction::Expects(const Hop& hop) const {
     case ReducePath::kRing: {
       if (hop.peer != (rank_ + n - 1) % n) return Verdict::kWrong;
       const uint32_t distance = Distance(hop.piece);
-      if (hop.phase == 0) return when(distance > 0, Verdict::kAside);
+      if (hop.phase == 0) return when(distance > 0, Verdict::kBuffered);
       return when(hop.phase == 1 && distance + 1 < n, Verdict::kInPlace);
     }
     case ReducePath::kChain:
-      if (hop.phase == 0) return when(rank_ > 0 && hop.peer == rank_ - 1, Verdict::kAside);
+      if (hop.phase == 0) return when(rank_ > 0 && hop.peer == rank_ - 1, Verdict::kBuffered);
       return when(hop.phase == 1 && hop.peer == rank_ + 1, Verdict::kInPlace);
     case ReducePath::kExchange:
       if (rank_ >= power_)
         return when(hop.phase == rounds_ + 1 && hop.peer == rank_ - power_, Verdict::kInPlace);
-      if (hop.phase == 0) return when(hop.peer == rank_ + power_, Verdict::kAside);
-      return when(hop.phase <= rounds_ && hop.peer == (rank_ ^ (1u << (hop.phase - 1))), Verdict::kAside);
+      if (hop.phase == 0) return when(hop.peer == rank_ + power_, Verdict::kBuffered);
+      return when(hop.phase <= rounds_ && hop.peer == (rank_ ^ (1u << (hop.phase - 1))), Verdict::kBuffered);
     case ReducePath::kOneShot:
-      return when(hop.phase == 0 && hop.peer != rank_, Verdict::kAside);
+      return when(hop.phase == 0 && hop.peer != rank_, Verdict::kBuffered);
   }
   return Verdict::kWrong;
 }

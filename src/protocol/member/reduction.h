@@ -30,7 +30,7 @@ namespace leat::protocol {
 
 enum class ReducePath : uint8_t { kRing = 0, kExchange = 1, kChain = 2, kOneShot = 3 };
 // Members of a one-shot all-reduce: each reads members - 1 times its size.
-inline constexpr uint32_t kMostOneShot = 4;
+inline constexpr uint32_t kMaxOneShotMembers = 4;
 
 struct ReduceShape {
   ReducePath path = ReducePath::kRing;
@@ -88,9 +88,9 @@ class Reduction {
   PieceRange piece(uint32_t i) const;
 
   enum class Verdict {
-    kWrong,    // no such message, or it has come already
-    kAside,    // to be kept until kCombine asks for it; of one shot, to the end
-    kInPlace,  // the result: where the piece belongs
+    kWrong,     // no such message, or it has come already
+    kBuffered,  // to be kept until kCombine asks for it; of one shot, to the end
+    kInPlace,   // the result: where the piece belongs
   };
   Verdict Expects(const Hop& hop) const;
 

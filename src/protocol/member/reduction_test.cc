@@ -196,7 +196,7 @@ TEST(PathOf, FollowsFromTheOrderAndTheSize) {
 class ReductionTest : public ::testing::TestWithParam<ReducePath> {};
 
 TEST_P(ReductionTest, EveryOrderOfEventsEndsWithTheSameSumEverywhere) {
-  const uint32_t most = GetParam() == ReducePath::kOneShot ? kMostOneShot : 9;
+  const uint32_t most = GetParam() == ReducePath::kOneShot ? kMaxOneShotMembers : 9;
   for (uint32_t count = 1; count <= most; ++count) {
     for (const uint64_t bytes : {0, 1, 64, 65, 700, 5000}) {
       std::vector<std::string> first;
@@ -276,7 +276,7 @@ TEST(ReductionPaths, AGroupConnectsWhoeverAPathNeeds) {
       const auto peers = ReducePeers(members, rank);
       for (const auto path :
            {ReducePath::kRing, ReducePath::kExchange, ReducePath::kChain, ReducePath::kOneShot}) {
-        if (path == ReducePath::kOneShot && members > kMostOneShot) continue;
+        if (path == ReducePath::kOneShot && members > kMaxOneShotMembers) continue;
         for (const uint32_t peer : ReducePeers(path, members, rank)) EXPECT_TRUE(has(peers, peer));
       }
       for (const uint32_t peer : peers) {
@@ -291,7 +291,7 @@ TEST(ReductionPaths, AGroupConnectsWhoeverAPathNeeds) {
 TEST(ReductionPaths, WhatIsNotOfThePathIsRefused) {
   Reduction ring({.members = 4, .bytes = 4000}, 2);
   ring.Begin();
-  EXPECT_EQ(ring.Expects({1, 0, 0}), Reduction::Verdict::kAside);
+  EXPECT_EQ(ring.Expects({1, 0, 0}), Reduction::Verdict::kBuffered);
   EXPECT_EQ(ring.Expects({1, 1, 0}), Reduction::Verdict::kInPlace);
   EXPECT_EQ(ring.Expects({3, 0, 0}), Reduction::Verdict::kWrong) << "not its neighbour";
   EXPECT_EQ(ring.Expects({1, 0, 2}), Reduction::Verdict::kWrong) << "begins here";

@@ -80,7 +80,7 @@ struct ReduceOptions {
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged
   uint64_t piece_bytes = 256 << 10;
   uint64_t eager_bytes = 1 << 20;
-  bool one_shot = false;  // in groups of at most protocol::kMostOneShot, where nothing is deterministic
+  bool one_shot = false;  // in groups of at most protocol::kMaxOneShotMembers, where nothing is deterministic
 };
 
 struct ClusterOptions {

@@ -172,7 +172,7 @@ void Cluster::State::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
 // Whether every member adds up by itself what all members have.
 bool Cluster::State::OneShot(const RoleProcess& p) const {
   return options.reduce.one_shot && !options.strategy.deterministic &&
-         p.group_member->in.members.size() <= kMostOneShot;
+         p.group_member->in.members.size() <= kMaxOneShotMembers;
 }
 
 // The step's gradients go to the others, those of the last variables first; in one shot all are one bucket.

@@ -48,11 +48,11 @@ struct BucketRun {
   } kind = Kind::kSums;
   uint64_t begin = 0, end = 0;
   protocol::Reduction reduction;
-  struct Aside {
+  struct BufferedPiece {
     protocol::Hop hop;
     std::shared_ptr<const std::vector<float>> payload;
   };
-  std::vector<Aside> asides = {};  // come, and not asked for yet
+  std::vector<BufferedPiece> buffered = {};  // come, and not asked for yet
 };
 
 struct Membership {

@@ -307,7 +307,7 @@ bool Cluster::State::Accept(const ProcessPtr& p, BucketRun* run, uint32_t m) {
     const uint64_t at = run->begin + reduction.piece(hop.piece).begin / sizeof(float);
     std::ranges::copy(*piece.payload, p->group_member->sums.begin() + static_cast<std::ptrdiff_t>(at));
   } else if (piece.payload) {
-    run->asides.push_back({hop, piece.payload});
+    run->buffered.push_back({hop, piece.payload});
   }
   reduction.Arrived(hop);
   return true;
@@ -351,7 +351,8 @@ void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
 void Cluster::State::KeepContributions(RoleProcess* p, BucketRun* run) {
   Membership& in = p->group_member->in;
   in.contributions.resize(in.members.size());
-  for (BucketRun::Aside& aside : run->asides) in.contributions[aside.hop.peer] = std::move(aside.payload);
+  for (BucketRun::BufferedPiece& buffered_piece : run->buffered)
+    in.contributions[buffered_piece.hop.peer] = std::move(buffered_piece.payload);
   in.contributions[in.rank] = std::make_shared<const std::vector<float>>(p->group_member->sums);
 }
 
@@ -361,10 +362,10 @@ void Cluster::State::Combine(RoleProcess* p, BucketRun* run, const ReduceAction&
   const uint64_t begin = run->begin + range.begin / sizeof(float), n = range.bytes / sizeof(float);
   std::shared_ptr<const std::vector<float>> came;
   if (action.kind == ReduceAction::Kind::kCombine) {
-    const auto aside = std::ranges::find(run->asides, action.hop, &BucketRun::Aside::hop);
-    LEAT_CHECK(aside != run->asides.end());
-    came = std::move(aside->payload);
-    run->asides.erase(aside);
+    const auto buffered_piece = std::ranges::find(run->buffered, action.hop, &BucketRun::BufferedPiece::hop);
+    LEAT_CHECK(buffered_piece != run->buffered.end());
+    came = std::move(buffered_piece->payload);
+    run->buffered.erase(buffered_piece);
   }
   float* const into = r.sums.data() + begin;
   if (run->reduction.shape().path != ReducePath::kChain) {
