@@ -7,7 +7,7 @@
 
 #include "commands.h"
 #include "job/precision.h"
-#include "roles/input/intake.h"
+#include "roles/input/input_errors.h"
 #include "step/run_trainer.h"
 
 namespace leat {
@@ -45,7 +45,7 @@ class RealWorkload::Memory final : public sim::WorkerMemory {
     const bool last = batch % cut.run + 1 == cut.BatchesOf(batch / cut.run);
     const trainer::Rows rows{
         .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
-    const auto step = runs_.Step(rows, split->Batch(batch), cut.batch_size, train::NoiseOf(cut, batch),
+    const auto step = runs_.Step(rows, split->Batch(batch), cut.batch_size, train::RandomSeedOf(cut, batch),
                                  {.first = first, .last = last, .version = version_});
     pushed_.reset();
     sim::Trained trained{{protocol::Disposition::kGradient, step.events}, step.loss_sum, step.correct};

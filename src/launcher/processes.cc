@@ -102,7 +102,7 @@ std::vector<ProcessEnd> Processes::Reap() {
       continue;
     }
     ProcessEnd end{.pid = pid, .name = at->second.name};
-    end.last_words = LastWords(at->second.log, at->second.log_begin);
+    end.last_error = LastErrorLine(at->second.log, at->second.log_begin);
     end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     end.cpu_seconds = SecondsOf(usage.ru_utime) + SecondsOf(usage.ru_stime);
     end.peak_rss_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
@@ -139,7 +139,7 @@ void Processes::Signal(int signal) {
   for (const auto& [pid, process] : running_) kill(pid, signal);
 }
 
-std::string LastWords(const std::string& log, uint64_t from) {
+std::string LastErrorLine(const std::string& log, uint64_t from) {
   std::ifstream in(log);
   in.seekg(static_cast<std::streamoff>(from));
   std::string line, words;

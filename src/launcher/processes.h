@@ -25,7 +25,7 @@ struct ProcessEnd {
   pid_t pid = 0;
   std::string name;
   int exit_code = 0;       // 128 + signal when a signal ended it
-  std::string last_words;  // LastWords of what it wrote
+  std::string last_error;  // LastErrorLine of what it wrote
   double cpu_seconds = 0;
   uint64_t peak_rss_bytes = 0;
 };
@@ -65,6 +65,6 @@ class Processes {
 
 // The last line of a log, from byte `from` on, that begins with "leat: " (why a role gave up), without that;
 // empty when there is none.
-std::string LastWords(const std::string& log, uint64_t from = 0);
+std::string LastErrorLine(const std::string& log, uint64_t from = 0);
 
 }  // namespace leat::train

@@ -200,25 +200,25 @@ TEST_F(ProcessesTest, LastWordsAreOfTheProcessThatSaidThem) {
   Start("child", {"say", "1", "first", "leat: not this", "leat: but this", "and no more"});
   ProcessEnd end = Await();
   EXPECT_EQ(end.exit_code, 1);
-  EXPECT_EQ(end.last_words, "but this");
+  EXPECT_EQ(end.last_error, "but this");
   // Its successor writes into the same log, and dies without a word.
   Start("child", {"say", "2", "nothing to tell"});
   end = Await();
   EXPECT_EQ(end.exit_code, 2);
-  EXPECT_EQ(end.last_words, "");
+  EXPECT_EQ(end.last_error, "");
   EXPECT_EQ(ReadAll(LogOf("child")), "first\nleat: not this\nleat: but this\nand no more\nnothing to tell\n");
 }
 
-TEST(LastWords, OfAnyFile) {
+TEST(LastErrorLine, OfAnyFile) {
   const testing::TempDir directory;
-  EXPECT_EQ(LastWords(directory / "none"), "");
-  EXPECT_EQ(LastWords(directory.Write("empty", "")), "");
-  EXPECT_EQ(LastWords(directory.Write("log", "said leat: no\n leat: no\n")), "");
-  EXPECT_EQ(LastWords(directory.Write("log", "leat: torn")), "torn");
-  EXPECT_EQ(LastWords(directory.Write("log", "leat: a\nleat: b\nc\n")), "b");
-  EXPECT_EQ(LastWords(directory / "log", 16), "");
-  EXPECT_EQ(LastWords(directory / "log", 8), "b");
-  EXPECT_EQ(LastWords(directory / "log", 1000), "");
+  EXPECT_EQ(LastErrorLine(directory / "none"), "");
+  EXPECT_EQ(LastErrorLine(directory.Write("empty", "")), "");
+  EXPECT_EQ(LastErrorLine(directory.Write("log", "said leat: no\n leat: no\n")), "");
+  EXPECT_EQ(LastErrorLine(directory.Write("log", "leat: torn")), "torn");
+  EXPECT_EQ(LastErrorLine(directory.Write("log", "leat: a\nleat: b\nc\n")), "b");
+  EXPECT_EQ(LastErrorLine(directory / "log", 16), "");
+  EXPECT_EQ(LastErrorLine(directory / "log", 8), "b");
+  EXPECT_EQ(LastErrorLine(directory / "log", 1000), "");
 }
 
 }  // namespace

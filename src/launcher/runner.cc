@@ -166,9 +166,9 @@ Status Runner::StartCoordinator() {
     if (!over) processes_.Signal(SIGKILL);
     WaitForRest();
     if (interrupts_ > 0) return Status(Code::kAborted, "interrupted");
-    if (coordinator_.last_words.empty())
+    if (coordinator_.last_error.empty())
       return Status(Code::kInternal, "the coordinator did not start; see " + spec.log);
-    return Status(Code::kInvalidArgument, coordinator_.last_words);
+    return Status(Code::kInvalidArgument, coordinator_.last_error);
   }
   address_.pop_back();
   client_ = control::ControlClient::Make(address_, token_);
@@ -267,7 +267,7 @@ void Runner::WaitForRest() {
 
 void Runner::Fail(const ProcessEnd& end) {
   failure_ = end.name + " ended with status " + std::to_string(end.exit_code) +
-             (end.last_words.empty() ? "" : ": " + end.last_words);
+             (end.last_error.empty() ? "" : ": " + end.last_error);
   // What the user got wrong is said so by whoever meets it.
   exit_status_ = end.exit_code == 2 ? 2 : 1;
 }

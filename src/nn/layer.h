@@ -31,8 +31,8 @@ struct Flow {
 struct StepContext {
   // A step of training: dropout drops, batch norm takes the batch's own mean and variance.
   bool training = true;
-  graph::Value weights;  // f32[batch]: 0 for rows that are padding and must not matter
-  graph::Value noise;    // i64 scalar, another one each step: what random choices are a function of
+  graph::Value weights;      // f32[batch]: 0 for rows that are padding and must not matter
+  graph::Value random_seed;  // i64 scalar, another one each step: what random choices are a function of
   // For variables of role kStatistic, in place of a gradient: value and what is to be subtracted from it.
   std::vector<std::pair<graph::Value, graph::Value>> statistics;
 };

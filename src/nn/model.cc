@@ -95,7 +95,7 @@ StepGraph Model::Build(uint32_t batch, bool training) const {
   step.features = placeholder("features", DType::kF32, {batch, inputs()});
   step.labels = placeholder("labels", DType::kF32, labels_ == 1 ? Shape{batch} : Shape{batch, labels_});
   step.weights = placeholder("weights", DType::kF32, {batch});
-  step.noise = placeholder("noise", DType::kI64, {});
+  step.random_seed = placeholder("noise", DType::kI64, {});
   for (const auto& variable : variables_) {
     const TensorType type{DType::kF32, variable.shape};
     step.variables.push_back(graph.Add(std::make_shared<graph::Variable>(type), {}, variable.name));
@@ -105,7 +105,8 @@ StepGraph Model::Build(uint32_t batch, bool training) const {
   if (input_shape_.rank() > 1) {
     flow.x = graph.Make<ops::Reshape>({flow.x}, WithBatch(batch, input_shape_));
   }
-  StepContext context{.training = training, .weights = step.weights, .noise = step.noise, .statistics = {}};
+  StepContext context{
+      .training = training, .weights = step.weights, .random_seed = step.random_seed, .statistics = {}};
   flow = layers_.Apply(graph, flow, step.variables, context);
   const auto [loss, scores] = AddLoss(graph, loss_, flow.x, step.labels, step.weights);
   step.loss = loss;

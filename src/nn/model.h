@@ -40,10 +40,10 @@ struct StepGraph {
   graph::Graph graph;
   // Placeholders. A row of weight 0 adds exactly nothing to loss and gradients, whatever finite numbers its
   // features and label are: so short batches are padded.
-  graph::Value features;  // f32[batch, inputs]
-  graph::Value labels;    // f32[batch, labels], f32[batch] when there is one: class index or number
-  graph::Value weights;   // f32[batch]: 1 for each row that counts
-  graph::Value noise;     // i64 scalar: another number each step, what random choices come from
+  graph::Value features;     // f32[batch, inputs]
+  graph::Value labels;       // f32[batch, labels], f32[batch] when there is one: class index or number
+  graph::Value weights;      // f32[batch]: 1 for each row that counts
+  graph::Value random_seed;  // i64 scalar: another number each step, what random choices come from
   std::vector<graph::Value> variables;  // as Model::variables()
   graph::Value loss;                    // f32 scalar
   graph::Value scores;                  // by row, before this step changes anything: LossValues::scores

@@ -29,7 +29,7 @@ class ModelStep {
     bind(step_.features, features);
     bind(step_.labels, labels);
     bind(step_.weights, weights);
-    plan_->Bind(step_.noise, &noise);
+    plan_->Bind(step_.random_seed, &random_seed);
     parameters.resize(variables_.size());
     for (size_t v = 0; v < parameters.size(); ++v) {
       bind(step_.variables[v], parameters[v]);
@@ -56,7 +56,7 @@ class ModelStep {
   std::vector<float>& parameter(std::string_view name) { return parameters[IndexOf(name)]; }
 
   std::vector<float> features, labels, weights;
-  int64_t noise = 1;
+  int64_t random_seed = 1;
   std::vector<std::vector<float>> parameters;
 
  private:

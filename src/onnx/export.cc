@@ -61,7 +61,7 @@ Scoring BuildScoring(const nn::Model& model, int64_t batch) {
   made.features = leaf("features", DType::kF32, Shape(std::span<const int64_t>(sizes)));
   nn::StepContext step{.training = false,
                        .weights = leaf("weights", DType::kF32, Shape{batch}),
-                       .noise = leaf("noise", DType::kI64, Shape{}),
+                       .random_seed = leaf("noise", DType::kI64, Shape{}),
                        .statistics = {}};
   for (const auto& spec : model.variables()) {
     made.variables.push_back(

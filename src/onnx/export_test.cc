@@ -53,7 +53,7 @@ std::vector<float> Run(Apply apply, const Shape& row, std::span<const std::vecto
   const auto x = leaf(DType::kF32, Shape(std::span<const int64_t>(sizes)));
   nn::StepContext step{.training = false,
                        .weights = leaf(DType::kF32, Shape{rows}),
-                       .noise = leaf(DType::kI64, Shape{}),
+                       .random_seed = leaf(DType::kI64, Shape{}),
                        .statistics = {}};
   std::vector<graph::Value> variables;
   for (const auto& spec : specs) {

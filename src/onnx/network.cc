@@ -246,7 +246,7 @@ Network::Built Network::Trial(Graph& graph, int64_t batch, const FixedBatch* fix
   const Value x = leaf(DType::kF32, Batched(batch, row_.sizes()));
   nn::StepContext step{.training = true,
                        .weights = leaf(DType::kF32, Shape{batch}),
-                       .noise = leaf(DType::kI64, Shape{}),
+                       .random_seed = leaf(DType::kI64, Shape{}),
                        .statistics = {}};
   for (const auto& variable : variables_) {
     variables->push_back(graph.Make<graph::Variable>({}, TensorType{DType::kF32, variable.shape}));

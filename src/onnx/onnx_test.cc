@@ -69,13 +69,14 @@ struct Running {
     };
     x = leaf(DType::kF32, Shape(std::span<const int64_t>(sizes)));
     weights = leaf(DType::kF32, Shape{batch});
-    noise = leaf(DType::kI64, Shape{});
+    random_seed = leaf(DType::kI64, Shape{});
     for (const auto& spec : network.variables("net")) {
       variables.push_back(graph.Make<graph::Variable>({}, TensorType{DType::kF32, spec.shape}));
       values.emplace_back(static_cast<size_t>(spec.shape.elements()));
       optim::Initialise(spec.init, 1, spec.name, 0, values.back());
     }
-    nn::StepContext step{.training = training, .weights = weights, .noise = noise, .statistics = {}};
+    nn::StepContext step{
+        .training = training, .weights = weights, .random_seed = random_seed, .statistics = {}};
     y = network.Apply(graph, x, variables, step);
     statistics = step.statistics;
     engine::PlanOptions options;
@@ -83,7 +84,7 @@ struct Running {
     plan = engine::Plan::Compile(graph, std::vector<graph::Value>{y}, options);
     ones.assign(static_cast<size_t>(batch), 1);
     plan->Bind(weights, ones.data());
-    plan->Bind(noise, &seed);
+    plan->Bind(random_seed, &seed);
     for (size_t v = 0; v < variables.size(); ++v) plan->Bind(variables[v], values[v].data());
   }
 
@@ -95,7 +96,7 @@ struct Running {
   }
 
   graph::Graph graph;
-  graph::Value x, weights, noise, y;
+  graph::Value x, weights, random_seed, y;
   std::vector<graph::Value> variables;
   std::vector<std::vector<float>> values;
   std::vector<std::pair<graph::Value, graph::Value>> statistics;
@@ -157,11 +158,11 @@ TEST_P(GoldenTest, IsTrainedFurther) {
   for (size_t v = 0; v < values.size(); ++v) plan->Bind(step.variables[v], values[v].data());
   auto inputs = golden.at("inputs").get<std::vector<float>>();
   std::vector<float> labels(batch), weights(batch, 1);
-  int64_t noise = 3;
+  int64_t random_seed = 3;
   plan->Bind(step.features, inputs.data());
   plan->Bind(step.labels, labels.data());
   plan->Bind(step.weights, weights.data());
-  plan->Bind(step.noise, &noise);
+  plan->Bind(step.random_seed, &random_seed);
   std::vector<float> losses;
   for (int i = 0; i < 5; ++i) {
     plan->Run();

@@ -285,10 +285,10 @@ void BuildDropout(const Call& call) {
   if (!(rate >= 0 && rate < 1)) Fail("ratio is " + std::to_string(rate) + "; must be from 0 to below 1");
   if (!call.step().training || rate == 0) return call.Forward(0, 0);
   const uint64_t salt = HashName(call.node.name + "/" + call.node.outputs[0]);
-  const Value noise = call.step().noise;
+  const Value random_seed = call.step().random_seed;
   if (call.IsLast(0))
-    return call.OutLast(0, call.graph().Make<ops::Dropout>({call.F32Last(0), noise}, rate, salt));
-  call.Out(0, call.graph().Make<ops::Dropout>({call.F32(0), noise}, rate, salt));
+    return call.OutLast(0, call.graph().Make<ops::Dropout>({call.F32Last(0), random_seed}, rate, salt));
+  call.Out(0, call.graph().Make<ops::Dropout>({call.F32(0), random_seed}, rate, salt));
 }
 
 void BuildCast(const Call& call) {

@@ -169,8 +169,8 @@ class ServerShell::Session : public net::Receiver {
   uint64_t ticket_ = 0;  // of the request that waits for its reply
 };
 
-ServerShell::ServerShell(net::Loop& loop, protocol::ServerConfig config, Duration patience)
-    : loop_(loop), patience_(patience), machine_(std::move(config)) {}
+ServerShell::ServerShell(net::Loop& loop, protocol::ServerConfig config, Duration parked_timeout)
+    : loop_(loop), parked_timeout_(parked_timeout), machine_(std::move(config)) {}
 
 ServerShell::~ServerShell() {
   loop_.Cancel(timer_);
@@ -195,13 +195,13 @@ void ServerShell::Park(uint64_t ticket, Session* session) {
   while (!parked_since_.empty() && !parked_.contains(parked_since_.front().second)) parked_since_.pop_front();
   parked_.emplace(ticket, session);
   parked_since_.emplace_back(loop_.Now(), ticket);
-  if (timer_ == 0) timer_ = loop_.After(patience_, [this] { ExpireParked(); });
+  if (timer_ == 0) timer_ = loop_.After(parked_timeout_, [this] { ExpireParked(); });
 }
 
 void ServerShell::ExpireParked() {
   timer_ = 0;
   const Time now = loop_.Now();
-  while (!parked_since_.empty() && now - parked_since_.front().first >= patience_) {
+  while (!parked_since_.empty() && now - parked_since_.front().first >= parked_timeout_) {
     machine_.Expire(parked_since_.front().second);
     parked_since_.pop_front();
   }
@@ -210,7 +210,7 @@ void ServerShell::ExpireParked() {
     parked_since_.pop_front();
   }
   if (parked_since_.empty()) return;
-  timer_ = loop_.After(patience_ - (now - parked_since_.front().first), [this] { ExpireParked(); });
+  timer_ = loop_.After(parked_timeout_ - (now - parked_since_.front().first), [this] { ExpireParked(); });
 }
 
 net::Receiver* ServerShell::Adopt(std::unique_ptr<net::Connection> connection) {

@@ -7,7 +7,7 @@
 // updates leave alone what is being sent.
 //
 // A request that waits for a version is answered when it is there, without values when its worker sends
-// another one on the connection or `patience` is over, and not at all when the connection closes.
+// another one on the connection or `parked_timeout` is over, and not at all when the connection closes.
 #pragma once
 
 #include <deque>
@@ -24,8 +24,9 @@ namespace leat::ps {
 
 class ServerShell {
  public:
-  // The loop must outlive it. `patience`: shorter than workers wait for a reply.
-  ServerShell(net::Loop& loop, protocol::ServerConfig config, Duration patience = std::chrono::seconds(3));
+  // The loop must outlive it. `parked_timeout`: shorter than workers wait for a reply.
+  ServerShell(net::Loop& loop, protocol::ServerConfig config,
+              Duration parked_timeout = std::chrono::seconds(3));
   ~ServerShell();
 
   // Takes over a connection that a listener has accepted; the returned receiver lives as long as the
@@ -47,7 +48,7 @@ class ServerShell {
   void ExpireParked();
 
   net::Loop& loop_;
-  Duration patience_;
+  Duration parked_timeout_;
   protocol::Server machine_;
   uint64_t last_ticket_ = 0;
   std::unordered_map<uint64_t, Session*> parked_;       // by ticket

@@ -30,12 +30,12 @@ class ServerShellTest : public testing::PsTest {
  protected:
   void MakeServer(const protocol::SliceTable& with, net::TransportOptions options = {},
                   const protocol::StrategyConfig& strategy = {},
-                  Duration patience = std::chrono::seconds(3)) {
+                  Duration parked_timeout = std::chrono::seconds(3)) {
     table = with;
     server_transport = Make(server_loop, options);
     client_transport = Make(client_loop, options);
     server = std::make_unique<testing::ServerEnd>(server_loop, *server_transport, table, kServer,
-                                                  AllSlices(table), strategy, patience);
+                                                  AllSlices(table), strategy, parked_timeout);
   }
   std::unique_ptr<RawWorker> Connect() {
     auto worker = std::make_unique<RawWorker>();

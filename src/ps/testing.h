@@ -61,12 +61,12 @@ inline protocol::ServerHeartbeatReply Orders(NodeId node, const std::vector<Slic
 struct ServerEnd {
   ServerEnd(net::Loop& loop, net::Transport& transport, const protocol::SliceTable& table, NodeId node,
             const std::vector<SliceId>& slices, const protocol::StrategyConfig& strategy = {},
-            Duration patience = std::chrono::seconds(3))
+            Duration parked_timeout = std::chrono::seconds(3))
       : shell(loop,
               {.table = table,
                .optimizer = {.kind = optim::Kind::kSgd, .learning_rate = 1},
                .strategy = strategy},
-              patience) {
+              parked_timeout) {
     shell.machine().OnJoined(node);
     shell.OnHeartbeatReply(Orders(node, slices));
     auto listening = transport.Listen("127.0.0.1:0", [this](std::unique_ptr<net::Connection> connection) {

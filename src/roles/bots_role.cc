@@ -168,7 +168,7 @@ Status RunOnce(const RoleOptions& options, uint64_t* job_hash, bool* evicted) {
   net::Loop loop;
   CoordinatorClient coordinator_client(loop, options.coordinator_client);
   auto joined = coordinator_client.Join(MakeJoinRequest(protocol::Role::kBots, "", *job_hash));
-  if (!joined.ok()) return WhyNotJoined(joined.status());
+  if (!joined.ok()) return JoinError(joined.status());
   const Job job = Job::FromText(joined->job, "job");
   *job_hash = job.Hash();
   if (!job.stream.bots)

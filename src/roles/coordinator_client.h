@@ -7,7 +7,7 @@
 
 #include "control/control.h"
 #include "net/loop.h"
-#include "roles/background.h"
+#include "roles/background_thread.h"
 
 namespace leat::train {
 
@@ -44,7 +44,7 @@ class CoordinatorClient {
   Time last_answer_{0};
   Duration call_deadline_;  // known once joined
   bool busy_ = false;
-  Background background_;
+  BackgroundThread background_;
 };
 
 }  // namespace leat::train

@@ -17,8 +17,8 @@
 #include "launcher/signals.h"
 #include "net/address.h"
 #include "protocol/member/group_member.h"
-#include "roles/background.h"
-#include "roles/input/intake.h"
+#include "roles/background_thread.h"
+#include "roles/input/input_errors.h"
 #include "roles/input/split_loader.h"
 #include "roles/role.h"
 #include "roles/shard_files.h"
@@ -67,7 +67,7 @@ class GroupMemberRole {
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
-        intake_(job_, options.patience, &progress_),
+        intake_(job_, options.read_timeout, &progress_),
         machine_({.table = table_,
                   .optimizer = job_.optimizer,
                   .strategy = job_.strategy,
@@ -241,7 +241,7 @@ class GroupMemberRole {
           .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
       const Time begin = loop_.Now();
       const auto step =
-          reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, NoiseOf(cut, a.batch));
+          reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch));
       Post([this, a, cut, step, took = loop_.Now() - begin] {
         long_batches_ = took > kLongBatch;
         OnComputed(a, cut, step);
@@ -349,7 +349,7 @@ class GroupMemberRole {
   std::vector<std::unique_ptr<collective::AllReduce>> retired_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
-  Intake intake_;
+  InputErrors intake_;
   protocol::GroupMember machine_;
   NodeId node_;
   Duration interval_{};
@@ -367,8 +367,8 @@ class GroupMemberRole {
   bool evicted_ = false;
   Status outcome_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
-  Background files_;
-  Background compute_;  // ends first: what it computes with is all above
+  BackgroundThread files_;
+  BackgroundThread compute_;  // ends first: what it computes with is all above
 };
 
 }  // namespace

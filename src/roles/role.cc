@@ -25,7 +25,7 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   return request;
 }
 
-Status WhyNotJoined(const Status& status) {
+Status JoinError(const Status& status) {
   if (status.code() != Code::kAborted) return status;
   spdlog::info("{}", status.message());
   return Status();

@@ -15,7 +15,7 @@ std::string ProgramVersion();
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address, uint64_t job_hash);
 
 // Of a join that failed: ok when the job was over already, which is no mistake of who comes late.
-Status WhyNotJoined(const Status& status);
+Status JoinError(const Status& status);
 
 // Processor time that this process has used so far.
 double OwnCpuSeconds();

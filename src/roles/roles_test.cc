@@ -399,12 +399,12 @@ TEST_F(LogTest, DamagedEventsEndAWorkerInAnErrorAndNotInALoop) {
   bytes = Replaced(bytes, "MARK", "KRAM");
   directory_.Write("log/events/0000.log", bytes);
   RoleOptions options = Options();
-  options.patience = std::chrono::milliseconds(300);
+  options.read_timeout = std::chrono::milliseconds(300);
   const Time began = MonotonicClock().Now();
   const Status status = RunWorker(options);
   EXPECT_EQ(status.code(), Code::kDataLoss);
   EXPECT_THAT(status.message(), HasSubstr("the stream cannot be read"));
-  EXPECT_GE(MonotonicClock().Now() - began, options.patience);
+  EXPECT_GE(MonotonicClock().Now() - began, options.read_timeout);
   const Json now = Now();
   EXPECT_EQ(now["events"], 0);
   EXPECT_LT(now["regranted_leases"], 60) << "it does not spin";

@@ -157,7 +157,7 @@ class ServerRole {
   bool over_ = false;
   bool evicted_ = false;
   Status outcome_;
-  Background background_;
+  BackgroundThread background_;
 };
 
 }  // namespace
@@ -179,7 +179,7 @@ Status RunServer(const RoleOptions& options) {
     if (!reserved.ok()) return reserved.status();
     auto joined =
         coordinator_client.Join(MakeJoinRequest(protocol::Role::kServer, (*reserved)->address(), job_hash));
-    if (!joined.ok()) return WhyNotJoined(joined.status());
+    if (!joined.ok()) return JoinError(joined.status());
     spdlog::info("server {} joined as node {}, serving on {}", joined->index, joined->node.value,
                  (*reserved)->address());
     const Job job = Job::FromText(joined->job, "job");

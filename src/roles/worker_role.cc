@@ -18,7 +18,7 @@
 #include "protocol/worker/worker.h"
 #include "ps/client.h"
 #include "roles/group_member_role.h"
-#include "roles/input/intake.h"
+#include "roles/input/input_errors.h"
 #include "roles/input/split_loader.h"
 #include "roles/role.h"
 #include "step/run_trainer.h"
@@ -54,7 +54,7 @@ class WorkerRole {
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
-        intake_(job_, options.patience, &progress_),
+        intake_(job_, options.read_timeout, &progress_),
         machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}) {
     transport_->TrustNetwork(job_.trusted_network);
   }
@@ -170,7 +170,7 @@ class WorkerRole {
     const auto& cut = split.lease.cut;
     const trainer::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
-    const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, NoiseOf(cut, a.batch),
+    const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
                                  {.first = a.first, .last = a.last, .version = a.version});
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;
@@ -239,7 +239,7 @@ class WorkerRole {
   ps::Client client_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
-  Intake intake_;
+  InputErrors intake_;
   protocol::Worker machine_;
   NodeId node_;
   Duration interval_{};
@@ -280,7 +280,7 @@ Status RunWorker(const RoleOptions& options) {
     if (!listener.ok()) return listener.status();
     auto joined =
         coordinator_client.Join(MakeJoinRequest(protocol::Role::kWorker, (*listener)->address(), job_hash));
-    if (!joined.ok()) return WhyNotJoined(joined.status());
+    if (!joined.ok()) return JoinError(joined.status());
     spdlog::info("worker {} joined as node {}", joined->index, joined->node.value);
     Job job = Job::FromText(joined->job, "job");
     job_hash = job.Hash();

@@ -21,7 +21,7 @@ struct RoleOptions {
   engine::PlanOptions plan;  // the kernels that workers compute with
   // With a stream whose events are gone or damaged, before that is an error; six times that with one that
   // cannot be read for any other reason.
-  Duration patience = std::chrono::seconds(5);
+  Duration read_timeout = std::chrono::seconds(5);
   // The exit status that goes with an error, for a worker that has to end by itself, with all others: by MPI.
   std::function<int(const Status&)> exit_status;
 };

@@ -36,7 +36,7 @@ RunTrainer::RunTrainer(Trainer& trainer, protocol::Parameters& parameters,
 }
 
 StepOutcome RunTrainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
-                             uint64_t noise, const RunPart& part) {
+                             uint64_t random_seed, const RunPart& part) {
   if (part.first) {
     done_ = 0;
     any_ = false;
@@ -44,21 +44,21 @@ StepOutcome RunTrainer::Step(const Rows& rows, std::span<const uint32_t> batch, 
   StepOutcome outcome;
   switch (strategy_.kind) {
     case protocol::StrategyKind::kDownpour:
-      outcome = StepOfSum(rows, batch, batch_size, noise, part);
+      outcome = StepOfSum(rows, batch, batch_size, random_seed, part);
       break;
     case protocol::StrategyKind::kAveraging:
-      outcome = StepOfChange(rows, batch, batch_size, noise, part);
+      outcome = StepOfChange(rows, batch, batch_size, random_seed, part);
       break;
     default:
-      outcome = trainer_.Step(rows, batch, batch_size, noise);
+      outcome = trainer_.Step(rows, batch, batch_size, random_seed);
   }
   ++done_;
   return outcome;
 }
 
 StepOutcome RunTrainer::StepOfSum(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
-                                  uint64_t noise, const RunPart& part) {
-  StepOutcome outcome = trainer_.Step(rows, batch, batch_size, noise);
+                                  uint64_t random_seed, const RunPart& part) {
+  StepOutcome outcome = trainer_.Step(rows, batch, batch_size, random_seed);
   if (!outcome.finite) return outcome;
   const auto gradients = parameters_.all_gradients();
   const std::span<float> sum(reinterpret_cast<float*>(kept_.data()), gradients.size());
@@ -81,11 +81,11 @@ StepOutcome RunTrainer::StepOfSum(const Rows& rows, std::span<const uint32_t> ba
 }
 
 StepOutcome RunTrainer::StepOfChange(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
-                                     uint64_t noise, const RunPart& part) {
+                                     uint64_t random_seed, const RunPart& part) {
   const auto values = parameters_.all_values(), gradients = parameters_.all_gradients();
   const std::span<float> before(reinterpret_cast<float*>(kept_.data()), values.size());
   if (part.first) std::ranges::copy(values, before.begin());
-  StepOutcome outcome = trainer_.Step(rows, batch, batch_size, noise);
+  StepOutcome outcome = trainer_.Step(rows, batch, batch_size, random_seed);
   if (outcome.finite) {
     if (!batch.empty()) LocalStep(part.version * strategy_.period + done_ + 1);
     if (!part.last) return outcome;

@@ -41,14 +41,14 @@ class RunTrainer {
   // the servers'. A batch that is not finite ends the run: nothing of it is to be pushed, and values are as
   // after the batch before it (averaging: as before the run). Neither is the last of a run whose sum is not
   // finite. A run may be given up between two batches: the values in memory are to be replaced then.
-  StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size, uint64_t noise,
-                   const RunPart& part);
+  StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
+                   uint64_t random_seed, const RunPart& part);
 
  private:
   StepOutcome StepOfSum(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
-                        uint64_t noise, const RunPart& part);
+                        uint64_t random_seed, const RunPart& part);
   StepOutcome StepOfChange(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
-                           uint64_t noise, const RunPart& part);
+                           uint64_t random_seed, const RunPart& part);
   void LocalStep(uint64_t step);
 
   Trainer& trainer_;

@@ -70,7 +70,7 @@ std::span<float> StepReducer::Place(const Buffer& buffer, size_t variable) const
 
 trainer::StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epoch,
                                           const trainer::Rows& rows, std::span<const uint32_t> batch,
-                                          uint32_t batch_size, uint64_t noise) {
+                                          uint32_t batch_size, uint64_t random_seed) {
   computing_epoch_ = epoch;
   if (part.first) {
     any_ = in_place_ = false;
@@ -84,7 +84,7 @@ trainer::StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uin
     left_.clear();
     for (const BucketPart& bucket : buckets_) left_.push_back(bucket.end - bucket.first);
   }
-  const auto outcome = trainer_.Step(rows, batch, batch_size, noise);
+  const auto outcome = trainer_.Step(rows, batch, batch_size, random_seed);
   overflow_safe_ = overflow_safe_ && (batch.empty() || outcome.overflow_safe);
   if (overlapping_) {
     in_place_ = true;

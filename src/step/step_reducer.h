@@ -59,7 +59,7 @@ class StepReducer {
   // ---- the computing thread; on the loop's, buckets leave as far as they can without waiting for anybody
   // As Trainer::Step; the lane's gradients are added to those of the step.
   trainer::StepOutcome Compute(const protocol::ComputeLane& part, uint64_t epoch, const trainer::Rows& rows,
-                               std::span<const uint32_t> batch, uint32_t batch_size, uint64_t noise);
+                               std::span<const uint32_t> batch, uint32_t batch_size, uint64_t random_seed);
 
  private:
   struct BucketPart {

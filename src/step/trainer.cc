@@ -24,7 +24,7 @@ Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
     made.features = Tensor(step.graph.type(step.features));
     made.labels = Tensor(step.graph.type(step.labels));
     made.weights = Tensor(step.graph.type(step.weights));
-    made.noise = Tensor(step.graph.type(step.noise));
+    made.random_seed = Tensor(step.graph.type(step.random_seed));
   }
   std::vector<graph::Value> fetches{step.loss, step.scores};
   fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
@@ -32,7 +32,7 @@ Trainer::Compiled& Trainer::For(uint32_t batch_size, bool training) {
   plan->Bind(step.features, made.features.raw());
   plan->Bind(step.labels, made.labels.raw());
   plan->Bind(step.weights, made.weights.raw());
-  plan->Bind(step.noise, made.noise.raw());
+  plan->Bind(step.random_seed, made.random_seed.raw());
   for (size_t v = 0; v < step.variables.size(); ++v)
     plan->Bind(step.variables[v], parameters_.values(v).data());
   half = {std::move(step), std::move(plan), nullptr};
@@ -110,12 +110,12 @@ StepOutcome Trainer::Measure(const Compiled& compiled, const Compiled::Half& hal
 }
 
 StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
-                          uint64_t noise) {
+                          uint64_t random_seed) {
   if (batch.empty()) return {};
   parameters_.AcquireGradientBuffer();
   auto& compiled = For(batch_size, true);
   Fill(compiled, rows, batch);
-  compiled.noise.as<int64_t>()[0] = static_cast<int64_t>(noise);
+  compiled.random_seed.as<int64_t>()[0] = static_cast<int64_t>(random_seed);
   largest_ = 0;
   compiled.train.plan->Run();
   const bool finite = clipping_.any() ? parameters_.Clip(clipping_) : std::isfinite(largest_);

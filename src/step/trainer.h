@@ -44,10 +44,10 @@ class Trainer {
 
   // Scores the batch (rows.features at `batch`, at most `batch_size` of them), then computes its gradients
   // into the parameters' gradients: other memory than before where somebody still holds that
-  // (AcquireGradientBuffer). An empty batch computes nothing. `noise`: what the step's random choices
+  // (AcquireGradientBuffer). An empty batch computes nothing. `random_seed`: what the step's random choices
   // (dropout) are a function of, so that the same batch trained again makes the same ones.
   StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
-                   uint64_t noise = 0);
+                   uint64_t random_seed = 0);
   // Scores alone: for data that is only to be measured.
   StepOutcome Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
 
@@ -71,7 +71,7 @@ class Trainer {
       const float* gradients = nullptr;  // that it is bound to
     };
     Half train, score;
-    Tensor features, labels, weights, noise;
+    Tensor features, labels, weights, random_seed;
     uint32_t filled = 0;  // rows of weight 1
   };
   // With the half that is asked for compiled: workers never score alone, and an evaluation never trains.

@@ -143,7 +143,7 @@ TEST(DropoutLayer, DropsAnotherPartEachStepAndNothingWhenScoring) {
   EXPECT_NEAR(static_cast<double>(std::ranges::count(first, 0.0f)), 500, 100);
   train.Run();
   EXPECT_EQ(train.scores(), first);
-  train.noise = 2;
+  train.random_seed = 2;
   train.Run();
   EXPECT_NE(train.scores(), first);
 }

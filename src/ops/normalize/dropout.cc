@@ -33,8 +33,8 @@ double Dropout::flops(Types, Types outputs) const {
   return 10.0 * static_cast<double>(outputs[0].shape.elements());
 }
 
-DropoutMask::DropoutMask(const Dropout& op, int64_t noise)
-    : key_(Mix(static_cast<uint64_t>(noise), op.salt)) {
+DropoutMask::DropoutMask(const Dropout& op, int64_t random_seed)
+    : key_(Mix(static_cast<uint64_t>(random_seed), op.salt)) {
   constexpr double kOne = 1 << 24;
   // One bit pattern is always kept: with none the factor would be infinite.
   threshold_ = static_cast<int32_t>(std::min(std::round(static_cast<double>(op.rate) * kOne), kOne - 1));

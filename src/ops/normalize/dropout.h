@@ -26,7 +26,7 @@ class Dropout final : public Op {
 // The choice, which all kernels share. Plain 32-bit arithmetic, so that loops over it become vector code.
 class DropoutMask {
  public:
-  DropoutMask(const Dropout& op, int64_t noise);
+  DropoutMask(const Dropout& op, int64_t random_seed);
   // What positions below 2^32 of each 2^32 are mixed with.
   struct Keys {
     uint32_t first, second;

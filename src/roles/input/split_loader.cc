@@ -13,7 +13,7 @@ constexpr uint32_t kNoRow = ~uint32_t{0};
 
 }  // namespace
 
-uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch) {
+uint64_t RandomSeedOf(const protocol::Cut& cut, uint32_t batch) {
   return Mix(Mix(Mix(Mix(cut.hash, cut.begin.epoch), cut.partition), cut.begin.offset), batch);
 }
 

@@ -9,7 +9,7 @@
 
 #include "net/loop.h"
 #include "protocol/messages_control.h"
-#include "roles/background.h"
+#include "roles/background_thread.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
@@ -30,7 +30,7 @@ struct PreparedSplit {
 
 // What a batch's random choices are a function of: its identity, so that whoever trains it makes the same
 // ones.
-uint64_t NoiseOf(const protocol::Cut& cut, uint32_t batch);
+uint64_t RandomSeedOf(const protocol::Cut& cut, uint32_t batch);
 
 // Puts decoded rows into the cut's training order; records that did not decode leave their batch shorter.
 void OrderRows(const protocol::Cut& cut, PreparedSplit* split);
@@ -68,7 +68,7 @@ class SplitLoader {
   Done done_;
   std::shared_ptr<State> state_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  Background background_;
+  BackgroundThread background_;
 };
 
 }  // namespace leat::train

@@ -1,4 +1,4 @@
-#include "roles/input/intake.h"
+#include "roles/input/input_errors.h"
 
 #include <spdlog/spdlog.h>
 
@@ -6,13 +6,13 @@
 
 namespace leat::train {
 
-Intake::Intake(const Job& job, Duration patience, protocol::WorkerProgress* progress)
+InputErrors::InputErrors(const Job& job, Duration read_timeout, protocol::WorkerProgress* progress)
     : directory_(job.directory.empty() ? "" : job.directory + "/dead_letters"),
-      patience_(patience),
+      read_timeout_(read_timeout),
       progress_(progress),
       rate_(job.dead_letter_rate) {}
 
-void Intake::OpenDeadLetters(NodeId node) {
+void InputErrors::OpenDeadLetters(NodeId node) {
   if (directory_.empty()) return;
   auto file = stream::DeadLetterFile::Open(directory_, "worker-" + std::to_string(node.value));
   if (!file.ok()) {
@@ -22,7 +22,7 @@ void Intake::OpenDeadLetters(NodeId node) {
   file_ = std::move(*file);
 }
 
-Status Intake::OnSplit(const PreparedSplit& split) {
+Status InputErrors::OnSplit(const PreparedSplit& split) {
   unreadable_since_.reset();
   const auto& cut = split.lease.cut;
   for (const auto& dead : split.rows.dead) {
@@ -41,12 +41,12 @@ Status Intake::OnSplit(const PreparedSplit& split) {
                                               progress_->last_dead_letter + hint_.Describe());
 }
 
-Status Intake::OnUnreadable(Time now, uint64_t lease, const Status& why) {
+Status InputErrors::OnUnreadable(Time now, uint64_t lease, const Status& why) {
   if (!unreadable_since_) unreadable_since_ = now;
   spdlog::error("split {}: {}", lease, why.ToString());
   progress_->last_dead_letter = why.ToString();
   const bool gone = why.code() == Code::kNotFound || why.code() == Code::kDataLoss;
-  if (now - *unreadable_since_ > (gone ? patience_ : 6 * patience_))
+  if (now - *unreadable_since_ > (gone ? read_timeout_ : 6 * read_timeout_))
     return why.With("the stream cannot be read");
   return {};
 }

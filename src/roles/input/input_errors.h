@@ -17,11 +17,11 @@
 
 namespace leat::train {
 
-class Intake {
+class InputErrors {
  public:
-  // What cannot be read is given up after `patience` when it is gone or damaged, and after longer otherwise.
-  // Whatever happens is noted in `progress`, which must outlive this.
-  Intake(const Job& job, Duration patience, protocol::WorkerProgress* progress);
+  // What cannot be read is given up after `read_timeout` when it is gone or damaged, and after longer
+  // otherwise. Whatever happens is noted in `progress`, which must outlive this.
+  InputErrors(const Job& job, Duration read_timeout, protocol::WorkerProgress* progress);
 
   // Where the job has a directory, dead letters are kept there from now on.
   void OpenDeadLetters(NodeId node);
@@ -31,11 +31,11 @@ class Intake {
   // worker nor the coordinator spins. The lease may be outdated, and its events gone with good reason; but
   // what is gone or damaged time and again stays so: then it is why the worker ends.
   Status OnUnreadable(Time now, uint64_t lease, const Status& why);
-  Duration retry_interval() const { return patience_ / 10; }
+  Duration retry_interval() const { return read_timeout_ / 10; }
 
  private:
   const std::string directory_;  // of dead letters; empty: not kept
-  const Duration patience_;
+  const Duration read_timeout_;
   protocol::WorkerProgress* progress_;
   stream::DeadLetterRate rate_;
   stream::TextHint hint_;

@@ -9,11 +9,11 @@
 
 namespace leat::train {
 
-class Background {
+class BackgroundThread {
  public:
-  Background();
+  BackgroundThread();
   // Ends after the work under way; what is queued behind it is dropped.
-  ~Background();
+  ~BackgroundThread();
   // Thread-safe; in order of posting.
   void Post(std::function<void()> work);
 

@@ -1,4 +1,4 @@
-#include "roles/background.h"
+#include "roles/background_thread.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@
 namespace leat::train {
 namespace {
 
-TEST(Background, WorksOffWhatIsPostedInOrderOnOneThread) {
+TEST(BackgroundThread, WorksOffWhatIsPostedInOrderOnOneThread) {
   std::vector<int> done;
   std::thread::id thread;
   std::atomic<bool> last{false};
-  Background background;
+  BackgroundThread background;
   for (int i = 0; i < 100; ++i) background.Post([&done, i] { done.push_back(i); });
   background.Post([&] {
     thread = std::this_thread::get_id();
@@ -28,9 +28,9 @@ TEST(Background, WorksOffWhatIsPostedInOrderOnOneThread) {
   EXPECT_NE(thread, std::this_thread::get_id());
 }
 
-TEST(Background, TakesWorkFromManyThreads) {
+TEST(BackgroundThread, TakesWorkFromManyThreads) {
   std::atomic<int> done{0};
-  Background background;
+  BackgroundThread background;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
@@ -41,9 +41,9 @@ TEST(Background, TakesWorkFromManyThreads) {
   EXPECT_TRUE(testing::WaitFor([&] { return done == 1000; }));
 }
 
-TEST(Background, WorkMayPostMore) {
+TEST(BackgroundThread, WorkMayPostMore) {
   std::atomic<int> done{0};
-  Background background;
+  BackgroundThread background;
   std::function<void()> again = [&] {
     if (++done < 10) background.Post(again);
   };
@@ -51,9 +51,9 @@ TEST(Background, WorkMayPostMore) {
   EXPECT_TRUE(testing::WaitFor([&] { return done == 10; }));
 }
 
-TEST(Background, ItsEndWaitsForTheWorkUnderWay) {
+TEST(BackgroundThread, ItsEndWaitsForTheWorkUnderWay) {
   std::atomic<bool> began{false}, let_go{false}, ended{false};
-  std::optional<Background> background(std::in_place);
+  std::optional<BackgroundThread> background(std::in_place);
   background->Post([&] {
     began = true;
     testing::WaitFor([&] { return let_go.load(); });
@@ -66,10 +66,10 @@ TEST(Background, ItsEndWaitsForTheWorkUnderWay) {
   later.join();
 }
 
-TEST(Background, WhatIsQueuedAtItsEndIsDroppedAndDestroyed) {
+TEST(BackgroundThread, WhatIsQueuedAtItsEndIsDroppedAndDestroyed) {
   std::atomic<int> done{0};
   const auto kept = std::make_shared<int>(1);
-  std::optional<Background> background(std::in_place);
+  std::optional<BackgroundThread> background(std::in_place);
   std::function<void()> for_ever = [&, kept] {
     ++done;
     background->Post(for_ever);
@@ -80,11 +80,11 @@ TEST(Background, WhatIsQueuedAtItsEndIsDroppedAndDestroyed) {
   EXPECT_EQ(kept.use_count(), 2) << "here and in for_ever";
 }
 
-TEST(Background, WhatWorkHoldsIsLetGoBeforeTheNextBegins) {
+TEST(BackgroundThread, WhatWorkHoldsIsLetGoBeforeTheNextBegins) {
   std::atomic<long> seen{-1};
   auto held = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = held;
-  Background background;
+  BackgroundThread background;
   background.Post([held = std::move(held)] {});
   background.Post([&] { seen = watch.use_count(); });
   ASSERT_TRUE(testing::WaitFor([&] { return seen >= 0; }));

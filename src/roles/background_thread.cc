@@ -1,12 +1,12 @@
-#include "roles/background.h"
+#include "roles/background_thread.h"
 
 #include <utility>
 
 namespace leat::train {
 
-Background::Background() : thread_([this] { Run(); }) {}
+BackgroundThread::BackgroundThread() : thread_([this] { Run(); }) {}
 
-Background::~Background() {
+BackgroundThread::~BackgroundThread() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
@@ -15,7 +15,7 @@ Background::~Background() {
   thread_.join();
 }
 
-void Background::Post(std::function<void()> work) {
+void BackgroundThread::Post(std::function<void()> work) {
   {
     std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
@@ -23,7 +23,7 @@ void Background::Post(std::function<void()> work) {
   wake_.notify_one();
 }
 
-void Background::Run() {
+void BackgroundThread::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
