@@ -32,24 +32,24 @@ void CheckSize(const Shape& shape, int64_t batch) {
 
 }  // namespace
 
-const Val& Call::In(size_t i) const {
+const OnnxValue& NodeContext::In(size_t i) const {
   return Find(i);
 }
 
-Val& Call::Find(size_t i) const {
+OnnxValue& NodeContext::Find(size_t i) const {
   if (!Has(i)) Fail("has no input " + std::to_string(i));
   return builder_.Find(node.inputs[i]);
 }
 
-Value Call::Plain(size_t i) const {
+Value NodeContext::Plain(size_t i) const {
   return builder_.MakePlain(Find(i));
 }
 
-Value Call::ChannelsLast(size_t i) const {
+Value NodeContext::ChannelsLast(size_t i) const {
   return builder_.MakeLast(Find(i));
 }
 
-Value Call::F32(size_t i) const {
+Value NodeContext::F32(size_t i) const {
   if (In(i).type != DType::kF32) {
     Fail("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
          "; must be f32");
@@ -57,7 +57,7 @@ Value Call::F32(size_t i) const {
   return Plain(i);
 }
 
-Value Call::F32Last(size_t i) const {
+Value NodeContext::F32Last(size_t i) const {
   if (In(i).type != DType::kF32 || In(i).shape.rank() != 4) {
     Fail("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
          "; must be f32 of 4 axes");
@@ -65,8 +65,8 @@ Value Call::F32Last(size_t i) const {
   return ChannelsLast(i);
 }
 
-const Tensor& Call::Known(size_t i) const {
-  const Val& val = In(i);
+const Tensor& NodeContext::Known(size_t i) const {
+  const OnnxValue& val = In(i);
   if (!val.known) {
     Fail("input " + std::to_string(i) + " " + Quoted(node.inputs[i]) +
          " depends on data; it has to be known when the file is read");
@@ -74,11 +74,11 @@ const Tensor& Call::Known(size_t i) const {
   return *val.known;
 }
 
-std::vector<int64_t> Call::KnownInts(size_t i) const {
+std::vector<int64_t> NodeContext::KnownInts(size_t i) const {
   return Integers(Known(i));
 }
 
-float Call::KnownScalar(size_t i) const {
+float NodeContext::KnownScalar(size_t i) const {
   const Tensor& tensor = Known(i);
   if (tensor.elements() != 1 || tensor.dtype() != DType::kF32) {
     Fail("input " + std::to_string(i) + " is " + tensor.type().ToString() + "; must be one f32 number");
@@ -86,7 +86,7 @@ float Call::KnownScalar(size_t i) const {
   return tensor.as<float>()[0];
 }
 
-void Call::Out(size_t i, Value plain) const {
+void NodeContext::Out(size_t i, Value plain) const {
   if (!Wants(i)) return;
   const auto& type = graph().type(plain);
   CheckSize(type.shape, builder_.batch_);
@@ -94,7 +94,7 @@ void Call::Out(size_t i, Value plain) const {
       .type = type.dtype, .shape = type.shape, .known = {}, .plain = plain, .last = {}};
 }
 
-void Call::OutLast(size_t i, Value last) const {
+void NodeContext::OutLast(size_t i, Value last) const {
   if (!Wants(i)) return;
   const auto& type = graph().type(last);
   CheckSize(type.shape, builder_.batch_);
@@ -102,35 +102,35 @@ void Call::OutLast(size_t i, Value last) const {
       .type = type.dtype, .shape = FirstFromLast(type.shape), .known = {}, .plain = {}, .last = last};
 }
 
-void Call::OutKnown(size_t i, Tensor tensor) const {
+void NodeContext::OutKnown(size_t i, Tensor tensor) const {
   if (!Wants(i)) return;
   builder_.values_[node.outputs[i]] = {
       .type = tensor.dtype(), .shape = tensor.shape(), .known = tensor, .plain = {}, .last = {}};
 }
 
-void Call::Forward(size_t i, size_t j) const {
+void NodeContext::Forward(size_t i, size_t j) const {
   if (!Wants(i)) return;
-  const Val val = In(j);
+  const OnnxValue val = In(j);
   builder_.values_[node.outputs[i]] = val;
 }
 
-graph::Graph& Call::graph() const {
+graph::Graph& NodeContext::graph() const {
   return builder_.graph_;
 }
 
-nn::StepContext& Call::step() const {
+nn::StepContext& NodeContext::step() const {
   return builder_.step_;
 }
 
-int64_t Call::opset() const {
+int64_t NodeContext::opset() const {
   return builder_.file_.opset;
 }
 
-const FixedBatch* Call::fixed() const {
+const FixedBatch* NodeContext::fixed() const {
   return builder_.fixed_;
 }
 
-int64_t Call::batch() const {
+int64_t NodeContext::batch() const {
   return builder_.batch_;
 }
 
@@ -157,7 +157,7 @@ void Builder::SetLast(const std::string& name, Value last) {
       .type = type.dtype, .shape = FirstFromLast(type.shape), .known = {}, .plain = {}, .last = last};
 }
 
-Val& Builder::Find(const std::string& name) {
+OnnxValue& Builder::Find(const std::string& name) {
   if (const auto at = values_.find(name); at != values_.end()) return at->second;
   const auto initializer = file_.values.find(name);
   if (initializer == file_.values.end()) Fail("reads " + Quoted(name) + ", which its node does not make");
@@ -166,13 +166,13 @@ Val& Builder::Find(const std::string& name) {
              .type = tensor.dtype(), .shape = tensor.shape(), .known = tensor, .plain = {}, .last = {}};
 }
 
-Value Builder::MakePlain(Val& val) {
+Value Builder::MakePlain(OnnxValue& val) {
   if (!val.plain && val.known) val.plain = graph_.Make<graph::Constant>({}, *val.known);
   if (!val.plain) val.plain = graph_.Make<ops::Transpose>({*val.last}, std::vector<int>{0, 3, 1, 2});
   return *val.plain;
 }
 
-Value Builder::MakeLast(Val& val) {
+Value Builder::MakeLast(OnnxValue& val) {
   if (val.shape.rank() != 4) Fail("takes four axes, not " + val.shape.ToString());
   if (!val.last) val.last = graph_.Make<ops::Transpose>({MakePlain(val)}, std::vector<int>{0, 2, 3, 1});
   return *val.last;
@@ -183,7 +183,7 @@ Value Builder::Plain(const std::string& name) {
 }
 
 std::pair<Value, bool> Builder::AsItLies(const std::string& name) {
-  Val& val = Find(name);
+  OnnxValue& val = Find(name);
   if (val.last && !val.plain) return {*val.last, true};
   return {MakePlain(val), false};
 }
@@ -195,7 +195,7 @@ bool Builder::FoldNode(const FileNode& node) {
       inputs.push_back(nullptr);
       continue;
     }
-    const Val& val = Find(name);
+    const OnnxValue& val = Find(name);
     if (!val.known) return false;
     inputs.push_back(&*val.known);
   }
@@ -207,7 +207,7 @@ bool Builder::FoldNode(const FileNode& node) {
   if (folded_ > kMostFoldedTotal) {
     Fail("with it the constants computed while the file is read have more than 2^26 elements");
   }
-  Call(*this, node).OutKnown(0, *made);
+  NodeContext(*this, node).OutKnown(0, *made);
   return true;
 }
 
@@ -217,7 +217,7 @@ void Builder::Run(const std::string& output) {
     try {
       const graph::Graph::Scope scope(graph_, PlainName(node.name));
       if (FoldNode(node)) continue;
-      FindOp(node.op)(Call(*this, node));
+      FindOp(node.op)(NodeContext(*this, node));
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(file_.Place(node) + error.what());
     }

@@ -19,7 +19,7 @@
 namespace leat::onnx {
 
 // A value of the file while a graph is built.
-struct Val {
+struct OnnxValue {
   DType type = DType::kF32;
   Shape shape;                        // in the file's order of axes
   std::optional<Tensor> known;        // where it depends on neither data nor weights
@@ -38,13 +38,13 @@ class Builder;
 
 // One node, as the function sees it that turns it into graph nodes. Whatever does not fit throws
 // std::invalid_argument; Builder puts file and node before it.
-class Call {
+class NodeContext {
  public:
-  Call(Builder& b, const FileNode& n) : node(n), builder_(b) {}
+  NodeContext(Builder& b, const FileNode& n) : node(n), builder_(b) {}
 
   bool Has(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
   size_t inputs() const { return node.inputs.size(); }
-  const Val& In(size_t i) const;
+  const OnnxValue& In(size_t i) const;
   const Shape& ShapeOf(size_t i) const { return In(i).shape; }
   // In the graph, in the file's order of axes, or with channels last (four axes).
   graph::Value Plain(size_t i) const;
@@ -77,11 +77,11 @@ class Call {
   const FileNode& node;
 
  private:
-  Val& Find(size_t i) const;
+  OnnxValue& Find(size_t i) const;
   Builder& builder_;
 };
 
-using BuildOp = void (*)(const Call& call);
+using BuildOp = void (*)(const NodeContext& call);
 struct OpRow {
   std::string_view op;  // "Conv"
   BuildOp build;
@@ -109,21 +109,21 @@ class Builder {
   graph::Value Plain(const std::string& name);
   // The same, channels last where it lies so already; says which.
   std::pair<graph::Value, bool> AsItLies(const std::string& name);
-  const std::unordered_map<std::string, Val>& values() const { return values_; }
+  const std::unordered_map<std::string, OnnxValue>& values() const { return values_; }
 
  private:
-  friend class Call;
-  Val& Find(const std::string& name);
+  friend class NodeContext;
+  OnnxValue& Find(const std::string& name);
   bool FoldNode(const FileNode& node);
-  graph::Value MakePlain(Val& val);
-  graph::Value MakeLast(Val& val);
+  graph::Value MakePlain(OnnxValue& val);
+  graph::Value MakeLast(OnnxValue& val);
 
   const File& file_;
   graph::Graph& graph_;
   nn::StepContext& step_;
   const int64_t batch_;
   const FixedBatch* fixed_;
-  std::unordered_map<std::string, Val> values_;
+  std::unordered_map<std::string, OnnxValue> values_;
   int64_t folded_ = 0;  // elements of all constants so far
 };
 

@@ -56,7 +56,7 @@ class Network {
   struct Built {
     graph::Value value;
     bool last;
-    std::unordered_map<std::string, Val> values;
+    std::unordered_map<std::string, OnnxValue> values;
   };
 
   void Prune();

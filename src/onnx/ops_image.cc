@@ -18,7 +18,7 @@ using ops::Pair;
 }
 
 // Input 0 as images with channels last: [N, C, H, W], or [N, C, L] as images of one row.
-Value Images(const Call& call) {
+Value Images(const NodeContext& call) {
   const Shape& shape = call.ShapeOf(0);
   if (shape.rank() == 4) return call.F32Last(0);
   if (shape.rank() != 3) Fail("takes [N, C, H, W] or [N, C, L], not " + shape.ToString());
@@ -26,7 +26,7 @@ Value Images(const Call& call) {
   return call.graph().Make<ops::Reshape>({x}, Shape{shape[0], 1, shape[2], shape[1]});
 }
 
-void PutImages(const Call& call, Value y) {
+void PutImages(const NodeContext& call, Value y) {
   Graph& graph = call.graph();
   if (call.ShapeOf(0).rank() == 4) return call.OutLast(0, y);
   const Shape shape = graph.shape(y);
@@ -36,7 +36,7 @@ void PutImages(const Call& call, Value y) {
 }
 
 // A list of one number for each axis of an image, both of them; those of one row have a height of `row`.
-Pair PairOf(const Call& call, std::string_view name, int64_t fallback, int64_t row) {
+Pair PairOf(const NodeContext& call, std::string_view name, int64_t fallback, int64_t row) {
   const size_t axes = call.ShapeOf(0).rank() - 2;
   const auto given = IntsAttribute(call.node, name);
   if (given && given->size() != axes) {
@@ -55,7 +55,7 @@ void CheckPair(std::string_view name, const Pair& pair, int64_t least) {
 }
 
 // As auto_pad or pads say it. `extent`: what a window spans.
-Padding PaddingOf(const Call& call, const Pair& image, const Pair& extent, const Pair& strides) {
+Padding PaddingOf(const NodeContext& call, const Pair& image, const Pair& extent, const Pair& strides) {
   const auto mode = StringAttribute(call.node, "auto_pad", "NOTSET");
   const auto pads = IntsAttribute(call.node, "pads");
   const size_t axes = call.ShapeOf(0).rank() - 2;
@@ -92,7 +92,7 @@ struct Filters {
   Pair kernel;
 };
 
-Filters FiltersOf(const Call& call) {
+Filters FiltersOf(const NodeContext& call) {
   const Shape& w = call.ShapeOf(1);
   if (w.rank() != call.ShapeOf(0).rank()) {
     Fail("filters " + w.ToString() + " for an input " + call.ShapeOf(0).ToString());
@@ -111,11 +111,11 @@ Filters FiltersOf(const Call& call) {
   return filters;
 }
 
-Value WithBias(const Call& call, Value y) {
+Value WithBias(const NodeContext& call, Value y) {
   return call.Has(2) ? call.graph().Make<ops::BiasAdd>({y, call.F32(2)}) : y;
 }
 
-void BuildConv(const Call& call) {
+void BuildConv(const NodeContext& call) {
   Graph& graph = call.graph();
   const Value x = Images(call);
   const Filters filters = FiltersOf(call);
@@ -147,7 +147,7 @@ Spread SpreadOf(int64_t in, int64_t stride, int64_t extent, int64_t more, int64_
   return {static_cast<int64_t>(size), before, after};
 }
 
-void BuildConvTranspose(const Call& call) {
+void BuildConvTranspose(const NodeContext& call) {
   Graph& graph = call.graph();
   if (call.node.attributes.contains("output_shape"))
     Fail("output_shape is not supported; pads and output_padding are");
@@ -180,7 +180,7 @@ struct Pool {
   bool grown = false;  // by ceil_mode
 };
 
-Pool PoolOf(const Call& call) {
+Pool PoolOf(const NodeContext& call) {
   Pool pool{.x = Images(call), .attributes = {}};
   auto& attributes = pool.attributes;
   if (!call.node.attributes.contains("kernel_shape")) Fail("has no kernel_shape");
@@ -208,25 +208,25 @@ Pool PoolOf(const Call& call) {
   return pool;
 }
 
-void BuildMaxPool(const Call& call) {
+void BuildMaxPool(const NodeContext& call) {
   if (call.Wants(1)) Fail("its indices are not supported");
   const Pool pool = PoolOf(call);
   PutImages(call, call.graph().Make<ops::MaxPool>({pool.x}, pool.attributes));
 }
 
-void BuildAveragePool(const Call& call) {
+void BuildAveragePool(const NodeContext& call) {
   const bool include = IntAttribute(call.node, "count_include_pad", 0) != 0;
   const Pool pool = PoolOf(call);
   if (include && pool.grown) Fail("count_include_pad with a ceil_mode that adds windows is not supported");
   PutImages(call, call.graph().Make<ops::AvgPool>({pool.x}, pool.attributes, include));
 }
 
-void BuildGlobalAveragePool(const Call& call) {
+void BuildGlobalAveragePool(const NodeContext& call) {
   const Value x = Images(call);
   PutImages(call, call.graph().Make<ops::ReduceMean>({x}, std::vector<int>{1, 2}, true));
 }
 
-void BuildGlobalMaxPool(const Call& call) {
+void BuildGlobalMaxPool(const NodeContext& call) {
   const Value x = Images(call);
   PutImages(call, call.graph().Make<ops::MaxPool>(
                       {x}, ops::PoolAttributes{.kernel = ops::ImageSize(call.graph().shape(x))}));
@@ -235,7 +235,7 @@ void BuildGlobalMaxPool(const Call& call) {
 // Norms.
 
 // Over the batch while training, and with the running statistics when scoring.
-Value Normalised(const Call& call, Value x) {
+Value Normalised(const NodeContext& call, Value x) {
   Graph& graph = call.graph();
   const float epsilon = FloatAttribute(call.node, "epsilon", 1e-5f);
   const float momentum = FloatAttribute(call.node, "momentum", 0.9f);
@@ -265,7 +265,7 @@ Value Normalised(const Call& call, Value x) {
   return graph.Make<ops::BiasAdd>({graph.Make<ops::Mul>({x, factor}), shift});
 }
 
-void BuildBatchNormalization(const Call& call) {
+void BuildBatchNormalization(const NodeContext& call) {
   const Shape& shape = call.ShapeOf(0);
   for (size_t i = 1; i < call.node.outputs.size(); ++i) {
     if (call.Wants(i)) Fail("statistics as outputs are not supported");
@@ -288,7 +288,7 @@ Value Filled(Graph& graph, int64_t size, float value) {
   return graph.Make<graph::Constant>({}, Shape{size}, value);
 }
 
-void BuildLayerNormalization(const Call& call) {
+void BuildLayerNormalization(const NodeContext& call) {
   Graph& graph = call.graph();
   if (call.Wants(1) || call.Wants(2)) Fail("mean and deviation as outputs are not supported");
   const Shape shape = call.ShapeOf(0);
@@ -314,7 +314,7 @@ void BuildLayerNormalization(const Call& call) {
 }
 
 // x[N, C, ...], each of `groups` runs of channels normalised by itself, then scaled and shifted by channel.
-Value NormalisedGroups(const Call& call, int64_t groups, float epsilon) {
+Value NormalisedGroups(const NodeContext& call, int64_t groups, float epsilon) {
   Graph& graph = call.graph();
   const Shape shape = call.ShapeOf(0);
   if (shape.rank() < 2 || shape.elements() == 0) Fail("takes [N, C, ...], not " + shape.ToString());
@@ -336,12 +336,12 @@ Value NormalisedGroups(const Call& call, int64_t groups, float epsilon) {
   return graph.Make<ops::Reshape>({y}, shape);
 }
 
-void BuildInstanceNormalization(const Call& call) {
+void BuildInstanceNormalization(const NodeContext& call) {
   if (call.ShapeOf(0).rank() < 2) Fail("takes [N, C, ...], not " + call.ShapeOf(0).ToString());
   call.Out(0, NormalisedGroups(call, call.ShapeOf(0)[1], FloatAttribute(call.node, "epsilon", 1e-5f)));
 }
 
-void BuildGroupNormalization(const Call& call) {
+void BuildGroupNormalization(const NodeContext& call) {
   if (call.opset() < 21) Fail("is supported from opset 21 on");
   const int64_t groups = IntAttribute(call.node, "num_groups", 0);
   call.Out(0, NormalisedGroups(call, groups, FloatAttribute(call.node, "epsilon", 1e-5f)));

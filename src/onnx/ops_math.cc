@@ -28,23 +28,23 @@ Value UnderReshape(Graph& graph, Value x, std::string_view under, Make make) {
 }
 
 template <class Make>
-void KeepLayout(const Call& call, Make make) {
+void KeepLayout(const NodeContext& call, Make make) {
   if (call.IsLast(0)) return call.OutLast(0, make(call.F32Last(0)));
   call.Out(0, UnderReshape(call.graph(), call.F32(0), "bias_add", make));
 }
 
 template <class O, class... Args>
-void Unary(const Call& call, Args... args) {
+void Unary(const NodeContext& call, Args... args) {
   KeepLayout(call, [&](Value x) { return call.graph().Make<O>({x}, args...); });
 }
 
 template <class O>
-void Plainly(const Call& call) {
+void Plainly(const NodeContext& call) {
   Unary<O>(call);
 }
 
 // A tensor that is broadcast against one that lies channels last.
-Value AlignLast(const Call& call, size_t i) {
+Value AlignLast(const NodeContext& call, size_t i) {
   Graph& graph = call.graph();
   const Shape& shape = call.ShapeOf(i);
   if (shape.rank() == 4) return call.F32Last(i);
@@ -61,14 +61,14 @@ struct Operands {
   Value a, b;
   bool last;
 };
-Operands Aligned(const Call& call, size_t i, size_t j) {
+Operands Aligned(const NodeContext& call, size_t i, size_t j) {
   const bool last =
       (call.IsLast(i) && call.ShapeOf(j).rank() <= 4) || (call.IsLast(j) && call.ShapeOf(i).rank() <= 4);
   if (last) return {AlignLast(call, i), AlignLast(call, j), true};
   return {call.F32(i), call.F32(j), false};
 }
 
-void PutAs(const Call& call, bool last, Value value) {
+void PutAs(const NodeContext& call, bool last, Value value) {
   if (last) {
     call.OutLast(0, value);
   } else {
@@ -77,14 +77,14 @@ void PutAs(const Call& call, bool last, Value value) {
 }
 
 template <class O>
-void Binary(const Call& call) {
+void Binary(const NodeContext& call) {
   const auto [a, b, last] = Aligned(call, 0, 1);
   PutAs(call, last, call.graph().Make<O>({a, b}));
 }
 
 // The value of a known f32 tensor of one element that broadcasting does not notice beside input `other`.
-std::optional<float> ScalarBeside(const Call& call, size_t i, size_t other) {
-  const Val& val = call.In(i);
+std::optional<float> ScalarBeside(const NodeContext& call, size_t i, size_t other) {
+  const OnnxValue& val = call.In(i);
   if (!val.known || val.type != DType::kF32 || val.shape.elements() != 1) return std::nullopt;
   if (call.In(other).type != DType::kF32 || val.shape.rank() > call.ShapeOf(other).rank())
     return std::nullopt;
@@ -92,13 +92,13 @@ std::optional<float> ScalarBeside(const Call& call, size_t i, size_t other) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-void Scaled(const Call& call, size_t i, float factor, float offset) {
+void Scaled(const NodeContext& call, size_t i, float factor, float offset) {
   Graph& graph = call.graph();
   if (call.IsLast(i)) return call.OutLast(0, graph.Make<ops::Scale>({call.F32Last(i)}, factor, offset));
   call.Out(0, graph.Make<ops::Scale>({call.F32(i)}, factor, offset));
 }
 
-void BuildAdd(const Call& call) {
+void BuildAdd(const NodeContext& call) {
   if (const auto b = ScalarBeside(call, 1, 0)) return Scaled(call, 0, 1, *b);
   if (const auto a = ScalarBeside(call, 0, 1)) return Scaled(call, 1, 1, *a);
   for (const size_t bias : {size_t{1}, size_t{0}}) {
@@ -113,26 +113,26 @@ void BuildAdd(const Call& call) {
   Binary<ops::Add>(call);
 }
 
-void BuildSub(const Call& call) {
+void BuildSub(const NodeContext& call) {
   if (const auto b = ScalarBeside(call, 1, 0)) return Scaled(call, 0, 1, -*b);
   if (const auto a = ScalarBeside(call, 0, 1)) return Scaled(call, 1, -1, *a);
   Binary<ops::Sub>(call);
 }
 
-void BuildMul(const Call& call) {
+void BuildMul(const NodeContext& call) {
   if (const auto b = ScalarBeside(call, 1, 0)) return Scaled(call, 0, *b, 0);
   if (const auto a = ScalarBeside(call, 0, 1)) return Scaled(call, 1, *a, 0);
   if (call.node.inputs[0] == call.node.inputs[1]) return Unary<ops::Square>(call);
   Binary<ops::Mul>(call);
 }
 
-void BuildDiv(const Call& call) {
+void BuildDiv(const NodeContext& call) {
   if (const auto b = ScalarBeside(call, 1, 0); b && std::isfinite(1 / *b)) return Scaled(call, 0, 1 / *b, 0);
   Binary<ops::Div>(call);
 }
 
-void BuildPow(const Call& call) {
-  const Val& exponent = call.In(1);
+void BuildPow(const NodeContext& call) {
+  const OnnxValue& exponent = call.In(1);
   if (!exponent.known || exponent.shape.elements() != 1) return Binary<ops::Pow>(call);
   const float e = exponent.type == DType::kF32 ? exponent.known->as<float>()[0]
                                                : static_cast<float>(Integers(*exponent.known)[0]);
@@ -144,7 +144,7 @@ void BuildPow(const Call& call) {
 
 // Min, Max, Sum, Mean of any number of tensors.
 template <class O>
-void Variadic(const Call& call) {
+void Variadic(const NodeContext& call) {
   if (call.inputs() == 0) Fail("has no inputs");
   if (call.inputs() == 2) return Binary<O>(call);
   Value total = call.F32(0);
@@ -155,14 +155,14 @@ void Variadic(const Call& call) {
   call.Out(0, total);
 }
 
-void BuildMean(const Call& call) {
+void BuildMean(const NodeContext& call) {
   if (call.inputs() != 2) return Variadic<ops::Add>(call);
   const auto [a, b, last] = Aligned(call, 0, 1);
   const Value sum = call.graph().Make<ops::Add>({a, b});
   PutAs(call, last, call.graph().Make<ops::Scale>({sum}, 0.5f));
 }
 
-void BuildClip(const Call& call) {
+void BuildClip(const NodeContext& call) {
   float low = std::numeric_limits<float>::lowest(), high = std::numeric_limits<float>::max();
   if (call.Has(1)) low = std::max(low, call.KnownScalar(1));
   if (call.Has(2)) high = std::min(high, call.KnownScalar(2));
@@ -170,15 +170,15 @@ void BuildClip(const Call& call) {
   Unary<ops::Clip>(call, low, high);
 }
 
-void BuildLeakyRelu(const Call& call) {
+void BuildLeakyRelu(const NodeContext& call) {
   Unary<ops::LeakyRelu>(call, FloatAttribute(call.node, "alpha", 0.01f));
 }
 
-void BuildElu(const Call& call) {
+void BuildElu(const NodeContext& call) {
   Unary<ops::Elu>(call, FloatAttribute(call.node, "alpha", 1));
 }
 
-void BuildSelu(const Call& call) {
+void BuildSelu(const NodeContext& call) {
   const float alpha = FloatAttribute(call.node, "alpha", 1.67326319217681884765625f);
   const float gamma = FloatAttribute(call.node, "gamma", 1.05070102214813232421875f);
   KeepLayout(call, [&](Value x) {
@@ -186,30 +186,30 @@ void BuildSelu(const Call& call) {
   });
 }
 
-void BuildPRelu(const Call& call) {
+void BuildPRelu(const NodeContext& call) {
   Graph& graph = call.graph();
   const auto [x, slope, last] = Aligned(call, 0, 1);
   const Value below = graph.Make<ops::Relu>({graph.Make<ops::Neg>({x})});
   PutAs(call, last, graph.Make<ops::Sub>({graph.Make<ops::Relu>({x}), graph.Make<ops::Mul>({below, slope})}));
 }
 
-void BuildGelu(const Call& call) {
+void BuildGelu(const NodeContext& call) {
   const auto how = StringAttribute(call.node, "approximate", "none");
   if (how != "none" && how != "tanh") Fail("approximate is " + Quoted(how) + "; must be none or tanh");
   Unary<ops::Gelu>(call, how == "tanh");
 }
 
-void BuildHardSigmoid(const Call& call) {
+void BuildHardSigmoid(const NodeContext& call) {
   const float alpha = FloatAttribute(call.node, "alpha", 0.2f),
               beta = FloatAttribute(call.node, "beta", 0.5f);
   KeepLayout(call, [&](Value x) { return ops::HardSigmoid(call.graph(), x, alpha, beta); });
 }
 
-void BuildHardSwish(const Call& call) {
+void BuildHardSwish(const NodeContext& call) {
   KeepLayout(call, [&](Value x) { return ops::HardSwish(call.graph(), x); });
 }
 
-void BuildSoftsign(const Call& call) {
+void BuildSoftsign(const NodeContext& call) {
   Graph& graph = call.graph();
   KeepLayout(call, [&](Value x) {
     return graph.Make<ops::Div>({x, graph.Make<ops::Scale>({graph.Make<ops::Abs>({x})}, 1.0f, 1.0f)});
@@ -219,21 +219,21 @@ void BuildSoftsign(const Call& call) {
 // Comparisons and choices.
 
 template <class O>
-void Compare(const Call& call) {
+void Compare(const NodeContext& call) {
   call.Out(0, call.graph().Make<O>({call.Plain(0), call.Plain(1)}));
 }
 
-void BuildNot(const Call& call) {
+void BuildNot(const NodeContext& call) {
   call.Out(0, call.graph().Make<ops::LogicalNot>({call.Plain(0)}));
 }
 
-void BuildWhere(const Call& call) {
+void BuildWhere(const NodeContext& call) {
   call.Out(0, call.graph().Make<ops::Where>({call.Plain(0), call.Plain(1), call.Plain(2)}));
 }
 
 // Softmax along any axis: it computes along the last.
 template <class O>
-void AlongAxis(const Call& call) {
+void AlongAxis(const NodeContext& call) {
   Graph& graph = call.graph();
   const size_t rank = call.ShapeOf(0).rank();
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", -1), rank);
@@ -266,7 +266,7 @@ Value Untransposed(const Graph& graph, Value x, bool* transposed) {
   return node.inputs[0];
 }
 
-void BuildMatMul(const Call& call) {
+void BuildMatMul(const NodeContext& call) {
   Graph& graph = call.graph();
   const Shape a = call.ShapeOf(0), b = call.ShapeOf(1);
   if (a.rank() == 0 || b.rank() == 0) Fail("takes no scalars: " + a.ToString() + " x " + b.ToString());
@@ -302,7 +302,7 @@ void BuildMatMul(const Call& call) {
   call.Out(0, y);
 }
 
-void BuildGemm(const Call& call) {
+void BuildGemm(const NodeContext& call) {
   Graph& graph = call.graph();
   const float alpha = FloatAttribute(call.node, "alpha", 1), beta = FloatAttribute(call.node, "beta", 1);
   const bool ta = IntAttribute(call.node, "transA", 0) != 0, tb = IntAttribute(call.node, "transB", 0) != 0;
@@ -326,13 +326,13 @@ void BuildGemm(const Call& call) {
 
 // Along axes.
 
-std::vector<int64_t> AxesOf(const Call& call) {
+std::vector<int64_t> AxesOf(const NodeContext& call) {
   if (const auto axes = IntsAttribute(call.node, "axes")) return *axes;
   return call.Has(1) ? call.KnownInts(1) : std::vector<int64_t>{};
 }
 
 template <class O>
-void Reduce(const Call& call) {
+void Reduce(const NodeContext& call) {
   Graph& graph = call.graph();
   const size_t rank = call.ShapeOf(0).rank();
   std::vector<int> axes;

@@ -40,7 +40,7 @@ std::string ShapeText(const std::vector<int64_t>& sizes) {
   return Shape(std::span<const int64_t>(sizes)).ToString();
 }
 
-void CheckShape(const Call& call, size_t i, const std::vector<int64_t>& sizes) {
+void CheckShape(const NodeContext& call, size_t i, const std::vector<int64_t>& sizes) {
   if (call.ShapeOf(i) != Shape(std::span<const int64_t>(sizes))) {
     Fail("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + "; must be " +
          ShapeText(sizes));
@@ -56,14 +56,14 @@ Value BatchFirst(Graph& graph, Value x) {
   return graph.Make<ops::Transpose>({x}, swapped);
 }
 
-bool AllZero(const Val& val) {
+bool AllZero(const OnnxValue& val) {
   if (!val.known || val.type != DType::kF32) return false;
   return std::ranges::all_of(val.known->as<float>(), [](float x) { return x == 0; });
 }
 
-std::optional<Value> LengthsOf(const Call& call, size_t i, const Shape& x) {
+std::optional<Value> LengthsOf(const NodeContext& call, size_t i, const Shape& x) {
   if (!call.Has(i)) return std::nullopt;
-  const Val& val = call.In(i);
+  const OnnxValue& val = call.In(i);
   if (val.type == DType::kF32 || val.shape.rank() != 1)
     Fail("sequence_lens must be whole numbers, one for each row");
   if (val.known) {
@@ -77,7 +77,7 @@ std::optional<Value> LengthsOf(const Call& call, size_t i, const Shape& x) {
 }
 
 // Settings that change what a step computes.
-void RefuseRest(const Call& call) {
+void RefuseRest(const NodeContext& call) {
   for (const auto* name : {"clip", "activation_alpha", "activation_beta"}) {
     if (call.node.attributes.contains(name)) Fail(std::string(name) + " is not supported");
   }
@@ -86,7 +86,7 @@ void RefuseRest(const Call& call) {
   if (call.Has(7)) Fail("peepholes are not supported");
 }
 
-std::vector<std::string> ActivationsOf(const Call& call, const std::vector<std::string>& usual,
+std::vector<std::string> ActivationsOf(const NodeContext& call, const std::vector<std::string>& usual,
                                        int64_t directions) {
   std::vector<std::string> all;
   for (int64_t d = 0; d < directions; ++d) all.insert(all.end(), usual.begin(), usual.end());
@@ -99,14 +99,14 @@ std::vector<std::string> ActivationsOf(const Call& call, const std::vector<std::
   return *given;
 }
 
-void CheckActivations(const Call& call, const std::vector<std::string>& usual, int64_t directions) {
+void CheckActivations(const NodeContext& call, const std::vector<std::string>& usual, int64_t directions) {
   const auto given = ActivationsOf(call, usual, directions);
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i] != usual[i % usual.size()]) Fail("activation " + Quoted(given[i]) + " is not supported");
   }
 }
 
-Recurrent RecurrentOf(const Call& call, int64_t gates) {
+Recurrent RecurrentOf(const NodeContext& call, int64_t gates) {
   RefuseRest(call);
   Recurrent r{.x = call.ShapeOf(0)};
   r.gates = gates;
@@ -133,7 +133,7 @@ Recurrent RecurrentOf(const Call& call, int64_t gates) {
 }
 
 // What direction d has of input i, its first axis dropped.
-Value OfDirection(const Call& call, size_t i, int64_t d) {
+Value OfDirection(const NodeContext& call, size_t i, int64_t d) {
   Graph& graph = call.graph();
   const Value row = Rows(graph, call.F32(i), d, 1);
   return graph.Make<ops::Reshape>({row}, Shape(graph.shape(row).sizes().subspan(1)));
@@ -147,14 +147,14 @@ Value Reordered(Graph& graph, Value x, int64_t units, const std::vector<int64_t>
   return graph.Make<ops::Concat>(std::move(parts), 0);
 }
 
-std::optional<Value> StateOf(const Call& call, size_t i, const Recurrent& r, int64_t d) {
+std::optional<Value> StateOf(const NodeContext& call, size_t i, const Recurrent& r, int64_t d) {
   if (!call.Has(i) || AllZero(call.In(i))) return std::nullopt;
   CheckShape(call, i, {r.directions, r.x[1], r.units});
   return OfDirection(call, i, d);
 }
 
 // Weights, states and lengths of one direction. `order`: where each of Leat's gates is in the file.
-ops::RecurrentInputs InputsOf(const Call& call, const Recurrent& r, int64_t d,
+ops::RecurrentInputs InputsOf(const NodeContext& call, const Recurrent& r, int64_t d,
                               const std::vector<int64_t>& order) {
   Graph& graph = call.graph();
   const auto turned = [&](size_t i) {
@@ -167,7 +167,7 @@ ops::RecurrentInputs InputsOf(const Call& call, const Recurrent& r, int64_t d,
 }
 
 // Of the two biases that each gate has: [first, second], each [gates · units] in Leat's order.
-std::pair<Value, Value> BiasesOf(const Call& call, const Recurrent& r, int64_t d,
+std::pair<Value, Value> BiasesOf(const NodeContext& call, const Recurrent& r, int64_t d,
                                  const std::vector<int64_t>& order) {
   Graph& graph = call.graph();
   const Value both = OfDirection(call, 3, d);
@@ -181,7 +181,8 @@ bool IsReverse(const Recurrent& r, int64_t d) {
 }
 
 // Y[time, directions, batch, units], Y_h and Y_c[directions, batch, units].
-void PutRecurrent(const Call& call, const Recurrent& r, const std::vector<ops::RecurrentOutputs>& made) {
+void PutRecurrent(const NodeContext& call, const Recurrent& r,
+                  const std::vector<ops::RecurrentOutputs>& made) {
   Graph& graph = call.graph();
   const auto joined = [&](std::vector<Value> parts, int axis) {
     return parts.size() == 1 ? parts[0] : graph.Make<ops::Concat>(std::move(parts), axis);
@@ -201,7 +202,7 @@ void PutRecurrent(const Call& call, const Recurrent& r, const std::vector<ops::R
   if (call.Wants(2) && !cells.empty()) call.Out(2, joined(std::move(cells), 0));
 }
 
-void BuildLstm(const Call& call) {
+void BuildLstm(const NodeContext& call) {
   Graph& graph = call.graph();
   const Recurrent r = RecurrentOf(call, 4);
   CheckActivations(call, {"Sigmoid", "Tanh", "Tanh"}, r.directions);
@@ -223,7 +224,7 @@ void BuildLstm(const Call& call) {
   PutRecurrent(call, r, made);
 }
 
-void BuildGru(const Call& call) {
+void BuildGru(const NodeContext& call) {
   Graph& graph = call.graph();
   const Recurrent r = RecurrentOf(call, 3);
   CheckActivations(call, {"Sigmoid", "Tanh"}, r.directions);
@@ -250,7 +251,7 @@ void BuildGru(const Call& call) {
   PutRecurrent(call, r, made);
 }
 
-void BuildRnn(const Call& call) {
+void BuildRnn(const NodeContext& call) {
   const Recurrent r = RecurrentOf(call, 1);
   const auto activations = ActivationsOf(call, {"Tanh"}, r.directions);
   std::vector<ops::RecurrentOutputs> made;

@@ -31,7 +31,7 @@ Value Reshaped(Graph& graph, Value x, const Shape& shape) {
   return graph.shape(x) == shape ? x : graph.Make<ops::Reshape>({x}, shape);
 }
 
-void PutReshaped(const Call& call, const Shape& shape) {
+void PutReshaped(const NodeContext& call, const Shape& shape) {
   call.Out(0, Reshaped(call.graph(), call.Plain(0), shape));
 }
 
@@ -87,7 +87,7 @@ std::optional<Shape> Rebatched(const FixedBatch& fixed, const FileNode& node, co
   return ShapeFrom(sizes);
 }
 
-void BuildReshape(const Call& call) {
+void BuildReshape(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   if (call.fixed() != nullptr && call.Wants(0)) {
     if (const auto shape = Rebatched(*call.fixed(), call.node, from)) return PutReshaped(call, *shape);
@@ -96,7 +96,7 @@ void BuildReshape(const Call& call) {
   PutReshaped(call, ReshapeTarget(from, target, IntAttribute(call.node, "allowzero", 0) != 0));
 }
 
-void BuildFlatten(const Call& call) {
+void BuildFlatten(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   int64_t axis = IntAttribute(call.node, "axis", 1);
   const auto rank = static_cast<int64_t>(from.rank());
@@ -106,11 +106,11 @@ void BuildFlatten(const Call& call) {
   PutReshaped(call, Shape{Product(from, 0, split), Product(from, split, from.rank())});
 }
 
-void BuildUnsqueeze(const Call& call) {
+void BuildUnsqueeze(const NodeContext& call) {
   PutReshaped(call, Unsqueezed(call.ShapeOf(0), call.KnownInts(1)));
 }
 
-void BuildSqueeze(const Call& call) {
+void BuildSqueeze(const NodeContext& call) {
   if (call.Has(1)) return PutReshaped(call, Squeezed(call.ShapeOf(0), call.KnownInts(1)));
   // A batch of one is still a batch: all axes of size 1, as it is with the file's own sizes.
   const Shape& from = call.ShapeOf(0);
@@ -135,7 +135,7 @@ Value Turned(Graph& graph, Value x, const std::vector<int>& order) {
   return graph.Make<ops::Transpose>({x}, order);
 }
 
-void BuildTranspose(const Call& call) {
+void BuildTranspose(const NodeContext& call) {
   const size_t rank = call.ShapeOf(0).rank();
   std::vector<int> order(rank);
   for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int>(rank - 1 - i);
@@ -153,7 +153,7 @@ void BuildTranspose(const Call& call) {
 
 constexpr int kPlaceOfLast[] = {0, 3, 1, 2};  // of batch, channels, height, width in what lies channels last
 
-void BuildConcat(const Call& call) {
+void BuildConcat(const NodeContext& call) {
   if (call.inputs() == 0) Fail("has no inputs");
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", 0), call.ShapeOf(0).rank());
   bool last = true;
@@ -165,7 +165,7 @@ void BuildConcat(const Call& call) {
 }
 
 // A box of input 0, in either order of axes.
-void PutSlice(const Call& call, size_t output, const std::vector<int64_t>& begin,
+void PutSlice(const NodeContext& call, size_t output, const std::vector<int64_t>& begin,
               const std::vector<int64_t>& size) {
   if (!call.IsLast(0)) return call.Out(output, call.graph().Make<ops::Slice>({call.Plain(0)}, begin, size));
   const auto moved = [](const std::vector<int64_t>& v) {
@@ -174,7 +174,7 @@ void PutSlice(const Call& call, size_t output, const std::vector<int64_t>& begin
   call.OutLast(output, call.graph().Make<ops::Slice>({call.ChannelsLast(0)}, moved(begin), moved(size)));
 }
 
-void BuildSlice(const Call& call) {
+void BuildSlice(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   const auto starts = call.KnownInts(1), ends = call.KnownInts(2);
   std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
@@ -199,7 +199,7 @@ void BuildSlice(const Call& call) {
   PutSlice(call, 0, begin, size);
 }
 
-void BuildSplit(const Call& call) {
+void BuildSplit(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", 0), from.rank());
   const auto count = static_cast<int64_t>(call.node.outputs.size());
@@ -231,13 +231,13 @@ void BuildSplit(const Call& call) {
     Fail("its sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
 }
 
-void BuildExpand(const Call& call) {
+void BuildExpand(const NodeContext& call) {
   const Shape shape = ops::BroadcastShape(call.ShapeOf(0), ShapeFrom(call.KnownInts(1)));
   if (shape == call.ShapeOf(0)) return call.Forward(0, 0);
   call.Out(0, call.graph().Make<ops::BroadcastTo>({call.F32(0)}, shape));
 }
 
-void BuildShape(const Call& call) {
+void BuildShape(const NodeContext& call) {
   auto sizes = SizesOf(call.ShapeOf(0));
   const auto rank = static_cast<int64_t>(sizes.size());
   const auto place = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
@@ -247,12 +247,12 @@ void BuildShape(const Call& call) {
   call.OutKnown(0, Tensor::Of<int64_t>(Shape{static_cast<int64_t>(part.size())}, part));
 }
 
-void BuildSize(const Call& call) {
+void BuildSize(const NodeContext& call) {
   const int64_t elements = call.ShapeOf(0).elements();
   call.OutKnown(0, Tensor::Of<int64_t>(Shape{}, std::span(&elements, 1)));
 }
 
-void BuildConstant(const Call& call) {
+void BuildConstant(const NodeContext& call) {
   if (const Tensor* tensor = TensorAttribute(call.node, "value")) return call.OutKnown(0, *tensor);
   if (call.node.attributes.contains("value_float")) {
     const float value = FloatAttribute(call.node, "value_float", 0);
@@ -274,11 +274,11 @@ void BuildConstant(const Call& call) {
   Fail("has no value of a kind that is supported");
 }
 
-void BuildIdentity(const Call& call) {
+void BuildIdentity(const NodeContext& call) {
   call.Forward(0, 0);
 }
 
-void BuildDropout(const Call& call) {
+void BuildDropout(const NodeContext& call) {
   if (call.Wants(1)) Fail("its mask is not supported");
   float rate = 0.5f;
   if (call.Has(1)) rate = call.KnownScalar(1);
@@ -291,14 +291,14 @@ void BuildDropout(const Call& call) {
   call.Out(0, call.graph().Make<ops::Dropout>({call.F32(0), random_seed}, rate, salt));
 }
 
-void BuildCast(const Call& call) {
+void BuildCast(const NodeContext& call) {
   const auto to = KeptAs(IntAttribute(call.node, "to", 0));
   if (!to) Fail("to type " + std::to_string(IntAttribute(call.node, "to", 0)) + " is not supported");
   if (*to == call.In(0).type) return call.Forward(0, 0);
   call.Out(0, call.graph().Make<ops::Cast>({call.Plain(0)}, *to));
 }
 
-void BuildPad(const Call& call) {
+void BuildPad(const NodeContext& call) {
   const Shape& from = call.ShapeOf(0);
   const auto name = StringAttribute(call.node, "mode", "constant");
   ops::PadMode mode = ops::PadMode::kConstant;
@@ -337,7 +337,7 @@ void BuildPad(const Call& call) {
 }
 
 // Runs of indices that are known are slices.
-void GatherKnown(const Call& call, size_t axis) {
+void GatherKnown(const NodeContext& call, size_t axis) {
   Graph& graph = call.graph();
   const Shape& from = call.ShapeOf(0);
   const Shape& shape = call.ShapeOf(1);
@@ -372,7 +372,7 @@ void GatherKnown(const Call& call, size_t axis) {
   call.Out(0, Reshaped(graph, all, ShapeFrom(sizes)));
 }
 
-void BuildGather(const Call& call) {
+void BuildGather(const NodeContext& call) {
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", 0), call.ShapeOf(0).rank());
   if (call.In(1).known) return GatherKnown(call, axis);
   Graph& graph = call.graph();
@@ -392,7 +392,7 @@ void BuildGather(const Call& call) {
 }
 
 // A value that depends on data, after which the fold's ops have nothing to do with it.
-void BuildKnownAlone(const Call& call) {
+void BuildKnownAlone(const NodeContext& call) {
   for (size_t i = 0; i < call.inputs(); ++i) {
     if (call.Has(i)) call.Known(i);
   }

@@ -26,11 +26,12 @@ struct BiasMatch {
   std::shared_ptr<const Op> fused;
 };
 
-std::optional<BiasMatch> MatchBias(const Swallowing& swallowing, const Node& last, const BiasFusion& fusion) {
+std::optional<BiasMatch> MatchBias(const FusionCandidates& swallowing, const Node& last,
+                                   const BiasFusion& fusion) {
   const std::optional<Activation> activation = ActivationOf(*last.op);
-  const Node* bias_add = activation ? swallowing.Swallowed(last.inputs[0]) : &last;
+  const Node* bias_add = activation ? swallowing.FusableProducer(last.inputs[0]) : &last;
   if (bias_add == nullptr || dynamic_cast<const BiasAdd*>(bias_add->op.get()) == nullptr) return std::nullopt;
-  const Node* linear = swallowing.Swallowed(bias_add->inputs[0]);
+  const Node* linear = swallowing.FusableProducer(bias_add->inputs[0]);
   if (linear == nullptr) return std::nullopt;
   auto fused = fusion(*linear->op, activation.value_or(Activation::kNone));
   if (fused == nullptr) return std::nullopt;
@@ -39,7 +40,7 @@ std::optional<BiasMatch> MatchBias(const Swallowing& swallowing, const Node& las
 
 }  // namespace
 
-Swallowing::Swallowing(const Graph& graph, std::span<const Value> keep)
+FusionCandidates::FusionCandidates(const Graph& graph, std::span<const Value> keep)
     : graph_(graph),
       uses_(graph::CountUses(graph, keep)),
       is_control_(graph.nodes().size()),
@@ -52,17 +53,17 @@ Swallowing::Swallowing(const Graph& graph, std::span<const Value> keep)
   }
 }
 
-const Node* Swallowing::Swallowed(Value v) const {
+const Node* FusionCandidates::FusableProducer(Value v) const {
   const Node& node = graph_.node(v);
   return uses_[v.node][v.output] == 1 && !InControl(node) && !crosses_[v.node] ? &node : nullptr;
 }
 
-bool Swallowing::InControl(const Node& node) const {
+bool FusionCandidates::InControl(const Node& node) const {
   return !node.control.empty() || is_control_[node.index];
 }
 
 graph::Rewrite FuseBias(const Graph& graph, std::span<const Value> keep, const BiasFusion& fusion) {
-  const Swallowing swallowing(graph, keep);
+  const FusionCandidates swallowing(graph, keep);
   // Backwards, so that an activation claims its bias_add before that matches by itself.
   std::vector<std::optional<BiasMatch>> matches(graph.nodes().size());
   std::vector<bool> swallowed(graph.nodes().size());

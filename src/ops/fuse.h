@@ -19,12 +19,12 @@ graph::Rewrite FuseDense(const Graph& graph, std::span<const Value> keep);
 std::vector<graph::Pass> StandardPasses();
 
 // For fusions: what a node's neighbours may be swallowed with it.
-class Swallowing {
+class FusionCandidates {
  public:
-  Swallowing(const Graph& graph, std::span<const Value> keep);
+  FusionCandidates(const Graph& graph, std::span<const Value> keep);
   // The node of v when it has one reader, which is to run on the same device, and no part in control
   // dependencies: an order that it was given or gives would be lost with it.
-  const Node* Swallowed(Value v) const;
+  const Node* FusableProducer(Value v) const;
   bool InControl(const Node& node) const;
 
  private:

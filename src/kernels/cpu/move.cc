@@ -312,8 +312,8 @@ KernelPtr MakeSlice(const KernelRequest& request) {
   return Loop([copy](const KernelArgs& args) { copy.Run(args.inputs[0], args.outputs[0]); });
 }
 
-KernelPtr MakeUnslice(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Unslice&>(request.op);
+KernelPtr MakeSliceGrad(const KernelRequest& request) {
+  const auto& op = static_cast<const ops::SliceGrad&>(request.op);
   const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
   const Copy copy(sizeof(float), x.sizes(), StridesOf(x), Stepped(StridesOf(y), op.step), 0,
                   OffsetOf(y, op.begin));
@@ -401,7 +401,7 @@ void AddMove(graph::KernelTable& table) {
       {"pad", MakePad},
       {"slice", MakeSlice},
       {"split", MakeSplit},
-      {"unslice", MakeUnslice},
+      {"slice_grad", MakeSliceGrad},
   });
 }
 

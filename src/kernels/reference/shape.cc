@@ -203,7 +203,7 @@ std::unique_ptr<graph::Kernel> SliceKernel(const KernelRequest& request) {
 }
 
 std::unique_ptr<graph::Kernel> UnsliceKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Unslice&>(request.op);
+  const auto& op = static_cast<const ops::SliceGrad&>(request.op);
   const Shape &from = request.inputs[0].shape, &to = request.outputs[0].shape;
   return MakeKernel([from, n = static_cast<size_t>(to.elements()), strides = Stepped(RowMajor(to), op.step),
                      offset = OffsetOf(to, op.begin)](const KernelArgs& args) {
@@ -394,7 +394,7 @@ void AddShape(graph::KernelTable& table) {
       {"reduce_prod", Fold(
                           1, [](double product, double x) { return product * x; }, Itself)},
       {"split", SplitKernel},
-      {"unslice", UnsliceKernel},
+      {"slice_grad", UnsliceKernel},
   });
 }
 

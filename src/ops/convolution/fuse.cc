@@ -23,9 +23,9 @@ bool IsActivationGrad(const Node& node) {
 
 // The max_pool_grad between the pool that read node.inputs[0] and the gradient of an activation that `node`
 // is, or nullptr.
-const Node* UnpoolingBefore(const Graph& graph, const Swallowing& swallowing, const Node& node) {
+const Node* UnpoolingBefore(const Graph& graph, const FusionCandidates& swallowing, const Node& node) {
   if (!IsActivationGrad(node) || swallowing.InControl(node)) return nullptr;
-  const Node* unpool = swallowing.Swallowed(node.inputs[1]);
+  const Node* unpool = swallowing.FusableProducer(node.inputs[1]);
   const auto* grad = unpool == nullptr ? nullptr : As<MaxPoolGrad>(*unpool);
   if (grad == nullptr) return nullptr;
   const Value index = unpool->inputs[1];
@@ -44,7 +44,7 @@ graph::Rewrite FuseConvolution(const Graph& graph, std::span<const Value> keep) 
 }
 
 graph::Rewrite FuseBiasGradient(const Graph& graph, std::span<const Value> keep) {
-  const Swallowing swallowing(graph, keep);
+  const FusionCandidates swallowing(graph, keep);
   // By what they sum: the nodes that sum images to one number a channel.
   std::map<Value, const Node*> sums;
   for (const Node& node : graph.nodes()) {
@@ -86,7 +86,7 @@ graph::Rewrite FuseBiasGradient(const Graph& graph, std::span<const Value> keep)
 }
 
 graph::Rewrite ActivationGradBeforeUnpooling(const Graph& graph, std::span<const Value> keep) {
-  const Swallowing swallowing(graph, keep);
+  const FusionCandidates swallowing(graph, keep);
   std::vector<const Node*> unpooling(graph.nodes().size());
   std::vector<bool> moved(graph.nodes().size());
   for (const Node& node : graph.nodes()) {

@@ -57,7 +57,7 @@ std::vector<TensorType> Slice::Infer(Types inputs) const {
 
 InputGrads Slice::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
   const Shape& shape = graph.shape(node.inputs[0]);
-  if (!step.empty()) return {graph.Make<Unslice>({*output_grads[0]}, shape, begin, step)};
+  if (!step.empty()) return {graph.Make<SliceGrad>({*output_grads[0]}, shape, begin, step)};
   std::vector<int64_t> after(begin.size());
   for (size_t i = 0; i < after.size(); ++i) after[i] = shape[i] - begin[i] - size[i];
   return {graph.Make<Pad>({*output_grads[0]}, begin, after)};
@@ -67,18 +67,18 @@ std::string Slice::attributes() const {
   return "begin=" + ListOf(begin) + " size=" + ListOf(size) + (step.empty() ? "" : " step=" + ListOf(step));
 }
 
-std::vector<TensorType> Unslice::Infer(Types inputs) const {
+std::vector<TensorType> SliceGrad::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 1);
   graph::CheckF32(inputs);
   CheckBox(shape, begin, SizesOf(inputs[0].shape), step, inputs[0].shape.ToString() + " " + attributes());
   return {{DType::kF32, shape}};
 }
 
-InputGrads Unslice::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+InputGrads SliceGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
   return {graph.Make<Slice>({*output_grads[0]}, begin, SizesOf(graph.shape(node.inputs[0])), step)};
 }
 
-std::string Unslice::attributes() const {
+std::string SliceGrad::attributes() const {
   return "shape=" + shape.ToString() + " begin=" + ListOf(begin) + " step=" + ListOf(step);
 }
 

@@ -25,11 +25,11 @@ class Slice final : public Op {
 };
 
 // What Slice takes from `shape`, put back: f32 zeros but for elements begin[i] + j step[i].
-class Unslice final : public Op {
+class SliceGrad final : public Op {
  public:
-  Unslice(Shape s, std::vector<int64_t> b, std::vector<int64_t> st)
+  SliceGrad(Shape s, std::vector<int64_t> b, std::vector<int64_t> st)
       : shape(s), begin(std::move(b)), step(std::move(st)) {}
-  std::string_view kind() const override { return "unslice"; }
+  std::string_view kind() const override { return "slice_grad"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
