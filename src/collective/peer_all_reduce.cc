@@ -21,7 +21,7 @@ using protocol::ReducePath;
 using protocol::Reduction;
 
 // Buckets that a peer may be ahead.
-constexpr uint64_t kMostAhead = 1 << 16;
+constexpr uint64_t kMaxAhead = 1 << 16;
 constexpr size_t kMostKept = 8;
 
 // What comes in place of bytes that the other has looked at lately, whose lines its cache still has: to take
@@ -311,7 +311,7 @@ Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t 
       for (const auto& other : at->second)
         early += other.buffered_piece.hop.peer == peer ? other.buffered_piece.bytes : 0;
     }
-    if (piece.bucket < next_ || piece.bucket - next_ > kMostAhead || early > EagerBytes(piece.path))
+    if (piece.bucket < next_ || piece.bucket - next_ > kMaxAhead || early > EagerBytes(piece.path))
       return Status(Code::kDataLoss, "rank " + std::to_string(peer) + " sent what it should not");
   }
   arriving.buffered_piece.memory = TakeMemory(payload_bytes);
@@ -401,7 +401,7 @@ void PeerAllReduce::OnControl(uint32_t peer, MessageType type, ByteView header) 
   if (type == MessageType::kReady) {
     if (running == nullptr) {
       // Over already (its pieces came in spite of this being late), or not begun.
-      if (*bucket >= next_ && *bucket - next_ <= kMostAhead) early_ready_.insert({*bucket, peer});
+      if (*bucket >= next_ && *bucket - next_ <= kMaxAhead) early_ready_.insert({*bucket, peer});
       return;
     }
     running->reduction.PeerReady(peer);

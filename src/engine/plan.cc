@@ -103,7 +103,7 @@ std::shared_ptr<const Machine> AnyCore() {
 }
 
 // More of them than this nobody has cores for.
-constexpr int kMostThreads = 1024;
+constexpr int kMaxThreads = 1024;
 
 class PlanMaker {
  public:
@@ -115,7 +115,7 @@ class PlanMaker {
   std::unique_ptr<Plan> Make() {
     ChooseKernels();
     EstimateCosts();
-    const int threads = std::min(ThreadCount(options_.inter_op_threads), kMostThreads);
+    const int threads = std::min(ThreadCount(options_.inter_op_threads), kMaxThreads);
     const Placement placement = Place({lowered_.graph, devices(), costs_, rates_, threads});
     const std::vector<uint32_t> used = UsedDevices(placement);
     std::vector<ChosenKernel> kernels;
@@ -193,7 +193,7 @@ class PlanMaker {
 
   int Threads(const Device& device, size_t steps) const {
     const int wanted = std::min(ThreadCount(options_.inter_op_threads), device.threads);
-    return std::min(wanted, static_cast<int>(std::clamp<size_t>(steps, 1, kMostThreads)));
+    return std::min(wanted, static_cast<int>(std::clamp<size_t>(steps, 1, kMaxThreads)));
   }
 
   // The queue is worth its threads when the work is long enough and not a mere chain.

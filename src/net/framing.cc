@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint32_t kRegionBytes = 36;
 // That are delivered and held, at most: nobody shows as many.
-constexpr size_t kMostHeld = 256;
+constexpr size_t kMaxHeld = 256;
 
 }  // namespace
 
@@ -89,7 +89,7 @@ Status FrameReader::StartSharedPayload(ByteView header, Receiver& receiver, Conn
   const Status bad(Code::kDataLoss, "a message that is shown, and makes no sense");
   if (!in.ok() || own.size() > shared_.options.max_header_bytes || type == kSharedPayloadType ||
       count > kMaxSharedRegions || in.remaining() != count * kRegionBytes ||
-      shared_payloads_.size() >= kMostHeld) {
+      shared_payloads_.size() >= kMaxHeld) {
     return bad;
   }
   std::vector<SharedRegion> regions(count);

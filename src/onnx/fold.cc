@@ -29,8 +29,8 @@ struct Elements {
 };
 
 void CheckCount(const Shape& shape) {
-  if (shape.elements() > kMostFolded) {
-    Fail("makes a constant of " + shape.ToString() + "; at most " + std::to_string(kMostFolded) +
+  if (shape.elements() > kMaxFolded) {
+    Fail("makes a constant of " + shape.ToString() + "; at most " + std::to_string(kMaxFolded) +
          " elements are computed while a file is read");
   }
 }
@@ -422,7 +422,7 @@ Tensor FoldRange(Inputs inputs) {
   if (step == 0) Fail("delta is 0");
   const auto wide = static_cast<__int128>(limit.whole[0]) - start.whole[0];
   const __int128 count = std::max<__int128>((wide + step + (step > 0 ? -1 : 1)) / step, 0);
-  if (count > kMostFolded) Fail("makes more than " + std::to_string(kMostFolded) + " numbers");
+  if (count > kMaxFolded) Fail("makes more than " + std::to_string(kMaxFolded) + " numbers");
   Elements made = Make(start.type, Shape{static_cast<int64_t>(count)});
   for (size_t i = 0; i < made.count(); ++i) made.whole[i] = start.whole[0] + static_cast<int64_t>(i) * step;
   return Write(made);
@@ -452,7 +452,7 @@ Tensor FoldTrilu(const FileNode& node, Inputs inputs) {
   if (inputs.size() > 1 && inputs[1] != nullptr) {
     const auto given = Integers(*inputs[1]);
     if (given.size() != 1) Fail("k must be one number");
-    k = std::clamp(given[0], -kMostFolded, kMostFolded);
+    k = std::clamp(given[0], -kMaxFolded, kMaxFolded);
   }
   const bool upper = IntAttribute(node, "upper", 1) != 0;
   const int64_t rows = data.shape[rank - 2], columns = data.shape[rank - 1];
@@ -568,7 +568,7 @@ size_t AxisOf(int64_t axis, size_t rank) {
 }
 
 SliceRange SliceOf(int64_t start, int64_t end, int64_t step, int64_t size) {
-  if (step == 0 || step < -kMostFolded || step > kMostFolded)
+  if (step == 0 || step < -kMaxFolded || step > kMaxFolded)
     Fail("a slice in steps of " + std::to_string(step));
   const auto place = [&](int64_t at, int64_t least, int64_t most) {
     if (at < 0) at = at < -size ? least : at + size;

@@ -13,10 +13,10 @@ namespace leat::onnx {
 
 // What a node makes of those inputs (nullptr: left out); empty when it is not one of the ops that are folded.
 // Whole numbers are computed in 64 bits, and what does not fit, is out of bounds or divides by zero throws
-// std::invalid_argument, as does a result of more than kMostFolded elements.
+// std::invalid_argument, as does a result of more than kMaxFolded elements.
 std::optional<Tensor> Fold(const FileNode& node, std::span<const Tensor* const> inputs);
 
-constexpr int64_t kMostFolded = int64_t{1} << 22;
+constexpr int64_t kMaxFolded = int64_t{1} << 22;
 
 // Attributes of a node; each throws std::invalid_argument when it is there with another type.
 int64_t IntAttribute(const FileNode& node, std::string_view name, int64_t fallback);

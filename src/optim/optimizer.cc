@@ -175,7 +175,7 @@ std::vector<std::string_view> SlotNames(const OptimizerConfig& config) {
   std::vector<std::string_view> names = Row(config.kind).slots;
   if (config.kind == Kind::kRmsprop && config.centered) names.push_back("mean");
   if (config.kind == Kind::kRmsprop && config.momentum > 0) names.push_back("velocity");
-  LEAT_CHECK(names.size() <= kMostSlots);
+  LEAT_CHECK(names.size() <= kMaxSlots);
   return names;
 }
 

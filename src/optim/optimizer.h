@@ -60,7 +60,7 @@ OptimizerConfig RuleFor(const OptimizerConfig& config, const VariableSpec& varia
 // nesterov, {"accumulator"} for adagrad, {"square"} for rmsprop with "mean" when centered and "velocity" when
 // there is momentum, {"moment1", "moment2"} for adam, adamw and lamb.
 std::vector<std::string_view> SlotNames(const OptimizerConfig& config);
-inline constexpr size_t kMostSlots = 3;
+inline constexpr size_t kMaxSlots = 3;
 // The value that a slot starts from.
 float InitialSlot(const OptimizerConfig& config, size_t slot);
 // An update has to see whole variables: they must not be cut into slices.

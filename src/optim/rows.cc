@@ -61,7 +61,7 @@ void Scatter(std::span<const float> rows, size_t width, std::span<const uint64_t
 size_t ApplyRows(const OptimizerConfig& config, const RowGradient& gradient, std::span<float> values,
                  std::span<const std::span<float>> slots, uint64_t step, float scale, RowScratch* scratch) {
   const size_t width = gradient.width;
-  LEAT_CHECK(!NeedsWholeVariables(config) && slots.size() <= kMostSlots);
+  LEAT_CHECK(!NeedsWholeVariables(config) && slots.size() <= kMaxSlots);
   LEAT_CHECK(gradient.rows.size() == gradient.ids.size() * width && gradient.ids.size() <= UINT32_MAX);
   LEAT_CHECK(width > 0 ? values.size() % width == 0 : values.empty());
   for (const auto& slot : slots) LEAT_CHECK(slot.size() == values.size());
@@ -72,7 +72,7 @@ size_t ApplyRows(const OptimizerConfig& config, const RowGradient& gradient, std
   const std::vector<uint64_t>& order = scratch->order;
   // Together in one place, so that the update is one long loop.
   Gather(values, width, order, &scratch->values);
-  std::array<std::span<float>, kMostSlots> gathered;
+  std::array<std::span<float>, kMaxSlots> gathered;
   for (size_t s = 0; s < slots.size(); ++s) {
     Gather(slots[s], width, order, &scratch->slots[s]);
     gathered[s] = scratch->slots[s];

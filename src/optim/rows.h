@@ -23,7 +23,7 @@ struct RowGradient {
 struct RowScratch {
   std::vector<uint64_t> order;
   std::vector<float> gradient, values;
-  std::vector<float> slots[kMostSlots];
+  std::vector<float> slots[kMaxSlots];
 };
 
 // Apply (optimizer.h) to the rows that occur, of `values` [rows, width] and of each slot, and to nothing

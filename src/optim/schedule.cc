@@ -15,11 +15,11 @@ namespace {
 constexpr std::array<std::string_view, 5> kNames = {"constant", "step", "exponential", "linear", "cosine"};
 
 // Far above any training, and exact as a double.
-constexpr int64_t kMostSteps = int64_t{1} << 50;
+constexpr int64_t kMaxSteps = int64_t{1} << 50;
 
 uint64_t ReadSteps(const Config& config, std::string_view key, int64_t least) {
   config.At(key);  // fails when it is missing
-  return static_cast<uint64_t>(config.Integer(key, 0, least, kMostSteps));
+  return static_cast<uint64_t>(config.Integer(key, 0, least, kMaxSteps));
 }
 
 }  // namespace

@@ -135,11 +135,11 @@ StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
   // The lanes are as many as the workers unless it is said otherwise.
   if (out.backup > 0 && out.backup < workers) out.lanes = workers - out.backup;
   read("lanes", out.lanes, 1, StrategyConfig::kMaxLanes);
-  read("staleness", out.staleness, -1, StrategyConfig::kMostStaleness);
+  read("staleness", out.staleness, -1, StrategyConfig::kMaxStaleness);
   out.staleness_aware = settings.Bool("staleness_aware", out.staleness_aware);
-  read("n_push", out.n_push, 1, StrategyConfig::kMostPeriod);
-  read("n_fetch", out.n_fetch, 1, StrategyConfig::kMostPeriod);
-  read("period", out.period, 1, StrategyConfig::kMostPeriod);
+  read("n_push", out.n_push, 1, StrategyConfig::kMaxPeriod);
+  read("n_fetch", out.n_fetch, 1, StrategyConfig::kMaxPeriod);
+  read("period", out.period, 1, StrategyConfig::kMaxPeriod);
   out.momentum = static_cast<float>(settings.Number("momentum", out.momentum));
   out.deterministic = settings.Bool("deterministic", out.deterministic);
   if (settings.Has("transport"))
@@ -154,15 +154,15 @@ StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
 Status Check(const StrategyConfig& strategy, uint32_t workers) {
   const auto past = [](std::string_view what, uint32_t value) {
     return Senseless(std::string(what) + " is " + std::to_string(value) + "; it is between 1 and " +
-                     std::to_string(StrategyConfig::kMostPeriod) + " batches");
+                     std::to_string(StrategyConfig::kMaxPeriod) + " batches");
   };
   for (const auto& [what, value] :
        {std::pair{"n_push", strategy.n_push}, {"n_fetch", strategy.n_fetch}, {"period", strategy.period}}) {
-    if (value == 0 || value > StrategyConfig::kMostPeriod) return past(what, value);
+    if (value == 0 || value > StrategyConfig::kMaxPeriod) return past(what, value);
   }
-  if (strategy.staleness < -1 || strategy.staleness > StrategyConfig::kMostStaleness) {
+  if (strategy.staleness < -1 || strategy.staleness > StrategyConfig::kMaxStaleness) {
     return Senseless("staleness is " + std::to_string(strategy.staleness) + "; it is 0 (as sync) to " +
-                     std::to_string(StrategyConfig::kMostStaleness) + " steps, or -1 (as async)");
+                     std::to_string(StrategyConfig::kMaxStaleness) + " steps, or -1 (as async)");
   }
   if (strategy.staleness != 0 && strategy.kind != StrategyKind::kSsp)
     return Senseless("staleness is a setting of ssp, not of " + std::string(Name(strategy.kind)));

@@ -29,8 +29,8 @@ enum class StrategyKind : uint8_t {
 struct StrategyConfig {
   static constexpr uint32_t kMaxLanes = 1 << 16;
   static constexpr uint32_t kMaxAllReduceLanes = 1 << 12;  // allreduce: all are told every round whole
-  static constexpr int32_t kMostStaleness = 1000;
-  static constexpr uint32_t kMostPeriod = 1 << 14;  // n_push, n_fetch, period
+  static constexpr int32_t kMaxStaleness = 1000;
+  static constexpr uint32_t kMaxPeriod = 1 << 14;  // n_push, n_fetch, period
 
   StrategyKind kind = StrategyKind::kAsync;
   uint32_t lanes = 1;     // stepped: runs that make a step; the joint batch is so many times the batch

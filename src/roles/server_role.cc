@@ -48,7 +48,7 @@ class ParallelUpdate final : public engine::ThreadPool::Job {
 };
 
 // While workers wait for a step their cores are free; what memory brings is shared by all of them.
-constexpr int kMostUpdateThreads = 4;
+constexpr int kMaxUpdateThreads = 4;
 
 // The shell around protocol::Server. Everything runs on the loop's thread but files and the calls to the
 // coordinator.
@@ -187,7 +187,7 @@ Status RunServer(const RoleOptions& options) {
     transport->TrustNetwork(job.trusted_network);
     auto config = job.ServerConfig();
     config.allocate = net::MakeSharedBuffer;
-    const int threads = std::min(engine::UsableCores(), kMostUpdateThreads);
+    const int threads = std::min(engine::UsableCores(), kMaxUpdateThreads);
     std::optional<ParallelUpdate> sharing;
     if (threads > 1) {
       config.run_parts = [&sharing](size_t count, const auto& part) { sharing->Run(count, part); };

@@ -15,7 +15,7 @@ using protocol::GroupMember;
 using protocol::TrainingState;
 
 // A ledger of more is none.
-constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 30;
 
 Bytes EncodeHeader(const TrainingState::Header& header) {
   ByteWriter out;
@@ -81,7 +81,7 @@ void BroadcastState(collective::AllReduce& group, uint32_t holder, const Trainin
     }
   }
   Max(sharing, {&sharing->header_bytes, 1}, [sharing] {
-    if (sharing->header_bytes > kMostHeaderBytes) {
+    if (sharing->header_bytes > kMaxHeaderBytes) {
       return sharing->done(
           Status(Code::kDataLoss, "a ledger of " + std::to_string(sharing->header_bytes) + " bytes"));
     }

@@ -164,7 +164,7 @@ Result<ByteView> PeerMemory::View(const SharedRegion& region) {
 }
 
 void PeerMemory::Trim() {
-  while (mapped_.size() > kMostMapped) {
+  while (mapped_.size() > kMaxMapped) {
     munmap(const_cast<std::byte*>(mapped_.back().data), mapped_.back().bytes);
     mapped_.pop_back();
   }

@@ -39,10 +39,10 @@ class PeerMemory {
   // Valid until the next Trim, and of what is there now: the other may change it at any time. kDataLoss for
   // what is no such memory, or could become smaller.
   Result<ByteView> View(const SharedRegion& region);
-  // Forgets all but the kMostMapped that were used last.
+  // Forgets all but the kMaxMapped that were used last.
   void Trim();
 
-  static constexpr size_t kMostMapped = 256;
+  static constexpr size_t kMaxMapped = 256;
 
  private:
   struct Mapped {

@@ -12,9 +12,9 @@ namespace leat::protocol {
 namespace {
 
 // However many a worker asks for.
-constexpr uint32_t kMostLeases = 64;
+constexpr uint32_t kMaxLeases = 64;
 // Cuts made ahead at most.
-constexpr size_t kMostAhead = 1024;
+constexpr size_t kMaxAhead = 1024;
 
 std::string Hex(uint64_t value) {
   std::ostringstream out;
@@ -133,11 +133,11 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
 
 void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases) {
   if (!slices.ready()) return;
-  wanted = std::min(wanted, kMostLeases);
+  wanted = std::min(wanted, kMaxLeases);
   while (leases->size() < wanted) {
     if (splits.free() == 0) {
       const size_t demand = wanted - leases->size();
-      const size_t ahead = std::min(demand + 2 * splits.leased(), kMostAhead);
+      const size_t ahead = std::min(demand + 2 * splits.leased(), kMaxAhead);
       CutsMade made{splits.CutMore(now, demand, ahead)};
       if (made.cuts.empty()) return;
       journals.push_back({std::move(made)});

@@ -31,7 +31,7 @@ TrainingState::TrainingState(const SliceTable& table, const optim::OptimizerConf
     part.whole = optim::NeedsWholeVariables(part.rule);
     part.slots = static_cast<uint32_t>(optim::SlotNames(part.rule).size());
     part.elements = spec.elements();
-    LEAT_CHECK(part.slots <= optim::kMostSlots);
+    LEAT_CHECK(part.slots <= optim::kMaxSlots);
     if (parameters_ != nullptr) part.memory = Buffer(part.elements * part.slots * sizeof(float));
     floats_ += part.elements * (1 + part.slots);
     slices_.push_back(std::move(part));
@@ -141,7 +141,7 @@ void TrainingState::Apply(uint64_t events, const GradientTerms& terms) {
         optim::SetWeighted(scaled, gradient, scale);
         gradient = scaled;
       }
-      std::array<std::span<float>, optim::kMostSlots> slots;
+      std::array<std::span<float>, optim::kMaxSlots> slots;
       for (uint32_t s = 0; s < part.slots; ++s) slots[s] = part.slot(s).subspan(begin, n);
       optim::Apply(part.rule, parameters_->values(SliceId(i)).subspan(begin, n), gradient,
                    std::span(slots).first(part.slots), header_.step + 1, 1.0f);

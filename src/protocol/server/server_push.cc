@@ -159,7 +159,7 @@ void Server::ApplyAll(const PushRequest& request, std::span<const std::span<cons
 void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness) {
   if (std::exchange(places[slice->id.value]->being_saved, false)) MoveToNewMemory(slice);
   const Rule& rule = RuleOf(slice->id);
-  std::array<std::span<float>, optim::kMostSlots> slot_spans;
+  std::array<std::span<float>, optim::kMaxSlots> slot_spans;
   LEAT_CHECK(rule.slots <= slot_spans.size());
   for (uint32_t i = 0; i < rule.slots; ++i) slot_spans[i] = slice->slot(i);
   const float scale =

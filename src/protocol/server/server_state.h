@@ -18,11 +18,11 @@ namespace leat::protocol {
 
 struct Server::State {
   // Staleness of up to so many updates is told apart: of the first in any cluster, of the most in large ones.
-  static constexpr size_t kStalenessBins = 129, kMostStalenessBins = 4097;
+  static constexpr size_t kStalenessBins = 129, kMaxStalenessBins = 4097;
   // Steps behind the slices that what was chosen for them is remembered of: who asks again is told the same.
   static constexpr uint64_t kRemembered = 4;
   // The most steps that are open or remembered, and lie between the slices: no peer makes it more.
-  static constexpr size_t kMostSteps = 64;
+  static constexpr size_t kMaxSteps = 64;
 
   // A lane of a step, at one slice. Small: there are as many as slices times lanes.
   struct Lane {
@@ -151,7 +151,7 @@ struct Server::State {
   }
   void UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness);
   void Measure(uint64_t staleness) {
-    const size_t bin = std::min<uint64_t>(staleness, kMostStalenessBins - 1);
+    const size_t bin = std::min<uint64_t>(staleness, kMaxStalenessBins - 1);
     if (bin >= progress.staleness.size()) progress.staleness.resize(bin + 1);
     ++progress.staleness[bin];
     progress.staleness_sum += staleness;

@@ -61,7 +61,7 @@ void Server::State::FindAnother(uint64_t step) {
 }
 
 Server::State::Step* Server::State::MakeStep(const StepLane& step_lane) {
-  if (steps.size() >= kMostSteps + config.strategy.ahead()) return nullptr;
+  if (steps.size() >= kMaxSteps + config.strategy.ahead()) return nullptr;
   Step& step = steps[step_lane.step];
   step.width = step_lane.width;
   step.needed = step_lane.needed;
@@ -346,7 +346,7 @@ void Server::State::Run(const StepUpdate& update) {
   const Rule& rule = *update.rule;
   const uint64_t elements = update.elements, most = rule.whole ? elements : std::min(elements, kChunk);
   std::array<float, kChunk> chunk;
-  LEAT_CHECK(rule.slots <= optim::kMostSlots);
+  LEAT_CHECK(rule.slots <= optim::kMaxSlots);
   const std::span<float> to = Floats(update.to, elements * (1 + rule.slots));
   const std::span<float> from = Floats(update.from, elements * (1 + rule.slots));
   for (uint64_t begin = 0; begin < elements; begin += most) {
@@ -360,7 +360,7 @@ void Server::State::Run(const StepUpdate& update) {
     }
     optim::Scale(sum, update.scale);
     if (update.previous) Copy(Floats(update.previous, elements).subspan(begin, n), from.subspan(begin, n));
-    std::array<std::span<float>, 1 + optim::kMostSlots> at;  // values, slot 0, …
+    std::array<std::span<float>, 1 + optim::kMaxSlots> at;  // values, slot 0, …
     for (uint32_t i = 0; i <= rule.slots; ++i) {
       at[i] = to.subspan(i * elements + begin, n);
       if (!update.previous) Copy(at[i], from.subspan(i * elements + begin, n));

@@ -162,7 +162,7 @@ void SliceLedgers::Hold(uint32_t at, uint32_t pending, uint32_t slice) {
   Set(&held.holders, slice);
   if (++held.count == group.count) {
     MergePending(&group);
-  } else if (group.pending.size() > kMostPending) {
+  } else if (group.pending.size() > kMaxPending) {
     SplitClass(at);
   }
 }

@@ -94,7 +94,7 @@ class SliceLedgers {
   };
   static constexpr uint32_t kNone = UINT32_MAX;
   // More than that many, and slices that differ part for good.
-  static constexpr size_t kMostPending = 64;
+  static constexpr size_t kMaxPending = 64;
 
   Mask None() const { return Mask(words_, 0); }
   static bool Has(const Mask& mask, uint32_t slice) { return (mask[slice / 64] >> (slice % 64) & 1) != 0; }

@@ -10,9 +10,9 @@ namespace leat::protocol {
 namespace {
 
 // No job makes so many; a lease that says more is none.
-constexpr uint64_t kMostSteps = uint64_t{1} << 62;
+constexpr uint64_t kMaxSteps = uint64_t{1} << 62;
 // What is leased ahead by a worker that ends splits quickly; if it dies, all of it is leased again.
-constexpr uint32_t kMostLeasesAhead = 32;
+constexpr uint32_t kMaxLeasesAhead = 32;
 
 }  // namespace
 
@@ -55,7 +55,7 @@ void Worker::State::TakeLease(const Lease& granted) {
     const StepLane step_lane{granted.first_step, granted.lane, granted.width, granted.needed};
     RunSet both = granted.missing;
     fits = fits && granted.assigned.size() == runs && !granted.assigned.empty() && step_lane.valid() &&
-           granted.first_step < kMostSteps && (both &= granted.assigned) == granted.missing;
+           granted.first_step < kMaxSteps && (both &= granted.assigned) == granted.missing;
   }
   if (leaving || !fits) {
     released.push_back(granted.id);
@@ -74,7 +74,7 @@ void Worker::State::TakeLease(const Lease& granted) {
 uint32_t Worker::State::LeasesWanted() const {
   // How far ahead rounds are given out is for the coordinator to say.
   if (stepped()) return config.leases_ahead;
-  return std::max(config.leases_ahead, std::min(2 * ended, kMostLeasesAhead));
+  return std::max(config.leases_ahead, std::min(2 * ended, kMaxLeasesAhead));
 }
 
 void Worker::State::Drop(uint64_t id) {

@@ -14,11 +14,11 @@ namespace leat::sim {
 
 void HeapOfHugePages(size_t bytes) {
   constexpr size_t kHuge = size_t{2} << 20;
-  constexpr size_t kMost = size_t{1} << 30;         // mallopt's are ints
-  constexpr size_t kMostInHeap = size_t{32} << 20;  // of one piece, as glibc has it
+  constexpr size_t kMost = size_t{1} << 30;        // mallopt's are ints
+  constexpr size_t kMaxInHeap = size_t{32} << 20;  // of one piece, as glibc has it
   // Large pieces lie in the heap as well, and it is made longer at once, so that it is one piece with one
   // advice.
-  mallopt(M_MMAP_THRESHOLD, static_cast<int>(kMostInHeap));
+  mallopt(M_MMAP_THRESHOLD, static_cast<int>(kMaxInHeap));
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   mallopt(M_TOP_PAD, static_cast<int>(std::min(bytes, kMost)));
   const auto end = [] { return reinterpret_cast<uintptr_t>(sbrk(0)); };

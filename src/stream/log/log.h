@@ -43,7 +43,7 @@ struct LogWriterOptions {
   // for each append; without, a power cut may take the last appends, never damage what stays.
   bool sync_each_append = false;
   // Free bytes that an append must leave on the disk; 0 = 5 % of the disk or 1 GiB, whichever is less.
-  uint64_t least_free_bytes = 0;
+  uint64_t min_free_bytes = 0;
   // Wall clock in milliseconds, for retention by time; null = the system's.
   int64_t (*now_ms)() = nullptr;
 };

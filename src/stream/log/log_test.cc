@@ -196,7 +196,7 @@ TEST_F(LogTest, RetentionByTimeTakesUnpinnedRecordsOnlyWhenAllowed) {
 
 TEST_F(LogTest, StopsBeforeTheDiskIsFull) {
   Make({.partitions = 1});
-  auto writer = Writer({.least_free_bytes = uint64_t{1} << 60});
+  auto writer = Writer({.min_free_bytes = uint64_t{1} << 60});
   const std::string_view record = "x";
   const Status full = writer->Append(0, {&record, 1}).status();
   EXPECT_EQ(full.code(), Code::kResourceExhausted);

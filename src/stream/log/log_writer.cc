@@ -149,7 +149,7 @@ class EmbeddedLogWriter final : public LogWriter {
       }
       bytes += record.size();
     }
-    LEAT_RETURN_IF_ERROR(CheckDisk(path_, bytes, options_.least_free_bytes));
+    LEAT_RETURN_IF_ERROR(CheckDisk(path_, bytes, options_.min_free_bytes));
     Partition& p = partitions_[partition];
     auto first = AppendTransaction(p, records);
     if (first.ok()) {
