@@ -184,7 +184,7 @@ void Member(const bench::Team& team, uint32_t rank, uint32_t members, bool tcp) 
 }
 
 // One way to reduce: a group of processes, and the kind of command that it is given.
-struct Contestant {
+struct Candidate {
   std::string name;
   std::shared_ptr<bench::Team> team;
   std::string kind = "any";
@@ -225,8 +225,8 @@ std::shared_ptr<bench::Team> Mpi(const bench::Scratch& scratch, uint32_t members
 }
 
 // One more measurement of each, in turn.
-void Round(const std::vector<Contestant*>& contestants, uint64_t bytes, int calls) {
-  for (Contestant* c : contestants) {
+void Round(const std::vector<Candidate*>& contestants, uint64_t bytes, int calls) {
+  for (Candidate* c : contestants) {
     const double seconds = c->team->Command(c->kind, bytes, calls, 60);
     if (seconds <= 0) throw std::runtime_error(c->name + ": " + c->team->Why());
     c->seconds.push_back(seconds);
@@ -239,7 +239,7 @@ std::string PathOf(uint64_t bytes, bool one_host) {
   return bytes <= collective::ExchangeBytes(addresses) ? "exchange" : "ring";
 }
 
-void AddRow(bench::Report& report, const std::string& name, const Contestant& mine, const Contestant& other,
+void AddRow(bench::Report& report, const std::string& name, const Candidate& mine, const Candidate& other,
             bench::Bound bound = {}) {
   const auto in_us = [](std::vector<double> seconds) {
     for (double& s : seconds) s *= 1e6;
@@ -251,25 +251,25 @@ void AddRow(bench::Report& report, const std::string& name, const Contestant& mi
 void Measure(bench::Report& report, uint32_t members, int rounds, const std::string& only) {
   const bench::Scratch scratch("allreduce" + std::to_string(members));
   const auto tcp_team = Leat(scratch, members, "tcp"), memory_team = Leat(scratch, members, "memory");
-  Contestant tcp{"tcp", tcp_team};
-  Contestant tcp_chain{"tcp, chain", tcp_team, "chain"};
-  Contestant one_shot{"shared memory, one-shot", memory_team, "one-shot"};
-  Contestant ring{"shared memory, any order", memory_team};
-  Contestant chain{"shared memory, chain", memory_team, "chain"};
-  Contestant gloo{"Gloo", Gloo(scratch, members)};
-  Contestant mpi_tcp{"Open MPI over tcp", Mpi(scratch, members, "tcp", {"--mca", "btl", "tcp,self"})};
-  Contestant mpi_memory{"Open MPI, shared memory", Mpi(scratch, members, "memory",
-                                                       {"--mca", "btl_vader_single_copy_mechanism", "none"})};
-  Contestant mpi{"Open MPI as it is", Mpi(scratch, members, "default", {})};
+  Candidate tcp{"tcp", tcp_team};
+  Candidate tcp_chain{"tcp, chain", tcp_team, "chain"};
+  Candidate one_shot{"shared memory, one-shot", memory_team, "one-shot"};
+  Candidate ring{"shared memory, any order", memory_team};
+  Candidate chain{"shared memory, chain", memory_team, "chain"};
+  Candidate gloo{"Gloo", Gloo(scratch, members)};
+  Candidate mpi_tcp{"Open MPI over tcp", Mpi(scratch, members, "tcp", {"--mca", "btl", "tcp,self"})};
+  Candidate mpi_memory{"Open MPI, shared memory",
+                       Mpi(scratch, members, "memory", {"--mca", "btl_vader_single_copy_mechanism", "none"})};
+  Candidate mpi{"Open MPI as it is", Mpi(scratch, members, "default", {})};
   const auto by_mpi_team =
       Mpi(scratch, members, "leat", {}, {std::filesystem::read_symlink("/proc/self/exe"), "--mpi-member"});
-  Contestant by_mpi{"any order, by MPI", by_mpi_team};
-  Contestant mpi_chain{"chain, by MPI", by_mpi_team, "chain"};
-  const std::vector<Contestant*> all = {&tcp,   &tcp_chain,  &gloo, &mpi_tcp, &one_shot, &ring,
-                                        &chain, &mpi_memory, &mpi,  &by_mpi,  &mpi_chain};
+  Candidate by_mpi{"any order, by MPI", by_mpi_team};
+  Candidate mpi_chain{"chain, by MPI", by_mpi_team, "chain"};
+  const std::vector<Candidate*> all = {&tcp,   &tcp_chain,  &gloo, &mpi_tcp, &one_shot, &ring,
+                                       &chain, &mpi_memory, &mpi,  &by_mpi,  &mpi_chain};
   for (const Size& size : kSizes) {
     if (!only.empty() && only != size.name) continue;
-    for (Contestant* c : all) c->seconds.clear();
+    for (Candidate* c : all) c->seconds.clear();
     for (int round = 0; round < rounds; ++round) Round(all, size.bytes, size.calls);
     const std::string name = std::to_string(members) + " × " + size.name + " ";
     for (const auto& [path, mine] :

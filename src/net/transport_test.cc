@@ -240,10 +240,10 @@ TEST_P(TransportTest, ADestroyedConnectionMakesNoUpcall) {
 }
 
 // Owns its connection, and itself: ends both in one of its upcalls.
-struct Mayfly : Receiver {
+struct SelfDeletingReceiver : Receiver {
   enum class In { kHeader, kSegment, kMessage, kClosed };
-  Mayfly(In its_moment, bool* its_end) : moment(its_moment), ended(its_end) {}
-  ~Mayfly() override { *ended = true; }
+  SelfDeletingReceiver(In its_moment, bool* its_end) : moment(its_moment), ended(its_end) {}
+  ~SelfDeletingReceiver() override { *ended = true; }
   bool EndIf(In now) {
     if (now != moment) return false;
     delete this;
@@ -267,14 +267,14 @@ struct Mayfly : Receiver {
 };
 
 TEST_P(TransportTest, AnyUpcallMayDestroyConnectionAndReceiver) {
-  using In = Mayfly::In;
+  using In = SelfDeletingReceiver::In;
   for (const In moment : {In::kHeader, In::kSegment, In::kMessage, In::kClosed}) {
     for (const size_t size : {0, 100, 3 << 20}) {
       if (size == 0 && moment == In::kSegment) continue;
       bool ended = false;
       server_transport = GetParam().make(server_loop(), {});
       auto listening = server_transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
-        auto* mayfly = new Mayfly(moment, &ended);
+        auto* mayfly = new SelfDeletingReceiver(moment, &ended);
         mayfly->connection = std::move(connection);
         return mayfly;
       });

@@ -331,7 +331,7 @@ class World {
     std::vector<LaneOutcome> lanes;
     GroupMember::Snapshot state;
   };
-  struct Meeting {
+  struct Rendezvous {
     std::vector<NodeId> members;
     std::map<std::pair<int, uint64_t>, Together> under_way;
     std::set<NodeId> gone;
@@ -339,13 +339,13 @@ class World {
   enum { kJoin = 0, kShare = 1, kReduce = 2 };
 
   Together* Enter(Node& node, uint64_t group, int kind, uint64_t step, std::function<void(bool)> after) {
-    Meeting& meeting = meetings_[group];
+    Rendezvous& meeting = meetings_[group];
     Together& together = meeting.under_way[{kind, step}];
     together.who[node.id] = std::move(after);
     return &together;
   }
   void Close(uint64_t group, int kind, uint64_t step) {
-    Meeting& meeting = meetings_[group];
+    Rendezvous& meeting = meetings_[group];
     const auto at = meeting.under_way.find({kind, step});
     if (at->second.who.size() < meeting.members.size() || !meeting.gone.empty()) return;
     for (auto& [id, after] : at->second.who) {
@@ -359,7 +359,7 @@ class World {
   // The others of a group hear, sooner or later, that it is broken.
   void Leave(NodeId id, uint64_t group) {
     if (group == 0) return;
-    Meeting& meeting = meetings_[group];
+    Rendezvous& meeting = meetings_[group];
     meeting.gone.insert(id);
     for (NodeId other : meeting.members) {
       if (other == id) continue;
@@ -379,7 +379,7 @@ class World {
   }
   void Act(Node& node, const JoinGroup& a) {
     node.in_group = a.group;
-    Meeting& meeting = meetings_[a.group];
+    Rendezvous& meeting = meetings_[a.group];
     meeting.members.clear();
     for (const auto& member : a.members) meeting.members.push_back(member.node);
     ASSERT_EQ(meeting.members[a.rank], node.id);
@@ -505,7 +505,7 @@ class World {
   std::map<NodeId, Node> nodes_;
   std::map<NodeId, Time> seen_;
   uint64_t last_node_ = 0, last_group_ = 0, last_checkpoint_ = 0;
-  std::map<uint64_t, Meeting> meetings_;
+  std::map<uint64_t, Rendezvous> meetings_;
   std::map<uint64_t, GroupMember::Snapshot> states_;
   std::map<std::pair<uint64_t, uint64_t>, Together> results_;
   std::map<uint64_t, std::set<uint64_t>> applied_;

@@ -410,16 +410,16 @@ TEST_P(ClientTest, EveryBatchCountsOnceWhateverTheNetworkDoes) {
 
 // ---- servers that lie
 
-struct Lie {
+struct ForgedReply {
   const char* name;
   // From an honest reply and its payload to what is sent.
   std::function<void(uint8_t* type, PushReply* reply, Bytes* payload)> tell;
 };
 
-class LyingServerTest : public ClientTest {};
+class MaliciousServerTest : public ClientTest {};
 
-TEST_P(LyingServerTest, IsLeftAndTheFailureIsToldOnce) {
-  const std::vector<Lie> lies = {
+TEST_P(MaliciousServerTest, IsLeftAndTheFailureIsToldOnce) {
+  const std::vector<ForgedReply> lies = {
       {"another type", [](uint8_t* type, PushReply*, Bytes*) { *type = 77; }},
       {"a push", [](uint8_t* type, PushReply*, Bytes*) { *type = 1; }},
       {"another sequence", [](uint8_t*, PushReply* r, Bytes*) { ++r->sequence; }},
@@ -479,7 +479,7 @@ TEST_P(LyingServerTest, IsLeftAndTheFailureIsToldOnce) {
   }
 }
 
-TEST_P(LyingServerTest, AReplyThatNobodyAskedForEndsTheConnectionAlone) {
+TEST_P(MaliciousServerTest, AReplyThatNobodyAskedForEndsTheConnectionAlone) {
   const auto table = testing::SmallTable();
   server_transport = Make(server_loop);
   std::deque<net::testing::Recorder> liars;
@@ -505,8 +505,8 @@ TEST_P(LyingServerTest, AReplyThatNobodyAskedForEndsTheConnectionAlone) {
   EXPECT_TRUE(Run([&] { return liars.size() == 2 && liars[1].messages.size() == 1; })) << "it connects again";
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, ClientTest, testing::Ways(), testing::NameOf);
-INSTANTIATE_TEST_SUITE_P(Transports, LyingServerTest, testing::Ways(), testing::NameOf);
+INSTANTIATE_TEST_SUITE_P(Transports, ClientTest, testing::TransportKinds(), testing::NameOf);
+INSTANTIATE_TEST_SUITE_P(Transports, MaliciousServerTest, testing::TransportKinds(), testing::NameOf);
 
 }  // namespace
 }  // namespace leat::ps

@@ -72,14 +72,14 @@ class ServerShellTest : public testing::PsTest {
   std::unique_ptr<testing::ServerEnd> server;
 };
 
-struct Lie {
+struct ForgedReply {
   const char* name;
   std::function<void(uint8_t* type, PushRequest* push, Bytes* header, Bytes* payload)> tell;
 };
 
 TEST_P(ServerShellTest, WhoeverLiesIsTurnedAwayAndTheOthersAreServed) {
   MakeServer(testing::SmallTable());
-  const std::vector<Lie> lies = {
+  const std::vector<ForgedReply> lies = {
       {"another type", [](uint8_t* type, PushRequest*, Bytes*, Bytes*) { *type = 9; }},
       {"a reply", [](uint8_t* type, PushRequest*, Bytes*, Bytes*) { *type = 2; }},
       {"no header", [](uint8_t*, PushRequest*, Bytes* header, Bytes*) { *header = Bytes(); }},
@@ -460,7 +460,7 @@ TEST_P(ServerShellTest, ValuesOfAStepAreNotTorn) {
   EXPECT_TRUE(AllOf(slow->at.messages[0].payload, kInitial));
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, ServerShellTest, testing::Ways(), testing::NameOf);
+INSTANTIATE_TEST_SUITE_P(Transports, ServerShellTest, testing::TransportKinds(), testing::NameOf);
 
 }  // namespace
 }  // namespace leat::ps

@@ -103,27 +103,29 @@ inline bool All(std::span<const float> numbers, float value) {
 }
 
 // How the two ends reach each other, each on a loop of its own.
-struct Way {
+struct TransportKind {
   std::string name;
   std::function<std::unique_ptr<net::Transport>(net::Loop&, std::shared_ptr<net::InprocHub>,
                                                 net::TransportOptions)>
       make;
 };
-inline auto Ways() {
+inline auto TransportKinds() {
   return ::testing::Values(
-      Way{"tcp",
+      TransportKind{
+          "tcp",
           [](net::Loop& loop, const std::shared_ptr<net::InprocHub>&, net::TransportOptions options) {
             return net::MakeTcpTransport(loop, std::move(options));
           }},
-      Way{"inproc", [](net::Loop& loop, std::shared_ptr<net::InprocHub> hub, net::TransportOptions options) {
-            return net::MakeInprocTransport(loop, std::move(hub), std::move(options));
-          }});
+      TransportKind{"inproc",
+                    [](net::Loop& loop, std::shared_ptr<net::InprocHub> hub, net::TransportOptions options) {
+                      return net::MakeInprocTransport(loop, std::move(hub), std::move(options));
+                    }});
 }
-inline std::string NameOf(const ::testing::TestParamInfo<Way>& way) {
+inline std::string NameOf(const ::testing::TestParamInfo<TransportKind>& way) {
   return way.param.name;
 }
 
-class PsTest : public ::testing::TestWithParam<Way> {
+class PsTest : public ::testing::TestWithParam<TransportKind> {
  protected:
   std::unique_ptr<net::Transport> Make(net::Loop& loop, net::TransportOptions options = {}) {
     options.token = "secret";

@@ -464,9 +464,9 @@ TEST_F(BackupTest, ALaneThatCountsIsPushedToWhoLacksIt) {
   EXPECT_EQ(All<Compute>(Answer(pulls[0], 1)).at(0).batch, 1u);
 }
 
-class NonsenseTest : public BackupTest, public testing::WithParamInterface<std::vector<uint64_t>> {};
+class MalformedRequestTest : public BackupTest, public testing::WithParamInterface<std::vector<uint64_t>> {};
 
-TEST_P(NonsenseTest, AboutWhoCountsIsNotPassedOn) {
+TEST_P(MalformedRequestTest, AboutWhoCountsIsNotPassedOn) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 2)}));
   Hold(pushes[1], 0);
   PushReply decided = Ok(*pushes[0].request, 1);
@@ -475,7 +475,7 @@ TEST_P(NonsenseTest, AboutWhoCountsIsNotPassedOn) {
   ASSERT_EQ(pulls.size(), 1u);
   EXPECT_THAT(pulls[0].request->counted, IsEmpty());
 }
-INSTANTIATE_TEST_SUITE_P(Some, NonsenseTest,
+INSTANTIATE_TEST_SUITE_P(Some, MalformedRequestTest,
                          testing::Values(std::vector<uint64_t>{0b111}, std::vector<uint64_t>{0b001},
                                          std::vector<uint64_t>{0b1001}, std::vector<uint64_t>{0b011, 0},
                                          std::vector<uint64_t>{}));
