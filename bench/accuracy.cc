@@ -1,5 +1,5 @@
-// Accuracy of the example jobs: the real program runs each on all of its data, and the result is compared
-// with the bound that README promises. README's table of these figures is the output of --markdown.
+// Accuracy of the example jobs. The real program runs each job on all of its data; the result is compared
+// with the bound in README, whose table is the output of --markdown.
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +24,7 @@ using namespace leat;
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// Ctrl-C is looked at between two waits, so that processes and directories are removed.
+// Set by Ctrl-C and polled, so that processes and directories are removed.
 volatile std::sig_atomic_t interrupted = 0;
 
 double Number(const json& summary, const char* key) {
@@ -37,8 +37,8 @@ double Number(const json& summary, const char* key) {
 struct Headline {
   std::string name;  // --case
   std::string row;
-  std::string job;     // below examples/; empty: the job of `leat demo`
-  std::string folder;  // of its data, below --data; empty: it makes its own
+  std::string job;     // file in examples/; empty: the job of `leat demo`
+  std::string folder;  // folder of its data in --data; empty: the job generates its data
   std::string unit;
   bench::Bound bound;
   int decimals;
@@ -66,11 +66,11 @@ const std::vector<Headline>& Headlines() {
 
 struct Settings {
   std::string data;
-  double events = 0;  // of the demo; 0: as its job says
+  double events = 0;  // of the demo; 0: as in its job
   double deadline = 0;
 };
 
-// One run of the job in a directory of its own; its summary.
+// Runs the job once in a temporary directory and returns its summary.
 json Run(const Headline& headline, const Settings& settings) {
   const bench::Scratch scratch("accuracy");
   std::vector<std::string> words = {"demo"};
@@ -96,14 +96,14 @@ json Run(const Headline& headline, const Settings& settings) {
   const auto tail = output.substr(output.size() - std::min<size_t>(output.size(), 2000));
   if (status != 0)
     throw std::runtime_error("the job failed with status " + std::to_string(status) + ": " + tail);
-  // The last line; what roles log comes before.
+  // The summary is the last line, after the logs of the roles.
   const size_t begin = output.rfind("\n{");
   auto summary = json::parse(output.substr(begin == std::string::npos ? 0 : begin + 1), nullptr, false);
   if (summary.is_discarded()) throw std::runtime_error("the job printed no summary: " + tail);
   return summary;
 }
 
-// The rows of README's table.
+// Prints README's table.
 void PrintMarkdown(const std::vector<const Headline*>& chosen, const std::vector<bench::Row>& rows) {
   std::printf("| job | result | bound | command |\n|---|---|---|---|\n");
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -116,12 +116,13 @@ void PrintMarkdown(const std::vector<const Headline*>& chosen, const std::vector
   }
 }
 
-// Why the job cannot run here; empty when it can.
+// The reason why the job cannot run here; empty if it can.
 std::string Missing(const Headline& headline, const std::string& data) {
   if (headline.folder.empty()) return "";
   if (!data.empty() && std::filesystem::is_directory(data + "/" + headline.folder)) return "";
-  return "examples/" + headline.job + " needs a directory " + headline.folder +
-         "/ with its data below --data DIR or LEAT_DATA" + (data.empty() ? "" : ", not found in " + data);
+  return "examples/" + headline.job + " needs the data set " + headline.folder + ": " +
+         (data.empty() ? "name its parent directory with --data DIR or LEAT_DATA"
+                       : "there is no directory " + data + "/" + headline.folder);
 }
 
 }  // namespace
@@ -165,7 +166,7 @@ int main(int argc, char** argv) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 
-  // In turn, as all benchmarks measure: a run of each job, then again.
+  // In turn, like all benchmarks: one run of each job, then the next.
   std::vector<std::vector<double>> results(chosen.size());
   for (int run = 0; run < runs; ++run) {
     for (size_t i = 0; i < chosen.size(); ++i) {
@@ -189,6 +190,6 @@ int main(int argc, char** argv) {
   }
   for (const auto& row : rows) report->Add(row);
   for (const auto& why : skipped) report->Skip(why);
-  report->Note("each job as it stands in examples/, on all of its data");
+  report->Note("the jobs in examples/, unchanged, on all of their data");
   return report->Finish();
 }

@@ -1,4 +1,4 @@
-// Sums over 2 and 4 processes on this machine: Leat's all-reduce over its transports and by MPI, beside Gloo
+// All-reduce over 2 and 4 processes on this machine: Leat over its transports and by MPI, compared with Gloo
 // and Open MPI in the same run.
 
 #include <unistd.h>
@@ -23,7 +23,9 @@
 #include "frame/program.h"
 #include "frame/report.h"
 #include "frame/team.h"
+#include "net/same_host/shared_memory.h"
 #include "net/transport.h"
+#include "net/ucx/ucx.h"
 
 namespace {
 
@@ -33,7 +35,7 @@ using namespace std::string_literals;
 struct Size {
   const char* name;
   uint64_t bytes;
-  int calls;  // in one sample
+  int calls;  // per sample
 };
 constexpr std::array<Size, 6> kSizes{{{"4 KB", 4 << 10, 1000},
                                       {"64 KB", 64 << 10, 400},
@@ -57,13 +59,13 @@ Floats FloatsOf(const Buffer& memory) {
   return {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)};
 }
 
-// One bucket by each of the ways that jobs use, from its start to the sum.
+// Reduces one bucket, by each of the algorithms that jobs use.
 class Reducer {
  public:
   Reducer(net::Loop& loop, collective::AllReduce& all, const std::string& kind, uint64_t bytes)
       : loop_(loop), all_(all), memory_(net::MakeSharedBuffer(bytes)) {
     if (kind == "one-shot") {
-      if (!all_.leaves_apart()) Fail("jobs do not reduce in one shot between these members");
+      if (!all_.supports_gather_only()) Fail("these members do not support the one-shot algorithm");
       apart_sum_.resize(bytes / sizeof(float));
     }
     if (kind == "chain") order_ = collective::Order::kLanes;
@@ -73,7 +75,8 @@ class Reducer {
   Floats sum() { return apart() ? Floats(apart_sum_) : values(); }
 
   void Run() {
-    collective::Bucket bucket{.data = memory_.bytes(), .order = order_, .memory = memory_, .apart = apart()};
+    collective::Bucket bucket{
+        .data = memory_.bytes(), .order = order_, .memory = memory_, .gather_only = apart()};
     if (order_ == collective::Order::kLanes) bucket.lanes = {bucket.data};
     bool over = false;
     all_.Start(std::move(bucket), [&](const Status& status) {
@@ -87,8 +90,8 @@ class Reducer {
  private:
   bool apart() const { return !apart_sum_.empty(); }
 
-  // A job's optimizer reads the contributions where they lie. Here they are added into memory of this
-  // member's, so that the row pays for all that the others' rows pay for.
+  // A job's optimizer reads the contributions in place. Here they are added up, so that this row includes the
+  // same work as the other rows.
   void AddUp() {
     const auto contributions = all_.Contributions();
     if (!contributions.ok()) Fail(contributions.status().ToString());
@@ -111,10 +114,10 @@ class Reducer {
   collective::AllReduce& all_;
   collective::Order order_ = collective::Order::kAny;
   Buffer memory_;
-  std::vector<float> apart_sum_;  // empty: the sum comes to where the values are
+  std::vector<float> apart_sum_;  // empty: the sum replaces the values
 };
 
-// Runs the commands that a member of Leat's group reads, until there are no more.
+// Runs the commands of a member of Leat's group until the end of its input.
 void Serve(net::Loop& loop, collective::AllReduce& all, const std::string& in, const std::string& out) {
   std::ifstream commands(in);
   std::ofstream answers(out);
@@ -134,10 +137,10 @@ void Serve(net::Loop& loop, collective::AllReduce& all, const std::string& in, c
   }
 }
 
-// A member of Leat's group by MPI: this program under mpirun.
+// A member of Leat's group that reduces by MPI: this program under mpirun.
 void MpiMember(const std::string& stem) {
   const auto place = collective::FindMpiRank();
-  if (!place) Fail("a member by MPI is started by mpirun");
+  if (!place) Fail("a member that reduces by MPI has to be started by mpirun");
   const auto module = collective::LoadMpi(LEAT_MPI_MODULE);
   if (!module.ok()) Fail(module.status().ToString());
   net::Loop loop;
@@ -151,10 +154,9 @@ void MpiMember(const std::string& stem) {
   Serve(loop, *all, pipe + ".in", pipe + ".out");
 }
 
-// A member of Leat's group, made as a job's worker makes it. Addresses are exchanged through files.
+// A member of Leat's group, created as in a job's worker. Addresses are exchanged through files.
 //
-// Over tcp the members are what members on different hosts are to each other: their addresses differ, and no
-// memory is shared.
+// Over tcp the members act as if on different hosts: they have different addresses and share no memory.
 void Member(const bench::Team& team, uint32_t rank, uint32_t members, bool tcp) {
   net::Loop loop;
   const auto transport = net::MakeUcxTransport(loop, {.token = "bench", .shared_memory = !tcp});
@@ -183,12 +185,12 @@ void Member(const bench::Team& team, uint32_t rank, uint32_t members, bool tcp) 
   Serve(loop, *all, team.in(rank), team.out(rank));
 }
 
-// One way to reduce: a group of processes, and the kind of command that it is given.
+// A measured algorithm: a team of processes, and the kind of command for it.
 struct Candidate {
   std::string name;
   std::shared_ptr<bench::Team> team;
   std::string kind = "any";
-  std::vector<double> seconds = {};  // a call, one value a round
+  std::vector<double> seconds = {};  // per call, one value per round
 };
 
 std::shared_ptr<bench::Team> Leat(const bench::Scratch& scratch, uint32_t members,
@@ -224,7 +226,7 @@ std::shared_ptr<bench::Team> Mpi(const bench::Scratch& scratch, uint32_t members
   return team;
 }
 
-// One more measurement of each, in turn.
+// Measures each of them once, in turn.
 void Round(const std::vector<Candidate*>& contestants, uint64_t bytes, int calls) {
   for (Candidate* c : contestants) {
     const double seconds = c->team->Command(c->kind, bytes, calls, 60);
@@ -233,7 +235,7 @@ void Round(const std::vector<Candidate*>& contestants, uint64_t bytes, int calls
   }
 }
 
-// The path of a job's buckets of this size where any order will do and they are not left apart.
+// The algorithm of a job's buckets of this size, without deterministic order and without one-shot.
 std::string PathOf(uint64_t bytes, bool one_host) {
   const std::vector<std::string> addresses = {"a:1", one_host ? "a:2" : "b:2"};
   return bytes <= collective::ExchangeBytes(addresses) ? "exchange" : "ring";
@@ -315,7 +317,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bench allreduce: %s\n", e.what());
     return 1;
   }
-  report.Note("f32 sums, one after the other; each round measures every row once; medians of the rounds");
-  report.Note("one-shot includes adding up the contributions, which a job's optimizer does on its way");
+  report.Note("f32 sums, one at a time; each round measures every row once; medians over all rounds");
+  report.Note("one-shot includes adding up the contributions, which a job does in its optimizer");
   return report.Finish();
 }

@@ -1,4 +1,4 @@
-"""A member of the Gloo group of `bench allreduce`: commands from one pipe, times to another."""
+"""A member of the Gloo group of `bench allreduce`: reads commands from one pipe and writes times to another."""
 
 import os
 import sys

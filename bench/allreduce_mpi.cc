@@ -1,5 +1,5 @@
-// A member of the Open MPI group of `bench allreduce`: commands from one pipe, times to another. While it
-// waits for a command it waits in a read, not in the library, which would keep the processor busy.
+// A member of the Open MPI group of `bench allreduce`: reads commands from one pipe and writes times to
+// another. It waits for commands in a read, because the library's own wait would keep a processor busy.
 
 #include <mpi.h>
 

@@ -1,4 +1,4 @@
-// Training steps of every family of network in one thread, in turn with PyTorch and JAX, and the machine's
+// Training steps of every family of networks in one thread, compared with PyTorch, JAX and the machine's
 // peak.
 
 #include <algorithm>
@@ -28,19 +28,19 @@ namespace {
 
 using namespace leat;
 
-// Of Leat's time for a step to that of the fastest framework.
-constexpr double kMostRatio = 1;
+// The bound on the ratio of Leat's step time to that of the fastest framework.
+constexpr double kMaxRatio = 1;
 constexpr int kTurns = 5;
-// The first steps are computed by all, with the same result but for rounding.
+// Number of first steps whose losses must be equal in all frameworks, except for rounding.
 constexpr int kComparedSteps = 10;
-constexpr double kMostWrong = 0.01;
+constexpr double kMaxWrong = 0.01;
 
-// How a case is shown.
+// A benchmark case and its units.
 struct Case {
   bench::TrainingCase training;
-  double scale = 1e3;  // units a second
+  double scale = 1e3;  // units per second
   std::string unit = "ms";
-  std::vector<int64_t> products = {};  // sizes of a dense network whose products alone are measured too
+  std::vector<int64_t> products = {};  // sizes of a dense network, to measure its matrix products alone
 };
 
 std::vector<Case> Cases() {
@@ -58,7 +58,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-// Where a step's time goes, the dearest kernels first.
+// Prints the kernels of a step, the slowest first.
 void PrintProfile(const bench::TrainingCase& c, double peak) {
   bench::Training training(c, {});
   training.Step();
@@ -75,18 +75,18 @@ void PrintProfile(const bench::TrainingCase& c, double peak) {
   }
 }
 
-// A framework in one of its modes, which computes the same steps.
+// A framework in one of its modes.
 struct Contender {
   bench::Baseline* process;
   std::string version;  // "PyTorch 2.15.0"
   std::string mode;
 };
 
-// Compiling may take its time.
+// The timeout of loading a case, which includes compilation.
 constexpr double kLoadSeconds = 900, kPatienceSeconds = 300;
 
-// Builds the case in the framework and has it train the first steps. Its losses have to be those of Leat.
-// Returns what it says of mode and kernels.
+// Builds the case in the framework, trains the first steps and compares the losses with Leat's. Returns the
+// framework's description of its mode and kernels.
 std::string Load(const Contender& c, const std::string& name, const std::string& directory,
                  const std::vector<double>& losses) {
   std::istringstream answer(c.process->Ask(
@@ -94,13 +94,13 @@ std::string Load(const Contender& c, const std::string& name, const std::string&
   std::vector<double> theirs(losses.size());
   for (double& loss : theirs) answer >> loss;
   if (!answer) throw std::runtime_error(c.version + ", " + name + ", " + c.mode + ": no losses");
-  // The first loss tells of the forward pass, what the others lose of gradients and update.
+  // The first loss checks the forward pass, the decrease of the others the gradients and the update.
   const double learnt = losses.front() - losses.back();
   const double wrong = std::max(std::abs(theirs.front() - losses.front()) / std::abs(losses.front()),
                                 std::abs(theirs.front() - theirs.back() - learnt) / std::abs(learnt));
-  if (!(wrong <= kMostWrong)) {
+  if (!(wrong <= kMaxWrong)) {
     std::ostringstream what;
-    what << c.version << ", " << c.mode << " computes something else for " << name << ": its loss goes from "
+    what << c.version << ", " << c.mode << " differs from Leat in " << name << ": its loss goes from "
          << theirs.front() << " to " << theirs.back() << " in " << losses.size() << " steps, Leat's from "
          << losses.front() << " to " << losses.back();
     throw std::runtime_error(what.str());
@@ -110,8 +110,8 @@ std::string Load(const Contender& c, const std::string& name, const std::string&
   return c.version + " " + description;
 }
 
-// Leat and each of them in turn, the same share of the time for all: what slows the machine for a while slows
-// all. One row each, the fastest first, which has the bound.
+// Measures Leat and each framework in turn, so that a temporary slowdown affects all alike. Adds a row for
+// each, the fastest first; only that row has the bound.
 double AgainstFrameworks(bench::Report& report, const Case& c, bench::Training& training,
                          const std::vector<Contender>& contenders, double seconds) {
   const bench::Scratch scratch("engine");
@@ -144,7 +144,7 @@ double AgainstFrameworks(bench::Report& report, const Case& c, bench::Training& 
   std::ranges::sort(all, {}, [](const Times& times) { return bench::Median(times.theirs); });
   for (const Times& times : all) {
     report.Add(bench::MedianRow(c.training.name + " step", times.ours, c.unit, times.who, times.theirs,
-                                &times == all.data() ? bench::RatioAtMost(kMostRatio) : bench::Bound()));
+                                &times == all.data() ? bench::RatioAtMost(kMaxRatio) : bench::Bound()));
   }
   return bench::Median(ours) / c.scale;
 }
@@ -154,7 +154,7 @@ void Run(bench::Report& report, const Case& c, const std::vector<Contender>& fra
   const std::string& name = c.training.name;
   bench::Training training(c.training, {.kind = optim::Kind::kSgd, .learning_rate = 0.001f});
   std::vector<Contender> contenders = frameworks;
-  // The other families have nothing that a layout of channels could change.
+  // A channels-last layout makes no difference for the other families.
   if (name != "lenet")
     std::erase_if(contenders, [](const auto& f) { return f.mode.ends_with("channels_last"); });
   const double step = AgainstFrameworks(report, c, training, contenders, seconds);
@@ -165,7 +165,7 @@ void Run(bench::Report& report, const Case& c, const std::vector<Contender>& fra
               .reference = "its FLOPs at the peak of a core",
               .reference_value = training.flops() / peak * c.scale,
               .runs = static_cast<size_t>(kTurns) * contenders.size()});
-  if (onednn::Table().fast_bf16) {
+  if (cpu::Table().fast_bf16) {
     bench::Training narrow(c.training, {.kind = optim::Kind::kSgd, .learning_rate = 0.001f}, true);
     const auto against =
         bench::Compare([&] { narrow.Step(); }, [&] { training.Step(); }, seconds / 2, bench::Time::kThread);
@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
   std::vector<Case> cases = Cases();
   if (!only.empty()) std::erase_if(cases, [&](const Case& c) { return c.training.name != only; });
   if (cases.empty()) {
-    std::fprintf(stderr, "no case %s: mlp, tabular, lenet, lstm or transformer\n", only.c_str());
+    std::fprintf(stderr, "unknown case %s; must be mlp, tabular, lenet, lstm or transformer\n", only.c_str());
     return 2;
   }
   const double peak = bench::PeakFlops();
@@ -254,7 +254,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bench engine: %s\n", e.what());
     return 1;
   }
-  report.Note(
-      "one thread each, SGD update included, processor time; all train the same from the same values");
+  report.Note("one thread each, SGD update included, CPU time; all start from the same parameters and data");
   return report.Finish();
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""JAX's side of `bench engine`: the same training steps as Leat's, one thread. The lines that it reads and writes are
-those of engine_torch.py; its only mode is jit.
+"""The JAX baseline of `bench engine`: the same training steps as Leat's, in one thread. It has the protocol of
+engine_torch.py; its only mode is jit.
 """
 
 import os
@@ -8,7 +8,7 @@ import sys
 import time
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-# The number of XLA's threads is that of the processors it may use.
+# XLA starts one thread for each processor that it may use.
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
 
 import jax  # noqa: E402
@@ -80,7 +80,7 @@ def transformer(p, ids):
     return dense(p, "dense1", layer_norm(p, "layer_norm1", x)).reshape(-1, 65)
 
 
-# The network, the shape of the features, whether they are ids, and the shapes of the variables, as Leat has them.
+# The network, the shape of the features, whether they are ids, and the shapes of the variables, as in Leat.
 CASES = {
     "mlp": (stack(3), (128, 784), False, {
         "dense1.weight": (784, 512), "dense1.bias": (512,), "dense2.weight": (512, 512), "dense2.bias": (512,),
@@ -137,7 +137,7 @@ class Training:
         return loss
 
     def kernels(self):
-        """What XLA has other libraries do; it compiles the rest itself."""
+        """Names the libraries that XLA calls."""
         text = self.compiled.as_text()
         libraries = [name for sign, name in (("__onednn", "oneDNN"), ("__ynn", "YNNPACK"), ("__xnn", "XNNPACK"))
                      if sign in text]
@@ -145,7 +145,7 @@ class Training:
 
 
 def measure(training, seconds):
-    """The processor time of all threads, median of samples that are long against the clock's resolution."""
+    """The median CPU time of all threads, over samples that are long relative to the clock's resolution."""
     begin = time.process_time()
     training.step().block_until_ready()
     calls = max(1, int(5e-4 / max(time.process_time() - begin, 1e-7)))

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""PyTorch's side of `bench engine`: the same training steps as Leat's, one thread.
+"""The PyTorch baseline of `bench engine`: the same training steps as Leat's, in one thread.
 
-First it writes its version. Then it reads lines and answers each with one:
+Writes its version, then replies to each line of input with one line:
 
-    load CASE MODE DIRECTORY STEPS   builds CASE from the batch and the variables that Leat has written there, trains
-                                     STEPS steps, and answers with the loss of each and a description of mode and
-                                     kernels. MODE: eager, channels_last, compile,
-                                     compile_channels_last
-    measure CASE MODE SECONDS        the median processor seconds of a step, measured for about that long
+    load CASE MODE DIRECTORY STEPS   builds CASE from the batch and the variables that Leat has written to DIRECTORY,
+                                     trains STEPS steps, and replies with the loss of each and a description of mode
+                                     and kernels. MODE: eager, channels_last, compile, compile_channels_last
+    measure CASE MODE SECONDS        replies with the median CPU seconds of a step, measured for about SECONDS
 
-Ends with its input.
+Ends at the end of its input.
 """
 
 import ctypes
@@ -22,7 +21,7 @@ import warnings
 from array import array
 
 warnings.simplefilter("ignore")
-# The virtual environment keeps what torch.compile compiles.
+# torch.compile caches its output in the virtual environment.
 if sys.prefix != sys.base_prefix:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(sys.prefix, "inductor")
 import torch  # noqa: E402
@@ -71,7 +70,7 @@ def lenet(directory):
     for layer, name in ((model[0], "conv2d1"), (model[3], "conv2d2")):
         fill(layer.weight, read(directory, name + ".weight", *layer.weight.shape))
         fill(layer.bias, read(directory, name + ".bias", *layer.bias.shape))
-    # Leat's images have their channels last.
+    # Leat's images have channels last.
     weight = read(directory, "dense1.weight", 7, 7, 64, 512)
     fill(model[7].weight, weight.permute(2, 0, 1, 3).reshape(64 * 7 * 7, 512).t())
     fill(model[7].bias, read(directory, "dense1.bias", 512))
@@ -88,7 +87,7 @@ class Lstm(nn.Module):
         fill(self.embedding.weight, read(directory, "embedding1.table", 65, 64))
         fill(self.lstm.weight_ih_l0, read(directory, "lstm1.input_weight", 64, 512).t())
         fill(self.lstm.weight_hh_l0, read(directory, "lstm1.state_weight", 128, 512).t())
-        # PyTorch has two biases where one does: the second stays 0.
+        # PyTorch has two biases, of which the second stays 0.
         fill(self.lstm.bias_ih_l0, read(directory, "lstm1.bias", 512))
         fill(self.lstm.bias_hh_l0, torch.zeros(512))
         self.lstm.bias_hh_l0.requires_grad_(False)
@@ -136,7 +135,7 @@ class Transformer(nn.Module):
         return self.head(self.norm3(x)).flatten(0, 1)
 
 
-# How the model is made, the shape of the features in Leat's order of axes, whether they are ids, and the labels.
+# The model's function, the shape of the features in Leat's order of axes, whether they are ids, and the labels.
 CASES = {
     "mlp": (dense(784, 512, 512, 10), (128, 784), False, 128),
     "tabular": (dense(30, 64, 32, 2), (128, 30), False, 128),
@@ -156,7 +155,7 @@ def load(case, mode, directory, count):
         x = x.permute(0, 3, 1, 2).contiguous()
     if mode.endswith("channels_last"):
         model, x = model.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
-    # One call for all parameters: PyTorch's fastest update.
+    # PyTorch's fastest update: one call for all parameters.
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=LEARNING_RATE, foreach=True)
 
     def loss_of(inputs, targets):
@@ -173,14 +172,14 @@ def load(case, mode, directory, count):
         return loss
 
     losses = [step().item() for _ in range(count)]
-    # Compiles what the first steps have not, and warms up.
+    # Warms up, and completes compilation.
     for _ in range(5):
         step()
     return step, losses
 
 
 def measure(step, seconds):
-    """The processor time of all threads, median of samples that are long against the clock's resolution."""
+    """The median CPU time of all threads, over samples that are long relative to the clock's resolution."""
     begin = time.process_time()
     step()
     calls = max(1, int(5e-4 / max(time.process_time() - begin, 1e-7)))
@@ -194,7 +193,7 @@ def measure(step, seconds):
 
 
 def openblas_kernel():
-    """The name of OpenBLAS's kernels, when that is the BLAS."""
+    """The name of OpenBLAS's kernels, if OpenBLAS is the BLAS."""
     with open("/proc/self/maps", encoding="ascii") as maps:
         paths = {line.split()[-1] for line in maps if "libopenblas" in line}
     for path in paths:
@@ -205,7 +204,7 @@ def openblas_kernel():
 
 
 def kernels():
-    """oneDNN and the BLAS with what they choose on this machine, which they tell when they are verbose."""
+    """The versions of oneDNN and the BLAS and the kernels they choose here, from their verbose output."""
     said = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", "import torch; torch.mm(torch.ones(64, 64), torch.ones(64, 64)); "
          "torch.nn.functional.conv2d(torch.ones(16, 16, 28, 28), torch.ones(16, 16, 3, 3))"],

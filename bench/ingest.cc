@@ -1,6 +1,6 @@
-// The live path from end to end: a pre-filled log of JSON events, trained by real processes of the real
-// program, against what the same cores could do if they only read, decoded and computed, and against the loop
-// that a user would write with orjson and PyTorch.
+// The live path from end to end: the real program trains from a pre-filled log of JSON events. It is compared
+// with the speed of the same cores at reading, decoding and computing alone, and with a training loop that
+// uses orjson and PyTorch.
 
 #include <unistd.h>
 
@@ -30,6 +30,7 @@
 #include "step/trainer.h"
 #include "stream/bots/synthetic.h"
 #include "stream/log/log.h"
+#include "stream/log/log_writer.h"
 
 namespace {
 
@@ -37,10 +38,10 @@ using namespace leat;
 
 constexpr int kCores = 2;
 constexpr uint32_t kPartitions = 4;
-// Of the events, the first so many are what the user's loop trains: enough for some seconds.
+// The loop trains the first events only, enough for some seconds.
 constexpr uint64_t kLoopEvents = 500'000;
 
-// Caught by main, so that what was written is taken away again.
+// Caught by main, so that temporary files are removed.
 [[noreturn]] void Fail(const std::string& why) {
   throw std::runtime_error(why);
 }
@@ -49,14 +50,14 @@ void Check(const Status& status) {
   if (!status.ok()) Fail(status.ToString());
 }
 
-// Ctrl-C: looked at between two steps, so that everything is taken away again.
+// Set by Ctrl-C and polled, so that temporary files are removed.
 volatile std::sig_atomic_t interrupted = 0;
 
 void CheckInterrupted() {
   if (interrupted != 0) Fail("interrupted");
 }
 
-// One line that is written over and over, for whoever waits at a terminal.
+// Prints progress in a terminal, on one line that is overwritten.
 template <class... Args>
 void Tell(const char* format, Args... args) {
   if (isatty(STDERR_FILENO) == 0) return;
@@ -64,9 +65,9 @@ void Tell(const char* format, Args... args) {
   std::fprintf(stderr, format, args...);
 }
 
-// ---- what is trained
+// ---- the job and its data
 
-// The log, and the user's loop's file of the same events, a line each.
+// Writes the log, and the first events as JSON lines for the loop.
 void Prefill(const std::string& directory, const std::string& lines_file, uint64_t events) {
   constexpr uint64_t kAppend = 2000;
   Check(stream::EmbeddedLog::Create(directory, "events", {.partitions = kPartitions}));
@@ -118,11 +119,11 @@ std::string JobText(const std::string& log, int workers) {
          std::to_string(workers) + ", ps: 1}\n";
 }
 
-// ---- the real thing
+// ---- the real program
 
 struct Outcome {
   double events_per_s = 0;
-  double cpu_s = 0;                   // of all processes, from start to end
+  double cpu_s = 0;                   // of all processes
   std::map<std::string, double> cpu;  // of each role, as of its last heartbeat
 };
 
@@ -144,14 +145,14 @@ Outcome Train(const bench::Scratch& scratch, const std::string& job, uint64_t ev
   return outcome;
 }
 
-// ---- what is measured beside it
+// ---- the references
 
-// The parts of a worker that have to be done for every event, in one thread and without anybody else.
+// The indispensable work of a worker (read, decode, compute), in one thread.
 class Alone {
  public:
-  explicit Alone(const train::Job& job)
+  explicit Alone(const job::Job& job)
       : job_(job), parameters_(job.Slices()), trainer_(*job.model, parameters_, Kernels()) {
-    auto source = job.OpenSource();
+    auto source = job.stream.Open();
     Check(source.status());
     reader_.emplace(std::move(*source), job.schema);
     split_.lease.cut = {.end = uint64_t{job.batch_size} * job.split_batches,
@@ -163,7 +164,7 @@ class Alone {
   double events() const { return split_.lease.cut.events(); }
   void Decode() { Check(reader_->Read(&split_)); }
   void Compute() {
-    const trainer::Rows rows{
+    const step::Rows rows{
         .features = split_.rows.features, .labels = split_.rows.labels, .truth = split_.rows.truth};
     for (uint32_t i = 0; i < split_.lease.cut.batches(); ++i) {
       if (!trainer_.Step(rows, split_.Batch(i), job_.batch_size).finite) Fail("a gradient is not finite");
@@ -173,22 +174,22 @@ class Alone {
  private:
   static engine::PlanOptions Kernels() {
     engine::PlanOptions options;
-    options.tables = {&onednn::Table(), &reference::Kernels()};
+    options.tables = {&cpu::Table(), &reference::Kernels()};
     options.passes = ops::StandardPasses();
     return options;
   }
 
-  const train::Job& job_;
-  std::optional<train::SplitReader> reader_;
-  train::PreparedSplit split_;
+  const job::Job& job_;
+  std::optional<roles::SplitReader> reader_;
+  roles::PreparedSplit split_;
   protocol::Parameters parameters_;
-  trainer::Trainer trainer_;
+  step::Trainer trainer_;
 };
 
-// ---- the loop that a user would write
+// ---- the training loop with orjson and PyTorch
 
 struct Loop {
-  std::string name;  // of the libraries, with their versions
+  std::string name;  // the libraries and their versions
   double events_per_s = 0;
 };
 
@@ -203,7 +204,7 @@ Loop TrainByLoop(const std::string& python, const std::string& lines_file) {
   return result;
 }
 
-// What is measured in each run, in turn.
+// The results of all runs, one value per run.
 struct Results {
   std::vector<double> rates, cpu, alone, alone_cpu, decode, compute, loop;
   std::map<std::string, std::vector<double>> roles;
@@ -241,7 +242,7 @@ int Run(int argc, char** argv) {
   Prefill(scratch / "log", scratch / "events.jsonl", events);
   const std::string job_file = scratch / "job.yaml";
   std::ofstream(job_file) << JobText(scratch / "log", workers);
-  const auto job = train::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
+  const auto job = job::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
 
   bench::Report report("ingest", args);
   Alone alone(job);

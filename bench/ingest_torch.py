@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The other side of `bench ingest`: the training loop that a user would write with orjson and PyTorch, one process.
+"""The baseline of `bench ingest`: a training loop with orjson and PyTorch, in one process on one core.
 
     ingest_torch.py EVENTS
 
-EVENTS is a file of JSON lines with the fields f0 ... f29 and y. Prints the events a second, from the first line to the
-last update, and the libraries with their versions. They are loaded, and the model has run, before that. One core.
+EVENTS is a JSON-lines file with the fields f0 ... f29 and y. Prints the events per second, from the first line to the
+last update, and the versions of the libraries. The libraries are loaded and the model is warm before the measurement.
 """
 
 import itertools

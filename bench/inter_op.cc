@@ -1,5 +1,5 @@
-// What a second core brings to a graph with two equal branches: as a thread of one device (inter_op_threads),
-// and as a device of its own, which costs transfers.
+// The speedup by a second core of a graph with two equal branches: as a thread of one device
+// (inter_op_threads), and as a second device, which costs transfers.
 
 #include <cstdio>
 #include <memory>
@@ -21,7 +21,7 @@ namespace {
 
 using namespace leat;
 
-// Two chains of matrix products from one tensor to one sum.
+// A graph of two chains of matrix products, from one input to one sum.
 class Branches {
  public:
   Branches(int64_t size, int length) {
@@ -45,7 +45,7 @@ class Branches {
 
   std::unique_ptr<engine::Plan> Compile(int threads, int devices) const {
     engine::PlanOptions options;
-    options.tables = {&onednn::Table(), &reference::Kernels()};
+    options.tables = {&cpu::Table(), &reference::Kernels()};
     options.inter_op_threads = threads;
     options.machine = engine::Discover({.cpu_devices = devices});
     auto plan = engine::CompileMeasured(graph_, fetches_, options);
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
 
   bench::Report report("inter_op", args);
   if (engine::UsableCores() < 2) {
-    report.Skip("two branches at a time: needs two cores");
+    report.Skip("two branches in parallel: needs two cores");
     return report.Finish();
   }
   struct Case {
@@ -94,6 +94,6 @@ int main(int argc, char** argv) {
                   .bound = bound});
     }
   }
-  report.Note("ratio: time of one thread over that of two; wants two idle cores");
+  report.Note("ratio: time of one thread divided by that of two; needs two idle cores");
   return report.Finish();
 }

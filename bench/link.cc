@@ -1,6 +1,5 @@
-// How much of a slow link its servers can use: a parameter server behind 1 Gbit/s (a network namespace of its
-// own, and token buckets on both ends of the wire to it), and four workers that push to it as fast as it
-// goes. Needs root, and iproute2.
+// Utilization of a slow link: a parameter server behind 1 Gbit/s (its own network namespace, with token
+// buckets on both ends of the link), and four workers that push as fast as possible. Needs root and iproute2.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +27,7 @@ using namespace leat;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kLeast = 0.9;
+constexpr double kMin = 0.9;
 
 std::string Shell(const std::string& command) {
   std::string output;
@@ -41,7 +40,7 @@ std::string Shell(const std::string& command) {
   return output;
 }
 
-// A namespace at the other end of a wire of so many Gbit/s each way; gone with this.
+// A network namespace behind a link of `gbit` Gbit/s per direction. The destructor removes it.
 class ShapedLink {
  public:
   explicit ShapedLink(double gbit) {
@@ -49,7 +48,7 @@ class ShapedLink {
     name_ = "leat" + tag;
     near_ = "ln" + tag;
     far_ = "lf" + tag;
-    // A third of the private range that nobody's default is in.
+    // A subnet of the private range that is no common default.
     const std::string net = "10.197." + std::to_string(getpid() % 250 + 1);
     near_address_ = net + ".1";
     far_address_ = net + ".2";
@@ -78,7 +77,7 @@ class ShapedLink {
   const std::string& name() const { return name_; }
   const std::string& near_address() const { return near_address_; }
   const std::string& far_address() const { return far_address_; }
-  // Bytes on the wire so far, frames' headers included: to the servers, and from them.
+  // Bytes on the link so far, to and from the servers, including headers.
   double SentTo() const { return Sent(Shell("tc -s -j qdisc show dev " + near_)); }
   double SentFrom() const { return Sent(Shell(Inside("tc -s -j qdisc show dev " + far_))); }
 
@@ -94,7 +93,7 @@ class ShapedLink {
     for (const std::string& command : {"ip link del " + near_, "ip netns del " + name_}) {
       try {
         Shell(command);
-      } catch (const std::exception&) {  // it was not there
+      } catch (const std::exception&) {  // it does not exist
       }
     }
   }
@@ -113,7 +112,7 @@ std::string JobText(const std::string& images, const std::string& labels, int wo
          std::to_string(workers) + ", ps: 1}\n";
 }
 
-// A role whose start is announced by a line with its address.
+// The address in the line that a role prints when it has started; empty before.
 std::string AddressIn(const bench::Running& role, const std::string& before) {
   const std::string output = role.Output();
   const size_t at = output.find(before);
@@ -152,9 +151,9 @@ void Measure(bench::Report& report, double gbit, int workers, double seconds, in
         std::make_unique<bench::Running>(std::vector<std::string>{"worker", "--coordinator", address},
                                          scratch / ("worker-" + std::to_string(i))));
   }
-  // All are at work, and the bucket's first burst is long gone.
+  // All workers are training, and the token bucket's first burst has passed.
   const double warm = gbit * 1e9 / 8;
-  WaitFor("next to nothing is pushed", server, [&] { return link.SentTo() > warm; });
+  WaitFor("the workers push hardly any data", server, [&] { return link.SentTo() > warm; });
 
   constexpr double kMebi = 1 << 20;
   std::vector<double> pushed, pulled;
@@ -169,7 +168,7 @@ void Measure(bench::Report& report, double gbit, int workers, double seconds, in
   }
   const std::vector<double> capacity(pushed.size(), gbit * 1e9 / 8 / kMebi);
   report.Add(bench::MedianRow("pushed to the server", pushed, "MiB/s", "the link", capacity,
-                              bench::RatioAtLeast(kLeast)));
+                              bench::RatioAtLeast(kMin)));
   report.Add(bench::MedianRow("values from the server", pulled, "MiB/s", "the link", capacity));
   for (auto& worker : all) {
     if (!worker->alive()) throw std::runtime_error("a worker has died: " + worker->Output());
@@ -182,12 +181,12 @@ int main(int argc, char** argv) {
   bench::Args args(argc, argv);
   const double gbit = args.Number("--gbit", 1);
   const double workers = args.Number("--workers", 4);
-  const double seconds = args.Number("--seconds", 10);  // a run
+  const double seconds = args.Number("--seconds", 10);  // per run
   const auto runs = static_cast<int>(args.Number("--runs", 3));
   args.RefuseTheRest();
   bench::Report report("link", args);
   if (geteuid() != 0) {
-    report.Skip("only root may make network namespaces");
+    report.Skip("needs root, to create network namespaces");
     return report.Finish();
   }
   try {

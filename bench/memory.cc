@@ -1,5 +1,4 @@
-// What the roles of the demo cost: the largest resident size of each while it runs, and the processor time of
-// each when there are no events.
+// Resources of the demo's roles: the peak resident size of each, and the CPU time of each without events.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,12 +18,12 @@ namespace {
 using namespace leat;
 using namespace std::chrono_literals;
 
-constexpr double kMostMegabytes = 150;
-constexpr double kMostIdlePercent = 2;
+constexpr double kMaxMegabytes = 150;
+constexpr double kMaxIdlePercent = 2;
 
-// One role of each kind and more, at the demo's own rate.
+// Measures peak memory, at the demo's own rate.
 void MeasureMemory(bench::Report& report, double events, int runs) {
-  std::map<std::string, std::vector<double>> peaks;  // of a role
+  std::map<std::string, std::vector<double>> peaks;  // by role
   for (int run = 0; run < runs; ++run) {
     const bench::Scratch scratch("memory");
     bench::Running demo({"demo", "--directory", scratch / "job", "--events",
@@ -39,11 +38,11 @@ void MeasureMemory(bench::Report& report, double events, int runs) {
   }
   for (const auto& [role, megabytes] : peaks) {
     report.Add(
-        bench::MedianRow(role + " resident", megabytes, "MB", "", {}, bench::ValueAtMost(kMostMegabytes)));
+        bench::MedianRow(role + " resident", megabytes, "MB", "", {}, bench::ValueAtMost(kMaxMegabytes)));
   }
 }
 
-// Bots that hardly publish: everybody is there and has nothing to do.
+// Measures idle CPU time: the bots publish hardly any events.
 void MeasureIdle(bench::Report& report, double seconds, int runs) {
   const bench::Scratch scratch("memory");
   bench::Running demo({"demo", "--directory", scratch / "job", "--rate", "0.001"}, scratch / "output");
@@ -52,7 +51,7 @@ void MeasureIdle(bench::Report& report, double seconds, int runs) {
     if (!demo.alive() || tries > 300) throw std::runtime_error("the demo did not start: " + demo.Output());
     std::this_thread::sleep_for(100ms);
   }
-  std::this_thread::sleep_for(3s);  // joining is over by then
+  std::this_thread::sleep_for(3s);  // until all roles have joined
   const auto roles = demo.Roles();
   std::map<std::string, std::vector<double>> percents;
   for (int run = 0; run < runs; ++run) {
@@ -72,8 +71,8 @@ void MeasureIdle(bench::Report& report, double seconds, int runs) {
     for (const auto& [role, percent] : most) percents[role].push_back(percent);
   }
   for (const auto& [role, values] : percents) {
-    report.Add(bench::MedianRow(role + " idle", values, "% of a core", "", {},
-                                bench::ValueAtMost(kMostIdlePercent)));
+    report.Add(
+        bench::MedianRow(role + " idle", values, "% of a core", "", {}, bench::ValueAtMost(kMaxIdlePercent)));
   }
   demo.Interrupt();
   demo.Wait();

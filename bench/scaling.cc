@@ -1,5 +1,5 @@
-// What a second worker brings: two one-thread workers of the real program on two cores, against one worker
-// that has nobody to talk to. Beside it the same of PyTorch's DDP, and with a parameter server of
+// Scaling from one worker to two: two one-thread workers of the real program on two cores, compared with one
+// worker that does not communicate. The baselines are PyTorch's DDP and, for jobs with a parameter server,
 // TensorFlow's ParameterServerStrategy.
 
 #include <sched.h>
@@ -54,7 +54,7 @@ constexpr const char* kLenet =
 
 struct Case {
   std::string name;
-  std::string torch;  // the case of scaling_torch.py
+  std::string torch;  // name of the case in scaling_torch.py
   const char* model;
   uint32_t batch;
   std::string strategy;
@@ -66,7 +66,7 @@ const std::array<Case, 3> kCases{{{"mlp", "mlp", kMlp, 128, "allreduce", 1.65},
 
 constexpr uint32_t kSplitBatches = 16;
 
-// Files of images; every partition of them has the same number of batches.
+// Image files whose partitions all have the same number of batches.
 struct Images {
   Images(const bench::Scratch& scratch, const std::string& name, uint32_t how_many)
       : images(scratch / (name + "-images")), labels(scratch / (name + "-labels")), count(how_many) {
@@ -84,12 +84,12 @@ std::string JobText(const Case& c, const Images& images, uint32_t epochs) {
          "checkpoint: {interval_s: 600}\n";
 }
 
-// A worker without servers or others: reads, decodes, computes and updates, in one thread.
+// A worker without servers and other workers: reads, decodes, computes and updates in one thread.
 class Alone {
  public:
-  explicit Alone(const train::Job& job)
+  explicit Alone(const job::Job& job)
       : job_(job), parameters_(job.Slices()), trainer_(*job.model, parameters_, Kernels()) {
-    auto source = job.OpenSource();
+    auto source = job.stream.Open();
     if (!source.ok()) throw std::runtime_error(source.status().ToString());
     reader_.emplace(std::move(*source), job.schema);
     split_.lease.cut = {.end = uint64_t{job.batch_size} * job.split_batches,
@@ -106,7 +106,7 @@ class Alone {
     if (batch_ == 0) {
       if (auto read = reader_->Read(&split_); !read.ok()) throw std::runtime_error(read.ToString());
     }
-    const trainer::Rows rows{
+    const step::Rows rows{
         .features = split_.rows.features, .labels = split_.rows.labels, .truth = split_.rows.truth};
     const auto& variables = parameters_.table().variables;
     if (!trainer_.Step(rows, split_.Batch(batch_), job_.batch_size).finite)
@@ -121,21 +121,21 @@ class Alone {
  private:
   static engine::PlanOptions Kernels() {
     engine::PlanOptions options;
-    options.tables = {&onednn::Table(), &reference::Kernels()};
+    options.tables = {&cpu::Table(), &reference::Kernels()};
     options.passes = ops::StandardPasses();
     return options;
   }
 
-  const train::Job& job_;
-  std::optional<train::SplitReader> reader_;
-  train::PreparedSplit split_;
-  uint32_t batch_ = 0;  // of the split, the next
+  const job::Job& job_;
+  std::optional<roles::SplitReader> reader_;
+  roles::PreparedSplit split_;
+  uint32_t batch_ = 0;  // next batch of the split
   protocol::Parameters parameters_;
-  trainer::Trainer trainer_;
+  step::Trainer trainer_;
   uint64_t step_ = 0;
 };
 
-// Long against what it takes to fill the caches anew, short against the moods of a machine that others use.
+// The length of a turn: much longer than refilling the caches, shorter than most disturbances by other load.
 constexpr double kTurn = 2;
 
 double Now() {
@@ -144,7 +144,7 @@ double Now() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Something that is measured a turn at a time.
+// Something that is measured in turns.
 struct Rate {
   double events = 0;
   double seconds = 0;
@@ -160,13 +160,12 @@ void TakeTurn(Alone& alone, double batch, double seconds, Rate* rate) {
   rate->seconds += Now() - begin;
 }
 
-// Another such worker in a process of its own, which stands still except for turns with this one. The two
-// exchange nothing. Free of each other they show what the machine has to give, its caches and memory being
-// shared; in step, each waiting after every batch until the other has done as many, the most that any method
-// can reach that has both finish a step before either begins the next.
+// A second such worker in another process, stopped except during common turns. The two exchange no data.
+// Running freely, they show the machine's limit with shared caches and memory. Running in step, where each
+// waits after every batch for the other, they show the limit of all synchronous methods.
 class Other {
  public:
-  explicit Other(const train::Job& job) {
+  explicit Other(const job::Job& job) {
     void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::runtime_error("mmap failed");
     shared_ = new (memory) Shared;
@@ -210,7 +209,7 @@ class Other {
         if (!alive()) throw std::runtime_error("the other worker has ended");
       }
     };
-    // Where it stood still it may have been in the middle of a batch.
+    // It may have been stopped in the middle of a batch.
     if (in_step) step();
     const uint64_t before = shared_->its;
     const double begin = Now();
@@ -239,7 +238,7 @@ class Other {
   pid_t pid_ = -1;
 };
 
-// The program with two workers, training so many images so many times over.
+// The program with two workers, training on `images` for a number of epochs.
 class Together {
  public:
   Together(const bench::Scratch& scratch, const Case& c, const std::string& name, const Images& images,
@@ -247,7 +246,8 @@ class Together {
       : events_(1.0 * epochs * images.count),
         program_(Arguments(scratch, c, name, images, epochs), scratch / (name + ".log")) {}
 
-  // Stands still between turns, of which the first is longer than it takes to begin. False once it has ended.
+  // Runs for one turn and is stopped in between. The first turn is longer than the start of the job. Returns
+  // false after its end.
   bool TakeTurn(double seconds) {
     program_.Continue();
     if (!stood_.empty()) stood_.back().seconds = Now() - stood_.back().since;
@@ -257,7 +257,7 @@ class Together {
     return true;
   }
 
-  // Of all that it has trained, once it has ended.
+  // The events per second of the whole job, after its end.
   Rate rate() {
     const int status = program_.Wait();
     const std::string said = program_.Output();
@@ -267,8 +267,7 @@ class Together {
     if (summary.value("events", 0.0) != events_)
       throw std::runtime_error("not every event was trained: " + said);
     double training = summary.value("training_s", 0.0);
-    // The last event was trained later than this, by what the start took, which is less than a turn. The job
-    // may have stood still behind it too, before its end.
+    // The start of the job, less than a turn, and a stop after the last event are not subtracted.
     const double ended = begun_ + training;
     for (const Stop& stop : stood_) {
       if (stop.since < ended) training -= stop.seconds;
@@ -295,11 +294,11 @@ class Together {
   bench::Running program_;
 };
 
-// Another framework that trains the case with one worker and with two.
+// A baseline that trains the case with one worker and with two.
 struct Rival {
   std::string name;
-  std::vector<std::string> words;  // its program, without the last two: how many workers, for so many seconds
-  // Its result of each run, events a second of all workers.
+  std::vector<std::string> words;  // its command line, without the last two arguments: workers and seconds
+  // Events per second of all workers, one value per run.
   std::vector<double> ones = {}, twos = {};
   std::string version = {};
 
@@ -314,7 +313,7 @@ struct Rival {
     all.push_back(std::to_string(workers));
     all.push_back(std::to_string(seconds));
     bench::Baseline baseline(name, all, bench::ThreadSettings(1));
-    // A machine that others use may take minutes to load a framework's libraries into all processes.
+    // Loading a framework's libraries into all processes may take minutes on a busy machine.
     const std::string said = baseline.Finish(240 + 5 * seconds);
     std::istringstream in(said);
     double rate = 0;
@@ -333,7 +332,7 @@ std::vector<Rival> RivalsOf(const Case& c, const Images& images) {
             batch}}};
 }
 
-// Events a second of each run: one worker alone, two of the program, and two that exchange nothing.
+// Events per second of each run: one worker alone, two workers of the program, and two independent workers.
 struct Rates {
   std::vector<double> ones, twos, frees, steps;
 };
@@ -347,20 +346,20 @@ void AddRows(bench::Report& report, const Case& c, const Rates& rates, const std
     const std::string name = rival.name + " " + rival.version;
     report.Add(bench::MedianRow(c.name + ", " + name + ", 2 workers", rival.twos, "events/s", "its 1 worker",
                                 rival.ones));
-    // DDP's row has no bound: it trains one batch again and again and reads nothing.
+    // No bound for DDP: it trains the same batch repeatedly and reads no data.
     const bool bounded = c.strategy != "allreduce";
     report.Add(bench::MedianRow(ours, rates.twos, "events/s", name + ", 2 workers", rival.twos,
                                 bounded ? bench::RatioAtLeast(1) : bench::Bound()));
   }
 }
 
-// All take turns, so that what slows the machine for a while slows them all.
+// All candidates take turns, so that a temporary slowdown affects all alike.
 void Measure(bench::Report& report, const Case& c, int runs, double seconds, bool with_rivals) {
   const bench::Scratch scratch("scaling");
   const Images images(scratch, "all", 10'240);
   const std::string job_file = scratch / "job.yaml";
   std::ofstream(job_file) << JobText(c, images, 1);
-  const auto job = train::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
+  const auto job = job::Job::Load({.file = job_file, .text = {}, .resume = {}}, {});
   std::vector<Rival> rivals;
   if (with_rivals) rivals = RivalsOf(c, images);
   Alone alone(job);
@@ -399,7 +398,7 @@ int main(int argc, char** argv) {
   setenv("OMP_NUM_THREADS", "1", 1);
   bench::UseCores(2);
   bench::Report report("scaling", args);
-  if (!rivals) report.Skip("other frameworks: left out by --no-baselines");
+  if (!rivals) report.Skip("baselines: disabled by --no-baselines");
   try {
     for (const Case& c : kCases) {
       if (only.empty() || only == c.name) Measure(report, c, runs, seconds, rivals);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""TensorFlow's side of `bench scaling`: ParameterServerStrategy with one server, each role a process of its own.
+"""The TensorFlow baseline of `bench scaling`: ParameterServerStrategy with one server, and one process per role.
 
     scaling_tensorflow.py IMAGES LABELS BATCH WORKERS SECONDS
 
-Prints the events a second that all workers together train, and TensorFlow's version. Updates are asynchronous, as this
-strategy's always are. The images lie decoded in each worker's memory, so reading them costs next to nothing here.
+Prints the events per second of all workers together, and TensorFlow's version. Updates are asynchronous, as always in
+this strategy. Each worker holds the decoded images in memory, so reading them costs almost nothing.
 """
 
 import ctypes
@@ -18,20 +18,20 @@ import threading
 import time
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
-os.environ["GRPC_FAIL_FAST"] = "use_caller"  # a server that is still starting is waited for
+os.environ["GRPC_FAIL_FAST"] = "use_caller"  # waits for servers that are still starting
 
-# Steps that a worker makes for each closure that the coordinator schedules: a call to a worker takes about as long as a
-# step, so the strategy's guide advises to group them.
+# Steps per closure that the coordinator schedules: calling a worker takes about as long as a step, so the strategy's
+# guide recommends several steps per closure.
 STEPS = 16
 START_SECONDS = 200
 
 
 def serve(cluster, job, task):
-    """A parameter server or a worker; it ends with the process that started it."""
+    """Runs a parameter server or a worker until its parent process ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     import tensorflow as tf
 
-    # One thread computes. The others carry messages; with fewer, a worker that waits for a variable stands still.
+    # One thread computes, the others handle messages. With fewer, a worker that waits for a variable blocks.
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=4)
     server = tf.distribute.Server(cluster, job_name=job, task_index=task, protocol="grpc", config=config)
     server.join()
@@ -86,7 +86,7 @@ def measure(cluster, images, labels, batch, workers, seconds):
 
     @tf.function
     def steps(iterator):
-        for _ in range(STEPS):  # unrolled: a loop of the graph's own would synchronize its devices in each step
+        for _ in range(STEPS):  # unrolled, because a loop in the graph would synchronize its devices in each step
             step(*next(iterator))
 
     def train(closures):
@@ -96,7 +96,7 @@ def measure(cluster, images, labels, batch, workers, seconds):
         coordinator.join()
         return time.perf_counter() - begin
 
-    train(4 * workers)  # traced, and every worker has its data
+    train(4 * workers)  # warm-up: traces the function and loads each worker's data
     few = 8 * workers
     closures = max(int(few * seconds / train(few)), few)
     print(batch * STEPS * closures / train(closures), tf.__version__, flush=True)
@@ -127,11 +127,11 @@ def main():
     def watch():
         multiprocessing.connection.wait([process.sentinel for process in processes])
         killed = [p.exitcode for p in processes if (p.exitcode or 0) < 0]
-        # What failed by itself has said why.
+        # A process that failed by itself has printed the reason.
         end(1, f"a server or worker was ended by signal {-killed[0]}" if killed else "")
 
     threading.Thread(target=watch, daemon=True).start()
-    signal.signal(signal.SIGALRM, lambda *_: end(1, "nothing was measured before the deadline"))
+    signal.signal(signal.SIGALRM, lambda *_: end(1, "no result before the deadline"))
     signal.alarm(int(START_SECONDS + 5 * seconds))
     measure(cluster, images, labels, batch, workers, seconds)
     end(0)

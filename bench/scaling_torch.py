@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""PyTorch's side of `bench scaling`: DDP with Gloo, one thread a process.
+"""The PyTorch baseline of `bench scaling`: DDP with Gloo, one thread per process.
 
     scaling_torch.py CASE BATCH WORKERS SECONDS
 
-Prints the events a second that all workers together train, and PyTorch's version. One worker runs without DDP.
+Prints the events per second of all workers together, and PyTorch's version. One worker runs without DDP.
 """
 
 import sys
@@ -45,7 +45,7 @@ def work(rank, case, batch, workers, seconds, rendezvous, results):
 
     for _ in range(20):
         step()
-    # The same number everywhere: a collective that one of them leaves would hang the others.
+    # All ranks make the same number of steps, because a missing one would block the others' collectives.
     begin = time.perf_counter()
     for _ in range(20):
         step()

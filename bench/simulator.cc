@@ -1,5 +1,5 @@
-// How fast the virtual cluster is: messages of modelled steps that one core carries a second, and a job of
-// the size that nobody has at hand.
+// Speed of the cluster simulator on one core: messages per second of modelled steps, and a job on a large
+// cluster.
 
 #include <time.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using namespace leat;
 
-// 784-512-512-10: twelve slices for each of the servers.
+// A 784-512-512-10 network, with twelve slices per server.
 protocol::SliceTable Mlp(uint32_t servers) {
   std::vector<optim::VariableSpec> variables = {{"w1", Shape{784, 512}, {}}, {"b1", Shape{512}, {}},
                                                 {"w2", Shape{512, 512}, {}}, {"b2", Shape{512}, {}},
@@ -30,7 +30,7 @@ protocol::SliceTable Mlp(uint32_t servers) {
   return protocol::MakeSlices(std::move(variables), 1, servers);
 }
 
-// Of this thread alone, which does all there is: others on the machine stretch it less than real time.
+// CPU time of this thread, which does all the work. Other load affects it less than wall time.
 double ProcessorSeconds() {
   timespec t{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -1,4 +1,4 @@
-// What a training step of each family may not do: allocate, or need much more memory than is alive at once.
+// A training step of each family must not allocate, nor need much more memory than its largest live set.
 #include <gtest/gtest.h>
 
 #include "frame/families.h"

@@ -1,4 +1,4 @@
-// One training step of a dense network, update included, in one thread, against its matrix products alone.
+// A training step of a dense network with its update, in one thread, compared with its matrix products alone.
 
 #include <cmath>
 #include <cstdio>
@@ -21,7 +21,7 @@ constexpr int64_t kBatch = 128;
 struct Case {
   std::string name;
   std::vector<int64_t> sizes;
-  double scale;  // units a second
+  double scale;  // units per second
   std::string unit;
   bench::Bound bound;
 };
@@ -64,6 +64,6 @@ int main(int argc, char** argv) {
   Run(report, {"mlp 784-512-512-10", {784, 512, 512, 10}, 1e3, "ms", bench::RatioAtMost(1.25)}, peak,
       seconds);
   Run(report, {"tabular 30-64-32-2", {30, 64, 32, 2}, 1e6, "µs", {}}, peak, seconds / 2);
-  report.Note("batch 128, softmax cross entropy, SGD update included; processor time of the one thread");
+  report.Note("batch 128, softmax cross entropy, SGD update included; CPU time of one thread");
   return report.Finish();
 }

@@ -1,6 +1,6 @@
-// Push and pull of a model between two processes, the optimizer applied: the worker's and the server's own
-// code on both sides, over tcp against what UCX moves one way over TCP, and over shared memory against tcp.
-// And the transports alone, with a message that comes back.
+// Push and pull of a model between a worker and a server process, with the optimizer: over tcp, compared with
+// UCX's one-way bandwidth over TCP, and over shared memory, compared with tcp. Also round trips of the
+// transports alone.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -22,7 +22,10 @@
 #include "frame/measure.h"
 #include "frame/perftest.h"
 #include "frame/report.h"
+#include "net/same_host/shared_memory.h"
+#include "net/tcp/tcp.h"
 #include "net/transport.h"
+#include "net/ucx/ucx.h"
 #include "ps/client.h"
 #include "ps/server_shell.h"
 
@@ -51,8 +54,7 @@ std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const std::string
   return name == kUcx ? net::MakeUcxTransport(loop, options) : net::MakeTcpTransport(loop, options);
 }
 
-// This program as a server in a process of its own, killed when this is destroyed. The first it says is its
-// address.
+// This program as a server in a child process, killed by the destructor. Its first line is its address.
 class Server {
  public:
   explicit Server(std::vector<std::string> words) {
@@ -82,7 +84,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   const std::string& address() const { return address_; }
-  // Processor time of this process and the server's.
+  // CPU time of this process and the server.
   double CpuSeconds() const {
     clockid_t its = 0;
     clock_getcpuclockid(child_, &its);
@@ -100,7 +102,7 @@ class Server {
   std::string address_;
 };
 
-// The server's side of that.
+// The server process: sends its address to the parent.
 [[noreturn]] void Run(net::Loop& loop, net::Transport& transport, net::Transport::Accept accept) {
   const auto listener = transport.Listen("127.0.0.1:0", std::move(accept));
   if (!listener.ok()) Fail(listener.status().ToString());
@@ -111,7 +113,7 @@ class Server {
   _exit(0);
 }
 
-// One worker, one server with all slices, generation 1.
+// The view of one worker and one server with all slices, generation 1.
 struct Job {
   explicit Job(uint64_t elements)
       : table(protocol::MakeSlices({{"w", Shape{static_cast<int64_t>(elements)}, {}}}, 1, 1)) {
@@ -142,7 +144,7 @@ struct Job {
       [&](std::unique_ptr<net::Connection> worker) { return shell.Adopt(std::move(worker)); });
 }
 
-// A worker, and a server in another process.
+// A worker in this process, with a server in another.
 class Pair {
  public:
   Pair(const std::string& transport, uint64_t elements)
@@ -158,7 +160,7 @@ class Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  // One push of all slices and its reply.
+  // Pushes all slices and waits for the replies.
   void Exchange(protocol::Disposition disposition, bool want_values) {
     protocol::PushRequest request;
     request.sequence = ++sequence_;
@@ -185,7 +187,7 @@ class Pair {
 
   uint64_t bytes() const { return 4 * parameters_.values(0).size(); }
 
-  // Each push has added the rate to each value, and no more.
+  // Checks that each push has added the learning rate to each value.
   void Check() {
     Exchange(protocol::Disposition::kPull, true);
     for (const float value : parameters_.values(0)) {
@@ -216,7 +218,7 @@ class Pair {
   uint64_t pushes_ = 0;
 };
 
-// Seconds an exchange, over about `seconds`.
+// Measures the seconds per exchange, for about `seconds`.
 double Time(Pair& pair, protocol::Disposition disposition, bool want_values, double seconds) {
   const double begin = Now();
   uint64_t count = 0;
@@ -231,7 +233,7 @@ struct Case {
   std::string name;
   protocol::Disposition disposition;
   bool want_values;
-  double ways;  // how often the model crosses
+  double ways;  // transfers of the model per exchange
   bench::Bound bound;
 };
 
@@ -264,7 +266,7 @@ void Large(bench::Report& report, double seconds) {
   }
 }
 
-// Seconds an exchange of push and pull of so many elements: over tcp and over ucx, in turn.
+// Measures push and pull of models of several sizes, over tcp and ucx in turn.
 void BothWays(bench::Report& report, double seconds) {
   constexpr int kRounds = 9;
   for (const auto& [name, elements] : {std::pair("16 KiB", 4 << 10), std::pair("1 MiB", 1 << 18),
@@ -275,7 +277,7 @@ void BothWays(bench::Report& report, double seconds) {
     for (int round = 0; round <= kRounds; ++round) {
       const double a = Time(tcp, protocol::Disposition::kGradient, true, seconds / (2 * kRounds));
       const double b = Time(ucx, protocol::Disposition::kGradient, true, seconds / (2 * kRounds));
-      if (round == 0) continue;  // both are warm now
+      if (round == 0) continue;  // warm-up
       reference.push_back(a * 1e6);
       times.push_back(b * 1e6);
       faster.push_back(a / b);
@@ -300,7 +302,7 @@ void BothWays(bench::Report& report, double seconds) {
 
 // ---- the transports alone
 
-// Sends back what it gets.
+// Sends each message back.
 struct Mirror final : net::Receiver {
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView,
                                                      uint64_t payload_bytes) override {
@@ -334,11 +336,11 @@ class Echo final : public net::Receiver {
     });
     while (connection_ == nullptr) loop_.RunOnce(std::chrono::seconds(1));
     const bool shared = metrics_.gauge("leat_net_ucx_connections").value() > 0;
-    if (shared != (transport == kUcx)) Fail("the connection went another way than " + transport);
+    if (shared != (transport == kUcx)) Fail("the connection did not use " + transport);
   }
 
   struct Cost {
-    double seconds = 0;  // there and back
+    double seconds = 0;  // per round trip
     double cpu = 0;      // of both processes
   };
   Cost Measure(size_t bytes, double seconds) {
@@ -419,7 +421,7 @@ void Alone(bench::Report& report, double seconds) {
 
 int main(int argc, char** argv) {
   bench::Args args(argc, argv);
-  const std::string serve = args.String("--serve", "");  // this program's own use
+  const std::string serve = args.String("--serve", "");  // internal: runs the server process
   const std::string transport = args.String("--transport", kTcp);
   const double elements = args.Number("--elements", 0);
   const double seconds = args.Number("--seconds", 8);
@@ -438,6 +440,6 @@ int main(int argc, char** argv) {
   }
   BothWays(report, seconds / 8);
   Alone(report, seconds / 8);
-  report.Note("SGD applied by the server; bytes of the model that cross a second, both ways together");
+  report.Note("the server applies SGD; bytes of the model per second, both directions together");
   return report.Finish();
 }

@@ -1,5 +1,5 @@
-# What has to be installed, by a file that shows it. Everything missing is named in one line, with the packages of
-# Debian 12 that bring it (deploy/apt-packages.txt has them all, `./leat` installs them).
+# Required packages of Debian 12, each with a file that shows that it is installed. One error lists all missing packages.
+# deploy/apt-packages.txt has the complete list, which `./leat` installs.
 
 set(leat_headers
     dnnl.hpp libdnnl-dev

@@ -1,21 +1,23 @@
-# One folder is one target is one layer.
+# Each folder is one target and one layer.
 #
 #   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>
 #               TEST_DEPS <house targets> TEST_LIBS <libraries> LINK_ONLY <dep> "<reason>" ...
 #               [CONCURRENT] [FAMILIES | ISOLATED] PURPOSE "<one line>")
 #
-# makes the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from
-# every x_test.cc. Sources are found by themselves, so no test can be forgotten. The calls are the one source of the layers:
-# `tools/check_layers.py` checks the includes against DEPS and TEST_DEPS, and writes the table in docs/architecture.md from them and
-# PURPOSE. LINK_ONLY: dependencies that no include uses, and why they are linked. CONCURRENT: there are threads in this folder, so its
-# tests also run under ThreadSanitizer. FAMILIES: sources of subfolders without a CMakeLists.txt belong to the target as well. ISOLATED: likewise, and a subfolder
-# includes its own headers and those of the root, never those of another subfolder.
+# builds the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from every x_test.cc. Sources are
+# globbed, so no test can be forgotten. `tools/check_layers.py` checks the includes against DEPS and TEST_DEPS, and generates the table in
+# docs/architecture.md from DEPS and PURPOSE.
+#
+#   LINK_ONLY   dependencies that no include uses, each with the reason why it is linked
+#   CONCURRENT  the folder uses threads, so its tests also run under ThreadSanitizer
+#   FAMILIES    sources of subfolders without a CMakeLists.txt belong to the target
+#   ISOLATED    like FAMILIES; a subfolder may include its own headers and the root's, but not another subfolder's
 
 find_package(Threads REQUIRED)
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # With paths relative to the checkout, every build directory (and a fresh clone) finds what another one compiled. Sources with a
-  # precompiled header are found in the same build directory only: its absolute path is part of the command.
+  # Paths relative to the checkout let all build directories and clones share ccache entries, except sources with a precompiled header:
+  # its absolute path is part of the command.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
     CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
 endif()
@@ -23,8 +25,8 @@ endif()
 add_library(leat_flags INTERFACE)
 target_compile_options(leat_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # g++ 12 sees overlaps in std::string's operator+ that cannot be there (GCC bug 105651), and reads of the members that
-  # a std::variant or std::optional does not hold (bugs 80635, 105562). The sanitizer builds see the real ones.
+  # False positives of g++ 12: overlaps in std::string's operator+ (GCC bug 105651), and uninitialised members of std::variant and
+  # std::optional (bugs 80635, 105562). The sanitizer builds find real ones.
   target_compile_options(leat_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
 endif()
 target_include_directories(leat_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/src)
@@ -32,12 +34,12 @@ target_link_libraries(leat_flags INTERFACE Threads::Threads)
 if(LEAT_SANITIZE)
   target_compile_options(leat_flags INTERFACE -fsanitize=${LEAT_SANITIZE} -fno-sanitize-recover=all)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # Among the checks that a sanitizer adds, g++ loses track of what is initialised and of how long strings are; the release
-    # build sees it.
+    # With sanitizer instrumentation, g++ has false positives about initialisation and string lengths. The release build keeps these
+    # warnings.
     target_compile_options(leat_flags INTERFACE -Wno-maybe-uninitialized -Wno-array-bounds)
   else()
-    # clang reports what g++ does not: the temporary buffers of libstdc++'s own stable_sort, shadowed structured bindings, g++'s
-    # pragmas, and loops that it leaves scalar at -O1.
+    # Warnings that only clang has: the temporary buffers of libstdc++'s stable_sort, shadowed structured bindings, g++'s pragmas, and
+    # loops that are not vectorised at -O1.
     target_compile_options(leat_flags INTERFACE -Wno-deprecated-declarations -Wno-shadow -Wno-unknown-pragmas -Wno-pass-failed)
   endif()
   target_link_options(leat_flags INTERFACE -fsanitize=${LEAT_SANITIZE})
@@ -48,11 +50,11 @@ if(MOLD_PROGRAM)
   target_link_options(leat_flags INTERFACE -fuse-ld=mold)
 endif()
 
-# Turns addresses into names and lines in the reports of clang's sanitizers.
+# Symbolizes the reports of clang's sanitizers.
 find_program(LLVM_SYMBOLIZER NAMES llvm-symbolizer-19 llvm-symbolizer)
 mark_as_advanced(LLVM_SYMBOLIZER)
 
-# What names of tests begin with, so that one run of ctest can hold those of several builds.
+# Prefix of test names, so that one run of ctest can include several builds.
 set(leat_test_prefix "")
 if(LEAT_SANITIZE STREQUAL "thread")
   set(leat_test_prefix "tsan.")
@@ -60,7 +62,7 @@ elseif(LEAT_SANITIZE)
   set(leat_test_prefix "asan.")
 endif()
 
-# ThreadSanitizer needs the addresses that its shadow was laid out for; some kernels randomise beyond them.
+# ThreadSanitizer's shadow memory needs a fixed address layout, which some kernels' randomisation breaks.
 set(leat_run_prefix "")
 if(LEAT_SANITIZE STREQUAL "thread")
   execute_process(COMMAND setarch -R true RESULT_VARIABLE setarch_fails OUTPUT_QUIET ERROR_QUIET)
@@ -69,9 +71,9 @@ if(LEAT_SANITIZE STREQUAL "thread")
   endif()
 endif()
 
-# Test code takes the larger half of a sanitizer build's time and is not hot, so sanitizer builds do not optimise it.
+# Sanitizer builds do not optimise test code: it takes most of the build time, and little of the run time.
 set(leat_test_options "")
-# Coverage for the fuzzers, in every source of a module.
+# Coverage instrumentation for the fuzzers, in all sources of a module.
 set(leat_module_options "")
 if(LEAT_SANITIZE)
   set(leat_test_options -O0)
@@ -80,8 +82,8 @@ if(LEAT_FUZZ)
   set(leat_module_options -fsanitize=fuzzer-no-link)
 endif()
 
-# leat_precompiled(TARGET OPTIONS <compile options> LIBS <libraries> HEADERS <headers>): system headers that most sources include,
-# compiled once. Only in sanitizer builds: the release build shows which includes a source lacks.
+# leat_precompiled(TARGET OPTIONS <compile options> LIBS <libraries> HEADERS <headers>) precompiles system headers that most sources
+# include. Only in sanitizer builds, so that missing includes fail the release build.
 function(leat_precompiled target)
   cmake_parse_arguments(P "" "" "OPTIONS;LIBS;HEADERS" ${ARGN})
   set(source ${CMAKE_BINARY_DIR}/${target}.cc)
@@ -100,10 +102,10 @@ if(LEAT_SANITIZE)
     HEADERS ${headers} <gtest/gtest.h> <gmock/gmock.h>)
 endif()
 
-# All test programs that this build has a use for.
+# Builds all test programs of this build.
 add_custom_target(unit_tests)
 
-# A part of each: LEAT_REQUIRE_ALL=1 turns skips into failures.
+# Linked into each test program: LEAT_REQUIRE_ALL=1 turns skips into failures.
 if(LEAT_TESTS)
   add_library(leat_require_all OBJECT ${CMAKE_SOURCE_DIR}/tests/require_all/require_all.cc)
   target_link_libraries(leat_require_all PRIVATE leat_flags)
@@ -149,14 +151,15 @@ function(leat_module)
   endif()
 endfunction()
 
-# A GoogleTest program (leat_module makes one a folder). ctest lists its cases one by one; under a sanitizer, whose start costs
-# more than most cases, a program is one test: asan.base_test. Under ThreadSanitizer only programs with the label tsan are built.
+# leat_test(...) adds a GoogleTest program; leat_module calls it once per folder. Each case is a ctest test, except under a sanitizer,
+# whose start takes longer than most cases: there a program is one test, such as asan.base_test. ThreadSanitizer builds include only
+# programs with the label tsan.
 #
-# Cases of a suite whose name ends in Long are for `./leat test --long` and have the label long; `./leat test` leaves them out.
-# Cases that run more seeds there ask LongTier() of base/testing.h.
+# Suites whose name ends in Long have the label long: `./leat test --long` runs them and `./leat test` does not. Cases that run more
+# seeds in the long tier call LongTier() of base/testing.h.
 #
-# intercept_tls_get_addr=0: ThreadSanitizer guesses the size of thread-local memory of loaded libraries by its address, and
-# ends the test when it guesses wrong.
+# intercept_tls_get_addr=0: otherwise ThreadSanitizer guesses the size of the thread-local memory of loaded libraries, and aborts the
+# test if the guess is wrong.
 function(leat_test)
   cmake_parse_arguments(T "" "NAME" "SOURCES;LIBS;LABELS" ${ARGN})
   if(LEAT_SANITIZE STREQUAL "thread" AND NOT "tsan" IN_LIST T_LABELS)

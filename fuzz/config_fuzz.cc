@@ -1,4 +1,4 @@
-// Any text is either a tree or one line of complaint; what is a tree survives being written and read again.
+// Any text parses to a tree or fails with one line. A tree that is written and parsed again is the same.
 #include <stdexcept>
 #include <string_view>
 

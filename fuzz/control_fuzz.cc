@@ -1,4 +1,4 @@
-// A control message that is taken is written as one that is taken and the same.
+// A control message that decodes is encoded to one that decodes to the same.
 #include "base/check.h"
 #include "control/convert.h"
 

@@ -1,9 +1,10 @@
-// Every line ends as a row of finite numbers or a dead letter.
+// Every CSV line becomes a row of finite numbers or a dead letter.
 #include <cmath>
 #include <string>
 
 #include "base/check.h"
 #include "records.h"
+#include "stream/decode/decoder.h"
 #include "stream/schema.h"
 
 using leat::stream::Schema;

@@ -1,8 +1,9 @@
-// Bytes of a peer either decode to what encodes to the same bytes again, or are refused.
+// Frames of a peer are rejected, or encode to the same bytes again.
 #include <algorithm>
 
 #include "base/check.h"
 #include "wire/frame.h"
+#include "wire/messages.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
-// What a peer shows of its memory: the header that says where it lies is refused, or taken, and then what is
-// read is what lies there; both alike however the header's bytes are cut up on their way.
+// Messages in shared memory: the header with the regions of a message is rejected, or the content of the
+// regions is read. The result does not depend on how the header's bytes are split in transit.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,13 +9,14 @@
 
 #include "base/check.h"
 #include "net/framing.h"
+#include "net/same_host/shared_memory.h"
 
 namespace {
 
 using namespace leat;
 
-constexpr uint64_t kMostPayload = 100'000;
-// In place of the 20 bytes that name this process's memory: these differ from run to run.
+constexpr uint64_t kMaxPayload = 100'000;
+// Stands for the 20 bytes that name this process's memory, which differ from run to run.
 constexpr std::string_view kStandIn = "descriptor and inode";
 
 class Peer : public net::Connection {
@@ -28,12 +29,12 @@ class Peer : public net::Connection {
   std::string name_;
 };
 
-// Looks at every other span, and has the others copied.
+// Reads every second span in place, and the others as copies.
 class Reader : public net::Receiver {
  public:
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
-    LEAT_CHECK(payload_bytes <= kMostPayload);
+    LEAT_CHECK(payload_bytes <= kMaxPayload);
     read.push_back(std::byte{type});
     read.insert(read.end(), header.begin(), header.end());
     room_.resize(payload_bytes);
@@ -65,12 +66,13 @@ struct Outcome {
 
 Outcome Deliver(const Bytes& frame, size_t at_a_time) {
   static net::Loop loop;
-  static const net::Shared shared(loop, {.max_header_bytes = 1000, .max_payload_bytes = kMostPayload});
+  static const net::TransportContext context(loop,
+                                             {.max_header_bytes = 1000, .max_payload_bytes = kMaxPayload});
   static net::PeerMemory memory(getpid());
   const bool open = true;
   Peer connection;
   Reader receiver;
-  net::FrameReader reader(shared);
+  net::FrameReader reader(context);
   reader.AllowSharedPayloads(&memory);
   Outcome outcome;
   for (ByteView rest = frame; !rest.empty() && outcome.status.ok();) {
@@ -83,7 +85,7 @@ Outcome Deliver(const Bytes& frame, size_t at_a_time) {
   return outcome;
 }
 
-// The one file that this process shows.
+// The only file that this process shares.
 struct File {
   File() {
     for (size_t i = 0; i < buffer.bytes().size(); ++i) buffer.bytes()[i] = static_cast<std::byte>(i % 251);
@@ -117,7 +119,7 @@ Bytes WithName(ByteView header) {
   }
 }
 
-// What has to have been read of a header that was taken.
+// The content that has to be read for an accepted header.
 Bytes Meant(ByteView header) {
   ByteReader in(header);
   Bytes meant{in.Get<std::byte>()};

@@ -1,4 +1,4 @@
-// What fuzz targets that make graphs share.
+// Shared by the fuzz targets that build graphs.
 #pragma once
 
 #include <vector>
@@ -7,16 +7,16 @@
 
 namespace leat::fuzz {
 
-// Whether a run of it takes no time worth mentioning.
+// Whether the graph is small enough to run in a fuzzer.
 inline bool IsSmall(const graph::Graph& graph) {
-  constexpr double kMost = 1e6;
+  constexpr double kMax = 1e6;
   double work = 0;
   for (const auto& node : graph.nodes()) {
     std::vector<TensorType> inputs;
     for (const auto& input : node.inputs) inputs.push_back(graph.type(input));
     work += node.op->flops(inputs, node.outputs);
     for (const auto& output : node.outputs) work += static_cast<double>(output.shape.elements());
-    if (work > kMost) return false;
+    if (work > kMax) return false;
   }
   return true;
 }

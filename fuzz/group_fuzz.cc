@@ -1,4 +1,4 @@
-// Headers of a group's peers either decode to what encodes to the same bytes again, or are refused.
+// Headers of a group's peers are rejected, or encode to the same bytes again.
 #include <algorithm>
 
 #include "base/check.h"

@@ -1,4 +1,4 @@
-// A file that is taken has as many bytes as its header says; one that isn't is an error, not a crash.
+// An idx file is accepted only if its size matches its header; any other is an error, not a crash.
 #include "base/check.h"
 #include "stream/files.h"
 

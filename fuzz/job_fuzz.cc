@@ -1,5 +1,4 @@
-// Any text is either a model or one line of complaint, and a small model is a graph that can be built and
-// run.
+// Any text is a model or fails with one line. A small model builds and runs.
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>

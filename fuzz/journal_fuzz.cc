@@ -1,4 +1,4 @@
-// A record that can be read is written as the same bytes; what follows good records never takes them along.
+// A journal record that is read is written as the same bytes. Damage never affects the records before it.
 #include "base/check.h"
 #include "checkpoint/journal.h"
 

@@ -1,6 +1,7 @@
-// The scanner and simdjson must say the same of any records.
+// The scanner and simdjson agree on all records.
 #include "base/check.h"
 #include "records.h"
+#include "stream/decode/decoder.h"
 #include "stream/decode/json_decoder.h"
 
 using leat::stream::Schema;
@@ -23,7 +24,7 @@ fields:
   leat::stream::MakeJsonDecoder(schema, /*scan=*/false)->Decode(batch, &reference);
   LEAT_CHECK(fast.rows + fast.dead.size() == batch.size());
   LEAT_CHECK(fast.index == reference.index);
-  LEAT_CHECK(fast.features == reference.features);  // no NaN among them: it would differ from itself
+  LEAT_CHECK(fast.features == reference.features);  // contains no NaN, which would differ from itself
   LEAT_CHECK(fast.labels == reference.labels);
   LEAT_CHECK(fast.truth == reference.truth);
   for (size_t i = 0; i < fast.dead.size(); ++i) LEAT_CHECK(fast.dead[i].reason == reference.dead[i].reason);

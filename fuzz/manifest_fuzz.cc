@@ -1,4 +1,4 @@
-// What is read as a manifest is written as the same one. The input is a manifest without its checksum.
+// A manifest that is read is written as the same one. The input is a manifest without its checksum.
 #include "base/check.h"
 #include "checkpoint/manifest.h"
 

@@ -1,5 +1,4 @@
-// Any bytes are either a network or one line of complaint. What is a network and small enough is built, with
-// its gradients, and run.
+// Any bytes import as a network or fail with one line. A small network is built with its gradients and run.
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -18,7 +17,7 @@ namespace {
 
 constexpr int64_t kBatch = 2;
 
-// A row as the file says it, sizes that it leaves open being 4.
+// The shape of a row in the file, with 4 for open sizes.
 leat::Shape RowOf(const leat::onnx::File& file) {
   std::vector<int64_t> sizes;
   for (size_t i = 1; i < file.input.sizes.size(); ++i) {
@@ -37,7 +36,7 @@ void Run(const leat::onnx::Network& network, const leat::Shape& row) {
   sizes.insert(sizes.end(), row.sizes().begin(), row.sizes().end());
   nn::StepContext step{.training = true,
                        .weights = leaf(DType::kF32, Shape{kBatch}),
-                       .noise = leaf(DType::kI64, Shape{}),
+                       .random_seed = leaf(DType::kI64, Shape{}),
                        .statistics = {}};
   const auto x = leaf(DType::kF32, Shape(std::span<const int64_t>(sizes)));
   std::vector<graph::Value> variables, trained;

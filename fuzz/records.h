@@ -1,4 +1,4 @@
-// The lines of a fuzzer's input as a batch of records.
+// Splits a fuzzer's input into lines, as a batch of records.
 #pragma once
 
 #include <string_view>
@@ -19,7 +19,7 @@ inline stream::RecordBatch RecordsOf(const uint8_t* data, size_t size) {
     text.remove_prefix(line.size() + 1);
   }
   batch.data.resize(batch.data.size() + stream::RecordBatch::kPadding);
-  batch.data.shrink_to_fit();  // reading behind the padding is seen
+  batch.data.shrink_to_fit();  // ASan then detects reads past the padding
   return batch;
 }
 

@@ -1,4 +1,4 @@
-// Runs a fuzz target without a fuzzer: every seed, and damaged copies of it that are the same in every run.
+// Runs a fuzz target without a fuzzer, on every seed and on damaged copies, which are the same in every run.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace {
 
 using Input = std::vector<uint8_t>;
 
-// A copy of exactly its size, so that reading past the end is seen under ASAN.
+// Copies the input to memory of its exact size, so that ASan detects reads past the end.
 void Run(const Input& input) {
   const Input exact(input);
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
@@ -56,7 +56,7 @@ Input Damaged(const Input& seed, const Input& other, leat::Rng& rng) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    std::fprintf(stderr, "usage: %s FOLDER_OF_SEEDS\n", argv[0]);
+    std::fprintf(stderr, "usage: %s SEED_DIRECTORY\n", argv[0]);
     return 2;
   }
   std::vector<std::filesystem::path> paths;

@@ -1,4 +1,5 @@
-// What is read as a head is written as the same one. The input is the bytes of data there are, then the JSON.
+// A safetensors header that is read is written as the same one. The input is the size of the data, then the
+// JSON.
 #include "base/check.h"
 #include "checkpoint/safetensors.h"
 

@@ -1,4 +1,4 @@
-// Commands that have a file of their own.
+// Commands with their own source file. `result` is set to the exit status of the command.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,18 +7,18 @@
 
 namespace leat {
 
-// The kernels and passes that the program computes with.
+// The kernels and graph passes of the program.
 engine::PlanOptions Kernels();
 
-// leat devices: what this machine computes with, and how fast.
+// leat devices: show this machine's processors, caches and memory, and measure their speed.
 void AddDevicesCommand(CLI::App& app, int* result);
-// leat graph: what becomes of a job's network.
+// leat graph: show a job's compute graph and its kernels.
 void AddGraphCommand(CLI::App& app, int* result);
-// leat export: a trained network as an ONNX file.
+// leat export: write a trained network as an ONNX file.
 void AddExportCommand(CLI::App& app, int* result);
-// leat schema: what a job would say of a file of records.
+// leat schema: propose the schema of a job from a data file.
 void AddSchemaCommand(CLI::App& app, int* result);
-// leat simulate: a job on a cluster that is not there.
+// leat simulate: run a job on a simulated cluster.
 void AddSimulateCommand(CLI::App& app, int* result);
 
 }  // namespace leat

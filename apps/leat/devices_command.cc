@@ -1,4 +1,4 @@
-// leat devices: what this machine computes with, and how fast.
+// leat devices: shows this machine's processors, caches and memory, and measures their speed.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -83,9 +83,10 @@ struct DevicesArguments {
 
 void AddDevicesCommand(CLI::App& app, int* result) {
   const auto a = std::make_shared<DevicesArguments>();
-  auto* command = app.add_subcommand("devices", "what this machine computes with, and how fast");
-  command->add_flag("--json", a->json, "as one JSON object");
-  command->add_option("--cpu-devices", a->discover.cpu_devices, "divide the cores between so many devices")
+  auto* command =
+      app.add_subcommand("devices", "show this machine's cores, caches and memory, with measured speeds");
+  command->add_flag("--json", a->json, "print one JSON object");
+  command->add_option("--cpu-devices", a->discover.cpu_devices, "divide the cores into this many devices")
       ->check(CLI::Range(1, 10'000));
   command->callback([a, result] {
     const auto machine = engine::Discover(a->discover);

@@ -1,4 +1,4 @@
-// leat graph: what becomes of a job's network: its graph as built, after the passes, and the plan that runs.
+// leat graph: shows a job's compute graph as built and after the passes, and the kernels of its plan.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -19,12 +19,12 @@ namespace leat {
 namespace {
 
 struct GraphArguments {
-  train::JobSource source;
-  train::JobOverrides overrides;
+  job::JobSource source;
+  job::JobOverrides overrides;
   uint32_t batch = 0;  // 0: the job's
   bool scoring = false;
   std::string dot;
-  std::optional<int> cpu_devices, inter_op, intra_op;  // else the job's
+  std::optional<int> cpu_devices, inter_op, intra_op;  // unset: the job's
 };
 
 std::string Quoted(const std::string& text) {
@@ -36,7 +36,7 @@ std::string Quoted(const std::string& text) {
   return quoted + "\"";
 }
 
-// For Graphviz: leaves as boxes, control dependencies dashed.
+// The graph in Graphviz's language: inputs as boxes, control dependencies dashed.
 std::string Dot(const graph::Graph& graph) {
   std::string text = "digraph step {\n  node [shape=ellipse, fontname=\"sans-serif\"];\n";
   for (const graph::Node& node : graph.nodes()) {
@@ -67,8 +67,8 @@ void PrintGraph(const std::string& title, const graph::Graph& graph) {
   std::printf("\n");
 }
 
-// Something to compute with: a batch of whole numbers that any table has rows for, or of any numbers; small
-// weights.
+// Binds arbitrary values to the plan's inputs: ids of 0 (any table has that row) or normal features, and
+// small weights.
 std::vector<Tensor> BindFeeds(engine::Plan* plan, const nn::Model& model, const nn::StepGraph& step) {
   Rng rng(1);
   std::vector<Tensor> tensors;
@@ -118,7 +118,7 @@ void PrintPlan(engine::Plan* plan) {
 
 void ShowGraph(const GraphArguments& a) {
   if (a.source.file.empty()) throw std::invalid_argument("graph needs a job file");
-  auto job = train::Job::Load(a.source, a.overrides);
+  auto job = job::Job::Load(a.source, a.overrides);
   job.compute.inter_op_threads = a.inter_op.value_or(job.compute.inter_op_threads);
   job.compute.intra_op_threads = a.intra_op.value_or(job.compute.intra_op_threads);
   job.compute.cpu_devices = a.cpu_devices.value_or(job.compute.cpu_devices);
@@ -127,7 +127,7 @@ void ShowGraph(const GraphArguments& a) {
   std::vector<graph::Value> fetches{step.loss, step.scores};
   fetches.insert(fetches.end(), step.gradients.begin(), step.gradients.end());
 
-  const engine::PlanOptions options = job.Plan(train::WithPrecision(job, Kernels()));
+  const engine::PlanOptions options = job.Plan(job::WithPrecision(job, Kernels()));
   const graph::Graph lowered = engine::Lower(step.graph, fetches, options).graph;
   const auto plan = engine::CompileMeasured(step.graph, fetches, options);
   if (!a.dot.empty()) {
@@ -148,20 +148,26 @@ void ShowGraph(const GraphArguments& a) {
 
 void AddGraphCommand(CLI::App& app, int* result) {
   const auto a = std::make_shared<GraphArguments>();
-  auto* command =
-      app.add_subcommand("graph", "what becomes of a job's network: graph, passes, kernels, times");
+  auto* command = app.add_subcommand(
+      "graph", "show a job's compute graph before and after optimization, and its kernels");
   command->add_option("job", a->source.file, "job file (YAML)");
-  command->add_option("--data", a->overrides.data, "directory that the job's files are looked up in")
+  command
+      ->add_option("--data", a->overrides.data,
+                   "directory of the job's input files (default: the current directory)")
       ->check(CLI::ExistingDirectory);
-  command->add_option("--batch", a->batch, "rows of a batch (default: the job's)")
+  command->add_option("--batch", a->batch, "batch size (default: the job's)")
       ->check(CLI::Range(1u, 1'000'000u));
-  command->add_flag("--scoring", a->scoring, "without gradients");
-  command->add_option("--dot", a->dot, "write the graph after the passes to this file, for Graphviz");
-  command->add_option("--cpu-devices", a->cpu_devices, "divide the cores between so many devices")
+  command->add_flag("--scoring", a->scoring, "show the graph that only scores, without gradients");
+  command->add_option("--dot", a->dot, "write the optimized graph to this file, for Graphviz");
+  command
+      ->add_option("--cpu-devices", a->cpu_devices,
+                   "divide the cores into this many devices (default: the job's)")
       ->check(CLI::Range(1, 10'000));
-  command->add_option("--inter-op", a->inter_op, "kernels that run at the same time, 0 = all cores")
+  command
+      ->add_option("--inter-op", a->inter_op,
+                   "kernels that run in parallel; 0: one per core (default: the job's)")
       ->check(CLI::Range(0, 10'000));
-  command->add_option("--intra-op", a->intra_op, "threads of one kernel, 0 = all cores")
+  command->add_option("--intra-op", a->intra_op, "threads per kernel; 0: one per core (default: the job's)")
       ->check(CLI::Range(0, 10'000));
   command->callback([a, result] {
     ShowGraph(*a);

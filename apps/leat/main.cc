@@ -12,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <random>
 #include <stdexcept>
@@ -21,7 +22,7 @@
 
 #include "base/config.h"
 #include "commands.h"
-#include "control/control.h"
+#include "control/client.h"
 #include "demo_job.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
@@ -39,7 +40,7 @@ namespace leat {
 
 engine::PlanOptions Kernels() {
   engine::PlanOptions options;
-  options.tables = {&onednn::Table(), &reference::Kernels()};
+  options.tables = {&cpu::Table(), &reference::Kernels()};
   options.passes = ops::StandardPasses();
   return options;
 }
@@ -48,8 +49,8 @@ namespace {
 
 constexpr int kBadInput = 2;
 
-// The secret that roles of a job show each other: $LEAT_TOKEN, else ~/.config/leat/token, which is made when
-// it is not there. Machines of a cluster need the same file, or the same variable.
+// The secret that authenticates the roles of a job to each other: $LEAT_TOKEN, or else the first line of
+// ~/.config/leat/token, which is created if missing. All hosts of a job need the same token.
 std::string Token() {
   if (const char* token = std::getenv("LEAT_TOKEN"); token != nullptr && *token != '\0') return token;
   const char* home = std::getenv("HOME");
@@ -74,10 +75,10 @@ std::string Token() {
   std::ofstream(path) << token << "\n";
   umask(old);
   if (std::string kept = read(); !kept.empty()) return kept;
-  throw std::invalid_argument("cannot write " + path.string() + "; set LEAT_TOKEN instead");
+  throw std::invalid_argument("cannot write the token file " + path.string() + "; set LEAT_TOKEN instead");
 }
 
-// That goes with an error.
+// The exit status of a command that ends with `status`: 2 for what the user can fix, else 1.
 int ExitStatus(const Status& status) {
   switch (status.code()) {
     case Code::kInvalidArgument:
@@ -94,7 +95,7 @@ int ExitStatus(const Status& status) {
   }
 }
 
-// One line on stderr that begins with "leat: ", and the exit status.
+// Prints an error as one line on stderr and returns the exit status.
 int Report(const Status& status) {
   if (status.ok()) return 0;
   std::fprintf(stderr, "leat: %s\n", status.message().c_str());
@@ -102,8 +103,8 @@ int Report(const Status& status) {
 }
 
 struct Arguments {
-  train::JobSource source;
-  train::JobOverrides overrides;
+  job::JobSource source;
+  job::JobOverrides overrides;
   bool demo = false;
   bool json = false;
   std::string listen = "127.0.0.1:0";
@@ -113,26 +114,35 @@ struct Arguments {
   uint64_t pause_at = 0;
 };
 
-void AddJobOptions(CLI::App* app, Arguments* a) {
-  app->add_option("--data", a->overrides.data, "directory that the job's files are looked up in")
+void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
+  app->add_option("--data", a->overrides.data,
+                  "directory of the job's input files (default: the current directory)")
       ->check(CLI::ExistingDirectory);
-  app->add_option("--workers", a->overrides.workers, "worker processes")->check(CLI::Range(1u, 10'000u));
-  app->add_option("--ps", a->overrides.servers, "parameter servers; 0: as the job says")
+  app->add_option("--workers", a->overrides.workers, "number of worker processes (default: the job's)")
+      ->check(CLI::Range(1u, 10'000u));
+  app->add_option("--ps", a->overrides.servers, "number of parameter servers (default, or 0: the job's)")
       ->check(CLI::Range(0u, 1000u));
   app->add_option("--directory", a->overrides.directory,
-                  "of the job: checkpoints, journal, log (default: a new one below leat-jobs/)");
-  app->add_option("--resume", a->source.resume, "go on from the newest checkpoint in this job's directory");
-  app->add_option("--rate", a->rate, "events a second that bots publish, 0 = as fast as it goes")
+                  "directory for checkpoints, journal and logs (" + directory_default + ")");
+  app->add_option("--resume", a->source.resume, "resume from the newest checkpoint in this job directory");
+  app->add_option("--rate", a->rate,
+                  "events per second that the bots publish; 0: no limit (default: the job's)")
       ->check(CLI::NonNegativeNumber);
-  app->add_option("--events", a->overrides.events, "events that bots publish");
+  app->add_option("--events", a->overrides.events,
+                  "number of events that the bots publish (default: the job's)");
   app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
-  app->add_option("--listen", a->listen, "address of the coordinator, port 0 = any that is free")
+  app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
 }
 
+constexpr const char* kNewDirectory = "default: a new directory in leat-jobs/";
+constexpr const char* kJobFile = "job file (YAML); not needed with --resume";
+constexpr const char* kJsonResult =
+    "print the result as one JSON object on stdout, and the progress on stderr";
+
 int Train(Arguments a) {
   if (a.rate >= 0) a.overrides.rate = a.rate;
-  train::RunnerOptions options;
+  launcher::RunnerOptions options;
   options.source = a.source;
   if (a.demo && a.source.resume.empty()) options.source.text = kDemoJob;
   if (a.demo) options.source_arguments = {"--demo"};
@@ -145,11 +155,16 @@ int Train(Arguments a) {
   options.listen = a.listen;
   options.pause_at = a.pause_at;
   options.plan = Kernels();
-  return train::RunLocally(options);
+  try {
+    options.token = Token();
+  } catch (const std::invalid_argument&) {
+    // No token can be stored: the job gets a random one that only its own processes know.
+  }
+  return launcher::RunLocally(options);
 }
 
 int Coordinator(Arguments a) {
-  train::BlockSignals();
+  launcher::BlockSignals();
   if (a.rate >= 0) a.overrides.rate = a.rate;
   if (a.demo && a.source.resume.empty()) a.source.text = kDemoJob;
   if (a.source.file.empty() && a.source.text.empty() && a.source.resume.empty()) {
@@ -160,8 +175,8 @@ int Coordinator(Arguments a) {
     throw std::invalid_argument(
         "coordinator needs --directory, or --resume with the directory of an earlier run");
   }
-  const auto job = train::Job::Load(a.source, a.overrides);
-  train::CoordinatorOptions options;
+  const auto job = job::Job::Load(a.source, a.overrides);
+  roles::CoordinatorOptions options;
   options.listen = a.listen;
   options.token = Token();
   options.resume = !a.source.resume.empty();
@@ -169,15 +184,17 @@ int Coordinator(Arguments a) {
   options.on_ready = [&a](const std::string& address) {
     if (a.ready_fd < 0) return;
     const std::string line = address + "\n";
-    if (write(a.ready_fd, line.data(), line.size()) < 0) spdlog::warn("nobody reads the address");
+    if (write(a.ready_fd, line.data(), line.size()) < 0) {
+      spdlog::warn("cannot write the address to file descriptor {} (--ready-fd)", a.ready_fd);
+    }
     close(a.ready_fd);
   };
-  return Report(train::RunCoordinator(job, options));
+  return Report(roles::RunCoordinator(job, options));
 }
 
-train::RoleOptions Role(const Arguments& a) {
-  train::BlockSignals();
-  train::RoleOptions options;
+roles::RoleOptions Role(const Arguments& a) {
+  launcher::BlockSignals();
+  roles::RoleOptions options;
   options.coordinator_client.coordinator = a.coordinator;
   options.coordinator_client.token = Token();
   options.listen = a.listen;
@@ -186,16 +203,20 @@ train::RoleOptions Role(const Arguments& a) {
   return options;
 }
 
+Status UnexpectedReply() {
+  return {Code::kInternal, "the coordinator sent a reply of the wrong type"};
+}
+
 int ShowStatus(const Arguments& a) {
   auto client = control::ControlClient::Make(a.coordinator, Token());
   auto reply = client->Call(protocol::StatusRequest{}, std::chrono::seconds(5));
   if (!reply.ok()) return Report(reply.status());
   const auto* status = std::get_if<protocol::StatusReply>(&*reply);
-  if (status == nullptr) return Report(Status(Code::kInternal, "the coordinator answered out of turn"));
+  if (status == nullptr) return Report(UnexpectedReply());
   if (a.json) {
     std::printf("%s\n", status->json.c_str());
   } else {
-    for (const auto& line : train::RenderTable(status->json, {}, 100, false))
+    for (const auto& line : report::RenderTable(status->json, {}, 100, false))
       std::printf("%s\n", line.c_str());
   }
   return 0;
@@ -206,18 +227,88 @@ int Admin(const Arguments& a, protocol::AdminRequest::Kind kind) {
   auto reply = client->Call(protocol::AdminRequest{.kind = kind, .node = {}}, std::chrono::seconds(10));
   if (!reply.ok()) return Report(reply.status());
   const auto* admin = std::get_if<protocol::AdminReply>(&*reply);
-  return Report(admin != nullptr ? admin->status
-                                 : Status(Code::kInternal, "the coordinator answered out of turn"));
+  return Report(admin != nullptr ? admin->status : UnexpectedReply());
 }
 
-// For somebody who has just built the program.
+// What `leat` prints without arguments: the first commands to try.
 constexpr const char* kFirstSteps =
     "Leat trains neural networks on live event streams.\n"
     "\n"
-    "  leat demo             try it: simulated payments train a fraud detector on this machine\n"
+    "  leat demo             try it: train a fraud detector on simulated payments, on this machine\n"
     "  leat schema FILE      your own data: propose a job's schema for a CSV or JSON-lines file\n"
     "  leat train job.yaml   run a job on this machine\n"
     "  leat --help           list all commands\n";
+
+// `result` is set to the exit status of the command.
+void AddJobCommands(CLI::App& app, Arguments& a, int& result) {
+  auto* demo = app.add_subcommand("demo", "train a fraud detector on simulated payments, on this machine");
+  AddJobOptions(demo, &a, kNewDirectory);
+  demo->add_flag("--json", a.json, kJsonResult);
+  demo->callback([&] {
+    a.demo = true;
+    result = Train(a);
+  });
+
+  auto* train = app.add_subcommand("train", "run a job on this machine, with one process per role");
+  train->add_option("job", a.source.file, kJobFile);
+  AddJobOptions(train, &a, kNewDirectory);
+  train->add_flag("--json", a.json, kJsonResult);
+  train->callback([&] { result = Train(a); });
+}
+
+constexpr const char* kCoordinatorAddress = "address of the coordinator, HOST:PORT";
+
+void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
+  auto* coordinator = app.add_subcommand("coordinator", "start the coordinator of a job");
+  coordinator->add_option("job", a.source.file, kJobFile);
+  AddJobOptions(coordinator, &a, "required, except with --resume");
+  coordinator->add_flag("--demo", a.demo, "run the job of `leat demo`");
+  coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
+  coordinator->callback([&] { result = Coordinator(a); });
+
+  const auto add_role = [&](const char* name, const char* what, Status (*run)(const roles::RoleOptions&),
+                            const char* listens) {
+    auto* role = app.add_subcommand(name, what);
+    role->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
+    if (listens != nullptr) role->add_option("--listen", a.listen, listens)->capture_default_str();
+    role->callback([&a, &result, run] { result = Report(run(Role(a))); });
+  };
+  add_role("ps", "start a parameter server", roles::RunServer,
+           "address that workers connect to; port 0: any free port");
+  add_role("worker", "start a worker", roles::RunWorker,
+           "address that other workers connect to (all-reduce jobs); port 0: any free port");
+  add_role("bots", "start simulated customers that publish the job's events", roles::RunBots, nullptr);
+}
+
+// Commands for a running job.
+void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
+  const auto add = [&](const char* name, const char* what, std::function<int()> run) {
+    auto* command = app.add_subcommand(name, what);
+    command->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
+    command->callback([&result, run = std::move(run)] { result = run(); });
+    return command;
+  };
+  using Kind = protocol::AdminRequest::Kind;
+  add("status", "show the progress of a running job", [&a] {
+    return ShowStatus(a);
+  })->add_flag("--json", a.json, "print one JSON object");
+  add("checkpoint", "write a checkpoint of a running job", [&a] { return Admin(a, Kind::kCheckpoint); });
+  add("continue", "continue a job that has paused at --pause-at", [&a] { return Admin(a, Kind::kContinue); });
+  add("stop", "write a checkpoint of a running job and end it", [&a] { return Admin(a, Kind::kStop); });
+}
+
+// CLI11 reports an unknown command without a suggestion.
+void CheckCommand(const CLI::App& app, std::string_view word) {
+  if (word.empty() || word.front() == '-') return;
+  std::vector<std::string> known;
+  for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(command->get_name());
+  }
+  if (std::ranges::find(known, word) != known.end()) return;
+  const std::string nearest = Nearest(word, known);
+  throw std::invalid_argument("unknown command '" + std::string(word) + "'" +
+                              (nearest.empty() ? "; see leat --help" : "; did you mean '" + nearest + "'?"));
+}
 
 int Run(int argc, char** argv) {
   if (argc == 1) {
@@ -225,79 +316,20 @@ int Run(int argc, char** argv) {
     return 0;
   }
 
-  CLI::App app{"Leat: neural networks that learn from a live stream of events"};
-  app.set_version_flag("--version", train::ProgramVersion());
+  CLI::App app{"Leat trains neural networks on live event streams."};
+  app.set_version_flag("--version", roles::ProgramVersion());
   app.require_subcommand(1);
   Arguments a;
   int result = 0;
-
-  auto* demo = app.add_subcommand("demo", "simulated payments train a fraud detector on this machine");
-  AddJobOptions(demo, &a);
-  demo->add_flag("--json", a.json, "one JSON object as the last line");
-  demo->callback([&] {
-    a.demo = true;
-    result = Train(a);
-  });
-
-  auto* train = app.add_subcommand("train", "run a job on this machine, every role a process of its own");
-  train->add_option("job", a.source.file, "job file (YAML)");
-  AddJobOptions(train, &a);
-  train->add_flag("--json", a.json, "one JSON object as the last line");
-  train->callback([&] { result = Train(a); });
-
-  auto* coordinator = app.add_subcommand("coordinator", "the coordinator of a job");
-  coordinator->add_option("job", a.source.file, "job file (YAML)");
-  AddJobOptions(coordinator, &a);
-  coordinator->add_flag("--demo", a.demo, "the demo's job");
-  coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
-  coordinator->callback([&] { result = Coordinator(a); });
-
-  const auto add_role = [&](const char* name, const char* what, Status (*run)(const train::RoleOptions&),
-                            bool listens) {
-    auto* role = app.add_subcommand(name, what);
-    role->add_option("--coordinator", a.coordinator, "host:port")->required();
-    if (listens)
-      role->add_option("--listen", a.listen,
-                       "address to serve workers on (worker: where there are no servers)")
-          ->capture_default_str();
-    role->callback([&a, &result, run] { result = Report(run(Role(a))); });
-  };
-  add_role("ps", "a parameter server", train::RunServer, true);
-  add_role("worker", "a worker", train::RunWorker, true);
-  add_role("bots", "simulated customers that publish the job's events", train::RunBots, false);
-
-  auto* status = app.add_subcommand("status", "what a running job does");
-  status->add_option("--coordinator", a.coordinator, "host:port")->required();
-  status->add_flag("--json", a.json, "as one JSON object");
-  status->callback([&] { result = ShowStatus(a); });
-  auto* checkpoint = app.add_subcommand("checkpoint", "save a running job now");
-  checkpoint->add_option("--coordinator", a.coordinator, "host:port")->required();
-  checkpoint->callback([&] { result = Admin(a, protocol::AdminRequest::Kind::kCheckpoint); });
-  auto* go_on = app.add_subcommand("continue", "let a job that has reached --pause-at go on");
-  go_on->add_option("--coordinator", a.coordinator, "host:port")->required();
-  go_on->callback([&] { result = Admin(a, protocol::AdminRequest::Kind::kContinue); });
-  auto* stop = app.add_subcommand("stop", "save a running job and end it");
-  stop->add_option("--coordinator", a.coordinator, "host:port")->required();
-  stop->callback([&] { result = Admin(a, protocol::AdminRequest::Kind::kStop); });
-
+  AddJobCommands(app, a, result);
+  AddRoleCommands(app, a, result);
+  AddAdminCommands(app, a, result);
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);
   AddSchemaCommand(app, &result);
   AddSimulateCommand(app, &result);
-
-  if (const std::string_view word = argc > 1 ? argv[1] : ""; !word.empty() && word.front() != '-') {
-    std::vector<std::string> known;
-    for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-      known.push_back(command->get_name());
-    }
-    if (std::ranges::find(known, word) == known.end()) {
-      const std::string nearest = Nearest(word, known);
-      throw std::invalid_argument(
-          "unknown command '" + std::string(word) + "'" +
-          (nearest.empty() ? "; leat --help lists them" : "; did you mean '" + nearest + "'?"));
-    }
-  }
+  CheckCommand(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

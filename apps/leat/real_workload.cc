@@ -31,21 +31,21 @@ class RealWorkload::Memory final : public sim::WorkerMemory {
   explicit Memory(RealWorkload& all)
       : all_(all),
         parameters_(all.job_.Slices()),
-        trainer_(*all.job_.model, parameters_, all.job_.Plan(train::WithPrecision(all.job_, Kernels())),
+        trainer_(*all.job_.model, parameters_, all.job_.Plan(job::WithPrecision(all.job_, Kernels())),
                  all.job_.optimizer.clipping),
         runs_(trainer_, parameters_, all.job_.strategy, all.job_.optimizer),
-        intake_(all.job_, Duration(0), &progress_),
+        input_errors_(all.job_, Duration(0), &progress_),
         versions_(parameters_.table().slices.size(), 0) {}
 
   sim::Trained Compute(const protocol::Lease& lease, uint32_t batch, bool first) override {
     const protocol::Cut& cut = lease.cut;
     const auto split = all_.Split(cut);
-    if (taken_in_.insert(lease.id).second) OrThrow(intake_.OnSplit(*split));
+    if (taken_in_.insert(lease.id).second) OrThrow(input_errors_.OnSplit(*split));
     if (first) version_ = *std::ranges::min_element(versions_);
     const bool last = batch % cut.run + 1 == cut.BatchesOf(batch / cut.run);
-    const trainer::Rows rows{
+    const step::Rows rows{
         .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
-    const auto step = runs_.Step(rows, split->Batch(batch), cut.batch_size, train::RandomSeedOf(cut, batch),
+    const auto step = runs_.Step(rows, split->Batch(batch), cut.batch_size, roles::RandomSeedOf(cut, batch),
                                  {.first = first, .last = last, .version = version_});
     pushed_.reset();
     sim::Trained trained{{protocol::Disposition::kGradient, step.events}, step.loss_sum, step.correct};
@@ -81,19 +81,19 @@ class RealWorkload::Memory final : public sim::WorkerMemory {
  private:
   RealWorkload& all_;
   protocol::Parameters parameters_;
-  trainer::Trainer trainer_;
-  trainer::RunTrainer runs_;
-  protocol::WorkerProgress progress_;  // what `intake_` has to say
-  train::Intake intake_;
-  std::vector<uint64_t> versions_;  // of the values, by slice
-  uint64_t version_ = 0;            // of those that the run started from
-  std::set<uint64_t> taken_in_;     // leases whose splits `intake_` has seen
+  step::Trainer trainer_;
+  step::RunTrainer runs_;
+  protocol::WorkerProgress progress_;  // written by `input_errors_`
+  roles::InputErrors input_errors_;
+  std::vector<uint64_t> versions_;  // version of the values, by slice
+  uint64_t version_ = 0;            // version at the start of the run
+  std::set<uint64_t> taken_in_;     // leases whose splits are counted in `input_errors_`
   std::shared_ptr<const std::vector<float>> pushed_;
 };
 
-RealWorkload::RealWorkload(const train::Job& job) : RealWorkload(job, OrThrow(job.OpenSource())) {}
+RealWorkload::RealWorkload(const job::Job& job) : RealWorkload(job, OrThrow(job.stream.Open())) {}
 
-RealWorkload::RealWorkload(const train::Job& job, std::unique_ptr<stream::Source> source)
+RealWorkload::RealWorkload(const job::Job& job, std::unique_ptr<stream::Source> source)
     : job_(job), ranges_(OrThrow(source->Ranges())), reader_(std::move(source), job.schema) {}
 
 RealWorkload::~RealWorkload() = default;
@@ -102,13 +102,13 @@ std::unique_ptr<sim::WorkerMemory> RealWorkload::Join() {
   return std::make_unique<Memory>(*this);
 }
 
-std::shared_ptr<const train::PreparedSplit> RealWorkload::Split(const protocol::Cut& cut) {
+std::shared_ptr<const roles::PreparedSplit> RealWorkload::Split(const protocol::Cut& cut) {
   const auto at = std::ranges::find_if(splits_, [&](const auto& split) { return split->lease.cut == cut; });
   if (at != splits_.end()) {
     splits_.splice(splits_.begin(), splits_, at);
     return splits_.front();
   }
-  auto split = std::make_shared<train::PreparedSplit>();
+  auto split = std::make_shared<roles::PreparedSplit>();
   split->lease.cut = cut;
   OrThrow(reader_.Read(split.get()));
   splits_.push_front(std::move(split));

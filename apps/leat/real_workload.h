@@ -1,4 +1,4 @@
-// What the workers of a virtual cluster compute when it is the job's own model on the job's own data.
+// A simulated cluster's workers compute the job's model on the job's data (`leat simulate --real`).
 #pragma once
 
 #include <list>
@@ -11,31 +11,32 @@
 
 namespace leat {
 
-// Each worker has parameters, plans and scores of its own, as its process would; they read and decode splits
-// together. What ends a worker's process in `leat train` (data that cannot be read, too many dead letters) is
-// thrown as std::runtime_error. Not thread-safe.
+// Each worker has its own parameters, plans and scores, as in its own process. All workers share decoded
+// splits. An error that ends a worker in `leat train` (unreadable data, too many dead letters) is thrown as
+// std::runtime_error. Not thread-safe.
 class RealWorkload final : public sim::Workload {
  public:
-  // The job's files are readable (train::CheckReadable). `job` outlives it.
-  explicit RealWorkload(const train::Job& job);
+  // `job` must outlive this, and its files must be readable (job::CheckReadable).
+  explicit RealWorkload(const job::Job& job);
   ~RealWorkload() override;
   std::unique_ptr<sim::WorkerMemory> Join() override;
 
-  // The stream that it reads.
+  // The partitions of the job's stream.
   const std::vector<stream::PartitionRange>& ranges() const { return ranges_; }
 
  private:
   class Memory;
 
-  RealWorkload(const train::Job& job, std::unique_ptr<stream::Source> source);
+  RealWorkload(const job::Job& job, std::unique_ptr<stream::Source> source);
 
-  // Splits under way, and some more, the last used first: decoding one takes as long as some of its batches.
-  std::shared_ptr<const train::PreparedSplit> Split(const protocol::Cut& cut);
+  // Finds or decodes a split. The cache holds the splits in use and a few more, the last used first, because
+  // decoding a split takes as long as several of its batches.
+  std::shared_ptr<const roles::PreparedSplit> Split(const protocol::Cut& cut);
 
-  const train::Job& job_;
+  const job::Job& job_;
   std::vector<stream::PartitionRange> ranges_;
-  train::SplitReader reader_;
-  std::list<std::shared_ptr<const train::PreparedSplit>> splits_;
+  roles::SplitReader reader_;
+  std::list<std::shared_ptr<const roles::PreparedSplit>> splits_;
 };
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-// leat schema: what a job would say of a file of records.
+// leat schema: proposes the stream and schema sections of a job from a data file.
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -17,16 +17,17 @@ void AddSchemaCommand(CLI::App& app, int* result) {
     bool header = false, no_header = false;
   };
   const auto a = std::make_shared<Options>();
-  auto* command = app.add_subcommand("schema", "propose the stream and schema sections of a job for a file");
-  command->add_option("file", a->file, "CSV or JSON lines, plain or gzip'd")->required();
-  command->add_option("--label", a->label, "the column to predict (default: candidates are named)");
-  command->add_option("--rows", a->rows, "read so many rows (default: the whole file)")
+  auto* command =
+      app.add_subcommand("schema", "propose the stream and schema sections of a job from a data file");
+  command->add_option("file", a->file, "CSV or JSON-lines file, optionally gzip-compressed")->required();
+  command->add_option("--label", a->label, "column to predict (default: the proposal lists candidates)");
+  command->add_option("--rows", a->rows, "number of rows to read (default: the whole file)")
       ->check(CLI::PositiveNumber);
   command->add_option("--delimiter", a->delimiter,
-                      "between the fields of CSV: a character, or tab (default: found)");
-  auto* header =
-      command->add_flag("--header", a->header, "the first line of CSV names the columns (default: found)");
-  command->add_flag("--no-header", a->no_header, "it does not")->excludes(header);
+                      "CSV delimiter: one character, or `tab` (default: detected)");
+  auto* header = command->add_flag("--header", a->header,
+                                   "CSV: the first line has the column names (default: detected)");
+  command->add_flag("--no-header", a->no_header, "CSV: the first line is a record")->excludes(header);
   command->callback([a, result] {
     stream::InspectOptions options{.rows = a->rows};
     if (!a->delimiter.empty()) {

@@ -1,4 +1,4 @@
-// leat simulate: a job on a cluster that is not there.
+// leat simulate: runs a job on a simulated cluster, in virtual time.
 #include <sys/resource.h>
 #include <time.h>
 
@@ -19,6 +19,7 @@
 #include "job/evaluate.h"
 #include "job/job.h"
 #include "job/precision.h"
+#include "job/readable.h"
 #include "protocol/parameters.h"
 #include "protocol/placement.h"
 #include "real_workload.h"
@@ -34,8 +35,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct SimulateArguments {
-  train::JobSource source;
-  train::JobOverrides overrides;
+  job::JobSource source;
+  job::JobOverrides overrides;
   std::string link = "1gbit";
   std::string latency = "100us";
   std::string compute;
@@ -53,7 +54,8 @@ double MachineSeconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// "1:10": one worker, ten times slower. Factors on the compute times of the first workers.
+// Parses --slow: "1:10" is one worker that is ten times slower. Returns factors on the compute time of the
+// first workers.
 std::vector<double> Slowness(const std::string& text, uint32_t workers) {
   if (text.empty()) return {};
   uint32_t count = 0;
@@ -64,17 +66,17 @@ std::vector<double> Slowness(const std::string& text, uint32_t workers) {
   const auto second = colon ? std::from_chars(first.ptr + 1, end, factor) : std::from_chars_result{};
   if (!colon || second.ec != std::errc() || second.ptr != end || count == 0 || count > workers ||
       !(factor > 0 && factor <= 1000)) {
-    throw std::invalid_argument("--slow '" + text + "' is not WORKERS:FACTOR, like 1:10, of " +
-                                std::to_string(workers) + " workers");
+    throw std::invalid_argument("--slow is '" + text + "'; must be WORKERS:FACTOR, such as 1:10, with 1 to " +
+                                std::to_string(workers) + " workers and a factor of at most 1000");
   }
   return std::vector<double>(count, factor);
 }
 
-// Seconds that a step of the job's model takes on this machine.
-double MeasuredStep(const train::Job& job) {
+// Measures a training step of the job's model on this machine, in seconds.
+double MeasuredStep(const job::Job& job) {
   protocol::Parameters parameters(job.Slices());
-  trainer::Trainer trainer(*job.model, parameters, job.Plan(train::WithPrecision(job, Kernels())),
-                           job.optimizer.clipping);
+  step::Trainer trainer(*job.model, parameters, job.Plan(job::WithPrecision(job, Kernels())),
+                        job.optimizer.clipping);
   const std::vector<float> features(job.model->inputs() * job.batch_size, 0.5f);
   const std::vector<float> labels(job.model->labels() * job.batch_size, 0.0f);
   std::vector<uint32_t> batch(job.batch_size);
@@ -91,9 +93,9 @@ double MeasuredStep(const train::Job& job) {
   return best;
 }
 
-// Modelled steps need no data: the stream is as long as the steps ask for, and its partitions hold whole
-// pushes.
-void ModelStream(const train::Job& job, const SimulateArguments& a, sim::ClusterOptions* options) {
+// Sizes the stream for steps that are only modelled: no data is read, so the length follows from --steps or
+// --events. Partitions hold whole pushes.
+void ModelStream(const job::Job& job, const SimulateArguments& a, sim::ClusterOptions* options) {
   const uint64_t batches = (a.steps > 0 ? a.steps : 100) * std::max(job.workers, job.strategy.total_lanes());
   const uint64_t events = a.events > 0 ? a.events : batches * job.batch_size;
   const uint64_t push = uint64_t{job.batch_size} * job.strategy.run();
@@ -106,7 +108,7 @@ void ModelStream(const train::Job& job, const SimulateArguments& a, sim::Cluster
   }
 }
 
-sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a) {
+sim::ClusterOptions OptionsFor(const job::Job& job, const SimulateArguments& a) {
   sim::ClusterOptions options;
   options.seed = a.seed;
   options.workers = job.workers;
@@ -122,20 +124,20 @@ sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a
   options.compute = a.compute.empty()
                         ? sim::Distribution{sim::Distribution::Kind::kConstant, MeasuredStep(job), 0}
                         : sim::ParseDistribution(a.compute);
-  // Virtual time costs real time even where little happens in it.
+  // Limits: idle virtual time costs real time too.
   if (options.compute.mean > 60) {
-    throw std::invalid_argument("--compute '" + a.compute + "' is more than a minute");
+    throw std::invalid_argument("--compute is '" + a.compute + "'; the mean must be at most 60s");
   }
   if (options.worker_link.latency > std::chrono::seconds(10)) {
-    throw std::invalid_argument("--latency '" + a.latency + "' is more than 10 seconds");
+    throw std::invalid_argument("--latency is '" + a.latency + "'; must be at most 10s");
   }
-  // A server's own work: some microseconds a message, and its memory's speed.
+  // A server's work: a few microseconds per message, and its memory's bandwidth.
   options.server_message = std::chrono::microseconds(3);
   options.server_byte = 2e-10;
   options.leases_ahead = 3;
   options.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
-  // Nobody dies here, so what a large cluster, or a slow one, says at rest is kept small, and nobody loses
-  // patience: not with a step of the slowest, nor while a narrow link is full.
+  // No process fails here, so heartbeats can be rare, which saves messages in large clusters, and timeouts
+  // long, so that neither a slow worker nor a full link is taken for a failure.
   const double slowest = options.compute.mean * (options.slowness.empty() ? 1 : options.slowness.front());
   const Duration latency = options.worker_link.latency;
   options.heartbeat_interval =
@@ -148,17 +150,17 @@ sim::ClusterOptions OptionsFor(const train::Job& job, const SimulateArguments& a
   return options;
 }
 
-std::vector<std::string> Warnings(const train::Job& job) {
+std::vector<std::string> Warnings(const job::Job& job) {
   return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
 }
 
-// The job's own computation, on its own data, which is the cluster's stream from now on.
-std::unique_ptr<RealWorkload> ComputeForReal(const train::Job& job, sim::ClusterOptions* options) {
-  if (!job.stream.topic.empty()) {
-    throw std::invalid_argument("--real trains on a job's files; the records of topic '" + job.stream.topic +
-                                "' come while it runs");
+// Sets up --real: the workload trains the job's model, and the cluster's stream is the job's data.
+std::unique_ptr<RealWorkload> ComputeForReal(const job::Job& job, sim::ClusterOptions* options) {
+  if (job.stream.files() == nullptr) {
+    throw std::invalid_argument("--real needs a job that reads files (stream.files); this one reads " +
+                                job.stream.Describe());
   }
-  train::CheckReadable(job);
+  job::CheckReadable(job);
   auto workload = std::make_unique<RealWorkload>(job);
   for (const auto& range : workload->ranges()) {
     LEAT_CHECK(range.partition == options->stream.partitions.size());
@@ -167,10 +169,11 @@ std::unique_ptr<RealWorkload> ComputeForReal(const train::Job& job, sim::Cluster
   return workload;
 }
 
-// As `leat train` measures what it has trained.
-void MeasureTrained(const train::Job& job, const sim::Cluster& cluster, Json* summary) {
+// Evaluates the trained parameters on the job's test data, as `leat train` does.
+void MeasureTrained(const job::Job& job, const sim::Cluster& cluster, Json* summary) {
   std::vector<float> values;
-  if (!cluster.Saved(&values)) throw std::runtime_error("there is no checkpoint");
+  if (!cluster.Saved(&values))
+    throw std::runtime_error("the simulated job has left no checkpoint to evaluate");
   protocol::Parameters parameters(job.Slices());
   auto at = values.begin();
   for (uint32_t i = 0; i < parameters.table().slices.size(); ++i) {
@@ -178,13 +181,13 @@ void MeasureTrained(const train::Job& job, const sim::Cluster& cluster, Json* su
     std::copy_n(at, slice.size(), slice.begin());
     at += static_cast<std::ptrdiff_t>(slice.size());
   }
-  const auto evaluation = train::Evaluate(job, train::WithPrecision(job, Kernels()), parameters);
+  const auto evaluation = job::Evaluate(job, job::WithPrecision(job, Kernels()), parameters);
   if (!evaluation.ok()) throw std::runtime_error("evaluation: " + evaluation.status().ToString());
-  train::AddToSummary(*evaluation, summary);
+  job::AddToSummary(*evaluation, summary);
 }
 
-// What `leat train` says of a job at this moment. Steps that are only modelled have no loss.
-Json Told(const train::Progress& progress, const sim::Cluster& cluster, bool real) {
+// The job's status, in the format of `leat train`. Modelled steps have no loss.
+Json Told(const report::Progress& progress, const sim::Cluster& cluster, bool real) {
   Json told = Json::parse(progress.ToJson(cluster.now(), cluster.status(), 0));
   if (real) return told;
   for (const char* key : {"loss", "accuracy", "auc"}) {
@@ -193,18 +196,18 @@ Json Told(const train::Progress& progress, const sim::Cluster& cluster, bool rea
   return told;
 }
 
-// As long as there are not too many to be read.
+// Prints the traffic of each server, of the busiest ones if there are many.
 void TellServers(const Json& summary, double seconds, std::FILE* out) {
-  constexpr size_t kMost = 32;
+  constexpr size_t kMax = 32;
   std::vector<Json> servers;
   for (const Json& member : summary["members"]) {
     if (member["role"] == "ps" && member.contains("bytes_in")) servers.push_back(member);
   }
-  if (servers.size() > kMost) {
+  if (servers.size() > kMax) {
     std::ranges::stable_sort(servers, std::ranges::greater(),
                              [](const Json& m) { return m["bytes_in"].get<uint64_t>(); });
-    std::fprintf(out, "  the %zu of %zu servers that took most in:\n", kMost, servers.size());
-    servers.resize(kMost);
+    std::fprintf(out, "  the %zu servers of %zu with the most incoming traffic:\n", kMax, servers.size());
+    servers.resize(kMax);
   }
   for (const Json& m : servers) {
     std::fprintf(out, "  %-22s%s held (%.1f%%), %.1f MB/s in, %.1f MB/s out\n",
@@ -215,9 +218,9 @@ void TellServers(const Json& summary, double seconds, std::FILE* out) {
 }
 
 int Simulate(const SimulateArguments& a) {
-  // Thousands of processes, each looked at for a moment.
+  // The simulator jumps between thousands of simulated processes, so page walks are costly.
   if (!a.real) sim::HeapOfHugePages(size_t{1} << 30);
-  const train::Job job = train::Job::Load(a.source, a.overrides);
+  const job::Job job = job::Job::Load(a.source, a.overrides);
   sim::ClusterOptions options = OptionsFor(job, a);
   std::unique_ptr<sim::Workload> workload;
   if (a.real) {
@@ -226,14 +229,14 @@ int Simulate(const SimulateArguments& a) {
     ModelStream(job, a, &options);
     workload = std::make_unique<sim::ModelledWorkload>();
   }
-  train::Progress progress({.job = job.name,
-                            .task = job.model->task(),
-                            .labels = job.model->labels(),
-                            .window = job.metrics_window,
-                            .strategy = std::string(protocol::Name(job.strategy.kind)),
-                            .warnings = Warnings(job),
-                            .directory = ""});
-  train::Display display(a.json ? stderr : stdout);
+  report::Progress progress({.job = job.name,
+                             .task = job.model->task(),
+                             .labels = job.model->labels(),
+                             .window = job.metrics_window,
+                             .strategy = std::string(protocol::Name(job.strategy.kind)),
+                             .warnings = Warnings(job),
+                             .directory = ""});
+  report::Display display(a.json ? stderr : stdout);
   const double start = MachineSeconds();
   double shown = start;
   sim::Hooks hooks;
@@ -243,7 +246,7 @@ int Simulate(const SimulateArguments& a) {
   hooks.on_request = [&](Time now, const protocol::ControlRequest& request) {
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress.OnWorker(now, worker->node, worker->progress);
-      if (worker->replica) progress.OnMemberReport(worker->node, *worker->replica);
+      if (worker->member_report) progress.OnMemberReport(worker->node, *worker->member_report);
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress.OnServer(now, server->node, server->progress);
     }
@@ -261,12 +264,17 @@ int Simulate(const SimulateArguments& a) {
   const sim::ClusterResult result = cluster.Run();
   const double real_s = MachineSeconds() - start;
   display.Finish();
+  // A job that fails, for example because training diverges, is the user's error; other violations are bugs.
+  if (!result.failure.ok()) {
+    throw std::runtime_error("the job failed after " + std::to_string(Seconds(result.took)) +
+                             " s of virtual time: " + result.failure.message());
+  }
   if (!result.error.empty()) throw std::runtime_error(result.error);
 
   progress.OnStatus(cluster.now(), cluster.status());
   Json summary = Told(progress, cluster, a.real);
   summary["wall_s"] = Seconds(result.took);
-  // What `leat train` adds on the machine it ran on, and what it measures on data.
+  // The same entries as in the summary of `leat train`.
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
   summary["peak_rss_mb"]["simulate"] = static_cast<double>(used.ru_maxrss) * 1024 / 1e6;
@@ -282,7 +290,7 @@ int Simulate(const SimulateArguments& a) {
   summary["messages_per_s"] = static_cast<double>(result.messages) / real_s;
   summary["compute_s"] = options.compute.mean;
   std::FILE* out = a.json ? stderr : stdout;
-  std::fprintf(out, "%s", train::RenderSummary(summary.dump()).c_str());
+  std::fprintf(out, "%s", report::RenderSummary(summary.dump()).c_str());
   std::fprintf(out, "  %-22s%.1f s here, %.0f messages/s\n", "simulated in", real_s,
                static_cast<double>(result.messages) / real_s);
   TellServers(summary, Seconds(result.took), out);
@@ -294,29 +302,36 @@ int Simulate(const SimulateArguments& a) {
 
 void AddSimulateCommand(CLI::App& app, int* result) {
   const auto a = std::make_shared<SimulateArguments>();
-  auto* command = app.add_subcommand("simulate", "a job on a virtual cluster: modelled steps, one thread");
+  auto* command = app.add_subcommand("simulate", "run a job on a simulated cluster, in virtual time");
   command->add_option("job", a->source.file, "job file (YAML)")->required();
-  command->add_option("--data", a->overrides.data, "directory that the job's files are looked up in")
+  command
+      ->add_option("--data", a->overrides.data,
+                   "directory of the job's input files (default: the current directory)")
       ->check(CLI::ExistingDirectory);
-  command->add_option("--workers", a->overrides.workers, "workers")->check(CLI::Range(1u, 10'000u));
-  command->add_option("--ps", a->overrides.servers, "parameter servers")->check(CLI::Range(1u, 1000u));
-  command->add_option("--link", a->link, "of each host, each way: 1gbit, 100mbit, unlimited")
+  command->add_option("--workers", a->overrides.workers, "number of workers (default: the job's)")
+      ->check(CLI::Range(1u, 10'000u));
+  command->add_option("--ps", a->overrides.servers, "number of parameter servers (default: the job's)")
+      ->check(CLI::Range(1u, 1000u));
+  command->add_option("--link", a->link, "bandwidth of each host, per direction: 100mbit, 1gbit, unlimited")
       ->capture_default_str();
-  command->add_option("--latency", a->latency, "of a message: 100us, 1ms")->capture_default_str();
+  command->add_option("--latency", a->latency, "one-way latency of each message: 100us, 1ms")
+      ->capture_default_str();
   command->add_option("--compute", a->compute,
-                      "time of a batch: 5ms, normal:5ms,1ms, lognormal:5ms,0.3, exponential:5ms (default: "
-                      "measured here)");
-  command->add_option("--slow", a->slow, "WORKERS:FACTOR, so many workers that are slower");
-  auto* steps = command->add_option("--steps", a->steps, "batches of each worker (default: 100)")
+                      "compute time of a batch: 5ms, normal:MEAN,DEVIATION, lognormal:MEDIAN,SIGMA or "
+                      "exponential:MEAN (default: measured on this machine)");
+  command->add_option("--slow", a->slow, "WORKERS:FACTOR; 1:10 makes one worker ten times slower");
+  auto* steps = command->add_option("--steps", a->steps, "batches per worker (default: 100)")
                     ->check(CLI::Range(uint64_t{1}, uint64_t{10'000'000}));
-  auto* events = command->add_option("--events", a->events, "events of the stream, instead")
-                     ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000'000}))
-                     ->excludes(steps);
-  command->add_flag("--real", a->real, "train the job's model on the job's files, in virtual time")
+  auto* events =
+      command->add_option("--events", a->events, "length of the stream in events, instead of --steps")
+          ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000'000}))
+          ->excludes(steps);
+  command->add_flag("--real", a->real, "train the job's model on its files; without it, steps only take time")
       ->excludes(steps)
       ->excludes(events);
-  command->add_option("--seed", a->seed, "what chance goes by")->capture_default_str();
-  command->add_flag("--json", a->json, "one JSON object as the last line");
+  command->add_option("--seed", a->seed, "random seed of the simulation")->capture_default_str();
+  command->add_flag("--json", a->json,
+                    "print the result as one JSON object on stdout, and the progress on stderr");
   command->callback([a, result] { *result = Simulate(*a); });
 }
 

@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 26> kSteering = {
     "XLA_",      "JAX_",    "TF_",    "TORCH", "PYTORCH", "ATEN_",  "NUMBA_", "PYTHON", "VIRTUAL_ENV",
     "CONDA_",    "LIBXSMM", "VECLIB", "ACL_",  "NPROC",   "EIGEN_", "CUDA_",  "UCX_"};
 
-constexpr double kEndSeconds = 5;  // from the end of its input or output to its own
+constexpr double kEndSeconds = 5;  // time to exit after the end of input or output
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -39,7 +39,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& words) {
   return pointers;
 }
 
-// The last line of a file that says something: of a Python traceback, the error.
+// The last non-empty line of a file, which is the error in a Python traceback.
 std::string LastLine(int file) {
   const off_t size = lseek(file, 0, SEEK_END);
   std::string end(static_cast<size_t>(std::clamp<off_t>(size, 0, 4096)), '\0');
@@ -72,7 +72,7 @@ std::vector<std::string> CleanEnvironment(const std::vector<std::string>& settin
 
 std::vector<std::string> ThreadSettings(int threads) {
   const std::string n = std::to_string(threads);
-  // NPROC is the number of processors that XLA believes in.
+  // XLA takes NPROC for the number of processors.
   return {"OMP_NUM_THREADS=" + n, "OPENBLAS_NUM_THREADS=" + n, "MKL_NUM_THREADS=" + n, "NPROC=" + n};
 }
 
@@ -94,7 +94,7 @@ std::string EnvironmentPython(const std::string& name) {
   }
   int status = 0;
   if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
-    throw std::runtime_error("the Python environment " + directory + " could not be made");
+    throw std::runtime_error("cannot create the Python environment " + directory);
   }
   return directory + "/bin/python3";
 }
@@ -104,11 +104,11 @@ Baseline::Baseline(std::string name, const std::vector<std::string>& words,
     : name_(std::move(name)) {
   signal(SIGPIPE, SIG_IGN);
   int in[2], out[2];
-  if (pipe2(in, O_CLOEXEC) != 0) throw std::runtime_error(name_ + ": no pipe");
+  if (pipe2(in, O_CLOEXEC) != 0) throw std::runtime_error(name_ + ": cannot create a pipe");
   if (pipe2(out, O_CLOEXEC) != 0) {
     close(in[0]);
     close(in[1]);
-    throw std::runtime_error(name_ + ": no pipe");
+    throw std::runtime_error(name_ + ": cannot create a pipe");
   }
   errors_ = memfd_create("errors", MFD_CLOEXEC);
   pid_ = fork();
@@ -128,7 +128,7 @@ Baseline::Baseline(std::string name, const std::vector<std::string>& words,
 }
 
 Baseline::~Baseline() {
-  // The end of its input is where it should end by itself, with what it has started.
+  // At the end of its input it should end by itself, together with its children.
   if (to_ >= 0) close(to_);
   if (pid_ > 0) Wait();
   close(from_);
@@ -182,7 +182,7 @@ std::string Baseline::Finish(double seconds) {
 
 std::string Baseline::Ask(const std::string& line, double seconds) {
   const std::string text = line + "\n";
-  // When it has ended, reading says why.
+  // If it has ended, reading reports why.
   [[maybe_unused]] const ssize_t written = write(to_, text.data(), text.size());
   return ReadLine(seconds);
 }

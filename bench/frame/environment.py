@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A virtual environment with the packages of a pinned list.
+"""Creates a virtual environment with the packages of a pinned list.
 
     environment.py LIST DIRECTORY
 
-Does nothing when DIRECTORY was made of the same list by the same interpreter. The list is one for `pip install
---require-hashes`; its line `# size: DOWNLOAD INSTALLED` says how many megabytes that is.
+Does nothing if DIRECTORY was created from the same list by the same interpreter. LIST has the format of `pip install
+--require-hashes`, with a line `# size: DOWNLOAD INSTALLED` in megabytes.
 """
 
 import fcntl
@@ -28,15 +28,15 @@ def gigabytes(megabytes):
 def make(packages, directory):
     size = re.search(r"^# size: (\d+) (\d+)$", packages.read_text(encoding="utf-8"), re.MULTILINE)
     if not size:
-        sys.exit(f"leat: {packages} does not say its size")
+        sys.exit(f"leat: {packages} has no line '# size: DOWNLOAD INSTALLED'")
     download, installed = int(size[1]), int(size[2])
     shutil.rmtree(directory, ignore_errors=True)
-    # Packages are downloaded to the same disk before they are unpacked.
+    # pip keeps the downloads on the same disk until the packages are installed.
     free, needed = shutil.disk_usage(directory.parent).free // 10**6, download + installed
-    say(f"making the Python environment {directory} from {packages.name}: {gigabytes(download)} to download, "
+    say(f"creating the Python environment {directory} from {packages.name}: {gigabytes(download)} to download, "
         f"{gigabytes(installed)} installed")
     if free < needed:
-        sys.exit(f"leat: {directory.parent} has {gigabytes(free)} free, and {gigabytes(needed)} are needed")
+        sys.exit(f"leat: {directory.parent} has {gigabytes(free)} free; {gigabytes(needed)} are needed")
     scratch = directory / "tmp"
     subprocess.run([sys.executable, "-m", "venv", directory], check=True)
     scratch.mkdir()
@@ -52,7 +52,7 @@ def main():
     directory.parent.mkdir(parents=True, exist_ok=True)
     made_of = hashlib.sha256(packages.read_bytes() + sys.version.encode()).hexdigest()
     stamp = directory / "made-of"
-    # Two benchmarks at a time make it once.
+    # The lock keeps concurrent benchmarks from creating it twice.
     with open(directory.parent / f".{directory.name}.lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if stamp.exists() and stamp.read_text(encoding="ascii") == made_of:

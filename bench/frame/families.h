@@ -1,4 +1,4 @@
-// One network of every family: what `engine` measures.
+// The networks that `bench engine` measures, one of every family.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace leat::bench {
 
-// mlp, tabular, lenet, lstm, transformer; engine_torch.py and engine_jax.py have the same ones.
+// mlp, tabular, lenet, lstm and transformer. engine_torch.py and engine_jax.py define the same networks.
 std::vector<TrainingCase> Families();
 
 }  // namespace leat::bench

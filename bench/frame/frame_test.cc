@@ -67,7 +67,7 @@ TEST(ReportTest, TheMedianRowTakesRatiosRunByRun) {
   EXPECT_EQ(row.runs, 3u);
 }
 
-// The stderr and exit status of a program with these arguments and rows.
+// The stderr and exit status of a benchmark with these arguments and rows.
 struct Outcome {
   int status = 0;
   std::string said;

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-// glibc's own allocator under its inner names, which the functions below stand in front of.
+// glibc's allocator under its internal names. The functions below replace the public ones.
 extern "C" {
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
@@ -36,7 +36,7 @@ _Unwind_Reason_Code LookAtFrame(_Unwind_Context* context, void* found) {
 
 void Count() {
   if (!watching) return;
-  watching = false;  // looking may itself allocate
+  watching = false;  // walking the stack may allocate
   bool dnnl = false;
   _Unwind_Backtrace(LookAtFrame, &dnnl);
   ++(dnnl ? seen.dnnl : seen.own);

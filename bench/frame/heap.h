@@ -1,4 +1,4 @@
-// Counts what a program that links this takes from the heap, told apart by who asked.
+// Counts heap allocations by caller, in programs that link this.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 namespace leat::bench {
 
 struct HeapCounts {
-  uint64_t own = 0;   // allocations with no frame of libdnnl above them
-  uint64_t dnnl = 0;  // those that libdnnl made, or had made
+  uint64_t own = 0;   // allocations without libdnnl on the call stack
+  uint64_t dnnl = 0;  // allocations with libdnnl on the call stack
 };
 
-// Allocations of the calling thread while it lives. Each is looked at frame by frame, which is slow.
+// Counts the allocations of the calling thread during its lifetime. Slow: it walks the stack of each.
 class HeapWatch {
  public:
   HeapWatch();

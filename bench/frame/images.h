@@ -1,4 +1,4 @@
-// Images of noise as idx files, for benchmarks to which it is all the same what is in them.
+// Random images as idx files, for benchmarks that do not depend on the content.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace leat::bench {
 
-// `count` images of 28 × 28 bytes, and as many labels from 0 to 9.
+// Writes `count` images of 28 × 28 bytes, and as many labels from 0 to 9.
 void WriteImages(const std::string& images, const std::string& labels, uint32_t count);
 
-// The stream and schema sections of a job that reads them in 4 partitions, so often.
+// The stream and schema sections of a job that reads these files in 4 partitions, `epochs` times.
 std::string ImagesJob(const std::string& images, const std::string& labels, uint32_t epochs);
 
 }  // namespace leat::bench

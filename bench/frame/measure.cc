@@ -9,10 +9,10 @@
 namespace leat::bench {
 namespace {
 
-// Long against reading the clock, and so short against a time slice that most samples are not interrupted
-// even when others want the processor: the median then is one of those.
+// Much longer than reading the clock, and so much shorter than a time slice that most samples, and thus the
+// median, are not interrupted even on a busy machine.
 constexpr double kSampleSeconds = 2e-4;
-constexpr size_t kLeastSamples = 11;
+constexpr size_t kMinSamples = 11;
 
 double Now(Time time) {
   timespec now{};
@@ -26,7 +26,7 @@ double Sample(const std::function<void()>& f, size_t calls, Time time) {
   return (Now(time) - begin) / static_cast<double>(calls);
 }
 
-// Warms up and finds how many calls make a sample.
+// Warms up, and returns the number of calls per sample.
 size_t CallsPerSample(const std::function<void()>& f, Time time) {
   f();
   double least = Sample(f, 1, time);
@@ -49,7 +49,7 @@ Comparison Compare(const std::function<void()>& a, const std::function<void()>& 
   const size_t calls_b = CallsPerSample(b, time);
   std::vector<double> times_a, times_b, ratios;
   const double end = Now(Time::kWall) + seconds;
-  while (Now(Time::kWall) < end || ratios.size() < kLeastSamples) {
+  while (Now(Time::kWall) < end || ratios.size() < kMinSamples) {
     times_a.push_back(Sample(a, calls_a, time));
     times_b.push_back(Sample(b, calls_b, time));
     ratios.push_back(times_a.back() / times_b.back());
@@ -61,7 +61,7 @@ double Measure(const std::function<void()>& a, double seconds, Time time) {
   const size_t calls = CallsPerSample(a, time);
   std::vector<double> times;
   const double end = Now(Time::kWall) + seconds;
-  while (Now(Time::kWall) < end || times.size() < kLeastSamples) times.push_back(Sample(a, calls, time));
+  while (Now(Time::kWall) < end || times.size() < kMinSamples) times.push_back(Sample(a, calls, time));
   return Median(times);
 }
 

@@ -8,10 +8,10 @@ namespace leat::bench {
 namespace {
 
 constexpr size_t kRounds = 20000;
-// Independent sums: enough to hide the latency of two units, few enough for 16 registers.
+// Number of independent sums: enough to hide the latency of two units, few enough for 16 registers.
 constexpr size_t kSums = 10;
 
-// Returns what it computed, so that it is computed; `lanes` is a vector type.
+// Returns its result so that the compiler does not remove the loop. `Lanes` is a vector type.
 template <class Lanes>
 [[gnu::always_inline]] inline float Spin(float factor) {
   Lanes sums[kSums];

@@ -43,12 +43,12 @@ int FreePort() {
 std::string UcxPerftestVersion() {
   const std::string said = Baseline("ucx_info", {"/usr/bin/ucx_info", "-v"}).Finish(60);
   const size_t at = said.find_first_of("0123456789");  // "# Version 1.13.1"
-  if (at == std::string::npos) throw std::runtime_error("ucx_info does not tell its version: " + said);
+  if (at == std::string::npos) throw std::runtime_error("ucx_info printed no version: " + said);
   return "ucx_perftest " + said.substr(at, said.find_first_not_of("0123456789.", at) - at);
 }
 
 double UcxTcpBandwidth(uint64_t message_bytes, double seconds) {
-  // As many messages as 4 GB/s move in that time.
+  // The number of messages that 4 GB/s move in this time.
   const auto count =
       std::max<uint64_t>(10, static_cast<uint64_t>(seconds * 4e9 / static_cast<double>(message_bytes)));
   const std::string port = std::to_string(FreePort());
@@ -67,7 +67,7 @@ double UcxTcpBandwidth(uint64_t message_bytes, double seconds) {
                                     port};
   Baseline server("ucx_perftest", words, kSettings);
   words.insert(words.begin() + 1, "127.0.0.1");
-  // The server does not say when it listens: a client that comes too early ends at once.
+  // The server does not report when it listens, and a client that comes too early fails at once: retry.
   std::string reason;
   for (const double end = Now() + kStartSeconds; Now() < end; poll(nullptr, 0, 20)) {
     try {
@@ -85,7 +85,7 @@ double UcxTcpBandwidth(uint64_t message_bytes, double seconds) {
       reason = e.what();
     }
   }
-  throw std::runtime_error(reason + "; Debian has the program in the package ucx-utils");
+  throw std::runtime_error(reason + "; install the Debian package ucx-utils");
 }
 
 }  // namespace leat::bench

@@ -1,5 +1,5 @@
-// The matrix products of a dense network's training step and nothing else, straight through oneDNN: what no
-// engine built on it can be faster than.
+// The matrix products of a dense network's training step, computed directly by oneDNN: a lower bound on the
+// time of an engine that uses oneDNN.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,10 @@
 
 namespace leat::bench {
 
-// For each layer the product forward, the one for its weights and, but for the first, the one for its input,
-// in the order of a step and on one set of row-major matrices. Each is the faster of oneDNN's two ways to do
-// it, the matmul primitive and sgemm, tried beforehand. For one thread.
+// Each layer has a product for its output, one for the gradient of its weights and, except for the first
+// layer, one for the gradient of its input. They run in the order of a step, on one set of row-major
+// matrices, in one thread. Each uses the faster of oneDNN's matmul primitive and sgemm, as measured
+// beforehand.
 class Products {
  public:
   Products(const std::vector<int64_t>& sizes, int64_t batch);
@@ -23,7 +24,7 @@ class Products {
 
  private:
   float* Matrix(int64_t rows, int64_t columns);
-  // y[m, n] = a[m, k] b[k, n], either of them stored transposed.
+  // y[m, n] = a[m, k] b[k, n]; a and b may be stored transposed.
   void Add(float* y, const float* a, bool transpose_a, const float* b, bool transpose_b, int64_t m, int64_t n,
            int64_t k);
 

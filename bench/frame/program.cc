@@ -36,7 +36,7 @@ void UseCores(int cores) {
 
 Scratch::Scratch(const std::string& name) {
   std::string path = (fs::temp_directory_path() / ("leat-" + name + "-XXXXXX")).string();
-  if (mkdtemp(path.data()) == nullptr) throw std::runtime_error("cannot make a directory like " + path);
+  if (mkdtemp(path.data()) == nullptr) throw std::runtime_error("cannot create a directory like " + path);
   path_ = path;
 }
 
@@ -58,7 +58,7 @@ Running::Running(const std::vector<std::string>& arguments, std::string output,
   if (pid_ < 0) throw std::runtime_error("cannot start " + program);
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setpgid(0, 0);  // Ctrl-C is for this program to pass on
+    setpgid(0, 0);  // Ctrl-C reaches the benchmark only, which passes it on
     const int out = open(output_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);

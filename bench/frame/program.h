@@ -1,4 +1,4 @@
-// Benchmarks that run the real program: where it is, a directory that goes away, its processes.
+// For benchmarks that run the real program: its path, its processes, and a temporary directory.
 #pragma once
 
 #include <signal.h>
@@ -11,13 +11,13 @@
 
 namespace leat::bench {
 
-// The program: $LEAT_PROGRAM, or the one of the same build.
+// The path of the program: $LEAT_PROGRAM, or the one of the same build.
 std::string Program();
 
-// From now on this process and its children have so many cores, where there are more.
+// Limits this process and its future children to this number of cores.
 void UseCores(int cores);
 
-// A directory of this run, gone with it.
+// A temporary directory, removed by the destructor.
 class Scratch {
  public:
   explicit Scratch(const std::string& name);
@@ -30,29 +30,28 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-// The program in a process of its own that dies with this one; stdout and stderr go to a file. `under`: what
-// starts it, a program and its first arguments (it has to become the program, by exec). Throws
-// std::runtime_error.
+// The program in a child process, which dies with this one. Its stdout and stderr go to a file. `under`: a
+// launcher and its arguments, which has to exec the program. Throws std::runtime_error.
 class Running {
  public:
   Running(const std::vector<std::string>& arguments, std::string output,
           const std::vector<std::string>& under = {});
-  ~Running();  // kills what is left
+  ~Running();  // kills the processes that are left
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
   bool alive();
   void Interrupt();
-  // It and the role processes that it has started stand still, and go on.
+  // Stops and continues the program and its role processes (SIGSTOP, SIGCONT).
   void Pause() { Signal(SIGSTOP); }
   void Continue() { Signal(SIGCONT); }
-  // The exit status, once it has ended.
+  // Waits for the end and returns the exit status.
   int Wait();
-  // Sleeps until it has ended, but no longer: whether it is alive.
+  // Waits for the end, at most this long. Returns whether it is still alive.
   bool WaitFor(double seconds);
-  // (role, pid) of the role processes that it has started.
+  // (role, pid) of its role processes.
   std::vector<std::pair<std::string, pid_t>> Roles() const;
-  // All that it has written so far.
+  // Its output so far.
   std::string Output() const;
 
  private:

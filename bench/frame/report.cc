@@ -14,9 +14,9 @@
 namespace leat::bench {
 namespace {
 
-constexpr size_t kLeastRuns = 3;
-// Beyond this much of the processors lost to the host, times say more about it than about the program.
-constexpr double kMostStolen = 0.1;
+constexpr size_t kMinRuns = 3;
+// With more steal time than this, times measure the host rather than the program.
+constexpr double kMaxStolen = 0.1;
 
 double RatioOf(const Row& row) {
   if (row.reference.empty()) return NAN;
@@ -29,7 +29,7 @@ std::string Format(const char* format, double value) {
   return text;
 }
 
-// Four digits are more than a shared machine can repeat.
+// Four significant digits: more are not reproducible on a shared machine.
 std::string ForPeople(double value) {
   if (!std::isfinite(value)) return "";
   const double size = std::abs(value);
@@ -52,7 +52,7 @@ const char* Symbol(Bound::Direction direction, bool ascii) {
   return "";
 }
 
-// "ratio ≤ 1.00, missed"; nothing where there is no bound.
+// "ratio ≤ 1.00, missed"; empty without a bound.
 std::string BoundForPeople(const Row& row) {
   const std::optional<bool> holds = Holds(row);
   if (!holds) return "";
@@ -89,7 +89,7 @@ std::string BoundToJson(const Row& row) {
          ",\"holds\":" + (*holds ? "true" : "false");
 }
 
-// Columns that a terminal shows: bytes that continue a UTF-8 character take none.
+// The width in a terminal: continuation bytes of UTF-8 take no column.
 size_t Width(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
@@ -104,7 +104,7 @@ void PrintLines(const std::vector<std::vector<std::string>>& lines) {
     std::string text;
     for (size_t i = 0; i < line.size(); ++i) {
       const std::string gap(widths[i] - Width(line[i]), ' ');
-      // Numbers stand to the right.
+      // Numbers are aligned to the right.
       const bool number = i == 1 || i == 4 || i == 5;
       text += (i == 0 ? "" : "  ") + (number ? gap + line[i] : line[i] + gap);
     }
@@ -178,7 +178,7 @@ double Args::Number(std::string_view name, double fallback) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (*end != '\0' || !std::isfinite(value)) {
-    std::fprintf(stderr, "%s is no number: %s\n", std::string(name).c_str(), text.c_str());
+    std::fprintf(stderr, "%s must be a number, not '%s'\n", std::string(name).c_str(), text.c_str());
     std::exit(2);
   }
   return value;
@@ -202,7 +202,7 @@ Ticks Ticks::Now() {
 }
 
 std::string StolenWarning(double share) {
-  if (share <= kMostStolen) return "";
+  if (share <= kMaxStolen) return "";
   return Format("the host took %.1f %%", 100 * share) +
          " of the processors; measure again on a quieter machine";
 }
@@ -256,7 +256,7 @@ int Report::Finish() {
   };
   bool missed = false;
   for (const Row& row : rows_) {
-    if (row.runs > 0 && row.runs < kLeastRuns) say("warning: " + row.name + " is the median of too few runs");
+    if (row.runs > 0 && row.runs < kMinRuns) say("warning: " + row.name + " is the median of too few runs");
     if (Holds(row).value_or(true)) continue;
     missed = true;
     const bool of_ratio = row.bound.of == Bound::Of::kRatio;

@@ -1,9 +1,9 @@
-// The output of a benchmark: a table for people, or with --json one object a line:
-//   {"bench":"engine","case":"mlp step","value":2.01,"unit":"ms","reference":"jax 0.10.2,
-//   jit","reference_value":2.53,
-//    "ratio":0.794,"runs":5,"bound":1,"bound_of":"ratio","direction":"<=","holds":true}
-// The reference is what was measured beside the value in the same run. With --check the program ends with
-// status 1 when a bound is missed.
+// The output of a benchmark: a table, or with --json one object per line:
+//   {"bench":"engine","case":"mlp step","value":2.01,"unit":"ms","reference":"jax 0.10.2, jit",
+//    "reference_value":2.53,"ratio":0.794,"runs":5,"bound":1,"bound_of":"ratio","direction":"<=",
+//    "holds":true}
+// The reference is measured in the same run as the value. With --check the exit status is 1 if a bound is
+// missed.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace leat::bench {
 
-// The bound of a row.
+// A limit on the value or the ratio of a row.
 struct Bound {
   enum class Of : uint8_t { kNothing, kRatio, kValue };
   enum class Direction : uint8_t { kAtMost, kBelow, kAtLeast };
@@ -43,22 +43,22 @@ struct Row {
   std::string name = {};
   double value = 0;
   std::string unit = {};
-  std::string reference = {};  // empty: measured beside nothing; then reference_value and ratio are null
+  std::string reference = {};  // empty: no reference; reference_value and ratio are then null
   double reference_value = 0;
-  double ratio = 0;  // 0: value / reference_value; else as measured, pair by pair
-  size_t runs = 0;   // the value is their median; 0: the same in every run, a count
+  double ratio = 0;  // 0: value / reference_value; otherwise the median of the ratios of all runs
+  size_t runs = 0;   // the value is the median of this many runs; 0: a count that is equal in every run
   Bound bound = {};
 };
 
-// The median of `values`, one a run. With a reference, also the median of its values and of the ratios run by
-// run: what slows the machine for a while slows both.
+// A row with the median of `values`, which has one value per run. With a reference, also the medians of its
+// values and of the ratios of each run; a temporary slowdown affects both sides of a ratio alike.
 Row MedianRow(std::string name, const std::vector<double>& values, std::string unit,
               std::string reference = {}, const std::vector<double>& reference_values = {}, Bound bound = {});
 
-// Whether the row reaches its bound; nothing where it has none. A number that is not finite reaches no bound.
+// Whether the row meets its bound; empty if it has none. A value that is not finite meets no bound.
 std::optional<bool> Holds(const Row& row);
 
-// The arguments of a benchmark. Unknown ones end the program with status 2.
+// The arguments of a benchmark. Unknown arguments end the program with status 2.
 class Args {
  public:
   Args(int argc, char** argv);
@@ -67,7 +67,7 @@ class Args {
   bool Flag(std::string_view name);
   double Number(std::string_view name, double fallback);  // --seconds 2
   std::string String(std::string_view name, std::string_view fallback);
-  // To be called when all has been read.
+  // Rejects unknown arguments. To be called after all known arguments have been read.
   void RefuseTheRest() const;
 
  private:
@@ -76,36 +76,34 @@ class Args {
   bool check_ = false;
 };
 
-// Time of all processors since they were started, in ticks; zeros where the system does not tell.
+// Time of all processors since boot, in ticks; zeros if unknown.
 struct Ticks {
   double busy = 0;
-  double stolen = 0;  // of a virtual machine: something would have run, and its host did not let it
+  double stolen = 0;  // steal time: the host of a virtual machine ran something else
   static Ticks Now();
 };
-// The share of the time from one to the other that the host took, of the time in which processors were
-// wanted.
+// The share of steal time in the busy time between two moments.
 double StolenShare(const Ticks& from, const Ticks& to);
-// The warning for such a share; empty up to a tenth.
+// The warning for this share; empty up to a tenth.
 std::string StolenWarning(double share);
 
 class Report {
  public:
   Report(std::string bench, const Args& args);
-  // Prints the table if Finish was never reached.
+  // Prints the table if Finish was not called.
   ~Report();
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
 
-  // A JSON line is printed at once, so that what was measured survives what goes wrong later.
+  // Adds a row. Prints it at once with --json, so that a later failure does not lose it.
   void Add(Row row);
-  // A line under the table, for people only.
+  // Adds a line below the table; not printed with --json.
   void Note(std::string line);
-  // A part that cannot be measured on this machine: a note, and with --check a failure.
+  // Reports a part that cannot be measured on this machine: a note, and with --check a failure.
   void Skip(const std::string& reason);
 
-  // Prints the table, and to stderr the bounds that are missed, the rows of too few runs, and how much of the
-  // processors the host took when that is more than a tenth. Returns the exit status: 1 with --check when a
-  // bound is missed or a part was skipped, else 0.
+  // Prints the table, and to stderr the missed bounds, rows of too few runs, and a steal time of more than a
+  // tenth. Returns the exit status: 1 with --check if a bound is missed or a part was skipped, otherwise 0.
   int Finish();
 
  private:
@@ -121,9 +119,9 @@ class Report {
   std::vector<std::string> skipped_;
 };
 
-// One row as a JSON object; numbers that are not finite become null.
+// A row as a JSON object; numbers that are not finite become null.
 std::string ToJson(std::string_view bench, const Row& row);
-// "AMD EPYC, 2 cores, 23.5 GiB, load 0.3"
+// The machine in words: "AMD EPYC, 2 cores, 23.5 GiB, load 0.3".
 std::string MachineLine();
 
 }  // namespace leat::bench

@@ -37,7 +37,7 @@ Team::~Team() {
   for (const int fd : to_) close(fd);
   for (const int fd : from_) close(fd);
   for (const pid_t pid : processes_) {
-    kill(pid, SIGTERM);  // a launcher ends what it has launched
+    kill(pid, SIGTERM);  // lets a launcher end its own children
     for (const double end = Now() + 3; waitpid(pid, nullptr, WNOHANG) == 0;) {
       if (Now() > end) kill(pid, SIGKILL);
       poll(nullptr, 0, 10);
@@ -75,7 +75,7 @@ void Team::Run(const std::vector<std::string>& words) {
   });
 }
 
-// Opening for reading waits for nobody; opening for writing is tried until the member is there.
+// Opening for reading does not block. Opening for writing is retried until the member has opened its end.
 bool Team::Open(double patience) {
   const double end = Now() + patience;
   for (uint32_t i = 0; i < members_; ++i) {
@@ -121,9 +121,9 @@ double Team::Command(const std::string& kind, uint64_t bytes, int calls, double 
 std::string Team::Why() const {
   std::ifstream in(log());
   const std::string said{std::istreambuf_iterator<char>(in), {}};
-  constexpr size_t kMost = 1000;
+  constexpr size_t kMax = 1000;
   if (said.empty()) return "a process has ended or does not answer, and wrote nothing to stderr";
-  return "a process has ended or does not answer: " + said.substr(said.size() - std::min(said.size(), kMost));
+  return "a process has ended or does not answer: " + said.substr(said.size() - std::min(said.size(), kMax));
 }
 
 }  // namespace leat::bench

@@ -1,7 +1,8 @@
-// Processes that measure something together: a command to each of them, the time from the first of them.
+// A team of processes that measures a collective operation: each member gets a command, and the first one
+// reports the time.
 //
-// Commands and answers go through named pipes, so that it does not matter who starts the processes; waiting
-// members sleep in a read.
+// Commands and replies use named pipes, so any launcher can start the processes. Idle members block in a
+// read.
 #pragma once
 
 #include <sys/types.h>
@@ -26,15 +27,16 @@ class Team {
   std::string in(uint32_t member) const;
   std::string out(uint32_t member) const;
 
-  // A process of it: another program, started as a Baseline is, or a function of this one. They die with this
-  // process.
+  // Starts a member: another program, with a clean environment as for Baseline, or a function of this
+  // program. Members die with this process.
   void Run(const std::vector<std::string>& words);
   void Fork(const std::function<void()>& body);
 
-  // "<kind> <bytes> <calls>" to all; seconds a call on the first member, when all have answered. 0: some
-  // process has ended or takes longer than `patience` seconds, and the team is of no more use.
+  // Sends "<kind> <bytes> <calls>" to all members, waits for all replies, and returns the seconds per call of
+  // the first member. 0: a process has ended, or takes longer than `patience` seconds; the team is then
+  // broken.
   double Command(const std::string& kind, uint64_t bytes, int calls, double patience);
-  // Then: the last lines that its processes wrote to stderr.
+  // The reason of a failure: the last lines that the members wrote to stderr.
   std::string Why() const;
 
  private:

@@ -38,7 +38,7 @@ Training::Training(const TrainingCase& c, const optim::OptimizerConfig& optimize
   flops_ = FlopsOf(step.graph, fetches);
 
   engine::PlanOptions options;
-  options.tables = {&onednn::Table(), &reference::Kernels()};
+  options.tables = {&cpu::Table(), &reference::Kernels()};
   options.passes = ops::StandardPasses();
   if (bf16) options.passes.push_back(ops::UseBf16());
   plan_ = engine::Plan::Compile(step.graph, fetches, options);
@@ -49,7 +49,7 @@ Training::Training(const TrainingCase& c, const optim::OptimizerConfig& optimize
   bind(step.features, features_);
   bind(step.labels, labels_);
   bind(step.weights, weights_);
-  bind(step.noise, noise_);
+  bind(step.random_seed, noise_);
   bind(step.loss, loss_);
   for (size_t v = 0; v < step.variables.size(); ++v) {
     Variable& variable = variables_.emplace_back();

@@ -1,5 +1,4 @@
-// A model that trains in this process, as a worker would but without servers: the step that `step` and
-// `engine` measure.
+// Trains a model in this process, like a worker without servers, for `bench step` and `bench engine`.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +13,28 @@
 
 namespace leat::bench {
 
-// How the features of a batch are drawn.
+// The distribution of a batch's random features.
 enum class Features : uint8_t { kNormal, kIds };
 
 struct TrainingCase {
   std::string name;   // "lenet"
   std::string model;  // the `model:` section of a job
   int64_t batch = 1;
-  uint32_t labels = 1;  // of a row
+  uint32_t labels = 1;  // per row
   Features features = Features::kNormal;
 };
 
-// One thread; batches are drawn at random. With `bf16`, products take their operands in it.
+// Trains random batches in one thread. `bf16`: matrix products use bf16 operands.
 class Training {
  public:
   Training(const TrainingCase& c, const optim::OptimizerConfig& optimizer, bool bf16 = false);
 
-  // Writes batch and variables as they are now, one file of f32 each, into a directory: features, labels, and
-  // dense1.weight for the variable dense1/weight. So others can train the same.
+  // Writes the batch and the variables into a directory, so that other frameworks can train the same: one
+  // file of f32 each, named features, labels, and dense1.weight for the variable dense1/weight.
   void Save(const std::string& directory) const;
   // Forward, backward and update.
   void Step();
-  // Of the last step.
+  // The loss of the last step.
   float loss() const;
   engine::Plan& plan() { return *plan_; }
   // Arithmetic operations of one step, forward and backward.

@@ -1,8 +1,8 @@
-// Little-endian writing and bounded reading of bytes, and the checksum that files and frames carry.
+// Little-endian byte writer, bounds-checked byte reader, and the checksum of files and frames.
 //
-// A reader never reads past its end, never allocates by a length it has not checked and never throws: the
-// first thing that does not fit makes it fail for good, reads then return zeros, and the caller asks ok()
-// once at the end. Not thread-safe.
+// ByteReader is safe on untrusted input: it checks every length before it reads or allocates, and it never
+// throws. The first bad read makes it fail permanently; later reads return zeros. Callers check ok() or
+// Done() once at the end. Not thread-safe.
 #pragma once
 
 #include <bit>
@@ -17,12 +17,12 @@
 namespace leat {
 
 static_assert(std::endian::native == std::endian::little,
-              "Leat's formats are written as the memory holds them");
+              "Leat's formats are little-endian and copied straight from memory");
 
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 
-// XXH3, 64 bits: guards against torn and flipped bytes, not against an adversary.
+// 64-bit XXH3. Detects truncated and corrupted data; not cryptographic.
 uint64_t Checksum(ByteView bytes, uint64_t seed = 0);
 
 inline ByteView AsBytes(std::string_view text) {
@@ -42,12 +42,12 @@ class ByteWriter {
     std::memcpy(bytes_.data() + at, &value, sizeof(T));
   }
   void PutRaw(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  // A u32 length, then the bytes.
+  // Writes a u32 length, then the bytes.
   void PutString(std::string_view text) {
     Put(static_cast<uint32_t>(text.size()));
     PutRaw(AsBytes(text));
   }
-  // Overwrites what was put at `offset` before (a length that is known only at the end).
+  // Overwrites the bytes at `offset`, for example a length that is known only at the end.
   template <class T>
   void PatchAt(size_t offset, T value) {
     std::memcpy(bytes_.data() + offset, &value, sizeof(T));
@@ -75,13 +75,13 @@ class ByteReader {
     if (!Take(size)) return {};
     return bytes_.subspan(at_ - size, size);
   }
-  // A u32 length that is at most `limit`, then as many bytes.
+  // Reads a u32 length, then that many bytes. Fails if the length exceeds `limit`.
   std::string GetString(uint32_t limit) {
     const auto size = Get<uint32_t>();
     if (size > limit) ok_ = false;
     return std::string(AsText(GetRaw(ok_ ? size : 0)));
   }
-  // A u32 count of things that take at least `least_bytes` each; fails when so many cannot be left.
+  // Reads a u32 count of items of at least `least_bytes` each. Fails if that many cannot remain.
   uint32_t GetCount(uint64_t least_bytes) {
     const auto count = Get<uint32_t>();
     if (uint64_t{count} * least_bytes > remaining()) ok_ = false;
@@ -89,7 +89,7 @@ class ByteReader {
   }
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
-  // ok() and everything read.
+  // ok() and nothing is left to read.
   bool Done() const { return ok_ && remaining() == 0; }
   size_t remaining() const { return ok_ ? bytes_.size() - at_ : 0; }
 

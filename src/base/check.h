@@ -1,4 +1,4 @@
-// CHECK: for bugs only. Whatever a user, a peer or a file can cause is an exception or a Status instead.
+// LEAT_CHECK aborts on a bug in Leat itself. Bad input from a user, peer or file is an exception or a Status.
 #pragma once
 
 namespace leat {

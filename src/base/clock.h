@@ -1,4 +1,5 @@
-// Time is passed in: the core takes a Time as an argument, and only shells own a Clock.
+// Clocks. Protocol code takes the time as an argument, so tests control it; only code that does I/O owns a
+// Clock.
 #pragma once
 
 #include <chrono>
@@ -6,7 +7,7 @@
 namespace leat {
 
 using Duration = std::chrono::nanoseconds;
-// Nanoseconds since some fixed moment: monotonic, never the wall clock.
+// Nanoseconds since an arbitrary fixed point. Monotonic, not the wall clock.
 using Time = Duration;
 
 class Clock {
@@ -21,7 +22,7 @@ class MonotonicClock final : public Clock {
   Time Now() const override { return std::chrono::steady_clock::now().time_since_epoch(); }
 };
 
-// Moves only when told to. Not thread-safe.
+// For tests: stands still until Advance is called. Not thread-safe.
 class ManualClock final : public Clock {
  public:
   Time Now() const override { return now_; }

@@ -1,4 +1,4 @@
-// Strong ids: a NodeId cannot be passed where a SliceId is meant.
+// Strong id types: passing a NodeId where a SliceId is expected does not compile.
 #pragma once
 
 #include <compare>
@@ -23,13 +23,13 @@ std::string ToString(Id<Tag, Rep> id) {
   return std::to_string(id.value);
 }
 
-// A process that joined the job. Never given twice: a restarted process is not its former self. 0 = none.
+// A process that joined the job. Never reused: a restarted process gets a new id. 0 = none.
 using NodeId = Id<struct NodeIdTag, uint64_t>;
-// Number of a view. Grows with each change of members or of the slices' places. 0 = no view yet.
+// Number of a membership view. Increases with every change of members or slice placement. 0 = no view yet.
 using Generation = Id<struct GenerationTag, uint64_t>;
-// Place of a slice in the job's table of slices, which is fixed when the job is created.
+// Index of a slice in the job's table of slices, which is fixed when the job is created.
 using SliceId = Id<struct SliceIdTag, uint32_t>;
-// Life of a slice: grows whenever the slice is made, restored or moved. 0 = never placed.
+// Increases whenever a slice is created, restored or moved. 0 = never placed.
 using Incarnation = Id<struct IncarnationTag, uint64_t>;
 
 }  // namespace leat

@@ -1,6 +1,6 @@
-// LEAT_MULTIVERSION before a function that is one plain loop: the compiler makes a copy for each width of
-// vector and the loader picks what the machine has. Not under sanitizers, whose runtimes start after the
-// loader has already run the pick.
+// LEAT_MULTIVERSION before a function that is one plain loop: the compiler emits one version per vector
+// width, and the loader picks the widest that the processor supports. Off under sanitizers: the loader picks
+// before their runtimes are initialised.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(LEAT_SANITIZED)

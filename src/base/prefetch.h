@@ -1,5 +1,5 @@
-// Memory that will soon be looked at, brought to the cache: worth its while where thousands of things take
-// turns, and what each of them needs has long left the cache when it is its turn.
+// Cache prefetch. Useful when a loop visits thousands of objects in turn, whose data has left the cache by
+// then.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace leat {
 
-// Whatever the address: nothing is read.
+// Prefetches every cache line of the range. Any address is safe, since nothing is dereferenced.
 inline void Prefetch(const void* begin, size_t bytes) {
   constexpr uintptr_t kLine = 64;
   const auto first = reinterpret_cast<uintptr_t>(begin);

@@ -1,9 +1,9 @@
-// Random numbers that come out the same everywhere.
+// Reproducible random numbers: the same on every machine.
 //
-// CounterRng is a pure function of (key, counter), so a slice of a variable can be initialised by whichever
-// server holds it, and a shuffle by whichever worker trains the split, all with the same result.
-// Rng is a stream for simulations and tests (xoshiro256++, Blackman and Vigna 2018). Nothing here is
-// cryptographic. Rng is not thread-safe; the functions are.
+// CounterRng is a pure function of (key, counter), so any server initialises a slice of a variable and any
+// worker shuffles a split with the same result. Rng is a sequential generator for simulations and tests
+// (xoshiro256++, Blackman and Vigna 2018). Nothing here is cryptographic. Rng is not thread-safe; everything
+// else is.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@
 
 namespace leat {
 
-// The finaliser of SplitMix64: a bijection that spreads every bit (Steele, Lea, Flood 2014).
+// The finaliser of SplitMix64, a bijective hash (Steele, Lea, Flood 2014).
 constexpr uint64_t Mix(uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -27,7 +27,7 @@ constexpr uint64_t Mix(uint64_t a, uint64_t b) {
   return Mix(Mix(a) ^ b);
 }
 
-// FNV-1a: turns a name into a key that does not depend on the machine.
+// FNV-1a hash of a name, the same on every machine.
 constexpr uint64_t HashName(std::string_view name) {
   uint64_t h = 0xcbf29ce484222325ull;
   for (char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
@@ -90,7 +90,8 @@ class Rng {
   uint64_t state_[4];
 };
 
-// Fisher and Yates: fills `order` with a permutation of 0 … size-1 that depends on the seed alone.
+// Fills `order` with a permutation of 0 … size-1 that depends only on the seed and the size (Fisher-Yates
+// shuffle).
 template <class T>
 void Permutation(std::span<T> order, uint64_t seed) {
   Rng rng(seed);

@@ -11,7 +11,7 @@
 namespace leat {
 namespace {
 
-// From the published generators; where a seed of ours enters, from a second implementation of them.
+// Reference values from the published generators; for seeded values, from an independent implementation.
 TEST(Rng, KnownAnswers) {
   EXPECT_EQ(Mix(0), 0xe220a8397b1dcdafull);
   EXPECT_EQ(Mix(0x9e3779b97f4a7c15ull), 0x6e789e6aa1b965f4ull);
@@ -53,7 +53,7 @@ TEST(Rng, UniformIsUniform) {
   }
 }
 
-// Neighbouring keys and counters must not be related: what one variable starts from says nothing of the next.
+// Neighbouring keys and counters must be uncorrelated, or two variables would start from similar values.
 TEST(Rng, CountersOfNeighbouringKeysAreUnrelated) {
   double product = 0;
   constexpr int kDraws = 100000;
@@ -103,7 +103,7 @@ TEST(Rng, PermutationHoldsEveryPlaceOnce) {
   Permutation(std::span<uint32_t>(none), 9);
 }
 
-// Each of the 24 orders of 4 comes as often as the others.
+// All 24 orders of 4 are equally frequent.
 TEST(Rng, PermutationIsFair) {
   std::array<int, 256> count{};
   for (uint64_t seed = 0; seed < 24000; ++seed) {

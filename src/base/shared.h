@@ -1,4 +1,4 @@
-// A value that many hold and nobody changes: to copy it copies a pointer.
+// A shared immutable value. A copy copies only the pointer.
 #pragma once
 
 #include <memory>
@@ -6,17 +6,17 @@
 
 namespace leat {
 
-// Empty, or a T. Thread-safe as far as a T is that is only read.
+// Empty, or a const T. As thread-safe as a shared_ptr to a const T.
 template <class T>
 class Shared {
  public:
   Shared() = default;
-  Shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}  // NOLINT: as good as the T
+  Shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}  // NOLINT: implicit on purpose
 
   explicit operator bool() const { return value_ != nullptr; }
   const T& operator*() const { return *value_; }
   const T* operator->() const { return value_.get(); }
-  // In the stead of what was there, and to be filled in before anybody else gets hold of it.
+  // Replaces the value with a new T. Fill it in before copying this Shared to anyone else.
   T& emplace() {
     auto fresh = std::make_shared<T>();
     T& value = *fresh;
@@ -24,7 +24,7 @@ class Shared {
     return value;
   }
 
-  // Equal when the values are.
+  // Compares the values, not the pointers.
   friend bool operator==(const Shared& a, const Shared& b) {
     return a.value_ == b.value_ || (a && b && *a == *b);
   }

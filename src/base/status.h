@@ -1,8 +1,8 @@
-// Errors that distributed life makes normal: a lost peer, a passed deadline, a stale generation, bad bytes.
+// Status and Result<T>: errors that are normal in a distributed system, such as a lost peer, a passed
+// deadline, a stale generation or corrupt data.
 //
-// Three kinds of error, three ways: a user's mistake while a job or graph is built throws
-// std::invalid_argument with the place and the values; what is expected of distributed life is a Status or
-// Result<T>; a bug is a LEAT_CHECK.
+// Other errors are reported in other ways: a user's mistake in a job or graph throws std::invalid_argument
+// with the place and the values; a bug fails a LEAT_CHECK.
 #pragma once
 
 #include <optional>
@@ -20,12 +20,12 @@ enum class Code {
   kNotFound,
   kPermissionDenied,  // wrong token, unwritable directory
   kDeadlineExceeded,
-  kUnavailable,         // the peer is gone or not there yet
-  kStale,               // a generation or incarnation that has passed
-  kDataLoss,            // a checksum, length or format that does not hold
-  kFailedPrecondition,  // right values at the wrong time
-  kResourceExhausted,   // a limit or the disk
-  kAborted,             // ended on purpose
+  kUnavailable,         // the peer is gone or not reachable yet
+  kStale,               // an outdated generation or incarnation
+  kDataLoss,            // wrong checksum, length or format
+  kFailedPrecondition,  // valid request, wrong state
+  kResourceExhausted,   // a limit is reached or the disk is full
+  kAborted,             // cancelled on purpose
   kInternal,
 };
 
@@ -41,7 +41,7 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
   // "unavailable: connection to 127.0.0.1:4000 closed"; "ok" when ok().
   std::string ToString() const;
-  // The same code with `context: ` before the message; an ok status stays as it is.
+  // The same code with "`context`: " prepended to the message; an ok status is unchanged.
   Status With(std::string_view context) const;
 
   friend bool operator==(const Status&, const Status&) = default;

@@ -1,5 +1,5 @@
-// Processes that write checkpoints and are killed at random moments: what they leave is the newest checkpoint
-// that was complete, bit for bit.
+// Processes that write checkpoints are killed at random moments. What remains is the newest complete
+// checkpoint, bit for bit.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,13 +19,12 @@ using protocol::Manifest;
 
 constexpr std::string_view kSlots[] = {"moment1", "moment2"};
 
-// Says how far it came, a word at a time, so that the reader never sees a half.
+// Reports progress word by word, so that the reader never sees half a word.
 void Say(int out, uint64_t what) {
   if (write(out, &what, sizeof(what)) != sizeof(what)) _exit(3);
 }
 
-// One life: goes on from what is there, makes one checkpoint after the other, and drops the old ones. A step
-// is said after it is durable.
+// One process: resumes, writes checkpoints and drops old ones. Reports each step after it is durable.
 void Live(const std::string& directory, int out) {
   const auto table = MakeTable();
   auto opened = Store::Open(directory, true);
@@ -56,7 +55,7 @@ void Live(const std::string& directory, int out) {
   }
 }
 
-// Lets a life say `steps` words, then a random moment longer, then kills it. The last word it said, or 0.
+// Lets a process report `steps` words, waits a random time, and kills it. Returns its last word, or 0.
 uint64_t KillOne(const std::string& directory, Rng* rng) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
@@ -92,7 +91,7 @@ TEST(Crash, TheNewestCompleteCheckpointIsAlwaysThere) {
     ASSERT_TRUE((*store)->WriteJob("a: 1\n").ok());
   }
   Rng rng(1);
-  uint64_t committed = 0;  // newest that a life said was committed
+  uint64_t committed = 0;  // the newest one reported as committed
   uint64_t journaled = 0;
   for (int incarnation = 0; incarnation < 25; ++incarnation) {
     const uint64_t last = KillOne(dir.path(), &rng);
@@ -104,7 +103,7 @@ TEST(Crash, TheNewestCompleteCheckpointIsAlwaysThere) {
     ASSERT_TRUE(store.ok()) << store.status().ToString();
     const auto restored = (*store)->Restore();
     ASSERT_TRUE(restored.ok()) << restored.status().ToString();
-    // What was said is there. What was done but not yet said may be.
+    // Reported checkpoints exist. Later ones may exist, too.
     const uint64_t id = restored->manifest ? restored->manifest->id : 0;
     ASSERT_GE(id, committed);
     ASSERT_LE(id, committed + 1);

@@ -1,4 +1,4 @@
-// Files as the system has them: every failure is a Status with the path and the system's words.
+// Files with synchronous writes. Every failure is a Status with the path and the system's message.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 namespace leat::checkpoint {
 
 // "path: what: No such file or directory". Codes: kNotFound, kPermissionDenied (also a read-only file
-// system), kResourceExhausted (disk, quota, file size, descriptors), kInvalidArgument (the path is no path),
-// kDataLoss (the device fails), else kInternal.
+// system), kResourceExhausted (disk, quota, file size, descriptors), kInvalidArgument (invalid path),
+// kDataLoss (device error), else kInternal.
 Status SystemError(const std::string& path, const char* what, int error);
 
-// Owns a descriptor that programs started from this one do not inherit. Thread-compatible.
+// Owns a file descriptor that child processes do not inherit. Thread-compatible.
 class File {
  public:
   static Result<File> Open(const std::string& path, int flags);
@@ -26,10 +26,10 @@ class File {
   const std::string& path() const { return path_; }
   int fd() const { return fd_; }
   Result<uint64_t> Size() const;
-  // All of it, where the last write ended.
+  // Writes all bytes at the current position.
   Status Write(ByteView bytes);
   Status WriteAt(uint64_t offset, ByteView bytes);
-  // Fills all of `out`; kDataLoss when the file ends before.
+  // Fills all of `out`; kDataLoss if the file ends before.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
   Status Truncate(uint64_t size);
   // Content and size are on disk when it returns.
@@ -41,18 +41,19 @@ class File {
   int fd_ = -1;
 };
 
-// Entries of the directory (names made, renamed, removed) are on disk when it returns.
+// Directory entries (created, renamed, removed names) are on disk when it returns.
 Status SyncDirectory(const std::string& directory);
-// Both in `directory`. The file appears under its new name whole or not at all.
+// Renames a file within `directory`, durably. The file appears under its new name complete or not at all.
 Status RenameSynced(const std::string& directory, const std::string& from, const std::string& to);
-// Temporary name, sync, rename, sync of the directory: after a crash the old file is there or the new one.
+// Writes a temporary file, syncs, renames, and syncs the directory: after a crash either the old or the new
+// file exists.
 Status ReplaceFile(const std::string& directory, const std::string& name, ByteView bytes);
-// kResourceExhausted when it is larger than `limit`.
+// kResourceExhausted if it is larger than `limit`.
 Result<Bytes> ReadFile(const std::string& path, uint64_t limit);
 
 bool Exists(const std::string& path);
-// Letters, digits, '-', '_' and '.', nothing hidden. What is joined with a directory after a peer or file
-// named it.
+// True for letters, digits, '-', '_' and '.', not beginning with '.'. Check names from peers and files before
+// joining them with a directory.
 bool IsPlainName(const std::string& name);
 
 }  // namespace leat::checkpoint

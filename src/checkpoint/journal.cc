@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "protocol/messages_data.h"
+
 namespace leat::checkpoint {
 namespace {
 
@@ -28,8 +30,8 @@ uint32_t LengthCheck(uint32_t length, uint64_t offset) {
   return static_cast<uint32_t>(Checksum(std::as_bytes(std::span(&length, 1)), offset));
 }
 
-// True when the bytes [at, end) were being written when the machine stopped: a sector border lies inside, and
-// all behind it, to the end of the file, is zero.
+// True if the bytes [at, end) were incompletely written in a crash: from a sector boundary inside them to the
+// end of the file, everything is zero.
 bool Unwritten(ByteView file, uint64_t at, uint64_t end) {
   uint64_t zeros = file.size();
   while (zeros > at && file[zeros - 1] == std::byte{0}) --zeros;
@@ -42,7 +44,7 @@ void AppendRecord(const JournalRecord& record, Bytes* file) {
   file->insert(file->end(), bytes.begin(), bytes.end());
 }
 
-// A cut as bytes is always this long.
+// The fixed size of an encoded cut.
 uint64_t CutBytes() {
   static const uint64_t bytes = [] {
     ByteWriter out;
@@ -57,7 +59,7 @@ RoundMade DecodeRound(ByteReader* in) {
   round.first_step = in->Get<uint64_t>();
   round.needed = in->Get<uint32_t>();
   const uint32_t lanes = in->GetCount(CutBytes() + sizeof(uint64_t));
-  if (lanes == 0 || lanes > protocol::Turn::kMaxWidth || round.needed == 0 || round.needed > lanes)
+  if (lanes == 0 || lanes > protocol::StepLane::kMaxWidth || round.needed == 0 || round.needed > lanes)
     in->Fail();
   for (uint32_t i = 0; i < lanes && in->ok(); ++i) {
     const protocol::Cut cut = protocol::DecodeCut(in);
@@ -65,7 +67,7 @@ RoundMade DecodeRound(ByteReader* in) {
     std::vector<uint64_t> words((cut.runs() + 63) / 64);  // at most kMaxBatches / 64
     for (uint64_t& word : words) word = in->Get<uint64_t>();
     const protocol::RunSet assigned(cut.runs(), words);
-    // No runs past the cut's last, and every lane has as many as the first.
+    // No runs past the end of the cut, and all lanes have as many as the first.
     const bool fits = std::ranges::equal(assigned.words(), words) && !assigned.empty() &&
                       (i == 0 || assigned.count() == round.lanes[0].assigned.count());
     if (!fits) in->Fail();
@@ -153,7 +155,7 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
     default:
       return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));
   }
-  if (!in.Done()) return Status(Code::kDataLoss, "a record that does not hold what its kind says");
+  if (!in.Done()) return Status(Code::kDataLoss, "its content does not match its kind");
   return record;
 }
 
@@ -171,7 +173,7 @@ Bytes EncodeRecord(const JournalRecord& record, uint64_t offset) {
 
 Result<JournalContents> ParseJournal(ByteView file, const std::string& path) {
   if (file.size() < kMagic.size() || AsText(file.first(kMagic.size())) != kMagic) {
-    return Status(Code::kDataLoss, path + ": does not begin as a journal");
+    return Status(Code::kDataLoss, path + ": is not a journal (wrong first bytes)");
   }
   JournalContents contents;
   contents.size = file.size();
@@ -214,7 +216,7 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
       std::erase_if(made->cuts, [&](const protocol::Cut& cut) { return Before(cut, watermark); });
       if (!made->cuts.empty()) rest.push_back(std::move(record));
     } else if (const auto* round = std::get_if<RoundMade>(&record)) {
-      // Whole, as its steps are made of all its lanes.
+      // A round is kept as a whole, because its steps need all its lanes.
       const bool over = std::ranges::all_of(
           round->lanes, [&](const RoundMade::Lane& part) { return Before(part.cut, watermark); });
       if (!over) rest.push_back(std::move(record));
@@ -260,12 +262,12 @@ Status Journal::Append(const JournalRecord& record) {
                                                 " bytes behind " + std::to_string(end_));
   }
   if (const Status status = file_.WriteAt(end_, bytes); !status.ok()) {
-    // A part may be there: were it left, the next record would stand behind bytes that are none.
+    // Removes what was written in part, so that the next record does not follow invalid bytes.
     broken_ = file_.Truncate(end_);
     return status;
   }
   if (const Status status = file_.Sync(); !status.ok()) {
-    // What is on disk now cannot be told, and a second sync would not tell it either.
+    // The state on disk is unknown, and a second sync would not reveal it.
     broken_ = status;
     return status;
   }
@@ -280,7 +282,7 @@ Result<std::vector<JournalRecord>> Journal::Read() const {
   LEAT_ASSIGN_OR_RETURN(JournalContents contents, ParseJournal(bytes, file_.path()));
   if (contents.end != end_) {
     return Status(Code::kDataLoss, file_.path() + ": record at byte " + std::to_string(contents.end) +
-                                       " was whole before and is not now");
+                                       " is damaged, but was complete before");
   }
   return std::move(contents.records);
 }
@@ -292,7 +294,7 @@ Status Journal::Rewrite(const std::vector<JournalRecord>& records) {
   LEAT_RETURN_IF_ERROR(ReplaceFile(directory_, kJournalName, bytes));
   auto file = File::Open(file_.path(), O_RDWR);
   if (!file.ok()) {
-    broken_ = file.status();  // the old file has no name any more
+    broken_ = file.status();  // the old file has been unlinked
     return broken_;
   }
   file_ = std::move(*file);

@@ -1,4 +1,4 @@
-// The journal: what the coordinator decided since the oldest checkpoint that is kept, in order
+// The journal: the coordinator's decisions since the oldest kept checkpoint, in order
 // (docs/formats/checkpoint.md).
 //
 //   file    = "leat-journal-2\n" 0:u8 record*
@@ -6,8 +6,8 @@
 //   payload = 1:u8 count:u32 cut*  |  2:u8 count:u32 (epoch:u32 offset:u64)*  |  3:u8 node:u64 lease:u64
 //           | 4:u8 first_step:u64 needed:u32 count:u32 (cut words:u64*)*
 //
-// length_check is half the checksum of length, checksum that of payload; both are seeded with the record's
-// offset, so a record counts only where it was written.
+// length_check is the lower half of the checksum of length, checksum that of payload. Both are seeded with
+// the record's offset, so a record is valid only at its original offset.
 #pragma once
 
 #include <cstdint>
@@ -25,42 +25,42 @@ inline constexpr const char* kJournalName = "journal";
 
 struct JournalContents {
   std::vector<protocol::JournalRecord> records;
-  uint64_t end = 0;   // of the last whole record: what is behind it is the torn one
+  uint64_t end = 0;   // of the last complete record; an incomplete one may follow
   uint64_t size = 0;  // of the file
 };
 
-// An appended record reaches the disk by whole sectors. So a last record that a crash has torn is one that
-// the file ends in, or of which everything from some sector on is still zero. Those are dropped; whatever
-// else is not as it was written is kDataLoss, beginning with `path`. Pure.
+// Records reach the disk in whole sectors. A last record torn by a crash is therefore cut off by the end of
+// the file, or zero from some sector on. It is dropped; any other damage is kDataLoss with a message that
+// begins with `path`. Pure.
 Result<JournalContents> ParseJournal(ByteView file, const std::string& path);
 
-// The same of the journal in a job's directory; kDataLoss when it is missing.
+// Reads and parses the journal in a job's directory; kDataLoss if it is missing.
 Result<JournalContents> ReadJournal(const std::string& directory);
 
-// The parts, for tests and the fuzzer.
+// The encoding, for tests and the fuzzer.
 Bytes JournalHeader();
 Bytes EncodeRecord(const protocol::JournalRecord& record, uint64_t offset);
 Bytes EncodePayload(const protocol::JournalRecord& record);
 Result<protocol::JournalRecord> DecodePayload(ByteView payload);
 
-// The records that are still needed when every cut before `watermark` (by partition) is in all that may be
-// restored: the later cuts, the rounds that have one, and the newest of each other kind.
+// The records still needed if every state that may be restored has all cuts before `watermark` (by
+// partition): later cuts, rounds with such a cut, and the newest record of each other kind.
 std::vector<protocol::JournalRecord> Compact(std::vector<protocol::JournalRecord> records,
                                              const std::vector<protocol::Position>& watermark);
 
 // Thread-compatible.
 class Journal {
  public:
-  // Makes an empty one, or replaces what is there by one.
+  // Creates an empty journal, replacing an existing one.
   static Result<Journal> Create(const std::string& directory);
-  // Cuts off a torn last record.
+  // Truncates a torn last record.
   static Result<Journal> Open(const std::string& directory);
 
-  // On disk when it returns ok. When it could not be written, the journal is as it was; when that is not
-  // known either, every later append fails.
+  // On disk when it returns ok. If the write fails, the journal is unchanged; if that is uncertain, every
+  // later append fails.
   Status Append(const protocol::JournalRecord& record);
   Result<std::vector<protocol::JournalRecord>> Read() const;
-  // All records at once, by a new file.
+  // Replaces all records, by a new file.
   Status Rewrite(const std::vector<protocol::JournalRecord>& records);
 
  private:

@@ -43,7 +43,7 @@ Bytes ToFile(const std::vector<JournalRecord>& records, std::vector<size_t>* end
   return file;
 }
 
-// Records have no ==: the same bytes are the same record.
+// Records have no operator==, so their bytes are compared.
 std::vector<Bytes> Payloads(const std::vector<JournalRecord>& records) {
   std::vector<Bytes> payloads;
   for (const auto& record : records) payloads.push_back(EncodePayload(record));
@@ -141,7 +141,7 @@ TEST(Journal, RecordsThatAreLostSwappedOrRepeatedAreDataLoss) {
   }
 }
 
-// Checksums that fit, so that the payload's reader has to notice.
+// With valid checksums, so that the payload's parser has to detect the error.
 TEST(Journal, PayloadsThatSayTooMuchAreDataLoss) {
   for (const uint8_t kind : {0, 1, 2, 4, 5, 255}) {
     ByteWriter payload;
@@ -179,7 +179,7 @@ TEST(Journal, RoundsThatAreNoneAreDataLoss) {
   EXPECT_FALSE(decodes(invalid)) << "no valid cut";
 
   Bytes past = EncodePayload(good);
-  past.back() = std::byte{0x80};  // a run behind the last of its cut
+  past.back() = std::byte{0x80};  // a run past the end of its cut
   EXPECT_FALSE(DecodePayload(past).ok());
   Bytes many = EncodePayload(good);
   const uint32_t lanes = ~uint32_t{0};
@@ -187,7 +187,7 @@ TEST(Journal, RoundsThatAreNoneAreDataLoss) {
   EXPECT_FALSE(DecodePayload(many).ok());
 }
 
-TEST(Journal, GoesOnBehindATornRecord) {
+TEST(Journal, ContinuesAfterATornRecord) {
   const TempDir dir;
   const auto records = SomeRecords();
   {
@@ -195,7 +195,7 @@ TEST(Journal, GoesOnBehindATornRecord) {
     ASSERT_TRUE(journal.ok());
     for (const auto& record : records) ASSERT_TRUE(journal->Append(record).ok());
   }
-  const std::string file = ReadText(dir / "journal");
+  const std::string file = ReadAll(dir / "journal");
   EXPECT_EQ(file, AsText(ToFile(records)));
   WriteText(dir / "journal", file.substr(0, file.size() - 3));
   {
@@ -203,7 +203,7 @@ TEST(Journal, GoesOnBehindATornRecord) {
     ASSERT_TRUE(journal.ok());
     ASSERT_TRUE(journal->Append(records.back()).ok());
   }
-  EXPECT_EQ(ReadText(dir / "journal"), file);
+  EXPECT_EQ(ReadAll(dir / "journal"), file);
   auto journal = Journal::Open(dir.path());
   ASSERT_TRUE(journal.ok());
   EXPECT_EQ(Payloads(*journal->Read()), Payloads(records));
@@ -219,10 +219,10 @@ TEST(Journal, NothingOfATornRecordStaysBehindAShorterOne) {
   auto journal = Journal::Open(dir.path());
   ASSERT_TRUE(journal.ok());
   ASSERT_TRUE(journal->Append(IdsReserved{2, 2}).ok());
-  EXPECT_EQ(ReadText(dir / "journal"), AsText(ToFile({IdsReserved{1, 1}, IdsReserved{2, 2}})));
+  EXPECT_EQ(ReadAll(dir / "journal"), AsText(ToFile({IdsReserved{1, 1}, IdsReserved{2, 2}})));
 }
 
-// In a process of its own, as a limit on file sizes is the process's.
+// In a separate process, because the limit on file sizes applies to the process.
 TEST(Journal, AFailedAppendLeavesTheJournalAsItWas) {
   const TempDir dir;
   const pid_t child = fork();
@@ -242,7 +242,7 @@ TEST(Journal, AFailedAppendLeavesTheJournalAsItWas) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_EQ(ReadText(dir / "journal"), AsText(ToFile({IdsReserved{1, 1}, IdsReserved{2, 2}})));
+  EXPECT_EQ(ReadAll(dir / "journal"), AsText(ToFile({IdsReserved{1, 1}, IdsReserved{2, 2}})));
 }
 
 TEST(Journal, DamageUnderARunningJournalIsNoticedWhenItIsReadAgain) {
@@ -269,7 +269,7 @@ TEST(Journal, CompactKeepsTheLaterCutsAndTheNewestOfTheRest) {
   EXPECT_EQ(Payloads(Compact({}, {{3, 9}})), Payloads({}));
 }
 
-TEST(Journal, CompactKeepsRoundsWholeUntilAllTheirCutsAreBehind) {
+TEST(Journal, CompactKeepsRoundsWholeUntilTheWatermarkPassesAllTheirCuts) {
   const std::vector<JournalRecord> records = {StreamStart{{{0, 0}, {0, 0}}},
                                               MakeRound(0, 1, {MakeCut(0, 0, 32), MakeCut(1, 0, 32)}),
                                               MakeRound(1, 1, {MakeCut(0, 32, 64), MakeCut(1, 32, 64)}),

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kMaxDepth = 8;
 
-// What a value is, for messages, and never more of it than fits a line.
+// A value for error messages, shortened to fit a line.
 std::string Excerpt(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > 40) text = text.substr(0, 37) + "...";
@@ -27,7 +27,7 @@ Json ParseJson(std::string_view text) {
   };
   try {
     Json json = Json::parse(text.begin(), text.end(), shallow);
-    if (!json.is_object()) throw Malformed("no JSON object");
+    if (!json.is_object()) throw Malformed("not a JSON object");
     return json;
   } catch (const Json::exception& e) {
     throw Malformed(e.what());
@@ -42,7 +42,7 @@ const Json& At(const Json& object, const char* key) {
 }
 
 uint64_t Unsigned(const Json& value) {
-  if (!value.is_number_unsigned()) throw Malformed(Excerpt(value) + " is no unsigned number");
+  if (!value.is_number_unsigned()) throw Malformed(Excerpt(value) + " is not an unsigned number");
   return value.get<uint64_t>();
 }
 
@@ -53,12 +53,12 @@ uint32_t Unsigned32(const Json& value) {
 }
 
 std::string Text(const Json& value) {
-  if (!value.is_string()) throw Malformed(Excerpt(value) + " is no text");
+  if (!value.is_string()) throw Malformed(Excerpt(value) + " is not a text");
   return value.get<std::string>();
 }
 
 const Json& List(const Json& value) {
-  if (!value.is_array()) throw Malformed(Excerpt(value) + " is no list");
+  if (!value.is_array()) throw Malformed(Excerpt(value) + " is not a list");
   return value;
 }
 
@@ -67,7 +67,7 @@ uint64_t Hex(const Json& value) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, 16);
   if (text.size() != 16 || error != std::errc() || end != text.data() + text.size()) {
-    throw Malformed(Excerpt(value) + " is no number of 16 hexadecimal digits");
+    throw Malformed(Excerpt(value) + " is not a number of 16 hexadecimal digits");
   }
   return number;
 }

@@ -1,5 +1,5 @@
-// Reading of JSON that is not believed. Only sources of this folder include this; what these throw is caught
-// where a file's parser ends and becomes its Status.
+// Parsing of untrusted JSON. Only sources of this folder include this. Its exceptions are converted to a
+// Status by the parser of each file format.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Malformed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// An object. Values deeper than a few levels are refused before they take memory.
+// Parses an object. Deep nesting is rejected before it uses memory.
 Json ParseJson(std::string_view text);
 
 const Json& At(const Json& object, const char* key);

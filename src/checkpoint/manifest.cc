@@ -41,7 +41,7 @@ protocol::Cut ReadCut(const Json& value) {
   cut.shuffle_seed = Hex(At(value, "shuffle_seed"));
   cut.run = Unsigned32(At(value, "run"));
   if (!cut.valid()) {
-    throw Malformed("no valid cut: partition " + std::to_string(cut.partition) + " offsets " +
+    throw Malformed("invalid cut: partition " + std::to_string(cut.partition) + " offsets " +
                     std::to_string(cut.begin.offset) + " to " + std::to_string(cut.end));
   }
   return cut;
@@ -61,7 +61,7 @@ Json ToJson(const protocol::ManifestShard& shard) {
 protocol::ManifestShard ReadShard(const Json& value) {
   protocol::ManifestShard shard;
   shard.file = Text(value, "file");
-  if (!IsPlainName(shard.file)) throw Malformed("'" + shard.file + "' is no name of a file");
+  if (!IsPlainName(shard.file)) throw Malformed("'" + shard.file + "' is not a plain file name");
   shard.bytes = Unsigned(value, "bytes");
   shard.checksum = Hex(At(value, "checksum"));
   for (const Json& slice_incarnation : List(value, "slices")) {
@@ -87,7 +87,7 @@ protocol::Manifest ReadManifest(const Json& json) {
   manifest.id = Unsigned(json, "id");
   manifest.directory = Text(json, "directory");
   if (!IsPlainName(manifest.directory))
-    throw Malformed("'" + manifest.directory + "' is no name of a directory");
+    throw Malformed("'" + manifest.directory + "' is not a plain directory name");
   manifest.step = Unsigned(json, "step");
   manifest.events = Unsigned(json, "events");
   manifest.next_incarnation = Unsigned(json, "next_incarnation");
@@ -98,7 +98,7 @@ protocol::Manifest ReadManifest(const Json& json) {
     manifest.shards.push_back(ReadShard(shard));
     for (const auto& slice_incarnation : manifest.shards.back().slices) {
       if (!seen.insert(slice_incarnation.slice).second) {
-        throw Malformed("slice " + std::to_string(slice_incarnation.slice.value) + " is there twice");
+        throw Malformed("slice " + std::to_string(slice_incarnation.slice.value) + " appears twice");
       }
     }
   }
@@ -112,7 +112,7 @@ std::string ChecksumTail(std::string_view text) {
 }
 
 std::string EncodeManifest(const protocol::Manifest& manifest) {
-  // One member a line; the closing brace comes with the checksum.
+  // One member per line; the closing brace comes with the checksum.
   std::string text = "{";
   const auto put = [&text](const char* key, const Json& value) {
     text += text.size() > 1 ? ",\n  \"" : "\n  \"";

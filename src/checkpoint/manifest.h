@@ -1,4 +1,4 @@
-// manifest.json: what one complete checkpoint holds (docs/formats/checkpoint.md). Pure.
+// manifest.json: the contents of a complete checkpoint (docs/formats/checkpoint.md). Pure.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace leat::checkpoint {
 
-// JSON that ends in its own checksum, so that no bit of it can change unnoticed.
+// JSON that ends with its own checksum, which detects every changed bit.
 std::string EncodeManifest(const protocol::Manifest& manifest);
 
-// kDataLoss, beginning with `path`, when a byte is not as it was written, or the content contradicts itself:
-// a cut that is not valid, a slice that is there twice, a file name that leads elsewhere.
+// kDataLoss, with a message that begins with `path`, for a changed byte or contradictory content: an invalid
+// cut, a duplicate slice, a file name outside the directory.
 Result<protocol::Manifest> ParseManifest(ByteView file, const std::string& path);
 
-// What EncodeManifest puts behind a text that ends in an open object: its checksum. For the fuzzer, which has
-// to get past it.
+// The checksum that EncodeManifest appends to a text ending in an open object. The fuzzer needs it to reach
+// the parser.
 std::string ChecksumTail(std::string_view text);
 
 }  // namespace leat::checkpoint

@@ -1,9 +1,10 @@
-// The head of a safetensors file: which tensors it holds, and where (docs/formats/checkpoint.md). Pure.
+// The header of a safetensors file: its tensors and their offsets (docs/formats/checkpoint.md). Pure.
 //
 //   file   = length:u64 json data
 //   json   = { "__metadata__": {text: text}, name: {"dtype": "F32", "shape": [n], "data_offsets": [b, e]} … }
 //
-// with spaces behind the JSON, so that data begins at a multiple of 64. The tensors fill data without gaps.
+// The JSON is padded with spaces, so that data begins at a multiple of 64. The tensors fill data without
+// gaps.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace leat::checkpoint {
 
-// Of one f32 tensor of rank 1, in bytes behind the head.
+// One f32 tensor of rank 1; offsets in bytes from the end of the header.
 struct TensorInfo {
   std::string name;
   uint64_t begin = 0;
@@ -29,14 +30,14 @@ struct SafetensorsHeader {
   static constexpr uint64_t kMaxBytes = 64 << 20;
 
   std::map<std::string, std::string> metadata;
-  std::vector<TensorInfo> tensors;  // in the order of their places
+  std::vector<TensorInfo> tensors;  // in the order of their offsets
 };
 
-// The length and the JSON, padded. kInvalidArgument when a name is not UTF-8 or there are too many.
+// The length and the padded JSON. kInvalidArgument if a name is not UTF-8 or there are too many tensors.
 Result<std::string> EncodeSafetensorsHeader(const SafetensorsHeader& head);
 
-// `json` as the file has it, `data_bytes` what is behind it. kDataLoss, beginning with `path`, when it is not
-// well-formed or the tensors do not fill the data exactly.
+// Parses the JSON of a file with `data_bytes` bytes of data. kDataLoss, with a message that begins with
+// `path`, if it is malformed or the tensors do not fill the data exactly.
 Result<SafetensorsHeader> ParseSafetensorsHeader(ByteView json, uint64_t data_bytes, const std::string& path);
 
 }  // namespace leat::checkpoint

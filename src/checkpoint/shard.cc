@@ -23,7 +23,7 @@ using protocol::SliceTable;
 constexpr const char* kFormat = "leat-shard-2";
 constexpr size_t kReadBytes = 1 << 20;
 
-// Checksum() of bytes that come in pieces.
+// Checksum() of bytes that arrive in pieces.
 class RunningChecksum {
  public:
   RunningChecksum() : state_(XXH3_createState(), XXH3_freeState) { XXH3_64bits_reset(state_.get()); }
@@ -65,7 +65,7 @@ std::string TensorName(const SliceTable& table, SliceId id) {
          std::to_string(spec.end) + "]";
 }
 
-// A statistic has no optimizer, and no slots of one.
+// A statistic has no optimizer and therefore no slots.
 size_t SlotsOf(const SliceTable& table, SliceId id, size_t slots) {
   const auto& variable = table.variables[table.slices[id.value].variable];
   return variable.role == optim::VariableRole::kStatistic ? 0 : slots;
@@ -76,7 +76,7 @@ Status CheckSlice(const SliceTable& table, const Slice& slice, size_t optimizer_
     return Status(Code::kInvalidArgument, "slice " + std::to_string(slice.id.value) + " " + why);
   };
   if (slice.id.value >= table.slices.size()) {
-    return bad("is none of the job's " + std::to_string(table.slices.size()));
+    return bad("is not among the job's " + std::to_string(table.slices.size()));
   }
   const uint64_t elements = table.slices[slice.id.value].elements();
   const size_t slots = SlotsOf(table, slice.id, optimizer_slots);
@@ -102,7 +102,7 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
   for (const auto& slice : slices) {
     LEAT_RETURN_IF_ERROR(CheckSlice(table, *slice, slot_names.size()));
     if (!seen.insert(slice->id).second) {
-      return Status(Code::kInvalidArgument, "slice " + std::to_string(slice->id.value) + " is there twice");
+      return Status(Code::kInvalidArgument, "slice " + std::to_string(slice->id.value) + " appears twice");
     }
     ByteWriter ledger;
     Encode(slice->ledger, &ledger);
@@ -174,7 +174,8 @@ class Reader final : public ShardReader {
     for (auto& tensor : head.tensors) tensors_.emplace(tensor.name, tensor);
     metadata_ = std::move(head.metadata);
     const auto format = metadata_.find("format");
-    if (format == metadata_.end() || format->second != kFormat) return Damaged("is no shard of a checkpoint");
+    if (format == metadata_.end() || format->second != kFormat)
+      return Damaged("is not a shard of a checkpoint");
     return {};
   }
 
@@ -245,7 +246,7 @@ class Reader final : public ShardReader {
     const std::string* about = Metadata("slice/" + std::to_string(slice->id.value));
     if (about == nullptr) {
       return Status(Code::kNotFound,
-                    file_.path() + ": slice " + std::to_string(slice->id.value) + " is not there");
+                    file_.path() + ": slice " + std::to_string(slice->id.value) + " is missing");
     }
     const Json json = ParseJson(*about);
     slice->incarnation = Incarnation(Unsigned(json, "incarnation"));
@@ -256,7 +257,7 @@ class Reader final : public ShardReader {
     const Bytes bytes = FromHexText(*ledger);
     ByteReader in(bytes);
     slice->ledger = protocol::DecodeLedger(&in);
-    if (!in.Done()) throw Malformed("its ledger of " + std::to_string(bytes.size()) + " bytes is none");
+    if (!in.Done()) throw Malformed("its ledger of " + std::to_string(bytes.size()) + " bytes is malformed");
     return {};
   }
 
@@ -274,7 +275,7 @@ class Reader final : public ShardReader {
 
   File file_;
   uint64_t size_ = 0;
-  uint64_t data_ = 0;  // where it begins
+  uint64_t data_ = 0;  // offset of the data
   std::map<std::string, TensorInfo> tensors_;
   std::map<std::string, std::string> metadata_;
 };

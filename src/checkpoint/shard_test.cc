@@ -27,7 +27,7 @@ TEST(Shard, EverySliceComesBackBitForBit) {
     const auto shard = WriteShard(dir.path(), 12, table, Names(kSlots).first(slots), slices);
     ASSERT_TRUE(shard.ok()) << shard.status().ToString();
     EXPECT_EQ(shard->file, "shard-12.safetensors");
-    const std::string bytes = ReadText(dir / shard->file);
+    const std::string bytes = ReadAll(dir / shard->file);
     EXPECT_EQ(shard->bytes, bytes.size());
     EXPECT_EQ(shard->checksum, Checksum(AsBytes(bytes)));
     const auto reader = ShardReader::Open(dir / shard->file, shard->checksum);
@@ -68,7 +68,7 @@ TEST(Shard, AStatisticHasNoSlots) {
   EXPECT_EQ((*reader)->Read(MakeTable(), SliceId(3), 2).status().code(), Code::kFailedPrecondition);
 }
 
-// The format as its specification has it, read without any of our code.
+// Checks the specified format without using our code.
 TEST(Shard, TheLayoutIsSafetensors) {
   const TempDir dir;
   const auto table = MakeTable();
@@ -76,7 +76,7 @@ TEST(Shard, TheLayoutIsSafetensors) {
   constexpr std::string_view kVelocity[] = {"velocity"};
   const auto shard = WriteShard(dir.path(), 1, table, kVelocity, slices);
   ASSERT_TRUE(shard.ok());
-  const std::string file = ReadText(dir / shard->file);
+  const std::string file = ReadAll(dir / shard->file);
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(file[i]);
   EXPECT_EQ((8 + length) % 64, 0u);
@@ -107,7 +107,7 @@ TEST(Shard, AFlippedByteAnywhereIsDataLoss) {
   const auto shard = WriteShard(dir.path(), 3, table, {}, MakeSlices(table, {0, 1, 2, 3, 4}, 0, 1));
   ASSERT_TRUE(shard.ok());
   const std::string path = dir / shard->file;
-  const std::string file = ReadText(path);
+  const std::string file = ReadAll(path);
   for (size_t i = 0; i < file.size(); ++i) {
     FlipByte(path, i, static_cast<char>(1 << i % 8));
     const auto reader = ShardReader::Open(path, shard->checksum);
@@ -122,7 +122,7 @@ TEST(Shard, AFlippedByteAnywhereIsDataLoss) {
   EXPECT_EQ(ShardReader::Open(dir / "none", 0).status().code(), Code::kNotFound);
 }
 
-// With a checksum that fits, so that the head itself has to notice.
+// With a valid checksum, so that the header's parser has to detect the error.
 TEST(Shard, AHeadThatContradictsItselfIsDataLoss) {
   const TempDir dir;
   const std::string good = R"({"__metadata__":{"format":"leat-shard-2"},)"
@@ -156,7 +156,7 @@ TEST(Shard, AHeadThatContradictsItselfIsDataLoss) {
   EXPECT_EQ(with("[0,8]", "[0,18446744073709551615]"), Code::kDataLoss);
   EXPECT_EQ(with("[0,8]", "[0,8.0]"), Code::kDataLoss);
   EXPECT_EQ(with("leat-shard-2", "pt"), Code::kDataLoss);
-  // Tensors that overlap, and that leave a gap.
+  // Overlapping tensors, and tensors with a gap.
   const std::string more = R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":)";
   EXPECT_EQ(with("[0,8]}", "[0,8]}" + more + "[4,8]}"), Code::kDataLoss);
   EXPECT_EQ(with("[2],\"data_offsets\":[0,8]}", "[1],\"data_offsets\":[0,4]}" + more + "[4,8]}"), Code::kOk);
@@ -196,7 +196,7 @@ TEST(Shard, SlicesThatAreNotTheTablesAreRefused) {
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
-// Whatever is saved, the optimizer's slots and the ledgers with it, is spread as the slices are.
+// All saved data, including optimizer slots and ledgers, is distributed as the slices are.
 TEST(Shard, NoServerWritesMoreThanItsShare) {
   protocol::SliceTable table = protocol::MakeSlices({{"dense1/weight", Shape{784, 128}, {}},
                                                      {"dense1/bias", Shape{128}, {}},
@@ -233,7 +233,7 @@ TEST(Shard, AServerWithoutSlicesWritesAnEmptyShard) {
   EXPECT_TRUE(ShardReader::Open(dir / shard->file, shard->checksum).ok());
 }
 
-// Runs in a process of its own, as a limit on file sizes is the process's.
+// In a separate process, because the limit on file sizes applies to the process.
 TEST(Shard, AFullDiskIsSaidAndLeavesNothing) {
   const TempDir dir;
   const auto table = MakeTable();

@@ -36,7 +36,7 @@ std::string DirectoryName(uint64_t id) {
   return text;
 }
 
-// The first line of job.yaml; to YAML it is a comment.
+// The first line of job.yaml, a comment in YAML.
 std::string JobChecksum(std::string_view yaml) {
   return "# checksum " + ToHex(Checksum(AsBytes(yaml))) + "\n";
 }
@@ -64,7 +64,7 @@ Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory) {
   return ids;
 }
 
-// With its parents. Each one's entry is synced, unless its parent may not be read.
+// Creates missing parents, too. Each new entry is synced, unless its parent is not readable.
 Status MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0755) == 0) {
     const Status synced = SyncDirectory(std::filesystem::path(path).parent_path());
@@ -80,7 +80,7 @@ Status MakeDirectory(const std::string& path) {
   return MakeDirectory(path);
 }
 
-// The manifest first: half a removal leaves no checkpoint rather than half of one.
+// The manifest first, so that an interrupted removal leaves an incomplete checkpoint.
 Status RemoveCheckpoint(const std::string& path) {
   const std::string manifest = path + "/" + kManifest;
   if (unlink(manifest.c_str()) == 0) {
@@ -162,7 +162,7 @@ class DirectoryStore final : public Store {
 
  private:
   std::string directory_;
-  File lock_;  // held as long as this lives
+  File lock_;  // held for the lifetime of this object
   Journal journal_;
 };
 
@@ -174,12 +174,12 @@ Status DirectoryStore::Commit(const Manifest& manifest) {
   const std::string path = directory_ + "/" + manifest.directory;
   for (const auto& shard : manifest.shards) {
     if (!IsPlainName(shard.file)) {
-      return Status(Code::kInvalidArgument, "'" + shard.file + "' is no name of a shard");
+      return Status(Code::kInvalidArgument, "'" + shard.file + "' is not a valid name of a shard");
     }
     LEAT_RETURN_IF_ERROR(CheckSize(path + "/" + shard.file, shard.bytes));
   }
   const std::string text = EncodeManifest(manifest);
-  // What could not be read again is no checkpoint.
+  // Verifies that the manifest can be parsed.
   const auto again = ParseManifest(AsBytes(text), path + "/" + kManifest);
   if (!again.ok()) return Status(Code::kInvalidArgument, again.status().message());
   return ReplaceFile(path, kManifest, AsBytes(text));
@@ -220,7 +220,7 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
   std::error_code error;
   std::string path = std::filesystem::absolute(directory, error).lexically_normal().string();
   if (error || directory.empty())
-    return Status(Code::kInvalidArgument, "'" + directory + "' is no directory");
+    return Status(Code::kInvalidArgument, "'" + directory + "' is not a valid directory");
   if (path.size() > 1 && path.back() == '/') path.pop_back();
   const auto no_job = [&] { return Status(Code::kNotFound, path + ": there is no job in it"); };
   if (resume && !Exists(path)) return no_job();

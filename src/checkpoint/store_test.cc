@@ -29,7 +29,7 @@ std::unique_ptr<Store> OpenOrDie(const std::string& path, bool resume) {
   return store.ok() ? std::move(*store) : nullptr;
 }
 
-// A checkpoint whose content depends on its id alone, on two servers.
+// A checkpoint on two servers whose content depends on its id alone.
 Result<Manifest> WriteCheckpoint(Store* store, uint64_t id) {
   const auto table = MakeTable();
   LEAT_ASSIGN_OR_RETURN(const auto order, store->Prepare(id));
@@ -50,7 +50,7 @@ Result<Manifest> WriteCheckpoint(Store* store, uint64_t id) {
   return manifest;
 }
 
-// All slices are those of the manifest's id, bit for bit.
+// Expects all slices to be those of the manifest's id, bit for bit.
 void ExpectWhole(const std::string& directory, const Manifest& manifest) {
   const auto table = MakeTable();
   size_t slices = 0;
@@ -68,7 +68,7 @@ void ExpectWhole(const std::string& directory, const Manifest& manifest) {
   EXPECT_EQ(slices, table.slices.size());
 }
 
-TEST(Store, AJobComesBackWhole) {
+TEST(Store, AJobIsReadBackUnchanged) {
   const TempDir dir;
   const std::string path = dir / "jobs/first";
   Manifest newest;
@@ -166,8 +166,8 @@ TEST(Store, AnUnwritableDirectoryIsSaid) {
   EXPECT_EQ(Store::Open("", false).status().code(), Code::kInvalidArgument);
 }
 
-// In a process of its own, as a limit on file sizes is the process's. What was there stays readable, and the
-// journal goes on when there is room again.
+// In a separate process, because the limit on file sizes applies to the process. Existing data stays
+// readable, and the journal continues when there is space again.
 TEST(Store, AFullDiskLosesNothing) {
   const TempDir dir;
   {
@@ -184,7 +184,7 @@ TEST(Store, AFullDiskLosesNothing) {
     setrlimit(RLIMIT_FSIZE, &limit);
     if (store->AppendJournal(CutsMade{{MakeCut(0, 0, 9)}}).code() != Code::kResourceExhausted) _exit(2);
     if (WriteCheckpoint(store.get(), 2).status().code() != Code::kResourceExhausted) _exit(3);
-    if (store->Drop(2, {}).code() != Code::kOk) _exit(4);  // needs no more than there is
+    if (store->Drop(2, {}).code() != Code::kOk) _exit(4);  // needs no additional space
     limit.rlim_cur = RLIM_INFINITY;
     setrlimit(RLIMIT_FSIZE, &limit);
     if (!store->AppendJournal(IdsReserved{2, 2}).ok()) _exit(5);
@@ -268,7 +268,7 @@ TEST(Store, WhatIsNotThereCannotBeCommitted) {
   EXPECT_EQ(store->Restore()->manifest->id, 2u);
 }
 
-TEST(Store, WhatAnUnfinishedCheckpointLeftIsGoneWhenItsIdIsUsedAgain) {
+TEST(Store, RemainsOfAnUnfinishedCheckpointAreRemovedWhenItsIdIsReused) {
   const TempDir dir;
   const auto store = OpenOrDie(dir.path(), false);
   const auto order = *store->Prepare(1);
@@ -284,7 +284,7 @@ TEST(Store, AFlippedByteOfManifestOrJobIsDataLoss) {
   ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());
   ASSERT_TRUE(WriteCheckpoint(store.get(), 2).ok());
   const std::string manifest = dir / "checkpoint-000002/manifest.json";
-  const std::string bytes = ReadText(manifest);
+  const std::string bytes = ReadAll(manifest);
   for (size_t i = 0; i < bytes.size(); ++i) {
     std::string damaged = bytes;
     for (const int bits : {1 << i % 8, 0xff}) {
@@ -294,14 +294,14 @@ TEST(Store, AFlippedByteOfManifestOrJobIsDataLoss) {
     }
     EXPECT_EQ(ParseManifest(AsBytes(bytes).first(i), manifest).status().code(), Code::kDataLoss) << i;
   }
-  // The damaged newest one is never quietly passed over for an older one.
+  // A damaged newest checkpoint is an error, not skipped in favour of an older one.
   FlipByte(manifest, bytes.size() / 2, 4);
   const auto restored = store->Restore();
   EXPECT_EQ(restored.status().code(), Code::kDataLoss);
   EXPECT_EQ(restored.status().message().find(manifest), 0u) << restored.status().message();
 
   const std::string job = dir / "job.yaml";
-  const size_t size = ReadText(job).size();
+  const size_t size = ReadAll(job).size();
   for (size_t i = 0; i < size; ++i) {
     FlipByte(job, i, 1);
     EXPECT_EQ(store->ReadJob().status().code(), Code::kDataLoss) << i;
@@ -310,7 +310,7 @@ TEST(Store, AFlippedByteOfManifestOrJobIsDataLoss) {
   EXPECT_TRUE(store->ReadJob().ok());
 }
 
-// With checksums that fit, so that the content itself has to be looked at.
+// With valid checksums, so that the content has to be checked.
 TEST(Store, AManifestThatContradictsItselfIsDataLoss) {
   const TempDir dir;
   const auto store = OpenOrDie(dir.path(), false);
@@ -346,7 +346,7 @@ TEST(Store, AManifestThatContradictsItselfIsDataLoss) {
   }
 }
 
-TEST(Store, ACheckpointInAnothersPlaceIsDataLoss) {
+TEST(Store, ACheckpointInAnothersDirectoryIsDataLoss) {
   const TempDir dir;
   const auto store = OpenOrDie(dir.path(), false);
   ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());

@@ -1,47 +1,20 @@
-// What the tests of this folder share. Only *_test.cc files include this.
+// Helpers for tests of this folder. Only *_test.cc files include this.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/rng.h"
+#include "base/testing.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"
 
 namespace leat::checkpoint {
 
-// A directory that is gone at the end.
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "leat-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-inline std::string ReadText(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
 inline void WriteText(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
 }
@@ -65,7 +38,7 @@ inline protocol::Cut MakeCut(uint32_t partition, uint64_t begin, uint64_t end) {
   return cut;
 }
 
-// Its runs before `runs`, and step after step of all of them by each lane.
+// A round that has the first `runs` runs of each cut, one cut per lane.
 inline protocol::RoundMade MakeRound(uint64_t first_step, uint32_t runs, std::vector<protocol::Cut> cuts) {
   protocol::RoundMade round;
   round.first_step = first_step;
@@ -86,7 +59,7 @@ inline protocol::SliceTable MakeTable() {
   return table;
 }
 
-// The slice with values that depend on `seed` alone, some of them no numbers.
+// A slice with values that depend on `seed` alone, some of them NaN.
 inline std::shared_ptr<const protocol::Slice> MakeSlice(const protocol::SliceTable& table, uint32_t id,
                                                         uint32_t slots, uint64_t seed) {
   auto slice = std::make_shared<protocol::Slice>();

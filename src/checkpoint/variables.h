@@ -1,4 +1,4 @@
-// A checkpoint as whole variables.
+// Reads a checkpoint as whole variables.
 #pragma once
 
 #include <string>
@@ -9,8 +9,7 @@
 
 namespace leat::checkpoint {
 
-// All variables of a complete checkpoint put together, by variable, row-major: for evaluation and export.
-// `directory` is the job's.
+// All variables of a complete checkpoint, row-major, for evaluation and export. `directory` is the job's.
 Result<std::vector<std::vector<float>>> ReadVariables(const std::string& directory,
                                                       const protocol::Manifest& manifest,
                                                       const protocol::SliceTable& table);

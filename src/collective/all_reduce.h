@@ -1,14 +1,14 @@
-// The sum (or another reduction) over all members of a group, of memory that each of them has: bytes and a
-// reduce function, nothing about tensors.
+// All-reduce: combines the members' buffers of a group by a reduce function and gives every member the
+// result. It works on bytes, independent of tensors.
 //
-// Members are ranks 0 … members - 1. All start the same buckets in the same order with the same sizes, and
-// any number of them may be under way. Loop's thread only: calls are made from it, `done` is called from the
-// loop (never from within Start or Abort), and whoever runs the loop moves the bytes.
+// Members have ranks 0 … members - 1. All start the same buckets in the same order with the same sizes;
+// several buckets may be in progress. Loop's thread only: `done` is called from the loop, never inside Start
+// or Abort, and the loop moves the bytes.
 //
-// The result has the same bits on every member, for the same group and the same contributions always the same
-// ones. After the first failure (a member that dies or stalls, a deadline, Abort) the group is of no more
-// use: every bucket that is under way, and every later one, ends with the same status; from that moment no
-// memory of the caller's is touched. Destroying it does the same without a word.
+// The result has identical bits on every member, and is reproducible for the same group and contributions.
+// After the first failure (a member dies or stalls, a deadline, Abort) the group is unusable: all current and
+// later buckets end with the same status, and no memory of the caller is touched from then on. Destruction
+// has the same effect, without calling `done`.
 #pragma once
 
 #include <cstdint>
@@ -24,51 +24,51 @@
 
 namespace leat::collective {
 
-// In which order an element's contributions are added.
+// The order in which the contributions to an element are added.
 enum class Order : uint8_t {
-  kAny = 0,    // the fastest; depends on how many members there are and on the bucket's size
-  kLanes = 1,  // ((lane 0 + lane 1) + lane 2) + …: depends on the lanes alone, not on who has them
+  kAny = 0,    // the fastest; the order depends on the number of members and the size of the bucket
+  kLanes = 1,  // ((lane 0 + lane 1) + lane 2) + …: independent of how lanes are distributed over ranks
 };
 
 struct Bucket {
-  // The result comes here. kAny: this member's contribution is here before. A whole number of elements.
+  // Receives the result; a whole number of elements. kAny: contains this member's contribution before.
   std::span<std::byte> data;
-  // kLanes: this member's contributions in lane order, each as long as `data`; the lanes of rank 0 come
-  // before those of rank 1, and so on. A rank may have none, except rank 0. The first may be `data` itself;
-  // otherwise they don't overlap with it.
+  // kLanes: this member's contributions in lane order, each as long as `data`. The lanes of rank 0 precede
+  // those of rank 1, and so on. Any rank but 0 may have none. The first may be `data` itself; otherwise they
+  // must not overlap with it.
   std::vector<std::span<const std::byte>> lanes = {};
   ReduceOp reduce = kSumF32;
   Order order = Order::kAny;
-  // What `data` lies in, where it is shared with others on this host (net::MakeSharedBuffer): held for as
-  // long as they may look at it, if need be longer than the bucket lives.
+  // The buffer that contains `data` if peers on this host can read it (net::MakeSharedBuffer). It is kept
+  // alive while they may read it, if necessary longer than the bucket.
   Buffer memory = {};
-  // Whoever started it adds up by himself, where that is better: see Contributions. Needs `memory`, and
-  // kAny. One at a time.
+  // Makes the contributions of all members readable instead of combining them; the caller combines them (see
+  // Contributions). Requires `memory` and kAny. One such bucket at a time.
   bool gather_only = false;
 };
 
-// A piece of a bucket in the order of lanes: adds this member's lanes, one after the other, to what came from
-// the ranks before (null: none), into the bucket's data.
+// kLanes: adds this member's lanes, in order, to the partial sum `came` of the lower ranks (null: none), and
+// stores a piece of the bucket's data.
 void CombineLanes(const Bucket& bucket, uint64_t begin, uint64_t bytes, const std::byte* came);
 
 class AllReduce {
  public:
   virtual ~AllReduce() = default;
-  // The bucket's memory belongs to the all-reduce until `done`: with ok it holds the result; otherwise what
-  // it holds means nothing.
+  // `bucket.data` must not be accessed until `done`. Then it contains the result if ok, otherwise undefined
+  // contents.
   virtual void Start(Bucket bucket, std::function<void(const Status&)> done) = 0;
-  // Whether buckets that may be left apart are; else `data` holds the result of those, too.
+  // If false, gather_only is ignored and `data` receives the result.
   virtual bool supports_gather_only() const { return false; }
-  // Of the bucket that was left apart, from its `done` on: what each member has, by rank. The result is their
-  // reduction in that order. Valid until Release, which lets the others have their memory back, and no longer
-  // than to the end of the upcall of the loop that asks: once the group has ended there are none.
+  // Of the gather_only bucket, after its `done`: each member's contribution, by rank. The result is their
+  // reduction in that order. Valid until Release, which lets the others reuse their memory, and at most until
+  // the current loop callback returns. Fails once the group has ended.
   virtual Result<std::vector<ByteView>> Contributions();
   virtual void Release() {}
-  // Ends everything now; the others are told why.
+  // Ends everything now; the reason is sent to the other members.
   virtual void Abort(Status why) = 0;
   virtual uint32_t rank() const = 0;
   virtual uint32_t members() const = 0;
-  // Who the failure is put down to, once there is one and where it is one member's.
+  // The member that caused the failure, if it was a single one.
   virtual std::optional<uint32_t> lost() const = 0;
 };
 

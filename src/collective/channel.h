@@ -1,5 +1,5 @@
-// A connection together with who receives what comes on it, who may change during its life: first whoever
-// waits for its greeting, then the group it belongs to. Loop's thread only.
+// A connection and its receiver, which can change: first the port that waits for its greeting, then the
+// process group. Loop's thread only.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace leat::collective {
 
 class Channel final : public net::Receiver {
  public:
-  // As net::Receiver's; a channel may be destroyed within any of them.
+  // As net::Receiver. A channel may be destroyed inside any callback.
   class Owner {
    public:
     virtual Result<std::vector<std::span<std::byte>>> OnHeader(Channel& channel, uint8_t type,
@@ -39,7 +39,7 @@ class Channel final : public net::Receiver {
                                                      uint64_t payload_bytes) override {
     return owner->OnHeader(*this, type, header, payload_bytes);
   }
-  // All messages with a payload have one span for it.
+  // Every payload has a single span.
   bool OnView(net::Connection&, size_t, ByteView bytes) override { return owner->OnView(*this, bytes); }
   void OnMessage(net::Connection&) override { owner->OnMessage(*this); }
   void OnClosed(net::Connection&, const Status& why) override { owner->OnClosed(*this, why); }

@@ -107,7 +107,8 @@ Result<AbortMessage> DecodeAbort(ByteView header) {
   const auto code = in.Get<uint8_t>();
   message.lost = in.Get<uint32_t>();
   message.message = in.GetString(kMaxMessage);
-  if (!in.Done() || code == 0 || code > static_cast<uint8_t>(Code::kInternal)) return Malformed("last word");
+  if (!in.Done() || code == 0 || code > static_cast<uint8_t>(Code::kInternal))
+    return Malformed("abort message");
   message.code = static_cast<Code>(code);
   return message;
 }

@@ -1,5 +1,5 @@
-// What members of a group say to each other: headers of frames on the tensor plane. Decoders believe nothing
-// and return kDataLoss for what is no such header. Pure and thread-safe.
+// Messages between members of a group: frame headers on the tensor plane. Decoders treat input as untrusted
+// and return kDataLoss for malformed headers. Pure and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -7,28 +7,28 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "protocol/member/peer_connections.h"
 #include "protocol/member/reduction.h"
-#include "protocol/peer_connections.h"
 
 namespace leat::collective {
 
-// Types of frames; those of the parameter servers (wire::FrameType) are below 64.
+// Frame types. Those of the parameter servers (wire::FrameType) are below 64.
 enum class MessageType : uint8_t {
-  kGreet = 64,  // the first one on each connection, both ways
+  kGreet = 64,  // the first on each connection, both ways
   kPiece = 65,
   kReady = 66,
-  kProbe = 67,  // are you there? a kReady's header: the bucket that is waited for
+  kProbe = 67,  // asks whether the peer is alive; header as kReady: the bucket waited for
   kAlive = 68,
   kAbort = 69,
 };
 
-// Each pair of peers has two connections, so that a word gets through while the other is full of pieces.
+// Two connections per pair of peers, so that control messages get through while the other is full of pieces.
 using protocol::ChannelKind;
 using protocol::Greet;
 
 // A piece of a bucket.
 struct PieceHeader {
-  uint64_t bucket = 0;  // counted from 0 in the group's life
+  uint64_t bucket = 0;  // counted from 0 within the group
   uint64_t bytes = 0;   // of the whole bucket
   protocol::ReducePath path = protocol::ReducePath::kRing;
   uint8_t reduce = 0;
@@ -39,9 +39,9 @@ struct PieceHeader {
 
 struct Alive {
   static constexpr uint32_t kNobody = ~uint32_t{0};
-  uint64_t bucket = 0;           // that was asked for
-  bool started = false;          // that bucket, here
-  uint32_t waits_for = kNobody;  // who this one waits for itself
+  uint64_t bucket = 0;           // the bucket asked for
+  bool started = false;          // this member has started that bucket
+  uint32_t waits_for = kNobody;  // the rank that this member waits for
   friend bool operator==(const Alive&, const Alive&) = default;
 };
 

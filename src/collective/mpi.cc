@@ -30,18 +30,18 @@ using protocol::ReduceAction;
 
 constexpr int kWordTag = 1;
 constexpr int kFirstPieceTag = 2;
-constexpr int kTags = 1 << 20;  // of buckets: two each; MPI promises no fewer in practice than 2^23
-// Pieces of phase 0 that are received at a time.
+constexpr int kTags = 1 << 20;  // two per bucket; in practice every MPI allows at least 2^23
+// Pieces of phase 0 received at a time.
 constexpr size_t kReceives = 2;
 constexpr Duration kAwake = std::chrono::microseconds(200);
-// MPI tells nobody that something has come: so often it is asked while it matters, and while it does not.
+// MPI does not notify: polling intervals with and without work in progress.
 constexpr Duration kAsk = std::chrono::milliseconds(1);
 constexpr Duration kAskIdle = std::chrono::milliseconds(50);
 
-// What members tell each other when a bucket takes long: who is there, and how far.
+// Members exchange their progress when a bucket takes long.
 struct ProgressMessage {
-  uint64_t bucket = 0;  // the oldest that it waits for; ~0: it has ended
-  uint64_t next = 0;    // the one that it will start next
+  uint64_t bucket = 0;  // the oldest it waits for; ~0: it has ended
+  uint64_t next = 0;    // the next that it will start
   uint32_t rank = 0;
 };
 
@@ -76,7 +76,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
         formed_(std::move(formed)) {
     timer_ = loop_.After(options_.deadline, [this] {
       timer_ = 0;
-      Fail({Code::kDeadlineExceeded, "not all processes of MPI have started in time"}, std::nullopt);
+      Fail({Code::kDeadlineExceeded, "not all MPI processes started in time"}, std::nullopt);
     });
     thread_ = std::thread([this] { BeginAndEnd(); });
   }
@@ -86,8 +86,8 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     loop_.Cancel(timer_);
     if (listening_) loop_.impl().Remove(this);
     if (failed_.has_value() || !running_.empty() || !listening_) EndJob();
-    // A member that is lost now is lost for all: nobody waits for it longer than for a bucket.
-    Guard(options_.deadline, "the others did not end in time");
+    // A member lost now is lost for all; the wait is limited as for a bucket.
+    Guard(options_.deadline, "the other MPI processes did not end in time");
     if (hearing_ >= 0) mpi_->cancel(hearing_);
     {
       const std::lock_guard lock(mutex_);
@@ -120,7 +120,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     }
     running.request =
         mpi_->all_reduce(mine.data.data(), mine.data.size() / mine.reduce.element_bytes, mine.reduce.kind);
-    if (running.request < 0) Fail({Code::kUnavailable, "MPI refuses an all-reduce"}, std::nullopt);
+    if (running.request < 0) Fail({Code::kUnavailable, "MPI_Iallreduce failed"}, std::nullopt);
   }
 
   void Abort(Status why) override {
@@ -143,10 +143,10 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     std::unique_ptr<Chain> chain;
   };
 
-  // ---- the beginning
+  // ---- initialization
 
-  // The thread that MPI is begun and ended on, since both wait for the others, who may take their time: in
-  // between all calls are the loop's.
+  // The thread that initializes and finalizes MPI, since both wait for the other members. All calls in
+  // between are made by the loop.
   void BeginAndEnd() {
     uint32_t rank = 0, members = 0;
     const char* const refusal = mpi_->init(&rank, &members);
@@ -165,7 +165,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     if (rank != rank_ || members != members_) {
       return Fail(
           {Code::kFailedPrecondition, "MPI says rank " + std::to_string(rank) + " of " +
-                                          std::to_string(members) + " where the environment says rank " +
+                                          std::to_string(members) + ", but the environment says rank " +
                                           std::to_string(rank_) + " of " + std::to_string(members_)},
           std::nullopt);
     }
@@ -199,14 +199,14 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     return running_.empty() ? kAskIdle : kAsk;
   }
 
-  // 1: done, 0: not yet; -1: it has failed, and so has everything.
+  // 1: completed, 0: pending, -1: failed, and so has the group.
   int Test(int64_t request) {
     const int done = mpi_->test(request);
     if (done < 0) Fail({Code::kUnavailable, "MPI has lost a member"}, std::nullopt);
     return done;
   }
 
-  // Moves a bucket on, and takes it away when it is over; false when nothing happened.
+  // Advances a bucket and removes it when it is complete; false if nothing happened.
   bool Advance(uint64_t index, Running& running) {
     if (running.chain != nullptr) return AdvanceChain(index, running);
     if (Test(running.request) <= 0) return false;
@@ -230,7 +230,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
       std::unique_ptr<std::byte[]> memory(in_place ? nullptr : new std::byte[range.bytes]);
       std::byte* to = in_place ? running.bucket.data.data() + range.begin : memory.get();
       const int64_t request = mpi_->receive(to, range.bytes, hop.peer, tag(hop.phase));
-      if (request < 0) return Fail({Code::kUnavailable, "MPI refuses to receive"}, std::nullopt);
+      if (request < 0) return Fail({Code::kUnavailable, "MPI_Irecv failed"}, std::nullopt);
       into.push_back({hop, request, std::move(memory)});
     };
     bool any = false;
@@ -263,7 +263,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     return any;
   }
 
-  // Carries out what is to be done; true when that was the last.
+  // Executes the pending actions; true when the bucket is complete.
   template <class Tag>
   bool Act(uint64_t index, Running& running, const Tag& tag) {
     ReduceAction action;
@@ -280,14 +280,14 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
           const int64_t request = mpi_->send(running.bucket.data.data() + range.begin, range.bytes,
                                              action.hop.peer, tag(action.hop.phase));
           if (request < 0) {
-            Fail({Code::kUnavailable, "MPI refuses to send"}, std::nullopt);
+            Fail({Code::kUnavailable, "MPI_Isend failed"}, std::nullopt);
             return false;
           }
           running.chain->sending.push_back({action.hop, request});
           break;
         }
         case ReduceAction::Kind::kReady:
-          break;  // MPI keeps what comes early
+          break;  // MPI buffers early messages
         case ReduceAction::Kind::kFinished:
           Finish(index);
           return true;
@@ -305,12 +305,12 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     const ProgressMessage word = heard_;
     Listen();
     if (word.rank < members_) words_[word.rank] = word;
-    // Who asks is told how far this one is.
+    // A member that asks is told this member's progress.
     if (word.bucket != ~uint64_t{0} && !said_.contains(word.bucket)) Say(word.bucket);
     return true;
   }
 
-  // To all others, once for each bucket that somebody asks about.
+  // To all others, once per bucket asked about.
   void Say(uint64_t bucket) {
     said_[bucket] = {.bucket = bucket, .next = next_, .rank = rank_};
     for (uint32_t other = 0; other < members_; ++other) {
@@ -325,17 +325,18 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     if (age >= options_.deadline * 3 / 4 && !said_.contains(index)) Say(index);
     if (age < options_.deadline) return;
     const auto stop = [&](uint32_t rank, const char* what) {
-      Fail({Code::kDeadlineExceeded, "all-reduce " + std::to_string(index) + " did not end in time: rank " +
-                                         std::to_string(rank) + " " + what},
+      Fail({Code::kDeadlineExceeded, "all-reduce " + std::to_string(index) +
+                                         " was not complete in time: rank " + std::to_string(rank) + " " +
+                                         what},
            rank);
     };
     for (uint32_t other = 0; other < members_; ++other) {
       if (other == rank_) continue;
       const auto word = words_.find(other);
       if (word == words_.end() || word->second.bucket < index) return stop(other, "does not answer");
-      if (word->second.next <= index) return stop(other, "has not come to it");
+      if (word->second.next <= index) return stop(other, "has not started it");
     }
-    if (age >= options_.deadline * 5 / 4) stop(rank_, "and all others wait for each other");
+    if (age >= options_.deadline * 5 / 4) stop(rank_, "does not proceed, and all others wait for each other");
   }
 
   // ---- the end
@@ -352,7 +353,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
   void EndJob() {
     const std::string why = failed_.has_value() ? failed_->message()
                             : listening_        ? "ended in the middle of an all-reduce"
-                                                : "ended before all processes of MPI had started";
+                                                : "ended before all MPI processes had started";
     std::fprintf(stderr, "rank %u: %s; ending the job\n", rank_, why.c_str());
     std::fflush(stderr);
     Guard(std::chrono::seconds(1), {});
@@ -360,8 +361,8 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     _exit(exit_status_);
   }
 
-  // A thread that ends the process after a while, whatever this one is stuck in. MPI_Abort is not called from
-  // it, since MPI may be what is stuck: mpirun ends the others when one process ends with a status.
+  // A thread that ends the process after a while, wherever it hangs. It does not call MPI_Abort, since MPI
+  // itself may hang; mpirun ends the other processes when one exits with an error status.
   void Guard(Duration after, std::string why) {
     guard_off_ = std::make_shared<std::atomic<bool>>(false);
     std::thread([off = guard_off_, after, why = std::move(why), rank = rank_, status = exit_status_] {
@@ -382,10 +383,10 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
   int exit_status_;
   std::function<void(const Status&)> formed_;
   uint64_t timer_ = 0;
-  bool listening_ = false;  // MPI has begun, and is asked
+  bool listening_ = false;  // MPI is initialized and polled
   uint64_t next_ = 0;
   std::map<uint64_t, Running> running_;
-  std::unique_ptr<std::byte[]> arrived_;  // the piece that is to be added now
+  std::unique_ptr<std::byte[]> arrived_;  // the piece to be added now
   ProgressMessage heard_;
   int64_t hearing_ = -1;
   std::map<uint32_t, ProgressMessage> words_;  // the last one of each
@@ -413,7 +414,7 @@ std::optional<uint32_t> NumberFrom(const char* variable) {
 }  // namespace
 
 std::optional<protocol::MpiRank> FindMpiRank() {
-  // Open MPI's mpirun; MPICH's, Intel's, and srun with PMI; srun with PMIx.
+  // Open MPI's mpirun; MPICH, Intel MPI and srun with PMI; srun with PMIx.
   constexpr std::pair<const char*, const char*> kNames[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                                             {"PMI_RANK", "PMI_SIZE"},
                                                             {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}};
@@ -430,13 +431,13 @@ Result<const LeatMpiModule*> LoadMpi(const std::string& path) {
     std::error_code error;
     file = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "leat_mpi.so";
   }
-  // Global, since Open MPI loads parts of itself that look for its symbols there.
+  // Global, because Open MPI's plugins look up its symbols there.
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) return Status(Code::kNotFound, std::string("no MPI here: ") + dlerror());
+  if (library == nullptr) return Status(Code::kNotFound, std::string("cannot load MPI: ") + dlerror());
   const auto function = reinterpret_cast<LeatMpiModuleFunction>(dlsym(library, "leat_mpi_module"));
   const LeatMpiModule* const mpi = function != nullptr ? function() : nullptr;
   if (mpi == nullptr || mpi->version != LeatMpiModule::kVersion)
-    return Status(Code::kFailedPrecondition, file + " is of another version");
+    return Status(Code::kFailedPrecondition, file + " has another version than this program");
   return mpi;
 }
 

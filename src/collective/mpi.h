@@ -1,10 +1,10 @@
-// All-reduce by MPI, for processes that mpirun has started: the group is all of MPI_COMM_WORLD.
+// All-reduce by MPI, for processes started by mpirun. The group is MPI_COMM_WORLD.
 //
-// MPI cannot take a member out nor end what has begun, so its promise is smaller than AllReduce's: a member
-// that dies or stalls ends the whole job within the deadline, with a line that names it. After the first
-// failure the buckets' memory must stay until the process ends, and it has to end soon: `exit_grace` after
-// the failure this ends it (and, through MPI, all others) itself. A process that mpirun loses altogether is
-// ended with all others by mpirun.
+// MPI can neither remove a member nor cancel an operation, so the contract is weaker than AllReduce's. If a
+// member dies or stalls, the whole job ends within the deadline, with a message that names the member. After
+// the first failure the memory of all buckets must stay allocated until the process ends. It has to end soon:
+// `exit_grace` later this class ends it and, through MPI, all others. If mpirun loses a process, it ends all
+// others.
 #pragma once
 
 #include <functional>
@@ -21,33 +21,33 @@ struct LeatMpiModule;
 
 namespace leat::collective {
 
-// Where this process stands among those that mpirun (or srun) has started, as they say in the environment:
-// it is known before MPI is asked, which waits for all of them. Nothing where it was started by itself.
+// The rank of this process as given by mpirun or srun in the environment, known before MPI is initialized,
+// which waits for all processes. None for a process started otherwise.
 std::optional<protocol::MpiRank> FindMpiRank();
 
-// `path` empty: leat_mpi.so beside this program. Stays loaded. kNotFound where there is no MPI.
+// Loads the module at `path`, by default leat_mpi.so beside this program; it stays loaded. Returns kNotFound
+// without an MPI.
 Result<const LeatMpiModule*> LoadMpi(const std::string& path = {});
 
 struct MpiOptions {
-  protocol::MpiRank place;  // MPI has to say the same
-  // As PeerOptions::deadline. All have to have come to the beginning, and to the end, within as much.
+  protocol::MpiRank place;  // verified against MPI
+  // As PeerOptions::deadline. Also limits initialization and finalization, which wait for all members.
   Duration deadline = std::chrono::seconds(60);
   Duration exit_grace = std::chrono::seconds(3);
-  // Exit status of this process, and through MPI of the others, when this ends it.
+  // The exit status of this process, and through MPI of the others, when this class ends it.
   int exit_status = 1;
-  // The same where it was told to, by Abort; null: no other.
+  // The exit status after Abort; null: exit_status.
   std::function<int(const Status&)> exit_status_of;
-  // From this size on buckets go in pieces from rank to rank and back, as do all that are added in the order
-  // of lanes, and not by MPI's own all-reduce: of its kinds only the one that does not block can be aborted,
-  // and in Open MPI that takes two to five times as long for them. Both sizes are the same on all members.
+  // Buckets of at least this size, and all kLanes buckets, go in pieces from rank to rank and back instead of
+  // using MPI's all-reduce. Only MPI's non-blocking all-reduce can be aborted, and in Open MPI it takes two
+  // to five times as long for them. Both sizes must be equal on all members.
   uint64_t chain_bytes = 2 << 20;
   uint64_t piece_bytes = 256 << 10;
 };
 
-// Joins the others; `formed` is called from the loop, once, with ok or why there is no group, and buckets may
-// be started after that. Once in a process. Loop and module outlive it. Destroyed while all is well it waits
-// for the others to do the same; after a failure, in the middle of a bucket, or before the group is formed it
-// ends the job.
+// Joins the group. `formed` is called once, from the loop, with ok or the reason for failure; buckets may be
+// started after ok. Once per process; `loop` and `mpi` must outlive it. Normal destruction waits for the
+// other members. After a failure, during a bucket, or before the group is formed, destruction ends the job.
 std::unique_ptr<AllReduce> MakeMpiAllReduce(net::Loop& loop, const LeatMpiModule& mpi, MpiOptions options,
                                             std::function<void(const Status&)> formed);
 

@@ -1,8 +1,8 @@
-// What the module leat_mpi.so offers, in plain C: the calls of MPI that all-reduce needs, on MPI_COMM_WORLD.
-// Leat itself does not link an MPI; whoever asks for it loads the module.
+// The C interface of the module leat_mpi.so: the MPI calls that all-reduce needs, on MPI_COMM_WORLD. Leat
+// does not link an MPI and loads the module on demand.
 //
-// One call at a time, from any thread; init and finalize from the same one. Requests are small numbers that
-// are free again once they have been tested done.
+// One call at a time, from any thread; init and finalize from the same thread. Requests are small numbers,
+// free again once test reports completion.
 #pragma once
 
 #include <stdint.h>
@@ -12,23 +12,23 @@ extern "C" {
 struct LeatMpiModule {
   static constexpr uint32_t kVersion = 2;
   uint32_t version;
-  // Waits for the others to come to the same call; null, or why there is no MPI.
+  // Waits until all processes call it. Returns null, or the reason for failure.
   const char* (*init)(uint32_t* rank, uint32_t* members);
-  // Negative on failure. `reduce`: Reduce::kind.
+  // Returns a request, negative on failure. `reduce`: ReduceOp::kind.
   int64_t (*all_reduce)(void* data, uint64_t elements, uint8_t reduce);
   int64_t (*send)(const void* data, uint64_t bytes, uint32_t to, int tag);
-  int64_t (*receive)(void* data, uint64_t bytes, uint32_t from, int tag);  // from kAnyone: whoever sends it
-  // 1: done, 0: not yet, negative: failed.
+  int64_t (*receive)(void* data, uint64_t bytes, uint32_t from, int tag);  // from kAnyone: any rank
+  // 1: completed, 0: pending, negative: failed.
   int (*test)(int64_t request);
-  // Of a receive that nothing has come for: it is forgotten.
+  // Cancels a receive that has not matched a message.
   void (*cancel)(int64_t request);
   // Ends all processes of the job; may return.
   void (*abort)(int status);
-  // Waits for the others to come to the same call.
+  // Waits until all processes call it.
   void (*finalize)();
   static constexpr uint32_t kAnyone = ~uint32_t{0};
 };
 
-// The module's one symbol: "leat_mpi_module".
+// The module's only symbol: "leat_mpi_module".
 typedef const LeatMpiModule* (*LeatMpiModuleFunction)();
 }

@@ -20,12 +20,12 @@ using protocol::ReduceAction;
 using protocol::ReducePath;
 using protocol::Reduction;
 
-// Buckets that a peer may be ahead.
+// The maximum number of buckets that a peer may be ahead.
 constexpr uint64_t kMaxAhead = 1 << 16;
-constexpr size_t kMostKept = 8;
+constexpr size_t kMaxKept = 8;
 
-// What comes in place of bytes that the other has looked at lately, whose lines its cache still has: to take
-// them back one by one is slower than to write past the caches, by more than reading them again takes.
+// Overwrites bytes that another process has just read and still has in its cache. Taking those cache lines
+// back one by one costs more than bypassing the caches and reading the bytes again.
 void CopyPastCaches(std::span<std::byte> to, ByteView from) {
 #if defined(__SSE2__)
   constexpr size_t kLine = 64;
@@ -133,7 +133,7 @@ void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done
   LEAT_CHECK(group_.formed() || stopped_);
   if (stopped_) {
     failing_.push_back(std::move(done));
-    if (!ended_.has_value()) return;  // OnEnded tells it
+    if (!ended_.has_value()) return;  // reported by OnEnded
     loop_.Post([this, here = here_] {
       for (auto& tell : std::exchange(failing_, {})) {
         if (*here) tell(*ended_);
@@ -142,7 +142,7 @@ void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done
     return;
   }
   const auto shape = ShapeOf(bucket);
-  // Along the chain a member's contribution in any order is its only lane.
+  // On the chain, a kAny contribution is the member's only lane.
   if (bucket.order == Order::kAny) bucket.lanes = {bucket.data};
   Running& running =
       running_.try_emplace(index, loop_, index, std::move(bucket), std::move(done), shape, rank())
@@ -152,7 +152,7 @@ void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done
        ready != early_ready_.end() && ready->first == index; ready = early_ready_.erase(ready)) {
     running.reduction.PeerReady(ready->second);
   }
-  // What peers have sent already.
+  // Pieces that arrived before the start.
   if (auto early = early_.extract(index); !early.empty()) {
     for (auto& [header, buffered_piece] : early.mapped()) {
       const Status status = Accept(running, header, std::move(buffered_piece));
@@ -163,7 +163,7 @@ void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done
   Proceed(running);
 }
 
-// Carries out what is to be done now. The bucket may be over afterwards, and so may the group.
+// Executes the pending actions. The bucket, and the group, may have ended afterwards.
 void PeerAllReduce::Proceed(Running& running) {
   ReduceAction action;
   const uint64_t index = running.index;
@@ -217,7 +217,7 @@ void PeerAllReduce::SendPiece(Running& running, const Hop& hop) {
                    ByteView(running.bucket.data).subspan(range.begin, range.bytes),
                    [this, index = running.index, hop, memory = running.bucket.memory](const Status& status) {
                      Running* sent = Find(index);
-                     if (sent == nullptr || !status.ok()) return;  // the group hears of it otherwise
+                     if (sent == nullptr || !status.ok()) return;  // otherwise the group reports it
                      sent->reduction.Sent(hop);
                      Proceed(*sent);
                    });
@@ -254,25 +254,25 @@ void PeerAllReduce::Release() {
   }
 }
 
-// ---- what arrives
+// ---- receiving
 
 Status PeerAllReduce::Check(const Running& running, const PieceHeader& header, const Hop& hop,
                             uint64_t payload_bytes) const {
   const PieceHeader expected = HeaderOf(running, hop);
   if (header != expected) {
     return {Code::kInvalidArgument, "rank " + std::to_string(hop.peer) + " started all-reduce " +
-                                        std::to_string(header.bucket) + " otherwise: its bucket has " +
-                                        std::to_string(header.bytes) + " bytes, on rank " +
-                                        std::to_string(rank()) + " it has " + std::to_string(expected.bytes)};
+                                        std::to_string(header.bucket) +
+                                        " with another bucket: " + std::to_string(header.bytes) +
+                                        " bytes instead of " + std::to_string(expected.bytes)};
   }
   if (running.reduction.Expects(hop) == Reduction::Verdict::kWrong ||
       running.reduction.piece(hop.piece).bytes != payload_bytes) {
-    return {Code::kDataLoss, "rank " + std::to_string(hop.peer) + " sent what it should not"};
+    return {Code::kDataLoss, "rank " + std::to_string(hop.peer) + " sent an unexpected piece"};
   }
   return {};
 }
 
-// A piece that was kept because its bucket was not started yet.
+// Accepts a piece that arrived before its bucket was started.
 Status PeerAllReduce::Accept(Running& running, const PieceHeader& header, BufferedPiece buffered_piece) {
   const Hop hop = buffered_piece.hop;
   LEAT_RETURN_IF_ERROR(Check(running, header, hop, buffered_piece.bytes));
@@ -305,20 +305,20 @@ Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t 
       return std::vector{running->bucket.data.subspan(range.begin, range.bytes)};
     }
   } else {
-    // Nothing that comes ahead of this member is believed to be more than what was agreed.
+    // Early pieces are limited to what was agreed.
     uint64_t early = payload_bytes;
     if (const auto at = early_.find(piece.bucket); at != early_.end()) {
       for (const auto& other : at->second)
         early += other.buffered_piece.hop.peer == peer ? other.buffered_piece.bytes : 0;
     }
     if (piece.bucket < next_ || piece.bucket - next_ > kMaxAhead || early > EagerBytes(piece.path))
-      return Status(Code::kDataLoss, "rank " + std::to_string(peer) + " sent what it should not");
+      return Status(Code::kDataLoss, "rank " + std::to_string(peer) + " sent an unexpected piece");
   }
   arriving.buffered_piece.memory = TakeMemory(payload_bytes);
   return std::vector{std::span(arriving.buffered_piece.memory.data.get(), payload_bytes)};
 }
 
-// What is to be combined is so at once, if it is its turn, straight from the sender's memory.
+// Combines a piece at once if it is its turn, directly from the sender's memory.
 bool PeerAllReduce::OnPieceView(uint32_t peer, ByteView payload) {
   Arriving& arriving = arriving_[peer];
   Running* running = Find(arriving.header.bucket);
@@ -374,7 +374,7 @@ void PeerAllReduce::OnPiece(uint32_t peer) {
 
 PeerAllReduce::Memory PeerAllReduce::TakeMemory(uint64_t bytes) {
   if (!kept_.empty() && kept_.back().capacity >= bytes) {
-    Memory memory = std::move(kept_.back());  // the one that is still in the cache
+    Memory memory = std::move(kept_.back());  // the most recently used, still in the cache
     kept_.pop_back();
     return memory;
   }
@@ -383,7 +383,7 @@ PeerAllReduce::Memory PeerAllReduce::TakeMemory(uint64_t bytes) {
 }
 
 void PeerAllReduce::Keep(Memory memory) {
-  if (kept_.size() < kMostKept && memory.data != nullptr) kept_.push_back(std::move(memory));
+  if (kept_.size() < kMaxKept && memory.data != nullptr) kept_.push_back(std::move(memory));
 }
 
 // ---- deadlines
@@ -400,7 +400,7 @@ void PeerAllReduce::OnControl(uint32_t peer, MessageType type, ByteView header) 
   Running* running = Find(*bucket);
   if (type == MessageType::kReady) {
     if (running == nullptr) {
-      // Over already (its pieces came in spite of this being late), or not begun.
+      // Already complete (its pieces arrived although this message was late), or not started.
       if (*bucket >= next_ && *bucket - next_ <= kMaxAhead) early_ready_.insert({*bucket, peer});
       return;
     }
@@ -427,8 +427,7 @@ void PeerAllReduce::Watch() {
   });
 }
 
-// Who is waited for is asked whether it is there, before it is too late: whoever answers is not the one to
-// blame.
+// Members waited for are probed before the deadline, so that one that replies is not blamed.
 void PeerAllReduce::CheckDeadline() {
   if (running_.empty() || stopped_) return;
   Running& oldest = running_.begin()->second;
@@ -448,17 +447,17 @@ void PeerAllReduce::GiveUp(const Running& running, Duration age) {
   const auto stop = [&](uint32_t rank, const std::string& what) {
     group_.Stop({Code::kDeadlineExceeded, "all-reduce " + std::to_string(running.index) + " of group " +
                                               std::to_string(options_.group.group) +
-                                              " did not end in time: rank " + std::to_string(rank) + " (" +
-                                              options_.group.addresses[rank] + ") " + what},
+                                              " was not complete in time: rank " + std::to_string(rank) +
+                                              " (" + options_.group.addresses[rank] + ") " + what},
                 rank);
   };
   for (const uint32_t peer : waits_for) {
     const auto answer = alive_.find(peer);
     if (answer == alive_.end() || answer->second.bucket != running.index)
       return stop(peer, "does not answer");
-    if (!answer->second.started) return stop(peer, "has not come to it");
+    if (!answer->second.started) return stop(peer, "has not started it");
   }
-  // They wait for others, who are found by those that wait for them.
+  // They wait for others, whose failure is detected by those that wait for them.
   if (age < options_.deadline * 5 / 4) return;
   for (const uint32_t peer : waits_for) {
     const uint32_t other = alive_[peer].waits_for;

@@ -1,9 +1,8 @@
-// All-reduce among processes over a transport, by the paths of protocol/member/reduction.h: the ring for
-// large buckets, the exchange for small ones, the chain where the order of lanes is to be kept, one shot
-// where what the members have may be left apart.
+// All-reduce over a transport, with the paths of protocol/member/reduction.h: the ring for large buckets, the
+// exchange for small ones, the chain for lane order, and one shot for gather_only.
 //
-// Memory beyond the buckets': a piece for each that is being received, and up to `eager_bytes` a bucket and
-// peer of what arrives before this member has started that bucket.
+// Memory in addition to the buckets: one piece for each receive in progress, and up to `eager_bytes` per
+// bucket and peer for pieces that arrive before this member has started the bucket.
 #pragma once
 
 #include <cstdint>
@@ -23,31 +22,31 @@ namespace leat::collective {
 
 struct PeerOptions {
   ProcessGroupOptions group;
-  // A bucket that takes longer than this from its Start ends the group, at the latest a quarter later (when
-  // everybody else seems alive).
+  // A bucket that takes longer ends the group. The end comes up to a quarter later if all other members seem
+  // alive.
   Duration deadline = std::chrono::seconds(60);
-  // The rest has to be the same on all members.
-  uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged; ExchangeBytes, or this
-  uint64_t piece_bytes = 256 << 10;    // PieceBytes, or this
+  // The remaining options must be equal on all members.
+  uint64_t exchange_bytes = 64 << 10;  // buckets up to this size use the exchange; see ExchangeBytes
+  uint64_t piece_bytes = 256 << 10;    // see PieceBytes
   uint64_t eager_bytes = 1 << 20;
-  bool one_shot = false;  // OneShotPays, or not: whether buckets that may be left apart are
+  bool one_shot = false;  // supports gather_only; see OneShotPays
 };
 
-// To exchange is to wait once and to have everybody's bytes come to everybody. On one host waiting is short,
-// and what two look at turn about is slow to come from cache to cache.
+// The exchange waits once, but every member receives all contributions. On one host waiting is short, and
+// data that two members access alternately moves slowly between their caches.
 uint64_t ExchangeBytes(const std::vector<std::string>& addresses);
 
-// On one host pieces are looked at where they are: few large ones. Over a network many small ones, so that
-// one is added while the next is on its way.
+// On one host pieces are read in place: a few large ones. Over a network many small ones, so that one is
+// combined while the next is in transit.
 uint64_t PieceBytes(const std::vector<std::string>& addresses);
 
-// Whether members at these addresses are few, and can look at each other's memory.
+// True if these members are few and can read each other's memory.
 bool OneShotPays(const std::vector<std::string>& addresses);
 
 class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
  public:
-  // Forms the group; `formed` is called from the loop, once, with ok or why there is none, and buckets may be
-  // started after that. Loop, transport and port outlive it.
+  // Forms the group. `formed` is called once, from the loop, with ok or the reason for failure; buckets may
+  // be started after ok. `loop`, `transport` and `port` must outlive this.
   PeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port, PeerOptions options,
                 std::function<void(const Status&)> formed);
   ~PeerAllReduce() override;
@@ -63,7 +62,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
 
  private:
   using Done = std::function<void(const Status&)>;
-  // Memory that is not set to anything; kept for the next piece.
+  // Uninitialized memory, kept for the next piece.
   struct Memory {
     std::unique_ptr<std::byte[]> data;
     uint64_t capacity = 0;
@@ -72,7 +71,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
     protocol::Hop hop;
     Memory memory;
     uint64_t bytes = 0;
-    const std::byte* seen = nullptr;  // where the sender has it, as long as it may be looked at there
+    const std::byte* seen = nullptr;  // in the sender's memory, while it is readable
     const std::byte* data() const { return seen != nullptr ? seen : memory.data.get(); }
   };
   struct Running {
@@ -97,12 +96,12 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
     PieceHeader header;
     BufferedPiece buffered_piece;
   };
-  // The piece that a peer's connection is filling.
+  // The piece that a connection is receiving.
   struct Arriving {
     PieceHeader header;
-    bool started = false;          // its bucket was, and so it was checked
-    bool over = false;             // it was looked at where the sender has it
-    BufferedPiece buffered_piece;  // no memory: it goes in place
+    bool started = false;          // its bucket had started, so the header was checked
+    bool over = false;             // it was read in the sender's memory
+    BufferedPiece buffered_piece;  // no memory: received in place
   };
 
   Result<std::vector<std::span<std::byte>>> OnPieceHeader(uint32_t peer, ByteView header,
@@ -138,13 +137,13 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   std::map<uint64_t, Running> running_;
   std::map<uint32_t, Arriving> arriving_;
   std::map<uint64_t, std::vector<Early>> early_;
-  std::set<std::pair<uint64_t, uint32_t>> early_ready_;  // bucket and who is ready for it
-  std::map<uint32_t, Alive> alive_;                      // answers about the bucket that was asked for last
+  std::set<std::pair<uint64_t, uint32_t>> early_ready_;  // buckets, and the peers ready for them
+  std::map<uint32_t, Alive> alive_;                      // replies about the bucket last asked for
   std::vector<Memory> kept_;
-  // Of the bucket that was left apart and is not released: what this member has of it, and what others have.
+  // Contributions to the gather_only bucket that is not released: this member's and the others'.
   std::optional<ByteView> own_;
   std::vector<BufferedPiece> others_;
-  std::vector<Done> failing_;  // of buckets started after the end, to be told why
+  std::vector<Done> failing_;  // buckets started after the end, to be failed
   bool stopped_ = false;
   std::optional<Status> ended_;
   uint64_t timer_ = 0;
@@ -152,7 +151,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   ProcessGroup group_;
 };
 
-// The group of a job's members: a PeerAllReduce whose sizes and paths follow from their addresses.
+// The all-reduce of a job's members: a PeerAllReduce with sizes and paths chosen by their addresses.
 std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
                                              ProcessGroupOptions group,
                                              std::function<void(const Status&)> formed);

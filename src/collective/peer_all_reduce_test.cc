@@ -9,6 +9,7 @@
 
 #include "collective/testing.h"
 #include "net/same_host/shared_memory.h"
+#include "net/tcp/tcp.h"
 
 namespace leat::collective {
 namespace {
@@ -35,7 +36,7 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-// One bucket on each member, and how it ended.
+// One bucket on each member, and its outcome.
 struct Together {
   explicit Together(Cluster& its_cluster)
       : cluster(its_cluster), data(cluster.size()), ended(cluster.size()) {}
@@ -54,7 +55,7 @@ struct Together {
     }
     return true;
   }
-  // The sum in double, and the same bits everywhere.
+  // Compares with a sum in double precision, and the bits across members.
   void Check() const {
     for (size_t rank = 0; rank < data.size(); ++rank) {
       ASSERT_TRUE(ended[rank].has_value() && ended[rank]->ok()) << ended[rank]->ToString();
@@ -116,11 +117,11 @@ TEST(AllReduceTest, UsualSettingsWithALargeBucket) {
   }
 }
 
-// What is shown is added where it lies and copied past the caches, wherever it begins and ends.
+// Shared payloads are added in place and copied past the caches, at any alignment.
 TEST(AllReduceTest, BucketsInSharedMemory) {
   for (const uint32_t members : {2u, 3u}) {
     PeerOptions options = SmallPieces();
-    options.piece_bytes = 64 << 10;  // smaller ones are sent, not shown
+    options.piece_bytes = 64 << 10;  // smaller ones are copied, not shared
     Cluster cluster({.members = members, .options = options, .ucx = true});
     ASSERT_TRUE(cluster.FormAll());
     for (const size_t elements : {999, 65'536, 200'001}) {
@@ -134,7 +135,7 @@ TEST(AllReduceTest, BucketsInSharedMemory) {
         for (size_t rank = 0; rank < members; ++rank) {
           const Buffer& memory =
               memories.emplace_back(net::MakeSharedBuffer((elements + from) * sizeof(float)));
-          ASSERT_TRUE(net::FindSharedPlace(memory.bytes()));
+          ASSERT_TRUE(net::FindSharedRegion(memory.bytes()));
           places.push_back(memory.bytes().subspan(from * sizeof(float)));
           std::ranges::copy(BytesOf(bucket.data[rank]), places[rank].begin());
           cluster[rank].all->Start({.data = places[rank], .memory = memory},
@@ -149,9 +150,9 @@ TEST(AllReduceTest, BucketsInSharedMemory) {
   }
 }
 
-// ---- left apart
+// ---- gather_only
 
-// What each member has, in memory that the others may look at.
+// Each member's contribution, in memory that the others can read.
 struct GatherOnlyCase {
   GatherOnlyCase(Cluster& its_cluster, size_t elements, uint64_t seed)
       : cluster(its_cluster), ended(cluster.size()) {
@@ -171,7 +172,7 @@ struct GatherOnlyCase {
   bool AllEnded() const {
     return std::ranges::all_of(ended, [](const auto& status) { return status.has_value(); });
   }
-  // Everybody sees what everybody has.
+  // Expects every member to read all contributions.
   void Check(size_t rank) const {
     ASSERT_TRUE(ended[rank].has_value() && ended[rank]->ok()) << ended[rank]->ToString();
     const auto seen = cluster[rank].all->Contributions();
@@ -210,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, GatherOnlyTest,
                                            Way{"Ucx", false, true}),
                          [](const auto& given) { return given.param.name; });
 
-TEST_P(GatherOnlyTest, EverybodySeesWhatEverybodyHas) {
+TEST_P(GatherOnlyTest, EveryMemberReadsAllContributions) {
   for (const uint32_t members : {1u, 2u, 3u, 4u}) {
     Cluster cluster(Of(members));
     ASSERT_TRUE(cluster.FormAll());
@@ -218,7 +219,7 @@ TEST_P(GatherOnlyTest, EverybodySeesWhatEverybodyHas) {
     for (const size_t elements : {1, 100, 9'000, 20'000, 400'000}) {
       SCOPED_TRACE(std::to_string(members) + " members, " + std::to_string(elements));
       GatherOnlyCase bucket(cluster, elements, elements);
-      // In any order, and some before the others have begun.
+      // In any order, and some before the others have started.
       std::vector<size_t> order(members);
       std::iota(order.begin(), order.end(), size_t{0});
       std::ranges::shuffle(order, rng);
@@ -227,7 +228,7 @@ TEST_P(GatherOnlyTest, EverybodySeesWhatEverybodyHas) {
         int turns = 0;
         ASSERT_TRUE(cluster.Run([&] { return ++turns > 20; }));
       }
-      Together other(cluster);  // one in the usual way goes on beside it
+      Together other(cluster);  // a normal bucket proceeds meanwhile
       other.Fill(1'000, elements);
       for (size_t rank = 0; rank < members; ++rank) other.Start(rank);
       ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded() && other.AllEnded(); }));
@@ -241,7 +242,7 @@ TEST_P(GatherOnlyTest, EverybodySeesWhatEverybodyHas) {
   }
 }
 
-// Whoever is slow keeps what it looks at, for as long as it does, whatever the others go on to.
+// A slow member may read contributions as long as it needs, while the others proceed.
 TEST(ApartInSharedMemory, OneMemberMayBeAStepAhead) {
   Cluster cluster({.members = 2, .options = OneShot(), .ucx = true});
   ASSERT_TRUE(cluster.FormAll());
@@ -316,7 +317,7 @@ TEST(AllReduceTest, ManyBucketsAtATimeWhileMembersStartThemAtTheirOwnPace) {
   }
   std::vector<size_t> next(cluster.size(), 0);
   ASSERT_TRUE(cluster.Run([&] {
-    // One member after the other starts some, so that others' pieces come before their time.
+    // The members start buckets one after the other, so that some pieces arrive early.
     const size_t rank = rng() % cluster.size();
     for (uint64_t n = rng() % 8; n > 0 && next[rank] < kBuckets; --n) buckets[next[rank]++]->Start(rank);
     return std::ranges::all_of(buckets, [](const auto& b) { return b->AllEnded(); });
@@ -351,7 +352,7 @@ TEST(AllReduceTest, ALateMemberIsSentNoMoreThanWasAgreed) {
   Together bucket(cluster);
   bucket.Fill(100'000, 1);
   bucket.Start(0);
-  // It would take what it cannot place for a mistake; here it has long had all that may come.
+  // An unexpected piece would be an error; here all pieces have long arrived.
   int turns = 0;
   ASSERT_TRUE(cluster.Run([&] { return ++turns > 2000; }));
   bucket.Start(1);
@@ -366,8 +367,8 @@ TEST(AllReduceTest, OnOneHostOnlyPiecesAreLargeAndOnlySmallBucketsExchanged) {
   EXPECT_EQ(PieceBytes({"a:1", "b:1", "a:2"}), 256u << 10);
 }
 
-// Members that the factory made leave apart what one host's few members have, as jobs need it, and nobody
-// else's.
+// Members made by the factory support gather_only for a few members of one host, as jobs need it, and
+// otherwise not.
 TEST(AllReduceTest, AJobsGroupFollowsFromItsAddresses) {
   const auto supports_gather_only = [](std::vector<std::string> addresses) {
     net::Loop loop;
@@ -399,9 +400,9 @@ TEST(AllReduceTest, MaximumOfWords) {
   for (const auto& words : data) EXPECT_THAT(words, ::testing::Each((uint64_t{1} << 63) + 2));
 }
 
-// Lanes v go to ranks in contiguous blocks; whoever has them, the bits are those of adding one lane after the
+// Ranks own contiguous blocks of lanes. For any distribution the bits are those of adding one lane after the
 // other.
-TEST(AllReduceTest, LanesAreAddedInTheirOrderWhoeverHasThem) {
+TEST(AllReduceTest, LanesAreAddedInOrderForAnyDistribution) {
   constexpr size_t kLanes = 8;
   for (const size_t elements : {1, 100, 5003}) {
     std::vector<std::vector<float>> lanes;
@@ -421,7 +422,7 @@ TEST(AllReduceTest, LanesAreAddedInTheirOrderWhoeverHasThem) {
         Bucket bucket{.data = BytesOf(results[rank]), .order = Order::kLanes};
         for (size_t v = 0; v < kLanes; ++v) {
           if (v * members / kLanes != rank) continue;
-          // The first one is in the result's own memory on some ranks.
+          // On some ranks the first lane is in the memory of the result.
           if (bucket.lanes.empty() && rank % 2 == 1) {
             results[rank] = mine[v];
             bucket.data = BytesOf(results[rank]);
@@ -439,7 +440,7 @@ TEST(AllReduceTest, LanesAreAddedInTheirOrderWhoeverHasThem) {
   }
 }
 
-TEST(AllReduceTest, MembersThatDisagreeAreToldSo) {
+TEST(AllReduceTest, DisagreeingMembersGetAnError) {
   Cluster cluster({.members = 2, .options = SmallPieces()});
   ASSERT_TRUE(cluster.FormAll());
   std::vector<float> a(1000), b(2000);
@@ -456,8 +457,8 @@ TEST(AllReduceTest, MembersThatDisagreeAreToldSo) {
 
 // ---- failures
 
-// Kills a member after so many turns of everybody's loops: every other one must end with its name, and no
-// memory may change afterwards.
+// Kills a member after a number of loop iterations. Every other member must end with an error that names it,
+// and no memory may change afterwards.
 void DieAfter(int turns, uint32_t members, uint32_t victim, Order order, size_t elements, bool tcp) {
   Cluster cluster({.members = members, .options = SmallPieces(), .tcp = tcp});
   ASSERT_TRUE(cluster.FormAll());
@@ -470,10 +471,10 @@ void DieAfter(int turns, uint32_t members, uint32_t victim, Order order, size_t 
   }
   int turn = 0;
   cluster.Run([&] { return ++turn > turns || bucket.AllEnded(); });
-  if (bucket.AllEnded()) return;  // it was quicker
+  if (bucket.AllEnded()) return;  // it was complete before
   const bool over = bucket.ended[victim].has_value();
   cluster.Kill(victim);
-  // A member may have got everything before.
+  // A member may have received everything before.
   ASSERT_TRUE(cluster.Run([&] {
     for (uint32_t rank = 0; rank < members; ++rank) {
       if (rank != victim && !cluster[rank].all->lost().has_value()) return false;
@@ -489,7 +490,7 @@ void DieAfter(int turns, uint32_t members, uint32_t victim, Order order, size_t 
       EXPECT_EQ(bucket.ended[rank]->code(), Code::kUnavailable);
       EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("rank " + std::to_string(victim) + " ("));
     }
-    // What is started later ends likewise.
+    // Later buckets end likewise.
     std::vector<float> later(100, 1.0f);
     std::optional<Status> ended;
     cluster[rank].all->Start({.data = BytesOf(later)}, [&](const Status& s) { ended = s; });
@@ -537,7 +538,7 @@ TEST(AllReduceFailures, AMemberThatStandsStillIsNamedByAllWithinTheDeadline) {
   }
 }
 
-TEST(AllReduceFailures, AMemberThatDoesNotComeIsToldFromOneThatIsDead) {
+TEST(AllReduceFailures, AMissingMemberIsDistinguishedFromADeadOne) {
   PeerOptions options = SmallPieces();
   options.deadline = std::chrono::milliseconds(300);
   Cluster cluster({.members = 3, .options = options});
@@ -549,7 +550,7 @@ TEST(AllReduceFailures, AMemberThatDoesNotComeIsToldFromOneThatIsDead) {
   ASSERT_TRUE(cluster.Run([&] { return bucket.AllEnded({1}); }));
   for (const size_t rank : {0, 2}) {
     EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("rank 1 ("));
-    EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("has not come to it"));
+    EXPECT_THAT(bucket.ended[rank]->message(), HasSubstr("has not started it"));
   }
 }
 
@@ -592,7 +593,7 @@ TEST(AllReduceFailures, CutsOfConnectionsEndItEverywhere) {
   }
 }
 
-TEST(AllReduceFailures, DestroyedInTheMiddleNothingIsTold) {
+TEST(AllReduceFailures, DestructionDuringABucketCallsNothing) {
   Cluster cluster({.members = 2, .options = SmallPieces()});
   ASSERT_TRUE(cluster.FormAll());
   Together bucket(cluster);
@@ -611,7 +612,7 @@ TEST(AllReduceFailures, DestroyedInTheMiddleNothingIsTold) {
 
 // ---- groups
 
-TEST(GroupTest, WhoComesEarlyWaitsForTheOthers) {
+TEST(GroupTest, EarlyMembersWaitForTheOthers) {
   Cluster cluster({.members = 4, .options = SmallPieces()});
   cluster.Form(3);
   cluster.Form(1);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/peer_connections.h"
+#include "protocol/member/peer_connections.h"
 
 namespace leat::collective {
 
@@ -43,9 +43,9 @@ std::list<Port::Caller>::iterator Port::Find(const Channel& channel) {
 Result<std::vector<std::span<std::byte>>> Port::OnHeader(Channel& channel, uint8_t type, ByteView header,
                                                          uint64_t payload_bytes) {
   const auto caller = Find(channel);
-  // Who greets waits for an answer.
+  // A greeting member waits for an answer.
   if (caller->greeted || type != static_cast<uint8_t>(MessageType::kGreet) || payload_bytes != 0)
-    return Status(Code::kDataLoss, "no greeting of a group");
+    return Status(Code::kDataLoss, "the first message is not a greeting of a group");
   LEAT_ASSIGN_OR_RETURN(caller->greet, DecodeGreet(header));
   return std::vector<std::span<std::byte>>{};
 }

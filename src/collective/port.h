@@ -1,7 +1,5 @@
-// Where a process is found by the members of its groups. It outlives them: a member that hears of a new group
-// earlier than this one may call already, and is kept waiting until this one hears of it, too.
-//
-// Loop's thread only.
+// Accepts connections for the groups of a process. It outlives the groups: a member that learns of a new
+// group first may connect early, and waits until this process learns of it. Loop's thread only.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +16,12 @@ namespace leat::collective {
 
 class Port final : private Channel::Owner {
  public:
-  // Callers that have not greeted yet, or for whose group nobody has asked. Beyond it the oldest goes.
+  // Limit of connections that have not greeted, or whose group is not expected yet. Beyond it the oldest is
+  // closed.
   static constexpr size_t kMaxWaiting = 1024;
 
   Port() = default;
-  // What groups have taken lives on.
+  // Channels taken by groups stay open.
   ~Port() = default;
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
@@ -30,11 +29,11 @@ class Port final : private Channel::Owner {
   // For net::Transport::Listen.
   net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
 
-  // Callers of this group go to `take` from now on, those that wait at once; callers of groups with lower
-  // numbers are turned away. One group at a time. `take` may refuse by not keeping the channel.
+  // From now on passes connections of this group to `take`, including waiting ones, and refuses those of
+  // lower groups. One group at a time. `take` refuses a channel by not keeping it.
   using Take = std::function<void(const Greet&, std::unique_ptr<Channel>)>;
   void Expect(uint64_t group, Take take);
-  // No more for this group, if it is the one that is expected.
+  // Stops accepting for this group if it is the expected one.
   void Forget(uint64_t group);
 
  private:

@@ -12,8 +12,8 @@ using Loss = protocol::PeerConnections::Loss;
 namespace {
 
 constexpr Duration kRedial = std::chrono::milliseconds(20);
-// A peer that ends the group says why on its control connection before it closes both. So long its word is
-// waited for before its silence is taken for its death.
+// A peer that ends the group sends the reason on its control connection before it closes both. Its silence
+// counts as death only after this time.
 constexpr Duration kLastWord = std::chrono::milliseconds(300);
 
 size_t Index(ChannelKind kind) {
@@ -42,7 +42,7 @@ ProcessGroup::ProcessGroup(net::Loop& loop, net::Transport& transport, Port& por
     timer_ = 0;
     const uint32_t missing = *connections_.Missing();
     Stop({Code::kDeadlineExceeded, "group " + std::to_string(options_.group) +
-                                       " is not complete in time: " + Name(missing) + " does not answer"},
+                                       " was not formed in time: " + Name(missing) + " does not answer"},
          missing);
   });
   for (const uint32_t peer : connections_.Calls()) {
@@ -83,7 +83,7 @@ std::pair<ProcessGroup::Pair*, ChannelKind> ProcessGroup::Find(const Channel& ch
 
 // ---- forming
 
-// Until somebody answers: a peer that was started a moment ago may not listen yet.
+// Retries, because a peer that has just started may not listen yet.
 void ProcessGroup::Dial(uint32_t peer, ChannelKind kind) {
   auto& channel = PairWith(peer)->channels[Index(kind)];
   channel = std::make_unique<Channel>(static_cast<Channel::Owner*>(this));
@@ -119,7 +119,7 @@ void ProcessGroup::Formed() {
   user_->OnFormed();
 }
 
-// ---- what is said
+// ---- messages
 
 void ProcessGroup::SendPiece(uint32_t peer, Bytes header, ByteView payload,
                              std::function<void(const Status&)> done) {
@@ -149,19 +149,19 @@ Result<std::vector<std::span<std::byte>>> ProcessGroup::OnHeader(Channel& channe
   const auto [pair, kind] = Find(channel);
   const bool greeting = type == static_cast<uint8_t>(MessageType::kGreet);
   if (pair == nullptr || greeting == connections_.greeted(pair->peer, kind))
-    return Status(Code::kDataLoss, "a message out of place");
+    return Status(Code::kDataLoss, "an unexpected message on this channel");
   if (greeting) {
     LEAT_ASSIGN_OR_RETURN(const Greet greet, DecodeGreet(header));
     if (!connections_.Answers(pair->peer, greet) || greet.kind != kind || payload_bytes != 0)
-      return Status(Code::kDataLoss, "the greeting of another");
+      return Status(Code::kDataLoss, "a greeting of another group or rank");
   } else if (kind == ChannelKind::kData) {
     if (type != static_cast<uint8_t>(MessageType::kPiece))
       return Status(Code::kDataLoss, "not a piece of a bucket");
-    // Others may be complete before this one is; who started what is told apart later.
+    // Other members may complete the group earlier; which bucket a message belongs to is checked later.
     if (!connections_.running()) return Status(Code::kAborted, "stopped");
     return user_->OnPieceHeader(pair->peer, header, payload_bytes);
   } else if (payload_bytes != 0) {
-    return Status(Code::kDataLoss, "a word with a payload");
+    return Status(Code::kDataLoss, "a control message with a payload");
   }
   control_ = static_cast<MessageType>(type);
   control_header_.assign(header.begin(), header.end());
@@ -199,9 +199,9 @@ void ProcessGroup::OnClosed(Channel& channel, const Status& why) {
   pair->channels[Index(kind)] = nullptr;
   const Loss loss = connections_.Closed(peer, kind);
   if (loss == Loss::kNone) return;
-  const Status status(Code::kUnavailable, Name(peer) + " is gone: " + why.message());
+  const Status status(Code::kUnavailable, Name(peer) + " is lost: " + why.message());
   if (loss == Loss::kPeer) return Stop(status, peer);
-  // Whether it is the one that failed will be known soon.
+  // Whether that peer is the one that failed will be known soon.
   suspicion_ = status;
   Halt();
   loop_.Cancel(timer_);

@@ -1,7 +1,5 @@
-// The connections of one member to the others of its group: made by a deadline, watched, and taken down at
-// once when one fails, with a word to the others about who it was. protocol::PeerConnections decides; this
-// moves the messages.
-//
+// The connections of one member to the others of its group. They are made by a deadline and monitored; if one
+// fails, all are closed, and the others learn which member failed. Decisions are protocol::PeerConnections'.
 // Loop's thread only.
 #pragma once
 
@@ -16,12 +14,12 @@
 #include "collective/messages.h"
 #include "collective/port.h"
 #include "net/transport.h"
-#include "protocol/peer_connections.h"
+#include "protocol/member/peer_connections.h"
 
 namespace leat::collective {
 
 struct ProcessGroupOptions {
-  uint64_t group = 1;  // its number, never 0: a later group of the same processes has a higher one
+  uint64_t group = 1;  // its number, never 0; later groups of the same processes have higher numbers
   uint32_t rank = 0;
   std::vector<std::string> addresses;  // of the ports of all members, by rank
   Duration form_deadline = std::chrono::seconds(20);
@@ -31,29 +29,29 @@ class ProcessGroup final : private Channel::Owner {
  public:
   class User {
    public:
-    // Once, unless it ends before.
+    // Called once, unless the group ends first.
     virtual void OnFormed() = 0;
-    // As net::Receiver's, of data from that peer.
+    // As net::Receiver::OnHeader, for data from that peer.
     virtual Result<std::vector<std::span<std::byte>>> OnPieceHeader(uint32_t peer, ByteView header,
                                                                     uint64_t payload_bytes) = 0;
-    // As net::Receiver::OnView, of all of the payload; OnPiece follows.
+    // As net::Receiver::OnView, for the whole payload. OnPiece follows.
     virtual bool OnPieceView(uint32_t peer, ByteView payload) = 0;
     virtual void OnPiece(uint32_t peer) = 0;
     // A control message other than the group's own.
     virtual void OnControl(uint32_t peer, MessageType type, ByteView header) = 0;
-    // Nothing comes any more and no memory that was handed over is touched; why is not known for certain yet.
+    // The group has stopped: no more pieces, no access to memory. The cause may not be known yet.
     virtual void OnStopped() = 0;
-    // The last upcall, from the loop.
+    // The last callback, from the loop.
     virtual void OnEnded(const Status& why) = 0;
 
    protected:
     ~User() = default;
   };
 
-  // Starts to form it. All of these outlive it.
+  // Starts to form the group. All arguments must outlive it.
   ProcessGroup(net::Loop& loop, net::Transport& transport, Port& port, ProcessGroupOptions options,
                User* user);
-  // No upcall any more; peers see it go.
+  // Stops callbacks; peers see the connections closed.
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
@@ -63,19 +61,19 @@ class ProcessGroup final : private Channel::Owner {
   bool formed() const { return connections_.formed(); }
   std::optional<uint32_t> lost() const { return lost_; }
 
-  // To a peer that it is connected to (protocol::ReducePeers). As net::Connection::Send.
+  // Sends to a connected peer (protocol::ReducePeers), as net::Connection::Send.
   void SendPiece(uint32_t peer, Bytes header, ByteView payload, std::function<void(const Status&)> done);
   void SendControl(uint32_t peer, MessageType type, Bytes header);
-  // Of pieces from that peer, as net::Connection's.
+  // As net::Connection's, for pieces from that peer.
   void HoldView(uint32_t peer);
   void ReleaseView(uint32_t peer);
-  // Ends it; `lost`: the member it is put down to. From an upcall, too.
+  // Ends the group; `lost` is the member that caused it. May be called from a callback.
   void Stop(Status why, std::optional<uint32_t> lost);
 
  private:
   struct Pair {
     uint32_t peer = 0;
-    std::unique_ptr<Channel> channels[2];  // by ChannelKind; null: gone, or not there yet
+    std::unique_ptr<Channel> channels[2];  // by ChannelKind; null: closed, or not connected yet
   };
 
   void Dial(uint32_t peer, ChannelKind kind);
@@ -100,11 +98,11 @@ class ProcessGroup final : private Channel::Owner {
   User* const user_;
   protocol::PeerConnections connections_;
   std::vector<Pair> pairs_;
-  uint64_t timer_ = 0;  // of forming, then of suspecting
+  uint64_t timer_ = 0;  // while forming, then while suspecting
   Time form_until_{};
   std::optional<uint32_t> lost_;
   Status suspicion_;
-  MessageType control_ = MessageType::kGreet;  // of the control message that is arriving
+  MessageType control_ = MessageType::kGreet;  // of the arriving control message
   Bytes control_header_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);  // false once destroyed
 };

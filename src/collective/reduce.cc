@@ -7,7 +7,7 @@
 namespace leat::collective {
 namespace {
 
-// `into` is one of the operands or apart from both, so no element waits for another.
+// `into` is one of the operands or separate from both, so elements are independent.
 #if defined(__clang__)
 #define LEAT_NO_DEPENDENCE _Pragma("clang loop vectorize(assume_safety)")
 #else

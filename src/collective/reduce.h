@@ -1,5 +1,5 @@
-// Reductions of elements. Each result depends on its two operands alone, not on how memory is cut into pieces
-// nor on the machine's width of vectors.
+// Element-wise reductions. A result depends on its two operands alone, not on the division into pieces or the
+// vector width of the machine.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ struct ReduceOp {
   // into = left ∘ right, element by element; `into` may be `left` or `right`. Thread-safe.
   void (*combine)(std::byte* into, const std::byte* left, const std::byte* right, size_t bytes) = nullptr;
   uint32_t element_bytes = 0;
-  uint8_t kind = 0;  // what members compare, and another implementation knows it by
+  uint8_t kind = 0;  // identifies the operation in messages and to MPI
   friend bool operator==(const ReduceOp&, const ReduceOp&) = default;
 };
 

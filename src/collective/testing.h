@@ -1,4 +1,4 @@
-// What tests of groups share: members in one process, each with a loop, a transport and a port of its own.
+// Helpers for tests of groups: members in one process, each with its own loop, transport and port.
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,9 @@
 #include "collective/peer_all_reduce.h"
 #include "net/fault.h"
 #include "net/inproc/inproc.h"
+#include "net/tcp/tcp.h"
 #include "net/testing.h"
+#include "net/ucx/ucx.h"
 
 namespace leat::collective::testing {
 
@@ -23,7 +25,7 @@ inline std::vector<float> RandomFloats(size_t n, uint64_t seed) {
   return values;
 }
 
-// Members that one thread runs in turn.
+// Members whose loops run alternately on one thread.
 class Cluster {
  public:
   struct Settings {
@@ -41,7 +43,7 @@ class Cluster {
     std::unique_ptr<net::Listener> listener;
     std::unique_ptr<PeerAllReduce> all;
     std::optional<Status> formed;
-    bool frozen = false;  // its loop is not run
+    bool frozen = false;  // its loop does not run
   };
 
   explicit Cluster(Settings settings) : settings_(std::move(settings)), members_(settings_.members) {
@@ -86,7 +88,7 @@ class Cluster {
     m.all = std::make_unique<PeerAllReduce>(*m.loop, *m.transport, *m.port, std::move(options),
                                             [&m](const Status& status) { m.formed = status; });
   }
-  // All of them, to the end; false when one did not.
+  // Forms the whole group; false if a member failed.
   bool FormAll() {
     for (uint32_t rank = 0; rank < size(); ++rank) Form(rank);
     return Run([&] {
@@ -98,7 +100,7 @@ class Cluster {
   }
   void NextGroup() { ++settings_.group; }
 
-  // Runs the members' loops in turn until `condition` holds.
+  // Runs the members' loops alternately until `condition` holds.
   bool Run(const std::function<bool()>& condition, Duration deadline = std::chrono::seconds(60)) {
     const Time end = MonotonicClock().Now() + deadline;
     while (!condition()) {
@@ -110,7 +112,7 @@ class Cluster {
     return true;
   }
 
-  // Gone as a killed process is: without a word.
+  // Disappears without a message, like a killed process.
   void Kill(uint32_t rank) {
     Member& m = members_[rank];
     m.all.reset();

@@ -1,3 +1,5 @@
+#include "control/client.h"
+
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
@@ -12,7 +14,6 @@
 #include <mutex>
 #include <set>
 
-#include "control/control.h"
 #include "control/convert.h"
 #include "control/rpc.h"
 #include "net/address.h"
@@ -22,11 +23,11 @@
 namespace leat::control {
 namespace {
 
-// Between attempts to connect; doubled from the first to the longest.
+// Pause between attempts to connect; doubles up to the maximum.
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
-constexpr Duration kLongestPause = std::chrono::milliseconds(500);
+constexpr Duration kMaxPause = std::chrono::milliseconds(500);
 
-// Each request has the reply of its own place, behind Refusal.
+// Replies follow Refusal in the order of their requests.
 bool Answers(const protocol::ControlReply& reply, const protocol::ControlRequest& request) {
   static_assert(std::variant_size_v<protocol::ControlReply> ==
                 std::variant_size_v<protocol::ControlRequest> + 1);
@@ -41,7 +42,7 @@ std::string InSeconds(Duration d) {
   return text;
 }
 
-// A socket over which both have shown the token, and gRPC on it.
+// An authenticated socket, and gRPC on it.
 struct AuthenticatedChannel {
   explicit AuthenticatedChannel(net::Descriptor authenticated) : socket(authenticated.get()) {
     grpc::ChannelArguments arguments;
@@ -49,13 +50,13 @@ struct AuthenticatedChannel {
     arguments.SetMaxSendMessageSize(kMaxMessageBytes);
     channel = grpc::CreateCustomInsecureChannelFromFd("coordinator", authenticated.Release(), arguments);
   }
-  // Whether the other end has not closed it: gRPC looks only while a call is under way.
+  // True while the other end has not closed the connection. gRPC checks that only during a call.
   bool open() const {
     pollfd ends{.fd = socket, .events = POLLRDHUP, .revents = 0};
     return poll(&ends, 1, 0) == 0;
   }
 
-  int socket;  // of the channel, which keeps it open for as long as there is one
+  int socket;  // owned by the channel, which keeps it open
   std::shared_ptr<grpc::Channel> channel;
 };
 
@@ -75,7 +76,7 @@ class Client final : public ControlClient {
     LEAT_RETURN_IF_ERROR(Exchange(bytes, deadline, &answer));
     std::string reply_bytes;
     if (!FromBuffer(answer, &reply_bytes)) {
-      return Status(Code::kDataLoss, "the reply of " + address_ + " cannot be read");
+      return Status(Code::kDataLoss, "the reply of " + address_ + " is not a readable gRPC message");
     }
     auto reply = ParseReply(reply_bytes);
     if (!reply.ok()) return reply.status().With(address_);
@@ -121,7 +122,7 @@ class Client final : public ControlClient {
       std::lock_guard lock(mutex_);
       under_way_.erase(&context);
       aborted = aborted_;
-      // Whatever is wrong with it, the next call is not to find out as well.
+      // Whatever the cause, the next call makes a new connection.
       if (!status.ok() && authenticated_channel_ == authenticated_channel) authenticated_channel_.reset();
     }
     queue.Shutdown();
@@ -131,7 +132,7 @@ class Client final : public ControlClient {
     return aborted ? Aborted() : Explain(status, deadline);
   }
 
-  // The line that there is, or else a new one.
+  // Returns the open channel, or makes a new one.
   Result<std::shared_ptr<AuthenticatedChannel>> Connected(Time until, Duration deadline) {
     {
       std::lock_guard lock(mutex_);
@@ -149,18 +150,18 @@ class Client final : public ControlClient {
     connecting_.erase(&loop);
     if (aborted_) return Aborted();
     if (socket.status().code() == Code::kPermissionDenied) {
-      return Status(Code::kPermissionDenied, address_ + ": this is not the job's token");
+      return Status(Code::kPermissionDenied, address_ + ": the token is not this job's");
     }
     if (!socket.ok()) {
-      return Status(Code::kUnavailable, address_ + " cannot be reached within " + InSeconds(deadline));
+      return Status(Code::kUnavailable, address_ + " could not be reached within " + InSeconds(deadline));
     }
     authenticated_channel_ = std::make_shared<AuthenticatedChannel>(std::move(*socket));
     return authenticated_channel_;
   }
 
-  // Tries again and again until then, or until the loop is stopped.
+  // Retries until `until`, or until the loop is stopped.
   Result<net::Descriptor> Connect(net::Loop& loop, Time until) const {
-    const auto shared = std::make_shared<net::Shared>(loop, net::TransportOptions{.token = token_});
+    const auto shared = std::make_shared<net::TransportContext>(loop, net::TransportOptions{.token = token_});
     Result<net::Descriptor> socket = Status(Code::kUnavailable, "not connected");
     std::shared_ptr<void> dial;
     Duration pause = kFirstPause;
@@ -175,7 +176,7 @@ class Client final : public ControlClient {
                                          if (socket.ok() || socket.status().code() == Code::kPermissionDenied)
                                            return loop.Stop();
                                          loop.After(pause, attempt);
-                                         pause = std::min(2 * pause, kLongestPause);
+                                         pause = std::min(2 * pause, kMaxPause);
                                        });
     };
     loop.After(until - clock_.Now(), [&] { loop.Stop(); });

@@ -1,4 +1,5 @@
-#include "control/control.h"
+#include "control/client.h"
+#include "control/server.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -133,13 +134,13 @@ TEST(Control, Ipv6IsServedToo) {
   ExpectServed("[::1]:0");
 }
 
-TEST(Control, NobodyThereIsUnavailableWithinTheDeadline) {
+TEST(Control, NoServerIsUnavailableWithinTheDeadline) {
   std::string address;
   { address = StartOrDie(Echo)->address(); }
   const auto client = ControlClient::Make(address, "token");
   const auto start = std::chrono::steady_clock::now();
   const auto reply = client->Call(protocol::StatusRequest{}, 200ms);
-  EXPECT_EQ(reply.status(), Status(Code::kUnavailable, address + " cannot be reached within 0.2 s"));
+  EXPECT_EQ(reply.status(), Status(Code::kUnavailable, address + " could not be reached within 0.2 s"));
   EXPECT_GE(Since(start), 190ms);
   EXPECT_LT(Since(start), 60s);
 }
@@ -175,7 +176,7 @@ TEST(Control, ReconnectsToACoordinatorThatCameBack) {
   }
 }
 
-// Keeps the replies that its handler was given.
+// Keeps the reply callbacks given to its handler.
 class Keeper {
  public:
   ControlServer::Handler Handler() {
@@ -288,7 +289,7 @@ TEST(Control, ARefusalIsItsStatus) {
 TEST(Control, RepliesThatBelongToAnotherRequestOrToNoneAreErrors) {
   const protocol::ControlReply answers[] = {
       protocol::AdminReply{},
-      protocol::Refusal{},  // of nothing
+      protocol::Refusal{},  // without an error
       protocol::StatusReply{std::string(5 << 20, 'x')},
       protocol::StatusReply{"{}"},
   };

@@ -1,7 +1,7 @@
-// Control messages as bytes: protobuf, as control.proto describes it. Pure functions.
+// Converts control messages to and from protobuf bytes, as defined in control.proto. Pure functions.
 //
-// Parsing believes nothing. Every count, enumerator, length and cut is checked, and the first that does not
-// fit makes the whole message kInvalidArgument, naming the field and its value.
+// Input is untrusted: every count, enumerator, length and cut is checked. The first violation makes the whole
+// message kInvalidArgument, with the field and its value.
 #pragma once
 
 #include <string>

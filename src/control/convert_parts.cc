@@ -5,7 +5,7 @@
 namespace leat::control {
 namespace {
 
-constexpr int64_t kLongestDuration = int64_t{86400} * 1'000'000'000;
+constexpr int64_t kMaxDuration = int64_t{86400} * 1'000'000'000;
 
 pb::Status::Code ToProto(Code code) {
   switch (code) {
@@ -37,7 +37,7 @@ pb::Status::Code ToProto(Code code) {
   return pb::Status::INTERNAL;
 }
 
-// A code that this program does not know yet is kInternal: still an error, with its message.
+// An unknown code becomes kInternal: still an error, with its message.
 Code FromProto(pb::Status::Code code) {
   switch (code) {
     case pb::Status::OK:
@@ -101,7 +101,7 @@ void TakeBytes(const std::string& in, size_t limit, std::string_view what, Bytes
 }
 
 void TakeDuration(int64_t nanoseconds, std::string_view what, Duration* out, Check* check) {
-  if (nanoseconds >= 0 && nanoseconds <= kLongestDuration) {
+  if (nanoseconds >= 0 && nanoseconds <= kMaxDuration) {
     *out = Duration(nanoseconds);
   } else {
     check->Fail(std::string(what) + " is " + std::to_string(nanoseconds));
@@ -163,7 +163,7 @@ void Take(const pb::Cut& in, protocol::Cut* out, Check* check) {
   cut.shuffle_seed = in.shuffle_seed();
   cut.run = in.run();
   if (!check->That(cut.partition < Limits::kPartitions, "cut.partition", cut.partition)) return;
-  if (!check->That(cut.valid(), "no valid cut: cut.begin.offset", cut.begin.offset)) return;
+  if (!check->That(cut.valid(), "invalid cut: cut.begin.offset", cut.begin.offset)) return;
   *out = cut;
 }
 
@@ -180,7 +180,7 @@ void Take(const google::protobuf::RepeatedField<uint64_t>& in, const protocol::C
   const uint64_t past = size % 64 == 0 ? 0 : ~uint64_t{0} << (size % 64);
   if (count == (size + 63) / 64 && count > 0) {
     const uint64_t last = in.Get(static_cast<int>(count) - 1);
-    if (!check->That((last & past) == 0, "a run past the cut's last: last word", last)) return;
+    if (!check->That((last & past) == 0, "a run past the end of the cut: last word", last)) return;
   }
   *out = protocol::RunSet(size, std::span<const uint64_t>(in.data(), count));
 }

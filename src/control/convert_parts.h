@@ -1,7 +1,7 @@
-// The parts that requests and replies share, to and from protobuf. Only the convert*.cc files include this.
+// Conversions of parts that several messages contain. Only the convert*.cc files include this.
 //
-// Put writes a struct into its message. Take reads one back: it always leaves `*out` a proper value, and
-// tells `check` of the first thing that does not fit.
+// Put writes a struct into its protobuf message. Take reads it back: `*out` is always a valid value, and
+// `check` records the first violation.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace leat::control {
 
 namespace pb = ::leat::control::v1;
 
-// What one message may hold at most. Far above what a job has, far below what would hurt.
+// Upper limits per message: far above what a job needs, low enough to be harmless.
 struct Limits {
   static constexpr int kMembers = 1 << 16;
   static constexpr int kSlices = 1 << 20;
@@ -25,7 +25,7 @@ struct Limits {
   static constexpr int kOpenSplits = 1 << 16;  // of one partition
   static constexpr int kLeases = 1 << 16;
   static constexpr int kRounds = 1 << 12;
-  static constexpr int kLanes = 1 << 12;  // of a round of all-reduce
+  static constexpr int kLanes = 1 << 12;  // of one all-reduce round
   static constexpr int kBins = 1 << 16;
   static constexpr size_t kName = 1 << 10;  // an address, a host, a version
   static constexpr size_t kPath = 1 << 12;
@@ -34,10 +34,10 @@ struct Limits {
   static constexpr size_t kDocument = 4 << 20;  // a job, a status
 };
 
-// Remembers the first thing that did not fit.
+// Records the first violation.
 class Check {
  public:
-  // Says "<what> is <value>" when it does not hold.
+  // Records "<what> is <value>" if `holds` is false.
   bool That(bool holds, std::string_view what, uint64_t value);
   bool Count(int count, int limit, std::string_view what);
   void Fail(std::string message);
@@ -62,7 +62,7 @@ void Take(const pb::Position& in, protocol::Position* out, Check* check);
 void Put(const protocol::Cut& in, pb::Cut* out);
 void Take(const pb::Cut& in, protocol::Cut* out, Check* check);
 
-// Some of the runs of a cut, as words.
+// Some of the runs of a cut, as 64-bit words.
 void Put(const protocol::RunSet& in, google::protobuf::RepeatedField<uint64_t>* out);
 void Take(const google::protobuf::RepeatedField<uint64_t>& in, const protocol::Cut& cut,
           protocol::RunSet* out, Check* check);

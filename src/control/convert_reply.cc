@@ -1,5 +1,6 @@
 #include "control/convert.h"
 #include "control/convert_parts.h"
+#include "protocol/messages_data.h"
 
 namespace leat::control {
 namespace {
@@ -7,7 +8,7 @@ namespace {
 using leat::control::Put;
 using leat::control::Take;
 
-// Steps behind it have numbers too.
+// Leaves room for the numbers of the following steps.
 constexpr uint64_t kLastFirstStep = ~uint64_t{0} - protocol::Cut::kMaxBatches;
 
 void Put(const protocol::JoinReply& in, pb::JoinReply* out) {
@@ -56,7 +57,7 @@ void Take(const pb::Lease& in, protocol::Lease* out, Check* check) {
   if (!check->status().ok()) return;
   protocol::RunSet both = out->missing;
   both &= out->assigned;
-  check->That(both == out->missing, "missing runs of a lease that assigns others: lease.id", out->id);
+  check->That(both == out->missing, "a lease with missing runs that are not assigned: lease.id", out->id);
 }
 
 void Put(const protocol::Group& in, pb::Group* out) {
@@ -148,10 +149,10 @@ void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* ou
 
 void Take(const pb::Refusal& in, protocol::Refusal* out, Check* check) {
   Take(in.status(), &out->status, check);
-  check->That(!out->status.ok(), "a refusal that refuses nothing: code", 0);
+  check->That(!out->status.ok(), "a refusal without an error: code", 0);
 }
 
-// Which message of the oneof a struct goes into.
+// Selects the oneof field of a struct.
 struct PutKind {
   pb::Reply* out;
   void operator()(const protocol::Refusal& r) const {
@@ -210,7 +211,7 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
       Take(message.admin().status(), &reply.emplace<protocol::AdminReply>().status, &check);
       break;
     case pb::Reply::KIND_NOT_SET:
-      return Status(Code::kInvalidArgument, "a control reply of no kind that this version knows");
+      return Status(Code::kInvalidArgument, "a control reply of unknown kind (from a newer version?)");
   }
   if (!check.status().ok()) return check.status().With("control reply");
   return reply;

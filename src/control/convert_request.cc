@@ -46,7 +46,7 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
 void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* check) {
   out->steps = in.steps();
   out->events = in.events();
-  out->loss_sum = in.loss_sum();  // not finite when training has diverged: to be seen, not refused
+  out->loss_sum = in.loss_sum();  // not finite after divergence: reported, not rejected
   out->correct = in.correct();
   out->rejected_batches = in.rejected_batches();
   out->dead_letters = in.dead_letters();
@@ -80,7 +80,7 @@ void Take(const pb::MemberReport& in, protocol::MemberReport* out, Check* check)
   out->events = in.events();
   Take(in.partitions(), &out->partitions, check);
   out->rounds_until = in.rounds_until();
-  TakeText(in.failure(), Limits::kText, "replica.failure", &out->failure, check);
+  TakeText(in.failure(), Limits::kText, "member_report.failure", &out->failure, check);
   if (in.has_shard()) Take(in.shard(), &out->shard.emplace(), check);
   out->consecutive_rejected = in.consecutive_rejected();
   if (in.has_rejected()) Take(in.rejected(), &out->rejected.emplace(), check);
@@ -201,7 +201,7 @@ void Take(const pb::AdminRequest& in, protocol::AdminRequest* out, Check* check)
   out->node = NodeId(in.node());
 }
 
-// Which message of the oneof a struct goes into.
+// Selects the oneof field of a struct.
 struct PutKind {
   pb::Request* out;
   void operator()(const protocol::JoinRequest& r) const { Put(r, out->mutable_join()); }
@@ -254,7 +254,7 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
       Take(message.admin(), &request.emplace<protocol::AdminRequest>(), &check);
       break;
     case pb::Request::KIND_NOT_SET:
-      return Status(Code::kInvalidArgument, "a control request of no kind that this version knows");
+      return Status(Code::kInvalidArgument, "a control request of unknown kind (from a newer version?)");
   }
   if (!check.status().ok()) return check.status().With("control request");
   return request;

@@ -37,13 +37,13 @@ TEST(Convert, EveryReplyComesBackWhole) {
   for (const int count : seen) EXPECT_GT(count, 100);
 }
 
-TEST(Convert, ALossThatIsNoNumberIsTold) {
+TEST(Convert, ANonFiniteLossIsReported) {
   protocol::WorkerHeartbeat heartbeat;
   heartbeat.progress.loss_sum = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(ParseRequest(Serialize(heartbeat)).ok());
 }
 
-// What the message says must be refused, and the refusal must name it.
+// Parsing must fail, and the message must name the field.
 void ExpectRefused(const Status& status, const std::string& named) {
   EXPECT_EQ(status.code(), Code::kInvalidArgument) << named;
   EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
@@ -92,13 +92,13 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   EXPECT_TRUE(with_open({{cut, protocol::RunSet(10)}}).ok());
   ExpectRefused(with_open({{cut, protocol::RunSet(10)}, {cut, protocol::RunSet(10)}}), "overlaps");
   ExpectRefused(with_open({{cut, protocol::RunSet(10)}}, {0, 1}), "overlaps");
-  ExpectRefused(with_open({{cut, protocol::RunSet(11, true)}}), "past the cut's last");
+  ExpectRefused(with_open({{cut, protocol::RunSet(11, true)}}), "past the end of the cut");
   ExpectRefused(with_open({{cut, protocol::RunSet(65)}}), "words of a set of runs is 2");
   cut.partition = 1;
   ExpectRefused(with_open({{cut, protocol::RunSet(10)}}), "partition of an open split is 1");
   cut = GoodCut();
   cut.batch_size = 0;
-  ExpectRefused(with_open({{cut, protocol::RunSet(0)}}), "no valid cut");
+  ExpectRefused(with_open({{cut, protocol::RunSet(0)}}), "invalid cut");
 
   protocol::ServerHeartbeat server;
   server.rejected.emplace().cut = GoodCut();
@@ -106,14 +106,14 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   server.rejected->run = 10;
   ExpectRefused(ParseRequest(Serialize(server)).status(), "rejected.run is 10");
   server.rejected->cut.run = 0;
-  ExpectRefused(ParseRequest(Serialize(server)).status(), "no valid cut");
+  ExpectRefused(ParseRequest(Serialize(server)).status(), "invalid cut");
   server = {};
   server.failed.push_back({SliceId(1 << 20), Incarnation(1)});
   ExpectRefused(ParseRequest(Serialize(server)).status(), "slice is 1048576");
 }
 
 TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
-  ExpectRefused(ParseReply(Serialize(protocol::Refusal{})).status(), "refuses nothing");
+  ExpectRefused(ParseReply(Serialize(protocol::Refusal{})).status(), "without an error");
   protocol::JoinReply join;
   join.heartbeat_interval = Duration(-1);
   ExpectRefused(ParseReply(Serialize(join)).status(), "heartbeat_interval_ns is -1");
@@ -125,7 +125,7 @@ TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
   lease.cut = cut;
   lease.missing = protocol::RunSet(10);
   worker.leases = {lease};
-  ExpectRefused(ParseReply(Serialize(worker)).status(), "no valid cut");
+  ExpectRefused(ParseReply(Serialize(worker)).status(), "invalid cut");
 
   lease.cut = GoodCut();
   const auto with = [&lease](auto change) {
@@ -197,7 +197,7 @@ TEST(Convert, NothingAndNoiseAreRefused) {
   }
 }
 
-// Real messages with a few bytes changed: most of them still parse, and nothing of them is believed.
+// Real messages with a few changed bytes: parsing succeeds or fails, without undefined behaviour.
 TEST(Convert, DamagedMessagesAreTakenOrRefusedButNeverMore) {
   Rng rng(4);
   for (uint64_t seed = 0; seed < 2000; ++seed) {

@@ -1,4 +1,4 @@
-// 10,000 connections that say anything but what is right: the server lives on and answers at once.
+// 10,000 connections that violate the protocol: the server survives and answers at once.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "control/control.h"
+#include "control/client.h"
 #include "control/convert.h"
+#include "control/server.h"
 #include "net/address.h"
 #include "wire/frame.h"
 
@@ -28,7 +29,7 @@ constexpr std::string_view kToken = "the job's token";
 constexpr std::string_view kPreface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 constexpr size_t kOpenAtOnce = 64;
 
-// ---- just enough of HTTP/2 (RFC 9113) and HPACK (RFC 7541, literals only) to begin a call
+// ---- the part of HTTP/2 (RFC 9113) and HPACK (RFC 7541, literals only) that begins a call
 
 std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload) {
   const auto n = payload.size();
@@ -62,7 +63,7 @@ std::string BeginCall() {
   return std::string(kPreface) + Frame(4, 0, 0, "") + Frame(1, 4, 1, headers);
 }
 
-// What comes before all of that: whoever has the token has shown it.
+// The handshake that precedes HTTP/2.
 std::string Hello(std::string_view token) {
   return std::string(AsText(wire::EncodeHello(token)));
 }
@@ -81,7 +82,7 @@ std::string Noise(Rng* rng, size_t most) {
   return noise;
 }
 
-// One of the many ways to be wrong, with the token and without it.
+// One of many violations, with and without the token.
 std::string Something(Rng* rng) {
   const std::string good = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
   const std::string hello = rng->Chance(0.5) ? Hello(kToken) : "";
@@ -101,11 +102,11 @@ std::string Something(Rng* rng) {
     case 6:
       return hello + BeginCall() + Data(Noise(rng, 300));
     case 7:
-      return hello + BeginCall() + Data(good, 1);  // says that it is compressed
+      return hello + BeginCall() + Data(good, 1);  // claims to be compressed
     case 8:
       return Hello(kToken).substr(0, rng->Below(wire::kHelloBytes));
     case 9: {
-      // All right, then cut off or with bytes changed.
+      // Valid, then truncated or with changed bytes.
       std::string call = Hello(kToken) + BeginCall() + Data(good);
       for (uint64_t n = rng->Below(3); n > 0; --n)
         call[rng->Below(call.size())] = static_cast<char>((*rng)());
@@ -145,7 +146,7 @@ class Robust : public testing::Test {
     at_ = *net::ParseAddress(server_->address());
   }
 
-  // What comes back before the server closes the connection or is silent for so long.
+  // What is received until the server closes the connection or is silent for that long.
   static std::string Exchange(int fd, const std::string& bytes, size_t enough, int milliseconds = 60'000) {
     EXPECT_GE(fd, 0);
     EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
@@ -171,10 +172,10 @@ class Robust : public testing::Test {
   std::atomic<int> handled_ = 0;
 };
 
-// The frames above are right where they say they are: otherwise the test below would test nothing.
+// Without this check of the frames above, the test below could pass without testing anything.
 TEST_F(Robust, TheHandMadeCallIsACall) {
   const std::string request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
-  // Not compared further: HPACK in the answer would have to be read.
+  // Not compared further, which would need an HPACK decoder.
   const std::string answer = Exchange(Hello(kToken) + BeginCall() + Data(request), 150);
   EXPECT_NE(answer.find("{}"), std::string::npos);
   EXPECT_EQ(handled_, 1);
@@ -183,7 +184,7 @@ TEST_F(Robust, TheHandMadeCallIsACall) {
   EXPECT_EQ(handled_, 1);
 }
 
-TEST_F(Robust, WhoHasNotShownTheTokenIsNotReadAnyFurther) {
+TEST_F(Robust, NothingIsReadFromUnauthenticatedPeers) {
   const std::string call = BeginCall() + Data(Serialize(protocol::ControlRequest(protocol::StatusRequest{})));
   EXPECT_EQ(Exchange(call, 1), "");
   EXPECT_EQ(Exchange(Hello("wrong") + call, 1'000), AsText(wire::EncodeRefusal()));
@@ -191,7 +192,7 @@ TEST_F(Robust, WhoHasNotShownTheTokenIsNotReadAnyFurther) {
 }
 
 TEST_F(Robust, TheEndWaitsForAnAnswerThatIsOnItsWay) {
-  constexpr int kText = 100'000;  // more than a peer is sent that does not ask for more
+  constexpr int kText = 100'000;  // more than flow control lets the server send unrequested
   auto server = ControlServer::Start("127.0.0.1:0", std::string(kToken), [](auto, auto reply) {
     reply(protocol::StatusReply{std::string(kText, '!')});
   });
@@ -208,15 +209,14 @@ TEST_F(Robust, TheEndWaitsForAnAnswerThatIsOnItsWay) {
   close(fd);
 }
 
-// However many strangers come, and however fast, a member's heartbeats are answered: each of them, on the
-// connection that it has, and in time.
-TEST_F(Robust, AFloodOfStrangersCostsAMemberNothing) {
+// However many unauthenticated peers connect, a member's heartbeats are answered on its connection, in time.
+TEST_F(Robust, AFloodOfUnauthenticatedPeersCostsAMemberNothing) {
   const auto member = ControlClient::Make(server_->address(), std::string(kToken));
   ASSERT_TRUE(member->Call(protocol::StatusRequest{}, 30s).ok());
   std::atomic<bool> over = false;
-  std::vector<std::thread> strangers;
+  std::vector<std::thread> attackers;
   for (int t = 0; t < 3; ++t) {
-    strangers.emplace_back([&] {
+    attackers.emplace_back([&] {
       for (int i = 0; i < 10'000; ++i) {
         const int fd = Connect(at_);
         ASSERT_GE(fd, 0) << i;
@@ -226,7 +226,7 @@ TEST_F(Robust, AFloodOfStrangersCostsAMemberNothing) {
     });
   }
   std::thread last([&] {
-    for (auto& stranger : strangers) stranger.join();
+    for (auto& attacker : attackers) attacker.join();
     over = true;
   });
   while (!over) {
@@ -245,7 +245,7 @@ TEST_F(Robust, TenThousandWrongConnectionsLeaveItAlive) {
     ASSERT_GE(fd, 0) << i;
     const std::string bytes = Something(&rng);
     (void)send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    // Some vanish at once and without a word, most later.
+    // Some disconnect at once, most later.
     if (rng.Chance(0.1)) {
       const linger reset{1, 0};
       setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));

@@ -48,10 +48,10 @@ Code FromGrpc(grpc::StatusCode code) {
       return Code::kDeadlineExceeded;
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return Code::kResourceExhausted;
-    // Something answers there that does not speak this method.
+    // The peer is not a coordinator of this version.
     case grpc::StatusCode::UNIMPLEMENTED:
       return Code::kFailedPrecondition;
-    // The peer's end of the connection was lost in one of several ways.
+    // The connection was lost.
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::CANCELLED:
     case grpc::StatusCode::UNKNOWN:

@@ -1,4 +1,4 @@
-// What server and client agree on below the messages. Only the gRPC adapters include this.
+// gRPC definitions shared by server and client. Only the gRPC adapters include this.
 #pragma once
 
 #include <grpc/support/time.h>
@@ -15,14 +15,14 @@ namespace leat::control {
 
 inline constexpr const char* kMethod = "/leat.control.v1.Control/Exchange";
 
-// gRPC reports to stderr what is also in a Status; silences it unless GRPC_VERBOSITY asks for it.
+// Silences gRPC's messages on stderr, which repeat what statuses report, unless GRPC_VERBOSITY is set.
 void QuietGrpc();
 
 grpc::ByteBuffer ToBuffer(std::string_view bytes);
-// False when the buffer cannot be read.
+// Returns false if the buffer cannot be read.
 bool FromBuffer(const grpc::ByteBuffer& buffer, std::string* bytes);
 
-// So long from now, whatever happens to the wall clock.
+// A time this long from now, independent of changes of the wall clock.
 gpr_timespec After(Duration duration);
 
 Code FromGrpc(grpc::StatusCode code);

@@ -1,7 +1,9 @@
-// One thread and one completion queue serve all calls: control messages are small and rare. Another thread
-// keeps the door. gRPC is given only the sockets of those who have shown the token: it takes in whoever
-// connects before it serves those who are there, and lets go of any of them when memory runs short, so that a
-// crowd of strangers would cost members their connections.
+// One thread and one completion queue serve all calls, because control messages are small and infrequent. A
+// second thread runs the handshakes, and gRPC gets authenticated sockets only. gRPC serves new connections
+// before existing ones and closes connections when memory runs short, so a flood of unauthenticated peers
+// could cost members their connections.
+#include "control/server.h"
+
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
@@ -16,7 +18,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "control/control.h"
 #include "control/convert.h"
 #include "control/rpc.h"
 #include "net/address.h"
@@ -26,33 +27,34 @@
 namespace leat::control {
 namespace {
 
-// Answers that are on their way when the server stops have this long to get there, and peers that listen this
-// long to hear of it: those that have no call under way do not, and would be waited for in vain.
+// Time for pending replies, and for notifying connected peers, when the server stops. Peers without a call in
+// progress do not react, so a longer wait gains nothing.
 constexpr auto kStopGrace = std::chrono::milliseconds(300);
 constexpr auto kFarewell = std::chrono::milliseconds(100);
-constexpr int kIdleConnectionMs = 120'000;  // for one that has no call
-constexpr int kKeepaliveTimeMs = 10'000;    // for one whose host is gone
+constexpr int kIdleConnectionMs = 120'000;  // closes connections without a call
+constexpr int kKeepaliveTimeMs = 10'000;    // detects failed hosts
 constexpr int kKeepaliveTimeoutMs = 5000;
 constexpr int kMaxMetadataBytes = 8 << 10;
 constexpr int kMaxCallsPerConnection = 64;
-constexpr size_t kMemoryQuota = 64 << 20;  // for what peers have sent and was not read yet
+constexpr size_t kMemoryQuota = 64 << 20;  // for received data that is not read yet
 
 class Exchange;
 
-// What the calls share with the server that may be gone before them. `mutex` guards everything here and in
-// the calls.
+// State shared by the calls and the server, which may be destroyed first. `mutex` guards everything here and
+// in the calls.
 struct Core {
   std::mutex mutex;
-  bool open = true;  // operations may be started
+  bool open = true;  // new operations may start
   ControlServer::Handler handler;
   grpc::AsyncGenericService service;
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
-  std::unordered_map<Exchange*, std::shared_ptr<Exchange>> calls;  // with an operation under way or a handler
-  std::condition_variable fewer;                                   // of them; only while it is not open
+  // calls with a pending operation or handler
+  std::unordered_map<Exchange*, std::shared_ptr<Exchange>> calls;
+  std::condition_variable fewer;  // notified when calls end while not open
 };
 
-// One call from the moment it can be accepted until it is answered. At most one operation of it is under way
-// at a time; its tag is the call itself, which `core->calls` keeps alive.
+// One call, from the moment it can be accepted until it is answered. It has at most one pending operation,
+// whose tag is the call itself; `core->calls` keeps it alive.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   explicit Exchange(std::shared_ptr<Core> core) : core_(std::move(core)), rpc_(std::make_unique<Rpc>()) {}
@@ -65,7 +67,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
                               call.get());
   }
 
-  // The operation under way has ended; the mutex is not held.
+  // The pending operation has completed. The mutex is not held.
   void OnEvent(bool ok) {
     std::unique_lock lock(core_->mutex);
     const auto self = shared_from_this();
@@ -111,7 +113,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   // The mutex is held.
   bool answering() const { return state_ == State::kFinish; }
 
-  // Lets go of a call that waits for its handler; its peer sees it cancelled. The mutex is held.
+  // Drops a call that waits for its handler; its peer sees it cancelled. The mutex is held.
   bool Cancel() {
     if (state_ != State::kHandle) return false;
     rpc_->context.TryCancel();
@@ -128,7 +130,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     grpc::ByteBuffer message;
   };
 
-  // The metadata is here, the message is not read yet.
+  // Metadata has arrived, the message has not been read yet.
   void Admit() {
     if (rpc_->context.method() != kMethod) {
       return Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "no such method"));
@@ -151,25 +153,25 @@ class Server final : public ControlServer {
  public:
   Server(std::shared_ptr<Core> core, const std::string& token)
       : core_(std::move(core)),
-        shared_(std::make_shared<net::Shared>(loop_, net::TransportOptions{.token = token})) {}
+        shared_(std::make_shared<net::TransportContext>(loop_, net::TransportOptions{.token = token})) {}
 
   Status Listen(const std::string& address) {
     LEAT_ASSIGN_OR_RETURN(const net::HostPort at, net::ParseAddress(address));
-    auto door =
+    auto listener =
         net::ListenAuthenticated(shared_, at.ToString(), [this](net::AuthenticatedSocket authenticated) {
           grpc::AddInsecureChannelFromFd(server_.get(), authenticated.socket.Release());
         });
-    if (!door.ok()) return door.status();
-    door_ = std::move(*door);
-    // With the name that was asked for, which others may know better than what it stands for here.
-    address_ = net::HostPort{at.host, net::ParseAddress(door_->address())->port}.ToString();
+    if (!listener.ok()) return listener.status();
+    listener_ = std::move(*listener);
+    // Keeps the given host name, which others may resolve better than this host can.
+    address_ = net::HostPort{at.host, net::ParseAddress(listener_->address())->port}.ToString();
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
-    // A small message that grows to gigabytes when it is inflated is never taken.
+    // Disabled so that a small message cannot inflate to gigabytes.
     builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
     builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -184,16 +186,16 @@ class Server final : public ControlServer {
       Exchange::Accept(core_);
     }
     thread_ = std::thread([this] { Serve(); });
-    keeper_ = std::thread([this] { loop_.Run(); });
+    handshake_thread_ = std::thread([this] { loop_.Run(); });
     return {};
   }
 
   ~Server() override {
-    if (keeper_.joinable()) {
+    if (handshake_thread_.joinable()) {
       loop_.Stop();
-      keeper_.join();
+      handshake_thread_.join();
     }
-    door_.reset();
+    listener_.reset();
     {
       std::unique_lock lock(core_->mutex);
       core_->open = false;
@@ -221,13 +223,13 @@ class Server final : public ControlServer {
   }
 
   std::shared_ptr<Core> core_;
-  net::Loop loop_;  // of the door
-  std::shared_ptr<net::Shared> shared_;
-  std::unique_ptr<net::Listener> door_;
+  net::Loop loop_;  // for handshakes
+  std::shared_ptr<net::TransportContext> shared_;
+  std::unique_ptr<net::Listener> listener_;
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   std::thread thread_;
-  std::thread keeper_;  // of the door
+  std::thread handshake_thread_;  // runs loop_
 };
 
 }  // namespace

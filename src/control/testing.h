@@ -1,7 +1,7 @@
-// Random messages for the tests of this folder, and messages as text. Only *_test.cc files include this.
+// Random messages, and messages as text, for the tests of this folder.
 //
-// Every struct is taken apart by a structured binding: a field that is added to messages.h does not compile
-// here until it is filled and compared, and then fails the test until control.proto has it.
+// Each struct is decomposed by a structured binding. A new field in messages.h therefore does not compile
+// here until it is listed, and then fails the test until control.proto has it.
 #pragma once
 
 #include <bit>
@@ -63,7 +63,7 @@ LEAT_FIELDS(AdminReply, a)
 LEAT_FIELDS(Refusal, a)
 #undef LEAT_FIELDS
 
-// Fills a message with what the contract allows, its extremes included.
+// Fills a message with random valid values, including the limits of their ranges.
 class Fill {
  public:
   explicit Fill(uint64_t seed) : rng_(seed) {}
@@ -185,7 +185,7 @@ class Fill {
   { Fields(v, *this); }
 
  private:
-  // Of any size, and often at an end of its range.
+  // Any magnitude, often at a limit of the range.
   uint64_t Number() {
     switch (rng_.Below(4)) {
       case 0:
@@ -213,7 +213,7 @@ class Fill {
   Rng rng_;
 };
 
-// A message as text that differs when anything in it does.
+// Renders a message as text that differs whenever a field differs.
 class Dump {
  public:
   template <class T>

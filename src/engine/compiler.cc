@@ -17,7 +17,7 @@ using graph::Node;
 using graph::NodeIndex;
 using graph::Value;
 
-// A fetch whose elements lie where the fetch cannot be: in a feed, a constant, or another fetch.
+// Copies a fetch whose elements are in the memory of a feed, a constant or another fetch.
 class CopyKernel final : public graph::Kernel {
  public:
   explicit CopyKernel(size_t bytes) : bytes_(bytes) {}
@@ -54,14 +54,14 @@ class Compiler {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // What becomes of a value that is not a view.
+  // Use and memory of a value that is not a view.
   struct ValueInfo {
     uint32_t storage = kNone;
     std::vector<StepIndex> readers;
     StepIndex writer = kNone;
-    std::optional<Value> fetch;  // of the user's graph, computed straight in its memory
+    std::optional<Value> fetch;  // fetch of the user's graph whose memory it is computed in
   };
-  // A kernel and what it reads and writes, before memory is known.
+  // A kernel with its inputs and outputs, before memory is assigned.
   struct StepInfo {
     std::string name;
     std::unique_ptr<graph::Kernel> kernel;
@@ -125,8 +125,8 @@ class Compiler {
     }
   }
 
-  // Steps that a node waits for: those that make its inputs and its control dependencies. A node without a
-  // step of its own (a view, a leaf) hands on what it waits for.
+  // A node waits for the steps of its inputs and control dependencies. A node without a step (a view or a
+  // leaf) passes on its own dependencies.
   void MakeSteps() {
     std::vector<std::set<StepIndex>> node_waits(graph_.nodes().size());
     for (const Node& node : graph_.nodes()) {
@@ -146,7 +146,7 @@ class Compiler {
         if (receive->type)
           into = {program_.storages[Info(step.outputs[0]).storage].data, receive->type->bytes()};
         program_.receives.push_back({receive->edge, static_cast<StepIndex>(steps_.size()), into});
-        step.outputs.clear();  // others write there
+        step.outputs.clear();  // the sender writes the output
       }
       std::vector<TensorType> types;
       for (Value v : node.inputs) types.push_back(graph_.type(v));
@@ -210,13 +210,13 @@ class Compiler {
     program_.priority = unit_.priority.empty() ? CriticalPaths(costs, program_.dependencies) : priority;
   }
 
-  // Nobody but `step` needs the value after it began.
+  // Whether no other step needs the value once `step` begins.
   bool DiesAt(const ValueInfo& value, StepIndex step) const {
     return std::ranges::all_of(value.readers,
                                [&](StepIndex r) { return r == step || order_.Before(r, step); });
   }
 
-  // The storage of an input of the step that its output may take over.
+  // The storage of an input that this output may overwrite, kNone if there is none.
   uint32_t InPlaceStorage(const StepInfo& step, StepIndex index, size_t output) {
     if (!options_.share_memory) return kNone;
     for (size_t i = 0; i < step.inputs.size(); ++i) {
@@ -241,7 +241,7 @@ class Compiler {
         value.storage = InPlaceStorage(step, i, o);
         if (value.fetch) {
           const uint32_t fetch = AddFetchStorage(*value.fetch);
-          // What it is computed in place of moves into the fetch's memory too.
+          // The input that it overwrites moves into the fetch's memory too.
           if (value.storage != kNone) MoveStorage(value.storage, fetch);
           value.storage = fetch;
         } else if (value.storage == kNone) {
@@ -298,7 +298,7 @@ class Compiler {
     }
   }
 
-  // All pointers first, since spans into the vectors would not survive their growth.
+  // Fill the vectors before taking spans, which would not survive a reallocation.
   void WireSteps() {
     for (const StepInfo& step : steps_) {
       for (Value v : step.inputs) AddSlot(Info(v).storage, program_.inputs, &Storage::input_slots);
@@ -379,10 +379,10 @@ Tensor Program::At(const Binding& binding) const {
 
 StepIndex Program::LastUse(const Binding& binding) const {
   if (!binding.storage || storages[*binding.storage].kind != Storage::Kind::kFetch)
-    throw std::invalid_argument("to be told of a value that is not computed into a fetch");
+    throw std::invalid_argument("OnFetch needs a fetch that is not also a feed");
   const Storage& storage = storages[*binding.storage];
-  // Slots lie in the order of steps.
-  uint32_t input = 0, output = 0;  // one behind the last
+  // Slots are in the order of steps.
+  uint32_t input = 0, output = 0;  // one past the last
   for (uint32_t slot : storage.input_slots) input = std::max(input, slot + 1);
   for (uint32_t slot : storage.output_slots) output = std::max(output, slot + 1);
   StepIndex last = 0;
@@ -401,7 +401,7 @@ void Program::FailUnbound() {
     if (storage.kind != Storage::Kind::kFeed || storage.bound) continue;
     names += (names.empty() ? "\"" : ", \"") + storage.name + "\"";
   }
-  if (!names.empty()) throw std::invalid_argument("run before these feeds were bound: " + names);
+  if (!names.empty()) throw std::invalid_argument("feeds are not bound: " + names);
   all_bound = true;
 }
 

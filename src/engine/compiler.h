@@ -1,4 +1,4 @@
-// From a graph for one device to a Program: what plans run. Internal to the engine.
+// Compiles a graph for one device into a Program, which plans run. Internal to the engine.
 #pragma once
 
 #include <map>
@@ -16,70 +16,70 @@ namespace leat::engine {
 struct Unit {
   Lowered lowered;
   std::vector<ChosenKernel> kernels;  // by node
-  std::vector<double> costs_us;       // by node; empty when nobody asks
-  // By node, how much hangs on it, in other units too; empty: what does in this one.
+  std::vector<double> costs_us;       // by node; empty if not needed
+  // By node: scheduling priority across all units. If empty, computed from this unit alone.
   std::vector<double> priority;
-  // How many threads may run its steps; kOneByOne: they run in the graph's order.
+  // Maximal number of threads for its steps; kOneByOne runs them in graph order.
   int threads = kOneByOne;
 
   static constexpr int kOneByOne = 0;
 };
 
-// A piece of memory that one or more values live in, one after the other or as views.
+// A piece of memory for one or more values, as views or one after the other.
 struct Storage {
   enum class Kind { kFeed, kConstant, kFetch, kReceived, kArena };
   Kind kind = Kind::kArena;
-  std::string name;  // of the node that its first value belongs to
+  std::string name;  // node of its first value
   size_t bytes = 0;
   std::byte* data = nullptr;
-  bool bound = false;                  // a feed that has its memory
-  Tensor own;                          // keeps the memory of a constant, an unbound fetch, what is received
+  bool bound = false;                  // a feed with memory from the caller
+  Tensor own;                          // owns the memory of a constant, an unbound fetch or a received tensor
   std::vector<uint32_t> input_slots;   // in Program::inputs
   std::vector<uint32_t> output_slots;  // in Program::outputs
 };
 
-// What a value of the user's graph that may be bound stands for.
+// The state of a feed or fetch of the user's graph.
 struct Binding {
   TensorType type;
   std::optional<uint32_t> storage;  // empty: a feed that no fetch needs
-  void* unused = nullptr;           // what such a feed was bound to
+  void* unused = nullptr;           // memory that such a feed was bound to
 };
 
-// A step that runs when a tensor from another device has come.
+// A step that runs when a tensor from another device has arrived.
 struct ReceiveStep {
   uint32_t edge = 0;
   StepIndex step = 0;
-  std::span<std::byte> into;  // empty when no tensor comes, only the word that its sender has run
+  std::span<std::byte> into;  // empty for a control dependency, which transfers no tensor
 };
 
 struct Program {
-  std::vector<std::shared_ptr<const graph::Op>> ops;  // kernels may look at them
+  std::vector<std::shared_ptr<const graph::Op>> ops;  // kept alive for the kernels
   std::vector<std::unique_ptr<graph::Kernel>> kernels;
   std::vector<Storage> storages;
-  std::vector<const std::byte*> inputs;  // of all steps, one behind the other
+  std::vector<const std::byte*> inputs;  // of all steps, concatenated
   std::vector<std::byte*> outputs;
-  std::vector<Step> steps;  // their arguments lie in `inputs` and `outputs`
+  std::vector<Step> steps;  // arguments are spans of `inputs` and `outputs`
   std::vector<std::vector<StepIndex>> dependencies;
-  std::vector<double> priority;  // by step; empty when they run one by one
+  std::vector<double> priority;  // by step; empty if they run one by one
   std::vector<ReceiveStep> receives;
-  std::vector<StepTime> infos;               // by step, without their times
+  std::vector<StepTime> infos;               // by step, without times
   std::map<graph::Value, Binding> bindings;  // by value of the user's graph
   std::vector<graph::Value> feeds;
   Buffer arena;
   size_t largest_live_bytes = 0;
   int threads = Unit::kOneByOne;
 
-  bool all_bound = false;  // every feed has its memory
+  bool all_bound = false;  // every feed is bound
 
-  // As Plan's; `binding` is one of `bindings`.
+  // As in Plan; `binding` is an element of `bindings`.
   void Bind(Binding& binding, std::byte* data);
   Tensor At(const Binding& binding) const;
-  // Throws std::invalid_argument, naming feeds that have no memory yet.
+  // Throws std::invalid_argument with the names of the feeds that are not bound.
   void CheckBound() {
     if (!all_bound) FailUnbound();
   }
-  // The last step that writes or reads the memory of a fetch. Throws std::invalid_argument when it is none,
-  // or a feed's.
+  // The last step that accesses the memory of a fetch. Throws std::invalid_argument if it is not a fetch, or
+  // also a feed.
   StepIndex LastUse(const Binding& binding) const;
   size_t arena_bytes() const { return arena.size(); }
   size_t live_bytes() const { return largest_live_bytes; }
@@ -89,7 +89,7 @@ struct Program {
   void FailUnbound();
 };
 
-// Throws std::invalid_argument when the value is none of the plan's.
+// Throws std::invalid_argument if the value is neither a feed nor a fetch of the plan.
 template <class Bindings>
 auto& FindBinding(Bindings& bindings, graph::Value value) {
   const auto it = bindings.find(value);
@@ -100,13 +100,13 @@ auto& FindBinding(Bindings& bindings, graph::Value value) {
   return it->second;
 }
 
-// Runs the step; time->us becomes what it took, when that is less than before or it is the first time.
+// Runs the step and stores its duration in time->us, if it is the first or the shortest so far.
 void RunTimed(const Step& step, bool first, StepTime* time);
 
-// `source`: the user's graph.
+// Compiles `unit`, which was made from the user's graph `source`.
 Program CompileProgram(const graph::Graph& source, Unit unit, const PlanOptions& options);
 
-// Copies that many bytes from its input to its output.
+// A kernel that copies `bytes` bytes from its input to its output.
 std::unique_ptr<graph::Kernel> MakeCopyKernel(size_t bytes);
 
 }  // namespace leat::engine

@@ -1,4 +1,4 @@
-// Counts every allocation of the test program, so that a test can see that a run makes none.
+// Counts every allocation of the test program, so that tests can check that a run allocates nothing.
 #include <atomic>
 #include <cstdlib>
 #include <new>

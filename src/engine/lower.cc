@@ -12,14 +12,14 @@ using graph::Graph;
 using graph::Node;
 using graph::Value;
 
-// A result above this is not folded: computing it is cheaper than keeping it.
-constexpr size_t kMostFoldedBytes = size_t{1} << 20;
+// Larger results are not folded: recomputing them is cheaper than storing them.
+constexpr size_t kMaxFoldedBytes = size_t{1} << 20;
 
 void Apply(const graph::Pass& pass, Lowered& lowered) {
   std::vector<Value> keep;
   for (const auto& [old, now] : lowered.fetches) keep.push_back(now);
   for (const auto& [old, now] : lowered.feeds) {
-    // A feed that is fetched stays; the others go with the last node that reads them.
+    // Keep feeds that are fetched; others are dropped with their last reader.
     if (lowered.fetches.contains(old)) keep.push_back(*now);
   }
   graph::Rewrite rewrite = pass(lowered.graph, keep);
@@ -30,7 +30,7 @@ void Apply(const graph::Pass& pass, Lowered& lowered) {
   lowered.graph = std::move(rewrite.graph);
 }
 
-// Runs, once, what depends on constants alone, and puts its results in its place.
+// Computes nodes that depend only on constants, and replaces them by their results.
 class Folder {
  public:
   Folder(const Graph& graph, const PlanOptions& options)
@@ -59,11 +59,11 @@ class Folder {
     size_t bytes = 0;
     for (const TensorType& type : node.outputs) bytes += type.bytes();
     return graph::NeedsKernel(*node.op) && node.control.empty() && !is_control_[node.index] &&
-           bytes <= kMostFoldedBytes &&
+           bytes <= kMaxFoldedBytes &&
            std::ranges::all_of(node.inputs, [&](Value v) { return constants_.contains(Root(v)); });
   }
 
-  // False when no CPU has a kernel for it, or a name that it would need is taken.
+  // False if there is no CPU kernel for the node, or a name for its result is taken.
   bool Run(const Node& node) {
     const auto name = [&](uint32_t i) { return node.name + (i > 0 ? ":" + std::to_string(i) : ""); };
     for (uint32_t i = 1; i < node.outputs.size(); ++i) {

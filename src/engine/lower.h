@@ -1,5 +1,5 @@
-// From the graph that a user built to the one whose nodes are run. For the engine, and for tools that show
-// it.
+// Lowering: from the graph that the user built to the one that is executed. For the engine, and for tools
+// that display it.
 #pragma once
 
 #include <map>
@@ -14,27 +14,27 @@
 
 namespace leat::engine {
 
-// A graph, and where the feeds and fetches of the user's are in it.
+// The lowered graph, and the user's feeds and fetches mapped into it.
 struct Lowered {
   graph::Graph graph;
   std::map<graph::Value, std::optional<graph::Value>> feeds;  // empty: not needed
   std::map<graph::Value, graph::Value> fetches;               // without those that are feeds themselves
 };
 
-// Pruned, rewritten by the options' passes, folded.
+// Prunes the graph, applies the passes of `options` and folds constants.
 Lowered Lower(const graph::Graph& graph, std::span<const graph::Value> fetches, const PlanOptions& options);
 
-// A node's kernel and the table it comes from; none where there is nothing to run.
+// The kernel of a node and the name of its table; empty if the node needs no kernel.
 struct ChosenKernel {
   std::unique_ptr<graph::Kernel> kernel;
   std::string backend;
 };
 
-// The first kernel that the tables for devices of that kind have for a node.
+// The kernel for a node from the first table of this device kind that supports it.
 ChosenKernel ChooseKernel(const graph::Graph& graph, const graph::Node& node, const std::string& device_kind,
                           const PlanOptions& options);
 
-// Threads that 0 ("all cores") or a number means.
+// Resolves a thread count: 0 means all usable cores.
 int ThreadCount(int wanted);
 
 }  // namespace leat::engine

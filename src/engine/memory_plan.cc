@@ -10,7 +10,7 @@ size_t RoundUp(size_t bytes) {
   return (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
 }
 
-// Out of use before `later` begins.
+// Whether all uses of `earlier` end before `later` begins.
 bool OverBefore(const Block& earlier, const Block& later, const StepOrder& order) {
   return std::ranges::all_of(earlier.steps, [&](StepIndex step) { return order.Before(step, later.first); });
 }
@@ -19,7 +19,8 @@ struct Extent {
   size_t begin, end;
 };
 
-// The start of the smallest gap between `taken` (sorted by begin) that `bytes` fit into, else their end.
+// The start of the smallest gap of at least `bytes` between `taken`, which are sorted by begin; else their
+// end.
 size_t BestFit(const std::vector<Extent>& taken, size_t bytes) {
   size_t best = SIZE_MAX, best_gap = SIZE_MAX, end = 0;
   for (const Extent& extent : taken) {

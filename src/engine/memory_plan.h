@@ -1,4 +1,4 @@
-// Where in one arena each block of memory lies, given when it is in use.
+// Memory planning: assigns each block an offset in one arena, by the steps that use it.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,16 @@ namespace leat::engine {
 
 using StepIndex = uint32_t;
 
-// Which steps are over before another begins, whatever the threads do.
+// The order of steps that holds for every thread schedule.
 class StepOrder {
  public:
-  // Steps run one after the other, as numbered.
+  // Steps run one after the other, in numeric order.
   static StepOrder Serial() { return StepOrder(); }
-  // dependencies[i]: steps below i that step i waits for. What no chain of them orders may run at the same
-  // time.
+  // dependencies[i]: the steps below i that step i waits for. Steps without a chain of dependencies between
+  // them may run at the same time.
   static StepOrder ByDependencies(const std::vector<std::vector<StepIndex>>& dependencies);
 
+  // Whether step a always ends before step b begins.
   bool Before(StepIndex a, StepIndex b) const {
     if (a >= b) return false;
     return ancestors_.empty() || (ancestors_[b][a / 64] >> (a % 64) & 1) != 0;
@@ -27,27 +28,28 @@ class StepOrder {
 
  private:
   StepOrder() = default;
-  // By step, a bit for each step that is over before it begins; empty when serial.
+  // By step: a bit for each step that ends before it begins; empty if serial.
   std::vector<std::vector<uint64_t>> ancestors_;
 };
 
 struct Block {
   size_t bytes = 0;
   StepIndex first = 0;           // the step that writes it first
-  std::vector<StepIndex> steps;  // all that read or write it, `first` among them
+  std::vector<StepIndex> steps;  // all that read or write it, including `first`
 };
 
 struct MemoryPlan {
   std::vector<size_t> offsets;  // by block, multiples of Buffer::kAlignment
-  size_t bytes = 0;             // of the arena
+  size_t bytes = 0;             // size of the arena
 };
 
-// Blocks overlap only when one is out of use before the other's first step begins. Largest first, each in the
-// tightest gap that is free for all of its life (Pisarchyk and Lee 2020, "greedy by size").
+// Blocks overlap only if all steps of one end before the first step of the other begins. Places the largest
+// blocks first, each in the smallest gap that is free for its lifetime (Pisarchyk and Lee 2020, "greedy by
+// size").
 MemoryPlan PlanMemory(const std::vector<Block>& blocks, const StepOrder& order);
-// Every block has a place of its own.
+// No blocks overlap.
 MemoryPlan PlanWithoutSharing(const std::vector<Block>& blocks);
-// The most bytes in use at one step when all run one after the other; what no plan for that can go below.
+// The most bytes in use at any step when steps run one after the other: a lower bound for serial plans.
 size_t LargestLiveBytes(const std::vector<Block>& blocks);
 
 }  // namespace leat::engine

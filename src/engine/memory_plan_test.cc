@@ -23,7 +23,7 @@ TEST(StepOrder, FollowsChainsOfDependencies) {
 }
 
 TEST(MemoryPlan, GivesAChainTwoPlaces) {
-  // Each step reads what the one before wrote.
+  // Each step reads the output of the previous one.
   std::vector<Block> blocks;
   for (StepIndex i = 0; i < 10; ++i) blocks.push_back({1000, i, {i, i + 1}});
   const MemoryPlan plan = PlanMemory(blocks, StepOrder::Serial());
@@ -46,7 +46,7 @@ TEST(MemoryPlan, TakesBlocksOfNoBytesAndNoBlocks) {
   EXPECT_EQ(PlanMemory({{0, 0, {0}}, {0, 0, {0}}}, StepOrder::Serial()).bytes, 0u);
 }
 
-// Random graphs: what may be in use at the same time never overlaps, in either order.
+// Random graphs: blocks that may be in use at the same time never overlap, with either step order.
 TEST(MemoryPlan, KeepsLivingBlocksApart) {
   Rng rng(1);
   double shared = 0, live = 0;
@@ -56,7 +56,7 @@ TEST(MemoryPlan, KeepsLivingBlocksApart) {
     std::vector<Block> blocks;
     for (StepIndex i = 0; i < n; ++i) {
       for (int j = 0; j < 3 && i > 0; ++j) {
-        // Mostly what came just before: long chains with side branches.
+        // Mostly the previous steps: long chains with side branches.
         const auto d = static_cast<StepIndex>(rng.Chance(0.7) ? i - 1 - rng.Below(std::min<StepIndex>(i, 3))
                                                               : rng.Below(i));
         if (std::ranges::find(dependencies[i], d) == dependencies[i].end()) dependencies[i].push_back(d);
@@ -73,7 +73,7 @@ TEST(MemoryPlan, KeepsLivingBlocksApart) {
         for (size_t b = 0; b < a; ++b) {
           const bool apart = plan.offsets[a] + blocks[a].bytes <= plan.offsets[b] ||
                              plan.offsets[b] + blocks[b].bytes <= plan.offsets[a];
-          // b was made first: it must be over before a begins, or lie elsewhere.
+          // Either all uses of b end before a begins, or the two do not overlap.
           const bool over = std::ranges::all_of(
               blocks[b].steps, [&](StepIndex s) { return order.Before(s, blocks[a].first); });
           ASSERT_TRUE(apart || over) << "blocks " << b << " and " << a << " of round " << round;
@@ -86,7 +86,7 @@ TEST(MemoryPlan, KeepsLivingBlocksApart) {
     shared += static_cast<double>(serial);
     live += static_cast<double>(least);
   }
-  // What a plan wastes over the floor, on average.
+  // The average overhead over the lower bound.
   EXPECT_LE(shared / live, 1.10);
 }
 

@@ -92,7 +92,7 @@ class CompiledPlan final : public Plan {
   std::unique_ptr<QueueExecutor> executor_;  // null when the plan runs inline
 };
 
-// The machine as one device, for who has not asked what it is.
+// The whole machine as one device, if no devices were given.
 std::shared_ptr<const Machine> AnyCore() {
   Machine machine;
   machine.threads = std::numeric_limits<int>::max();
@@ -102,7 +102,7 @@ std::shared_ptr<const Machine> AnyCore() {
   return std::make_shared<const Machine>(std::move(machine));
 }
 
-// More of them than this nobody has cores for.
+// Upper limit on threads; no machine has more cores.
 constexpr int kMaxThreads = 1024;
 
 class PlanMaker {
@@ -127,7 +127,8 @@ class PlanMaker {
     }
     if (used.size() > 1) {
       auto crossing = std::make_unique<TransferContext>();
-      Partition partition = Cut(lowered_, placement, devices(), std::move(kernels), costs, *crossing);
+      Partition partition =
+          PartitionGraph(lowered_, placement, devices(), std::move(kernels), costs, *crossing);
       for (size_t u = 0; u < partition.units.size(); ++u) {
         partition.units[u].threads =
             Threads(devices()[partition.devices[u]], partition.units[u].kernels.size());
@@ -143,7 +144,7 @@ class PlanMaker {
  private:
   const std::vector<Device>& devices() const { return options_.machine->devices; }
 
-  // Once for each kind of device; a node that none of them has one for is a mistake.
+  // Chooses kernels for each kind of device. Throws if a node has none on any kind.
   void ChooseKernels() {
     std::string missing;
     for (const Device& device : devices()) kernels_[device.kind];
@@ -163,7 +164,7 @@ class PlanMaker {
     if (!missing.empty()) throw std::invalid_argument(missing);
   }
 
-  // Who runs on one thread of one device wants to know of no costs, and nothing is measured for him.
+  // One thread on one device needs no costs, so nothing is measured for it.
   void EstimateCosts() {
     std::vector<double> costs(lowered_.graph.nodes().size());
     if (devices().size() > 1 || ThreadCount(options_.inter_op_threads) > 1) {
@@ -180,7 +181,7 @@ class PlanMaker {
     }
   }
 
-  // By rising index; at least one.
+  // In ascending order; at least one.
   std::vector<uint32_t> UsedDevices(const Placement& placement) const {
     std::set<uint32_t> used;
     for (const graph::Node& node : lowered_.graph.nodes()) {
@@ -196,7 +197,7 @@ class PlanMaker {
     return std::min(wanted, static_cast<int>(std::clamp<size_t>(steps, 1, kMaxThreads)));
   }
 
-  // The queue is worth its threads when the work is long enough and not a mere chain.
+  // Threads pay off only if the work is long enough and not purely sequential.
   int QueueThreads(const Device& device, const Placement& placement, const Unit& unit) const {
     double total = 0, longest = 0;
     for (double cost : unit.costs_us) total += cost;
@@ -225,11 +226,13 @@ std::unique_ptr<Plan> CompileMeasured(const graph::Graph& graph, std::span<const
                                       const PlanOptions& options) {
   const bool single = !options.machine || options.machine->devices.size() == 1;
   if (single && options.inter_op_threads == 1)
-    return Plan::Compile(graph, fetches, options);  // nothing to decide
+    return Plan::Compile(graph, fetches, options);  // costs would decide nothing
   PlanOptions alone = options;
   alone.inter_op_threads = 1;
   alone.machine = nullptr;
-  graph::Graph anywhere;  // one device has all; what the user wants where is said when it counts
+  // The measured graph has no device constraints, since one device runs it all. The second compilation checks
+  // them.
+  graph::Graph anywhere;
   for (const graph::Node& node : graph.nodes())
     anywhere.AddExact(node.op, node.inputs, node.control, node.name, node.where);
   const auto trial = Plan::Compile(anywhere, fetches, alone);

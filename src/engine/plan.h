@@ -1,15 +1,14 @@
-// A graph compiled for running: pruned, fused, its memory planned, its kernels prepared.
+// A Plan is a compiled graph: pruned, fused, with planned memory and prepared kernels.
 //
-// Compile once, run many times. Feeds, variables and results may be bound to memory of the caller's, so that
-// parameters arrive from the network straight in the place they are read from, and gradients leave from the
-// place they were computed in. Everything else lives in one arena, planned by lifetimes: by the
-// order of running inline; when nodes may run at the same time, by dependencies, so that only what these keep
-// apart shares memory.
+// Compile once, run many times. Feeds, variables and results can be bound to the caller's memory, so that
+// parameters are received from the network directly into the memory that kernels read, and gradients are sent
+// from where they were computed. All other values share one arena, planned by lifetime: two values share
+// memory only if the order of execution keeps them apart.
 //
-// On a machine with several devices, nodes are placed on them by their costs (placement/placement.h), and the
-// graph is cut where tensors cross (placement/partition.h). The results keep their bits, whatever runs where.
+// On a machine with several devices, nodes are placed by their costs (placement/placement.h), and the graph
+// is split where tensors cross devices (placement/partition.h). Results are bitwise equal for any placement.
 //
-// One Plan runs in one thread at a time; distinct plans are independent. A run allocates nothing.
+// Not thread-safe; distinct plans are independent. A run allocates no memory.
 #pragma once
 
 #include <chrono>
@@ -32,45 +31,47 @@
 namespace leat::engine {
 
 struct PlanOptions {
-  // Tables to ask for a kernel, first to last; the first that covers a node computes it.
+  // Kernel tables in order of preference: the first with a kernel for a node computes it.
   std::vector<const graph::KernelTable*> tables;
-  // Rewrites, in this order, such as matmul + bias + relu → one kernel (ops::StandardPasses()).
+  // Graph passes in order, such as fusions (ops::StandardPasses()).
   std::vector<graph::Pass> passes;
-  // Nodes that may run at the same time; 0 means all cores. 1, and any graph that is a mere chain or small,
-  // runs inline, without queue or threads.
+  // Nodes that may run at the same time; 0 means all cores. With 1, and for small or sequential graphs, the
+  // plan runs inline in the calling thread.
   int inter_op_threads = 1;
-  // Threads one kernel may use; 0 means all cores.
+  // Threads that one kernel may use; 0 means all cores.
   int intra_op_threads = 1;
-  // A run estimated to be shorter than this stays inline, since waking a thread costs some of it.
+  // Plans with a shorter estimated run stay inline, since waking threads would not pay off. Microseconds.
   double inline_below_us = 50;
-  // The devices to use (Discover()). None: the whole machine is one device, "cpu:0", threads run on any core.
+  // The devices to use, from Discover(). If null, the whole machine is one device "cpu:0" with unpinned
+  // threads.
   std::shared_ptr<const Machine> machine;
-  // What nodes cost: as measured (Plan::Profile), else estimated from these rates; none: MeasuredRates().
+  // Node costs: measured by Plan::Profile, or else estimated from `rates`. If `rates` is null,
+  // MeasuredRates().
   std::shared_ptr<const MeasuredCosts> costs;
   std::shared_ptr<const Rates> rates;
-  // A run over several devices that takes longer is given up: what it waits for does not come.
+  // A run on several devices that takes longer fails with RunFailed.
   std::chrono::milliseconds run_limit = std::chrono::minutes(10);
-  // What carries tensors between devices, made for so many edges; none: LocalRendezvous.
+  // Creates the transport between devices, for this number of edges. If empty, LocalRendezvous.
   std::function<std::unique_ptr<Rendezvous>(size_t edges)> make_rendezvous;
-  // Compute what depends on constants alone once, when compiling.
+  // Compute nodes that depend only on constants when compiling.
   bool fold_constants = true;
-  // Tensors whose lives don't overlap share memory. Off: what the tests compare against.
+  // Tensors with disjoint lifetimes share memory. Tests turn it off to compare.
   bool share_memory = true;
 };
 
-// One kernel of a plan and what a call of it takes.
+// One kernel of a plan and the duration of a call.
 struct StepTime {
-  std::string name;  // of its node
-  std::string kind;  // of its op
+  std::string name;  // node name
+  std::string kind;  // op kind
   std::string backend;
   std::string device;
   double us = 0;
   double flops = 0;
   double bytes = 0;  // read and written
-  std::string text;  // its line of Plan::ToString
+  std::string text;  // its line in Plan::ToString
 };
 
-// A run over several devices that did not end: what carries tensors failed, or time ran out.
+// A run on several devices failed: a transfer failed, or the time limit passed.
 class RunFailed : public std::runtime_error {
  public:
   explicit RunFailed(Status s) : std::runtime_error(s.ToString()), status(std::move(s)) {}
@@ -79,53 +80,54 @@ class RunFailed : public std::runtime_error {
 
 class Plan {
  public:
-  // Keeps what `fetches` need of `graph`. Placeholders and variables among it are the plan's feeds. Throws
-  // std::invalid_argument when no table has a kernel for a node, naming op, node and line (all of them at
-  // once), or a node has to run on a device that is not there or has no kernel for it.
+  // Compiles the part of `graph` that `fetches` depend on. Its placeholders and variables are the plan's
+  // feeds. Throws std::invalid_argument if a node requires an unknown device, or no table has a kernel for a
+  // node; the message lists all such nodes with op, name and line. Keeps no reference to `graph`.
   static std::unique_ptr<Plan> Compile(const graph::Graph& graph, std::span<const graph::Value> fetches,
                                        const PlanOptions& options);
   virtual ~Plan() = default;
 
-  // Where a feed's elements are read, or a fetch's are written, from the next run on. `value` is one of the
-  // graph that was compiled. The memory is the caller's, of the value's type and 4-byte aligned at least (64
-  // is faster); that of a fetch overlaps no other. A feed must be bound before the first run, a fetch that is
-  // not bound lives in the plan. A feed that no fetch needs may be bound and is ignored. Rebinding is cheap:
-  // a few pointers are set.
+  // Binds memory that later runs read a feed from, or write a fetch to. `value` refers to the graph that was
+  // compiled. The caller keeps the memory alive. It has the value's type and at least 4-byte alignment (64 is
+  // faster); memory of a fetch must not overlap any other. Every feed must be bound before the first run,
+  // except feeds that no fetch needs. An unbound fetch is stored in the plan. Rebinding is cheap. Throws
+  // std::invalid_argument if `value` is neither a feed nor a fetch.
   virtual void Bind(graph::Value value, void* data) = 0;
-  // The memory of a feed or fetch as bound now. A fetch that is itself a feed is in the feed's memory.
+  // The current memory of a feed or fetch. A fetch that is itself a feed uses the feed's memory.
   virtual Tensor At(graph::Value value) const = 0;
   // The placeholders and variables that the fetches need, in the graph's order.
   virtual std::span<const graph::Value> feeds() const = 0;
 
-  // From the next run on calls `f` once in each run, in the thread that called Run, when `value`, a fetch,
-  // has been written and nothing of the run touches it any more: where nodes run inline on one device right
-  // after the kernel that wrote it, while later ones are still to run; otherwise at the end, in any order.
-  // One `f` for a value; an empty one takes it away. What `f` throws comes out of Run. Throws
-  // std::invalid_argument on a value that is no fetch, or a feed as well.
+  // In every later run, calls `f` once in the thread of Run when the fetch `value` is complete and the run no
+  // longer uses it. If the plan runs inline on one device, that is right after its last use; otherwise it is
+  // at the end of the run, in any order. Each fetch has one `f`; an empty one removes it. Run passes on what
+  // `f` throws. Throws std::invalid_argument if `value` is not a fetch, or also a feed.
   virtual void OnFetch(graph::Value value, std::function<void()> f) = 0;
 
-  // Throws what a kernel throws, or RunFailed; the next run begins afresh.
+  // Throws RunFailed, std::invalid_argument if a feed is not bound, or what a kernel throws. The plan can be
+  // run again.
   virtual void Run() = 0;
-  // The time of each step, in the order of ToString: the shortest of `runs` runs, one step after the other.
+  // Runs the plan `runs` times, one step at a time, and returns the shortest time of each step, in the order
+  // of ToString.
   virtual std::vector<StepTime> Profile(int runs) = 0;
 
   // Memory for everything but feeds, constants and fetches.
   virtual size_t arena_bytes() const = 0;
-  // The most bytes of it that are alive at once when nodes run in order: what no plan can go below.
+  // The most bytes of it in use at once when nodes run in order: a lower bound for the arena.
   virtual size_t largest_live_bytes() const = 0;
-  // Kernels that one run calls.
+  // Number of kernels that one run calls.
   virtual size_t steps() const = 0;
-  // Names of the devices that it runs on.
+  // Names of the devices it runs on.
   virtual std::vector<std::string> devices() const = 0;
-  // Threads that a run may keep busy, the caller's among them.
+  // Number of threads that a run may use, including the caller's.
   virtual int threads() const = 0;
-  // A line a kernel, in order of running: "dense1/relu = onednn dense activation=relu : f32[128, 64]"; with
-  // several devices under a line "on cpu:0" each.
+  // One line per kernel in order of execution: "dense1/relu = cpu dense activation=relu : f32[128, 64]". With
+  // several devices, the lines of each follow a line "on cpu:0".
   virtual std::string ToString() const = 0;
 };
 
-// The same with costs that were measured: compiles for one thread, runs that a few times on zeros, and
-// compiles again with what its steps took.
+// Like Plan::Compile, but with measured costs: compiles for one thread, profiles a few runs on zeros, and
+// compiles again with these costs.
 std::unique_ptr<Plan> CompileMeasured(const graph::Graph& graph, std::span<const graph::Value> fetches,
                                       const PlanOptions& options);
 

@@ -33,7 +33,7 @@ TEST(Plan, ComputesIntoBoundMemory) {
   EXPECT_EQ(plan->At(y).raw(), out.raw());
   EXPECT_EQ(plan->At(x).raw(), other_in.raw());
   EXPECT_THAT(Elements(out), ElementsAre(-9, -16));
-  // The square was computed in the place of the result, so there is nothing else to keep.
+  // The square was computed in the memory of the result, so the arena is empty.
   EXPECT_EQ(plan->arena_bytes(), 0u);
 }
 
@@ -79,7 +79,7 @@ TEST(Plan, RefusesToRunUnboundAndToBindOthers) {
   const Value y = graph.Make<ops::Neg>({x}), z = graph.Make<ops::Neg>({y});
   const auto plan = Plan::Compile(graph, std::vector{z}, Options());
   EXPECT_THAT([&] { plan->Run(); },
-              testing::ThrowsMessage<std::invalid_argument>("run before these feeds were bound: \"x\""));
+              testing::ThrowsMessage<std::invalid_argument>("feeds are not bound: \"x\""));
   EXPECT_THAT([&] { plan->Bind(y, nullptr); },
               testing::ThrowsMessage<std::invalid_argument>(
                   "output 0 of node 2 is neither a feed nor a fetch of this plan"));
@@ -90,8 +90,7 @@ TEST(Plan, RefusesToRunUnboundAndToBindOthers) {
   EXPECT_NO_THROW(plan->Run());
 }
 
-// What can not be computed straight in a fetch's memory is copied there: feeds seen through views, constants,
-// twins.
+// Fetches that cannot be computed in their own memory are copied: views of feeds, constants, duplicates.
 TEST(Plan, FetchesWhateverIsAskedFor) {
   Graph graph;
   const Value x = Feed(graph, "x", {2, 1});
@@ -118,12 +117,12 @@ TEST(Plan, FetchesWhateverIsAskedFor) {
     EXPECT_THAT(Elements(outs[2]), ElementsAre(-7, -7));
     for (int i : {3, 4, 5}) EXPECT_THAT(Elements(outs[static_cast<size_t>(i)]), ElementsAre(4, 9)) << i;
     EXPECT_THAT(Elements(in), ElementsAre(2, 3));
-    // One square for both of its twins.
+    // One square for both duplicates.
     EXPECT_EQ(plan->steps(), 1u + 5u);
   }
 }
 
-// Whoever is told of a fetch may take it away: what the run still computes does not change by it.
+// A callback of OnFetch may overwrite the fetch: the rest of the run does not depend on it.
 TEST(Plan, TellsOfEachFetchOnceNothingTouchesItAnyMore) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const RandomGraph random(seed);
@@ -178,7 +177,7 @@ TEST(Plan, TellsWhileTheRestIsStillToRun) {
   const Tensor in = Floats({1}, {3});
   plan->Bind(x, in.raw());
   std::string told;
-  // `a` is read by the kernel of `b`, and so on.
+  // The kernel of `b` reads `a`, and so on.
   plan->OnFetch(c, [&] { told += "c"; });
   plan->OnFetch(a, [&] {
     told += "a";
@@ -231,7 +230,7 @@ TEST(Plan, OutlivesItsGraph) {
   EXPECT_THAT(Elements(plan->At(y)), ElementsAre(2, 3, 4));
 }
 
-// Whatever shares memory or runs at the same time, the results keep their bits.
+// Results are bitwise equal with any options for memory and threads.
 TEST(Plan, SharingFoldingQueueAndPassesChangeNoBit) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     RandomGraph random(seed);
@@ -258,7 +257,7 @@ TEST(Plan, SharingFoldingQueueAndPassesChangeNoBit) {
   }
 }
 
-// A kernel that may compute in the place of its first input, and notes whether it does.
+// A kernel that may overwrite its first input, and records whether it did.
 class InPlaceKernel final : public Kernel {
  public:
   explicit InPlaceKernel(bool& in_place) : in_place_(in_place) {}
@@ -291,7 +290,7 @@ TEST(Plan, ComputesInPlaceOnlyOfWhatNobodyElseNeeds) {
   EXPECT_TRUE(run([&](Graph& graph, Value, Value a, Value b) { return sub(graph, a, b); }, false));
   EXPECT_FALSE(run([&](Graph& graph, Value, Value a, Value b) { return sub(graph, a, b); }, true));
   EXPECT_FALSE(run([&](Graph& graph, Value x, Value a, Value) { return sub(graph, x, a); }, false));
-  // The other input lies in the same memory: the kernel only spoke for the first.
+  // Both inputs have the same memory, and the kernel may overwrite only the first.
   EXPECT_FALSE(run([&](Graph& graph, Value, Value a, Value) { return sub(graph, a, a); }, false));
   const auto read_later = [&](Graph& graph, Value, Value a, Value b) {
     return graph.Make<ops::Mul>({sub(graph, a, b), a});
@@ -307,8 +306,7 @@ TEST(Plan, ComputesInPlaceOnlyOfWhatNobodyElseNeeds) {
 TEST(Plan, HonoursControlDependencies) {
   Graph graph;
   const Value x = Feed(graph, "x", {1});
-  // 1 … 20, each only after the one before; no tensor flows between them. Every third link leads through a
-  // view.
+  // Nodes 1 … 20 with only control dependencies between them. Every third dependency goes through a view.
   std::vector<Value> fetches;
   NodeIndex before = x.node;
   for (int i = 1; i <= 20; ++i) {
@@ -316,7 +314,7 @@ TEST(Plan, HonoursControlDependencies) {
     fetches.push_back(v);
     before = i % 3 == 0 ? graph.Add(std::make_shared<ops::Reshape>(Shape{}), {x}, "", {v.node}).node : v.node;
   }
-  // Beside them, enough that is free to run at any time.
+  // Also enough nodes that can run at any time.
   for (int i = 21; i <= 40; ++i) fetches.push_back(graph.Make<ops::Scale>({x}, static_cast<float>(i)));
   std::mutex mutex;
   std::vector<std::string> order;
@@ -345,7 +343,7 @@ TEST(Plan, RunsIndependentBranchesAtTheSameTime) {
   Graph graph;
   const Value x = Feed(graph, "x", {1});
   const Value a = graph.Make<ops::Scale>({x}, 1.0f), b = graph.Make<ops::Scale>({x}, 2.0f);
-  // Each waits until the other has begun, which inline execution could never satisfy.
+  // Each kernel waits until the other has begun, which would deadlock if they ran inline.
   std::atomic<int> begun{0};
   std::atomic<bool> met{true};
   const KernelTable table = Probe().Table([&](const std::string&) {
@@ -443,7 +441,7 @@ TEST(Plan, WhatAKernelThrowsComesOutOfTheRunAndTheNextOneIsFine) {
   }
 }
 
-// Two plans at the same time share the threads of the process; each still gets its own results.
+// Two plans that run at the same time share the process's threads and still compute the right results.
 TEST(Plan, PlansOfSeveralThreadsShareOnePool) {
   const auto pool = ThreadPool::OfProcess();
   std::vector<std::thread> threads;
@@ -468,7 +466,7 @@ TEST(Plan, PlansOfSeveralThreadsShareOnePool) {
 }
 
 TEST(Plan, StaysInlineWhenThreadsDoNotPay) {
-  // A chain, however long it takes, and a graph with branches that is over in no time.
+  // A chain of any length, and a very short graph with branches.
   std::thread::id ran;
   const KernelTable table = Probe().Table([&](const std::string&) { ran = std::this_thread::get_id(); });
   Graph chain;
@@ -503,9 +501,9 @@ TEST(Session, FeedsAndFetchesByName) {
       [&] {
         session.Feed("y", Floats({2}, {1, 1}));
       },
-      testing::ThrowsMessage<std::invalid_argument>("\"y\" is no feed"));
+      testing::ThrowsMessage<std::invalid_argument>("\"y\" is not a feed"));
   EXPECT_THAT([&] { session.Fetch("x"); },
-              testing::ThrowsMessage<std::invalid_argument>("\"x\" is no fetch"));
+              testing::ThrowsMessage<std::invalid_argument>("\"x\" is not a fetch"));
   for (const char* name : {"loss:2", "loss:", "loss:x", "los", "loss:-1"}) {
     EXPECT_THROW(Session(graph, {name}, Options()), std::invalid_argument) << name;
   }

@@ -26,7 +26,7 @@ graph::Value ValueOf(const graph::Graph& graph, const std::string& name) {
 const graph::Value& Find(const std::unordered_map<std::string, graph::Value>& values, std::string_view name,
                          const char* what) {
   const auto it = values.find(std::string(name));
-  if (it == values.end()) throw std::invalid_argument("\"" + std::string(name) + "\" is no " + what);
+  if (it == values.end()) throw std::invalid_argument("\"" + std::string(name) + "\" is not a " + what);
   return it->second;
 }
 

@@ -1,5 +1,4 @@
-// A plan driven by names: feed tensors, run, fetch tensors. For tools, tests and whoever does not count
-// nanoseconds.
+// A plan with feeds and fetches by name, for tools and tests. Plan is faster.
 #pragma once
 
 #include <memory>
@@ -15,15 +14,15 @@ namespace leat::engine {
 // Not thread-safe.
 class Session {
  public:
-  // `fetches`: names of nodes, with ":1" for output 1 and so on. Throws std::invalid_argument on a name that
-  // the graph does not have and on what Plan::Compile refuses. Keeps no reference to the graph.
+  // `fetches`: names of nodes, with ":1" for output 1 and so on. Throws std::invalid_argument for an unknown
+  // name, or as Plan::Compile does. Keeps no reference to the graph.
   Session(const graph::Graph& graph, std::vector<std::string> fetches, const PlanOptions& options);
 
-  // Reads the elements of `tensor` in each run from now on, and keeps a share of it. Throws
-  // std::invalid_argument when no feed has that name or its type is another.
+  // Uses `tensor` in all later runs and keeps it alive. Throws std::invalid_argument if there is no such feed
+  // or the type differs.
   void Feed(std::string_view name, Tensor tensor);
   void Run() { plan_->Run(); }
-  // As of the last run; the next one writes over it.
+  // The result of the last run. The next run overwrites it.
   Tensor Fetch(std::string_view name) const;
 
   const Plan& plan() const { return *plan_; }

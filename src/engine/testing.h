@@ -1,4 +1,4 @@
-// What the engine's tests share: small graphs, options, kernels that tell when they ran.
+// Helpers for the engine's tests: small graphs, options, kernels that report when they run.
 #pragma once
 
 #include <functional>
@@ -51,7 +51,7 @@ inline Value Feed(Graph& graph, std::string_view name, Shape shape) {
 // dependencies.
 class RandomGraph {
  public:
-  // `devices`: what some of the nodes have to run on.
+  // `devices`: required devices for some of the nodes.
   explicit RandomGraph(uint64_t seed, std::vector<std::string> devices = {})
       : rng_(seed), devices_(std::move(devices)) {
     for (int i = 0; i < 3; ++i) Push(Feed(graph, "x" + std::to_string(i), {4, 16}));
@@ -120,7 +120,7 @@ class RandomGraph {
             {Make<ops::MatMul>({Make<ops::MatMul>({a, b}, true, false), Pick()}, false, true)});
     }
   }
-  // Keeps all values of one shape, and finite.
+  // Gives all values the same shape and keeps them finite.
   void Push(Value v) {
     if (graph.shape(v) == Shape{16, 4}) v = graph.Make<ops::Transpose>({v});
     values_.push_back(graph.Make<ops::Tanh>({v}));
@@ -132,7 +132,7 @@ class RandomGraph {
   std::vector<Value> values_;
 };
 
-// Kernels of this test that tell when they ran.
+// Kernels that report when they run.
 class Probe {
  public:
   KernelTable Table(std::function<void(const std::string&)> f) {
@@ -154,7 +154,7 @@ class Probe {
   };
 };
 
-// A step of training: the shape that everything is made for.
+// A training step of a multilayer perceptron.
 class Perceptron {
  public:
   Perceptron(int64_t batch, std::vector<int64_t> sizes) {
@@ -192,7 +192,7 @@ class Perceptron {
   std::vector<Tensor> data;
 };
 
-// A machine of `count` devices "cpu:0", "cpu:1" …, each with that many threads, on whatever cores there are.
+// A machine with `count` devices "cpu:0", "cpu:1" …, each with that many unpinned threads.
 inline std::shared_ptr<const Machine> Devices(size_t count, int threads = 1) {
   Machine machine;
   for (size_t i = 0; i < count; ++i) {
@@ -203,7 +203,7 @@ inline std::shared_ptr<const Machine> Devices(size_t count, int threads = 1) {
   return std::make_shared<const Machine>(std::move(machine));
 }
 
-// A machine whose threads wake at once, so that all devices seem worthwhile.
+// A machine whose threads wake at once, so that placement uses all devices.
 inline std::shared_ptr<const Rates> EagerRates() {
   return std::make_shared<const Rates>(Rates{.flops_per_us = 1,
                                              .cached_bytes_per_us = 1e9,

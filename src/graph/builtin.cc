@@ -15,7 +15,7 @@ constexpr size_t kPrintedElements = 4;
 
 Tensor Filled(const Shape& shape, float fill) {
   Tensor tensor(DType::kF32, shape);
-  // Fresh memory is zero already; untouched, a large one costs nothing.
+  // New memory is already zero, and untouched pages cost nothing.
   if (std::bit_cast<uint32_t>(fill) != 0) std::ranges::fill(tensor.as<float>(), fill);
   return tensor;
 }

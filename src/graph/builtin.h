@@ -1,4 +1,4 @@
-// The ops that the graph itself needs: its leaves, and the sum that gathers gradients.
+// The ops that the graph itself needs: its leaves, and the sum that accumulates gradients.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace leat::graph {
 
-// A tensor that is bound from outside before a plan runs: a batch's features, labels, weights.
+// A tensor that the caller binds before a plan runs: features, labels or example weights of a batch.
 class Placeholder final : public Op {
  public:
   explicit Placeholder(TensorType t) : type(std::move(t)) {}
@@ -17,7 +17,7 @@ class Placeholder final : public Op {
   const TensorType type;
 };
 
-// A tensor that is bound from outside and outlives a step: what is trained.
+// A trained tensor: bound by the caller, and kept from step to step.
 class Variable final : public Op {
  public:
   explicit Variable(TensorType t) : type(std::move(t)) {}
@@ -27,7 +27,7 @@ class Variable final : public Op {
   const TensorType type;
 };
 
-// A tensor known when the graph is built. Nobody writes to it afterwards.
+// A tensor known when the graph is built. Never written to afterwards.
 class Constant final : public Op {
  public:
   explicit Constant(Tensor v) : value(std::move(v)) {}
@@ -37,13 +37,13 @@ class Constant final : public Op {
   explicit Constant(float v) : Constant(Shape{}, v) {}
   std::string_view kind() const override { return "constant"; }
   std::vector<TensorType> Infer(std::span<const TensorType> inputs) const override;
-  // The value when all elements are the same, the elements when there are few, otherwise a checksum.
+  // One value if all elements are equal, all elements if there are few, otherwise a checksum.
   std::string attributes() const override;
 
   const Tensor value;
 };
 
-// The sum of one or more f32 tensors of one shape.
+// The elementwise sum of one or more f32 tensors of the same shape.
 class AddN final : public Op {
  public:
   std::string_view kind() const override { return "add_n"; }
@@ -53,19 +53,19 @@ class AddN final : public Op {
   double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const override;
 };
 
-// Placeholders and variables: bound from outside, the same in no two places of a graph.
+// Whether the op is a Placeholder or Variable, which the caller binds. Two feeds are never equal.
 bool IsFeed(const Op& op);
-// The tensor of a constant, or nullptr.
+// The tensor of a Constant, nullptr for any other op.
 const Tensor* ConstantValue(const Op& op);
 
-// Whether a plan has something to run for it: neither a feed nor a constant nor a view.
+// Whether a plan runs a kernel for the op: true unless it is a feed, a constant or a view.
 bool NeedsKernel(const Op& op);
 
-// For shape rules: throws "takes 2 inputs, not 3".
+// Checks for Op::Infer. Throws std::invalid_argument: "takes 2 inputs, not 3".
 void CheckInputCount(std::span<const TensorType> inputs, size_t count);
-// Throws "input 1 is i32[4]; must be f32".
+// Throws std::invalid_argument: "input 1 is i32[4]; must be f32".
 void CheckF32(std::span<const TensorType> inputs);
-// The shortest text that reads back as the same float.
+// The shortest decimal text that parses back to the same float.
 std::string ToString(float value);
 
 }  // namespace leat::graph

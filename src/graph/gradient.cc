@@ -8,8 +8,8 @@
 namespace leat::graph {
 namespace {
 
-// One walk from the loss back to the leaves. When a node is reached, all that read its outputs have been, so
-// the contributions to them are complete.
+// One walk over the nodes in reverse order. All readers of a node are visited before it, so the gradients of
+// its outputs are complete.
 class ReverseWalk {
  public:
   ReverseWalk(Graph& graph, std::span<const Value> wrt) : graph_(graph), reaches_(graph.nodes().size()) {
@@ -30,20 +30,20 @@ class ReverseWalk {
     }
   }
 
-  // The gradient by v, zeros when none reached it.
+  // The gradient with respect to v, zeros if there is none.
   Value At(Value v) {
     if (v.node < contributions_.size()) {
       if (const std::optional<Value> sum = Sum(v)) return *sum;
     }
     if (graph_.type(v).dtype != DType::kF32) {
-      throw std::invalid_argument("no gradient by \"" + graph_.node(v).name + "\": its type is " +
-                                  graph_.type(v).ToString());
+      throw std::invalid_argument("no gradient with respect to \"" + graph_.node(v).name +
+                                  "\": its type is " + graph_.type(v).ToString());
     }
     return graph_.MakeNamed<Constant>("grad/zeros", {}, graph_.shape(v), 0.0f);
   }
 
  private:
-  // Adds up what was contributed to v, once; the sum is then its only contribution.
+  // The sum of all contributions to v; replaces them, so that it is added once.
   std::optional<Value> Sum(Value v) {
     std::vector<Value>& parts = contributions_[v.node][v.output];
     if (parts.empty()) return std::nullopt;
@@ -83,7 +83,7 @@ class ReverseWalk {
   }
 
   Graph& graph_;
-  std::vector<bool> reaches_;  // by node: some v of wrt leads here, or it is one
+  std::vector<bool> reaches_;  // by node: depends on, or is, a value of `wrt`
   std::vector<std::vector<std::vector<Value>>> contributions_;  // by node, output
 };
 

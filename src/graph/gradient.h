@@ -1,4 +1,4 @@
-// Reverse-mode gradients, graph to graph.
+// Reverse-mode automatic differentiation that adds the gradient to the graph.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace leat::graph {
 
-// Appends to `graph` the nodes that compute d loss / d v for each v of `wrt` and returns them in that order,
-// each of the type of its v (zeros where the loss does not depend on v). `loss` is an f32 scalar. Since the
-// gradient is a graph again, it can be differentiated again. Throws std::invalid_argument naming the node
-// when the way from `wrt` to `loss` leads through an op that has no gradient.
+// Appends nodes to `graph` that compute d loss / d v for each v in `wrt`, and returns those values in the
+// same order. Each has the type of its v, and is zero if the loss does not depend on v. The result is an
+// ordinary graph and can be differentiated again. Throws std::invalid_argument if `loss` is not an f32
+// scalar, or if a path from `wrt` to `loss` contains an op without a gradient.
 std::vector<Value> Gradients(Graph& graph, Value loss, std::span<const Value> wrt);
 
 }  // namespace leat::graph

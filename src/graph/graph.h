@@ -1,8 +1,8 @@
-// A graph of operations and the tensors that flow between them.
+// A dataflow graph: nodes are operations, edges are tensors.
 //
-// Nodes are appended in topological order: a node's inputs and control dependencies stand before it, so a
-// graph has no cycle. Types (element type and shape) are known when a node is added; what does not fit throws
-// std::invalid_argument naming op, node, shapes and the line of the job file:
+// Nodes are added in topological order: inputs and control dependencies come before the node that uses them,
+// so a graph has no cycles. Element types and shapes are checked when a node is added. A mismatch throws
+// std::invalid_argument with op, node, shapes and the line of the job file:
 //   [matmul] a[128, 30] x b[64, 32]: inner sizes 30 and 64 differ, node "dense1/matmul", job.yaml:14
 // Not thread-safe while it is built; afterwards any number of threads may read it.
 #pragma once
@@ -34,28 +34,27 @@ struct Value {
   friend auto operator<=>(const Value&, const Value&) = default;
 };
 
-// What a node does. One small immutable class per op, its attributes as members; ops/ has one file for each.
+// An operation. Each op is a small immutable class in ops/ with its attributes as members.
 class Op {
  public:
   virtual ~Op() = default;
   // The key into kernel tables: "matmul".
   virtual std::string_view kind() const = 0;
-  // Types of the outputs for these inputs. Throws std::invalid_argument on what does not fit; the message
-  // needs only the sizes, Graph::Add puts op, node and line around it.
+  // Checks the input types and returns the output types. Throws std::invalid_argument; the message states
+  // only the types or sizes, since Graph::Add adds op, node and line.
   virtual std::vector<TensorType> Infer(std::span<const TensorType> inputs) const = 0;
-  // Adds the nodes that compute the gradient of a loss by each input, given that by each output, and returns
-  // them, one for each input. An empty optional means: no gradient flows there. `output_grads[i]` is empty
-  // when output i does not reach the loss. The default says that the op has no gradient at all.
+  // Adds nodes that compute the gradient of a loss with respect to each input, given the gradients with
+  // respect to the outputs. Returns one entry per input; an empty one means that no gradient flows to it.
+  // `output_grads[i]` is empty if the loss does not depend on output i. The default throws: no gradient.
   virtual std::vector<std::optional<Value>> Gradient(
       Graph& graph, const Node& node, std::span<const std::optional<Value>> output_grads) const;
-  // Attributes for the printed form: "transpose_b=true"; empty when there are none. Ops of equal kind and
-  // attributes compute the same from the same inputs: common subexpressions are found by them.
+  // The attributes as text: "transpose_b=true"; empty if there are none. Two ops of equal kind and attributes
+  // must compute the same from the same inputs, since MergeCommon compares them.
   virtual std::string attributes() const { return ""; }
-  // Output 0 is input 0 in another shape, element for element: a plan gives both the same memory and needs no
+  // Whether output 0 has the elements of input 0 in another shape. A plan then shares the memory and runs no
   // kernel.
   virtual bool is_view() const { return false; }
-  // Arithmetic operations of one run, roughly: what the executor weighs a node by. The default is one an
-  // output element.
+  // Estimated arithmetic operations of one run, for scheduling. The default is one per output element.
   virtual double flops(std::span<const TensorType> inputs, std::span<const TensorType> outputs) const;
 };
 
@@ -65,15 +64,15 @@ struct Node {
   std::string where;  // "job.yaml:14", or empty
   std::shared_ptr<const Op> op;
   std::vector<Value> inputs;
-  std::vector<NodeIndex> control;  // run before this node, though no tensor flows
-  std::string device;              // where it has to run: "cpu:1"; empty: wherever it is best
+  std::vector<NodeIndex> control;  // nodes that must run before this one, besides the inputs
+  std::string device;              // required device, such as "cpu:1"; empty: any
   std::vector<TensorType> outputs;
 };
 
 class Graph {
  public:
-  // Sets the prefix of names, the line and the device that nodes added while it lives belong to; what is
-  // empty stays as it was. Nests.
+  // While it lives, nodes that are added get this name prefix, job file line and device. An empty argument
+  // keeps the value of the enclosing scope. Scopes nest: prefixes are joined with "/".
   class Scope {
    public:
     Scope(Graph& graph, std::string_view name, std::string_view where = "", std::string_view device = "");
@@ -88,20 +87,22 @@ class Graph {
     std::string old_device_;
   };
 
-  // Adds a node; its name is the scope's prefix and `name` (the op's kind when empty), numbered when taken.
-  // Returns its output 0.
+  // Adds a node and returns its output 0. Its name is the scope's prefix and `name`, or the op's kind if
+  // `name` is empty; a number is appended if the name is taken. Throws std::invalid_argument if the types do
+  // not match.
   Value Add(std::shared_ptr<const Op> op, std::vector<Value> inputs, std::string_view name = "",
             std::vector<NodeIndex> control = {});
+  // Adds a node with the op O(args...).
   template <class O, class... Args>
   Value Make(std::vector<Value> inputs, Args&&... args) {
     return Add(std::make_shared<O>(std::forward<Args>(args)...), std::move(inputs));
   }
-  // The same with a name of the node's own.
+  // The same with a name.
   template <class O, class... Args>
   Value MakeNamed(std::string_view name, std::vector<Value> inputs, Args&&... args) {
     return Add(std::make_shared<O>(std::forward<Args>(args)...), std::move(inputs), name);
   }
-  // For passes: adds a node under exactly that name, line and device, whatever the scope, and returns it.
+  // For passes: adds a node with exactly this name, line and device, ignoring the scope.
   NodeIndex AddExact(std::shared_ptr<const Op> op, std::vector<Value> inputs, std::vector<NodeIndex> control,
                      std::string name, std::string where, std::string device = "");
 
@@ -111,11 +112,11 @@ class Graph {
   const Shape& shape(Value v) const { return type(v).shape; }
   // In topological order. References to nodes stay valid while the graph grows.
   const std::deque<Node>& nodes() const { return nodes_; }
-  // The node of that name, or an empty optional.
+  // The node with this name, if any.
   std::optional<NodeIndex> Find(std::string_view name) const;
 
-  // A line a node: `dense1/matmul = matmul(x, dense1/weight) transpose_b=true : f32[128, 64]`; output 1 of a
-  // node is written `node:1`, control dependencies `after a, b`, a device `on cpu:1`.
+  // One line per node: `dense1/matmul = matmul(x, dense1/weight) transpose_b=true : f32[128, 64]`. Output 1
+  // of a node is written `node:1`, control dependencies `after a, b`, a device `on cpu:1`.
   std::string ToString() const;
 
  private:

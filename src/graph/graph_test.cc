@@ -5,6 +5,7 @@
 
 #include "graph/builtin.h"
 #include "graph/gradient.h"
+#include "graph/kernel.h"
 #include "graph/pass.h"
 
 namespace leat::graph {
@@ -13,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// One tensor in, two out; no gradient.
+// An op with one input, two outputs and no gradient.
 class Split final : public Op {
  public:
   explicit Split(int n = 0) : number(n) {}
@@ -75,7 +76,7 @@ TEST(Graph, RefusesWithOpNodeAndLine) {
       },
       testing::ThrowsMessage<std::invalid_argument>(
           "[add_n] shapes [2] and [] differ, node \"layer/add_n\", job.yaml:9"));
-  // What was refused has left nothing behind.
+  // A rejected node leaves the graph unchanged.
   EXPECT_EQ(graph.nodes().size(), 2u);
   EXPECT_EQ(graph.node(graph.Make<AddN>({x})).name, "layer/add_n");
 }
@@ -107,7 +108,7 @@ TEST(Gradients, NameTheNodeThatHasNone) {
   EXPECT_THAT([&] { Gradients(graph, loss, std::vector{x}); },
               testing::ThrowsMessage<std::invalid_argument>(
                   "[split] has no gradient, node \"layer/split\", job.yaml:9"));
-  // Off the way to the loss it does not matter.
+  // An op without a gradient is fine if the loss does not depend on it.
   const Value sum = graph.Make<AddN>({x, x});
   EXPECT_NO_THROW(Gradients(graph, sum, std::vector{x}));
 }
@@ -124,7 +125,7 @@ TEST(Gradients, StandUnderTheNodeTheyComeFrom) {
   const Value grad = Gradients(graph, y, std::vector{x})[0];
   EXPECT_EQ(graph.node(grad).name, "grad/x/add_n");
   EXPECT_EQ(graph.node(grad).device, "");
-  // Computed where the node is whose gradient it is.
+  // Gradient nodes get the device of the node that they differentiate.
   const auto sum = graph.Find("grad/layer/twice/add_n");
   ASSERT_TRUE(sum);
   EXPECT_EQ(graph.node(*sum).device, "cpu:1");
@@ -186,6 +187,16 @@ TEST(CountUses, CountsReadersAndWhatIsKept) {
   const Value sum = graph.Make<AddN>({s, s, {s.node, 1}});
   EXPECT_THAT(CountUses(graph, std::vector{sum, Value{s.node, 1}}),
               ElementsAre(ElementsAre(1), ElementsAre(2, 2), ElementsAre(1)));
+}
+
+TEST(KernelTableDeathTest, RejectsASecondRowForAnOp) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  KernelTable table;
+  const auto declines = [](const KernelRequest&) { return nullptr; };
+  table.Add("neg", declines);
+  table.Add("abs", declines);
+  EXPECT_EQ(table.factories.size(), 2u);
+  EXPECT_DEATH(table.Add("neg", declines), "is_new");
 }
 
 }  // namespace

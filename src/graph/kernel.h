@@ -1,10 +1,9 @@
-// The seam between ops and the code that computes them.
+// The interface between ops and the backends that compute them.
 //
-// A backend (reference loops, oneDNN, later a GPU) is a KernelTable: op kind → factory. A factory is called
-// once when a plan is compiled, with everything that never changes (the op's attributes, all types), and
-// returns the prepared kernel, or nullptr when it does not cover this case. Run then only moves numbers: it
-// allocates nothing and cannot fail, since shapes were checked when the graph was built; indices that come
-// from data are checked before they enter a plan.
+// A backend (reference loops, optimized CPU, later a GPU) is a KernelTable, a map from op kind to factory.
+// When a plan is compiled, the factory gets the op and all types and returns a prepared kernel, or nullptr if
+// it does not support this case. Kernel::Run allocates nothing and cannot fail: shapes were checked when the
+// graph was built, and indices in the data are checked before a plan runs.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +18,7 @@
 
 namespace leat::graph {
 
-// Pointers to the elements; what they are the kernel knows since it was made.
+// Pointers to the elements. Their types are those of the KernelRequest.
 struct KernelArgs {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> outputs;
@@ -30,30 +29,32 @@ struct KernelArgs {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Not re-entrant: one kernel runs in one thread at a time.
+  // Not thread-safe: one kernel runs in one thread at a time.
   virtual void Run(const KernelArgs& args) = 0;
   virtual size_t scratch_bytes() const { return 0; }
-  // The output that may be computed in the memory of `input` (same size), -1 for none. Called after creation.
-  // The plan does so only where nobody else needs that input and no other input of the call lies in the same
-  // memory.
+  // The index of an output of the same size that may overwrite `input` while it is computed, -1 for none. The
+  // plan uses this only if nothing else needs that input and no other input of the call has the same memory.
   virtual int OutputInPlaceOf(int /*input*/) const { return -1; }
 };
 
 struct KernelRequest {
-  const Op& op;  // outlives the kernel; the spans live for the factory's call only
+  const Op& op;  // outlives the kernel; the spans are valid only during the factory's call
   std::span<const TensorType> inputs;
   std::span<const TensorType> outputs;
-  // Threads that one kernel may use.
+  // Number of threads that the kernel may use.
   int intra_op_threads = 1;
 };
 
 using KernelFactory = std::function<std::unique_ptr<Kernel>(const KernelRequest&)>;
 
 struct KernelTable {
-  std::string backend;  // "reference", "onednn"
+  // Adds the kernel of an op that has none yet; a second one is a bug.
+  void Add(std::string_view op, KernelFactory factory);
+
+  std::string backend;  // "reference", "cpu"
   std::unordered_map<std::string_view, KernelFactory> factories;
-  bool fast_bf16 = false;  // products of bf16 take less time than of f32 on this machine
-  // The kind of devices that these kernels run on (engine/devices/devices.h).
+  bool fast_bf16 = false;  // whether bf16 matrix products are faster than f32 on this machine
+  // Kind of device that the kernels run on (engine/devices/devices.h).
   std::string device_kind = "cpu";
 };
 

@@ -80,7 +80,7 @@ Rewrite MergeCommon(const Graph& graph, std::span<const Value>) {
     std::vector<Value> inputs;
     for (Value v : node.inputs) inputs.push_back(rewrite.At(v));
     std::string attributes = node.op->attributes() + "@" + node.device;
-    // The type tells constants of one value and different shapes apart.
+    // Constants of equal value but different shape differ only in their type.
     for (const TensorType& type : node.outputs) attributes.append(" ").append(type.ToString());
     Key key{node.op->kind(), std::move(attributes), std::move(inputs), rewrite.MapControl(node.control)};
     const auto [it, fresh] = seen.try_emplace(std::move(key), 0);

@@ -1,7 +1,7 @@
-// Passes: a graph in, an equivalent graph out.
+// Passes: functions that turn a graph into an equivalent one.
 //
-// A pass never changes what the kept values are, only how they are computed. It keeps placeholders and
-// variables that are still needed as they are, names of nodes that it keeps, and the order of control
+// A pass may change how the values in `keep` are computed, but not the values. It preserves the placeholders
+// and variables that are still needed, the names of the nodes that remain, and the order of control
 // dependencies.
 #pragma once
 
@@ -14,29 +14,29 @@
 
 namespace leat::graph {
 
-// The graph that a pass made, and where the values of the one it read are now.
+// The result of a pass: the new graph, and a map from old values to new ones.
 class Rewrite {
  public:
   explicit Rewrite(const Graph& from);
 
   Graph graph;
 
-  // Where `old` is computed now; empty when nobody does any more.
+  // The new value for `old`; empty if it was dropped.
   std::optional<Value> Find(Value old) const { return values_[old.node][old.output]; }
-  // The same for a value that the pass was told to keep.
+  // The same for a value that must exist, such as one in `keep`; aborts if it was dropped.
   Value At(Value old) const;
 
-  // For passes, which walk the old graph in order:
-  // copies a node with its inputs and control dependencies mapped.
+  // The rest is for passes, which walk the old graph in order.
+  // Copies a node and maps its inputs and control dependencies.
   NodeIndex Copy(const Node& old);
-  // Puts a node in the place of `old`, under its name and line, on its device.
+  // Adds a node with the name, line and device of `old`, and maps `old` to it.
   NodeIndex Replace(const Node& old, std::shared_ptr<const Op> op, std::vector<Value> inputs,
                     std::vector<NodeIndex> control);
-  // Says that all outputs of `old` are those of the new node `node`.
+  // Maps all outputs of `old` to those of the new node `node`.
   void Map(const Node& old, NodeIndex node);
-  // Says that one output of an old node is `now`.
+  // Maps one old value to a new one.
   void Map(Value old, Value now);
-  // Old control dependencies as new ones, sorted, without doubles and dropped nodes.
+  // Translates old control dependencies: sorted, without duplicates and dropped nodes.
   std::vector<NodeIndex> MapControl(std::span<const NodeIndex> old) const;
 
  private:
@@ -44,17 +44,18 @@ class Rewrite {
   std::vector<std::optional<NodeIndex>> nodes_;
 };
 
-// `keep`: the values that must survive.
+// `keep`: the values that must exist in the new graph.
 using Pass = std::function<Rewrite(const Graph& graph, std::span<const Value> keep)>;
 
-// Drops what `keep` does not need, by inputs or control dependencies.
+// Drops every node that `keep` does not depend on, by inputs or control dependencies.
 Rewrite Prune(const Graph& graph, std::span<const Value> keep);
 
-// Computes equal nodes once: of equal kind, attributes, inputs, control dependencies and device.
+// Common subexpression elimination: merges nodes of equal kind, attributes, inputs, control dependencies and
+// device.
 Rewrite MergeCommon(const Graph& graph, std::span<const Value> keep);
 
-// For each output of each node, how many inputs of nodes read it, plus one when it is to be kept: what a
-// fusion asks before it swallows a value.
+// Uses of each output of each node: the number of node inputs that read it, plus one if it is in `keep`. A
+// fusion may remove a value only if it has one use.
 std::vector<std::vector<uint32_t>> CountUses(const Graph& graph, std::span<const Value> keep);
 
 }  // namespace leat::graph

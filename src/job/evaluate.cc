@@ -1,4 +1,5 @@
 #include "job/evaluate.h"
+#include "stream/decode/decoder.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,7 +9,7 @@
 #include "checkpoint/variables.h"
 #include "step/trainer.h"
 
-namespace leat::train {
+namespace leat::job {
 
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan) {
   LEAT_ASSIGN_OR_RETURN(const auto restored, checkpoint::ReadNewest(job.directory));
@@ -24,7 +25,7 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,
   LEAT_ASSIGN_OR_RETURN(const auto source, stream::OpenFiles(*job.evaluate));
   LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
   const auto decoder = stream::MakeDecoder(job.EvaluationSchema());
-  trainer::Trainer trainer(*job.model, parameters, job.Plan(plan));
+  step::Trainer trainer(*job.model, parameters, job.Plan(plan));
   stream::RecordBatch records;
   stream::DecodedRows rows;
   Evaluation total;
@@ -70,4 +71,4 @@ void AddToSummary(const Evaluation& evaluation, nlohmann::ordered_json* summary)
   if (evaluation.loss) s["test_loss"] = *evaluation.loss;
 }
 
-}  // namespace leat::train
+}  // namespace leat::job

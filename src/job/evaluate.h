@@ -1,4 +1,4 @@
-// What a checkpoint is worth on files that it was not trained on.
+// Evaluation of a checkpoint on files that it was not trained on.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,22 @@
 #include "job/job.h"
 #include "protocol/parameters.h"
 
-namespace leat::train {
+namespace leat::job {
 
-// A checkpoint on the job's `evaluate:` files. kDataLoss when no record fits the schema.
+// The result of a checkpoint on the job's `evaluate:` files.
 struct Evaluation {
   uint64_t rows = 0;
   uint64_t dead_letters = 0;
-  std::optional<double> accuracy;  // share of the labels, where there are classes
-  std::optional<double> loss;      // mean over the rows, unless it is not finite
+  std::optional<double> accuracy;  // share of correct labels; none without classes
+  std::optional<double> loss;      // mean over the rows; none if not finite
 };
+// Evaluates the newest checkpoint. Returns kDataLoss if no record matches the schema.
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan);
-// The same of these values.
+// The same for these parameters.
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,
                             protocol::Parameters& parameters);
 
-// What a job's summary says of it (docs/jobs.md).
+// Adds the evaluation to a job's summary (docs/jobs.md).
 void AddToSummary(const Evaluation& evaluation, nlohmann::ordered_json* summary);
 
-}  // namespace leat::train
+}  // namespace leat::job

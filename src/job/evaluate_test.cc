@@ -4,7 +4,7 @@
 
 #include "job/evaluate.h"
 
-namespace leat::train {
+namespace leat::job {
 namespace {
 
 std::string Summary(const Evaluation& evaluation) {
@@ -21,4 +21,4 @@ TEST(AddToSummary, SaysWhatThereIs) {
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::job

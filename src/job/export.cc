@@ -8,7 +8,7 @@
 #include "checkpoint/store.h"
 #include "checkpoint/variables.h"
 
-namespace leat::train {
+namespace leat::job {
 
 Result<uint64_t> ExportOnnx(const Job& job, const std::string& path, int64_t batch) {
   LEAT_ASSIGN_OR_RETURN(const auto manifest, checkpoint::ReadNewest(job.directory));
@@ -21,4 +21,4 @@ Result<uint64_t> ExportOnnx(const Job& job, const std::string& path, int64_t bat
   return uint64_t{bytes.size()};
 }
 
-}  // namespace leat::train
+}  // namespace leat::job

@@ -1,4 +1,4 @@
-// `leat export`: a checkpoint as an ONNX file.
+// `leat export`: writes a checkpoint as an ONNX file.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 #include "base/status.h"
 #include "job/job.h"
 
-namespace leat::train {
+namespace leat::job {
 
-// Writes the newest checkpoint as an ONNX file for batches of that many rows, 0: of any number; returns its
-// bytes. kNotFound when there is no checkpoint; throws std::invalid_argument when the network cannot be
-// written.
+// Writes the newest checkpoint as an ONNX file for batches of `batch` rows (0: any number) and returns the
+// size of the file in bytes. Returns kNotFound if there is no checkpoint; throws std::invalid_argument if the
+// network cannot be exported.
 Result<uint64_t> ExportOnnx(const Job& job, const std::string& path, int64_t batch);
 
-}  // namespace leat::train
+}  // namespace leat::job

@@ -1,7 +1,8 @@
-// A job: everything that a user describes, read once and checked whole.
+// A job: everything that a user describes, parsed and checked completely.
 //
-// The file's grammar is docs/jobs.md. Settings that a command line may change are kept apart (JobOverrides)
-// and travel with the job as its `resolved:` section, so that every role builds its parts from one text.
+// docs/jobs.md has the grammar of the file. Settings of the command line (JobOverrides) are stored in the
+// job's `resolved:` section, so that every role builds its parts from the same text. Sources: sections.cc
+// (FromConfig), resolve.cc (Load), identity.cc (Identity, Hash), job.cc (the rest).
 #pragma once
 
 #include <cstdint>
@@ -12,51 +13,40 @@
 
 #include "base/config.h"
 #include "engine/plan.h"
+#include "job/stream_spec.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/placement.h"
 #include "protocol/server/server.h"
 #include "protocol/strategy.h"
-#include "stream/bots/bots.h"
 #include "stream/files.h"
-#include "stream/log/log.h"
 #include "stream/schema.h"
 
-namespace leat::train {
+namespace leat::job {
 
-// What the command line says beside the file. Empty or 0: the file's own word.
+// The section of a stored job with everything that is not in the user's file; a user's file must not have it.
+inline constexpr const char* kResolved = "resolved";
+
+// Settings of the command line. Empty or 0: the file's setting applies.
 struct JobOverrides {
-  std::string data;       // directory that the job's paths are looked up in; else the current one
+  std::string data;       // directory that the job's relative paths refer to; empty: the current one
   std::string directory;  // of the job: checkpoints, journal, embedded log, logs of the roles
   uint32_t workers = 0;
   uint32_t servers = 0;
-  uint32_t max_servers = 0;    // of a job that is resumed: Load sees to it
+  uint32_t max_servers = 0;    // set by Load for a resumed job
   std::optional<double> rate;  // of the bots
-  uint64_t events = 0;         // that the bots publish
+  uint64_t events = 0;         // published by the bots
 };
 
-// Where a job comes from: a file, a text, or (both empty) the directory of an earlier run that is to be
-// resumed.
+// The source of a job: a file, a text, or (if both are empty) the directory of an earlier run to resume.
 struct JobSource {
   std::string file;
   std::string text;
   std::string resume;  // directory of an earlier run, or empty
 };
 
-struct StreamSpec {
-  // The embedded log (topic not empty) or files.
-  std::string topic;
-  std::string log;  // directory; empty: "log" in the job's directory
-  stream::TopicOptions topic_options;
-  std::optional<stream::BotsConfig> bots;
-  bool live = false;  // a topic without bots that is empty at the start is waited for
-  stream::FileSourceOptions files;
-  uint32_t epochs = 1;
-};
-
-// What each worker computes with, on whatever machine it is; 0 means all cores, or a device for each NUMA
-// node.
+// Threads and devices of each worker. 0: all cores, or one device per NUMA node.
 struct ComputeSpec {
   int inter_op_threads = 1;
   int intra_op_threads = 1;
@@ -74,61 +64,52 @@ struct Job {
   uint32_t batch_size = 128;
   uint32_t split_batches = 64;
   bool shuffle = true;
-  bool bf16 = false;  // products take their operands in bf16
+  bool bf16 = false;  // matrix products convert their operands to bf16
   ComputeSpec compute;
   uint32_t workers = 2;
-  uint32_t servers = 1;          // 0: the strategy needs none
-  uint32_t max_servers = 8;      // slices are made for so many
-  bool trusted_network = false;  // tensors may travel by RDMA, where everybody is believed
+  uint32_t servers = 1;          // 0: the strategy has no servers
+  uint32_t max_servers = 8;      // the number that slices are made for
+  bool trusted_network = false;  // tensors may travel by RDMA, without authentication
   protocol::Placement placement;
   double checkpoint_interval_s = 30;
   uint32_t keep_checkpoints = 2;
-  double dead_letter_rate = 0.1;                      // above this share of the last events a job stops
-  uint64_t metrics_window = 200'000;                  // events that live loss, accuracy and AUC look back on
-  std::optional<stream::FileSourceOptions> evaluate;  // files to measure the trained model on, at the end
+  double dead_letter_rate = 0.1;      // the job stops if a larger share of the last events fails
+  uint64_t metrics_window = 200'000;  // events that live loss, accuracy and AUC cover
+  std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
   std::string directory;
   std::string data;
-  std::vector<std::string> notes;  // by Load: what it found that the file does not say, for people
-  Config config;                   // the whole text, the `resolved:` section in it
+  std::vector<std::string> notes;  // what Load detected, one line each, to show to the user
+  Config config;                   // the whole tree, including `resolved:`
 
-  // All throw std::invalid_argument with place and values.
+  // All throw std::invalid_argument with the line and the values.
   static Job FromConfig(const Config& config);
-  // A job as roles are sent it, its `resolved:` section in it.
   static Job FromText(const std::string& yaml, const std::string& name);
-  // A job as a user starts it.
+  // The job that the coordinator sends to roles: the text of job.yaml in the job's directory after its first
+  // line, a checksum. Line numbers in messages count that line.
+  static Job FromResolved(const std::string& yaml, const std::string& name);
+  // The job that a user starts. Parses the file once; `config` is its tree plus the section `resolved`.
   static Job Load(const JobSource& source, const JobOverrides& overrides);
 
-  // `kernels` with this machine's devices and the job's threads. Throws when it has fewer cores than the job
-  // wants devices.
+  // `kernels` with this machine's devices and the job's threads. Throws if the job needs more devices than
+  // this machine has cores.
   engine::PlanOptions Plan(engine::PlanOptions kernels) const;
   protocol::SliceTable Slices() const;
   protocol::CutRules Cuts() const;
-  // What servers do with what is pushed: the job's optimizer, but for averaging, where the workers have it.
+  // The optimizer that servers apply: the job's, except with averaging, where workers apply it.
   optim::OptimizerConfig ServerOptimizer() const;
   protocol::ServerConfig ServerConfig() const;
-  // What each server is to carry; only where there are servers.
+  // The share of each server; only for jobs with servers.
   protocol::PlacementReport PlacementPlan() const;
-  // The stream, opened for reading; errors name files or directory and topic.
-  Result<std::unique_ptr<stream::Source>> OpenSource() const;
-  std::string LogDirectory() const;
-  // How the `evaluate:` files are read: their columns may stand in another order. Reads their headers; throws
+  // The schema of the `evaluate:` files, whose columns may be in another order. Reads their headers; throws
   // as above.
   stream::Schema EvaluationSchema() const;
-  // The name under which its place in the stream is kept from retention.
+  // The owner of the pins that protect the job's unread records from retention.
   std::string PinOwner() const { return name + "@" + directory; }
-  // The parts that a checkpoint cannot be resumed without (model, schema, stream, optimizer's kind and slots,
-  // seed, what a version and a run are to the strategy), by name.
+  // Names and values of everything that must be equal to resume from a checkpoint: model, schema, stream,
+  // kind and slots of the optimizer, seed, and the strategy's versions and runs.
   std::vector<std::pair<std::string, std::string>> Identity() const;
-  // Of all of them: two jobs that differ in it cannot go on from each other. Never 0.
+  // The hash of Identity. Jobs with different hashes cannot resume each other's checkpoints. Never 0.
   uint64_t Hash() const;
 };
 
-// Opens everything that the job reads, and looks whether the devices of its layers are there, so that what is
-// missing or damaged, or does not fit the schema, is said before anything is started: throws
-// std::invalid_argument with path and values.
-void CheckReadable(const Job& job);
-// The part of it that can be said wherever the stream can be read, if that is of files: that their records,
-// in these ranges, fit the schema.
-void CheckFits(const Job& job, stream::Source& source, const std::vector<stream::PartitionRange>& ranges);
-
-}  // namespace leat::train
+}  // namespace leat::job

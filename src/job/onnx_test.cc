@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/testing.h"
 #include "job/job.h"
-#include "job/testing.h"
 
-namespace leat::train {
+namespace leat::job {
 namespace {
 
 using ::testing::AllOf;
@@ -38,16 +38,16 @@ TEST(OnnxJob, StartsFromTheFilesWeights) {
 
 TEST(OnnxJob, MistakesNameJobLayerAndFile) {
   const auto mistake = [](const std::string& layer) {
-    return testing::Mistake([&] { Job::FromText(Text(layer), "job.yaml"); });
+    return Mistake([&] { Job::FromText(Text(layer), "job.yaml"); });
   };
   EXPECT_THAT(mistake("{file: gone.onnx}"),
               AllOf(HasSubstr("job.yaml:6: cannot read "), HasSubstr("gone.onnx")));
   EXPECT_THAT(
       mistake("{file: lenet.onnx}"),
-      AllOf(HasSubstr("job.yaml:6: layer onnx1: lenet.onnx: input 'x' takes rows of [1, 12, 10], not [6]")));
-  EXPECT_THAT(mistake("{file: make.py}"), HasSubstr("make.py: is no ONNX file"));
+      AllOf(HasSubstr("job.yaml:6: layer onnx1: lenet.onnx: input 'x' needs rows of [1, 12, 10], not [6]")));
+  EXPECT_THAT(mistake("{file: make.py}"), HasSubstr("make.py: is not an ONNX file"));
   EXPECT_THAT(mistake("{fil: mlp.onnx}"), HasSubstr("file"));
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::job

@@ -6,7 +6,7 @@
 
 #include "ops/precision.h"
 
-namespace leat::train {
+namespace leat::job {
 
 engine::PlanOptions WithPrecision(const Job& job, engine::PlanOptions options) {
   if (!job.bf16) return options;
@@ -18,4 +18,4 @@ engine::PlanOptions WithPrecision(const Job& job, engine::PlanOptions options) {
   return options;
 }
 
-}  // namespace leat::train
+}  // namespace leat::job

@@ -1,14 +1,13 @@
-// What a job's products are computed in.
+// The precision of a job's matrix products.
 #pragma once
 
 #include "engine/plan.h"
 #include "job/job.h"
 
-namespace leat::train {
+namespace leat::job {
 
-// `options` for the job's `train: {precision: ...}`: with bf16, products take their operands in it, where one
-// of the tables is fast at that. Where none is, the job computes in f32, which is said in one line on the
-// log.
+// Returns `options` for the job's `train: {precision: ...}`. With bf16, products convert their operands if
+// one of the kernel tables is fast in bf16; otherwise the job computes in f32 and a line in the log says so.
 engine::PlanOptions WithPrecision(const Job& job, engine::PlanOptions options);
 
-}  // namespace leat::train
+}  // namespace leat::job

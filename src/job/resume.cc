@@ -5,13 +5,17 @@
 
 #include "checkpoint/store.h"
 
-namespace leat::train {
+namespace leat::job {
+
+Job ReadStored(const std::string& directory) {
+  const auto text = checkpoint::ReadJob(directory);
+  if (!text.ok()) throw std::invalid_argument(text.status().message());
+  return Job::FromResolved(*text, directory + "/job.yaml");
+}
 
 void CheckResumable(const Job& job) {
-  auto text = checkpoint::ReadJob(job.directory);
-  if (!text.ok()) throw std::invalid_argument(text.status().message());
   const auto now = job.Identity();
-  const auto then = Job::FromText(*text, job.directory + "/job.yaml").Identity();
+  const auto then = ReadStored(job.directory).Identity();
   for (size_t i = 0; i < now.size(); ++i) {
     if (now[i].second == then[i].second) continue;
     const auto short_one = [](const std::string& value) {
@@ -27,4 +31,4 @@ void CheckResumable(const Job& job) {
     throw std::invalid_argument(status.message());
 }
 
-}  // namespace leat::train
+}  // namespace leat::job

@@ -1,12 +1,19 @@
-// What a job's directory has to be for the job to go on in it.
+// Checks of a job's directory before the job resumes from it.
 #pragma once
+
+#include <string>
 
 #include "job/job.h"
 
-namespace leat::train {
+namespace leat::job {
 
-// Refuses to resume job.directory when it holds no job or another one (the differing section is named), or
-// when its newest checkpoint is damaged: throws std::invalid_argument.
+// Both throw std::invalid_argument.
+
+// Reads the job of a directory, as resolved by its last run.
+Job ReadStored(const std::string& directory);
+
+// Throws if job.directory holds no job or another one (the message names the differing part), or if its
+// newest checkpoint is damaged.
 void CheckResumable(const Job& job);
 
-}  // namespace leat::train
+}  // namespace leat::job

@@ -1,81 +1,19 @@
-// What the tests of this folder share.
+// Jobs that the tests of several folders share.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <stdlib.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <sstream>
-#include <stdexcept>
 #include <string>
-#include <string_view>
-#include <thread>
 
-#include "base/clock.h"
+#include "base/testing.h"
+#include "job/job.h"
 
-namespace leat::train::testing {
+namespace leat::job {
 
-// A directory that goes when the test does.
-class TempDir {
- public:
-  TempDir() {
-    std::string path = (std::filesystem::temp_directory_path() / "leat-train-XXXXXX").string();
-    if (::mkdtemp(path.data()) != nullptr) path_ = path;
-  }
-  ~TempDir() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::string& path() const { return path_; }
-  std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
-  std::string Write(std::string_view name, std::string_view text) const {
-    std::ofstream(*this / name) << text;
-    return *this / name;
-  }
-
- private:
-  std::string path_;
-};
-
-// First argument of this very program as a child of a test's: its main() (main_test.cc) plays what follows.
-inline constexpr const char* kChild = "child";
-
-inline std::string ReadAll(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
+inline Job Parse(const std::string& yaml) {
+  return Job::FromText(yaml, "job.yaml");
 }
-
-// Polls; false when the condition does not hold by the deadline.
-inline bool WaitFor(const std::function<bool()>& condition, Duration deadline = std::chrono::seconds(120)) {
-  const MonotonicClock clock;
-  const Time until = clock.Now() + deadline;
-  while (!condition()) {
-    if (clock.Now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
-// What `work` throws as a user's mistake; empty when it throws nothing.
-inline std::string Mistake(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
-}
-
-inline std::string Replaced(std::string text, std::string_view old, std::string_view by) {
-  const size_t at = text.find(old);
-  EXPECT_NE(at, std::string::npos) << old;
-  return at == std::string::npos ? text : text.replace(at, old.size(), by);
+// The message of the error in a job, "" if there is none.
+inline std::string MistakeIn(const std::string& yaml) {
+  return Mistake([&] { Parse(yaml); });
 }
 
 // A job that names every section.
@@ -121,4 +59,28 @@ train: {batch_size: 50, split_batches: 4}
 cluster: {workers: 2, ps: 2, placement: partitioned}
 )";
 
-}  // namespace leat::train::testing
+// A job on text, cut into records by the stream.
+inline constexpr const char* kTextJob = R"(
+stream: {files: {format: text, paths: [input.txt], sequence: 6, stride: 3, part: [0, 0.9]}}
+schema: {format: text, fields: {text: {type: characters, alphabet: abcd}}}
+model:
+  layers:
+    - reshape: {shape: [6, 1]}
+    - dense: {units: 4}
+  loss: softmax_cross_entropy
+optimizer: {type: sgd, learning_rate: 0.1}
+evaluate:
+  files: {format: text, paths: [input.txt], part: [0.9, 1]}
+resolved: {data: /somewhere}
+)";
+
+// A job whose columns are found by name, in files that are to be written.
+inline constexpr const char* kCsvJob = R"(
+stream: {files: {format: csv, paths: [a.csv, b.csv], header: true}}
+schema: {format: csv, fields: {y: {type: number, role: label}, x: {type: number}}}
+model: {layers: [dense: {units: 1}], loss: squared_error}
+optimizer: {type: sgd, learning_rate: 0.1}
+evaluate: {files: {format: csv, paths: [c.csv], header: true}}
+)";
+
+}  // namespace leat::job

@@ -1,4 +1,4 @@
-// The tests' main(): the tests, or a child that one of them has started.
+// main() of the test program: runs the tests, or acts as a child process that a test has started.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "job/testing.h"
 #include "launcher/processes.h"
+#include "launcher/testing.h"
 
-namespace leat::train {
+namespace leat::launcher {
 namespace {
 
 void Say(const std::string& line) {
@@ -25,7 +25,7 @@ void Say(const std::string& line) {
   while (true) pause();
 }
 
-// What a child of processes_test.cc does.
+// The actions of a child of processes_test.cc.
 int Play(const std::string& part, const std::vector<std::string>& arguments) {
   if (part == "exit") return std::atoi(arguments.at(0).c_str());
   if (part == "wait") WaitForEver();
@@ -65,8 +65,8 @@ int Play(const std::string& part, const std::vector<std::string>& arguments) {
   }
   if (part == "parent") {
     Processes processes;
-    const auto pid = processes.Start(
-        {.name = "grandchild", .arguments = {testing::kChild, "wait"}, .log = arguments.at(0)});
+    const auto pid =
+        processes.Start({.name = "grandchild", .arguments = {kChild, "wait"}, .log = arguments.at(0)});
     Say("pid " + std::to_string(pid.ok() ? *pid : -1));
     WaitForEver();
   }
@@ -74,11 +74,11 @@ int Play(const std::string& part, const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::launcher
 
 int main(int argc, char** argv) {
-  if (argc > 2 && std::string_view(argv[1]) == leat::train::testing::kChild)
-    return leat::train::Play(argv[2], {argv + 3, argv + argc});
+  if (argc > 2 && std::string_view(argv[1]) == leat::launcher::kChild)
+    return leat::launcher::Play(argv[2], {argv + 3, argv + argc});
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -19,10 +19,10 @@
 
 extern char** environ;
 
-namespace leat::train {
+namespace leat::launcher {
 namespace {
 
-// How often the ends of children are looked for where a kernel does not tell of them.
+// Interval of polling for ended children, on kernels without pidfd_open.
 constexpr Duration kLookInterval = std::chrono::milliseconds(20);
 
 double SecondsOf(const timeval& t) {
@@ -49,7 +49,7 @@ Processes::~Processes() {
 }
 
 Result<pid_t> Processes::Start(const ProcessSpec& spec) {
-  // Everything that allocates happens before the fork: this process has threads.
+  // All allocations happen before the fork, because this process has threads.
   std::vector<std::string> arguments{"leat"};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> environment;
@@ -132,7 +132,7 @@ void Processes::Await(Duration wait) const {
 
 void Processes::Wake() {
   const uint64_t once = 1;
-  if (write(wake_, &once, sizeof once) < 0) return;  // it is awake for more than it can count
+  if (write(wake_, &once, sizeof once) < 0) return;  // the counter is full, so Await returns anyway
 }
 
 void Processes::Signal(int signal) {
@@ -150,4 +150,4 @@ std::string LastErrorLine(const std::string& log, uint64_t from) {
   return words;
 }
 
-}  // namespace leat::train
+}  // namespace leat::launcher

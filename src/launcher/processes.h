@@ -1,4 +1,4 @@
-// Child processes of the local runner: started, watched, ended, and accounted for.
+// Starts, monitors and ends the child processes of the local runner.
 #pragma once
 
 #include <sys/types.h>
@@ -12,59 +12,59 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-namespace leat::train {
+namespace leat::launcher {
 
 struct ProcessSpec {
   std::string name;                                // "worker-0"
-  std::vector<std::string> arguments;              // of this program
-  std::map<std::string, std::string> environment;  // beside its own
+  std::vector<std::string> arguments;              // command line, without the program
+  std::map<std::string, std::string> environment;  // added to the parent's
   std::string log;                                 // file that stdout and stderr are appended to
 };
 
 struct ProcessEnd {
   pid_t pid = 0;
   std::string name;
-  int exit_code = 0;       // 128 + signal when a signal ended it
-  std::string last_error;  // LastErrorLine of what it wrote
+  int exit_code = 0;       // 128 + signal if a signal ended it
+  std::string last_error;  // LastErrorLine of its log
   double cpu_seconds = 0;
   uint64_t peak_rss_bytes = 0;
 };
 
-// Not thread-safe. Children are in process groups of their own (Ctrl-C reaches the parent alone) and die when
-// their parent does.
+// The children of this process. Each is in its own process group, so Ctrl-C reaches the parent only, and is
+// killed when the parent dies. Not thread-safe, except for Wake.
 class Processes {
  public:
-  // Whoever started this process may have had the ends of children ignored; from now on they are told.
+  // Restores the default handling of SIGCHLD, which the parent process may have set to "ignore".
   Processes();
-  ~Processes();  // kills whoever is left
+  ~Processes();  // kills all remaining children
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  // Starts this very program with the arguments given.
+  // Starts this program with the given arguments.
   Result<pid_t> Start(const ProcessSpec& spec);
-  // Those that have ended since the last call; does not block.
+  // Returns the children that have ended since the last call. Does not block.
   std::vector<ProcessEnd> Reap();
-  // Sleeps until one has ended that was not reaped, somebody calls Wake, or the time is over.
+  // Blocks until a child has ended that is not reaped yet, Wake is called, or `wait` has passed.
   void Await(Duration wait) const;
-  // Thread-safe.
+  // Ends a call of Await. Thread-safe.
   void Wake();
-  void Signal(int signal);  // to all
+  void Signal(int signal);  // to all children
   bool empty() const { return running_.empty(); }
-  double cpu_seconds() const { return cpu_seconds_; }  // of all that have ended
+  double cpu_seconds() const { return cpu_seconds_; }  // of all children that have ended
 
  private:
   struct Process {
     std::string name;
     std::string log;
-    uint64_t log_begin = 0;  // where it was when this process began
+    uint64_t log_begin = 0;  // length of the log when the process was started
   };
   std::map<pid_t, Process> running_;
   const int wake_;  // an eventfd
   double cpu_seconds_ = 0;
 };
 
-// The last line of a log, from byte `from` on, that begins with "leat: " (why a role gave up), without that;
-// empty when there is none.
+// The reason why a role failed: the last line of its log, from byte `from` on, that begins with "leat: ".
+// Returns the line without this prefix, or "" if there is none.
 std::string LastErrorLine(const std::string& log, uint64_t from = 0);
 
-}  // namespace leat::train
+}  // namespace leat::launcher

@@ -1,5 +1,7 @@
-// Children of this very program, as the runner's are: main() below plays them.
+// The children are this test program itself (main_test.cc).
 #include "launcher/processes.h"
+#include "base/testing.h"
+#include "launcher/testing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,16 +12,12 @@
 #include <optional>
 #include <thread>
 
-#include "job/testing.h"
-
-namespace leat::train {
+namespace leat::launcher {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::ReadAll;
-using testing::WaitFor;
 
 bool IsAlive(pid_t pid) {
   return kill(pid, 0) == 0;
@@ -29,7 +27,7 @@ class ProcessesTest : public ::testing::Test {
  protected:
   pid_t Start(const std::string& name, std::vector<std::string> arguments,
               std::map<std::string, std::string> environment = {}) {
-    arguments.insert(arguments.begin(), testing::kChild);
+    arguments.insert(arguments.begin(), kChild);
     auto pid = processes_->Start({.name = name,
                                   .arguments = std::move(arguments),
                                   .environment = std::move(environment),
@@ -38,7 +36,7 @@ class ProcessesTest : public ::testing::Test {
     return pid.ok() ? *pid : -1;
   }
   std::string LogOf(const std::string& name) const { return directory_ / (name + ".log"); }
-  // The next that ends.
+  // The next child that ends.
   ProcessEnd Await() {
     std::vector<ProcessEnd> ended;
     EXPECT_TRUE(WaitFor([&] {
@@ -48,12 +46,12 @@ class ProcessesTest : public ::testing::Test {
     EXPECT_EQ(ended.size(), 1u);
     return ended.empty() ? ProcessEnd{} : ended[0];
   }
-  // Until it has written a line.
+  // Waits until it has written a line.
   void AwaitLog(const std::string& name, const std::string& text) {
     ASSERT_TRUE(WaitFor([&] { return ReadAll(LogOf(name)).find(text) != std::string::npos; }));
   }
 
-  testing::TempDir directory_;
+  TempDir directory_;
   std::optional<Processes> processes_{std::in_place};
 };
 
@@ -131,7 +129,7 @@ TEST_F(ProcessesTest, ArgumentsAndEnvironmentArrive) {
 }
 
 TEST_F(ProcessesTest, ChildrenStandAlone) {
-  // A parent that keeps signals back and ignores some does not do so for its children.
+  // Signals that the parent blocks or ignores have their default action in its children.
   sigset_t kept, before;
   sigemptyset(&kept);
   sigaddset(&kept, SIGTERM);
@@ -163,7 +161,7 @@ TEST_F(ProcessesTest, TheyDieWithTheirParent) {
   ASSERT_TRUE(IsAlive(grandchild));
   kill(parent, SIGKILL);
   EXPECT_EQ(Await().exit_code, 128 + SIGKILL);
-  // Whoever adopts it reaps it: until then it may be seen as a zombie.
+  // It is a zombie until its new parent reaps it.
   EXPECT_TRUE(WaitFor([&] {
     const std::string stat = ReadAll("/proc/" + std::to_string(grandchild) + "/stat");
     return stat.empty() || stat.find(") Z") != std::string::npos;
@@ -201,7 +199,7 @@ TEST_F(ProcessesTest, LastWordsAreOfTheProcessThatSaidThem) {
   ProcessEnd end = Await();
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_EQ(end.last_error, "but this");
-  // Its successor writes into the same log, and dies without a word.
+  // Its replacement writes to the same log, and fails without an error line.
   Start("child", {"say", "2", "nothing to tell"});
   end = Await();
   EXPECT_EQ(end.exit_code, 2);
@@ -210,7 +208,7 @@ TEST_F(ProcessesTest, LastWordsAreOfTheProcessThatSaidThem) {
 }
 
 TEST(LastErrorLine, OfAnyFile) {
-  const testing::TempDir directory;
+  const TempDir directory;
   EXPECT_EQ(LastErrorLine(directory / "none"), "");
   EXPECT_EQ(LastErrorLine(directory.Write("empty", "")), "");
   EXPECT_EQ(LastErrorLine(directory.Write("log", "said leat: no\n leat: no\n")), "");
@@ -222,4 +220,4 @@ TEST(LastErrorLine, OfAnyFile) {
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::launcher

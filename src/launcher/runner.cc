@@ -7,7 +7,9 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,15 +20,16 @@
 #include <utility>
 
 #include "checkpoint/store.h"
-#include "control/control.h"
+#include "control/client.h"
 #include "job/evaluate.h"
+#include "job/readable.h"
 #include "job/resume.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
 #include "net/address.h"
 #include "report/display.h"
 
-namespace leat::train {
+namespace leat::launcher {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,19 +38,19 @@ using Json = nlohmann::ordered_json;
 constexpr Duration kReadyDeadline = std::chrono::seconds(30);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
 constexpr Duration kEndDeadline = std::chrono::seconds(10);
-// Of one role, without any progress of the job in between.
-constexpr int kMaxStartsInVain = 5;
+// Consecutive failures of one role, without progress of the job, before the job is given up.
+constexpr int kMaxFailedStarts = 5;
 
-// "leat-jobs/<name>-<n>" with the lowest n that is free; made, so that nobody else takes it.
+// Creates and returns "leat-jobs/<name>-<n>" with the lowest free n.
 std::string NewDirectory(const std::string& name) {
   std::error_code error;
   fs::create_directories("leat-jobs", error);
-  if (error) throw std::invalid_argument("cannot make the directory leat-jobs: " + error.message());
+  if (error) throw std::invalid_argument("cannot create the directory leat-jobs: " + error.message());
   for (int n = 1;; ++n) {
     const fs::path path = fs::path("leat-jobs") / (name + "-" + std::to_string(n));
     if (fs::create_directory(path, error)) return path.string();
     if (error)
-      throw std::invalid_argument("cannot make the directory " + path.string() + ": " + error.message());
+      throw std::invalid_argument("cannot create the directory " + path.string() + ": " + error.message());
   }
 }
 
@@ -60,12 +63,12 @@ std::string RandomToken() {
 
 class Runner {
  public:
-  // `made_directory`: the job's was not there before, and goes again when the job cannot be started.
-  Runner(const RunnerOptions& options, Job job, bool made_directory)
+  // `made_directory`: the job's directory is new, and is removed if the job cannot be started.
+  Runner(const RunnerOptions& options, job::Job job, bool made_directory)
       : options_(options),
         job_(std::move(job)),
         made_directory_(made_directory),
-        token_(RandomToken()),
+        token_(options.token.empty() ? RandomToken() : options.token),
         display_(options.json ? stderr : stdout),
         signals_([this](int) {
           ++interrupts_;
@@ -94,10 +97,10 @@ class Runner {
   int Conclude();
 
   const RunnerOptions& options_;
-  Job job_;
+  job::Job job_;
   const bool made_directory_;
   std::string token_;
-  Display display_;
+  report::Display display_;
   std::atomic<int> interrupts_{0};
   Processes processes_;
   SignalWatch signals_;
@@ -110,15 +113,16 @@ class Runner {
   std::string status_;
   uint64_t last_events_ = 0;
   bool coordinator_ended_ = false;
-  ProcessEnd coordinator_;  // once it has ended
+  ProcessEnd coordinator_;  // valid after it has ended
   bool stopping_ = false;
   std::string failure_;
-  int exit_status_ = 1;  // of a failure
+  int exit_status_ = 1;  // if the job fails
 };
 
 Status Runner::StartCoordinator() {
   std::array<int, 2> ready{};
-  if (pipe2(ready.data(), 0) != 0) return Status(Code::kResourceExhausted, "no pipe can be had");
+  if (pipe2(ready.data(), 0) != 0)
+    return Status(Code::kResourceExhausted, std::string("cannot create a pipe: ") + std::strerror(errno));
   fcntl(ready[0], F_SETFD, FD_CLOEXEC);
   ProcessSpec spec{.name = "coordinator", .log = LogOf("coordinator")};
   spec.arguments = {"coordinator",
@@ -137,9 +141,9 @@ Status Runner::StartCoordinator() {
   if (!job_.data.empty()) spec.arguments.insert(spec.arguments.end(), {"--data", job_.data});
   if (options_.pause_at > 0)
     spec.arguments.insert(spec.arguments.end(), {"--pause-at", std::to_string(options_.pause_at)});
-  if (job_.stream.bots) {
-    spec.arguments.insert(spec.arguments.end(), {"--rate", std::to_string(job_.stream.bots->rate), "--events",
-                                                 std::to_string(job_.stream.bots->events)});
+  if (const auto* bots = job_.stream.bots(); bots != nullptr) {
+    spec.arguments.insert(spec.arguments.end(),
+                          {"--rate", std::to_string(bots->rate), "--events", std::to_string(bots->events)});
   }
   spec.environment = {{"LEAT_TOKEN", token_}};
   auto pid = processes_.Start(spec);
@@ -150,7 +154,7 @@ Status Runner::StartCoordinator() {
   }
   children_[*pid] = {.role = "coordinator"};
 
-  // The address comes through the pipe; its end without one means that the coordinator gave up.
+  // The coordinator writes its address to the pipe. End of file without an address: it has failed.
   fcntl(ready[0], F_SETFL, O_NONBLOCK);
   const Time until = clock_.Now() + kReadyDeadline;
   bool over = false;
@@ -194,7 +198,7 @@ void Runner::TellLost(pid_t pid) {
     if (member.value("pid", int64_t{0}) != pid || member.value("host", "") != host) continue;
     protocol::AdminRequest lost{.kind = protocol::AdminRequest::Kind::kNodeLost,
                                 .node = NodeId(member.value("node", uint64_t{0}))};
-    // Failing that, its heartbeats will be missed.
+    // If the call fails, missing heartbeats have the same effect later.
     (void)client_->Call(lost, std::chrono::seconds(1));
   }
 }
@@ -210,20 +214,20 @@ void Runner::ReapAndReplace() {
       coordinator_ = end;
       continue;
     }
-    // A role ends well when the job is over, or when somebody asked it to leave. The last checkpoint of a job
-    // that stops needs its servers.
+    // A role exits with 0 at the end of the job, or when a signal asked it to leave. While the job stops, its
+    // servers are still needed for the final checkpoint.
     if (coordinator_ended_ || !failure_.empty() || end.exit_code == 0) continue;
     PollStatus();
     TellLost(end.pid);
     if (stopping_ && child.role != "ps") continue;
-    if (end.exit_code == 2 || ++failed_starts_[end.name] > kMaxStartsInVain) {
+    if (end.exit_code == 2 || ++failed_starts_[end.name] > kMaxFailedStarts) {
       Fail(end);
       continue;
     }
     display_.Say(end.name + " ended (" +
                  (end.exit_code > 128 ? "signal " + std::to_string(end.exit_code - 128)
                                       : "status " + std::to_string(end.exit_code)) +
-                 "); another takes its place");
+                 "); starting a replacement");
     if (auto status = StartRole(child.role, child.index); !status.ok()) failure_ = status.message();
   }
 }
@@ -245,10 +249,10 @@ void Runner::HandleInterrupts() {
     return;
   }
   stopping_ = true;
-  display_.Say("stopping: one more checkpoint (Ctrl-C again to kill)");
+  display_.Say("stopping after a final checkpoint (Ctrl-C again to kill)");
   auto reply = client_->Call(protocol::AdminRequest{.kind = protocol::AdminRequest::Kind::kStop},
                              std::chrono::seconds(1));
-  // It is answered when the checkpoint is made.
+  // The reply comes when the checkpoint is complete.
   if (!reply.ok() && reply.status().code() != Code::kDeadlineExceeded)
     display_.Say(reply.status().ToString());
 }
@@ -268,22 +272,23 @@ void Runner::WaitForRest() {
 void Runner::Fail(const ProcessEnd& end) {
   failure_ = end.name + " ended with status " + std::to_string(end.exit_code) +
              (end.last_error.empty() ? "" : ": " + end.last_error);
-  // What the user got wrong is said so by whoever meets it.
+  // The exit status of the failed role tells a user's error from a bug.
   exit_status_ = end.exit_code == 2 ? 2 : 1;
 }
 
-// The bots' rate is easily taken for the job's own limit.
+// Explains the figures: the bots' rate is easily mistaken for the speed of training.
 void Runner::ExplainFigures() {
-  if (!job_.stream.bots) return;
-  const StartNotes notes{.bot_events = job_.stream.bots->events,
-                         .bot_rate = job_.stream.bots->rate,
-                         .window = job_.metrics_window,
-                         .auc = job_.model->task() == nn::Task::kBinary,
-                         .servers = job_.servers > 0};
-  for (const std::string& line : RenderStart(notes)) display_.Say(line);
+  const stream::BotsConfig* bots = job_.stream.bots();
+  if (bots == nullptr) return;
+  const report::StartNotes notes{.bot_events = bots->events,
+                                 .bot_rate = bots->rate,
+                                 .window = job_.metrics_window,
+                                 .auc = job_.model->task() == nn::Task::kBinary,
+                                 .servers = job_.servers > 0};
+  for (const std::string& line : report::RenderStart(notes)) display_.Say(line);
 }
 
-// What each server is to carry; with one there is nothing to tell.
+// Prints the share of the parameters of each server, if there are several.
 void Runner::TellPlacement() {
   if (job_.servers < 2) return;
   const protocol::PlacementReport plan = job_.PlacementPlan();
@@ -307,21 +312,21 @@ int Runner::Conclude() {
   std::ifstream in(job_.directory + "/summary.json");
   Json summary = Json::parse(in, nullptr, false);
   if (summary.is_discarded()) {
-    std::fprintf(stderr, "leat: no summary in %s\n", job_.directory.c_str());
+    std::fprintf(stderr, "leat: the coordinator has written no summary.json in %s\n", job_.directory.c_str());
     return 1;
   }
   summary["aggregated_compute_s"] = processes_.cpu_seconds();
   for (const auto& [role, bytes] : peak_rss_) summary["peak_rss_mb"][role] = static_cast<double>(bytes) / 1e6;
   summary["stopped"] = stopping_;
   if (job_.evaluate && summary["checkpoint"].is_string()) {
-    auto evaluation = Evaluate(job_, options_.plan);
+    auto evaluation = job::Evaluate(job_, options_.plan);
     if (!evaluation.ok()) {
       std::fprintf(stderr, "leat: evaluation: %s\n", evaluation.status().ToString().c_str());
       return 1;
     }
-    AddToSummary(*evaluation, &summary);
+    job::AddToSummary(*evaluation, &summary);
   }
-  std::fprintf(options_.json ? stderr : stdout, "%s", RenderSummary(summary.dump()).c_str());
+  std::fprintf(options_.json ? stderr : stdout, "%s", report::RenderSummary(summary.dump()).c_str());
   if (options_.json) std::printf("%s\n", summary.dump().c_str());
   return 0;
 }
@@ -332,7 +337,7 @@ int Runner::Run() {
       std::error_code ignored;
       if (made_directory_) fs::remove_all(job_.directory, ignored);
       if (options_.overrides.directory.empty())
-        fs::remove(fs::path(job_.directory).parent_path(), ignored);  // when there is no other in it
+        fs::remove(fs::path(job_.directory).parent_path(), ignored);  // only if it is empty
       throw std::invalid_argument(status.message());
     }
     std::fprintf(stderr, "leat: %s\n", status.message().c_str());
@@ -344,7 +349,7 @@ int Runner::Run() {
   Status started;
   for (uint32_t i = 0; i < job_.servers && started.ok(); ++i) started = StartRole("ps", i);
   for (uint32_t i = 0; i < job_.workers && started.ok(); ++i) started = StartRole("worker", i);
-  if (job_.stream.bots && started.ok()) started = StartRole("bots", 0);
+  if (job_.stream.bots() != nullptr && started.ok()) started = StartRole("bots", 0);
   if (!started.ok()) failure_ = started.message();
 
   Time next_status = clock_.Now();
@@ -367,36 +372,36 @@ int Runner::Run() {
 
 int RunLocally(const RunnerOptions& options) {
   BlockSignals();
-  JobOverrides overrides = options.overrides;
-  Job job = Job::Load(options.source, overrides);
-  // What is wrong is said before anything is written.
+  job::JobOverrides overrides = options.overrides;
+  job::Job job = job::Job::Load(options.source, overrides);
+  // All checks come before the first write.
   if (job.strategy.mpi) {
     job.config.At("strategy")
         .At("transport")
-        .Fail("workers that reduce by MPI are started by mpirun, beside `leat coordinator`: mpirun -np " +
+        .Fail("leat train cannot start MPI workers; start `leat coordinator`, then: mpirun -np " +
               std::to_string(job.workers) + " leat worker --coordinator ADDRESS");
   }
-  CheckReadable(job);
+  job::CheckReadable(job);
   std::error_code error;
   const bool made_directory = job.directory.empty() || !fs::exists(job.directory, error);
   if (!options.source.resume.empty()) {
-    CheckResumable(job);
+    job::CheckResumable(job);
   } else {
     if (job.directory.empty()) {
       overrides.directory = NewDirectory(job.name);
     } else if (fs::exists(job.directory + "/job.yaml")) {
       throw std::invalid_argument("directory " + job.directory +
-                                  " holds a job already; --resume goes on with it");
+                                  " already holds a job; continue it with --resume, or choose another");
     }
-    job = Job::Load(options.source, overrides);
+    job = job::Job::Load(options.source, overrides);
   }
   fs::create_directories(job.directory + "/logs", error);
   if (error || access(job.directory.c_str(), W_OK) != 0) {
-    throw std::invalid_argument("cannot write the directory " + job.directory +
+    throw std::invalid_argument("cannot write to the directory " + job.directory +
                                 (error ? ": " + error.message() : std::string()));
   }
   Runner runner(options, std::move(job), made_directory);
   return runner.Run();
 }
 
-}  // namespace leat::train
+}  // namespace leat::launcher

@@ -1,4 +1,4 @@
-// `leat train` and `leat demo`: a whole job on this machine, every role a process of its own.
+// Runs a job on this machine with one process per role, for `leat train` and `leat demo`.
 #pragma once
 
 #include <string>
@@ -7,22 +7,25 @@
 #include "engine/plan.h"
 #include "job/job.h"
 
-namespace leat::train {
+namespace leat::launcher {
 
 struct RunnerOptions {
-  JobSource source;
-  // How the coordinator's process is told of the same source: a file, or an option that names a built-in job.
+  job::JobSource source;
+  // The same source as arguments of `leat coordinator`: a job file, or an option such as --demo.
   std::vector<std::string> source_arguments;
-  JobOverrides overrides;  // directory empty: a new one below leat-jobs/
-  bool json = false;       // one JSON object as the last line of stdout; progress goes to stderr then
-  std::string listen = "127.0.0.1:0";  // of the coordinator
-  uint64_t pause_at = 0;               // CoordinatorOptions::pause_at
-  engine::PlanOptions plan;            // for the evaluation at the end
+  job::JobOverrides overrides;  // empty directory: a new one in leat-jobs/
+  bool json = false;            // print the result as one JSON object on stdout, the progress on stderr
+  std::string listen = "127.0.0.1:0";  // address that the coordinator listens on
+  // Authenticates all roles, and commands such as `leat status`. Empty: a random token that only this job's
+  // processes know.
+  std::string token;
+  uint64_t pause_at = 0;     // CoordinatorOptions::pause_at
+  engine::PlanOptions plan;  // for the evaluation at the end
 };
 
-// Returns the exit status: 0 done or stopped by Ctrl-C with a checkpoint, 1 failed. Throws
-// std::invalid_argument on what the user got wrong, before any process is started and anything is written but
-// the job's directory.
+// Runs the job to its end and returns the exit status: 0 if it is done, or stopped by Ctrl-C with a
+// checkpoint; 2 on a user's error, 1 on other failures. Throws std::invalid_argument on a user's error,
+// before any process is started and before anything is written except the job's directory.
 int RunLocally(const RunnerOptions& options);
 
-}  // namespace leat::train
+}  // namespace leat::launcher

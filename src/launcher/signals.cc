@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace leat::train {
+namespace leat::launcher {
 namespace {
 
 sigset_t Watched() {
@@ -40,4 +40,4 @@ SignalWatch::~SignalWatch() {
   thread_.join();
 }
 
-}  // namespace leat::train
+}  // namespace leat::launcher

@@ -1,16 +1,17 @@
-// Ctrl-C and SIGTERM as calls on an ordinary thread.
+// Turns SIGINT (Ctrl-C) and SIGTERM into calls on an ordinary thread.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <thread>
 
-namespace leat::train {
+namespace leat::launcher {
 
-// Blocks SIGINT, SIGTERM and SIGPIPE in the calling thread and all it starts later: call it first in main.
+// Blocks SIGINT, SIGTERM and SIGPIPE in the calling thread and all threads that it starts later. Call this
+// before any thread is started.
 void BlockSignals();
 
-// Calls `on_signal` on a thread of its own for each SIGINT or SIGTERM while it lives.
+// Calls `on_signal` on its own thread for each SIGINT or SIGTERM, until destroyed.
 class SignalWatch {
  public:
   explicit SignalWatch(std::function<void(int signal)> on_signal);
@@ -21,4 +22,4 @@ class SignalWatch {
   std::thread thread_;
 };
 
-}  // namespace leat::train
+}  // namespace leat::launcher

@@ -6,7 +6,7 @@
 namespace leat::metrics {
 namespace {
 
-// LEB128: seven bits a byte, the lowest first, the top bit says that more follow.
+// LEB128: seven bits per byte, lowest first; the top bit is set on all but the last byte.
 void PutVarint(ByteWriter* out, uint64_t value) {
   for (; value >= 128; value >>= 7) out->Put(static_cast<uint8_t>(value | 128));
   out->Put(static_cast<uint8_t>(value));
@@ -23,7 +23,7 @@ uint64_t GetVarint(ByteReader* in) {
   return 0;
 }
 
-// Far above what any stream holds, and sums of kBins of them still fit.
+// More than any stream holds, and a sum of kBins such counts still fits 64 bits.
 constexpr uint64_t kMaxCount = uint64_t{1} << 48;
 
 }  // namespace
@@ -81,13 +81,13 @@ Result<AucCounts> AucCounts::Decode(ByteView bytes) {
   while (in.remaining() > 0) {
     const uint64_t gap = GetVarint(&in), positive = GetVarint(&in), negative = GetVarint(&in);
     if (!in.ok() || gap >= kBins - next || positive > kMaxCount || negative > kMaxCount) {
-      return Status(Code::kDataLoss, "counts of scores do not fit behind bin " + std::to_string(next));
+      return Status(Code::kDataLoss, "AUC histogram: invalid bin or count at bin " + std::to_string(next));
     }
     counts.positive_[next + gap] = positive;
     counts.negative_[next + gap] = negative;
     next += gap + 1;
   }
-  if (!in.ok()) return Status(Code::kDataLoss, "counts of scores are cut short");
+  if (!in.ok()) return Status(Code::kDataLoss, "AUC histogram: truncated");
   return counts;
 }
 

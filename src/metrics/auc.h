@@ -1,9 +1,10 @@
-// Area under the ROC curve from counts of scores, so that it can be taken over any stretch of a stream.
+// Area under the ROC curve (AUC) from histograms of scores.
 //
 // The AUC is the probability that a positive example scores above a negative one, ties counting half (Hanley
-// and McNeil 1982). Scores are kept as two histograms with bins that are narrow where rare events live:
-// within 1/128 of the score near 0 and of 1 - score near 1. Counts of workers add up, counts of moments
-// subtract to a window. Not thread-safe.
+// and McNeil 1982). Scores of positive and negative examples are counted in two histograms. Bins are narrow
+// near 0 and 1, where scores of rare events lie: within 1/128 of score or 1 - score. Histograms of several
+// workers are merged by addition; subtracting an earlier histogram gives the AUC of a window. Not
+// thread-safe.
 #pragma once
 
 #include <bit>
@@ -18,10 +19,10 @@ namespace leat::metrics {
 
 class AucCounts {
  public:
-  // Scores below 2^-16 or above 1 - 2^-16 share a bin at their end.
+  // All scores below 2^-16 share the first bin, all above 1 - 2^-16 the last.
   static constexpr uint32_t kTail = 15 * 128 + 1;
   static constexpr uint32_t kBins = 2 * kTail + 1;
-  // Does not decrease with the score. Scores outside [0, 1] count as the nearer end, NaN as 0.
+  // Non-decreasing in the score. Scores outside [0, 1] are clamped; NaN counts as 0.
   static constexpr uint32_t Bin(float score) {
     if (!(score > 0)) return 0;
     if (score >= 1) return kBins - 1;
@@ -32,22 +33,23 @@ class AucCounts {
 
   void Add(float score, bool positive) { ++(positive ? positive_ : negative_)[Bin(score)]; }
   void Merge(const AucCounts& other);
-  // `earlier` is what was counted before, all of it contained in this.
+  // `earlier` must be an earlier state of this histogram.
   void Subtract(const AucCounts& earlier);
 
   uint64_t positives() const;
   uint64_t negatives() const;
-  // NaN while there is no positive or no negative.
+  // NaN if there are no positives or no negatives.
   double Auc() const;
 
-  // A few bytes for each bin that is not empty; what a worker reports.
+  // A few bytes for each non-empty bin, for a worker's report.
   Bytes Encode() const;
+  // kDataLoss if the bytes are truncated or invalid.
   static Result<AucCounts> Decode(ByteView bytes);
 
   friend bool operator==(const AucCounts&, const AucCounts&) = default;
 
  private:
-  // Exponent and the first seven bits of the fraction of a score in (0, 0.5], counted from 2^-16.
+  // The bin of a score in (0, 0.5]: its exponent and top seven fraction bits, counted from 2^-16.
   static constexpr uint32_t TailBin(float score) {
     constexpr uint32_t kFirst = (127u - 16) << 7;
     const uint32_t place = std::bit_cast<uint32_t>(score) >> 16;

@@ -13,7 +13,7 @@ namespace {
 
 using Scored = std::vector<std::pair<float, bool>>;
 
-// By ranks, ties at the middle of theirs (Mann and Whitney 1947).
+// AUC by ranks; ties get their average rank (Mann and Whitney 1947).
 double ExactAuc(Scored scored) {
   std::ranges::sort(scored);
   double ranks = 0, positives = 0;
@@ -31,7 +31,7 @@ double ExactAuc(Scored scored) {
   return (ranks - positives * (positives + 1) / 2) / (positives * negatives);
 }
 
-// Scores of a rare event: probabilities of which most are far below one percent.
+// Scores of a rare event: most probabilities are far below one percent.
 Scored RareEvents(uint64_t seed, size_t n, double shift, double spread) {
   Rng rng(seed);
   Scored scored;
@@ -100,7 +100,7 @@ TEST(AucCounts, ComeBackFromBytes) {
   EXPECT_EQ(*AucCounts::Decode(bytes), counts);
   EXPECT_EQ(*AucCounts::Decode({}), AucCounts());
   EXPECT_FALSE(AucCounts::Decode(ByteView(bytes).first(bytes.size() - 1)).ok());
-  EXPECT_FALSE(AucCounts::Decode(AsBytes("\xff\x7f\x01\x01")).ok()) << "a bin behind the last";
+  EXPECT_FALSE(AucCounts::Decode(AsBytes("\xff\x7f\x01\x01")).ok()) << "a bin after the last";
   EXPECT_FALSE(AucCounts::Decode(Bytes(32, std::byte{0xff})).ok());
 }
 

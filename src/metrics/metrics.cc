@@ -13,7 +13,7 @@ double HistogramSnapshot::Quantile(double q) const {
   for (size_t i = 0; i < buckets.size(); ++i) {
     const auto here = static_cast<double>(buckets[i]);
     if (here > 0 && below + here >= wanted) {
-      // Inside a bucket the values are taken to be spread evenly.
+      // Interpolate linearly within the bucket.
       const double share = std::clamp((wanted - below) / here, 0.0, 1.0);
       return Buckets::Lower(i) + share * (Buckets::Lower(i + 1) - Buckets::Lower(i));
     }

@@ -1,9 +1,9 @@
-// Counters, gauges and histograms, cheap enough for hot paths, and the registry that names them.
+// Counters, gauges and histograms, cheap enough for hot paths, and a registry of them by name.
 //
-// A module that does I/O is given a Registry, asks it once for what it counts and keeps the references; there
-// is no global one. Names follow Prometheus: `leat_net_bytes_sent_total`, seconds and bytes as units, labels
-// in the name: `leat_pushes_total{server="3"}`. Everything is thread-safe; values of different metrics in one
-// snapshot may be some nanoseconds apart.
+// There is no global registry. A module that does I/O receives a Registry, looks up its metrics once and
+// keeps the references. Names follow Prometheus: `leat_net_bytes_sent_total`, units in seconds and bytes,
+// labels in the name: `leat_pushes_total{server="3"}`. Everything is thread-safe. A snapshot is not atomic
+// across metrics: values may be some nanoseconds apart.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace leat::metrics {
 
-// Only grows. Each has a cache line of its own, so that threads that count different things do not meet.
+// Monotonic. Aligned to a cache line, so that threads with different counters do not contend.
 class alignas(64) Counter {
  public:
   void Add(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
@@ -41,9 +41,8 @@ class alignas(64) Gauge {
   std::atomic<double> value_{0};
 };
 
-// Buckets of a histogram: eight in each power of two from 2^-30 (a nanosecond, in seconds) to 2^34 (16 GiB),
-// so a value is known within 1/8 of itself. The first bucket also takes all that is smaller, the last all
-// that is larger.
+// Buckets of a histogram: eight for each power of two from 2^-30 (a nanosecond, in seconds) to 2^34 (16 GiB),
+// so the relative error is at most 1/8. The first bucket also counts all smaller values, the last all larger.
 struct Buckets {
   static constexpr int kLowest = -30, kHighest = 34;
   static constexpr size_t kCount = 8 * (kHighest - kLowest);
@@ -54,32 +53,31 @@ struct Buckets {
     if (!(value > 0) || place < 0) return 0;
     return place < static_cast<int64_t>(kCount) ? static_cast<size_t>(place) : kCount - 1;
   }
-  // Values from Lower(i) up to Lower(i + 1) are in bucket i.
+  // Bucket i covers [Lower(i), Lower(i + 1)).
   static constexpr double Lower(size_t bucket) {
     return std::bit_cast<double>((static_cast<uint64_t>(bucket) + (uint64_t{1023 + kLowest} << 3)) << 49);
   }
 };
 
-// What a histogram held at one moment. Snapshots of the same histogram subtract to a window, of several add
-// up.
+// The state of a histogram at one moment. Subtracting an earlier snapshot gives a window; adding snapshots
+// merges several histograms.
 struct HistogramSnapshot {
   uint64_t count = 0;
   double sum = 0;
   std::vector<uint64_t> buckets = std::vector<uint64_t>(Buckets::kCount);
 
-  // 0 when there is nothing.
+  // 0 if empty.
   double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
-  // The value that a share of q of all are at or below, 0 ≤ q ≤ 1, within the width of its bucket; 0 when
-  // there is nothing.
+  // The q-quantile, 0 ≤ q ≤ 1, to within the width of its bucket; 0 if empty.
   double Quantile(double q) const;
   HistogramSnapshot& operator+=(const HistogramSnapshot& other);
-  // `earlier` was taken before this one.
+  // `earlier` must be an earlier snapshot of the same histogram.
   HistogramSnapshot& operator-=(const HistogramSnapshot& earlier);
 };
 
 class alignas(64) Histogram {
  public:
-  // Values that are not numbers are left out.
+  // Ignores NaN.
   void Record(double value) {
     if (value != value) return;
     buckets_[Buckets::Of(value)].fetch_add(1, std::memory_order_relaxed);
@@ -104,13 +102,13 @@ class Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // The metric of that name, made at the first call; the reference is good as long as the registry lives.
-  // Asking for one name as two kinds is a bug.
+  // The metric with this name, created by the first call. The reference is valid while the registry lives.
+  // Using one name for two kinds of metric is a bug and aborts.
   Counter& counter(std::string_view name, std::string_view help = "");
   Gauge& gauge(std::string_view name, std::string_view help = "");
   Histogram& histogram(std::string_view name, std::string_view help = "");
 
-  // Everything, sorted by name.
+  // All metrics, sorted by name.
   std::vector<Sample> Snapshot() const;
 
  private:

@@ -81,7 +81,7 @@ TEST(Registry, OneNameIsOneMetric) {
   Registry registry;
   Counter& a = registry.counter("leat_a_total", "things");
   for (int i = 0; i < 1000; ++i) registry.counter("leat_" + std::to_string(i));
-  EXPECT_EQ(&a, &registry.counter("leat_a_total")) << "references stay good while others are made";
+  EXPECT_EQ(&a, &registry.counter("leat_a_total")) << "references stay valid when metrics are added";
   a.Add(5);
   registry.gauge("leat_b").Set(2.5);
   registry.gauge("leat_b").Add(-1);

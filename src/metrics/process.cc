@@ -12,14 +12,14 @@ namespace leat::metrics {
 namespace {
 
 Status NoProcess(pid_t pid) {
-  return Status(Code::kNotFound, "there is no process " + std::to_string(pid));
+  return Status(Code::kNotFound, "no such process: " + std::to_string(pid));
 }
 
 std::string ProcFile(pid_t pid, std::string_view name) {
   return "/proc/" + (pid == 0 ? std::string("self") : std::to_string(pid)) + "/" + std::string(name);
 }
 
-// The number in a line "VmRSS:     1234 kB", in bytes; 0 when there is no such line.
+// The value of a line such as "VmRSS:     1234 kB", in bytes; 0 if the line is missing.
 uint64_t KilobyteLine(std::string_view text, std::string_view name) {
   const std::string start = "\n" + std::string(name) + ":";
   const size_t at = text.find(start);

@@ -34,7 +34,7 @@ Result<std::vector<SocketAddress>> LookUp(const std::string& address, const Host
   return all;
 }
 
-// What a look-up on a thread of its own reports to; the loop may be gone by then.
+// Receives the result of a lookup thread. The loop may be destroyed before the lookup ends.
 struct Mailbox {
   std::mutex mutex;
   Loop* loop = nullptr;  // guarded by mutex; null once nobody waits
@@ -68,7 +68,7 @@ Result<HostPort> ParseAddress(std::string_view address) {
   HostPort at{.host = host == "localhost" ? "127.0.0.1" : std::string(host)};
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), at.port);
   if (error != std::errc() || end != port.data() + port.size())
-    return bad("the port is no number up to 65535");
+    return bad("the port is not a number up to 65535");
   return at;
 }
 
@@ -103,7 +103,7 @@ std::shared_ptr<void> ResolveAsync(Loop& loop, const std::string& address,
     std::lock_guard lock(to->mutex);
     if (to->loop == nullptr) return;
     to->loop->Post([to, result = std::move(result)]() mutable {
-      // Only the loop's thread drops the interest, so it cannot change between this look and the call.
+      // Only the loop's thread releases its interest, so it cannot change between this check and the call.
       decltype(to->done) call;
       {
         std::lock_guard again(to->mutex);
@@ -119,13 +119,13 @@ std::shared_ptr<void> ResolveAsync(Loop& loop, const std::string& address,
   } else if (auto numeric = LookUp(address, *parts, AI_NUMERICHOST); numeric.ok()) {
     deliver(mailbox, std::move(numeric));
   } else {
-    // The system's resolver has no deadline of its own, so nobody waits for this thread.
+    // The system's resolver has no timeout, so nothing joins this thread.
     std::thread([mailbox, deliver, address, parts = *parts] {
       deliver(mailbox, LookUp(address, parts, 0));
     }).detach();
   }
   return std::shared_ptr<void>(nullptr, [mailbox](void*) {
-    decltype(mailbox->done) dropped;  // destroyed when the lock is not held any more
+    decltype(mailbox->done) dropped;  // destroyed after the lock is released
     std::lock_guard lock(mailbox->mutex);
     mailbox->loop = nullptr;
     dropped.swap(mailbox->done);

@@ -1,4 +1,4 @@
-// "host:port" and what the system makes of it.
+// Parsing and resolution of "host:port" addresses.
 #pragma once
 
 #include <sys/socket.h>
@@ -20,15 +20,15 @@ struct HostPort {
   uint16_t port = 0;
   std::string ToString() const;
 };
-// "127.0.0.1:80", "ps-0.cluster:80", "[::1]:80"; localhost is 127.0.0.1, whatever a resolver would say.
-// kInvalidArgument naming the address, and what is wrong with it, for anything else.
+// Accepts "127.0.0.1:80", "ps-0.cluster:80" and "[::1]:80". localhost is always 127.0.0.1. Returns
+// kInvalidArgument with the address and the reason for anything else.
 Result<HostPort> ParseAddress(std::string_view address);
-// Of an address that is one, as it is written there: "127.0.0.1", "ps-0.cluster", "[::1]".
+// The host part of a valid address, as written: "127.0.0.1", "ps-0.cluster", "[::1]".
 inline std::string_view HostOf(std::string_view address) {
   return address.substr(0, address.rfind(':'));
 }
 
-// Of this host, as the system has it; empty when it has none.
+// The name of this host as the system reports it, or empty.
 std::string HostName();
 
 struct SocketAddress {
@@ -41,9 +41,9 @@ struct SocketAddress {
   std::string ToString() const;
 };
 
-// All addresses of a host, in the order to try them. Blocks while a name is looked up.
+// All addresses of a host, in the order to try them. Blocks during the name lookup.
 Result<std::vector<SocketAddress>> Resolve(const std::string& address);
-// The same without blocking: `done` comes on the loop, unless the handle that is returned is gone by then.
+// As Resolve, without blocking. `done` runs on the loop, unless the returned handle is destroyed first.
 std::shared_ptr<void> ResolveAsync(Loop& loop, const std::string& address,
                                    std::function<void(Result<std::vector<SocketAddress>>)> done);
 

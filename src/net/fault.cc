@@ -6,7 +6,7 @@
 
 namespace leat::net {
 
-// One connection, between the real one and the user.
+// A connection between the real one and the user.
 class FaultConnection : public Receiver, public std::enable_shared_from_this<FaultConnection> {
  public:
   FaultConnection(Loop& loop, std::shared_ptr<Faults> faults) : loop_(loop), faults_(std::move(faults)) {
@@ -14,7 +14,7 @@ class FaultConnection : public Receiver, public std::enable_shared_from_this<Fau
   }
   ~FaultConnection() override { faults_->fault_connections_.erase(this); }
 
-  // The user's end of it. Made once.
+  // Returns the user's handle; call once.
   std::unique_ptr<Connection> MakeConnection(std::unique_ptr<Connection> inner);
   void Start(Receiver* receiver) { receiver_ = receiver; }
   void Close(Status why) {
@@ -96,7 +96,7 @@ class FaultConnection : public Receiver, public std::enable_shared_from_this<Fau
     });
   }
 
-  // The first `bytes` of its payload.
+  // Delivers the first `bytes` bytes of the payload.
   void Deliver(const Message& message, size_t bytes) {
     const Status status =
         incoming_.Start(*receiver_, *handle_, open_, message.type, message.header, message.payload.size());
@@ -104,17 +104,17 @@ class FaultConnection : public Receiver, public std::enable_shared_from_this<Fau
     if (open_) incoming_.Copy(ByteView(message.payload).first(bytes), *receiver_, *handle_, open_);
   }
 
-  // A message without a payload has no middle: none of it is delivered.
+  // A message without a payload has no middle, so nothing is delivered.
   void DeliverHalf(const Message& message) {
     if (!message.payload.empty()) Deliver(message, message.payload.size() / 2);
   }
 
   Loop& loop_;
   std::shared_ptr<Faults> faults_;
-  Connection* inner_ = nullptr;  // the handle's
+  Connection* inner_ = nullptr;  // owned by the handle
   bool open_ = true;
   Receiver* receiver_ = nullptr;
-  Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+  Connection* handle_ = nullptr;  // null once destroyed: no more callbacks
   Message arriving_;
   std::deque<Message> queue_;
   bool waiting_ = false;

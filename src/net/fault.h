@@ -1,8 +1,7 @@
-// Faults by decorator: a real transport whose connections are dropped, cut in the middle of a payload,
-// stalled or late, by a seeded schedule or on command.
+// Fault injection by decorator: wraps a real transport and drops, truncates, stalls or delays its messages,
+// by a seeded schedule or on command. For tests.
 //
-// The faults befall what arrives at the decorated end: a message is taken from the real transport whole and
-// handed on as its fate says. To hurt both directions, decorate both ends. For tests.
+// Faults affect messages that arrive at the decorated end. To affect both directions, decorate both ends.
 #pragma once
 
 #include <array>
@@ -18,32 +17,32 @@ namespace leat::net {
 
 enum class Fault : uint8_t {
   kNone = 0,
-  kDelay = 1,  // handed on later, and those behind it after it
-  kDrop = 2,   // lost, and the connection with it
-  kCut = 3,    // the connection is lost in the middle of its payload
-  kStall = 4,  // stops in the middle of its payload; after the stall timeout the connection is given up
+  kDelay = 1,  // delivered later, as are all messages behind it
+  kDrop = 2,   // the message and its connection are lost
+  kCut = 3,    // the connection is lost in the middle of the payload
+  kStall = 4,  // stops in the middle of the payload; the connection closes after the stall timeout
 };
 
 struct FaultSchedule {
   uint64_t seed = 1;
-  // Of each message that arrives, in this order; what is left of 1 is no fault.
+  // Probability of each fault per message, drawn in this order. The remainder is no fault.
   double delay = 0, drop = 0, cut = 0, stall = 0;
   Duration longest_delay = std::chrono::milliseconds(20);
   Duration stall_timeout = std::chrono::milliseconds(100);
 };
 
-// The commands and the dice of all transports that share it. Loop's thread only.
+// The fault commands and the random generator that decorated transports share. Loop's thread only.
 class Faults {
  public:
   explicit Faults(FaultSchedule schedule = {}) : schedule_(schedule), rng_(schedule.seed) {}
 
-  // The fate of the next message that arrives and has none by command yet.
+  // Sets the fault of the next message that arrives. Commands queue up and take precedence over the schedule.
   void Next(Fault fault) { commands_.push_back(fault); }
-  // Loses every connection now.
+  // Closes every connection now.
   void DropAll();
-  // Whether attempts to connect fail, and those that come are turned away.
+  // While true, attempts to connect fail and incoming connections are refused.
   void set_unreachable(bool unreachable) { unreachable_ = unreachable; }
-  // How often it happened.
+  // The number of faults of this kind so far.
   uint64_t count(Fault fault) const { return counts_[static_cast<size_t>(fault)]; }
 
  private:

@@ -13,7 +13,7 @@ using testing::RandomBytes;
 using testing::Recorder;
 using testing::RunUntil;
 
-// A client whose messages meet faults where they arrive; both ends on one loop.
+// A client whose incoming messages meet faults; both ends on one loop.
 class FaultTest : public ::testing::Test {
  protected:
   void Connect(FaultSchedule schedule = {}) {
@@ -112,7 +112,7 @@ TEST_F(FaultTest, DropAllAndUnreachable) {
   client.reset();
   client_transport->Connect(listener->address(), &at_client, std::chrono::seconds(60),
                             [&](auto connection) { client = std::move(*connection); });
-  // Turned away, as by a peer that breaks down right after it has accepted.
+  // Refused, as by a peer that fails right after it has accepted.
   ASSERT_TRUE(RunUntil(loop, [&] { return at_client.closed.has_value(); }));
 
   const auto at_edge = MakeFaultTransport(loop, MakeInprocTransport(loop, hub, {}), faults);

@@ -7,7 +7,7 @@ namespace leat::net {
 namespace {
 
 constexpr uint32_t kRegionBytes = 36;
-// That are delivered and held, at most: nobody shows as many.
+// The maximum number of delivered, held messages. Well above what a sender leaves unacknowledged.
 constexpr size_t kMaxHeld = 256;
 
 }  // namespace
@@ -25,7 +25,7 @@ Status FrameReader::Take(ByteView bytes, Receiver& receiver, Connection& connect
   return {};
 }
 
-// Takes the bytes of a prefix and header, as far as they are here. False when there are not enough.
+// Consumes the available bytes of a prefix and header. Returns false if they are incomplete.
 Result<bool> FrameReader::TakeHeader(ByteView* bytes, Receiver& receiver, Connection& connection,
                                      const bool& open) {
   constexpr size_t kPrefix = wire::FramePrefix::kBytes;
@@ -44,7 +44,7 @@ Result<bool> FrameReader::TakeHeader(ByteView* bytes, Receiver& receiver, Connec
       }
     }
   }
-  // Grows with what has arrived, not with what was announced.
+  // Grows with the bytes that have arrived, not with the announced length.
   const auto take = [&](size_t upto) {
     const size_t n = std::min(upto - partial_.size(), bytes->size());
     partial_.insert(partial_.end(), bytes->begin(), bytes->begin() + static_cast<ptrdiff_t>(n));
@@ -68,7 +68,8 @@ Status FrameReader::StartMessage(const wire::FramePrefix& prefix, ByteView heade
     return status;
   }
   if (header.size() > shared_.options.max_header_bytes)
-    return {Code::kDataLoss, "a header that is too large"};
+    return {Code::kDataLoss, "a header of " + std::to_string(header.size()) + " bytes, at most " +
+                                 std::to_string(shared_.options.max_header_bytes) + " are allowed"};
   Status status = incoming_.Start(receiver, connection, open, prefix.type, header, prefix.payload_bytes);
   moved_ = shared_.loop.Now();
   return status;
@@ -86,7 +87,7 @@ Status FrameReader::StartSharedPayload(ByteView header, Receiver& receiver, Conn
   const auto own_bytes = in.Get<uint32_t>();
   const ByteView own = in.GetRaw(own_bytes);
   const auto count = in.Get<uint32_t>();
-  const Status bad(Code::kDataLoss, "a message that is shown, and makes no sense");
+  const Status bad(Code::kDataLoss, "invalid header of a shared payload");
   if (!in.ok() || own.size() > shared_.options.max_header_bytes || type == kSharedPayloadType ||
       count > kMaxSharedRegions || in.remaining() != count * kRegionBytes ||
       shared_payloads_.size() >= kMaxHeld) {
@@ -104,7 +105,7 @@ Status FrameReader::StartSharedPayload(ByteView header, Receiver& receiver, Conn
     total += region.bytes;
   }
   hold_ = false;
-  if (shared_payloads_.empty()) peer_->Trim();  // here, so that all of a message stays
+  if (shared_payloads_.empty()) peer_->Trim();  // before this message, so that all of it stays mapped
   LEAT_RETURN_IF_ERROR(incoming_.Start(receiver, connection, open, type, own, total));
   for (const SharedRegion& region : regions) {
     if (!open) return {};
@@ -182,7 +183,7 @@ size_t FrameQueue::Gather(std::span<iovec> vectors, size_t most, size_t* bytes) 
   return count;
 }
 
-// Moves on by what was sent, and over what is empty.
+// Advances by the sent bytes, and over empty pieces.
 void FrameQueue::Consume(size_t bytes, std::vector<Done>* sent) {
   while (!queue_.empty()) {
     Message& front = queue_.front();

@@ -1,5 +1,5 @@
-// Frames (docs/formats/frame.md) over anything that carries bytes in order: those that come in are cut up and
-// delivered, those that go out wait their turn. Loop's thread only.
+// Frames (docs/formats/frame.md) over an ordered byte stream: FrameReader parses and delivers incoming
+// frames, FrameQueue holds outgoing ones. Loop's thread only.
 #pragma once
 
 #include <sys/uio.h>
@@ -21,37 +21,38 @@
 
 namespace leat::net {
 
-// The frame type of a message whose payload lies in memory that the sender shows: its header has the
-// message's own type and header, and the places.
+// The frame type of a message whose payload is shared by reference. Its header contains the type and the
+// header of the message and the memory regions of the payload.
 constexpr uint8_t kSharedPayloadType = 255;
-constexpr size_t kMaxSharedRegions = 1024;  // more pieces are sent rather than shown
+constexpr size_t kMaxSharedRegions = 1024;  // a payload of more pieces is copied instead
 
-// The header of such a frame; none where a piece of the payload lies where others cannot see it.
+// Encodes the header of such a frame. Returns none if a piece of the payload is not in shared memory.
 std::optional<Bytes> EncodeSharedPayload(uint8_t type, ByteView header, std::span<const ByteView> payload);
 
 class FrameReader {
  public:
-  // `shared` outlives it.
+  // `shared` must outlive the reader.
   explicit FrameReader(const TransportContext& shared) : shared_(shared) {}
-  // From now on messages may come whose payload lies there. It outlives this.
+  // Accepts payloads shared by reference from now on, read from `peer`, which must outlive the reader.
   void AllowSharedPayloads(PeerMemory* peer) { peer_ = peer; }
-  // Of those, how many the peer may let go now that it could not when this was last asked.
+  // The number of shared payloads that the peer may reuse, since the last call.
   uint32_t TakeReleased();
-  // The one that is being delivered is held, and so are those after it; until so many of the held are not.
+  // Hold retains the message being delivered, and with it all later ones. Release frees the `messages` oldest
+  // held ones.
   void Hold() { hold_ = true; }
   void Release(uint32_t messages);
 
-  // Some of a message is here, and not all of it.
+  // A message has arrived in part.
   bool in_message() const { return incoming_.active() || !partial_.empty(); }
-  // When the message that is coming in last moved on, and its receiver was done with that. Bytes of its
-  // header do not count: they come together.
+  // When the receiver last finished with payload bytes of the incoming message. Header bytes do not count.
   Time moved() const { return moved_; }
-  // Bytes of the payload that are still to come.
+  // Payload bytes still to arrive.
   uint64_t left() const { return incoming_.left(); }
 
-  // Takes all bytes, as Incoming delivers them. Not ok: the connection is to be closed with it.
+  // Consumes all bytes and delivers them as Incoming does. The caller closes the connection if this fails.
   Status Take(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open);
-  // For who can put bytes of the payload into place by itself: where they go, and that they are there.
+  // For callers that write payload bytes to their destination themselves: Gather returns where the next bytes
+  // go, Advance reports that `bytes` of them are written.
   size_t Gather(std::span<iovec> vectors, size_t most, size_t* bytes) const {
     return incoming_.Gather(vectors, most, bytes);
   }
@@ -69,9 +70,9 @@ class FrameReader {
 
   const TransportContext& shared_;
   PeerMemory* peer_ = nullptr;
-  std::deque<bool> shared_payloads_;  // delivered, and not taken: whether it is held
-  bool hold_ = false;                 // the one that is being delivered
-  Bytes partial_;                     // of a prefix and header that came in pieces
+  std::deque<bool> shared_payloads_;  // delivered but not yet acknowledged; true: held
+  bool hold_ = false;                 // applies to the message being delivered
+  Bytes partial_;                     // the first part of a prefix and header
   Incoming incoming_;
   Time moved_{};
 };
@@ -82,12 +83,13 @@ class FrameQueue {
 
   bool empty() const { return queue_.empty(); }
   void Push(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes, Done done);
-  // The next bytes, at most `most` of them, in as many vectors as there are; returns how many were set and
-  // adds their bytes to *bytes.
+  // Fills `vectors` with the next bytes to send, at most `most`. Returns the number of vectors set and adds
+  // their size to *bytes.
   size_t Gather(std::span<iovec> vectors, size_t most, size_t* bytes) const;
-  // So many bytes have been sent. Appends to *sent what is to be told so.
+  // Removes the next `bytes` bytes, which have been sent. Appends the callbacks of completed messages to
+  // *sent.
   void Consume(size_t bytes, std::vector<Done>* sent);
-  // What has not been sent, in order; the queue is empty then.
+  // Empties the queue and returns the callbacks of unsent messages in order.
   std::vector<Done> TakeUnsent();
 
  private:
@@ -102,7 +104,7 @@ class FrameQueue {
     }
   };
   std::deque<Message> queue_;
-  size_t piece_ = 0;  // of the front that is being sent
+  size_t piece_ = 0;  // piece of the front message being sent
   size_t offset_ = 0;
 };
 

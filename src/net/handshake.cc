@@ -1,4 +1,4 @@
-// Who is let in, and how one gets in.
+// Accepts and makes authenticated connections.
 #include "net/handshake.h"
 
 #include <netinet/in.h>
@@ -22,7 +22,7 @@ namespace leat::net {
 namespace {
 
 constexpr int kAcceptsPerTurn = 64;
-// After the process or the system has run out of descriptors or memory.
+// Pause after the process or the system has run out of descriptors or memory.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 std::string Why(int error) {
@@ -33,8 +33,8 @@ void Set(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// A peer whose machine is gone says nothing at all; the kernel asks for it when the line is idle, and gives
-// up on bytes that nobody acknowledges.
+// A peer whose machine has failed sends nothing. The kernel probes an idle connection, and gives up on
+// unacknowledged bytes.
 void Prepare(int fd, const TransportOptions& options) {
   Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -43,12 +43,12 @@ void Prepare(int fd, const TransportOptions& options) {
   Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, ms / 2000));
   Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, ms / 6000));
   Set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 2 * ms);  // what the stall timeout sees, it sees first
+  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 2 * ms);  // the stall timeout detects its cases first
 }
 
-// To a peer on this host there is no network whose rate could be found out. Where the system tries all the
-// same and paces what it sends (BBR does), large messages take up to twice as long; Reno, which every system
-// has and lets everybody take, sends whatever the peer has room for.
+// Between peers on one host there is no network rate to measure. A system default that paces sending (such as
+// BBR) can double the time of large messages there. Reno, which every system allows, sends as much as the
+// peer can take.
 void SendUnpaced(int fd, const SocketAddress& peer) {
   SocketAddress own;
   own.size = sizeof(own.storage);
@@ -57,7 +57,7 @@ void SendUnpaced(int fd, const SocketAddress& peer) {
   setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
-// The hello that a peer owes, as far as it has arrived. Reads not a byte beyond it.
+// Reads the peer's hello and nothing beyond it.
 struct HelloReader {
   enum class Progress { kMore, kDone, kLost };
   std::array<std::byte, wire::kHelloBytes> bytes;
@@ -79,7 +79,7 @@ struct HelloReader {
   }
 };
 
-// A hello always fits into the buffer of a fresh socket.
+// A hello always fits into the send buffer of a new socket.
 bool Say(int fd, const Bytes& hello) {
   return send(fd, hello.data(), hello.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(hello.size());
@@ -87,7 +87,7 @@ bool Say(int fd, const Bytes& hello) {
 
 // ---- accepting
 
-// A listening socket and the strangers at its door.
+// A listening socket and its unauthenticated peers.
 class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_this<HandshakeAcceptor> {
  public:
   HandshakeAcceptor(std::shared_ptr<TransportContext> shared, int fd,
@@ -137,7 +137,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
         return;
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         return Pause();
-      }  // else: this one was gone before it was accepted
+      }  // otherwise the peer had closed before it was accepted
     }
   }
 
@@ -157,7 +157,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     Hear(at);
   }
 
-  // The queue of connections stays full for now, so being asked again at once would only burn time.
+  // The accept queue stays full for now, so another readiness event at once would only cost time.
   void Pause() {
     if (!pending_handshakes_.empty()) Refuse(pending_handshakes_.begin());
     poller().Rewatch(watch_, false, false);
@@ -167,7 +167,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     });
   }
 
-  // Strangers stand in the order of their deadlines.
+  // Pending handshakes are ordered by deadline.
   void SetDeadline() {
     if (pending_handshakes_.empty()) return;
     deadline_timer_ = shared_->loop.After(pending_handshakes_.front().deadline - shared_->loop.Now(), [this] {
@@ -184,13 +184,13 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     if (progress == HelloReader::Progress::kMore) return;
     if (progress == HelloReader::Progress::kLost) return Refuse(at);
     const Status hello = wire::CheckHello(at->hello.bytes, shared_->options.token, wire::Side::kConnects);
-    // Who belongs to another job is told so, or it would try again and again.
+    // A peer of another job gets an answer, otherwise it would retry.
     if (hello.code() == Code::kPermissionDenied) Say(at->fd, wire::EncodeRefusal());
     if (!hello.ok() || shared_->accepted >= shared_->options.max_connections ||
         !Say(at->fd, wire::EncodeHello(shared_->options.token, wire::Side::kAccepts))) {
       return Refuse(at);
     }
-    const auto self = shared_from_this();  // the listener may be destroyed by who admits
+    const auto self = shared_from_this();  // the callback may destroy the listener
     poller().Unwatch(at->watch);
     AuthenticatedSocket authenticated{Descriptor(at->fd), std::move(at->peer)};
     pending_handshakes_.erase(at);
@@ -231,7 +231,7 @@ class HandshakeListener final : public Listener {
 
 // ---- connecting
 
-// Looks the name up, tries its addresses in turn, shows the token and sees the other's.
+// Resolves the name, tries its addresses in order, sends the hello and verifies the peer's.
 class Attempt final : public Watcher, public std::enable_shared_from_this<Attempt> {
  public:
   Attempt(std::shared_ptr<TransportContext> shared, std::string address,
@@ -255,7 +255,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     });
   }
 
-  // Nothing is reported any more.
+  // `done` is not called any more.
   void Cancel() {
     lookup_.reset();
     shared_->loop.Cancel(std::exchange(timer_, 0));
@@ -309,8 +309,9 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     const auto progress = hello_.Read(fd_);
     if (progress == HelloReader::Progress::kMore) return;
     if (progress == HelloReader::Progress::kLost) {
-      return Finish(Status(Code::kUnavailable,
-                           "it closed the connection instead of saying hello (it is full, or no peer)"));
+      return Finish(
+          Status(Code::kUnavailable,
+                 "the connection was closed before a hello (too many connections, or not a Leat peer)"));
     }
     if (Status status = wire::CheckHello(hello_.bytes, shared_->options.token, wire::Side::kAccepts);
         !status.ok()) {
@@ -341,7 +342,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   std::shared_ptr<void> lookup_;
   std::vector<SocketAddress> addresses_;
   size_t next_ = 0;
-  Status failure_;  // of the address tried last
+  Status failure_;  // of the last address tried
   int fd_ = -1;
   std::string peer_;
   uint64_t watch_ = 0;

@@ -15,7 +15,7 @@ Status Incoming::Start(Receiver& receiver, Connection& connection, const bool& o
   uint64_t room = 0;
   for (const auto& span : *spans) room += span.size();
   if (room != payload_bytes) {
-    return {Code::kInternal, "the receiver has room for " + std::to_string(room) + " bytes of a payload of " +
+    return {Code::kInternal, "the receiver provides " + std::to_string(room) + " bytes for a payload of " +
                                  std::to_string(payload_bytes)};
   }
   spans_ = std::move(*spans);

@@ -1,8 +1,9 @@
-// The message that a connection is receiving: asks the receiver for room, fills it in order, and tells the
-// receiver what is full. Every transport delivers through it, so all keep the same order of upcalls.
+// The message that a connection is receiving: asks the receiver for memory, fills it in order and reports
+// each full span. All transports deliver through it, so their callbacks have the same order.
 //
-// An upcall may end the connection: `open` is the owner's and is looked at after each; once it is false no
-// further upcall is made and no memory of the receiver's touched. The owner must outlive the call.
+// A callback may close the connection. `open` belongs to the connection and is checked after each callback;
+// once it is false, no callback follows and no memory of the receiver is touched. `open` must outlive the
+// call.
 #pragma once
 
 #include <sys/uio.h>
@@ -17,32 +18,32 @@ namespace leat::net {
 
 class Incoming {
  public:
-  // Begun and not all there.
+  // A message has started and is incomplete.
   bool active() const { return active_; }
-  // Bytes of payload that are still to come.
+  // Payload bytes still to arrive.
   uint64_t left() const { return left_; }
 
-  // Not ok: the connection is to be closed with it.
+  // The caller closes the connection if this fails.
   Status Start(Receiver& receiver, Connection& connection, const bool& open, uint8_t type, ByteView header,
                uint64_t payload_bytes);
-  // Where the next bytes go, at most `most` of them, in as many vectors as there are; returns how many
-  // vectors were set and adds their bytes to *bytes.
+  // Fills `vectors` with the destinations of the next bytes, at most `most`. Returns the number of vectors
+  // set and adds their size to *bytes.
   size_t Gather(std::span<iovec> vectors, size_t most, size_t* bytes) const;
-  // So many bytes have been put where Gather said.
+  // Reports that `bytes` bytes have been written to the destinations from Gather.
   void Advance(size_t bytes, Receiver& receiver, Connection& connection, const bool& open);
-  // The next bytes lie at `bytes`, memory of the peer's: the receiver looks at them there, where they are
-  // whole spans and it wants to; others are copied.
+  // The next bytes are in memory shared by the peer. The receiver reads whole spans in place if it accepts
+  // them (Receiver::OnView); other bytes are copied.
   void View(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open);
-  // Copies as many bytes as belong to this message; returns how many those were.
+  // Copies the bytes that belong to this message and returns their number.
   size_t Copy(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open);
 
  private:
   bool active_ = false;
   std::vector<std::span<std::byte>> spans_;
-  size_t span_ = 0;  // that is being filled
+  size_t span_ = 0;  // the span being filled
   size_t offset_ = 0;
   uint64_t left_ = 0;
-  bool viewed_ = false;  // the span that ends now: nobody is told
+  bool viewed_ = false;  // the current span was read in place: no OnSegment
 };
 
 }  // namespace leat::net

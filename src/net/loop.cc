@@ -95,7 +95,7 @@ void Loop::Impl::Post(std::function<void()> work) {
     first = posted.empty();
     posted.push_back(std::move(work));
   }
-  // On its own thread the loop looks at what is posted before it waits again.
+  // On its own thread the loop checks posted work before it waits again.
   if (first && thread.load() != std::this_thread::get_id()) Wake();
 }
 
@@ -112,11 +112,11 @@ void Loop::Impl::RunPosted() {
   }
   for (auto& run : work) {
     run();
-    run = nullptr;  // what it holds is destroyed in order, too
+    run = nullptr;  // destroys captured objects in order, too
   }
 }
 
-// What is due at `now`, which lies before the time of any timer that these add.
+// Runs timers due at `now`. Timers that they add are later.
 void Loop::Impl::RunTimers(Time now) {
   while (!timers.empty() && timers.begin()->first.first <= now) {
     const auto timer = timers.extract(timers.begin());
@@ -133,7 +133,7 @@ void Loop::Impl::Remove(Pollable* one) {
   }
 }
 
-// False when none of them had anything to do.
+// Returns false if none of them had work.
 bool Loop::Impl::PollAll() {
   if (polled.empty()) return false;
   bool any = false;
@@ -146,7 +146,7 @@ bool Loop::Impl::PollAll() {
   return any;
 }
 
-// How long there is nothing to do: at most `wait`.
+// The time that the loop may sleep: at most `wait`.
 Duration Loop::Impl::Wait(Duration wait) {
   {
     std::lock_guard lock(mutex);
@@ -156,7 +156,7 @@ Duration Loop::Impl::Wait(Duration wait) {
   return std::max(wait, Duration::zero());
 }
 
-// `now`: there is nothing to wait for awake.
+// Returns `now` if polling is not worthwhile.
 Time Loop::Impl::BusyPollUntil(Time now) {
   if (busy_polls == 0) return now;
   if (!std::exchange(busy_poll_begun, true)) busy_poll_end = now + std::min(now - waited_until, kMaxBusyPoll);
@@ -189,7 +189,7 @@ int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
     }
     if (busy_poll > begin && now >= busy_poll)
       polls_to_skip = std::min(2 * polls_to_skip + 1, kMaxSkippedPolls);
-    wait = Wait(begin + wait - now);  // what is left of it
+    wait = Wait(begin + wait - now);  // the remaining time
   }
   for (Pollable* one : polled) {
     if (wait > Duration::zero()) wait = std::min(wait, one->MaxSleep());
@@ -205,8 +205,8 @@ bool Loop::Impl::RunOnce(Duration wait) {
   if (stopped) return false;
   std::array<epoll_event, kEventsPerTurn> events;
   const int count = Poll(events, wait);
-  // Sockets come before timers: a process that was stopped for a while finds what arrived in the meantime
-  // before it finds that a deadline has passed.
+  // Sockets before timers: after a pause, a process must see what has arrived before it sees that a deadline
+  // has passed.
   for (int i = 0; i < count; ++i) {
     const uint64_t key = events[static_cast<size_t>(i)].data.u64;
     if (key == kWakeKey) {
@@ -243,7 +243,7 @@ uint64_t Loop::After(Duration delay, std::function<void()> work) {
 void Loop::Cancel(uint64_t timer) {
   const auto at = impl_->timer_times.find(timer);
   if (at == impl_->timer_times.end()) return;
-  // Destroyed last: what the work holds may come back to the loop.
+  // Destroyed last: captured objects may call the loop.
   auto work = impl_->timers.extract(std::pair(at->second, timer));
   impl_->timer_times.erase(at);
 }

@@ -96,7 +96,7 @@ TEST(LoopTest, WorkFromOtherThreadsWakesIt) {
     });
   }
   for (auto& poster : posters) poster.join();
-  loop.Post([&] { loop.Stop(); });  // behind all others
+  loop.Post([&] { loop.Stop(); });  // after all others
   runner.join();
   EXPECT_EQ(ran, 3000);
   EXPECT_FALSE(loop.RunOnce(milliseconds(1))) << "stopped stays stopped";
@@ -109,7 +109,7 @@ TEST(LoopTest, StopFromAnotherThreadEndsAWait) {
   runner.join();
 }
 
-// A descriptor that is ready, and what happens when the loop says so.
+// A ready descriptor, and what its callback does.
 struct Ready final : Watcher {
   Ready() { EXPECT_EQ(pipe(ends), 0); }
   ~Ready() {
@@ -126,14 +126,14 @@ struct Ready final : Watcher {
   std::function<void()> then;
 };
 
-TEST(LoopTest, OneThatIsUnwatchedInThisTurnIsNotToldNorIsOneInItsPlace) {
+TEST(LoopTest, AWatcherRemovedInThisIterationIsNotNotifiedNorIsItsSuccessor) {
   Loop loop;
   Ready first, second, third;  // third has nothing to read
   first.Fill();
   second.Fill();
   uint64_t keys[2] = {loop.impl().Watch(first.ends[0], true, false, &first),
                       loop.impl().Watch(second.ends[0], true, false, &second)};
-  // Whichever is told first sends the other away and lets the third have its place.
+  // The first to be notified unwatches the other, and the third reuses its slot.
   first.then = [&] {
     loop.impl().Unwatch(keys[1]);
     loop.impl().Watch(third.ends[0], true, false, &third);
@@ -155,7 +155,7 @@ TEST(LoopTest, RunOnceWaitsForNoLongerThanItMay) {
   EXPECT_FALSE(ran);
 }
 
-// Looks, and is never ready.
+// Polls, and is never ready.
 struct Looks final : Pollable {
   bool Poll() override { return looks++ == found_at; }
   Duration MaxSleep() override {
@@ -165,7 +165,7 @@ struct Looks final : Pollable {
   int looks = 0, sleeps = 0, found_at = -1;
 };
 
-TEST(LoopTest, AVigilLooksUntilSomethingComes) {
+TEST(LoopTest, ABusyPollEndsWhenSomethingArrives) {
   Loop loop;
   Looks looks;
   loop.impl().Add(&looks);
@@ -174,18 +174,18 @@ TEST(LoopTest, AVigilLooksUntilSomethingComes) {
   looks = {};
   {
     const Loop::BusyPoll busy_poll(loop);
-    looks.found_at = 1;  // the first look is anybody's
+    looks.found_at = 1;  // the first poll is always made
     loop.RunOnce(milliseconds(1000));
     EXPECT_EQ(looks.looks, 2);
     EXPECT_EQ(looks.sleeps, 0);
   }
   looks = {};
   loop.RunOnce(milliseconds(1));
-  EXPECT_EQ(looks.sleeps, 1) << "the vigil is over";
+  EXPECT_EQ(looks.sleeps, 1) << "the busy poll is over";
   loop.impl().Remove(&looks);
 }
 
-TEST(LoopTest, AVigilIsAsLongAsTheLoopWasBusy) {
+TEST(LoopTest, BusyPollingLastsAsLongAsTheLoopWasBusy) {
   Loop loop;
   Looks looks;
   loop.impl().Add(&looks);
@@ -197,14 +197,14 @@ TEST(LoopTest, AVigilIsAsLongAsTheLoopWasBusy) {
   const Time busy = loop.Now() - begin;
   looks.found_at = looks.looks + 1;
   loop.RunOnce(milliseconds(1000));
-  EXPECT_EQ(looks.sleeps, 1) << "that before the vigil";
+  EXPECT_EQ(looks.sleeps, 1) << "the one before the busy poll";
   loop.RunOnce(milliseconds(1000));
   EXPECT_EQ(looks.sleeps, 2);
   EXPECT_GE(loop.Now() - begin, 2 * busy) << "what came in between has not made it shorter";
   loop.impl().Remove(&looks);
 }
 
-TEST(LoopTest, VigilsInVainBecomeRare) {
+TEST(LoopTest, BusyPollingWithoutResultBecomesRare) {
   Loop loop;
   Looks looks;
   loop.impl().Add(&looks);
@@ -217,7 +217,7 @@ TEST(LoopTest, VigilsInVainBecomeRare) {
   }
   EXPECT_EQ(looks.sleeps, 31);
   EXPECT_EQ(busy_polls, 5) << "1, and after 1, 3, 7, 15 more";
-  // One that was of use is followed by others.
+  // After a successful busy poll others follow.
   looks.looks = 0;
   while (looks.looks < 2) {
     looks = {};

@@ -1,5 +1,5 @@
-// Real processes: one end of a 16 MB transfer is killed or stopped in the middle of it, over each transport
-// that goes between processes.
+// Real processes: one end of a 16 MB transfer is killed or stopped in the middle, over each transport between
+// processes.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -7,7 +7,10 @@
 
 #include <filesystem>
 
+#include "net/same_host/shared_memory.h"
+#include "net/tcp/tcp.h"
 #include "net/testing.h"
+#include "net/ucx/ucx.h"
 
 namespace leat::net {
 namespace {
@@ -16,7 +19,7 @@ using std::chrono::milliseconds;
 using testing::Recorder;
 using testing::RunUntil;
 
-// Of a peer that is stopped; one that is killed is noticed by itself.
+// For a stopped peer; a killed one is detected at once.
 constexpr Duration kStall = milliseconds(200);
 constexpr Duration kNoStall = std::chrono::seconds(20);
 constexpr size_t kPayload = 16 << 20;
@@ -24,7 +27,7 @@ constexpr size_t kSegment = 1 << 20;
 
 struct Case {
   std::string kind;  // of transport
-  int signal;        // that the child gets in the middle
+  int signal;        // sent to the child in the middle
   bool child_sends;  // or receives
 };
 
@@ -48,7 +51,7 @@ std::vector<std::span<std::byte>> InSegments(std::span<std::byte> all) {
 
 // The peer: connects, sends or receives one message, and sees the connection end.
 void Peer(const std::string& address, const Case& test) {
-  alarm(120);  // never outlives a test that failed
+  alarm(120);  // ends even if the test fails
   Loop loop;
   auto transport = MakeTransport(loop, test);
   Recorder recorder;
@@ -71,8 +74,8 @@ void Peer(const std::string& address, const Case& test) {
   _exit(ended && recorder.violations == 0 ? 0 : 4);
 }
 
-// This program again, as the peer: what has been loaded here does not survive a fork. Settings of UCX's own
-// that somebody may have in the environment do no harm.
+// Runs this program again as the peer, because loaded libraries do not survive a fork. UCX settings from the
+// environment must not matter.
 pid_t StartPeer(const std::string& address, const Case& test) {
   const pid_t child = fork();
   if (child != 0) return child;
@@ -100,14 +103,14 @@ TEST(DISABLED_PeerDeath, Peer) {
 
 class PeerDeathTest : public ::testing::TestWithParam<Case> {};
 
-TEST_P(PeerDeathTest, TheOtherEndIsToldAndGoesOn) {
+TEST_P(PeerDeathTest, TheOtherEndIsNotifiedAndContinues) {
   const Case& test = GetParam();
   Loop loop;
   metrics::Registry metrics;
   auto transport = MakeTransport(loop, test, &metrics);
   const auto& by_ucx = metrics.gauge("leat_net_ucx_connections");
-  Recorder hurt;       // talks to the child
-  Recorder bystander;  // talks to us, over the same loop and transport
+  Recorder hurt;       // connected to the child
+  Recorder bystander;  // connected to this process, over the same loop and transport
   std::unique_ptr<Connection> to_child, to_us;
   auto listener = *transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) -> Receiver* {
     if (to_child == nullptr) {
@@ -138,7 +141,7 @@ TEST_P(PeerDeathTest, TheOtherEndIsToldAndGoesOn) {
   };
   ASSERT_TRUE(RunUntil(loop, [&] { return to_child != nullptr; }));
 
-  // The bystander's messages go to and fro all the time.
+  // The bystander exchanges messages all the time.
   Recorder at_home;
   std::unique_ptr<Connection> other_end;
   int rounds = 0;
@@ -180,7 +183,7 @@ TEST_P(PeerDeathTest, TheOtherEndIsToldAndGoesOn) {
   EXPECT_TRUE(RunUntil(loop, [&] { return rounds >= after; }));
   EXPECT_FALSE(at_home.closed.has_value());
 
-  // A child that was only stopped finds the connection ended, and ends well.
+  // A child that was only stopped sees the connection closed and exits normally.
   to_child.reset();
   kill(child, SIGCONT);
   int status = 0;
@@ -196,10 +199,10 @@ TEST_P(PeerDeathTest, TheOtherEndIsToldAndGoesOn) {
   }
 }
 
-// Killed or stopped while it looks at what it was shown.
-class PeerDeathLookingTest : public ::testing::TestWithParam<Case> {};
+// Killed or stopped while it reads shared payloads.
+class PeerDeathSharedPayloadTest : public ::testing::TestWithParam<Case> {};
 
-TEST_P(PeerDeathLookingTest, WhatItWasShownIsHeldUntilItCannotLook) {
+TEST_P(PeerDeathSharedPayloadTest, ThePayloadIsHeldUntilThePeerCannotReadIt) {
   const Case& test = GetParam();
   Loop loop;
   auto transport = MakeTransport(loop, test);
@@ -235,7 +238,7 @@ TEST_P(PeerDeathLookingTest, WhatItWasShownIsHeldUntilItCannotLook) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PeerDeathLookingTest,
+INSTANTIATE_TEST_SUITE_P(All, PeerDeathSharedPayloadTest,
                          ::testing::Values(Case{"Ucx", SIGKILL, false}, Case{"Ucx", SIGSTOP, false}),
                          [](const auto& instance) {
                            return instance.param.signal == SIGKILL ? "Killed" : "Stopped";

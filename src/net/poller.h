@@ -1,4 +1,4 @@
-// The inside of a Loop, for transports: readiness of file descriptors. Loop's thread only, except Post.
+// The internals of a Loop, for transports: readiness of file descriptors. Loop's thread only, except Post.
 #pragma once
 
 #include <sys/epoll.h>
@@ -18,25 +18,25 @@
 
 namespace leat::net {
 
-// Told when its descriptor is ready, again and again until it has taken or given enough (level-triggered).
-// May unwatch and destroy itself and others from within.
+// Notified while its descriptor is ready (level-triggered). OnReady may unwatch and destroy this and other
+// watchers.
 class Watcher {
  public:
-  // An error or a hang-up of the peer counts as both.
+  // An error or hang-up sets both flags.
   virtual void OnReady(bool readable, bool writable) = 0;
 
  protected:
   ~Watcher() = default;
 };
 
-// What comes without a descriptor that says so, as in memory that another process writes to: it is looked at
-// in every turn of the loop, and asked before the loop sleeps. May be taken from the loop from within.
+// A source of events without a descriptor, such as memory that another process writes. The loop polls it in
+// every iteration and asks it before sleeping. Poll may remove it from the loop.
 class Pollable {
  public:
-  // Does what there is to do, for a bounded time; false when there was nothing.
+  // Does a bounded amount of work; false if there was none.
   virtual bool Poll() = 0;
-  // The loop is about to sleep: for how long may it? Zero: there is something to do after all. Whoever says
-  // more than zero has seen to it that a descriptor of its own becomes ready in time.
+  // Called before the loop sleeps: the longest time it may sleep. Zero if there is work to do. After a result
+  // above zero, a watched descriptor of this source must become ready in time.
   virtual Duration MaxSleep() = 0;
 
  protected:
@@ -48,7 +48,7 @@ struct Loop::Impl {
   Impl();
   ~Impl();
 
-  // The descriptor stays the caller's and is unwatched before it is closed. Returns a key, never 0.
+  // The caller keeps ownership of the descriptor and unwatches it before closing it. Returns a key, never 0.
   uint64_t Watch(int fd, bool read, bool write, Watcher* watcher);
   void Rewatch(uint64_t key, bool read, bool write);
   void Unwatch(uint64_t key);
@@ -56,9 +56,9 @@ struct Loop::Impl {
   void Add(Pollable* one) { polled.push_back(one); }
   void Remove(Pollable* one);
 
-  // More is expected within microseconds, as in the middle of a large message: until then the loop looks
-  // again and again rather than sleep, which would cost it, and the peer that has to wake it, more time than
-  // the bytes take. Others that want the processor get it.
+  // More bytes are expected within microseconds, as in the middle of a large message. The loop polls until
+  // then instead of sleeping, because a wakeup costs both sides more than the transfer. It yields the core to
+  // other threads.
   void KeepPolling(Time until) { poll_until = std::max(poll_until, until); }
 
   void Post(std::function<void()> work);
@@ -74,7 +74,7 @@ struct Loop::Impl {
   struct Slot {
     Watcher* watcher = nullptr;
     int fd = -1;
-    uint32_t generation = 1;  // of the slot: an event for an earlier one is dropped
+    uint32_t generation = 1;  // of the slot; events for an earlier one are dropped
   };
 
   int epoll = -1;
@@ -82,20 +82,20 @@ struct Loop::Impl {
   std::vector<Slot> slots;
   std::vector<uint32_t> free_slots;
 
-  std::map<std::pair<Time, uint64_t>, std::function<void()>> timers;  // by when and handle
+  std::map<std::pair<Time, uint64_t>, std::function<void()>> timers;  // by time and handle
   std::map<uint64_t, Time> timer_times;
   uint64_t last_timer = 0;
 
-  std::vector<Pollable*> polled;  // null: removed while they were being looked at
+  std::vector<Pollable*> polled;  // null: removed during PollAll
   bool polling = false;
   Time poll_until{};
 
-  Time waited_until;  // when it last ceased to wait, awake or asleep
+  Time waited_until;  // end of the last wait, polling or asleep
   int busy_polls = 0;
   bool busy_poll_begun = false;
-  Time busy_poll_end{};        // of one as long as the loop had not waited before
-  uint32_t polls_to_skip = 0;  // vigils to leave out after one that was in vain
-  uint32_t polls_skipped = 0;  // of them, so far
+  Time busy_poll_end{};        // equals the busy time before this wait
+  uint32_t polls_to_skip = 0;  // busy polls to skip after an unsuccessful one
+  uint32_t polls_skipped = 0;  // skipped so far
 
   std::atomic<std::thread::id> thread;
   std::atomic<bool> stopped{false};

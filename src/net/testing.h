@@ -1,4 +1,4 @@
-// What the tests of transports share.
+// Helpers for tests of transports.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace leat::net::testing {
 
-// Runs the loops in turn until `condition` holds; false when it does not within `deadline`.
+// Runs the loops alternately until `condition` holds. Returns false if it does not within `deadline`.
 inline bool RunUntil(std::vector<Loop*> loops, const std::function<bool()>& condition,
                      Duration deadline = std::chrono::seconds(60)) {
   const Time end = MonotonicClock().Now() + deadline;
@@ -47,7 +47,7 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// Keeps what it is told, and asserts the order in which it is told.
+// Records all callbacks and counts those in an invalid order.
 class Recorder : public Receiver {
  public:
   Result<std::vector<std::span<std::byte>>> OnHeader(Connection& connection, uint8_t type, ByteView header,
@@ -81,7 +81,7 @@ class Recorder : public Receiver {
     if (on_closed) on_closed(connection);
   }
 
-  // Where a payload goes: in one piece unless set otherwise.
+  // Splits a payload into spans; one span by default.
   std::function<std::vector<std::span<std::byte>>(std::span<std::byte>)> cut =
       [](std::span<std::byte> payload) { return std::vector{payload}; };
   bool refuse_headers = false;

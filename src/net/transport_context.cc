@@ -25,8 +25,9 @@ Status TransportContext::CheckSend(bool open, const std::string& peer, uint64_t 
                                    uint64_t payload_bytes) const {
   if (!open) return {Code::kUnavailable, "connection to " + peer + " is closed"};
   if (header_bytes > options.max_header_bytes || payload_bytes > options.max_payload_bytes) {
-    return {Code::kInvalidArgument, "a message of " + std::to_string(header_bytes) + " and " +
-                                        std::to_string(payload_bytes) + " bytes is too large to send"};
+    return {Code::kInvalidArgument, "a message to " + peer + " with " + std::to_string(header_bytes) +
+                                        " bytes of header and " + std::to_string(payload_bytes) +
+                                        " of payload is too large to send"};
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// What all connections of one transport share; it lives as long as the last of them. Loop's thread only.
+// State shared by all connections of one transport; the last one destroys it. Loop's thread only.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ namespace leat::net {
 
 struct TransportContext {
   TransportContext(Loop& its_loop, TransportOptions its_options);
-  // Why a message cannot be sent; ok when it can.
+  // Returns why a message cannot be sent, or ok.
   Status CheckSend(bool open, const std::string& peer, uint64_t header_bytes, uint64_t payload_bytes) const;
 
   Loop& loop;
   const TransportOptions options;
-  std::vector<std::byte> staging;  // of streams: what is read ahead
-  uint32_t accepted = 0;           // connections of listeners that are open
+  std::vector<std::byte> staging;  // read buffer of all streams
+  uint32_t accepted = 0;           // open connections from listeners
 
   metrics::Registry& metrics() { return options.metrics != nullptr ? *options.metrics : *own_metrics; }
-  std::unique_ptr<metrics::Registry> own_metrics;  // when none was given
+  std::unique_ptr<metrics::Registry> own_metrics;  // if options has none
   metrics::Counter& bytes_sent;
   metrics::Counter& bytes_received;
-  metrics::Counter& refused;  // connections that were ended before they had shown the token
-  metrics::Counter& stalled;  // connections that were ended by the stall timeout
+  metrics::Counter& refused;  // connections closed before authentication
+  metrics::Counter& stalled;  // connections closed by the stall timeout
 };
 
 }  // namespace leat::net

@@ -1,4 +1,4 @@
-// What every transport promises, over each of them.
+// The contract of Transport, tested with every transport.
 #include "net/transport.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,9 @@
 
 #include "net/fault.h"
 #include "net/inproc/inproc.h"
+#include "net/tcp/tcp.h"
 #include "net/testing.h"
+#include "net/ucx/ucx.h"
 
 namespace leat::net {
 namespace {
@@ -39,7 +41,7 @@ std::unique_ptr<Transport> MakeInproc(Loop& loop, TransportOptions options) {
   if (Hub() == nullptr) Hub() = std::make_shared<InprocHub>();
   return MakeInprocTransport(loop, Hub(), std::move(options));
 }
-// As between hosts, with the UCX transport that needs no hardware.
+// As between hosts, with a UCX transport that needs no hardware.
 std::unique_ptr<Transport> MakeUcxNetwork(Loop& loop, TransportOptions options) {
   options.shared_memory = false;
   options.trusted_network = true;
@@ -52,7 +54,7 @@ std::unique_ptr<Transport> MakeQuietFault(Loop& loop, TransportOptions options) 
 
 class TransportTest : public ::testing::TestWithParam<Kind> {
  protected:
-  // One end that listens and one that connects.
+  // One listening and one connecting end.
   void Connect(TransportOptions options = {.token = "t"}) {
     Listen(options);
     Dial(options);
@@ -76,7 +78,7 @@ class TransportTest : public ::testing::TestWithParam<Kind> {
                               });
   }
   bool Run(const std::function<bool()>& condition) { return RunUntil(loops(), condition); }
-  // Runs for long enough that anything that is still to come from either end has come.
+  // Runs until everything in transit has arrived.
   void Settle() {
     for (int i = 0; i < 50; ++i) {
       for (Loop* loop : loops()) loop->RunOnce({});
@@ -141,11 +143,11 @@ TEST_P(TransportTest, MessagesArriveInOrderBothWays) {
   }
 }
 
-TEST_P(TransportTest, SegmentsAreToldAsTheyFill) {
+TEST_P(TransportTest, SegmentsAreReportedAsTheyFill) {
   Connect();
   const Bytes payload = RandomBytes(5 << 20, 1);
   at_server.cut = [](std::span<std::byte> all) {
-    // Empty ones at the beginning, in the middle and at the end; small and large.
+    // Empty spans at the beginning, in the middle and at the end; small and large.
     return std::vector{
         all.first(0), all.first(3), all.subspan(3, 0), all.subspan(3, 1 << 20), all.subspan(3 + (1 << 20)),
         all.last(0)};
@@ -222,7 +224,7 @@ TEST_P(TransportTest, ClosingTellsBothEndsOnce) {
   ASSERT_TRUE(Run([&] { return at_client.closed && at_server.closed; }));
   EXPECT_EQ(*at_client.closed, Status(Code::kAborted, "enough"));
   EXPECT_EQ(at_server.closed->code(), Code::kUnavailable);
-  Settle();  // the recorder counts a second upcall as a violation
+  Settle();  // the recorder counts a second callback as a violation
 }
 
 TEST_P(TransportTest, ADestroyedConnectionMakesNoUpcall) {
@@ -239,7 +241,7 @@ TEST_P(TransportTest, ADestroyedConnectionMakesNoUpcall) {
   EXPECT_EQ(told, 0);
 }
 
-// Owns its connection, and itself: ends both in one of its upcalls.
+// Owns its connection and itself, and destroys both in one of its callbacks.
 struct SelfDeletingReceiver : Receiver {
   enum class In { kHeader, kSegment, kMessage, kClosed };
   SelfDeletingReceiver(In its_moment, bool* its_end) : moment(its_moment), ended(its_end) {}
@@ -274,9 +276,9 @@ TEST_P(TransportTest, AnyUpcallMayDestroyConnectionAndReceiver) {
       bool ended = false;
       server_transport = GetParam().make(server_loop(), {});
       auto listening = server_transport->Listen("127.0.0.1:0", [&](std::unique_ptr<Connection> connection) {
-        auto* mayfly = new SelfDeletingReceiver(moment, &ended);
-        mayfly->connection = std::move(connection);
-        return mayfly;
+        auto* receiver = new SelfDeletingReceiver(moment, &ended);
+        receiver->connection = std::move(connection);
+        return receiver;
       });
       ASSERT_TRUE(listening.ok());
       listener = std::move(*listening);
@@ -305,7 +307,7 @@ TEST_P(TransportTest, MayBeDestroyedInDone) {
 
 TEST_P(TransportTest, WhatIsNotSentIsReportedWhenItCloses) {
   Connect();
-  const Bytes payload(64 << 20);  // more than any buffer in between holds
+  const Bytes payload(64 << 20);  // more than all buffers in between hold
   std::vector<Code> told;
   for (int i = 0; i < 3; ++i) {
     client->Send(1, {}, {ByteView(payload)}, [&](const Status& status) { told.push_back(status.code()); });
@@ -328,7 +330,7 @@ TEST_P(TransportTest, AllThatWasSentArrivesBeforeTheEnd) {
 }
 
 TEST_P(TransportTest, NoMemoryIsTouchedOnceClosed) {
-  // The spans and the payload are freed as soon as the contract lets them be; ASAN looks on.
+  // The spans and the payload are freed as early as the contract allows; ASan detects later use.
   Connect();
   auto payload = std::make_unique<Bytes>(RandomBytes(16 << 20, 1));
   auto room = std::make_unique<Bytes>(payload->size());
@@ -514,7 +516,7 @@ TEST_P(TransportTest, ListenerDestroyedByWhatItAccepts) {
   ASSERT_TRUE(Run([&] { return at_server.messages.size() == 1; }));
 }
 
-// Each end on a loop of its own, which may stand still or run on another thread.
+// Each end on its own loop, which may be paused or run on another thread.
 class TwoLoopTransportTest : public TransportTest {};
 
 TEST_P(TwoLoopTransportTest, APeerThatDoesNotReceiveIsGivenUp) {
@@ -546,7 +548,7 @@ TEST_P(TransportTest, ASlowButMovingTransferIsNotGivenUp) {
 
 TEST_P(TransportTest, OneBusyConnectionDoesNotStarveAnother) {
   Connect();
-  // The first pushes large messages without end; the second has a small one answered in the meantime.
+  // The first client pushes large messages without end; a small one of the second is answered meanwhile.
   const Bytes large(8 << 20);
   std::function<void()> push = [&] {
     client->Send(1, {}, {ByteView(large)}, [&](const Status&) { push(); });
@@ -563,14 +565,14 @@ TEST_P(TransportTest, OneBusyConnectionDoesNotStarveAnother) {
   });
   ASSERT_TRUE(Run([&] { return small.messages.size() == 1; }));
   EXPECT_EQ(small.violations, 0);
-  client.reset();            // before what it refers to
+  client.reset();            // before the objects that it refers to
   at_server.violations = 0;  // one recorder for two connections
 }
 
 TEST_P(TwoLoopTransportTest, OneConnectionHasTheLoopForABoundedTime) {
   Connect();
-  // The sender is faster than the receiver, so there is always more to read. Work that is posted anew each
-  // turn sees how much was read in it.
+  // The sender is faster than the receiver, so there is always more to read. Work posted anew in each
+  // iteration sees how much was read.
   constexpr size_t kMessages = 48;
   size_t bytes_of_turn = 0, most = 0;
   at_server.cut = [](std::span<std::byte> all) {
@@ -598,7 +600,7 @@ TEST_P(TwoLoopTransportTest, OneConnectionHasTheLoopForABoundedTime) {
 }
 
 TEST_P(TwoLoopTransportTest, AReceiverThatIsSlowDoesNotBlameItsPeer) {
-  // Both loops take turns on this thread: nothing depends on when the sender is given a processor.
+  // Both loops run alternately on this thread, so nothing depends on scheduling.
   constexpr Duration kStall = std::chrono::milliseconds(20);
   Connect({.token = "t", .stall_timeout = kStall});
   at_server.cut = [](std::span<std::byte> all) {
@@ -614,9 +616,9 @@ TEST_P(TwoLoopTransportTest, AReceiverThatIsSlowDoesNotBlameItsPeer) {
   EXPECT_FALSE(at_client.closed.has_value()) << at_client.closed->ToString();
 }
 
-TEST_P(TwoLoopTransportTest, APauseOfTheWholeMachineIsNobodysFault) {
-  // As when a virtual machine is suspended in the middle of a message: whoever runs first afterwards finds
-  // that nothing has come for longer than the timeout, and the other has had no chance to send anything.
+TEST_P(TwoLoopTransportTest, APauseOfTheMachineIsNotAStall) {
+  // As when a virtual machine is suspended in the middle of a message: the first end to run finds that
+  // nothing has arrived for longer than the timeout, although the other could not send.
   constexpr Duration kStall = std::chrono::milliseconds(20);
   Connect({.token = "t", .stall_timeout = kStall});
   const Bytes payload = RandomBytes(6 << 20, 1);
@@ -626,7 +628,7 @@ TEST_P(TwoLoopTransportTest, APauseOfTheWholeMachineIsNobodysFault) {
   for (int pauses = 0; !over() && MonotonicClock().Now() < end;) {
     server_loop().RunOnce({});
     if (at_server.in_message && pauses++ < 6) {
-      server_loop().RunOnce({});  // what is there is taken
+      server_loop().RunOnce({});  // takes what has arrived
       BeBusyFor(3 * kStall / 2);
       if (pauses % 2 == 0) client_loop().RunOnce({});
       server_loop().RunOnce({});
@@ -650,7 +652,7 @@ TEST_P(TwoLoopTransportTest, TwoThreads) {
     if (++echoes <= 300) connection.Send(1, {}, {ByteView(payload)});
   };
   EXPECT_TRUE(RunUntil(client_loop(), [&] { return echoes == 310; }));
-  client.reset();  // while the other end is at it
+  client.reset();  // while the other end is sending
   server_loop().Post([&] { server_loop().Stop(); });
   thread.join();
   server.reset();

@@ -43,10 +43,10 @@ constexpr LayerKind kKinds[] = {
 
 struct Item {
   LayerKind kind;
-  Config settings;  // an empty map for a kind that stands alone
+  Config settings;  // an empty map for a kind without settings
 };
 
-// `- flatten` alone is `- flatten: {}`.
+// `- flatten` is short for `- flatten: {}`.
 Item ReadItem(const Config& item, std::span<const LayerKind> more) {
   std::vector<LayerKind> kinds(std::begin(kKinds), std::end(kKinds));
   kinds.insert(kinds.end(), more.begin(), more.end());
@@ -54,17 +54,17 @@ Item ReadItem(const Config& item, std::span<const LayerKind> more) {
   for (const auto& kind : kinds) names.emplace_back(kind.kind);
   const bool alone = item.IsScalar();
   if (!alone && (!item.IsMap() || item.Keys().size() != 1)) {
-    item.Fail("a layer is one kind with its settings: - dense: {units: 10}");
+    item.Fail("a layer must be a map of one kind to its settings, such as - dense: {units: 10}");
   }
   const std::string name = alone ? item.OneOf("layer", names) : item.Keys()[0];
   const auto at = std::ranges::find(kinds, name, &LayerKind::kind);
   if (at == kinds.end()) item.At(name).FailUnknown("layer", name, names);
-  if (alone && !at->bare) item.Fail("layer " + name + " has no settings; write - " + name + ": {units: 10}");
+  if (alone && !at->bare) item.Fail("layer " + name + " needs settings; write - " + name + ": {units: 10}");
   const bool empty = !alone && item.At(name).IsNull();
   return {*at, alone ? item.WithoutSettings() : empty ? item.At(name).WithoutSettings() : item.At(name)};
 }
 
-// Names go into files and messages: letters, digits and some signs.
+// Names appear in files and messages, so only letters, digits and `signs` are allowed.
 bool IsName(std::string_view name, std::string_view signs) {
   return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [&](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -79,7 +79,7 @@ void CheckName(const Config& given) {
   }
 }
 
-// Which devices there are is known where the graph is placed.
+// Placement checks later whether the device exists.
 std::string ReadDevice(const Config& given) {
   auto device = given.String();
   if (!IsName(device, "_-.:")) given.Fail("device: must be a name such as cpu:0");
@@ -98,7 +98,7 @@ std::span<const LayerKind> LayerKinds() {
 
 Layers Layers::FromConfig(const Config& list, const Shape& inputs, const std::string& data,
                           std::span<const LayerKind> more, const std::string& prefix) {
-  if (list.size() == 0) list.Fail("layers is empty; a model has at least one");
+  if (list.size() == 0) list.Fail("layers is empty; there must be at least one");
   Layers layers;
   Shape row = inputs;
   std::map<std::string, uint32_t, std::less<>> number;
@@ -111,7 +111,7 @@ Layers Layers::FromConfig(const Config& list, const Shape& inputs, const std::st
       CheckName(item.settings.At("name"));
       name = item.settings.String("name", "");
     }
-    if (!names.insert(name).second) list[i].Fail("two layers have the name '" + name + "'");
+    if (!names.insert(name).second) list[i].Fail("two layers are named '" + name + "'");
     layers.layers_.push_back(item.kind.make({prefix + name, item.settings, row, data}));
     row = layers.layers_.back()->outputs();
   }
@@ -130,7 +130,7 @@ Flow Layers::Apply(graph::Graph& graph, Flow in, std::span<const graph::Value> v
                    StepContext& step) const {
   for (const auto& layer : layers_) {
     const size_t count = layer->variables().size();
-    // Inside another layer only the last part of the name is new.
+    // Inside another layer, the name has a prefix that is already known.
     const auto own = layer->name().substr(layer->name().rfind('/') + 1);
     const graph::Graph::Scope scope(graph, own, layer->where(), layer->device());
     in = layer->Apply(graph, in, variables.first(count), step);

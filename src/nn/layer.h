@@ -1,9 +1,8 @@
-// Layers of a network, each a small class that a job's line turns into. docs/jobs.md lists the
-// kinds and their settings.
+// Layers of a network. docs/jobs.md lists the kinds and their settings.
 //
-// A layer says what it makes of one row, which variables it has, and adds itself to a graph. Shapes here are
-// those of a row, without the batch; in the graph the batch comes first. Images are height, width, channels;
-// sequences time, channels.
+// A layer knows its output shape and its variables, and adds itself to a graph. Shapes in this header are
+// those of one row; in the graph, the batch is the first axis. Images are [height, width, channels],
+// sequences [time, channels]. Layers are immutable and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,46 +20,48 @@
 
 namespace leat::nn {
 
-// What goes from layer to layer.
+// The data passed from layer to layer.
 struct Flow {
   graph::Value x;                       // f32[batch, ...]
-  std::optional<graph::Value> lengths;  // i32[batch]: how many steps of a sequence count; empty: all
+  std::optional<graph::Value> lengths;  // i32[batch]: valid steps of each sequence; empty: all
 };
 
-// What a layer may need to know of the step that it becomes a part of.
+// Properties of the step that a layer is added to.
 struct StepContext {
-  // A step of training: dropout drops, batch norm takes the batch's own mean and variance.
+  // In training, dropout is active and batch norm uses the mean and variance of the batch.
   bool training = true;
-  graph::Value weights;      // f32[batch]: 0 for rows that are padding and must not matter
-  graph::Value random_seed;  // i64 scalar, another one each step: what random choices are a function of
-  // For variables of role kStatistic, in place of a gradient: value and what is to be subtracted from it.
+  graph::Value weights;      // f32[batch]: 0 for padding rows, which must not affect any result
+  graph::Value random_seed;  // i64 scalar, different in each step; the source of all random choices
+  // Updates of kStatistic variables, instead of gradients: the variable, and the amount to subtract from it.
   std::vector<std::pair<graph::Value, graph::Value>> statistics;
 };
 
-// What a layer is made from.
+// Arguments for creating a layer.
 struct LayerRequest {
   std::string name;  // "dense1"
   Config settings;
   Shape inputs;      // of a row
-  std::string data;  // directory that paths in the settings are looked up in; empty: the current one
+  std::string data;  // base directory of relative paths in the settings; empty: the current directory
 };
 
 class Layer {
  public:
   virtual ~Layer() = default;
-  const std::string& name() const { return name_; }  // "dense1": its kind and number unless the job names it
+  const std::string& name() const { return name_; }  // "dense1": kind and number, unless the job sets `name`
   const std::string& where() const { return where_; }    // "job.yaml:14"
   const std::string& device() const { return device_; }  // "cpu:1", or empty: anywhere
 
   virtual Shape outputs() const = 0;  // of a row
-  // Names begin with the layer's: "dense1/weight".
+  // Names start with the layer's name: "dense1/weight".
   virtual std::vector<optim::VariableSpec> variables() const { return {}; }
-  // Adds the layer to the graph: x f32[batch, inputs...], variables as listed, result f32[batch, outputs...].
+  // Adds the layer to the graph. Input f32[batch, inputs...], result f32[batch, outputs...]; `variables` are
+  // in the order of variables().
   virtual Flow Apply(graph::Graph& graph, const Flow& in, std::span<const graph::Value> variables,
                      StepContext& step) const = 0;
-  // What follows the linear part: a loss that brings its own sigmoid or softmax wants none.
+  // Whether it ends with an activation. Losses that include a sigmoid or softmax reject this in the last
+  // layer.
   virtual bool has_activation() const { return false; }
-  // > 0: what comes in has to be whole numbers from 0 to below this.
+  // If > 0, inputs must be whole numbers in [0, ids()).
   virtual uint32_t ids() const { return 0; }
 
  protected:
@@ -74,24 +75,24 @@ using LayerFactory = std::shared_ptr<const Layer> (*)(const LayerRequest& reques
 struct LayerKind {
   std::string_view kind;
   LayerFactory make;
-  bool bare = false;  // may stand without settings: - flatten
+  bool bare = false;  // settings are optional: - flatten
 };
 
-// All kinds of this folder.
+// The kinds of layers in this folder.
 std::span<const LayerKind> LayerKinds();
 
-// A list of layers, one behind the other: a whole network, or what stands inside another layer.
+// A sequence of layers: a network, or the layers nested in another layer.
 class Layers {
  public:
-  // Reads a `layers:` list. Throws std::invalid_argument with line, layer and sizes; an unknown kind names
-  // the nearest. `prefix` comes before the layers' own names. `more`: kinds from other folders.
+  // Reads a `layers:` list. Throws std::invalid_argument with line, layer and sizes. `prefix` is prepended to
+  // the layers' names. `more`: kinds from other folders.
   static Layers FromConfig(const Config& list, const Shape& inputs, const std::string& data,
                            std::span<const LayerKind> more = {}, const std::string& prefix = "");
 
   const std::vector<std::shared_ptr<const Layer>>& all() const { return layers_; }
   Shape outputs() const { return layers_.back()->outputs(); }
   std::vector<optim::VariableSpec> variables() const;
-  // `variables` as listed.
+  // `variables` are in the order of variables().
   Flow Apply(graph::Graph& graph, Flow in, std::span<const graph::Value> variables, StepContext& step) const;
 
  private:

@@ -18,7 +18,7 @@ constexpr std::string_view kNames[] = {
 
 // Factors of the rows' losses: w / Σ w for a mean, w for a sum.
 Value RowFactors(Graph& graph, const LossSpec& loss, Value weights) {
-  // A batch of padding alone has shares of 0.
+  // If all rows are padding, all factors are 0.
   const Value factors = loss.reduction == Reduction::kMean ? graph.Make<ops::Shares>({weights}) : weights;
   return loss.weight == 1 ? factors : graph.Make<ops::Scale>({factors}, loss.weight);
 }
@@ -48,7 +48,7 @@ LossSpec LossSpec::FromConfig(const Config& config) {
   }
   loss.weight = static_cast<float>(config.Number("weight", 1, 1e-6, 1e6));
   if (loss.kind != LossKind::kHuber && config.Has("delta")) {
-    config.At("delta").Fail("loss " + name + " has no delta; huber has");
+    config.At("delta").Fail("loss " + name + " has no delta; only huber has one");
   }
   loss.delta = static_cast<float>(config.Number("delta", 1, 1e-6, 1e6));
   return loss;
@@ -60,12 +60,12 @@ Task TaskOf(const LossSpec& loss, const Shape& outputs, uint32_t labels, std::st
                                 "; the last layer, " + std::string(layer) + ", has " +
                                 (outputs.rank() == 1 ? std::to_string(outputs[0]) : outputs.ToString()));
   };
-  const std::string each = labels == 1 ? "" : " for each of " + std::to_string(labels) + " labels";
+  const std::string each = labels == 1 ? "" : " for each of the " + std::to_string(labels) + " labels";
   switch (loss.kind) {
     case LossKind::kSoftmaxCrossEntropy: {
       const int64_t classes = outputs.rank() == 0 ? 1 : outputs[outputs.rank() - 1];
       if (classes < 2 || outputs.elements() != classes * labels)
-        fail("one unit for each class, 2 or more" + (labels == 1 ? "" : "," + each));
+        fail("one unit per class, at least 2" + (labels == 1 ? "" : "," + each));
       return classes == 2 ? Task::kBinary : Task::kClasses;
     }
     case LossKind::kSigmoidCrossEntropy:

@@ -1,4 +1,4 @@
-// What a network is trained to make small, and what its outputs mean.
+// Losses, and the meaning of a network's outputs.
 #pragma once
 
 #include <cstdint>
@@ -26,45 +26,47 @@ enum class Reduction : uint8_t { kMean, kSum };
 struct LossSpec {
   LossKind kind = LossKind::kSoftmaxCrossEntropy;
   Reduction reduction = Reduction::kMean;
-  float weight = 1;   // factor on the whole
-  float delta = 1;    // huber: the error from which on it grows in a straight line
+  float weight = 1;   // factor on the loss
+  float delta = 1;    // huber: the error above which the loss is linear
   std::string where;  // "job.yaml:14"
 
-  // A name, or a map {type, reduction: mean | sum, weight}, for huber with delta. negative_sum is summed
-  // unless it says otherwise, the others are averaged.
+  // Reads a name, or a map {type, reduction: mean | sum, weight, delta}, with delta for huber only. The
+  // default reduction is sum for negative_sum and mean for all others. Throws std::invalid_argument.
   static LossSpec FromConfig(const Config& config);
 };
 
-// What a row's scores say.
+// The meaning of the scores.
 enum class Task : uint8_t {
-  kBinary,      // of two classes: whether AUC has a meaning
-  kClasses,     // of three and more classes
+  kBinary,      // two classes; AUC is defined
+  kClasses,     // three or more classes
   kRegression,  // a number
-  kNone,        // nothing that could be held against a label
+  kNone,        // not comparable with a label
 };
 
-// What the loss makes of a network whose last layer, named `layer`, makes `outputs` of a row that has
-// `labels` labels: softmax takes as many classes as the last axis has for each label, the others a number for
-// each. Throws std::invalid_argument when they do not fit.
+// The task of a network with this loss, given the outputs of its last layer `layer` per row and the number of
+// labels per row. Softmax needs one output per class and label, with classes along the last axis; other
+// losses need one output per label. Throws std::invalid_argument if the outputs do not match.
 Task TaskOf(const LossSpec& loss, const Shape& outputs, uint32_t labels, std::string_view layer);
 
 struct LossValues {
   graph::Value loss;  // f32 scalar
-  // For each label of each row. softmax: probabilities f32[batch · labels, classes]; sigmoid: f32[batch ·
-  // labels], probability of class 1; squared_error, absolute_error, huber: f32[batch · labels], the
-  // prediction; negative_sum: the outputs.
+  // For each label of each row. softmax: class probabilities f32[batch · labels, classes]; sigmoid:
+  // probability of class 1, f32[batch · labels]; squared_error, absolute_error, huber: prediction, f32[batch
+  // · labels]; negative_sum: the outputs.
   graph::Value scores;
 };
 
-// Adds the loss of `outputs` f32[batch, ...] against `labels` f32[batch] or f32[batch, labels] to the graph.
-// l being a row's loss, the mean over its labels where it has several,
-//   mean: L = weight Σ w l / Σ w (0 when all w are 0), sum: L = weight Σ w l, over the rows of a batch.
-//   softmax_cross_entropy: l = -log softmax(outputs)[y]; a y that is no class adds 0
+// Adds the loss of `outputs` f32[batch, ...] and `labels` f32[batch] or f32[batch, labels] to the graph. With
+// row weights w and row losses l (the mean over the labels of a row), the loss L of a batch is
+//   mean: L = weight Σ w l / Σ w (0 if all w are 0)
+//   sum: L = weight Σ w l
+// where l is
+//   softmax_cross_entropy: l = -log softmax(outputs)[y]; 0 if y is not a class
 //   sigmoid_cross_entropy: l = -y log σ(o) - (1 - y) log(1 - σ(o))
 //   squared_error: l = (o - y)²
 //   absolute_error: l = |o - y|
 //   huber: l = ½ (o - y)² where |o - y| <= delta, else delta (|o - y| - ½ delta)
-//   negative_sum: l = -Σ outputs, so the gradient by each output is -w
+//   negative_sum: l = -Σ outputs, so the gradient with respect to each output is -w
 LossValues AddLoss(graph::Graph& graph, const LossSpec& loss, graph::Value outputs, graph::Value labels,
                    graph::Value weights);
 

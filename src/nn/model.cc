@@ -14,34 +14,35 @@ namespace {
 
 using graph::Value;
 
-// All variables of a model must fit here: far above what f32 networks have, far below where sizes overflow.
+// More parameters than any f32 network has, and few enough that sizes in bytes cannot overflow.
 constexpr uint64_t kMaxParameters = uint64_t{1} << 36;
 
 Shape ReadInputs(const Config& config, uint32_t features) {
   if (!config.Has("inputs")) {
-    if (features == 0) config.Fail("model has no 'inputs', and there is no schema to take them from");
+    if (features == 0) config.Fail("model has no 'inputs'; set it, since there is no schema to take it from");
     return {features};
   }
-  constexpr int64_t kMostInputs = 1 << 24;
+  constexpr int64_t kMaxInputs = 1 << 24;
   const Shape inputs = ReadShape(config.At("inputs"));
-  if (inputs.elements() > kMostInputs) {
-    config.At("inputs").Fail("inputs is " + inputs.ToString() + "; a row has at most " +
-                             std::to_string(kMostInputs) + " features");
+  if (inputs.elements() > kMaxInputs) {
+    config.At("inputs").Fail("inputs is " + inputs.ToString() + "; a row can have at most " +
+                             std::to_string(kMaxInputs) + " features");
   }
   if (features != 0 && inputs.elements() != features) {
     config.At("inputs").Fail("inputs is " +
                              (inputs.rank() == 1 ? std::to_string(inputs[0]) : inputs.ToString()) +
-                             ", but the schema makes " + std::to_string(features) + " features of a record");
+                             ", but the schema gives " + std::to_string(features) + " features per record");
   }
   return inputs;
 }
 
-// The cross entropies bring their own softmax or sigmoid: one more before them trains badly and says nothing.
+// The cross entropies include a softmax or sigmoid. A second one before them would train badly without an
+// error.
 void CheckActivation(const LossSpec& loss, const Layer& last) {
   const bool own = loss.kind == LossKind::kSoftmaxCrossEntropy || loss.kind == LossKind::kSigmoidCrossEntropy;
   if (!own || !last.has_activation()) return;
   throw std::invalid_argument(last.where() + ": layer " + last.name() + " has an activation, but loss " +
-                              std::string(Name(loss.kind)) + " takes the plain outputs of the last layer");
+                              std::string(Name(loss.kind)) + " expects the last layer without one");
 }
 
 }  // namespace
@@ -95,7 +96,7 @@ StepGraph Model::Build(uint32_t batch, bool training) const {
   step.features = placeholder("features", DType::kF32, {batch, inputs()});
   step.labels = placeholder("labels", DType::kF32, labels_ == 1 ? Shape{batch} : Shape{batch, labels_});
   step.weights = placeholder("weights", DType::kF32, {batch});
-  step.random_seed = placeholder("noise", DType::kI64, {});
+  step.random_seed = placeholder("random_seed", DType::kI64, {});
   for (const auto& variable : variables_) {
     const TensorType type{DType::kF32, variable.shape};
     step.variables.push_back(graph.Add(std::make_shared<graph::Variable>(type), {}, variable.name));
@@ -160,7 +161,7 @@ uint64_t CountCorrect(const Model& model, std::span<const float> scores, std::sp
 
 void PositiveScores(const Model& model, std::span<const float> scores, std::span<float> out) {
   LEAT_CHECK(model.task() == Task::kBinary && scores.size() >= out.size() * model.outputs());
-  // The last of a row: of one or of two.
+  // The last score of a row is the probability of class 1, for one or two outputs.
   const size_t width = model.outputs();
   for (size_t i = 0; i < out.size(); ++i) out[i] = scores[i * width + width - 1];
 }

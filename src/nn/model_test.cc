@@ -138,7 +138,7 @@ TEST(Model, SigmoidAndSquaredErrorScoreByRow) {
   }
 }
 
-// Padding: the same bits whatever stands in rows of weight 0, and what the short batch gives by itself.
+// Rows of weight 0 do not affect any bit of the results, which equal those of the short batch.
 TEST(Model, RowsOfWeightZeroAddExactlyNothing) {
   for (const char* yaml : kModels) {
     const auto model = Make(yaml, 5);
@@ -266,32 +266,33 @@ TEST(ModelErrors, NameLineLayerAndTheNearestWord) {
   const std::string two = "  - dense: {units: 2}\n";
   const std::pair<std::string, std::string> cases[] = {
       {model("  - dens: {units: 2}\n"), "job.yaml:3: unknown layer 'dens'; did you mean 'dense'?"},
-      {model("  - fourier: {units: 2}\n"), "job.yaml:3: unknown layer 'fourier'; known are dense, bias"},
-      {model("  - dense\n"), "job.yaml:3: layer dense has no settings; write - dense: {units: 10}"},
+      {model("  - fourier: {units: 2}\n"),
+       "job.yaml:3: unknown layer 'fourier'; expected one of: dense, bias"},
+      {model("  - dense\n"), "job.yaml:3: layer dense needs settings; write - dense: {units: 10}"},
       {model("  - dense: {units: 2}\n    bias: {units: 2}\n"),
-       "job.yaml:3: a layer is one kind with its settings: - dense: {units: 10}"},
+       "job.yaml:3: a layer must be a map of one kind to its settings, such as - dense: {units: 10}"},
       {model("  - dense: {unit: 2}\n"), "job.yaml:3: unknown key 'unit' in dense; did you mean 'units'?"},
       {model("  - dense:\n      activation: relu\n"), "job.yaml:3: dense has no 'units'"},
       {model("  - dense: {units: 0}\n"), "job.yaml:3: units is 0; must be between 1 and 1048576"},
       {model(two + "  - dense: {units: 2, activation: rellu}\n"),
        "job.yaml:4: unknown activation 'rellu'; did you mean 'relu'?"},
       {model("  - dense: {units: 2, init: he_norm}\n"), "job.yaml:3: unknown init 'he_norm'"},
-      {model("  - dense: {units: 2, init: constant}\n"), "job.yaml:3: init constant needs its value"},
+      {model("  - dense: {units: 2, init: constant}\n"), "job.yaml:3: init constant needs a value"},
       {model("  - dense: {units: 2, name: a/b}\n"), "job.yaml:3: layer name 'a/b'"},
       {model("  - dense: {units: 2, name: \"a\\nb\"}\n"), "job.yaml:3: layer name 'a?b'"},
       {model("  - dense: {units: 2, device: \"cpu:0\\nb\"}\n"), "job.yaml:3: device: must be a name"},
-      {model(two + "  - bias: {units: 2, name: dense1}\n"), "job.yaml:4: two layers have the name 'dense1'"},
+      {model(two + "  - bias: {units: 2, name: dense1}\n"), "job.yaml:4: two layers are named 'dense1'"},
       {model("", "negative_sum"), "job.yaml:2: layers is empty"},
       {model(two, "softmax_crossentropy"),
        "job.yaml:4: unknown loss 'softmax_crossentropy'; did you mean 'softmax_cross_entropy'?"},
       {model(two, "{type: squared_error, reduction: men}"), "job.yaml:4: unknown reduction 'men'"},
       {model(two, "{type: squared_error, delta: 2}"),
-       "job.yaml:4: loss squared_error has no delta; huber has"},
+       "job.yaml:4: loss squared_error has no delta; only huber has one"},
       {model(two, "{reduction: mean}"), "job.yaml:4: loss has no 'type'"},
       {model(two, "sigmoid_cross_entropy"),
        "job.yaml:4: loss sigmoid_cross_entropy needs 1 unit; the last layer, dense1, has 2"},
       {model("  - dense: {units: 1}\n"),
-       "job.yaml:4: loss softmax_cross_entropy needs one unit for each class, 2 or more; the last layer, "
+       "job.yaml:4: loss softmax_cross_entropy needs one unit per class, at least 2; the last layer, "
        "dense1, "
        "has 1"},
       {model("  - dense: {units: 2, activation: relu}\n"), "job.yaml:3: layer dense1 has an activation"},
@@ -304,7 +305,7 @@ TEST(ModelErrors, NameLineLayerAndTheNearestWord) {
   };
   for (const auto& [yaml, message] : cases) EXPECT_THAT(Message(yaml), HasSubstr(message)) << yaml;
   EXPECT_EQ(Message(model(two)), "");
-  EXPECT_EQ(Message(model(two), 30), "job.yaml:1: inputs is 4, but the schema makes 30 features of a record");
+  EXPECT_EQ(Message(model(two), 30), "job.yaml:1: inputs is 4, but the schema gives 30 features per record");
   EXPECT_EQ(Message(model(two), 4), "");
 }
 

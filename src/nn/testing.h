@@ -1,4 +1,4 @@
-// What the tests of models share: a model with its parameters and one batch, run by the reference kernels.
+// For tests of models: a model with its parameters and one batch, run by the reference kernels.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace leat::nn {
 
-// Parameters start as initialised by `seed`, features and labels as 0, weights as 1.
+// Parameters are initialised from `seed`. Features and labels start as 0, weights as 1.
 class ModelStep {
  public:
   ModelStep(const Model& model, uint32_t batch, bool training = true, uint64_t seed = 1)
@@ -42,7 +42,7 @@ class ModelStep {
   float loss() const { return plan_->At(step_.loss).as<float>()[0]; }
   std::vector<float> scores() const { return Copy(step_.scores); }
   std::vector<float> gradient(size_t v) const { return Copy(step_.gradients[v]); }
-  // What is to be subtracted from the variable of that name.
+  // The gradient of the variable with this name.
   std::vector<float> gradient(std::string_view name) const { return gradient(IndexOf(name)); }
   // Loss and all gradients, one after the other.
   std::vector<float> results() const {

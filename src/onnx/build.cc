@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "onnx/attributes.h"
 #include "onnx/fold.h"
 #include "ops/ops.h"
 
@@ -11,9 +12,10 @@ namespace {
 
 using graph::Value;
 
-// Elements that are read and made while constants are computed, and those that one value has of a row.
-constexpr int64_t kMostFoldedTotal = int64_t{1} << 26;
-constexpr int64_t kMostElements = int64_t{1} << 26;
+// Limits on the elements that constant folding reads and writes in total, and on the elements of a value per
+// row.
+constexpr int64_t kMaxFoldedTotal = int64_t{1} << 26;
+constexpr int64_t kMaxElements = int64_t{1} << 26;
 
 [[noreturn]] void Fail(const std::string& message) {
   throw std::invalid_argument(message);
@@ -24,9 +26,9 @@ Shape FirstFromLast(const Shape& s) {
 }
 
 void CheckSize(const Shape& shape, int64_t batch) {
-  if (shape.elements() > kMostElements * batch) {
-    Fail("makes " + shape.ToString() + " of " + std::to_string(batch) +
-         " rows; at most 2^26 elements of a row are supported");
+  if (shape.elements() > kMaxElements * batch) {
+    Fail("result is " + shape.ToString() + " for " + std::to_string(batch) +
+         " rows; at most 2^26 elements per row are supported");
   }
 }
 
@@ -69,7 +71,7 @@ const Tensor& NodeContext::Known(size_t i) const {
   const OnnxValue& val = In(i);
   if (!val.known) {
     Fail("input " + std::to_string(i) + " " + Quoted(node.inputs[i]) +
-         " depends on data; it has to be known when the file is read");
+         " depends on data; it must be a constant");
   }
   return *val.known;
 }
@@ -160,7 +162,7 @@ void Builder::SetLast(const std::string& name, Value last) {
 OnnxValue& Builder::Find(const std::string& name) {
   if (const auto at = values_.find(name); at != values_.end()) return at->second;
   const auto initializer = file_.values.find(name);
-  if (initializer == file_.values.end()) Fail("reads " + Quoted(name) + ", which its node does not make");
+  if (initializer == file_.values.end()) Fail("reads " + Quoted(name) + ", which its node does not compute");
   const Tensor& tensor = initializer->second;
   return values_[name] = {
              .type = tensor.dtype(), .shape = tensor.shape(), .known = tensor, .plain = {}, .last = {}};
@@ -173,7 +175,7 @@ Value Builder::MakePlain(OnnxValue& val) {
 }
 
 Value Builder::MakeLast(OnnxValue& val) {
-  if (val.shape.rank() != 4) Fail("takes four axes, not " + val.shape.ToString());
+  if (val.shape.rank() != 4) Fail("needs four axes, not " + val.shape.ToString());
   if (!val.last) val.last = graph_.Make<ops::Transpose>({MakePlain(val)}, std::vector<int>{0, 2, 3, 1});
   return *val.last;
 }
@@ -204,8 +206,8 @@ bool Builder::FoldNode(const FileNode& node) {
   if (!made) return false;
   folded_ += made->shape().elements();
   for (const Tensor* input : inputs) folded_ += input != nullptr ? input->shape().elements() : 0;
-  if (folded_ > kMostFoldedTotal) {
-    Fail("with it the constants computed while the file is read have more than 2^26 elements");
+  if (folded_ > kMaxFoldedTotal) {
+    Fail("the folded constants have more than 2^26 elements in total");
   }
   NodeContext(*this, node).OutKnown(0, *made);
   return true;

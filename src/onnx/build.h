@@ -1,8 +1,8 @@
-// Turning the nodes of a file into nodes of a graph, for a batch of a given size.
+// Converts the nodes of an ONNX file to graph nodes, for a given batch size.
 //
-// ONNX's images have their channels first, Leat's last. A value of four axes may therefore be in the graph in
-// either order, and is turned round where a node needs the other one, once: a chain of convolutions, norms
-// and activations stays channels last from end to end.
+// Images have channels first in ONNX and last in Leat. So a value with four axes may be in the graph in
+// either layout. It is transposed, once, when a node needs the other layout. Chains of convolutions, norms
+// and activations stay channels last.
 #pragma once
 
 #include <optional>
@@ -18,17 +18,17 @@
 
 namespace leat::onnx {
 
-// A value of the file while a graph is built.
+// A value of the file while the graph is built.
 struct OnnxValue {
   DType type = DType::kF32;
-  Shape shape;                        // in the file's order of axes
-  std::optional<Tensor> known;        // where it depends on neither data nor weights
-  std::optional<graph::Value> plain;  // in the file's order of axes
-  std::optional<graph::Value> last;   // four axes, the channels last
+  Shape shape;                        // in the file's layout
+  std::optional<Tensor> known;        // set if it depends on neither data nor weights
+  std::optional<graph::Value> plain;  // in the file's layout
+  std::optional<graph::Value> last;   // channels last, four axes
 };
 
-// Which batch a file was made for, and the shapes that its values have there: what sizes that the file holds
-// as numbers are understood by when the batch is another.
+// For a file that was exported with a fixed batch size: that size, and the shapes of all values. With another
+// batch size, they show which constant sizes in the file contain the batch.
 struct FixedBatch {
   int64_t batch = 0;
   std::unordered_map<std::string, Shape> shapes;
@@ -36,8 +36,8 @@ struct FixedBatch {
 
 class Builder;
 
-// One node, as the function sees it that turns it into graph nodes. Whatever does not fit throws
-// std::invalid_argument; Builder puts file and node before it.
+// The view of one node for the function that converts it. Errors throw std::invalid_argument; Builder
+// prepends file and node to the message.
 class NodeContext {
  public:
   NodeContext(Builder& b, const FileNode& n) : node(n), builder_(b) {}
@@ -46,28 +46,27 @@ class NodeContext {
   size_t inputs() const { return node.inputs.size(); }
   const OnnxValue& In(size_t i) const;
   const Shape& ShapeOf(size_t i) const { return In(i).shape; }
-  // In the graph, in the file's order of axes, or with channels last (four axes).
+  // Input i as a graph value, in the file's layout or with channels last (four axes).
   graph::Value Plain(size_t i) const;
   graph::Value ChannelsLast(size_t i) const;
-  // Whether it lies channels last without further work.
+  // Whether it exists only with channels last.
   bool IsLast(size_t i) const { return In(i).last.has_value() && !In(i).plain.has_value(); }
-  // The same, f32.
+  // Like Plain and ChannelsLast, but fail unless it is f32.
   graph::Value F32(size_t i) const;
   graph::Value F32Last(size_t i) const;
-  // Elements that have to be known when the file is read.
+  // The elements of an input that must be constant.
   const Tensor& Known(size_t i) const;
   std::vector<int64_t> KnownInts(size_t i) const;
-  // The one element of a known number.
+  // The only element of a constant f32 input.
   float KnownScalar(size_t i) const;
 
   void Out(size_t i, graph::Value plain) const;
   void OutLast(size_t i, graph::Value last) const;
   void OutKnown(size_t i, Tensor tensor) const;
-  // Output i is input j in all it is.
+  // Makes output i equal to input j.
   void Forward(size_t i, size_t j) const;
   bool Wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
 
-  // Whether an input is the given initializer's, trained; for statistics, its graph value.
   graph::Graph& graph() const;
   nn::StepContext& step() const;
   int64_t opset() const;
@@ -86,28 +85,29 @@ struct OpRow {
   std::string_view op;  // "Conv"
   BuildOp build;
 };
-// By family; Builder asks all of them.
+// The supported ops by family.
 std::span<const OpRow> MathOps();
 std::span<const OpRow> ShapeOps();
 std::span<const OpRow> ImageOps();
 std::span<const OpRow> SequenceOps();
-// Whether that op of ONNX's own domain is among them.
+// The converter of an op of the default ONNX domain, nullptr if it is not supported.
 BuildOp FindOp(std::string_view op);
 
 class Builder {
  public:
-  // All outlive the builder. `fixed`: nullptr where the file's batch is symbolic.
+  // The arguments must outlive the builder. `fixed` is null if the file's batch is symbolic.
   Builder(const File& file, graph::Graph& graph, nn::StepContext& step, int64_t batch,
           const FixedBatch* fixed)
       : file_(file), graph_(graph), step_(step), batch_(batch), fixed_(fixed) {}
 
-  // The file's input, or an initializer that is a variable. Others become constants where they are needed.
+  // Sets the file's input, or an initializer that is a variable. Other initializers become constants when
+  // needed.
   void Set(const std::string& name, graph::Value plain);
   void SetLast(const std::string& name, graph::Value last);
-  // The nodes up to the one that makes `output`.
+  // Converts the nodes up to the one that computes `output`.
   void Run(const std::string& output);
   graph::Value Plain(const std::string& name);
-  // The same, channels last where it lies so already; says which.
+  // The value in its current layout, and whether that is channels last.
   std::pair<graph::Value, bool> AsItLies(const std::string& name);
   const std::unordered_map<std::string, OnnxValue>& values() const { return values_; }
 
@@ -127,7 +127,7 @@ class Builder {
   int64_t folded_ = 0;  // elements of all constants so far
 };
 
-// A name as graphs, variables and checkpoints have them: letters, digits, _ - and . alone.
+// Converts a name to one for graphs, variables and checkpoints, with only letters, digits, '_', '-' and '.'.
 std::string PlainName(std::string_view name);
 
 }  // namespace leat::onnx

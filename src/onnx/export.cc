@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "onnx/inference_form.h"
 #include "onnx/layer.h"
-#include "onnx/write.h"
+#include "onnx/write/writer.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -19,12 +19,12 @@ using graph::Value;
 std::string Serialised(const proto::ModelProto& file) {
   if (file.ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     throw std::invalid_argument("the model has " + std::to_string(file.ByteSizeLong()) +
-                                " bytes as ONNX, whose files have less than 2 GiB");
+                                " bytes as ONNX; the limit is 2 GiB");
   }
   return file.SerializeAsString();
 }
 
-// The file that a network came from, its weights as they are now, in the form that scores.
+// The file that the network was imported from, with the current weights, in inference form.
 std::string Patched(const Network& network, std::span<const std::vector<float>> values) {
   proto::ModelProto file;
   LEAT_CHECK(file.ParseFromString(network.bytes()));
@@ -61,7 +61,7 @@ Scoring BuildScoring(const nn::Model& model, int64_t batch) {
   made.features = leaf("features", DType::kF32, Shape(std::span<const int64_t>(sizes)));
   nn::StepContext step{.training = false,
                        .weights = leaf("weights", DType::kF32, Shape{batch}),
-                       .random_seed = leaf("noise", DType::kI64, Shape{}),
+                       .random_seed = leaf("random_seed", DType::kI64, Shape{}),
                        .statistics = {}};
   for (const auto& spec : model.variables()) {
     made.variables.push_back(

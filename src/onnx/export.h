@@ -1,10 +1,10 @@
-// A trained network as an ONNX file, for whatever serves it.
+// Exports a trained network as an ONNX file for serving.
 //
-// The file has one input, "features" f32[batch, inputs...], images with channels last as a job has them, and
-// two outputs: "outputs", what the last layer makes, and "scores", which are these as the loss reads them
-// (probabilities for the cross entropies). A network that was imported, and stands alone, is written as the
-// file that it came from with the weights as they are now: names, nodes and order are its maker's. A file
-// that was made for training comes out in its inference form (onnx/inference_form.h).
+// The file has one input, "features" f32[batch, inputs...], with images channels last as in the job. It has
+// two outputs: "outputs", those of the last layer, and "scores", which are probabilities for the cross
+// entropies. If the network is a single imported ONNX layer, the original file is written with the current
+// weights, so its names, nodes and order are preserved. A file for training is converted to its inference
+// form (onnx/inference_form.h).
 #pragma once
 
 #include <span>
@@ -16,13 +16,13 @@
 namespace leat::onnx {
 
 struct ExportOptions {
-  // Rows of a batch; 0: any number, a symbolic axis.
+  // Batch size; 0: symbolic, for any batch size.
   int64_t batch = 0;
-  std::string name = "leat";  // of the graph
+  std::string name = "leat";  // name of the ONNX graph
 };
 
-// `values`: of model.variables(), in their order. Opset 17. Throws std::invalid_argument naming all ops that
-// have no counterpart, or what depends on the batch in a way that a symbolic one does not allow.
+// `values` are in the order of model.variables(). Writes opset 17. Throws std::invalid_argument with all ops
+// that have no ONNX counterpart, or with a node that does not support a symbolic batch.
 std::string Export(const nn::Model& model, std::span<const std::vector<float>> values,
                    const ExportOptions& options);
 

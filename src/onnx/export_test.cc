@@ -1,4 +1,4 @@
-// Files that Leat writes: read again they compute the same.
+// Exported files compute the same when they are imported again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,13 +34,13 @@ std::vector<std::vector<float>> Initial(const nn::Model& model) {
   for (const auto& spec : model.variables()) {
     values.emplace_back(static_cast<size_t>(spec.shape.elements()));
     optim::Initialise(spec.init, 1, spec.name, 0, values.back());
-    // Nothing is left at 0 or 1, where mistakes hide. Variances stay positive.
+    // Avoid parameters of 0 and 1, which hide errors. Variances stay positive.
     for (auto& value : values.back()) value += static_cast<float>(0.1 + 0.1 * rng.Uniform());
   }
   return values;
 }
 
-// What `apply(graph, x, variables, step)` makes of rows.
+// The result of `apply(graph, x, variables, step)` for the given rows.
 template <class Apply>
 std::vector<float> Run(Apply apply, const Shape& row, std::span<const std::vector<float>> values,
                        std::span<const optim::VariableSpec> specs, std::vector<float> inputs, uint32_t rows) {
@@ -79,7 +79,7 @@ std::vector<float> RunModel(const nn::Model& model, const std::vector<std::vecto
   return Run(apply, model.input_shape(), values, model.variables(), inputs, rows);
 }
 
-// Reads what was written as a layer of a job would.
+// Imports an exported file as a layer of a job does.
 std::vector<float> RunAgain(const std::string& bytes, const nn::Model& model,
                             const std::vector<float>& inputs, uint32_t rows) {
   const auto network = Network::Import(bytes, "written.onnx", {.output = "", .row = model.input_shape()});
@@ -146,7 +146,7 @@ std::vector<float> Inputs(const Example& example, const nn::Model& model, uint32
   return inputs;
 }
 
-// Rows of images as files have them, out of rows with channels last.
+// Converts rows with channels last to the file's layout.
 std::vector<float> ChannelsFirst(const std::vector<float>& rows, const Shape& row) {
   const auto pixels = static_cast<size_t>(row[0] * row[1]), channels = static_cast<size_t>(row[2]);
   std::vector<float> out(rows.size());
@@ -172,7 +172,7 @@ TEST_P(ExportTest, ReadAgainItComputesTheSame) {
       for (size_t i = 0; i < made.size(); ++i)
         EXPECT_NEAR(made[i], expected[i], 1e-5 * std::max(1.0f, std::abs(expected[i]))) << i;
     }
-    // For a look at them with other programs (tests/goldens/onnx/check.py).
+    // To check the files with other programs (tests/goldens/onnx/check.py).
     if (const char* folder = std::getenv("LEAT_KEEP_ONNX"); folder != nullptr) {
       const std::string path = std::string(folder) + "/" + GetParam().name + (batch == 0 ? "" : "_fixed");
       std::ofstream(path + ".onnx", std::ios::binary) << bytes;
@@ -186,7 +186,7 @@ TEST_P(ExportTest, ReadAgainItComputesTheSame) {
 INSTANTIATE_TEST_SUITE_P(All, ExportTest, testing::ValuesIn(kExamples),
                          [](const auto& i) { return i.param.name; });
 
-// Its maker's nodes and names, other weights.
+// The original nodes and names with other weights.
 TEST(ExportImported, IsTheFileThatItCameFrom) {
   const auto model = ModelOf("inputs: [6, 6, 1]\nlayers: [onnx: {file: keras.onnx}]\nloss: negative_sum\n");
   auto values = Initial(model);
@@ -206,7 +206,7 @@ TEST(ExportImported, IsTheFileThatItCameFrom) {
   for (size_t v = 0; v < values.size(); ++v) EXPECT_EQ(*variables[v].init.given, values[v]);
 }
 
-// Every value that is read is made before, nothing is made for nobody, and no node is one of training.
+// Every value is computed before it is used, every value is used, and no node is for training only.
 void ExpectInferenceForm(const proto::GraphProto& graph, int inputs) {
   std::set<std::string> made = {""}, read;
   ASSERT_EQ(graph.input_size(), inputs);
@@ -244,7 +244,7 @@ TEST(ExportImported, AFileMadeForTrainingBecomesOneThatScores) {
       return (node.op_type() == "Dropout" && node.input_size() == 3) ||
              (node.op_type() == "BatchNormalization" && node.output_size() == 3);
     });
-    ASSERT_TRUE(training) << "or there is nothing to rewrite";
+    ASSERT_TRUE(training) << "the file must have something to rewrite";
     const auto values = Initial(model);
     const auto bytes = Export(model, values, {});
     ASSERT_TRUE(after.ParseFromString(bytes));
@@ -266,7 +266,7 @@ TEST(ExportImported, AFileMadeForTrainingBecomesOneThatScores) {
   }
 }
 
-// Outputs that are there for training alone go, with all that is computed from them and for them.
+// Training-only outputs are removed, with everything that depends on them or exists only for them.
 TEST(InferenceForm, WhatIsThereForTrainingAloneGoes) {
   proto::ModelProto file;
   auto* graph = file.mutable_graph();
@@ -302,7 +302,7 @@ TEST(InferenceForm, WhatIsThereForTrainingAloneGoes) {
   EXPECT_EQ(copy.graph().node_size(), 2);
   EXPECT_EQ(copy.graph().output(0).name(), "y");
   EXPECT_EQ(copy.training_info_size(), 0);
-  // What scores already is left as it is.
+  // A file in inference form is unchanged.
   const std::string once = copy.SerializeAsString();
   ToInferenceForm(&copy);
   EXPECT_EQ(copy.SerializeAsString(), once);
@@ -324,7 +324,7 @@ TEST(Export, SaysWhatCannotBeWritten) {
   }
 }
 
-// Probabilities stand beside what the loss takes.
+// The file has both outputs and probabilities.
 TEST(Export, HasScoresAsWell) {
   const auto model = ModelOf("inputs: 5\nlayers: [dense: {units: 3}]\nloss: softmax_cross_entropy\n");
   proto::ModelProto file;

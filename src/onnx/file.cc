@@ -15,10 +15,10 @@ namespace leat::onnx {
 namespace {
 
 constexpr int64_t kOldestOpset = 13, kNewestOpset = 21;
-// Far above what networks have, far below where a file becomes a burden.
-constexpr int kMostNodes = 1 << 16;
-constexpr int kMostEdges = 1 << 12;  // inputs or outputs of one node
-constexpr int kMostInitializers = 1 << 16;
+// Limits: more than any real network has, but small enough to bound the work for a malicious file.
+constexpr int kMaxNodes = 1 << 16;
+constexpr int kMaxEdges = 1 << 12;  // inputs or outputs of one node
+constexpr int kMaxInitializers = 1 << 16;
 
 [[noreturn]] void Fail(const std::string& file, const std::string& message) {
   throw std::invalid_argument(file + ": " + message);
@@ -44,7 +44,7 @@ float HalfToFloat(uint16_t half) {
   return sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
 }
 
-// Elements of one tensor: little-endian in raw_data, or one by one in a field of their kind.
+// Reads the elements of a tensor, from little-endian raw_data or from the typed field.
 class TensorReader {
  public:
   TensorReader(const proto::TensorProto& tensor, const std::string& file)
@@ -53,7 +53,7 @@ class TensorReader {
   Tensor Read() const {
     if (proto_.data_location() == proto::TensorProto::EXTERNAL) {
       Refuse(
-          "its elements are in another file; save the model with everything in one "
+          "its elements are in another file; save the model in one "
           "(save_as_external_data=False)");
     }
     const auto type = KeptAs(proto_.data_type());
@@ -174,7 +174,7 @@ class FileReader {
     if (graph_.output_size() == 0) Fail(file_.name, "the graph has no output");
     for (const auto& output : graph_.output()) {
       if (!defined_.contains(output.name())) {
-        Fail(file_.name, "output " + Quoted(output.name()) + " is made by no node");
+        Fail(file_.name, "output " + Quoted(output.name()) + " is not computed by any node");
       }
       file_.outputs.push_back(output.name());
     }
@@ -188,19 +188,19 @@ class FileReader {
     }
     if (file_.opset < kOldestOpset || file_.opset > kNewestOpset) {
       Fail(file_.name,
-           (file_.opset == 0 ? std::string("names no opset") : "is of opset " + std::to_string(file_.opset)) +
-               "; Leat reads " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
+           (file_.opset == 0 ? std::string("has no opset") : "uses opset " + std::to_string(file_.opset)) +
+               "; supported: " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
     }
   }
 
   void Define(const std::string& name) {
-    if (!defined_.insert(name).second) Fail(file_.name, "two values have the name " + Quoted(name));
+    if (!defined_.insert(name).second) Fail(file_.name, "two values are named " + Quoted(name));
   }
 
   void ReadInitializers() {
-    if (graph_.initializer_size() > kMostInitializers) {
+    if (graph_.initializer_size() > kMaxInitializers) {
       Fail(file_.name, "has " + std::to_string(graph_.initializer_size()) + " initializers; at most " +
-                           std::to_string(kMostInitializers) + " are read");
+                           std::to_string(kMaxInitializers) + " are supported");
     }
     for (const auto& tensor : graph_.initializer()) {
       if (tensor.name().empty()) Fail(file_.name, "an initializer has no name");
@@ -221,15 +221,15 @@ class FileReader {
       for (size_t i = 0; i < data.size() && i < 8; ++i)
         names += (i > 0 ? ", " : ": ") + Quoted(data[i]->name());
       Fail(file_.name,
-           "has " + std::to_string(data.size()) + " inputs" + names + "; a layer has one, which is the data");
+           "has " + std::to_string(data.size()) + " inputs" + names + "; a layer needs exactly one");
     }
     FileInput& input = file_.input;
     input.name = data[0]->name();
     const std::string place = "input " + Quoted(input.name) + ": ";
-    if (input.name.empty()) Fail(file_.name, "its input has no name");
+    if (input.name.empty()) Fail(file_.name, "the input has no name");
     Define(input.name);
     if (!data[0]->type().has_tensor_type() || !data[0]->type().tensor_type().has_shape()) {
-      Fail(file_.name, place + "is no tensor of a known shape");
+      Fail(file_.name, place + "is not a tensor of known rank");
     }
     const auto& tensor = data[0]->type().tensor_type();
     const auto type = KeptAs(tensor.elem_type());
@@ -254,9 +254,9 @@ class FileReader {
   }
 
   void ReadNodes() {
-    if (graph_.node_size() > kMostNodes) {
+    if (graph_.node_size() > kMaxNodes) {
       Fail(file_.name, "has " + std::to_string(graph_.node_size()) + " nodes; at most " +
-                           std::to_string(kMostNodes) + " are read");
+                           std::to_string(kMaxNodes) + " are supported");
     }
     file_.nodes.reserve(static_cast<size_t>(graph_.node_size()));
     for (const auto& from : graph_.node()) {
@@ -264,20 +264,22 @@ class FileReader {
       node.op = from.op_type();
       node.domain = from.domain() == "ai.onnx" ? "" : from.domain();
       node.name = from.name().empty() && from.output_size() > 0 ? from.output(0) : from.name();
-      if (from.input_size() > kMostEdges || from.output_size() > kMostEdges) {
-        Fail(file_.name, "node " + Quoted(node.name) + " has more than " + std::to_string(kMostEdges) +
+      if (from.input_size() > kMaxEdges || from.output_size() > kMaxEdges) {
+        Fail(file_.name, "node " + Quoted(node.name) + " has more than " + std::to_string(kMaxEdges) +
                              " inputs or outputs");
       }
       for (const auto& input : from.input()) {
         if (!input.empty() && !defined_.contains(input)) {
-          throw std::invalid_argument(file_.Place(node) + "reads " + Quoted(input) +
-                                      ", which neither an input, an initializer nor an earlier node makes");
+          throw std::invalid_argument(
+              file_.Place(node) + "reads " + Quoted(input) +
+              ", which is not an input, an initializer or an output of an earlier node");
         }
         node.inputs.push_back(input);
       }
       for (const auto& attribute : from.attribute()) {
         if (!node.attributes.emplace(attribute.name(), ReadAttribute(attribute, file_.name)).second) {
-          throw std::invalid_argument(file_.Place(node) + "has two attributes " + Quoted(attribute.name()));
+          throw std::invalid_argument(file_.Place(node) + "has a duplicate attribute " +
+                                      Quoted(attribute.name()));
         }
       }
       for (const auto& output : from.output()) {
@@ -319,12 +321,12 @@ std::optional<DType> KeptAs(int64_t type) {
 }
 
 std::string Quoted(std::string_view name) {
-  constexpr size_t kMost = 80;
+  constexpr size_t kMax = 80;
   std::string text = "'";
-  for (const char c : name.substr(0, kMost)) {
+  for (const char c : name.substr(0, kMax)) {
     text += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f ? '?' : c;
   }
-  return text + (name.size() > kMost ? "...'" : "'");
+  return text + (name.size() > kMax ? "...'" : "'");
 }
 
 std::string File::Place(const FileNode& node) const {
@@ -334,10 +336,10 @@ std::string File::Place(const FileNode& node) const {
 
 File ParseFile(std::string_view bytes, const std::string& name) {
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
-    Fail(name, "has " + std::to_string(bytes.size()) + " bytes; an ONNX file has less than 2 GiB");
+    Fail(name, "has " + std::to_string(bytes.size()) + " bytes; the limit of ONNX is 2 GiB");
   }
   proto::ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) Fail(name, "is no ONNX file");
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) Fail(name, "is not an ONNX file");
   return FileReader(model, name).Read();
 }
 

@@ -1,8 +1,8 @@
-// An ONNX file as plain structs, every size and name in it checked.
+// Parses an ONNX file into plain structs and checks every size and name.
 //
-// Bytes of a file are a stranger's: whatever they are, reading them either gives a File that keeps the
-// promises below or throws std::invalid_argument with one line. Nothing is allocated for a length that the
-// bytes themselves do not have.
+// Files are untrusted: for any input, ParseFile either returns a File with the invariants below or throws
+// std::invalid_argument with a one-line message. It never allocates more than the file's own length
+// justifies.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@
 
 namespace leat::onnx {
 
-// f16, bf16 and f64 tensors become f32, bool u8, small integers i32.
+// Element types: f16, bf16 and f64 are converted to f32, bool to u8, small integers to i32.
 struct Attribute {
-  // Nothing: a kind that Leat has no use for, such as a graph.
+  // monostate: a kind of attribute that Leat does not use, such as a graph.
   std::variant<std::monostate, float, int64_t, std::string, Tensor, std::vector<float>, std::vector<int64_t>,
                std::vector<std::string>>
       value;
 };
 
 struct FileNode {
-  std::string name;                 // its first output's where the file gives none
+  std::string name;                 // its first output if the file has no name
   std::string op;                   // "Conv"
-  std::string domain;               // empty: ONNX's own
-  std::vector<std::string> inputs;  // an empty name: left out
+  std::string domain;               // empty: the default ONNX domain
+  std::vector<std::string> inputs;  // an empty name: omitted
   std::vector<std::string> outputs;
   std::map<std::string, Attribute, std::less<>> attributes;
 };
@@ -38,17 +38,17 @@ struct FileNode {
 struct FileInput {
   std::string name;
   DType type = DType::kF32;
-  std::vector<std::optional<int64_t>> sizes;  // an empty one: symbolic
+  std::vector<std::optional<int64_t>> sizes;  // nullopt: symbolic
 };
 
-// Promises: names of values are unique; every input of a node is an initializer, the model's input or an
-// output of an earlier node; outputs are made by somebody; all of them within the bounds of file.cc.
+// Invariants: names of values are unique; every input of a node is an initializer, the model's input or an
+// output of an earlier node; every graph output is defined; all counts are within the limits in file.cc.
 struct File {
-  std::string name;  // what messages call it: "net.onnx"
+  std::string name;  // for messages: "net.onnx"
   int64_t opset = 0;
   std::vector<FileNode> nodes;
   std::vector<std::string> initializers;           // in the file's order
-  std::unordered_map<std::string, Tensor> values;  // of the initializers
+  std::unordered_map<std::string, Tensor> values;  // by initializer name
   FileInput input;
   std::vector<std::string> outputs;
 
@@ -56,12 +56,12 @@ struct File {
   std::string Place(const FileNode& node) const;
 };
 
-// The type that elements of a TensorProto.DataType are kept as; empty when they are not read.
+// The element type that a TensorProto.DataType is converted to; empty if it is not supported.
 std::optional<DType> KeptAs(int64_t type);
 
 File ParseFile(std::string_view bytes, const std::string& name);
 
-// A name as messages show it: in quotes, cut when it is long, without what a terminal would obey.
+// A name in quotes for messages, truncated, without control characters.
 std::string Quoted(std::string_view name);
 
 }  // namespace leat::onnx

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
-#include <limits>
 #include <stdexcept>
 #include <unordered_map>
 
+#include "onnx/attributes.h"
+#include "onnx/fold_elements.h"
 #include "ops/shape/broadcast.h"
-#include "tensor/convert.h"
 
 namespace leat::onnx {
 namespace {
@@ -17,135 +18,11 @@ namespace {
   throw std::invalid_argument(message);
 }
 
-// Elements of any type as the widest of their kind.
-struct Elements {
-  DType type = DType::kI64;
-  Shape shape;
-  std::vector<int64_t> whole;
-  std::vector<double> real;
-
-  bool is_real() const { return type == DType::kF32; }
-  size_t count() const { return static_cast<size_t>(shape.elements()); }
-};
-
-void CheckCount(const Shape& shape) {
-  if (shape.elements() > kMaxFolded) {
-    Fail("makes a constant of " + shape.ToString() + "; at most " + std::to_string(kMaxFolded) +
-         " elements are computed while a file is read");
-  }
-}
-
-Elements Make(DType type, const Shape& shape) {
-  CheckCount(shape);
-  Elements made{.type = type, .shape = shape, .whole = {}, .real = {}};
-  if (made.is_real()) {
-    made.real.resize(made.count());
-  } else {
-    made.whole.resize(made.count());
-  }
-  return made;
-}
-
-template <class F>
-void WithType(DType type, F f) {
-  switch (type) {
-    case DType::kF32:
-      return f(float{});
-    case DType::kI32:
-      return f(int32_t{});
-    case DType::kI64:
-      return f(int64_t{});
-    case DType::kU8:
-      return f(uint8_t{});
-    case DType::kBf16:
-      break;
-  }
-  Fail("bf16 is no type of a constant");
-}
-
-Elements Read(const Tensor& tensor) {
-  Elements made = Make(tensor.dtype(), tensor.shape());
-  WithType(tensor.dtype(), [&](auto zero) {
-    const auto from = tensor.as<decltype(zero)>();
-    for (size_t i = 0; i < from.size(); ++i) {
-      if constexpr (std::is_same_v<decltype(zero), float>) {
-        made.real[i] = from[i];
-      } else {
-        made.whole[i] = from[i];
-      }
-    }
-  });
-  return made;
-}
-
-Tensor Write(const Elements& from) {
-  Tensor tensor(from.type, from.shape);
-  WithType(from.type, [&](auto zero) {
-    using T = decltype(zero);
-    const auto to = tensor.as<T>();
-    for (size_t i = 0; i < to.size(); ++i) {
-      if constexpr (std::is_same_v<T, float>) {
-        to[i] = static_cast<float>(from.real[i]);
-      } else {
-        if (from.whole[i] < int64_t{std::numeric_limits<T>::min()} ||
-            from.whole[i] > int64_t{std::numeric_limits<T>::max()}) {
-          Fail(std::to_string(from.whole[i]) + " does not fit " + std::string(Name(from.type)));
-        }
-        to[i] = static_cast<T>(from.whole[i]);
-      }
-    }
-  });
-  return tensor;
-}
-
-// Copies element `from` of one to `to` of the other, of equal kind.
-void CopyElement(const Elements& a, size_t from, Elements* b, size_t to) {
-  if (a.is_real()) {
-    b->real[to] = a.real[from];
-  } else {
-    b->whole[to] = a.whole[from];
-  }
-}
-
-// Calls f(i, offset) for each element i of `shape`, offset by `strides` from `begin`.
-void Walk(const Shape& shape, std::span<const int64_t> strides, int64_t begin,
-          const std::function<void(size_t, size_t)>& f) {
-  const auto count = static_cast<size_t>(shape.elements());
-  std::vector<int64_t> at(shape.rank());
-  int64_t offset = begin;
-  for (size_t i = 0; i < count; ++i) {
-    f(i, static_cast<size_t>(offset));
-    for (size_t axis = shape.rank(); axis-- > 0;) {
-      offset += strides[axis];
-      if (++at[axis] < shape[axis]) break;
-      offset -= strides[axis] * shape[axis];
-      at[axis] = 0;
-    }
-  }
-}
-
-std::vector<int64_t> Strides(const Shape& shape) {
-  std::vector<int64_t> strides(shape.rank(), 1);
-  for (size_t axis = shape.rank(); axis-- > 1;) strides[axis - 1] = strides[axis] * shape[axis];
-  return strides;
-}
-
-Shape ShapeOf(const std::vector<int64_t>& sizes) {
-  return Shape(std::span<const int64_t>(sizes));
-}
-
 using Inputs = std::span<const Tensor* const>;
 
 const Tensor& In(Inputs inputs, size_t i) {
   if (i >= inputs.size() || inputs[i] == nullptr) Fail("has no input " + std::to_string(i));
   return *inputs[i];
-}
-
-Elements Stretch(const Elements& from, const Shape& shape) {
-  Elements made = Make(from.type, shape);
-  const auto strides = ops::BroadcastStrides(from.shape, shape);
-  Walk(shape, strides, 0, [&](size_t i, size_t at) { CopyElement(from, at, &made, i); });
-  return made;
 }
 
 // Arithmetic.
@@ -178,7 +55,7 @@ int64_t Divide(int64_t a, int64_t b) {
   return a / b;
 }
 
-// With the sign of the divisor, as ONNX has it where fmod is 0.
+// Has the sign of the divisor, as ONNX Mod with fmod = 0.
 int64_t Modulo(int64_t a, int64_t b) {
   if (b == 0) Fail("divides by 0");
   if (b == -1) return 0;
@@ -187,7 +64,7 @@ int64_t Modulo(int64_t a, int64_t b) {
 }
 
 int64_t Power(int64_t a, int64_t b) {
-  if (b < 0) Fail("a whole number to the power of " + std::to_string(b));
+  if (b < 0) Fail("negative exponent " + std::to_string(b) + " of an integer");
   int64_t result = 1;
   if (a == 1 || a == 0 || a == -1) return b == 0 || a == 1 ? 1 : a == 0 ? 0 : b % 2 == 0 ? 1 : -1;
   for (int64_t i = 0; i < b; ++i) result = Times(result, a);  // overflows soon
@@ -217,12 +94,12 @@ const std::unordered_map<std::string_view, Arithmetic>& ArithmeticOps() {
   return ops;
 }
 
-// Two tensors of one kind, as large as both together.
+// Both inputs, broadcast to a common shape.
 std::pair<Elements, Elements> Operands(Inputs inputs) {
-  const Elements a = Read(In(inputs, 0)), b = Read(In(inputs, 1));
+  const Elements a = ReadElements(In(inputs, 0)), b = ReadElements(In(inputs, 1));
   if (a.is_real() != b.is_real()) {
     Fail("takes " + std::string(Name(a.type)) + " and " + std::string(Name(b.type)) +
-         ", which are not of one type");
+         "; both must have the same type");
   }
   const Shape shape = ops::BroadcastShape(a.shape, b.shape);
   return {Stretch(a, shape), Stretch(b, shape)};
@@ -232,16 +109,16 @@ Tensor FoldArithmetic(const Arithmetic& op, Inputs inputs) {
   auto [a, b] = Operands(inputs);
   for (size_t i = 0; i < a.whole.size(); ++i) a.whole[i] = op.whole(a.whole[i], b.whole[i]);
   for (size_t i = 0; i < a.real.size(); ++i) a.real[i] = static_cast<float>(op.real(a.real[i], b.real[i]));
-  return Write(a);
+  return ToTensor(a);
 }
 
 template <class Holds>
 Tensor FoldComparison(Inputs inputs) {
   const auto [a, b] = Operands(inputs);
-  Elements made = Make(DType::kU8, a.shape);
+  Elements made = MakeElements(DType::kU8, a.shape);
   for (size_t i = 0; i < a.whole.size(); ++i) made.whole[i] = Holds()(a.whole[i], b.whole[i]) ? 1 : 0;
   for (size_t i = 0; i < a.real.size(); ++i) made.whole[i] = Holds()(a.real[i], b.real[i]) ? 1 : 0;
-  return Write(made);
+  return ToTensor(made);
 }
 
 const std::unordered_map<std::string_view, Tensor (*)(Inputs)>& Comparisons() {
@@ -255,7 +132,7 @@ const std::unordered_map<std::string_view, Tensor (*)(Inputs)>& Comparisons() {
 }
 
 struct OneToOne {
-  int64_t (*whole)(int64_t);  // nullptr: for reals alone
+  int64_t (*whole)(int64_t);  // nullptr: f32 only
   double (*real)(double);
 };
 
@@ -277,20 +154,20 @@ const std::unordered_map<std::string_view, OneToOne>& UnaryOps() {
 }
 
 Tensor FoldUnary(const OneToOne& op, Inputs inputs) {
-  Elements x = Read(In(inputs, 0));
+  Elements x = ReadElements(In(inputs, 0));
   if (x.is_real() ? op.real == nullptr : op.whole == nullptr) {
-    Fail("does not take " + std::string(Name(x.type)));
+    Fail("does not support " + std::string(Name(x.type)));
   }
   for (auto& element : x.whole) element = op.whole(element);
   for (auto& element : x.real) element = static_cast<float>(op.real(element));
-  return Write(x);
+  return ToTensor(x);
 }
 
 // Shapes and indices.
 
 Tensor Reshaped(const Tensor& from, const Shape& shape) {
   if (from.shape().elements() != shape.elements()) {
-    Fail(from.shape().ToString() + " does not have the elements of " + shape.ToString());
+    Fail(from.shape().ToString() + " cannot be reshaped to " + shape.ToString());
   }
   Tensor to(from.dtype(), shape);
   if (from.bytes() > 0) std::memcpy(to.raw(), from.raw(), from.bytes());
@@ -298,16 +175,16 @@ Tensor Reshaped(const Tensor& from, const Shape& shape) {
 }
 
 Tensor FoldGather(const FileNode& node, Inputs inputs) {
-  const Elements data = Read(In(inputs, 0));
-  const Elements indices = Read(In(inputs, 1));
-  if (indices.is_real()) Fail("indices are f32; must be whole numbers");
+  const Elements data = ReadElements(In(inputs, 0));
+  const Elements indices = ReadElements(In(inputs, 1));
+  if (indices.is_real()) Fail("indices are f32; must be integers");
   const size_t axis = AxisOf(IntAttribute(node, "axis", 0), data.shape.rank());
   std::vector<int64_t> sizes(data.shape.sizes().begin(),
                              data.shape.sizes().begin() + static_cast<long>(axis));
   sizes.insert(sizes.end(), indices.shape.sizes().begin(), indices.shape.sizes().end());
   sizes.insert(sizes.end(), data.shape.sizes().begin() + static_cast<long>(axis) + 1,
                data.shape.sizes().end());
-  Elements made = Make(data.type, ShapeOf(sizes));
+  Elements made = MakeElements(data.type, ShapeFrom(sizes));
   int64_t inner = 1;
   for (size_t a = axis + 1; a < data.shape.rank(); ++a) inner *= data.shape[a];
   const int64_t size = data.shape[axis];
@@ -316,14 +193,14 @@ Tensor FoldGather(const FileNode& node, Inputs inputs) {
     const auto at = static_cast<int64_t>(i);
     const int64_t index = indices.whole[static_cast<size_t>(at / inner % count)];
     if (index < -size || index >= size) {
-      Fail("index " + std::to_string(index) + " is not in an axis of size " + std::to_string(size));
+      Fail("index " + std::to_string(index) + " is out of range for an axis of size " + std::to_string(size));
     }
     const int64_t outer = at / inner / count;
     CopyElement(data,
                 static_cast<size_t>((outer * size + (index < 0 ? index + size : index)) * inner + at % inner),
                 &made, i);
   }
-  return Write(made);
+  return ToTensor(made);
 }
 
 Tensor FoldConcat(const FileNode& node, Inputs inputs) {
@@ -331,32 +208,32 @@ Tensor FoldConcat(const FileNode& node, Inputs inputs) {
   std::vector<Elements> parts;
   std::vector<int64_t> sizes;
   for (size_t p = 0; p < inputs.size(); ++p) {
-    parts.push_back(Read(In(inputs, p)));
+    parts.push_back(ReadElements(In(inputs, p)));
     const Elements& part = parts.back();
     std::vector<int64_t> own(part.shape.sizes().begin(), part.shape.sizes().end());
     if (part.type != parts[0].type || own.size() != parts[0].shape.rank())
-      Fail("its inputs are not of one type and rank");
+      Fail("inputs must have the same type and rank");
     if (p == 0) {
       sizes = own;
       continue;
     }
     const int64_t sum = sizes[axis] + own[axis];
     sizes[axis] = own[axis];
-    if (sizes != own) Fail("its inputs differ along other axes than " + std::to_string(axis));
+    if (sizes != own) Fail("inputs may differ only along axis " + std::to_string(axis));
     sizes[axis] = sum;
   }
-  Elements made = Make(parts[0].type, ShapeOf(sizes));
-  const auto strides = Strides(made.shape);
+  Elements made = MakeElements(parts[0].type, ShapeFrom(sizes));
+  const auto strides = StridesOf(made.shape);
   int64_t begin = 0;
   for (const auto& part : parts) {
     Walk(part.shape, strides, begin, [&](size_t i, size_t at) { CopyElement(part, i, &made, at); });
     begin += strides[axis] * part.shape[axis];
   }
-  return Write(made);
+  return ToTensor(made);
 }
 
 Tensor FoldSlice(Inputs inputs) {
-  const Elements data = Read(In(inputs, 0));
+  const Elements data = ReadElements(In(inputs, 0));
   const auto starts = Integers(In(inputs, 1)), ends = Integers(In(inputs, 2));
   std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
@@ -366,7 +243,7 @@ Tensor FoldSlice(Inputs inputs) {
     Fail("starts, ends, axes and steps differ in length");
   }
   std::vector<int64_t> sizes(data.shape.sizes().begin(), data.shape.sizes().end());
-  auto strides = Strides(data.shape);
+  auto strides = StridesOf(data.shape);
   int64_t begin = 0;
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = AxisOf(axes[i], data.shape.rank());
@@ -375,79 +252,82 @@ Tensor FoldSlice(Inputs inputs) {
     sizes[axis] = range.count;
     strides[axis] *= range.step;
   }
-  Elements made = Make(data.type, ShapeOf(sizes));
+  Elements made = MakeElements(data.type, ShapeFrom(sizes));
   Walk(made.shape, strides, begin, [&](size_t i, size_t at) { CopyElement(data, at, &made, i); });
-  return Write(made);
+  return ToTensor(made);
 }
 
 Tensor FoldTranspose(const FileNode& node, Inputs inputs) {
-  const Elements data = Read(In(inputs, 0));
+  const Elements data = ReadElements(In(inputs, 0));
   const size_t rank = data.shape.rank();
   std::vector<int64_t> order(rank);
   for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int64_t>(rank - 1 - i);
   if (const auto given = IntsAttribute(node, "perm")) order = *given;
   std::vector<bool> seen(rank);
   std::vector<int64_t> sizes, strides;
-  const auto own = Strides(data.shape);
+  const auto own = StridesOf(data.shape);
   if (order.size() != rank)
     Fail("perm has " + std::to_string(order.size()) + " axes, its input " + std::to_string(rank));
   for (const int64_t axis : order) {
     const size_t a = AxisOf(axis, rank);
-    if (seen[a]) Fail("perm names axis " + std::to_string(axis) + " twice");
+    if (seen[a]) Fail("perm lists axis " + std::to_string(axis) + " twice");
     seen[a] = true;
     sizes.push_back(data.shape[a]);
     strides.push_back(own[a]);
   }
-  Elements made = Make(data.type, ShapeOf(sizes));
+  Elements made = MakeElements(data.type, ShapeFrom(sizes));
   Walk(made.shape, strides, 0, [&](size_t i, size_t at) { CopyElement(data, at, &made, i); });
-  return Write(made);
+  return ToTensor(made);
 }
 
 Tensor FoldConstantOfShape(const FileNode& node, Inputs inputs) {
-  const Shape shape = ShapeOf(Integers(In(inputs, 0)));
+  const Shape shape = ShapeFrom(Integers(In(inputs, 0)));
   const Tensor* given = TensorAttribute(node, "value");
   if (given != nullptr && given->elements() != 1)
     Fail("value has " + std::to_string(given->elements()) + " elements, not 1");
   CheckCount(shape);
   if (given == nullptr) return Tensor(DType::kF32, shape);
-  return Write(Stretch(Read(Reshaped(*given, Shape{})), shape));
+  return ToTensor(Stretch(ReadElements(Reshaped(*given, Shape{})), shape));
 }
 
 Tensor FoldRange(Inputs inputs) {
-  const Elements start = Read(In(inputs, 0)), limit = Read(In(inputs, 1)), delta = Read(In(inputs, 2));
+  const Elements start = ReadElements(In(inputs, 0)), limit = ReadElements(In(inputs, 1)),
+                 delta = ReadElements(In(inputs, 2));
   if (start.count() != 1 || limit.count() != 1 || delta.count() != 1)
     Fail("start, limit and delta must be scalars");
-  if (start.is_real() || limit.is_real() || delta.is_real()) Fail("takes whole numbers");
+  if (start.is_real() || limit.is_real() || delta.is_real()) Fail("start, limit and delta must be integers");
   const int64_t step = delta.whole[0];
   if (step == 0) Fail("delta is 0");
   const auto wide = static_cast<__int128>(limit.whole[0]) - start.whole[0];
   const __int128 count = std::max<__int128>((wide + step + (step > 0 ? -1 : 1)) / step, 0);
-  if (count > kMaxFolded) Fail("makes more than " + std::to_string(kMaxFolded) + " numbers");
-  Elements made = Make(start.type, Shape{static_cast<int64_t>(count)});
+  if (count > kMaxFolded) Fail("computes more than " + std::to_string(kMaxFolded) + " elements");
+  Elements made = MakeElements(start.type, Shape{static_cast<int64_t>(count)});
   for (size_t i = 0; i < made.count(); ++i) made.whole[i] = start.whole[0] + static_cast<int64_t>(i) * step;
-  return Write(made);
+  return ToTensor(made);
 }
 
 Tensor FoldWhere(Inputs inputs) {
-  const Elements condition = Read(In(inputs, 0)), a = Read(In(inputs, 1)), b = Read(In(inputs, 2));
-  if (condition.is_real() || a.type != b.type) Fail("takes a condition and two tensors of one type");
+  const Elements condition = ReadElements(In(inputs, 0)), a = ReadElements(In(inputs, 1)),
+                 b = ReadElements(In(inputs, 2));
+  if (condition.is_real() || a.type != b.type)
+    Fail("needs a bool condition and two tensors of the same type");
   const Shape shape = ops::BroadcastShape(ops::BroadcastShape(condition.shape, a.shape), b.shape);
   const Elements c = Stretch(condition, shape), left = Stretch(a, shape), right = Stretch(b, shape);
-  Elements made = Make(a.type, shape);
+  Elements made = MakeElements(a.type, shape);
   for (size_t i = 0; i < made.count(); ++i) CopyElement(c.whole[i] != 0 ? left : right, i, &made, i);
-  return Write(made);
+  return ToTensor(made);
 }
 
 Tensor FoldExpand(Inputs inputs) {
-  const Elements data = Read(In(inputs, 0));
-  const Shape shape = ops::BroadcastShape(data.shape, ShapeOf(Integers(In(inputs, 1))));
-  return Write(Stretch(data, shape));
+  const Elements data = ReadElements(In(inputs, 0));
+  const Shape shape = ops::BroadcastShape(data.shape, ShapeFrom(Integers(In(inputs, 1))));
+  return ToTensor(Stretch(data, shape));
 }
 
 Tensor FoldTrilu(const FileNode& node, Inputs inputs) {
-  Elements data = Read(In(inputs, 0));
+  Elements data = ReadElements(In(inputs, 0));
   const size_t rank = data.shape.rank();
-  if (rank < 2) Fail("takes a matrix, not " + data.shape.ToString());
+  if (rank < 2) Fail("needs at least two axes, not " + data.shape.ToString());
   int64_t k = 0;
   if (inputs.size() > 1 && inputs[1] != nullptr) {
     const auto given = Integers(*inputs[1]);
@@ -466,17 +346,17 @@ Tensor FoldTrilu(const FileNode& node, Inputs inputs) {
       data.whole[i] = 0;
     }
   }
-  return Write(data);
+  return ToTensor(data);
 }
 
-// All elements to one.
+// Reduction over all elements.
 Tensor FoldReduce(const FileNode& node, Inputs inputs) {
-  const Elements data = Read(In(inputs, 0));
+  const Elements data = ReadElements(In(inputs, 0));
   std::optional<std::vector<int64_t>> axes = IntsAttribute(node, "axes");
   if (inputs.size() > 1 && inputs[1] != nullptr) axes = Integers(*inputs[1]);
   if (axes && !axes->empty() && axes->size() != data.shape.rank())
-    Fail("of a constant is supported over all axes alone");
-  if (data.is_real() || data.count() == 0) Fail("of a constant is supported for whole numbers alone");
+    Fail("of a constant is supported only over all axes");
+  if (data.is_real() || data.count() == 0) Fail("of a constant is supported only for integers");
   int64_t total = data.whole[0];
   const auto& op = ArithmeticOps().at(node.op == "ReduceProd"  ? "Mul"
                                       : node.op == "ReduceSum" ? "Add"
@@ -485,9 +365,9 @@ Tensor FoldReduce(const FileNode& node, Inputs inputs) {
   for (size_t i = 1; i < data.count(); ++i) total = op.whole(total, data.whole[i]);
   const bool keep = IntAttribute(node, "keepdims", 1) != 0;
   std::vector<int64_t> sizes(keep ? data.shape.rank() : 0, 1);
-  Elements made = Make(data.type, ShapeOf(sizes));
+  Elements made = MakeElements(data.type, ShapeFrom(sizes));
   made.whole[0] = total;
-  return Write(made);
+  return ToTensor(made);
 }
 
 Tensor FoldCast(const FileNode& node, Inputs inputs) {
@@ -495,19 +375,8 @@ Tensor FoldCast(const FileNode& node, Inputs inputs) {
   const int64_t number = IntAttribute(node, "to", 0);
   const auto to = KeptAs(number);
   if (!to) Fail("to type " + std::to_string(number) + " is not supported");
-  CheckCount(from.shape());
-  Tensor made(*to, from.shape());
   constexpr int64_t kBool = 9;
-  WithType(from.dtype(), [&](auto a) {
-    WithType(*to, [&](auto b) {
-      const auto in = from.as<decltype(a)>();
-      const auto out = made.as<decltype(b)>();
-      for (size_t i = 0; i < in.size(); ++i) {
-        out[i] = number == kBool ? static_cast<decltype(b)>(in[i] != 0) : ConvertTo<decltype(b)>(in[i]);
-      }
-    });
-  });
-  return made;
+  return Converted(from, *to, number == kBool);
 }
 
 std::optional<std::vector<int64_t>> AxesInput(Inputs inputs) {
@@ -516,134 +385,6 @@ std::optional<std::vector<int64_t>> AxesInput(Inputs inputs) {
 }
 
 }  // namespace
-
-int64_t IntAttribute(const FileNode& node, std::string_view name, int64_t fallback) {
-  const auto at = node.attributes.find(name);
-  if (at == node.attributes.end()) return fallback;
-  if (const auto* value = std::get_if<int64_t>(&at->second.value)) return *value;
-  Fail("attribute " + std::string(name) + " is no whole number");
-}
-
-float FloatAttribute(const FileNode& node, std::string_view name, float fallback) {
-  const auto at = node.attributes.find(name);
-  if (at == node.attributes.end()) return fallback;
-  const auto* value = std::get_if<float>(&at->second.value);
-  if (value == nullptr || !std::isfinite(*value))
-    Fail("attribute " + std::string(name) + " is no finite number");
-  return *value;
-}
-
-std::string StringAttribute(const FileNode& node, std::string_view name, const std::string& fallback) {
-  const auto at = node.attributes.find(name);
-  if (at == node.attributes.end()) return fallback;
-  if (const auto* value = std::get_if<std::string>(&at->second.value)) return *value;
-  Fail("attribute " + std::string(name) + " is no string");
-}
-
-std::optional<std::vector<int64_t>> IntsAttribute(const FileNode& node, std::string_view name) {
-  const auto at = node.attributes.find(name);
-  if (at == node.attributes.end()) return std::nullopt;
-  if (const auto* value = std::get_if<std::vector<int64_t>>(&at->second.value)) return *value;
-  Fail("attribute " + std::string(name) + " is no list of whole numbers");
-}
-
-const Tensor* TensorAttribute(const FileNode& node, std::string_view name) {
-  const auto at = node.attributes.find(name);
-  if (at == node.attributes.end()) return nullptr;
-  if (const auto* value = std::get_if<Tensor>(&at->second.value)) return value;
-  Fail("attribute " + std::string(name) + " is no tensor");
-}
-
-std::vector<int64_t> Integers(const Tensor& tensor) {
-  if (tensor.dtype() == DType::kF32) Fail("f32" + tensor.shape().ToString() + " where whole numbers must be");
-  return Read(tensor).whole;
-}
-
-size_t AxisOf(int64_t axis, size_t rank) {
-  const auto r = static_cast<int64_t>(rank);
-  if (axis < -r || axis >= r) {
-    Fail("axis " + std::to_string(axis) + " is not one of " + std::to_string(rank));
-  }
-  return static_cast<size_t>(axis < 0 ? axis + r : axis);
-}
-
-SliceRange SliceOf(int64_t start, int64_t end, int64_t step, int64_t size) {
-  if (step == 0 || step < -kMaxFolded || step > kMaxFolded)
-    Fail("a slice in steps of " + std::to_string(step));
-  const auto place = [&](int64_t at, int64_t least, int64_t most) {
-    if (at < 0) at = at < -size ? least : at + size;
-    return std::clamp(at, least, most);
-  };
-  if (step > 0) {
-    const int64_t first = place(start, 0, size), last = place(end, 0, size);
-    return {first, std::max<int64_t>((last - first + step - 1) / step, 0), step};
-  }
-  const int64_t first = place(start, -1, size - 1), last = place(end, -1, size - 1);
-  const int64_t count = std::max<int64_t>((first - last - step - 1) / -step, 0);
-  return {count == 0 ? 0 : first, count, step};
-}
-
-Shape ReshapeTarget(const Shape& from, std::span<const int64_t> target, bool allow_zero) {
-  std::vector<int64_t> sizes(target.begin(), target.end());
-  std::optional<size_t> rest;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0 && !allow_zero) {
-      if (i >= from.rank())
-        Fail("size 0 of axis " + std::to_string(i) + " keeps what " + from.ToString() + " does not have");
-      sizes[i] = from[i];
-    } else if (sizes[i] == -1) {
-      if (rest) Fail("has two sizes of -1");
-      rest = i;
-      sizes[i] = 1;
-    }
-  }
-  const Shape known = ShapeOf(sizes);
-  if (rest) {
-    if (known.elements() == 0 || from.elements() % known.elements() != 0) {
-      Fail("cannot make " + known.ToString() + " times anything of " + from.ToString());
-    }
-    sizes[*rest] = from.elements() / known.elements();
-  }
-  const Shape made = ShapeOf(sizes);
-  if (made.elements() != from.elements()) {
-    Fail(from.ToString() + " does not have the elements of " + made.ToString() +
-         "; if the batch is fixed in there, export with a symbolic batch axis");
-  }
-  return made;
-}
-
-Shape Unsqueezed(const Shape& from, std::span<const int64_t> axes) {
-  const size_t rank = from.rank() + axes.size();
-  if (rank > Shape::kMaxRank) Fail("makes " + std::to_string(rank) + " axes");
-  std::vector<bool> fresh(rank);
-  for (const int64_t axis : axes) {
-    const size_t a = AxisOf(axis, rank);
-    if (fresh[a]) Fail("names axis " + std::to_string(axis) + " twice");
-    fresh[a] = true;
-  }
-  std::vector<int64_t> sizes;
-  size_t next = 0;
-  for (size_t a = 0; a < rank; ++a) sizes.push_back(fresh[a] ? 1 : from[next++]);
-  return ShapeOf(sizes);
-}
-
-Shape Squeezed(const Shape& from, const std::optional<std::vector<int64_t>>& axes) {
-  std::vector<bool> gone(from.rank());
-  if (axes) {
-    for (const int64_t axis : *axes) {
-      const size_t a = AxisOf(axis, from.rank());
-      if (from[a] != 1) Fail("axis " + std::to_string(axis) + " of " + from.ToString() + " is not of size 1");
-      gone[a] = true;
-    }
-  } else {
-    for (size_t a = 0; a < from.rank(); ++a) gone[a] = from[a] == 1;
-  }
-  std::vector<int64_t> sizes;
-  for (size_t a = 0; a < from.rank(); ++a) {
-    if (!gone[a]) sizes.push_back(from[a]);
-  }
-  return ShapeOf(sizes);
-}
 
 std::optional<Tensor> Fold(const FileNode& node, std::span<const Tensor* const> inputs) {
   const std::string_view op = node.op;

@@ -16,7 +16,7 @@ bool IsTrainingNode(const proto::NodeProto& node) {
   return node.domain() == kTrainingDomain;
 }
 
-// All but the first output, which is the only one of scoring.
+// Removes all outputs but the first, which is the only one in inference.
 void DropOutputs(proto::NodeProto* node, Names* gone) {
   while (node->output_size() > 1) {
     if (const std::string& last = node->output(node->output_size() - 1); !last.empty()) gone->insert(last);
@@ -38,7 +38,7 @@ void DropAttribute(proto::NodeProto* node, const char* name) {
   attributes->erase(end, attributes->end());
 }
 
-// The names that something reads: inputs of nodes and outputs of the graph.
+// All names in use: inputs of nodes and outputs of the graph.
 Names Used(const proto::GraphProto& graph) {
   Names used;
   for (const auto& node : graph.node()) used.insert(node.input().begin(), node.input().end());
@@ -51,7 +51,7 @@ void EraseIf(List* list, const Predicate& predicate) {
   list->erase(std::remove_if(list->begin(), list->end(), predicate), list->end());
 }
 
-// What is computed from something that is gone goes, too. Nodes are in the order of computation.
+// Removes nodes that depend on removed values. Nodes are in topological order.
 void DropDependents(proto::GraphProto* graph, Names* gone) {
   EraseIf(graph->mutable_node(), [gone](const proto::NodeProto& node) {
     const bool goes = IsTrainingNode(node) || std::ranges::any_of(node.input(), [gone](const auto& name) {
@@ -64,7 +64,7 @@ void DropDependents(proto::GraphProto* graph, Names* gone) {
   EraseIf(graph->mutable_output(), [gone](const auto& output) { return gone->contains(output.name()); });
 }
 
-// What was read before and is read no more: nodes, weights, inputs.
+// Removes nodes, weights and inputs that were used before and are now unused.
 void DropUnread(proto::GraphProto* graph, const Names& before) {
   for (int nodes = -1; nodes != graph->node_size();) {
     nodes = graph->node_size();
@@ -104,7 +104,7 @@ void ToInferenceForm(proto::ModelProto* file) {
   if (!changed) return;
   DropDependents(graph, &gone);
   if (gone.contains(first))
-    throw std::invalid_argument("output '" + first + "' of the ONNX file exists only in training");
+    throw std::invalid_argument("output '" + first + "' of the ONNX file is computed only in training");
   DropUnread(graph, before);
   EraseIf(file->mutable_opset_import(), [](const auto& opset) { return opset.domain() == kTrainingDomain; });
 }

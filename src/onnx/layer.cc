@@ -11,13 +11,13 @@ namespace leat::onnx {
 namespace {
 
 std::string ReadBytes(const Config& setting, const std::string& path) {
-  constexpr uintmax_t kMost = uintmax_t{1} << 31;
+  constexpr uintmax_t kMax = uintmax_t{1} << 31;
   std::error_code error;
   const auto size =
       std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
   if (error || size == 0) setting.Fail("cannot read " + path);
-  if (size >= kMost)
-    setting.Fail(path + " has " + std::to_string(size) + " bytes; an ONNX file has less than 2 GiB");
+  if (size >= kMax)
+    setting.Fail(path + " has " + std::to_string(size) + " bytes; the limit of ONNX is 2 GiB");
   std::ifstream in(path, std::ios::binary);
   std::string bytes(size, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(size));

@@ -1,7 +1,7 @@
 // - onnx: {file: net.onnx, output: logits}
-//     a network out of an ONNX file, with its weights. output is the value that it ends with, the file's
-//     first output when left out; a file that ends with a softmax is cut before it so that the loss can bring
-//     its own.
+//     a network from an ONNX file, with its weights. output is the value that the layer returns; default: the
+//     file's first output. If the file ends with a softmax, set output to its input, since the loss includes
+//     a softmax.
 #pragma once
 
 #include <span>
@@ -11,10 +11,10 @@
 
 namespace leat::onnx {
 
-// For nn::ModelContext::kinds.
+// The onnx layer, for nn::ModelContext::kinds.
 std::span<const nn::LayerKind> LayerKinds();
 
-// The network of a layer that these kinds made, nullptr for others.
+// The network of an onnx layer, nullptr for other layers.
 const Network* NetworkOf(const nn::Layer& layer);
 
 }  // namespace leat::onnx

@@ -40,7 +40,7 @@ std::string Sizes(std::span<const std::optional<int64_t>> sizes) {
   return text + "]";
 }
 
-// What makes nothing new of its first input.
+// Whether the op only moves, selects or converts elements of its first input.
 bool PassesOn(std::string_view op) {
   static constexpr std::string_view kOps[] = {"Cast",    "Flatten", "Identity",  "Reshape",
                                               "Squeeze", "Slice",   "Transpose", "Unsqueeze"};
@@ -49,7 +49,7 @@ bool PassesOn(std::string_view op) {
 
 enum class Use { kNone, kWeight, kStatistic, kOperand };
 
-// What an op has an input for.
+// The role of an op's input.
 Use UseOf(std::string_view op, size_t input) {
   static const std::map<std::string_view, std::pair<size_t, size_t>> kWeights = {
       {"Conv", {1, 2}},
@@ -81,7 +81,7 @@ bool AllFinite(const Tensor& tensor) {
 
 }  // namespace
 
-// Nodes that the output does not need are none of our business.
+// Drops nodes that the output does not depend on, so that unsupported ops among them do not matter.
 void Network::Prune() {
   std::unordered_set<std::string> needed = {output_};
   std::vector<FileNode> kept;
@@ -98,7 +98,7 @@ void Network::Prune() {
 }
 
 void Network::CheckOps() const {
-  // By op: first, how many.
+  // By op: first node and count.
   std::map<std::string, std::pair<std::string, size_t>> unknown;
   for (const auto& node : file_.nodes) {
     if (node.domain.empty() && FindOp(node.op) != nullptr) continue;
@@ -120,10 +120,10 @@ void Network::CheckOps() const {
   Fail(file_, "has ops of opset " + std::to_string(file_.opset) + " that are not supported: " + text);
 }
 
-// Weights are f32 initializers that stand where an op has its weights, or beside data as more than one
-// number, as biases and positions do. Masks and factors are constants.
+// Trained are f32 initializers that are a weight input of an op, or an operand beside data with more than one
+// element, such as biases and position embeddings. Masks and scalar factors are constants.
 void Network::FindTrained() {
-  std::unordered_map<std::string, std::string> source;  // a value that is an initializer passed on
+  std::unordered_map<std::string, std::string> source;  // value → the initializer that it passes on
   for (const auto& name : file_.initializers) source[name] = name;
   std::unordered_map<std::string, std::set<Use>> uses;
   for (const auto& node : file_.nodes) {
@@ -131,7 +131,7 @@ void Network::FindTrained() {
       const auto at = source.find(node.inputs[i]);
       if (at == source.end()) continue;
       Use use = UseOf(node.op, i);
-      // Statistics move only as they are and in pairs.
+      // Running mean and variance become statistics only if both are initializers.
       if (use == Use::kStatistic) {
         const bool pair = node.inputs.size() == 5 && file_.values.contains(node.inputs[3]) &&
                           file_.values.contains(node.inputs[4]);
@@ -157,7 +157,7 @@ void Network::FindTrained() {
     if (!weight && !statistic && !operand) continue;
     if (!AllFinite(tensor)) {
       if (!weight && !statistic) continue;
-      Fail(file_, "tensor " + Quoted(name) + ": has weights that are not finite");
+      Fail(file_, "tensor " + Quoted(name) + ": weights are not finite");
     }
     std::string plain = PlainName(name);
     while (!taken.insert(plain).second) plain += "_";
@@ -174,7 +174,7 @@ void Network::FindTrained() {
   }
 }
 
-// The tables that whole numbers from the input index.
+// Finds the tables that are indexed by the input, to limit its ids.
 void Network::FindIds() {
   std::unordered_set<std::string> ids = {file_.input.name};
   for (const auto& node : file_.nodes) {
@@ -204,7 +204,7 @@ void Network::FitInput(const Shape& row) {
     row_last_ = true;
     return;
   }
-  // The same elements in the same order: one size may follow from the others.
+  // Otherwise the number of elements must match; one symbolic size can be inferred.
   int64_t known = 1, missing = 0;
   for (const auto& size : sizes) {
     missing += !size;
@@ -217,7 +217,7 @@ void Network::FitInput(const Shape& row) {
     return;
   }
   Fail(file_,
-       "input " + Quoted(file_.input.name) + " takes rows of " + Sizes(sizes) + ", not " + row.ToString());
+       "input " + Quoted(file_.input.name) + " needs rows of " + Sizes(sizes) + ", not " + row.ToString());
 }
 
 Network::Built Network::Build(Graph& graph, Value x, std::span<const Value> variables, nn::StepContext& step,
@@ -254,7 +254,7 @@ Network::Built Network::Trial(Graph& graph, int64_t batch, const FixedBatch* fix
   return Build(graph, x, *variables, step, fixed);
 }
 
-// A row's shapes must not depend on how many rows there are. Two sizes of batch show it.
+// Checks with two batch sizes that the output shape per row does not depend on the batch size.
 void Network::CheckShapes() {
   if (fixed_) {
     Graph graph;
@@ -273,13 +273,13 @@ void Network::CheckShapes() {
     if (type.dtype != DType::kF32)
       Fail(file_, "output " + Quoted(output_) + " is " + type.ToString() + "; must be f32");
     if (type.shape.rank() == 0 || type.shape[0] != batch) {
-      Fail(file_, "output " + Quoted(output_) + " is " + type.ToString() + " for a batch of " +
+      Fail(file_, "output " + Quoted(output_) + " is " + type.ToString() + " for batch size " +
                       std::to_string(batch) + "; its first axis must be the batch");
     }
     const Shape own(type.shape.sizes().subspan(1));
     if (row && *row != own) {
       Fail(file_, "output " + Quoted(output_) + " is " + row->ToString() + " or " + own.ToString() +
-                      " of a row, depending on the size of the batch");
+                      " per row, depending on the batch size");
     }
     row = own;
   }
@@ -309,7 +309,7 @@ std::shared_ptr<const Network> Network::Import(std::string_view bytes, const std
   const File& file = network->file_;
   network->output_ = options.output.empty() ? file.outputs[0] : options.output;
   network->Prune();
-  if (file.nodes.empty()) Fail(file, "no node makes the output " + Quoted(network->output_));
+  if (file.nodes.empty()) Fail(file, "no node computes output " + Quoted(network->output_));
   network->CheckOps();
   network->FindTrained();
   network->FindIds();
@@ -318,7 +318,7 @@ std::shared_ptr<const Network> Network::Import(std::string_view bytes, const std
     network->CheckShapes();
     network->CheckGradient();
   } catch (const std::invalid_argument& error) {
-    // What a shape says of sizes that are too large knows of no file.
+    // Errors of Shape lack the file name; add it.
     const std::string message = error.what();
     if (message.starts_with(name + ": ")) throw;
     Fail(file, message);

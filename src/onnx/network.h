@@ -1,9 +1,8 @@
-// A network out of an ONNX file, to be trained further.
+// A network imported from an ONNX file, for further training.
 //
-// Read are files of opset 13 to 21 with one input, whose first axis is the batch, as PyTorch and tf2onnx
-// export networks. The batch may be symbolic or a number; other sizes that are symbolic are taken from the
-// rows that come in. Weights become variables that start from the file's values, under the file's names;
-// everything else that is known stays a constant.
+// Supports files of opset 13 to 21 with one input whose first axis is the batch, as exported by PyTorch and
+// tf2onnx. The batch may be symbolic or fixed; other symbolic sizes are taken from the row shape. Weights
+// become variables with the names and initial values of the file; other constants stay constant.
 #pragma once
 
 #include <memory>
@@ -20,36 +19,36 @@
 namespace leat::onnx {
 
 struct ImportOptions {
-  // The value that the network ends with; empty: the file's first output.
+  // The value that the network returns; empty: the file's first output.
   std::string output;
-  // Of a row that comes in. The file's own sizes without the batch; those of an image with channels last; or
-  // one axis that has all their elements.
+  // Shape of an input row: the file's shape without the batch; the same with channels last, for an image; or
+  // one axis with all elements.
   Shape row;
 };
 
 // Immutable; thread-safe.
 class Network {
  public:
-  // Everything is checked here, so that Apply cannot fail: throws std::invalid_argument with file, node and
-  // values, naming all ops that are not supported at once.
+  // Checks everything, so that Apply cannot fail. Throws std::invalid_argument with file, node and values;
+  // unsupported ops are all listed in one message.
   static std::shared_ptr<const Network> Import(std::string_view bytes, const std::string& name,
                                                const ImportOptions& options);
 
   const std::string& name() const { return file_.name; }
-  Shape outputs() const { return outputs_; }  // of a row; images with channels last
-  // In the file's order, named as `prefix`, a slash and the initializer's name with '_' for what names do not
-  // have.
+  Shape outputs() const { return outputs_; }  // per row; images with channels last
+  // The variables in the file's order, named `prefix`/initializer, with '_' for characters that names cannot
+  // contain.
   std::vector<optim::VariableSpec> variables(const std::string& prefix) const;
-  // The initializers that they are.
+  // The initializers of the variables, in the same order.
   const std::vector<std::string>& trained() const { return trained_; }
-  // x f32[batch, row...], variables as listed.
+  // Adds the network to a graph: x f32[batch, row...], variables in the order of variables().
   graph::Value Apply(graph::Graph& graph, graph::Value x, std::span<const graph::Value> variables,
                      nn::StepContext& step) const;
-  // > 0: what comes in are whole numbers from 0 to below this.
+  // If > 0, inputs must be whole numbers in [0, ids()).
   uint32_t ids() const { return ids_; }
-  // Whether the last node is an activation that a loss could bring itself.
+  // Whether the last node is an activation that a loss may include.
   bool has_activation() const { return has_activation_; }
-  // The bytes that it was read from.
+  // The content of the file.
   const std::string& bytes() const { return *bytes_; }
 
  private:
@@ -66,7 +65,7 @@ class Network {
   void FitInput(const Shape& row);
   void CheckShapes();
   void CheckGradient() const;
-  // The whole in a graph of its own, for rows that are not in it.
+  // Builds the network in its own graph, with placeholders as rows.
   Built Trial(graph::Graph& graph, int64_t batch, const FixedBatch* fixed,
               std::vector<graph::Value>* variables) const;
   Built Build(graph::Graph& graph, graph::Value x, std::span<const graph::Value> variables,
@@ -79,7 +78,7 @@ class Network {
   std::vector<optim::VariableSpec> variables_;  // without a prefix
   std::optional<FixedBatch> fixed_;
   std::vector<int64_t> row_sizes_;  // in the file's order
-  bool row_last_ = false;           // rows come as images with channels last
+  bool row_last_ = false;           // rows are images with channels last
   Shape row_, outputs_;
   uint32_t ids_ = 0;
   bool has_activation_ = false;

@@ -1,4 +1,4 @@
-// Networks from files of PyTorch and Keras: what they compute, that they can be trained, and what is refused.
+// Networks imported from PyTorch and Keras: results, training, and rejected files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ std::string WhyNot(const std::string& bytes, const Shape& row, const std::string
   return "";
 }
 
-// A network in a graph of its own, ready to run.
+// A network in its own graph, ready to run.
 struct Running {
   Running(const Network& network, const Shape& row, int64_t batch, bool training) {
     std::vector<int64_t> sizes = {batch};
@@ -134,7 +134,7 @@ TEST_P(GoldenTest, RowsDoNotDependOnTheirBatch) {
   }
 }
 
-// Through a job's model: a few steps of gradient descent make the loss smaller.
+// In a job's model: a few steps of gradient descent reduce the loss.
 TEST_P(GoldenTest, IsTrainedFurther) {
   const auto& golden = Goldens().at(GetParam());
   std::string row;
@@ -173,12 +173,12 @@ TEST_P(GoldenTest, IsTrainedFurther) {
       for (size_t i2 = 0; i2 < gradient.size(); ++i2) values[v][i2] -= rate * gradient[i2];
     }
   }
-  // Probabilities sum to 1 whatever the weights are.
+  // Probabilities sum to 1 for any weights.
   if (GetParam() == "keras") return;
   EXPECT_LT(losses.back(), losses.front());
 }
 
-// Files written here, to be damaged in one place each.
+// Files built by the test, each with one defect.
 class Written {
  public:
   Written() {
@@ -262,8 +262,8 @@ TEST(Refusal, NamesPlaceAndValues) {
 }
 
 TEST(Refusal, OfWhatIsNoFile) {
-  EXPECT_EQ(WhyNot("nonsense", {4}), "net.onnx: is no ONNX file");
-  EXPECT_EQ(WhyNot("", {4}), "net.onnx: names no opset; Leat reads 13 to 21");
+  EXPECT_EQ(WhyNot("nonsense", {4}), "net.onnx: is not an ONNX file");
+  EXPECT_EQ(WhyNot("", {4}), "net.onnx: has no opset; supported: 13 to 21");
 }
 
 TEST(Refusal, OfOtherOpsets) {
@@ -271,7 +271,7 @@ TEST(Refusal, OfOtherOpsets) {
     Written file;
     file.model().mutable_opset_import(0)->set_version(version);
     file.Node("Relu", {"x"}, {"y"});
-    EXPECT_EQ(file.WhyNot(), "net.onnx: is of opset " + std::to_string(version) + "; Leat reads 13 to 21");
+    EXPECT_EQ(file.WhyNot(), "net.onnx: uses opset " + std::to_string(version) + "; supported: 13 to 21");
   }
 }
 
@@ -279,14 +279,14 @@ TEST(Refusal, OfGraphsThatAreNone) {
   Written cycle;
   cycle.Node("Add", {"x", "b"}, {"a"});
   cycle.Node("Relu", {"a"}, {"b"});
-  EXPECT_THAT(cycle.WhyNot(), HasSubstr("node 'Add1' (Add): reads 'b', which neither"));
+  EXPECT_THAT(cycle.WhyNot(), HasSubstr("node 'Add1' (Add): reads 'b', which is not an input"));
   Written twice;
   twice.Node("Relu", {"x"}, {"y"});
   twice.Node("Relu", {"x"}, {"y"});
-  EXPECT_EQ(twice.WhyNot(), "net.onnx: two values have the name 'y'");
+  EXPECT_EQ(twice.WhyNot(), "net.onnx: two values are named 'y'");
   Written loose;
   loose.Node("Relu", {"x"}, {"a"});
-  EXPECT_EQ(loose.WhyNot(), "net.onnx: output 'y' is made by no node");
+  EXPECT_EQ(loose.WhyNot(), "net.onnx: output 'y' is not computed by any node");
 }
 
 TEST(Refusal, OfTensorsThatAreDamaged) {
@@ -313,7 +313,7 @@ TEST(Refusal, OfTensorsThatAreDamaged) {
   Written infinite;
   infinite.Floats("w", {4, 3}, INFINITY);
   infinite.Node("MatMul", {"x", "w"}, {"y"});
-  EXPECT_THAT(infinite.WhyNot(), HasSubstr("tensor 'w': has weights that are not finite"));
+  EXPECT_THAT(infinite.WhyNot(), HasSubstr("tensor 'w': weights are not finite"));
 }
 
 TEST(Refusal, OfSizesThatOverflow) {
@@ -355,7 +355,7 @@ TEST(Refusal, OfConstantsWithoutEnd) {
   filled.Ints("shape", {1 << 20, 1 << 20});
   filled.Node("ConstantOfShape", {"shape"}, {"c"});
   filled.Node("Add", {"x", "c"}, {"y"});
-  EXPECT_THAT(filled.WhyNot(), HasSubstr("makes a constant of [1048576, 1048576]"));
+  EXPECT_THAT(filled.WhyNot(), HasSubstr("computes a constant [1048576, 1048576]"));
   Written many;
   many.Ints("shape", {1 << 22});
   for (int i = 0; i < 20; ++i) many.Node("ConstantOfShape", {"shape"}, {"c" + std::to_string(i)});
@@ -374,7 +374,7 @@ TEST(Refusal, OfIndicesThatAreNotThere) {
   }
   Written axis;
   Written::Attribute(axis.Node("Softmax", {"x"}, {"y"}), "axis", 7);
-  EXPECT_EQ(axis.WhyNot(), "net.onnx: node 'Softmax1' (Softmax): axis 7 is not one of 2");
+  EXPECT_EQ(axis.WhyNot(), "net.onnx: node 'Softmax1' (Softmax): axis 7 is out of range for rank 2");
 }
 
 TEST(Refusal, OfBatchesThatMix) {
@@ -398,7 +398,7 @@ TEST(Refusal, OfNodesWithoutInputs) {
 TEST(Refusal, OfRowsThatDoNotFit) {
   Written file;
   file.Node("Relu", {"x"}, {"y"});
-  EXPECT_EQ(file.WhyNot({5}), "net.onnx: input 'x' takes rows of [4], not [5]");
+  EXPECT_EQ(file.WhyNot({5}), "net.onnx: input 'x' needs rows of [4], not [5]");
   EXPECT_EQ(file.WhyNot({2, 2}), "");
 }
 
@@ -418,7 +418,7 @@ TEST(Import, EndsWhereItIsTold) {
   const auto images = Load("keras", "r1");
   EXPECT_EQ(images->outputs(), (Shape{3, 3, 4}));
   EXPECT_THAT(WhyNot(ReadGolden("keras"), {6, 6, 1}, "nowhere"),
-              HasSubstr("no node makes the output 'nowhere'"));
+              HasSubstr("no node computes output 'nowhere'"));
 }
 
 TEST(Import, KnowsItsIds) {
@@ -434,14 +434,14 @@ TEST(Import, WeightsHaveTheFilesNames) {
                                           "net/4.weight", "net/4.bias"));
 }
 
-// Nothing but what comes in and goes out is turned round in a chain of convolutions.
+// A chain of convolutions has transposes only at its input and output.
 TEST(Import, ImagesStayChannelsLast) {
   const auto network = Load("norms");
   Running running(*network, {8, 9, 3}, 2, false);
   size_t large = 0;
   for (const auto& node : running.graph.nodes())
     large += node.op->kind() == "transpose" && node.outputs[0].shape[0] == 2;
-  // Around the group norm, which goes over channels and pixels at once.
+  // Around the group norm, which normalises over channels and pixels together.
   EXPECT_EQ(large, 2u);
 }
 

@@ -1,8 +1,8 @@
-// Convolutions, pools and norms: what knows where channels are.
+// Convolutions, pools and norms: ops that depend on the position of the channel axis.
 #include <stdexcept>
 
+#include "onnx/attributes.h"
 #include "onnx/build.h"
-#include "onnx/fold.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -30,31 +30,32 @@ void PutImages(const NodeContext& call, Value y) {
   Graph& graph = call.graph();
   if (call.ShapeOf(0).rank() == 4) return call.OutLast(0, y);
   const Shape shape = graph.shape(y);
-  if (shape[1] != 1) Fail("makes " + shape.ToString() + " of one row");
+  if (shape[1] != 1) Fail("1-D input gives " + shape.ToString() + "; must have height 1");
   y = graph.Make<ops::Reshape>({y}, Shape{shape[0], shape[2], shape[3]});
   call.Out(0, graph.Make<ops::Transpose>({y}, std::vector<int>{0, 2, 1}));
 }
 
-// A list of one number for each axis of an image, both of them; those of one row have a height of `row`.
+// An attribute with one number per image axis. For 1-D inputs, the height is `row`.
 Pair PairOf(const NodeContext& call, std::string_view name, int64_t fallback, int64_t row) {
   const size_t axes = call.ShapeOf(0).rank() - 2;
   const auto given = IntsAttribute(call.node, name);
   if (given && given->size() != axes) {
-    Fail(std::string(name) + " has " + std::to_string(given->size()) + " numbers for " +
-         std::to_string(axes) + " axes");
+    Fail(std::string(name) + " has " + std::to_string(given->size()) + " values for " + std::to_string(axes) +
+         " axes");
   }
   if (axes == 1) return {row, given ? (*given)[0] : fallback};
   return {given ? (*given)[0] : fallback, given ? (*given)[1] : fallback};
 }
 
 void CheckPair(std::string_view name, const Pair& pair, int64_t least) {
-  constexpr int64_t kMost = INT32_MAX;
-  if (pair.height < least || pair.width < least || pair.height > kMost || pair.width > kMost) {
-    Fail(std::string(name) + " is " + ops::ToString(pair) + "; must be from " + std::to_string(least));
+  constexpr int64_t kMax = INT32_MAX;
+  if (pair.height < least || pair.width < least || pair.height > kMax || pair.width > kMax) {
+    Fail(std::string(name) + " is " + ops::ToString(pair) + "; must be between " + std::to_string(least) +
+         " and " + std::to_string(kMax));
   }
 }
 
-// As auto_pad or pads say it. `extent`: what a window spans.
+// The padding from auto_pad or pads. `extent`: the dilated kernel.
 Padding PaddingOf(const NodeContext& call, const Pair& image, const Pair& extent, const Pair& strides) {
   const auto mode = StringAttribute(call.node, "auto_pad", "NOTSET");
   const auto pads = IntsAttribute(call.node, "pads");
@@ -66,18 +67,18 @@ Padding PaddingOf(const NodeContext& call, const Pair& image, const Pair& extent
     };
     const int64_t height = total(image.height, extent.height, strides.height);
     const int64_t width = total(image.width, extent.width, strides.width);
-    const bool upper = mode == "SAME_UPPER";  // an odd one goes behind
+    const bool upper = mode == "SAME_UPPER";  // an odd element is added at the end
     const int64_t top = upper ? height / 2 : height - height / 2,
                   left = upper ? width / 2 : width - width / 2;
     return {.top = top, .left = left, .bottom = height - top, .right = width - left};
   }
-  if (mode != "NOTSET") Fail("auto_pad is " + Quoted(mode));
+  if (mode != "NOTSET") Fail("auto_pad " + Quoted(mode) + " is not supported");
   if (!pads) return {};
   if (pads->size() != 2 * axes) {
-    Fail("pads has " + std::to_string(pads->size()) + " numbers for " + std::to_string(axes) + " axes");
+    Fail("pads has " + std::to_string(pads->size()) + " values for " + std::to_string(axes) + " axes");
   }
   for (const int64_t pad : *pads) {
-    if (pad < 0 || pad > INT32_MAX) Fail("pads has " + std::to_string(pad));
+    if (pad < 0 || pad > INT32_MAX) Fail("pad " + std::to_string(pad) + " is out of range");
   }
   if (axes == 1) return {.top = 0, .left = (*pads)[0], .bottom = 0, .right = (*pads)[1]};
   return {.top = (*pads)[0], .left = (*pads)[1], .bottom = (*pads)[2], .right = (*pads)[3]};
@@ -95,7 +96,7 @@ struct Filters {
 Filters FiltersOf(const NodeContext& call) {
   const Shape& w = call.ShapeOf(1);
   if (w.rank() != call.ShapeOf(0).rank()) {
-    Fail("filters " + w.ToString() + " for an input " + call.ShapeOf(0).ToString());
+    Fail("filters " + w.ToString() + " do not match input " + call.ShapeOf(0).ToString());
   }
   Filters filters{.w = call.F32(1), .kernel = {1, w[w.rank() - 1]}};
   if (w.rank() == 4) {
@@ -130,7 +131,7 @@ void BuildConv(const NodeContext& call) {
   PutImages(call, WithBias(call, graph.Make<ops::Conv2d>({x, filters.w}, attributes)));
 }
 
-// The size of what a transposed convolution makes along one axis, and the padding that goes with it.
+// Output size of a transposed convolution along one axis, and its padding.
 struct Spread {
   int64_t size, before, after;
 };
@@ -143,14 +144,15 @@ Spread SpreadOf(int64_t in, int64_t stride, int64_t extent, int64_t more, int64_
     after = total - before;
   }
   const __int128 size = static_cast<__int128>(in - 1) * stride + more + extent - before - after;
-  if (size < 1 || size > INT32_MAX) Fail("makes an axis of no sensible size of " + std::to_string(in));
+  if (size < 1 || size > INT32_MAX)
+    Fail("output size for an input axis of " + std::to_string(in) + " is out of range");
   return {static_cast<int64_t>(size), before, after};
 }
 
 void BuildConvTranspose(const NodeContext& call) {
   Graph& graph = call.graph();
   if (call.node.attributes.contains("output_shape"))
-    Fail("output_shape is not supported; pads and output_padding are");
+    Fail("output_shape is not supported; use pads and output_padding");
   const Value x = Images(call);
   const Filters filters = FiltersOf(call);
   ops::Conv2dAttributes attributes;
@@ -194,7 +196,7 @@ Pool PoolOf(const NodeContext& call) {
   auto& padding = attributes.padding;
   padding = PaddingOf(call, image, attributes.kernel, attributes.strides);
   if (IntAttribute(call.node, "ceil_mode", 0) == 0) return pool;
-  // A window that is begun counts, when it begins within the image or the padding before it.
+  // ceil_mode adds a partial window if it starts within the image or the padding before it.
   const auto grow = [&](int64_t size, int64_t kernel, int64_t stride, int64_t before, int64_t* after) {
     const int64_t span = size + before + *after - kernel;
     if (span < 0 || span % stride == 0) return;
@@ -234,7 +236,7 @@ void BuildGlobalMaxPool(const NodeContext& call) {
 
 // Norms.
 
-// Over the batch while training, and with the running statistics when scoring.
+// Normalises with batch statistics in training and with running statistics in scoring.
 Value Normalised(const NodeContext& call, Value x) {
   Graph& graph = call.graph();
   const float epsilon = FloatAttribute(call.node, "epsilon", 1e-5f);
@@ -244,11 +246,11 @@ Value Normalised(const NodeContext& call, Value x) {
       graph.node(mean).op->kind() == "variable" && graph.node(variance).op->kind() == "variable";
   if (call.step().training && moves) {
     const Value y = graph.Make<ops::BatchNorm>({x, scale, offset, call.step().weights}, epsilon);
-    // A batch of padding alone has no mean, and moves nothing.
+    // A batch that is all padding has no mean and must not change the running values.
     const Value count = graph.Make<ops::ReduceSum>({graph.Make<ops::Relu>({call.step().weights})});
     const Value share = graph.Make<ops::Scale>({graph.Make<ops::Sign>({count})}, 1 - momentum);
     const auto move = [&](Value statistic, uint32_t output) {
-      // A variable that two norms share moves once, by the first.
+      // Statistics shared by two norms are updated only by the first.
       for (const auto& [value, by] : call.step().statistics) {
         if (value == statistic) return;
       }
@@ -268,7 +270,7 @@ Value Normalised(const NodeContext& call, Value x) {
 void BuildBatchNormalization(const NodeContext& call) {
   const Shape& shape = call.ShapeOf(0);
   for (size_t i = 1; i < call.node.outputs.size(); ++i) {
-    if (call.Wants(i)) Fail("statistics as outputs are not supported");
+    if (call.Wants(i)) Fail("its statistics outputs are not supported");
   }
   if (shape.rank() < 2) Fail("takes [N, C, ...], not " + shape.ToString());
   for (size_t i = 1; i < 5; ++i) {
@@ -283,24 +285,24 @@ void BuildBatchNormalization(const NodeContext& call) {
 }
 
 Value Filled(Graph& graph, int64_t size, float value) {
-  constexpr int64_t kMost = int64_t{1} << 24;
-  if (size > kMost) Fail("goes over " + std::to_string(size) + " elements; at most 2^24 are supported");
+  constexpr int64_t kMax = int64_t{1} << 24;
+  if (size > kMax) Fail("normalises over " + std::to_string(size) + " elements; at most 2^24 are supported");
   return graph.Make<graph::Constant>({}, Shape{size}, value);
 }
 
 void BuildLayerNormalization(const NodeContext& call) {
   Graph& graph = call.graph();
-  if (call.Wants(1) || call.Wants(2)) Fail("mean and deviation as outputs are not supported");
+  if (call.Wants(1) || call.Wants(2)) Fail("its mean and deviation outputs are not supported");
   const Shape shape = call.ShapeOf(0);
   const size_t axis = AxisOf(IntAttribute(call.node, "axis", -1), shape.rank());
   int64_t inner = 1;
   for (size_t i = axis; i < shape.rank(); ++i) inner *= shape[i];
-  if (inner == 0) Fail("of no elements");
+  if (inner == 0) Fail("normalises over no elements");
   const auto flat = [&](size_t i) {
     const Value v = call.F32(i);
     if (graph.shape(v).elements() != inner) {
-      Fail("input " + std::to_string(i) + " is " + graph.shape(v).ToString() + " for rows of " +
-           std::to_string(inner));
+      Fail("input " + std::to_string(i) + " is " + graph.shape(v).ToString() + "; must have " +
+           std::to_string(inner) + " elements");
     }
     return graph.shape(v).rank() == 1 ? v : graph.Make<ops::Reshape>({v}, Shape{inner});
   };
@@ -313,13 +315,14 @@ void BuildLayerNormalization(const NodeContext& call) {
   call.Out(0, y);
 }
 
-// x[N, C, ...], each of `groups` runs of channels normalised by itself, then scaled and shifted by channel.
+// Normalises each of `groups` groups of channels of x[N, C, ...], then scales and shifts by channel.
 Value NormalisedGroups(const NodeContext& call, int64_t groups, float epsilon) {
   Graph& graph = call.graph();
   const Shape shape = call.ShapeOf(0);
-  if (shape.rank() < 2 || shape.elements() == 0) Fail("takes [N, C, ...], not " + shape.ToString());
+  if (shape.rank() < 2 || shape.elements() == 0)
+    Fail("needs a non-empty [N, C, ...], not " + shape.ToString());
   if (groups < 1 || shape[1] % groups != 0) {
-    Fail(std::to_string(groups) + " groups of " + std::to_string(shape[1]) + " channels");
+    Fail(std::to_string(shape[1]) + " channels cannot be divided into " + std::to_string(groups) + " groups");
   }
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (call.ShapeOf(i) != Shape{shape[1]}) {
@@ -342,7 +345,7 @@ void BuildInstanceNormalization(const NodeContext& call) {
 }
 
 void BuildGroupNormalization(const NodeContext& call) {
-  if (call.opset() < 21) Fail("is supported from opset 21 on");
+  if (call.opset() < 21) Fail("is supported since opset 21");
   const int64_t groups = IntAttribute(call.node, "num_groups", 0);
   call.Out(0, NormalisedGroups(call, groups, FloatAttribute(call.node, "epsilon", 1e-5f)));
 }

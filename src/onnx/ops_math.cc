@@ -1,10 +1,10 @@
-// Element-wise ops, products of matrices, sums along axes.
+// Element-wise ops, matrix products and reductions.
 #include <cmath>
 #include <limits>
 #include <stdexcept>
 
+#include "onnx/attributes.h"
 #include "onnx/build.h"
-#include "onnx/fold.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -17,8 +17,7 @@ using graph::Value;
   throw std::invalid_argument(message);
 }
 
-// An op of one element at a time may as well run before a reshape: there it finds the product and the bias
-// that it is fused with.
+// Moves an element-wise op before a reshape, where it can be fused with a product and bias.
 template <class Make>
 Value UnderReshape(Graph& graph, Value x, std::string_view under, Make make) {
   const auto& node = graph.node(x);
@@ -43,7 +42,7 @@ void Plainly(const NodeContext& call) {
   Unary<O>(call);
 }
 
-// A tensor that is broadcast against one that lies channels last.
+// Input i, reordered to broadcast against a channels-last tensor.
 Value AlignLast(const NodeContext& call, size_t i) {
   Graph& graph = call.graph();
   const Shape& shape = call.ShapeOf(i);
@@ -56,7 +55,7 @@ Value AlignLast(const NodeContext& call, size_t i) {
   return graph.Make<ops::Transpose>({four}, std::vector<int>{0, 2, 3, 1});
 }
 
-// Inputs i and j for an op that broadcasts, and whether they lie channels last.
+// Two inputs of a broadcasting op, and whether they are channels last.
 struct Operands {
   Value a, b;
   bool last;
@@ -82,7 +81,8 @@ void Binary(const NodeContext& call) {
   PutAs(call, last, call.graph().Make<O>({a, b}));
 }
 
-// The value of a known f32 tensor of one element that broadcasting does not notice beside input `other`.
+// The value of a constant f32 input with one element that does not change the broadcast shape beside input
+// `other`.
 std::optional<float> ScalarBeside(const NodeContext& call, size_t i, size_t other) {
   const OnnxValue& val = call.In(i);
   if (!val.known || val.type != DType::kF32 || val.shape.elements() != 1) return std::nullopt;
@@ -231,7 +231,7 @@ void BuildWhere(const NodeContext& call) {
   call.Out(0, call.graph().Make<ops::Where>({call.Plain(0), call.Plain(1), call.Plain(2)}));
 }
 
-// Softmax along any axis: it computes along the last.
+// Softmax along any axis, through a transpose to the last.
 template <class O>
 void AlongAxis(const NodeContext& call) {
   Graph& graph = call.graph();
@@ -252,7 +252,7 @@ Shape ShapeFrom(const std::vector<int64_t>& sizes) {
   return Shape(std::span<const int64_t>(sizes));
 }
 
-// x, or what it is the transposed matrices of.
+// The matrices that x is the transpose of (then *transposed is set), or x.
 Value Untransposed(const Graph& graph, Value x, bool* transposed) {
   const auto& node = graph.node(x);
   const auto* op = dynamic_cast<const ops::Transpose*>(node.op.get());
@@ -269,7 +269,8 @@ Value Untransposed(const Graph& graph, Value x, bool* transposed) {
 void BuildMatMul(const NodeContext& call) {
   Graph& graph = call.graph();
   const Shape a = call.ShapeOf(0), b = call.ShapeOf(1);
-  if (a.rank() == 0 || b.rank() == 0) Fail("takes no scalars: " + a.ToString() + " x " + b.ToString());
+  if (a.rank() == 0 || b.rank() == 0)
+    Fail("does not support scalars: " + a.ToString() + " x " + b.ToString());
   Value x = call.F32(0), w = call.F32(1);
   if (a.rank() == 1) x = graph.Make<ops::Reshape>({x}, Shape{1, a[0]});
   if (b.rank() == 1) w = graph.Make<ops::Reshape>({w}, Shape{b[0], 1});
@@ -279,7 +280,7 @@ void BuildMatMul(const NodeContext& call) {
     bool transposed = false;
     w = Untransposed(graph, w, &transposed);
     const int64_t inner = xs[xs.rank() - 1];
-    if (inner == 0) Fail("of no columns: " + a.ToString() + " x " + b.ToString());
+    if (inner == 0) Fail("has no columns: " + a.ToString() + " x " + b.ToString());
     if (xs.rank() > 2) x = graph.Make<ops::Reshape>({x}, Shape{xs.elements() / inner, inner});
     y = graph.Make<ops::MatMul>({x, w}, false, transposed);
     if (xs.rank() > 2) {
@@ -340,7 +341,7 @@ void Reduce(const NodeContext& call) {
   if (axes.empty() && IntAttribute(call.node, "noop_with_empty_axes", 0) != 0) return call.Forward(0, 0);
   const bool keep = IntAttribute(call.node, "keepdims", 1) != 0;
   if (call.IsLast(0)) {
-    // The same axes where they lie now: batch, channels, height, width.
+    // Positions of batch, channels, height, width in channels-last layout.
     static constexpr int kPlace[] = {0, 3, 1, 2};
     auto moved = axes;
     for (auto& axis : moved) axis = kPlace[axis];

@@ -1,10 +1,10 @@
-// Recurrent nets and tables: what goes along sequences.
+// Recurrent layers and embeddings.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
+#include "onnx/attributes.h"
 #include "onnx/build.h"
-#include "onnx/fold.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -27,7 +27,7 @@ Value Rows(Graph& graph, Value x, int64_t begin, int64_t size) {
   return graph.Make<ops::Slice>({x}, from, sizes);
 }
 
-// One direction of a recurrent op, and what all have in common.
+// Common properties of the recurrent ops.
 struct Recurrent {
   Shape x;  // [time, batch, inputs]
   int64_t directions = 1, units = 0, gates = 0;
@@ -47,7 +47,7 @@ void CheckShape(const NodeContext& call, size_t i, const std::vector<int64_t>& s
   }
 }
 
-// What exporters write with the time first lies batch first before it.
+// Makes x batch first. Undoes a preceding transpose, as exporters write it, instead of adding another.
 Value BatchFirst(Graph& graph, Value x) {
   const auto& node = graph.node(x);
   const std::vector<int> swapped = {1, 0, 2};
@@ -64,8 +64,7 @@ bool AllZero(const OnnxValue& val) {
 std::optional<Value> LengthsOf(const NodeContext& call, size_t i, const Shape& x) {
   if (!call.Has(i)) return std::nullopt;
   const OnnxValue& val = call.In(i);
-  if (val.type == DType::kF32 || val.shape.rank() != 1)
-    Fail("sequence_lens must be whole numbers, one for each row");
+  if (val.type == DType::kF32 || val.shape.rank() != 1) Fail("sequence_lens must be integers, one per row");
   if (val.known) {
     const auto lengths = Integers(*val.known);
     if (std::ranges::all_of(lengths, [&](int64_t length) { return length == x[0]; })) return std::nullopt;
@@ -76,7 +75,7 @@ std::optional<Value> LengthsOf(const NodeContext& call, size_t i, const Shape& x
   return lengths;
 }
 
-// Settings that change what a step computes.
+// Rejects attributes that change what a step computes.
 void RefuseRest(const NodeContext& call) {
   for (const auto* name : {"clip", "activation_alpha", "activation_beta"}) {
     if (call.node.attributes.contains(name)) Fail(std::string(name) + " is not supported");
@@ -94,7 +93,7 @@ std::vector<std::string> ActivationsOf(const NodeContext& call, const std::vecto
   if (at == call.node.attributes.end()) return all;
   const auto* given = std::get_if<std::vector<std::string>>(&at->second.value);
   if (given == nullptr || given->size() != all.size()) {
-    Fail("activations must be " + std::to_string(all.size()) + " names");
+    Fail("activations must have " + std::to_string(all.size()) + " names");
   }
   return *given;
 }
@@ -114,7 +113,7 @@ Recurrent RecurrentOf(const NodeContext& call, int64_t gates) {
   if (r.x.elements() == 0) Fail("of " + r.x.ToString());
   const auto direction = StringAttribute(call.node, "direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
-    Fail("direction is " + Quoted(direction));
+    Fail("direction " + Quoted(direction) + " is not supported");
   }
   r.directions = direction == "bidirectional" ? 2 : 1;
   r.reverse_first = direction == "reverse";
@@ -132,14 +131,14 @@ Recurrent RecurrentOf(const NodeContext& call, int64_t gates) {
   return r;
 }
 
-// What direction d has of input i, its first axis dropped.
+// The part of input i for direction d, without the first axis.
 Value OfDirection(const NodeContext& call, size_t i, int64_t d) {
   Graph& graph = call.graph();
   const Value row = Rows(graph, call.F32(i), d, 1);
   return graph.Make<ops::Reshape>({row}, Shape(graph.shape(row).sizes().subspan(1)));
 }
 
-// Parts of the first axis, each of `units`, in another order.
+// Reorders parts of the first axis, each of size `units`.
 Value Reordered(Graph& graph, Value x, int64_t units, const std::vector<int64_t>& order) {
   if (order.size() == 1) return Rows(graph, x, order[0] * units, units);
   std::vector<Value> parts;
@@ -153,7 +152,7 @@ std::optional<Value> StateOf(const NodeContext& call, size_t i, const Recurrent&
   return OfDirection(call, i, d);
 }
 
-// Weights, states and lengths of one direction. `order`: where each of Leat's gates is in the file.
+// Weights, states and lengths of one direction. `order`: the file's index of each of Leat's gates.
 ops::RecurrentInputs InputsOf(const NodeContext& call, const Recurrent& r, int64_t d,
                               const std::vector<int64_t>& order) {
   Graph& graph = call.graph();
@@ -166,7 +165,7 @@ ops::RecurrentInputs InputsOf(const NodeContext& call, const Recurrent& r, int64
   return in;
 }
 
-// Of the two biases that each gate has: [first, second], each [gates · units] in Leat's order.
+// The two biases of each gate, each [gates · units] in Leat's gate order.
 std::pair<Value, Value> BiasesOf(const NodeContext& call, const Recurrent& r, int64_t d,
                                  const std::vector<int64_t>& order) {
   Graph& graph = call.graph();
@@ -180,7 +179,7 @@ bool IsReverse(const Recurrent& r, int64_t d) {
   return d == 1 || r.reverse_first;
 }
 
-// Y[time, directions, batch, units], Y_h and Y_c[directions, batch, units].
+// Sets the outputs Y[time, directions, batch, units], Y_h and Y_c[directions, batch, units].
 void PutRecurrent(const NodeContext& call, const Recurrent& r,
                   const std::vector<ops::RecurrentOutputs>& made) {
   Graph& graph = call.graph();

@@ -1,10 +1,10 @@
-// Ops that move elements without changing them, and what is known of shapes.
+// Ops that move elements without changing them, and shape computations.
 #include <algorithm>
 #include <stdexcept>
 
 #include "base/rng.h"
+#include "onnx/attributes.h"
 #include "onnx/build.h"
-#include "onnx/fold.h"
 #include "ops/ops.h"
 
 namespace leat::onnx {
@@ -17,15 +17,11 @@ using graph::Value;
   throw std::invalid_argument(message);
 }
 
-Shape ShapeFrom(const std::vector<int64_t>& sizes) {
-  return Shape(std::span<const int64_t>(sizes));
-}
-
 std::vector<int64_t> SizesOf(const Shape& shape) {
   return {shape.sizes().begin(), shape.sizes().end()};
 }
 
-// Of a reshape of a reshape the last one counts.
+// Adds a reshape; replaces a preceding one.
 Value Reshaped(Graph& graph, Value x, const Shape& shape) {
   while (graph.node(x).op->is_view()) x = graph.node(x).inputs[0];
   return graph.shape(x) == shape ? x : graph.Make<ops::Reshape>({x}, shape);
@@ -35,7 +31,7 @@ void PutReshaped(const NodeContext& call, const Shape& shape) {
   call.Out(0, Reshaped(call.graph(), call.Plain(0), shape));
 }
 
-// The axis along which two shapes of one value differ, when there is just one.
+// The only axis along which two shapes differ, if there is exactly one.
 std::optional<size_t> OnlyDifference(const Shape& a, const Shape& b) {
   std::optional<size_t> found;
   if (a.rank() != b.rank()) return std::nullopt;
@@ -53,10 +49,9 @@ int64_t Product(const Shape& shape, size_t begin, size_t end) {
   return product;
 }
 
-// The shape that a Reshape with sizes for the file's own batch makes where the batch is another. Which of the
-// axes holds the batch follows from its place among the elements: the axis of `there` (the input for the
-// file's batch) that grows, and the one axis of the output that covers it, or is it. Refused when that could
-// be several.
+// The result shape of a Reshape whose constant sizes contain the file's fixed batch, for another batch size.
+// The input axis that changes with the batch (`there` is the input shape for the file's batch) determines the
+// output axis: the one that equals or covers it in row-major order. Fails if several axes are possible.
 std::optional<Shape> Rebatched(const FixedBatch& fixed, const FileNode& node, const Shape& here) {
   const auto input = fixed.shapes.find(node.inputs[0]), output = fixed.shapes.find(node.outputs[0]);
   if (input == fixed.shapes.end() || output == fixed.shapes.end() || input->second == here)
@@ -75,10 +70,10 @@ std::optional<Shape> Rebatched(const FixedBatch& fixed, const FileNode& node, co
       within.push_back(j);
   }
   const auto& choice = !exact.empty() ? exact : !covers.empty() ? covers : within;
-  // Of exact ones, axes of size 1 stand side by side: the first.
+  // Several exact matches are adjacent axes of size 1: take the first.
   if (choice.empty() || (exact.empty() && choice.size() > 1)) {
-    Fail("makes " + made.ToString() + " of " + there.ToString() +
-         " and does not say which axis is the batch; export with a symbolic batch axis");
+    Fail("reshapes " + there.ToString() + " to " + made.ToString() +
+         "; it is unclear which axis is the batch; export with a symbolic batch axis");
   }
   auto sizes = SizesOf(made);
   const auto wide = static_cast<__int128>(sizes[choice[0]]) * here[*axis];
@@ -112,7 +107,7 @@ void BuildUnsqueeze(const NodeContext& call) {
 
 void BuildSqueeze(const NodeContext& call) {
   if (call.Has(1)) return PutReshaped(call, Squeezed(call.ShapeOf(0), call.KnownInts(1)));
-  // A batch of one is still a batch: all axes of size 1, as it is with the file's own sizes.
+  // Without axes, squeeze all axes of size 1 but the first: a batch of one is still a batch.
   const Shape& from = call.ShapeOf(0);
   std::vector<int64_t> axes;
   for (size_t i = 1; i < from.rank(); ++i) {
@@ -121,7 +116,7 @@ void BuildSqueeze(const NodeContext& call) {
   PutReshaped(call, Squeezed(from, axes));
 }
 
-// Of two turns that undo each other nothing is left.
+// Adds a transpose; drops two that cancel each other.
 Value Turned(Graph& graph, Value x, const std::vector<int>& order) {
   const auto& node = graph.node(x);
   const auto* before = dynamic_cast<const ops::Transpose*>(node.op.get());
@@ -145,13 +140,14 @@ void BuildTranspose(const NodeContext& call) {
     }
     for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int>(AxisOf((*given)[i], rank));
   }
-  // Images turned round: nothing has to move.
+  // A transpose to channels last is free if the value already is channels last.
   if (order == std::vector<int>{0, 2, 3, 1} && call.IsLast(0)) return call.Out(0, call.ChannelsLast(0));
   if (order == std::vector<int>{0, 3, 1, 2} && !call.IsLast(0)) return call.OutLast(0, call.Plain(0));
   call.Out(0, Turned(call.graph(), call.Plain(0), order));
 }
 
-constexpr int kPlaceOfLast[] = {0, 3, 1, 2};  // of batch, channels, height, width in what lies channels last
+// Positions of batch, channels, height, width in channels-last layout.
+constexpr int kPlaceOfLast[] = {0, 3, 1, 2};
 
 void BuildConcat(const NodeContext& call) {
   if (call.inputs() == 0) Fail("has no inputs");
@@ -164,7 +160,7 @@ void BuildConcat(const NodeContext& call) {
   call.Out(0, call.graph().Make<ops::Concat>(std::move(parts), static_cast<int>(axis)));
 }
 
-// A box of input 0, in either order of axes.
+// Sets an output to a slice of input 0, in either layout.
 void PutSlice(const NodeContext& call, size_t output, const std::vector<int64_t>& begin,
               const std::vector<int64_t>& size) {
   if (!call.IsLast(0)) return call.Out(output, call.graph().Make<ops::Slice>({call.Plain(0)}, begin, size));
@@ -188,8 +184,7 @@ void BuildSlice(const NodeContext& call) {
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = AxisOf(axes[i], from.rank());
     const auto range = SliceOf(starts[i], ends[i], steps[i], from[axis]);
-    if (range.step != 1 && range.count > 1)
-      Fail("in steps of " + std::to_string(range.step) + " is not supported");
+    if (range.step != 1 && range.count > 1) Fail("step " + std::to_string(range.step) + " is not supported");
     begin[axis] = range.begin;
     size[axis] = range.count;
   }
@@ -214,21 +209,21 @@ void BuildSplit(const NodeContext& call) {
     }
   }
   if (static_cast<int64_t>(sizes.size()) != count) {
-    Fail("splits in " + std::to_string(sizes.size()) + " and has " + std::to_string(count) + " outputs");
+    Fail("has " + std::to_string(sizes.size()) + " sizes, but " + std::to_string(count) + " outputs");
   }
   std::vector<int64_t> begin(from.rank()), size = SizesOf(from);
   int64_t at = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t own = sizes[static_cast<size_t>(i)];
     if (own < 0 || own > from[axis] - at)
-      Fail("its sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
+      Fail("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
     begin[axis] = at;
     size[axis] = own;
     at += own;
     if (call.Wants(static_cast<size_t>(i))) PutSlice(call, static_cast<size_t>(i), begin, size);
   }
   if (at != from[axis])
-    Fail("its sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
+    Fail("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
 }
 
 void BuildExpand(const NodeContext& call) {
@@ -271,7 +266,7 @@ void BuildConstant(const NodeContext& call) {
       return call.OutKnown(0, Tensor::Of<float>(Shape{static_cast<int64_t>(values->size())}, *values));
     }
   }
-  Fail("has no value of a kind that is supported");
+  Fail("its kind of value is not supported");
 }
 
 void BuildIdentity(const NodeContext& call) {
@@ -282,7 +277,7 @@ void BuildDropout(const NodeContext& call) {
   if (call.Wants(1)) Fail("its mask is not supported");
   float rate = 0.5f;
   if (call.Has(1)) rate = call.KnownScalar(1);
-  if (!(rate >= 0 && rate < 1)) Fail("ratio is " + std::to_string(rate) + "; must be from 0 to below 1");
+  if (!(rate >= 0 && rate < 1)) Fail("ratio is " + std::to_string(rate) + "; must be at least 0 and below 1");
   if (!call.step().training || rate == 0) return call.Forward(0, 0);
   const uint64_t salt = HashName(call.node.name + "/" + call.node.outputs[0]);
   const Value random_seed = call.step().random_seed;
@@ -324,7 +319,7 @@ void BuildPad(const NodeContext& call) {
     after[axis] = pads[i + axes.size()];
   }
   for (const int64_t pad : pads) {
-    if (pad < 0 || pad > INT32_MAX) Fail("a pad of " + std::to_string(pad) + " is not supported");
+    if (pad < 0 || pad > INT32_MAX) Fail("pad " + std::to_string(pad) + " is not supported");
   }
   if (call.IsLast(0)) {
     const auto moved = [](const std::vector<int64_t>& v) {
@@ -336,16 +331,16 @@ void BuildPad(const NodeContext& call) {
   call.Out(0, call.graph().Make<ops::Pad>({call.F32(0)}, before, after, mode, fill));
 }
 
-// Runs of indices that are known are slices.
+// Gather with constant indices: each run of consecutive indices becomes a slice.
 void GatherKnown(const NodeContext& call, size_t axis) {
   Graph& graph = call.graph();
   const Shape& from = call.ShapeOf(0);
   const Shape& shape = call.ShapeOf(1);
   auto indices = call.KnownInts(1);
-  constexpr size_t kMostPieces = 256;
+  constexpr size_t kMaxPieces = 256;
   for (auto& index : indices) {
     if (index < -from[axis] || index >= from[axis]) {
-      Fail("index " + std::to_string(index) + " is not in axis " + std::to_string(axis) + " of " +
+      Fail("index " + std::to_string(index) + " is out of range for axis " + std::to_string(axis) + " of " +
            from.ToString());
     }
     if (index < 0) index += from[axis];
@@ -359,11 +354,11 @@ void GatherKnown(const NodeContext& call, size_t axis) {
     begin[axis] = indices[i];
     size[axis] = static_cast<int64_t>(end - i);
     pieces.push_back(size == SizesOf(from) ? x : graph.Make<ops::Slice>({x}, begin, size));
-    if (pieces.size() > kMostPieces)
-      Fail("of more than " + std::to_string(kMostPieces) + " runs of indices is not supported");
+    if (pieces.size() > kMaxPieces)
+      Fail("more than " + std::to_string(kMaxPieces) + " runs of consecutive indices are not supported");
     i = end;
   }
-  if (pieces.empty()) Fail("of no indices");
+  if (pieces.empty()) Fail("has no indices");
   const Value all =
       pieces.size() == 1 ? pieces[0] : graph.Make<ops::Concat>(std::move(pieces), static_cast<int>(axis));
   std::vector<int64_t> sizes(from.sizes().begin(), from.sizes().begin() + static_cast<long>(axis));
@@ -377,12 +372,12 @@ void BuildGather(const NodeContext& call) {
   if (call.In(1).known) return GatherKnown(call, axis);
   Graph& graph = call.graph();
   const TensorType table{call.In(0).type, call.ShapeOf(0)};
-  if (call.In(1).type != DType::kI32 && call.In(1).type != DType::kI64) Fail("indices must be whole numbers");
+  if (call.In(1).type != DType::kI32 && call.In(1).type != DType::kI64) Fail("indices must be integers");
   Value indices = call.Plain(1);
   if (axis != 0 || table.dtype != DType::kF32 || table.shape.rank() != 2) {
     return call.Out(0, graph.Make<ops::Gather>({call.Plain(0), indices}, static_cast<int>(axis)));
   }
-  // Rows of a table, whose gradient is sparse. Ids that came as numbers need no detour through wider ones.
+  // A lookup in a table, with a sparse gradient. Avoid a cast of the ids to i64 and back.
   if (call.In(1).type != DType::kI32) {
     const auto& node = graph.node(indices);
     if (node.op->kind() == "cast") indices = node.inputs[0];
@@ -391,12 +386,12 @@ void BuildGather(const NodeContext& call) {
   call.Out(0, graph.Make<ops::Embedding>({call.F32(0), indices}));
 }
 
-// A value that depends on data, after which the fold's ops have nothing to do with it.
+// Ops that are only supported for constants: reached only if an input depends on data.
 void BuildKnownAlone(const NodeContext& call) {
   for (size_t i = 0; i < call.inputs(); ++i) {
     if (call.Has(i)) call.Known(i);
   }
-  Fail("of these constants is not supported");
+  Fail("these constant inputs are not supported");
 }
 
 constexpr OpRow kOps[] = {

@@ -1,4 +1,4 @@
-// What the lists of cases are written with; each family of ops has a cases.cc that ops/list.cc calls.
+// Helpers for the lists of test cases. Each family of ops has a cases.cc, which ops/list.cc calls.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,10 @@ inline OpCase Derivatives(int count, OpCase c) {
 
 using OpCaseList = std::vector<OpCase>;
 
-void AddElementwiseCases(OpCaseList& cases);
+void AddArithmeticCases(OpCaseList& cases);
+void AddActivationCases(OpCaseList& cases);
+void AddLogicCases(OpCaseList& cases);
+void AddReductionCases(OpCaseList& cases);
 void AddShapeCases(OpCaseList& cases);
 void AddIndexCases(OpCaseList& cases);
 void AddMatrixCases(OpCaseList& cases);

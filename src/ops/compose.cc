@@ -9,8 +9,8 @@ namespace leat::ops {
 
 InputGrads ComposedGradient(Graph& graph, const Node& node, OutputGrads output_grads,
                             const Composition& compose) {
-  // Each input through a view of its own: what is differentiated by is what this node reads, not what else
-  // depends on the same tensor.
+  // Give each input its own view, so that the gradient covers only the use by this node and no other use of
+  // the same tensor.
   std::vector<Value> inputs, wrt;
   for (Value v : node.inputs) {
     const bool differentiable = graph.type(v).dtype == DType::kF32;

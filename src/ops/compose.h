@@ -1,8 +1,8 @@
-// Derivatives of a fused op by way of the plain ops that it stands for.
+// Derivatives of a fused op through the plain ops that it replaces.
 //
-// A fused op brings a gradient op of its own for the one way that training takes. For every other way (the
-// gradient of that gradient, gradients by outputs that are there for the gradient alone) it says what it
-// computes in plain ops, and those are differentiated.
+// A fused op has its own gradient op for ordinary training. For all other derivatives (second derivatives,
+// and gradients with respect to auxiliary outputs) it is rewritten in plain ops, which are then
+// differentiated.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@
 
 namespace leat::ops {
 
-// Outputs of the op over `inputs`, which are of the types of the node's.
+// Adds plain ops that compute the outputs of the op from `inputs`, which have the types of the node's inputs.
 using Composition = std::function<std::vector<Value>(Graph& graph, const std::vector<Value>& inputs)>;
 
-// What Op::Gradient returns for a node that computes what `compose` does: a gradient for each f32 input.
+// An implementation of Op::Gradient for an op equivalent to `compose`: a gradient for each f32 input.
 InputGrads ComposedGradient(Graph& graph, const Node& node, OutputGrads output_grads,
                             const Composition& compose);
 

@@ -19,7 +19,7 @@ std::optional<Activation> ActivationOf(const Op& op) {
   return std::nullopt;
 }
 
-// The nodes that become one in the place of the last of them.
+// Nodes to be fused into one, which replaces the last of them.
 struct BiasMatch {
   const Node* linear;
   const Node* bias_add;
@@ -64,7 +64,7 @@ bool FusionCandidates::InControl(const Node& node) const {
 
 graph::Rewrite FuseBias(const Graph& graph, std::span<const Value> keep, const BiasFusion& fusion) {
   const FusionCandidates swallowing(graph, keep);
-  // Backwards, so that an activation claims its bias_add before that matches by itself.
+  // In reverse order, so that an activation claims its bias_add before that matches alone.
   std::vector<std::optional<BiasMatch>> matches(graph.nodes().size());
   std::vector<bool> swallowed(graph.nodes().size());
   for (size_t i = graph.nodes().size(); i-- > 0;) {

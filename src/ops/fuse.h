@@ -1,4 +1,4 @@
-// Passes that know ops: patterns of nodes that one kernel computes faster.
+// Fusion passes: they replace patterns of nodes by one op with a faster kernel.
 #pragma once
 
 #include <functional>
@@ -9,21 +9,19 @@
 
 namespace leat::ops {
 
-// matmul → bias_add → (relu | sigmoid | tanh | gelu)? becomes Dense, where nobody else needs what lies
-// between. Gradients of the activations start from its output, so a training graph fuses as well as a
-// predicting one.
+// Replaces matmul → bias_add → (relu | sigmoid | tanh | gelu)? by Dense if nothing else reads the values in
+// between. Most activation gradients need only the output, so training graphs are fused too.
 graph::Rewrite FuseDense(const Graph& graph, std::span<const Value> keep);
 
-// The passes that any plan should have, in order: what is there already, common subexpressions,
-// then fusions.
+// The passes for every plan, in order: simplification, common subexpressions, fusions.
 std::vector<graph::Pass> StandardPasses();
 
-// For fusions: what a node's neighbours may be swallowed with it.
+// Tells which nodes a fusion may absorb.
 class FusionCandidates {
  public:
   FusionCandidates(const Graph& graph, std::span<const Value> keep);
-  // The node of v when it has one reader, which is to run on the same device, and no part in control
-  // dependencies: an order that it was given or gives would be lost with it.
+  // The node that computes v if it may be absorbed, else nullptr. It needs exactly one reader, on the same
+  // device, and no control dependencies, whose order would be lost.
   const Node* FusableProducer(Value v) const;
   bool InControl(const Node& node) const;
 
@@ -31,13 +29,13 @@ class FusionCandidates {
   const Graph& graph_;
   const std::vector<std::vector<uint32_t>> uses_;
   std::vector<bool> is_control_;
-  std::vector<bool> crosses_;  // somebody reads it who is to run elsewhere
+  std::vector<bool> crosses_;  // has a reader on another device
 };
 
-// The op that computes activation(linear(a, b) + bias) from a, b and the bias; nullptr when `linear` is not
-// of its kind.
+// Returns the op that computes activation(linear(a, b) + bias) from a, b and bias, nullptr if it does not
+// apply to `linear`.
 using BiasFusion = std::function<std::shared_ptr<const Op>(const Op& linear, Activation activation)>;
-// Puts `fusion` in the place of linear → bias_add → activation?.
+// Replaces linear → bias_add → activation? by the op that `fusion` returns.
 graph::Rewrite FuseBias(const Graph& graph, std::span<const Value> keep, const BiasFusion& fusion);
 
 }  // namespace leat::ops

@@ -84,7 +84,7 @@ TEST_F(Fusion, KeepsWhatSomebodyElseReads) {
   const Value bias1{*graph_.Find("bias1"), 0}, matmul2{*graph_.Find("matmul2"), 0};
   graph_.Make<Exp>({bias1});
   const graph::Rewrite fused = FuseDense(graph_, std::vector{loss_, matmul2});
-  // The first layer ends before its activation, the second does not fuse at all.
+  // The first layer is fused without its activation, the second not at all.
   EXPECT_THAT(fused.graph.ToString(), testing::HasSubstr("bias1 = dense(x, w1, b1) activation=none"));
   EXPECT_THAT(fused.graph.ToString(), testing::HasSubstr("relu = relu(bias1)"));
   EXPECT_TRUE(fused.graph.Find("matmul2").has_value());

@@ -1,4 +1,4 @@
-// Every op of the list against numeric derivatives, first and second.
+// Compares first and second derivatives of every op in the list with numeric ones.
 #include "graph/gradient.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ class Derivatives {
     }
     const Value first = graph_.Add(c.op, inputs_);
     for (uint32_t i = 0; i < graph_.node(first).outputs.size(); ++i) {
-      // Of whole numbers there is no derivative.
+      // Integers have no derivative.
       if (graph_.type({first.node, i}).dtype == DType::kF32) outputs_.push_back({first.node, i});
     }
     std::vector<Value> wrt;
@@ -74,7 +74,7 @@ class Derivatives {
   void CheckSecond() { Check(grads_, grad_weights_, second_); }
 
  private:
-  // `grads` against differences of Σ weights · values.
+  // Compares `grads` with finite differences of Σ weights · values.
   void Check(std::span<const Value> values, std::span<const Tensor> weights, std::span<const Value> grads) {
     const auto values_plan = Compile(values);
     const auto grads_plan = Compile(grads);
@@ -121,7 +121,7 @@ class Derivatives {
   Graph graph_;
   std::vector<Value> inputs_, outputs_, grads_, second_;
   std::vector<Tensor> data_, output_weights_, grad_weights_;
-  std::vector<size_t> wrt_;  // inputs that are differentiated by
+  std::vector<size_t> wrt_;  // inputs to differentiate with respect to
 };
 
 class OpGradient : public testing::TestWithParam<OpCase> {};
@@ -144,11 +144,11 @@ std::string TestName(const testing::TestParamInfo<OpCase>& info) {
 
 INSTANTIATE_TEST_SUITE_P(List, OpGradient, testing::ValuesIn(OpCases()), TestName);
 
-// The list and the oracle name the same ops, so that an op without a row in either fails here.
+// The list and the reference table must have the same ops, so that an op missing in either fails here.
 TEST(OpList, IsWhatTheReferenceComputes) {
   std::set<std::string_view> listed, computed, names;
   for (const OpCase& c : OpCases()) {
-    EXPECT_TRUE(names.insert(c.name).second) << c.name << " is there twice";
+    EXPECT_TRUE(names.insert(c.name).second) << c.name << " is a duplicate";
     if (!c.op->is_view() && graph::ConstantValue(*c.op) == nullptr) listed.insert(c.op->kind());
   }
   for (const auto& [kind, factory] : reference::Kernels().factories) computed.insert(kind);
@@ -238,9 +238,9 @@ TEST_F(ClosedForm, RefusesALossThatIsNoScalar) {
 TEST_F(ClosedForm, RefusesIntegers) {
   const Value x = graph_.Make<Placeholder>({}, TensorType{DType::kI32, {2}});
   const Value loss = graph_.Make<ReduceSum>({graph_.Make<Cast>({x})});
-  EXPECT_THAT(
-      [&] { graph::Gradients(graph_, loss, std::vector{x}); },
-      testing::ThrowsMessage<std::invalid_argument>("no gradient by \"placeholder\": its type is i32[2]"));
+  EXPECT_THAT([&] { graph::Gradients(graph_, loss, std::vector{x}); },
+              testing::ThrowsMessage<std::invalid_argument>(
+                  "no gradient with respect to \"placeholder\": its type is i32[2]"));
 }
 
 }  // namespace

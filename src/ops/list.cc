@@ -10,7 +10,10 @@ namespace leat::ops {
 const std::vector<OpCase>& OpCases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
-    AddElementwiseCases(all);
+    AddArithmeticCases(all);
+    AddActivationCases(all);
+    AddLogicCases(all);
+    AddReductionCases(all);
     AddShapeCases(all);
     AddIndexCases(all);
     AddMatrixCases(all);

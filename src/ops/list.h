@@ -1,18 +1,18 @@
-// Every op there is, with instances to try it on. The gradient test, the comparison of kernel tables and the
-// bindings walk this list, so whoever adds an op adds a row here and cannot forget the rest.
+// The list of all ops, with test cases for each. The gradient test, the comparison of kernel tables and the
+// Python bindings iterate over it, so one row here covers a new op everywhere.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// How to draw an input so that the op is smooth around it.
+// How to draw an input so that the op is differentiable around it.
 struct SampleInput {
   enum class Draw {
     kUniform,       // in [low, high]
-    kAwayFromZero,  // in [low, high], at least 0.1 from 0: for kinks there
-    kInteger,       // whole numbers in [low, high]; no gradient is asked for by it
-    kSpread,        // spaced evenly over [low, high], in any order: no two are nearly equal
+    kAwayFromZero,  // in [low, high], at least 0.1 away from 0, for ops with a kink there
+    kInteger,       // whole numbers in [low, high]; not differentiated
+    kSpread,        // evenly spaced over [low, high] in random order, so that no two are nearly equal
   };
   TensorType type;
   float low = -2;
@@ -21,16 +21,16 @@ struct SampleInput {
 };
 
 struct OpCase {
-  std::string name;  // "matmul aᵀ b": unique
+  std::string name;  // unique: "matmul aᵀ b"
   std::shared_ptr<const Op> op;
   std::vector<SampleInput> inputs;
-  // How many times the op can be differentiated: 0, 1 or 2 (and more).
+  // How many times the op can be differentiated: 0, 1, or 2 for two or more.
   int derivatives = 2;
 };
 
 const std::vector<OpCase>& OpCases();
 
-// Elements for one input of a case, the same for the same seed.
+// Random elements for one input of a case, determined by the seed.
 Tensor DrawSample(const SampleInput& input, uint64_t seed);
 
 }  // namespace leat::ops

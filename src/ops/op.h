@@ -1,4 +1,4 @@
-// What the headers of this folder share: short names, and the two commonest shapes of an op.
+// Shared by the headers of this folder: short names, and base classes for the commonest shape rules.
 #pragma once
 
 #include <memory>
@@ -23,23 +23,23 @@ using graph::Value;
 using graph::Variable;
 
 using Types = std::span<const TensorType>;
-// A gradient of the loss by each output, or by each input; empty where none flows.
+// Gradients of the loss with respect to each output or input; empty where none flows.
 using OutputGrads = std::span<const std::optional<Value>>;
 using InputGrads = std::vector<std::optional<Value>>;
 
-// One f32 tensor in, one of the same shape out.
+// One f32 input; the output has the same shape.
 class UnaryOp : public Op {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;
 };
 
-// Two f32 tensors in, one of their broadcast shape out.
+// Two f32 inputs; the output has their broadcast shape.
 class BinaryOp : public Op {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;
 };
 
-// Two f32 tensors of the same shape in, one of that shape out: how the gradients of element-wise ops look.
+// Two f32 inputs of the same shape, which the output has too. For gradients of element-wise ops.
 class SameShapeOp : public Op {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;

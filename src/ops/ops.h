@@ -1,4 +1,4 @@
-// All ops, for whoever builds graphs.
+// Includes all ops, for code that builds graphs.
 #pragma once
 
 #include "ops/activation/activation.h"       // IWYU pragma: export

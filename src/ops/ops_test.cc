@@ -1,4 +1,4 @@
-// Shape rules: what each op refuses, and in which words.
+// Shape rules: the error messages of each op.
 #include "ops/ops.h"
 
 #include <gmock/gmock.h>
@@ -19,9 +19,9 @@ TEST(ShapeRules, NameTheSizesThatDoNotFit) {
   EXPECT_EQ(Refusal(MatMul(), {F32({3}), m}), "a[3] x b[2, 3]: both must be matrices");
   EXPECT_EQ(Refusal(MatMul(), {m}), "takes 2 inputs, not 1");
   EXPECT_EQ(Refusal(BiasAdd(), {m, F32({2})}),
-            "x[2, 3] + b[2]: the bias must have one axis, as long as the last of x");
+            "x[2, 3] + b[2]: the bias must have one axis, as long as the last axis of x");
   EXPECT_EQ(Refusal(BiasAdd(), {F32({}), F32({1})}),
-            "x[] + b[1]: the bias must have one axis, as long as the last of x");
+            "x[] + b[1]: the bias must have one axis, as long as the last axis of x");
   EXPECT_EQ(Refusal(Dense(false, false, Activation::kRelu), {F32({4, 2}), m, F32({2})}),
             "bias [2] must be [3]");
   EXPECT_EQ(Refusal(Add(), {m, F32({4, 3})}), "a[2, 3] and b[4, 3] do not broadcast: sizes 2 and 4 differ");
@@ -31,24 +31,23 @@ TEST(ShapeRules, NameTheSizesThatDoNotFit) {
   EXPECT_EQ(Refusal(BroadcastTo({2, 4}), {m}), "[2, 3] does not broadcast to [2, 4]");
   EXPECT_EQ(Refusal(BroadcastTo({3}), {m}), "[2, 3] does not broadcast to [3]");
   EXPECT_EQ(Refusal(SumTo({2}), {m}), "[2] does not broadcast to [2, 3]");
-  EXPECT_EQ(Refusal(ReduceSum({2}), {m}), "no axis 2 among 2");
-  EXPECT_EQ(Refusal(ReduceSum({-1, 1}), {m}), "axis 1 is named twice");
+  EXPECT_EQ(Refusal(ReduceSum({2}), {m}), "axis 2 is out of range for rank 2");
+  EXPECT_EQ(Refusal(ReduceSum({-1, 1}), {m}), "axis 1 is listed twice");
   EXPECT_EQ(Refusal(ReduceMean(), {F32({0, 3})}), "the mean of no elements: input is [0, 3]");
   EXPECT_EQ(Refusal(Reshape({4}), {m}), "[2, 3] has 6 elements, [4] has 4");
   EXPECT_EQ(Refusal(Transpose(), {F32({2})}), "permutation=1,0 does not name each axis of [2] once");
   EXPECT_EQ(Refusal(Transpose({0, 0}), {m}), "permutation=0,0 does not name each axis of [2, 3] once");
   EXPECT_EQ(Refusal(Transpose({-1, 0}), {m}), "permutation=-1,0 does not name each axis of [2, 3] once");
-  EXPECT_EQ(Refusal(Concat(1), {m, F32({3, 3})}), "[2, 3] and [3, 3] differ along another axis than 1");
-  EXPECT_EQ(Refusal(Concat(2), {m}), "no axis 2 among 2");
+  EXPECT_EQ(Refusal(Concat(1), {m, F32({3, 3})}), "[2, 3] and [3, 3] differ along an axis other than 1");
+  EXPECT_EQ(Refusal(Concat(2), {m}), "axis 2 is out of range for rank 2");
   EXPECT_EQ(Refusal(Concat(0), {}), "takes at least one input");
-  EXPECT_EQ(Refusal(Slice({0, 1}, {2, 3}), {m}), "begin=0,1 size=2,3 reaches out of [2, 3]");
+  EXPECT_EQ(Refusal(Slice({0, 1}, {2, 3}), {m}), "begin=0,1 size=2,3 is out of range for [2, 3]");
   EXPECT_EQ(Refusal(Slice({0, INT64_MAX}, {2, INT64_MAX}), {m}),
-            "begin=0,9223372036854775807 size=2,9223372036854775807 reaches out of [2, 3]");
+            "begin=0,9223372036854775807 size=2,9223372036854775807 is out of range for [2, 3]");
   EXPECT_EQ(Refusal(Pad({0, INT64_MAX}, {0, 1}), {m}),
             "before=0,9223372036854775807 after=0,1 does not fit [2, 3]");
   EXPECT_EQ(Refusal(Cast(), {m}), "input is f32 already");
-  EXPECT_EQ(Refusal(Softmax(), {F32({3, 0})}),
-            "input [3, 0] has no class to choose from along its last axis");
+  EXPECT_EQ(Refusal(Softmax(), {F32({3, 0})}), "input [3, 0] has no elements along its last axis");
   EXPECT_EQ(Refusal(SoftmaxCrossEntropy(), {m, F32({3})}),
             "logits[2, 3] and labels[3]: must be [batch, classes] and [batch]");
   EXPECT_EQ(Refusal(AddN(), {m, F32({3, 2})}), "shapes [2, 3] and [3, 2] differ");
@@ -97,7 +96,7 @@ TEST(Samples, AreAsAskedFor) {
   EXPECT_EQ(*std::ranges::max_element(whole.as<uint8_t>()), 255);
 }
 
-// What a name, an attribute or a type changes must show in the printed form.
+// Ops with different attributes must have different text forms.
 TEST(Attributes, TellOpsApart) {
   EXPECT_EQ(MatMul(true, true).attributes(), "transpose_a=true transpose_b=true");
   EXPECT_EQ(Dense(false, true, Activation::kRelu).attributes(), "transpose_b=true activation=relu");

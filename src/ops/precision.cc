@@ -18,21 +18,21 @@ bool Is(const Op& op) {
   return dynamic_cast<const O*>(&op) != nullptr;
 }
 
-// The op's result has sides of at least `least`.
+// Whether the product is large enough to pay for rounding its operands.
 bool IsWorthIt(const Graph& graph, const Node& node, int64_t least) {
   const Op& op = *node.op;
   const Shape& made = node.outputs[0].shape;
   if (Is<MatMul>(op) || Is<Dense>(op) || Is<BatchMatMul>(op)) {
     return std::min(made[made.rank() - 2], made[made.rank() - 1]) >= least;
   }
-  // Filters by channels of a group.
+  // [filters, channels per group, ...]
   const auto fits = [&](const Shape& w) { return w[0] >= least && w[1] >= least / 2; };
   if (Is<Conv2d>(op) || Is<Conv2dBias>(op) || Is<Conv2dGradInput>(op))
     return fits(graph.shape(node.inputs[1]));
   return (Is<Conv2dGradWeights>(op) || Is<Conv2dGradWeightsBias>(op)) && fits(made);
 }
 
-// Operands in bf16, each made where it is first read.
+// Operands rounded to bf16, each created at its first use.
 class Rounded {
  public:
   explicit Rounded(graph::Rewrite* rewrite) : rewrite_(rewrite) {}

@@ -1,4 +1,5 @@
-// Products in bf16: half the bytes to read, and twice the products an instruction or more.
+// Matrix products and convolutions in bf16: half the memory traffic and at least twice the arithmetic
+// throughput.
 #pragma once
 
 #include "graph/pass.h"
@@ -6,11 +7,12 @@
 
 namespace leat::ops {
 
-// A pass that computes matmul, dense, batch_matmul and convolutions from operands rounded to bf16, where both
-// sides of the result have at least `least` elements (of a convolution, where it has as many filters and half
-// as many channels): a smaller product gains less than rounding its operands takes. Sums, results, and
-// everything else stay f32, variables among it: what is trained are their f32 values. Each value is rounded
-// once, whoever reads it. It goes last, behind gradients and fusions.
+// A pass that rounds the operands of matmul, dense, batch_matmul and convolutions to bf16. Sums, results and
+// all other values stay f32, including variables. Each value is rounded once for all its readers. Run it
+// last, after gradients and fusions.
+//
+// `least` is the smallest product that is worth rounding: both sides of the result have at least `least`
+// elements, or a convolution has at least `least` filters and `least` / 2 channels.
 graph::Pass UseBf16(int64_t least = 32);
 
 }  // namespace leat::ops

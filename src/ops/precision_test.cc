@@ -18,7 +18,7 @@ size_t Count(const Graph& graph, std::string_view kind) {
       std::ranges::count_if(graph.nodes(), [&](const Node& node) { return node.op->kind() == kind; }));
 }
 
-// A perceptron 40-48-32 that learns to say which of 32 directions its input points to, by plain descent.
+// A perceptron 40-48-32 that learns by gradient descent which of 32 directions its input points to.
 class Perceptron {
  public:
   Perceptron() {
@@ -35,7 +35,7 @@ class Perceptron {
     for (size_t row = 0; row < 64; ++row) feeds_[1].second.as<float>()[row] = static_cast<float>(row % 32);
   }
 
-  // The loss after so many steps.
+  // The loss after a number of steps.
   float Train(int steps, std::vector<graph::Pass> passes) {
     auto plan = engine::Plan::Compile(graph_, fetches_,
                                       {.tables = {&reference::Kernels()}, .passes = std::move(passes)});
@@ -77,7 +77,7 @@ TEST(UseBf16, RoundsEachOperandOnceAndNothingElse) {
   std::vector<Value> keep;
   for (Value v : net.fetches_) keep.push_back(fused.At(v));
   const graph::Rewrite narrow = UseBf16()(fused.graph, keep);
-  // Forward x, w1, h, w2; backward both layers' gradients. x and h serve twice, w2 too.
+  // Forward x, w1, h, w2; backward both layers' gradients. x, h and w2 are used twice.
   EXPECT_EQ(Count(narrow.graph, "cast"), 6u) << narrow.graph.ToString();
   for (const Node& node : narrow.graph.nodes()) {
     const bool product = node.op->kind() == "dense" || node.op->kind() == "matmul";

@@ -18,15 +18,14 @@ const O* As(const Node& node) {
   return dynamic_cast<const O*>(node.op.get());
 }
 
-// What a node may become: a value that is there, or an op in its place. Neither: it stays.
+// The replacement of a node: an existing value or a new op. Neither if the node is kept.
 struct Simpler {
   std::optional<Value> value;
   std::shared_ptr<const Op> op;
   std::vector<Value> inputs;
 };
 
-// The rules see a node's op and output, and its inputs in the graph that is being made, where they are simple
-// already.
+// The rules see a node's op and output types, and its inputs in the new graph, which are already simplified.
 class Rules {
  public:
   Rules(const Graph& graph, const Node& node, std::span<const Value> inputs)
@@ -46,7 +45,7 @@ class Rules {
   const Node& Input(size_t i = 0) const { return graph_.node(inputs_[i]); }
   bool SameType(size_t i) const { return graph_.type(inputs_[i]) == node_.outputs[0]; }
 
-  // Every element is that number: a constant, or one that was stretched or reshaped.
+  // Whether v is a constant, possibly broadcast or reshaped, with every element equal to `number`.
   bool AllAre(Value v, float number) const {
     const Node* node = &graph_.node(v);
     while (As<BroadcastTo>(*node) != nullptr || As<Reshape>(*node) != nullptr)
@@ -57,7 +56,7 @@ class Rules {
     return tensor->elements() > 0 && std::ranges::all_of(tensor->as<const float>(), is);
   }
 
-  // The output is input 0, in type and in every element.
+  // Whether the output equals input 0 in type and elements.
   bool IsFirstInput() const {
     if (!SameType(0)) return false;
     if (As<Mul>(node_) != nullptr || As<Div>(node_) != nullptr) return AllAre(inputs_[1], 1);

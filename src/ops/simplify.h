@@ -1,4 +1,4 @@
-// A pass that leaves out nodes which compute what is there already.
+// A pass that removes nodes without effect.
 #pragma once
 
 #include "graph/pass.h"
@@ -6,11 +6,10 @@
 
 namespace leat::ops {
 
-// Products with 1, quotients by 1, differences from 0, sums of one; scalings by 1; two negations; reshapes of
-// reshapes, transposes of transposes, and both when they change nothing; transposes that only move axes of
-// size 1 become reshapes; slices, pads, broadcasts, sums and joins that are the whole of what they read. No
-// result differs from before in any bit, but that a scaling which would make 0 of -0 may leave it. A node
-// with a part in control dependencies stays.
+// Removes x * 1, x / 1, x - 0, scaling by 1, sums of one term, double negation, and slices, pads, broadcasts,
+// sums and concatenations that return their input. Merges chains of reshapes and of transposes; a transpose
+// that moves only axes of size 1 becomes a reshape. Results are bitwise equal, except that a removed scaling
+// may leave -0 where it would have returned 0. Nodes with control dependencies are kept.
 graph::Rewrite Simplify(const Graph& graph, std::span<const Value> keep);
 
 }  // namespace leat::ops

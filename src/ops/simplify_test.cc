@@ -31,7 +31,8 @@ class Simplified : public testing::Test {
     const auto elements = plan->At(v).as<float>();
     return {elements.begin(), elements.end()};
   }
-  // The ops that v still needs, leaves left out, in order; the value is the same as before.
+  // The ops that v depends on after the pass, in order, without leaves. Also checks that its value is
+  // unchanged.
   std::string Left(Value v) {
     EXPECT_EQ(Run(v, {}), Run(v, {Simplify}));
     const std::vector keep = {v};

@@ -1,4 +1,4 @@
-// What tests of shape rules share.
+// Helpers for tests of shape rules.
 #pragma once
 
 #include <stdexcept>
@@ -13,7 +13,7 @@ inline TensorType F32(Shape shape) {
   return {DType::kF32, shape};
 }
 
-// What the op says against inputs of these types.
+// The message with which the op rejects these input types, or "accepted".
 inline std::string Refusal(const Op& op, std::vector<TensorType> inputs) {
   try {
     op.Infer(inputs);

@@ -18,7 +18,7 @@ bool operator==(const InitSpec& a, const InitSpec& b) {
 void Initialise(const InitSpec& init, uint64_t seed, std::string_view variable, uint64_t begin,
                 std::span<float> out) {
   const CounterRng rng(Mix(seed, HashName(variable)));
-  // A fan of 0 comes from an empty layer, which has no elements to fill.
+  // Avoids a division by 0 for an empty layer, which has no elements anyway.
   const double fan_in = std::max<double>(init.fan_in, 1);
   const double fan_out = std::max<double>(init.fan_out, 1);
   const auto uniform = [&](double limit) {

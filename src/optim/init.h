@@ -1,6 +1,6 @@
-// What a variable starts from, as a pure function of seed, name and place.
+// Initialisation of variables, as a pure function of seed, name and element index.
 //
-// Whoever holds a part of a variable can initialise that part by itself, with the same result.
+// So any process can initialise any part of a variable on its own, with the same result. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class InitKind : uint8_t {
   kHeNormal = 3,       // He et al. 2015
   kNormal = 4,         // mean 0, standard deviation `value`
   kUniform = 5,        // in [-value, value)
-  kGiven = 6,          // as `given` has them: a network that was made elsewhere
+  kGiven = 6,          // the values in `given`, for imported networks
 };
 
 struct InitSpec {
@@ -29,17 +29,17 @@ struct InitSpec {
   float value = 0;
   uint32_t fan_in = 1;  // glorot_uniform, he_normal
   uint32_t fan_out = 1;
-  std::shared_ptr<const std::vector<float>> given = nullptr;  // as many as the variable has elements
+  std::shared_ptr<const std::vector<float>> given = nullptr;  // kGiven: one value per element
   friend bool operator==(const InitSpec& a, const InitSpec& b);
 };
 
-// How a variable changes.
+// How a variable is updated.
 enum class VariableRole : uint8_t {
-  kTrained = 0,    // by its gradient, as the optimizer says
-  kStatistic = 1,  // what is pushed is subtracted as it is: a running mean moves by shares of its distance
+  kTrained = 0,    // by the optimizer, from its gradient
+  kStatistic = 1,  // by subtracting the pushed value unchanged, as for the running mean of batch norm
 };
 
-// A variable as servers and checkpoints know it: f32, row-major.
+// A variable as servers and checkpoints store it: f32, row-major.
 struct VariableSpec {
   std::string name;  // "dense1/weight"
   Shape shape;

@@ -19,7 +19,7 @@ void Add(float* __restrict sum, const float* __restrict g, size_t n, float weigh
 LEAT_MULTIVERSION
 void SetBoth(float* __restrict sum, const float* __restrict a, const float* __restrict b, size_t n,
              float weight) {
-  // What another process wrote lies far away, and a processor looks ahead to the end of a page only.
+  // Data from another process is not in the cache, and the hardware prefetcher stops at page boundaries.
   constexpr size_t kLine = 16, kAhead = 16 * kLine;
   size_t i = 0;
   for (; i + kLine <= n; i += kLine) {

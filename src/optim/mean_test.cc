@@ -10,7 +10,7 @@
 namespace leat::optim {
 namespace {
 
-// One rounding for each product and each sum, in the order of the lanes: what the formula says in f32.
+// The formula in f32: each product and each sum is rounded once, in the order of the lanes.
 TEST(Mean, IsTheChainInTheOrderOfLanes) {
   Rng rng(1);
   for (const size_t n : {1u, 7u, 64u, 1003u}) {

@@ -23,7 +23,7 @@ std::vector<float> Normals(size_t n, uint64_t seed) {
   return out;
 }
 
-// The lanes' order, element by element.
+// A plain loop with the fixed order of lanes.
 double InLanes(const float* x, size_t n) {
   double lanes[kNormLanes] = {};
   for (size_t i = 0; i < n; ++i) lanes[i % kNormLanes] += double{x[i]} * double{x[i]};

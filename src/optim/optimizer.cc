@@ -38,10 +38,10 @@ const KindRow& Row(Kind kind) {
 constexpr std::array kKinds = {Kind::kSgd,     Kind::kMomentum, Kind::kNesterov, Kind::kAdagrad,
                                Kind::kRmsprop, Kind::kAdam,     Kind::kAdamW,    Kind::kLamb};
 
-// The largest setting a job may ask for; finite in f32, and far above any use.
-constexpr double kMost = 1e6;
+// The largest value of any setting: far above any use.
+constexpr double kMax = 1e6;
 // A decay of 1 would never forget and divide adam's bias correction by zero.
-constexpr double kMostDecay = 0.9999999;
+constexpr double kMaxDecay = 0.9999999;
 
 Kind ReadKind(const Config& config) {
   std::vector<std::string> names;
@@ -57,8 +57,7 @@ void Allow(const Config& config, Kind kind) {
   config.Allow(known);
 }
 
-// Bias corrections of both moments: in double, since 1 - beta2^t loses all of its bits in f32 while t is
-// small.
+// Bias corrections of both moments, in double, since 1 - beta2^t loses precision in f32 for small t.
 struct Corrections {
   Corrections(const OptimizerConfig& config, uint64_t step)
       : first(1.0 - std::pow(double{config.beta1}, static_cast<double>(step))),
@@ -135,23 +134,23 @@ OptimizerConfig FromConfig(const Config& config) {
   const auto read = [&](std::string_view key, float& setting, double most) {
     setting = static_cast<float>(config.Number(key, setting, 0, most));
   };
-  read("learning_rate", out.learning_rate, kMost);
+  read("learning_rate", out.learning_rate, kMax);
   if (config.Has("schedule")) out.schedule = Schedule::FromConfig(config.At("schedule"));
-  read("weight_decay", out.weight_decay, kMost);
+  read("weight_decay", out.weight_decay, kMax);
   out.decay_vectors = config.Bool("decay_vectors", out.decay_vectors);
-  read("momentum", out.momentum, kMostDecay);
-  read("alpha", out.alpha, kMostDecay);
+  read("momentum", out.momentum, kMaxDecay);
+  read("alpha", out.alpha, kMaxDecay);
   out.centered = config.Bool("centered", out.centered);
-  read("beta1", out.beta1, kMostDecay);
-  read("beta2", out.beta2, kMostDecay);
-  read("epsilon", out.epsilon, kMost);
-  read("initial_accumulator", out.initial_accumulator, kMost);
-  read("clip_norm", out.clipping.norm, kMost);
-  read("clip_value", out.clipping.value, kMost);
+  read("beta1", out.beta1, kMaxDecay);
+  read("beta2", out.beta2, kMaxDecay);
+  read("epsilon", out.epsilon, kMax);
+  read("initial_accumulator", out.initial_accumulator, kMax);
+  read("clip_norm", out.clipping.norm, kMax);
+  read("clip_value", out.clipping.value, kMax);
 
   const bool divides = out.kind != Kind::kSgd && out.kind != Kind::kMomentum && out.kind != Kind::kNesterov;
   if (out.kind == Kind::kAdagrad && out.epsilon == 0 && out.initial_accumulator == 0) {
-    // The first gradient that is exactly zero would make 0 / 0 of a weight.
+    // A gradient of exactly 0 in the first update would give 0 / 0.
     config.Fail("epsilon and initial_accumulator are both 0; adagrad would divide by zero");
   }
   if (divides && out.kind != Kind::kAdagrad && out.epsilon == 0) {

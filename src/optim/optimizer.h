@@ -1,7 +1,8 @@
-// Updates of parameters from gradients: one code for servers and workers.
+// Optimizers: updates of parameters from gradients, shared by servers and workers.
 //
-// An update is element-wise and a pure function of its arguments, so any part of a variable can be updated by
-// itself, wherever it lives, with the same result. Lamb alone looks at the norms of a whole variable.
+// An update is element-wise and a pure function of its arguments, so any part of a variable can be updated
+// anywhere with the same result. Only lamb needs whole variables, for their norms. All functions are
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -31,46 +32,47 @@ enum class Kind : uint8_t {
 struct OptimizerConfig {
   Kind kind = Kind::kSgd;
   float learning_rate = 0.01f;
-  Schedule schedule;                 // of the learning rate
-  float weight_decay = 0;            // of the gradient (L2); adamw and lamb: decoupled
-  bool decay_vectors = true;         // false: variables of rank 0 and 1 (biases, gains) do not decay
-  float momentum = 0.9f;             // momentum, nesterov, rmsprop (0 there: none): decay of the velocity
-  float alpha = 0.99f;               // rmsprop: decay of the mean square
-  bool centered = false;             // rmsprop: by the variance instead of the mean square
-  float beta1 = 0.9f;                // adam, adamw, lamb
-  float beta2 = 0.999f;              // adam, adamw, lamb
-  float epsilon = 1e-8f;             // adagrad, rmsprop, adam, adamw, lamb
+  Schedule schedule;          // factor on the learning rate
+  float weight_decay = 0;     // added to the gradient (L2); adamw and lamb: decoupled
+  bool decay_vectors = true;  // false: no weight decay for variables of rank 0 and 1 (biases, gains)
+  float momentum = 0.9f;      // momentum, nesterov, rmsprop (there 0 means none): decay of the velocity
+  float alpha = 0.99f;        // rmsprop: decay of the mean square
+  bool centered = false;      // rmsprop: divide by the variance instead of the mean square
+  float beta1 = 0.9f;         // adam, adamw, lamb
+  float beta2 = 0.999f;       // adam, adamw, lamb
+  float epsilon = 1e-8f;      // adagrad, rmsprop, adam, adamw, lamb
   float initial_accumulator = 0.1f;  // adagrad
-  Clipping clipping;                 // of the gradients of a batch, by who computes them
+  Clipping clipping;                 // applied by the process that computes the gradients
   friend bool operator==(const OptimizerConfig&, const OptimizerConfig&) = default;
 };
 
-// What a job gets that names the kind and nothing else.
+// The default settings of a kind.
 OptimizerConfig Defaults(Kind kind);
-// Reads the `optimizer:` section of a job: a map with `type` and the settings of that type, all others
-// refused.
+// Reads the `optimizer:` section of a job: a map with `type` and the settings of that type. Throws
+// std::invalid_argument on any other setting.
 OptimizerConfig FromConfig(const Config& config);
 std::string_view Name(Kind kind);
 
-// What the optimizer means for one variable: `decay_vectors` resolved, and a statistic's change subtracted as
-// it is, which is sgd at rate 1 with neither schedule nor decay.
+// The optimizer for one variable: resolves `decay_vectors`. Statistics get sgd with rate 1, no schedule and
+// no decay, which subtracts their updates unchanged.
 OptimizerConfig RuleFor(const OptimizerConfig& config, const VariableSpec& variable);
 
-// Names of the state kept for each element besides its value: {} for sgd, {"velocity"} for momentum and
-// nesterov, {"accumulator"} for adagrad, {"square"} for rmsprop with "mean" when centered and "velocity" when
-// there is momentum, {"moment1", "moment2"} for adam, adamw and lamb.
+// Names of the slots, which are the optimizer state per element besides its value: {} for sgd, {"velocity"}
+// for momentum and nesterov, {"accumulator"} for adagrad, {"square"} for rmsprop, with "mean" if centered and
+// "velocity" if momentum > 0, {"moment1", "moment2"} for adam, adamw and lamb.
 std::vector<std::string_view> SlotNames(const OptimizerConfig& config);
 inline constexpr size_t kMaxSlots = 3;
-// The value that a slot starts from.
+// The initial value of a slot.
 float InitialSlot(const OptimizerConfig& config, size_t slot);
-// An update has to see whole variables: they must not be cut into slices.
+// Whether updates need whole variables, so that variables must not be split into slices.
 bool NeedsWholeVariables(const OptimizerConfig& config);
 
 // Applies one gradient in place.
-//   values, gradient, slots[i]: n elements each, none overlapping; any part of a variable, for lamb all of it
-//   step: updates of these elements so far, this one included (1 at the first): what the schedule and the
-//         corrections of bias go by
-//   scale: further factor on the learning rate (staleness), 1 for none
+//   values, gradient, slots[i]: n elements each, not overlapping; any part of a variable, for lamb all of it
+//   step: number of updates of these elements, including this one, so 1 for the first; used by the schedule
+//   and by the
+//         bias corrections
+//   scale: additional factor on the learning rate, for staleness; usually 1
 //
 // With lr = learning_rate · ShareAt(schedule, step) · scale, λ = weight_decay, and d = g + λ w except for
 // adamw and lamb, where d = g:
@@ -86,7 +88,7 @@ bool NeedsWholeVariables(const OptimizerConfig& config);
 //   adamw     w -= lr λ w, then as adam                                     Loshchilov and Hutter 2019
 //   lamb      u = r + λ w, w -= lr (‖w‖ / ‖u‖) u; the ratio is 1 where      You et al. 2020
 //             either norm is 0
-// All but lamb are what PyTorch computes (which has no lamb) for dampening 0 and lr_decay 0.
+// All but lamb, which PyTorch lacks, are as in PyTorch with dampening 0 and lr_decay 0.
 void Apply(const OptimizerConfig& config, std::span<float> values, std::span<const float> gradient,
            std::span<const std::span<float>> slots, uint64_t step, float scale);
 

@@ -19,7 +19,7 @@ namespace {
 constexpr Kind kKinds[] = {Kind::kSgd,     Kind::kMomentum, Kind::kNesterov, Kind::kAdagrad,
                            Kind::kRmsprop, Kind::kAdam,     Kind::kAdamW,    Kind::kLamb};
 
-// Every kind as it is with nothing said, and with everything said that changes how it computes.
+// Every kind with default settings, and with every setting that changes its computation.
 std::vector<OptimizerConfig> Everyone() {
   std::vector<OptimizerConfig> all;
   for (const Kind kind : kKinds) {
@@ -146,7 +146,7 @@ class Plain {
 TEST(OptimizerTest, FollowsTheFormulas) {
   constexpr size_t kSize = 37;
   for (OptimizerConfig config : Everyone()) {
-    // Small variances are differences of what f32 rounds.
+    // Small variances are differences of rounded f32 values.
     if (config.centered) config.epsilon = 0.01f;
     const auto start = Normals(kSize, 1);
     State state(config, start);
@@ -214,7 +214,7 @@ TEST(OptimizerTest, ClosedFormsOfAConstantGradient) {
 }
 
 TEST(OptimizerTest, AnyPartByItselfComesOutBitForBitTheSame) {
-  constexpr size_t kSize = 517;  // no multiple of any vector
+  constexpr size_t kSize = 517;  // not a multiple of any vector width
   Rng rng(7);
   for (const OptimizerConfig& config : Everyone()) {
     if (NeedsWholeVariables(config)) continue;
@@ -238,8 +238,7 @@ TEST(OptimizerTest, AnyPartByItselfComesOutBitForBitTheSame) {
   }
 }
 
-// The norms of lamb: of any vector the same bits, however long the loop's vectors are and wherever the
-// variable lies in memory.
+// Norms in lamb are bitwise equal for any vector width and any alignment.
 TEST(OptimizerTest, LambIsTheSameWhereverTheVariableLies) {
   const OptimizerConfig config = Defaults(Kind::kLamb);
   for (const size_t size : {1u, 15u, 16u, 17u, 100u, 517u}) {
@@ -261,10 +260,11 @@ TEST(OptimizerTest, LambIsTheSameWhereverTheVariableLies) {
   }
 }
 
-// The norms' sums have one order, and every operation rounds by itself: so do the bits of this plain loop.
+// Lamb equals this plain loop bit for bit: sums have a fixed order, and every operation is rounded
+// separately.
 TEST(OptimizerTest, LambIsThePlainLoopBitForBit) {
   OptimizerConfig config = Defaults(Kind::kLamb);
-  config.beta1 = 0.5f;  // what step 1 corrects by is exact
+  config.beta1 = 0.5f;  // makes the bias correction of step 1 exact
   config.beta2 = 0.75f;
   for (const size_t size : {1u, 16u, 37u, 500u}) {
     const auto start = Normals(size, 3), g = Normals(size, 4);
@@ -289,7 +289,7 @@ TEST(OptimizerTest, LambIsThePlainLoopBitForBit) {
   }
 }
 
-// A step of lamb is as long as the learning rate times the variable, whatever the gradient's size.
+// The norm of a lamb step is the learning rate times the norm of the variable, for any gradient.
 TEST(OptimizerTest, LambStepsByAShareOfTheVariablesNorm) {
   OptimizerConfig config = Defaults(Kind::kLamb);
   config.learning_rate = 0.125f;
@@ -306,7 +306,7 @@ TEST(OptimizerTest, LambStepsByAShareOfTheVariablesNorm) {
   }
 }
 
-// Decoupled decay is the same for every gradient; decay of the gradient is not.
+// Decoupled weight decay does not depend on the gradient; L2 regularisation does.
 TEST(OptimizerTest, DecoupledDecayShrinksByTheSameShare) {
   OptimizerConfig config = Defaults(Kind::kAdamW);
   config.learning_rate = 0.5f;
@@ -316,7 +316,7 @@ TEST(OptimizerTest, DecoupledDecayShrinksByTheSameShare) {
   EXPECT_THAT(state.values, testing::ElementsAre(7.0f, -3.5f));
 }
 
-// With a gradient that never changes the variance is 0, and rounding brings it below.
+// A constant gradient has variance 0, which rounding may make negative.
 TEST(OptimizerTest, CenteredRmspropStaysFinite) {
   OptimizerConfig config = Defaults(Kind::kRmsprop);
   config.centered = true;
@@ -337,7 +337,7 @@ TEST(OptimizerTest, TheScheduleIsAFactorOnTheRate) {
     State plain(config, Normals(9, 3)), state(scheduled, Normals(9, 3));
     for (uint64_t step = 1; step <= 12; ++step) {
       const auto gradient = Normals(9, 200 + step);
-      // Powers of two, so that it does not matter where they are multiplied.
+      // Powers of two, so that the order of multiplication does not matter.
       const float share = step <= 4 ? static_cast<float>(step) / 4
                                     : std::exp2f(-std::floor((static_cast<float>(step) - 5) / 2));
       plain.Update(config, gradient, step, share);
@@ -368,8 +368,8 @@ TEST(OptimizerTest, VectorsNeedNotDecay) {
   EXPECT_EQ(RuleFor(config, {"weight", Shape{3, 2}, {}}).weight_decay, config.weight_decay);
 }
 
-// No fused multiply-add anywhere: then the bits are the same for every width of vector, with and without
-// sanitizers, and the servers of one job may run on different machines.
+// Without fused multiply-add, results are bitwise equal for every vector width, with and without sanitizers,
+// so the servers of one job may run on different machines.
 TEST(OptimizerTest, RoundsEachOperationByItself) {
   OptimizerConfig config = Defaults(Kind::kSgd);
   config.learning_rate = 0.1f;

@@ -9,7 +9,7 @@
 namespace leat::optim {
 namespace {
 
-// Id and place of each row that counts in one number, sorted: equal ids together, in the order of the rows.
+// Packs id and position of each valid row into one number and sorts them: by id, then by position.
 void Sort(std::span<const int32_t> ids, size_t rows, std::vector<uint64_t>* order) {
   order->clear();
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -23,7 +23,7 @@ size_t IdOf(uint64_t key) {
   return key >> 32;
 }
 
-// Sums the rows of each id. What `order` holds afterwards is each id once.
+// Sums the rows of each id. Afterwards `order` holds each id once.
 void SumRows(const RowGradient& gradient, std::vector<uint64_t>* order, std::vector<float>* sums) {
   const size_t width = gradient.width;
   sums->assign(order->size() * width, 0.0f);
@@ -70,7 +70,7 @@ size_t ApplyRows(const OptimizerConfig& config, const RowGradient& gradient, std
   Sort(gradient.ids, values.size() / width, &scratch->order);
   SumRows(gradient, &scratch->order, &scratch->gradient);
   const std::vector<uint64_t>& order = scratch->order;
-  // Together in one place, so that the update is one long loop.
+  // Copies the rows to contiguous memory, so that the update is one long loop.
   Gather(values, width, order, &scratch->values);
   std::array<std::span<float>, kMaxSlots> gathered;
   for (size_t s = 0; s < slots.size(); ++s) {

@@ -29,14 +29,14 @@ struct Batch {
   explicit Batch(uint64_t seed, size_t count = 40) {
     Rng rng(seed);
     for (size_t i = 0; i < count; ++i) {
-      // Some of them twice and more, some outside of the table.
+      // Some ids repeat, some are outside the table.
       ids.push_back(static_cast<int32_t>(rng.Below(kRows / 2 + 4)) - 2 + (rng.Chance(0.1) ? 40 : 0));
       for (size_t j = 0; j < kWidth; ++j) rows.push_back(static_cast<float>(rng.Normal()));
     }
   }
   RowGradient gradient() const { return {kWidth, ids, rows}; }
   bool Touches(size_t row) const { return std::ranges::count(ids, static_cast<int32_t>(row)) > 0; }
-  // What embedding_grad makes of it.
+  // The result of embedding_grad.
   std::vector<float> Dense() const {
     std::vector<float> dense(kRows * kWidth, 0.0f);
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -68,7 +68,7 @@ TEST(ApplyRows, IsTheDenseUpdateBitForBitWhereOtherRowsRest) {
   }
 }
 
-// Rows that occur are updated as the dense update would, the others keep values and slots.
+// Rows whose ids occur are updated like in a dense update; the others keep values and slots.
 TEST(ApplyRows, LeavesOtherRowsAloneWhateverTheOptimizer) {
   for (const Kind kind : {Kind::kSgd, Kind::kMomentum, Kind::kNesterov, Kind::kAdagrad, Kind::kRmsprop,
                           Kind::kAdam, Kind::kAdamW}) {

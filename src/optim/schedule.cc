@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kNames = {"constant", "step", "exponential", "linear", "cosine"};
 
-// Far above any training, and exact as a double.
+// More than any training takes, and exact as a double.
 constexpr int64_t kMaxSteps = int64_t{1} << 50;
 
 uint64_t ReadSteps(const Config& config, std::string_view key, int64_t least) {
-  config.At(key);  // fails when it is missing
+  config.At(key);  // fails if it is missing
   return static_cast<uint64_t>(config.Integer(key, 0, least, kMaxSteps));
 }
 
@@ -46,8 +46,8 @@ Schedule Schedule::FromConfig(const Config& config) {
       out.steps = ReadSteps(config, "steps", 1);
       out.final = config.Number("final", 0, 0, 1);
       if (out.steps <= out.warmup) {
-        config.Fail("steps is " + std::to_string(out.steps) + ", and warmup takes " +
-                    std::to_string(out.warmup) + " of them; some must be left");
+        config.Fail("steps is " + std::to_string(out.steps) + ", warmup is " + std::to_string(out.warmup) +
+                    "; steps must be larger than warmup");
       }
       return out;
   }

@@ -1,8 +1,7 @@
-// Schedules of the learning rate: what share of it an update takes, as a pure function of how many updates
-// there have been.
+// Learning rate schedules: a factor on the learning rate, as a pure function of the number of updates.
 //
-// Whoever holds a slice counts its updates and keeps the count with it (in checkpoints too), so a schedule
-// goes on where it was wherever the slice goes, and needs no state of its own.
+// The number of updates is stored with each slice, and in checkpoints, so a schedule continues when a slice
+// moves and has no state itself.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +14,27 @@ namespace leat::optim {
 struct Schedule {
   enum class Type : uint8_t { kConstant = 0, kStep = 1, kExponential = 2, kLinear = 3, kCosine = 4 };
   Type type = Type::kConstant;
-  uint64_t warmup = 0;  // updates in which the share rises to 1
-  uint64_t every = 1;   // step, exponential: updates in which it falls by `factor`
+  uint64_t warmup = 0;  // updates until the factor has risen to 1
+  uint64_t every = 1;   // step, exponential: updates until it has fallen by `factor`
   double factor = 1;
-  uint64_t steps = 1;  // linear, cosine: updates until it has fallen to `final`, the warm-up's among them
+  uint64_t steps = 1;  // linear, cosine: updates until it has fallen to `final`, including warm-up
   double final = 0;
   friend bool operator==(const Schedule&, const Schedule&) = default;
 
-  // Reads a `schedule:` section: a map with `type`, `warmup` and the settings of that type; all others are
-  // refused.
+  // Reads a `schedule:` section: a map with `type`, `warmup` and the settings of that type. Throws
+  // std::invalid_argument on any other setting.
   static Schedule FromConfig(const Config& config);
 };
 std::string_view Name(Schedule::Type type);
 
-// The share that update `step` takes (1 at the first), in [0, 1]. The first `warmup` updates take
-// step / warmup (Goyal et al. 2017). From there on, with t updates since:
+// The factor for update `step`, in [0, 1]; the first step is 1. During warm-up it is step / warmup (Goyal et
+// al. 2017). After that, with t updates since the warm-up:
 //   constant     1
 //   step         factor^⌊t / every⌋
 //   exponential  factor^(t / every)
 //   linear       1 - (1 - final) p          p = min(1, t / (steps - warmup))
 //   cosine       final + (1 - final) (1 + cos πp) / 2   (Loshchilov and Hutter 2017, without restarts)
-// As PyTorch's StepLR, ExponentialLR, LinearLR and CosineAnnealingLR have them.
+// The last four equal PyTorch's StepLR, ExponentialLR, LinearLR and CosineAnnealingLR.
 double ShareAt(const Schedule& schedule, uint64_t step);
 
 }  // namespace leat::optim

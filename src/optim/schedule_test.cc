@@ -34,7 +34,7 @@ TEST(Schedule, StepFallsAllAtOnce) {
               ElementsAre(1, 1, 0.5, 0.5, 0.25, 0.25));
   EXPECT_THAT(Shares({.type = Type::kStep, .warmup = 2, .every = 2, .factor = 0.5}, 6),
               ElementsAre(0.5, 1, 1, 1, 0.5, 0.5))
-      << "it counts from where the warm-up ends";
+      << "t counts from the end of the warm-up";
 }
 
 TEST(Schedule, ExponentialFallsABitEachTime) {

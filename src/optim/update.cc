@@ -46,7 +46,7 @@ void UpdateAdagrad(float* __restrict w, const float* __restrict g, float* __rest
 
 namespace {
 
-// The step of one element; the mean is left out where it is not centered.
+// The update of one element; `mean` is used only if centered.
 template <bool kCentered>
 [[gnu::always_inline]] inline float RmspropStep(float w, float g, float* square, float* mean,
                                                 const RmspropFactors& f) {
@@ -58,7 +58,7 @@ template <bool kCentered>
   if constexpr (kCentered) {
     const float m = f.alpha * *mean + rest * d;
     *mean = m;
-    // Rounding may bring it below zero, where there is no root.
+    // Rounding may make it negative.
     variance = s - m * m > 0.0f ? s - m * m : 0.0f;
   }
   return d / (std::sqrt(variance) + f.epsilon);
@@ -117,7 +117,7 @@ struct LambLanes {
   double directions[kNormLanes] = {};
 };
 
-// A block of elements, one a lane.
+// One block of elements, one per lane.
 [[gnu::always_inline]] inline void LambMoments(const float* __restrict w, const float* __restrict g,
                                                float* __restrict moment1, float* __restrict moment2,
                                                size_t lanes, const LambFactors& f, LambLanes& sums) {

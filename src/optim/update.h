@@ -1,6 +1,6 @@
-// The loops behind Apply. Each element's result depends on that element alone: update.cc is compiled without
-// contraction to fused multiply-add, so a vector's body, its tail and every width of vector round the same,
-// and a slice comes out bit for bit the same wherever it begins and on whichever x86-64 it is updated.
+// The loops of Apply. Each element depends only on the same element of its inputs. update.cc is compiled
+// without fused multiply-add, so vector bodies and tails of every width round equally, and the result is
+// bitwise equal wherever a slice begins and on any x86-64.
 //
 // `decay` · w is added to the gradient first (L2 regularisation).
 #pragma once
@@ -24,7 +24,7 @@ struct RmspropFactors {
   float momentum;
   float decay;
 };
-// `mean` is null unless centered, `velocity` unless there is momentum.
+// `mean` is null unless centered, `velocity` is null without momentum.
 void UpdateRmsprop(float* w, const float* g, float* square, float* mean, float* velocity, size_t n,
                    const RmspropFactors& factors);
 
@@ -40,14 +40,14 @@ struct AdamFactors {
 void UpdateAdam(float* w, const float* g, float* moment1, float* moment2, size_t n,
                 const AdamFactors& factors);
 
-// Lamb goes over a variable twice: its moments and the norms that they lead to, then the step.
+// Lamb makes two passes over a variable: first moments and norms, then the update.
 struct LambFactors {
   float beta1;
   float beta2;
   float inverse_correction1;       // 1 / (1 - beta1^t)
   float inverse_root_correction2;  // 1 / √(1 - beta2^t)
   float epsilon;
-  float decay;  // decoupled: of the direction, not of the gradient
+  float decay;  // decoupled: added to the direction, not to the gradient
 };
 struct LambNorms {
   double weights;    // Σ w²

@@ -1,4 +1,4 @@
-// What the state machines of several roles ask of their shell, and what it answers.
+// Actions that several state machines request from their shell, and the shell's answers.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace leat::protocol {
 
-// What the shell is to do.
+// ---- actions
 struct LoadSlices {  // read from checkpoints; answer each with OnSliceLoaded
   std::vector<SliceOrder> orders;
 };
-// All slices as they are at this moment (stepped: as they were at the order's version, each at a moment of
-// its own; the order is repeated until all have been there). Answer with OnShardSaved once they have been
+// Save all slices as they are now. In stepped strategies, each slice as it was at the order's version; the
+// order is repeated until all slices have reached it. Answer with OnShardSaved once the slices have been
 // read.
 struct SaveShard {
   CheckpointOrder order;
   std::vector<std::shared_ptr<const Slice>> slices;
 };
-struct StopRole {  // the job is over, or (evicted) this node is out of it
+struct StopRole {  // the job has ended, or (evicted) this node is no longer a member
   bool evicted = false;
 };
 
-// Read, decode and order the split's events, so that its batches can be computed. Answer: OnSplitReady.
-// Splits are prepared in the order asked for; DropSplit ends the interest.
+// Read, decode and order the events of a split, so that its batches can be computed. Answer: OnSplitReady.
+// Splits are prepared in the order of these actions; DropSplit cancels one.
 struct PrepareSplit {
   Lease lease;
 };
@@ -37,7 +37,7 @@ struct DropSplit {
 
 struct BatchOutcome {
   Disposition disposition = Disposition::kGradient;  // kGradient, kEmpty or kRejected
-  uint32_t events = 0;                               // good records in it
+  uint32_t events = 0;                               // its number of good records
 };
 
 }  // namespace leat::protocol

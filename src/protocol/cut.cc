@@ -81,7 +81,7 @@ RunSet::RunSet(uint32_t size, std::span<const uint64_t> from) : RunSet(size) {
   CutOff();
 }
 
-// Bits at and above the size.
+// Clears the bits from the size on.
 void RunSet::CutOff() {
   if (size_ % 64 != 0) own_words().back() &= ~uint64_t{0} >> (64 - size_ % 64);
 }
@@ -122,7 +122,7 @@ RunSet RunSet::Complement() const {
   return rest;
 }
 
-// ---- bytes
+// ---- encoding
 
 void Encode(const Cut& cut, ByteWriter* out) {
   out->Put(cut.partition);

@@ -48,7 +48,7 @@ TEST(NextCut, CoversASealedPartitionOnceInEveryEpoch) {
   }
 }
 
-// A full split is the same whatever stands behind it, and whether or not the partition is sealed.
+// A full split does not depend on what follows it, or on whether the partition is sealed.
 TEST(NextCut, FullSplitsDependOnThePositionAlone) {
   const CutRules rules = Rules(10, 4);
   const auto cut = NextCut(rules, 1, {0, 120}, 20, 160, false, false);
@@ -73,7 +73,7 @@ TEST(NextCut, ALiveTailWaitsOrGivesItsWholeBatches) {
   EXPECT_EQ(NextCut(rules, 0, {0, 0}, 0, 39, true, false)->end, 39u);
 }
 
-TEST(NextCut, GoesOnWhenTheStreamOrTheEpochsGrowLater) {
+TEST(NextCut, ContinuesWhenTheStreamOrTheEpochsGrowLater) {
   const Position reached{0, 40};
   EXPECT_TRUE(Exhausted(Rules(10, 4), reached, 0, 40, true));
   EXPECT_FALSE(NextCut(Rules(10, 4), 0, reached, 0, 40, true, true));
@@ -93,7 +93,7 @@ TEST(NextCut, OfAnEmptyPartitionThereIsNone) {
   EXPECT_FALSE(Exhausted(Rules(10, 4, 5), {0, 12}, 12, 12, false));
 }
 
-TEST(NextCut, StaysWithinTheLimitsWhateverTheRulesSay) {
+TEST(NextCut, StaysWithinTheLimitsForAnyRules) {
   for (const CutRules& rules : {Rules(0, 0), Rules(~0u, ~0u), Rules(1, ~0u), Rules(~0u, 1)}) {
     const auto cut = NextCut(rules, 0, {0, 0}, 0, uint64_t{1} << 40, false, false);
     ASSERT_TRUE(cut);

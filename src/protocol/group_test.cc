@@ -1,5 +1,5 @@
-// Groups and replicas together: a small world of delays, deaths and comebacks around the two state machines,
-// with a model that counts each event.
+// The coordinator's and the members' state machines together, in a simulation with delays, deaths and
+// restarts, checked by a model that counts each event.
 #include "protocol/member/group_member.h"
 
 #include <gtest/gtest.h>
@@ -25,17 +25,17 @@ SliceTable Table() {
   return MakeSlices({{"seen", Shape{kPartitions * kEvents}, {}}, {"sum", Shape{64}, {}}}, 1, 1);
 }
 
-// Everything behind the machines: the control plane, the exchange among members, files, time.
+// The surroundings of the machines: control plane, exchange among members, files, time.
 class World {
  public:
   struct Options {
     uint64_t seed = 1;
     uint32_t workers = 3;
     uint32_t lanes = 4;
-    bool disasters = true;
+    bool faults = true;
     bool checkpoints = true;
     bool momentum = false;
-    std::set<uint64_t> poisoned = {};  // steps with a lane that is not finite
+    std::set<uint64_t> poisoned = {};  // steps with a non-finite lane
   };
 
   explicit World(Options options) : options_(options), rng_(options.seed), table_(Table()) {
@@ -50,10 +50,10 @@ class World {
     MakeRounds();
   }
 
-  // Runs until the members of a group have all steps; false when that takes too long.
+  // Runs until the members of a group have all steps; false if that takes too long.
   bool Run() {
     for (uint32_t i = 0; i < options_.workers; ++i) Spawn();
-    if (options_.disasters) At(Random(milliseconds(50), milliseconds(300)), [this] { Disaster(); });
+    if (options_.faults) At(Random(milliseconds(50), milliseconds(300)), [this] { InjectFault(); });
     if (options_.checkpoints) At(milliseconds(150), [this] { StartCheckpoint(); });
     while (!events_.empty() && now_ < seconds(300) && groups_->failure().ok()) {
       const auto event = events_.begin();
@@ -73,8 +73,8 @@ class World {
     std::unique_ptr<Parameters> parameters;
     std::unique_ptr<GroupMember> group_member;
     bool alive = true;
-    Time deaf_until{0};     // nothing of the control plane comes or goes
-    uint64_t in_group = 0;  // that it has joined and not left
+    Time deaf_until{0};     // cut off from the control plane
+    uint64_t in_group = 0;  // joined and not left
     Time last_heartbeat{0};
     std::map<uint64_t, Lease> leases;
   };
@@ -258,7 +258,7 @@ class World {
     groups_->SetSource(now_, durable_step_);
   }
 
-  // ---- what a shell does
+  // ---- the shell
   void Do(NodeId id, const GroupMemberActions& actions) {
     for (const auto& action : actions) {
       Node* node = Alive(id);
@@ -324,9 +324,9 @@ class World {
     });
   }
 
-  // ---- among members. Something that all of a group do together.
+  // ---- among members: an operation that all members of a group make together.
   struct Together {
-    std::map<NodeId, std::function<void(bool)>> who;  // what becomes of it: done, or failed
+    std::map<NodeId, std::function<void(bool)>> who;  // the outcome: done, or failed
     std::vector<float> sum;
     std::vector<LaneOutcome> lanes;
     GroupMember::Snapshot state;
@@ -356,7 +356,7 @@ class World {
     }
     meeting.under_way.erase(at);
   }
-  // The others of a group hear, sooner or later, that it is broken.
+  // The other members learn later that the group is broken.
   void Leave(NodeId id, uint64_t group) {
     if (group == 0) return;
     Rendezvous& meeting = meetings_[group];
@@ -426,7 +426,7 @@ class World {
       ReducedStep reduced{result.lanes, true};
       Do(id, me.group_member->OnReduced(a.token, reduced));
     });
-    // A member that computes nothing adds nothing: what it has as gradients is of an earlier step.
+    // A member that computes nothing adds nothing: its gradients are of an earlier step.
     bool any = false;
     for (uint32_t lane = a.first_lane; lane < a.end_lane; ++lane) {
       any = any || a.lanes[lane].kind != LaneOutcome::Kind::kHeld;
@@ -442,7 +442,7 @@ class World {
     results_[{a.group, a.step}] = *together;
     Close(a.group, kReduce, a.step);
   }
-  // The step is applied by this member in this group.
+  // The member applies the step in this group.
   void Applies(const Node& node, uint64_t group, uint64_t step) {
     (void)node;
     auto& by = applied_[step];
@@ -450,7 +450,7 @@ class World {
     by.insert(group);
   }
 
-  // ---- disasters
+  // ---- faults
   void Kill(NodeId id, bool noticed_later) {
     Node* node = Alive(id);
     if (node == nullptr) return;
@@ -460,8 +460,8 @@ class World {
       At(Random(milliseconds(0), milliseconds(500)), [this, id] { Lost(id); });
     }
   }
-  void Disaster() {
-    At(Random(milliseconds(50), milliseconds(500)), [this] { Disaster(); });
+  void InjectFault() {
+    At(Random(milliseconds(50), milliseconds(500)), [this] { InjectFault(); });
     for (auto& [id, seen] : std::map(seen_)) {
       if (now_ - seen > seconds(1)) Lost(id);
     }
@@ -479,7 +479,8 @@ class World {
     } else if (which < 42) {
       for (NodeId id : alive) Kill(id, true);
     } else if (which < 55 && !alive.empty()) {
-      // Cut off from the coordinator, for shorter or longer than it waits; not from the others.
+      // Cut off from the coordinator, for shorter or longer than the heartbeat timeout, but not from the
+      // other members.
       nodes_.at(alive[rng_() % alive.size()]).deaf_until = now_ + Random(milliseconds(50), seconds(3));
     }
     if (alive.size() < options_.workers + 1 && Chance(0.7)) Spawn();
@@ -542,25 +543,25 @@ void ExpectCountedOnce(const World& world, const std::set<uint64_t>& skipped = {
   }
 }
 
-TEST(ReplicaTest, AGroupTrainsAStream) {
-  World world({.seed = 1, .disasters = false, .checkpoints = false});
+TEST(GroupMemberTest, AGroupTrainsAStream) {
+  World world({.seed = 1, .faults = false, .checkpoints = false});
   ASSERT_TRUE(world.Run());
   ExpectCountedOnce(world);
   EXPECT_EQ(world.groups().current()->id, 1u);
 }
 
-TEST(ReplicaTest, ThereMayBeMoreMembersThanLanesAndFewer) {
+TEST(GroupMemberTest, ThereMayBeMoreMembersThanLanesAndFewer) {
   for (uint32_t lanes : {1u, 2u, 7u}) {
     for (uint32_t workers : {1u, 3u, 5u}) {
-      World world({.workers = workers, .lanes = lanes, .disasters = false});
+      World world({.workers = workers, .lanes = lanes, .faults = false});
       ASSERT_TRUE(world.Run()) << lanes << " lanes, " << workers << " workers";
       ExpectCountedOnce(world);
     }
   }
 }
 
-TEST(ReplicaTest, AStepThatIsNotFiniteIsSkippedByAllAndCounted) {
-  World world({.disasters = false, .poisoned = {2, 3}});
+TEST(GroupMemberTest, AStepThatIsNotFiniteIsSkippedByAllAndCounted) {
+  World world({.faults = false, .poisoned = {2, 3}});
   ASSERT_TRUE(world.Run());
   ExpectCountedOnce(world, {2, 3});
   for (const World::Node* node : world.Members()) {
@@ -572,7 +573,7 @@ TEST(ReplicaTest, AStepThatIsNotFiniteIsSkippedByAllAndCounted) {
   }
 }
 
-TEST(ReplicaTest, EveryEventCountsOnceWhateverHappensToWorkers) {
+TEST(GroupMemberTest, EveryEventCountsOnceForAnyFaultsOfWorkers) {
   uint64_t returns = 0, shares = 0, aheads = 0, checkpoints = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     World world({.seed = seed});
@@ -584,14 +585,14 @@ TEST(ReplicaTest, EveryEventCountsOnceWhateverHappensToWorkers) {
     aheads += world.aheads();
     checkpoints += world.durable_step() > 0;
   }
-  // It is no test of these if they don't happen.
+  // The test is void without these events.
   EXPECT_GT(returns, 20u);
   EXPECT_GT(shares, 100u);
   EXPECT_GT(aheads, 20u);
   EXPECT_GT(checkpoints, 50u);
 }
 
-TEST(ReplicaTest, AMemberHasComputedIfOneOfItsOwnLanesWasNotHeld) {
+TEST(GroupMemberTest, AMemberHasComputedIfOneOfItsOwnLanesWasNotHeld) {
   using Kind = LaneOutcome::Kind;
   ReduceStep step{.lanes = {{Kind::kGradient, 5}, {}, {}, {Kind::kEmpty, 0}}, .first_lane = 1, .end_lane = 3};
   EXPECT_FALSE(step.computed_any());
@@ -601,7 +602,7 @@ TEST(ReplicaTest, AMemberHasComputedIfOneOfItsOwnLanesWasNotHeld) {
   EXPECT_FALSE(step.computed_any());
 }
 
-TEST(ReplicaTest, LanesAreInBlocksByRank) {
+TEST(GroupMemberTest, LanesAreInBlocksByRank) {
   for (uint32_t members : {1u, 2u, 3u, 5u, 8u}) {
     for (uint32_t width : {1u, 2u, 3u, 7u, 8u, 20u}) {
       uint32_t next = 0;

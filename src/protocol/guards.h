@@ -1,7 +1,7 @@
-// The checks that exactly once rests on, each in one place.
+// The checks that exactly-once delivery depends on, each in one function.
 //
-// Each is a source file of its own (guard_*.cc) so that tests can link a program in which one of them is
-// taken out (sim/mutants) and show that it then counts wrong. No running program can switch them.
+// Each has its own source file (guard_*.cc), so that sim/mutants can link a program without one of them and
+// show that it then counts wrong. They cannot be disabled at run time.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,15 @@
 
 namespace leat::protocol::guards {
 
-// The ledger's check: a batch that a slice holds is not applied again.
+// Ledger check: a run that a slice already has is not applied again.
 bool AlreadyApplied(bool in_ledger);
-// The incarnation's check: what is said of, or to, a former life of a slice does not count for this one.
+// Incarnation check: messages about or to a former incarnation of a slice are ignored.
 bool SameIncarnation(Incarnation said, Incarnation now);
-// The generation's check: a worker that the view of its time does not name is not listened to.
-// Untested: without it no job that the simulator knows counts wrong. It stays, and is listed as untested in
-// sim/mutants/mutant_test.cc, until elastic membership supplies a job in which it is needed.
+// Generation check: requests of a worker that is not in the current view are ignored.
+// Untested: the simulator has no job that counts wrong without it. It is listed as untested in
+// sim/mutants/mutant_test.cc until elastic membership provides such a job.
 bool IsMember(bool in_view);
-// The group's check, where workers reduce among themselves: what was said in another group than the one that
-// is now does not count.
+// Group check of all-reduce: messages of another group than the current one are ignored.
 bool SameGroup(uint64_t said, uint64_t now);
 
 }  // namespace leat::protocol::guards

@@ -6,21 +6,21 @@
 
 namespace leat::protocol {
 
-size_t GuessPlace(const PartitionLedger& partition, const Cut& cut) {
+size_t GuessIndex(const PartitionLedger& partition, const Cut& cut) {
   if (cut.begin.epoch != partition.done.epoch || cut.begin.offset < partition.done.offset) {
     return partition.open.size();
   }
-  const uint64_t place = (cut.begin.offset - partition.done.offset) / std::max(cut.events(), 1u);
-  return std::min<uint64_t>(place, partition.open.size());
+  const uint64_t index = (cut.begin.offset - partition.done.offset) / std::max(cut.events(), 1u);
+  return std::min<uint64_t>(index, partition.open.size());
 }
 
 namespace {
 
-// The first open split that begins at or behind the position of the cut: mostly where it is guessed to be.
+// The first open split that begins at or after the cut's position. Tries the guessed index first.
 template <class Partition>
 auto FirstFrom(Partition& partition, const Cut& cut) {
   auto& open = partition.open;
-  const auto guess = open.begin() + static_cast<std::ptrdiff_t>(GuessPlace(partition, cut));
+  const auto guess = open.begin() + static_cast<std::ptrdiff_t>(GuessIndex(partition, cut));
   if (guess != open.end() && guess->cut.begin == cut.begin) return guess;
   return std::lower_bound(open.begin(), open.end(), cut.begin,
                           [](const OpenSplit& split, Position at) { return split.cut.begin < at; });
@@ -33,7 +33,7 @@ Ledger::Ledger(const std::vector<Position>& start) {
   for (Position at : start) partitions_.push_back({at, {}});
 }
 
-Ledger::Entry Ledger::Lookup(const Cut& cut, uint32_t batch, std::optional<size_t>* place) const {
+Ledger::Entry Ledger::Lookup(const Cut& cut, uint32_t batch, std::optional<size_t>* index) const {
   if (cut.partition >= partitions_.size() || !cut.valid() || batch >= cut.runs()) return Entry::kConflict;
   const PartitionLedger& partition = partitions_[cut.partition];
   bool held = false;
@@ -43,7 +43,7 @@ Ledger::Entry Ledger::Lookup(const Cut& cut, uint32_t batch, std::optional<size_
   } else {
     if (cut.after < partition.done) return Entry::kConflict;
     const auto at = FirstFrom(partition, cut);
-    *place = static_cast<size_t>(at - partition.open.begin());
+    *index = static_cast<size_t>(at - partition.open.begin());
     if (at != partition.open.end() && at->cut.begin == cut.begin) {
       if (at->cut != cut) return Entry::kConflict;
       held = at->batches.Has(batch);
@@ -57,11 +57,11 @@ Ledger::Entry Ledger::Lookup(const Cut& cut, uint32_t batch, std::optional<size_
 }
 
 Ledger::Entry Ledger::Record(const Cut& cut, uint32_t batch) {
-  std::optional<size_t> place;
-  const Entry entry = Lookup(cut, batch, &place);
-  if (entry != Entry::kNew || !place) return entry;  // without a place only with the check taken out
+  std::optional<size_t> index;
+  const Entry entry = Lookup(cut, batch, &index);
+  if (entry != Entry::kNew || !index) return entry;  // without an index only in the mutant without this check
   PartitionLedger& partition = partitions_[cut.partition];
-  auto at = partition.open.begin() + static_cast<std::ptrdiff_t>(*place);
+  auto at = partition.open.begin() + static_cast<std::ptrdiff_t>(*index);
   if (at == partition.open.end() || at->cut.begin != cut.begin) {
     at = partition.open.insert(at, {cut, RunSet(cut.runs())});
   }
@@ -86,7 +86,7 @@ RunSet HeldRuns(const std::vector<PartitionLedger>& partitions, const Cut& cut) 
   if (cut.next() <= partition.done) return RunSet(cut.runs(), true);
   const auto at = FirstFrom(partition, cut);
   if (at == partition.open.end() || at->cut != cut) return RunSet(cut.runs());
-  // The set is a peer's or file's until here: its size is made the cut's.
+  // The set comes from a peer or a file: it gets the cut's size here.
   return RunSet(cut.runs(), at->batches.words());
 }
 

@@ -1,7 +1,7 @@
-// The ledger of one slice: the identities of all batches that it holds (docs/architecture.md: exactly once).
+// The ledger of one slice: the identities of all runs applied to it (docs/architecture.md: exactly once).
 //
-// For each partition "everything before `done`", and for each open split after it a set of batches. Plain
-// data, so that it is saved, moved and reported as it is. Not thread-safe.
+// For each partition, `done` covers everything before a position, and each open split after it has a set of
+// runs. Plain data: saved, moved and reported unchanged. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace leat::protocol {
 
 struct OpenSplit {
   Cut cut;
-  RunSet batches;  // that the slice holds
+  RunSet batches;  // runs that the slice has
   friend bool operator==(const OpenSplit&, const OpenSplit&) = default;
 };
 
 struct PartitionLedger {
-  Position done;                // every batch of every cut before it is held
+  Position done;                // every run of every cut before it is recorded
   std::vector<OpenSplit> open;  // ordered by cut.begin; cuts never overlap
   friend bool operator==(const PartitionLedger&, const PartitionLedger&) = default;
 };
@@ -28,48 +28,48 @@ struct PartitionLedger {
 class Ledger {
  public:
   enum class Entry : uint8_t {
-    kNew,        // was not there; noted now
-    kDuplicate,  // held already: acknowledge, don't apply
-    kConflict,   // overlaps a different cut that is open here, or is not a batch of a valid cut: refuse
+    kNew,        // was not recorded; is recorded now
+    kDuplicate,  // already recorded: acknowledge, do not apply
+    kConflict,   // overlaps another open cut, or is not a run of a valid cut: refuse
   };
-  // Splits that may be open in one partition: more than are ever leased at a time. A batch of one more is a
-  // conflict, so that no peer can make a ledger grow without bound.
+  // The maximum number of open splits per partition, above the number ever leased at a time. A run of one
+  // more is a conflict, so that no peer can make a ledger grow without bound.
   static constexpr size_t kMaxOpen = 8192;
 
   Ledger() = default;
-  // Empty, each partition starting where the job started reading it.
+  // An empty ledger; each partition begins where the job starts reading it.
   explicit Ledger(const std::vector<Position>& start);
   explicit Ledger(std::vector<PartitionLedger> partitions) : partitions_(std::move(partitions)) {}
 
-  // What Note would say, changing nothing.
+  // The result that Record would return, without a change.
   Entry Lookup(const Cut& cut, uint32_t batch) const {
-    std::optional<size_t> place;
-    return Lookup(cut, batch, &place);
+    std::optional<size_t> index;
+    return Lookup(cut, batch, &index);
   }
-  // Notes the batch as held and moves `done` over every split that is full by then.
+  // Records a run, and advances `done` over every split that is complete.
   Entry Record(const Cut& cut, uint32_t batch);
-  // Batches of the cut that are held (all of them when it lies before `done`).
+  // Recorded runs of the cut (all of them if it lies before `done`).
   RunSet Held(const Cut& cut) const;
 
   const std::vector<PartitionLedger>& partitions() const { return partitions_; }
   friend bool operator==(const Ledger&, const Ledger&) = default;
 
  private:
-  // `place`: among the open splits of its partition, where the cut is or belongs; none where all of it is
-  // done.
-  Entry Lookup(const Cut& cut, uint32_t batch, std::optional<size_t>* place) const;
+  // `index`: position of the cut among the open splits of its partition, or where it would be inserted; none
+  // if it lies before `done`.
+  Entry Lookup(const Cut& cut, uint32_t batch, std::optional<size_t>* index) const;
 
   std::vector<PartitionLedger> partitions_;
 };
 
-// About where among the open splits the cut is, or belongs: at most partition.open.size(). Mostly splits are
-// of one size, and from `done` on few are missing.
-size_t GuessPlace(const PartitionLedger& partition, const Cut& cut);
+// Estimates the index of the cut among the open splits, at most partition.open.size(). Works because most
+// splits have the same size and few are missing after `done`.
+size_t GuessIndex(const PartitionLedger& partition, const Cut& cut);
 
-// The same of a ledger that a peer has reported: a contradicting or missing entry counts as not held.
+// As Held, for a ledger reported by a peer: contradicting or missing entries count as not recorded.
 RunSet HeldRuns(const std::vector<PartitionLedger>& partitions, const Cut& cut);
 
-// As bytes: what checkpoints keep beside each slice. Decoding believes nothing and fails the reader.
+// Binary encoding, as saved in checkpoints with each slice. Invalid input fails the reader.
 void Encode(const Ledger& ledger, ByteWriter* out);
 Ledger DecodeLedger(ByteReader* in);
 

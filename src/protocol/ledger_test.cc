@@ -10,7 +10,7 @@
 namespace leat::protocol {
 namespace {
 
-// Cuts of random sizes that join, over one or more passes.
+// Contiguous cuts of random sizes, over one or more passes.
 std::vector<Cut> SomeCuts(Rng* rng, uint32_t partition, uint64_t first, uint32_t passes) {
   std::vector<Cut> cuts;
   const uint64_t end = first + 100 + rng->Below(200);
@@ -32,7 +32,7 @@ std::vector<Cut> SomeCuts(Rng* rng, uint32_t partition, uint64_t first, uint32_t
   return cuts;
 }
 
-using Batch = std::pair<size_t, uint32_t>;  // of the cuts above: which, and its index
+using Batch = std::pair<size_t, uint32_t>;  // index of the cut, and of its batch
 
 TEST(Ledger, AgreesWithASetOfAllBatchesInAnyOrder) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -51,7 +51,7 @@ TEST(Ledger, AgreesWithASetOfAllBatchesInAnyOrder) {
         if (rng.Chance(0.3)) todo.push_back({c, b});
       }
     }
-    // Mostly in order, as in life; now and then anything.
+    // Mostly in order; sometimes any.
     for (size_t i = 0; i < todo.size(); ++i) {
       const size_t j = rng.Chance(0.1) ? rng.Below(todo.size()) : std::min(todo.size() - 1, i + rng.Below(8));
       std::swap(todo[i], todo[j]);
@@ -160,7 +160,7 @@ TEST(Ledger, DecodingBelievesNothing) {
     for (uint64_t i = 0; i < flips; ++i) broken[rng.Below(broken.size())] = std::byte(rng.Below(256));
     ByteReader reader(broken);
     const Ledger read = DecodeLedger(&reader);
-    // Whatever comes out is a ledger that can be worked with.
+    // Any result is a valid ledger.
     for (const Cut& cut : {At(0, 10), At(50, 90)}) {
       read.Lookup(cut, 0);
       read.Held(cut);
@@ -168,7 +168,7 @@ TEST(Ledger, DecodingBelievesNothing) {
   }
 }
 
-// A report is a peer's word: sizes and cuts that do not fit count as nothing held.
+// Reports are untrusted: invalid sizes and cuts count as nothing recorded.
 TEST(Ledger, ReportsThatDoNotFitHoldNothing) {
   const Cut cut = At(100, 200);
   std::vector<PartitionLedger> report(1);

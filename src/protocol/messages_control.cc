@@ -24,7 +24,7 @@ bool View::ready() const {
 }
 
 const Member* View::Find(NodeId node) const {
-  // As the coordinator makes them, members are in order.
+  // The coordinator sends members in order.
   const auto here = std::lower_bound(members.begin(), members.end(), node,
                                      [](const Member& member, NodeId its) { return member.node < its; });
   if (here != members.end() && here->node == node) return &*here;

@@ -1,7 +1,7 @@
-// What roles and the coordinator say to each other, as plain structs. control/ makes protobuf of them; the
-// simulator passes them as they are.
+// Messages between roles and the coordinator, as plain structs. control/ converts them to protobuf; the
+// simulator passes them directly.
 //
-// Receivers believe nothing: counts, ids and cuts are checked where they arrive.
+// Receivers treat them as untrusted: counts, ids and cuts are checked on arrival.
 #pragma once
 
 #include <cstdint>
@@ -28,19 +28,19 @@ std::string_view Name(Role role);
 struct Member {
   NodeId node;
   Role role = Role::kWorker;
-  uint32_t index = 0;   // worker 0, 1, …: the lowest that is free
-  std::string address;  // of its data plane, "127.0.0.1:40123"; empty when it has none
+  uint32_t index = 0;   // worker 0, 1, …: the lowest free one
+  std::string address;  // of its data plane, "127.0.0.1:40123"; empty if it has none
   friend bool operator==(const Member&, const Member&) = default;
 };
 
 struct SliceLocation {
-  NodeId server;  // 0: nowhere at present
+  NodeId server;  // 0: currently none
   Incarnation incarnation;
-  bool live = false;  // the server has reported this incarnation: it answers
+  bool live = false;  // the server has reported this incarnation, so it answers
   friend bool operator==(const SliceLocation&, const SliceLocation&) = default;
 };
 
-// Who is in, and where the slices are. `generation` grows with every change.
+// The members of the job and the placement of slices. `generation` grows with every change.
 struct View {
   Generation generation;
   std::vector<Member> members;
@@ -50,7 +50,7 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
-// Of a process that mpirun has started, among all that it has.
+// The rank of a process started by mpirun.
 struct MpiRank {
   uint32_t rank = 0;
   uint32_t members = 0;
@@ -59,11 +59,11 @@ struct MpiRank {
 
 struct JoinRequest {
   Role role = Role::kWorker;
-  std::string version;  // of the program and of its protocols
+  std::string version;  // of the program and its protocols
   std::string address;  // of the data plane
   std::string host;
   int64_t pid = 0;
-  uint64_t job_hash = 0;  // of the job that it was built for; 0: it has none yet
+  uint64_t job_hash = 0;  // of the job that the process was built for; 0: none yet
   std::optional<MpiRank> mpi;
 };
 
@@ -71,18 +71,18 @@ struct JoinReply {
   Status status;
   NodeId node;
   uint32_t index = 0;
-  std::string job;  // the whole job as YAML, resolved: what every role builds its parts from
+  std::string job;  // the whole job as resolved YAML, from which every role builds its parts
   Duration heartbeat_interval{};
-  Duration heartbeat_timeout{};  // silent for longer: evicted
+  Duration heartbeat_timeout{};  // a node silent for longer is evicted
 };
 
-// A split for a worker to train: the runs of `cut` that are in `missing`.
+// A split for a worker to train: the runs of `cut` in `missing`.
 struct Lease {
-  uint64_t id = 0;  // never given twice
+  uint64_t id = 0;  // unique
   Cut cut;
   RunSet missing;
-  // Stepped strategies: the split is one lane's part of a round. The k-th run of `assigned` belongs to step
-  // first_step + k; `missing` is part of it.
+  // Stepped strategies: the split is one lane of a round. The k-th run of `assigned` belongs to step
+  // first_step + k; `missing` is a subset.
   uint64_t first_step = 0;
   uint32_t lane = 0;
   uint32_t width = 1;
@@ -91,18 +91,18 @@ struct Lease {
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
-// Cumulative since the process started; whoever adds them up keeps the last of each node.
+// Cumulative since the process started. For totals, use the last report of each node.
 struct WorkerProgress {
   uint64_t steps = 0;
   uint64_t events = 0;   // scored and trained
   double loss_sum = 0;   // Σ over events, before training on them
-  uint64_t correct = 0;  // classification: arg max was the label
+  uint64_t correct = 0;  // classification: arg max equals the label
   uint64_t rejected_batches = 0;
   uint64_t dead_letters = 0;
   double cpu_seconds = 0;
   double wait_seconds = 0;  // for servers
-  // metrics::AucCounts, encoded: of the model's scores, and of the known probability. Empty when the job has
-  // none. Whoever reads them decodes and checks; to the protocol they are bytes.
+  // metrics::AucCounts, encoded: of the model's scores, and of the known probability. Empty if the job has
+  // none. Opaque to the protocol; readers decode and check them.
   Bytes scores, true_scores;
   std::string last_dead_letter;  // "partition 3 offset 991: amount: 'abc' is not a number"
 };
@@ -113,7 +113,7 @@ struct SliceIncarnation {
   friend auto operator<=>(const SliceIncarnation&, const SliceIncarnation&) = default;
 };
 
-// A run whose gradient was not finite.
+// A run with a non-finite gradient.
 struct RejectedRun {
   NodeId worker;
   Cut cut;
@@ -132,7 +132,7 @@ struct ShardReport {
   friend bool operator==(const ShardReport&, const ShardReport&) = default;
 };
 
-// A slice that a server is to hold: made anew, or read from a checkpoint's file.
+// A slice that a server must hold: newly initialized, or read from a checkpoint's file.
 struct SliceOrder {
   SliceId slice;
   Incarnation incarnation;
@@ -144,24 +144,24 @@ struct SliceOrder {
 
 struct CheckpointOrder {
   uint64_t id = 0;
-  std::string directory;  // there, and writable
-  uint64_t version = 0;   // stepped strategies: each slice is saved as it is at this version
+  std::string directory;  // exists and is writable
+  uint64_t version = 0;   // stepped strategies: each slice is saved at this version
   friend bool operator==(const CheckpointOrder&, const CheckpointOrder&) = default;
 };
 
-// All-reduce (group_coordinator.h says how it goes): workers that make steps among themselves.
+// All-reduce: the workers that make steps together (coordinator/group_coordinator.h).
 struct Group {
-  uint64_t id = 0;              // never given twice; the later one has the larger id
-  std::vector<Member> members;  // rank = place
-  // What it starts from. Decided once every member has said, under this id, what it holds.
+  uint64_t id = 0;              // unique; later groups have larger ids
+  std::vector<Member> members;  // by rank
+  // The state it starts from. Decided once every member has reported, under this id, what it holds.
   bool decided = false;
-  uint64_t step = 0;  // all go on from the state at this step
-  NodeId holder;      // who has it; 0: nobody, and all make it from `orders`
+  uint64_t step = 0;  // all continue from this step
+  NodeId holder;      // the member that has it; 0: none, all load `orders`
   std::vector<SliceOrder> orders;
   friend bool operator==(const Group&, const Group&) = default;
 };
 
-// All-reduce: what a row of steps is made of, for all lanes. Step first_step + k is made of the k-th run of
+// All-reduce: the runs of consecutive steps, for all lanes. Step first_step + k consists of the k-th run of
 // each lane's `assigned`.
 struct Round {
   struct Lane {
@@ -170,40 +170,39 @@ struct Round {
     friend bool operator==(const Lane&, const Lane&) = default;
   };
   uint64_t first_step = 0;
-  std::vector<Lane> lanes;  // lane = place; all with the same number of runs
+  std::vector<Lane> lanes;  // by lane; all with the same number of runs
   uint64_t end() const { return first_step + (lanes.empty() ? 0 : lanes.front().assigned.count()); }
   friend bool operator==(const Round&, const Round&) = default;
 };
 
-// All-reduce: what a worker says of the copy of all slices that it keeps.
+// All-reduce: a worker's report about its copy of all slices.
 struct MemberReport {
-  uint64_t group = 0;      // the newest that it has taken up: it has no part in any step of an earlier one
+  uint64_t group = 0;      // the newest group it has joined; it has left all earlier ones
   bool holds = false;      // it has a state, at `step`
-  bool connected = false;  // in `group`, to whom it exchanges with
+  bool connected = false;  // to its peers in `group`
   uint64_t step = 0;       // steps completed
   uint64_t events = 0;     // good records in them
   std::vector<PartitionLedger> partitions;
   uint64_t rounds_until = 0;         // it knows the rounds of all steps before this one
-  std::string failure;               // why it cannot go on in `group`; empty: it can
+  std::string failure;               // why it cannot continue in `group`; empty: it can
   std::optional<ShardReport> shard;  // repeated until a newer checkpoint is ordered
-  // Steps in a row that were not finite, up to now, and a run of the last of them.
+  // The current number of consecutive non-finite steps, and a run of the last of them.
   uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
-  uint64_t skipped = 0;  // steps that were noted and not applied
+  uint64_t skipped = 0;  // steps recorded but not applied
   friend bool operator==(const MemberReport&, const MemberReport&) = default;
 };
 
 struct WorkerHeartbeat {
   NodeId node;
-  Generation generation;  // of the view it has
-  // Splits that it has room for. Stepped strategies: rounds that it has room for beyond those it holds parts
-  // of; free parts of these rounds and of earlier ones it takes whatever is said here, since it waits for
-  // them.
-  // In stepped strategies only whether there are any counts, or leases held: the worker then gets its lanes
-  // of the rounds under way, however many.
+  Generation generation;  // of its view
+  // The number of splits that it can take. Stepped strategies: the number of additional rounds that it can
+  // take; it also gets free lanes of the rounds it works on and of earlier ones, because it waits for these.
+  // In all stepped strategies only whether it is positive matters, or whether leases are held: the worker
+  // then gets all its lanes of the open rounds.
   uint32_t leases_wanted = 0;
-  std::vector<uint64_t> held;      // leases it works on: what isn't here is no longer its own
-  std::vector<uint64_t> released;  // ended since the last answered heartbeat, finished or given up
+  std::vector<uint64_t> held;      // leases it works on; others are no longer its own
+  std::vector<uint64_t> released;  // leases ended since the last answered heartbeat, finished or given up
   bool leaving = false;
   WorkerProgress progress;
   std::optional<MemberReport> member_report;  // all-reduce
@@ -211,24 +210,24 @@ struct WorkerHeartbeat {
 
 struct WorkerHeartbeatReply {
   bool evicted = false;  // join again, as a new node
-  bool stop = false;     // the job is over: leave
-  Shared<View> view;     // when newer than the one it has
+  bool stop = false;     // the job has ended: leave
+  Shared<View> view;     // if newer than the sender's
   std::vector<Lease> leases;
   std::vector<uint64_t> revoked;  // of `held`: drop them
   // All-reduce.
-  std::optional<Group> group;                 // the newest that it is in
+  std::optional<Group> group;                 // the newest one with this worker
   std::vector<Round> rounds;                  // from MemberReport::rounds_until on, in order
   std::vector<Position> start;                // where each partition starts
   std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported
   friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
 };
 
-// Slices whose ledgers are equal, as most are most of the time.
+// Slices with equal ledgers, as most have most of the time.
 struct LedgerReport {
   std::vector<SliceIncarnation> slices;
-  uint64_t events = 0;  // fewest that any of them has applied
+  uint64_t events = 0;  // the minimum over the slices
   std::vector<PartitionLedger> partitions;
-  uint64_t version = 0;  // lowest of any of them: stepped strategies go on with this step
+  uint64_t version = 0;  // the minimum over the slices: the next step in stepped strategies
   friend bool operator==(const LedgerReport&, const LedgerReport&) = default;
 };
 
@@ -236,23 +235,24 @@ struct ServerProgress {
   uint64_t pushes = 0;
   uint64_t pulls = 0;
   uint64_t bytes_in = 0, bytes_out = 0;
-  uint64_t bytes_held = 0;          // values and slots
-  uint64_t duplicates = 0;          // batches that the ledger turned away
-  std::vector<uint64_t> staleness;  // histogram: staleness s of applied slices, last bin = that and more
+  uint64_t bytes_held = 0;  // values and slots
+  uint64_t duplicates = 0;  // runs rejected by the ledger
+  // histogram of the staleness of applied slices; the last bin includes all higher values
+  std::vector<uint64_t> staleness;
   uint64_t staleness_sum = 0, staleness_count = 0;
   double cpu_seconds = 0;
-  uint64_t skipped = 0;  // runs (stepped: steps) that were noted and not applied, since not all was finite
+  uint64_t skipped = 0;  // runs (stepped: steps) recorded but not applied, because they were not finite
 };
 
 struct ServerHeartbeat {
   NodeId node;
   Generation generation;
-  std::vector<LedgerReport> ledgers;     // all slices that live here
-  std::vector<SliceIncarnation> failed;  // orders that could not be carried out
-  std::string failure;                   // why, of the first of them
+  std::vector<LedgerReport> ledgers;     // all slices on this server
+  std::vector<SliceIncarnation> failed;  // orders that failed
+  std::string failure;                   // the reason for the first of them
   std::optional<ShardReport> shard;      // repeated until a newer checkpoint is ordered
   bool leaving = false;
-  // Runs (stepped: steps) in a row that were not finite, up to now, and the last of them.
+  // The current number of consecutive non-finite runs (stepped: steps), and the last of them.
   uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
   ServerProgress progress;
@@ -262,8 +262,8 @@ struct ServerHeartbeatReply {
   bool evicted = false;
   bool stop = false;
   Shared<View> view;
-  std::vector<Position> start;                // where each partition starts, for slices that are made anew
-  std::vector<SliceOrder> orders;             // all slices that belong here: others are dropped
+  std::vector<Position> start;                // where each partition starts, for newly initialized slices
+  std::vector<SliceOrder> orders;             // all slices of this server: others are dropped
   std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported
 };
 
@@ -284,14 +284,14 @@ struct StatusRequest {
 
 // For people and programs: `leat status`, the progress line, the summary.
 struct StatusReply {
-  std::string json;  // made by the shell of the coordinator
+  std::string json;  // made by the coordinator's shell
 };
 
 struct AdminRequest {
   enum class Kind : uint8_t {
     kCheckpoint = 0,
     kStop = 1,      // checkpoint, then end the job
-    kNodeLost = 2,  // whoever started the process has seen it end: no need to wait for its heartbeats
+    kNodeLost = 2,  // the launcher has seen the process end: do not wait for its heartbeats
     kContinue = 3,  // past CoordinatorConfig::pause_at
   } kind = Kind::kStop;
   NodeId node;  // kNodeLost
@@ -300,7 +300,7 @@ struct AdminReply {
   Status status;
 };
 
-// Said when a message cannot be taken at all.
+// The reply to an invalid message.
 struct Refusal {
   Status status;
 };

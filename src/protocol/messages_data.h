@@ -1,7 +1,7 @@
-// What workers and servers say to each other, as plain structs. wire/ makes bytes of them; the simulator
-// passes them as they are.
+// Messages between workers and servers, as plain structs. wire/ encodes them; the simulator passes them
+// directly.
 //
-// Receivers believe nothing: counts, ids and cuts are checked where they arrive.
+// Receivers treat them as untrusted: counts, ids and cuts are checked on arrival.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,32 @@
 namespace leat::protocol {
 
 enum class Disposition : uint8_t {
-  kPull = 0,      // no run: only asks for values
-  kGradient = 1,  // a payload follows: the gradients of `slices`, f32, one after the other
-  kEmpty = 2,     // the run held no good record: noted in the ledger, nothing to apply
-  kRejected = 3,  // the gradient was not finite: noted in the ledger, nothing to apply
+  kPull = 0,      // no run: only requests values
+  kGradient = 1,  // payload: the f32 gradients of `slices`, one after the other
+  kEmpty = 2,     // the run had no good record: recorded in the ledger, nothing to apply
+  kRejected = 3,  // the gradient was not finite: recorded in the ledger, nothing to apply
 };
 
 struct SliceRef {
   SliceId slice;
   Incarnation incarnation;
-  uint64_t version = 0;  // that the gradient was computed from: staleness = version at apply − this
+  uint64_t version = 0;  // of the values the gradient was computed from: staleness = version at apply − this
   friend bool operator==(const SliceRef&, const SliceRef&) = default;
 };
 
-// The place of a run among the steps of a stepped strategy.
+// The position of a run among the steps of a stepped strategy.
 struct StepLane {
   static constexpr uint32_t kMaxWidth = 1 << 16;
   uint64_t step = 0;
   uint32_t lane = 0;
   uint32_t width = 1;   // lanes of the step
-  uint32_t needed = 1;  // of them count: the first to come, when that is fewer than `width`
-  // Asked of every turn that a peer brings.
+  uint32_t needed = 1;  // lanes that count: the first to arrive, if fewer than `width`
+  // Check every step lane from a peer.
   bool valid() const { return width <= kMaxWidth && lane < width && needed >= 1 && needed <= width; }
   friend bool operator==(const StepLane&, const StepLane&) = default;
 };
 
-// What a push is, but for the lists that it brings.
+// A push without its lists.
 struct PushHeader {
   uint64_t sequence = 0;  // of this worker, echoed by the reply
   NodeId worker;
@@ -50,31 +50,31 @@ struct PushHeader {
   uint32_t run = 0;
   uint32_t events = 0;  // good records in the run: its weight
   bool want_values = true;
-  // Stepped strategies: the step that the run is part of; a kPull names it to bring the lanes that count.
+  // Stepped strategies: the step and lane of the run. A kPull names it to announce the lanes that count.
   std::optional<StepLane> step_lane;
-  // The reply waits until all of `slices` have this version at least (0: does not wait). `exact`: the values
-  // of just this version are wanted; servers keep the one before the newest for that.
+  // The reply waits until all of `slices` have at least this version (0: does not wait). `exact`: requests
+  // the values of exactly this version, for which servers keep the previous version.
   uint64_t version_wanted = 0;
   bool exact = false;
   friend bool operator==(const PushHeader&, const PushHeader&) = default;
 };
 
 struct PushRequest : PushHeader {
-  // Backup workers: the lanes that count in `step_lane->step`, as the server that decides has chosen them
-  // (bit i % 64 of word i / 64); empty: not known to the sender.
+  // Backup workers: the lanes that count in `step_lane->step`, as chosen by the server that decides (bit i %
+  // 64 of word i / 64). Empty: the sender does not know them.
   std::vector<uint64_t> counted;
-  std::vector<SliceRef> slices;  // on this server, ordered by slice id, none twice
+  std::vector<SliceRef> slices;  // on this server, ordered by slice id, without duplicates
   friend bool operator==(const PushRequest&, const PushRequest&) = default;
 };
 
 enum class SliceOutcome : uint8_t {
-  kApplied = 0,    // noted, and applied if there was anything to apply
-  kDuplicate = 1,  // the ledger held it already
-  kNotHere = 2,    // no such slice, or another incarnation of it, lives here: look for a new view
-  kConflict = 3,   // the cut contradicts one that is open here
-  kPulled = 4,     // kPull: nothing noted
-  kHeld = 5,       // kept for its step, and noted when that is complete
-  kLate = 6,       // its step was completed without it: its events are trained in another
+  kApplied = 0,    // recorded, and applied if there was anything to apply
+  kDuplicate = 1,  // the ledger had it already
+  kNotHere = 2,    // the slice or this incarnation is not on this server: wait for a new view
+  kConflict = 3,   // the cut contradicts an open one
+  kPulled = 4,     // kPull: nothing recorded
+  kHeld = 5,       // kept for its step, and recorded when that is complete
+  kLate = 6,       // its step completed without it: its events are trained in another
 };
 
 struct SliceReply {
@@ -89,9 +89,9 @@ struct SliceReply {
 struct PushReply {
   uint64_t sequence = 0;
   Generation generation;  // of the server's view
-  bool evicted = false;   // the worker is no member of it any more; nothing was applied
-  // From the server that decides (the one that holds slice 0), where fewer lanes are needed than there are:
-  // those that count in the turn of the request; empty while that is open.
+  bool evicted = false;   // the worker is no longer a member; nothing was applied
+  // Backup workers, from the server that decides (the one with slice 0): the lanes that count in the
+  // request's step. Empty until decided.
   std::vector<uint64_t> counted;
   std::vector<SliceReply> slices;
   friend bool operator==(const PushReply&, const PushReply&) = default;

@@ -12,8 +12,7 @@
 namespace leat::protocol {
 namespace {
 
-// Without their signs floats are ordered as integers are, which vectorises; what is no number comes after the
-// infinities.
+// Without their signs, floats are ordered like integers, which vectorizes. NaN comes after infinity.
 LEAT_MULTIVERSION float Largest(const float* x, size_t n) {
   constexpr uint32_t kMagnitude = 0x7fffffffu, kInfinity = 0x7f800000u;
   uint32_t largest = 0;
@@ -66,7 +65,7 @@ bool Parameters::GradientsFinite(const GradientTerms& terms) const {
 }
 
 bool Parameters::Clip(const optim::Clipping& clipping) {
-  // Cutting an element could hide that it was none.
+  // Clipping an element could hide that it was not finite.
   if (clipping.value > 0 || clipping.norm == 0) {
     if (!GradientsFinite()) return false;
   }
@@ -80,7 +79,7 @@ bool Parameters::Clip(const optim::Clipping& clipping) {
   if (clipping.value > 0) trained([&](float* g, size_t n) { optim::Clamp(g, n, clipping.value); });
   if (clipping.norm == 0) return true;
 
-  // One pass for both: the norm, and whether all are finite.
+  // Computes the norm and checks for non-finite elements in one pass.
   double squared = 0, others = 0;
   for (size_t v = 0; v < table_.variables.size(); ++v) {
     const auto g = gradients(v);

@@ -1,4 +1,4 @@
-// A worker's memory for parameters and gradients, laid out by variable, with the place of every slice.
+// A worker's memory for parameters and gradients, laid out by variable, with the location of every slice.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace leat::protocol {
 
-// What is still to be added up to gradients: each laid out as all of them are (Parameters::all_gradients), in
-// the order in which they are added. None: the parameters' gradients are what they are.
+// Terms whose sum is the gradient. Each is laid out like Parameters::all_gradients; they are added in this
+// order. Empty: the parameters' gradients are final.
 using GradientTerms = std::vector<std::span<const float>>;
 
 // Not thread-safe.
 class Parameters {
  public:
-  // `allocate`: for the gradients, which are sent; null: ordinary memory.
+  // `allocate` provides the gradients' memory, which is sent; null: ordinary memory.
   explicit Parameters(const SliceTable& table, Allocate allocate = {});
 
   const SliceTable& table() const { return table_; }
@@ -26,22 +26,21 @@ class Parameters {
   std::span<float> gradients(size_t variable) const { return Whole(gradients_, variable); }
   std::span<float> values(SliceId slice) const { return Part(values_, slice); }
   std::span<float> gradients(SliceId slice) const { return Part(gradients_, slice); }
-  // All variables one behind the other, with what lies between them so that each begins on a cache line:
-  // zeros, as long as nobody writes there.
+  // All variables one after the other, each aligned to a cache line, with zeros in the gaps.
   std::span<float> all_values() const { return All(values_); }
   std::span<float> all_gradients() const { return All(gradients_); }
-  // The gradients' memory, for who sends it: as long as it is held, somebody may read it.
+  // The gradients' memory, for senders: while a reference is held, somebody may read it.
   Buffer gradient_buffer() const { return gradients_; }
-  // Before gradients are written: where somebody still holds the memory of those before, they get another,
-  // which is that of the ones before them when nobody holds that any more.
-  // True then: spans of them are outdated.
+  // Call before writing gradients. If somebody still holds their buffer, switches to another one: the
+  // previous buffer if nobody holds it, else a new one.
+  // Returns true if it switched: spans of gradients are then outdated.
   bool AcquireGradientBuffer();
-  // The largest magnitude among a variable's gradients: infinity where one is infinite or not a number.
+  // The largest magnitude of a variable's gradients; infinity if one is infinite or NaN.
   float LargestGradient(size_t variable) const;
-  // False when any gradient, or sum of such terms, is infinite or not a number.
+  // False if any gradient, or sum of the terms, is infinite or NaN.
   bool GradientsFinite(const GradientTerms& terms = {}) const;
-  // The same, and clips the gradients where all are finite. What moves a statistic is no gradient: it neither
-  // counts for the norm nor is clipped.
+  // As GradientsFinite, and clips the gradients if all are finite. Updates of statistics are excluded from
+  // the norm and from clipping.
   bool Clip(const optim::Clipping& clipping);
 
  private:
@@ -53,10 +52,10 @@ class Parameters {
 
   SliceTable table_;
   Allocate allocate_;
-  std::vector<size_t> starts_;  // in floats, of each variable
+  std::vector<size_t> starts_;  // in floats, by variable
   Buffer values_;
   Buffer gradients_;
-  Buffer former_;  // of gradients before these
+  Buffer former_;  // previous gradients
 };
 
 }  // namespace leat::protocol

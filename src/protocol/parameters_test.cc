@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The elements of two of the variables are no multiple of a cache line's.
+// Two of the variables do not end at a cache line.
 SliceTable SmallTable() {
   return MakeSlices({{"w", Shape{13, 17}, {}}, {"b", Shape{5}, {}}, {"v", Shape{64}, {}}}, 1, 2);
 }
@@ -29,7 +29,7 @@ TEST(Parameters, EverySliceIsItsPartOfItsVariable) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(whole(v).data()) % Buffer::kAlignment, 0u);
       for (float& x : whole(v)) x = ++next;
     }
-    // Each element is there once, in the order of variables and slices.
+    // Each element exists once, in the order of variables and slices.
     float seen = 0;
     for (uint32_t i = 0; i < table.slices.size(); ++i) {
       const SliceId slice(i);
@@ -90,7 +90,7 @@ TEST(Parameters, GradientsThatAreHeldForAWhileTakeTurns) {
   for (int step = 0; step < 10; ++step) {
     parameters.AcquireGradientBuffer();
     held.push_back(parameters.gradient_buffer());
-    if (held.size() > 1) held.erase(held.begin());  // of the step before
+    if (held.size() > 1) held.erase(held.begin());  // of the previous step
   }
   EXPECT_EQ(allocated, 2u);
   for (int step = 0; step < 3; ++step) {
@@ -153,7 +153,7 @@ TEST(Parameters, ValuesDoNotCountAsGradients) {
   EXPECT_TRUE(parameters.GradientsFinite());
 }
 
-// Two variables that are trained, with a statistic between them.
+// Two trained variables with a statistic between them.
 class ClipTest : public ::testing::Test {
  protected:
   ClipTest()
@@ -214,7 +214,7 @@ TEST_F(ClipTest, ElementsAreCutBeforeTheNormIsTaken) {
   EXPECT_FLOAT_EQ(Gradients()[0], static_cast<float>(cut[0] / norm));
 }
 
-TEST_F(ClipTest, WhatIsNotFiniteIsToldAndLeftAlone) {
+TEST_F(ClipTest, NonFiniteGradientsAreReportedAndNotClipped) {
   for (size_t v = 0; v < 3; ++v) {
     for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
       for (const optim::Clipping& clipping :

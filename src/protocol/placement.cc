@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kNamedVariables = 3;  // in a warning
 
-// Bytes given to each server so far, of those that are given any.
+// Bytes assigned to each server so far, without excluded servers.
 class Loads {
  public:
   Loads(const Placement& placement, uint32_t servers) : bytes_(servers, 0), weights_(servers, 1) {
@@ -28,7 +28,8 @@ class Loads {
   const std::vector<uint32_t>& allowed() const { return allowed_; }
   double Weight(uint32_t server) const { return weights_[server]; }
   uint64_t& operator[](uint32_t server) { return bytes_[server]; }
-  // The server that would be least full with so many more, for its weight; of equals the first.
+  // The server that would be least full, relative to its weight, with `more` bytes added; the first of
+  // equals.
   uint32_t LeastWith(uint64_t more) const {
     uint32_t least = allowed_.front();
     for (const uint32_t server : allowed_) {
@@ -47,7 +48,7 @@ class Loads {
   std::vector<uint32_t> allowed_;
 };
 
-// Places of `sizes`, largest first; equal ones keep their order.
+// Indices of `sizes`, largest first; equal ones keep their order.
 std::vector<uint32_t> LargestFirst(const std::vector<uint64_t>& sizes) {
   std::vector<uint32_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -61,23 +62,23 @@ Status Senseless(std::string why) {
 
 Result<std::vector<uint32_t>> PlaceByFunction(const SliceTable& table, const PlacementFunction& own,
                                               uint32_t servers) {
-  std::vector<uint32_t> places;
+  std::vector<uint32_t> assignment;
   try {
-    places = own(table, servers);
+    assignment = own(table, servers);
   } catch (const std::exception& error) {
     return Senseless(std::string("the placement function failed: ") + error.what());
   }
-  if (places.size() != table.slices.size()) {
-    return Senseless("the placement function placed " + std::to_string(places.size()) +
+  if (assignment.size() != table.slices.size()) {
+    return Senseless("the placement function placed " + std::to_string(assignment.size()) +
                      " slices, there are " + std::to_string(table.slices.size()));
   }
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i] < servers) continue;
+  for (size_t i = 0; i < assignment.size(); ++i) {
+    if (assignment[i] < servers) continue;
     return Senseless("the placement function put slice " + std::to_string(i) + " of '" +
                      table.variables[table.slices[i].variable].name + "' on server " +
-                     std::to_string(places[i]) + " of " + std::to_string(servers));
+                     std::to_string(assignment[i]) + " of " + std::to_string(servers));
   }
-  return places;
+  return assignment;
 }
 
 std::string Percent(double share) {
@@ -93,20 +94,20 @@ double LargestExcess(const PlacementReport& report) {
   return most;
 }
 
-// What is carried, without warnings.
-PlacementReport Sum(const SliceTable& table, const Placement& placement, const std::vector<uint32_t>& places,
-                    uint32_t servers, size_t slots) {
+// The report without warnings.
+PlacementReport Sum(const SliceTable& table, const Placement& placement,
+                    const std::vector<uint32_t>& assignment, uint32_t servers, size_t slots) {
   PlacementReport report;
   report.servers.resize(servers);
   std::vector<std::vector<uint64_t>> parts(servers, std::vector<uint64_t>(table.variables.size()));
-  for (size_t i = 0; i < places.size(); ++i) {
+  for (size_t i = 0; i < assignment.size(); ++i) {
     const SliceSpec& slice = table.slices[i];
     // A statistic has no optimizer.
     const bool trained = table.variables[slice.variable].role != optim::VariableRole::kStatistic;
     const uint64_t bytes = slice.elements() * sizeof(float) * (trained ? 1 + slots : 1);
     report.bytes += bytes;
-    report.servers[places[i]].bytes += bytes;
-    parts[places[i]][slice.variable] += bytes;
+    report.servers[assignment[i]].bytes += bytes;
+    parts[assignment[i]][slice.variable] += bytes;
   }
   Loads loads(placement.kind == Placement::kOwn ? Placement() : placement, servers);
   double weights = 0;
@@ -162,12 +163,14 @@ Status Check(const Placement& placement, uint32_t servers) {
   const std::string of = " of " + std::to_string(servers) + (servers == 1 ? " server" : " servers");
   if (placement.kind == Placement::kOwn) {
     if (!placement.own) return Senseless("the placement function is missing");
-    if (!placement.exclude.empty()) return Senseless("the placement function itself says who is excluded");
+    if (!placement.exclude.empty())
+      return Senseless(
+          "exclude has no effect with a placement function, which must leave servers out itself");
     return {};
   }
   for (const uint32_t server : placement.exclude) {
     if (server < servers) continue;
-    return Senseless("exclude names server " + std::to_string(server) + of + "; they count from 0");
+    return Senseless("exclude names server " + std::to_string(server) + of + "; servers are numbered from 0");
   }
   const bool weighted = placement.kind == Placement::kWeighted;
   if (weighted && placement.weights.size() != servers) {
@@ -182,7 +185,7 @@ Status Check(const Placement& placement, uint32_t servers) {
     const bool excluded = std::ranges::find(placement.exclude, server) != placement.exclude.end();
     if (!excluded && (!weighted || placement.weights[server] > 0)) return {};
   }
-  return Senseless("the placement leaves no server" + of + " to hold anything");
+  return Senseless("no server" + of + " may hold slices: each is excluded or has weight 0");
 }
 
 Result<std::vector<uint32_t>> Place(const SliceTable& table, const Placement& placement, uint32_t servers) {
@@ -190,17 +193,18 @@ Result<std::vector<uint32_t>> Place(const SliceTable& table, const Placement& pl
   if (placement.kind == Placement::kOwn) return PlaceByFunction(table, placement.own, servers);
   Loads loads(placement, servers);
   const std::vector<uint32_t>& allowed = loads.allowed();
-  std::vector<uint32_t> places(table.slices.size(), allowed.front());
-  if (allowed.size() == 1) return places;
+  std::vector<uint32_t> assignment(table.slices.size(), allowed.front());
+  if (allowed.size() == 1) return assignment;
   if (placement.kind == Placement::kRoundRobin) {
-    for (size_t i = 0; i < places.size(); ++i) places[i] = allowed[table.slices[i].variable % allowed.size()];
-    return places;
+    for (size_t i = 0; i < assignment.size(); ++i)
+      assignment[i] = allowed[table.slices[i].variable % allowed.size()];
+    return assignment;
   }
 
   uint64_t total = 0;
   std::vector<uint64_t> variable_sizes(table.variables.size(), 0);
   std::vector<std::vector<uint32_t>> members(table.variables.size());
-  for (uint32_t i = 0; i < places.size(); ++i) {
+  for (uint32_t i = 0; i < assignment.size(); ++i) {
     const SliceSpec& slice = table.slices[i];
     variable_sizes[slice.variable] += slice.elements();
     members[slice.variable].push_back(i);
@@ -210,15 +214,15 @@ Result<std::vector<uint32_t>> Place(const SliceTable& table, const Placement& pl
     std::vector<uint64_t> sizes;
     for (uint32_t i : slices) sizes.push_back(table.slices[i].elements());
     for (uint32_t k : LargestFirst(sizes)) {
-      places[slices[k]] = loads.LeastWith(sizes[k]);
-      loads[places[slices[k]]] += sizes[k];
+      assignment[slices[k]] = loads.LeastWith(sizes[k]);
+      loads[assignment[slices[k]]] += sizes[k];
     }
   };
   if (placement.kind != Placement::kGreedy) {
-    std::vector<uint32_t> all(places.size());
+    std::vector<uint32_t> all(assignment.size());
     std::iota(all.begin(), all.end(), 0u);
     place_slices(all);
-    return places;
+    return assignment;
   }
   const uint64_t fair = (total + allowed.size() - 1) / allowed.size();
   for (uint32_t v : LargestFirst(variable_sizes)) {
@@ -227,21 +231,21 @@ Result<std::vector<uint32_t>> Place(const SliceTable& table, const Placement& pl
       place_slices(members[v]);
       continue;
     }
-    for (uint32_t i : members[v]) places[i] = least;
+    for (uint32_t i : members[v]) assignment[i] = least;
     loads[least] += variable_sizes[v];
   }
-  return places;
+  return assignment;
 }
 
 std::vector<uint32_t> Place(const SliceTable& table, Placement::Kind kind, uint32_t servers) {
-  auto places = Place(table, Placement(kind), std::max(servers, 1u));
-  LEAT_CHECK(places.ok());
-  return std::move(*places);
+  auto assignment = Place(table, Placement(kind), std::max(servers, 1u));
+  LEAT_CHECK(assignment.ok());
+  return std::move(*assignment);
 }
 
 PlacementReport Describe(const SliceTable& table, const Placement& placement,
-                         const std::vector<uint32_t>& places, uint32_t servers, size_t slots) {
-  PlacementReport report = Sum(table, placement, places, servers, slots);
+                         const std::vector<uint32_t>& assignment, uint32_t servers, size_t slots) {
+  PlacementReport report = Sum(table, placement, assignment, servers, slots);
   for (uint32_t s = 0; s < servers; ++s) {
     const auto& server = report.servers[s];
     if (server.share <= std::min(2 * server.fair, (1 + server.fair) / 2)) continue;
@@ -254,7 +258,7 @@ PlacementReport Describe(const SliceTable& table, const Placement& placement,
     report.warnings.push_back(std::move(line));
   }
   if (report.warnings.empty() || placement.kind == Placement::kGreedy) return report;
-  // What would have been better, where something would.
+  // The suggestion, if another placement is better.
   Placement greedy = placement;
   greedy.kind = Placement::kGreedy;
   if (placement.kind == Placement::kOwn) greedy = Placement::kGreedy;

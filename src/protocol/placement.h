@@ -1,8 +1,7 @@
-// Slices placed on servers, and what that comes to. Pure functions.
+// Placement of slices on servers, and the resulting load. Pure functions.
 //
-// Whatever belongs to a slice lives where it lives: its values, its optimizer's slots, its ledger, and the
-// part of a checkpoint that is written. So the places of slices are those of everything that is held and
-// saved.
+// Everything that belongs to a slice is on its server: its values, optimizer slots, ledger, and its part of a
+// checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -16,41 +15,42 @@
 
 namespace leat::protocol {
 
-// The user's own way: the server (0 … servers-1) of each slice of the table. What it returns is checked.
+// A custom placement: returns the server (0 … servers-1) of each slice of the table. The result is checked.
 using PlacementFunction = std::function<std::vector<uint32_t>(const SliceTable& table, uint32_t servers)>;
 
 struct Placement {
   enum Kind : uint8_t {
-    kRoundRobin = 0,   // whole variables in turn
-    kGreedy = 1,       // whole variables, largest first, to the server with the fewest bytes; slice by slice
-                       // where a whole one would give that server more than its share
-    kPartitioned = 2,  // slices, largest first, to the server with the fewest bytes: every variable over all
-    kWeighted = 3,     // as partitioned, each server in proportion to its weight
-    kOwn = 4,          // by `own`
+    kRoundRobin = 0,  // whole variables in turn
+    kGreedy = 1,      // whole variables, largest first, to the server with the fewest bytes; slice by slice
+                      // if a whole variable would exceed that server's share
+    // slices, largest first, to the server with the fewest bytes: spreads every variable over all servers
+    kPartitioned = 2,
+    kWeighted = 3,  // as partitioned, each server in proportion to its weight
+    kOwn = 4,       // by `own`
   };
   Placement(Kind of_kind = kGreedy) : kind(of_kind) {}  // NOLINT: a kind alone is a placement
 
   Kind kind;
   std::vector<double> weights;    // kWeighted: of server 0, 1, …
-  std::vector<uint32_t> exclude;  // servers that are given nothing; not with kOwn
+  std::vector<uint32_t> exclude;  // servers without slices; not with kOwn
   PlacementFunction own;          // kOwn
 };
 
 // Reads the `placement:` of a job: a name, or a map with `type`, `weights` and `exclude`. Throws
-// std::invalid_argument with place and values.
+// std::invalid_argument with the location and the values.
 Placement PlacementFromConfig(const Config& config);
 
-// Why it makes no sense with so many servers, in one line; ok when it does.
+// Returns in one line why the placement is invalid for this number of servers, or ok.
 Status Check(const Placement& placement, uint32_t servers);
 
-// The server (0 … servers-1) of each slice. kInvalidArgument where Check fails, or the user's own function
-// throws or returns what is no placement.
+// The server (0 … servers-1) of each slice. kInvalidArgument if Check fails, or if a custom function throws
+// or returns an invalid placement.
 Result<std::vector<uint32_t>> Place(const SliceTable& table, const Placement& placement, uint32_t servers);
 
-// The same for one of the first three kinds, which need no more and cannot fail. `servers` 0 is taken for 1.
+// As above, for one of the first three kinds; cannot fail. `servers` 0 means 1.
 std::vector<uint32_t> Place(const SliceTable& table, Placement::Kind kind, uint32_t servers);
 
-// What each server carries.
+// The load of each server.
 struct PlacementReport {
   struct VariableBytes {
     std::string name;
@@ -59,21 +59,21 @@ struct PlacementReport {
   struct Server {
     uint64_t bytes = 0;                    // values and slots
     double share = 0;                      // of all bytes
-    double fair = 0;                       // what its share was to be
-    std::vector<VariableBytes> variables;  // that it has a part of, the largest first
+    double fair = 0;                       // its intended share
+    std::vector<VariableBytes> variables;  // with a part on this server, largest first
   };
   uint64_t bytes = 0;
   std::vector<Server> servers;
-  // One line for each server that carries more than twice its fair share (of two servers, where that would be
-  // more than there is: half of what is the other's as well), with what weighs most in it. Empty when all is
+  // One line for each server with more than twice its fair share, with its largest variables. If twice the
+  // share would be everything (two servers), the limit is its share plus half of the other's. Empty if all is
   // well.
   std::vector<std::string> warnings;
 };
 
-// `slots`: floats that the optimizer keeps for each element beside its value. `servers` and `places` as Place
-// returned them.
+// `slots`: optimizer floats per element in addition to its value. `servers` and `assignment` as passed to and
+// returned by Place.
 PlacementReport Describe(const SliceTable& table, const Placement& placement,
-                         const std::vector<uint32_t>& places, uint32_t servers, size_t slots);
+                         const std::vector<uint32_t>& assignment, uint32_t servers, size_t slots);
 
 // "1.6 MB"
 std::string BytesText(uint64_t bytes);

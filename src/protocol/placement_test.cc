@@ -27,7 +27,7 @@ std::vector<uint64_t> Loads(const SliceTable& table, const std::vector<uint32_t>
   return loads;
 }
 
-// The most loaded server's elements over the fair share.
+// The most loaded server's elements relative to the fair share.
 double Imbalance(const SliceTable& table, Placement::Kind kind, uint32_t servers) {
   const auto loads = Loads(table, Place(table, kind, servers), servers);
   uint64_t total = 0;
@@ -63,8 +63,8 @@ TEST(Placement, GreedyKeepsVariablesWholeWhereTheyFit) {
   }
 }
 
-// Weights and biases alternate, so with two servers one carries all the weights.
-TEST(Placement, RoundRobinFallsIntoTheTrapOfPairs) {
+// Weights and biases alternate, so with two servers one has all the weights.
+TEST(Placement, RoundRobinIsUnevenForAlternatingSizes) {
   const SliceTable table = MakeSlices(Dense({784, 512, 512, 10}), 1, 2);
   EXPECT_GT(Imbalance(table, Placement::kRoundRobin, 2), 1.9);
   const auto places = Place(table, Placement::kRoundRobin, 2);
@@ -83,7 +83,7 @@ TEST(Placement, UsesOnlyTheServersThereAre) {
   }
 }
 
-TEST(Placement, WholeVariablesHaveAPlaceToo) {
+TEST(Placement, WholeVariablesArePlaced) {
   const SliceTable table = MakeWholeSlices(Dense({784, 512, 10}), 7);
   for (const auto kind : {Placement::kRoundRobin, Placement::kGreedy, Placement::kPartitioned}) {
     for (const uint32_t server : Place(table, kind, 3)) EXPECT_LT(server, 3u);
@@ -156,7 +156,7 @@ TEST(Placement, TheUsersOwnFunctionIsCheckedWhenItReturns) {
   for (const auto& refused : {few, far, thrown}) EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
 }
 
-// ---- as a job says it
+// ---- from a job file
 
 Placement Read(const std::string& text) {
   return PlacementFromConfig(Config::Parse("placement: " + text, "job.yaml").At("placement"));
@@ -182,7 +182,7 @@ TEST(Placement, IsReadFromAWordOrAMap) {
   EXPECT_EQ(Mistake("{type: weighted, weights: [1, 2.5], exclude: [0]}", 2), "");
 }
 
-TEST(Placement, WhatMakesNoSenseIsRefusedByOneLine) {
+TEST(Placement, InvalidPlacementsAreRejectedInOneLine) {
   for (const auto& [text, says] :
        {std::pair{"gredy", "did you mean 'greedy'"},
         {"{type: greedy, weights: [1, 2]}", "job.yaml:1: weights are for"},
@@ -192,7 +192,7 @@ TEST(Placement, WhatMakesNoSenseIsRefusedByOneLine) {
         {"{type: weighted, weights: [1, -2]}", "a weight is -2"},
         {"{type: weighted, weights: [0, 0]}", "no server of 2 servers"},
         {"{type: weighted, weights: [1, 0], exclude: [0]}", "no server"},
-        {"{type: greedy, exclude: [2]}", "server 2 of 2 servers; they count from 0"},
+        {"{type: greedy, exclude: [2]}", "server 2 of 2 servers; servers are numbered from 0"},
         {"{type: greedy, exclude: [0, 1]}", "no server of 2 servers"},
         {"{type: greedy, exclude: [-1]}", "exclude names server -1"},
         {"{type: greedy, exclude: 0}", "a list"},
@@ -201,14 +201,14 @@ TEST(Placement, WhatMakesNoSenseIsRefusedByOneLine) {
   }
 }
 
-// ---- what it comes to
+// ---- reports
 
 PlacementReport Reported(const SliceTable& table, const Placement& placement, uint32_t servers,
                          size_t slots = 0) {
   return Describe(table, placement, Placed(table, placement, servers), servers, slots);
 }
 
-TEST(Placement, OneServerThatCarriesAllWeightsIsWarnedOf) {
+TEST(Placement, AServerWithAllWeightsCausesAWarning) {
   const SliceTable table = MakeSlices(Dense({784, 512, 512, 10}), 1, 2);
   const auto trap = Reported(table, Placement::kRoundRobin, 2);
   ASSERT_EQ(trap.warnings.size(), 1u);
@@ -247,7 +247,7 @@ TEST(Placement, SlotsOfTheOptimizerAreCarriedToo) {
   EXPECT_EQ(report.bytes, 1400u);
 }
 
-TEST(Placement, WhatWasWantedIsNotWarnedOf) {
+TEST(Placement, RequestedWeightsCauseNoWarning) {
   const SliceTable table = MakeSlices(Dense({784, 512, 512, 10}), 1, 3);
   Placement weighted = Placement::kWeighted;
   weighted.weights = {1, 9, 1};
@@ -263,15 +263,15 @@ TEST(Placement, WhatWasWantedIsNotWarnedOf) {
   EXPECT_NE(all_on_one.warnings[0].find("ps 2 carries 100% of the bytes (fair: 33%)"), std::string::npos);
 }
 
-// One variable that may not be cut weighs more than all others: no placement helps, and none is proposed.
-TEST(Placement, NothingIsProposedWhereNothingHelps) {
+// One indivisible variable is larger than all others together: no placement helps, and none is suggested.
+TEST(Placement, NothingIsSuggestedIfNothingHelps) {
   const SliceTable table = MakeWholeSlices(Dense({784, 512, 10}), 1);
   const auto report = Reported(table, Placement::kRoundRobin, 2);
   ASSERT_EQ(report.warnings.size(), 1u);
   EXPECT_EQ(report.warnings[0].find("placement:"), std::string::npos);
 }
 
-TEST(Placement, BytesAreSaidForPeople) {
+TEST(Placement, BytesAreReadable) {
   EXPECT_EQ(BytesText(999), "999 bytes");
   EXPECT_EQ(BytesText(1000), "1.0 KB");
   EXPECT_EQ(BytesText(1'650'000), "1.6 MB");

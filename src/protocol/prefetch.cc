@@ -8,16 +8,17 @@
 namespace leat::protocol {
 
 void PrefetchHints::Push(const Server& server, const PushRequest& request) {
-  if (!request.slices.empty()) Notes(server.state_->ledgers, request.slices[0].slice.value, request.cut);
+  if (!request.slices.empty())
+    LedgerEntry(server.state_->ledgers, request.slices[0].slice.value, request.cut);
 }
 
-void PrefetchHints::Notes(const SliceLedgers& ledgers, uint32_t slice, const Cut& cut) {
-  const auto& group_of = ledgers.group_of_;
-  if (slice >= group_of.size() || group_of[slice] == SliceLedgers::kNone) return;
-  const auto& partitions = ledgers.groups_[group_of[slice]].ledger.partitions();
+void PrefetchHints::LedgerEntry(const SliceLedgers& ledgers, uint32_t slice, const Cut& cut) {
+  const auto& class_of = ledgers.class_of_;
+  if (slice >= class_of.size() || class_of[slice] == SliceLedgers::kNone) return;
+  const auto& partitions = ledgers.classes_[class_of[slice]].ledger.partitions();
   if (cut.partition >= partitions.size()) return;
   const PartitionLedger& partition = partitions[cut.partition];
-  const size_t guess = GuessPlace(partition, cut);
+  const size_t guess = GuessIndex(partition, cut);
   if (guess < partition.open.size()) Prefetch(&partition.open[guess], sizeof(OpenSplit));
 }
 

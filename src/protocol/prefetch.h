@@ -1,30 +1,33 @@
-// Prefetch hints for a simulator that drives more servers and workers than fit into the cache. They change
-// nothing but speed; no role uses them. Measured on 1,000 workers and 20 servers (bench simulator), they save
-// a third of the processor time.
+// Prefetch hints for a simulator with more servers and workers than fit into the cache. They affect only
+// speed, and no role uses them. With 1,000 workers and 20 servers (bench simulator) they save a third of the
+// CPU time.
 //
-// Memory is found step by step, so most hints are given in several hops (0, 1, …), each a while after the one
-// before: what has arrived by then tells where the next is.
+// Most hints take several hops (0, 1, …), some time apart: the memory fetched by one hop contains the address
+// for the next.
 #pragma once
 
 #include <cstdint>
 
-#include "protocol/server/server.h"
-#include "protocol/worker/worker.h"
+#include "base/ids.h"
 
 namespace leat::protocol {
 
+class Server;
 class SliceLedgers;
+class Worker;
+struct Cut;
+struct PushRequest;
 
 struct PrefetchHints {
-  // What the push will be noted in.
+  // What recording the push will access.
   static void Push(const Server& server, const PushRequest& request);
-  // What the reply to a push will be handled with.
+  // What handling the reply to a push will access.
   static void Reply(const Worker& worker, NodeId server, uint64_t sequence, int hop);
-  // What the next pushes are made from.
+  // What making the next pushes will access.
   static void Pushes(const Worker& worker, int hop);
 
  private:
-  static void Notes(const SliceLedgers& ledgers, uint32_t slice, const Cut& cut);
+  static void LedgerEntry(const SliceLedgers& ledgers, uint32_t slice, const Cut& cut);
 };
 
 }  // namespace leat::protocol

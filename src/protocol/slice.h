@@ -1,4 +1,4 @@
-// A slice with its values, as servers and members keep it, and as checkpoints save it.
+// A slice with its values, as kept by servers and members and saved in checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace leat::protocol {
 struct Slice {
   SliceId id;
   Incarnation incarnation;
-  uint64_t version = 0;  // updates applied; stepped strategies: steps completed, skipped ones too
+  uint64_t version = 0;  // updates applied; stepped strategies: steps completed, including skipped ones
   uint64_t events = 0;   // good records in them
   uint32_t slots = 0;    // of the optimizer; a statistic has none
   uint64_t elements = 0;

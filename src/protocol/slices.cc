@@ -8,9 +8,9 @@ namespace leat::protocol {
 
 namespace {
 
-// Elements that a border is rounded to: a cache line of f32.
+// Boundaries are rounded to this many elements: a cache line of f32.
 constexpr uint64_t kBlock = 16;
-// Thrice what moving them needs, so that typical nets divide within 10 % of even.
+// Three times what moving requires, so that typical networks divide within 10 % of even.
 constexpr uint64_t kSlicesPerServer = 12;
 
 uint64_t CeilDiv(uint64_t a, uint64_t b) {
@@ -45,8 +45,8 @@ SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed,
     total += pieces.back();
   }
 
-  // The variable with the largest pieces is cut once more, until there are enough; first at borders of
-  // blocks, and only when these are used up between them.
+  // Divides the variable with the largest pieces until there are enough, at block boundaries first, and
+  // between them only when these are used up.
   const uint64_t wanted = kSlicesPerServer * std::max(max_servers, 1u);
   for (const uint64_t unit : {kBlock, uint64_t{1}}) {
     using Candidate = std::pair<uint64_t, uint32_t>;  // elements of a piece; ~variable: the first wins a tie

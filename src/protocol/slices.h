@@ -1,7 +1,7 @@
-// Variables cut into slices; placement.h says where they go.
+// Division of variables into slices; placement.h assigns them to servers.
 //
-// The table is fixed when the job is created: slices move, they never merge or split. The slice is the unit
-// that is placed, moved, saved, and has a ledger.
+// The table is fixed when the job is created: slices move, but never merge or split. A slice is the unit of
+// placement, moving and saving, and has its own ledger.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace leat::protocol {
 
 struct SliceSpec {
-  uint32_t variable = 0;  // place in SliceTable::variables
+  uint32_t variable = 0;  // index in SliceTable::variables
   uint64_t begin = 0;     // elements [begin, end) of the variable, row-major
   uint64_t end = 0;
   uint64_t elements() const { return end - begin; }
@@ -25,17 +25,17 @@ struct SliceSpec {
 struct SliceTable {
   uint64_t seed = 0;  // of the variables' initial values
   std::vector<optim::VariableSpec> variables;
-  std::vector<SliceSpec> slices;  // slice id = place; ordered by variable, then begin
+  std::vector<SliceSpec> slices;  // by slice id; ordered by variable, then begin
   friend bool operator==(const SliceTable&, const SliceTable&) = default;
 };
 
-// Cuts variables into contiguous slices of at most `max_slice_bytes`, at least 12 × `max_servers` in all
-// where the elements allow, the largest variables being cut finest. Slice borders fall on multiples of 16
-// elements where they can.
+// Divides variables into contiguous slices of at most `max_slice_bytes`, and into at least 12 × `max_servers`
+// slices if there are enough elements, dividing the largest variables most. Slice boundaries are multiples of
+// 16 elements where possible.
 SliceTable MakeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed, uint32_t max_servers,
                       uint64_t max_slice_bytes = 1 << 20);
 
-// Each variable one slice: for an optimizer that looks at whole variables (optim::NeedsWholeVariables).
+// One slice per variable, for an optimizer that needs whole variables (optim::NeedsWholeVariables).
 SliceTable MakeWholeSlices(std::vector<optim::VariableSpec> variables, uint64_t seed);
 
 }  // namespace leat::protocol

@@ -34,6 +34,31 @@ const KindRow& Row(StrategyKind kind) {
   return kRows[index];
 }
 
+// Settings that had another name in earlier versions.
+struct Renamed {
+  std::string_view before, now;
+};
+constexpr std::array kRenamed = {Renamed{"virtual_workers", "lanes"}};
+
+std::string_view NameNow(std::string_view setting) {
+  const auto row = std::ranges::find(kRenamed, setting, &Renamed::before);
+  return row == kRenamed.end() ? setting : row->now;
+}
+
+// The settings under their names of today. Their values keep their lines.
+Config WithNamesOfToday(Config settings) {
+  for (const auto& [before, now] : kRenamed) {
+    if (!settings.Has(before)) continue;
+    const Config value = settings.At(before);
+    if (settings.Has(now)) {
+      value.Fail("'" + std::string(before) + "' is the old name of '" + std::string(now) +
+                 "', which is also set (" + settings.At(now).where() + ")");
+    }
+    settings = settings.Without(before).With(now, value);
+  }
+  return settings;
+}
+
 bool Has(StrategyKind kind, std::string_view setting) {
   return std::ranges::find(Row(kind).settings, setting) != Row(kind).settings.end();
 }
@@ -45,22 +70,24 @@ StrategyKind ReadKind(const Config& config) {
   return kKinds[static_cast<size_t>(std::ranges::find(names, name) - names.begin())];
 }
 
-// Whoever changes the type and leaves a setting of the other one behind is told whose it is.
+// Rejects a setting of another strategy, which the error message names: it may be left from before a change
+// of the type.
 void Allow(const Config& config, StrategyKind kind) {
   std::vector<std::string> known = {"type"};
   for (const auto setting : Row(kind).settings) known.emplace_back(setting);
   for (const std::string& key : config.Keys()) {
-    if (key == "type" || Has(kind, key)) continue;
+    const std::string_view setting = NameNow(key);
+    if (key == "type" || Has(kind, setting)) continue;
     std::string others;
     for (const StrategyKind other : kKinds) {
-      if (Has(other, key)) others += (others.empty() ? "" : ", ") + std::string(Name(other));
+      if (Has(other, setting)) others += (others.empty() ? "" : ", ") + std::string(Name(other));
     }
     if (!others.empty()) {
-      config.At(key).Fail("'" + key + "' is no setting of the strategy " + std::string(Name(kind)) +
-                          ", but of " + others);
+      config.At(key).Fail("'" + key + "' is not a setting of the strategy " + std::string(Name(kind)) +
+                          "; it belongs to " + others);
     }
   }
-  config.Allow(known);
+  WithNamesOfToday(config).Allow(known);
 }
 
 Status Senseless(std::string why) {
@@ -71,24 +98,24 @@ std::string Workers(uint32_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
 }
 
-// Of the strategies whose batches have a sequence.
+// For the stepped strategies.
 Status CheckLanes(const StrategyConfig& strategy, uint32_t workers) {
   const std::string name(Name(strategy.kind));
   const uint32_t most =
       strategy.on_servers() ? StrategyConfig::kMaxLanes : StrategyConfig::kMaxAllReduceLanes;
   if (strategy.backup >= workers) {
     return Senseless("backup is " + std::to_string(strategy.backup) + " with " + Workers(workers) +
-                     ": a step would wait for nobody; there must be more workers than backup");
+                     ": no worker would be left to wait for; backup must be less than the number of workers");
   }
-  if (strategy.lanes == 0) return Senseless("lanes is 0: a step would be made of nothing");
+  if (strategy.lanes == 0) return Senseless("lanes is 0: a step needs at least one lane");
   if (strategy.lanes > most - strategy.backup) {
-    return Senseless("lanes is " + std::to_string(strategy.lanes) + "; a step of " + name +
-                     " is made of at most " + std::to_string(most) + " batches");
+    return Senseless("lanes is " + std::to_string(strategy.lanes) + "; a step of " + name + " has at most " +
+                     std::to_string(most) + " batches");
   }
   if (strategy.total_lanes() < workers) {
     return Senseless("lanes is " + std::to_string(strategy.lanes) +
                      (strategy.backup > 0 ? " (and backup " + std::to_string(strategy.backup) + ")" : "") +
-                     ", fewer than the " + Workers(workers) + ": some would never have anything to do");
+                     ", fewer than the " + Workers(workers) + ": some workers would never have work");
   }
   return {};
 }
@@ -123,16 +150,17 @@ StrategyConfig Defaults(StrategyKind kind, uint32_t workers) {
 }
 
 StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
-  const Config settings = config.IsMap() ? config : config.WithoutSettings();
+  const Config written = config.IsMap() ? config : config.WithoutSettings();
   const StrategyKind kind = ReadKind(config.IsMap() ? config.At("type") : config);
-  Allow(settings, kind);
+  Allow(written, kind);
+  const Config settings = WithNamesOfToday(written);
   StrategyConfig out = Defaults(kind, workers);
   const auto read = [&](std::string_view key, auto& setting, int64_t least, int64_t most) {
     using T = std::remove_reference_t<decltype(setting)>;
     setting = static_cast<T>(settings.Integer(key, setting, least, most));
   };
   read("backup", out.backup, 0, StrategyConfig::kMaxLanes - 1);
-  // The lanes are as many as the workers unless it is said otherwise.
+  // By default there are as many lanes as workers.
   if (out.backup > 0 && out.backup < workers) out.lanes = workers - out.backup;
   read("lanes", out.lanes, 1, StrategyConfig::kMaxLanes);
   read("staleness", out.staleness, -1, StrategyConfig::kMaxStaleness);
@@ -145,10 +173,21 @@ StrategyConfig StrategyFromConfig(const Config& config, uint32_t workers) {
   if (settings.Has("transport"))
     out.mpi = settings.At("transport").OneOf("transport", {"auto", "mpi"}) == "mpi";
   if (kind == StrategyKind::kSsp && out.staleness == -1 && settings.Has("lanes")) {
-    settings.At("lanes").Fail("lanes says what a step is made of; with staleness -1 there are no steps");
+    settings.At("lanes").Fail(
+        "lanes is the number of batches per step; with staleness -1 there are no steps");
   }
   if (const Status good = Check(out, workers); !good.ok()) config.Fail(good.message());
   return out;
+}
+
+std::vector<std::string> OldNames(const Config& config) {
+  std::vector<std::string> notes;
+  for (const auto& [before, now] : kRenamed) {
+    if (!config.IsMap() || !config.Has(before)) continue;
+    notes.push_back(config.At(before).where() + ": '" + std::string(before) + "' is called '" +
+                    std::string(now) + "' now; the old name still works");
+  }
+  return notes;
 }
 
 Status Check(const StrategyConfig& strategy, uint32_t workers) {
@@ -178,7 +217,7 @@ Status Check(const StrategyConfig& strategy, uint32_t workers) {
   }
   if (strategy.kind == StrategyKind::kAllReduce && workers < 2) {
     return Senseless("allreduce with " + Workers(workers) +
-                     " is a ring of one: it takes 2 or more; one alone trains with any other strategy");
+                     ": it needs 2 or more; a single worker can use any other strategy");
   }
   return strategy.stepped() ? CheckLanes(strategy, workers) : Status();
 }

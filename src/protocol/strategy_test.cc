@@ -20,7 +20,7 @@ std::string Mistake(const std::string& text, uint32_t workers = 4) {
   return "";
 }
 
-// The message begins with the place, and says each of these.
+// The message begins with the location and contains each of these.
 void ExpectRefused(const std::string& text, uint32_t workers, std::initializer_list<const char*> says) {
   const std::string message = Mistake(text, workers);
   EXPECT_EQ(message.find("job.yaml:2: "), 0u) << text << ": " << message;
@@ -70,6 +70,32 @@ TEST(Strategy, EverySettingIsRead) {
   EXPECT_FALSE(Read("{type: allreduce, transport: auto}").mpi);
 }
 
+TEST(Strategy, TheOldNameOfLanesIsAccepted) {
+  EXPECT_EQ(Read("{type: sync, virtual_workers: 16}"), Read("{type: sync, lanes: 16}"));
+  EXPECT_EQ(Read("{type: sync, virtual_workers: 4, backup: 1}", 5),
+            Read("{type: sync, lanes: 4, backup: 1}", 5));
+  ExpectRefused("{type: sync, virtual_workers: 0}", 1, {"lanes is 0"});
+  ExpectRefused(
+      "{type: downpour, virtual_workers: 4}", 4,
+      {"'virtual_workers' is not a setting of the strategy downpour", "to sync, ssp, averaging, allreduce"});
+  ExpectRefused("{type: ssp, staleness: -1, virtual_workers: 4}", 4, {"no steps"});
+  EXPECT_EQ(Mistake("\n  type: sync\n  lanes: 4\n  virtual_workers: 4"),
+            "job.yaml:5: 'virtual_workers' is the old name of 'lanes', which is also set (job.yaml:4)");
+  EXPECT_EQ(Mistake("\n  type: sync\n\n  virtual_workers: x"),
+            "job.yaml:5: lanes is 'x'; must be a 64-bit whole number");
+}
+
+TEST(Strategy, OldNamesAreNoted) {
+  const auto notes = [](const std::string& text) {
+    return OldNames(Config::Parse("strategy: " + text, "job.yaml").At("strategy"));
+  };
+  EXPECT_EQ(notes("\n  type: sync\n  virtual_workers: 4"),
+            std::vector<std::string>{
+                "job.yaml:3: 'virtual_workers' is called 'lanes' now; the old name still works"});
+  EXPECT_TRUE(notes("{type: sync, lanes: 4}").empty());
+  EXPECT_TRUE(notes("sync").empty());
+}
+
 TEST(Strategy, BackupsAreOfTheWorkersUnlessItIsSaidOtherwise) {
   const auto of_four = Read("{type: sync, backup: 1}");
   EXPECT_EQ(of_four.lanes, 3u);
@@ -79,18 +105,19 @@ TEST(Strategy, BackupsAreOfTheWorkersUnlessItIsSaidOtherwise) {
   EXPECT_EQ(more.total_lanes(), 5u);
 }
 
-TEST(Strategy, ASettingOfAnotherStrategyIsSaidWhoseItIs) {
+TEST(Strategy, ASettingOfAnotherStrategyIsNamedWithItsStrategy) {
   ExpectRefused("{type: sync, staleness: 3}", 4,
-                {"'staleness' is no setting of the strategy sync, but of ssp"});
-  ExpectRefused("{type: async, backup: 1}", 4, {"'backup'", "async, but of sync"});
-  ExpectRefused("{type: allreduce, backup: 1}", 4, {"'backup'", "of sync"});
-  ExpectRefused("{type: downpour, lanes: 4}", 4, {"of sync, ssp, averaging, allreduce"});
+                {"'staleness' is not a setting of the strategy sync; it belongs to ssp"});
+  ExpectRefused("{type: async, backup: 1}", 4, {"'backup'", "async; it belongs to sync"});
+  ExpectRefused("{type: allreduce, backup: 1}", 4, {"'backup'", "to sync"});
+  ExpectRefused("{type: downpour, lanes: 4}", 4, {"to sync, ssp, averaging, allreduce"});
   ExpectRefused("{type: sync, stalenes: 3}", 4, {"stalenes"});
   ExpectRefused("{type: ssp, stalenes: 3}", 4, {"did you mean 'staleness'"});
 }
 
 TEST(Strategy, WhatMakesNoSenseIsRefusedWithTheReason) {
-  ExpectRefused("{type: sync, backup: 2}", 2, {"backup is 2 with 2 workers", "more workers than backup"});
+  ExpectRefused("{type: sync, backup: 2}", 2,
+                {"backup is 2 with 2 workers", "backup must be less than the number of workers"});
   ExpectRefused("{type: sync, backup: 1}", 1, {"backup is 1 with 1 worker:"});
   ExpectRefused("{type: sync, lanes: 3}", 4, {"lanes is 3, fewer than the 4 workers"});
   ExpectRefused("{type: sync, lanes: 2, backup: 1}", 4, {"backup 1", "fewer than the 4 workers"});
@@ -98,7 +125,7 @@ TEST(Strategy, WhatMakesNoSenseIsRefusedWithTheReason) {
   ExpectRefused("{type: sync, lanes: 70000}", 4, {"lanes is 70000"});
   ExpectRefused("{type: sync, lanes: 65536, backup: 1}", 4, {"at most 65536 batches"});
   ExpectRefused("{type: allreduce, lanes: 5000}", 4, {"5000", "allreduce", "at most 4096"});
-  ExpectRefused("allreduce", 1, {"1 worker", "ring of one"});
+  ExpectRefused("allreduce", 1, {"1 worker", "it needs 2 or more"});
   ExpectRefused("{type: ssp, staleness: -2}", 4, {"staleness is -2"});
   ExpectRefused("{type: ssp, staleness: 1001}", 4, {"staleness is 1001"});
   ExpectRefused("{type: ssp, staleness: 2, staleness_aware: true}", 4, {"staleness_aware", "staleness: -1"});
@@ -112,7 +139,7 @@ TEST(Strategy, WhatMakesNoSenseIsRefusedWithTheReason) {
   ExpectRefused("{type: allreduce, transport: rdma}", 4, {"transport 'rdma'"});
 }
 
-// Not every strategy comes out of a job file.
+// Strategies can be set without a job file.
 TEST(Strategy, CheckFindsTheSameInSettingsThatWereMadeByHand) {
   for (const auto change : std::initializer_list<void (*)(StrategyConfig*)>{
            [](StrategyConfig* s) { s->lanes = 0; }, [](StrategyConfig* s) { s->lanes = 3; },
@@ -133,7 +160,7 @@ TEST(Strategy, CheckFindsTheSameInSettingsThatWereMadeByHand) {
   }
 }
 
-// Every strategy but the ring can be measured against one worker alone.
+// Every strategy except all-reduce can be compared with a single worker.
 TEST(Strategy, OneWorkerAloneTrainsWithAllButTheRing) {
   for (const char* word : {"async", "sync", "ssp", "downpour", "averaging"})
     EXPECT_EQ(Mistake(word, 1), "") << word;

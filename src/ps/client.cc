@@ -4,13 +4,14 @@
 #include <utility>
 
 #include "wire/frame.h"
+#include "wire/messages.h"
 
 namespace leat::ps {
 
 namespace {
 
-// Slices of one variable lie one after the other: what joins the last span makes it longer, so that a small
-// model's many slices cost one system call and not several.
+// Slices of one variable are adjacent in memory. Merging adjacent spans sends many small slices with one
+// system call.
 template <class T>
 void Append(std::span<T> span, std::vector<std::span<T>>* spans) {
   if (!spans->empty() && spans->back().data() + spans->back().size() == span.data()) {
@@ -22,7 +23,7 @@ void Append(std::span<T> span, std::vector<std::span<T>>* spans) {
 
 }  // namespace
 
-// The connection to one server, and the one request that is under way on it.
+// The connection to one server, with at most one pending request.
 class Client::ServerConnection : public net::Receiver,
                                  public std::enable_shared_from_this<Client::ServerConnection> {
  public:
@@ -47,7 +48,7 @@ class Client::ServerConnection : public net::Receiver,
         });
   }
 
-  // Nothing is reported, and no memory touched, from here on.
+  // No event and no memory access from here on.
   void Detach() {
     client_ = nullptr;
     connection_.reset();
@@ -56,12 +57,13 @@ class Client::ServerConnection : public net::Receiver,
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
     if (type != static_cast<uint8_t>(wire::FrameType::kPushReply)) {
-      return Status(Code::kDataLoss, "frame type " + std::to_string(type) + " is none that a worker takes");
+      return Status(Code::kDataLoss,
+                    "unexpected frame type " + std::to_string(type) + ": a worker takes push replies only");
     }
     auto reply = wire::DecodePushReply(header);
     if (!reply.ok()) return reply.status();
     if (!request_ || reply->sequence != request_->sequence) {
-      return Status(Code::kDataLoss, "a reply to a push that is not under way");
+      return Status(Code::kDataLoss, "a reply to a push that is not pending");
     }
     if (reply->slices.size() != request_->slices.size()) {
       return Status(Code::kDataLoss, "a reply for " + std::to_string(reply->slices.size()) +
@@ -71,7 +73,7 @@ class Client::ServerConnection : public net::Receiver,
     uint64_t total = 0;
     for (size_t i = 0; i < reply->slices.size(); ++i) {
       if (reply->slices[i].slice != request_->slices[i].slice)
-        return Status(Code::kDataLoss, "a reply for other slices");
+        return Status(Code::kDataLoss, "a reply with other slices than the push");
       if (!reply->slices[i].values) continue;
       const auto values = std::as_writable_bytes(client_->parameters_.values(reply->slices[i].slice));
       Append<std::byte>(values, &segments);
@@ -86,7 +88,7 @@ class Client::ServerConnection : public net::Receiver,
   }
 
   void OnMessage(net::Connection&) override {
-    const auto self = shared_from_this();  // the event may drop this link
+    const auto self = shared_from_this();  // the event may drop this connection
     request_.reset();
     if (lent_ != nullptr) *std::exchange(lent_, nullptr) = {};
     const auto reply = std::move(reply_);
@@ -95,7 +97,7 @@ class Client::ServerConnection : public net::Receiver,
 
   void OnClosed(net::Connection&, const Status& why) override {
     const auto self = shared_from_this();
-    const Status reason = why;  // the connection's own
+    const Status reason = why;  // a copy: the event may destroy the connection
     connection_.reset();
     Fail(reason);
   }
@@ -124,8 +126,9 @@ class Client::ServerConnection : public net::Receiver,
   Client* client_;  // null once detached
   NodeId server_;
   std::unique_ptr<net::Connection> connection_;
-  std::shared_ptr<const protocol::PushRequest> request_;  // null: none is under way
-  // The memory of its gradients. Who has replied reads it no more; otherwise the connection knows.
+  std::shared_ptr<const protocol::PushRequest> request_;  // null: none pending
+  // Keeps the memory of the gradients until the reply, after which the server no longer reads it. If the
+  // connection ends first, the connection keeps it.
   std::shared_ptr<Buffer> lent_;
   protocol::PushReply reply_;
 };

@@ -1,6 +1,7 @@
-// A worker's side of the data plane: pushes out, fresh values straight into the parameters.
+// The worker's side of the data plane: sends pushes to servers and receives values directly into the
+// parameters.
 //
-// Everything runs on the loop's thread; no call blocks.
+// Loop's thread only; no call blocks.
 #pragma once
 
 #include <functional>
@@ -21,16 +22,17 @@ class Client {
     std::function<void(NodeId server, uint64_t sequence, const Status& why)> on_failed;
   };
 
-  // Both must outlive it. `connect_deadline`: to be connected to a server that is sent to for the first time.
+  // `transport` and `parameters` must outlive the client. `connect_deadline` limits the first connection to a
+  // server.
   Client(net::Transport& transport, protocol::Parameters& parameters, Events events,
          Duration connect_deadline = std::chrono::seconds(5));
   ~Client();
 
-  // Sends the request with the gradients of its slices; connects first when there is no connection yet. One
-  // request a server at a time. The gradients must stay as they are, and the values be left alone, until an
-  // event names its sequence.
+  // Sends the request with the gradients of its slices, after connecting if necessary. One request per server
+  // at a time. Until an event reports its sequence, the gradients must not change and the values must not be
+  // accessed.
   void Send(const protocol::SendPush& push);
-  // Drops the connection and whatever of it is under way; no event follows. Events may call it.
+  // Closes the connection and drops its pending request without an event. May be called from an event.
   void Disconnect(NodeId server);
 
  private:

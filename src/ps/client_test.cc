@@ -1,5 +1,5 @@
-// A worker's client against servers: what it pushes is applied once, what it pulls lands in its parameters,
-// and whatever breaks in between is told once and touches no memory afterwards.
+// A worker's client against servers: pushes are applied once, values arrive in the parameters, and each
+// failure is reported once, without memory accesses afterwards.
 #include "ps/client.h"
 
 #include <gmock/gmock.h>
@@ -9,6 +9,7 @@
 
 #include "ps/testing.h"
 #include "wire/frame.h"
+#include "wire/messages.h"
 
 namespace leat::ps {
 namespace {
@@ -63,7 +64,7 @@ class ClientTest : public testing::PsTest {
     return sequence;
   }
   uint64_t Send(PushRequest request) { return Send(std::move(request), kServer, server->address()); }
-  // Sends, and waits for whatever becomes of it; the reply when there is one.
+  // Sends a request and waits for its outcome; returns the reply if there is one.
   std::optional<PushReply> Exchange(PushRequest request) {
     const size_t before = replies.size() + failures.size();
     const size_t answered = replies.size();
@@ -73,14 +74,14 @@ class ClientTest : public testing::PsTest {
     return replies.back();
   }
   PushRequest Pull() { return Batch(0, AllSlices(parameters->table()), Disposition::kPull); }
-  // The gradient of every element of all variables: a number that tells its place.
+  // A different gradient for every element, computed from its position.
   void FillGradients() {
     float next = 0;
     for (size_t v = 0; v < parameters->table().variables.size(); ++v) {
       for (float& x : parameters->gradients(v)) x = ++next;
     }
   }
-  // That every value is kInitial − times × its gradient.
+  // Expects every value to be kInitial − times × its gradient.
   void ExpectSteps(float times) {
     for (size_t v = 0; v < parameters->table().variables.size(); ++v) {
       const auto values = parameters->values(v), gradients = parameters->gradients(v);
@@ -153,7 +154,7 @@ TEST_P(ClientTest, ABatchPushedTwiceIsAppliedOnce) {
     EXPECT_EQ(slice.outcome, SliceOutcome::kDuplicate);
     EXPECT_EQ(slice.version, 1u);
   }
-  ExpectSteps(1);  // values come along all the same
+  ExpectSteps(1);  // values are returned all the same
 }
 
 TEST_P(ClientTest, BatchesWithoutGradientAreNotedAndMoveNothing) {
@@ -188,7 +189,7 @@ TEST_P(ClientTest, SlicesThatAreNotThereAreLeftAlone) {
   MakePair(testing::SmallTable());
   FillGradients();
   auto push = Batch(0, AllSlices(parameters->table()));
-  push.slices[1].incarnation = Incarnation(6);  // of a former life
+  push.slices[1].incarnation = Incarnation(6);  // of a former incarnation
   push.slices.erase(push.slices.begin());
   const auto reply = Exchange(push);
   ASSERT_TRUE(reply.has_value());
@@ -224,7 +225,7 @@ TEST_P(ClientTest, TwoServersEachWithItsSlices) {
   EXPECT_TRUE(failures.empty());
 }
 
-TEST_P(ClientTest, NobodyThereIsAFailureOnce) {
+TEST_P(ClientTest, NoServerIsReportedOnce) {
   MakePair(testing::SmallTable());
   const std::string address = server->address();
   server.reset();
@@ -251,7 +252,7 @@ TEST_P(ClientTest, ConnectsAgainAfterAFailure) {
   EXPECT_EQ(server->accepted, 2);
 }
 
-TEST_P(ClientTest, AReplyThatBreaksOffIsToldOnceAndThePushIsNotRepeatedForNothing) {
+TEST_P(ClientTest, AnIncompleteReplyIsReportedOnceAndThePushIsNotRepeatedForNothing) {
   MakePair(testing::LargeTable(1 << 18));
   FillGradients();
   uint32_t batch = 0;
@@ -283,7 +284,7 @@ TEST_P(ClientTest, DisconnectedFromWithinAReply) {
   MakePair(testing::SmallTable());
   on_reply = [&](NodeId node, const PushReply&) {
     client->Disconnect(node);
-    client->Disconnect(node);  // twice is no harm
+    client->Disconnect(node);  // a second call is harmless
   };
   for (int i = 1; i <= 3; ++i) {
     ASSERT_TRUE(Exchange(Pull()).has_value());
@@ -357,7 +358,7 @@ TEST_P(ClientTest, DestroyedWithARequestUnderWay) {
       return moment == 0 || parameters->values(SliceId(0))[0] != 0;
     }));
     client.reset();
-    parameters.reset();  // whoever writes there now is seen by the sanitizer
+    parameters.reset();  // the sanitizer detects later writes
     Settle();
     client_transport.reset();
     Settle();
@@ -371,7 +372,7 @@ TEST_P(ClientTest, DestroyedWithARequestUnderWay) {
 TEST_P(ClientTest, AServerThatGoesInTheMiddleIsAFailureOnce) {
   MakePair(testing::LargeTable(8 << 20));
   Send(Pull());
-  // Its reply is on its way when it goes.
+  // Its reply is in transit when it is destroyed.
   ASSERT_TRUE(Run([&] { return server->shell.bytes_out() > 0; }));
   server.reset();
   ASSERT_TRUE(Run([&] { return !failures.empty(); }));
@@ -408,17 +409,17 @@ TEST_P(ClientTest, EveryBatchCountsOnceWhateverTheNetworkDoes) {
   EXPECT_EQ(replies.size() + failures.size(), last_sequence) << "each push has one end";
 }
 
-// ---- servers that lie
+// ---- malicious servers
 
 struct ForgedReply {
   const char* name;
-  // From an honest reply and its payload to what is sent.
+  // Changes an honest reply and its payload before it is sent.
   std::function<void(uint8_t* type, PushReply* reply, Bytes* payload)> tell;
 };
 
 class MaliciousServerTest : public ClientTest {};
 
-TEST_P(MaliciousServerTest, IsLeftAndTheFailureIsToldOnce) {
+TEST_P(MaliciousServerTest, IsDisconnectedAndReportedOnce) {
   const std::vector<ForgedReply> lies = {
       {"another type", [](uint8_t* type, PushReply*, Bytes*) { *type = 77; }},
       {"a push", [](uint8_t* type, PushReply*, Bytes*) { *type = 1; }},
@@ -479,7 +480,7 @@ TEST_P(MaliciousServerTest, IsLeftAndTheFailureIsToldOnce) {
   }
 }
 
-TEST_P(MaliciousServerTest, AReplyThatNobodyAskedForEndsTheConnectionAlone) {
+TEST_P(MaliciousServerTest, AnUnrequestedReplyEndsOnlyItsConnection) {
   const auto table = testing::SmallTable();
   server_transport = Make(server_loop);
   std::deque<net::testing::Recorder> liars;

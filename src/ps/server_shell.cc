@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "wire/frame.h"
+#include "wire/messages.h"
 
 namespace leat::ps {
 
@@ -18,11 +19,12 @@ class ServerShell::Session : public net::Receiver {
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
     if (type != static_cast<uint8_t>(wire::FrameType::kPush)) {
-      return Status(Code::kDataLoss, "frame type " + std::to_string(type) + " is none that a server takes");
+      return Status(Code::kDataLoss,
+                    "unexpected frame type " + std::to_string(type) + ": a server takes pushes only");
     }
     auto request = wire::DecodePushRequest(header);
     if (!request.ok()) return request.status();
-    // Whoever asks again has no patience left for what it asked before.
+    // A new request replaces the waiting one.
     if (ticket_ != 0) {
       shell_.machine_.Expire(ticket_);
       shell_.SendReady();
@@ -35,7 +37,7 @@ class ServerShell::Session : public net::Receiver {
 
     std::vector<std::span<std::byte>> segments;
     if (request_.disposition != protocol::Disposition::kGradient) {
-      if (payload_bytes != 0) return Status(Code::kDataLoss, "a push without gradient carries a payload");
+      if (payload_bytes != 0) return Status(Code::kDataLoss, "a push without a gradient has a payload");
       return segments;
     }
     uint64_t total = 0;
@@ -54,7 +56,7 @@ class ServerShell::Session : public net::Receiver {
     views_.push_back(Floats(bytes));
     return true;
   }
-  // Hot in cache.
+  // Applied while it is in the cache.
   void OnSegment(net::Connection&, size_t i) override {
     ApplyViews();
     Apply(i, segments_[i]);
@@ -79,7 +81,7 @@ class ServerShell::Session : public net::Receiver {
     shell_.SendReady();
   }
 
-  // The reply to the request that was parked.
+  // Sends the reply to the parked request.
   void SendParked(const protocol::PushReply& reply) {
     ticket_ = 0;
     Send(reply);
@@ -102,7 +104,7 @@ class ServerShell::Session : public net::Receiver {
   void Apply(size_t i, ByteView gradient) {
     replies_.push_back(shell_.machine_.Apply(request_, i, Floats(gradient)));
   }
-  // Those that were seen before one that had to be copied.
+  // Applies the gradients that were accepted in place before one that had to be copied.
   void ApplyViews() {
     for (size_t i = replies_.size(); i < views_.size(); ++i) {
       replies_.push_back(shell_.machine_.Apply(request_, i, views_[i]));
@@ -121,7 +123,7 @@ class ServerShell::Session : public net::Receiver {
       total += payload.back().size();
     }
     shell_.bytes_out_ += total;
-    std::shared_ptr<const void> owner;  // a slice may change hands while its values leave
+    std::shared_ptr<const void> owner;  // a slice may move to another server while its values are sent
     if (total < payload.size() * kSmallBytes) {
       const auto copy = std::make_shared<Bytes>();
       copy->reserve(total);
@@ -135,10 +137,10 @@ class ServerShell::Session : public net::Receiver {
                       std::move(payload), [owner = std::move(owner)](const Status&) {});
   }
 
-  // Where the gradients are read: each slice is applied as soon as it is there, so a ring of a few slices
-  // does for a push of any size. A span that shares memory with an earlier one begins at least kReadAhead
-  // behind that one's end: the ring is longer than that by the slice that ends it short and by both spans.
-  // All is bounded by the job's own variables.
+  // Assigns the destination of each gradient in a ring buffer. Each slice is applied as soon as it has
+  // arrived, so a ring of a few slices is enough for a push of any size. A span that reuses memory must begin
+  // at least kReadAhead behind the end of the earlier one, so the ring has that size plus two spans and the
+  // unused end. The job's variables bound all sizes.
   std::vector<std::span<std::byte>> PlaceSlices(const std::vector<uint64_t>& elements, uint64_t total) {
     if (elements.empty()) return {};
     const uint64_t largest = *std::ranges::max_element(elements) * sizeof(float);
@@ -155,16 +157,16 @@ class ServerShell::Session : public net::Receiver {
     return spans;
   }
 
-  // Slices that are smaller than this on average are copied together: cheaper than naming each to the kernel.
+  // Slices with a smaller average size are copied together, which is cheaper than passing each to the kernel.
   static constexpr size_t kSmallBytes = 1 << 10;
 
   ServerShell& shell_;
   std::unique_ptr<net::Connection> connection_;
   protocol::PushRequest request_;
-  std::vector<uint64_t> elements_;  // of its slices' gradients
+  std::vector<uint64_t> elements_;  // of the gradients, by slice
   std::vector<protocol::SliceReply> replies_;
   std::vector<std::span<std::byte>> segments_;
-  std::vector<std::span<const float>> views_;  // the first slices' gradients, where the worker has them
+  std::vector<std::span<const float>> views_;  // the gradients of the first slices, in the worker's memory
   Buffer gradients_;
   uint64_t ticket_ = 0;  // of the request that waits for its reply
 };
@@ -191,7 +193,7 @@ void ServerShell::SendReady() {
 }
 
 void ServerShell::Park(uint64_t ticket, Session* session) {
-  // Most have been answered long before their time.
+  // Most have been answered already.
   while (!parked_since_.empty() && !parked_.contains(parked_since_.front().second)) parked_since_.pop_front();
   parked_.emplace(ticket, session);
   parked_since_.emplace_back(loop_.Now(), ticket);

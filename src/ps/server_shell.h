@@ -1,13 +1,12 @@
-// A parameter server's data plane: protocol::Server behind a transport.
+// A parameter server's data plane: connects protocol::Server to a transport. Loop's thread only.
 //
-// Everything runs on the loop's thread. Gradients are read into a buffer of the connection's and applied
-// slice by slice as they arrive, hot in cache; fresh values leave straight from the slices' memory. While
-// they leave, another worker's update may change a slice that is half sent: asynchronous training takes
-// values as they are, and each slice's version is the one at which its sending began. In stepped strategies
-// updates leave alone what is being sent.
+// Gradients are read into a buffer per connection and applied slice by slice while they are in the cache.
+// Values are sent from the memory of the slices. In asynchronous training, another worker's update may change
+// a slice while it is being sent; its version is the one at which sending began. In stepped strategies,
+// updates wait until a slice is sent.
 //
-// A request that waits for a version is answered when it is there, without values when its worker sends
-// another one on the connection or `parked_timeout` is over, and not at all when the connection closes.
+// A request that waits for a version is answered when the version is reached. It is answered without values
+// if its worker sends another request or after `parked_timeout`, and dropped if the connection closes.
 #pragma once
 
 #include <deque>
@@ -24,19 +23,18 @@ namespace leat::ps {
 
 class ServerShell {
  public:
-  // The loop must outlive it. `parked_timeout`: shorter than workers wait for a reply.
+  // `loop` must outlive the shell. `parked_timeout` must be shorter than the workers' reply timeout.
   ServerShell(net::Loop& loop, protocol::ServerConfig config,
               Duration parked_timeout = std::chrono::seconds(3));
   ~ServerShell();
 
-  // Takes over a connection that a listener has accepted; the returned receiver lives as long as the
-  // connection does.
+  // Takes ownership of an accepted connection. The returned receiver lives as long as the connection.
   net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
-  // Heartbeats are made by the machine itself; their replies come through here, since requests may have
-  // waited for what they bring.
+  // Applies the coordinator's heartbeat reply and answers requests that waited for it. The machine itself
+  // makes the heartbeats.
   std::vector<protocol::ServerAction> OnHeartbeatReply(const protocol::ServerHeartbeatReply& reply);
   protocol::Server& machine() { return machine_; }
-  // Bytes of payload moved so far, both ways together with headers.
+  // Bytes of headers and payloads received and sent so far.
   uint64_t bytes_in() const { return bytes_in_; }
   uint64_t bytes_out() const { return bytes_out_; }
 
@@ -52,7 +50,7 @@ class ServerShell {
   protocol::Server machine_;
   uint64_t last_ticket_ = 0;
   std::unordered_map<uint64_t, Session*> parked_;       // by ticket
-  std::deque<std::pair<Time, uint64_t>> parked_since_;  // tickets too that are parked no more
+  std::deque<std::pair<Time, uint64_t>> parked_since_;  // includes tickets that are no longer parked
   uint64_t timer_ = 0;                                  // 0: nothing is parked
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
   uint64_t bytes_in_ = 0;

@@ -1,10 +1,11 @@
-// A server against workers that lie, break off, or read slowly while their slices go elsewhere.
+// A server against workers that violate the protocol, disconnect, or read slowly while their slices move.
 #include "ps/server_shell.h"
 
 #include <gmock/gmock.h>
 
 #include "ps/testing.h"
 #include "wire/frame.h"
+#include "wire/messages.h"
 
 namespace leat::ps {
 namespace {
@@ -20,7 +21,7 @@ using testing::kServer;
 
 constexpr auto kPush = static_cast<uint8_t>(wire::FrameType::kPush);
 
-// A connection whose user writes frames by hand.
+// A connection with handmade frames.
 struct RawWorker {
   net::testing::Recorder at;
   std::unique_ptr<net::Connection> connection;
@@ -56,7 +57,7 @@ class ServerShellTest : public testing::PsTest {
     return {bytes.begin(), bytes.end()};
   }
   uint64_t Version(uint32_t slice = 0) const { return server->shell.machine().Find(SliceId(slice))->version; }
-  // That a worker who keeps to the rules is served: its batch is applied.
+  // Expects that an honest worker's batch is applied.
   void ExpectServes(uint32_t batch) {
     const auto worker = Connect();
     const Bytes payload = Payload(0);
@@ -77,7 +78,7 @@ struct ForgedReply {
   std::function<void(uint8_t* type, PushRequest* push, Bytes* header, Bytes* payload)> tell;
 };
 
-TEST_P(ServerShellTest, WhoeverLiesIsTurnedAwayAndTheOthersAreServed) {
+TEST_P(ServerShellTest, InvalidPushesEndTheirConnectionOnly) {
   MakeServer(testing::SmallTable());
   const std::vector<ForgedReply> lies = {
       {"another type", [](uint8_t* type, PushRequest*, Bytes*, Bytes*) { *type = 9; }},
@@ -128,10 +129,10 @@ TEST_P(ServerShellTest, WhoeverLiesIsTurnedAwayAndTheOthersAreServed) {
   }
 }
 
-TEST_P(ServerShellTest, AWorkerThatBreaksOffInTheMiddleHarmsNobody) {
+TEST_P(ServerShellTest, AnIncompletePushHarmsNobody) {
   MakeServer(testing::LargeTable(1 << 20));
   const Bytes payload = Payload(1);
-  // By the slices that had arrived by then.
+  // The batch is applied to the slices that had arrived.
   for (int turns : {1, 3, 5, 8}) {
     auto worker = Connect();
     worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
@@ -143,7 +144,7 @@ TEST_P(ServerShellTest, AWorkerThatBreaksOffInTheMiddleHarmsNobody) {
     Settle();
   }
   ExpectServes(100);
-  // The slices that were applied hold the batch, the others do not; whoever repeats it is told which.
+  // Slices that have the batch are reported as such when it is repeated.
   const auto worker = Connect();
   worker->connection->Send(kPush, wire::Encode(Batch(1, AllSlices(table))), {ByteView(payload)});
   ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
@@ -223,7 +224,7 @@ TEST_P(ServerShellTest, TwoWorkersInTurns) {
   EXPECT_EQ(first->at.violations + second->at.violations, 0);
 }
 
-// A push of 20 MB goes through a ring of a few slices: no gradient is overwritten before it is applied.
+// A push of 20 MB through a ring of a few slices: no gradient is overwritten before it is applied.
 TEST_P(ServerShellTest, APushLargerThanTheRingArrivesWhole) {
   MakeServer(testing::LargeTable(5'000'011));
   const auto worker = Connect();
@@ -245,7 +246,7 @@ TEST_P(ServerShellTest, APushLargerThanTheRingArrivesWhole) {
   }
 }
 
-TEST_P(ServerShellTest, StrangersToTheViewAreToldSo) {
+TEST_P(ServerShellTest, WorkersOutsideTheViewAreEvicted) {
   MakeServer(testing::SmallTable());
   const auto worker = Connect();
   auto push = Batch(0, AllSlices(table));
@@ -278,7 +279,7 @@ TEST_P(ServerShellTest, AWorkerThatStopsReadingIsGivenUp) {
   auto worker = Connect();
   worker->connection->Send(kPush, wire::Encode(Batch(0, AllSlices(table), Disposition::kPull)), {});
   client_loop.RunOnce(std::chrono::milliseconds(1));
-  // The worker's loop stands still: all that moves is what the kernel takes.
+  // The worker's loop does not run: only the kernel's buffers fill.
   ASSERT_TRUE(net::testing::RunUntil(
       server_loop, [&] { return metrics.counter("leat_net_connections_stalled_total").value() == 1; }));
   ASSERT_TRUE(Run([&] { return worker->at.closed.has_value(); }));
@@ -294,7 +295,7 @@ protocol::StrategyConfig TwoLanes() {
   return strategy;
 }
 
-// A lane's run of a step, which wants the values after it.
+// A lane's run of a step, which requests the values after that step.
 PushRequest LaneOf(const protocol::SliceTable& table, uint64_t step, uint32_t lane) {
   PushRequest push = Batch(static_cast<uint32_t>(step), AllSlices(table));
   push.sequence = step * 10 + lane;
@@ -315,7 +316,7 @@ bool AllOf(const Bytes& payload, float value) {
                       value);
 }
 
-TEST_P(ServerShellTest, AnswersWhoWaitedWhenTheStepIsComplete) {
+TEST_P(ServerShellTest, AnswersWaitingRequestsWhenTheStepIsComplete) {
   MakeServer(testing::SmallTable(), {}, TwoLanes());
   const auto first = Connect(), second = Connect();
   const Bytes one = Payload(1), three = Payload(3);
@@ -371,7 +372,7 @@ TEST_P(ServerShellTest, PatienceEnds) {
   }
 }
 
-TEST_P(ServerShellTest, WhoeverAsksAgainIsAnsweredInOrder) {
+TEST_P(ServerShellTest, RepeatedRequestsAreAnsweredInOrder) {
   MakeServer(testing::SmallTable(), {}, TwoLanes());
   const Bytes payload = Payload(1);
   const auto worker = Connect();
@@ -390,7 +391,7 @@ TEST_P(ServerShellTest, WhoeverAsksAgainIsAnsweredInOrder) {
   EXPECT_TRUE(AllOf(worker->at.messages[1].payload, kInitial - 1));
 }
 
-TEST_P(ServerShellTest, WhoWaitsIsToldWhatTheCoordinatorChanges) {
+TEST_P(ServerShellTest, WaitingRequestsLearnOfTheCoordinatorsChanges) {
   MakeServer(testing::SmallTable(), {}, TwoLanes(), std::chrono::minutes(5));
   const Bytes payload = Payload(1);
   const auto worker = Connect();
@@ -402,7 +403,7 @@ TEST_P(ServerShellTest, WhoWaitsIsToldWhatTheCoordinatorChanges) {
   for (const auto& slice : ReplyAt(*worker, 0).slices) EXPECT_EQ(slice.outcome, SliceOutcome::kNotHere);
 }
 
-// Half a push, and the connection dies: slices of one server are a step apart until somebody repeats it.
+// The connection is lost in the middle of a push: the slices of one server differ by a step until a retry.
 TEST_P(ServerShellTest, APushOfAStepThatBrokeOffIsFinishedByARetry) {
   MakeServer(testing::LargeTable(1 << 20), {}, TwoLanes());
   const Bytes payload = Payload(1);
@@ -433,7 +434,7 @@ TEST_P(ServerShellTest, APushOfAStepThatBrokeOffIsFinishedByARetry) {
   }
 }
 
-// A worker that reads slowly gets the values of one version, whatever steps are completed meanwhile.
+// A worker that reads slowly gets values of one version, whatever steps are completed meanwhile.
 TEST_P(ServerShellTest, ValuesOfAStepAreNotTorn) {
   MakeServer(testing::LargeTable(4 << 20), {}, TwoLanes());
   const auto slow = Connect();

@@ -1,4 +1,4 @@
-// What the tests of this folder share: a server with all slices of a small job, and pushes to it.
+// Helpers for tests of this folder: a server with all slices of a small job, and pushes to it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 
 #include "net/fault.h"
 #include "net/inproc/inproc.h"
+#include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "ps/client.h"
 #include "ps/server_shell.h"
@@ -29,7 +30,7 @@ inline optim::InitSpec Constant(float value) {
   return init;
 }
 
-// All values begin at kInitial; the elements of two of the variables are no multiple of a cache line's.
+// All values start as kInitial. Two of the variables do not end at a cache line.
 inline protocol::SliceTable SmallTable() {
   return protocol::MakeSlices({{"w", Shape{13, 17}, Constant(kInitial)},
                                {"b", Shape{5}, Constant(kInitial)},
@@ -46,7 +47,7 @@ inline std::vector<SliceId> AllSlices(const protocol::SliceTable& table) {
   return slices;
 }
 
-// What a coordinator would tell server `node`: these slices live there, made anew.
+// The coordinator's orders for server `node`: host these slices, newly initialized.
 inline protocol::ServerHeartbeatReply Orders(NodeId node, const std::vector<SliceId>& slices) {
   protocol::ServerHeartbeatReply reply;
   protocol::View& view = reply.view.emplace();
@@ -83,7 +84,7 @@ struct ServerEnd {
   std::unique_ptr<net::Listener> listener;
 };
 
-// A push of one batch to the slices given; batches of one event, so that `batch` may go up to 999.
+// A push of one batch to the given slices. A batch has one event, so `batch` can be up to 999.
 inline protocol::PushRequest Batch(uint32_t batch, const std::vector<SliceId>& slices,
                                    protocol::Disposition disposition = protocol::Disposition::kGradient) {
   protocol::PushRequest request;
@@ -102,7 +103,7 @@ inline bool All(std::span<const float> numbers, float value) {
   return std::ranges::all_of(numbers, [value](float x) { return x == value; });
 }
 
-// How the two ends reach each other, each on a loop of its own.
+// The transport between the two ends, each on its own loop.
 struct TransportKind {
   std::string name;
   std::function<std::unique_ptr<net::Transport>(net::Loop&, std::shared_ptr<net::InprocHub>,
@@ -134,7 +135,7 @@ class PsTest : public ::testing::TestWithParam<TransportKind> {
   bool Run(const std::function<bool()>& condition) {
     return net::testing::RunUntil({&server_loop, &client_loop}, condition);
   }
-  // Until nothing is on its way any more.
+  // Runs until nothing is in transit.
   void Settle() {
     for (int i = 0; i < 10; ++i) {
       server_loop.RunOnce(Duration(0));

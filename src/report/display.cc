@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-namespace leat::train {
+namespace leat::report {
 namespace {
 
 using Json = nlohmann::json;
 
 constexpr double kLineInterval_s = 2;
-// Samples of the curve; twice as far apart whenever there are so many.
+// Maximum number of samples of the curve; at the maximum, every second one is dropped.
 constexpr size_t kHistory = 2048;
 
 std::string Grouped(double x) {
@@ -53,7 +53,7 @@ std::string Clock(double seconds) {
   return text;
 }
 
-// Characters on the screen, not bytes.
+// The number of characters on the screen, which differs from the number of bytes.
 size_t Width(const std::string& text) {
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -65,7 +65,7 @@ std::string Pad(std::string text, size_t width, bool right = false) {
   return right ? std::string(width - have, ' ') + text : text + std::string(width - have, ' ');
 }
 
-// Not in the middle of a character.
+// Cuts at the end of a character.
 std::string Cut(const std::string& text, size_t columns) {
   size_t shown = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -75,7 +75,7 @@ std::string Cut(const std::string& text, size_t columns) {
   return text;
 }
 
-// The whole history in at most `columns` bars, each the mean of its share.
+// Draws the whole history with at most `columns` bars, each the mean of its samples.
 std::string Curve(const std::vector<double>& history, size_t columns) {
   static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   if (history.size() < 2 || columns == 0) return "";
@@ -95,7 +95,7 @@ std::string Curve(const std::vector<double>& history, size_t columns) {
   return curve;
 }
 
-// What the job is best told by: how much of the possible AUC is reached, else AUC, accuracy or loss.
+// The figure of the curve: AUC as a share of the possible AUC, or else AUC, accuracy or loss.
 std::pair<const char*, double> Main(const Json& status) {
   const double auc = Value(status, "auc"), possible = Value(status, "auc_possible");
   if (!std::isnan(auc) && possible > 0) return {"auc / possible", auc / possible};
@@ -122,7 +122,7 @@ std::string Staleness(const Json& s) {
          (s.contains("staleness_p99") ? " (99%: " + Field(s, "staleness_p99", 0) + ")" : "");
 }
 
-// What is 0 in most jobs, and said only when it is not.
+// Counts that are 0 in most jobs are shown only if they are not.
 std::string Unusual(const Json& s, const char* key) {
   const double count = Value(s, key);
   return count > 0 ? "   " + std::string(key) + " " + Grouped(count) : "";
@@ -220,7 +220,7 @@ std::string RenderSummary(const std::string& summary_json) {
   row("speed",
       Grouped(s.value("events_per_s", 0.0)) + " events/s, " + Grouped(s.value("steps", 0.0)) + " steps");
   row("loss", Field(s, "loss", 4) + " over the last " + Grouped(s.value("window", 0.0)) +
-                  " events, scored before trained on");
+                  " events, scored before training on them");
   if (!std::isnan(Value(s, "auc"))) {
     row("AUC", Field(s, "auc", 4) +
                    (s.contains("auc_possible") ? " of " + Field(s, "auc_possible", 4) + " possible" : ""));
@@ -228,10 +228,11 @@ std::string RenderSummary(const std::string& summary_json) {
   if (s.contains("accuracy")) row("accuracy", Field(s, "accuracy", 4));
   if (s.contains("test_accuracy")) row("test accuracy", Field(s, "test_accuracy", 4));
   if (s.contains("test_loss")) {
-    row("test loss", Field(s, "test_loss", 4) + " over " + Grouped(s.value("test_rows", 0.0)) + " rows" +
-                         (s.contains("test_dead_letters")
-                              ? ", " + Grouped(s["test_dead_letters"].get<double>()) + " did not fit"
-                              : ""));
+    row("test loss",
+        Field(s, "test_loss", 4) + " over " + Grouped(s.value("test_rows", 0.0)) + " rows" +
+            (s.contains("test_dead_letters")
+                 ? ", " + Grouped(s["test_dead_letters"].get<double>()) + " did not fit the schema"
+                 : ""));
   }
   row("strategy",
       s.value("strategy", "async") + (Value(s, "step") > 0 ? ", step " + Grouped(Value(s, "step")) : ""));
@@ -251,7 +252,7 @@ std::string RenderSummary(const std::string& summary_json) {
   }
   if (s.value("dead_letters", 0.0) > 0) row("dead letters", Grouped(s.value("dead_letters", 0.0)));
   row("time", Fixed(s.value("wall_s", Json()), 1) + " s, " +
-                  Fixed(s.value("aggregated_compute_s", Json()), 1) + " s of processor");
+                  Fixed(s.value("aggregated_compute_s", Json()), 1) + " s of CPU time");
   row("checkpoint",
       s.contains("checkpoint") && s["checkpoint"].is_string() ? s["checkpoint"].get<std::string>() : "none");
   return text;
@@ -323,4 +324,4 @@ void Display::Finish() {
   std::fflush(out_);
 }
 
-}  // namespace leat::train
+}  // namespace leat::report

@@ -1,4 +1,5 @@
 #include "report/display.h"
+#include "base/testing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "job/testing.h"
-
-namespace leat::train {
+namespace leat::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -27,7 +26,7 @@ Json Status() {
       {"role":"worker","index":1,"node":4,"pid":104,"done":740064,"cpu_s":55.55}]})");
 }
 
-// Characters, as they stand on a screen.
+// The number of characters on a screen.
 size_t Width(const std::string& line) {
   return static_cast<size_t>(std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; }));
 }
@@ -152,7 +151,7 @@ TEST(RenderSummary, AsItIs) {
             "job 'fraud' ended\n"
             "  events                1,480,128 in every slice, each once\n"
             "  speed                 40,211 events/s, 11,563 steps\n"
-            "  loss                  0.0921 over the last 200,000 events, scored before trained on\n"
+            "  loss                  0.0921 over the last 200,000 events, scored before training on them\n"
             "  AUC                   0.9313 of 0.9391 possible\n"
             "  accuracy              0.9700\n"
             "  test accuracy         0.9812\n"
@@ -160,11 +159,11 @@ TEST(RenderSummary, AsItIs) {
             "  strategy              ssp, step 5,000\n"
             "  staleness             1.26 updates on average, 99% at most 4\n"
             "  dead letters          3\n"
-            "  time                  75.4 s, 130.2 s of processor\n"
+            "  time                  75.4 s, 130.2 s of CPU time\n"
             "  checkpoint            /jobs/fraud/checkpoint-000004\n");
 }
 
-// What does not happen in most jobs is said where it does.
+// Counts that are 0 in most jobs are shown if they are not.
 TEST(RenderSummary, WhoWasSlowAndWhatWasLate) {
   Json summary = Status();
   summary["late"] = 1234;
@@ -189,7 +188,7 @@ TEST(RenderSummary, WhoWasSlowAndWhatWasLate) {
 TEST(RenderSummary, OfANumberThatIsPredicted) {
   const std::string text = RenderSummary(R"({"job":"j","phase":"ended","test_loss":1.5,"test_rows":99,
       "test_dead_letters":1})");
-  EXPECT_THAT(text, HasSubstr("  test loss             1.5000 over 99 rows, 1 did not fit\n"));
+  EXPECT_THAT(text, HasSubstr("  test loss             1.5000 over 99 rows, 1 did not fit the schema\n"));
   EXPECT_THAT(text, Not(HasSubstr("accuracy")));
 }
 
@@ -198,22 +197,22 @@ TEST(RenderSummary, OfAJobThatDidNothing) {
             "job 'j' ended\n"
             "  events                0 in every slice, each once\n"
             "  speed                 0 events/s, 0 steps\n"
-            "  loss                  – over the last 0 events, scored before trained on\n"
+            "  loss                  – over the last 0 events, scored before training on them\n"
             "  strategy              async\n"
             "  staleness             – updates on average\n"
-            "  time                  – s, – s of processor\n"
+            "  time                  – s, – s of CPU time\n"
             "  checkpoint            none\n");
 }
 
-// ---- what is written where there is no terminal
+// ---- output without a terminal
 
 class PlainDisplayTest : public ::testing::Test {
  protected:
   PlainDisplayTest() : out_(std::fopen((directory_ / "out").c_str(), "w")) {}
   ~PlainDisplayTest() override { std::fclose(out_); }
-  std::string Written() const { return testing::ReadAll(directory_ / "out"); }
+  std::string Written() const { return ReadAll(directory_ / "out"); }
 
-  testing::TempDir directory_;
+  TempDir directory_;
   std::FILE* out_;
 };
 
@@ -234,8 +233,8 @@ TEST_F(PlainDisplayTest, ALineEveryTwoSecondsOfTheJob) {
   for (const char* line : {"00:00  running", "00:02  running", "00:04  running", "00:06  running"})
     EXPECT_THAT(text, HasSubstr(line));
   EXPECT_THAT(text, ::testing::EndsWith("a worker is gone\n"));
-  EXPECT_THAT(text, Not(HasSubstr("\x1b"))) << "nothing that only a terminal understands";
+  EXPECT_THAT(text, Not(HasSubstr("\x1b"))) << "escape sequences are for terminals only";
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::report

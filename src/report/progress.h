@@ -1,7 +1,8 @@
-// What a job has done so far, put together from what its processes report.
+// The progress of a job, combined from the reports of its processes.
 //
-// The events that count are the servers' ledgers'; loss, accuracy and AUC are the workers', over the last
-// events (prequential: each batch is scored before it is trained on). Not thread-safe.
+// Event counts come from the ledgers of the servers. Loss, accuracy and AUC come from the workers and cover a
+// window of the last events (prequential: each batch is scored before the model trains on it). Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +16,38 @@
 #include "nn/loss.h"
 #include "protocol/coordinator/coordinator.h"
 
-namespace leat::train {
+namespace leat::report {
 
 class Progress {
  public:
   struct Options {
     std::string job;
     nn::Task task = nn::Task::kNone;
-    uint32_t labels = 1;  // of an event: what accuracy is a share of
-    bool truth = false;   // the stream carries the known probability
+    uint32_t labels = 1;  // per event; accuracy is the share of labels predicted correctly
+    bool truth = false;   // the stream carries the true probability of class 1
     uint64_t window = 200'000;
     std::string strategy = "async";
-    std::vector<std::string> warnings;  // that the job runs with
-    std::string directory;              // of the job
+    std::vector<std::string> warnings;  // about the job's settings
+    std::string directory;              // the job's directory
   };
   explicit Progress(Options options);
 
-  // A member that joined, with what people want to know of it.
+  // Events: a member joined, or sent a report.
   void OnJoin(Time now, NodeId node, const protocol::JoinRequest& request);
   void OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress);
   void OnServer(Time now, NodeId node, const protocol::ServerProgress& progress);
   void OnMemberReport(NodeId node, const protocol::MemberReport& report);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
-  // To be called now and then: keeps the moments that windows look back on.
+  // To be called periodically: records the totals at `now`, on which the windows are based.
   void OnStatus(Time now, const protocol::CoordinatorStatus& status);
 
-  // One JSON object, on one line. docs/jobs.md lists the entries.
+  // The status as one JSON object on one line. docs/jobs.md lists the entries.
   std::string ToJson(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;
 
  private:
-  // Sums over all workers, dead ones included, at one moment.
+  class JsonWriter;
+
+  // Sums over all workers, lost ones included, at one moment.
   struct Totals {
     uint64_t steps = 0;
     uint64_t events = 0;
@@ -58,18 +61,16 @@ class Progress {
     int64_t pid = 0;
     uint64_t done = 0;  // events trained, updates served or events published
     double cpu_seconds = 0;
-    // A worker's pace is measured from here on; a server's traffic is that between the last two of these
-    // moments.
+    // Start of the interval over which a worker's step time or a server's traffic is measured.
     Time since{-1};
     uint64_t base = 0;
     double base_wait = 0;
     double bytes_per_s = 0;
-    // Of a step, what it does not wait for servers in. 0: not known yet.
+    // Time of a step without the wait for servers. 0: not known yet.
     double step_s = 0;
   };
   Totals Sum() const;
-  // What a step takes workers, in the middle; 0 where that is not known of any. Who takes clearly longer is
-  // slow.
+  // The median step time of all workers, 0 if unknown. Workers that take much longer are reported as slow.
   double UsualStep(const protocol::View& view) const;
 
   Options options_;
@@ -78,14 +79,14 @@ class Progress {
   std::map<NodeId, std::pair<metrics::AucCounts, metrics::AucCounts>> counts_;
   std::map<NodeId, protocol::ServerProgress> servers_;
   uint64_t members_skipped_ = 0;
-  std::deque<Totals> moments_;                   // that windows look back on, oldest first
+  std::deque<Totals> moments_;                   // recent totals, oldest first, for the windows
   std::deque<std::pair<Time, uint64_t>> speed_;  // (time, events applied) of the last seconds
   Time start_{-1};
   Time training_start_{-1};
-  Time last_change_{-1};       // when the events applied last grew
-  uint64_t first_events_ = 0;  // applied before this run
+  Time last_change_{-1};       // when the number of applied events last grew
+  uint64_t first_events_ = 0;  // events applied before this run
   uint64_t last_events_ = 0;
   uint64_t published_ = 0;
 };
 
-}  // namespace leat::train
+}  // namespace leat::report

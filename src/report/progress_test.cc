@@ -9,7 +9,7 @@
 
 #include "base/rng.h"
 
-namespace leat::train {
+namespace leat::report {
 namespace {
 
 using Json = nlohmann::json;
@@ -483,4 +483,4 @@ TEST_F(ProgressTest, EventsThatGoBackWithALostServerAreNoNegativeSpeed) {
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::report

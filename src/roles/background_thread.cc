@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace leat::train {
+namespace leat::roles {
 
 BackgroundThread::BackgroundThread() : thread_([this] { Run(); }) {}
 
@@ -37,4 +37,4 @@ void BackgroundThread::Run() {
   }
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -1,4 +1,4 @@
-// One thread that works off what a loop must not wait for: files, decoding, calls to the coordinator.
+// A thread for the blocking work of a loop: files, decoding, calls to the coordinator.
 #pragma once
 
 #include <condition_variable>
@@ -7,14 +7,14 @@
 #include <mutex>
 #include <thread>
 
-namespace leat::train {
+namespace leat::roles {
 
 class BackgroundThread {
  public:
   BackgroundThread();
-  // Ends after the work under way; what is queued behind it is dropped.
+  // Waits for the work in progress and drops queued work.
   ~BackgroundThread();
-  // Thread-safe; in order of posting.
+  // Queues work; it runs in the order of the calls. Thread-safe.
   void Post(std::function<void()> work);
 
  private:
@@ -27,4 +27,4 @@ class BackgroundThread {
   std::thread thread_;
 };
 
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -1,4 +1,5 @@
 #include "roles/background_thread.h"
+#include "base/testing.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "job/testing.h"
-
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 TEST(BackgroundThread, WorksOffWhatIsPostedInOrderOnOneThread) {
@@ -22,7 +21,7 @@ TEST(BackgroundThread, WorksOffWhatIsPostedInOrderOnOneThread) {
     thread = std::this_thread::get_id();
     last = true;
   });
-  ASSERT_TRUE(testing::WaitFor([&] { return last.load(); }));
+  ASSERT_TRUE(WaitFor([&] { return last.load(); }));
   ASSERT_EQ(done.size(), 100u);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(done[static_cast<size_t>(i)], i);
   EXPECT_NE(thread, std::this_thread::get_id());
@@ -38,7 +37,7 @@ TEST(BackgroundThread, TakesWorkFromManyThreads) {
     });
   }
   for (auto& thread : threads) thread.join();
-  EXPECT_TRUE(testing::WaitFor([&] { return done == 1000; }));
+  EXPECT_TRUE(WaitFor([&] { return done == 1000; }));
 }
 
 TEST(BackgroundThread, WorkMayPostMore) {
@@ -48,7 +47,7 @@ TEST(BackgroundThread, WorkMayPostMore) {
     if (++done < 10) background.Post(again);
   };
   background.Post(again);
-  EXPECT_TRUE(testing::WaitFor([&] { return done == 10; }));
+  EXPECT_TRUE(WaitFor([&] { return done == 10; }));
 }
 
 TEST(BackgroundThread, ItsEndWaitsForTheWorkUnderWay) {
@@ -56,10 +55,10 @@ TEST(BackgroundThread, ItsEndWaitsForTheWorkUnderWay) {
   std::optional<BackgroundThread> background(std::in_place);
   background->Post([&] {
     began = true;
-    testing::WaitFor([&] { return let_go.load(); });
+    WaitFor([&] { return let_go.load(); });
     ended = true;
   });
-  ASSERT_TRUE(testing::WaitFor([&] { return began.load(); }));
+  ASSERT_TRUE(WaitFor([&] { return began.load(); }));
   std::thread later([&] { let_go = true; });
   background.reset();
   EXPECT_TRUE(ended);
@@ -75,7 +74,7 @@ TEST(BackgroundThread, WhatIsQueuedAtItsEndIsDroppedAndDestroyed) {
     background->Post(for_ever);
   };
   for (int i = 0; i < 10; ++i) background->Post(for_ever);
-  ASSERT_TRUE(testing::WaitFor([&] { return done > 100; }));
+  ASSERT_TRUE(WaitFor([&] { return done > 100; }));
   background.reset();
   EXPECT_EQ(kept.use_count(), 2) << "here and in for_ever";
 }
@@ -87,9 +86,9 @@ TEST(BackgroundThread, WhatWorkHoldsIsLetGoBeforeTheNextBegins) {
   BackgroundThread background;
   background.Post([held = std::move(held)] {});
   background.Post([&] { seen = watch.use_count(); });
-  ASSERT_TRUE(testing::WaitFor([&] { return seen >= 0; }));
+  ASSERT_TRUE(WaitFor([&] { return seen >= 0; }));
   EXPECT_EQ(seen, 0);
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::roles

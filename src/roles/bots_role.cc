@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "job/job.h"
-#include "launcher/signals.h"
+#include "roles/membership.h"
 #include "roles/role.h"
 #include "stream/bots/bots.h"
-#include "stream/log/log.h"
+#include "stream/log/log_writer.h"
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 // Events of one append: consecutive payments go to one partition, the next ones to the next.
@@ -25,54 +25,47 @@ constexpr Duration kRetry = std::chrono::seconds(1);
 
 class BotsRole {
  public:
-  BotsRole(net::Loop& loop, CoordinatorClient& coordinator_client, const Job& job,
-           std::unique_ptr<stream::LogWriter> writer, uint64_t published, bool sealed,
-           const protocol::JoinReply& joined)
+  BotsRole(net::Loop& loop, Membership& membership, const job::Job& job,
+           std::unique_ptr<stream::LogWriter> writer, uint64_t published, bool sealed)
       : loop_(loop),
-        coordinator_client_(coordinator_client),
-        config_(*job.stream.bots),
+        membership_(membership),
+        config_(*job.stream.bots()),
         bots_(config_),
         writer_(std::move(writer)),
-        node_(joined.node),
-        interval_(joined.heartbeat_interval),
         published_(published),
         first_(published),
         done_(sealed) {}
 
-  // Returns once all is published, the job is over, or this node is evicted (`evicted` is set).
-  Status Run(bool* evicted) {
-    SendHeartbeat();
-    if (!done_) CatchUp();
-    loop_.Run();
-    *evicted = evicted_;
-    return outcome_;
-  }
-
-  // The coordinator is told, so that it does not wait for this node.
-  void Leave() {
-    done_ = true;
-    SendHeartbeat();
+  // Returns once all is published, the job is over, or this node is evicted.
+  Status Run() {
+    if (!done_) loop_.Post([this] { CatchUp(); });
+    return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
+                            .on_reply = [this](const protocol::ControlReply& reply) { OnReply(reply); },
+                            .on_leave = [this] { ReportDone(); },
+                            .urgent_gap = Duration::zero()});
   }
 
  private:
-  void SendHeartbeat() {
-    if (over_ || coordinator_client_.busy()) return;
+  protocol::BotsHeartbeat MakeHeartbeat() {
     protocol::BotsHeartbeat heartbeat;
-    heartbeat.node = node_;
+    heartbeat.node = membership_.node();
     heartbeat.published = published_;
-    heartbeat.done = done_;
+    heartbeat.done = reported_done_ = done_;
     heartbeat.cpu_seconds = OwnCpuSeconds();
-    coordinator_client_.Send(heartbeat, [this, last = done_](Result<protocol::ControlReply> reply) {
-      if (over_) return;
-      if (!reply.ok()) {
-        if (coordinator_client_.lost()) return End(reply.status().With("the coordinator is lost"));
-      } else if (const auto* answer = std::get_if<protocol::BotsHeartbeatReply>(&*reply)) {
-        evicted_ = answer->evicted && !last;
-        if (answer->stop || answer->evicted || last) return End(Status());
-        if (done_) return SendHeartbeat();
-      }
-      loop_.After(interval_, [this] { SendHeartbeat(); });
-    });
+    return heartbeat;
+  }
+
+  void OnReply(const protocol::ControlReply& reply) {
+    const auto* answer = std::get_if<protocol::BotsHeartbeatReply>(&reply);
+    if (answer == nullptr) return;
+    if (answer->stop || answer->evicted || reported_done_)
+      membership_.Stop(answer->evicted && !reported_done_);
+  }
+
+  // Publishes no more. The coordinator is told at once, so that it does not wait for this node.
+  void ReportDone() {
+    done_ = true;
+    membership_.RequestHeartbeat();
   }
 
   // Makes the payments again that are there already, so that the next one is the one that follows; for no
@@ -87,14 +80,14 @@ class BotsRole {
     if (bots_.produced() >= published_) {
       start_ = loop_.Now();
       Publish();
-    } else if (!over_ && !done_) {
+    } else if (!membership_.over() && !done_) {
       loop_.After(Duration{0}, [this] { CatchUp(); });
     }
   }
 
   // Publishes what is due by now, for no longer than a tick at a time, too.
   void Publish() {
-    if (over_ || done_) return;
+    if (membership_.over() || done_) return;
     const Time began = loop_.Now();
     uint64_t due = config_.events;
     if (config_.rate > 0) {
@@ -135,45 +128,30 @@ class BotsRole {
       return;
     }
     spdlog::info("all {} events are published", published_);
-    done_ = true;
-    SendHeartbeat();
-  }
-
-  void End(Status outcome) {
-    over_ = true;
-    outcome_ = std::move(outcome);
-    loop_.Stop();
+    ReportDone();
   }
 
   net::Loop& loop_;
-  CoordinatorClient& coordinator_client_;
+  Membership& membership_;
   stream::BotsConfig config_;
   stream::Bots bots_;
   std::unique_ptr<stream::LogWriter> writer_;
-  NodeId node_;
-  Duration interval_;
   std::vector<std::string> chunk_;
   uint64_t published_ = 0;
   uint64_t first_ = 0;
   Time start_{0};
   bool done_;  // publishes no more
-  bool over_ = false;
-  bool evicted_ = false;
-  Status outcome_;
+  bool reported_done_ = false;
 };
 
-// One life of the bots: until they are done, or (`evicted` is set) have to join again.
-Status RunOnce(const RoleOptions& options, uint64_t* job_hash, bool* evicted) {
-  *evicted = false;
-  net::Loop loop;
-  CoordinatorClient coordinator_client(loop, options.coordinator_client);
-  auto joined = coordinator_client.Join(MakeJoinRequest(protocol::Role::kBots, "", *job_hash));
-  if (!joined.ok()) return JoinError(joined.status());
-  const Job job = Job::FromText(joined->job, "job");
-  *job_hash = job.Hash();
-  if (!job.stream.bots)
+// From joining until they are done, or this node is evicted.
+Status RunBotsOnce(net::Loop& loop, Membership& membership) {
+  const auto joined = membership.Join("");
+  if (!joined.ok()) return Membership::JoinError(joined.status());
+  const job::Job& job = *joined;
+  if (job.stream.bots() == nullptr)
     return Status(Code::kInvalidArgument, "job '" + job.name + "' has no bots in its stream");
-  auto source = job.OpenSource();
+  auto source = job.stream.Open();
   if (!source.ok()) return source.status();
   auto ranges = (*source)->Ranges();
   if (!ranges.ok()) return ranges.status();
@@ -188,20 +166,15 @@ Status RunOnce(const RoleOptions& options, uint64_t* job_hash, bool* evicted) {
   } else {
     spdlog::info("bots go on at event {}", published);
   }
-  auto writer = stream::LogWriter::Open(job.LogDirectory(), job.stream.topic);
+  auto writer = stream::LogWriter::Open(job.stream.log()->directory, job.stream.log()->topic);
   if (!writer.ok()) return writer.status();
-  BotsRole role(loop, coordinator_client, job, std::move(*writer), published, sealed, *joined);
-  SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
-  return role.Run(evicted);
+  return BotsRole(loop, membership, job, std::move(*writer), published, sealed).Run();
 }
 
 }  // namespace
 
 Status RunBots(const RoleOptions& options) {
-  bool evicted = true;
-  uint64_t job_hash = 0;
-  while (evicted) LEAT_RETURN_IF_ERROR(RunOnce(options, &job_hash, &evicted));
-  return Status();
+  return RejoinWhileEvicted(options.coordinator_client, protocol::Role::kBots, RunBotsOnce);
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

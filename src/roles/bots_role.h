@@ -4,10 +4,10 @@
 #include "base/status.h"
 #include "roles/worker_role.h"
 
-namespace leat::train {
+namespace leat::roles {
 
-// Joins, publishes until all events are there (the topic is sealed then), the job is over, or a signal asks
-// it to leave. A bots process that is started again goes on where the topic ends.
+// Joins and publishes until all events are published (and the topic is sealed), the job is over, or a signal
+// asks it to leave. A restarted bots process continues at the end of the topic.
 Status RunBots(const RoleOptions& options);
 
-}  // namespace leat::train
+}  // namespace leat::roles

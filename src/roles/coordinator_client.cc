@@ -5,13 +5,13 @@
 #include <utility>
 #include <variant>
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
-// Of the coordinator's silence limit: so many answers in a row may be lost.
+// Calls per heartbeat timeout of the coordinator: this many replies in a row may be lost.
 constexpr int kCallsInSilence = 4;
 constexpr Duration kShortestCall = std::chrono::milliseconds(250);
-constexpr Duration kLongestCall = std::chrono::seconds(5);
+constexpr Duration kMaxCall = std::chrono::seconds(5);
 constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -20,7 +20,7 @@ CoordinatorClient::CoordinatorClient(net::Loop& loop, CoordinatorClientOptions o
     : loop_(loop),
       options_(std::move(options)),
       client_(control::ControlClient::Make(options_.coordinator, options_.token)),
-      call_deadline_(kLongestCall) {}
+      call_deadline_(kMaxCall) {}
 
 CoordinatorClient::~CoordinatorClient() {
   *alive_ = false;
@@ -36,16 +36,16 @@ Result<protocol::JoinReply> CoordinatorClient::Join(const protocol::JoinRequest&
       auto* join = std::get_if<protocol::JoinReply>(&*reply);
       if (join == nullptr)
         return Status(Code::kDataLoss,
-                      "the coordinator at " + options_.coordinator + " answered out of turn");
+                      "the coordinator at " + options_.coordinator + " sent a reply of the wrong type");
       if (!join->status.ok()) return join->status;
       last_answer_ = loop_.Now();
-      call_deadline_ = std::clamp(join->heartbeat_timeout / kCallsInSilence, kShortestCall, kLongestCall);
+      call_deadline_ = std::clamp(join->heartbeat_timeout / kCallsInSilence, kShortestCall, kMaxCall);
       return std::move(*join);
     }
     const bool worth_trying =
         reply.status().code() == Code::kUnavailable || reply.status().code() == Code::kDeadlineExceeded;
     if (!worth_trying || loop_.Now() + kJoinRetry >= until) {
-      return reply.status().With("no coordinator at " + options_.coordinator);
+      return reply.status().With("cannot join the coordinator at " + options_.coordinator);
     }
     std::this_thread::sleep_for(kJoinRetry);
   }
@@ -70,4 +70,4 @@ bool CoordinatorClient::lost() const {
   return loop_.Now() - last_answer_ > options_.silence_limit;
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -1,22 +1,22 @@
-// A role's line to the coordinator: joining, then heartbeats from a thread of their own.
+// A role's connection to the coordinator. Calls run on a background thread, so they never block the loop.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "control/control.h"
+#include "control/client.h"
 #include "net/loop.h"
 #include "roles/background_thread.h"
 
-namespace leat::train {
+namespace leat::roles {
 
-// Where a role finds its coordinator, and what it shows there.
+// Address of the coordinator, token of the job, and timeouts.
 struct CoordinatorClientOptions {
   std::string coordinator;  // host:port
   std::string token;
   Duration join_deadline = std::chrono::seconds(10);
-  // Without an answer for so long the role gives up: the coordinator is gone.
+  // A role takes the coordinator for lost after this time without a reply.
   Duration silence_limit = std::chrono::seconds(30);
 };
 
@@ -26,25 +26,26 @@ class CoordinatorClient {
   CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options);
   ~CoordinatorClient();
 
-  // Blocks; tries again until the deadline while nobody answers. The error names the address; kAborted when
-  // the job is over.
+  // Joins the job. Blocks, and retries until the deadline while the coordinator is unreachable. The error
+  // names the address. kAborted: the job is over.
   Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
-  // `done` runs on the loop. One call at a time: busy() until then, which is a fraction of the silence after
-  // which the coordinator evicts: who asks again when a call has failed is heard in time.
+  // Sends a request; `done` runs on the loop. One call at a time: busy() is true until `done`. The timeout of
+  // a call is a fraction of the coordinator's heartbeat timeout, so a role that retries a failed call is not
+  // evicted.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
   bool busy() const { return busy_; }
-  // True when no call has been answered for longer than the limit.
+  // True if no reply has come for longer than silence_limit.
   bool lost() const;
 
  private:
   net::Loop& loop_;
   CoordinatorClientOptions options_;
   std::shared_ptr<control::ControlClient> client_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // what is posted after the end does nothing
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // guards callbacks that run after destruction
   Time last_answer_{0};
   Duration call_deadline_;  // known once joined
   bool busy_ = false;
   BackgroundThread background_;
 };
 
-}  // namespace leat::train
+}  // namespace leat::roles

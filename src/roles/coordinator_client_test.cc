@@ -1,4 +1,4 @@
-// A role's line to a coordinator that is there, not yet there, silent, or gone.
+// A role's connection to a coordinator that is running, not yet started, silent, or lost.
 #include "roles/coordinator_client.h"
 
 #include <gmock/gmock.h>
@@ -8,10 +8,11 @@
 #include <mutex>
 #include <optional>
 
-#include "job/testing.h"
+#include "base/testing.h"
+#include "control/server.h"
 #include "net/testing.h"
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 using net::testing::RunUntil;
@@ -169,15 +170,14 @@ TEST_F(CoordinatorClientTest, ACallWhoseCoordinatorGoesAwayFails) {
   std::optional<Result<ControlReply>> answer;
   coordinator_client_->Send(protocol::WorkerHeartbeat(),
                             [&](Result<ControlReply> reply) { answer = std::move(reply); });
-  ASSERT_TRUE(testing::WaitFor([&] { return requests_ == 1; }));
+  ASSERT_TRUE(WaitFor([&] { return requests_ == 1; }));
   server_.reset();
   ASSERT_TRUE(RunUntil(loop_, [&] { return answer.has_value(); }));
   EXPECT_FALSE(answer->ok());
   EXPECT_FALSE(coordinator_client_->busy());
 }
 
-// The coordinator evicts a member that it has not heard of for so long: one answer that is lost on the way is
-// not to cost all of that.
+// The coordinator evicts silent members, so a single lost reply must not use up the whole heartbeat timeout.
 TEST_F(CoordinatorClientTest, AnAnswerThatIsLostLeavesTimeToAskAgain) {
   constexpr Duration kSilence = std::chrono::seconds(8);
   std::atomic<bool> answers{false};
@@ -245,7 +245,7 @@ TEST_F(CoordinatorClientTest, DestroyedInTheMiddleOfACallItEndsSoonAndTellsNothi
   Connect();
   coordinator_client_->Send(protocol::WorkerHeartbeat(),
                             [&](const auto&) { FAIL() << "whoever asked is gone"; });
-  ASSERT_TRUE(testing::WaitFor([&] { return requests_ == 1; }));
+  ASSERT_TRUE(WaitFor([&] { return requests_ == 1; }));
   EXPECT_LT(Took([&] { coordinator_client_.reset(); }), kCall);
   for (int i = 0; i < 5; ++i) loop_.RunOnce(std::chrono::milliseconds(1));
   // With nobody there at all.
@@ -264,11 +264,11 @@ TEST_F(CoordinatorClientTest, AnAnswerThatWaitsInTheLoopWhenTheLinkGoesIsDropped
     const int before = requests_;
     coordinator_client_->Send(protocol::WorkerHeartbeat(),
                               [&](const auto&) { FAIL() << "whoever asked is gone"; });
-    ASSERT_TRUE(testing::WaitFor([&] { return requests_ > before; }));
+    ASSERT_TRUE(WaitFor([&] { return requests_ > before; }));
     coordinator_client_.reset();
     for (int i = 0; i < 3; ++i) loop_.RunOnce(Duration(0));
   }
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -10,14 +10,15 @@
 #include <utility>
 #include <variant>
 
-#include "control/control.h"
+#include "control/server.h"
+#include "job/readable.h"
 #include "job/resume.h"
 #include "launcher/signals.h"
 #include "net/loop.h"
 #include "report/progress.h"
 #include "roles/role.h"
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 // How often the stream is looked at while it grows, and while it does not.
@@ -29,16 +30,16 @@ constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
 constexpr Duration kGroupHeartbeat = std::chrono::milliseconds(250);
 
 // Of a placement that puts too much on one server.
-std::vector<std::string> Warnings(const Job& job) {
+std::vector<std::string> Warnings(const job::Job& job) {
   return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
 }
 
 // The shell around protocol::Coordinator. Everything runs on the loop's thread.
 class CoordinatorRole {
  public:
-  CoordinatorRole(const Job& job, const CoordinatorOptions& options, std::unique_ptr<checkpoint::Store> store,
-                  protocol::RecoveredState restored, std::unique_ptr<stream::Source> source,
-                  protocol::CoordinatorConfig config)
+  CoordinatorRole(const job::Job& job, const CoordinatorOptions& options,
+                  std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
+                  std::unique_ptr<stream::Source> source, protocol::CoordinatorConfig config)
       : job_(job),
         options_(options),
         store_(std::move(store)),
@@ -69,7 +70,7 @@ class CoordinatorRole {
     spdlog::info("coordinator of job '{}' serves on {}", job_.name, (*server)->address());
     for (const auto& warning : Warnings(job_)) spdlog::warn("{}", warning);
     if (options_.on_ready) options_.on_ready((*server)->address());
-    SignalWatch signals([this](int) {
+    launcher::SignalWatch signals([this](int) {
       loop_.Post(
           [this] { OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, [](auto) {}); });
     });
@@ -226,11 +227,11 @@ class CoordinatorRole {
   }
 
   net::Loop loop_;
-  const Job& job_;
+  const job::Job& job_;
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;
   std::unique_ptr<stream::Source> source_;
-  Progress progress_;
+  report::Progress progress_;
   std::vector<stream::PartitionRange> last_ranges_;
   uint32_t epochs_;
   std::vector<uint32_t> partitions_;
@@ -245,20 +246,17 @@ class CoordinatorRole {
 };
 
 // Opens what the job reads; makes the topic of bots.
-std::unique_ptr<stream::Source> OpenStream(const Job& job) {
-  if (job.stream.bots) {
-    auto made = stream::EmbeddedLog::Create(job.LogDirectory(), job.stream.topic, job.stream.topic_options);
-    if (!made.ok()) throw std::invalid_argument(made.message());
-  }
-  auto source = job.OpenSource();
+std::unique_ptr<stream::Source> OpenStream(const job::Job& job) {
+  if (const Status made = job.stream.Prepare(); !made.ok()) throw std::invalid_argument(made.message());
+  auto source = job.stream.Open();
   if (!source.ok()) throw std::invalid_argument(source.status().message());
   return std::move(*source);
 }
 
 }  // namespace
 
-Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
-  if (options.resume) CheckResumable(job);
+Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options) {
+  if (options.resume) job::CheckResumable(job);
   auto store = checkpoint::Store::Open(job.directory, options.resume);
   if (!store.ok()) return store.status();
   protocol::RecoveredState restored;
@@ -275,7 +273,7 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
   auto ranges = source->Ranges();
   if (!ranges.ok()) return ranges.status();
   // Workers would find out one after the other, and only once they have been started.
-  CheckFits(job, *source, *ranges);
+  job::CheckFits(job, *source, *ranges);
   protocol::CoordinatorConfig config;
   config.table = job.Slices();
   config.placement = job.placement;
@@ -291,11 +289,9 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
   config.job = job.config.ToYaml();
   config.version = ProgramVersion();
   config.job_hash = job.Hash();
-  uint64_t records = 0;
   for (size_t i = 0; i < ranges->size(); ++i) {
     const auto& r = (*ranges)[i];
     config.partitions.push_back(r.partition);
-    records += r.end - r.begin;
     // Nothing that this job may still want is taken by retention.
     uint64_t wanted = r.begin;
     if (restored.manifest && job.stream.epochs == 1 && i < restored.manifest->watermark.size()) {
@@ -303,14 +299,11 @@ Status RunCoordinator(const Job& job, const CoordinatorOptions& options) {
     }
     LEAT_RETURN_IF_ERROR(source->Pin(job.PinOwner(), r.partition, wanted));
   }
-  if (records == 0 && !job.stream.bots && !job.stream.live && !options.resume) {
-    throw std::invalid_argument("topic '" + job.stream.topic + "' in " + job.LogDirectory() +
-                                " is empty; a stream that is waited for says 'live: true'");
-  }
+  if (!options.resume) job::CheckNotEmpty(job, *ranges);
   for (const std::string& note : job.notes) spdlog::info(note);
   CoordinatorRole role(job, options, std::move(*store), std::move(restored), std::move(source),
                        std::move(config));
   return role.Run();
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -1,4 +1,4 @@
-// `leat coordinator`: the view, the leases, the checkpoints; never on the path of a gradient.
+// `leat coordinator`: manages the view, leases and checkpoints. No gradient passes through it.
 #pragma once
 
 #include <chrono>
@@ -11,22 +11,22 @@
 #include "checkpoint/store.h"
 #include "job/job.h"
 
-namespace leat::train {
+namespace leat::roles {
 
 struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   std::string token;
   bool resume = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
-  // Who is silent for longer is taken for lost.
+  // A role without a heartbeat for this long is evicted.
   Duration heartbeat_timeout = std::chrono::seconds(5);
-  // Called once it serves, with the address that it has.
+  // Called with the coordinator's address once it accepts calls.
   std::function<void(const std::string& address)> on_ready;
 };
 
-// Runs the job's coordinator in the calling thread until the job is over or a signal asks for its end
-// (checkpoint first). Writes summary.json into the job's directory at the end. Throws std::invalid_argument
-// on what the user got wrong.
-Status RunCoordinator(const Job& job, const CoordinatorOptions& options);
+// Runs the job's coordinator in the calling thread until the job is over, or until a signal stops it after a
+// final checkpoint. Writes summary.json into the job's directory at the end. Throws std::invalid_argument for
+// errors of the user.
+Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options);
 
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -14,8 +14,8 @@
 #include "collective/mpi.h"
 #include "collective/peer_all_reduce.h"
 #include "job/precision.h"
-#include "launcher/signals.h"
 #include "net/address.h"
+#include "net/same_host/shared_memory.h"
 #include "protocol/member/group_member.h"
 #include "roles/background_thread.h"
 #include "roles/input/input_errors.h"
@@ -26,7 +26,7 @@
 #include "step/step_reducer.h"
 #include "step/trainer.h"
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 // Whether every member on this host has a processor for its loop beside the one that it computes on. Where it
@@ -44,11 +44,11 @@ bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addr
 // one computes.
 class GroupMemberRole {
  public:
-  GroupMemberRole(net::Loop& loop, CoordinatorClient& coordinator_client, net::Transport& transport,
-                  collective::Port& port, Job job, std::unique_ptr<stream::Source> source,
-                  const RoleOptions& options, const LeatMpiModule* mpi)
+  GroupMemberRole(net::Loop& loop, Membership& membership, net::Transport& transport, collective::Port& port,
+                  job::Job job, std::unique_ptr<stream::Source> source, const RoleOptions& options,
+                  const LeatMpiModule* mpi)
       : loop_(loop),
-        coordinator_client_(coordinator_client),
+        membership_(membership),
         transport_(transport),
         port_(port),
         mpi_(mpi),
@@ -56,7 +56,7 @@ class GroupMemberRole {
         job_(std::move(job)),
         table_(job_.Slices()),
         parameters_(table_, net::MakeSharedBuffer),
-        trainer_(*job_.model, parameters_, job_.Plan(WithPrecision(job_, options.plan)),
+        trainer_(*job_.model, parameters_, job_.Plan(job::WithPrecision(job_, options.plan)),
                  job_.optimizer.clipping),
         reducer_(loop, trainer_, parameters_,
                  {.sum = job_.strategy.sum,
@@ -67,100 +67,79 @@ class GroupMemberRole {
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
-        intake_(job_, options.read_timeout, &progress_),
+        input_errors_(job_, options.read_timeout, &progress_),
         machine_({.table = table_,
                   .optimizer = job_.optimizer,
                   .strategy = job_.strategy,
                   .parameters = &parameters_}) {}
   ~GroupMemberRole() { *here_ = false; }
 
-  Status Run(const protocol::JoinReply& joined, bool* evicted) {
-    node_ = joined.node;
-    interval_ = joined.heartbeat_interval;
-    machine_.OnJoined(joined.node);
-    intake_.OpenDeadLetters(node_);
-    SendHeartbeat();
-    Tick();
-    loop_.Run();
-    if (mpi_ != nullptr && group_ != nullptr) EndMpi();
-    *evicted = evicted_ && outcome_.ok();
-    return outcome_;
-  }
-
-  void Leave() {
-    leaving_ = true;
-    machine_.Leave();
+  Status Run() {
+    machine_.OnJoined(membership_.node());
+    input_errors_.OpenDeadLetters(membership_.node());
+    const Status outcome = membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
+                                            .on_reply =
+                                                [this](const protocol::ControlReply& reply) {
+                                                  if (const auto* heartbeat =
+                                                          std::get_if<protocol::WorkerHeartbeatReply>(&reply))
+                                                    Do(machine_.OnHeartbeatReply(*heartbeat));
+                                                },
+                                            .on_leave = [this] { Leave(); },
+                                            .urgent = [this] { return machine_.HeartbeatUrgent(); }});
+    return mpi_ != nullptr && group_ != nullptr ? EndMpi(outcome) : outcome;
   }
 
  private:
   // On the loop, as long as this is there.
   void Post(std::function<void()> work) {
     loop_.Post([this, here = here_, work = std::move(work)] {
-      if (*here && !over_) work();
+      if (*here && !membership_.over()) work();
     });
   }
 
   // ---- control plane
-  void SendHeartbeat() {
-    if (coordinator_client_.busy() || over_) return;
-    last_heartbeat_ = loop_.Now();
+  void Leave() {
+    leaving_ = true;
+    machine_.Leave();
+    membership_.Update();
+  }
+
+  protocol::WorkerHeartbeat MakeHeartbeat() {
     auto heartbeat = machine_.MakeHeartbeat();
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
-    coordinator_client_.Send(std::move(heartbeat), [this](Result<protocol::ControlReply> reply) {
-      OnHeartbeatReply(std::move(reply));
-    });
-  }
-
-  void OnHeartbeatReply(Result<protocol::ControlReply> reply) {
-    if (over_) return;
-    if (!reply.ok()) {
-      spdlog::warn("heartbeat: {}", reply.status().ToString());
-      if (coordinator_client_.lost()) End(reply.status().With("the coordinator is lost"));
-      return;
-    }
-    if (auto* heartbeat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
-      Do(machine_.OnHeartbeatReply(*heartbeat));
-    }
-  }
-
-  void Tick() {
-    if (over_) return;
-    const Time now = loop_.Now();
-    if (now - last_heartbeat_ >= interval_ ||
-        (machine_.HeartbeatUrgent() && now - last_heartbeat_ >= kUrgentGap))
-      SendHeartbeat();
-    loop_.After(kUrgentGap, [this] { Tick(); });
+    return heartbeat;
   }
 
   // ---- input
   void OnSplit(uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-    if (over_ || !wanted_.contains(lease)) {
+    if (membership_.over() || !wanted_.contains(lease)) {
       if (split.ok()) loader_.Recycle(std::move(*split));
       return;
     }
     if (!split.ok()) return OnUnreadable(lease, split.status());
-    if (auto status = intake_.OnSplit(**split); !status.ok()) return End(std::move(status));
+    if (auto status = input_errors_.OnSplit(**split); !status.ok())
+      return membership_.Fail(std::move(status));
     splits_[lease] = std::move(*split);
     Do(machine_.OnSplitReady(lease));
   }
 
   // It is asked for again after a while: nobody else has this lane.
   void OnUnreadable(uint64_t lease, const Status& why) {
-    if (auto status = intake_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
-      return End(std::move(status));
-    loop_.After(intake_.retry_interval(), [this, lease] {
-      if (!over_) Do(machine_.OnSplitFailed(lease));
+    if (auto status = input_errors_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
+      return membership_.Fail(std::move(status));
+    loop_.After(input_errors_.retry_interval(), [this, lease] {
+      if (!membership_.over()) Do(machine_.OnSplitFailed(lease));
     });
   }
 
   // ---- what the machine wants
   void Do(const protocol::GroupMemberActions& actions) {
     for (const auto& action : actions) {
-      if (over_) return;
+      if (membership_.over()) return;
       std::visit([this](const auto& a) { Act(a); }, action);
     }
-    if (!over_ && machine_.HeartbeatUrgent() && loop_.Now() - last_heartbeat_ >= kUrgentGap) SendHeartbeat();
+    membership_.Update();
   }
 
   void Act(const protocol::PrepareSplit& a) {
@@ -192,7 +171,7 @@ class GroupMemberRole {
     for (const auto& member : a.members) addresses.push_back(member.address);
     spdlog::info("group {}: rank {} of {}{}", a.group, a.rank, a.members.size(), mpi_ ? ", by MPI" : "");
     const auto formed = [this, group = a.group](const Status& status) {
-      if (over_) return;
+      if (membership_.over()) return;
       if (!status.ok()) spdlog::warn("group {}: {}", group, status.ToString());
       if (status.ok()) reducer_.SetGroup(group_.get());
       Do(machine_.OnConnected(group, status));
@@ -203,7 +182,7 @@ class GroupMemberRole {
         loop_, transport_, port_, {.group = a.group, .rank = a.rank, .addresses = std::move(addresses)},
         formed);
     // In one shot there is nothing to be moved while this member computes.
-    in_turns_ = in_turns_ || (group_->leaves_apart() && !job_.strategy.deterministic);
+    in_turns_ = in_turns_ || (group_->supports_gather_only() && !job_.strategy.deterministic);
   }
   void JoinMpi(const protocol::JoinGroup& a, const std::function<void(const Status&)>& formed) {
     if (group_ != nullptr) {
@@ -215,16 +194,17 @@ class GroupMemberRole {
     group_ = collective::MakeMpiAllReduce(loop_, *mpi_, options, formed);
   }
   // MPI lets nobody go by himself, and takes nobody in again.
-  void EndMpi() {
-    if (evicted_) {
-      outcome_ = Status(Code::kAborted, "taken for lost by the coordinator");
-    } else if (leaving_ && outcome_.ok()) {
-      outcome_ = Status(Code::kAborted, "asked to leave");
+  Status EndMpi(Status outcome) {
+    if (membership_.evicted()) {
+      outcome = Status(Code::kAborted, "taken for lost by the coordinator");
+    } else if (leaving_ && outcome.ok()) {
+      outcome = Status(Code::kAborted, "asked to leave");
     }
-    if (!outcome_.ok()) group_->Abort(outcome_);
+    if (!outcome.ok()) group_->Abort(outcome);
+    return outcome;
   }
   void Act(const protocol::BroadcastState& a) {
-    parallel::BroadcastState(
+    step::BroadcastState(
         *group_, a.holder, machine_.state(),
         [this, group = a.group](Result<protocol::GroupMember::Snapshot> state) {
           auto shared = std::make_shared<Result<protocol::GroupMember::Snapshot>>(std::move(state));
@@ -237,7 +217,7 @@ class GroupMemberRole {
     computing_ = a.lease;
     const auto compute = [this, a, split, epoch = reducer_.epoch()] {
       const auto& cut = split->lease.cut;
-      const trainer::Rows rows{
+      const step::Rows rows{
           .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
       const Time begin = loop_.Now();
       const auto step =
@@ -253,8 +233,7 @@ class GroupMemberRole {
       compute_.Post(compute);
     }
   }
-  void OnComputed(const protocol::ComputeLane& a, const protocol::Cut& cut,
-                  const trainer::StepOutcome& step) {
+  void OnComputed(const protocol::ComputeLane& a, const protocol::Cut& cut, const step::StepOutcome& step) {
     computing_.reset();
     if (dropped_ != nullptr) loader_.Recycle(std::move(dropped_));
     if (step.finite) progress_.events += step.events;
@@ -262,7 +241,7 @@ class GroupMemberRole {
     progress_.correct += step.correct;
     ++progress_.steps;
     // Only between two batches may anybody look into the trainer.
-    if (const Time now = loop_.Now(); now - scored_at_ >= interval_) {
+    if (const Time now = loop_.Now(); now - scored_at_ >= membership_.heartbeat_interval()) {
       scored_at_ = now;
       if (job_.model->task() == nn::Task::kBinary) progress_.scores = trainer_.scores_seen().Encode();
       if (job_.schema.has_truth()) progress_.true_scores = trainer_.truths_seen().Encode();
@@ -278,16 +257,16 @@ class GroupMemberRole {
           cut.partition, cut.begin.offset, cut.end, a.batch);
     }
     for (auto& work : std::exchange(when_idle_, {})) {
-      if (!over_) work();
+      if (!membership_.over()) work();
     }
-    if (!over_) Do(machine_.OnComputed(a.token, outcome));
+    if (!membership_.over()) Do(machine_.OnComputed(a.token, outcome));
   }
   void Act(const protocol::ReduceStep& a) {
     const Time since = loop_.Now();
     reducer_.Reduce(a, [this, since, token = a.token](Result<protocol::ReducedStep> step) {
       progress_.wait_seconds += Seconds(loop_.Now() - since);
       if (!step.ok()) spdlog::warn("step: {}", step.status().ToString());
-      if (over_) return;
+      if (membership_.over()) return;
       const auto actions = machine_.OnReduced(token, std::move(step));
       reducer_.Release();
       Do(actions);
@@ -295,7 +274,7 @@ class GroupMemberRole {
   }
   // A batch that is being computed, for a group that is no more maybe, reads what is about to be replaced.
   void WhenIdle(std::function<void()> work) {
-    if (over_) return;
+    if (membership_.over()) return;
     if (!computing_) return work();
     when_idle_.push_back(std::move(work));
   }
@@ -314,46 +293,35 @@ class GroupMemberRole {
   }
   void Act(const protocol::SaveShard& a) {
     files_.Post([this, a] {
-      Post([this, report = SaveSlices(a, node_, table_, job_.optimizer)] { machine_.OnShardSaved(report); });
+      Post([this, report = SaveSlices(a, membership_.node(), table_, job_.optimizer)] {
+        machine_.OnShardSaved(report);
+        membership_.Update();
+      });
     });
   }
 
-  void Act(const protocol::StopRole& a) {
-    evicted_ = a.evicted;
-    End(Status());
-  }
-
-  void End(Status outcome) {
-    over_ = true;
-    outcome_ = std::move(outcome);
-    loop_.Stop();
-  }
+  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
 
   // A loop that is away for longer may be taken for stalled, or lost, in the end.
   static constexpr Duration kLongBatch = std::chrono::milliseconds(500);
-  // Between two heartbeats that could not wait for the interval.
-  static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 
   net::Loop& loop_;
-  CoordinatorClient& coordinator_client_;
+  Membership& membership_;
   net::Transport& transport_;
   collective::Port& port_;
   const LeatMpiModule* const mpi_;  // null: members reduce over the transport
   const std::function<int(const Status&)> exit_status_;
-  Job job_;
+  job::Job job_;
   protocol::SliceTable table_;
   protocol::Parameters parameters_;
-  trainer::Trainer trainer_;
-  parallel::StepReducer reducer_;
+  step::Trainer trainer_;
+  step::StepReducer reducer_;
   std::unique_ptr<collective::AllReduce> group_;
   std::vector<std::unique_ptr<collective::AllReduce>> retired_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
-  InputErrors intake_;
+  InputErrors input_errors_;
   protocol::GroupMember machine_;
-  NodeId node_;
-  Duration interval_{};
-  Time last_heartbeat_{0};
   Time scored_at_{0};
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
@@ -362,10 +330,7 @@ class GroupMemberRole {
   std::optional<uint64_t> computing_;       // lease
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
-  bool over_ = false;
   bool leaving_ = false;
-  bool evicted_ = false;
-  Status outcome_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
   BackgroundThread files_;
   BackgroundThread compute_;  // ends first: what it computes with is all above
@@ -373,17 +338,15 @@ class GroupMemberRole {
 
 }  // namespace
 
-Status RunGroupMember(net::Loop& loop, CoordinatorClient& coordinator_client, net::Transport& transport,
-                      collective::Port& port, Job job, std::unique_ptr<stream::Source> source,
-                      const RoleOptions& options, const protocol::JoinReply& joined, bool* evicted) {
+Status RunGroupMember(net::Loop& loop, Membership& membership, net::Transport& transport,
+                      collective::Port& port, job::Job job, std::unique_ptr<stream::Source> source,
+                      const RoleOptions& options) {
   const LeatMpiModule* mpi = nullptr;
   if (job.strategy.mpi) {
     LEAT_ASSIGN_OR_RETURN(mpi, collective::LoadMpi());
   }
-  GroupMemberRole role(loop, coordinator_client, transport, port, std::move(job), std::move(source), options,
-                       mpi);
-  SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
-  return role.Run(joined, evicted);
+  return GroupMemberRole(loop, membership, transport, port, std::move(job), std::move(source), options, mpi)
+      .Run();
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

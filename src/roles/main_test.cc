@@ -1,4 +1,4 @@
-// The tests' main(): the tests, or a child that one of them has started.
+// main() of the test program: runs the tests, or acts as a child process that a test has started.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
@@ -7,15 +7,15 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "job/testing.h"
 #include "kernels/reference/reference.h"
 #include "launcher/signals.h"
+#include "launcher/testing.h"
 #include "roles/bots_role.h"
 #include "roles/coordinator_role.h"
 #include "roles/server_role.h"
 #include "roles/worker_role.h"
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 void Say(const std::string& line) {
@@ -26,11 +26,11 @@ void Say(const std::string& line) {
 // What a child of roles_test.cc does: a role and its coordinator's address, or a coordinator and its job's
 // file and directory.
 int PlayRole(const std::string& part, const std::vector<std::string>& arguments) {
-  BlockSignals();
+  launcher::BlockSignals();
   const std::string token = std::getenv("LEAT_TOKEN");
   Status status;
   if (part == "coordinator") {
-    const Job job = Job::Load({.file = arguments.at(0)}, {.directory = arguments.at(1)});
+    const job::Job job = job::Job::Load({.file = arguments.at(0)}, {.directory = arguments.at(1)});
     status = RunCoordinator(job, {.token = token, .on_ready = Say});
   } else {
     RoleOptions options;
@@ -45,12 +45,12 @@ int PlayRole(const std::string& part, const std::vector<std::string>& arguments)
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::roles
 
 int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::off);
-  if (argc > 2 && std::string_view(argv[1]) == leat::train::testing::kChild)
-    return leat::train::PlayRole(argv[2], {argv + 3, argv + argc});
+  if (argc > 2 && std::string_view(argv[1]) == leat::launcher::kChild)
+    return leat::roles::PlayRole(argv[2], {argv + 3, argv + argc});
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
 }

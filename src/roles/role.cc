@@ -1,13 +1,12 @@
 #include "roles/role.h"
 
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include "collective/mpi.h"
 #include "metrics/process.h"
 #include "net/address.h"
 
-namespace leat::train {
+namespace leat::roles {
 
 std::string ProgramVersion() {
   return "0.1.0";
@@ -25,15 +24,9 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   return request;
 }
 
-Status JoinError(const Status& status) {
-  if (status.code() != Code::kAborted) return status;
-  spdlog::info("{}", status.message());
-  return Status();
-}
-
 double OwnCpuSeconds() {
   const auto seconds = metrics::CpuSeconds();
   return seconds.ok() ? *seconds : 0;
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

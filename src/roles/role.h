@@ -1,23 +1,19 @@
-// What all role processes have in common.
+// Helpers of all role processes.
 #pragma once
 
 #include <string>
 
-#include "base/status.h"
 #include "protocol/messages_control.h"
 
-namespace leat::train {
+namespace leat::roles {
 
-// Version of the program that peers compare.
+// The version of the program. All processes of a job must have the same.
 std::string ProgramVersion();
-// With this process's host and pid, and a worker's place in MPI. `job_hash`: of the job that it was in
-// before; 0: none.
+// A join request with this process's host and pid, and a worker's MPI rank. `job_hash` identifies the job
+// that the process was in before; 0: none.
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address, uint64_t job_hash);
 
-// Of a join that failed: ok when the job was over already, which is no mistake of who comes late.
-Status JoinError(const Status& status);
-
-// Processor time that this process has used so far.
+// CPU time that this process has used so far.
 double OwnCpuSeconds();
 
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -12,28 +12,31 @@
 #include <thread>
 
 #include "base/rng.h"
+#include "base/testing.h"
 #include "checkpoint/variables.h"
 #include "job/testing.h"
 #include "kernels/reference/reference.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
+#include "launcher/testing.h"
 #include "roles/bots_role.h"
 #include "roles/coordinator_role.h"
 #include "roles/server_role.h"
 #include "roles/worker_role.h"
 #include "step/trainer.h"
+#include "stream/decode/decoder.h"
+#include "stream/log/log.h"
+#include "stream/log/log_writer.h"
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 using Json = nlohmann::json;
+using job::kSmallJob;
 using protocol::AdminRequest;
 using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
-using testing::kSmallJob;
-using testing::Replaced;
-using testing::WaitFor;
 
 constexpr const char* kToken = "secret";
 constexpr uint64_t kEvents = 4000;
@@ -64,7 +67,7 @@ class RolesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     pthread_sigmask(SIG_SETMASK, nullptr, &mask_);
-    BlockSignals();
+    launcher::BlockSignals();
   }
   void TearDown() override {
     if (client_ != nullptr) Admin(AdminRequest::Kind::kStop);
@@ -76,8 +79,8 @@ class RolesTest : public ::testing::Test {
   // The coordinator of the job, new or resumed; returns once it serves.
   void Coordinate(const std::string& text, bool resume = false, const std::string& name = "j") {
     const std::string where = directory_ / name;
-    job_.emplace(resume ? Job::Load({.text = resume_text_, .resume = where}, overrides_)
-                        : Job::Load({.text = text}, {.data = directory_.path(), .directory = where}));
+    job_.emplace(resume ? job::Job::Load({.text = resume_text_, .resume = where}, overrides_)
+                        : job::Job::Load({.text = text}, {.data = directory_.path(), .directory = where}));
     std::atomic<bool> ready{false};
     const CoordinatorOptions options{.token = kToken,
                                      .resume = resume,
@@ -120,13 +123,13 @@ class RolesTest : public ::testing::Test {
   void Admin(AdminRequest::Kind kind, NodeId node = {}) {
     (void)client_->Call(AdminRequest{.kind = kind, .node = node}, std::chrono::seconds(60));
   }
-  // All roles end well; what the coordinator leaves behind.
+  // Waits until all roles have ended with ok, and returns the coordinator's summary.
   Json Finish() {
     EXPECT_EQ(coordinator_->Wait(), Status());
     for (const auto& role : roles_) EXPECT_EQ(role->Wait(), Status());
     roles_.clear();
     client_.reset();
-    return Json::parse(testing::ReadAll(job_->directory + "/summary.json"));
+    return Json::parse(ReadAll(job_->directory + "/summary.json"));
   }
   // Of the newest checkpoint: each is the number of events that counted.
   std::vector<float> Parameters() const {
@@ -137,14 +140,14 @@ class RolesTest : public ::testing::Test {
     return variables->at(0);
   }
 
-  testing::TempDir directory_;
+  TempDir directory_;
   net::TransportOptions transport_;  // of the roles that are started
   const graph::KernelTable* kernels_ = &reference::Kernels();
   Duration heartbeat_timeout_ = std::chrono::seconds(5);
   uint64_t pause_at_ = 0;  // of coordinators that are started
-  JobOverrides overrides_;
+  job::JobOverrides overrides_;
   std::string resume_text_;  // of a job that is resumed with another file
-  std::optional<Job> job_;
+  std::optional<job::Job> job_;
   std::string address_;
   std::optional<Thread> coordinator_;
   std::vector<std::unique_ptr<Thread>> roles_;
@@ -154,7 +157,7 @@ class RolesTest : public ::testing::Test {
 };
 
 TEST_F(RolesTest, AWholeJobAndItsResumption) {
-  Coordinate(kSmallJob);
+  Coordinate(job::kSmallJob);
   StartAll();
   Json summary = Finish();
   EXPECT_EQ(summary["events"], kEvents);
@@ -176,7 +179,7 @@ TEST_F(RolesTest, AWholeJobAndItsResumption) {
 TEST_F(RolesTest, StoppedWithACheckpointAndResumed) {
   // Were it over before the stop comes, nothing would be left to resume.
   pause_at_ = kEvents / 2;
-  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
+  Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
   StartAll();
   ASSERT_TRUE(WaitFor([&] { return Now()["events"] > 500; }));
   Admin(AdminRequest::Kind::kStop);
@@ -196,7 +199,7 @@ TEST_F(RolesTest, StoppedWithACheckpointAndResumed) {
 }
 
 TEST_F(RolesTest, WhoeverIsTakenForLostJoinsAgain) {
-  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 8000"));
+  Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 8000"));
   StartAll();
   // All nodes that there are, in turns: the next ones are their successors.
   uint64_t node = 1;
@@ -209,7 +212,7 @@ TEST_F(RolesTest, WhoeverIsTakenForLostJoinsAgain) {
 }
 
 TEST_F(RolesTest, BotsThatAreTakenForLostGoOnWhereTheTopicEnds) {
-  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 10000"));
+  Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 10000"));
   Start(RunBots);
   for (uint64_t node = 1; node <= 3; ++node) {
     ASSERT_TRUE(WaitFor([&] { return Now()["published"] >= 500 * node; }));
@@ -236,7 +239,7 @@ class SlowKernel final : public graph::Kernel {
   const std::unique_ptr<graph::Kernel> kernel_;
 };
 
-// Members that have no processor to spare compute between their words, if that takes no time to speak of.
+// Members without a spare core compute on the loop's thread if a step is short.
 TEST_F(RolesTest, ABatchMayTakeLongerThanAMemberMayBeSilent) {
   graph::KernelTable slow{.backend = "slow", .factories = {}};
   for (const auto& [op, factory] : reference::Kernels().factories) {
@@ -246,7 +249,7 @@ TEST_F(RolesTest, ABatchMayTakeLongerThanAMemberMayBeSilent) {
   }
   kernels_ = &slow;
   heartbeat_timeout_ = 4 * kSlow;
-  Coordinate(Replaced(Replaced(kSmallJob, "events: 4000", "events: 200"), "name: small",
+  Coordinate(Replaced(Replaced(job::kSmallJob, "events: 4000", "events: 200"), "name: small",
                       "name: small\nstrategy: allreduce"));
   Start(RunWorker);
   Start(RunWorker);
@@ -258,7 +261,7 @@ TEST_F(RolesTest, ABatchMayTakeLongerThanAMemberMayBeSilent) {
 }
 
 TEST_F(RolesTest, WhoComesWhenTheJobIsOverEndsWell) {
-  Coordinate(kSmallJob);
+  Coordinate(job::kSmallJob);
   StartAll();
   ASSERT_TRUE(WaitFor([&] { return Now()["events"] == kEvents || coordinator_->over(); }));
   // Some of these meet a coordinator that turns them away, some one that is gone or has no time any more.
@@ -273,7 +276,7 @@ TEST_F(RolesTest, WhoComesWhenTheJobIsOverEndsWell) {
 }
 
 TEST_F(RolesTest, StatusIsThereBeforeAnybodyElseIs) {
-  Coordinate(kSmallJob);
+  Coordinate(job::kSmallJob);
   const Json status = Now();
   EXPECT_EQ(status["phase"], "waiting for servers");
   EXPECT_EQ(status["events"], 0);
@@ -284,7 +287,7 @@ TEST_F(RolesTest, StatusIsThereBeforeAnybodyElseIs) {
   EXPECT_TRUE(summary["checkpoint"].is_null());
 }
 
-// ---- what the job says of its network
+// ---- network settings of the job
 
 class NetworkTest : public RolesTest, public ::testing::WithParamInterface<bool> {};
 
@@ -295,7 +298,7 @@ TEST_P(NetworkTest, IsTrustedByEveryRoleWhereTheJobSaysSo) {
     metrics::Registry metrics;
     transport_ = {.shared_memory = false, .network_transports = "tcp", .metrics = &metrics};
     pause_at_ = kEvents / 2;
-    Coordinate(Replaced(kSmallJob, "placement: partitioned",
+    Coordinate(Replaced(job::kSmallJob, "placement: partitioned",
                         std::string("placement: partitioned, trusted_network: ") +
                             (trusted ? "true}\nstrategy: " : "false}\nstrategy: ") + strategy + "\n#"),
                false, strategy);
@@ -316,7 +319,7 @@ TEST_P(NetworkTest, IsTrustedByEveryRoleWhereTheJobSaysSo) {
 
 INSTANTIATE_TEST_SUITE_P(Trusted, NetworkTest, ::testing::Bool());
 
-// ---- what a role cannot do without
+// ---- missing resources
 
 TEST_F(RolesTest, NoCoordinatorIsSaidWithItsAddress) {
   RoleOptions options = Options();
@@ -330,32 +333,32 @@ TEST_F(RolesTest, NoCoordinatorIsSaidWithItsAddress) {
 }
 
 TEST_F(RolesTest, ATokenOfAnotherJobIsSaid) {
-  Coordinate(kSmallJob);
+  Coordinate(job::kSmallJob);
   RoleOptions options = Options();
   options.coordinator_client.token = "other";
   for (auto* role : {RunServer, RunWorker, RunBots}) EXPECT_EQ(role(options).code(), Code::kPermissionDenied);
 }
 
 TEST_F(RolesTest, AnAddressThatCannotBeHadIsSaid) {
-  Coordinate(kSmallJob);
+  Coordinate(job::kSmallJob);
   RoleOptions options = Options();
   options.listen = address_;
   const Status status = RunServer(options);
   EXPECT_EQ(status.code(), Code::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr(address_));
   // The coordinator whose port is taken leaves a directory in which it can be started again.
-  const Job job = Job::Load({.text = kSmallJob}, {.directory = directory_ / "second"});
+  const job::Job job = job::Job::Load({.text = job::kSmallJob}, {.directory = directory_ / "second"});
   const Status refused = RunCoordinator(job, {.listen = address_, .token = kToken});
   EXPECT_EQ(refused.code(), Code::kUnavailable);
   EXPECT_THAT(refused.message(), HasSubstr(address_));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "second/job.yaml"));
   Admin(AdminRequest::Kind::kStop);
   ASSERT_EQ(coordinator_->Wait(), Status());
-  Coordinate(kSmallJob, false, "second");
+  Coordinate(job::kSmallJob, false, "second");
 }
 
 TEST_F(RolesTest, ADirectoryIsOneCoordinatorsAlone) {
-  Coordinate(kSmallJob);
+  Coordinate(job::kSmallJob);
   const Status second = RunCoordinator(*job_, {.token = kToken});
   EXPECT_EQ(second.code(), Code::kFailedPrecondition);
   EXPECT_THAT(second.message(), HasSubstr(job_->directory));
@@ -395,7 +398,7 @@ TEST_F(LogTest, IsTrained) {
 TEST_F(LogTest, DamagedEventsEndAWorkerInAnErrorAndNotInALoop) {
   Coordinate(kLogJob);
   Start(RunServer);
-  std::string bytes = testing::ReadAll(directory_ / "log/events/0000.log");
+  std::string bytes = ReadAll(directory_ / "log/events/0000.log");
   bytes = Replaced(bytes, "MARK", "KRAM");
   directory_.Write("log/events/0000.log", bytes);
   RoleOptions options = Options();
@@ -459,7 +462,7 @@ class ExactTest : public RolesTest, public ::testing::WithParamInterface<const c
   }
   // The same without servers, slices, splits or checkpoints.
   std::vector<std::vector<float>> TrainedHere() const {
-    const Job& job = *job_;
+    const job::Job& job = *job_;
     const auto table = job.Slices();
     protocol::Parameters parameters(table);
     std::vector<optim::OptimizerConfig> rules;
@@ -472,7 +475,7 @@ class ExactTest : public RolesTest, public ::testing::WithParamInterface<const c
       for (size_t s = 0; s < optim::SlotNames(rules[v]).size(); ++s)
         slots[v].emplace_back(values.size(), optim::InitialSlot(rules[v], s));
     }
-    const auto source = job.OpenSource();
+    const auto source = job.stream.Open();
     const auto range = (*source)->Ranges()->at(0);
     stream::RecordBatch records;
     stream::DecodedRows rows;
@@ -481,7 +484,7 @@ class ExactTest : public RolesTest, public ::testing::WithParamInterface<const c
     std::vector<uint32_t> order(rows.rows);
     std::iota(order.begin(), order.end(), 0u);
 
-    trainer::Trainer trainer(*job.model, parameters, Options().plan, job.optimizer.clipping);
+    step::Trainer trainer(*job.model, parameters, Options().plan, job.optimizer.clipping);
     uint64_t step = 0;
     for (uint32_t epoch = 0; epoch < job.stream.epochs; ++epoch) {
       for (size_t at = 0; at < order.size(); at += job.batch_size) {
@@ -531,7 +534,7 @@ class SignalsTest : public RolesTest {
   // A role as a process of its own.
   pid_t Spawn(const std::string& role) {
     const auto pid = processes_.Start({.name = role,
-                                       .arguments = {testing::kChild, "role", role, address_},
+                                       .arguments = {launcher::kChild, "role", role, address_},
                                        .environment = {{"LEAT_TOKEN", kToken}},
                                        .log = directory_ / (role + ".log")});
     EXPECT_TRUE(pid.ok());
@@ -555,12 +558,12 @@ class SignalsTest : public RolesTest {
     return false;
   }
 
-  Processes processes_;
+  launcher::Processes processes_;
 };
 
 TEST_F(SignalsTest, RolesLeaveCleanlyAndTheJobGoesOn) {
   // Slow enough that the second bots find something left to publish.
-  Coordinate(Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 1500"));
+  Coordinate(Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 1500"));
   Start(RunServer);
   Start(RunServer);
   Start(RunWorker);
@@ -589,16 +592,16 @@ TEST_F(SignalsTest, RolesLeaveCleanlyAndTheJobGoesOn) {
 
 TEST_F(SignalsTest, ACoordinatorStopsTheJobWithACheckpoint) {
   const std::string file =
-      directory_.Write("job.yaml", Replaced(kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
-  job_.emplace(Job::Load({.file = file}, {.directory = directory_ / "j"}));
+      directory_.Write("job.yaml", Replaced(job::kSmallJob, "events: 4000", "events: 4000, rate: 4000"));
+  job_.emplace(job::Job::Load({.file = file}, {.directory = directory_ / "j"}));
   const auto coordinator =
       processes_.Start({.name = "coordinator",
-                        .arguments = {testing::kChild, "coordinator", file, job_->directory},
+                        .arguments = {launcher::kChild, "coordinator", file, job_->directory},
                         .environment = {{"LEAT_TOKEN", kToken}},
                         .log = directory_ / "coordinator.log"});
   ASSERT_TRUE(coordinator.ok());
-  ASSERT_TRUE(WaitFor(
-      [&] { return testing::ReadAll(directory_ / "coordinator.log").find('\n') != std::string::npos; }));
+  ASSERT_TRUE(
+      WaitFor([&] { return ReadAll(directory_ / "coordinator.log").find('\n') != std::string::npos; }));
   std::ifstream(directory_ / "coordinator.log") >> address_;
   client_ = control::ControlClient::Make(address_, kToken);
   StartAll();
@@ -607,10 +610,10 @@ TEST_F(SignalsTest, ACoordinatorStopsTheJobWithACheckpoint) {
   EXPECT_EQ(AwaitExit(*coordinator), 0);
   for (const auto& role : roles_) EXPECT_EQ(role->Wait(), Status());
   client_.reset();
-  const Json summary = Json::parse(testing::ReadAll(job_->directory + "/summary.json"));
+  const Json summary = Json::parse(ReadAll(job_->directory + "/summary.json"));
   EXPECT_GT(summary["events"], 100);
   EXPECT_THAT(Parameters(), Each(summary["events"].get<float>()));
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::roles

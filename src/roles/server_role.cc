@@ -13,12 +13,14 @@
 #include "engine/devices/devices.h"
 #include "engine/run/thread_pool.h"
 #include "job/job.h"
-#include "launcher/signals.h"
+#include "net/same_host/shared_memory.h"
 #include "ps/server_shell.h"
+#include "roles/background_thread.h"
+#include "roles/membership.h"
 #include "roles/role.h"
 #include "roles/shard_files.h"
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 // Shares the parts of a piece of work out among threads.
@@ -54,62 +56,45 @@ constexpr int kMaxUpdateThreads = 4;
 // coordinator.
 class ServerRole {
  public:
-  ServerRole(net::Loop& loop, CoordinatorClient& coordinator_client, ps::ServerShell& shell, const Job& job,
-             const protocol::JoinReply& joined)
+  ServerRole(net::Loop& loop, Membership& membership, ps::ServerShell& shell, const job::Job& job)
       : loop_(loop),
-        coordinator_client_(coordinator_client),
+        membership_(membership),
         shell_(shell),
         table_(job.Slices()),
-        optimizer_(job.ServerOptimizer()),
-        node_(joined.node),
-        interval_(joined.heartbeat_interval) {
-    shell_.machine().OnJoined(joined.node);
+        optimizer_(job.ServerOptimizer()) {
+    shell_.machine().OnJoined(membership_.node());
   }
 
-  Status Run(bool* evicted) {
-    SendHeartbeat();
-    loop_.Run();
-    *evicted = evicted_;
-    return outcome_;
-  }
-
-  void Leave() {
-    leaving_ = true;
-    SendHeartbeat();
+  Status Run() {
+    return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
+                            .on_reply = [this](const protocol::ControlReply& reply) { OnReply(reply); },
+                            .on_leave =
+                                [this] {
+                                  leaving_ = true;
+                                  membership_.RequestHeartbeat();
+                                },
+                            .urgent = [this] { return shell_.machine().HeartbeatUrgent(); },
+                            // Slices that are ready and shards that are saved are rare, and waited for.
+                            .urgent_gap = Duration::zero()});
   }
 
  private:
-  void SendHeartbeat() {
-    if (over_ || coordinator_client_.busy()) return;
+  protocol::ServerHeartbeat MakeHeartbeat() {
     auto heartbeat = shell_.machine().MakeHeartbeat();
     heartbeat.leaving = leaving_;
     heartbeat.progress.bytes_in = shell_.bytes_in();
     heartbeat.progress.bytes_out = shell_.bytes_out();
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
-    coordinator_client_.Send(std::move(heartbeat), [this](Result<protocol::ControlReply> reply) {
-      OnHeartbeatReply(std::move(reply));
-    });
+    return heartbeat;
   }
 
-  void OnHeartbeatReply(Result<protocol::ControlReply> reply) {
-    if (over_) return;
-    if (!reply.ok()) {
-      spdlog::warn("heartbeat: {}", reply.status().ToString());
-      if (coordinator_client_.lost()) return End(reply.status().With("the coordinator is lost"));
-    } else if (auto* heartbeat = std::get_if<protocol::ServerHeartbeatReply>(&*reply)) {
-      for (auto& action : shell_.OnHeartbeatReply(*heartbeat)) {
-        if (over_) return;
-        std::visit([this](auto& a) { Act(a); }, action);
-      }
+  void OnReply(const protocol::ControlReply& reply) {
+    const auto* heartbeat = std::get_if<protocol::ServerHeartbeatReply>(&reply);
+    if (heartbeat == nullptr) return;
+    for (auto& action : shell_.OnHeartbeatReply(*heartbeat)) {
+      if (membership_.over()) return;
+      std::visit([this](auto& a) { Act(a); }, action);
     }
-    // One timer, however many beats could not wait for theirs.
-    loop_.Cancel(timer_);
-    timer_ = loop_.After(interval_, [this] { SendHeartbeat(); });
-    SendHeartbeatIfUrgent();
-  }
-
-  void SendHeartbeatIfUrgent() {
-    if (shell_.machine().HeartbeatUrgent()) SendHeartbeat();
   }
 
   void Act(const protocol::LoadSlices& a) {
@@ -119,7 +104,7 @@ class ServerRole {
                    const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
                    loop_.Post([this, order, slice] {
                      shell_.machine().OnSliceLoaded(order, std::move(*slice));
-                     SendHeartbeatIfUrgent();
+                     membership_.Update();
                    });
                  });
     });
@@ -127,80 +112,60 @@ class ServerRole {
 
   void Act(const protocol::SaveShard& a) {
     background_.Post([this, a] {
-      loop_.Post([this, report = SaveSlices(a, node_, table_, optimizer_)] {
+      loop_.Post([this, report = SaveSlices(a, membership_.node(), table_, optimizer_)] {
         shell_.machine().OnShardSaved(report);
-        SendHeartbeatIfUrgent();
+        membership_.Update();
       });
     });
   }
 
-  void Act(const protocol::StopRole& a) {
-    evicted_ = a.evicted;
-    End(Status());
-  }
-
-  void End(Status outcome) {
-    over_ = true;
-    outcome_ = std::move(outcome);
-    loop_.Stop();
-  }
+  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
 
   net::Loop& loop_;
-  CoordinatorClient& coordinator_client_;
+  Membership& membership_;
   ps::ServerShell& shell_;
   protocol::SliceTable table_;
   optim::OptimizerConfig optimizer_;
-  NodeId node_;
-  Duration interval_;
-  uint64_t timer_ = 0;  // of the next beat
   bool leaving_ = false;
-  bool over_ = false;
-  bool evicted_ = false;
-  Status outcome_;
   BackgroundThread background_;
 };
+
+// From joining to the end of the job, or until this node is evicted.
+Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions& options) {
+  // The address has to be known before the job is, so the port is taken first and served once the job has
+  // come: whoever connects in between waits in the kernel's queue.
+  const auto transport = MakeTransport(loop, options);
+  std::unique_ptr<ps::ServerShell> shell;
+  auto reserved = transport->Listen(options.listen, [&shell](std::unique_ptr<net::Connection> connection) {
+    return shell->Adopt(std::move(connection));
+  });
+  if (!reserved.ok()) return reserved.status();
+  const auto job = membership.Join((*reserved)->address());
+  if (!job.ok()) return Membership::JoinError(job.status());
+  spdlog::info("serving on {}", (*reserved)->address());
+  transport->TrustNetwork(job->trusted_network);
+  auto config = job->ServerConfig();
+  config.allocate = net::MakeSharedBuffer;
+  const int threads = std::min(engine::UsableCores(), kMaxUpdateThreads);
+  std::optional<ParallelUpdate> sharing;
+  if (threads > 1) {
+    config.run_parts = [&sharing](size_t count, const auto& part) { sharing->Run(count, part); };
+    sharing.emplace(threads);
+  }
+  shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
+  ServerRole role(loop, membership, *shell, *job);
+  const Status outcome = role.Run();
+  reserved->reset();
+  return outcome;
+}
 
 }  // namespace
 
 Status RunServer(const RoleOptions& options) {
-  bool evicted = true;
-  uint64_t job_hash = 0;
-  while (evicted) {
-    evicted = false;
-    net::Loop loop;
-    CoordinatorClient coordinator_client(loop, options.coordinator_client);
-    // The address has to be known before the job is, so the port is taken first and served once the job has
-    // come: whoever connects in between waits in the kernel's queue.
-    const auto transport = MakeTransport(loop, options);
-    std::unique_ptr<ps::ServerShell> shell;
-    auto reserved = transport->Listen(options.listen, [&shell](std::unique_ptr<net::Connection> connection) {
-      return shell->Adopt(std::move(connection));
-    });
-    if (!reserved.ok()) return reserved.status();
-    auto joined =
-        coordinator_client.Join(MakeJoinRequest(protocol::Role::kServer, (*reserved)->address(), job_hash));
-    if (!joined.ok()) return JoinError(joined.status());
-    spdlog::info("server {} joined as node {}, serving on {}", joined->index, joined->node.value,
-                 (*reserved)->address());
-    const Job job = Job::FromText(joined->job, "job");
-    job_hash = job.Hash();
-    transport->TrustNetwork(job.trusted_network);
-    auto config = job.ServerConfig();
-    config.allocate = net::MakeSharedBuffer;
-    const int threads = std::min(engine::UsableCores(), kMaxUpdateThreads);
-    std::optional<ParallelUpdate> sharing;
-    if (threads > 1) {
-      config.run_parts = [&sharing](size_t count, const auto& part) { sharing->Run(count, part); };
-      sharing.emplace(threads);
-    }
-    shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
-    ServerRole role(loop, coordinator_client, *shell, job, *joined);
-    SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
-    const Status outcome = role.Run(&evicted);
-    reserved->reset();
-    if (!outcome.ok()) return outcome;
-  }
-  return Status();
+  return RejoinWhileEvicted(options.coordinator_client, protocol::Role::kServer,
+                            [&options](net::Loop& loop, Membership& membership) {
+                              return RunServerOnce(loop, membership, options);
+                            });
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -1,13 +1,13 @@
-// `leat ps`: a parameter server process: slices, their optimizer slots and ledgers.
+// `leat ps`: a parameter server, which holds slices with their optimizer slots and ledgers.
 #pragma once
 
 #include "base/status.h"
 #include "roles/worker_role.h"
 
-namespace leat::train {
+namespace leat::roles {
 
-// Joins, serves until the job is over or a signal asks it to leave. Runs in the calling thread. kUnavailable
-// when the coordinator cannot be reached or is lost, or the listening address cannot be had.
+// Joins and serves, in the calling thread, until the job is over or a signal asks it to leave. Returns
+// kUnavailable if the coordinator cannot be reached or is lost, or if the address cannot be bound.
 Status RunServer(const RoleOptions& options);
 
-}  // namespace leat::train
+}  // namespace leat::roles

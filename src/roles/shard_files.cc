@@ -9,7 +9,7 @@
 
 #include "checkpoint/shard.h"
 
-namespace leat::train {
+namespace leat::roles {
 
 void LoadSlices(const std::vector<protocol::SliceOrder>& orders, const protocol::SliceTable& table,
                 const optim::OptimizerConfig& optimizer,
@@ -47,4 +47,4 @@ protocol::ShardReport SaveSlices(const protocol::SaveShard& save, NodeId node,
   return report;
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -14,31 +14,33 @@
 #include "collective/port.h"
 #include "job/job.h"
 #include "job/precision.h"
-#include "launcher/signals.h"
+#include "net/same_host/shared_memory.h"
+#include "net/ucx/ucx.h"
 #include "protocol/worker/worker.h"
 #include "ps/client.h"
 #include "roles/group_member_role.h"
 #include "roles/input/input_errors.h"
 #include "roles/input/split_loader.h"
+#include "roles/membership.h"
 #include "roles/role.h"
 #include "step/run_trainer.h"
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 // The shell around protocol::Worker. Everything runs on the loop's thread but decoding and the calls to the
 // coordinator.
 class WorkerRole {
  public:
-  WorkerRole(net::Loop& loop, CoordinatorClient& coordinator_client, Job job,
-             std::unique_ptr<stream::Source> source, const RoleOptions& options)
+  WorkerRole(net::Loop& loop, Membership& membership, job::Job job, std::unique_ptr<stream::Source> source,
+             const RoleOptions& options)
       : loop_(loop),
-        coordinator_client_(coordinator_client),
+        membership_(membership),
         job_(std::move(job)),
         table_(job_.Slices()),
         transport_(MakeTransport(loop, options)),
         parameters_(table_, net::MakeSharedBuffer),
-        trainer_(*job_.model, parameters_, job_.Plan(WithPrecision(job_, options.plan)),
+        trainer_(*job_.model, parameters_, job_.Plan(job::WithPrecision(job_, options.plan)),
                  job_.optimizer.clipping),
         runs_(trainer_, parameters_, job_.strategy, job_.optimizer),
         client_(
@@ -54,93 +56,67 @@ class WorkerRole {
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
-        intake_(job_, options.read_timeout, &progress_),
+        input_errors_(job_, options.read_timeout, &progress_),
         machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}) {
     transport_->TrustNetwork(job_.trusted_network);
   }
 
-  // Returns once the job is over, this node is evicted (`evicted` is set), or the coordinator is lost.
-  Status Run(const protocol::JoinReply& joined, bool* evicted) {
-    node_ = joined.node;
-    interval_ = joined.heartbeat_interval;
-    machine_.OnJoined(joined.node);
-    intake_.OpenDeadLetters(node_);
-    SendHeartbeat();
-    Tick();
-    loop_.Run();
-    *evicted = evicted_;
-    return outcome_;
+  // Returns once the job is over, this node is evicted, or the coordinator is lost.
+  Status Run() {
+    machine_.OnJoined(membership_.node());
+    input_errors_.OpenDeadLetters(membership_.node());
+    return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
+                            .on_reply =
+                                [this](const protocol::ControlReply& reply) {
+                                  if (const auto* heartbeat =
+                                          std::get_if<protocol::WorkerHeartbeatReply>(&reply))
+                                    Do(machine_.OnHeartbeatReply(loop_.Now(), *heartbeat));
+                                },
+                            .on_leave = [this] { Do(machine_.Leave(loop_.Now())); },
+                            .urgent = [this] { return machine_.HeartbeatUrgent(); },
+                            .next_timer = [this] { return machine_.next_timer(); },
+                            .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
   }
 
-  void Leave() { Do(machine_.Leave(loop_.Now())); }
-
  private:
-  // ---- control plane
-  void SendHeartbeat() {
-    if (coordinator_client_.busy() || over_) return;
-    last_heartbeat_ = loop_.Now();
+  protocol::WorkerHeartbeat MakeHeartbeat() {
     auto heartbeat = machine_.MakeHeartbeat();
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
-    coordinator_client_.Send(std::move(heartbeat), [this](Result<protocol::ControlReply> reply) {
-      OnHeartbeatReply(std::move(reply));
-    });
-  }
-
-  void OnHeartbeatReply(Result<protocol::ControlReply> reply) {
-    if (over_) return;
-    if (!reply.ok()) {
-      spdlog::warn("heartbeat: {}", reply.status().ToString());
-      if (coordinator_client_.lost()) End(reply.status().With("the coordinator is lost"));
-      return;
-    }
-    if (auto* heartbeat = std::get_if<protocol::WorkerHeartbeatReply>(&*reply)) {
-      Do(machine_.OnHeartbeatReply(loop_.Now(), *heartbeat));
-    }
-  }
-
-  // Heartbeats and the machine's own timers; a beat that cannot wait is sent as soon as the last is answered,
-  // but not so soon that an idle worker would spin.
-  void Tick() {
-    if (over_) return;
-    const Time now = loop_.Now();
-    if (machine_.next_timer() <= now) Do(machine_.OnTimer(now));
-    if (now - last_heartbeat_ >= interval_ ||
-        (machine_.HeartbeatUrgent() && now - last_heartbeat_ >= kUrgentGap))
-      SendHeartbeat();
-    loop_.After(kUrgentGap, [this] { Tick(); });
+    return heartbeat;
   }
 
   // ---- input
   void OnSplit(uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-    if (over_ || !wanted_.contains(lease)) {
+    if (membership_.over() || !wanted_.contains(lease)) {
       if (split.ok()) loader_.Recycle(std::move(*split));
       return;
     }
     if (!split.ok()) return OnUnreadable(lease, split.status());
-    if (auto status = intake_.OnSplit(**split); !status.ok()) return End(std::move(status));
+    if (auto status = input_errors_.OnSplit(**split); !status.ok())
+      return membership_.Fail(std::move(status));
     splits_[lease] = std::move(*split);
     Do(machine_.OnSplitReady(loop_.Now(), lease));
   }
 
   // The lease is given back after a while.
   void OnUnreadable(uint64_t lease, const Status& why) {
-    if (auto status = intake_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
-      return End(std::move(status));
-    loop_.After(intake_.retry_interval(), [this, lease] {
-      if (!over_) Do(machine_.OnSplitFailed(loop_.Now(), lease));
+    if (auto status = input_errors_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
+      return membership_.Fail(std::move(status));
+    loop_.After(input_errors_.retry_interval(), [this, lease] {
+      if (!membership_.over()) Do(machine_.OnSplitFailed(loop_.Now(), lease));
     });
   }
 
   // ---- compute and data plane
   void Do(const protocol::WorkerActions& actions) {
     for (const auto& action : actions) {
-      if (over_) return;
+      if (membership_.over()) return;
       std::visit([this](const auto& a) { Act(a); }, action);
     }
-    if (!over_ && machine_.HeartbeatUrgent() && loop_.Now() - last_heartbeat_ >= kUrgentGap) SendHeartbeat();
+    membership_.Update();
   }
 
   void Act(const protocol::PrepareSplit& a) {
@@ -156,7 +132,7 @@ class WorkerRole {
   void Act(const protocol::Compute& a) {
     if (!computing_) return Compute(a);
     loop_.Post([this, a] {
-      if (!over_) Compute(a);
+      if (!membership_.over()) Compute(a);
     });
   }
   void Compute(const protocol::Compute& a) {
@@ -168,7 +144,7 @@ class WorkerRole {
   }
   protocol::BatchOutcome Train(const PreparedSplit& split, const protocol::Compute& a) {
     const auto& cut = split.lease.cut;
-    const trainer::Rows rows{
+    const step::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
                                  {.first = a.first, .last = a.last, .version = a.version});
@@ -192,7 +168,7 @@ class WorkerRole {
   void Act(const protocol::SendPush& a) {
     if (asked_.empty()) {
       waiting_since_ = loop_.Now();
-      vigil_.emplace(loop_);
+      busy_poll_.emplace(loop_);
     }
     asked_.insert(a.server);
     client_.Send(a);
@@ -201,10 +177,7 @@ class WorkerRole {
     client_.Disconnect(a.server);
     Answered(a.server);
   }
-  void Act(const protocol::StopRole& a) {
-    evicted_ = a.evicted;
-    End(Status());
-  }
+  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
 
   void OnReply(NodeId server, const protocol::PushReply& reply) {
     Answered(server);
@@ -213,46 +186,32 @@ class WorkerRole {
   void Answered(NodeId server) {
     if (asked_.erase(server) == 0 || !asked_.empty()) return;
     progress_.wait_seconds += Seconds(loop_.Now() - waiting_since_);
-    vigil_.reset();
-  }
-
-  void End(Status outcome) {
-    over_ = true;
-    outcome_ = std::move(outcome);
-    loop_.Stop();
+    busy_poll_.reset();
   }
 
   // One split is being trained, one is ready, one is asked for or being decoded: asking takes a heartbeat,
   // and that as long as a small model takes for a split.
   static constexpr uint32_t kLeasesAhead = 3;
-  // Between two heartbeats that could not wait for the interval.
-  static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 
   net::Loop& loop_;
-  CoordinatorClient& coordinator_client_;
-  Job job_;
+  Membership& membership_;
+  job::Job job_;
   protocol::SliceTable table_;
   std::unique_ptr<net::Transport> transport_;
   protocol::Parameters parameters_;
-  trainer::Trainer trainer_;
-  trainer::RunTrainer runs_;
+  step::Trainer trainer_;
+  step::RunTrainer runs_;
   ps::Client client_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
-  InputErrors intake_;
+  InputErrors input_errors_;
   protocol::Worker machine_;
-  NodeId node_;
-  Duration interval_{};
-  Time last_heartbeat_{0};
   std::set<NodeId> asked_;  // servers that have not answered yet
   Time waiting_since_{0};   // for the first of them
-  std::optional<net::Loop::Vigil> vigil_;
+  std::optional<net::Loop::BusyPoll> busy_poll_;
   bool computing_ = false;  // what follows a batch is being done
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
-  bool over_ = false;
-  bool evicted_ = false;
-  Status outcome_;
 };
 
 }  // namespace
@@ -263,43 +222,37 @@ std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions
   return net::MakeUcxTransport(loop, transport);
 }
 
-Status RunWorker(const RoleOptions& options) {
-  bool evicted = true;
-  uint64_t job_hash = 0;
-  // An evicted worker (paused for too long, say) comes back as a new node.
-  while (evicted) {
-    evicted = false;
-    net::Loop loop;
-    CoordinatorClient coordinator_client(loop, options.coordinator_client);
-    // Where other workers find this one, if the job has no servers: it has to be known before the job is.
-    const auto transport = MakeTransport(loop, options);
-    collective::Port port;
-    auto listener = transport->Listen(options.listen, [&port](std::unique_ptr<net::Connection> caller) {
-      return port.Adopt(std::move(caller));
-    });
-    if (!listener.ok()) return listener.status();
-    auto joined =
-        coordinator_client.Join(MakeJoinRequest(protocol::Role::kWorker, (*listener)->address(), job_hash));
-    if (!joined.ok()) return JoinError(joined.status());
-    spdlog::info("worker {} joined as node {}", joined->index, joined->node.value);
-    Job job = Job::FromText(joined->job, "job");
-    job_hash = job.Hash();
-    transport->TrustNetwork(job.trusted_network);
-    auto source = job.OpenSource();
-    if (!source.ok()) return source.status();
-    if (!job.strategy.on_servers()) {
-      const Status outcome = RunGroupMember(loop, coordinator_client, *transport, port, std::move(job),
-                                            std::move(*source), options, *joined, &evicted);
-      if (!outcome.ok()) return outcome;
-      continue;
-    }
-    listener->reset();
-    WorkerRole role(loop, coordinator_client, std::move(job), std::move(*source), options);
-    SignalWatch signals([&](int) { loop.Post([&role] { role.Leave(); }); });
-    const Status outcome = role.Run(*joined, &evicted);
-    if (!outcome.ok()) return outcome;
+namespace {
+
+// From joining to the end of the job, or until this node is evicted.
+Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions& options) {
+  // Where other workers find this one, if the job has no servers: it has to be known before the job is.
+  const auto transport = MakeTransport(loop, options);
+  collective::Port port;
+  auto listener = transport->Listen(options.listen, [&port](std::unique_ptr<net::Connection> caller) {
+    return port.Adopt(std::move(caller));
+  });
+  if (!listener.ok()) return listener.status();
+  auto joined = membership.Join((*listener)->address());
+  if (!joined.ok()) return Membership::JoinError(joined.status());
+  job::Job job = std::move(*joined);
+  transport->TrustNetwork(job.trusted_network);
+  auto source = job.stream.Open();
+  if (!source.ok()) return source.status();
+  if (!job.strategy.on_servers()) {
+    return RunGroupMember(loop, membership, *transport, port, std::move(job), std::move(*source), options);
   }
-  return Status();
+  listener->reset();
+  return WorkerRole(loop, membership, std::move(job), std::move(*source), options).Run();
 }
 
-}  // namespace leat::train
+}  // namespace
+
+Status RunWorker(const RoleOptions& options) {
+  return RejoinWhileEvicted(options.coordinator_client, protocol::Role::kWorker,
+                            [&options](net::Loop& loop, Membership& membership) {
+                              return RunWorkerOnce(loop, membership, options);
+                            });
+}
+
+}  // namespace leat::roles

@@ -1,4 +1,4 @@
-// What is known of the strategies, from papers and by reason, seen on the virtual cluster.
+// Known properties of the strategies, from papers and analysis, tested on the virtual cluster.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using Kind = protocol::StrategyKind;
 
-// A quiet cluster on one host's network whose stream is there from the start.
+// A fault-free cluster on one host's network with the whole stream available from the start.
 ClusterOptions Quiet(protocol::StrategyConfig strategy, uint32_t workers, uint64_t batches, uint32_t batch) {
   ClusterOptions options;
   options.workers = workers;
@@ -48,7 +48,7 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Gupta, Zhang and Wang 2016: with N equal workers a gradient is as old as what the N - 1 others do
+// Gupta, Zhang and Wang 2016: with N equal workers a gradient is as old as the work of the N - 1 others
 // meanwhile.
 TEST(Claims, StalenessOfAsyncIsTheNumberOfWorkers) {
   for (const uint32_t workers : {4u, 16u, 64u}) {
@@ -82,7 +82,7 @@ TEST(Claims, AsyncOf64DivergesWhereTheStalenessAwareRateConverges) {
       EXPECT_EQ(result.error, "");
       ASSERT_TRUE(saved);
       EXPECT_LT(Regression::Distance(values), 0.05);
-    } else {  // a job that only ever gets gradients that are not finite is ended
+    } else {  // a job with only non-finite gradients is ended
       EXPECT_TRUE(!result.error.empty() || !(Regression::Distance(values) < 100))
           << Regression::Distance(values);
     }
@@ -99,8 +99,8 @@ TEST(Claims, SspOfNoStalenessIsSyncBitForBit) {
   EXPECT_FALSE(SameBits(Train(options), sync));
 }
 
-// Ho et al. 2013. The counting model looks at every batch whether it is computed on parameters that lack no
-// more than the last n steps, which come when the slowest worker has done them.
+// Ho et al. 2013. The counting model checks at every batch that the parameters lack at most the last n steps,
+// counted from the slowest worker.
 TEST(Claims, SspKeepsItsBound) {
 #ifdef LEAT_SANITIZED
   constexpr uint64_t kSeeds = 50;
@@ -117,7 +117,7 @@ TEST(Claims, SspKeepsItsBound) {
     options.optimizer.learning_rate = 1;
     options.cuts.split_batches = 1 + seed % 7;
     options.compute = {Distribution::Kind::kExponential, 0.005, 0};
-    // One that leaves holds up nobody.
+    // A worker that leaves blocks nobody.
     if (seed % 3 == 0)
       options.plan = {{.what = PlannedFault::What::kLeave, .at = std::chrono::milliseconds(150)}};
     CountingWorkload workload(options.table, options.strategy);
@@ -176,13 +176,13 @@ TEST(Claims, AveragingEveryBatchIsOneWorkerWithTheJointBatch) {
   const auto joint = Regression::JointBatches(rounds, 0.1f);
   for (size_t i = 0; i < values.size(); ++i)
     EXPECT_NEAR(values[i], joint[i], 1e-6 * std::abs(joint[i]) + 1e-7);
-  // Not a matter of course: with longer periods it is something else.
+  // Not trivial: with longer periods the result differs.
   options.strategy.period = options.cuts.run = 4;
   options.cuts.split_batches = 32;
   EXPECT_FALSE(SameBits(Train(options, 0.1f), values));
 }
 
-// Parameters of so many workers, some of which die on the way, as do servers.
+// The parameters after training with this many workers, some of which die, as do servers.
 std::vector<float> OnWorkers(uint32_t workers, protocol::StrategyConfig strategy) {
   ClusterOptions options = Quiet(strategy, workers, 801, 16);
   options.seed = workers;
@@ -216,11 +216,11 @@ TEST(Claims, DeterministicStrategiesComeOutTheSameOnAnyNumberOfWorkers) {
         SameBits(OnWorkers(workers, {.kind = Kind::kAllReduce, .lanes = 8, .deterministic = true}), first))
         << "allreduce, " << workers << " workers";
   }
-  // Not a matter of course: in the order of the ring it is something else.
+  // Not trivial: in the order of the ring the result differs.
   EXPECT_FALSE(SameBits(OnWorkers(3, {.kind = Kind::kAllReduce, .lanes = 8}), first));
 }
 
-// Seconds that a step of modelled all-reduce takes, on variables of so many elements.
+// Seconds per step of modelled all-reduce, with variables of these sizes.
 double SecondsAStep(uint32_t workers, const std::vector<int64_t>& variables, bool deterministic = false) {
   ClusterOptions options =
       Quiet({.kind = Kind::kAllReduce, .lanes = workers, .deterministic = deterministic}, workers, 0, 16);
@@ -241,9 +241,9 @@ double SecondsAStep(uint32_t workers, const std::vector<int64_t>& variables, boo
   return Seconds(result.took) / static_cast<double>(steps);
 }
 
-// Patarasuk and Yuan 2009: 2 (n - 1) / n of the bytes pass each link, however many members there are.
+// Patarasuk and Yuan 2009: 2 (n - 1) / n of the bytes pass each link, for any number of members.
 TEST(Claims, ARingTakesTheSameTimeWhateverItsMembers) {
-  constexpr int64_t kElements = 1 << 20;  // 4 MB: 34 ms on a link of a gigabit
+  constexpr int64_t kElements = 1 << 20;  // 4 MB: 34 ms on a gigabit link
   const double bytes_s = kElements * sizeof(float) / 1.25e8;
   for (const uint32_t workers : {2u, 4u, 8u, 16u}) {
     const double ring = 2.0 * (workers - 1) / workers * bytes_s;
@@ -251,14 +251,14 @@ TEST(Claims, ARingTakesTheSameTimeWhateverItsMembers) {
   }
 }
 
-// The gradients of the last variables travel while those of the first are computed.
+// The gradients of the last variables are sent while those of the first are computed.
 TEST(Claims, BucketsHideBehindBackPropagation) {
   const double one = SecondsAStep(4, {1 << 20});
   const double eight = SecondsAStep(4, std::vector<int64_t>(8, 1 << 17));
   const double transfer = one - 0.06;
   EXPECT_LT(eight, 0.06 + 0.5 * transfer);
   EXPECT_GT(eight, 0.06);
-  // Lanes that are added in their order set out when all are there.
+  // Lanes added in order are sent when all are complete.
   EXPECT_GT(SecondsAStep(4, std::vector<int64_t>(8, 1 << 17), true), 0.06 + transfer);
 }
 

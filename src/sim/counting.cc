@@ -13,11 +13,11 @@ using namespace protocol;
 namespace {
 
 struct Count {
-  uint64_t events = 0;   // good records of what was applied
-  uint64_t version = 0;  // that all slices are at
+  uint64_t events = 0;   // good records applied
+  uint64_t version = 0;  // of all slices
 };
 
-// What every parameter must be once all the cuts are trained.
+// The expected value of every parameter once all cuts are trained.
 Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison) {
   Count count;
   if (!strategy.stepped() || strategy.backup > 0) {
@@ -36,7 +36,7 @@ Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison
     const uint32_t steps = round.lanes.empty() ? 0 : round.lanes[0].assigned.count();
     count.version = std::max(count.version, round.first_step + steps);
     if (strategy.backup > 0) continue;
-    // By step; one that a lane has spoilt is skipped for all.
+    // By step; a step with a non-finite lane is skipped as a whole.
     std::vector<uint64_t> events(steps, 0);
     std::vector<bool> spoilt(steps, false);
     for (const RoundMade::Lane& part : round.lanes) {
@@ -54,8 +54,8 @@ Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison
   return count;
 }
 
-// Empty when the cuts of each partition join without gap or overlap from `start` to `end` in each of `epochs`
-// passes; else what is wrong.
+// Empty if the cuts of each partition are contiguous from `start` to `end` in each of `epochs` passes; else
+// the violation.
 std::string CheckCover(std::vector<Cut> cuts, const std::vector<Position>& start,
                        const std::vector<uint64_t>& end, uint32_t epochs) {
   std::vector<Position> at = start;
@@ -65,11 +65,11 @@ std::string CheckCover(std::vector<Cut> cuts, const std::vector<Position>& start
                              std::to_string(cut.begin.epoch) + " offset " + std::to_string(cut.begin.offset);
     if (!cut.valid()) return name + " is not valid";
     Position& here = at[cut.partition];
-    if (cut.after != here) return name + " does not join the one before";
+    if (cut.after != here) return name + " does not follow the previous one";
     if (cut.begin != here) {
       const Position pass{here.epoch + 1, start[cut.partition].offset};
       if (here.offset != end[cut.partition] || cut.begin != pass)
-        return name + " starts a pass at a wrong place";
+        return name + " starts a pass at a wrong position";
     }
     here = cut.next();
   }
@@ -85,7 +85,7 @@ std::string CheckCover(std::vector<Cut> cuts, const std::vector<Position>& start
 }  // namespace
 
 SliceTable CountingTable(uint32_t slices) {
-  // Sizes that divide by nothing, and one variable of a single element.
+  // Sizes without common divisors, and one variable with a single element.
   std::vector<optim::VariableSpec> variables = {
       {"a", Shape{37}, {}}, {"b", Shape{1}, {}}, {"c", Shape{16, 9}, {}}};
   return MakeSlices(std::move(variables), 1, (slices + 11) / 12);
@@ -221,8 +221,8 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
       const auto slice = disk.Read(manifest.directory, shard.file, incarnation.slice);
       if (!slice.ok()) return violated(Invariant::kCheckpoint, slice.status().ToString());
       ++copies[incarnation.slice.value];
-      // Runs that were late once may come in time when their steps are made again, and then the round that
-      // was made for them has nothing left to do: how many steps there are is not said by the journal alone.
+      // When steps are repeated, runs that were late before may be in time, and the round made for them has
+      // nothing left to do. The journal alone does not determine the number of steps then.
       if (options.strategy.backup > 0 && !seen) count.version = slice->version;
       seen = true;
       const std::string name = "slice " + ToString(incarnation.slice);
@@ -235,13 +235,13 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
       if (slice->events != count.events || slice->version != count.version) {
         return violated(Invariant::kCount, name + " has " + std::to_string(slice->events) +
                                                " events at version " + std::to_string(slice->version) +
-                                               "; there were " + std::to_string(count.events) + ", and " +
+                                               ", expected " + std::to_string(count.events) + ", and " +
                                                std::to_string(count.version));
       }
       for (uint32_t p = 0; p < end.size(); ++p) {
         const PartitionLedger& ledger = slice->ledger.partitions()[p];
         if (ledger.done != manifest.watermark[p] || !ledger.open.empty())
-          return violated(Invariant::kLedgers, name + " has open splits left");
+          return violated(Invariant::kLedgers, name + " has open splits");
       }
     }
   }

@@ -1,8 +1,8 @@
-// The counting model: the gradient of a batch is −(its good records) for every element and the rate is 1, so
-// that each parameter is the number of records that counted. Whatever is lost or counted twice shows.
+// The counting model: the gradient of a batch is −(its number of good records) for every element, and the
+// learning rate is 1, so each parameter is the number of records counted. Lost or repeated records change it.
 //
-// In stepped strategies it also looks, at every batch, whether the worker has the values that the strategy
-// promises it: of the right step, and the same in all slices.
+// In stepped strategies it also checks at every batch that the worker has the values that the strategy
+// promises: of the right step, and of the same version in all slices.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace leat::sim {
 
-// Slices of a few variables, at least `slices` in all.
+// A few variables with at least `slices` slices in all.
 protocol::SliceTable CountingTable(uint32_t slices);
 
-// What training a batch, or a run of them, comes to. Depends on the events alone: some records are bad, and
-// one in `poison` (0: none) spoils the gradient of whatever it is in.
+// The outcome of training a batch, or a run. A function of the events: some records are bad, and one in
+// `poison` (0: none) makes the gradient non-finite.
 protocol::BatchOutcome CountBatch(const protocol::Cut& cut, uint32_t batch, uint32_t poison);
 protocol::BatchOutcome CountRun(const protocol::Cut& cut, uint32_t run, uint32_t poison);
 
@@ -33,12 +33,12 @@ class CountingWorkload final : public Workload {
   ~CountingWorkload() override;
   std::unique_ptr<WorkerMemory> Join() override;
 
-  // A job ends when several gradients in a row are spoilt, so the larger a step, the rarer they are; and
-  // where some of its lanes may stay out, a spoilt one would skip it by chance.
+  // The job ends after several consecutive non-finite gradients, so they must be rarer the larger a step is.
+  // With backup workers they would be skipped at random, so there are none.
   uint32_t poison() const;
-  // What a worker has seen that must not be; empty: nothing.
+  // A violated promise seen by a worker; empty: none.
   const std::string& error() const { return error_; }
-  // The most steps that a batch was computed ahead of the values it was computed on.
+  // The maximum number of steps between a batch and the values it was computed on.
   uint64_t most_ahead() const { return most_ahead_; }
 
  private:
@@ -47,13 +47,13 @@ class CountingWorkload final : public Workload {
   protocol::SliceTable table_;
   protocol::StrategyConfig strategy_;
   uint64_t elements_ = 0;
-  std::map<uint64_t, float> value_at_;  // by version, of all slices of all lives
+  std::map<uint64_t, float> value_at_;  // by version, of all incarnations of all slices
   std::string error_;
   uint64_t most_ahead_ = 0;
 };
 
-// After a run: none when the newest checkpoint holds every event of the stream exactly once, in every
-// element of every slice, and nothing is open. Cuts have to join without gap or overlap.
+// After a run: none if the newest checkpoint has every event of the stream exactly once in every element of
+// every slice, with nothing open, and the cuts are contiguous.
 std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOptions& options,
                                      const CountingWorkload& workload);
 

@@ -62,7 +62,7 @@ std::string NameOf(const Position& at) {
   return "epoch " + std::to_string(at.epoch) + " offset " + std::to_string(at.offset);
 }
 
-// Empty, or in which partition the ledger lacks something before the watermark.
+// Empty, or the partition whose ledger lacks a run before the watermark.
 std::string Lacks(const std::vector<PartitionLedger>& ledger, const std::vector<Position>& watermark) {
   for (size_t p = 0; p < watermark.size(); ++p) {
     if (p < ledger.size() && ledger[p].done >= watermark[p]) continue;
@@ -97,8 +97,9 @@ void Cluster::State::CheckWatermark() {
   for (const ProcessPtr& p : roles) {
     if (!p || !p->server || !p->joined) continue;
     for (uint32_t i = 0; i < status.view.slices.size(); ++i) {
-      const SliceLocation& place = status.view.slices[i];
-      const Slice* slice = place.live && place.server == p->node ? p->server->Find(SliceId(i)) : nullptr;
+      const SliceLocation& location = status.view.slices[i];
+      const Slice* slice =
+          location.live && location.server == p->node ? p->server->Find(SliceId(i)) : nullptr;
       if (slice == nullptr) continue;
       if (auto lacks = Lacks(slice->ledger.partitions(), status.watermark); !lacks.empty())
         return Violate(Invariant::kWatermark, NameOf(slice->id) + ": " + lacks);
@@ -134,7 +135,7 @@ void Cluster::State::CheckGroup(const RoleProcess& p, const Piece& piece) {
                                     " of group " + std::to_string(piece.group));
 }
 
-// A member has completed a step, applied or not.
+// Checks a member that has completed a step, applied or not.
 void Cluster::State::CheckMembers(const RoleProcess& p) {
   const Membership& in = p.group_member->in;
   const auto board = blackboards.find(in.group);

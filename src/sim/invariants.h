@@ -1,5 +1,4 @@
-// What has to hold in every job, each by its name. A job in which one does not hold ends at once, with the
-// violation as its result.
+// The invariants of every job, by name. A violation ends the job and becomes its result.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +10,30 @@
 namespace leat::sim {
 
 enum class Invariant : uint8_t {
-  // ---- looked at while the job runs, where ClusterOptions::check is set
-  kAppliedOnce,   // async, downpour: no batch is applied twice on a slice
-  kWatermark,     // the watermark never passes a batch that a live slice lacks
-  kCheckpoint,    // a complete checkpoint has each slice once, with every batch before its watermark
-  kMembersAgree,  // members of a group hold the same state at the same step, none more than a step ahead
-  kOneGroup,      // no member takes a piece that was sent in another group than its own
-  kProgress,      // something moves within ClusterOptions::progress_within
-  // ---- always
+  // ---- checked during the run if ClusterOptions::check is set
+  kAppliedOnce,   // async, downpour: no run is applied twice to a slice
+  kWatermark,     // the watermark never passes a run that a live slice lacks
+  kCheckpoint,    // a complete checkpoint has each slice once, with every run before its watermark
+  kMembersAgree,  // members of a group have the same state at the same step, and differ by at most one step
+  kOneGroup,      // no member accepts a piece sent in another group
+  kProgress,      // there is progress within ClusterOptions::progress_within
+  // ---- always checked
   kDeadline,  // the job ends within ClusterOptions::time_limit
-  kAccepted,  // no role refuses what another sends
+  kAccepted,  // no role refuses a message of another
   kRestored,  // journal and manifest agree whenever a coordinator starts
-  kJobEnds,   // the job ends without a failure, and with all of the stream
-  // ---- counts: what has become of the events, looked at when the job has ended (counting.h)
-  kValues,   // workers compute on the values that their strategy promises, equal in all slices of one version
+  kJobEnds,   // the job ends without a failure, and with the whole stream
+  // ---- counts, checked at the end of the job (counting.h)
+  kValues,   // workers compute on the values that their strategy promises, with one version in all slices
   kCover,    // cuts cover the stream without gap or overlap
   kCount,    // every slice counts every event exactly once
-  kLedgers,  // no slice has an open split left
+  kLedgers,  // no slice has an open split
 };
 const char* Name(Invariant invariant);
 
 struct Violation {
   Invariant invariant = Invariant::kDeadline;
   std::string what;
-  Time at{0};  // on the virtual clock
+  Time at{0};  // in virtual time
   std::string ToString() const;
   friend std::ostream& operator<<(std::ostream& out, const Violation& v) { return out << v.ToString(); }
 };

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// A job that goes on for ever: no split can be read.
+// A job that never ends: no split can be read.
 ClusterResult Stuck(ClusterOptions options) {
   options.faults = {.split_unreadable = 1, .until = Time::max()};
   CountingWorkload workload(options.table, options.strategy);

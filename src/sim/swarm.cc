@@ -28,7 +28,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.optimizer.kind = optim::Kind::kSgd;
   options.optimizer.learning_rate = 1;
   options.strategy = job.strategy;
-  options.strategy.sum = true;  // steps count events, they do not average them
+  options.strategy.sum = true;  // steps count events instead of averaging them
 
   Rng rng(Mix(job.seed, 1));
   options.placement = static_cast<Placement::Kind>(rng.Below(3));
@@ -42,7 +42,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   }
   options.stream.takes = std::chrono::seconds(5);
 
-  // 0.1 to 2 ms a message; 0.5 to 8 ms or so a batch.
+  // 0.1 to 2 ms per message; about 0.5 to 8 ms per batch.
   options.server_link.latency = options.worker_link.latency = std::chrono::microseconds(100);
   options.jitter = 19;
   options.compute = {Distribution::Kind::kLognormal, 0.003, 0.5};
@@ -74,7 +74,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   faults.slow_disk = FromSeconds(some({0.01, 0.1, 0.5}));
   faults.fault_interval = FromSeconds(some({0.1, 0.3, 1}));
   faults.until = std::chrono::seconds(10);
-  // All paths of reductions, with buckets of one variable and of all, and pieces of a few elements.
+  // All reduction paths, with buckets of one variable and of all, and pieces of a few elements.
   Rng sizes(Mix(job.seed, 3));
   const auto size = [&sizes](uint64_t a, uint64_t b) { return sizes.Chance(0.5) ? a : b; };
   options.reduce = {.bucket_bytes = size(1, 1 << 20),
@@ -92,7 +92,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
 ClusterResult RunSwarm(const SwarmJob& job) {
   ClusterOptions options = SwarmOptions(job);
   CountingWorkload workload(options.table, options.strategy);
-  // A job that is stopped goes on with another number of servers, and its batches are cut anew.
+  // A stopped job is resumed with another number of servers and another batch size.
   Rng rng(Mix(job.seed, 2));
   const bool on_servers = job.strategy.on_servers();
   options.resume = [&rng, on_servers, most = job.servers + 1](uint32_t* servers, CutRules* cuts) {

@@ -1,7 +1,7 @@
-// A small job of the counting model in which everything goes wrong that a seed can think of.
+// A small job of the counting model with random faults.
 //
-// The mixture of faults is drawn from the seed: many bugs hide from the average mixture (Groce et al. 2012,
-// swarm testing).
+// The mixture of faults is drawn from the seed, because many bugs do not appear under the average mixture
+// (swarm testing, Groce et al. 2012).
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ struct SwarmJob {
   uint64_t seed = 1;
   uint32_t servers = 3;
   uint32_t workers = 3;
-  uint32_t slices = 8;  // at least
+  uint32_t slices = 8;  // minimum
   uint32_t partitions = 2;
-  uint64_t events = 1500;  // of each partition, on average
+  uint64_t events = 1500;  // per partition, on average
   protocol::StrategyConfig strategy;
   bool one_shot = false;    // ReduceOptions::one_shot
-  bool fault_free = false;  // nothing goes wrong
+  bool fault_free = false;  // no faults
 };
 
-// The options of such a job, without the hook by which it is resumed.
+// The options of such a job, without the hook that resumes it.
 ClusterOptions SwarmOptions(const SwarmJob& job);
 
-// Runs it and looks whether every event has counted exactly once: `error` is empty when it has.
+// Runs the job and checks that every event was counted exactly once; `error` is empty if so.
 ClusterResult RunSwarm(const SwarmJob& job);
 
 }  // namespace leat::sim

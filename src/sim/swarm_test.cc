@@ -11,7 +11,7 @@
 namespace leat::sim {
 namespace {
 
-// LEAT_SEEDS=20000 for a night.
+// LEAT_SEEDS=20000 for a nightly run.
 uint64_t Seeds() {
   if (const char* wanted = std::getenv("LEAT_SEEDS")) return std::strtoull(wanted, nullptr, 10);
 #ifdef LEAT_SANITIZED
@@ -26,7 +26,7 @@ using Kind = protocol::StrategyKind;
 struct Case {
   std::string name;
   protocol::StrategyConfig strategy;
-  uint64_t share = 1;  // of the seeds: one in so many
+  uint64_t share = 1;  // of the seeds: one in this many
   bool one_shot = false;
 };
 
@@ -81,7 +81,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.one_shots += result.one_shots;
     all.loads += result.loads;
   }
-  // What is to be survived has happened, and often.
+  // The faults to survive have happened often.
   const uint64_t often = Seeds() / GetParam().share / 2;
   for (const uint64_t count : {all.deaths, all.pauses, all.restarts, all.checkpoints, all.loads}) {
     EXPECT_GT(count, often);
@@ -101,7 +101,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   EXPECT_GT(all.resumes, often / 5);
 }
 
-// A failing seed is only worth something if it fails again.
+// A failing seed is only useful if it fails again.
 TEST(Swarm, IsAFunctionOfItsSeed) {
   for (uint64_t seed : {3, 4}) {
     const ClusterResult a = RunSwarm({.seed = seed}), b = RunSwarm({.seed = seed});

@@ -1,5 +1,5 @@
-// Linear regression with real arithmetic, small enough for thousands of steps a second: what claims about
-// convergence are shown on, with an oracle in double that knows nothing of clusters.
+// Linear regression with real arithmetic, fast enough for thousands of steps per second. Used for tests of
+// convergence, with an oracle in double precision that is independent of clusters.
 #pragma once
 
 #include <cmath>
@@ -23,7 +23,7 @@ class Regression final : public Workload {
   explicit Regression(protocol::StrategyConfig strategy, float rate = 0) : strategy_(strategy), rate_(rate) {}
   std::unique_ptr<WorkerMemory> Join() override { return std::make_unique<Memory>(*this); }
 
-  // One variable of the weights and one of the bias, on several slices.
+  // One variable for the weights and one for the bias, in several slices.
   static protocol::SliceTable Table(uint32_t servers) {
     return protocol::MakeSlices({{"w", Shape{kInputs}, {}}, {"b", Shape{1}, {}}}, 1, servers);
   }
@@ -31,7 +31,7 @@ class Regression final : public Workload {
     return 0.5f + 0.1f * static_cast<float>(i % 7) * (i % 2 == 0 ? 1.0f : -1.0f);
   }
 
-  // Adds the gradient of half the squared error of an event to `gradient` (the bias behind the weights).
+  // Adds the gradient of half the squared error of an event to `gradient` (the bias follows the weights).
   template <class Real>
   static void AddGradient(uint32_t partition, uint64_t offset, std::span<const Real> w,
                           std::span<Real> gradient) {
@@ -55,7 +55,7 @@ class Regression final : public Workload {
     return std::sqrt(sum);
   }
 
-  // The parameters after all rounds, each step plain SGD on the joint batch of its lanes, in double.
+  // The parameters after all rounds, where each step is plain SGD on the joint batch of its lanes, in double.
   static std::vector<double> JointBatches(const std::vector<protocol::RoundMade>& rounds, double rate) {
     std::vector<double> w(kInputs + 1, 0);
     std::vector<uint32_t> order;
@@ -128,7 +128,7 @@ class Regression final : public Workload {
   };
 
  public:
-  // Where slices begin; to be told before the run.
+  // Sets the slice boundaries; call before the run.
   Regression& On(const protocol::SliceTable& table) {
     begin_.clear();
     weight_slices_ = 0;

@@ -1,4 +1,4 @@
-// What the workers of a virtual cluster compute: nothing (modelled steps), a count, or a real network.
+// What the workers of a virtual cluster compute: nothing (modelled steps), counts, or a real network.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,24 @@ struct Trained {
   uint64_t correct = 0;
 };
 
-// One worker's values and gradients. It starts anew whenever the worker's process does.
+// One worker's values and gradients. Replaced whenever the worker's process restarts.
 class WorkerMemory {
  public:
   virtual ~WorkerMemory() = default;
-  // Trains one batch of a lease on the values as they are. `first` as in protocol::Compute.
+  // Trains one batch of a lease on the current values. `first` as in protocol::Compute.
   virtual Trained Compute(const protocol::Lease& lease, uint32_t batch, bool first) = 0;
-  // What is pushed of the run computed last (all-reduce: added to the step's sums): of all slices, one after
-  // the other in the table's order. It is never changed any more: pushes that are on their way, or come
-  // twice, share it.
+  // The data to push for the last computed run (all-reduce: to be added to the step's sums), for all slices
+  // in table order. Immutable, because pushes in transit and duplicates share it.
   virtual std::shared_ptr<const std::vector<float>> Pushed() = 0;
   virtual void TakeValues(SliceId slice, uint64_t version, std::span<const float> values) = 0;
-  // Fills in what heartbeats say beside events, losses and times.
+  // Fills in the fields of a heartbeat other than events, losses and times.
   virtual void Tell(protocol::WorkerProgress* /*progress*/) const {}
 };
 
 class Workload {
  public:
   virtual ~Workload() = default;
-  // Null: steps are modelled. Payloads have their sizes, and nothing is in them.
+  // Null: steps are modelled. Payloads have sizes but no contents.
   virtual std::unique_ptr<WorkerMemory> Join() = 0;
 };
 

@@ -4,10 +4,10 @@
 
 #include "base/multiversion.h"
 
-namespace leat::trainer {
+namespace leat::step {
 namespace {
 
-// What a worker's own steps go by.
+// The optimizer of a worker's local updates.
 optim::OptimizerConfig LocalRule(const optim::OptimizerConfig& job) {
   if (job.kind == optim::Kind::kSgd) return job;
   optim::OptimizerConfig local;
@@ -63,7 +63,7 @@ StepOutcome RunTrainer::StepOfSum(const Rows& rows, std::span<const uint32_t> ba
   const auto gradients = parameters_.all_gradients();
   const std::span<float> sum(reinterpret_cast<float*>(kept_.data()), gradients.size());
   const bool has = !batch.empty();
-  // Where values are fetched after every batch they would be written over at once.
+  // If values are fetched after every batch, a local update would be overwritten at once.
   if (has && strategy_.n_fetch > 1) LocalStep(part.version + 1);
   if (!part.last) {
     if (has && any_) Add(gradients.data(), sum.data(), sum.size());
@@ -101,4 +101,4 @@ void RunTrainer::LocalStep(uint64_t step) {
     optim::Apply(rules_[v], parameters_.values(v), parameters_.gradients(v), {}, step, 1.0f);
 }
 
-}  // namespace leat::trainer
+}  // namespace leat::step

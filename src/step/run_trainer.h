@@ -1,15 +1,14 @@
-// Runs of batches as a strategy trains them: what is pushed of a run, and the local steps in it.
+// Trains runs of batches. The strategy decides what a worker pushes for a run:
 //
-// - one batch a run: its gradient, as Trainer leaves it;
-// - downpour (Dean et al. 2012): the sum of the gradients of the run's batches; after each batch the values
-// in
-//   memory take a local step by its own gradient, until others come from the servers;
-// - averaging: the values in memory take a local step after each batch; what is pushed is what they were
-//   before the run minus what they are after it, so that servers that subtract the lanes' mean have the
-//   average; then memory is as it was before the run.
+// - runs of one batch: the batch's gradient, as Trainer computes it;
+// - downpour (Dean et al. 2012): the sum of the run's gradients. Each batch also updates the local parameters
+//   by its own gradient, until new values arrive from the servers;
+// - averaging: the parameters before the run minus those after it. Each batch updates the local parameters.
+//   Servers subtract the mean over all lanes, which yields the average of the parameters. After the run the
+//   local parameters are restored.
 //
-// A local step is plain sgd at the job's learning rate, with its schedule; with the job's weight decay too
-// where the job's optimizer is sgd. Statistics move by what the batch says, as on servers.
+// A local update is plain sgd with the job's learning rate and schedule, and with its weight decay if the
+// job's optimizer is sgd. Statistics (of batch normalisation) follow each batch, as on servers.
 //
 // Not thread-safe. A step allocates nothing.
 #pragma once
@@ -21,26 +20,28 @@
 #include "protocol/strategy.h"
 #include "step/trainer.h"
 
-namespace leat::trainer {
+namespace leat::step {
 
-// A batch's place in its run (as protocol::Compute says it).
+// The position of a batch in its run (see protocol::Compute).
 struct RunPart {
   bool first = true;
   bool last = true;
-  uint64_t version = 0;  // of the values before the run
+  uint64_t version = 0;  // version of the parameters before the run
 };
 
 class RunTrainer {
  public:
-  // `trainer` is one on `parameters`; both must outlive it. `optimizer`: the job's.
+  // `trainer` works on `parameters`; both must outlive this. `optimizer` is the job's.
   RunTrainer(Trainer& trainer, protocol::Parameters& parameters, const protocol::StrategyConfig& strategy,
              const optim::OptimizerConfig& optimizer);
 
-  // Trains one batch, as Trainer::Step. After the last of a run its payload lies in the parameters'
-  // gradients; until then nothing else may be written there or, in the last two cases, read from values as
-  // the servers'. A batch that is not finite ends the run: nothing of it is to be pushed, and values are as
-  // after the batch before it (averaging: as before the run). Neither is the last of a run whose sum is not
-  // finite. A run may be given up between two batches: the values in memory are to be replaced then.
+  // Trains one batch, like Trainer::Step. After the last batch of a run, the parameters' gradients hold what
+  // to push. During a run, the caller must not write to the gradients, nor (downpour, averaging) take the
+  // values for those of the servers.
+  //
+  // A batch that is not finite ends the run: the caller pushes nothing, and the values are those after the
+  // batch before it (averaging: before the run). A run whose sum is not finite ends the same way at its last
+  // batch. A run may be abandoned between two batches; the caller then has to replace the values.
   StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                    uint64_t random_seed, const RunPart& part);
 
@@ -54,10 +55,10 @@ class RunTrainer {
   Trainer& trainer_;
   protocol::Parameters& parameters_;
   protocol::StrategyConfig strategy_;
-  std::vector<optim::OptimizerConfig> rules_;  // of local steps, by variable
+  std::vector<optim::OptimizerConfig> rules_;  // of local updates, by variable
   Buffer kept_;                                // averaging: values before the run; downpour: the sum so far
-  bool any_ = false;                           // downpour: the sum is of something
-  uint32_t done_ = 0;                          // batches of the run
+  bool any_ = false;                           // downpour: the sum is not empty
+  uint32_t done_ = 0;                          // batches of the run that are trained
 };
 
-}  // namespace leat::trainer
+}  // namespace leat::step

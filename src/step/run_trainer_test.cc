@@ -15,7 +15,7 @@
 #include "ops/fuse.h"
 #include "optim/init.h"
 
-namespace leat::trainer {
+namespace leat::step {
 namespace {
 
 using protocol::StrategyConfig;
@@ -23,7 +23,7 @@ using protocol::StrategyKind;
 
 engine::PlanOptions FastKernels(int threads = 1) {
   engine::PlanOptions options;
-  options.tables = {&onednn::Table(), &reference::Kernels()};
+  options.tables = {&cpu::Table(), &reference::Kernels()};
   options.passes = ops::StandardPasses();
   options.inter_op_threads = threads;
   options.inline_below_us = 0;
@@ -52,7 +52,7 @@ StrategyConfig Averaging(uint32_t period) {
 constexpr uint32_t kWidth = 4;
 constexpr uint32_t kBatch = 8;
 
-// A model with parameters drawn from a seed, and someone to train it.
+// A model with parameters drawn from a seed, and a RunTrainer for it.
 struct Rig {
   explicit Rig(const std::string& yaml, const engine::PlanOptions& options = FastKernels())
       : model(nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = kWidth})),
@@ -91,7 +91,7 @@ struct Data {
 const char* const kModel =
     "{layers: [dense: {units: 6, activation: tanh}, dense: {units: 2}], loss: softmax_cross_entropy}";
 
-// What plain training does by hand: the gradient of each of `batches`, with a step of sgd after each.
+// The reference: the gradient of each of `batches`, with a step of sgd after each.
 struct ByHand {
   ByHand(Rig& rig, const Data& data, std::span<const uint32_t> batches, float rate) {
     for (uint32_t i : batches) {
@@ -266,7 +266,7 @@ TEST(RunTrainer, StatisticsMoveByWhatBatchesSay) {
     return all;
   };
   const auto before = statistic(plain, false);
-  // As one worker: each batch's change is subtracted as it is, whatever the rate.
+  // Equals one worker: each batch's change is subtracted unscaled, at any rate.
   for (uint32_t i = 0; i < 3; ++i) {
     plain.trainer.Step(data.rows(), data.Batch(i), kBatch);
     for (size_t v = 0; v < plain.model.variables().size(); ++v) {
@@ -381,4 +381,4 @@ TEST(OnGradient, WithSeveralThreadsAllComeAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace leat::trainer
+}  // namespace leat::step

@@ -7,14 +7,14 @@
 
 #include "base/bytes.h"
 
-namespace leat::parallel {
+namespace leat::step {
 
 namespace {
 
 using protocol::GroupMember;
 using protocol::TrainingState;
 
-// A ledger of more is none.
+// The size limit of a ledger; a larger size is an error of the peer.
 constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 30;
 
 Bytes EncodeHeader(const TrainingState::Header& header) {
@@ -51,7 +51,8 @@ void Finish(const std::shared_ptr<StateBroadcast>& sharing) {
   shared.header.step = in.Get<uint64_t>();
   shared.header.events = in.Get<uint64_t>();
   shared.header.ledger = protocol::DecodeLedger(&in);
-  if (!in.Done()) return sharing->done(Status(Code::kDataLoss, "what the holder sent is no state"));
+  if (!in.Done())
+    return sharing->done(Status(Code::kDataLoss, "the state that the holder sent is malformed"));
   if (!sharing->holds) {
     shared.memory.resize(sharing->floats);
     if (sharing->floats > 0) {
@@ -83,7 +84,8 @@ void BroadcastState(collective::AllReduce& group, uint32_t holder, const Trainin
   Max(sharing, {&sharing->header_bytes, 1}, [sharing] {
     if (sharing->header_bytes > kMaxHeaderBytes) {
       return sharing->done(
-          Status(Code::kDataLoss, "a ledger of " + std::to_string(sharing->header_bytes) + " bytes"));
+          Status(Code::kDataLoss, "the holder sent a ledger of " + std::to_string(sharing->header_bytes) +
+                                      " bytes; the limit is " + std::to_string(kMaxHeaderBytes)));
     }
     sharing->header_words.resize((sharing->header_bytes + 7) / 8);
     if (!sharing->header.empty()) {
@@ -94,4 +96,4 @@ void BroadcastState(collective::AllReduce& group, uint32_t holder, const Trainin
   });
 }
 
-}  // namespace leat::parallel
+}  // namespace leat::step

@@ -1,8 +1,8 @@
-// The state of one member of a group, for all of them: what a new one starts from.
+// Broadcasts the training state of one member to all members of its group, so that new members start from it.
 //
-// All members do this at once, over the group's all-reduce: the holder has the state, everybody else zeros,
-// and the largest of a word is the holder's. So there is no other way for tensors to travel than the one that
-// steps take, and whoever is lost on the way ends it for all.
+// The broadcast is an all-reduce by maximum: the holder contributes its state and every other member zeros.
+// Tensors thus travel the same way as in training steps, and the loss of a member fails the broadcast for
+// all.
 //
 // Loop's thread only.
 #pragma once
@@ -12,11 +12,12 @@
 #include "collective/all_reduce.h"
 #include "protocol/member/group_member.h"
 
-namespace leat::parallel {
+namespace leat::step {
 
-// `state`: of the member itself, read before this returns; `holder`: a rank. `done` is called once, from the
-// loop, unless the group is destroyed before: with the holder's state. kDataLoss when that is none.
+// All members call this with the same `holder`, a rank. `state` is the caller's own and is read before this
+// returns. `done` is called once, from the loop, with the holder's state, or with kDataLoss if that state is
+// malformed; never after the group is destroyed.
 void BroadcastState(collective::AllReduce& group, uint32_t holder, const protocol::TrainingState& state,
                     std::function<void(Result<protocol::GroupMember::Snapshot>)> done);
 
-}  // namespace leat::parallel
+}  // namespace leat::step

@@ -10,7 +10,7 @@
 #include "collective/testing.h"
 #include "step/testing.h"
 
-namespace leat::parallel {
+namespace leat::step {
 namespace {
 
 using collective::testing::Cluster;
@@ -35,7 +35,7 @@ Cut CutOf(uint32_t partition, uint64_t begin, uint64_t end) {
   return protocol::MakeCut({.batch_size = 4}, partition, from, from, end);
 }
 
-// A member's parameters and all that belongs to them.
+// A member's parameters, optimizer state and ledger.
 struct Holder {
   Holder() { state.Make({Position{}, Position{}}); }
   // Steps with gradients drawn from a seed, and their runs in the ledger.
@@ -179,7 +179,7 @@ TEST_F(BroadcastStateTest, NobodyIsTheHolder) {
   ExpectDataLossEverywhere();
 }
 
-// Nobody allocates what another one says.
+// A size from a peer is checked before memory is allocated.
 TEST_F(BroadcastStateTest, ALedgerThatIsTooLargeIsNone) {
   Form(3);
   for (const uint32_t rank : {0u, 2u}) Share(rank, 1);
@@ -238,4 +238,4 @@ TEST_F(BroadcastStateTest, AGroupThatIsDestroyedInTheMiddleTellsNothingHere) {
 }
 
 }  // namespace
-}  // namespace leat::parallel
+}  // namespace leat::step

@@ -7,15 +7,15 @@
 #include "base/check.h"
 #include "protocol/member/bucket_plan.h"
 
-namespace leat::parallel {
+namespace leat::step {
 
 namespace {
 
 using protocol::LaneOutcome;
 
-// What has become of a lane, in a word that is 0 for those who don't have it.
+// The outcome of a lane in one word, which is 0 on members that do not have the lane.
 constexpr uint64_t kThere = uint64_t{1} << 63;
-constexpr uint64_t kLarge = uint64_t{1} << 62;  // a sum with its gradients may not be finite
+constexpr uint64_t kLarge = uint64_t{1} << 62;  // the sum over all lanes may overflow
 uint64_t Word(const LaneOutcome& outcome, bool overflow_safe) {
   return kThere | (overflow_safe ? 0 : kLarge) | static_cast<uint64_t>(outcome.kind) << 32 | outcome.events;
 }
@@ -23,14 +23,14 @@ uint64_t Word(const LaneOutcome& outcome, bool overflow_safe) {
 Result<LaneOutcome> FromWord(uint64_t word) {
   const uint64_t kind = word >> 32 & 0x3fffffff;
   if ((word & kThere) == 0 || kind > static_cast<uint64_t>(LaneOutcome::Kind::kRejected)) {
-    return Status(Code::kDataLoss, "a lane of the step is nobody's");
+    return Status(Code::kDataLoss, "no member of the group has computed one of the step's lanes");
   }
   return LaneOutcome{static_cast<LaneOutcome::Kind>(kind), static_cast<uint32_t>(word)};
 }
 
 }  // namespace
 
-StepReducer::StepReducer(net::Loop& loop, trainer::Trainer& trainer, protocol::Parameters& parameters,
+StepReducer::StepReducer(net::Loop& loop, Trainer& trainer, protocol::Parameters& parameters,
                          const StepReducerOptions& options)
     : loop_(loop), trainer_(trainer), parameters_(parameters), options_(options) {
   const auto& variables = parameters_.table().variables;
@@ -45,7 +45,7 @@ StepReducer::StepReducer(net::Loop& loop, trainer::Trainer& trainer, protocol::P
   bucket_of_.resize(variables.size());
   for (const auto& [first, end] : protocol::PlanBuckets(variable_bytes, options_.bucket_bytes)) {
     for (size_t v = first; v < end; ++v) bucket_of_[v] = buckets_.size();
-    // Variables lie one behind the other; what is between two of them is zeros.
+    // Variables are stored in sequence, with zeros as padding.
     buckets_.push_back({first, end, starts_[first],
                         starts_[end - 1] + parameters_.gradients(end - 1).size() - starts_[first]});
   }
@@ -66,11 +66,10 @@ std::span<float> StepReducer::Place(const Buffer& buffer, size_t variable) const
           parameters_.gradients(variable).size()};
 }
 
-// ---- the computing thread
+// ---- the compute thread
 
-trainer::StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epoch,
-                                          const trainer::Rows& rows, std::span<const uint32_t> batch,
-                                          uint32_t batch_size, uint64_t random_seed) {
+StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epoch, const Rows& rows,
+                                 std::span<const uint32_t> batch, uint32_t batch_size, uint64_t random_seed) {
   computing_epoch_ = epoch;
   if (part.first) {
     any_ = in_place_ = false;
@@ -173,14 +172,14 @@ void StepReducer::StartReady(size_t ready) {
         bucket.lanes.push_back(
             lanes_[i].bytes().subspan(part.start * sizeof(float), part.floats * sizeof(float)));
       }
-      // The first rank begins the chain, if only with nothing.
+      // Rank 0 starts the chain, with zeros if it has no lane.
       if (bucket.lanes.empty() && group_->rank() == 0) bucket.lanes.push_back(bucket.data);
     }
     Start(std::move(bucket));
   }
 }
 
-// What this member has comes to where the buckets are; nothing is what it has where it has no lane.
+// Copies this member's sums to the buckets, or zeros if it has no lane.
 void StepReducer::CopyOrNothing() {
   for (size_t v = 0; v < means_.size(); ++v) {
     const auto gradients = parameters_.gradients(v);
@@ -193,17 +192,17 @@ void StepReducer::CopyOrNothing() {
   in_place_ = true;
 }
 
-void StepReducer::ReduceOp(const protocol::ReduceStep& step,
-                           std::function<void(Result<protocol::ReducedStep>)> done) {
+void StepReducer::Reduce(const protocol::ReduceStep& step,
+                         std::function<void(Result<protocol::ReducedStep>)> done) {
   LEAT_CHECK(group_ != nullptr);
-  // Of an earlier step, where this member has nothing to compute in this one.
+  // Left from an earlier step if this member has no lane in this one.
   if (!step.computed_any()) {
     any_ = in_place_ = false;
     overflow_safe_ = true;
     lanes_used_ = 0;
   }
   if (!in_place_) {
-    // Whose batches had no event has not computed, and so may still show the sums of the step before.
+    // A member whose batches were empty has not computed, so its memory may still hold the previous sums.
     parameters_.AcquireGradientBuffer();
     CopyOrNothing();
   }
@@ -244,10 +243,10 @@ void StepReducer::Finished(const Status& status) {
     overflow_safe = overflow_safe && (words_[lane] & kLarge) == 0;
     rejected = rejected || outcome->kind == LaneOutcome::Kind::kRejected;
   }
-  // All members have the same sums, so all see the same. Gradients that are finite and not huge, of lanes
-  // that weigh at most 1, make no other sum.
+  // All members have the same sums, so all decide alike. Sums of finite, moderate gradients with weights of
+  // at most 1 are finite and need no check.
   if (!rejected && !overflow_safe) reduced.finite = parameters_.GradientsFinite(reduced.terms);
   done(std::move(reduced));
 }
 
-}  // namespace leat::parallel
+}  // namespace leat::step

@@ -1,15 +1,15 @@
-// The gradients of a step, from this member's lanes and then from all members: computed,
-// weighted, added up, and reduced in buckets while back-propagation still runs.
+// Computes the gradients of a step on this member's lanes, adds them up by weight, and reduces them with all
+// other members, in buckets, while back-propagation still runs.
 //
-// Compute runs on a thread that does nothing but compute, or on the loop's own; everything else on the
-// loop's. Compute is never called while a Reduce is under way, nor Reduce before the last Compute of its step
-// has returned.
+// Threads: Compute runs on a compute thread or on the loop's thread, everything else on the loop's thread.
+// The caller never overlaps Compute and Reduce: Reduce follows the last Compute of its step, and the next
+// Compute follows the end of Reduce.
 //
-// Buckets are the same on all members, and start in the same order: those of the last variables first, as
-// their gradients are ready first. After them comes one with what has become of each lane. Where the job is
-// deterministic (lanes are added in their order, whoever has them) or clips gradients (which needs all of
-// them), buckets start after back-propagation. Where the group leaves apart what its members have, nothing is
-// moved: all gradients are one bucket then, and the step's terms are what the members have.
+// Buckets: all members have the same buckets and start them in the same order, the last variables first,
+// because back-propagation completes those first. A final bucket holds the outcome of each lane. Buckets
+// start only after back-propagation if the job is deterministic (lanes are added in a fixed order) or clips
+// gradients (which takes all of them). If the group supports gather only, a single bucket holds all
+// gradients, nothing is copied, and the step's terms refer to the members' memory.
 #pragma once
 
 #include <atomic>
@@ -26,45 +26,45 @@
 #include "step/trainer.h"
 #include "tensor/buffer.h"
 
-namespace leat::parallel {
+namespace leat::step {
 
 struct StepReducerOptions {
-  bool sum = false;                 // of the loss: gradients are added, not averaged by events
-  uint64_t full_batch = 1;          // events of one
-  bool deterministic = false;       // lanes are added in their order
-  bool overlap = true;              // off where gradients are clipped
-  uint64_t bucket_bytes = 1 << 20;  // at least; whole variables
+  bool sum = false;                 // the loss is a sum: gradients are added, not averaged over events
+  uint64_t full_batch = 1;          // events in a full batch
+  bool deterministic = false;       // lanes are added in a fixed order
+  bool overlap = true;              // reduce during back-propagation; off if gradients are clipped
+  uint64_t bucket_bytes = 1 << 20;  // minimum size; a bucket holds whole variables
 };
 
 class StepReducer {
  public:
-  // All must outlive it; `trainer` is one on `parameters`, and nobody else's hooks are in it.
-  StepReducer(net::Loop& loop, trainer::Trainer& trainer, protocol::Parameters& parameters,
+  // All references must outlive this. `trainer` works on `parameters`; its variable hook belongs to this.
+  StepReducer(net::Loop& loop, Trainer& trainer, protocol::Parameters& parameters,
               const StepReducerOptions& options);
   ~StepReducer();
 
   // ---- the loop's thread
-  // From now on buckets go there; null: nowhere, and what was under way is forgotten. Whoever calls this has
-  // ended the former one.
+  // Sets the group that buckets are sent to, and drops unfinished ones; null: no group. The caller has ended
+  // the former group.
   void SetGroup(collective::AllReduce* group);
-  // What Compute is to be called with.
+  // The epoch to pass to Compute; it changes with the group.
   uint64_t epoch() const { return epoch_; }
-  // `done` is called once, from the loop, unless the group changes before. With ok the sums are where the
-  // parameters have gradients, or the step has terms, which are there until Release.
-  void ReduceOp(const protocol::ReduceStep& step, std::function<void(Result<protocol::ReducedStep>)> done);
+  // Reduces the step. `done` is called once, from the loop, unless the group changes before that. On success
+  // the parameters' gradients hold the sums, or the result has terms, which are valid until Release.
+  void Reduce(const protocol::ReduceStep& step, std::function<void(Result<protocol::ReducedStep>)> done);
 
-  // The step's terms are not needed any more. Within `done`, before anything else is computed.
+  // Releases the step's terms. To be called within `done`, before the next Compute.
   void Release();
 
-  // ---- the computing thread; on the loop's, buckets leave as far as they can without waiting for anybody
-  // As Trainer::Step; the lane's gradients are added to those of the step.
-  trainer::StepOutcome Compute(const protocol::ComputeLane& part, uint64_t epoch, const trainer::Rows& rows,
-                               std::span<const uint32_t> batch, uint32_t batch_size, uint64_t random_seed);
+  // ---- the compute thread, or the loop's, where buckets start as far as they can without blocking
+  // Like Trainer::Step; adds the lane's gradients to those of the step.
+  StepOutcome Compute(const protocol::ComputeLane& part, uint64_t epoch, const Rows& rows,
+                      std::span<const uint32_t> batch, uint32_t batch_size, uint64_t random_seed);
 
  private:
   struct BucketPart {
-    size_t first = 0, end = 0;     // variables
-    size_t start = 0, floats = 0;  // of its gradients, in all of them
+    size_t first = 0, end = 0;     // its variables
+    size_t start = 0, floats = 0;  // where its gradients begin among all gradients, and their number
   };
 
   bool gather_only() const { return group_->supports_gather_only() && !options_.deterministic; }
@@ -77,39 +77,39 @@ class StepReducer {
   void Finished(const Status& status);
 
   net::Loop& loop_;
-  trainer::Trainer& trainer_;
+  Trainer& trainer_;
   protocol::Parameters& parameters_;
   const StepReducerOptions options_;
   std::vector<optim::MeanRule> means_;  // by variable
-  std::vector<BucketPart> buckets_;     // in the order in which they start
+  std::vector<BucketPart> buckets_;     // in start order
   std::vector<size_t> bucket_of_;       // by variable
-  std::vector<size_t> starts_;          // of variables, in floats; the buffers below are laid out alike
-  size_t bytes_ = 0;                    // of each of them
+  std::vector<size_t> starts_;          // offset of each variable in the buffers below, in floats
+  size_t bytes_ = 0;                    // size of each of these buffers
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
 
-  // ---- the computing thread's; the loop's between two computations
-  Buffer sum_;                 // of the lanes before the last
-  std::vector<Buffer> lanes_;  // deterministic: of each lane by itself
+  // ---- owned by the compute thread; by the loop's between two computations
+  Buffer sum_;                 // sum over the lanes before the last
+  std::vector<Buffer> lanes_;  // deterministic: the gradients of each lane
   size_t lanes_used_ = 0;
   uint32_t lane_ = 0;
-  bool any_ = false;           // sum_ is of something
-  bool overflow_safe_ = true;  // all of this member's gradients in this step (trainer::kOverflowSafe)
-  bool in_place_ = false;      // this member's sums are where the parameters have gradients
+  bool any_ = false;           // sum_ is not empty
+  bool overflow_safe_ = true;  // all of this member's gradients in this step are below step::kOverflowSafe
+  bool in_place_ = false;      // the parameters' gradients hold this member's sums
   bool overlapping_ = false;
-  uint64_t events_ = 0;       // of the batch that is overlapped
-  std::vector<size_t> left_;  // by bucket: variables still to come
-  size_t ready_ = 0;          // buckets whose variables are all there
+  uint64_t events_ = 0;       // events of the batch whose reduction overlaps back-propagation
+  std::vector<size_t> left_;  // by bucket: incomplete variables
+  size_t ready_ = 0;          // number of complete buckets
   uint64_t computing_epoch_ = 0;
 
-  // ---- the loop's
+  // ---- owned by the loop's thread
   collective::AllReduce* group_ = nullptr;
   uint64_t epoch_ = 0;  // changes with the group
-  size_t started_ = 0;  // buckets of this step
+  size_t started_ = 0;  // buckets of this step that have started
   size_t under_way_ = 0;
   Status failure_;
-  std::vector<uint64_t> words_;  // what has become of each lane
+  std::vector<uint64_t> words_;  // the outcome of each lane
   std::vector<protocol::LaneOutcome> outcomes_;
   std::function<void(Result<protocol::ReducedStep>)> done_;
 };
 
-}  // namespace leat::parallel
+}  // namespace leat::step

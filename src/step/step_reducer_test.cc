@@ -17,7 +17,7 @@
 #include "collective/testing.h"
 #include "step/testing.h"
 
-namespace leat::parallel {
+namespace leat::step {
 namespace {
 
 using protocol::LaneOutcome;
@@ -128,9 +128,9 @@ struct Member {
   ReduceStep Compute(const std::vector<Lane>& lanes, uint32_t rank, uint32_t members, const Data& data) {
     return Compute(lanes, rank, members, data, reducer.epoch());
   }
-  void ReduceOp(const ReduceStep& step) {
+  void Reduce(const ReduceStep& step) {
     ended.reset();
-    reducer.ReduceOp(step, [this](Result<ReducedStep> result) {
+    reducer.Reduce(step, [this](Result<ReducedStep> result) {
       sums = computer.Gradients();
       if (result.ok() && !result->terms.empty())
         optim::SetSum(sums, std::exchange(result->terms, {}), 0, /*weight=*/1);
@@ -146,7 +146,7 @@ struct Member {
   std::optional<Result<ReducedStep>> ended;
 };
 
-// Members that really reduce among themselves.
+// Members that reduce with real groups.
 class Team {
  public:
   Team(uint32_t count, const char* yaml, const StepReducerOptions& options, bool one_shot = false)
@@ -166,7 +166,7 @@ class Team {
     for (uint32_t rank = 0; rank < size(); ++rank) members[rank]->reducer.SetGroup(cluster[rank].all.get());
   }
   void Compute(uint32_t rank, const std::vector<Lane>& lanes, const Data& data) {
-    members[rank]->ReduceOp(members[rank]->Compute(lanes, rank, size(), data));
+    members[rank]->Reduce(members[rank]->Compute(lanes, rank, size(), data));
   }
   bool AllEnded() {
     return cluster.Run([&] {
@@ -360,7 +360,7 @@ TEST(StepReducer, InTheOrderOfLanesTheBitsAreTheSameWhoeverHasThem) {
 
 // ---- when buckets leave
 
-// Keeps what is started.
+// A group that records the buckets that are started.
 class Recorder : public collective::AllReduce {
  public:
   struct Started {
@@ -422,7 +422,7 @@ class Alone : public ::testing::Test {
   std::optional<Member> member_;
 };
 
-// Leaves apart what it is given.
+// A group that supports gather only.
 class GatherOnlyRecorder final : public Recorder {
  public:
   bool supports_gather_only() const override { return true; }
@@ -435,7 +435,7 @@ TEST_F(Alone, WhatIsLeftApartLeavesInOnePieceAsSoonAsAllIsThere) {
     member_->reducer.SetGroup(&group);
     const auto step = member_->Compute(FullLanes(1), 0, 1, data_);
     EXPECT_EQ(group.started.size(), overlap ? 1u : 0u);
-    member_->ReduceOp(step);
+    member_->Reduce(step);
     ASSERT_EQ(group.started.size(), 2u) << "and what has become of the lanes";
     EXPECT_EQ(group.started[0].bucket.data.data(), std::as_bytes(parameters().all_gradients()).data());
     EXPECT_EQ(group.started[0].bucket.data.size(), parameters().all_gradients().size_bytes());
@@ -466,7 +466,7 @@ TEST_F(Alone, BucketsLeaveWhileBackPropagationGoesOnLastVariablesFirst) {
     EXPECT_THAT(group_.started[i].given, ::testing::ElementsAreArray(parameters().gradients(5 - i)))
         << "complete when it leaves";
   }
-  member_->ReduceOp(step);
+  member_->Reduce(step);
   EXPECT_EQ(group_.started.size(), 7u) << "and what has become of the lane";
   EXPECT_EQ(group_.started.back().bucket.reduce, collective::kMaxU64);
   group_.EndAll();
@@ -519,7 +519,7 @@ TEST_F(Alone, NothingLeavesBeforeAllIsThereWhereItMayNot) {
     Begin({.deterministic = deterministic, .overlap = deterministic, .bucket_bytes = 1});
     const auto step = member_->Compute(FullLanes(1), 0, 1, data_);
     EXPECT_TRUE(group_.started.empty());
-    member_->ReduceOp(step);
+    member_->Reduce(step);
     EXPECT_EQ(group_.started.size(), 7u);
     EXPECT_THAT(FirstVariables(), ::testing::ElementsAre(5, 4, 3, 2, 1, 0));
     group_.EndAll();
@@ -536,7 +536,7 @@ TEST_F(Alone, FromAnotherThreadBucketsLeaveByTheLoop) {
   EXPECT_TRUE(group_.started.empty());
   loop_.RunOnce(Duration::zero());
   EXPECT_THAT(FirstVariables(), ::testing::ElementsAre(5, 4, 3, 2, 1, 0));
-  member_->ReduceOp(step);
+  member_->Reduce(step);
   EXPECT_EQ(group_.started.size(), 7u);
 }
 
@@ -545,7 +545,7 @@ TEST_F(Alone, AFailureOfAnyBucketIsTheSteps) {
   for (const size_t which : {0, 3, 6, 7}) {
     SCOPED_TRACE(which);
     member_->reducer.SetGroup(&group_);
-    member_->ReduceOp(member_->Compute(FullLanes(1), 0, 1, data_));
+    member_->Reduce(member_->Compute(FullLanes(1), 0, 1, data_));
     auto started = std::exchange(group_.started, {});
     ASSERT_EQ(started.size(), 7u);
     for (size_t i = 0; i < started.size(); ++i) {
@@ -561,12 +561,12 @@ TEST_F(Alone, AFailureOfAnyBucketIsTheSteps) {
   }
 }
 
-// It may fail before this member has come to the end of its own part.
+// A bucket may fail before this member has finished its own computation.
 TEST_F(Alone, AFailureBeforeTheStepIsReducedIsToldThen) {
   Begin({.bucket_bytes = 1});
   const auto step = member_->Compute(FullLanes(1), 0, 1, data_);
   group_.EndAll({Code::kUnavailable, "rank 1 is gone"});
-  member_->ReduceOp(step);
+  member_->Reduce(step);
   EXPECT_FALSE(member_->ended.has_value());
   group_.EndAll({Code::kUnavailable, "rank 1 is gone"});
   ASSERT_TRUE(member_->ended.has_value());
@@ -578,7 +578,7 @@ TEST_F(Alone, ALaneThatNobodyHasIsSaid) {
   auto step = member_->Compute(FullLanes(2), 0, 2, data_);
   for (const uint64_t word : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 63 | uint64_t{7} << 32}) {
     SCOPED_TRACE(word);
-    member_->ReduceOp(step);
+    member_->Reduce(step);
     const auto words = group_.started.back().bucket.data;
     std::memcpy(words.data() + 8, &word, sizeof(word));
     group_.EndAll();
@@ -591,7 +591,7 @@ TEST_F(Alone, ALaneThatNobodyHasIsSaid) {
 
 TEST_F(Alone, NothingOfAnEarlierGroupArrives) {
   Begin({.bucket_bytes = 1});
-  member_->ReduceOp(member_->Compute(FullLanes(1), 0, 1, data_));
+  member_->Reduce(member_->Compute(FullLanes(1), 0, 1, data_));
   const auto stale = std::exchange(group_.started, {});
   member_->reducer.SetGroup(nullptr);
   for (const auto& one : stale) one.done({Code::kAborted, "a new group is being formed"});
@@ -603,7 +603,7 @@ TEST_F(Alone, NothingOfAnEarlierGroupArrives) {
   EXPECT_EQ(next.started.size(), 6u);
   next.EndAll();
   EXPECT_FALSE(member_->ended.has_value()) << "whoever waited for the former step";
-  member_->ReduceOp(step);
+  member_->Reduce(step);
   for (const auto& one : stale) one.done({Code::kAborted, "a new group is being formed"});
   EXPECT_FALSE(member_->ended.has_value());
   next.EndAll();
@@ -631,7 +631,7 @@ TEST_F(Alone, WhatWasComputedForAnEarlierGroupDoesNotLeave) {
     EXPECT_TRUE(next.started.empty());
   }
   const auto lanes = LanesWithAShortOne(3);
-  member_->ReduceOp(member_->Compute(lanes, 0, 1, data_));
+  member_->Reduce(member_->Compute(lanes, 0, 1, data_));
   next.EndAll();
   ASSERT_TRUE(member_->ended.has_value() && member_->ended->ok());
   ExpectNear(member_->computer.Gradients(), SumOf(model_, false, lanes, data_));
@@ -643,9 +643,9 @@ TEST_F(Alone, WhereItIsDestroyedNothingIsCalled) {
   ReduceStep step;
   std::thread computes([&] { step = member_->Compute(FullLanes(1), 0, 1, data_, epoch); });
   computes.join();
-  member_->ReduceOp(step);
+  member_->Reduce(step);
   bool told = false;
-  member_->reducer.ReduceOp(step, [&](const auto&) { told = true; });
+  member_->reducer.Reduce(step, [&](const auto&) { told = true; });
   member_.reset();
   group_.EndAll();
   loop_.RunOnce(Duration::zero());
@@ -681,14 +681,14 @@ TEST(StepReducer, AGroupThatEndsInTheMiddleAndTheNextOne) {
   }
 }
 
-// ---- memory that peers look at
+// ---- memory that peers read
 
 class Held : public Alone, public ::testing::WithParamInterface<bool> {
  protected:
   // A step whose buckets' memory somebody still holds afterwards.
   Buffer StepThatIsLookedAt() {
     Begin({.deterministic = GetParam(), .bucket_bytes = 1});
-    member_->ReduceOp(member_->Compute(FullLanes(1), 0, 1, data_));
+    member_->Reduce(member_->Compute(FullLanes(1), 0, 1, data_));
     const Buffer held = group_.started.front().bucket.memory;
     EXPECT_EQ(held.data(), reinterpret_cast<std::byte*>(parameters().all_gradients().data()));
     EXPECT_EQ(group_.started[5].bucket.memory.data(), held.data());
@@ -708,7 +708,7 @@ INSTANTIATE_TEST_SUITE_P(All, Held, ::testing::Bool(),
 TEST_P(Held, ByAnotherStep) {
   const Buffer held = StepThatIsLookedAt();
   const auto lanes = FullLanes(2);
-  member_->ReduceOp(member_->Compute(lanes, 0, 1, data_));
+  member_->Reduce(member_->Compute(lanes, 0, 1, data_));
   ExpectUntouched(held);
   EXPECT_NE(parameters().gradient_buffer().data(), held.data());
   EXPECT_EQ(group_.started.front().bucket.memory.data(), parameters().gradient_buffer().data());
@@ -719,7 +719,7 @@ TEST_P(Held, ByAStepWithoutALaneOfThisMember) {
   for (const bool empty : {false, true}) {
     SCOPED_TRACE(empty ? "its only batch has no event" : "its run is held");
     const Buffer held = StepThatIsLookedAt();
-    member_->ReduceOp(member_->Compute({empty ? Lane{{}} : Lane{}}, 0, 1, data_));
+    member_->Reduce(member_->Compute({empty ? Lane{{}} : Lane{}}, 0, 1, data_));
     ExpectUntouched(held);
     EXPECT_NE(parameters().gradient_buffer().data(), held.data());
     group_.EndAll();
@@ -729,13 +729,13 @@ TEST_P(Held, ByAStepWithoutALaneOfThisMember) {
 
 TEST_P(Held, ByTheNextGroup) {
   Begin({.deterministic = GetParam(), .bucket_bytes = 1});
-  member_->ReduceOp(member_->Compute(FullLanes(1), 0, 1, data_));
+  member_->Reduce(member_->Compute(FullLanes(1), 0, 1, data_));
   const Buffer held = group_.started.front().bucket.memory;
   for (float& g : parameters().all_gradients()) g = 42;
   member_->reducer.SetGroup(nullptr);
   group_.started.clear();
   member_->reducer.SetGroup(&group_);
-  member_->ReduceOp(member_->Compute(FullLanes(2), 0, 1, data_));
+  member_->Reduce(member_->Compute(FullLanes(2), 0, 1, data_));
   ExpectUntouched(held);
   group_.EndAll();
 }
@@ -744,7 +744,7 @@ TEST_P(Held, NobodyHoldsItAndItStaysTheSame) {
   Begin({.deterministic = GetParam(), .bucket_bytes = 1});
   const auto* memory = parameters().all_gradients().data();
   for (int i = 0; i < 3; ++i) {
-    member_->ReduceOp(member_->Compute(i == 1 ? std::vector<Lane>{{}} : FullLanes(2), 0, 1, data_));
+    member_->Reduce(member_->Compute(i == 1 ? std::vector<Lane>{{}} : FullLanes(2), 0, 1, data_));
     group_.EndAll();
     EXPECT_EQ(parameters().all_gradients().data(), memory);
   }
@@ -774,7 +774,7 @@ TEST(StepReducerThreads, MembersComputeWhileTheLoopsMoveTheirBuckets) {
       }
       EXPECT_TRUE(team.cluster.Run([&] { return computed == kMembers; }));
       for (auto& thread : threads) thread.join();
-      for (uint32_t rank = 0; rank < kMembers; ++rank) team[rank].ReduceOp(steps[rank]);
+      for (uint32_t rank = 0; rank < kMembers; ++rank) team[rank].Reduce(steps[rank]);
       ASSERT_TRUE(team.AllEnded());
       EXPECT_EQ(Bits(team.Agreed()), Bits(on_one.Step(lanes, data)));
     }
@@ -782,4 +782,4 @@ TEST(StepReducerThreads, MembersComputeWhileTheLoopsMoveTheirBuckets) {
 }
 
 }  // namespace
-}  // namespace leat::parallel
+}  // namespace leat::step

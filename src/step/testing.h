@@ -1,4 +1,4 @@
-// What the tests of steps and of states share: a member that computes a small model.
+// A small model, its data and comparisons, for the tests of this folder.
 #pragma once
 
 #include <bit>
@@ -9,11 +9,12 @@
 
 #include "base/rng.h"
 #include "kernels/reference/reference.h"
+#include "net/same_host/shared_memory.h"
 #include "net/transport.h"
 #include "optim/init.h"
 #include "step/trainer.h"
 
-namespace leat::parallel::testing {
+namespace leat::step::testing {
 
 inline nn::Model ModelOf(const std::string& yaml, uint32_t features) {
   return nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"), {.features = features});
@@ -23,7 +24,7 @@ inline protocol::SliceTable TableOf(const nn::Model& model) {
   return protocol::MakeSlices({model.variables().begin(), model.variables().end()}, 1, 2);
 }
 
-// Parameters drawn from a seed, and a trainer on them.
+// A trainer on parameters drawn from a seed.
 struct Computer {
   explicit Computer(const nn::Model& model)
       : parameters(TableOf(model), net::MakeSharedBuffer),
@@ -38,7 +39,7 @@ struct Computer {
     return {all.begin(), all.end()};
   }
   protocol::Parameters parameters;
-  trainer::Trainer trainer;
+  Trainer trainer;
 };
 
 // Rows with features and classes drawn from a seed.
@@ -48,7 +49,7 @@ struct Data {
     for (auto& x : features) x = static_cast<float>(rng.Normal());
     for (auto& y : labels) y = static_cast<float>(rng.Below(classes));
   }
-  trainer::Rows rows() const { return {.features = features, .labels = labels, .truth = {}}; }
+  Rows rows() const { return {.features = features, .labels = labels, .truth = {}}; }
   std::vector<float> features, labels;
 };
 
@@ -59,11 +60,11 @@ inline std::vector<uint32_t> Range(uint32_t begin, uint32_t end) {
   return rows;
 }
 
-// Tells zeros apart, and compares what is no number.
+// Compares bit by bit: distinguishes zeros by sign, and equates NaNs.
 inline std::vector<uint32_t> Bits(std::span<const float> values) {
   std::vector<uint32_t> bits;
   for (const float x : values) bits.push_back(std::bit_cast<uint32_t>(x));
   return bits;
 }
 
-}  // namespace leat::parallel::testing
+}  // namespace leat::step::testing

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-namespace leat::trainer {
+namespace leat::step {
 
 Trainer::Trainer(const nn::Model& model, protocol::Parameters& parameters, const engine::PlanOptions& options,
                  const optim::Clipping& clipping)
@@ -49,7 +49,7 @@ void Trainer::BindGradients(Compiled::Half& half) {
     half.plan->Bind(half.step.gradients[v], parameters_.gradients(v).data());
 }
 
-// A gradient is looked at while it is still in the nearest cache, and then told of.
+// Each gradient is checked while it is still in the first-level cache, before the hook is called.
 void Trainer::SetHooks(const Compiled::Half& half) {
   for (size_t v = 0; v < half.step.gradients.size(); ++v) {
     half.plan->OnFetch(half.step.gradients[v], [this, v] {
@@ -72,8 +72,8 @@ void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_
     std::memcpy(&features[i * width], &rows.features[batch[i] * width], width * sizeof(float));
     for (size_t l = 0; l < each; ++l) labels[i * each + l] = rows.labels[batch[i] * each + l];
   }
-  // Padding weighs nothing. What an earlier, longer batch left there goes: rows that make an infinity of the
-  // network would make a NaN of their weight of 0.
+  // Padding has weight 0. The rows that a longer batch left there are cleared, because a row whose output is
+  // infinite turns its weight of 0 into NaN.
   const auto filled = static_cast<uint32_t>(batch.size());
   if (filled < compiled.filled) {
     std::fill(features.begin() + filled * width, features.begin() + compiled.filled * width, 0.0f);
@@ -132,4 +132,4 @@ StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, ui
   return Measure(compiled, compiled.score, rows, batch, true);
 }
 
-}  // namespace leat::trainer
+}  // namespace leat::step

@@ -14,7 +14,7 @@
 #include "ops/fuse.h"
 #include "optim/init.h"
 
-namespace leat::trainer {
+namespace leat::step {
 namespace {
 
 using testing::ElementsAre;
@@ -25,10 +25,10 @@ engine::PlanOptions ReferenceKernels() {
   options.tables = {&reference::Kernels()};
   return options;
 }
-// As the program runs it.
+// The options of the program.
 engine::PlanOptions FastKernels() {
   engine::PlanOptions options;
-  options.tables = {&onednn::Table(), &reference::Kernels()};
+  options.tables = {&cpu::Table(), &reference::Kernels()};
   options.passes = ops::StandardPasses();
   return options;
 }
@@ -352,7 +352,7 @@ TEST(Trainer, WithoutTruthOrTwoClassesNothingIsCounted) {
   EXPECT_EQ(many.trainer.truths_seen(), metrics::AucCounts());
 }
 
-// ---- numbers that are none
+// ---- infinities and NaN
 
 TEST_P(KernelsTest, ABatchWhoseGradientsAreNotFiniteIsSeenAndNotScored) {
   for (const char* yaml : {kTwoClasses, kNumber,
@@ -404,7 +404,7 @@ TEST_P(KernelsTest, GradientsAreClippedToTheNorm) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(cut[i], whole[i] * 0.5 / norm, 1e-6);
 }
 
-// A running mean that has left the finite numbers would never come back.
+// A running mean that is not finite once would stay so.
 TEST_P(KernelsTest, ABatchWithAStatisticThatIsNotFiniteIsNotScored) {
   const std::string model =
       "{layers: [dense: {units: 3}, batch_norm, dense: {units: 1}], loss: {type: squared_error}}";
@@ -424,4 +424,4 @@ TEST_P(KernelsTest, ABatchWithAStatisticThatIsNotFiniteIsNotScored) {
 }
 
 }  // namespace
-}  // namespace leat::trainer
+}  // namespace leat::step

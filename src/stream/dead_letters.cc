@@ -96,7 +96,7 @@ Result<std::unique_ptr<DeadLetterFile>> DeadLetterFile::Open(const std::string& 
   struct stat info;
   const uint64_t bytes = ::fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
   std::unique_ptr<DeadLetterFile> file(new DeadLetterFile(fd, std::move(path), bytes));
-  // After a torn line the next one begins on a line of its own.
+  // After a torn line, begins a new one.
   if (bytes > 0 && ::write(fd, "\n", 1) != 1)
     return Status(Code::kResourceExhausted, file->path_ + ": cannot be written");
   return file;

@@ -63,10 +63,10 @@ TEST(DeadLetterRate, StopsAboveTheLimitOfTheLastEventsOnly) {
   EXPECT_FALSE(rate.exceeded());  // too few to judge
   for (int i = 0; i < 200; ++i) rate.Count(1000, 99);
   EXPECT_FALSE(rate.exceeded());
-  for (int i = 0; i < 30 && !rate.exceeded(); ++i) rate.Count(1000, 150);  // a burst after a long good time
+  for (int i = 0; i < 30 && !rate.exceeded(); ++i) rate.Count(1000, 150);  // a burst after a long good period
   EXPECT_TRUE(rate.exceeded());
   EXPECT_THAT(rate.Describe(), testing::HasSubstr("at most 10 % are allowed"));
-  DeadLetterRate small(0.1);  // a short file that does not fit at all
+  DeadLetterRate small(0.1);  // a short file without any good record
   small.Count(1001, 1001);
   EXPECT_TRUE(small.exceeded());
   DeadLetterRate never(1);

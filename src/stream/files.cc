@@ -18,7 +18,7 @@ struct CloseGz {
   void operator()(gzFile file) const { gzclose(file); }
 };
 
-// The whole file, unpacked when it begins as gzip does.
+// The whole file, decompressed if it is gzip.
 Result<Bytes> ReadFile(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return Status(Code::kNotFound, path + ": " + std::strerror(errno));
@@ -33,7 +33,7 @@ Result<Bytes> ReadFile(const std::string& path) {
     const int read = gzread(file.get(), bytes.data() + size, static_cast<unsigned>(room));
     int error = Z_OK;
     const char* why = gzerror(file.get(), &error);
-    if (read < 0 || error == Z_BUF_ERROR) {  // the latter: the packed data ends too early
+    if (read < 0 || error == Z_BUF_ERROR) {  // the latter: the compressed data ends too early
       return Status(Code::kDataLoss, path + ": cannot be unpacked: " + why);
     }
     size += static_cast<size_t>(read);
@@ -91,7 +91,7 @@ Result<std::unique_ptr<Source>> OpenIdx(const FileSourceOptions& options) {
   return MakeMemorySource(std::move(records), options.partitions);
 }
 
-// Line by line, without line ends, a byte order mark and lines of blanks only.
+// Line by line, without line ends, byte order mark and blank lines.
 template <class Each>
 void ForLines(std::string_view text, const Each& each) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
@@ -122,10 +122,10 @@ Result<std::unique_ptr<Source>> OpenLines(const FileSourceOptions& options) {
   return MakeMemorySource(std::move(records), options.partitions);
 }
 
-// Windows of texts, made when they are read: they may overlap as much as the stride lets them.
+// Windows of texts, created when they are read, because they may overlap.
 class TextSource final : public NumberedSource {
  public:
-  // Of a text, `records` windows from `begin` on; their numbers begin at `first`.
+  // `records` windows of a text from `begin` on, numbered from `first`.
   struct Run {
     uint64_t first, records;
     uint64_t begin;

@@ -85,7 +85,7 @@ TEST_F(FilesTest, SaysWhatIsWrongWithIdx) {
   expect(Write("huge", Idx({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, "")), l, Code::kDataLoss,
          "truncated");
   expect(i, Write("few", Idx({4}, "0123")), Code::kDataLoss, "has 5 images");
-  // A packed file that ends too early.
+  // A compressed file that ends too early.
   const std::string packed = Write("packed", Idx({1000, 100}, std::string(100'000, 'x') + "abcdefgh"), true);
   std::filesystem::resize_file(packed, std::filesystem::file_size(packed) / 2);
   expect(packed, l, Code::kDataLoss, "packed: cannot be unpacked");
@@ -127,7 +127,7 @@ TEST_F(FilesTest, CutsTextIntoWindows) {
     for (const auto& partition : All(**source)) all.insert(all.end(), partition.begin(), partition.end());
     return all;
   };
-  // What is left over at the end of a file is no record, and none goes on in the next file.
+  // The rest at the end of a file is not a record and does not continue in the next file.
   const std::vector<std::string> whole = {"abcd", "defg", "ghij", "0123", "3456"};
   EXPECT_EQ(windows(), whole);
   options.partitions = 2;
@@ -188,7 +188,7 @@ TEST_F(FilesTest, SaysWhatIsWrongWithText) {
   EXPECT_EQ(ErrorOf(options).code(), Code::kNotFound);
 }
 
-// The real files, where they are: LEAT_DATA names the folder that holds mnist/.
+// The real files, if available: LEAT_DATA is the folder with mnist/.
 TEST(Files, ReadsMnist) {
   const char* data = std::getenv("LEAT_DATA");
   if (data == nullptr) GTEST_SKIP() << "LEAT_DATA is not set: it names the folder with mnist/";

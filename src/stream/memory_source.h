@@ -1,6 +1,6 @@
-// Records held in memory as a sealed topic: what files become, and what tests stream from.
+// Records in memory as a sealed topic, for files and tests.
 //
-// All are numbered through; a partition is a contiguous share of them.
+// Records are numbered consecutively; a partition is a contiguous share of them.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace leat::stream {
 
-// What such sources have in common: all but how records are made.
+// The base of such sources; derived classes provide the records.
 class NumberedSource : public Source {
  public:
-  // `records` in all, cut into `partitions` (> 0) shares that differ by at most one record.
+  // Divides `records` into `partitions` (> 0) shares whose sizes differ by at most one.
   NumberedSource(uint64_t records, uint32_t partitions);
   Result<std::vector<PartitionRange>> Ranges() override;
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override;
 
  protected:
-  // Appends the records [begin, end), which are there, to an empty batch; it is padded afterwards.
+  // Appends the existing records [begin, end) to an empty batch. The caller adds the padding.
   virtual void Append(uint64_t begin, uint64_t end, RecordBatch* out) const = 0;
 
  private:
@@ -31,9 +31,9 @@ class NumberedSource : public Source {
   const uint32_t partitions_;
 };
 
-// `records` cut into `partitions` (> 0) contiguous shares that differ by at most one record.
+// Divides `records` into `partitions` (> 0) contiguous shares whose sizes differ by at most one.
 std::unique_ptr<Source> MakeMemorySource(RecordBatch records, uint32_t partitions);
-// The same from texts.
+// As above, from texts.
 std::unique_ptr<Source> MakeMemorySource(const std::vector<std::string>& records, uint32_t partitions);
 
 }  // namespace leat::stream

@@ -10,10 +10,10 @@
 namespace leat::stream {
 namespace {
 
-// Raised when a decoder gives other numbers for the same record.
+// Increment when a decoder gives other numbers for the same record.
 constexpr uint32_t kDecoderVersion = 1;
 constexpr size_t kMaxFields = 4096;
-// A float holds every whole number up to this.
+// A float represents every whole number up to this.
 constexpr int64_t kMaxWhole = 1 << 24;
 
 Role RoleFrom(const Config& config) {
@@ -132,7 +132,7 @@ void ReadCharacters(const Config& config, Schema::Format format, uint32_t sequen
   if (field->values.size() < 2) config.At("alphabet").Fail("an alphabet has at least 2 characters");
 }
 
-// Keys that belong to another type or role are named with what they are for.
+// Reports keys of another type or role with what they belong to.
 void CheckKeys(const Config& config, const Field& field) {
   const auto only = [&](const char* key, bool fits, const char* what) {
     if (config.Has(key) && !fits)
@@ -190,7 +190,7 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   return field;
 }
 
-// What the losses and scores of several labels are averaged over has to be of one kind.
+// Losses and scores are averaged over all labels, so these must be of one kind.
 void CheckLabels(const Schema& schema) {
   const Field *label = nullptr, *truth = nullptr;
   for (const Field& field : schema.fields) {
@@ -300,7 +300,7 @@ bool Schema::has_truth() const {
 }
 
 uint32_t Schema::classes() const {
-  uint32_t classes = 0;  // the same for all labels: CheckLabels
+  uint32_t classes = 0;  // equal for all labels: CheckLabels
   for (const Field& field : fields) classes = std::max(classes, field.label_classes());
   return classes;
 }
@@ -351,7 +351,7 @@ uint64_t Schema::hash() const {
   w.Put(kDecoderVersion);
   w.Put(format);
   if (delimiter != ',')
-    w.Put(delimiter);  // cuts of commas keep the hash that they had before there were others
+    w.Put(delimiter);  // cuts of comma files keep the hash they had before there were other delimiters
   w.Put(columns.size());
   for (const std::string& name : columns) w.PutString(name);
   for (const Field& f : fields) {

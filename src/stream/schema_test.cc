@@ -1,4 +1,5 @@
 #include "stream/schema.h"
+#include "stream/decode/decoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -125,7 +126,7 @@ TEST(Schema, SaysWhatIsWrongWithLabelsIdsAndCharacters) {
   EXPECT_THAT(text("{type: number}"), HasSubstr("one field, of type characters"));
   EXPECT_THAT(text("{type: characters, sequence: 5}\n  y: {type: characters, sequence: 5}"),
               HasSubstr("one field"));
-  // What the stream's files say is the sequence, unless the field says the same.
+  // The stream defines the sequence, unless the field has the same.
   const auto of_files = [](const std::string& field) {
     return Schema::FromConfig(Config::Parse("format: text\nfields:\n  x: " + field, "job.yaml"), 7);
   };
@@ -134,7 +135,7 @@ TEST(Schema, SaysWhatIsWrongWithLabelsIdsAndCharacters) {
   EXPECT_THROW(of_files("{type: characters, sequence: 6}"), std::invalid_argument);
 }
 
-// What jobs were cut with before there were ids and labels of any number: they go on from their checkpoints.
+// The hashes of jobs from before ids and numeric labels, which must be able to resume from their checkpoints.
 TEST(Schema, HashOfOlderSchemasStays) {
   EXPECT_EQ(Make(kPayments).hash(), 11287943297506631648u);
 }
@@ -217,7 +218,7 @@ TEST(JsonDecoder, KeepsWhatDoesNotFitAsideWithOffsetAndReason) {
       {R"({"a":-1,"c":"u"})", "a: -1 is below 0, which log does not take"},
       {R"({"a":1,"c":"w"})", "c: 'w' is not among the label's values"},
       {R"({"a":1,"c":3})", "c: '3' is not among the label's values"},
-      {R"({"a":1,"a":2,"c":"u"})", "a: is there twice"},
+      {R"({"a":1,"a":2,"c":"u"})", "a: appears twice"},
       {R"({"a":1e999,"c":"u"})", "a: '1e999' is not a number that fits"},
       {R"({"a":01,"c":"u"})", "a: '01' is not a number that fits"},
       {R"({"a":1,"c":"u"} x)", "not a JSON object: "},
@@ -424,7 +425,7 @@ TEST(CsvDecoder, ReadsColumnsInOrderOrByName) {
   for (size_t i = 0; i < rows.dead.size(); ++i) EXPECT_THAT(rows.dead[i].reason, HasSubstr(reasons[i]));
 }
 
-// A number at a record's end must not swallow the digits that the next record begins with.
+// A number at the end of a record must not include the first digits of the next record.
 TEST(CsvDecoder, EndsANumberWhereItsRecordEnds) {
   const DecodedRows rows = Decode(Make("format: csv\nfields: {x: {type: number}}"),
                                   {"12", "34", "5.", "6", "1e", "7", "\"1\"", "8"});

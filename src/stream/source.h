@@ -1,8 +1,8 @@
-// Where events come from: topics cut into partitions, each an ordered run of records with dense offsets.
+// Sources of events: topics divided into partitions, each an ordered sequence of records with dense offsets.
 //
-// One interface for the embedded log, files and (later) Kafka. Readers say what they want by offset and keep
-// no place of their own: which worker reads which range is the coordinator's business. Offsets are dense:
-// record `o` is there for every begin ≤ o < end.
+// One interface for the embedded log, files and (later) Kafka. Readers request offsets and have no position
+// of their own: the coordinator decides which worker reads which range. Dense means that record `o` exists
+// for every begin ≤ o < end.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@
 
 namespace leat::stream {
 
-// What a partition holds now. `begin` grows with retention, `end` with every append.
+// The current contents of a partition. `begin` grows with retention, `end` with every append.
 struct PartitionRange {
   uint32_t partition = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
-  bool sealed = false;  // no record will ever be appended: a file, or a topic whose writers are done
+  bool sealed = false;  // nothing will be appended any more: a file, or a topic whose writers are done
   friend bool operator==(const PartitionRange&, const PartitionRange&) = default;
 };
 
 // Consecutive records in one block of memory: record i is the bytes [offsets[i], offsets[i + 1]) of `data`.
-// Reused from read to read, so steady reading allocates nothing.
+// Reuse batches, so that steady reading needs no allocations.
 struct RecordBatch {
-  // JSON parsers read past the end of a record: this many bytes behind the last one may be read.
+  // Number of readable bytes after the last record, because JSON parsers read past the end.
   static constexpr size_t kPadding = 64;
 
   uint32_t partition = 0;
@@ -42,22 +42,22 @@ struct RecordBatch {
   }
 };
 
-// Not thread-safe: one Source per thread; any number of Sources, in any number of processes, per topic.
+// Not thread-safe: use one Source per thread. A topic can have any number of Sources, in any number of
+// processes.
 class Source {
  public:
   virtual ~Source() = default;
   virtual Result<std::vector<PartitionRange>> Ranges() = 0;
-  // Replaces what `out` holds with the records [begin, end) of a partition. kNotFound, naming offsets, when
-  // retention has taken some of them; kFailedPrecondition when some are not there yet; kDataLoss when bytes
-  // are damaged.
+  // Replaces the contents of `out` by the records [begin, end) of a partition. kNotFound with the offsets if
+  // retention has removed some; kFailedPrecondition if some do not exist yet; kDataLoss if bytes are damaged.
   virtual Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) = 0;
-  // Records below `offset` are no longer needed by the job `owner` (its oldest checkpoint's watermark):
-  // retention may take them, and must keep all above. Sources without retention ignore it. kNotFound when
-  // retention has already taken some of them; what is left is kept all the same.
+  // Declares that the job `owner` no longer needs records below `offset` (the watermark of its oldest
+  // checkpoint): retention may remove them and must keep the others. Sources without retention ignore it.
+  // kNotFound if retention has already removed some needed records; the rest is kept all the same.
   virtual Status Pin(const std::string& /*owner*/, uint32_t /*partition*/, uint64_t /*offset*/) {
     return Status();
   }
-  // The job is over: its pins no longer hold anything back. Idempotent.
+  // Removes the job's pins after its end. Idempotent.
   virtual Status Unpin(const std::string& /*owner*/) { return Status(); }
 };
 

@@ -1,4 +1,4 @@
-// bf16 to and from f32. Rounds to nearest, ties to even; NaN stays NaN.
+// Conversion between bf16 and f32. Rounds to nearest, ties to even; NaN stays NaN.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ inline float ToFloat(Bf16 x) {
 
 inline Bf16 ToBf16(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
-  // Rounding could carry a NaN's fraction into an infinity; one bit of it is kept set.
+  // Dropping the low bits of a NaN could leave an infinity, so set a fraction bit.
   if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>((bits >> 16) | 0x40u)};
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
 }

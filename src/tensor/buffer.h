@@ -1,4 +1,4 @@
-// Memory for tensors: 64-byte aligned, zeroed, shared by count.
+// Memory for tensors: 64-byte aligned and reference-counted.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,10 @@ class Buffer {
   static constexpr size_t kAlignment = 64;
 
   Buffer() = default;
-  // Zeroed. Large buffers come straight from the kernel, so pages that are never touched cost nothing.
+  // Allocates zeroed memory. Pages of large buffers that are never touched cost nothing. Throws
+  // std::bad_alloc.
   explicit Buffer(size_t bytes);
-  // Memory that came from elsewhere: as aligned, and zeroed where that is asked of it.
+  // Wraps memory from another allocator, which must be kAlignment-aligned.
   static Buffer Of(std::shared_ptr<std::byte> memory, size_t bytes) {
     Buffer buffer;
     buffer.memory_ = std::move(memory);
@@ -28,7 +29,7 @@ class Buffer {
   size_t size() const { return size_; }
   std::span<std::byte> bytes() const { return {data(), size_}; }
   explicit operator bool() const { return memory_ != nullptr; }
-  // Others hold this memory too. What another thread does with its hold may be seen late.
+  // Whether another Buffer shares this memory. Approximate if other threads copy or drop theirs meanwhile.
   bool shared() const { return memory_.use_count() > 1; }
 
  private:
@@ -36,7 +37,7 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// Where memory comes from, zeroed.
+// An allocator of zeroed buffers.
 using Allocate = std::function<Buffer(size_t bytes)>;
 
 }  // namespace leat

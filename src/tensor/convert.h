@@ -1,4 +1,5 @@
-// One element's value as another type, as ops::Cast says it.
+// Conversion of one element to another type, with the semantics of ops::Cast: floats are truncated towards
+// zero, out-of-range values are clamped, NaN becomes 0.
 #pragma once
 
 #include <limits>
@@ -17,18 +18,18 @@ To ConvertTo(From x) {
   } else if constexpr (std::is_floating_point_v<To>) {
     return static_cast<To>(x);
   } else if constexpr (std::is_floating_point_v<From>) {
-    // The ends as f32: the upper one may round up to what no longer fits.
-    constexpr auto kLeast = static_cast<float>(std::numeric_limits<To>::lowest());
-    constexpr auto kMost = static_cast<float>(std::numeric_limits<To>::max());
+    // max() as f32 may round up beyond the range of To, hence >= below.
+    constexpr auto kMin = static_cast<float>(std::numeric_limits<To>::lowest());
+    constexpr auto kMax = static_cast<float>(std::numeric_limits<To>::max());
     if (x != x) return 0;
-    if (x <= kLeast) return std::numeric_limits<To>::lowest();
-    if (x >= kMost) return std::numeric_limits<To>::max();
+    if (x <= kMin) return std::numeric_limits<To>::lowest();
+    if (x >= kMax) return std::numeric_limits<To>::max();
     return static_cast<To>(x);
   } else {
-    constexpr auto kLeast = static_cast<int64_t>(std::numeric_limits<To>::lowest());
-    constexpr auto kMost = static_cast<int64_t>(std::numeric_limits<To>::max());
+    constexpr auto kMin = static_cast<int64_t>(std::numeric_limits<To>::lowest());
+    constexpr auto kMax = static_cast<int64_t>(std::numeric_limits<To>::max());
     const auto wide = static_cast<int64_t>(x);
-    return static_cast<To>(wide < kLeast ? kLeast : wide > kMost ? kMost : wide);
+    return static_cast<To>(wide < kMin ? kMin : wide > kMax ? kMax : wide);
   }
 }
 

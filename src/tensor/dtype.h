@@ -1,5 +1,5 @@
-// Types of elements. f32 is what networks compute in, bf16 what their products may take in; the others come
-// from and go to data.
+// Element types. Networks compute in f32; matrix products may take bf16 inputs; the others hold data and
+// indices.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,12 @@ namespace leat {
 
 enum class DType : uint8_t { kF32 = 0, kI32 = 1, kI64 = 2, kU8 = 3, kBf16 = 4 };
 
-// The upper half of an f32: its sign, exponent and first 7 bits of fraction.
+// bfloat16: the upper half of an f32, with 1 sign, 8 exponent and 7 fraction bits.
 struct Bf16 {
   uint16_t bits = 0;
 };
 
+// Bytes of one element.
 constexpr size_t SizeOf(DType type) {
   switch (type) {
     case DType::kF32:

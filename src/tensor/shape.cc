@@ -11,13 +11,13 @@ Shape::Shape(std::initializer_list<int64_t> sizes)
 Shape::Shape(std::span<const int64_t> sizes) : rank_(sizes.size()) {
   if (sizes.size() > kMaxRank) {
     throw std::invalid_argument("a tensor has " + std::to_string(sizes.size()) + " axes; at most " +
-                                std::to_string(kMaxRank) + " are possible");
+                                std::to_string(kMaxRank) + " are supported");
   }
   std::copy(sizes.begin(), sizes.end(), sizes_.begin());
   int64_t product = 1;
   for (int64_t size : sizes) {
     if (size < 0) throw std::invalid_argument("shape " + ToString() + " has a negative size");
-    // Sizes of 0 aside, so that strides cannot overflow either.
+    // A size of 0 counts as 1, so that strides cannot overflow either.
     if (size == 0) continue;
     if (product > kMaxElements / size) {
       throw std::invalid_argument("shape " + ToString() + " has more than 2^40 elements");

@@ -1,4 +1,4 @@
-// Sizes of a dense, row-major tensor. Known when a graph is built; every product is checked.
+// The shape of a dense, row-major tensor: its size along each axis. Immutable except by assignment.
 #pragma once
 
 #include <array>
@@ -12,20 +12,20 @@ namespace leat {
 class Shape {
  public:
   static constexpr size_t kMaxRank = 6;
-  // Elements that one tensor may have at most: 2^40.
+  // 2^40. No product of sizes or byte offset can overflow below it.
   static constexpr int64_t kMaxElements = int64_t{1} << 40;
 
   // Rank 0: a scalar.
   Shape() = default;
-  // Throws std::invalid_argument on a rank above kMaxRank, a negative size, or too many elements (axes of
-  // size 0 counted as 1).
+  // Throws std::invalid_argument if the rank exceeds kMaxRank, a size is negative, or there are more than
+  // kMaxElements elements (an axis of size 0 counts as 1).
   Shape(std::initializer_list<int64_t> sizes);
   explicit Shape(std::span<const int64_t> sizes);
 
   size_t rank() const { return rank_; }
   int64_t operator[](size_t axis) const { return sizes_[axis]; }
   std::span<const int64_t> sizes() const { return {sizes_.data(), rank_}; }
-  // 1 for a scalar, 0 when any size is 0.
+  // 1 for a scalar, 0 if any size is 0.
   int64_t elements() const;
   // "[128, 784]"
   std::string ToString() const;

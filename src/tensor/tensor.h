@@ -1,7 +1,7 @@
-// A dense, row-major tensor: a type, a shape, and memory that it owns a share of or only looks at.
+// A dense, row-major tensor: an element type, a shape, and memory that it shares or borrows.
 //
-// Copying a Tensor copies the handle, not the elements. Distinct tensors may share memory; whoever writes
-// sees to it that nobody reads at the same time.
+// Copying a Tensor copies the handle, not the elements. Several tensors may share memory; a writer must make
+// sure that no other thread uses that memory at the same time.
 #pragma once
 
 #include <cstring>
@@ -32,9 +32,10 @@ class Tensor {
   // Owns zeroed memory.
   explicit Tensor(TensorType type) : type_(std::move(type)), buffer_(type_.bytes()), data_(buffer_.data()) {}
   Tensor(DType dtype, Shape shape) : Tensor(TensorType{dtype, shape}) {}
-  // Looks at memory that the caller keeps alive.
+  // Borrows memory, which the caller keeps alive.
   Tensor(TensorType type, void* data) : type_(std::move(type)), data_(static_cast<std::byte*>(data)) {}
 
+  // Copies `values`, whose number must match the shape.
   template <class T>
   static Tensor Of(Shape shape, std::span<const T> values) {
     LEAT_CHECK(static_cast<size_t>(shape.elements()) == values.size());
@@ -50,6 +51,7 @@ class Tensor {
   size_t bytes() const { return type_.bytes(); }
   std::byte* raw() const { return data_; }
 
+  // The elements. T must match dtype().
   template <class T>
   std::span<T> as() const {
     LEAT_CHECK(DTypeOf<std::remove_const_t<T>>::value == type_.dtype);

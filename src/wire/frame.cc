@@ -48,16 +48,17 @@ Bytes EncodeRefusal() {
 Status CheckHello(ByteView hello, std::string_view token, Side side) {
   ByteReader in(hello);
   if (hello.size() != kHelloBytes || AsText(in.GetRaw(kMagic.size())) != kMagic) {
-    return Malformed("not a hello of Leat");
+    return Malformed("the peer's first bytes are not a hello of Leat");
   }
   if (const auto version = in.Get<uint32_t>(); version != kVersion) {
     return Malformed("wire version " + std::to_string(version) + ", this program speaks " +
                      std::to_string(kVersion));
   }
-  if (in.Get<uint32_t>() != static_cast<uint32_t>(side)) return Malformed("a hello of the wrong side");
+  if (in.Get<uint32_t>() != static_cast<uint32_t>(side))
+    return Malformed("the peer's hello names the wrong side (connects, accepts)");
   const Bytes expected = EncodeHello(token, side);
   if (CRYPTO_memcmp(hello.data(), expected.data(), kHelloBytes) != 0) {
-    return {Code::kPermissionDenied, "the token of another job"};
+    return {Code::kPermissionDenied, "the peer has the token of another job"};
   }
   return {};
 }
@@ -81,7 +82,9 @@ void EncodePrefix(const FramePrefix& prefix, std::byte* out) {
 }
 
 Result<FramePrefix> DecodePrefix(ByteView bytes, uint32_t max_header_bytes, uint64_t max_payload_bytes) {
-  if (bytes.size() != FramePrefix::kBytes) return Malformed("a frame's prefix has another size");
+  if (bytes.size() != FramePrefix::kBytes)
+    return Malformed("a frame's prefix of " + std::to_string(bytes.size()) + " bytes, expected " +
+                     std::to_string(FramePrefix::kBytes));
   ByteReader in(bytes);
   const auto magic = in.Get<uint16_t>();
   const auto type = in.Get<uint16_t>();
@@ -91,7 +94,7 @@ Result<FramePrefix> DecodePrefix(ByteView bytes, uint32_t max_header_bytes, uint
   prefix.payload_bytes = in.Get<uint64_t>();
   prefix.header_checksum = in.Get<uint32_t>();
   if (magic != kFrameMagic || in.Get<uint32_t>() != Checksum32(bytes.first(kPrefixChecked)) || type > 0xff) {
-    return Malformed("not a frame's prefix");
+    return Malformed("damaged frame prefix (wrong magic, type or checksum)");
   }
   if (prefix.header_bytes > max_header_bytes) {
     return Malformed("a header of " + std::to_string(prefix.header_bytes) + " bytes, at most " +

@@ -1,4 +1,5 @@
 #include "wire/frame.h"
+#include "wire/messages.h"
 
 #include <gtest/gtest.h>
 
@@ -172,7 +173,7 @@ TEST(MessageTest, RoundTrips) {
   }
 }
 
-// Whatever a decoder takes must be what its encoder writes: no byte may have two meanings, or none.
+// Whatever a decoder accepts must be what its encoder writes: every byte has exactly one meaning.
 template <class Decode>
 void DecodesOrRefuses(ByteView bytes, Decode decode) {
   const auto message = decode(bytes);

@@ -1,7 +1,7 @@
+#include "wire/messages.h"
+
 #include <utility>
 #include <vector>
-
-#include "wire/frame.h"
 
 namespace leat::wire {
 namespace {
@@ -31,7 +31,7 @@ IdType GetId(ByteReader* in) {
   return IdType(in->Get<typename IdType::rep>());
 }
 
-// Fails the reader unless the ids of `slices` rise.
+// Fails the reader unless the slice ids ascend.
 template <class T>
 void CheckOrder(const std::vector<T>& slices, ByteReader* in) {
   for (size_t i = 1; i < slices.size(); ++i) {

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Makes expressions.json: values, gradients and second derivatives of expressions, as PyTorch computes them.
+"""Generates expressions.json: values, gradients and second derivatives of expressions, computed by PyTorch.
 
     OMP_NUM_THREADS=1 /usr/bin/python3 tests/goldens/expressions.py > tests/goldens/expressions.json
 
-An expression is a text in postfix notation over inputs a, b, c, which are filled by `fill` of networks.py, scaled
-into a range. Its loss is the sum of y · w, w filled likewise; the second derivatives are those of the sum of the
-squares of the gradients.
+An expression is in postfix notation. Its inputs a, b, c are filled by `fill` of networks.py, scaled to a range. The
+loss is the sum of y · w, where w is filled likewise. The second derivatives are those of the sum of the squared gradients.
 """
 
 import json
@@ -30,7 +29,7 @@ BINARY = {
     "maximum": torch.maximum, "minimum": torch.minimum, "mul": torch.mul, "pow": torch.pow, "sub": torch.sub,
 }
 
-# text, and for each input its shape and range
+# The expression, and the shape and range of each input.
 EXPRESSIONS = [
     ("a b matmul c add tanh", [([4, 6], -1, 1), ([6, 3], -1, 1), ([3], -1, 1)]),
     ("a exp b mul a sub sigmoid", [([3, 5], -1, 1), ([3, 5], -2, 2)]),

@@ -1,4 +1,4 @@
-// Expressions over many ops against PyTorch: values, gradients, and gradients of gradients.
+// Compares expressions over many ops with PyTorch: values, gradients, and gradients of gradients.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -92,7 +92,7 @@ Value Total(Graph& graph, Value x) {
   return graph.shape(x).rank() == 0 ? x : graph.Make<ops::ReduceSum>({x});
 }
 
-// One expression as a graph, with its gradients and theirs.
+// One expression as a graph, with first and second derivatives.
 class Expression {
  public:
   Expression(const Json& golden, uint32_t number) {
@@ -155,7 +155,7 @@ class Expression {
     return stack.at(0);
   }
 
-  // PyTorch computed in double: what is left is the rounding of f32.
+  // PyTorch computes in double, so the difference is the rounding of f32.
   static void CheckValues(const Tensor& actual, const Json& expected, const std::string& what) {
     const auto values = actual.as<float>();
     ASSERT_EQ(values.size(), expected.size()) << what;
@@ -179,7 +179,7 @@ TEST(Expressions, AreThoseOfPyTorch) {
     SCOPED_TRACE(goldens[i]["expression"].get<std::string>());
     Expression expression(goldens[i], i);
     expression.Check(goldens[i], {&reference::Kernels()});
-    expression.Check(goldens[i], {&onednn::Table(), &reference::Kernels()});
+    expression.Check(goldens[i], {&cpu::Table(), &reference::Kernels()});
   }
 }
 

@@ -1,4 +1,4 @@
-// What the golden files and their tests agree on.
+// Conventions shared by the golden files' generators and their tests.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace leat::goldens {
 
-// A file beside this one.
+// Reads a JSON file of this folder.
 inline nlohmann::json Read(const std::string& name) {
   std::ifstream file(std::string(LEAT_GOLDENS) + "/" + name);
   if (!file) throw std::runtime_error("cannot read " + name);
   return nlohmann::json::parse(file);
 }
 
-// The i-th of the floats in [-1, 1) that the scripts call fill(salt, count).
+// The i-th value of the scripts' fill(salt, count), in [-1, 1).
 inline float Fill(uint32_t salt, uint32_t i) {
   uint32_t h = i * 2654435761u + salt * 40503u + 12345u;
   h ^= h >> 15;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes networks.json: ten training losses and the first gradients of small networks, as PyTorch computes them.
+"""Generates networks.json: ten training losses and the first gradients of small networks, computed by PyTorch.
 
     OMP_NUM_THREADS=1 /usr/bin/python3 tests/goldens/networks.py > tests/goldens/networks.json
 
-Parameters and batches are not stored: both sides fill them by `fill`, a pure function of an index. Each network is
-described once as Leat's `model:` section and once as PyTorch calls on the very same variables, in Leat's layouts.
+Parameters and batches are not stored: both sides compute them by `fill`, a pure function of an index. Each network is
+described by Leat's `model:` section and by PyTorch calls on the same variables, in Leat's layouts.
 """
 
 import json
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 STEPS = 10
 BATCH_SALT = 1000
-# Not trained, and without influence on what training computes.
+# Not trained, and not used in training.
 STATISTICS = {"batch_norm1/mean", "batch_norm1/variance"}
 
 
@@ -100,7 +100,7 @@ def embedded(v, x):
 
 
 def recurrent(cell, v, name, x, **options):
-    """PyTorch's layer over our variables: gates side by side in columns there, in rows here."""
+    """PyTorch's layer on Leat's variables. Leat stores gates in columns, PyTorch in rows."""
     units = v[name + "/state_weight"].shape[0]
     weights = [v[name + "/input_weight"].t(), v[name + "/state_weight"].t(), v[name + "/bias"],
                torch.zeros_like(v[name + "/bias"])]

@@ -1,4 +1,4 @@
-// Small networks of every family against PyTorch: the first gradients and ten losses of training.
+// Compares small networks of every family with PyTorch: the first gradients, and the losses of ten steps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class Network {
     features_ = Bound(step_.features);
     labels_ = Bound(step_.labels);
     weights_ = Bound(step_.weights);
-    noise_ = Bound(step_.noise);
+    noise_ = Bound(step_.random_seed);
     for (size_t v = 0; v < step_.variables.size(); ++v) {
       values_.push_back(Bound(step_.variables[v]));
       gradients_.push_back(Bound(step_.gradients[v]));
@@ -99,7 +99,7 @@ class Network {
   }
 
   void FillAll() {
-    // As the script does it: in [-1, 1), or whole numbers below a bound.
+    // As in networks.py: numbers in [-1, 1), or ids below a bound.
     const auto fill = [](Tensor& tensor, uint32_t salt, int below) {
       uint32_t i = 0;
       for (float& x : tensor.as<float>()) {
@@ -141,11 +141,11 @@ TEST_P(Networks, HaveTheVariablesOfTheGolden) {
 
 TEST_P(Networks, GradientsAreThoseOfPyTorch) {
   Network(golden(), {&reference::Kernels()}).CheckGradients();
-  Network(golden(), {&onednn::Table(), &reference::Kernels()}).CheckGradients();
+  Network(golden(), {&cpu::Table(), &reference::Kernels()}).CheckGradients();
 }
 
 TEST_P(Networks, TenLossesAreThoseOfPyTorch) {
-  Network(golden(), {&onednn::Table(), &reference::Kernels()}).CheckTraining();
+  Network(golden(), {&cpu::Table(), &reference::Kernels()}).CheckTraining();
 }
 
 std::string TestName(const testing::TestParamInfo<size_t>& info) {

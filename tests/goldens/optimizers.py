@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes optimizers.json: what PyTorch's optimizers, schedules and clipping make of a few numbers.
+"""Generates optimizers.json: updates of a small variable by PyTorch's optimizers, schedules and clipping.
 
     /usr/bin/python3 tests/goldens/optimizers.py > tests/goldens/optimizers.json
 
-Every case is an `optimizer:` section of a job and the values of one variable after each update. The variable and its
-gradients are not stored: both sides fill them (networks.py). PyTorch has no lamb: it is written out here, in double,
-from You et al. 2020.
+A case is an `optimizer:` section of a job and the values of a variable after each update. The variable and its
+gradients are not stored: both sides compute them (networks.py). PyTorch has no lamb, so this file implements it in
+double (You et al. 2020).
 """
 
 import json
@@ -81,7 +81,7 @@ def cases():
            dict(optimizer=lambda p: opt.RMSprop(p, lr=0.02, alpha=0.9, eps=1e-3, weight_decay=0.1)))
     yield ({"type": "rmsprop", "learning_rate": 0.02, "momentum": 0.7},
            dict(optimizer=lambda p: opt.RMSprop(p, lr=0.02, momentum=0.7)))
-    # Not the defaults: after one gradient the variance is a difference of nearly equal numbers, and f32 decides.
+    # Not the defaults, with which the variance after one gradient is dominated by the cancellation error of f32.
     yield ({"type": "rmsprop", "learning_rate": 0.02, "alpha": 0.8, "centered": True, "epsilon": 0.01},
            dict(optimizer=lambda p: opt.RMSprop(p, lr=0.02, alpha=0.8, centered=True, eps=0.01)))
     yield ({"type": "rmsprop", "learning_rate": 0.02, "alpha": 0.8, "centered": True, "momentum": 0.5, "epsilon": 0.01},
@@ -105,7 +105,7 @@ def cases():
            dict(**sgd, schedule=lambda o: lrs.ExponentialLR(o, 0.8)))
     yield ({**section, "schedule": {"type": "linear", "steps": 8, "final": 0.25}},
            dict(**sgd, schedule=lambda o: lrs.LinearLR(o, 1.0, 0.25, 8)))
-    # CosineAnnealingLR rises again after its end; ours stays.
+    # CosineAnnealingLR rises again after its end; Leat's schedule stays constant.
     yield ({**section, "schedule": {"type": "cosine", "steps": STEPS, "final": 0.1}},
            dict(**sgd, schedule=lambda o: lrs.CosineAnnealingLR(o, STEPS, 0.01)))
 

@@ -1,4 +1,4 @@
-// Every optimizer, schedule and clipping against PyTorch, update by update.
+// Compares every optimizer, schedule and clipping with PyTorch, after each update.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ TEST(OptimizersGolden, EveryUpdateIsThatOfPyTorch) {
       optim::Apply(config, w, g, spans, step + 1, 1);
       for (size_t i = 0; i < size; ++i) {
         const float expected = golden["values"][step][i];
-        // An ulp or two an update; what momentum and the normalising roots make of it stays near.
+        // One or two ulps per update, amplified slightly by momentum and normalisation.
         ASSERT_NEAR(w[i], expected, 1e-6 + 2e-6 * std::abs(expected))
             << section << " step " << step + 1 << " element " << i;
       }

@@ -1,5 +1,5 @@
-// Part of every test program (leat_test): with LEAT_REQUIRE_ALL=1 a test that skips fails, unless
-// base/testing.h allows it.
+// Part of every test program (leat_test): with LEAT_REQUIRE_ALL=1 a skipped test fails, unless base/testing.h
+// allows the skip.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ bool IsAllowed(const std::string& message) {
 
 class FailSkips : public ::testing::EmptyTestEventListener {
  private:
-  // A failure that is added here still counts for the test that ends.
+  // A failure that is added here counts for the test that ends.
   void OnTestEnd(const ::testing::TestInfo& test) override {
     const ::testing::TestResult& result = *test.result();
     std::string refused;
@@ -36,7 +36,7 @@ class FailSkips : public ::testing::EmptyTestEventListener {
   }
 };
 
-// Before main, whoever has it. googletest deletes the listener.
+// Runs before main, which some test programs define themselves. googletest deletes the listener.
 [[maybe_unused]] const bool added = [] {
   const char* const value = std::getenv("LEAT_REQUIRE_ALL");
   const bool wanted = value != nullptr && std::string_view(value) == "1";

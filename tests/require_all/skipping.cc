@@ -1,4 +1,4 @@
-// What tests/system/test_require_all.py runs: skips of both kinds, and a test that passes.
+// The program of tests/system/test_require_all.py: tests that skip, allowed and not, and a test that passes.
 #include <gtest/gtest.h>
 
 #include "base/testing.h"

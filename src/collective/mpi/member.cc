@@ -83,7 +83,7 @@ void Lanes(Member& member) {
 }
 
 void ManyAtATime(Member& member) {
-  // Small ones, and some that are cut into pieces.
+  // Small ones, and some that are divided into pieces.
   std::vector<std::vector<float>> buckets(20);
   for (size_t i = 0; i < buckets.size(); ++i) buckets[i].assign(i % 2 == 0 ? 10'000 : 600'001, 1.0f);
   size_t ended = 0;
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
   const Status status = member.Reduce(std::move(bucket));
   std::fprintf(stderr, "rank %u was told: %s, lost %d\n", rank, status.ToString().c_str(),
                member.all->lost().has_value() ? static_cast<int>(*member.all->lost()) : -1);
-  // One that does not end by itself is ended.
+  // A member that does not end by itself is ended.
   if (mode == "leave-hanging") pause();
   member.all.reset();
   return 0;

@@ -12,7 +12,7 @@ namespace {
 std::vector<MPI_Request> requests;
 std::vector<int64_t> free_requests;
 
-// A place for a request that `start` fills in.
+// Allocates a request, which `start` fills in.
 template <class StartCall>
 int64_t Begin(const StartCall& start) {
   if (free_requests.empty()) {
@@ -28,8 +28,9 @@ int64_t Begin(const StartCall& start) {
 const char* Init(uint32_t* rank, uint32_t* members) {
   int level = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
-    return "MPI did not start";
-  if (level < MPI_THREAD_SERIALIZED) return "this MPI serves no thread but the one that has started it";
+    return "MPI_Init_thread failed";
+  if (level < MPI_THREAD_SERIALIZED)
+    return "this MPI does not support calls from other threads (MPI_THREAD_SERIALIZED)";
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   int me = 0, all = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &me);

@@ -30,7 +30,7 @@ struct Outcome {
 Outcome Mpirun(int members, const std::string& arguments) {
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-  // `timeout` only ends what would hang for ever.
+  // `timeout` only ends a hang.
   const std::string command = "timeout -k 5 120 " LEAT_MPIRUN " --oversubscribe --bind-to none -np " +
                               std::to_string(members) + " " LEAT_MPI_MEMBER " " LEAT_MPI_MODULE " " +
                               arguments + " 2>&1 </dev/null";
@@ -54,7 +54,7 @@ TEST(MpiTest, SumsAreRight) {
   }
 }
 
-// The deadline is 1.5 s; the rest is what mpirun takes to start and end on a busy machine.
+// The deadline is 1.5 s; the rest is for mpirun to start and end on a busy machine.
 constexpr double kInTime = 60;
 
 TEST(MpiTest, AKilledMemberEndsTheOthers) {
@@ -72,7 +72,7 @@ TEST(MpiTest, AStoppedMemberEndsTheOthersWithItsName) {
     EXPECT_EQ(outcome.status, 7) << outcome.output;
     EXPECT_LT(outcome.seconds, kInTime);
     EXPECT_THAT(outcome.output,
-                HasSubstr("all-reduce 1 did not end in time: rank 2 does not answer, lost 2"));
+                HasSubstr("all-reduce 1 was not complete in time: rank 2 does not answer, lost 2"));
     EXPECT_THAT(outcome.output, HasSubstr("ending the job"));
   }
 }
@@ -81,7 +81,7 @@ TEST(MpiTest, AMemberThatDoesNotComeIsNamed) {
   const Outcome outcome = Mpirun(2, "late 1");
   EXPECT_EQ(outcome.status, 7) << outcome.output;
   EXPECT_LT(outcome.seconds, kInTime);
-  EXPECT_THAT(outcome.output, HasSubstr("rank 1 has not come to it, lost 1"));
+  EXPECT_THAT(outcome.output, HasSubstr("rank 1 has not started it, lost 1"));
 }
 
 TEST(MpiTest, AMemberThatGivesUpEndsTheOthersWithWhatIsWrong) {
@@ -94,23 +94,23 @@ TEST(MpiTest, AMemberThatNeverStartsEndsTheOthers) {
   const Outcome outcome = Mpirun(2, "absent 1");
   EXPECT_EQ(outcome.status, 7) << outcome.output;
   EXPECT_LT(outcome.seconds, kInTime);
-  EXPECT_THAT(outcome.output, HasSubstr("rank 0 has no group: deadline exceeded: not all processes of MPI"));
+  EXPECT_THAT(outcome.output, HasSubstr("rank 0 has no group: deadline exceeded: not all MPI processes"));
   EXPECT_THAT(outcome.output, HasSubstr("ending the job"));
 }
 
 TEST(MpiTest, AMemberThatEndsBeforeTheGroupIsFormedEndsTheOthers) {
   const Outcome outcome = Mpirun(2, "early");
   EXPECT_EQ(outcome.status, 7) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("ended before all processes of MPI had started; ending the job"));
+  EXPECT_THAT(outcome.output, HasSubstr("ended before all MPI processes had started; ending the job"));
 }
 
-TEST(MpiTest, APlaceThatIsAnotherThanMpisIsSaid) {
+TEST(MpiTest, ARankDifferentFromMpisIsReported) {
   const Outcome outcome = Mpirun(2, "misplaced 1");
   EXPECT_EQ(outcome.status, 7) << outcome.output;
-  EXPECT_THAT(outcome.output, HasSubstr("MPI says rank 1 of 2 where the environment says rank 1 of 3"));
+  EXPECT_THAT(outcome.output, HasSubstr("MPI says rank 1 of 2, but the environment says rank 1 of 3"));
 }
 
-TEST(MpiTest, ThePlaceIsWhatWhoeverStartedItSays) {
+TEST(MpiTest, TheRankComesFromTheLauncher) {
   struct Case {
     std::map<std::string, std::string> variables;
     std::optional<std::pair<uint32_t, uint32_t>> place;
@@ -140,7 +140,7 @@ TEST(MpiTest, AModuleThatIsNotThereIsSaid) {
   EXPECT_THAT(module.status().message(), HasSubstr("/nowhere/leat_mpi.so"));
 }
 
-TEST(MpiTest, WhoDoesNotEndAfterAFailureIsEnded) {
+TEST(MpiTest, AHangingProcessIsEndedAfterAFailure) {
   const Outcome outcome = Mpirun(2, "leave-hanging 0");
   EXPECT_EQ(outcome.status, 7) << outcome.output;
   EXPECT_LT(outcome.seconds, kInTime);

@@ -23,7 +23,7 @@ std::vector<int> Affinity() {
     }
   }
   if (!cores.empty()) return cores;
-  // More cores than a cpu_set_t holds: all there are.
+  // The machine has more cores than a cpu_set_t holds: use them all.
   cores.resize(std::max(1u, std::thread::hardware_concurrency()));
   std::iota(cores.begin(), cores.end(), 0);
   return cores;
@@ -34,8 +34,7 @@ int Threads(const std::vector<int>& cores, std::optional<double> quota) {
   return quota ? std::clamp(static_cast<int>(std::ceil(*quota - 0.01)), 1, all) : all;
 }
 
-// The cores of `nodes` dealt out to `count` devices in runs, so that a device lies on as few nodes as
-// possible.
+// Divides the cores of `nodes` among `count` devices in contiguous ranges, so that a device spans few nodes.
 std::vector<Device> DealOut(const std::vector<NumaNode>& nodes, size_t count) {
   std::vector<std::pair<int, int>> cores;  // core, node
   for (const NumaNode& node : nodes) {
@@ -58,8 +57,7 @@ std::vector<Device> DealOut(const std::vector<NumaNode>& nodes, size_t count) {
 const Device& Machine::Find(const std::string& name) const {
   const auto found = std::ranges::find(devices, name, &Device::name);
   if (found == devices.end()) {
-    throw std::invalid_argument("there is no device \"" + name + "\"; there " +
-                                (devices.size() == 1 ? "is " : "are ") + DeviceNames());
+    throw std::invalid_argument("unknown device \"" + name + "\"; available: " + DeviceNames());
   }
   return *found;
 }
@@ -91,7 +89,7 @@ Machine Discover(const ReadText& read, const std::vector<int>& affinity, const D
     Device& device = machine.devices[d];
     device.name = "cpu:" + std::to_string(d);
     device.kind = "cpu";
-    // The quota is the process's; each device has its share of it.
+    // The quota is for the process; each device gets its share.
     const double share = static_cast<double>(device.cores.size()) / static_cast<double>(affinity.size());
     device.threads = std::max(1, static_cast<int>(std::lround(machine.threads * share)));
     device.memory_bytes = options.cpu_devices == 0 && nodes.size() > 1

@@ -1,13 +1,12 @@
-// The devices that a graph can run on, found by themselves.
+// Discovery of the devices that a graph can run on.
 //
-// A CPU device is a pool of cores. One machine has one for each of its NUMA nodes, or as many as it is told,
-// which divide the cores between them. Only what this process may use counts: its affinity and the quota of
-// its control group.
+// A CPU device is a set of cores. By default a machine has one CPU device per NUMA node; an option divides
+// the cores into any other number. Only cores that this process may use count, by its affinity and control
+// group quota.
 //
-// Another kind of device plugs in at two places: a Device of its kind in Machine::devices, and a
-// graph::KernelTable with the same `device_kind` in PlanOptions::tables. Placement asks the tables of a
-// device's kind whether they have a kernel; partitioning puts send and receive where tensors cross; what
-// carries them is a Rendezvous (run/rendezvous.h).
+// To add another kind of device, provide a Device in Machine::devices and a graph::KernelTable with the same
+// `device_kind` in PlanOptions::tables. Placement uses only tables of a device's kind. Partitioning adds send
+// and receive ops where tensors cross devices; a Rendezvous (run/rendezvous.h) transfers them.
 #pragma once
 
 #include <cstdint>
@@ -23,41 +22,43 @@ class ThreadPool;
 
 struct Device {
   std::string name;  // "cpu:0"
-  std::string kind;  // "cpu": that of the tables whose kernels run here
+  std::string kind;  // "cpu": equals KernelTable::device_kind of its kernels
   std::vector<int> cores;
-  // That run at the same time: the cores, or fewer when a quota says so. At least 1.
+  // Threads to run at the same time: the number of cores, or fewer under a quota. At least 1.
   int threads = 1;
   int numa_node = 0;
   uint64_t memory_bytes = 0;  // 0: unknown
-  // Threads on its cores, which all plans of the process share; idle ones block.
+  // Threads on its cores, shared by all plans of the process. Idle threads sleep.
   std::shared_ptr<ThreadPool> pool;
 };
 
 struct Machine {
-  std::string model;  // of the processor
+  std::string model;  // processor model
   std::string simd;   // "avx512"
   bool bf16 = false;
-  int threads = 1;            // that all devices run at the same time
+  int threads = 1;            // sum over all devices
   uint64_t memory_bytes = 0;  // 0: unknown
   std::vector<Cache> caches;  // of its first core
   std::vector<Device> devices;
 
-  // Throws std::invalid_argument("there is no device \"cpu:7\"; there are cpu:0, cpu:1").
+  // Throws std::invalid_argument("unknown device \"cpu:7\"; available: cpu:0, cpu:1").
   const Device& Find(const std::string& name) const;
   std::string DeviceNames() const;  // "cpu:0, cpu:1"
 };
 
 struct DiscoverOptions {
-  // 0: one for each NUMA node. More than there are cores is std::invalid_argument.
+  // Number of CPU devices; 0: one per NUMA node. Discover throws std::invalid_argument if it exceeds the
+  // cores.
   int cpu_devices = 0;
 };
 
 // `affinity`: cores that this process may run on, sorted, at least one.
 Machine Discover(const ReadText& read, const std::vector<int>& affinity, const DiscoverOptions& options);
-// This machine, as this process may use it.
+// This machine, limited to what this process may use.
 std::shared_ptr<const Machine> Discover(const DiscoverOptions& options = {});
 
-// Cores that this process may keep busy, by affinity and quota: what "all cores" means. At least 1.
+// Number of cores that this process may use, by affinity and quota. Settings such as "all cores" mean this.
+// At least 1.
 int UsableCores();
 
 }  // namespace leat::engine

@@ -71,7 +71,7 @@ TEST(Topology, KnowsVectorsAndTypes) {
   EXPECT_EQ(CpuModel(kCpuInfo), "AMD EPYC 9B45");
   EXPECT_EQ(SimdLevel(kCpuInfo), "avx512");
   EXPECT_TRUE(HasBf16(kCpuInfo));
-  EXPECT_EQ(SimdLevel("flags : sse2 avx avx2 fma avx512f"), "avx2");  // half of AVX-512 is none
+  EXPECT_EQ(SimdLevel("flags : sse2 avx avx2 fma avx512f"), "avx2");  // AVX-512 needs more than the F subset
   EXPECT_EQ(SimdLevel("flags : sse2 avx avx2"), "avx");
   EXPECT_FALSE(HasBf16("flags : avx512f xavx512_bf16"));
   EXPECT_EQ(SimdLevel("Features : fp asimd bf16"), "asimd");
@@ -99,7 +99,7 @@ TEST(Topology, HonoursControlGroups) {
   texts["/sys/fs/cgroup/cpu.max"] = "garbage\n";
   EXPECT_EQ(CpuQuota(Reader(texts)), std::nullopt);
   EXPECT_EQ(UsableMemory(Reader(texts)), uint64_t{64} << 30);
-  // The parent's limit holds as well.
+  // The limit of the parent group applies too.
   texts["/sys/fs/cgroup/jobs/cpu.max"] = "250000 100000\n";
   texts["/sys/fs/cgroup/jobs/memory.max"] = "1073741824\n";
   texts["/sys/fs/cgroup/jobs/a/memory.max"] = "max\n";
@@ -126,7 +126,7 @@ TEST(Devices, OneForEachNumaNode) {
   EXPECT_EQ(machine.devices[1].memory_bytes, uint64_t{32} << 30);
   EXPECT_EQ(machine.Find("cpu:1").name, "cpu:1");
   EXPECT_THAT([&] { machine.Find("gpu:0"); }, testing::ThrowsMessage<std::invalid_argument>(
-                                                  "there is no device \"gpu:0\"; there are cpu:0, cpu:1"));
+                                                  "unknown device \"gpu:0\"; available: cpu:0, cpu:1"));
 }
 
 TEST(Devices, AsManyAsAskedForWithinAffinityAndQuota) {

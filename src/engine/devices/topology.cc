@@ -8,8 +8,8 @@
 namespace leat::engine {
 namespace {
 
-// A machine has fewer cores than this, whatever a text says.
-constexpr int kMostCores = 1 << 16;
+// Upper limit on core numbers, against malformed text.
+constexpr int kMaxCores = 1 << 16;
 
 std::string_view Trim(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\n");
@@ -26,7 +26,7 @@ std::optional<Number> Parse(std::string_view text) {
   return number;
 }
 
-// The part before the first `separator`, which goes with it.
+// Removes and returns the part of *rest before the first `separator`, and drops the separator.
 std::string_view Cut(std::string_view* rest, char separator) {
   const size_t at = std::min(rest->find(separator), rest->size());
   const std::string_view part = rest->substr(0, at);
@@ -54,8 +54,8 @@ uint64_t ParseBytes(std::string_view text) {
   return number >> (64 - shift - 1) >> 1 == 0 ? number << shift : 0;
 }
 
-// The directories of a control group's controller, from that of this process up to the root: a limit at any
-// of them holds.
+// The directories of a control group controller, from this process's group up to the root. A limit in any of
+// them applies.
 std::vector<std::string> GroupDirectories(const ReadText& read, std::string_view controller) {
   const std::string groups = read("/proc/self/cgroup").value_or("");
   std::vector<std::string> directories;
@@ -96,7 +96,7 @@ std::vector<int> ParseCpuList(std::string_view text) {
     std::string_view range = Cut(&text, ',');
     const std::optional<int> first = Parse<int>(Cut(&range, '-'));
     const std::optional<int> last = range.empty() ? first : Parse<int>(range);
-    if (!first || !last || *first < 0 || *last < *first || *last >= kMostCores) break;
+    if (!first || !last || *first < 0 || *last < *first || *last >= kMaxCores) break;
     for (int core = *first; core <= *last; ++core) cores.push_back(core);
   }
   std::ranges::sort(cores);

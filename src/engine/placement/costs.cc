@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Microseconds of the fastest of some calls: others on the machine only ever make a call slower.
+// Microseconds of the fastest of several calls, since other load can only make a call slower.
 template <class F>
 double Fastest(int calls, const F& f) {
   double best = 1e30;
@@ -33,7 +33,7 @@ double Fastest(int calls, const F& f) {
   return std::max(best, 1e-3);
 }
 
-// Sums that do not wait for each other, enough for two units of 16 lanes and their latency.
+// Independent sums, enough to hide the latency of two 16-lane units.
 constexpr size_t kLanes = 16 * 12;
 constexpr int kRounds = 4000;
 
@@ -68,7 +68,7 @@ size_t OwnCacheBytes() {
   return bytes != 0 ? bytes : size_t{256} << 10;
 }
 
-// A thread that sleeps in a pool, asked for and waited for.
+// Measures the time to wake a sleeping thread of a pool.
 class WakeProbe final : private ThreadPool::Job {
  public:
   double Us() {
@@ -101,7 +101,7 @@ Rates Measure() {
   rates.cached_bytes_per_us = BytesPerUs(rates.cache_bytes / 4, 50);
   rates.memory_bytes_per_us = BytesPerUs(std::max<size_t>(8 * rates.cache_bytes, size_t{16} << 20), 5);
   rates.wake_us = WakeProbe().Us();
-  // The smallest kernel there is, with what surrounds it in a plan: a call through a table and its arguments.
+  // A tiny kernel, called as in a plan: indirectly, with its arguments.
   const std::unique_ptr<graph::Kernel> copy = MakeCopyKernel(64);
   const Buffer a(64), b(64);
   const std::byte* const in[] = {a.data()};

@@ -31,7 +31,7 @@ class SendKernel final : public graph::Kernel {
   const size_t bytes_;
 };
 
-// Runs when all is there: the sender wrote where the tensor is read.
+// Does nothing: it runs after the sender has written the tensor to its place.
 class ReceiveKernel final : public graph::Kernel {
  public:
   void Run(const graph::KernelArgs&) override {}
@@ -78,7 +78,7 @@ class Cutter {
  private:
   uint32_t At(const Node& node) const { return placement_.devices[node.index]; }
 
-  // Adds the node to a unit, with whatever it reads there.
+  // Adds the node, with its inputs, to the unit of device d.
   NodeIndex Take(const Node& node, uint32_t d) {
     std::vector<Value> inputs;
     for (Value v : node.inputs) inputs.push_back(Local(v, d));
@@ -108,7 +108,7 @@ class Cutter {
     return index;
   }
 
-  // The value as a node on device d can read it.
+  // The value in the unit of device d, received if it comes from another device.
   Value Local(Value v, uint32_t d) {
     const Node& node = graph_.node(v);
     if (const auto it = nodes_.find({v.node, d}); it != nodes_.end()) return {it->second, v.output};
@@ -122,7 +122,7 @@ class Cutter {
     return {receive, 0};
   }
 
-  // The nodes on device d that a node there has to wait for so that it runs after `n`.
+  // Adds the nodes on device d that a node there must wait for in order to run after `n`.
   void AddControl(NodeIndex n, uint32_t d, std::vector<NodeIndex>* control) {
     const Node& node = graph_.node(Value{n, 0});
     if (node.op->is_view()) {
@@ -146,11 +146,11 @@ class Cutter {
     control->push_back(it->second);
   }
 
-  // A pair of send and receive; returns the receive.
+  // Adds a pair of send and receive; returns the receive.
   NodeIndex Transfer(const Node& node, uint32_t from, uint32_t to, std::vector<Value> inputs,
                      std::vector<NodeIndex> control, const std::optional<TensorType>& type) {
     const uint32_t edge = edges_++;
-    // Others wait for it, and it takes little: nothing goes first.
+    // A send is short and another device waits for it, so it goes first.
     constexpr double priority = std::numeric_limits<double>::infinity();
     const size_t bytes = type ? type->bytes() : 0;
     Add(from, std::make_shared<Send>(edge, devices_[to].name), std::move(inputs), std::move(control),
@@ -168,7 +168,7 @@ class Cutter {
   const std::vector<double>& costs_us_;
   const TransferContext& crossing_;
   std::vector<Unit> units_;                                    // by device
-  std::map<std::pair<NodeIndex, uint32_t>, NodeIndex> nodes_;  // of the whole graph, by device, in its unit
+  std::map<std::pair<NodeIndex, uint32_t>, NodeIndex> nodes_;  // (node, device) → node of the unit
   std::map<std::pair<Value, uint32_t>, NodeIndex> received_;   // by value and device
   std::map<std::pair<NodeIndex, uint32_t>, NodeIndex> told_;   // the same without a tensor
   uint32_t edges_ = 0;

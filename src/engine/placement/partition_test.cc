@@ -28,7 +28,7 @@ size_t Count(const std::string& text, const std::string& what) {
   return count;
 }
 
-// Whatever is cut where, the results keep their bits, in many runs and with memory shared or not.
+// Results are bitwise equal for any partition, over many runs, with and without memory sharing.
 TEST(Partition, RandomGraphsKeepTheirBits) {
   size_t several = 0;
   for (uint64_t seed = 0; seed < 80; ++seed) {
@@ -47,7 +47,7 @@ TEST(Partition, RandomGraphsKeepTheirBits) {
         if (way == 3) options.passes = ops::StandardPasses();
         const auto plan = way == 0 ? Plan::Compile(plain.graph, plain.fetches, single)
                                    : Plan::Compile(random->graph, random->fetches, options);
-        if (way == 0 && random == &constrained) continue;  // its devices are not all there
+        if (way == 0 && random == &constrained) continue;  // some of its devices do not exist
         several += plan->devices().size() > 1;
         for (size_t f = 0; f < in.size(); ++f) plan->Bind(random->feeds[f], in[f].raw());
         for (int run = 0; run < 5; ++run) plan->Run();
@@ -74,7 +74,7 @@ TEST(Partition, ATensorTravelsOncePerDestination) {
   std::vector<Value> fetches;
   for (const char* device : {"cpu:1", "cpu:2"}) {
     const Graph::Scope scope(graph, "", "", device);
-    // Read three times there, once through a view.
+    // Read three times on that device, once through a view.
     const Value view = graph.Make<ops::Reshape>({h}, Shape{2, 2});
     fetches.push_back(graph.Make<ops::Mul>({h, graph.Make<ops::Neg>({h})}));
     fetches.push_back(graph.Make<ops::Exp>({view}));
@@ -128,7 +128,7 @@ TEST(Partition, ControlDependenciesCross) {
     const Graph::Scope scope(graph, "", "", i % 2 ? "cpu:0" : "cpu:1");
     Value v = graph.Add(std::make_shared<ops::Scale>(static_cast<float>(i)), {x}, "", before);
     fetches.push_back(v);
-    // Every third link leads through a view.
+    // Every third dependency goes through a view.
     if (i % 3 == 0) v = graph.Add(std::make_shared<ops::Reshape>(Shape{}), {x}, "", {v.node});
     before = {v.node};
   }
@@ -163,7 +163,7 @@ TEST(Partition, ARunAllocatesNothing) {
   EXPECT_EQ(AllocationCount() - before, 0u);
 }
 
-// A chain that goes from device to device; the kernel of "factor=3" does as it is told.
+// A chain across devices, with a test function as the kernel of "factor=3".
 struct Chain {
   explicit Chain(std::function<void()> f) {
     Value v = x = Feed(graph, "x", {1});
@@ -203,7 +203,7 @@ TEST(Partition, AFailingPartEndsTheRunOfAll) {
   }
 }
 
-// Loses what is sent on one edge, while it is told to.
+// Drops tensors sent on one edge, while enabled.
 class LossyRendezvous final : public Rendezvous {
  public:
   LossyRendezvous(size_t edges, const std::atomic<bool>& lose) : inner_(edges), lose_(lose) {}
@@ -231,7 +231,7 @@ TEST(Partition, NothingWaitsForEver) {
   for (int i = 0; i < 3; ++i) {
     try {
       plan->Run();
-      ADD_FAILURE() << "what is lost was not missed";
+      ADD_FAILURE() << "the run ended although a tensor was lost";
     } catch (const RunFailed& e) {
       EXPECT_EQ(e.status.code(), Code::kDeadlineExceeded) << e.what();
     }

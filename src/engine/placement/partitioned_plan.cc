@@ -14,7 +14,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// What runs on one device.
+// The program of one device.
 class Part final : public Rendezvous::Receiver {
  public:
   Part(const Device& device, Program program, uint32_t edges)
@@ -34,7 +34,7 @@ class Part final : public Rendezvous::Receiver {
   const Program& program() const { return program_; }
   QueueExecutor& executor() { return *executor_; }
 
-  // Says where this run's tensors are wanted.
+  // Posts the receives of this run.
   void Expect(const TransferContext& crossing) {
     run_ = crossing.run;
     std::ranges::fill(arrived_, false);
@@ -53,8 +53,8 @@ class Part final : public Rendezvous::Receiver {
     executor_->Arrived(step_of_edge_[key.edge]);
   }
 
-  // For running step by step in one thread: runs what can run up to the first step that waits for another
-  // part, with `time` around each. False when nothing could.
+  // For profiling in one thread: runs steps up to the first that waits for another part, each wrapped in
+  // `time`. False if no step could run.
   template <class F>
   bool Advance(StepIndex* next, const F& time) {
     const StepIndex begin = *next;
@@ -93,7 +93,7 @@ class PartitionedPlan final : public Plan {
       parts_.push_back(
           std::make_unique<Part>(machine_->devices[partition.devices[u]], std::move(program), edges_));
     }
-    // What takes longest comes first.
+    // The part with the most work comes first.
     std::swap(parts_[0], parts_[static_cast<size_t>(std::ranges::max_element(loads) - loads.begin())]);
     for (const auto& part : parts_) {
       part->executor().OnFailure([this](const std::exception_ptr& why) { Fail(why); });
@@ -104,7 +104,7 @@ class PartitionedPlan final : public Plan {
     std::ranges::sort(feeds_);
   }
 
-  // Feeds that nothing needs, so that they may be bound like the others.
+  // Adds a feed that no fetch needs, so that it can be bound like the others.
   void AddUnused(graph::Value value, const TensorType& type) {
     if (bindings_.contains(value)) return;
     Binding& binding = unused_[value];
@@ -135,8 +135,8 @@ class PartitionedPlan final : public Plan {
   void Run() override {
     Prepare();
     const auto deadline = SteadyClock::now() + run_limit_;
-    // A thread that is about to leave the last run may take the first steps of this one as soon as they are
-    // released: by then all parts have to know where they want what.
+    // A pool thread that is leaving the last run may take steps of this one as soon as they are released. All
+    // receives must be posted by then.
     for (const auto& part : parts_) part->executor().Begin();
     for (const auto& part : parts_) part->Expect(*crossing_);
     for (const auto& part : parts_) part->executor().Release();
@@ -148,7 +148,7 @@ class PartitionedPlan final : public Plan {
       bool in_time = mine->executor().Work(deadline);
       for (const auto& part : parts_) in_time = in_time && part->executor().Wait(deadline);
       if (!in_time) {
-        throw RunFailed({Code::kDeadlineExceeded, "a run over several devices took longer than " +
+        throw RunFailed({Code::kDeadlineExceeded, "a run on several devices exceeded its time limit of " +
                                                       std::to_string(run_limit_.count()) + " ms"});
       }
     } catch (...) {
@@ -216,7 +216,7 @@ class PartitionedPlan final : public Plan {
     return sum;
   }
 
-  // A new run, at a rendezvous that nobody has aborted.
+  // Starts a new run, with a new rendezvous if the last one was aborted.
   void Prepare() {
     for (const auto& part : parts_) part->program().CheckBound();
     if (!crossing_->rendezvous || failed_) {
@@ -227,8 +227,8 @@ class PartitionedPlan final : public Plan {
     ++crossing_->run;
   }
 
-  // The part that the calling thread works on itself: that of the core it is on, so that no part's own
-  // threads are in its way; else the one that takes longest.
+  // The part for the calling thread: the one whose cores include the current core, so that it does not
+  // compete with another part's threads; else the one with the most work.
   Part* Nearest() const {
     const int core = sched_getcpu();
     for (const auto& part : parts_) {
@@ -237,14 +237,14 @@ class PartitionedPlan final : public Plan {
     return parts_[0].get();
   }
 
-  // Ends the run of all parts. Any thread.
+  // Ends the run of all parts. Thread-safe.
   void Fail(const std::exception_ptr& why) {
     failed_ = true;
     for (const auto& part : parts_) part->executor().Stop(why);
     crossing_->rendezvous->Abort({Code::kAborted, "another part of the run failed"});
   }
 
-  // After Fail: returns when no thread is in a kernel of this run any more.
+  // After Fail: waits until no thread is in a kernel of this run.
   void Settle() {
     for (const auto& part : parts_) {
       try {

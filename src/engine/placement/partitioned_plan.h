@@ -1,4 +1,5 @@
-// A plan over several devices: a program for each, which meet at a rendezvous. Internal to the engine.
+// A plan over several devices: one program per device; a rendezvous transfers tensors. Internal to the
+// engine.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 
 namespace leat::engine {
 
-// `crossing` is what the partition's kernels look at. Keeps nothing of `source`.
+// `crossing` is the context that the partition's transfer kernels refer to. Keeps no reference to `source`.
 std::unique_ptr<Plan> MakePartitionedPlan(const graph::Graph& source, Partition partition,
                                           std::unique_ptr<TransferContext> crossing,
                                           const PlanOptions& options);

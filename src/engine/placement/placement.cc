@@ -20,10 +20,11 @@ using graph::Value;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr uint32_t kNowhere = UINT32_MAX;
-// Several devices have to be better than one by this much, since estimates are what they are.
+// Several devices must reduce the estimated time to this fraction of one device's, since estimates are rough.
 constexpr double kWorthwhile = 0.9;
 
-// Devices by name in each node's constraint; throws on those that cannot be.
+// The device that each node requires, or kNowhere. Throws std::invalid_argument if a requirement cannot be
+// met.
 std::vector<uint32_t> Constraints(const PlacementRequest& request) {
   std::vector<uint32_t> wanted;
   std::set<std::string> unknown;
@@ -40,9 +41,9 @@ std::vector<uint32_t> Constraints(const PlacementRequest& request) {
     const auto found = std::ranges::find(request.devices, node.device, &Device::name);
     const auto index = static_cast<size_t>(found - request.devices.begin());
     if (found == request.devices.end()) {
-      // Once a device: whole layers stand on it.
+      // Report each device once: it is usually wrong for a whole layer.
       if (unknown.insert(node.device).second)
-        mistake(node, "no device \"" + node.device + "\"; there is " + names);
+        mistake(node, "unknown device \"" + node.device + "\"; available: " + names);
     } else if (request.costs_us[index][node.index] == kNever) {
       mistake(node, "no kernel for " + (node.outputs.empty() ? "" : node.outputs[0].ToString()) + " on \"" +
                         node.device + "\"");
@@ -54,7 +55,7 @@ std::vector<uint32_t> Constraints(const PlacementRequest& request) {
   return wanted;
 }
 
-// One try: all nodes onto some of the devices.
+// Schedules all nodes onto a subset of the devices.
 class Scheduler {
  public:
   Scheduler(const PlacementRequest& request, const std::vector<uint32_t>& wanted,
@@ -68,11 +69,12 @@ class Scheduler {
     }
   }
 
-  // Empty when a node can be on none of the devices.
+  // Empty if some node can run on none of the devices.
   std::optional<Placement> Run() {
     std::vector<NodeIndex> order(graph_.nodes().size());
     std::iota(order.begin(), order.end(), 0u);
-    // What a node reads is at least as urgent and stands before it, so it comes first.
+    // Inputs have at least the priority of their readers and come before them, so the order stays
+    // topological.
     std::ranges::stable_sort(order, std::greater<>(), [&](NodeIndex n) { return placement_.priority[n]; });
     for (NodeIndex n : order) {
       const Node& node = graph_.nodes()[n];
@@ -90,7 +92,7 @@ class Scheduler {
   }
 
  private:
-  // What a value is a view of.
+  // The value that v is a view of, or v.
   Value Root(Value v) const {
     while (graph_.node(v).op->is_view() && v.output == 0) v = graph_.node(v).inputs[0];
     return v;
@@ -116,7 +118,7 @@ class Scheduler {
     return true;
   }
 
-  // When the device could begin with the node.
+  // The earliest time at which the device can start the node.
   double Begin(const Node& node, uint32_t device) const {
     double begin = *std::ranges::min_element(free_[device]);
     for (Value v : node.inputs) begin = std::max({begin, ends_[v.node], There(Root(v), device)});
@@ -127,7 +129,7 @@ class Scheduler {
     return begin;
   }
 
-  // When the value could be on the device.
+  // The earliest time at which the value can be on the device.
   double There(Value root, uint32_t device) const {
     const uint32_t at = placement_.devices[root.node];
     if (at == device || at == kNowhere) return ends_[root.node];
@@ -142,7 +144,7 @@ class Scheduler {
     if (at != device && at != kNowhere) arrivals_[{root, device}] = There(root, device);
   }
 
-  // Views are where their roots are; feeds and constants that nobody reads anywhere.
+  // Places views with their roots, and unread feeds and constants anywhere.
   void PlaceTheRest() {
     for (const Node& node : graph_.nodes()) {
       uint32_t& at = placement_.devices[node.index];
@@ -157,11 +159,11 @@ class Scheduler {
   const std::vector<uint32_t> allowed_;
   Placement placement_;
   std::vector<double> ends_;                               // by node
-  std::map<std::pair<Value, uint32_t>, double> arrivals_;  // of values that have travelled, by device
-  std::vector<std::vector<double>> free_;                  // by device, by thread: from when on
+  std::map<std::pair<Value, uint32_t>, double> arrivals_;  // arrival times of sent values, by device
+  std::vector<std::vector<double>> free_;                  // by device and thread: when it becomes free
 };
 
-// By node, where it would be cheapest.
+// By node: its cost on the cheapest device.
 std::vector<double> LeastCosts(const PlacementRequest& request) {
   std::vector<double> least(request.graph.nodes().size(), kNever);
   for (const std::vector<double>& costs : request.costs_us) {

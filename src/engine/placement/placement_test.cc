@@ -13,8 +13,7 @@ namespace {
 
 using testing::ThrowsMessage;
 
-// Every kernel takes as long as its node's number of elements; a transfer takes `wake` and 2 us for each 1000
-// bytes.
+// Every kernel takes 1 us per element of its node; a transfer takes `wake` plus 2 us per 1000 bytes.
 class Scene {
  public:
   explicit Scene(size_t devices, double wake = 1)
@@ -53,7 +52,7 @@ TEST(Placement, IndependentBranchesGoToDifferentDevices) {
     if (node.inputs.size() != 1) continue;
     EXPECT_EQ(placement.devices[node.index], placement.devices[branch.node]);
   }
-  // x travels to one of them, and the other's end there meanwhile.
+  // x is sent to the second device. The result of the other branch is sent there while it still computes.
   EXPECT_NEAR(placement.finish_us, 500 + 1.8, 0.01);
   EXPECT_EQ(placement.priority[sum.node], 100);
   EXPECT_EQ(placement.priority[x.node], 500);
@@ -90,7 +89,7 @@ TEST(Placement, ConstraintsAndMissingKernelsDecide) {
   const Placement placement = scene.Run();
   EXPECT_EQ(placement.devices[a.node], 2u);
   EXPECT_EQ(placement.devices[b.node], 1u);
-  EXPECT_EQ(placement.devices[x.node], 2u);  // where it is read first
+  EXPECT_EQ(placement.devices[x.node], 2u);  // on the device of its first reader
 }
 
 TEST(Placement, ATensorIsCountedOncePerDestination) {
@@ -114,17 +113,18 @@ TEST(Placement, NamesWhatCannotBe) {
   {
     const Graph::Scope scope(scene.graph, "dense1", "job.yaml:14", "gpu:0");
     scene.graph.Make<ops::Neg>({x});
-    scene.graph.Make<ops::Exp>({x});  // the same mistake
+    scene.graph.Make<ops::Exp>({x});  // the same error
   }
   const Graph::Scope scope(scene.graph, "dense2", "job.yaml:15", "cpu:1");
   scene.no_kernel = {{1, scene.graph.Make<ops::Neg>({x}).node}};
-  EXPECT_THAT([&] { scene.Run(); },
-              ThrowsMessage<std::invalid_argument>(
-                  "[neg] no device \"gpu:0\"; there is cpu:0, cpu:1, node \"dense1/neg\", job.yaml:14; "
-                  "[neg] no kernel for f32[4] on \"cpu:1\", node \"dense2/neg\", job.yaml:15"));
+  EXPECT_THAT(
+      [&] { scene.Run(); },
+      ThrowsMessage<std::invalid_argument>(
+          "[neg] unknown device \"gpu:0\"; available: cpu:0, cpu:1, node \"dense1/neg\", job.yaml:14; "
+          "[neg] no kernel for f32[4] on \"cpu:1\", node \"dense2/neg\", job.yaml:15"));
 }
 
-// Another kind of device plugs in by its name and a table.
+// Another kind of device needs only a Device and a KernelTable.
 TEST(Placement, TablesServeDevicesOfTheirKind) {
   Machine machine = *Devices(2);
   machine.devices[1].name = "toy:0";

@@ -1,5 +1,5 @@
-// The ops that a cut graph sends and receives with. They stand in parts of a partition alone, in pairs of one
-// edge, and have kernels of the engine's own.
+// Send and Receive ops between the parts of a partitioned graph. They come in pairs with the same edge
+// number. Their kernels belong to the engine.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace leat::engine {
 
-// A tensor, or (without an input) the fact that the nodes it depends on by control have run.
+// Sends its input tensor. Without an input, it signals that its control dependencies have run.
 class Send final : public graph::Op {
  public:
   Send(uint32_t e, std::string t) : edge(e), to(std::move(t)) {}
@@ -21,7 +21,7 @@ class Send final : public graph::Op {
   const std::string to;  // device
 };
 
-// What was sent; no output when that was no tensor.
+// Outputs the tensor that was sent. Without a tensor, it has no output and only orders nodes.
 class Receive final : public graph::Op {
  public:
   Receive(uint32_t e, std::string f, std::optional<TensorType> t)

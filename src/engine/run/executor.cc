@@ -93,7 +93,7 @@ bool QueueExecutor::Work(Deadline deadline) {
     lock.lock();
     caller_sleeps_ = true;
     const auto awake = [this] { return !ready_.empty() || Over(); };
-    // Without a deadline no clock is read.
+    // Without a deadline, avoid reading the clock.
     const bool in_time = deadline == Deadline::max() ? (wake_.wait(lock, awake), true)
                                                      : wake_.wait_until(lock, deadline, awake);
     caller_sleeps_ = false;
@@ -119,8 +119,7 @@ void QueueExecutor::RethrowFailure() {
   if (Over() && failure_) std::rethrow_exception(failure_);
 }
 
-// A thread of the pool, which leaves when there is nothing to do; who makes something ready asks for it
-// again.
+// Called by a pool thread, which returns when no step is ready. MakeReady asks for threads again.
 void QueueExecutor::Help() {
   std::unique_lock lock(mutex_);
   for (;;) {

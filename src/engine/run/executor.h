@@ -1,4 +1,4 @@
-// Runs prepared steps on several threads, each as soon as all it waits for are done.
+// Executes prepared steps on several threads, each as soon as its dependencies are done.
 #pragma once
 
 #include <atomic>
@@ -23,62 +23,64 @@ struct Step {
   graph::KernelArgs args;
 };
 
-// What is to run, in which order, how urgently. Belongs to the caller, who keeps it in place.
+// The steps to run, with dependencies and priorities. The caller keeps the vectors alive and unchanged.
 struct Schedule {
   const std::vector<Step>& steps;
-  const std::vector<std::vector<StepIndex>>& dependencies;  // by step, those below it that it waits for
-  // By step, in any unit: of several that are ready the most urgent goes first. What takes longest from here
-  // to the end is (CriticalPaths).
+  const std::vector<std::vector<StepIndex>>& dependencies;  // by step: the lower steps that it waits for
+  // By step, in any unit: the ready step with the highest value goes first. See CriticalPaths.
   const std::vector<double>& priority;
-  // Steps that also wait for something from outside, once each: Arrived().
+  // Steps that also wait for one external event each, see Arrived().
   const std::vector<StepIndex>& awaited;
 };
 
-// By step, the cost of the longest way from its beginning to the end.
+// By step: the cost of the longest path from its start to the end.
 std::vector<double> CriticalPaths(const std::vector<double>& costs,
                                   const std::vector<std::vector<StepIndex>>& dependencies);
 
+// Runs a schedule with a priority queue and the threads of a pool. Public functions are for one controlling
+// thread unless stated otherwise. Runs allocate no memory.
 class QueueExecutor final : private ThreadPool::Job {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // `threads` counts the one that calls Run.
+  // `threads` includes the thread that calls Run.
   QueueExecutor(const Schedule& schedule, int threads, std::shared_ptr<ThreadPool> pool);
   ~QueueExecutor();
   QueueExecutor(const QueueExecutor&) = delete;
   QueueExecutor& operator=(const QueueExecutor&) = delete;
 
-  // Begin, Release and Work. What a kernel throws ends the run and comes out of here.
+  // Begin, Release and Work. An exception from a kernel ends the run and is rethrown here.
   void Run();
 
-  // In pieces, for one of several executors that wait for each other. All begin before any is released; a run
-  // ends with Work or Wait. Nothing here allocates.
+  // The parts of Run, for several executors that wait for each other: call Begin on all, then Release on all,
+  // then Work or Wait on each.
   void Begin();
-  // From here on steps run that wait for nothing, should a thread of the pool still be here.
+  // Makes the steps without dependencies ready. Pool threads may start them at once.
   void Release();
-  // Lets threads of the pool run what is ready.
+  // Asks pool threads to run the steps that are ready.
   void Start();
-  // Something that `step` waits for has come. Any thread, after Begin; nothing happens when the run is over.
+  // Reports the external event that `step` waits for. Thread-safe after Begin; ignored once the run is over.
   void Arrived(StepIndex step);
-  // No further step begins in this run, and Work and Wait throw `why` (or what a kernel threw before). Any
-  // thread.
+  // Prevents further steps of this run from starting. Work and Wait then throw `why`, or an earlier exception
+  // of a kernel. Thread-safe.
   void Stop(std::exception_ptr why);
-  // Runs steps in this thread too until all are done. False when the deadline passes first; then Stop and
-  // Wait.
+  // Runs steps in the calling thread too, until all are done. False if the deadline passes first; then call
+  // Stop and Wait.
   bool Work(Deadline deadline);
-  // Returns when all are done and no thread runs a step of this run any more. False as above.
+  // Waits until all steps are done and no thread runs a step of this run. False as above.
   bool Wait(Deadline deadline);
-  // Called with what a kernel has thrown, by the thread that ran it, before Work or Wait return. Set once.
+  // Sets a callback for exceptions from kernels. The thread that ran the kernel calls it, before Work or Wait
+  // returns. Set it once.
   void OnFailure(std::function<void(const std::exception_ptr&)> f) { on_failure_ = std::move(f); }
 
  private:
   void Help() override;
-  // With mutex_ held, all of these:
+  // These require mutex_:
   void RunOne(std::unique_lock<std::mutex>& lock);
   void Finish(StepIndex step);
   void MakeReady(StepIndex step);
   StepIndex PopReady();
-  void SubmitHelp(size_t mine);  // `mine`: ready steps that the calling thread takes itself
+  void SubmitHelp(size_t mine);  // `mine`: number of ready steps that the calling thread will run itself
   bool Over() const { return running_ == 0 && (remaining_ == 0 || failure_ != nullptr); }
   void RethrowFailure();
 
@@ -86,20 +88,20 @@ class QueueExecutor final : private ThreadPool::Job {
   const int threads_;
   const std::shared_ptr<ThreadPool> pool_;
   std::function<void(const std::exception_ptr&)> on_failure_;
-  std::vector<uint32_t> initial_counts_;            // by step, what it waits for
-  std::vector<std::vector<StepIndex>> successors_;  // by step, what waits for it
-  std::vector<StepIndex> roots_;                    // steps that wait for nothing
+  std::vector<uint32_t> initial_counts_;            // by step: number of dependencies
+  std::vector<std::vector<StepIndex>> successors_;  // by step: steps that depend on it
+  std::vector<StepIndex> roots_;                    // steps without dependencies
 
   std::mutex mutex_;
-  std::condition_variable wake_;  // of the caller: a step became ready, or the run is over
-  std::vector<uint32_t> counts_;  // by step, what it still waits for
-  std::vector<StepIndex> ready_;  // a heap by urgency, with room for all
+  std::condition_variable wake_;  // wakes the caller: a step became ready, or the run is over
+  std::vector<uint32_t> counts_;  // by step: remaining dependencies
+  std::vector<StepIndex> ready_;  // heap by priority, with capacity for all steps
   size_t remaining_ = 0;          // steps of this run that are not done
-  int active_ = 0;                // threads that look for steps or have been asked to
-  int running_ = 0;               // of them, those that run one
+  int active_ = 0;                // threads that look for steps, or were asked to
+  int running_ = 0;               // threads that run a step
   bool caller_sleeps_ = false;
   std::exception_ptr failure_;
-  std::atomic<bool> something_{false};  // to do, or the run is over: what a spinning thread looks for
+  std::atomic<bool> something_{false};  // a step is ready or the run is over; polled by spinning threads
 };
 
 }  // namespace leat::engine

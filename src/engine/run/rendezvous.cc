@@ -12,7 +12,7 @@ void Copy(std::span<const std::byte> from, std::span<std::byte> to) {
 
 Status WrongSize(const TransferKey& key, size_t sent, size_t wanted) {
   return {Code::kDataLoss, "edge " + std::to_string(key.edge) + " of run " + std::to_string(key.run) + ": " +
-                               std::to_string(sent) + " bytes sent, " + std::to_string(wanted) + " wanted"};
+                               std::to_string(sent) + " bytes sent, " + std::to_string(wanted) + " expected"};
 }
 
 Status Stale(const TransferKey& key, uint64_t now) {
@@ -51,7 +51,7 @@ Status LocalRendezvous::Send(const TransferKey& key, std::span<const std::byte> 
     }
     receiver = edge->receiver;
     into = edge->into;
-    // From here on Abort does not tell it: this call does.
+    // This call notifies the receiver, so Abort must not.
     edge->receiver = nullptr;
   }
   const Status status =

@@ -1,11 +1,11 @@
-// Where tensors pass from one part of a graph to another.
+// Transfers tensors between the parts of a graph.
 //
-// A part sends under a key and goes on; another says once in each run where it wants what, and is told when
-// it is there. Whichever comes first waits for the other. Keys and bytes are all that passes, no pointers
-// that live on, so that parts may as well be on two machines: then Send writes a frame, the frame is read
-// into the memory that was named, and Arrived comes from the thread that reads the socket.
+// One part calls Send with a key, the other calls Receive with the same key once per run and is notified when
+// the tensor has arrived. Either may come first. Only keys and bytes are exchanged, so an implementation
+// could connect two machines: Send would write a frame, and the thread that reads the socket would call
+// Arrived.
 //
-// Nothing here blocks. Who waits for a run does so with a deadline and calls Abort when it has passed.
+// Nothing here blocks. A caller that waits for a run uses a deadline and calls Abort when it passes.
 #pragma once
 
 #include <cstddef>
@@ -19,34 +19,33 @@
 namespace leat::engine {
 
 struct TransferKey {
-  uint64_t run = 0;   // rising
-  uint32_t edge = 0;  // one tensor to one device; numbered from 0 in a partition
+  uint64_t run = 0;   // increasing
+  uint32_t edge = 0;  // one tensor to one device; numbered from 0 within a partition
 };
 
-// Thread-safe, as its implementations have to be.
+// Implementations must be thread-safe.
 class Rendezvous {
  public:
   class Receiver {
    public:
     virtual ~Receiver() = default;
-    // Once for each Receive, maybe before that returns, from any thread. Ok: the elements are where they were
-    // wanted.
+    // Called once for each Receive, from any thread, possibly before Receive returns. If `status` is ok, the
+    // elements are in the memory given to Receive.
     virtual void Arrived(const TransferKey& key, const Status& status) = 0;
   };
 
   virtual ~Rendezvous() = default;
-  // Takes a copy of the elements before it returns. kStale for a run that is over, what Abort was given
-  // afterwards, kDataLoss when the receiver wants another number of bytes (it is told as well).
+  // Copies the elements before it returns. kStale if the run is over, the status of Abort after Abort,
+  // kDataLoss if the receiver expects another number of bytes (the receiver gets this status too).
   virtual Status Send(const TransferKey& key, std::span<const std::byte> elements) = 0;
-  // `into` and `receiver` must live until Arrived. At most one for each key.
+  // `into` and `receiver` must live until Arrived. At most one Receive per key.
   virtual void Receive(const TransferKey& key, std::span<std::byte> into, Receiver& receiver) = 0;
-  // Whoever waits is told `why`, now or when it asks, and nothing passes any more. The first one counts.
+  // Ends all transfers: pending and later receivers get `why`. Only the first Abort counts.
   virtual void Abort(const Status& why) = 0;
 };
 
-// Within a process: one copy, straight from the sender's memory to the receiver's. Runs come one after the
-// other, and each begins with its first Send or Receive. Allocates when something is sent before it is
-// wanted.
+// Transfers within one process, with one copy from the sender's memory to the receiver's. Runs are
+// sequential; each begins with its first Send or Receive. Allocates only if a Send comes before its Receive.
 class LocalRendezvous final : public Rendezvous {
  public:
   explicit LocalRendezvous(size_t edges) : edges_(edges) {}
@@ -59,11 +58,11 @@ class LocalRendezvous final : public Rendezvous {
   struct Edge {
     uint64_t run = 0;
     std::span<std::byte> into;
-    Receiver* receiver = nullptr;  // null when nobody waits
-    std::vector<std::byte> early;  // sent before it was wanted
+    Receiver* receiver = nullptr;  // null if no Receive is pending
+    std::vector<std::byte> early;  // sent before its Receive
     bool sent = false;
   };
-  // The edge at key.run, nullptr when that has passed. With mutex_ held.
+  // The edge, advanced to key.run; nullptr if that run is over. Requires mutex_.
   Edge* At(const TransferKey& key);
 
   std::mutex mutex_;

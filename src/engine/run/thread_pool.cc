@@ -10,7 +10,7 @@
 namespace leat::engine {
 namespace {
 
-// About what waking a sleeping thread takes: longer than that nobody spins.
+// About the time to wake a sleeping thread; spinning longer does not pay off.
 constexpr auto kSpin = std::chrono::microseconds(20);
 
 void Pause() {
@@ -27,7 +27,7 @@ void RunOn(const std::vector<int>& cores) {
   for (int core : cores) {
     if (core < CPU_SETSIZE) CPU_SET(core, &set);
   }
-  // Where that is not allowed the thread runs anywhere, which is slower and nothing else.
+  // If this is not permitted, the thread runs on any core, which is only slower.
   if (CPU_COUNT(&set) > 0) sched_setaffinity(0, sizeof set, &set);
 }
 
@@ -119,7 +119,7 @@ void ThreadPool::Work() {
     lock.lock();
     if (--job->helping_ == 0) left_.notify_all();
     lock.unlock();
-    // A plan that runs again and again asks again soon.
+    // A plan in a loop submits again soon.
     SpinUntil([this] { return pending_.load(std::memory_order_relaxed) > 0; });
     lock.lock();
   }

@@ -1,7 +1,7 @@
-// Threads that plans share: one pool for each device, or one for the process.
+// Thread pools shared by plans: one per device, or one for the process.
 //
-// A thread of a pool owns nothing. It helps whoever asks, for as long as there is something to do, then looks
-// out for the next for some microseconds and goes to sleep. Asking allocates nothing.
+// A pool thread helps with submitted jobs as long as they have work, then polls for some microseconds and
+// goes to sleep. Submitting allocates no memory. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -13,9 +13,8 @@
 
 namespace leat::engine {
 
-// For the time that it is cheaper to look again than to go to sleep: returns as soon as `done` holds, with
-// true, or after about 20 µs, with what it says then. At once on a machine with one core, where nothing
-// changes meanwhile.
+// Polls `done` for about 20 µs, since a short wait is cheaper than sleeping. Returns true as soon as it
+// holds, else its last value. On a machine with one core it returns immediately.
 bool SpinUntil(bool (*done)(const void*), const void* argument);
 template <class F>
 bool SpinUntil(const F& done) {
@@ -28,32 +27,32 @@ class ThreadPool {
   class Job {
    public:
     virtual ~Job() = default;
-    // Called by threads of the pool, any number at once, one call for each that was asked for. Returns when
-    // there is nothing to do at the moment. Throws nothing.
+    // Called by pool threads, possibly concurrently, once for each call that was submitted. Returns when
+    // there is no work at the moment. Must not throw.
     virtual void Help() = 0;
 
    private:
     friend class ThreadPool;
-    int wanted_ = 0;       // threads that have been asked for and have not come yet
+    int wanted_ = 0;       // submitted calls that have not started
     int helping_ = 0;      // calls of Help that have not returned
-    Job* next_ = nullptr;  // in the queue of those with wanted_ > 0
+    Job* next_ = nullptr;  // in the queue of jobs with wanted_ > 0
   };
 
-  // Its threads run on `cores` alone; on any when there are none.
+  // Pins its threads to `cores`; if empty, they run on any core.
   explicit ThreadPool(std::vector<int> cores = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Has at least so many threads from now on.
+  // Ensures at least this number of threads.
   void Grow(int threads);
-  // Asks for `threads` calls of job.Help().
+  // Requests `threads` calls of job.Help().
   void Submit(Job& job, int threads);
-  // No more calls of job.Help(); returns when the last is over. Must come before the job's end.
+  // Cancels outstanding calls of job.Help() and waits for those that run. Call it before destroying the job.
   void CancelAndWait(Job& job);
 
   int threads() const;
-  // The one for plans that were told no device. It ends with the last of its users.
+  // The pool for plans without devices, created on demand and destroyed with its last user.
   static std::shared_ptr<ThreadPool> OfProcess();
 
  private:
@@ -62,7 +61,7 @@ class ThreadPool {
 
   const std::vector<int> cores_;
   mutable std::mutex mutex_;
-  std::condition_variable wake_;  // a job wants threads, or all is over
+  std::condition_variable wake_;  // a job was submitted, or the pool stops
   std::condition_variable left_;  // a call of Help returned
   Job* first_ = nullptr;
   Job* last_ = nullptr;

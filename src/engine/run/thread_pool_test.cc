@@ -42,7 +42,7 @@ TEST(ThreadPool, GivesEachJobTheThreadsItAskedFor) {
 TEST(ThreadPool, AWithdrawnJobIsLeftAlone) {
   ThreadPool pool;
   Counter never;
-  pool.Submit(never, 3);  // there is no thread yet
+  pool.Submit(never, 3);  // the pool has no thread yet
   Counter other;
   pool.Submit(other, 1);
   pool.CancelAndWait(never);
@@ -51,7 +51,7 @@ TEST(ThreadPool, AWithdrawnJobIsLeftAlone) {
   EXPECT_EQ(never.calls, 0);
 }
 
-// Withdraw returns only when nobody is in Help.
+// CancelAndWait returns only when no thread is in Help.
 TEST(ThreadPool, WithdrawWaitsForThoseWhoHelp) {
   class Slow final : public ThreadPool::Job {
    public:

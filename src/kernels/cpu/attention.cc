@@ -1,7 +1,6 @@
-// Attention without the scores: for each head, some queries at a time meet all their keys, and what lies
-// between (scores, weights, their gradients) never leaves the nearest caches. The gradient computes the
-// weights again from the log of their sum (Dao et al. 2022), which is cheaper than writing them down and
-// reading them.
+// Attention that does not store scores: for each head, a block of queries is processed with all its keys, so
+// scores, weights and their gradients stay in the cache. The gradient recomputes the weights from the log of
+// their sum (Dao et al. 2022), which is cheaper than storing and loading them.
 #include "ops/sequence/attention.h"
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/math.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 // Rows in the scratch memory are padded with zeros to whole vectors.
@@ -22,14 +21,13 @@ constexpr size_t kLanes = 16;
 constexpr size_t Padded(size_t n) {
   return (n + kLanes - 1) / kLanes * kLanes;
 }
-// Queries at a time: enough to use what is read of the keys, few enough to leave out most of what a causal
-// mask hides.
+// Queries per block: enough to reuse loaded keys, few enough to skip most keys behind a causal mask.
 constexpr size_t kQueries = 32;
 
-// A matrix whose elements are read one by one.
+// The left operand of a product, read element by element.
 struct Left {
   const float* data;
-  size_t row, column;  // elements from one to the next
+  size_t row, column;  // strides in elements
 };
 
 template <size_t kWidth>
@@ -37,7 +35,7 @@ struct Vector {
   typedef float Type __attribute__((vector_size(kWidth * sizeof(float)), aligned(alignof(float)), may_alias));
 };
 
-// c[kRows, kVectors · kWidth] (+)= a b with all sums in registers.
+// c[kRows, kVectors · kWidth] = or += a b, with all sums in registers.
 template <size_t kRows, size_t kVectors, size_t kWidth>
 LEAT_INLINE void ProductTile(const Left& a, const float* b, size_t b_row, float* c, size_t c_row, size_t k,
                              bool add) {
@@ -83,7 +81,8 @@ LEAT_INLINE void ProductOf(Left a, const float* b, size_t b_row, float* c, size_
   if (i < m) ProductRows<1, kWidth>(at(i), b, b_row, c + i * c_row, c_row, n, k, add);
 }
 
-// c[m, n] (+)= a[m, k] b[k, n], n being whole vectors. As many sums as a machine has registers for.
+// c[m, n] = or += a[m, k] b[k, n], where n is a multiple of the vector size. Keeps as many sums as there are
+// registers.
 LEAT_MULTIVERSION
 void WideProduct(const Left& a, const float* b, size_t b_row, float* c, size_t c_row, size_t m, size_t n,
                  size_t k, bool add) {
@@ -145,8 +144,8 @@ void CopyOut(const float* __restrict from, float* __restrict to, size_t stride, 
   }
 }
 
-// What hides keys: infinity as often as there are keys, then its negative as often. A row that sees n of them
-// reads from n before the middle on, so that loops take whole rows and need no branch.
+// Mask without branches: an array of +infinity for each key, followed by -infinity for each key. A row with n
+// visible keys reads it from n before the middle.
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 void FillLimits(float* limits, size_t keys) {
@@ -154,11 +153,11 @@ void FillLimits(float* limits, size_t keys) {
   std::fill_n(limits + keys, keys, -kInfinity);
 }
 
-// Below this a weight is as good as none, and further down arithmetic becomes slow.
-constexpr float kLeastExponent = -87.0f;
+// Weights below this exponent are negligible, and denormal arithmetic would be slow.
+constexpr float kMinExponent = -87.0f;
 
-// Scores of some queries become weights that are not yet divided by their sum; 0 from seen[row] to `width`.
-// `limits`: the middle.
+// Replaces scores of a block of queries by weights before division by their sum; 0 from seen[row] to `width`.
+// `limits`: the middle of the mask.
 LEAT_MULTIVERSION
 void WeighScores(float* scores, size_t row_size, const float* limits, const size_t* seen, size_t rows,
                  size_t width, float factor, float* inverse_sums, float* log_sums) {
@@ -171,11 +170,11 @@ void WeighScores(float* scores, size_t row_size, const float* limits, const size
       most = x > most ? x : most;
     }
     const float shift = seen[i] == 0 ? 0.0f : most * factor;
-    // Apart from the sum: together they are no vector code.
+    // Separate from the sum, since the combined loop is not vectorised.
 #pragma GCC ivdep
     for (size_t j = 0; j < width; ++j) {
       const float x = scores[j] * factor - shift;
-      const float e = Exp(x < kLeastExponent ? kLeastExponent : x);
+      const float e = Exp(x < kMinExponent ? kMinExponent : x);
       scores[j] = limit[j] > 0.0f ? e : 0.0f;
     }
     float sum = 0;
@@ -186,7 +185,7 @@ void WeighScores(float* scores, size_t row_size, const float* limits, const size
   }
 }
 
-// Scores become weights, and gradients by the weights become those by the scores.
+// Replaces scores by weights, and gradients of the weights by gradients of the scores.
 LEAT_MULTIVERSION
 void WeighGradients(float* scores, float* grads, size_t row_size, const float* limits, const size_t* seen,
                     size_t rows, size_t width, const float* log_sums, const float* levels) {
@@ -196,7 +195,7 @@ void WeighGradients(float* scores, float* grads, size_t row_size, const float* l
 #pragma GCC ivdep
     for (size_t j = 0; j < width; ++j) {
       const float x = scores[j] - log_sum;
-      const float e = Exp(x < kLeastExponent ? kLeastExponent : x);
+      const float e = Exp(x < kMinExponent ? kMinExponent : x);
       const float p = limit[j] > 0.0f ? e : 0.0f;
       scores[j] = p;
       grads[j] = p * (grads[j] - level);
@@ -215,7 +214,7 @@ void Levels(const float* dy, const float* y, size_t stride, size_t rows, size_t 
   }
 }
 
-// Where the heads of a tensor lie.
+// Memory layout of the heads of a tensor.
 template <class T>
 struct Heads {
   T* data;
@@ -234,7 +233,7 @@ struct Sizes {
         heads(static_cast<size_t>(s.heads)),
         size(static_cast<size_t>(s.size)) {}
 
-  // q, k and v; `pointer(i)` is the i-th input, or output of the gradient.
+  // q, k and v; `pointer(i)` is the i-th input of the op, or output of the gradient.
   template <class T, class F>
   std::array<Heads<T>, 3> Split(F pointer) const {
     const size_t width = heads * size;
@@ -256,7 +255,7 @@ struct Sizes {
   size_t batch, queries, keys, heads, size;
 };
 
-// Some queries of one head.
+// A block of queries of one head.
 struct Some {
   Some(const Sizes& s, size_t first_query, int64_t length)
       : first(first_query), count(std::min(kQueries, s.queries - first_query)) {
@@ -273,7 +272,7 @@ struct Some {
   std::array<size_t, kQueries> seen{};
 };
 
-// Takes pieces of the scratch memory, each at the start of a cache line.
+// Allocates pieces of the scratch memory, aligned to cache lines.
 class Scratch {
  public:
   explicit Scratch(std::byte* data) : next_(reinterpret_cast<float*>(data)) {}
@@ -397,7 +396,7 @@ class AttentionGradKernel final : public graph::Kernel {
   void RunQueries(const Pieces& p, size_t b, size_t h, const Some& some) {
     const size_t size = s_.size, padded = s_.padded(), row = s_.padded_keys(), n = some.count;
     const float* dy = p.dy.At(b, some.first, h, size);
-    // With the factor in the queries, it is in the scores and in the gradient by the keys.
+    // Scaling the queries also scales the scores and the gradient of the keys.
     CopyIn(p.qkv[0].At(b, some.first, h, size), p.qkv[0].stride, p.queries, n, size, s_.factor());
     CopyIn(dy, p.dy.stride, p.dsums, n, size, 1.0f);
     std::array<float, kQueries> levels, factors;
@@ -420,21 +419,17 @@ class AttentionGradKernel final : public graph::Kernel {
 }  // namespace
 
 void AddAttention(graph::KernelTable& table) {
-  table.factories.insert({
-      {"attention",
-       [](const KernelRequest& request) -> KernelPtr {
-         const auto& op = static_cast<const ops::Attention&>(request.op);
-         const auto shape = ops::AttentionShapeOf(op.settings, request.inputs);
-         return std::make_unique<AttentionKernel>(shape);
-       }},
-      {"attention_grad",
-       [](const KernelRequest& request) -> KernelPtr {
-         const auto& op = static_cast<const ops::AttentionGrad&>(request.op);
-         const auto forward = request.inputs.first(request.inputs.size() - 3);
-         const auto shape = ops::AttentionShapeOf(op.settings, forward);
-         return std::make_unique<AttentionGradKernel>(shape);
-       }},
+  table.Add("attention", [](const KernelRequest& request) -> KernelPtr {
+    const auto& op = static_cast<const ops::Attention&>(request.op);
+    const auto shape = ops::AttentionShapeOf(op.settings, request.inputs);
+    return std::make_unique<AttentionKernel>(shape);
+  });
+  table.Add("attention_grad", [](const KernelRequest& request) -> KernelPtr {
+    const auto& op = static_cast<const ops::AttentionGrad&>(request.op);
+    const auto forward = request.inputs.first(request.inputs.size() - 3);
+    const auto shape = ops::AttentionShapeOf(op.settings, forward);
+    return std::make_unique<AttentionGradKernel>(shape);
   });
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

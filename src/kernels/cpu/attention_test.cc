@@ -10,12 +10,12 @@
 #include "ops/list.h"
 #include "ops/ops.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 using Tensors = std::vector<Tensor>;
 
-// What an output or the scratch memory holds before a kernel runs: no number.
+// Outputs and scratch memory are filled with NaN before a kernel runs.
 constexpr int kGarbage = 0xff;
 
 Tensors RunKernel(const graph::KernelTable& table, const graph::Op& op, const Tensors& inputs) {
@@ -64,7 +64,7 @@ TEST(AttentionKernels, RandomSizes) {
   const auto below = [&](uint64_t n) { return static_cast<int64_t>(rng.Below(n)); };
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const int64_t batch = below(4), heads = 1 + below(3), width = heads * (1 + below(40));
-    // Some longer than the queries that are taken at a time; as many keys, or more.
+    // Some with more queries than a block, and at least as many keys.
     const bool packed = rng.Chance(0.5), lengths = rng.Chance(0.5);
     const int64_t queries = below(seed % 3 == 0 ? 90 : 20);
     const int64_t keys = packed || rng.Chance(0.5) ? queries : queries + below(50);
@@ -86,11 +86,11 @@ TEST(AttentionKernels, RandomSizes) {
   }
 }
 
-// What a query does not see must not matter, however large, and scores far apart must not overflow.
+// Masked keys must not affect the result, however large, and scores far apart must not overflow.
 TEST(AttentionKernels, LargeScoresStayInRange) {
   Tensor qkv = Draw({1, 40, 24}, 1, -20, 20);
   const ops::AttentionSettings causal{.heads = 2, .causal = true};
-  // Of scores near 1000 single precision keeps four places behind the point.
+  // Near 1000, f32 has four decimal places.
   ExpectSame(ops::Attention(causal), {qkv}, 1e-3f);
   const Tensors before = RunKernel(Table(), ops::Attention(causal), {qkv});
   for (auto& x : qkv.as<float>().last(24)) x = 1e30f;
@@ -116,7 +116,7 @@ TEST(NormalizeKernels, RandomSizes) {
   }
 }
 
-// Which elements are dropped is part of what a step computes, not of who computes it.
+// The choice of dropped elements must not depend on the backend.
 TEST(DropoutKernels, DropTheSameBitForBit) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     const Tensors inputs = {Draw({static_cast<int64_t>(1 + 7 * seed)}, seed),
@@ -129,4 +129,4 @@ TEST(DropoutKernels, DropTheSameBitForBit) {
 }
 
 }  // namespace
-}  // namespace leat::onednn
+}  // namespace leat::cpu

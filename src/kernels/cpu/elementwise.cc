@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "base/multiversion.h"
+#include "kernels/cpu/collapse.h"
 #include "kernels/cpu/inline.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/math.h"
@@ -10,11 +11,11 @@
 #include "ops/loss/huber.h"
 #include "ops/shape/broadcast.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
-// Outputs may lie in the memory of an input, element on element: that is what ivdep may promise, and restrict
-// may not.
+// An output may overwrite an input element by element. So the loops use ivdep, which allows that, and not
+// restrict.
 
 template <class T, class F>
 LEAT_INLINE void Map(const float* x, T* y, size_t n, F f) {
@@ -107,11 +108,11 @@ using Binary = void (*)(const float* a, const float* b, float* y, size_t n);
     Map(pa, pb, py, n, [](float a, float b) LEAT_INLINE_LAMBDA { return (expression); });    \
   }
 
-// a is the output that the gradient starts from, b the gradient by it.
+// a is the output of the op, b the gradient with respect to it.
 LEAT_BINARY(ReluGrad, a > 0.0f ? b : 0.0f)
 LEAT_BINARY(SigmoidGrad, b*(a*(1.0f - a)))
 LEAT_BINARY(TanhGrad, b*(1.0f - a * a))
-// Here a is the input, b the gradient by the output.
+// Here a is the input of the op, b the gradient with respect to its output.
 LEAT_BINARY(GeluGrad, b* GeluSlope(a))
 LEAT_BINARY(GeluByTanhGrad, b* GeluByTanhSlope(a))
 LEAT_BINARY(SiluGrad, b* SiluSlope(a))
@@ -157,7 +158,7 @@ LEAT_BROADCAST(Add, a + b)
 LEAT_BROADCAST(Sub, a - b)
 LEAT_BROADCAST(Mul, a* b)
 LEAT_BROADCAST(Div, a / b)
-// NaN in either is NaN.
+// NaN if either is NaN.
 LEAT_BROADCAST(Maximum, ((a > b) | (a != a)) ? a : b)
 LEAT_BROADCAST(Minimum, ((a < b) | (a != a)) ? a : b)
 #undef LEAT_BROADCAST
@@ -177,7 +178,7 @@ LEAT_COMPARE(Greater, >)
 LEAT_COMPARE(GreaterEqual, >=)
 #undef LEAT_COMPARE
 
-// A row of a choice: each operand moves along it or stays, and goes on by `step` from row to row.
+// An operand of `where`: it either moves along a row or stays, and advances by `step` from row to row.
 struct Operand {
   bool moves = true;
   size_t step = 0;
@@ -211,7 +212,7 @@ void Choose(const uint8_t* condition, const float* a, const float* b, float* y, 
   ChooseRows<true, true, true>(condition, a, b, y, c);
 }
 
-// The shapes as a grid; outer is 0 when they take more than two groups of axes.
+// The shapes as a grid; outer is 0 if they need more than two groups of axes.
 Grid GridOf(const Shape& a, const Shape& b, const Shape& y) {
   constexpr unsigned kA = 1, kB = 2;
   const auto a_strides = ops::BroadcastStrides(a, y);
@@ -250,11 +251,11 @@ graph::KernelFactory BinaryFactory(Binary loop) {
 graph::KernelFactory BroadcastFactory(Broadcast loop) {
   return [loop](const KernelRequest& request) -> KernelPtr {
     const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
-    // Of nothing there is nothing to compute, and axes of size 0 have no groups.
+    // An empty output needs no work, and axes of size 0 have no groups.
     if (y.elements() == 0) return Loop([](const KernelArgs&) {});
     const Grid grid = GridOf(a, b, y);
     if (grid.outer == 0) return nullptr;
-    // A stretched input is read again after its first row is written.
+    // A broadcast input is read again after the first row is written, so it must not be overwritten.
     return Loop([=](const KernelArgs& args) { loop(In(args, 0), In(args, 1), Out(args, 0), grid); },
                 {a == y ? 0 : -1, b == y ? 0 : -1});
   };
@@ -270,7 +271,7 @@ KernelPtr MakeGeluGrad(const KernelRequest& request) {
   return BinaryFactory(approximate ? GeluByTanhGradLoop : GeluGradLoop)(request);
 }
 
-// y = loop(x, numbers of the op...), or with a second tensor between them.
+// y = loop(x, numbers of the op...), or y = loop(x, second tensor, numbers of the op...).
 template <class Operation, auto kLoop, auto... kNumbers>
 KernelPtr MakeUnaryOf(const KernelRequest& request) {
   const auto& op = static_cast<const Operation&>(request.op);
@@ -302,7 +303,7 @@ KernelPtr MakeWhere(const KernelRequest& request) {
   std::vector<AxisGroup> groups = Collapse(y.sizes(), moves);
   if (groups.empty()) groups.push_back({1, 7});
   if (groups.size() == 1) groups.insert(groups.begin(), {1, 0});
-  // Two operands that stay along a row are rare, and left to the next table.
+  // Two operands that stay along a row are rare; the next table handles them.
   const unsigned inner = groups.back().moves;
   if (groups.size() > 2 || (inner != 7 && inner != 6 && inner != 5 && inner != 3)) return nullptr;
   Choice c{.outer = groups[0].size, .inner = groups[1].size};
@@ -331,8 +332,6 @@ graph::KernelFactory CompareFactory(Compare loop) {
   };
 }
 
-}  // namespace
-
 KernelPtr MakeScale(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Scale&>(request.op);
   const size_t n = Elements(request.outputs[0]);
@@ -355,62 +354,66 @@ KernelPtr MakeAddN(const KernelRequest& request) {
         AddLoop(In(args, 0), In(args, 1), y, grid);
         for (size_t i = 2; i < count; ++i) AddLoop(y, In(args, i), y, grid);
       },
-      // The others are read only after the first two were added.
+      // The other inputs are read after the first sum is written, so they must not be overwritten.
       {0, 0});
 }
 
+}  // namespace
+
 void AddElementwise(graph::KernelTable& table) {
-  table.factories.insert({
-      {"abs", UnaryFactory(AbsLoop)},
-      {"ceil", UnaryFactory(CeilLoop)},
-      {"clip", MakeUnaryOf<ops::Clip, ClipLoop, &ops::Clip::low, &ops::Clip::high>},
-      {"elu", MakeUnaryOf<ops::Elu, EluLoop, &ops::Elu::alpha>},
-      {"erf", UnaryFactory(ErfLoop)},
-      {"exp", UnaryFactory(ExpLoop)},
-      {"expm1", UnaryFactory(Expm1Loop)},
-      {"floor", UnaryFactory(FloorLoop)},
-      {"gelu", MakeGelu},
-      {"leaky_relu", MakeUnaryOf<ops::LeakyRelu, LeakyReluLoop, &ops::LeakyRelu::slope>},
-      {"log", UnaryFactory(LogLoop)},
-      {"neg", UnaryFactory(NegLoop)},
-      {"reciprocal", UnaryFactory(ReciprocalLoop)},
-      {"relu", UnaryFactory(ReluLoop)},
-      {"round", UnaryFactory(RoundLoop)},
-      {"rsqrt", UnaryFactory(RsqrtLoop)},
-      {"sigmoid", UnaryFactory(SigmoidLoop)},
-      {"sign", UnaryFactory(SignLoop)},
-      {"silu", UnaryFactory(SiluLoop)},
-      {"softplus", UnaryFactory(SoftplusLoop)},
-      {"sqrt", UnaryFactory(SqrtLoop)},
-      {"square", UnaryFactory(SquareLoop)},
-      {"tanh", UnaryFactory(TanhLoop)},
-      {"clip_grad", MakeBinaryOf<ops::ClipGrad, ClipGradLoop, &ops::ClipGrad::low, &ops::ClipGrad::high>},
-      {"elu_grad", MakeBinaryOf<ops::EluGrad, EluGradLoop, &ops::EluGrad::alpha>},
-      {"gelu_grad", MakeGeluGrad},
-      {"leaky_relu_grad", MakeBinaryOf<ops::LeakyReluGrad, LeakyReluGradLoop, &ops::LeakyReluGrad::slope>},
-      {"relu_grad", BinaryFactory(ReluGradLoop)},
-      {"silu_grad", BinaryFactory(SiluGradLoop)},
-      {"sigmoid_grad", BinaryFactory(SigmoidGradLoop)},
-      {"tanh_grad", BinaryFactory(TanhGradLoop)},
-      {"absolute_error", BinaryFactory(AbsoluteErrorLoop)},
-      {"huber", MakeBinaryOf<ops::Huber, HuberLoop, &ops::Huber::delta>},
-      {"squared_error", BinaryFactory(SquaredErrorLoop)},
-      {"sigmoid_cross_entropy", BinaryFactory(SigmoidCrossEntropyLoop)},
-      {"add", BroadcastFactory(AddLoop)},
-      {"sub", BroadcastFactory(SubLoop)},
-      {"mul", BroadcastFactory(MulLoop)},
-      {"div", BroadcastFactory(DivLoop)},
-      {"maximum", BroadcastFactory(MaximumLoop)},
-      {"minimum", BroadcastFactory(MinimumLoop)},
-      {"equal", CompareFactory(EqualLoop)},
-      {"not_equal", CompareFactory(NotEqualLoop)},
-      {"less", CompareFactory(LessLoop)},
-      {"less_equal", CompareFactory(LessEqualLoop)},
-      {"greater", CompareFactory(GreaterLoop)},
-      {"greater_equal", CompareFactory(GreaterEqualLoop)},
-      {"where", MakeWhere},
-      {"bias_add", BroadcastFactory(AddLoop)},
-  });
+  table.Add("abs", UnaryFactory(AbsLoop));
+  table.Add("ceil", UnaryFactory(CeilLoop));
+  table.Add("clip", MakeUnaryOf<ops::Clip, ClipLoop, &ops::Clip::low, &ops::Clip::high>);
+  table.Add("elu", MakeUnaryOf<ops::Elu, EluLoop, &ops::Elu::alpha>);
+  table.Add("erf", UnaryFactory(ErfLoop));
+  table.Add("exp", UnaryFactory(ExpLoop));
+  table.Add("expm1", UnaryFactory(Expm1Loop));
+  table.Add("floor", UnaryFactory(FloorLoop));
+  table.Add("gelu", MakeGelu);
+  table.Add("leaky_relu", MakeUnaryOf<ops::LeakyRelu, LeakyReluLoop, &ops::LeakyRelu::slope>);
+  table.Add("log", UnaryFactory(LogLoop));
+  table.Add("neg", UnaryFactory(NegLoop));
+  table.Add("reciprocal", UnaryFactory(ReciprocalLoop));
+  table.Add("relu", UnaryFactory(ReluLoop));
+  table.Add("round", UnaryFactory(RoundLoop));
+  table.Add("rsqrt", UnaryFactory(RsqrtLoop));
+  table.Add("scale", MakeScale);
+  table.Add("sigmoid", UnaryFactory(SigmoidLoop));
+  table.Add("sign", UnaryFactory(SignLoop));
+  table.Add("silu", UnaryFactory(SiluLoop));
+  table.Add("softplus", UnaryFactory(SoftplusLoop));
+  table.Add("sqrt", UnaryFactory(SqrtLoop));
+  table.Add("square", UnaryFactory(SquareLoop));
+  table.Add("tanh", UnaryFactory(TanhLoop));
+  table.Add("clip_grad",
+            MakeBinaryOf<ops::ClipGrad, ClipGradLoop, &ops::ClipGrad::low, &ops::ClipGrad::high>);
+  table.Add("elu_grad", MakeBinaryOf<ops::EluGrad, EluGradLoop, &ops::EluGrad::alpha>);
+  table.Add("gelu_grad", MakeGeluGrad);
+  table.Add("leaky_relu_grad",
+            MakeBinaryOf<ops::LeakyReluGrad, LeakyReluGradLoop, &ops::LeakyReluGrad::slope>);
+  table.Add("relu_grad", BinaryFactory(ReluGradLoop));
+  table.Add("silu_grad", BinaryFactory(SiluGradLoop));
+  table.Add("sigmoid_grad", BinaryFactory(SigmoidGradLoop));
+  table.Add("tanh_grad", BinaryFactory(TanhGradLoop));
+  table.Add("absolute_error", BinaryFactory(AbsoluteErrorLoop));
+  table.Add("huber", MakeBinaryOf<ops::Huber, HuberLoop, &ops::Huber::delta>);
+  table.Add("squared_error", BinaryFactory(SquaredErrorLoop));
+  table.Add("sigmoid_cross_entropy", BinaryFactory(SigmoidCrossEntropyLoop));
+  table.Add("add", BroadcastFactory(AddLoop));
+  table.Add("add_n", MakeAddN);
+  table.Add("sub", BroadcastFactory(SubLoop));
+  table.Add("mul", BroadcastFactory(MulLoop));
+  table.Add("div", BroadcastFactory(DivLoop));
+  table.Add("maximum", BroadcastFactory(MaximumLoop));
+  table.Add("minimum", BroadcastFactory(MinimumLoop));
+  table.Add("equal", CompareFactory(EqualLoop));
+  table.Add("not_equal", CompareFactory(NotEqualLoop));
+  table.Add("less", CompareFactory(LessLoop));
+  table.Add("less_equal", CompareFactory(LessEqualLoop));
+  table.Add("greater", CompareFactory(GreaterLoop));
+  table.Add("greater_equal", CompareFactory(GreaterEqualLoop));
+  table.Add("where", MakeWhere);
+  table.Add("bias_add", BroadcastFactory(AddLoop));
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

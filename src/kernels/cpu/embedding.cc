@@ -5,7 +5,7 @@
 #include "kernels/cpu/kernels.h"
 #include "ops/index/embedding.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 struct Lookup {
@@ -54,8 +54,8 @@ KernelPtr MakeEmbeddingGrad(const KernelRequest& request) {
 }  // namespace
 
 void AddEmbedding(graph::KernelTable& table) {
-  table.factories["embedding"] = MakeEmbedding;
-  table.factories["embedding_grad"] = MakeEmbeddingGrad;
+  table.Add("embedding", MakeEmbedding);
+  table.Add("embedding_grad", MakeEmbeddingGrad);
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

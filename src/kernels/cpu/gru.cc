@@ -1,15 +1,15 @@
 #include "ops/sequence/gru.h"
 #include "kernels/cpu/recurrent.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 struct Forward {
-  const float *z, *wh, *new_bias, *h0;  // new_bias is null when the reset comes first
+  const float *z, *wh, *new_bias, *h0;  // new_bias is null if the reset comes first
   float *sequence, *hidden, *gates, *inner, *states, *panels;
 };
 
-// The reset gate after the product by the state.
+// Reset gate after the product with the state.
 LEAT_INLINE void ForwardRow(size_t lanes, size_t n, const float* sums, const float* z, const float* bias,
                             const float* h, float* gates, float* inner, float* h_next, float* y) {
 #pragma GCC ivdep
@@ -28,7 +28,7 @@ LEAT_INLINE void ForwardRow(size_t lanes, size_t n, const float* sums, const flo
   }
 }
 
-// The reset gate first: what the second product is of, and what comes of it.
+// Reset gate first: ResetRow computes the operand of the second product, NewRow uses its result.
 LEAT_INLINE void ResetRow(size_t lanes, size_t n, const float* sums, const float* z, const float* h,
                           float* gates, float* inner) {
 #pragma GCC ivdep
@@ -79,7 +79,7 @@ void Run(const Walk& walk, const Forward& t) {
       CopyRow(h + b * n, h_next + b * n, n);
     }
     if (!walk.AnyCounts(step)) continue;
-    // A state of zeros adds nothing.
+    // A zero state contributes nothing.
     const size_t k = s == 0 && t.h0 == nullptr ? 0 : n;
     if (!reset_first) {
       ByState<3>(walk, step, h, k, t.panels,
@@ -110,11 +110,11 @@ void Run(const Walk& walk, const Forward& t) {
 struct Backward {
   const float *gates, *wh, *inner, *states;
   GivenGrads given;
-  float *dz, *by_state, *dh0, *panels, *dh, *dinner;  // by_state is null when the reset comes first
+  float *dz, *by_state, *dh0, *panels, *dh, *dinner;  // by_state is null if the reset comes first
 };
 
-// dh comes by the state after the step; what stays there is by the state before it, without what comes
-// through the product.
+// On entry, dh is the gradient of the state after the step; on return, of the state before it, without the
+// part through the matrix product.
 LEAT_INLINE void BackwardRow(size_t n, const float* gates, const float* inner, const float* h,
                              const float* dy, float* dz, float* by_state, float* dh) {
 #pragma GCC ivdep
@@ -134,8 +134,8 @@ LEAT_INLINE void BackwardRow(size_t n, const float* gates, const float* inner, c
   }
 }
 
-// The reset gate first: before the gradient has come through the product by the new state's weights, and
-// after.
+// Reset gate first: BackwardNewRow runs before the gradient passes through the product with the new gate's
+// weights, BackwardResetRow after.
 LEAT_INLINE void BackwardNewRow(size_t n, const float* gates, const float* h, const float* dy, float* dz,
                                 float* dh, float* dinner) {
 #pragma GCC ivdep
@@ -194,14 +194,12 @@ void Run(const Walk& walk, const Backward& t) {
       }
       MultiplyAdd(dz, walk.batch, 2 * n, 3 * n, t.panels, padded, t.dh);
     } else if (s > 0 || walk.initial) {
-      // Otherwise nobody asks for the gradient by a state that was zero.
+      // Without an initial state, its gradient is not needed.
       MultiplyAdd(t.by_state + 3 * step * size, walk.batch, 3 * n, 3 * n, t.panels, padded, t.dh);
     }
   }
   EndState(walk, t.dh, padded, t.dh0);
 }
-
-}  // namespace
 
 KernelPtr MakeGru(const KernelRequest& request) {
   if (!FewEnoughUnits(request)) return nullptr;
@@ -232,7 +230,7 @@ KernelPtr MakeGruGrad(const KernelRequest& request) {
   return WithScratch(packed + 2 * fixed.batch * padded, 0, [=, &op](const KernelArgs& args, float* scratch) {
     float* dh = scratch + packed;
     float* dinner = dh + fixed.batch * padded;
-    // Rows that do not count are multiplied too, and so must hold numbers.
+    // Rows beyond their length are multiplied too, so they must be initialised.
     std::fill(dinner, dinner + fixed.batch * padded, 0.0f);
     Run(fixed.Of(args), Backward{.gates = In(args, 0),
                                  .wh = In(args, 1),
@@ -248,4 +246,11 @@ KernelPtr MakeGruGrad(const KernelRequest& request) {
   });
 }
 
-}  // namespace leat::onednn
+}  // namespace
+
+void AddGru(graph::KernelTable& table) {
+  table.Add("gru", MakeGru);
+  table.Add("gru_grad", MakeGruGrad);
+}
+
+}  // namespace leat::cpu

@@ -7,10 +7,10 @@
 #include "ops/index/gather.h"
 #include "ops/shape/axis.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
-// Rows of `bytes` from a table of `size` rows, `outer` times.
+// Gathers rows of `bytes` bytes from each of `outer` tables of `size` rows.
 template <class I>
 void GatherRows(const std::byte* table, const I* indices, std::byte* y, const ops::AxisView& view,
                 size_t count, size_t bytes) {
@@ -90,10 +90,8 @@ KernelPtr MakeScatterAdd(const KernelRequest& request) {
 }  // namespace
 
 void AddIndex(graph::KernelTable& table) {
-  table.factories.insert({
-      {"gather", MakeGather},
-      {"scatter_add", MakeScatterAdd},
-  });
+  table.Add("gather", MakeGather);
+  table.Add("scatter_add", MakeScatterAdd);
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

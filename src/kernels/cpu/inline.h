@@ -1,5 +1,5 @@
-// How loops that LEAT_MULTIVERSION multiplies are put together from parts: a part must be inlined, or it
-// would be compiled once, for the oldest machine.
+// LEAT_INLINE: for helpers of LEAT_MULTIVERSION functions. They must be inlined, or they would be compiled
+// once, for the oldest processor.
 #pragma once
 
 #define LEAT_INLINE [[gnu::always_inline]] inline

@@ -1,16 +1,14 @@
-// What the kernels of this folder share, and the factories that table.cc lists.
+// Shared parts of the CPU kernels, and the function of each family that table.cc calls.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "graph/kernel.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 
 using graph::KernelArgs;
 using graph::KernelRequest;
@@ -26,7 +24,7 @@ inline size_t Elements(const TensorType& type) {
   return static_cast<size_t>(type.shape.elements());
 }
 
-// A kernel that is one call. `in_place[i]` is the output that may lie in the memory of input i.
+// A kernel implemented by a function. `in_place[i]` is the output that may overwrite input i.
 template <class F>
 class LoopKernel final : public graph::Kernel {
  public:
@@ -47,47 +45,24 @@ KernelPtr Loop(F run, std::vector<int> in_place = {}) {
   return std::make_unique<LoopKernel<F>>(std::move(run), std::move(in_place));
 }
 
-// Neighbouring axes that behave alike, as one. `moves` has a bit for each tensor that has the axis; a tensor
-// without it is stretched, or summed, along it.
-struct AxisGroup {
-  size_t size;
-  unsigned moves;
-};
-// The axes of `sizes` as few groups as possible; axes of size 1 vanish.
-std::vector<AxisGroup> Collapse(std::span<const int64_t> sizes, std::span<const unsigned> moves);
+// Whether the processor has bf16 dot-product instructions (onednn/primitive.cc).
+bool HasBf16();
 
-// Each returns nullptr for a case that it leaves to the next table.
-KernelPtr MakeMatMul(const KernelRequest& request);
-KernelPtr MakeBatchMatMul(const KernelRequest& request);
-KernelPtr MakeDense(const KernelRequest& request);
-
-KernelPtr MakeAddN(const KernelRequest& request);
-KernelPtr MakeScale(const KernelRequest& request);
-
-KernelPtr MakeReduceSum(const KernelRequest& request);
-KernelPtr MakeReduceMean(const KernelRequest& request);
-KernelPtr MakeSumTo(const KernelRequest& request);
-
-KernelPtr MakeSoftmax(const KernelRequest& request);
-KernelPtr MakeSoftmaxGrad(const KernelRequest& request);
-KernelPtr MakeLogSoftmax(const KernelRequest& request);
-KernelPtr MakeSoftmaxCrossEntropy(const KernelRequest& request);
-KernelPtr MakeSoftmaxCrossEntropyGrad(const KernelRequest& request);
-
-KernelPtr MakeBroadcastTo(const KernelRequest& request);
-KernelPtr MakeCast(const KernelRequest& request);
-KernelPtr MakeTranspose(const KernelRequest& request);
-
-// Each adds the rows of a family.
+// Each adds the kernels of a family of ops to the table. A factory returns nullptr for a case that it does
+// not support.
+void AddMatMul(graph::KernelTable& table);
 void AddElementwise(graph::KernelTable& table);
 void AddMove(graph::KernelTable& table);
 void AddReduce(graph::KernelTable& table);
+void AddSoftmax(graph::KernelTable& table);
 void AddIndex(graph::KernelTable& table);
 void AddConvolution(graph::KernelTable& table);
 void AddPool(graph::KernelTable& table);
 void AddNormalize(graph::KernelTable& table);
 void AddEmbedding(graph::KernelTable& table);
-void AddRecurrent(graph::KernelTable& table);
+void AddLstm(graph::KernelTable& table);
+void AddGru(graph::KernelTable& table);
+void AddRnn(graph::KernelTable& table);
 void AddAttention(graph::KernelTable& table);
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -1,7 +1,7 @@
 #include "ops/sequence/lstm.h"
 #include "kernels/cpu/recurrent.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 struct Forward {
@@ -49,7 +49,7 @@ void Run(const Walk& walk, const Forward& t) {
       CopyRow(c + b * n, c_next + b * n, n);
     }
     if (!walk.AnyCounts(step)) continue;
-    // A state of zeros adds nothing.
+    // A zero state contributes nothing.
     const size_t k = s == 0 && t.h0 == nullptr ? 0 : n;
     ByState<4>(walk, step, h, k, t.panels,
                [&](size_t b, size_t u, size_t lanes, const float* sums) LEAT_INLINE_LAMBDA {
@@ -66,8 +66,8 @@ struct Backward {
   float *dz, *dh0, *dc0, *panels, *dh, *dc;  // the rows of dh have PaddedUnits
 };
 
-// dh and dc come by the state after the step; what stays there is by the state before it, dh without what
-// comes through the product.
+// On entry, dh and dc are gradients of the state after the step; on return, of the state before it, where dh
+// still lacks the part through the matrix product.
 LEAT_INLINE void BackwardRow(size_t n, const float* gates, const float* cells, const float* dy, float* dz,
                              float* dh, float* dc) {
 #pragma GCC ivdep
@@ -108,15 +108,13 @@ void Run(const Walk& walk, const Backward& t) {
         BackwardRow(n, gates, cells, nullptr, dz, dh, dc);
       }
     }
-    // Nobody asks for the gradient by a state that was zero.
+    // Without an initial state, its gradient is not needed.
     if ((s == 0 && !walk.initial) || !walk.AnyCounts(step)) continue;
     MultiplyAdd(t.dz + 4 * step * size, walk.batch, 4 * n, 4 * n, t.panels, padded, t.dh);
   }
   EndState(walk, t.dh, padded, t.dh0);
   EndState(walk, t.dc, n, t.dc0);
 }
-
-}  // namespace
 
 KernelPtr MakeLstm(const KernelRequest& request) {
   if (!FewEnoughUnits(request)) return nullptr;
@@ -160,4 +158,11 @@ KernelPtr MakeLstmGrad(const KernelRequest& request) {
   });
 }
 
-}  // namespace leat::onednn
+}  // namespace
+
+void AddLstm(graph::KernelTable& table) {
+  table.Add("lstm", MakeLstm);
+  table.Add("lstm_grad", MakeLstmGrad);
+}
+
+}  // namespace leat::cpu

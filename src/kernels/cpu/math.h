@@ -1,9 +1,9 @@
-// Elementary functions that the compiler can turn into vector code: no branch, no table, no call.
+// Vectorisable elementary functions: no branches, tables or calls.
 //
-// Errors against double, measured over all floats: exp 1.5, log 0.8, log1p 1.2, tanh 1.3, sigmoid 2.5,
-// softplus 2, erf 2.5, expm1 3.6 units in the last place (a sigmoid below 2^-126 becomes 0); gelu is off
-// by 1.5e-7 |x| at most. NaN stays NaN, overflow becomes infinite, and exp underflows through the subnormals.
-// The polynomials are Chebyshev fits on the reduced ranges.
+// Maximal errors in units in the last place, measured over all floats: exp 1.5, log 0.8, log1p 1.2, tanh 1.3,
+// sigmoid 2.5, softplus 2, erf 2.5, expm1 3.6 (a sigmoid below 2^-126 becomes 0). The error of gelu is at
+// most 1.5e-7 |x|. NaN stays NaN, overflow gives infinity, and exp underflows gradually. The polynomials are
+// Chebyshev fits on the reduced ranges.
 #pragma once
 
 #include <bit>
@@ -13,18 +13,18 @@
 
 #include "kernels/cpu/inline.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 
-// 2^n for n in [-127, 127]; -127 gives 0, which callers only meet where the product is 0 anyway.
+// 2^n for n in [-127, 127]. -127 gives 0; there the callers' product is 0 anyway.
 LEAT_INLINE float PowerOfTwo(int32_t n) {
   return std::bit_cast<float>((n + 127) << 23);
 }
 
 LEAT_INLINE float Exp(float x) {
-  // Beyond these the result is 0 or infinite for certain; NaN passes through both.
+  // Beyond these limits the result is 0 or infinity. NaN passes both comparisons.
   x = x < -104.0f ? -104.0f : x;
   x = x > 89.0f ? 89.0f : x;
-  // Adding 1.5 · 2^23 rounds to a whole number, which then stands in the lowest bits.
+  // Adding 1.5 · 2^23 rounds to a whole number and leaves it in the lowest bits.
   constexpr float kRound = 12582912.0f;
   const float shifted = x * 1.44269504f + kRound;
   const float whole = shifted - kRound;
@@ -38,7 +38,7 @@ LEAT_INLINE float Exp(float x) {
   p = p * r + 0.16666577f;
   p = p * r + 0.5f;
   p = p * (r * r) + r + 1.0f;
-  // In two steps: 2^n itself may lie outside of what a float holds.
+  // In two steps, since 2^n may not fit a float.
   const int32_t half = n >> 1;
   return p * PowerOfTwo(half) * PowerOfTwo(n - half);
 }
@@ -73,7 +73,7 @@ LEAT_INLINE float Log(float x) {
 // log(1 + u) for u in [0, 1].
 LEAT_INLINE float Log1p(float u) {
   const float w = 1.0f + u;
-  // What rounding took from w comes back to first order.
+  // Corrects the rounding error of w to first order.
   return Log(w) + (u - (w - 1.0f)) / w;
 }
 
@@ -120,7 +120,7 @@ LEAT_INLINE float Erf(float x) {
   p = p * z - 0.376125545f;
   p = p * z + 1.12837916f;
   const float small = p * x;
-  // 1 - e^-q, where q is a polynomial in what is left of x. From 4 on, erf is 1.
+  // 1 - e^-q with a polynomial q of the shifted |x|. From 4 on, erf is 1.
   const float t = (size < 4.0f ? size : 4.0f) - 0.875f;
   float q = -1.6411144e-06f;
   q = q * t + 3.46314276e-05f;
@@ -135,7 +135,7 @@ LEAT_INLINE float Erf(float x) {
   return size < 0.875f ? small : (x == x ? large : x);
 }
 
-// Where gelu is 0 or x: farther out its factors are no more than 0 and infinity.
+// Clamps x to the range outside which gelu is 0 or x. Farther out the formula would give 0 · ∞.
 LEAT_INLINE float GeluRange(float x) {
   const float above = x < -40.0f ? -40.0f : x;
   return above > 40.0f ? 40.0f : above;
@@ -172,9 +172,9 @@ LEAT_INLINE float SiluSlope(float x) {
   return s * (1.0f + x * (1.0f - s));
 }
 
-// Cross entropy of sigmoid(x) against t: neither overflows nor cancels.
+// Cross entropy of sigmoid(x) against t, numerically stable.
 LEAT_INLINE float SigmoidCrossEntropy(float x, float t) {
   return (x > 0.0f ? x : 0.0f) - x * t + Log1p(Exp(-std::fabs(x)));
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/multiversion.h"
+#include "kernels/cpu/collapse.h"
 #include "kernels/cpu/inline.h"
 #include "kernels/cpu/kernels.h"
 #include "ops/shape/axis.h"
@@ -14,7 +15,7 @@
 #include "ops/shape/transpose.h"
 #include "tensor/convert.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 LEAT_MULTIVERSION
@@ -52,15 +53,14 @@ LEAT_MULTIVERSION
 void CastToI32(const float* __restrict x, int32_t* __restrict y, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     const float v = x[i];
-    // The clamped value fits, whatever v is; what is at an end or NaN is chosen afterwards.
+    // The clamped value always fits; limits and NaN are handled below.
     const float inside = v > -2147483648.0f ? (v < 2147483520.0f ? v : 2147483520.0f) : -2147483648.0f;
     const auto whole = static_cast<int32_t>(inside);
     y[i] = v >= 2147483648.0f ? INT32_MAX : (v == v ? whole : 0);
   }
 }
 
-// Two axes whose elements lie next to each other on one side only: `rows` along x, `columns` along y. Square
-// tiles, so that neither side jumps through memory for long.
+// Transposes two axes in square tiles, for cache locality: x is contiguous along `rows`, y along `columns`.
 template <class T>
 LEAT_INLINE void CopyTiles(const T* __restrict x, T* __restrict y, const std::array<size_t, 2>& sizes,
                            ptrdiff_t x_step, ptrdiff_t y_step) {
@@ -93,8 +93,8 @@ void CopyTiles32(const uint32_t* x, uint32_t* y, const std::array<size_t, 2>& si
   CopyTiles(x, y, sizes, x_step, y_step);
 }
 
-// y[Σ i to] = x[Σ i from] for every index i below `sizes`: transposes, boxes cut out and set in. Elements are
-// moved as they are, whatever their type; the last two axes by loops, the others by counters.
+// y[Σ i to] = x[Σ i from] for every index i below `sizes`: transposes, slices and pads. Copies elements of
+// any type as bytes; the last two axes are loops, the others counters.
 class Copy {
  public:
   // Offsets and strides in elements of `width` bytes.
@@ -116,7 +116,7 @@ class Copy {
       }
     }
     while (axes_.size() < 2) axes_.insert(axes_.begin(), axes_.empty() ? Axis{1, 1, 1} : Axis{1, 0, 0});
-    // For tiles, the axis along which x is dense comes last but one.
+    // For tiles, the axis along which x is contiguous comes second to last.
     const auto dense = std::ranges::find_if(axes_, [](const Axis& a) { return a.from == 1; });
     tiles_ = axes_.back().from != 1 && axes_.back().to == 1 && dense != axes_.end();
     if (tiles_) std::rotate(dense, dense + 1, axes_.end() - 1);
@@ -210,7 +210,8 @@ int64_t OffsetOf(const Shape& shape, const std::vector<int64_t>& index) {
   return offset;
 }
 
-// All of a tensor, dense on one side, in a box of `whole` on the other, which begins at `offset`.
+// CopyOut copies a contiguous tensor from a box of `whole` that begins at `offset`; CopyIn copies it into the
+// box.
 Copy CopyOut(DType type, const Shape& part, const Shape& whole, int64_t offset) {
   return Copy(SizeOf(type), part.sizes(), StridesOf(whole), StridesOf(part), offset, 0);
 }
@@ -264,8 +265,6 @@ KernelPtr FromF32(DType to, size_t n) {
   return nullptr;
 }
 
-}  // namespace
-
 KernelPtr MakeCast(const KernelRequest& request) {
   const size_t n = Elements(request.outputs[0]);
   if (request.inputs[0].dtype != DType::kF32 && request.outputs[0].dtype != DType::kF32) return nullptr;
@@ -301,8 +300,6 @@ KernelPtr MakeTranspose(const KernelRequest& request) {
   const Copy copy(SizeOf(request.outputs[0].dtype), y.sizes(), from, StridesOf(y));
   return Loop([copy](const KernelArgs& args) { copy.Run(args.inputs[0], args.outputs[0]); });
 }
-
-namespace {
 
 KernelPtr MakeSlice(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Slice&>(request.op);
@@ -365,8 +362,6 @@ KernelPtr MakeSplit(const KernelRequest& request) {
   });
 }
 
-}  // namespace
-
 KernelPtr MakeBroadcastTo(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   if (request.outputs[0].dtype != DType::kF32) return nullptr;
@@ -376,7 +371,7 @@ KernelPtr MakeBroadcastTo(const KernelRequest& request) {
     moves.push_back(stride != 0 ? 1 : 0);
   }
   std::vector<AxisGroup> groups = Collapse(y.sizes(), moves);
-  // What is repeated outermost of all is copied whole.
+  // If the outermost axis is repeated, copy the rest as a whole.
   size_t copies = 1;
   if (groups.size() > 2 && groups.front().moves == 0) {
     copies = groups.front().size;
@@ -395,14 +390,17 @@ KernelPtr MakeBroadcastTo(const KernelRequest& request) {
   });
 }
 
+}  // namespace
+
 void AddMove(graph::KernelTable& table) {
-  table.factories.insert({
-      {"concat", MakeConcat},
-      {"pad", MakePad},
-      {"slice", MakeSlice},
-      {"split", MakeSplit},
-      {"slice_grad", MakeSliceGrad},
-  });
+  table.Add("broadcast_to", MakeBroadcastTo);
+  table.Add("cast", MakeCast);
+  table.Add("concat", MakeConcat);
+  table.Add("pad", MakePad);
+  table.Add("slice", MakeSlice);
+  table.Add("split", MakeSplit);
+  table.Add("slice_grad", MakeSliceGrad);
+  table.Add("transpose", MakeTranspose);
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -8,7 +8,7 @@
 #include "ops/normalize/dropout.h"
 #include "ops/normalize/layer_norm.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 struct Rows {
@@ -87,7 +87,7 @@ KernelPtr MakeLayerNorm(const KernelRequest& request) {
 }
 
 KernelPtr MakeLayerNormGrad(const KernelRequest& request) {
-  // A row of dy is read to its end before dx overwrites it, and again as it is overwritten.
+  // Safe in place: a row of dy is read completely first, and then again element by element as dx is written.
   return Loop(
       [rows = RowsOf(request.inputs[0])](const KernelArgs& args) {
         LayerNormGrad({In(args, 0), In(args, 1), In(args, 2), In(args, 3), In(args, 4), Out(args, 0),
@@ -97,14 +97,14 @@ KernelPtr MakeLayerNormGrad(const KernelRequest& request) {
       {0, -1, -1, -1, 0});
 }
 
-// x[rows, places, channels], rows having weights.
+// x viewed as [rows, places, channels], with row weights.
 struct Channels {
   explicit Channels(const TensorType& x)
       : rows(static_cast<size_t>(x.shape[0])),
         channels(static_cast<size_t>(x.shape[x.shape.rank() - 1])),
         places(rows * channels == 0 ? 0 : Elements(x) / (rows * channels)) {}
 
-  // One over the sum of weights of a channel's elements; 0 when nothing counts.
+  // 1 / the sum of weights of a channel's elements; 0 if all weights are 0.
   double Share(const float* weights) const {
     double sum = 0;
     for (size_t row = 0; row < rows; ++row) sum += weights[row] > 0 ? static_cast<double>(weights[row]) : 0.0;
@@ -116,7 +116,7 @@ struct Channels {
   size_t rows, channels, places;
 };
 
-// sums += weight · part: rows are summed in single precision, and together in double.
+// sums += weight · part. Each row is summed in single precision, the rows in double.
 LEAT_MULTIVERSION
 void Gather(const float* __restrict part, float weight, double* __restrict sums, size_t n) {
   for (size_t c = 0; c < n; ++c) sums[c] += static_cast<double>(weight * part[c]);
@@ -139,7 +139,7 @@ void SumSquares(const float* __restrict x, const float* __restrict means, float*
   }
 }
 
-// y may lie in the memory of x.
+// y may overwrite x.
 LEAT_MULTIVERSION
 void Normalize(const float* x, const float* __restrict means, const float* __restrict factors,
                const float* __restrict offset, float* y, size_t places, size_t n) {
@@ -163,7 +163,7 @@ void SumGrads(const float* __restrict x, const float* __restrict dy, const float
   }
 }
 
-// dx = factor (dy - weight (level + along (x - mean))); dx may lie in the memory of x or dy.
+// dx = factor (dy - weight (level + along (x - mean))); dx may overwrite x or dy.
 LEAT_MULTIVERSION
 void SpreadGrads(const float* x, const float* dy, const float* __restrict means,
                  const float* __restrict factors, const float* __restrict along,
@@ -176,7 +176,7 @@ void SpreadGrads(const float* x, const float* dy, const float* __restrict means,
   }
 }
 
-// The scratch memory: some double sums of channels, then some float ones.
+// Layout of the scratch memory: double channel sums, then float ones.
 struct ChannelSums {
   ChannelSums(std::byte* scratch, size_t channels, size_t doubles) {
     sums = reinterpret_cast<double*>(scratch);
@@ -314,17 +314,15 @@ KernelPtr MakeDropout(const KernelRequest& request) {
 }  // namespace
 
 void AddNormalize(graph::KernelTable& table) {
-  table.factories.insert({
-      {"batch_norm",
-       [](const KernelRequest& request) -> KernelPtr { return std::make_unique<BatchNormKernel>(request); }},
-      {"batch_norm_grad",
-       [](const KernelRequest& request) -> KernelPtr {
-         return std::make_unique<BatchNormGradKernel>(request);
-       }},
-      {"dropout", MakeDropout},
-      {"layer_norm", MakeLayerNorm},
-      {"layer_norm_grad", MakeLayerNormGrad},
+  table.Add("batch_norm", [](const KernelRequest& request) -> KernelPtr {
+    return std::make_unique<BatchNormKernel>(request);
   });
+  table.Add("batch_norm_grad", [](const KernelRequest& request) -> KernelPtr {
+    return std::make_unique<BatchNormGradKernel>(request);
+  });
+  table.Add("dropout", MakeDropout);
+  table.Add("layer_norm", MakeLayerNorm);
+  table.Add("layer_norm_grad", MakeLayerNormGrad);
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -1,8 +1,8 @@
-// Products of some rows by one matrix, over and over: the matrix is packed into panels once, and what is done
-// with a product happens while its numbers are in registers or the first cache. For loops that go step by
-// step, whose products are too small to be worth a primitive each.
+// Repeated products of a few rows by the same matrix. The matrix is packed into panels once, and each result
+// is processed while it is in registers or the L1 cache. For recurrent loops, whose products are too small
+// for a oneDNN primitive each.
 //
-// Everything here is inlined into functions that LEAT_MULTIVERSION multiplies.
+// Everything here is inlined into LEAT_MULTIVERSION functions.
 #pragma once
 
 #include <algorithm>
@@ -11,22 +11,22 @@
 
 #include "kernels/cpu/inline.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 
 constexpr size_t kLanes = 16;
 
-// Sixteen numbers; compilers split them where registers are shorter.
+// Sixteen floats; compilers split them if registers are shorter.
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias));
 
-// Rows that one pass takes at most, so that the sums of N vectors a row stay in the longest registers, and as
-// many as suits this machine.
+// Maximal number of rows per pass: the sums, N vectors per row, must fit the widest register file. RowsAtOnce
+// is the number for this machine.
 template <size_t N>
-constexpr size_t kMostRows = std::min<size_t>(8, 24 / N);
+constexpr size_t kMaxRows = std::min<size_t>(8, 24 / N);
 template <size_t N>
 size_t RowsAtOnce() {
 #if defined(__x86_64__) && defined(__GNUC__)
   static const bool wide = __builtin_cpu_supports("avx512f");
-  if (wide) return kMostRows<N>;
+  if (wide) return kMaxRows<N>;
 #endif
   return std::max<size_t>(1, 6 / N);
 }
@@ -76,7 +76,7 @@ LEAT_INLINE void MultiplyThen(const float* a, size_t rows, size_t k, size_t a_st
                               size_t panel_stride, size_t count, F finish) {
   const size_t at_once = RowsAtOnce<N>();
   for (size_t p = 0; p < count; ++p) {
-    InParts<kMostRows<N>>(rows, at_once, [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
+    InParts<kMaxRows<N>>(rows, at_once, [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
       constexpr size_t kRows = decltype(part)::value;
       Lanes sums[kRows][N] = {};
       Accumulate(sums, a + row * a_stride, a_stride, panels + p * panel_stride, k);
@@ -94,13 +94,13 @@ LEAT_INLINE void MultiplyThen(const float* a, size_t rows, size_t k, size_t a_st
 // y[rows, columns] += a[rows, k] · panels; `columns` includes the panels' padding.
 LEAT_INLINE void MultiplyAdd(const float* a, size_t rows, size_t k, size_t a_stride, const float* panels,
                              size_t columns, float* y) {
-  // As much of a panel at once as stays in the first cache.
-  constexpr size_t kMostK = 128, kWidth = 4 * kLanes;
+  // Rows of a panel that fit the L1 cache.
+  constexpr size_t kMaxK = 128, kWidth = 4 * kLanes;
   const size_t at_once = RowsAtOnce<4>();
   for (size_t p = 0; p < columns / kWidth; ++p) {
-    for (size_t i = 0; i < k; i += kMostK) {
+    for (size_t i = 0; i < k; i += kMaxK) {
       const float* panel = panels + (p * k + i) * kWidth;
-      InParts<kMostRows<4>>(rows, at_once, [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
+      InParts<kMaxRows<4>>(rows, at_once, [&](size_t row, auto part) LEAT_INLINE_LAMBDA {
         constexpr size_t kRows = decltype(part)::value;
         float* to = y + row * columns + p * kWidth;
         Lanes sums[kRows][4];
@@ -111,7 +111,7 @@ LEAT_INLINE void MultiplyAdd(const float* a, size_t rows, size_t k, size_t a_str
             sums[r][n] = *reinterpret_cast<const Lanes*>(to + r * columns + n * kLanes);
           }
         }
-        Accumulate(sums, a + row * a_stride + i, a_stride, panel, std::min(kMostK, k - i));
+        Accumulate(sums, a + row * a_stride + i, a_stride, panel, std::min(kMaxK, k - i));
 #pragma GCC unroll 8
         for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -124,8 +124,8 @@ LEAT_INLINE void MultiplyAdd(const float* a, size_t rows, size_t k, size_t a_str
   }
 }
 
-// Packs columns [begin, end) of each of N equal parts of w[rows, N · part]: panel p has kLanes columns of
-// each part side by side, zeros where there are no more.
+// Packs each of the N equal parts of w[rows, N · part]: panel p has kLanes columns of each part side by side,
+// padded with zeros.
 template <size_t N>
 LEAT_INLINE void PackParts(const float* w, size_t rows, size_t stride, size_t part, float* panels) {
   for (size_t begin = 0; begin < part; begin += kLanes) {
@@ -146,7 +146,7 @@ LEAT_INLINE void PackTransposed(const float* w, size_t rows, size_t k, size_t st
   constexpr size_t kWidth = 4 * kLanes;
   for (size_t begin = 0; begin < rows; begin += kWidth, panels += k * kWidth) {
     const size_t count = std::min(kWidth, rows - begin);
-    // Some columns at a time, so that what is written to stays in the first cache from row to row.
+    // A few columns at a time, so that the destination stays in the L1 cache from row to row.
     for (size_t i = 0; i < k; i += kLanes) {
       const size_t end = std::min(i + kLanes, k);
       for (size_t r = 0; r < kWidth; ++r) {
@@ -158,4 +158,4 @@ LEAT_INLINE void PackTransposed(const float* w, size_t rows, size_t k, size_t st
   }
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -8,24 +8,24 @@
 #include "ops/convolution/avg_pool.h"
 #include "ops/convolution/max_pool.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
-// The elements of a window that are no padding: how far behind its base they lie, and their numbers.
+// The elements of a window that are not padding: their offsets from the window's base, and their indices.
 struct Taps {
   const size_t* offsets;
   const int32_t* numbers;
   size_t count;
 };
 
-// Neighbouring windows of a row that have the same taps.
+// Adjacent windows of a row with the same taps.
 struct Run {
-  size_t base;  // of the first window, in an image
+  size_t base;  // offset of the first window in an image
   Taps taps;
-  size_t elements;  // of all of them: windows x channels
+  size_t elements;  // windows x channels
 };
 
-// Windows over images x[batch, height, width, channels] that make y[batch, out_height, out_width, channels].
+// Windows over images x[batch, height, width, channels], for y[batch, out_height, out_width, channels].
 class Windows {
  public:
   Windows(const ops::PoolAttributes& a, const Shape& x, const Shape& y)
@@ -56,13 +56,13 @@ class Windows {
     }
   }
 
-  // Whether these loops are made for such windows: those larger than their image have hardly any tap, and
-  // lists as long as padding makes them.
+  // Whether these loops support the windows. Windows larger than the image are excluded: they are mostly
+  // padding.
   static bool Cover(const ops::PoolAttributes& a, const Shape& x) {
     return a.kernel.height <= x[1] && a.kernel.width <= x[2];
   }
 
-  // f(run), for the windows of one image in order. Runs are of one window unless channels are few.
+  // Calls f(run) for the windows of one image in order. Runs have one window unless there are few channels.
   template <class F>
   LEAT_INLINE void ForEach(F f) {
     const Taps all{offsets_.data(), numbers_.data(), offsets_.size()};
@@ -92,16 +92,16 @@ class Windows {
   const ops::Pair& kernel() const { return attr_.kernel; }
   // Every element is in exactly one window.
   bool tile() const { return tile_; }
-  // So few that one window would not fill a vector.
+  // Whether one window has too few channels to fill a vector.
   bool few_channels() const { return !places_.empty(); }
-  // Where, from its base on, the elements of a run lie when channels are few.
+  // Offsets of the elements of a run from its base, if there are few channels.
   const int32_t* places() const { return places_.data(); }
 
  private:
-  // Vectors of whole windows are as good from here on.
+  // From this many channels on, vectors within one window are as fast.
   static constexpr int64_t kLanes = 16, kMany = 128;
 
-  // Of a window that reaches out of the image.
+  // The taps of a window that extends beyond the image.
   Taps TapsInside(int64_t top, int64_t left) {
     size_t count = 0;
     const int64_t first_y = std::max<int64_t>(-top, 0), first_x = std::max<int64_t>(-left, 0);
@@ -124,7 +124,7 @@ class Windows {
   std::vector<int32_t> places_;
 };
 
-// Element i of a run from its base on: neighbours, or by a table.
+// Offset of element i of a run from its base: contiguous, or by a table.
 struct Dense {
   LEAT_INLINE size_t operator()(size_t i) const { return i; }
 };
@@ -133,8 +133,8 @@ struct Listed {
   LEAT_INLINE size_t operator()(size_t i) const { return static_cast<size_t>(places[i]); }
 };
 
-// f(i) for all elements of a run. A number of an element takes a byte, so the compiler's widest loop takes
-// more at once than some windows have channels; these go through a narrower one.
+// Calls f(i) for all elements of a run. Indices have one byte, so the widest vector loop may exceed the
+// number of channels; such windows use a narrower loop.
 template <class F>
 LEAT_INLINE void ForElements(size_t count, F f) {
   if (count % 32 == 0) {
@@ -146,8 +146,8 @@ LEAT_INLINE void ForElements(size_t count, F f) {
   }
 }
 
-// -1 where `here` takes the place of `best`, else 0: NaN is larger than any number, and the first one stays.
-// As masks, since the compiler makes vector code of these and not of conditions.
+// -1 if `here` replaces `best`, else 0. NaN is larger than any number, and the first of equal elements wins.
+// Uses masks, which the compiler vectorises, unlike conditions.
 LEAT_INLINE int32_t Larger(float here, float best) {
   const int32_t above = here > best ? -1 : 0;
   const int32_t none = here != here ? -1 : 0;
@@ -179,7 +179,7 @@ LEAT_INLINE void MaxOfTaps(const float* x, const Run& run, At at, float* y, Inde
   });
 }
 
-// A tap after the other.
+// One tap after the other.
 template <class At, class Index>
 LEAT_INLINE void MaxOfTaps(const float* x, const Run& run, At at, float* y, Index* index) {
   const Taps& taps = run.taps;
@@ -216,7 +216,7 @@ LEAT_INLINE void MaxOfWindows(Windows& windows, At at, const float* x, float* y,
   }
 }
 
-// dx = or += dy at the tap that the index names, = or += 0 at the others.
+// dx = or += dy at the tap given by the index, 0 at the others.
 template <bool kAdd, class At, class Index>
 LEAT_INLINE void ScatterRun(const float* dy, const Index* index, const Run& run, At at, float* dx) {
   for (size_t k = 0; k < run.taps.count; ++k) {
@@ -232,7 +232,7 @@ LEAT_INLINE void ScatterRun(const float* dy, const Index* index, const Run& run,
 template <class At, class Index>
 LEAT_INLINE void ScatterWindows(Windows& windows, At at, const float* dy, const Index* index, float* dx) {
   for (int64_t n = 0; n < windows.batch(); ++n, dx += windows.image()) {
-    // An image at a time, so that what is added to is still near.
+    // One image at a time, so that dx stays in the cache.
     if (!windows.tile()) std::memset(dx, 0, windows.image() * sizeof(float));
     windows.ForEach([&](const Run& run) LEAT_INLINE_LAMBDA {
       if (windows.tile()) {
@@ -246,7 +246,7 @@ LEAT_INLINE void ScatterWindows(Windows& windows, At at, const float* dy, const 
   }
 }
 
-// What the mean of a window is divided by, as a factor.
+// 1 / the divisor of the mean of a window.
 LEAT_INLINE float Share(const Windows& windows, const Run& run, bool include_pad) {
   const ops::Pair& kernel = windows.kernel();
   return 1.0f / (include_pad ? static_cast<float>(kernel.height * kernel.width)
@@ -375,12 +375,10 @@ KernelPtr MakeAvgPoolGrad(const KernelRequest& request) {
 }  // namespace
 
 void AddPool(graph::KernelTable& table) {
-  table.factories.insert({
-      {"max_pool", MakeMaxPool},
-      {"max_pool_grad", MakeMaxPoolGrad},
-      {"avg_pool", MakeAvgPool},
-      {"avg_pool_grad", MakeAvgPoolGrad},
-  });
+  table.Add("max_pool", MakeMaxPool);
+  table.Add("max_pool_grad", MakeMaxPoolGrad);
+  table.Add("avg_pool", MakeAvgPool);
+  table.Add("avg_pool_grad", MakeAvgPoolGrad);
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -1,6 +1,6 @@
 #include "kernels/cpu/recurrent.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 
 Walk::Walk(const KernelRequest& request, const ops::RecurrentOptions& options, size_t fixed)
     : time(static_cast<size_t>(request.inputs[0].shape[0])),
@@ -24,8 +24,8 @@ bool Walk::AnyCounts(size_t step) const {
 }
 
 bool FewEnoughUnits(const KernelRequest& request) {
-  constexpr int64_t kMost = 1 << 15;
-  return request.inputs[1].shape[0] <= kMost;
+  constexpr int64_t kMax = 1 << 15;
+  return request.inputs[1].shape[0] <= kMax;
 }
 
 bool KnowsGiven(const ops::RecurrentGradOp& op, size_t states) {
@@ -64,13 +64,4 @@ void CopyRow(const float* from, float* to, size_t n) {
   std::copy(from, from + n, to);
 }
 
-void AddRecurrent(graph::KernelTable& table) {
-  table.factories["lstm"] = MakeLstm;
-  table.factories["lstm_grad"] = MakeLstmGrad;
-  table.factories["gru"] = MakeGru;
-  table.factories["gru_grad"] = MakeGruGrad;
-  table.factories["rnn"] = MakeRnn;
-  table.factories["rnn_grad"] = MakeRnnGrad;
-}
-
-}  // namespace leat::onednn
+}  // namespace leat::cpu

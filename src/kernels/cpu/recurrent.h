@@ -1,5 +1,5 @@
-// What the kernels of lstm, gru and rnn share. One step is a product of the state by packed weights with the
-// cell's arithmetic behind it (panel.h), forward and backward; a kernel takes one thread.
+// Shared parts of the lstm, gru and rnn kernels. A step, forward or backward, is a product of the state by
+// packed weights (panel.h), followed by the cell's arithmetic. A kernel uses one thread.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,10 @@
 #include "kernels/cpu/panel.h"
 #include "ops/sequence/recurrent.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 
-KernelPtr MakeLstm(const KernelRequest& request);
-KernelPtr MakeLstmGrad(const KernelRequest& request);
-KernelPtr MakeGru(const KernelRequest& request);
-KernelPtr MakeGruGrad(const KernelRequest& request);
-KernelPtr MakeRnn(const KernelRequest& request);
-KernelPtr MakeRnnGrad(const KernelRequest& request);
-
-// The steps of a run, and which of them count for a row. Tensors by step have a row for each step and batch
-// row: row = step · batch + b.
+// The steps of a run, and which of them are valid for each batch row. Tensors by step have row = step · batch
+// + b.
 struct Walk {
   size_t time = 0, batch = 0, units = 0;
   bool reverse = false, initial = false;
@@ -29,12 +22,12 @@ struct Walk {
 
   // `fixed`: inputs before the lengths.
   Walk(const KernelRequest& request, const ops::RecurrentOptions& options, size_t fixed);
-  // The same with the lengths that a run brings.
+  // The same with the lengths of a run.
   Walk Of(const KernelArgs& args) const;
 
   size_t Step(size_t s) const { return reverse ? time - 1 - s : s; }
   size_t StateSize() const { return batch * units; }
-  // Where the row of a step begins in [batch, time, units].
+  // Offset of the row of a step in [batch, time, units].
   size_t InSequence(size_t step, size_t b) const { return (b * time + step) * units; }
   bool Counts(size_t step, size_t b) const {
     return lengths == nullptr || static_cast<int64_t>(step) < static_cast<int64_t>(lengths[b]);
@@ -42,23 +35,24 @@ struct Walk {
   bool AnyCounts(size_t step) const;
 };
 
-// Whether packing is worth it and its sizes are certain to fit.
+// Whether packing the weights pays off and its sizes cannot overflow.
 bool FewEnoughUnits(const KernelRequest& request);
 
-// The gradients that a backward run gets from outside, null where there is none.
+// The output gradients that a backward run gets; null if not given.
 struct GivenGrads {
   const float* sequence = nullptr;  // [batch, time, units]
   const float* last[2] = {};        // [batch, units]
 };
-// Whether the op is given no other gradients than these; what is by the kept outputs is left to the next
-// table.
+// Whether the op has no other output gradients than these. Gradients of the auxiliary outputs are not
+// supported here.
 bool KnowsGiven(const ops::RecurrentGradOp& op, size_t states);
 GivenGrads GivenOf(const ops::RecurrentGradOp& op, size_t states, const KernelArgs& args);
 
-// Floats that weights take when they are packed by units, and units rounded up to the panels of MultiplyAdd.
+// Floats needed for weights packed by units.
 inline size_t PackedByUnits(size_t units, size_t gates) {
   return PanelCount(units, kLanes) * kLanes * gates * units;
 }
+// Units rounded up to whole panels of MultiplyAdd.
 inline size_t PaddedUnits(size_t units) {
   return PanelCount(units, 4 * kLanes) * 4 * kLanes;
 }
@@ -77,22 +71,22 @@ class RecurrentKernel final : public graph::Kernel {
   int in_place_;
   F run_;
 };
-// `in_place`: the output that may lie in the memory of input 0.
+// `in_place`: the output that may overwrite input 0.
 template <class F>
 KernelPtr WithScratch(size_t scratch_floats, int in_place, F run) {
   return std::make_unique<RecurrentKernel<F>>(scratch_floats, in_place, std::move(run));
 }
 
-// A state begins with what is given, or zeros; `stride` floats from row to row.
+// Initialises a state from `given`, or with zeros if null; rows are `stride` floats apart.
 void BeginState(const Walk& walk, const float* given, float* state, size_t stride);
-// And ends where somebody asked for it.
+// Copies the final state to `to` unless that is null.
 void EndState(const Walk& walk, const float* state, size_t stride, float* to);
-// Zeros for the row of a step that does not count.
+// Writes zeros for the row of a step beyond its length.
 void SkipRow(float* row, size_t n);
 void CopyRow(const float* from, float* to, size_t n);
 
-// f(row, first unit, units at most kLanes, their sums [N, kLanes]) for each part of a row that counts:
-// a[batch, k] by the panels.
+// Multiplies a[batch, k] by the panels and calls f(row, first unit, number of units <= kLanes, sums [N,
+// kLanes]) for each part of each valid row.
 template <size_t N, class F>
 LEAT_INLINE void ByState(const Walk& walk, size_t step, const float* a, size_t k, const float* panels, F f) {
   const size_t n = walk.units;
@@ -109,4 +103,4 @@ LEAT_INLINE void ByState(const Walk& walk, size_t step, const float* a, size_t k
                   });
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -2,12 +2,13 @@
 #include <optional>
 
 #include "base/multiversion.h"
+#include "kernels/cpu/collapse.h"
 #include "kernels/cpu/inline.h"
 #include "kernels/cpu/kernels.h"
 #include "ops/shape/broadcast.h"
 #include "ops/shape/reduce.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 // y[outer, inner] = factor · the sum over r of x[outer, reduced, inner].
@@ -33,8 +34,7 @@ void SumColumns(const float* x, float* __restrict y, const Box& box, float facto
   for (size_t o = 0; o < box.outer; ++o, y += n) {
     std::fill(y, y + n, 0.0f);
     size_t r = 0;
-    // Eight rows for each time that y is read and written; in pairs, so that the sums don't wait for each
-    // other.
+    // Eight rows per read and write of y; in pairs, to shorten the dependency chain.
     for (; r + 8 <= box.reduced; r += 8, x += 8 * n) {
 #pragma GCC ivdep
       for (size_t i = 0; i < n; ++i) {
@@ -62,7 +62,7 @@ void Shares(const float* w, float* y, size_t n) {
   for (size_t i = 0; i < n; ++i) y[i] = w[i] / divisor;
 }
 
-// The larger of two, or with kLargest false the smaller; NaN once met stays.
+// The larger of two, or the smaller if kLargest is false. NaN propagates.
 template <bool kLargest>
 LEAT_INLINE float Further(float a, float b) {
   const bool takes_b = kLargest ? b > a : b < a;
@@ -111,8 +111,7 @@ void Smallest(const float* x, float* y, const Box& box) {
   box.inner == 1 ? ExtremeOfRows<false>(x, y, box) : ExtremeOfColumns<false>(x, y, box);
 }
 
-// The axes as a box; empty when they take more than three groups. `kept[i]`: axis i is still there
-// afterwards.
+// The axes as a box; empty if they need more than three groups. `kept[i]`: axis i is not reduced.
 std::optional<Box> BoxOf(const Shape& x, std::span<const unsigned> kept) {
   std::vector<AxisGroup> groups = Collapse(x.sizes(), kept);
   if (groups.empty() || groups.front().moves == 0) groups.insert(groups.begin(), {1, 1});
@@ -156,8 +155,6 @@ KernelPtr MakeExtreme(const KernelRequest& request) {
   return Loop([box = *box](const KernelArgs& args) { kLoop(In(args, 0), Out(args, 0), box); });
 }
 
-}  // namespace
-
 KernelPtr MakeReduceSum(const KernelRequest& request) {
   return MakeReduce(request, 1.0f);
 }
@@ -177,12 +174,15 @@ KernelPtr MakeSumTo(const KernelRequest& request) {
   return MakeSum(x, kept, 1.0f);
 }
 
+}  // namespace
+
 void AddReduce(graph::KernelTable& table) {
-  table.factories.insert({
-      {"reduce_max", MakeExtreme<Largest>},
-      {"reduce_min", MakeExtreme<Smallest>},
-      {"shares", MakeShares},
-  });
+  table.Add("reduce_sum", MakeReduceSum);
+  table.Add("reduce_mean", MakeReduceMean);
+  table.Add("sum_to", MakeSumTo);
+  table.Add("reduce_max", MakeExtreme<Largest>);
+  table.Add("reduce_min", MakeExtreme<Smallest>);
+  table.Add("shares", MakeShares);
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -1,7 +1,7 @@
 #include "ops/sequence/rnn.h"
 #include "kernels/cpu/recurrent.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 struct Forward {
@@ -15,7 +15,7 @@ LEAT_INLINE void ForwardRow(size_t lanes, bool relu, const float* sums, const fl
 #pragma GCC ivdep
   for (size_t j = 0; j < lanes; ++j) {
     const float sum = z[j] + sums[j];
-    // NaN passes, so that a poisoned batch is noticed.
+    // NaN stays NaN, so that bad data is noticed.
     const float h = relu ? (sum < 0.0f ? 0.0f : sum) : Tanh(sum);
     gates[j] = h;
     h_next[j] = h;
@@ -42,7 +42,7 @@ void Run(const Walk& walk, const Forward& t) {
       CopyRow(h + b * n, h_next + b * n, n);
     }
     if (!walk.AnyCounts(step)) continue;
-    // A state of zeros adds nothing.
+    // A zero state contributes nothing.
     const size_t k = s == 0 && t.h0 == nullptr ? 0 : n;
     ByState<1>(walk, step, h, k, t.panels,
                [&](size_t b, size_t u, size_t lanes, const float* sums) LEAT_INLINE_LAMBDA {
@@ -88,14 +88,12 @@ void Run(const Walk& walk, const Backward& t) {
         SkipRow(t.dz + row, n);
       }
     }
-    // Nobody asks for the gradient by a state that was zero.
+    // Without an initial state, its gradient is not needed.
     if ((s == 0 && !walk.initial) || !walk.AnyCounts(step)) continue;
     MultiplyAdd(t.dz + step * size, walk.batch, n, n, t.panels, padded, t.dh);
   }
   EndState(walk, t.dh, padded, t.dh0);
 }
-
-}  // namespace
 
 KernelPtr MakeRnn(const KernelRequest& request) {
   if (!FewEnoughUnits(request)) return nullptr;
@@ -133,4 +131,11 @@ KernelPtr MakeRnnGrad(const KernelRequest& request) {
   });
 }
 
-}  // namespace leat::onednn
+}  // namespace
+
+void AddRnn(graph::KernelTable& table) {
+  table.Add("rnn", MakeRnn);
+  table.Add("rnn_grad", MakeRnnGrad);
+}
+
+}  // namespace leat::cpu

@@ -7,20 +7,20 @@
 #include "kernels/cpu/math.h"
 #include "ops/loss/softmax_cross_entropy.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
-// Rows are taken some at a time: few enough that they stay in the first cache from pass to pass, and enough
-// that short rows, which make poor vectors one by one, are long vectors together.
-constexpr size_t kMostRows = 64;
-constexpr size_t kMostElements = 4096;
-// Rows shorter than this are faster without vector code.
+// Rows are processed in blocks: small enough to stay in the L1 cache between passes, and large enough to
+// vectorise across short rows.
+constexpr size_t kMaxRows = 64;
+constexpr size_t kMaxElements = 4096;
+// Shorter rows are faster without vector code.
 constexpr size_t kShortRow = 16;
 
 struct Rows {
   size_t count = 0;
-  size_t size = 0;  // of each
-  size_t at_once() const { return std::clamp<size_t>(kMostElements / size, 1, kMostRows); }
+  size_t size = 0;  // of each row
+  size_t at_once() const { return std::clamp<size_t>(kMaxElements / size, 1, kMaxRows); }
 };
 
 Rows RowsOf(const TensorType& type) {
@@ -50,7 +50,7 @@ LEAT_INLINE float Sum(const float* x, size_t n) {
   return sum;
 }
 
-// Rows longer than the first cache: the sum is taken where the exponentials are made.
+// For rows larger than the L1 cache: sums while computing the exponentials.
 LEAT_INLINE void SoftmaxOfLong(const float* x, float* y, size_t n, float* largest, float* sums) {
   const float most = Largest(x, n);
   float sum = 0;
@@ -67,11 +67,11 @@ LEAT_INLINE void SoftmaxOfLong(const float* x, float* y, size_t n, float* larges
   *sums = sum;
 }
 
-// y = softmax(x) for some rows; sums[i] is what row i was divided by, largest[i] what was taken off before. y
+// y = softmax(x) for a block of rows. largest[i] is the maximum of row i, sums[i] its softmax denominator. y
 // may be x.
 LEAT_INLINE void SoftmaxOfSome(const float* x, float* y, size_t count, size_t n, float* largest,
                                float* sums) {
-  if (n > kMostElements) return SoftmaxOfLong(x, y, n, largest, sums);
+  if (n > kMaxElements) return SoftmaxOfLong(x, y, n, largest, sums);
   for (size_t row = 0; row < count; ++row) {
     const float most = Largest(x + row * n, n);
     largest[row] = most;
@@ -90,7 +90,7 @@ LEAT_INLINE void SoftmaxOfSome(const float* x, float* y, size_t count, size_t n,
 
 LEAT_MULTIVERSION
 void Softmax(const float* x, float* y, const Rows& rows) {
-  float largest[kMostRows], sums[kMostRows];
+  float largest[kMaxRows], sums[kMaxRows];
   const size_t at_once = rows.at_once();
   for (size_t row = 0; row < rows.count; row += at_once) {
     const size_t count = std::min(at_once, rows.count - row);
@@ -127,13 +127,13 @@ void LogSoftmax(const float* x, float* y, const Rows& rows) {
 LEAT_MULTIVERSION
 void CrossEntropy(const float* logits, const float* labels, float* loss, float* probabilities,
                   const Rows& rows) {
-  float largest[kMostRows], sums[kMostRows], chosen[kMostRows];
+  float largest[kMaxRows], sums[kMaxRows], chosen[kMaxRows];
   const size_t n = rows.size;
   const size_t at_once = rows.at_once();
   for (size_t row = 0; row < rows.count; row += at_once) {
     const size_t count = std::min(at_once, rows.count - row);
     const float* x = logits + row * n;
-    // Before the probabilities may overwrite the logits.
+    // Read the logits before the probabilities may overwrite them.
     for (size_t i = 0; i < count; ++i) {
       const int64_t label = ops::ClassOf(labels[row + i], static_cast<int64_t>(n));
       chosen[i] = label < 0 ? 0.0f : x[i * n + static_cast<size_t>(label)];
@@ -166,8 +166,6 @@ void CrossEntropyGrad(const float* probabilities, const float* labels, const flo
     dlogits[label] = rest;
   }
 }
-
-}  // namespace
 
 KernelPtr MakeSoftmax(const KernelRequest& request) {
   return Loop([rows = RowsOf(request.inputs[0])](
@@ -203,4 +201,14 @@ KernelPtr MakeSoftmaxCrossEntropyGrad(const KernelRequest& request) {
       {0});
 }
 
-}  // namespace leat::onednn
+}  // namespace
+
+void AddSoftmax(graph::KernelTable& table) {
+  table.Add("softmax", MakeSoftmax);
+  table.Add("softmax_grad", MakeSoftmaxGrad);
+  table.Add("log_softmax", MakeLogSoftmax);
+  table.Add("softmax_cross_entropy", MakeSoftmaxCrossEntropy);
+  table.Add("softmax_cross_entropy_grad", MakeSoftmaxCrossEntropyGrad);
+}
+
+}  // namespace leat::cpu

@@ -1,15 +1,14 @@
-// The fast kernels: matrix products through oneDNN, everything else as loops that become vector code. An
-// element-wise pass over a batch takes less time than entering a oneDNN primitive would.
+// The optimized CPU backend: matrix products and convolutions use oneDNN, all other ops are vectorised loops,
+// which are faster than a oneDNN primitive for element-wise ops on a batch.
 #pragma once
 
 #include "graph/kernel.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 
-// Immutable and alive as long as the program. Covers what training a dense network needs; shapes that a
-// kernel doesn't cover are left to the next table. Differs from the reference in one thing: the relu
-// of a dense layer or a convolution makes 0 of NaN, as oneDNN's does. The gradient by the weights still shows
-// it, being a product with what was not finite.
+// Immutable; lives as long as the program. A kernel that does not support a shape leaves it to the next
+// table. One result differs from the reference: relu in a dense layer or convolution turns NaN into 0, as in
+// oneDNN. The gradient of the weights still becomes NaN.
 const graph::KernelTable& Table();
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -19,7 +19,7 @@
 #include "ops/ops.h"
 #include "tensor/convert.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 std::vector<TensorType> TypesOf(const std::vector<Tensor>& tensors) {
@@ -28,13 +28,13 @@ std::vector<TensorType> TypesOf(const std::vector<Tensor>& tensors) {
   return types;
 }
 
-// How the memory of a call lies.
+// Memory layout of a kernel call.
 struct Layout {
   size_t shift = 0;   // elements by which every tensor misses 64-byte alignment
-  int in_place = -1;  // the input whose memory an output takes
+  int in_place = -1;  // the input that an output overwrites
 };
 
-// A tensor's elements at a place of the test's choosing; what follows them must stay as it is.
+// A tensor at a chosen offset, followed by guard bytes that must not change.
 class Place {
  public:
   static constexpr size_t kGuard = 64;
@@ -58,7 +58,7 @@ class Place {
   std::byte* data_;
 };
 
-// Outputs of the table's kernel, or none when it has none for this case.
+// The outputs of the table's kernel; empty if it has none for this case.
 std::vector<Tensor> RunKernel(const graph::KernelTable& table, const graph::Op& op,
                               const std::vector<Tensor>& inputs, const Layout& layout = {}, int threads = 1) {
   const auto factory = table.factories.find(op.kind());
@@ -83,12 +83,12 @@ std::vector<Tensor> RunKernel(const graph::KernelTable& table, const graph::Op& 
     out_data[static_cast<size_t>(kernel->OutputInPlaceOf(layout.in_place))] = in[i].data();
   }
   const Buffer scratch(kernel->scratch_bytes());
-  // Twice when that changes no input: a kernel must not depend on what is in its outputs.
+  // Run twice if no input is overwritten: a kernel must not depend on the content of its outputs.
   for (int run = 0; run < (layout.in_place >= 0 ? 1 : 2); ++run) {
     kernel->Run({in_data, out_data, scratch.data()});
   }
-  for (const auto& p : in) EXPECT_TRUE(p.Intact()) << op.kind() << " wrote behind an input";
-  for (const auto& p : out) EXPECT_TRUE(p.Intact()) << op.kind() << " wrote behind an output";
+  for (const auto& p : in) EXPECT_TRUE(p.Intact()) << op.kind() << " wrote past an input";
+  for (const auto& p : out) EXPECT_TRUE(p.Intact()) << op.kind() << " wrote past an output";
   std::vector<Tensor> result;
   for (size_t i = 0; i < out_types.size(); ++i) {
     result.emplace_back(out_types[i]);
@@ -170,7 +170,7 @@ std::string Describe(const graph::Op& op, const std::vector<Tensor>& inputs) {
   return text + " " + op.attributes();
 }
 
-TEST(OnednnTableTest, AgreesWithTheReferenceOnEveryOp) {
+TEST(CpuTableTest, AgreesWithTheReferenceOnEveryOp) {
   std::set<std::string> covered;
   for (const auto& c : ops::OpCases()) {
     for (uint64_t seed = 0; seed < 5; ++seed) {
@@ -184,8 +184,8 @@ TEST(OnednnTableTest, AgreesWithTheReferenceOnEveryOp) {
     EXPECT_EQ(covered.count(std::string(kind)), 1u) << kind;
 }
 
-// The other test passes as well where the table has no kernel for bf16.
-TEST(OnednnTableTest, CoversBf16WhereTheProcessorDoes) {
+// The test above also passes if the table has no bf16 kernels; this one does not.
+TEST(CpuTableTest, CoversBf16WhereTheProcessorDoes) {
   if (!Table().fast_bf16) GTEST_SKIP() << AllowedSkip("bf16");
   std::set<std::string> covered;
   for (const auto& c : ops::OpCases()) {
@@ -199,7 +199,7 @@ TEST(OnednnTableTest, CoversBf16WhereTheProcessorDoes) {
                                      "conv2d_grad_weights", "conv2d_grad_weights_bias", "dense", "matmul"}));
 }
 
-TEST(OnednnTableTest, UnaryOpsOfAnySize) {
+TEST(CpuTableTest, UnaryOpsOfAnySize) {
   const std::vector<std::shared_ptr<const graph::Op>> all = {
       std::make_shared<ops::Abs>(),
       std::make_shared<ops::Exp>(),
@@ -219,7 +219,7 @@ TEST(OnednnTableTest, UnaryOpsOfAnySize) {
   }
 }
 
-TEST(OnednnTableTest, NotANumberAndInfinityComeThrough) {
+TEST(CpuTableTest, NotANumberAndInfinityComeThrough) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const Tensor x = Tensor::Of<float>(
       {10}, std::vector<float>{NAN, kInfinity, -kInfinity, 0, -0.0f, 1e-42f, 3e38f, -3e38f, 88.9f, -103.9f});
@@ -229,7 +229,7 @@ TEST(OnednnTableTest, NotANumberAndInfinityComeThrough) {
       std::make_shared<ops::Tanh>(), std::make_shared<ops::Square>(),  std::make_shared<ops::Sqrt>(),
   };
   for (const auto& op : all) EXPECT_TRUE(Compare(*op, {x}, std::string(op->kind())));
-  // A row with a number that is none is none altogether, and the next row doesn't notice.
+  // NaN makes its whole row NaN, but does not affect the next row.
   const Tensor rows = Tensor::Of<float>({2, 3}, std::vector<float>{1, NAN, 2, 1, 2, 3});
   EXPECT_TRUE(Compare(ops::Softmax(), {rows}, "softmax"));
   const Tensor labels = Tensor::Of<float>({2}, std::vector<float>{0, NAN});
@@ -250,7 +250,7 @@ std::pair<Shape, Shape> RandomBroadcast(Rng& rng) {
   return {Shape(a), Shape(b)};
 }
 
-TEST(OnednnTableTest, RandomBroadcasts) {
+TEST(CpuTableTest, RandomBroadcasts) {
   const std::vector<std::shared_ptr<const graph::Op>> all = {
       std::make_shared<ops::Add>(), std::make_shared<ops::Sub>(), std::make_shared<ops::Mul>(),
       std::make_shared<ops::Div>()};
@@ -261,7 +261,7 @@ TEST(OnednnTableTest, RandomBroadcasts) {
     const std::vector<Tensor> inputs = {Draw(a, seed), Draw(b, seed + 1000, 0.5f, 2)};
     const auto& op = *all[seed % all.size()];
     covered += Compare(op, inputs, Describe(op, inputs)) ? 1 : 0;
-    // Back and forth between either and what they broadcast to.
+    // From each shape to the broadcast shape, and back.
     const Shape y = ops::BroadcastShape(a, b);
     const ops::BroadcastTo broadcast(y);
     const ops::SumTo sum(a);
@@ -271,7 +271,7 @@ TEST(OnednnTableTest, RandomBroadcasts) {
   EXPECT_GT(covered, 300);
 }
 
-TEST(OnednnTableTest, RandomReductions) {
+TEST(CpuTableTest, RandomReductions) {
   Rng rng(2);
   int covered = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
@@ -290,7 +290,7 @@ TEST(OnednnTableTest, RandomReductions) {
   EXPECT_GT(covered, 200);
 }
 
-TEST(OnednnTableTest, RandomSoftmaxes) {
+TEST(CpuTableTest, RandomSoftmaxes) {
   Rng rng(3);
   for (uint64_t seed = 0; seed < 150; ++seed) {
     const auto batch = static_cast<int64_t>(rng.Below(200));
@@ -310,7 +310,7 @@ TEST(OnednnTableTest, RandomSoftmaxes) {
   }
 }
 
-TEST(OnednnTableTest, RandomProducts) {
+TEST(CpuTableTest, RandomProducts) {
   constexpr ops::Activation kActivations[] = {ops::Activation::kNone, ops::Activation::kRelu,
                                               ops::Activation::kSigmoid, ops::Activation::kTanh};
   Rng rng(4);
@@ -332,15 +332,15 @@ TEST(OnednnTableTest, RandomProducts) {
   }
 }
 
-TEST(OnednnTableTest, TwoThreadsAgreeWithOne) {
+TEST(CpuTableTest, TwoThreadsAgreeWithOne) {
   const ops::Dense dense(false, false, ops::Activation::kRelu);
   const std::vector<Tensor> inputs = {Draw({128, 200}, 1), Draw({200, 300}, 2), Draw({300}, 3)};
   ExpectNear(RunKernel(Table(), dense, inputs, {}, 2), RunKernel(Table(), dense, inputs), 2e-5,
              "two threads");
 }
 
-// Kernels of equal shape share what oneDNN compiled for them.
-TEST(OnednnTableTest, DistinctKernelsRunAtTheSameTime) {
+// Kernels of equal shape share code that oneDNN generated.
+TEST(CpuTableTest, DistinctKernelsRunAtTheSameTime) {
   const ops::Dense dense(false, false, ops::Activation::kTanh);
   const std::vector<Tensor> inputs = {Draw({64, 100}, 1), Draw({100, 60}, 2), Draw({60}, 3)};
   const auto expected = RunKernel(Table(), dense, inputs);
@@ -354,8 +354,8 @@ TEST(OnednnTableTest, DistinctKernelsRunAtTheSameTime) {
   for (const auto& result : results) ExpectNear(result, expected, 0, "at the same time");
 }
 
-// Features that are no numbers must show in the gradients that are pushed, though relu hides them on the way.
-TEST(OnednnTableTest, NotANumberReachesTheGradientByTheWeights) {
+// NaN features must show in the gradients, although relu turns NaN into 0.
+TEST(CpuTableTest, NotANumberReachesTheGradientByTheWeights) {
   std::vector<Tensor> x_dy = {Draw({16, 8}, 1), Tensor(DType::kF32, {16, 8})};
   x_dy[0].as<float>()[5] = NAN;
   const auto dw = RunKernel(Table(), ops::MatMul(true, false), x_dy);
@@ -364,4 +364,4 @@ TEST(OnednnTableTest, NotANumberReachesTheGradientByTheWeights) {
 }
 
 }  // namespace
-}  // namespace leat::onednn
+}  // namespace leat::cpu

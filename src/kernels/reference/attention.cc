@@ -8,7 +8,7 @@
 namespace leat::reference {
 namespace {
 
-// Where the heads of q, k or v lie: rows of `stride` elements, one for each time.
+// Memory layout of the heads of q, k or v: rows of `stride` elements, one per time step.
 template <class T>
 struct Heads {
   T* data;
@@ -18,7 +18,7 @@ struct Heads {
   }
 };
 
-// q, k and v of `pointer(i)`, i being an input of the forward op or an output of the gradient.
+// q, k and v at `pointer(i)`, where i is an input of the forward op or an output of the gradient.
 template <class T, class F>
 std::vector<Heads<T>> HeadsOf(const ops::AttentionShape& s, F pointer) {
   const int64_t width = s.heads * s.size;
@@ -37,7 +37,7 @@ double Dot(const float* a, const float* b, int64_t n) {
   return sum;
 }
 
-// f(batch, head, query, keys that it sees)
+// Calls f(batch, head, query, number of visible keys).
 template <class F>
 void ForEachQuery(const ops::AttentionShape& s, const KernelArgs& args, F f) {
   const auto* lengths =
@@ -51,7 +51,7 @@ void ForEachQuery(const ops::AttentionShape& s, const KernelArgs& args, F f) {
   }
 }
 
-// The scores of a query live in the scratch memory in double precision.
+// The scores of a query are in double precision in scratch memory.
 class AttentionKernel final : public graph::Kernel {
  public:
   explicit AttentionKernel(const KernelRequest& request)
@@ -83,7 +83,7 @@ class AttentionKernel final : public graph::Kernel {
   const ops::AttentionShape s_;
 };
 
-// The gradients are gathered in the scratch memory in double precision.
+// The gradients are accumulated in double precision in scratch memory.
 class AttentionGradKernel final : public graph::Kernel {
  public:
   explicit AttentionGradKernel(const KernelRequest& request)
@@ -135,11 +135,10 @@ class AttentionGradKernel final : public graph::Kernel {
 }  // namespace
 
 void AddAttention(graph::KernelTable& table) {
-  table.factories.insert({
-      {"attention", [](const KernelRequest& request) { return std::make_unique<AttentionKernel>(request); }},
-      {"attention_grad",
-       [](const KernelRequest& request) { return std::make_unique<AttentionGradKernel>(request); }},
-  });
+  table.Add("attention",
+            [](const KernelRequest& request) { return std::make_unique<AttentionKernel>(request); });
+  table.Add("attention_grad",
+            [](const KernelRequest& request) { return std::make_unique<AttentionGradKernel>(request); });
 }
 
 }  // namespace leat::reference

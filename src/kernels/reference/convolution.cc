@@ -10,8 +10,7 @@ namespace {
 
 using ops::Conv2dSizes;
 
-// f(place in x, in w, in y) for each product of the sum that all convolutions differentiate
-// (ops/convolution/conv2d.h).
+// Calls f(position in x, in w, in y) for each term of the sum in ops/convolution/conv2d.h.
 template <class F>
 void ForEachProduct(const Conv2dSizes& s, F f) {
   const ops::Window& window = s.window;
@@ -42,7 +41,7 @@ void ForEachProduct(const Conv2dSizes& s, F f) {
   }
 }
 
-// Sums of doubles in scratch memory, then outputs made of them.
+// Accumulates in double precision in scratch memory, then writes the outputs.
 template <class F>
 class SumsKernel final : public graph::Kernel {
  public:
@@ -105,7 +104,7 @@ std::unique_ptr<graph::Kernel> GradInputKernel(const KernelRequest& request) {
   });
 }
 
-// With b when there is a second output.
+// Also computes the bias gradient if there is a second output.
 template <class O>
 std::unique_ptr<graph::Kernel> GradWeightsKernel(const KernelRequest& request) {
   const auto& op = static_cast<const O&>(request.op);
@@ -125,13 +124,11 @@ std::unique_ptr<graph::Kernel> GradWeightsKernel(const KernelRequest& request) {
 }  // namespace
 
 void AddConvolution(graph::KernelTable& table) {
-  table.factories.insert({
-      {"conv2d", Widened(Conv2dKernel)},
-      {"conv2d_bias", Widened(Conv2dBiasKernel)},
-      {"conv2d_grad_input", Widened(GradInputKernel)},
-      {"conv2d_grad_weights", Widened(GradWeightsKernel<ops::Conv2dGradWeights>)},
-      {"conv2d_grad_weights_bias", Widened(GradWeightsKernel<ops::Conv2dGradWeightsBias>)},
-  });
+  table.Add("conv2d", Widened(Conv2dKernel));
+  table.Add("conv2d_bias", Widened(Conv2dBiasKernel));
+  table.Add("conv2d_grad_input", Widened(GradInputKernel));
+  table.Add("conv2d_grad_weights", Widened(GradWeightsKernel<ops::Conv2dGradWeights>));
+  table.Add("conv2d_grad_weights_bias", Widened(GradWeightsKernel<ops::Conv2dGradWeightsBias>));
 }
 
 }  // namespace leat::reference

@@ -28,7 +28,7 @@ KernelFactory Binary(float (*f)(float, float)) {
     const Shape& shape = request.outputs[0].shape;
     const auto a_strides = ops::BroadcastStrides(request.inputs[0].shape, shape);
     const auto b_strides = ops::BroadcastStrides(request.inputs[1].shape, shape);
-    // An input of the output's shape is read at the index that is written.
+    // An input of the output's shape is read at the written index, so it may be overwritten.
     const bool a_same = request.inputs[0].shape == shape, b_same = request.inputs[1].shape == shape;
     return MakeKernel(
         [=](const KernelArgs& args) {
@@ -40,6 +40,8 @@ KernelFactory Binary(float (*f)(float, float)) {
         a_same ? (b_same ? 2 : 1) : 0);
   };
 }
+
+namespace {
 
 std::unique_ptr<graph::Kernel> ScaleKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Scale&>(request.op);
@@ -83,8 +85,6 @@ std::unique_ptr<graph::Kernel> CastKernel(const KernelRequest& request) {
   });
 }
 
-namespace {
-
 // y = f(op, x) or f(op, x, dy), for ops with attributes.
 template <class Operation, class F>
 KernelFactory UnaryOf(F f) {
@@ -114,7 +114,7 @@ KernelFactory GradOf(F f) {
   };
 }
 
-// f takes two elements of the inputs' type, whichever it is, and returns a bool.
+// f takes two elements of any type and returns a bool.
 template <class F>
 KernelFactory Compare(F f) {
   return [f](const KernelRequest& request) {
@@ -176,7 +176,7 @@ std::unique_ptr<graph::Kernel> WhereKernel(const KernelRequest& request) {
   });
 }
 
-// What gelu multiplies x by, Φ(x), and its derivative.
+// Φ(x), the factor of x in gelu, and its derivative.
 struct NormalDistribution {
   double phi, slope;
 };
@@ -188,7 +188,7 @@ NormalDistribution NormalOf(bool approximate, double x) {
 }
 
 float Gelu(const ops::Gelu& op, float x) {
-  // Beyond this Φ is 0 or 1, and an infinite x is not multiplied by 0.
+  // Beyond this Φ is 0 or 1. Return early to avoid 0 · ∞.
   if (x < -40) return 0;
   if (x > 40) return x;
   return static_cast<float>(static_cast<double>(x) * NormalOf(op.approximate, static_cast<double>(x)).phi);
@@ -205,61 +205,94 @@ float Sigmoid(float x) {
   return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
 }
 
+void AddArithmetic(graph::KernelTable& table) {
+  table.Add("abs", Unary([](float x) { return std::abs(x); }));
+  table.Add("add", Binary([](float a, float b) { return a + b; }));
+  table.Add("add_n", AddNKernel);
+  table.Add("cast", CastKernel);
+  table.Add("ceil", Unary([](float x) { return std::ceil(x); }));
+  table.Add("cos", Unary([](float x) { return std::cos(x); }));
+  table.Add("div", Binary([](float a, float b) { return a / b; }));
+  table.Add("erf", Unary([](float x) { return std::erf(x); }));
+  table.Add("exp", Unary([](float x) { return std::exp(x); }));
+  table.Add("expm1", Unary([](float x) { return std::expm1(x); }));
+  table.Add("floor", Unary([](float x) { return std::floor(x); }));
+  table.Add("log", Unary([](float x) { return std::log(x); }));
+  table.Add("log1p", Unary([](float x) { return std::log1p(x); }));
+  table.Add("maximum", Binary([](float a, float b) { return a > b || std::isnan(a) ? a : b; }));
+  table.Add("minimum", Binary([](float a, float b) { return a < b || std::isnan(a) ? a : b; }));
+  table.Add("mul", Binary([](float a, float b) { return a * b; }));
+  table.Add("neg", Unary([](float x) { return -x; }));
+  table.Add("pow", Binary([](float a, float b) { return std::pow(a, b); }));
+  table.Add("power",
+            UnaryOf<ops::Power>([](const ops::Power& op, float x) { return std::pow(x, op.exponent); }));
+  table.Add("reciprocal", Unary([](float x) { return 1 / x; }));
+  table.Add("round", Unary([](float x) { return std::nearbyint(x); }));
+  table.Add("rsqrt", Unary([](float x) { return 1 / std::sqrt(x); }));
+  table.Add("scale", ScaleKernel);
+  table.Add("sign", Unary([](float x) { return static_cast<float>((x > 0) - (x < 0)); }));
+  table.Add("sin", Unary([](float x) { return std::sin(x); }));
+  table.Add("sqrt", Unary([](float x) { return std::sqrt(x); }));
+  table.Add("square", Unary([](float x) { return x * x; }));
+  table.Add("sub", Binary([](float a, float b) { return a - b; }));
+}
+
+void AddActivations(graph::KernelTable& table) {
+  table.Add("clip", UnaryOf<ops::Clip>([](const ops::Clip& op, float x) {
+              return x < op.low ? op.low : x > op.high ? op.high : x;
+            }));
+  table.Add("clip_grad", GradOf<ops::ClipGrad>([](const ops::ClipGrad& op, float x, float dy) {
+              return x >= op.low && x <= op.high ? dy : 0;
+            }));
+  table.Add("elu", UnaryOf<ops::Elu>(
+                       [](const ops::Elu& op, float x) { return x > 0 ? x : op.alpha * std::expm1(x); }));
+  table.Add("elu_grad", GradOf<ops::EluGrad>([](const ops::EluGrad& op, float x, float dy) {
+              return x > 0 ? dy : op.alpha * std::exp(x) * dy;
+            }));
+  table.Add("gelu", UnaryOf<ops::Gelu>(Gelu));
+  table.Add("gelu_grad", GradOf<ops::GeluGrad>(GeluGrad));
+  table.Add("leaky_relu", UnaryOf<ops::LeakyRelu>(
+                              [](const ops::LeakyRelu& op, float x) { return x > 0 ? x : op.slope * x; }));
+  table.Add("leaky_relu_grad",
+            GradOf<ops::LeakyReluGrad>(
+                [](const ops::LeakyReluGrad& op, float x, float dy) { return x > 0 ? dy : op.slope * dy; }));
+  // max(x, 0), but NaN stays NaN, so that bad data is noticed.
+  table.Add("relu", Unary([](float x) { return x < 0 ? 0 : x; }));
+  table.Add("relu_grad", Binary([](float y, float dy) { return y > 0 ? dy : 0; }));
+  table.Add("sigmoid", Unary(Sigmoid));
+  table.Add("sigmoid_grad", Binary([](float y, float dy) { return dy * y * (1 - y); }));
+  table.Add("silu", Unary([](float x) { return x * Sigmoid(x); }));
+  table.Add("silu_grad", Binary([](float x, float dy) {
+              const float s = Sigmoid(x);
+              return dy * s * (1 + x * (1 - s));
+            }));
+  table.Add("softplus",
+            Unary([](float x) { return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))); }));
+  table.Add("tanh", Unary([](float x) { return std::tanh(x); }));
+  table.Add("tanh_grad", Binary([](float y, float dy) { return dy * (1 - y * y); }));
+}
+
+void AddLogic(graph::KernelTable& table) {
+  table.Add("equal", Compare([](auto a, auto b) { return a == b; }));
+  table.Add("greater", Compare([](auto a, auto b) { return a > b; }));
+  table.Add("greater_equal", Compare([](auto a, auto b) { return a >= b; }));
+  table.Add("is_finite", IsFiniteKernel);
+  table.Add("less", Compare([](auto a, auto b) { return a < b; }));
+  table.Add("less_equal", Compare([](auto a, auto b) { return a <= b; }));
+  table.Add("logical_and", Compare([](auto a, auto b) { return a != 0 && b != 0; }));
+  table.Add("logical_not", LogicalNotKernel);
+  table.Add("logical_or", Compare([](auto a, auto b) { return a != 0 || b != 0; }));
+  table.Add("logical_xor", Compare([](auto a, auto b) { return (a != 0) != (b != 0); }));
+  table.Add("not_equal", Compare([](auto a, auto b) { return a != b; }));
+  table.Add("where", WhereKernel);
+}
+
 }  // namespace
 
 void AddElementwise(graph::KernelTable& table) {
-  table.factories.insert({
-      {"ceil", Unary([](float x) { return std::ceil(x); })},
-      {"clip", UnaryOf<ops::Clip>([](const ops::Clip& op, float x) {
-         return x < op.low ? op.low : x > op.high ? op.high : x;
-       })},
-      {"clip_grad", GradOf<ops::ClipGrad>([](const ops::ClipGrad& op, float x, float dy) {
-         return x >= op.low && x <= op.high ? dy : 0;
-       })},
-      {"cos", Unary([](float x) { return std::cos(x); })},
-      {"elu",
-       UnaryOf<ops::Elu>([](const ops::Elu& op, float x) { return x > 0 ? x : op.alpha * std::expm1(x); })},
-      {"elu_grad", GradOf<ops::EluGrad>([](const ops::EluGrad& op, float x, float dy) {
-         return x > 0 ? dy : op.alpha * std::exp(x) * dy;
-       })},
-      {"equal", Compare([](auto a, auto b) { return a == b; })},
-      {"erf", Unary([](float x) { return std::erf(x); })},
-      {"expm1", Unary([](float x) { return std::expm1(x); })},
-      {"floor", Unary([](float x) { return std::floor(x); })},
-      {"gelu", UnaryOf<ops::Gelu>(Gelu)},
-      {"gelu_grad", GradOf<ops::GeluGrad>(GeluGrad)},
-      {"greater", Compare([](auto a, auto b) { return a > b; })},
-      {"greater_equal", Compare([](auto a, auto b) { return a >= b; })},
-      {"is_finite", IsFiniteKernel},
-      {"leaky_relu",
-       UnaryOf<ops::LeakyRelu>([](const ops::LeakyRelu& op, float x) { return x > 0 ? x : op.slope * x; })},
-      {"leaky_relu_grad", GradOf<ops::LeakyReluGrad>([](const ops::LeakyReluGrad& op, float x, float dy) {
-         return x > 0 ? dy : op.slope * dy;
-       })},
-      {"less", Compare([](auto a, auto b) { return a < b; })},
-      {"less_equal", Compare([](auto a, auto b) { return a <= b; })},
-      {"log1p", Unary([](float x) { return std::log1p(x); })},
-      {"logical_and", Compare([](auto a, auto b) { return a != 0 && b != 0; })},
-      {"logical_not", LogicalNotKernel},
-      {"logical_or", Compare([](auto a, auto b) { return a != 0 || b != 0; })},
-      {"logical_xor", Compare([](auto a, auto b) { return (a != 0) != (b != 0); })},
-      {"maximum", Binary([](float a, float b) { return a > b || std::isnan(a) ? a : b; })},
-      {"minimum", Binary([](float a, float b) { return a < b || std::isnan(a) ? a : b; })},
-      {"not_equal", Compare([](auto a, auto b) { return a != b; })},
-      {"pow", Binary([](float a, float b) { return std::pow(a, b); })},
-      {"power", UnaryOf<ops::Power>([](const ops::Power& op, float x) { return std::pow(x, op.exponent); })},
-      {"reciprocal", Unary([](float x) { return 1 / x; })},
-      {"round", Unary([](float x) { return std::nearbyint(x); })},
-      {"rsqrt", Unary([](float x) { return 1 / std::sqrt(x); })},
-      {"silu", Unary([](float x) { return x * Sigmoid(x); })},
-      {"silu_grad", Binary([](float x, float dy) {
-         const float s = Sigmoid(x);
-         return dy * s * (1 + x * (1 - s));
-       })},
-      {"sin", Unary([](float x) { return std::sin(x); })},
-      {"softplus", Unary([](float x) { return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))); })},
-      {"where", WhereKernel},
-  });
+  AddArithmetic(table);
+  AddActivations(table);
+  AddLogic(table);
 }
 
 }  // namespace leat::reference

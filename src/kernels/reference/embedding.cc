@@ -40,8 +40,8 @@ std::unique_ptr<graph::Kernel> EmbeddingGradKernel(const KernelRequest& request)
 }  // namespace
 
 void AddEmbedding(graph::KernelTable& table) {
-  table.factories["embedding"] = EmbeddingKernel;
-  table.factories["embedding_grad"] = EmbeddingGradKernel;
+  table.Add("embedding", EmbeddingKernel);
+  table.Add("embedding_grad", EmbeddingGradKernel);
 }
 
 }  // namespace leat::reference

@@ -12,7 +12,7 @@
 namespace leat::reference {
 namespace {
 
-// y[o, k, i] = x[o, index k, i]: a table of any type seen along the axis that is gathered from.
+// y[o, k, i] = x[o, indices[k], i], for any type, viewed along the axis.
 std::unique_ptr<graph::Kernel> GatherKernel(const KernelRequest& request) {
   const Shape& shape = request.inputs[0].shape;
   const auto& op = static_cast<const ops::Gather&>(request.op);
@@ -61,7 +61,7 @@ std::unique_ptr<graph::Kernel> ScatterAddKernel(const KernelRequest& request) {
   });
 }
 
-// Where elements of the indices' shape lie in a tensor of `shape`, but for the axis.
+// Maps positions in the indices to positions in a tensor of `shape`.
 struct Places {
   Places(const Shape& shape, const Shape& i, int a)
       : indices(i), strides(ops::BroadcastStrides(shape, shape)), axis(ops::AxisOf(a, shape.rank())) {
@@ -69,7 +69,7 @@ struct Places {
     step = ops::ViewAlong(shape, axis).inner;
     strides[axis] = 0;
   }
-  // The place that `index` gives the element at `at`, or -1.
+  // The position for the element at `at` with this index along the axis, -1 if it is out of range.
   int64_t Of(const Index& at, int64_t index) const {
     const int64_t place = ops::PlaceOf(index, size);
     return place < 0 ? -1 : static_cast<int64_t>(At(at, strides)) + place * step;
@@ -139,13 +139,11 @@ std::unique_ptr<graph::Kernel> OneHotKernel(const KernelRequest& request) {
 }  // namespace
 
 void AddIndex(graph::KernelTable& table) {
-  table.factories.insert({
-      {"gather", GatherKernel},
-      {"gather_elements", GatherElementsKernel},
-      {"one_hot", OneHotKernel},
-      {"scatter_add", ScatterAddKernel},
-      {"scatter_elements_add", ScatterElementsAddKernel},
-  });
+  table.Add("gather", GatherKernel);
+  table.Add("gather_elements", GatherElementsKernel);
+  table.Add("one_hot", OneHotKernel);
+  table.Add("scatter_add", ScatterAddKernel);
+  table.Add("scatter_elements_add", ScatterElementsAddKernel);
 }
 
 }  // namespace leat::reference

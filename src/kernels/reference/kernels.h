@@ -1,4 +1,4 @@
-// The folder's factories, one for each op or family of ops that share a loop.
+// Shared parts of the reference kernels, and the function of each family that reference.cc calls.
 #pragma once
 
 #include <utility>
@@ -12,11 +12,11 @@ using graph::KernelArgs;
 using graph::KernelFactory;
 using graph::KernelRequest;
 
-// A kernel that is one function of its arguments.
+// A kernel implemented by a function.
 template <class F>
 class FunctionKernel final : public graph::Kernel {
  public:
-  // in_place: the inputs from 0 on whose memory output 0 may take.
+  // Output 0 may overwrite each of the first `in_place` inputs.
   FunctionKernel(F f, int in_place) : f_(std::move(f)), in_place_(in_place) {}
   void Run(const KernelArgs& args) override { f_(args); }
   int OutputInPlaceOf(int input) const override { return input < in_place_ ? 0 : -1; }
@@ -31,7 +31,7 @@ std::unique_ptr<graph::Kernel> MakeKernel(F f, int in_place = 0) {
   return std::make_unique<FunctionKernel<F>>(std::move(f), in_place);
 }
 
-// The same with scratch memory.
+// A kernel implemented by a function, with scratch memory.
 template <class F>
 class ScratchKernel final : public graph::Kernel {
  public:
@@ -59,37 +59,14 @@ inline float* Out(const KernelArgs& args, size_t i = 0) {
 // elementwise.cc
 KernelFactory Unary(float (*f)(float));
 KernelFactory Binary(float (*f)(float, float));  // with broadcasting
-std::unique_ptr<graph::Kernel> ScaleKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> AddNKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> CastKernel(const KernelRequest& request);
 
 // matrix.cc
 double Activate(ops::Activation activation, double x);
-std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> BatchMatMulKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> BiasAddKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> DenseKernel(const KernelRequest& request);
 
-// shape.cc
-std::unique_ptr<graph::Kernel> BroadcastToKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> SumToKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> ReduceSumKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> ReduceMeanKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> TransposeKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> ConcatKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> SliceKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> PadKernel(const KernelRequest& request);
-
-// loss.cc
-std::unique_ptr<graph::Kernel> SoftmaxKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> SoftmaxGradKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> LogSoftmaxKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyKernel(const KernelRequest& request);
-std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest& request);
-
-// Each adds the rows of a family.
+// Each adds the kernels of a family of ops to the table.
 void AddElementwise(graph::KernelTable& table);
 void AddShape(graph::KernelTable& table);
+void AddMatrix(graph::KernelTable& table);
 void AddLoss(graph::KernelTable& table);
 void AddIndex(graph::KernelTable& table);
 void AddConvolution(graph::KernelTable& table);

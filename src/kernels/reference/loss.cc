@@ -8,22 +8,20 @@
 namespace leat::reference {
 namespace {
 
-// A tensor seen as rows of its last axis.
+// A tensor viewed as rows along its last axis.
 struct Rows {
   explicit Rows(const Shape& shape)
       : columns(shape[shape.rank() - 1]), rows(columns == 0 ? 0 : shape.elements() / columns) {}
   int64_t columns, rows;
 };
 
-// log Σ e^x of a row, relative to its largest element so that nothing overflows.
+// log Σ e^x of a row. Subtracts the largest element to avoid overflow.
 double LogSumExp(const float* x, int64_t n) {
   const double largest = static_cast<double>(*std::max_element(x, x + n));
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(x[i]) - largest);
   return largest + std::log(sum);
 }
-
-}  // namespace
 
 std::unique_ptr<graph::Kernel> SoftmaxKernel(const KernelRequest& request) {
   return MakeKernel([r = Rows(request.inputs[0].shape)](const KernelArgs& args) {
@@ -97,8 +95,6 @@ std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest
       1);
 }
 
-namespace {
-
 std::unique_ptr<graph::Kernel> HuberKernel(const KernelRequest& request) {
   const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
   return MakeKernel(
@@ -125,14 +121,23 @@ std::unique_ptr<graph::Kernel> SharesKernel(const KernelRequest& request) {
       1);
 }
 
+float SigmoidCrossEntropy(float x, float t) {
+  return std::max(x, 0.0f) - x * t + std::log1p(std::exp(-std::abs(x)));
+}
+
 }  // namespace
 
 void AddLoss(graph::KernelTable& table) {
-  table.factories.insert({
-      {"absolute_error", Binary([](float p, float t) { return std::abs(p - t); })},
-      {"huber", HuberKernel},
-      {"shares", SharesKernel},
-  });
+  table.Add("absolute_error", Binary([](float p, float t) { return std::abs(p - t); }));
+  table.Add("huber", HuberKernel);
+  table.Add("log_softmax", LogSoftmaxKernel);
+  table.Add("shares", SharesKernel);
+  table.Add("sigmoid_cross_entropy", Binary(SigmoidCrossEntropy));
+  table.Add("softmax", SoftmaxKernel);
+  table.Add("softmax_cross_entropy", SoftmaxCrossEntropyKernel);
+  table.Add("softmax_cross_entropy_grad", SoftmaxCrossEntropyGradKernel);
+  table.Add("softmax_grad", SoftmaxGradKernel);
+  table.Add("squared_error", Binary([](float p, float t) { return (p - t) * (p - t); }));
 }
 
 }  // namespace leat::reference

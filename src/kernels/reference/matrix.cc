@@ -3,6 +3,7 @@
 
 #include "kernels/reference/kernels.h"
 #include "kernels/reference/walk.h"
+#include "kernels/reference/widen.h"
 #include "ops/matrix/batch_matmul.h"
 #include "ops/matrix/dense.h"
 #include "ops/matrix/matmul.h"
@@ -11,7 +12,7 @@
 namespace leat::reference {
 namespace {
 
-// Strides that read a matrix as it lies, or its transpose.
+// Strides to read a matrix or its transpose.
 struct Strides {
   int64_t row, column;
 };
@@ -25,7 +26,7 @@ struct Product {
         a_strides(StridesOf(a, transpose_a)),
         b_strides(StridesOf(b, transpose_b)) {}
 
-  // y[i, j] = f(sum, j), the sum taken in double precision.
+  // y[i, j] = f(sum, j), with the sum in double precision.
   template <class F>
   void Run(const float* a, const float* b, float* y, F f) const {
     for (int64_t i = 0; i < sizes.m; ++i) {
@@ -63,6 +64,8 @@ double Activate(ops::Activation activation, double x) {
   }
   return x;
 }
+
+namespace {
 
 std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::MatMul&>(request.op);
@@ -111,6 +114,15 @@ std::unique_ptr<graph::Kernel> DenseKernel(const KernelRequest& request) {
       return static_cast<float>(Activate(activation, sum + static_cast<double>(bias[j])));
     });
   });
+}
+
+}  // namespace
+
+void AddMatrix(graph::KernelTable& table) {
+  table.Add("batch_matmul", Widened(BatchMatMulKernel));
+  table.Add("bias_add", BiasAddKernel);
+  table.Add("dense", Widened(DenseKernel));
+  table.Add("matmul", Widened(MatMulKernel));
 }
 
 }  // namespace leat::reference

@@ -41,7 +41,7 @@ std::unique_ptr<graph::Kernel> LayerNormKernel(const KernelRequest& request) {
   });
 }
 
-// Sums of columns live in the scratch memory in double precision.
+// Column sums are in double precision in scratch memory.
 class LayerNormGradKernel final : public graph::Kernel {
  public:
   explicit LayerNormGradKernel(const KernelRequest& request) : rows_(RowsOf(request.inputs[0])) {}
@@ -81,13 +81,13 @@ class LayerNormGradKernel final : public graph::Kernel {
   const Rows rows_;
 };
 
-// x[rows, places, channels], rows having weights.
+// x viewed as [rows, places, channels], with row weights.
 struct Channels {
   explicit Channels(const TensorType& x)
       : rows(x.shape[0]), channels(x.shape[x.shape.rank() - 1]), places(1) {
     for (size_t i = 1; i + 1 < x.shape.rank(); ++i) places *= x.shape[i];
   }
-  // f(row, position in x) for all elements of a channel that count.
+  // Calls f(row, position in x) for all elements of a channel in rows with weight > 0.
   template <class F>
   void ForEach(int64_t channel, const float* weights, F f) const {
     for (int64_t row = 0; row < rows; ++row) {
@@ -95,7 +95,7 @@ struct Channels {
       for (int64_t p = 0; p < places; ++p) f(row, (row * places + p) * channels + channel);
     }
   }
-  // Divisor of weighted sums; 1 when there is nothing to sum.
+  // Divisor of weighted sums; 1 if all weights are 0.
   double Total(const float* weights) const {
     double sum = 0;
     for (int64_t row = 0; row < rows; ++row) sum += weights[row] > 0 ? static_cast<double>(weights[row]) : 0;
@@ -181,14 +181,12 @@ std::unique_ptr<graph::Kernel> DropoutKernel(const KernelRequest& request) {
 }  // namespace
 
 void AddNormalize(graph::KernelTable& table) {
-  table.factories.insert({
-      {"batch_norm", BatchNormKernel},
-      {"batch_norm_grad", BatchNormGradKernel},
-      {"dropout", DropoutKernel},
-      {"layer_norm", LayerNormKernel},
-      {"layer_norm_grad",
-       [](const KernelRequest& request) { return std::make_unique<LayerNormGradKernel>(request); }},
-  });
+  table.Add("batch_norm", BatchNormKernel);
+  table.Add("batch_norm_grad", BatchNormGradKernel);
+  table.Add("dropout", DropoutKernel);
+  table.Add("layer_norm", LayerNormKernel);
+  table.Add("layer_norm_grad",
+            [](const KernelRequest& request) { return std::make_unique<LayerNormGradKernel>(request); });
 }
 
 }  // namespace leat::reference

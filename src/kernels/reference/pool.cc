@@ -7,12 +7,12 @@
 namespace leat::reference {
 namespace {
 
-// Windows over images x, one element of y for each.
+// Windows over images x, one per element of y.
 struct Windows {
   Windows(const ops::PoolAttributes& a, const Shape& x_shape, const Shape& y_shape)
       : attr(a), x(x_shape), y(y_shape) {}
 
-  // f(place in y, batch, output row, output column, channel)
+  // Calls f(position in y, batch, output row, output column, channel).
   template <class F>
   void ForEach(F f) const {
     int64_t at = 0;
@@ -25,7 +25,7 @@ struct Windows {
     }
   }
 
-  // Where element `k` of a window lies in x, -1 when it is padding or there is none.
+  // Position in x of element `k` of a window, -1 if it is padding or out of range.
   int64_t Place(int64_t k, int64_t n, int64_t oy, int64_t ox, int64_t c) const {
     if (k < 0 || k >= elements()) return -1;
     const int64_t iy = oy * attr.strides.height + k / attr.kernel.width - attr.padding.top;
@@ -105,7 +105,7 @@ std::unique_ptr<graph::Kernel> MaxPoolGatherKernel(const KernelRequest& request)
   return small ? GatherOf<uint8_t>(windows) : GatherOf<int32_t>(windows);
 }
 
-// What the mean of a window divides by.
+// The divisor of the mean of a window.
 int64_t Count(const Windows& windows, bool include_pad, int64_t oy, int64_t ox) {
   if (include_pad) return windows.elements();
   int64_t count = 0;
@@ -147,13 +147,11 @@ std::unique_ptr<graph::Kernel> AvgPoolGradKernel(const KernelRequest& request) {
 }  // namespace
 
 void AddPool(graph::KernelTable& table) {
-  table.factories.insert({
-      {"avg_pool", AvgPoolKernel},
-      {"avg_pool_grad", AvgPoolGradKernel},
-      {"max_pool", MaxPoolKernel},
-      {"max_pool_gather", MaxPoolGatherKernel},
-      {"max_pool_grad", MaxPoolGradKernel},
-  });
+  table.Add("avg_pool", AvgPoolKernel);
+  table.Add("avg_pool_grad", AvgPoolGradKernel);
+  table.Add("max_pool", MaxPoolKernel);
+  table.Add("max_pool_gather", MaxPoolGatherKernel);
+  table.Add("max_pool_grad", MaxPoolGradKernel);
 }
 
 }  // namespace leat::reference

@@ -14,11 +14,11 @@ double Sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-// The order of the steps, and which of them count for a row.
+// The order of the steps, and which of them are valid for each row.
 struct Steps {
   int64_t time, batch, units;
   bool reverse;
-  size_t lengths;  // which input they are, 0 for none
+  size_t lengths;  // index of that input, 0 for none
 
   // `shape`: [time, batch, ...]
   Steps(const Shape& shape, int64_t u, const ops::RecurrentOptions& options, size_t fixed)
@@ -44,7 +44,7 @@ struct Steps {
       for (int64_t b = 0; b < batch; ++b) f(reverse ? time - 1 - s : s, b);
     }
   }
-  // Where the row of [time, batch, width] and that of [batch, time, units] begin.
+  // Offsets of a row of [time, batch, width] and of [batch, time, units].
   int64_t Row(int64_t t, int64_t b, int64_t width) const { return (t * batch + b) * width; }
   int64_t Out(int64_t t, int64_t b) const { return (b * time + t) * units; }
   size_t state_bytes() const { return static_cast<size_t>(batch * units) * sizeof(float); }
@@ -75,7 +75,7 @@ void BeginState(const KernelArgs& args, bool initial, size_t input, float* state
   if (first == nullptr) std::fill(state, state + n, 0.0f);
 }
 
-// The gradients that a gradient op was given, by output of the op; 0 where there is none.
+// The output gradients that a gradient op has as inputs; 0 for those that are absent.
 class Given {
  public:
   Given(const ops::RecurrentGradOp& op, size_t inputs) {
@@ -126,7 +126,7 @@ std::unique_ptr<graph::Kernel> LstmGradKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::LstmGrad&>(request.op);
   const Steps steps(request.inputs[0].shape, request.inputs[1].shape[0], op.options, 3);
   const Given given(op, request.inputs.size());
-  // Without an initial state nobody asks for the gradients by it, and they are scratch.
+  // Without an initial state, its gradients are not outputs and go to scratch memory.
   return MakeScratchKernel(2 * steps.state_bytes(), [=,
                                                      initial = op.options.initial](const KernelArgs& args) {
     const int64_t n = steps.units;
@@ -225,7 +225,7 @@ std::unique_ptr<graph::Kernel> GruGradKernel(const KernelRequest& request) {
       const int64_t row = steps.Row(t, b, n);
       const float *gates = In(args, 0) + 3 * row, *inner = In(args, 2) + row, *h = In(args, 3) + row;
       float *dh = dhidden + b * n, *dz = Out(args, 0) + 3 * row;
-      // By the product of the state, which is dz itself when the reset comes first.
+      // The gradient of the product with the state; it is dz itself if the reset comes first.
       float* ds = before ? Out(args, 1) + 3 * row : dz;
       if (!steps.Counts(args, t, b)) {
         std::fill(dz, dz + 3 * n, 0.0f);
@@ -332,13 +332,13 @@ std::unique_ptr<graph::Kernel> SequenceLengthsKernel(const KernelRequest& reques
 }  // namespace
 
 void AddRecurrent(graph::KernelTable& table) {
-  table.factories["lstm"] = LstmKernel;
-  table.factories["lstm_grad"] = LstmGradKernel;
-  table.factories["gru"] = GruKernel;
-  table.factories["gru_grad"] = GruGradKernel;
-  table.factories["rnn"] = RnnKernel;
-  table.factories["rnn_grad"] = RnnGradKernel;
-  table.factories["sequence_lengths"] = SequenceLengthsKernel;
+  table.Add("lstm", LstmKernel);
+  table.Add("lstm_grad", LstmGradKernel);
+  table.Add("gru", GruKernel);
+  table.Add("gru_grad", GruGradKernel);
+  table.Add("rnn", RnnKernel);
+  table.Add("rnn_grad", RnnGradKernel);
+  table.Add("sequence_lengths", SequenceLengthsKernel);
 }
 
 }  // namespace leat::reference

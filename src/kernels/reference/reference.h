@@ -1,12 +1,12 @@
-// The oracle: every op as the plainest loop that computes it. Other tables are compared against this one,
-// which is also what computes an op that no faster table covers.
+// The reference backend: every op as a simple loop. Tests compare other backends with it, and it is the
+// fallback for ops without a faster kernel.
 #pragma once
 
 #include "graph/kernel.h"
 
 namespace leat::reference {
 
-// Immutable and alive as long as the program.
+// Immutable; lives as long as the program.
 const graph::KernelTable& Kernels();
 
 }  // namespace leat::reference

@@ -24,8 +24,8 @@ std::vector<int64_t> RowMajor(const Shape& shape) {
   return ops::BroadcastStrides(shape, shape);
 }
 
-// y[j] = factor · the sum of the x that fall on j, each sum in double precision. `to` are the strides by
-// which an index of x finds its place in y; the sums live in the scratch memory.
+// y[j] = factor · the sum of all x that map to j, in double precision in scratch memory. `to` are the strides
+// that map an index of x to a position in y.
 class SumKernel final : public graph::Kernel {
  public:
   SumKernel(const Shape& from, const Shape& to, std::vector<int64_t> strides, double factor)
@@ -89,7 +89,7 @@ std::vector<int64_t> Stepped(std::vector<int64_t> strides, const std::vector<int
   return strides;
 }
 
-// Which element of a tensor one of its padded version comes from; -1 for none.
+// Maps elements of a padded tensor to elements of the original; -1 for none.
 struct PadPlaces {
   PadPlaces(const Shape& from, const Shape& to, const std::vector<int64_t>& b, ops::PadMode m)
       : inside(from), padded(to), before(b), strides(RowMajor(from)), mode(m) {}
@@ -111,8 +111,6 @@ struct PadPlaces {
   std::vector<int64_t> before, strides;
   ops::PadMode mode;
 };
-
-}  // namespace
 
 std::unique_ptr<graph::Kernel> BroadcastToKernel(const KernelRequest& request) {
   const TensorType& type = request.outputs[0];
@@ -140,12 +138,10 @@ std::unique_ptr<graph::Kernel> TransposeKernel(const KernelRequest& request) {
   return Gather(request.outputs[0], std::move(permuted));
 }
 
-namespace {
-
-// What stands side by side along an axis of a whole.
+// One of several tensors concatenated along an axis.
 struct Piece {
   Shape shape;
-  int64_t first = 0;  // where its first element is in the whole
+  int64_t first = 0;  // position of its first element in the whole
 };
 
 std::vector<Piece> PiecesOf(const Shape& whole, int axis, std::span<const TensorType> types) {
@@ -159,8 +155,6 @@ std::vector<Piece> PiecesOf(const Shape& whole, int axis, std::span<const Tensor
   }
   return pieces;
 }
-
-}  // namespace
 
 std::unique_ptr<graph::Kernel> ConcatKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Concat&>(request.op);
@@ -202,7 +196,7 @@ std::unique_ptr<graph::Kernel> SliceKernel(const KernelRequest& request) {
   return Gather(request.outputs[0], Stepped(RowMajor(from), op.step), OffsetOf(from, op.begin));
 }
 
-std::unique_ptr<graph::Kernel> UnsliceKernel(const KernelRequest& request) {
+std::unique_ptr<graph::Kernel> SliceGradKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::SliceGrad&>(request.op);
   const Shape &from = request.inputs[0].shape, &to = request.outputs[0].shape;
   return MakeKernel([from, n = static_cast<size_t>(to.elements()), strides = Stepped(RowMajor(to), op.step),
@@ -243,9 +237,7 @@ std::unique_ptr<graph::Kernel> PadGradKernel(const KernelRequest& request) {
   });
 }
 
-namespace {
-
-// y = finish(the fold of step over the elements along the op's axes), in double precision.
+// y = finish(fold of `step` over the elements along the op's axes), in double precision.
 template <class Step, class Finish>
 graph::KernelFactory Fold(double start, Step step, Finish finish) {
   return [=](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
@@ -292,7 +284,7 @@ std::unique_ptr<graph::Kernel> LogSumExpKernel(const KernelRequest& request) {
         });
         ForEach(from, [&](size_t i, const Index& at) {
           const size_t j = At(at, strides);
-          // Relative to an infinite one, e^x would be NaN.
+          // Do not subtract an infinite maximum, which would give NaN.
           sums[j] += std::exp(static_cast<double>(x[i]) - (std::isinf(largest[j]) ? 0 : largest[j]));
         });
         for (size_t j = 0; j < count; ++j) {
@@ -301,7 +293,7 @@ std::unique_ptr<graph::Kernel> LogSumExpKernel(const KernelRequest& request) {
       });
 }
 
-// Two numbers for each group: the product of what is not 0, and how many are.
+// Two numbers for each group: the product of the nonzero elements, and the number of zeros.
 std::unique_ptr<graph::Kernel> ProdOfOthersKernel(const KernelRequest& request) {
   const Shape& from = request.inputs[0].shape;
   const Shape kept = static_cast<const ops::ReduceOp&>(request.op).KeptShape(from);
@@ -328,7 +320,7 @@ std::unique_ptr<graph::Kernel> ProdOfOthersKernel(const KernelRequest& request) 
       });
 }
 
-// sign 1: the largest, -1: the smallest.
+// sign is 1 for the largest element and -1 for the smallest.
 graph::KernelFactory ArgExtreme(float sign) {
   return [sign](const KernelRequest& request) {
     const auto& op = static_cast<const ops::ArgExtreme&>(request.op);
@@ -379,23 +371,29 @@ std::unique_ptr<graph::Kernel> CumSumKernel(const KernelRequest& request) {
 void AddShape(graph::KernelTable& table) {
   const auto largest = [](double a, double b) { return a > b || std::isnan(a) ? a : b; };
   const auto smallest = [](double a, double b) { return a < b || std::isnan(a) ? a : b; };
-  table.factories.insert({
-      {"arg_max", ArgExtreme(1)},
-      {"arg_min", ArgExtreme(-1)},
-      {"cumsum", CumSumKernel},
-      {"log_sum_exp", LogSumExpKernel},
-      {"pad_grad", PadGradKernel},
-      {"prod_of_others", ProdOfOthersKernel},
-      {"reduce_l2",
-       Fold(
-           0, [](double sum, double x) { return sum + x * x; }, [](double x) { return std::sqrt(x); })},
-      {"reduce_max", Fold(-kInfinity, largest, Itself)},
-      {"reduce_min", Fold(kInfinity, smallest, Itself)},
-      {"reduce_prod", Fold(
-                          1, [](double product, double x) { return product * x; }, Itself)},
-      {"split", SplitKernel},
-      {"slice_grad", UnsliceKernel},
-  });
+  table.Add("arg_max", ArgExtreme(1));
+  table.Add("arg_min", ArgExtreme(-1));
+  table.Add("broadcast_to", BroadcastToKernel);
+  table.Add("concat", ConcatKernel);
+  table.Add("cumsum", CumSumKernel);
+  table.Add("log_sum_exp", LogSumExpKernel);
+  table.Add("pad", PadKernel);
+  table.Add("pad_grad", PadGradKernel);
+  table.Add("prod_of_others", ProdOfOthersKernel);
+  table.Add("reduce_l2",
+            Fold(
+                0, [](double sum, double x) { return sum + x * x; }, [](double x) { return std::sqrt(x); }));
+  table.Add("reduce_max", Fold(-kInfinity, largest, Itself));
+  table.Add("reduce_mean", ReduceMeanKernel);
+  table.Add("reduce_min", Fold(kInfinity, smallest, Itself));
+  table.Add("reduce_prod", Fold(
+                               1, [](double product, double x) { return product * x; }, Itself));
+  table.Add("reduce_sum", ReduceSumKernel);
+  table.Add("slice", SliceKernel);
+  table.Add("slice_grad", SliceGradKernel);
+  table.Add("split", SplitKernel);
+  table.Add("sum_to", SumToKernel);
+  table.Add("transpose", TransposeKernel);
 }
 
 }  // namespace leat::reference

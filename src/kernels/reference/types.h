@@ -1,4 +1,4 @@
-// Kernels that are one loop for elements of any type.
+// Dispatch on element types, for kernels that are one loop for any type.
 #pragma once
 
 #include "tensor/bf16.h"
@@ -24,7 +24,7 @@ auto WithType(DType type, F f) {
   return f(float{});
 }
 
-// Calls f with i32 or i64, as the indices are.
+// Calls f with a value of the index type, int32_t or int64_t.
 template <class F>
 auto WithIndexType(DType type, F f) {
   return type == DType::kI32 ? f(int32_t{}) : f(int64_t{});

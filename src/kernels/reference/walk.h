@@ -1,4 +1,4 @@
-// Walking all elements of a tensor by their indices, last axis fastest.
+// Iteration over all elements of a tensor with their indices, last axis fastest.
 #pragma once
 
 #include <array>

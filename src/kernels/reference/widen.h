@@ -1,11 +1,11 @@
-// Products of bf16 by the loops for f32.
+// bf16 matrix products and convolutions through the f32 loops.
 #pragma once
 
 #include "kernels/reference/kernels.h"
 
 namespace leat::reference {
 
-// The same factory for inputs that are partly bf16: the kernel reads them from scratch memory as f32.
+// Wraps an f32 factory to accept bf16 inputs, which the kernel converts to f32 in scratch memory.
 KernelFactory Widened(std::unique_ptr<graph::Kernel> (*make)(const KernelRequest&));
 
 }  // namespace leat::reference

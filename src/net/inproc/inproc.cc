@@ -13,7 +13,7 @@ namespace {
 
 using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
 
-// One attempt to connect. Its loop alone ends it; the other side may post to it until then.
+// One attempt to connect. It ends on its own loop; until then the other side may post to it.
 class InprocConnect : public std::enable_shared_from_this<InprocConnect> {
  public:
   InprocConnect(std::shared_ptr<TransportContext> shared, std::string address, Receiver* receiver,
@@ -25,14 +25,14 @@ class InprocConnect : public std::enable_shared_from_this<InprocConnect> {
         forget_(std::move(forget)) {}
 
   void Start(InprocHub& hub, Duration deadline);
-  // Nothing is reported any more.
+  // `done` is not called any more.
   void Cancel() {
     shared_->loop.Cancel(std::exchange(timer_, 0));
     std::lock_guard lock(mutex_);
     over_ = true;
   }
 
-  // From any thread. `pipe`: its first side is the dial's, when the listener has let it in.
+  // Thread-safe. `pipe` is set if the listener accepted; its first side belongs to the connecting end.
   void Answer(Status status, std::shared_ptr<Pipe> pipe) {
     std::lock_guard lock(mutex_);
     if (over_) return Abandon(pipe);
@@ -73,7 +73,7 @@ class InprocConnect : public std::enable_shared_from_this<InprocConnect> {
 }  // namespace
 
 struct InprocHub::InprocAcceptor : std::enable_shared_from_this<InprocHub::InprocAcceptor> {
-  // From any thread.
+  // Thread-safe.
   void OnConnect(const std::shared_ptr<InprocConnect>& dial) {
     std::lock_guard lock(mutex);
     if (loop == nullptr) return dial->Answer({Code::kUnavailable, "Connection refused"}, nullptr);
@@ -84,7 +84,7 @@ struct InprocHub::InprocAcceptor : std::enable_shared_from_this<InprocHub::Inpro
     if (loop == nullptr) return dial->Answer({Code::kUnavailable, "Connection refused"}, nullptr);
     if (dial->token() != shared->options.token) {
       shared->refused.Add();
-      return dial->Answer({Code::kPermissionDenied, "the token of another job"}, nullptr);
+      return dial->Answer({Code::kPermissionDenied, "the peer has the token of another job"}, nullptr);
     }
     if (shared->accepted >= shared->options.max_connections) {
       shared->refused.Add();

@@ -1,5 +1,5 @@
-// A transport within one process: messages are copied once, from the sender's memory into the receiver's
-// spans. The same contract as tcp's, token included; the two ends may be on different loops.
+// A transport within one process. Each message is copied once, from the sender's memory to the receiver's
+// spans. The contract is that of tcp, including the token. The two ends may be on different loops.
 #pragma once
 
 #include <map>
@@ -11,11 +11,11 @@
 
 namespace leat::net {
 
-// The addresses of one process: transports that share it can reach each other. Thread-safe.
+// The address table of in-process transports. Transports with the same hub can reach each other. Thread-safe.
 class InprocHub {
  public:
-  struct InprocAcceptor;  // a listener, as those who connect see it
-  // The address at which it can be found from now on, its port chosen when it was 0.
+  struct InprocAcceptor;  // a listener, as seen by connecting transports
+  // Registers a listener and returns its address, with a chosen port if `address` has port 0.
   Result<std::string> Open(const std::string& address, std::shared_ptr<InprocAcceptor> acceptor);
   void Shut(const std::string& address);
   std::shared_ptr<InprocAcceptor> Find(const std::string& address);

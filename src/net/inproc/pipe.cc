@@ -8,30 +8,16 @@
 namespace leat::net {
 namespace {
 
-// Copied before the lock is let go, which the end that sends may be waiting for in order to be destroyed.
+// Bytes copied before the lock is released. The sending end may wait for the lock in order to be destroyed.
 constexpr size_t kCopyBytes = 256 << 10;
 static_assert(kCopyBytes <= kReadAhead);
-// For one turn of the loop, before others have theirs. A message counts as some bytes even when it is empty.
+// Limit for one loop iteration, so that other connections get their share. An empty message counts as some
+// bytes.
 constexpr size_t kTurnBytes = 2 << 20;
 constexpr size_t kMessageBytes = 1 << 10;
 constexpr size_t kMaxVectors = 64;
 
 }  // namespace
-
-class PipeEnd::Handle final : public Connection {
- public:
-  explicit Handle(std::shared_ptr<PipeEnd> end) : end_(std::move(end)) {}
-  ~Handle() override { end_->Detach(); }
-  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
-            std::function<void(const Status&)> done) override {
-    end_->Send(type, std::move(header), std::move(payload), std::move(done));
-  }
-  void Close(Status why) override { end_->End(std::move(why)); }
-  const std::string& peer() const override { return end_->peer_; }
-
- private:
-  std::shared_ptr<PipeEnd> end_;
-};
 
 PipeEnd::PipeEnd(std::shared_ptr<TransportContext> shared, std::shared_ptr<Pipe> pipe, int side,
                  std::string peer, std::function<void()> on_end)
@@ -40,14 +26,14 @@ PipeEnd::PipeEnd(std::shared_ptr<TransportContext> shared, std::shared_ptr<Pipe>
       side_(side),
       peer_(std::move(peer)),
       on_end_(std::move(on_end)),
-      stall_(shared_->options.stall_timeout) {}
+      stall_(shared_->loop, shared_->options.stall_timeout) {}
 
 PipeEnd::~PipeEnd() {
   Shut();
 }
 
 std::unique_ptr<Connection> PipeEnd::MakeConnection() {
-  auto handle = std::make_unique<Handle>(shared_from_this());
+  auto handle = std::make_unique<ConnectionHandle<PipeEnd>>(shared_from_this());
   handle_ = handle.get();
   return handle;
 }
@@ -62,10 +48,10 @@ void PipeEnd::Start(Receiver* receiver) {
   }
   mine().loop = &shared_->loop;
   mine().end = weak_from_this();
-  AskToPump(mine());  // what the peer has sent already
+  AskToPump(mine());  // messages that the peer has sent already
 }
 
-// With the lock held.
+// The lock is held.
 void PipeEnd::AskToPump(Pipe::Side& side) {
   if (side.loop == nullptr || side.pump_posted) return;
   side.pump_posted = true;
@@ -97,14 +83,8 @@ void PipeEnd::Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
 }
 
 void PipeEnd::WatchForStall() {
-  if (stall_timer_ || !open_) return;
-  stall_timer_ = true;
-  shared_->loop.After(stall_.interval(), [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    self->stall_timer_ = false;
-    self->CheckStall();
-  });
+  if (!open_) return;
+  stall_.Arm(*this, &PipeEnd::CheckStall);
 }
 
 void PipeEnd::CheckStall() {
@@ -115,7 +95,7 @@ void PipeEnd::CheckStall() {
     if (mine().queue.empty()) return;
     moved = mine().moved;
   }
-  if (stall_.Stalled(shared_->loop.Now(), moved)) {
+  if (stall_.Stalled(moved)) {
     shared_->stalled.Add();
     return End({Code::kDeadlineExceeded, "peer " + peer_ + " stopped receiving in the middle of a message"});
   }
@@ -143,7 +123,7 @@ void PipeEnd::Pump() {
   }
 }
 
-// Returns 0 when there is none.
+// Returns 0 if there is none.
 size_t PipeEnd::TakeMessage() {
   uint8_t type = 0;
   Bytes header;
@@ -159,7 +139,10 @@ size_t PipeEnd::TakeMessage() {
   const auto& options = shared_->options;
   Status status;
   if (header.size() > options.max_header_bytes || payload_bytes > options.max_payload_bytes) {
-    status = Status(Code::kDataLoss, "a message that is too large");
+    status = Status(Code::kDataLoss, "a message of " + std::to_string(header.size()) + " and " +
+                                         std::to_string(payload_bytes) + " bytes, at most " +
+                                         std::to_string(options.max_header_bytes) + " and " +
+                                         std::to_string(options.max_payload_bytes) + " are allowed");
   } else {
     status = incoming_.Start(*receiver_, *handle_, open_, type, header, payload_bytes);
   }
@@ -167,7 +150,7 @@ size_t PipeEnd::TakeMessage() {
   return kMessageBytes;
 }
 
-// Returns 0 when the peer has taken its message back.
+// Returns 0 if the peer has withdrawn its message.
 size_t PipeEnd::CopySome() {
   size_t bytes = 0;
   {
@@ -200,7 +183,7 @@ size_t PipeEnd::CopySome() {
   return bytes;
 }
 
-// The message is delivered; its sender is told so.
+// Completes the delivered message for its sender.
 void PipeEnd::EndMessage() {
   std::lock_guard lock(pipe_->mutex);
   if (theirs().queue.empty()) return;
@@ -237,7 +220,7 @@ void PipeEnd::OnPeerClosed() {
                                (incoming_.active() ? " in the middle of a message" : "")});
 }
 
-// Returns what was not delivered: its memory is the sender's again.
+// Returns the undelivered messages to their sender.
 std::deque<Pipe::Message> PipeEnd::Shut() {
   if (!open_) return {};
   open_ = false;

@@ -1,4 +1,4 @@
-// Two ends of a connection within one process, each on its loop: what an inproc Connection is.
+// A connection within one process: two ends, each on its own loop.
 #pragma once
 
 #include <deque>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "net/connection_handle.h"
 #include "net/incoming.h"
 #include "net/stall.h"
 #include "net/transport.h"
@@ -17,7 +18,7 @@ namespace leat::net {
 
 class PipeEnd;
 
-// What both ends share, all of it guarded by the mutex. Messages wait in their sender's memory until the
+// The state shared by both ends, guarded by the mutex. Messages stay in the sender's memory until the
 // receiver's loop copies them.
 struct Pipe {
   struct Message {
@@ -28,13 +29,13 @@ struct Pipe {
     std::function<void(const Status&)> done;
   };
   struct Side {
-    Loop* loop = nullptr;        // null before this end is there and after it has ended
-    std::weak_ptr<PipeEnd> end;  // touched on its own loop only
-    std::deque<Message> queue;   // that it sends
-    Time moved{};                // when that last moved on
-    bool pump_posted = false;    // it has been told to look at the other's queue
+    Loop* loop = nullptr;        // null before this end exists and after it has ended
+    std::weak_ptr<PipeEnd> end;  // used on its own loop only
+    std::deque<Message> queue;   // outgoing messages
+    Time moved{};                // when the queue last progressed
+    bool pump_posted = false;    // this end has been asked to read the other's queue
   };
-  // One side is over: its messages go back, and the other end is told. Returns the messages.
+  // Closes the pipe for `side`, notifies the other end and returns the undelivered messages.
   std::deque<Message> CloseBy(int side);
 
   std::mutex mutex;
@@ -45,22 +46,24 @@ struct Pipe {
 // Loop's thread only.
 class PipeEnd : public std::enable_shared_from_this<PipeEnd> {
  public:
-  // `on_end`: it has ended.
+  // `on_end` runs when this end has ended.
   PipeEnd(std::shared_ptr<TransportContext> shared, std::shared_ptr<Pipe> pipe, int side, std::string peer,
           std::function<void()> on_end);
   ~PipeEnd();
   PipeEnd(const PipeEnd&) = delete;
   PipeEnd& operator=(const PipeEnd&) = delete;
 
-  // The user's end of it. Made once; when it is destroyed this ends without an upcall.
+  // Returns the user's handle; call once. Destroying the handle ends the connection without a callback.
   std::unique_ptr<Connection> MakeConnection();
-  // Upcalls may come from now on, from the loop.
+  // Allows callbacks from now on, from the loop.
   void Start(Receiver* receiver);
   void End(Status why);
   void OnPeerClosed();
 
  private:
-  class Handle;
+  friend class ConnectionHandle<PipeEnd>;
+
+  const std::string& peer() const { return peer_; }
 
   Pipe::Side& mine() { return pipe_->sides[side_]; }
   Pipe::Side& theirs() { return pipe_->sides[1 - side_]; }
@@ -83,10 +86,9 @@ class PipeEnd : public std::enable_shared_from_this<PipeEnd> {
   std::function<void()> on_end_;
   bool open_ = true;
   Receiver* receiver_ = nullptr;
-  Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+  Connection* handle_ = nullptr;  // null once destroyed: no more callbacks
   Incoming incoming_;
-  StallCheck stall_;
-  bool stall_timer_ = false;
+  StallTimer stall_;
 };
 
 }  // namespace leat::net

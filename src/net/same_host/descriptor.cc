@@ -8,7 +8,7 @@
 namespace leat::net {
 
 std::optional<PeerFile> OpenPeerFile(pid_t pid, int32_t number, uint64_t device, uint64_t inode) {
-  // Opened for nothing at first, which does nothing to whatever it may be.
+  // O_PATH first: it has no side effects, whatever the file is.
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(number);
   const Descriptor found(open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat at {};

@@ -1,4 +1,4 @@
-// Descriptors of this process, and the files that others have open.
+// File descriptors of this process, and files that other processes have open.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 
 namespace leat::net {
 
-// Closes what it holds.
+// Owns a descriptor and closes it.
 class Descriptor {
  public:
   explicit Descriptor(int fd = -1) : fd_(fd) {}
@@ -25,7 +25,7 @@ class Descriptor {
 
   bool ok() const { return fd_ >= 0; }
   int get() const { return fd_; }
-  // The caller's to close from now on.
+  // Transfers ownership to the caller.
   int Release() { return std::exchange(fd_, -1); }
 
  private:
@@ -33,11 +33,11 @@ class Descriptor {
 };
 
 struct PeerFile {
-  Descriptor descriptor;  // to read
+  Descriptor descriptor;  // read-only
   uint64_t bytes = 0;
 };
-// What process `pid` says that it has open as `number`. None of it is believed: there is none unless it is
-// that file, a regular one, and of this user.
+// Opens the file that process `pid` claims to have open as descriptor `number`. Returns none unless it is a
+// regular file of this user with the given device and inode.
 std::optional<PeerFile> OpenPeerFile(pid_t pid, int32_t number, uint64_t device, uint64_t inode);
 
 }  // namespace leat::net

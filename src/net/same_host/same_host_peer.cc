@@ -12,17 +12,17 @@
 namespace leat::net {
 namespace {
 
-constexpr uint32_t kLongestBootId = 64;
+constexpr uint32_t kMaxBootId = 64;
 
-// Of this run of this kernel.
+// Identifies this boot of this kernel.
 std::string BootId() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id.substr(0, kLongestBootId);
+  return id.substr(0, kMaxBootId);
 }
 
-// Processes of one host wake each other through sockets without a place in the file system, whose names are
-// those of a network namespace. In two of them each would see what the other writes, but never hear of it.
+// Processes of one host wake each other through abstract sockets, whose names are valid within one network
+// namespace. In two namespaces each would see the other's writes but never be woken.
 bool OnOneNetwork(pid_t other) {
   struct stat ours {};
   struct stat theirs {};
@@ -53,7 +53,7 @@ void SameHostProof::Describe(ByteWriter& out) const {
 }
 
 std::optional<SameHostPeer> FindSameHostPeer(ByteReader& description) {
-  const std::string boot = description.GetString(kLongestBootId);
+  const std::string boot = description.GetString(kMaxBootId);
   const auto pid = description.Get<int32_t>();
   const auto number = description.Get<int32_t>();
   const auto device = description.Get<uint64_t>();

@@ -1,6 +1,6 @@
-// Whether two processes that talk over a socket may share memory: they run on one host, in one network
-// namespace, see each other's processes, and belong to one user. Nobody's word is taken for it: each shows
-// where in the other's reach a secret lies, and only who can open it there can say what it is.
+// Decides whether two processes connected by a socket may share memory. They must run on one host, in one
+// network namespace, under one user, and see each other's processes. Each process proves this by reading a
+// secret from the other's open file.
 #pragma once
 
 #include <sys/types.h>
@@ -17,10 +17,10 @@ namespace leat::net {
 
 using Secret = std::array<std::byte, 16>;
 
-// A secret in memory that this process shares with whoever may open its descriptors. Thread-safe.
+// A random secret in a file that processes of the same user can open. Thread-safe.
 class SameHostProof {
  public:
-  SameHostProof();  // never throws: without the means for it nobody finds the secret
+  SameHostProof();  // never throws; without system support nobody can read the secret
 
   void Describe(ByteWriter& out) const;
   bool Is(const Secret& secret) const { return file_.ok() && secret == secret_; }
@@ -34,8 +34,8 @@ struct SameHostPeer {
   pid_t pid = 0;
   Secret secret{};
 };
-// The process that described its secret, and that; none when it cannot be reached from here, or is no such
-// thing. Reads what Describe wrote.
+// Reads the output of Describe and opens the secret of that process. Returns none if the process cannot be
+// reached from here or the description is invalid.
 std::optional<SameHostPeer> FindSameHostPeer(ByteReader& description);
 
 }  // namespace leat::net

@@ -17,12 +17,12 @@
 namespace leat::net {
 namespace {
 
-// Buffers are cut from files of at least so many bytes: a model of thousands of slices must not need as many
-// descriptors. What nobody touches takes no memory.
+// Buffers are allocated from files of at least this size, so that a model with thousands of slices needs few
+// descriptors. Untouched pages take no memory.
 constexpr uint64_t kFileBytes = uint64_t{64} << 20;
 constexpr uint64_t kPage = 4096;
 
-// One file, as long as a buffer of it is left.
+// One file. It exists while a buffer in it is in use.
 struct SharedFile {
   std::byte* data = nullptr;
   uint64_t bytes = 0;
@@ -30,22 +30,22 @@ struct SharedFile {
   Descriptor descriptor;
   uint64_t device = 0, inode = 0;
 
-  // Null where the system has no such memory.
+  // Returns null if the system has no such memory.
   static std::shared_ptr<SharedFile> Make(uint64_t bytes);
   ~SharedFile();
 };
 
 struct Files {
   std::shared_mutex mutex;
-  std::map<const std::byte*, SharedFile*> by_end;  // by the address of their end
+  std::map<const std::byte*, SharedFile*> by_end;  // by end address
 
   std::mutex cutting;
-  std::weak_ptr<SharedFile> open;  // that the next new piece is cut from
-  // Pieces that nobody holds, by size: zeroed, and without memory until they are touched.
+  std::weak_ptr<SharedFile> open;  // the next new piece comes from this file
+  // Free pieces by size: zeroed, and without memory until they are touched.
   std::multimap<uint64_t, std::pair<std::weak_ptr<SharedFile>, std::byte*>> free;
 };
 Files& AllFiles() {
-  static Files& files = *new Files;  // buffers may outlive everything else
+  static Files& files = *new Files;  // buffers may outlive all other statics
   return files;
 }
 
@@ -54,7 +54,7 @@ std::shared_ptr<SharedFile> SharedFile::Make(uint64_t bytes) {
   file->descriptor = Descriptor(memfd_create("leat", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int fd = file->descriptor.get();
   struct stat at {};
-  // Sealed, so that no reader has to fear that it becomes smaller under its eyes.
+  // Sealed, so that it cannot shrink while a reader has it mapped.
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0 ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0 || fstat(fd, &at) != 0) {
     return nullptr;
@@ -80,7 +80,7 @@ SharedFile::~SharedFile() {
 }
 
 struct Piece {
-  std::shared_ptr<SharedFile> file;  // null: there is none
+  std::shared_ptr<SharedFile> file;  // null: none
   std::byte* data = nullptr;
 };
 
@@ -123,7 +123,7 @@ Buffer MakeSharedBuffer(size_t bytes) {
   Piece piece = TakePiece(rounded);
   if (piece.file == nullptr) return Buffer(bytes);
   std::byte* const data = piece.data;
-  // Counted by itself, whoever else has a piece of the file.
+  // A separate reference count for each piece of the file.
   return Buffer::Of(std::shared_ptr<std::byte>(
                         data, [piece = std::move(piece), rounded](std::byte*) { GivePiece(piece, rounded); }),
                     bytes);
@@ -157,8 +157,9 @@ Result<ByteView> PeerMemory::View(const SharedRegion& region) {
     mapped_.splice(mapped_.begin(), mapped_, at);
   }
   if (region.offset > at->bytes || region.bytes > at->bytes - region.offset) {
-    return Status(Code::kDataLoss, "memory of " + std::to_string(at->bytes) + " bytes has no " +
-                                       std::to_string(region.bytes) + " at " + std::to_string(region.offset));
+    return Status(Code::kDataLoss, "shared memory of " + std::to_string(at->bytes) +
+                                       " bytes has no region of " + std::to_string(region.bytes) +
+                                       " bytes at " + std::to_string(region.offset));
   }
   return ByteView(at->data + region.offset, region.bytes);
 }
@@ -171,7 +172,7 @@ void PeerMemory::Trim() {
 }
 
 Result<PeerMemory::Mapped> PeerMemory::Map(const SharedRegion& region) const {
-  const Status no(Code::kDataLoss, "what the peer wants to be looked at is no memory that it shares");
+  const Status no(Code::kDataLoss, "invalid shared memory region from the peer");
   const auto file = OpenPeerFile(pid_, region.descriptor, region.device, region.inode);
   if (!file) return no;
   const int seals = fcntl(file->descriptor.get(), F_GET_SEALS);

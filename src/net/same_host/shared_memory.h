@@ -1,8 +1,8 @@
-// Memory of a process that others on its host may look at, for payloads that need not be copied to be sent.
+// Memory that other processes on this host can read, for payloads that are shared instead of copied.
 //
-// A piece of it is told by its place: a descriptor of the process, what file that must be, and where in it.
-// The other opens that (descriptor.h), as for a secret (same_host_peer.h), and maps what it finds, to read.
-// Pages stay as long as anybody has them mapped, so that whoever reads what a dead process left reads that.
+// A region is described by a descriptor of its process, the identity of that file, and an offset. The peer
+// opens the file (descriptor.h), as it does for a secret (same_host_peer.h), and maps it read-only. Pages
+// stay valid while any process maps them, even after their owner has died.
 #pragma once
 
 #include <sys/types.h>
@@ -25,10 +25,14 @@ struct SharedRegion {
   friend bool operator==(const SharedRegion&, const SharedRegion&) = default;
 };
 
-// Where these bytes of this process lie; none where others cannot see them. Thread-safe.
+// Allocates zeroed memory that peers on this host can read directly, so large payloads are not copied. It is
+// freed with its last reference. Returns ordinary memory where the system has no shared memory. Thread-safe.
+Buffer MakeSharedBuffer(size_t bytes);
+
+// The region that contains these bytes of this process; none if they are not in shared memory. Thread-safe.
 std::optional<SharedRegion> FindSharedRegion(ByteView bytes);
 
-// What one other process lets see. One thread at a time.
+// Shared memory of one peer process, mapped here. One thread at a time.
 class PeerMemory {
  public:
   explicit PeerMemory(pid_t pid) : pid_(pid) {}
@@ -36,10 +40,10 @@ class PeerMemory {
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
-  // Valid until the next Trim, and of what is there now: the other may change it at any time. kDataLoss for
-  // what is no such memory, or could become smaller.
+  // Valid until the next Trim. The peer may change the contents at any time. Returns kDataLoss for a region
+  // that is invalid or whose file could shrink.
   Result<ByteView> View(const SharedRegion& region);
-  // Forgets all but the kMaxMapped that were used last.
+  // Unmaps all but the kMaxMapped most recently used files.
   void Trim();
 
   static constexpr size_t kMaxMapped = 256;
@@ -52,7 +56,7 @@ class PeerMemory {
   Result<Mapped> Map(const SharedRegion& region) const;
 
   const pid_t pid_;
-  std::list<Mapped> mapped_;  // the one last used comes first
+  std::list<Mapped> mapped_;  // most recently used first
 };
 
 }  // namespace leat::net

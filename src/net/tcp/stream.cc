@@ -13,34 +13,19 @@
 namespace leat::net {
 namespace {
 
-// Bytes for one system call: large enough that the call costs nothing beside the copy, small enough that what
-// was copied is still in the cache when the receiver works on it.
+// Bytes per system call: large enough that the call costs little beside the copy, small enough that the
+// copied bytes are still in the cache when the receiver processes them.
 constexpr size_t kCallBytes = 512 << 10;
 static_assert(kCallBytes <= kReadAhead);
-// Bytes for one turn of the loop, each way, before others have theirs.
+// Bytes per direction and loop iteration, so that other connections get their share.
 constexpr size_t kTurnBytes = 2 << 20;
-// With more than this to come, the peer is at it right now.
+// With more than this still to come, the peer is sending right now.
 constexpr size_t kSmallBytes = 64 << 10;
-// How long to wait for it without sleeping: some times what 512 KiB take.
+// How long to poll for it: several times the transfer time of 512 KiB.
 constexpr Duration kAwake = std::chrono::microseconds(50);
 constexpr size_t kMaxVectors = 64;
 
 }  // namespace
-
-class Stream::Handle final : public Connection {
- public:
-  explicit Handle(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
-  ~Handle() override { stream_->Detach(); }
-  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
-            std::function<void(const Status&)> done) override {
-    stream_->Send(type, std::move(header), std::move(payload), std::move(done));
-  }
-  void Close(Status why) override { stream_->End(std::move(why)); }
-  const std::string& peer() const override { return stream_->peer_; }
-
- private:
-  std::shared_ptr<Stream> stream_;
-};
 
 Stream::Stream(std::shared_ptr<TransportContext> shared, int fd, std::string peer,
                std::function<void()> on_end)
@@ -49,7 +34,7 @@ Stream::Stream(std::shared_ptr<TransportContext> shared, int fd, std::string pee
       peer_(std::move(peer)),
       on_end_(std::move(on_end)),
       reader_(*shared_),
-      stall_(shared_->options.stall_timeout) {
+      stall_(shared_->loop, shared_->options.stall_timeout) {
   watch_ = shared_->loop.impl().Watch(fd_, false, false, this);
 }
 
@@ -58,7 +43,7 @@ Stream::~Stream() {
 }
 
 std::unique_ptr<Connection> Stream::MakeConnection() {
-  auto handle = std::make_unique<Handle>(shared_from_this());
+  auto handle = std::make_unique<ConnectionHandle<Stream>>(shared_from_this());
   handle_ = handle.get();
   return handle;
 }
@@ -69,7 +54,7 @@ void Stream::Start(Receiver* receiver) {
 }
 
 void Stream::OnReady(bool readable, bool writable) {
-  const auto self = shared_from_this();  // an upcall may destroy the connection
+  const auto self = shared_from_this();  // a callback may destroy the connection
   if (writable && want_write_) Flush();
   if (readable && open_ && receiver_ != nullptr) Receive();
   if (open_ && (want_write_ || reader_.left() > kSmallBytes)) {
@@ -87,7 +72,7 @@ void Stream::Receive() {
     size_t count =
         reader_.Gather(std::span(vectors).first(kMaxVectors - 1), std::min(budget, kCallBytes), &direct);
     size_t wanted = direct;
-    if (direct == reader_.left()) {  // what follows may be here, too
+    if (direct == reader_.left()) {  // the next message may have arrived, too
       vectors[count++] = {shared_->staging.data(), shared_->staging.size()};
       wanted += shared_->staging.size();
     }
@@ -110,7 +95,7 @@ void Stream::Receive() {
       const Status status = reader_.Take(ahead, *receiver_, *handle_, open_);
       if (!status.ok()) return End(status.With(peer_));
     }
-    if (bytes < wanted) return;  // that was all
+    if (bytes < wanted) return;  // the socket is empty
   }
 }
 
@@ -159,7 +144,7 @@ void Stream::Flush() {
   WantWrite(!queue_.empty());
 }
 
-// Moves on by what was sent; who waits for that is told from the loop.
+// Advances by the sent bytes. Completed callbacks run from the loop.
 void Stream::TellSent(size_t bytes) {
   const bool first = sent_.empty();
   queue_.Consume(bytes, &sent_);
@@ -204,23 +189,16 @@ void Stream::CloseSocket() {
   if (on_end_ != nullptr) std::exchange(on_end_, nullptr)();
 }
 
-// One timer at a time, which looks how long ago the last byte moved, so that none has to be set for a
-// message.
+// One timer checks the time of the last progress, so that no timer is set per message.
 void Stream::WatchForStall() {
-  if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty())) return;
-  stall_timer_ = true;
-  shared_->loop.After(stall_.interval(), [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    self->stall_timer_ = false;
-    self->CheckStall();
-  });
+  if (!open_ || (!reader_.in_message() && queue_.empty())) return;
+  stall_.Arm(*this, &Stream::CheckStall);
 }
 
 void Stream::CheckStall() {
   if (!open_ || (!reader_.in_message() && queue_.empty())) return;
   const bool receiving = reader_.in_message() && (queue_.empty() || reader_.moved() < sent_time_);
-  if (stall_.Stalled(shared_->loop.Now(), receiving ? reader_.moved() : sent_time_)) {
+  if (stall_.Stalled(receiving ? reader_.moved() : sent_time_)) {
     shared_->stalled.Add();
     return End({Code::kDeadlineExceeded, "peer " + peer_ +
                                              (receiving ? " stopped sending" : " stopped receiving") +

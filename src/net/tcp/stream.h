@@ -1,8 +1,8 @@
-// Frames over a connected stream socket, once both ends have shown the token: what a tcp Connection is.
+// A tcp connection: frames over a connected, authenticated stream socket.
 //
-// Bytes are read either straight into the receiver's spans, or into one staging buffer that all streams of a
-// transport share, so that a small message costs one read and a connection that idles costs next to nothing.
-// Loop's thread only.
+// Large payloads are read directly into the receiver's spans, other bytes into one staging buffer shared by
+// all streams of a transport. So a small message costs one read, and an idle connection needs almost no
+// memory. Loop's thread only.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "net/connection_handle.h"
 #include "net/framing.h"
 #include "net/poller.h"
 #include "net/stall.h"
@@ -21,20 +22,22 @@ namespace leat::net {
 
 class Stream final : public Watcher, public std::enable_shared_from_this<Stream> {
  public:
-  // Takes the socket, which is non-blocking. `on_end`: the socket is closed.
+  // Takes ownership of the non-blocking socket. `on_end` runs when the socket is closed.
   Stream(std::shared_ptr<TransportContext> shared, int fd, std::string peer, std::function<void()> on_end);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // The user's end of it. Made once; when it is destroyed the stream ends without an upcall.
+  // Returns the user's handle; call once. Destroying the handle closes the stream without a callback.
   std::unique_ptr<Connection> MakeConnection();
-  // Upcalls may come from now on, from the loop.
+  // Allows callbacks from now on, from the loop.
   void Start(Receiver* receiver);
   void End(Status why);
 
  private:
-  class Handle;
+  friend class ConnectionHandle<Stream>;
+
+  const std::string& peer() const { return peer_; }
 
   void OnReady(bool readable, bool writable) override;
   void Receive();
@@ -49,22 +52,21 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   void CheckStall();
 
   std::shared_ptr<TransportContext> shared_;
-  int fd_;            // -1: ended
+  int fd_;            // -1 once ended
   bool open_ = true;  // fd_ >= 0
   std::string peer_;
   std::function<void()> on_end_;
   uint64_t watch_ = 0;
   Receiver* receiver_ = nullptr;
-  Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+  Connection* handle_ = nullptr;  // null once destroyed: no more callbacks
 
   FrameReader reader_;
   FrameQueue queue_;
   bool want_write_ = false;
-  std::vector<FrameQueue::Done> sent_;  // to be told so, from the loop
-  Time sent_time_{};                    // when the queue last moved on
+  std::vector<FrameQueue::Done> sent_;  // completed; called from the loop
+  Time sent_time_{};                    // when the queue last progressed
 
-  StallCheck stall_;
-  bool stall_timer_ = false;
+  StallTimer stall_;
 };
 
 }  // namespace leat::net

@@ -1,4 +1,6 @@
-// The tcp transport. Who is let in, and how one gets in, is handshake.cc's; what is said then is stream.cc's.
+// The tcp transport. handshake.cc authenticates sockets, stream.cc exchanges messages.
+#include "net/tcp/tcp.h"
+
 #include <map>
 #include <utility>
 
@@ -9,8 +11,7 @@
 namespace leat::net {
 namespace {
 
-// What a stream reads ahead: a small message fits, prefix and header included, and so does the processor's
-// cache.
+// The read buffer of streams: it holds a small message with prefix and header, and fits into the cache.
 constexpr size_t kStagingBytes = 64 << 10;
 
 class TcpTransport final : public Transport {
@@ -55,7 +56,7 @@ class TcpTransport final : public Transport {
 
   std::shared_ptr<TransportContext> shared_;
   uint64_t last_dial_ = 0;
-  std::map<uint64_t, std::shared_ptr<void>> dials_;  // under way, by number
+  std::map<uint64_t, std::shared_ptr<void>> dials_;  // attempts in progress, by number
 };
 
 }  // namespace

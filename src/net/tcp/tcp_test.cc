@@ -1,4 +1,4 @@
-// What strangers, broken peers and a full process can do to the tcp transport: nothing.
+// Unauthenticated peers, broken peers and a full process must not disturb the tcp transport.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -13,8 +13,10 @@
 #include <map>
 #include <thread>
 
+#include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "wire/frame.h"
+#include "wire/messages.h"
 
 namespace leat::net {
 namespace {
@@ -24,7 +26,7 @@ using testing::RandomBytes;
 using testing::Recorder;
 using testing::RunUntil;
 
-// A socket without manners.
+// A socket that violates the protocol.
 class Raw {
  public:
   explicit Raw(const std::string& address) {
@@ -41,12 +43,12 @@ class Raw {
   Raw(const Raw&) = delete;
   bool connected() const { return connected_; }
   void Send(ByteView bytes) { [[maybe_unused]] auto n = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  // So that closing resets the connection.
+  // Makes close reset the connection.
   void Abort() {
     const linger now{1, 0};
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
   }
-  // Whether the other end has closed it, having sent no more than `allowed` bytes.
+  // True if the other end has closed it after sending at most `allowed` bytes.
   bool Closed(size_t allowed = wire::kHelloBytes) {
     char bytes[256];
     for (;;) {
@@ -72,7 +74,7 @@ Bytes Frame(const wire::FramePrefix& prefix, ByteView header) {
   return bytes;
 }
 
-// Takes pushes as a server does: what does not decode ends the connection.
+// Takes pushes as a server does: a header that does not decode ends the connection.
 class Sessions {
  public:
   Transport::Accept Acceptor() {
@@ -156,7 +158,7 @@ Bytes With(const Bytes& first, const Bytes& then) {
   return all;
 }
 
-// One connection of the flood: random bytes, or right up to some point.
+// One connection of the flood: random bytes, or a valid beginning.
 Bytes Attack(Rng& rng) {
   const Bytes push = wire::Encode(protocol::PushRequest{});
   const uint64_t huge = ~uint64_t{0} >> rng.Below(20);
@@ -189,7 +191,7 @@ TEST_F(TcpTest, TenThousandRandomAndHalfRightConnections) {
   std::atomic<bool> done{false};
   std::thread crowd([&] {
     Rng rng(1);
-    std::deque<std::unique_ptr<Raw>> lingering;  // they wait, half-said, until others push them out
+    std::deque<std::unique_ptr<Raw>> lingering;  // incomplete handshakes, until others displace them
     for (int i = 0; i < 10000; ++i) {
       auto raw = std::make_unique<Raw>(listener->address());
       EXPECT_TRUE(raw->connected());
@@ -212,11 +214,11 @@ TEST_F(TcpTest, TenThousandRandomAndHalfRightConnections) {
   ExpectAlive();
 }
 
-TEST_F(TcpTest, AStrangerHearsNothing) {
+TEST_F(TcpTest, AnInvalidHelloGetsNoAnswer) {
   Listen({});
-  Raw stranger(listener->address());
-  stranger.Send(RandomBytes(wire::kHelloBytes, 1));
-  ASSERT_TRUE(RunUntil(loop, [&] { return stranger.Closed(0); }));
+  Raw peer(listener->address());
+  peer.Send(RandomBytes(wire::kHelloBytes, 1));
+  ASSERT_TRUE(RunUntil(loop, [&] { return peer.Closed(0); }));
   EXPECT_EQ(sessions.open(), 0u);
 }
 
@@ -229,21 +231,21 @@ TEST_F(TcpTest, AHelloThatTakesTooLongEnds) {
   EXPECT_GE(loop.Now() - begin, milliseconds(50));
 }
 
-TEST_F(TcpTest, TheOldestStrangerMakesRoom) {
+TEST_F(TcpTest, TheOldestPendingHandshakeIsClosed) {
   Listen({.handshake_timeout = std::chrono::minutes(5), .max_pending_handshakes = 3});
-  std::deque<Raw> strangers;
-  for (int i = 0; i < 3; ++i) strangers.emplace_back(listener->address());
+  std::deque<Raw> pending;
+  for (int i = 0; i < 3; ++i) pending.emplace_back(listener->address());
   for (int i = 0; i < 20; ++i) loop.RunOnce({});
-  for (auto& stranger : strangers) EXPECT_FALSE(stranger.Closed());
-  strangers.emplace_back(listener->address());
-  ASSERT_TRUE(RunUntil(loop, [&] { return strangers[0].Closed(); }));
-  for (size_t i = 1; i < strangers.size(); ++i) EXPECT_FALSE(strangers[i].Closed()) << i;
-  // Who has shown the token is no stranger any more.
-  strangers[1].Send(kHello);
+  for (auto& peer : pending) EXPECT_FALSE(peer.Closed());
+  pending.emplace_back(listener->address());
+  ASSERT_TRUE(RunUntil(loop, [&] { return pending[0].Closed(); }));
+  for (size_t i = 1; i < pending.size(); ++i) EXPECT_FALSE(pending[i].Closed()) << i;
+  // Once authenticated, a peer is not displaced.
+  pending[1].Send(kHello);
   ASSERT_TRUE(RunUntil(loop, [&] { return sessions.open() == 1; }));
-  for (int i = 0; i < 3; ++i) strangers.emplace_back(listener->address());
-  ASSERT_TRUE(RunUntil(loop, [&] { return strangers[3].Closed(); }));
-  EXPECT_FALSE(strangers[1].Closed());
+  for (int i = 0; i < 3; ++i) pending.emplace_back(listener->address());
+  ASSERT_TRUE(RunUntil(loop, [&] { return pending[3].Closed(); }));
+  EXPECT_FALSE(pending[1].Closed());
 }
 
 TEST_F(TcpTest, AHeaderInDribblesEndsByTheStallTimeout) {
@@ -251,7 +253,7 @@ TEST_F(TcpTest, AHeaderInDribblesEndsByTheStallTimeout) {
   Raw slow(listener->address());
   const Bytes frame = Frame(wire::MakePrefix(1, Bytes(1 << 18), 0), Bytes(1 << 18));
   slow.Send(kHello);
-  // A byte now and then, much oftener than the timeout, is not enough for a header.
+  // Single bytes, much more often than the timeout, are not enough for a header.
   size_t sent = 0;
   Time next{};
   const Time begin = loop.Now();
@@ -277,7 +279,7 @@ TEST_F(TcpTest, AHeaderThatIsNotTheOneSentEnds) {
   ASSERT_TRUE(RunUntil(loop, [&] { return raw.Closed(); }));
 }
 
-// Of the connected sockets of this process, how each finds out what the network bears.
+// The congestion control of each connected socket of this process.
 std::vector<std::string> CongestionControls() {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -339,7 +341,7 @@ TEST_F(TcpTest, FramesInPiecesOfEverySize) {
 }
 
 TEST_F(TcpTest, ADeafListenerIsGivenUpByTheDeadline) {
-  // Accepts (the kernel does), and says nothing.
+  // The kernel accepts; nobody answers.
   const int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in at{};
   at.sin_family = AF_INET;
@@ -375,7 +377,7 @@ TEST_F(TcpTest, NamesAreLookedUp) {
   ASSERT_TRUE(RunUntil(loop, [&] { return told.has_value(); }));
   EXPECT_NE(told->message().find("no-such-host.invalid:80"), std::string::npos) << told->message();
   outgoing->Connect("no-such-host.invalid:80", &recorder, std::chrono::seconds(60), [](auto) { FAIL(); });
-  outgoing.reset();  // while the look-up is under way: nobody hears of it
+  outgoing.reset();  // during the lookup: no callback
   for (int i = 0; i < 5; ++i) loop.RunOnce(milliseconds(1));
 }
 
@@ -383,7 +385,7 @@ TEST_F(TcpTest, OutOfDescriptorsItPausesAndGoesOn) {
   Listen({});
   std::deque<Raw> waiting;
   for (int i = 0; i < 10; ++i) waiting.emplace_back(listener->address());
-  // No descriptor above those that are open now.
+  // No descriptor above those open now.
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const int highest = dup(0);
@@ -397,7 +399,7 @@ TEST_F(TcpTest, OutOfDescriptorsItPausesAndGoesOn) {
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_GE(took, milliseconds(100)) << "it spins";
   for (auto& raw : waiting) raw.Send(kHello);
-  // One or two may have been given up to make room, when a descriptor came free in the meantime.
+  // One or two may have been closed to make room, if a descriptor became free in between.
   EXPECT_TRUE(RunUntil(loop, [&] { return sessions.open() >= 8; }));
   ExpectAlive();
 }

@@ -1,15 +1,20 @@
-// The ucx transport: connections of the tcp transport whose ends have agreed to say the rest over UCX.
+// The ucx transport: connections of the tcp transport that negotiate to continue over UCX.
 //
-// Four messages over the socket settle it (docs/formats/frame.md has them): who connects describes where its
-// secret lies, who accepts tells that secret, its own place, and a UCX address; the first tells the second's
-// secret and its own address; each greets the other over UCX, and who accepts says which way it is. Either
-// may say "tcp" instead. The socket stays open, as what says at once that a peer has gone.
+// Four messages on the socket negotiate the path (docs/formats/frame.md). The connecting side describes where
+// its secret is. The accepting side returns that secret, the location of its own, and a UCX address. The
+// connecting side returns the second secret and its address. Both greet each other over UCX, and the
+// accepting side announces the path. Either side may choose tcp instead. The socket stays open, because it
+// reports the death of a peer at once.
+#include "net/ucx/ucx.h"
+
 #include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "net/connection_handle.h"
 #include "net/same_host/same_host_peer.h"
+#include "net/tcp/tcp.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
 #include "net/ucx/ucx_endpoint.h"
@@ -21,21 +26,21 @@ namespace {
 enum class UcxPath : uint8_t { kTcp = 0, kHost = 1, kNetwork = 2 };
 enum Step : uint8_t { kOffer = 1, kAnswer = 2, kCommit = 3, kGo = 4, kBye = 5 };
 
-// How long the greetings may take before it is tcp after all.
+// Timeout of the greetings over UCX; then the connection stays on tcp.
 constexpr Duration kGreetingTimeout = std::chrono::seconds(1);
 constexpr uint32_t kMaxAddressBytes = 16 << 10;
 constexpr uint32_t kMaxNegotiationBytes = kMaxAddressBytes + (1 << 10);
 
 class UcxConnection;
 
-// What all connections of one transport share.
+// State shared by all connections of one transport.
 struct UcxShared {
   UcxShared(Loop& loop, const TransportOptions& options)
       : base(std::make_shared<TransportContext>(loop, options)),
         trusted_network(options.trusted_network),
         connections(base->metrics().gauge("leat_net_ucx_connections")) {}
 
-  // UCX is set up when it is first needed; an attempt that failed is not made again.
+  // UCX is set up on first use. A failed attempt is not repeated.
   Result<std::shared_ptr<UcxContext>> Context(UcxPath way) {
     auto& made = way == UcxPath::kHost ? host : network;
     if (!made) {
@@ -47,10 +52,10 @@ struct UcxShared {
 
   std::shared_ptr<TransportContext> base;
   bool trusted_network;
-  metrics::Gauge& connections;  // that go over UCX
+  metrics::Gauge& connections;  // over UCX
   SameHostProof same_host_proof;
-  std::set<std::shared_ptr<UcxConnection>> leaving;  // have ended, but for what the peer may still look at
-  bool over = false;                                 // the transport is no more: none is kept
+  std::set<std::shared_ptr<UcxConnection>> leaving;  // closed, but the peer may still read shared payloads
+  bool over = false;                                 // the transport is destroyed: none is kept
   std::optional<Result<std::shared_ptr<UcxContext>>> host, network;
 };
 
@@ -64,10 +69,10 @@ Secret GetSecret(ByteReader& in) {
   return secret;
 }
 
-// One connection: at first the talk of how to go on, then the way to wherever that led.
+// One connection: first the negotiation, then messages over the negotiated path.
 class UcxConnection final : public Receiver, public std::enable_shared_from_this<UcxConnection> {
  public:
-  // Told once: ok, and the connection may be made and started; or why it is not to be.
+  // Called once: ok if the connection may be made and started, else the reason why not.
   using OnNegotiated = std::function<void(const std::shared_ptr<UcxConnection>&, const Status&)>;
 
   UcxConnection(std::shared_ptr<UcxShared> shared, OnNegotiated on_negotiated)
@@ -76,7 +81,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   UcxConnection(const UcxConnection&) = delete;
   UcxConnection& operator=(const UcxConnection&) = delete;
 
-  // Who connects, and who accepts: the talk begins.
+  // Offer starts the negotiation on the connecting side, Await on the accepting side.
   void Offer(std::unique_ptr<Connection> socket) {
     connects_ = true;
     socket_ = std::move(socket);
@@ -90,10 +95,11 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     socket_ = std::move(socket);
     timer_ = loop().After(options().handshake_timeout, [this] {
       timer_ = 0;
-      FinishNegotiation({Code::kDeadlineExceeded, "the talk of how to go on took too long"});
+      FinishNegotiation({Code::kDeadlineExceeded,
+                         "no agreement on a path (tcp or UCX) with " + peer_ + " before the deadline"});
     });
   }
-  // Ends without a word to anybody.
+  // Closes without a callback.
   void Drop() {
     on_negotiated_ = nullptr;
     loop().Cancel(std::exchange(timer_, 0));
@@ -102,7 +108,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     DropStream();
     Leave(stream != nullptr ? stream->TakeUnreleased() : std::vector<FrameQueue::Done>{});
   }
-  // Nobody looks any more at what this has shown.
+  // No peer reads its shared payloads any more.
   void LetGo() {
     const auto self = shared_from_this();
     unreleased_.clear();
@@ -110,7 +116,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     shared_->leaving.erase(self);
   }
 
-  // The user's end of it, once it is settled.
+  // Returns the user's handle, after the negotiation.
   std::unique_ptr<Connection> MakeConnection();
   void Start(Receiver* receiver) {
     receiver_ = receiver;
@@ -132,14 +138,21 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
       if (self->handle_ != nullptr && self->receiver_ != nullptr) {
         self->receiver_->OnClosed(*self->handle_, why);
       }
-      // Not before: until now the receiver may have looked at what the peer lets go once it hears of this.
+      // Not earlier: until now the receiver may have read payloads that the peer reuses once it hears of
+      // this.
       if (self->stream_ != nullptr) self->Leave(self->stream_->TakeUnreleased());
     });
   }
 
  private:
   class Handle;
+  friend class ConnectionHandle<UcxConnection>;
 
+  const std::string& peer() const { return peer_; }
+  void Detach() {
+    handle_ = nullptr;
+    Drop();
+  }
   Loop& loop() { return shared_->base->loop; }
   const TransportOptions& options() const { return shared_->base->options; }
 
@@ -152,9 +165,10 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
       return std::vector<std::span<std::byte>>{};
     }
     if (on_negotiated_ == nullptr && stream_ == nullptr && handle_ != nullptr && receiver_ != nullptr) {
-      // The socket's limit leaves room for the talk.
+      // The socket's limit leaves room for the negotiation.
       if (header.size() > options().max_header_bytes)
-        return Status(Code::kDataLoss, "a header that is too large");
+        return Status(Code::kDataLoss, "a header of " + std::to_string(header.size()) + " bytes, at most " +
+                                           std::to_string(options().max_header_bytes) + " are allowed");
       return receiver_->OnHeader(*handle_, type, header, payload_bytes);
     }
     if (on_negotiated_ == nullptr || payload_bytes > 0) return Unexpected();
@@ -169,7 +183,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   void OnMessage(Connection&) override {
     const auto self = shared_from_this();
     if (!unreleased_.empty()) return LetGo();
-    // Who says this looks at nothing any more.
+    // A peer that sends bye no longer reads shared payloads.
     if (on_negotiated_ == nullptr && stream_ != nullptr)
       return PeerLeft({Code::kUnavailable, "connection closed by " + peer_});
     if (on_negotiated_ == nullptr) {
@@ -191,13 +205,13 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     socket_.reset();
   }
   void PeerLeft(const Status& why) {
-    stream_->Drain();  // what it sent before
+    stream_->Drain();  // what the peer sent before
     if (!open_) return;
     End(stream_->in_message() ? Status(why.code(), why.message() + " in the middle of a message") : why);
   }
 
-  // The socket is closed as soon as the peer cannot look any more at what it was shown. It is told that the
-  // connection has ended; its word that it has done the same, or the end of its socket, says so.
+  // Closes the socket as soon as the peer cannot read the shared payloads any more. A bye tells the peer that
+  // the connection has ended; its own bye, or the end of its socket, confirms the same.
   void Leave(std::vector<FrameQueue::Done> lent) {
     if (!unreleased_.empty()) return;  // it is being closed
     const auto self = weak_from_this().lock();
@@ -210,8 +224,10 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     socket_->Send(kBye, {}, {});
   }
 
-  // ---- the talk
-  static Status Unexpected() { return {Code::kDataLoss, "something else than was to be said next"}; }
+  // ---- negotiation
+  static Status Unexpected() {
+    return {Code::kDataLoss, "unexpected message during the negotiation of the path"};
+  }
 
   Status Hear(ByteReader& in) {
     if (step_ == kOffer && !connects_ && next_ == kOffer) return HearOffer(in);
@@ -294,7 +310,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     return {};
   }
 
-  // Who accepts says which way it is.
+  // The accepting side announces the path.
   void GoBy(UcxPath way) {
     loop().Cancel(std::exchange(greeting_timer_, 0));
     if (way == UcxPath::kTcp) DropStream();
@@ -310,7 +326,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     gone_ = true;
     if (way == UcxPath::kTcp) DropStream();
     if (stream_ == nullptr || stream_->connected())
-      FinishNegotiation({});  // else when the greeting is here, or not in time
+      FinishNegotiation({});  // otherwise once the greeting has arrived or timed out
     return {};
   }
 
@@ -319,7 +335,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     if (gone_) FinishNegotiation({});
   }
 
-  // Without it when it cannot be had.
+  // Continues without a UCX stream if none can be made.
   void OpenStream(UcxPath way, const std::optional<SameHostPeer>& same_host_peer) {
     auto context = shared_->Context(way);
     if (!context.ok()) return;
@@ -361,7 +377,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, FrameQueue::Done done) {
     uint64_t payload_bytes = 0;
     for (const auto& piece : payload) payload_bytes += piece.size();
-    const bool open = stream_ == nullptr || open_;  // the socket knows about itself
+    const bool open = stream_ == nullptr || open_;  // the socket tracks its own state
     if (const Status refusal = shared_->base->CheckSend(open, peer_, header.size(), payload_bytes);
         !refusal.ok()) {
       if (done == nullptr) return;
@@ -376,51 +392,38 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   }
 
   const std::shared_ptr<UcxShared> shared_;
-  OnNegotiated on_negotiated_;  // null: it is settled
+  OnNegotiated on_negotiated_;  // null: negotiated
   std::unique_ptr<Connection> socket_;
   std::string peer_;
 
-  // ---- the talk
+  // ---- negotiation
   bool connects_ = false;
-  uint8_t step_ = 0;  // that came in
+  uint8_t step_ = 0;  // type of the last received message
   Bytes said_;        // its contents
   Step next_ = kOffer;
   UcxPath way_ = UcxPath::kTcp;
-  bool gone_ = false;  // who accepts has said which way it is
+  bool gone_ = false;  // the accepting side has announced the path
   uint64_t timer_ = 0;
   uint64_t greeting_timer_ = 0;
 
-  // ---- after it
+  // ---- after the negotiation
   std::shared_ptr<UcxStream> stream_;  // null: over the socket
-  bool open_ = false;                  // of the link
+  bool open_ = false;                  // of stream_
   Receiver* receiver_ = nullptr;
-  Connection* handle_ = nullptr;  // null once destroyed: no upcall any more
+  Connection* handle_ = nullptr;  // null once destroyed: no more callbacks
   std::vector<FrameQueue::Done>
       unreleased_;  // not empty: the connection has ended, and the peer may not know yet
 };
 
-class UcxConnection::Handle final : public Connection {
+class UcxConnection::Handle final : public ConnectionHandle<UcxConnection> {
  public:
-  explicit Handle(std::shared_ptr<UcxConnection> connection) : connection_(std::move(connection)) {}
-  ~Handle() override {
-    connection_->handle_ = nullptr;
-    connection_->Drop();
-  }
-  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
-            std::function<void(const Status&)> done) override {
-    connection_->Send(type, std::move(header), std::move(payload), std::move(done));
-  }
-  void Close(Status why) override { connection_->End(std::move(why)); }
+  using ConnectionHandle::ConnectionHandle;
   void HoldView() override {
-    if (connection_->stream_ != nullptr) connection_->stream_->HoldView();
+    if (owner_->stream_ != nullptr) owner_->stream_->HoldView();
   }
   void ReleaseViews(uint32_t messages) override {
-    if (connection_->stream_ != nullptr) connection_->stream_->ReleaseViews(messages);
+    if (owner_->stream_ != nullptr) owner_->stream_->ReleaseViews(messages);
   }
-  const std::string& peer() const override { return connection_->peer_; }
-
- private:
-  const std::shared_ptr<UcxConnection> connection_;
 };
 
 std::unique_ptr<Connection> UcxConnection::MakeConnection() {
@@ -432,7 +435,7 @@ std::unique_ptr<Connection> UcxConnection::MakeConnection() {
 
 // ---- accepting
 
-// Those that have come in and not settled how to go on.
+// Accepted connections whose negotiation is not complete.
 class UcxPendingConnections final : public std::enable_shared_from_this<UcxPendingConnections> {
  public:
   UcxPendingConnections(std::shared_ptr<UcxShared> shared, Transport::Accept accept)
@@ -471,13 +474,13 @@ class UcxPendingConnections final : public std::enable_shared_from_this<UcxPendi
 
 class UcxListener final : public Listener {
  public:
-  UcxListener(std::shared_ptr<UcxPendingConnections> lobby, std::unique_ptr<Listener> sockets)
-      : lobby_(std::move(lobby)), sockets_(std::move(sockets)) {}
-  ~UcxListener() override { lobby_->Shut(); }
+  UcxListener(std::shared_ptr<UcxPendingConnections> pending, std::unique_ptr<Listener> sockets)
+      : pending_(std::move(pending)), sockets_(std::move(sockets)) {}
+  ~UcxListener() override { pending_->Shut(); }
   const std::string& address() const override { return sockets_->address(); }
 
  private:
-  const std::shared_ptr<UcxPendingConnections> lobby_;
+  const std::shared_ptr<UcxPendingConnections> pending_;
   const std::unique_ptr<Listener> sockets_;
 };
 
@@ -497,12 +500,12 @@ class UcxTransport final : public Transport {
   }
 
   Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
-    const auto lobby = std::make_shared<UcxPendingConnections>(shared_, std::move(accept));
+    const auto pending = std::make_shared<UcxPendingConnections>(shared_, std::move(accept));
     LEAT_ASSIGN_OR_RETURN(auto sockets,
-                          sockets_->Listen(address, [lobby](std::unique_ptr<Connection> socket) {
-                            return lobby->Admit(std::move(socket));
+                          sockets_->Listen(address, [pending](std::unique_ptr<Connection> socket) {
+                            return pending->Admit(std::move(socket));
                           }));
-    return std::unique_ptr<Listener>(new UcxListener(lobby, std::move(sockets)));
+    return std::unique_ptr<Listener>(new UcxListener(pending, std::move(sockets)));
   }
 
   void Connect(const std::string& address, Receiver* receiver, Duration deadline, Connected done) override {
@@ -524,7 +527,7 @@ class UcxTransport final : public Transport {
         shared_, [dial = dial.get(), fail](const std::shared_ptr<UcxConnection>&, const Status& status) {
           dial->finish(status.ok() ? status : fail(status));
         });
-    // The socket has the whole deadline, as the talk has; whichever passes first ends it.
+    // The socket and the negotiation share the deadline; the first to pass it ends the attempt.
     dial->timer = shared_->base->loop.After(deadline, [dial = dial.get(), fail] {
       dial->timer = 0;
       dial->finish(fail({Code::kDeadlineExceeded, "no answer before the deadline"}));
@@ -546,7 +549,7 @@ class UcxTransport final : public Transport {
     return options;
   }
 
-  // One attempt.
+  // One attempt to connect.
   struct PendingConnect {
     std::shared_ptr<UcxConnection> connection;
     uint64_t timer = 0;

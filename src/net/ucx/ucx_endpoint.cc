@@ -24,30 +24,30 @@
 namespace leat::net {
 namespace {
 
-// Over shared memory: a fragment is a slot of the queue, which has kSlots of them, kept in the receiver's
-// memory. What has been read is free again for the sender after each kSlotsFreed.
+// Over shared memory a fragment is one of kSlots slots of a queue in the receiver's memory. The sender can
+// reuse slots after each kSlotsFreed that the receiver has read.
 //
-// The window is what goes between two processes that have to wait for a processor before they see each other
-// again; it costs as much memory at each end.
+// The window bounds the transfer between two processes that must wait for a core before they see each other's
+// writes. Each end needs that much memory.
 constexpr Fragments kHostFragments{
     .bytes = 16 << 10, .window = 44, .taken_after = 11, .shared_payloads = 8, .arrives = true};
 constexpr uint32_t kSlots = 64;
 constexpr uint32_t kSlotsFreed = 8;
-constexpr uint32_t kSlotOverhead = 256;  // of UCX's own headers, and more
+constexpr uint32_t kSlotOverhead = 256;  // for UCX's own headers, with a margin
 static_assert(kHostFragments.window + kHostFragments.window / kHostFragments.taken_after +
                   kHostFragments.shared_payloads + kSlotsFreed <=
               kSlots);
-// Over a network fragments are copied and wait in memory of the port's.
+// Over a network, fragments are copied and wait in memory of the endpoint.
 constexpr Fragments kNetworkFragments{
     .bytes = 64 << 10, .window = 32, .taken_after = 8, .shared_payloads = 0, .arrives = false};
 
-// Larger than what UCX sends without the peer's answer: it makes the two known to each other.
+// Larger than what UCX sends eagerly: the rendezvous makes both ends known to each other.
 constexpr size_t kGreetingBytes = 1024;
 
 enum Id : unsigned { kFragment = 1, kTaken = 2, kGreeting = 3 };
 
-// The functions that are used, found at run time: a process without peers on its host does not pay for UCX,
-// and one without UCX does without.
+// The UCX functions in use, resolved at run time. A process without peers on its host does not load UCX, and
+// Leat runs without UCX.
 struct Api {
   decltype(&::ucp_config_read) config_read;
   decltype(&::ucp_config_modify) config_modify;
@@ -68,7 +68,7 @@ struct Api {
   decltype(&::ucp_request_free) request_free;
   decltype(&::ucs_status_string) status_string;
   ucs_status_t (*global_opts_set_value)(const char* name, const char* value);
-  pid_t pid = 0;  // that loaded it
+  pid_t pid = 0;  // of the process that loaded it
 };
 
 template <class Function>
@@ -78,12 +78,12 @@ bool Find(void* library, const char* name, Function* function) {
 }
 
 std::optional<Api> Load() {
-  // UCX would like to handle this process's crashes; it does not get to.
+  // UCX would install handlers for crashes of this process; this prevents it.
   constexpr std::array kCrashes = {SIGILL, SIGSEGV, SIGBUS, SIGFPE};
   std::array<struct sigaction, kCrashes.size()> before;
   for (size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], nullptr, &before[i]);
-  // Nor to stand between it and its mmap and madvise; this is read while the library is loaded, from there
-  // only.
+  // Also prevents UCX from intercepting mmap and madvise. UCX reads this from the environment while it is
+  // loaded.
   setenv("UCX_MEM_EVENTS", "n", 1);
   setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
   void* const ucp = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);  // never closed: it has a thread of its own
@@ -109,7 +109,7 @@ std::optional<Api> Load() {
       Find(ucs, "ucs_status_string", &api.status_string) &&
       Find(ucs, "ucs_global_opts_set_value", &api.global_opts_set_value);
   if (!found) return std::nullopt;
-  // What goes wrong is told by statuses. No thread that serves a file system of UCX's insides.
+  // Errors are reported by statuses. VFS_ENABLE: no thread that serves a file system of UCX's state.
   api.global_opts_set_value("LOG_LEVEL", "fatal");
   api.global_opts_set_value("WARN_UNUSED_ENV_VARS", "n");
   api.global_opts_set_value("VFS_ENABLE", "n");
@@ -118,9 +118,10 @@ std::optional<Api> Load() {
 
 Result<const Api*> GetApi() {
   static const std::optional<Api> api = Load();
-  if (!api) return Status(Code::kUnavailable, "there is no libucp.so.0");
+  if (!api) return Status(Code::kUnavailable, "cannot load libucp.so.0");
   if (api->pid != getpid()) {
-    return Status(Code::kUnavailable, "UCX was loaded before this process was forked");
+    return Status(Code::kUnavailable,
+                  "UCX was loaded before the fork of this process and cannot be used in it");
   }
   return &*api;
 }
@@ -129,11 +130,11 @@ Status Failed(const Api& api, const std::string& what, ucs_status_t why) {
   return {Code::kUnavailable, "UCX: " + what + ": " + api.status_string(why)};
 }
 
-// ---- where segments of shared memory have a name
+// ---- the folder of shared memory segments
 
-// UCX makes a file for each, fills it, and takes its name away: a process that is killed in that moment
-// leaves it behind. So that the next one finds it, these files are in folders that live as long as their
-// making, locked by whoever makes them.
+// UCX creates a file for each segment, fills it and unlinks it. A process killed in between leaves the file
+// behind. The files are therefore made in a folder that exists only meanwhile and is locked by its process,
+// so that a later process can find and remove it.
 constexpr const char* kShm = "/dev/shm";
 constexpr const char* kFolder = "leat-ucx-";
 
@@ -153,7 +154,7 @@ void RemoveFolder(const std::string& path) {
   rmdir(path.c_str());
 }
 
-// What processes of this user have left that are gone.
+// Removes the folders of dead processes of this user.
 void RemoveLeftFolders() {
   DIR* const shm = opendir(kShm);
   if (shm == nullptr) return;
@@ -189,8 +190,8 @@ std::string NewFolderName() {
 
 // ---- context
 
-// UCX keeps what it knows of settings, components and memory for the whole process, and does not guard all of
-// it against threads that make and end contexts and workers of their own at the same time.
+// UCX keeps settings, components and memory per process, and does not guard all of them against threads that
+// create and destroy their own contexts and workers concurrently.
 std::mutex& SettingUp() {
   static std::mutex mutex;
   return mutex;
@@ -207,7 +208,7 @@ struct Context final : UcxContext {
 
   const Api& api;
   const Fragments cut;
-  const std::string folder;  // of segments; empty: none are made
+  const std::string folder;  // of segments; empty: no segments
   ucp_context_h context = nullptr;
 };
 
@@ -218,7 +219,7 @@ Result<std::shared_ptr<UcxContext>> MakeContext(const Fragments& fragments, std:
   LEAT_ASSIGN_OR_RETURN(const Api* const api, GetApi());
   const auto made = std::make_shared<Context>(*api, fragments, std::move(folder));
   std::unique_lock lock(SettingUp());
-  std::optional<SegmentFolder> there;  // UCX looks how much room there is
+  std::optional<SegmentFolder> there;  // UCX checks the free space there
   if (!made->folder.empty()) there.emplace(made->folder);
   ucp_config_t* config = nullptr;
   if (const auto s = api->config_read("LEAT", nullptr, &config); s != UCS_OK) {
@@ -236,12 +237,12 @@ Result<std::shared_ptr<UcxContext>> MakeContext(const Fragments& fragments, std:
     status = api->init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &made->context);
   }
   api->config_release(config);
-  lock.unlock();  // a context that is none takes it for its end
+  lock.unlock();  // a context that failed takes the lock in its destructor
   if (status != UCS_OK) return Failed(*api, "context", status);
   return std::shared_ptr<UcxContext>(made);
 }
 
-// What holds of both kinds: one message is one fragment, over one lane, copied.
+// Settings of both kinds: one message is one fragment, over one lane, copied.
 Settings Common(const std::string& transports) {
   return {{"TLS", transports},     {"RNDV_THRESH", "inf"}, {"ZCOPY_THRESH", "inf"},  {"MAX_EAGER_RAILS", "1"},
           {"MAX_RNDV_RAILS", "1"}, {"PROTO_ENABLE", "n"},  {"ADDRESS_VERSION", "v1"}};
@@ -262,9 +263,9 @@ Result<std::shared_ptr<UcxContext>> UcxContext::ForHost(bool network) {
   settings.emplace_back("MM_FIFO_RELEASE_FACTOR", std::to_string(double{kSlotsFreed} / kSlots));
   settings.emplace_back("MM_SEG_SIZE", std::to_string(kHostFragments.bytes + kSlotOverhead));
   settings.emplace_back("MM_RX_BUFS_GROW", std::to_string(kSlots + 2));
-  settings.emplace_back("KEEPALIVE_INTERVAL", "inf");  // the socket beside it says when the peer is gone
+  settings.emplace_back("KEEPALIVE_INTERVAL", "inf");  // the socket beside it reports the death of a peer
   LEAT_ASSIGN_OR_RETURN(const Api* const api, GetApi());
-  // Shared memory has no use for what UCX could load for this and that hardware.
+  // Shared memory does not need UCX's hardware modules.
   if (!network) {
     const std::lock_guard lock(SettingUp());
     api->global_opts_set_value("MODULES", "none");
@@ -276,7 +277,7 @@ Result<std::shared_ptr<UcxContext>> UcxContext::ForNetwork(const std::string& tr
   return MakeContext(kNetworkFragments, {}, Common(transports));
 }
 
-// ---- port
+// ---- endpoint
 
 namespace {
 
@@ -301,7 +302,8 @@ class Port final : public UcxEndpoint {
     std::optional<SegmentFolder> folder;
     if (!context_->folder.empty()) {
       folder.emplace(context_->folder);
-      if (!folder->ok()) return {Code::kUnavailable, "no folder for shared memory: " + context_->folder};
+      if (!folder->ok())
+        return {Code::kUnavailable, "cannot make a folder for shared memory: " + context_->folder};
     } else {
       slots_.resize(context_->cut.window);
     }
@@ -345,7 +347,7 @@ class Port final : public UcxEndpoint {
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
     params.address = reinterpret_cast<const ucp_address_t*>(address.data());
-    // Over shared memory nothing fails when a peer dies; the socket beside it tells.
+    // Over shared memory nothing fails when a peer dies; the socket beside it reports it.
     params.err_mode = slots_.empty() ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
     const std::lock_guard lock(SettingUp());
     if (const auto s = api_.ep_create(worker_, &params, &endpoint_); s != UCS_OK) {
@@ -371,7 +373,7 @@ class Port final : public UcxEndpoint {
   }
 
   Status SendTaken(uint32_t fragments, uint32_t messages) override {
-    // Short, and its memory is UCX's only during the call.
+    // Short, and UCX reads its memory only during the call.
     void* request = nullptr;
     const std::array taken{fragments, messages};
     LEAT_RETURN_IF_ERROR(Start(kTaken, std::as_bytes(std::span(taken)), nullptr, 0, Contiguous(), &request));
@@ -392,11 +394,11 @@ class Port final : public UcxEndpoint {
  private:
   struct Slot {
     Bytes bytes;
-    void* request = nullptr;  // null: the bytes are nobody's
+    void* request = nullptr;  // null: the bytes are discarded
   };
 
   static ucp_datatype_t Contiguous() { return ucp_dt_make_contig(1); }
-  static Status Full() { return {Code::kDataLoss, "the peer said that there is room where there is none"}; }
+  static Status Full() { return {Code::kDataLoss, "the peer acknowledged fragments that it has not read"}; }
 
   Status Handle(Id id, ucp_am_recv_callback_t handle) {
     ucp_am_handler_param_t params{};
@@ -411,7 +413,7 @@ class Port final : public UcxEndpoint {
     return {};
   }
 
-  // Null in *request: it is done.
+  // *request is null if the operation is complete.
   Status Start(Id id, ByteView header, const void* data, size_t count, ucp_datatype_t type, void** request) {
     ucp_request_param_t params{};
     params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_DATATYPE;
@@ -423,7 +425,8 @@ class Port final : public UcxEndpoint {
     return {};
   }
 
-  // Straight from the sender's memory to the receiver's: the queue has room, so this is done when it returns.
+  // Writes directly from the sender's memory to the receiver's queue. The queue has room, so this completes
+  // before it returns.
   Status SendNow(std::span<const iovec> pieces) {
     void* request = nullptr;
     if (pieces.size() == 1) {
@@ -435,12 +438,12 @@ class Port final : public UcxEndpoint {
       LEAT_RETURN_IF_ERROR(Start(kFragment, {}, list_.data(), list_.size(), UCP_DATATYPE_IOV, &request));
     }
     if (request == nullptr) return {};
-    // Nothing may touch that memory later: whoever gets this destroys the port.
+    // The memory must not be accessed later: on this error the caller destroys the endpoint.
     api_.request_free(request);
     return Full();
   }
 
-  // Whether it is done, or was none. A failed one counts as done: the socket will tell.
+  // True if the request is complete or null. A failed one counts as complete: the socket reports the failure.
   bool Ended(void** request) {
     if (*request == nullptr) return true;
     if (api_.request_check_status(*request) == UCS_INPROGRESS) return false;

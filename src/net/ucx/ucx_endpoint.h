@@ -1,12 +1,12 @@
-// What a connection over UCX stands on: one UCX worker with one endpoint, fragments that go out and come in.
+// One UCX worker with one endpoint: sends and receives fragments for one connection.
 //
-// Each connection has a worker of its own. UCX's shared memory is one queue for each worker that all its
-// peers write to: one that is killed or stopped while it writes an entry would stop everybody behind it. A
-// queue with one writer can only hurt the one who reads from it, who takes it apart.
+// Each connection has its own worker. In UCX's shared memory all peers of a worker write to one queue, and a
+// peer that is killed or stopped while writing an entry blocks everyone behind it. With a single writer, only
+// the connection to that peer is affected, and it is closed.
 //
-// UCX is loaded when it is first needed (some 2 MiB and 2 ms), and its own settings from the environment do
-// not apply where they would change what is promised here. Between processes of one host its transport is
-// `posix` only: with CMA a peer's death ends the survivor.
+// UCX is loaded on first use (about 2 MiB and 2 ms). UCX settings from the environment are ignored where they
+// would break this contract. Between processes of one host only the `posix` transport is used, because with
+// CMA the death of a peer kills the survivor.
 #pragma once
 
 #include <sys/uio.h>
@@ -21,36 +21,36 @@
 
 namespace leat::net {
 
-// How fragments are cut. Sent and not yet taken are never more than `window`, so that the queue between two
-// processes is never full and sending never waits.
+// Fragment sizes and flow control. At most `window` sent fragments are unacknowledged, so the queue between
+// two processes never fills up and sending never blocks.
 struct Fragments {
   uint32_t bytes = 0;
   uint32_t window = 0;
-  uint32_t taken_after = 0;  // the other end is told after so many
-  // Messages whose payload is shown that may be under way; the other end tells after each.
+  uint32_t taken_after = 0;  // the receiver acknowledges after this many
+  // The maximum number of unacknowledged payloads shared by reference; the receiver acknowledges each.
   uint32_t shared_payloads = 0;
-  // What has been sent is with the receiver, whatever becomes of the sender. If not, then only when it was
-  // taken: the other end is told at the end of each message, too.
+  // True if a sent fragment reaches the receiver even if the sender dies. If false, only an acknowledgement
+  // confirms arrival, so the receiver also acknowledges the end of each message.
   bool arrives = false;
 };
 
-// UCX, set up for one kind of way. Thread-safe.
+// UCX, set up for one kind of path. Thread-safe.
 class UcxContext {
  public:
   virtual ~UcxContext() = default;
   virtual const Fragments& fragments() const = 0;
 
-  // Shared memory between processes of one user on one host. `network`: ForNetwork is needed, too; what UCX
-  // needs for that is loaded by the first of them.
+  // Shared memory between processes of one user on one host. `network`: ForNetwork will be used too; the
+  // first call loads UCX with the modules it needs.
   static Result<std::shared_ptr<UcxContext>> ForHost(bool network);
-  // UCX's transports by name, "rc,ud": for networks where everybody may be believed.
+  // UCX transports by name, such as "rc,ud". For trusted networks only.
   static Result<std::shared_ptr<UcxContext>> ForNetwork(const std::string& transports);
 };
 
 // One thread at a time.
 class UcxEndpoint {
  public:
-  // Called from Progress. May send nothing and not destroy the port.
+  // Called from Progress. Must not send and must not destroy the endpoint.
   class Handler {
    public:
     virtual void OnFragment(ByteView bytes) = 0;
@@ -60,27 +60,28 @@ class UcxEndpoint {
     ~Handler() = default;
   };
 
-  // `handler` outlives it.
+  // `handler` must outlive the endpoint.
   static Result<std::unique_ptr<UcxEndpoint>> Make(std::shared_ptr<UcxContext> context, Handler* handler);
-  // No memory that was handed over is touched afterwards.
+  // Memory passed to Send is not accessed afterwards.
   virtual ~UcxEndpoint() = default;
 
   virtual Bytes address() const = 0;
-  // To the port of that address, which must be what that port said: UCX believes it.
+  // Connects to the endpoint with that address. The address must come from an authenticated peer, because UCX
+  // trusts it.
   virtual Status Connect(ByteView address) = 0;
-  // Each end has heard the other.
+  // Each end has received from the other.
   virtual bool connected() const = 0;
 
-  // Whether a fragment can be sent now; over shared memory always.
+  // True if a fragment can be sent now; always true over shared memory.
   virtual bool CanSend() = 0;
-  // Has read the memory when it returns.
+  // The memory has been read when it returns.
   virtual Status Send(std::span<const iovec> pieces) = 0;
-  // So many fragments, and messages whose payload was shown, since the last time.
+  // Acknowledges the fragments and shared payloads since the last call.
   virtual Status SendTaken(uint32_t fragments, uint32_t messages) = 0;
-  // False when there was nothing to do.
+  // Returns false if there was nothing to do.
   virtual bool Progress() = 0;
 
-  // Readable when there is something to do, from when Arm returned true until then.
+  // After Arm returns true, the descriptor becomes readable when there is something to do.
   virtual int fd() const = 0;
   virtual bool Arm() = 0;
 };

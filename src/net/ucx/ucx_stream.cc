@@ -8,21 +8,20 @@
 namespace leat::net {
 namespace {
 
-// Bytes for one turn of the loop, before others have theirs.
+// Bytes per loop iteration, so that other connections get their share.
 constexpr size_t kTurnBytes = 1 << 20;
-// With more than this to come, the peer is at it right now.
+// With more than this still to come, the peer is sending right now.
 constexpr size_t kSmallBytes = 64 << 10;
-// How long to wait without sleeping: for the next fragments of a large message, and for the answer to a
-// message.
+// How long to poll: for the next fragments of a large message, and for the reply to a message.
 constexpr Duration kAwakeForFragments = std::chrono::microseconds(50);
 constexpr Duration kAwakeForAnswer = std::chrono::microseconds(20);
-// A peer that has begun to write an entry and does not end it has been stopped, or waits for a processor. UCX
-// cannot sleep then; after some time the loop does, and looks again in a while.
+// A peer that has begun to write an entry and does not finish it is stopped or waits for a core. UCX cannot
+// sleep then. After this time the loop sleeps anyway and checks again later.
 constexpr Duration kUnfinished = std::chrono::microseconds(200);
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
 constexpr uint32_t kMaxSkippedPolls = 127;
 constexpr size_t kMaxVectors = 64;
-// From so many bytes on a payload is shown, where it can be, rather than copied.
+// Payloads of at least this size are shared by reference where possible.
 constexpr uint64_t kMinSharedPayload = 32 << 10;
 
 }  // namespace
@@ -35,7 +34,7 @@ UcxStream::UcxStream(std::shared_ptr<TransportContext> shared, std::shared_ptr<U
       peer_(std::move(peer)),
       on_fail_(std::move(on_fail)),
       reader_(*shared_),
-      stall_(shared_->options.stall_timeout) {
+      stall_(shared_->loop, shared_->options.stall_timeout) {
   if (pid == 0 || cut_.shared_payloads == 0) return;
   memory_.emplace(pid);
   reader_.AllowSharedPayloads(&*memory_);
@@ -70,7 +69,7 @@ void UcxStream::Start(Receiver* receiver, Connection* connection) {
 
 void UcxStream::OnReady(bool, bool) {
   armed_ = false;
-  // It stays ready until it is armed again, and would keep a loop that is awake from ever waiting.
+  // The descriptor stays ready until it is armed again, and would keep the loop from waiting.
   poller().Rewatch(watch_, false, false);
   watched_ = false;
   Poll();
@@ -80,7 +79,7 @@ void UcxStream::OnReady(bool, bool) {
 
 bool UcxStream::Poll() {
   if (!open_) return false;
-  const auto self = shared_from_this();  // an upcall may destroy the connection
+  const auto self = shared_from_this();  // a callback may destroy the connection
   const bool any = Receive();
   if (!open_) return any;
   if (!failure_.ok()) {
@@ -130,13 +129,14 @@ void UcxStream::TellTaken() {
 
 void UcxStream::ReleaseViews(uint32_t messages) {
   reader_.Release(messages);
-  if (!receiving_) TellTaken();  // else at the end of that
+  if (!receiving_) TellTaken();  // otherwise at the end of Receive
 }
 
 void UcxStream::OnFragment(ByteView bytes) {
   if (!open_ || !failure_.ok()) return;
   if (++untaken_ > cut_.window) {
-    failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": more fragments than it may send");
+    failure_ = Status(Code::kDataLoss,
+                      "connection to " + peer_ + ": the peer sent more fragments than the window allows");
     return;
   }
   turn_bytes_ += bytes.size();
@@ -169,7 +169,7 @@ void UcxStream::KeepPolling(Time now) {
   poller().KeepPolling(now + (large ? kAwakeForFragments : kAwakeForAnswer));
 }
 
-// With nothing to do the descriptor is made to tell; no upcall from here.
+// Arms the descriptor when there is nothing to do; no callback from here.
 Duration UcxStream::MaxSleep() {
   if (!open_ || armed_) return kForever;
   if (more_) return {};
@@ -204,7 +204,7 @@ void UcxStream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, 
   }
   if (!first) return;
   sent_time_ = shared_->loop.Now();
-  if (receiving_) return;  // at the end of that
+  if (receiving_) return;  // at the end of Receive
   Flush();
   if (open_) KeepPolling(sent_time_);
   WatchForStall();
@@ -236,10 +236,10 @@ void UcxStream::TellSent() {
   }
 }
 
-// From the loop.
+// Reports from the loop.
 void UcxStream::Tell(FrameQueue::Done done) {
   sent_.push_back(std::move(done));
-  if (sent_.size() > 1) return;  // it goes along
+  if (sent_.size() > 1) return;  // the pending report includes it
   shared_->loop.Post([self = shared_from_this()] {
     for (auto& told : std::exchange(self->sent_, {})) {
       if (self->connection_ != nullptr) told({});
@@ -250,7 +250,8 @@ void UcxStream::Tell(FrameQueue::Done done) {
 void UcxStream::OnTaken(uint32_t fragments, uint32_t messages) {
   if (!open_ || !failure_.ok()) return;
   if (fragments > under_way_ || messages > unreleased_.size()) {
-    failure_ = Status(Code::kDataLoss, "connection to " + peer_ + ": took more than there was");
+    failure_ =
+        Status(Code::kDataLoss, "connection to " + peer_ + ": the peer acknowledged more than was sent");
     return;
   }
   under_way_ -= fragments;
@@ -279,16 +280,10 @@ std::vector<FrameQueue::Done> UcxStream::Shut() {
   return unsent;
 }
 
-// One timer at a time, which looks how long ago the last byte moved.
+// One timer checks the time of the last progress.
 void UcxStream::WatchForStall() {
-  if (stall_timer_ || !open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
-  stall_timer_ = true;
-  shared_->loop.After(stall_.interval(), [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr) return;
-    self->stall_timer_ = false;
-    self->CheckStall();
-  });
+  if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
+  stall_.Arm(*this, &UcxStream::CheckStall);
 }
 
 void UcxStream::CheckStall() {
@@ -298,7 +293,7 @@ void UcxStream::CheckStall() {
   if (!unreleased_.empty()) moved = std::min(moved, unreleased_time_);
   const bool receiving = reader_.in_message() && reader_.moved() < moved;
   if (receiving) moved = reader_.moved();
-  if (stall_.Stalled(shared_->loop.Now(), moved)) {
+  if (stall_.Stalled(moved)) {
     shared_->stalled.Add();
     return Fail({Code::kDeadlineExceeded, "peer " + peer_ +
                                               (receiving ? " stopped sending" : " stopped receiving") +

@@ -1,8 +1,7 @@
-// The way of a connection's messages over UCX, once both ends have agreed on it. Loop's thread only.
+// A connection's messages over UCX, after both ends have negotiated it. Loop's thread only.
 //
-// The bytes of frames are cut into fragments; who receives tells how many it has taken, and no more than a
-// window of them is under way. So a receiver that is slow makes its sender wait, and neither has to ask the
-// other's queue.
+// Frames are cut into fragments. The receiver acknowledges them, and at most one window is unacknowledged, so
+// a slow receiver slows its sender down and neither side has to inspect the other's queue.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +27,8 @@ class UcxStream final : public Pollable,
                         public UcxEndpoint::Handler,
                         public std::enable_shared_from_this<UcxStream> {
  public:
-  // `on_fail`: the link is of no use any more; whoever has it shuts it. Not called from within Start or Open.
-  // `pid`: the peer's, where it is on this host and the two may look into each other's memory; else 0.
+  // `on_fail`: the stream is unusable and its owner shuts it; not called inside Start or Open. `pid`: the
+  // peer's process if it is on this host and both can read each other's memory, else 0.
   UcxStream(std::shared_ptr<TransportContext> shared, std::shared_ptr<UcxContext> context, std::string peer,
             pid_t pid, std::function<void(Status)> on_fail);
   ~UcxStream();
@@ -38,25 +37,26 @@ class UcxStream final : public Pollable,
 
   Status Open();
   Bytes address() const { return port_->address(); }
-  // `on_connected`: each end has heard the other.
+  // `on_connected`: each end has received from the other.
   Status Connect(ByteView address, std::function<void()> on_connected);
   bool connected() const { return port_ != nullptr && port_->connected(); }
 
-  // Upcalls may come from now on, from the loop.
+  // Allows callbacks from now on, from the loop.
   void Start(Receiver* receiver, Connection* connection);
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
             FrameQueue::Done done);
-  // As Connection's.
+  // See Connection.
   void HoldView() { reader_.Hold(); }
   void ReleaseViews(uint32_t messages);
-  // Delivers what has arrived: nothing will any more.
+  // Delivers what has arrived. Nothing more will arrive.
   void Drain();
   bool in_message() const { return reader_.in_message(); }
-  // No upcall afterwards, and no memory touched; what has been sent is still told so. Returns what has not.
+  // Stops callbacks and access to memory. Messages that were sent are still reported; returns the callbacks
+  // of the others.
   std::vector<FrameQueue::Done> Shut();
-  // Once it is shut: of messages whose payload the peer was shown, and has not told that it is done with.
+  // After Shut: the callbacks of shared payloads that the peer has not released.
   std::vector<FrameQueue::Done> TakeUnreleased() { return std::exchange(unreleased_, {}); }
-  // Nothing is told any more either.
+  // As Shut, without reporting sent messages.
   void Detach() {
     connection_ = nullptr;
     Shut();
@@ -90,39 +90,38 @@ class UcxStream final : public Pollable,
   std::unique_ptr<UcxEndpoint> port_;
   uint64_t watch_ = 0;
   bool open_ = false;
-  bool receiving_ = false;  // within the port's Progress: it cannot be destroyed now
-  bool watched_ = true;     // the descriptor is
-  bool armed_ = false;      // the descriptor will tell
-  bool more_ = false;       // there is more to receive than one turn allows
-  Time moved_{};            // when there was something to do
+  bool receiving_ = false;  // inside the endpoint's Progress: it must not be destroyed now
+  bool watched_ = true;     // the descriptor is watched
+  bool armed_ = false;      // the descriptor will become readable
+  bool more_ = false;       // more to receive than one loop iteration allows
+  Time moved_{};            // time of the last activity
 
-  // Waiting without sleeping pays when the peer has a processor of its own, and costs everybody when it has
-  // not: after each time in vain it is left out more often.
+  // Polling pays off if the peer runs on another core and costs everybody otherwise: after each unsuccessful
+  // poll, more of them are skipped.
   bool polling_ = false;
-  uint32_t polls_to_skip_ = 0;  // how often it is left out
-  uint32_t polls_skipped_ = 0;  // how often it has been
-  Status failure_;              // of a fragment that came in
+  uint32_t polls_to_skip_ = 0;  // how many to skip
+  uint32_t polls_skipped_ = 0;  // skipped so far
+  Status failure_;              // from an incoming fragment
 
   Receiver* receiver_ = nullptr;
   Connection* connection_ = nullptr;
   std::optional<PeerMemory> memory_;  // of the peer
   FrameReader reader_;
-  Bytes early_;           // came in before Start
-  uint32_t untaken_ = 0;  // fragments that the peer has not been told of
+  Bytes early_;           // arrived before Start
+  uint32_t untaken_ = 0;  // fragments not yet acknowledged to the peer
   size_t turn_bytes_ = 0;
 
   FrameQueue queue_;
-  uint32_t under_way_ = 0;              // fragments that the peer has not told of
+  uint32_t under_way_ = 0;              // fragments not yet acknowledged by the peer
   uint64_t fragments_ = 0;              // sent
-  std::vector<FrameQueue::Done> sent_;  // to be told so, from the loop
-  // To be told so when that many fragments have been taken; for ways on which they may get lost.
+  std::vector<FrameQueue::Done> sent_;  // completed; called from the loop
+  // Sent messages to report once that many fragments are acknowledged; for paths that can lose fragments.
   std::deque<std::pair<uint64_t, FrameQueue::Done>> untold_;
-  std::vector<FrameQueue::Done> unreleased_;  // payloads that are shown, oldest first
-  Time unreleased_time_{};                    // when that last changed
-  Time sent_time_{};                          // when the queue last moved on
+  std::vector<FrameQueue::Done> unreleased_;  // shared payloads not yet released, oldest first
+  Time unreleased_time_{};                    // when unreleased_ last changed
+  Time sent_time_{};                          // when the queue last progressed
 
-  StallCheck stall_;
-  bool stall_timer_ = false;
+  StallTimer stall_;
 };
 
 }  // namespace leat::net

@@ -1,4 +1,4 @@
-// Whether messages go the way that was meant, and what goes wrong on the way to it.
+// The negotiated path, and failures of the negotiation.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -21,7 +21,9 @@
 #include "net/framing.h"
 #include "net/same_host/same_host_peer.h"
 #include "net/same_host/shared_memory.h"
+#include "net/tcp/tcp.h"
 #include "net/testing.h"
+#include "net/ucx/ucx.h"
 #include "net/ucx/ucx_endpoint.h"
 
 namespace leat::net {
@@ -92,7 +94,7 @@ TEST_F(UcxTest, NeighboursShareMemory) {
   EXPECT_EQ(shared(), 0);
 }
 
-// Looks at every other span where it lies.
+// Accepts every other span in place.
 class Viewer final : public Recorder {
  public:
   bool OnView(Connection&, size_t i, ByteView bytes) override {
@@ -115,7 +117,7 @@ Buffer SharedBytes(size_t size, uint64_t seed) {
   return buffer;
 }
 
-TEST_F(UcxTest, WhatIsSharedIsShownInsteadOfSent) {
+TEST_F(UcxTest, SharedMemoryIsNotCopied) {
   Connect({}, {});
   Viewer viewer;
   std::unique_ptr<Connection> at_viewer, to_viewer;
@@ -138,7 +140,8 @@ TEST_F(UcxTest, WhatIsSharedIsShownInsteadOfSent) {
     EXPECT_TRUE(status.ok());
     told.push_back(viewer.messages.size());
   };
-  // Shown; sent, as a part is nobody's to look at; shown, and more of them than may be under way.
+  // Shared; copied, because one part is in private memory; then more shared messages than may be
+  // unacknowledged.
   to_viewer->Send(7, Bytes(10), {ByteView(a.bytes()), ByteView(b.bytes())}, done);
   to_viewer->Send(8, Bytes(11), {ByteView(a.bytes()).first(260'000), ByteView(c)}, done);
   for (int i = 0; i < 20; ++i)
@@ -155,10 +158,10 @@ TEST_F(UcxTest, WhatIsSharedIsShownInsteadOfSent) {
   Bytes reversed(b.bytes().begin(), b.bytes().end());
   reversed.insert(reversed.end(), a.bytes().begin(), a.bytes().end());
   for (size_t i = 2; i < 22; ++i) EXPECT_TRUE(viewer.messages[i] == (Message{9, Bytes(12), reversed})) << i;
-  EXPECT_GE(told.front(), 1u) << "done before anybody had looked";
+  EXPECT_GE(told.front(), 1u) << "done before the first was read";
 }
 
-TEST_F(UcxTest, WhatWasShownIsHeldUntilThePeerLetsGo) {
+TEST_F(UcxTest, SharedPayloadsAreHeldUntilReleased) {
   Connect({}, {});
   Buffer buffer = SharedBytes(1 << 20, 1);
   bool told = false;
@@ -172,7 +175,7 @@ TEST_F(UcxTest, WhatWasShownIsHeldUntilThePeerLetsGo) {
   EXPECT_TRUE(std::ranges::equal(at_server.messages[0].payload, buffer.bytes()));
 }
 
-// Keeps what it is shown, and looks at it late.
+// Holds the payloads shared with it, and reads them late.
 class Holder : public Recorder {
  public:
   bool OnView(Connection& connection, size_t, ByteView bytes) override {
@@ -202,14 +205,14 @@ class HeldViewTest : public UcxTest {
                    [&](auto connection) { to_holder_ = std::move(*connection); });
     ASSERT_TRUE(RunUntil(loop, [&] { return at_holder_ != nullptr && to_holder_ != nullptr; }));
   }
-  // The number of messages whose sender has been told that they are done.
+  // The number of messages reported as done to their sender.
   void Show(const Buffer& buffer) {
     to_holder_->Send(1, {}, {ByteView(buffer.bytes())}, [this, buffer](const Status&) { ++told_; });
   }
   bool Seen(size_t views) {
     return RunUntil(loop, [&] { return holder_.views.size() == views; });
   }
-  // Whether that many were told, and no more are after a while.
+  // True if exactly that many are reported, and no more after a while.
   bool ToldJust(int count) {
     int turns = 0;
     return RunUntil(loop, [&] { return told_ >= count && ++turns > 200; }) && told_ == count;
@@ -235,7 +238,7 @@ TEST_F(HeldViewTest, IsLentUntilItIsReleased) {
   holder_.hold = false;
   Show(c);
   ASSERT_TRUE(Seen(4));
-  ASSERT_TRUE(ToldJust(1)) << "not even the last one, which nobody holds";
+  ASSERT_TRUE(ToldJust(1)) << "not even the last one, which is not held";
   EXPECT_TRUE(std::ranges::equal(holder_.views[1], a.bytes()));
   EXPECT_TRUE(std::ranges::equal(holder_.views[2], b.bytes()));
   at_holder_->ReleaseViews(1);
@@ -246,8 +249,8 @@ TEST_F(HeldViewTest, IsLentUntilItIsReleased) {
   EXPECT_FALSE(b.shared());
 }
 
-// The sender has a loop of its own here, as another process has.
-TEST(HeldView, MayBeLookedAtUntilTheReceiverKnowsOfTheEnd) {
+// The sender has its own loop, as another process does.
+TEST(HeldView, IsReadableUntilTheReceiverKnowsOfTheEnd) {
   for (const bool closes : {true, false}) {
     Loop loop, its_loop;
     const auto transport = MakeUcxTransport(loop, {}), its_transport = MakeUcxTransport(its_loop, {});
@@ -306,12 +309,12 @@ TEST_F(UcxTest, WhatIsHeldGoesWithTheTransport) {
   EXPECT_FALSE(buffer.shared());
 }
 
-// What the peer says of its memory is not believed.
-TEST_F(UcxTest, NonsenseInsteadOfAPlaceEndsIt) {
+// The peer's description of its memory is verified.
+TEST_F(UcxTest, AnInvalidRegionEndsTheConnection) {
   const Buffer buffer = SharedBytes(100'000, 1);
   const ByteView payload(buffer.bytes());
   const Bytes good = *EncodeSharedPayload(1, Bytes(4), std::array{payload});
-  ByteWriter unsealed;  // a file that could become smaller
+  ByteWriter unsealed;  // a file that could shrink
   const int fd = memfd_create("test", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(fd, 100'000), 0);
   struct stat at {};
@@ -357,7 +360,7 @@ TEST_F(UcxTest, OverANetworkOnlyWhereBothTrustIt) {
   }
 }
 
-// Who listens learns only later whether the network is trusted.
+// The listener learns only later that the network is trusted.
 TEST_F(UcxTest, TrustMayComeAfterListening) {
   for (const bool both : {true, false}) {
     Disconnect();
@@ -394,7 +397,7 @@ TEST_F(UcxTest, AnIdleConnectionCostsNothing) {
   const auto before = cpu();
   const Time until = loop.Now() + milliseconds(500);
   while (loop.Now() < until) loop.RunOnce(until - loop.Now());
-  EXPECT_LT(cpu() - before, milliseconds(50)) << "of 500: it looks instead of sleeping";
+  EXPECT_LT(cpu() - before, milliseconds(50)) << "of 500: it polls instead of sleeping";
 }
 
 TEST_F(UcxTest, ManyConnectionsLeaveNothing) {
@@ -422,9 +425,9 @@ TEST_F(UcxTest, ManyConnectionsLeaveNothing) {
   }
 }
 
-// Each end asleep, or about to fall asleep, when the other's message comes. A wake-up that is lost costs all
-// of a wait, which is longer than any answer takes on a busy machine.
-TEST(UcxWakeUp, NobodySleepsOverAMessage) {
+// Each end sleeps, or is about to, when the other's message arrives. A lost wakeup costs a full wait, which
+// is longer than any reply takes on a busy machine.
+TEST(UcxWakeUp, NoMessageIsMissedWhileAsleep) {
   constexpr Duration kWait = std::chrono::seconds(20);
   for (const bool network : {false, true}) {
     metrics::Registry metrics;
@@ -475,11 +478,11 @@ TEST(UcxWakeUp, NobodySleepsOverAMessage) {
   }
 }
 
-// Who has the token, and then says something else than what is to be said.
-TEST_F(UcxTest, NonsenseInsteadOfTheTalkEndsIt) {
+// A peer with the token that sends an unexpected message.
+TEST_F(UcxTest, AnInvalidNegotiationEndsTheConnection) {
   Connect({.handshake_timeout = std::chrono::seconds(1)}, {});
   const auto sockets = MakeTcpTransport(loop, {});
-  // A description of a secret that is nowhere.
+  // The description of a secret that does not exist.
   ByteWriter offer;
   offer.Put(uint8_t{1});
   offer.Put(uint8_t{0});
@@ -490,26 +493,26 @@ TEST_F(UcxTest, NonsenseInsteadOfTheTalkEndsIt) {
   };
   const Bytes payload(10);
   for (size_t i = 0; i <= attempts.size(); ++i) {
-    Recorder stranger;
+    Recorder unexpected_peer;
     std::unique_ptr<Connection> connection;
-    sockets->Connect(listener->address(), &stranger, kSoon,
+    sockets->Connect(listener->address(), &unexpected_peer, kSoon,
                      [&](auto connected) { connection = std::move(*connected); });
     ASSERT_TRUE(RunUntil(loop, [&] { return connection != nullptr; }));
-    // The last one says nothing at all.
+    // The last one sends nothing at all.
     if (i < attempts.size()) connection->Send(attempts[i].first, attempts[i].second, {});
-    ASSERT_TRUE(RunUntil(loop, [&] { return stranger.closed.has_value(); })) << i;
-    EXPECT_TRUE(stranger.messages.empty()) << i;
+    ASSERT_TRUE(RunUntil(loop, [&] { return unexpected_peer.closed.has_value(); })) << i;
+    EXPECT_TRUE(unexpected_peer.messages.empty()) << i;
   }
   ExpectAlive();
 }
 
-TEST_F(UcxTest, WhoCannotBeReachedStaysOnTheSocket) {
+TEST_F(UcxTest, UnreachablePeersStayOnTheSocket) {
   Connect({}, {});
   const auto sockets = MakeTcpTransport(loop, {});
   ByteWriter offer;
   offer.Put(uint8_t{1});
   offer.Put(uint8_t{0});
-  SameHostProof().Describe(offer);  // gone when it is looked for
+  SameHostProof().Describe(offer);  // gone before it is opened
   Recorder far;
   std::unique_ptr<Connection> connection;
   server.reset();
@@ -525,7 +528,7 @@ TEST_F(UcxTest, WhoCannotBeReachedStaysOnTheSocket) {
   ASSERT_TRUE(RunUntil(loop, [&] { return far.messages.size() == 2; }));
 }
 
-// Who tells another secret than the one that lies there is not believed.
+// A peer that returns a wrong secret is rejected.
 TEST_F(UcxTest, AWrongSecretEndsIt) {
   Connect({}, {});
   const auto sockets = MakeTcpTransport(loop, {});
@@ -570,7 +573,7 @@ TEST(SameHostPeer, FindsOnlyWhatWasHidden) {
   EXPECT_FALSE(SameHostProof().Is(secret->secret));
 
   // Every field matters.
-  const size_t fields = right.size() - 24;  // behind the boot id
+  const size_t fields = right.size() - 24;  // after the boot id
   for (const size_t at : {size_t{5}, fields, fields + 4, fields + 8, fields + 16}) {
     Bytes wrong(right.view().begin(), right.view().end());
     wrong[at] ^= std::byte{1};
@@ -583,7 +586,7 @@ TEST(SameHostPeer, FindsOnlyWhatWasHidden) {
     EXPECT_FALSE(FindSameHostPeer(in).has_value()) << size;
   }
 
-  // Another thing than such memory, described as it is: not opened, or not read.
+  // Other files, correctly described: not opened, or not read.
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const Descriptor out(ends[0]), in(ends[1]), large(memfd_create("test", MFD_CLOEXEC));
@@ -601,8 +604,8 @@ TEST(SameHostPeer, FindsOnlyWhatWasHidden) {
   }
 }
 
-// Of another process: where its secret is, in a network namespace of its own or not; empty where it may not
-// have one.
+// The description of another process's secret, which is or is not in its own network namespace; empty if the
+// system forbids that.
 Bytes DescribedByAnother(bool apart, const std::function<void(const Bytes&)>& look) {
   int told[2], over[2];
   if (pipe(told) != 0 || pipe(over) != 0) return {};
@@ -643,7 +646,7 @@ TEST(SameHostPeer, IsInTheSameNetworkNamespace) {
   DescribedByAnother(false, [&](const Bytes& description) { found = find(description); });
   EXPECT_TRUE(found);
   const Bytes apart = DescribedByAnother(true, [&](const Bytes& description) { found = find(description); });
-  if (apart.empty()) GTEST_SKIP() << "only who may make a network namespace can see this";
+  if (apart.empty()) GTEST_SKIP() << "needs the right to make a network namespace";
   EXPECT_FALSE(found);
 }
 

@@ -1,6 +1,6 @@
 // - relu, sigmoid, tanh, silu, softplus, softmax (over the last axis)
 // - gelu: {approximate: false}
-//     a function of each number; what dense: {activation: ...} has, as a layer of its own.
+//     activations as separate layers; dense: {activation: ...} is equivalent.
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"
@@ -58,8 +58,8 @@ std::shared_ptr<const Layer> MakeSoftplus(const LayerRequest& request) {
 std::shared_ptr<const Layer> MakeSoftmax(const LayerRequest& request) {
   const Shape& row = request.inputs;
   if (row.rank() == 0 || row.elements() == 0) {
-    request.settings.Fail("layer " + request.name + ": a row of " + row.ToString() +
-                          " has nothing to choose from");
+    request.settings.Fail("layer " + request.name + ": row shape " + row.ToString() +
+                          " must have at least one element along its last axis");
   }
   return MakePlain<ops::Softmax>(request);
 }

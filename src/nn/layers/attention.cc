@@ -1,8 +1,7 @@
 // - attention: {heads: 4, causal: false, units: 128}
-//     multi-head self-attention over the time of a sequence [time, channels]: y = out(attention(q, k, v)),
-//     all of them linear in x. `units`: channels of q, k and v together with all heads, as many as x has
-//     unless said otherwise. Steps behind the end of a sequence are not looked at, and what the heads make of
-//     them is 0.
+//     multi-head self-attention over a sequence [time, channels]: y = out(attention(q, k, v)), where q, k and
+//     v are linear in x. `units`: channels of each of q, k and v over all heads; default: the channels of x.
+//     Steps after the end of a sequence are masked, and their attention output is 0.
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"
@@ -31,8 +30,8 @@ class AttentionLayer final : public Layer {
     heads_ = settings.Integer("heads", 1, 1, 1 << 16);
     causal_ = settings.Bool("causal", false);
     if (units_ % heads_ != 0) {
-      settings.Fail("layer " + request.name + ": " + std::to_string(units_) + " units do not divide into " +
-                    std::to_string(heads_) + " heads");
+      settings.Fail("layer " + request.name + ": " + std::to_string(units_) +
+                    " units cannot be divided into " + std::to_string(heads_) + " heads");
     }
   }
 

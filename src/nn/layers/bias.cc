@@ -1,5 +1,5 @@
 // - bias: {units: 8, init: zeros}
-//     y = b for every row, whatever x is: a model that only counts.
+//     y = b for every row; ignores x. For a model that only learns frequencies.
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"

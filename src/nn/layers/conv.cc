@@ -2,13 +2,12 @@
 //            use_bias: true, init: he_normal}
 //     activation(convolution + b) over images [height, width, channels]. kernel, strides and dilation are a
 //     number or [height, width]; padding is valid (default), same, a number, [height, width] or [top, left,
-//     bottom, right]. Weights are [filters, channels / groups, height, width]; init as that of dense.
+//     bottom, right]. Weights are [filters, channels / groups, height, width]; init is as for dense.
 // - conv2d_transpose: {filters: 32, kernel: 4, strides: 2, padding: same, output_padding: 0, dilation: 1,
-// groups: 1,
-//                      activation: relu, use_bias: true, init: he_normal}
-//     The same the other way round: each element spreads over a window, and images grow by their strides
-//     (Zeiler et al. 2010). padding is what is cut off around the result; same makes it strides times as
-//     large. Weights are [channels, filters / groups, height, width].
+//                      groups: 1, activation: relu, use_bias: true, init: he_normal}
+//     transposed convolution (Zeiler et al. 2010): each element is spread over a window, so images grow by
+//     the strides. padding is removed from the result; same gives a result strides times as large. Weights
+//     are [channels, filters / groups, height, width].
 #include <algorithm>
 #include <limits>
 
@@ -26,9 +25,9 @@ using optim::InitKind;
 using optim::InitSpec;
 using optim::VariableSpec;
 
-constexpr int64_t kMostFilters = 1 << 20;
+constexpr int64_t kMaxFilters = 1 << 20;
 
-// What both have in common: the settings, bias and activation.
+// Common base: settings, bias and activation.
 class ConvolutionLayer : public Layer {
  public:
   ConvolutionLayer(const LayerRequest& request, std::initializer_list<std::string_view> known)
@@ -36,16 +35,16 @@ class ConvolutionLayer : public Layer {
     const Config& settings = request.settings;
     AllowSettings(settings, known);
     row_ = ReadImage(request);
-    settings.At("filters");  // fails when it is missing
-    filters_ = settings.Integer("filters", 0, 1, kMostFilters);
+    settings.At("filters");  // fails if it is missing
+    filters_ = settings.Integer("filters", 0, 1, kMaxFilters);
     kernel_ = ReadPair(settings, "kernel");
     attr_.strides = ReadPair(settings, "strides", {});
     attr_.dilations = ReadPair(settings, "dilation", {});
-    attr_.groups = settings.Integer("groups", 1, 1, kMostFilters);
+    attr_.groups = settings.Integer("groups", 1, 1, kMaxFilters);
     if (filters_ % attr_.groups != 0 || row_[2] % attr_.groups != 0) {
       settings.Fail("layer " + request.name + ": " + std::to_string(row_[2]) + " channels and " +
-                    std::to_string(filters_) + " filters do not part into " + std::to_string(attr_.groups) +
-                    " groups");
+                    std::to_string(filters_) + " filters cannot be divided into " +
+                    std::to_string(attr_.groups) + " groups");
     }
     activation_ = ReadActivation(settings);
     use_bias_ = settings.Bool("use_bias", true);
@@ -67,10 +66,10 @@ class ConvolutionLayer : public Layer {
  protected:
   virtual Value Linear(Graph& graph, Value x, Value weights) const = 0;
 
-  // How many numbers an output is a sum of, and how many outputs a number goes into, both about.
+  // fan_in: approximate number of inputs per output; fan_out: of outputs per input.
   void SetInit(const LayerRequest& request, double fan_in, double fan_out) {
-    constexpr double kMost = std::numeric_limits<uint32_t>::max();
-    if (std::max(fan_in, fan_out) > kMost) {
+    constexpr double kMax = std::numeric_limits<uint32_t>::max();
+    if (std::max(fan_in, fan_out) > kMax) {
       request.settings.Fail("layer " + request.name + ": weights " + weights_.ToString() + " are too many");
     }
     const auto init = activation_ == ops::Activation::kRelu ? InitKind::kHeNormal : InitKind::kGlorotUniform;
@@ -129,7 +128,7 @@ class Conv2dTransposeLayer final : public ConvolutionLayer {
       const auto sizes = ops::Conv2dSizesOf(attr_, Shape{1, row_[0], row_[1], row_[2]}, weights_, size_);
       return Shape{sizes.input.height, sizes.input.width, filters_};
     });
-    // Of the kernel's elements only one in each stride meets an output.
+    // Each output uses only one in `strides` elements of the kernel.
     const double strides =
         static_cast<double>(attr_.strides.height) * static_cast<double>(attr_.strides.width);
     SetInit(request, static_cast<double>(row_[2] / attr_.groups) * KernelElements() / strides,
@@ -141,14 +140,14 @@ class Conv2dTransposeLayer final : public ConvolutionLayer {
     return graph.Make<ops::Conv2dGradInput>({x, weights}, attr_, size_);
   }
 
-  // Height and width of the result, given those of the row.
+  // Height and width of the result.
   ops::Pair ReadSize(const LayerRequest& request) {
     const ops::Pair extent = Extent(), &strides = attr_.strides;
     ops::Pair more{std::max<int64_t>(strides.height - extent.height, 0),
                    std::max<int64_t>(strides.width - extent.width, 0)};
     if (IsSamePadding(request.settings)) {
       if (request.settings.Has("output_padding")) {
-        request.settings.At("output_padding").Fail("padding same leaves output_padding nothing to decide");
+        request.settings.At("output_padding").Fail("output_padding cannot be set with padding same");
       }
       attr_.padding = Around({std::max<int64_t>(extent.height - strides.height, 0),
                               std::max<int64_t>(extent.width - strides.width, 0)});
@@ -165,7 +164,7 @@ class Conv2dTransposeLayer final : public ConvolutionLayer {
     const ops::Pair size{(row_[0] - 1) * strides.height + extent.height - p.top - p.bottom + more.height,
                          (row_[1] - 1) * strides.width + extent.width - p.left - p.right + more.width};
     if (size.height < 1 || size.width < 1) {
-      request.settings.Fail("layer " + request.name + ": padding cuts off all of the result");
+      request.settings.Fail("layer " + request.name + ": padding removes the whole result");
     }
     return size;
   }

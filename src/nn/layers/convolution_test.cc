@@ -1,5 +1,4 @@
-// Layers of convolutions and pools: their shapes, their gradients, what they refuse, and what a step of LeNet
-// takes.
+// Convolution and pooling layers: shapes, gradients, rejected settings, and memory and work of a LeNet step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +33,7 @@ std::string Message(const std::string& layers, const std::string& inputs = "[6, 
   return "";
 }
 
-// "6x7x2-4x3x8 negative_sum, ..." without what is the same for all.
+// "6x7x2-4x3x8 negative_sum, ..." without the parts that are equal for all.
 std::string Sizes(const std::string& layers) {
   const std::string text = Make(layers).ToString();
   return text.substr(0, text.find(' '));
@@ -86,25 +85,26 @@ TEST(ConvolutionLayers, NameWhatTheyRefuse) {
       {"  - conv2d: {filters: 8}\n", "job.yaml:3: conv2d has no 'kernel'"},
       {"  - conv2d: {filters: 0, kernel: 3}\n", "job.yaml:3: filters is 0; must be between 1 and 1048576"},
       {"  - conv2d: {filters: 8, kernel: 0}\n", "job.yaml:3: kernel is 0; must be between 1 and 1048576"},
-      {"  - conv2d: {filters: 8, kernel: [3, 3, 3]}\n", "job.yaml:3: kernel is a number or [height, width]"},
+      {"  - conv2d: {filters: 8, kernel: [3, 3, 3]}\n",
+       "job.yaml:3: kernel must be a number or [height, width]"},
       {"  - conv2d: {filters: 8, kernel: 7}\n",
        "job.yaml:3: layer conv2d1: kernel 7x7 is larger than input 6x7"},
       {"  - conv2d: {filters: 8, kernel: 3, padding: sam}\n",
        "job.yaml:3: unknown padding 'sam'; did you mean 'same'?"},
       {"  - conv2d: {filters: 8, kernel: 3, padding: -1}\n", "job.yaml:3: padding is -1; must be between 0"},
       {"  - conv2d: {filters: 8, kernel: 3, padding: [1, 1, 1]}\n",
-       "job.yaml:3: padding is same, valid, a number"},
+       "job.yaml:3: padding must be same, valid, a number"},
       {"  - conv2d: {filters: 9, kernel: 3, groups: 2}\n",
-       "job.yaml:3: layer conv2d1: 2 channels and 9 filters do not part into 2 groups"},
+       "job.yaml:3: layer conv2d1: 2 channels and 9 filters cannot be divided into 2 groups"},
       {"  - conv2d: {filters: 1048576, kernel: [1048576, 1048576], padding: same}\n",
        "job.yaml:3: layer conv2d1: shape [1048576, 2, 1048576, 1048576] has more than 2^40 elements"},
       {"  - conv2d: {filters: 1048576, kernel: 400, padding: same}\n", "[1048576, 2, 400, 400] are too many"},
       {"  - flatten\n  - conv2d: {filters: 8, kernel: 3}\n",
-       "job.yaml:4: layer conv2d1: a row is [84]; must be an image [height, width, channels]"},
+       "job.yaml:4: layer conv2d1: the row shape is [84]; must be an image [height, width, channels]"},
       {"  - conv2d_transpose: {filters: 8, kernel: 3, strides: 2, output_padding: 2}\n",
        "job.yaml:3: output_padding is 2x2; must be smaller than strides 2x2"},
       {"  - conv2d_transpose: {filters: 8, kernel: 3, padding: 9}\n",
-       "job.yaml:3: layer conv2d_transpose1: padding cuts off"},
+       "job.yaml:3: layer conv2d_transpose1: padding removes the whole result"},
       {"  - max_pool: {size: 8}\n", "job.yaml:3: layer max_pool1: kernel 8x8 is larger than input 6x7"},
       {"  - avg_pool: {size: 2, padding: 2}\n", "the padding must be smaller than the kernel"},
       {"  - max_pool: {kernel: 2}\n", "job.yaml:3: unknown key 'kernel' in max_pool"},
@@ -172,7 +172,7 @@ TEST(ConvolutionLayers, GradientsAreTheSlopesOfTheLoss) {
   };
   for (const auto& layers : models) {
     const Model model = Make(layers);
-    Runner run(model, 2, {&reference::Kernels()}), fast(model, 2, {&onednn::Table(), &reference::Kernels()});
+    Runner run(model, 2, {&reference::Kernels()}), fast(model, 2, {&cpu::Table(), &reference::Kernels()});
     const float loss = run.loss();
     EXPECT_NEAR(fast.loss(), loss, 1e-4 * std::abs(loss)) << layers;
     for (size_t v = 0; v < run.parameters.size(); ++v) {
@@ -203,29 +203,28 @@ const char* const kLeNet =
     "  - dense: {units: 512, activation: relu}\n"
     "  - dense: {units: 10}\n";
 
-// Activations are what a step of a convolutional network takes memory for: none may be there longer than it
-// is read.
+// Activations dominate the memory of a convolutional network, so none may be kept longer than it is used.
 TEST(LeNet, TakesLittleMoreMemoryThanIsAliveAtOnce) {
   const Model model = Make(kLeNet, "[28, 28, 1]");
-  Runner run(model, 64, {&onednn::Table(), &reference::Kernels()});
+  Runner run(model, 64, {&cpu::Table(), &reference::Kernels()});
   EXPECT_LE(static_cast<double>(run.plan().arena_bytes()),
             1.2 * static_cast<double>(run.plan().largest_live_bytes()));
-  // The largest tensor, 64 x 28 x 28 x 32, is alive for as long as its pool is computed, on either way.
+  // The largest tensor, 64 x 28 x 28 x 32, is alive while its pool is computed, forward and backward.
   constexpr size_t kLargest = size_t{64} * 28 * 28 * 32 * sizeof(float);
   EXPECT_LT(run.plan().arena_bytes(), kLargest * 3 / 2);
 }
 
 TEST(LeNet, ComputesNothingThatItDoesNotNeed) {
   const Model model = Make(kLeNet, "[28, 28, 1]");
-  Runner run(model, 64, {&onednn::Table(), &reference::Kernels()});
+  Runner run(model, 64, {&cpu::Table(), &reference::Kernels()});
   const std::string plan = run.plan().ToString();
-  // The first layer's features want no gradient, and biases none of their own.
+  // No gradient with respect to the features, and no separate kernels for bias gradients.
   const auto first = plan.find(" conv2d_grad_input ");
   EXPECT_NE(first, std::string::npos);
   EXPECT_EQ(plan.find(" conv2d_grad_input ", first + 1), std::string::npos) << plan;
   EXPECT_THAT(plan, Not(HasSubstr("reference conv")));
   EXPECT_THAT(plan, Not(HasSubstr("reference max_pool")));
-  EXPECT_THAT(plan, HasSubstr("onednn conv2d_grad_weights_bias"));
+  EXPECT_THAT(plan, HasSubstr("cpu conv2d_grad_weights_bias"));
   EXPECT_THAT(plan, Not(HasSubstr("relu_grad : f32[64, 28, 28, 32]")));
 }
 

@@ -1,7 +1,7 @@
 // - dense: {units: 512, activation: relu, use_bias: true, init: he_normal}
 //     y = activation(x W + b) over the last axis. activation: none (default), relu, sigmoid, tanh, gelu,
-//     gelu_tanh. init is that of W: he_normal before relu and glorot_uniform otherwise, zeros, or {constant:
-//     0.5}; b starts at 0.
+//     gelu_tanh. init is for W: by default he_normal before relu and glorot_uniform otherwise; or zeros,
+//     {constant: 0.5}, ... b starts at 0.
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"
@@ -46,7 +46,7 @@ class DenseLayer final : public Layer {
   Flow Apply(Graph& graph, const Flow& in, std::span<const Value> variables, StepContext&) const override {
     const int64_t batch = graph.shape(in.x)[0];
     Value x = in.x;
-    // A product of matrices: all axes but the last are rows.
+    // MatMul needs matrices: merge all axes but the last.
     const bool reshaped = row_.rank() != 1;
     if (reshaped) x = graph.Make<ops::Reshape>({x}, Shape{batch * row_.elements() / inputs_, inputs_});
     Value y = graph.Make<ops::MatMul>({x, variables[0]});

@@ -1,6 +1,6 @@
 // - dropout: {rate: 0.1}
-//     while training, that share of the elements becomes 0 and the others grow to make up for it; which ones
-//     is a function of the step's noise and the layer's name. Nothing when scoring.
+//     in training, sets a fraction `rate` of the elements to 0 and scales up the others. The choice is a
+//     function of the step's random seed and the layer's name. No effect in scoring.
 #include "base/rng.h"
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
@@ -16,7 +16,7 @@ class DropoutLayer final : public Layer {
  public:
   explicit DropoutLayer(const LayerRequest& request) : Layer(request), row_(request.inputs) {
     AllowSettings(request.settings, {"rate"});
-    request.settings.At("rate");  // fails when it is missing
+    request.settings.At("rate");  // fails if it is missing
     rate_ = static_cast<float>(request.settings.Number("rate", 0, 0, 0.99));
   }
 

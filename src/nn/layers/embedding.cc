@@ -1,7 +1,7 @@
 // - embedding: {size: 65, units: 64, padding: 0, init: {normal: 1}}
-//     for each number of a row, an id from 0 to below `size`, the row of a table with `units` columns that it
-//     names: [time] becomes [time, units]. `padding`: the id that fills sequences up; how long each is
-//     without those at its end goes to the layers behind it. An id outside of the table gives zeros.
+//     replaces each id of a row, in [0, size), by that row of a table with `units` columns: [time] becomes
+//     [time, units]. `padding`: the id that pads sequences at their end; the length of each sequence without
+//     it is passed to the following layers. An id outside the table gives zeros.
 #include <limits>
 
 #include "nn/layers/kinds.h"
@@ -19,10 +19,10 @@ class EmbeddingLayer final : public Layer {
   explicit EmbeddingLayer(const LayerRequest& request) : Layer(request), row_(request.inputs) {
     const Config& settings = request.settings;
     AllowSettings(settings, {"size", "units", "padding", "init"});
-    settings.At("size");  // fails when it is missing
-    // Beyond this a float does not hold every whole number.
-    constexpr int64_t kMostIds = 1 << 24;
-    size_ = static_cast<uint32_t>(settings.Integer("size", 0, 1, kMostIds));
+    settings.At("size");  // fails if it is missing
+    // Ids are f32, which is exact only up to 2^24.
+    constexpr int64_t kMaxIds = 1 << 24;
+    size_ = static_cast<uint32_t>(settings.Integer("size", 0, 1, kMaxIds));
     units_ = ReadUnits(settings);
     if (settings.Has("padding")) padding_ = settings.Integer("padding", 0, 0, size_ - 1);
     init_ = ReadInit(settings, optim::InitKind::kNormal, size_, units_);
@@ -30,8 +30,8 @@ class EmbeddingLayer final : public Layer {
     const bool fits = row_.rank() >= 1 && row_.rank() + 2 <= Shape::kMaxRank &&
                       Elements(request) <= std::numeric_limits<int32_t>::max() / units_;
     if (!fits || (padding_ >= 0 && row_.rank() != 1)) {
-      settings.Fail("layer " + name() + ": " + std::to_string(units_) + " units for each id of a row of " +
-                    row_.ToString() + (padding_ >= 0 ? "; with padding a row must be [time]" : ""));
+      settings.Fail("layer " + name() + ": " + std::to_string(units_) + " units per id with row shape " +
+                    row_.ToString() + (padding_ >= 0 ? "; padding needs rows of [time]" : ": too large"));
     }
   }
 

@@ -1,4 +1,4 @@
-// The makers of all kinds of layers; nn/layer.cc lists them by name.
+// Factories of all kinds of layers. nn/layer.cc maps names to them.
 #pragma once
 
 #include "nn/layer.h"

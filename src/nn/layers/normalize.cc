@@ -1,9 +1,8 @@
 // - layer_norm: {epsilon: 0.00001}
-//     the last axis of each row to mean 0 and variance 1, then scaled and shifted by what is learnt.
+//     normalises the last axis of each row to mean 0 and variance 1, then applies a learnt scale and offset.
 // - batch_norm: {momentum: 0.9, epsilon: 0.00001}
-//     the same for each channel (the last axis) over a batch. While training, running mean and variance keep
-//     a share `momentum` of themselves each step and take the rest from the batch; they are what scoring
-//     uses.
+//     normalises each channel (the last axis) over the batch. In training, each step updates the running mean
+//     and variance: running = momentum · running + (1 - momentum) · batch. Scoring uses the running values.
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"
@@ -24,7 +23,7 @@ float ReadEpsilon(const Config& settings) {
   return static_cast<float>(settings.Number("epsilon", kEpsilon, 1e-12, 1));
 }
 
-// Elements of the last axis of a row.
+// Size of the last axis of a row.
 int64_t LastOf(const LayerRequest& request) {
   Elements(request);
   const Shape& row = request.inputs;
@@ -93,7 +92,7 @@ class BatchNormLayer final : public Layer {
  private:
   Value Train(Graph& graph, Value x, std::span<const Value> variables, StepContext& step) const {
     const Value y = graph.Make<ops::BatchNorm>({x, variables[0], variables[1], step.weights}, epsilon_);
-    // A batch of padding alone has no mean, and moves nothing.
+    // A batch that is all padding has no mean and must not change the running values.
     const Value count = graph.Make<ops::ReduceSum>({graph.Make<ops::Relu>({step.weights})});
     const Value share = graph.Make<ops::Scale>({graph.Make<ops::Sign>({count})}, 1 - momentum_);
     for (uint32_t i = 0; i < 2; ++i) {

@@ -1,4 +1,4 @@
-// Models with layers that normalise, drop, attend or add up.
+// Models with normalisation, dropout, attention and residual layers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST(NormalizeLayers, GradientsAreTheSlopesOfTheLoss) {
     run.weights = {1, 1, 0.5f, 0, 1, 2};
     for (size_t v = 0; v < model.variables().size(); ++v) {
       if (model.variables()[v].role != optim::VariableRole::kTrained) continue;
-      run.Run();  // with all parameters where they were
+      run.Run();  // with unchanged parameters
       const auto gradient = run.gradient(v);
       for (size_t i = 0; i < gradient.size(); ++i) {
         float& at = run.parameters[v][i];
@@ -74,11 +74,11 @@ TEST(NormalizeLayers, GradientsAreTheSlopesOfTheLoss) {
   }
 }
 
-// The same bits whatever stands in rows of weight 0, and what the short batch gives by itself: statistics of
-// the batch, and what moves the running ones, included.
+// Rows of weight 0 do not affect any bit of the results, which equal those of the short batch, including
+// batch statistics and updates of the running ones.
 TEST(NormalizeLayers, RowsOfWeightZeroAddExactlyNothing) {
   std::string kept = kBlock;
-  kept.replace(kept.find("0.5"), 3, "0.0");  // positions in a batch of another size are dropped otherwise
+  kept.replace(kept.find("0.5"), 3, "0.0");  // dropout differs between batch sizes
   for (const auto& yaml : {kBatchNorm, kept}) {
     const auto model = Make(yaml);
     Runner padded(model, 8), other(model, 8), exact(model, 5);
@@ -116,7 +116,7 @@ TEST(BatchNormLayer, RunningStatisticsMoveAndScore) {
   train.features = {1, 3, 5, 100};
   train.weights = {1, 1, 1, 0};
   train.Run();
-  // Mean 3 and variance 8/3 of the rows that count; a quarter of the way from 0 and 1.
+  // The valid rows have mean 3 and variance 8/3; the running values move a quarter of the way from 0 and 1.
   EXPECT_THAT(train.gradient("batch_norm1/mean"), ElementsAre(FloatNear(-0.75f, 1e-6f)));
   EXPECT_THAT(train.gradient("batch_norm1/variance"), ElementsAre(FloatNear(-5.0f / 12, 1e-6f)));
   const float deviation = std::sqrt(8.0f / 3 + 1e-4f);
@@ -139,7 +139,7 @@ TEST(DropoutLayer, DropsAnotherPartEachStepAndNothingWhenScoring) {
   train.Run();
   const auto first = train.scores();
   EXPECT_THAT(first, Each(testing::AnyOf(0.0f, testing::FloatEq(4.0f))));
-  // 500 of 2000 with a deviation of 19.
+  // Expected 500 of 2000 with a standard deviation of 19.
   EXPECT_NEAR(static_cast<double>(std::ranges::count(first, 0.0f)), 500, 100);
   train.Run();
   EXPECT_EQ(train.scores(), first);
@@ -154,7 +154,7 @@ TEST(DropoutLayer, LayersDropApart) {
   Runner run(twice, 1);
   std::ranges::fill(run.features, 1.0f);
   run.Run();
-  // A quarter is left when the two know nothing of each other, half if they drop the same.
+  // A quarter is left if the two layers are independent, half if they drop the same elements.
   EXPECT_NEAR(static_cast<double>(std::ranges::count(run.scores(), 4.0f)), 250, 70);
 }
 
@@ -209,15 +209,15 @@ TEST(NormalizeLayers, RefuseWhatDoesNotFit) {
     return "";
   };
   const std::pair<std::string, std::string> cases[] = {
-      {"  - attention: {heads: 4}\n", "job.yaml:3: layer attention1: 6 units do not divide into 4 heads"},
+      {"  - attention: {heads: 4}\n", "job.yaml:3: layer attention1: 6 units cannot be divided into 4 heads"},
       {"  - flatten\n  - attention: {heads: 4}\n",
        "job.yaml:4: layer attention1: attention needs rows of [time, channels], not [24]"},
       {"  - flatten\n  - position\n",
        "job.yaml:4: layer position1: position needs rows of [time, channels], not [24]"},
       {"  - residual: {layers: [dense: {units: 5}]}\n",
-       "job.yaml:3: layer residual1: its layers make [4, 5] of [4, 6]; a sum needs the same shape"},
+       "job.yaml:3: layer residual1: its layers turn [4, 6] into [4, 5]; a residual needs the same shape"},
       {"  - residual: {layers: []}\n", "job.yaml:3: layers is empty"},
-      {"  - residual\n", "job.yaml:3: layer residual has no settings"},
+      {"  - residual\n", "job.yaml:3: layer residual needs settings"},
       {"  - dropout: {rate: 1}\n", "job.yaml:3: rate is 1; must be between 0 and 0.99"},
       {"  - dropout: {}\n", "job.yaml:3: dropout has no 'rate'"},
       {"  - layer_norm: {epsilon: 0}\n", "job.yaml:3: epsilon is 0; must be between"},

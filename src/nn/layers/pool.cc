@@ -1,11 +1,10 @@
 // - max_pool: {size: 2, strides: 2, padding: valid}
 // - avg_pool: {size: 2, strides: 2, padding: valid}
-//     The largest element, or the mean, of each window of images [height, width, channels]. size (2 when left
-//     out), strides (as size) and padding as kernel, strides and padding of conv2d; padding counts for
-//     nothing.
+//     maximum or mean of each window of images [height, width, channels]. size (default 2), strides (default:
+//     size) and padding are as for conv2d. Padding is not counted.
 // - global_max_pool
 // - global_avg_pool
-//     The same over whole images, which leaves [channels].
+//     the same over the whole image; the result is [channels].
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "nn/layers/window.h"

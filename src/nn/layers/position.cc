@@ -1,5 +1,5 @@
 // - position
-//     adds to each step of a sequence [time, channels] what is learnt of its place in it.
+//     learnt position embedding: adds one trained vector per step to a sequence [time, channels].
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"

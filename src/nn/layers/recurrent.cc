@@ -1,11 +1,11 @@
 // - lstm: {units: 128, return: sequence, bidirectional: false, reverse: false, forget_bias: 1, init: ...}
 // - gru: {units: 128, return: sequence, linear_before_reset: true, ...}
 // - rnn: {units: 128, return: sequence, activation: tanh, ...}
-//     over the steps of rows [time, channels]. return: sequence (default) is every step's state, [time,
-//     units]; last is the state behind a row's last step, [units], where the lengths that an embedding's
-//     padding gives count. reverse goes from the last step to the first; bidirectional puts both directions
-//     side by side, 2 units wide. init is that of the weights by the channels (glorot_uniform); those by the
-//     state start glorot_uniform, biases at 0, that of an lstm's forget gate at forget_bias.
+//     recurrent layers over rows [time, channels]. return: sequence (default) gives the state after every
+//     step, [time, units]; last gives the state after the last step, [units]. Sequences end where an
+//     embedding's padding begins. reverse runs from the last step to the first; bidirectional concatenates
+//     both directions to 2 · units. init is for the input weights (default glorot_uniform). State weights
+//     start as glorot_uniform, biases at 0, and the bias of an lstm's forget gate at forget_bias.
 #include <memory>
 
 #include "nn/layers/kinds.h"
@@ -36,12 +36,13 @@ class RecurrentLayer final : public Layer {
       settings.Fail("layer " + name() + ": needs rows of [time, channels], not " + row_.ToString());
     }
     Elements(request);
-    settings.At("units");  // fails when it is missing
-    constexpr int64_t kMostUnits = 1 << 15;
-    units_ = static_cast<uint32_t>(settings.Integer("units", 0, 1, kMostUnits));
+    settings.At("units");  // fails if it is missing
+    constexpr int64_t kMaxUnits = 1 << 15;
+    units_ = static_cast<uint32_t>(settings.Integer("units", 0, 1, kMaxUnits));
     bidirectional_ = settings.Bool("bidirectional", false);
     reverse_ = settings.Bool("reverse", false);
-    if (reverse_ && bidirectional_) settings.Fail("bidirectional goes in reverse already");
+    if (reverse_ && bidirectional_)
+      settings.Fail("reverse has no effect with bidirectional; remove one of them");
     if (settings.Has("return")) {
       last_ = settings.At("return").OneOf("return", {"sequence", "last"}) == "last";
     }
@@ -49,12 +50,12 @@ class RecurrentLayer final : public Layer {
     if (settings.Has("activation")) {
       relu_ = settings.At("activation").OneOf("activation", {"tanh", "relu"}) == "relu";
     }
-    constexpr double kMostBias = 100;
-    forget_bias_ = static_cast<float>(settings.Number("forget_bias", 1, -kMostBias, kMostBias));
-    constexpr int64_t kMostChannels = 1 << 20;
-    if (row_[1] > kMostChannels || row_[0] * units_ > (int64_t{1} << 31)) {
-      settings.Fail("layer " + name() + ": " + std::to_string(units_) + " units over rows of " +
-                    row_.ToString() + " are too many");
+    constexpr double kMaxBias = 100;
+    forget_bias_ = static_cast<float>(settings.Number("forget_bias", 1, -kMaxBias, kMaxBias));
+    constexpr int64_t kMaxChannels = 1 << 20;
+    if (row_[1] > kMaxChannels || row_[0] * units_ > (int64_t{1} << 31)) {
+      settings.Fail("layer " + name() + ": " + std::to_string(units_) + " units with rows of " +
+                    row_.ToString() + " are too large");
     }
     init_ = ReadInit(settings, InitKind::kGlorotUniform, static_cast<uint32_t>(row_[1]), units_);
   }
@@ -102,7 +103,7 @@ class RecurrentLayer final : public Layer {
 
   bool HasNewBias() const { return cell_ == Cell::kGru && linear_before_reset_; }
 
-  // A gate at a time the fans are those of a dense layer.
+  // The fans are per gate, as for a dense layer.
   std::vector<VariableSpec> OneDirection(const std::string& prefix) const {
     const int64_t width = int64_t{units_} * GatesOf(cell_);
     const std::string own = name() + "/" + prefix;

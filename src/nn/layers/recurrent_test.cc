@@ -56,7 +56,7 @@ TEST(RecurrentLayers, ForgetGatesStartOpen) {
   EXPECT_THAT(closed.parameter("lstm1/bias"), Each(0));
 }
 
-// A unit with all weights known: h = tanh(e + w h) along 1 2 0 0 0, which has two steps that count.
+// A unit with known weights: h = tanh(e + w h) over 1 2 0 0 0, which has two valid steps.
 TEST(RecurrentLayers, TheLastStateIsThatBehindTheLastStepThatCounts) {
   ModelStep runner(Make(Sequences("  - embedding: {size: 3, units: 1, padding: 0}\n"
                                   "  - rnn: {units: 1, return: last}\n")),
@@ -66,7 +66,7 @@ TEST(RecurrentLayers, TheLastStateIsThatBehindTheLastStepThatCounts) {
   runner.parameter("rnn1/input_weight") = {1};
   runner.parameter("rnn1/state_weight") = {0.75f};
   runner.parameter("rnn1/bias") = {0};
-  // Vectors were assigned in place: as many elements as before.
+  // Assigned in place: the bound vectors must keep their size.
   runner.Run();
   const auto walk = [](std::vector<double> e) {
     double h = 0;
@@ -77,7 +77,7 @@ TEST(RecurrentLayers, TheLastStateIsThatBehindTheLastStepThatCounts) {
                                            testing::FloatNear(walk({-0.25, 9, 0.5, -0.25, 0.5}), 1e-6f)));
 }
 
-// What stands behind a sequence's end is nowhere to be seen, forward or back.
+// Padding after the end of a sequence affects neither results nor gradients.
 TEST(RecurrentLayers, PaddingDoesNotMatter) {
   for (const std::string kind : {"lstm", "gru", "rnn"}) {
     for (const std::string rest :
@@ -115,7 +115,7 @@ TEST(RecurrentLayers, BothDirectionsAreEachOtherReversed) {
               ElementsAre(testing::FloatEq(scores[6]), testing::FloatEq(scores[7])));
 }
 
-// A sum to remember: an LSTM that is trained on it gets better at it.
+// An LSTM learns to compute a running sum.
 TEST(RecurrentLayers, Learn) {
   for (const std::string kind : {"lstm", "gru", "rnn"}) {
     const Model model =

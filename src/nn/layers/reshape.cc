@@ -1,7 +1,7 @@
 // - flatten
-//     a row as one axis.
+//     flattens each row to one axis.
 // - reshape: {shape: [28, 28, 1]}
-//     a row's elements in another shape.
+//     gives each row another shape.
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"
@@ -17,8 +17,9 @@ class ReshapeLayer final : public Layer {
   ReshapeLayer(const LayerRequest& request, Shape row) : Layer(request), row_(row) {
     Elements(request);
     if (row.elements() != request.inputs.elements()) {
-      request.settings.Fail("layer " + request.name + ": a row of " + request.inputs.ToString() +
-                            " does not have the elements of " + row.ToString());
+      request.settings.Fail("layer " + request.name + ": row shape " + request.inputs.ToString() +
+                            " cannot be reshaped to " + row.ToString() +
+                            ", which has another number of elements");
     }
   }
   Shape outputs() const override { return row_; }

@@ -1,5 +1,5 @@
 // - residual: {layers: [...]}
-//     y = x + what the layers make of x, which has to have the shape of x.
+//     y = x + layers(x). The layers must not change the shape.
 #include "nn/layers/kinds.h"
 #include "nn/layers/settings.h"
 #include "ops/ops.h"
@@ -15,8 +15,8 @@ class ResidualLayer final : public Layer {
   explicit ResidualLayer(const LayerRequest& request)
       : Layer(request), layers_(ReadLayers(request)), row_(request.inputs) {
     if (layers_.outputs() != row_) {
-      request.settings.Fail("layer " + request.name + ": its layers make " + layers_.outputs().ToString() +
-                            " of " + row_.ToString() + "; a sum needs the same shape");
+      request.settings.Fail("layer " + request.name + ": its layers turn " + row_.ToString() + " into " +
+                            layers_.outputs().ToString() + "; a residual needs the same shape");
     }
   }
 

@@ -13,7 +13,7 @@ namespace leat::nn {
 using optim::InitKind;
 using optim::InitSpec;
 
-// Rows of numbers wider than this do not fit any machine that trains them.
+// Upper limit on the width of a layer; wider rows would not fit in memory.
 constexpr int64_t kMaxUnits = 1 << 20;
 
 void AllowSettings(const Config& settings, std::initializer_list<std::string_view> known) {
@@ -23,7 +23,7 @@ void AllowSettings(const Config& settings, std::initializer_list<std::string_vie
 }
 
 uint32_t ReadUnits(const Config& settings) {
-  settings.At("units");  // fails when it is missing
+  settings.At("units");  // fails if it is missing
   return static_cast<uint32_t>(settings.Integer("units", 0, 1, kMaxUnits));
 }
 
@@ -33,19 +33,20 @@ InitSpec ReadInit(const Config& settings, InitKind fallback, uint32_t fan_in, ui
   const Config given = settings.At("init");
   if (given.IsMap()) {
     given.Allow({"constant", "normal", "uniform"});
-    if (given.Keys().size() != 1) given.Fail("init is one of constant, normal and uniform with its value");
+    if (given.Keys().size() != 1)
+      given.Fail("init must be a map of constant, normal or uniform to its value");
     const std::string kind = given.Keys().front();
     init.kind = kind == "constant" ? InitKind::kConstant
                 : kind == "normal" ? InitKind::kNormal
                                    : InitKind::kUniform;
-    constexpr double kMost = 1e6;
-    init.value = static_cast<float>(given.Number(kind, 0, kind == "constant" ? -kMost : 0, kMost));
+    constexpr double kMax = 1e6;
+    init.value = static_cast<float>(given.Number(kind, 0, kind == "constant" ? -kMax : 0, kMax));
     return init;
   }
   const auto name =
       given.OneOf("init", {"glorot_uniform", "he_normal", "zeros", "constant", "normal", "uniform"});
   if (name == "constant" || name == "normal" || name == "uniform") {
-    given.Fail("init " + name + " needs its value: init: {" + name + ": 0.5}");
+    given.Fail("init " + name + " needs a value: init: {" + name + ": 0.5}");
   }
   init.kind = name == "glorot_uniform" ? InitKind::kGlorotUniform
               : name == "he_normal"    ? InitKind::kHeNormal
@@ -111,7 +112,7 @@ Shape WithBatch(int64_t batch, const Shape& row) {
 uint32_t Elements(const LayerRequest& request) {
   const int64_t elements = request.inputs.elements();
   if (elements > std::numeric_limits<int32_t>::max()) {
-    request.settings.Fail("layer " + request.name + ": a row of " + request.inputs.ToString() +
+    request.settings.Fail("layer " + request.name + ": row shape " + request.inputs.ToString() +
                           " is too large");
   }
   return static_cast<uint32_t>(elements);

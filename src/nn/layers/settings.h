@@ -1,4 +1,6 @@
-// What the settings of several kinds of layers share.
+// Readers for settings that several kinds of layers have.
+//
+// All of them fail with the line of the job file if a setting is missing or invalid.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +12,23 @@
 
 namespace leat::nn {
 
-// Fails on a setting that is neither among `known` nor one that every layer has.
+// Fails on a setting that is neither in `known` nor common to all layers.
 void AllowSettings(const Config& settings, std::initializer_list<std::string_view> known);
 
-// `units:`, which has to be there.
+// `units:`, required.
 uint32_t ReadUnits(const Config& settings);
 optim::InitSpec ReadInit(const Config& settings, optim::InitKind fallback, uint32_t fan_in, uint32_t fan_out);
-// `activation:`, none when it is left out.
+// `activation:`, none by default.
 ops::Activation ReadActivation(const Config& settings);
 graph::Value Activate(graph::Graph& graph, graph::Value x, ops::Activation activation);
 
 // A list of sizes, or one size: [28, 28, 1].
 Shape ReadShape(const Config& config);
 
-// The shape of so many rows.
+// The shape of a batch of rows.
 Shape WithBatch(int64_t batch, const Shape& row);
 
-// Elements of a shape of a row, which fits 32 bits; fails otherwise.
+// Number of elements of a row. Fails if it exceeds 32 bits.
 uint32_t Elements(const LayerRequest& request);
 
 template <class T>

@@ -6,14 +6,14 @@
 namespace leat::nn {
 namespace {
 
-// Windows larger than this do not fit any image.
-constexpr int64_t kMost = 1 << 20;
+// Upper limit on window sizes; no image is larger.
+constexpr int64_t kMax = 1 << 20;
 
 int64_t ReadSize(const Config& config, std::string_view key, int64_t least) {
   const int64_t size = config.Integer();
-  if (size < least || size > kMost) {
+  if (size < least || size > kMax) {
     config.Fail(std::string(key) + " is " + std::to_string(size) + "; must be between " +
-                std::to_string(least) + " and " + std::to_string(kMost));
+                std::to_string(least) + " and " + std::to_string(kMax));
   }
   return size;
 }
@@ -25,7 +25,7 @@ std::vector<int64_t> ReadSizes(const Config& given, std::string_view key, int64_
   return sizes;
 }
 
-// What has to stand around an axis so that it has a window for each stride.
+// Padding of an axis for ceil(size / stride) windows.
 int64_t SameTotal(int64_t size, int64_t extent, int64_t stride) {
   return std::max<int64_t>(((size + stride - 1) / stride - 1) * stride + extent - size, 0);
 }
@@ -34,7 +34,7 @@ int64_t SameTotal(int64_t size, int64_t extent, int64_t stride) {
 
 Shape ReadImage(const LayerRequest& request) {
   if (request.inputs.rank() != 3) {
-    request.settings.Fail("layer " + request.name + ": a row is " + request.inputs.ToString() +
+    request.settings.Fail("layer " + request.name + ": the row shape is " + request.inputs.ToString() +
                           "; must be an image [height, width, channels]");
   }
   Elements(request);
@@ -42,7 +42,7 @@ Shape ReadImage(const LayerRequest& request) {
 }
 
 ops::Pair ReadPair(const Config& settings, std::string_view key) {
-  settings.At(key);  // fails when it is missing
+  settings.At(key);  // fails if it is missing
   return ReadPair(settings, key, {});
 }
 
@@ -50,7 +50,8 @@ ops::Pair ReadPair(const Config& settings, std::string_view key, ops::Pair fallb
   if (!settings.Has(key)) return fallback;
   const Config given = settings.At(key);
   const std::vector<int64_t> sizes = ReadSizes(given, key, least);
-  if (sizes.empty() || sizes.size() > 2) given.Fail(std::string(key) + " is a number or [height, width]");
+  if (sizes.empty() || sizes.size() > 2)
+    given.Fail(std::string(key) + " must be a number or [height, width]");
   return {sizes.front(), sizes.back()};
 }
 
@@ -89,7 +90,7 @@ ops::Padding ReadPadding(const Config& settings, const ops::Pair& image, const o
     case 4:
       return {sizes[0], sizes[1], sizes[2], sizes[3]};
     default:
-      given.Fail("padding is same, valid, a number, [height, width] or [top, left, bottom, right]");
+      given.Fail("padding must be same, valid, a number, [height, width] or [top, left, bottom, right]");
   }
 }
 

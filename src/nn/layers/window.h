@@ -1,4 +1,4 @@
-// Settings of layers that move windows over images: convolutions and pools.
+// Readers for the settings of convolutions and pools. They fail with the line of the job file.
 #pragma once
 
 #include <stdexcept>
@@ -11,25 +11,24 @@
 
 namespace leat::nn {
 
-// The row as [height, width, channels]; fails on another.
+// The shape of a row. Fails unless it is [height, width, channels].
 Shape ReadImage(const LayerRequest& request);
 
 // A number for both axes, or [height, width], each at least `least`.
 ops::Pair ReadPair(const Config& settings, std::string_view key, ops::Pair fallback, int64_t least = 1);
-// `kernel:` or the like, which has to be there.
+// A required setting such as `kernel:`.
 ops::Pair ReadPair(const Config& settings, std::string_view key);
 
-// `padding:` of windows over an image: valid (none, the default), same (as many windows as strides fit into
-// the image), a number, [height, width] or [top, left, bottom, right]. `extent` is what a window reaches
-// over.
+// `padding:` can be valid (none, the default), same (the output size is image / strides, rounded up), a
+// number, [height, width] or [top, left, bottom, right]. `extent` is the dilated kernel.
 ops::Padding ReadPadding(const Config& settings, const ops::Pair& image, const ops::Pair& extent,
                          const ops::Pair& strides);
 // Whether `padding:` is the word `same`.
 bool IsSamePadding(const Config& settings);
-// So many rows and columns, shared out between the sides; an odd one stands below and to the right.
+// Splits a total number of rows and columns evenly between the sides. An odd one goes to the bottom or right.
 ops::Padding Around(const ops::Pair& total);
 
-// Calls f, and fails with layer and line where it throws std::invalid_argument.
+// Calls f and adds layer and line to any std::invalid_argument.
 template <class F>
 auto Checked(const LayerRequest& request, F f) {
   try {

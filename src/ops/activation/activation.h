@@ -5,7 +5,7 @@
 
 namespace leat::ops {
 
-// max(x, 0), and its gradient from the output.
+// max(x, 0). Its gradient needs only the output.
 class Relu final : public UnaryOp {
  public:
   std::string_view kind() const override { return "relu"; }
@@ -19,7 +19,7 @@ class ReluGrad final : public SameShapeOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// x where it is positive, slope · x elsewhere, and its gradient.
+// x if x > 0, else slope · x.
 class LeakyRelu final : public UnaryOp {
  public:
   explicit LeakyRelu(float s = 0.01f) : slope(s) {}
@@ -41,7 +41,7 @@ class LeakyReluGrad final : public SameShapeOp {
   const float slope;
 };
 
-// x where it is positive, alpha (e^x - 1) elsewhere (Clevert et al. 2015), and its gradient.
+// x if x > 0, else alpha (e^x - 1) (Clevert et al. 2015).
 class Elu final : public UnaryOp {
  public:
   explicit Elu(float a = 1) : alpha(a) {}
@@ -63,8 +63,8 @@ class EluGrad final : public SameShapeOp {
   const float alpha;
 };
 
-// x Φ(x), Φ being the distribution function of the normal distribution (Hendrycks and Gimpel 2016), and its
-// gradient. With `approximate`, Φ(x) is ½ (1 + tanh(√(2/π) (x + 0.044715 x³))).
+// x Φ(x), where Φ is the standard normal distribution function (Hendrycks and Gimpel 2016). With
+// `approximate`, Φ(x) is ½ (1 + tanh(√(2/π) (x + 0.044715 x³))).
 class Gelu final : public UnaryOp {
  public:
   explicit Gelu(bool a = false) : approximate(a) {}
@@ -86,7 +86,7 @@ class GeluGrad final : public SameShapeOp {
   const bool approximate;
 };
 
-// x sigmoid(x), also called swish, and its gradient.
+// x sigmoid(x), also called swish.
 class Silu final : public UnaryOp {
  public:
   std::string_view kind() const override { return "silu"; }
@@ -100,7 +100,7 @@ class SiluGrad final : public SameShapeOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// 1 / (1 + e^-x), and its gradient from the output.
+// 1 / (1 + e^-x). Its gradient needs only the output.
 class Sigmoid final : public UnaryOp {
  public:
   std::string_view kind() const override { return "sigmoid"; }
@@ -114,7 +114,7 @@ class SigmoidGrad final : public SameShapeOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// The hyperbolic tangent, and its gradient from the output.
+// The hyperbolic tangent. Its gradient needs only the output.
 class Tanh final : public UnaryOp {
  public:
   std::string_view kind() const override { return "tanh"; }
@@ -128,16 +128,14 @@ class TanhGrad final : public SameShapeOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// log(1 + e^x): a relu without its kink.
+// log(1 + e^x), a smooth relu.
 class Softplus final : public UnaryOp {
  public:
   std::string_view kind() const override { return "softplus"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// x held between two limits, and its gradient.
-//
-// NaN stays NaN. Throws std::invalid_argument unless low <= high.
+// x clamped to [low, high]. NaN stays NaN. Infer throws std::invalid_argument unless low <= high.
 class Clip final : public UnaryOp {
  public:
   Clip(float l, float h) : low(l), high(h) {}
@@ -166,7 +164,7 @@ class ClipGrad final : public SameShapeOp {
   const float high;
 };
 
-// alpha · x + beta held between 0 and 1: a sigmoid of straight lines.
+// alpha · x + beta clamped to [0, 1]: a piecewise linear sigmoid.
 Value HardSigmoid(Graph& graph, Value x, float alpha = 0.2f, float beta = 0.5f);
 // x HardSigmoid(x, 1/6, 1/2) (Howard et al. 2019).
 Value HardSwish(Graph& graph, Value x);

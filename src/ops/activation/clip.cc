@@ -8,7 +8,7 @@ namespace leat::ops {
 
 std::vector<TensorType> Clip::Infer(Types inputs) const {
   if (!(low <= high))
-    throw std::invalid_argument("low " + graph::ToString(low) + " is not below high " +
+    throw std::invalid_argument("low " + graph::ToString(low) + " is greater than high " +
                                 graph::ToString(high));
   return UnaryOp::Infer(inputs);
 }
@@ -18,7 +18,7 @@ InputGrads Clip::Gradient(Graph& graph, const Node& node, OutputGrads output_gra
 }
 
 InputGrads ClipGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // Flat in x wherever it has a derivative.
+  // The gradient is constant in x wherever it is differentiable.
   return {std::nullopt, graph.Make<ClipGrad>({node.inputs[0], *output_grads[0]}, low, high)};
 }
 

@@ -9,7 +9,7 @@ InputGrads Elu::Gradient(Graph& graph, const Node& node, OutputGrads output_grad
 }
 
 InputGrads EluGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // By x: what the slope is where it bends, alpha e^x below 0; by dy, the same function again.
+  // With respect to x: alpha e^x below 0, else 0; with respect to dy: the same function again.
   const Value x = node.inputs[0], dy = node.inputs[1], dz = *output_grads[0];
   const Value both = graph.Make<Mul>({dz, dy});
   const Value bend =

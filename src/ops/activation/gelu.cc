@@ -15,7 +15,7 @@ Value SecondDerivative(Graph& graph, Value x) {
   return graph.Make<Mul>({bell, graph.Make<Scale>({square}, -1.0f, 2.0f)});
 }
 
-// The same of the approximation. With t = tanh(u) and u = c (x + a x³):
+// The second derivative of the approximation. With t = tanh(u) and u = c (x + a x³):
 // (1 - t²) (u' + ½ x u'' - x t u'²), where u' = c (1 + 3 a x²) and u'' = 6 a c x.
 Value SecondDerivativeOfApproximate(Graph& graph, Value x) {
   constexpr float kC = 0.797884561f, kA = 0.044715f;

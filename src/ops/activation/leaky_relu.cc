@@ -7,7 +7,7 @@ InputGrads LeakyRelu::Gradient(Graph& graph, const Node& node, OutputGrads outpu
 }
 
 InputGrads LeakyReluGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // Flat in x wherever it has a derivative.
+  // The gradient is constant in x wherever it is differentiable.
   return {std::nullopt, graph.Make<LeakyReluGrad>({node.inputs[0], *output_grads[0]}, slope)};
 }
 

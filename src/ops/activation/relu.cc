@@ -7,7 +7,7 @@ InputGrads Relu::Gradient(Graph& graph, const Node& node, OutputGrads output_gra
 }
 
 InputGrads ReluGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // Flat in y wherever it has a derivative.
+  // The gradient is constant in y wherever it is differentiable.
   return {std::nullopt, graph.Make<ReluGrad>({node.inputs[0], *output_grads[0]})};
 }
 

@@ -9,7 +9,7 @@ InputGrads Sigmoid::Gradient(Graph& graph, const Node& node, OutputGrads output_
 }
 
 InputGrads SigmoidGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // z = dy y (1 - y): by y, dy (1 - 2y); by dy, the same function again.
+  // z = dy y (1 - y): ∂z/∂y = dy (1 - 2y); with respect to dy it is the same function again.
   const Value y = node.inputs[0], dy = node.inputs[1], dz = *output_grads[0];
   const Value slope = graph.Make<Mul>({dy, graph.Make<Scale>({y}, -2.0f, 1.0f)});
   return {graph.Make<Mul>({dz, slope}), graph.Make<SigmoidGrad>({y, dz})};

@@ -9,7 +9,7 @@ InputGrads Silu::Gradient(Graph& graph, const Node& node, OutputGrads output_gra
 }
 
 InputGrads SiluGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // By x: dy s (1 - s) (2 + x (1 - 2s)); by dy, the same function again.
+  // ∂z/∂x = dy s (1 - s) (2 + x (1 - 2s)); with respect to dy it is the same function again.
   const Value x = node.inputs[0], dy = node.inputs[1], dz = *output_grads[0];
   const Value s = graph.Make<Sigmoid>({x});
   const Value bend = graph.Make<Mul>({x, graph.Make<Scale>({s}, -2.0f, 1.0f)});

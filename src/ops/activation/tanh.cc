@@ -9,7 +9,7 @@ InputGrads Tanh::Gradient(Graph& graph, const Node& node, OutputGrads output_gra
 }
 
 InputGrads TanhGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // z = dy (1 - y²): by y, -2 y dy; by dy, the same function again.
+  // z = dy (1 - y²): ∂z/∂y = -2 y dy; with respect to dy it is the same function again.
   const Value y = node.inputs[0], dy = node.inputs[1], dz = *output_grads[0];
   const Value slope = graph.Make<Mul>({dy, graph.Make<Scale>({y}, -2.0f)});
   return {graph.Make<Mul>({dz, slope}), graph.Make<TanhGrad>({y, dz})};

@@ -5,8 +5,8 @@
 
 namespace leat::ops {
 
-// Input x[n, h, w, c]; output y[n, oh, ow, c]. count_include_pad divides by all elements of a window,
-// otherwise by those that are not padding.
+// Input x[n, h, w, c]; output y[n, oh, ow, c]. The divisor is the number of elements in the window;
+// count_include_pad says whether padding counts.
 class AvgPool final : public Op {
  public:
   AvgPool(PoolAttributes a, bool include_pad) : attr(a), count_include_pad(include_pad) {}
@@ -20,7 +20,7 @@ class AvgPool final : public Op {
   const bool count_include_pad;
 };
 
-// Input dy[n, oh, ow, c]; output dx[n, h, w, c]: each element of dy spread evenly over its window.
+// Input dy[n, oh, ow, c]; output dx[n, h, w, c]: each element of dy is spread evenly over its window.
 class AvgPoolGrad final : public Op {
  public:
   AvgPoolGrad(PoolAttributes a, bool include_pad, Pair in)

@@ -86,7 +86,7 @@ void AddPools(OpCaseList& cases) {
   for (const auto& [name, attr, x, y] : all) {
     const Pair input = ImageSize(x);
     const auto elements = static_cast<float>(attr.kernel.height * attr.kernel.width);
-    // Some point beyond the window.
+    // Some indices are outside the window.
     const SampleInput index = Integers(WindowIndexType(attr.kernel), y, 0, std::min(elements + 1, 255.0f));
     cases.push_back(Case<MaxPool>("max_pool" + name, {Spread(x, -20, 20)}, attr));
     cases.push_back(Case<MaxPoolGrad>("max_pool_grad" + name, {F32(y), index}, attr, input));

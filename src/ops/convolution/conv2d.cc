@@ -11,23 +11,23 @@ namespace {
 void CheckWeights(const Shape& w) {
   if (w.rank() == 4) return;
   throw std::invalid_argument("w" + w.ToString() +
-                              ": must be [filters, channels of a group, kernel height, kernel width]");
+                              ": must be [filters, channels per group, kernel height, kernel width]");
 }
 
-// Filters and channels are those of `groups` groups each.
+// Checks that filters and channels are divisible into `groups` groups.
 void CheckGroups(int64_t groups, int64_t filters, int64_t channels) {
   if (groups < 1 || groups > std::numeric_limits<int32_t>::max()) {
-    throw std::invalid_argument("groups " + std::to_string(groups) + ": must be 1 or more");
+    throw std::invalid_argument("groups " + std::to_string(groups) + ": must be at least 1");
   }
   if (filters % groups == 0 && channels % groups == 0) return;
   throw std::invalid_argument(std::to_string(channels) + " channels and " + std::to_string(filters) +
-                              " filters do not part into " + std::to_string(groups) + " groups");
+                              " filters cannot be divided into " + std::to_string(groups) + " groups");
 }
 
 void CheckOutputs(const Shape& y, const Pair& output, const Pair& input) {
   if (ImageSize(y) == output) return;
-  throw std::invalid_argument("y" + y.ToString() + ": input " + ToString(input) + " makes " +
-                              ToString(output));
+  throw std::invalid_argument("y" + y.ToString() + ": must be " + ToString(output) + " for input " +
+                              ToString(input));
 }
 
 Window WindowOf(const Conv2dAttributes& a, const Pair& kernel) {
@@ -50,9 +50,10 @@ Conv2dSizes Conv2dSizesOf(const Conv2dAttributes& a, const Shape& x, const Shape
   CheckWeights(w);
   CheckGroups(a.groups, w[0], x[3]);
   if (x[3] / a.groups != w[1]) {
-    throw std::invalid_argument("x" + x.ToString() + " and w" + w.ToString() + ": of " +
-                                std::to_string(x[3]) + " channels a filter sees " +
-                                std::to_string(x[3] / a.groups) + ", not " + std::to_string(w[1]));
+    throw std::invalid_argument("x" + x.ToString() + " and w" + w.ToString() + ": each filter must have " +
+                                std::to_string(x[3] / a.groups) + " channels (" + std::to_string(x[3]) +
+                                " channels / " + std::to_string(a.groups) + " groups), not " +
+                                std::to_string(w[1]));
   }
   const Window window = WindowOf(a, {w[2], w[3]});
   const Pair input = ImageSize(x), output = CountWindows(window, input);
@@ -74,9 +75,9 @@ Conv2dSizes Conv2dSizesOf(const Conv2dAttributes& a, const Shape& y, const Shape
   CheckGroups(a.groups, w[0], 0);
   if (y[3] != w[0]) {
     throw std::invalid_argument("y" + y.ToString() + " and w" + w.ToString() + ": " + std::to_string(y[3]) +
-                                " channels are not those of " + std::to_string(w[0]) + " filters");
+                                " channels do not match " + std::to_string(w[0]) + " filters");
   }
-  // A shape's product is checked.
+  // Shape checks the product for overflow.
   const int64_t channels = Shape{w[1], a.groups}.elements();
   const Conv2dSizes sizes = Conv2dSizesOf(a, Shape{y[0], input.height, input.width, channels}, w);
   CheckOutputs(y, sizes.output, input);

@@ -1,8 +1,9 @@
-// Convolution of images, and its gradients. What they multiply may be bf16 (ops/matrix/operands.h); the
-// result is f32. The three are one sum with three factors,
+// 2-D convolution and its gradients. Operands are f32 or bf16 (ops/matrix/operands.h), results f32.
+//
+// All three ops are derivatives of one trilinear sum, with c running over the channels of o's group:
 //   Σ x[n, oy·sh + ky·dh − top, ox·sw + kx·dw − left, c] · w[o, c, ky, kx] · y[n, oy, ox, o]
-// (c of the group that o belongs to), differentiated by one factor each: so the gradients of each are the
-// other two.
+// Conv2d is its derivative with respect to y, Conv2dGradInput to x, Conv2dGradWeights to w. So the gradients
+// of each op are the other two.
 #pragma once
 
 #include "ops/convolution/window.h"
@@ -13,10 +14,10 @@ struct Conv2dAttributes {
   Pair strides;
   Padding padding;
   Pair dilations;
-  int64_t groups = 1;  // of channels: filters of a group see only the channels of that group
+  int64_t groups = 1;  // filters of a group read only the channels of that group
 };
 
-// Sizes of a convolution: the shape rule that its ops and kernels share.
+// Sizes of a convolution, shared by shape rules and kernels.
 struct Conv2dSizes {
   int64_t batch, channels, filters, groups;
   Pair input, output;
@@ -25,8 +26,8 @@ struct Conv2dSizes {
 
   double flops() const;
 };
-// Each from what its op knows: the shapes of two factors, and of the third what these do not tell. Throw
-// std::invalid_argument with the sizes that do not fit.
+// The sizes for each of the three ops, from the shapes of two factors and the missing sizes of the third.
+// Throw std::invalid_argument with the sizes that do not match.
 Conv2dSizes Conv2dSizesOf(const Conv2dAttributes& attributes, const Shape& x, const Shape& w);
 Conv2dSizes Conv2dSizesOf(const Conv2dAttributes& attributes, const Shape& y, const Shape& w,
                           const Pair& input);
@@ -48,9 +49,8 @@ class Conv2d final : public Op {
   const Conv2dAttributes attr;
 };
 
-// Inputs y[n, oh, ow, o], w; output x[n, h, w, c]: the gradient by the input of a convolution, and by itself
-// the transposed convolution, which spreads each element of y over a window. `input` is the size h x w of
-// what comes out, which has to be one that the convolution makes oh x ow of.
+// The gradient with respect to the input, also known as transposed convolution. Inputs y[n, oh, ow, o], w;
+// output x[n, h, w, c]. `input` is h x w; a convolution of that size must give oh x ow.
 class Conv2dGradInput final : public Op {
  public:
   Conv2dGradInput(Conv2dAttributes a, Pair in) : attr(a), input(in) {}
@@ -64,7 +64,8 @@ class Conv2dGradInput final : public Op {
   const Pair input;
 };
 
-// Inputs x[n, h, w, c], y[n, oh, ow, o]; output w[o, c / groups, kernel].
+// The gradient with respect to the weights. Inputs x[n, h, w, c], y[n, oh, ow, o]; output w[o, c / groups,
+// kernel].
 class Conv2dGradWeights final : public Op {
  public:
   Conv2dGradWeights(Conv2dAttributes a, Pair k) : attr(a), kernel(k) {}

@@ -1,5 +1,5 @@
-// activation(conv2d(x, w) + b) in one kernel, and the gradients by weights and bias in one. FuseConvolutions
-// makes them.
+// activation(conv2d(x, w) + b) in one kernel, and the gradients of weights and bias in one. Created by the
+// passes of ops/convolution/fuse.h.
 #pragma once
 
 #include "ops/convolution/conv2d.h"
@@ -7,7 +7,7 @@
 
 namespace leat::ops {
 
-// Inputs x, w as Conv2d's; then b[filters].
+// Inputs x, w as for Conv2d, b[filters].
 class Conv2dBias final : public Op {
  public:
   explicit Conv2dBias(Conv2dAttributes a = {}, Activation act = Activation::kNone)
@@ -22,7 +22,7 @@ class Conv2dBias final : public Op {
   const Activation activation;
 };
 
-// Inputs x, y as Conv2dGradWeights'; outputs w, and b[filters]: the sum of y over all windows.
+// Inputs x, y as for Conv2dGradWeights; outputs w and b[filters], the sum of y over all windows.
 class Conv2dGradWeightsBias final : public Op {
  public:
   Conv2dGradWeightsBias(Conv2dAttributes a, Pair k) : attr(a), kernel(k) {}

@@ -16,7 +16,7 @@
 namespace leat::ops {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 TEST(ConvolutionShapes, NameTheSizesThatDoNotFit) {
   const TensorType x = F32({1, 3, 3, 4}), w = F32({6, 4, 5, 5}), small = F32({6, 4, 3, 3});
@@ -27,21 +27,22 @@ TEST(ConvolutionShapes, NameTheSizesThatDoNotFit) {
             "kernel 3x3 dilated to 3x5 is larger than input 3x3");
   EXPECT_EQ(Refusal(Conv2d(), {F32({3, 3, 4}), w}), "x[3, 3, 4]: must be [batch, height, width, channels]");
   EXPECT_EQ(Refusal(Conv2d(), {x, F32({6, 4})}),
-            "w[6, 4]: must be [filters, channels of a group, kernel height, kernel width]");
-  EXPECT_EQ(Refusal(Conv2d(), {x, F32({6, 3, 3, 3})}),
-            "x[1, 3, 3, 4] and w[6, 3, 3, 3]: of 4 channels a filter sees 4, not 3");
+            "w[6, 4]: must be [filters, channels per group, kernel height, kernel width]");
+  EXPECT_EQ(
+      Refusal(Conv2d(), {x, F32({6, 3, 3, 3})}),
+      "x[1, 3, 3, 4] and w[6, 3, 3, 3]: each filter must have 4 channels (4 channels / 1 groups), not 3");
   EXPECT_EQ(Refusal(Conv2d({.groups = 4}), {x, F32({6, 1, 3, 3})}),
-            "4 channels and 6 filters do not part into 4 groups");
-  EXPECT_EQ(Refusal(Conv2d({.groups = 0}), {x, small}), "groups 0: must be 1 or more");
+            "4 channels and 6 filters cannot be divided into 4 groups");
+  EXPECT_EQ(Refusal(Conv2d({.groups = 0}), {x, small}), "groups 0: must be at least 1");
   EXPECT_EQ(Refusal(Conv2dBias(), {x, small, F32({4})}), "bias [4] must be [6]");
   EXPECT_EQ(Refusal(Conv2dGradInput({}, {5, 5}), {F32({1, 4, 3, 6}), small}),
-            "y[1, 4, 3, 6]: input 5x5 makes 3x3");
+            "y[1, 4, 3, 6]: must be 3x3 for input 5x5");
   EXPECT_EQ(Refusal(Conv2dGradInput({}, {5, 5}), {F32({1, 3, 3, 4}), small}),
-            "y[1, 3, 3, 4] and w[6, 4, 3, 3]: 4 channels are not those of 6 filters");
+            "y[1, 3, 3, 4] and w[6, 4, 3, 3]: 4 channels do not match 6 filters");
   EXPECT_EQ(Refusal(Conv2dGradWeights({}, {3, 3}), {x, F32({2, 1, 1, 6})}),
             "x[1, 3, 3, 4] and y[2, 1, 1, 6]: batches of 1 and 2 differ");
   EXPECT_EQ(Refusal(Conv2dGradWeights({}, {2, 3}), {x, F32({1, 1, 1, 6})}),
-            "y[1, 1, 1, 6]: input 3x3 makes 2x1");
+            "y[1, 1, 1, 6]: must be 2x1 for input 3x3");
 }
 
 TEST(PoolShapes, NameTheSizesThatDoNotFit) {
@@ -50,20 +51,20 @@ TEST(PoolShapes, NameTheSizesThatDoNotFit) {
   EXPECT_EQ(Refusal(AvgPool({.kernel = {2, 2}, .padding = {0, 0, 0, 2}}, true), {x}),
             "kernel 2x2 with padding=0,0,0,2: the padding must be smaller than the kernel");
   EXPECT_EQ(Refusal(MaxPool({.kernel = {2, 2}, .padding = {1, 0, 1, 0}}), {F32({1, 0, 3, 4})}),
-            "x[1, 0, 3, 4]: windows over no elements");
+            "x[1, 0, 3, 4]: the image is empty");
   EXPECT_EQ(
       Refusal(MaxPoolGrad({.kernel = {2, 2}}, {3, 3}), {F32({1, 2, 2, 4}), {DType::kI32, {1, 2, 2, 4}}}),
       "index is i32[1, 2, 2, 4]; must be u8[1, 2, 2, 4]");
   EXPECT_EQ(Refusal(MaxPoolGather({.kernel = {2, 2}}), {x, {DType::kU8, {1, 3, 3, 4}}}),
             "index is u8[1, 3, 3, 4]; must be u8[1, 2, 2, 4]");
   EXPECT_EQ(Refusal(AvgPoolGrad({.kernel = {2, 2}}, false, {3, 3}), {x}),
-            "y[1, 3, 3, 4]: input 3x3 makes [1, 2, 2, 4]");
+            "y[1, 3, 3, 4]: must be [1, 2, 2, 4] for input 3x3");
 }
 
 // Attributes come from files.
 TEST(ConvolutionShapes, NothingOverflows) {
   const TensorType x = F32({1, 3, 3, 4}), w = F32({6, 4, 3, 3}), y = F32({1, 1, 1, 6});
-  for (const int64_t size : {int64_t{-1}, int64_t{1} << 31, kMost, std::numeric_limits<int64_t>::min()}) {
+  for (const int64_t size : {int64_t{-1}, int64_t{1} << 31, kMax, std::numeric_limits<int64_t>::min()}) {
     const std::string at = std::to_string(size);
     EXPECT_THAT(Refusal(Conv2d({.padding = {0, 0, 0, size}}), {x, w}), testing::HasSubstr(at));
     for (const int64_t least : {size, int64_t{0}}) {
@@ -106,7 +107,7 @@ size_t Count(const Graph& graph, std::string_view kind) {
       std::ranges::count_if(graph.nodes(), [&](const Node& node) { return node.op->kind() == kind; }));
 }
 
-// Two convolutions, each with bias, activation and pool, and the gradients of their loss by the variables.
+// Two convolutions, each with bias, activation and pool, and the gradients of the variables.
 class ConvolutionFusion : public testing::TestWithParam<bool> {
  protected:
   ConvolutionFusion() {
@@ -120,7 +121,7 @@ class ConvolutionFusion : public testing::TestWithParam<bool> {
     fetches_ = graph::Gradients(graph_, loss_, variables_);
     fetches_.push_back(loss_);
   }
-  // With windows that overlap, an element may have been chosen by several.
+  // With overlapping windows, several may choose the same element.
   Value Pool(Value x) {
     const PoolAttributes disjoint{.kernel = {2, 2}, .strides = {2, 2}},
         overlapping{.kernel = {3, 3}, .strides = {2, 2}, .padding = {1, 1, 1, 1}};
@@ -175,7 +176,7 @@ TEST_P(ConvolutionFusion, MakesOneNodeOfEachLayerAndOneOfItsGradients) {
   for (const char* gone : {"conv2d ", "bias_add", "sum_to", "conv2d_grad_weights padding"}) {
     EXPECT_THAT(plan_, testing::Not(testing::HasSubstr(gone)));
   }
-  // Nobody asked for the gradient by the features.
+  // The gradient with respect to the features is not computed.
   const auto first = plan_.find("reference conv2d_grad_input");
   EXPECT_NE(first, std::string::npos);
   EXPECT_EQ(plan_.find("reference conv2d_grad_input", first + 1), std::string::npos);

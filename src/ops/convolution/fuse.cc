@@ -21,8 +21,8 @@ bool IsActivationGrad(const Node& node) {
   return As<ReluGrad>(node) != nullptr || As<SigmoidGrad>(node) != nullptr || As<TanhGrad>(node) != nullptr;
 }
 
-// The max_pool_grad between the pool that read node.inputs[0] and the gradient of an activation that `node`
-// is, or nullptr.
+// If `node` is an activation gradient that reads the max_pool_grad of its own output, that max_pool_grad;
+// else nullptr.
 const Node* UnpoolingBefore(const Graph& graph, const FusionCandidates& swallowing, const Node& node) {
   if (!IsActivationGrad(node) || swallowing.InControl(node)) return nullptr;
   const Node* unpool = swallowing.FusableProducer(node.inputs[1]);
@@ -45,14 +45,14 @@ graph::Rewrite FuseConvolution(const Graph& graph, std::span<const Value> keep) 
 
 graph::Rewrite FuseBiasGradient(const Graph& graph, std::span<const Value> keep) {
   const FusionCandidates swallowing(graph, keep);
-  // By what they sum: the nodes that sum images to one number a channel.
+  // The nodes that sum images to one number per channel, by their input.
   std::map<Value, const Node*> sums;
   for (const Node& node : graph.nodes()) {
     if (As<SumTo>(node) == nullptr || swallowing.InControl(node)) continue;
     const Shape& y = graph.shape(node.inputs[0]);
     if (y.rank() == 4 && node.outputs[0].shape == Shape{y[3]}) sums.try_emplace(node.inputs[0], &node);
   }
-  // By the node that stands first: the pair that it becomes one of, weights and bias.
+  // Pairs of weight and bias gradient, by the first node of the pair.
   std::map<graph::NodeIndex, std::pair<const Node*, const Node*>> pairs;
   std::vector<bool> second(graph.nodes().size());
   for (const Node& node : graph.nodes()) {

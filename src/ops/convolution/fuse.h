@@ -6,19 +6,20 @@
 
 namespace leat::ops {
 
-// conv2d → bias_add → (relu | sigmoid | tanh)? becomes Conv2dBias, where nobody else needs what lies between.
+// Replaces conv2d → bias_add → (relu | sigmoid | tanh)? by Conv2dBias if nothing else reads the values in
+// between.
 graph::Rewrite FuseConvolution(const Graph& graph, std::span<const Value> keep);
 
-// The gradients of a convolution by weights and by bias, two readers of one large tensor, become
+// Merges the gradients of a convolution's weights and bias, which read the same large tensor, into
 // Conv2dGradWeightsBias.
 graph::Rewrite FuseBiasGradient(const Graph& graph, std::span<const Value> keep);
 
-// The gradient of an activation that a max_pool read is taken before it is spread over the windows, which
-// multiplies its size: only elements that were chosen have a gradient, and the pool still holds what they
-// are.
+// For an activation followed by max_pool: computes the activation's gradient on the small pooled tensor,
+// before max_pool_grad spreads it over the windows. Only elements that the pool chose have a gradient, and p
+// has their values:
 //   relu_grad(y, max_pool_grad(dp, index)) = max_pool_grad(relu_grad(p, dp), index)  where p, index =
 //   max_pool(y)
-// likewise sigmoid_grad and tanh_grad. y is then no longer needed.
+// Likewise for sigmoid_grad and tanh_grad. y is then no longer needed.
 graph::Rewrite ActivationGradBeforeUnpooling(const Graph& graph, std::span<const Value> keep);
 
 }  // namespace leat::ops

@@ -1,15 +1,15 @@
-// The largest element of each window, and the moves to and from where it was found.
+// Max pooling, its gradient, and the gradient of that.
 #pragma once
 
 #include "ops/convolution/pool.h"
 
 namespace leat::ops {
 
-// The type of numbers that name an element of a window: u8 while they fit, else i32.
+// The type of indices of elements in a window: u8 if they fit, else i32.
 DType WindowIndexType(const Pair& kernel);
 
-// Input x[n, h, w, c]; outputs y[n, oh, ow, c], and which element of its window each is: ky · kernel width +
-// kx, of equal ones the first. NaN is larger than any number.
+// Input x[n, h, w, c]; outputs y[n, oh, ow, c] and index[n, oh, ow, c], the position of the maximum in its
+// window: ky · kernel width + kx, the first if several are equal. NaN counts as larger than any number.
 class MaxPool final : public Op {
  public:
   explicit MaxPool(PoolAttributes a) : attr(a) {}
@@ -22,8 +22,8 @@ class MaxPool final : public Op {
   const PoolAttributes attr;
 };
 
-// Inputs dy[n, oh, ow, c], index; output dx[n, h, w, c]: each element of dy added where its index points,
-// zero elsewhere. An index that points beyond the window or into the padding adds nothing.
+// Inputs dy[n, oh, ow, c], index; output dx[n, h, w, c]: each element of dy is added at the position that its
+// index gives, all others are zero. An index outside the window or in the padding is ignored.
 class MaxPoolGrad final : public Op {
  public:
   MaxPoolGrad(PoolAttributes a, Pair in) : attr(a), input(in) {}
@@ -37,8 +37,8 @@ class MaxPoolGrad final : public Op {
   const Pair input;  // h x w
 };
 
-// Inputs x[n, h, w, c], index[n, oh, ow, c]; output y[n, oh, ow, c]: the element of each window that the
-// index names, 0 for one that is not there.
+// Inputs x[n, h, w, c], index[n, oh, ow, c]; output y[n, oh, ow, c]: the element of each window at its index,
+// 0 if the index is outside the window or in the padding.
 class MaxPoolGather final : public Op {
  public:
   explicit MaxPoolGather(PoolAttributes a) : attr(a) {}

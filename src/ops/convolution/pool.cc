@@ -22,9 +22,9 @@ Shape PooledShape(const PoolAttributes& a, const Shape& x) {
                                 ": the padding must be smaller than the kernel");
   }
   if (input.height == 0 || input.width == 0) {
-    throw std::invalid_argument("x" + x.ToString() + ": windows over no elements");
+    throw std::invalid_argument("x" + x.ToString() + ": the image is empty");
   }
-  // Elements of a window are numbered with 32 bits.
+  // Indices of elements in a window have 32 bits.
   if (a.kernel.height > std::numeric_limits<int32_t>::max() / a.kernel.width) {
     throw std::invalid_argument("kernel " + ToString(a.kernel) + " has more than 2^31 elements");
   }
@@ -36,8 +36,8 @@ Shape UnpooledShape(const PoolAttributes& a, const Shape& y, const Pair& input) 
   const Shape x{y[0], input.height, input.width, y[3]};
   const Shape pooled = PooledShape(a, x);
   if (pooled == y) return x;
-  throw std::invalid_argument("y" + y.ToString() + ": input " + ToString(input) + " makes " +
-                              pooled.ToString());
+  throw std::invalid_argument("y" + y.ToString() + ": must be " + pooled.ToString() + " for input " +
+                              ToString(input));
 }
 
 std::string ToString(const PoolAttributes& a) {

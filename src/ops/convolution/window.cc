@@ -6,8 +6,8 @@
 namespace leat::ops {
 namespace {
 
-// Attributes below this make no sum or product here overflow; sizes are below 2^40 themselves.
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+// Attributes up to this, with sizes of up to 2^40, cannot make a sum or product here overflow.
+constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
 
 std::string ToString(const Padding& p) {
   return std::to_string(p.top) + "," + std::to_string(p.left) + "," + std::to_string(p.bottom) + "," +
@@ -16,17 +16,16 @@ std::string ToString(const Padding& p) {
 
 void CheckPair(std::string_view what, const Pair& pair) {
   for (const int64_t size : {pair.height, pair.width}) {
-    if (size >= 1 && size <= kMost) continue;
+    if (size >= 1 && size <= kMax) continue;
     throw std::invalid_argument(std::string(what) + " " + ops::ToString(pair) + ": must be between 1 and " +
-                                std::to_string(kMost));
+                                std::to_string(kMax));
   }
 }
 
 void CheckPadding(const Padding& p) {
   for (const int64_t size : {p.top, p.left, p.bottom, p.right}) {
-    if (size >= 0 && size <= kMost) continue;
-    throw std::invalid_argument("padding " + ToString(p) + ": must be between 0 and " +
-                                std::to_string(kMost));
+    if (size >= 0 && size <= kMax) continue;
+    throw std::invalid_argument("padding " + ToString(p) + ": must be between 0 and " + std::to_string(kMax));
   }
 }
 

@@ -1,6 +1,6 @@
-// How windows lie over the height and width of images: what convolutions and pools share.
+// Window geometry over the height and width of images, shared by convolutions and pools.
 //
-// All arithmetic is checked: attributes may come from files.
+// All arithmetic is checked for overflow, since attributes may come from files.
 #pragma once
 
 #include "ops/op.h"
@@ -15,7 +15,7 @@ struct Pair {
 // "3x5"
 std::string ToString(const Pair& pair);
 
-// Rows and columns that are thought around an image.
+// Rows and columns added around an image.
 struct Padding {
   int64_t top = 0;
   int64_t left = 0;
@@ -30,20 +30,21 @@ struct Window {
   Pair dilations;  // from one element of a window to the next
   Padding padding;
 
-  // Rows and columns from a window's first element to its last, both counted. Of a window that was checked.
+  // The dilated kernel: rows and columns from the window's first element to its last, inclusive. Only valid
+  // after CountWindows has checked the window.
   Pair Extent() const;
 };
 
-// How many windows there are over an image of that size. Throws std::invalid_argument on a kernel, stride or
-// dilation below 1, a negative padding, any of them from 2^31 on, and on a kernel that is larger than the
+// The number of windows over an image of that size. Throws std::invalid_argument if a kernel, stride or
+// dilation is below 1, a padding is negative, any of them is 2^31 or more, or the kernel is larger than the
 // padded image.
 Pair CountWindows(const Window& window, const Pair& image);
 
-// [batch, height, width, channels], or throws naming `what`.
+// Throws std::invalid_argument, with the name `what`, unless `shape` is [batch, height, width, channels].
 void CheckImages(std::string_view what, const Shape& shape);
 Pair ImageSize(const Shape& shape);
 
-// " strides=2x2 dilations=1x1 padding=1,1,1,1" without what is as usual.
+// " strides=2x2 dilations=1x1 padding=1,1,1,1", without default values.
 std::string WindowAttributes(const Window& window);
 
 }  // namespace leat::ops

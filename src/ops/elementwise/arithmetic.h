@@ -54,7 +54,7 @@ class Sign final : public UnaryOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// factor · x + offset, both known when the graph is built.
+// factor · x + offset, with constants factor and offset.
 class Scale final : public UnaryOp {
  public:
   explicit Scale(float f, float o = 0) : factor(f), offset(o) {}
@@ -96,15 +96,15 @@ class Reciprocal final : public UnaryOp {
 
 // Powers.
 //
-// a to the b, broadcast: as std::pow, so NaN for a negative a unless b is a whole number. By b no gradient
-// flows where a^b is 0.
+// a^b, broadcast, as std::pow: NaN for a negative a unless b is a whole number. No gradient flows to b where
+// a^b is 0.
 class Pow final : public BinaryOp {
  public:
   std::string_view kind() const override { return "pow"; }
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// x to an exponent that is known when the graph is built.
+// x^exponent, with a constant exponent.
 class Power final : public UnaryOp {
  public:
   explicit Power(float e) : exponent(e) {}
@@ -115,31 +115,31 @@ class Power final : public UnaryOp {
   const float exponent;
 };
 
-// Whole numbers near x. No gradient flows through them.
+// Rounding to a whole number. No gradient flows.
 class RoundingOp : public UnaryOp {
  public:
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// The largest that is not above x.
+// The largest whole number <= x.
 class Floor final : public RoundingOp {
  public:
   std::string_view kind() const override { return "floor"; }
 };
 
-// The smallest that is not below x.
+// The smallest whole number >= x.
 class Ceil final : public RoundingOp {
  public:
   std::string_view kind() const override { return "ceil"; }
 };
 
-// The nearest; of two the even one.
+// The nearest whole number; ties to even.
 class Round final : public RoundingOp {
  public:
   std::string_view kind() const override { return "round"; }
 };
 
-// The smaller and the larger of two, broadcast. NaN in either is NaN. Of equal ones the first gets the
+// The minimum and maximum of two, broadcast. NaN if either is NaN. If both are equal, the first gets the
 // gradient.
 class Minimum final : public BinaryOp {
  public:

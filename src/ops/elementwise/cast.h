@@ -1,13 +1,12 @@
-// Elements of one type as those of another.
+// Conversion between element types.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Any type → any other. To f32: rounded to the nearest. From f32 to bf16: rounded to the nearest. From f32 to
-// whole numbers: towards zero, what lies outside of their range to its end, NaN to 0. Between whole numbers
-// likewise. No gradient flows back.
+// Converts any type to any other. Conversions to f32 and bf16 round to nearest. Conversions to integers
+// truncate towards zero and clamp to the range; NaN becomes 0. No gradient flows.
 class Cast final : public Op {
  public:
   explicit Cast(DType t = DType::kF32) : to(t) {}

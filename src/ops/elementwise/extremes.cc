@@ -7,7 +7,7 @@ namespace leat::ops {
 
 namespace {
 
-// dy to the one that was chosen.
+// Passes dy to the input that was chosen.
 InputGrads Choose(Graph& graph, const Node& node, Value first, Value dy) {
   const Value zero = graph.Make<Constant>({}, 0.0f);
   return {ReduceToShape(graph, graph.Make<Where>({first, dy, zero}), graph.shape(node.inputs[0])),

@@ -7,7 +7,8 @@
 namespace leat::ops {
 
 InputGrads Pow::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // y = a^b: da = dy b a^(b-1), db = dy y log a. Where b or y is 0, so is the derivative, though 0 ∞ is not.
+  // y = a^b: da = dy b a^(b-1), db = dy y log a. Where b or y is 0 the derivative is 0, but the formula gives
+  // 0 · ∞.
   const Value a = node.inputs[0], b = node.inputs[1], y{node.index, 0}, dy = *output_grads[0];
   const Value zero = graph.Make<Constant>({}, 0.0f);
   const Value lower = graph.Make<Pow>({a, graph.Make<Scale>({b}, 1.0f, -1.0f)});

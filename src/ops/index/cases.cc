@@ -4,7 +4,7 @@
 namespace leat::ops {
 
 void AddIndexCases(OpCaseList& cases) {
-  // Some of these lie outside of the axis.
+  // Some of these indices are out of range.
   const auto i32 = [](Shape shape) { return Integers(DType::kI32, shape, -6, 6); };
   const auto i64 = [](Shape shape) { return Integers(DType::kI64, shape, -6, 6); };
   cases.insert(

@@ -1,12 +1,12 @@
-// Rows of a table by their numbers, and the gradient by the table, which touches few of its rows.
+// Embedding lookup, and the sparse gradient of the table.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Inputs table f32[rows, width], ids i32[...]; output f32[..., width]. An id outside of [0, rows) gives zeros
-// and has no gradient; no kernel reads by it.
+// Inputs table f32[rows, width], ids i32[...]; output f32[..., width]. An id outside [0, rows) gives zeros
+// and has no gradient; kernels must not use it as an index.
 class Embedding final : public Op {
  public:
   std::string_view kind() const override { return "embedding"; }
@@ -14,8 +14,8 @@ class Embedding final : public Op {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// Inputs ids i32[...], dy f32[..., width]; output f32[rows, width]: each row the sum of those rows of dy
-// whose id it is, in their order.
+// Inputs ids i32[...], dy f32[..., width]; output f32[rows, width]: row i is the sum of the rows of dy with
+// id i, in order.
 class EmbeddingGrad final : public Op {
  public:
   explicit EmbeddingGrad(int64_t r) : rows(r) {}
@@ -27,8 +27,8 @@ class EmbeddingGrad final : public Op {
   const int64_t rows;
 };
 
-// A gradient by a table as the rows it is made of. An id may occur any number of times, also outside of the
-// table, where its row counts for nothing; the gradient is their sum.
+// A sparse gradient of a table: the sum of `rows[i]` at row `ids[i]`. Ids may repeat; ids outside the table
+// are ignored.
 struct RowGradient {
   struct Part {
     Value ids;   // i32[...]
@@ -37,9 +37,8 @@ struct RowGradient {
   std::vector<Part> parts;
 };
 
-// The rows of a gradient that graph::Gradients made, when it comes from lookups alone, one or several of the
-// same table; otherwise it is dense, and the result empty. Whoever fetches the parts' values in place of the
-// gradient never has the table-sized tensor computed.
+// The sparse form of a gradient from graph::Gradients, if it comes only from lookups in one table; empty if
+// it is dense. A caller that fetches the parts instead of the gradient avoids computing a table-sized tensor.
 std::optional<RowGradient> RowsOf(const Graph& graph, Value gradient);
 
 }  // namespace leat::ops

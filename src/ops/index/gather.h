@@ -1,22 +1,22 @@
-// Rows of a table by their indices, and rows added up where indices say: each the gradient of the other.
+// Gather along an axis and its inverse, scatter-add. Each is the gradient of the other.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Where an index as these ops take it points to among n: from the end when negative, -1 when it is outside of
-// [-n, n).
+// Resolves an index into an axis of size n: a negative index counts from the end; -1 if it is outside [-n,
+// n).
 inline int64_t PlaceOf(int64_t index, int64_t n) {
   const int64_t at = index < 0 ? index + n : index;
   return at >= 0 && at < n ? at : -1;
 }
-// Throws "the indices are f32[3]; must be i32 or i64".
+// Throws std::invalid_argument: "the indices are f32[3]; must be i32 or i64".
 void CheckIndices(const TensorType& indices);
 
-// Inputs x (of any type), indices (i32 or i64, of any shape). The axis of x gives way to those of the
-// indices: y[..., i..., ...] = x[..., indices[i...], ...]. Negative indices count from the end; of an index
-// that is outside of the axis comes 0.
+// Inputs x (any type), indices (i32 or i64, any shape). The axes of the indices replace the axis of x:
+// y[..., i..., ...] = x[..., indices[i...], ...]. Negative indices count from the end; an index out of range
+// gives 0.
 class Gather final : public Op {
  public:
   explicit Gather(int a = 0) : axis(a) {}
@@ -28,8 +28,8 @@ class Gather final : public Op {
   const int axis;
 };
 
-// Inputs x (f32, as Gather makes it from a tensor of `shape`), indices. The sum, in a tensor of `shape`, of
-// what each index chose; what indices outside of the axis chose is dropped.
+// Inputs x (f32, of the shape that Gather returns for a tensor of `shape`), indices. Output f32 of `shape`:
+// each slice of x is added at its index. Indices out of range are ignored.
 class ScatterAdd final : public Op {
  public:
   ScatterAdd(Shape s, int a) : shape(s), axis(a) {}

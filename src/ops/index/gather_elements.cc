@@ -13,8 +13,8 @@ void CheckFits(const Shape& shape, const Shape& indices, int axis) {
   bool fits = indices.rank() == shape.rank();
   for (size_t i = 0; fits && i < shape.rank(); ++i) fits = i == at || indices[i] <= shape[i];
   if (!fits) {
-    throw std::invalid_argument("indices" + indices.ToString() + " reach out of " + shape.ToString() +
-                                " along another axis than " + std::to_string(axis));
+    throw std::invalid_argument("indices" + indices.ToString() + " exceed " + shape.ToString() +
+                                " along an axis other than " + std::to_string(axis));
   }
 }
 

@@ -1,14 +1,13 @@
-// Elements along an axis by their indices, and elements added up where indices say: each the gradient of the
-// other.
+// Element-wise gather along an axis and its inverse, scatter-add. Each is the gradient of the other.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Inputs x (of any type), indices (i32 or i64, of as many axes, no longer than x along any but `axis`). Like
-// the indices: y[i, j, k] = x[i, indices[i, j, k], k] for axis 1. Negative indices count from the end; of an
-// index that is outside of the axis comes 0.
+// Inputs x (any type), indices (i32 or i64, of the same rank, no longer than x along any axis but `axis`).
+// The output has the shape of the indices: y[i, j, k] = x[i, indices[i, j, k], k] for axis 1. Negative
+// indices count from the end; an index out of range gives 0.
 class GatherElements final : public Op {
  public:
   explicit GatherElements(int a) : axis(a) {}
@@ -20,8 +19,8 @@ class GatherElements final : public Op {
   const int axis;
 };
 
-// Inputs x (f32), indices of the same shape. The sum, in a tensor of `shape`, of the elements that each index
-// places; those with an index outside of the axis are dropped.
+// Inputs x (f32), indices of the same shape. Output f32 of `shape`: each element of x is added at its index.
+// Indices out of range are ignored.
 class ScatterElementsAdd final : public Op {
  public:
   ScatterElementsAdd(Shape s, int a) : shape(s), axis(a) {}

@@ -1,12 +1,12 @@
-// Indices as rows of zeros with a single 1.
+// One-hot encoding.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Indices (i32 or i64) of any shape in, f32 with an axis of size `depth` behind theirs out. Negative indices
-// count from the end; of an index that is outside of the axis comes a row of zeros. No gradient flows.
+// Input indices (i32 or i64) of any shape; output f32[..., depth]. Negative indices count from the end; an
+// index out of range gives a row of zeros. No gradient flows.
 class OneHot final : public Op {
  public:
   explicit OneHot(int64_t d) : depth(d) {}

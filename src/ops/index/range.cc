@@ -38,7 +38,7 @@ Value Range(Graph& graph, int64_t start, int64_t count, int64_t step, DType type
     case DType::kBf16:
       break;
   }
-  throw std::invalid_argument("a range of " + std::string(Name(type)) + "; must be i32, i64 or f32");
+  throw std::invalid_argument("the range type is " + std::string(Name(type)) + "; must be i32, i64 or f32");
 }
 
 }  // namespace leat::ops

@@ -10,7 +10,7 @@ std::vector<TensorType> CompareOp::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 2);
   if (inputs[0].dtype != inputs[1].dtype || inputs[0].dtype == DType::kBf16) {
     throw std::invalid_argument("inputs are " + inputs[0].ToString() + " and " + inputs[1].ToString() +
-                                "; must be of one type, f32 or whole numbers");
+                                "; must have the same type, f32 or whole numbers");
   }
   return {{DType::kU8, BroadcastShape(inputs[0].shape, inputs[1].shape)}};
 }

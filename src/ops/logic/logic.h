@@ -1,13 +1,13 @@
-// Comparisons, logic and choice, element by element.
+// Element-wise comparison, logic and selection.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Comparisons: 1 where one holds, else 0. NaN is unequal to everything, and neither less nor greater.
-//
-// Two tensors of one type, f32 or whole numbers, in; u8 of their broadcast shape out. No gradient flows.
+// Comparisons. Inputs: two tensors of the same type, f32 or integer. Output: u8 of their broadcast shape, 1
+// where the comparison holds, else 0. NaN is unequal to everything, and neither less nor greater. No gradient
+// flows.
 class CompareOp : public Op {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;
@@ -44,7 +44,7 @@ class GreaterEqual final : public CompareOp {
   std::string_view kind() const override { return "greater_equal"; }
 };
 
-// One f32 tensor in, u8 of its shape out: 1 where an element is neither infinite nor NaN.
+// Input f32; output u8 of the same shape: 1 where the element is neither infinite nor NaN.
 class IsFinite final : public Op {
  public:
   std::string_view kind() const override { return "is_finite"; }
@@ -52,9 +52,8 @@ class IsFinite final : public Op {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// Logic on u8: what is not 0 counts as true, and true comes out as 1. No gradient flows.
-//
-// Two u8 tensors in, u8 of their broadcast shape out.
+// Logic. Inputs: two u8 tensors, where any value but 0 is true. Output: u8 of their broadcast shape, 0 or 1.
+// No gradient flows.
 class LogicalOp : public Op {
  public:
   std::vector<TensorType> Infer(Types inputs) const override;
@@ -76,7 +75,7 @@ class LogicalXor final : public LogicalOp {
   std::string_view kind() const override { return "logical_xor"; }
 };
 
-// One u8 tensor in.
+// Input: one u8 tensor.
 class LogicalNot final : public Op {
  public:
   std::string_view kind() const override { return "logical_not"; }
@@ -84,10 +83,8 @@ class LogicalNot final : public Op {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// One of two, element by element.
-//
-// Inputs condition (u8), a, b: a where the condition is not 0, else b, broadcast among the three. a and b are
-// of one type, whichever.
+// Inputs condition (u8), a, b (any one type). Output: a where the condition is not 0, else b; all three
+// broadcast.
 class Where final : public Op {
  public:
   std::string_view kind() const override { return "where"; }

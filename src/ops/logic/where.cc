@@ -12,8 +12,8 @@ std::vector<TensorType> Where::Infer(Types inputs) const {
     throw std::invalid_argument("the condition is " + inputs[0].ToString() + "; must be u8");
   }
   if (inputs[1].dtype != inputs[2].dtype) {
-    throw std::invalid_argument("chooses between " + inputs[1].ToString() + " and " + inputs[2].ToString() +
-                                "; must be of one type");
+    throw std::invalid_argument("the branches are " + inputs[1].ToString() + " and " + inputs[2].ToString() +
+                                "; must have the same type");
   }
   const Shape both = BroadcastShape(inputs[1].shape, inputs[2].shape);
   return {{inputs[1].dtype, BroadcastShape(inputs[0].shape, both)}};

@@ -5,7 +5,7 @@
 
 namespace leat::ops {
 
-// Inputs predictions, targets of one shape. Where they are equal no gradient flows.
+// Inputs predictions, targets of the same shape. No gradient flows where they are equal.
 class AbsoluteError final : public SameShapeOp {
  public:
   std::string_view kind() const override { return "absolute_error"; }

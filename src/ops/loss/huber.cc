@@ -8,7 +8,7 @@
 namespace leat::ops {
 
 std::vector<TensorType> Huber::Infer(Types inputs) const {
-  if (!(delta > 0)) throw std::invalid_argument("delta " + graph::ToString(delta) + " is not above 0");
+  if (!(delta > 0)) throw std::invalid_argument("delta " + graph::ToString(delta) + " must be above 0");
   return SameShapeOp::Infer(inputs);
 }
 

@@ -1,12 +1,12 @@
-// ½ d² where |d| <= delta, else delta (|d| - ½ delta), d being prediction - target (Huber 1964): a squared
-// error that outliers pull at no harder than `delta`.
+// ½ d² where |d| <= delta, else delta (|d| - ½ delta), with d = prediction - target (Huber 1964): a squared
+// error whose gradient is limited to `delta`, against outliers.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Inputs predictions, targets of one shape. Throws std::invalid_argument unless delta > 0.
+// Inputs predictions, targets of the same shape. Infer throws std::invalid_argument unless delta > 0.
 class Huber final : public SameShapeOp {
  public:
   explicit Huber(float d = 1) : delta(d) {}

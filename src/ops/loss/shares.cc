@@ -7,7 +7,7 @@
 namespace leat::ops {
 
 InputGrads Shares::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // (dy - Σ dy y) / Σ w; dy alone where nothing was divided.
+  // (dy - Σ dy y) / Σ w; dy if the sum is 0, since then nothing was divided.
   const Value w = node.inputs[0], y{node.index, 0}, dy = *output_grads[0];
   const Value sum = graph.Make<ReduceSum>({w});
   const Value mean = graph.Make<ReduceSum>({graph.Make<Mul>({dy, y})});

@@ -1,11 +1,11 @@
-// What each of some weights has of their sum.
+// Weights normalised to the sum 1.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// w / Σ w over all elements; where the sum is 0, w itself.
+// w / Σ w over all elements; w itself if the sum is 0.
 class Shares final : public UnaryOp {
  public:
   std::string_view kind() const override { return "shares"; }

@@ -5,8 +5,8 @@
 
 namespace leat::ops {
 
-// Inputs logits x, targets t of one shape; max(x, 0) - x t + log(1 + e^-|x|), which neither overflows nor
-// cancels.
+// Inputs logits x, targets t of the same shape. Computed as max(x, 0) - x t + log(1 + e^-|x|), which is
+// numerically stable.
 class SigmoidCrossEntropy final : public SameShapeOp {
  public:
   std::string_view kind() const override { return "sigmoid_cross_entropy"; }

@@ -11,8 +11,7 @@ namespace {
 
 void CheckClasses(const Shape& shape) {
   if (shape.rank() == 0 || shape[shape.rank() - 1] == 0) {
-    throw std::invalid_argument("input " + shape.ToString() +
-                                " has no class to choose from along its last axis");
+    throw std::invalid_argument("input " + shape.ToString() + " has no elements along its last axis");
   }
 }
 
@@ -33,8 +32,8 @@ InputGrads Softmax::Gradient(Graph& graph, const Node& node, OutputGrads output_
 }
 
 InputGrads SoftmaxGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // z = y (dy - s) with s the sum of y dy: by y, dz (dy - s) - dy Σ dz y; by dy, the same function of y and
-  // dz.
+  // z = y (dy - s) with s the sum of y dy. With respect to y: dz (dy - s) - dy Σ dz y; with respect to dy:
+  // the same function of y and dz.
   const Value y = node.inputs[0], dy = node.inputs[1], dz = *output_grads[0];
   const Value s = SumOfRows(graph, graph.Make<Mul>({y, dy}));
   const Value direct = graph.Make<Mul>({dz, graph.Make<Sub>({dy, s})});

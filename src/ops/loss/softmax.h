@@ -1,4 +1,5 @@
-// Softmax and its logarithm along the last axis, computed relative to the largest element.
+// Softmax and its logarithm along the last axis. The largest element is subtracted first, for numeric
+// stability.
 #pragma once
 
 #include "ops/op.h"

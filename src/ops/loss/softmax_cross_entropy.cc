@@ -49,8 +49,8 @@ std::vector<TensorType> SoftmaxCrossEntropyGrad::Infer(Types inputs) const {
 }
 
 InputGrads SoftmaxCrossEntropyGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // f(p, dloss) = (p - onehot) dloss by row is linear in either, and zero in rows without a valid label; so
-  // the derivatives are differences and row sums of f itself, which keep to those rows.
+  // f(p, dloss) = (p - onehot) dloss is linear in p and in dloss, and zero in rows without a valid label. So
+  // the derivatives are differences and row sums of f itself, and zero in the same rows.
   const Value p = node.inputs[0], labels = node.inputs[1], dloss = node.inputs[2], dz = *output_grads[0];
   const Value zeros = graph.Make<Constant>({}, graph.shape(p), 0.0f);
   const Value ones = graph.Make<Constant>({}, graph.shape(dloss), 1.0f);

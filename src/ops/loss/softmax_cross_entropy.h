@@ -5,10 +5,9 @@
 
 namespace leat::ops {
 
-// Inputs logits[b, c], labels[b]: f32 holding class indices (a fraction is cut off).
-// Outputs loss[b] = -log softmax(logits)[label], probabilities[b, c] = softmax(logits), which costs nothing
-// extra. A label that is not in [0, c), NaN among them, makes the row's loss 0 and its gradient zero; no
-// kernel may read by it.
+// Inputs logits[b, c], labels[b]: f32 holding class indices (fractions are truncated).
+// Outputs loss[b] = -log softmax(logits)[label], probabilities[b, c] = softmax(logits), a by-product. A label
+// outside [0, c), or NaN, makes the row's loss and gradient 0; kernels must not use it as an index.
 class SoftmaxCrossEntropy final : public Op {
  public:
   std::string_view kind() const override { return "softmax_cross_entropy"; }
@@ -25,7 +24,7 @@ class SoftmaxCrossEntropyGrad final : public Op {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// The class that a label names, or -1 when it is not in [0, classes).
+// The class index of a label, -1 if it is outside [0, classes).
 inline int64_t ClassOf(float label, int64_t classes) {
   return label >= 0 && label < static_cast<float>(classes) ? static_cast<int64_t>(label) : -1;
 }

@@ -5,7 +5,7 @@
 
 namespace leat::ops {
 
-// Inputs predictions, targets of one shape.
+// Inputs predictions, targets of the same shape.
 class SquaredError final : public SameShapeOp {
  public:
   std::string_view kind() const override { return "squared_error"; }

@@ -24,8 +24,7 @@ std::vector<TensorType> BatchMatMul::Infer(Types inputs) const {
   CheckOperands(inputs);
   const Shape &a = inputs[0].shape, &b = inputs[1].shape;
   if (a.rank() < 2 || b.rank() < 2) {
-    throw std::invalid_argument("a" + a.ToString() + " x b" + b.ToString() +
-                                ": both must have the two axes of a matrix");
+    throw std::invalid_argument("a" + a.ToString() + " x b" + b.ToString() + ": both need at least two axes");
   }
   const MatMulSizes sizes = MatMulSizesOf(MatrixOf(a), MatrixOf(b), transpose_a, transpose_b);
   const Shape batch = BroadcastShape(BatchOf(a), BatchOf(b));
@@ -35,7 +34,7 @@ std::vector<TensorType> BatchMatMul::Infer(Types inputs) const {
 }
 
 InputGrads BatchMatMul::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // As MatMul's; an input that was stretched along the batch gathers from all of it.
+  // As for MatMul; the gradient of a broadcast input is summed over the batch.
   const Value a = node.inputs[0], b = node.inputs[1], dy = *output_grads[0];
   const Value da = transpose_a ? graph.Make<BatchMatMul>({b, dy}, transpose_b, true)
                                : graph.Make<BatchMatMul>({dy, b}, false, !transpose_b);

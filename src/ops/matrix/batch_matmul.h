@@ -1,4 +1,4 @@
-// Products of many pairs of matrices, either side transposed on the way.
+// Matrix products of batches, with optional transposition.
 #pragma once
 
 #include "ops/op.h"
@@ -20,7 +20,7 @@ class BatchMatMul final : public Op {
   const bool transpose_b;
 };
 
-// The axes before the last two.
+// The batch axes of a shape: all but the last two.
 Shape BatchOf(const Shape& shape);
 
 }  // namespace leat::ops

@@ -12,7 +12,7 @@ std::vector<TensorType> BiasAdd::Infer(Types inputs) const {
   const Shape &x = inputs[0].shape, &b = inputs[1].shape;
   if (x.rank() == 0 || b.rank() != 1 || b[0] != x[x.rank() - 1]) {
     throw std::invalid_argument("x" + x.ToString() + " + b" + b.ToString() +
-                                ": the bias must have one axis, as long as the last of x");
+                                ": the bias must have one axis, as long as the last axis of x");
   }
   return {inputs[0]};
 }

@@ -5,7 +5,7 @@
 
 namespace leat::ops {
 
-// Inputs x (of at least one axis), b.
+// Inputs x, with at least one axis, and b.
 class BiasAdd final : public Op {
  public:
   std::string_view kind() const override { return "bias_add"; }

@@ -61,7 +61,7 @@ std::vector<TensorType> Dense::Infer(Types inputs) const {
 }
 
 InputGrads Dense::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
-  // What is not there any more is computed again.
+  // The fused op does not keep the activation's input, so recompute it.
   const Value from = GradientNeedsInput(activation)
                          ? graph.Make<Dense>(node.inputs, transpose_a, transpose_b, Activation::kNone)
                          : Value{node.index, 0};

@@ -1,4 +1,4 @@
-// activation(x w + b) in one kernel. FuseDense makes it out of matmul, bias_add and an activation.
+// activation(x w + b) in one kernel. The pass FuseDense creates it from matmul, bias_add and an activation.
 #pragma once
 
 #include "ops/op.h"
@@ -8,12 +8,12 @@ namespace leat::ops {
 enum class Activation : uint8_t { kNone, kRelu, kSigmoid, kTanh, kGelu, kGeluTanh };
 // "none", "relu", "sigmoid", "tanh", "gelu", "gelu_tanh"
 std::string_view Name(Activation activation);
-// Whether the gradient starts from what the activation read; from what it made otherwise.
+// Whether the gradient of the activation needs its input; otherwise it needs its output.
 bool GradientNeedsInput(Activation activation);
-// The gradient by what the activation read; `from` is that, or what it made.
+// The gradient with respect to the activation's input. `from` is its input or output, see GradientNeedsInput.
 Value ActivationGrad(Graph& graph, Activation activation, Value from, Value dy);
 
-// Inputs x, w as MatMul's a, b; then b[n].
+// Inputs x and w as a and b of MatMul, then the bias b[n].
 class Dense final : public Op {
  public:
   Dense(bool ta, bool tb, Activation act) : transpose_a(ta), transpose_b(tb), activation(act) {}

@@ -1,4 +1,4 @@
-// The product of two matrices, either of them transposed on the way.
+// The product of two matrices, with optional transposition.
 #pragma once
 
 #include "ops/op.h"
@@ -20,11 +20,11 @@ class MatMul final : public Op {
   const bool transpose_b;
 };
 
-// Sizes of a matrix product: the shape rule that MatMul and Dense share.
+// Sizes of a matrix product, shared by MatMul and Dense.
 struct MatMulSizes {
   int64_t m, n, k;
 };
-// Throws std::invalid_argument with the shapes when they are not two matrices that fit.
+// Throws std::invalid_argument with the shapes if they are not two matrices with matching sizes.
 MatMulSizes MatMulSizesOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
 
 }  // namespace leat::ops

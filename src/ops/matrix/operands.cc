@@ -10,7 +10,7 @@ void CheckOperands(Types inputs) {
     graph::CheckF32(inputs.subspan(2));
   } else if (inputs[0].dtype == DType::kBf16 || inputs[1].dtype == DType::kBf16) {
     throw std::invalid_argument("operands are " + inputs[0].ToString() + " and " + inputs[1].ToString() +
-                                "; must be of one type");
+                                "; must have the same type");
   } else {
     graph::CheckF32(inputs);
   }

@@ -1,13 +1,12 @@
-// Element types of products.
+// Element types of matrix products and convolutions.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// The first two inputs of a product are both f32 or both bf16, the others f32. Sums and results are f32
-// either way. A network is differentiated in f32, before UseBf16: operands in bf16 have no gradient. Throws
-// std::invalid_argument with the types.
+// Throws std::invalid_argument unless the first two inputs are both f32 or both bf16, and the others f32.
+// Sums and results are always f32. bf16 operands have no gradient: differentiate first, then apply UseBf16.
 void CheckOperands(Types inputs);
 
 }  // namespace leat::ops

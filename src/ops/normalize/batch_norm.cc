@@ -12,10 +12,10 @@
 namespace leat::ops {
 namespace {
 
-// The weights as something that broadcasts against x, and what follows from them.
+// The row weights in forms that broadcast against x.
 struct RowWeights {
   Value each;    // [batch, 1, ...]: 0 for padding
-  Value shares;  // of each element of a channel among all
+  Value shares;  // weight of each element of a channel; they sum to 1
   Value counts;  // 1 for rows that count, 0 for padding
 };
 
@@ -28,7 +28,7 @@ RowWeights WeightsOf(Graph& graph, Value weights, const Shape& x) {
   const int64_t channels = x[x.rank() - 1];
   const auto places = static_cast<float>(x[0] * channels == 0 ? 0 : x.elements() / (x[0] * channels));
   const Value sum = graph.Make<Scale>({graph.Make<ReduceSum>({w.each})}, places);
-  // 0 / 1 where there is nothing but padding.
+  // If all rows are padding, divide 0 by 1.
   const Value none = graph.Make<Scale>({graph.Make<Sign>({sum})}, -1.0f, 1.0f);
   w.shares = graph.Make<Div>({w.each, graph.Make<Add>({sum, none})});
   return w;
@@ -64,7 +64,7 @@ std::vector<Value> ComposeBatchNormGrad(Graph& graph, const std::vector<Value>& 
   const Value normal = graph.Make<Mul>({graph.Make<Sub>({x, mean}), inverse});
   const Value dscale = ReduceToShape(graph, graph.Make<Mul>({dy, normal}), channels);
   const Value doffset = ReduceToShape(graph, dy, channels);
-  // Through mean and variance, which all rows that count have a share in.
+  // The part of the gradient that flows through mean and variance.
   const Value common = graph.Make<Add>({doffset, graph.Make<Mul>({normal, dscale})});
   const Value rest = graph.Make<Sub>({dy, graph.Make<Mul>({common, w.shares})});
   return {graph.Make<Mul>({rest, graph.Make<Mul>({scale, inverse})}), dscale, doffset};
@@ -76,14 +76,14 @@ void CheckInputs(const TensorType& x, const TensorType& weights, Types channels)
     throw std::invalid_argument("x" + shape.ToString() + " must be [batch, ..., channels]");
   }
   if (weights.shape != Shape{shape[0]}) {
-    throw std::invalid_argument("weights" + weights.shape.ToString() + " must have one for each row of x" +
+    throw std::invalid_argument("weights" + weights.shape.ToString() + " must have one element per row of x" +
                                 shape.ToString());
   }
   const Shape expected{shape[shape.rank() - 1]};
   for (const TensorType& type : channels) {
     if (type.shape == expected) continue;
     throw std::invalid_argument(type.shape.ToString() + " must be " + expected.ToString() +
-                                ", one for each channel of x" + shape.ToString());
+                                ", one element per channel of x" + shape.ToString());
   }
 }
 

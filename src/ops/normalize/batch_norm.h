@@ -1,15 +1,17 @@
-// Batch normalisation (Ioffe, Szegedy 2015): each channel to mean 0 and variance 1 over a batch, then scaled
-// and shifted. This is what training does; with known statistics it is a product and a sum.
+// Batch normalisation (Ioffe, Szegedy 2015) for training: normalises each channel to mean 0 and variance 1
+// over the batch, then scales and shifts it. Inference uses known statistics and needs only a product and a
+// sum.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Inputs f32 x[batch, ..., c], scale[c], offset[c], weights[batch]. Outputs y like x, mean[c], variance[c]:
-// those of each channel over all other axes, a row counting as its weight says, so a row of weight 2 is two
-// rows; the variance is divided by the sum of weights. A row of weight 0 (or below) is padding: nothing of it
-// is read into a sum, and its y is 0. Of padding alone mean and variance are 0. No gradient flows to weights.
+// Inputs f32 x[batch, ..., c], scale[c], offset[c], weights[batch]. Outputs y[batch, ..., c], mean[c],
+// variance[c]. Mean and variance are taken over all axes but the last, and weighted by row: a row of weight 2
+// counts as two rows. The variance is divided by the sum of weights. A row of weight <= 0 is padding: it is
+// left out, even if it holds NaN, and its y is 0. If all rows are padding, mean and variance are 0. No
+// gradient flows to the weights.
 class BatchNorm final : public Op {
  public:
   explicit BatchNorm(float e = 1e-5f) : epsilon(e) {}
@@ -22,7 +24,7 @@ class BatchNorm final : public Op {
   const float epsilon;  // > 0, added to the variance
 };
 
-// Inputs x, scale, weights, mean, variance as above, dy. Outputs dx, dscale, doffset; dx of padding is 0.
+// Inputs x, scale, weights, mean, variance as above, dy. Outputs dx, dscale, doffset. dx is 0 for padding.
 class BatchNormGrad final : public Op {
  public:
   explicit BatchNormGrad(float e) : epsilon(e) {}

@@ -4,7 +4,7 @@
 namespace leat::ops {
 
 void AddNormalizeCases(OpCaseList& cases) {
-  const SampleInput row = F32({5}), channel = F32({3}), noise = Integers(DType::kI64, {}, 0, 1e6f);
+  const SampleInput row = F32({5}), channel = F32({3}), random_seed = Integers(DType::kI64, {}, 0, 1e6f);
   // Some rows of each seed are padding.
   const SampleInput weights = Integers(DType::kF32, {6}, 0, 2), ones = Integers(DType::kF32, {4}, 1, 1),
                     padding = Integers(DType::kF32, {4}, 0, 0);
@@ -33,9 +33,9 @@ void AddNormalizeCases(OpCaseList& cases) {
                        {F32({6, 2, 2, 3}), channel, weights, channel, variance, F32({6, 2, 2, 3})}, 0.5f),
                    Case<BatchNormGrad>("batch_norm_grad padding",
                                        {F32({4, 3}), channel, padding, channel, variance, F32({4, 3})}, 0.5f),
-                   Case<Dropout>("dropout", {F32({4, 9}), noise}, 0.4f, uint64_t{1}),
-                   Case<Dropout>("dropout most", {F32({101}), noise}, 0.9f, uint64_t{2}),
-                   Case<Dropout>("dropout nothing", {F32({5}), noise}, 0.0f, uint64_t{3}),
+                   Case<Dropout>("dropout", {F32({4, 9}), random_seed}, 0.4f, uint64_t{1}),
+                   Case<Dropout>("dropout most", {F32({101}), random_seed}, 0.9f, uint64_t{2}),
+                   Case<Dropout>("dropout nothing", {F32({5}), random_seed}, 0.0f, uint64_t{3}),
                });
 }
 

@@ -12,7 +12,7 @@ std::vector<TensorType> Dropout::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 2);
   graph::CheckF32(inputs.first(1));
   if (inputs[1] != TensorType{DType::kI64, {}}) {
-    throw std::invalid_argument("noise is " + inputs[1].ToString() + "; must be " +
+    throw std::invalid_argument("random_seed is " + inputs[1].ToString() + "; must be " +
                                 TensorType{DType::kI64, {}}.ToString());
   }
   if (!(rate >= 0 && rate < 1)) {
@@ -36,7 +36,7 @@ double Dropout::flops(Types, Types outputs) const {
 DropoutMask::DropoutMask(const Dropout& op, int64_t random_seed)
     : key_(Mix(static_cast<uint64_t>(random_seed), op.salt)) {
   constexpr double kOne = 1 << 24;
-  // One bit pattern is always kept: with none the factor would be infinite.
+  // Keep at least one bit pattern, or the factor would be infinite.
   threshold_ = static_cast<int32_t>(std::min(std::round(static_cast<double>(op.rate) * kOne), kOne - 1));
   factor_ = static_cast<float>(kOne / (kOne - threshold_));
 }

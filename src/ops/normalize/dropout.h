@@ -1,4 +1,5 @@
-// Dropout (Srivastava et al. 2014), inverted: what is kept is scaled up, so that scoring needs nothing.
+// Inverted dropout (Srivastava et al. 2014): kept elements are scaled up in training, so inference needs no
+// change.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,9 @@
 
 namespace leat::ops {
 
-// Inputs f32 x, noise i64[]. y = 0 for a share `rate` of the elements, x / (1 - rate) for the others. Which
-// ones is a pure function of (noise, salt, position), so the gradient, and whoever repeats the step, drops
-// the same; the salt keeps the layers of a network apart.
+// Inputs f32 x, random_seed i64[]. Output y: 0 for a fraction `rate` of the elements, x / (1 - rate) for the
+// others. The choice is a pure function of (random_seed, salt, position), so the gradient and a repeated step
+// drop the same elements. Each layer of a network has a different salt.
 class Dropout final : public Op {
  public:
   Dropout(float r, uint64_t s) : rate(r), salt(s) {}
@@ -23,20 +24,20 @@ class Dropout final : public Op {
   const uint64_t salt;
 };
 
-// The choice, which all kernels share. Plain 32-bit arithmetic, so that loops over it become vector code.
+// The choice of dropped elements, shared by all kernels. 32-bit arithmetic, so that compilers vectorise it.
 class DropoutMask {
  public:
   DropoutMask(const Dropout& op, int64_t random_seed);
-  // What positions below 2^32 of each 2^32 are mixed with.
+  // Hash keys of one block of 2^32 positions.
   struct Keys {
     uint32_t first, second;
   };
   Keys KeysOf(uint64_t block) const;
   int32_t threshold() const { return threshold_; }
-  // 1 over the share that is kept.
+  // 1 / (fraction that is kept).
   float factor() const { return factor_; }
 
-  // 24 random bits of the position's low half: dropped when below the threshold.
+  // 24 random bits for the low 32 bits of a position. The element is dropped if they are below the threshold.
   [[gnu::always_inline]] static inline int32_t Bits(uint32_t position, Keys keys) {
     uint32_t h = position * 0x9e3779b9u ^ keys.first;
     h = (h ^ (h >> 16)) * 0x21f0aaadu;

@@ -15,12 +15,12 @@ Value MeanOfRows(Graph& graph, Value x) {
   return graph.Make<ReduceMean>({x}, std::vector<int>{-1}, true);
 }
 
-// Shape of what there is one of for each row.
+// The shape of per-row values: x without its last axis.
 Shape RowsOf(const Shape& x) {
   return Shape(x.sizes().first(x.rank() - 1));
 }
 
-// The same with an axis of size 1 in the place of a row.
+// Per-row values with a last axis of size 1, to broadcast against x.
 Value AsColumn(Graph& graph, Value v) {
   const Shape& shape = graph.shape(v);
   std::vector<int64_t> sizes(shape.sizes().begin(), shape.sizes().end());
@@ -63,7 +63,7 @@ std::vector<TensorType> LayerNorm::Infer(Types inputs) const {
   graph::CheckF32(inputs);
   const Shape& x = inputs[0].shape;
   const int64_t n = x.rank() == 0 ? 0 : x[x.rank() - 1];
-  if (n == 0) throw std::invalid_argument("x" + x.ToString() + " has nothing along its last axis");
+  if (n == 0) throw std::invalid_argument("x" + x.ToString() + " has no elements along its last axis");
   for (size_t i : {1, 2}) {
     if (inputs[i].shape == Shape{n}) continue;
     throw std::invalid_argument(std::string(i == 1 ? "scale" : "offset") + inputs[i].shape.ToString() +

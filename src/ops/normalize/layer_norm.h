@@ -1,11 +1,12 @@
-// Layer normalisation (Ba, Kiros, Hinton 2016): each row to mean 0 and variance 1, then scaled and shifted.
+// Layer normalisation (Ba, Kiros, Hinton 2016): normalises each row to mean 0 and variance 1, then scales and
+// shifts.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Inputs f32 x[..., n] with n > 0, scale[n], offset[n]. Outputs, m and v being mean and variance of a row:
+// Inputs f32 x[..., n] with n > 0, scale[n], offset[n]. Outputs, with mean m and variance v of a row:
 //   y[..., n] = (x - m) s · scale + offset,  m[...],  s[...] = 1 / √(v + epsilon)
 class LayerNorm final : public Op {
  public:

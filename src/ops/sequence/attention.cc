@@ -29,25 +29,25 @@ double ScoreFlops(const AttentionShape& s) {
          static_cast<double>(s.keys);
 }
 
-// The op in plain ops, for derivatives that no kernel computes.
+// Builds the op from plain ops, for derivatives without a kernel.
 class Composer {
  public:
   Composer(Graph& graph, const AttentionShape& shape) : graph_(graph), s_(shape) {}
 
-  // Heads laid apart: [batch, time, heads · size] → [batch, heads, time, size].
+  // Splits heads: [batch, time, heads · size] → [batch, heads, time, size].
   Value Apart(Value x) {
     const int64_t time = graph_.shape(x)[1];
     const Value split = graph_.Make<Reshape>({x}, Shape{s_.batch, time, s_.heads, s_.size});
     return graph_.Make<Transpose>({split}, std::vector<int>{0, 2, 1, 3});
   }
-  // And back.
+  // The inverse of Apart.
   Value Together(Value x) {
     const int64_t time = graph_.shape(x)[2];
     const Value swapped = graph_.Make<Transpose>({x}, std::vector<int>{0, 2, 1, 3});
     return graph_.Make<Reshape>({swapped}, Shape{s_.batch, time, s_.heads * s_.size});
   }
 
-  // q, k and v, heads apart.
+  // q, k and v with split heads.
   std::vector<Value> Parts(const std::vector<Value>& inputs) {
     if (!s_.packed) return {Apart(inputs[0]), Apart(inputs[1]), Apart(inputs[2])};
     std::vector<Value> parts;
@@ -65,7 +65,7 @@ class Composer {
     return graph_.Make<Scale>({product}, Factor());
   }
 
-  // 1 where a query sees a key, broadcast against scores.
+  // 1 where a query attends to a key, else 0; broadcasts against scores.
   Value Mask(const std::vector<Value>& inputs) {
     Tensor seen(DType::kF32, {s_.queries, s_.keys});
     auto elements = seen.as<float>();
@@ -84,19 +84,19 @@ class Composer {
     return graph_.Make<Mul>({mask, Below(lengths, Shape{1, 1, s_.queries, 1}, s_.queries)});
   }
 
-  // exp(scores - shift) where a query sees a key, 0 elsewhere. Masked twice: what is not seen may be too
-  // large for exp.
+  // exp(scores - shift) where a query attends to a key, else 0. Masks before exp too, since masked scores may
+  // overflow it.
   Value Weights(Value scores, Value shift, Value mask) {
     const Value difference = graph_.Make<Mul>({graph_.Make<Sub>({scores, shift}), mask});
     return graph_.Make<Mul>({graph_.Make<Exp>({difference}), mask});
   }
 
-  // [batch, heads, queries] as what broadcasts against scores.
+  // Reshapes [batch, heads, queries] to broadcast against scores.
   Value Column(Value x) { return graph_.Make<Reshape>({x}, Shape{s_.batch, s_.heads, s_.queries, 1}); }
   Value SumOverLast(Value x) { return graph_.Make<ReduceSum>({x}, std::vector<int>{-1}, true); }
   float Factor() const { return 1.0f / std::sqrt(static_cast<float>(s_.size)); }
 
-  // y and l. Both are the same whatever `shift` is; the node's own l keeps exp in range.
+  // y and l. Mathematically independent of `shift`; the node's own l keeps exp in range.
   std::vector<Value> Forward(const std::vector<Value>& inputs, Value shift) {
     const std::vector<Value> qkv = Parts(inputs);
     const Value mask = Mask(inputs);
@@ -104,7 +104,7 @@ class Composer {
     const Value weights = Weights(Scores(qkv[0], qkv[1]), column, mask);
     const Value sum = SumOverLast(weights);
     const Value some = graph_.Make<Sign>({SumOverLast(mask)});
-    // 0 / 1 and log 1 where nothing is seen.
+    // Without visible keys: 0 / 1 and log 1.
     const Value safe = graph_.Make<Add>({sum, graph_.Make<Scale>({some}, -1.0f, 1.0f)});
     const Value p = graph_.Make<Div>({weights, safe});
     const Value y = Together(graph_.Make<BatchMatMul>({p, qkv[2]}));
@@ -168,7 +168,7 @@ AttentionShape AttentionShapeOf(const AttentionSettings& settings, Types inputs)
   s.packed = inputs.size() <= 2;
   s.lengths = inputs.size() == 2 || inputs.size() == 4;
   if (inputs.empty() || inputs.size() > 4) {
-    Refuse("takes qkv, or q, k and v, and lengths; not " + std::to_string(inputs.size()) + " inputs");
+    Refuse("takes qkv or q, k, v, and optionally lengths; got " + std::to_string(inputs.size()) + " inputs");
   }
   graph::CheckF32(inputs.first(s.lengths_input()));
   const Shape &q = inputs[0].shape, &k = inputs[s.packed ? 0 : 1].shape;
@@ -176,7 +176,7 @@ AttentionShape AttentionShapeOf(const AttentionSettings& settings, Types inputs)
   if (q.rank() != 3 || k.rank() != 3) Refuse(sizes + ": must be [batch, time, channels]");
   const int64_t parts = s.packed ? 3 : 1;
   if (s.heads < 1 || q[2] == 0 || q[2] % parts != 0 || q[2] / parts % s.heads != 0) {
-    Refuse(sizes + ": the channels do not divide into " + (s.packed ? "q, k and v of " : "") +
+    Refuse(sizes + ": the channels cannot be divided into " + (s.packed ? "q, k and v of " : "") +
            std::to_string(s.heads) + " heads");
   }
   s.batch = q[0];
@@ -190,9 +190,9 @@ AttentionShape AttentionShapeOf(const AttentionSettings& settings, Types inputs)
     Refuse(sizes + ": a causal attention cannot have more queries than keys");
   }
   if (settings.mask_queries && s.queries != s.keys) {
-    Refuse(sizes + ": queries are masked by the lengths of keys, so there must be as many");
+    Refuse(sizes + ": mask_queries needs as many queries as keys");
   }
-  if (settings.mask_queries && !s.lengths) Refuse("mask_queries, but there are no lengths");
+  if (settings.mask_queries && !s.lengths) Refuse("mask_queries needs lengths");
   if (s.lengths && inputs.back() != TensorType{DType::kI32, {s.batch}}) {
     Refuse("lengths are " + inputs.back().ToString() + "; must be " +
            TensorType{DType::kI32, {s.batch}}.ToString());

@@ -1,5 +1,5 @@
-// Multi-head scaled dot-product attention (Vaswani et al. 2017), fused: neither the heads laid apart nor the
-// scores of more than some queries at a time ever exist in memory.
+// Fused multi-head scaled dot-product attention (Vaswani et al. 2017). It never materialises split heads, nor
+// the scores of more than a few queries at a time.
 #pragma once
 
 #include "ops/op.h"
@@ -8,22 +8,21 @@ namespace leat::ops {
 
 struct AttentionSettings {
   int64_t heads = 1;
-  // A query sees no later key: counted from the end when keys are more than queries, so the last query sees
-  // all.
+  // A query attends to no later key. If there are more keys than queries, positions are aligned at the end,
+  // so the last query attends to all keys.
   bool causal = false;
-  // Queries from a row's length on are padding, too.
+  // The lengths also apply to queries: later queries are padding.
   bool mask_queries = false;
   friend bool operator==(const AttentionSettings&, const AttentionSettings&) = default;
 };
 
 // Inputs
 //   f32 q[batch, queries, heads · d], k[batch, keys, heads · d], v like k; or one tensor
-//   f32 qkv[batch, time, 3 · heads · d] that has them side by side, as one product makes them;
-//   then, optional, i32 lengths[batch]: how many keys of a row count (below 0 is 0, and there are no more
-//   than there are).
-// Outputs, P being the softmax of q kᵀ / √d over the keys that a query sees:
-//   y[batch, queries, heads · d] = P v,  l[batch, heads, queries] = log of the sum that P was divided by.
-// A query that sees no key has y = 0 and l = 0.
+//   f32 qkv[batch, time, 3 · heads · d] with the three concatenated, as one product computes them;
+//   then, optional, i32 lengths[batch]: the number of valid keys of each row, clamped to [0, keys].
+// Outputs, with P = softmax of q kᵀ / √d over the visible keys:
+//   y[batch, queries, heads · d] = P v,  l[batch, heads, queries] = log of the softmax denominator.
+// A query without visible keys has y = 0 and l = 0.
 class Attention final : public Op {
  public:
   explicit Attention(AttentionSettings s) : settings(s) {}
@@ -36,7 +35,7 @@ class Attention final : public Op {
   const AttentionSettings settings;
 };
 
-// Inputs as Attention's, then its y and l, and dy. Outputs dq, dk, dv, or dqkv.
+// Inputs: those of Attention, its outputs y and l, and dy. Outputs dq, dk, dv, or dqkv.
 class AttentionGrad final : public Op {
  public:
   explicit AttentionGrad(AttentionSettings s) : settings(s) {}
@@ -49,21 +48,21 @@ class AttentionGrad final : public Op {
   const AttentionSettings settings;
 };
 
-// Sizes and input layout of an attention: what shape rules and kernels share.
+// Sizes and input layout of an attention, shared by shape rules and kernels.
 struct AttentionShape {
   int64_t batch = 0, queries = 0, keys = 0, heads = 0;
-  int64_t size = 0;      // of a head
-  bool packed = false;   // one qkv in place of q, k, v
-  bool lengths = false;  // the input after them
+  int64_t size = 0;      // channels per head
+  bool packed = false;   // one input qkv instead of q, k, v
+  bool lengths = false;  // there is an input of lengths
   AttentionSettings settings;
 
   size_t lengths_input() const { return packed ? 1 : 3; }
-  // Inputs of Attention.
+  // Number of inputs of Attention.
   size_t inputs() const { return lengths_input() + (lengths ? 1 : 0); }
-  // Keys that a query of a row of that length sees: those before.
+  // Number of keys that a query attends to, in a row of this length: always the first ones.
   int64_t Visible(int64_t query, int64_t length) const;
 };
-// Throws std::invalid_argument with the sizes that do not fit.
+// Throws std::invalid_argument with the sizes that do not match.
 AttentionShape AttentionShapeOf(const AttentionSettings& settings, Types inputs);
 
 }  // namespace leat::ops

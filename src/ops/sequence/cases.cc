@@ -30,7 +30,7 @@ void AddAttentionCases(OpCaseList& cases) {
       });
 }
 
-// What a recurrent op is tried on: time, batch, units, how, and what its gradient is given.
+// Sizes and options of a recurrent test case, and the output gradients that its gradient op gets.
 struct RecurrentTry {
   std::string name;
   int64_t time, batch, units;
@@ -39,7 +39,7 @@ struct RecurrentTry {
   int derivatives;
 };
 
-// Small ones against numeric derivatives; large ones for loops that take sixteen units and some rows at once.
+// Small cases for numeric derivatives; large ones for loops over blocks of sixteen units and several rows.
 std::vector<RecurrentTry> RecurrentTries() {
   return {
       {"", 3, 2, 3, {}, 0b11, 1},
@@ -69,7 +69,7 @@ void AddGiven(const std::vector<Shape>& outputs, unsigned given, std::vector<Sam
   }
 }
 
-// The weights are small, so that states of many units stay where the cells are not flat.
+// The weights are small, so that cells with many units do not saturate.
 SampleInput StateWeight(int64_t units, int64_t gates) {
   const float size = units > 4 ? 0.2f : 0.8f;
   return F32({units, gates * units}, -size, size);
@@ -112,7 +112,7 @@ void AddRecurrentCases(OpCaseList& cases) {
     }
     for (const bool relu : {true, false}) {
       const std::string name = (relu ? " relu" : "") + c.name;
-      // Where relu bends there is no derivative: all of its sums are above, as inputs of 1 to 2 make them.
+      // Relu has no derivative at 0. Inputs of 1 to 2 keep all sums above it.
       std::vector<SampleInput> rnn = {relu ? F32(z(1).type.shape, 2, 3) : z(1), StateWeight(c.units, 1)};
       if (relu) rnn[1].low = -0.02f;
       initial(&rnn, 1);

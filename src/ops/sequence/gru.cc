@@ -13,7 +13,7 @@ std::string WithReset(std::string text, bool before) {
   return text + (text.empty() ? "" : " ") + "linear_before_reset=" + (before ? "true" : "false");
 }
 
-// Parts [first, first + count) of the last axis, each `units` wide.
+// Slices parts [first, first + count) out of the last axis, each `units` wide.
 Value Parts(Graph& graph, Value v, int64_t first, int64_t count, int64_t units) {
   const Shape& s = graph.shape(v);
   return graph.Make<Slice>({v}, std::vector<int64_t>{0, 0, first * units},

@@ -1,18 +1,18 @@
-// How long padded sequences are.
+// Lengths of padded sequences.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// ids i32[batch, time] → i32[batch]: the ids of a row before those equal to `padding` that end it.
+// ids i32[batch, time] → i32[batch]: the length of each row without the trailing ids equal to `padding`.
 class SequenceLengths final : public Op {
  public:
   explicit SequenceLengths(int32_t p) : padding(p) {}
   std::string_view kind() const override { return "sequence_lengths"; }
   std::vector<TensorType> Infer(Types inputs) const override;
   std::string attributes() const override { return "padding=" + std::to_string(padding); }
-  // Whole numbers have no gradient.
+  // Integers have no gradient.
   InputGrads Gradient(Graph&, const Node&, OutputGrads) const override { return {std::nullopt}; }
 
   const int32_t padding;

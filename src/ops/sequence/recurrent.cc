@@ -22,7 +22,7 @@ std::string Text(const RecurrentOptions& o) {
   return text.empty() ? text : text.substr(1);
 }
 
-// A product of z's size by the state's for each step.
+// One matrix product of the state per step.
 double Flops(Types types) {
   const Shape& z = types[0].shape;
   return static_cast<double>(z.elements()) * (2.0 * static_cast<double>(types[1].shape[0]) + 10);
@@ -39,7 +39,7 @@ Value Project(Graph& graph, const RecurrentInputs& in) {
   return graph.Make<Reshape>({z}, Shape{x[1], x[0], graph.shape(z)[1]});
 }
 
-// The inputs of the op that are there or not, and what it is told about them.
+// Appends the optional inputs and returns the matching options.
 RecurrentOptions AddOptional(const RecurrentInputs& in, bool reverse, std::vector<Value>* inputs) {
   if (in.lengths) inputs->push_back(*in.lengths);
   if (in.hidden) inputs->push_back(*in.hidden);

@@ -1,17 +1,18 @@
-// What lstm, gru and rnn have in common.
+// Shared parts of the recurrent layers LSTM, GRU and RNN.
 //
-// They run over z = x Wx + b of all steps at once, f32[time, batch, gates · units]: the product by the inputs
-// is one large matmul outside of them, as are those for its gradients, and only what has to go step by step
-// is theirs. AddLstm, AddGru and AddRnn below put the whole together from x f32[batch, time, inputs].
+// The ops Lstm, Gru and Rnn do only what must run step by step. Their input is z = x Wx + b, f32[time, batch,
+// gates · units], computed by one matmul for all steps; the gradients of x and Wx are matmuls too. AddLstm,
+// AddGru and AddRnn below build the whole layer from x f32[batch, time, inputs].
 //
-// Inside, time comes first: the rows of a step lie together. The sequence that comes out is batch first.
+// z has time as its first axis, so that the rows of a step are contiguous. The output sequence has batch
+// first.
 //
-// Steps at and after a row's length leave its state untouched; the sequence is zero there and no gradient
-// flows. A length below 0 means 0, one above the number of steps means all. In reverse the walk goes from the
-// last step to the first, so that with lengths it begins with a row's own last step.
+// Steps at or after a row's length do not change its state; the sequence is zero there and no gradient flows.
+// Lengths are clamped to [0, time]. With `reverse`, steps run from last to first; with lengths, each row
+// starts at its own last step.
 //
-// Besides the sequence and the last state the ops give what their gradients need, so that nothing is computed
-// twice: `gates` (after their activation, computed in the memory of z) and the states before each step.
+// Besides the sequence and the last state, the ops return what their gradients need: `gates`, the gate values
+// after activation, which overwrite z, and the states before each step.
 #pragma once
 
 #include "ops/op.h"
@@ -20,8 +21,8 @@ namespace leat::ops {
 
 struct RecurrentOptions {
   bool reverse = false;
-  bool lengths = false;  // an input i32[batch]
-  bool initial = false;  // inputs with the state before the first step; otherwise it is zero
+  bool lengths = false;  // there is an input of lengths, i32[batch]
+  bool initial = false;  // the initial state is an input; otherwise it is zero
 };
 
 struct RecurrentSizes {
@@ -37,19 +38,20 @@ class RecurrentOp : public Op {
 
  protected:
   explicit RecurrentOp(RecurrentOptions o) : options(o) {}
-  // Checks z[time, batch, gates · units], wh[units, gates · units] and behind `fixed` inputs lengths and
-  // `states` initial states.
+  // Checks z[time, batch, gates · units] and wh[units, gates · units] and, after `fixed` inputs, the optional
+  // lengths and `states` initial states. Throws std::invalid_argument.
   RecurrentSizes Check(Types inputs, size_t fixed, int64_t gates, size_t states) const;
 };
 
-// A gradient op runs the steps backwards. `given` has a bit for each output of the op that a gradient comes
-// from; these gradients are its last inputs, in the order of the outputs. It has no gradient of its own.
+// Base of the gradient ops, which run the steps backwards. Bit i of `given` is set if the loss depends on
+// output i; the gradients of these outputs are the last inputs, in order. Gradient ops have no gradient
+// themselves.
 class RecurrentGradOp : public Op {
  public:
   std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
   bool Has(size_t output) const { return (given >> output & 1) != 0; }
-  // Where among `inputs` inputs the gradient by that output of the op is.
+  // The index, among `inputs` inputs, of the gradient of that output.
   size_t InputOf(size_t output, size_t inputs) const;
 
   const RecurrentOptions options;
@@ -57,46 +59,47 @@ class RecurrentGradOp : public Op {
 
  protected:
   RecurrentGradOp(RecurrentOptions o, unsigned g) : options(o), given(g) {}
-  // Only the gradient of the op itself makes such nodes, so the shapes fit.
+  // Checks only the count: these nodes are created by Gradient of the forward op, with matching shapes.
   void CheckCount(Types inputs, size_t fixed) const;
 };
 
-// `kept` and behind them the gradients that there are; their bits go to *given.
+// Appends the gradients that exist to `kept` and sets their bits in *given.
 std::vector<Value> WithGradients(std::vector<Value> kept, OutputGrads grads, unsigned* given);
 
-// leftᵀ right of [time, batch, n] and [time, batch, m] as matrices of time · batch rows: [n, m].
+// leftᵀ right for left[time, batch, n] and right[time, batch, m], as matrices of time · batch rows. Output
+// [n, m].
 Value SumOfProducts(Graph& graph, Value left, Value right);
 
-// A layer's inputs. Weights are as a product from the left takes them; PyTorch's weight_ih and weight_hh and
-// ONNX's W and R are these transposed, with gates in the order that each function below states.
+// Inputs of a layer. The weights are the transposes of PyTorch's weight_ih and weight_hh and of ONNX's W and
+// R. Each function below states its order of gates.
 struct RecurrentInputs {
   Value x;                       // f32[batch, time, inputs]
   Value input_weight;            // f32[inputs, gates · units]
   Value state_weight;            // f32[units, gates · units]
   std::optional<Value> bias;     // f32[gates · units]: PyTorch's bias_ih + bias_hh
   std::optional<Value> lengths;  // i32[batch]
-  std::optional<Value> hidden;   // f32[batch, units], with `cell` where there is one: the state to begin with
+  std::optional<Value> hidden;   // f32[batch, units]: initial state; an LSTM also needs `cell`
   std::optional<Value> cell;
 };
 
 struct RecurrentOutputs {
   Value sequence;             // f32[batch, time, units]
   Value hidden;               // f32[batch, units]: after a row's last step
-  std::optional<Value> cell;  // of an LSTM
+  std::optional<Value> cell;  // LSTM only
 };
 
 // Long short-term memory (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
-// Gates input, forget, cell, output: PyTorch's i, f, g, o; ONNX has i, o, f, c.
+// Gate order: input, forget, cell, output, as PyTorch's i, f, g, o. ONNX has i, o, f, c.
 RecurrentOutputs AddLstm(Graph& graph, const RecurrentInputs& in, bool reverse = false);
 
-// Gated recurrent unit (Cho et al. 2014). Gates reset, update, new: PyTorch's r, z, n; ONNX has z, r, h.
-// `new_bias` f32[units] makes the reset gate act after the product by the state (PyTorch; linear_before_reset
-// of ONNX): n = tanh(z_n + r (h Wn + new_bias)), and `bias` then has the gate's other bias (b_in). Without:
-// n = tanh(z_n + (r h) Wn).
+// Gated recurrent unit (Cho et al. 2014). Gate order: reset, update, new, as PyTorch's r, z, n. ONNX has z,
+// r, h. With `new_bias` f32[units], the reset gate is applied after the product, as in PyTorch and with
+// ONNX's linear_before_reset: n = tanh(z_n + r (h Wn + new_bias)); `bias` then holds the input bias b_in of
+// that gate. Without it: n = tanh(z_n + (r h) Wn).
 RecurrentOutputs AddGru(Graph& graph, const RecurrentInputs& in, std::optional<Value> new_bias,
                         bool reverse = false);
 
-// h = tanh(z + h Wh), or relu.
+// Plain recurrent layer (Elman 1990): h = tanh(z + h Wh), or relu instead of tanh.
 RecurrentOutputs AddRnn(Graph& graph, const RecurrentInputs& in, bool relu, bool reverse = false);
 
 }  // namespace leat::ops

@@ -1,5 +1,5 @@
-// Recurrent ops as a whole, against loops written down from their equations, and what PyTorch's and ONNX's
-// weights mean; gradients that stay rows.
+// Recurrent layers compared with loops written from their equations, the weight layouts of PyTorch and ONNX,
+// and sparse gradients.
 #include "ops/sequence/recurrent.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ double Sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-// Inputs drawn at random and what a graph makes of them.
+// Random inputs and the results of a graph for them.
 class Sequences : public testing::Test {
  protected:
   Value Feed(Shape shape) {
@@ -159,7 +159,7 @@ TEST_F(Sequences, GruIsItsEquations) {
   }
 }
 
-// Both directions of a row that ends early begin and end inside of it.
+// With lengths, both directions stay within each row.
 TEST_F(Sequences, LengthsBelowZeroAndBeyondTheEndMeanNoneAndAll) {
   RecurrentInputs in = Inputs(1);
   const std::vector<float> all = Evaluate(AddRnn(graph_, in, false).sequence);
@@ -211,7 +211,7 @@ TEST(SequenceLengthsTest, CountsUpToThePaddingThatEndsARow) {
   EXPECT_THAT(plan->At(v).as<int32_t>(), testing::ElementsAre(2, 0, 2, 3));
 }
 
-// A table that is looked up twice: its gradient is rows of both, and nobody makes the dense one.
+// A table with two lookups: its gradient has the rows of both, and the dense gradient is not computed.
 TEST(RowGradients, StayRowsThroughSums) {
   Graph graph;
   const Value table = graph.Make<Variable>({}, TensorType{DType::kF32, {1000, 4}});

@@ -10,7 +10,7 @@ std::vector<TensorType> ArgExtreme::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 1);
   graph::CheckF32(inputs);
   if (type != DType::kI32 && type != DType::kI64) {
-    throw std::invalid_argument("indices as " + std::string(Name(type)) + "; must be i32 or i64");
+    throw std::invalid_argument("the index type is " + std::string(Name(type)) + "; must be i32 or i64");
   }
   const Shape& shape = inputs[0].shape;
   const size_t at = AxisOf(axis, shape.rank());

@@ -1,13 +1,13 @@
-// Where the largest and the smallest element of an axis stand.
+// Positions of the largest and the smallest element along an axis.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// f32 in, whole numbers (i32 or i64) out. Of equal ones the first; NaN is chosen only where there is nothing
-// else. The axis, counted from the end when negative, goes or stays with size 1. It must have elements. No
-// gradient flows.
+// Input f32, output i32 or i64. The first of equal elements; NaN only if all are NaN. The axis (negative:
+// counted from the end) is removed, or kept with size 1 if keep_dims. It must not be empty. No gradient
+// flows.
 class ArgExtreme : public Op {
  public:
   ArgExtreme(int a, bool keep, DType t) : axis(a), keep_dims(keep), type(t) {}

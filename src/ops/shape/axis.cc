@@ -7,7 +7,8 @@ namespace leat::ops {
 size_t AxisOf(int axis, size_t rank) {
   const int64_t at = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
   if (at < 0 || at >= static_cast<int64_t>(rank)) {
-    throw std::invalid_argument("no axis " + std::to_string(axis) + " among " + std::to_string(rank));
+    throw std::invalid_argument("axis " + std::to_string(axis) + " is out of range for rank " +
+                                std::to_string(rank));
   }
   return static_cast<size_t>(at);
 }

@@ -1,4 +1,4 @@
-// Axes and sizes as attributes name them.
+// Helpers for axis and size attributes.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace leat::ops {
 
-// The axis counted from the front when it is given from the end, as -1. Throws std::invalid_argument when
-// there is none such among `rank`.
+// Resolves an axis; a negative one counts from the end. Throws std::invalid_argument if it is out of range
+// for `rank`.
 size_t AxisOf(int axis, size_t rank);
 
 std::vector<int64_t> SizesOf(const Shape& shape);
@@ -18,7 +18,7 @@ std::vector<int64_t> SizesOf(const Shape& shape);
 // "1,-2,3"
 std::string ListOf(const std::vector<int64_t>& values);
 
-// A tensor seen along one axis: [outer, size, inner].
+// A shape viewed along one axis: [outer, size, inner].
 struct AxisView {
   int64_t outer = 1;
   int64_t size = 1;

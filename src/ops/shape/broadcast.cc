@@ -9,7 +9,7 @@
 namespace leat::ops {
 namespace {
 
-// Size of `axis` counted from the end; 1 beyond the first axis.
+// Size of `axis`, counted from the end; 1 if the shape has fewer axes.
 int64_t SizeFromEnd(const Shape& shape, size_t axis) {
   return axis < shape.rank() ? shape[shape.rank() - 1 - axis] : 1;
 }
@@ -86,7 +86,7 @@ Value Repeat(Graph& graph, Value x, int axis, int64_t times) {
   const Shape shape = graph.shape(x);
   const size_t at = AxisOf(axis, shape.rank());
   if (times < 0 || times > Shape::kMaxElements) {
-    throw std::invalid_argument("repeats an axis " + std::to_string(times) + " times");
+    throw std::invalid_argument("repeat count " + std::to_string(times) + " is out of range");
   }
   if (times == 1) return x;
   const AxisView view = ViewAlong(shape, at);
@@ -101,12 +101,13 @@ Value Repeat(Graph& graph, Value x, int axis, int64_t times) {
 Value Tile(Graph& graph, Value x, std::span<const int64_t> times) {
   const Shape shape = graph.shape(x);
   if (times.size() != shape.rank()) {
-    throw std::invalid_argument("repeats " + std::to_string(times.size()) + " axes of " + shape.ToString());
+    throw std::invalid_argument(std::to_string(times.size()) + " repeat counts for shape " +
+                                shape.ToString());
   }
   std::vector<int64_t> sizes = SizesOf(shape);
   for (size_t i = 0; i < times.size(); ++i) {
     if (times[i] < 0 || times[i] > Shape::kMaxElements) {
-      throw std::invalid_argument("repeats an axis " + std::to_string(times[i]) + " times");
+      throw std::invalid_argument("repeat count " + std::to_string(times[i]) + " is out of range");
     }
     if (times[i] == 1) continue;
     const AxisView view = ViewAlong(Shape(sizes), i);

@@ -1,14 +1,14 @@
-// NumPy's broadcasting: shapes are aligned at their last axes, and a size of 1 stretches.
+// Broadcasting as in NumPy: shapes are aligned at their last axes, and axes of size 1 are stretched.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// The shape both broadcast to. Throws std::invalid_argument with the sizes that differ.
+// The shape that both broadcast to. Throws std::invalid_argument with the sizes that differ.
 Shape BroadcastShape(const Shape& a, const Shape& b);
 
-// Element strides of a tensor of shape `from` when read as one of shape `to`: 0 along stretched axes.
+// Strides, in elements, to read a tensor of shape `from` as one of shape `to`: 0 along stretched axes.
 std::vector<int64_t> BroadcastStrides(const Shape& from, const Shape& to);
 
 // x, of any type, stretched to `shape`.
@@ -23,8 +23,7 @@ class BroadcastTo final : public Op {
   const Shape shape;
 };
 
-// x summed back to `shape`, which must broadcast to x's: what a gradient needs on its way through a
-// broadcast.
+// x summed to `shape`, which must broadcast to the shape of x: the gradient of BroadcastTo.
 class SumTo final : public Op {
  public:
   explicit SumTo(Shape s) : shape(s) {}
@@ -42,10 +41,10 @@ Value ReduceToShape(Graph& graph, Value x, const Shape& shape);
 // Adds a BroadcastTo unless x has that shape already.
 Value StretchToShape(Graph& graph, Value x, const Shape& shape);
 
-// Each element of an axis `times` times, one beside the other: [a, b] → [a, a, b, b]. Nearest-neighbour
-// scaling by a whole factor.
+// Repeats each element along an axis `times` times: [a, b] → [a, a, b, b]. This is nearest-neighbour
+// upsampling.
 Value Repeat(Graph& graph, Value x, int axis, int64_t times);
-// x laid side by side times[i] times along each axis i: [a, b] → [a, b, a, b].
+// Repeats x times[i] times along each axis i: [a, b] → [a, b, a, b].
 Value Tile(Graph& graph, Value x, std::span<const int64_t> times);
 
 }  // namespace leat::ops

@@ -14,7 +14,7 @@ std::vector<TensorType> Concat::Infer(Types inputs) const {
   for (size_t i = 1; i < inputs.size(); ++i) {
     if (inputs[i].dtype != inputs[0].dtype) {
       throw std::invalid_argument("inputs are " + inputs[0].ToString() + " and " + inputs[i].ToString() +
-                                  "; must be of one type");
+                                  "; must have the same type");
     }
     std::vector<int64_t> other = SizesOf(inputs[i].shape);
     if (other.size() == sizes.size()) {
@@ -24,7 +24,7 @@ std::vector<TensorType> Concat::Infer(Types inputs) const {
     }
     if (other != sizes) {
       throw std::invalid_argument(inputs[0].shape.ToString() + " and " + inputs[i].shape.ToString() +
-                                  " differ along another axis than " + std::to_string(axis));
+                                  " differ along an axis other than " + std::to_string(axis));
     }
     // Checks the product before the next size is added.
     static_cast<void>(Shape(sizes));

@@ -1,11 +1,12 @@
-// Tensors one behind the other along an axis.
+// Concatenation along an axis.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// One or more inputs of one type that differ along `axis` at most; counted from the end when negative.
+// One or more inputs of the same type, whose shapes may differ only along `axis` (negative: counted from the
+// end).
 class Concat final : public Op {
  public:
   explicit Concat(int a) : axis(a) {}
@@ -17,7 +18,7 @@ class Concat final : public Op {
   const int axis;
 };
 
-// Tensors of one shape side by side along a new axis, which the result has as its axis `axis`.
+// Joins tensors of the same shape along a new axis, which becomes axis `axis` of the result.
 Value Stack(Graph& graph, std::span<const Value> values, int axis);
 
 }  // namespace leat::ops

@@ -1,12 +1,11 @@
-// Running sums along an axis.
+// Cumulative sums along an axis.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Element i is the sum of those up to i, of those before it when `exclusive`; from the end backwards when
-// `reverse`.
+// Element i is the sum of elements 0 to i, or 0 to i - 1 if `exclusive`. `reverse` sums from the end.
 class CumSum final : public Op {
  public:
   explicit CumSum(int a, bool ex = false, bool rev = false) : axis(a), exclusive(ex), reverse(rev) {}

@@ -23,7 +23,7 @@ std::vector<bool> ReduceOp::Reduced(size_t rank) const {
   std::vector<bool> reduced(rank, axes.empty());
   for (int axis : axes) {
     const size_t at = AxisOf(axis, rank);
-    if (reduced[at]) throw std::invalid_argument("axis " + std::to_string(axis) + " is named twice");
+    if (reduced[at]) throw std::invalid_argument("axis " + std::to_string(axis) + " is listed twice");
     reduced[at] = true;
   }
   return reduced;

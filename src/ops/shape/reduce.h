@@ -7,26 +7,26 @@ namespace leat::ops {
 
 class ReduceOp : public Op {
  public:
-  // `axes`: counted from the end when negative; none means all. keep_dims leaves an axis of size 1 behind.
+  // Negative axes count from the end; no axes means all. With keep_dims, reduced axes stay with size 1.
   explicit ReduceOp(std::vector<int> a, bool keep) : axes(std::move(a)), keep_dims(keep) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
 
-  // Which axes of a tensor of that rank go. Throws std::invalid_argument on one that is not there or named
-  // twice.
+  // For each axis of a tensor of this rank, whether it is reduced. Throws std::invalid_argument if an axis is
+  // out of range or listed twice.
   std::vector<bool> Reduced(size_t rank) const;
-  // The shape with size 1 where an axis goes: what the result broadcasts back from.
+  // The input shape with reduced axes of size 1, which broadcasts to the input.
   Shape KeptShape(const Shape& input) const;
 
-  // dy, of this op's output shape, stretched back to the shape of its input x.
+  // Broadcasts dy, of the output shape, to the shape of the input x.
   Value SpreadBack(Graph& graph, Value x, Value dy) const;
 
   const std::vector<int> axes;
   const bool keep_dims;
 
  protected:
-  // Throws when elements of the output would come from none of the input.
+  // Throws std::invalid_argument if the input is empty but the output is not.
   static void CheckNotEmpty(std::string_view what, const Shape& input, const Shape& output);
 };
 
@@ -37,7 +37,7 @@ class ReduceSum final : public ReduceOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// Refuses to take the mean of no elements.
+// Rejects an empty input.
 class ReduceMean final : public ReduceOp {
  public:
   explicit ReduceMean(std::vector<int> a = {}, bool keep = false) : ReduceOp(std::move(a), keep) {}

@@ -5,8 +5,7 @@
 
 namespace leat::ops {
 
-// NaN among the elements makes the result NaN. Elements that are equally large share the gradient. Refuses to
-// choose from no elements.
+// NaN if any element is NaN. Equal extremes share the gradient. Rejects an empty input.
 class ReduceExtreme : public ReduceOp {
  public:
   using ReduceOp::ReduceOp;

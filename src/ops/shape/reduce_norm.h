@@ -1,11 +1,11 @@
-// Reductions that are a root or a logarithm of a sum.
+// The reductions log-sum-exp and L2 norm.
 #pragma once
 
 #include "ops/shape/reduce.h"
 
 namespace leat::ops {
 
-// log Σ e^x along axes, which neither overflows nor loses what is small. Refuses to add up no elements.
+// log Σ e^x along axes, numerically stable. Rejects an empty input.
 class LogSumExp final : public ReduceOp {
  public:
   explicit LogSumExp(std::vector<int> a = {}, bool keep = false) : ReduceOp(std::move(a), keep) {}
@@ -14,7 +14,7 @@ class LogSumExp final : public ReduceOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// √Σx² along axes. At 0, where it has a kink, no gradient flows.
+// √Σx² along axes. No gradient flows where the result is 0.
 class ReduceL2 final : public ReduceOp {
  public:
   explicit ReduceL2(std::vector<int> a = {}, bool keep = false) : ReduceOp(std::move(a), keep) {}

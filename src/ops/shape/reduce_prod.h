@@ -13,8 +13,8 @@ class ReduceProd final : public ReduceOp {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// For each element the product of the others along the axes, in the shape of x: right where elements are 0 as
-// well. Its own gradient divides by x and is not.
+// For each element of x, the product of the others along the axes. Correct for zeros too, but its own
+// gradient is not, since it divides by x.
 class ProdOfOthers final : public ReduceOp {
  public:
   explicit ProdOfOthers(std::vector<int> a = {}) : ReduceOp(std::move(a), true) {}

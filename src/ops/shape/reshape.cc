@@ -26,7 +26,7 @@ Value Unsqueeze(Graph& graph, Value x, std::span<const int> axes) {
   std::vector<bool> added(rank);
   for (int axis : axes) {
     const size_t at = AxisOf(axis, rank);
-    if (added[at]) throw std::invalid_argument("axis " + std::to_string(axis) + " is named twice");
+    if (added[at]) throw std::invalid_argument("axis " + std::to_string(axis) + " is listed twice");
     added[at] = true;
   }
   std::vector<int64_t> sizes;

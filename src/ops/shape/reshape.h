@@ -1,4 +1,4 @@
-// The same elements in the same order, in another shape. Costs nothing: a view.
+// The same elements in the same order with another shape. A view: it costs nothing.
 #pragma once
 
 #include "ops/op.h"
@@ -17,11 +17,12 @@ class Reshape final : public Op {
   const Shape shape;
 };
 
-// Axes of size 1 put in: `axes` are those of the result, from the end when negative.
+// Inserts axes of size 1. `axes` are positions in the result; negative ones count from the end.
 Value Unsqueeze(Graph& graph, Value x, std::span<const int> axes);
-// Axes of size 1 taken out: those named, or all that there are.
+// Removes the given axes, which must have size 1, or all axes of size 1 if none are given.
 Value Squeeze(Graph& graph, Value x, std::span<const int> axes = {});
-// A matrix: the axes before `axis` as rows, it and those behind it as columns. `axis` may be the rank.
+// Reshapes to a matrix: axes before `axis` become rows, `axis` and those after it columns. `axis` may be the
+// rank.
 Value Flatten(Graph& graph, Value x, int axis = 1);
 
 }  // namespace leat::ops

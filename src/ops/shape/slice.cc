@@ -8,7 +8,7 @@
 namespace leat::ops {
 namespace {
 
-// `size` elements from `begin` on, `step` apart, lie in [0, n). No sum or product here can overflow.
+// Whether `size` elements from `begin`, `step` apart, are in [0, n). No sum or product here can overflow.
 bool Inside(int64_t begin, int64_t size, int64_t step, int64_t n) {
   if (begin < 0 || size < 0 || begin > n || size > n) return false;
   if (step == 0 || step > Shape::kMaxElements || step < -Shape::kMaxElements) return false;
@@ -25,7 +25,7 @@ void CheckBox(const Shape& shape, const std::vector<int64_t>& begin, const std::
   const size_t rank = shape.rank();
   bool fits = begin.size() == rank && size.size() == rank && (step.empty() || step.size() == rank);
   for (size_t i = 0; fits && i < rank; ++i) fits = Inside(begin[i], size[i], StepOf(step, i), shape[i]);
-  if (!fits) throw std::invalid_argument(attributes + " reaches out of " + shape.ToString());
+  if (!fits) throw std::invalid_argument(attributes + " is out of range for " + shape.ToString());
 }
 
 std::string Borders(const std::vector<int64_t>& before, const std::vector<int64_t>& after, PadMode mode) {
@@ -33,7 +33,7 @@ std::string Borders(const std::vector<int64_t>& before, const std::vector<int64_
          (mode == PadMode::kConstant ? "" : " mode=" + std::string(Name(mode)));
 }
 
-// What both kinds of padding need of one axis: `size` elements inside.
+// Whether the padding is valid for an axis of `size` elements.
 bool Fits(PadMode mode, int64_t before, int64_t after, int64_t size) {
   if (before < 0 || after < 0 || before > Shape::kMaxElements || after > Shape::kMaxElements) return false;
   if (before == 0 && after == 0) return true;

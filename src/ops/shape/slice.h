@@ -1,12 +1,12 @@
-// A box cut out of a tensor, and a tensor set into a larger one: each the gradient of the other.
+// Slicing and padding, and their gradients.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Elements begin[i] + j step[i], 0 <= j < size[i], of each axis i; of any type. Steps are 1 when there are
-// none, and may be negative.
+// Elements begin[i] + j step[i], 0 <= j < size[i], along each axis i, of any type. Steps may be negative; an
+// empty list means 1.
 class Slice final : public Op {
  public:
   Slice(std::vector<int64_t> b, std::vector<int64_t> s, std::vector<int64_t> st = {})
@@ -24,7 +24,8 @@ class Slice final : public Op {
   static std::vector<int64_t> Dropped(std::vector<int64_t> steps);
 };
 
-// What Slice takes from `shape`, put back: f32 zeros but for elements begin[i] + j step[i].
+// The gradient of Slice: the input placed at elements begin[i] + j step[i] of an f32 tensor of `shape`, zero
+// elsewhere.
 class SliceGrad final : public Op {
  public:
   SliceGrad(Shape s, std::vector<int64_t> b, std::vector<int64_t> st)
@@ -39,14 +40,14 @@ class SliceGrad final : public Op {
   const std::vector<int64_t> step;
 };
 
-// What stands in the border: a value, the nearest element, or the inside mirrored at the outermost element,
-// which is not repeated: c b | a b c | b a.
+// The content of the padding: a constant, the nearest element, or a reflection that does not repeat the
+// outermost element: c b | a b c | b a.
 enum class PadMode : uint8_t { kConstant, kEdge, kReflect };
 // "constant", "edge", "reflect"
 std::string_view Name(PadMode mode);
 
-// before[i] elements in front of axis i and after[i] behind it, of any type. kEdge needs an element to
-// repeat, kReflect more than it has to mirror.
+// Adds before[i] elements before and after[i] after axis i, of any type. kEdge needs a non-empty axis,
+// kReflect one longer than the padding.
 class Pad final : public Op {
  public:
   Pad(std::vector<int64_t> b, std::vector<int64_t> a, PadMode m = PadMode::kConstant, float v = 0)
@@ -62,7 +63,7 @@ class Pad final : public Op {
   const float value;
 };
 
-// f32: a padded tensor's elements summed on those that they were copied from.
+// The gradient of Pad for f32: adds each element to the one it was copied from.
 class PadGrad final : public Op {
  public:
   PadGrad(std::vector<int64_t> b, std::vector<int64_t> a, PadMode m)
@@ -77,7 +78,7 @@ class PadGrad final : public Op {
   const PadMode mode;
 };
 
-// Where element i of an axis of that size with `before` in front of it comes from, for other modes than
+// The source of element i of a padded axis, given the padding `before` it and its original size. Not for
 // kConstant.
 int64_t PadSource(PadMode mode, int64_t i, int64_t before, int64_t size);
 

@@ -1,11 +1,12 @@
-// A tensor cut into pieces along an axis.
+// Splits a tensor along an axis.
 #pragma once
 
 #include "ops/op.h"
 
 namespace leat::ops {
 
-// Output i has sizes[i] of the axis, counted from the end when negative; together all of it. Of any type.
+// Output i has sizes[i] elements along the axis (negative: counted from the end). The sizes must add up to
+// the axis. Any type.
 class Split final : public Op {
  public:
   Split(int a, std::vector<int64_t> s) : axis(a), sizes(std::move(s)) {}

@@ -1,4 +1,4 @@
-// Axes in another order.
+// Permutes axes.
 #pragma once
 
 #include "ops/op.h"
@@ -9,7 +9,7 @@ namespace leat::ops {
 class Transpose final : public Op {
  public:
   explicit Transpose(std::vector<int> p) : permutation(std::move(p)) {}
-  // A matrix: rows and columns change places.
+  // Transposes a matrix.
   Transpose() : Transpose({1, 0}) {}
   std::string_view kind() const override { return "transpose"; }
   std::vector<TensorType> Infer(Types inputs) const override;

@@ -15,7 +15,7 @@ constexpr uint64_t kNodeBlock = 64;
 
 void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
   if (manifest.watermark.size() != partitions) {
-    throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " knows " +
+    throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " has " +
                                 std::to_string(manifest.watermark.size()) + " partitions; the stream has " +
                                 std::to_string(partitions));
   }
@@ -23,9 +23,9 @@ void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
   for (const ManifestShard& shard : manifest.shards) {
     for (const SliceIncarnation& incarnation : shard.slices) {
       if (incarnation.slice.value >= slices || ++copies[incarnation.slice.value] > 1) {
-        throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " holds slice " +
+        throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " has slice " +
                                     ToString(incarnation.slice) +
-                                    " twice, or the job has none such: " + shard.file);
+                                    " twice, or the job does not have it: " + shard.file);
       }
     }
   }
@@ -71,11 +71,11 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     }
   }
   if (start && start->size() != config.partitions.size()) {
-    throw std::invalid_argument("the journal knows " + std::to_string(start->size()) +
+    throw std::invalid_argument("the journal has " + std::to_string(start->size()) +
                                 " partitions; the stream has " + std::to_string(config.partitions.size()));
   }
   if (!start && (restored.manifest || !cuts.empty())) {
-    throw std::invalid_argument("the journal does not say where the stream starts");
+    throw std::invalid_argument("the journal has cuts but no start of the stream");
   }
   if (start) {
     cursors.Start(*start);
@@ -94,7 +94,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
   if (Stepped() && durable && durable->step == 0 && durable->events > 0) {
     throw std::invalid_argument("checkpoint " + std::to_string(durable->id) +
                                 " was not made at a step: strategy " +
-                                std::string(Name(config.strategy.kind)) + " cannot go on from it");
+                                std::string(Name(config.strategy.kind)) + " cannot continue from it");
   }
   if (start && Stepped()) {
     rounds.Restore(slices.Watermarks(), slices.Version(), std::move(cuts), std::move(made_rounds));
@@ -128,7 +128,7 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
   if (const auto* server = std::get_if<ServerHeartbeat>(&request)) return OnServer(now, call, *server);
   if (const auto* bots = std::get_if<BotsHeartbeat>(&request)) return OnBots(now, call, *bots);
   const auto* admin = std::get_if<AdminRequest>(&request);
-  if (!admin) return Refuse(call, Code::kInvalidArgument, "not for the coordinator's core");
+  if (!admin) return Refuse(call, Code::kInvalidArgument, "this request is not handled by the coordinator");
   switch (admin->kind) {
     case AdminRequest::Kind::kCheckpoint:
       if (!pending && !slices.ready()) {
@@ -160,12 +160,12 @@ void Coordinator::State::StartStream() {
 }
 
 void Coordinator::State::RequestStop(Time now) {
-  if (ending == Ending::kStoppingMembers) return Tell(now, outcome);
+  if (ending == Ending::kStoppingMembers) return StopMembers(now, outcome);
   if (stop_requested) return;
   stop_requested = true;
   ending = Ending::kDraining;
   ending_deadline = now + config.heartbeat_timeout;
-  // Its step may never come: it is left to the last one, whose end answers who has asked for it.
+  // Its step may never come. The final checkpoint replaces it, and answers its callers.
   if (Stepped() && pending && pending->stage != PendingCheckpoint::Stage::kCommitting) {
     pending.reset();
     rounds.LiftHold(now);
@@ -194,7 +194,7 @@ CoordinatorActions Coordinator::State::Take() {
 
 // ---- the end of the job
 
-// Every event of the stream is in every slice.
+// Every slice has every event of the stream.
 bool Coordinator::State::Finished() const {
   return slices.ready() && cursors.EndsAt(slices.Watermarks());
 }
@@ -204,7 +204,7 @@ bool Coordinator::State::FinalCheckpointDone() const {
   return durable && durable->watermark == cursors.Positions();
 }
 
-// No worker is at anything any more. In stepped strategies slices are also known as they are then.
+// No worker holds a lease. In stepped strategies the slices have also reported since the last one ended.
 bool Coordinator::State::Drained() {
   if (Leased() > 0) return false;
   if (!Stepped()) return true;
@@ -212,7 +212,7 @@ bool Coordinator::State::Drained() {
   return AllReportedSince(*drained, heartbeat_counts);
 }
 
-// A job that is stopped in the middle of a step: what some slices have of it, all are to have.
+// A job stopped in the middle of a step: all slices must complete the step that some have completed.
 void Coordinator::State::FinishSteps(Time now) {
   if (Stepped() && !AllReduce() && stop_requested && slices.ready())
     rounds.StopAt(now, slices.HighestVersion());
@@ -223,7 +223,7 @@ void Coordinator::State::StepEnding(Time now) {
     ending = Ending::kFinalCheckpoint;
     ending_deadline = now + 3 * config.checkpoint_timeout;
   } else if (ending == Ending::kFinalCheckpoint && !stop_requested && !Finished() && !FinalCheckpointDone()) {
-    // A server was lost, or the stream has grown: there is something to train again.
+    // A server was lost, or the stream has grown: there is more to train.
     ending = Ending::kNone;
   }
   if (ending == Ending::kDraining && (Drained() || now >= ending_deadline)) {
@@ -234,10 +234,11 @@ void Coordinator::State::StepEnding(Time now) {
     FinishSteps(now);
     const bool whole = !Stepped() || slices.Version() == slices.HighestVersion();
     if (FinalCheckpointDone()) {
-      Tell(now, Status());
+      StopMembers(now, Status());
     } else if (now >= ending_deadline) {
-      Tell(now, Status(Code::kDeadlineExceeded, "the final checkpoint could not be made; the newest one is " +
-                                                    (durable ? durable->directory : std::string("none"))));
+      StopMembers(
+          now, Status(Code::kDeadlineExceeded, "the final checkpoint could not be made; the newest one is " +
+                                                   (durable ? durable->directory : std::string("none"))));
     } else if (!pending && slices.ready() && whole && now >= retry_checkpoint) {
       StartCheckpoint(now, true);
     }
@@ -249,8 +250,8 @@ void Coordinator::State::StepEnding(Time now) {
   }
 }
 
-// From now on every reply says that the job is over.
-void Coordinator::State::Tell(Time now, Status how) {
+// From now on every reply announces the end of the job.
+void Coordinator::State::StopMembers(Time now, Status how) {
   ending = Ending::kStoppingMembers;
   ending_deadline = now + config.heartbeat_timeout;
   outcome = std::move(how);
@@ -264,7 +265,7 @@ void Coordinator::State::End(Status status) {
   later.emplace_back(JobEnded{std::move(status)});
 }
 
-// ---- the public face
+// ---- public interface
 
 Coordinator::Coordinator(CoordinatorConfig config, RecoveredState restored)
     : state_(std::make_unique<State>(std::move(config), std::move(restored))) {}
@@ -305,7 +306,8 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
   State& s = *state_;
   if (s.ending == State::Ending::kEnded) return {};
   if (now >= s.next_sweep) {
-    // Whoever could not be heard while we were not running ourselves has not been silent.
+    // While this process did not run, others could not be heard, so that time does not count as their
+    // silence.
     const Duration away = now - s.next_sweep;
     if (away > s.config.heartbeat_timeout / 4) {
       for (auto& [node, member] : s.members) member.last_seen = std::min(now, member.last_seen + away);

@@ -1,4 +1,4 @@
-// Checkpoints: the watermark is noted first, then each server saves its slices at a moment of its own.
+// Checkpoints: the watermark is recorded first, then each server saves its slices at its own time.
 #include <algorithm>
 #include <utility>
 
@@ -44,8 +44,8 @@ bool Coordinator::State::OrderKnown() const {
   });
 }
 
-// The slices are those whose ledgers the watermark was taken of. One that has begun another life since may
-// hold less than the watermark promises.
+// True if the slices are still those of the watermark. A new incarnation may have fewer events than the
+// watermark promises.
 bool Coordinator::State::IncarnationsUnchanged() const {
   for (uint32_t i = 0; i < slices.size(); ++i) {
     if (slices.ServerOf(SliceId(i)) == NodeId()) return false;
@@ -78,7 +78,7 @@ void Coordinator::State::StepCheckpoint(Time now) {
   if (pending->stage == PendingCheckpoint::Stage::kCommitting) return;
   if (Stepped() && pending->stage == PendingCheckpoint::Stage::kSaving) {
     if (rounds.held() && OrderKnown()) rounds.LiftHold(now);
-    // The step that is to be saved comes when it comes.
+    // The step to be saved may take any time to come.
     if (slices.Version() < pending->order.version) pending->deadline = now + config.checkpoint_timeout;
   }
   if (now >= pending->deadline) {
@@ -88,7 +88,7 @@ void Coordinator::State::StepCheckpoint(Time now) {
   if (pending->stage != PendingCheckpoint::Stage::kSaving) return;
   if (!IncarnationsUnchanged()) return GiveUpCheckpoint(now, Status(Code::kUnavailable, "a server was lost"));
 
-  // Of each shard, the slices that live on its server, as they live there now.
+  // From each shard, the slices that are still on its server in the same incarnation.
   std::vector<ManifestShard> shards;
   std::vector<bool> saved(slices.size(), false);
   for (const auto& [server, report] : pending->shards) {
@@ -120,8 +120,8 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
   if (AllReduce()) {
     groups.SetSource(now, durable->step);
   } else if (slices.RestoreAgain(pending->incarnations)) {
-    // A slice that was lost while the manifest was written returns from an older checkpoint, whose splits are
-    // about to be forgotten.
+    // A slice lost while the manifest was written would be restored from an older checkpoint, whose splits
+    // are about to be forgotten.
     view_changed = true;
   }
   if (Stepped()) {

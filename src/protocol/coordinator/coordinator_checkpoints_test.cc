@@ -1,4 +1,4 @@
-// Checkpoints, the end of the job, and going on from what survives it.
+// Checkpoints, the end of the job, and recovery.
 #include "protocol/coordinator/testing.h"
 
 namespace leat::protocol {
@@ -17,7 +17,7 @@ TEST_F(CoordinatorTest, ACheckpointNotesTheWatermarkFirstAndHoldsEachSliceOnce) 
   SendServerHeartbeat(b_);
   const uint64_t call = Admin(AdminRequest::Kind::kCheckpoint);
   Checkpoint();
-  Train(leases[1]);  // after the note
+  Train(leases[1]);  // after the watermark was recorded
   const auto order = SendServerHeartbeat(a_).checkpoint;
   ASSERT_TRUE(order);
   EXPECT_EQ(order->directory, "directory");
@@ -44,7 +44,7 @@ TEST_F(CoordinatorTest, ACheckpointNotesTheWatermarkFirstAndHoldsEachSliceOnce) 
   EXPECT_EQ(All<DropCheckpoints>(actions_).at(0).oldest_kept, manifest.id);
 }
 
-TEST_F(CoordinatorTest, KeepsAsManyCheckpointsAsItIsTold) {
+TEST_F(CoordinatorTest, KeepsTheConfiguredNumberOfCheckpoints) {
   Run();
   std::vector<Manifest> manifests;
   for (int i = 0; i < 4; ++i) {
@@ -124,8 +124,8 @@ TEST_F(CoordinatorTest, ACheckpointThatFailsOrTakesTooLongIsTriedAgain) {
   EXPECT_EQ(coordinator_->status().failed_checkpoints, 4u);
 }
 
-// While the manifest is written its splits are about to be forgotten: a slice that returns from an older one
-// meanwhile must return from it instead.
+// A slice restored while the manifest is written must be restored from the new checkpoint, because the splits
+// of the older one are about to be forgotten.
 TEST_F(CoordinatorTest, ASliceLostDuringTheCommitReturnsFromTheNewCheckpoint) {
   Run();
   Admin(AdminRequest::Kind::kCheckpoint);
@@ -169,7 +169,7 @@ TEST_F(CoordinatorTest, ALostServersSlicesReturnFromTheCheckpointAndAreFedAgain)
 
 // ---- the end
 
-TEST_F(CoordinatorTest, AFinishedStreamEndsWithACheckpointThenEveryoneIsTold) {
+TEST_F(CoordinatorTest, AFinishedStreamEndsWithACheckpointThenAllMembersStop) {
   Run(20, 1000, true);
   const Lease lease = SendHeartbeat(worker_, 1).leases.at(0);
   Train(lease);
@@ -193,7 +193,7 @@ TEST_F(CoordinatorTest, AFinishedStreamEndsWithACheckpointThenEveryoneIsTold) {
   EXPECT_TRUE(std::holds_alternative<Refusal>(Call(WorkerHeartbeat{})));
 }
 
-TEST_F(CoordinatorTest, WhoeverCannotBeToldIsNotWaitedForForEver) {
+TEST_F(CoordinatorTest, UnreachableMembersDoNotDelayTheEndForEver) {
   Run(0, 1000, true);
   SendServerHeartbeat(a_);
   Commit(SaveAll());
@@ -234,7 +234,7 @@ TEST_F(CoordinatorTest, AStopBeforeAnythingBeganJustEnds) {
   EXPECT_TRUE(All<JobEnded>(actions_).at(0).status.ok());
 }
 
-TEST_F(CoordinatorTest, AStopThatCannotSaveSaysSo) {
+TEST_F(CoordinatorTest, AStopThatCannotSaveIsReported) {
   Run();
   Take(coordinator_->OnNodeLost(now_, a_));
   Take(coordinator_->OnNodeLost(now_, b_));
@@ -246,9 +246,9 @@ TEST_F(CoordinatorTest, AStopThatCannotSaveSaysSo) {
   EXPECT_EQ(All<JobEnded>(actions_).at(0).status.code(), Code::kDeadlineExceeded);
 }
 
-// ---- resuming
+// ---- recovery
 
-TEST_F(CoordinatorTest, GoesOnFromManifestAndJournalOnAnotherNumberOfServers) {
+TEST_F(CoordinatorTest, ResumesFromManifestAndJournalOnAnotherNumberOfServers) {
   Run(200);
   const auto leases = SendHeartbeat(worker_, 3).leases;
   Train(leases[0]);
@@ -265,9 +265,9 @@ TEST_F(CoordinatorTest, GoesOnFromManifestAndJournalOnAnotherNumberOfServers) {
       cuts.insert(cuts.end(), made->cuts.begin(), made->cuts.end());
     }
   }
-  uint64_t last_life = 0;
+  uint64_t last_incarnation = 0;
   for (const auto& place : coordinator_->status().view.slices)
-    last_life = std::max(last_life, place.incarnation.value);
+    last_incarnation = std::max(last_incarnation, place.incarnation.value);
 
   config_.servers = 1;
   config_.cuts.batch_size = 3;
@@ -280,7 +280,7 @@ TEST_F(CoordinatorTest, GoesOnFromManifestAndJournalOnAnotherNumberOfServers) {
   ASSERT_EQ(orders.size(), 12u);
   for (const SliceOrder& order : orders) {
     EXPECT_EQ(order.directory, "directory");
-    EXPECT_GT(order.incarnation.value, last_life);
+    EXPECT_GT(order.incarnation.value, last_incarnation);
   }
   SendServerHeartbeat(a_);
   worker_ = JoinWorker();

@@ -1,7 +1,7 @@
-// Where there are no servers: workers in groups hold all slices, each of them all.
+// All-reduce: there are no servers, and each member of a group has all slices.
 //
-// To what counts progress and makes checkpoints a slice lives where it is saved, and a group is a life of all
-// of them; what all of its members hold is what each slice holds.
+// For progress and checkpoints, each slice is assigned to the member that saves it, and each group is a new
+// incarnation of all slices. What all members have is what each slice has.
 #include <algorithm>
 #include <utility>
 
@@ -28,10 +28,10 @@ void Coordinator::State::StepGroups(Time now) {
   Status why = groups.failure();
   if (config.strategy.mpi) {
     why = Status(why.code(), why.message() + "; " +
-                                 (durable ? "--resume goes on from " + durable->directory
+                                 (durable ? "--resume continues from " + durable->directory
                                           : std::string("there is no checkpoint to resume from")));
   }
-  RoundsFrom(now, std::move(why));
+  StopMembers(now, std::move(why));
 }
 
 Status Coordinator::State::CheckMpiRank(const JoinRequest& request) const {
@@ -49,7 +49,7 @@ Status Coordinator::State::CheckMpiRank(const JoinRequest& request) const {
   for (const auto& [node, member] : members) {
     if (member.member.role == Role::kWorker && member.member.index == rank) {
       return {Code::kFailedPrecondition,
-              "worker " + std::to_string(rank) + " is there already, at " + member.member.address};
+              "worker " + std::to_string(rank) + " has already joined, at " + member.member.address};
     }
   }
   return {};
@@ -81,11 +81,11 @@ void Coordinator::State::OnMemberReport(Time now, NodeId node, const MemberRepor
     ServerHeartbeat said;
     said.consecutive_rejected = most->consecutive_rejected;
     said.rejected = most->rejected;
-    RoundsFrom(now, Rejected(said));
+    StopMembers(now, Rejected(said));
     return;
   }
   if (groups.phase() != GroupCoordinator::Phase::kRunning) return;
-  // Rounds that somebody knows are trained to their end, whatever comes: all members go through the same.
+  // Rounds known to a member are trained to their end, so that all members do the same steps.
   if (ending == Ending::kNone) {
     while (auto made = rounds.Make(now)) journals.push_back({std::move(*made)});
   }

@@ -1,4 +1,4 @@
-// Who is in, where slices go, and heartbeats.
+// Membership, placement of slices, and heartbeats.
 #include <algorithm>
 #include <iomanip>
 #include <set>
@@ -11,9 +11,9 @@ namespace leat::protocol {
 
 namespace {
 
-// However many a worker asks for.
+// The limit of leases per request.
 constexpr uint32_t kMaxLeases = 64;
-// Cuts made ahead at most.
+// The limit of cuts made ahead.
 constexpr size_t kMaxAhead = 1024;
 
 std::string Hex(uint64_t value) {
@@ -48,10 +48,10 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     if (AllReduce()) {
       return turn_away(Code::kFailedPrecondition, "the job has no servers: with strategy " +
                                                       std::string(Name(config.strategy.kind)) +
-                                                      " every worker holds all parameters");
+                                                      " every worker has all parameters");
     }
     if (request.address.empty()) return turn_away(Code::kInvalidArgument, "a ps needs an address");
-    // Its former self is gone, though its silence may not have been noticed yet.
+    // Its former process is gone, although the heartbeat timeout has not passed yet.
     std::vector<NodeId> former;
     for (const auto& [node, member] : members) {
       if (member.member.role == Role::kServer && member.member.address == request.address)
@@ -156,7 +156,7 @@ void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>*
 }
 
 void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat) {
-  // A step that no slice can have is not gone on with, and who says so is not heard.
+  // A step that no slice can have is rejected, together with the whole report.
   if (const Status steps = Stepped() ? slices.CheckFirstSteps(heartbeat) : Status(); !steps.ok()) {
     return Answer(call, Refusal{steps});
   }
@@ -178,7 +178,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   const bool was_ready = slices.ready();
   const Result<bool> changed = slices.Report(heartbeat);
   if (!changed.ok()) {
-    Tell(now, changed.status());
+    StopMembers(now, changed.status());
     reply.stop = true;
     member->told_to_stop = true;
     return Answer(call, std::move(reply));
@@ -189,7 +189,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
             : splits.OnServerReport(slices, heartbeat_counts);
   if (heartbeat.shard) OnShard(now, heartbeat.node, *heartbeat.shard);
   if (heartbeat.consecutive_rejected >= std::max(config.max_consecutive_rejected, 1u)) {
-    Tell(now, Rejected(heartbeat));
+    StopMembers(now, Rejected(heartbeat));
     reply.stop = true;
     member->told_to_stop = true;
     return Answer(call, std::move(reply));
@@ -210,7 +210,7 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& he
   reply.stop = ending == Ending::kStoppingMembers;
   reply.evicted = !member && !reply.stop;
   if (member && reply.stop) member->told_to_stop = true;
-  // Bots that are done leave by themselves; nobody is to wait for them.
+  // Finished bots leave by themselves; nobody waits for them.
   if (member && heartbeat.done) Remove(now, heartbeat.node);
   Answer(call, reply);
 }
@@ -227,7 +227,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   slices.Orphan(node);
   orphans_since[node] = now;
   if (!Stepped()) return;
-  // Its slices return older than the others are, and all are always of one step.
+  // Its slices would be older than the others; in stepped strategies all slices must be at the same step.
   slices.RestoreAll();
   rounds.Rollback(slices.Version());
 }
@@ -237,7 +237,7 @@ void Coordinator::State::EvictSilent(Time now) {
   for (const auto& [node, member] : members) {
     if (now - member.last_seen > config.heartbeat_timeout) silent.push_back(node);
   }
-  // Who was silent first may be why the others are.
+  // The first to become silent may be the cause for the others.
   std::ranges::stable_sort(silent, {}, [this](NodeId node) { return members.at(node).last_seen; });
   for (NodeId node : silent) {
     Remove(now, node);
@@ -251,16 +251,16 @@ void Coordinator::State::PlaceSlices(Time now) {
   std::vector<NodeId> servers = Servers();
   if (!slices.placed()) {
     if (servers.size() < std::max(config.servers, 1u)) return;
-    // Server 0 of the placement is the one that people see as ps 0.
+    // Server 0 of the placement is the one displayed as ps 0.
     std::ranges::sort(servers, {}, [this](NodeId server) { return members.at(server).member.index; });
     servers.resize(std::max(config.servers, 1u));
-    const auto places = Place(config.table, config.placement, static_cast<uint32_t>(servers.size()));
-    if (!places.ok()) return Tell(now, places.status());
-    slices.PlaceAll(servers, *places);
+    const auto assignment = Place(config.table, config.placement, static_cast<uint32_t>(servers.size()));
+    if (!assignment.ok()) return StopMembers(now, assignment.status());
+    slices.PlaceAll(servers, *assignment);
     view_changed = true;
     return;
   }
-  // Servers that were to hold nothing take over only what nobody else is there for.
+  // Servers excluded from the placement take over slices only if there is no other server.
   const auto excluded = [this](NodeId server) {
     return std::ranges::count(config.placement.exclude, members.at(server).member.index) > 0;
   };
@@ -297,10 +297,11 @@ void Coordinator::State::RefreshView() {
   rounds.SetWorkers(workers);
 }
 
-// Why the job ends when one gradient after the other is not finite.
+// The reason to end the job after too many consecutive non-finite gradients; ok otherwise.
 Status Coordinator::State::Rejected(const ServerHeartbeat& heartbeat) const {
   std::string why = std::to_string(heartbeat.consecutive_rejected) + " gradients in a row were not finite";
-  if (!heartbeat.rejected) return Status(Code::kFailedPrecondition, std::move(why));
+  const std::string advice = "; lower the learning rate, or set clip_norm in the optimizer";
+  if (!heartbeat.rejected) return Status(Code::kFailedPrecondition, why + advice);
   const auto& [node, cut, run] = *heartbeat.rejected;
   const auto member = members.find(node);
   why += ": the last by worker ";
@@ -315,7 +316,7 @@ Status Coordinator::State::Rejected(const ServerHeartbeat& heartbeat) const {
     why += ", partition " + std::to_string(cut.partition) + " offsets " +
            std::to_string(cut.begin.offset + *least) + " to " + std::to_string(cut.begin.offset + *most + 1);
   }
-  return Status(Code::kFailedPrecondition, std::move(why));
+  return Status(Code::kFailedPrecondition, why + advice);
 }
 
 uint32_t Coordinator::State::LowestFreeIndex(Role role) const {

@@ -47,7 +47,7 @@ class CoordinatorMpiTest : public CoordinatorTest {
     Record();
     return reply;
   }
-  // Time passes, in which the coordinator hears of some.
+  // Time passes, with heartbeats of `heard`.
   void Pass(Duration time, const std::vector<NodeId>& heard) {
     for (const Time until = now_ + time; now_ < until && !ended_;) {
       now_ += milliseconds(100);
@@ -61,7 +61,7 @@ class CoordinatorMpiTest : public CoordinatorTest {
   void Record() {
     for (const JobEnded& end : All<JobEnded>(actions_)) ended_ = end.status;
   }
-  // Why the job has ended, by now.
+  // The reason for the end of the job so far.
   std::string Why() const {
     EXPECT_TRUE(ended_);
     if (!ended_) return "";
@@ -74,7 +74,7 @@ class CoordinatorMpiTest : public CoordinatorTest {
   std::optional<Status> ended_;
 };
 
-TEST_F(CoordinatorMpiTest, WorkersHaveThePlacesThatMpiGivesThem) {
+TEST_F(CoordinatorMpiTest, WorkersHaveTheirMpiRanks) {
   const Status without = JoinAt(std::nullopt, "a").status;
   EXPECT_EQ(without.code(), Code::kFailedPrecondition);
   EXPECT_THAT(without.message(), AllOf(HasSubstr("not started by"), HasSubstr("mpirun -np 2 leat worker")));
@@ -87,7 +87,7 @@ TEST_F(CoordinatorMpiTest, WorkersHaveThePlacesThatMpiGivesThem) {
   EXPECT_EQ(JoinAt(MpiRank{1, 2}).index, 1u);
   const Status twice = JoinAt(MpiRank{1, 2}).status;
   EXPECT_EQ(twice.code(), Code::kFailedPrecondition);
-  EXPECT_THAT(twice.message(), HasSubstr("worker 1 is there already, at host:1"));
+  EXPECT_THAT(twice.message(), HasSubstr("worker 1 has already joined, at host:1"));
   EXPECT_EQ(JoinAt(MpiRank{0, 2}).index, 0u);
   EXPECT_EQ(Join(Role::kBots).index, 0u) << "only workers";
 }
@@ -107,7 +107,7 @@ TEST_F(CoordinatorMpiTest, TheGroupWaitsForAllHoweverLong) {
   EXPECT_FALSE(ended_);
 }
 
-TEST_F(CoordinatorMpiTest, WhoGoesBeforeThereIsAGroupMayBeFollowedByAnother) {
+TEST_F(CoordinatorMpiTest, AWorkerLostBeforeTheFirstGroupCanBeReplaced) {
   rank1_ = JoinAt(MpiRank{1, 2}).node;
   Pass(seconds(10), {});
   EXPECT_FALSE(ended_);
@@ -122,7 +122,7 @@ TEST_F(CoordinatorMpiTest, ALossEndsTheJobAndIsNamed) {
                            HasSubstr("there is no checkpoint to resume from")));
 }
 
-TEST_F(CoordinatorMpiTest, WhoHasSeenTheProcessEndNeedNotWait) {
+TEST_F(CoordinatorMpiTest, AKnownProcessEndIsNotWaitedFor) {
   Form();
   Take(coordinator_->OnNodeLost(now_, rank0_));
   EXPECT_TRUE(Hear(rank1_).stop);
@@ -130,7 +130,7 @@ TEST_F(CoordinatorMpiTest, WhoHasSeenTheProcessEndNeedNotWait) {
   EXPECT_THAT(Why(), HasSubstr("worker 0 (rank 0 of 2, host:0) was lost"));
 }
 
-TEST_F(CoordinatorMpiTest, WhoLeavesBecauseAnotherIsLostIsNotTheOneNamed) {
+TEST_F(CoordinatorMpiTest, LeavingBecauseOfALossIsNotTheNamedCause) {
   Form();
   Pass(milliseconds(100), {rank0_});
   EXPECT_TRUE(Hear(rank0_, "", true).stop);
@@ -138,14 +138,14 @@ TEST_F(CoordinatorMpiTest, WhoLeavesBecauseAnotherIsLostIsNotTheOneNamed) {
   EXPECT_THAT(Why(), HasSubstr("worker 1 (rank 1 of 2, host:1) was lost"));
 }
 
-TEST_F(CoordinatorMpiTest, WhoFailsBecauseAnotherIsLostIsNotTheOneNamed) {
+TEST_F(CoordinatorMpiTest, FailingBecauseOfALossIsNotTheNamedCause) {
   Form();
   Hear(rank0_, "MPI has lost a member");
   Pass(seconds(20), {rank0_});
   EXPECT_THAT(Why(), HasSubstr("worker 1 (rank 1 of 2, host:1) was lost"));
 }
 
-TEST_F(CoordinatorMpiTest, WhoWasSilentFirstIsNamedOfSeveral) {
+TEST_F(CoordinatorMpiTest, TheFirstSilentOfSeveralIsNamed) {
   Form();
   Pass(milliseconds(100), {rank1_});  // whose node is the lower one
   Pass(seconds(4), {});
@@ -157,7 +157,7 @@ TEST_F(CoordinatorMpiTest, WhoWasSilentFirstIsNamedOfSeveral) {
   EXPECT_THAT(Why(), HasSubstr("worker 0 (rank 0 of 2, host:0) was lost"));
 }
 
-TEST_F(CoordinatorMpiTest, WhoLeavesOrFailsByItselfEndsTheJobAndIsNamed) {
+TEST_F(CoordinatorMpiTest, LeavingOrFailingAloneEndsTheJobAndIsNamed) {
   Form();
   EXPECT_TRUE(Hear(rank0_, "", true).stop);
   Pass(seconds(5), {rank1_});
@@ -166,7 +166,7 @@ TEST_F(CoordinatorMpiTest, WhoLeavesOrFailsByItselfEndsTheJobAndIsNamed) {
   EXPECT_THAT(Why(), HasSubstr("worker 0 (rank 0 of 2, host:0) has left"));
 }
 
-TEST_F(CoordinatorMpiTest, AFailureThatNobodyElseExplainsIsTold) {
+TEST_F(CoordinatorMpiTest, AnUnexplainedFailureIsReported) {
   Form();
   Hear(rank0_, "all-reduce 7 did not end in time: rank 1 does not answer");
   Pass(seconds(7), {rank0_, rank1_});
@@ -174,7 +174,7 @@ TEST_F(CoordinatorMpiTest, AFailureThatNobodyElseExplainsIsTold) {
               HasSubstr("worker 0 (rank 0 of 2, host:0) has failed (all-reduce 7 did not end in time"));
 }
 
-TEST_F(CoordinatorMpiTest, WhereAllHaveLeftThereIsNobodyToWaitFor) {
+TEST_F(CoordinatorMpiTest, NothingIsWaitedForWhenAllHaveLeft) {
   Form();
   Hear(rank1_, "", true);
   Hear(rank0_, "", true);

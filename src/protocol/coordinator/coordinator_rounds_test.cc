@@ -1,4 +1,4 @@
-// Stepped strategies: rounds, who gets which lane, steps that are gone back to, saved and ended at.
+// Stepped strategies: rounds, leases of lanes, rollback, checkpoints and the end.
 #include <array>
 
 #include "base/rng.h"
@@ -22,7 +22,7 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     config_.strategy.backup = backup;
     Start({});
   }
-  // What the run of the lease's k-th step is.
+  // The run of a step in the lease.
   static uint32_t RunOf(const Lease& lease, uint64_t step) {
     uint64_t at = lease.first_step;
     for (uint32_t run = 0; run < lease.assigned.size(); ++run) {
@@ -31,7 +31,7 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     return lease.assigned.size();
   }
   static uint64_t EndOf(const Lease& lease) { return lease.first_step + lease.assigned.count(); }
-  // Every slice makes the next step of the leases that have it.
+  // Every slice completes the next step of the leases.
   void MakeStep(const std::vector<Lease>& leases) {
     for (const Lease& lease : leases) {
       if (lease.first_step > version_ || EndOf(lease) <= version_) continue;
@@ -60,7 +60,7 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     }
     return rounds;
   }
-  // A checkpoint is asked for, and its step comes.
+  // A checkpoint is requested, and its step completes.
   Manifest SaveWith(const std::vector<Lease>& leases) {
     Admin(AdminRequest::Kind::kCheckpoint);
     Checkpoint();
@@ -70,7 +70,7 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     return All<CommitManifest>(actions_).at(0).manifest;
   }
 
-  // Of the slices on server a, where they are further than the others.
+  // of the slices on server a, if further than the others
   uint64_t other_version_ = 0;
   Ledger other_ledger_;
 };
@@ -118,7 +118,7 @@ TEST_F(CoordinatorRoundsTest, LanesAreSharedEvenlyAndRoundsJournaledFirst) {
   for (const JournalRecord& record : journal_) EXPECT_FALSE(std::holds_alternative<CutsMade>(record));
 }
 
-TEST_F(CoordinatorRoundsTest, WhoeverWantsNothingGetsNothing) {
+TEST_F(CoordinatorRoundsTest, AWorkerThatWantsNoLeaseGetsNone) {
   Run(400);
   EXPECT_THAT(SendHeartbeat(worker_, 0).leases, IsEmpty());
 }
@@ -154,7 +154,7 @@ TEST_F(CoordinatorRoundsTest, TheNextRoundIsMadeWhenWorkersHaveEndedAllLanesOfOn
   const auto reply = SendHeartbeat(worker_, 2, held, ended);
   EXPECT_THAT(Locations(reply.leases), ElementsAre(Where(4, 0), Where(4, 1), Where(4, 2), Where(4, 3)))
       << "before any server has reported it";
-  // It was in vain: what servers lack comes first.
+  // Released without training: what servers lack comes first.
   for (const Lease& lease : reply.leases) held.push_back(lease.id);
   for (int heartbeat = 0; heartbeat < 3; ++heartbeat) SendServerHeartbeats();
   EXPECT_EQ(coordinator_->status().step, 0u);
@@ -187,7 +187,7 @@ TEST_F(CoordinatorRoundsTest, AsManyStepsAreOpenAsWorkersMakeBetweenHeartbeats) 
   }
 }
 
-TEST_F(CoordinatorRoundsTest, ALaneThatNobodyComesForGoesToAnyone) {
+TEST_F(CoordinatorRoundsTest, AnUnclaimedLaneGoesToAnyone) {
   Run(400);
   JoinWorker();
   const auto leases = SendHeartbeat(worker_, 2).leases;
@@ -235,7 +235,8 @@ TEST_F(CoordinatorRoundsTest, ALaneThatWasGivenUpIsLeasedAgain) {
   held.erase(held.begin());
   EXPECT_THAT(SendHeartbeat(worker_, 2, held, {leases[0].id}).leases, IsEmpty());
   SendServerHeartbeats();
-  EXPECT_THAT(SendHeartbeat(worker_, 2, held).leases, IsEmpty()) << "servers may not have said all";
+  EXPECT_THAT(SendHeartbeat(worker_, 2, held).leases, IsEmpty())
+      << "servers may not have reported everything";
   SendServerHeartbeats();
   EXPECT_THAT(Locations(SendHeartbeat(worker_, 2, held).leases), ElementsAre(Where(0, 0)));
 }
@@ -299,7 +300,7 @@ TEST_F(CoordinatorRoundsTest, TheJobEndsWhenNothingIsLeftOver) {
   EXPECT_TRUE(SendHeartbeat(worker_).stop);
 }
 
-// ---- going back
+// ---- rollback
 
 TEST_F(CoordinatorRoundsTest, WhenAServerIsLostAllSlicesReturnAndTheSameRoundsAreTrainedAgain) {
   Run(400);
@@ -325,8 +326,7 @@ TEST_F(CoordinatorRoundsTest, WhenAServerIsLostAllSlicesReturnAndTheSameRoundsAr
   ledger_ = saved;
   version_ = 4;
   for (int i = 0; i < 2; ++i) SendServerHeartbeats();
-  EXPECT_GT(orders_[a_].at(0).incarnation, incarnations.at(a_).at(0).incarnation)
-      << "of the one that lives, too";
+  EXPECT_GT(orders_[a_].at(0).incarnation, incarnations.at(a_).at(0).incarnation) << "also of the live one";
   EXPECT_EQ(orders_[a_].at(0).directory, "directory");
   ASSERT_EQ(coordinator_->status().phase, Phase::kRunning);
   const auto again = SendHeartbeat(worker_, 2).leases;
@@ -338,9 +338,9 @@ TEST_F(CoordinatorRoundsTest, WhenAServerIsLostAllSlicesReturnAndTheSameRoundsAr
   EXPECT_EQ(Journaled(), rounds) << "nothing new";
 }
 
-// Steps are counted on from what the servers say that they have: one that says what cannot be is not heard,
-// and loses its place as if it were silent.
-TEST_F(CoordinatorRoundsTest, AServerThatSaysAStepThatItCannotHaveIsNotHeard) {
+// Steps are counted from the servers' reports. A server with an impossible report is ignored, and evicted as
+// if it were silent.
+TEST_F(CoordinatorRoundsTest, AServerThatReportsAnImpossibleStepIsIgnored) {
   Stream(400, 1000);
   a_ = JoinServer("a");
   b_ = JoinServer("b");
@@ -376,8 +376,7 @@ TEST_F(CoordinatorRoundsTest, AServerThatSaysAStepThatItCannotHaveIsNotHeard) {
                           Where(2, 2), Where(2, 3)));
 }
 
-// Who was in time the first time decided what later rounds are made of: they cannot be trained again as they
-// were.
+// Timing decided what later rounds consist of: they cannot be repeated.
 TEST_F(CoordinatorRoundsTest, WithBackupWorkersRoundsAreMadeAnewOfTheSameCuts) {
   Sync(3, 1);
   Run(90, 1000, true);
@@ -472,7 +471,7 @@ TEST_F(CoordinatorRoundsTest, NothingIsLeasedFromACheckpointsStepOnBeforeServers
   Admin(AdminRequest::Kind::kCheckpoint);
   Checkpoint();
   for (int i = 0; i < 2; ++i) MakeStep(leases);
-  // As a server whose answers are lost.
+  // As for a server whose replies are lost.
   const auto old = generations_;
   EXPECT_EQ(SendServerHeartbeat(a_).checkpoint->version, 4u);
   EXPECT_EQ(SendServerHeartbeat(b_).checkpoint->version, 4u);
@@ -541,7 +540,7 @@ TEST_F(CoordinatorRoundsTest, AStopFinishesTheStepThatSomeSlicesHave) {
   EXPECT_EQ(SendHeartbeat(worker_, 2, Ids(leases)).revoked.size(), 8u);
   EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty());
   server_beats();
-  EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty()) << "servers may not have said all";
+  EXPECT_THAT(SendHeartbeat(worker_, 2).leases, IsEmpty()) << "servers may not have reported everything";
   server_beats();
   const auto rest = SendHeartbeat(worker_, 2).leases;
   ASSERT_THAT(Locations(rest), ElementsAre(Where(0, 0), Where(0, 1), Where(0, 2), Where(0, 3)));
@@ -603,16 +602,16 @@ TEST_F(CoordinatorRoundsTest, FiveGradientsInARowThatAreNotFiniteEndTheJob) {
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].status.code(), Code::kFailedPrecondition);
   const Cut& cut = leases[1].cut;
-  EXPECT_THAT(
-      std::string(ended[0].status.message()),
-      HasSubstr("5 gradients in a row were not finite: the last by worker 0 (node " + ToString(worker_) +
-                "), partition " + std::to_string(cut.partition) + " offsets " +
-                std::to_string(cut.begin.offset + 10) + " to " + std::to_string(cut.begin.offset + 20)));
+  EXPECT_THAT(std::string(ended[0].status.message()),
+              HasSubstr("5 gradients in a row were not finite: the last by worker 0 (node " +
+                        ToString(worker_) + "), partition " + std::to_string(cut.partition) + " offsets " +
+                        std::to_string(cut.begin.offset + 10) + " to " +
+                        std::to_string(cut.begin.offset + 20) + "; lower the learning rate"));
 }
 
 // ---- any demand
 
-// The rounds of a sealed stream depend on nothing but the stream.
+// The rounds of a sealed stream depend on the stream alone.
 TEST_F(CoordinatorRoundsTest, RoundsAreTheSameForAnyNumberOfWorkersAndAnyDemand) {
   std::vector<RoundMade> first;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
@@ -646,7 +645,7 @@ TEST_F(CoordinatorRoundsTest, RoundsAreTheSameForAnyNumberOfWorkersAndAnyDemand)
       });
       its.insert(its.end(), reply.leases.begin(), reply.leases.end());
       if (rng.Chance(0.4)) SendServerHeartbeats();
-      // A step is made when all its lanes are with somebody.
+      // A step is complete when all its lanes are leased.
       std::map<uint32_t, Lease> lanes;
       uint32_t width = 1;
       for (const auto& [node, leases] : held) {

@@ -1,5 +1,6 @@
-// What the coordinator holds, for its own sources: coordinator.cc (inputs, ids, the end of the job),
-// coordinator_members.cc (who is in, where slices go, heartbeats), coordinator_checkpoints.cc.
+// The coordinator's state, for its own sources: coordinator.cc (inputs, ids, the end of the job),
+// coordinator_members.cc (membership, placement of slices, heartbeats), coordinator_group.cc and
+// coordinator_checkpoints.cc.
 #pragma once
 
 #include <map>
@@ -28,27 +29,27 @@ struct Coordinator::State {
     bool final = false;
     Time deadline{0};
     CheckpointOrder order;
-    // Noted before any server is told to save.
+    // Recorded before any server gets the save order.
     Manifest manifest;
     std::vector<Incarnation> incarnations;
     std::map<NodeId, ShardReport> shards;
-    // Stepped strategies: servers with a view of this generation know the order. Nothing from its version on
-    // is leased before all do, so that none of them can be past it.
+    // Stepped strategies: servers with a view of this generation know the order. Steps from its version on
+    // are not leased until all servers know it, so that none can be past it.
     Generation generation;
   };
-  // Ids that are never given twice: blocks are journaled before they are used.
+  // Unique ids: blocks of them are journaled before use.
   struct Counter {
     uint64_t next = 1;
-    uint64_t reserved = 1;  // those below are journaled
+    uint64_t reserved = 1;  // ids below are journaled
   };
-  // How far the end of the job is. Everything up to kFinalCheckpoint may be undone by a server's loss, when
-  // the stream was finished rather than the job stopped.
+  // Progress of the end of the job. If the stream was finished rather than the job stopped, the loss of a
+  // server may undo everything up to kFinalCheckpoint.
   enum class Ending : uint8_t { kNone, kDraining, kFinalCheckpoint, kStoppingMembers, kEnded };
 
   State(CoordinatorConfig config, RecoveredState restored);
 
   // ---- coordinator.cc
-  uint64_t NextId();  // of leases, incarnations and generations
+  uint64_t NextId();  // for leases, incarnations and generations
   NodeId NextNode();
   void Answer(uint64_t call, ControlReply reply) { replies.push_back({call, std::move(reply)}); }
   void Refuse(uint64_t call, Code code, std::string why) {
@@ -57,14 +58,14 @@ struct Coordinator::State {
   void Dispatch(Time now, uint64_t call, const ControlRequest& request);
   void StartStream();
   void RequestStop(Time now);
-  // Whatever follows from the input that was just taken.
+  // Follow-up work after each input.
   void Step(Time now);
   void StepEnding(Time now);
   bool Finished() const;
   bool Drained();
   void FinishSteps(Time now);
   bool FinalCheckpointDone() const;
-  void Tell(Time now, Status outcome);
+  void StopMembers(Time now, Status outcome);
   void End(Status status);
   CoordinatorActions Take();
 
@@ -73,9 +74,9 @@ struct Coordinator::State {
   void OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat);
   void OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat);
   void OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat);
-  // The member of that role, or null when the heartbeat is nobody's.
+  // Updates last_seen and returns the member, or null if there is none with that node and role.
   MemberState* Seen(Time now, NodeId node, Role role);
-  // `left`: it has said so.
+  // `left`: it announced that it leaves.
   void Remove(Time now, NodeId node, bool left = false);
   void EvictSilent(Time now);
   void PlaceSlices(Time now);
@@ -92,7 +93,7 @@ struct Coordinator::State {
   bool AllReduce() const { return !config.strategy.on_servers(); }
   void StepGroups(Time now);
   void OnMemberReport(Time now, NodeId node, const MemberReport& report, WorkerHeartbeatReply* reply);
-  // Why a worker cannot have the place in MPI's group that it comes with.
+  // Returns why a worker cannot have the MPI rank that it joins with.
   Status CheckMpiRank(const JoinRequest& request) const;
 
   // ---- coordinator_checkpoints.cc
@@ -103,7 +104,7 @@ struct Coordinator::State {
   void StepCheckpoint(Time now);
   void GiveUpCheckpoint(Time now, const Status& why);
   void AnswerCheckpointCalls(const Status& status);
-  // The order for a server whose shard is still wanted.
+  // The order for a server whose shard is still missing.
   std::optional<CheckpointOrder> CheckpointOrderFor(NodeId server) const;
   bool IncarnationsUnchanged() const;
   bool OrderKnown() const;
@@ -113,13 +114,13 @@ struct Coordinator::State {
   Counter nodes;
   SliceMap slices;
   PartitionCursors cursors;
-  SplitQueue splits;        // where splits are trained each by itself
-  RoundQueue rounds;        // where they are trained side by side
+  SplitQueue splits;        // if each split is trained separately
+  RoundQueue rounds;        // if splits are trained side by side
   GroupCoordinator groups;  // all-reduce
 
   std::map<NodeId, MemberState> members;
   HeartbeatCounts heartbeat_counts;
-  std::map<NodeId, Time> orphans_since;  // by the server that left slices behind
+  std::map<NodeId, Time> orphans_since;  // since when slices are without a server, by former server
   bool view_changed = true;
   Shared<View> view = View();
   uint64_t evictions = 0;
@@ -129,21 +130,21 @@ struct Coordinator::State {
   std::optional<PendingCheckpoint> pending;
   uint64_t last_checkpoint_id = 0;
   std::optional<Time> next_checkpoint;  // by the interval
-  Time retry_checkpoint{0};             // after one that was given up
+  Time retry_checkpoint{0};             // after one that failed
   uint64_t failed_checkpoints = 0;
   std::vector<uint64_t> checkpoint_calls;
 
   Ending ending = Ending::kNone;
   bool stop_requested = false;
-  bool final_done = false;  // the checkpoint that a stop has asked for is durable
+  bool final_done = false;  // the checkpoint requested by a stop is durable
   Status outcome;
   std::vector<uint64_t> stop_calls;
   Time ending_deadline{0};
-  std::optional<HeartbeatCounts> drained;  // stepped: when the last lease had ended
+  std::optional<HeartbeatCounts> drained;  // stepped: when the last lease ended
 
   Time next_sweep{0};
 
-  // Actions of the input being taken, in the order in which Take() returns them.
+  // Actions of the current input, in the order in which Take() returns them.
   std::vector<AppendJournal> journals;
   std::vector<Reply> replies;
   std::vector<CoordinatorAction> later;

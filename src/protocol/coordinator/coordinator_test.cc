@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// ---- who is in
+// ---- membership
 
 TEST_F(CoordinatorTest, JoiningGivesAnIdOnceAndTheJob) {
   const JoinReply worker = Join(Role::kWorker);
@@ -32,7 +32,7 @@ TEST_F(CoordinatorTest, JoiningGivesAnIdOnceAndTheJob) {
   EXPECT_FALSE(Join(static_cast<Role>(77)).status.ok());
 }
 
-TEST_F(CoordinatorTest, WhoeverIsOfAnotherVersionOrJobIsTurnedAwayWithBothNamed) {
+TEST_F(CoordinatorTest, AnotherVersionOrJobIsRejectedWithBothNamed) {
   config_.version = "2.0";
   config_.job_hash = 0xabc;
   Start({});
@@ -175,7 +175,7 @@ TEST_F(CoordinatorTest, ALostServersSlicesGoToASpareOrTheNextToJoinOrTheRest) {
   now_ += config_.server_wait - milliseconds(1);
   EXPECT_EQ(SendServerHeartbeat(b_).orders.size(), 6u);
   now_ += milliseconds(1);
-  EXPECT_EQ(SendServerHeartbeat(b_).orders.size(), 12u) << "to whoever is left";
+  EXPECT_EQ(SendServerHeartbeat(b_).orders.size(), 12u) << "to the remaining server";
 }
 
 TEST_F(CoordinatorTest, AServerThatComesBackAtItsAddressReplacesItself) {
@@ -277,11 +277,11 @@ TEST_F(CoordinatorTest, ProgressIsWhatTheLedgersSay) {
   SendServerHeartbeat(a_);
   SendServerHeartbeat(b_);
   leases = SendHeartbeat(worker_, 2).leases;
-  ASSERT_EQ(leases.size(), 1u) << "the one that nobody has";
+  ASSERT_EQ(leases.size(), 1u) << "the only free one";
   EXPECT_EQ(leases[0].cut.begin, (Position{0, 20}));
 }
 
-// ---- what anyone may say
+// ---- invalid messages
 
 // Random messages, of members and others: no crash, and never two answers to one call.
 TEST_F(CoordinatorTest, SurvivesAnyMessages) {
@@ -419,7 +419,7 @@ TEST_F(CoordinatorTest, PausesAfterSoManyEventsUntilItIsToContinue) {
   const auto first = SendHeartbeat(worker_, 8).leases;
   ASSERT_EQ(first.size(), 3u) << "splits of 20 events";
   EXPECT_EQ(coordinator_->status().phase, Phase::kPaused);
-  // What has been cut goes on, whoever is lost.
+  // Cuts made before the pause are still trained, whichever worker is lost.
   Take(coordinator_->OnNodeLost(now_, worker_));
   worker_ = JoinWorker();
   const auto again = SendHeartbeat(worker_, 8).leases;

@@ -22,17 +22,17 @@ void GroupCoordinator::Remove(Time now, NodeId node, bool left) {
     EndMpi(left ? now + config_.mpi_silence : now, gone.mapped().member, left ? " has left" : " was lost");
 }
 
-// Whoever is due first is named.
+// The earliest due time wins.
 void GroupCoordinator::EndMpi(Time due, const Member& member, const std::string& what) {
   if (ending_ && ending_->due <= due) return;
   ending_ = {due, "worker " + std::to_string(member.index) + " (rank " + std::to_string(member.index) +
                       " of " + std::to_string(config_.workers) + ", " + member.address + ")" + what +
-                      ", and MPI goes on with all of its processes or not at all"};
+                      ", and MPI cannot continue without one of its processes"};
 }
 
 void GroupCoordinator::Report(Time now, NodeId node, const MemberReport& report) {
   const auto at = in_group_.find(node);
-  // Of an earlier group: it has not heard of this one yet.
+  // A report for an earlier group: the member does not know this one yet.
   if (at == in_group_.end() || !group_ || !guards::SameGroup(report.group, group_->id)) return;
   at->second.report = report;
   if (config_.mpi) {
@@ -51,7 +51,7 @@ void GroupCoordinator::Report(Time now, NodeId node, const MemberReport& report)
 
 void GroupCoordinator::SetSource(Time, uint64_t step) {
   source_ = step;
-  // Rounds before it are forgotten; whoever is to go through them cannot.
+  // Rounds before that step are forgotten, so members below it could not get them.
   if (group_ && phase_ != Phase::kGathering && group_->step < step) {
     const MemberReport* least = Least();
     if (least == nullptr || least->step < step) anew_ = true;
@@ -86,7 +86,7 @@ bool GroupCoordinator::Due(Time now) const {
   if (config_.mpi) return !group_ && members_.size() >= config_.workers;
   if (!group_) return members_.size() >= config_.workers || now - *first_since_ >= config_.first_wait;
   if (anew_ || (again_ && now >= *again_)) return true;
-  // A group that is still being put together is better finished before more are taken in.
+  // The current group is completed before more members are taken in.
   if (phase_ != Phase::kRunning) return false;
   return std::ranges::any_of(members_, [&](const auto& entry) {
     return !in_group_.contains(entry.first) && now - entry.second.since >= config_.join_wait;
@@ -94,12 +94,13 @@ bool GroupCoordinator::Due(Time now) const {
 }
 
 void GroupCoordinator::Name(uint64_t id) {
-  // A failure is put down to the group, unless it was a member's going, or it has got on since the last.
+  // A failure counts against the group, unless a member left, or it has made progress since the last failure.
   const MemberReport* least = Least();
   if (anew_ || (least != nullptr && least->step > best_)) failures_ = 0;
   if (least != nullptr) best_ = std::max(best_, least->step);
   if (failures_ > config_.max_failures) {
-    failure_ = Status(Code::kUnavailable, "the workers cannot make a step together; the last: " + why_);
+    failure_ = Status(Code::kUnavailable,
+                      "the workers repeatedly failed to make a step together; last failure: " + why_);
     return;
   }
   anew_ = false;
@@ -110,7 +111,7 @@ void GroupCoordinator::Name(uint64_t id) {
     group_->members.push_back(waiting.member);
     in_group_[node];
   }
-  // In the order of their numbers, whatever the order in which they came: replays are easier to read.
+  // By index, independent of the order of arrival, which makes replays easier to read.
   std::ranges::sort(group_->members, {}, [](const Member& member) { return member.index; });
   phase_ = Phase::kGathering;
   from_source_ = false;
@@ -143,7 +144,7 @@ bool GroupCoordinator::Decide() {
 bool GroupCoordinator::Step(Time now, const std::function<uint64_t()>& next_id) {
   if (!failure_.ok()) return false;
   if (ending_) {
-    // Nobody is left to be found silent, or nobody was in time.
+    // No member is left to be found silent, or the time is over.
     if (members_.empty() || now >= ending_->due) failure_ = Status(Code::kAborted, ending_->why);
     return false;
   }

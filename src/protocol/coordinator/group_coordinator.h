@@ -1,13 +1,13 @@
-// The coordinator's side of all-reduce: who makes steps together, one group after the other, and from which
-// step each goes on (replica.h says what is said).
+// The coordinator's side of all-reduce: decides which workers form the current group and from which step it
+// starts (member/group_member.h describes the protocol).
 //
-// A group is named anew when a member is lost or has failed, and when others wait to be taken in. None makes
-// a step before all of its members have left every earlier one and hold the step that it starts from. So a
-// step that only some members of the former group have made is either adopted by all, or known to nobody any
-// more; and as who is not heard of comes back as somebody new, who holds nothing, no two histories ever meet.
+// It names a new group when a member is lost or fails, and when new workers wait. No group makes a step
+// before all its members have left every earlier group and hold the step it starts from. A step made by only
+// some members of the former group is therefore either adopted by all or lost completely. A worker that was
+// evicted joins again as a new node without state, so histories never diverge.
 //
-// Where workers reduce by MPI there is one group for the whole job: MPI takes nobody out and nobody in. It
-// waits for all of its members however long, and whoever is lost, leaves or fails ends it for all.
+// With MPI there is one group for the whole job, because MPI membership is fixed. It waits for all its
+// members without a limit, and a member that is lost, leaves or fails ends the job.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -26,15 +26,14 @@
 namespace leat::protocol {
 
 struct GroupCoordinatorConfig {
-  uint32_t workers = 1;  // the first group waits for so many, but no longer than first_wait
+  uint32_t workers = 1;  // the first group waits for this many, but at most first_wait
   Duration first_wait = std::chrono::seconds(10);
-  Duration join_wait =
-      std::chrono::milliseconds(300);  // so that those who come together are taken in together
-  // Groups in a row that have failed without a step, before the job is given up; pauses between them double.
+  Duration join_wait = std::chrono::milliseconds(300);  // so that workers that start together join together
+  // Consecutive groups that failed without a step, before the job fails. The pause between them doubles.
   uint32_t max_failures = 8;
   Duration first_pause = std::chrono::milliseconds(50);
-  // MPI's: of exactly `workers` members, whose index is their rank. When one of them is lost without a word,
-  // the others leave or fail at once, as mpirun has them do: so long it is waited for who is to be named.
+  // MPI: exactly `workers` members, whose index is their rank. After a member is lost silently, mpirun makes
+  // the others leave or fail at once. This is how long to wait before the failure is attributed to a member.
   bool mpi = false;
   Duration mpi_silence = std::chrono::seconds(6);
 };
@@ -42,33 +41,34 @@ struct GroupCoordinatorConfig {
 class GroupCoordinator {
  public:
   enum class Phase : uint8_t {
-    kNone,       // no members, or not all that are waited for
-    kGathering,  // not all members have said what they hold
-    kSyncing,    // not all hold the step that the group starts from
+    kNone,       // no members, or not enough yet
+    kGathering,  // not all members have reported what they hold
+    kSyncing,    // not all members hold the step that the group starts from
     kRunning,
   };
 
   explicit GroupCoordinator(const GroupCoordinatorConfig& config) : config_(config) {}
 
   void Join(Time now, const Member& member);
-  // `left`: it has said so.
+  // `left`: it announced that it leaves.
   void Remove(Time now, NodeId node, bool left = false);
   void Report(Time now, NodeId node, const MemberReport& report);
-  // The newest durable checkpoint is of this step: no group starts from an earlier one, or goes on from one.
+  // The step of the newest durable checkpoint. No group starts from an earlier step.
   void SetSource(Time now, uint64_t step);
-  // What follows from these, and from time. True when a group was named or decided: Current() has changed.
+  // Advances after these calls and with time. Returns true if a group was named or decided, that is,
+  // current() changed.
   bool Step(Time now, const std::function<uint64_t()>& next_id);
 
   Phase phase() const { return phase_; }
-  // Without orders: where `from_source()`, the newest checkpoint's are to be added.
+  // Without orders. If `from_source()`, the caller adds those of the newest checkpoint.
   const std::optional<Group>& current() const { return group_; }
   bool from_source() const { return from_source_; }
   bool Has(NodeId node) const;  // in the current group
-  // The least that any member holds; null unless running.
+  // The report of the member with the lowest step; null unless running.
   const MemberReport* Least() const;
-  // The most steps in a row that were not finite, as any member has it; null when nobody has any.
+  // The report with the most consecutive non-finite steps; null if there are none.
   const MemberReport* Rejected() const;
-  // Why there is no point in naming any more groups.
+  // Why no further groups are named; ok otherwise.
   const Status& failure() const { return failure_; }
 
  private:
@@ -98,8 +98,8 @@ class GroupCoordinator {
   Phase phase_ = Phase::kNone;
   bool from_source_ = false;
   uint64_t source_ = 0;
-  bool anew_ = false;          // a member is gone: another group as soon as can be
-  std::optional<Time> again_;  // a member has failed: another group then
+  bool anew_ = false;          // a member is lost: form a new group as soon as possible
+  std::optional<Time> again_;  // a member has failed: form a new group at this time
   std::string why_;
   uint32_t failures_ = 0;
   uint64_t best_ = 0;             // the highest step that all members of a group have held

@@ -1,4 +1,4 @@
-// Heartbeats of servers, counted: how the coordinator knows that a server has reported what it had at some
+// Counts of servers' heartbeats. They tell the coordinator when a server has reported its state as of a given
 // moment.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace leat::protocol {
 
-using HeartbeatCounts = std::map<NodeId, uint64_t>;  // so far, of each server that is there
+using HeartbeatCounts = std::map<NodeId, uint64_t>;  // so far, by connected server
 
-// True when every server that was there `then`, and still is, has made a heartbeat since. The first one to
-// arrive may have been made before; the second was made after the first was answered.
+// True if every server present `then`, and still present, has made a heartbeat since. Two must arrive: the
+// first may have been made before `then`, the second was made after the first was answered.
 inline bool AllReportedSince(const HeartbeatCounts& then, const HeartbeatCounts& now) {
   constexpr uint64_t kHeartbeatsNeeded = 2;
   return std::all_of(then.begin(), then.end(), [&](const auto& heartbeat) {

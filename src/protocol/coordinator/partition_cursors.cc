@@ -36,7 +36,7 @@ std::vector<Cut> PartitionCursors::Restore(const std::vector<Position>& watermar
   std::vector<Cut> kept;
   for (const Cut& cut : cuts) {
     if (cut.partition >= partitions_.size() || !cut.valid()) {
-      throw std::invalid_argument("the journal holds a cut that is none, in partition " +
+      throw std::invalid_argument("the journal has an invalid cut in partition " +
                                   std::to_string(cut.partition));
     }
     Partition& partition = partitions_[cut.partition];
@@ -44,8 +44,8 @@ std::vector<Cut> PartitionCursors::Restore(const std::vector<Position>& watermar
     if (cut.next() <= partition.at && first) continue;  // before the watermark
     if (cut.after != partition.at) {
       throw std::invalid_argument("the journal's cuts of partition " + std::to_string(cut.partition) +
-                                  " do not join: one follows " + Text(cut.after) + ", the last ended at " +
-                                  Text(partition.at));
+                                  " are not contiguous: one follows " + Text(cut.after) +
+                                  ", the last ended at " + Text(partition.at));
     }
     partition.at = cut.next();
     kept.push_back(cut);

@@ -1,4 +1,4 @@
-// What the stream holds, and how far it has been cut: for each partition its range, and where the next cut
+// The contents of the stream and how far it is cut: for each partition its range and where the next cut
 // begins.
 //
 // Pure state, part of the coordinator. Not thread-safe.
@@ -18,46 +18,45 @@ class PartitionCursors {
   struct Partition {
     bool known = false;
     bool sealed = false;
-    uint64_t first = 0;  // every pass starts here
+    uint64_t first = 0;  // start of every pass
     uint64_t end = 0;
-    Position at;                     // the next cut follows this
-    std::optional<Time> tail_since;  // something uncut has been there
+    Position at;                     // the next cut begins here
+    std::optional<Time> tail_since;  // since when uncut events are available
   };
-  // How far from the start, so that partitions advance together; then which.
+  // Distance from the start, so that partitions advance together; then the partition.
   using Key = std::tuple<uint32_t, uint64_t, uint32_t>;
 
   PartitionCursors(const CutRules& rules, size_t partitions, Duration tail_wait)
       : rules_(rules), tail_wait_(tail_wait), partitions_(partitions) {}
 
-  bool started() const { return started_; }  // it is known where every partition starts
+  bool started() const { return started_; }  // the start of every partition is known
   void Start(const std::vector<Position>& start);
   void OnRange(Time now, const StreamRange& range);
-  // Cuts of a former life, from `watermark` on: those that do not lie before it, in each partition each
-  // following the one before, which moves the heads behind them. Throws std::invalid_argument when they
-  // contradict each other.
+  // Restores journaled cuts. Keeps those not before `watermark`, checks that they are contiguous in each
+  // partition, and moves the cursors behind them. Throws std::invalid_argument if they contradict each other.
   std::vector<Cut> Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts);
-  // A cut was made at its partition's head.
+  // Reports that a cut was made at the partition's cursor.
   void Advance(Time now, const Cut& cut);
-  // Once this many events have been cut by Advance, no new cut is to be made; 0: no limit.
+  // Pauses after Advance has passed this many events; 0: no limit.
   void PauseAt(uint64_t events) { pause_at_ = events; }
   bool Paused() const { return pause_at_ > 0 && advanced_ >= pause_at_; }
 
   const CutRules& rules() const { return rules_; }
   size_t size() const { return partitions_.size(); }
   const Partition& operator[](size_t partition) const { return partitions_[partition]; }
-  bool Known() const;  // what every partition holds
-  // Offsets that partitions start from now; nothing until all are known.
+  bool Known() const;  // the range of every partition is known
+  // The current first offsets of the partitions; none until all are known.
   std::optional<std::vector<Position>> FirstOffsets() const;
   std::vector<Position> start() const;
-  // Every cut that the rules allow has been made. No more will come unless the stream grows.
+  // True if every cut allowed by the rules has been made. No more follow unless the stream grows.
   bool Exhausted() const;
   // Where each partition's next cut begins.
   std::vector<Position> Positions() const;
-  // Exhausted, and Positions() is this.
+  // Exhausted, and Positions() equals `watermark`.
   bool EndsAt(const std::vector<Position>& watermark) const;
-  // Events there, in all passes that are to come, behind the watermark.
+  // Available events after the watermark, in all remaining passes.
   uint64_t Lag(const std::vector<Position>& watermark) const;
-  // What is left of the partition has waited long enough to be cut short.
+  // True if the rest of the partition has waited long enough to be cut short.
   bool Overdue(Time now, size_t partition) const;
   Key KeyOf(const Cut& cut) const;
 
@@ -66,7 +65,7 @@ class PartitionCursors {
   Duration tail_wait_;
   bool started_ = false;
   uint64_t pause_at_ = 0;
-  uint64_t advanced_ = 0;  // events that Advance has passed
+  uint64_t advanced_ = 0;  // events passed by Advance
   std::vector<Partition> partitions_;
 };
 

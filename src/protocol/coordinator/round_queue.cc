@@ -7,7 +7,7 @@ namespace leat::protocol {
 
 namespace {
 
-// Calls with each assigned run and its step.
+// Calls `f` with each assigned run and its step.
 template <class F>
 void ForEachRun(uint64_t first_step, const RunSet& assigned, F f) {
   uint64_t step = first_step;
@@ -18,7 +18,7 @@ void ForEachRun(uint64_t first_step, const RunSet& assigned, F f) {
 
 }  // namespace
 
-// ---- lives
+// ---- recovery
 
 void RoundQueue::Restore(const std::vector<Position>& watermark, uint64_t step, std::vector<Cut> cuts,
                          std::vector<RoundMade> rounds) {
@@ -49,7 +49,7 @@ void RoundQueue::Rollback(uint64_t step) {
   }
 }
 
-// The same runs can be trained again in the same steps.
+// True if the same runs can be trained again in the same steps.
 bool RoundQueue::Replays(const SliceMap& slices) const {
   uint64_t step = version_;
   for (const auto& [first_step, round] : rounds_) {
@@ -83,9 +83,9 @@ void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
   }
   left_.clear();
   left_since_ = now;
-  for (const auto& [place, cut] : cuts_) {
+  for (const auto& [key, cut] : cuts_) {
     RunSet runs = slices.Missing(cut);
-    if (const auto at = assigned.find(place); at != assigned.end()) runs &= at->second.Complement();
+    if (const auto at = assigned.find(key); at != assigned.end()) runs &= at->second.Complement();
     if (!runs.empty()) left_[cursors_->KeyOf(cut)] = {cut, std::move(runs)};
   }
 }
@@ -104,7 +104,7 @@ RoundQueue::Rounds::iterator RoundQueue::FirstOpen() {
 }
 
 uint64_t RoundQueue::OpenLimit() {
-  // What workers say that they have ended is as good as trained, though no server has reported it yet.
+  // Released lanes count as trained, although no server has reported them yet.
   const auto ended = [](const auto& round) {
     return std::ranges::all_of(round.second.parts, [](const Lane& part) {
       return part.stage == Stage::kReleased || part.stage == Stage::kDone;
@@ -137,7 +137,7 @@ std::optional<RoundMade> RoundQueue::Make(Time now) {
   material.drain = !left_.empty() && now - left_since_ >= tail_wait_;
   for (size_t p = 0; p < cursors_->size(); ++p) {
     const PartitionCursors::Partition& head = (*cursors_)[p];
-    if (cursors_->Paused()) {  // what is left over goes on, as if the stream had not grown
+    if (cursors_->Paused()) {  // leftovers are used as if the stream had not grown
       material.partitions.push_back({head.at, head.first, head.at.offset, false, false});
       continue;
     }
@@ -163,7 +163,7 @@ std::optional<RoundMade> RoundQueue::Make(Time now) {
 
 std::vector<Cut> RoundQueue::Open(const std::vector<Position>& watermark) const {
   std::vector<Cut> open;
-  for (const auto& [place, cut] : cuts_) {
+  for (const auto& [key, cut] : cuts_) {
     if (cut.next() > watermark[cut.partition]) open.push_back(cut);
   }
   return open;
@@ -235,8 +235,8 @@ RunSet RoundQueue::Wanted(uint64_t first_step, const Lane& part, const SliceMap&
   return wanted;
 }
 
-// The lanes of a worker's rank are its own. One that its holder gave back goes to anyone who has less than
-// an even share; one that nobody has come for, to anyone at all.
+// The lanes of a worker's rank are its own. A lane given back goes to anyone with less than an even share, an
+// unclaimed one to anyone.
 std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* round) {
   const auto rank = ranks_.find(worker);
   if (rank == ranks_.end()) return std::nullopt;
@@ -254,13 +254,13 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
     if (part.stage == Stage::kFree && round->free.contains(static_cast<uint32_t>(lane))) {
       return static_cast<uint32_t>(lane);
     }
-    // Workers that were alone hold more than their share when others come.
+    // Workers that were alone have more than their share when others join.
     if (part.stage != Stage::kLeased || part.worker == worker || of(part.worker) <= share) continue;
     --round->shares[part.worker];
     Drop(part.lease);
     round->free.insert(static_cast<uint32_t>(lane));
     part.stage = Stage::kFree;
-    part.granted = false;  // nobody was lost
+    part.granted = false;  // not after a loss
     return static_cast<uint32_t>(lane);
   }
   for (uint32_t lane : round->free) {
@@ -303,9 +303,9 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
   return std::nullopt;
 }
 
-void RoundQueue::Free(Time now, LaneKey place) {
-  Round& round = rounds_.at(place.first);
-  Lane& part = round.parts[place.second];
+void RoundQueue::Free(Time now, LaneKey key) {
+  Round& round = rounds_.at(key.first);
+  Lane& part = round.parts[key.second];
   if (part.stage == Stage::kLeased || part.stage == Stage::kReleased) {
     if (const auto share = round.shares.find(part.worker); share != round.shares.end() && share->second > 0) {
       --share->second;
@@ -314,10 +314,10 @@ void RoundQueue::Free(Time now, LaneKey place) {
   part.stage = Stage::kFree;
   part.free_since = now;
   part.released_at.clear();
-  round.free.insert(place.second);
+  round.free.insert(key.second);
 }
 
-// Out of the tables: whoever holds it is told that it is not its own.
+// Removes the lease; its worker learns of it by Reconcile.
 void RoundQueue::Drop(uint64_t lease) {
   const auto at = leases_.find(lease);
   if (at == leases_.end()) return;
@@ -329,13 +329,13 @@ void RoundQueue::Drop(uint64_t lease) {
 void RoundQueue::Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
   const auto lease = leases_.find(id);
   if (lease == leases_.end()) return;
-  const LaneKey place = lease->second;
-  Lane& part = rounds_.at(place.first).parts[place.second];
+  const LaneKey key = lease->second;
+  Lane& part = rounds_.at(key.first).parts[key.second];
   if (part.worker != worker) return;
   Drop(id);
   part.stage = Stage::kReleased;
   part.released_at = heartbeat_counts;
-  released_.insert(place);
+  released_.insert(key);
 }
 
 std::vector<uint64_t> RoundQueue::Reconcile(Time now, NodeId worker, std::vector<uint64_t> held) {
@@ -351,11 +351,11 @@ std::vector<uint64_t> RoundQueue::Reconcile(Time now, NodeId worker, std::vector
       ++at;
       continue;
     }
-    const LaneKey place = leases_.at(*at);
+    const LaneKey key = leases_.at(*at);
     leases_.erase(*at);
     at = own->second.erase(at);
-    Free(now, place);
-    rounds_.at(place.first).parts[place.second].granted = false;
+    Free(now, key);
+    rounds_.at(key.first).parts[key.second].granted = false;
   }
   return revoked;
 }
@@ -370,7 +370,7 @@ void RoundQueue::Reclaim(Time now, NodeId worker) {
   workers_.erase(own);
 }
 
-// Every slice has the round's steps. What no ledger holds of it is for another one.
+// Every slice has the round's steps. Runs that no ledger has become leftovers.
 void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
   auto& [first_step, round] = *at;
   for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {

@@ -1,11 +1,10 @@
-// The coordinator's rounds in stepped strategies: those from the newest durable step on, who trains which
-// lane of them, and what is left over.
+// The rounds of stepped strategies: the rounds from the newest durable step on, the leases of their lanes,
+// and late runs.
 //
-// A round is open until every slice has all its steps. Two of full length, or as many steps in shorter ones,
-// are open at a time beside those that workers have ended all lanes of, so that they read ahead and do not
-// wait until servers have reported what they have done. A lane is leased by itself; each worker has its even
-// share of them, those of its rank, and the lane of one who is gone, or does not come for it, goes to the
-// others.
+// A round is open until every slice has all its steps. In addition to the rounds whose lanes have all been
+// released, two rounds of full length, or as many steps in shorter ones, are open, so that workers read ahead
+// and do not wait for the servers' reports. Lanes are leased individually, evenly by the rank of the workers.
+// If a worker is lost or does not request its lane, the lane goes to the others.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -27,7 +26,7 @@ namespace leat::protocol {
 
 class RoundQueue {
  public:
-  // `open_steps`: of rounds that are open at a time at the least, however short these are.
+  // `open_steps`: the minimum number of steps in open rounds.
   RoundQueue(PartitionCursors* cursors, const StrategyConfig& strategy, uint32_t open_steps,
              Duration lane_wait, Duration tail_wait)
       : cursors_(cursors),
@@ -36,58 +35,57 @@ class RoundQueue {
         lane_wait_(lane_wait),
         tail_wait_(tail_wait) {}
 
-  // ---- lives. After each of these nothing is made or granted before Reconsider.
-  // From a former life: the cuts from `watermark` on, and the rounds in the order of the journal, where a
-  // later one takes the place of all that have steps behind its first. Those from `step` on are trained
-  // again as they were. Throws std::invalid_argument when the cuts contradict each other.
+  // ---- recovery. After each of these, nothing is made or granted before Reconsider.
+  // Restores the journaled cuts from `watermark` on and the rounds in journal order, where a later round
+  // replaces all that have steps after its first. Rounds from `step` on are trained again unchanged. Throws
+  // std::invalid_argument if the cuts contradict each other.
   void Restore(const std::vector<Position>& watermark, uint64_t step, std::vector<Cut> cuts,
                std::vector<RoundMade> rounds);
-  // All slices return to this step. Every lease is void.
+  // All slices return to this step. All leases become void.
   void Rollback(uint64_t step);
-  // All slices are live, and of one step. Where who is in time decides what a round trains, its rounds
-  // cannot be trained as they were: what slices lack of them is left over, for rounds made anew.
+  // All slices are live and at one step. With backup workers, timing decided what a round trained, so its
+  // rounds cannot be repeated: runs that slices lack become leftovers for new rounds.
   void Reconsider(Time now, const SliceMap& slices);
 
   // ---- rounds
   // Workers by rank.
   void SetWorkers(const std::map<uint32_t, NodeId>& workers);
-  // The next round, when one more may be open and there is something to make it of. It is to be journaled
-  // before Grant is called.
+  // The next round, if another may be open and there is material for it. Journal it before calling Grant.
   std::optional<RoundMade> Make(Time now);
-  // Cuts made, and not all before the watermark.
+  // The cuts that are not entirely before the watermark.
   std::vector<Cut> Open(const std::vector<Position>& watermark) const;
-  // Nothing will ever be asked of what lies before a durable step and its watermark.
+  // Forgets what lies before a durable step and its watermark.
   void DropBefore(const std::vector<Position>& watermark, uint64_t step);
-  // A step that no run was leased of, nor of any behind it, as near as can be.
+  // The lowest known step such that no run of it or of a later step was leased.
   uint64_t Untouched() const;
-  // Rounds from this step on are not leased at present.
+  // Suspends leases of rounds from this step on.
   void Hold(uint64_t step) { hold_from_ = step; }
   bool held() const { return hold_from_.has_value(); }
   void LiftHold(Time now);
-  // No run of this step or a later one is leased any more, and no round made.
+  // Stops for good before this step: no more leases of it or later steps, and no new rounds.
   void StopAt(Time now, uint64_t step);
 
-  // Where every worker goes through all lanes: the rounds that have steps from this one on, of those that are
-  // open; `include_unleased`: not only what was told or leased before. They count as touched from now on.
+  // All-reduce: the open rounds with steps from `from` on. Without `include_unleased`, only those announced
+  // or leased before. They count as touched from now on.
   std::vector<protocol::Round> RoundsFrom(uint64_t from, bool include_unleased);
 
   // ---- leases
   size_t leased() const { return leases_.size(); }
   uint64_t regranted() const { return regranted_; }
   uint64_t made() const { return made_; }
-  uint64_t late() const { return late_; }  // runs that were not in time for their step
-  // A lane for the worker, if there is one that it may have.
+  uint64_t late() const { return late_; }  // runs that missed their step
+  // A lane for the worker, if one is available to it.
   std::optional<Lease> Grant(Time now, NodeId worker, const SliceMap& slices,
                              const std::function<uint64_t()>& next_id);
-  // The worker says that it has ended the lease: leased again if the slices, as of heartbeats that servers
-  // have surely made after that, still lack some of it.
+  // The worker has ended the lease. It is leased again if slices still lack some of it according to
+  // heartbeats that servers made after this.
   void Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts);
-  // Leases of the worker that are not in `held` never reached it: free at once. Those in `held` that are not
-  // its own come back, to be revoked.
+  // Frees leases of the worker that are not in `held`: they never reached it. Returns the leases in `held`
+  // that do not belong to it, to be revoked.
   std::vector<uint64_t> Reconcile(Time now, NodeId worker, std::vector<uint64_t> held);
-  // The worker is gone: all its lanes are free.
+  // The worker is gone: frees all its lanes.
   void Reclaim(Time now, NodeId worker);
-  // A server has reported: rounds may be over, and released lanes trained or free.
+  // A server has reported: rounds may be complete, and released lanes trained or free.
   void OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
 
  private:
@@ -96,7 +94,7 @@ class RoundQueue {
     Cut cut;
     RunSet assigned;
     Stage stage = Stage::kFree;
-    bool granted = false;  // before, in this life
+    bool granted = false;  // before, in this term
     uint64_t lease = 0;
     NodeId worker;
     Time free_since{0};
@@ -105,23 +103,23 @@ class RoundQueue {
   struct Round {
     uint32_t length = 0;
     uint32_t needed = 1;
-    bool touched = false;  // something of it was leased in this life
+    bool touched = false;  // some of it was leased in this term
     std::vector<Lane> parts;
     std::set<uint32_t> free;            // lanes
-    std::map<NodeId, uint32_t> shares;  // lanes that each worker has, or had until they were done
+    std::map<NodeId, uint32_t> shares;  // lanes assigned to each worker, including completed ones
   };
   using Rounds = std::map<uint64_t, Round>;  // by first step
   using LaneKey = std::pair<uint64_t, uint32_t>;
 
   uint64_t End(Rounds::const_iterator round) const { return round->first + round->second.length; }
   Rounds::iterator FirstOpen();
-  uint64_t OpenLimit();  // rounds begin before this step, if they are open
+  uint64_t OpenLimit();  // open rounds begin before this step
   void Enter(Time now, const RoundMade& made);
   bool Replays(const SliceMap& slices) const;
-  void Free(Time now, LaneKey place);
+  void Free(Time now, LaneKey key);
   void Drop(uint64_t lease);
   void Close(Time now, Rounds::iterator round, const SliceMap& slices);
-  // The part's runs that are still wanted of whoever trains it.
+  // The lane's runs that its worker still has to train.
   RunSet Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const;
   std::optional<uint32_t> LaneFor(Time now, NodeId worker, Round* round);
 
@@ -135,12 +133,12 @@ class RoundQueue {
   std::map<PartitionCursors::Key, Leftover> left_;
   Time left_since_{0};
   uint64_t next_step_ = 0;  // of the next round
-  uint64_t version_ = 0;    // that all slices have
-  bool settled_ = false;    // Reconsider has been asked
+  uint64_t version_ = 0;    // of all slices
+  bool settled_ = false;    // Reconsider has been called
 
   std::map<NodeId, uint32_t> ranks_;
   std::map<uint64_t, LaneKey> leases_;
-  std::map<NodeId, std::set<uint64_t>> workers_;  // leases of each
+  std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<LaneKey> released_;
   std::optional<uint64_t> hold_from_, stop_at_;
   uint64_t regranted_ = 0, made_ = 0, late_ = 0;

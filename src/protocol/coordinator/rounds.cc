@@ -27,7 +27,7 @@ class Maker {
   }
 
   std::vector<Lane> Make() {
-    // What is left over longest is in the round.
+    // The oldest leftovers must be in the round.
     uint32_t length = most_;
     if (!material_.left.empty()) length = std::min(length, material_.left.front().runs.count());
     const bool shorter = sealed_ || material_.drain;
@@ -40,7 +40,7 @@ class Maker {
   }
 
  private:
-  // What the partition gives next: from where, and how many runs of this pass.
+  // The next material of a partition: its position and the number of runs in this pass.
   struct Rest {
     Position begin;
     uint64_t end = 0;  // of the events that may be cut now
@@ -58,14 +58,14 @@ class Maker {
     } else if (runs > 0) {
       rest.end = rest.begin.offset + runs * run_events_;
     } else if (p.overdue) {
-      runs = 1;  // whole batches, or, without one, what is there
+      runs = 1;  // whole batches, or events if there is less than a batch
       if (there >= batch_) rest.end -= there % batch_;
     }
     rest.runs = static_cast<uint32_t>(std::min<uint64_t>(runs, Cut::kMaxBatches));
     return rest;
   }
 
-  // Lanes that can have so many runs; the parts themselves when they are wanted.
+  // The number of lanes that can have `length` runs; also the lanes themselves if `parts` is set.
   size_t Fill(uint32_t length, std::vector<Lane>* parts) const {
     size_t filled = 0;
     for (const Leftover& left : material_.left) {
@@ -97,8 +97,8 @@ class Maker {
     for (uint32_t i = 0; i < partitions->size(); ++i) {
       const Partition& p = (*partitions)[i];
       const Rest its = RestOf(p);
-      // Of a sealed stream the least advanced partition is never passed over: it would fall behind for as
-      // long as the others last. Others may have nothing for a long time.
+      // In a sealed stream the least advanced partition is never skipped, otherwise it would fall behind. In
+      // a live stream a partition may have nothing for a long time.
       if (its.runs == 0 || (its.runs < length && !sealed_)) continue;
       const std::tuple key(its.begin.epoch, its.begin.offset - std::min(p.first, its.begin.offset), i);
       if (least && *least <= key) continue;

@@ -1,9 +1,7 @@
-// Rounds of stepped strategies: splits that are trained side by side, one for each lane, as long as each
-// other.
+// Rounds of stepped strategies: splits of equal length that are trained side by side, one per lane.
 //
-// A pure function of what the stream holds, where its partitions have been cut so far, and what is left over:
-// for a sealed stream the sequence of rounds is the same whoever asks for them, when, and for how many
-// workers.
+// A pure function of the stream, its cursors and the leftovers. For a sealed stream the sequence of rounds is
+// therefore independent of timing and the number of workers.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +13,30 @@
 
 namespace leat::protocol {
 
-// Runs of a cut that had their turn in a former round and were not in time.
+// Late runs of a cut: they missed their step in a former round.
 struct Leftover {
   Cut cut;
   RunSet runs;
 };
 
-// What there is to make a round of.
+// The material for a round.
 struct RoundInput {
   struct Partition {
-    Position at;         // the next cut follows this
-    uint64_t first = 0;  // every pass starts here
+    Position at;         // the next cut begins here
+    uint64_t first = 0;  // start of every pass
     uint64_t end = 0;
     bool sealed = false;
-    bool overdue = false;  // not sealed: what is there has waited so long that it may be cut short
+    bool overdue = false;  // not sealed: the available events have waited long enough to be cut short
   };
-  std::vector<Leftover> left;         // those to come first first
+  std::vector<Leftover> left;         // in the order of use
   std::vector<Partition> partitions;  // of the stream, by number
-  bool drain = false;                 // of a stream that is not sealed, too, though it makes no full round
+  bool drain = false;                 // use the rest of a live stream, although it makes no full round
 };
 
-// The round that begins with `first_step`: as many lanes as `strategy` has, of as many runs each as a full
-// split has, or, when not all lanes can have so many, as they can. Left-overs come first, then the least
-// advanced partition. What is there for less than one run in each lane makes a round of one step with fewer
-// lanes. Nothing when there is nothing, or when a stream that is not sealed is better waited for.
+// The round that begins with `first_step`. It has as many lanes as `strategy`, each with the runs of a full
+// split or, if not all lanes can be full, the largest equal number. Leftovers come first, then the least
+// advanced partition. Material for less than one run per lane makes a round of one step with fewer lanes.
+// None if there is nothing, or if a live stream should be waited for.
 std::optional<RoundMade> MakeRound(const StrategyConfig& strategy, const CutRules& rules, uint64_t first_step,
                                    const RoundInput& material);
 

@@ -28,7 +28,7 @@ CutRules Rules(uint32_t batch, uint32_t split, uint32_t run = 1, uint32_t epochs
   return {.hash = 9, .batch_size = batch, .split_batches = split, .run = run, .epochs = epochs};
 }
 
-// Makes rounds and keeps count of what they cover.
+// Makes rounds and records what they cover.
 class Stream {
  public:
   Stream(const StrategyConfig& strategy, const CutRules& rules, std::vector<uint64_t> ends, bool sealed)
@@ -45,7 +45,7 @@ class Stream {
     return round;
   }
 
-  // All that a round promises.
+  // Checks the contract of a round.
   void Take(const RoundMade& round) {
     EXPECT_EQ(round.first_step, step);
     const size_t width = round.lanes.size();
@@ -91,7 +91,7 @@ class Stream {
     lengths.push_back(length);
   }
 
-  // The run was not in time.
+  // The run was late.
   void Late(const RoundMade::Lane& part, uint32_t run) {
     trained_.erase({part.cut.partition, part.cut.begin, run});
     events -= part.cut.EventsOf(run);
@@ -149,7 +149,7 @@ TEST(RoundsTest, LanesAreFilledFromTheNextPass) {
   EXPECT_EQ(stream.events, 210u);
 }
 
-// A run has `run` batches; a shorter one only where the stream ends.
+// A run has `run` batches, and fewer only at the end of the stream.
 TEST(RoundsTest, RunsOfSeveralBatches) {
   Stream stream(Sync(2), Rules(10, 64, 5), {1 + 2 * 12 * 50}, true);
   auto round = stream.Make();
@@ -169,7 +169,7 @@ TEST(RoundsTest, NothingOfNothing) {
   EXPECT_FALSE(waiting.Make());
 }
 
-// ---- what is left over
+// ---- leftovers
 
 TEST(RoundsTest, WhatIsLeftOverComesFirstAndMakesTheRoundAsLong) {
   Stream stream(Sync(3, 1), Rules(10, 8), {1000}, true);
@@ -197,7 +197,7 @@ TEST(RoundsTest, OneSplitIsLeftOverForAllLanes) {
   EXPECT_FALSE(stream.Make());
 }
 
-// ---- streams that grow
+// ---- growing streams
 
 TEST(RoundsTest, ALiveStreamIsWaitedForUntilItHasMadeAWait) {
   Stream stream(Sync(2), Rules(10, 4), {79}, false);
@@ -223,7 +223,7 @@ TEST(RoundsTest, APartitionThatIsStillDoesNotHoldUpTheOthers) {
   EXPECT_EQ(round->lanes[0].cut.partition, 1u);
   EXPECT_EQ(round->lanes[1].cut.partition, 1u);
   stream.material.drain = true;
-  EXPECT_FALSE(stream.Make()) << "nobody has waited long for those five";
+  EXPECT_FALSE(stream.Make()) << "those five events have not waited long";
 }
 
 // ---- any stream
@@ -247,7 +247,7 @@ TEST(RoundsTest, CoverASealedStreamOnce) {
     size_t partial = 0;
     while (const auto round = stream.Make()) {
       if (round->lanes.size() < strategy.total_lanes()) ++partial;
-      // A pass begins when all partitions have ended the one before.
+      // A pass begins when all partitions have ended the previous one.
       uint32_t least = ~0u, most = 0;
       for (const auto& p : stream.material.partitions) {
         if (p.end == p.first) continue;
@@ -257,7 +257,7 @@ TEST(RoundsTest, CoverASealedStreamOnce) {
       if (least != ~0u) {
         EXPECT_LE(most, least);
       }
-      // Of each step any `backup` lanes may be late.
+      // Any `backup` lanes of each step may be late.
       const uint32_t length = round->lanes[0].assigned.count();
       std::vector<std::vector<uint32_t>> runs;
       for (const auto& part : round->lanes) {

@@ -10,8 +10,7 @@ namespace leat::protocol {
 
 namespace {
 
-// A ledger only grows during a life: a report in which it is shorter was made before, and overtaken on the
-// way.
+// A ledger only grows within an incarnation, so a shorter one is in an older report that was delayed.
 bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
   if (report.version < last.version) return true;
   for (size_t p = 0; p < report.partitions.size(); ++p) {
@@ -69,8 +68,8 @@ void SliceMap::Forget(State& slice) {
   slice.report = nullptr;
 }
 
-void SliceMap::PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& places) {
-  for (size_t i = 0; i < slices_.size(); ++i) Give(slices_[i], servers[places[i]]);
+void SliceMap::PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& assignment) {
+  for (size_t i = 0; i < slices_.size(); ++i) Give(slices_[i], servers[assignment[i]]);
   placed_ = true;
   Derive();
 }
@@ -124,12 +123,12 @@ void SliceMap::RestoreAll() {
 }
 
 void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation slice_incarnation, bool survived) {
-  const auto places =
+  const auto assignment =
       Place(*table_, Placement::kPartitioned, std::max<uint32_t>(1, static_cast<uint32_t>(workers.size())));
   for (size_t i = 0; i < slices_.size(); ++i) {
     State& slice = slices_[i];
     if (!survived) Forget(slice);
-    slice.server = workers.empty() ? NodeId() : workers[places[i]];
+    slice.server = workers.empty() ? NodeId() : workers[assignment[i]];
     slice.incarnation = slice_incarnation;
     slice.order = source_[i];
     slice.order.incarnation = slice_incarnation;
@@ -166,11 +165,11 @@ std::vector<SliceOrder> SliceMap::Orders() const {
 }
 
 std::vector<SliceLocation> SliceMap::Locations() const {
-  std::vector<SliceLocation> places;
-  if (!placed_) return places;
-  places.reserve(slices_.size());
-  for (const State& slice : slices_) places.push_back({slice.server, slice.incarnation, slice.live});
-  return places;
+  std::vector<SliceLocation> locations;
+  if (!placed_) return locations;
+  locations.reserve(slices_.size());
+  for (const State& slice : slices_) locations.push_back({slice.server, slice.incarnation, slice.live});
+  return locations;
 }
 
 std::vector<Incarnation> SliceMap::Incarnations() const {
@@ -189,8 +188,8 @@ Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
       if (slice.live || slice.server != heartbeat.node || slice.incarnation != slice_incarnation.incarnation)
         continue;
       return Status(Code::kInvalidArgument, "slice " + ToString(slice_incarnation.slice) +
-                                                " returns from step " + std::to_string(base_step_) +
-                                                ", ps node " + ToString(heartbeat.node) + " says step " +
+                                                " is restored from step " + std::to_string(base_step_) +
+                                                ", ps node " + ToString(heartbeat.node) + " reports step " +
                                                 std::to_string(report.version));
     }
   }

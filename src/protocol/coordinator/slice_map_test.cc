@@ -20,7 +20,7 @@ class SliceMapTest : public ::testing::Test {
     map_.SetStart({{0, 5}});
   }
 
-  // What the server says when all its slices have applied everything before `done`.
+  // The heartbeat of a server whose slices have applied everything before `done`.
   ServerHeartbeat SendHeartbeat(NodeId server, uint64_t done, uint64_t events = 0) {
     ServerHeartbeat heartbeat;
     heartbeat.node = server;
@@ -39,7 +39,7 @@ class SliceMapTest : public ::testing::Test {
   SliceMap map_;
 };
 
-TEST_F(SliceMapTest, IsReadyWhenEverySliceHasReportedItsLife) {
+TEST_F(SliceMapTest, IsReadyWhenEverySliceHasReportedItsIncarnation) {
   EXPECT_TRUE(map_.Locations().empty());
   map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   EXPECT_EQ(map_.OrdersFor(kA).size(), 6u);
@@ -57,7 +57,7 @@ TEST_F(SliceMapTest, IsReadyWhenEverySliceHasReportedItsLife) {
 TEST_F(SliceMapTest, WatermarkIsTheLeastOfAll) {
   map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   Report(kA, 50, 45);
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 5})) << "some slices have not said anything";
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 5})) << "some slices have not reported";
   EXPECT_EQ(map_.Events(), 0u);
   Report(kB, 30, 25);
   EXPECT_EQ(map_.Watermark(0), (Position{0, 30}));
@@ -68,7 +68,7 @@ TEST_F(SliceMapTest, WatermarkIsTheLeastOfAll) {
   EXPECT_EQ(map_.Watermark(0), (Position{0, 50})) << "a report that was overtaken on its way";
 }
 
-TEST_F(SliceMapTest, OthersSlicesAndFormerLivesDoNotCount) {
+TEST_F(SliceMapTest, OtherSlicesAndFormerIncarnationsDoNotCount) {
   map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
   ServerHeartbeat heartbeat = SendHeartbeat(kA, 50);
   heartbeat.node = kB;
@@ -85,7 +85,7 @@ TEST_F(SliceMapTest, OthersSlicesAndFormerLivesDoNotCount) {
   EXPECT_FALSE(map_.ready());
 }
 
-TEST_F(SliceMapTest, OrphansReturnFromTheNewestCheckpointUnderNewLives) {
+TEST_F(SliceMapTest, OrphansAreRestoredFromTheNewestCheckpointAsNewIncarnations) {
   map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
   Report(kA, 50, 45);
   Report(kB, 50, 45);
@@ -148,7 +148,7 @@ TEST_F(SliceMapTest, ASliceThatCannotBeHadIsOrderedAFewTimes) {
     const auto reported = map_.Report(heartbeat);
     if (i + 1 < SliceMap::kMaxFailures) {
       EXPECT_TRUE(*reported);
-      EXPECT_FALSE(*map_.Report(heartbeat)) << "said twice of one life";
+      EXPECT_FALSE(*map_.Report(heartbeat)) << "reported twice in one incarnation";
     } else {
       EXPECT_EQ(reported.status().code(), Code::kDataLoss);
       EXPECT_NE(reported.status().message().find("flipped bit"), std::string::npos);

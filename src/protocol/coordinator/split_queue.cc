@@ -65,7 +65,7 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
     auto& splits = splits_[p];
     for (auto at = splits.begin(); at != splits.end() && at->second.cut.next() <= watermark[p];) {
       const Split& split = at->second;
-      // One that a worker still holds goes when the worker has let go of it.
+      // A split held by a worker is removed when the worker releases it.
       if (split.stage == Stage::kLeased || split.stage == Stage::kReleased) {
         ++at;
         continue;
@@ -80,9 +80,9 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
 
 std::optional<Lease> SplitQueue::Grant(uint64_t id, NodeId worker, const SliceMap& slices) {
   while (!free_.empty()) {
-    const SplitKey place = free_.begin()->second;
+    const SplitKey key = free_.begin()->second;
     free_.erase(free_.begin());
-    Split& split = At(place);
+    Split& split = At(key);
     RunSet missing = slices.Missing(split.cut);
     if (missing.empty()) {
       split.stage = Stage::kComplete;
@@ -93,7 +93,7 @@ std::optional<Lease> SplitQueue::Grant(uint64_t id, NodeId worker, const SliceMa
     split.granted = true;
     split.lease = id;
     split.worker = worker;
-    leases_[id] = place;
+    leases_[id] = key;
     workers_[worker].insert(id);
     return Lease{id, split.cut, std::move(missing)};
   }

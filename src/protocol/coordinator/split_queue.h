@@ -1,6 +1,5 @@
-// The coordinator's splits where each is trained by itself: cuts from the newest durable watermark on, which
-// of them are leased to whom, and which are to be trained (again). Stepped strategies lease rounds instead
-// (round_queue.h).
+// The splits of strategies that train each split separately: cuts from the newest durable watermark on, their
+// leases, and those to be trained (again). Stepped strategies lease rounds instead (round_queue.h).
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -23,34 +22,35 @@ class SplitQueue {
   explicit SplitQueue(PartitionCursors* cursors) : cursors_(cursors), splits_(cursors->size()) {}
 
   // ---- cuts
-  // Cuts of a former life, from `watermark` on. Throws std::invalid_argument when they contradict each other.
+  // Restores the journaled cuts from `watermark` on. Throws std::invalid_argument if they contradict each
+  // other.
   void Restore(const std::vector<Position>& watermark, std::vector<Cut> cuts);
-  // New cuts, least advanced partition first, until `demand` splits are free to be leased; live tails that
-  // have waited long enough are cut short for it. When it has to cut at all it goes on to `ahead`, so that a
-  // journal's sync is paid once for many. They are to be journaled before Grant is called.
+  // Makes cuts, least advanced partition first, until `demand` splits are free. Live tails that have waited
+  // long enough are cut short. If any cut is made, continues up to `ahead` splits, so that one journal sync
+  // pays for many. Journal the cuts before calling Grant.
   std::vector<Cut> CutMore(Time now, size_t demand, size_t ahead);
-  // Made, and not all before the watermark.
+  // The cuts that are not entirely before the watermark.
   std::vector<Cut> Open(const std::vector<Position>& watermark) const;
-  // Nothing will ever be asked of what lies before a durable watermark.
+  // Forgets what lies before a durable watermark.
   void DropBefore(const std::vector<Position>& watermark);
 
   // ---- leases
   size_t free() const { return free_.size(); }
   size_t leased() const { return leases_.size(); }
   uint64_t regranted() const { return regranted_; }
-  // The least advanced split that is free and that some slice lacks, under the lease id given.
+  // Leases the least advanced free split that some slice lacks, with the given lease id.
   std::optional<Lease> Grant(uint64_t id, NodeId worker, const SliceMap& slices);
-  // The worker says that it has ended the lease: leased again only if the ledgers, as of a heartbeat that
-  // each server has surely made after the worker's last acknowledgement, lack some of it.
+  // The worker has ended the lease. It is leased again only if the ledgers still lack some of it, according
+  // to a heartbeat that each server made after the worker's last acknowledgement.
   void Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts);
-  // Leases of the worker that are not in `held` never reached it: free at once. Those in `held` that are not
-  // its own come back, to be revoked.
+  // Frees leases of the worker that are not in `held`: they never reached it. Returns the leases in `held`
+  // that do not belong to it, to be revoked.
   std::vector<uint64_t> Reconcile(NodeId worker, std::vector<uint64_t> held);
-  // The worker is gone, or may not go on: all its leases are free.
+  // The worker is gone or must stop: frees all its leases.
   void Reclaim(NodeId worker);
-  // A server has reported: looks at the released splits.
+  // A server has reported: checks the released splits.
   void OnServerReport(const SliceMap& slices, const HeartbeatCounts& heartbeat_counts);
-  // Slices have come back with older ledgers: splits that were complete may be free again.
+  // Slices have been restored with older ledgers: complete splits may become free again.
   void Reconsider(const SliceMap& slices);
 
  private:
@@ -65,7 +65,7 @@ class SplitQueue {
   };
   using SplitKey = std::pair<uint32_t, Position>;  // partition, begin
 
-  Split& At(const SplitKey& place) { return splits_[place.first].at(place.second); }
+  Split& At(const SplitKey& key) { return splits_[key.first].at(key.second); }
   void Enter(const Cut& cut);
   void Free(Split* split);
   bool CutOne(Time now, bool short_tails, std::vector<Cut>* made);
@@ -74,7 +74,7 @@ class SplitQueue {
   std::vector<std::map<Position, Split>> splits_;  // by partition
   std::map<PartitionCursors::Key, SplitKey> free_;
   std::map<uint64_t, SplitKey> leases_;
-  std::map<NodeId, std::set<uint64_t>> workers_;  // leases of each
+  std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<SplitKey> released_;
   uint64_t regranted_ = 0;
 };

@@ -116,7 +116,7 @@ TEST_F(SplitQueueTest, ALeaseCarriesWhatAnySliceLacks) {
   EXPECT_NE(again.id, lease.id);
 }
 
-// One heartbeat may have been made before the last acknowledgement; the next one cannot.
+// One heartbeat may have been made before the last acknowledgement, the next one cannot.
 TEST_F(SplitQueueTest, AReleasedSplitWaitsForTwoHeartbeatsOfEachServer) {
   Range(0, 20);
   queue_.CutMore(now_, 1, 1);
@@ -154,7 +154,7 @@ TEST_F(SplitQueueTest, AGrantThatWasLostIsFreeAndWhatIsNotItsOwnIsRevoked) {
   EXPECT_THAT(queue_.Reconcile(kW, {b.id, c.id, 999}), ElementsAre(c.id, 999u));
   EXPECT_EQ(queue_.free(), 1u);
   EXPECT_EQ(Grant(kV)->cut, a.cut);
-  EXPECT_EQ(queue_.regranted(), 0u) << "nobody ever worked on it";
+  EXPECT_EQ(queue_.regranted(), 0u) << "it was never worked on";
   queue_.Reclaim(kV);
   EXPECT_EQ(queue_.free(), 2u);
   EXPECT_EQ(queue_.leased(), 1u);

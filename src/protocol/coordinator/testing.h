@@ -1,4 +1,4 @@
-// A coordinator with everything around it played by the test. A part of the coordinator's tests.
+// A coordinator whose surroundings are played by the test.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -80,7 +80,7 @@ class CoordinatorTest : public ::testing::Test {
     return std::get<WorkerHeartbeatReply>(Call(heartbeat));
   }
 
-  // A server that carries out its orders at once; `ledger` is what all its slices hold.
+  // A heartbeat of a server that executes its orders at once; all its slices have `ledger_`.
   ServerHeartbeatReply SendServerHeartbeat(NodeId server, std::optional<ShardReport> shard = {}) {
     ServerHeartbeat heartbeat;
     heartbeat.node = server;
@@ -106,7 +106,7 @@ class CoordinatorTest : public ::testing::Test {
     Take(coordinator_->OnStream(now_, {{0, 0, end0, sealed}, {1, 1000, end1, sealed}}));
   }
 
-  // Two servers whose slices are live, one worker, and a stream.
+  // Two servers with live slices, one worker, and a stream.
   void Run(uint64_t end0 = 100, uint64_t end1 = 1000, bool sealed = false) {
     Stream(end0, end1, sealed);
     a_ = JoinServer("a");
@@ -123,7 +123,7 @@ class CoordinatorTest : public ::testing::Test {
   void Checkpoint() {
     Take(coordinator_->OnCheckpointPrepared(now_, prepared_, CheckpointOrder{0, "directory"}));
   }
-  // Until the manifest is to be written.
+  // Up to the point where the manifest is to be written.
   Manifest SaveAll() {
     Checkpoint();
     for (NodeId server : {a_, b_}) {
@@ -158,7 +158,7 @@ class CoordinatorTest : public ::testing::Test {
   std::map<NodeId, std::vector<SliceOrder>> orders_;
   std::map<NodeId, Generation> generations_;  // of the views that servers have
   uint64_t last_call_ = 0;
-  uint64_t prepared_ = 0;  // the newest checkpoint that was asked for
+  uint64_t prepared_ = 0;  // the newest checkpoint requested
   NodeId a_, b_, worker_;
 };
 

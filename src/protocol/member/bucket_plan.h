@@ -1,5 +1,5 @@
-// How the gradients of one step are divided into buckets, each of which the members of a group reduce by
-// itself while back-propagation still computes the next.
+// Divides the gradients of a step into buckets. Members reduce each bucket while back-propagation still
+// computes the next.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ struct VariableRange {
   friend bool operator==(const VariableRange&, const VariableRange&) = default;
 };
 
-// Buckets of whole variables in the order in which they are reduced: the last variables come first, because
-// their gradients are ready first. A bucket takes variables until it has at least `bucket_bytes`; the last
-// bucket holds the rest. Every variable is in exactly one bucket, whatever `bucket_bytes` is. Pure.
+// Buckets of whole variables in the order of their reduction: the last variables come first, because their
+// gradients are ready first. A bucket takes variables until it has at least `bucket_bytes`; the last one
+// takes the rest. Every variable is in exactly one bucket. Pure.
 std::vector<VariableRange> PlanBuckets(std::span<const uint64_t> variable_bytes, uint64_t bucket_bytes);
 
 }  // namespace leat::protocol

@@ -1,20 +1,21 @@
-// A worker where there are no servers, as a state machine: it keeps all parameters itself and makes steps
-// together with the other members of its group.
+// A worker of an all-reduce job as a state machine: it keeps all parameters itself and makes steps together
+// with the other members of its group.
 //
-// What it and the coordinator say to each other, heartbeat by heartbeat:
-//   1. The coordinator names a group (id, members). Whoever hears of it has no part any more in a step of an
-//      earlier one: what is under way is given up, and nothing of it was applied. It connects to the others
-//      and reports, under the new id, the step it holds.
-//   2. Once all members have reported so, the coordinator decides: the group goes on from the highest step
-//      that one of them holds, or, where nobody holds any, from the newest checkpoint. Who has that step
-//      gives it to all the others, and nobody lets go of what he holds before he has it whole.
-//   3. Once all have reported that step, and that they are connected, the coordinator tells the rounds, all
-//      lanes of them to everybody. A step is applied, by each member by itself, when all its lanes are
-//      reduced; all have the same sums, so all do the same: apply it, or skip it where not all of it is
-//      finite, and note its runs. The lowest step that any member reports is what the job has.
+// The protocol between members and the coordinator, in heartbeats:
+//   1. The coordinator names a group (id, members). A worker that learns of it leaves every earlier group: it
+//      aborts work in progress, of which nothing has been applied. It connects to the other members and
+//      reports, under the new id, the step that it holds.
+//   2. When all members have reported, the coordinator decides that the group continues from the highest step
+//      that a member holds, or from the newest checkpoint if none holds any. A member with that step
+//      broadcasts it to the others. Each member keeps its old state until it has received the new one
+//      completely.
+//   3. When all have reported that step and that they are connected, the coordinator announces the rounds,
+//      all lanes to every member. When all lanes of a step are reduced, each member applies it. All have the
+//      same sums, so all either apply it, or skip it if it is not finite, and record its runs. The job's step
+//      is the lowest step that a member reports.
 //
-// No socket, thread or clock inside. A shell carries out the actions in their order and feeds back what
-// became of them; answers that are outdated are dropped. Not thread-safe.
+// It uses no sockets, threads or clock. A shell executes the actions in order and reports their results;
+// outdated answers are ignored. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -36,12 +37,12 @@ struct GroupMemberConfig {
   SliceTable table;
   optim::OptimizerConfig optimizer;
   StrategyConfig strategy;
-  // Where the model computes; null: modelled steps. Must outlive the replica.
+  // Memory of the model's parameters; null: modelled steps. Must outlive the member.
   Parameters* parameters = nullptr;
 };
 
-// ---- actions, beside those of actions.h
-// Nothing more of this group: what is under way in it is aborted, without an answer.
+// ---- actions, in addition to those of actions.h
+// Abort all work of this group, without an answer.
 struct LeaveGroup {
   uint64_t group = 0;
 };
@@ -51,25 +52,24 @@ struct JoinGroup {
   uint32_t rank = 0;
   std::vector<Member> members;
 };
-// All members of the group do this at once: the state of `holder` goes to all. Answer: OnStateReceived, in
-// whose `memory` the holder may leave out what it has itself.
+// All members execute this together: broadcasts the state of `holder`. Answer: OnStateReceived; on the
+// holder, `memory` may be empty.
 struct BroadcastState {
   uint64_t group = 0;
   uint32_t holder = 0;  // rank
 };
-// Score and train one batch of a prepared split. Gradients are added up over the batches of this member's
-// lanes in a step, weighted by events (optim/mean.h). Always answered by OnComputed; nothing else is computed
-// before.
+// Score and train one batch of a prepared split. Gradients are summed over the batches of this member's lanes
+// in a step, weighted by events (optim/mean.h). Always answered by OnComputed before the next computation.
 struct ComputeLane {
   uint64_t token = 0;
   uint64_t lease = 0;
   uint32_t batch = 0;
   uint64_t step = 0;
   uint32_t lane = 0;
-  bool first = true;  // of all that this member computes for the step: nothing is added up yet
-  bool last = true;   // of all that it does: what is ready may be reduced at once
+  bool first = true;  // the first of this member's batches in the step: the sum starts at zero
+  bool last = true;   // the last of them: gradients may be reduced as soon as they are ready
 };
-// What became of one lane of a step.
+// The outcome of one lane of a step.
 struct LaneOutcome {
   enum class Kind : uint8_t {
     kHeld = 0,  // its run was in the ledger: nothing was computed
@@ -80,16 +80,15 @@ struct LaneOutcome {
   uint32_t events = 0;
   friend bool operator==(const LaneOutcome&, const LaneOutcome&) = default;
 };
-// Finish the step's reduction: the sums of all members' gradients come to where the parameters have
-// gradients (or what is to be added up to them to where it can be seen), and what has become of its lanes to
-// everybody. Answer: OnReduced.
+// Finish the step's reduction. The gradients of the parameters receive the sums of all members (or OnReduced
+// gets the terms of those sums), and all members receive the outcomes of all lanes. Answer: OnReduced.
 struct ReduceStep {
   uint64_t token = 0;
   uint64_t group = 0;
   uint64_t step = 0;
-  std::vector<LaneOutcome> lanes;  // of all; what is not this member's comes from others
+  std::vector<LaneOutcome> lanes;  // of all; other members fill in theirs
   uint32_t first_lane = 0, end_lane = 0;
-  // Of the member's lanes any was computed for this step; else what it has added up is of an earlier one.
+  // True if a lane of this member was computed for this step. If not, its gradients are of an earlier step.
   bool computed_any() const {
     return std::any_of(lanes.begin() + first_lane, lanes.begin() + end_lane,
                        [](const LaneOutcome& lane) { return lane.kind != LaneOutcome::Kind::kHeld; });
@@ -104,7 +103,7 @@ using GroupMemberAction = std::variant<PrepareSplit, DropSplit, LeaveGroup, Join
                                        ComputeLane, ReduceStep, LoadSlices, SaveShard, StopRole>;
 using GroupMemberActions = std::vector<GroupMemberAction>;
 
-// Lanes [first, second) of a step are those of this rank.
+// The lanes [first, second) of a step that belong to `rank`.
 std::pair<uint32_t, uint32_t> LanesOf(uint32_t rank, uint32_t members, uint32_t width);
 
 class GroupMember {
@@ -118,21 +117,21 @@ class GroupMember {
   ~GroupMember();
 
   void OnJoined(NodeId node);
-  // ---- control plane. `progress` is the shell's to fill in.
+  // ---- control plane. The shell fills in `progress`.
   WorkerHeartbeat MakeHeartbeat();
-  // True when a heartbeat should not wait for its interval.
+  // True if a heartbeat should be sent without waiting for the interval.
   bool HeartbeatUrgent() const;
   GroupMemberActions OnHeartbeatReply(const WorkerHeartbeatReply& reply);
-  // The next heartbeat says so.
+  // The next heartbeat announces that this member leaves.
   void Leave();
 
-  // ---- input. A split that could not be read is asked for again at once: the shell keeps the pace, and
-  // decides when to give up altogether.
+  // ---- input. A split that could not be read is requested again at once. The shell limits the rate and
+  // decides when to give up.
   GroupMemberActions OnSplitReady(uint64_t lease);
   GroupMemberActions OnSplitFailed(uint64_t lease);
   GroupMemberActions OnComputed(uint64_t token, const BatchOutcome& outcome);
 
-  // ---- the group. A failure ends it for this member; the coordinator will name another.
+  // ---- the group. A failure ends the group for this member; the coordinator names another.
   GroupMemberActions OnConnected(uint64_t group, const Status& status);
   GroupMemberActions OnStateReceived(uint64_t group, Result<Snapshot> state);
   GroupMemberActions OnReduced(uint64_t token, Result<ReducedStep> step);
@@ -144,7 +143,7 @@ class GroupMember {
 
   const View& view() const;
   bool holds() const;
-  // What it holds, to be shared or looked at.
+  // The parameters and ledger that it holds.
   const TrainingState& state() const;
 
  private:

@@ -73,7 +73,7 @@ Reduction::Reduction(const ReduceShape& shape, uint32_t rank) : shape_(shape), r
   if (shape_.path == ReducePath::kExchange || shape_.path == ReducePath::kOneShot) {
     piece_bytes_ = std::max(block_bytes_, ReduceShape::kUnit);
   } else {
-    // Pieces of one size rather than full ones and a rest.
+    // Pieces of equal size rather than full ones and a remainder.
     const uint64_t most = std::max(shape_.piece_bytes, ReduceShape::kUnit);
     const uint64_t count = std::max<uint64_t>(1, (block_bytes_ + most - 1) / most);
     piece_bytes_ =
@@ -95,7 +95,7 @@ PieceRange Reduction::piece(uint32_t i) const {
   return {begin, std::min(piece_bytes_, block_end - begin)};
 }
 
-// How many hops of phase 0 bring a piece of a ring here.
+// The number of hops in phase 0 that bring a piece of a ring here.
 uint32_t Reduction::Distance(uint32_t piece) const {
   return (rank_ + shape_.members - piece / pieces_per_block_) % shape_.members;
 }
@@ -176,7 +176,7 @@ void Reduction::Begin() {
   CheckFinished();
 }
 
-// Few pieces set out at a time: what has just been added goes on before them, while it is in the cache.
+// Starts few pieces at a time, so that pieces just combined are sent first, while they are in the cache.
 void Reduction::StartSome() {
   while (!starts_.empty() && starting_ < kStartsAtOnce) {
     const uint32_t i = starts_.front();
@@ -214,7 +214,7 @@ void Reduction::Arrived(const Hop& hop) {
   CheckFinished();
 }
 
-// The round of an exchange is over once its message has come and its own is gone: the memory may change then.
+// A round of an exchange ends once its message has arrived and its own is sent: the memory may change then.
 void Reduction::AdvanceExchange() {
   while (rank_ < power_ && round_ <= rounds_ && (arrived_[0] & (1u << round_)) != 0) {
     if (round_ > 0 && !round_sent_) return;
@@ -274,7 +274,7 @@ void Reduction::PeerReady(uint32_t peer) {
 }
 
 void Reduction::CheckFinished() {
-  // What this member shows of one shot may be looked at for longer than it needs the others' itself.
+  // In one shot, the others may read this member's contribution for longer than it needs theirs.
   const bool sending = sending_ > 0 && shape_.path != ReducePath::kOneShot;
   if (finished_ || to_arrive_ > 0 || sending || !starts_.empty()) return;
   finished_ = true;

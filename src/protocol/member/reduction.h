@@ -1,25 +1,24 @@
-// One member's part in one all-reduce, without bytes and sockets: what it sends to whom and when, and what it
-// does with what arrives. Whoever moves the bytes (a shell over a transport, a simulator) tells it what
-// happened and carries out the actions that follow, in their order.
+// One member's part in one all-reduce, without memory and sockets: what to send when, and how to combine what
+// arrives. The caller (a shell with a transport, or a simulator) reports what happened and executes the
+// resulting actions in order.
 //
-// Members are ranks 0 … members - 1, and all of them describe the same all-reduce alike. Three paths:
-// - ring: bandwidth-optimal (Patarasuk and Yuan 2009). The bucket is cut into as many blocks as there are
-//   members. Phase 0: block b goes from rank b around the ring, each rank adding its own, until rank b - 1
-//   has all of it. Phase 1: from there the result goes around once more. Blocks travel in pieces, so that one
-//   piece is added while the next is on its way.
-// - exchange: few messages. Ranks of the largest power of two below `members` exchange all they have with the
-//   rank that differs in bit 0, then bit 1, …; what the other ranks have is added by rank - power before
-//   (phase 0) and goes back to them in the end.
-// - chain: one order for everybody. Phase 0: partial results go from rank 0 upwards, each rank adding its
-//   own; phase 1: the result goes back from the last rank downwards.
-// - one shot: everybody gets all that everybody has, and adds it up by himself, in the order of ranks. Where
-//   it can be looked at where it is, nothing is moved and each waits only once; for few members.
-// On every path the result of an element is computed with the same operands in the same order wherever it is
-// computed, so all members end with the same bits; on the chain these are also the bits of adding one rank's
-// after the other.
+// Members have ranks 0 … members - 1 and describe the all-reduce identically. The paths:
+// - ring: bandwidth-optimal (Patarasuk and Yuan 2009). The bucket is divided into one block per member. Phase
+//   0: block b travels from rank b around the ring, each rank adding its own, until rank b - 1 has the sum.
+//   Phase 1: the sums travel around the ring once more. Blocks travel in pieces, so that one piece is added
+//   while the next is in transit.
+// - exchange: few messages. The ranks below the largest power of two up to `members` exchange all they have
+//   with the rank that differs in bit 0, then bit 1, and so on. Each further rank sends its contribution to
+//   rank - power first (phase 0), and receives the result from it at the end.
+// - chain: a fixed order. Phase 0: partial sums travel from rank 0 upwards, each rank adding its own. Phase
+//   1: the result travels back from the last rank downwards.
+// - one shot: every member gets all contributions and adds them itself in the order of ranks. With shared
+//   memory nothing is moved and each member waits only once. For few members.
+// On every path an element is computed with the same operands in the same order everywhere, so all members
+// get the same bits. On the chain these are the bits of adding the ranks one after the other.
 //
-// A member that starts late is sent no more than `eager_bytes` by each peer; the rest waits for its word that
-// it is ready. Not thread-safe.
+// Each peer sends at most `eager_bytes` to a member that has not started, and the rest after its ready
+// message. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +28,19 @@
 namespace leat::protocol {
 
 enum class ReducePath : uint8_t { kRing = 0, kExchange = 1, kChain = 2, kOneShot = 3 };
-// Members of a one-shot all-reduce: each reads members - 1 times its size.
+// The maximum number of members for one shot: each reads members - 1 times the size.
 inline constexpr uint32_t kMaxOneShotMembers = 4;
 
 struct ReduceShape {
   ReducePath path = ReducePath::kRing;
   uint32_t members = 1;
   uint64_t bytes = 0;
-  uint64_t piece_bytes = 256 << 10;  // at most so many in one message of a ring or chain
+  uint64_t piece_bytes = 256 << 10;  // maximum size of a message of a ring or chain
   uint64_t eager_bytes = 1 << 20;
-  static constexpr uint64_t kUnit = 64;  // pieces begin at multiples of it: no element is cut
+  static constexpr uint64_t kUnit = 64;  // pieces begin at multiples of it, so that no element is divided
 };
 
-// A message: one piece in one phase. `peer` is who it comes from or goes to.
+// A message: one piece in one phase. `peer` is its sender or receiver.
 struct Hop {
   uint32_t peer = 0;
   uint32_t phase = 0;
@@ -56,27 +55,26 @@ struct PieceRange {
 
 struct ReduceAction {
   enum class Kind : uint8_t {
-    kCombine,  // what came by `hop` and what this member has of that piece
-    kOwn,      // nothing comes before this member's own: its own is all there is of that piece so far
-    kSend,     // that piece as it is now; memory stays as it is until Sent
+    kCombine,  // combine the piece received by `hop` with this member's own
+    kOwn,      // the first contribution to the piece is this member's own
+    kSend,     // send the piece in its current state; its memory must not change until Sent
     kReady,    // tell hop.peer that this member has started
     kFinished,
   };
   Kind kind = Kind::kFinished;
   Hop hop;
-  bool incoming_first = true;  // kCombine: the left operand is what came
+  bool incoming_first = true;  // kCombine: the received piece is the left operand
 };
 
-// The path of a bucket. `by_lanes`: contributions are added in the order of lanes; `apart`: every member may
-// add them up by itself. Other buckets up to `exchange_bytes` are exchanged, larger ones go around the ring.
+// The path of a bucket. `by_lanes`: contributions are added in lane order. `apart`: every member may combine
+// them itself. Other buckets up to `exchange_bytes` use the exchange, larger ones the ring.
 ReducePath PathOf(bool by_lanes, bool apart, uint64_t bytes, uint64_t exchange_bytes);
-// In place of ReduceShape::eager_bytes where the path is one shot: receivers read what is sent where it lies,
-// so an early message costs them nothing.
+// ReduceShape::eager_bytes for one shot: receivers read in place, so early messages need no memory.
 inline constexpr uint64_t kOneShotEagerBytes = 64 << 20;
 
-// Whose messages it takes, and who takes its own: the connections that a path needs.
+// The ranks that this rank exchanges messages with, which are the connections it needs.
 std::vector<uint32_t> ReducePeers(ReducePath path, uint32_t members, uint32_t rank);
-// The same of all paths that a group of so many may take.
+// The union over all paths that a group of this size may take.
 std::vector<uint32_t> ReducePeers(uint32_t members, uint32_t rank);
 
 class Reduction {
@@ -88,21 +86,21 @@ class Reduction {
   PieceRange piece(uint32_t i) const;
 
   enum class Verdict {
-    kWrong,     // no such message, or it has come already
-    kBuffered,  // to be kept until kCombine asks for it; of one shot, to the end
-    kInPlace,   // the result: where the piece belongs
+    kWrong,     // unknown, or already received
+    kBuffered,  // keep until kCombine asks for it; for one shot, to the end
+    kInPlace,   // part of the result: receive it in place
   };
   Verdict Expects(const Hop& hop) const;
 
   // ---- what happened
   void Begin();
-  void Arrived(const Hop& hop);  // that Expects knew
-  void Sent(const Hop& hop);     // a kSend is done with the memory
+  void Arrived(const Hop& hop);  // a hop that Expects accepted
+  void Sent(const Hop& hop);     // a kSend no longer uses the memory
   void PeerReady(uint32_t peer);
 
-  // Takes the next action; false when there is none until something happens.
+  // Takes the next action; false if there is none until the next event.
   bool Next(ReduceAction* action);
-  // The peers that something is still to come from.
+  // The peers with outstanding messages.
   std::vector<uint32_t> WaitsFor() const;
 
  private:
@@ -133,13 +131,13 @@ class Reduction {
   uint32_t pieces_ = 0;
   uint32_t power_ = 1, rounds_ = 0;  // of the exchange
 
-  std::vector<uint32_t> arrived_;  // of each piece: a bit for each phase; of one shot, for each peer
-  std::deque<uint32_t> starts_;    // pieces whose way begins here, and that are not under way
-  uint32_t starting_ = 0;          // of those that are, not Sent yet
+  std::vector<uint32_t> arrived_;  // by piece: a bit for each phase; for one shot, for each peer
+  std::deque<uint32_t> starts_;    // pieces that start at this rank and are not in transit yet
+  uint32_t starting_ = 0;          // pieces in transit without Sent
   uint64_t to_arrive_ = 0;
   uint64_t sending_ = 0;
-  uint32_t round_ = 0;       // of the exchange: the phase that is under way
-  bool round_sent_ = false;  // its own message is
+  uint32_t round_ = 0;       // of the exchange: the current phase
+  bool round_sent_ = false;  // its own message of this phase
   bool finished_ = false;
   std::deque<ReduceAction> actions_;
   std::vector<Window> windows_;

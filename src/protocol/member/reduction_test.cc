@@ -15,7 +15,7 @@ namespace leat::protocol {
 namespace {
 
 // Members whose pieces are expressions instead of numbers: "((0+1)+2)". Messages of different connections
-// overtake each other, members start and memory comes back at random times.
+// overtake each other; members start, and memory is returned, at random times.
 struct Members {
   struct Message {
     uint32_t from = 0;
@@ -29,7 +29,7 @@ struct Members {
     bool started = false, finished = false;
     std::vector<std::string> values;
     std::vector<Message> aside;
-    std::vector<Hop> unsent;  // memory that is not given back yet
+    std::vector<Hop> unsent;  // sent, and memory not returned yet
     std::map<uint32_t, uint64_t> early_of;
     std::vector<Message> waiting;
     std::vector<uint32_t> ready;
@@ -94,7 +94,7 @@ struct Members {
     }
   }
 
-  // What is to be done with what one shot has brought.
+  // Combines what one shot has brought.
   void AddUp(uint32_t rank) {
     Member& member = members[rank];
     if (member.values.empty()) return;
@@ -106,7 +106,7 @@ struct Members {
     member.aside.clear();
   }
 
-  // One thing happens; false when nothing can.
+  // Makes one event happen; false if none can.
   bool Step() {
     struct Choice {
       int kind;
@@ -164,7 +164,7 @@ struct Members {
   Rng rng;
   std::vector<Member> members;
   std::map<std::pair<uint32_t, uint32_t>, std::deque<Message>> wires;
-  std::deque<std::pair<uint32_t, uint32_t>> words;  // of readiness
+  std::deque<std::pair<uint32_t, uint32_t>> words;  // ready messages
 };
 
 // Each rank once, whatever the parentheses.
@@ -242,7 +242,7 @@ TEST(ReductionPaths, TheChainAddsInTheOrderOfRanks) {
   EXPECT_EQ(all.members[0].values[0], "(((0+1)+2)+3)");
 }
 
-TEST(ReductionPaths, OneShotIsOverWhenAllIsThereWhoeverStillLooks) {
+TEST(ReductionPaths, OneShotEndsWhenEverythingHasArrivedEvenIfOthersStillRead) {
   Reduction shot({.path = ReducePath::kOneShot, .members = 3, .bytes = 4000}, 1);
   EXPECT_EQ(shot.pieces(), 1u);
   shot.Begin();
@@ -267,7 +267,7 @@ TEST(ReductionPaths, OneShotIsOverWhenAllIsThereWhoeverStillLooks) {
   EXPECT_FALSE(shot.Next(&action)) << "once";
 }
 
-TEST(ReductionPaths, AGroupConnectsWhoeverAPathNeeds) {
+TEST(ReductionPaths, AGroupConnectsThePeersOfEveryPath) {
   const auto has = [](const std::vector<uint32_t>& peers, uint32_t peer) {
     return std::ranges::count(peers, peer) == 1;
   };

@@ -11,7 +11,7 @@ namespace leat::protocol {
 
 namespace {
 
-// Elements that are scaled and updated at a time.
+// Elements scaled and updated at a time.
 constexpr uint64_t kChunk = 4096;
 
 }  // namespace
@@ -122,8 +122,8 @@ void TrainingState::Apply(uint64_t events, const GradientTerms& terms) {
   for (uint32_t i = 0; i < slices_.size(); ++i) {
     const Part& part = slices_[i];
     const float scale = part.mean.scale(events);
-    // Scaled and applied while they are in the nearest cache. Where they lie others may have looked at them:
-    // to write there would cost their caches' leave.
+    // Scaled into a local chunk and applied while in the cache. The gradients' cache lines may be shared with
+    // other processes, which makes writing them slow.
     std::array<float, kChunk> chunk;
     const uint64_t most = part.whole ? part.elements : std::min(part.elements, kChunk);
     for (uint64_t begin = 0; begin < part.elements; begin += most) {

@@ -1,8 +1,8 @@
-// All parameters with their optimizer's state and one ledger, as a worker keeps them where there are no
-// servers: what a step changes, what a checkpoint saves, what a new member of a group is sent.
+// All parameters with their optimizer state and one ledger, as each member of an all-reduce job keeps them:
+// the state that a step changes, a checkpoint saves, and a new member receives.
 //
-// The values are those of the worker's Parameters, which the model computes with; slots are kept here. A
-// step does to each slice what a server would do to it, bit for bit. Not thread-safe.
+// The values are in the worker's Parameters, which the model computes with; optimizer slots are stored here.
+// A step updates each slice exactly as a server would, bit for bit. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,47 +22,47 @@ namespace leat::protocol {
 
 class TrainingState {
  public:
-  // Everything but the numbers: the same for all slices.
+  // Everything except the numbers; equal for all slices.
   struct Header {
-    uint64_t step = 0;    // steps completed, skipped ones too
-    uint64_t events = 0;  // good records in those that were applied
+    uint64_t step = 0;    // steps completed, including skipped ones
+    uint64_t events = 0;  // good records in the steps applied
     Ledger ledger;
     friend bool operator==(const Header&, const Header&) = default;
   };
 
-  // `parameters` must outlive it; null: sizes alone, nothing is computed with (modelled steps).
+  // `parameters` must outlive the state; null: only sizes, without computation (modelled steps).
   TrainingState(const SliceTable& table, const optim::OptimizerConfig& optimizer,
                 const StrategyConfig& strategy, Parameters* parameters);
 
   const Header& header() const { return header_; }
-  // Slots of the slice's optimizer.
+  // The number of optimizer slots of the slice.
   uint32_t SlotsOf(SliceId slice) const { return slices_[slice.value].slots; }
 
-  // Initial values, an empty ledger.
+  // Sets initial values and an empty ledger.
   void Make(const std::vector<Position>& start);
-  // A checkpoint's slices, all of them, of one step and with one ledger. Otherwise kDataLoss, or
-  // kFailedPrecondition for what a strategy of independent pushes has left, and nothing is changed.
+  // Takes all slices of a checkpoint. They must be of one step and have one ledger: otherwise kDataLoss, or
+  // kFailedPrecondition for a checkpoint of an asynchronous strategy; then nothing is changed.
   Status Take(const std::vector<Slice>& slices, size_t partitions);
 
-  // Values of all slices, then their slots, in a canonical order: what another member is sent. Empty when
+  // The values of all slices, then their slots, in a canonical order, to be sent to another member. Empty if
   // modelled.
   std::vector<std::span<const float>> Memory() const;
   uint64_t floats() const { return floats_; }
-  // The counterpart: `memory` is all of it, in that order. kDataLoss when its size is another.
+  // The inverse: `memory` has all numbers in that order. kDataLoss if its size is wrong.
   Status Adopt(Header header, std::span<const float> memory, size_t partitions);
 
-  // One step with what the parameters hold as gradients, or what these terms add up to: Σ weight · gradient
-  // over all lanes (optim/mean.h), which have so many events, above 0. The gradients are changed where there
-  // are no terms.
+  // Applies one step, with the parameters' gradients or, if there are any, the sum of `terms`: Σ weight ·
+  // gradient over all lanes (optim/mean.h), which have `events` > 0 events. Changes the gradients unless
+  // there are terms.
   void Apply(uint64_t events, const GradientTerms& terms = {});
-  // The step is complete, applied or not: its runs are in the ledger by now.
+  // Completes the step, applied or not; its runs are already in the ledger.
   void Complete(uint64_t events) {
     ++header_.step;
     header_.events += events;
   }
   Ledger& ledger() { return header_.ledger; }
 
-  // Copies to be saved.
+  // A copy to be saved.
   std::shared_ptr<const Slice> Copy(SliceId slice, Incarnation incarnation) const;
 
  private:
@@ -76,7 +76,7 @@ class TrainingState {
     std::span<float> slot(uint32_t i) const;
   };
 
-  // Where the terms of what is updated as a whole are added up; kept from step to step.
+  // Memory for the sum of the terms of a variable that is updated as a whole; reused by later steps.
   std::span<float> WholeRoom(uint64_t elements);
 
   SliceTable table_;

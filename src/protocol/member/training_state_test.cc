@@ -20,7 +20,7 @@ std::vector<float> Random(size_t n, uint64_t seed) {
 
 class AppliedTerms : public ::testing::TestWithParam<optim::Kind> {};
 
-// What is added up while it is applied gives the bits of what was added up before.
+// Adding terms during the update gives the same bits as adding them before.
 TEST_P(AppliedTerms, AreTheStepOfTheirSum) {
   const SliceTable table = MakeSlices({{"kernel", Shape{97, 113}, {}},
                                        {"mean", Shape{5}, {}, optim::VariableRole::kStatistic},

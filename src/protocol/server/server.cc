@@ -20,7 +20,7 @@ uint64_t MemoryBytes(uint64_t elements, uint32_t slots) {
 
 Server::State::State(ServerConfig c)
     : config(std::move(c)),
-      places(config.table.slices.size()),
+      hosted_slices(config.table.slices.size()),
       hot(config.table.slices.size()),
       ledgers(config.table.slices.size()) {
   progress.staleness.resize(kStalenessBins);
@@ -51,23 +51,23 @@ void Server::State::TakeView(const Shared<View>& newer) {
 }
 
 void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads) {
-  std::vector<const SliceOrder*> ordered(places.size(), nullptr);
+  std::vector<const SliceOrder*> ordered(hosted_slices.size(), nullptr);
   for (const SliceOrder& order : orders) {
-    if (order.slice.value < places.size()) ordered[order.slice.value] = &order;
+    if (order.slice.value < hosted_slices.size()) ordered[order.slice.value] = &order;
   }
-  // All that is outdated goes first: a new history begins with nothing of the old one left.
-  for (size_t i = 0; i < places.size(); ++i) {
+  // All outdated slices go first, so that a new history starts without remains of the old one.
+  for (size_t i = 0; i < hosted_slices.size(); ++i) {
     const SliceOrder* order = ordered[i];
-    if (!order || (places[i] && places[i]->order.incarnation != order->incarnation))
-      DropHostedSlice(&places[i]);
+    if (!order || (hosted_slices[i] && hosted_slices[i]->order.incarnation != order->incarnation))
+      DropHostedSlice(&hosted_slices[i]);
   }
-  for (size_t i = 0; i < places.size(); ++i) {
+  for (size_t i = 0; i < hosted_slices.size(); ++i) {
     const SliceOrder* order = ordered[i];
-    if (!order || places[i]) continue;
-    places[i].emplace();
-    places[i]->order = *order;
+    if (!order || hosted_slices[i]) continue;
+    hosted_slices[i].emplace();
+    hosted_slices[i]->order = *order;
     if (order->directory.empty()) {
-      MakeLive(&*places[i], Make(*order));
+      MakeLive(&*hosted_slices[i], Make(*order));
       heartbeat_urgent = true;
     } else {
       loads->orders.push_back(*order);
@@ -75,31 +75,31 @@ void Server::State::TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices
   }
 }
 
-void Server::State::MakeLive(HostedSlice* place, std::shared_ptr<Slice> slice) {
+void Server::State::MakeLive(HostedSlice* hosted, std::shared_ptr<Slice> slice) {
   ++count_alive;
   ledgers.Put(slice->id.value, slice->ledger);
-  if (stepped()) place->open.resize(config.strategy.ahead() + 1);
+  if (stepped()) hosted->open.resize(config.strategy.ahead() + 1);
   hot[slice->id.value] = {slice.get(), false};
-  place->slice = std::move(slice);
+  hosted->slice = std::move(slice);
   claims_outdated = true;
 }
 
-void Server::State::DropHostedSlice(std::optional<HostedSlice>* place) {
-  if (!*place) return;
+void Server::State::DropHostedSlice(std::optional<HostedSlice>* hosted) {
+  if (!*hosted) return;
   wake = true;
   claims_outdated = true;
-  if ((*place)->slice) {
-    ledgers.Drop((*place)->order.slice.value);
-    hot[(*place)->order.slice.value] = {};
+  if ((*hosted)->slice) {
+    ledgers.Drop((*hosted)->order.slice.value);
+    hot[(*hosted)->order.slice.value] = {};
     if (--count_alive == 0) {
-      // Another history begins: what its steps are made of is told anew.
+      // A new history: its steps are announced anew.
       steps.clear();
       found = nullptr;
       outcomes_recorded = 0;
       consecutive_rejected = 0;
     }
   }
-  place->reset();
+  hosted->reset();
 }
 
 std::shared_ptr<Slice> Server::State::Make(const SliceOrder& order) const {
@@ -141,11 +141,11 @@ Status Server::State::Fits(const Slice& slice) const {
                                      std::to_string(slots) + " and " + std::to_string(start.size()));
 }
 
-const Slice& Server::State::WithLedger(HostedSlice* place) {
-  if (std::exchange(hot[place->order.slice.value].ledger_outdated, false)) {
-    place->slice->ledger = ledgers.Get(place->order.slice.value);
+const Slice& Server::State::WithLedger(HostedSlice* hosted) {
+  if (std::exchange(hot[hosted->order.slice.value].ledger_outdated, false)) {
+    hosted->slice->ledger = ledgers.Get(hosted->order.slice.value);
   }
-  return *place->slice;
+  return *hosted->slice;
 }
 
 // ---- checkpoints
@@ -154,22 +154,22 @@ std::optional<SaveShard> Server::State::TakeSave(const std::optional<CheckpointO
   if (stepped()) return TakeSaveAtVersion(order);
   if (!order || order->id <= last_checkpoint || saving) return std::nullopt;
   std::vector<std::shared_ptr<const Slice>> slices;
-  for (auto& place : places) {
-    if (!place || !place->slice) continue;
-    // A copy of the slice and its ledger; the memory is shared until the next update.
-    slices.push_back(std::make_shared<const Slice>(WithLedger(&*place)));
-    place->being_saved = true;
+  for (auto& hosted : hosted_slices) {
+    if (!hosted || !hosted->slice) continue;
+    // A copy of the slice with its ledger; the memory is shared until the next update.
+    slices.push_back(std::make_shared<const Slice>(WithLedger(&*hosted)));
+    hosted->being_saved = true;
   }
   return BeginSave(*order, std::move(slices));
 }
 
-// Slices come to the version at moments of their own: CompleteStep keeps each as it is then. The order is
-// repeated until it is carried out, or taken back.
+// Slices reach the version at different times: CompleteStep keeps each as it is then. The order is repeated
+// until it is executed or withdrawn.
 std::optional<SaveShard> Server::State::TakeSaveAtVersion(const std::optional<CheckpointOrder>& order) {
   if (saving) return std::nullopt;
   if (waiting_save != order) {
-    for (auto& place : places) {
-      if (place) place->to_save.reset();
+    for (auto& hosted : hosted_slices) {
+      if (hosted) hosted->to_save.reset();
     }
     waiting_save.reset();
   }
@@ -177,33 +177,33 @@ std::optional<SaveShard> Server::State::TakeSaveAtVersion(const std::optional<Ch
   waiting_save = order;
   std::vector<std::shared_ptr<const Slice>> slices;
   bool all = true;
-  for (auto& place : places) {
-    if (!place) continue;
-    if (!place->slice) {
+  for (auto& hosted : hosted_slices) {
+    if (!hosted) continue;
+    if (!hosted->slice) {
       all = false;
       continue;
     }
-    if (!place->to_save && place->slice->version == order->version) {
-      place->to_save = std::make_shared<const Slice>(WithLedger(&*place));
+    if (!hosted->to_save && hosted->slice->version == order->version) {
+      hosted->to_save = std::make_shared<const Slice>(WithLedger(&*hosted));
     }
-    if (!place->to_save && place->slice->version > order->version) {
+    if (!hosted->to_save && hosted->slice->version > order->version) {
       shard = ShardReport{};
       shard->checkpoint = last_checkpoint = order->id;
-      shard->status = Status(Code::kFailedPrecondition,
-                             "slice " + ToString(place->order.slice) + " has come to step " +
-                                 std::to_string(place->slice->version) + "; the checkpoint is of step " +
-                                 std::to_string(order->version));
+      shard->status = Status(Code::kFailedPrecondition, "slice " + ToString(hosted->order.slice) +
+                                                            " is already at step " +
+                                                            std::to_string(hosted->slice->version) +
+                                                            ", after step " + std::to_string(order->version));
       waiting_save.reset();
       heartbeat_urgent = true;
       return std::nullopt;
     }
-    all = all && place->to_save;
-    slices.push_back(place->to_save);
+    all = all && hosted->to_save;
+    slices.push_back(hosted->to_save);
   }
   if (!all) return std::nullopt;
   waiting_save.reset();
-  for (auto& place : places) {
-    if (place) place->to_save.reset();
+  for (auto& hosted : hosted_slices) {
+    if (hosted) hosted->to_save.reset();
   }
   return BeginSave(*order, std::move(slices));
 }
@@ -234,10 +234,11 @@ ServerHeartbeat Server::MakeHeartbeat() {
   heartbeat.node = s.node;
   heartbeat.generation = s.view->generation;
   s.progress.bytes_held = 0;
-  for (uint32_t i = 0; i < s.places.size(); ++i) {
-    if (!s.places[i]) continue;
-    if (s.places[i]->failed) heartbeat.failed.push_back({SliceId(i), s.places[i]->order.incarnation});
-    const Slice* slice = s.places[i]->slice.get();
+  for (uint32_t i = 0; i < s.hosted_slices.size(); ++i) {
+    if (!s.hosted_slices[i]) continue;
+    if (s.hosted_slices[i]->failed)
+      heartbeat.failed.push_back({SliceId(i), s.hosted_slices[i]->order.incarnation});
+    const Slice* slice = s.hosted_slices[i]->slice.get();
     if (!slice) continue;
     s.progress.bytes_held += MemoryBytes(slice->elements, slice->slots);
   }
@@ -271,7 +272,7 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   State& s = *state_;
   std::vector<ServerAction> actions;
   if (reply.evicted) {
-    for (auto& place : s.places) s.DropHostedSlice(&place);
+    for (auto& hosted : s.hosted_slices) s.DropHostedSlice(&hosted);
     s.waiting_save.reset();
     s.TakeView(View());
     actions.emplace_back(StopRole{true});
@@ -289,9 +290,9 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
 
 void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
   State& s = *state_;
-  if (order.slice.value >= s.places.size() || !s.places[order.slice.value]) return;
-  State::HostedSlice& place = *s.places[order.slice.value];
-  if (place.order.incarnation != order.incarnation || place.slice || place.failed) return;
+  if (order.slice.value >= s.hosted_slices.size() || !s.hosted_slices[order.slice.value]) return;
+  State::HostedSlice& hosted = *s.hosted_slices[order.slice.value];
+  if (hosted.order.incarnation != order.incarnation || hosted.slice || hosted.failed) return;
   Status status = loaded.status();
   if (status.ok()) {
     loaded->id = order.slice;
@@ -300,13 +301,13 @@ void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
   }
   s.heartbeat_urgent = true;
   if (!status.ok()) {
-    place.failed = true;
+    hosted.failed = true;
     s.failure = status.With(order.directory + "/" + order.file).ToString();
     return;
   }
-  // Wherever it was read into, its values are sent from here.
+  // The values are sent, so they must be in memory from config.allocate.
   if (s.config.allocate && loaded->memory) s.MoveToNewMemory(&*loaded);
-  s.MakeLive(&place, std::make_shared<Slice>(std::move(loaded).value()));
+  s.MakeLive(&hosted, std::make_shared<Slice>(std::move(loaded).value()));
 }
 
 void Server::OnShardSaved(ShardReport report) {
@@ -314,8 +315,8 @@ void Server::OnShardSaved(ShardReport report) {
   if (!s.saving || s.saving->checkpoint != report.checkpoint) return;
   report.slices = std::move(s.saving->incarnations);
   s.saving.reset();
-  for (auto& place : s.places) {
-    if (place) place->being_saved = false;
+  for (auto& hosted : s.hosted_slices) {
+    if (hosted) hosted->being_saved = false;
   }
   s.shard = std::move(report);
   s.heartbeat_urgent = true;
@@ -323,7 +324,7 @@ void Server::OnShardSaved(ShardReport report) {
 
 const Slice* Server::Find(SliceId slice) const {
   State& s = *state_;
-  return s.Alive(slice) ? &s.WithLedger(&*s.places[slice.value]) : nullptr;
+  return s.Alive(slice) ? &s.WithLedger(&*s.hosted_slices[slice.value]) : nullptr;
 }
 
 const View& Server::view() const {

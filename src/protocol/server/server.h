@@ -1,8 +1,8 @@
-// The parameter server as a state machine: slices, their optimizer state and ledgers.
+// The parameter server as a state machine: slices with their optimizer state and ledgers.
 //
-// No socket, thread or clock inside: a shell feeds it messages and carries out what it returns; the simulator
-// does the same. Not thread-safe. Values are handed out as spans of the slices' own memory, valid until the
-// next call that changes them.
+// It uses no sockets, threads or clock: a shell or the simulator passes messages in and executes the returned
+// actions. Not thread-safe. Values are returned as spans of the slices' memory, valid until the next call
+// that changes them.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,15 @@
 namespace leat::protocol {
 
 struct ServerConfig {
-  SliceTable table;                  // of whole variables where the optimizer needs them
-  optim::OptimizerConfig optimizer;  // averaging: of the average, which is rate 1 with its momentum
+  SliceTable table;                  // whole variables if the optimizer needs them
+  optim::OptimizerConfig optimizer;  // averaging: applied to the average, with rate 1 and its momentum
   StrategyConfig strategy;
-  // Modelled steps of the simulator: slices have sizes but no memory, a kGradient comes without payload, and
-  // no element is ever touched. Everything else is as ever.
+  // Modelled steps for the simulator: slices have sizes but no memory, and gradients have no payload.
+  // Everything else is unchanged.
   bool modelled = false;
   Allocate allocate = {};  // for the values of slices, which are sent; null: ordinary memory
-  // Calls part(0), part(1), … part(count − 1), in any order and in any threads, and returns when all have
-  // returned; null: one after the other. What it is asked for changes no bit of what comes out.
+  // Calls part(0) … part(count − 1) in any order and on any threads, and returns when all have returned;
+  // null: sequentially. Results are bit-identical in all cases.
   std::function<void(size_t count, const std::function<void(size_t)>& part)> run_parts = {};
 };
 
@@ -49,31 +49,30 @@ class Server {
   void OnJoined(NodeId node);
   // ---- control plane
   ServerHeartbeat MakeHeartbeat();
-  // True when a heartbeat should not wait for its interval: slices have come alive or cannot be had, or a
-  // shard is written, and the coordinator was not told yet.
+  // True if a heartbeat should be sent without waiting for the interval: slices became live or failed, or a
+  // shard is written, and the coordinator does not know yet.
   bool HeartbeatUrgent() const;
   std::vector<ServerAction> OnHeartbeatReply(const ServerHeartbeatReply& reply);
-  // The slice as read, its id and incarnation as ordered; or why it cannot be had. An outdated order's answer
-  // is dropped, and so is one that was given already.
+  // Delivers the slice that was read, with the id and incarnation of the order, or the error. Outdated and
+  // repeated answers are ignored.
   void OnSliceLoaded(const SliceOrder& order, Result<Slice> slice);
-  // `report.slices` is filled in here. One shard is saved at a time: a newer order waits for the answer.
+  // Fills in `report.slices`. One shard is saved at a time: a newer order waits for this answer.
   void OnShardSaved(ShardReport report);
 
-  // ---- data plane. A push is taken in three parts, so that a shell can apply each slice while it is hot in
-  // cache: Begin checks the whole header; then Apply for each slice of it, in order; then Finish makes the
-  // reply. kInvalidArgument when the header contradicts itself or the table: the connection that sent it is
-  // to be closed. `elements`, unless it is null, comes to hold for each slice the floats of payload that
-  // belong to it: the table's size, whatever will become of it, which the sender cannot know.
+  // ---- data plane. A push is processed in three parts, so that a shell can apply each slice while it is in
+  // the cache: Begin checks the header, Apply is called for each slice in order, and Finish makes the reply.
+  // Begin returns kInvalidArgument if the header contradicts itself or the table; close the connection then.
+  // If `elements` is not null, it receives the number of floats of payload per slice: the size by the table,
+  // whatever the outcome, because the sender cannot know that.
   Status Begin(const PushRequest& request, std::vector<uint64_t>* elements = nullptr);
   // `gradient` is empty unless the disposition is kGradient.
   SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient);
-  // In the stead of an Apply for each slice, where all gradients are there at once: `gradients` has as many
-  // as the request has slices, or none where it brings none. `replies` comes to hold theirs. Their arithmetic
-  // is shared out by ServerConfig::run_parts.
+  // Replaces Apply for each slice if all gradients are available at once. `gradients` has one entry per
+  // slice, or none if the request has no payload. Fills in `replies`. Uses ServerConfig::run_parts.
   void ApplyAll(const PushRequest& request, std::span<const std::span<const float>> gradients,
                 std::vector<SliceReply>* replies);
-  // A request that has to wait (version_wanted) has no reply yet: it is parked under `ticket`, which the
-  // shell chooses, and comes out of TakeReady after the input that has completed its step, or after Expire.
+  // A request that has to wait (version_wanted) gets no reply yet. It is parked under `ticket`, chosen by the
+  // shell, and returned by TakeReady after the input that completes its step, or after Expire.
   std::optional<PushReply> Finish(uint64_t ticket, const PushRequest& request,
                                   std::vector<SliceReply> slices);
   struct Ready {
@@ -81,14 +80,13 @@ class Server {
     PushReply reply;
   };
   std::vector<Ready> TakeReady();
-  // It has waited long enough: it is answered without values. An unknown ticket: nothing happens.
+  // Ends the wait: the request is answered without values. Ignores unknown tickets.
   void Expire(uint64_t ticket);
-  // Whoever waited for it is gone.
+  // Drops a parked request.
   void Forget(uint64_t ticket);
-  // Values of a slice that lives here, as of the version that its finished reply says (the reply says that
-  // they go along). Updates in place spare memory that is held elsewhere (a save, values on their way out):
-  // whoever holds on to `memory` sees the values unchanged in stepped strategies, and half updated at worst
-  // in others.
+  // The values of a slice on this server, at the version in its finished reply. Updates in place avoid memory
+  // that is referenced elsewhere (a checkpoint being saved, values being sent). While `memory` is held, the
+  // values stay unchanged in stepped strategies, and may be partly updated in others.
   struct HeldValues {
     Buffer memory;
     std::span<const float> values;

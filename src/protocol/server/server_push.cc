@@ -1,5 +1,5 @@
-// The data plane: requests are checked, applied slice by slice, and answered, at once or when the version
-// that they wait for is there.
+// The data plane: requests are checked, applied slice by slice, and answered at once or when the version that
+// they wait for is reached.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -21,7 +21,9 @@ Status Bad(std::string what) {
 
 Status Server::State::CheckRun(const PushRequest& request) const {
   const Cut& cut = request.cut;
-  if (!cut.valid()) return Bad("a cut that is none");
+  if (!cut.valid())
+    return Bad("invalid cut (begin " + std::to_string(cut.begin.offset) + ", end " + std::to_string(cut.end) +
+               ")");
   if (!start.empty() && cut.partition >= start.size()) {
     return Bad("partition " + std::to_string(cut.partition) + " of " + std::to_string(start.size()));
   }
@@ -41,19 +43,19 @@ Status Server::State::CheckStepLane(const PushRequest& request) const {
   const StrategyConfig& strategy = config.strategy;
   if (!strategy.stepped()) {
     if (request.step_lane || request.version_wanted > 0 || !request.counted.empty()) {
-      return Bad("a step, where the strategy has none");
+      return Bad("a step lane, but the strategy has no steps");
     }
     return {};
   }
   if (!request.step_lane) {
-    if (request.disposition != Disposition::kPull) return Bad("a run of no step");
-    return request.counted.empty() ? Status() : Bad("lanes of no step");
+    if (request.disposition != Disposition::kPull) return Bad("a run without a step lane");
+    return request.counted.empty() ? Status() : Bad("counted lanes without a step lane");
   }
   const StepLane& step_lane = *request.step_lane;
   if (step_lane.width == 0 || step_lane.width > strategy.total_lanes() ||
       step_lane.needed != std::min(strategy.lanes, step_lane.width)) {
     return Bad("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
-               std::to_string(step_lane.needed) + " are needed; the job has " +
+               std::to_string(step_lane.needed) + " count; the job has " +
                std::to_string(strategy.total_lanes()) + " and " + std::to_string(strategy.lanes));
   }
   if (step_lane.lane >= step_lane.width) {
@@ -61,13 +63,13 @@ Status Server::State::CheckStepLane(const PushRequest& request) const {
   }
   if (request.counted.empty()) return {};
   if (step_lane.needed == step_lane.width || request.counted.size() != (step_lane.width + 63) / 64) {
-    return Bad("lanes that count, of " + std::to_string(step_lane.width));
+    return Bad("counted lanes beyond the step's " + std::to_string(step_lane.width));
   }
   uint32_t chosen = 0;
   for (const uint64_t word : request.counted) chosen += static_cast<uint32_t>(std::popcount(word));
   const bool beyond = step_lane.width % 64 != 0 && request.counted.back() >> (step_lane.width % 64) != 0;
   if (beyond || chosen != step_lane.needed) {
-    return Bad(std::to_string(chosen) + " lanes count, of " + std::to_string(step_lane.width) + "; " +
+    return Bad(std::to_string(chosen) + " counted lanes of " + std::to_string(step_lane.width) + "; " +
                std::to_string(step_lane.needed) + " are needed");
   }
   return {};
@@ -80,8 +82,8 @@ Status Server::Begin(const PushRequest& request, std::vector<uint64_t>* elements
   const SliceRef* before = nullptr;
   for (const SliceRef& ref : request.slices) {
     const SliceId id = ref.slice;
-    if (id.value >= s.places.size()) {
-      return Bad("slice " + ToString(id) + " of " + std::to_string(s.places.size()));
+    if (id.value >= s.hosted_slices.size()) {
+      return Bad("slice " + ToString(id) + " of " + std::to_string(s.hosted_slices.size()));
     }
     if (before && id <= before->slice) return Bad("slice " + ToString(id) + " is out of order");
     before = &ref;
@@ -114,7 +116,7 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
     if (pull) {
       reply.outcome = SliceOutcome::kPulled;
     } else if (by_steps) {
-      reply.outcome = TakeLane(&*places[ref.slice.value], request, ref, numbers, &agreed);
+      reply.outcome = TakeLane(&*hosted_slices[ref.slice.value], request, ref, numbers, &agreed);
     } else {
       switch (ledgers.Record(ref.slice.value)) {
         case Ledger::Entry::kConflict:
@@ -157,7 +159,7 @@ void Server::ApplyAll(const PushRequest& request, std::span<const std::span<cons
 }
 
 void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness) {
-  if (std::exchange(places[slice->id.value]->being_saved, false)) MoveToNewMemory(slice);
+  if (std::exchange(hosted_slices[slice->id.value]->being_saved, false)) MoveToNewMemory(slice);
   const Rule& rule = RuleOf(slice->id);
   std::array<std::span<float>, optim::kMaxSlots> slot_spans;
   LEAT_CHECK(rule.slots <= slot_spans.size());
@@ -170,7 +172,7 @@ void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, 
 
 // ---- replies
 
-// Something that it waits for is not there, and nothing has come in between.
+// True if a version that it waits for is missing.
 bool Server::State::Unready(const PushHeader& request, const std::vector<SliceReply>& slices) {
   if (NotInView(request)) return false;
   bool below = false;
@@ -195,7 +197,7 @@ PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceRepl
   const bool by_steps = stepped();
   if (by_steps) ledgers.SelectRun(request.cut, request.run);
   for (SliceReply& slice : reply.slices) {
-    // Between its Apply and now a slice may have been ordered away.
+    // The slice may have been ordered away since its Apply.
     const Slice* const alive = Alive(slice.slice);
     const bool here = alive && alive->incarnation == slice.incarnation;
     if (!here) slice.values = false;
@@ -205,9 +207,9 @@ PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceRepl
       slice.version = 0;
       continue;
     }
-    // Between its Apply and now the step may have been completed, with the run or without it.
+    // The step may have been completed since its Apply, with or without the run.
     if (slice.outcome == SliceOutcome::kHeld && alive->version > request.step_lane->step) {
-      // A step is completed by all of its lanes, unless some are there to back the others up.
+      // All lanes complete a step, unless some are backups.
       const bool counts = request.step_lane->needed == request.step_lane->width ||
                           ledgers.Lookup(slice.slice.value) == Ledger::Entry::kDuplicate;
       slice.outcome = counts ? SliceOutcome::kApplied : SliceOutcome::kLate;
@@ -215,7 +217,7 @@ PushReply Server::State::Answer(const PushHeader& request, std::vector<SliceRepl
     slice.version = alive->version;
     slice.values = slice.values && !expired && alive->version >= request.version_wanted;
     if (slice.values && request.exact && alive->version == request.version_wanted + 1 &&
-        places[slice.slice.value]->has_previous) {
+        hosted_slices[slice.slice.value]->has_previous) {
       slice.version = request.version_wanted;
     }
   }
@@ -230,12 +232,12 @@ std::optional<PushReply> Server::Finish(uint64_t ticket, const PushRequest& requ
                                         std::vector<SliceReply> slices) {
   State& s = *state_;
   if (request.disposition == Disposition::kRejected || request.disposition == Disposition::kGradient) {
-    const bool noted = !s.stepped() && std::ranges::any_of(slices, [](const SliceReply& slice) {
+    const bool recorded = !s.stepped() && std::ranges::any_of(slices, [](const SliceReply& slice) {
       return slice.outcome == SliceOutcome::kApplied;
     });
-    if (noted && request.disposition == Disposition::kGradient) {
+    if (recorded && request.disposition == Disposition::kGradient) {
       s.consecutive_rejected = 0;
-    } else if (noted) {
+    } else if (recorded) {
       ++s.consecutive_rejected;
       ++s.progress.skipped;
       s.rejected = RejectedRun{request.worker, request.cut, request.run};
@@ -279,9 +281,9 @@ void Server::Forget(uint64_t ticket) {
 Server::HeldValues Server::Values(SliceId slice, uint64_t version) const {
   const Slice* alive = state_->Alive(slice);
   LEAT_CHECK(alive != nullptr);
-  const State::HostedSlice& place = *state_->places[slice.value];
-  if (place.has_previous && version + 1 == alive->version) {
-    return {place.previous, {reinterpret_cast<const float*>(place.previous.data()), alive->elements}};
+  const State::HostedSlice& hosted = *state_->hosted_slices[slice.value];
+  if (hosted.has_previous && version + 1 == alive->version) {
+    return {hosted.previous, {reinterpret_cast<const float*>(hosted.previous.data()), alive->elements}};
   }
   return {alive->memory, alive->values()};
 }

@@ -1,5 +1,5 @@
-// What the server holds, for its own sources: server.cc (orders, heartbeats, checkpoints), server_push.cc
-// (requests and replies, those that wait), server_steps.cc (the open steps of stepped strategies).
+// The server's state, for its own sources: server.cc (orders, heartbeats, checkpoints), server_push.cc
+// (requests, replies, parked requests), server_steps.cc (open steps of stepped strategies).
 #pragma once
 
 #include <algorithm>
@@ -17,59 +17,60 @@
 namespace leat::protocol {
 
 struct Server::State {
-  // Staleness of up to so many updates is told apart: of the first in any cluster, of the most in large ones.
+  // Bins of the staleness histogram: initially, and at most (for large clusters).
   static constexpr size_t kStalenessBins = 129, kMaxStalenessBins = 4097;
-  // Steps behind the slices that what was chosen for them is remembered of: who asks again is told the same.
+  // The number of completed steps whose counted lanes are remembered, so that a repeated question gets the
+  // same answer.
   static constexpr uint64_t kRemembered = 4;
-  // The most steps that are open or remembered, and lie between the slices: no peer makes it more.
+  // The maximum number of steps that are open or remembered. Peers cannot exceed it.
   static constexpr size_t kMaxSteps = 64;
 
-  // A lane of a step, at one slice. Small: there are as many as slices times lanes.
+  // One lane of a step at one slice. Small, because there are slices × lanes of them.
   struct Lane {
     bool in = false;
     Disposition disposition = Disposition::kEmpty;
     uint32_t events = 0;
-    uint32_t staleness = 0;  // or the most that it can say
+    uint32_t staleness = 0;  // saturated
   };
-  // A step that a slice waits to complete. Gradients are added as soon as it is their turn, straight from
-  // where they arrive; those that came too early, or may yet turn out not to count, are kept.
+  // A step that a slice is collecting. Gradients are added as soon as it is their turn, directly from the
+  // receive buffer. Early gradients, and those that may turn out not to count, are stored.
   struct OpenStep {
     std::vector<Lane> lanes;
     uint32_t in = 0;
     uint32_t added = 0;         // lanes below it are in the sum, or have nothing to add
     Buffer sum;                 // empty: nothing was added yet
-    std::vector<Buffer> early;  // by lane; empty ones are not kept
+    std::vector<Buffer> early;  // by lane; empty: not stored
   };
-  // A slice that is ordered here: being read, not to be had, or alive.
+  // A slice ordered on this server: being read, failed, or live.
   struct HostedSlice {
     SliceOrder order;
     bool failed = false;
-    // Stepped: the values of the version before, at the beginning of the memory (modelled: none); whether
+    // Stepped: the previous version's values, at the beginning of the buffer (modelled: none), and whether
     // they are known.
     Buffer previous;
     bool has_previous = false;
-    bool updating = false;                 // an update of it waits in `updates`
+    bool updating = false;                 // one of its updates is in `updates`
     std::vector<OpenStep> open;            // version, version + 1, … version + ahead
-    std::shared_ptr<const Slice> to_save;  // as it was at the version of `waiting_save`
-    std::shared_ptr<Slice> slice;          // null until it is alive; its own ledger may be outdated
-    // Not stepped: its memory is read by whoever saves it, so an update takes new memory. In stepped
-    // strategies whatever memory somebody else holds is left as it is.
+    std::shared_ptr<const Slice> to_save;  // its state at the version of `waiting_save`
+    std::shared_ptr<Slice> slice;          // null until live; its own ledger may be outdated
+    // Not stepped: its memory is being saved, so an update uses new memory. Stepped strategies never
+    // overwrite memory that is referenced elsewhere.
     bool being_saved = false;
   };
-  // What every push looks at, side by side: places are large.
+  // The fields that every push needs, kept together because a HostedSlice is large.
   struct HotSlice {
-    Slice* alive = nullptr;  // its place's
+    Slice* alive = nullptr;  // of its HostedSlice
     bool ledger_outdated = false;
   };
-  // What a step is to all slices here.
+  // The state of a step over all slices of this server.
   struct Step {
     uint32_t width = 1, needed = 1;
-    std::vector<std::optional<RunId>> runs;  // by lane, once a push has brought it
-    std::vector<NodeId> workers;             // by lane, who brought it first
-    std::vector<uint64_t> whole;             // the decider's: lanes that are in on all slices here
-    std::vector<uint64_t> counted;           // needed < width: lanes that count, once that is known
-    std::vector<RunId> noted;                // those runs that count, once a slice has completed it
-    size_t completed = 0;                    // by slices here
+    std::vector<std::optional<RunId>> runs;  // by lane, once a push has delivered it
+    std::vector<NodeId> workers;             // by lane, the first worker to deliver it
+    std::vector<uint64_t> whole;             // on the deciding server: lanes that have arrived for all slices
+    std::vector<uint64_t> counted;           // needed < width: the lanes that count, once decided
+    std::vector<RunId> recorded;             // the runs that count, once a slice has completed the step
+    size_t completed = 0;                    // number of slices
     bool backed_up() const { return needed < width; }
     bool Counts(uint32_t lane) const {
       return !backed_up() || (!counted.empty() && (counted[lane / 64] >> (lane % 64) & 1) != 0);
@@ -80,31 +81,30 @@ struct Server::State {
     optim::OptimizerConfig optimizer;
     uint32_t slots = 0;
     optim::MeanRule mean;
-    bool whole = false;  // an update has to see all elements
+    bool whole = false;  // an update needs all elements at once
   };
-  // The arithmetic of a step that is complete, at one slice: all else has been done. Nobody else has any of
-  // its memory but the slice and its place.
+  // The arithmetic of a completed step at one slice, prepared so that it can run on another thread. Only the
+  // slice and its HostedSlice refer to its memory.
   struct StepUpdate {
     struct Part {
       std::span<const float> numbers;
       float weight = 0;
-      Buffer memory;  // that they lie in; empty: where they arrived
+      Buffer memory;  // that contains the numbers; empty: the receive buffer
     };
-    HostedSlice* place = nullptr;
+    HostedSlice* hosted = nullptr;
     const Rule* rule = nullptr;
-    uint64_t elements = 0, version = 0;  // the version that comes out of it
+    uint64_t elements = 0, version = 0;  // the version that results
     float scale = 0;
-    Buffer sum;               // empty: nothing was added yet, and chunks do
-    bool has_sum = false;     // something is in it
-    std::vector<Part> parts;  // that are not in the sum, in the order of lanes
-    Buffer from, to;          // of the slice: the same where it is updated in place
-    Buffer previous;          // in place: where the values go before
+    Buffer sum;               // empty: nothing was added yet, and chunks suffice
+    bool has_sum = false;     // the sum has a value
+    std::vector<Part> parts;  // not in the sum, in lane order
+    Buffer from, to;          // of the slice: equal if updated in place
+    Buffer previous;          // in place: receives the previous values
   };
   struct Save {
     uint64_t checkpoint = 0;
     std::vector<SliceIncarnation> incarnations;
-    // Stepped: held until it is saved, so that no update takes their memory for its own while another thread
-    // reads it.
+    // Stepped: referenced until saved, so that no update overwrites memory that another thread reads.
     std::vector<std::shared_ptr<const Slice>> slices;
   };
   struct Parked {
@@ -119,7 +119,7 @@ struct Server::State {
   bool stepped() const { return config.strategy.stepped(); }
   Slice* Alive(SliceId id) const { return id.value < hot.size() ? hot[id.value].alive : nullptr; }
   bool NotInView(const PushHeader& request) {
-    // A worker whose view is newer has joined since ours was made.
+    // A worker with a newer view has joined after ours was made.
     return request.generation <= view->generation && request.worker != last_member && !InView(request.worker);
   }
   bool InView(NodeId worker);
@@ -127,12 +127,12 @@ struct Server::State {
   // ---- server.cc
   void TakeView(const Shared<View>& newer);
   void TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads);
-  void MakeLive(HostedSlice* place, std::shared_ptr<Slice> slice);  // it is alive
-  void DropHostedSlice(std::optional<HostedSlice>* place);
+  void MakeLive(HostedSlice* hosted, std::shared_ptr<Slice> slice);  // it is live
+  void DropHostedSlice(std::optional<HostedSlice>* hosted);
   std::shared_ptr<Slice> Make(const SliceOrder& order) const;
-  void MoveToNewMemory(Slice* slice) const;  // whoever holds the old keeps it as it is
+  void MoveToNewMemory(Slice* slice) const;  // whoever holds the old memory keeps it unchanged
   Status Fits(const Slice& slice) const;
-  const Slice& WithLedger(HostedSlice* place);  // the slice, its ledger brought up to date
+  const Slice& WithLedger(HostedSlice* hosted);  // the slice, with its ledger updated
   std::optional<SaveShard> TakeSave(const std::optional<CheckpointOrder>& order);
   std::optional<SaveShard> TakeSaveAtVersion(const std::optional<CheckpointOrder>& order);
   SaveShard BeginSave(const CheckpointOrder& order, std::vector<std::shared_ptr<const Slice>> slices);
@@ -140,7 +140,7 @@ struct Server::State {
   // ---- server_push.cc
   Status CheckStepLane(const PushRequest& request) const;
   Status CheckRun(const PushRequest& request) const;
-  // `gradients`: as many as there are slices, or none; `replies` has room for as many.
+  // `gradients`: one per slice, or none; `replies` has one element per slice.
   void Apply(const PushRequest& request, std::span<const SliceRef> slices,
              std::span<const std::span<const float>> gradients, SliceReply* replies);
   void Update(Slice* slice, std::span<const float> gradient, uint64_t seen_version) {
@@ -162,20 +162,20 @@ struct Server::State {
   PushReply Answer(const PushHeader& request, std::vector<SliceReply> slices, bool expired);
 
   // ---- server_steps.cc
-  // What becomes of a run at one slice. `agreed`, null for the first slice of a push: the step in whose lane
-  // the run is known to be.
-  SliceOutcome TakeLane(HostedSlice* place, const PushRequest& request, const SliceRef& ref,
+  // Takes a run at one slice. `agreed`: the step known to contain the run in this lane; null for the first
+  // slice of a push.
+  SliceOutcome TakeLane(HostedSlice* hosted, const PushRequest& request, const SliceRef& ref,
                         std::span<const float> gradient, const Step** agreed);
-  // What the sender knows of the lanes that count; kInvalidArgument when it contradicts what is known.
+  // Takes the sender's knowledge of the lanes that count. kInvalidArgument if it contradicts what is known.
   Status TakeCounted(const PushRequest& request);
-  // The server that holds slice 0 chooses as soon as enough lanes are in.
+  // On the server with slice 0: decides the lanes that count as soon as enough have arrived.
   void Decide(const PushRequest& request);
   Step* FindStep(uint64_t step) {
     if (!found || found_number != step) FindAnother(step);
     return found;
   }
   void FindAnother(uint64_t step);
-  // Null when it contradicts what is open, or there are too many.
+  // Null if it contradicts an open step, or if there are too many.
   Step* OpenStepOf(const StepLane& step_lane) {
     Step* const step = FindStep(step_lane.step);
     if (!step) return MakeStep(step_lane);
@@ -184,21 +184,21 @@ struct Server::State {
   Step* MakeStep(const StepLane& step_lane);
   bool Complete(const OpenStep& open, const Step& step) const;
   void CompleteAll();
-  // Completes the slice's steps as long as their lanes are in. The gradient that came last, of `lane` of the
-  // first of them, is still where it arrived.
-  void CompleteSteps(HostedSlice* place, uint32_t lane = 0, std::span<const float> gradient = {});
-  void CompleteStep(HostedSlice* place, Step* step, uint32_t lane, std::span<const float> gradient);
-  void UpdateByStep(HostedSlice* place, const Step& step, uint64_t events, uint32_t lane,
+  // Completes the slice's steps as long as their lanes have arrived. The last gradient, of `lane` of the
+  // first step, is still in the receive buffer.
+  void CompleteSteps(HostedSlice* hosted, uint32_t lane = 0, std::span<const float> gradient = {});
+  void CompleteStep(HostedSlice* hosted, Step* step, uint32_t lane, std::span<const float> gradient);
+  void UpdateByStep(HostedSlice* hosted, const Step& step, uint64_t events, uint32_t lane,
                     std::span<const float> gradient);
   static void Run(const StepUpdate& update);
   void RunUpdates();
   void Give(StepUpdate update);
-  void Keep(HostedSlice* place, OpenStep* open, const Step& step, uint32_t lane,
+  void Keep(HostedSlice* hosted, OpenStep* open, const Step& step, uint32_t lane,
             std::span<const float> gradient);
   void RecordStepOutcome(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane,
                          bool applied);
   void RebuildClaims();
-  void Prune();  // what is remembered of steps
+  void Prune();  // forgets old steps
   void Clear(OpenStep* open);
   Buffer TakeBuffer(uint64_t elements);
   Buffer TakeMemory(uint64_t bytes);
@@ -210,36 +210,37 @@ struct Server::State {
   NodeId node;
   Shared<View> view = View();
   std::vector<NodeId> members;        // of the view, ordered
-  bool none_missing = false;          // between the first of them and the last
-  std::optional<NodeId> last_member;  // found there last: each slice of a push asks for the same
+  bool none_missing = false;          // members are contiguous
+  std::optional<NodeId> last_member;  // the last one found: every slice of a push asks for the same
   std::vector<Position> start;
-  std::vector<std::optional<HostedSlice>> places;  // by slice id
-  std::vector<HotSlice> hot;                       // likewise
+  std::vector<std::optional<HostedSlice>> hosted_slices;  // by slice id
+  std::vector<HotSlice> hot;                              // by slice id
   size_t count_alive = 0;
-  SliceLedgers ledgers;  // of those that are alive
+  SliceLedgers ledgers;  // of live slices
   std::string failure;
   std::optional<Save> saving;
-  std::optional<CheckpointOrder> waiting_save;  // stepped: not all slices have come to its version
+  std::optional<CheckpointOrder> waiting_save;  // stepped: not all slices have reached its version
   uint64_t last_checkpoint = 0;
   std::optional<ShardReport> shard;
   ServerProgress progress;
   uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
-  bool heartbeat_urgent = false;  // that the coordinator waits for
+  bool heartbeat_urgent = false;  // the coordinator waits for it
 
   std::vector<Parked> parked;
-  bool wake = false;  // something has happened that a parked request may have waited for
+  bool wake = false;  // a parked request may have become ready
 
   std::map<uint64_t, Step> steps;
-  // What was looked for last: each slice of a push asks for the same. Null once any step is forgotten.
+  // Cache of the last lookup, because each slice of a push asks for the same. Null after any step is erased.
   Step* found = nullptr;
   uint64_t found_number = 0;
-  // Runs that the slices hold or that lanes of open steps have brought: no run is taken in two lanes.
+  // Runs that slices have recorded or that lanes of open steps contain. Prevents a run from being taken in
+  // two lanes.
   Ledger claims;
   bool claims_outdated = true;
-  uint64_t outcomes_recorded = 0;  // steps below it have been counted as rejected or not
+  uint64_t outcomes_recorded = 0;                           // steps below it are counted as rejected or not
   std::unordered_map<uint64_t, std::vector<Buffer>> spare;  // by bytes
-  bool defer_updates = false;                               // updates come together, to be run by RunUpdates
+  bool defer_updates = false;                               // collect updates for RunUpdates
   std::vector<StepUpdate> updates;
 };
 

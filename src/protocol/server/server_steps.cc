@@ -1,5 +1,5 @@
-// The open steps of stepped strategies: lanes come in, in any order and on any slice; a slice completes its
-// step when all that count are there, in the order of lanes whatever the order of arrival.
+// The open steps of stepped strategies. Lanes arrive in any order, slice by slice. A slice completes its step
+// when all lanes that count have arrived, adding them in lane order.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,9 +14,10 @@ namespace leat::protocol {
 
 namespace {
 
-// Elements of a step that are added up and updated while they are in the nearest cache.
+// Elements of a step that are added and updated while they are in the innermost cache.
 constexpr uint64_t kChunk = 4096;
-// Elements of updates that several threads are woken for: that takes as long as some ten thousand.
+// The minimum size of updates that are spread over threads: waking them costs as much as some ten thousand
+// elements.
 constexpr uint64_t kWorthSharing = uint64_t{1} << 17;
 
 std::span<float> Floats(const Buffer& buffer, uint64_t elements) {
@@ -52,7 +53,7 @@ void Server::State::Clear(OpenStep* open) {
   open->in = open->added = 0;
 }
 
-// ---- what a step is to all slices
+// ---- the state of a step
 
 void Server::State::FindAnother(uint64_t step) {
   const auto at = steps.find(step);
@@ -80,12 +81,12 @@ void Server::State::Prune() {
   found = nullptr;
 }
 
-// From what the slices hold, and the lanes that may still count.
+// Rebuilds the claims from the slices' ledgers and the lanes that may still count.
 void Server::State::RebuildClaims() {
   claims_outdated = false;
-  const auto place = std::ranges::find_if(places, [](const auto& p) { return p && p->slice; });
-  if (place == places.end()) return;
-  claims = ledgers.Get((*place)->order.slice.value);
+  const auto hosted = std::ranges::find_if(hosted_slices, [](const auto& p) { return p && p->slice; });
+  if (hosted == hosted_slices.end()) return;
+  claims = ledgers.Get((*hosted)->order.slice.value);
   for (const auto& [number, step] : steps) {
     for (uint32_t lane = 0; lane < step.width; ++lane) {
       const auto& run = step.runs[lane];
@@ -99,21 +100,21 @@ Status Server::State::TakeCounted(const PushRequest& request) {
     const Slice* slice = Alive(ref.slice);
     return slice && guards::SameIncarnation(ref.incarnation, slice->incarnation);
   });
-  if (!here || NotInView(request)) return {};  // of another history, perhaps
+  if (!here || NotInView(request)) return {};  // perhaps of another history
   const StepLane& step_lane = *request.step_lane;
   Step* step = FindStep(step_lane.step);
   if (!step) {
-    const bool open = std::ranges::any_of(places, [&](const auto& place) {
-      return place && place->slice && place->slice->version <= step_lane.step &&
-             step_lane.step <= place->slice->version + config.strategy.ahead();
+    const bool open = std::ranges::any_of(hosted_slices, [&](const auto& hosted) {
+      return hosted && hosted->slice && hosted->slice->version <= step_lane.step &&
+             step_lane.step <= hosted->slice->version + config.strategy.ahead();
     });
     step = open ? OpenStepOf(step_lane) : nullptr;
     if (!step) return {};
   }
   const bool chosen = !step->counted.empty() || Alive(SliceId(0));
   if (step->width != step_lane.width || (chosen && step->counted != request.counted)) {
-    return Status(Code::kInvalidArgument,
-                  "push: other lanes count in step " + std::to_string(step_lane.step));
+    return Status(Code::kInvalidArgument, "push: its counted lanes differ from those known for step " +
+                                              std::to_string(step_lane.step));
   }
   if (chosen) return {};
   step->counted = request.counted;
@@ -128,11 +129,11 @@ void Server::State::Decide(const PushRequest& request) {
     return;
   Step* step = FindStep(step_lane.step);
   if (!step || !step->counted.empty() || step_lane.lane >= step->width) return;
-  for (const auto& place : places) {
-    if (!place || !place->slice) continue;
-    const uint64_t version = place->slice->version;
-    if (step_lane.step < version || step_lane.step - version >= place->open.size()) return;
-    const auto& lanes = place->open[step_lane.step - version].lanes;
+  for (const auto& hosted : hosted_slices) {
+    if (!hosted || !hosted->slice) continue;
+    const uint64_t version = hosted->slice->version;
+    if (step_lane.step < version || step_lane.step - version >= hosted->open.size()) return;
+    const auto& lanes = hosted->open[step_lane.step - version].lanes;
     if (step_lane.lane >= lanes.size() || !lanes[step_lane.lane].in) return;
   }
   step->whole.resize((step->width + 63) / 64);
@@ -145,12 +146,12 @@ void Server::State::Decide(const PushRequest& request) {
   CompleteAll();
 }
 
-// ---- what comes in
+// ---- arriving lanes
 
-SliceOutcome Server::State::TakeLane(HostedSlice* place, const PushRequest& request, const SliceRef& ref,
+SliceOutcome Server::State::TakeLane(HostedSlice* hosted, const PushRequest& request, const SliceRef& ref,
                                      std::span<const float> gradient, const Step** agreed) {
   StepLane step_lane = *request.step_lane;
-  const uint64_t version = place->slice->version;
+  const uint64_t version = hosted->slice->version;
   switch (ledgers.Lookup(ref.slice.value)) {
     case Ledger::Entry::kConflict:
       return SliceOutcome::kConflict;
@@ -160,11 +161,11 @@ SliceOutcome Server::State::TakeLane(HostedSlice* place, const PushRequest& requ
       break;
   }
   if (step_lane.step < version) {
-    // All that counted in the step is held.
+    // All runs that counted in the step are recorded.
     if (guards::AlreadyApplied(true)) return SliceOutcome::kLate;
-    step_lane.step = version;  // only with the check taken out
+    step_lane.step = version;  // only in the mutant without this check
   }
-  if (step_lane.step - version >= place->open.size()) return SliceOutcome::kConflict;
+  if (step_lane.step - version >= hosted->open.size()) return SliceOutcome::kConflict;
   Step* step = OpenStepOf(step_lane);
   if (!step) return SliceOutcome::kConflict;
   auto& run = step->runs[step_lane.lane];
@@ -178,7 +179,7 @@ SliceOutcome Server::State::TakeLane(HostedSlice* place, const PushRequest& requ
     return SliceOutcome::kConflict;
   }
   *agreed = step;
-  OpenStep& open = place->open[step_lane.step - version];
+  OpenStep& open = hosted->open[step_lane.step - version];
   open.lanes.resize(step->width);
   Lane& lane = open.lanes[step_lane.lane];
   if (lane.in || !wanted) return SliceOutcome::kHeld;
@@ -187,17 +188,17 @@ SliceOutcome Server::State::TakeLane(HostedSlice* place, const PushRequest& requ
           static_cast<uint32_t>(std::min<uint64_t>(staleness, UINT32_MAX))};
   ++open.in;
   if (step_lane.step == version && Complete(open, *step)) {
-    CompleteSteps(place, step_lane.lane, gradient);
+    CompleteSteps(hosted, step_lane.lane, gradient);
     return SliceOutcome::kApplied;
   }
-  if (!config.modelled) Keep(place, &open, *step, step_lane.lane, gradient);
+  if (!config.modelled) Keep(hosted, &open, *step, step_lane.lane, gradient);
   return SliceOutcome::kHeld;
 }
 
-void Server::State::Keep(HostedSlice* place, OpenStep* open, const Step& step, uint32_t lane,
+void Server::State::Keep(HostedSlice* hosted, OpenStep* open, const Step& step, uint32_t lane,
                          std::span<const float> gradient) {
-  const uint64_t elements = place->slice->elements;
-  const optim::MeanRule& mean = RuleOf(place->slice->id).mean;
+  const uint64_t elements = hosted->slice->elements;
+  const optim::MeanRule& mean = RuleOf(hosted->slice->id).mean;
   open->early.resize(step.width);
   const auto add = [&](std::span<const float> numbers, uint32_t events) {
     const bool first = !open->sum;
@@ -223,7 +224,7 @@ void Server::State::Keep(HostedSlice* place, OpenStep* open, const Step& step, u
   }
 }
 
-// ---- what is complete
+// ---- completing steps
 
 bool Server::State::Complete(const OpenStep& open, const Step& step) const {
   if (!step.backed_up()) return open.in == step.width;
@@ -236,39 +237,39 @@ bool Server::State::Complete(const OpenStep& open, const Step& step) const {
 
 void Server::State::CompleteAll() {
   defer_updates = true;
-  for (auto& place : places) {
-    if (place && place->slice) CompleteSteps(&*place);
+  for (auto& hosted : hosted_slices) {
+    if (hosted && hosted->slice) CompleteSteps(&*hosted);
   }
   defer_updates = false;
   RunUpdates();
 }
 
-void Server::State::CompleteSteps(HostedSlice* place, uint32_t lane, std::span<const float> gradient) {
-  while (Step* step = FindStep(place->slice->version)) {
-    if (!Complete(place->open.front(), *step)) return;
-    CompleteStep(place, step, lane, gradient);
+void Server::State::CompleteSteps(HostedSlice* hosted, uint32_t lane, std::span<const float> gradient) {
+  while (Step* step = FindStep(hosted->slice->version)) {
+    if (!Complete(hosted->open.front(), *step)) return;
+    CompleteStep(hosted, step, lane, gradient);
     gradient = {};
   }
 }
 
-void Server::State::CompleteStep(HostedSlice* place, Step* step, uint32_t lane,
+void Server::State::CompleteStep(HostedSlice* hosted, Step* step, uint32_t lane,
                                  std::span<const float> gradient) {
-  Slice& slice = *place->slice;
-  OpenStep& open = place->open.front();
+  Slice& slice = *hosted->slice;
+  OpenStep& open = hosted->open.front();
   const uint64_t number = slice.version;
   uint64_t events = 0;
   std::optional<uint32_t> rejected_lane;
-  const bool first = step->noted.empty();
+  const bool first = step->recorded.empty();
   for (uint32_t l = 0; l < step->width; ++l) {
     if (!step->Counts(l)) continue;
     const Lane& in = open.lanes[l];
     if (in.disposition == Disposition::kGradient) events += in.events;
     if (in.disposition == Disposition::kRejected && !rejected_lane) rejected_lane = l;
-    if (first) step->noted.push_back(*step->runs[l]);
+    if (first) step->recorded.push_back(*step->runs[l]);
   }
   const bool applied = !rejected_lane && events > 0;
   if (applied) {
-    if (!config.modelled) UpdateByStep(place, *step, events, lane, gradient);
+    if (!config.modelled) UpdateByStep(hosted, *step, events, lane, gradient);
     slice.events += events;
     for (uint32_t l = 0; l < step->width; ++l) {
       if (step->Counts(l) && open.lanes[l].disposition == Disposition::kGradient) {
@@ -276,33 +277,33 @@ void Server::State::CompleteStep(HostedSlice* place, Step* step, uint32_t lane,
       }
     }
   } else {
-    place->previous = slice.memory;  // the values are those of the version before
+    hosted->previous = slice.memory;  // the values are those of the previous version
   }
-  place->has_previous = true;
+  hosted->has_previous = true;
   RecordStepOutcome(number, *step, rejected_lane, applied);
   ++slice.version;
-  ledgers.Record(slice.id.value, step->noted);
+  ledgers.Record(slice.id.value, step->recorded);
   hot[slice.id.value].ledger_outdated = true;
   Clear(&open);
-  std::rotate(place->open.begin(), place->open.begin() + 1, place->open.end());
+  std::rotate(hosted->open.begin(), hosted->open.begin() + 1, hosted->open.end());
   wake = true;
-  if (waiting_save && waiting_save->version == slice.version && !place->to_save) {
-    place->to_save = std::make_shared<const Slice>(WithLedger(place));
-    // The reply to the next heartbeat lets it be written.
-    heartbeat_urgent =
-        heartbeat_urgent || std::ranges::all_of(places, [](const auto& p) { return !p || p->to_save; });
+  if (waiting_save && waiting_save->version == slice.version && !hosted->to_save) {
+    hosted->to_save = std::make_shared<const Slice>(WithLedger(hosted));
+    // The reply to the next heartbeat allows it to be written.
+    heartbeat_urgent = heartbeat_urgent ||
+                       std::ranges::all_of(hosted_slices, [](const auto& p) { return !p || p->to_save; });
   }
   if (++step->completed >= count_alive) Prune();
 }
 
-void Server::State::UpdateByStep(HostedSlice* place, const Step& step, uint64_t events, uint32_t lane,
+void Server::State::UpdateByStep(HostedSlice* hosted, const Step& step, uint64_t events, uint32_t lane,
                                  std::span<const float> gradient) {
-  if (place->updating) RunUpdates();
-  Slice& slice = *place->slice;
-  OpenStep& open = place->open.front();
+  if (hosted->updating) RunUpdates();
+  Slice& slice = *hosted->slice;
+  OpenStep& open = hosted->open.front();
   const Rule& rule = RuleOf(slice.id);
   const uint64_t elements = slice.elements;
-  StepUpdate update{.place = place,
+  StepUpdate update{.hosted = hosted,
                     .rule = &rule,
                     .elements = elements,
                     .version = slice.version + 1,
@@ -319,25 +320,25 @@ void Server::State::UpdateByStep(HostedSlice* place, const Step& step, uint64_t 
     }
     update.parts.push_back(std::move(part));
   }
-  // The values as they are become those of the version before. Where somebody holds the memory it is left as
-  // it is, and the update goes to another, as it does where there is nothing else to take along; otherwise
-  // values are set aside and updated in place.
+  // The current values become those of the previous version. If the memory is referenced elsewhere, or there
+  // are no slots to move, the update goes to new memory. Otherwise the values are copied and updated in
+  // place.
   const bool moves = slice.memory.shared() || rule.slots == 0;
   update.from = slice.memory;
   if (moves) {
-    GiveBuffer(std::exchange(place->previous, {}));
+    GiveBuffer(std::exchange(hosted->previous, {}));
     slice.memory = TakeMemory(update.from.size());
-    place->previous = update.from;
+    hosted->previous = update.from;
   } else {
-    if (!place->previous || place->previous.shared()) place->previous = TakeBuffer(elements);
-    update.previous = place->previous;
+    if (!hosted->previous || hosted->previous.shared()) hosted->previous = TakeBuffer(elements);
+    update.previous = hosted->previous;
   }
   update.to = slice.memory;
   if (!defer_updates) {
     Run(update);
     return Give(std::move(update));
   }
-  place->updating = true;
+  hosted->updating = true;
   updates.push_back(std::move(update));
 }
 
@@ -378,7 +379,7 @@ void Server::State::RunUpdates() {
     for (const StepUpdate& update : updates) Run(update);
   }
   for (StepUpdate& update : updates) {
-    update.place->updating = false;
+    update.hosted->updating = false;
     Give(std::move(update));
   }
   updates.clear();
@@ -389,7 +390,7 @@ void Server::State::Give(StepUpdate update) {
   for (auto& part : update.parts) GiveBuffer(std::move(part.memory));
 }
 
-// Each step once, however many slices it has here.
+// Counts each step once, however many slices it has here.
 void Server::State::RecordStepOutcome(uint64_t number, const Step& step,
                                       std::optional<uint32_t> rejected_lane, bool applied) {
   if (number < outcomes_recorded) return;

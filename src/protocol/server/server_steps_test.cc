@@ -1,4 +1,4 @@
-// Stepped strategies at the server: what a step is made of, who waits for it, and what is turned away.
+// Stepped strategies on the server: the runs of a step, parked requests, and rejected ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ StrategyConfig Ssp(uint32_t lanes, int32_t staleness) {
   return strategy;
 }
 
-// The gradient of one lane's run: numbers that need rounding wherever they are added.
+// The gradient of one lane's run: numbers that are rounded by every addition.
 std::vector<float> Gradient(uint64_t step, uint32_t lane, uint32_t slice, uint64_t elements) {
   Rng rng(step * 1000003 + lane * 1009 + slice);
   std::vector<float> numbers(elements);
@@ -47,7 +47,7 @@ std::vector<float> Gradient(uint64_t step, uint32_t lane, uint32_t slice, uint64
   return numbers;
 }
 
-// One server and what it has answered to requests that were parked.
+// One server and its replies to parked requests.
 struct Node {
   NodeId node;
   std::unique_ptr<Server> server;
@@ -57,7 +57,7 @@ struct Node {
 
 class ServerStepsTest : public ::testing::Test {
  protected:
-  // Servers among which the slices are dealt in turns: 0 to the first.
+  // Servers with the slices in turn, slice 0 on the first.
   void Make(const StrategyConfig& strategy, uint32_t servers = 1, optim::OptimizerConfig optimizer = Sgd(),
             int64_t elements = 200) {
     nodes_.clear();
@@ -133,7 +133,7 @@ class ServerStepsTest : public ::testing::Test {
     return Gradient(request.step_lane->step, request.step_lane->lane, slice,
                     config_.table.slices[slice].elements());
   }
-  // The reply, or nothing when it waits under `ticket`.
+  // The reply, or none if it waits under `ticket`.
   std::optional<PushReply> Offer(Node& node, const PushRequest& request, uint64_t ticket = 1) {
     const auto begun = node.server->Begin(request);
     EXPECT_TRUE(begun.ok()) << begun.ToString();
@@ -177,13 +177,13 @@ class ServerStepsTest : public ::testing::Test {
   uint64_t sequence_ = 0;
 };
 
-// What the steps come to, one lane after the other over whole slices.
+// The expected result: the steps one lane after the other over whole slices.
 struct Reference {
   Reference(const ServerConfig& config, const Slice& slice) : optimizer(config.optimizer) {
     values.assign(slice.values().begin(), slice.values().end());
     for (uint32_t i = 0; i < slice.slots; ++i) slots.emplace_back(slice.slot(i).begin(), slice.slot(i).end());
   }
-  // `events` by lane; 0 where a lane has none.
+  // `events` by lane; 0 if a lane has none.
   void Step(uint64_t step, uint32_t slice, const std::vector<uint32_t>& events) {
     std::vector<float> sum(values.size());
     bool first = true;
@@ -201,7 +201,7 @@ struct Reference {
   std::vector<std::vector<float>> slots;
 };
 
-TEST_F(ServerStepsTest, TheMeanIsTakenInTheOrderOfLanesWhateverTheOrderOfArrival) {
+TEST_F(ServerStepsTest, TheMeanIsTakenInLaneOrderForAnyOrderOfArrival) {
   for (const optim::Kind kind : {optim::Kind::kSgd, optim::Kind::kMomentum, optim::Kind::kAdam,
                                  optim::Kind::kRmsprop, optim::Kind::kLamb}) {
     for (uint64_t seed = 1; seed <= 6; ++seed) {
@@ -211,7 +211,7 @@ TEST_F(ServerStepsTest, TheMeanIsTakenInTheOrderOfLanesWhateverTheOrderOfArrival
       for (const uint32_t i : node().slices) expected.emplace_back(config_, At(node(), i));
       for (uint64_t step = 0; step < 3; ++step) {
         const std::vector<uint32_t> events = {8, 5, 0, 3, 8};
-        // Slice by slice in an order of lanes of its own, as pushes of many connections interleave.
+        // Each slice gets the lanes in a different order, as with interleaved pushes of many connections.
         std::vector<std::pair<uint32_t, uint32_t>> arrivals;
         std::vector<PushRequest> pushes;
         for (uint32_t lane = 0; lane < 5; ++lane) {
@@ -241,8 +241,8 @@ TEST_F(ServerStepsTest, TheMeanIsTakenInTheOrderOfLanesWhateverTheOrderOfArrival
   }
 }
 
-// Every lane of three steps, all gradients of a push at once or one after the other; what all slices hold
-// then.
+// Pushes every lane of three steps, with the gradients of a push at once or one by one; returns the contents
+// of all slices.
 TEST_F(ServerStepsTest, GradientsThatComeTogetherAreSharedOutAndComeToTheSame) {
   constexpr int64_t kElements = 300'000;
   size_t shared_out = 0;
@@ -320,7 +320,7 @@ TEST_F(ServerStepsTest, NothingHappensBeforeAllLanesAreIn) {
 TEST_F(ServerStepsTest, WhatComesAgainCountsOnce) {
   Make(Sync(2));
   const PushRequest first = Push(node(), 0, 0);
-  // Half of it arrives, then the whole of it from somebody else, who has taken over.
+  // Half of it arrives, then all of it from another worker that has taken over.
   ASSERT_TRUE(node().server->Begin(first).ok());
   for (size_t i = 0; i < 5; ++i) {
     node().server->Apply(first, i, PayloadOf(first, first.slices[i].slice.value));
@@ -336,7 +336,7 @@ TEST_F(ServerStepsTest, WhatComesAgainCountsOnce) {
   EXPECT_EQ(SendHeartbeat(node()).progress.duplicates, node().slices.size());
 }
 
-// A push that broke off leaves slices of one server a step apart; whoever repeats it makes them even.
+// An incomplete push leaves the slices of one server a step apart; a retry completes it.
 TEST_F(ServerStepsTest, SlicesAStepApartAreMadeEvenByARetry) {
   Make(Sync(2));
   Take(node(), Push(node(), 0, 0));
@@ -353,7 +353,7 @@ TEST_F(ServerStepsTest, SlicesAStepApartAreMadeEvenByARetry) {
   EXPECT_EQ(heartbeat.ledgers[0].version, 1u);
   EXPECT_EQ(heartbeat.ledgers[1].version, 0u);
 
-  // To compute the run again it needs the values of version 0 of all of them.
+  // To compute the run again, a worker needs version 0 of all of them.
   const PushReply values = Take(node(), Pull(node(), 0, true));
   EXPECT_EQ(values.slices[4].version, 0u);
   EXPECT_EQ(values.slices[5].version, 0u);
@@ -385,7 +385,7 @@ TEST_F(ServerStepsTest, RequestsWaitForTheirVersion) {
   ASSERT_EQ(node().late.size(), 2u);
   EXPECT_EQ(node().late[11].sequence, first.sequence);
   for (const SliceReply& slice : node().late[11].slices) {
-    EXPECT_EQ(slice.outcome, SliceOutcome::kApplied) << "noted by now";
+    EXPECT_EQ(slice.outcome, SliceOutcome::kApplied) << "recorded by now";
     EXPECT_EQ(slice.version, 1u);
     EXPECT_TRUE(slice.values);
   }
@@ -395,7 +395,7 @@ TEST_F(ServerStepsTest, RequestsWaitForTheirVersion) {
   EXPECT_TRUE(node().late.contains(13));
 }
 
-TEST_F(ServerStepsTest, WhoeverHasWaitedLongEnoughIsAnsweredWithoutValues) {
+TEST_F(ServerStepsTest, ExpiredRequestsAreAnsweredWithoutValues) {
   Make(Sync(2));
   PushRequest push = Push(node(), 0, 0);
   push.version_wanted = 1;
@@ -438,12 +438,12 @@ TEST_F(ServerStepsTest, WhatIsWaitedForMayGoAway) {
   EXPECT_TRUE(node().late.at(12).evicted);
 }
 
-TEST_F(ServerStepsTest, TheVersionBeforeIsKeptForThoseWhoHaveToRepeatAStep) {
+TEST_F(ServerStepsTest, ThePreviousVersionIsKeptForRepeatedSteps) {
   Make(Sync(1), 2, optim::Defaults(optim::Kind::kAdam));
   TakeStep(nodes_[0], 0);
   const auto after_one = ValuesOf(nodes_[0]);
   TakeStep(nodes_[0], 1);
-  // The other server has not seen step 1: to train it somebody wants version 1 of both.
+  // The other server has not seen step 1: training it requires version 1 of both.
   TakeStep(nodes_[1], 0);
   PushReply reply = Take(nodes_[0], Pull(nodes_[0], 1, true));
   EXPECT_EQ(reply.slices[0].version, 1u);
@@ -452,7 +452,7 @@ TEST_F(ServerStepsTest, TheVersionBeforeIsKeptForThoseWhoHaveToRepeatAStep) {
   EXPECT_THAT(nodes_[0].server->Values(SliceId(0), 2).values, ElementsAreArray(ValuesOf(nodes_[0])));
   EXPECT_NE(after_one, ValuesOf(nodes_[0]));
   EXPECT_EQ(Take(nodes_[1], Pull(nodes_[1], 1, true)).slices[0].version, 1u);
-  // Not exactly: the newest; and so where the wanted one is gone.
+  // Without `exact`: the newest, also if the requested version is gone.
   EXPECT_EQ(Take(nodes_[0], Pull(nodes_[0], 1)).slices[0].version, 2u);
   TakeStep(nodes_[0], 2);
   reply = Take(nodes_[0], Pull(nodes_[0], 1, true));
@@ -469,7 +469,7 @@ TEST_F(ServerStepsTest, MemoryThatSomebodyHoldsIsLeftAsItIs) {
       TakeStep(node(), step);
       expected.Step(step, 0, {kBatch, kBatch});
       ASSERT_EQ(ValuesOf(node()), expected.values) << step;
-      // Of the newest and of the one before, some steps long.
+      // Of the newest and the previous version, for some steps.
       for (const uint64_t version : {step, step + 1}) {
         if (step % 3 == 2) break;
         auto values = node().server->Values(SliceId(0), version);
@@ -505,7 +505,7 @@ TEST_F(ServerStepsTest, WhatContradictsTheOpenStepIsAConflict) {
   EXPECT_EQ(Outcome(node(), Push(node(), 0, 2)), SliceOutcome::kApplied);
   other = Push(node(), 1, 0);
   other.run = 0;
-  EXPECT_EQ(Outcome(node(), other), SliceOutcome::kDuplicate) << "held, whatever step it is said to be of";
+  EXPECT_EQ(Outcome(node(), other), SliceOutcome::kDuplicate) << "recorded, for any claimed step";
 }
 
 TEST_F(ServerStepsTest, TailsAreNarrower) {
@@ -516,7 +516,7 @@ TEST_F(ServerStepsTest, TailsAreNarrower) {
   EXPECT_EQ(At(node()).version, 1u);
 }
 
-TEST_F(ServerStepsTest, WhoIsAheadIsKeptUntilItsStepComes) {
+TEST_F(ServerStepsTest, EarlyRunsAreKeptUntilTheirStepComes) {
   Make(Ssp(2, 2));
   Reference expected(config_, At(node()));
   EXPECT_EQ(Outcome(node(), Push(node(), 0, 1)), SliceOutcome::kHeld);
@@ -541,7 +541,7 @@ TEST_F(ServerStepsTest, WhoIsAheadIsKeptUntilItsStepComes) {
   EXPECT_EQ(progress.staleness[2], slices);
 }
 
-// The issue of n = 0: the same code, and so the same bits.
+// With staleness 0 the code, and so the bits, are the same.
 TEST_F(ServerStepsTest, SspOfZeroIsSync) {
   std::vector<float> values[2];
   for (const bool ssp : {false, true}) {
@@ -558,7 +558,7 @@ TEST_F(ServerStepsTest, TheFirstToComeCountAndBothServersKnowWhich) {
   Node& other = nodes_[1];
   Reference expected(config_, At(decider)), expected_other(config_, At(other, 1));
   EXPECT_THAT(Take(decider, Push(decider, 0, 3)).counted, IsEmpty());
-  // Whoever has sent a half does not count yet.
+  // A worker that has sent half a push does not count yet.
   const PushRequest half = Push(decider, 0, 0);
   ASSERT_TRUE(decider.server->Begin(half).ok());
   for (size_t i = 0; i < 3; ++i) {
@@ -567,7 +567,7 @@ TEST_F(ServerStepsTest, TheFirstToComeCountAndBothServersKnowWhich) {
   EXPECT_EQ(At(decider).version, 0u);
   PushRequest part = half;
   part.slices.resize(4);
-  EXPECT_THAT(Take(decider, part).counted, IsEmpty()) << "nor who has sent all of a part";
+  EXPECT_THAT(Take(decider, part).counted, IsEmpty()) << "nor one that sent all of some slices";
   for (const uint32_t lane : {0u, 1u, 2u})
     EXPECT_EQ(Outcome(other, Push(other, 0, lane)), SliceOutcome::kHeld);
 
@@ -580,13 +580,13 @@ TEST_F(ServerStepsTest, TheFirstToComeCountAndBothServersKnowWhich) {
   EXPECT_TRUE(At(decider).ledger.Held(CutOf(0)).empty()) << "its events are for another step";
   EXPECT_EQ(At(decider).ledger.Held(CutOf(3)).count(), 1u);
 
-  // Too late; and it learns which count.
+  // Late, and the reply announces the lanes that count.
   const PushReply late = Take(decider, Push(decider, 0, 2));
   EXPECT_EQ(late.slices[0].outcome, SliceOutcome::kLate);
   EXPECT_THAT(late.counted, ElementsAre(0b1010u));
   EXPECT_EQ(Outcome(decider, Push(decider, 0, 3)), SliceOutcome::kDuplicate);
 
-  // The other is told, waits for what it lacks, and comes to the same.
+  // The other server is told, waits for what it lacks, and computes the same.
   PushRequest pull = Pull(other, 1, true);
   pull.step_lane = Push(other, 0, 1).step_lane;
   pull.counted = chosen.counted;
@@ -612,7 +612,7 @@ TEST_F(ServerStepsTest, TheFirstToComeCountAndBothServersKnowWhich) {
   EXPECT_EQ(At(decider).ledger.Held(CutOf(0)).count(), 1u);
 }
 
-TEST_F(ServerStepsTest, AParkedPushThatDoesNotCountIsToldThatItIsLate) {
+TEST_F(ServerStepsTest, AParkedPushThatDoesNotCountIsReportedAsLate) {
   Make(Sync(2, 1), 2);
   Node& other = nodes_[1];
   PushRequest push = Push(other, 0, 0);
@@ -626,8 +626,8 @@ TEST_F(ServerStepsTest, AParkedPushThatDoesNotCountIsToldThatItIsLate) {
   EXPECT_TRUE(other.late.at(11).slices[0].values);
 }
 
-// What was chosen in a history that has been rolled back does not count in the next.
-TEST_F(ServerStepsTest, ChoicesOfAFormerLifeAreNotBelieved) {
+// Decisions made before a rollback do not count after it.
+TEST_F(ServerStepsTest, ChoicesOfAFormerIncarnationAreIgnored) {
   Make(Sync(2, 1), 2);
   Node& other = nodes_[1];
   Take(other, Push(other, 0, 0));
@@ -649,7 +649,7 @@ TEST_F(ServerStepsTest, AStepWithALaneThatIsNotFiniteIsSkippedEverywhere) {
   for (Node& node : nodes_) {
     Take(node, Push(node, 0, 2));
     Take(node, With(Push(node, 0, 1), Disposition::kRejected));
-    EXPECT_EQ(Outcome(node, Push(node, 0, 0)), SliceOutcome::kApplied) << "noted, like an empty one";
+    EXPECT_EQ(Outcome(node, Push(node, 0, 0)), SliceOutcome::kApplied) << "recorded, like an empty one";
     const uint32_t slice = node.slices[0];
     EXPECT_EQ(At(node, slice).version, 1u);
     EXPECT_EQ(At(node, slice).events, 0u);
@@ -697,7 +697,7 @@ TEST_F(ServerStepsTest, SavesEachSliceAtTheVersionThatIsOrdered) {
   EXPECT_THAT(node().server->OnHeartbeatReply(reply), IsEmpty());
   SendHeartbeat(node());
   Take(node(), Push(node(), 1, 0));
-  // Some slices come to it, and are gone a step further before the others.
+  // Some slices reach the version, and pass it before the others reach it.
   const PushRequest half = Push(node(), 1, 1);
   ASSERT_TRUE(node().server->Begin(half).ok());
   for (size_t i = 0; i < 5; ++i) {
@@ -739,7 +739,7 @@ TEST_F(ServerStepsTest, SavesEachSliceAtTheVersionThatIsOrdered) {
   EXPECT_TRUE(SendHeartbeat(node()).shard->status.ok());
   EXPECT_EQ(SendHeartbeat(node()).shard->slices.size(), node().slices.size());
 
-  // Past it already: the shard cannot be had.
+  // Already past it: the shard cannot be saved.
   reply.checkpoint = CheckpointOrder{5, "checkpoint-5", 3};
   EXPECT_THAT(node().server->OnHeartbeatReply(reply), IsEmpty());
   EXPECT_TRUE(node().server->HeartbeatUrgent());
@@ -747,7 +747,7 @@ TEST_F(ServerStepsTest, SavesEachSliceAtTheVersionThatIsOrdered) {
   EXPECT_EQ(SendHeartbeat(node()).shard->checkpoint, 5u);
   EXPECT_EQ(SendHeartbeat(node()).shard->status.code(), Code::kFailedPrecondition);
 
-  // Taken back, and ordered again of another step.
+  // Withdrawn, and ordered again for another step.
   reply.checkpoint = CheckpointOrder{6, "checkpoint-6", 5};
   EXPECT_THAT(node().server->OnHeartbeatReply(reply), IsEmpty());
   reply.checkpoint.reset();
@@ -761,7 +761,7 @@ TEST_F(ServerStepsTest, SavesEachSliceAtTheVersionThatIsOrdered) {
   EXPECT_EQ(std::get<SaveShard>(actions[0]).slices[0]->version, 6u);
 }
 
-// All slices return from a checkpoint; the steps behind it are trained again and come out the same.
+// All slices are restored from a checkpoint; repeating the steps gives the same bits.
 TEST_F(ServerStepsTest, RolledBackItComesToTheSame) {
   Make(Sync(2), 1, optim::Defaults(optim::Kind::kAdam));
   TakeStep(node(), 0);
@@ -809,13 +809,13 @@ TEST_F(ServerStepsTest, RefusesTurnsThatContradictThemselves) {
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b111}; }));
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b10001}; }));
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b11, 0}; }));
-  EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b11}; })) << "that nobody has chosen";
+  EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b11}; })) << "not the decided lanes";
   EXPECT_TRUE(refused([](PushRequest* p) {
     p->disposition = Disposition::kPull;
     p->step_lane.reset();
     p->counted = {0b11};
   }));
-  // A server that is told which count.
+  // A server that is told which lanes count.
   Make(Sync(2, 2), 2);
   const auto told = [&](uint64_t counted) {
     PushRequest push = Push(nodes_[1], 0, 1);
@@ -824,7 +824,7 @@ TEST_F(ServerStepsTest, RefusesTurnsThatContradictThemselves) {
   };
   EXPECT_FALSE(told(0b10001));
   EXPECT_TRUE(told(0b1001));
-  EXPECT_FALSE(told(0b0101)) << "others than those it was told of";
+  EXPECT_FALSE(told(0b0101)) << "not the lanes announced before";
   Make(Sync(2));
   EXPECT_TRUE(refused([](PushRequest* p) { p->counted = {0b11}; })) << "where all count";
   Make({});

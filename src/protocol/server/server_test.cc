@@ -177,7 +177,7 @@ TEST_F(ServerTest, TheRateIsDividedByTheStalenessWhereItIsToBe) {
     strategy_.staleness_aware = aware;
     Make({.kind = optim::Kind::kSgd, .learning_rate = 0.25f});
     server_->OnHeartbeatReply(Orders(7));
-    // Each computed from version 0: of staleness 0, 1, 2, 3 and 4.
+    // Each computed from version 0: staleness 0, 1, 2, 3 and 4.
     float expected = 5;
     for (uint32_t batch = 0; batch < 5; ++batch) {
       Take(Push(batch));
@@ -204,13 +204,13 @@ TEST_F(ServerTest, CountsRunsInARowThatWereNotFinite) {
   EXPECT_EQ(heartbeat.rejected, (RejectedRun{kWorker, rejected(1).cut, 1}));
   Take(Push(2));
   Take(rejected(3));
-  Take(Push(2));  // a duplicate says nothing
+  Take(Push(2));  // a duplicate does not count
   heartbeat = server_->MakeHeartbeat();
   EXPECT_EQ(heartbeat.consecutive_rejected, 1u);
   EXPECT_EQ(heartbeat.progress.skipped, 3u);
 }
 
-TEST_F(ServerTest, AnotherLifeOfASliceIsNotHere) {
+TEST_F(ServerTest, AnotherIncarnationOfASliceIsNotHere) {
   server_->OnHeartbeatReply(Orders(7));
   PushRequest push = Push(0);
   push.slices[0].incarnation = Incarnation(6);
@@ -239,7 +239,7 @@ TEST_F(ServerTest, OnlyMembersOfTheViewCount) {
   EXPECT_EQ(reply.slices[0].outcome, SliceOutcome::kNotHere);
   EXPECT_TRUE(server_->Find(SliceId(0))->ledger.Held(push.cut).empty());
 
-  push.generation = Generation(11);  // of a view that we have not been told of
+  push.generation = Generation(11);  // of a view newer than the server's
   reply = Take(push);
   EXPECT_FALSE(reply.evicted);
   EXPECT_EQ(reply.slices[0].outcome, SliceOutcome::kApplied);
@@ -298,12 +298,12 @@ TEST_F(ServerTest, SurvivesRandomRequests) {
   }
 }
 
-TEST_F(ServerTest, OrdersDecideWhatLivesHere) {
+TEST_F(ServerTest, OrdersDecideWhichSlicesAreHosted) {
   server_->OnHeartbeatReply(Orders(7));
   Take(Push(0));
   ServerHeartbeatReply reply = Orders(7);
   reply.orders.erase(reply.orders.begin() + 1);
-  reply.orders[1].incarnation = Incarnation(8);  // slice 2, anew
+  reply.orders[1].incarnation = Incarnation(8);  // slice 2, initialized again
   server_->OnHeartbeatReply(reply);
   EXPECT_EQ(server_->Find(SliceId(1)), nullptr);
   EXPECT_EQ(server_->Find(SliceId(2))->incarnation, Incarnation(8));
@@ -443,7 +443,7 @@ TEST_F(ServerTest, StopsOnOrder) {
   EXPECT_EQ(server_->Find(SliceId(0)), nullptr);
 }
 
-// What the server makes of pushes is what anybody makes of them who has the optimizer.
+// Pushes have the same result as the optimizer applied directly.
 TEST_F(ServerTest, OptimizersKeepTheirStateInTheSlice) {
   using optim::Kind;
   for (const Kind kind :
@@ -470,9 +470,8 @@ TEST_F(ServerTest, OptimizersKeepTheirStateInTheSlice) {
   }
 }
 
-// A slice that comes back from a checkpoint takes its update count with it: warm-up and corrections of bias
-// go on where they were.
-TEST_F(ServerTest, AScheduleGoesOnWhereTheSliceWasSaved) {
+// A restored slice keeps its update count, so that warm-up and bias correction continue.
+TEST_F(ServerTest, AScheduleContinuesWhereTheSliceWasSaved) {
   optim::OptimizerConfig optimizer = optim::Defaults(optim::Kind::kAdam);
   optimizer.schedule = {.type = optim::Schedule::Type::kLinear, .warmup = 3, .steps = 9};
   Make(optimizer);

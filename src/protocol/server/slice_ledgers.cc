@@ -107,7 +107,7 @@ Ledger::Entry SliceLedgers::LookupSlow(uint32_t slice) {
         return Ledger::Entry::kDuplicate;
       contradicts = contradicts || (held.cut != cut && Overlap(held.cut, cut));
     }
-    // Unless all of it is held by now.
+    // Unless all of it is recorded by now.
     if (contradicts) return Get(slice).Lookup(cut, run);
   }
   return last_.entry;
@@ -141,8 +141,8 @@ void SliceLedgers::Record(uint32_t slice, std::span<const RunId> runs) {
 uint32_t SliceLedgers::PendingOf(LedgerClass* group, std::span<const RunId> runs) {
   const auto there = std::ranges::find_if(
       group->pending, [&](const Pending& pending) { return std::ranges::equal(pending.runs, runs); });
-  const auto place = static_cast<uint32_t>(there - group->pending.begin());
-  if (there != group->pending.end()) return place;
+  const auto hosted = static_cast<uint32_t>(there - group->pending.begin());
+  if (there != group->pending.end()) return hosted;
   Pending fresh;
   if (!spare_.empty()) {
     fresh = std::move(spare_.back());
@@ -152,13 +152,13 @@ uint32_t SliceLedgers::PendingOf(LedgerClass* group, std::span<const RunId> runs
   fresh.holders.assign(words_, 0);
   fresh.count = 0;
   group->pending.push_back(std::move(fresh));
-  return place;
+  return hosted;
 }
 
 void SliceLedgers::Hold(uint32_t at, uint32_t pending, uint32_t slice) {
   LedgerClass& group = classes_[at];
   Pending& held = group.pending[pending];
-  if (Has(held.holders, slice)) return;  // only with the check taken out
+  if (Has(held.holders, slice)) return;  // only in the mutant without this check
   Set(&held.holders, slice);
   if (++held.count == group.count) {
     MergePending(&group);
@@ -167,7 +167,7 @@ void SliceLedgers::Hold(uint32_t at, uint32_t pending, uint32_t slice) {
   }
 }
 
-// Each slice with those that hold the same.
+// Splits a class into slices that have the same runs.
 void SliceLedgers::SplitClass(uint32_t from) {
   const std::vector<uint32_t> slices = Members(classes_[from].members);
   std::vector<Ledger> ledgers;
@@ -193,7 +193,7 @@ Ledger SliceLedgers::Get(uint32_t slice) const {
 }
 
 std::vector<SliceLedgers::Equal> SliceLedgers::Classes() {
-  // Groups that have come to hold the same become one.
+  // Merges classes that have become equal.
   for (size_t a = 0; a < classes_.size(); ++a) {
     for (size_t b = a + 1; b < classes_.size(); ++b) {
       if (classes_[a].count == 0 || classes_[b].count == 0 || !classes_[b].pending.empty()) continue;

@@ -1,8 +1,8 @@
-// The ledgers of a server's slices. Nearly all are equal nearly always, so equal ones are kept once, with the
-// runs that only some of the slices hold so far beside them: a push to twelve slices is noted once, and a
-// report compares next to nothing.
+// The ledgers of a server's slices. Most are equal most of the time, so slices with equal ledgers share one
+// (a class), together with the runs that only some of them have yet. A push to twelve slices is therefore
+// recorded once, and a report needs almost no comparisons.
 //
-// To each slice it is a Ledger of its own. Not thread-safe.
+// For each slice it behaves like a separate Ledger. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct RunId {
 
 class SliceLedgers {
  public:
-  // Of slices 0 … slices - 1, none of which has a ledger yet.
+  // For slices 0 … slices - 1, none of which has a ledger yet.
   explicit SliceLedgers(size_t slices);
 
-  // In place of what it had.
+  // Replaces the slice's ledger.
   void Put(uint32_t slice, Ledger ledger);
   void Drop(uint32_t slice);
 
-  // As a Ledger's, for a slice that has one.
+  // As Ledger's, for a slice that has a ledger.
   Ledger::Entry Lookup(uint32_t slice, const Cut& cut, uint32_t run) {
     SelectRun(cut, run);
     return Lookup(slice);
@@ -39,7 +39,7 @@ class SliceLedgers {
     SelectRun(cut, run);
     return Record(slice);
   }
-  // The same in two parts: of which run, and then of each slice of a push.
+  // The same in two calls: select the run once, then ask for each slice of a push.
   void SelectRun(const Cut& cut, uint32_t run) {
     if (last_.run.run != run || last_.run.cut != cut) last_ = {kNone, 0, {cut, run}};
   }
@@ -50,7 +50,7 @@ class SliceLedgers {
   }
   Ledger::Entry Record(uint32_t slice) {
     const uint32_t at = class_of_[slice];
-    // Mostly another slice of the group has noted the run just now, and nothing else waits for some of them.
+    // Fast path: another slice of the class has just recorded the run, and no other run is pending.
     if (at == last_.group && at != kNone && last_.pending == 0) {
       LedgerClass& group = classes_[at];
       if (last_.changes == group.changes && group.pending.size() == 1) {
@@ -64,36 +64,36 @@ class SliceLedgers {
     }
     return RecordSlow(slice);
   }
-  // All of a step at once, each of which looked new.
+  // Records all runs of a step at once. Lookup returned kNew for each.
   void Record(uint32_t slice, std::span<const RunId> runs);
   Ledger Get(uint32_t slice) const;
 
   struct Equal {
-    std::vector<uint32_t> slices;  // rising
+    std::vector<uint32_t> slices;  // ascending
     std::vector<PartitionLedger> partitions;
   };
-  // Which slices have equal ledgers, and what is in them; by the lowest slice.
+  // The classes of slices with equal ledgers, ordered by their lowest slice.
   std::vector<Equal> Classes();
 
  private:
   friend struct PrefetchHints;
   // A set of slices.
   using Mask = std::vector<uint64_t>;
-  // Runs that some slices of a group hold, and the others don't yet.
+  // Runs that only some slices of a class have yet.
   struct Pending {
     std::vector<RunId> runs;
     Mask holders;
     uint32_t count = 0;
   };
   struct LedgerClass {
-    Ledger ledger;  // what all of them hold
+    Ledger ledger;  // what all of them have
     Mask members;
     uint32_t count = 0;
-    uint64_t changes = 0;  // of `ledger`, and of places in `pending`
+    uint64_t changes = 0;  // of `ledger`, and of indices in `pending`
     std::vector<Pending> pending;
   };
   static constexpr uint32_t kNone = UINT32_MAX;
-  // More than that many, and slices that differ part for good.
+  // With more than this many, the class is split for good.
   static constexpr size_t kMaxPending = 64;
 
   Mask None() const { return Mask(words_, 0); }
@@ -105,8 +105,8 @@ class SliceLedgers {
   Ledger::Entry RecordSlow(uint32_t slice);
   uint32_t FreeGroup();
   void Join(uint32_t slice, Ledger ledger);
-  void MergePending(LedgerClass* group);  // moves what all hold by now into the ledger
-  // Where in the group's `pending` these runs are, from now on.
+  void MergePending(LedgerClass* group);  // moves what all slices have into the ledger
+  // The index of these runs in the class's `pending`, added if necessary.
   uint32_t PendingOf(LedgerClass* group, std::span<const RunId> runs);
   void Hold(uint32_t group, uint32_t pending, uint32_t slice);
   void SplitClass(uint32_t group);
@@ -114,15 +114,15 @@ class SliceLedgers {
   size_t words_ = 0;
   std::vector<uint32_t> class_of_;    // by slice
   std::vector<LedgerClass> classes_;  // those without members are free
-  std::vector<Pending> spare_;        // for their memory
-  // What was asked last, the answer of a group's ledger, and where the run was noted since: a push asks the
+  std::vector<Pending> spare_;        // reused memory
+  // Cache of the last run, its entry in a class's ledger, and where it was recorded since: a push asks the
   // same for each slice.
   struct Answer {
     uint32_t group = kNone;
     uint64_t changes = 0;
     RunId run;
     Ledger::Entry entry{};
-    uint32_t pending = kNone;  // of the group's, that has this run alone
+    uint32_t pending = kNone;  // index of the class's pending entry with this run alone
   };
   Answer last_;
 };

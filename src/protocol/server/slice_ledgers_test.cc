@@ -60,7 +60,7 @@ TEST(SliceLedgers, WhoseLedgersDifferedForLongAndComeToTheSameAreOneClassAgain) 
   EXPECT_EQ(classes[0].partitions[0].done, (Position{0, 200}));
 }
 
-// Whatever is noted, put and dropped: each slice has the ledger that it would have by itself.
+// After any sequence of Record, Put and Drop, each slice has the ledger that it would have alone.
 TEST(SliceLedgers, AreToEachSliceALedgerOfItsOwn) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Rng rng(seed);
@@ -94,7 +94,8 @@ TEST(SliceLedgers, AreToEachSliceALedgerOfItsOwn) {
           if (ledgers.Lookup(slice, cut, r) == Entry::kNew && rng.Chance(0.5)) runs.push_back({cut, r});
         }
         if (!runs.empty()) ledgers.Record(slice, runs);
-        for (const RunId& noted : runs) ASSERT_EQ(plain[slice]->Record(noted.cut, noted.run), Entry::kNew);
+        for (const RunId& recorded : runs)
+          ASSERT_EQ(plain[slice]->Record(recorded.cut, recorded.run), Entry::kNew);
       }
       if (rng.Chance(0.1)) {
         size_t reported = 0;

@@ -1,4 +1,4 @@
-// A worker by itself, with the servers A, B and C, and what tests say to it in their name.
+// A single worker, and messages from the servers A, B and C, played by the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,18 +38,18 @@ class WorkerTest : public ::testing::Test {
     return config;
   }
 
-  static View MakeView(uint64_t generation, std::vector<NodeId> places = {kA, kA, kB, kB},
+  static View MakeView(uint64_t generation, std::vector<NodeId> servers = {kA, kA, kB, kB},
                        std::vector<uint64_t> incarnations = {1, 2, 3, 4}) {
     View view;
     view.generation = Generation(generation);
     for (NodeId node : {kA, kB, kC}) {
-      if (std::find(places.begin(), places.end(), node) != places.end()) {
+      if (std::find(servers.begin(), servers.end(), node) != servers.end()) {
         view.members.push_back({node, Role::kServer, 0, "ps-" + ToString(node)});
       }
     }
     view.members.push_back({kSelf, Role::kWorker, 0, ""});
-    for (size_t i = 0; i < places.size(); ++i) {
-      view.slices.push_back({places[i], Incarnation(incarnations[i]), places[i] != NodeId()});
+    for (size_t i = 0; i < servers.size(); ++i) {
+      view.slices.push_back({servers[i], Incarnation(incarnations[i]), servers[i] != NodeId()});
     }
     return view;
   }
@@ -73,7 +73,7 @@ class WorkerTest : public ::testing::Test {
     return worker_.OnHeartbeatReply(now_, reply);
   }
 
-  // As a server answers that takes everything.
+  // The reply of a server that accepts everything.
   static PushReply Ok(const PushRequest& request, uint64_t version = 1) {
     PushReply reply;
     reply.sequence = request.sequence;
@@ -87,14 +87,14 @@ class WorkerTest : public ::testing::Test {
   WorkerActions Answer(const SendPush& push, uint64_t version = 1) {
     return worker_.OnPushReply(now_, push.server, Ok(*push.request, version));
   }
-  // Answers all; the actions that follow the last.
+  // Answers all; returns the actions after the last.
   WorkerActions AnswerAll(const WorkerActions& actions, uint64_t version = 1) {
     WorkerActions last;
     for (const SendPush& push : All<SendPush>(actions)) last = Answer(push, version);
     return last;
   }
 
-  // Up to the first Compute of a lease of `batches`.
+  // Runs up to the first Compute of a lease of `batches`.
   Compute Started(uint32_t batches = 3) {
     const auto pulls = Reply(MakeView(5), {MakeLease(1, batches)});
     AnswerAll(pulls);

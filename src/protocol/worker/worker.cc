@@ -9,9 +9,9 @@ namespace leat::protocol {
 
 namespace {
 
-// No job makes so many; a lease that says more is none.
+// An upper limit for steps; a lease beyond it is invalid.
 constexpr uint64_t kMaxSteps = uint64_t{1} << 62;
-// What is leased ahead by a worker that ends splits quickly; if it dies, all of it is leased again.
+// The most splits that a fast worker leases ahead; if it dies, all are leased again.
 constexpr uint32_t kMaxLeasesAhead = 32;
 
 }  // namespace
@@ -19,17 +19,17 @@ constexpr uint32_t kMaxLeasesAhead = 32;
 Worker::State::State(WorkerConfig c) : config(std::move(c)) {
   for (uint32_t i = 0; i < config.table.slices.size(); ++i) {
     known.push_back({SliceId(i), {}, 0});
-    place_of.push_back(i);
+    index_of.push_back(i);
   }
   incarnations.resize(known.size());
   seen.resize(known.size());
 }
 
-// ---- what the coordinator says
+// ---- inputs from the coordinator
 
 void Worker::State::TakeView(const Shared<View>& newer) {
   if (stepped() && view->slices.size() == newer->slices.size()) {
-    // All slices of a stepped strategy are of one history: it goes on from an earlier step.
+    // Stepped strategies restore all slices together: training continues from an earlier step.
     const auto same = [](const SliceLocation& a, const SliceLocation& b) {
       return a.incarnation == b.incarnation;
     };
@@ -72,7 +72,7 @@ void Worker::State::TakeLease(const Lease& granted) {
 }
 
 uint32_t Worker::State::LeasesWanted() const {
-  // How far ahead rounds are given out is for the coordinator to say.
+  // The coordinator decides how far ahead rounds are leased.
   if (stepped()) return config.leases_ahead;
   return std::max(config.leases_ahead, std::min(2 * ended, kMaxLeasesAhead));
 }
@@ -103,7 +103,7 @@ void Worker::State::Stop(bool evicted) {
   actions.emplace_back(StopRole{evicted});
 }
 
-// ---- the public face
+// ---- public interface
 
 Worker::Worker(WorkerConfig config) : state_(std::make_unique<State>(std::move(config))) {}
 

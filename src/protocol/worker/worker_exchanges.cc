@@ -1,4 +1,4 @@
-// Requests to servers, until they are answered or the view says that they cannot be.
+// Requests to servers, until they are answered or the view makes them obsolete.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -7,12 +7,12 @@
 
 namespace leat::protocol {
 
-std::vector<Worker::State::Exchange>::iterator Worker::State::PlaceOf(NodeId server) {
+std::vector<Worker::State::Exchange>::iterator Worker::State::PositionOf(NodeId server) {
   return std::ranges::lower_bound(exchanges, server, {}, &Exchange::server);
 }
 
 Worker::State::Exchange& Worker::State::ExchangeWith(NodeId server) {
-  auto at = PlaceOf(server);
+  auto at = PositionOf(server);
   if (at == exchanges.end() || at->server != server) {
     at = exchanges.emplace(at);
     at->server = server;
@@ -20,15 +20,16 @@ Worker::State::Exchange& Worker::State::ExchangeWith(NodeId server) {
   return *at;
 }
 
-// By the view: one exchange for each server that has slices, and those that are open; and what is where.
+// Rebuilds the exchanges from the view: one for each server with slices, in addition to open ones. Reindexes
+// the slices.
 void Worker::State::ArrangeExchanges() {
-  for (const SliceLocation& place : view->slices) ExchangeWith(place.server);
-  // Of a slice: its exchange, or the number of them where it has none.
+  for (const SliceLocation& index : view->slices) ExchangeWith(index.server);
+  // Of a slice: its exchange, or their number if it has none.
   std::vector<size_t> exchange_of(known.size(), exchanges.size());
   std::vector<uint32_t> next(exchanges.size() + 2);
   for (size_t i = 0; i < known.size(); ++i) {
     if (i < view->slices.size()) {
-      exchange_of[i] = static_cast<size_t>(PlaceOf(view->slices[i].server) - exchanges.begin());
+      exchange_of[i] = static_cast<size_t>(PositionOf(view->slices[i].server) - exchanges.begin());
     }
     ++next[exchange_of[i] + 1];
   }
@@ -39,11 +40,11 @@ void Worker::State::ArrangeExchanges() {
     exchange.first = next[e];
     exchange.end = next[e + 1];
   }
-  const auto before = std::tuple(known, seen, run.from, place_of);
+  const auto before = std::tuple(known, seen, run.from, index_of);
   const auto& [known_before, seen_before, from_before, places_before] = before;
   for (uint32_t i = 0; i < known.size(); ++i) {
     const uint32_t from = places_before[i], to = next[exchange_of[i]]++;
-    place_of[i] = to;
+    index_of[i] = to;
     known[to] = known_before[from];
     seen[to] = seen_before[from];
     if (!run.from.empty()) run.from[to] = from_before[from];
@@ -52,7 +53,7 @@ void Worker::State::ArrangeExchanges() {
   seen_range.reset();
 }
 
-// A request with nothing in it, of the memory of the last one when nobody else holds that any more.
+// An empty request, in the memory of the previous one if nobody else holds it.
 PushRequest& Worker::State::Fresh(Exchange* exchange) {
   if (!exchange->request || exchange->request.use_count() > 1) {
     exchange->request = std::make_shared<PushRequest>();
@@ -69,7 +70,7 @@ PushRequest& Worker::State::Fresh(Exchange* exchange) {
   return request;
 }
 
-// The request, to be changed: what was sent stays as it is.
+// The request, to be changed: a copy if it may still be referenced by a sender.
 PushRequest& Worker::State::Own(Exchange* exchange) {
   if (exchange->request.use_count() > 1) {
     exchange->request = std::make_shared<PushRequest>(*exchange->request);
@@ -77,7 +78,7 @@ PushRequest& Worker::State::Own(Exchange* exchange) {
   return *exchange->request;
 }
 
-// A request that the server is sent by the next Begin; no slice is in it yet.
+// Starts a request for the next Begin, without slices.
 PushRequest& Worker::State::Open(Exchange* exchange, Disposition disposition) {
   exchange->open = true;
   ++open;
@@ -87,9 +88,9 @@ PushRequest& Worker::State::Open(Exchange* exchange, Disposition disposition) {
   return request;
 }
 
-void Worker::State::AddSlice(Exchange* exchange, uint32_t place, uint64_t version, Disposition disposition) {
+void Worker::State::AddSlice(Exchange* exchange, uint32_t index, uint64_t version, Disposition disposition) {
   PushRequest& request = exchange->open ? *exchange->request : Open(exchange, disposition);
-  request.slices.push_back({known[place].slice, incarnations[place], version});
+  request.slices.push_back({known[index].slice, incarnations[index], version});
 }
 
 void Worker::State::Begin(Time now, Phase what) {
@@ -129,28 +130,28 @@ void Worker::State::FinishExchange(Time now, Exchange* exchange) {
   if (was == Phase::kPushing) {
     run.active = false;
     const auto at = held.find(run.lease);
-    // Steps are counted: what was not taken everywhere is done again, however often.
+    // Stepped: what was not taken everywhere is repeated without a limit.
     if (stepped() && run.clean && at != held.end())
-      at->second.next = std::max(at->second.next, run.place + 1);
+      at->second.next = std::max(at->second.next, run.index + 1);
   }
   Advance(now);
 }
 
-// Mostly all are asked at once, in their order: then the number says which it is. Null: it does not.
+// Usually all servers are asked at once, in order, so the sequence gives the index. Null if it does not.
 const Worker::State::Exchange* Worker::State::Asked(NodeId server, uint64_t sequence) const {
-  const uint64_t place = sequence - first_sequence;
-  return place < exchanges.size() && exchanges[place].server == server ? &exchanges[place] : nullptr;
+  const uint64_t index = sequence - first_sequence;
+  return index < exchanges.size() && exchanges[index].server == server ? &exchanges[index] : nullptr;
 }
 
 Worker::State::Exchange* Worker::State::Find(NodeId server, uint64_t sequence) {
   const Exchange* const asked = Asked(server, sequence);
-  const auto at = asked ? exchanges.begin() + (asked - exchanges.data()) : PlaceOf(server);
+  const auto at = asked ? exchanges.begin() + (asked - exchanges.data()) : PositionOf(server);
   const bool it = at != exchanges.end() && at->server == server && at->open && at->in_flight &&
                   at->request->sequence == sequence;
   return it ? &*at : nullptr;
 }
 
-// What the newer view has no use for is given up.
+// Gives up exchanges that the newer view makes obsolete.
 void Worker::State::DropExchanges(const View& newer) {
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
@@ -162,7 +163,7 @@ void Worker::State::DropExchanges(const View& newer) {
     const auto& slices = exchange.request->slices;
     const bool over = !newer.Find(exchange.server) || std::none_of(slices.begin(), slices.end(), stays);
     if (!over) {
-      // One that is under way is answered for the slices that are no longer there, too.
+      // A request in flight is answered also for slices that have moved.
       if (!exchange.in_flight && !std::ranges::all_of(slices, stays)) {
         std::erase_if(Own(&exchange).slices, [&](const SliceRef& ref) { return !stays(ref); });
         run.clean = false;
@@ -193,16 +194,16 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
   const auto end = reply.slices.end();
   auto said = reply.slices.begin();
   const bool by_steps = stepped();
-  uint32_t place = exchange.first;
+  uint32_t index = exchange.first;
   for (const SliceRef& ref : request.slices) {
-    // As they lie, unless not all were asked for, or the view has changed.
-    if (place >= exchange.end || known[place].slice != ref.slice) place = place_of[ref.slice.value];
-    const uint32_t at = place++;
+    // In index order, unless not all were requested or the view has changed.
+    if (index >= exchange.end || known[index].slice != ref.slice) index = index_of[ref.slice.value];
+    const uint32_t at = index++;
     while (said != end && said->slice < ref.slice) ++said;
     const bool there = said != end && said->slice == ref.slice && said->incarnation == ref.incarnation &&
                        said->outcome != SliceOutcome::kNotHere;
     if (!there) {
-      // Nothing is trained before a pull has found it, wherever the next view says that it is.
+      // Nothing is trained before a pull has found it again, wherever the next view places it.
       Forget(at);
       view_wanted = true;
       resume_at = now + config.retry_interval;
@@ -231,7 +232,7 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
   TakeCounted(now, exchange, reply);
 }
 
-// Servers that have not answered in time, and those to be asked once more.
+// Repeats requests that timed out, and those that are due.
 void Worker::State::OnLate(Time now) {
   for (Exchange& exchange : exchanges) {
     if (!exchange.open || exchange.at > now) continue;

@@ -1,4 +1,4 @@
-// How runs are computed and pushed, one after the other; where steps are not counted, also which is next.
+// Computing and pushing runs one after the other, and, in strategies without steps, the order of runs.
 #include <algorithm>
 
 #include "protocol/worker/worker_state.h"
@@ -17,7 +17,7 @@ void Worker::State::Advance(Time now) {
   }
 }
 
-// False when there is nothing to do; true when something was started or a split ended.
+// False if there is nothing to do; true if something was started or a split ended.
 bool Worker::State::AdvanceRuns(Time now) {
   const bool fetch =
       strategy().kind == StrategyKind::kDownpour && since_fetch >= std::max(strategy().n_fetch, 1u);
@@ -39,10 +39,10 @@ bool Worker::State::AdvanceRuns(Time now) {
   return true;
 }
 
-// True when there is something to pull: slices whose values are of another life, or of none; or `all`.
+// True if there is something to pull: slices without values of their current incarnation, or `all`.
 bool Worker::State::StartPull(Time now, bool all) {
   if (!all && !lacking) return false;
-  AddPulls([&](uint32_t place) { return all || known[place].incarnation != incarnations[place]; });
+  AddPulls([&](uint32_t index) { return all || known[index].incarnation != incarnations[index]; });
   lacking = open > 0;
   if (open == 0) return false;
   if (all) since_fetch = 0;
@@ -55,7 +55,7 @@ void Worker::State::StartRun(HeldLease& split) {
   const Cut& cut = split.lease.cut;
   run.active = true;
   run.lease = split.lease.id;
-  run.place = split.next;
+  run.index = split.next;
   run.run = split.runs[split.next];
   run.begin = run.batch = run.run * cut.run;
   run.end = run.begin + cut.BatchesOf(run.run);
@@ -84,14 +84,14 @@ void Worker::State::OnBatch(Time now, const BatchOutcome& outcome) {
     if (outcome.disposition != Disposition::kEmpty) run.events += outcome.events;
     ++since_fetch;
     if (++run.batch == run.end || run.rejected) {
-      if (!stepped()) at->second.next = run.place + 1;
+      if (!stepped()) at->second.next = run.index + 1;
       StartPush(now, at->second);
     }
   }
   Advance(now);
 }
 
-// Taken from us, or left, between two of its batches: local steps are not undone.
+// Revoked or left between two of its batches: local steps are not undone.
 void Worker::State::AbandonRun() {
   run.active = false;
   if (!strategy().local_steps()) return;
@@ -111,24 +111,24 @@ void Worker::State::StartPush(Time now, const HeldLease& split) {
   const std::vector<SliceRef>& from = run.from.empty() ? known : run.from;
   const Disposition disposition = RunDisposition();
   for (Exchange& exchange : exchanges) {
-    // The values of all slices are of their present life.
+    // The values of all slices are of their current incarnation.
     if (!lacking && run.from.empty()) {
       if (exchange.first == exchange.end) continue;
       const auto begin = known.begin();
       Open(&exchange, disposition).slices.assign(begin + exchange.first, begin + exchange.end);
       continue;
     }
-    for (uint32_t place = exchange.first; place < exchange.end; ++place) {
-      // A slice that has begun another life while we computed does without this gradient: its ledger says so,
-      // and the run comes back for it.
-      if (exchange.server != NodeId() && from[place].incarnation == incarnations[place]) {
-        AddSlice(&exchange, place, from[place].version, disposition);
+    for (uint32_t index = exchange.first; index < exchange.end; ++index) {
+      // A slice restored during the computation does not get this gradient: its ledger lacks the run, which
+      // is therefore leased again.
+      if (exchange.server != NodeId() && from[index].incarnation == incarnations[index]) {
+        AddSlice(&exchange, index, from[index].version, disposition);
       } else {
         run.clean = false;
       }
     }
   }
-  // What is fetched after a run that was rejected takes local steps back.
+  // Fetching after a rejected run undoes its local steps.
   const bool fetch = strategy().kind != StrategyKind::kDownpour || run.rejected ||
                      since_fetch >= std::max(strategy().n_fetch, 1u);
   if (fetch) since_fetch = 0;

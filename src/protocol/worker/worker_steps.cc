@@ -1,4 +1,4 @@
-// Stepped strategies: which run is next, what it needs, and what is waited for.
+// Stepped strategies: the next run, what it needs, and what it waits for.
 #include <algorithm>
 #include <bit>
 #include <set>
@@ -7,27 +7,27 @@
 
 namespace leat::protocol {
 
-uint64_t Worker::State::SeenAt(uint32_t place) const {
-  return seen[place].incarnation == incarnations[place] ? seen[place].version : 0;
+uint64_t Worker::State::SeenAt(uint32_t index) const {
+  return seen[index].incarnation == incarnations[index] ? seen[index].version : 0;
 }
 
 uint64_t Worker::State::SeenOf(SliceId slice) const {
-  return SeenAt(place_of[slice.value]);
+  return SeenAt(index_of[slice.value]);
 }
 
 const std::pair<uint64_t, uint64_t>& Worker::State::SeenRange() {
   if (!seen_range) {
     auto& [lowest, highest] = seen_range.emplace(UINT64_MAX, 0);
-    for (uint32_t place = 0; place < seen.size(); ++place) {
-      lowest = std::min(lowest, SeenAt(place));
-      highest = std::max(highest, SeenAt(place));
+    for (uint32_t index = 0; index < seen.size(); ++index) {
+      lowest = std::min(lowest, SeenAt(index));
+      highest = std::max(highest, SeenAt(index));
     }
   }
   return *seen_range;
 }
 
-// The step was completed by all slices, or by so many that whatever it was made of is settled: no slice is
-// further than `ahead` steps and one from any other.
+// True if all slices have completed the step, or one is so far ahead that it is settled: slices differ by at
+// most `ahead` + 1 steps.
 bool Worker::State::StepIsOver(const Lease& lease, uint64_t step) {
   const auto& [lowest, highest] = SeenRange();
   if (lowest > step || highest > step + 1 + strategy().ahead()) return true;
@@ -35,7 +35,7 @@ bool Worker::State::StepIsOver(const Lease& lease, uint64_t step) {
          decided->step_lane.step == step && !decided->Has(lease.lane);
 }
 
-// Runs that need not be trained any more.
+// Skips runs that need no training any more.
 void Worker::State::SkipCompletedRuns(HeldLease* split) {
   const auto needless = [&] {
     return !split->lease.missing.Has(split->runs[split->next]) || StepIsOver(split->lease, split->step());
@@ -43,7 +43,7 @@ void Worker::State::SkipCompletedRuns(HeldLease* split) {
   while (!split->done() && needless()) ++split->next;
 }
 
-// Passes by what need not be trained, and gives back what is noted.
+// Skips what needs no training, and releases leases that are recorded.
 void Worker::State::SettleLeases() {
   const uint64_t lowest = SeenRange().first;
   for (size_t i = 0; i < order.size();) {
@@ -57,7 +57,7 @@ void Worker::State::SettleLeases() {
   }
 }
 
-// Of the lowest step, one that is ready if there is one.
+// A lease of the lowest step, preferably one that is ready.
 Worker::State::HeldLease* Worker::State::NextStep() {
   HeldLease* best = nullptr;
   const auto key = [](const HeldLease& split) {
@@ -69,7 +69,7 @@ Worker::State::HeldLease* Worker::State::NextStep() {
   return best;
 }
 
-// False when there is nothing to do but wait; true when something was started or has ended.
+// False if there is nothing to do but wait; true if something was started or ended.
 bool Worker::State::AdvanceSteps(Time now) {
   if (run.active) {
     ComputeNext();
@@ -84,22 +84,22 @@ bool Worker::State::AdvanceSteps(Time now) {
   return true;
 }
 
-// True when values have to be pulled before a run of the step is computed.
+// True if values have to be pulled before a run of the step can be computed.
 bool Worker::State::StartStepPull(Time now, uint64_t step) {
   const uint64_t ahead = strategy().ahead();
   const bool exact = ahead == 0;
   const uint64_t wanted = step - std::min(step, ahead);
-  const auto lacks = [&](uint32_t place) {
-    return known[place].incarnation != incarnations[place] ||
-           (exact ? known[place].version != wanted : known[place].version < wanted);
+  const auto lacks = [&](uint32_t index) {
+    return known[index].incarnation != incarnations[index] ||
+           (exact ? known[index].version != wanted : known[index].version < wanted);
   };
-  uint32_t place = 0;
-  while (place < known.size() && !lacks(place)) ++place;
-  if (place == known.size()) {
+  uint32_t index = 0;
+  while (index < known.size() && !lacks(index)) ++index;
+  if (index == known.size()) {
     lacking = false;
     return false;
   }
-  // It was to no avail: whoever answers at once is not asked in a loop.
+  // The last pull returned nothing newer: waits, so as not to ask in a loop.
   if (last_pull && last_pull->first == step && now < last_pull->second + config.retry_interval) {
     resume_at = last_pull->second + config.retry_interval;
     return false;
@@ -117,7 +117,7 @@ bool Worker::State::StartStepPull(Time now, uint64_t step) {
   return true;
 }
 
-// How what is pushed of a run waits for the next step.
+// Sets the version that the push of a run waits for.
 void Worker::State::AddWaiting(const HeldLease& split) {
   const uint64_t ahead = strategy().ahead();
   const bool last = LastOfStep(split);
@@ -127,7 +127,7 @@ void Worker::State::AddWaiting(const HeldLease& split) {
     if (!exchange.open) continue;
     PushRequest& request = *exchange.request;
     request.step_lane = split.step_lane();
-    // Where not all lanes count, only who decides which can say when the step is complete.
+    // With backup workers, only the deciding server knows when the step is complete.
     request.want_values = last && (!some || exchange.server == Decider());
     if (!request.want_values) continue;
     request.version_wanted = goal - std::min(goal, ahead);
@@ -135,7 +135,7 @@ void Worker::State::AddWaiting(const HeldLease& split) {
   }
 }
 
-// No other run of the step is to be computed here, as far as is known.
+// As far as is known, no other run of the step is computed here.
 bool Worker::State::LastOfStep(const HeldLease& split) const {
   return std::none_of(held.begin(), held.end(), [&](const auto& other) {
     const HeldLease& one = other.second;
@@ -150,13 +150,13 @@ std::optional<NodeId> Worker::State::Decider() const {
   return view->slices[0].server;
 }
 
-// True when the server that decides has completed the step of a run that is still to be done here, and has to
-// be asked whether its lane is among those that count: then other slices wait for it.
+// True if the deciding server has completed the step of a run that is still open here, and must be asked
+// whether its lane counts, because other slices then wait for it.
 bool Worker::State::QueryCountedLanes(Time now, const HeldLease& next) {
   if (next.lease.needed == next.lease.width || SeenOf(SliceId(0)) != next.step() + 1) return false;
   if (decided && decided->step_lane.step == next.step()) return false;
   Exchange& exchange = ExchangeWith(view->slices[0].server);
-  AddSlice(&exchange, place_of[0], 0, Disposition::kPull);
+  AddSlice(&exchange, index_of[0], 0, Disposition::kPull);
   exchange.request->step_lane = next.step_lane();
   exchange.request->want_values = false;
   goal = next.step();
@@ -164,9 +164,9 @@ bool Worker::State::QueryCountedLanes(Time now, const HeldLease& next) {
   return true;
 }
 
-// Who has a lane in a step is told by the server that decides which of them count; other servers complete the
-// step by what they are told in turn. It goes with whatever they are asked for next, be it a much later step:
-// those that have a lane in the next one may not know.
+// The deciding server tells the workers with lanes in a step which lanes count, and these workers tell the
+// other servers. The information is attached to the next request, even of a much later step, because workers
+// with lanes in the next step may not know it.
 void Worker::State::AttachCountedLanes(Exchange* exchange) const {
   if (!decided || exchange->server == Decider()) return;
   PushRequest& request = *exchange->request;
@@ -194,13 +194,13 @@ void Worker::State::TakeCounted(Time now, const Exchange& exchange, const PushRe
 
 // ---- waiting
 
-// All runs are behind us, but not yet noted as far as we know (ssp). True when servers are asked.
+// All runs are done, but not known to be recorded yet (ssp). True if servers are asked.
 bool Worker::State::QueryVersions(Time now) {
   if (ask_at && now < *ask_at) return false;
   ask_at = now + config.retry_interval;
   uint64_t end = UINT64_MAX;
   for (const auto& [id, split] : held) end = std::min(end, split.end());
-  AddPulls([&](uint32_t place) { return SeenAt(place) < end; });
+  AddPulls([&](uint32_t index) { return SeenAt(index) < end; });
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
     exchange.request->want_values = false;
@@ -210,7 +210,7 @@ bool Worker::State::QueryVersions(Time now) {
   return true;
 }
 
-// A run of a lower step than what is waited for leads to: it was somebody else's.
+// True if there is a run of a lower step than the one waited for. It was another worker's before.
 bool Worker::State::HasEarlierStep() {
   return std::any_of(held.begin(), held.end(), [&](auto& one) {
     HeldLease& split = one.second;
@@ -220,9 +220,9 @@ bool Worker::State::HasEarlierStep() {
   });
 }
 
-// A pull or push whose answer waits for others is given up for what they may be waiting for; whether it
-// arrived is not known, and neither are values that it was to bring. Not before it had time to arrive. True
-// when the phase is idle now.
+// Gives up a pull or push whose reply waits for others, if they may be waiting for this worker. Whether it
+// arrived is unknown, and so are the values that it would return. Not before it had time to arrive. True if
+// the phase is idle now.
 bool Worker::State::Interrupt(Time now) {
   interrupt_at.reset();
   if (!stepped() || phase == Phase::kComputing) return false;
@@ -239,7 +239,7 @@ bool Worker::State::Interrupt(Time now) {
   }
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
-    for (const SliceRef& ref : exchange.request->slices) Forget(place_of[ref.slice.value]);
+    for (const SliceRef& ref : exchange.request->slices) Forget(index_of[ref.slice.value]);
     if (exchange.in_flight) {
       exchange.contacted = false;
       actions.emplace_back(Disconnect{exchange.server});
@@ -252,7 +252,7 @@ bool Worker::State::Interrupt(Time now) {
   return true;
 }
 
-// Rounds that it has something to do for.
+// Rounds with work for this worker.
 uint32_t Worker::State::RoundsHeld() const {
   std::set<uint64_t> rounds;
   for (const auto& [id, split] : held) {

@@ -1,4 +1,4 @@
-// Runs and steps: what is asked of whom in which order where a push is more than one gradient.
+// Runs and steps: the requests and their order in strategies whose push is more than one gradient.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,7 @@ class StepsTest : public WorkerTest {
                                Disposition disposition = Disposition::kGradient) {
     return All<SendPush>(worker_.OnComputed(now_, compute.token, {disposition, events}));
   }
-  // As a server that keeps it for later.
+  // The reply of a server that keeps the run for later.
   WorkerActions Hold(const SendPush& push, uint64_t version, SliceOutcome outcome = SliceOutcome::kHeld,
                      std::vector<uint64_t> counted = {}) {
     PushReply reply = Ok(*push.request, version);
@@ -166,7 +166,7 @@ TEST_F(StepsTest, AnAnswerWithoutValuesIsFollowedByAPull) {
   ASSERT_EQ(pulls.size(), 2u);
   EXPECT_EQ(pulls[0].request->disposition, Disposition::kPull);
   EXPECT_EQ(pulls[0].request->version_wanted, 1u);
-  // One that is answered at once, and in vain, is not repeated at once.
+  // A pull that returned nothing newer is not repeated at once.
   Hold(pulls[0], 0, SliceOutcome::kPulled);
   EXPECT_THAT(All<SendPush>(Hold(pulls[1], 0, SliceOutcome::kPulled)), IsEmpty());
   now_ = worker_.next_timer();
@@ -185,7 +185,7 @@ TEST_F(StepsTest, ValuesOfAnotherVersionAreNotAskedForInALoop) {
   EXPECT_EQ(All<Compute>(Answer(again[0], 4)).size(), 1u);
 }
 
-// ---- others' lanes
+// ---- other workers' lanes
 
 TEST_F(StepsTest, TakesOverALaneOfTheStepThatItWaitsFor) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 0)}));
@@ -201,7 +201,7 @@ TEST_F(StepsTest, TakesOverALaneOfTheStepThatItWaitsFor) {
   EXPECT_EQ(pulls[0].request->version_wanted, 0u);
   EXPECT_TRUE(pulls[0].request->exact);
   Answer(pulls[0], 0);
-  // Its own lane may not have arrived: it is done once more.
+  // Its own lane may not have arrived: it is repeated.
   Compute compute = All<Compute>(Answer(pulls[1], 0)).at(0);
   EXPECT_EQ(compute.lease, 1u);
   auto again = Pushes(compute);
@@ -233,7 +233,7 @@ TEST_F(StepsTest, TakesOverWhatIsBehindWhatItPulls) {
 TEST_F(StepsTest, StepsThatAllHaveBehindThemArePassedBy) {
   const auto pulls = All<SendPush>(Reply(MakeView(5), {Part(1, 0, 0, 6)}));
   worker_.OnSplitReady(now_, 1);
-  Answer(pulls[0], 3);  // version 0 is there no more
+  Answer(pulls[0], 3);  // version 0 no longer exists
   const auto next = All<SendPush>(Answer(pulls[1], 4));
   ASSERT_EQ(next.size(), 1u) << "step 2 may lack something on A; B, at 4, has all of it";
   EXPECT_EQ(next[0].request->version_wanted, 3u);
@@ -249,7 +249,7 @@ TEST_F(StepsTest, GoesBackWithAllSlices) {
   const auto pulls = All<SendPush>(actions);
   ASSERT_EQ(pulls.size(), 2u);
   EXPECT_EQ(pulls[0].request->version_wanted, 2u);
-  EXPECT_THAT(Answer(pushes[0], 5), IsEmpty()) << "of the former life";
+  EXPECT_THAT(Answer(pushes[0], 5), IsEmpty()) << "of the former incarnation";
   worker_.OnSplitReady(now_, 3);
   Answer(pulls[0], 2);
   EXPECT_EQ(All<Compute>(Answer(pulls[1], 2)).at(0).lease, 3u);
@@ -328,7 +328,7 @@ class SspTest : public StepsTest {
   SspTest() : StepsTest(Ssp(2, 2)) {}
 };
 
-TEST_F(SspTest, RunsAheadAndHoldsItsLeaseUntilItIsNoted) {
+TEST_F(SspTest, RunsAheadAndHoldsItsLeaseUntilItIsRecorded) {
   const auto pulls = All<SendPush>(Reply(MakeView(5), {Part(1, 0, 0, 3)}));
   EXPECT_EQ(pulls[0].request->version_wanted, 0u);
   EXPECT_FALSE(pulls[0].request->exact);
@@ -375,7 +375,7 @@ class BackupTest : public StepsTest {
   BackupTest() : StepsTest(Sync(2, 1)) {}
 };
 
-TEST_F(BackupTest, TheOthersAreToldWhoCounts) {
+TEST_F(BackupTest, OtherServersLearnWhichLanesCount) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 2)}));
   EXPECT_EQ(pushes[0].request->step_lane, (StepLane{0, 2, 3, 2}));
   EXPECT_TRUE(pushes[0].request->want_values) << "A has slice 0: it decides";
@@ -393,7 +393,7 @@ TEST_F(BackupTest, TheOthersAreToldWhoCounts) {
   EXPECT_EQ(All<Compute>(Answer(pulls[0], 1)).at(0).batch, 1u);
 }
 
-TEST_F(BackupTest, WhoEndsARoundTellsTheOthersToo) {
+TEST_F(BackupTest, TheLastLeaseOfARoundInformsOtherServers) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 2, 1)}));
   Hold(pushes[1], 0);
   PushReply decided = Ok(*pushes[0].request, 1);
@@ -406,8 +406,8 @@ TEST_F(BackupTest, WhoEndsARoundTellsTheOthersToo) {
   EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
 }
 
-TEST_F(BackupTest, WhoHasNoLaneInTheNextStepTellsTheOthersToo) {
-  // Steps 1 and 2 have fewer lanes, of workers that had none in step 0 and were told nothing.
+TEST_F(BackupTest, AWorkerWithoutALaneInTheNextStepInformsOtherServers) {
+  // Steps 1 and 2 have fewer lanes, of workers that had none in step 0 and know nothing about it.
   const auto pushes = Pushes(StartOf({Part(1, 0, 2, 1), Part(2, 3, 2, 2)}));
   Hold(pushes[1], 0);
   const auto pulls = All<SendPush>(Hold(pushes[0], 1, SliceOutcome::kApplied, {0b101}));
@@ -417,7 +417,7 @@ TEST_F(BackupTest, WhoHasNoLaneInTheNextStepTellsTheOthersToo) {
   EXPECT_EQ(pulls[1].request->version_wanted, 3u);
   EXPECT_EQ(pulls[1].request->step_lane, (StepLane{0, 2, 3, 2}));
   EXPECT_THAT(pulls[1].request->counted, ElementsAre(0b101));
-  // In vain: B has that step by now and is asked for the next one alone.
+  // No result: B has that step by now and is asked for the next one alone.
   Hold(pulls[0], 1, SliceOutcome::kPulled);
   Hold(pulls[1], 1, SliceOutcome::kPulled);
   now_ = worker_.next_timer();
@@ -427,13 +427,13 @@ TEST_F(BackupTest, WhoHasNoLaneInTheNextStepTellsTheOthersToo) {
   EXPECT_THAT(again[1].request->counted, IsEmpty());
 }
 
-TEST_F(BackupTest, WhoIsLateGoesOnWhereTheOthersAre) {
+TEST_F(BackupTest, ALateWorkerContinuesAtTheCurrentStep) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 2, 8)}));
   Hold(pushes[1], 3, SliceOutcome::kLate);
   PushReply late = Ok(*pushes[0].request, 4);  // of version 1 nothing is left
   for (SliceReply& slice : late.slices) slice.outcome = SliceOutcome::kLate;
   const auto asked = All<SendPush>(worker_.OnPushReply(now_, kA, late));
-  // Whether lane 2 is among those of step 3 that B may lack. Nobody has pushed it, but who knows.
+  // Whether lane 2 of step 3 counts, which B may lack. Nobody has pushed it, but that is not known here.
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].server, kA);
   EXPECT_FALSE(asked[0].request->want_values);
@@ -447,8 +447,8 @@ TEST_F(BackupTest, WhoIsLateGoesOnWhereTheOthersAre) {
   EXPECT_EQ(next.batch, 4u) << "runs 0 to 3 are left over";
 }
 
-TEST_F(BackupTest, ALaneThatCountsIsPushedToWhoLacksIt) {
-  // Lane 0 was pushed to A, which counts it, when its worker was lost; B waits for it.
+TEST_F(BackupTest, ACountedLaneIsPushedToServersThatLackIt) {
+  // Lane 0 was pushed to A, which counts it, before its worker was lost; B waits for it.
   auto actions = Reply(MakeView(5), {Part(1, 0, 0, 2)});
   auto pulls = All<SendPush>(actions);
   worker_.OnSplitReady(now_, 1);
@@ -466,7 +466,7 @@ TEST_F(BackupTest, ALaneThatCountsIsPushedToWhoLacksIt) {
 
 class MalformedRequestTest : public BackupTest, public testing::WithParamInterface<std::vector<uint64_t>> {};
 
-TEST_P(MalformedRequestTest, AboutWhoCountsIsNotPassedOn) {
+TEST_P(MalformedRequestTest, MalformedCountedLanesAreNotPassedOn) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 2)}));
   Hold(pushes[1], 0);
   PushReply decided = Ok(*pushes[0].request, 1);
@@ -559,7 +559,7 @@ class DownpourTest : public WorkerTest {
   StrategyConfig strategy_;
 };
 
-// As text: b a batch, P a push with values, p one without, f a fetch.
+// As text: b for a batch, P for a push with values, p without, f for a fetch.
 std::string Story(Worker& worker, Time now, WorkerActions actions, uint64_t version) {
   std::string story;
   std::vector<SendPush> asked;
@@ -656,7 +656,7 @@ TEST_F(LongRunsTest, ASliceThatMovesInMidRunDoesWithoutIt) {
   compute = All<Compute>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7})).at(0);
   EXPECT_TRUE(compute.last);
   const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
-  ASSERT_EQ(pushes.size(), 1u) << "C has other lives of its slices than the run began with";
+  ASSERT_EQ(pushes.size(), 1u) << "C has other incarnations of its slices than at the start of the run";
   EXPECT_EQ(pushes[0].server, kB);
   EXPECT_EQ(pushes[0].request->slices[0].version, 1u) << "of its first batch";
   EXPECT_EQ(pushes[0].request->events, 28u);

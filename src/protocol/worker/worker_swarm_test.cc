@@ -1,6 +1,6 @@
-// Workers that go through rounds together under a virtual clock: answers come late, are lost or cut off,
-// workers die and others take over, whatever the order. Servers and coordinator are models of what they
-// promise, in a few lines; values are versions alone.
+// Workers training rounds together under a virtual clock: replies are late, lost or cut off, workers die and
+// others take over, in random order. Servers and the coordinator are small models of their contracts; values
+// are versions only.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -35,7 +35,7 @@ class Swarm {
     if (deadly_) After(Between(20, 100), [this] { Death(); });
   }
 
-  // Empty when everything went as it has to.
+  // Empty if everything is as it must be.
   std::string Run() {
     while (mistake_.empty() && !Done()) {
       if (queue_.empty() || now_ > Time(std::chrono::minutes(2))) return "it has stopped: " + Describe();
@@ -65,8 +65,8 @@ class Swarm {
   using ProcessPtr = std::shared_ptr<Process>;
   struct SliceModel {
     uint64_t version = 0;
-    std::map<uint64_t, std::set<uint32_t>> in;      // by open step: lanes
-    std::set<std::pair<uint64_t, uint32_t>> noted;  // step, lane
+    std::map<uint64_t, std::set<uint32_t>> in;         // by open step: lanes
+    std::set<std::pair<uint64_t, uint32_t>> recorded;  // step, lane
   };
   struct Parked {
     NodeId server;
@@ -116,7 +116,7 @@ class Swarm {
         counts = counted_[slice.version];
         if (!std::includes(in.begin(), in.end(), counts.begin(), counts.end())) break;
       }
-      for (uint32_t lane : counts) slice.noted.insert({slice.version, lane});
+      for (uint32_t lane : counts) slice.recorded.insert({slice.version, lane});
       slice.in.erase(slice.version++);
     }
   }
@@ -129,7 +129,7 @@ class Swarm {
       SliceReply said{ref.slice, SliceOutcome::kPulled, false, ref.incarnation, 0};
       if (request.disposition != Disposition::kPull) {
         const auto [step, lane] = std::pair(request.step_lane->step, request.step_lane->lane);
-        if (slice.noted.contains({step, lane})) {
+        if (slice.recorded.contains({step, lane})) {
           said.outcome = SliceOutcome::kDuplicate;
         } else if (step < slice.version) {
           said.outcome = SliceOutcome::kLate;
@@ -145,7 +145,7 @@ class Swarm {
       reply.slices.push_back(said);
     }
     parked_.push_back({server, request, std::move(reply), std::move(answer)});
-    for (int twice = 0; twice < 2; ++twice) {  // what the one that decides says holds for its other slices
+    for (int twice = 0; twice < 2; ++twice) {  // what the deciding server says holds for its other slices
       for (size_t i = 0; i < kSlices; ++i) Complete(i);
     }
     Unpark();
@@ -254,7 +254,7 @@ class Swarm {
   }
   void Act(const ProcessPtr& p, const Disconnect& a) {
     ++p->connection[a.server];
-    // What was being read when the connection went is anything.
+    // What was being received when the connection was lost is undefined.
     for (const SliceRef& ref : p->asked[a.server].slices) {
       if (p->asked[a.server].want_values && rng_.Chance(0.5)) p->memory[ref.slice.value] = kTorn;
     }
@@ -295,7 +295,7 @@ class Swarm {
     RunSet missing(runs_);
     for (uint32_t k = 0; k < runs_; ++k) {
       for (const SliceModel& slice : slices_) {
-        if (!slice.noted.contains({First(part) + k, part.lane}) && Lowest() <= First(part) + k)
+        if (!slice.recorded.contains({First(part) + k, part.lane}) && Lowest() <= First(part) + k)
           missing.Add(k);
       }
     }
@@ -358,9 +358,9 @@ class Swarm {
   // ---- the end
   std::string Check() const {
     for (const SliceModel& slice : slices_) {
-      if (slice.noted != slices_[0].noted) return "slices have noted different runs";
-      if (slice.noted.size() != uint64_t{rounds_} * runs_ * strategy_.lanes)
-        return "noted " + std::to_string(slice.noted.size()) + " runs";
+      if (slice.recorded != slices_[0].recorded) return "slices have recorded different runs";
+      if (slice.recorded.size() != uint64_t{rounds_} * runs_ * strategy_.lanes)
+        return "recorded " + std::to_string(slice.recorded.size()) + " runs";
     }
     return "";
   }

@@ -53,7 +53,7 @@ TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
   EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
 }
 
-TEST_F(WorkerTest, SaysWhatItReleasedUntilItIsAnswered) {
+TEST_F(WorkerTest, ReportsReleasedLeasesUntilAnswered) {
   const Compute compute = Started(1);
   AnswerAll(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
   EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
@@ -111,7 +111,7 @@ TEST_F(WorkerTest, PreparesTheNextSplitWhileOneTrains) {
   EXPECT_EQ(All<Compute>(worker_.OnSplitReady(now_, 2)).at(0).lease, 2u) << "whichever is ready";
 }
 
-TEST_F(WorkerTest, EmptyAndRejectedBatchesAreToldToo) {
+TEST_F(WorkerTest, EmptyAndRejectedBatchesArePushed) {
   const Compute compute = Started(3);
   auto pushes = worker_.OnComputed(now_, compute.token, {Disposition::kEmpty, 0});
   EXPECT_EQ(All<SendPush>(pushes).at(0).request->disposition, Disposition::kEmpty);
@@ -156,13 +156,13 @@ TEST_F(WorkerTest, AServerThatDoesNotAnswerIsAskedAgain) {
   EXPECT_EQ(All<SendPush>(worker_.OnTimer(now_)).size(), 1u);
 }
 
-TEST_F(WorkerTest, AMovedSliceIsPulledFromItsNewPlaceAndTheRestGoesOn) {
+TEST_F(WorkerTest, AMovedSliceIsPulledFromItsNewServerAndTheRestContinues) {
   const Compute compute = Started();
   const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
   Answer(pushes[1], 30);
   worker_.OnPushFailed(now_, kA, pushes[0].request->sequence, Status(Code::kUnavailable, "gone"));
 
-  // A is lost; for a while its slices are nowhere.
+  // A is lost; for a while its slices have no server.
   auto actions = Reply(MakeView(6, {NodeId(), NodeId(), kB, kB}));
   EXPECT_EQ(All<Disconnect>(actions).size(), 1u);
   EXPECT_THAT(All<SendPush>(actions), IsEmpty());
@@ -280,7 +280,7 @@ TEST_F(WorkerTest, WaitsForAViewInWhichAllSlicesAreLive) {
   EXPECT_THAT(Reply(MakeView(5, {kB, kB, kB, kB})), IsEmpty()) << "an older view";
 }
 
-// Nothing that a server says may break the worker.
+// No server reply can break the worker.
 TEST_F(WorkerTest, SurvivesRepliesThatDoNotFit) {
   const auto pulls = All<SendPush>(Reply(MakeView(5), {MakeLease(1)}));
   worker_.OnSplitReady(now_, 1);
@@ -302,8 +302,7 @@ TEST_F(WorkerTest, ALeaseThatIsNoneGoesBack) {
   EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(3));
 }
 
-// Whatever views, leases and answers come, in whatever order: no crash, and one request to a server at a
-// time.
+// Any sequence of views, leases and replies: no crash, and one request per server at a time.
 TEST_F(WorkerTest, SurvivesAnyMessages) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Rng rng(seed);

@@ -4,9 +4,9 @@
 
 #include <utility>
 
-namespace leat::train {
+namespace leat::roles {
 
-InputErrors::InputErrors(const Job& job, Duration read_timeout, protocol::WorkerProgress* progress)
+InputErrors::InputErrors(const job::Job& job, Duration read_timeout, protocol::WorkerProgress* progress)
     : directory_(job.directory.empty() ? "" : job.directory + "/dead_letters"),
       read_timeout_(read_timeout),
       progress_(progress),
@@ -51,4 +51,4 @@ Status InputErrors::OnUnreadable(Time now, uint64_t lease, const Status& why) {
   return {};
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

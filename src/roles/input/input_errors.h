@@ -1,5 +1,5 @@
-// What comes of the splits that a worker asks for: dead letters counted and kept, and when to give up on a
-// stream that cannot be read. Not thread-safe.
+// A worker's input errors: counts and keeps dead letters, and decides when to give up on an unreadable
+// stream. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,31 @@
 #include "stream/dead_letters.h"
 #include "stream/decode/text_hint.h"
 
-namespace leat::train {
+namespace leat::roles {
 
 class InputErrors {
  public:
-  // What cannot be read is given up after `read_timeout` when it is gone or damaged, and after longer
-  // otherwise. Whatever happens is noted in `progress`, which must outlive this.
-  InputErrors(const Job& job, Duration read_timeout, protocol::WorkerProgress* progress);
+  // Gives up on missing or damaged data after `read_timeout`, on other errors later. Errors are recorded in
+  // `progress`, which must outlive this.
+  InputErrors(const job::Job& job, Duration read_timeout, protocol::WorkerProgress* progress);
 
-  // Where the job has a directory, dead letters are kept there from now on.
+  // Starts to keep dead letters in the job's directory, if it has one.
   void OpenDeadLetters(NodeId node);
-  // A split has been read. kResourceExhausted when there are too many dead letters by now.
+  // To be called when a split has been read. kResourceExhausted: there are too many dead letters.
   Status OnSplit(const PreparedSplit& split);
-  // A split could not be read. Ok: it is to be tried again after retry_interval(), so that neither this
-  // worker nor the coordinator spins. The lease may be outdated, and its events gone with good reason; but
-  // what is gone or damaged time and again stays so: then it is why the worker ends.
+  // To be called when a split could not be read. Ok: retry after retry_interval(), because the lease may be
+  // outdated and its events expired. An error, after repeated failures: the worker ends with it.
   Status OnUnreadable(Time now, uint64_t lease, const Status& why);
   Duration retry_interval() const { return read_timeout_ / 10; }
 
  private:
-  const std::string directory_;  // of dead letters; empty: not kept
+  const std::string directory_;  // for dead letters; empty: they are not kept
   const Duration read_timeout_;
   protocol::WorkerProgress* progress_;
   stream::DeadLetterRate rate_;
   stream::TextHint hint_;
   std::unique_ptr<stream::DeadLetterFile> file_;
-  std::optional<Time> unreadable_since_;  // and nothing was read since
+  std::optional<Time> unreadable_since_;  // first failure since the last successful read
 };
 
-}  // namespace leat::train
+}  // namespace leat::roles

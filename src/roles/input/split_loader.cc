@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 constexpr uint32_t kNoRow = ~uint32_t{0};
@@ -42,7 +42,7 @@ Status SplitReader::Read(PreparedSplit* split) {
   return {};
 }
 
-// Used by the background thread alone, but for the spares.
+// Used by the background thread only, except for the spare splits.
 struct SplitLoader::State {
   State(std::unique_ptr<stream::Source> source, const stream::Schema& schema)
       : reader(std::move(source), schema) {}
@@ -91,4 +91,4 @@ void SplitLoader::Recycle(std::unique_ptr<PreparedSplit> split) {
   if (state_->spares.size() < kSpares) state_->spares.push_back(std::move(split));
 }
 
-}  // namespace leat::train
+}  // namespace leat::roles

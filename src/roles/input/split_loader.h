@@ -1,4 +1,4 @@
-// From a lease to rows in training order: read, decode, shuffle, on a thread of its own.
+// Turns a lease into rows in training order: reads, decodes and shuffles its split on a background thread.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 #include "net/loop.h"
 #include "protocol/messages_control.h"
 #include "roles/background_thread.h"
+#include "stream/decode/decoder.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
-namespace leat::train {
+namespace leat::roles {
 
-// A split ready to be trained.
+// A split that is ready for training.
 struct PreparedSplit {
   protocol::Lease lease;
   stream::DecodedRows rows;
-  // Rows of batch i: order[starts[i], starts[i + 1]), good records only.
+  // The rows of batch i are order[starts[i], starts[i + 1]), without dead letters.
   std::vector<uint32_t> order;
   std::vector<uint32_t> starts;
 
@@ -28,20 +29,19 @@ struct PreparedSplit {
   }
 };
 
-// What a batch's random choices are a function of: its identity, so that whoever trains it makes the same
-// ones.
+// The seed of a batch's random choices (dropout). It depends only on the batch, so every worker makes the
+// same choices.
 uint64_t RandomSeedOf(const protocol::Cut& cut, uint32_t batch);
 
-// Puts decoded rows into the cut's training order; records that did not decode leave their batch shorter.
+// Puts decoded rows into the cut's training order. Dead letters make their batch shorter.
 void OrderRows(const protocol::Cut& cut, PreparedSplit* split);
 
-// One thread at a time.
+// Reads and decodes splits. Not thread-safe.
 class SplitReader {
  public:
   SplitReader(std::unique_ptr<stream::Source> source, const stream::Schema& schema)
       : source_(std::move(source)), decoder_(stream::MakeDecoder(schema)) {}
-  // The rows of the cut that `split->lease` names, in training order; the memory of those before is used
-  // again.
+  // Reads the rows of the cut that `split->lease` names, in training order. Reuses the memory of `split`.
   Status Read(PreparedSplit* split);
 
  private:
@@ -50,16 +50,16 @@ class SplitReader {
   stream::RecordBatch records_;
 };
 
-// Loop's thread only. Splits come in the order asked for.
+// Loads splits in the order of the calls of Prepare. Loop's thread only.
 class SplitLoader {
  public:
   using Done = std::function<void(uint64_t lease, Result<std::unique_ptr<PreparedSplit>>)>;
-  // `done` runs on the loop.
+  // `done` runs on the loop, once per call of Prepare.
   SplitLoader(net::Loop& loop, std::unique_ptr<stream::Source> source, const stream::Schema& schema,
               Done done);
   ~SplitLoader();
   void Prepare(const protocol::Lease& lease);
-  // Memory of a split that is done with, to be used again.
+  // Returns a finished split, whose memory is reused.
   void Recycle(std::unique_ptr<PreparedSplit> split);
 
  private:
@@ -71,4 +71,4 @@ class SplitLoader {
   BackgroundThread background_;
 };
 
-}  // namespace leat::train
+}  // namespace leat::roles

@@ -8,11 +8,11 @@
 #include <set>
 
 #include "base/rng.h"
-#include "job/testing.h"
+#include "base/testing.h"
 #include "net/testing.h"
 #include "stream/memory_source.h"
 
-namespace leat::train {
+namespace leat::roles {
 namespace {
 
 using net::testing::RunUntil;
@@ -203,7 +203,7 @@ TEST_F(SplitLoaderTest, MemoryIsUsedAgain) {
   EXPECT_EQ(seen.size(), 1u);
 }
 
-// A source whose reads wait until they are let go.
+// A source whose reads block until they are released.
 class SlowSource : public stream::Source {
  public:
   SlowSource(std::atomic<bool>* reading, std::atomic<bool>* let_go) : reading_(reading), let_go_(let_go) {}
@@ -212,7 +212,7 @@ class SlowSource : public stream::Source {
   }
   Status Read(uint32_t, uint64_t, uint64_t, stream::RecordBatch*) override {
     *reading_ = true;
-    testing::WaitFor([this] { return let_go_->load(); });
+    WaitFor([this] { return let_go_->load(); });
     return Status(Code::kUnavailable, "let go");
   }
 
@@ -221,11 +221,11 @@ class SlowSource : public stream::Source {
   std::atomic<bool>* let_go_;
 };
 
-TEST_F(SplitLoaderTest, DestroyedInTheMiddleNothingIsTold) {
+TEST_F(SplitLoaderTest, DestructionCallsNothing) {
   std::atomic<bool> reading{false}, let_go{false};
   Make(std::make_unique<SlowSource>(&reading, &let_go));
   for (uint64_t id = 1; id <= 5; ++id) Prepare(id, MakeCut(0, 10, 5, 0));
-  ASSERT_TRUE(testing::WaitFor([&] { return reading.load(); }));
+  ASSERT_TRUE(WaitFor([&] { return reading.load(); }));
   std::thread later([&] { let_go = true; });
   loader_.reset();
   later.join();
@@ -234,4 +234,4 @@ TEST_F(SplitLoaderTest, DestroyedInTheMiddleNothingIsTold) {
 }
 
 }  // namespace
-}  // namespace leat::train
+}  // namespace leat::roles

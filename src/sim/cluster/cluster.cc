@@ -12,10 +12,10 @@ namespace leat::sim {
 
 namespace {
 
-// As of the shells in train/.
+// As in the shells in roles/.
 constexpr Duration kTick = std::chrono::milliseconds(20);
 constexpr Duration kPoll = std::chrono::milliseconds(50);
-// So many events are under way where what they look at has long left the cache.
+// With this many pending events, their data has long left the cache.
 constexpr uint64_t kCrowd = 4096;
 
 }  // namespace
@@ -65,7 +65,7 @@ ClusterResult Cluster::State::Run() {
     queue.After(options.progress_within, [this] { CheckProgress(); });
   EventQueue::Event event;
   while (!done && now() < options.time_limit && queue.Next(&event)) {
-    // What few processes have is in the cache anyhow.
+    // With fewer, the data is in the cache anyway.
     if (queue.size() >= kCrowd) {
       queue.LookAhead([this](const EventQueue::Event& soon, int hop) { PrefetchEvent(soon, hop); });
     }
@@ -195,13 +195,13 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     ScheduleIn(c, DiskTakes(), [this, c, manifest = commit->manifest] {
       Status status;
       if (Chance(options.faults.full_disk)) status = Status(Code::kResourceExhausted, "the disk is full");
-      // One that failed may be complete on the disk all the same.
+      // A failed one may be complete on disk all the same.
       if (status.ok() || rng.Chance(0.5)) {
         disk.Commit(manifest);
         if (options.check) CheckCheckpoint(manifest);
         ++result.checkpoints;
       }
-      // A crash in between leaves a checkpoint that nobody was told of.
+      // A crash in between leaves a checkpoint that was never announced.
       ScheduleIn(c, DiskTakes(), [this, c, id = manifest.id, status] {
         Do(c, c->machine->OnManifestCommitted(now(), id, status));
       });
@@ -212,9 +212,10 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     c->ended = true;
     result.regranted_leases += c->machine->status().regranted_leases;
     const bool fault_free = now() > faults.until + std::chrono::seconds(15);
-    // A stop may give up its final checkpoint, but not for want of anything but time, and not in peace.
+    // A stop may give up its final checkpoint, but only for lack of time, and only under faults.
     if (!ended->status.ok() &&
         (!options.resume || ended->status.code() != Code::kDeadlineExceeded || fault_free)) {
+      result.failure = ended->status;
       return Violate(Invariant::kJobEnds, "the job ended with " + ended->status.ToString());
     }
     JobEnds(ended->status);
@@ -233,7 +234,7 @@ void Cluster::State::JobEnds(const Status& status) {
   ResumeJob();
 }
 
-// All processes are gone; the job goes on from what is on the disk.
+// All processes are gone; the job is resumed from the disk.
 void Cluster::State::ResumeJob() {
   coordinator->alive = false;
   for (const ProcessPtr& p : std::vector(roles)) {
@@ -256,7 +257,7 @@ bool Cluster::State::Complete() const {
   return true;
 }
 
-// ---- the public face
+// ---- public interface
 
 Cluster::Cluster(ClusterOptions options, Workload& workload, Hooks hooks)
     : state_(std::make_unique<State>(*this, std::move(options), workload, std::move(hooks))) {}
@@ -283,7 +284,7 @@ bool Cluster::Values(std::vector<float>* values) const {
   const State& s = *state_;
   values->assign(s.elements, 0);
   std::vector<bool> there(s.slice_ranges.size(), false);
-  // Where there are no servers, as the worker has them that is farthest.
+  // All-reduce: the values of the worker that is furthest.
   const RoleProcess* farthest = nullptr;
   for (const auto& p : s.roles) {
     if (!p || !p->group_member || !p->group_member->parameters || !p->group_member->machine->holds())

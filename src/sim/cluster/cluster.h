@@ -1,15 +1,13 @@
-// A whole job in one thread: the coordinator, servers and workers of protocol/, as they are, over a virtual
-// clock, a virtual network and a virtual disk.
+// A whole job in one thread: the unmodified coordinator, servers and workers of protocol/, with a virtual
+// clock, network and disk.
 //
-// Hosts have links of a bandwidth and a latency, computations take times that are drawn, servers need time
-// for every byte. Whatever can go wrong does, by chance or by plan: messages are delayed, lost and doubled;
-// processes pause, die, leave and are replaced; the coordinator crashes between any two of its actions and
-// starts again from its journal; the job is stopped and resumed with other numbers of servers; the stream
-// grows while all this happens.
+// Links have a bandwidth and a latency, computation times are random, and servers need time for every byte.
+// Faults happen at random or by plan: messages are delayed, lost and duplicated; processes pause, die, leave
+// and are replaced; the coordinator crashes between any two of its actions and restarts from its journal; the
+// job is stopped and resumed with another number of servers; and the stream grows meanwhile.
 //
-// A run is a pure function of its options, its workload and its hooks: one seed, one thread, no clock of the
-// machine. This folder decides nothing of the protocol: it carries out the machines' actions and brings them
-// what became of those.
+// A run is a pure function of its options, workload and hooks: one seed, one thread, no real clock. This
+// folder makes no protocol decisions: it executes the machines' actions and reports the results.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"
@@ -33,37 +32,37 @@ namespace leat::sim {
 class Disk;
 
 struct Faults {
-  // Chances for each message of the data plane, each way, and for each call of the control plane, each way.
-  // Among the members of a group it is a hundredth of that: one that is lost ends the group.
+  // Probabilities for each message of the data plane and each call of the control plane, per direction. Among
+  // the members of a group they are a hundredth of that, because one lost message ends the group.
   double lost = 0;
-  double duplicated = 0;  // a push arrives twice, the second time whenever it likes
+  double duplicated = 0;  // a push arrives a second time, at any later time
   double slow = 0;        // takes up to seconds
   double split_unreadable = 0;
-  double crash_between_actions = 0;  // of the coordinator, at each action
-  double server_deaths = 0;          // share of the disasters
+  double crash_between_actions = 0;  // of the coordinator, per action
+  double server_deaths = 0;          // share of all deaths
   double full_disk = 0;              // a write fails
   double unreadable = 0;             // a slice cannot be read from a checkpoint
-  Duration slow_disk{0};             // that a write takes at most
-  Duration fault_interval{0};        // mean time between deaths, pauses, stops; 0: none
-  Time until{0};                     // then nothing goes wrong any more
+  Duration slow_disk{0};             // maximum duration of a write
+  Duration fault_interval{0};        // mean time between deaths, pauses and stops; 0: none
+  Time until{0};                     // end of all faults
 };
 
-// Something that goes wrong at its time, whatever chance says.
+// A fault at a fixed time.
 struct PlannedFault {
   enum class What : uint8_t { kKill = 0, kPause = 1, kLeave = 2, kStart = 3 } what = What::kKill;
   Time at{0};
   protocol::Role role = protocol::Role::kWorker;
-  uint32_t place = 0;     // of those of the role that are there, in the order in which they were started
+  uint32_t index = 0;     // among the live processes of the role, in the order of their start
   Duration lasts{0};      // kPause
-  bool replaced = false;  // kKill: another one starts a second later
+  bool replaced = false;  // kKill: a replacement starts a second later
 };
 
 struct Link {
-  double bytes_per_s = 0;  // each way; 0: as many as one likes
-  Duration latency{0};     // of each message, besides what its bytes take
+  double bytes_per_s = 0;  // per direction; 0: unlimited
+  Duration latency{0};     // per message, in addition to the transfer time
 };
 
-// Each partition [first, first + events) of the stream, growing evenly from none while `takes` lasts.
+// Each partition [first, first + events) of the stream grows evenly from empty during `takes`.
 struct StreamPlan {
   struct Partition {
     uint64_t first = 0;
@@ -73,14 +72,14 @@ struct StreamPlan {
   Duration takes{0};
 };
 
-// How the members of a group reduce (protocol/member/reduction.h), where there are no servers: as step/
-// and collective/ do.
+// How the members of a group reduce (protocol/member/reduction.h), as in step/ and collective/.
 struct ReduceOptions {
-  uint64_t bucket_bytes = 1 << 20;     // at least; whole variables
-  uint64_t exchange_bytes = 64 << 10;  // buckets up to this size are exchanged
+  uint64_t bucket_bytes = 1 << 20;     // minimum; whole variables
+  uint64_t exchange_bytes = 64 << 10;  // buckets up to this size use the exchange
   uint64_t piece_bytes = 256 << 10;
   uint64_t eager_bytes = 1 << 20;
-  bool one_shot = false;  // in groups of at most protocol::kMaxOneShotMembers, where nothing is deterministic
+  // in groups of up to protocol::kMaxOneShotMembers, unless the strategy is deterministic
+  bool one_shot = false;
 };
 
 struct ClusterOptions {
@@ -94,14 +93,13 @@ struct ClusterOptions {
   protocol::CutRules cuts;
   StreamPlan stream;
 
-  // Bytes wait for each other on a host's way out, in the order of their sending, and on its way in, in the
-  // order of their coming. The coordinator's messages know the latency alone.
+  // Outgoing bytes queue at the sender in the order of sending, incoming ones at the receiver in the order of
+  // arrival. The coordinator's messages have only the latency.
   Link server_link, worker_link;
-  double jitter = 0;  // each message's latency is longer by up to this share of it
+  double jitter = 0;  // each message's latency grows by up to this fraction
   Distribution compute;
-  std::vector<double> slowness;  // factors on the compute time of worker 0, 1, …; 1 for those behind the last
-  // A server's time for each message, and for each byte of it; where there are none, a worker's for what
-  // other workers send.
+  std::vector<double> slowness;  // factors for the compute time of worker 0, 1, …; 1 for further workers
+  // A server's time per message and per byte. All-reduce: a worker's time for what other workers send.
   Duration server_message{0};
   double server_byte = 0;  // seconds
   ReduceOptions reduce;
@@ -109,8 +107,8 @@ struct ClusterOptions {
 
   Duration heartbeat_interval = std::chrono::milliseconds(100);
   Duration heartbeat_timeout = std::chrono::seconds(5);
-  Duration reply_timeout = std::chrono::seconds(10);  // and for all that members of a group do together
-  Duration parked_timeout = std::chrono::seconds(5);  // a server's patience with a request that waits
+  Duration reply_timeout = std::chrono::seconds(10);  // also the timeout of all operations of a group
+  Duration parked_timeout = std::chrono::seconds(5);  // how long a server keeps a parked request
   uint32_t leases_ahead = 2;
   Duration checkpoint_interval{0};
   Duration checkpoint_timeout = std::chrono::seconds(60);
@@ -120,43 +118,44 @@ struct ClusterOptions {
 
   Faults faults;
   std::vector<PlannedFault> plan;
-  // Asked when the job has ended though not all of the stream is in: true, and it is resumed on so many
-  // servers, by those rules for cuts.
+  // Called if the job has ended before the whole stream was trained. Returns true to resume it with this
+  // number of servers and these rules.
   std::function<bool(uint32_t* servers, protocol::CutRules* cuts)> resume;
   Time time_limit = Time::max();  // Invariant::kDeadline
-  // Whether the invariants that take time are looked at, too; and how long nothing may move, 0 for ever.
+  // Check the expensive invariants; and the longest time without progress, 0: unlimited.
   bool check = false;
   Duration progress_within{0};
 };
 
 struct ClusterResult {
-  std::optional<Violation> violation;  // none: the job has come to its end
-  std::string error;                   // the violation in words; empty: none
-  bool ended = false;                  // it had, before anybody looked at what came of it
-  Time took{0};                        // on the virtual clock
+  std::optional<Violation> violation;  // none: the job has ended normally
+  std::string error;                   // the violation as text; empty: none
+  Status failure;                      // why the coordinator gave up the job; OK: it did not
+  bool ended = false;                  // the job ended, before its result was checked
+  Time took{0};                        // in virtual time
   uint64_t messages = 0;
   uint64_t deaths = 0;  // of workers and servers
   uint64_t pauses = 0;
   uint64_t restarts = 0;          // of the coordinator alone
   uint64_t resumes = 0;           // of the whole job
   uint64_t checkpoints = 0;       // complete ones
-  uint64_t duplicates = 0;        // slices of pushes that a ledger turned away
-  uint64_t late = 0;              // that came when their step was over
+  uint64_t duplicates = 0;        // slices of pushes that a ledger rejected
+  uint64_t late = 0;              // slices of pushes that arrived after their step
   uint64_t regranted_leases = 0;  // splits leased again
-  uint64_t groups = 0;            // allreduce: that were named, and joined by their first member
-  uint64_t state_broadcasts = 0;  // states that members of a group were given by another
-  uint64_t one_shots = 0;         // steps of which a member has added up all contributions by itself
-  uint64_t loads = 0;             // slices that were read from a checkpoint
+  uint64_t groups = 0;            // allreduce: groups joined by at least one member
+  uint64_t state_broadcasts = 0;  // states that a member received from another
+  uint64_t one_shots = 0;         // steps for which a member added all contributions itself
+  uint64_t loads = 0;             // slices read from a checkpoint
 };
 
 class Cluster;
 
-// What may look on. All are called in the one thread.
+// Observers, all called on the simulator's thread.
 struct Hooks {
   std::function<void(Time, NodeId, const protocol::JoinRequest&)> on_join;
-  // Heartbeats as the coordinator gets them.
+  // Each request that the coordinator receives.
   std::function<void(Time, const protocol::ControlRequest&)> on_request;
-  // Every so often, on the virtual clock; false ends the run.
+  // Called at this interval of virtual time; false ends the run.
   Duration watch_every{0};
   std::function<bool(const Cluster&)> watch;
 };
@@ -172,12 +171,12 @@ class Cluster {
   Time now() const;
   uint64_t messages() const;
   protocol::CoordinatorStatus status() const;
-  // Newest values of all slices, in the table's order; false when one of them lives nowhere at present.
+  // The newest values of all slices, in table order; false if a slice has no server at present.
   bool Values(std::vector<float>* values) const;
-  // The same of the newest checkpoint; false when there is none.
+  // As Values, from the newest checkpoint; false if there is none.
   bool Saved(std::vector<float>* values) const;
   const Disk& disk() const;
-  // What each server that there ever was had done when it was last heard of.
+  // The last reported progress of every server that ever existed.
   std::vector<protocol::ServerProgress> servers() const;
 
  private:

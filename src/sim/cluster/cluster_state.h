@@ -1,7 +1,6 @@
-// What a virtual cluster holds, for its own sources: cluster.cc (the coordinator, the end of the job),
-// roles.cc (servers and workers), network.cc (messages on their way), prefetch.cc (what is near when it
-// is needed), group_members.cc and reduce.cc (workers where there are no servers, and what they say to each
-// other), faults.cc, invariants.cc.
+// The state of a virtual cluster, for its own sources: cluster.cc (the coordinator, the end of the job),
+// roles.cc (servers and workers), network.cc (messages in transit), prefetch.cc (cache hints),
+// group_members.cc and reduce.cc (all-reduce workers and their messages), faults.cc, invariants.cc.
 #pragma once
 
 #include <deque>
@@ -24,13 +23,13 @@
 
 namespace leat::sim {
 
-using namespace protocol;  // NOLINT: this header is a part of six sources
+using namespace protocol;  // NOLINT: this header is part of its sources
 
 enum EventKind : uint32_t {
-  kArrive = 1,    // a message's first byte is at the receiver's link
-  kDeliver = 2,   // its last one is there
+  kArrive = 1,    // the first byte of a message is at the receiver's link
+  kDeliver = 2,   // its last byte has been received
   kComputed = 3,  // a batch
-  kWake = 4,      // a role looks at its clock
+  kWake = 4,      // a role's timer
   // Among members of a group: as kArrive and kDeliver, and when the last byte has left.
   kPieceArrives = 5,
   kPieceDelivered = 6,
@@ -49,68 +48,68 @@ struct CoordinatorProcess : Process {
   bool ended = false;
 };
 
-// A worker's connection to a server. What is sent on one arrives in its order.
+// A worker's connection to a server. Its messages arrive in order.
 struct Connection {
   NodeId server;
-  uint32_t number = 0;      // grows when it is closed: what was on its way then does not count
+  uint32_t number = 0;      // incremented when it closes: messages in transit are then void
   uint32_t address_id = 0;  // the server's
   Time there{0}, back{0};
 };
 
-// An address, and the slot of who lives there: a process that is no more may be followed by another.
+// An address, and the slot of the process there, which another process may take over.
 struct AddressSlot {
   static constexpr uint32_t kNobody = UINT32_MAX;
   std::string address;
   uint32_t slot = kNobody;
 };
 
-// A server or a worker: joins, beats, ends. What every message looks at comes first, in two lines of the
-// cache: there may be thousands.
+// A server or a worker. The fields that every message needs come first, in two cache lines, because there may
+// be thousands of processes.
 struct alignas(64) RoleProcess : Process {
   bool joined = false;
   bool heartbeat_in_flight = false;
   Role role = Role::kWorker;
-  uint32_t incarnation = 0;  // of the machine: grows when the process joins again
-  // ---- its host's link
+  uint32_t incarnation = 0;  // of the machine: incremented when the process joins again
+  // ---- the link of its host
   Time down_free{0};
   double ns_per_byte = 0;
   // ---- a worker
   std::optional<Worker> worker;
   Time waiting_since{-1};
   std::unique_ptr<WorkerMemory> memory;
-  std::unique_ptr<GroupMemberParts> group_member;  // where there are no servers
+  std::unique_ptr<GroupMemberParts> group_member;  // all-reduce
   // ---- a server
   std::unique_ptr<Server> server;
 
   Time up_free{0};
   Duration latency{0};
   uint64_t bytes_in = 0, bytes_out = 0;
-  Time busy_until{0};       // with what has come
-  uint32_t slot = 0;        // in State::roles, its own for ever
-  uint32_t started = 0;     // how many of its role were started before it
-  uint32_t address_id = 0;  // where others call it; of a worker that nobody calls: 0
+  Time busy_until{0};       // with received messages
+  uint32_t slot = 0;        // permanent index in State::roles
+  uint32_t started = 0;     // the number of processes of its role started before it
+  uint32_t address_id = 0;  // where others connect to it; 0: a worker without a listener
   NodeId node;
   Time last_heartbeat{0};
   Time wake_at = Time::max();
-  std::deque<std::pair<uint64_t, Time>> parked;          // a server's tickets, and when they were parked
-  std::vector<std::unique_ptr<Connection>> connections;  // ordered by server; they stay where they are
+  std::deque<std::pair<uint64_t, Time>> parked;          // a server's tickets, and since when they are parked
+  std::vector<std::unique_ptr<Connection>> connections;  // ordered by server; their addresses are stable
   WorkerProgress progress;
 };
 
-// A push on its way, or its reply on the way back, in the same memory: three lines of the cache, since there
-// are tens of thousands of messages, and the first is all that many events look at.
+// A push in transit, or its reply, in the same memory: three cache lines, because there are tens of thousands
+// of messages. Many events need only the first line.
 struct alignas(64) Message {
   uint32_t from = 0;  // slot of the worker
-  uint32_t to = 0;    // slot of the server, known once it is there
+  uint32_t to = 0;    // slot of the server, known on arrival
   uint32_t from_incarnation = 0, to_incarnation = 0;
-  Connection* way = nullptr;  // the worker's, as long as its life is the same
+  Connection* way = nullptr;  // the worker's, valid within its incarnation
   uint32_t connection = 0;
   uint32_t serial = 0;  // of this use of the memory
   uint64_t bytes = 0;
-  Time last_byte{0};        // at the receiver's link, were that free
-  uint32_t address_id = 0;  // of the server that is meant; who lives there may be another by now
+  Time last_byte{0};        // at the receiver's link, if that were free
+  uint32_t address_id = 0;  // of the addressed server; another process may be there by now
   bool back = false;
-  bool wanted = true;  // somebody waits for the reply
+  bool wanted = true;  // the reply is still expected
   bool failed = false;
   std::shared_ptr<const PushRequest> request;
   PushReply reply;
@@ -118,15 +117,15 @@ struct alignas(64) Message {
   std::shared_ptr<std::vector<float>> values;  // of `reply`, one slice after the other
 };
 
-// What was applied on one slice in one life of it, by what its server said.
+// The runs applied to one slice in one incarnation, by its server's replies.
 struct Applied {
-  std::vector<PartitionLedger> loaded;                      // from the checkpoint that this life began with
+  std::vector<PartitionLedger> loaded;  // from the checkpoint that this incarnation was restored from
   std::set<std::tuple<uint32_t, Position, uint32_t>> runs;  // partition, begin of the cut, run
 };
 
 struct Cluster::State {
   using ProcessPtr = std::shared_ptr<RoleProcess>;
-  // How far the job is.
+  // The progress of the job.
   struct Reached {
     uint64_t events = 0, step = 0, checkpoint = 0, resumes = 0;
     std::vector<Position> watermark;
@@ -154,21 +153,21 @@ struct Cluster::State {
 
   State(Cluster& self, ClusterOptions options, Workload& workload, Hooks hooks);
 
-  // ---- time and chance
+  // ---- time and randomness
   Time now() const { return queue.now(); }
   bool Faulty() const { return now() < options.faults.until; }
   bool Chance(double p) { return p > 0 && Faulty() && rng.Chance(p); }
   Duration Between(double least_ms, double most_ms) {
     return FromSeconds((least_ms + (most_ms - least_ms) * rng.Uniform()) * 1e-3);
   }
-  // `share` of the chance that it takes up to seconds.
+  // Random latency; `share` scales the probability that it takes up to seconds.
   Duration Latency(Duration least, double share = 1);
   Duration DiskTakes() { return FromSeconds(Seconds(options.faults.slow_disk) * rng.Uniform()); }
-  // In the process, once it is not paused; not at all once it is dead.
+  // Runs `what` in the process when it is not paused; never if it is dead.
   void ScheduleIn(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
 
   // ---- invariants.cc
-  // Ends the run; the first one counts.
+  // Ends the run; only the first violation counts.
   void Violate(Invariant invariant, std::string what);
   void CheckApplied(const PushRequest& request, const std::vector<SliceReply>& replies);
   void CheckWatermark();
@@ -194,8 +193,8 @@ struct Cluster::State {
   bool Complete() const;
 
   // ---- prefetch.cc
-  // Nothing happens: what an event is going to look at is brought to the cache, one step of the way for each
-  // hop of EventQueue::LookAhead.
+  // Fetches what an event will access into the cache, one step of indirection per hop of
+  // EventQueue::LookAhead. No other effect.
   void PrefetchEvent(const EventQueue::Event& event, int hop);
   void PrefetchForPush(const Message& message, int hop);
   void PrefetchForReply(const Message& message, int hop);
@@ -207,7 +206,7 @@ struct Cluster::State {
   void JoinAgain(const ProcessPtr& p);
   void SendHeartbeat(const ProcessPtr& p);
   void OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply);
-  // Beats, or sees to it that it is woken when it has to.
+  // Sends a heartbeat if one is due, or sets the timer for it.
   void MaybeSendHeartbeat(const ProcessPtr& p);
   void Wake(const ProcessPtr& p);
   void WakeAt(const ProcessPtr& p, Time at);
@@ -225,7 +224,7 @@ struct Cluster::State {
   BatchOutcome Train(const ProcessPtr& p, const Lease& lease, uint32_t batch, bool first);
   Duration DrawCompute(RoleProcess* p);
   void ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token, const BatchOutcome& outcome);
-  void OnComputed(uint32_t place);
+  void OnComputed(uint32_t index);
 
   // ---- group_members.cc
   void StartGroupMember(const ProcessPtr& p);
@@ -252,7 +251,7 @@ struct Cluster::State {
   void SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow);
   void OnPieceArrives(uint32_t m);
   void OnPieceDelivered(uint32_t m);
-  void OnPieceSent(uint32_t place);
+  void OnPieceSent(uint32_t index);
   void DropPiece(uint32_t m);
   void Connect(const ProcessPtr& p);
   void Dial(const ProcessPtr& p, uint32_t rank);
@@ -272,26 +271,27 @@ struct Cluster::State {
   void KeepContributions(RoleProcess* p, BucketRun* run);
   void Combine(RoleProcess* p, BucketRun* run, const ReduceAction& action);
   void SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* run, const Hop& hop);
-  // What it reduces is there, not only modelled.
+  // True if the bucket has real data rather than a modelled size.
   bool Carries(const BucketRun& run) const { return !modelled && run.kind == BucketRun::Kind::kSums; }
 
   // ---- network.cc
-  // Answers exactly once: with the reply, or with nothing when it was lost, late, or nobody was there.
+  // Calls `answer` exactly once: with the reply, or with none if it was lost, late, or there was no
+  // coordinator.
   void Call(const std::shared_ptr<Process>& from, ControlRequest request,
             std::function<void(std::optional<ControlReply>)> answer);
   void FreeMessage(uint32_t m);
   uint32_t AddressIdOf(const std::string& address);
-  // Out of the host's link, not before `at`.
+  // Sends over the host's link, not before `at`.
   void Send(RoleProcess* from, uint32_t m, Time at, Time* in_order);
-  // When the first and the last byte of such a message are at the receiver's link; and, there, when it has
-  // come.
+  // Leaves: when the first and the last byte of a message reach the receiver's link. Comes: when the receiver
+  // has all of it.
   std::pair<Time, Time> Leaves(RoleProcess* from, uint64_t bytes, Time at, Time* in_order, double share);
   Time Comes(RoleProcess* to, uint64_t bytes, Time last_byte);
   void Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence);
   void OnArrive(uint32_t m);
   void OnDeliver(uint32_t m);
   void Serve(const ProcessPtr& p, uint32_t m, Time there);
-  // Nobody is there: whoever waits for the answer is told that the connection is lost.
+  // There is no receiver: reports a lost connection to the sender, if it waits.
   void Bounce(uint32_t m);
   void TakeReady(const ProcessPtr& p);
   void SendReply(const ProcessPtr& p, uint32_t m, PushReply reply);
@@ -324,11 +324,11 @@ struct Cluster::State {
   bool modelled = false;
   std::shared_ptr<CoordinatorProcess> coordinator;
   std::vector<ProcessPtr> roles;                                         // dead ones are null
-  std::vector<AddressSlot> address_slots = std::vector<AddressSlot>(1);  // the first is nowhere
+  std::vector<AddressSlot> address_slots = std::vector<AddressSlot>(1);  // the first is unused
   std::unordered_map<std::string, uint32_t> address_ids;                 // by address
   Slab<Message> messages;
   Slab<Computation> computations;
-  std::vector<ElementRange> buckets;  // of a step's gradients, in the order in which they are reduced
+  std::vector<ElementRange> buckets;           // of a step's gradients, in the order of reduction
   std::map<uint64_t, Blackboard> blackboards;  // by group
   Slab<Piece> pieces;
   Slab<Sending> sendings;
@@ -336,7 +336,7 @@ struct Cluster::State {
   uint64_t last_connection = 0;
   uint64_t last_address = 0;
   uint32_t started_servers = 0, started_workers = 0;
-  std::map<NodeId, ServerProgress> servers;  // of all that there ever were, as last known
+  std::map<NodeId, ServerProgress> servers;  // last known progress of every server that ever existed
   std::map<std::pair<SliceId, Incarnation>, Applied> applied_on;
   std::optional<Reached> last_reached;
   bool done = false;

@@ -31,7 +31,7 @@ void Disk::Append(const JournalRecord& record) {
   }
 }
 
-// A part of a former round comes with a cut that is known already.
+// A leftover of a former round comes with a known cut.
 void Disk::Know(const Cut& cut) {
   if (known_.emplace(cut.partition, cut.begin).second) all_cuts_.push_back(cut);
 }
@@ -42,7 +42,7 @@ CheckpointOrder Disk::Prepare(uint64_t id) {
   return order;
 }
 
-// Forgets as much as it may: whole checkpoints, and cuts that lie before the watermark.
+// Drops as much as allowed: whole checkpoints, and cuts before the watermark.
 void Disk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
   while (!manifests_.empty() && manifests_.begin()->first < oldest_kept) {
     files_.erase(manifests_.begin()->second.directory);

@@ -1,4 +1,4 @@
-// What survives the processes of a virtual job: the journal, the checkpoints, the shards.
+// The persistent state of a virtual job: the journal, checkpoints and shards.
 #pragma once
 
 #include <map>
@@ -17,13 +17,13 @@ class Disk {
  public:
   using Shard = std::vector<std::shared_ptr<const protocol::Slice>>;
 
-  // ---- the coordinator's part
+  // ---- used by the coordinator
   void Append(const protocol::JournalRecord& record);
   protocol::CheckpointOrder Prepare(uint64_t id);
   void Commit(const protocol::Manifest& manifest) { manifests_[manifest.id] = manifest; }
   void Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark);
   protocol::RecoveredState Restore() const;
-  // Every cut and every round that was ever journaled.
+  // Every cut and round ever journaled.
   const std::vector<protocol::Cut>& cuts() const { return all_cuts_; }
   const std::vector<protocol::RoundMade>& rounds() const { return all_rounds_; }
   std::vector<protocol::Position> start() const { return start_; }
@@ -31,9 +31,9 @@ class Disk {
     return manifests_.empty() ? nullptr : &manifests_.rbegin()->second;
   }
 
-  // ---- the servers' part
+  // ---- used by the servers
   void Write(const std::string& directory, const std::string& file, const Shard& shard);
-  // kNotFound when the checkpoint was dropped, or the slice is not in the file.
+  // kNotFound if the checkpoint was dropped, or the slice is not in the file.
   Result<protocol::Slice> Read(const std::string& directory, const std::string& file, SliceId slice) const;
 
  private:

@@ -1,4 +1,4 @@
-// What goes wrong, by chance and by plan.
+// Random and planned faults.
 #include <algorithm>
 #include <utility>
 
@@ -31,7 +31,7 @@ void Cluster::State::InjectFault() {
         ++result.restarts;
         queue.After(Between(10, 500), [this] { StartCoordinator(); });
       }
-    } else if (what < 0.80) {  // a worker comes, another leaves
+    } else if (what < 0.80) {  // one worker joins, another leaves
       Start(Role::kWorker);
       if (auto p = Any(Role::kWorker); p && p->joined) Leave(p);
     } else if (what < 0.85 && on_servers) {
@@ -48,8 +48,8 @@ void Cluster::State::InjectFault() {
 void Cluster::State::Carry(const PlannedFault& planned) {
   if (planned.what == PlannedFault::What::kStart) return Start(planned.role);
   const auto all = All(planned.role);
-  if (planned.place >= all.size()) return;
-  const ProcessPtr& p = all[planned.place];
+  if (planned.index >= all.size()) return;
+  const ProcessPtr& p = all[planned.index];
   switch (planned.what) {
     case PlannedFault::What::kKill:
       ++result.deaths;
@@ -82,7 +82,7 @@ void Cluster::State::Kill(const ProcessPtr& p, bool replace) {
   if (!replace) return;
   const std::string address = rng.Chance(0.5) ? address_slots[p->address_id].address : "";
   queue.After(Between(10, 2000), [this, c = coordinator, role = p->role, address] {
-    // Not for a job that was resumed meanwhile, with processes of its own.
+    // Not for a job that was resumed meanwhile, with its own processes.
     if (!c->ended && address_slots[AddressIdOf(address)].slot == AddressSlot::kNobody) Start(role, address);
   });
 }
@@ -94,7 +94,7 @@ void Cluster::State::Leave(const ProcessPtr& p) {
   MaybeSendHeartbeat(p);
 }
 
-// Whoever runs the job sees to it that there are enough of each role.
+// The launcher keeps the number of processes of each role.
 void Cluster::State::Replace() {
   queue.After(Between(1000, 2000), [this] {
     Replace();

@@ -1,4 +1,4 @@
-// Workers where there are no servers: their machines' actions carried out.
+// All-reduce workers: executes their machines' actions.
 #include <algorithm>
 #include <utility>
 
@@ -10,12 +10,12 @@ namespace leat::sim {
 
 namespace {
 
-// Between two attempts to read a split: nobody else has that lane.
+// Pause between attempts to read a split; no other member has that lane.
 constexpr Duration kReadAgain = std::chrono::milliseconds(50);
-// Of a batch's time, before the first gradients are there: back-propagation takes twice as long as what goes
-// before it. It comes to the last variables first, and to each after a time that goes with their elements.
+// The fraction of a batch's time before the first gradients: back-propagation takes twice as long as the
+// forward pass. It reaches the last variables first, and each in proportion to its elements.
 constexpr double kForward = 1.0 / 3;
-// What a state has beside its numbers, for each partition, about.
+// Approximate size of a state without its numbers, per partition.
 constexpr uint64_t kHeaderBytes = 64;
 
 }  // namespace
@@ -33,12 +33,12 @@ void Cluster::State::StartGroupMember(const ProcessPtr& p) {
                                                       .parameters = p->group_member->parameters.get()});
 }
 
-// What a process that is no more, or begins anew, has of groups.
+// Clears the group state of a process that has ended or restarts.
 void Cluster::State::ForgetGroups(const ProcessPtr& p) {
   if (!p->group_member) return;
   LeavePeers(p);
   for (const uint32_t m : std::exchange(p->group_member->callers, {})) {
-    Tell(pieces[m].from, pieces[m].connection, p->latency, "a member is gone");
+    Tell(pieces[m].from, pieces[m].connection, p->latency, "a member is lost");
     FreePiece(m);
   }
 }
@@ -53,7 +53,7 @@ void Cluster::State::Do(const ProcessPtr& p, GroupMemberActions actions) {
     MaybeSendHeartbeat(p);
 }
 
-// Not from within another action, and only if nothing has come of this life meanwhile.
+// Runs later, not inside another action, and only within this incarnation.
 void Cluster::State::Later(const ProcessPtr& p, Duration delay,
                            std::function<GroupMemberActions(GroupMember&)> input) {
   ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
@@ -107,7 +107,8 @@ void Cluster::State::Shared(const ProcessPtr& p) {
   in.sharing.reset();
   if (!holds) ++result.state_broadcasts;
   Later(p, Duration(0), [group = in.group, state](GroupMember& machine) {
-    if (!state) return machine.OnStateReceived(group, Status(Code::kDataLoss, "what was sent is no state"));
+    if (!state)
+      return machine.OnStateReceived(group, Status(Code::kDataLoss, "the holder sent no valid state"));
     return machine.OnStateReceived(group, *state);
   });
 }
@@ -128,8 +129,8 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
   if (p->memory && outcome.disposition == Disposition::kGradient) AddLane(p.get(), a.lane, outcome.events);
   r.computing = a.token;
   const Duration takes = DrawCompute(p.get());
-  // What is ready may be on its way while the rest is still computed. Where gradients are clipped nothing is
-  // ready before all are, and lanes are added in their order only once all of this member's are there.
+  // Ready gradients may be sent while the rest is computed. With clipping nothing is ready before everything
+  // is, and in lane order only once all of this member's lanes are.
   if (a.last && !options.strategy.deterministic && !options.optimizer.clipping.any()) {
     if (p->memory && !r.any) std::ranges::fill(r.sums, optim::kNothing);
     r.any = true;
@@ -137,7 +138,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ComputeLane& a) {
       const double share = static_cast<double>(elements - buckets[k].begin) / static_cast<double>(elements);
       const Duration ready = FromSeconds(Seconds(takes) * (kForward + (1 - kForward) * share));
       ScheduleIn(p, ready, [this, p, incarnation = p->incarnation, token = a.token, group = r.in.group, k] {
-        // What is computed for a group that is no more goes nowhere.
+        // A result for a former group is discarded.
         if (incarnation != p->incarnation || token != p->group_member->computing ||
             group != p->group_member->in.group)
           return;
@@ -169,13 +170,13 @@ void Cluster::State::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
   }
 }
 
-// Whether every member adds up by itself what all members have.
+// True if every member adds all contributions itself.
 bool Cluster::State::OneShot(const RoleProcess& p) const {
   return options.reduce.one_shot && !options.strategy.deterministic &&
          p.group_member->in.members.size() <= kMaxOneShotMembers;
 }
 
-// The step's gradients go to the others, those of the last variables first; in one shot all are one bucket.
+// Sends the step's gradients, last variables first; in one shot they are one bucket.
 void Cluster::State::StartBuckets(const ProcessPtr& p, size_t until) {
   Membership& in = p->group_member->in;
   if (OneShot(*p)) {
@@ -193,7 +194,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ReduceStep& a) {
   GroupMemberParts& r = *p->group_member;
   Membership& in = r.in;
   r.reducing_since = now();
-  // What there is is of an earlier step where this member has nothing to compute in this one.
+  // A member without lanes in this step still has the gradients of an earlier one.
   if (!a.computed_any()) {
     r.any = false;
     r.lanes_used = 0;
@@ -211,7 +212,7 @@ void Cluster::State::Act(const ProcessPtr& p, const ReduceStep& a) {
   if (in.runs.empty()) Reduced(p);
 }
 
-// All of the step has come.
+// The whole step has been reduced.
 void Cluster::State::Reduced(const ProcessPtr& p) {
   GroupMemberParts& r = *p->group_member;
   Membership& in = r.in;
@@ -223,7 +224,7 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
   Blackboard& board = blackboards[in.group];
   ReducedStep step{board.lanes[a.step], true};
   board.lanes.erase(board.lanes.begin(), board.lanes.find(a.step));
-  // What the terms are views of.
+  // The memory that the terms refer to.
   const auto memory = std::make_shared<std::vector<std::vector<float>>>();
   if (OneShot(*p)) ++result.one_shots;
   if (r.parameters && OneShot(*p)) {
@@ -237,7 +238,7 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
     }
     step.finite = r.parameters->GradientsFinite();
   }
-  // It applies the step before it goes on, as a server would.
+  // It applies the step before it continues, as a server would.
   const Duration takes = FromSeconds(options.server_byte * static_cast<double>(elements * sizeof(float)));
   Later(p, takes, [this, p, token = a.token, step = std::move(step), memory](GroupMember& machine) {
     const uint64_t before = machine.state().header().step;
@@ -247,7 +248,7 @@ void Cluster::State::Reduced(const ProcessPtr& p) {
   });
 }
 
-// What each member has of the step, by rank, laid out as the parameters' gradients are.
+// Each member's contribution to the step, by rank, laid out like the parameters' gradients.
 GradientTerms Cluster::State::TermsOf(RoleProcess* p, std::vector<std::vector<float>>* memory) const {
   GroupMemberParts& r = *p->group_member;
   const auto all = r.parameters->all_gradients();
@@ -262,7 +263,7 @@ GradientTerms Cluster::State::TermsOf(RoleProcess* p, std::vector<std::vector<fl
   return {memory->begin(), memory->end()};
 }
 
-// What the machine waits for in a group that is broken.
+// Fails the pending operations of a broken group.
 void Cluster::State::FailUnderWay(const ProcessPtr& p) {
   Later(p, Duration(0), [p, group = p->group_member->in.group](GroupMember& machine) -> GroupMemberActions {
     Membership& in = p->group_member->in;

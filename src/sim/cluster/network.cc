@@ -1,4 +1,4 @@
-// Messages on their way.
+// Messages in transit.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace leat::sim {
 
 namespace {
 
-// What wire/ puts around the parts of a message, about.
+// Approximate sizes of wire/'s headers.
 constexpr uint64_t kRequestBytes = 160, kReplyBytes = 64, kSliceBytes = 24;
 
 Duration Takes(double ns_per_byte, uint64_t bytes) {
@@ -66,7 +66,7 @@ void Cluster::State::FreeMessage(uint32_t m) {
     message.values.reset();
   }
   ++message.serial;
-  messages.Leave(m);
+  messages.Free(m);
 }
 
 uint32_t Cluster::State::AddressIdOf(const std::string& address) {
@@ -116,7 +116,7 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
   if (address_slots[connection.address_id].address != a.address)
     connection.address_id = AddressIdOf(a.address);
   const auto make = [&](bool wanted) {
-    const uint32_t m = messages.Take();
+    const uint32_t m = messages.Allocate();
     Message& message = messages[m];
     message.way = &connection;
     message.request = a.request;
@@ -135,11 +135,11 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
   if (Chance(options.faults.duplicated)) Send(p.get(), make(false), now(), nullptr);
   const uint64_t sequence = a.request->sequence;
   if (Chance(options.faults.lost)) {
-    // Swallowed: only its own deadline tells the worker. Else it sees the connection break.
+    // Lost silently: the worker only notices its timeout. Otherwise the connection breaks.
     if (!rng.Chance(0.3)) Fail(p, a.server, sequence);
     return;
   }
-  if (Chance(options.faults.lost)) {  // applied, but the answer is lost
+  if (Chance(options.faults.lost)) {  // applied, but the reply is lost
     Send(p.get(), make(false), now(), &connection.there);
     if (!rng.Chance(0.3)) Fail(p, a.server, sequence);
     return;
@@ -207,8 +207,8 @@ void Cluster::State::OnArrive(uint32_t m) {
     if (there > now()) return queue.At(there, kDeliver, m);
     return OnDeliver(m);
   }
-  // Pushes are served in the order in which they arrive, so the machine may have this one already; its answer
-  // leaves when the last byte is there and those before it are done.
+  // Pushes are processed in the order of arrival, so the machine may have this one already. Its reply leaves
+  // when its last byte has arrived and earlier pushes are done.
   message.to_incarnation = p->incarnation;
   if (now() < p->paused_until) return queue.At(std::max(there, p->paused_until), kDeliver, m);
   Serve(p, m, there);
@@ -231,7 +231,7 @@ void Cluster::State::Serve(const ProcessPtr& p, uint32_t m, Time there) {
                   Takes(options.server_byte * 1e9, message.bytes);
   const Status begun = p->server->Begin(request);
   if (!begun.ok()) return Violate(Invariant::kAccepted, "a server refused a push: " + begun.ToString());
-  std::vector<SliceReply> replies = std::move(message.reply.slices);  // for its memory
+  std::vector<SliceReply> replies = std::move(message.reply.slices);  // reuses the memory
   std::vector<std::span<const float>> gradients;
   if (!modelled && message.gradient) {
     for (const SliceRef& ref : request.slices) {
@@ -317,7 +317,7 @@ void Cluster::State::TakeReply(uint32_t m) {
   if (usual && actions.empty() && !p->worker->HeartbeatUrgent()) return;
   const ProcessPtr held = roles[slot];
   Do(held, actions);
-  // Only what is out of the usual sets a timer that is nearer than the next heartbeat.
+  // Only exceptional events need a timer before the next heartbeat.
   if (!usual && held->alive) Wake(held);
 }
 

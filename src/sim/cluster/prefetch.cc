@@ -1,6 +1,6 @@
-// A thousand workers have tens of megabytes, and each message finds those of its own long gone from the
-// cache. But what will happen is known some time before: meanwhile memory can come, many lines at once, where
-// it would be waited for line by line. What is near tells where the next is, hence the hops.
+// A thousand workers have tens of megabytes of state, so the data of each message is no longer in the cache.
+// Since events are known some time ahead, many cache lines can be fetched in parallel instead of waiting for
+// one after the other. Each hop loads the addresses for the next.
 #include "base/prefetch.h"
 #include "protocol/prefetch.h"
 #include "sim/cluster/cluster_state.h"
@@ -9,7 +9,7 @@ namespace leat::sim {
 
 namespace {
 
-// Of a process: what each message looks at.
+// The part of a process that each message needs.
 constexpr size_t kProcessBytes = 128;
 
 }  // namespace

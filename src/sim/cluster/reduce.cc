@@ -1,7 +1,7 @@
-// Connections among the members of a group, and the pieces of all-reduces on their way.
+// Connections among members of a group, and pieces of all-reduces in transit.
 //
-// A connection that fails ends the group for both: each closes what it has, and so the others hear of it.
-// What was sent on a connection that has ended finds nobody who takes it.
+// A failed connection ends the group for both members. Each closes its connections, so the others notice.
+// Messages of a closed connection are dropped.
 #include <algorithm>
 #include <utility>
 
@@ -12,20 +12,20 @@ namespace leat::sim {
 
 namespace {
 
-// What is around the payload of a piece, about.
+// Approximate size of a piece's headers.
 constexpr uint64_t kPieceBytes = 64;
-// Between two attempts to reach a member that does not answer.
+// Pause between attempts to reach a member.
 constexpr Duration kRedial = std::chrono::milliseconds(100);
-// Of the chances for other messages: a step is made of a hundred pieces, and one that does not come ends the
+// Relative to the probabilities for other messages: a step takes a hundred pieces, and a lost one ends the
 // group.
 constexpr double kShareOfFaults = 0.01;
 
 }  // namespace
 
-// ---- memory of what is on its way
+// ---- memory of messages in transit
 
 uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, const Membership::Peer& to) {
-  const uint32_t m = pieces.Take();
+  const uint32_t m = pieces.Allocate();
   Piece& piece = pieces[m];
   piece = Piece();
   piece.kind = kind;
@@ -44,10 +44,10 @@ uint32_t Cluster::State::NewPiece(const ProcessPtr& from, Piece::Kind kind, cons
 
 void Cluster::State::FreePiece(uint32_t m) {
   pieces[m].payload.reset();
-  pieces.Leave(m);
+  pieces.Free(m);
 }
 
-// Out of the host's link, not before what has come before it is dealt with.
+// Sends over the host's link, after earlier messages have been processed.
 void Cluster::State::SendPiece(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow) {
   ++result.messages;
   Piece& piece = pieces[m];
@@ -58,7 +58,7 @@ void Cluster::State::SendPiece(const ProcessPtr& from, uint32_t m, Time* in_orde
   queue.At(first, kPieceArrives, m);
 }
 
-// Nobody is there to take it. Whoever calls tries again.
+// There is no receiver. A caller retries.
 void Cluster::State::DropPiece(uint32_t m) {
   const Piece& piece = pieces[m];
   if (const ProcessPtr caller = roles[piece.from]; piece.kind == Piece::Kind::kCall && caller) {
@@ -88,7 +88,7 @@ void Cluster::State::OnPieceDelivered(uint32_t m) {
   if (!TakePiece(p, m)) FreePiece(m);
 }
 
-// ---- connections: protocol::PeerConnections decides
+// ---- connections, as protocol::PeerConnections decides
 
 void Cluster::State::Connect(const ProcessPtr& p) {
   GroupMemberParts& r = *p->group_member;
@@ -101,7 +101,7 @@ void Cluster::State::Connect(const ProcessPtr& p) {
   if (r.in.peers.empty()) Connected(p);
 }
 
-// Whoever lives there now.
+// Calls the process that currently has the address.
 void Cluster::State::Dial(const ProcessPtr& p, uint32_t rank) {
   Membership& in = p->group_member->in;
   const uint32_t there = address_slots[AddressIdOf(in.members[rank].address)].slot;
@@ -120,7 +120,7 @@ void Cluster::State::Redial(const ProcessPtr& p, uint32_t rank) {
   });
 }
 
-// Whether it is kept, for a group that this member has not heard of yet.
+// True if the call is kept for a group not known here yet.
 bool Cluster::State::TakeCall(const ProcessPtr& p, uint32_t m) {
   const Piece piece = pieces[m];
   Membership& in = p->group_member->in;
@@ -130,7 +130,7 @@ bool Cluster::State::TakeCall(const ProcessPtr& p, uint32_t m) {
     return true;
   }
   if (verdict == CallVerdict::kReject || !in.connections || !in.connections->Accept(piece.greet)) {
-    Tell(piece.from, piece.connection, p->latency, "a member has gone on to another group");
+    Tell(piece.from, piece.connection, p->latency, "a member has joined another group");
     return false;
   }
   Membership::Peer* peer = in.Find(piece.greet.rank);
@@ -147,7 +147,7 @@ void Cluster::State::TakeAnswer(const ProcessPtr& p, const Piece& piece) {
   Membership::Peer* peer = in.On(piece.connection);
   if (peer == nullptr || in.broken) return;
   if (!in.connections->Answers(peer->rank, piece.greet)) {
-    return Break(p, Status(Code::kDataLoss, "the greeting of another"));
+    return Break(p, Status(Code::kDataLoss, "a greeting of another group or rank"));
   }
   peer->incarnation = piece.from_incarnation;
   in.connections->Answered(peer->rank, ChannelKind::kData);
@@ -162,10 +162,10 @@ void Cluster::State::Connected(const ProcessPtr& p) {
         [group = in.group](GroupMember& machine) { return machine.OnConnected(group, Status()); });
 }
 
-// This connection of whoever lives in the slot has ended.
+// Closes this connection at the process in the slot.
 void Cluster::State::Tell(uint32_t slot, uint64_t connection, Duration latency, const char* why) {
   const ProcessPtr p = roles[slot];
-  if (!p || Chance(options.faults.lost)) return;  // only its deadline tells it
+  if (!p || Chance(options.faults.lost)) return;  // it only notices its timeout
   ScheduleIn(p, Latency(latency), [this, p, connection, why] {
     if (!p->group_member) return;
     Membership& in = p->group_member->in;
@@ -184,11 +184,11 @@ void Cluster::State::Tell(uint32_t slot, uint64_t connection, Duration latency, 
 
 void Cluster::State::TellPeers(const ProcessPtr& p) {
   for (const Membership::Peer& peer : p->group_member->in.peers) {
-    if (peer.connection != 0) Tell(peer.slot, peer.connection, p->latency, "a member is gone");
+    if (peer.connection != 0) Tell(peer.slot, peer.connection, p->latency, "a member is lost");
   }
 }
 
-// The group is of no more use to this member.
+// The group is unusable for this member.
 void Cluster::State::Break(const ProcessPtr& p, Status why) {
   Membership& in = p->group_member->in;
   if (in.group == 0 || in.broken) return;
@@ -202,7 +202,7 @@ void Cluster::State::Break(const ProcessPtr& p, Status why) {
   FailUnderWay(p);
 }
 
-// This process has no more to do with its group, by its own will or because it is no more.
+// The process leaves its group, or has ended.
 void Cluster::State::LeavePeers(const ProcessPtr& p) {
   Membership& in = p->group_member->in;
   if (in.group == 0) return;
@@ -212,7 +212,7 @@ void Cluster::State::LeavePeers(const ProcessPtr& p) {
   in = Membership();
 }
 
-// What is begun now is over in time, or the group is.
+// Sets the timeout of the operation that starts now.
 void Cluster::State::Within(const ProcessPtr& p) {
   GroupMemberParts& r = *p->group_member;
   if (r.in.deadline == Time::max()) r.in.deadline = now() + options.reply_timeout;
@@ -223,7 +223,7 @@ void Cluster::State::Within(const ProcessPtr& p) {
     const Time deadline = p->group_member->in.deadline;
     if (deadline == Time::max()) return;
     if (deadline > now()) return Within(p);
-    Break(p, Status(Code::kDeadlineExceeded, "others have not come in time"));
+    Break(p, Status(Code::kDeadlineExceeded, "other members did not take part in time"));
   });
 }
 
@@ -246,7 +246,7 @@ void Cluster::State::StartBucket(const ProcessPtr& p, BucketRun::Kind kind, uint
   Within(p);
   run.reduction.Begin();
   if (!in.early.empty()) {
-    // What others have sent already.
+    // Messages that arrived before.
     std::vector<uint32_t> come;
     std::erase_if(in.early, [&](uint32_t m) {
       if (pieces[m].bucket != bucket) return false;
@@ -258,12 +258,12 @@ void Cluster::State::StartBucket(const ProcessPtr& p, BucketRun::Kind kind, uint
       fits = fits && Accept(p, &run, m);
       FreePiece(m);
     }
-    if (!fits) return Break(p, Status(Code::kDataLoss, "a member has sent what it should not"));
+    if (!fits) return Break(p, Status(Code::kDataLoss, "a member sent an invalid piece"));
   }
   Proceed(p, bucket);
 }
 
-// Whether it is kept, since its bucket has not been started here.
+// True if the piece is kept, because its bucket has not started here.
 bool Cluster::State::TakePiece(const ProcessPtr& p, uint32_t m) {
   const Piece& piece = pieces[m];
   if (piece.kind == Piece::Kind::kCall) return TakeCall(p, m);
@@ -282,12 +282,12 @@ bool Cluster::State::TakePiece(const ProcessPtr& p, uint32_t m) {
   if (run != in.runs.end() && Accept(p, &run->second, m)) {
     Proceed(p, run->first);
   } else if (run != in.runs.end() || piece.kind == Piece::Kind::kData) {
-    Break(p, Status(Code::kDataLoss, "a member has sent what it should not"));
+    Break(p, Status(Code::kDataLoss, "a member sent an invalid piece"));
   }
   return false;
 }
 
-// False when it does not belong there.
+// False if the piece does not belong to the bucket.
 bool Cluster::State::Accept(const ProcessPtr& p, BucketRun* run, uint32_t m) {
   const Piece& piece = pieces[m];
   Reduction& reduction = run->reduction;
@@ -313,7 +313,7 @@ bool Cluster::State::Accept(const ProcessPtr& p, BucketRun* run, uint32_t m) {
   return true;
 }
 
-// Carries out what is to be done now; the bucket may be over then, and so may the group.
+// Executes the pending actions. The bucket, and the group, may have ended afterwards.
 void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
   Membership& in = p->group_member->in;
   BucketRun& run = in.runs.at(bucket);
@@ -347,7 +347,7 @@ void Cluster::State::Proceed(const ProcessPtr& p, uint64_t bucket) {
   }
 }
 
-// One shot: nothing was added up; each member does so by itself when it applies the step.
+// One shot: nothing was added; each member adds when it applies the step.
 void Cluster::State::KeepContributions(RoleProcess* p, BucketRun* run) {
   Membership& in = p->group_member->in;
   in.contributions.resize(in.members.size());
@@ -372,7 +372,7 @@ void Cluster::State::Combine(RoleProcess* p, BucketRun* run, const ReduceAction&
     for (uint64_t i = 0; i < n; ++i) into[i] = (*came)[i] + into[i];
     return;
   }
-  // This member's lanes one after the other, behind those of the ranks before.
+  // This member's lanes one after the other, after those of lower ranks.
   size_t lane = 0;
   if (came) {
     std::ranges::copy(*came, into);
@@ -400,7 +400,7 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
     piece.payload = std::make_shared<const std::vector<float>>(from, from + range.bytes / sizeof(float));
   }
   if (Chance(options.faults.lost * kShareOfFaults)) {
-    // Swallowed: only their deadlines tell them. Else both see the connection break.
+    // Lost silently: both only notice their timeouts. Otherwise the connection breaks.
     FreePiece(m);
     if (!rng.Chance(0.3)) {
       Tell(p->slot, peer->connection, p->latency, "connection lost");
@@ -415,16 +415,16 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
   }
   SendPiece(p, m, &peer->there, kShareOfFaults);
   if (p->up_free <= now()) return run->reduction.Sent(hop);
-  const uint32_t place = sendings.Take();
-  sendings[place] = {p->slot, p->incarnation, p->group_member->in.group, bucket, hop};
-  queue.At(p->up_free, kPieceSent, place);
+  const uint32_t index = sendings.Allocate();
+  sendings[index] = {p->slot, p->incarnation, p->group_member->in.group, bucket, hop};
+  queue.At(p->up_free, kPieceSent, index);
 }
 
-void Cluster::State::OnPieceSent(uint32_t place) {
-  const Sending sending = sendings[place];
+void Cluster::State::OnPieceSent(uint32_t index) {
+  const Sending sending = sendings[index];
   const ProcessPtr p = roles[sending.slot];
-  if (p && now() < p->paused_until) return queue.At(p->paused_until, kPieceSent, place);
-  sendings.Leave(place);
+  if (p && now() < p->paused_until) return queue.At(p->paused_until, kPieceSent, index);
+  sendings.Free(index);
   if (!p || p->incarnation != sending.incarnation || p->group_member->in.group != sending.group) return;
   const auto run = p->group_member->in.runs.find(sending.bucket);
   if (run == p->group_member->in.runs.end()) return;

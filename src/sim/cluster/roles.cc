@@ -1,4 +1,4 @@
-// Servers and workers: their machines' actions carried out.
+// Servers and workers: executes their machines' actions.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -9,7 +9,7 @@ namespace leat::sim {
 
 namespace {
 
-// Between two heartbeats that could not wait for the interval, as in the shells in train/.
+// Minimum time between urgent heartbeats, as in the shells in roles/.
 constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -22,7 +22,7 @@ void Cluster::State::Start(Role role, std::string address) {
   if (link.bytes_per_s > 0) p->ns_per_byte = 1e9 / link.bytes_per_s;
   p->latency = link.latency;
   p->started = role == Role::kServer ? started_servers++ : started_workers++;
-  // Whoever others call has an address.
+  // Only processes that others connect to have an address.
   if (role == Role::kServer || !options.strategy.on_servers()) {
     const char* const name = role == Role::kServer ? "ps-" : "worker-";
     p->address_id = AddressIdOf(address.empty() ? name + std::to_string(++last_address) : address);
@@ -153,7 +153,7 @@ void Cluster::State::WakeAt(const ProcessPtr& p, Time at) {
   queue.At(at, kWake, p->slot);
 }
 
-// The process is no more. What it held is forgotten; what is on its way to it finds nobody.
+// The process has ended. Its state is dropped, and messages to it find no receiver.
 void Cluster::State::OnExit(const ProcessPtr& p) {
   p->alive = false;
   if (p->server && p->joined) {
@@ -292,16 +292,16 @@ Duration Cluster::State::DrawCompute(RoleProcess* p) {
 
 void Cluster::State::ComputedAfter(const ProcessPtr& p, Duration takes, uint64_t token,
                                    const BatchOutcome& outcome) {
-  const uint32_t place = computations.Take();
-  computations[place] = {p->slot, p->incarnation, token, outcome};
-  queue.At(now() + takes, kComputed, place);
+  const uint32_t index = computations.Allocate();
+  computations[index] = {p->slot, p->incarnation, token, outcome};
+  queue.At(now() + takes, kComputed, index);
 }
 
-void Cluster::State::OnComputed(uint32_t place) {
-  const Computation computation = computations[place];
+void Cluster::State::OnComputed(uint32_t index) {
+  const Computation computation = computations[index];
   const ProcessPtr p = roles[computation.slot];
-  if (p && now() < p->paused_until) return queue.At(p->paused_until, kComputed, place);
-  computations.Leave(place);
+  if (p && now() < p->paused_until) return queue.At(p->paused_until, kComputed, index);
+  computations.Free(index);
   if (!p || p->incarnation != computation.incarnation) return;
   if (p->group_member) {
     p->group_member->computing = 0;

@@ -15,7 +15,7 @@ namespace {
   throw std::invalid_argument("'" + std::string(text) + "' is not " + std::string(wanted));
 }
 
-// The number that the text begins with; `unit` becomes what follows it.
+// Parses the number at the beginning of the text; `unit` becomes the rest.
 double Number(std::string_view text, std::string_view wanted, std::string_view* unit) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -47,7 +47,7 @@ Duration ParseDuration(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
       {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}};
   for (const auto& [name, seconds] : kUnits) {
-    // Beyond a year a simulation has no end.
+    // A limit of one year.
     if (unit == name && number * seconds < 3.2e7) return FromSeconds(number * seconds);
   }
   Refuse(text, kWanted);

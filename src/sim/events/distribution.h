@@ -1,4 +1,4 @@
-// Times that vary: what a computation takes.
+// Random durations, such as computation times.
 #pragma once
 
 #include <string>
@@ -17,18 +17,18 @@ struct Distribution {
     kExponential = 3,
   } kind = Kind::kConstant;
   double mean = 0;    // seconds
-  double spread = 0;  // normal: standard deviation in seconds; lognormal: see there
+  double spread = 0;  // normal: standard deviation in seconds; lognormal: see above
   friend bool operator==(const Distribution&, const Distribution&) = default;
 
   Duration Draw(Rng& rng) const;
 };
 
-// "5ms", "normal:5ms,1ms", "lognormal:5ms,0.3", "exponential:5ms". Throws std::invalid_argument with the
-// text.
+// Parses "5ms", "normal:5ms,1ms", "lognormal:5ms,0.3", "exponential:5ms". Throws std::invalid_argument with
+// the text.
 Distribution ParseDistribution(std::string_view text);
-// "100us", "5ms", "1.5s", "250ns". Throws as above.
+// Parses "100us", "5ms", "1.5s", "250ns". Throws as above.
 Duration ParseDuration(std::string_view text);
-// Bytes a second of "1gbit", "100mbit", "10kbit"; 0 for "unlimited". Throws as above.
+// Bytes per second of "1gbit", "100mbit", "10kbit"; 0 for "unlimited". Throws as above.
 double ParseBandwidth(std::string_view text);
 
 }  // namespace leat::sim

@@ -1,8 +1,7 @@
-// Virtual time: what is to happen, in the order of its time.
+// Virtual time: a queue of events ordered by time.
 //
-// Events are a few words that say what kind of thing happens to whom; whatever more there is to know lies
-// where those words point. Things that happen rarely may be closures. At one time things happen in the order
-// in which they were asked for, so that a run is a pure function of its inputs. Not thread-safe.
+// An event is a kind and an index into the caller's data. Rare events may be closures. Events at the same
+// time run in the order of scheduling, so a run is a pure function of its inputs. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -26,15 +25,15 @@ class EventQueue {
     uint32_t kind = 0;
     uint32_t what = 0;
   };
-  // The kind of closures; others are the caller's.
+  // The kind of closures; the caller defines all others.
   static constexpr uint32_t kCall = 0;
 
   Time now() const { return now_; }
   bool empty() const { return size() == 0; }
-  // Events that are still to happen.
+  // The number of pending events.
   uint64_t size() const { return current_.size() + near_ + later_ + far_.size(); }
 
-  // `at` before now: now.
+  // Schedules an event; times in the past mean now.
   void At(Time at, uint32_t kind, uint32_t what) {
     at = std::max(at, now_);
     const uint64_t span = SpanOf(at);
@@ -54,19 +53,20 @@ class EventQueue {
     }
   }
   void After(Duration delay, std::function<void()> call) {
-    uint32_t place = static_cast<uint32_t>(calls_.size());
+    uint32_t index = static_cast<uint32_t>(calls_.size());
     if (free_calls_.empty()) {
       calls_.push_back(std::move(call));
     } else {
-      place = free_calls_.back();
+      index = free_calls_.back();
       free_calls_.pop_back();
-      calls_[place] = std::move(call);
+      calls_[index] = std::move(call);
     }
-    At(now_ + delay, kCall, place);
+    At(now_ + delay, kCall, index);
   }
 
-  // Of what is to happen soon, look(event, hop): hop 0 when it is kHops spans of time from now, and so on
-  // until hop kHops - 1 in the last of them. What was asked for later than that is left out. Changes nothing.
+  // Calls look(event, hop) for events in the near future: hop 0 when the event is kHops time spans away, up
+  // to hop kHops - 1 in the last span before it. Events scheduled later than that are omitted. Changes
+  // nothing.
   static constexpr int kHops = 6;
   template <class Look>
   void LookAhead(const Look& look) {
@@ -82,7 +82,8 @@ class EventQueue {
     }
   }
 
-  // The next event, time moved on to it; false when nothing is left. One of kind kCall has been carried out.
+  // Takes the next event and advances the time; false if there is none. Events of kind kCall have been
+  // executed.
   bool Next(Event* event) {
     if (empty()) return false;
     *event = Pop();
@@ -97,17 +98,17 @@ class EventQueue {
   }
 
  private:
-  // A calendar (Brown 1988): what is near, in this year and the next, lies in buckets of one span of time
-  // each, unsorted until its span comes; only then is it made a heap, small enough for the nearest cache.
-  // What is later lies with all of its year, and is spread over the spans when the year before that begins.
+  // A calendar queue (Brown 1988). Events of this year and the next are in buckets of one time span each,
+  // unsorted until their span begins; then they become a heap, small enough for the innermost cache. Later
+  // events are stored by year, and distributed to buckets a year ahead.
   static constexpr int kSpanBits = 15;      // 33 µs
-  static constexpr uint64_t kSpans = 2048;  // of a year, which is 67 ms
+  static constexpr uint64_t kSpans = 2048;  // per year, which is 67 ms
   static constexpr uint64_t kBuckets = 2 * kSpans;
   static constexpr uint64_t kYears = 1024;
   struct Bucket {
     std::unique_ptr<Event[]> events;
     uint32_t size = 0, room = 0;
-    // Each word where it belongs: what was just written word by word is slow to copy.
+    // Field by field: copying a struct that was just written field by field is slow.
     void Add(Time at, uint64_t order, uint32_t kind, uint32_t what) {
       if (size == room) Grow();
       Event& event = events[size++];
@@ -132,11 +133,11 @@ class EventQueue {
       return a.at != b.at ? a.at > b.at : a.order > b.order;
     }
   };
-  // Moves on to the next span that has an event.
+  // Advances to the next span with an event.
   void AdvanceSpan() {
     while (current_.empty()) {
       if (near_ == 0) {
-        // Nothing in this year or the next: to the year before the next that may have something.
+        // This year and the next are empty: goes to the year before the next one with events.
         BeginYear(later_ > 0 ? year_ + 1 : YearOf(SpanOf(far_.front().at)));
         span_ = std::max(span_, year_ * kSpans - 1);
         continue;
@@ -148,7 +149,7 @@ class EventQueue {
     }
     std::make_heap(current_.begin(), current_.end(), Later());
   }
-  // All of the year after this one comes near; between the last year and this, nothing is left.
+  // Moves the events of the following year into buckets. Years in between have none.
   void BeginYear(uint64_t year) {
     year_ = year;
     std::vector<Event>& next = years_[(year + 1) % kYears];
@@ -176,14 +177,14 @@ class EventQueue {
   Time now_{0};
   uint64_t last_ = 0;
   uint64_t span_ = 0;
-  std::array<uint64_t, kHops> looked_{};                         // spans that LookAhead has been through
+  std::array<uint64_t, kHops> looked_{};                         // spans that LookAhead has processed
   uint64_t year_ = 0;                                            // of span_
   uint64_t near_ = 0;                                            // events in buckets_
   uint64_t later_ = 0;                                           // events in years_
-  std::vector<Event> current_;                                   // of the span that is now, and a heap
+  std::vector<Event> current_;                                   // the current span, as a heap
   std::vector<Bucket> buckets_ = std::vector<Bucket>(kBuckets);  // by span % kBuckets
   std::vector<std::vector<Event>> years_ = std::vector<std::vector<Event>>(kYears);  // by year % kYears
-  std::vector<Event> far_;  // a heap: of years from kYears on, counted from the one in which it was asked for
+  std::vector<Event> far_;  // a heap of events at least kYears years ahead when scheduled
   std::vector<std::function<void()>> calls_;
   std::vector<uint32_t> free_calls_;
 };

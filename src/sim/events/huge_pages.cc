@@ -14,18 +14,17 @@ namespace leat::sim {
 
 void HeapOfHugePages(size_t bytes) {
   constexpr size_t kHuge = size_t{2} << 20;
-  constexpr size_t kMost = size_t{1} << 30;        // mallopt's are ints
-  constexpr size_t kMaxInHeap = size_t{32} << 20;  // of one piece, as glibc has it
-  // Large pieces lie in the heap as well, and it is made longer at once, so that it is one piece with one
-  // advice.
+  constexpr size_t kMax = size_t{1} << 30;         // mallopt's parameters are ints
+  constexpr size_t kMaxInHeap = size_t{32} << 20;  // glibc's maximum for one allocation
+  // Large allocations also go to the heap, which is extended at once, so that one madvise covers it.
   mallopt(M_MMAP_THRESHOLD, static_cast<int>(kMaxInHeap));
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  mallopt(M_TOP_PAD, static_cast<int>(std::min(bytes, kMost)));
+  mallopt(M_TOP_PAD, static_cast<int>(std::min(bytes, kMax)));
   const auto end = [] { return reinterpret_cast<uintptr_t>(sbrk(0)); };
   const uintptr_t before = end();
-  // There may be some room yet.
+  // There may be some free space already.
   std::vector<std::unique_ptr<char[]>> pieces;
-  while (end() == before && pieces.size() * kHuge < kMost) {
+  while (end() == before && pieces.size() * kHuge < kMax) {
     pieces.push_back(std::make_unique_for_overwrite<char[]>(kHuge));
   }
   const uintptr_t begin = (before + kHuge - 1) / kHuge * kHuge;

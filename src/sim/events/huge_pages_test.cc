@@ -13,7 +13,7 @@
 namespace leat::sim {
 namespace {
 
-// Whether some of the heap is to come of huge pages: "hg" among its flags.
+// True if part of the heap is advised to use huge pages: "hg" among its flags.
 bool Advised() {
   std::ifstream maps("/proc/self/smaps");
   std::string line;
@@ -36,7 +36,7 @@ TEST(HugePages, AreWhatTheHeapGrowsBy) {
   ASSERT_FALSE(Advised());
   HeapOfHugePages(size_t{64} << 20);
   EXPECT_TRUE(Advised());
-  // What would be a mapping of its own lies there as well.
+  // A large allocation is in the heap, too, instead of a separate mapping.
   const auto large = std::make_unique<char[]>(size_t{16} << 20);
   std::memset(large.get(), 1, size_t{16} << 20);
   int here = 0;

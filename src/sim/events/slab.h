@@ -1,5 +1,5 @@
-// Memory of what comes and goes all the time, each at a place of its own, named by a number, as long as it is
-// there. What was left last is taken first: it is in the cache yet. Not thread-safe.
+// Memory for many short-lived objects, each identified by an index. The most recently freed object is reused
+// first, because it is still in the cache. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,24 @@ namespace leat::sim {
 template <class T>
 class Slab {
  public:
-  // One that is free, with whatever its last use has left in it. Others stay where they are.
-  uint32_t Take() {
+  // Returns the index of a free object, which still has the contents of its last use. Other objects do not
+  // move.
+  uint32_t Allocate() {
     if (free_.empty()) {
-      if (places_ == blocks_.size() * kBlock) blocks_.push_back(std::make_unique<T[]>(kBlock));
-      return places_++;
+      if (size_ == blocks_.size() * kBlock) blocks_.push_back(std::make_unique<T[]>(kBlock));
+      return size_++;
     }
-    const uint32_t place = free_.back();
+    const uint32_t index = free_.back();
     free_.pop_back();
-    return place;
+    return index;
   }
-  void Leave(uint32_t place) { free_.push_back(place); }
-  T& operator[](uint32_t place) { return blocks_[place / kBlock][place % kBlock]; }
+  void Free(uint32_t index) { free_.push_back(index); }
+  T& operator[](uint32_t index) { return blocks_[index / kBlock][index % kBlock]; }
 
  private:
   static constexpr size_t kBlock = 256;
   std::vector<std::unique_ptr<T[]>> blocks_;
-  uint32_t places_ = 0;
+  uint32_t size_ = 0;
   std::vector<uint32_t> free_;
 };
 

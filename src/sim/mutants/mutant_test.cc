@@ -1,5 +1,6 @@
-// Linked with one of the checks taken out: the property of swarm_test must break, by a wrong count or by an
-// invariant that is named here, or it proves nothing. A job that only stops, or throws, has shown nothing.
+// Linked without one of the checks. The property of swarm_test must then fail, by a wrong count or by an
+// invariant named here, otherwise the test proves nothing. A job that merely stops, or throws, does not
+// count.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,20 +24,19 @@ const bool kNoLedger = !guards::AlreadyApplied(true);
 const bool kNoIncarnation = guards::SameIncarnation(Incarnation(1), Incarnation(2));
 const bool kNoGroup = guards::SameGroup(1, 2);
 
-// By their sources, protocol/guard_*.cc.
-const std::vector<std::string> kTested = {"held", "same_group", "same_life"};
-// No job has shown yet what goes wrong without them. The members' generation: whoever the view does not name
-// does no harm as long as ledgers and incarnations are checked; elastic membership is to supply a job in
-// which it does.
+// By their sources, protocol/guards/guard_*.cc.
+const std::vector<std::string> kTested = {"already_applied", "same_group", "same_incarnation"};
+// No job shows a failure without them yet. Generation check: a worker outside the view does no harm while
+// ledgers and incarnations are checked; elastic membership is to provide such a job.
 const std::vector<std::string> kUntested = {"member"};
 
 struct Concern {
   Strategy strategy;
-  // One of which has to be violated.
+  // At least one of them must be violated.
   std::vector<Invariant> found_by;
 };
 
-// The strategies for which exactly once rests on the check that this program lacks.
+// The strategies whose exactly-once property depends on the check that this program lacks.
 std::vector<Concern> Concerned() {
   if (kNoGroup) {
     return {{{.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneGroup}},
@@ -85,7 +85,7 @@ TEST(Mutant, EveryGuardIsTestedOrListedAsUntested) {
 }
 
 TEST(Mutant, IsFound) {
-  constexpr uint64_t kSeeds = 2000;  // the check of the group takes hundreds
+  constexpr uint64_t kSeeds = 2000;  // the group check takes hundreds
   for (const auto& [strategy, found_by] : Concerned()) {
     bool found = false;
     std::map<Invariant, int> others;

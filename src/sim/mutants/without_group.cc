@@ -1,4 +1,4 @@
-// The group's check taken out: whatever group something was said in counts as the present one.
+// Mutant without the group check: messages of any group are accepted.
 #include "protocol/guards.h"
 
 namespace leat::protocol::guards {

@@ -1,4 +1,4 @@
-// The incarnation's check taken out: any life of a slice counts as its present one.
+// Mutant without the incarnation check: any incarnation of a slice counts as the current one.
 #include "protocol/guards.h"
 
 namespace leat::protocol::guards {

@@ -1,4 +1,4 @@
-// The ledger's check taken out: whatever arrives is applied.
+// Mutant without the ledger check: every run is applied.
 #include "protocol/guards.h"
 
 namespace leat::protocol::guards {

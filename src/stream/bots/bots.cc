@@ -17,9 +17,9 @@ namespace {
 
 constexpr int kDayMinutes = 24 * 60;
 
-// What a merchant sells: how usual it is, what it costs against the customer's usual amount, and how a
-// payment that is large for its customer counts there. At some kinds fraudsters buy what they can sell again,
-// at others they try cards with small sums; `phase` says when in the drift each kind is which.
+// A kind of merchant: its share, its prices relative to the customer's usual amount, and the effect of an
+// unusually large payment. At some kinds fraudsters buy goods to resell, at others they test cards with small
+// amounts; `phase` determines when in the drift each kind is which.
 struct Kind {
   std::string_view name;
   float share;
@@ -51,7 +51,8 @@ constexpr std::array<Country, 8> kCountries = {{{"ES", 0.26f, -0.3f},
                                                 {"IN", 0.05f, 0.1f},
                                                 {"JP", 0.04f, -0.3f}}};
 
-// `night` is how a payment at the fraudsters' hours counts: bots pay online at night, stolen cards by day.
+// `night` is the effect of a payment at the fraudsters' hours: bots pay online at night, stolen cards are
+// used by day.
 struct Channel {
   std::string_view name;
   float share;
@@ -60,7 +61,7 @@ struct Channel {
 constexpr std::array<Channel, 4> kChannels = {
     {{"contactless", 0.36f, -0.8f}, {"online", 0.32f, 1.3f}, {"chip", 0.22f, -1.0f}, {"phone", 0.10f, 0.9f}}};
 
-// Index into `table` by the shares of its entries; they add up to 1.
+// Index into `table` by the shares of its entries, which add up to 1.
 template <class Table>
 uint8_t Draw(const Table& table, double u) {
   size_t i = 0;
@@ -68,7 +69,7 @@ uint8_t Draw(const Table& table, double u) {
   return static_cast<uint8_t>(i);
 }
 
-// What stays with a customer, and the latest payment.
+// A customer's habits and latest payment.
 struct Customer {
   float amount;  // usual
   float hour;    // usual, 0 … 24
@@ -80,18 +81,17 @@ struct Customer {
   std::array<uint8_t, 3> kinds;
   int64_t last;  // minute
 };
-constexpr double kMostPace = 4;
+constexpr double kMaxPace = 4;
 
-// A payment in the units of its fields, all of them as they are printed: the probability is a function of
-// these.
+// A payment in the units of its fields, as printed: the probability is a function of these.
 struct Payment {
   uint64_t number = 0;
   uint32_t customer = 0;
-  int64_t minute = 0;       // since the simulation began
+  int64_t minute = 0;       // since the start of the simulation
   int64_t amount = 0;       // hundredths
   int64_t times_usual = 0;  // hundredths, amount / usual amount
   int64_t hour = 0;         // hundredths
-  int64_t hours_off = 0;    // hundredths, from the usual hour
+  int64_t hours_off = 0;    // hundredths, difference from the usual hour
   int64_t since_last = 0;   // minutes
   int64_t distance = 0;     // tenths of a km, from home
   uint32_t device = 0;
@@ -110,7 +110,7 @@ Customer MakeCustomer(Rng& rng) {
                       : u < 0.8 ? 18.5 + 2 * rng.Normal()
                                 : 24 * rng.Uniform();
   customer.hour = static_cast<float>(std::fmod(hour + 24, 24));
-  customer.pace = static_cast<float>(0.5 + (kMostPace - 0.5) * rng.Uniform());
+  customer.pace = static_cast<float>(0.5 + (kMaxPace - 0.5) * rng.Uniform());
   customer.radius = static_cast<float>(4 * std::exp(0.7 * rng.Normal()));
   customer.device = static_cast<uint32_t>(rng());
   customer.country = Draw(kCountries, rng.Uniform());
@@ -158,21 +158,20 @@ Payment MakePayment(Customer* customer, Rng& rng) {
   return payment;
 }
 
-// Where a quantity stands among all payments: about -2 … 2, flattened at the ends so that no single field
-// decides.
+// A quantity relative to all payments: about -2 … 2, flattened at the ends so that no single field decides.
 double Level(double value, double mean, double deviation) {
   const double z = (value - mean) / deviation;
   return z / std::sqrt(1 + z * z / 6);
 }
 
-// A weight that swings over the run: what the fraudsters do changes. `moment` is 0 at the first event, 1 at
-// the last; `swing` is in radians over the run.
+// A weight that changes over the run, as the fraudsters' behaviour does. `moment` is 0 at the first event, 1
+// at the last; `swing` is in radians over the run.
 double Swing(double phase, double swing, double moment) {
   return std::cos(phase + swing * (moment - 0.5));
 }
 
-// Log odds of fraud. Beside a part that any linear model finds there are products of two fields, each of them
-// smooth: a field means one thing in one company and the opposite in another.
+// Log odds of fraud: a linear part, which any linear model finds, and smooth products of two fields, where
+// the effect of one field depends on the other.
 double LogOdds(const Payment& p, double moment) {
   const double large = Level(std::log1p(0.01 * static_cast<double>(p.times_usual)), 0.80, 0.43);
   const double far = Level(std::log1p(0.1 * static_cast<double>(p.distance)), 2.5, 2.0);
@@ -190,7 +189,7 @@ double LogOdds(const Payment& p, double moment) {
   return odds;
 }
 
-// p_fraud in millionths, as it is printed.
+// p_fraud in millionths, as printed.
 int64_t Millionths(const Payment& payment, double moment) {
   return std::clamp(std::lround(1e6 / (1 + std::exp(-LogOdds(payment, moment)))), 1l, 999'999l);
 }
@@ -208,7 +207,7 @@ class Text {
     out_->append(digits, std::to_chars(digits, std::end(digits), number).ptr);
     return *this;
   }
-  // The last N digits, zeros in front.
+  // The last N digits with leading zeros.
   template <int N>
   Text& Digits(uint64_t number) {
     char digits[N];
@@ -222,7 +221,7 @@ class Text {
     out_->append(digits, 8);
     return *this;
   }
-  // A number that is kept as a whole number of 10^-N.
+  // A number stored as a multiple of 10^-N.
   template <int N>
   Text& Decimal(int64_t number) {
     int64_t one = 1;
@@ -290,11 +289,11 @@ Bots::~Bots() = default;
 
 double Bots::Next(std::string* out) {
   State& s = *state_;
-  // Whoever pays more often comes up more often, so all customers' calendars move on together.
+  // Customers are chosen by their pace, so that all customers' calendars advance together.
   uint32_t who;
   do {
     who = static_cast<uint32_t>(s.rng.Below(s.customers.size()));
-  } while (!s.rng.Chance(s.customers[who].pace / kMostPace));
+  } while (!s.rng.Chance(s.customers[who].pace / kMaxPace));
   s.payment = MakePayment(&s.customers[who], s.rng);
   s.payment.customer = who;
   s.payment.number = s.produced;

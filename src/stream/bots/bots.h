@@ -1,11 +1,11 @@
-// Bots: simulated customers of a bank whose payments are the demo's stream.
+// Bots: simulated bank customers whose payments are the demo's stream.
 //
 // Each customer has habits (amount, hour, merchant kinds, country, device, pace). A small share of payments
-// is fraud, drawn from a probability that is a known function of the event and of time, so the best AUC that
-// any model can reach is known too: it is what scoring by that probability gives. The function drifts: a
-// model frozen at half time loses visibly, and a linear model on the same features stays at least 0.05 below.
+// is fraud, drawn from a probability that is a known function of the event and of time. The best possible AUC
+// is therefore known: that of scoring by this probability. The function drifts: a model frozen at half time
+// becomes visibly worse. A linear model on the same features stays at least 0.05 below the best.
 //
-// A pure generator: no clock, no I/O. The same seed gives the same payments. Not thread-safe.
+// A pure generator without clock and I/O: the same seed gives the same payments. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace leat::stream {
 struct BotsConfig {
   uint64_t seed = 1;
   uint32_t customers = 20000;
-  uint64_t events = 2'000'000;  // after which the topic is sealed; drift runs over the whole
-  double rate = 0;              // events a second that the bots process publishes; 0 = as fast as it goes
-  // The map `bots:` of a job; throws std::invalid_argument with place and values.
+  uint64_t events = 2'000'000;  // after which the topic is sealed; the drift spans all of them
+  double rate = 0;              // events per second that the bots process publishes; 0: unlimited
+  // Reads the map `bots:` of a job. Throws std::invalid_argument with the location and the values.
   static BotsConfig FromConfig(const Config& config);
 };
 
@@ -29,13 +29,12 @@ class Bots {
  public:
   explicit Bots(const BotsConfig& config);
   ~Bots();
-  // Appends the next payment as one JSON object to `out` (no line end); returns its true probability of
-  // fraud, which is also its field p_fraud. Payments may go on behind the last event: drift then stands
-  // still.
+  // Appends the next payment as one JSON object, without a line end, to `out`. Returns its true probability
+  // of fraud, which is also its field p_fraud. After the last event payments continue without further drift.
   double Next(std::string* out);
   uint64_t produced() const;
-  // The probability that the latest payment would have had at another moment of the drift, from 0 (first
-  // event) to 1 (last): what a model frozen then believes at best. 0 before the first payment.
+  // The probability of the latest payment at another moment of the drift, from 0 (first event) to 1 (last):
+  // the best that a model frozen at that moment can predict. 0 before the first payment.
   double ProbabilityAt(double moment) const;
 
  private:
@@ -43,7 +42,7 @@ class Bots {
   std::unique_ptr<State> state_;
 };
 
-// The contents of the `schema:` section (YAML) that fits the bots' payments, as the demo's job has it.
+// The `schema:` section (YAML) of the bots' payments, as in the demo job.
 std::string BotsSchemaYaml();
 
 }  // namespace leat::stream

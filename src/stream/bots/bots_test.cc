@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "stream/decode/decoder.h"
 #include "stream/schema.h"
 #include "stream/testing.h"
 
@@ -29,8 +30,8 @@ struct Scored {
   double probability;
 };
 
-// The AUC that a score has on average over all labels that could have been drawn: exact where counting labels
-// would be noise. Ties count half.
+// The expected AUC of a score over all labels that could have been drawn. Exact, where counting drawn labels
+// would add noise. Ties count half.
 double ExpectedAuc(std::vector<Scored> events) {
   std::ranges::sort(events, {}, &Scored::score);
   double wins = 0, positives = 0, negatives = 0;
@@ -50,7 +51,7 @@ double ExpectedAuc(std::vector<Scored> events) {
 
 // One run of the bots, shared by the tests of its statistics.
 struct Sample {
-  std::vector<double> probability;  // as Next returned it
+  std::vector<double> probability;  // returned by Next
   std::vector<double> at_half;      // as of half time
   DecodedRows rows;
   size_t bytes = 0;
@@ -76,7 +77,7 @@ struct Sample {
     return run;
   }
 
-  // Expected AUC over the events [begin, end) when they are scored by `score`.
+  // Expected AUC over the events [begin, end), scored by `score`.
   double Auc(const std::vector<double>& score, size_t begin, size_t end) const {
     std::vector<Scored> events;
     for (size_t i = begin; i < end; ++i) events.push_back({score[i], probability[i]});
@@ -161,13 +162,13 @@ TEST(Bots, WhatWasBestAtHalfTimeLosesInTheLastQuarter) {
   const double now = run.Auc(run.probability, kEvents / 4 * 3, kEvents);
   const double frozen = run.Auc(run.at_half, kEvents / 4 * 3, kEvents);
   EXPECT_GE(now - frozen, 0.02) << "now " << now << ", frozen " << frozen;
-  // Around half time the two are the same.
+  // Around half time the two are equal.
   EXPECT_NEAR(run.Auc(run.probability, kEvents / 100 * 49, kEvents / 100 * 51),
               run.Auc(run.at_half, kEvents / 100 * 49, kEvents / 100 * 51), 0.001);
 }
 
-// Logistic regression on the last quarter, with the true probabilities for labels and scored on what it was
-// fitted to: as good as a linear model can be.
+// Logistic regression on the last quarter, with the true probabilities as labels, and evaluated on the same
+// data: the upper limit of a linear model.
 TEST(Bots, ALinearModelStaysWellBelow) {
   const Sample& run = Sample::Get();
   const size_t begin = kEvents / 4 * 3, width = run.schema.features();
@@ -255,7 +256,7 @@ TEST(Bots, CustomersHaveHabits) {
     means.push_back(moments(xs)[0]);
     variances.push_back(moments(xs)[1]);
   }
-  // Without habits the customers' means would differ by no more than 200 draws each let them.
+  // Without habits the customers' means would differ only by the noise of 200 draws each.
   EXPECT_GT(moments(means)[1], 10 * moments(variances)[0] / 200);
 }
 

@@ -10,7 +10,7 @@ void SyntheticEvents::Next(std::string* out) {
     out->append(i == 0 ? "{\"f" : ",\"f");
     AppendInteger(i, out);
     out->append("\":");
-    // The sum of 6 uniform numbers: close to normal, without a logarithm and a cosine for each.
+    // The sum of 6 uniform numbers: close to normal, without a logarithm and a cosine per number.
     const uint64_t bits[2] = {rng_(), rng_()};
     double sum = -3;
     for (uint64_t word : bits) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "stream/decode/decoder.h"
 #include "stream/schema.h"
 #include "stream/testing.h"
 

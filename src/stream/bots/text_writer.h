@@ -1,4 +1,4 @@
-// Short decimal text, fast: what generators of events need.
+// Fast formatting of short decimal numbers, for event generators.
 #pragma once
 
 #include <charconv>
@@ -14,7 +14,7 @@ inline void AppendInteger(uint64_t value, std::string* out) {
   out->append(text, end);
 }
 
-// `x` rounded to `digits` (0 to 9) behind the point, trailing zeros left out; |x| < 2^63 / 10^digits.
+// `x` rounded to `digits` (0 to 9) decimals, without trailing zeros; |x| < 2^63 / 10^digits.
 inline void AppendFixed(double x, int digits, std::string* out) {
   constexpr int64_t kPowers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
   const auto scaled = static_cast<int64_t>(x * static_cast<double>(kPowers[digits]) + (x < 0 ? -0.5 : 0.5));

@@ -1,4 +1,5 @@
 #include "stream/decode/csv_decoder.h"
+#include "stream/decode/decoder.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,7 +11,7 @@
 namespace leat::stream {
 namespace {
 
-// Tabs are blanks unless they delimit fields.
+// A tab is a blank unless it is the delimiter.
 bool IsBlank(char c, char delimiter) {
   return c == ' ' || (c == '\t' && delimiter != '\t');
 }
@@ -72,7 +73,7 @@ class CsvDecoder final : public Decoder {
   std::string scratch_;
 };
 
-// Reads the quoted field whose first character behind the quote is line[*at]; moves *at behind the closing
+// Reads the quoted field whose first character after the quote is line[*at]; moves *at past the closing
 // quote.
 bool QuotedField(std::string_view line, size_t* at, std::string_view* field, std::string* scratch) {
   const size_t begin = *at, kept = scratch->size();
@@ -88,7 +89,7 @@ bool QuotedField(std::string_view line, size_t* at, std::string_view* field, std
   if (copied) {
     scratch->append(line.substr(*at, close - *at));
     *field = std::string_view(*scratch).substr(kept);
-    scratch->push_back('\0');  // what ends a number
+    scratch->push_back('\0');  // ends a number
   } else {
     *field = line.substr(begin, close - begin);
   }
@@ -99,7 +100,7 @@ bool QuotedField(std::string_view line, size_t* at, std::string_view* field, std
 }  // namespace
 
 bool CsvNumber(std::string_view text, double* out) {
-  // May run on into what follows the field, and then does not end where the field does.
+  // The number may continue into the text after the field, and then its end differs from the field's.
   if (ParseNumber(text.data(), out) == text.data() + text.size()) return true;
   if (text.starts_with('+')) {
     text.remove_prefix(1);
@@ -113,7 +114,7 @@ std::string SplitCsv(std::string_view line, char delimiter, std::vector<std::str
                      std::string* scratch) {
   fields->clear();
   scratch->clear();
-  scratch->reserve(line.size() + kCsvReadAhead);  // views into it must not move
+  scratch->reserve(line.size() + kCsvReadAhead);  // views into it must stay valid
   if (line.ends_with('\n')) line.remove_suffix(1);
   if (line.ends_with('\r')) line.remove_suffix(1);
   for (size_t at = 0;;) {

@@ -1,3 +1,5 @@
+#include "stream/decode/decoder.h"
+
 #include <cstdio>
 #include <stdexcept>
 
@@ -60,7 +62,7 @@ class IdxDecoder final : public Decoder {
   size_t bytes_ = 0;
 };
 
-// Records of text: one field takes them whole.
+// Records of text: one field takes the whole record.
 class TextDecoder final : public Decoder {
  public:
   explicit TextDecoder(const Schema& schema) : schema_(schema), field_(schema.fields.at(0), 0, 0) {}
@@ -104,6 +106,15 @@ std::unique_ptr<Decoder> MakeDecoder(const Schema& schema) {
       return std::make_unique<TextDecoder>(schema);
   }
   throw std::invalid_argument("unknown format");
+}
+
+void DecodedRows::clear() {
+  rows = 0;
+  features.clear();
+  labels.clear();
+  truth.clear();
+  index.clear();
+  dead.clear();
 }
 
 }  // namespace leat::stream

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kCandidates = ",;\t|";
 
-// The number of columns that most lines have, when nine of ten have it; else 0.
+// The number of columns that at least nine of ten lines have; else 0.
 size_t UsualColumns(std::span<const std::string> lines, char delimiter) {
   std::map<size_t, size_t> counts;
   std::vector<std::string_view> fields;

@@ -1,4 +1,4 @@
-// The character between the fields of a CSV file: its name, and how it is found when nobody says it.
+// The delimiter of a CSV file: its name, and its detection.
 #pragma once
 
 #include <optional>
@@ -13,18 +13,18 @@
 
 namespace leat::stream {
 
-// A character, or the word `tab`; nothing when it cannot delimit fields: quotes, letters, digits, blanks and
-// what numbers are written with.
+// A single character, or the word `tab`. None if it cannot be a delimiter: quotes, letters, digits, blanks
+// and characters of numbers.
 std::optional<char> ParseDelimiter(std::string_view text);
 inline constexpr const char* kDelimiterRule = "it must be tab or one character such as , ; or |";
-// The same of a job's setting; throws std::invalid_argument.
+// Parses a job's setting; throws std::invalid_argument.
 char DelimiterFrom(const Config& config);
-// As messages and job files show it: "','", "tab".
+// As shown in messages and job files: "','", "tab".
 std::string DelimiterName(char delimiter);
 
 struct Delimiter {
   char character = ',';
-  size_t columns = 1;  // that it divides the lines into
+  size_t columns = 1;  // in each line
   friend bool operator==(const Delimiter&, const Delimiter&) = default;
 };
 
@@ -32,16 +32,16 @@ struct Delimiter {
 // columns, two or more.
 std::vector<Delimiter> FindDelimiters(std::span<const std::string> lines);
 
-// The first lines of a file, at most kSampleLines of them and about kSampleBytes. Errors as LineReader's;
-// kDataLoss when there are none.
+// The first lines of a file, at most kSampleLines and about kSampleBytes. Errors as LineReader's; kDataLoss
+// if there are none.
 inline constexpr size_t kSampleLines = 1000;
 inline constexpr size_t kSampleBytes = size_t{1} << 20;
 Result<std::vector<std::string>> SampleLines(const std::string& path);
 
-// The delimiter of a CSV file that begins with these lines and whose fields the schema describes. Of those
-// that FindDelimiters finds, the one under which the header (`header`: the first line) has the schema's
-// fields, or else the number of columns is the schema's. {',', 1} when none is found. kInvalidArgument when
-// several do as well; `path` is for the message.
+// The delimiter of a CSV file with these first lines and the fields of the schema. Chooses, among those of
+// FindDelimiters, one for which the header (if `header`: the first line) has the schema's fields, or
+// otherwise the number of columns matches. {',', 1} if none does. kInvalidArgument if several match equally;
+// `path` is for the message.
 Result<Delimiter> ChooseDelimiter(const std::string& path, std::span<const std::string> lines,
                                   const Schema& schema, bool header);
 

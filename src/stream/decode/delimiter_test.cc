@@ -48,7 +48,7 @@ TEST(ChooseDelimiter, TheSchemaDecidesBetweenSeveral) {
   ASSERT_EQ(alike.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(alike.status().message(),
               HasSubstr("rows.csv: ',' (2 columns) and ';' (2 columns) divide the lines alike"));
-  EXPECT_EQ(*choose({"1;2", "3;4"}, "abc", false), (Delimiter{';', 2})) << "which is then said not to fit";
+  EXPECT_EQ(*choose({"1;2", "3;4"}, "abc", false), (Delimiter{';', 2})) << "which the decoder then rejects";
   EXPECT_EQ(*choose({"a", "1"}, "a", true), (Delimiter{',', 1}));
   EXPECT_EQ(*choose({"1", "2"}, "ab", false), (Delimiter{',', 1})) << "none is found";
   EXPECT_EQ(*choose({"1|1", "2|2"}, "a", false), (Delimiter{',', 1})) << "the schema has one column";
@@ -73,7 +73,7 @@ TEST(SampleLines, ReadsTheBeginning) {
               HasSubstr("f:1: has more than"));
 }
 
-// Lines longer than what is read at a time, and ends in every place of it.
+// Lines longer than a read, which ends at every position of a line.
 TEST(LineReader, JoinsWhatIsReadInParts) {
   const TempDir directory;
   std::string text;

@@ -1,4 +1,5 @@
 #include "stream/decode/json_decoder.h"
+#include "stream/decode/decoder.h"
 
 #include <simdjson.h>
 
@@ -15,7 +16,7 @@ namespace {
 namespace ondemand = simdjson::ondemand;
 static_assert(RecordBatch::kPadding >= simdjson::SIMDJSON_PADDING);
 
-// Fields by name, and which of them the record at hand has shown so far.
+// Fields by name, and those found in the current record.
 class Fields {
  public:
   explicit Fields(const Schema& schema) {
@@ -27,7 +28,7 @@ class Fields {
     }
     seen_.resize(all_.size());
   }
-  // Place of a field, or -1 for a key that the schema does not name.
+  // Index of a field, or -1 for a key that the schema does not have.
   int Find(std::string_view key) const {
     const auto it = places_.find(key);
     return it == places_.end() ? -1 : it->second;
@@ -38,7 +39,7 @@ class Fields {
     ++record_;
     missing_ = all_.size();
   }
-  // False when the record has shown the field before.
+  // False if the record has had the field before.
   bool See(int place) {
     uint64_t& seen = seen_[static_cast<size_t>(place)];
     if (seen == record_) return false;
@@ -56,7 +57,7 @@ class Fields {
  private:
   std::vector<std::unique_ptr<const FieldWriter>> all_;
   std::unordered_map<std::string_view, int> places_;
-  std::vector<uint64_t> seen_;  // number of the last record that had the field
+  std::vector<uint64_t> seen_;  // number of the last record with the field
   uint64_t record_ = 0;
   size_t missing_ = 0;
 };
@@ -67,16 +68,16 @@ inline const char* SkipBlanks(const char* p) {
   return p;
 }
 
-// High bit of each byte of `w` that may not stand in a plain string: quote, backslash, below 0x20, from 0x80
-// on. Bits above the lowest that is set may be wrong (borrows), the lowest never is.
+// Sets the high bit of each byte of `w` that cannot be in a plain string: quote, backslash, below 0x20, from
+// 0x80 on. Bits above the lowest set one may be wrong (borrows); the lowest is always right.
 inline uint64_t Unplain(uint64_t w) {
   constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
   const uint64_t quote = w ^ (kOnes * '"'), slash = w ^ (kOnes * '\\');
   return (((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash) | ((w - kOnes * 0x20) & ~w) | w) & kHighs;
 }
 
-// The quote that ends a plain string which begins at `p`, or null when there is something else before it.
-// Stops at the zeros behind the last record.
+// The quote that ends the plain string beginning at `p`, or null if another special character comes first.
+// Stops at the zeros after the last record.
 inline const char* EndOfPlainString(const char* p) {
   for (;; p += 8) {
     uint64_t word;
@@ -92,8 +93,8 @@ class Scanner {
  public:
   explicit Scanner(Fields& fields) : fields_(fields) {}
 
-  // Writes the record as a row, or returns false and leaves a row half written. A token may run into the next
-  // record (there are zeros behind the last one), so the end is checked at the end.
+  // Writes the record to a row, or returns false with a partly written row. A token may continue into the
+  // next record (zeros follow the last one), so the end is checked last.
   bool Scan(std::string_view record, const Row& row) {
     fields_.BeginRecord();
     const char* const end = record.data() + record.size();
@@ -121,7 +122,7 @@ class Scanner {
   static constexpr int kNoKey = -2;
   static constexpr size_t kMaxKeys = 1024;
 
-  // What the last record had in this place: the key with its quotes, as 16 bytes to compare at once and the
+  // The key at this position in the last record: with its quotes, as 16 bytes for one comparison, and the
   // rest.
   struct Key {
     uint64_t words[2] = {0, 0};
@@ -147,7 +148,7 @@ class Scanner {
     }
   };
 
-  // The field whose key is at `p` (-1: none of ours, kNoKey: not a plain key); moves `p` behind it.
+  // The field whose key is at `p` (-1: unknown key, kNoKey: not a plain key); moves `p` past it.
   int KeyAt(size_t i, const char** p) {
     if (i < keys_.size() && keys_[i].At(*p)) {
       *p += keys_[i].text.size();
@@ -164,7 +165,7 @@ class Scanner {
     return place;
   }
 
-  // Writes the value at `p` to the field, returns what follows it, or null.
+  // Writes the value at `p` to the field; returns its end, or null.
   const char* Value(int place, const char* p, const Row& row) {
     if (place >= 0 && !fields_.See(place)) return nullptr;
     const char* const begin = p;
@@ -194,7 +195,8 @@ class Scanner {
     return fits ? p : nullptr;
   }
 
-  // Writes the numbers behind an opening bracket to the field, returns what follows the closing one, or null.
+  // Writes the numbers after an opening bracket to the field; returns the end of the closing bracket, or
+  // null.
   static const char* List(const FieldWriter& field, const char* p, const Row& row) {
     if (!field.takes_list()) return nullptr;
     size_t items = 0;
@@ -214,12 +216,12 @@ class Scanner {
   std::vector<Key> keys_;
 };
 
-// The slow and complete way.
+// The slow, complete parser.
 class Parser {
  public:
   explicit Parser(Fields& fields) : fields_(fields) {}
 
-  // Writes the record as a row; else says why not.
+  // Writes the record to a row, or sets the reason why not.
   bool Parse(std::string_view record, const Row& row, Misfit* reason) {
     fields_.BeginRecord();
     *reason = {};
@@ -235,7 +237,7 @@ class Parser {
   }
 
  private:
-  // Ends early with a reason when a field does not fit.
+  // Ends early with a reason if a field does not match.
   simdjson::error_code ParseObject(std::string_view record, const Row& row, Misfit* reason) {
     ondemand::document document;
     const simdjson::padded_string_view padded(record, record.size() + RecordBatch::kPadding);
@@ -250,7 +252,7 @@ class Parser {
       const int place = fields_.Find(key);
       if (place < 0) continue;
       if (!fields_.See(place)) {
-        *reason = fields_[place].name() + ": is there twice";
+        *reason = fields_[place].name() + ": appears twice";
         return simdjson::SUCCESS;
       }
       if (const auto error = ParseValue(fields_[place], field.value(), row, reason)) return error;
@@ -288,13 +290,13 @@ class Parser {
     }
   }
 
-  // As it is written.
+  // The spelling of the value.
   static std::string_view TextOf(ondemand::value& value) {
     const std::string_view text = value.raw_json_token();
     return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
   }
 
-  // Our own: simdjson before 3.6.3 reads 0. and more than 19 digits as something else.
+  // Our own parser: simdjson before 3.6.3 misreads "0." and more than 19 digits.
   static bool NumberFrom(const FieldWriter& field, std::string_view text, double* number, Misfit* reason) {
     if (ParseNumber(text.data(), number) == text.data() + text.size()) return true;
     *reason = field.name() + ": " + Quoted(text) + " is not a number that fits";

@@ -1,18 +1,19 @@
-// Flat JSON objects to rows (see schema.h).
+// Decodes flat JSON objects to rows (see schema.h).
 //
-// Two readers, one meaning. The scanner takes what events look like — an object of plain numbers, strings
-// without escapes, true and false — in one pass straight from the record, and remembers in which order the
-// last record had its keys, so that each key costs one comparison. Whatever it does not take, right or wrong,
-// goes to simdjson, which alone decides what is refused and why.
+// Two parsers with the same results. The scanner handles typical events, which are objects of plain numbers,
+// strings without escapes, true and false, in one pass over the record. It remembers the order of keys in the
+// last record, so that each key costs one comparison. Everything else, valid or not, goes to simdjson, which
+// alone decides about errors.
 #pragma once
 
 #include <memory>
 
+#include "stream/decode/decoder.h"
 #include "stream/schema.h"
 
 namespace leat::stream {
 
-// `scan` off leaves all to simdjson: the reference that tests hold the scanner against.
+// Without `scan` simdjson parses everything, as the reference in tests of the scanner.
 std::unique_ptr<Decoder> MakeJsonDecoder(const Schema& schema, bool scan = true);
 
 }  // namespace leat::stream

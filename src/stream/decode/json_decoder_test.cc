@@ -1,4 +1,5 @@
 #include "stream/decode/json_decoder.h"
+#include "stream/decode/decoder.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ fields:
   y: {type: number, role: label, classes: 3}
 )";
 
-// Pieces that are put together at random: most records are nearly right.
+// Random sequences of pieces: most records are nearly valid.
 std::string RandomRecord(Rng& rng) {
   static const char* const kValues[] = {"0",           "1",          "2.5",          "-3",
                                         "1e3",         "1E-2",       "123456789.25", "true",

@@ -53,7 +53,7 @@ Result<bool> LineReader::Fill() {
   const int read = gzread(file_->gz, buffer_.data() + end_, kBlock);
   int error = Z_OK;
   const char* const why = gzerror(file_->gz, &error);
-  if (read < 0 || error == Z_BUF_ERROR) {  // the latter: the packed data ends too early
+  if (read < 0 || error == Z_BUF_ERROR) {  // the latter: the compressed data ends too early
     return Status(Code::kDataLoss, path_ + ": cannot be unpacked: " + why);
   }
   end_ += static_cast<size_t>(read);

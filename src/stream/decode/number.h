@@ -1,4 +1,4 @@
-// Decimal numbers to double, exactly rounded: the common short ones without a library call.
+// Conversion of decimal numbers to double, correctly rounded. Common short numbers need no library call.
 #pragma once
 
 #include <bit>
@@ -12,12 +12,12 @@ inline bool IsDigit(char c) {
   return static_cast<unsigned char>(c - '0') < 10;
 }
 
-// Powers of ten that a double holds exactly.
+// The powers of ten that a double represents exactly.
 inline constexpr double kExactPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                           1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                           1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-// Up to 8 digits at `p`, of which 8 bytes must be readable: how many there are, and their value.
+// Parses up to 8 digits at `p`: their count and value. 8 bytes must be readable.
 struct Digits {
   int count;
   uint64_t value;
@@ -25,13 +25,14 @@ struct Digits {
 inline Digits ReadDigits(const char* p) {
   uint64_t word;
   std::memcpy(&word, p, 8);
-  // A digit is 0 to 9 now; anything else sets the high bit of its byte (carries only spoil bytes behind the
-  // first).
+  // Digits become 0 to 9; any other byte gets its high bit set (carries affect only bytes after the first of
+  // these).
   word ^= 0x3030303030303030;
   const uint64_t others = ((word + 0x7676767676767676) | word) & 0x8080808080808080;
   if (others & 0x80) return {0, 0};
   const int bits = others ? std::countr_zero(others) - 7 : 64;
-  // The last digit into the highest byte, zeros before the first; then neighbours are joined: 2, 4, 8 digits.
+  // Moves the last digit to the highest byte, with zeros before the first. Then combines neighbours to 2, 4
+  // and 8 digits.
   word <<= 64 - bits;
   word = word * 10 + (word >> 8);
   word = ((word & 0x000000ff000000ff) * 0x000f424000000064 +
@@ -42,7 +43,7 @@ inline Digits ReadDigits(const char* p) {
 
 inline constexpr uint64_t kTenTo[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
 
-// Appends the digits at `p` to `mantissa` (wrong above 19 digits), returns what follows them.
+// Appends the digits at `p` to `mantissa` (wrong above 19 digits); returns the end of the digits.
 inline const char* AppendDigits(const char* p, uint64_t* mantissa) {
   for (;;) {
     const Digits digits = ReadDigits(p);
@@ -52,11 +53,11 @@ inline const char* AppendDigits(const char* p, uint64_t* mantissa) {
   }
 }
 
-// Reads a number as JSON writes it (RFC 8259, section 6) at the beginning of `p`; returns what follows it, or
-// null when there is none or it is beyond the range of double. Reads up to 8 bytes behind the number.
+// Parses a JSON number (RFC 8259, section 6) at `p`. Returns its end, or null if there is none or it exceeds
+// the range of double. Reads up to 8 bytes after the number.
 //
 // A mantissa below 2^53 and a power of ten up to 22 are both exact, so one multiplication or division rounds
-// once (Clinger 1990); everything else goes through std::from_chars.
+// once (Clinger 1990). All other numbers use std::from_chars.
 inline const char* ParseNumber(const char* p, double* out) {
   const char* const begin = p;
   const bool negative = *p == '-';
@@ -97,7 +98,7 @@ inline const char* ParseNumber(const char* p, double* out) {
   }
   const auto [end, error] = std::from_chars(begin, p, *out);
   if (error == std::errc()) return end == p ? p : nullptr;
-  // Below 10^0 it can only be too small: that is 0.
+  // A magnitude of at most 10^0 can only underflow, to 0.
   if (magnitude > 0) return nullptr;
   *out = negative ? -0.0 : 0.0;
   return p;

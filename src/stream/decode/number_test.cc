@@ -13,7 +13,7 @@
 namespace leat::stream {
 namespace {
 
-// ParseNumber of a text with bytes of something else behind it; how many characters it took, or -1.
+// Parses a text followed by other bytes; returns the number of characters parsed, or -1.
 int Parse(const std::string& text, double* out, const char* behind = "}") {
   const std::string padded = text + behind + std::string(16, '\0');
   const char* end = ParseNumber(padded.c_str(), out);
@@ -60,7 +60,7 @@ TEST(ParseNumber, TakesWhatJsonTakesAndNothingElse) {
   EXPECT_EQ(value, 1.0 / 3);
   EXPECT_EQ(Parse("12e-400", &value), 7);
   EXPECT_EQ(value, 0);
-  EXPECT_EQ(Parse("1.5", &value, "/2"), 3);  // '/' and ':' are the neighbours of the digits
+  EXPECT_EQ(Parse("1.5", &value, "/2"), 3);  // '/' and ':' are next to the digits in ASCII
   EXPECT_EQ(Parse("1.5", &value, ":2"), 3);
   EXPECT_EQ(value, 1.5);
 }
@@ -74,7 +74,7 @@ TEST(AppendFixed, IsWhatPrintfWritesWithoutTrailingZeros) {
     std::snprintf(expected, sizeof(expected), "%.*f", digits, x);
     std::string text;
     AppendFixed(x, digits, &text);
-    // Ties and their neighbourhood may go either way: at most one unit of the last digit.
+    // Near ties both roundings are allowed: at most one unit of the last digit.
     ASSERT_NEAR(std::strtod(text.c_str(), nullptr), std::strtod(expected, nullptr),
                 1.01 * std::pow(10, -digits));
     ASSERT_NEAR(std::strtod(text.c_str(), nullptr), x, 0.51 * std::pow(10, -digits));

@@ -1,4 +1,5 @@
 #include "stream/decode/row_writer.h"
+#include "stream/decode/decoder.h"
 
 #include <cmath>
 #include <cstdio>
@@ -12,9 +13,9 @@ namespace leat::stream {
 namespace {
 
 constexpr float kMaxFloat = std::numeric_limits<float>::max();
-// Of a text that stands where a number should.
+// Of a text found instead of a number.
 constexpr size_t kKeptText = 64;
-// Above so many values a hash table is faster than comparing one by one.
+// With more values a hash table is faster than comparing one by one.
 constexpr size_t kListed = 12;
 
 LEAT_MULTIVERSION void ScaleBytes(const uint8_t* bytes, size_t size, float scale, float shift, float* out) {
@@ -88,7 +89,7 @@ bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {
       const auto angle = static_cast<float>((turns - std::floor(turns)) * 2 * std::numbers::pi);
       row.features[first_] = std::sin(angle);
       row.features[first_ + 1] = std::cos(angle);
-      return std::abs(turns) <= 1e9;  // beyond, the place within a period is noise
+      return std::abs(turns) <= 1e9;  // beyond this, the position within a period is noise
     }
     case Kind::kLabel:
     case Kind::kTruth: {
@@ -238,15 +239,6 @@ void RowSink::Refuse(size_t record, Misfit why) {
   out_.dead.push_back({batch_.first_offset + record, std::move(why.reason),
                        std::string(AsText(batch_[record]).substr(0, Decoder::kKeptBytes)),
                        std::move(why.field), std::move(why.text)});
-}
-
-void DecodedRows::clear() {
-  rows = 0;
-  features.clear();
-  labels.clear();
-  truth.clear();
-  index.clear();
-  dead.clear();
 }
 
 }  // namespace leat::stream

@@ -1,4 +1,5 @@
 #include "stream/decode/text_hint.h"
+#include "stream/decode/decoder.h"
 
 #include <algorithm>
 #include <cctype>
@@ -36,7 +37,7 @@ std::string YamlText(std::string_view text) {
 }
 
 void TextHint::See(const DecodedRows::DeadLetter& letter) {
-  // The field's own name stands in a header that was taken for a record.
+  // The field's own name comes from a header that was read as a record.
   if (letter.field.empty() || letter.text == letter.field || IsMissing(letter.text)) return;
   if (!fields_.contains(letter.field) && fields_.size() == kMaxFields) return;
   Texts& texts = fields_[letter.field];
@@ -56,7 +57,7 @@ std::string TextHint::Describe() const {
   const auto most =
       std::ranges::max_element(fields_, {}, [](const auto& field) { return field.second.count; });
   if (most == fields_.end()) return "";
-  // Texts that hardly repeat are no categories.
+  // Texts that hardly repeat are not categories.
   if (most->second.more && most->second.repeats * 20 < most->second.count) return "";
   std::string values;
   for (const std::string& value : most->second.values)

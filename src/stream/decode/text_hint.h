@@ -1,4 +1,4 @@
-// What to write in the schema when a field that was taken for a number holds text.
+// Suggests a schema setting if a field declared as a number has text.
 #pragma once
 
 #include <cstdint>
@@ -7,31 +7,32 @@
 #include <string>
 #include <string_view>
 
-#include "stream/schema.h"
+#include "stream/decode/decoder.h"
 
 namespace leat::stream {
 
-// Whether a text says that a value is not known: empty, "?", "NA", "null" and the like.
+// True for texts that mean a missing value: empty, "?", "NA", "null" and the like.
 bool IsMissing(std::string_view text);
-// A scalar of a job file that reads as this text.
+// A YAML scalar that is parsed as this text.
 std::string YamlText(std::string_view text);
 
-// Collects the texts that dead letters show. Bounded memory; not thread-safe.
+// Collects the texts in dead letters. Bounded memory; not thread-safe.
 class TextHint {
  public:
   static constexpr size_t kMaxFields = 64;
-  // Values that the hint lists; of more it says that there are.
+  // Number of values listed in the hint; further ones are indicated.
   static constexpr size_t kMaxValues = 6;
 
   void See(const DecodedRows::DeadLetter& letter);
-  // Of the field that most letters are about: "; `type: category, values: [no, yes]` would read 'churned'".
-  // Empty when no field had text other than that of missing values, or its texts are many and hardly repeat.
+  // A hint for the field with the most such letters: "; `type: category, values: [no, yes]` would read
+  // 'churned'". Empty if there is no text except missing values, or if there are many texts that hardly
+  // repeat.
   std::string Describe() const;
 
  private:
   struct Texts {
     uint64_t count = 0;
-    uint64_t repeats = 0;  // of `values`
+    uint64_t repeats = 0;  // beyond `values`
     bool more = false;
     std::set<std::string> values;
   };

@@ -17,14 +17,14 @@ namespace leat::stream {
 namespace {
 
 constexpr size_t kMaxColumns = 4096;
-// Of all columns together: different values that are told apart, bytes of texts that are kept.
+// Limits over all columns: distinct values counted, bytes of texts kept.
 constexpr size_t kMaxDistinctTotal = size_t{2} << 20;
 constexpr size_t kMaxTextBytes = size_t{64} << 20;
-constexpr size_t kBytesOfAnEntry = 96;  // of the map that keeps a text
-// A longer text is no category.
+constexpr size_t kBytesOfAnEntry = 96;  // of the map entry of a text
+// A longer text is not a category.
 constexpr size_t kMaxText = 256;
 
-// Mean and spread of a stream of numbers (Welford 1962).
+// Mean and standard deviation of a stream of numbers (Welford 1962).
 class Moments {
  public:
   void Add(double x) {
@@ -41,7 +41,7 @@ class Moments {
   double mean_ = 0, squares_ = 0;
 };
 
-// What all columns share of the memory.
+// The memory shared by all columns.
 struct Budget {
   size_t distinct = kMaxDistinctTotal;
   size_t text_bytes = kMaxTextBytes;
@@ -53,7 +53,7 @@ class ColumnReader {
     column_.name = std::move(name);
   }
 
-  // `number`: the value, where the text is one.
+  // `number`: the value, if the text is a number.
   void Add(std::string_view text, const double* number) {
     ++column_.values;
     Distinguish(text);
@@ -101,7 +101,7 @@ class ColumnReader {
     }
     --budget_->distinct;
     hashes_.insert(hash);
-    // Once one does not fit, the list is of no use.
+    // Once one does not fit, the list is useless.
     if (column_.texts.size() + 1 < hashes_.size()) return;
     const size_t bytes = text.size() + kBytesOfAnEntry;
     if (hashes_.size() <= Column::kMaxTexts && text.size() <= kMaxText && budget_->text_bytes >= bytes) {
@@ -128,7 +128,8 @@ class Inspector {
 
   Result<Inspection> Run() {
     LEAT_ASSIGN_OR_RETURN(const auto lines, SampleLines(path_));
-    if (lines.front().find('\0') != std::string::npos) return Status(Code::kDataLoss, path_ + ": is no text");
+    if (lines.front().find('\0') != std::string::npos)
+      return Status(Code::kDataLoss, path_ + ": is not a text file");
     const bool json = lines.front()[lines.front().find_first_not_of(" \t")] == '{';
     made_.format = json ? Schema::Format::kJson : Schema::Format::kCsv;
     if (!json) LEAT_RETURN_IF_ERROR(ReadBeginning(lines));
@@ -152,7 +153,7 @@ class Inspector {
   }
 
  private:
-  // Delimiter, header and names of a CSV file.
+  // Delimiter, header and column names of a CSV file.
   Status ReadBeginning(const std::vector<std::string>& lines) {
     const auto found = FindDelimiters(lines);
     if (options_.delimiter) {
@@ -190,8 +191,8 @@ class Inspector {
     return Status();
   }
 
-  // A line without numbers. Where a column below is of numbers, that tells; otherwise the names must be
-  // different and not among the values.
+  // True for a line without numbers above a column of numbers. Without such a column, the names must be
+  // distinct and must not be among the values.
   bool IsHeader(const std::vector<std::vector<std::string>>& rows) const {
     const auto& first = rows.front();
     if (first.size() != made_.delimiter.columns || rows.size() < 2) return false;
@@ -242,9 +243,9 @@ class Inspector {
 
   Result<std::string> ReadObject(std::string_view line) {
     simdjson::dom::object object;
-    // Behind a line there is padding for the parser.
+    // The line is followed by padding for the parser.
     if (const auto error = parser_.parse(line.data(), line.size(), false).get_object().get(object))
-      return std::string("is no JSON object: ") + simdjson::error_message(error);
+      return std::string("is not a JSON object: ") + simdjson::error_message(error);
     const uint64_t before = made_.rows;
     for (const auto [key, value] : object) {
       auto at = places_.find(std::string(key));

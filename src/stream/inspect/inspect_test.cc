@@ -1,4 +1,5 @@
 #include "stream/inspect/inspect.h"
+#include "stream/decode/decoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +46,7 @@ class InspectTest : public testing::Test {
     }
     return "";
   }
-  // What a job would make of it.
+  // The schema that a job would parse from it.
   static Schema SchemaOf(const std::string& proposal) {
     const Config config = Config::Parse(proposal, "proposal");
     EXPECT_EQ(config.At("stream").At("files").At("paths")[0].String(), "rows.csv");
@@ -101,7 +102,7 @@ TEST_F(InspectTest, ReadsJsonLinesPackedOrNot) {
     EXPECT_EQ(made->format, Schema::Format::kJson);
     EXPECT_EQ(made->rows, 22u);
     EXPECT_EQ(made->bad_rows, 1u);
-    EXPECT_THAT(made->first_bad, HasSubstr(":4: is no JSON object"));
+    EXPECT_THAT(made->first_bad, HasSubstr(":4: is not a JSON object"));
     ASSERT_EQ(made->columns.size(), 4u);
     EXPECT_EQ(made->columns[0].numbers, 22u) << "the first of a key that is there twice";
     EXPECT_EQ(made->columns[1].name, "ok");
@@ -138,19 +139,19 @@ TEST_F(InspectTest, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(Inspect(dir_.path(), {}).status().message(), HasSubstr("is not a file"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("has no records"));
   EXPECT_THAT(ErrorOf("a,b\n", {.header = true}), HasSubstr("has no records"));
-  EXPECT_THAT(ErrorOf(std::string("\0\1\2,\3", 5)), HasSubstr("is no text"));
+  EXPECT_THAT(ErrorOf(std::string("\0\1\2,\3", 5)), HasSubstr("is not a text file"));
   EXPECT_THAT(ErrorOf("1,5;2\n2,5;3\n"),
               AllOf(HasSubstr("divide the lines alike"), HasSubstr("--delimiter")));
   EXPECT_EQ(ErrorOf("1,5;2\n2,5;3\n", {.delimiter = ';'}), "");
   EXPECT_THAT(ErrorOf("1,2\n1\n1\n1,2\n"), HasSubstr(":2: has 1 columns instead of 2 (2 of 4 rows"));
-  EXPECT_THAT(ErrorOf("{\"a\": 1}\n[1]\n"), HasSubstr(":2: is no JSON object"));
+  EXPECT_THAT(ErrorOf("{\"a\": 1}\n[1]\n"), HasSubstr(":2: is not a JSON object"));
   EXPECT_THAT(ErrorOf("a,b,c\n1,2\n1,2\n1,2\n", {.header = true}),
               HasSubstr("the first line names 3 columns, the others have 2"));
 }
 
 // ---- proposals
 
-// A row of everything: an id, a number, one that is skewed, a category, text, a constant, a label.
+// A row with everything: an id, a number, a skewed one, a category, text, a constant, a label.
 std::string Everything(const std::string& row_end = "\n") {
   std::string text = "id,age,gain,kind,comment,unit,churned" + row_end;
   for (int i = 0; i < 200; ++i) {
@@ -252,7 +253,7 @@ TEST_F(InspectTest, NamesThatAJobCannotHaveAreLeftOut) {
   EXPECT_EQ(SchemaOf(proposal).fields.size(), 3u);
 }
 
-// Whatever is in the file, the proposal is YAML whose comments are comments.
+// For any contents of the file the proposal is valid YAML, with comments intact.
 TEST_F(InspectTest, TextsOfTheFileCannotBreakTheProposal) {
   const std::string proposal = ProposalFor(
       "{\"a\\nb: c\": 1, \"s\": \"x\\ny\", \"y\": \"p\\\"q\"}\n"

@@ -15,15 +15,15 @@
 namespace leat::stream {
 namespace {
 
-// More values of a category are hashed.
+// Categories with more values are hashed.
 constexpr size_t kListed = 50;
-// More values of a number are no classes, unless the user says so.
+// Numbers with more values are not classes, unless the user says so.
 constexpr size_t kClasses = 20;
-// Records without a value for a number are dead letters; more than this share of them is too much.
+// Records without a number become dead letters; a larger share of them is too much.
 constexpr double kMissingShare = 0.05;
-// Of a column of numbers, the share of texts that are taken for missing values.
+// In a column of numbers, the share of texts that are treated as missing values.
 constexpr double kOddShare = 0.05;
-constexpr size_t kLongestName = 128;  // that job files take
+constexpr size_t kMaxName = 128;  // allowed in job files
 
 std::string Count(uint64_t n) {
   std::string digits = std::to_string(n);
@@ -66,18 +66,18 @@ std::string ListOf(const std::vector<std::string>& values) {
   return "[" + list + "]";
 }
 
-// Whether its values could be classes: a few, all of them known.
+// True if its values could be classes: few, and all known.
 bool HasClasses(const Column& column) {
   return column.distinct >= 2 && column.distinct <= kClasses && column.texts.size() == column.distinct &&
          !column.broken_text && column.nested == 0;
 }
 
-// Whether it would be predicted as a class rather than as a number.
+// True if it would be predicted as a class rather than as a number.
 bool IsClass(const Column& column) {
   return HasClasses(column) || !MostlyNumbers(column);
 }
 
-// Whole numbers from 0 on, none left out: classes as they are.
+// Whole numbers from 0 on without gaps: usable as classes directly.
 bool CountsClasses(const Column& column) {
   return HasClasses(column) && column.is_number() && column.whole && column.min == 0 &&
          column.max == static_cast<double>(column.distinct - 1);
@@ -175,7 +175,7 @@ Proposal LabelProposal(const Column& column) {
   return proposal;
 }
 
-// What labels are often called.
+// Common names of labels.
 bool SoundsLikeLabel(std::string_view name) {
   std::string lower;
   for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -186,9 +186,9 @@ bool SoundsLikeLabel(std::string_view name) {
          std::ranges::any_of(kParts, [&](auto part) { return lower.find(part) != lower.npos; });
 }
 
-// Columns with a few values, the likeliest first, and the last one in any case.
+// Columns with few values, the likeliest first, and the last one in any case.
 std::vector<std::string> LabelCandidates(const std::vector<Column>& columns) {
-  constexpr size_t kMost = 5;
+  constexpr size_t kMax = 5;
   std::vector<std::pair<int, std::string>> found;
   for (size_t c = 0; c < columns.size(); ++c) {
     const Column& column = columns[c];
@@ -201,14 +201,14 @@ std::vector<std::string> LabelCandidates(const std::vector<Column>& columns) {
     std::string text = Quoted(column.name) + (classes ? " (" : " (a number)");
     if (classes) {
       const auto values = ValuesOf(column);
-      for (size_t i = 0; i < values.size() && i < kMost; ++i) text += (i > 0 ? ", " : "") + Quoted(values[i]);
-      text += values.size() > kMost ? ", ...)" : ")";
+      for (size_t i = 0; i < values.size() && i < kMax; ++i) text += (i > 0 ? ", " : "") + Quoted(values[i]);
+      text += values.size() > kMax ? ", ...)" : ")";
     }
     found.emplace_back(-rank, text);
   }
   std::ranges::stable_sort(found, {}, &std::pair<int, std::string>::first);
   std::vector<std::string> names;
-  for (size_t i = 0; i < found.size() && i < kMost; ++i) names.push_back(found[i].second);
+  for (size_t i = 0; i < found.size() && i < kMax; ++i) names.push_back(found[i].second);
   return names;
 }
 
@@ -226,7 +226,7 @@ const Column* FindLabel(const std::vector<Column>& columns, const std::string& l
                                             : "did you mean " + Quoted(near) + "?"));
 }
 
-// Columns of numbers with the most missing values are ignored until few enough records are lost.
+// Ignores the columns of numbers with the most missing values until few enough records are lost.
 void LimitLosses(std::vector<Proposal>* proposals, const Column* label, const std::vector<Column>& columns,
                  uint64_t rows) {
   std::vector<size_t> losing;
@@ -286,7 +286,7 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   return text;
 }
 
-// What the label asks of the model.
+// What the label requires of the model.
 std::string ModelRemark(const Column& label) {
   if (!IsClass(label)) return "# model: a last layer of 1 unit, with the loss squared_error\n";
   return "# model: a last layer of " + std::to_string(label.distinct) +
@@ -297,7 +297,7 @@ std::string ModelRemark(const Column& label) {
 std::string WhyLeftOut(const std::string& name, bool again) {
   if (name.empty()) return "it has no name";
   if (again) return "another column has the same name";
-  if (name.size() > kLongestName) return "its name has more than " + std::to_string(kLongestName) + " bytes";
+  if (name.size() > kMaxName) return "its name has more than " + std::to_string(kMaxName) + " bytes";
   if (!simdjson::validate_utf8(name.data(), name.size())) return "its name is not UTF-8";
   return "";
 }

@@ -1,5 +1,5 @@
-// What writer, source and maker of an embedded log share: names of files, tables, and the layout of a chunk
-// (docs/formats/log.md).
+// Definitions shared by writer, source and creation of an embedded log: file names, tables, and the layout of
+// a chunk (docs/formats/log.md).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace leat::stream {
 
 inline constexpr int64_t kLogApplicationId = 0x4c656174;  // "Leat"
 inline constexpr int64_t kLogVersion = 1;
-// A chunk is closed before it has more records or bytes than this; one larger record is a chunk by itself.
+// Limits of a chunk; a larger record has a chunk of its own.
 inline constexpr size_t kChunkRecords = 16384;
 inline constexpr size_t kChunkBytes = 1 << 20;
 
@@ -23,7 +23,7 @@ Status CheckTopicName(const std::string& topic);
 std::string TopicPath(const std::string& directory, const std::string& topic);
 std::string PartitionPath(const std::string& topic_path, uint32_t partition);
 
-// How a topic was made: the single row of the table `topic`.
+// The options of a topic: the single row of the table `topic`.
 struct LogTopic {
   uint32_t partition = 0;
   uint32_t partitions = 0;
@@ -32,14 +32,14 @@ struct LogTopic {
   bool take_unpinned = false;
 };
 
-// Opens a partition of a topic that is there, checks that it is a log of this version.
+// Opens a partition of an existing topic and checks that it is a log of this version.
 Result<Database> OpenPartition(const std::string& path, LogTopic* topic);
-// Opens all; kNotFound naming directory and topic when the first is missing.
+// Opens all partitions; kNotFound with directory and topic if the first is missing.
 Result<std::vector<Database>> OpenPartitions(const std::string& directory, const std::string& topic,
                                              LogTopic* made);
 
-// A chunk's records: the length of each as u32, then their bytes one after the other. The checksum covers
-// both and the place, so that a chunk that slipped to another offset is noticed.
+// Checksum of a chunk: the u32 length of each record, then their bytes. It also covers the offset, so that a
+// chunk moved to another offset is detected.
 uint64_t ChunkChecksum(uint64_t base, std::span<const uint32_t> lengths, ByteView data);
 
 }  // namespace leat::stream

@@ -1,4 +1,5 @@
 #include "stream/log/log.h"
+#include "stream/log/log_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +53,7 @@ class LogTest : public testing::Test {
     EXPECT_TRUE(first.ok()) << first.status().ToString();
     return first.ok() ? *first : 0;
   }
-  // Runs SQL on a partition, as damage would.
+  // Runs SQL on a partition to simulate damage.
   void Tamper(uint32_t partition, const char* sql) {
     auto db = Database::Open(PartitionPath(TopicPath(dir_.path(), "t"), partition), false);
     ASSERT_TRUE(db.ok());
@@ -82,7 +83,7 @@ TEST_F(LogTest, GivesBackWhatWasAppendedWithDenseOffsets) {
   EXPECT_EQ(batch.size(), 0u);
 }
 
-// Every range, over chunks that were cut by count and by bytes, is what a plain list of the records says.
+// Every range, over chunks limited by count and by bytes, equals that of a plain list of the records.
 TEST_F(LogTest, ReadsAnyRangeOverChunkBoundaries) {
   Make({.partitions = 1});
   auto writer = Writer();
@@ -108,7 +109,7 @@ TEST_F(LogTest, ReadsAnyRangeOverChunkBoundaries) {
   }
 }
 
-TEST_F(LogTest, SaysWhatIsNotThere) {
+TEST_F(LogTest, ErrorsNameWhatIsMissing) {
   EXPECT_EQ(EmbeddedLog::OpenSource(dir_.path(), "t").status(),
             Status(Code::kNotFound, "no topic 't' in " + dir_.path()));
   EXPECT_EQ(LogWriter::Open(dir_.path(), "t").status().code(), Code::kNotFound);
@@ -154,7 +155,7 @@ TEST_F(LogTest, RetentionNeverPassesTheLowestPin) {
   auto writer = Writer();
   auto reader = Reader();
   const auto begin = [&] { return (*reader->Ranges())[0].begin; };
-  // Nobody has pinned: all is kept.
+  // Without pins everything is kept.
   for (int i = 0; i < 20; ++i) Append(*writer, 0, Numbered(0, 1, 98));
   EXPECT_EQ(begin(), 0u);
   ASSERT_TRUE(reader->Pin("late", 0, 5).ok());
@@ -204,7 +205,7 @@ TEST_F(LogTest, StopsBeforeTheDiskIsFull) {
   EXPECT_EQ((*Reader()->Ranges())[0].end, 0u);
 }
 
-TEST_F(LogTest, NoticesDamageAndSaysWhere) {
+TEST_F(LogTest, DetectsAndLocatesDamage) {
   Make({.partitions = 2});
   auto writer = Writer();
   for (int i = 0; i < 4; ++i) Append(*writer, 1, Numbered(10 * i, 10, 50));
@@ -232,14 +233,14 @@ TEST_F(LogTest, NoticesDamageAndSaysWhere) {
   EXPECT_EQ(read(10, 40).code(), Code::kDataLoss);
   EXPECT_EQ(read(25, 40).code(), Code::kDataLoss);
   EXPECT_TRUE(read(30, 40).ok());
-  // A chunk with another's place.
+  // A chunk at another chunk's offset.
   Tamper(1, "UPDATE chunks SET base = 20 WHERE base = 30");
   EXPECT_EQ(read(20, 30).code(), Code::kDataLoss);
   Tamper(1, "PRAGMA user_version = 7");
   EXPECT_EQ(EmbeddedLog::OpenSource(dir_.path(), "t").status().code(), Code::kDataLoss);
 }
 
-// Bytes of the file itself are overwritten at random: whatever is still given out is what was appended.
+// Random bytes of the file are overwritten: records that can still be read are unchanged.
 TEST_F(LogTest, ADamagedFileGivesErrorsNotOtherRecords) {
   for (int round = 0; round < 12; ++round) {
     const TempDir dir;
@@ -273,7 +274,7 @@ TEST_F(LogTest, ADamagedFileGivesErrorsNotOtherRecords) {
   }
 }
 
-// Two writers and two readers at a time, each with handles of its own, as several processes have.
+// Two writers and two readers at a time, each with its own handles, like separate processes.
 TEST_F(LogTest, ReadersSeeOnlyWholeAppendsWhileOthersWrite) {
   Make({.partitions = 1});
   std::atomic<int> writing = 2;
@@ -313,7 +314,7 @@ TEST_F(LogTest, ReadersSeeOnlyWholeAppendsWhileOthersWrite) {
   for (auto& thread : threads) thread.join();
 }
 
-// Retention in the middle of a read does not look like damage.
+// Retention during a read is not reported as damage.
 TEST_F(LogTest, ReadersThatAreTooLateAreToldSo) {
   Make({.partitions = 1, .retention_bytes = 2000, .retention_time = Duration{0}, .take_unpinned = true});
   std::atomic<bool> over = false;
@@ -339,7 +340,7 @@ TEST_F(LogTest, ReadersThatAreTooLateAreToldSo) {
   EXPECT_GT(found, 0);
 }
 
-// SQLite by itself lets the WAL grow for as long as some reader is always busy.
+// SQLite alone lets the WAL grow while any reader is busy.
 TEST_F(LogTest, TheWalStaysSmallWhileReadersAreBusy) {
   Make({.partitions = 1});
   auto writer = Writer();
@@ -367,8 +368,8 @@ TEST_F(LogTest, TheWalStaysSmallWhileReadersAreBusy) {
   for (auto& reader : readers) reader.join();
 }
 
-// A child that appends batches of its own, each record naming writer, batch, size and place in the batch,
-// until it is killed.
+// A child that appends batches until it is killed; each record has the writer, the batch, its size and the
+// index in it.
 [[noreturn]] void AppendForEver(const std::string& directory, int id, uint64_t seed) {
   auto writer = LogWriter::Open(directory, "t");
   if (!writer.ok()) _exit(1);
@@ -385,7 +386,7 @@ TEST_F(LogTest, TheWalStaysSmallWhileReadersAreBusy) {
   }
 }
 
-// Reads [from, end) and checks that it is whole batches.
+// Reads [from, end) and checks that it consists of whole batches.
 void CheckWholeBatches(Source& source, uint32_t partition, uint64_t from, uint64_t end,
                        std::set<std::array<int, 2>>* seen) {
   RecordBatch batch;
@@ -427,7 +428,7 @@ TEST_F(LogTest, KilledWritersLeaveWholeBatchesAndDenseOffsets) {
     EXPECT_TRUE(WIFSIGNALED(how)) << "writer ended by itself with " << WEXITSTATUS(how);
     children.erase(victim);
     spawn(id);
-    // Opened anew: this process never holds a database open across the fork above.
+    // Opened anew: this process never has a database open across the fork above.
     auto source = Reader();
     for (uint32_t p = 0; p < 2; ++p) {
       const uint64_t end = (*source->Ranges())[p].end;

@@ -1,51 +1,17 @@
+#include "stream/log/log_writer.h"
+
 #include <dirent.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 
-#include "stream/log/log.h"
 #include "stream/log/log_layout.h"
 
 namespace leat::stream {
 namespace {
-
-// Pages of 16 KiB: a chunk of 1 MiB is a chain of 64, an append of one record writes two or three.
-constexpr const char* kTables = R"(
-PRAGMA page_size = 16384;
-PRAGMA journal_mode = WAL;
-BEGIN IMMEDIATE;
-CREATE TABLE topic(partition INTEGER NOT NULL, partitions INTEGER NOT NULL, retention_bytes INTEGER NOT NULL,
-                   retention_ms INTEGER NOT NULL, take_unpinned INTEGER NOT NULL);
-CREATE TABLE state(id INTEGER PRIMARY KEY, "begin" INTEGER NOT NULL, "end" INTEGER NOT NULL,
-                   bytes INTEGER NOT NULL, sealed INTEGER NOT NULL);
-INSERT INTO state VALUES(0, 0, 0, 0, 0);
-CREATE TABLE chunks(base INTEGER PRIMARY KEY, count INTEGER NOT NULL, time_ms INTEGER NOT NULL,
-                    bytes INTEGER NOT NULL, checksum INTEGER NOT NULL, records BLOB NOT NULL);
-CREATE TABLE pins(owner TEXT PRIMARY KEY, "offset" INTEGER NOT NULL) WITHOUT ROWID;
-)";
-
-Status MakePartition(const std::string& path, uint32_t partition, const TopicOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(Database db, Database::Open(path, /*create=*/true));
-  LEAT_RETURN_IF_ERROR(db.Run(kTables));
-  {
-    LEAT_ASSIGN_OR_RETURN(Statement insert, db.Prepare("INSERT INTO topic VALUES(?, ?, ?, ?, ?)"));
-    insert.Bind(1, int64_t{partition});
-    insert.Bind(2, int64_t{options.partitions});
-    insert.Bind(3, static_cast<int64_t>(options.retention_bytes));
-    insert.Bind(4, int64_t{std::chrono::ceil<std::chrono::milliseconds>(options.retention_time).count()});
-    insert.Bind(5, int64_t{options.take_unpinned});
-    LEAT_RETURN_IF_ERROR(insert.Run());
-  }
-  const std::string pragmas = "PRAGMA application_id = " + std::to_string(kLogApplicationId) +
-                              "; PRAGMA user_version = " + std::to_string(kLogVersion) + "; COMMIT;";
-  return db.Run(pragmas.c_str());
-}
 
 int64_t SystemNowMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -53,10 +19,10 @@ int64_t SystemNowMs() {
       .count();
 }
 
-// An append must leave this much free: a full disk takes the whole machine down with it.
+// An append must leave this much free: a full disk affects the whole machine.
 Status CheckDisk(const std::string& path, uint64_t appended, uint64_t least_free) {
   struct statvfs disk;
-  if (::statvfs(path.c_str(), &disk) != 0) return Status();  // no answer, no guard
+  if (::statvfs(path.c_str(), &disk) != 0) return Status();  // unknown: no check
   const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
   if (least_free == 0) {
     least_free = std::min<uint64_t>(uint64_t{disk.f_blocks} * disk.f_frsize / 20, uint64_t{1} << 30);
@@ -71,7 +37,7 @@ struct Partition {
   Database db;
   Statement state, insert, update, lowest_pin, oldest, take, seal;
   int wal_frames = 0;    // pages in the WAL after the last commit
-  int checkpointed = 0;  // of these, how many were there when CheckpointIfDue last ran
+  int checkpointed = 0;  // their number when CheckpointIfDue last ran
 
   Status Prepare() {
     LEAT_ASSIGN_OR_RETURN(state, db.Prepare(R"(SELECT "begin", "end", bytes, sealed FROM state)"));
@@ -91,13 +57,13 @@ int NoteFrames(void* frames, sqlite3*, const char*, int count) {
   return SQLITE_OK;
 }
 
-// Copies the WAL into the database each time that it has grown by 16 MiB, and has the next append start it
-// anew. SQLite's own checkpoints never get to the latter while readers are busy: some reader always still
-// looks at the WAL. This one waits for them, but not long: a reader that is stopped must not stop the writer.
-// What it could not do stays for the next time, and an error shows in the next append.
+// Copies the WAL into the database each time it has grown by 16 MiB, and lets the next append restart it.
+// SQLite's own checkpoints never restart it while readers are busy, because there is always a reader using
+// the WAL. This one waits for readers, but only briefly, because a stopped reader must not stop the writer.
+// The rest is left for the next time, and errors appear in the next append.
 void CheckpointIfDue(Partition* p) {
   constexpr int kFrames = 1024, kWaitMs = 100;
-  if (p->wal_frames < p->checkpointed) p->checkpointed = 0;  // started anew
+  if (p->wal_frames < p->checkpointed) p->checkpointed = 0;  // restarted
   if (p->wal_frames - p->checkpointed < kFrames) return;
   sqlite3* db = p->db.handle();
   sqlite3_busy_timeout(db, kWaitMs);
@@ -106,7 +72,7 @@ void CheckpointIfDue(Partition* p) {
   p->checkpointed = p->wal_frames;
 }
 
-// The row of the table `state`, as it will be when the transaction commits.
+// The row of the table `state` when the transaction commits.
 struct State {
   int64_t begin = 0, end = 0, bytes = 0;
 };
@@ -137,7 +103,7 @@ class EmbeddedLogWriter final : public LogWriter {
 
   Result<uint64_t> Append(uint32_t partition, std::span<const std::string_view> records) override {
     if (partition >= partitions_.size()) {
-      return Status(Code::kInvalidArgument, Place(partition) + " is not there; the topic has " +
+      return Status(Code::kInvalidArgument, Place(partition) + " does not exist; the topic has " +
                                                 std::to_string(partitions_.size()) + " partitions");
     }
     uint64_t bytes = 0;
@@ -194,7 +160,7 @@ class EmbeddedLogWriter final : public LogWriter {
     return static_cast<uint64_t>(first);
   }
 
-  // Lays out the next chunk in lengths_ and chunk_, returns how many records it took.
+  // Lays out the next chunk in lengths_ and chunk_; returns its number of records.
   size_t FillChunk(std::span<const std::string_view> records) {
     lengths_.clear();
     size_t bytes = 0;
@@ -229,8 +195,8 @@ class EmbeddedLogWriter final : public LogWriter {
     return Status();
   }
 
-  // Takes the oldest chunks while they are too old or too many, none that holds a record at or above the
-  // lowest pin.
+  // Removes the oldest chunks while they are too old or too large in total, but none with a record at or
+  // above the lowest pin.
   Status Retain(Partition& p, int64_t now, State* state) {
     const auto limit = static_cast<int64_t>(made_.retention_bytes);
     if (limit == 0 && made_.retention_ms == 0) return Status();
@@ -239,7 +205,7 @@ class EmbeddedLogWriter final : public LogWriter {
     const int64_t keep_from =
         pinned ? p.lowest_pin.Integer(1) : (made_.take_unpinned ? state->end : state->begin);
     p.lowest_pin.Reset();
-    // A bound on the work of one append: what an append adds, and as much again.
+    // Limits the work per append: at most twice what an append adds.
     for (int taken = 0; taken < 64; ++taken) {
       LEAT_ASSIGN_OR_RETURN(const bool there, p.oldest.Step());
       if (!there) break;
@@ -265,60 +231,7 @@ class EmbeddedLogWriter final : public LogWriter {
   std::vector<std::byte> chunk_;
 };
 
-Status CheckOptions(const std::string& topic, const TopicOptions& options) {
-  LEAT_RETURN_IF_ERROR(CheckTopicName(topic));
-  if (options.partitions < 1 || options.partitions > EmbeddedLog::kMaxPartitions) {
-    return Status(Code::kInvalidArgument, "topic '" + topic + "': " + std::to_string(options.partitions) +
-                                              " partitions; must be between 1 and " +
-                                              std::to_string(EmbeddedLog::kMaxPartitions));
-  }
-  if (options.retention_time < Duration{0} || options.retention_bytes > uint64_t{1} << 62) {
-    return Status(Code::kInvalidArgument, "topic '" + topic + "': retention out of range");
-  }
-  return Status();
-}
-
 }  // namespace
-
-// Made under another name and renamed: whoever sees the topic sees all of its partitions.
-Status EmbeddedLog::Create(const std::string& directory, const std::string& topic,
-                           const TopicOptions& options) {
-  LEAT_RETURN_IF_ERROR(CheckOptions(topic, options));
-  const std::string path = TopicPath(directory, topic);
-  struct stat info;
-  if (::stat(PartitionPath(path, 0).c_str(), &info) != 0) {
-    std::error_code error;
-    std::filesystem::create_directories(directory, error);
-    std::string temporary = directory + "/." + topic + ".XXXXXX";
-    if (!::mkdtemp(temporary.data())) {
-      return Status(Code::kPermissionDenied,
-                    "cannot make a topic in " + directory + ": " + std::strerror(errno));
-    }
-    Status status;
-    for (uint32_t p = 0; p < options.partitions && status.ok(); ++p) {
-      status = MakePartition(PartitionPath(temporary, p), p, options);
-    }
-    if (status.ok() && ::chmod(temporary.c_str(), 0755) == 0 &&
-        ::rename(temporary.c_str(), path.c_str()) == 0) {
-      return Status();
-    }
-    const int why = errno;
-    std::filesystem::remove_all(temporary, error);
-    if (!status.ok()) return status.With(path);
-    // Somebody else was first: theirs is as good.
-    if (why != ENOTEMPTY && why != EEXIST) {
-      return Status(Code::kPermissionDenied, path + ": " + std::strerror(why));
-    }
-  }
-  LogTopic made;
-  LEAT_RETURN_IF_ERROR(OpenPartitions(directory, topic, &made).status());
-  if (made.partitions != options.partitions) {
-    return Status(Code::kFailedPrecondition, "topic '" + topic + "' in " + directory + " has " +
-                                                 std::to_string(made.partitions) + " partitions, not " +
-                                                 std::to_string(options.partitions));
-  }
-  return Status();
-}
 
 Result<std::unique_ptr<LogWriter>> LogWriter::Open(const std::string& directory, const std::string& topic,
                                                    const LogWriterOptions& options) {

@@ -42,7 +42,7 @@ Result<bool> Statement::Step() {
 
 Status Statement::Run() {
   const auto row = Step();
-  // The message is read above: a reset may change it.
+  // The message is read before, because a reset may change it.
   Reset();
   return row.status();
 }
@@ -58,7 +58,7 @@ Result<Database> Database::Open(const std::string& path, bool create) {
   }
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, kBusyTimeoutMs);
-  // The file may come from anywhere: no schema in it may run code.
+  // The file may be untrusted: its schema must not run code.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   return db;

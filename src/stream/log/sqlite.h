@@ -1,4 +1,4 @@
-// A thin hold on SQLite: handles that close themselves, errors as Status, nothing thrown. Not thread-safe.
+// A thin wrapper for SQLite: handles that close themselves, errors as Status, no exceptions. Not thread-safe.
 #pragma once
 
 #include <sqlite3.h>
@@ -15,7 +15,7 @@ namespace leat::stream {
 
 class Database;
 
-// A prepared statement. Values are bound from 1, columns read from 0, as SQLite counts them.
+// A prepared statement. As in SQLite, parameters count from 1 and columns from 0.
 class Statement {
  public:
   Statement() = default;
@@ -24,15 +24,15 @@ class Statement {
   void Bind(int at, std::string_view text) {
     sqlite3_bind_text64(handle_.get(), at, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
   }
-  // Looks at `bytes` until the statement is reset.
+  // `bytes` must stay valid until the statement is reset.
   void Bind(int at, ByteView bytes) {
     sqlite3_bind_blob64(handle_.get(), at, bytes.data(), bytes.size(), SQLITE_STATIC);
   }
-  // True when a row is there, false after the last one.
+  // True if there is a row, false after the last one.
   Result<bool> Step();
-  // Runs a statement without rows and resets it.
+  // Executes a statement without rows and resets it.
   Status Run();
-  // Ends the reading of rows; the statement can be bound and stepped again.
+  // Ends reading rows, so that the statement can be bound and stepped again.
   void Reset() { sqlite3_reset(handle_.get()); }
   int64_t Integer(int column) const { return sqlite3_column_int64(handle_.get(), column); }
 
@@ -46,18 +46,18 @@ class Statement {
 
 class Database {
  public:
-  // How long a call waits for another process that writes before it gives up with kUnavailable.
+  // How long a call waits for another writing process before it returns kUnavailable.
   static constexpr int kBusyTimeoutMs = 10'000;
 
   Database() = default;
-  // `create`: the file must not exist yet; otherwise it must (kNotFound).
+  // `create`: the file must not exist; otherwise it must (kNotFound).
   static Result<Database> Open(const std::string& path, bool create);
 
   Status Run(const char* sql);
   Result<Statement> Prepare(std::string_view sql);
-  // Ends a transaction that is still open, if any: for the way out after an error.
+  // Rolls back an open transaction, if there is one, after an error.
   void Rollback();
-  // What the last failed call on this database says, as a Status.
+  // The error of the last failed call on this database.
   Status Error() const;
   sqlite3* handle() const { return handle_.get(); }
   explicit operator bool() const { return handle_ != nullptr; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds files that Leat wrote against other readers: LEAT_KEEP_ONNX=DIR onnx_test, then check.py DIR.
+"""Checks ONNX files that Leat has written with other readers: LEAT_KEEP_ONNX=DIR onnx_test, then check.py DIR.
 
-onnx.checker (python3-onnx) looks at each; where onnxruntime is installed, it runs them on the inputs that lie beside.
+onnx.checker (python3-onnx) checks each file. If onnxruntime is installed, it runs them on the inputs next to them.
 """
 
 import json
@@ -31,4 +31,4 @@ for path in sorted(Path(sys.argv[1]).glob("*.onnx")):
     worst = max(worst, error)
     print(f"{path.name}: {error:.2g}")
     assert error < 1e-4, path
-print(f"all well, onnxruntime {'not there' if onnxruntime is None else f'differs by at most {worst:.2g}'}")
+print(f"passed; onnxruntime {'is not installed' if onnxruntime is None else f'differs by at most {worst:.2g}'}")

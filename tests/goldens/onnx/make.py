@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the files beside it: small networks as ONNX, with what PyTorch makes of some rows (python3-torch, python3-onnx).
+"""Generates the files of this folder: small ONNX networks with PyTorch's outputs (needs python3-torch, python3-onnx).
 
-Each `<name>.onnx` has an entry in goldens.json: the sizes of a row as a job has them, the rows, and the outputs. Those
-that PyTorch cannot export the way Keras does are written node by node and run here in NumPy.
+Each `<name>.onnx` has an entry in goldens.json: the sizes of a row in a job, the rows, and the outputs. A network in
+the style of Keras is written node by node and computed with NumPy, because PyTorch cannot export one.
 """
 
 import io
@@ -32,7 +32,7 @@ def save(name, model, row, rows, outputs):
 
 
 def export(name, module, x, opset=13, batch="dynamic", training=False, row=None):
-    """x: as the module takes it, batch first. row: the sizes of a row as a job gives it, when they are others."""
+    """x: the module's input, batch first. row: the sizes of a row in a job, if they differ."""
     module.eval()
     if x.is_floating_point():
         x = torch.round(x * 100) / 100
@@ -56,7 +56,7 @@ def export(name, module, x, opset=13, batch="dynamic", training=False, row=None)
 
 
 class Norms(nn.Module):
-    """Convolutions of all kinds with batch norm, a residual, a global pool."""
+    """All kinds of convolutions, with batch normalisation, a residual connection and a global pool."""
 
     def __init__(self):
         super().__init__()
@@ -94,7 +94,7 @@ class Recurrent(nn.Module):
 
 
 class Attention(nn.Module):
-    """A causal block as users write it, with learnt positions."""
+    """A causal transformer block with learnt positions."""
 
     def __init__(self, size=8, heads=2, time=6):
         super().__init__()
@@ -120,7 +120,7 @@ class Attention(nn.Module):
 
 
 def keras():
-    """As tf2onnx writes a small Keras network: images with channels last, turned round and back."""
+    """A small Keras network as tf2onnx writes it: channels-last images, transposed for the convolution and back."""
     rng = np.random.default_rng(5)
     w = rng.normal(size=(4, 1, 3, 3)).astype(np.float32)
     b = rng.normal(size=(4,)).astype(np.float32)

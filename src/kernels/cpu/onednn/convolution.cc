@@ -8,13 +8,13 @@
 #include "ops/convolution/conv2d.h"
 #include "ops/convolution/conv2d_bias.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 using dnnl::memory;
 using ops::Conv2dSizes;
 
-// Where an argument lies when a kernel runs: an input, an output, or so far into the scratch memory.
+// The memory of an argument: an input, an output, or an offset into the scratch memory.
 struct ArgumentRef {
   enum class Kind : uint8_t { kInput, kOutput, kScratch };
   Kind kind;
@@ -88,9 +88,9 @@ class StagesKernel final : public graph::Kernel {
   std::vector<Stage> stages_;
 };
 
-// A convolution as oneDNN describes it. Images lie as they are, height, width, channels; how weights lie is
-// left to the primitive, since they are small and reordering them is cheap. Of x, y and weights the two that
-// are multiplied have the type of the operands, and the third is f32.
+// The oneDNN description of a convolution. Images keep their layout [height, width, channels]. The primitive
+// chooses the layout of the weights, which are cheap to reorder. The two operands among x, y and weights have
+// the operand type; the third is the result and f32.
 enum class Made : uint8_t { kX, kY, kWeights };
 struct Description {
   Description(const Conv2dSizes& s, DType operands, Made made)
@@ -161,11 +161,11 @@ struct Description {
   memory::desc hint_x, hint_y, hint_weights;
 };
 
-// Without elements oneDNN has no primitive; beyond 31 bits not every one of its loops is sound, and windows
-// that lie beside the image are what few of them were made for.
+// oneDNN has no primitive for empty tensors, some of its loops overflow beyond 31 bits, and few support
+// windows that lie entirely in the padding.
 bool Covered(const Conv2dSizes& s) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  const auto fits = [](const Shape& shape) { return shape.elements() > 0 && shape.elements() <= kMost; };
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  const auto fits = [](const Shape& shape) { return shape.elements() > 0 && shape.elements() <= kMax; };
   const ops::Pair extent = s.window.Extent();
   const ops::Padding& p = s.window.padding;
   return fits(s.x) && fits(s.w) && fits(s.y) && std::max(p.top, p.bottom) < extent.height &&
@@ -188,7 +188,7 @@ KernelPtr MakeStages(const KernelRequest& request, const Conv2dSizes& sizes, Mad
   }
 }
 
-// The weights as the primitive wants them.
+// Reorders the weights to the layout of the primitive, if necessary.
 ArgumentRef ReorderedWeights(StagesKernel& kernel, const Description& d, const memory::desc& wanted) {
   if (wanted == d.plain_weights) return Input(1);
   const ArgumentRef place = kernel.Scratch(wanted.get_size());
@@ -235,7 +235,7 @@ KernelPtr MakeConv2dGradInput(const KernelRequest& request) {
   });
 }
 
-// With the gradient by the bias when there is a second output.
+// Also computes the bias gradient if there is a second output.
 template <class O>
 KernelPtr MakeGradWeights(const KernelRequest& request) {
   const auto& op = static_cast<const O&>(request.op);
@@ -261,13 +261,11 @@ KernelPtr MakeGradWeights(const KernelRequest& request) {
 }  // namespace
 
 void AddConvolution(graph::KernelTable& table) {
-  table.factories.insert({
-      {"conv2d", MakeConv2d},
-      {"conv2d_bias", MakeConv2dBias},
-      {"conv2d_grad_input", MakeConv2dGradInput},
-      {"conv2d_grad_weights", MakeGradWeights<ops::Conv2dGradWeights>},
-      {"conv2d_grad_weights_bias", MakeGradWeights<ops::Conv2dGradWeightsBias>},
-  });
+  table.Add("conv2d", MakeConv2d);
+  table.Add("conv2d_bias", MakeConv2dBias);
+  table.Add("conv2d_grad_input", MakeConv2dGradInput);
+  table.Add("conv2d_grad_weights", MakeGradWeights<ops::Conv2dGradWeights>);
+  table.Add("conv2d_grad_weights_bias", MakeGradWeights<ops::Conv2dGradWeightsBias>);
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

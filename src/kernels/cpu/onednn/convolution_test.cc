@@ -12,7 +12,7 @@
 #include "ops/list.h"
 #include "ops/ops.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 using Tensors = std::vector<Tensor>;
@@ -23,7 +23,7 @@ std::vector<TensorType> TypesOf(const Tensors& tensors) {
   return types;
 }
 
-// Outputs of the table's kernel, or none when it has none for this case.
+// The outputs of the table's kernel; empty if it has none for this case.
 Tensors RunKernel(const graph::KernelTable& table, const graph::Op& op, const Tensors& inputs) {
   const auto types = TypesOf(inputs), out_types = op.Infer(types);
   const auto kernel = table.factories.at(op.kind())({op, types, out_types, 1});
@@ -53,7 +53,7 @@ std::vector<float> Numbers(const Tensor& tensor) {
   return all;
 }
 
-// Sums over many elements differ by their order: the tolerance is relative to the largest.
+// The order of summation affects the result, so the tolerance is relative to the largest element.
 void ExpectSame(const graph::Op& op, const Tensors& inputs, double tolerance) {
   const Tensors actual = RunKernel(Table(), op, inputs),
                 expected = RunKernel(reference::Kernels(), op, inputs);
@@ -90,7 +90,7 @@ TEST(OnednnConvolutionTest, RandomConvolutions) {
   Rng rng(1);
   for (uint64_t seed = 0; seed < 150; ++seed) {
     const int64_t groups = rng.Chance(0.7) ? 1 : From(rng, 2, 4);
-    // Depthwise now and then, and channels around the width of vectors.
+    // Sometimes depthwise; numbers of channels around the vector width.
     const int64_t in = rng.Chance(0.3) ? 1 : From(rng, 1, 20), out = rng.Chance(0.3) ? 1 : From(rng, 1, 20);
     const ops::Pair kernel{From(rng, 1, 4), From(rng, 1, 4)};
     const ops::Conv2dAttributes attr{
@@ -123,7 +123,7 @@ TEST(OnednnConvolutionTest, LeavesWhatHasNoElementsToTheReference) {
           .empty());
 }
 
-// Some elements that are none, some that are equal.
+// Includes NaN and equal elements.
 Tensor DrawRough(Shape shape, Rng& rng) {
   Tensor t(DType::kF32, shape);
   for (float& x : t.as<float>()) {
@@ -148,7 +148,7 @@ TEST(OnednnPoolTest, RandomPools) {
     const Shape x{From(rng, 0, 2), From(rng, 4, 9), From(rng, 4, 9), From(rng, 0, 70)};
     const Shape y = ops::PooledShape(attr, x);
     ExpectSame(ops::MaxPool(attr), {DrawRough(x, rng)}, 0);
-    // Whatever is in an index, nothing is written beside the image.
+    // No index, however wrong, may cause a write outside the image.
     Tensor index(DType::kU8, y);
     for (uint8_t& i : index.as<uint8_t>()) i = static_cast<uint8_t>(rng.Below(rng.Chance(0.1) ? 256 : 16));
     ExpectSame(ops::MaxPoolGrad(attr, ops::ImageSize(x)), {Draw(y, seed), index}, 1e-6);
@@ -170,4 +170,4 @@ TEST(OnednnPoolTest, IndicesOfLargeWindows) {
 }
 
 }  // namespace
-}  // namespace leat::onednn
+}  // namespace leat::cpu

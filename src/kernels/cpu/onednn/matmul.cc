@@ -8,7 +8,7 @@
 #include "ops/matrix/matmul.h"
 #include "ops/shape/broadcast.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 using dnnl::memory;
@@ -40,9 +40,9 @@ dnnl::matmul::primitive_desc Describe(const Product& p) {
 
 KernelPtr MakeProduct(const Product& p, int threads) {
   const auto [m, n, k] = p.sizes;
-  // Without elements oneDNN has no primitive, and beyond 31 bits not every one of its loops is sound.
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (m == 0 || n == 0 || k == 0 || m > kMost || n > kMost || k > kMost) return nullptr;
+  // oneDNN has no primitive for empty tensors, and some of its loops overflow beyond 31 bits.
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  if (m == 0 || n == 0 || k == 0 || m > kMax || n > kMax || k > kMax) return nullptr;
   if (p.operands == DType::kBf16 && !HasBf16()) return nullptr;
   const ThreadLimit limit(threads);
   try {
@@ -59,7 +59,7 @@ KernelPtr MakeProduct(const Product& p, int threads) {
   }
 }
 
-// Many products, one after the other: each pair of matrices has its places in a and b.
+// Many products, one after the other, with an offset into a and b for each.
 class BatchKernel final : public graph::Kernel {
  public:
   struct Places {
@@ -87,7 +87,7 @@ Shape MatrixOf(const Shape& shape) {
   return Shape(shape.sizes().last(2));
 }
 
-// For each matrix of a batch, where it lies in a tensor that broadcasts to it.
+// The offset of each matrix of a batch in a tensor that broadcasts to it.
 std::vector<size_t> PlacesOf(const TensorType& type, const Shape& batch) {
   const Shape& tensor = type.shape;
   const auto strides = ops::BroadcastStrides(ops::BatchOf(tensor), batch);
@@ -105,8 +105,6 @@ std::vector<size_t> PlacesOf(const TensorType& type, const Shape& batch) {
   return places;
 }
 
-}  // namespace
-
 KernelPtr MakeBatchMatMul(const KernelRequest& request) {
   const auto& op = static_cast<const ops::BatchMatMul&>(request.op);
   const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
@@ -115,7 +113,7 @@ KernelPtr MakeBatchMatMul(const KernelRequest& request) {
   p.operands = request.inputs[0].dtype;
   const Shape batch = ops::BatchOf(y);
   if (ops::BatchOf(b).elements() == 1 && !op.transpose_a) {
-    // All rows of a meet the same b.
+    // All matrices of a are multiplied by the same b: one larger product.
     p.sizes.m *= batch.elements();
     return MakeProduct(p, ThreadsOf(request));
   }
@@ -148,4 +146,12 @@ KernelPtr MakeDense(const KernelRequest& request) {
                      ThreadsOf(request));
 }
 
-}  // namespace leat::onednn
+}  // namespace
+
+void AddMatMul(graph::KernelTable& table) {
+  table.Add("matmul", MakeMatMul);
+  table.Add("batch_matmul", MakeBatchMatMul);
+  table.Add("dense", MakeDense);
+}
+
+}  // namespace leat::cpu

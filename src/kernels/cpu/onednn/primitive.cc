@@ -6,13 +6,13 @@
 
 #include "base/check.h"
 
-// Of OpenMP's runtime, which oneDNN runs on. Its header belongs to a compiler: clang comes without.
+// Declared here because clang does not ship omp.h.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int);
 }
 
-namespace leat::onednn {
+namespace leat::cpu {
 namespace {
 
 std::vector<Argument> Joined(std::vector<Argument> inputs, const std::vector<Argument>& outputs,
@@ -24,7 +24,7 @@ std::vector<Argument> Joined(std::vector<Argument> inputs, const std::vector<Arg
 
 }  // namespace
 
-// Never destroyed: kernels may outlive whatever static order the program ends in.
+// Never destroyed, since kernels may outlive static objects at exit.
 const dnnl::engine& Engine() {
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;
@@ -35,7 +35,7 @@ dnnl::memory::data_type DnnlType(DType type) {
 }
 
 bool HasBf16() {
-  // Sets of instructions are sets of bits, each with those that it builds upon.
+  // An ISA value is a bit set that includes the bits of the ISAs it extends.
   constexpr auto kBf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kBf16) == kBf16;
 }
@@ -112,4 +112,4 @@ void PrimitiveKernel::Run(const KernelArgs& args) {
   primitive_.Run();
 }
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

@@ -1,4 +1,5 @@
-// How kernels run oneDNN's primitives: prepared once, then pointers are set and the primitive runs.
+// Runs oneDNN primitives in kernels. A primitive is prepared once; each run only sets pointers and executes
+// it.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -7,17 +8,15 @@
 #include "kernels/cpu/kernels.h"
 #include "ops/matrix/dense.h"
 
-namespace leat::onednn {
+namespace leat::cpu {
 
 const dnnl::engine& Engine();
 
-// Whether the machine has instructions for products of bf16.
-bool HasBf16();
-// Of f32 and bf16.
+// For f32 and bf16.
 dnnl::memory::data_type DnnlType(DType type);
 
-// oneDNN takes as many threads as OpenMP would give the calling thread, both when it plans a primitive and
-// when it runs one, and these two must agree. With one thread OpenMP's pool is never started.
+// Sets the number of OpenMP threads for its lifetime. oneDNN reads it when it creates and when it runs a
+// primitive, and the two must agree. With one thread, OpenMP never starts its pool.
 class ThreadLimit {
  public:
   explicit ThreadLimit(int threads);
@@ -32,22 +31,22 @@ class ThreadLimit {
 
 int ThreadsOf(const KernelRequest& request);
 
-// The activation as what a product or convolution does last.
+// The activation as a post-op of a matrix product or convolution.
 dnnl::post_ops PostOpsOf(ops::Activation activation);
 
-// What a primitive reads or writes: DNNL_ARG_SRC and how it lies in memory.
+// An argument of a primitive: its role, such as DNNL_ARG_SRC, and its memory layout.
 struct Argument {
   int what = 0;
   dnnl::memory::desc description;
 };
 
-// A primitive with its memory objects and argument list, made once; a run sets pointers. The C interface
-// executes from an array, where the C++ one would build a map first.
+// A primitive with its memory objects and argument list. Uses the C interface, which takes an array; the C++
+// one builds a map in each run.
 class PreparedPrimitive {
  public:
   PreparedPrimitive() = default;
   PreparedPrimitive(dnnl::primitive primitive, const std::vector<Argument>& arguments);
-  // Where the i-th argument lies from now on.
+  // Sets the memory of the i-th argument.
   void Set(size_t i, const void* data);
   void Run();
 
@@ -58,7 +57,8 @@ class PreparedPrimitive {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-// A kernel that is one primitive: the kernel's inputs and outputs in the order of `inputs` and `outputs`.
+// A kernel implemented by one primitive. `inputs` and `outputs` have the order of the kernel's inputs and
+// outputs.
 class PrimitiveKernel final : public graph::Kernel {
  public:
   PrimitiveKernel(dnnl::primitive primitive, const std::vector<Argument>& inputs,
@@ -72,4 +72,4 @@ class PrimitiveKernel final : public graph::Kernel {
   PreparedPrimitive primitive_;
 };
 
-}  // namespace leat::onednn
+}  // namespace leat::cpu

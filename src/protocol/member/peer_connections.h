@@ -1,10 +1,10 @@
-// One member's connections to the other members of its group, without sockets: whom it calls, which greetings
-// it accepts, when the group is complete, and what the end of a connection means.
+// The connections of one member to the others of its group, without sockets: which peers it calls, which
+// greetings it accepts, when the group is complete, and what a closed connection means.
 //
-// Each pair of members that reduce together (ReducePeers) has one connection for each channel. The member
-// with the higher rank calls; the first message in both directions is a greeting. A group is complete when
-// every peer has greeted on every channel, so a group of one is complete at once. After the first failure it
-// is of no more use. Not thread-safe.
+// Each pair of members that reduce together (ReducePeers) has one connection per channel. The member with the
+// higher rank connects; the first message in both directions is a greeting. A group is complete when every
+// peer has greeted on every channel, so a group of one is complete at once. It is unusable after the first
+// failure. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace leat::protocol {
 
-// Pieces of buckets travel on one channel and short messages on the other, which is never full.
+// Pieces of buckets use one channel, short messages the other, which is never full.
 enum class ChannelKind : uint8_t { kData = 0, kControl = 1 };
 
 struct Greet {
   uint64_t group = 0;
   uint32_t members = 0;
-  uint32_t rank = 0;  // of who says it
+  uint32_t rank = 0;  // of the sender
   ChannelKind kind = ChannelKind::kData;
   friend bool operator==(const Greet&, const Greet&) = default;
 };
 
-// What a process does with a call, by the group that its greeting names.
+// How a process treats an incoming connection, by the group in its greeting.
 enum class CallVerdict : uint8_t {
-  kAccept,  // of the newest group that this process has heard of
-  kKeep,    // of a group that it has not heard of yet: the caller waits
+  kAccept,  // of the newest group known here
+  kKeep,    // of a group not known here yet: the caller waits
   kReject,  // of an earlier group
 };
 CallVerdict JudgeCall(uint64_t said, uint64_t newest);
@@ -37,14 +37,14 @@ class PeerConnections {
   enum class Phase : uint8_t {
     kForming,
     kFormed,
-    kStopped,  // nothing is sent or taken any more; the reason is not certain yet
+    kStopped,  // no more messages; the cause is not certain yet
     kEnded,
   };
-  // What follows from the end of a connection.
+  // The consequence of a closed connection.
   enum class Loss : uint8_t {
-    kNone,         // nothing new: the group is over, or about to be
-    kAwaitReason,  // the peer's control channel is still there, and may say why
-    kPeer,         // the peer is gone
+    kNone,         // none: the group has ended, or is about to
+    kAwaitReason,  // the peer's control channel is open and may still deliver the reason
+    kPeer,         // the peer is lost
   };
 
   // `channels`: 1 (kData alone) or 2.
@@ -56,16 +56,16 @@ class PeerConnections {
   uint64_t group() const { return group_; }
   uint32_t rank() const { return rank_; }
   std::vector<uint32_t> Peers() const;
-  // Those that this member calls.
+  // The peers that this member connects to.
   std::vector<uint32_t> Calls() const;
   Greet MyGreet(ChannelKind kind) const { return {group_, members_, rank_, kind}; }
 
   // ---- forming
-  // A call that JudgeCall accepts. True: it is answered with MyGreet, and counts as greeted.
+  // Handles a call that JudgeCall accepts. True: answer it with MyGreet; it counts as greeted.
   bool Accept(const Greet& greet);
-  // Whether this is the answer of the peer that was called.
+  // True if this is the expected answer of a called peer.
   bool Answers(uint32_t peer, const Greet& greet) const;
-  // The answer of the peer that was called has come.
+  // Records the answer of a called peer.
   void Answered(uint32_t peer, ChannelKind kind);
   bool greeted(uint32_t peer, ChannelKind kind) const;
   // The first peer that has not greeted on every channel.
@@ -73,14 +73,14 @@ class PeerConnections {
 
   // ---- the end
   Loss Closed(uint32_t peer, ChannelKind kind);
-  // False when it was stopped before.
+  // Returns false if it was stopped before.
   bool Stop();
   bool End();
 
  private:
   struct Peer {
     uint32_t rank = 0;
-    bool there[2] = {};  // it was called or has called, and the connection has not ended
+    bool there[2] = {};  // connected, and the connection has not closed
     bool greeted[2] = {};
   };
 

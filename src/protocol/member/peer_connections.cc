@@ -1,4 +1,4 @@
-#include "protocol/peer_connections.h"
+#include "protocol/member/peer_connections.h"
 
 #include <algorithm>
 

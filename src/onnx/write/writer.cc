@@ -1,4 +1,4 @@
-#include "onnx/write.h"
+#include "onnx/write/writer.h"
 
 #include <cstring>
 #include <stdexcept>
@@ -6,6 +6,7 @@
 #include "graph/builtin.h"
 #include "graph/pass.h"
 #include "onnx/file.h"
+#include "onnx/write/ops.h"
 
 namespace leat::onnx {
 
@@ -42,10 +43,10 @@ std::string Writer::Plain(Value v) {
     return plain_[v] = Floats(graph_.shape(v), at->second.second, at->second.first);
   }
   const Tensor* constant = graph::ConstantValue(*graph_.node(v).op);
-  if (constant == nullptr) Fail("reads " + Quoted(graph_.node(v).name) + ", which is not written");
+  if (constant == nullptr) Fail("reads " + Quoted(graph_.node(v).name) + ", which has no name in the file");
   if (graph_.shape(v) != other_.shape(v)) {
     Fail("has a constant " + constant->type().ToString() +
-         " that depends on the batch, which therefore cannot be symbolic");
+         " that depends on the batch size; export with a fixed batch");
   }
   return plain_[v] = Known(*constant, graph_.node(v).name);
 }
@@ -148,7 +149,7 @@ std::string Writer::Scalar(float value, const std::string& hint) {
 
 std::span<const float> Writer::VariableValues(Value v) const {
   const auto at = variables_.find(v);
-  if (at == variables_.end()) Fail("has weights that are computed from others, which cannot be written");
+  if (at == variables_.end()) Fail("computed weights cannot be written");
   return at->second.second;
 }
 
@@ -163,7 +164,7 @@ std::vector<int64_t> Writer::Sizes(Value v) const {
   }
   if (varying > 1)
     Fail("has several sizes in " + shape.ToString() +
-         " that depend on the batch, which therefore cannot be symbolic");
+         " that depend on the batch size; export with a fixed batch");
   return sizes;
 }
 
@@ -186,7 +187,7 @@ void Writer::Write(Value result, const std::string& name) {
     for (const auto& input : graph_.node(static_cast<graph::NodeIndex>(i)).inputs) needed[input.node] = true;
   }
   CheckOps(needed);
-  // Of what is written: others that read a value do not count.
+  // Count only uses by nodes that are written.
   uses_.resize(needed.size());
   for (const auto& node : graph_.nodes()) uses_[node.index].assign(node.outputs.size(), 0);
   for (const auto& node : graph_.nodes()) {

@@ -1,17 +1,39 @@
+#include "stream/log/log.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <numeric>
 
-#include "stream/log/log.h"
 #include "stream/log/log_layout.h"
 
 namespace leat::stream {
 namespace {
 
+// Pages of 16 KiB: a chunk of 1 MiB is a chain of 64; an append of one record writes two or three.
+constexpr const char* kTables = R"(
+PRAGMA page_size = 16384;
+PRAGMA journal_mode = WAL;
+BEGIN IMMEDIATE;
+CREATE TABLE topic(partition INTEGER NOT NULL, partitions INTEGER NOT NULL, retention_bytes INTEGER NOT NULL,
+                   retention_ms INTEGER NOT NULL, take_unpinned INTEGER NOT NULL);
+CREATE TABLE state(id INTEGER PRIMARY KEY, "begin" INTEGER NOT NULL, "end" INTEGER NOT NULL,
+                   bytes INTEGER NOT NULL, sealed INTEGER NOT NULL);
+INSERT INTO state VALUES(0, 0, 0, 0, 0);
+CREATE TABLE chunks(base INTEGER PRIMARY KEY, count INTEGER NOT NULL, time_ms INTEGER NOT NULL,
+                    bytes INTEGER NOT NULL, checksum INTEGER NOT NULL, records BLOB NOT NULL);
+CREATE TABLE pins(owner TEXT PRIMARY KEY, "offset" INTEGER NOT NULL) WITHOUT ROWID;
+)";
+
 struct CloseBlob {
   void operator()(sqlite3_blob* blob) const { sqlite3_blob_close(blob); }
 };
 
-// A chunk as it was read last: small reads inside one chunk go to the disk once.
+// The last chunk read, so that small reads inside one chunk access the disk once.
 struct CachedChunk {
   uint64_t base = 0;
   std::vector<uint32_t> lengths;
@@ -27,7 +49,8 @@ struct Partition {
 
   Status Prepare() {
     LEAT_ASSIGN_OR_RETURN(state, db.Prepare(R"(SELECT "begin", "end", sealed FROM state)"));
-    // From the chunk that holds the first offset on; `records` is not named, so its pages are not read.
+    // Starts with the chunk that contains the first offset. `records` is not selected, so its pages are not
+    // read.
     LEAT_ASSIGN_OR_RETURN(chunks, db.Prepare("SELECT base, count, bytes, checksum FROM chunks WHERE base >= "
                                              "(SELECT max(base) FROM chunks WHERE base <= ?1) AND base < ?2 "
                                              "ORDER BY base"));
@@ -81,13 +104,14 @@ class EmbeddedLogSource final : public Source {
 
   Status Pin(const std::string& owner, uint32_t partition, uint64_t offset) override {
     if (partition >= partitions_.size() || offset > INT64_MAX) {
-      return Status(Code::kInvalidArgument, Place(partition) + ": no such place to pin");
+      return Status(Code::kInvalidArgument,
+                    Place(partition) + ": cannot pin offset " + std::to_string(offset) + ", out of range");
     }
     Partition& p = partitions_[partition];
     p.pin.Bind(1, std::string_view(owner));
     p.pin.Bind(2, static_cast<int64_t>(offset));
     LEAT_RETURN_IF_ERROR(p.pin.Run().With(Place(partition)));
-    // Read after the pin is in force: from here on `begin` cannot pass it.
+    // Read after the pin is in force: `begin` cannot pass it from now on.
     auto range = RangeOf(partition);
     if (!range.ok()) return range.status().With(Place(partition));
     if (offset >= range->begin) return Status();
@@ -125,7 +149,7 @@ class EmbeddedLogSource final : public Source {
       CopyFromCache(p.cache, begin, end, out);
       return Status();
     }
-    // One snapshot for range and chunks: retention in another process does not show in the middle.
+    // One snapshot for range and chunks, so that concurrent retention has no effect.
     LEAT_RETURN_IF_ERROR(p.db.Run("BEGIN"));
     Status status = ReadChunks(partition, begin, end, out);
     p.chunks.Reset();
@@ -197,7 +221,7 @@ class EmbeddedLogSource final : public Source {
     return rc == SQLITE_OK ? Status() : db.Error();
   }
 
-  // Lengths into `lengths`, bytes to `data`; both checked.
+  // Reads lengths into `lengths` and bytes into `data`, and checks both.
   static Status ReadChunk(Database& db, const Chunk& chunk, sqlite3_blob* blob,
                           std::vector<uint32_t>* lengths, std::byte* data) {
     lengths->resize(static_cast<size_t>(chunk.count));
@@ -206,7 +230,7 @@ class EmbeddedLogSource final : public Source {
     LEAT_RETURN_IF_ERROR(ReadBlob(db, blob, data, bytes, table));
     const uint64_t sum = std::accumulate(lengths->begin(), lengths->end(), uint64_t{0});
     if (sum == bytes && ChunkChecksum(chunk.base, *lengths, {data, bytes}) == chunk.checksum) return Status();
-    return Status(Code::kDataLoss, "is damaged: its checksum does not hold");
+    return Status(Code::kDataLoss, "is damaged: wrong checksum");
   }
 
   Status ReadWhole(Partition& p, const Chunk& chunk, sqlite3_blob* blob, RecordBatch* out) {
@@ -226,7 +250,7 @@ class EmbeddedLogSource final : public Source {
     cache.data.resize(static_cast<size_t>(chunk.bytes));
     const Status status = ReadChunk(p.db, chunk, blob, &cache.lengths, cache.data.data());
     if (!status.ok()) {
-      cache.lengths.clear();  // holds nothing
+      cache.lengths.clear();  // now empty
       return status;
     }
     cache.base = chunk.base;
@@ -250,7 +274,77 @@ class EmbeddedLogSource final : public Source {
   std::vector<uint32_t> lengths_;
 };
 
+Status MakePartition(const std::string& path, uint32_t partition, const TopicOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(Database db, Database::Open(path, /*create=*/true));
+  LEAT_RETURN_IF_ERROR(db.Run(kTables));
+  {
+    LEAT_ASSIGN_OR_RETURN(Statement insert, db.Prepare("INSERT INTO topic VALUES(?, ?, ?, ?, ?)"));
+    insert.Bind(1, int64_t{partition});
+    insert.Bind(2, int64_t{options.partitions});
+    insert.Bind(3, static_cast<int64_t>(options.retention_bytes));
+    insert.Bind(4, int64_t{std::chrono::ceil<std::chrono::milliseconds>(options.retention_time).count()});
+    insert.Bind(5, int64_t{options.take_unpinned});
+    LEAT_RETURN_IF_ERROR(insert.Run());
+  }
+  const std::string pragmas = "PRAGMA application_id = " + std::to_string(kLogApplicationId) +
+                              "; PRAGMA user_version = " + std::to_string(kLogVersion) + "; COMMIT;";
+  return db.Run(pragmas.c_str());
+}
+
+Status CheckOptions(const std::string& topic, const TopicOptions& options) {
+  LEAT_RETURN_IF_ERROR(CheckTopicName(topic));
+  if (options.partitions < 1 || options.partitions > EmbeddedLog::kMaxPartitions) {
+    return Status(Code::kInvalidArgument, "topic '" + topic + "': " + std::to_string(options.partitions) +
+                                              " partitions; must be between 1 and " +
+                                              std::to_string(EmbeddedLog::kMaxPartitions));
+  }
+  if (options.retention_time < Duration{0} || options.retention_bytes > uint64_t{1} << 62) {
+    return Status(Code::kInvalidArgument, "topic '" + topic + "': retention out of range");
+  }
+  return Status();
+}
+
 }  // namespace
+
+// Created under another name and renamed, so that a visible topic always has all its partitions.
+Status EmbeddedLog::Create(const std::string& directory, const std::string& topic,
+                           const TopicOptions& options) {
+  LEAT_RETURN_IF_ERROR(CheckOptions(topic, options));
+  const std::string path = TopicPath(directory, topic);
+  struct stat info;
+  if (::stat(PartitionPath(path, 0).c_str(), &info) != 0) {
+    std::error_code error;
+    std::filesystem::create_directories(directory, error);
+    std::string temporary = directory + "/." + topic + ".XXXXXX";
+    if (!::mkdtemp(temporary.data())) {
+      return Status(Code::kPermissionDenied,
+                    "cannot make a topic in " + directory + ": " + std::strerror(errno));
+    }
+    Status status;
+    for (uint32_t p = 0; p < options.partitions && status.ok(); ++p) {
+      status = MakePartition(PartitionPath(temporary, p), p, options);
+    }
+    if (status.ok() && ::chmod(temporary.c_str(), 0755) == 0 &&
+        ::rename(temporary.c_str(), path.c_str()) == 0) {
+      return Status();
+    }
+    const int why = errno;
+    std::filesystem::remove_all(temporary, error);
+    if (!status.ok()) return status.With(path);
+    // Another process was first; its topic is equivalent.
+    if (why != ENOTEMPTY && why != EEXIST) {
+      return Status(Code::kPermissionDenied, path + ": " + std::strerror(why));
+    }
+  }
+  LogTopic made;
+  LEAT_RETURN_IF_ERROR(OpenPartitions(directory, topic, &made).status());
+  if (made.partitions != options.partitions) {
+    return Status(Code::kFailedPrecondition, "topic '" + topic + "' in " + directory + " has " +
+                                                 std::to_string(made.partitions) + " partitions, not " +
+                                                 std::to_string(options.partitions));
+  }
+  return Status();
+}
 
 Result<std::unique_ptr<Source>> EmbeddedLog::OpenSource(const std::string& directory,
                                                         const std::string& topic) {

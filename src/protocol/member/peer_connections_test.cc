@@ -1,4 +1,4 @@
-#include "protocol/peer_connections.h"
+#include "protocol/member/peer_connections.h"
 
 #include <gtest/gtest.h>
 
@@ -29,8 +29,8 @@ TEST(PeerConnections, AGroupOfOneIsComplete) {
   EXPECT_TRUE(alone.Peers().empty());
 }
 
-// Whatever the order of messages, each pair has one caller, and all members are complete in the end.
-TEST(PeerConnections, FormWhoeverIsFirst) {
+// In any order of messages, each pair has one caller, and all members complete the group.
+TEST(PeerConnections, FormInAnyOrder) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Rng rng(seed);
     const auto members = static_cast<uint32_t>(2 + rng.Below(7));
@@ -83,7 +83,7 @@ TEST(PeerConnections, RefuseCallsThatDoNotBelongToTheGroup) {
   EXPECT_TRUE(member.Accept({5, 4, 2, ChannelKind::kData}));
   PeerConnections one_channel(5, 4, 1, 1);
   EXPECT_FALSE(one_channel.Accept({5, 4, 2, ChannelKind::kControl}));
-  // In a group of many, not all are peers.
+  // In a large group, not all members are peers.
   PeerConnections many(5, 16, 0, 2);
   const auto peers = many.Peers();
   EXPECT_EQ(peers, ReducePeers(16, 0));
@@ -116,7 +116,7 @@ PeerConnections Formed(uint32_t members, uint32_t rank) {
   return made;
 }
 
-TEST(PeerConnections, APeerIsGoneWhenNothingMoreCanBeHeardOfIt) {
+TEST(PeerConnections, APeerIsLostWhenAllItsChannelsAreClosed) {
   for (const uint32_t peer : {0u, 2u}) {
     PeerConnections member = Formed(4, 1);
     EXPECT_EQ(member.Closed(peer, ChannelKind::kData), Loss::kAwaitReason);

@@ -1,7 +1,7 @@
-// Writing the nodes of a graph as those of an ONNX file.
+// Writes the nodes of a graph as nodes of an ONNX file.
 //
-// As when reading (onnx/build.h), images lie channels first in the one and last in the other, and are turned
-// round only where a node needs the other order.
+// As on import (onnx/build.h), images have channels last in Leat and first in ONNX, and are transposed only
+// when a node needs the other layout.
 #pragma once
 
 #include <map>
@@ -19,47 +19,47 @@ namespace leat::onnx {
 
 class Writer {
  public:
-  // `graph` and `other` are the same graph for two sizes of batch; where their shapes differ, sizes depend on
-  // it. Both may be one, then all sizes are fixed. All outlive the writer.
+  // `graph` and `other` are the same graph for two batch sizes; sizes that differ depend on the batch. For a
+  // fixed batch, pass the same graph twice. The arguments must outlive the writer.
   Writer(const graph::Graph& graph, const graph::Graph& other, proto::GraphProto* file);
 
-  // What stands for a placeholder or variable.
+  // Sets the ONNX name of a placeholder, or the name and values of a variable.
   void Set(graph::Value v, const std::string& name) { plain_[v] = name; }
   void SetVariable(graph::Value v, const std::string& name, std::span<const float> values);
-  // Writes everything that `result` needs, and it under that name. Throws as Export does.
+  // Writes `result` under `name`, with everything it depends on. Throws as Export does.
   void Write(graph::Value result, const std::string& name);
 
-  // For the functions that write an op.
+  // The rest is for the functions that write an op.
   const graph::Graph& graph() const { return graph_; }
   const Shape& shape(graph::Value v) const { return graph_.shape(v); }
   bool Varies(graph::Value v, size_t axis) const { return graph_.shape(v)[axis] != other_.shape(v)[axis]; }
   uint32_t Uses(graph::Value v) const { return uses_[v.node][v.output]; }
-  // The name of a value in Leat's order of axes, or with channels first; written where it is not there yet.
+  // The name of a value in Leat's layout, or with channels first. Writes a transpose if necessary.
   std::string Plain(graph::Value v);
   std::string First(graph::Value v);
   std::string As(graph::Value v, bool first) { return first ? First(v) : Plain(v); }
-  // Whether it lies channels first without further work.
+  // Whether it exists only with channels first.
   bool IsFirst(graph::Value v) const { return first_.contains(v) && !plain_.contains(v); }
-  // Says that `v` is there under that name.
+  // Records that `v` is written under `name`.
   void Put(graph::Value v, bool first, const std::string& name) { (first ? first_ : plain_)[v] = name; }
-  // Adds a node with one output of a fresh name that begins as `hint`, and returns that name.
+  // Adds a node with one output and returns the name of that output, a new name starting with `hint`.
   std::string Node(std::string_view op, const std::vector<std::string>& inputs, const std::string& hint);
-  // Attributes of the node added last.
+  // Adds an attribute to the last node.
   void Attribute(const std::string& name, int64_t value);
   void Attribute(const std::string& name, float value);
   void Attribute(const std::string& name, const std::string& value);
   void Attribute(const std::string& name, const std::vector<int64_t>& values);
   void Attribute(const std::string& name, const std::vector<std::string>& values);
-  // More outputs of it; an empty hint leaves one out.
+  // Adds another output to the last node; an empty hint omits it.
   std::string Output(const std::string& hint);
-  // Tensors of the file.
+  // Add a constant tensor and return its name.
   std::string Ints(const std::vector<int64_t>& values, const std::string& hint);
   std::string Scalar(float value, const std::string& hint);
   std::string Floats(const Shape& shape, std::span<const float> values, const std::string& hint);
   std::string Known(const Tensor& tensor, const std::string& hint);
-  // The values of a variable, for tensors that the file has in another order; throws when it is none.
+  // The values of a variable, for tensors that are written in another order. Fails if `v` is not a variable.
   std::span<const float> VariableValues(graph::Value v) const;
-  // The sizes of `v`, -1 for the one that depends on the batch. Throws when several do.
+  // The sizes of `v`, with -1 for the one that depends on the batch. Fails if several do.
   std::vector<int64_t> Sizes(graph::Value v) const;
   [[noreturn]] void Fail(const std::string& message) const;
 
@@ -77,10 +77,7 @@ class Writer {
   const graph::Node* current_ = nullptr;
 };
 
-using WriteOp = void (*)(Writer& writer, const graph::Node& node);
-// nullptr where there is none for ops of that kind.
-WriteOp FindWriter(std::string_view kind);
-// The number of ONNX for it.
+// The TensorProto.DataType number of a type.
 int32_t TypeNumber(DType type);
 
 }  // namespace leat::onnx

@@ -1,0 +1,171 @@
+#include "base/config_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "base/config.h"
+
+namespace leat {
+namespace {
+
+// Edit distance with insert, delete, replace and swap of neighbours (Damerau 1964; no substring is edited
+// twice).
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    next[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        next[j] = std::min(next[j], before[j - 2] + 1);
+      }
+    }
+    std::swap(before, row);
+    std::swap(row, next);
+  }
+  return row[b.size()];
+}
+
+std::string Lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+}  // namespace
+
+std::string Nearest(std::string_view word, const std::vector<std::string>& known) {
+  const std::string wanted = Lower(word);
+  const size_t limit = std::max<size_t>(1, wanted.size() / 3);
+  std::string best;
+  size_t best_distance = std::min(limit + 1, wanted.size());
+  for (const auto& candidate : known) {
+    const size_t longer = std::max(candidate.size(), wanted.size());
+    if (longer - std::min(candidate.size(), wanted.size()) >= best_distance) continue;
+    const size_t distance = EditDistance(wanted, Lower(candidate));
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace leat
+
+namespace leat::config_text {
+namespace {
+
+// Length in bytes of the UTF-8 character at the start of `text`, 0 if it is invalid (RFC 3629).
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t length = lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : 4;
+  if (lead < 0xc2 || lead > 0xf4) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
+  const bool surrogate = lead == 0xed && byte(1) >= 0xa0;
+  const bool too_large = lead == 0xf4 && byte(1) >= 0x90;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
+// Whether YAML reads `text` back unchanged without quotes, in any position.
+bool IsPlainWord(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (text.empty() || !letter(text[0])) return false;
+  if (IsNullWord(text) || text == "true" || text == "false") return false;
+  return std::ranges::all_of(text,
+                             [&](char c) {
+                               return letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '/' || c == '-';
+                             }) &&
+         !ParseNumber(text);
+}
+
+std::string DoubleQuoted(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+void FailAt(std::string_view name, size_t line, std::string_view message) {
+  const std::string place = line == 0 ? "" : ":" + std::to_string(line);
+  std::string text = std::string(name) + place + ": " + std::string(message);
+  // Quoted values must not break the message into several lines.
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  throw std::invalid_argument(text);
+}
+
+void Check(std::string_view text, std::string_view name) {
+  if (text.size() > kMaxBytes) {
+    FailAt(name, 1,
+           "the text has " + std::to_string(text.size()) + " bytes; at most " + std::to_string(kMaxBytes) +
+               " are allowed");
+  }
+  size_t line = 1;
+  for (size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const size_t length = Utf8Length(text.substr(i));
+    const bool control = (c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f;
+    if (control || length == 0) {
+      FailAt(name, line,
+             "byte " + std::to_string(c) + " at offset " + std::to_string(i) + " is not UTF-8 text");
+    }
+    line += c == '\n';
+    i += length;
+  }
+}
+
+std::string Quoted(std::string_view text) {
+  constexpr size_t kMax = 60;
+  std::string out = "'";
+  for (char c : text.substr(0, kMax)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return out + (text.size() > kMax ? "...'" : "'");
+}
+
+std::string Listed(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+std::string Hint(std::string_view word, const std::vector<std::string>& known, std::string_view list_title) {
+  const std::string nearest = Nearest(word, known);
+  if (!nearest.empty()) return "; did you mean '" + nearest + "'?";
+  return known.empty() ? "" : std::string(list_title) + Listed(known);
+}
+
+std::optional<double> ParseNumber(std::string_view text) {
+  const auto value = ParseWhole<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+bool IsNullWord(std::string_view text) {
+  return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
+}
+
+std::string Scalar(std::string_view text, bool plain) {
+  const bool word = plain && (ParseNumber(text) || text == "true" || text == "false");
+  return word || IsPlainWord(text) ? std::string(text) : DoubleQuoted(text);
+}
+
+}  // namespace leat::config_text

@@ -1,0 +1,30 @@
+// The client side of the control plane: calls of a role to the coordinator over gRPC (server.h).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "protocol/messages_control.h"
+
+namespace leat::control {
+
+// Thread-safe.
+class ControlClient {
+ public:
+  // Connects on the first call and reconnects as needed. Ignores proxy settings; a numeric address is not
+  // resolved.
+  static std::unique_ptr<ControlClient> Make(const std::string& address, const std::string& token);
+  virtual ~ControlClient() = default;
+  // Blocks until the reply or the deadline, and waits for a coordinator that is not listening yet. A request
+  // is sent at most once. Returns kUnavailable with the address if the coordinator could not be reached by
+  // the deadline or was lost during the call, kDeadlineExceeded if it was reached but did not answer,
+  // kPermissionDenied for a wrong token, and the status of a Refusal. A reply is always of the kind that
+  // belongs to the request.
+  virtual Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) = 0;
+  // Makes current and later calls return kAborted. Thread-safe.
+  virtual void Abort() = 0;
+};
+
+}  // namespace leat::control

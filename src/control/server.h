@@ -1,0 +1,36 @@
+// The control plane: small, infrequent messages to the coordinator over gRPC. Only this folder includes
+// grpcpp.
+//
+// Both ends prove that they know the job's token before gRPC gets the connection (net/handshake.h). A message
+// has at most 4 MiB.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "protocol/messages_control.h"
+
+namespace leat::control {
+
+// Serves on two threads of its own, without TLS: `address` must be loopback or in a trusted network.
+class ControlServer {
+ public:
+  // Called on a server thread with each request; must not block. `reply` may be called later, from any
+  // thread, even after the server is destroyed. Second replies and replies after the caller's deadline are
+  // dropped.
+  using Handler =
+      std::function<void(protocol::ControlRequest, std::function<void(protocol::ControlReply)> reply)>;
+  // `address` is "host:port"; port 0 selects a free port. Returns kInvalidArgument for a malformed address,
+  // and kUnavailable with the address and the system's reason if it cannot be bound.
+  static Result<std::unique_ptr<ControlServer>> Start(const std::string& address, const std::string& token,
+                                                      Handler handler);
+  // Stops within a second: sends replies already given and cancels waiting calls. Not to be called from the
+  // handler.
+  virtual ~ControlServer() = default;
+  // With the chosen port.
+  virtual const std::string& address() const = 0;
+};
+
+}  // namespace leat::control

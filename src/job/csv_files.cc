@@ -1,0 +1,37 @@
+#include "job/csv_files.h"
+
+#include <stdexcept>
+
+namespace leat::job {
+
+std::optional<stream::Delimiter> FindDelimiter(const stream::FileSourceOptions& files,
+                                               const stream::Schema& schema) {
+  std::optional<stream::Delimiter> first;
+  for (const auto& path : files.paths) {
+    const auto lines = stream::SampleLines(path);
+    if (!lines.ok()) return std::nullopt;
+    const auto found = stream::ChooseDelimiter(path, *lines, schema, files.header);
+    if (!found.ok()) throw std::invalid_argument(found.status().message());
+    if (!first) first = *found;
+    if (first->character != found->character) {
+      throw std::invalid_argument(path + ": its delimiter is " + stream::DelimiterName(found->character) +
+                                  ", " + files.paths.front() + " has " +
+                                  stream::DelimiterName(first->character));
+    }
+  }
+  return first;
+}
+
+std::vector<std::string> ReadHeader(const stream::FileSourceOptions& files, char delimiter) {
+  std::vector<std::string> first;
+  for (const auto& path : files.paths) {
+    const auto names = stream::ReadCsvHeader(path, delimiter);
+    if (!names.ok()) throw std::invalid_argument(names.status().message());
+    if (first.empty()) first = *names;
+    if (*names != first)
+      throw std::invalid_argument(path + ": names other columns than " + files.paths.front());
+  }
+  return first;
+}
+
+}  // namespace leat::job

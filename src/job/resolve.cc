@@ -1,0 +1,110 @@
+// From the user's file and the command line, or the directory of an earlier run, to the tree that every role
+// builds its parts from: the parsed file, with what else was set or found as its section `resolved`.
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+
+#include "job/csv_files.h"
+#include "job/job.h"
+#include "job/resume.h"
+
+namespace leat::job {
+namespace {
+
+// The same for every way to write it.
+std::string Absolute(const std::string& path) {
+  const auto normal = std::filesystem::absolute(path).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).string();
+}
+
+// The user's file or text, if there is one.
+std::optional<Config> ParseSource(const JobSource& source) {
+  if (source.file.empty() && source.text.empty()) return std::nullopt;
+  Config config = source.file.empty() ? Config::Parse(source.text, "job") : Config::ParseFile(source.file);
+  if (!config.IsMap()) config.Fail("a job is a map of sections");
+  if (config.Has(kResolved))
+    config.At(kResolved).Fail("'resolved' is Leat's own section; a job file has none");
+  return config;
+}
+
+Config Resolved(const JobOverrides& overrides) {
+  Config resolved =
+      Config::EmptyMap("command line").With("directory", overrides.directory).With("data", overrides.data);
+  const auto set = [&](const char* key, uint64_t value) {
+    if (value > 0) resolved = resolved.With(key, static_cast<int64_t>(value));
+  };
+  set("workers", overrides.workers);
+  set("ps", overrides.servers);
+  set("max_ps", overrides.max_servers);
+  if (overrides.rate) resolved = resolved.With("rate", *overrides.rate);
+  set("events", overrides.events);
+  return resolved;
+}
+
+// What the command line said when the job was started, and does not say now.
+void KeepOverrides(const Job& saved, JobOverrides* overrides) {
+  if (overrides->workers == 0) overrides->workers = saved.workers;
+  if (overrides->servers == 0) overrides->servers = saved.servers;
+  const stream::BotsConfig* bots = saved.stream.bots();
+  if (bots == nullptr) return;
+  if (!overrides->rate) overrides->rate = bots->rate;
+  if (overrides->events == 0) overrides->events = bots->events;
+}
+
+// The delimiter of a job whose schema does not say that of its CSV files; nothing for others.
+std::optional<char> DetectDelimiter(const Config& config, const std::string& data,
+                                    std::vector<std::string>* notes) {
+  if (!config.Has("stream") || !config.Has("schema")) return std::nullopt;
+  const StreamSpec stream = StreamFromConfig(config.At("stream"), {.data = data, .directory = ""});
+  const FileStream* files = stream.files();
+  if (files == nullptr || files->options.format != "csv") return std::nullopt;
+  const auto schema = stream::Schema::FromConfig(config.At("schema"));
+  if (schema.format != stream::Schema::Format::kCsv || schema.delimiter_set) return std::nullopt;
+  const auto found = FindDelimiter(files->options, schema);
+  if (!found) return std::nullopt;
+  const std::string path = files->options.paths.front();
+  const std::string delimiter = stream::DelimiterName(found->character);
+  notes->push_back(found->columns > 1 ? path + ": delimiter " + delimiter + " found, " +
+                                            std::to_string(found->columns) + " columns"
+                                      : path + ": no delimiter found; " + delimiter + " is assumed");
+  return found->character;
+}
+
+}  // namespace
+
+Job Job::Load(const JobSource& source, const JobOverrides& given) {
+  std::optional<Config> config = ParseSource(source);
+  JobOverrides overrides = given;
+  std::optional<char> delimiter;
+  if (!source.resume.empty()) {
+    const Job saved = ReadStored(source.resume);
+    overrides.directory = source.resume;
+    overrides.max_servers = saved.max_servers;
+    if (overrides.data.empty()) overrides.data = saved.data;
+    const bool csv = saved.schema.format == stream::Schema::Format::kCsv;
+    if (csv && !saved.schema.delimiter_set) delimiter = saved.schema.delimiter;
+    if (!config) {
+      config = saved.config.Without(kResolved);
+      KeepOverrides(saved, &overrides);
+    }
+  }
+  if (!config) throw std::invalid_argument("job: there is neither a file nor a directory to resume");
+  if (overrides.data.empty()) overrides.data = ".";
+  overrides.data = Absolute(overrides.data);
+  if (!overrides.directory.empty()) overrides.directory = Absolute(overrides.directory);
+
+  std::vector<std::string> notes;
+  if (config->Has("strategy")) notes = protocol::OldNames(config->At("strategy"));
+  if (source.resume.empty()) delimiter = DetectDelimiter(*config, overrides.data, &notes);
+  Config resolved = Resolved(overrides);
+  if (delimiter)
+    resolved = resolved.With("delimiter", *delimiter == '\t' ? "tab" : std::string(1, *delimiter));
+  Job job = FromConfig(config->With(kResolved, resolved));
+  // Roles on other machines may not have the files.
+  if (const FileStream* files = job.stream.files(); files != nullptr && files->options.header)
+    job.config = config->With(kResolved, resolved.With("columns", job.schema.columns));
+  job.notes = std::move(notes);
+  return job;
+}
+
+}  // namespace leat::job

@@ -1,0 +1,374 @@
+// As a user starts a job, and as roles are sent it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/testing.h"
+#include "checkpoint/store.h"
+#include "job/job.h"
+#include "job/readable.h"
+#include "job/resume.h"
+#include "job/testing.h"
+
+namespace leat::job {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// All that a role builds its parts from.
+std::string Described(const Job& job) {
+  std::stringstream text;
+  const auto files = [&](const stream::FileSourceOptions& f) {
+    text << f.format << " " << f.partitions << " " << f.header << " " << f.sequence << " " << f.stride << " "
+         << f.part_begin << " " << f.part_end;
+    for (const auto& path : f.paths) text << " " << path;
+    text << "\n";
+  };
+  const auto& s = job.stream;
+  const auto& g = job.strategy;
+  text << job.name << " " << job.seed << " " << Name(g.kind) << " " << g.lanes << " " << g.backup << " "
+       << g.staleness << " " << g.staleness_aware << " " << g.n_push << " " << g.n_fetch << " " << g.period
+       << " " << g.momentum << " " << g.sum << " " << g.deterministic << " " << g.mpi << "\n"
+       << s.epochs << "\n";
+  if (const LogStream* log = s.log(); log != nullptr) {
+    text << log->topic << " " << log->directory << " " << log->options.partitions << " "
+         << log->options.retention_bytes << " " << log->options.retention_time.count() << " " << log->live
+         << "\n";
+  }
+  if (s.files() != nullptr) files(s.files()->options);
+  if (const auto* bots = s.bots(); bots != nullptr)
+    text << bots->events << " " << bots->rate << " " << bots->customers << " " << bots->seed << "\n";
+  text << job.schema.hash() << " " << job.schema.features() << " " << job.schema.classes() << " "
+       << job.schema.labels() << "\n"
+       << job.model->ToString() << "\n"
+       << optim::Name(job.optimizer.kind) << " " << job.optimizer.learning_rate << "\n"
+       << job.batch_size << " " << job.split_batches << " " << job.shuffle << " " << job.dead_letter_rate
+       << "\n"
+       << job.compute.inter_op_threads << " " << job.compute.intra_op_threads << " "
+       << job.compute.cpu_devices << "\n"
+       << job.workers << " " << job.servers << " " << job.max_servers << " "
+       << static_cast<int>(job.placement.kind) << " " << job.trusted_network << "\n"
+       << job.checkpoint_interval_s << " " << job.keep_checkpoints << " " << job.metrics_window << "\n"
+       << job.directory << " " << job.data << " " << job.PinOwner() << "\n"
+       << job.Cuts().hash << " " << job.Cuts().shuffle_seed << " " << job.Slices().slices.size() << "\n";
+  if (job.evaluate) files(*job.evaluate);
+  for (const auto& [name, value] : job.Identity()) text << name << "=" << value << "\n";
+  return text.str();
+}
+
+class LoadTest : public ::testing::Test {
+ protected:
+  // That what roles are sent is the same job.
+  static void ExpectRoundTrip(const Job& job) {
+    const std::string yaml = job.config.ToYaml();
+    const Job again = Job::FromText(yaml, "job");
+    EXPECT_EQ(Described(again), Described(job));
+    EXPECT_EQ(again.config.ToYaml(), yaml);
+  }
+  // As the coordinator leaves it.
+  static void Keep(const Job& job) { KeepText(job.directory, job.config.ToYaml()); }
+
+  static void KeepText(const std::string& directory, const std::string& yaml) {
+    auto store = checkpoint::Store::Open(directory, false);
+    ASSERT_TRUE(store.ok()) << store.status().ToString();
+    ASSERT_TRUE((*store)->WriteJob(yaml).ok());
+  }
+  // That the message begins with "file:N: ", and line N of the file has the word.
+  static void ExpectSaysItsLine(const std::string& message, const std::string& file,
+                                const std::string& word) {
+    ASSERT_THAT(message, StartsWith(file + ":"));
+    const int number = std::atoi(message.c_str() + file.size() + 1);
+    std::istringstream text(ReadAll(file));
+    std::string line;
+    for (int i = 0; i < number; ++i) std::getline(text, line);
+    EXPECT_THAT(line, HasSubstr(word)) << message;
+  }
+
+  TempDir directory_;
+};
+
+TEST_F(LoadTest, RolesAreSentTheSameJob) {
+  const std::string file = directory_.Write("job.yaml", kFullJob);
+  const Job job = Job::Load({.file = file}, {.directory = directory_ / "j"});
+  EXPECT_EQ(job.directory, directory_ / "j");
+  ExpectRoundTrip(job);
+  ExpectRoundTrip(Job::Load({.text = kSmallJob}, {}));
+  ExpectRoundTrip(
+      Job::Load({.text = std::string(kSmallJob) + "compute: {inter_op_threads: 2, intra_op_threads: 0}\n"
+                                                  "strategy: {type: ssp, staleness: 2, lanes: 4}\n"},
+                {}));
+  ExpectRoundTrip(Job::Load({.text = kSmallJob}, {.directory = "/a \"b\" \\c: #d/日本",
+                                                  .workers = 7,
+                                                  .servers = 12,
+                                                  .rate = 1234567.25,
+                                                  .events = 98765}));
+}
+
+TEST_F(LoadTest, WhatTheCommandLineSaysGoesFirst) {
+  const Job job = Job::Load({.text = kFullJob}, {.data = "data",
+                                                 .directory = "jobs/../here",
+                                                 .workers = 7,
+                                                 .servers = 6,
+                                                 .rate = 1234567.25,
+                                                 .events = 98765});
+  EXPECT_EQ(job.workers, 7u);
+  EXPECT_EQ(job.servers, 6u);
+  EXPECT_EQ(job.max_servers, 6u) << "slices for all of them";
+  EXPECT_EQ(job.stream.bots()->rate, 1234567.25);
+  EXPECT_EQ(job.stream.bots()->events, 98765u);
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(job.directory, (here / "here").string());
+  EXPECT_EQ(job.data, (here / "data").string());
+  EXPECT_EQ(job.evaluate->paths[0], (here / "data/a.csv").string());
+  EXPECT_EQ(job.stream.log()->directory, (here / "data/elsewhere").string());
+  EXPECT_EQ(Job::Load({.text = kFullJob}, {.rate = 0}).stream.bots()->rate, 0) << "as fast as it goes";
+}
+
+TEST_F(LoadTest, PathsAreThoseOfTheMomentItWasStarted) {
+  const Job job = Job::Load({.text = kFullJob}, {});
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(job.data, here.string());
+  EXPECT_EQ(job.evaluate->paths[1], (here / "b.csv").string());
+  EXPECT_EQ(Job::Load({.text = kSmallJob}, {.directory = directory_.path()}).stream.log()->directory,
+            directory_ / "log");
+}
+
+TEST_F(LoadTest, ADirectoryHasOneNameHoweverItIsWritten) {
+  const std::string name = directory_ / "j";
+  for (const std::string& way :
+       {name, name + "/", name + "//", directory_ / "./j/.", directory_ / "x/../j/"}) {
+    const Job job = Job::Load({.text = kSmallJob}, {.directory = way});
+    EXPECT_EQ(job.directory, name) << way;
+    EXPECT_EQ(job.PinOwner(), "small@" + name) << way;
+  }
+  EXPECT_EQ(Job::Load({.text = kSmallJob}, {.data = "/"}).data, "/");
+}
+
+TEST_F(LoadTest, MistakesKeepTheLinesOfTheFile) {
+  const std::string file = directory_.Write("my.yaml", Replaced(kFullJob, "batch_size: 32", "batch_size: 0"));
+  EXPECT_THAT(Mistake([&] { Job::Load({.file = file}, {}); }), StartsWith(file + ":25: batch_size is 0"));
+  EXPECT_THAT(Mistake([&] { Job::Load({.file = directory_ / "none.yaml"}, {}); }), HasSubstr("none.yaml"));
+  const std::string own = directory_.Write("own.yaml", std::string(kFullJob) + "resolved: {directory: /x}\n");
+  EXPECT_THAT(Mistake([&] { Job::Load({.file = own}, {}); }),
+              AllOf(StartsWith(own + ":31"), HasSubstr("resolved")));
+}
+
+// A job in braces has nothing behind it, and a file may end in a comment: neither moves a line.
+TEST_F(LoadTest, WhatTheCommandLineSetsDoesNotMoveLines) {
+  const JobOverrides overrides{.directory = directory_ / "j", .workers = 5};
+  const std::string file = directory_.Write("flow.yaml", "{\n# a comment\n\nstream: {topic: t},\nmodl: 3}");
+  EXPECT_THAT(Mistake([&] { Job::Load({.file = file}, overrides); }),
+              StartsWith(file + ":5: unknown key 'modl'"));
+  EXPECT_THAT(
+      Mistake([&] { Job::Load({.text = std::string(kFullJob) + "resolved: {workers: 3}\n"}, overrides); }),
+      AllOf(StartsWith("job:31: "), HasSubstr("resolved")));
+}
+
+TEST_F(LoadTest, MistakesOfTheCommandLineSaySo) {
+  EXPECT_THAT(Mistake([&] { Job::Load({.text = kFullJob}, {.events = uint64_t{1} << 51}); }),
+              StartsWith("command line: events is 2251799813685248; must be between 1 and"));
+}
+
+TEST_F(LoadTest, NothingToLoadIsAMistake) {
+  EXPECT_NE(Mistake([] { Job::Load({}, {}); }), "");
+  const std::string file = directory_.Write("empty.yaml", "");
+  EXPECT_EQ(Mistake([&] { Job::Load({.file = file}, {}); }), file + ":1: a job is a map of sections");
+}
+
+TEST_F(LoadTest, AnyStyleOfYamlWillDo) {
+  const std::string flow = R"({"name": "j", "stream": {"topic": "t"},
+ "schema": {"format": "json", "fields": {"x": {"type": "number"}}},
+ "model": {"layers": [{"bias": {"units": 1}}], "loss": "negative_sum"},
+ "optimizer": {"type": "sgd", "learning_rate": 1}})";
+  const std::string job =
+      "name: j\nstream: {topic: t}\nschema: {format: json, fields: {x: {type: number}}}\n"
+      "model: {layers: [bias: {units: 1}], loss: negative_sum}\n"
+      "optimizer: {type: sgd, learning_rate: 1}";
+  for (const std::string& text :
+       {flow, job, "---\n" + job + "\n...\n", job + "\n# the end", job + "\n\n\n"}) {
+    const std::string file = directory_.Write("job.yaml", text);
+    const Job loaded = Job::Load({.file = file}, {.directory = directory_ / "j", .workers = 5});
+    EXPECT_EQ(loaded.directory, directory_ / "j") << text;
+    EXPECT_EQ(loaded.workers, 5u) << text;
+    ExpectRoundTrip(loaded);
+  }
+}
+
+TEST_F(LoadTest, AResumedJobIsAsItWasUnlessSaidOtherwise) {
+  const std::string where = directory_ / "j";
+  const Job first = Job::Load(
+      {.text = kFullJob},
+      {.data = "/somewhere", .directory = where, .workers = 5, .servers = 9, .rate = 250, .events = 777});
+  Keep(first);
+  EXPECT_EQ(first.max_servers, 9u);
+  const Job same = Job::Load({.resume = where}, {});
+  EXPECT_EQ(Described(same), Described(first));
+  ExpectRoundTrip(same);
+
+  const Job other = Job::Load({.resume = where}, {.workers = 1, .servers = 2, .rate = 0, .events = 888});
+  EXPECT_EQ(other.workers, 1u);
+  EXPECT_EQ(other.servers, 2u);
+  EXPECT_EQ(other.stream.bots()->rate, 0);
+  EXPECT_EQ(other.stream.bots()->events, 888u);
+  EXPECT_EQ(other.Slices(), first.Slices()) << "slices are fixed when the job is created";
+  EXPECT_EQ(Job::Load({.resume = where}, {.servers = 30}).Slices(), first.Slices());
+  ExpectRoundTrip(other);
+}
+
+TEST_F(LoadTest, AFileBesideAResumedJobHasTheWord) {
+  const std::string where = directory_ / "j";
+  const Job first =
+      Job::Load({.text = kFullJob}, {.data = "/somewhere", .directory = where, .servers = 9, .rate = 250});
+  Keep(first);
+  const std::string file =
+      directory_.Write("job.yaml", Replaced(kFullJob, "learning_rate: 0.01", "learning_rate: 0.5"));
+  const Job job = Job::Load({.file = file, .resume = where}, {});
+  EXPECT_EQ(job.optimizer.learning_rate, 0.5f);
+  EXPECT_EQ(job.servers, 2u);
+  EXPECT_EQ(job.stream.bots()->rate, 1000);
+  EXPECT_EQ(job.directory, where);
+  EXPECT_EQ(job.data, "/somewhere") << "its data has not moved";
+  EXPECT_EQ(job.Slices(), first.Slices());
+}
+
+// The text of the user's file with the section behind it, or the whole tree written again.
+TEST_F(LoadTest, DirectoriesOfEarlierVersionsAreResumed) {
+  const std::string user = "# of the user\n" + std::string(kFullJob) + "# the end";
+  const std::string section =
+      "\nresolved:\n  directory: \"/elsewhere\"\n  data: \"/data\"\n  workers: 5\n  ps: 6\n  max_ps: 7\n"
+      "  rate: 12.5\n  events: 777\n";
+  size_t number = 0;
+  for (const std::string& text : {user + section, Config::Parse(user + section, "job").ToYaml()}) {
+    const std::string where = directory_ / std::to_string(number++);
+    KeepText(where, text);
+    const Job job = Job::Load({.resume = where}, {});
+    EXPECT_EQ(job.directory, where);
+    EXPECT_EQ(job.data, "/data");
+    EXPECT_EQ(job.workers, 5u);
+    EXPECT_EQ(job.servers, 6u);
+    EXPECT_EQ(job.max_servers, 7u);
+    EXPECT_EQ(job.stream.bots()->rate, 12.5);
+    EXPECT_EQ(job.stream.bots()->events, 777u);
+    EXPECT_EQ(job.Identity(), Parse(kFullJob).Identity());
+    CheckResumable(job);
+    ExpectRoundTrip(job);
+  }
+}
+
+TEST_F(LoadTest, TheOldNameOfASettingIsNotedAndResumed) {
+  const auto with = [](const std::string& name) {
+    return Replaced(kFullJob, "strategy: async", "strategy:\n  type: sync\n  " + name + ": 6");
+  };
+  const std::string file = directory_.Write("my.yaml", with("virtual_workers"));
+  const Job job = Job::Load({.file = file}, {.directory = directory_ / "j", .workers = 4});
+  EXPECT_EQ(job.strategy, Job::Load({.text = with("lanes")}, {.workers = 4}).strategy);
+  EXPECT_EQ(job.strategy.lanes, 6u);
+  EXPECT_THAT(job.notes,
+              ElementsAre(file + ":26: 'virtual_workers' is called 'lanes' now; the old name still works"));
+  EXPECT_THAT(Job::Load({.text = with("lanes")}, {}).notes, ElementsAre());
+  ExpectRoundTrip(job);
+
+  Keep(job);
+  const Job resumed = Job::Load({.resume = directory_ / "j"}, {});
+  CheckResumable(resumed);
+  EXPECT_EQ(Described(resumed), Described(Job::Load({.text = with("lanes"), .resume = directory_ / "j"},
+                                                    {.workers = 4, .servers = 2})));
+  ASSERT_EQ(resumed.notes.size(), 1u);
+  ExpectSaysItsLine(resumed.notes[0], directory_ / "j/job.yaml", "virtual_workers");
+}
+
+// What roles and resumed jobs say of a line is true of job.yaml in the job's directory.
+TEST_F(LoadTest, LinesAreThoseOfTheStoredFile) {
+  const std::string where = directory_ / "j";
+  const Job job = Job::Load({.text = kFullJob}, {.directory = where});
+  const std::string wrong = Replaced(job.config.ToYaml(), "type: adam", "type: adm");
+  KeepText(where, wrong);
+  const std::string resumed = Mistake([&] { Job::Load({.resume = where}, {}); });
+  ExpectSaysItsLine(resumed, where + "/job.yaml", "adm");
+  const std::string role = Mistake([&] { Job::FromResolved(wrong, where + "/job.yaml"); });
+  EXPECT_EQ(role, resumed);
+}
+
+TEST_F(LoadTest, WhatIsNoJobCannotBeResumed) {
+  EXPECT_THAT(Mistake([&] { Job::Load({.resume = directory_.path()}, {}); }), HasSubstr(directory_.path()));
+  EXPECT_THAT(Mistake([&] { Job::Load({.resume = directory_ / "none"}, {}); }), HasSubstr("none"));
+  const Job job = Job::Load({.text = kSmallJob}, {.directory = directory_ / "j"});
+  Keep(job);
+  std::string text = ReadAll(directory_ / "j/job.yaml");
+  text[text.size() / 2] ^= 1;
+  directory_.Write("j/job.yaml", text);
+  EXPECT_THAT(Mistake([&] { Job::Load({.resume = directory_ / "j"}, {}); }), HasSubstr("job.yaml"));
+}
+
+TEST_F(LoadTest, ColumnsAreFoundByNameAndKeptForRolesThatHaveNoFiles) {
+  directory_.Write("a.csv", "x, other ,\"y\"\n1,2,3\n");
+  directory_.Write("b.csv", "x,other,y\n4,5,6\n");
+  directory_.Write("c.csv", "y,x\n3,1\n");
+  Job job = Job::Load({.text = kCsvJob}, {.data = directory_.path()});
+  EXPECT_THAT(job.schema.columns, ElementsAre("x", "other", "y"));
+  EXPECT_THAT(job.EvaluationSchema().columns, ElementsAre("y", "x"));
+  CheckReadable(job);
+  std::filesystem::remove(directory_ / "a.csv");
+  ExpectRoundTrip(job);
+}
+
+TEST_F(LoadTest, ADelimiterThatIsNotSaidIsFoundSaidAndKept) {
+  directory_.Write("a.csv", "x;y\n1.5;2\n");
+  directory_.Write("b.csv", "x;y\n2.5;3\n");
+  directory_.Write("c.csv", "y,x\n3,1\n");
+  const JobOverrides overrides{.data = directory_.path(), .directory = directory_ / "j"};
+  const Job job = Job::Load({.text = kCsvJob}, overrides);
+  EXPECT_EQ(job.schema.delimiter, ';');
+  EXPECT_THAT(job.schema.columns, ElementsAre("x", "y"));
+  EXPECT_THAT(job.notes, ElementsAre((directory_ / "a.csv") + ": delimiter ';' found, 2 columns"));
+  EXPECT_EQ(job.EvaluationSchema().delimiter, ',');
+  CheckReadable(job);
+  ExpectRoundTrip(job);
+
+  // The directory of a job keeps it, whatever has become of the files.
+  Keep(job);
+  for (const char* name : {"a.csv", "b.csv"}) directory_.Write(name, "x|y|q;x;y\n1|2|3;4;5\n");
+  EXPECT_EQ(Job::Load({.resume = directory_ / "j"}, {}).schema.delimiter, ';');
+  EXPECT_THAT(Job::Load({.resume = directory_ / "j"}, {}).notes, ElementsAre());
+  EXPECT_EQ(Job::Load({.text = kCsvJob, .resume = directory_ / "j"}, {}).schema.delimiter, ';');
+  EXPECT_THAT(Mistake([&] { Job::Load({.text = kCsvJob}, overrides); }), HasSubstr("divide the lines alike"));
+
+  // One made before there was a choice has commas.
+  for (const char* name : {"a.csv", "b.csv"}) directory_.Write(name, "x,y,q;x;y\n1,2,3;4;5\n");
+  Job old = Job::FromText(Replaced(job.config.ToYaml(), "  delimiter: \";\"\n", ""), "job");
+  old.directory = directory_ / "old";
+  Keep(old);
+  EXPECT_EQ(Job::Load({.resume = directory_ / "old"}, {}).schema.delimiter, ',');
+}
+
+TEST_F(LoadTest, ADelimiterThatIsSaidIsTaken) {
+  const std::string without =
+      Replaced(Replaced(kCsvJob, "paths: [a.csv, b.csv], header: true", "paths: [a.csv]"),
+               "evaluate: {files: {format: csv, paths: [c.csv], header: true}}", "");
+  const auto load = [&](const std::string& more) {
+    return Job::Load({.text = Replaced(without, "{format: csv, fields", "{format: csv, " + more + "fields")},
+                     {.data = directory_.path()});
+  };
+  directory_.Write("a.csv", "1,5;2\n2,5;3\n");
+  EXPECT_THAT(Mistake([&] { load(""); }),
+              HasSubstr("',' (2 columns) and ';' (2 columns) divide the lines alike"));
+  const Job said = load("delimiter: \";\", ");
+  EXPECT_EQ(said.schema.delimiter, ';');
+  EXPECT_THAT(said.notes, ElementsAre());
+  directory_.Write("a.csv", "1 2\n2 3\n");
+  EXPECT_THAT(load("").notes, ElementsAre((directory_ / "a.csv") + ": no delimiter found; ',' is assumed"));
+  EXPECT_THAT(Mistake([&] { CheckReadable(load("")); }), HasSubstr("has 1 columns instead of 2"));
+}
+
+TEST_F(LoadTest, FilesOfOneStreamHaveOneDelimiter) {
+  directory_.Write("a.csv", "x;y\n1.5;2\n");
+  directory_.Write("b.csv", "x,y\n2.5,3\n");
+  directory_.Write("c.csv", "y,x\n3,1\n");
+  EXPECT_EQ(Mistake([&] { Job::Load({.text = kCsvJob}, {.data = directory_.path()}); }),
+            (directory_ / "b.csv") + ": its delimiter is ',', " + (directory_ / "a.csv") + " has ';'");
+}
+
+}  // namespace
+}  // namespace leat::job

@@ -1,0 +1,258 @@
+// From the parsed file to the job: one function for each section.
+#include <algorithm>
+#include <stdexcept>
+
+#include "job/csv_files.h"
+#include "job/job.h"
+#include "onnx/layer.h"
+
+namespace leat::job {
+namespace {
+
+// It becomes part of a path, and of lines on a screen.
+std::string NameFrom(const Config& config) {
+  const std::string name = config.String();
+  const bool plain = std::ranges::none_of(
+      name, [](char c) { return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  if (name.empty() || name.size() > 100 || name[0] == '.' || !plain) {
+    config.Fail("a name has 1 to 100 characters, no slash among them, and does not begin with a dot");
+  }
+  return name;
+}
+
+// As resolved when the job was loaded, since not every role can read its files.
+std::vector<std::string> ColumnsOf(const Config& resolved, const stream::FileSourceOptions& files,
+                                   char delimiter) {
+  if (!resolved.Has("columns")) return ReadHeader(files, delimiter);
+  const Config columns = resolved.At("columns");
+  std::vector<std::string> names;
+  for (size_t i = 0; i < columns.size(); ++i) names.push_back(columns[i].String());
+  return names;
+}
+
+// A label that is no class of the model's is a dead letter, so the schema has to know the classes.
+void FitLabels(const Config& config, const nn::Model& model, stream::Schema* schema) {
+  if (model.task() == nn::Task::kNone) return;
+  if (!schema->has_label())
+    config.Fail("the loss " + std::string(nn::Name(model.loss().kind)) + " needs a field with role: label");
+  if (model.classes() == 0) return;
+  for (auto& field : schema->fields) {
+    if (field.labels() == 0) continue;
+    if (field.type == stream::Field::Type::kNumber && field.classes == 0) field.classes = model.classes();
+    if (field.label_classes() != model.classes()) {
+      throw std::invalid_argument(field.where + ": label '" + field.name + "' has " +
+                                  std::to_string(field.label_classes()) + " classes, the model tells " +
+                                  std::to_string(model.classes()) + " apart");
+    }
+  }
+}
+
+// What indexes a table of the model's is checked when a record is decoded, so the schema has to know its
+// bounds.
+void CheckIds(const nn::Model& model, const stream::Schema& schema) {
+  if (model.feature_ids() == 0) return;
+  for (const auto& field : schema.fields) {
+    if (field.features() == 0) continue;
+    const std::string wanted =
+        "the model's first layer takes ids below " + std::to_string(model.feature_ids());
+    if (field.ids() == 0) {
+      throw std::invalid_argument(field.where + ": " + wanted + ", which '" + field.name +
+                                  "' are not; {type: id, below: " + std::to_string(model.feature_ids()) +
+                                  "}?");
+    }
+    if (field.ids() > model.feature_ids()) {
+      throw std::invalid_argument(field.where + ": '" + field.name + "' makes ids below " +
+                                  std::to_string(field.ids()) + "; " + wanted);
+    }
+  }
+}
+
+// Text is cut into records by the stream, and read by the schema alone.
+void CheckText(const Config& config, const stream::FileSourceOptions& files, const stream::Schema& schema) {
+  const bool text = schema.format == stream::Schema::Format::kText;
+  if ((files.format == "text") == text) return;
+  config.Fail(text ? "the schema's format is text, that of the files " + files.format
+                   : "files of text need a schema of the format text");
+}
+
+// What a worker holds of the stream at a time are a few splits.
+void CheckSplitSize(const Config& config, const Job& job) {
+  constexpr double kMaxBytes = 1 << 30;
+  const double values = static_cast<double>(job.schema.features()) + job.schema.labels();
+  const double bytes = values * sizeof(float) * job.batch_size * job.split_batches;
+  if (bytes <= kMaxBytes) return;
+  config.Fail("a split of " + std::to_string(job.split_batches) + " batches of " +
+              std::to_string(job.batch_size) + " rows takes " +
+              std::to_string(static_cast<uint64_t>(bytes / 1e6)) +
+              " MB decoded; at most 1073: lower train.split_batches");
+}
+
+// The columns and the delimiter are the files', unless the schema sets them.
+void ReadSchema(const Config& config, const Config& resolved, Job* job) {
+  const FileStream* files = job->stream.files();
+  job->schema =
+      stream::Schema::FromConfig(config.At("schema"), files != nullptr ? files->options.sequence : 0);
+  // Jobs made before there was a choice have commas, and say nothing.
+  if (resolved.Has("delimiter") && !job->schema.delimiter_set)
+    job->schema.delimiter = stream::DelimiterFrom(resolved.At("delimiter"));
+  if (files == nullptr) return;
+  CheckText(config.At("stream").At("files"), files->options, job->schema);
+  if (files->options.header)
+    job->schema.UseColumns(ColumnsOf(resolved, files->options, job->schema.delimiter));
+}
+
+void ReadModel(const Config& config, Job* job) {
+  job->model = std::make_shared<const nn::Model>(
+      nn::Model::FromConfig(config.At("model"), {.features = job->schema.features(),
+                                                 .labels = job->schema.labels(),
+                                                 .data = job->data,
+                                                 .kinds = onnx::LayerKinds()}));
+  FitLabels(config.At("schema"), *job->model, &job->schema);
+  CheckIds(*job->model, job->schema);
+}
+
+void ReadTrain(const Config& train, Job* job) {
+  train.Allow({"batch_size", "split_batches", "shuffle", "max_dead_letter_rate", "precision"});
+  job->batch_size = static_cast<uint32_t>(train.Integer("batch_size", job->batch_size, 1, 1 << 16));
+  job->split_batches = static_cast<uint32_t>(train.Integer("split_batches", job->split_batches, 1, 1 << 14));
+  job->shuffle = train.Bool("shuffle", true);
+  if (train.Has("precision")) job->bf16 = train.At("precision").OneOf("precision", {"f32", "bf16"}) == "bf16";
+  job->dead_letter_rate = train.Number("max_dead_letter_rate", job->dead_letter_rate, 0, 1);
+  if (uint64_t{job->batch_size} * job->split_batches > protocol::Cut::kMaxEvents) {
+    train.Fail("batch_size × split_batches is " +
+               std::to_string(uint64_t{job->batch_size} * job->split_batches) + "; a split has at most " +
+               std::to_string(protocol::Cut::kMaxEvents) + " events");
+  }
+}
+
+void ReadCompute(const Config& compute, Job* job) {
+  compute.Allow({"inter_op_threads", "intra_op_threads", "cpu_devices"});
+  const auto read = [&](const char* key) { return static_cast<int>(compute.Integer(key, 1, 0, 1024)); };
+  job->compute = {read("inter_op_threads"), read("intra_op_threads"), read("cpu_devices")};
+}
+
+void ReadCluster(const Config& cluster, Job* job) {
+  cluster.Allow({"workers", "ps", "max_ps", "placement", "trusted_network"});
+  job->workers = static_cast<uint32_t>(cluster.Integer("workers", job->workers, 1, 10'000));
+  job->servers = static_cast<uint32_t>(cluster.Integer("ps", job->servers, 0, 1000));
+  job->max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job->max_servers, 1, 1000));
+  job->trusted_network = cluster.Bool("trusted_network", false);
+  if (cluster.Has("placement")) job->placement = protocol::PlacementFromConfig(cluster.At("placement"));
+}
+
+void ReadCheckpoint(const Config& checkpoint, Job* job) {
+  checkpoint.Allow({"interval_s", "keep"});
+  job->checkpoint_interval_s = checkpoint.Number("interval_s", job->checkpoint_interval_s, 0, 1e6);
+  job->keep_checkpoints = static_cast<uint32_t>(checkpoint.Integer("keep", job->keep_checkpoints, 1, 1000));
+}
+
+void ReadMetrics(const Config& metrics, Job* job) {
+  metrics.Allow({"window"});
+  job->metrics_window = static_cast<uint64_t>(metrics.Integer("window", 200'000, 1000, int64_t{1} << 40));
+}
+
+void ReadEvaluate(const Config& evaluate, Job* job) {
+  evaluate.Allow({"files"});
+  const Config files = evaluate.At("files");
+  const bool text = job->schema.format == stream::Schema::Format::kText;
+  job->evaluate = FilesFromConfig(files, job->data, text ? job->schema.features() : 0);
+  CheckText(files, *job->evaluate, job->schema);
+  if (text && job->evaluate->sequence != job->schema.features()) {
+    files.At("sequence")
+        .Fail("sequence is " + std::to_string(job->evaluate->sequence) + ", that of the schema " +
+              std::to_string(job->schema.features()));
+  }
+}
+
+// What the command line has set, which beats the file. The delimiter and the columns are read with the
+// schema, the directories with the stream.
+void ReadResolved(const Config& resolved, Job* job) {
+  resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns"});
+  job->workers = static_cast<uint32_t>(resolved.Integer("workers", job->workers));
+  job->servers = static_cast<uint32_t>(resolved.Integer("ps", job->servers));
+  job->max_servers = static_cast<uint32_t>(resolved.Integer("max_ps", job->max_servers));
+  // But the slices of a job that is resumed stay as they were made.
+  if (!resolved.Has("max_ps")) job->max_servers = std::max(job->max_servers, job->servers);
+  auto* log = std::get_if<LogStream>(&job->stream.source);
+  if (log == nullptr || !log->bots) return;
+  log->bots->rate = resolved.Number("rate", log->bots->rate);
+  log->bots->events = static_cast<uint64_t>(
+      resolved.Integer("events", static_cast<int64_t>(log->bots->events), 1, int64_t{1} << 50));
+}
+
+// The optimizer and the splits have to suit the strategy.
+void CheckStrategy(const Config& config, const Job& job) {
+  const protocol::StrategyConfig& strategy = job.strategy;
+  const bool averaging = strategy.kind == protocol::StrategyKind::kAveraging;
+  if (averaging && job.optimizer.kind != optim::Kind::kSgd) {
+    config.At("optimizer")
+        .Fail("averaging goes with sgd: workers train by themselves, and what " +
+              std::string(optim::Name(job.optimizer.kind)) +
+              " keeps for each weight would be nowhere; the average has a momentum of its own (strategy: "
+              "momentum)");
+  }
+  if (strategy.run() > job.split_batches) {
+    config.At("strategy")
+        .Fail(std::string(averaging ? "period" : "n_push") + " is " + std::to_string(strategy.run()) +
+              " batches, more than the " + std::to_string(job.split_batches) +
+              " that a worker leases at a time; raise train.split_batches");
+  }
+}
+
+// Comes last: how many workers and servers there are is the command line's last word.
+void ReadStrategy(const Config& config, Job* job) {
+  protocol::StrategyConfig& strategy = job->strategy;
+  if (config.Has("strategy")) strategy = protocol::StrategyFromConfig(config.At("strategy"), job->workers);
+  strategy.sum = job->model->loss().reduction == nn::Reduction::kSum;
+  strategy.full_run = uint64_t{job->batch_size} * strategy.run();
+  if (!strategy.on_servers()) {
+    job->servers = 0;  // and what is said of their placement has no meaning
+  } else if (job->servers == 0) {
+    config.At("cluster").At("ps").Fail("ps is 0, and " + std::string(protocol::Name(strategy.kind)) +
+                                       " trains with servers; allreduce alone has none");
+  } else if (const Status good = protocol::Check(job->placement, job->servers); !good.ok()) {
+    config.At("cluster").At("placement").Fail(good.message());
+  }
+  CheckStrategy(config, *job);
+}
+
+}  // namespace
+
+Job Job::FromConfig(const Config& config) {
+  if (!config.IsMap()) config.Fail("a job is a map of sections");
+  config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "compute",
+                "cluster", "checkpoint", "metrics", "evaluate", kResolved});
+  const Config resolved = config.Has(kResolved) ? config.At(kResolved) : Config::EmptyMap(kResolved);
+  const auto read = [&](const char* section, void (*reader)(const Config&, Job*), Job* job) {
+    if (config.Has(section)) reader(config.At(section), job);
+  };
+  Job job{.config = config};
+  job.name = config.Has("name") ? NameFrom(config.At("name")) : "job";
+  job.seed = static_cast<uint64_t>(config.Integer("seed", 1, 0, int64_t{1} << 62));
+  job.data = resolved.String("data", "");
+  job.directory = resolved.String("directory", "");
+  job.stream = StreamFromConfig(config.At("stream"), {.data = job.data, .directory = job.directory});
+  ReadSchema(config, resolved, &job);
+  ReadModel(config, &job);
+  job.optimizer = optim::FromConfig(config.At("optimizer"));
+  read("train", ReadTrain, &job);
+  read("compute", ReadCompute, &job);
+  read("cluster", ReadCluster, &job);
+  read("checkpoint", ReadCheckpoint, &job);
+  read("metrics", ReadMetrics, &job);
+  read("evaluate", ReadEvaluate, &job);
+  CheckSplitSize(config.Has("train") ? config.At("train") : config, job);
+  ReadResolved(resolved, &job);
+  ReadStrategy(config, &job);
+  return job;
+}
+
+Job Job::FromText(const std::string& yaml, const std::string& name) {
+  return FromConfig(Config::Parse(yaml, name));
+}
+
+Job Job::FromResolved(const std::string& yaml, const std::string& name) {
+  return FromText("\n" + yaml, name);
+}
+
+}  // namespace leat::job

@@ -1,0 +1,212 @@
+#include "job/stream_spec.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iomanip>
+#include <sstream>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "stream/log/log_layout.h"
+#include "stream/schema.h"
+
+namespace leat::job {
+namespace {
+
+// A path of the job file: as it is when absolute, else below `base`.
+std::string Below(const std::string& base, const std::string& path) {
+  if (base.empty() || std::filesystem::path(path).is_absolute()) return path;
+  return (std::filesystem::path(base) / path).string();
+}
+
+void ReadTextWindows(const Config& config, uint32_t sequence, stream::FileSourceOptions* files) {
+  constexpr int64_t kMax = stream::Schema::kMaxSequence;
+  files->sequence = static_cast<uint32_t>(config.Integer("sequence", sequence, 1, kMax));
+  if (files->sequence == 0) (void)config.At("sequence");
+  files->stride = static_cast<uint32_t>(config.Integer("stride", 0, 1, kMax));
+  if (!config.Has("part")) return;
+  const Config part = config.At("part");
+  if (!part.IsList() || part.size() != 2)
+    part.Fail("part is a list of two, where it begins and ends: [0, 0.9]");
+  files->part_begin = part[0].Number();
+  files->part_end = part[1].Number();
+  if (!(0 <= files->part_begin && files->part_begin < files->part_end && files->part_end <= 1)) {
+    part.Fail("part is [" + part[0].String() + ", " + part[1].String() +
+              "]; it goes from 0 or more to 1 or less, and begins before it ends");
+  }
+}
+
+StreamSpec::Source ReadFileStream(const Config& config, const StreamPaths& paths) {
+  return FileStream{FilesFromConfig(config.At("files"), paths.data)};
+}
+
+StreamSpec::Source ReadLogStream(const Config& config, const StreamPaths& paths) {
+  LogStream log;
+  log.topic = config.At("topic").String();
+  if (const auto good = stream::CheckTopicName(log.topic); !good.ok())
+    config.At("topic").Fail(good.message());
+  log.directory =
+      config.Has("log") ? Below(paths.data, config.At("log").String()) : Below(paths.directory, "log");
+  log.live = config.Bool("live", false);
+  log.options.partitions =
+      static_cast<uint32_t>(config.Integer("partitions", 4, 1, stream::EmbeddedLog::kMaxPartitions));
+  log.options.retention_bytes =
+      static_cast<uint64_t>(config.Number("retention_mb", 0, 0, 1e9) * 1e6 / log.options.partitions);
+  log.options.retention_time = FromSeconds(config.Number("retention_hours", 0, 0, 1e6) * 3600);
+  if (config.Has("bots")) log.bots = stream::BotsConfig::FromConfig(config.At("bots"));
+  return log;
+}
+
+// A kind of source: the key that chooses it, which comes first, and its other settings.
+struct Kind {
+  const char* name;  // as messages call it
+  std::vector<std::string> keys;
+  StreamSpec::Source (*read)(const Config& config, const StreamPaths& paths);
+
+  bool Has(const std::string& key) const { return std::ranges::find(keys, key) != keys.end(); }
+};
+
+const std::vector<Kind>& Kinds() {
+  static const std::vector<Kind> kKinds = {
+      {"a topic",
+       {"topic", "log", "partitions", "retention_mb", "retention_hours", "bots", "live"},
+       ReadLogStream},
+      {"files", {"files"}, ReadFileStream},
+  };
+  return kKinds;
+}
+
+// Settings belong to one kind of source; only `epochs` is for all.
+const Kind& KindOf(const Config& config) {
+  std::vector<std::string> known = {"epochs"};
+  std::string names;
+  const Kind* chosen = nullptr;
+  size_t choices = 0;
+  for (const Kind& kind : Kinds()) {
+    known.insert(known.end(), kind.keys.begin(), kind.keys.end());
+    names += (names.empty() ? "" : " or ") + std::string(kind.name);
+    if (!config.Has(kind.keys.front())) continue;
+    chosen = &kind;
+    ++choices;
+  }
+  config.Allow(known);
+  if (choices != 1) config.Fail("a stream has either " + names);
+  for (const auto& key : config.Keys()) {
+    if (key == "epochs" || chosen->Has(key)) continue;
+    const auto other = std::ranges::find_if(Kinds(), [&](const Kind& kind) { return kind.Has(key); });
+    config.At(key).Fail("'" + key + "' is for " + other->name + "; this stream has " + chosen->name);
+  }
+  return *chosen;
+}
+
+}  // namespace
+
+stream::FileSourceOptions FilesFromConfig(const Config& config, const std::string& data, uint32_t sequence) {
+  config.Allow({"format", "paths", "partitions", "header", "sequence", "stride", "part"});
+  stream::FileSourceOptions files;
+  files.format = config.At("format").OneOf("format", {"idx", "csv", "json", "text"});
+  for (const auto& [key, format] : {std::pair{"header", "csv"}, std::pair{"sequence", "text"},
+                                    std::pair{"stride", "text"}, std::pair{"part", "text"}}) {
+    if (config.Has(key) && files.format != format)
+      config.At(key).Fail(std::string(key) + " is for the format " + format);
+  }
+  const Config paths = config.At("paths");
+  if (!paths.IsList() || paths.size() == 0) paths.Fail("paths must be a list of files");
+  for (size_t i = 0; i < paths.size(); ++i) files.paths.push_back(Below(data, paths[i].String()));
+  if (files.format == "idx" && files.paths.size() != 2) {
+    paths.Fail("idx takes two paths, images and labels; here are " + std::to_string(files.paths.size()));
+  }
+  files.partitions = static_cast<uint32_t>(config.Integer("partitions", 1, 1, 1024));
+  files.header = config.Bool("header", false);
+  if (files.format == "text") ReadTextWindows(config, sequence, &files);
+  return files;
+}
+
+StreamSpec StreamFromConfig(const Config& config, const StreamPaths& paths) {
+  const Kind& kind = KindOf(config);
+  StreamSpec stream;
+  stream.epochs = static_cast<uint32_t>(config.Integer("epochs", 1, 1, 1'000'000));
+  stream.source = kind.read(config, paths);
+  if (stream.bots() != nullptr && stream.epochs != 1)
+    config.At("epochs").Fail("a stream that bots write is read once; epochs must be 1");
+  return stream;
+}
+
+// ---- files
+
+std::string FileStream::Describe() const {
+  const size_t more = options.paths.size() - 1;
+  return "file " + options.paths.front() + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
+SourceIdentity FileStream::Identity() const {
+  SourceIdentity identity{.topic = "", .partitions = options.partitions, .windows = ""};
+  if (options.format != "text") return identity;
+  std::stringstream windows;
+  windows << options.sequence << " " << options.stride << " " << std::setprecision(17) << options.part_begin
+          << " " << options.part_end;
+  identity.windows = windows.str();
+  return identity;
+}
+
+Status FileStream::Prepare() const {
+  return {};
+}
+
+Result<std::unique_ptr<stream::Source>> FileStream::Open() const {
+  return stream::OpenFiles(options);
+}
+
+Status FileStream::CheckEmpty() const {
+  return {Code::kInvalidArgument, Describe() + ": has no records"};
+}
+
+// ---- the embedded log
+
+std::string LogStream::Describe() const {
+  return "topic '" + topic + "'";
+}
+
+SourceIdentity LogStream::Identity() const {
+  return {.topic = topic, .partitions = options.partitions, .windows = ""};
+}
+
+Status LogStream::Prepare() const {
+  return bots ? stream::EmbeddedLog::Create(directory, topic, options) : Status();
+}
+
+Result<std::unique_ptr<stream::Source>> LogStream::Open() const {
+  return stream::EmbeddedLog::OpenSource(directory, topic);
+}
+
+Status LogStream::CheckEmpty() const {
+  if (bots || live) return {};
+  return {Code::kInvalidArgument,
+          Describe() + " in " + directory + " is empty; a stream that is waited for says 'live: true'"};
+}
+
+// ---- whichever it is
+
+std::string StreamSpec::Describe() const {
+  return std::visit([](const auto& kind) { return kind.Describe(); }, source);
+}
+
+SourceIdentity StreamSpec::Identity() const {
+  return std::visit([](const auto& kind) { return kind.Identity(); }, source);
+}
+
+Status StreamSpec::Prepare() const {
+  return std::visit([](const auto& kind) { return kind.Prepare(); }, source);
+}
+
+Result<std::unique_ptr<stream::Source>> StreamSpec::Open() const {
+  return std::visit([](const auto& kind) { return kind.Open(); }, source);
+}
+
+Status StreamSpec::CheckEmpty() const {
+  return std::visit([](const auto& kind) { return kind.CheckEmpty(); }, source);
+}
+
+}  // namespace leat::job

@@ -1,0 +1,88 @@
+// The source of a job's events: the `stream:` section.
+//
+// A kind of source is a struct with the five functions of FileStream, an entry of StreamSpec::Source, and a
+// row of kKinds in stream_spec.cc with its settings and the function that reads them. Properties of one kind
+// only, such as the bots of a topic, are members of its struct.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "stream/bots/bots.h"
+#include "stream/files.h"
+#include "stream/log/log.h"
+#include "stream/source.h"
+
+namespace leat::job {
+
+// What the offsets of a checkpoint refer to; a job resumes only if all of it is equal.
+struct SourceIdentity {
+  std::string topic;
+  uint32_t partitions = 0;
+  std::string windows;  // how text is cut into records; empty for other formats
+};
+
+// Files, read where they are.
+struct FileStream {
+  stream::FileSourceOptions options;
+
+  std::string Describe() const;  // "file a.csv and 2 more"
+  SourceIdentity Identity() const;
+  // Creates what the job writes to and reads from. The coordinator calls it before any role opens the source.
+  Status Prepare() const;
+  Result<std::unique_ptr<stream::Source>> Open() const;
+  // Returns why a job cannot start without records; ok if it can wait for them.
+  Status CheckEmpty() const;
+};
+
+// A topic of the embedded log.
+struct LogStream {
+  std::string topic;
+  std::string directory;  // of the log
+  stream::TopicOptions options;
+  std::optional<stream::BotsConfig> bots;  // they write the topic
+  bool live = false;                       // without bots: the job waits for records in an empty topic
+
+  std::string Describe() const;  // "topic 'payments'"
+  SourceIdentity Identity() const;
+  Status Prepare() const;
+  Result<std::unique_ptr<stream::Source>> Open() const;
+  Status CheckEmpty() const;
+};
+
+struct StreamSpec {
+  using Source = std::variant<FileStream, LogStream>;
+  Source source;
+  uint32_t epochs = 1;
+
+  // The source if it is of that kind, else null.
+  const FileStream* files() const { return std::get_if<FileStream>(&source); }
+  const LogStream* log() const { return std::get_if<LogStream>(&source); }
+  const stream::BotsConfig* bots() const { return log() != nullptr && log()->bots ? &*log()->bots : nullptr; }
+
+  std::string Describe() const;
+  SourceIdentity Identity() const;
+  Status Prepare() const;
+  // The one place that opens the stream. Errors name files, or directory and topic.
+  Result<std::unique_ptr<stream::Source>> Open() const;
+  Status CheckEmpty() const;
+};
+
+// The directories that paths of the `stream:` section are relative to.
+struct StreamPaths {
+  std::string data;       // of the paths in the file; empty: the current directory
+  std::string directory;  // of the job; the log's default location
+};
+
+// Both throw std::invalid_argument with the line and the values.
+StreamSpec StreamFromConfig(const Config& config, const StreamPaths& paths);
+// The `files:` of a stream or an evaluation. `sequence`: the default for text; 0: text must set it.
+stream::FileSourceOptions FilesFromConfig(const Config& config, const std::string& data,
+                                          uint32_t sequence = 0);
+
+}  // namespace leat::job

@@ -1,0 +1,233 @@
+#include "report/progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace leat::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A worker is slow if its step takes this many times the usual step.
+constexpr double kSlow = 1.5;
+
+// The 99th percentile of staleness.
+size_t Percentile99(const std::vector<uint64_t>& histogram) {
+  uint64_t count = 0, so_far = 0;
+  for (const uint64_t bin : histogram) count += bin;
+  for (size_t i = 0; i < histogram.size(); ++i) {
+    so_far += histogram[i];
+    if (so_far * 100 >= count * 99) return i;
+  }
+  return 0;
+}
+
+// JSON has no NaN.
+Json Number(double x) {
+  return std::isfinite(x) ? Json(x) : Json(nullptr);
+}
+
+std::string_view PhaseName(protocol::CoordinatorStatus::Phase phase) {
+  using Phase = protocol::CoordinatorStatus::Phase;
+  switch (phase) {
+    case Phase::kWaitingForServers:
+      return "waiting for servers";
+    case Phase::kWaitingForWorkers:
+      return "waiting for workers";
+    case Phase::kRunning:
+      return "running";
+    case Phase::kPaused:
+      return "paused";
+    case Phase::kStopping:
+      return "stopping";
+    case Phase::kEnded:
+      return "ended";
+  }
+  return "?";
+}
+
+double Ratio(uint64_t part, uint64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
+}  // namespace
+
+// Entries keep the order in which they are added.
+class Progress::JsonWriter {
+ public:
+  JsonWriter(const Progress& progress, Time now, const protocol::CoordinatorStatus& status)
+      : progress_(progress), now_(now), status_(status) {}
+
+  std::string Write(double own_cpu_seconds) {
+    json_["job"] = progress_.options_.job;
+    json_["phase"] = PhaseName(status_.phase);
+    json_["strategy"] = progress_.options_.strategy;
+    AddThroughput();
+    AddLearning();
+    AddUpdates();
+    AddEvents();
+    AddMembers();
+    AddRun(own_cpu_seconds);
+    // Host names and reasons of dead letters may contain invalid UTF-8.
+    return json_.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+
+ private:
+  void AddThroughput() {
+    json_["events"] = status_.events;
+    const double training_s = TrainingSeconds();
+    const uint64_t here = status_.events - std::min(status_.events, progress_.first_events_);
+    json_["events_per_s"] = training_s > 0 ? std::round(static_cast<double>(here) / training_s) : 0.0;
+    double speed = 0;
+    const auto& recent = progress_.speed_;
+    if (recent.size() >= 2 && now_ > recent.front().first) {
+      speed = static_cast<double>(status_.events - std::min(status_.events, recent.front().second)) /
+              Seconds(now_ - recent.front().first);
+    }
+    json_["events_per_s_now"] = std::round(speed);
+  }
+
+  // Figures of the window; steps are of the whole run.
+  void AddLearning() {
+    Totals window = progress_.Sum();
+    json_["steps"] = window.steps;
+    const Totals& before = progress_.moments_.front();
+    window.events -= std::min(window.events, before.events);
+    window.correct -= std::min(window.correct, before.correct);
+    window.loss_sum -= before.loss_sum;
+    window.scores.Subtract(before.scores);
+    window.truths.Subtract(before.truths);
+    const auto events = static_cast<double>(window.events);
+    json_["loss"] = window.events > 0 ? Number(window.loss_sum / events) : Json(nullptr);
+    const auto& options = progress_.options_;
+    if (options.task == nn::Task::kBinary || options.task == nn::Task::kClasses) {
+      const double labels = events * options.labels;
+      json_["accuracy"] =
+          window.events > 0 ? Number(static_cast<double>(window.correct) / labels) : Json(nullptr);
+    }
+    json_["auc"] = options.task == nn::Task::kBinary ? Number(window.scores.Auc()) : Json(nullptr);
+    if (options.truth) json_["auc_possible"] = Number(window.truths.Auc());
+    json_["window"] = window.events;
+  }
+
+  // Updates that servers and members have applied, and their staleness.
+  void AddUpdates() {
+    uint64_t staleness_sum = 0, staleness_count = 0;
+    uint64_t skipped = progress_.members_skipped_;
+    std::vector<uint64_t> histogram;
+    for (const auto& [node, server] : progress_.servers_) {
+      skipped = std::max(skipped, server.skipped);  // every server counts the same skipped steps
+      histogram.resize(std::max(histogram.size(), server.staleness.size()));
+      for (size_t i = 0; i < server.staleness.size(); ++i) histogram[i] += server.staleness[i];
+      staleness_sum += server.staleness_sum;
+      staleness_count += server.staleness_count;
+    }
+    json_["staleness_mean"] = Ratio(staleness_sum, staleness_count);
+    while (!histogram.empty() && histogram.back() == 0) histogram.pop_back();
+    json_["staleness_p99"] = Percentile99(histogram);
+    json_["staleness"] = histogram;
+    json_["step"] = status_.step;
+    json_["late"] = status_.late;
+    json_["skipped"] = skipped;
+  }
+
+  // Position in the stream, and counts of events, leases and checkpoints.
+  void AddEvents() {
+    uint64_t duplicates = 0, rejected = 0, dead = 0;
+    std::string last_dead;
+    for (const auto& [node, server] : progress_.servers_) duplicates += server.duplicates;
+    for (const auto& [node, worker] : progress_.workers_) {
+      rejected += worker.rejected_batches;
+      dead += worker.dead_letters;
+      if (!worker.last_dead_letter.empty()) last_dead = worker.last_dead_letter;
+    }
+    json_["lag"] = status_.lag;
+    json_["published"] = progress_.published_;
+    json_["dead_letters"] = dead;
+    if (!last_dead.empty()) json_["last_dead_letter"] = last_dead;
+    json_["rejected_batches"] = rejected;
+    json_["duplicates"] = duplicates;
+    json_["leases"] = status_.leases;
+    json_["regranted_leases"] = status_.regranted_leases;
+    json_["evictions"] = status_.evictions;
+    json_["failed_checkpoints"] = status_.failed_checkpoints;
+    json_["generation"] = status_.view.generation.value;
+  }
+
+  void AddMembers() {
+    uint64_t held = 0;
+    for (const auto& [node, server] : progress_.servers_) {
+      if (status_.view.Find(node) != nullptr) held += server.bytes_held;
+    }
+    const double usual_s = progress_.UsualStep(status_.view);
+    Json members = Json::array();
+    for (const auto& member : status_.view.members) {
+      Json m;
+      m["role"] = protocol::Name(member.role);
+      m["index"] = member.index;
+      m["node"] = member.node.value;
+      if (const auto n = progress_.nodes_.find(member.node); n != progress_.nodes_.end()) {
+        m["host"] = n->second.host;
+        m["pid"] = n->second.pid;
+        m["done"] = n->second.done;
+        m["cpu_s"] = n->second.cpu_seconds;
+      }
+      AddServer(member.node, held, &m);
+      AddWorker(member.node, usual_s, &m);
+      members.push_back(std::move(m));
+    }
+    json_["members"] = std::move(members);
+  }
+
+  void AddServer(NodeId node, uint64_t held, Json* m) const {
+    const auto server = progress_.servers_.find(node);
+    if (server == progress_.servers_.end()) return;
+    (*m)["bytes_held"] = server->second.bytes_held;
+    (*m)["share"] = Ratio(server->second.bytes_held, held);
+    (*m)["bytes_in"] = server->second.bytes_in;
+    (*m)["bytes_out"] = server->second.bytes_out;
+    (*m)["bytes_per_s"] = std::round(progress_.nodes_.at(node).bytes_per_s);
+  }
+
+  void AddWorker(NodeId node, double usual_s, Json* m) const {
+    const auto worker = progress_.workers_.find(node);
+    if (worker == progress_.workers_.end()) return;
+    (*m)["steps"] = worker->second.steps;
+    (*m)["wait_s"] = worker->second.wait_seconds;
+    const double step_s = progress_.nodes_.at(node).step_s;
+    (*m)["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
+    (*m)["slow"] = step_s > kSlow * usual_s;
+  }
+
+  void AddRun(double own_cpu_seconds) {
+    double compute_s = own_cpu_seconds;
+    for (const auto& [node, n] : progress_.nodes_) compute_s += n.cpu_seconds;
+    json_["warnings"] = progress_.options_.warnings;
+    json_["wall_s"] = progress_.start_ < Time{0} ? 0.0 : Seconds(now_ - progress_.start_);
+    json_["training_s"] = TrainingSeconds();
+    json_["aggregated_compute_s"] = compute_s;
+    json_["checkpoint"] = status_.checkpoint ? Json(status_.checkpoint_directory) : Json(nullptr);
+    json_["directory"] = progress_.options_.directory;
+  }
+
+  // The time until the number of applied events last grew.
+  double TrainingSeconds() const {
+    const Time start = progress_.training_start_;
+    if (start < Time{0}) return 0;
+    return Seconds((progress_.last_change_ > start ? progress_.last_change_ : now_) - start);
+  }
+
+  const Progress& progress_;
+  const Time now_;
+  const protocol::CoordinatorStatus& status_;
+  Json json_;
+};
+
+std::string Progress::ToJson(Time now, const protocol::CoordinatorStatus& status,
+                             double own_cpu_seconds) const {
+  return JsonWriter(*this, now, status).Write(own_cpu_seconds);
+}
+
+}  // namespace leat::report

@@ -1,0 +1,154 @@
+#include "roles/membership.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "launcher/signals.h"
+#include "roles/role.h"
+
+namespace leat::roles {
+
+void MembershipSchedule::OnSent(Time now) {
+  in_flight_ = true;
+  earliest_heartbeat_ = now + interval_;
+  earliest_urgent_ = now + std::min(urgent_gap_, interval_);
+}
+
+Time MembershipSchedule::HeartbeatDue(bool urgent) const {
+  if (in_flight_) return Time::max();
+  return urgent ? earliest_urgent_ : earliest_heartbeat_;
+}
+
+void MembershipSchedule::OnTimer(Time now) {
+  earliest_timer_ = now + kTimerGap;
+}
+
+Time MembershipSchedule::TimerDue(Time next) const {
+  return std::max(next, earliest_timer_);
+}
+
+Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protocol::Role role,
+                       uint64_t previous_job)
+    : loop_(loop), role_(role), client_(loop, std::move(options)), job_hash_(previous_job) {}
+
+Membership::~Membership() {
+  loop_.Cancel(timer_);
+}
+
+Result<job::Job> Membership::Join(const std::string& address) {
+  auto joined = client_.Join(MakeJoinRequest(role_, address, job_hash_));
+  if (!joined.ok()) return joined.status();
+  joined_ = std::move(*joined);
+  spdlog::info("{} {} joined as node {}", protocol::Name(role_), joined_.index, joined_.node.value);
+  job::Job job = job::Job::FromResolved(joined_.job, "job");
+  job_hash_ = job.Hash();
+  return job;
+}
+
+Status Membership::JoinError(const Status& status) {
+  if (status.code() != Code::kAborted) return status;
+  spdlog::info("{}", status.message());
+  return Status();
+}
+
+Status Membership::Run(Callbacks callbacks) {
+  callbacks_ = std::move(callbacks);
+  schedule_ = {heartbeat_interval(), callbacks_.urgent_gap};
+  launcher::SignalWatch signals([this](int) {
+    loop_.Post([this] {
+      if (!over_) callbacks_.on_leave();
+    });
+  });
+  Update();
+  loop_.Run();
+  return outcome_;
+}
+
+Time Membership::NextDue() const {
+  return std::min(schedule_.HeartbeatDue(Urgent()), schedule_.TimerDue(callbacks_.next_timer()));
+}
+
+void Membership::Update() {
+  if (over_) return;
+  // Called after each batch: a timer that is set early enough stays.
+  const Time due = NextDue();
+  if (due >= timer_due_) return;
+  if (schedule_.HeartbeatDue(Urgent()) <= loop_.Now()) return SendHeartbeat();
+  SetTimer(due);
+}
+
+void Membership::OnDue() {
+  timer_due_ = Time::max();
+  if (over_) return;
+  const Time now = loop_.Now();
+  if (schedule_.TimerDue(callbacks_.next_timer()) <= now) {
+    schedule_.OnTimer(now);
+    callbacks_.on_timer(now);
+    if (over_) return;
+  }
+  if (schedule_.HeartbeatDue(Urgent()) <= now) return SendHeartbeat();
+  SetTimer(NextDue());
+}
+
+void Membership::SetTimer(Time due) {
+  loop_.Cancel(timer_);
+  timer_due_ = due;
+  timer_ = due == Time::max() ? 0 : loop_.After(due - loop_.Now(), [this] { OnDue(); });
+}
+
+void Membership::SendHeartbeat() {
+  schedule_.OnSent(loop_.Now());
+  requested_ = false;
+  client_.Send(callbacks_.make_heartbeat(),
+               [this](Result<protocol::ControlReply> reply) { OnAnswer(std::move(reply)); });
+  SetTimer(NextDue());
+}
+
+void Membership::OnAnswer(Result<protocol::ControlReply> reply) {
+  if (over_) return;
+  schedule_.OnAnswered();
+  if (reply.ok()) {
+    callbacks_.on_reply(*reply);
+  } else {
+    spdlog::warn("heartbeat: {}", reply.status().ToString());
+    if (client_.lost()) return Fail(reply.status().With("the coordinator is lost"));
+  }
+  Update();
+}
+
+void Membership::RequestHeartbeat() {
+  requested_ = true;
+  Update();
+}
+
+void Membership::Stop(bool evicted) {
+  evicted_ = evicted;
+  End(Status());
+}
+
+void Membership::Fail(Status why) {
+  End(std::move(why));
+}
+
+void Membership::End(Status outcome) {
+  over_ = true;
+  outcome_ = std::move(outcome);
+  loop_.Stop();
+}
+
+Status RejoinWhileEvicted(const CoordinatorClientOptions& options, protocol::Role role,
+                          const std::function<Status(net::Loop&, Membership&)>& run_once) {
+  uint64_t job_hash = 0;
+  while (true) {
+    net::Loop loop;
+    Membership membership(loop, options, role, job_hash);
+    const Status outcome = run_once(loop, membership);
+    if (!outcome.ok() || !membership.evicted()) return outcome;
+    job_hash = membership.job_hash();
+  }
+}
+
+}  // namespace leat::roles

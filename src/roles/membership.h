@@ -1,0 +1,121 @@
+// A role's membership in the job: join, heartbeats, the deadlines of its state machine, leave, and join again
+// after an eviction.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "job/job.h"
+#include "net/loop.h"
+#include "roles/coordinator_client.h"
+
+namespace leat::roles {
+
+// Decides when a role acts next. Time is an argument: no clock, no timer.
+class MembershipSchedule {
+ public:
+  // A heartbeat is due `interval` after the last one was sent. An urgent one is due `urgent_gap` after it, so
+  // that a role that stays urgent doesn't spin.
+  MembershipSchedule(Duration interval, Duration urgent_gap) : interval_(interval), urgent_gap_(urgent_gap) {}
+
+  // One heartbeat is in flight at a time: none is due until OnAnswered, which also follows a failed call.
+  void OnSent(Time now);
+  void OnAnswered() { in_flight_ = false; }
+  // Time::max() while one is in flight; the first one is due at once.
+  Time HeartbeatDue(bool urgent) const;
+
+  // Records that the state machine's timer ran.
+  void OnTimer(Time now);
+  // `next`: when the machine wants its timer. It runs kTimerGap after its last run at the earliest, also for
+  // a machine that asks for a time that has passed.
+  Time TimerDue(Time next) const;
+
+  static constexpr Duration kTimerGap = std::chrono::milliseconds(10);
+
+ private:
+  Duration interval_;
+  Duration urgent_gap_;
+  bool in_flight_ = false;
+  Time earliest_heartbeat_{0};  // without urgency
+  Time earliest_urgent_{0};
+  Time earliest_timer_{0};
+};
+
+// One timer is set for what is due next: a heartbeat, or the state machine's deadline. Loop's thread only.
+class Membership {
+ public:
+  static constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
+
+  // The role's callbacks; all run on the loop.
+  struct Callbacks {
+    std::function<protocol::ControlRequest()> make_heartbeat;
+    // The answer to a heartbeat. A failed call is logged and repeated when the next heartbeat is due.
+    std::function<void(const protocol::ControlReply&)> on_reply;
+    std::function<void()> on_leave;  // SIGINT or SIGTERM
+    std::function<bool()> urgent = [] { return false; };
+    // When the state machine needs its timer; Time::max(): never.
+    std::function<Time()> next_timer = [] { return Time::max(); };
+    std::function<void(Time now)> on_timer = [](Time) {};
+    // Minimum time between two heartbeats that cannot wait for the interval.
+    Duration urgent_gap = kUrgentGap;
+  };
+
+  // The loop outlives it. `previous_job`: hash of the job of this process's evicted node; 0: none.
+  Membership(net::Loop& loop, CoordinatorClientOptions options, protocol::Role role,
+             uint64_t previous_job = 0);
+  ~Membership();
+
+  // Blocks until the coordinator answers, or the join deadline. `address`: of the data plane.
+  Result<job::Job> Join(const std::string& address);
+  // Returns the role's result after a failed join: ok if the job was already over.
+  static Status JoinError(const Status& status);
+
+  // Valid after Join.
+  NodeId node() const { return joined_.node; }
+  Duration heartbeat_interval() const { return joined_.heartbeat_interval; }
+  uint64_t job_hash() const { return job_hash_; }
+
+  // Runs the loop until Stop, Fail, or the loss of the coordinator, and returns why it ended: ok after Stop.
+  // The first heartbeat is sent at once.
+  Status Run(Callbacks callbacks);
+  // Call it after anything that may make a heartbeat urgent or the machine's timer earlier. Sends the
+  // heartbeat if it is due.
+  void Update();
+  // Makes the next heartbeat urgent, regardless of the role's callback.
+  void RequestHeartbeat();
+  void Stop(bool evicted);
+  void Fail(Status why);
+  bool over() const { return over_; }
+  bool evicted() const { return evicted_; }
+
+ private:
+  Time NextDue() const;
+  bool Urgent() const { return requested_ || callbacks_.urgent(); }
+  void OnDue();
+  void SetTimer(Time due);
+  void SendHeartbeat();
+  void OnAnswer(Result<protocol::ControlReply> reply);
+  void End(Status outcome);
+
+  net::Loop& loop_;
+  const protocol::Role role_;
+  CoordinatorClient client_;
+  protocol::JoinReply joined_;
+  uint64_t job_hash_;
+  Callbacks callbacks_;
+  MembershipSchedule schedule_{Duration{}, Duration{}};
+  bool requested_ = false;
+  uint64_t timer_ = 0;            // for the next due action
+  Time timer_due_ = Time::max();  // max(): not set
+  bool over_ = false;
+  bool evicted_ = false;
+  Status outcome_;
+};
+
+// Runs `run_once`, from Join to the end of Run, until it fails or ends without an eviction. An evicted node
+// (it was paused for too long, say) joins again as a new one, with a new loop.
+Status RejoinWhileEvicted(const CoordinatorClientOptions& options, protocol::Role role,
+                          const std::function<Status(net::Loop&, Membership&)>& run_once);
+
+}  // namespace leat::roles

@@ -1,0 +1,328 @@
+// The schedule in virtual time; the membership against a coordinator whose answers each test scripts.
+#include "roles/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/testing.h"
+#include "control/server.h"
+#include "job/testing.h"
+#include "launcher/signals.h"
+
+namespace leat::roles {
+namespace {
+
+using protocol::ControlReply;
+using protocol::ControlRequest;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TEST(MembershipScheduleTest, HeartbeatsAreAnIntervalApart) {
+  MembershipSchedule schedule(milliseconds(100), milliseconds(10));
+  EXPECT_LE(schedule.HeartbeatDue(false), seconds(1000)) << "the first is due at once";
+  schedule.OnSent(seconds(1000));
+  schedule.OnAnswered();
+  EXPECT_EQ(schedule.HeartbeatDue(false), seconds(1000) + milliseconds(100));
+  EXPECT_EQ(schedule.HeartbeatDue(true), seconds(1000) + milliseconds(10));
+}
+
+TEST(MembershipScheduleTest, OneHeartbeatIsInFlight) {
+  MembershipSchedule schedule(milliseconds(100), milliseconds(10));
+  schedule.OnSent(seconds(1));
+  EXPECT_EQ(schedule.HeartbeatDue(false), Time::max());
+  EXPECT_EQ(schedule.HeartbeatDue(true), Time::max());
+  // An answer that took longer than the interval: the next one is due at once.
+  schedule.OnAnswered();
+  EXPECT_EQ(schedule.HeartbeatDue(false), seconds(1) + milliseconds(100));
+}
+
+TEST(MembershipScheduleTest, AnUrgentHeartbeatIsNeverLaterThanAnotherOne) {
+  MembershipSchedule schedule(milliseconds(5), milliseconds(10));
+  schedule.OnSent(seconds(1));
+  schedule.OnAnswered();
+  EXPECT_EQ(schedule.HeartbeatDue(true), schedule.HeartbeatDue(false));
+}
+
+TEST(MembershipScheduleTest, AMachineThatAlwaysWantsItsTimerDoesNotSpin) {
+  MembershipSchedule schedule(milliseconds(100), milliseconds(10));
+  EXPECT_EQ(schedule.TimerDue(Time::max()), Time::max());
+  EXPECT_EQ(schedule.TimerDue(seconds(3)), seconds(3));
+  schedule.OnTimer(seconds(3));
+  EXPECT_EQ(schedule.TimerDue(seconds(2)), seconds(3) + MembershipSchedule::kTimerGap);
+  EXPECT_EQ(schedule.TimerDue(seconds(4)), seconds(4));
+  EXPECT_EQ(schedule.TimerDue(Time::max()), Time::max());
+}
+
+class MembershipTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask_);
+    launcher::BlockSignals();
+    job_text_ =
+        job::Job::Load({.text = job::kSmallJob}, {.data = directory_.path(), .directory = directory_ / "j"})
+            .config.ToYaml();
+  }
+  void TearDown() override {
+    server_.reset();
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  }
+
+  // A coordinator that accepts every join and answers heartbeats with what `on_heartbeat` returns; nullopt:
+  // never.
+  void Serve(std::function<std::optional<ControlReply>()> on_heartbeat) {
+    auto server = control::ControlServer::Start(
+        "127.0.0.1:0", "secret",
+        [this, on_heartbeat = std::move(on_heartbeat)](const ControlRequest& request,
+                                                       std::function<void(ControlReply)> answer) {
+          std::lock_guard lock(mutex_);
+          if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) {
+            joins_.push_back(*join);
+            protocol::JoinReply reply;
+            reply.node = NodeId(joins_.size());
+            reply.job = job_text_;
+            reply.heartbeat_interval = interval_;
+            reply.heartbeat_timeout = seconds(20);
+            if (over_) reply.status = Status(Code::kAborted, "the job is over");
+            return answer(std::move(reply));
+          }
+          ++heartbeats_;
+          if (auto reply = on_heartbeat()) return answer(std::move(*reply));
+          unanswered_.push_back(std::move(answer));
+        });
+    ASSERT_TRUE(server.ok()) << server.status().ToString();
+    server_ = std::move(*server);
+    options_.coordinator = server_->address();
+    options_.token = "secret";
+  }
+  // Joins; a role that hangs fails after half a minute.
+  void Join() {
+    membership_.emplace(loop_, options_, protocol::Role::kWorker);
+    loop_.After(seconds(30), [this] { membership_->Fail(Status(Code::kDeadlineExceeded, "it hangs")); });
+    const auto job = membership_->Join("127.0.0.1:7");
+    ASSERT_TRUE(job.ok()) << job.status().ToString();
+    ASSERT_EQ(membership_->node(), NodeId(1));
+  }
+  // A role that stops after so many replies.
+  Membership::Callbacks StopAfter(int replies) {
+    return {.make_heartbeat = [] { return protocol::WorkerHeartbeat(); },
+            .on_reply =
+                [this, replies](const auto&) {
+                  if (++replies_ == replies) membership_->Stop(false);
+                },
+            .on_leave = [] {}};
+  }
+  static std::optional<ControlReply> Ok() { return protocol::WorkerHeartbeatReply(); }
+  static std::optional<ControlReply> Refused() {
+    return protocol::Refusal{Status(Code::kInvalidArgument, "not now")};
+  }
+
+  TempDir directory_;
+  sigset_t mask_;
+  std::string job_text_;
+  Duration interval_ = milliseconds(20);
+  bool over_ = false;
+  std::mutex mutex_;
+  std::vector<protocol::JoinRequest> joins_;
+  std::vector<std::function<void(ControlReply)>> unanswered_;
+  std::atomic<int> heartbeats_{0};
+  int replies_ = 0;
+  CoordinatorClientOptions options_;
+  std::unique_ptr<control::ControlServer> server_;
+  net::Loop loop_;
+  std::optional<Membership> membership_;
+};
+
+TEST_F(MembershipTest, ReportsAtItsInterval) {
+  Serve(Ok);
+  Join();
+  EXPECT_EQ(membership_->heartbeat_interval(), interval_);
+  const Time began = loop_.Now();
+  EXPECT_EQ(membership_->Run(StopAfter(4)), Status());
+  EXPECT_GE(loop_.Now() - began, 3 * interval_) << "the first is sent at once";
+  EXPECT_EQ(heartbeats_, 4);
+  EXPECT_FALSE(membership_->evicted());
+}
+
+TEST_F(MembershipTest, AnUrgentHeartbeatDoesNotWaitForTheInterval) {
+  interval_ = hours(1);
+  Serve(Ok);
+  Join();
+  auto callbacks = StopAfter(4);
+  callbacks.urgent = [] { return true; };
+  const Time began = loop_.Now();
+  EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
+  EXPECT_GE(loop_.Now() - began, 3 * Membership::kUrgentGap);
+}
+
+TEST_F(MembershipTest, ARequestedHeartbeatIsSentOnce) {
+  interval_ = hours(1);
+  Serve(Ok);
+  Join();
+  auto callbacks = StopAfter(0);
+  callbacks.on_reply = [this](const auto&) {
+    if (++replies_ == 1) membership_->RequestHeartbeat();
+    if (replies_ == 2) loop_.After(5 * Membership::kUrgentGap, [this] { membership_->Stop(false); });
+  };
+  EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
+  EXPECT_EQ(heartbeats_, 2);
+}
+
+TEST_F(MembershipTest, AFailedHeartbeatIsRepeated) {
+  Serve([this] { return heartbeats_ < 3 ? Refused() : Ok(); });
+  Join();
+  EXPECT_EQ(membership_->Run(StopAfter(1)), Status());
+  EXPECT_EQ(heartbeats_, 3);
+}
+
+TEST_F(MembershipTest, ALostCoordinatorEndsTheRole) {
+  options_.silence_limit = milliseconds(200);
+  Serve(Refused);
+  Join();
+  const Status status = membership_->Run(StopAfter(1));
+  EXPECT_EQ(status.code(), Code::kInvalidArgument) << status.ToString();
+  EXPECT_THAT(status.message(), HasSubstr("the coordinator is lost"));
+  EXPECT_EQ(replies_, 0);
+}
+
+// The machine's timer runs ten times while the first heartbeat has no answer.
+TEST_F(MembershipTest, NeitherUrgencyNorTimersSendASecondHeartbeatWhileOneIsInFlight) {
+  Serve([] { return std::nullopt; });
+  Join();
+  int sent = 0, timers = 0;
+  Time begin{0}, end{0};
+  auto callbacks = StopAfter(1);
+  callbacks.make_heartbeat = [&] {
+    ++sent;
+    return protocol::WorkerHeartbeat();
+  };
+  callbacks.urgent = [] { return true; };
+  callbacks.next_timer = [] { return Time(0); };
+  callbacks.on_timer = [&](Time now) {
+    if (++timers == 1) begin = now;
+    if (timers == 11) {
+      end = now;
+      membership_->Stop(false);
+    }
+    membership_->Update();
+  };
+  EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
+  EXPECT_GE(end - begin, 10 * MembershipSchedule::kTimerGap) << "it does not spin";
+  EXPECT_EQ(sent, 1);
+}
+
+// One timer: between the answer and the machine's deadline nothing wakes the role.
+TEST_F(MembershipTest, NothingRunsBeforeItIsDue) {
+  interval_ = hours(1);
+  Serve(Ok);
+  Join();
+  int looks = 0;
+  std::optional<Time> due;
+  auto callbacks = StopAfter(0);
+  callbacks.on_reply = [&](const auto&) {
+    due = loop_.Now() + milliseconds(300);
+    looks = 0;
+  };
+  callbacks.next_timer = [&] {
+    ++looks;
+    return due.value_or(Time::max());
+  };
+  callbacks.on_timer = [&](Time now) {
+    EXPECT_GE(now, *due);
+    membership_->Stop(false);
+  };
+  EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
+  EXPECT_LE(looks, 2) << "once after the answer, once at the deadline";
+  EXPECT_EQ(heartbeats_, 1);
+}
+
+TEST_F(MembershipTest, ATimerThatIsBroughtForwardRunsThen) {
+  interval_ = hours(1);
+  Serve(Ok);
+  Join();
+  Time due = Time::max();
+  auto callbacks = StopAfter(0);
+  callbacks.on_reply = [&](const auto&) {
+    loop_.After(milliseconds(1), [&] {
+      due = loop_.Now();
+      membership_->Update();
+    });
+  };
+  callbacks.next_timer = [&] { return due; };
+  callbacks.on_timer = [&](Time) { membership_->Stop(false); };
+  EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
+}
+
+TEST_F(MembershipTest, AFailureOfTheRoleIsItsOutcome) {
+  Serve(Ok);
+  Join();
+  auto callbacks = StopAfter(0);
+  callbacks.on_reply = [this](const auto&) { membership_->Fail(Status(Code::kDataLoss, "a bad record")); };
+  EXPECT_EQ(membership_->Run(std::move(callbacks)), Status(Code::kDataLoss, "a bad record"));
+  EXPECT_FALSE(membership_->evicted());
+}
+
+TEST_F(MembershipTest, AnEvictedNodeJoinsAgainWithTheHashOfItsJob) {
+  Serve(Ok);
+  std::vector<NodeId> nodes;
+  const Status outcome =
+      RejoinWhileEvicted(options_, protocol::Role::kServer, [&](net::Loop&, Membership& membership) {
+        const auto job = membership.Join("127.0.0.1:7");
+        EXPECT_TRUE(job.ok());
+        nodes.push_back(membership.node());
+        return membership.Run(
+            {.make_heartbeat = [] { return protocol::WorkerHeartbeat(); },
+             .on_reply = [&](const auto&) { membership.Stop(/*evicted=*/nodes.size() < 3); },
+             .on_leave = [] {}});
+      });
+  EXPECT_EQ(outcome, Status());
+  EXPECT_THAT(nodes, ElementsAre(NodeId(1), NodeId(2), NodeId(3)));
+  ASSERT_THAT(joins_, SizeIs(3));
+  const uint64_t hash = job::Job::FromResolved(job_text_, "job").Hash();
+  for (size_t i = 0; i < joins_.size(); ++i) {
+    EXPECT_EQ(joins_[i].role, protocol::Role::kServer);
+    EXPECT_EQ(joins_[i].address, "127.0.0.1:7");
+    EXPECT_EQ(joins_[i].job_hash, i == 0 ? 0 : hash);
+  }
+}
+
+TEST_F(MembershipTest, AFailedNodeDoesNotJoinAgain) {
+  Serve(Ok);
+  int lives = 0;
+  const Status outcome =
+      RejoinWhileEvicted(options_, protocol::Role::kWorker, [&](net::Loop&, Membership& membership) {
+        membership.Stop(/*evicted=*/++lives < 3);
+        return Status(Code::kInternal, "broken");
+      });
+  EXPECT_EQ(outcome, Status(Code::kInternal, "broken"));
+  EXPECT_EQ(lives, 1);
+}
+
+TEST_F(MembershipTest, JoiningAfterTheEndOfTheJobIsNoError) {
+  over_ = true;
+  Serve(Ok);
+  const Status outcome =
+      RejoinWhileEvicted(options_, protocol::Role::kWorker, [](net::Loop&, Membership& membership) {
+        const auto job = membership.Join("");
+        EXPECT_EQ(job.status(), Status(Code::kAborted, "the job is over"));
+        return Membership::JoinError(job.status());
+      });
+  EXPECT_EQ(outcome, Status());
+  EXPECT_EQ(Membership::JoinError(Status(Code::kUnavailable, "nobody")).code(), Code::kUnavailable);
+}
+
+}  // namespace
+}  // namespace leat::roles

@@ -1,0 +1,43 @@
+// Appends to a topic of the embedded log (log.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace leat::stream {
+
+struct LogWriterOptions {
+  // Appended records survive kill -9 of any process. If true, they also survive a power failure, at the cost
+  // of one fsync per append. If false, a power failure may lose the last appends but never damages earlier
+  // ones.
+  bool sync_each_append = false;
+  // Free bytes that an append must leave on the disk; 0: 5 % of the disk or 1 GiB, whichever is less.
+  uint64_t min_free_bytes = 0;
+  // Wall clock in milliseconds, for retention by time; null: the system's.
+  int64_t (*now_ms)() = nullptr;
+};
+
+// Appends to one topic. Not thread-safe; any number of concurrent writers.
+class LogWriter {
+ public:
+  static constexpr size_t kMaxRecordBytes = 16 << 20;
+
+  static Result<std::unique_ptr<LogWriter>> Open(const std::string& directory, const std::string& topic,
+                                                 const LogWriterOptions& options = {});
+  virtual ~LogWriter() = default;
+  // Appends all records to the partition in one transaction, returns the offset of the first, then applies
+  // retention. A failure appends nothing: kResourceExhausted (disk), kInvalidArgument (no such partition,
+  // record too large), kFailedPrecondition (sealed), kUnavailable (another writer was busy for more than 10
+  // s).
+  virtual Result<uint64_t> Append(uint32_t partition, std::span<const std::string_view> records) = 0;
+  // Declares that no record will follow in any partition. Idempotent.
+  virtual Status Seal() = 0;
+  virtual uint32_t partitions() const = 0;
+};
+
+}  // namespace leat::stream
