@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that headers are self-contained: whoever includes one gets all that it needs.
+"""Checks that headers are self-contained, so that including one is enough to use it.
 
-A header x.h is the first include of x.cc, or of x_test.cc where there is no x.cc, so that compiling the source proves it. CMake compiles
-all other headers alone (the target `lone_headers`). Prints one line for each mistake, and exits 1 when there is any.
+A header x.h has to be the first include of x.cc, or of x_test.cc if there is no x.cc, so that compiling the source proves it. CMake
+compiles all other headers alone (the target `lone_headers`). Prints one line per mistake, and exits with 1 if there are any.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def check(root):
             continue
         text = source.read_text(encoding="utf-8")
         first = INCLUDE.search(text)
-        # By the path from src/, or beside the source.
+        # An include names the path from src/, or a file next to the source.
         included = first and [path for path in (root / "src" / first[1], source.parent / first[1]) if path == header]
         if not included:
             line = text.count("\n", 0, first.start(1)) + 1 if first else 1
@@ -34,7 +34,7 @@ def check(root):
 
 
 def selftest():
-    """A small tree with a mistake of each kind: each must be seen, and nothing else."""
+    """Checks a small tree with one mistake of each kind: all must be found, and nothing else."""
     tree = {
         "src/base/a.h": "", "src/base/a.cc": '// A.\n#include "base/a.h"\n#include <string>\n',
         "src/base/b.h": "", "src/base/b.cc": '#include <string>\n\n#include "base/b.h"\n',

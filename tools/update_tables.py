@@ -1,43 +1,57 @@
 #!/usr/bin/env python3
-"""Replaces tables of measured figures in a Markdown file by what their commands print now.
+"""Updates tables of figures in Markdown files from the output of their commands.
 
-    tools/update_tables.py README.md [PART]
+    tools/update_tables.py [--only PART] [FILE...]
 
-A table stands between `<!-- table: COMMAND -->` and `<!-- end of table -->`. COMMAND runs in the root of the checkout;
-its standard output becomes the table. With PART only commands that contain it run.
+A table is enclosed by `<!-- table: COMMAND -->` and `<!-- end of table -->`. COMMAND runs in the root of the checkout;
+its standard output, a Markdown table or a code block, replaces the table. --only runs the commands that contain PART.
+Without files, all pages of the documentation are updated.
 """
 
+import argparse
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TABLE = re.compile(r"(<!-- table: (?P<command>[^\n]*?) -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
+TABLE = re.compile(r"(<!-- table: (?P<command>[^\n]*?) -->\n)(?P<body>.*?)(?=<!-- end of table -->)", re.DOTALL)
 
 
-def main():
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
-    path, part = pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) == 3 else ""
+def pages():
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def update(path, part):
+    """Rewrites one page and returns the number of updated tables."""
     text = path.read_text(encoding="utf-8")
     replaced = []
 
-    def measure(match):
+    def run(match):
         command = match["command"]
         if part not in command:
             return match[0]
         done = subprocess.run(command, shell=True, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-        if done.returncode != 0 or not done.stdout.startswith("|"):
+        table = done.stdout.startswith(("|", "```\n"))
+        if done.returncode != 0 or not table:
             sys.exit(f"update_tables: {path}: '{command}' ended with status {done.returncode} and printed "
-                     f"{'no table' if not done.stdout.startswith('|') else 'a table'}; nothing is changed")
+                     f"{'a table' if table else 'no table'}; the page is not changed")
         replaced.append(command)
         return match[1] + done.stdout
 
-    text = TABLE.sub(measure, text)
-    if not replaced:
-        sys.exit(f"update_tables: {path} has no table whose command contains '{part}'")
-    path.write_text(text, encoding="utf-8")
+    text = TABLE.sub(run, text)
+    if replaced:
+        path.write_text(text, encoding="utf-8")
+    return len(replaced)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="PART", default="", help="part of a command")
+    parser.add_argument("files", metavar="FILE", nargs="*", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if not sum(update(path, arguments.only) for path in arguments.files or pages()):
+        sys.exit(f"update_tables: no table has a command that contains '{arguments.only}'")
 
 
 if __name__ == "__main__":

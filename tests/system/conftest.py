@@ -1,7 +1,4 @@
-"""With LEAT_REQUIRE_ALL=1 in the environment a test that skips, or a file that skips as a whole, fails.
-
-Two tiers: tests that are marked `long` run with LEAT_LONG=1 only.
-"""
+"""With LEAT_REQUIRE_ALL=1, skipped tests and skipped files fail. Tests marked `long` run only with LEAT_LONG=1."""
 
 import os
 
@@ -28,7 +25,7 @@ def pytest_make_collect_report():
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "long: takes long; runs with LEAT_LONG=1 only")
+    config.addinivalue_line("markers", "long: slow; runs only with LEAT_LONG=1")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,4 +1,4 @@
-"""What the whole-system tests share: running the program, watching it, reading what it leaves behind."""
+"""Shared by the system tests: runs the program, observes it, and reads its output."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ EXAMPLES = ROOT / "examples"
 
 
 def data(name):
-    """A folder of the real data sets in LEAT_DATA, or the test is skipped."""
+    """The folder of a data set in LEAT_DATA. Skips the test if it is missing."""
     if not os.environ.get("LEAT_DATA"):
         pytest.skip(f"LEAT_DATA is not set: it names the folder with the data set {name}")
     folder = pathlib.Path(os.environ["LEAT_DATA"], name)
@@ -28,20 +28,20 @@ def data(name):
 
 
 def run(*arguments, timeout=300, cwd=None, env=None, program=None):
-    """Runs to the end; stdout and stderr as text."""
+    """Runs the program to its end, and returns its result with stdout and stderr as text."""
     return subprocess.run(
         [program or PROGRAM, *map(str, arguments)], cwd=cwd, env={**os.environ, **(env or {})}, timeout=timeout,
         text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
 
 
 def summary(done):
-    """The JSON object that --json prints last."""
+    """The result of a run with --json, which must have succeeded."""
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def refused(done, *parts):
-    """The one line of an error with exit status 2, which names all parts."""
+    """Checks that a run has failed with exit status 2 and one line that contains all parts. Returns the line."""
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("leat: "), done.stderr
@@ -51,29 +51,29 @@ def refused(done, *parts):
 
 
 def wait_for(condition, what, timeout=120):
-    """Polls until the condition gives something true, and returns that."""
+    """Polls until the condition returns a true value, and returns it."""
     until = time.monotonic() + timeout
     while time.monotonic() < until:
         if value := condition():
             return value
         time.sleep(0.02)
-    raise AssertionError(f"waited {timeout} s in vain for {what}")
+    raise AssertionError(f"{what} did not happen within {timeout} s")
 
 
 class Job:
-    """A job that runs in the background: `leat train` and all that it starts."""
+    """A job in the background: `leat train` and its child processes."""
 
-    def __init__(self, *arguments, directory, program=None, cwd=None):
+    def __init__(self, *arguments, directory, program=None, cwd=None, env=None):
         self.directory = pathlib.Path(directory)
         self.where = None
         self.last_status = {}
         self.output = open(self.directory.parent / (self.directory.name + ".out"), "w+")
         self.process = subprocess.Popen(
-            [program or PROGRAM, *map(str, arguments)], cwd=cwd, text=True, stdin=subprocess.DEVNULL,
+            [program or PROGRAM, *map(str, arguments)], cwd=cwd, env=env, text=True, stdin=subprocess.DEVNULL,
             stdout=self.output, stderr=subprocess.STDOUT, start_new_session=True)
 
     def children(self):
-        """(role, pid) of the role processes, from the kernel: they cannot be out of date."""
+        """(role, pid) of the role processes, from /proc, so they are current."""
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             if not entry.name.isdigit():
@@ -90,7 +90,7 @@ class Job:
         return [pid for r, pid in self.children() if r == role]
 
     def address(self, timeout=120):
-        """Of the coordinator, as the other roles were given it."""
+        """The coordinator's address, from the command line of another role."""
         def look():
             for role, pid in self.children():
                 with contextlib.suppress(OSError):
@@ -108,10 +108,10 @@ class Job:
                     if token := dict(e.split("=", 1) for e in environment if "=" in e).get("LEAT_TOKEN"):
                         return token
             return None
-        return wait_for(look, "a role that was given the token")
+        return wait_for(look, "a role with the token")
 
     def status(self):
-        """What `leat status` says; the last of it once the job is over."""
+        """The output of `leat status`; after the end of the job, its last output."""
         if self.where is None:
             self.where = self.address(), self.token()
         address, token = self.where
@@ -122,7 +122,7 @@ class Job:
         return self.last_status
 
     def go_on(self):
-        """Past the events of --pause-at."""
+        """Continues a job that has paused at --pause-at."""
         address, token = self.where
         done = run("continue", "--coordinator", address, env={"LEAT_TOKEN": token})
         assert done.returncode == 0, done.stderr
@@ -146,7 +146,7 @@ class Job:
         return json.loads((self.directory / "summary.json").read_text())
 
     def end(self):
-        """Whatever is left of it."""
+        """Kills the remaining processes."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -178,7 +178,7 @@ def tensors(directory):
 
 
 def write_job(path, text, **changes):
-    """A job file with some strings replaced; each must be there."""
+    """Writes a job file with some strings replaced, each of which must occur in the text."""
     for old, new in changes.items():
         assert old in text, old
         text = text.replace(old, new)

@@ -1,4 +1,4 @@
-"""A user's mistake gets one clear line with place and values, exit status 2, and nothing is written."""
+"""A user's error is reported in one line with its place and values and exit status 2. Nothing is written."""
 
 import os
 import pathlib
@@ -58,7 +58,7 @@ def test_a_job_that_is_wrong(tmp_path, old, new, parts):
     ("{type: downpour, n_fetch: 0}", 2, ["n_fetch is 0"]),
     ("{type: ssp, staleness: -2}", 2, ["staleness is -2"]),
     ("{type: async, staleness_aware: 3}", 2, ["staleness_aware"]),
-    ("allreduce", 1, ["ring of one"]),
+    ("allreduce", 1, ["it needs 2 or more"]),
     ("{type: allreduce, transport: smoke}", 2, ["smoke"]),
     ("{type: allreduce, transport: mpi}", 3, ["mpirun -np 3 leat worker", "leat coordinator"]),
 ])
@@ -128,7 +128,7 @@ def test_a_topic_that_is_not_there(tmp_path):
 
 
 def test_a_topic_that_is_empty(tmp_path):
-    # Bots that hardly publish make the topic and leave it empty.
+    # At this rate the bots create the topic and leave it empty.
     with leat.Job("demo", "--rate", "0.001", "--directory", tmp_path / "made", directory=tmp_path / "made") as job:
         leat.wait_for(lambda: job.status().get("phase") == "running", "the topic")
         job.interrupt()
@@ -166,7 +166,7 @@ def test_a_coordinator_that_is_not_there(tmp_path, role):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A small job that has run, for the tests to copy and damage."""
+    """The directory of a small finished job, which tests copy and damage."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "job.yaml").write_text(GOOD)
     leat.summary(leat.run("train", "job.yaml", "--directory", "job", "--json", cwd=folder))
@@ -224,7 +224,7 @@ def test_a_directory_that_holds_a_job_already(finished):
 
 @pytest.mark.parametrize("role", ["worker", "ps", "bots"])
 def test_a_role_that_comes_back_to_another_job(tmp_path, role):
-    """Its coordinator is killed, and one of another job, or the same one resumed, serves where it was."""
+    """A role's coordinator is killed. The resumed job, and then another job, take over its address."""
     leat.write_job(tmp_path / "first.yaml", GOOD, **{"events: 3000": "events: 1000000, rate: 500"})
     leat.write_job(tmp_path / "other.yaml", GOOD, **{"units: 4": "units: 5"})
     leat.write_job(tmp_path / "changed.yaml", GOOD, **{"learning_rate: 0.1": "learning_rate: 0.2", "events: 3000": "events: 3000, rate: 500"})
@@ -248,7 +248,7 @@ def test_a_role_that_comes_back_to_another_job(tmp_path, role):
         first.kill()
         first.wait()
         again = start("again", "coordinator", tmp_path / "changed.yaml", "--resume", tmp_path / "first", "--listen", address)
-        leat.wait_for(lambda: f"{role} 0 joined" in said("again"), "the role that is taken in again")
+        leat.wait_for(lambda: f"{role} 0 joined" in said("again"), "the role joining again")
         again.kill()
         again.wait()
         start("other", "coordinator", tmp_path / "other.yaml", "--directory", tmp_path / "other", "--listen", address)

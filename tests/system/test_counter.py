@@ -1,4 +1,4 @@
-"""Every event counts once, whatever is killed: a model whose parameters are the number of events that counted."""
+"""Every event counts once, despite killed processes. The model's parameters are the number of events applied."""
 
 import random
 import signal
@@ -8,11 +8,11 @@ import leat
 
 EVENTS = 1_000_000
 KILLS = 20
-PAUSE = EVENTS * 3 // 4  # were it over before the stop comes, nothing would be left to resume
+PAUSE = EVENTS * 3 // 4  # so that the job is not over when it is stopped
 
 
 def train_with_kills(directory, program, kills, seed):
-    """Kills workers at random moments, stops the job before it is done, resumes it to the end."""
+    """Kills workers at random moments, stops the job, and resumes it to its end."""
     rng = random.Random(seed)
     job_file = leat.EXAMPLES / "counter.yaml"
     with leat.Job("train", job_file, "--directory", directory, "--pause-at", PAUSE, directory=directory,
@@ -20,7 +20,7 @@ def train_with_kills(directory, program, kills, seed):
         leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
         killed = 0
         while killed < kills:
-            # Not by the clock: after so many further events, so that the kills spread over the stream.
+            # Counted in events rather than by the clock, so that the kills spread over the stream.
             target = min(job.status().get("events", 0) + rng.randrange(EVENTS // (4 * kills)), PAUSE)
             leat.wait_for(lambda: job.status().get("events", 0) >= target or job.process.poll() is not None, "progress")
             assert job.process.poll() is None, "the job has ended:\n" + job.text()[-2000:]
@@ -30,7 +30,7 @@ def train_with_kills(directory, program, kills, seed):
         job.interrupt()
         assert job.wait() == 0, job.text()[-2000:]
         stopped = job.summary()
-        assert job.text().count("another takes its place") >= kills - 1
+        assert job.text().count("starting a replacement") >= kills - 1
     assert stopped["events"] < EVENTS, "nothing was left to resume"
     done = leat.run("train", "--resume", directory, "--json", timeout=300, program=program)
     return stopped, leat.summary(done)
@@ -47,7 +47,7 @@ def test_every_event_counts_exactly_once(tmp_path):
 
 
 def test_without_the_ledgers_check_it_counts_wrong(tmp_path):
-    """The same run with the check taken out: a test that could not fail would be worth nothing."""
+    """The same run without the ledger's check must fail, which proves that this test can fail."""
     directory = tmp_path / "counter"
     train_with_kills(directory, leat.WITHOUT_LEDGER, KILLS, seed=1)
     values = {x for v in leat.tensors(directory).values() for x in v}

@@ -1,4 +1,4 @@
-"""Whole jobs as a user runs them."""
+"""Complete jobs, run as a user runs them."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ def test_a_short_demo(tmp_path):
     assert result["events"] == 60_000
     assert 0.5 < result["auc"] <= result["auc_possible"] < 1
     assert os.path.isdir(result["checkpoint"])
-    assert len(done.stdout.strip().splitlines()) == 1, "with --json stdout holds the object alone"
+    assert len(done.stdout.strip().splitlines()) == 1, "with --json stdout contains only the object"
 
 
 def test_plain_lines_when_there_is_no_terminal(tmp_path):
@@ -44,7 +44,7 @@ def test_mnist_learns(tmp_path, example):
 
 
 def part_of_mnist(folder, train, test):
-    """The first images of both sets, in files of the same names."""
+    """Copies the first images of both sets to files of the same names."""
     source = pathlib.Path(leat.data("mnist"))
     for name, count in [("train", train), ("t10k", test)]:
         for kind, head, width in [("images-idx3", 16, 784), ("labels-idx1", 8, 1)]:
@@ -81,7 +81,7 @@ def test_an_lstm_learns_to_spell(tmp_path):
     result = leat.summary(leat.run("train", job, "--data", tmp_path, "--json", cwd=tmp_path, timeout=600))
     assert result["events"] == 6 * windows(90_000, 32, 16)
     assert result["test_rows"] == windows(10_000, 32, 32)
-    # In nats a character: 4.17 is chance, 3.3 knows how often each comes.
+    # Nats per character: 4.17 is chance, 3.3 is achieved by the frequencies of the characters.
     assert 1.5 < result["test_loss"] < 2.5
     assert 1.5 < result["loss"] < 3
     assert 0.25 < result["test_accuracy"] < 0.6, "of the characters, not of the windows"
@@ -99,7 +99,7 @@ def test_a_job_on_text_is_stopped_and_resumed(tmp_path):
         job.interrupt()
         assert job.wait() == 0, job.text()
         assert job.summary()["events"] < events
-    # Other windows would be other events under the same offsets.
+    # With other windows the same offsets would mean other events.
     other = leat.write_job(tmp_path / "other.yaml", job_file.read_text(), **{"stride: 16": "stride: 8"})
     refused = leat.run("train", other, "--resume", directory)
     assert refused.returncode == 2 and "stream.windows" in refused.stderr, refused.stderr
@@ -165,7 +165,7 @@ def test_a_killed_server_comes_back_from_its_checkpoint(tmp_path):
     with leat.Job("train", job_file, "--directory", directory, "--pause-at", 150_000, directory=directory) as job:
         leat.wait_for(lambda: job.status().get("checkpoint"), "a checkpoint")
         os.kill(job.pids("ps")[0], signal.SIGKILL)
-        leat.wait_for(lambda: "another takes its place" in job.text(), "another server")
+        leat.wait_for(lambda: "starting a replacement" in job.text(), "another server")
         job.go_on()
         assert job.wait() == 0, job.text()
         assert job.summary()["events"] == 200_000
@@ -243,6 +243,21 @@ def test_roles_need_the_coordinators_address_and_nothing_else(tmp_path):
                 process.kill()
                 process.wait()
     assert {x for v in leat.tensors(directory).values() for x in v} == {50_000.0}
+
+
+def test_another_terminal_can_watch_and_stop_a_job(tmp_path):
+    directory = tmp_path / "job"
+    home = {**os.environ, "HOME": str(tmp_path), "LEAT_TOKEN": ""}  # the token is in a file of the user's
+    job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text())
+    with leat.Job("train", job_file, "--directory", directory, "--pause-at", 50_000, directory=directory, env=home) as job:
+        where = job.address()
+        status = json.loads(leat.run("status", "--coordinator", where, "--json", env=home).stdout)
+        assert status["directory"] == str(directory)
+        refused = leat.run("stop", "--coordinator", where, env={"LEAT_TOKEN": "another"})
+        assert "token" in leat.refused(refused, where)
+        assert leat.run("stop", "--coordinator", where, env=home).returncode == 0
+        assert job.wait() == 0
+    assert job.summary()["events"] < 1_000_000
 
 
 def test_a_job_whose_coordinator_was_killed_is_resumed_exactly(tmp_path):

@@ -1,4 +1,4 @@
-"""All-reduce beyond four members on one host, and roles that are on two hosts."""
+"""All-reduce with more than four members on one host, and jobs on two hosts."""
 
 import json
 import os
@@ -11,13 +11,13 @@ import pytest
 import leat
 from test_strategies import counting, values
 
-# Several buckets of a megabyte each, so that some are reduced while others are still computed.
+# A model of several 1 MB buckets, so that reduction overlaps computation.
 LARGE_MODEL = {"- bias: {units: 16384}": "- bias: {units: 262144}" + 2 * "\n    - residual: {layers: [bias: {units: 262144}]}"}
 SMALL_BATCHES = {"batch_size: 100, split_batches: 20": "batch_size: 4, split_batches: 4"}
 
 
 class Roles:
-    """Roles that a test starts by hand, each where and as it likes. All of them are gone at the end."""
+    """Roles that a test starts one by one. All are killed at the end."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -25,7 +25,7 @@ class Roles:
         self.processes = {}
 
     def start(self, role, *arguments, before=()):
-        """`before`: a command that the role is started by. Returns the role's name here."""
+        """Starts a role. `before`: a command that execs the role. Returns the name of its log."""
         name = f"{role}-{len(self.processes)}"
         with open(self.folder / f"{name}.log", "w") as log:
             self.processes[name] = subprocess.Popen(
@@ -37,7 +37,7 @@ class Roles:
         return (self.folder / f"{name}.log").read_text()
 
     def coordinator(self, *arguments, before=()):
-        """Its address."""
+        """Starts the coordinator and returns its address."""
         name = self.start("coordinator", *arguments, before=before)
         found = leat.wait_for(
             lambda: re.search(r" serves on (\S+)\s", self.said(name)) or self.processes[name].poll() is not None,
@@ -46,7 +46,7 @@ class Roles:
         return found[1]
 
     def wait(self):
-        """Until all have ended well."""
+        """Waits until all roles have ended with status 0."""
         def over():
             for name, process in self.processes.items():
                 assert process.poll() in [None, 0], name + ":\n" + self.said(name)[-2000:]
@@ -64,12 +64,12 @@ class Roles:
 
 
 def check_counts(directory, events):
-    """What every member has saved of its copy: each parameter is the number of events."""
+    """Checks the parameters that all members have saved: each is the number of events."""
     assert json.loads((directory / "summary.json").read_text())["events"] == events
     assert values(directory) == {float(events)}
 
 
-# Who is at another address takes itself for another host: such a member computes on one thread and reduces on another.
+# Members with different addresses act as different hosts: they compute on one thread and reduce on another.
 @pytest.mark.parametrize("members", [5, 6])
 @pytest.mark.parametrize("apart", [False, True])
 def test_a_ring_counts_every_event_once(tmp_path, members, apart):
@@ -85,11 +85,11 @@ def test_a_ring_counts_every_event_once(tmp_path, members, apart):
         roles.wait()
     check_counts(directory, events)
     shards = list(max(directory.glob("checkpoint-*")).glob("*.safetensors"))
-    assert len(shards) == members, "each of them saves a part of what all of them hold"
+    assert len(shards) == members, "each member saves a part of the state"
 
 
 class Hosts:
-    """Two hosts with a cable between them: namespaces of networks, of host names, and of mounts for /dev/shm."""
+    """Two emulated hosts with a cable: separate network, host name and mount (/dev/shm) namespaces."""
 
     def __init__(self):
         self.ip = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
@@ -97,9 +97,9 @@ class Hosts:
         self.addresses = ["10.213.7.1", "10.213.7.2"]
 
     def make(self):
-        """Why there are none, or None."""
+        """Creates the hosts. Returns the reason if that is impossible, otherwise None."""
         if os.geteuid() != 0 or self.ip is None:
-            return "two hosts on this one need root and ip (package iproute2)"
+            return "emulating two hosts needs root and ip (package iproute2)"
         cable = [f"leat{os.getpid()}{side}" for side in "ab"]
         steps = [["netns", "add", name] for name in self.names]
         steps += [["link", "add", cable[0], "netns", self.names[0], "type", "veth", "peer", "name", cable[1], "netns",
@@ -115,7 +115,7 @@ class Hosts:
         return None
 
     def at(self, host):
-        """A command that runs another one on this host."""
+        """The command prefix that runs a command on a host."""
         alone = f"hostname leat-{'ab'[host]} && mount -t tmpfs none /dev/shm && exec \"$@\""
         return [self.ip, "netns", "exec", self.names[host], "unshare", "--mount", "--uts", "sh", "-c", alone, "sh"]
 
@@ -154,10 +154,10 @@ def test_two_hosts_count_every_event_once(tmp_path, hosts, strategy, servers):
             roles.start(role, "--coordinator", where, "--listen", hosts.addresses[host] + ":0", before=hosts.at(host))
         roles.start("bots", "--coordinator", where, before=hosts.at(0))
         roles.wait()
-        # Of each step, or of each host's batches, all values have to come across.
+        # In each step, or in each host's batches, all values cross the cable.
         steps = events // (100 * workers)
         for host in [0, 1]:
-            assert hosts.bytes_received(host) > steps * units * 4 / 2, "the hosts have not exchanged what they have"
+            assert hosts.bytes_received(host) > steps * units * 4 / 2, "too little traffic between the hosts"
     check_counts(directory, events)
     members = json.loads((directory / "summary.json").read_text())["members"]
     assert {m.get("host") for m in members if m["role"] in ("ps", "worker")} <= {"leat-a", "leat-b", None}

@@ -1,4 +1,4 @@
-"""Workers under mpirun: the same training, an end in time that names who is gone, and a resumption that changes no bit."""
+"""MPI workers: bitwise the same training as without MPI, and a prompt end on a loss, from which the job resumes."""
 
 import json
 import os
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.skipif(not MPIRUN or not MODULE.exists(), reason="no MP
 
 BY_MPI = RING.replace("}", ", transport: mpi}")
 LONG = 20  # epochs
-HALF = ["--pause-at", LONG * ROWS // 2]  # it is not over before what a test does comes
+HALF = ["--pause-at", LONG * ROWS // 2]  # keeps the job from ending before the test acts
 
 
 class Job:
-    """A coordinator, and the processes that a test starts beside it. All of them are gone at the end."""
+    """A coordinator and other processes of a test. All are killed at the end."""
 
     def __init__(self, folder, *arguments):
         self.folder = pathlib.Path(folder)
@@ -66,7 +66,7 @@ class Job:
 
 
 def train(tmp_path, workers, *arguments):
-    """To the end, with nothing in between."""
+    """Runs a job to its end, undisturbed."""
     with Job(tmp_path, *arguments, "--workers", workers) as job:
         workers = job.mpirun(workers)
         assert job.coordinator.wait(300) == 0, job.said("coordinator")
@@ -102,8 +102,8 @@ def test_a_loss_ends_the_job_and_a_resumption_changes_no_bit(tmp_path, folder, u
         os.kill(pids[1], what)
         assert job.coordinator.wait(120) == 1, job.said("coordinator")
         last = job.said("coordinator").strip().splitlines()[-1]
-        assert re.match(r"leat: worker 1 \(rank 1 of 2, 127\.0\.0\.1:\d+\) was lost, and MPI goes on with all of its processes "
-                        rf"or not at all; --resume goes on from {directory}/checkpoint-\d+$", last), last
+        assert re.match(r"leat: worker 1 \(rank 1 of 2, 127\.0\.0\.1:\d+\) was lost, and MPI cannot continue "
+                        rf"without one of its processes; --resume continues from {directory}/checkpoint-\d+$", last), last
         assert workers.wait(120) != 0
         leat.wait_for(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in pids), "the end of all workers")
     assert json.loads((directory / "summary.json").read_text())["events"] < LONG * ROWS, "it was over before the loss"
@@ -143,7 +143,7 @@ def test_what_the_user_got_wrong_is_said_and_is_status_2(tmp_path, folder):  # n
     (tmp_path / "rows.csv").write_text(good)
     with Job(tmp_path, classifying(folder, BY_MPI), "--data", tmp_path, "--directory", tmp_path / "job",
              "--workers", 2) as job:
-        # What the workers read is not what the coordinator has looked at.
+        # The file changes after the coordinator has checked it.
         rows = [row if i < 2000 else "none" + row for i, row in enumerate(good.splitlines())]
         (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
         assert job.mpirun(2).wait(120) == 2, job.said("mpirun")
@@ -160,7 +160,7 @@ def test_workers_that_do_not_fit_are_told(tmp_path, folder):  # noqa: F811
         assert job.mpirun(3).wait(120) == 2, job.said("mpirun")
         assert re.search(r"^leat: this worker is rank \d of 3 of MPI, the job has 2 workers: mpirun -np 2 leat worker …$",
                          job.said("mpirun"), re.MULTILINE), job.said("mpirun")
-        # Nobody has come to harm by it.
+        # The job is not affected.
         workers = job.mpirun(2)
         assert job.coordinator.wait(300) == 0, job.said("coordinator")
         assert workers.wait(120) == 0, job.said("mpirun")

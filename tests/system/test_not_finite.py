@@ -1,4 +1,4 @@
-"""A batch whose gradient is NaN, in every strategy: reported, counted once, and no parameter hears of it."""
+"""A batch whose gradient is NaN is reported and counted once in every strategy, and changes no parameter."""
 
 import math
 
@@ -10,9 +10,9 @@ from test_strategies import STRATEGIES
 ROWS = 6000
 BATCH = 50
 LANES = 3
-POISON = 3000  # the first of two rows, which are in one batch
+POISON = 3000  # the first of two bad rows in one batch
 
-# The gradient of each event is −1, as in the counter, but comes from the data: minus twice the event's x, and the rate is 1/2.
+# The update of each event adds 1, as in the counter: the gradient is minus twice the event's x (1), the rate is 1/2.
 JOB = f"""name: poisoned
 seed: 1
 stream: {{files: {{format: csv, paths: [rows.csv], partitions: 3}}}}
@@ -28,7 +28,7 @@ cluster: {{workers: {LANES}, ps: 2, placement: partitioned}}
 
 
 def most_events(strategy):
-    """Events of an update, which is skipped as a whole."""
+    """The maximum number of events in an update, which is skipped as a whole."""
     if "downpour" in strategy:
         return 4 * BATCH
     if "averaging" in strategy:
@@ -39,7 +39,7 @@ def most_events(strategy):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_nan_is_reported_and_reaches_no_parameter(tmp_path, strategy):
     rows = ["1,0"] * ROWS
-    # Twice either is infinite, and of both signs: their sum is not a number.
+    # Twice each value overflows to an infinity; the infinities have opposite signs, so their sum is NaN.
     rows[POISON:POISON + 2] = ["3e38,0", "-3e38,0"]
     (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n")
     (tmp_path / "job.yaml").write_text(JOB.replace("STRATEGY", strategy))
@@ -47,7 +47,7 @@ def test_a_nan_is_reported_and_reaches_no_parameter(tmp_path, strategy):
     result = leat.summary(leat.run("train", tmp_path / "job.yaml", "--data", tmp_path, "--directory", directory, "--json"))
     assert result["dead_letters"] == 0 and result["lag"] == 0
     assert result["skipped"] == 1
-    # With a worker in reserve the batch may come too late for its step; then it is computed, and rejected, again.
+    # With a backup worker the batch may be late for its step; it is then computed and rejected again.
     assert result["rejected_batches"] == 1 or ("backup" in strategy and result["rejected_batches"] > 1)
     found = {x for v in leat.tensors(directory).values() for x in v}
     assert len(found) == 1 and math.isfinite(*found), f"slices differ: {found}"

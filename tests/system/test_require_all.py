@@ -1,4 +1,4 @@
-"""LEAT_REQUIRE_ALL=1 turns skips into failures: in test programs, alone and under ctest, and in pytest."""
+"""LEAT_REQUIRE_ALL=1 turns skips into failures in test programs, alone and under ctest, and in pytest."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""From a file of records to a job that learns: leat schema, delimiters, and labels that are text."""
+"""From a data file to a trained job: leat schema, delimiters, and text labels."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ SIGMOID = MODEL % (16, 1, "sigmoid_cross_entropy")
 
 
 def customers(count=4000, seed=1):
-    """Customers who leave when they are young and pay much, or are of kind c; a tenth of them at random."""
+    """Customers who churn if they are young and pay much or are of kind c; a tenth decides at random."""
     chance = random.Random(seed)
     for number in range(count):
         age, paid, kind = chance.randint(18, 80), round(chance.lognormvariate(3, 1), 2), chance.choice("abc")
@@ -97,7 +97,7 @@ def test_a_delimiter_is_found_and_said_once_and_a_resumed_job_keeps_it(tmp_path)
     result = leat.summary(done)
     assert result["events"] == 3 * 4000
     assert done.stderr.count("rows.csv: delimiter ';' found, 6 columns") == 1, done.stderr
-    # The file that is read again has commas now, and the job still takes semicolons.
+    # The file has commas now, but the resumed job still expects semicolons.
     path.write_text(path.read_text().replace(";", ","))
     (tmp_path / "again.yaml").write_text((tmp_path / "job.yaml").read_text())
     leat.refused(leat.run("train", "--resume", "job", cwd=tmp_path), "'id' is not among the columns")
@@ -120,7 +120,7 @@ schema: {{format: {form}, fields: {{x: {{type: number}}, y: {{type: number, role
 
 
 def test_the_hint_comes_with_records_of_a_topic_too(tmp_path):
-    """The bots' records have text where the job says number: the job stops, and says what would read it."""
+    """The job declares a number where the bots' records have text: it stops and suggests a type that fits."""
     job = """stream: {topic: payments, bots: {events: 30000}}
 schema:
   format: json
@@ -135,12 +135,12 @@ schema:
 @pytest.mark.parametrize("content, arguments, parts", [
     (None, [], ["rows.csv", "No such file"]),
     (b"", [], ["rows.csv", "has no records"]),
-    (b"\x00\x01\x02\n", [], ["rows.csv", "is no text"]),
+    (b"\x00\x01\x02\n", [], ["rows.csv", "is not a text file"]),
     (b"1,5;2\n2,5;3\n", [], ["',' (2 columns) and ';' (2 columns)", "--delimiter"]),
     (b"a,b\n1,2\n", ["--delimiter", "x"], ["--delimiter is 'x'", "tab or one character"]),
     (b"a,b\n1,2\n3,4\n", ["--label", "c"], ["rows.csv", "no column 'c'"]),
     (b"a,b\n1,2\n3\n4\n", [], ["rows.csv:3", "has 1 columns instead of 2"]),
-    (b"{\"a\": 1}\n{\n", [], ["rows.csv:2", "is no JSON object"]),
+    (b"{\"a\": 1}\n{\n", [], ["rows.csv:2", "is not a JSON object"]),
     (b"a\n1\n1\n", [], ["no column would make a feature"]),
     (b"\x1f\x8b\x08\x00abc", [], ["rows.csv"]),
     (b"a,b\n1,2\n", ["--rows", "-1"], ["--rows"]),

@@ -1,6 +1,7 @@
-"""leat simulate: a job on a cluster that is not there."""
+"""leat simulate: jobs on a simulated cluster."""
 
 import random
+import re
 
 import leat
 import pytest
@@ -27,7 +28,7 @@ def simulate(folder, *options, strategy="async"):
 
 
 def virtual(done):
-    """The summary without what this machine has to do with it."""
+    """The summary without the figures that depend on this machine."""
     told = leat.summary(done)
     for key in ("real_s", "messages_per_s", "peak_rss_mb"):
         del told[key]
@@ -63,7 +64,7 @@ def test_it_is_summed_up_like_a_run(tmp_path, strategy):
     for role in ("ps", "worker") if strategy == "async" else ("worker",):
         simulated_one, real_one = (next(m for m in s["members"] if m["role"] == role) for s in (told, real))
         assert set(simulated_one) == set(real_one), role
-    # Nothing is scored, so there is no AUC to tell of.
+    # Modelled steps score nothing, so there is no AUC.
     for row in ("events", "speed", "loss", "accuracy", "strategy", "staleness", "time", "checkpoint"):
         assert f"\n  {row} " in trained.stderr and f"\n  {row} " in simulated.stderr
 
@@ -83,7 +84,7 @@ def test_links_and_slow_workers_cost_time(tmp_path):
 
 
 def classes(folder, strategy):
-    """A job of rows that a small network can tell apart."""
+    """A job with two classes that a small network can separate."""
     rng = random.Random(3)
     for name, rows in ("rows.csv", 4800), ("test.csv", 1000):
         with open(folder / name, "w") as file:
@@ -114,11 +115,10 @@ def test_real_arithmetic_is_that_of_a_run(tmp_path, strategy):
     job = classes(tmp_path, strategy)
     simulated = leat.summary(leat.run("simulate", *job, "--real", "--workers", 3, "--compute", "1ms", cwd=tmp_path))
     trained = leat.summary(leat.run("train", *job, "--workers", 2, "--directory", "run", cwd=tmp_path))
-    # Whoever added the losses up has added them in another order; the parameters are the same to the last bit.
+    # The losses are summed in another order, but the parameters are bitwise the same.
     for key in ("events", "step", "test_rows", "test_loss", "test_accuracy"):
         assert simulated[key] == trained[key], key
-    # A worker that joins in the middle of a step has some of it computed twice, and what was computed is what the live
-    # figures are of.
+    # If a worker joins in the middle of a step, some batches are computed twice, and the live figures count both.
     if trained["window"] == trained["events"]:
         assert simulated["accuracy"] == trained["accuracy"]
         assert simulated["loss"] == pytest.approx(trained["loss"], rel=1e-9)
@@ -134,18 +134,28 @@ def test_real_arithmetic_has_the_staleness_of_the_cluster(tmp_path):
     assert one["staleness_mean"] == 0 and one["test_loss"] != first["test_loss"]
 
 
+def test_a_job_that_diverges_is_reported_as_a_failed_job(tmp_path):
+    job = classes(tmp_path, "async")
+    leat.write_job(tmp_path / "classes.yaml", (tmp_path / "classes.yaml").read_text(),
+                   **{"learning_rate: 0.1": "learning_rate: 1.0e+6", "activation: relu": "activation: none"})
+    done = leat.run("simulate", *job, "--real", "--workers", 2, "--ps", 1, "--compute", "1ms", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert re.match(r"leat: the job failed after [\d.]+ s of virtual time: \d+ gradients in a row were not finite: .*; "
+                    "lower the learning rate", done.stderr.strip().splitlines()[-1]), done.stderr
+
+
 @pytest.mark.parametrize("options, part", [
-    (["--real"], "--real trains on a job's files; the records of topic 'events' come while it runs"),
+    (["--real"], "--real needs a job that reads files (stream.files); this one reads topic 'events'"),
     (["--real", "--steps", "5"], "excludes"),
     (["--link", "5"], "'5' is not a bandwidth like 1gbit"),
     (["--link", "-1gbit"], "is not a bandwidth"),
     (["--latency", "soon"], "'soon' is not a time like 100us"),
-    (["--latency", "1000s"], "more than 10 seconds"),
+    (["--latency", "1000s"], "--latency is '1000s'; must be at most 10s"),
     (["--compute", "normal:5ms"], "is not"),
     (["--compute", "gamma:5ms,1"], "exponential:TIME"),
-    (["--compute", "100s"], "more than a minute"),
-    (["--slow", "3:10", "--workers", "2"], "--slow '3:10' is not WORKERS:FACTOR"),
-    (["--slow", "1:nan"], "is not WORKERS:FACTOR"),
+    (["--compute", "100s"], "--compute is '100s'; the mean must be at most 60s"),
+    (["--slow", "3:10", "--workers", "2"], "--slow is '3:10'; must be WORKERS:FACTOR, such as 1:10, with 1 to 2 workers"),
+    (["--slow", "1:nan"], "must be WORKERS:FACTOR"),
     (["--steps", "0"], "--steps"),
     (["--steps", "5", "--events", "10"], "excludes"),
     (["--workers", "0"], "--workers"),
@@ -166,9 +176,9 @@ def test_members_of_a_ring_share_the_work(tmp_path):
     usual = virtual(simulate(tmp_path, *options, strategy="allreduce"))
     narrow = virtual(simulate(tmp_path, *options, "--link", "1mbit", strategy="allreduce"))
     slow = virtual(simulate(tmp_path, *options, "--slow", "1:10", strategy="allreduce"))
-    # 8 lanes a step, and the slowest of them sets the pace; what the members have to tell each other takes its time.
+    # A step of 8 lanes takes as long as the slowest lane, plus the communication.
     assert 50 * 0.005 < usual["wall_s"] < 50 * 0.005 + 1
     assert slow["wall_s"] > usual["wall_s"] + 50 * 0.04
     assert narrow["wall_s"] > usual["wall_s"] + 50 * 0.005
     done = simulate(tmp_path, "--workers", 1, strategy="allreduce")
-    assert done.returncode == 2 and "a ring of one" in done.stderr, done.stderr
+    assert done.returncode == 2 and "it needs 2 or more" in done.stderr, done.stderr

@@ -1,4 +1,4 @@
-"""Every strategy counts every event once, and those that promise the same bits give them, whoever dies and whoever goes on."""
+"""Every strategy counts every event once. Deterministic ones give the same bits despite losses and resumptions."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ import leat
 
 EVENTS = 40_000
 ROWS = 12_000
-EPOCHS = 8  # of jobs that are disturbed
+EPOCHS = 8  # of jobs with losses or stops
 STRATEGIES = ["async", "sync", "{type: sync, backup: 1}", "{type: ssp, staleness: 2}", "downpour",
               "averaging", "allreduce", "{type: allreduce, deterministic: true}"]
 SYNC = "{type: sync, lanes: 8}"
@@ -23,7 +23,7 @@ RING = "{type: allreduce, deterministic: true, lanes: 8}"
 
 
 def counting(folder, strategy, **changes):
-    """A job whose parameters are the number of events that counted."""
+    """A job whose parameters are the number of applied events."""
     return leat.write_job(
         folder / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
         **{"strategy: async": f"strategy: {strategy}", "events: 1000000": f"events: {EVENTS}", "units: 16384": "units: 2048",
@@ -36,7 +36,7 @@ def values(directory):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Rows with two classes that a small network can tell apart."""
+    """Rows of two classes that a small network can separate."""
     made = tmp_path_factory.mktemp("rows")
     rng = random.Random(5)
     with open(made / "rows.csv", "w") as file:
@@ -68,7 +68,7 @@ checkpoint: {{interval_s: 0.4}}
 
 
 def digest(directory):
-    """Of all values in the newest checkpoint, the optimizer's among them."""
+    """A digest of the newest checkpoint, including the optimizer's state."""
     found = leat.tensors(directory)
     content = hashlib.sha256()
     for name in sorted(found):
@@ -82,7 +82,7 @@ def train(folder, directory, job, *arguments):
 
 @pytest.fixture(scope="module")
 def undisturbed(folder, tmp_path_factory):
-    """The digest of where a job of so many epochs ends that nothing happens to."""
+    """Returns a function: the digest of the result of an undisturbed job with a number of epochs."""
     known = {}
 
     def look(epochs):
@@ -103,14 +103,14 @@ def test_every_event_counts_once(tmp_path, strategy):
     assert values(directory) == {float(EVENTS)}
     stale = len(result["staleness"]) - 1
     if "sync" in strategy.replace("async", "") or "averaging" in strategy:
-        assert stale <= 0, "whoever waits for everybody is never stale"
+        assert stale <= 0, "a strategy that waits for all workers has no staleness"
     if "ssp" in strategy:
         assert stale <= 2
 
 
 @pytest.mark.parametrize("strategy", ["async", "sync", "{type: ssp, staleness: 2}", "allreduce"])
 def test_a_mean_counts_updates(tmp_path, strategy):
-    """The gradient of each batch is -1 now, and so is the mean of any number of them."""
+    """With a mean instead of a sum, the gradient of each batch is -1, and so is the mean of several."""
     directory = tmp_path / "job"
     job = counting(tmp_path, strategy, **{"reduction: sum": "reduction: mean"})
     result = leat.summary(leat.run("train", job, "--directory", directory, "--json"))
@@ -149,7 +149,7 @@ def test_a_death_changes_no_bit(tmp_path, folder, undisturbed, strategy, victim)
                   "--pause-at", EPOCHS * ROWS * 3 // 4, directory=tmp_path / "job") as running:
         leat.wait_for(lambda: running.status().get("events", 0) > ROWS / 2, "the first events")
         os.kill(running.pids(victim)[0], signal.SIGKILL)
-        leat.wait_for(lambda: "another takes its place" in running.text(), "another in its place")
+        leat.wait_for(lambda: "starting a replacement" in running.text(), "another in its place")
         running.go_on()
         assert running.wait() == 0, running.text()
         assert running.summary()["events"] == EPOCHS * ROWS
@@ -165,10 +165,10 @@ def test_deaths_cost_no_event(tmp_path, strategy, victim, kills):
     rng = random.Random(7)
     with leat.Job("train", job, "--directory", directory, "--pause-at", EVENTS * 3 // 4, directory=directory) as running:
         for kill in range(kills):
-            # Spread over the stream, and never before what was killed last is back.
+            # The kills spread over the stream, each after the last victim has been replaced.
             leat.wait_for(lambda: running.status().get("events", 0) > EVENTS / 10 * (kill + 1), "progress")
             os.kill(rng.choice(leat.wait_for(lambda: running.pids(victim), "a victim")), signal.SIGKILL)
-        leat.wait_for(lambda: running.text().count("another takes its place") >= kills - 1, "others in their places")
+        leat.wait_for(lambda: running.text().count("starting a replacement") >= kills - 1, "others in their places")
         running.go_on()
         assert running.wait() == 0, running.text()
         assert running.summary()["events"] == EVENTS
@@ -176,7 +176,7 @@ def test_deaths_cost_no_event(tmp_path, strategy, victim, kills):
 
 
 def stopped(job, folder, directory, events):
-    """Trains a part of it, and no more than so many events."""
+    """Trains a part of a job, at most `events`, and stops it."""
     with leat.Job("train", job, "--data", folder, "--directory", directory, "--pause-at", events,
                   directory=directory) as running:
         leat.wait_for(lambda: running.status().get("events", 0) > ROWS / 2, "the first events")
@@ -221,9 +221,9 @@ def test_gradients_that_are_not_finite_end_the_job(tmp_path, folder, strategy):
     done = leat.run("train", job, "--data", folder, "--directory", tmp_path / "job", cwd=tmp_path)
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
-    # The count is as of a heartbeat, so it may have become more than five.
+    # The count comes with a heartbeat, so it may exceed five.
     match = re.search(r"(\d+) gradients in a row were not finite: the last by worker \d \(node \d+\), "
-                      r"partition [0-2] offsets (\d+) to (\d+)", last)
+                      r"partition [0-2] offsets (\d+) to (\d+); lower the learning rate", last)
     assert match, done.stderr
     count, begin, end = map(int, match.groups())
     assert count >= 5 and 0 <= begin < end <= ROWS
@@ -257,8 +257,8 @@ def test_roles_started_by_hand(tmp_path, strategy, roles):
         if "ps" not in roles:
             refused = leat.run("ps", "--coordinator", where, env=environment)
             assert refused.returncode == 2 and "leat: the job has no servers" in refused.stderr, refused.stderr
-        start("worker", "--coordinator", where)  # one that comes late
-        processes[-3].kill()  # and one that goes
+        start("worker", "--coordinator", where)  # a late worker
+        processes[-3].kill()  # a lost worker
         assert leat.run("continue", "--coordinator", where, env=environment).returncode == 0
         assert [p.wait(300) for p in processes if p is not processes[-3]] == [0] * (len(processes) - 1), log.read_text()
     finally:

@@ -1,4 +1,4 @@
-"""Strangers at every port: 10,000 random and half-right connections leave every role alive and the job exact."""
+"""10,000 random or partly valid connections to every port leave all roles alive and the job's result exact."""
 
 import os
 import random
@@ -9,7 +9,7 @@ import pathlib
 import leat
 
 CONNECTIONS = 10_000
-# As /proc writes 127.0.0.1, and the same mapped into IPv6.
+# 127.0.0.1 in the notation of /proc, as IPv4 and as an IPv4-mapped IPv6 address.
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
 
 
@@ -46,10 +46,10 @@ def disturb(port, rng):
             if kind == 4:
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset
         except OSError:
-            pass  # being turned away is what a stranger deserves
+            pass  # the connection was rejected, as it should be
 
 
-def test_strangers_hurt_nobody(tmp_path):
+def test_unauthenticated_peers_do_no_harm(tmp_path):
     directory = tmp_path / "counter"
     job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
                               **{"events: 1000000": "events: 400000, rate: 30000"})
