@@ -125,6 +125,11 @@ class MembershipTest : public ::testing::Test {
                 },
             .on_leave = [] {}};
   }
+  // The requests to join, which the server's thread notes.
+  std::vector<protocol::JoinRequest> Joins() {
+    std::lock_guard lock(mutex_);
+    return joins_;
+  }
   static std::optional<ControlReply> Ok() { return protocol::WorkerHeartbeatReply(); }
   static std::optional<ControlReply> Refused() {
     return protocol::Refusal{Status(Code::kInvalidArgument, "not now")};
@@ -290,12 +295,13 @@ TEST_F(MembershipTest, AnEvictedNodeJoinsAgainWithTheHashOfItsJob) {
       });
   EXPECT_EQ(outcome, Status());
   EXPECT_THAT(nodes, ElementsAre(NodeId(1), NodeId(2), NodeId(3)));
-  ASSERT_THAT(joins_, SizeIs(3));
+  const auto joins = Joins();
+  ASSERT_THAT(joins, SizeIs(3));
   const uint64_t hash = job::Job::FromResolved(job_text_, "job").Hash();
-  for (size_t i = 0; i < joins_.size(); ++i) {
-    EXPECT_EQ(joins_[i].role, protocol::Role::kServer);
-    EXPECT_EQ(joins_[i].address, "127.0.0.1:7");
-    EXPECT_EQ(joins_[i].job_hash, i == 0 ? 0 : hash);
+  for (size_t i = 0; i < joins.size(); ++i) {
+    EXPECT_EQ(joins[i].role, protocol::Role::kServer);
+    EXPECT_EQ(joins[i].address, "127.0.0.1:7");
+    EXPECT_EQ(joins[i].job_hash, i == 0 ? 0 : hash);
   }
 }
 
