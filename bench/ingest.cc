@@ -59,7 +59,7 @@ void CheckInterrupted() {
 
 // Prints progress in a terminal, on one line that is overwritten.
 template <class... Args>
-void Tell(const char* format, Args... args) {
+void PrintProgress(const char* format, Args... args) {
   if (isatty(STDERR_FILENO) == 0) return;
   std::fprintf(stderr, "\r\033[K");
   std::fprintf(stderr, format, args...);
@@ -87,9 +87,9 @@ void Prefill(const std::string& directory, const std::string& lines_file, uint64
     Check((*writer)->Append(static_cast<uint32_t>(append % kPartitions), records).status());
     CheckInterrupted();
     written += count;
-    Tell("%3.0f %% of %.1f M events written",
-         100.0 * static_cast<double>(written) / static_cast<double>(events),
-         static_cast<double>(events) * 1e-6);
+    PrintProgress("%3.0f %% of %.1f M events written",
+                  100.0 * static_cast<double>(written) / static_cast<double>(events),
+                  static_cast<double>(events) * 1e-6);
   }
   Check((*writer)->Seal());
   lines.close();
@@ -249,7 +249,7 @@ int Run(int argc, char** argv) {
   Results all;
   const double millions = static_cast<double>(events) * 1e-6;
   for (int run = 0; run < runs; ++run) {
-    Tell("run %d of %d", run + 1, runs);
+    PrintProgress("run %d of %d", run + 1, runs);
     const double decode = bench::Measure([&] { alone.Decode(); }, 0.5, bench::Time::kThread) / alone.events();
     const double compute =
         bench::Measure([&] { alone.Compute(); }, 0.5, bench::Time::kThread) / alone.events();
@@ -266,7 +266,7 @@ int Run(int argc, char** argv) {
     all.loop_name = loop.name;
     CheckInterrupted();
   }
-  Tell("");
+  PrintProgress("");
   AddRows(report, all);
   report.Note("30 numbers and a label as JSON, network 30-64-32-2, batch 128, " + std::to_string(workers) +
               " workers, 1 ps, 1 coordinator, asynchronous, " + std::to_string(kCores) +

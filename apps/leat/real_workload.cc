@@ -71,7 +71,7 @@ class RealWorkload::Memory final : public sim::WorkerMemory {
     versions_[slice.value] = version;
   }
 
-  void Tell(protocol::WorkerProgress* progress) const override {
+  void FillProgress(protocol::WorkerProgress* progress) const override {
     progress->dead_letters = progress_.dead_letters;
     progress->last_dead_letter = progress_.last_dead_letter;
     if (all_.job_.model->task() == nn::Task::kBinary) progress->scores = trainer_.scores_seen().Encode();

@@ -197,7 +197,7 @@ Json Told(const report::Progress& progress, const sim::Cluster& cluster, bool re
 }
 
 // Prints the traffic of each server, of the busiest ones if there are many.
-void TellServers(const Json& summary, double seconds, std::FILE* out) {
+void PrintServers(const Json& summary, double seconds, std::FILE* out) {
   constexpr size_t kMax = 32;
   std::vector<Json> servers;
   for (const Json& member : summary["members"]) {
@@ -293,7 +293,7 @@ int Simulate(const SimulateArguments& a) {
   std::fprintf(out, "%s", report::RenderSummary(summary.dump()).c_str());
   std::fprintf(out, "  %-22s%.1f s here, %.0f messages/s\n", "simulated in", real_s,
                static_cast<double>(result.messages) / real_s);
-  TellServers(summary, Seconds(result.took), out);
+  PrintServers(summary, Seconds(result.took), out);
   if (a.json) std::printf("%s\n", summary.dump().c_str());
   return 0;
 }

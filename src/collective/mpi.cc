@@ -28,7 +28,7 @@ namespace {
 using protocol::Hop;
 using protocol::ReduceAction;
 
-constexpr int kWordTag = 1;
+constexpr int kProgressTag = 1;
 constexpr int kFirstPieceTag = 2;
 constexpr int kTags = 1 << 20;  // two per bucket; in practice every MPI allows at least 2^23
 // Pieces of phase 0 received at a time.
@@ -88,7 +88,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     if (failed_.has_value() || !running_.empty() || !listening_) EndJob();
     // A member lost now is lost for all; the wait is limited as for a bucket.
     Guard(options_.deadline, "the other MPI processes did not end in time");
-    if (hearing_ >= 0) mpi_->cancel(hearing_);
+    if (progress_request_ >= 0) mpi_->cancel(progress_request_);
     {
       const std::lock_guard lock(mutex_);
       may_end_ = true;
@@ -102,7 +102,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     const uint64_t index = next_++;
     LEAT_CHECK(bucket.data.size() % bucket.reduce.element_bytes == 0);
     LEAT_CHECK(bucket.order == Order::kAny || rank_ > 0 || !bucket.lanes.empty());
-    if (failed_.has_value()) return Tell(std::move(done), *failed_);
+    if (failed_.has_value()) return PostDone(std::move(done), *failed_);
     Running& running = running_.try_emplace(index, loop_, std::move(bucket), std::move(done)).first->second;
     loop_.impl().KeepPolling(running.started + kAwake);
     Bucket& mine = running.bucket;
@@ -171,11 +171,11 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     }
     listening_ = true;
     loop_.impl().Add(this);
-    Listen();
+    AwaitProgress();
     if (formed_) std::exchange(formed_, nullptr)(Status());
   }
 
-  void Tell(std::function<void(const Status&)> done, Status status) {
+  void PostDone(std::function<void(const Status&)> done, Status status) {
     loop_.Post([here = here_, done = std::move(done), status = std::move(status)] {
       if (*here) done(status);
     });
@@ -185,7 +185,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
 
   bool Poll() override {
     if (failed_.has_value()) return false;
-    bool any = HearWords();
+    bool any = ReceiveProgress();
     for (auto at = running_.begin(); at != running_.end() && !failed_.has_value();) {
       const auto running = at++;
       if (Advance(running->first, running->second)) any = true;
@@ -216,7 +216,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
 
   void Finish(uint64_t index) {
     auto over = running_.extract(index);
-    Tell(std::move(over.mapped().done), {});
+    PostDone(std::move(over.mapped().done), {});
   }
 
   bool AdvanceChain(uint64_t index, Running& running) {
@@ -298,23 +298,27 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
 
   // ---- deadlines
 
-  void Listen() { hearing_ = mpi_->receive(&heard_, sizeof(heard_), LeatMpiModule::kAnyone, kWordTag); }
+  void AwaitProgress() {
+    progress_request_ =
+        mpi_->receive(&received_progress_, sizeof(received_progress_), LeatMpiModule::kAnyone, kProgressTag);
+  }
 
-  bool HearWords() {
-    if (hearing_ < 0 || Test(hearing_) != 1) return false;
-    const ProgressMessage word = heard_;
-    Listen();
-    if (word.rank < members_) words_[word.rank] = word;
-    // A member that asks is told this member's progress.
-    if (word.bucket != ~uint64_t{0} && !said_.contains(word.bucket)) Say(word.bucket);
+  bool ReceiveProgress() {
+    if (progress_request_ < 0 || Test(progress_request_) != 1) return false;
+    const ProgressMessage progress = received_progress_;
+    AwaitProgress();
+    if (progress.rank < members_) peer_progress_[progress.rank] = progress;
+    // A member that asks gets this member's progress.
+    if (progress.bucket != ~uint64_t{0} && !sent_progress_.contains(progress.bucket))
+      SendProgress(progress.bucket);
     return true;
   }
 
   // To all others, once per bucket asked about.
-  void Say(uint64_t bucket) {
-    said_[bucket] = {.bucket = bucket, .next = next_, .rank = rank_};
+  void SendProgress(uint64_t bucket) {
+    sent_progress_[bucket] = {.bucket = bucket, .next = next_, .rank = rank_};
     for (uint32_t other = 0; other < members_; ++other) {
-      if (other != rank_) mpi_->send(&said_[bucket], sizeof(ProgressMessage), other, kWordTag);
+      if (other != rank_) mpi_->send(&sent_progress_[bucket], sizeof(ProgressMessage), other, kProgressTag);
     }
   }
 
@@ -322,7 +326,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     if (running_.empty() || failed_.has_value()) return;
     const auto& [index, oldest] = *running_.begin();
     const Duration age = loop_.Now() - oldest.started;
-    if (age >= options_.deadline * 3 / 4 && !said_.contains(index)) Say(index);
+    if (age >= options_.deadline * 3 / 4 && !sent_progress_.contains(index)) SendProgress(index);
     if (age < options_.deadline) return;
     const auto stop = [&](uint32_t rank, const char* what) {
       Fail({Code::kDeadlineExceeded, "all-reduce " + std::to_string(index) +
@@ -332,9 +336,10 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     };
     for (uint32_t other = 0; other < members_; ++other) {
       if (other == rank_) continue;
-      const auto word = words_.find(other);
-      if (word == words_.end() || word->second.bucket < index) return stop(other, "does not answer");
-      if (word->second.next <= index) return stop(other, "has not started it");
+      const auto progress = peer_progress_.find(other);
+      if (progress == peer_progress_.end() || progress->second.bucket < index)
+        return stop(other, "does not answer");
+      if (progress->second.next <= index) return stop(other, "has not started it");
     }
     if (age >= options_.deadline * 5 / 4) stop(rank_, "does not proceed, and all others wait for each other");
   }
@@ -345,8 +350,8 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     if (failed_.has_value()) return;
     failed_ = why;
     lost_ = lost;
-    if (formed_) Tell(std::exchange(formed_, nullptr), why);
-    for (auto& [index, running] : running_) Tell(std::move(running.done), why);
+    if (formed_) PostDone(std::exchange(formed_, nullptr), why);
+    for (auto& [index, running] : running_) PostDone(std::move(running.done), why);
     Guard(options_.exit_grace, why.message());
   }
 
@@ -387,10 +392,10 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
   uint64_t next_ = 0;
   std::map<uint64_t, Running> running_;
   std::unique_ptr<std::byte[]> arrived_;  // the piece to be added now
-  ProgressMessage heard_;
-  int64_t hearing_ = -1;
-  std::map<uint32_t, ProgressMessage> words_;  // the last one of each
-  std::map<uint64_t, ProgressMessage> said_;
+  ProgressMessage received_progress_;
+  int64_t progress_request_ = -1;
+  std::map<uint32_t, ProgressMessage> peer_progress_;  // the last one of each
+  std::map<uint64_t, ProgressMessage> sent_progress_;
   std::optional<Status> failed_;
   std::optional<uint32_t> lost_;
   std::shared_ptr<std::atomic<bool>> guard_off_;

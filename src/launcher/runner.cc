@@ -87,9 +87,9 @@ class Runner {
   Status StartCoordinator();
   Status StartRole(const std::string& role, uint32_t index);
   void ReapAndReplace();
-  void TellLost(pid_t pid);
+  void ReportLost(pid_t pid);
   void ExplainFigures();
-  void TellPlacement();
+  void ReportPlacement();
   void PollStatus();
   void HandleInterrupts();
   void WaitForRest();
@@ -190,7 +190,7 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
   return Status();
 }
 
-void Runner::TellLost(pid_t pid) {
+void Runner::ReportLost(pid_t pid) {
   const Json status = Json::parse(status_, nullptr, false);
   if (status.is_discarded() || client_ == nullptr) return;
   const std::string host = net::HostName();
@@ -218,7 +218,7 @@ void Runner::ReapAndReplace() {
     // servers are still needed for the final checkpoint.
     if (coordinator_ended_ || !failure_.empty() || end.exit_code == 0) continue;
     PollStatus();
-    TellLost(end.pid);
+    ReportLost(end.pid);
     if (stopping_ && child.role != "ps") continue;
     if (end.exit_code == 2 || ++failed_starts_[end.name] > kMaxFailedStarts) {
       Fail(end);
@@ -289,7 +289,7 @@ void Runner::ExplainFigures() {
 }
 
 // Prints the share of the parameters of each server, if there are several.
-void Runner::TellPlacement() {
+void Runner::ReportPlacement() {
   if (job_.servers < 2) return;
   const protocol::PlacementReport plan = job_.PlacementPlan();
   for (size_t i = 0; i < plan.servers.size(); ++i) {
@@ -345,7 +345,7 @@ int Runner::Run() {
   }
   for (const std::string& note : job_.notes) display_.Say(note);
   ExplainFigures();
-  TellPlacement();
+  ReportPlacement();
   Status started;
   for (uint32_t i = 0; i < job_.servers && started.ok(); ++i) started = StartRole("ps", i);
   for (uint32_t i = 0; i < job_.workers && started.ok(); ++i) started = StartRole("worker", i);

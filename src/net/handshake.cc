@@ -80,7 +80,7 @@ struct HelloReader {
 };
 
 // A hello always fits into the send buffer of a new socket.
-bool Say(int fd, const Bytes& hello) {
+bool SendAll(int fd, const Bytes& hello) {
   return send(fd, hello.data(), hello.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(hello.size());
 }
@@ -111,7 +111,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
  private:
   struct PendingHandshake final : public Watcher {
     explicit PendingHandshake(HandshakeAcceptor* its_acceptor) : acceptor(its_acceptor) {}
-    void OnReady(bool, bool) override { acceptor->Hear(at); }
+    void OnReady(bool, bool) override { acceptor->ReadHello(at); }
     HandshakeAcceptor* acceptor;
     std::list<PendingHandshake>::iterator at;
     int fd = -1;
@@ -145,7 +145,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     Prepare(fd, shared_->options);
     if (!pending_handshakes_.empty() &&
         pending_handshakes_.size() >= shared_->options.max_pending_handshakes) {
-      Refuse(pending_handshakes_.begin());
+      Close(pending_handshakes_.begin());
     }
     const auto at = pending_handshakes_.emplace(pending_handshakes_.end(), this);
     at->at = at;
@@ -154,12 +154,12 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     at->deadline = shared_->loop.Now() + shared_->options.handshake_timeout;
     at->watch = poller().Watch(fd, true, false, &*at);
     if (deadline_timer_ == 0) SetDeadline();
-    Hear(at);
+    ReadHello(at);
   }
 
   // The accept queue stays full for now, so another readiness event at once would only cost time.
   void Pause() {
-    if (!pending_handshakes_.empty()) Refuse(pending_handshakes_.begin());
+    if (!pending_handshakes_.empty()) Close(pending_handshakes_.begin());
     poller().Rewatch(watch_, false, false);
     pause_timer_ = shared_->loop.After(kAcceptPause, [this] {
       pause_timer_ = 0;
@@ -173,22 +173,22 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     deadline_timer_ = shared_->loop.After(pending_handshakes_.front().deadline - shared_->loop.Now(), [this] {
       deadline_timer_ = 0;
       while (!pending_handshakes_.empty() && pending_handshakes_.front().deadline <= shared_->loop.Now()) {
-        Refuse(pending_handshakes_.begin());
+        Close(pending_handshakes_.begin());
       }
       SetDeadline();
     });
   }
 
-  void Hear(PendingHandshakeAt at) {
+  void ReadHello(PendingHandshakeAt at) {
     const auto progress = at->hello.Read(at->fd);
     if (progress == HelloReader::Progress::kMore) return;
-    if (progress == HelloReader::Progress::kLost) return Refuse(at);
+    if (progress == HelloReader::Progress::kLost) return Close(at);
     const Status hello = wire::CheckHello(at->hello.bytes, shared_->options.token, wire::Side::kConnects);
     // A peer of another job gets an answer, otherwise it would retry.
-    if (hello.code() == Code::kPermissionDenied) Say(at->fd, wire::EncodeRefusal());
+    if (hello.code() == Code::kPermissionDenied) SendAll(at->fd, wire::EncodeRefusal());
     if (!hello.ok() || shared_->accepted >= shared_->options.max_connections ||
-        !Say(at->fd, wire::EncodeHello(shared_->options.token, wire::Side::kAccepts))) {
-      return Refuse(at);
+        !SendAll(at->fd, wire::EncodeHello(shared_->options.token, wire::Side::kAccepts))) {
+      return Close(at);
     }
     const auto self = shared_from_this();  // the callback may destroy the listener
     poller().Unwatch(at->watch);
@@ -197,7 +197,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     on_socket_(std::move(authenticated));
   }
 
-  void Refuse(PendingHandshakeAt at) {
+  void Close(PendingHandshakeAt at) {
     shared_->refused.Add();
     Drop(at);
   }
@@ -290,11 +290,11 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
 
   void OnReady(bool, bool) override {
     const auto self = shared_from_this();
-    if (greeting_) return Hear();
+    if (greeting_) return ReadHello();
     int error = 0;
     socklen_t size = sizeof(error);
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error == 0 && !Say(fd_, wire::EncodeHello(shared_->options.token, wire::Side::kConnects)))
+    if (error == 0 && !SendAll(fd_, wire::EncodeHello(shared_->options.token, wire::Side::kConnects)))
       error = errno;
     if (error != 0) {
       failure_ = Status(Code::kUnavailable, Why(error));
@@ -305,7 +305,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     poller().Rewatch(watch_, true, false);
   }
 
-  void Hear() {
+  void ReadHello() {
     const auto progress = hello_.Read(fd_);
     if (progress == HelloReader::Progress::kMore) return;
     if (progress == HelloReader::Progress::kLost) {

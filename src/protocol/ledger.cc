@@ -6,14 +6,6 @@
 
 namespace leat::protocol {
 
-size_t GuessIndex(const PartitionLedger& partition, const Cut& cut) {
-  if (cut.begin.epoch != partition.done.epoch || cut.begin.offset < partition.done.offset) {
-    return partition.open.size();
-  }
-  const uint64_t index = (cut.begin.offset - partition.done.offset) / std::max(cut.events(), 1u);
-  return std::min<uint64_t>(index, partition.open.size());
-}
-
 namespace {
 
 // The first open split that begins at or after the cut's position. Tries the guessed index first.

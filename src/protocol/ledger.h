@@ -4,6 +4,7 @@
 // runs. Plain data: saved, moved and reported unchanged. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -64,7 +65,13 @@ class Ledger {
 
 // Estimates the index of the cut among the open splits, at most partition.open.size(). Works because most
 // splits have the same size and few are missing after `done`.
-size_t GuessIndex(const PartitionLedger& partition, const Cut& cut);
+inline size_t GuessIndex(const PartitionLedger& partition, const Cut& cut) {
+  if (cut.begin.epoch != partition.done.epoch || cut.begin.offset < partition.done.offset) {
+    return partition.open.size();
+  }
+  const uint64_t index = (cut.begin.offset - partition.done.offset) / std::max(cut.events(), 1u);
+  return std::min<uint64_t>(index, partition.open.size());
+}
 
 // As Held, for a ledger reported by a peer: contradicting or missing entries count as not recorded.
 RunSet HeldRuns(const std::vector<PartitionLedger>& partitions, const Cut& cut);

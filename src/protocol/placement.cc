@@ -56,7 +56,7 @@ std::vector<uint32_t> LargestFirst(const std::vector<uint64_t>& sizes) {
   return order;
 }
 
-Status Senseless(std::string why) {
+Status InvalidArgument(std::string why) {
   return {Code::kInvalidArgument, std::move(why)};
 }
 
@@ -66,17 +66,17 @@ Result<std::vector<uint32_t>> PlaceByFunction(const SliceTable& table, const Pla
   try {
     assignment = own(table, servers);
   } catch (const std::exception& error) {
-    return Senseless(std::string("the placement function failed: ") + error.what());
+    return InvalidArgument(std::string("the placement function failed: ") + error.what());
   }
   if (assignment.size() != table.slices.size()) {
-    return Senseless("the placement function placed " + std::to_string(assignment.size()) +
-                     " slices, there are " + std::to_string(table.slices.size()));
+    return InvalidArgument("the placement function placed " + std::to_string(assignment.size()) +
+                           " slices, there are " + std::to_string(table.slices.size()));
   }
   for (size_t i = 0; i < assignment.size(); ++i) {
     if (assignment[i] < servers) continue;
-    return Senseless("the placement function put slice " + std::to_string(i) + " of '" +
-                     table.variables[table.slices[i].variable].name + "' on server " +
-                     std::to_string(assignment[i]) + " of " + std::to_string(servers));
+    return InvalidArgument("the placement function put slice " + std::to_string(i) + " of '" +
+                           table.variables[table.slices[i].variable].name + "' on server " +
+                           std::to_string(assignment[i]) + " of " + std::to_string(servers));
   }
   return assignment;
 }
@@ -162,30 +162,32 @@ Placement PlacementFromConfig(const Config& config) {
 Status Check(const Placement& placement, uint32_t servers) {
   const std::string of = " of " + std::to_string(servers) + (servers == 1 ? " server" : " servers");
   if (placement.kind == Placement::kOwn) {
-    if (!placement.own) return Senseless("the placement function is missing");
+    if (!placement.own) return InvalidArgument("the placement function is missing");
     if (!placement.exclude.empty())
-      return Senseless(
+      return InvalidArgument(
           "exclude has no effect with a placement function, which must leave servers out itself");
     return {};
   }
   for (const uint32_t server : placement.exclude) {
     if (server < servers) continue;
-    return Senseless("exclude names server " + std::to_string(server) + of + "; servers are numbered from 0");
+    return InvalidArgument("exclude names server " + std::to_string(server) + of +
+                           "; servers are numbered from 0");
   }
   const bool weighted = placement.kind == Placement::kWeighted;
   if (weighted && placement.weights.size() != servers) {
-    return Senseless(std::to_string(placement.weights.size()) + " weights for " + std::to_string(servers) +
-                     (servers == 1 ? " server" : " servers") + "; there must be one for each");
+    return InvalidArgument(std::to_string(placement.weights.size()) + " weights for " +
+                           std::to_string(servers) + (servers == 1 ? " server" : " servers") +
+                           "; there must be one for each");
   }
   for (const double weight : placement.weights) {
     if (std::isfinite(weight) && weight >= 0 && weight <= 1e6) continue;
-    return Senseless("a weight is " + std::to_string(weight) + "; it is between 0 and 1000000");
+    return InvalidArgument("a weight is " + std::to_string(weight) + "; it is between 0 and 1000000");
   }
   for (uint32_t server = 0; server < servers; ++server) {
     const bool excluded = std::ranges::find(placement.exclude, server) != placement.exclude.end();
     if (!excluded && (!weighted || placement.weights[server] > 0)) return {};
   }
-  return Senseless("no server" + of + " may hold slices: each is excluded or has weight 0");
+  return InvalidArgument("no server" + of + " may hold slices: each is excluded or has weight 0");
 }
 
 Result<std::vector<uint32_t>> Place(const SliceTable& table, const Placement& placement, uint32_t servers) {

@@ -90,7 +90,7 @@ void Allow(const Config& config, StrategyKind kind) {
   WithNamesOfToday(config).Allow(known);
 }
 
-Status Senseless(std::string why) {
+Status InvalidArgument(std::string why) {
   return {Code::kInvalidArgument, std::move(why)};
 }
 
@@ -104,18 +104,20 @@ Status CheckLanes(const StrategyConfig& strategy, uint32_t workers) {
   const uint32_t most =
       strategy.on_servers() ? StrategyConfig::kMaxLanes : StrategyConfig::kMaxAllReduceLanes;
   if (strategy.backup >= workers) {
-    return Senseless("backup is " + std::to_string(strategy.backup) + " with " + Workers(workers) +
-                     ": no worker would be left to wait for; backup must be less than the number of workers");
+    return InvalidArgument(
+        "backup is " + std::to_string(strategy.backup) + " with " + Workers(workers) +
+        ": no worker would be left to wait for; backup must be less than the number of workers");
   }
-  if (strategy.lanes == 0) return Senseless("lanes is 0: a step needs at least one lane");
+  if (strategy.lanes == 0) return InvalidArgument("lanes is 0: a step needs at least one lane");
   if (strategy.lanes > most - strategy.backup) {
-    return Senseless("lanes is " + std::to_string(strategy.lanes) + "; a step of " + name + " has at most " +
-                     std::to_string(most) + " batches");
+    return InvalidArgument("lanes is " + std::to_string(strategy.lanes) + "; a step of " + name +
+                           " has at most " + std::to_string(most) + " batches");
   }
   if (strategy.total_lanes() < workers) {
-    return Senseless("lanes is " + std::to_string(strategy.lanes) +
-                     (strategy.backup > 0 ? " (and backup " + std::to_string(strategy.backup) + ")" : "") +
-                     ", fewer than the " + Workers(workers) + ": some workers would never have work");
+    return InvalidArgument(
+        "lanes is " + std::to_string(strategy.lanes) +
+        (strategy.backup > 0 ? " (and backup " + std::to_string(strategy.backup) + ")" : "") +
+        ", fewer than the " + Workers(workers) + ": some workers would never have work");
   }
   return {};
 }
@@ -192,32 +194,33 @@ std::vector<std::string> OldNames(const Config& config) {
 
 Status Check(const StrategyConfig& strategy, uint32_t workers) {
   const auto past = [](std::string_view what, uint32_t value) {
-    return Senseless(std::string(what) + " is " + std::to_string(value) + "; it is between 1 and " +
-                     std::to_string(StrategyConfig::kMaxPeriod) + " batches");
+    return InvalidArgument(std::string(what) + " is " + std::to_string(value) + "; it is between 1 and " +
+                           std::to_string(StrategyConfig::kMaxPeriod) + " batches");
   };
   for (const auto& [what, value] :
        {std::pair{"n_push", strategy.n_push}, {"n_fetch", strategy.n_fetch}, {"period", strategy.period}}) {
     if (value == 0 || value > StrategyConfig::kMaxPeriod) return past(what, value);
   }
   if (strategy.staleness < -1 || strategy.staleness > StrategyConfig::kMaxStaleness) {
-    return Senseless("staleness is " + std::to_string(strategy.staleness) + "; it is 0 (as sync) to " +
-                     std::to_string(StrategyConfig::kMaxStaleness) + " steps, or -1 (as async)");
+    return InvalidArgument("staleness is " + std::to_string(strategy.staleness) + "; it is 0 (as sync) to " +
+                           std::to_string(StrategyConfig::kMaxStaleness) + " steps, or -1 (as async)");
   }
   if (strategy.staleness != 0 && strategy.kind != StrategyKind::kSsp)
-    return Senseless("staleness is a setting of ssp, not of " + std::string(Name(strategy.kind)));
+    return InvalidArgument("staleness is a setting of ssp, not of " + std::string(Name(strategy.kind)));
   if (!(strategy.momentum >= 0 && strategy.momentum < 1)) {
     std::ostringstream text;
     text << "momentum is " << strategy.momentum << "; it is 0 or more and less than 1";
-    return Senseless(text.str());
+    return InvalidArgument(text.str());
   }
   if (strategy.staleness_aware && strategy.stepped()) {
-    return Senseless("staleness_aware divides the rate of updates that come late; with " +
-                     std::string(Name(strategy.kind)) +
-                     (strategy.kind == StrategyKind::kSsp ? " only staleness: -1 has such" : " none does"));
+    return InvalidArgument(
+        "staleness_aware divides the rate of updates that come late; with " +
+        std::string(Name(strategy.kind)) +
+        (strategy.kind == StrategyKind::kSsp ? " only staleness: -1 has such" : " none does"));
   }
   if (strategy.kind == StrategyKind::kAllReduce && workers < 2) {
-    return Senseless("allreduce with " + Workers(workers) +
-                     ": it needs 2 or more; a single worker can use any other strategy");
+    return InvalidArgument("allreduce with " + Workers(workers) +
+                           ": it needs 2 or more; a single worker can use any other strategy");
   }
   return strategy.stepped() ? CheckLanes(strategy, workers) : Status();
 }

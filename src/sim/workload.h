@@ -27,7 +27,7 @@ class WorkerMemory {
   virtual std::shared_ptr<const std::vector<float>> Pushed() = 0;
   virtual void TakeValues(SliceId slice, uint64_t version, std::span<const float> values) = 0;
   // Fills in the fields of a heartbeat other than events, losses and times.
-  virtual void Tell(protocol::WorkerProgress* /*progress*/) const {}
+  virtual void FillProgress(protocol::WorkerProgress* /*progress*/) const {}
 };
 
 class Workload {

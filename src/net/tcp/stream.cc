@@ -138,14 +138,14 @@ void Stream::Flush() {
     shared_->bytes_sent.Add(bytes);
     budget -= std::min(budget, bytes);
     sent_time_ = shared_->loop.Now();
-    TellSent(bytes);
+    ReportSent(bytes);
     if (bytes < wanted) break;  // the socket is full
   }
   WantWrite(!queue_.empty());
 }
 
 // Advances by the sent bytes. Completed callbacks run from the loop.
-void Stream::TellSent(size_t bytes) {
+void Stream::ReportSent(size_t bytes) {
   const bool first = sent_.empty();
   queue_.Consume(bytes, &sent_);
   if (!first || sent_.empty()) return;

@@ -44,7 +44,7 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
             std::function<void(const Status&)> done);
   void Flush();
-  void TellSent(size_t bytes);
+  void ReportSent(size_t bytes);
   void WantWrite(bool want);
   void Detach();
   void CloseSocket();

@@ -41,11 +41,11 @@ struct UcxShared {
         connections(base->metrics().gauge("leat_net_ucx_connections")) {}
 
   // UCX is set up on first use. A failed attempt is not repeated.
-  Result<std::shared_ptr<UcxContext>> Context(UcxPath way) {
-    auto& made = way == UcxPath::kHost ? host : network;
+  Result<std::shared_ptr<UcxContext>> Context(UcxPath path) {
+    auto& made = path == UcxPath::kHost ? host : network;
     if (!made) {
-      made = way == UcxPath::kHost ? UcxContext::ForHost(trusted_network)
-                                   : UcxContext::ForNetwork(base->options.network_transports);
+      made = path == UcxPath::kHost ? UcxContext::ForHost(trusted_network)
+                                    : UcxContext::ForNetwork(base->options.network_transports);
     }
     return *made;
   }
@@ -109,7 +109,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     Leave(stream != nullptr ? stream->TakeUnreleased() : std::vector<FrameQueue::Done>{});
   }
   // No peer reads its shared payloads any more.
-  void LetGo() {
+  void ReleasePayloads() {
     const auto self = shared_from_this();
     unreleased_.clear();
     socket_.reset();
@@ -173,7 +173,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     }
     if (on_negotiated_ == nullptr || payload_bytes > 0) return Unexpected();
     step_ = type;
-    said_.assign(header.begin(), header.end());
+    step_header_.assign(header.begin(), header.end());
     return std::vector<std::span<std::byte>>{};
   }
   void OnSegment(Connection&, size_t i) override {
@@ -182,7 +182,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   }
   void OnMessage(Connection&) override {
     const auto self = shared_from_this();
-    if (!unreleased_.empty()) return LetGo();
+    if (!unreleased_.empty()) return ReleasePayloads();
     // A peer that sends bye no longer reads shared payloads.
     if (on_negotiated_ == nullptr && stream_ != nullptr)
       return PeerLeft({Code::kUnavailable, "connection closed by " + peer_});
@@ -190,12 +190,12 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
       if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnMessage(*handle_);
       return;
     }
-    ByteReader in(said_);
-    if (Status status = Hear(in); !status.ok()) FinishNegotiation(status);
+    ByteReader in(step_header_);
+    if (Status status = OnStep(in); !status.ok()) FinishNegotiation(status);
   }
   void OnClosed(Connection&, const Status& why) override {
     const auto self = shared_from_this();
-    if (!unreleased_.empty()) return LetGo();
+    if (!unreleased_.empty()) return ReleasePayloads();
     if (on_negotiated_ != nullptr) return FinishNegotiation(why);
     if (stream_ == nullptr) {
       if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnClosed(*handle_, why);
@@ -229,15 +229,15 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     return {Code::kDataLoss, "unexpected message during the negotiation of the path"};
   }
 
-  Status Hear(ByteReader& in) {
-    if (step_ == kOffer && !connects_ && next_ == kOffer) return HearOffer(in);
-    if (step_ == kAnswer && connects_ && next_ == kOffer) return HearAnswer(in);
-    if (step_ == kCommit && !connects_ && next_ == kCommit) return HearCommit(in);
-    if (step_ == kGo && connects_ && next_ == kGo) return HearGo(in);
+  Status OnStep(ByteReader& in) {
+    if (step_ == kOffer && !connects_ && next_ == kOffer) return OnOffer(in);
+    if (step_ == kAnswer && connects_ && next_ == kOffer) return OnAnswer(in);
+    if (step_ == kCommit && !connects_ && next_ == kCommit) return OnCommit(in);
+    if (step_ == kGo && connects_ && next_ == kGo) return OnGo(in);
     return Unexpected();
   }
 
-  Status HearOffer(ByteReader& in) {
+  Status OnOffer(ByteReader& in) {
     const bool memory = in.Get<uint8_t>() != 0;
     const bool network = in.Get<uint8_t>() != 0;
     const std::optional<SameHostPeer> same_host_peer = FindSameHostPeer(in);
@@ -249,20 +249,20 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     }
     next_ = kCommit;
     ByteWriter out;
-    out.Put(way_);
-    if (way_ != UcxPath::kTcp) {
+    out.Put(path_);
+    if (path_ != UcxPath::kTcp) {
       PutSecret(out, same_host_peer);
       shared_->same_host_proof.Describe(out);
       out.PutString(AsText(stream_->address()));
     }
     socket_->Send(kAnswer, out.Take(), {});
-    if (way_ == UcxPath::kTcp) FinishNegotiation({});
+    if (path_ == UcxPath::kTcp) FinishNegotiation({});
     return {};
   }
 
-  Status HearAnswer(ByteReader& in) {
-    const UcxPath way = in.Get<UcxPath>();
-    if (way == UcxPath::kTcp) {
+  Status OnAnswer(ByteReader& in) {
+    const UcxPath path = in.Get<UcxPath>();
+    if (path == UcxPath::kTcp) {
       if (!in.Done()) return Unexpected();
       FinishNegotiation({});
       return {};
@@ -270,82 +270,83 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     const Secret mine = GetSecret(in);
     const std::optional<SameHostPeer> same_host_peer = FindSameHostPeer(in);
     const std::string address = in.GetString(kMaxAddressBytes);
-    if (!in.Done() || way > UcxPath::kNetwork) return Unexpected();
-    const bool right = way == UcxPath::kHost ? same_host_peer && shared_->same_host_proof.Is(mine)
-                                             : shared_->trusted_network;
-    if (right) OpenStream(way, same_host_peer);
-    if (stream_ != nullptr && !stream_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) DropStream();
+    if (!in.Done() || path > UcxPath::kNetwork) return Unexpected();
+    const bool right = path == UcxPath::kHost ? same_host_peer && shared_->same_host_proof.Is(mine)
+                                              : shared_->trusted_network;
+    if (right) OpenStream(path, same_host_peer);
+    if (stream_ != nullptr && !stream_->Connect(AsBytes(address), [this] { OnGreeting(); }).ok())
+      DropStream();
     next_ = kGo;
     ByteWriter out;
-    out.Put(way_);
-    if (way_ != UcxPath::kTcp) {
+    out.Put(path_);
+    if (path_ != UcxPath::kTcp) {
       PutSecret(out, same_host_peer);
       out.PutString(AsText(stream_->address()));
     }
     socket_->Send(kCommit, out.Take(), {});
-    if (way_ == UcxPath::kTcp) FinishNegotiation({});
+    if (path_ == UcxPath::kTcp) FinishNegotiation({});
     return {};
   }
 
-  Status HearCommit(ByteReader& in) {
-    const UcxPath way = in.Get<UcxPath>();
-    if (way == UcxPath::kTcp && in.Done()) {
+  Status OnCommit(ByteReader& in) {
+    const UcxPath path = in.Get<UcxPath>();
+    if (path == UcxPath::kTcp && in.Done()) {
       DropStream();
       FinishNegotiation({});
       return {};
     }
     const Secret mine = GetSecret(in);
     const std::string address = in.GetString(kMaxAddressBytes);
-    if (!in.Done() || way != way_) return Unexpected();
-    if (way == UcxPath::kHost && !shared_->same_host_proof.Is(mine)) return Unexpected();
+    if (!in.Done() || path != path_) return Unexpected();
+    if (path == UcxPath::kHost && !shared_->same_host_proof.Is(mine)) return Unexpected();
     next_ = kGo;
-    if (!stream_->Connect(AsBytes(address), [this] { Greeted(); }).ok()) {
-      GoBy(UcxPath::kTcp);
+    if (!stream_->Connect(AsBytes(address), [this] { OnGreeting(); }).ok()) {
+      AnnouncePath(UcxPath::kTcp);
       return {};
     }
     greeting_timer_ = loop().After(kGreetingTimeout, [this] {
       greeting_timer_ = 0;
-      GoBy(UcxPath::kTcp);
+      AnnouncePath(UcxPath::kTcp);
     });
     return {};
   }
 
   // The accepting side announces the path.
-  void GoBy(UcxPath way) {
+  void AnnouncePath(UcxPath path) {
     loop().Cancel(std::exchange(greeting_timer_, 0));
-    if (way == UcxPath::kTcp) DropStream();
+    if (path == UcxPath::kTcp) DropStream();
     ByteWriter out;
-    out.Put(way_);
+    out.Put(path_);
     socket_->Send(kGo, out.Take(), {});
     FinishNegotiation({});
   }
 
-  Status HearGo(ByteReader& in) {
-    const UcxPath way = in.Get<UcxPath>();
-    if (!in.Done() || (way != UcxPath::kTcp && way != way_)) return Unexpected();
-    gone_ = true;
-    if (way == UcxPath::kTcp) DropStream();
+  Status OnGo(ByteReader& in) {
+    const UcxPath path = in.Get<UcxPath>();
+    if (!in.Done() || (path != UcxPath::kTcp && path != path_)) return Unexpected();
+    path_announced_ = true;
+    if (path == UcxPath::kTcp) DropStream();
     if (stream_ == nullptr || stream_->connected())
       FinishNegotiation({});  // otherwise once the greeting has arrived or timed out
     return {};
   }
 
-  void Greeted() {
-    if (!connects_) return GoBy(way_);
-    if (gone_) FinishNegotiation({});
+  void OnGreeting() {
+    if (!connects_) return AnnouncePath(path_);
+    if (path_announced_) FinishNegotiation({});
   }
 
   // Continues without a UCX stream if none can be made.
-  void OpenStream(UcxPath way, const std::optional<SameHostPeer>& same_host_peer) {
-    auto context = shared_->Context(way);
+  void OpenStream(UcxPath path, const std::optional<SameHostPeer>& same_host_peer) {
+    auto context = shared_->Context(path);
     if (!context.ok()) return;
     stream_ = std::make_shared<UcxStream>(shared_->base, *context, socket_->peer(),
-                                          way == UcxPath::kHost ? same_host_peer->pid : 0,
+                                          path == UcxPath::kHost ? same_host_peer->pid : 0,
                                           [weak = weak_from_this()](Status why) {
                                             if (const auto self = weak.lock()) self->Failed(std::move(why));
                                           });
     if (stream_->Open().ok()) {
-      way_ = way;
+      path_ = path;
     } else {
       stream_.reset();
     }
@@ -355,7 +356,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     End(std::move(why));
   }
   void DropStream() {
-    way_ = UcxPath::kTcp;
+    path_ = UcxPath::kTcp;
     if (stream_ == nullptr) return;
     if (std::exchange(open_, false)) shared_->connections.Add(-1);
     std::exchange(stream_, nullptr)->Detach();
@@ -398,11 +399,11 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
 
   // ---- negotiation
   bool connects_ = false;
-  uint8_t step_ = 0;  // type of the last received message
-  Bytes said_;        // its contents
+  uint8_t step_ = 0;   // type of the last received message
+  Bytes step_header_;  // its contents
   Step next_ = kOffer;
-  UcxPath way_ = UcxPath::kTcp;
-  bool gone_ = false;  // the accepting side has announced the path
+  UcxPath path_ = UcxPath::kTcp;
+  bool path_announced_ = false;  // the accepting side has announced the path
   uint64_t timer_ = 0;
   uint64_t greeting_timer_ = 0;
 
@@ -496,7 +497,7 @@ class UcxTransport final : public Transport {
   ~UcxTransport() override {
     for (const auto& dial : std::exchange(dials_, {})) Drop(*dial);
     shared_->over = true;
-    while (!shared_->leaving.empty()) (*shared_->leaving.begin())->LetGo();
+    while (!shared_->leaving.empty()) (*shared_->leaving.begin())->ReleasePayloads();
   }
 
   Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {

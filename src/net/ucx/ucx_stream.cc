@@ -45,16 +45,16 @@ UcxStream::~UcxStream() {
 }
 
 Status UcxStream::Open() {
-  LEAT_ASSIGN_OR_RETURN(port_, UcxEndpoint::Make(context_, this));
+  LEAT_ASSIGN_OR_RETURN(endpoint_, UcxEndpoint::Make(context_, this));
   open_ = true;
-  watch_ = poller().Watch(port_->fd(), true, false, this);
+  watch_ = poller().Watch(endpoint_->fd(), true, false, this);
   poller().Add(this);
   return {};
 }
 
 Status UcxStream::Connect(ByteView address, std::function<void()> on_connected) {
   on_connected_ = std::move(on_connected);
-  return port_->Connect(address);
+  return endpoint_->Connect(address);
 }
 
 void UcxStream::Start(Receiver* receiver, Connection* connection) {
@@ -86,7 +86,7 @@ bool UcxStream::Poll() {
     Fail(std::exchange(failure_, {}));
     return true;
   }
-  if (on_connected_ != nullptr && port_->connected()) std::exchange(on_connected_, nullptr)();
+  if (on_connected_ != nullptr && endpoint_->connected()) std::exchange(on_connected_, nullptr)();
   if (open_ && !queue_.empty()) Flush();
   if (!open_ || !any) return any;
   armed_ = false;
@@ -106,30 +106,30 @@ bool UcxStream::Receive() {
     any = true;
     const Bytes early = std::exchange(early_, {});
     Deliver(early);
-    TellTaken();
+    AcknowledgeTaken();
   }
   while (open_ && failure_.ok() && turn_bytes_ < kTurnBytes) {
-    more_ = port_->Progress();
+    more_ = endpoint_->Progress();
     if (!more_) break;
     any = true;
-    TellTaken();
+    AcknowledgeTaken();
   }
   receiving_ = false;
-  if (!open_) port_.reset();
+  if (!open_) endpoint_.reset();
   return any;
 }
 
-void UcxStream::TellTaken() {
+void UcxStream::AcknowledgeTaken() {
   if (receiver_ == nullptr || !open_ || !failure_.ok()) return;
   const uint32_t shared_payloads = reader_.TakeReleased();
   const bool enough = untaken_ >= cut_.taken_after || shared_payloads > 0;
   if (!enough && (cut_.arrives || untaken_ == 0 || reader_.in_message())) return;
-  failure_ = port_->SendTaken(std::exchange(untaken_, 0), shared_payloads);
+  failure_ = endpoint_->SendTaken(std::exchange(untaken_, 0), shared_payloads);
 }
 
 void UcxStream::ReleaseViews(uint32_t messages) {
   reader_.Release(messages);
-  if (!receiving_) TellTaken();  // otherwise at the end of Receive
+  if (!receiving_) AcknowledgeTaken();  // otherwise at the end of Receive
 }
 
 void UcxStream::OnFragment(ByteView bytes) {
@@ -177,7 +177,7 @@ Duration UcxStream::MaxSleep() {
     polls_to_skip_ = std::min(2 * polls_to_skip_ + 1, kMaxSkippedPolls);
     polls_skipped_ = 0;
   }
-  if (port_->Arm()) {
+  if (endpoint_->Arm()) {
     armed_ = true;
     if (!std::exchange(watched_, true)) poller().Rewatch(watch_, true, false);
     return kForever;
@@ -211,11 +211,11 @@ void UcxStream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, 
 }
 
 void UcxStream::Flush() {
-  while (open_ && !queue_.empty() && under_way_ < cut_.window && port_->CanSend()) {
+  while (open_ && !queue_.empty() && under_way_ < cut_.window && endpoint_->CanSend()) {
     std::array<iovec, kMaxVectors> vectors;
     size_t bytes = 0;
     const size_t count = queue_.Gather(vectors, cut_.bytes, &bytes);
-    if (Status status = port_->Send(std::span(vectors).first(count)); !status.ok()) {
+    if (Status status = endpoint_->Send(std::span(vectors).first(count)); !status.ok()) {
       return Fail(status.With("connection to " + peer_));
     }
     ++under_way_;
@@ -224,25 +224,25 @@ void UcxStream::Flush() {
     shared_->bytes_sent.Add(bytes);
     std::vector<FrameQueue::Done> sent;
     queue_.Consume(bytes, &sent);
-    for (auto& done : sent) untold_.emplace_back(fragments_, std::move(done));
+    for (auto& done : sent) unreported_.emplace_back(fragments_, std::move(done));
   }
-  TellSent();
+  ReportSent();
 }
 
-void UcxStream::TellSent() {
+void UcxStream::ReportSent() {
   const uint64_t upto = cut_.arrives ? fragments_ : fragments_ - under_way_;
-  for (; !untold_.empty() && untold_.front().first <= upto; untold_.pop_front()) {
-    Tell(std::move(untold_.front().second));
+  for (; !unreported_.empty() && unreported_.front().first <= upto; unreported_.pop_front()) {
+    ReportDone(std::move(unreported_.front().second));
   }
 }
 
 // Reports from the loop.
-void UcxStream::Tell(FrameQueue::Done done) {
+void UcxStream::ReportDone(FrameQueue::Done done) {
   sent_.push_back(std::move(done));
   if (sent_.size() > 1) return;  // the pending report includes it
   shared_->loop.Post([self = shared_from_this()] {
-    for (auto& told : std::exchange(self->sent_, {})) {
-      if (self->connection_ != nullptr) told({});
+    for (auto& report : std::exchange(self->sent_, {})) {
+      if (self->connection_ != nullptr) report({});
     }
   });
 }
@@ -255,10 +255,10 @@ void UcxStream::OnTaken(uint32_t fragments, uint32_t messages) {
     return;
   }
   under_way_ -= fragments;
-  for (uint32_t i = 0; i < messages; ++i) Tell(std::move(unreleased_[i]));
+  for (uint32_t i = 0; i < messages; ++i) ReportDone(std::move(unreleased_[i]));
   unreleased_.erase(unreleased_.begin(), unreleased_.begin() + messages);
   if (messages > 0) unreleased_time_ = shared_->loop.Now();
-  TellSent();
+  ReportSent();
 }
 
 // ---- the end
@@ -273,9 +273,9 @@ std::vector<FrameQueue::Done> UcxStream::Shut() {
   on_connected_ = nullptr;
   poller().Remove(this);
   poller().Unwatch(watch_);
-  if (!receiving_) port_.reset();
+  if (!receiving_) endpoint_.reset();
   std::vector<FrameQueue::Done> unsent;
-  for (auto& [fragment, done] : std::exchange(untold_, {})) unsent.push_back(std::move(done));
+  for (auto& [fragment, done] : std::exchange(unreported_, {})) unsent.push_back(std::move(done));
   for (auto& done : queue_.TakeUnsent()) unsent.push_back(std::move(done));
   return unsent;
 }

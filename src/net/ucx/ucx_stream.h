@@ -36,10 +36,10 @@ class UcxStream final : public Pollable,
   UcxStream& operator=(const UcxStream&) = delete;
 
   Status Open();
-  Bytes address() const { return port_->address(); }
+  Bytes address() const { return endpoint_->address(); }
   // `on_connected`: each end has received from the other.
   Status Connect(ByteView address, std::function<void()> on_connected);
-  bool connected() const { return port_ != nullptr && port_->connected(); }
+  bool connected() const { return endpoint_ != nullptr && endpoint_->connected(); }
 
   // Allows callbacks from now on, from the loop.
   void Start(Receiver* receiver, Connection* connection);
@@ -71,11 +71,11 @@ class UcxStream final : public Pollable,
 
   Loop::Impl& poller() { return shared_->loop.impl(); }
   bool Receive();
-  void TellTaken();
+  void AcknowledgeTaken();
   void Deliver(ByteView bytes);
   void Flush();
-  void TellSent();
-  void Tell(FrameQueue::Done done);
+  void ReportSent();
+  void ReportDone(FrameQueue::Done done);
   void KeepPolling(Time now);
   void Fail(Status why);
   void WatchForStall();
@@ -87,7 +87,7 @@ class UcxStream final : public Pollable,
   const std::string peer_;
   std::function<void(Status)> on_fail_;
   std::function<void()> on_connected_;
-  std::unique_ptr<UcxEndpoint> port_;
+  std::unique_ptr<UcxEndpoint> endpoint_;
   uint64_t watch_ = 0;
   bool open_ = false;
   bool receiving_ = false;  // inside the endpoint's Progress: it must not be destroyed now
@@ -116,7 +116,7 @@ class UcxStream final : public Pollable,
   uint64_t fragments_ = 0;              // sent
   std::vector<FrameQueue::Done> sent_;  // completed; called from the loop
   // Sent messages to report once that many fragments are acknowledged; for paths that can lose fragments.
-  std::deque<std::pair<uint64_t, FrameQueue::Done>> untold_;
+  std::deque<std::pair<uint64_t, FrameQueue::Done>> unreported_;
   std::vector<FrameQueue::Done> unreleased_;  // shared payloads not yet released, oldest first
   Time unreleased_time_{};                    // when unreleased_ last changed
   Time sent_time_{};                          // when the queue last progressed

@@ -25,32 +25,31 @@ std::string Hex(uint64_t value) {
 }  // namespace
 
 void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& request) {
-  const auto turn_away = [&](Code code, std::string why) {
+  const auto reject = [&](Code code, std::string why) {
     JoinReply reply;
     reply.status = Status(code, std::move(why));
     Answer(call, std::move(reply));
   };
-  if (ending >= Ending::kStoppingMembers) return turn_away(Code::kAborted, "the job is over");
+  if (ending >= Ending::kStoppingMembers) return reject(Code::kAborted, "the job is over");
   const std::string who = "this " + std::string(Name(request.role));
   if (!config.version.empty() && request.version != config.version) {
-    return turn_away(Code::kFailedPrecondition, who + " is version \"" + request.version +
-                                                    "\", the coordinator is version \"" + config.version +
-                                                    "\"");
+    return reject(Code::kFailedPrecondition, who + " is version \"" + request.version +
+                                                 "\", the coordinator is version \"" + config.version + "\"");
   }
   if (config.job_hash != 0 && request.job_hash != 0 && request.job_hash != config.job_hash) {
-    return turn_away(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
-                                                    ", the coordinator has job " + Hex(config.job_hash));
+    return reject(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
+                                                 ", the coordinator has job " + Hex(config.job_hash));
   }
   if (request.role != Role::kServer && request.role != Role::kWorker && request.role != Role::kBots) {
-    return turn_away(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
+    return reject(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
   }
   if (request.role == Role::kServer) {
     if (AllReduce()) {
-      return turn_away(Code::kFailedPrecondition, "the job has no servers: with strategy " +
-                                                      std::string(Name(config.strategy.kind)) +
-                                                      " every worker has all parameters");
+      return reject(Code::kFailedPrecondition, "the job has no servers: with strategy " +
+                                                   std::string(Name(config.strategy.kind)) +
+                                                   " every worker has all parameters");
     }
-    if (request.address.empty()) return turn_away(Code::kInvalidArgument, "a ps needs an address");
+    if (request.address.empty()) return reject(Code::kInvalidArgument, "a ps needs an address");
     // Its former process is gone, although the heartbeat timeout has not passed yet.
     std::vector<NodeId> former;
     for (const auto& [node, member] : members) {
@@ -61,11 +60,11 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   }
 
   if (request.role == Role::kWorker && AllReduce() && request.address.empty()) {
-    return turn_away(Code::kInvalidArgument, "a worker without servers needs an address");
+    return reject(Code::kInvalidArgument, "a worker without servers needs an address");
   }
   const bool by_mpi = request.role == Role::kWorker && config.strategy.mpi;
   if (by_mpi) {
-    if (const Status good = CheckMpiRank(request); !good.ok()) return turn_away(good.code(), good.message());
+    if (const Status good = CheckMpiRank(request); !good.ok()) return reject(good.code(), good.message());
   }
 
   MemberState member;

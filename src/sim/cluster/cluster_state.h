@@ -259,8 +259,8 @@ struct Cluster::State {
   bool TakeCall(const ProcessPtr& p, uint32_t m);
   void TakeAnswer(const ProcessPtr& p, const Piece& piece);
   void Connected(const ProcessPtr& p);
-  void Tell(uint32_t slot, uint64_t connection, Duration latency, const char* why);
-  void TellPeers(const ProcessPtr& p);
+  void NotifyLost(uint32_t slot, uint64_t connection, Duration latency, const char* why);
+  void NotifyPeers(const ProcessPtr& p);
   void Break(const ProcessPtr& p, Status why);
   void LeavePeers(const ProcessPtr& p);
   void Within(const ProcessPtr& p);

@@ -38,7 +38,7 @@ void Cluster::State::ForgetGroups(const ProcessPtr& p) {
   if (!p->group_member) return;
   LeavePeers(p);
   for (const uint32_t m : std::exchange(p->group_member->callers, {})) {
-    Tell(pieces[m].from, pieces[m].connection, p->latency, "a member is lost");
+    NotifyLost(pieces[m].from, pieces[m].connection, p->latency, "a member is lost");
     FreePiece(m);
   }
 }

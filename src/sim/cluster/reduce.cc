@@ -130,7 +130,7 @@ bool Cluster::State::TakeCall(const ProcessPtr& p, uint32_t m) {
     return true;
   }
   if (verdict == CallVerdict::kReject || !in.connections || !in.connections->Accept(piece.greet)) {
-    Tell(piece.from, piece.connection, p->latency, "a member has joined another group");
+    NotifyLost(piece.from, piece.connection, p->latency, "a member has joined another group");
     return false;
   }
   Membership::Peer* peer = in.Find(piece.greet.rank);
@@ -163,7 +163,7 @@ void Cluster::State::Connected(const ProcessPtr& p) {
 }
 
 // Closes this connection at the process in the slot.
-void Cluster::State::Tell(uint32_t slot, uint64_t connection, Duration latency, const char* why) {
+void Cluster::State::NotifyLost(uint32_t slot, uint64_t connection, Duration latency, const char* why) {
   const ProcessPtr p = roles[slot];
   if (!p || Chance(options.faults.lost)) return;  // it only notices its timeout
   ScheduleIn(p, Latency(latency), [this, p, connection, why] {
@@ -182,9 +182,9 @@ void Cluster::State::Tell(uint32_t slot, uint64_t connection, Duration latency, 
   });
 }
 
-void Cluster::State::TellPeers(const ProcessPtr& p) {
+void Cluster::State::NotifyPeers(const ProcessPtr& p) {
   for (const Membership::Peer& peer : p->group_member->in.peers) {
-    if (peer.connection != 0) Tell(peer.slot, peer.connection, p->latency, "a member is lost");
+    if (peer.connection != 0) NotifyLost(peer.slot, peer.connection, p->latency, "a member is lost");
   }
 }
 
@@ -198,7 +198,7 @@ void Cluster::State::Break(const ProcessPtr& p, Status why) {
   in.deadline = Time::max();
   in.runs.clear();
   for (const uint32_t m : std::exchange(in.early, {})) FreePiece(m);
-  TellPeers(p);
+  NotifyPeers(p);
   FailUnderWay(p);
 }
 
@@ -206,7 +206,7 @@ void Cluster::State::Break(const ProcessPtr& p, Status why) {
 void Cluster::State::LeavePeers(const ProcessPtr& p) {
   Membership& in = p->group_member->in;
   if (in.group == 0) return;
-  if (!in.broken) TellPeers(p);
+  if (!in.broken) NotifyPeers(p);
   for (const uint32_t m : in.early) FreePiece(m);
   if (const auto board = blackboards.find(in.group); --board->second.there == 0) blackboards.erase(board);
   in = Membership();
@@ -403,8 +403,8 @@ void Cluster::State::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* ru
     // Lost silently: both only notice their timeouts. Otherwise the connection breaks.
     FreePiece(m);
     if (!rng.Chance(0.3)) {
-      Tell(p->slot, peer->connection, p->latency, "connection lost");
-      Tell(peer->slot, peer->connection, p->latency, "connection lost");
+      NotifyLost(p->slot, peer->connection, p->latency, "connection lost");
+      NotifyLost(peer->slot, peer->connection, p->latency, "connection lost");
     }
     return run->reduction.Sent(hop);
   }

@@ -97,7 +97,7 @@ void Cluster::State::SendHeartbeat(const ProcessPtr& p) {
     WorkerHeartbeat heartbeat =
         p->worker ? p->worker->MakeHeartbeat() : p->group_member->machine->MakeHeartbeat();
     heartbeat.progress = p->progress;
-    if (p->memory) p->memory->Tell(&heartbeat.progress);
+    if (p->memory) p->memory->FillProgress(&heartbeat.progress);
     request = std::move(heartbeat);
   }
   Call(p, std::move(request), [this, p, incarnation = p->incarnation](std::optional<ControlReply> reply) {
