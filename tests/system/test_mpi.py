@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 
 import pytest
 
@@ -27,8 +28,11 @@ class Job:
 
     def __init__(self, folder, *arguments):
         self.folder = pathlib.Path(folder)
+        self.mpi_folder = tempfile.TemporaryDirectory(prefix="leat-mpi-", ignore_cleanup_errors=True)
         self.environment = {**os.environ, "LEAT_TOKEN": "known to all", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+                            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                            # Not in a folder that another mpirun removes at its end; its path must be short.
+                            "OMPI_MCA_orte_tmpdir_base": self.mpi_folder.name}
         self.processes = []
         self.coordinator = self.start("coordinator", leat.PROGRAM, "coordinator", *arguments)
         self.address = leat.wait_for(
@@ -63,6 +67,7 @@ class Job:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        self.mpi_folder.cleanup()
 
 
 def train(tmp_path, workers, *arguments):

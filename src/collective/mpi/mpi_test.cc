@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing.h"
 #include "collective/mpi.h"
 
 namespace {
@@ -30,6 +31,9 @@ struct Outcome {
 Outcome Mpirun(int members, const std::string& arguments) {
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  // Not in a folder that another mpirun removes at its end.
+  const leat::TempDir folder;
+  setenv("OMPI_MCA_orte_tmpdir_base", folder.path().c_str(), 1);
   // `timeout` only ends a hang.
   const std::string command = "timeout -k 5 120 " LEAT_MPIRUN " --oversubscribe --bind-to none -np " +
                               std::to_string(members) + " " LEAT_MPI_MEMBER " " LEAT_MPI_MODULE " " +
