@@ -41,6 +41,8 @@ if(LEAT_SANITIZE)
     # Warnings that only clang has: the temporary buffers of libstdc++'s stable_sort, shadowed structured bindings, g++'s pragmas, and
     # loops that are not vectorised at -O1.
     target_compile_options(leat_flags INTERFACE -Wno-deprecated-declarations -Wno-shadow -Wno-unknown-pragmas -Wno-pass-failed)
+    # ccache returns a precompiled header that it has, after an update of system packages, too: by contents, not by times.
+    target_compile_options(leat_flags INTERFACE "SHELL:-Xclang -fno-pch-timestamp")
   endif()
   target_link_options(leat_flags INTERFACE -fsanitize=${LEAT_SANITIZE})
   target_compile_definitions(leat_flags INTERFACE LEAT_SANITIZED=1)
