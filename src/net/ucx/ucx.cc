@@ -14,6 +14,7 @@
 
 #include "net/connection_handle.h"
 #include "net/same_host/same_host_peer.h"
+#include "net/stall.h"
 #include "net/tcp/tcp.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
@@ -26,7 +27,8 @@ namespace {
 enum class UcxPath : uint8_t { kTcp = 0, kHost = 1, kNetwork = 2 };
 enum Step : uint8_t { kOffer = 1, kAnswer = 2, kCommit = 3, kGo = 4, kBye = 5 };
 
-// Timeout of the greetings over UCX; then the connection stays on tcp.
+// Timeout of the greetings over UCX; then the connection stays on tcp. A pause of this process does not count
+// against them (stall.h).
 constexpr Duration kGreetingTimeout = std::chrono::seconds(1);
 constexpr uint32_t kMaxAddressBytes = 16 << 10;
 constexpr uint32_t kMaxNegotiationBytes = kMaxAddressBytes + (1 << 10);
@@ -304,11 +306,16 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
       AnnouncePath(UcxPath::kTcp);
       return {};
     }
-    greeting_timer_ = loop().After(kGreetingTimeout, [this] {
-      greeting_timer_ = 0;
-      AnnouncePath(UcxPath::kTcp);
-    });
+    greeting_since_ = loop().Now();
+    AwaitGreeting();
     return {};
+  }
+  void AwaitGreeting() {
+    greeting_timer_ = loop().After(greeting_check_.interval(), [this] {
+      greeting_timer_ = 0;
+      if (greeting_check_.Stalled(loop().Now(), greeting_since_)) return AnnouncePath(UcxPath::kTcp);
+      AwaitGreeting();
+    });
   }
 
   // The accepting side announces the path.
@@ -406,6 +413,8 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   bool path_announced_ = false;  // the accepting side has announced the path
   uint64_t timer_ = 0;
   uint64_t greeting_timer_ = 0;
+  StallCheck greeting_check_{kGreetingTimeout};
+  Time greeting_since_{0};
 
   // ---- after the negotiation
   std::shared_ptr<UcxStream> stream_;  // null: over the socket

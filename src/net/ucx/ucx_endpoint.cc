@@ -16,9 +16,11 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "net/same_host/descriptor.h"
 
 namespace leat::net {
@@ -137,6 +139,8 @@ Status Failed(const Api& api, const std::string& what, ucs_status_t why) {
 // so that a later process can find and remove it.
 constexpr const char* kShm = "/dev/shm";
 constexpr const char* kFolder = "leat-ucx-";
+// It takes some microseconds; a process that has stopped meanwhile may hold the folder for ever.
+constexpr Duration kFolderDeadline = std::chrono::seconds(1);
 
 Descriptor OpenLocked(const std::string& path) {
   Descriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -168,8 +172,14 @@ void RemoveLeftFolders() {
 
 class SegmentFolder {
  public:
+  // Another process that removes the folders of dead ones may find this one before it is locked.
   explicit SegmentFolder(const std::string& path) : path_(path) {
-    if (mkdir(path_.c_str(), 0700) == 0) lock_ = OpenLocked(path_);
+    const MonotonicClock clock;
+    for (const Time until = clock.Now() + kFolderDeadline; !ok() && clock.Now() < until;) {
+      if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) return;
+      lock_ = OpenLocked(path_);
+      if (!ok()) std::this_thread::yield();
+    }
   }
   ~SegmentFolder() {
     if (ok()) RemoveFolder(path_);

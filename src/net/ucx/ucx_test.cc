@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -648,6 +649,35 @@ TEST(SameHostPeer, IsInTheSameNetworkNamespace) {
   const Bytes apart = DescribedByAnother(true, [&](const Bytes& description) { found = find(description); });
   if (apart.empty()) GTEST_SKIP() << "needs the right to make a network namespace";
   EXPECT_FALSE(found);
+}
+
+// The other thread acts as another process does: it removes the folders that nobody has locked.
+TEST(UcxFolders, AFolderThatIsFoundBeforeItIsLockedIsMadeAgain) {
+  class Nothing final : public UcxEndpoint::Handler {
+   public:
+    void OnFragment(ByteView) override {}
+    void OnTaken(uint32_t, uint32_t) override {}
+  } nothing;
+  const auto context = UcxContext::ForHost(false);
+  ASSERT_TRUE(context.ok()) << context.status().ToString();
+  std::atomic<bool> over{false};
+  const std::string mine = "leat-ucx-" + std::to_string(getpid());
+  std::thread remover([&] {
+    while (!over) {
+      std::error_code ignored;
+      for (const auto& entry : fs::directory_iterator("/dev/shm", ignored)) {
+        if (!entry.path().filename().string().starts_with(mine)) continue;
+        const Descriptor folder(open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (folder.ok() && flock(folder.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
+      }
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    const auto endpoint = UcxEndpoint::Make(*context, &nothing);
+    EXPECT_TRUE(endpoint.ok()) << i << ": " << endpoint.status().ToString();
+  }
+  over = true;
+  remover.join();
 }
 
 TEST(UcxFolders, WhatTheDeadLeftIsRemovedAndNothingElse) {
