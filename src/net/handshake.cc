@@ -33,6 +33,8 @@ void Set(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof(value));
 }
 
+constexpr int kMinUserTimeoutMs = 20'000;
+
 // A peer whose machine has failed sends nothing. The kernel probes an idle connection, and gives up on
 // unacknowledged bytes.
 void Prepare(int fd, const TransportOptions& options) {
@@ -43,7 +45,9 @@ void Prepare(int fd, const TransportOptions& options) {
   Set(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, ms / 2000));
   Set(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, ms / 6000));
   Set(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 2 * ms);  // the stall timeout detects its cases first
+  // The kernel counts a peer that does not read and a pause of this process, too, so the stall timeout has to
+  // come first by far.
+  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, std::max(2 * ms, kMinUserTimeoutMs));
 }
 
 // Between peers on one host there is no network rate to measure. A system default that paces sending (such as

@@ -212,7 +212,7 @@ TEST(LoopTest, BusyPollingWithoutResultBecomesRare) {
   int busy_polls = 0;
   for (int wait = 0; wait < 31; ++wait) {
     looks.looks = 0;
-    loop.RunOnce(milliseconds(50));
+    loop.RunOnce(milliseconds(1000));
     if (looks.looks > 1) ++busy_polls;
   }
   EXPECT_EQ(looks.sleeps, 31);
@@ -222,11 +222,11 @@ TEST(LoopTest, BusyPollingWithoutResultBecomesRare) {
   while (looks.looks < 2) {
     looks = {};
     looks.found_at = 1;
-    loop.RunOnce(milliseconds(50));
+    loop.RunOnce(milliseconds(1000));
   }
   EXPECT_EQ(looks.sleeps, 0);
   looks = {};
-  loop.RunOnce(milliseconds(50));
+  loop.RunOnce(milliseconds(1000));
   EXPECT_GT(looks.looks, 1);
   loop.impl().Remove(&looks);
 }

@@ -19,8 +19,9 @@ using std::chrono::milliseconds;
 using testing::Recorder;
 using testing::RunUntil;
 
-// For a stopped peer; a killed one is detected at once.
-constexpr Duration kStall = milliseconds(200);
+// For a stopped peer; a killed one is detected at once. Long enough that neither end stalls for lack of a
+// core.
+constexpr Duration kStall = std::chrono::seconds(1);
 constexpr Duration kNoStall = std::chrono::seconds(20);
 constexpr size_t kPayload = 16 << 20;
 constexpr size_t kSegment = 1 << 20;
