@@ -1,11 +1,44 @@
 #include "job/resume.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
 #include "checkpoint/store.h"
 
 namespace leat::job {
+namespace {
+
+// By partition: every offset below may have been used by the job.
+std::vector<uint64_t> UsedOffsets(const protocol::RecoveredState& restored, size_t partitions) {
+  std::vector<uint64_t> used(partitions, 0);
+  const auto use = [&](size_t partition, uint64_t end) {
+    if (partition < partitions) used[partition] = std::max(used[partition], end);
+  };
+  const auto use_cuts = [&](const std::vector<protocol::Cut>& cuts) {
+    for (const auto& cut : cuts) use(cut.partition, cut.end);
+  };
+  const auto use_positions = [&](const std::vector<protocol::Position>& positions) {
+    for (size_t p = 0; p < positions.size(); ++p) use(p, positions[p].offset);
+  };
+  for (const auto& record : restored.journal) {
+    if (const auto* made = std::get_if<protocol::CutsMade>(&record)) {
+      use_cuts(made->cuts);
+    } else if (const auto* round = std::get_if<protocol::RoundMade>(&record)) {
+      for (const auto& lane : round->lanes) use(lane.cut.partition, lane.cut.end);
+    } else if (const auto* start = std::get_if<protocol::StreamStart>(&record)) {
+      use_positions(start->start);
+    }
+  }
+  if (restored.manifest) {
+    use_positions(restored.manifest->watermark);
+    use_cuts(restored.manifest->open);
+  }
+  return used;
+}
+
+}  // namespace
 
 Job ReadStored(const std::string& directory) {
   const auto text = checkpoint::ReadJob(directory);
@@ -29,6 +62,26 @@ void CheckResumable(const Job& job) {
   }
   if (auto status = checkpoint::Verify(job.directory); !status.ok())
     throw std::invalid_argument(status.message());
+}
+
+void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, stream::Source& source,
+                     std::vector<stream::PartitionRange>* ranges) {
+  const auto used = UsedOffsets(restored, ranges->size());
+  for (size_t p = 0; p < ranges->size(); ++p) {
+    stream::PartitionRange& range = (*ranges)[p];
+    if (range.end >= used[p]) continue;
+    const LogStream* log = job.stream.log();
+    if (log == nullptr || log->fail_on_data_loss) {
+      throw std::invalid_argument(
+          job.stream.Describe() + " partition " + std::to_string(range.partition) + " ends at offset " +
+          std::to_string(range.end) + ", but job '" + job.name + "' has used the offsets before " +
+          std::to_string(used[p]) + ": records are lost" +
+          (log != nullptr ? "; 'fail_on_data_loss: false' continues without them" : ""));
+    }
+    if (const Status advanced = source.Advance(range.partition, used[p]); !advanced.ok())
+      throw std::invalid_argument(advanced.message());
+    range.end = used[p];
+  }
 }
 
 }  // namespace leat::job

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "job/job.h"
+#include "protocol/coordinator/coordinator.h"
+#include "stream/source.h"
 
 namespace leat::job {
 
-// Both throw std::invalid_argument.
+// All throw std::invalid_argument.
 
 // Reads the job of a directory, as resolved by its last run.
 Job ReadStored(const std::string& directory);
@@ -15,5 +18,11 @@ Job ReadStored(const std::string& directory);
 // Throws if job.directory holds no job or another one (the message names the differing part), or if its
 // newest checkpoint is damaged.
 void CheckResumable(const Job& job);
+
+// Throws if a partition ends before an offset that the checkpoint or the journal names: new records would get
+// offsets that count as trained. If the job sets `fail_on_data_loss: false`, empty records take the lost
+// offsets instead, and `ranges` is updated.
+void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, stream::Source& source,
+                     std::vector<stream::PartitionRange>* ranges);
 
 }  // namespace leat::job

@@ -50,6 +50,7 @@ StreamSpec::Source ReadLogStream(const Config& config, const StreamPaths& paths)
   log.directory =
       config.Has("log") ? Below(paths.data, config.At("log").String()) : Below(paths.directory, "log");
   log.live = config.Bool("live", false);
+  log.fail_on_data_loss = config.Bool("fail_on_data_loss", true);
   log.options.partitions =
       static_cast<uint32_t>(config.Integer("partitions", 4, 1, stream::EmbeddedLog::kMaxPartitions));
   log.options.retention_bytes =
@@ -71,7 +72,7 @@ struct Kind {
 const std::vector<Kind>& Kinds() {
   static const std::vector<Kind> kKinds = {
       {"a topic",
-       {"topic", "log", "partitions", "retention_mb", "retention_hours", "bots", "live"},
+       {"topic", "log", "partitions", "retention_mb", "retention_hours", "bots", "live", "fail_on_data_loss"},
        ReadLogStream},
       {"files", {"files"}, ReadFileStream},
   };

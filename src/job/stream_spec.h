@@ -47,6 +47,9 @@ struct LogStream {
   stream::TopicOptions options;
   std::optional<stream::BotsConfig> bots;  // they write the topic
   bool live = false;                       // without bots: the job waits for records in an empty topic
+  // Whether a job refuses to resume if the topic ends before an offset that the job has already used. If
+  // false, empty records take the place of the lost ones.
+  bool fail_on_data_loss = true;
 
   std::string Describe() const;  // "topic 'payments'"
   SourceIdentity Identity() const;

@@ -17,6 +17,7 @@
 #include "net/loop.h"
 #include "report/progress.h"
 #include "roles/role.h"
+#include "roles/write_ahead.h"
 
 namespace leat::roles {
 namespace {
@@ -165,7 +166,7 @@ class CoordinatorRole {
     call.mapped()(std::move(a.reply));
   }
   void Act(protocol::AppendJournal& a) {
-    if (auto status = store_->AppendJournal(a.record); !status.ok())
+    if (auto status = WriteAhead(*source_, *store_, a.record); !status.ok())
       End(status.With("the journal cannot be written"));
   }
   void Act(protocol::PrepareCheckpoint& a) {
@@ -272,6 +273,7 @@ Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options) {
   auto source = OpenStream(job);
   auto ranges = source->Ranges();
   if (!ranges.ok()) return ranges.status();
+  if (options.resume) job::CheckNoDataLoss(job, restored, *source, &*ranges);
   // Workers would find out one after the other, and only once they have been started.
   job::CheckFits(job, *source, *ranges);
   protocol::CoordinatorConfig config;

@@ -57,6 +57,15 @@ class Source {
   virtual Status Pin(const std::string& /*owner*/, uint32_t /*partition*/, uint64_t /*offset*/) {
     return Status();
   }
+  // Returns once the records of a partition before `end` are on disk: they survive a power failure.
+  // kFailedPrecondition if some do not exist. Sources of records that exist before the job ignore it.
+  virtual Status Sync(uint32_t /*partition*/, uint64_t /*end*/) { return Status(); }
+  // Appends empty records until the partition ends at `end`, so that no other record gets an offset below it.
+  // On disk when it returns ok. kFailedPrecondition if nothing can be appended.
+  virtual Status Advance(uint32_t partition, uint64_t /*end*/) {
+    return Status(Code::kFailedPrecondition,
+                  "partition " + std::to_string(partition) + ": nothing can be appended to files");
+  }
   // Removes the job's pins after its end. Idempotent.
   virtual Status Unpin(const std::string& /*owner*/) { return Status(); }
 };

@@ -1,5 +1,6 @@
 #include "stream/log/log.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <numeric>
 
 #include "stream/log/log_layout.h"
+#include "stream/log/log_writer.h"
 
 namespace leat::stream {
 namespace {
@@ -46,6 +48,8 @@ struct Partition {
   Database db;
   Statement state, chunks, pin, unpin;
   CachedChunk cache;
+  uint64_t synced = 0;      // records before it are on disk
+  bool sync_failed = false;  // the WAL's pages are no longer trusted
 
   Status Prepare() {
     LEAT_ASSIGN_OR_RETURN(state, db.Prepare(R"(SELECT "begin", "end", sealed FROM state)"));
@@ -63,7 +67,8 @@ struct Partition {
 
 class EmbeddedLogSource final : public Source {
  public:
-  explicit EmbeddedLogSource(std::string topic) : topic_(std::move(topic)) {}
+  EmbeddedLogSource(std::string directory, std::string topic)
+      : directory_(std::move(directory)), topic_(std::move(topic)) {}
 
   Status Open(std::vector<Database> databases) {
     for (Database& db : databases) {
@@ -119,6 +124,34 @@ class EmbeddedLogSource final : public Source {
                                        ", but retention has taken all below " + std::to_string(range->begin));
   }
 
+  Status Sync(uint32_t partition, uint64_t end) override {
+    if (partition >= partitions_.size()) return Status(Code::kInvalidArgument, Place(partition) + " is none");
+    Partition& p = partitions_[partition];
+    if (end <= p.synced) return Status();
+    auto range = RangeOf(partition);
+    if (!range.ok()) return range.status().With(Place(partition));
+    if (end > range->end) {
+      return Status(Code::kFailedPrecondition, Place(partition) + ": ends at " + std::to_string(range->end) +
+                                                   ", records before " + std::to_string(end) +
+                                                   " are to be synced");
+    }
+    LEAT_RETURN_IF_ERROR((p.sync_failed ? CopyWal(&p) : SyncWal(&p)).With(Place(partition)));
+    p.synced = range->end;
+    return Status();
+  }
+
+  Status Advance(uint32_t partition, uint64_t end) override {
+    LEAT_ASSIGN_OR_RETURN(const auto writer,
+                          LogWriter::Open(directory_, topic_, {.sync_each_append = true}));
+    while (true) {
+      auto range = RangeOf(partition);
+      if (!range.ok()) return range.status().With(Place(partition));
+      if (range->end >= end) return Status();
+      const std::vector<std::string_view> lost(std::min<uint64_t>(end - range->end, kChunkRecords));
+      LEAT_RETURN_IF_ERROR(writer->Append(partition, lost).status());
+    }
+  }
+
   Status Unpin(const std::string& owner) override {
     for (uint32_t i = 0; i < partitions_.size(); ++i) {
       partitions_[i].unpin.Bind(1, std::string_view(owner));
@@ -130,6 +163,32 @@ class EmbeddedLogSource final : public Source {
  private:
   std::string Place(uint32_t partition) const {
     return "topic '" + topic_ + "' partition " + std::to_string(partition);
+  }
+
+  // Syncs the WAL through SQLite's own handle. A committed transaction is in the WAL, or in the database,
+  // which SQLite syncs before it restarts the WAL.
+  static Status SyncWal(Partition* p) {
+    sqlite3_file* wal = nullptr;
+    if (sqlite3_file_control(p->db.handle(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal) != SQLITE_OK ||
+        wal == nullptr || wal->pMethods == nullptr) {
+      return CopyWal(p);
+    }
+    const int rc = wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL);
+    if (rc == SQLITE_OK) return Status();
+    p->sync_failed = true;
+    return SqliteStatus(rc, "the log's WAL cannot be synced");
+  }
+
+  // Copies the WAL into the database and syncs that. After a failed sync, the system may have dropped pages of
+  // the WAL that it will not write again, so another sync of the same file proves nothing.
+  static Status CopyWal(Partition* p) {
+    int frames = 0, copied = 0;
+    const int rc =
+        sqlite3_wal_checkpoint_v2(p->db.handle(), "main", SQLITE_CHECKPOINT_FULL, &frames, &copied);
+    if (rc != SQLITE_OK) return p->db.Error();
+    if (copied < frames) return Status(Code::kUnavailable, "the log's WAL is in use and cannot be copied");
+    p->sync_failed = false;
+    return Status();
   }
 
   Result<PartitionRange> RangeOf(uint32_t partition) {
@@ -269,10 +328,19 @@ class EmbeddedLogSource final : public Source {
     for (size_t i = 1; i <= count; ++i) out->offsets.push_back(to + from[i] - from[0]);
   }
 
-  std::string topic_;
+  std::string directory_, topic_;
   std::vector<Partition> partitions_;
   std::vector<uint32_t> lengths_;
 };
+
+Status SyncDirectory(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int rc = fd < 0 ? -1 : ::fsync(fd);
+  const int why = errno;
+  if (fd >= 0) ::close(fd);
+  if (rc == 0) return Status();
+  return Status(Code::kPermissionDenied, path + ": sync: " + std::strerror(why));
+}
 
 Status MakePartition(const std::string& path, uint32_t partition, const TopicOptions& options) {
   LEAT_ASSIGN_OR_RETURN(Database db, Database::Open(path, /*create=*/true));
@@ -324,9 +392,10 @@ Status EmbeddedLog::Create(const std::string& directory, const std::string& topi
     for (uint32_t p = 0; p < options.partitions && status.ok(); ++p) {
       status = MakePartition(PartitionPath(temporary, p), p, options);
     }
+    if (status.ok()) status = SyncDirectory(temporary);
     if (status.ok() && ::chmod(temporary.c_str(), 0755) == 0 &&
         ::rename(temporary.c_str(), path.c_str()) == 0) {
-      return Status();
+      return SyncDirectory(directory);
     }
     const int why = errno;
     std::filesystem::remove_all(temporary, error);
@@ -350,7 +419,7 @@ Result<std::unique_ptr<Source>> EmbeddedLog::OpenSource(const std::string& direc
                                                         const std::string& topic) {
   LogTopic made;
   LEAT_ASSIGN_OR_RETURN(std::vector<Database> databases, OpenPartitions(directory, topic, &made));
-  auto source = std::make_unique<EmbeddedLogSource>(topic);
+  auto source = std::make_unique<EmbeddedLogSource>(directory, topic);
   LEAT_RETURN_IF_ERROR(source->Open(std::move(databases)));
   return std::unique_ptr<Source>(std::move(source));
 }

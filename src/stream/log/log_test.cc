@@ -150,6 +150,36 @@ TEST_F(LogTest, SealEndsATopicForAllWriters) {
   EXPECT_EQ(other->Append(0, {&record, 1}).status().code(), Code::kFailedPrecondition);
 }
 
+TEST_F(LogTest, SyncTakesOnlyRecordsThatExist) {
+  Make({.partitions = 2});
+  auto writer = Writer();
+  auto reader = Reader();
+  Append(*writer, 1, {"a", "b"});
+  EXPECT_TRUE(reader->Sync(1, 2).ok());
+  EXPECT_TRUE(reader->Sync(0, 0).ok());
+  const Status ahead = reader->Sync(1, 3);
+  EXPECT_EQ(ahead.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(ahead.message(), HasSubstr("topic 't' partition 1: ends at 2"));
+  EXPECT_EQ(reader->Sync(2, 0).code(), Code::kInvalidArgument);
+}
+
+TEST_F(LogTest, AdvanceFillsLostOffsetsWithEmptyRecords) {
+  Make({.partitions = 2});
+  auto writer = Writer();
+  auto reader = Reader();
+  Append(*writer, 0, {"a"});
+  const uint64_t end = 2 * kChunkRecords + 7;
+  ASSERT_TRUE(reader->Advance(0, end).ok());
+  ASSERT_TRUE(reader->Advance(0, 5).ok()) << "never goes back";
+  EXPECT_THAT(*reader->Ranges(), ElementsAre(PartitionRange{0, 0, end, false}, PartitionRange{1, 0, 0, false}));
+  EXPECT_EQ(Append(*writer, 0, {"b"}), end);
+  RecordBatch batch;
+  ASSERT_TRUE(reader->Read(0, 0, 3, &batch).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("a", "", ""));
+  ASSERT_TRUE(writer->Seal().ok());
+  EXPECT_EQ(reader->Advance(0, end + 9).code(), Code::kFailedPrecondition);
+}
+
 TEST_F(LogTest, RetentionNeverPassesTheLowestPin) {
   Make({.partitions = 1, .retention_bytes = 1000, .retention_time = Duration{0}});
   auto writer = Writer();

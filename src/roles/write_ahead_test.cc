@@ -1,0 +1,81 @@
+#include "roles/write_ahead.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace leat::roles {
+namespace {
+
+using ::testing::ElementsAre;
+using protocol::CutsMade;
+using protocol::MakeCut;
+using protocol::RoundMade;
+
+// Both write down what they are asked for.
+class FakeSource final : public stream::Source {
+ public:
+  explicit FakeSource(std::vector<std::string>* calls) : calls_(calls) {}
+  Result<std::vector<stream::PartitionRange>> Ranges() override { return Status(Code::kInternal, "unused"); }
+  Status Read(uint32_t, uint64_t, uint64_t, stream::RecordBatch*) override {
+    return Status(Code::kInternal, "unused");
+  }
+  Status Sync(uint32_t partition, uint64_t end) override {
+    calls_->push_back("sync " + std::to_string(partition) + " to " + std::to_string(end));
+    return status;
+  }
+  Status status;
+
+ private:
+  std::vector<std::string>* calls_;
+};
+
+class FakeStore final : public checkpoint::Store {
+ public:
+  explicit FakeStore(std::vector<std::string>* calls) : calls_(calls) {}
+  const std::string& directory() const override { return directory_; }
+  Status WriteJob(const std::string&) override { return Status(); }
+  Result<std::string> ReadJob() const override { return std::string(); }
+  Result<protocol::RecoveredState> Restore() const override { return protocol::RecoveredState(); }
+  Status AppendJournal(const protocol::JournalRecord&) override {
+    calls_->push_back("append");
+    return Status();
+  }
+  Result<protocol::CheckpointOrder> Prepare(uint64_t id) override { return protocol::CheckpointOrder{id, ""}; }
+  Status Commit(const protocol::Manifest&) override { return Status(); }
+  Status Drop(uint64_t, const std::vector<protocol::Position>&) override { return Status(); }
+
+ private:
+  std::string directory_;
+  std::vector<std::string>* calls_;
+};
+
+class WriteAheadTest : public ::testing::Test {
+ protected:
+  std::vector<std::string> calls_;
+  FakeSource source_{&calls_};
+  FakeStore store_{&calls_};
+};
+
+TEST_F(WriteAheadTest, TheStreamIsSyncedUpToTheCutsBeforeTheyAreJournaled) {
+  const CutsMade cuts{{MakeCut({}, 1, {}, {}, 20), MakeCut({}, 0, {}, {}, 5), MakeCut({}, 1, {}, {}, 9)}};
+  ASSERT_TRUE(WriteAhead(source_, store_, cuts).ok());
+  EXPECT_THAT(calls_, ElementsAre("sync 0 to 5", "sync 1 to 20", "append"));
+  calls_.clear();
+  ASSERT_TRUE(WriteAhead(source_, store_, RoundMade{.lanes = {{MakeCut({}, 3, {}, {}, 8), {}}}}).ok());
+  EXPECT_THAT(calls_, ElementsAre("sync 3 to 8", "append"));
+  calls_.clear();
+  ASSERT_TRUE(WriteAhead(source_, store_, protocol::IdsReserved{1, 2}).ok());
+  EXPECT_THAT(calls_, ElementsAre("append"));
+}
+
+TEST_F(WriteAheadTest, NothingIsJournaledIfTheStreamCannotBeSynced) {
+  source_.status = Status(Code::kUnavailable, "no");
+  EXPECT_EQ(WriteAhead(source_, store_, CutsMade{{MakeCut({}, 0, {}, {}, 5)}}), source_.status);
+  EXPECT_THAT(calls_, ElementsAre("sync 0 to 5"));
+}
+
+}  // namespace
+}  // namespace leat::roles
