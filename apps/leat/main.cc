@@ -112,6 +112,7 @@ struct Arguments {
   int ready_fd = -1;
   double rate = -1;
   uint64_t pause_at = 0;
+  bool discard = false;
 };
 
 void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
@@ -294,7 +295,10 @@ void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
   })->add_flag("--json", a.json, "print one JSON object");
   add("checkpoint", "write a checkpoint of a running job", [&a] { return Admin(a, Kind::kCheckpoint); });
   add("continue", "continue a job that has paused at --pause-at", [&a] { return Admin(a, Kind::kContinue); });
-  add("stop", "write a checkpoint of a running job and end it", [&a] { return Admin(a, Kind::kStop); });
+  add("stop", "write a checkpoint of a running job and end it",
+      [&a] { return Admin(a, a.discard ? Kind::kDiscard : Kind::kStop); })
+      ->add_flag("--discard", a.discard,
+                 "do not write the checkpoint: what was trained since the last one is lost");
 }
 
 // CLI11 reports an unknown command without a suggestion.

@@ -37,7 +37,7 @@ void Live(const std::string& directory, int out) {
     ++id;
     if (!store.AppendJournal(CutsMade{{MakeCut(0, 64 * id, 64 * id + 64)}}).ok()) _exit(6);
     Say(out, 2 * id);
-    const auto order = store.Prepare(id);
+    const auto order = store.Prepare(id, 0);
     if (!order.ok()) _exit(7);
     Manifest manifest;
     manifest.id = id;

@@ -47,7 +47,7 @@ Status SystemError(const std::string& path, const char* what, int error) {
 Result<File> File::Open(const std::string& path, int flags) {
   int fd = -1;
   do {
-    fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
+    fd = open(path.c_str(), flags | O_CLOEXEC, 0600);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) return SystemError(path, "open", errno);
   return File(path, fd);
@@ -124,11 +124,16 @@ Status SyncDirectory(const std::string& directory) {
   return {};
 }
 
-Status RenameSynced(const std::string& directory, const std::string& from, const std::string& to) {
+Status Rename(const std::string& directory, const std::string& from, const std::string& to) {
   const std::string path = directory + "/" + to;
   if (std::rename((directory + "/" + from).c_str(), path.c_str()) != 0) {
     return SystemError(path, "rename", errno);
   }
+  return {};
+}
+
+Status RenameSynced(const std::string& directory, const std::string& from, const std::string& to) {
+  LEAT_RETURN_IF_ERROR(Rename(directory, from, to));
   return SyncDirectory(directory);
 }
 

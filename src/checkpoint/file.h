@@ -18,12 +18,15 @@ Status SystemError(const std::string& path, const char* what, int error);
 // Owns a file descriptor that child processes do not inherit. Thread-compatible.
 class File {
  public:
+  // A new file is private to its owner (0600).
   static Result<File> Open(const std::string& path, int flags);
   File(File&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   File& operator=(File&& other) noexcept;
   ~File();
 
   const std::string& path() const { return path_; }
+  // After a rename.
+  void set_path(std::string path) { path_ = std::move(path); }
   int fd() const { return fd_; }
   Result<uint64_t> Size() const;
   // Writes all bytes at the current position.
@@ -43,6 +46,8 @@ class File {
 
 // Directory entries (created, renamed, removed names) are on disk when it returns.
 Status SyncDirectory(const std::string& directory);
+// Renames a file within `directory`; SyncDirectory makes it durable.
+Status Rename(const std::string& directory, const std::string& from, const std::string& to);
 // Renames a file within `directory`, durably. The file appears under its new name complete or not at all.
 Status RenameSynced(const std::string& directory, const std::string& from, const std::string& to);
 // Writes a temporary file, syncs, renames, and syncs the directory: after a crash either the old or the new

@@ -1,6 +1,7 @@
 #include "checkpoint/journal.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
@@ -254,21 +255,33 @@ Result<Journal> Journal::Open(const std::string& directory) {
   return Journal(directory, std::move(file), contents.end);
 }
 
-Status Journal::Append(const JournalRecord& record) {
-  LEAT_RETURN_IF_ERROR(broken_);
-  const Bytes bytes = EncodeRecord(record, end_);
-  if (bytes.size() > kMaxRecord || end_ + bytes.size() > kMaxFile) {
-    return Status(Code::kResourceExhausted, file_.path() + ": a record of " + std::to_string(bytes.size()) +
-                                                " bytes behind " + std::to_string(end_));
+Status Journal::Append(std::span<const JournalRecord> records) {
+  Bytes bytes;
+  for (const auto& record : records) {
+    const Bytes encoded = EncodeRecord(record, end_ + bytes.size());
+    if (encoded.size() > kMaxRecord || end_ + bytes.size() + encoded.size() > kMaxFile) {
+      return Status(Code::kResourceExhausted, file_.path() + ": a record of " +
+                                                  std::to_string(encoded.size()) + " bytes behind " +
+                                                  std::to_string(end_ + bytes.size()));
+    }
+    bytes.insert(bytes.end(), encoded.begin(), encoded.end());
+  }
+  if (!trusted_) {
+    // The records before `end_` were synced before the failure; Read checks them.
+    LEAT_RETURN_IF_ERROR(Read().status());
+    Bytes all(end_);
+    LEAT_RETURN_IF_ERROR(file_.ReadAt(0, all));
+    all.insert(all.end(), bytes.begin(), bytes.end());
+    return Replace(all, end_);
   }
   if (const Status status = file_.WriteAt(end_, bytes); !status.ok()) {
-    // Removes what was written in part, so that the next record does not follow invalid bytes.
-    broken_ = file_.Truncate(end_);
+    // Cuts off what was written in part, so that the next record does not follow invalid bytes.
+    trusted_ = file_.Truncate(end_).ok();
     return status;
   }
   if (const Status status = file_.Sync(); !status.ok()) {
-    // The state on disk is unknown, and a second sync would not reveal it.
-    broken_ = status;
+    // The system may have dropped the pages, and a second sync would not reveal it.
+    trusted_ = false;
     return status;
   }
   end_ += bytes.size();
@@ -276,7 +289,6 @@ Status Journal::Append(const JournalRecord& record) {
 }
 
 Result<std::vector<JournalRecord>> Journal::Read() const {
-  LEAT_RETURN_IF_ERROR(broken_);
   Bytes bytes(end_);
   LEAT_RETURN_IF_ERROR(file_.ReadAt(0, bytes));
   LEAT_ASSIGN_OR_RETURN(JournalContents contents, ParseJournal(bytes, file_.path()));
@@ -288,18 +300,30 @@ Result<std::vector<JournalRecord>> Journal::Read() const {
 }
 
 Status Journal::Rewrite(const std::vector<JournalRecord>& records) {
-  LEAT_RETURN_IF_ERROR(broken_);
   Bytes bytes = JournalHeader();
   for (const auto& record : records) AppendRecord(record, &bytes);
-  LEAT_RETURN_IF_ERROR(ReplaceFile(directory_, kJournalName, bytes));
-  auto file = File::Open(file_.path(), O_RDWR);
-  if (!file.ok()) {
-    broken_ = file.status();  // the old file has been unlinked
-    return broken_;
-  }
-  file_ = std::move(*file);
-  end_ = bytes.size();
-  return {};
+  return Replace(bytes, bytes.size());
+}
+
+Status Journal::Replace(ByteView bytes, uint64_t counted) {
+  const std::string temporary = std::string(kJournalName) + ".tmp";
+  const std::string path = directory_ + "/" + temporary;
+  const Status status = [&]() -> Status {
+    LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDWR | O_CREAT | O_TRUNC));
+    LEAT_RETURN_IF_ERROR(file.Write(bytes));
+    LEAT_RETURN_IF_ERROR(file.Sync());
+    LEAT_RETURN_IF_ERROR(Rename(directory_, temporary, kJournalName));
+    file.set_path(file_.path());
+    file_ = std::move(file);
+    end_ = counted;
+    trusted_ = false;
+    LEAT_RETURN_IF_ERROR(SyncDirectory(directory_));
+    end_ = bytes.size();
+    trusted_ = true;
+    return {};
+  }();
+  if (!status.ok()) unlink(path.c_str());
+  return status;
 }
 
 }  // namespace leat::checkpoint

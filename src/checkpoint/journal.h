@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,9 +57,10 @@ class Journal {
   // Truncates a torn last record.
   static Result<Journal> Open(const std::string& directory);
 
-  // On disk when it returns ok. If the write fails, the journal is unchanged; if that is uncertain, every
-  // later append fails.
-  Status Append(const protocol::JournalRecord& record);
+  // All on disk when it returns ok. A failure adds none, and the call can be repeated. After a failed sync,
+  // or if a partly written record cannot be cut off, the next call writes everything to a new file.
+  Status Append(std::span<const protocol::JournalRecord> records);
+  Status Append(const protocol::JournalRecord& record) { return Append(std::span(&record, 1)); }
   Result<std::vector<protocol::JournalRecord>> Read() const;
   // Replaces all records, by a new file.
   Status Rewrite(const std::vector<protocol::JournalRecord>& records);
@@ -67,10 +69,14 @@ class Journal {
   Journal(std::string directory, File file, uint64_t end)
       : directory_(std::move(directory)), file_(std::move(file)), end_(end) {}
 
+  // Writes `bytes` to a new file, which takes the journal's name. If it has the name but that is not on disk,
+  // the first `counted` bytes are the journal.
+  Status Replace(ByteView bytes, uint64_t counted);
+
   std::string directory_;
   File file_;
-  uint64_t end_ = 0;
-  Status broken_;
+  uint64_t end_ = 0;     // of the records that were appended
+  bool trusted_ = true;  // false: the file may differ from what was written
 };
 
 }  // namespace leat::checkpoint

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,7 @@ constexpr const char* kLock = "lock";
 constexpr std::string_view kDirectoryPrefix = "checkpoint-";
 constexpr uint64_t kMaxJob = 4 << 20;
 constexpr uint64_t kMaxManifest = 256 << 20;
+constexpr uint64_t kJournalRoom = 1 << 20;  // a checkpoint leaves this much to the journal
 
 std::string DirectoryName(uint64_t id) {
   char text[48];
@@ -64,9 +66,10 @@ Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory) {
   return ids;
 }
 
-// Creates missing parents, too. Each new entry is synced, unless its parent is not readable.
+// Creates missing parents, too, all private to their owner. Each new entry is synced, unless its parent is
+// not readable.
 Status MakeDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0755) == 0) {
+  if (mkdir(path.c_str(), 0700) == 0) {
     const Status synced = SyncDirectory(std::filesystem::path(path).parent_path());
     return synced.code() == Code::kPermissionDenied ? Status() : synced;
   }
@@ -106,6 +109,27 @@ Result<Manifest> ReadManifest(const std::string& directory, uint64_t id) {
   return manifest;
 }
 
+// Ids of the complete checkpoints, ascending.
+Result<std::vector<uint64_t>> CompleteCheckpoints(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, ListCheckpoints(directory));
+  std::erase_if(ids,
+                [&](uint64_t id) { return !Exists(directory + "/" + DirectoryName(id) + "/" + kManifest); });
+  return ids;
+}
+
+// The size of all files in it.
+uint64_t BytesIn(const std::string& directory) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code gone;
+    const uint64_t size = it->file_size(gone);
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
 Result<std::optional<Manifest>> NewestManifest(const std::string& directory) {
   LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ListCheckpoints(directory));
   for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
@@ -135,36 +159,70 @@ class DirectoryStore final : public Store {
   Result<std::string> ReadJob() const override { return checkpoint::ReadJob(directory_); }
   Result<protocol::RecoveredState> Restore() const override;
 
-  Status AppendJournal(const protocol::JournalRecord& record) override { return journal_.Append(record); }
+  Status AppendJournal(std::span<const protocol::JournalRecord> records) override {
+    const Status status = journal_.Append(records);
+    if (status.code() != Code::kResourceExhausted || !MakeRoom(directory_, 0).ok()) return status;
+    return journal_.Append(records);
+  }
 
-  Result<protocol::CheckpointOrder> Prepare(uint64_t id) override {
+  Result<protocol::CheckpointOrder> Prepare(uint64_t id, uint64_t bytes) override {
     const std::string path = directory_ + "/" + DirectoryName(id);
     if (Exists(path + "/" + kManifest)) {
       return Status(Code::kFailedPrecondition, path + ": there is a complete checkpoint already");
     }
     LEAT_RETURN_IF_ERROR(RemoveCheckpoint(path));
-    if (mkdir(path.c_str(), 0755) != 0) return SystemError(path, "make directory", errno);
+    LEAT_RETURN_IF_ERROR(MakeRoom(path, bytes));
+    if (mkdir(path.c_str(), 0700) != 0) return SystemError(path, "make directory", errno);
     LEAT_RETURN_IF_ERROR(SyncDirectory(directory_));
     return protocol::CheckpointOrder{id, path};
   }
 
   Status Commit(const Manifest& manifest) override;
 
+  Status Remove(uint64_t id) override { return RemoveCheckpoint(directory_ + "/" + DirectoryName(id)); }
+
+  // The checkpoints first: the journal's new file may need their space.
   Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) override {
-    LEAT_ASSIGN_OR_RETURN(auto records, journal_.Read());
-    LEAT_RETURN_IF_ERROR(journal_.Rewrite(Compact(std::move(records), watermark)));
+    LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(directory_));
+    const uint64_t newest = complete.empty() ? 0 : complete.back();
     LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, ListCheckpoints(directory_));
     for (const uint64_t id : ids) {
-      if (id < oldest_kept) LEAT_RETURN_IF_ERROR(RemoveCheckpoint(directory_ + "/" + DirectoryName(id)));
+      const bool incomplete = std::ranges::find(complete, id) == complete.end();
+      if (id < oldest_kept || (incomplete && id < newest)) LEAT_RETURN_IF_ERROR(Remove(id));
     }
-    return SyncDirectory(directory_);
+    LEAT_RETURN_IF_ERROR(SyncDirectory(directory_));
+    LEAT_ASSIGN_OR_RETURN(auto records, journal_.Read());
+    return journal_.Rewrite(Compact(std::move(records), watermark));
   }
 
  private:
+  Status MakeRoom(const std::string& path, uint64_t bytes);
+
   std::string directory_;
   File lock_;  // held for the lifetime of this object
   Journal journal_;
 };
+
+Status DirectoryStore::MakeRoom(const std::string& path, uint64_t bytes) {
+  struct statvfs disk;
+  if (statvfs(directory_.c_str(), &disk) != 0) return {};  // unknown: no check
+  const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
+  const uint64_t needed = bytes + kJournalRoom;
+  if (free >= needed) return {};
+  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> old, CompleteCheckpoints(directory_));
+  if (!old.empty()) old.pop_back();
+  uint64_t freed = 0;
+  size_t count = 0;
+  for (; count < old.size() && free + freed < needed; ++count)
+    freed += BytesIn(directory_ + "/" + DirectoryName(old[count]));
+  if (free + freed < needed) {
+    return Status(Code::kResourceExhausted, path + ": needs " + std::to_string((needed >> 20) + 1) +
+                                                " MiB, the disk has " + std::to_string(free >> 20) +
+                                                " MiB free");
+  }
+  for (size_t i = 0; i < count; ++i) LEAT_RETURN_IF_ERROR(Remove(old[i]));
+  return {};
+}
 
 Status DirectoryStore::Commit(const Manifest& manifest) {
   if (manifest.directory != DirectoryName(manifest.id)) {
@@ -233,6 +291,14 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& directory, bool re
   if (!resume && (has_job || !checkpoints.empty())) {
     return Status(Code::kFailedPrecondition,
                   path + ": has a job already; resume it or name another directory");
+  }
+  if (resume) {
+    // What a former run did not complete.
+    LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(path));
+    for (const uint64_t id : checkpoints) {
+      if (std::ranges::find(complete, id) == complete.end())
+        LEAT_RETURN_IF_ERROR(RemoveCheckpoint(path + "/" + DirectoryName(id)));
+    }
   }
   LEAT_ASSIGN_OR_RETURN(Journal journal, resume ? Journal::Open(path) : Journal::Create(path));
   return std::unique_ptr<Store>(new DirectoryStore(std::move(path), std::move(lock), std::move(journal)));

@@ -46,14 +46,20 @@ class Store {
   // Verify, and every server that opens a shard, check the shards' contents.
   virtual Result<protocol::RecoveredState> Restore() const = 0;
 
-  // On disk when it returns ok. After a failed sync every later append fails.
-  virtual Status AppendJournal(const protocol::JournalRecord& record) = 0;
-  // Creates the checkpoint's empty directory. kFailedPrecondition if a complete one has this id.
-  virtual Result<protocol::CheckpointOrder> Prepare(uint64_t id) = 0;
+  // All on disk when it returns ok. A failure adds none; the call can be repeated (journal.h). On a full
+  // disk, older complete checkpoints make room as for Prepare.
+  virtual Status AppendJournal(std::span<const protocol::JournalRecord> records) = 0;
+  Status AppendJournal(const protocol::JournalRecord& record) { return AppendJournal(std::span(&record, 1)); }
+  // Creates the checkpoint's empty directory. If the disk has less than `bytes` free, first removes complete
+  // checkpoints, the oldest first and never the newest, if that frees enough; otherwise kResourceExhausted.
+  // kFailedPrecondition if a complete one has this id.
+  virtual Result<protocol::CheckpointOrder> Prepare(uint64_t id, uint64_t bytes) = 0;
   // The shards must exist, with the reported sizes.
   virtual Status Commit(const protocol::Manifest& manifest) = 0;
-  // Removes all checkpoints before `oldest_kept`, and from the journal the cuts that end at or before
-  // `watermark` (by partition).
+  // Removes a checkpoint, complete or not. Ok if there is none.
+  virtual Status Remove(uint64_t id) = 0;
+  // Removes all checkpoints before `oldest_kept` and incomplete ones before the newest complete one, and from
+  // the journal the cuts that end at or before `watermark` (by partition).
   virtual Status Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) = 0;
 };
 

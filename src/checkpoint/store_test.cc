@@ -3,6 +3,8 @@
 #include "checkpoint/variables.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,7 +34,7 @@ std::unique_ptr<Store> OpenOrDie(const std::string& path, bool resume) {
 // A checkpoint on two servers whose content depends on its id alone.
 Result<Manifest> WriteCheckpoint(Store* store, uint64_t id) {
   const auto table = MakeTable();
-  LEAT_ASSIGN_OR_RETURN(const auto order, store->Prepare(id));
+  LEAT_ASSIGN_OR_RETURN(const auto order, store->Prepare(id, 0));
   Manifest manifest;
   manifest.id = id;
   manifest.directory = std::filesystem::path(order.directory).filename();
@@ -82,7 +84,7 @@ TEST(Store, AJobIsReadBackUnchanged) {
     ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());
     newest = *WriteCheckpoint(store.get(), 2);
     ASSERT_TRUE(store->AppendJournal(IdsReserved{11, ~uint64_t{0}}).ok());
-    ASSERT_TRUE(store->Prepare(3).ok());  // never committed
+    ASSERT_TRUE(store->Prepare(3, 0).ok());  // never committed
   }
   const auto store = OpenOrDie(path, true);
   EXPECT_EQ(*store->ReadJob(), "model: x");
@@ -238,16 +240,107 @@ TEST(Store, DropKeepsWhatTheOldestKeptCheckpointNeeds) {
                                MakeCut(0, 320, 384), MakeCut(1, 5, 6)}));
 }
 
+TEST(Store, WhatFailedIsRemoved) {
+  const TempDir dir;
+  {
+    const auto store = OpenOrDie(dir.path(), false);
+    ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
+    const auto exists = [&](uint64_t id) {
+      return std::filesystem::exists(dir / ("checkpoint-00000" + std::to_string(id)));
+    };
+    ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());
+    for (const uint64_t id : {2, 3, 5}) {
+      ASSERT_TRUE(store->Prepare(id, 0).ok());
+      WriteText(dir / ("checkpoint-00000" + std::to_string(id) + "/shard-5.safetensors"), "torn");
+    }
+    ASSERT_TRUE(store->Remove(2).ok());
+    ASSERT_TRUE(store->Remove(2).ok()) << "nothing to remove";
+    EXPECT_FALSE(exists(2));
+    ASSERT_TRUE(WriteCheckpoint(store.get(), 4).ok());
+    ASSERT_TRUE(store->Drop(1, {}).ok());
+    EXPECT_TRUE(exists(1));
+    EXPECT_FALSE(exists(3)) << "incomplete, and before the newest";
+    EXPECT_TRUE(exists(5)) << "may be in progress";
+  }
+  const auto store = OpenOrDie(dir.path(), true);
+  EXPECT_FALSE(std::filesystem::exists(dir / "checkpoint-000005"));
+  EXPECT_EQ(store->Restore()->manifest->id, 4u);
+}
+
+TEST(Store, ACheckpointThatCannotFitIsRefusedBeforeItIsWritten) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir.path(), false);
+  ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
+  for (uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(WriteCheckpoint(store.get(), id).ok());
+  const auto order = store->Prepare(4, uint64_t{1} << 60);
+  EXPECT_EQ(order.status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(order.status().message().find(dir / "checkpoint-000004: needs 1099511627778 MiB, the disk has "),
+            0u);
+  EXPECT_FALSE(std::filesystem::exists(dir / "checkpoint-000004"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "checkpoint-000001/manifest.json")) << "it would not be enough";
+}
+
+// In a separate process, with a disk of its own.
+TEST(Store, OldCheckpointsMakeRoomForTheNext) {
+  const TempDir dir;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", dir.path().c_str(), "tmpfs", 0, "size=16m") != 0) {
+      _exit(77);
+    }
+    const auto store = OpenOrDie(dir / "j", false);
+    const std::string ballast(4 << 20, 'x');
+    for (uint64_t id = 1; id <= 2; ++id) {
+      if (!WriteCheckpoint(store.get(), id).ok()) _exit(1);
+      WriteText(dir / ("j/checkpoint-00000" + std::to_string(id) + "/ballast"), ballast);
+    }
+    const auto exists = [&](const char* id) {
+      return std::filesystem::exists(dir / "j/checkpoint-00000" + std::string(id));
+    };
+    if (!store->Prepare(3, 4 << 20).ok() || !exists("1") || !exists("3")) _exit(2);
+    if (store->Prepare(3, 12 << 20).ok() || !exists("1")) _exit(3);
+    if (!store->Prepare(3, 9 << 20).ok() || exists("1") || !exists("2")) _exit(4);
+    // So do they for the journal, but never the newest.
+    if (!WriteCheckpoint(store.get(), 3).ok()) _exit(5);
+    std::ofstream(dir / "ballast", std::ios::binary) << std::string(16 << 20, 'x');
+    const CutsMade many{std::vector(1000, MakeCut(0, 0, 9))};
+    if (!store->AppendJournal(many).ok() || exists("2") || !exists("3")) _exit(6);
+    std::ofstream(dir / "more", std::ios::binary) << std::string(16 << 20, 'x');
+    if (store->AppendJournal(many).code() != Code::kResourceExhausted || !exists("3")) _exit(7);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "a disk of its own needs root";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Store, OthersCannotReadIt) {
+  const TempDir dir;
+  const auto store = OpenOrDie(dir / "jobs/j", false);
+  ASSERT_TRUE(store->WriteJob("a: 1\n").ok());
+  ASSERT_TRUE(WriteCheckpoint(store.get(), 1).ok());
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir / "jobs")) {
+    const auto mode = static_cast<unsigned>(entry.status().permissions()) & 0777;
+    EXPECT_EQ(mode, entry.is_directory() ? 0700u : 0600u) << entry.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 8u) << "the job and its files, the checkpoint and its files";
+}
+
 TEST(Store, WhatIsNotThereCannotBeCommitted) {
   const TempDir dir;
   const auto store = OpenOrDie(dir.path(), false);
   auto manifest = *WriteCheckpoint(store.get(), 1);
-  EXPECT_EQ(store->Prepare(1).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(store->Prepare(1, 0).status().code(), Code::kFailedPrecondition);
   manifest.id = 2;
   EXPECT_EQ(store->Commit(manifest).code(), Code::kInvalidArgument);
   manifest.directory = "checkpoint-000002";
   EXPECT_EQ(store->Commit(manifest).code(), Code::kDataLoss);
-  ASSERT_TRUE(store->Prepare(2).ok());
+  ASSERT_TRUE(store->Prepare(2, 0).ok());
   EXPECT_EQ(store->Commit(manifest).code(), Code::kDataLoss);
   std::filesystem::copy(dir / "checkpoint-000001", dir / "checkpoint-000002",
                         std::filesystem::copy_options::recursive);
@@ -271,9 +364,9 @@ TEST(Store, WhatIsNotThereCannotBeCommitted) {
 TEST(Store, RemainsOfAnUnfinishedCheckpointAreRemovedWhenItsIdIsReused) {
   const TempDir dir;
   const auto store = OpenOrDie(dir.path(), false);
-  const auto order = *store->Prepare(1);
+  const auto order = *store->Prepare(1, 0);
   WriteText(order.directory + "/shard-5.safetensors.tmp", "torn");
-  ASSERT_TRUE(store->Prepare(1).ok());
+  ASSERT_TRUE(store->Prepare(1, 0).ok());
   EXPECT_TRUE(std::filesystem::is_empty(order.directory));
 }
 

@@ -293,6 +293,7 @@ struct AdminRequest {
     kStop = 1,      // checkpoint, then end the job
     kNodeLost = 2,  // the launcher has seen the process end: do not wait for its heartbeats
     kContinue = 3,  // past CoordinatorConfig::pause_at
+    kDiscard = 4,   // end the job without another checkpoint
   } kind = Kind::kStop;
   NodeId node;  // kNodeLost
 };

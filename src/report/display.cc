@@ -128,6 +128,13 @@ std::string Unusual(const Json& s, const char* key) {
   return count > 0 ? "   " + std::string(key) + " " + Grouped(count) : "";
 }
 
+// What the job waits for, or why the last checkpoint failed; "" in most jobs.
+std::string Trouble(const Json& s) {
+  if (s.contains("waiting_for")) return "waiting for " + s.value("waiting_for", "");
+  if (s.contains("checkpoint_failure")) return "last checkpoint failed: " + s.value("checkpoint_failure", "");
+  return "";
+}
+
 bool Slow(const Json& member) {
   return member.contains("slow") && member["slow"].is_boolean() && member["slow"].get<bool>();
 }
@@ -164,6 +171,7 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
   for (const auto& warning : s.value("warnings", Json::array())) {
     if (warning.is_string()) lines.push_back(bold(Cut("warning: " + warning.get<std::string>(), width)));
   }
+  if (const std::string trouble = Trouble(s); !trouble.empty()) lines.push_back(bold(Cut(trouble, width)));
   if (const auto [name, now] = Main(s); !std::isnan(now) && history.size() >= 2) {
     const std::string label = std::string(name) + " ";
     lines.push_back(Cut(label + Curve(history, width - std::min(width, label.size())), width));
@@ -205,7 +213,7 @@ std::string RenderLine(const std::string& status_json) {
          Grouped(s.value("events", 0.0)) + " (" + Grouped(s.value("events_per_s_now", 0.0)) + "/s)  " +
          Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
          Grouped(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
-         std::to_string(servers) + " ps";
+         std::to_string(servers) + " ps" + (Trouble(s).empty() ? "" : "   " + Trouble(s));
 }
 
 std::string RenderSummary(const std::string& summary_json) {

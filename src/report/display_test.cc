@@ -63,6 +63,21 @@ TEST(RenderTable, NothingIsKnownYet) {
   EXPECT_EQ(lines.back(), "checkpoint none yet");
 }
 
+TEST(RenderTable, ShowsWhatTheJobWaitsFor) {
+  Json status = Status();
+  const size_t usual = RenderTable(status.dump(), {}, 80, false).size();
+  EXPECT_THAT(RenderLine(status.dump()), ::testing::Not(HasSubstr("waiting")));
+  status["checkpoint_failure"] = "/jobs/j: needs 12 MiB";
+  auto lines = RenderTable(status.dump(), {}, 80, false);
+  EXPECT_EQ(lines.size(), usual + 1);
+  EXPECT_THAT(lines, ::testing::Contains("last checkpoint failed: /jobs/j: needs 12 MiB"));
+  status["waiting_for"] = "the journal: no space";
+  lines = RenderTable(status.dump(), {}, 80, false);
+  EXPECT_EQ(lines.size(), usual + 1);
+  EXPECT_THAT(lines, ::testing::Contains("waiting for the journal: no space"));
+  EXPECT_THAT(RenderLine(status.dump()), ::testing::EndsWith("   waiting for the journal: no space"));
+}
+
 TEST(RenderTable, EveryWidthCutsBetweenCharacters) {
   Json status = Status();
   status["job"] = "détection·日本語";

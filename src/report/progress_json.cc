@@ -153,6 +153,8 @@ class Progress::JsonWriter {
     json_["regranted_leases"] = status_.regranted_leases;
     json_["evictions"] = status_.evictions;
     json_["failed_checkpoints"] = status_.failed_checkpoints;
+    if (!status_.checkpoint_failure.empty()) json_["checkpoint_failure"] = status_.checkpoint_failure;
+    if (!status_.waiting_for.empty()) json_["waiting_for"] = status_.waiting_for;
     json_["generation"] = status_.view.generation.value;
   }
 

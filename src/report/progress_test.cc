@@ -122,6 +122,14 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json["phase"], "waiting for servers");
+  EXPECT_FALSE(json.contains("waiting_for"));
+  EXPECT_FALSE(json.contains("checkpoint_failure"));
+  CoordinatorStatus full;
+  full.waiting_for = "the journal";
+  full.checkpoint_failure = "no space";
+  const Json waiting = Json::parse(progress.ToJson(now_, full, 0.5));
+  EXPECT_EQ(waiting["waiting_for"], "the journal");
+  EXPECT_EQ(waiting["checkpoint_failure"], "no space");
   CoordinatorStatus without_servers;
   without_servers.phase = CoordinatorStatus::Phase::kWaitingForWorkers;
   EXPECT_EQ(Json::parse(progress.ToJson(now_, without_servers, 0))["phase"], "waiting for workers");

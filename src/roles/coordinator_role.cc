@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <variant>
@@ -16,8 +17,10 @@
 #include "launcher/signals.h"
 #include "net/loop.h"
 #include "report/progress.h"
+#include "roles/background_thread.h"
+#include "roles/commit/commit_queue.h"
+#include "roles/commit/write_ahead.h"
 #include "roles/role.h"
-#include "roles/write_ahead.h"
 
 namespace leat::roles {
 namespace {
@@ -35,16 +38,27 @@ std::vector<std::string> Warnings(const job::Job& job) {
   return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
 }
 
-// The shell around protocol::Coordinator. Everything runs on the loop's thread.
+// The stream, for the loop's thread and for the background thread.
+struct Streams {
+  std::unique_ptr<stream::Source> source;
+  // A topic's second handle, because the first is not thread-safe. Null for files, which are neither synced
+  // nor pinned.
+  std::unique_ptr<stream::Source> log;
+
+  stream::Source& in_background() { return log != nullptr ? *log : *source; }
+};
+
+// The shell around protocol::Coordinator. It runs on the loop's thread. Files are written, synced and removed
+// on a background thread, in the order of the actions.
 class CoordinatorRole {
  public:
   CoordinatorRole(const job::Job& job, const CoordinatorOptions& options,
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
-                  std::unique_ptr<stream::Source> source, protocol::CoordinatorConfig config)
+                  Streams streams, protocol::CoordinatorConfig config)
       : job_(job),
         options_(options),
         store_(std::move(store)),
-        source_(std::move(source)),
+        streams_(std::move(streams)),
         progress_({.job = job.name,
                    .task = job.model->task(),
                    .labels = job.model->labels(),
@@ -55,7 +69,15 @@ class CoordinatorRole {
                    .directory = job.directory}),
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
-        machine_(std::move(config), std::move(restored)) {}
+        machine_(std::move(config), std::move(restored)),
+        queue_(
+            loop_, background_,
+            [this](std::span<const protocol::JournalRecord> records) {
+              return WriteAhead(streams_.in_background(), *store_, records);
+            },
+            [this](protocol::CoordinatorAction& action) {
+              if (!ended_) std::visit([this](auto& a) { Act(a); }, action);
+            }) {}
 
   Status Run() {
     auto server = control::ControlServer::Start(
@@ -99,7 +121,44 @@ class CoordinatorRole {
     Note(now, request);
     if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) joining_[call] = *join;
     calls_[call] = std::move(reply);
-    Do(machine_.OnRequest(now, call, request));
+    const bool stalled = !queue_.Stalled().ok();
+    auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request);
+    if (stalled && worker != nullptr) worker->leases_wanted = 0;
+    auto actions = machine_.OnRequest(now, call, request);
+    if (stalled) {
+      AnswerHeartbeat(request, &actions);
+    } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
+      server_calls_[call] = server->node;
+    }
+    Do(std::move(actions));
+    const auto* admin = std::get_if<protocol::AdminRequest>(&request);
+    if (admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kDiscard) queue_.Abandon();
+  }
+
+  // While the journal cannot be written, no reply may depend on a record that is not on disk. A heartbeat
+  // gets one at once that changes nothing, so that members do not take the coordinator for lost.
+  void AnswerHeartbeat(const protocol::ControlRequest& request, protocol::CoordinatorActions* actions) {
+    const auto at = std::ranges::find_if(*actions, [this](const protocol::CoordinatorAction& action) {
+      const auto* reply = std::get_if<protocol::Reply>(&action);
+      return reply != nullptr && reply->call == last_call_;
+    });
+    if (at == actions->end()) return;
+    protocol::Reply reply = std::get<protocol::Reply>(*at);
+    if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(&reply.reply)) {
+      *worker = {.evicted = worker->evicted, .stop = worker->stop, .revoked = worker->revoked};
+    } else if (auto* server = std::get_if<protocol::ServerHeartbeatReply>(&reply.reply)) {
+      const auto last = last_replies_.find(std::get<protocol::ServerHeartbeat>(request).node);
+      if (!server->evicted && !server->stop) {
+        if (last == last_replies_.end()) return;  // it has not been told its slices
+        *server = last->second;
+        server->view = {};
+        server->checkpoint.reset();
+      }
+    } else if (!std::holds_alternative<protocol::BotsHeartbeatReply>(reply.reply)) {
+      return;
+    }
+    actions->erase(at);
+    Act(reply);
   }
 
   void Note(Time now, const protocol::ControlRequest& request) {
@@ -116,7 +175,7 @@ class CoordinatorRole {
   // What the stream holds by now. A source that cannot be asked for a moment is asked again; one that has all
   // that it will ever have is not.
   void Poll() {
-    auto ranges = source_->Ranges();
+    auto ranges = streams_.source->Ranges();
     Duration wait = kQuietStreamPoll;
     if (ranges.ok()) {
       if (*ranges != last_ranges_) wait = kStreamPoll;
@@ -137,7 +196,7 @@ class CoordinatorRole {
     if (machine_.next_timer() <= now) Do(machine_.OnTimer(now));
     if (now - last_status_ >= kStatusInterval) {
       last_status_ = now;
-      progress_.OnStatus(now, machine_.status());
+      progress_.OnStatus(now, JobStatus());
     }
     if (ended_) return;
     // Its core may be a worker's: it is awake for what it has to do, and at no other time.
@@ -145,11 +204,16 @@ class CoordinatorRole {
     loop_.After(std::max(next - now, Duration::zero()), [this] { Tick(); });
   }
 
-  void Do(protocol::CoordinatorActions actions) {
-    for (auto& action : actions) {
-      if (ended_) return;
-      std::visit([this](auto& a) { Act(a); }, action);
-    }
+  void Do(protocol::CoordinatorActions actions) { queue_.Push(std::move(actions)); }
+
+  // Runs `work` on the background thread, then `done` with its result on the loop.
+  template <class Work, class Done>
+  void InBackground(Work work, Done done) {
+    background_.Post([this, work = std::move(work), done = std::move(done)] {
+      loop_.Post([this, done, result = work()]() mutable {
+        if (!ended_) done(std::move(result));
+      });
+    });
   }
 
   void Act(protocol::Reply& a) {
@@ -163,47 +227,63 @@ class CoordinatorRole {
                      joined->index, joined->node.value, joining.mapped().pid, joining.mapped().host);
       }
     }
+    if (const auto server = server_calls_.extract(a.call)) {
+      if (const auto* sent = std::get_if<protocol::ServerHeartbeatReply>(&a.reply))
+        last_replies_[server.mapped()] = *sent;
+    }
     call.mapped()(std::move(a.reply));
   }
-  void Act(protocol::AppendJournal& a) {
-    if (auto status = WriteAhead(*source_, *store_, a.record); !status.ok())
-      End(status.With("the journal cannot be written"));
-  }
+  void Act(protocol::AppendJournal&) {}  // the queue's
   void Act(protocol::PrepareCheckpoint& a) {
-    auto order = store_->Prepare(a.id);
-    if (!order.ok()) spdlog::error("checkpoint {}: {}", a.id, order.status().ToString());
-    Do(machine_.OnCheckpointPrepared(loop_.Now(), a.id, std::move(order)));
+    InBackground([this, a] { return store_->Prepare(a.id, a.bytes); },
+                 [this, id = a.id](Result<protocol::CheckpointOrder> order) {
+                   if (!order.ok()) spdlog::error("checkpoint {}: {}", id, order.status().ToString());
+                   Do(machine_.OnCheckpointPrepared(loop_.Now(), id, std::move(order)));
+                 });
   }
   void Act(protocol::CommitManifest& a) {
     // On disk a checkpoint is named by its place in the job's directory, so that the whole can be moved.
     auto manifest = a.manifest;
     manifest.directory = std::filesystem::path(manifest.directory).filename().string();
-    const Status status = store_->Commit(manifest);
-    if (status.ok()) {
-      spdlog::info("checkpoint {} of {} events is complete", a.manifest.id, a.manifest.events);
-    } else {
-      spdlog::error("checkpoint {}: {}", a.manifest.id, status.ToString());
-    }
-    Do(machine_.OnManifestCommitted(loop_.Now(), a.manifest.id, status));
+    InBackground([this, manifest] { return store_->Commit(manifest); },
+                 [this, id = a.manifest.id, events = a.manifest.events](const Status& status) {
+                   if (status.ok()) {
+                     spdlog::info("checkpoint {} of {} events is complete", id, events);
+                   } else {
+                     spdlog::error("checkpoint {}: {}", id, status.ToString());
+                   }
+                   Do(machine_.OnManifestCommitted(loop_.Now(), id, status));
+                 });
   }
   void Act(protocol::DropCheckpoints& a) {
-    if (auto status = store_->Drop(a.oldest_kept, a.watermark); !status.ok())
-      spdlog::warn("{}", status.ToString());
-    // With more epochs to come, every event will be wanted again.
-    if (epochs_ > 1) return;
-    for (size_t i = 0; i < partitions_.size() && i < a.watermark.size(); ++i) {
-      if (auto status = source_->Pin(job_.PinOwner(), partitions_[i], a.watermark[i].offset); !status.ok()) {
-        spdlog::warn("pin: {}", status.ToString());
+    background_.Post([this, a] {
+      if (auto status = store_->Drop(a.oldest_kept, a.watermark); !status.ok())
+        spdlog::warn("{}", status.ToString());
+      // With more epochs to come, every event will be wanted again.
+      if (epochs_ > 1) return;
+      for (size_t i = 0; i < partitions_.size() && i < a.watermark.size(); ++i) {
+        const uint64_t offset = a.watermark[i].offset;
+        if (auto status = streams_.in_background().Pin(job_.PinOwner(), partitions_[i], offset); !status.ok())
+          spdlog::warn("pin: {}", status.ToString());
       }
-    }
+    });
   }
+  void Act(protocol::RemoveCheckpoint& a) {
+    background_.Post([this, id = a.id] {
+      if (auto status = store_->Remove(id); !status.ok()) spdlog::warn("{}", status.ToString());
+    });
+  }
+  // Everything that is still to be done in the background comes first.
   void Act(protocol::JobEnded& a) {
-    // What has been trained to its end needs no event any more; what was stopped can be resumed.
-    if (a.status.ok() && machine_.status().finished) {
-      if (auto status = source_->Unpin(job_.PinOwner()); !status.ok())
-        spdlog::warn("unpin: {}", status.ToString());
-    }
-    End(a.status);
+    InBackground(
+        [this, finished = a.finished] {
+          // What has been trained to its end needs no event any more; what was stopped can be resumed.
+          return finished ? streams_.in_background().Unpin(job_.PinOwner()) : Status();
+        },
+        [this, outcome = a.status](const Status& unpinned) {
+          if (!unpinned.ok()) spdlog::warn("unpin: {}", unpinned.ToString());
+          End(outcome);
+        });
   }
 
   void End(Status outcome) {
@@ -213,7 +293,14 @@ class CoordinatorRole {
     loop_.Stop();
   }
 
-  std::string Json(Time now) { return progress_.ToJson(now, machine_.status(), OwnCpuSeconds()); }
+  std::string Json(Time now) { return progress_.ToJson(now, JobStatus(), OwnCpuSeconds()); }
+
+  protocol::CoordinatorStatus JobStatus() const {
+    auto status = machine_.status();
+    if (const Status stalled = queue_.Stalled(); !stalled.ok())
+      status.waiting_for = "the journal: " + stalled.message();
+    return status;
+  }
 
   void WriteSummary() {
     const std::string path = job_.directory + "/summary.json";
@@ -231,7 +318,7 @@ class CoordinatorRole {
   const job::Job& job_;
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;
-  std::unique_ptr<stream::Source> source_;
+  Streams streams_;
   report::Progress progress_;
   std::vector<stream::PartitionRange> last_ranges_;
   uint32_t epochs_;
@@ -241,9 +328,13 @@ class CoordinatorRole {
   std::map<uint64_t, protocol::JoinRequest> joining_;
   uint64_t last_call_ = 0;
   Time last_status_{0};
+  std::map<uint64_t, NodeId> server_calls_;  // heartbeats of servers that are not answered yet
+  std::map<NodeId, protocol::ServerHeartbeatReply> last_replies_;
   bool ended_ = false;
   std::string summary_;
   Status outcome_;
+  BackgroundThread background_;  // uses the members above
+  CommitQueue queue_;
 };
 
 // Opens what the job reads; makes the topic of bots.
@@ -303,7 +394,9 @@ Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options) {
   }
   if (!options.resume) job::CheckNotEmpty(job, *ranges);
   for (const std::string& note : job.notes) spdlog::info(note);
-  CoordinatorRole role(job, options, std::move(*store), std::move(restored), std::move(source),
+  Streams streams{std::move(source), nullptr};
+  if (job.stream.log() != nullptr) streams.log = OpenStream(job);
+  CoordinatorRole role(job, options, std::move(*store), std::move(restored), std::move(streams),
                        std::move(config));
   return role.Run();
 }

@@ -146,6 +146,9 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
     case AdminRequest::Kind::kContinue:
       cursors.PauseAt(0);
       return Answer(call, AdminReply{});
+    case AdminRequest::Kind::kDiscard:
+      stop_calls.push_back(call);
+      return Discard(now);
   }
   Refuse(call, Code::kInvalidArgument, "unknown request");
 }
@@ -166,10 +169,16 @@ void Coordinator::State::RequestStop(Time now) {
   ending = Ending::kDraining;
   ending_deadline = now + config.heartbeat_timeout;
   // Its step may never come. The final checkpoint replaces it, and answers its callers.
-  if (Stepped() && pending && pending->stage != PendingCheckpoint::Stage::kCommitting) {
-    pending.reset();
-    rounds.LiftHold(now);
-  }
+  if (Stepped() && pending && pending->stage != PendingCheckpoint::Stage::kCommitting) AbandonCheckpoint(now);
+  retry_checkpoint = now;
+}
+
+// Ends the job without another checkpoint: it can be resumed from the newest one.
+void Coordinator::State::Discard(Time now) {
+  if (ending != Ending::kStoppingMembers && pending &&
+      pending->stage != PendingCheckpoint::Stage::kCommitting)
+    AbandonCheckpoint(now);
+  StopMembers(now, ending == Ending::kStoppingMembers ? outcome : Status());
 }
 
 void Coordinator::State::Step(Time now) {
@@ -233,6 +242,8 @@ void Coordinator::State::StepEnding(Time now) {
   if (ending == Ending::kFinalCheckpoint) {
     FinishSteps(now);
     const bool whole = !Stepped() || slices.Version() == slices.HighestVersion();
+    // As long as the servers hold the trained state, it is not given up because it cannot be saved.
+    if (slices.ready() && whole) ending_deadline = now + 3 * config.checkpoint_timeout;
     if (FinalCheckpointDone()) {
       StopMembers(now, Status());
     } else if (now >= ending_deadline) {
@@ -262,7 +273,8 @@ void Coordinator::State::StopMembers(Time now, Status how) {
 void Coordinator::State::End(Status status) {
   ending = Ending::kEnded;
   AnswerCheckpointCalls(Status(Code::kAborted, "the job has ended"));
-  later.emplace_back(JobEnded{std::move(status)});
+  const bool saved = durable && durable->watermark == cursors.Positions();
+  later.emplace_back(JobEnded{std::move(status), Finished() && saved});
 }
 
 // ---- public interface
@@ -344,6 +356,9 @@ CoordinatorStatus Coordinator::status() const {
   status.finished = s.Finished();
   status.evictions = s.evictions;
   status.failed_checkpoints = s.failed_checkpoints;
+  status.checkpoint_failure = s.checkpoint_failure.message();
+  if (s.ending == State::Ending::kFinalCheckpoint && !s.checkpoint_failure.ok())
+    status.waiting_for = "the final checkpoint, which failed: " + s.checkpoint_failure.message();
   if (s.durable) {
     status.checkpoint = s.durable->id;
     status.checkpoint_directory = s.durable->directory;

@@ -23,6 +23,9 @@
 
 namespace leat::protocol {
 
+// The bytes per second at which every checkpoint can be saved.
+inline constexpr uint64_t kSlowestDisk = 4 << 20;
+
 struct CoordinatorConfig {
   SliceTable table;
   Placement placement;
@@ -34,6 +37,8 @@ struct CoordinatorConfig {
   Duration heartbeat_interval = std::chrono::milliseconds(100);
   Duration heartbeat_timeout = std::chrono::seconds(5);
   Duration checkpoint_interval{0};  // 0: only at the end and on demand
+  // Of one checkpoint, in addition to the time that its bytes take at kSlowestDisk. Also for how long the end
+  // of the job waits, three times over, for servers that hold the trained state.
   Duration checkpoint_timeout = std::chrono::seconds(60);
   // Slices of a lost server move to a spare at once, or to the next server that joins; after this time, to
   // the remaining servers.
@@ -122,6 +127,7 @@ struct AppendJournal {  // append and sync
 };
 struct PrepareCheckpoint {  // make the directory; answer OnCheckpointPrepared
   uint64_t id = 0;
+  uint64_t bytes = 0;  // an estimate of its size
 };
 struct CommitManifest {  // write, sync and rename, the manifest last; answer OnManifestCommitted
   Manifest manifest;
@@ -131,11 +137,15 @@ struct DropCheckpoints {  // remove checkpoints older than this id; the journal 
   uint64_t oldest_kept = 0;
   std::vector<Position> watermark;  // of the oldest kept one
 };
-struct JobEnded {
-  Status status;  // ok: finished, or stopped on demand
+struct RemoveCheckpoint {  // remove one that was given up
+  uint64_t id = 0;
 };
-using CoordinatorAction =
-    std::variant<Reply, AppendJournal, PrepareCheckpoint, CommitManifest, DropCheckpoints, JobEnded>;
+struct JobEnded {
+  Status status;          // ok: finished, or stopped on demand
+  bool finished = false;  // every event of the stream is in the newest checkpoint
+};
+using CoordinatorAction = std::variant<Reply, AppendJournal, PrepareCheckpoint, CommitManifest,
+                                       DropCheckpoints, RemoveCheckpoint, JobEnded>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
 // The current contents of a partition, as found by the shell.
@@ -167,6 +177,8 @@ struct CoordinatorStatus {
   uint64_t late = 0;              // runs that missed their step and are trained in another
   uint64_t evictions = 0;
   uint64_t failed_checkpoints = 0;     // failed since the start: a lost server, a disk error or a deadline
+  std::string checkpoint_failure;      // why the last one failed; empty after a success
+  std::string waiting_for;             // what keeps the job from ending; empty: nothing
   std::optional<uint64_t> checkpoint;  // newest durable one
   std::string checkpoint_directory;
 };

@@ -11,8 +11,8 @@ void Coordinator::State::StartCheckpoint(Time now, bool final) {
   PendingCheckpoint made;
   made.id = ++last_checkpoint_id;
   made.final = final;
-  made.deadline = now + config.checkpoint_timeout;
-  later.emplace_back(PrepareCheckpoint{made.id});
+  made.deadline = now + CheckpointTimeout();
+  later.emplace_back(PrepareCheckpoint{made.id, CheckpointBytes()});
   pending = std::move(made);
 }
 
@@ -79,7 +79,7 @@ void Coordinator::State::StepCheckpoint(Time now) {
   if (Stepped() && pending->stage == PendingCheckpoint::Stage::kSaving) {
     if (rounds.held() && OrderKnown()) rounds.LiftHold(now);
     // The step to be saved may take any time to come.
-    if (slices.Version() < pending->order.version) pending->deadline = now + config.checkpoint_timeout;
+    if (slices.Version() < pending->order.version) pending->deadline = now + CheckpointTimeout();
   }
   if (now >= pending->deadline) {
     return GiveUpCheckpoint(
@@ -133,6 +133,8 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
   }
   if (pending->final) final_done = true;
   pending.reset();
+  failed_in_a_row = 0;
+  checkpoint_failure = Status();
   next_checkpoint = now + config.checkpoint_interval;
 
   kept[durable->id] = durable->watermark;
@@ -143,10 +145,36 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
 
 void Coordinator::State::GiveUpCheckpoint(Time now, const Status& why) {
   AnswerCheckpointCalls(why);
+  AbandonCheckpoint(now);
+  ++failed_checkpoints;
+  checkpoint_failure = why;
+  // The loss of a server is no reason to wait for longer.
+  constexpr uint32_t kMaxDoublings = 5;
+  failed_in_a_row = why.code() == Code::kUnavailable ? 1 : std::min(failed_in_a_row, kMaxDoublings) + 1;
+  retry_checkpoint = now + (10 << (failed_in_a_row - 1)) * config.heartbeat_interval;
+}
+
+// What has been written of it frees its space.
+void Coordinator::State::AbandonCheckpoint(Time now) {
+  later.emplace_back(RemoveCheckpoint{pending->id});
   pending.reset();
   rounds.LiftHold(now);
-  ++failed_checkpoints;
-  retry_checkpoint = now + 10 * config.heartbeat_interval;
+}
+
+uint64_t Coordinator::State::CheckpointBytes() const {
+  uint64_t bytes = 0;
+  if (durable) {
+    for (const ManifestShard& shard : durable->shards) bytes += shard.bytes;
+  } else {
+    for (const SliceSpec& slice : config.table.slices) bytes += slice.elements() * sizeof(float);
+  }
+  return bytes;
+}
+
+Duration Coordinator::State::CheckpointTimeout() const {
+  constexpr uint64_t kMaxCopies = 3;  // values and two slots of the optimizer
+  const uint64_t bytes = durable ? CheckpointBytes() : kMaxCopies * CheckpointBytes();
+  return config.checkpoint_timeout + std::chrono::seconds(bytes / kSlowestDisk);
 }
 
 void Coordinator::State::AnswerCheckpointCalls(const Status& status) {

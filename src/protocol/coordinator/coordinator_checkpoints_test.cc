@@ -124,6 +124,66 @@ TEST_F(CoordinatorTest, ACheckpointThatFailsOrTakesTooLongIsTriedAgain) {
   EXPECT_EQ(coordinator_->status().failed_checkpoints, 4u);
 }
 
+// The time until the next attempt, after `failures` failed ones.
+TEST_F(CoordinatorTest, FailedCheckpointsAreRemovedAndRetriedLessAndLessOften) {
+  config_.checkpoint_interval = seconds(10);
+  Start({});
+  Run();
+  std::vector<Duration> waits;
+  for (int i = 0; i < 8; ++i) {
+    const Time began = now_;
+    const uint64_t last = prepared_;
+    while (prepared_ == last) {
+      now_ += milliseconds(100);
+      Take(coordinator_->OnTimer(now_));
+      SendServerHeartbeat(a_);
+      SendServerHeartbeat(b_);
+      SendHeartbeat(worker_);
+    }
+    if (i > 0) waits.push_back(now_ - began);
+    Take(coordinator_->OnCheckpointPrepared(now_, prepared_, Status(Code::kResourceExhausted, "no space")));
+    ASSERT_EQ(All<RemoveCheckpoint>(actions_).size(), 1u);
+    EXPECT_EQ(All<RemoveCheckpoint>(actions_)[0].id, prepared_);
+    EXPECT_EQ(coordinator_->status().checkpoint_failure, "no space");
+  }
+  EXPECT_THAT(waits, ElementsAre(seconds(1), seconds(2), seconds(4), seconds(8), seconds(16), seconds(32),
+                                 seconds(32)));
+  Admin(AdminRequest::Kind::kCheckpoint);
+  Commit(SaveAll());
+  EXPECT_EQ(coordinator_->status().checkpoint_failure, "");
+  EXPECT_TRUE(All<RemoveCheckpoint>(actions_).empty());
+}
+
+TEST_F(CoordinatorTest, ALargeCheckpointHasMoreTime) {
+  config_.table = MakeSlices({{"v", Shape{100 << 20}, {}}}, 1, 1);  // 400 MB: 1200 with the optimizer's slots
+  Start({});
+  Run();
+  Admin(AdminRequest::Kind::kCheckpoint);
+  EXPECT_EQ(All<PrepareCheckpoint>(actions_).at(0).bytes, 400u << 20);
+  Checkpoint();
+  const Duration time = config_.checkpoint_timeout + seconds((1200 << 20) / kSlowestDisk);
+  now_ += time - milliseconds(1);
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
+  EXPECT_EQ(coordinator_->status().failed_checkpoints, 0u);
+  now_ += milliseconds(1);
+  SendServerHeartbeat(a_);
+  EXPECT_EQ(coordinator_->status().failed_checkpoints, 1u);
+}
+
+TEST_F(CoordinatorTest, AnEstimateOfTheSizeComesFromTheLastCheckpoint) {
+  Run();
+  Admin(AdminRequest::Kind::kCheckpoint);
+  Manifest manifest = SaveAll();
+  ASSERT_EQ(manifest.shards.size(), 2u);
+  for (ManifestShard& shard : manifest.shards) shard.bytes = 1000;
+  Start({manifest, journal_});
+  orders_.clear();
+  Run();
+  Admin(AdminRequest::Kind::kCheckpoint);
+  EXPECT_EQ(All<PrepareCheckpoint>(actions_).at(0).bytes, 2000u);
+}
+
 // A slice restored while the manifest is written must be restored from the new checkpoint, because the splits
 // of the older one are about to be forgotten.
 TEST_F(CoordinatorTest, ASliceLostDuringTheCommitReturnsFromTheNewCheckpoint) {
@@ -244,6 +304,64 @@ TEST_F(CoordinatorTest, AStopThatCannotSaveIsReported) {
   EXPECT_EQ(AdminAnswer(call)->code(), Code::kDeadlineExceeded);
   EXPECT_TRUE(SendHeartbeat(worker_).stop);
   EXPECT_EQ(All<JobEnded>(actions_).at(0).status.code(), Code::kDeadlineExceeded);
+}
+
+TEST_F(CoordinatorTest, ATrainedJobWaitsUntilItIsSaved) {
+  Run(20, 1000, true);
+  const Lease lease = SendHeartbeat(worker_, 1).leases.at(0);
+  Train(lease);
+  SendHeartbeat(worker_, 1, {}, {lease.id});
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
+  const auto time = [&](Duration how_long) {
+    for (const Time end = now_ + how_long; now_ < end; now_ += milliseconds(1000)) {
+      if (!All<PrepareCheckpoint>(actions_).empty())
+        Take(coordinator_->OnCheckpointPrepared(now_, prepared_,
+                                                Status(Code::kResourceExhausted, "no space")));
+      for (NodeId server : {a_, b_}) {
+        if (All<PrepareCheckpoint>(actions_).empty()) SendServerHeartbeat(server);
+      }
+      if (All<PrepareCheckpoint>(actions_).empty()) SendHeartbeat(worker_);
+    }
+  };
+  time(20 * config_.checkpoint_timeout);
+  EXPECT_EQ(coordinator_->status().phase, Phase::kStopping);
+  EXPECT_EQ(coordinator_->status().waiting_for, "the final checkpoint, which failed: no space");
+  EXPECT_FALSE(SendHeartbeat(worker_).stop);
+  // A stop does not wait for the next attempt, and does not give the state up either.
+  const uint64_t stop = Admin(AdminRequest::Kind::kStop);
+  time(20 * config_.checkpoint_timeout);
+  EXPECT_FALSE(AdminAnswer(stop));
+  while (All<PrepareCheckpoint>(actions_).empty()) {
+    now_ += milliseconds(1000);
+    SendServerHeartbeat(a_);
+    if (All<PrepareCheckpoint>(actions_).empty()) SendServerHeartbeat(b_);
+  }
+  Commit(SaveAll());
+  EXPECT_TRUE(AdminAnswer(stop)->ok());
+  EXPECT_EQ(coordinator_->status().waiting_for, "");
+  EXPECT_TRUE(SendHeartbeat(worker_).stop);
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
+  EXPECT_TRUE(All<JobEnded>(actions_).at(0).finished);
+}
+
+TEST_F(CoordinatorTest, DiscardEndsAJobThatCannotBeSaved) {
+  Run(20, 1000, true);
+  const Lease lease = SendHeartbeat(worker_, 1).leases.at(0);
+  Train(lease);
+  SendHeartbeat(worker_, 1, {}, {lease.id});
+  SendServerHeartbeat(a_);
+  SendServerHeartbeat(b_);
+  Checkpoint();
+  const uint64_t discard = Admin(AdminRequest::Kind::kDiscard);
+  EXPECT_TRUE(AdminAnswer(discard)->ok());
+  EXPECT_EQ(All<RemoveCheckpoint>(actions_).size(), 1u);
+  EXPECT_TRUE(SendHeartbeat(worker_).stop);
+  EXPECT_TRUE(SendServerHeartbeat(a_).stop);
+  EXPECT_TRUE(SendServerHeartbeat(b_).stop);
+  EXPECT_TRUE(All<JobEnded>(actions_).at(0).status.ok());
+  EXPECT_FALSE(All<JobEnded>(actions_).at(0).finished) << "its events are still needed";
 }
 
 // ---- recovery

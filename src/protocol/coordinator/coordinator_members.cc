@@ -175,7 +175,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   ++heartbeat_counts[heartbeat.node];
   member->generation = heartbeat.generation;
   const bool was_ready = slices.ready();
-  const Result<bool> changed = slices.Report(heartbeat);
+  const Result<bool> changed = slices.Report(heartbeat, Servers());
   if (!changed.ok()) {
     StopMembers(now, changed.status());
     reply.stop = true;

@@ -58,6 +58,7 @@ struct Coordinator::State {
   void Dispatch(Time now, uint64_t call, const ControlRequest& request);
   void StartStream();
   void RequestStop(Time now);
+  void Discard(Time now);
   // Follow-up work after each input.
   void Step(Time now);
   void StepEnding(Time now);
@@ -103,6 +104,10 @@ struct Coordinator::State {
   void OnCommitted(Time now, uint64_t id, const Status& status);
   void StepCheckpoint(Time now);
   void GiveUpCheckpoint(Time now, const Status& why);
+  void AbandonCheckpoint(Time now);
+  // The size of the next checkpoint, estimated from the last one or from the slices.
+  uint64_t CheckpointBytes() const;
+  Duration CheckpointTimeout() const;
   void AnswerCheckpointCalls(const Status& status);
   // The order for a server whose shard is still missing.
   std::optional<CheckpointOrder> CheckpointOrderFor(NodeId server) const;
@@ -132,6 +137,8 @@ struct Coordinator::State {
   std::optional<Time> next_checkpoint;  // by the interval
   Time retry_checkpoint{0};             // after one that failed
   uint64_t failed_checkpoints = 0;
+  uint32_t failed_in_a_row = 0;
+  Status checkpoint_failure;  // of the last one
   std::vector<uint64_t> checkpoint_calls;
 
   Ending ending = Ending::kNone;

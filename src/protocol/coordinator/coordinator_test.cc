@@ -186,7 +186,7 @@ TEST_F(CoordinatorTest, AServerThatComesBackAtItsAddressReplacesItself) {
   EXPECT_TRUE(SendServerHeartbeat(a_).evicted);
 }
 
-TEST_F(CoordinatorTest, ASliceThatCannotBeRestoredEndsTheJob) {
+TEST_F(CoordinatorTest, ASliceThatNoServerCanRestoreEndsTheJob) {
   Run();
   ServerHeartbeatReply reply;
   for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
@@ -194,15 +194,25 @@ TEST_F(CoordinatorTest, ASliceThatCannotBeRestoredEndsTheJob) {
     a_ = JoinServer("a");
     reply = SendServerHeartbeat(a_);
   }
-  for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
-    ServerHeartbeat heartbeat;
-    heartbeat.node = a_;
-    heartbeat.failed = {{reply.orders[0].slice, reply.orders[0].incarnation}};
-    heartbeat.failure = "data loss: checksum of checkpoint-1/shard-1";
-    reply = std::get<ServerHeartbeatReply>(Call(heartbeat));
-  }
+  const SliceId slice = reply.orders[0].slice;
+  const auto fail = [&](NodeId server) {
+    for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
+      const SliceOrder order = *std::ranges::find(reply.orders, slice, &SliceOrder::slice);
+      ServerHeartbeat heartbeat;
+      heartbeat.node = server;
+      heartbeat.failed = {{order.slice, order.incarnation}};
+      heartbeat.failure = "data loss: checksum of checkpoint-1/shard-1";
+      reply = std::get<ServerHeartbeatReply>(Call(heartbeat));
+    }
+  };
+  fail(a_);
+  EXPECT_FALSE(reply.stop);
+  EXPECT_EQ(std::ranges::count(reply.orders, slice, &SliceOrder::slice), 0) << "it goes to the other server";
+  reply = SendServerHeartbeat(b_);
+  EXPECT_EQ(reply.orders.size(), 7u);
+  fail(b_);
   EXPECT_TRUE(reply.stop);
-  SendServerHeartbeat(b_);
+  SendServerHeartbeat(a_);
   SendHeartbeat(worker_);
   const auto ended = All<JobEnded>(actions_);
   ASSERT_EQ(ended.size(), 1u);

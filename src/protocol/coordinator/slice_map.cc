@@ -62,6 +62,18 @@ void SliceMap::Give(State& slice, NodeId server) {
   slice.order.incarnation = slice.incarnation;
 }
 
+NodeId SliceMap::Replacement(const State& slice, const std::vector<NodeId>& servers) const {
+  std::map<NodeId, uint64_t> bytes;
+  for (NodeId server : servers) {
+    if (std::ranges::find(slice.failed_servers, server) == slice.failed_servers.end()) bytes[server] = 0;
+  }
+  for (const State& other : slices_) {
+    if (auto at = bytes.find(other.server); at != bytes.end()) at->second += other.bytes;
+  }
+  const auto least = std::ranges::min_element(bytes, {}, [](const auto& entry) { return entry.second; });
+  return least == bytes.end() ? NodeId() : least->first;
+}
+
 void SliceMap::Forget(State& slice) {
   if (slice.live) --live_;
   slice.live = false;
@@ -196,7 +208,7 @@ Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
   return Status();
 }
 
-Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
+Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers) {
   const auto find = [&](const SliceIncarnation& slice_incarnation) -> State* {
     if (slice_incarnation.slice.value >= slices_.size()) return nullptr;
     State& slice = slices_[slice_incarnation.slice.value];
@@ -215,6 +227,7 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
       if (!shared) shared = std::make_shared<const LedgerReport>(report);
       slice->report = shared;
       slice->failures = 0;
+      slice->failed_servers.clear();
       if (slice->live) continue;
       slice->live = true;
       ++live_;
@@ -224,12 +237,18 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat) {
   for (const SliceIncarnation& slice_incarnation : heartbeat.failed) {
     State* slice = find(slice_incarnation);
     if (!slice || slice->live) continue;
+    NodeId server = heartbeat.node;
     if (++slice->failures >= kMaxFailures) {
-      return Status(Code::kDataLoss, "slice " + ToString(slice_incarnation.slice) +
-                                         " cannot be restored on ps node " + ToString(heartbeat.node) + ": " +
-                                         heartbeat.failure);
+      slice->failures = 0;
+      slice->failed_servers.push_back(heartbeat.node);
+      server = Replacement(*slice, servers);
     }
-    Give(*slice, heartbeat.node);
+    if (server == NodeId()) {
+      return Status(Code::kDataLoss, "slice " + ToString(slice_incarnation.slice) +
+                                         " cannot be restored on ps node " + ToString(heartbeat.node) +
+                                         ", nor on any other: " + heartbeat.failure);
+    }
+    Give(*slice, server);
     changed = true;
   }
   Derive();

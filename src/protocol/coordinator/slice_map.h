@@ -22,7 +22,7 @@ class SliceMap {
  public:
   // Returns an incarnation higher than all before.
   using NextIncarnation = std::function<Incarnation()>;
-  // An order that fails this many times in a row fails the job.
+  // After so many failures in a row, a server's slice is ordered from another one.
   static constexpr uint32_t kMaxFailures = 3;
 
   SliceMap(const SliceTable& table, size_t partitions, NextIncarnation next_incarnation);
@@ -63,8 +63,9 @@ class SliceMap {
 
   // ---- reports
   // Records a server's report about its slices. Ignores other slices and former incarnations. Returns true if
-  // a slice became live or was ordered again. Fails if a slice cannot be restored at all.
-  Result<bool> Report(const ServerHeartbeat& heartbeat);
+  // a slice became live or was ordered again: from one of `servers` if this one keeps failing. Fails if each
+  // of `servers` has failed.
+  Result<bool> Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers);
   // Stepped strategies: an incarnation starts at the step it is restored from. Returns kInvalidArgument if a
   // server's first report of one differs.
   Status CheckFirstSteps(const ServerHeartbeat& heartbeat) const;
@@ -88,12 +89,15 @@ class SliceMap {
     NodeId former;  // server before the loss, while there is none
     Incarnation incarnation;
     bool live = false;
-    uint32_t failures = 0;
+    uint32_t failures = 0;               // of its server, in a row
+    std::vector<NodeId> failed_servers;  // cannot restore it
     SliceOrder order;
     std::shared_ptr<const LedgerReport> report;  // null until live
   };
 
   void Give(State& slice, NodeId server);
+  // One of `servers` that has not failed to restore the slice, with the fewest bytes; 0 if there is none.
+  NodeId Replacement(const State& slice, const std::vector<NodeId>& servers) const;
   void Forget(State& slice);
   // Recomputes the watermark and reports from the current slices.
   void Derive();

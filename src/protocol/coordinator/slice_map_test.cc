@@ -31,7 +31,7 @@ class SliceMapTest : public ::testing::Test {
     return heartbeat;
   }
   bool Report(NodeId server, uint64_t done, uint64_t events = 0) {
-    return *map_.Report(SendHeartbeat(server, done, events));
+    return *map_.Report(SendHeartbeat(server, done, events), {});
   }
 
   SliceTable table_;
@@ -72,16 +72,16 @@ TEST_F(SliceMapTest, OtherSlicesAndFormerIncarnationsDoNotCount) {
   map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
   ServerHeartbeat heartbeat = SendHeartbeat(kA, 50);
   heartbeat.node = kB;
-  EXPECT_FALSE(*map_.Report(heartbeat));
+  EXPECT_FALSE(*map_.Report(heartbeat, {}));
   heartbeat = SendHeartbeat(kA, 50);
   for (SliceIncarnation& incarnation : heartbeat.ledgers[0].slices) ++incarnation.incarnation.value;
-  EXPECT_FALSE(*map_.Report(heartbeat));
+  EXPECT_FALSE(*map_.Report(heartbeat, {}));
   heartbeat = SendHeartbeat(kA, 50);
   heartbeat.ledgers[0].partitions.push_back({});
-  EXPECT_FALSE(*map_.Report(heartbeat)) << "a partition that the stream has not";
+  EXPECT_FALSE(*map_.Report(heartbeat, {})) << "a partition that the stream has not";
   heartbeat = SendHeartbeat(kA, 50);
   heartbeat.ledgers[0].slices = {{SliceId(4000), Incarnation(1)}};
-  EXPECT_FALSE(*map_.Report(heartbeat));
+  EXPECT_FALSE(*map_.Report(heartbeat, {}));
   EXPECT_FALSE(map_.ready());
 }
 
@@ -145,15 +145,59 @@ TEST_F(SliceMapTest, ASliceThatCannotBeHadIsOrderedAFewTimes) {
     heartbeat.failed = {{SliceId(4), map_.IncarnationOf(SliceId(4))}};
     heartbeat.failure = "flipped bit";
     EXPECT_TRUE(incarnations.insert(map_.IncarnationOf(SliceId(4))).second);
-    const auto reported = map_.Report(heartbeat);
+    const auto reported = map_.Report(heartbeat, {kA});
     if (i + 1 < SliceMap::kMaxFailures) {
       EXPECT_TRUE(*reported);
-      EXPECT_FALSE(*map_.Report(heartbeat)) << "reported twice in one incarnation";
+      EXPECT_FALSE(*map_.Report(heartbeat, {kA})) << "reported twice in one incarnation";
     } else {
       EXPECT_EQ(reported.status().code(), Code::kDataLoss);
       EXPECT_NE(reported.status().message().find("flipped bit"), std::string::npos);
     }
   }
+}
+
+TEST_F(SliceMapTest, ASliceThatAServerCannotRestoreGoesToAnother) {
+  map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
+  const SliceId slice = map_.OrdersFor(kA)[0].slice;
+  const auto fail = [&] {
+    ServerHeartbeat heartbeat;
+    heartbeat.node = map_.ServerOf(slice);
+    heartbeat.failed = {{slice, map_.IncarnationOf(slice)}};
+    heartbeat.failure = "flipped bit";
+    return map_.Report(heartbeat, {kA, kB, kC});
+  };
+  std::vector<NodeId> servers;
+  for (uint32_t i = 0; i + 1 < 3 * SliceMap::kMaxFailures; ++i) {
+    servers.push_back(map_.ServerOf(slice));
+    ASSERT_TRUE(*fail());
+  }
+  servers.push_back(map_.ServerOf(slice));
+  EXPECT_THAT(servers, ElementsAre(kA, kA, kA, kC, kC, kC, kB, kB, kB))
+      << "the one with the fewest bytes first";
+  const Status failed = fail().status();
+  EXPECT_EQ(failed.code(), Code::kDataLoss);
+  EXPECT_NE(failed.message().find("nor on any other: flipped bit"), std::string::npos);
+}
+
+TEST_F(SliceMapTest, AServerThatRestoredASliceOnceIsTriedAgain) {
+  map_.PlaceAll({kA, kB}, Place(table_, Placement::kPartitioned, 2));
+  const SliceId slice = map_.OrdersFor(kA)[0].slice;
+  const auto fail = [&] {
+    ServerHeartbeat heartbeat;
+    heartbeat.node = map_.ServerOf(slice);
+    heartbeat.failed = {{slice, map_.IncarnationOf(slice)}};
+    return map_.Report(heartbeat, {kA, kB});
+  };
+  for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) ASSERT_TRUE(*fail());
+  EXPECT_EQ(map_.ServerOf(slice), kB);
+  Report(kB, 5);
+  map_.Orphan(kB);
+  map_.Adopt(kB, {kA});
+  Report(kA, 5);
+  EXPECT_TRUE(map_.ready());
+  map_.RestoreAll();
+  for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) ASSERT_TRUE(*fail());
+  EXPECT_EQ(map_.ServerOf(slice), kB);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class SplitQueueTest : public ::testing::Test {
       heartbeat.ledgers.push_back(
           {{{SliceId(i), slices_.IncarnationOf(SliceId(i))}}, 0, ledgers_[i].partitions()});
     }
-    ASSERT_TRUE(slices_.Report(heartbeat).ok());
+    ASSERT_TRUE(slices_.Report(heartbeat, {}).ok());
     ++heartbeat_counts_[kServer];
     queue_.OnServerReport(slices_, heartbeat_counts_);
   }

@@ -208,6 +208,8 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     });
   } else if (auto* drop = std::get_if<DropCheckpoints>(&action)) {
     disk.Drop(drop->oldest_kept, drop->watermark);
+  } else if (auto* remove = std::get_if<RemoveCheckpoint>(&action)) {
+    disk.Remove(remove->id);
   } else if (auto* ended = std::get_if<JobEnded>(&action)) {
     c->ended = true;
     result.regranted_leases += c->machine->status().regranted_leases;

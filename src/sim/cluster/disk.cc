@@ -59,6 +59,11 @@ void Disk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
   });
 }
 
+void Disk::Remove(uint64_t id) {
+  files_.erase("checkpoint-" + std::to_string(id));
+  manifests_.erase(id);
+}
+
 RecoveredState Disk::Restore() const {
   RecoveredState restored;
   if (newest()) restored.manifest = *newest();

@@ -22,6 +22,7 @@ class Disk {
   protocol::CheckpointOrder Prepare(uint64_t id);
   void Commit(const protocol::Manifest& manifest) { manifests_[manifest.id] = manifest; }
   void Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark);
+  void Remove(uint64_t id);
   protocol::RecoveredState Restore() const;
   // Every cut and round ever journaled.
   const std::vector<protocol::Cut>& cuts() const { return all_cuts_; }

@@ -1,4 +1,4 @@
-#include "roles/write_ahead.h"
+#include "roles/commit/write_ahead.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 namespace leat::roles {
 namespace {
 
-using ::testing::ElementsAre;
 using protocol::CutsMade;
 using protocol::MakeCut;
 using protocol::RoundMade;
+using ::testing::ElementsAre;
 
 // Both write down what they are asked for.
 class FakeSource final : public stream::Source {
@@ -39,11 +39,14 @@ class FakeStore final : public checkpoint::Store {
   Status WriteJob(const std::string&) override { return Status(); }
   Result<std::string> ReadJob() const override { return std::string(); }
   Result<protocol::RecoveredState> Restore() const override { return protocol::RecoveredState(); }
-  Status AppendJournal(const protocol::JournalRecord&) override {
-    calls_->push_back("append");
+  Status AppendJournal(std::span<const protocol::JournalRecord> records) override {
+    calls_->push_back("append " + std::to_string(records.size()));
     return Status();
   }
-  Result<protocol::CheckpointOrder> Prepare(uint64_t id) override { return protocol::CheckpointOrder{id, ""}; }
+  Result<protocol::CheckpointOrder> Prepare(uint64_t id, uint64_t) override {
+    return protocol::CheckpointOrder{id, ""};
+  }
+  Status Remove(uint64_t) override { return Status(); }
   Status Commit(const protocol::Manifest&) override { return Status(); }
   Status Drop(uint64_t, const std::vector<protocol::Position>&) override { return Status(); }
 
@@ -60,20 +63,17 @@ class WriteAheadTest : public ::testing::Test {
 };
 
 TEST_F(WriteAheadTest, TheStreamIsSyncedUpToTheCutsBeforeTheyAreJournaled) {
-  const CutsMade cuts{{MakeCut({}, 1, {}, {}, 20), MakeCut({}, 0, {}, {}, 5), MakeCut({}, 1, {}, {}, 9)}};
-  ASSERT_TRUE(WriteAhead(source_, store_, cuts).ok());
-  EXPECT_THAT(calls_, ElementsAre("sync 0 to 5", "sync 1 to 20", "append"));
-  calls_.clear();
-  ASSERT_TRUE(WriteAhead(source_, store_, RoundMade{.lanes = {{MakeCut({}, 3, {}, {}, 8), {}}}}).ok());
-  EXPECT_THAT(calls_, ElementsAre("sync 3 to 8", "append"));
-  calls_.clear();
-  ASSERT_TRUE(WriteAhead(source_, store_, protocol::IdsReserved{1, 2}).ok());
-  EXPECT_THAT(calls_, ElementsAre("append"));
+  const protocol::JournalRecord records[] = {
+      CutsMade{{MakeCut({}, 1, {}, {}, 20), MakeCut({}, 0, {}, {}, 5), MakeCut({}, 1, {}, {}, 9)}},
+      RoundMade{.lanes = {{MakeCut({}, 3, {}, {}, 8), {}}}}, protocol::IdsReserved{1, 2}};
+  ASSERT_TRUE(WriteAhead(source_, store_, records).ok());
+  EXPECT_THAT(calls_, ElementsAre("sync 0 to 5", "sync 1 to 20", "sync 3 to 8", "append 3"));
 }
 
 TEST_F(WriteAheadTest, NothingIsJournaledIfTheStreamCannotBeSynced) {
   source_.status = Status(Code::kUnavailable, "no");
-  EXPECT_EQ(WriteAhead(source_, store_, CutsMade{{MakeCut({}, 0, {}, {}, 5)}}), source_.status);
+  const protocol::JournalRecord records[] = {CutsMade{{MakeCut({}, 0, {}, {}, 5)}}};
+  EXPECT_EQ(WriteAhead(source_, store_, records), source_.status);
   EXPECT_THAT(calls_, ElementsAre("sync 0 to 5"));
 }
 

@@ -1,0 +1,100 @@
+#include "roles/commit/commit_queue.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace leat::roles {
+
+CommitQueue::CommitQueue(net::Loop& loop, BackgroundThread& background, Write write, Execute execute)
+    : loop_(loop), background_(background), write_(std::move(write)), execute_(std::move(execute)) {}
+
+CommitQueue::~CommitQueue() {
+  *alive_ = false;
+}
+
+void CommitQueue::Push(protocol::CoordinatorActions actions) {
+  if (actions.empty()) return;
+  Batch batch;
+  for (auto& action : actions) {
+    if (auto* journal = std::get_if<protocol::AppendJournal>(&action)) {
+      if (!abandoned_) batch.records.push_back(std::move(journal->record));
+    } else {
+      batch.actions.push_back(std::move(action));
+    }
+  }
+  batches_.push_back(std::move(batch));
+  Run();
+}
+
+void CommitQueue::Run() {
+  if (running_ || writing_) return;
+  running_ = true;
+  while (!batches_.empty()) {
+    if (!batches_.front().records.empty()) {
+      StartWrite();
+      break;
+    }
+    Batch batch = std::move(batches_.front());
+    batches_.pop_front();
+    for (auto& action : batch.actions) execute_(action);
+  }
+  running_ = false;
+}
+
+void CommitQueue::StartWrite() {
+  if (!writing_ || failure_.ok()) write_started_ = loop_.Now();
+  writing_ = true;
+  std::vector<protocol::JournalRecord> records;
+  for (const Batch& batch : batches_)
+    records.insert(records.end(), batch.records.begin(), batch.records.end());
+  // The queue may be gone when the write ends.
+  background_.Post([this, alive = alive_, &loop = loop_, write = write_, batches = batches_.size(),
+                    records = std::move(records)] {
+    Status status = write(records);
+    loop.Post([this, alive, batches, status = std::move(status)] {
+      if (*alive) OnWritten(batches, status);
+    });
+  });
+}
+
+void CommitQueue::OnWritten(size_t batches, const Status& status) {
+  if (abandoned_) return;
+  if (!status.ok()) {
+    if (failure_.message() != status.message())
+      spdlog::error("the journal cannot be written: {}", status.message());
+    failure_ = status;
+    loop_.After(retry_, [this, alive = alive_] {
+      if (*alive && !abandoned_) StartWrite();
+    });
+    retry_ = std::min(2 * retry_, kLastRetry);
+    return;
+  }
+  if (!failure_.ok()) spdlog::info("the journal is written again");
+  failure_ = Status();
+  retry_ = kFirstRetry;
+  writing_ = false;
+  for (size_t i = 0; i < batches; ++i) batches_[i].records.clear();
+  Run();
+}
+
+Status CommitQueue::Stalled() const {
+  if (!failure_.ok() || !writing_) return failure_;
+  const Duration took = loop_.Now() - write_started_;
+  if (took < kSlowWrite) return Status();
+  return Status(Code::kUnavailable,
+                "a write has taken " + std::to_string(static_cast<int64_t>(Seconds(took))) + " s so far");
+}
+
+void CommitQueue::Abandon() {
+  abandoned_ = true;
+  writing_ = false;
+  failure_ = Status();
+  for (Batch& batch : batches_) batch.records.clear();
+  Run();
+}
+
+}  // namespace leat::roles

@@ -1,0 +1,69 @@
+// Executes a coordinator's actions in order. Those behind a journal record wait until the record is on disk;
+// a background thread writes it, with all others that are waiting by then.
+//
+// A write that fails is repeated, less and less often, until it succeeds. Meanwhile nothing behind it is
+// executed. Loop's thread only.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "net/loop.h"
+#include "protocol/coordinator/coordinator.h"
+#include "roles/background_thread.h"
+
+namespace leat::roles {
+
+class CommitQueue {
+ public:
+  // Runs on the background thread; all records are on disk if it returns ok, else none (write_ahead.h).
+  using Write = std::function<Status(std::span<const protocol::JournalRecord>)>;
+  // Executes any action except AppendJournal. May call Push.
+  using Execute = std::function<void(protocol::CoordinatorAction&)>;
+
+  static constexpr Duration kFirstRetry = std::chrono::milliseconds(100);
+  static constexpr Duration kLastRetry = std::chrono::seconds(5);
+  // A write that takes longer counts as stalled.
+  static constexpr Duration kSlowWrite = std::chrono::seconds(1);
+
+  CommitQueue(net::Loop& loop, BackgroundThread& background, Write write, Execute execute);
+  ~CommitQueue();
+  CommitQueue(const CommitQueue&) = delete;
+  CommitQueue& operator=(const CommitQueue&) = delete;
+
+  void Push(protocol::CoordinatorActions actions);
+  // Ok if records are written as usual; else why they are not.
+  Status Stalled() const;
+  // Gives up: from now on no record is written, and no action waits for one. For a job that ends and discards
+  // what it has trained since the last checkpoint.
+  void Abandon();
+
+ private:
+  struct Batch {
+    std::vector<protocol::JournalRecord> records;
+    protocol::CoordinatorActions actions;
+  };
+
+  void Run();
+  void StartWrite();
+  void OnWritten(size_t batches, const Status& status);
+
+  net::Loop& loop_;
+  BackgroundThread& background_;
+  Write write_;
+  Execute execute_;
+  std::deque<Batch> batches_;
+  bool running_ = false;  // Run is on the stack
+  bool writing_ = false;  // a write is in progress, or waits to be repeated
+  bool abandoned_ = false;
+  Time write_started_{0};
+  Duration retry_ = kFirstRetry;
+  Status failure_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace leat::roles

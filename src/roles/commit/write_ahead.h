@@ -1,0 +1,19 @@
+// What must be on disk before the coordinator's replies are sent.
+#pragma once
+
+#include <span>
+
+#include "base/status.h"
+#include "checkpoint/store.h"
+#include "protocol/coordinator/coordinator.h"
+#include "stream/source.h"
+
+namespace leat::roles {
+
+// Syncs the stream up to the ends of the records' cuts, then appends the records to the journal. The journal
+// thus never names an offset that a power failure can take from the stream. Blocks. After a failure the
+// journal has none of the records, and the call can be repeated.
+Status WriteAhead(stream::Source& source, checkpoint::Store& store,
+                  std::span<const protocol::JournalRecord> records);
+
+}  // namespace leat::roles
