@@ -16,6 +16,8 @@ void AddDevicesCommand(CLI::App& app, int* result);
 void AddGraphCommand(CLI::App& app, int* result);
 // leat export: write a trained network as an ONNX file.
 void AddExportCommand(CLI::App& app, int* result);
+// leat log: list the topics and pins of an embedded log, and release stale pins.
+void AddLogCommand(CLI::App& app, int* result);
 // leat schema: propose the schema of a job from a data file.
 void AddSchemaCommand(CLI::App& app, int* result);
 // leat simulate: run a job on a simulated cluster.

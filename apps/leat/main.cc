@@ -331,6 +331,7 @@ int Run(int argc, char** argv) {
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);
+  AddLogCommand(app, &result);
   AddSchemaCommand(app, &result);
   AddSimulateCommand(app, &result);
   CheckCommand(app, argv[1]);

@@ -51,6 +51,8 @@ StreamSpec::Source ReadLogStream(const Config& config, const StreamPaths& paths)
       config.Has("log") ? Below(paths.data, config.At("log").String()) : Below(paths.directory, "log");
   log.live = config.Bool("live", false);
   log.fail_on_data_loss = config.Bool("fail_on_data_loss", true);
+  if (config.Has("errors_tolerance"))
+    log.quarantine = config.At("errors_tolerance").OneOf("errors_tolerance", {"none", "all"}) == "all";
   log.options.partitions =
       static_cast<uint32_t>(config.Integer("partitions", 4, 1, stream::EmbeddedLog::kMaxPartitions));
   log.options.retention_bytes =
@@ -72,7 +74,8 @@ struct Kind {
 const std::vector<Kind>& Kinds() {
   static const std::vector<Kind> kKinds = {
       {"a topic",
-       {"topic", "log", "partitions", "retention_mb", "retention_hours", "bots", "live", "fail_on_data_loss"},
+       {"topic", "log", "partitions", "retention_mb", "retention_hours", "bots", "live", "fail_on_data_loss",
+        "errors_tolerance"},
        ReadLogStream},
       {"files", {"files"}, ReadFileStream},
   };
@@ -179,7 +182,7 @@ Status LogStream::Prepare() const {
 }
 
 Result<std::unique_ptr<stream::Source>> LogStream::Open() const {
-  return stream::EmbeddedLog::OpenSource(directory, topic);
+  return stream::EmbeddedLog::OpenSource(directory, topic, {.quarantine = quarantine});
 }
 
 Status LogStream::CheckEmpty() const {

@@ -50,6 +50,7 @@ struct LogStream {
   // Whether a job refuses to resume if the topic ends before an offset that the job has already used. If
   // false, empty records take the place of the lost ones.
   bool fail_on_data_loss = true;
+  bool quarantine = false;  // the records of a damaged chunk become dead letters
 
   std::string Describe() const;  // "topic 'payments'"
   SourceIdentity Identity() const;

@@ -57,6 +57,18 @@ TEST(Stream, EachSettingBelongsToOneKindOfSource) {
             "job.yaml:3: a stream that bots write is read once; epochs must be 1");
 }
 
+TEST(Stream, SaysWhatToDoAboutDamage) {
+  const auto read = [](const std::string& settings) {
+    return *StreamFromConfig(Config::Parse("topic: t" + settings, "job.yaml"), {}).log();
+  };
+  EXPECT_TRUE(read("").fail_on_data_loss);
+  EXPECT_FALSE(read("").quarantine);
+  EXPECT_FALSE(read("\nfail_on_data_loss: false").fail_on_data_loss);
+  EXPECT_TRUE(read("\nerrors_tolerance: all").quarantine);
+  EXPECT_FALSE(read("\nerrors_tolerance: none").quarantine);
+  EXPECT_THAT(Mistake([&] { read("\nerrors_tolerance: some"); }), StartsWith("job.yaml:2: "));
+}
+
 TEST(Stream, OfFilesIsOpened) {
   const TempDir directory;
   directory.Write("a.csv", "1,2\n3,4\n5,6\n");

@@ -62,7 +62,7 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
   const auto argv = Pointers(arguments);
   const auto envp = Pointers(environment);
 
-  const int log = open(spec.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int log = open(spec.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (log < 0)
     return Status(Code::kPermissionDenied, "cannot write " + spec.log + ": " + std::strerror(errno));
   const off_t log_begin = lseek(log, 0, SEEK_END);

@@ -395,7 +395,9 @@ int RunLocally(const RunnerOptions& options) {
     }
     job = job::Job::Load(options.source, overrides);
   }
-  fs::create_directories(job.directory + "/logs", error);
+  for (const std::string& made : {job.directory, job.directory + "/logs"}) {
+    if (fs::create_directories(made, error)) fs::permissions(made, fs::perms::owner_all, error);
+  }
   if (error || access(job.directory.c_str(), W_OK) != 0) {
     throw std::invalid_argument("cannot write to the directory " + job.directory +
                                 (error ? ": " + error.message() : std::string()));

@@ -89,9 +89,10 @@ bool ParseLine(simdjson::dom::parser& parser, const std::string& line, DeadLette
 Result<std::unique_ptr<DeadLetterFile>> DeadLetterFile::Open(const std::string& directory,
                                                              const std::string& name) {
   std::error_code ignored;
-  std::filesystem::create_directories(directory, ignored);
+  if (std::filesystem::create_directories(directory, ignored))
+    std::filesystem::permissions(directory, std::filesystem::perms::owner_all, ignored);
   std::string path = directory + "/" + name + ".jsonl";
-  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
   struct stat info;
   const uint64_t bytes = ::fstat(fd, &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;

@@ -26,7 +26,7 @@ class DeadLetterFile {
   // counts them.
   static constexpr uint64_t kMaxFileBytes = 64 << 20;
 
-  // Appends to `directory`/`name`.jsonl; creates both if necessary.
+  // Appends to `directory`/`name`.jsonl; creates both if necessary, private to their owner.
   static Result<std::unique_ptr<DeadLetterFile>> Open(const std::string& directory, const std::string& name);
   ~DeadLetterFile();
   DeadLetterFile(const DeadLetterFile&) = delete;

@@ -36,6 +36,13 @@ struct RecordBatch {
   uint64_t first_offset = 0;
   std::vector<uint64_t> offsets{0};  // size() + 1 entries
   std::vector<std::byte> data;       // ends in kPadding zeros
+  // Records [begin, end) are empty because they could not be read: dead letters, whatever the schema.
+  struct Lost {
+    size_t begin = 0;
+    size_t end = 0;
+    std::string reason;
+  };
+  std::vector<Lost> lost;
   size_t size() const { return offsets.size() - 1; }
   ByteView operator[](size_t i) const {
     return ByteView(data).subspan(offsets[i], offsets[i + 1] - offsets[i]);

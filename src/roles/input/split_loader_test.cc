@@ -170,6 +170,36 @@ TEST_F(SplitLoaderTest, DeadLettersComeWithPlaceReasonAndRecord) {
   EXPECT_THAT(split.Batch(1), ElementsAre(1));
 }
 
+// Reads records 1 and 2 as lost.
+class LosingSource final : public stream::Source {
+ public:
+  Result<std::vector<stream::PartitionRange>> Ranges() override { return source_->Ranges(); }
+  Status Read(uint32_t partition, uint64_t begin, uint64_t end, stream::RecordBatch* out) override {
+    LEAT_RETURN_IF_ERROR(source_->Read(partition, begin, end, out));
+    out->lost = {{1, 3, "chunk at offset 1: is damaged"}};
+    return Status();
+  }
+
+ private:
+  std::unique_ptr<stream::Source> source_ =
+      stream::MakeMemorySource(std::vector<std::string>{"1,0", "2,1", "", "3,0"}, 1);
+};
+
+TEST_F(SplitLoaderTest, LostRecordsAreDeadLettersWhateverTheyContain) {
+  Make(std::make_unique<LosingSource>());
+  Prepare(1, MakeCut(0, 4, 4, 0));
+  ASSERT_TRUE(Await(1));
+  ASSERT_TRUE(splits_[0].ok());
+  const auto& rows = (*splits_[0])->rows;
+  EXPECT_THAT(rows.index, ElementsAre(0, 3));
+  EXPECT_THAT(rows.features, ElementsAre(1, 3));
+  ASSERT_EQ(rows.dead.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(rows.dead[i].offset, i + 1);
+    EXPECT_EQ(rows.dead[i].reason, "chunk at offset 1: is damaged");
+  }
+}
+
 TEST_F(SplitLoaderTest, ASplitThatCannotBeReadSaysWhyAndTheNextOneIsRead) {
   Make(20);
   Prepare(1, MakeCut(10, 30, 5, 0));

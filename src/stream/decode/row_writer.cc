@@ -225,7 +225,15 @@ Row RowSink::row() {
           truth_ ? &out_.truth[out_.rows] : nullptr};
 }
 
+const std::string* RowSink::LostReason(size_t record) const {
+  for (const auto& lost : batch_.lost) {
+    if (lost.begin <= record && record < lost.end) return &lost.reason;
+  }
+  return nullptr;
+}
+
 void RowSink::Keep(size_t record) {
+  if (!batch_.lost.empty() && LostReason(record) != nullptr) return Refuse(record, Misfit());
   out_.index[out_.rows++] = static_cast<uint32_t>(record);
 }
 
@@ -236,6 +244,7 @@ void RowSink::Restart() {
 
 void RowSink::Refuse(size_t record, Misfit why) {
   Restart();
+  if (const std::string* lost = LostReason(record)) why = Misfit(*lost);
   out_.dead.push_back({batch_.first_offset + record, std::move(why.reason),
                        std::string(AsText(batch_[record]).substr(0, Decoder::kKeptBytes)),
                        std::move(why.field), std::move(why.text)});

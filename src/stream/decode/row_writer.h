@@ -129,6 +129,9 @@ class RowSink {
   void Restart();
 
  private:
+  // Why the record could not be read; null for most.
+  const std::string* LostReason(size_t record) const;
+
   const RecordBatch& batch_;
   DecodedRows& out_;
   size_t features_, labels_;

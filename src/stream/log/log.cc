@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include "stream/log/log_layout.h"
@@ -48,7 +49,7 @@ struct Partition {
   Database db;
   Statement state, chunks, pin, unpin;
   CachedChunk cache;
-  uint64_t synced = 0;      // records before it are on disk
+  uint64_t synced = 0;       // records before it are on disk
   bool sync_failed = false;  // the WAL's pages are no longer trusted
 
   Status Prepare() {
@@ -67,8 +68,8 @@ struct Partition {
 
 class EmbeddedLogSource final : public Source {
  public:
-  EmbeddedLogSource(std::string directory, std::string topic)
-      : directory_(std::move(directory)), topic_(std::move(topic)) {}
+  EmbeddedLogSource(std::string directory, std::string topic, const LogSourceOptions& options)
+      : directory_(std::move(directory)), topic_(std::move(topic)), options_(options) {}
 
   Status Open(std::vector<Database> databases) {
     for (Database& db : databases) {
@@ -94,6 +95,7 @@ class EmbeddedLogSource final : public Source {
     out->partition = partition;
     out->first_offset = begin;
     out->offsets.assign(1, 0);
+    out->lost.clear();
     Status status = partition < partitions_.size() && begin <= end
                         ? ReadRange(partition, begin, end, out)
                         : Status(Code::kInvalidArgument, "no such range");
@@ -141,8 +143,7 @@ class EmbeddedLogSource final : public Source {
   }
 
   Status Advance(uint32_t partition, uint64_t end) override {
-    LEAT_ASSIGN_OR_RETURN(const auto writer,
-                          LogWriter::Open(directory_, topic_, {.sync_each_append = true}));
+    LEAT_ASSIGN_OR_RETURN(const auto writer, LogWriter::Open(directory_, topic_, {.sync_each_append = true}));
     while (true) {
       auto range = RangeOf(partition);
       if (!range.ok()) return range.status().With(Place(partition));
@@ -179,8 +180,8 @@ class EmbeddedLogSource final : public Source {
     return SqliteStatus(rc, "the log's WAL cannot be synced");
   }
 
-  // Copies the WAL into the database and syncs that. After a failed sync, the system may have dropped pages of
-  // the WAL that it will not write again, so another sync of the same file proves nothing.
+  // Copies the WAL into the database and syncs that. After a failed sync, the system may have dropped pages
+  // of the WAL that it will not write again, so another sync of the same file proves nothing.
   static Status CopyWal(Partition* p) {
     int frames = 0, copied = 0;
     const int rc =
@@ -237,13 +238,21 @@ class EmbeddedLogSource final : public Source {
                          at - chunk.base < static_cast<uint64_t>(chunk.count);
       if (!joins)
         return Status(Code::kDataLoss, "the chunk with offset " + std::to_string(at) + " is missing");
-      LEAT_RETURN_IF_ERROR(
-          OpenBlob(p.db, chunk, &blob).With("chunk at offset " + std::to_string(chunk.base)));
       const uint64_t stop = std::min(end, chunk.base + static_cast<uint64_t>(chunk.count));
       const bool whole = at == chunk.base && stop == chunk.base + static_cast<uint64_t>(chunk.count);
-      const Status read = whole ? ReadWhole(p, chunk, blob.get(), out) : ReadIntoCache(p, chunk, blob.get());
-      LEAT_RETURN_IF_ERROR(read.With("chunk at offset " + std::to_string(chunk.base)));
-      if (!whole) CopyFromCache(p.cache, at, stop, out);
+      Status read = OpenBlob(p.db, chunk, &blob);
+      if (read.ok())
+        read = whole ? ReadWhole(p, chunk, blob.get(), out) : ReadIntoCache(p, chunk, blob.get());
+      read = read.With("chunk at offset " + std::to_string(chunk.base));
+      if (options_.quarantine && read.code() == Code::kDataLoss) {
+        blob.reset();  // a handle that has failed is of no use
+        out->lost.push_back({at - begin, stop - begin, read.message()});
+        out->offsets.resize(out->offsets.size() + (stop - at), out->offsets.back());
+      } else if (!read.ok()) {
+        return read;
+      } else if (!whole) {
+        CopyFromCache(p.cache, at, stop, out);
+      }
       at = stop;
     }
     return Status();
@@ -329,6 +338,7 @@ class EmbeddedLogSource final : public Source {
   }
 
   std::string directory_, topic_;
+  LogSourceOptions options_;
   std::vector<Partition> partitions_;
   std::vector<uint32_t> lengths_;
 };
@@ -372,6 +382,42 @@ Status CheckOptions(const std::string& topic, const TopicOptions& options) {
   return Status();
 }
 
+// Adds what one partition holds.
+Status AddPartition(Database& db, TopicInfo* info, std::map<std::string, uint64_t>* retained) {
+  LEAT_ASSIGN_OR_RETURN(Statement state, db.Prepare(R"(SELECT "begin", "end", bytes, sealed FROM state)"));
+  LEAT_ASSIGN_OR_RETURN(const bool row, state.Step());
+  if (!row) return Status(Code::kDataLoss, "the table 'state' is empty");
+  const int64_t begin = state.Integer(0), end = state.Integer(1);
+  info->records += static_cast<uint64_t>(end - begin);
+  info->bytes += static_cast<uint64_t>(state.Integer(2));
+  info->sealed = info->sealed && state.Integer(3) != 0;
+  LEAT_ASSIGN_OR_RETURN(Statement pins, db.Prepare(R"(SELECT "offset", owner FROM pins)"));
+  while (true) {
+    LEAT_ASSIGN_OR_RETURN(const bool pin, pins.Step());
+    if (!pin) return Status();
+    const int64_t from = std::clamp(pins.Integer(0), begin, end);
+    (*retained)[pins.Text(1)] += static_cast<uint64_t>(end - from);
+  }
+}
+
+Result<TopicInfo> Describe(const std::string& directory, const std::string& topic) {
+  LogTopic made;
+  LEAT_ASSIGN_OR_RETURN(std::vector<Database> databases, OpenPartitions(directory, topic, &made));
+  TopicInfo info{.topic = topic, .partitions = made.partitions, .sealed = true, .pins = {}};
+  std::map<std::string, uint64_t> retained;
+  for (uint32_t p = 0; p < databases.size(); ++p) {
+    const std::string path = PartitionPath(TopicPath(directory, topic), p);
+    LEAT_RETURN_IF_ERROR(AddPartition(databases[p], &info, &retained).With(path));
+    for (const char* suffix : {"", "-wal"}) {
+      std::error_code none;
+      const uint64_t bytes = std::filesystem::file_size(path + suffix, none);
+      if (!none) info.disk_bytes += bytes;
+    }
+  }
+  for (const auto& [owner, records] : retained) info.pins.push_back({owner, records});
+  return info;
+}
+
 }  // namespace
 
 // Created under another name and renamed, so that a visible topic always has all its partitions.
@@ -382,7 +428,8 @@ Status EmbeddedLog::Create(const std::string& directory, const std::string& topi
   struct stat info;
   if (::stat(PartitionPath(path, 0).c_str(), &info) != 0) {
     std::error_code error;
-    std::filesystem::create_directories(directory, error);
+    if (std::filesystem::create_directories(directory, error))
+      std::filesystem::permissions(directory, std::filesystem::perms::owner_all, error);
     std::string temporary = directory + "/." + topic + ".XXXXXX";
     if (!::mkdtemp(temporary.data())) {
       return Status(Code::kPermissionDenied,
@@ -393,10 +440,8 @@ Status EmbeddedLog::Create(const std::string& directory, const std::string& topi
       status = MakePartition(PartitionPath(temporary, p), p, options);
     }
     if (status.ok()) status = SyncDirectory(temporary);
-    if (status.ok() && ::chmod(temporary.c_str(), 0755) == 0 &&
-        ::rename(temporary.c_str(), path.c_str()) == 0) {
-      return SyncDirectory(directory);
-    }
+    // Private to its owner, as mkdtemp has made it.
+    if (status.ok() && ::rename(temporary.c_str(), path.c_str()) == 0) return SyncDirectory(directory);
     const int why = errno;
     std::filesystem::remove_all(temporary, error);
     if (!status.ok()) return status.With(path);
@@ -416,12 +461,32 @@ Status EmbeddedLog::Create(const std::string& directory, const std::string& topi
 }
 
 Result<std::unique_ptr<Source>> EmbeddedLog::OpenSource(const std::string& directory,
-                                                        const std::string& topic) {
+                                                        const std::string& topic,
+                                                        const LogSourceOptions& options) {
   LogTopic made;
   LEAT_ASSIGN_OR_RETURN(std::vector<Database> databases, OpenPartitions(directory, topic, &made));
-  auto source = std::make_unique<EmbeddedLogSource>(directory, topic);
+  auto source = std::make_unique<EmbeddedLogSource>(directory, topic, options);
   LEAT_RETURN_IF_ERROR(source->Open(std::move(databases)));
   return std::unique_ptr<Source>(std::move(source));
+}
+
+Result<std::vector<TopicInfo>> EmbeddedLog::List(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::string> topics;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename();
+    if (CheckTopicName(name).ok() && std::filesystem::exists(PartitionPath(it->path(), 0)))
+      topics.push_back(name);
+  }
+  if (error) return Status(Code::kNotFound, directory + ": " + error.message());
+  std::ranges::sort(topics);
+  std::vector<TopicInfo> infos;
+  for (const std::string& topic : topics) {
+    LEAT_ASSIGN_OR_RETURN(TopicInfo info, Describe(directory, topic));
+    infos.push_back(std::move(info));
+  }
+  return infos;
 }
 
 }  // namespace leat::stream

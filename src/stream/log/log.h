@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "stream/source.h"
@@ -25,6 +26,26 @@ struct TopicOptions {
   friend bool operator==(const TopicOptions&, const TopicOptions&) = default;
 };
 
+// A topic, for people who look after a log.
+struct TopicInfo {
+  struct Pin {
+    std::string owner;      // a job: "name@directory"
+    uint64_t retained = 0;  // records that it protects from retention
+  };
+  std::string topic;
+  uint32_t partitions = 0;
+  uint64_t records = 0;
+  uint64_t bytes = 0;       // of the records
+  uint64_t disk_bytes = 0;  // of the files
+  bool sealed = false;
+  std::vector<Pin> pins;  // by owner
+};
+
+struct LogSourceOptions {
+  // The records of a damaged chunk are read as lost (RecordBatch::lost) instead of failing the read.
+  bool quarantine = false;
+};
+
 class EmbeddedLog {
  public:
   static constexpr uint32_t kMaxPartitions = 1024;
@@ -33,7 +54,10 @@ class EmbeddedLog {
   // a-z 0-9 . _ - or begins with a dot.
   static Status Create(const std::string& directory, const std::string& topic, const TopicOptions& options);
   // kNotFound with directory and topic if there is none.
-  static Result<std::unique_ptr<Source>> OpenSource(const std::string& directory, const std::string& topic);
+  static Result<std::unique_ptr<Source>> OpenSource(const std::string& directory, const std::string& topic,
+                                                    const LogSourceOptions& options = {});
+  // All topics in the directory, by name. kNotFound if there is no such directory.
+  static Result<std::vector<TopicInfo>> List(const std::string& directory);
 };
 
 }  // namespace leat::stream

@@ -15,6 +15,7 @@ namespace leat::stream {
 
 inline constexpr int64_t kLogApplicationId = 0x4c656174;  // "Leat"
 inline constexpr int64_t kLogVersion = 1;
+inline constexpr uint64_t kPageBytes = 16384;
 // Limits of a chunk; a larger record has a chunk of its own.
 inline constexpr size_t kChunkRecords = 16384;
 inline constexpr size_t kChunkBytes = 1 << 20;

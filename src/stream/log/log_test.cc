@@ -171,7 +171,8 @@ TEST_F(LogTest, AdvanceFillsLostOffsetsWithEmptyRecords) {
   const uint64_t end = 2 * kChunkRecords + 7;
   ASSERT_TRUE(reader->Advance(0, end).ok());
   ASSERT_TRUE(reader->Advance(0, 5).ok()) << "never goes back";
-  EXPECT_THAT(*reader->Ranges(), ElementsAre(PartitionRange{0, 0, end, false}, PartitionRange{1, 0, 0, false}));
+  EXPECT_THAT(*reader->Ranges(),
+              ElementsAre(PartitionRange{0, 0, end, false}, PartitionRange{1, 0, 0, false}));
   EXPECT_EQ(Append(*writer, 0, {"b"}), end);
   RecordBatch batch;
   ASSERT_TRUE(reader->Read(0, 0, 3, &batch).ok());
@@ -396,6 +397,95 @@ TEST_F(LogTest, TheWalStaysSmallWhileReadersAreBusy) {
   EXPECT_LT(wal + (40 << 20), appended + 1);
   over = true;
   for (auto& reader : readers) reader.join();
+}
+
+TEST_F(LogTest, AStoppedReaderDoesNotLetTheWalGrowWithoutBound) {
+  Make({.partitions = 1});
+  auto writer = Writer({.min_free_bytes = 1, .max_wal_bytes = 4 << 20});
+  Append(*writer, 0, {"a"});
+  auto reader = Database::Open(PartitionPath(TopicPath(dir_.path(), "t"), 0), false);
+  ASSERT_TRUE(reader.ok());
+  ASSERT_TRUE(reader->Run("BEGIN; SELECT * FROM state").ok());
+  const std::string record(1 << 19, 'x');
+  const std::string_view view = record;
+  Status refused;
+  for (int i = 0; i < 40 && refused.ok(); ++i) refused = writer->Append(0, {&view, 1}).status();
+  EXPECT_EQ(refused.code(), Code::kUnavailable);
+  EXPECT_THAT(refused.message(), HasSubstr("topic 't' partition 0: the WAL has 4 MiB, and a reader"));
+  EXPECT_LT(std::filesystem::file_size(dir_ / "t/0000.log-wal"), size_t{6} << 20);
+  reader->Rollback();
+  EXPECT_TRUE(writer->Append(0, {&view, 1}).ok());
+}
+
+TEST_F(LogTest, OthersCannotReadIt) {
+  const auto mode = [](const std::string& path) {
+    return static_cast<unsigned>(std::filesystem::status(path).permissions()) & 0777;
+  };
+  ASSERT_TRUE(EmbeddedLog::Create(dir_ / "log", "t", {.partitions = 1}).ok());
+  auto writer = LogWriter::Open(dir_ / "log", "t", {.min_free_bytes = 1});
+  Append(**writer, 0, {"a"});
+  EXPECT_EQ(mode(dir_ / "log"), 0700u);
+  EXPECT_EQ(mode(dir_ / "log/t"), 0700u);
+  for (const char* suffix : {"", "-wal", "-shm"}) EXPECT_EQ(mode(dir_ / "log/t/0000.log" + suffix), 0600u);
+}
+
+TEST_F(LogTest, ADamagedChunkIsQuarantinedIfTheReaderAllowsIt) {
+  Make({.partitions = 1});
+  auto writer = Writer();
+  for (int i = 0; i < 4; ++i) Append(*writer, 0, Numbered(10 * i, 10, 50));
+  Tamper(0,
+         "UPDATE chunks SET records = CAST(substr(records, 1, 100) || x'00' || substr(records, 102) AS BLOB) "
+         "WHERE base = 10");
+  auto source = EmbeddedLog::OpenSource(dir_.path(), "t", {.quarantine = true});
+  ASSERT_TRUE(source.ok());
+  RecordBatch batch;
+  for (const auto& [begin, end] : {std::pair<uint64_t, uint64_t>{5, 35}, {0, 40}, {12, 14}, {5, 35}}) {
+    ASSERT_TRUE((*source)->Read(0, begin, end, &batch).ok());
+    ASSERT_EQ(batch.size(), end - begin);
+    ASSERT_EQ(batch.lost.size(), 1u);
+    EXPECT_EQ(begin + batch.lost[0].begin, std::max<uint64_t>(begin, 10));
+    EXPECT_EQ(begin + batch.lost[0].end, std::min<uint64_t>(end, 20));
+    EXPECT_EQ(batch.lost[0].reason, "chunk at offset 10: is damaged: wrong checksum");
+    for (uint64_t o = begin; o < end; ++o) {
+      EXPECT_EQ(AsText(batch[o - begin]), 10 <= o && o < 20 ? "" : Numbered(o, 1, 50)[0]);
+    }
+  }
+  ASSERT_TRUE((*source)->Read(0, 20, 40, &batch).ok());
+  EXPECT_TRUE(batch.lost.empty());
+  Tamper(0, "DELETE FROM chunks WHERE base = 20");
+  EXPECT_EQ((*source)->Read(0, 0, 40, &batch).code(), Code::kDataLoss)
+      << "what is not there cannot be skipped";
+}
+
+TEST_F(LogTest, IsListed) {
+  EXPECT_EQ(EmbeddedLog::List(dir_ / "none").status().code(), Code::kNotFound);
+  EXPECT_TRUE(EmbeddedLog::List(dir_.path())->empty());
+  Make({.partitions = 2});
+  ASSERT_TRUE(EmbeddedLog::Create(dir_.path(), "a.b", {.partitions = 1}).ok());
+  auto writer = Writer();
+  auto reader = Reader();
+  Append(*writer, 0, {"12345", "1"});
+  Append(*writer, 1, {"123"});
+  ASSERT_TRUE(reader->Pin("one@/job", 0, 1).ok());
+  ASSERT_TRUE(reader->Pin("one@/job", 1, 0).ok());
+  ASSERT_TRUE(reader->Pin("two@/job", 1, 1).ok());
+  ASSERT_TRUE(writer->Seal().ok());
+  const auto topics = EmbeddedLog::List(dir_.path());
+  ASSERT_TRUE(topics.ok()) << topics.status().ToString();
+  ASSERT_EQ(topics->size(), 2u);
+  EXPECT_EQ((*topics)[0].topic, "a.b");
+  EXPECT_FALSE((*topics)[0].sealed);
+  const TopicInfo& t = (*topics)[1];
+  EXPECT_EQ(t.topic, "t");
+  EXPECT_EQ(t.partitions, 2u);
+  EXPECT_EQ(t.records, 3u);
+  EXPECT_EQ(t.bytes, 9u);
+  EXPECT_GT(t.disk_bytes, 2 * kPageBytes);
+  EXPECT_TRUE(t.sealed);
+  ASSERT_EQ(t.pins.size(), 2u);
+  EXPECT_EQ(t.pins[0].owner, "one@/job");
+  EXPECT_EQ(t.pins[0].retained, 2u);
+  EXPECT_EQ(t.pins[1].retained, 0u);
 }
 
 // A child that appends batches until it is killed; each record has the writer, the batch, its size and the

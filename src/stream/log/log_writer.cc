@@ -57,19 +57,39 @@ int NoteFrames(void* frames, sqlite3*, const char*, int count) {
   return SQLITE_OK;
 }
 
+// Copies the WAL into the database and lets the next append restart it. False if readers still use it.
+bool RestartWal(Partition* p) {
+  constexpr int kWaitMs = 100;
+  sqlite3* db = p->db.handle();
+  sqlite3_busy_timeout(db, kWaitMs);
+  const int rc = sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_RESTART, nullptr, nullptr);
+  sqlite3_busy_timeout(db, Database::kBusyTimeoutMs);
+  return rc == SQLITE_OK;
+}
+
 // Copies the WAL into the database each time it has grown by 16 MiB, and lets the next append restart it.
 // SQLite's own checkpoints never restart it while readers are busy, because there is always a reader using
 // the WAL. This one waits for readers, but only briefly, because a stopped reader must not stop the writer.
 // The rest is left for the next time, and errors appear in the next append.
 void CheckpointIfDue(Partition* p) {
-  constexpr int kFrames = 1024, kWaitMs = 100;
+  constexpr int kFrames = 1024;
   if (p->wal_frames < p->checkpointed) p->checkpointed = 0;  // restarted
   if (p->wal_frames - p->checkpointed < kFrames) return;
-  sqlite3* db = p->db.handle();
-  sqlite3_busy_timeout(db, kWaitMs);
-  sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_RESTART, nullptr, nullptr);
-  sqlite3_busy_timeout(db, Database::kBusyTimeoutMs);
+  (void)RestartWal(p);
   p->checkpointed = p->wal_frames;
+}
+
+// A reader that has stopped inside a read keeps the WAL from being restarted. Returns why nothing is appended
+// while it is too large.
+Status CheckWal(Partition* p, uint64_t max_bytes) {
+  if (static_cast<uint64_t>(p->wal_frames) * kPageBytes < max_bytes) return Status();
+  if (RestartWal(p)) {
+    p->wal_frames = p->checkpointed = 0;
+    return Status();
+  }
+  return Status(Code::kUnavailable,
+                "the WAL has " + std::to_string(static_cast<uint64_t>(p->wal_frames) * kPageBytes >> 20) +
+                    " MiB, and a reader that has stopped keeps it from shrinking");
 }
 
 // The row of the table `state` when the transaction commits.
@@ -117,6 +137,7 @@ class EmbeddedLogWriter final : public LogWriter {
     }
     LEAT_RETURN_IF_ERROR(CheckDisk(path_, bytes, options_.min_free_bytes));
     Partition& p = partitions_[partition];
+    LEAT_RETURN_IF_ERROR(CheckWal(&p, options_.max_wal_bytes).With(Place(partition)));
     auto first = AppendTransaction(p, records);
     if (first.ok()) {
       CheckpointIfDue(&p);

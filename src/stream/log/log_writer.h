@@ -18,6 +18,8 @@ struct LogWriterOptions {
   bool sync_each_append = false;
   // Free bytes that an append must leave on the disk; 0: 5 % of the disk or 1 GiB, whichever is less.
   uint64_t min_free_bytes = 0;
+  // Above this size of a partition's WAL, appends are refused until readers let it be restarted.
+  uint64_t max_wal_bytes = 256 << 20;
   // Wall clock in milliseconds, for retention by time; null: the system's.
   int64_t (*now_ms)() = nullptr;
 };
@@ -33,7 +35,7 @@ class LogWriter {
   // Appends all records to the partition in one transaction, returns the offset of the first, then applies
   // retention. A failure appends nothing: kResourceExhausted (disk), kInvalidArgument (no such partition,
   // record too large), kFailedPrecondition (sealed), kUnavailable (another writer was busy for more than 10
-  // s).
+  // s, or a reader has stopped inside a read and the WAL is too large).
   virtual Result<uint64_t> Append(uint32_t partition, std::span<const std::string_view> records) = 0;
   // Declares that no record will follow in any partition. Idempotent.
   virtual Status Seal() = 0;

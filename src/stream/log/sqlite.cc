@@ -1,5 +1,11 @@
 #include "stream/log/sqlite.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
 namespace leat::stream {
 
 Status SqliteStatus(int rc, std::string_view message) {
@@ -50,7 +56,13 @@ Status Statement::Run() {
 Result<Database> Database::Open(const std::string& path, bool create) {
   Database db;
   sqlite3* handle = nullptr;
-  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (create ? SQLITE_OPEN_CREATE : 0);
+  if (create) {
+    // SQLite would let others read it. Its companion files take the mode of this one.
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return Status(Code::kPermissionDenied, path + ": " + std::strerror(errno));
+    ::close(fd);
+  }
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
   const int rc = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
   db.handle_.reset(handle);
   if (rc != SQLITE_OK) {

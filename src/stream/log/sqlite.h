@@ -35,6 +35,12 @@ class Statement {
   // Ends reading rows, so that the statement can be bound and stepped again.
   void Reset() { sqlite3_reset(handle_.get()); }
   int64_t Integer(int column) const { return sqlite3_column_int64(handle_.get(), column); }
+  std::string Text(int column) const {
+    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(handle_.get(), column));
+    return text == nullptr
+               ? std::string()
+               : std::string(text, static_cast<size_t>(sqlite3_column_bytes(handle_.get(), column)));
+  }
 
  private:
   friend class Database;
@@ -50,7 +56,7 @@ class Database {
   static constexpr int kBusyTimeoutMs = 10'000;
 
   Database() = default;
-  // `create`: the file must not exist; otherwise it must (kNotFound).
+  // `create`: the file must not exist, and is private to its owner; otherwise it must exist (kNotFound).
   static Result<Database> Open(const std::string& path, bool create);
 
   Status Run(const char* sql);
