@@ -1,0 +1,360 @@
+#include "disk_recorder.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "base/rng.h"
+
+namespace leat::power_cut {
+namespace {
+
+constexpr uint64_t kSector = 512;
+
+using Kind = Operation::Kind;
+
+struct State {
+  dev_t device;                     // that the root is on
+  std::map<ino_t, uint64_t> nodes;  // of files and directories below the root
+  uint64_t last_node = 0;
+  std::vector<Operation> operations;
+};
+State* state = nullptr;
+
+struct Failure {
+  FailingFiles::What what;
+  std::string part;
+  int error;
+};
+Failure* failure = nullptr;
+
+std::string PathOf(int fd) {
+  char path[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t n = ::readlink(link.c_str(), path, sizeof(path));
+  return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
+}
+
+bool Fails(FailingFiles::What what, int fd) {
+  if (failure == nullptr || failure->what != what) return false;
+  if ((PathOf(fd) + "$").find(failure->part) == std::string::npos) return false;
+  errno = failure->error;
+  return true;
+}
+
+// Finds the node of a file or directory; false if it is not below the root.
+bool Find(const struct stat& info, uint64_t* node) {
+  if (state == nullptr || info.st_dev != state->device) return false;
+  const auto found = state->nodes.find(info.st_ino);
+  if (found == state->nodes.end()) return false;
+  *node = found->second;
+  return true;
+}
+bool FindFd(int fd, uint64_t* node) {
+  struct stat info;
+  return state != nullptr && ::fstat(fd, &info) == 0 && Find(info, node);
+}
+bool FindPath(const std::string& path, uint64_t* node) {
+  struct stat info;
+  return state != nullptr && ::stat(path.c_str(), &info) == 0 && Find(info, node);
+}
+
+// The directory that has the entry, and the entry's name; false if it is not below the root. The shared
+// memory of SQLite's WAL is not on the disk.
+bool FindEntry(const std::string& path, uint64_t* directory, std::string* name) {
+  if (state == nullptr || path.ends_with("-shm")) return false;
+  const std::filesystem::path p(path);
+  *name = p.filename();
+  return FindPath(p.parent_path(), directory);
+}
+
+void RecordCreate(uint64_t directory, const std::string& name, bool is_directory, ino_t inode) {
+  state->nodes[inode] = ++state->last_node;
+  state->operations.push_back({.kind = Kind::kCreate,
+                               .node = state->last_node,
+                               .directory = directory,
+                               .is_directory = is_directory,
+                               .name = name});
+}
+
+void RecordWrite(int fd, const void* data, ssize_t size, off_t offset) {
+  uint64_t node = 0;
+  if (size <= 0 || !FindFd(fd, &node)) return;
+  const auto* bytes = static_cast<const std::byte*>(data);
+  state->operations.push_back({.kind = Kind::kWrite,
+                               .node = node,
+                               .offset = static_cast<uint64_t>(offset),
+                               .data = Bytes(bytes, bytes + size)});
+}
+
+void RecordTruncate(int fd, uint64_t size) {
+  uint64_t node = 0;
+  if (FindFd(fd, &node)) state->operations.push_back({.kind = Kind::kTruncate, .node = node, .offset = size});
+}
+
+int Open(const char* path, int flags, mode_t mode) {
+  uint64_t directory = 0;
+  std::string name;
+  const bool recorded = (flags & (O_CREAT | O_TRUNC)) != 0 && FindEntry(path, &directory, &name);
+  struct stat info;
+  const bool existed = recorded && ::stat(path, &info) == 0;
+  const int fd = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+  if (fd < 0 || !recorded) return fd;
+  if (!existed && ::fstat(fd, &info) == 0) {
+    RecordCreate(directory, name, false, info.st_ino);
+  } else if ((flags & O_TRUNC) != 0) {
+    RecordTruncate(fd, 0);
+  }
+  return fd;
+}
+
+ssize_t WriteAt(int fd, const void* data, size_t size, off_t offset) {
+  if (Fails(FailingFiles::What::kWrite, fd)) return -1;
+  const auto n = static_cast<ssize_t>(::syscall(SYS_pwrite64, fd, data, size, offset));
+  RecordWrite(fd, data, n, offset);
+  return n;
+}
+
+int Truncate(int fd, off_t size) {
+  if (Fails(FailingFiles::What::kWrite, fd)) return -1;
+  const int rc = static_cast<int>(::syscall(SYS_ftruncate, fd, size));
+  if (rc == 0) RecordTruncate(fd, static_cast<uint64_t>(size));
+  return rc;
+}
+
+int Sync(int fd) {
+  if (Fails(FailingFiles::What::kSync, fd)) return -1;
+  uint64_t node = 0;
+  if (FindFd(fd, &node)) state->operations.push_back({.kind = Kind::kSync, .node = node});
+  return 0;
+}
+
+int Remove(int at, const char* path, int flags) {
+  uint64_t directory = 0;
+  std::string name;
+  const bool absolute = path[0] == '/';
+  const std::string whole = absolute || at == AT_FDCWD ? std::string(path) : PathOf(at) + "/" + path;
+  const bool recorded = FindEntry(whole, &directory, &name);
+  const int rc = static_cast<int>(::syscall(SYS_unlinkat, at, path, flags));
+  if (rc == 0 && recorded)
+    state->operations.push_back({.kind = Kind::kRemove, .directory = directory, .name = name});
+  return rc;
+}
+
+// ---- the disk after a power failure
+
+// Which operations are on the disk, and how much of a torn one.
+struct Kept {
+  std::vector<bool> whole;
+  size_t torn = ~size_t{0};
+  uint64_t torn_end = 0;  // offset in the file where the torn write ends
+};
+
+Kept Choose(const std::vector<Operation>& operations, size_t count, uint64_t seed) {
+  Rng rng(seed);
+  const uint64_t mode = seed % 4;  // none, all, some, until a moment
+  const uint64_t moment = mode == 0 ? 0 : mode == 1 ? count : rng.Below(count + 1);
+  Kept kept{std::vector<bool>(count, false)};
+  std::vector<bool> synced_nodes;
+  for (size_t i = count; i-- > 0;) {
+    const Operation& o = operations[i];
+    const bool entry = o.kind == Kind::kCreate || o.kind == Kind::kRename || o.kind == Kind::kRemove;
+    const uint64_t holder = entry ? o.directory : o.node;
+    if (synced_nodes.size() <= holder) synced_nodes.resize(holder + 1, false);
+    if (o.kind == Kind::kSync) synced_nodes[holder] = true;
+    // Entries of directories are journaled in order by every file system.
+    kept.whole[i] = synced_nodes[holder] || (mode == 2 && !entry ? rng.Below(2) == 0 : i < moment);
+    if (mode == 3 && i == moment && o.kind == Kind::kWrite && !kept.whole[i]) {
+      kept.torn = i;
+      kept.torn_end = (o.offset + rng.Below(o.data.size() + 1)) / kSector * kSector;
+    }
+  }
+  return kept;
+}
+
+struct Node {
+  bool is_directory = false;
+  Bytes data;
+  std::map<std::string, uint64_t> entries;
+};
+
+void Write(Node* node, uint64_t offset, ByteView data) {
+  if (node->data.size() < offset + data.size()) node->data.resize(offset + data.size());
+  std::copy(data.begin(), data.end(), node->data.begin() + static_cast<ptrdiff_t>(offset));
+}
+
+void Save(const std::map<uint64_t, Node>& nodes, uint64_t id, const std::string& path) {
+  const Node& node = nodes.at(id);
+  if (!node.is_directory) {
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(node.data.data()),
+               static_cast<std::streamsize>(node.data.size()));
+    return;
+  }
+  std::filesystem::create_directories(path);
+  for (const auto& [name, child] : node.entries) Save(nodes, child, path + "/" + name);
+}
+
+}  // namespace
+
+Recorder::Recorder(const std::string& root) {
+  struct stat info;
+  if (::stat(root.c_str(), &info) != 0) std::abort();
+  state = new State{.device = info.st_dev, .nodes = {{info.st_ino, 0}}, .operations = {}};
+}
+Recorder::~Recorder() {
+  delete state;
+  state = nullptr;
+}
+const std::vector<Operation>& Recorder::operations() const {
+  return state->operations;
+}
+
+void BuildDisk(const std::vector<Operation>& operations, size_t count, uint64_t seed,
+               const std::string& root) {
+  const Kept kept = Choose(operations, count, seed);
+  std::map<uint64_t, Node> nodes = {{0, {.is_directory = true, .data = {}, .entries = {}}}};
+  for (size_t i = 0; i < count; ++i) {
+    const Operation& o = operations[i];
+    if (o.kind == Kind::kCreate) nodes[o.node].is_directory = o.is_directory;
+    if (i == kept.torn && kept.torn_end > o.offset)
+      Write(&nodes[o.node], o.offset, ByteView(o.data).first(kept.torn_end - o.offset));
+    if (!kept.whole[i]) continue;
+    auto& entries = nodes[o.directory].entries;
+    switch (o.kind) {
+      case Kind::kCreate:
+        entries[o.name] = o.node;
+        break;
+      case Kind::kWrite:
+        Write(&nodes[o.node], o.offset, o.data);
+        break;
+      case Kind::kTruncate:
+        nodes[o.node].data.resize(o.offset);
+        break;
+      case Kind::kRename:
+        if (const auto from = entries.extract(o.name)) entries[o.to] = from.mapped();
+        break;
+      case Kind::kRemove:
+        entries.erase(o.name);
+        break;
+      case Kind::kSync:
+        break;
+    }
+  }
+  Save(nodes, 0, root);
+}
+
+FailingFiles::FailingFiles(What what, std::string part, int error) {
+  failure = new Failure{what, std::move(part), error};
+}
+FailingFiles::~FailingFiles() {
+  delete failure;
+  failure = nullptr;
+}
+
+}  // namespace leat::power_cut
+
+// ---- the C library's functions
+
+namespace power_cut = leat::power_cut;
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  return power_cut::Open(path, flags, mode);
+}
+int open64(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  return power_cut::Open(path, flags, mode);
+}
+ssize_t write(int fd, const void* data, size_t size) {
+  if (power_cut::Fails(power_cut::FailingFiles::What::kWrite, fd)) return -1;
+  const off_t at = ::lseek(fd, 0, SEEK_CUR);
+  const auto n = static_cast<ssize_t>(::syscall(SYS_write, fd, data, size));
+  if (at >= 0) power_cut::RecordWrite(fd, data, n, at);
+  return n;
+}
+ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
+  return power_cut::WriteAt(fd, data, size, offset);
+}
+ssize_t pwrite64(int fd, const void* data, size_t size, off64_t offset) {
+  return power_cut::WriteAt(fd, data, size, offset);
+}
+int ftruncate(int fd, off_t size) noexcept {
+  return power_cut::Truncate(fd, size);
+}
+int ftruncate64(int fd, off64_t size) noexcept {
+  return power_cut::Truncate(fd, size);
+}
+int fsync(int fd) {
+  return power_cut::Sync(fd);
+}
+int fdatasync(int fd) {
+  return power_cut::Sync(fd);
+}
+int mkdir(const char* path, mode_t mode) noexcept {
+  uint64_t directory = 0;
+  std::string name;
+  const bool recorded = power_cut::FindEntry(path, &directory, &name);
+  const int rc = static_cast<int>(::syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+  struct stat info;
+  if (rc == 0 && recorded && ::stat(path, &info) == 0)
+    power_cut::RecordCreate(directory, name, true, info.st_ino);
+  return rc;
+}
+char* mkdtemp(char* pattern) noexcept {
+  static unsigned count = 0;
+  char* end = pattern + std::char_traits<char>::length(pattern) - 6;
+  for (int tries = 0; tries < 100'000; ++tries) {
+    std::snprintf(end, 7, "%06x", (static_cast<unsigned>(::getpid()) * 977 + ++count) & 0xffffff);
+    if (::mkdir(pattern, 0700) == 0) return pattern;
+    if (errno != EEXIST) return nullptr;
+  }
+  return nullptr;
+}
+int unlink(const char* path) noexcept {
+  return power_cut::Remove(AT_FDCWD, path, 0);
+}
+int unlinkat(int at, const char* path, int flags) noexcept {
+  return power_cut::Remove(at, path, flags);
+}
+int rmdir(const char* path) noexcept {
+  return power_cut::Remove(AT_FDCWD, path, AT_REMOVEDIR);
+}
+int remove(const char* path) noexcept {
+  const int rc = power_cut::Remove(AT_FDCWD, path, 0);
+  return rc == 0 || errno != EISDIR ? rc : power_cut::Remove(AT_FDCWD, path, AT_REMOVEDIR);
+}
+int rename(const char* from, const char* to) noexcept {
+  uint64_t directory = 0, target = 0;
+  std::string name, new_name;
+  const bool recorded =
+      power_cut::FindEntry(from, &directory, &name) && power_cut::FindEntry(to, &target, &new_name);
+  const int rc = static_cast<int>(::syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
+  if (rc == 0 && recorded) {
+    if (directory != target) std::abort();  // not modelled
+    power_cut::state->operations.push_back(
+        {.kind = power_cut::Kind::kRename, .directory = directory, .name = name, .to = new_name});
+  }
+  return rc;
+}
+
+}  // extern "C"
