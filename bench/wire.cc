@@ -1,6 +1,6 @@
 // Push and pull of a model between a worker and a server process, with the optimizer: over tcp, compared with
 // UCX's one-way bandwidth over TCP, and over shared memory, compared with tcp. Also round trips of the
-// transports alone.
+// transports alone, and the time of a handshake.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -325,6 +325,43 @@ struct Mirror final : net::Receiver {
   });
 }
 
+// Ends each connection after its handshake.
+[[noreturn]] void ServeHandshakes() {
+  net::Loop loop;
+  const auto transport = MakeTransport(loop, kTcp);
+  Run(loop, *transport, [](std::unique_ptr<net::Connection>) -> net::Receiver* { return nullptr; });
+}
+
+// From connect to the verdict.
+void Handshakes(bench::Report& report) {
+  struct Ignore final : net::Receiver {
+    Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView,
+                                                       uint64_t) override {
+      return Status(Code::kDataLoss, "unexpected");
+    }
+    void OnMessage(net::Connection&) override {}
+    void OnClosed(net::Connection&, const Status&) override {}
+  };
+  Server server({"--serve", "handshakes"});
+  net::Loop loop;
+  const auto transport = MakeTransport(loop, kTcp);
+  Ignore receiver;
+  std::vector<double> times;
+  for (int i = 0; i < 301; ++i) {
+    bool done = false;
+    std::unique_ptr<net::Connection> connection;
+    const double begin = Now();
+    transport->Connect(server.address(), &receiver, std::chrono::seconds(10), [&](auto connected) {
+      if (!connected.ok()) Fail(connected.status().ToString());
+      connection = std::move(*connected);
+      done = true;
+    });
+    while (!done) loop.RunOnce(std::chrono::seconds(1));
+    times.push_back((Now() - begin) * 1e3);
+  }
+  report.Add(bench::MedianRow("handshake", times, "ms", {}, {}, bench::ValueAtMost(5)));
+}
+
 class Echo final : public net::Receiver {
  public:
   explicit Echo(const std::string& transport)
@@ -429,6 +466,7 @@ int main(int argc, char** argv) {
   if (!serve.empty()) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (serve == "model") ServeModel(transport, static_cast<uint64_t>(elements));
+    if (serve == "handshakes") ServeHandshakes();
     ServeMirror(transport);
   }
 
@@ -438,6 +476,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     Fail(e.what());
   }
+  Handshakes(report);
   BothWays(report, seconds / 8);
   Alone(report, seconds / 8);
   report.Note("the server applies SGD; bytes of the model per second, both directions together");

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "wire/frame.h"
+#include "wire/handshake.h"
 #include "wire/messages.h"
 
 namespace {
@@ -14,6 +15,22 @@ void SameBytes(const Result<Message>& message, ByteView bytes) {
   if (!message.ok()) return;
   const Bytes again = wire::Encode(*message);
   LEAT_CHECK(std::ranges::equal(again, bytes));
+}
+
+void Handshake(ByteView bytes) {
+  for (const auto port_kind : {wire::PortKind::kControl, wire::PortKind::kServer, wire::PortKind::kMember}) {
+    wire::HandshakeContext context{.port_kind = port_kind, .connects = {}, .accepts = {}};
+    if (const auto nonce = wire::DecodeHello(bytes, port_kind); nonce.ok())
+      LEAT_CHECK(std::ranges::equal(wire::EncodeHello(port_kind, *nonce), bytes));
+    if (const auto nonce = wire::CheckChallenge(bytes, context, "token"); nonce.ok()) {
+      context.accepts = *nonce;
+      LEAT_CHECK(std::ranges::equal(wire::EncodeChallenge(context, "token"), bytes));
+    }
+    if (wire::CheckProof(bytes, context, "token").ok())
+      LEAT_CHECK(std::ranges::equal(wire::EncodeProof(context, "token"), bytes));
+  }
+  if (wire::DecodeVerdict(bytes).ok())
+    LEAT_CHECK(std::ranges::equal(wire::EncodeVerdict(wire::Verdict::kAdmitted), bytes));
 }
 
 void Prefix(ByteView bytes) {
@@ -34,11 +51,7 @@ void Prefix(ByteView bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteView bytes{reinterpret_cast<const std::byte*>(data), size};
-  for (const auto side : {wire::Side::kConnects, wire::Side::kAccepts}) {
-    if (wire::CheckHello(bytes, "token", side).ok()) {
-      LEAT_CHECK(std::ranges::equal(wire::EncodeHello("token", side), bytes));
-    }
-  }
+  Handshake(bytes);
   Prefix(bytes);
   SameBytes(wire::DecodePushRequest(bytes), bytes);
   SameBytes(wire::DecodePushReply(bytes), bytes);

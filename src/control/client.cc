@@ -36,6 +36,11 @@ bool Answers(const protocol::ControlReply& reply, const protocol::ControlRequest
   return reply.index() == request.index() + 1;
 }
 
+// Another attempt to connect would fail in the same way.
+bool Final(const Status& status) {
+  return status.code() == Code::kPermissionDenied || status.code() == Code::kFailedPrecondition;
+}
+
 std::string InSeconds(Duration d) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.3g s", Seconds(d));
@@ -152,6 +157,7 @@ class Client final : public ControlClient {
     if (socket.status().code() == Code::kPermissionDenied) {
       return Status(Code::kPermissionDenied, address_ + ": the token is not this job's");
     }
+    if (Final(socket.status())) return socket.status();
     if (!socket.ok()) {
       return Status(Code::kUnavailable, address_ + " could not be reached within " + InSeconds(deadline));
     }
@@ -161,7 +167,8 @@ class Client final : public ControlClient {
 
   // Retries until `until`, or until the loop is stopped.
   Result<net::Descriptor> Connect(net::Loop& loop, Time until) const {
-    const auto shared = std::make_shared<net::TransportContext>(loop, net::TransportOptions{.token = token_});
+    const auto shared = std::make_shared<net::TransportContext>(
+        loop, net::TransportOptions{.token = token_, .port_kind = wire::PortKind::kControl});
     Result<net::Descriptor> socket = Status(Code::kUnavailable, "not connected");
     std::shared_ptr<void> dial;
     Duration pause = kFirstPause;
@@ -173,8 +180,7 @@ class Client final : public ControlClient {
                                          } else {
                                            socket = authenticated.status();
                                          }
-                                         if (socket.ok() || socket.status().code() == Code::kPermissionDenied)
-                                           return loop.Stop();
+                                         if (socket.ok() || Final(socket.status())) return loop.Stop();
                                          loop.After(pause, attempt);
                                          pause = std::min(2 * pause, kMaxPause);
                                        });

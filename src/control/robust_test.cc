@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -18,7 +19,8 @@
 #include "control/convert.h"
 #include "control/server.h"
 #include "net/address.h"
-#include "wire/frame.h"
+#include "net/testing.h"
+#include "wire/handshake.h"
 
 namespace leat::control {
 namespace {
@@ -28,6 +30,7 @@ using namespace std::chrono_literals;
 constexpr std::string_view kToken = "the job's token";
 constexpr std::string_view kPreface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
 constexpr size_t kOpenAtOnce = 64;
+const std::string kHello(AsText(wire::EncodeHello(wire::PortKind::kControl, {})));
 
 // ---- the part of HTTP/2 (RFC 9113) and HPACK (RFC 7541, literals only) that begins a call
 
@@ -64,8 +67,8 @@ std::string BeginCall() {
 }
 
 // The handshake that precedes HTTP/2.
-std::string Hello(std::string_view token) {
-  return std::string(AsText(wire::EncodeHello(token)));
+Status Handshake(int fd, std::string_view token = kToken) {
+  return net::testing::RawHandshake(fd, token, wire::PortKind::kControl);
 }
 
 // A gRPC message: uncompressed, its length, its bytes.
@@ -82,44 +85,52 @@ std::string Noise(Rng* rng, size_t most) {
   return noise;
 }
 
+// What a connection sends: `token` in a handshake, if it has one, then `bytes`.
+struct Violation {
+  std::optional<std::string> token;
+  std::string bytes;
+};
+
 // One of many violations, with and without the token.
-std::string Something(Rng* rng) {
+Violation Something(Rng* rng) {
   const std::string good = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
-  const std::string hello = rng->Chance(0.5) ? Hello(kToken) : "";
+  const std::string right(kToken);
+  std::optional<std::string> token;
+  if (rng->Chance(0.5)) token = right;
   switch (rng->Below(11)) {
     case 0:
-      return hello;
+      return {token, ""};
     case 1:
-      return hello + Noise(rng, 2000);
+      return {token, Noise(rng, 2000)};
     case 2:
-      return hello + std::string(kPreface.substr(0, rng->Below(kPreface.size())));
+      return {token, std::string(kPreface.substr(0, rng->Below(kPreface.size())))};
     case 3:
-      return hello + std::string(kPreface) + Noise(rng, 500);
+      return {token, std::string(kPreface) + Noise(rng, 500)};
     case 4:
-      return hello + "GET / HTTP/1.1\r\nHost: leat\r\n\r\n";
+      return {token, "GET / HTTP/1.1\r\nHost: leat\r\n\r\n"};
     case 5:
-      return Hello("not " + std::string(kToken)) + BeginCall() + Data(good);
+      return {"not " + right, BeginCall() + Data(good)};
     case 6:
-      return hello + BeginCall() + Data(Noise(rng, 300));
+      return {token, BeginCall() + Data(Noise(rng, 300))};
     case 7:
-      return hello + BeginCall() + Data(good, 1);  // claims to be compressed
+      return {token, BeginCall() + Data(good, 1)};  // claims to be compressed
     case 8:
-      return Hello(kToken).substr(0, rng->Below(wire::kHelloBytes));
+      return {std::nullopt, kHello.substr(0, rng->Below(wire::kHelloBytes))};
     case 9: {
       // Valid, then truncated or with changed bytes.
-      std::string call = Hello(kToken) + BeginCall() + Data(good);
+      std::string call = BeginCall() + Data(good);
       for (uint64_t n = rng->Below(3); n > 0; --n)
         call[rng->Below(call.size())] = static_cast<char>((*rng)());
       call.resize(call.size() - rng->Below(call.size()));
-      return call;
+      return {right, call};
     }
     default: {
-      std::string frames = hello + std::string(kPreface);
+      std::string frames(kPreface);
       for (uint64_t n = 1 + rng->Below(8); n > 0; --n) {
         frames += Frame(static_cast<uint8_t>(rng->Below(12)), static_cast<uint8_t>((*rng)()),
                         static_cast<uint32_t>(rng->Below(6)), Noise(rng, 60));
       }
-      return frames;
+      return {token, frames};
     }
   }
 }
@@ -149,7 +160,7 @@ class Robust : public testing::Test {
   // What is received until the server closes the connection or is silent for that long.
   static std::string Exchange(int fd, const std::string& bytes, size_t enough, int milliseconds = 60'000) {
     EXPECT_GE(fd, 0);
-    EXPECT_EQ(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    (void)send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);  // the peer may have closed
     std::string answer;
     pollfd wait{fd, POLLIN, 0};
     char buffer[4096];
@@ -160,8 +171,9 @@ class Robust : public testing::Test {
     }
     return answer;
   }
-  std::string Exchange(const std::string& bytes, size_t enough) {
+  std::string Exchange(std::string_view token, const std::string& bytes, size_t enough) {
     const int fd = Connect(at_);
+    EXPECT_TRUE(Handshake(fd, token).ok());
     const std::string answer = Exchange(fd, bytes, enough);
     close(fd);
     return answer;
@@ -176,18 +188,23 @@ class Robust : public testing::Test {
 TEST_F(Robust, TheHandMadeCallIsACall) {
   const std::string request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
   // Not compared further, which would need an HPACK decoder.
-  const std::string answer = Exchange(Hello(kToken) + BeginCall() + Data(request), 150);
+  const std::string answer = Exchange(kToken, BeginCall() + Data(request), 150);
   EXPECT_NE(answer.find("{}"), std::string::npos);
   EXPECT_EQ(handled_, 1);
-  const std::string garbage = Exchange(Hello(kToken) + BeginCall() + Data("\xff\xff\xff"), 150);
+  const std::string garbage = Exchange(kToken, BeginCall() + Data("\xff\xff\xff"), 150);
   EXPECT_NE(garbage.find("not a control request"), std::string::npos);
   EXPECT_EQ(handled_, 1);
 }
 
 TEST_F(Robust, NothingIsReadFromUnauthenticatedPeers) {
   const std::string call = BeginCall() + Data(Serialize(protocol::ControlRequest(protocol::StatusRequest{})));
-  EXPECT_EQ(Exchange(call, 1), "");
-  EXPECT_EQ(Exchange(Hello("wrong") + call, 1'000), AsText(wire::EncodeRefusal()));
+  const int peer = Connect(at_);
+  EXPECT_EQ(Exchange(peer, call, 1), "");
+  close(peer);
+  const int other = Connect(at_);
+  EXPECT_EQ(Handshake(other, "wrong").code(), Code::kPermissionDenied);
+  EXPECT_EQ(Exchange(other, call, 1), "");
+  close(other);
   EXPECT_EQ(handled_, 0);
 }
 
@@ -199,7 +216,8 @@ TEST_F(Robust, TheEndWaitsForAnAnswerThatIsOnItsWay) {
   ASSERT_TRUE(server.ok()) << server.status().ToString();
   const int fd = Connect(*net::ParseAddress((*server)->address()));
   const auto request = Serialize(protocol::ControlRequest(protocol::StatusRequest{}));
-  std::string answer = Exchange(fd, Hello(kToken) + BeginCall() + Data(request), kText / 2);
+  ASSERT_TRUE(Handshake(fd).ok());
+  std::string answer = Exchange(fd, BeginCall() + Data(request), kText / 2);
   std::thread end([&] { server->reset(); });
   answer += Exchange(fd, "", kText, 20);
   const std::string more = {0, 1, 0, 0};
@@ -243,8 +261,9 @@ TEST_F(Robust, TenThousandWrongConnectionsLeaveItAlive) {
   for (int i = 0; i < 10'000; ++i) {
     const int fd = Connect(at_);
     ASSERT_GE(fd, 0) << i;
-    const std::string bytes = Something(&rng);
-    (void)send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const Violation violation = Something(&rng);
+    if (violation.token) (void)Handshake(fd, *violation.token);
+    (void)send(fd, violation.bytes.data(), violation.bytes.size(), MSG_NOSIGNAL);
     // Some disconnect at once, most later.
     if (rng.Chance(0.1)) {
       const linger reset{1, 0};

@@ -153,7 +153,8 @@ class Server final : public ControlServer {
  public:
   Server(std::shared_ptr<Core> core, const std::string& token)
       : core_(std::move(core)),
-        shared_(std::make_shared<net::TransportContext>(loop_, net::TransportOptions{.token = token})) {}
+        shared_(std::make_shared<net::TransportContext>(
+            loop_, net::TransportOptions{.token = token, .port_kind = wire::PortKind::kControl})) {}
 
   Status Listen(const std::string& address) {
     LEAT_ASSIGN_OR_RETURN(const net::HostPort at, net::ParseAddress(address));

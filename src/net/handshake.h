@@ -1,5 +1,5 @@
-// Authentication of new sockets: each side proves that it knows the job's token (wire::EncodeHello). Nothing
-// beyond the hello is read from an unauthenticated peer. Loop's thread only.
+// Authentication of new sockets: both sides prove that they know the job's token (wire/handshake.h). Nothing
+// but the handshake's 80 bytes is read from an unauthenticated peer. Loop's thread only.
 #pragma once
 
 #include <functional>
@@ -12,20 +12,22 @@
 
 namespace leat::net {
 
-// Connected and non-blocking. Exactly the hellos have been read.
+// Connected and non-blocking. Exactly the handshake has been read.
 struct AuthenticatedSocket {
   Descriptor socket;
   std::string peer;  // "127.0.0.1:40123"
 };
 
 // Listens at "host:port"; port 0 selects a free port. Errors name the address. `on_socket` may destroy the
-// listener. Refuses peers while `shared->accepted`, which the caller maintains, is at its limit.
+// listener. Refuses peers while `shared->accepted`, which the caller maintains, is at its limit. A refused
+// peer is a line in the log that names it and the reason; a flood of them, a few lines.
 Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
                                                       const std::string& address,
                                                       std::function<void(AuthenticatedSocket)> on_socket);
 
 // Makes one attempt to connect and authenticate. `done` runs on the loop, never inside this call, unless the
-// returned handle is destroyed first. Returns kPermissionDenied if the peer has another token.
+// returned handle is destroyed first. Returns kPermissionDenied if the peer has another token, and
+// kFailedPrecondition if it speaks another version or serves another kind of port.
 std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
                                            const std::string& address, Duration deadline,
                                            std::function<void(Result<AuthenticatedSocket>)> done);

@@ -1,6 +1,11 @@
 // Helpers for tests of transports.
 #pragma once
 
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -8,10 +13,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/rng.h"
 #include "net/transport.h"
+#include "wire/handshake.h"
 
 namespace leat::net::testing {
 
@@ -38,6 +45,40 @@ inline Bytes RandomBytes(size_t size, uint64_t seed) {
     std::memcpy(bytes.data() + i, &word, std::min<size_t>(8, size - i));
   }
   return bytes;
+}
+
+// Does the connecting side's handshake on a connected socket. `pump` is called while the peer's answer has
+// not arrived. Returns the verdict, or kUnavailable if the peer closes the connection.
+inline Status RawHandshake(int fd, std::string_view token, wire::PortKind port_kind,
+                           const std::function<void()>& pump = {}) {
+  const Time end = MonotonicClock().Now() + std::chrono::seconds(60);
+  const auto read = [&](size_t size, Bytes* bytes) {
+    for (bytes->clear(); bytes->size() < size && MonotonicClock().Now() < end;) {
+      std::byte byte;
+      const ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+      if (got == 1) {
+        bytes->push_back(byte);
+      } else if (got == 0 || errno != EAGAIN) {
+        break;
+      } else if (pump) {
+        pump();
+      } else {
+        pollfd wait{fd, POLLIN, 0};
+        poll(&wait, 1, 100);
+      }
+    }
+    return bytes->size() == size ? Status() : Status(Code::kUnavailable, "closed");
+  };
+  wire::HandshakeContext context{.port_kind = port_kind, .connects = {}, .accepts = {}};
+  const Bytes hello = wire::EncodeHello(port_kind, context.connects);
+  (void)send(fd, hello.data(), hello.size(), MSG_NOSIGNAL);
+  Bytes answer;
+  LEAT_RETURN_IF_ERROR(read(wire::kChallengeBytes, &answer));
+  std::copy_n(answer.begin() + 16, context.accepts.size(), context.accepts.begin());
+  const Bytes proof = wire::EncodeProof(context, token);
+  (void)send(fd, proof.data(), proof.size(), MSG_NOSIGNAL);
+  LEAT_RETURN_IF_ERROR(read(wire::kVerdictBytes, &answer));
+  return wire::DecodeVerdict(answer);
 }
 
 struct Message {

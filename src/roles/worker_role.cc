@@ -38,7 +38,7 @@ class WorkerRole {
         membership_(membership),
         job_(std::move(job)),
         table_(job_.Slices()),
-        transport_(MakeTransport(loop, options)),
+        transport_(MakeTransport(loop, options, wire::PortKind::kServer)),
         parameters_(table_, net::MakeSharedBuffer),
         trainer_(*job_.model, parameters_, job_.Plan(job::WithPrecision(job_, options.plan)),
                  job_.optimizer.clipping),
@@ -216,10 +216,12 @@ class WorkerRole {
 
 }  // namespace
 
-std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options) {
+std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
+                                              wire::PortKind port_kind) {
   net::TransportOptions transport = options.transport;
   transport.token = options.coordinator_client.token;
   return net::MakeUcxTransport(loop, transport);
+  transport.port_kind = port_kind;
 }
 
 namespace {
@@ -227,7 +229,7 @@ namespace {
 // From joining to the end of the job, or until this node is evicted.
 Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions& options) {
   // Where other workers find this one, if the job has no servers: it has to be known before the job is.
-  const auto transport = MakeTransport(loop, options);
+  const auto transport = MakeTransport(loop, options, wire::PortKind::kMember);
   collective::Port port;
   auto listener = transport->Listen(options.listen, [&port](std::unique_ptr<net::Connection> caller) {
     return port.Adopt(std::move(caller));

@@ -26,7 +26,8 @@ struct RoleOptions {
 };
 
 // Makes the transport of a role's data plane. The job sets later whether networks are trusted.
-std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options);
+std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
+                                              wire::PortKind port_kind);
 
 // Joins and trains, in the calling thread, until the job is over or a signal asks it to leave: both return
 // ok. Returns kUnavailable if the coordinator cannot be reached or is lost.

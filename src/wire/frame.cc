@@ -1,15 +1,11 @@
 #include "wire/frame.h"
 
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
-
 #include <cstring>
 #include <string>
 
 namespace leat::wire {
 namespace {
 
-constexpr std::string_view kMagic = "LEATWIRE";
 constexpr uint16_t kFrameMagic = 0x464c;  // "LF"
 constexpr size_t kPrefixChecked = FramePrefix::kBytes - sizeof(uint32_t);
 
@@ -17,51 +13,11 @@ uint32_t Checksum32(ByteView bytes) {
   return static_cast<uint32_t>(Checksum(bytes));
 }
 
-Bytes Hello(Side side, ByteView digest) {
-  ByteWriter out;
-  out.PutRaw(AsBytes(kMagic));
-  out.Put(kVersion);
-  out.Put(static_cast<uint32_t>(side));
-  out.PutRaw(digest);
-  return out.Take();
-}
-
 Status Malformed(std::string what) {
   return {Code::kDataLoss, std::move(what)};
 }
 
 }  // namespace
-
-Bytes EncodeHello(std::string_view token, Side side) {
-  std::string secret(1, static_cast<char>(side));
-  secret += token;
-  std::byte digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(secret.data()), secret.size(),
-         reinterpret_cast<unsigned char*>(digest));
-  return Hello(side, digest);
-}
-
-Bytes EncodeRefusal() {
-  return Hello(Side::kAccepts, Bytes(SHA256_DIGEST_LENGTH));
-}
-
-Status CheckHello(ByteView hello, std::string_view token, Side side) {
-  ByteReader in(hello);
-  if (hello.size() != kHelloBytes || AsText(in.GetRaw(kMagic.size())) != kMagic) {
-    return Malformed("the peer's first bytes are not a hello of Leat");
-  }
-  if (const auto version = in.Get<uint32_t>(); version != kVersion) {
-    return Malformed("wire version " + std::to_string(version) + ", this program speaks " +
-                     std::to_string(kVersion));
-  }
-  if (in.Get<uint32_t>() != static_cast<uint32_t>(side))
-    return Malformed("the peer's hello names the wrong side (connects, accepts)");
-  const Bytes expected = EncodeHello(token, side);
-  if (CRYPTO_memcmp(hello.data(), expected.data(), kHelloBytes) != 0) {
-    return {Code::kPermissionDenied, "the peer has the token of another job"};
-  }
-  return {};
-}
 
 FramePrefix MakePrefix(uint8_t type, ByteView header, uint64_t payload_bytes) {
   return {.type = type,

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "base/bytes.h"
 #include "base/status.h"
@@ -15,21 +14,9 @@
 namespace leat::wire {
 
 // Increment with every incompatible change. Both ends must have the same version.
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 
 enum class FrameType : uint8_t { kPush = 1, kPushReply = 2 };
-
-// ---- hello: the first bytes in each direction of a connection, of fixed size, so that no length from an
-// unauthenticated peer is used. It contains a digest of the job's token. The two sides' digests differ, so an
-// echo proves nothing. An eavesdropper can replay the digest: an untrusted network needs TLS below.
-enum class Side : uint8_t { kConnects = 1, kAccepts = 2 };
-constexpr size_t kHelloBytes = 48;
-Bytes EncodeHello(std::string_view token, Side side = Side::kConnects);
-// The answer to a hello with another token: a hello whose digest is zero.
-Bytes EncodeRefusal();
-// Compares digests in constant time. Returns kPermissionDenied for another token, kDataLoss for anything else
-// that is not a hello of this version and side.
-Status CheckHello(ByteView hello, std::string_view token, Side side = Side::kConnects);
 
 // ---- prefix
 struct FramePrefix {

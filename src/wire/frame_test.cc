@@ -74,49 +74,6 @@ PushReply RandomReply(Rng& rng) {
   return message;
 }
 
-TEST(HelloTest, OnlyTheSameTokenIsLetIn) {
-  const Bytes hello = EncodeHello("secret");
-  ASSERT_EQ(hello.size(), kHelloBytes);
-  EXPECT_TRUE(CheckHello(hello, "secret").ok());
-  EXPECT_EQ(CheckHello(hello, "secret2").code(), Code::kPermissionDenied);
-  EXPECT_EQ(CheckHello(hello, "").code(), Code::kPermissionDenied);
-  EXPECT_TRUE(CheckHello(EncodeHello(""), "").ok());
-}
-
-TEST(HelloTest, ARefusalIsAHelloOfNoToken) {
-  for (const char* token : {"", "secret"}) {
-    EXPECT_EQ(CheckHello(EncodeRefusal(), token, Side::kAccepts).code(), Code::kPermissionDenied);
-  }
-  EXPECT_EQ(CheckHello(EncodeRefusal(), "secret").code(), Code::kDataLoss);
-}
-
-TEST(HelloTest, TheTokenItselfDoesNotTravel) {
-  const Bytes hello = EncodeHello("0123456789");
-  EXPECT_EQ(AsText(hello).find("0123"), std::string_view::npos);
-}
-
-TEST(HelloTest, AnEchoedHelloProvesNothing) {
-  EXPECT_EQ(CheckHello(EncodeHello("t", Side::kConnects), "t", Side::kAccepts).code(), Code::kDataLoss);
-  Bytes turned = EncodeHello("t", Side::kConnects);
-  turned[12] = std::byte{2};  // claims the other side, with this side's digest
-  EXPECT_EQ(CheckHello(turned, "t", Side::kAccepts).code(), Code::kPermissionDenied);
-}
-
-TEST(HelloTest, EveryFlippedBitAndEveryOtherSizeIsRefused) {
-  const Bytes hello = EncodeHello("secret");
-  for (size_t bit = 0; bit < 8 * hello.size(); ++bit) {
-    Bytes flipped = hello;
-    flipped[bit / 8] ^= std::byte(1u << (bit % 8));
-    EXPECT_FALSE(CheckHello(flipped, "secret").ok()) << bit;
-  }
-  for (size_t size = 0; size < hello.size(); ++size) {
-    EXPECT_EQ(CheckHello(ByteView(hello).first(size), "secret").code(), Code::kDataLoss);
-  }
-  Bytes longer = hello;
-  longer.push_back(std::byte{0});
-  EXPECT_FALSE(CheckHello(longer, "secret").ok());
-}
-
 std::array<std::byte, FramePrefix::kBytes> Encoded(const FramePrefix& prefix) {
   std::array<std::byte, FramePrefix::kBytes> bytes;
   EncodePrefix(prefix, bytes.data());

@@ -1,10 +1,18 @@
-"""10,000 random or partly valid connections to every port leave all roles alive and the job's result exact."""
+"""Every port admits only peers that prove the token. Any other connection leaves all roles alive and the job's result
+exact: random bytes, other tokens, recorded and truncated handshakes, and impostors that listen in the place of a role.
+"""
 
+import hmac
 import os
+import pathlib
 import random
 import re
+import signal
 import socket
-import pathlib
+import struct
+import threading
+
+import pytest
 
 import leat
 
@@ -67,4 +75,190 @@ def test_unauthenticated_peers_do_no_harm(tmp_path):
             assert set(roles) <= before, "a role has died"
         assert job.wait(180) == 0, job.text()
         assert job.summary()["evictions"] == 0
+    assert {x for v in leat.tensors(directory).values() for x in v} == {400_000.0}
+
+
+# ---- the handshake of docs/formats/frame.md
+
+VERSION = 3
+PORT = {"coordinator": 1, "ps": 2, "worker": 3}
+HELLO_BYTES, CHALLENGE_BYTES, VERDICT_BYTES = 48, 80, 4
+ADMITTED, WRONG_TOKEN = bytes(4), b"\1\0\0\0"
+
+
+def hello(role, nonce=bytes(32)):
+    return b"LEATWIRE" + struct.pack("<IHH", VERSION, 1, PORT[role]) + nonce
+
+
+def proof(role, token, challenge, nonce=bytes(32)):
+    text = b"leat handshake: connects" + struct.pack("<II", VERSION, PORT[role]) + nonce + challenge[16:48]
+    return hmac.digest(token.encode(), text, "sha256")
+
+
+def read(s, size):
+    """Reads until `size` bytes have arrived or the peer closes the connection."""
+    found = b""
+    while len(found) < size:
+        try:
+            got = s.recv(size - len(found))
+        except ConnectionError:
+            break
+        if not got:
+            break
+        found += got
+    return found
+
+
+def connected(port):
+    s = socket.socket()
+    s.settimeout(60)
+    s.connect(("127.0.0.1", port))
+    return s
+
+
+def shake_hands(port, role, token):
+    """Returns what both sides have sent."""
+    with connected(port) as s:
+        s.sendall(hello(role))
+        challenge = read(s, CHALLENGE_BYTES)
+        s.sendall(proof(role, token, challenge))
+        return hello(role) + proof(role, token, challenge), challenge + read(s, VERDICT_BYTES)
+
+
+class Impostor:
+    """Listens in the place of a role and answers every connection with recorded bytes."""
+
+    def __init__(self, recorded, port=0):
+        self.recorded = recorded
+        self.received = []  # per connection
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(("127.0.0.1", port))
+        self.listener.listen(20)
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            try:
+                s, _ = self.listener.accept()
+            except OSError:
+                return
+            with s:
+                s.settimeout(60)
+                first = read(s, HELLO_BYTES)
+                try:
+                    s.sendall(self.recorded)
+                except OSError:
+                    pass
+                self.received.append(first + read(s, 1000))
+
+    def end(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join()
+
+
+def log_of(pid):
+    return pathlib.Path(os.readlink(f"/proc/{pid}/fd/2")).read_text()
+
+
+def refusals(pid):
+    return [line for line in log_of(pid).splitlines() if " refused 127.0.0.1:" in line]
+
+
+def attack(pid, port, role, token):
+    """Each attempt is refused, with one line in the log of the role."""
+    sent, answered = shake_hands(port, role, token)
+    assert answered[CHALLENGE_BYTES:] == ADMITTED, "this test can speak the protocol"
+    before = len(refusals(pid))
+
+    def refused(why, s):
+        name = f" refused 127.0.0.1:{s.getsockname()[1]}: "
+        lines = leat.wait_for(lambda: [line for line in refusals(pid) if name in line], why)
+        assert len(lines) == 1 and lines[0].endswith(why), (why, lines)
+
+    for wrong in ["", "wrong", token.upper() + "x"]:
+        with connected(port) as s:
+            s.sendall(hello(role))
+            s.sendall(proof(role, wrong, read(s, CHALLENGE_BYTES)))
+            assert read(s, 100) == WRONG_TOKEN
+            refused("the peer has the token of another job", s)
+    with connected(port) as s:
+        s.sendall(sent)
+        challenge = read(s, CHALLENGE_BYTES)
+        assert challenge != answered[:CHALLENGE_BYTES]
+        assert read(s, 100) == WRONG_TOKEN, "a recorded proof is useless"
+        refused("the peer has the token of another job", s)
+    for truncated in [sent[:20], sent[:HELLO_BYTES], sent[:HELLO_BYTES + 20]]:
+        with connected(port) as s:
+            s.sendall(truncated)
+            s.shutdown(socket.SHUT_WR)
+            assert len(read(s, 1000)) in [0, CHALLENGE_BYTES]
+            refused("the connection was closed during the handshake", s)
+    for other in set(PORT) - {role}:
+        with connected(port) as s:
+            s.sendall(hello(other))
+            answer = read(s, 1000)
+            assert len(answer) == CHALLENGE_BYTES and not any(answer[16:]), "it proves nothing"
+            refused(f"the connection is for {NAMES[other]}", s)
+    assert len(refusals(pid)) == before + 9
+    return answered
+
+
+NAMES = {"coordinator": "a coordinator", "ps": "a parameter server", "worker": "a worker of an all-reduce group"}
+STRATEGIES = {"async": 3, "sync": 3, "allreduce": 4}  # the number of processes that listen
+
+
+@pytest.mark.parametrize("connections", [500, pytest.param(CONNECTIONS, marks=pytest.mark.long)])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_port_admits_proven_peers_only(tmp_path, strategy, connections):
+    directory = tmp_path / "counter"
+    job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
+                              **{"events: 1000000": "events: 40000", "strategy: async": f"strategy: {strategy}"})
+    rng = random.Random(4)
+    with leat.Job("train", job_file, "--directory", directory, "--pause-at", 20_000, directory=directory) as job:
+        leat.wait_for(lambda: job.status().get("phase") == "paused", "the pause")
+        before = set(job.children())
+        ports = [(pid, port, role) for role, pid in before for port in listening_ports(pid)]
+        assert len(ports) == STRATEGIES[strategy], ports
+        for pid, port, role in ports:
+            answered = attack(pid, port, role, job.token())
+            if role == "coordinator":
+                recorded = answered
+        for _, port, _ in ports:
+            for _ in range(connections):
+                disturb(port, rng)
+
+        # An impostor of the coordinator has nothing to answer with.
+        impostor = Impostor(recorded)
+        done = leat.run("worker", "--coordinator", f"127.0.0.1:{impostor.port}", env={"LEAT_TOKEN": job.token()})
+        impostor.end()
+        leat.refused(done, f"127.0.0.1:{impostor.port}", "the token is not this job's")
+        assert [len(r) for r in impostor.received] == [HELLO_BYTES]
+
+        assert {c for c in job.children() if c[0] != "bots"} <= before, "a role has died"
+        job.go_on()
+        assert job.wait(180) == 0, job.text()
+        assert job.summary()["evictions"] == 0
+    assert {x for v in leat.tensors(directory).values() for x in v} == {40_000.0}
+
+
+def test_workers_tell_nothing_to_an_impostor_on_the_port_of_a_dead_server(tmp_path):
+    directory = tmp_path / "counter"
+    job_file = leat.write_job(tmp_path / "counter.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
+                              **{"events: 1000000": "events: 400000, rate: 30000", "interval_s: 5": "interval_s: 0.5"})
+    with leat.Job("train", job_file, "--directory", directory, directory=directory) as job:
+        leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
+        victim = job.pids("ps")[0]
+        (port,) = listening_ports(victim)
+        _, answered = shake_hands(port, "ps", job.token())
+        os.kill(victim, signal.SIGKILL)
+        leat.wait_for(lambda: victim not in job.pids("ps"), "the death of the server")
+        impostor = Impostor(answered, port)
+        leat.wait_for(lambda: impostor.received, "a worker that tries to reach the server")
+        assert job.wait(180) == 0, job.text()
+        impostor.end()
+    assert {len(r) for r in impostor.received} == {HELLO_BYTES}
     assert {x for v in leat.tensors(directory).values() for x in v} == {400_000.0}

@@ -1,0 +1,249 @@
+// Accepts authenticated connections.
+#include "net/handshake.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <list>
+#include <utility>
+
+#include "net/address.h"
+#include "net/handshake_socket.h"
+#include "net/poller.h"
+#include "wire/handshake.h"
+
+namespace leat::net {
+namespace {
+
+using Progress = HandshakeReader::Progress;
+
+constexpr int kAcceptsPerTurn = 64;
+// Pause after the process or the system has run out of descriptors or memory.
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+
+// Logs refused peers, at most kLines lines per kPeriod, so that a flood does not fill the log.
+class RefusalLog {
+ public:
+  static constexpr uint32_t kLines = 10;
+  static constexpr Duration kPeriod = std::chrono::seconds(10);
+
+  void Add(Time now, const std::string& listener, const std::string& peer, const std::string& why) {
+    if (lines_ == 0 || now - begin_ > kPeriod) {
+      if (unlogged_ > 0)
+        spdlog::warn("{} refused {} more connections", listener, std::exchange(unlogged_, 0));
+      begin_ = now;
+      lines_ = 0;
+    }
+    if (lines_ == kLines) {
+      ++unlogged_;
+      return;
+    }
+    ++lines_;
+    spdlog::warn("{} refused {}: {}", listener, peer, why);
+  }
+
+ private:
+  Time begin_{};
+  uint32_t lines_ = 0;  // since begin_
+  uint64_t unlogged_ = 0;
+};
+
+// A listening socket and its unauthenticated peers.
+class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_this<HandshakeAcceptor> {
+ public:
+  HandshakeAcceptor(std::shared_ptr<TransportContext> shared, int fd, std::string address,
+                    std::function<void(AuthenticatedSocket)> on_socket)
+      : shared_(std::move(shared)), fd_(fd), address_(std::move(address)), on_socket_(std::move(on_socket)) {
+    watch_ = poller().Watch(fd_, true, false, this);
+  }
+  ~HandshakeAcceptor() { Shut(); }
+  HandshakeAcceptor(const HandshakeAcceptor&) = delete;
+  HandshakeAcceptor& operator=(const HandshakeAcceptor&) = delete;
+
+  void Shut() {
+    while (!pending_handshakes_.empty()) Drop(pending_handshakes_.begin());
+    shared_->loop.Cancel(std::exchange(pause_timer_, 0));
+    shared_->loop.Cancel(std::exchange(deadline_timer_, 0));
+    if (fd_ < 0) return;
+    poller().Unwatch(watch_);
+    close(std::exchange(fd_, -1));
+  }
+
+ private:
+  struct PendingHandshake final : public Watcher {
+    explicit PendingHandshake(HandshakeAcceptor* its_acceptor) : acceptor(its_acceptor) {}
+    void OnReady(bool, bool) override { acceptor->Read(at); }
+    HandshakeAcceptor* acceptor;
+    std::list<PendingHandshake>::iterator at;
+    int fd = -1;
+    uint64_t watch = 0;
+    Time deadline{};
+    std::string peer;
+    bool challenged = false;  // the hello is read, the proof follows
+    wire::HandshakeContext context;
+    HandshakeReader reader{wire::kHelloBytes};
+  };
+  using PendingHandshakeAt = std::list<PendingHandshake>::iterator;
+
+  Loop::Impl& poller() { return shared_->loop.impl(); }
+
+  void OnReady(bool, bool) override {
+    const auto self = shared_from_this();
+    for (int i = 0; i < kAcceptsPerTurn && fd_ >= 0; ++i) {
+      SocketAddress from;
+      from.size = sizeof(from.storage);
+      const int fd = accept4(fd_, from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd >= 0) {
+        SendUnpaced(fd, from);
+        Admit(fd, from.ToString());
+      } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        return;
+      } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        return Pause();
+      }  // otherwise the peer had closed before it was accepted
+    }
+  }
+
+  void Admit(int fd, std::string peer) {
+    PrepareSocket(fd, shared_->options);
+    if (!pending_handshakes_.empty() &&
+        pending_handshakes_.size() >= shared_->options.max_pending_handshakes) {
+      Refuse(pending_handshakes_.begin(), "too many unauthenticated connections, this was the oldest");
+    }
+    const auto at = pending_handshakes_.emplace(pending_handshakes_.end(), this);
+    at->at = at;
+    at->fd = fd;
+    at->peer = std::move(peer);
+    at->deadline = shared_->loop.Now() + shared_->options.handshake_timeout;
+    at->watch = poller().Watch(fd, true, false, &*at);
+    if (deadline_timer_ == 0) SetDeadline();
+    Read(at);
+  }
+
+  // The accept queue stays full for now, so another readiness event at once would only cost time.
+  void Pause() {
+    if (!pending_handshakes_.empty())
+      Refuse(pending_handshakes_.begin(), "out of file descriptors or memory");
+    poller().Rewatch(watch_, false, false);
+    pause_timer_ = shared_->loop.After(kAcceptPause, [this] {
+      pause_timer_ = 0;
+      poller().Rewatch(watch_, true, false);
+    });
+  }
+
+  // Pending handshakes are ordered by deadline.
+  void SetDeadline() {
+    if (pending_handshakes_.empty()) return;
+    deadline_timer_ = shared_->loop.After(pending_handshakes_.front().deadline - shared_->loop.Now(), [this] {
+      deadline_timer_ = 0;
+      while (!pending_handshakes_.empty() && pending_handshakes_.front().deadline <= shared_->loop.Now()) {
+        Refuse(pending_handshakes_.begin(), "no complete handshake before the deadline");
+      }
+      SetDeadline();
+    });
+  }
+
+  void Read(PendingHandshakeAt at) {
+    const auto progress = at->reader.Read(at->fd);
+    if (progress == Progress::kMore) return;
+    if (progress == Progress::kLost) {
+      return Refuse(at, at->reader.begun() ? "the connection was closed during the handshake" : "");
+    }
+    if (at->challenged) return CheckProof(at);
+    const auto nonce = wire::DecodeHello(at->reader.bytes(), shared_->options.port_kind);
+    if (!nonce.ok()) {
+      if (nonce.status().code() == Code::kFailedPrecondition)
+        SendAll(at->fd, wire::EncodeMismatch(shared_->options.port_kind));
+      return Refuse(at, nonce.status().message());
+    }
+    at->context = {.port_kind = shared_->options.port_kind, .connects = *nonce, .accepts = RandomNonce()};
+    if (!SendAll(at->fd, wire::EncodeChallenge(at->context, shared_->options.token)))
+      return Refuse(at, SocketError(errno));
+    at->challenged = true;
+    at->reader.Next(wire::kProofBytes);
+    Read(at);
+  }
+
+  void CheckProof(PendingHandshakeAt at) {
+    if (const Status proof = wire::CheckProof(at->reader.bytes(), at->context, shared_->options.token);
+        !proof.ok()) {
+      SendAll(at->fd, wire::EncodeVerdict(wire::Verdict::kWrongToken));
+      return Refuse(at, proof.message());
+    }
+    if (shared_->accepted >= shared_->options.max_connections) {
+      SendAll(at->fd, wire::EncodeVerdict(wire::Verdict::kTooManyConnections));
+      return Refuse(at, "there are " + std::to_string(shared_->accepted) + " connections already");
+    }
+    if (!SendAll(at->fd, wire::EncodeVerdict(wire::Verdict::kAdmitted)))
+      return Refuse(at, SocketError(errno));
+    const auto self = shared_from_this();  // the callback may destroy the listener
+    poller().Unwatch(at->watch);
+    AuthenticatedSocket authenticated{Descriptor(at->fd), std::move(at->peer)};
+    pending_handshakes_.erase(at);
+    on_socket_(std::move(authenticated));
+  }
+
+  // Without a reason the peer has only looked whether the port is open, which is not logged.
+  void Refuse(PendingHandshakeAt at, const std::string& why) {
+    shared_->refused.Add();
+    if (!why.empty()) refusal_log_.Add(shared_->loop.Now(), address_, at->peer, why);
+    Drop(at);
+  }
+
+  void Drop(PendingHandshakeAt at) {
+    poller().Unwatch(at->watch);
+    close(at->fd);
+    pending_handshakes_.erase(at);
+  }
+
+  std::shared_ptr<TransportContext> shared_;
+  int fd_;
+  const std::string address_;
+  RefusalLog refusal_log_;
+  std::function<void(AuthenticatedSocket)> on_socket_;
+  uint64_t watch_ = 0;
+  uint64_t pause_timer_ = 0;
+  uint64_t deadline_timer_ = 0;
+  std::list<PendingHandshake> pending_handshakes_;  // oldest first
+};
+
+class HandshakeListener final : public Listener {
+ public:
+  HandshakeListener(std::shared_ptr<HandshakeAcceptor> acceptor, std::string address)
+      : acceptor_(std::move(acceptor)), address_(std::move(address)) {}
+  ~HandshakeListener() override { acceptor_->Shut(); }
+  const std::string& address() const override { return address_; }
+
+ private:
+  std::shared_ptr<HandshakeAcceptor> acceptor_;
+  std::string address_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
+                                                      const std::string& address,
+                                                      std::function<void(AuthenticatedSocket)> on_socket) {
+  const auto fail = [&](const std::string& why) {
+    return Status(Code::kUnavailable, "cannot listen on " + address + ": " + why);
+  };
+  auto resolved = Resolve(address);
+  if (!resolved.ok()) return resolved.status().With("cannot listen on " + address);
+  SocketAddress at = resolved->front();
+  const int fd = socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return fail(SocketError(errno));
+  SetSocketOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (bind(fd, at.get(), at.size) != 0 || listen(fd, SOMAXCONN) != 0 ||
+      getsockname(fd, at.get(), &at.size) != 0) {
+    const std::string why = SocketError(errno);
+    close(fd);
+    return fail(why);
+  }
+  return std::unique_ptr<Listener>(new HandshakeListener(
+      std::make_shared<HandshakeAcceptor>(std::move(shared), fd, at.ToString(), std::move(on_socket)),
+      at.ToString()));
+}
+
+}  // namespace leat::net

@@ -1,0 +1,163 @@
+// Makes authenticated connections.
+#include "net/handshake.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "net/address.h"
+#include "net/handshake_socket.h"
+#include "net/poller.h"
+#include "wire/handshake.h"
+
+namespace leat::net {
+namespace {
+
+using Progress = HandshakeReader::Progress;
+
+// Resolves the name, tries its addresses in order, and does the handshake.
+class Attempt final : public Watcher, public std::enable_shared_from_this<Attempt> {
+ public:
+  Attempt(std::shared_ptr<TransportContext> shared, std::string address,
+          std::function<void(Result<AuthenticatedSocket>)> done)
+      : shared_(std::move(shared)), address_(std::move(address)), done_(std::move(done)) {}
+  ~Attempt() { Cancel(); }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  void Start(Duration deadline) {
+    timer_ = shared_->loop.After(deadline, [this] {
+      timer_ = 0;
+      Finish(Status(Code::kDeadlineExceeded,
+                    std::string("no ") + (greeting_ ? "handshake" : "answer") + " before the deadline"));
+    });
+    lookup_ = ResolveAsync(shared_->loop, address_, [this](Result<std::vector<SocketAddress>> found) {
+      if (!found.ok()) return Finish(found.status());
+      addresses_ = std::move(*found);
+      failure_ = Status(Code::kUnavailable, "no address");
+      TryNext();
+    });
+  }
+
+  // `done` is not called any more.
+  void Cancel() {
+    lookup_.reset();
+    shared_->loop.Cancel(std::exchange(timer_, 0));
+    CloseSocket();
+  }
+
+ private:
+  Loop::Impl& poller() { return shared_->loop.impl(); }
+
+  void TryNext() {
+    while (next_ < addresses_.size()) {
+      const SocketAddress& to = addresses_[next_++];
+      const int fd = socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      if (fd < 0) {
+        failure_ = Status(Code::kUnavailable, SocketError(errno));
+        continue;
+      }
+      PrepareSocket(fd, shared_->options);
+      if (connect(fd, to.get(), to.size) != 0 && errno != EINPROGRESS && errno != EINTR) {
+        failure_ = Status(Code::kUnavailable, SocketError(errno));
+        close(fd);
+        continue;
+      }
+      SendUnpaced(fd, to);
+      fd_ = fd;
+      peer_ = to.ToString();
+      watch_ = poller().Watch(fd_, false, true, this);
+      return;
+    }
+    Finish(failure_);
+  }
+
+  void OnReady(bool, bool) override {
+    const auto self = shared_from_this();
+    if (greeting_) return ReadAnswers();
+    int error = 0;
+    socklen_t size = sizeof(error);
+    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
+    context_ = {.port_kind = shared_->options.port_kind, .connects = RandomNonce(), .accepts = {}};
+    if (error == 0 && !SendAll(fd_, wire::EncodeHello(context_.port_kind, context_.connects))) error = errno;
+    if (error != 0) {
+      failure_ = Status(Code::kUnavailable, SocketError(error));
+      CloseSocket();
+      return TryNext();
+    }
+    greeting_ = true;
+    poller().Rewatch(watch_, true, false);
+  }
+
+  void ReadAnswers() {
+    const auto progress = reader_.Read(fd_);
+    if (progress == Progress::kMore) return;
+    if (progress == Progress::kLost) {
+      return Finish(Status(Code::kUnavailable, proven_ ? "the connection was closed during the handshake"
+                                                       : "the connection was closed before the handshake "
+                                                         "(not a Leat peer, or one with another token)"));
+    }
+    const Status status = proven_ ? wire::DecodeVerdict(reader_.bytes()) : Prove();
+    if (!status.ok()) return Finish(status);
+    if (!std::exchange(proven_, true)) {
+      reader_.Next(wire::kVerdictBytes);
+      return ReadAnswers();
+    }
+    poller().Unwatch(watch_);
+    Finish(AuthenticatedSocket{Descriptor(std::exchange(fd_, -1)), peer_});
+  }
+
+  // Verifies the peer's proof, then sends this side's.
+  Status Prove() {
+    LEAT_ASSIGN_OR_RETURN(context_.accepts,
+                          wire::CheckChallenge(reader_.bytes(), context_, shared_->options.token));
+    if (!SendAll(fd_, wire::EncodeProof(context_, shared_->options.token)))
+      return {Code::kUnavailable, SocketError(errno)};
+    return {};
+  }
+
+  void Finish(Result<AuthenticatedSocket> result) {
+    const auto self = shared_from_this();
+    Cancel();
+    const auto done = std::exchange(done_, nullptr);
+    if (!result.ok()) return done(result.status().With("cannot connect to " + address_));
+    done(std::move(result));
+  }
+
+  void CloseSocket() {
+    if (fd_ < 0) return;
+    poller().Unwatch(watch_);
+    close(std::exchange(fd_, -1));
+  }
+
+  std::shared_ptr<TransportContext> shared_;
+  std::string address_;
+  std::function<void(Result<AuthenticatedSocket>)> done_;
+  uint64_t timer_ = 0;
+  std::shared_ptr<void> lookup_;
+  std::vector<SocketAddress> addresses_;
+  size_t next_ = 0;
+  Status failure_;  // of the last address tried
+  int fd_ = -1;
+  std::string peer_;
+  uint64_t watch_ = 0;
+  bool greeting_ = false;  // the hello is sent
+  bool proven_ = false;    // both proofs are made, the verdict follows
+  wire::HandshakeContext context_;
+  HandshakeReader reader_{wire::kChallengeBytes};
+};
+
+}  // namespace
+
+std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
+                                           const std::string& address, Duration deadline,
+                                           std::function<void(Result<AuthenticatedSocket>)> done) {
+  auto attempt = std::make_shared<Attempt>(std::move(shared), address, std::move(done));
+  attempt->Start(deadline);
+  return {nullptr, [attempt](void*) { attempt->Cancel(); }};
+}
+
+}  // namespace leat::net

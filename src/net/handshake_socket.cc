@@ -1,0 +1,80 @@
+#include "net/handshake_socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+
+#include "base/check.h"
+
+namespace leat::net {
+namespace {
+
+constexpr int kMinUserTimeoutMs = 20'000;
+
+}  // namespace
+
+std::string SocketError(int error) {
+  return std::strerror(error);
+}
+
+void SetSocketOption(int fd, int level, int option, int value) {
+  setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+void PrepareSocket(int fd, const TransportOptions& options) {
+  SetSocketOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  SetSocketOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  const auto stall = std::chrono::ceil<std::chrono::milliseconds>(options.stall_timeout).count();
+  const int ms = static_cast<int>(std::clamp<int64_t>(stall, 1, 1 << 29));
+  SetSocketOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, ms / 2000));
+  SetSocketOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, ms / 6000));
+  SetSocketOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  // The kernel counts a peer that does not read and a pause of this process, too, so the stall timeout has to
+  // come first by far.
+  SetSocketOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, std::max(2 * ms, kMinUserTimeoutMs));
+}
+
+void SendUnpaced(int fd, const SocketAddress& peer) {
+  SocketAddress own;
+  own.size = sizeof(own.storage);
+  if (getsockname(fd, own.get(), &own.size) != 0 || HostOf(own.ToString()) != HostOf(peer.ToString())) return;
+  constexpr std::string_view kReno = "reno";
+  setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
+}
+
+bool SendAll(int fd, const Bytes& message) {
+  return send(fd, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(message.size());
+}
+
+wire::Nonce RandomNonce() {
+  wire::Nonce nonce;
+  LEAT_CHECK(getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size()));
+  return nonce;
+}
+
+HandshakeReader::Progress HandshakeReader::Read(int fd) {
+  while (have_ < size_) {
+    const ssize_t got = recv(fd, bytes_.data() + have_, size_ - have_, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Progress::kMore;
+    if (got <= 0) return Progress::kLost;
+    have_ += static_cast<size_t>(got);
+    begun_ = true;
+  }
+  return Progress::kDone;
+}
+
+void HandshakeReader::Next(size_t size) {
+  size_ = size;
+  have_ = 0;
+}
+
+}  // namespace leat::net

@@ -1,0 +1,285 @@
+// Recorded and forged handshakes, and impostors that listen in the place of a role.
+#include "net/handshake.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "net/address.h"
+#include "net/same_host/descriptor.h"
+#include "net/testing.h"
+#include "wire/frame.h"
+
+namespace leat::net {
+namespace {
+
+using testing::RandomBytes;
+using testing::RawHandshake;
+using testing::RunUntil;
+
+constexpr Duration kSoon = std::chrono::seconds(60);
+constexpr size_t kConnectsBytes = wire::kHelloBytes + wire::kProofBytes;
+constexpr size_t kAcceptsBytes = wire::kChallengeBytes + wire::kVerdictBytes;
+
+int ConnectTo(const std::string& address) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(ParseAddress(address)->port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  return fd;
+}
+
+// Listens in the place of a role.
+class Impostor {
+ public:
+  Impostor() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(at);
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
+    EXPECT_EQ(listen(listener_.get(), 5), 0);
+    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&at), &size);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  }
+  const std::string& address() const { return address_; }
+  Descriptor Accept() { return Descriptor(accept(listener_.get(), nullptr, nullptr)); }
+
+ private:
+  Descriptor listener_;
+  std::string address_;
+};
+
+// Appends what has arrived.
+void ReadInto(int fd, Bytes* bytes) {
+  std::byte buffer[256];
+  const ssize_t got = recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT);
+  if (got > 0) bytes->insert(bytes->end(), buffer, buffer + got);
+}
+
+void SendBytes(int fd, ByteView bytes) {
+  (void)send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+class HandshakeTest : public ::testing::Test {
+ protected:
+  HandshakeTest() {
+    auto sink = std::make_shared<spdlog::sinks::ostream_sink_st>(log);
+    previous = spdlog::default_logger();
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", std::move(sink)));
+    spdlog::set_pattern("%v");
+  }
+  ~HandshakeTest() override { spdlog::set_default_logger(previous); }
+
+  std::shared_ptr<TransportContext> Context(std::string token = "t", Duration timeout = kSoon) {
+    TransportOptions options{.token = std::move(token), .handshake_timeout = timeout};
+    return std::make_shared<TransportContext>(loop, options);
+  }
+  void Listen(Duration timeout = kSoon) {
+    context = Context("t", timeout);
+    auto listening = ListenAuthenticated(context, "127.0.0.1:0", [this](AuthenticatedSocket socket) {
+      accepted.push_back(std::move(socket));
+    });
+    ASSERT_TRUE(listening.ok()) << listening.status().ToString();
+    listener = std::move(*listening);
+  }
+  void Dial(const std::string& address, std::string token = "t") {
+    outcome.reset();
+    dial = ConnectAuthenticated(Context(std::move(token)), address, kSoon,
+                                [this](auto result) { outcome.emplace(std::move(result)); });
+  }
+  bool Closed(int fd) {
+    pollfd ends{.fd = fd, .events = POLLRDHUP, .revents = 0};
+    return poll(&ends, 1, 0) == 1;
+  }
+  std::vector<std::string> Log() const {
+    std::vector<std::string> lines;
+    std::istringstream in(log.str());
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+  }
+
+  std::ostringstream log;
+  std::shared_ptr<spdlog::logger> previous;
+  Loop loop;
+  std::shared_ptr<TransportContext> context;
+  std::unique_ptr<Listener> listener;
+  std::vector<AuthenticatedSocket> accepted;
+  std::shared_ptr<void> dial;
+  std::optional<Result<AuthenticatedSocket>> outcome;
+};
+
+TEST_F(HandshakeTest, ARecordingProvesNothingToEitherSide) {
+  Listen();
+  // Records a handshake that is forwarded.
+  Impostor impostor;
+  Dial(impostor.address());
+  for (int i = 0; i < 10; ++i) loop.RunOnce({});
+  const Descriptor caller = impostor.Accept();
+  const Descriptor forward(ConnectTo(listener->address()));
+  Bytes connects;
+  Bytes accepts;
+  ASSERT_TRUE(RunUntil(loop, [&] {
+    const size_t from = connects.size();
+    const size_t to = accepts.size();
+    ReadInto(caller.get(), &connects);
+    SendBytes(forward.get(), ByteView(connects).subspan(from));
+    ReadInto(forward.get(), &accepts);
+    SendBytes(caller.get(), ByteView(accepts).subspan(to));
+    return outcome.has_value();
+  }));
+  ASSERT_TRUE(outcome->ok()) << outcome->status().ToString();
+  ASSERT_EQ(connects.size(), kConnectsBytes);
+  ASSERT_EQ(accepts.size(), kAcceptsBytes);
+  ASSERT_EQ(accepted.size(), 1u);
+
+  // The connecting side's messages, at the listener.
+  const Descriptor replay(ConnectTo(listener->address()));
+  SendBytes(replay.get(), connects);
+  Bytes answer;
+  ASSERT_TRUE(RunUntil(loop, [&] {
+    ReadInto(replay.get(), &answer);
+    return answer.size() == kAcceptsBytes && Closed(replay.get());
+  }));
+  EXPECT_EQ(wire::DecodeVerdict(ByteView(answer).subspan(wire::kChallengeBytes)).code(),
+            Code::kPermissionDenied);
+  EXPECT_EQ(accepted.size(), 1u);
+  ASSERT_EQ(Log().size(), 1u) << log.str();
+  EXPECT_TRUE(Log()[0].starts_with(listener->address() + " refused 127.0.0.1:")) << log.str();
+  EXPECT_TRUE(Log()[0].ends_with(": the peer has the token of another job")) << log.str();
+
+  // The accepting side's messages, in its place.
+  Impostor dead;
+  Dial(dead.address());
+  for (int i = 0; i < 10; ++i) loop.RunOnce({});
+  const Descriptor second = dead.Accept();
+  SendBytes(second.get(), accepts);
+  ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }));
+  EXPECT_EQ(outcome->status().code(), Code::kPermissionDenied);
+  // Before the listener has proven itself, it learns a nonce and nothing else.
+  Bytes told;
+  ReadInto(second.get(), &told);
+  EXPECT_EQ(told.size(), wire::kHelloBytes);
+}
+
+TEST_F(HandshakeTest, AnImpostorThatReturnsTheCallersMessagesLearnsNothing) {
+  Impostor impostor;
+  Dial(impostor.address());
+  for (int i = 0; i < 10; ++i) loop.RunOnce({});
+  const Descriptor caller = impostor.Accept();
+  Bytes hello;
+  ASSERT_TRUE(RunUntil(loop, [&] {
+    ReadInto(caller.get(), &hello);
+    return hello.size() == wire::kHelloBytes;
+  }));
+  hello.resize(wire::kChallengeBytes);
+  hello[12] = std::byte{2};  // "accepts"
+  SendBytes(caller.get(), hello);
+  ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }));
+  EXPECT_EQ(outcome->status().code(), Code::kPermissionDenied);
+}
+
+TEST_F(HandshakeTest, EachRefusalIsOneLine) {
+  Listen(std::chrono::milliseconds(200));
+  const auto refused = [&](const std::string& why) {
+    const size_t before = Log().size();
+    EXPECT_TRUE(RunUntil(loop, [&] { return Log().size() > before; })) << why;
+    ASSERT_EQ(Log().size(), before + 1);
+    EXPECT_TRUE(Log().back().ends_with(": " + why)) << Log().back() << " instead of: " << why;
+  };
+  const Bytes hello = wire::EncodeHello(wire::PortKind::kServer, {});
+  {
+    const Descriptor peer(ConnectTo(listener->address()));
+    SendBytes(peer.get(), RandomBytes(100, 1));
+    refused("the peer's first bytes are not a hello of Leat");
+  }
+  {
+    const Descriptor peer(ConnectTo(listener->address()));
+    SendBytes(peer.get(), ByteView(hello).first(20));
+    refused("no complete handshake before the deadline");
+  }
+  {
+    Descriptor peer(ConnectTo(listener->address()));
+    SendBytes(peer.get(), ByteView(hello).first(20));
+    peer = Descriptor();
+    refused("the connection was closed during the handshake");
+  }
+  {
+    const Descriptor peer(ConnectTo(listener->address()));
+    SendBytes(peer.get(), wire::EncodeHello(wire::PortKind::kControl, {}));
+    refused("the port belongs to a parameter server, the connection is for a coordinator");
+  }
+  {
+    const Descriptor peer(ConnectTo(listener->address()));
+    Bytes old = hello;
+    old[8] = std::byte{2};
+    SendBytes(peer.get(), old);
+    refused("the peer speaks wire version 2, this program speaks " + std::to_string(wire::kVersion));
+    Bytes answer;
+    ReadInto(peer.get(), &answer);
+    EXPECT_EQ(answer, wire::EncodeMismatch(wire::PortKind::kServer));
+  }
+  // A look whether the port is open is not worth a line.
+  const uint64_t before = context->refused.value();
+  close(ConnectTo(listener->address()));
+  ASSERT_TRUE(RunUntil(loop, [&] { return context->refused.value() == before + 1; }));
+  EXPECT_EQ(Log().size(), 5u);
+}
+
+TEST_F(HandshakeTest, AFloodDoesNotFillTheLog) {
+  Listen();
+  for (int i = 0; i < 200; ++i) {
+    const Descriptor peer(ConnectTo(listener->address()));
+    SendBytes(peer.get(), RandomBytes(100, 1));
+    ASSERT_TRUE(RunUntil(loop, [&] { return context->refused.value() == static_cast<uint64_t>(i + 1); }));
+  }
+  EXPECT_LE(Log().size(), 40u) << log.str();
+}
+
+TEST_F(HandshakeTest, TheCallerSaysWhatIsWrong) {
+  Listen();
+  Dial(listener->address(), "another");
+  ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }));
+  EXPECT_EQ(outcome->status().code(), Code::kPermissionDenied);
+  EXPECT_EQ(outcome->status().message(),
+            "cannot connect to " + listener->address() + ": the peer has the token of another job");
+  auto other = std::make_shared<TransportContext>(
+      loop, TransportOptions{.token = "t", .port_kind = wire::PortKind::kMember});
+  outcome.reset();
+  dial = ConnectAuthenticated(other, listener->address(), kSoon,
+                              [this](auto result) { outcome.emplace(std::move(result)); });
+  ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }));
+  EXPECT_EQ(outcome->status().code(), Code::kFailedPrecondition);
+  EXPECT_NE(outcome->status().message().find("the port belongs to a parameter server"), std::string::npos)
+      << outcome->status().message();
+}
+
+TEST_F(HandshakeTest, TakesLessThanFiveMilliseconds) {
+  Listen();
+  std::vector<Duration> times;
+  for (int i = 0; i < 101; ++i) {
+    const Time begin = loop.Now();
+    Dial(listener->address());
+    ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }));
+    ASSERT_TRUE(outcome->ok()) << outcome->status().ToString();
+    times.push_back(loop.Now() - begin);
+  }
+  std::ranges::sort(times);
+  EXPECT_LT(times[times.size() / 2], std::chrono::milliseconds(5));
+}
+
+}  // namespace
+}  // namespace leat::net

@@ -1,0 +1,155 @@
+#include "wire/handshake.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "wire/frame.h"
+
+namespace leat::wire {
+namespace {
+
+constexpr std::string_view kMagic = "LEATWIRE";
+// Of both sides' proofs, at the beginning of what is authenticated. Both have one size.
+constexpr std::string_view kConnectsLabel = "leat handshake: connects";
+constexpr std::string_view kAcceptsLabel = "leat handshake: accepts ";
+static_assert(kConnectsLabel.size() == kAcceptsLabel.size());
+
+using Proof = std::array<std::byte, kProofBytes>;
+
+Status WrongToken() {
+  return {Code::kPermissionDenied, "the peer has the token of another job"};
+}
+
+const char* Name(PortKind port_kind) {
+  switch (port_kind) {
+    case PortKind::kControl:
+      return "a coordinator";
+    case PortKind::kServer:
+      return "a parameter server";
+    case PortKind::kMember:
+      return "a worker of an all-reduce group";
+  }
+  return "an unknown role";
+}
+
+// Both magic and version stand first in every version.
+Bytes Begin(Side side, PortKind port_kind, const Nonce& nonce) {
+  ByteWriter out;
+  out.PutRaw(AsBytes(kMagic));
+  out.Put(kVersion);
+  out.Put(static_cast<uint16_t>(side));
+  out.Put(static_cast<uint16_t>(port_kind));
+  out.PutRaw(nonce);
+  return out.Take();
+}
+
+Result<Nonce> ReadBegin(ByteReader& in, Side side, PortKind port_kind) {
+  if (AsText(in.GetRaw(kMagic.size())) != kMagic)
+    return Status(Code::kDataLoss, "the peer's first bytes are not a hello of Leat");
+  if (const auto version = in.Get<uint32_t>(); version != kVersion) {
+    return Status(Code::kFailedPrecondition, "the peer speaks wire version " + std::to_string(version) +
+                                                 ", this program speaks " + std::to_string(kVersion));
+  }
+  if (in.Get<uint16_t>() != static_cast<uint16_t>(side))
+    return Status(Code::kDataLoss, "the peer's hello names the wrong side (connects, accepts)");
+  if (const auto its = static_cast<PortKind>(in.Get<uint16_t>()); its != port_kind) {
+    const bool accepts = side == Side::kAccepts;
+    return Status(Code::kFailedPrecondition,
+                  std::string("the port belongs to ") + Name(accepts ? its : port_kind) +
+                      ", the connection is for " + Name(accepts ? port_kind : its));
+  }
+  Nonce nonce;
+  std::ranges::copy(in.GetRaw(nonce.size()), nonce.begin());
+  return nonce;
+}
+
+Proof MakeProof(Side side, const HandshakeContext& context, std::string_view token) {
+  ByteWriter text;
+  text.PutRaw(AsBytes(side == Side::kConnects ? kConnectsLabel : kAcceptsLabel));
+  text.Put(kVersion);
+  text.Put(static_cast<uint32_t>(context.port_kind));
+  text.PutRaw(context.connects);
+  text.PutRaw(context.accepts);
+  Proof proof;
+  // With proofs that are not computed, all peers would agree.
+  LEAT_CHECK(HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
+                  reinterpret_cast<const unsigned char*>(text.view().data()), text.size(),
+                  reinterpret_cast<unsigned char*>(proof.data()), nullptr) != nullptr);
+  return proof;
+}
+
+bool Same(ByteView bytes, const Proof& proof) {
+  return bytes.size() == proof.size() && CRYPTO_memcmp(bytes.data(), proof.data(), proof.size()) == 0;
+}
+
+Bytes Challenge(PortKind port_kind, const Nonce& nonce, const Proof& proof) {
+  Bytes challenge = Begin(Side::kAccepts, port_kind, nonce);
+  challenge.insert(challenge.end(), proof.begin(), proof.end());
+  return challenge;
+}
+
+}  // namespace
+
+Bytes EncodeHello(PortKind port_kind, const Nonce& nonce) {
+  return Begin(Side::kConnects, port_kind, nonce);
+}
+
+Result<Nonce> DecodeHello(ByteView hello, PortKind port_kind) {
+  if (hello.size() != kHelloBytes) return Status(Code::kDataLoss, "a hello of the wrong size");
+  ByteReader in(hello);
+  return ReadBegin(in, Side::kConnects, port_kind);
+}
+
+Bytes EncodeChallenge(const HandshakeContext& context, std::string_view token) {
+  return Challenge(context.port_kind, context.accepts, MakeProof(Side::kAccepts, context, token));
+}
+
+Bytes EncodeMismatch(PortKind port_kind) {
+  return Challenge(port_kind, Nonce{}, Proof{});
+}
+
+Result<Nonce> CheckChallenge(ByteView challenge, const HandshakeContext& context, std::string_view token) {
+  if (challenge.size() != kChallengeBytes) return Status(Code::kDataLoss, "a challenge of the wrong size");
+  ByteReader in(challenge);
+  HandshakeContext with_peer = context;
+  LEAT_ASSIGN_OR_RETURN(with_peer.accepts, ReadBegin(in, Side::kAccepts, context.port_kind));
+  if (!Same(in.GetRaw(kProofBytes), MakeProof(Side::kAccepts, with_peer, token))) return WrongToken();
+  return with_peer.accepts;
+}
+
+Bytes EncodeProof(const HandshakeContext& context, std::string_view token) {
+  const Proof proof = MakeProof(Side::kConnects, context, token);
+  return {proof.begin(), proof.end()};
+}
+
+Status CheckProof(ByteView proof, const HandshakeContext& context, std::string_view token) {
+  return Same(proof, MakeProof(Side::kConnects, context, token)) ? Status() : WrongToken();
+}
+
+Bytes EncodeVerdict(Verdict verdict) {
+  ByteWriter out;
+  out.Put(verdict);
+  return out.Take();
+}
+
+Status DecodeVerdict(ByteView verdict) {
+  ByteReader in(verdict);
+  const auto its = in.Get<Verdict>();
+  if (!in.Done()) return {Code::kDataLoss, "a verdict of the wrong size"};
+  switch (its) {
+    case Verdict::kAdmitted:
+      return {};
+    case Verdict::kWrongToken:
+      return WrongToken();
+    case Verdict::kTooManyConnections:
+      return {Code::kUnavailable, "the peer has too many connections"};
+  }
+  return {Code::kDataLoss, "unknown verdict " + std::to_string(static_cast<uint32_t>(its))};
+}
+
+}  // namespace leat::wire

@@ -1,0 +1,73 @@
+// The handshake that begins a connection: both sides prove that they know the job's token, by HMAC-SHA-256
+// over a fresh nonce of each side. The accepting side proves itself first. docs/formats/frame.md has the
+// grammar.
+//
+//   connecting side                       accepting side
+//     hello      nonce              -->
+//                                   <--     challenge  nonce, proof
+//     proof                         -->
+//                                   <--     verdict
+//
+// A recorded message is useless on another connection, because its nonces differ. A proof names its side and
+// the kind of port, so it cannot be returned to its sender, or used at a port of another kind. Someone who
+// forwards the messages of both sides is not detected: an untrusted network needs TLS below.
+//
+// All messages have a fixed size, so no length from an unauthenticated peer is used. The functions are pure
+// and thread-safe. Proofs are compared in constant time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace leat::wire {
+
+// What a port serves: the control plane of a coordinator, a server's tensor plane, or that of a member of an
+// all-reduce group.
+enum class PortKind : uint32_t { kControl = 1, kServer = 2, kMember = 3 };
+
+enum class Side : uint8_t { kConnects = 1, kAccepts = 2 };
+
+using Nonce = std::array<std::byte, 32>;
+
+// What both sides know before they prove the token.
+struct HandshakeContext {
+  PortKind port_kind = PortKind::kServer;
+  Nonce connects{};  // the nonce of the connecting side
+  Nonce accepts{};
+};
+
+constexpr size_t kHelloBytes = 48;
+constexpr size_t kChallengeBytes = 80;
+constexpr size_t kProofBytes = 32;
+constexpr size_t kVerdictBytes = 4;
+
+enum class Verdict : uint32_t { kAdmitted = 0, kWrongToken = 1, kTooManyConnections = 2 };
+
+Bytes EncodeHello(PortKind port_kind, const Nonce& nonce);
+// Returns the peer's nonce. Returns kFailedPrecondition for a hello of another version or kind of port,
+// kDataLoss for anything else that is not a hello.
+Result<Nonce> DecodeHello(ByteView hello, PortKind port_kind);
+
+Bytes EncodeChallenge(const HandshakeContext& context, std::string_view token);
+// The answer to a hello that DecodeHello returns kFailedPrecondition for: a challenge of zeros, which tells
+// the peer the version and the kind of this port and proves nothing.
+Bytes EncodeMismatch(PortKind port_kind);
+// Returns the peer's nonce after its proof has been verified. `context->accepts` is not used. Returns
+// kPermissionDenied for a peer with another token, otherwise as DecodeHello.
+Result<Nonce> CheckChallenge(ByteView challenge, const HandshakeContext& context, std::string_view token);
+
+// The proof of the connecting side.
+Bytes EncodeProof(const HandshakeContext& context, std::string_view token);
+// Returns kPermissionDenied for a peer with another token.
+Status CheckProof(ByteView proof, const HandshakeContext& context, std::string_view token);
+
+Bytes EncodeVerdict(Verdict verdict);
+// Returns ok if the peer admits this side, otherwise kPermissionDenied, kUnavailable (too many connections)
+// or kDataLoss.
+Status DecodeVerdict(ByteView verdict);
+
+}  // namespace leat::wire
