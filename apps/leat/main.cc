@@ -1,8 +1,6 @@
 // The `leat` program: the only place where concrete parts are wired together.
-#include <pwd.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,11 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -28,6 +23,7 @@
 #include "kernels/reference/reference.h"
 #include "launcher/runner.h"
 #include "launcher/signals.h"
+#include "launcher/token.h"
 #include "ops/fuse.h"
 #include "report/display.h"
 #include "roles/bots_role.h"
@@ -49,33 +45,11 @@ namespace {
 
 constexpr int kBadInput = 2;
 
-// The secret that authenticates the roles of a job to each other: $LEAT_TOKEN, or else the first line of
-// ~/.config/leat/token, which is created if missing. All hosts of a job need the same token.
+// The token for a command that cannot do without.
 std::string Token() {
-  if (const char* token = std::getenv("LEAT_TOKEN"); token != nullptr && *token != '\0') return token;
-  const char* home = std::getenv("HOME");
-  if (home == nullptr) {
-    const passwd* user = getpwuid(getuid());
-    home = user != nullptr ? user->pw_dir : "/tmp";
-  }
-  const std::filesystem::path path = std::filesystem::path(home) / ".config/leat/token";
-  const auto read = [&path] {
-    std::ifstream in(path);
-    std::string token;
-    std::getline(in, token);
-    return token;
-  };
-  if (std::string token = read(); !token.empty()) return token;
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  std::random_device random;
-  std::string token;
-  for (int i = 0; i < 32; ++i) token += "0123456789abcdef"[random() % 16];
-  const mode_t old = umask(0077);
-  std::ofstream(path) << token << "\n";
-  umask(old);
-  if (std::string kept = read(); !kept.empty()) return kept;
-  throw std::invalid_argument("cannot write the token file " + path.string() + "; set LEAT_TOKEN instead");
+  auto token = launcher::UserToken();
+  if (!token.ok()) throw std::invalid_argument(token.status().message());
+  return std::move(token).value();
 }
 
 // The exit status of a command that ends with `status`: 2 for what the user can fix, else 1.
@@ -156,11 +130,12 @@ int Train(Arguments a) {
   options.listen = a.listen;
   options.pause_at = a.pause_at;
   options.plan = Kernels();
-  try {
-    options.token = Token();
-  } catch (const std::invalid_argument&) {
-    // No token can be stored: the job gets a random one that only its own processes know.
-  }
+  auto token = launcher::UserToken();
+  if (token.ok()) {
+    options.token = std::move(token).value();
+  } else if (token.status().code() != Code::kNotFound) {
+    throw std::invalid_argument(token.status().message());
+  }  // otherwise the job gets a random token that only its own processes know
   return launcher::RunLocally(options);
 }
 

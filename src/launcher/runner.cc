@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -26,6 +25,7 @@
 #include "job/resume.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"
+#include "launcher/token.h"
 #include "net/address.h"
 #include "report/display.h"
 
@@ -52,13 +52,6 @@ std::string NewDirectory(const std::string& name) {
     if (error)
       throw std::invalid_argument("cannot create the directory " + path.string() + ": " + error.message());
   }
-}
-
-std::string RandomToken() {
-  std::random_device random;
-  std::string token;
-  for (int i = 0; i < 32; ++i) token += "0123456789abcdef"[random() % 16];
-  return token;
 }
 
 class Runner {

@@ -164,6 +164,28 @@ def test_a_coordinator_that_is_not_there(tmp_path, role):
         leat.refused(leat.run(role, "--coordinator", address, env={"LEAT_TOKEN": "x"}, timeout=300), address)
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o660, 0o604])
+@pytest.mark.parametrize("command", ["train", "status", "worker"])
+def test_a_token_file_that_others_can_read(tmp_path, command, mode):
+    (tmp_path / "job.yaml").write_text(GOOD)
+    token = tmp_path / ".config/leat/token"
+    token.parent.mkdir(parents=True)
+    token.write_text("f00d\n")
+    token.chmod(mode)
+    arguments = ["job.yaml"] if command == "train" else ["--coordinator", "127.0.0.1:1"]
+    done = leat.run(command, *arguments, cwd=tmp_path, env={"HOME": str(tmp_path), "LEAT_TOKEN": ""})
+    leat.refused(done, str(token), f"mode {mode:o}", "chmod 600")
+    assert "f00d" not in done.stderr
+    assert sorted(os.listdir(tmp_path)) == [".config", "job.yaml"]
+
+
+def test_no_token_file_is_made_without_a_home(tmp_path):
+    before = set(os.listdir("/tmp"))
+    done = leat.run("status", "--coordinator", "127.0.0.1:1", cwd=tmp_path, env={"HOME": "", "LEAT_TOKEN": ""})
+    leat.refused(done, "no home directory", "LEAT_TOKEN")
+    assert os.listdir(tmp_path) == [] and ".config" not in set(os.listdir("/tmp")) - before
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """The directory of a small finished job, which tests copy and damage."""

@@ -1,0 +1,103 @@
+#include "net/security/private_file.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "base/check.h"
+#include "net/same_host/descriptor.h"
+
+namespace leat::net {
+namespace {
+
+Code CodeOf(int error) {
+  if (error == ENOENT || error == ENOTDIR) return Code::kNotFound;
+  return error == ENOSPC || error == EDQUOT ? Code::kResourceExhausted : Code::kPermissionDenied;
+}
+
+bool WriteAll(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  return fsync(fd) == 0;
+}
+
+}  // namespace
+
+bool IsPrivate(unsigned mode, bool owned_by_root) {
+  const unsigned others = mode & 0077;
+  return others == 0 || (owned_by_root && others == S_IRGRP);
+}
+
+Result<std::string> ReadPrivateFile(const std::filesystem::path& path) {
+  const auto fail = [&path](Code code, const std::string& why) {
+    return Status(code, path.string() + ": " + why);
+  };
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat about {};
+  if (file.get() < 0 || fstat(file.get(), &about) != 0) return fail(CodeOf(errno), std::strerror(errno));
+  if (!S_ISREG(about.st_mode)) return fail(Code::kInvalidArgument, "not a regular file");
+  if (!IsPrivate(about.st_mode, about.st_uid == 0)) {
+    const unsigned mode = about.st_mode & 07777;
+    const std::string octal = {static_cast<char>('0' + (mode >> 6 & 7)),
+                               static_cast<char>('0' + (mode >> 3 & 7)), static_cast<char>('0' + (mode & 7))};
+    return fail(Code::kPermissionDenied,
+                "other users have access to this secret (mode " + octal + "); run chmod 600 on it");
+  }
+  std::string content(kMaxPrivateFileBytes + 1, '\0');
+  size_t have = 0;
+  while (have < content.size()) {
+    const ssize_t got = read(file.get(), content.data() + have, content.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(CodeOf(errno), std::strerror(errno));
+    if (got == 0) break;
+    have += static_cast<size_t>(got);
+  }
+  if (have > kMaxPrivateFileBytes)
+    return fail(Code::kInvalidArgument, "more than " + std::to_string(kMaxPrivateFileBytes) + " bytes");
+  content.resize(have);
+  return content;
+}
+
+Status CreatePrivateFile(const std::filesystem::path& path, std::string_view content) {
+  const auto fail = [&path](int error) {
+    return Status(CodeOf(error), "cannot create " + path.string() + ": " + std::strerror(error));
+  };
+  std::error_code error;
+  if (const auto folder = path.parent_path(); !folder.empty() && !std::filesystem::exists(folder, error)) {
+    std::filesystem::create_directories(folder.parent_path(), error);
+    if (!error && mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return fail(errno);
+    if (error) return fail(error.value());
+  }
+  const std::string temporary = path.string() + "." + RandomHex(8) + ".tmp";
+  const Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.get() < 0) return fail(errno);
+  // A link, unlike a rename, does not replace the file of another process.
+  int failure = 0;
+  if (!WriteAll(file.get(), content) || (link(temporary.c_str(), path.c_str()) != 0 && errno != EEXIST))
+    failure = errno;
+  unlink(temporary.c_str());
+  return failure == 0 ? Status() : fail(failure);
+}
+
+std::string RandomHex(size_t bytes) {
+  std::string random(bytes, '\0');
+  LEAT_CHECK(bytes <= 256 && getrandom(random.data(), bytes, 0) == static_cast<ssize_t>(bytes));
+  std::string digits;
+  for (const char c : random) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    digits += {kDigits[static_cast<unsigned char>(c) >> 4], kDigits[static_cast<unsigned char>(c) & 15]};
+  }
+  return digits;
+}
+
+}  // namespace leat::net
