@@ -8,10 +8,6 @@
 
 namespace leat::roles {
 
-std::string ProgramVersion() {
-  return "0.1.0";
-}
-
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address, uint64_t job_hash) {
   protocol::JoinRequest request;
   request.role = role;

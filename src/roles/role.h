@@ -7,7 +7,8 @@
 
 namespace leat::roles {
 
-// The version of the program. All processes of a job must have the same.
+// The version of the program, with the git commit that it was built from: "0.1.0+1a2b3c4d5e6f", or
+// "0.1.0+no-git-commit". All processes of a job must have the same.
 std::string ProgramVersion();
 // A join request with this process's host and pid, and a worker's MPI rank. `job_hash` identifies the job
 // that the process was in before; 0: none.

@@ -1,6 +1,9 @@
-"""leat devices, graph and export."""
+"""leat devices, graph, export and --version."""
 
 import json
+import os
+import re
+import subprocess
 
 import leat
 
@@ -21,6 +24,48 @@ def test_the_program_alone_shows_what_to_do_first():
     assert done.returncode == 0 and not done.stderr, done.stderr
     for command in ["leat demo", "leat schema FILE", "leat train job.yaml", "leat --help"]:
         assert command in done.stdout
+
+
+def test_the_version_names_the_build():
+    done = leat.run("--version")
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert re.fullmatch(r"0\.1\.0\+(no-git-commit|[0-9a-f]{12}(\.changed\.[0-9a-f]{8})?)\n", done.stdout), done.stdout
+
+
+def test_different_sources_have_different_versions(tmp_path):
+    tree, output = tmp_path / "tree", tmp_path / "version.cc"
+    tree.mkdir()
+
+    def version():
+        subprocess.run(["cmake", f"-DSOURCE={tree}", "-DVERSION=0.1.0", f"-DTEMPLATE={leat.ROOT}/src/roles/version.cc.in",
+                        f"-DOUTPUT={output}", "-P", leat.ROOT / "cmake/WriteVersion.cmake"], check=True)
+        return re.search(r'return "(.*)";', output.read_text())[1]
+
+    def git(*arguments):
+        return subprocess.run(["git", "-C", tree, "-c", "user.name=x", "-c", "user.email=x", *arguments], check=True,
+                              stdout=subprocess.PIPE, text=True).stdout.strip()
+
+    (tree / "a.cc").write_text("one")
+    assert version() == "0.1.0+no-git-commit"
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    first = version()
+    assert first == "0.1.0+" + git("rev-parse", "--short=12", "HEAD")
+    os.utime(output, (1, 1))
+    assert version() == first
+    assert os.stat(output).st_mtime == 1, "an equal version costs no compilation"
+    seen = {first}
+    for text in ["two", "three"]:
+        (tree / "a.cc").write_text(text)
+        assert version().startswith(first + ".changed.")
+        seen.add(version())
+    git("commit", "-q", "-a", "-m", "second")
+    seen.add(version())
+    assert len(seen) == 4, seen
+    (tree / "a.cc").write_text("one")
+    git("commit", "-q", "-a", "-m", "third")
+    assert version() not in seen, "the same sources at another commit"
 
 
 def test_devices():
