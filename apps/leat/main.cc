@@ -82,6 +82,7 @@ struct Arguments {
   bool demo = false;
   bool json = false;
   std::string listen = "127.0.0.1:0";
+  std::string advertise;
   std::string coordinator;
   int ready_fd = -1;
   double rate = -1;
@@ -154,6 +155,7 @@ int Coordinator(Arguments a) {
   const auto job = job::Job::Load(a.source, a.overrides);
   roles::CoordinatorOptions options;
   options.listen = a.listen;
+  options.advertise = a.advertise;
   options.token = Token();
   options.resume = !a.source.resume.empty();
   options.pause_at = a.pause_at;
@@ -174,6 +176,7 @@ roles::RoleOptions Role(const Arguments& a) {
   options.coordinator_client.coordinator = a.coordinator;
   options.coordinator_client.token = Token();
   options.listen = a.listen;
+  options.advertise = a.advertise;
   options.plan = Kernels();
   options.exit_status = ExitStatus;
   return options;
@@ -232,12 +235,18 @@ void AddJobCommands(CLI::App& app, Arguments& a, int& result) {
   train->callback([&] { result = Train(a); });
 }
 
+void AddAdvertise(CLI::App* app, Arguments& a) {
+  app->add_option("--advertise", a.advertise,
+                  "address that others use instead of --listen's, HOST or HOST:PORT (default: --listen's)");
+}
+
 constexpr const char* kCoordinatorAddress = "address of the coordinator, HOST:PORT";
 
 void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   auto* coordinator = app.add_subcommand("coordinator", "start the coordinator of a job");
   coordinator->add_option("job", a.source.file, kJobFile);
   AddJobOptions(coordinator, &a, "required, except with --resume");
+  AddAdvertise(coordinator, a);
   coordinator->add_flag("--demo", a.demo, "run the job of `leat demo`");
   coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
   coordinator->callback([&] { result = Coordinator(a); });
@@ -246,7 +255,10 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
                             const char* listens) {
     auto* role = app.add_subcommand(name, what);
     role->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
-    if (listens != nullptr) role->add_option("--listen", a.listen, listens)->capture_default_str();
+    if (listens != nullptr) {
+      role->add_option("--listen", a.listen, listens)->capture_default_str();
+      AddAdvertise(role, a);
+    }
     role->callback([&a, &result, run] { result = Report(run(Role(a))); });
   };
   add_role("ps", "start a parameter server", roles::RunServer,

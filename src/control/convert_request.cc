@@ -14,6 +14,9 @@ void Put(const protocol::JoinRequest& in, pb::JoinRequest* out) {
   out->set_host(in.host);
   out->set_pid(in.pid);
   out->set_job_hash(in.job_hash);
+  out->set_process(in.process);
+  out->set_network(in.network);
+  out->set_local_host(in.local_host);
   if (!in.mpi) return;
   out->mutable_mpi()->set_rank(in.mpi->rank);
   out->mutable_mpi()->set_members(in.mpi->members);
@@ -26,6 +29,9 @@ void Take(const pb::JoinRequest& in, protocol::JoinRequest* out, Check* check) {
   TakeText(in.host(), Limits::kName, "host", &out->host, check);
   out->pid = in.pid();
   out->job_hash = in.job_hash();
+  out->process = in.process();
+  out->network = in.network();
+  TakeText(in.local_host(), Limits::kName, "local_host", &out->local_host, check);
   if (in.has_mpi()) out->mpi = {in.mpi().rank(), in.mpi().members()};
 }
 

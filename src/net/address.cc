@@ -3,14 +3,19 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "base/bytes.h"
 
 namespace leat::net {
 namespace {
@@ -47,6 +52,46 @@ std::string HostName() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) return "";
   return host.data();
+}
+
+Result<std::string> AdvertisedAddress(const std::string& advertise, const std::string& listening) {
+  if (advertise.empty()) return listening;
+  const bool has_port = advertise.find(':') != std::string::npos && advertise.back() != ']';
+  const std::string port = listening.substr(listening.rfind(':') + 1);
+  LEAT_ASSIGN_OR_RETURN(const HostPort at, ParseAddress(has_port ? advertise : advertise + ":" + port));
+  const auto bad = [&](const std::string& why) {
+    return Status(Code::kInvalidArgument, "cannot advertise " + advertise + ": " + why);
+  };
+  if (at.host == "0.0.0.0" || at.host == "::") return bad("others cannot connect to a wildcard");
+  if (at.port == 0) return bad("others cannot connect to port 0");
+  return at.ToString();
+}
+
+uint64_t NetworkId() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat network {};
+  if (stat("/proc/self/ns/net", &network) != 0) network = {};
+  ByteWriter id;
+  id.PutString(boot);
+  id.Put(static_cast<uint64_t>(network.st_dev));
+  id.Put(static_cast<uint64_t>(network.st_ino));
+  return std::max<uint64_t>(Checksum(id.view()), 1);
+}
+
+std::string LocalHostTowards(const std::string& address) {
+  const auto found = Resolve(address);
+  if (!found.ok()) return "";
+  for (const SocketAddress& to : *found) {
+    const int fd = socket(to.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    SocketAddress own;
+    own.size = sizeof(own.storage);
+    const bool known = connect(fd, to.get(), to.size) == 0 && getsockname(fd, own.get(), &own.size) == 0;
+    close(fd);
+    if (known) return std::string(HostOf(own.ToString()));
+  }
+  return "";
 }
 
 Result<HostPort> ParseAddress(std::string_view address) {

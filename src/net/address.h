@@ -28,8 +28,19 @@ inline std::string_view HostOf(std::string_view address) {
   return address.substr(0, address.rfind(':'));
 }
 
+// The address of a listener that others are told: `advertise` ("host:port", or "host" with the listener's
+// port), or `listening` if it is empty. Returns kInvalidArgument for an `advertise` that is no such address,
+// a wildcard (0.0.0.0, [::]), or has port 0.
+Result<std::string> AdvertisedAddress(const std::string& advertise, const std::string& listening);
+
 // The name of this host as the system reports it, or empty.
 std::string HostName();
+// Identifies the boot of this host and its network namespace: processes with the same one reach each other by
+// loopback. Not 0.
+uint64_t NetworkId();
+// The address of this host, without a port, from which the system would connect to `address`. Empty if it
+// would not. Blocks if the name has to be looked up; sends nothing.
+std::string LocalHostTowards(const std::string& address);
 
 struct SocketAddress {
   sockaddr_storage storage{};

@@ -33,5 +33,32 @@ TEST(Address, ReadsAsItWasWritten) {
   EXPECT_EQ(ParseAddress("localhost:80")->ToString(), "127.0.0.1:80");
 }
 
+TEST(Address, WhatIsAdvertised) {
+  const std::string listening = "0.0.0.0:4000";
+  EXPECT_EQ(*AdvertisedAddress("", listening), listening);
+  EXPECT_EQ(*AdvertisedAddress("10.0.0.5", listening), "10.0.0.5:4000");
+  EXPECT_EQ(*AdvertisedAddress("10.0.0.5:80", listening), "10.0.0.5:80");
+  EXPECT_EQ(*AdvertisedAddress("ps-0.cluster", listening), "ps-0.cluster:4000");
+  EXPECT_EQ(*AdvertisedAddress("[2001:db8::1]", "[::]:4000"), "[2001:db8::1]:4000");
+  EXPECT_EQ(*AdvertisedAddress("[2001:db8::1]:80", listening), "[2001:db8::1]:80");
+  for (const char* wrong : {"0.0.0.0", "0.0.0.0:80", "[::]", "[::]:80", "10.0.0.5:0", "2001:db8::1", ":80",
+                            "10.0.0.5:", "a/b", "[10.0.0.5]"}) {
+    const Status status = AdvertisedAddress(wrong, listening).status();
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << wrong;
+    EXPECT_NE(status.message().find(wrong), std::string::npos) << status.message();
+  }
+}
+
+TEST(Address, TheLocalHostOnTheWay) {
+  EXPECT_EQ(LocalHostTowards("127.0.0.1:80"), "127.0.0.1");
+  EXPECT_EQ(LocalHostTowards("localhost:80"), "127.0.0.1");
+  EXPECT_EQ(LocalHostTowards("not an address"), "");
+}
+
+TEST(Address, ANetworkHasOneId) {
+  EXPECT_NE(NetworkId(), 0u);
+  EXPECT_EQ(NetworkId(), NetworkId());
+}
+
 }  // namespace
 }  // namespace leat::net

@@ -65,6 +65,11 @@ struct JoinRequest {
   int64_t pid = 0;
   uint64_t job_hash = 0;  // of the job that the process was built for; 0: none yet
   std::optional<MpiRank> mpi;
+  // Random, of this process. A role is identified by it: several processes may have one address by mistake,
+  // and a process that joins again may have another address. 0: unknown.
+  uint64_t process = 0;
+  uint64_t network = 0;    // of the host and its network namespace, in which loopback works; 0: unknown
+  std::string local_host;  // this host's address on the way to the coordinator; empty: unknown
 };
 
 struct JoinReply {

@@ -37,6 +37,10 @@ Result<protocol::JoinReply> CoordinatorClient::Join(const protocol::JoinRequest&
       if (join == nullptr)
         return Status(Code::kDataLoss,
                       "the coordinator at " + options_.coordinator + " sent a reply of the wrong type");
+      if (join->status.code() == Code::kUnavailable && loop_.Now() + kJoinRetry < until) {
+        std::this_thread::sleep_for(kJoinRetry);
+        continue;
+      }
       if (!join->status.ok()) return join->status;
       last_answer_ = loop_.Now();
       call_deadline_ = std::clamp(join->heartbeat_timeout / kCallsInSilence, kShortestCall, kMaxCall);

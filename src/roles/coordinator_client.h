@@ -26,8 +26,8 @@ class CoordinatorClient {
   CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options);
   ~CoordinatorClient();
 
-  // Joins the job. Blocks, and retries until the deadline while the coordinator is unreachable. The error
-  // names the address. kAborted: the job is over.
+  // Joins the job. Blocks, and retries until the deadline while the coordinator is unreachable or cannot take
+  // the role yet (kUnavailable). The error names the address. kAborted: the job is over.
   Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
   // Sends a request; `done` runs on the loop. One call at a time: busy() is true until `done`. The timeout of
   // a call is a fraction of the coordinator's heartbeat timeout, so a role that retries a failed call is not

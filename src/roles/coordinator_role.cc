@@ -15,6 +15,7 @@
 #include "job/readable.h"
 #include "job/resume.h"
 #include "launcher/signals.h"
+#include "net/address.h"
 #include "net/loop.h"
 #include "report/progress.h"
 #include "roles/background_thread.h"
@@ -88,11 +89,13 @@ class CoordinatorRole {
           });
         });
     if (!server.ok()) return server.status();
+    LEAT_ASSIGN_OR_RETURN(const std::string address,
+                          net::AdvertisedAddress(options_.advertise, (*server)->address()));
     // From here on the directory is a job's. Who fails before can be started again.
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
-    spdlog::info("coordinator of job '{}' serves on {}", job_.name, (*server)->address());
+    spdlog::info("coordinator of job '{}' serves on {}", job_.name, address);
     for (const auto& warning : Warnings(job_)) spdlog::warn("{}", warning);
-    if (options_.on_ready) options_.on_ready((*server)->address());
+    if (options_.on_ready) options_.on_ready(address);
     launcher::SignalWatch signals([this](int) {
       loop_.Post(
           [this] { OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, [](auto) {}); });
@@ -381,6 +384,7 @@ Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options) {
   config.pause_at = options.pause_at;
   config.job = job.config.ToYaml();
   config.version = ProgramVersion();
+  config.network = net::NetworkId();
   config.job_hash = job.Hash();
   for (size_t i = 0; i < ranges->size(); ++i) {
     const auto& r = (*ranges)[i];

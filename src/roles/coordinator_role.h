@@ -15,6 +15,7 @@ namespace leat::roles {
 
 struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0";
+  std::string advertise;  // the address that roles are told to connect to; net::AdvertisedAddress
   std::string token;
   bool resume = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at

@@ -3,10 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <random>
 #include <utility>
 #include <variant>
 
 #include "launcher/signals.h"
+#include "net/address.h"
 #include "roles/role.h"
 
 namespace leat::roles {
@@ -31,15 +33,24 @@ Time MembershipSchedule::TimerDue(Time next) const {
 }
 
 Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protocol::Role role,
-                       uint64_t previous_job)
-    : loop_(loop), role_(role), client_(loop, std::move(options)), job_hash_(previous_job) {}
+                       FormerNode former)
+    : loop_(loop),
+      role_(role),
+      coordinator_(options.coordinator),
+      client_(loop, std::move(options)),
+      former_(former),
+      job_hash_(former.job_hash) {}
 
 Membership::~Membership() {
   loop_.Cancel(timer_);
 }
 
 Result<job::Job> Membership::Join(const std::string& address) {
-  auto joined = client_.Join(MakeJoinRequest(role_, address, job_hash_));
+  auto request = MakeJoinRequest(role_, address);
+  request.job_hash = job_hash_;
+  request.process = former_.process;
+  request.local_host = net::LocalHostTowards(coordinator_);
+  auto joined = client_.Join(request);
   if (!joined.ok()) return joined.status();
   joined_ = std::move(*joined);
   spdlog::info("{} {} joined as node {}", protocol::Name(role_), joined_.index, joined_.node.value);
@@ -141,13 +152,14 @@ void Membership::End(Status outcome) {
 
 Status RejoinWhileEvicted(const CoordinatorClientOptions& options, protocol::Role role,
                           const std::function<Status(net::Loop&, Membership&)>& run_once) {
-  uint64_t job_hash = 0;
+  std::random_device random;
+  FormerNode former{.process = uint64_t{random()} << 32 | random() | 1};
   while (true) {
     net::Loop loop;
-    Membership membership(loop, options, role, job_hash);
+    Membership membership(loop, options, role, former);
     const Status outcome = run_once(loop, membership);
     if (!outcome.ok() || !membership.evicted()) return outcome;
-    job_hash = membership.job_hash();
+    former.job_hash = membership.job_hash();
   }
 }
 

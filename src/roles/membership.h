@@ -42,6 +42,12 @@ class MembershipSchedule {
   Time earliest_timer_{0};
 };
 
+// What a process keeps when its node has been evicted.
+struct FormerNode {
+  uint64_t process = 0;   // identifies the process; 0: unknown
+  uint64_t job_hash = 0;  // of the job that it was in; 0: none
+};
+
 // One timer is set for what is due next: a heartbeat, or the state machine's deadline. Loop's thread only.
 class Membership {
  public:
@@ -61,9 +67,8 @@ class Membership {
     Duration urgent_gap = kUrgentGap;
   };
 
-  // The loop outlives it. `previous_job`: hash of the job of this process's evicted node; 0: none.
-  Membership(net::Loop& loop, CoordinatorClientOptions options, protocol::Role role,
-             uint64_t previous_job = 0);
+  // The loop outlives it.
+  Membership(net::Loop& loop, CoordinatorClientOptions options, protocol::Role role, FormerNode former = {});
   ~Membership();
 
   // Blocks until the coordinator answers, or the join deadline. `address`: of the data plane.
@@ -100,7 +105,9 @@ class Membership {
 
   net::Loop& loop_;
   const protocol::Role role_;
+  const std::string coordinator_;
   CoordinatorClient client_;
+  const FormerNode former_;
   protocol::JoinReply joined_;
   uint64_t job_hash_;
   Callbacks callbacks_;

@@ -8,14 +8,14 @@
 
 namespace leat::roles {
 
-protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address, uint64_t job_hash) {
+protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address) {
   protocol::JoinRequest request;
   request.role = role;
   request.version = ProgramVersion();
   request.address = address;
   request.host = net::HostName();
   request.pid = getpid();
-  request.job_hash = job_hash;
+  request.network = net::NetworkId();
   if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiRank();
   return request;
 }

@@ -10,9 +10,8 @@ namespace leat::roles {
 // The version of the program, with the git commit that it was built from: "0.1.0+1a2b3c4d5e6f", or
 // "0.1.0+no-git-commit". All processes of a job must have the same.
 std::string ProgramVersion();
-// A join request with this process's host and pid, and a worker's MPI rank. `job_hash` identifies the job
-// that the process was in before; 0: none.
-protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address, uint64_t job_hash);
+// A join request with this process's host, network and pid, and a worker's MPI rank.
+protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address);
 
 // CPU time that this process has used so far.
 double OwnCpuSeconds();

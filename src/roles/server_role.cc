@@ -13,6 +13,7 @@
 #include "engine/devices/devices.h"
 #include "engine/run/thread_pool.h"
 #include "job/job.h"
+#include "net/address.h"
 #include "net/same_host/shared_memory.h"
 #include "ps/server_shell.h"
 #include "roles/background_thread.h"
@@ -140,9 +141,11 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
     return shell->Adopt(std::move(connection));
   });
   if (!reserved.ok()) return reserved.status();
-  const auto job = membership.Join((*reserved)->address());
+  LEAT_ASSIGN_OR_RETURN(const std::string address,
+                        net::AdvertisedAddress(options.advertise, (*reserved)->address()));
+  const auto job = membership.Join(address);
   if (!job.ok()) return Membership::JoinError(job.status());
-  spdlog::info("serving on {}", (*reserved)->address());
+  spdlog::info("serving on {}, known to others as {}", (*reserved)->address(), address);
   transport->TrustNetwork(job->trusted_network);
   auto config = job->ServerConfig();
   config.allocate = net::MakeSharedBuffer;

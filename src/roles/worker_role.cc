@@ -14,6 +14,7 @@
 #include "collective/port.h"
 #include "job/job.h"
 #include "job/precision.h"
+#include "net/address.h"
 #include "net/same_host/shared_memory.h"
 #include "net/ucx/ucx.h"
 #include "protocol/worker/worker.h"
@@ -220,8 +221,8 @@ std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions
                                               wire::PortKind port_kind) {
   net::TransportOptions transport = options.transport;
   transport.token = options.coordinator_client.token;
-  return net::MakeUcxTransport(loop, transport);
   transport.port_kind = port_kind;
+  return net::MakeUcxTransport(loop, transport);
 }
 
 namespace {
@@ -235,7 +236,9 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
     return port.Adopt(std::move(caller));
   });
   if (!listener.ok()) return listener.status();
-  auto joined = membership.Join((*listener)->address());
+  LEAT_ASSIGN_OR_RETURN(const std::string address,
+                        net::AdvertisedAddress(options.advertise, (*listener)->address()));
+  auto joined = membership.Join(address);
   if (!joined.ok()) return Membership::JoinError(joined.status());
   job::Job job = std::move(*joined);
   transport->TrustNetwork(job.trusted_network);

@@ -15,6 +15,7 @@ namespace leat::roles {
 struct RoleOptions {
   CoordinatorClientOptions coordinator_client;
   std::string listen = "127.0.0.1:0";  // of the data plane
+  std::string advertise;               // the address that other members are told; net::AdvertisedAddress
   // Of the data plane. The token is that of coordinator_client; the job decides whether networks are trusted.
   net::TransportOptions transport;
   engine::PlanOptions plan;  // the kernels that workers compute with

@@ -161,3 +161,62 @@ def test_two_hosts_count_every_event_once(tmp_path, hosts, strategy, servers):
     check_counts(directory, events)
     members = json.loads((directory / "summary.json").read_text())["members"]
     assert {m.get("host") for m in members if m["role"] in ("ps", "worker")} <= {"leat-a", "leat-b", None}
+
+
+def refused(roles, name):
+    """Waits until a role has ended with exit status 2 and one line that begins with "leat: ", and returns the line."""
+    status = leat.wait_for(lambda: roles.processes[name].poll() is not None, name) and roles.processes[name].poll()
+    lines = [line for line in roles.said(name).splitlines() if line.startswith("leat: ")]
+    assert status == 2 and len(lines) == 1, (status, roles.said(name))
+    del roles.processes[name]
+    return lines[0]
+
+
+def test_an_address_that_another_host_cannot_reach_is_refused_with_a_better_one(tmp_path, hosts):
+    events = 12_000
+    directory = tmp_path / "job"
+    job = counting(tmp_path, "async", **{"events: 40000": f"events: {events}"})
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", directory, "--workers", 1, "--ps", 2, "--listen", "0.0.0.0:0",
+                                  "--advertise", hosts.addresses[0], before=hosts.at(0))
+        assert where.startswith(hosts.addresses[0] + ":")
+        for listen in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"]:
+            line = refused(roles, roles.start("ps", "--coordinator", where, "--listen", listen, before=hosts.at(1)))
+            port = re.search(re.escape(listen[:-1]) + r"(\d+),", line)[1]
+            assert f"--advertise {hosts.addresses[1]}:{port}" in line, line
+        # On the coordinator's own host, loopback is good until a role on another host comes.
+        local = roles.start("ps", "--coordinator", where, before=hosts.at(0))
+        leat.wait_for(lambda: "joined as node" in roles.said(local), "the server on the first host")
+        line = refused(roles, roles.start("worker", "--coordinator", where, before=hosts.at(1)))
+        assert "ps 0 (node " in line and "host leat-a" in line and "this worker on host leat-b cannot reach" in line
+        roles.processes.pop(local).kill()
+        for host in [0, 1]:
+            roles.start("ps", "--coordinator", where, "--listen", "0.0.0.0:0", "--advertise", hosts.addresses[host],
+                        before=hosts.at(host))
+        roles.start("bots", "--coordinator", where, before=hosts.at(0))
+        worker = roles.start("worker", "--coordinator", where, before=hosts.at(1))
+        roles.wait()
+        assert "joined as node" in roles.said(worker)
+    check_counts(directory, events)
+
+
+def test_two_servers_with_one_advertised_address_do_not_evict_each_other(tmp_path):
+    job = counting(tmp_path, "async")
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", tmp_path / "job", "--workers", 1, "--ps", 2)
+        first = roles.start("ps", "--coordinator", where, "--advertise", "127.0.0.1:7")
+        leat.wait_for(lambda: "joined as node" in roles.said(first), "the first server")
+        one, two = roles.processes[first].pid, roles.start("ps", "--coordinator", where, "--advertise", "127.0.0.1:7")
+        line = refused(roles, two)
+        assert f"of ps 0 (node 1, host {os.uname().nodename}, pid {one})" in line and "--advertise" in line, line
+        assert "pid" in line.split(" has the address ")[0], "both are named"
+        status = json.loads(leat.run("status", "--coordinator", where, "--json", env=roles.environment).stdout)
+        assert status["evictions"] == 0 and roles.processes[first].poll() is None
+        assert "evicted" not in roles.said(first)
+
+
+@pytest.mark.parametrize("advertise, part", [("0.0.0.0", "wildcard"), ("[::]:7", "wildcard"), ("127.0.0.1:0", "port 0"),
+                                             ("a b", "not host:port"), ("host:x", "not host:port")])
+def test_an_address_that_cannot_be_advertised(tmp_path, advertise, part):
+    done = leat.run("ps", "--coordinator", "127.0.0.1:1", "--advertise", advertise, env={"LEAT_TOKEN": "x"})
+    leat.refused(done, advertise, part)

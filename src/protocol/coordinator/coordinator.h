@@ -58,6 +58,7 @@ struct CoordinatorConfig {
   // compared.
   std::string version;
   uint64_t job_hash = 0;
+  uint64_t network = 0;  // of the coordinator, as JoinRequest::network; 0: unknown
 };
 
 // ---- persistent state of the coordinator: the journal and the manifests

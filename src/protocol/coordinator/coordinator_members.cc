@@ -50,13 +50,6 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
                                                    " every worker has all parameters");
     }
     if (request.address.empty()) return reject(Code::kInvalidArgument, "a ps needs an address");
-    // Its former process is gone, although the heartbeat timeout has not passed yet.
-    std::vector<NodeId> former;
-    for (const auto& [node, member] : members) {
-      if (member.member.role == Role::kServer && member.member.address == request.address)
-        former.push_back(node);
-    }
-    for (NodeId node : former) Remove(now, node);
   }
 
   if (request.role == Role::kWorker && AllReduce() && request.address.empty()) {
@@ -66,10 +59,17 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   if (by_mpi) {
     if (const Status good = CheckMpiRank(request); !good.ok()) return reject(good.code(), good.message());
   }
+  if (const Status good = CheckReachable(request); !good.ok()) return reject(good.code(), good.message());
+  if (const Status good = ReplaceFormerSelf(now, request); !good.ok())
+    return reject(good.code(), good.message());
 
   MemberState member;
   member.member = {NextNode(), request.role, by_mpi ? request.mpi->rank : LowestFreeIndex(request.role),
                    request.address};
+  member.host = request.host;
+  member.pid = request.pid;
+  member.process = request.process;
+  member.network = request.network;
   member.last_seen = now;
   JoinReply reply;
   reply.node = member.member.node;

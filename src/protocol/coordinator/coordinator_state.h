@@ -19,6 +19,10 @@ namespace leat::protocol {
 struct Coordinator::State {
   struct MemberState {
     Member member;
+    std::string host;
+    int64_t pid = 0;
+    uint64_t process = 0;  // as JoinRequest::process
+    uint64_t network = 0;
     Time last_seen{0};
     Generation generation;  // of the view that it has
     bool told_to_stop = false;
@@ -72,6 +76,14 @@ struct Coordinator::State {
 
   // ---- coordinator_members.cc
   void OnJoin(Time now, uint64_t call, const JoinRequest& request);
+  // Whether other members connect to the address of a member of this role.
+  bool Listens(Role role) const;
+  // Returns why the members could not all reach each other if this one joined: kInvalidArgument if its own
+  // address is the reason, kUnavailable while there is a member with such an address.
+  Status CheckReachable(const JoinRequest& request) const;
+  // Removes the former self of a process that joins again. Returns kUnavailable while another process has its
+  // address.
+  Status ReplaceFormerSelf(Time now, const JoinRequest& request);
   void OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat);
   void OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat);
   void OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat);

@@ -65,6 +65,7 @@ void Cluster::State::Join(const ProcessPtr& p) {
   JoinRequest request;
   request.role = p->role;
   request.address = address_slots[p->address_id].address;
+  request.process = p->slot + 1;
   Call(p, request, [this, p](std::optional<ControlReply> reply) {
     const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
     if (!joined || !joined->status.ok()) return ScheduleIn(p, Between(20, 100), [this, p] { Join(p); });
