@@ -1,6 +1,7 @@
 // The `leat` program: the only place where concrete parts are wired together.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -50,6 +51,14 @@ std::string Token() {
   auto token = launcher::UserToken();
   if (!token.ok()) throw std::invalid_argument(token.status().message());
   return std::move(token).value();
+}
+
+// Allows as many descriptors as the system does. Each member costs the coordinator two.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // The exit status of a command that ends with `status`: 2 for what the user can fix, else 1.
@@ -338,6 +347,7 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("leat"));
+  leat::RaiseDescriptorLimit();
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   try {
     return leat::Run(argc, argv);

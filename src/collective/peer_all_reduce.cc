@@ -23,6 +23,15 @@ using protocol::Reduction;
 // The maximum number of buckets that a peer may be ahead.
 constexpr uint64_t kMaxAhead = 1 << 16;
 constexpr size_t kMaxKept = 8;
+// A step sends at most twice the gradients to a peer, and a state that is passed on has a few slots for each
+// parameter.
+constexpr uint64_t kModelsAhead = 8;
+// The least that an early piece counts, so that empty ones are limited, too.
+constexpr uint64_t kLeastEarlyCost = 4096;
+
+uint64_t EarlyCost(uint64_t bytes) {
+  return std::max(bytes, kLeastEarlyCost);
+}
 
 // Overwrites bytes that another process has just read and still has in its cache. Taking those cache lines
 // back one by one costs more than bypassing the caches and reading the bytes again.
@@ -64,11 +73,13 @@ bool OneShotPays(const std::vector<std::string>& addresses) {
 
 std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
                                              ProcessGroupOptions group,
-                                             std::function<void(const Status&)> formed) {
+                                             std::function<void(const Status&)> formed,
+                                             uint64_t model_bytes) {
   PeerOptions options;
   options.exchange_bytes = ExchangeBytes(group.addresses);
   options.piece_bytes = PieceBytes(group.addresses);
   options.one_shot = OneShotPays(group.addresses);
+  options.max_early_bytes = std::max(options.max_early_bytes, kModelsAhead * model_bytes);
   options.group = std::move(group);
   return std::make_unique<PeerAllReduce>(loop, transport, port, std::move(options), std::move(formed));
 }
@@ -155,6 +166,7 @@ void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done
   // Pieces that arrived before the start.
   if (auto early = early_.extract(index); !early.empty()) {
     for (auto& [header, buffered_piece] : early.mapped()) {
+      early_bytes_[buffered_piece.hop.peer] -= EarlyCost(buffered_piece.bytes);
       const Status status = Accept(running, header, std::move(buffered_piece));
       if (!status.ok()) return group_.Stop(status, std::nullopt);
     }
@@ -288,6 +300,25 @@ Status PeerAllReduce::Accept(Running& running, const PieceHeader& header, Buffer
   return {};
 }
 
+// Early pieces are limited to what was agreed, for their bucket and in total.
+Status PeerAllReduce::CheckEarly(uint32_t peer, const PieceHeader& piece, uint64_t payload_bytes) const {
+  uint64_t of_bucket = payload_bytes;
+  if (const auto at = early_.find(piece.bucket); at != early_.end()) {
+    for (const auto& other : at->second)
+      of_bucket += other.buffered_piece.hop.peer == peer ? other.buffered_piece.bytes : 0;
+  }
+  const std::string rank = "rank " + std::to_string(peer);
+  if (piece.bucket < next_ || piece.bucket - next_ > kMaxAhead || of_bucket > EagerBytes(piece.path))
+    return {Code::kDataLoss, rank + " sent an unexpected piece"};
+  const auto total = early_bytes_.find(peer);
+  const uint64_t before = total != early_bytes_.end() ? total->second : 0;
+  if (before + EarlyCost(payload_bytes) > options_.max_early_bytes) {
+    return {Code::kDataLoss, rank + " sent more than " + std::to_string(options_.max_early_bytes) +
+                                 " bytes of buckets that this member has not started"};
+  }
+  return {};
+}
+
 Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t peer, ByteView header,
                                                                        uint64_t payload_bytes) {
   LEAT_ASSIGN_OR_RETURN(const PieceHeader piece, DecodePiece(header));
@@ -305,14 +336,7 @@ Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t 
       return std::vector{running->bucket.data.subspan(range.begin, range.bytes)};
     }
   } else {
-    // Early pieces are limited to what was agreed.
-    uint64_t early = payload_bytes;
-    if (const auto at = early_.find(piece.bucket); at != early_.end()) {
-      for (const auto& other : at->second)
-        early += other.buffered_piece.hop.peer == peer ? other.buffered_piece.bytes : 0;
-    }
-    if (piece.bucket < next_ || piece.bucket - next_ > kMaxAhead || early > EagerBytes(piece.path))
-      return Status(Code::kDataLoss, "rank " + std::to_string(peer) + " sent an unexpected piece");
+    LEAT_RETURN_IF_ERROR(CheckEarly(peer, piece, payload_bytes));
   }
   arriving.buffered_piece.memory = TakeMemory(payload_bytes);
   return std::vector{std::span(arriving.buffered_piece.memory.data.get(), payload_bytes)};
@@ -358,6 +382,7 @@ void PeerAllReduce::OnPiece(uint32_t peer) {
   Running* running = Find(arriving.header.bucket);
   BufferedPiece buffered_piece = std::move(arriving.buffered_piece);
   if (running == nullptr) {
+    early_bytes_[peer] += EarlyCost(buffered_piece.bytes);
     early_[arriving.header.bucket].push_back({arriving.header, std::move(buffered_piece)});
     return;
   }

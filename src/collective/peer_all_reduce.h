@@ -2,7 +2,8 @@
 // exchange for small ones, the chain for lane order, and one shot for gather_only.
 //
 // Memory in addition to the buckets: one piece for each receive in progress, and up to `eager_bytes` per
-// bucket and peer for pieces that arrive before this member has started the bucket.
+// bucket and peer, `max_early_bytes` per peer, for pieces that arrive before this member has started the
+// bucket.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,10 @@ struct PeerOptions {
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size use the exchange; see ExchangeBytes
   uint64_t piece_bytes = 256 << 10;    // see PieceBytes
   uint64_t eager_bytes = 1 << 20;
+  // What is kept for one peer of buckets that this member has not started. A peer that sends more is ended
+  // with the group. Members start the buckets of a step in the same order and end it together, so a peer is
+  // at most one step ahead.
+  uint64_t max_early_bytes = uint64_t{1} << 28;
   bool one_shot = false;  // supports gather_only; see OneShotPays
 };
 
@@ -114,6 +119,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   void OnEnded(const Status& why) override;
 
   uint64_t EagerBytes(protocol::ReducePath path) const;
+  Status CheckEarly(uint32_t peer, const PieceHeader& piece, uint64_t payload_bytes) const;
   Status Check(const Running& running, const PieceHeader& header, const protocol::Hop& hop,
                uint64_t payload_bytes) const;
   Status Accept(Running& running, const PieceHeader& header, BufferedPiece buffered_piece);
@@ -137,6 +143,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   std::map<uint64_t, Running> running_;
   std::map<uint32_t, Arriving> arriving_;
   std::map<uint64_t, std::vector<Early>> early_;
+  std::map<uint32_t, uint64_t> early_bytes_;             // in early_, by peer
   std::set<std::pair<uint64_t, uint32_t>> early_ready_;  // buckets, and the peers ready for them
   std::map<uint32_t, Alive> alive_;                      // replies about the bucket last asked for
   std::vector<Memory> kept_;
@@ -152,8 +159,10 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
 };
 
 // The all-reduce of a job's members: a PeerAllReduce with sizes and paths chosen by their addresses.
+// `model_bytes`: size of the model's parameters, which bounds what a peer that is a step ahead can send.
 std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
                                              ProcessGroupOptions group,
-                                             std::function<void(const Status&)> formed);
+                                             std::function<void(const Status&)> formed,
+                                             uint64_t model_bytes = 0);
 
 }  // namespace leat::collective

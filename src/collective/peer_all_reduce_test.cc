@@ -360,6 +360,43 @@ TEST(AllReduceTest, ALateMemberIsSentNoMoreThanWasAgreed) {
   bucket.Check();
 }
 
+// Rank 1 is ahead by more and more buckets, each with fewer early bytes than were agreed.
+TEST(AllReduceTest, APeerCannotMakeAMemberKeepMoreThanTheLimit) {
+  for (const size_t elements : {500u, 1u}) {
+    PeerOptions options = SmallPieces();
+    options.max_early_bytes = elements == 1 ? 100 * 4096 : 100'000;
+    Cluster cluster({.members = 2, .options = options});
+    ASSERT_TRUE(cluster.FormAll());
+    std::vector<std::unique_ptr<Together>> buckets;
+    const auto start = [&] {
+      buckets.push_back(std::make_unique<Together>(cluster));
+      buckets.back()->Fill(elements, 1);
+      buckets.back()->Start(1);
+    };
+    // As many as fit are kept, and complete.
+    const size_t fit = elements == 1 ? 100 : 24;
+    for (int step = 0; step < 3; ++step) {
+      buckets.clear();
+      for (size_t i = 0; i < fit; ++i) start();
+      int turns = 0;
+      ASSERT_TRUE(cluster.Run([&] { return ++turns > 500; }));
+      for (auto& bucket : buckets) {
+        EXPECT_FALSE(bucket->ended[1].has_value());
+        bucket->Start(0);
+      }
+      ASSERT_TRUE(cluster.Run([&] {
+        return std::ranges::all_of(buckets, [](const auto& bucket) { return bucket->AllEnded(); });
+      }));
+      for (const auto& bucket : buckets) bucket->Check();
+    }
+    // More than that end the group.
+    buckets.clear();
+    for (size_t i = 0; i < 2 * fit; ++i) start();
+    ASSERT_TRUE(cluster.Run([&] { return buckets.back()->ended[1].has_value(); }));
+    EXPECT_FALSE(buckets.back()->ended[1]->ok());
+  }
+}
+
 TEST(AllReduceTest, OnOneHostOnlyPiecesAreLargeAndOnlySmallBucketsExchanged) {
   EXPECT_EQ(ExchangeBytes({"a:1", "a:2"}), 16u << 10);
   EXPECT_EQ(ExchangeBytes({"a:1", "b:1", "a:2"}), 64u << 10);

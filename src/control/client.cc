@@ -159,7 +159,9 @@ class Client final : public ControlClient {
     }
     if (Final(socket.status())) return socket.status();
     if (!socket.ok()) {
-      return Status(Code::kUnavailable, address_ + " could not be reached within " + InSeconds(deadline));
+      const bool full = socket.status().code() == Code::kResourceExhausted;
+      return Status(Code::kUnavailable, address_ + " could not be reached within " + InSeconds(deadline) +
+                                            (full ? ": it has too many connections" : ""));
     }
     authenticated_channel_ = std::make_shared<AuthenticatedChannel>(std::move(*socket));
     return authenticated_channel_;

@@ -304,5 +304,27 @@ TEST(Control, RepliesThatBelongToAnotherRequestOrToNoneAreErrors) {
   EXPECT_EQ(call(), Code::kOk);
 }
 
+// gRPC owns the sockets, so the server has to notice when they end.
+TEST(Control, ConnectionsAreLimitedAndRoomIsMadeAgain) {
+  auto started = ControlServer::Start("127.0.0.1:0", "token", Echo, {.connections_of_host = 3});
+  ASSERT_TRUE(started.ok());
+  std::vector<std::unique_ptr<ControlClient>> clients;
+  const auto call = [&](Duration deadline) {
+    clients.push_back(ControlClient::Make((*started)->address(), "token"));
+    return clients.back()->Call(protocol::StatusRequest{}, deadline).status();
+  };
+  for (int round = 0; round < 5; ++round) {
+    while (clients.size() < 3) EXPECT_TRUE(call(30s).ok()) << round;
+    const Status full = call(300ms);
+    EXPECT_EQ(full.code(), Code::kUnavailable);
+    EXPECT_NE(full.message().find("too many connections"), std::string::npos) << full.message();
+    clients.pop_back();
+    for (auto& client : clients) EXPECT_TRUE(client->Call(protocol::StatusRequest{}, 30s).ok()) << round;
+    clients.erase(clients.begin());
+    EXPECT_TRUE(call(30s).ok()) << round;
+    if (round % 2 == 0) clients.clear();
+  }
+}
+
 }  // namespace
 }  // namespace leat::control

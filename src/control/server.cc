@@ -35,7 +35,8 @@ constexpr int kIdleConnectionMs = 120'000;  // closes connections without a call
 constexpr int kKeepaliveTimeMs = 10'000;    // detects failed hosts
 constexpr int kKeepaliveTimeoutMs = 5000;
 constexpr int kMaxMetadataBytes = 8 << 10;
-constexpr int kMaxCallsPerConnection = 64;
+// A role makes one call at a time.
+constexpr int kMaxCallsPerConnection = 8;
 constexpr size_t kMemoryQuota = 64 << 20;  // for received data that is not read yet
 
 class Exchange;
@@ -151,15 +152,19 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 
 class Server final : public ControlServer {
  public:
-  Server(std::shared_ptr<Core> core, const std::string& token)
+  Server(std::shared_ptr<Core> core, const std::string& token, const ControlServer::Limits& limits)
       : core_(std::move(core)),
         shared_(std::make_shared<net::TransportContext>(
-            loop_, net::TransportOptions{.token = token, .port_kind = wire::PortKind::kControl})) {}
+            loop_, net::TransportOptions{.token = token,
+                                         .port_kind = wire::PortKind::kControl,
+                                         .max_connections = limits.connections,
+                                         .max_connections_of_host = limits.connections_of_host})) {}
 
   Status Listen(const std::string& address) {
     LEAT_ASSIGN_OR_RETURN(const net::HostPort at, net::ParseAddress(address));
     auto listener =
         net::ListenAuthenticated(shared_, at.ToString(), [this](net::AuthenticatedSocket authenticated) {
+          Count(authenticated);
           grpc::AddInsecureChannelFromFd(server_.get(), authenticated.socket.Release());
         });
     if (!listener.ok()) return listener.status();
@@ -217,6 +222,17 @@ class Server final : public ControlServer {
   const std::string& address() const override { return address_; }
 
  private:
+  // Counts a connection until gRPC ends it. On the handshakes' loop.
+  void Count(const net::AuthenticatedSocket& authenticated) {
+    const std::string host(net::HostOf(authenticated.peer));
+    shared_->Accepted(host);
+    const uint64_t number = ++last_connection_;
+    connections_[number] = net::WatchForShutdown(loop_, authenticated.socket.get(), [this, number, host] {
+      connections_.erase(number);
+      shared_->Ended(host);
+    });
+  }
+
   void Serve() {
     void* tag = nullptr;
     bool ok = false;
@@ -227,6 +243,8 @@ class Server final : public ControlServer {
   net::Loop loop_;  // for handshakes
   std::shared_ptr<net::TransportContext> shared_;
   std::unique_ptr<net::Listener> listener_;
+  uint64_t last_connection_ = 0;
+  std::unordered_map<uint64_t, std::shared_ptr<void>> connections_;  // watched for their end
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
   std::thread thread_;
@@ -236,11 +254,12 @@ class Server final : public ControlServer {
 }  // namespace
 
 Result<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& address,
-                                                            const std::string& token, Handler handler) {
+                                                            const std::string& token, Handler handler,
+                                                            const Limits& limits) {
   QuietGrpc();
   auto core = std::make_shared<Core>();
   core->handler = std::move(handler);
-  auto server = std::make_unique<Server>(std::move(core), token);
+  auto server = std::make_unique<Server>(std::move(core), token, limits);
   LEAT_RETURN_IF_ERROR(server->Listen(address));
   return std::unique_ptr<ControlServer>(std::move(server));
 }

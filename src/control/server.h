@@ -5,9 +5,11 @@
 // has at most 4 MiB.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "protocol/messages_control.h"
@@ -22,10 +24,19 @@ class ControlServer {
   // dropped.
   using Handler =
       std::function<void(protocol::ControlRequest, std::function<void(protocol::ControlReply)> reply)>;
+  // Open connections: of all peers, and of one host. Further ones are refused.
+  struct Limits {
+    uint32_t connections = 16384;
+    uint32_t connections_of_host = 4096;
+  };
   // `address` is "host:port"; port 0 selects a free port. Returns kInvalidArgument for a malformed address,
   // and kUnavailable with the address and the system's reason if it cannot be bound.
   static Result<std::unique_ptr<ControlServer>> Start(const std::string& address, const std::string& token,
-                                                      Handler handler);
+                                                      Handler handler, const Limits& limits);
+  static Result<std::unique_ptr<ControlServer>> Start(const std::string& address, const std::string& token,
+                                                      Handler handler) {
+    return Start(address, token, std::move(handler), Limits());
+  }
   // Stops within a second: sends replies already given and cancels waiting calls. Not to be called from the
   // handler.
   virtual ~ControlServer() = default;

@@ -19,8 +19,8 @@ struct AuthenticatedSocket {
 };
 
 // Listens at "host:port"; port 0 selects a free port. Errors name the address. `on_socket` may destroy the
-// listener. Refuses peers while `shared->accepted`, which the caller maintains, is at its limit. A refused
-// peer is a line in the log that names it and the reason; a flood of them, a few lines.
+// listener. Refuses peers for which `shared`, whose counts of connections the caller maintains, has no room.
+// A refused peer is a line in the log that names it and the reason; a flood of them, a few lines.
 Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
                                                       const std::string& address,
                                                       std::function<void(AuthenticatedSocket)> on_socket);
@@ -31,5 +31,9 @@ Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportC
 std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
                                            const std::string& address, Duration deadline,
                                            std::function<void(Result<AuthenticatedSocket>)> done);
+
+// Calls `ended` on the loop once another owner of the connected socket has shut it down. Keeps a duplicate of
+// the descriptor until then. The returned handle ends the watch.
+std::shared_ptr<void> WatchForShutdown(Loop& loop, int fd, std::function<void()> ended);
 
 }  // namespace leat::net

@@ -5,8 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <list>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "net/address.h"
@@ -110,7 +113,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     PrepareSocket(fd, shared_->options);
     if (!pending_handshakes_.empty() &&
         pending_handshakes_.size() >= shared_->options.max_pending_handshakes) {
-      Refuse(pending_handshakes_.begin(), "too many unauthenticated connections, this was the oldest");
+      Refuse(OldestOfTheLargestHost(), "too many unauthenticated connections");
     }
     const auto at = pending_handshakes_.emplace(pending_handshakes_.end(), this);
     at->at = at;
@@ -120,6 +123,16 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     at->watch = poller().Watch(fd, true, false, &*at);
     if (deadline_timer_ == 0) SetDeadline();
     Read(at);
+  }
+
+  // So a flood from one host does not close the connections of others.
+  PendingHandshakeAt OldestOfTheLargestHost() {
+    std::map<std::string_view, uint32_t> counts;
+    for (const auto& pending : pending_handshakes_) ++counts[HostOf(pending.peer)];
+    const auto largest = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+    return std::ranges::find_if(pending_handshakes_, [&](const PendingHandshake& pending) {
+      return HostOf(pending.peer) == largest->first;
+    });
   }
 
   // The accept queue stays full for now, so another readiness event at once would only cost time.
@@ -172,9 +185,9 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
       SendAll(at->fd, wire::EncodeVerdict(wire::Verdict::kWrongToken));
       return Refuse(at, proof.message());
     }
-    if (shared_->accepted >= shared_->options.max_connections) {
+    if (const char* full = shared_->CheckRoom(HostOf(at->peer)); full != nullptr) {
       SendAll(at->fd, wire::EncodeVerdict(wire::Verdict::kTooManyConnections));
-      return Refuse(at, "there are " + std::to_string(shared_->accepted) + " connections already");
+      return Refuse(at, full);
     }
     if (!SendAll(at->fd, wire::EncodeVerdict(wire::Verdict::kAdmitted)))
       return Refuse(at, SocketError(errno));

@@ -1,5 +1,6 @@
 #include "net/handshake_socket.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/random.h>
@@ -9,9 +10,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
+#include "net/handshake.h"
+#include "net/poller.h"
 
 namespace leat::net {
 namespace {
@@ -75,6 +81,43 @@ HandshakeReader::Progress HandshakeReader::Read(int fd) {
 void HandshakeReader::Next(size_t size) {
   size_ = size;
   have_ = 0;
+}
+
+namespace {
+
+class ShutdownWatch final : public Watcher {
+ public:
+  ShutdownWatch(Loop& loop, int fd, std::function<void()> ended)
+      : loop_(loop), duplicate_(fcntl(fd, F_DUPFD_CLOEXEC, 0)), ended_(std::move(ended)) {
+    // The end of a socket is reported without a wish to read or write.
+    if (duplicate_.ok()) {
+      watch_ = loop_.impl().Watch(duplicate_.get(), false, false, this);
+    } else {
+      loop_.Post(std::move(ended_));  // without a descriptor left, its end cannot be seen
+    }
+  }
+  ~ShutdownWatch() {
+    if (watch_ != 0) loop_.impl().Unwatch(watch_);
+  }
+  ShutdownWatch(const ShutdownWatch&) = delete;
+  ShutdownWatch& operator=(const ShutdownWatch&) = delete;
+
+ private:
+  void OnReady(bool, bool) override {
+    loop_.impl().Unwatch(std::exchange(watch_, 0));
+    loop_.Post(std::move(ended_));
+  }
+
+  Loop& loop_;
+  Descriptor duplicate_;
+  std::function<void()> ended_;
+  uint64_t watch_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<void> WatchForShutdown(Loop& loop, int fd, std::function<void()> ended) {
+  return std::make_shared<ShutdownWatch>(loop, fd, std::move(ended));
 }
 
 }  // namespace leat::net

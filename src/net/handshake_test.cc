@@ -32,8 +32,13 @@ constexpr Duration kSoon = std::chrono::seconds(60);
 constexpr size_t kConnectsBytes = wire::kHelloBytes + wire::kProofBytes;
 constexpr size_t kAcceptsBytes = wire::kChallengeBytes + wire::kVerdictBytes;
 
-int ConnectTo(const std::string& address) {
+// `from`: the last byte of the address of the connecting host, 127.0.0.x.
+int ConnectTo(const std::string& address, uint8_t from = 1) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(ParseAddress(address)->port);
@@ -247,6 +252,49 @@ TEST_F(HandshakeTest, AFloodDoesNotFillTheLog) {
     ASSERT_TRUE(RunUntil(loop, [&] { return context->refused.value() == static_cast<uint64_t>(i + 1); }));
   }
   EXPECT_LE(Log().size(), 40u) << log.str();
+}
+
+TEST_F(HandshakeTest, AFloodOfOneHostDoesNotDisplaceOthers) {
+  TransportOptions options{.token = "t", .handshake_timeout = kSoon, .max_pending_handshakes = 10};
+  context = std::make_shared<TransportContext>(loop, options);
+  auto listening = ListenAuthenticated(context, "127.0.0.1:0", [](AuthenticatedSocket) {});
+  ASSERT_TRUE(listening.ok());
+  listener = std::move(*listening);
+  std::vector<Descriptor> quiet;
+  for (uint8_t host = 2; host < 5; ++host) quiet.emplace_back(ConnectTo(listener->address(), host));
+  std::vector<Descriptor> flood;
+  for (uint64_t i = 0; i < 100; ++i) flood.emplace_back(ConnectTo(listener->address()));
+  ASSERT_TRUE(RunUntil(loop, [&] { return context->refused.value() == 93; }));
+  for (const Descriptor& peer : quiet) EXPECT_FALSE(Closed(peer.get()));
+  for (size_t i = 0; i < flood.size(); ++i) EXPECT_EQ(Closed(flood[i].get()), i < 93) << i;
+}
+
+TEST_F(HandshakeTest, OneHostCannotTakeAllConnections) {
+  TransportOptions options{.token = "t", .max_connections = 5, .max_connections_of_host = 3};
+  context = std::make_shared<TransportContext>(loop, options);
+  auto listening = ListenAuthenticated(context, "127.0.0.1:0", [this](AuthenticatedSocket socket) {
+    context->Accepted(HostOf(socket.peer));
+    accepted.push_back(std::move(socket));
+  });
+  ASSERT_TRUE(listening.ok());
+  listener = std::move(*listening);
+  std::vector<Descriptor> peers;
+  const auto connect = [&](uint8_t host) {
+    peers.emplace_back(ConnectTo(listener->address(), host));
+    return RawHandshake(peers.back().get(), "t", wire::PortKind::kServer,
+                        [this] { loop.RunOnce(std::chrono::milliseconds(1)); });
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(connect(1).ok());
+  EXPECT_EQ(connect(1).code(), Code::kResourceExhausted);
+  ASSERT_EQ(Log().size(), 1u);
+  EXPECT_TRUE(Log()[0].ends_with(": too many connections of its host")) << log.str();
+  EXPECT_TRUE(connect(2).ok());
+  EXPECT_TRUE(connect(3).ok());
+  EXPECT_EQ(connect(4).code(), Code::kResourceExhausted);
+  EXPECT_TRUE(Log().back().ends_with(": too many connections")) << log.str();
+  context->Ended("127.0.0.1");
+  EXPECT_TRUE(connect(1).ok());
+  EXPECT_EQ(connect(1).code(), Code::kResourceExhausted);
 }
 
 TEST_F(HandshakeTest, TheCallerSaysWhatIsWrong) {

@@ -81,10 +81,11 @@ struct TransportOptions {
   uint64_t max_payload_bytes = uint64_t{1} << 34;
   Duration handshake_timeout = std::chrono::seconds(5);
   Duration stall_timeout = std::chrono::seconds(10);
-  uint32_t max_pending_handshakes = 256;  // beyond this the oldest unauthenticated peer is closed
-  // Limit of open accepted connections; further ones are refused. Bounds the resources that one reconnecting
-  // peer can take.
+  // Beyond this the oldest unauthenticated connection is closed, of the host that has most of them.
+  uint32_t max_pending_handshakes = 256;
+  // Limits of open accepted connections, of all peers and of one host; further ones are refused.
   uint32_t max_connections = 4096;
+  uint32_t max_connections_of_host = 1024;
   // ucx transport: allows shared memory with peers on this host.
   bool shared_memory = true;
   // ucx transport: the networks between the hosts are trusted, so UCX may also connect to other hosts, using

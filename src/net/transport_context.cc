@@ -32,4 +32,28 @@ Status TransportContext::CheckSend(bool open, const std::string& peer, uint64_t 
   return {};
 }
 
+const char* TransportContext::CheckRoom(std::string_view host) const {
+  if (accepted_ >= options.max_connections) return "too many connections";
+  const auto at = accepted_by_host_.find(host);
+  return at != accepted_by_host_.end() && at->second >= options.max_connections_of_host
+             ? "too many connections of its host"
+             : nullptr;
+}
+
+void TransportContext::Accepted(std::string_view host) {
+  ++accepted_;
+  const auto at = accepted_by_host_.find(host);
+  if (at != accepted_by_host_.end()) {
+    ++at->second;
+  } else {
+    accepted_by_host_.emplace(host, 1);
+  }
+}
+
+void TransportContext::Ended(std::string_view host) {
+  --accepted_;
+  const auto at = accepted_by_host_.find(host);
+  if (--at->second == 0) accepted_by_host_.erase(at);
+}
+
 }  // namespace leat::net

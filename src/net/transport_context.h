@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "metrics/metrics.h"
@@ -19,7 +22,12 @@ struct TransportContext {
   Loop& loop;
   const TransportOptions options;
   std::vector<std::byte> staging;  // read buffer of all streams
-  uint32_t accepted = 0;           // open connections from listeners
+
+  // Open connections from listeners. `host` is the peer's, without a port.
+  const char* CheckRoom(std::string_view host) const;  // why there is no room for another; null: there is
+  void Accepted(std::string_view host);
+  void Ended(std::string_view host);
+  uint32_t accepted() const { return accepted_; }
 
   metrics::Registry& metrics() { return options.metrics != nullptr ? *options.metrics : *own_metrics; }
   std::unique_ptr<metrics::Registry> own_metrics;  // if options has none
@@ -27,6 +35,10 @@ struct TransportContext {
   metrics::Counter& bytes_received;
   metrics::Counter& refused;  // connections closed before authentication
   metrics::Counter& stalled;  // connections closed by the stall timeout
+
+ private:
+  uint32_t accepted_ = 0;
+  std::map<std::string, uint32_t, std::less<>> accepted_by_host_;
 };
 
 }  // namespace leat::net

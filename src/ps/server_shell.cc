@@ -22,6 +22,10 @@ class ServerShell::Session : public net::Receiver {
       return Status(Code::kDataLoss,
                     "unexpected frame type " + std::to_string(type) + ": a server takes pushes only");
     }
+    if (*unsent_ >= kMaxUnsent) {
+      return Status(Code::kResourceExhausted, "the worker has not read " + std::to_string(*unsent_) +
+                                                  " replies and sends another push");
+    }
     auto request = wire::DecodePushRequest(header);
     if (!request.ok()) return request.status();
     // A new request replaces the waiting one.
@@ -133,8 +137,10 @@ class ServerShell::Session : public net::Receiver {
     } else {
       owner = std::make_shared<std::vector<Buffer>>(std::move(memories));
     }
+    ++*unsent_;
     connection_->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), wire::Encode(reply),
-                      std::move(payload), [owner = std::move(owner)](const Status&) {});
+                      std::move(payload),
+                      [owner = std::move(owner), unsent = unsent_](const Status&) { --*unsent; });
   }
 
   // Assigns the destination of each gradient in a ring buffer. Each slice is applied as soon as it has
@@ -159,6 +165,9 @@ class ServerShell::Session : public net::Receiver {
 
   // Slices with a smaller average size are copied together, which is cheaper than passing each to the kernel.
   static constexpr size_t kSmallBytes = 1 << 10;
+  // The limit of replies that are not sent. Each may keep an earlier version of all slices. A worker waits
+  // for a reply before it sends another push, unless the reply is late.
+  static constexpr uint32_t kMaxUnsent = 16;
 
   ServerShell& shell_;
   std::unique_ptr<net::Connection> connection_;
@@ -169,6 +178,7 @@ class ServerShell::Session : public net::Receiver {
   std::vector<std::span<const float>> views_;  // the gradients of the first slices, in the worker's memory
   Buffer gradients_;
   uint64_t ticket_ = 0;  // of the request that waits for its reply
+  std::shared_ptr<uint32_t> unsent_ = std::make_shared<uint32_t>(0);  // replies; outlives the session
 };
 
 ServerShell::ServerShell(net::Loop& loop, protocol::ServerConfig config, Duration parked_timeout)

@@ -129,6 +129,18 @@ TEST_P(ServerShellTest, InvalidPushesEndTheirConnectionOnly) {
   }
 }
 
+TEST_P(ServerShellTest, AWorkerThatReadsNoRepliesCannotAskForMoreAndMore) {
+  MakeServer(testing::LargeTable(1 << 20));
+  const auto worker = Connect();
+  PushRequest pull = Batch(1, AllSlices(table), Disposition::kPull);
+  pull.want_values = true;
+  for (int i = 0; i < 200; ++i) worker->connection->Send(kPush, wire::Encode(pull), {});
+  for (int i = 0; i < 5000; ++i) server_loop.RunOnce(Duration(0));  // the worker reads nothing
+  ASSERT_TRUE(Run([&] { return worker->at.closed.has_value(); }));
+  EXPECT_LT(worker->at.messages.size(), 100u);
+  ExpectServes(2);
+}
+
 TEST_P(ServerShellTest, AnIncompletePushHarmsNobody) {
   MakeServer(testing::LargeTable(1 << 20));
   const Bytes payload = Payload(1);

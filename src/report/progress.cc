@@ -22,12 +22,14 @@ Progress::Progress(Options options) : options_(std::move(options)) {
 void Progress::OnJoin(Time now, NodeId node, const protocol::JoinRequest& request) {
   if (start_ < Time{0}) start_ = now;
   nodes_[node] = {.role = request.role, .host = request.host, .pid = request.pid};
+  nodes_[node].seen = now;
 }
 
 void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress) {
   // Ignores heartbeats of unknown nodes, such as late ones of an evicted process.
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;
+  known->second.seen = now;
   // Sums only grow, so a report with a smaller sum arrived out of order and is ignored.
   if (progress.steps < workers_[node].steps) return;
   known->second.done = progress.events;
@@ -55,6 +57,7 @@ void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& p
 void Progress::OnServer(Time now, NodeId node, const protocol::ServerProgress& progress) {
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || known->second.role != protocol::Role::kServer) return;
+  known->second.seen = now;
   known->second.done = progress.pushes;
   known->second.cpu_seconds = progress.cpu_seconds;
   Node& traffic = known->second;
@@ -70,9 +73,10 @@ void Progress::OnServer(Time now, NodeId node, const protocol::ServerProgress& p
   servers_[node] = progress;
 }
 
-void Progress::OnBots(Time, NodeId node, const protocol::BotsHeartbeat& progress) {
+void Progress::OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress) {
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || known->second.role != protocol::Role::kBots) return;
+  known->second.seen = now;
   known->second.done = progress.published;
   known->second.cpu_seconds = progress.cpu_seconds;
   published_ = progress.published;
@@ -99,13 +103,8 @@ double Progress::UsualStep(const protocol::View& view) const {
 }
 
 Progress::Totals Progress::Sum() const {
-  Totals sum;
-  for (const auto& [node, worker] : workers_) {
-    sum.steps += worker.steps;
-    sum.events += worker.events;
-    sum.loss_sum += worker.loss_sum;
-    sum.correct += worker.correct;
-  }
+  Totals sum = forgotten_.totals;
+  for (const auto& [node, worker] : workers_) sum.Add(worker);
   for (const auto& [node, counts] : counts_) {
     sum.scores.Merge(counts.first);
     sum.truths.Merge(counts.second);
@@ -113,7 +112,46 @@ Progress::Totals Progress::Sum() const {
   return sum;
 }
 
+void Progress::Totals::Add(const protocol::WorkerProgress& worker) {
+  steps += worker.steps;
+  events += worker.events;
+  loss_sum += worker.loss_sum;
+  correct += worker.correct;
+}
+
+void Progress::Forget(Time now, const protocol::View& view) {
+  if (now < look_again_) return;
+  look_again_ = now + kForgetAfter / 10;
+  Forgotten& sum = forgotten_;
+  std::erase_if(nodes_, [&](const auto& entry) {
+    const auto& [id, node] = entry;
+    if (now - node.seen < kForgetAfter || view.Find(id) != nullptr) return false;
+    sum.cpu_seconds += node.cpu_seconds;
+    if (const auto worker = workers_.extract(id)) {
+      sum.totals.Add(worker.mapped());
+      sum.rejected_batches += worker.mapped().rejected_batches;
+      sum.dead_letters += worker.mapped().dead_letters;
+      if (!worker.mapped().last_dead_letter.empty()) sum.last_dead_letter = worker.mapped().last_dead_letter;
+    }
+    if (const auto counts = counts_.extract(id)) {
+      sum.totals.scores.Merge(counts.mapped().first);
+      sum.totals.truths.Merge(counts.mapped().second);
+    }
+    if (const auto server = servers_.extract(id)) {
+      const auto& its = server.mapped();
+      sum.duplicates += its.duplicates;
+      sum.skipped = std::max(sum.skipped, its.skipped);
+      sum.staleness.resize(std::max(sum.staleness.size(), its.staleness.size()));
+      for (size_t i = 0; i < its.staleness.size(); ++i) sum.staleness[i] += its.staleness[i];
+      sum.staleness_sum += its.staleness_sum;
+      sum.staleness_count += its.staleness_count;
+    }
+    return true;
+  });
+}
+
 void Progress::OnStatus(Time now, const protocol::CoordinatorStatus& status) {
+  Forget(now, status.view);
   if (training_start_ < Time{0}) {
     if (!status.view.ready()) return;
     training_start_ = last_change_ = now;
@@ -125,7 +163,7 @@ void Progress::OnStatus(Time now, const protocol::CoordinatorStatus& status) {
     speed_.emplace_back(now, status.events);
   while (speed_.size() > 2 && now - speed_[1].first >= kSpeedWindow) speed_.pop_front();
 
-  uint64_t events = 0;
+  uint64_t events = forgotten_.totals.events;
   for (const auto& [node, worker] : workers_) events += worker.events;
   if (events < moments_.back().events + std::max<uint64_t>(1, options_.window / kMomentsInWindow)) return;
   moments_.push_back(Sum());

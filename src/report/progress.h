@@ -38,9 +38,12 @@ class Progress {
   void OnServer(Time now, NodeId node, const protocol::ServerProgress& progress);
   void OnMemberReport(NodeId node, const protocol::MemberReport& report);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
-  // To be called periodically: records the totals at `now`, on which the windows are based.
+  // To be called periodically: records the totals at `now`, on which the windows are based. Nodes that have
+  // left the view and sent nothing for kForgetAfter are forgotten; their part of the totals is kept.
+  static constexpr Duration kForgetAfter = std::chrono::minutes(10);
   void OnStatus(Time now, const protocol::CoordinatorStatus& status);
 
+  size_t nodes() const { return nodes_.size(); }  // that are not forgotten
   // The status as one JSON object on one line. docs/jobs.md lists the entries.
   std::string ToJson(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;
 
@@ -54,6 +57,20 @@ class Progress {
     double loss_sum = 0;
     uint64_t correct = 0;
     metrics::AucCounts scores, truths;
+    void Add(const protocol::WorkerProgress& worker);  // without its counts of scores
+  };
+  // The sums over nodes that are forgotten.
+  struct Forgotten {
+    Totals totals;
+    uint64_t rejected_batches = 0;
+    uint64_t dead_letters = 0;
+    std::string last_dead_letter;
+    uint64_t duplicates = 0;
+    uint64_t skipped = 0;  // the largest
+    std::vector<uint64_t> staleness;
+    uint64_t staleness_sum = 0;
+    uint64_t staleness_count = 0;
+    double cpu_seconds = 0;
   };
   struct Node {
     protocol::Role role = protocol::Role::kWorker;
@@ -68,7 +85,9 @@ class Progress {
     double bytes_per_s = 0;
     // Time of a step without the wait for servers. 0: not known yet.
     double step_s = 0;
+    Time seen{0};  // when it last joined or reported
   };
+  void Forget(Time now, const protocol::View& view);
   Totals Sum() const;
   // The median step time of all workers, 0 if unknown. Workers that take much longer are reported as slow.
   double UsualStep(const protocol::View& view) const;
@@ -78,6 +97,8 @@ class Progress {
   std::map<NodeId, protocol::WorkerProgress> workers_;
   std::map<NodeId, std::pair<metrics::AucCounts, metrics::AucCounts>> counts_;
   std::map<NodeId, protocol::ServerProgress> servers_;
+  Forgotten forgotten_;
+  Time look_again_{0};  // for nodes to forget
   uint64_t members_skipped_ = 0;
   std::deque<Totals> moments_;                   // recent totals, oldest first, for the windows
   std::deque<std::pair<Time, uint64_t>> speed_;  // (time, events applied) of the last seconds

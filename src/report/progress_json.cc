@@ -114,9 +114,10 @@ class Progress::JsonWriter {
 
   // Updates that servers and members have applied, and their staleness.
   void AddUpdates() {
-    uint64_t staleness_sum = 0, staleness_count = 0;
-    uint64_t skipped = progress_.members_skipped_;
-    std::vector<uint64_t> histogram;
+    const Forgotten& forgotten = progress_.forgotten_;
+    uint64_t staleness_sum = forgotten.staleness_sum, staleness_count = forgotten.staleness_count;
+    uint64_t skipped = std::max(progress_.members_skipped_, forgotten.skipped);
+    std::vector<uint64_t> histogram = forgotten.staleness;
     for (const auto& [node, server] : progress_.servers_) {
       skipped = std::max(skipped, server.skipped);  // every server counts the same skipped steps
       histogram.resize(std::max(histogram.size(), server.staleness.size()));
@@ -135,8 +136,10 @@ class Progress::JsonWriter {
 
   // Position in the stream, and counts of events, leases and checkpoints.
   void AddEvents() {
-    uint64_t duplicates = 0, rejected = 0, dead = 0;
-    std::string last_dead;
+    const Forgotten& forgotten = progress_.forgotten_;
+    uint64_t duplicates = forgotten.duplicates, rejected = forgotten.rejected_batches,
+             dead = forgotten.dead_letters;
+    std::string last_dead = forgotten.last_dead_letter;
     for (const auto& [node, server] : progress_.servers_) duplicates += server.duplicates;
     for (const auto& [node, worker] : progress_.workers_) {
       rejected += worker.rejected_batches;
@@ -204,7 +207,7 @@ class Progress::JsonWriter {
   }
 
   void AddRun(double own_cpu_seconds) {
-    double compute_s = own_cpu_seconds;
+    double compute_s = own_cpu_seconds + progress_.forgotten_.cpu_seconds;
     for (const auto& [node, n] : progress_.nodes_) compute_s += n.cpu_seconds;
     json_["warnings"] = progress_.options_.warnings;
     json_["wall_s"] = progress_.start_ < Time{0} ? 0.0 : Seconds(now_ - progress_.start_);

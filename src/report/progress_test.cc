@@ -490,5 +490,57 @@ TEST_F(ProgressTest, EventsThatGoBackWithALostServerAreNoNegativeSpeed) {
   EXPECT_EQ(json["events_per_s_now"], 0);
 }
 
+// Whatever has been counted by a node that left long ago stays counted, without the node.
+TEST_F(ProgressTest, NodesThatLeftLongAgoAreForgottenAndStayCounted) {
+  Make(nn::Task::kBinary, true, 1'000'000);
+  Status(0);
+  Sums gone, here;
+  gone.Train(100, 0.5, 60);
+  gone.Score(0.9f, 0.9f, true);
+  gone.progress.dead_letters = 3;
+  gone.progress.last_dead_letter = "bad";
+  gone.progress.rejected_batches = 2;
+  gone.progress.cpu_seconds = 7;
+  here.Train(50, 0.25, 40);
+  here.Score(0.2f, 0.1f, false);
+  const NodeId lost_server(9);
+  Join(lost_server, Role::kServer);
+  protocol::ServerProgress server;
+  server.duplicates = 4;
+  server.staleness = {1, 2};
+  server.staleness_sum = 2;
+  server.staleness_count = 3;
+  server.skipped = 1;
+  progress_->OnServer(now_, lost_server, server);
+  Report(kOther, gone);  // not in the view of Running
+  Report(kWorker, here);
+  Status(150);
+  Json before = Show(150);
+  // A worker that comes and goes every second.
+  for (uint64_t node = 100; node < 2100; ++node) {
+    now_ += std::chrono::seconds(1);
+    Join(NodeId(node), Role::kWorker);
+    Sums some;
+    some.Train(1, 0, 1);
+    Report(NodeId(node), some);
+    Report(kWorker, here);
+    Status(150);
+    EXPECT_LE(progress_->nodes(), 5u + 661u) << "of ten minutes, and those not looked at yet";
+  }
+  now_ += Progress::kForgetAfter + std::chrono::minutes(1);
+  Status(150);
+  EXPECT_EQ(progress_->nodes(), 2u) << "of the view";
+  const Json after = Show(150);
+  EXPECT_EQ(after["steps"], before["steps"].get<uint64_t>() + 2000);
+  for (const char* same : {"dead_letters", "last_dead_letter", "rejected_batches", "duplicates", "staleness",
+                           "staleness_mean", "staleness_p99", "skipped", "auc", "aggregated_compute_s"}) {
+    EXPECT_EQ(after[same], before[same]) << same;
+  }
+  // A late report of a forgotten node changes nothing.
+  gone.Train(1000, 1, 0);
+  Report(kOther, gone);
+  EXPECT_EQ(Show(150)["steps"], after["steps"]);
+}
+
 }  // namespace
 }  // namespace leat::report

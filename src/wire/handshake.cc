@@ -147,7 +147,7 @@ Status DecodeVerdict(ByteView verdict) {
     case Verdict::kWrongToken:
       return WrongToken();
     case Verdict::kTooManyConnections:
-      return {Code::kUnavailable, "the peer has too many connections"};
+      return {Code::kResourceExhausted, "the peer has too many connections"};
   }
   return {Code::kDataLoss, "unknown verdict " + std::to_string(static_cast<uint32_t>(its))};
 }

@@ -66,8 +66,8 @@ Bytes EncodeProof(const HandshakeContext& context, std::string_view token);
 Status CheckProof(ByteView proof, const HandshakeContext& context, std::string_view token);
 
 Bytes EncodeVerdict(Verdict verdict);
-// Returns ok if the peer admits this side, otherwise kPermissionDenied, kUnavailable (too many connections)
-// or kDataLoss.
+// Returns ok if the peer admits this side, otherwise kPermissionDenied, kResourceExhausted (too many
+// connections) or kDataLoss.
 Status DecodeVerdict(ByteView verdict);
 
 }  // namespace leat::wire

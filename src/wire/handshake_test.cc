@@ -173,7 +173,7 @@ TEST_F(HandshakeTest, TheTokenItselfDoesNotTravel) {
 TEST_F(HandshakeTest, Verdicts) {
   EXPECT_TRUE(DecodeVerdict(EncodeVerdict(Verdict::kAdmitted)).ok());
   EXPECT_EQ(DecodeVerdict(EncodeVerdict(Verdict::kWrongToken)).code(), Code::kPermissionDenied);
-  EXPECT_EQ(DecodeVerdict(EncodeVerdict(Verdict::kTooManyConnections)).code(), Code::kUnavailable);
+  EXPECT_EQ(DecodeVerdict(EncodeVerdict(Verdict::kTooManyConnections)).code(), Code::kResourceExhausted);
   EXPECT_EQ(DecodeVerdict(EncodeVerdict(static_cast<Verdict>(7))).code(), Code::kDataLoss);
   EXPECT_EQ(DecodeVerdict(Bytes(3)).code(), Code::kDataLoss);
   EXPECT_EQ(DecodeVerdict(Bytes(5)).code(), Code::kDataLoss);

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "net/address.h"
@@ -10,6 +11,8 @@
 
 namespace leat::net {
 namespace {
+
+constexpr std::string_view kHost = "inproc";  // all peers run in this process
 
 using Connected = std::function<void(Result<std::unique_ptr<Connection>>)>;
 
@@ -86,14 +89,14 @@ struct InprocHub::InprocAcceptor : std::enable_shared_from_this<InprocHub::Inpro
       shared->refused.Add();
       return dial->Answer({Code::kPermissionDenied, "the peer has the token of another job"}, nullptr);
     }
-    if (shared->accepted >= shared->options.max_connections) {
+    if (const char* full = shared->CheckRoom(kHost); full != nullptr) {
       shared->refused.Add();
-      return dial->Answer({Code::kUnavailable, "too many connections"}, nullptr);
+      return dial->Answer({Code::kResourceExhausted, full}, nullptr);
     }
-    ++shared->accepted;
+    shared->Accepted(kHost);
     const auto pipe = std::make_shared<Pipe>();
     const auto end = std::make_shared<PipeEnd>(shared, pipe, 1, "inproc:" + std::to_string(++last_peer),
-                                               [s = shared] { --s->accepted; });
+                                               [s = shared] { s->Ended(kHost); });
     Receiver* receiver = accept(end->MakeConnection());
     if (receiver != nullptr) {
       end->Start(receiver);

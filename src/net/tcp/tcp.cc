@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "net/address.h"
 #include "net/handshake.h"
 #include "net/tcp/stream.h"
 #include "net/transport.h"
@@ -24,8 +25,10 @@ class TcpTransport final : public Transport {
   Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
     return ListenAuthenticated(
         shared_, address, [shared = shared_, accept = std::move(accept)](AuthenticatedSocket authenticated) {
-          ++shared->accepted;
-          const auto stream = MakeStream(shared, std::move(authenticated), [shared] { --shared->accepted; });
+          const std::string host(HostOf(authenticated.peer));
+          shared->Accepted(host);
+          const auto stream =
+              MakeStream(shared, std::move(authenticated), [shared, host] { shared->Ended(host); });
           Receiver* receiver = accept(stream->MakeConnection());
           if (receiver == nullptr) return stream->End({Code::kAborted, "turned away"});
           stream->Start(receiver);
