@@ -354,7 +354,9 @@ class Compiler {
 }  // namespace
 
 Program CompileProgram(const graph::Graph& source, Unit unit, const PlanOptions& options) {
-  return Compiler(source, std::move(unit), options).Compile();
+  Program program = Compiler(source, std::move(unit), options).Compile();
+  program.progress = options.progress ? options.progress : std::make_shared<Progress>();
+  return program;
 }
 
 std::unique_ptr<graph::Kernel> MakeCopyKernel(size_t bytes) {

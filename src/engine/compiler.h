@@ -68,6 +68,7 @@ struct Program {
   Buffer arena;
   size_t largest_live_bytes = 0;
   int threads = Unit::kOneByOne;
+  std::shared_ptr<Progress> progress;
 
   bool all_bound = false;  // every feed is bound
 

@@ -18,8 +18,8 @@ class CompiledPlan final : public Plan {
   CompiledPlan(Program program, const Device& device) : p_(std::move(program)), device_(device.name) {
     if (p_.threads != Unit::kOneByOne) {
       device.pool->Grow(p_.threads - 1);
-      executor_ = std::make_unique<QueueExecutor>(Schedule{p_.steps, p_.dependencies, p_.priority, awaited_},
-                                                  p_.threads, device.pool);
+      executor_ = std::make_unique<QueueExecutor>(
+          Schedule{p_.steps, p_.dependencies, p_.priority, awaited_, *p_.progress}, p_.threads, device.pool);
     }
   }
 
@@ -43,7 +43,7 @@ class CompiledPlan final : public Plan {
       executor_->Run();
       for (const Hook& hook : hooks_) hook.f();
     } else if (hooks_.empty()) {
-      for (const Step& step : p_.steps) step.kernel->Run(step.args);
+      for (const Step& step : p_.steps) RunStep(step);
     } else {
       RunWithHooks();
     }
@@ -77,10 +77,15 @@ class CompiledPlan final : public Plan {
     std::function<void()> f;
   };
 
+  void RunStep(const Step& step) {
+    step.kernel->Run(step.args);
+    p_.progress->OnKernel();
+  }
+
   void RunWithHooks() {
     auto hook = hooks_.begin();
     for (StepIndex i = 0; i < p_.steps.size(); ++i) {
-      p_.steps[i].kernel->Run(p_.steps[i].args);
+      RunStep(p_.steps[i]);
       for (; hook != hooks_.end() && hook->step == i; ++hook) hook->f();
     }
   }

@@ -23,6 +23,7 @@
 #include "base/status.h"
 #include "engine/devices/devices.h"
 #include "engine/placement/costs.h"
+#include "engine/run/progress.h"
 #include "engine/run/rendezvous.h"
 #include "graph/graph.h"
 #include "graph/kernel.h"
@@ -53,6 +54,8 @@ struct PlanOptions {
   std::chrono::milliseconds run_limit = std::chrono::minutes(10);
   // Creates the transport between devices, for this number of edges. If empty, LocalRendezvous.
   std::function<std::unique_ptr<Rendezvous>(size_t edges)> make_rendezvous;
+  // Counts the kernels that runs of the plan finish; several plans may share it. If null, nobody reads it.
+  std::shared_ptr<Progress> progress;
   // Compute nodes that depend only on constants when compiling.
   bool fold_constants = true;
   // Tensors with disjoint lifetimes share memory. Tests turn it off to compare.

@@ -37,6 +37,28 @@ TEST(Plan, ComputesIntoBoundMemory) {
   EXPECT_EQ(plan->arena_bytes(), 0u);
 }
 
+TEST(Plan, CountsFinishedKernelsForAnotherThread) {
+  for (const int threads : {1, 2}) {
+    Graph graph;
+    const Value x = Feed(graph, "x", {2});
+    const Value y = graph.Make<ops::Neg>({graph.Make<ops::Square>({x})});
+    PlanOptions options = Options();
+    options.progress = std::make_shared<Progress>();
+    options.inter_op_threads = threads;
+    options.inline_below_us = 0;
+    const auto plan = Plan::Compile(graph, std::vector{y}, options);
+    const Tensor in = Floats({2}, {1, 2});
+    plan->Bind(x, in.raw());
+    EXPECT_EQ(options.progress->kernels(), 0u);
+    plan->Run();
+    const uint64_t once = options.progress->kernels();
+    EXPECT_EQ(once, plan->steps()) << threads;
+    plan->OnFetch(y, [] {});
+    plan->Run();
+    EXPECT_EQ(options.progress->kernels(), 2 * once) << threads;
+  }
+}
+
 TEST(Plan, PrintsALineAKernel) {
   Graph graph;
   const Value x = Feed(graph, "x", {2, 2});

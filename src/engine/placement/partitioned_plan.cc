@@ -25,8 +25,8 @@ class Part final : public Rendezvous::Receiver {
     }
     device.pool->Grow(program_.threads);
     executor_ = std::make_unique<QueueExecutor>(
-        Schedule{program_.steps, program_.dependencies, program_.priority, awaited_}, program_.threads,
-        device.pool);
+        Schedule{program_.steps, program_.dependencies, program_.priority, awaited_, *program_.progress},
+        program_.threads, device.pool);
   }
 
   const Device& device() const { return device_; }

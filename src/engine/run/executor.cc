@@ -143,6 +143,7 @@ void QueueExecutor::RunOne(std::unique_lock<std::mutex>& lock) {
   std::exception_ptr thrown;
   try {
     schedule_.steps[step].kernel->Run(schedule_.steps[step].args);
+    schedule_.progress.OnKernel();
   } catch (...) {
     thrown = std::current_exception();
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/memory_plan.h"
+#include "engine/run/progress.h"
 #include "engine/run/thread_pool.h"
 #include "graph/kernel.h"
 
@@ -31,6 +32,7 @@ struct Schedule {
   const std::vector<double>& priority;
   // Steps that also wait for one external event each, see Arrived().
   const std::vector<StepIndex>& awaited;
+  Progress& progress;
 };
 
 // By step: the cost of the longest path from its start to the end.
