@@ -215,7 +215,7 @@ TEST(Control, RepliesMayComeLaterTwiceAndFromAnyThread) {
   Keeper keeper;
   const auto server = StartOrDie(keeper.Handler());
   const auto client = ControlClient::Make(server->address(), "token");
-  constexpr int kCalls = 16;
+  constexpr int kCalls = 8;  // as many as a connection may have
   std::vector<std::thread> callers;
   std::atomic<int> answered = 0;
   for (int i = 0; i < kCalls; ++i) {
