@@ -165,6 +165,10 @@ struct PutKind {
     out->mutable_bots()->set_evicted(r.evicted);
     out->mutable_bots()->set_stop(r.stop);
   }
+  void operator()(const protocol::KeepAliveReply& r) const {
+    out->mutable_keep_alive()->set_evicted(r.evicted);
+    out->mutable_keep_alive()->set_stop(r.stop);
+  }
   void operator()(const protocol::StatusReply& r) const { out->mutable_status()->set_json(r.json); }
   void operator()(const protocol::AdminReply& r) const {
     Put(r.status, out->mutable_admin()->mutable_status());
@@ -202,6 +206,9 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
       break;
     case pb::Reply::kBots:
       reply = protocol::BotsHeartbeatReply{message.bots().evicted(), message.bots().stop()};
+      break;
+    case pb::Reply::kKeepAlive:
+      reply = protocol::KeepAliveReply{message.keep_alive().evicted(), message.keep_alive().stop()};
       break;
     case pb::Reply::kStatus:
       TakeText(message.status().json(), Limits::kDocument, "status",

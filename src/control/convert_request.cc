@@ -76,6 +76,7 @@ void Put(const protocol::MemberReport& in, pb::MemberReport* out) {
   out->set_consecutive_rejected(in.consecutive_rejected);
   if (in.rejected) Put(*in.rejected, out->mutable_rejected());
   out->set_skipped(in.skipped);
+  out->set_waiting(in.waiting);
 }
 
 void Take(const pb::MemberReport& in, protocol::MemberReport* out, Check* check) {
@@ -91,6 +92,7 @@ void Take(const pb::MemberReport& in, protocol::MemberReport* out, Check* check)
   out->consecutive_rejected = in.consecutive_rejected();
   if (in.has_rejected()) Take(in.rejected(), &out->rejected.emplace(), check);
   out->skipped = in.skipped();
+  out->waiting = in.waiting();
 }
 
 void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
@@ -100,6 +102,8 @@ void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   Put(in.held, out->mutable_held());
   Put(in.released, out->mutable_released());
   out->set_leaving(in.leaving);
+  out->set_waiting(in.waiting);
+  for (NodeId server : in.unreachable) out->add_unreachable(server.value);
   Put(in.progress, out->mutable_progress());
   if (in.member_report) Put(*in.member_report, out->mutable_member_report());
 }
@@ -112,6 +116,9 @@ void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* 
   Take(in.held(), Limits::kLeases, "held leases", &out->held, check);
   Take(in.released(), Limits::kLeases, "released leases", &out->released, check);
   out->leaving = in.leaving();
+  out->waiting = in.waiting();
+  if (!check->Count(in.unreachable_size(), Limits::kMembers, "unreachable servers")) return;
+  for (uint64_t server : in.unreachable()) out->unreachable.emplace_back(server);
   Take(in.progress(), &out->progress, check);
   if (in.has_member_report()) Take(in.member_report(), &out->member_report.emplace(), check);
 }
@@ -185,6 +192,11 @@ void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* 
   if (in.has_rejected()) Take(in.rejected(), &out->rejected.emplace(), check);
 }
 
+void Put(const protocol::KeepAlive& in, pb::KeepAlive* out) {
+  out->set_node(in.node.value);
+  out->set_progress(in.progress);
+}
+
 void Put(const protocol::BotsHeartbeat& in, pb::BotsHeartbeat* out) {
   out->set_node(in.node.value);
   out->set_published(in.published);
@@ -214,6 +226,7 @@ struct PutKind {
   void operator()(const protocol::WorkerHeartbeat& r) const { Put(r, out->mutable_worker()); }
   void operator()(const protocol::ServerHeartbeat& r) const { Put(r, out->mutable_server()); }
   void operator()(const protocol::BotsHeartbeat& r) const { Put(r, out->mutable_bots()); }
+  void operator()(const protocol::KeepAlive& r) const { Put(r, out->mutable_keep_alive()); }
   void operator()(const protocol::StatusRequest& r) const {
     out->mutable_status()->set_with_view(r.with_view);
   }
@@ -252,6 +265,9 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
       break;
     case pb::Request::kBots:
       Take(message.bots(), &request.emplace<protocol::BotsHeartbeat>(), &check);
+      break;
+    case pb::Request::kKeepAlive:
+      request = protocol::KeepAlive{NodeId(message.keep_alive().node()), message.keep_alive().progress()};
       break;
     case pb::Request::kStatus:
       request = protocol::StatusRequest{message.status().with_view()};

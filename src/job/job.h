@@ -5,12 +5,14 @@
 // (FromConfig), resolve.cc (Load), identity.cc (Identity, Hash), job.cc (the rest).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "engine/plan.h"
 #include "job/stream_spec.h"
@@ -53,6 +55,12 @@ struct ComputeSpec {
   int cpu_devices = 1;
 };
 
+// For tests of slow roles; no job needs it.
+struct DebugSpec {
+  Duration step{0};  // each batch takes this much longer
+  Duration init{0};  // so does a server's start
+};
+
 struct Job {
   std::string name;
   uint64_t seed = 1;
@@ -70,12 +78,18 @@ struct Job {
   uint32_t servers = 1;          // 0: the strategy has no servers
   uint32_t max_servers = 8;      // the number that slices are made for
   bool trusted_network = false;  // tensors may travel by RDMA, without authentication
+  // A role that is silent for longer than the timeout is evicted. 0: the strategy's interval.
+  Duration heartbeat_interval{0};
+  Duration heartbeat_timeout = std::chrono::seconds(5);
+  Duration lease_timeout = std::chrono::minutes(15);  // of a worker's first split
+  Duration stuck_timeout = std::chrono::minutes(15);  // of a role that is alive and does nothing
   protocol::Placement placement;
   double checkpoint_interval_s = 30;
   uint32_t keep_checkpoints = 2;
   double dead_letter_rate = 0.1;      // the job stops if a larger share of the last events fails
   uint64_t metrics_window = 200'000;  // events that live loss, accuracy and AUC cover
   std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
+  DebugSpec debug;
   std::string directory;
   std::string data;
   std::vector<std::string> notes;  // what Load detected, one line each, to show to the user

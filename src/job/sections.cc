@@ -132,11 +132,27 @@ void ReadCompute(const Config& compute, Job* job) {
 }
 
 void ReadCluster(const Config& cluster, Job* job) {
-  cluster.Allow({"workers", "ps", "max_ps", "placement", "trusted_network"});
+  cluster.Allow({"workers", "ps", "max_ps", "placement", "trusted_network", "heartbeat_interval_s",
+                 "heartbeat_timeout_s", "lease_timeout_s", "stuck_timeout_s"});
   job->workers = static_cast<uint32_t>(cluster.Integer("workers", job->workers, 1, 10'000));
   job->servers = static_cast<uint32_t>(cluster.Integer("ps", job->servers, 0, 1000));
   job->max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job->max_servers, 1, 1000));
   job->trusted_network = cluster.Bool("trusted_network", false);
+  job->heartbeat_timeout =
+      FromSeconds(cluster.Number("heartbeat_timeout_s", Seconds(job->heartbeat_timeout), 0.5, 3600));
+  const auto timeout = [&](const char* key, Duration usual) {
+    return FromSeconds(cluster.Number(key, Seconds(usual), 1, 86'400));
+  };
+  job->lease_timeout = timeout("lease_timeout_s", job->lease_timeout);
+  job->stuck_timeout = timeout("stuck_timeout_s", job->stuck_timeout);
+  if (cluster.Has("heartbeat_interval_s")) {
+    job->heartbeat_interval = FromSeconds(cluster.Number("heartbeat_interval_s", 0.1, 0.01, 900));
+    if (4 * job->heartbeat_interval > job->heartbeat_timeout) {
+      cluster.At("heartbeat_interval_s")
+          .Fail("a heartbeat every " + cluster.At("heartbeat_interval_s").String() +
+                " s: at most a quarter of heartbeat_timeout_s, so that one may be lost");
+    }
+  }
   if (cluster.Has("placement")) job->placement = protocol::PlacementFromConfig(cluster.At("placement"));
 }
 
@@ -144,6 +160,12 @@ void ReadCheckpoint(const Config& checkpoint, Job* job) {
   checkpoint.Allow({"interval_s", "keep"});
   job->checkpoint_interval_s = checkpoint.Number("interval_s", job->checkpoint_interval_s, 0, 1e6);
   job->keep_checkpoints = static_cast<uint32_t>(checkpoint.Integer("keep", job->keep_checkpoints, 1, 1000));
+}
+
+void ReadDebug(const Config& debug, Job* job) {
+  debug.Allow({"step_ms", "init_ms"});
+  job->debug.step = std::chrono::milliseconds(debug.Integer("step_ms", 0, 0, 3'600'000));
+  job->debug.init = std::chrono::milliseconds(debug.Integer("init_ms", 0, 0, 3'600'000));
 }
 
 void ReadMetrics(const Config& metrics, Job* job) {
@@ -221,7 +243,7 @@ void ReadStrategy(const Config& config, Job* job) {
 Job Job::FromConfig(const Config& config) {
   if (!config.IsMap()) config.Fail("a job is a map of sections");
   config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "compute",
-                "cluster", "checkpoint", "metrics", "evaluate", kResolved});
+                "cluster", "checkpoint", "metrics", "evaluate", "debug", kResolved});
   const Config resolved = config.Has(kResolved) ? config.At(kResolved) : Config::EmptyMap(kResolved);
   const auto read = [&](const char* section, void (*reader)(const Config&, Job*), Job* job) {
     if (config.Has(section)) reader(config.At(section), job);
@@ -240,6 +262,7 @@ Job Job::FromConfig(const Config& config) {
   read("cluster", ReadCluster, &job);
   read("checkpoint", ReadCheckpoint, &job);
   read("metrics", ReadMetrics, &job);
+  read("debug", ReadDebug, &job);
   read("evaluate", ReadEvaluate, &job);
   CheckSplitSize(config.Has("train") ? config.At("train") : config, job);
   ReadResolved(resolved, &job);

@@ -14,6 +14,25 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+TEST(Sections, TimeoutsOfRoles) {
+  const Job usual = Parse(kSmallJob);
+  EXPECT_EQ(usual.heartbeat_interval, Duration{0}) << "the strategy's";
+  EXPECT_EQ(usual.heartbeat_timeout, std::chrono::seconds(5));
+  EXPECT_EQ(usual.lease_timeout, std::chrono::minutes(15));
+  EXPECT_EQ(usual.stuck_timeout, std::chrono::minutes(15));
+  const Job job =
+      Parse(Replaced(kSmallJob, "placement: partitioned}",
+                     "placement: partitioned, heartbeat_interval_s: 0.5, heartbeat_timeout_s: 20, "
+                     "lease_timeout_s: 60, stuck_timeout_s: 600}\n"
+                     "debug: {step_ms: 30, init_ms: 40}"));
+  EXPECT_EQ(job.heartbeat_interval, std::chrono::milliseconds(500));
+  EXPECT_EQ(job.heartbeat_timeout, std::chrono::seconds(20));
+  EXPECT_EQ(job.lease_timeout, std::chrono::seconds(60));
+  EXPECT_EQ(job.stuck_timeout, std::chrono::minutes(10));
+  EXPECT_EQ(job.debug.step, std::chrono::milliseconds(30));
+  EXPECT_EQ(job.debug.init, std::chrono::milliseconds(40));
+}
+
 TEST(Sections, EverySectionIsRead) {
   const Job job = Parse(kFullJob);
   EXPECT_EQ(job.name, "fraud");
@@ -122,6 +141,11 @@ TEST(Sections, EveryMistakeIsSaidWithItsLine) {
       {"ps: 2", "ps: 1001", "job.yaml:26: ", "ps is 1001"},
       {"placement: round_robin", "placement: round", "job.yaml:26: ", "round_robin"},
       {"trusted_network: true", "trusted_network: rdma", "job.yaml:26: ", "true or false"},
+      {"trusted_network: true", "heartbeat_timeout_s: 0.1", "job.yaml:26: ", "heartbeat_timeout_s"},
+      {"trusted_network: true", "heartbeat_interval_s: 2",
+       "job.yaml:26: ", "at most a quarter of heartbeat_timeout_s"},
+      {"trusted_network: true", "lease_timeout_s: 0", "job.yaml:26: ", "lease_timeout_s"},
+      {"trusted_network: true", "stuck_timeout_s: forever", "job.yaml:26: ", "stuck_timeout_s"},
       {"trusted_network: true", "trusted_networks: true", "job.yaml:26: ", "did you mean 'trusted_network'"},
       {"interval_s: 5", "interval_s: -5", "job.yaml:27: ", "interval_s is -5"},
       {"keep: 3", "keep: 0", "job.yaml:27: ", "keep is 0"},

@@ -84,6 +84,7 @@ class Runner {
   void ExplainFigures();
   void ReportPlacement();
   void PollStatus();
+  void EndStuck(const Json& status);
   void HandleInterrupts();
   void WaitForRest();
   void Fail(const ProcessEnd& end);
@@ -234,6 +235,20 @@ void Runner::PollStatus() {
   const auto events = json.value("events", uint64_t{0});
   if (events != last_events_) failed_starts_.clear();
   last_events_ = events;
+  EndStuck(json);
+}
+
+// Ends processes that are alive and do nothing, so that they are replaced like those that have died.
+void Runner::EndStuck(const Json& status) {
+  const std::string host = net::HostName();
+  for (const auto& member : status.value("members", Json::array())) {
+    if (!member.value("stuck", false) || member.value("host", "") != host) continue;
+    const auto child = children_.find(member.value("pid", pid_t{0}));
+    if (child == children_.end()) continue;
+    display_.Say(child->second.role + "-" + std::to_string(child->second.index) +
+                 " is alive but has done nothing for too long; ending it");
+    kill(child->first, SIGKILL);
+  }
 }
 
 void Runner::HandleInterrupts() {

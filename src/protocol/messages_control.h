@@ -195,6 +195,7 @@ struct MemberReport {
   uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
   uint64_t skipped = 0;  // steps recorded but not applied
+  bool waiting = false;  // for others, or for work
   friend bool operator==(const MemberReport&, const MemberReport&) = default;
 };
 
@@ -209,6 +210,8 @@ struct WorkerHeartbeat {
   std::vector<uint64_t> held;      // leases it works on; others are no longer its own
   std::vector<uint64_t> released;  // leases ended since the last answered heartbeat, finished or given up
   bool leaving = false;
+  bool waiting = false;             // for servers, or for work
+  std::vector<NodeId> unreachable;  // servers that it has requests for and cannot reach
   WorkerProgress progress;
   std::optional<MemberReport> member_report;  // all-reduce
 };
@@ -283,6 +286,16 @@ struct BotsHeartbeatReply {
   bool stop = false;
 };
 
+// Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.
+struct KeepAlive {
+  NodeId node;
+  uint64_t progress = 0;  // kernels that have finished since the process started
+};
+struct KeepAliveReply {
+  bool evicted = false;
+  bool stop = false;
+};
+
 struct StatusRequest {
   bool with_view = true;
 };
@@ -311,9 +324,9 @@ struct Refusal {
   Status status;
 };
 
-using ControlRequest =
-    std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat, StatusRequest, AdminRequest>;
+using ControlRequest = std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat,
+                                    StatusRequest, AdminRequest, KeepAlive>;
 using ControlReply = std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply,
-                                  BotsHeartbeatReply, StatusReply, AdminReply>;
+                                  BotsHeartbeatReply, StatusReply, AdminReply, KeepAliveReply>;
 
 }  // namespace leat::protocol

@@ -139,6 +139,21 @@ bool Slow(const Json& member) {
   return member.contains("slow") && member["slow"].is_boolean() && member["slow"].get<bool>();
 }
 
+// What keeps members from their work: "ps 0 is stuck", "worker 1 cannot reach ps 1, ps 2".
+std::vector<std::string> MemberTroubles(const Json& s) {
+  std::vector<std::string> troubles;
+  for (const auto& m : s.value("members", Json::array())) {
+    const std::string name = m.value("role", "") + " " + std::to_string(m.value("index", 0));
+    if (m.value("stuck", false)) troubles.push_back(name + " is stuck");
+    std::string peers;
+    for (const auto& peer : m.value("unreachable", Json::array())) {
+      if (peer.is_string()) peers += (peers.empty() ? "" : ", ") + peer.get<std::string>();
+    }
+    if (!peers.empty()) troubles.push_back(name + " cannot reach " + peers);
+  }
+  return troubles;
+}
+
 }  // namespace
 
 std::vector<std::string> RenderTable(const std::string& status_json, const std::vector<double>& history,
@@ -172,6 +187,7 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
     if (warning.is_string()) lines.push_back(bold(Cut("warning: " + warning.get<std::string>(), width)));
   }
   if (const std::string trouble = Trouble(s); !trouble.empty()) lines.push_back(bold(Cut(trouble, width)));
+  for (const std::string& trouble : MemberTroubles(s)) lines.push_back(bold(Cut(trouble, width)));
   if (const auto [name, now] = Main(s); !std::isnan(now) && history.size() >= 2) {
     const std::string label = std::string(name) + " ";
     lines.push_back(Cut(label + Curve(history, width - std::min(width, label.size())), width));
@@ -204,6 +220,8 @@ std::string RenderLine(const std::string& status_json) {
   const Json s = Json::parse(status_json, nullptr, false);
   if (!s.is_object()) return "";
   size_t servers = 0, workers = 0;
+  std::string trouble;
+  for (const std::string& one : MemberTroubles(s)) trouble += "   " + one;
   for (const auto& m : s.value("members", Json::array())) {
     const std::string role = m.value("role", "");
     servers += role == "ps" ? 1 : 0;
@@ -213,7 +231,7 @@ std::string RenderLine(const std::string& status_json) {
          Grouped(s.value("events", 0.0)) + " (" + Grouped(s.value("events_per_s_now", 0.0)) + "/s)  " +
          Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
          Grouped(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
-         std::to_string(servers) + " ps" + (Trouble(s).empty() ? "" : "   " + Trouble(s));
+         std::to_string(servers) + " ps" + (Trouble(s).empty() ? "" : "   " + Trouble(s)) + trouble;
 }
 
 std::string RenderSummary(const std::string& summary_json) {

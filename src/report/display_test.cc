@@ -51,6 +51,15 @@ TEST(RenderTable, AsItIs) {
                           "checkpoint /jobs/fraud/checkpoint-000004"));
 }
 
+TEST(RenderTable, AMemberThatCannotWorkIsMarked) {
+  Json status = Status();
+  status["members"][0]["stuck"] = true;
+  status["members"][1]["unreachable"] = {"ps 0", "ps 2"};
+  EXPECT_THAT(RenderTable(status.dump(), {}, 80, false),
+              ::testing::IsSupersetOf({"ps 0 is stuck", "worker 1 cannot reach ps 0, ps 2"}));
+  EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   ps 0 is stuck   worker 1 cannot reach ps 0, ps 2"));
+}
+
 TEST(RenderTable, NothingIsKnownYet) {
   const auto lines = RenderTable(
       R"({"job":"j","phase":"waiting for servers","events":0,"loss":null,"accuracy":null,"auc":null,

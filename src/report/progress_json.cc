@@ -154,6 +154,7 @@ class Progress::JsonWriter {
     json_["duplicates"] = duplicates;
     json_["leases"] = status_.leases;
     json_["regranted_leases"] = status_.regranted_leases;
+    json_["overdue_leases"] = status_.overdue_leases;
     json_["evictions"] = status_.evictions;
     json_["failed_checkpoints"] = status_.failed_checkpoints;
     if (!status_.checkpoint_failure.empty()) json_["checkpoint_failure"] = status_.checkpoint_failure;
@@ -178,6 +179,11 @@ class Progress::JsonWriter {
         m["pid"] = n->second.pid;
         m["done"] = n->second.done;
         m["cpu_s"] = n->second.cpu_seconds;
+        if (std::ranges::count(status_.stuck, member.node) > 0) m["stuck"] = true;
+        for (const auto& [worker, server] : status_.unreachable) {
+          const protocol::Member* other = worker == member.node ? status_.view.Find(server) : nullptr;
+          if (other != nullptr) m["unreachable"].push_back("ps " + std::to_string(other->index));
+        }
       }
       AddServer(member.node, held, &m);
       AddWorker(member.node, usual_s, &m);

@@ -111,6 +111,7 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
                           "duplicates",
                           "leases",
                           "regranted_leases",
+                          "overdue_leases",
                           "evictions",
                           "generation",
                           "members",
@@ -347,6 +348,8 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   status.lag = 490;
   status.leases = 3;
   status.regranted_leases = 4;
+  status.overdue_leases = 7;
+  status.stuck = {NodeId(8)};
   status.evictions = 5;
   status.checkpoint = 6;
   status.checkpoint_directory = "/jobs/fraud/checkpoint-000006";
@@ -359,6 +362,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   EXPECT_EQ(json["lag"], 490);
   EXPECT_EQ(json["leases"], 3);
   EXPECT_EQ(json["regranted_leases"], 4);
+  EXPECT_EQ(json["overdue_leases"], 7);
   EXPECT_EQ(json["evictions"], 5);
   EXPECT_EQ(json["generation"], 5);
   EXPECT_EQ(json["checkpoint"], "/jobs/fraud/checkpoint-000006");

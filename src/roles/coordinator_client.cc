@@ -16,10 +16,12 @@ constexpr Duration kJoinRetry = std::chrono::milliseconds(100);
 
 }  // namespace
 
-CoordinatorClient::CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options)
+CoordinatorClient::CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options,
+                                     std::shared_ptr<const engine::Progress> progress)
     : loop_(loop),
       options_(std::move(options)),
       client_(control::ControlClient::Make(options_.coordinator, options_.token)),
+      progress_(std::move(progress)),
       call_deadline_(kMaxCall) {}
 
 CoordinatorClient::~CoordinatorClient() {
@@ -42,8 +44,11 @@ Result<protocol::JoinReply> CoordinatorClient::Join(const protocol::JoinRequest&
         continue;
       }
       if (!join->status.ok()) return join->status;
-      last_answer_ = loop_.Now();
       call_deadline_ = std::clamp(join->heartbeat_timeout / kCallsInSilence, kShortestCall, kMaxCall);
+      keep_alive_.emplace(client_, KeepAliveThread::Options{.node = join->node,
+                                                            .silence = call_deadline_,
+                                                            .call_deadline = call_deadline_,
+                                                            .progress = progress_});
       return std::move(*join);
     }
     const bool worth_trying =
@@ -58,20 +63,25 @@ Result<protocol::JoinReply> CoordinatorClient::Join(const protocol::JoinRequest&
 void CoordinatorClient::Send(protocol::ControlRequest request,
                              std::function<void(Result<protocol::ControlReply>)> done) {
   busy_ = true;
-  background_.Post([this, alive = alive_, client = client_, request = std::move(request),
+  background_.Post([this, alive = alive_, client = client_, request = std::move(request), sent = loop_.Now(),
                     deadline = call_deadline_, done = std::move(done)]() mutable {
     auto reply = client->Call(request, deadline);
-    loop_.Post([this, alive, reply = std::move(reply), done = std::move(done)]() mutable {
+    loop_.Post([this, alive, sent, reply = std::move(reply), done = std::move(done)]() mutable {
       if (!*alive) return;
       busy_ = false;
-      if (reply.ok()) last_answer_ = loop_.Now();
+      if (reply.ok()) {
+        failing_since_.reset();
+        if (keep_alive_) keep_alive_->OnAnswer();
+      } else if (!failing_since_) {
+        failing_since_ = sent;
+      }
       done(std::move(reply));
     });
   });
 }
 
 bool CoordinatorClient::lost() const {
-  return loop_.Now() - last_answer_ > options_.silence_limit;
+  return failing_since_ && loop_.Now() - *failing_since_ > options_.silence_limit;
 }
 
 }  // namespace leat::roles

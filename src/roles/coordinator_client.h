@@ -1,13 +1,17 @@
-// A role's connection to the coordinator. Calls run on a background thread, so they never block the loop.
+// A role's connection to the coordinator. Calls run on a background thread, so they never block the loop. A
+// second thread keeps the role in the job while the loop is busy (keep_alive.h).
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "control/client.h"
+#include "engine/run/progress.h"
 #include "net/loop.h"
 #include "roles/background_thread.h"
+#include "roles/keep_alive.h"
 
 namespace leat::roles {
 
@@ -23,18 +27,21 @@ struct CoordinatorClientOptions {
 // Loop's thread only.
 class CoordinatorClient {
  public:
-  CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options);
+  // `progress`: of the role's kernels.
+  CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options,
+                    std::shared_ptr<const engine::Progress> progress = std::make_shared<engine::Progress>());
   ~CoordinatorClient();
 
-  // Joins the job. Blocks, and retries until the deadline while the coordinator is unreachable or cannot take
-  // the role yet (kUnavailable). The error names the address. kAborted: the job is over.
+  // Joins the job; keep-alives begin. Blocks, and retries until the deadline while the coordinator is
+  // unreachable or cannot take the role yet (kUnavailable). The error names the address. kAborted: the job is
+  // over.
   Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
   // Sends a request; `done` runs on the loop. One call at a time: busy() is true until `done`. The timeout of
   // a call is a fraction of the coordinator's heartbeat timeout, so a role that retries a failed call is not
   // evicted.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
   bool busy() const { return busy_; }
-  // True if no reply has come for longer than silence_limit.
+  // True if requests have failed for longer than silence_limit, without an answer in between.
   bool lost() const;
 
  private:
@@ -42,9 +49,11 @@ class CoordinatorClient {
   CoordinatorClientOptions options_;
   std::shared_ptr<control::ControlClient> client_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // guards callbacks that run after destruction
-  Time last_answer_{0};
+  const std::shared_ptr<const engine::Progress> progress_;
   Duration call_deadline_;  // known once joined
   bool busy_ = false;
+  std::optional<Time> failing_since_;
+  std::optional<KeepAliveThread> keep_alive_;  // once joined
   BackgroundThread background_;
 };
 

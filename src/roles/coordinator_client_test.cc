@@ -222,15 +222,24 @@ TEST_F(CoordinatorClientTest, ACallAfterTheConnectionWasLostGoesOverANewOne) {
   EXPECT_TRUE(answer->ok()) << answer->status().ToString();
 }
 
-TEST_F(CoordinatorClientTest, LostAfterASilenceAndFoundByAnAnswer) {
-  Serve([](const ControlRequest& request) -> std::optional<ControlReply> {
+// A loop that was busy for longer than the limit has asked for nothing, and has lost nobody.
+TEST_F(CoordinatorClientTest, LostAfterRequestsHaveFailedForTheLimitAndFoundByAnAnswer) {
+  std::atomic<bool> silent{true};
+  Serve([&](const ControlRequest& request) -> std::optional<ControlReply> {
     if (std::holds_alternative<protocol::JoinRequest>(request)) return Welcome(request);
+    if (silent) return protocol::Refusal{Status(Code::kUnavailable, "not now")};
     return protocol::WorkerHeartbeatReply();
   });
-  Connect({.silence_limit = std::chrono::seconds(1)});
+  Connect({.silence_limit = std::chrono::milliseconds(200)});
   ASSERT_TRUE(coordinator_client_->Join(Worker()).ok());
+  const Time busy = loop_.Now() + std::chrono::milliseconds(300);
+  ASSERT_TRUE(RunUntil(loop_, [&] { return loop_.Now() > busy; }));
   EXPECT_FALSE(coordinator_client_->lost());
+  bool failed = false;
+  coordinator_client_->Send(protocol::WorkerHeartbeat(), [&](const auto& reply) { failed = !reply.ok(); });
+  ASSERT_TRUE(RunUntil(loop_, [&] { return failed; }));
   ASSERT_TRUE(RunUntil(loop_, [&] { return coordinator_client_->lost(); }));
+  silent = false;
   bool answered = false;
   coordinator_client_->Send(protocol::WorkerHeartbeat(), [&](const auto&) {
     answered = true;

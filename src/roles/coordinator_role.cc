@@ -199,7 +199,9 @@ class CoordinatorRole {
     if (machine_.next_timer() <= now) Do(machine_.OnTimer(now));
     if (now - last_status_ >= kStatusInterval) {
       last_status_ = now;
-      progress_.OnStatus(now, JobStatus());
+      const protocol::CoordinatorStatus status = JobStatus();
+      progress_.OnStatus(now, status);
+      ReportUnreachable(status);
     }
     if (ended_) return;
     // Its core may be a worker's: it is awake for what it has to do, and at no other time.
@@ -208,6 +210,24 @@ class CoordinatorRole {
   }
 
   void Do(protocol::CoordinatorActions actions) { queue_.Push(std::move(actions)); }
+
+  // Each pair once, when it comes and when it goes.
+  void ReportUnreachable(const protocol::CoordinatorStatus& status) {
+    std::map<std::pair<NodeId, NodeId>, std::string> now;
+    for (const auto& [worker, server] : status.unreachable) {
+      const auto *from = status.view.Find(worker), *to = status.view.Find(server);
+      if (from == nullptr || to == nullptr) continue;
+      now[{worker, server}] = "worker " + std::to_string(from->index) + " cannot reach ps " +
+                              std::to_string(to->index) + " at " + to->address;
+    }
+    for (const auto& [pair, text] : now) {
+      if (!unreachable_.contains(pair)) spdlog::warn("{}", text);
+    }
+    for (const auto& [pair, text] : unreachable_) {
+      if (!now.contains(pair)) spdlog::info("over: {}", text);
+    }
+    unreachable_ = std::move(now);
+  }
 
   // Runs `work` on the background thread, then `done` with its result on the loop.
   template <class Work, class Done>
@@ -333,6 +353,7 @@ class CoordinatorRole {
   Time last_status_{0};
   std::map<uint64_t, NodeId> server_calls_;  // heartbeats of servers that are not answered yet
   std::map<NodeId, protocol::ServerHeartbeatReply> last_replies_;
+  std::map<std::pair<NodeId, NodeId>, std::string> unreachable_;  // by worker and server: the warning
   bool ended_ = false;
   std::string summary_;
   Status outcome_;
@@ -378,7 +399,10 @@ Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options) {
   config.strategy = job.strategy;
   config.cuts = job.Cuts();
   if (job.strategy.kind == protocol::StrategyKind::kAllReduce) config.heartbeat_interval = kGroupHeartbeat;
-  config.heartbeat_timeout = options.heartbeat_timeout;
+  if (job.heartbeat_interval > Duration{0}) config.heartbeat_interval = job.heartbeat_interval;
+  config.heartbeat_timeout = job.heartbeat_timeout;
+  config.leases.first = job.lease_timeout;
+  config.stuck_timeout = job.stuck_timeout;
   config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
   config.keep_checkpoints = job.keep_checkpoints;
   config.pause_at = options.pause_at;

@@ -19,8 +19,6 @@ struct CoordinatorOptions {
   std::string token;
   bool resume = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
-  // A role without a heartbeat for this long is evicted.
-  Duration heartbeat_timeout = std::chrono::seconds(5);
   // Called with the coordinator's address once it accepts calls.
   std::function<void(const std::string& address)> on_ready;
 };

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -56,7 +57,7 @@ class GroupMemberRole {
         job_(std::move(job)),
         table_(job_.Slices()),
         parameters_(table_, net::MakeSharedBuffer),
-        trainer_(*job_.model, parameters_, job_.Plan(job::WithPrecision(job_, options.plan)),
+        trainer_(*job_.model, parameters_, MakePlanOptions(job_, options, membership),
                  job_.optimizer.clipping),
         reducer_(loop, trainer_, parameters_,
                  {.sum = job_.strategy.sum,
@@ -220,6 +221,7 @@ class GroupMemberRole {
       const step::Rows rows{
           .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
       const Time begin = loop_.Now();
+      if (job_.debug.step > Duration{0}) std::this_thread::sleep_for(job_.debug.step);
       const auto step =
           reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch));
       Post([this, a, cut, step, took = loop_.Now() - begin] {

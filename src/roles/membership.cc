@@ -37,7 +37,7 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
     : loop_(loop),
       role_(role),
       coordinator_(options.coordinator),
-      client_(loop, std::move(options)),
+      client_(loop, std::move(options), progress_),
       former_(former),
       job_hash_(former.job_hash) {}
 

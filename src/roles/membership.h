@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "engine/run/progress.h"
 #include "job/job.h"
 #include "net/loop.h"
 #include "roles/coordinator_client.h"
@@ -80,6 +82,8 @@ class Membership {
   NodeId node() const { return joined_.node; }
   Duration heartbeat_interval() const { return joined_.heartbeat_interval; }
   uint64_t job_hash() const { return job_hash_; }
+  // For the role's plans: a role whose kernels finish is not stuck, however long its loop is busy.
+  const std::shared_ptr<engine::Progress>& progress() const { return progress_; }
 
   // Runs the loop until Stop, Fail, or the loss of the coordinator, and returns why it ended: ok after Stop.
   // The first heartbeat is sent at once.
@@ -106,6 +110,7 @@ class Membership {
   net::Loop& loop_;
   const protocol::Role role_;
   const std::string coordinator_;
+  const std::shared_ptr<engine::Progress> progress_ = std::make_shared<engine::Progress>();
   CoordinatorClient client_;
   const FormerNode former_;
   protocol::JoinReply joined_;

@@ -95,9 +95,13 @@ class MembershipTest : public ::testing::Test {
             reply.node = NodeId(joins_.size());
             reply.job = job_text_;
             reply.heartbeat_interval = interval_;
-            reply.heartbeat_timeout = seconds(20);
+            reply.heartbeat_timeout = timeout_;
             if (over_) reply.status = Status(Code::kAborted, "the job is over");
             return answer(std::move(reply));
+          }
+          if (const auto* alive = std::get_if<protocol::KeepAlive>(&request)) {
+            keep_alives_.push_back(*alive);
+            return answer(protocol::KeepAliveReply{});
           }
           ++heartbeats_;
           if (auto reply = on_heartbeat()) return answer(std::move(*reply));
@@ -130,6 +134,10 @@ class MembershipTest : public ::testing::Test {
     std::lock_guard lock(mutex_);
     return joins_;
   }
+  std::vector<protocol::KeepAlive> KeepAlives() {
+    std::lock_guard lock(mutex_);
+    return keep_alives_;
+  }
   static std::optional<ControlReply> Ok() { return protocol::WorkerHeartbeatReply(); }
   static std::optional<ControlReply> Refused() {
     return protocol::Refusal{Status(Code::kInvalidArgument, "not now")};
@@ -139,9 +147,11 @@ class MembershipTest : public ::testing::Test {
   sigset_t mask_;
   std::string job_text_;
   Duration interval_ = milliseconds(20);
+  Duration timeout_ = seconds(20);
   bool over_ = false;
   std::mutex mutex_;
   std::vector<protocol::JoinRequest> joins_;
+  std::vector<protocol::KeepAlive> keep_alives_;
   std::vector<std::function<void(ControlReply)>> unanswered_;
   std::atomic<int> heartbeats_{0};
   int replies_ = 0;
@@ -160,6 +170,28 @@ TEST_F(MembershipTest, ReportsAtItsInterval) {
   EXPECT_GE(loop_.Now() - began, 3 * interval_) << "the first is sent at once";
   EXPECT_EQ(heartbeats_, 4);
   EXPECT_FALSE(membership_->evicted());
+}
+
+// The loop does not run, as if it opened files or computed.
+TEST_F(MembershipTest, AKeepAliveIsSentWhileTheLoopIsBusyAndTellsTheKernelsThatHaveFinished) {
+  timeout_ = seconds(1);
+  Serve(Ok);
+  Join();
+  ASSERT_TRUE(WaitFor([&] { return KeepAlives().size() >= 2; }));
+  EXPECT_EQ(KeepAlives().front().node, membership_->node());
+  EXPECT_EQ(KeepAlives().front().progress, 0u);
+  membership_->progress()->OnKernel();
+  const size_t before = KeepAlives().size();
+  ASSERT_TRUE(WaitFor([&] { return KeepAlives().size() >= before + 2; }));
+  EXPECT_EQ(KeepAlives().back().progress, 1u);
+  EXPECT_EQ(heartbeats_, 0);
+}
+
+TEST_F(MembershipTest, AnsweredHeartbeatsNeedNoKeepAlive) {
+  Serve(Ok);
+  Join();
+  EXPECT_EQ(membership_->Run(StopAfter(20)), Status());
+  EXPECT_THAT(KeepAlives(), SizeIs(0));
 }
 
 TEST_F(MembershipTest, AnUrgentHeartbeatDoesNotWaitForTheInterval) {

@@ -81,11 +81,11 @@ class RolesTest : public ::testing::Test {
     const std::string where = directory_ / name;
     job_.emplace(resume ? job::Job::Load({.text = resume_text_, .resume = where}, overrides_)
                         : job::Job::Load({.text = text}, {.data = directory_.path(), .directory = where}));
+    job_->heartbeat_timeout = heartbeat_timeout_;
     std::atomic<bool> ready{false};
     const CoordinatorOptions options{.token = kToken,
                                      .resume = resume,
                                      .pause_at = pause_at_,
-                                     .heartbeat_timeout = heartbeat_timeout_,
                                      .on_ready = [&](const std::string& address) {
                                        address_ = address;
                                        ready = true;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -147,6 +148,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   if (!job.ok()) return Membership::JoinError(job.status());
   spdlog::info("serving on {}, known to others as {}", (*reserved)->address(), address);
   transport->TrustNetwork(job->trusted_network);
+  if (job->debug.init > Duration{0}) std::this_thread::sleep_for(job->debug.init);
   auto config = job->ServerConfig();
   config.allocate = net::MakeSharedBuffer;
   const int threads = std::min(engine::UsableCores(), kMaxUpdateThreads);

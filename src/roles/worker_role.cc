@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -41,7 +42,7 @@ class WorkerRole {
         table_(job_.Slices()),
         transport_(MakeTransport(loop, options, wire::PortKind::kServer)),
         parameters_(table_, net::MakeSharedBuffer),
-        trainer_(*job_.model, parameters_, job_.Plan(job::WithPrecision(job_, options.plan)),
+        trainer_(*job_.model, parameters_, MakePlanOptions(job_, options, membership),
                  job_.optimizer.clipping),
         runs_(trainer_, parameters_, job_.strategy, job_.optimizer),
         client_(
@@ -81,7 +82,7 @@ class WorkerRole {
 
  private:
   protocol::WorkerHeartbeat MakeHeartbeat() {
-    auto heartbeat = machine_.MakeHeartbeat();
+    auto heartbeat = machine_.MakeHeartbeat(loop_.Now());
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
@@ -145,6 +146,7 @@ class WorkerRole {
   }
   protocol::BatchOutcome Train(const PreparedSplit& split, const protocol::Compute& a) {
     const auto& cut = split.lease.cut;
+    if (job_.debug.step > Duration{0}) std::this_thread::sleep_for(job_.debug.step);
     const step::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
@@ -216,6 +218,13 @@ class WorkerRole {
 };
 
 }  // namespace
+
+engine::PlanOptions MakePlanOptions(const job::Job& job, const RoleOptions& options,
+                                    const Membership& membership) {
+  engine::PlanOptions plan = job.Plan(job::WithPrecision(job, options.plan));
+  plan.progress = membership.progress();
+  return plan;
+}
 
 std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
                                               wire::PortKind port_kind) {

@@ -7,8 +7,10 @@
 
 #include "base/status.h"
 #include "engine/plan.h"
+#include "job/job.h"
 #include "net/transport.h"
 #include "roles/coordinator_client.h"
+#include "roles/membership.h"
 
 namespace leat::roles {
 
@@ -25,6 +27,10 @@ struct RoleOptions {
   // The exit status for an error, for a worker whose process is ended by MPI together with all others.
   std::function<int(const Status&)> exit_status;
 };
+
+// The options of a worker's plans: the role's kernels with the job's precision, threads and devices.
+engine::PlanOptions MakePlanOptions(const job::Job& job, const RoleOptions& options,
+                                    const Membership& membership);
 
 // Makes the transport of a role's data plane. The job sets later whether networks are trusted.
 std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,

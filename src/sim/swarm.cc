@@ -49,6 +49,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.prepare = {Distribution::Kind::kExponential, 0.008, 0};
   options.heartbeat_timeout = std::chrono::milliseconds(1000);
   options.reply_timeout = std::chrono::milliseconds(700);
+  options.unreachable_after = std::chrono::milliseconds(300);
   options.parked_timeout = std::chrono::milliseconds(400);
   options.checkpoint_interval = FromSeconds(0.2 + 1.8 * rng.Uniform());
   options.checkpoint_timeout = std::chrono::seconds(4);
@@ -69,6 +70,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   faults.split_unreadable = some({0, 0.02, 0.1});
   faults.crash_between_actions = some({0, 0.0005, 0.005});
   faults.server_deaths = some({0, 0.2, 0.6});
+  faults.cut_pairs = some({0, 0.1, 0.3});
   faults.full_disk = 0.05;
   faults.unreadable = 0.01;
   faults.slow_disk = FromSeconds(some({0.01, 0.1, 0.5}));
@@ -82,6 +84,14 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
                     .piece_bytes = size(64, 256),
                     .eager_bytes = size(64, 1 << 20),
                     .one_shot = job.one_shot};
+  // In half of the jobs leases are overdue soon, so that many splits are trained twice at the same time. A
+  // member of a group would leave for it, so its limit is longer than any pause.
+  Rng limits(Mix(job.seed, 4));
+  if (!job.fault_free && limits.Chance(0.5)) {
+    options.leases.shortest =
+        job.strategy.on_servers() ? FromSeconds(0.02 + 0.3 * limits.Uniform()) : std::chrono::seconds(3);
+    options.leases.first = 4 * options.leases.shortest;
+  }
   if (job.fault_free) {
     faults = {};
     faults.slow_disk = std::chrono::milliseconds(100);

@@ -77,6 +77,9 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.checkpoints += result.checkpoints;
     all.duplicates += result.duplicates;
     all.regranted_leases += result.regranted_leases;
+    all.overdue_leases += result.overdue_leases;
+    all.cuts += result.cuts;
+    all.unreachable += result.unreachable;
     all.groups += result.groups;
     all.state_broadcasts += result.state_broadcasts;
     all.one_shots += result.one_shots;
@@ -90,6 +93,9 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
   if (GetParam().strategy.on_servers()) {
     EXPECT_GT(all.duplicates, often);
     EXPECT_GT(all.regranted_leases, often);
+    EXPECT_GT(all.overdue_leases, often);
+    EXPECT_GT(all.cuts, often);
+    EXPECT_GT(all.unreachable, often);
   } else {
     EXPECT_GT(all.groups, 10 * often);
     EXPECT_GT(all.state_broadcasts, often);

@@ -36,17 +36,23 @@ void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
   }
 }
 
+CoordinatorConfig WithInterval(CoordinatorConfig config) {
+  config.leases.heartbeat_interval = config.heartbeat_interval;
+  return config;
+}
+
 }  // namespace
 
 Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
-    : config(std::move(c)),
+    : config(WithInterval(std::move(c))),
       slices(config.table, config.partitions.size(), [this] { return Incarnation(NextId()); }),
       cursors(config.cuts, config.partitions.size(), config.tail_wait),
-      splits(&cursors),
-      rounds(&cursors, config.strategy, config.open_steps, config.lane_wait, config.tail_wait),
+      splits(&cursors, config.leases),
+      rounds(&cursors, config.strategy, config.open_steps, config.lane_wait, config.tail_wait, config.leases),
       groups({.workers = config.workers,
               .mpi = config.strategy.mpi,
-              .mpi_silence = config.heartbeat_timeout + 4 * config.heartbeat_interval}) {
+              .mpi_silence = config.heartbeat_timeout + 4 * config.heartbeat_interval}),
+      member_pace(config.leases) {
   for (size_t p = 0; p < config.partitions.size(); ++p) {
     if (config.partitions[p] != p) throw std::invalid_argument("partitions are not 0, 1, … in order");
   }
@@ -127,6 +133,7 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
   if (const auto* worker = std::get_if<WorkerHeartbeat>(&request)) return OnWorker(now, call, *worker);
   if (const auto* server = std::get_if<ServerHeartbeat>(&request)) return OnServer(now, call, *server);
   if (const auto* bots = std::get_if<BotsHeartbeat>(&request)) return OnBots(now, call, *bots);
+  if (const auto* alive = std::get_if<KeepAlive>(&request)) return OnKeepAlive(now, call, *alive);
   const auto* admin = std::get_if<AdminRequest>(&request);
   if (!admin) return Refuse(call, Code::kInvalidArgument, "this request is not handled by the coordinator");
   switch (admin->kind) {
@@ -322,10 +329,14 @@ CoordinatorActions Coordinator::OnTimer(Time now) {
     // silence.
     const Duration away = now - s.next_sweep;
     if (away > s.config.heartbeat_timeout / 4) {
-      for (auto& [node, member] : s.members) member.last_seen = std::min(now, member.last_seen + away);
+      for (auto& [node, member] : s.members) {
+        member.last_seen = std::min(now, member.last_seen + away);
+        member.last_moved = std::min(now, member.last_moved + away);
+      }
     }
     s.next_sweep = now + s.config.heartbeat_interval;
     s.EvictSilent(now);
+    s.FreeOverdue(now);
   }
   s.Step(now);
   return s.Take();
@@ -350,6 +361,11 @@ CoordinatorStatus Coordinator::status() const {
   status.lag = s.cursors.Lag(status.watermark);
   status.leases = s.Leased();
   status.regranted_leases = s.Stepped() ? s.rounds.regranted() : s.splits.regranted();
+  status.overdue_leases = s.overdue_members + (s.Stepped() ? s.rounds.overdue() : s.splits.overdue());
+  for (const auto& [node, member] : s.members) {
+    if (member.last_seen - member.last_moved >= s.config.stuck_timeout) status.stuck.push_back(node);
+    for (NodeId server : member.unreachable) status.unreachable.emplace_back(node, server);
+  }
   status.step = s.slices.Version();
   status.rounds = s.rounds.made();
   status.late = s.rounds.late();

@@ -12,11 +12,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "protocol/coordinator/lease_pace.h"
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
 #include "protocol/strategy.h"
@@ -36,6 +38,10 @@ struct CoordinatorConfig {
   std::vector<uint32_t> partitions;  // of the stream: 0, 1, …
   Duration heartbeat_interval = std::chrono::milliseconds(100);
   Duration heartbeat_timeout = std::chrono::seconds(5);
+  // An overdue lease is granted a second time. All-reduce: an overdue member leaves the job.
+  LeaseLimits leases;
+  // A role that is alive, but has finished no kernel and sent no heartbeat for this long, is stuck.
+  Duration stuck_timeout = std::chrono::minutes(15);
   Duration checkpoint_interval{0};  // 0: only at the end and on demand
   // Of one checkpoint, in addition to the time that its bytes take at kSlowestDisk. Also for how long the end
   // of the job waits, three times over, for servers that hold the trained state.
@@ -173,9 +179,13 @@ struct CoordinatorStatus {
   bool finished = false;          // every slice has every event of every epoch
   uint64_t leases = 0;            // currently held by workers
   uint64_t regranted_leases = 0;  // leases granted again after a worker or server was lost
-  uint64_t step = 0;              // stepped strategies: reached by every slice
-  uint64_t rounds = 0;            // since the start
-  uint64_t late = 0;              // runs that missed their step and are trained in another
+  uint64_t overdue_leases = 0;    // since the start
+  std::vector<NodeId> stuck;      // members that are alive and do nothing
+  // Workers and the servers that they cannot reach.
+  std::vector<std::pair<NodeId, NodeId>> unreachable;
+  uint64_t step = 0;    // stepped strategies: reached by every slice
+  uint64_t rounds = 0;  // since the start
+  uint64_t late = 0;    // runs that missed their step and are trained in another
   uint64_t evictions = 0;
   uint64_t failed_checkpoints = 0;     // failed since the start: a lost server, a disk error or a deadline
   std::string checkpoint_failure;      // why the last one failed; empty after a success

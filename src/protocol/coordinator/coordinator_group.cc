@@ -55,9 +55,21 @@ Status Coordinator::State::CheckMpiRank(const JoinRequest& request) const {
   return {};
 }
 
+// A member's share of one step is a lease, under the member's own number.
+void Coordinator::State::PaceMember(Time now, NodeId node, const MemberReport& report) {
+  MemberState& member = members.at(node);
+  member_pace.OnHeartbeat(now, node, report.waiting);
+  if (report.step == member.step && member.paced) return;
+  member_pace.OnEnded(now, node, node.value);
+  member_pace.OnGranted(now, node, node.value);
+  member.step = report.step;
+  member.paced = true;
+}
+
 void Coordinator::State::OnMemberReport(Time now, NodeId node, const MemberReport& report,
                                         WorkerHeartbeatReply* reply) {
   groups.Report(now, node, report);
+  PaceMember(now, node, report);
   StepGroups(now);
   if (const MemberReport* least = groups.Least()) {
     const bool was_ready = slices.ready();

@@ -70,7 +70,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   member.pid = request.pid;
   member.process = request.process;
   member.network = request.network;
-  member.last_seen = now;
+  member.last_seen = member.last_moved = now;
   JoinReply reply;
   reply.node = member.member.node;
   reply.index = member.member.index;
@@ -87,7 +87,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
 Coordinator::State::MemberState* Coordinator::State::Seen(Time now, NodeId node, Role role) {
   const auto at = members.find(node);
   if (at == members.end() || at->second.member.role != role) return nullptr;
-  at->second.last_seen = now;
+  at->second.last_seen = at->second.last_moved = now;
   return &at->second;
 }
 
@@ -100,9 +100,11 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     if (member) member->told_to_stop = true;
     return Answer(call, std::move(reply));
   }
+  Stepped() ? rounds.OnHeartbeat(now, heartbeat.node, heartbeat.waiting)
+            : splits.OnHeartbeat(now, heartbeat.node, heartbeat.waiting);
   for (uint64_t lease : heartbeat.released) {
-    Stepped() ? rounds.Release(lease, heartbeat.node, heartbeat_counts)
-              : splits.Release(lease, heartbeat.node, heartbeat_counts);
+    Stepped() ? rounds.Release(now, lease, heartbeat.node, heartbeat_counts)
+              : splits.Release(now, lease, heartbeat.node, heartbeat_counts);
   }
   if (heartbeat.leaving) {
     Remove(now, heartbeat.node, true);
@@ -115,11 +117,14 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     if (heartbeat.generation != view->generation) reply.view = view;
     return Answer(call, std::move(reply));
   }
+  Isolate(now, heartbeat.node, heartbeat.unreachable);
   reply.revoked = Stepped() ? rounds.Reconcile(now, heartbeat.node, heartbeat.held)
                             : splits.Reconcile(heartbeat.node, heartbeat.held);
   const bool finishes_step = Stepped() && stop_requested && ending == Ending::kFinalCheckpoint;
   if ((ending == Ending::kDraining || ending == Ending::kFinalCheckpoint) && !finishes_step) {
     reply.revoked = heartbeat.held;
+  } else if (member->isolated) {
+    // Its leases are others' until it can push again.
   } else if (!Stepped()) {
     GrantLeases(now, heartbeat.node, heartbeat.leases_wanted, &reply.leases);
   } else if (heartbeat.leases_wanted > 0 || !heartbeat.held.empty()) {
@@ -130,18 +135,42 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   Answer(call, std::move(reply));
 }
 
+// A worker that cannot reach a server which another worker reaches loses its leases, so that nobody waits for
+// it. If no worker reaches the server, the server is what is missing, and leases stay where they are.
+void Coordinator::State::Isolate(Time now, NodeId worker, const std::vector<NodeId>& unreachable) {
+  MemberState& member = members.at(worker);
+  member.unreachable.clear();
+  for (NodeId server : unreachable) {
+    const auto at = members.find(server);
+    if (at != members.end() && at->second.member.role == Role::kServer) member.unreachable.push_back(server);
+  }
+  const bool isolated = std::ranges::any_of(member.unreachable, [&](NodeId server) {
+    return std::ranges::any_of(members, [&](const auto& entry) {
+      const auto& [node, other] = entry;
+      return node != worker && other.member.role == Role::kWorker &&
+             std::ranges::count(other.unreachable, server) == 0;
+    });
+  });
+  if (isolated == member.isolated) return;
+  member.isolated = isolated;
+  if (isolated) Stepped() ? rounds.Reclaim(now, worker) : splits.Reclaim(worker);
+  view_changed = true;
+}
+
 void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases) {
   if (!slices.ready()) return;
   wanted = std::min(wanted, kMaxLeases);
   while (leases->size() < wanted) {
-    if (splits.free() == 0) {
+    const size_t usable = splits.FreeFor(worker);
+    if (usable == 0) {
       const size_t demand = wanted - leases->size();
       const size_t ahead = std::min(demand + 2 * splits.leased(), kMaxAhead);
-      CutsMade made{splits.CutMore(now, demand, ahead)};
+      const size_t others = splits.free();  // that the worker itself holds
+      CutsMade made{splits.CutMore(now, demand + others, ahead + others)};
       if (made.cuts.empty()) return;
       journals.push_back({std::move(made)});
     }
-    if (auto lease = splits.Grant(NextId(), worker, slices)) leases->push_back(std::move(*lease));
+    if (auto lease = splits.Grant(now, NextId(), worker, slices)) leases->push_back(std::move(*lease));
   }
 }
 
@@ -214,12 +243,29 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& he
   Answer(call, reply);
 }
 
+void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& keep_alive) {
+  KeepAliveReply reply;
+  const auto at = members.find(keep_alive.node);
+  reply.stop = ending == Ending::kStoppingMembers;
+  reply.evicted = at == members.end() && !reply.stop;
+  if (at != members.end()) {
+    MemberState& member = at->second;
+    member.last_seen = now;
+    if (member.progress != keep_alive.progress) member.last_moved = now;
+    member.progress = keep_alive.progress;
+  }
+  Answer(call, reply);
+}
+
 void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   const Role role = members.at(node).member.role;
   members.erase(node);
   if (role == Role::kBots) return;
   view_changed = true;
-  if (AllReduce()) return groups.Remove(now, node, left);
+  if (AllReduce()) {
+    member_pace.Forget(node);
+    return groups.Remove(now, node, left);
+  }
   Stepped() ? rounds.Reclaim(now, node) : splits.Reclaim(node);
   heartbeat_counts.erase(node);
   if (!slices.Holds(node)) return;
@@ -240,6 +286,17 @@ void Coordinator::State::EvictSilent(Time now) {
   std::ranges::stable_sort(silent, {}, [this](NodeId node) { return members.at(node).last_seen; });
   for (NodeId node : silent) {
     Remove(now, node);
+    ++evictions;
+  }
+}
+
+void Coordinator::State::FreeOverdue(Time now) {
+  if (!AllReduce()) return Stepped() ? rounds.FreeOverdue(now) : splits.FreeOverdue(now);
+  // The other members wait for it, and its part of a step cannot be given to them.
+  for (uint64_t node : member_pace.Overdue(now)) {
+    if (!members.contains(NodeId(node))) continue;
+    Remove(now, NodeId(node));
+    ++overdue_members;
     ++evictions;
   }
 }
@@ -291,7 +348,7 @@ void Coordinator::State::RefreshView() {
   if (!Stepped()) return;
   std::map<uint32_t, NodeId> workers;  // by index
   for (const auto& [node, member] : members) {
-    if (member.member.role == Role::kWorker) workers[member.member.index] = node;
+    if (member.member.role == Role::kWorker && !member.isolated) workers[member.member.index] = node;
   }
   rounds.SetWorkers(workers);
 }

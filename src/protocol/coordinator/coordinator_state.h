@@ -23,9 +23,15 @@ struct Coordinator::State {
     int64_t pid = 0;
     uint64_t process = 0;  // as JoinRequest::process
     uint64_t network = 0;
-    Time last_seen{0};
+    Time last_seen{0};   // of the process: a heartbeat or a keep-alive
+    Time last_moved{0};  // of its work: a heartbeat, or kernels that have finished
+    uint64_t progress = 0;
+    uint64_t step = 0;  // all-reduce, as reported
+    bool paced = false;
     Generation generation;  // of the view that it has
     bool told_to_stop = false;
+    std::vector<NodeId> unreachable;  // a worker's servers, as it reports
+    bool isolated = false;            // it cannot reach a server that others reach, and gets no leases
   };
   struct PendingCheckpoint {
     enum class Stage : uint8_t { kPreparing, kSaving, kCommitting } stage = Stage::kPreparing;
@@ -87,11 +93,15 @@ struct Coordinator::State {
   void OnWorker(Time now, uint64_t call, const WorkerHeartbeat& heartbeat);
   void OnServer(Time now, uint64_t call, const ServerHeartbeat& heartbeat);
   void OnBots(Time now, uint64_t call, const BotsHeartbeat& heartbeat);
-  // Updates last_seen and returns the member, or null if there is none with that node and role.
+  void OnKeepAlive(Time now, uint64_t call, const KeepAlive& keep_alive);
+  // Updates last_seen and last_moved, and returns the member, or null if there is none with that node and
+  // role.
   MemberState* Seen(Time now, NodeId node, Role role);
   // `left`: it announced that it leaves.
   void Remove(Time now, NodeId node, bool left = false);
   void EvictSilent(Time now);
+  void Isolate(Time now, NodeId worker, const std::vector<NodeId>& unreachable);
+  void FreeOverdue(Time now);
   void PlaceSlices(Time now);
   void GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
   void GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases);
@@ -106,6 +116,7 @@ struct Coordinator::State {
   bool AllReduce() const { return !config.strategy.on_servers(); }
   void StepGroups(Time now);
   void OnMemberReport(Time now, NodeId node, const MemberReport& report, WorkerHeartbeatReply* reply);
+  void PaceMember(Time now, NodeId node, const MemberReport& report);
   // Returns why a worker cannot have the MPI rank that it joins with.
   Status CheckMpiRank(const JoinRequest& request) const;
 
@@ -134,6 +145,8 @@ struct Coordinator::State {
   SplitQueue splits;        // if each split is trained separately
   RoundQueue rounds;        // if splits are trained side by side
   GroupCoordinator groups;  // all-reduce
+  LeasePace member_pace;    // all-reduce: of each member's share of a step
+  uint64_t overdue_members = 0;
 
   std::map<NodeId, MemberState> members;
   HeartbeatCounts heartbeat_counts;

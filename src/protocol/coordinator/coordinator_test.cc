@@ -96,6 +96,83 @@ TEST_F(CoordinatorTest, UnknownNodesAreEvictedAndWrongRolesToo) {
   EXPECT_TRUE(std::holds_alternative<Refusal>(Call(StatusRequest{})));
 }
 
+// A loop that computes for long sends no heartbeat; its keep-alives do.
+TEST_F(CoordinatorTest, AKeepAliveKeepsARoleThatIsBusy) {
+  Run();
+  Take(coordinator_->OnTimer(now_));
+  const auto pass = [&](Duration time, uint64_t kernels) {
+    for (const Time until = now_ + time; now_ < until;) {
+      now_ += seconds(1);
+      Take(coordinator_->OnTimer(now_));
+      for (NodeId node : {a_, b_, worker_}) {
+        const auto reply = std::get<KeepAliveReply>(Call(KeepAlive{node, kernels}));
+        EXPECT_FALSE(reply.evicted);
+        EXPECT_FALSE(reply.stop);
+      }
+    }
+  };
+  pass(seconds(600), 0);
+  EXPECT_EQ(coordinator_->status().evictions, 0u);
+  EXPECT_THAT(coordinator_->status().stuck, IsEmpty());
+  pass(seconds(400), 0);
+  EXPECT_EQ(coordinator_->status().stuck.size(), 3u) << "alive, and doing nothing for 15 minutes";
+  SendServerHeartbeat(a_);
+  EXPECT_THAT(coordinator_->status().stuck, ::testing::ElementsAre(b_, worker_));
+  pass(seconds(1), 1);
+  EXPECT_THAT(coordinator_->status().stuck, IsEmpty()) << "kernels have finished";
+
+  EXPECT_TRUE(std::get<KeepAliveReply>(Call(KeepAlive{NodeId(55), 0})).evicted);
+}
+
+class IsolationTest : public CoordinatorTest {
+ protected:
+  WorkerHeartbeatReply Report(NodeId worker, std::vector<NodeId> unreachable, std::vector<uint64_t> held,
+                              uint32_t wanted = 0) {
+    WorkerHeartbeat heartbeat;
+    heartbeat.node = worker;
+    heartbeat.held = std::move(held);
+    heartbeat.unreachable = std::move(unreachable);
+    heartbeat.leases_wanted = wanted;
+    return std::get<WorkerHeartbeatReply>(Call(heartbeat));
+  }
+};
+
+TEST_F(IsolationTest, AWorkerThatCannotReachAServerLosesItsLeasesToTheOthers) {
+  Run();
+  const NodeId other = JoinWorker();
+  const auto leases = Report(worker_, {}, {}, 2).leases;
+  ASSERT_EQ(leases.size(), 2u);
+  const std::vector<uint64_t> held = {leases[0].id, leases[1].id};
+  EXPECT_THAT(Report(worker_, {b_}, held, 1).revoked, ::testing::ElementsAreArray(held));
+  EXPECT_THAT(coordinator_->status().unreachable, ::testing::ElementsAre(std::pair(worker_, b_)));
+  EXPECT_THAT(Report(worker_, {b_}, {}, 2).leases, IsEmpty());
+  const auto taken = Report(other, {}, {}, 2).leases;
+  ASSERT_EQ(taken.size(), 2u);
+  EXPECT_EQ(taken[0].cut, leases[0].cut);
+  EXPECT_EQ(Report(worker_, {}, {}, 1).leases.size(), 1u) << "it reaches all of them again";
+  EXPECT_THAT(coordinator_->status().unreachable, IsEmpty());
+}
+
+TEST_F(IsolationTest, AServerThatNobodyReachesIsNotAWorkersFault) {
+  Run();
+  const auto leases = Report(worker_, {}, {}, 1).leases;
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_THAT(Report(worker_, {b_}, {leases[0].id}).revoked, IsEmpty()) << "the only worker";
+  const NodeId other = JoinWorker();
+  Report(other, {b_}, {});
+  EXPECT_THAT(Report(worker_, {b_}, {leases[0].id}).revoked, IsEmpty());
+  EXPECT_EQ(coordinator_->status().unreachable.size(), 2u);
+}
+
+TEST_F(IsolationTest, OnlyServersOfTheJobCount) {
+  Run();
+  const NodeId other = JoinWorker();
+  const auto leases = Report(worker_, {}, {}, 1).leases;
+  ASSERT_EQ(leases.size(), 1u);
+  EXPECT_THAT(Report(worker_, {NodeId(4711), other}, {leases[0].id}).revoked, IsEmpty());
+  EXPECT_THAT(coordinator_->status().unreachable, IsEmpty());
+}
+
 TEST_F(CoordinatorTest, SilenceIsEvictedUnlessItWasOurOwn) {
   Run();
   Take(coordinator_->OnTimer(now_));

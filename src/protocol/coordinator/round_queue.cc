@@ -40,12 +40,16 @@ void RoundQueue::Rollback(uint64_t step) {
   workers_.clear();
   released_.clear();
   left_.clear();
+  pace_.Clear();
   version_ = step;
   settled_ = false;
   for (auto& [first_step, round] : rounds_) {
     round.touched = false;
     round.shares.clear();
-    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) Free(Time(0), {first_step, lane});
+    for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
+      round.parts[lane].holders.clear();
+      Free(Time(0), {first_step, lane});
+    }
   }
 }
 
@@ -176,7 +180,7 @@ void RoundQueue::DropBefore(const std::vector<Position>& watermark, uint64_t ste
     Round& round = rounds_.begin()->second;
     for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
       released_.erase({rounds_.begin()->first, lane});
-      if (round.parts[lane].stage == Stage::kLeased) Drop(round.parts[lane].lease);
+      Finish(&round, lane);
     }
     rounds_.erase(rounds_.begin());
   }
@@ -251,13 +255,14 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
   const uint64_t end = ((rank->second + 1) * width + workers - 1) / workers;
   for (uint64_t lane = begin; less && lane < end; ++lane) {
     Lane& part = round->parts[lane];
+    if (Holds(part, worker)) continue;
     if (part.stage == Stage::kFree && round->free.contains(static_cast<uint32_t>(lane))) {
       return static_cast<uint32_t>(lane);
     }
     // Workers that were alone have more than their share when others join.
-    if (part.stage != Stage::kLeased || part.worker == worker || of(part.worker) <= share) continue;
-    --round->shares[part.worker];
-    Drop(part.lease);
+    if (part.stage != Stage::kLeased || part.holders.size() > 1 || of(part.holders[0].worker) <= share)
+      continue;
+    Drop(part.holders[0].lease);
     round->free.insert(static_cast<uint32_t>(lane));
     part.stage = Stage::kFree;
     part.granted = false;  // not after a loss
@@ -265,6 +270,7 @@ std::optional<uint32_t> RoundQueue::LaneFor(Time now, NodeId worker, Round* roun
   }
   for (uint32_t lane : round->free) {
     const Lane& part = round->parts[lane];
+    if (Holds(part, worker)) continue;
     if ((less && part.granted) || now - part.free_since >= lane_wait_) return lane;
   }
   return std::nullopt;
@@ -281,8 +287,7 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
       Lane& part = round.parts[*lane];
       RunSet wanted = Wanted(first_step, part, slices);
       if (wanted.empty()) {
-        round.free.erase(*lane);
-        part.stage = Stage::kDone;
+        Finish(&round, *lane);
         continue;
       }
       if (part.granted) ++regranted_;
@@ -291,11 +296,12 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
       ++round.shares[worker];
       part.stage = Stage::kLeased;
       part.granted = true;
-      part.lease = next_id();
-      part.worker = worker;
-      leases_[part.lease] = {first_step, *lane};
-      workers_[worker].insert(part.lease);
-      return Lease{part.lease,   part.cut,     std::move(wanted),
+      const uint64_t id = next_id();
+      part.holders.push_back({id, worker});
+      leases_[id] = {first_step, *lane};
+      workers_[worker].insert(id);
+      pace_.OnGranted(now, worker, id);
+      return Lease{id,           part.cut,     std::move(wanted),
                    first_step,   *lane,        static_cast<uint32_t>(round.parts.size()),
                    round.needed, part.assigned};
     }
@@ -303,59 +309,98 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
   return std::nullopt;
 }
 
+void RoundQueue::TakeShare(Round* round, NodeId worker) {
+  const auto share = round->shares.find(worker);
+  if (share != round->shares.end() && share->second > 0) --share->second;
+}
+
 void RoundQueue::Free(Time now, LaneKey key) {
   Round& round = rounds_.at(key.first);
   Lane& part = round.parts[key.second];
-  if (part.stage == Stage::kLeased || part.stage == Stage::kReleased) {
-    if (const auto share = round.shares.find(part.worker); share != round.shares.end() && share->second > 0) {
-      --share->second;
-    }
-  }
+  if (part.stage == Stage::kReleased) TakeShare(&round, part.released_by);
   part.stage = Stage::kFree;
   part.free_since = now;
   part.released_at.clear();
   round.free.insert(key.second);
 }
 
+// Frees the lane for another worker if it has no lease, or a single one that is overdue.
+void RoundQueue::FreeIfAbandoned(Time now, LaneKey key) {
+  Round& round = rounds_.at(key.first);
+  Lane& part = round.parts[key.second];
+  if (part.holders.size() > 1 || (part.holders.size() == 1 && !part.holders[0].overdue)) {
+    if (part.stage == Stage::kReleased) TakeShare(&round, part.released_by);
+    part.stage = Stage::kLeased;
+    return;
+  }
+  const bool overdue = !part.holders.empty();
+  Free(now, key);
+  if (overdue) part.free_since = now - lane_wait_;  // for anyone, at once
+}
+
+// The lane needs no worker any more.
+void RoundQueue::Finish(Round* round, uint32_t lane) {
+  Lane& part = round->parts[lane];
+  while (!part.holders.empty()) Drop(part.holders.back().lease);
+  round->free.erase(lane);
+  part.stage = Stage::kDone;
+}
+
 // Removes the lease; its worker learns of it by Reconcile.
 void RoundQueue::Drop(uint64_t lease) {
   const auto at = leases_.find(lease);
   if (at == leases_.end()) return;
-  const Lane& part = rounds_.at(at->second.first).parts[at->second.second];
-  if (const auto own = workers_.find(part.worker); own != workers_.end()) own->second.erase(lease);
+  Round& round = rounds_.at(at->second.first);
+  Lane& part = round.parts[at->second.second];
+  const auto holder = std::ranges::find(part.holders, lease, &Holder::lease);
+  if (const auto own = workers_.find(holder->worker); own != workers_.end()) own->second.erase(lease);
+  TakeShare(&round, holder->worker);
+  pace_.OnTaken(holder->worker, lease);
+  part.holders.erase(holder);
   leases_.erase(at);
 }
 
-void RoundQueue::Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
-  const auto lease = leases_.find(id);
-  if (lease == leases_.end()) return;
-  const LaneKey key = lease->second;
-  Lane& part = rounds_.at(key.first).parts[key.second];
-  if (part.worker != worker) return;
+void RoundQueue::FreeOverdue(Time now) {
+  for (uint64_t id : pace_.Overdue(now)) {
+    const LaneKey key = leases_.at(id);
+    Lane& part = rounds_.at(key.first).parts[key.second];
+    std::ranges::find(part.holders, id, &Holder::lease)->overdue = true;
+    ++overdue_;
+    if (part.stage == Stage::kLeased) FreeIfAbandoned(now, key);
+  }
+}
+
+void RoundQueue::Release(Time now, uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
+  const auto own = workers_.find(worker);
+  if (own == workers_.end() || !own->second.contains(id)) return;
+  const LaneKey key = leases_.at(id);
+  Round& round = rounds_.at(key.first);
+  Lane& part = round.parts[key.second];
+  pace_.OnEnded(now, worker, id);
   Drop(id);
+  ++round.shares[worker];  // completed lanes count, too
+  round.free.erase(key.second);
   part.stage = Stage::kReleased;
+  part.released_by = worker;
   part.released_at = heartbeat_counts;
   released_.insert(key);
 }
 
 std::vector<uint64_t> RoundQueue::Reconcile(Time now, NodeId worker, std::vector<uint64_t> held) {
   std::sort(held.begin(), held.end());
-  std::vector<uint64_t> revoked;
+  std::vector<uint64_t> revoked, lost;
   const auto own = workers_.find(worker);
   if (own == workers_.end()) return held;
   for (uint64_t id : held) {
     if (!own->second.contains(id)) revoked.push_back(id);
   }
-  for (auto at = own->second.begin(); at != own->second.end();) {
-    if (std::binary_search(held.begin(), held.end(), *at)) {
-      ++at;
-      continue;
-    }
-    const LaneKey key = leases_.at(*at);
-    leases_.erase(*at);
-    at = own->second.erase(at);
-    Free(now, key);
-    rounds_.at(key.first).parts[key.second].granted = false;
+  std::ranges::set_difference(own->second, held, std::back_inserter(lost));
+  for (uint64_t id : lost) {
+    const LaneKey key = leases_.at(id);
+    Lane& part = rounds_.at(key.first).parts[key.second];
+    Drop(id);
+    if (part.stage == Stage::kLeased) FreeIfAbandoned(now, key);
+    if (part.holders.empty()) part.granted = false;
   }
   return revoked;
 }
@@ -363,11 +408,14 @@ std::vector<uint64_t> RoundQueue::Reconcile(Time now, NodeId worker, std::vector
 void RoundQueue::Reclaim(Time now, NodeId worker) {
   const auto own = workers_.find(worker);
   if (own == workers_.end()) return;
-  for (uint64_t id : own->second) {
-    Free(now, leases_.at(id));
-    leases_.erase(id);
+  while (!own->second.empty()) {
+    const uint64_t id = *own->second.begin();
+    const LaneKey key = leases_.at(id);
+    Drop(id);
+    if (rounds_.at(key.first).parts[key.second].stage == Stage::kLeased) FreeIfAbandoned(now, key);
   }
   workers_.erase(own);
+  pace_.Forget(worker);
 }
 
 // Every slice has the round's steps. Runs that no ledger has become leftovers.
@@ -375,9 +423,8 @@ void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
   auto& [first_step, round] = *at;
   for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
     Lane& part = round.parts[lane];
-    if (part.stage == Stage::kLeased) Drop(part.lease);
+    Finish(&round, lane);
     released_.erase({first_step, lane});
-    part.stage = Stage::kDone;
     RunSet late = slices.Missing(part.cut);
     late &= part.assigned;
     if (late.empty()) continue;
@@ -386,7 +433,6 @@ void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
     auto [left, fresh] = left_.try_emplace(cursors_->KeyOf(part.cut), Leftover{part.cut, late});
     if (!fresh) left->second.runs |= late;
   }
-  round.free.clear();
 }
 
 void RoundQueue::OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
@@ -402,9 +448,10 @@ void RoundQueue::OnServerReport(Time now, const SliceMap& slices, const Heartbea
       continue;
     }
     if (Wanted(at->first, part, slices).empty()) {
-      part.stage = Stage::kDone;
+      Finish(&rounds_.at(at->first), at->second);
     } else {
-      Free(now, *at);
+      part.stage = Stage::kReleased;
+      FreeIfAbandoned(now, *at);
     }
     part.released_at.clear();
     at = released_.erase(at);

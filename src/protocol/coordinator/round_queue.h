@@ -4,11 +4,13 @@
 // A round is open until every slice has all its steps. In addition to the rounds whose lanes have all been
 // released, two rounds of full length, or as many steps in shorter ones, are open, so that workers read ahead
 // and do not wait for the servers' reports. Lanes are leased individually, evenly by the rank of the workers.
-// If a worker is lost or does not request its lane, the lane goes to the others.
+// If a worker is lost or does not request its lane, the lane goes to the others. If its lease is overdue
+// (lease_pace.h), the lane is leased a second time, and the first result counts.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "protocol/coordinator/heartbeat_counts.h"
+#include "protocol/coordinator/lease_pace.h"
 #include "protocol/coordinator/partition_cursors.h"
 #include "protocol/coordinator/rounds.h"
 #include "protocol/coordinator/slice_map.h"
@@ -28,12 +31,13 @@ class RoundQueue {
  public:
   // `open_steps`: the minimum number of steps in open rounds.
   RoundQueue(PartitionCursors* cursors, const StrategyConfig& strategy, uint32_t open_steps,
-             Duration lane_wait, Duration tail_wait)
+             Duration lane_wait, Duration tail_wait, const LeaseLimits& limits = {})
       : cursors_(cursors),
         strategy_(strategy),
         open_steps_(open_steps),
         lane_wait_(lane_wait),
-        tail_wait_(tail_wait) {}
+        tail_wait_(tail_wait),
+        pace_(limits) {}
 
   // ---- recovery. After each of these, nothing is made or granted before Reconsider.
   // Restores the journaled cuts from `watermark` on and the rounds in journal order, where a later round
@@ -73,13 +77,17 @@ class RoundQueue {
   size_t leased() const { return leases_.size(); }
   uint64_t regranted() const { return regranted_; }
   uint64_t made() const { return made_; }
-  uint64_t late() const { return late_; }  // runs that missed their step
+  uint64_t late() const { return late_; }        // runs that missed their step
+  uint64_t overdue() const { return overdue_; }  // leases that were overdue, since the start
+  void OnHeartbeat(Time now, NodeId worker, bool waiting) { pace_.OnHeartbeat(now, worker, waiting); }
+  // Frees lanes whose lease is overdue for another worker.
+  void FreeOverdue(Time now);
   // A lane for the worker, if one is available to it.
   std::optional<Lease> Grant(Time now, NodeId worker, const SliceMap& slices,
                              const std::function<uint64_t()>& next_id);
   // The worker has ended the lease. It is leased again if slices still lack some of it according to
   // heartbeats that servers made after this.
-  void Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts);
+  void Release(Time now, uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts);
   // Frees leases of the worker that are not in `held`: they never reached it. Returns the leases in `held`
   // that do not belong to it, to be revoked.
   std::vector<uint64_t> Reconcile(Time now, NodeId worker, std::vector<uint64_t> held);
@@ -90,13 +98,18 @@ class RoundQueue {
 
  private:
   enum class Stage : uint8_t { kFree, kLeased, kReleased, kDone };
+  struct Holder {
+    uint64_t lease = 0;
+    NodeId worker;
+    bool overdue = false;
+  };
   struct Lane {
     Cut cut;
     RunSet assigned;
     Stage stage = Stage::kFree;
-    bool granted = false;  // before, in this term
-    uint64_t lease = 0;
-    NodeId worker;
+    bool granted = false;         // before, in this term
+    std::vector<Holder> holders;  // at most two; a free lane has one if its lease is overdue
+    NodeId released_by;
     Time free_since{0};
     HeartbeatCounts released_at;
   };
@@ -116,8 +129,14 @@ class RoundQueue {
   uint64_t OpenLimit();  // open rounds begin before this step
   void Enter(Time now, const RoundMade& made);
   bool Replays(const SliceMap& slices) const;
+  static void TakeShare(Round* round, NodeId worker);
   void Free(Time now, LaneKey key);
+  void FreeIfAbandoned(Time now, LaneKey key);
+  void Finish(Round* round, uint32_t lane);
   void Drop(uint64_t lease);
+  static bool Holds(const Lane& lane, NodeId worker) {
+    return std::ranges::count(lane.holders, worker, &Holder::worker) > 0;
+  }
   void Close(Time now, Rounds::iterator round, const SliceMap& slices);
   // The lane's runs that its worker still has to train.
   RunSet Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const;
@@ -140,8 +159,9 @@ class RoundQueue {
   std::map<uint64_t, LaneKey> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<LaneKey> released_;
+  LeasePace pace_;
   std::optional<uint64_t> hold_from_, stop_at_;
-  uint64_t regranted_ = 0, made_ = 0, late_ = 0;
+  uint64_t regranted_ = 0, made_ = 0, late_ = 0, overdue_ = 0;
 };
 
 }  // namespace leat::protocol

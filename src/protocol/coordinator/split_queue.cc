@@ -1,6 +1,7 @@
 #include "protocol/coordinator/split_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace leat::protocol {
@@ -64,13 +65,14 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
   for (size_t p = 0; p < splits_.size(); ++p) {
     auto& splits = splits_[p];
     for (auto at = splits.begin(); at != splits.end() && at->second.cut.next() <= watermark[p];) {
-      const Split& split = at->second;
+      Split& split = at->second;
       // A split held by a worker is removed when the worker releases it.
       if (split.stage == Stage::kLeased || split.stage == Stage::kReleased) {
         ++at;
         continue;
       }
       if (split.stage == Stage::kFree) free_.erase(cursors_->KeyOf(split.cut));
+      DropHolders(&split);
       at = splits.erase(at);
     }
   }
@@ -78,56 +80,110 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
 
 // ---- leases
 
-std::optional<Lease> SplitQueue::Grant(uint64_t id, NodeId worker, const SliceMap& slices) {
-  while (!free_.empty()) {
-    const SplitKey key = free_.begin()->second;
-    free_.erase(free_.begin());
+size_t SplitQueue::FreeFor(NodeId worker) const {
+  const auto own = workers_.find(worker);
+  if (own == workers_.end()) return free_.size();
+  const auto overdue = std::ranges::count_if(own->second, [this](uint64_t id) {
+    const SplitKey& key = leases_.at(id);
+    return splits_[key.first].at(key.second).stage == Stage::kFree;
+  });
+  return free_.size() - static_cast<size_t>(overdue);
+}
+
+std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, const SliceMap& slices) {
+  for (auto at = free_.begin(); at != free_.end();) {
+    const SplitKey key = at->second;
     Split& split = At(key);
+    if (std::ranges::count(split.holders, worker, &Holder::worker) > 0) {
+      ++at;
+      continue;
+    }
+    at = free_.erase(at);
     RunSet missing = slices.Missing(split.cut);
     if (missing.empty()) {
-      split.stage = Stage::kComplete;
+      Complete(&split);
       continue;
     }
     if (split.granted) ++regranted_;
     split.stage = Stage::kLeased;
     split.granted = true;
-    split.lease = id;
-    split.worker = worker;
+    split.holders.push_back({id, worker});
     leases_[id] = key;
     workers_[worker].insert(id);
+    pace_.OnGranted(now, worker, id);
     return Lease{id, split.cut, std::move(missing)};
   }
   return std::nullopt;
 }
 
-void SplitQueue::Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
-  const auto lease = leases_.find(id);
-  if (lease == leases_.end() || At(lease->second).worker != worker) return;
-  Split& split = At(lease->second);
+void SplitQueue::FreeOverdue(Time now) {
+  for (uint64_t id : pace_.Overdue(now)) {
+    Split& split = At(leases_.at(id));
+    std::ranges::find(split.holders, id, &Holder::lease)->overdue = true;
+    ++overdue_;
+    if (split.stage == Stage::kLeased) FreeIfAbandoned(&split);
+  }
+}
+
+// Frees the split for another worker if it has no lease, or a single one that is overdue.
+void SplitQueue::FreeIfAbandoned(Split* split) {
+  if (split->holders.empty() || (split->holders.size() == 1 && split->holders[0].overdue)) {
+    Free(split);
+  } else {
+    split->stage = Stage::kLeased;
+  }
+}
+
+void SplitQueue::Complete(Split* split) {
+  split->stage = Stage::kComplete;
+  DropHolders(split);
+}
+
+// The holders learn of it by Reconcile.
+void SplitQueue::DropHolders(Split* split) {
+  while (!split->holders.empty()) {
+    const Holder holder = split->holders.back();
+    pace_.OnTaken(holder.worker, holder.lease);
+    Remove(holder.lease);
+  }
+}
+
+void SplitQueue::Remove(uint64_t lease) {
+  const auto at = leases_.find(lease);
+  Split& split = At(at->second);
+  const auto holder = std::ranges::find(split.holders, lease, &Holder::lease);
+  workers_[holder->worker].erase(lease);
+  split.holders.erase(holder);
+  leases_.erase(at);
+}
+
+void SplitQueue::Release(Time now, uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts) {
+  const auto own = workers_.find(worker);
+  if (own == workers_.end() || !own->second.contains(id)) return;
+  const SplitKey key = leases_.at(id);
+  Split& split = At(key);
+  pace_.OnEnded(now, worker, id);
+  Remove(id);
+  if (split.stage == Stage::kFree) free_.erase(cursors_->KeyOf(split.cut));
   split.stage = Stage::kReleased;
   split.released_at = heartbeat_counts;
-  released_.insert(lease->second);
-  workers_[worker].erase(id);
-  leases_.erase(lease);
+  released_.insert(key);
 }
 
 std::vector<uint64_t> SplitQueue::Reconcile(NodeId worker, std::vector<uint64_t> held) {
   std::sort(held.begin(), held.end());
-  std::vector<uint64_t> revoked;
+  std::vector<uint64_t> revoked, lost;
   auto& own = workers_[worker];
   for (uint64_t id : held) {
     if (!own.contains(id)) revoked.push_back(id);
   }
-  for (auto at = own.begin(); at != own.end();) {
-    if (std::binary_search(held.begin(), held.end(), *at)) {
-      ++at;
-      continue;
-    }
-    Split& split = At(leases_.at(*at));
-    leases_.erase(*at);
-    at = own.erase(at);
-    split.granted = false;
-    Free(&split);
+  std::ranges::set_difference(own, held, std::back_inserter(lost));
+  for (uint64_t id : lost) {
+    Split& split = At(leases_.at(id));
+    pace_.OnTaken(worker, id);
+    Remove(id);
+    if (split.holders.empty()) split.granted = false;
+    if (split.stage == Stage::kLeased) FreeIfAbandoned(&split);
   }
   return revoked;
 }
@@ -135,11 +191,13 @@ std::vector<uint64_t> SplitQueue::Reconcile(NodeId worker, std::vector<uint64_t>
 void SplitQueue::Reclaim(NodeId worker) {
   const auto own = workers_.find(worker);
   if (own == workers_.end()) return;
-  for (uint64_t id : own->second) {
-    Free(&At(leases_.at(id)));
-    leases_.erase(id);
+  while (!own->second.empty()) {
+    Split& split = At(leases_.at(*own->second.begin()));
+    Remove(*own->second.begin());
+    if (split.stage == Stage::kLeased) FreeIfAbandoned(&split);
   }
   workers_.erase(own);
+  pace_.Forget(worker);
 }
 
 void SplitQueue::OnServerReport(const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
@@ -147,9 +205,9 @@ void SplitQueue::OnServerReport(const SliceMap& slices, const HeartbeatCounts& h
   for (auto at = released_.begin(); at != released_.end();) {
     Split& split = At(*at);
     if (slices.Missing(split.cut).empty()) {
-      split.stage = Stage::kComplete;
+      Complete(&split);
     } else if (AllReportedSince(split.released_at, heartbeat_counts)) {
-      Free(&split);
+      FreeIfAbandoned(&split);
     } else {
       ++at;
       continue;

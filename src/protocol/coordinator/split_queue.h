@@ -1,6 +1,9 @@
 // The splits of strategies that train each split separately: cuts from the newest durable watermark on, their
 // leases, and those to be trained (again). Stepped strategies lease rounds instead (round_queue.h).
 //
+// A split whose lease is overdue (lease_pace.h) is leased a second time, and the first result counts: the
+// ledgers reject the other. It never has more than two leases at a time.
+//
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
 
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "protocol/coordinator/heartbeat_counts.h"
+#include "protocol/coordinator/lease_pace.h"
 #include "protocol/coordinator/partition_cursors.h"
 #include "protocol/coordinator/slice_map.h"
 
@@ -19,7 +23,8 @@ namespace leat::protocol {
 
 class SplitQueue {
  public:
-  explicit SplitQueue(PartitionCursors* cursors) : cursors_(cursors), splits_(cursors->size()) {}
+  explicit SplitQueue(PartitionCursors* cursors, const LeaseLimits& limits = {})
+      : cursors_(cursors), splits_(cursors->size()), pace_(limits) {}
 
   // ---- cuts
   // Restores the journaled cuts from `watermark` on. Throws std::invalid_argument if they contradict each
@@ -36,13 +41,20 @@ class SplitQueue {
 
   // ---- leases
   size_t free() const { return free_.size(); }
+  // Without those that the worker itself holds already, overdue.
+  size_t FreeFor(NodeId worker) const;
   size_t leased() const { return leases_.size(); }
   uint64_t regranted() const { return regranted_; }
-  // Leases the least advanced free split that some slice lacks, with the given lease id.
-  std::optional<Lease> Grant(uint64_t id, NodeId worker, const SliceMap& slices);
+  uint64_t overdue() const { return overdue_; }  // leases that were overdue, since the start
+  // Leases the least advanced split that is free for the worker and that some slice lacks, with the given
+  // lease id.
+  std::optional<Lease> Grant(Time now, uint64_t id, NodeId worker, const SliceMap& slices);
+  void OnHeartbeat(Time now, NodeId worker, bool waiting) { pace_.OnHeartbeat(now, worker, waiting); }
+  // Frees splits whose lease is overdue for another worker.
+  void FreeOverdue(Time now);
   // The worker has ended the lease. It is leased again only if the ledgers still lack some of it, according
   // to a heartbeat that each server made after the worker's last acknowledgement.
-  void Release(uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts);
+  void Release(Time now, uint64_t id, NodeId worker, const HeartbeatCounts& heartbeat_counts);
   // Frees leases of the worker that are not in `held`: they never reached it. Returns the leases in `held`
   // that do not belong to it, to be revoked.
   std::vector<uint64_t> Reconcile(NodeId worker, std::vector<uint64_t> held);
@@ -55,12 +67,16 @@ class SplitQueue {
 
  private:
   enum class Stage : uint8_t { kFree, kLeased, kReleased, kComplete };
+  struct Holder {
+    uint64_t lease = 0;
+    NodeId worker;
+    bool overdue = false;
+  };
   struct Split {
     Cut cut;
     Stage stage = Stage::kFree;
-    uint64_t lease = 0;
-    NodeId worker;
-    bool granted = false;  // was leased before
+    std::vector<Holder> holders;  // at most two; a free split has one if its lease is overdue
+    bool granted = false;         // was leased before
     HeartbeatCounts released_at;
   };
   using SplitKey = std::pair<uint32_t, Position>;  // partition, begin
@@ -68,6 +84,10 @@ class SplitQueue {
   Split& At(const SplitKey& key) { return splits_[key.first].at(key.second); }
   void Enter(const Cut& cut);
   void Free(Split* split);
+  void Complete(Split* split);
+  void DropHolders(Split* split);
+  void Remove(uint64_t lease);
+  void FreeIfAbandoned(Split* split);
   bool CutOne(Time now, bool short_tails, std::vector<Cut>* made);
 
   PartitionCursors* cursors_;
@@ -76,7 +96,8 @@ class SplitQueue {
   std::map<uint64_t, SplitKey> leases_;
   std::map<NodeId, std::set<uint64_t>> workers_;  // leases by worker
   std::set<SplitKey> released_;
-  uint64_t regranted_ = 0;
+  LeasePace pace_;
+  uint64_t regranted_ = 0, overdue_ = 0;
 };
 
 }  // namespace leat::protocol

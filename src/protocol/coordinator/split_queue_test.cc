@@ -45,7 +45,9 @@ class SplitQueueTest : public ::testing::Test {
   void Range(uint32_t partition, uint64_t end, bool sealed = false) {
     cursors_.OnRange(now_, {partition, partition * 1000, end, sealed});
   }
-  std::optional<Lease> Grant(NodeId worker = kW) { return queue_.Grant(++last_lease_, worker, slices_); }
+  std::optional<Lease> Grant(NodeId worker = kW) {
+    return queue_.Grant(now_, ++last_lease_, worker, slices_);
+  }
   void Train(const Lease& lease) {
     for (Ledger& ledger : ledgers_) {
       for (uint32_t b = 0; b < lease.cut.batches(); ++b) ledger.Record(lease.cut, b);
@@ -121,7 +123,7 @@ TEST_F(SplitQueueTest, AReleasedSplitWaitsForTwoHeartbeatsOfEachServer) {
   Range(0, 20);
   queue_.CutMore(now_, 1, 1);
   const Lease lease = *Grant();
-  queue_.Release(lease.id, kW, heartbeat_counts_);
+  queue_.Release(now_, lease.id, kW, heartbeat_counts_);
   EXPECT_EQ(queue_.leased(), 0u);
   EXPECT_EQ(queue_.free(), 0u);
   Report();
@@ -131,7 +133,7 @@ TEST_F(SplitQueueTest, AReleasedSplitWaitsForTwoHeartbeatsOfEachServer) {
 
   const Lease again = *Grant();
   Train(again);
-  queue_.Release(again.id, kW, heartbeat_counts_);
+  queue_.Release(now_, again.id, kW, heartbeat_counts_);
   Report();
   Report();
   EXPECT_EQ(queue_.free(), 0u);
@@ -142,8 +144,8 @@ TEST_F(SplitQueueTest, OnlyItsHolderReleasesALease) {
   Range(0, 20);
   queue_.CutMore(now_, 1, 1);
   const Lease lease = *Grant();
-  queue_.Release(lease.id, kV, heartbeat_counts_);
-  queue_.Release(4711, kW, heartbeat_counts_);
+  queue_.Release(now_, lease.id, kV, heartbeat_counts_);
+  queue_.Release(now_, 4711, kW, heartbeat_counts_);
   EXPECT_EQ(queue_.leased(), 1u);
 }
 
@@ -166,7 +168,7 @@ TEST_F(SplitQueueTest, WhatASliceLosesIsTrainedAgain) {
   for (int i = 0; i < 2; ++i) {
     const Lease lease = *Grant();
     Train(lease);
-    queue_.Release(lease.id, kW, heartbeat_counts_);
+    queue_.Release(now_, lease.id, kW, heartbeat_counts_);
     Report();
   }
   EXPECT_EQ(slices_.Watermark(0), (Position{0, 40}));
@@ -202,10 +204,118 @@ TEST_F(SplitQueueTest, ForgetsWhatADurableWatermarkCovers) {
   EXPECT_EQ(queue_.free(), 2u);
   EXPECT_THAT(queue_.Open({{0, 60}, {0, 1000}}).size(), 2u);
   EXPECT_EQ(queue_.leased(), 1u) << "still held by a worker";
-  queue_.Release(held.id, kW, heartbeat_counts_);
+  queue_.Release(now_, held.id, kW, heartbeat_counts_);
   Report();
   Report();
   EXPECT_EQ(Grant()->cut.begin, held.cut.begin);
+}
+
+// ---- overdue leases. No worker has ended a lease, so the long limit applies.
+
+class OverdueTest : public SplitQueueTest {
+ protected:
+  OverdueTest() {
+    Range(0, 20);
+    queue_.CutMore(now_, 1, 1);
+    first_ = *Grant(kW);
+  }
+  void Pass() {
+    now_ += LeaseLimits{}.first;
+    queue_.FreeOverdue(now_);
+  }
+  // Everything is trained: who still holds the split drops it.
+  void ExpectOver() {
+    EXPECT_EQ(queue_.free(), 0u);
+    EXPECT_EQ(queue_.leased(), 0u);
+    for (NodeId worker : {kW, kV}) EXPECT_FALSE(Grant(worker));
+  }
+  Lease first_;
+};
+
+TEST_F(OverdueTest, AnOverdueSplitIsLeasedASecondTimeToAnotherWorker) {
+  now_ += LeaseLimits{}.first - milliseconds(1);
+  queue_.FreeOverdue(now_);
+  EXPECT_FALSE(Grant(kV));
+  Pass();
+  EXPECT_EQ(queue_.overdue(), 1u);
+  EXPECT_FALSE(Grant(kW)) << "its own holder";
+  EXPECT_EQ(queue_.FreeFor(kW), 0u);
+  EXPECT_EQ(queue_.FreeFor(kV), 1u);
+  const Lease second = *Grant(kV);
+  EXPECT_EQ(second.cut, first_.cut);
+  EXPECT_EQ(queue_.regranted(), 1u);
+  EXPECT_THAT(queue_.Reconcile(kW, {first_.id}), IsEmpty()) << "the first one stays valid";
+  EXPECT_EQ(queue_.leased(), 2u);
+}
+
+TEST_F(OverdueTest, NeverAThirdAtOnce) {
+  Pass();
+  ASSERT_TRUE(Grant(kV));
+  Pass();
+  EXPECT_EQ(queue_.overdue(), 2u);
+  EXPECT_FALSE(Grant(NodeId(9)));
+  queue_.Reclaim(kW);
+  EXPECT_TRUE(Grant(NodeId(9))) << "one of the two is gone, the other is overdue";
+}
+
+TEST_F(OverdueTest, TheFirstResultCountsAndTheOtherLeaseIsRevoked) {
+  for (const bool first_wins : {true, false}) {
+    SCOPED_TRACE(first_wins);
+    Pass();
+    const Lease second = *Grant(kV);
+    Train(first_);
+    const Lease& winner = first_wins ? first_ : second;
+    queue_.Release(now_, winner.id, first_wins ? kW : kV, heartbeat_counts_);
+    Report();
+    const NodeId loser = first_wins ? kV : kW;
+    const uint64_t lost = first_wins ? second.id : first_.id;
+    EXPECT_THAT(queue_.Reconcile(loser, {lost}), ElementsAre(lost));
+    ExpectOver();
+    if (!first_wins) break;
+    Range(0, 40);
+    queue_.CutMore(now_, 1, 1);
+    first_ = *Grant(kW);
+    Pass();  // the median is long now
+    Pass();
+    Pass();
+  }
+}
+
+TEST_F(OverdueTest, EndingAnOverdueLeaseBeforeTheSecondIsGrantedIsFine) {
+  Pass();
+  Train(first_);
+  queue_.Release(now_, first_.id, kW, heartbeat_counts_);
+  EXPECT_FALSE(Grant(kV)) << "first the ledgers tell";
+  Report();
+  ExpectOver();
+}
+
+TEST_F(OverdueTest, AWorkerThatGivesUpLeavesTheSplitToTheOther) {
+  Pass();
+  const Lease second = *Grant(kV);
+  queue_.Release(now_, second.id, kV, heartbeat_counts_);  // without a result
+  Report();
+  Report();
+  EXPECT_TRUE(Grant(kV)) << "the first one is still overdue";
+  queue_.Reclaim(kV);
+  queue_.Reclaim(kW);
+  EXPECT_EQ(queue_.free(), 1u);
+  EXPECT_EQ(queue_.leased(), 0u);
+}
+
+TEST_F(OverdueTest, ALostSecondLeaseFreesTheSplitAgain) {
+  Pass();
+  ASSERT_TRUE(Grant(kV));
+  EXPECT_THAT(queue_.Reconcile(kV, {}), IsEmpty());
+  EXPECT_EQ(queue_.FreeFor(kV), 1u);
+  EXPECT_EQ(queue_.FreeFor(kW), 0u);
+}
+
+TEST_F(OverdueTest, ADurableWatermarkForgetsAFreeSplitAndItsLease) {
+  Pass();
+  queue_.DropBefore({{0, 20}, {0, 1000}});
+  EXPECT_THAT(queue_.Reconcile(kW, {first_.id}), ElementsAre(first_.id));
+  ExpectOver();
 }
 
 class RestoreTest : public SplitQueueTest {

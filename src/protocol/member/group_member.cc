@@ -38,6 +38,7 @@ WorkerHeartbeat GroupMember::MakeHeartbeat() {
   report.consecutive_rejected = s.consecutive_rejected;
   report.rejected = s.rejected;
   report.skipped = s.skipped;
+  report.waiting = s.Waiting();
   heartbeat.member_report = std::move(report);
   s.heartbeat_urgent = false;
   return heartbeat;

@@ -46,6 +46,8 @@ struct GroupMember::State {
     return group && group->decided && failure.empty() && holds && connected && !stopped && filled &&
            held.header().step >= group->step;
   }
+  // For other members or for rounds, not for its own input or computation.
+  bool Waiting() const { return !Going() || rounds.empty() || (work && work->reducing); }
   // ---- steps
   void TakeRounds(const std::vector<Round>& newer);
   void Prepare();

@@ -103,6 +103,12 @@ void Worker::State::Stop(bool evicted) {
   actions.emplace_back(StopRole{evicted});
 }
 
+bool Worker::State::Waiting() const {
+  if (phase != Phase::kIdle) return phase != Phase::kComputing;
+  // Reading a split is work; what is ready waits for a step or a server.
+  return held.empty() || held.at(order.front()).ready;
+}
+
 // ---- public interface
 
 Worker::Worker(WorkerConfig config) : state_(std::make_unique<State>(std::move(config))) {}
@@ -113,7 +119,7 @@ void Worker::OnJoined(NodeId node) {
   state_->node = node;
 }
 
-WorkerHeartbeat Worker::MakeHeartbeat() {
+WorkerHeartbeat Worker::MakeHeartbeat(Time now) {
   State& s = *state_;
   WorkerHeartbeat heartbeat;
   heartbeat.node = s.node;
@@ -121,6 +127,8 @@ WorkerHeartbeat Worker::MakeHeartbeat() {
   heartbeat.held.assign(s.order.begin(), s.order.end());
   heartbeat.released = s.released;
   heartbeat.leaving = s.leaving && s.phase == State::Phase::kIdle && s.held.empty();
+  heartbeat.waiting = s.Waiting();
+  heartbeat.unreachable = s.Unreachable(now);
   const uint32_t has = s.stepped() ? s.RoundsHeld() : static_cast<uint32_t>(s.held.size());
   const uint32_t wanted = s.LeasesWanted();
   if (!s.leaving && !s.stopped && has < wanted) heartbeat.leases_wanted = wanted - has;

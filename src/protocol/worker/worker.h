@@ -36,6 +36,8 @@ struct WorkerConfig {
   uint32_t leases_ahead = 2;
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before the request is repeated
   Duration retry_interval = std::chrono::milliseconds(50);
+  // A server whose requests have failed for this long, again and again, is reported as unreachable.
+  Duration unreachable_after = std::chrono::seconds(2);
 };
 
 // Score and train one batch of a prepared split on the current values. Always answered by OnComputed, even if
@@ -74,7 +76,7 @@ class Worker {
 
   void OnJoined(NodeId node);
   // ---- control plane. The shell fills in `progress`.
-  WorkerHeartbeat MakeHeartbeat();
+  WorkerHeartbeat MakeHeartbeat(Time now);
   // True if a heartbeat should be sent without waiting for the interval: the worker needs leases, or has
   // ended some.
   bool HeartbeatUrgent() const;

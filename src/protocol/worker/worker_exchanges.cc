@@ -121,10 +121,23 @@ void Worker::State::Retry(Time now, Exchange* exchange) {
   exchange->in_flight = false;
   exchange->at = now + config.retry_interval;
   view_wanted = true;
+  if (exchange->member) failing.try_emplace(exchange->server, now);
+}
+
+// Servers with an open request that has failed, and was not answered since, for unreachable_after.
+std::vector<NodeId> Worker::State::Unreachable(Time now) const {
+  std::vector<NodeId> servers;
+  for (const auto& [server, since] : failing) {
+    if (now - since < config.unreachable_after) continue;
+    const auto at = std::ranges::lower_bound(exchanges, server, {}, &Exchange::server);
+    if (at != exchanges.end() && at->server == server && at->open) servers.push_back(server);
+  }
+  return servers;
 }
 
 void Worker::State::FinishExchange(Time now, Exchange* exchange) {
   exchange->open = false;
+  if (!failing.empty()) failing.erase(exchange->server);
   if (--open > 0) return;
   const Phase was = std::exchange(phase, Phase::kIdle);
   if (was == Phase::kPushing) {
@@ -187,6 +200,7 @@ void Worker::State::DropExchanges(const View& newer) {
     phase = Phase::kIdle;
   }
   std::erase_if(exchanges, [&](const Exchange& e) { return !e.open && !newer.Find(e.server); });
+  std::erase_if(failing, [&](const auto& entry) { return !newer.Find(entry.first); });
 }
 
 void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushReply& reply) {

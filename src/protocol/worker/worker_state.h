@@ -138,6 +138,7 @@ struct Worker::State {
   void Send(Time now, Exchange* exchange);
   void FinishExchange(Time now, Exchange* exchange);
   void Retry(Time now, Exchange* exchange);
+  std::vector<NodeId> Unreachable(Time now) const;
   void DropExchanges(const View& newer);
   void TakeReply(Time now, const Exchange& exchange, const PushReply& reply);
   void OnLate(Time now);
@@ -151,6 +152,7 @@ struct Worker::State {
   void Drop(uint64_t id);
   void Release(uint64_t id);
   void ReleaseAll();
+  bool Waiting() const;
   void Stop(bool evicted);
   WorkerActions Take() { return std::exchange(actions, {}); }
 
@@ -183,6 +185,7 @@ struct Worker::State {
   std::optional<std::pair<uint64_t, uint64_t>> seen_range;  // lowest and highest; computed on demand
   std::optional<Time> resume_at;  // refused by a server: nothing new before this time
   Run run;
+  std::map<NodeId, Time> failing;  // servers whose requests fail, and since when
   Shared<View> view = View();
   std::map<uint64_t, HeldLease> held;
   std::deque<uint64_t> order;  // of `held`, in the order of leasing

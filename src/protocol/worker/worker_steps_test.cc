@@ -106,12 +106,12 @@ TEST_F(StepsTest, GoesFromStepToStepWithTheValuesOfEach) {
       EXPECT_TRUE(push.request->exact && push.request->want_values);
       EXPECT_EQ(push.request->slices[0].version, 3 + run);
     }
-    EXPECT_THAT(worker_.MakeHeartbeat().released, IsEmpty());
+    EXPECT_THAT(worker_.MakeHeartbeat({}).released, IsEmpty());
     Answer(pushes[0], 4 + run);
     const auto actions = Answer(pushes[1], 4 + run);
     if (run == 0) compute = All<Compute>(actions).at(0);
   }
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1)) << "all slices have completed step 4";
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1)) << "all slices have completed step 4";
 }
 
 TEST_F(StepsTest, OnlyTheLastLaneOfAStepAsksForTheNext) {
@@ -144,7 +144,7 @@ TEST_F(StepsTest, RunsThatAreNotMissingAreStepsOfOthers) {
   EXPECT_EQ(last[0].request->step_lane->step, 3u);
   Answer(last[0], 4);
   Answer(last[1], 4);
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1)) << "step 4 is not its own";
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1)) << "step 4 is not its own";
 }
 
 TEST_F(StepsTest, ASparseAssignmentHasStepsInARow) {
@@ -245,7 +245,7 @@ TEST_F(StepsTest, GoesBackWithAllSlices) {
   const auto pushes = Pushes(StartOf({Part(1, 4, 0), Part(2, 6, 0)}, 4));
   const auto actions = Reply(MakeView(6, {kC, kC, kB, kB}, {11, 12, 13, 14}), {Part(3, 2, 0)});
   EXPECT_EQ(All<DropSplit>(actions).size(), 2u);
-  EXPECT_THAT(worker_.MakeHeartbeat().held, ElementsAre(3));
+  EXPECT_THAT(worker_.MakeHeartbeat({}).held, ElementsAre(3));
   const auto pulls = All<SendPush>(actions);
   ASSERT_EQ(pulls.size(), 2u);
   EXPECT_EQ(pulls[0].request->version_wanted, 2u);
@@ -270,7 +270,7 @@ TEST_F(StepsTest, AServerThatIsLostForAWhileGetsTheRunOnceMore) {
 TEST_F(StepsTest, ARefusedRunIsTriedAgainLater) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 0)}));
   Answer(pushes[0], 1);
-  worker_.MakeHeartbeat();
+  worker_.MakeHeartbeat({});
   EXPECT_THAT(Hold(pushes[1], 0, SliceOutcome::kConflict), IsEmpty());
   EXPECT_TRUE(worker_.HeartbeatUrgent());
   now_ = worker_.next_timer();
@@ -283,10 +283,10 @@ TEST_F(StepsTest, LeavesThoughOthersKeepItWaiting) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 0)}));
   Answer(pushes[0], 1);
   worker_.Leave(now_);
-  EXPECT_FALSE(worker_.MakeHeartbeat().leaving);
+  EXPECT_FALSE(worker_.MakeHeartbeat({}).leaving);
   now_ = worker_.next_timer();
   EXPECT_EQ(All<Disconnect>(worker_.OnTimer(now_)).size(), 1u);
-  const auto heartbeat = worker_.MakeHeartbeat();
+  const auto heartbeat = worker_.MakeHeartbeat({});
   EXPECT_TRUE(heartbeat.leaving);
   EXPECT_THAT(heartbeat.released, ElementsAre(1));
 }
@@ -301,14 +301,14 @@ TEST_F(StepsTest, PartsThatAreNoneGoBack) {
   none[3].needed = 3;
   none[4].first_step = ~uint64_t{0};
   EXPECT_THAT(All<PrepareSplit>(Reply(MakeView(5), none)), IsEmpty());
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1, 2, 3, 4, 5));
 }
 
 TEST_F(StepsTest, AsksForRoundsHoweverManyLanesItHas) {
   Reply(MakeView(5), {Part(1, 0, 0), Part(2, 0, 1)});
-  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 1u);
+  EXPECT_EQ(worker_.MakeHeartbeat({}).leases_wanted, 1u);
   Reply({}, {Part(3, 2, 0)});
-  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 0u);
+  EXPECT_EQ(worker_.MakeHeartbeat({}).leases_wanted, 0u);
 }
 
 TEST_F(StepsTest, EmptyAndRejectedRunsHaveTheirTurnsToo) {
@@ -351,13 +351,13 @@ TEST_F(SspTest, RunsAheadAndHoldsItsLeaseUntilItIsRecorded) {
   EXPECT_EQ(asked[0].request->version_wanted, 0u);
   Hold(asked[0], 3, SliceOutcome::kPulled);
   EXPECT_THAT(Hold(asked[1], 2, SliceOutcome::kPulled), IsEmpty());
-  EXPECT_THAT(worker_.MakeHeartbeat().released, IsEmpty());
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, IsEmpty());
   now_ = worker_.next_timer();
   asked = All<SendPush>(worker_.OnTimer(now_));
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].server, kB);
   Hold(asked[0], 3, SliceOutcome::kPulled);
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1));
 }
 
 TEST_F(SspTest, WaitsForAVersionAsFarBehindAsIsAllowed) {
@@ -403,7 +403,7 @@ TEST_F(BackupTest, TheLastLeaseOfARoundInformsOtherServers) {
   EXPECT_THAT(told[0].request->counted, ElementsAre(0b101));
   EXPECT_FALSE(told[0].request->want_values);
   Hold(told[0], 1, SliceOutcome::kPulled);
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1));
 }
 
 TEST_F(BackupTest, AWorkerWithoutALaneInTheNextStepInformsOtherServers) {
@@ -541,7 +541,7 @@ TEST_F(AveragingTest, LeavesInTheMiddleOfARun) {
   worker_.Leave(now_);
   EXPECT_THAT(All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 10})),
               IsEmpty());
-  EXPECT_TRUE(worker_.MakeHeartbeat().leaving);
+  EXPECT_TRUE(worker_.MakeHeartbeat({}).leaving);
 }
 
 // ---- downpour
@@ -595,7 +595,7 @@ TEST_F(DownpourTest, PushesAndFetchesAtPeriodsOfTheirOwn) {
   AnswerAll(Reply(MakeView(5), {Split(1, 12)}), 1);
   // Pushed after 2, 4, …; fetched after 3, 6, 9, 12; both after 6 and 12.
   EXPECT_EQ(Story(worker_, now_, worker_.OnSplitReady(now_, 1), 1), "bbpbfbpbbPbbpbfbpbbP");
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1));
 }
 
 TEST_F(DownpourTest, TheEndOfACutEndsARunAndPeriodsOfFetchingGoOn) {

@@ -303,7 +303,7 @@ class Swarm {
   }
   void SendHeartbeat(const ProcessPtr& p) {
     In(p, Between(5, 25), [this, p] {
-      const WorkerHeartbeat heartbeat = p->worker->MakeHeartbeat();
+      const WorkerHeartbeat heartbeat = p->worker->MakeHeartbeat({});
       if (heartbeat.leaving) return Gone(p);
       for (Part& part : parts_) {
         const bool released =

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
-  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 2u);
+  EXPECT_EQ(worker_.MakeHeartbeat({}).leases_wanted, 2u);
   auto actions = Reply(MakeView(5), {MakeLease(1, 2)});
   ASSERT_EQ(All<PrepareSplit>(actions).size(), 1u);
   const auto pulls = All<SendPush>(actions);
@@ -50,17 +50,50 @@ TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
   ASSERT_EQ(All<DropSplit>(actions).size(), 1u);
   EXPECT_TRUE(worker_.idle());
   EXPECT_TRUE(worker_.HeartbeatUrgent());
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1));
+}
+
+TEST_F(WorkerTest, AServerWhoseRequestsFailForTwoSecondsIsReportedUntilItAnswers) {
+  const Compute compute = Started();
+  auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  ASSERT_EQ(pushes.size(), 2u);
+  EXPECT_TRUE(worker_.MakeHeartbeat(now_).waiting);
+  Answer(pushes[0]);
+  SendPush last = pushes[1];
+  const auto fail = [&] {
+    worker_.OnPushFailed(now_, kB, last.request->sequence, Status(Code::kUnavailable, "no route"));
+    now_ += milliseconds(50);
+    last = All<SendPush>(worker_.OnTimer(now_)).at(0);
+  };
+  fail();
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty()) << "once is nothing";
+  now_ += seconds(2);
+  fail();
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, ElementsAre(kB));
+  fail();
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, ElementsAre(kB));
+  Answer(last);
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty());
+}
+
+TEST_F(WorkerTest, WaitsForServersAndForWorkButNotForItsOwnComputation) {
+  EXPECT_TRUE(worker_.MakeHeartbeat(now_).waiting) << "nothing is leased";
+  const auto pulls = Reply(MakeView(5), {MakeLease(1)});
+  EXPECT_TRUE(worker_.MakeHeartbeat(now_).waiting) << "for values";
+  AnswerAll(pulls);
+  EXPECT_FALSE(worker_.MakeHeartbeat(now_).waiting) << "it reads the split";
+  worker_.OnSplitReady(now_, 1);
+  EXPECT_FALSE(worker_.MakeHeartbeat(now_).waiting) << "it computes";
 }
 
 TEST_F(WorkerTest, ReportsReleasedLeasesUntilAnswered) {
   const Compute compute = Started(1);
   AnswerAll(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1));
   EXPECT_FALSE(worker_.HeartbeatUrgent());
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1)) << "the first was not answered";
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1)) << "the first was not answered";
   Reply({}, {MakeLease(2)});
-  const auto heartbeat = worker_.MakeHeartbeat();
+  const auto heartbeat = worker_.MakeHeartbeat({});
   EXPECT_THAT(heartbeat.released, IsEmpty());
   EXPECT_THAT(heartbeat.held, ElementsAre(2));
   EXPECT_EQ(heartbeat.leases_wanted, 1u);
@@ -78,16 +111,16 @@ TEST_F(WorkerTest, AsksForTwiceWhatItEndsBetweenTwoHeartbeats) {
   };
   AnswerAll(Reply(MakeView(5), {}));
   grant(1, 3);
-  auto heartbeat = worker_.MakeHeartbeat();
+  auto heartbeat = worker_.MakeHeartbeat({});
   EXPECT_EQ(heartbeat.released.size(), 3u);
   EXPECT_EQ(heartbeat.leases_wanted, 6u);
   grant(4, 1);
-  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 2u) << "no fewer than ever";
+  EXPECT_EQ(worker_.MakeHeartbeat({}).leases_wanted, 2u) << "no fewer than ever";
   grant(5, 90);
-  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 32u);
+  EXPECT_EQ(worker_.MakeHeartbeat({}).leases_wanted, 32u);
   Reply({}, {MakeLease(100), MakeLease(101)});
   for (uint64_t lease : {100, 101}) worker_.OnSplitFailed(now_, lease);
-  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 2u) << "what cannot be read is not asked for faster";
+  EXPECT_EQ(worker_.MakeHeartbeat({}).leases_wanted, 2u) << "what cannot be read is not asked for faster";
 }
 
 TEST_F(WorkerTest, TrainsOnlyWhatIsMissing) {
@@ -106,7 +139,7 @@ TEST_F(WorkerTest, PreparesTheNextSplitWhileOneTrains) {
   const auto prepared = All<PrepareSplit>(actions);
   ASSERT_EQ(prepared.size(), 2u);
   EXPECT_EQ(prepared[0].lease.id, 1u);
-  EXPECT_EQ(worker_.MakeHeartbeat().leases_wanted, 0u);
+  EXPECT_EQ(worker_.MakeHeartbeat({}).leases_wanted, 0u);
   AnswerAll(actions);
   EXPECT_EQ(All<Compute>(worker_.OnSplitReady(now_, 2)).at(0).lease, 2u) << "whichever is ready";
 }
@@ -198,7 +231,7 @@ TEST_F(WorkerTest, ASliceThatMovesDuringTheComputationDoesWithoutTheGradient) {
 TEST_F(WorkerTest, NotHereMakesItPullBeforeItTrainsOn) {
   const Compute compute = Started();
   const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
-  worker_.MakeHeartbeat();
+  worker_.MakeHeartbeat({});
   PushReply reply = Ok(*pushes[0].request);
   reply.slices[1] = {SliceId(1), SliceOutcome::kNotHere, false, Incarnation(2), 0};
   worker_.OnPushReply(now_, kA, reply);
@@ -235,7 +268,7 @@ TEST_F(WorkerTest, RevokedLeasesAreDroppedEvenInTheMiddle) {
   EXPECT_EQ(All<DropSplit>(actions).at(0).lease, 1u);
   EXPECT_TRUE(worker_.idle());
   EXPECT_THAT(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}), IsEmpty());
-  EXPECT_THAT(worker_.MakeHeartbeat().released, IsEmpty()) << "it was not ours any more";
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, IsEmpty()) << "it was not ours any more";
   AnswerAll(Reply({}, {MakeLease(2)}));
   EXPECT_EQ(All<Compute>(worker_.OnSplitReady(now_, 2)).size(), 1u);
 }
@@ -254,17 +287,17 @@ TEST_F(WorkerTest, ASplitThatCannotBeReadIsGivenBack) {
   AnswerAll(Reply(MakeView(5), {MakeLease(1)}));
   worker_.OnSplitFailed(now_, 1);
   EXPECT_TRUE(worker_.idle());
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(1));
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1));
 }
 
 TEST_F(WorkerTest, LeavesAfterTheBatchUnderWay) {
   const Compute compute = Started();
   EXPECT_THAT(worker_.Leave(now_), IsEmpty());
-  EXPECT_FALSE(worker_.MakeHeartbeat().leaving);
+  EXPECT_FALSE(worker_.MakeHeartbeat({}).leaving);
   const auto actions = AnswerAll(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
   EXPECT_THAT(All<Compute>(actions), IsEmpty());
   EXPECT_TRUE(worker_.HeartbeatUrgent());
-  const auto heartbeat = worker_.MakeHeartbeat();
+  const auto heartbeat = worker_.MakeHeartbeat({});
   EXPECT_TRUE(heartbeat.leaving);
   EXPECT_THAT(heartbeat.released, ElementsAre(1));
   EXPECT_EQ(heartbeat.leases_wanted, 0u);
@@ -299,7 +332,7 @@ TEST_F(WorkerTest, ALeaseThatIsNoneGoesBack) {
   Lease lease = MakeLease(3);
   lease.cut.end = 0;
   EXPECT_THAT(All<PrepareSplit>(Reply(MakeView(5), {lease})), IsEmpty());
-  EXPECT_THAT(worker_.MakeHeartbeat().released, ElementsAre(3));
+  EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(3));
 }
 
 // Any sequence of views, leases and replies: no crash, and one request per server at a time.
@@ -318,7 +351,7 @@ TEST_F(WorkerTest, SurvivesAnyMessages) {
       const uint64_t what = rng.Below(8);
       if (what == 0) {
         WorkerHeartbeatReply reply;
-        worker.MakeHeartbeat();
+        worker.MakeHeartbeat({});
         if (rng.Chance(0.5)) {
           const auto some = [&] { return NodeId(rng.Below(4)); };
           View view = MakeView(++generation, {some(), some(), some(), some()},

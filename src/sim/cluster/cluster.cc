@@ -123,6 +123,7 @@ CoordinatorConfig Cluster::State::Config() const {
   for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) config.partitions.push_back(p);
   config.heartbeat_interval = options.heartbeat_interval;
   config.heartbeat_timeout = options.heartbeat_timeout;
+  config.leases = options.leases;
   config.checkpoint_interval = options.checkpoint_interval;
   config.checkpoint_timeout = options.checkpoint_timeout;
   config.server_wait = options.server_wait;
@@ -213,6 +214,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
   } else if (auto* ended = std::get_if<JobEnded>(&action)) {
     c->ended = true;
     result.regranted_leases += c->machine->status().regranted_leases;
+    result.overdue_leases += c->machine->status().overdue_leases;
     const bool fault_free = now() > faults.until + std::chrono::seconds(15);
     // A stop may give up its final checkpoint, but only for lack of time, and only under faults.
     if (!ended->status.ok() &&

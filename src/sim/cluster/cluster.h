@@ -42,6 +42,7 @@ struct Faults {
   double server_deaths = 0;          // share of all deaths
   double full_disk = 0;              // a write fails
   double unreadable = 0;             // a slice cannot be read from a checkpoint
+  double cut_pairs = 0;              // share of the faults that cut a worker from a server for some time
   Duration slow_disk{0};             // maximum duration of a write
   Duration fault_interval{0};        // mean time between deaths, pauses and stops; 0: none
   Time until{0};                     // end of all faults
@@ -110,6 +111,8 @@ struct ClusterOptions {
   Duration reply_timeout = std::chrono::seconds(10);  // also the timeout of all operations of a group
   Duration parked_timeout = std::chrono::seconds(5);  // how long a server keeps a parked request
   uint32_t leases_ahead = 2;
+  protocol::LeaseLimits leases;
+  Duration unreachable_after = std::chrono::seconds(2);
   Duration checkpoint_interval{0};
   Duration checkpoint_timeout = std::chrono::seconds(60);
   Duration server_wait = std::chrono::seconds(10);
@@ -136,9 +139,12 @@ struct ClusterResult {
   uint64_t messages = 0;
   uint64_t deaths = 0;  // of workers and servers
   uint64_t pauses = 0;
-  uint64_t restarts = 0;          // of the coordinator alone
-  uint64_t resumes = 0;           // of the whole job
-  uint64_t checkpoints = 0;       // complete ones
+  uint64_t restarts = 0;     // of the coordinator alone
+  uint64_t resumes = 0;      // of the whole job
+  uint64_t checkpoints = 0;  // complete ones
+  uint64_t overdue_leases = 0;
+  uint64_t cuts = 0;              // of a worker from a server
+  uint64_t unreachable = 0;       // heartbeats that named a server
   uint64_t duplicates = 0;        // slices of pushes that a ledger rejected
   uint64_t late = 0;              // slices of pushes that arrived after their step
   uint64_t regranted_leases = 0;  // splits leased again

@@ -309,6 +309,9 @@ struct Cluster::State {
   void Leave(const ProcessPtr& p);
   void Replace();
   void Pause(Process* process, Duration lasts);
+  // The network between the two loses everything, in both directions.
+  void CutPair(const RoleProcess& worker, const RoleProcess& server, Duration lasts);
+  bool IsCut(NodeId worker, NodeId server) const;
   ProcessPtr Any(Role role);
   std::vector<ProcessPtr> All(Role role) const;
 
@@ -338,6 +341,7 @@ struct Cluster::State {
   uint32_t started_servers = 0, started_workers = 0;
   std::map<NodeId, ServerProgress> servers;  // last known progress of every server that ever existed
   std::map<std::pair<SliceId, Incarnation>, Applied> applied_on;
+  std::map<std::pair<NodeId, NodeId>, Time> cut_until;  // by worker and server
   std::optional<Reached> last_reached;
   bool done = false;
   ClusterResult result;

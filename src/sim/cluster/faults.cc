@@ -16,6 +16,11 @@ void Cluster::State::InjectFault() {
       if (auto p = Any(Role::kServer)) Kill(p, true);
       return;
     }
+    if (on_servers && rng.Chance(options.faults.cut_pairs)) {
+      const auto worker = Any(Role::kWorker), server = Any(Role::kServer);
+      if (worker && server) CutPair(*worker, *server, Between(100, 6000));
+      return;
+    }
     const double what = rng.Uniform();
     if (what < 0.35) {
       if (auto p = Any(Role::kWorker)) Kill(p, true);
@@ -109,6 +114,17 @@ void Cluster::State::Replace() {
 void Cluster::State::Pause(Process* process, Duration lasts) {
   ++result.pauses;
   process->paused_until = std::max(process->paused_until, now() + lasts);
+}
+
+void Cluster::State::CutPair(const RoleProcess& worker, const RoleProcess& server, Duration lasts) {
+  ++result.cuts;
+  Time& until = cut_until[{worker.node, server.node}];
+  until = std::max(until, now() + lasts);
+}
+
+bool Cluster::State::IsCut(NodeId worker, NodeId server) const {
+  const auto at = cut_until.find({worker, server});
+  return at != cut_until.end() && now() < at->second;
 }
 
 Cluster::State::ProcessPtr Cluster::State::Any(Role role) {

@@ -134,6 +134,12 @@ void Cluster::State::Act(const ProcessPtr& p, const SendPush& a) {
   };
   if (Chance(options.faults.duplicated)) Send(p.get(), make(false), now(), nullptr);
   const uint64_t sequence = a.request->sequence;
+  if (!cut_until.empty() && IsCut(p->node, a.server)) {
+    // The kernel gives up after a while, or the worker's own timeout comes first.
+    if (rng.Chance(0.7))
+      queue.After(Between(50, 300), [this, p, server = a.server, sequence] { Fail(p, server, sequence); });
+    return;
+  }
   if (Chance(options.faults.lost)) {
     // Lost silently: the worker only notices its timeout. Otherwise the connection breaks.
     if (!rng.Chance(0.3)) Fail(p, a.server, sequence);
@@ -268,6 +274,7 @@ void Cluster::State::SendReply(const ProcessPtr& p, uint32_t m, PushReply reply)
   Message& message = messages[m];
   const ProcessPtr& worker = roles[message.from];
   if (!message.wanted || !worker || worker->incarnation != message.from_incarnation) return FreeMessage(m);
+  if (!cut_until.empty() && IsCut(worker->node, p->node)) return FreeMessage(m);
   ++result.messages;
   message.reply = std::move(reply);
   message.back = true;

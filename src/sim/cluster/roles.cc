@@ -54,6 +54,7 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
     config.strategy = options.strategy;
     config.leases_ahead = options.leases_ahead;
     config.reply_timeout = options.reply_timeout;
+    config.unreachable_after = options.unreachable_after;
     p->worker.emplace(config);
     p->memory = workload.Join();
     p->progress = {};
@@ -96,9 +97,10 @@ void Cluster::State::SendHeartbeat(const ProcessPtr& p) {
     request = std::move(heartbeat);
   } else {
     WorkerHeartbeat heartbeat =
-        p->worker ? p->worker->MakeHeartbeat() : p->group_member->machine->MakeHeartbeat();
+        p->worker ? p->worker->MakeHeartbeat(now()) : p->group_member->machine->MakeHeartbeat();
     heartbeat.progress = p->progress;
     if (p->memory) p->memory->FillProgress(&heartbeat.progress);
+    if (!heartbeat.unreachable.empty()) ++result.unreachable;
     request = std::move(heartbeat);
   }
   Call(p, std::move(request), [this, p, incarnation = p->incarnation](std::optional<ControlReply> reply) {

@@ -1,0 +1,102 @@
+"""Emulated hosts: network, mount, PID and UTS namespaces, joined by veth pairs to one switch.
+
+Processes of a host see each other and share memory; those of different hosts share nothing but the network, unless a
+test leaves them a folder.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+
+import leat
+
+
+class Hosts:
+    """`count` hosts with the addresses 10.213.7.1, 10.213.7.2, …. All processes on them end with remove()."""
+
+    def __init__(self, count):
+        self.count = count
+        self.ip = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+        self.iptables = shutil.which("iptables") or shutil.which("iptables", path="/usr/sbin:/sbin")
+        self.addresses = [f"10.213.7.{i + 1}" for i in range(count)]
+        self.switch = f"leat-{os.getpid()}"
+        self.holders = []
+        self.cut_pairs = []
+
+    def make(self):
+        """Creates the hosts. Returns the reason if that is impossible, otherwise None."""
+        if os.geteuid() != 0 or self.ip is None or self.iptables is None:
+            return "emulating hosts needs root, ip (package iproute2) and iptables"
+        why = self._ip("netns", "add", self.switch)
+        why = why or self._ip("-n", self.switch, "link", "add", "switch", "type", "bridge")
+        why = why or self._ip("-n", self.switch, "link", "set", "switch", "up")
+        for host in range(self.count):
+            why = why or self._start(host)
+        return why
+
+    def _ip(self, *arguments):
+        done = subprocess.run([self.ip, *arguments], capture_output=True, text=True)
+        return None if done.returncode == 0 else f"ip {' '.join(arguments)}: {done.stderr.strip()}"
+
+    def _start(self, host):
+        prepare = f"hostname {self.name(host)} && mount -t tmpfs none /dev/shm && mount -t proc proc /proc && echo ready"
+        # The first process of the PID namespace: all others end with it.
+        holder = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child", "sh", "-c", f"{prepare} && exec cat"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.holders.append(holder)
+        said = holder.stdout.readline().strip()
+        if said != "ready":
+            return f"unshare: {said}"
+        inside = subprocess.run(["pgrep", "-P", str(holder.pid)], capture_output=True, text=True).stdout.strip()
+        self.holders[host].inside = inside
+        cable = f"leat{os.getpid()}h{host}"[-15:]
+        address = self.addresses[host] + "/24"
+        return (self._ip("-n", self.switch, "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", inside) or
+                self._ip("-n", self.switch, "link", "set", cable, "master", "switch", "up") or
+                self._in(host, self.ip, "address", "add", address, "dev", "eth0") or
+                self._in(host, self.ip, "link", "set", "eth0", "up") or self._in(host, self.ip, "link", "set", "lo", "up"))
+
+    def _in(self, host, *command):
+        done = subprocess.run([*self.at(host), *command], capture_output=True, text=True)
+        return None if done.returncode == 0 else f"{' '.join(command)}: {done.stderr.strip()}"
+
+    def name(self, host):
+        return f"leat-{chr(ord('a') + host)}"
+
+    def at(self, host):
+        """The command prefix that runs a command on a host."""
+        return ["nsenter", "--target", self.holders[host].inside, "--net", "--mount", "--uts", "--pid"]
+
+    def hide(self, host, folder):
+        """An empty folder in place of this one, as on a machine that never saw the job."""
+        why = self._in(host, "mount", "-t", "tmpfs", "none", str(folder))
+        assert why is None, why
+
+    def cut(self, a, b):
+        """The network loses everything between two hosts."""
+        for here, there in [(a, b), (b, a)]:
+            for chain, side in [("INPUT", "-s"), ("OUTPUT", "-d")]:
+                why = self._in(here, self.iptables, "-A", chain, side, self.addresses[there], "-j", "DROP")
+                assert why is None, why
+
+    def mend(self, a, b):
+        for here, there in [(a, b), (b, a)]:
+            for chain, side in [("INPUT", "-s"), ("OUTPUT", "-d")]:
+                why = self._in(here, self.iptables, "-D", chain, side, self.addresses[there], "-j", "DROP")
+                assert why is None, why
+
+    def bytes_received(self, host):
+        shown = subprocess.run([*self.at(host), self.ip, "-s", "-j", "link", "show", "dev", "eth0"], capture_output=True,
+                               text=True, check=True)
+        return json.loads(shown.stdout)[0]["stats64"]["rx"]["bytes"]
+
+    def remove(self):
+        for holder in self.holders:
+            with contextlib.suppress(OSError):
+                holder.stdin.close()
+            leat.wait_for(lambda h=holder: h.poll() is not None, "the end of a host", 30)
+        if self.ip:
+            subprocess.run([self.ip, "netns", "delete", self.switch], capture_output=True)

@@ -1,0 +1,79 @@
+"""Jobs on emulated hosts: a worker that is cut off from a server holds up nobody, and every event counts once."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+import leat
+from hosts import Hosts
+from test_members import Roles, check_counts
+from test_strategies import counting
+
+
+@pytest.fixture
+def hosts():
+    made = Hosts(5)
+    try:
+        if why := made.make():
+            pytest.skip(why)
+        yield made
+    finally:
+        made.remove()
+
+
+def ask(hosts, roles, where, *command):
+    """Runs a command against the coordinator, on its host."""
+    return subprocess.run([*hosts.at(0), leat.PROGRAM, command[0], "--coordinator", where, *command[1:]],
+                          env=roles.environment, capture_output=True, text=True, timeout=60)
+
+
+def status(hosts, roles, where):
+    done = ask(hosts, roles, where, "status", "--json")
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def test_hosts_share_nothing_but_the_network(tmp_path, hosts):
+    hosts.hide(1, tmp_path)
+    (tmp_path / "file").write_text("on host 0 only")
+    seen = [subprocess.run([*hosts.at(host), "sh", "-c", f"ls {tmp_path}; hostname; ls /proc | grep -c '^[0-9]'"],
+                           capture_output=True, text=True).stdout.split() for host in (0, 1)]
+    assert seen[0][:2] == ["file", "leat-a"] and seen[1][0] == "leat-b", seen
+    assert all(int(s[-1]) < 10 for s in seen), "a host sees the processes of others"
+
+
+@pytest.mark.parametrize("strategy", ["async", "sync", pytest.param("{type: ssp, staleness: 2}", marks=pytest.mark.long)])
+def test_a_worker_cut_off_from_a_server_is_named_and_holds_up_nobody(tmp_path, hosts, strategy):
+    events = 24_000
+    directory = tmp_path / "job"
+    job = counting(tmp_path, strategy, **{"events: 40000": f"events: {events}", "split_batches: 20": "split_batches: 5"})
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", directory, "--workers", 2, "--ps", 2, "--pause-at", events // 2,
+                                  "--listen", hosts.addresses[0] + ":0", before=hosts.at(0))
+        for host, role in enumerate(["ps", "ps", "worker", "worker"], 1):
+            roles.start(role, "--coordinator", where, "--listen", hosts.addresses[host] + ":0", before=hosts.at(host))
+        roles.start("bots", "--coordinator", where, before=hosts.at(0))
+        leat.wait_for(lambda: status(hosts, roles, where).get("events", 0) >= events // 2, "the first half")
+        members = status(hosts, roles, where)["members"]
+        server = next(m for m in members if m["role"] == "ps" and m["host"] == hosts.name(2))
+        hosts.cut(2, 4)
+        assert ask(hosts, roles, where, "continue").returncode == 0
+        began = time.monotonic()
+
+        def named():
+            current = status(hosts, roles, where)
+            return [m for m in current.get("members", []) if m.get("unreachable")] or current == {}
+
+        pairs = leat.wait_for(named, "the name of the pair")
+        took = time.monotonic() - began
+        if pairs is not True:
+            assert [(m["role"], m["host"], m["unreachable"]) for m in pairs] == [
+                ("worker", hosts.name(4), [f"ps {server['index']}"])]
+            assert took < 20, f"named after {took:.1f} s"
+        leat.wait_for(lambda: (directory / "summary.json").exists(), "the end of the job", 300)
+        hosts.mend(2, 4)
+        roles.wait()
+    check_counts(directory, events)
+    log = "\n".join(p.read_text() for p in tmp_path.glob("coordinator-*.log"))
+    assert f"cannot reach ps {server['index']}" in log, log[-2000:]
