@@ -205,7 +205,7 @@ class DirectoryStore final : public Store {
 
 Status DirectoryStore::MakeRoom(const std::string& path, uint64_t bytes) {
   struct statvfs disk;
-  if (statvfs(directory_.c_str(), &disk) != 0) return {};  // unknown: no check
+  if (statvfs(directory_.c_str(), &disk) != 0 || disk.f_blocks == 0) return {};  // unknown: no check
   const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
   const uint64_t needed = bytes + kJournalRoom;
   if (free >= needed) return {};

@@ -82,6 +82,8 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   protocol::AdminRequest admin;
   admin.kind = protocol::AdminRequest::Kind(7);
   ExpectRefused(ParseRequest(Serialize(admin)).status(), "admin.kind is 7");
+  admin.kind = protocol::AdminRequest::Kind::kDiscard;
+  EXPECT_EQ(std::get<protocol::AdminRequest>(*ParseRequest(Serialize(admin))).kind, admin.kind);
 
   const auto with_open = [](std::vector<protocol::OpenSplit> open, protocol::Position done = {}) {
     protocol::ServerHeartbeat server;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -99,6 +100,7 @@ class RolesTest : public ::testing::Test {
     RoleOptions options;
     options.coordinator_client.coordinator = address_;
     options.coordinator_client.token = kToken;
+    options.coordinator_client.silence_limit = silence_limit_;
     options.plan.tables = {kernels_};
     options.transport = transport_;
     return options;
@@ -145,6 +147,7 @@ class RolesTest : public ::testing::Test {
   const graph::KernelTable* kernels_ = &reference::Kernels();
   Duration heartbeat_timeout_ = std::chrono::seconds(5);
   uint64_t pause_at_ = 0;  // of coordinators that are started
+  Duration silence_limit_ = std::chrono::seconds(30);
   job::JobOverrides overrides_;
   std::string resume_text_;  // of a job that is resumed with another file
   std::optional<job::Job> job_;
@@ -195,6 +198,48 @@ TEST_F(RolesTest, StoppedWithACheckpointAndResumed) {
   Start(RunWorker);
   Start(RunBots);
   EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_THAT(Parameters(), Each(float{kEvents}));
+}
+
+// The largest file that this process may write.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(uint64_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST_F(RolesTest, WithoutSpaceForTheJournalAllWait) {
+  signal(SIGXFSZ, SIG_IGN);
+  silence_limit_ = std::chrono::seconds(2);
+  pause_at_ = kEvents / 2;
+  Coordinate(job::kSmallJob);
+  StartAll();
+  ASSERT_TRUE(WaitFor([&] { return Now()["phase"] == "paused" && Now()["events"] >= pause_at_; }));
+  ASSERT_TRUE(WaitFor([&] { return Now()["published"] == kEvents; }));
+  {
+    const FileSizeLimit limit(std::filesystem::file_size(job_->directory + "/journal"));
+    Admin(AdminRequest::Kind::kContinue);
+    const auto waiting = [&] { return Now().value("waiting_for", std::string()); };
+    ASSERT_TRUE(WaitFor([&] { return !waiting().empty(); }));
+    EXPECT_THAT(waiting(), HasSubstr("the journal: " + job_->directory + "/journal: write: File too large"));
+    // Roles without replies would give up by now.
+    const Time until = MonotonicClock().Now() + 3 * silence_limit_;
+    ASSERT_TRUE(WaitFor([&] { return MonotonicClock().Now() > until; }));
+    EXPECT_FALSE(coordinator_->over());
+    EXPECT_EQ(Now()["evictions"], 0);
+    EXPECT_EQ(Now()["leases"], 0);
+    EXPECT_LT(Now()["events"], kEvents);
+    EXPECT_FALSE(waiting().empty());
+  }
+  EXPECT_EQ(Finish()["events"], kEvents);
+  EXPECT_EQ(last_["evictions"], 0);
   EXPECT_THAT(Parameters(), Each(float{kEvents}));
 }
 

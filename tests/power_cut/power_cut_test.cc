@@ -360,13 +360,13 @@ std::string Resume(const History& history, size_t count, uint64_t seed) {
   return "";
 }
 
-TEST(PowerCut, EveryAcknowledgedEventCountsOnceAndNoOffsetIsReused) {
+// The power fails at `moments` moments, spread over the history.
+void CheckMoments(size_t moments) {
   const History history = Record();
   ASSERT_GT(history.operations.size(), 500u);
   ASSERT_GT(history.acknowledged.size(), 20u);
-  const size_t prefixes = LongTier() ? 4 * history.operations.size() : 500;
-  for (size_t i = 0; i < prefixes; ++i) {
-    const size_t count = i * history.operations.size() / prefixes + 1;
+  for (size_t i = 0; i < moments; ++i) {
+    const size_t count = i * history.operations.size() / moments + 1;
     std::string wrong;
     try {
       wrong = Resume(history, count, i);
@@ -376,6 +376,14 @@ TEST(PowerCut, EveryAcknowledgedEventCountsOnceAndNoOffsetIsReused) {
     ASSERT_EQ(wrong, "") << "power failed after operation " << count << " of " << history.operations.size()
                          << ", seed " << i;
   }
+}
+
+TEST(PowerCut, EveryAcknowledgedEventCountsOnceAndNoOffsetIsReused) {
+  CheckMoments(500);
+}
+
+TEST(PowerCutLong, EveryAcknowledgedEventCountsOnceAndNoOffsetIsReused) {
+  CheckMoments(5000);
 }
 
 }  // namespace
