@@ -7,6 +7,7 @@ test leaves them a folder.
 import contextlib
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 
@@ -23,7 +24,7 @@ class Hosts:
         self.addresses = [f"10.213.7.{i + 1}" for i in range(count)]
         self.switch = f"leat-{os.getpid()}"
         self.holders = []
-        self.cut_pairs = []
+        self.inside = []  # the first process of each host
 
     def make(self):
         """Creates the hosts. Returns the reason if that is impossible, otherwise None."""
@@ -50,8 +51,8 @@ class Hosts:
         said = holder.stdout.readline().strip()
         if said != "ready":
             return f"unshare: {said}"
-        inside = subprocess.run(["pgrep", "-P", str(holder.pid)], capture_output=True, text=True).stdout.strip()
-        self.holders[host].inside = inside
+        inside = pathlib.Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().strip()
+        self.inside.append(inside)
         cable = f"leat{os.getpid()}h{host}"[-15:]
         address = self.addresses[host] + "/24"
         return (self._ip("-n", self.switch, "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", inside) or
@@ -68,7 +69,7 @@ class Hosts:
 
     def at(self, host):
         """The command prefix that runs a command on a host."""
-        return ["nsenter", "--target", self.holders[host].inside, "--net", "--mount", "--uts", "--pid"]
+        return ["nsenter", "--target", self.inside[host], "--net", "--mount", "--uts", "--pid"]
 
     def hide(self, host, folder):
         """An empty folder in place of this one, as on a machine that never saw the job."""

@@ -3,12 +3,12 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
 
 import leat
+from hosts import Hosts
 from test_strategies import counting, values
 
 # A model of several 1 MB buckets, so that reduction overlaps computation.
@@ -88,50 +88,9 @@ def test_a_ring_counts_every_event_once(tmp_path, members, apart):
     assert len(shards) == members, "each member saves a part of the state"
 
 
-class Hosts:
-    """Two emulated hosts with a cable: separate network, host name and mount (/dev/shm) namespaces."""
-
-    def __init__(self):
-        self.ip = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
-        self.names = [f"leat-{os.getpid()}-{side}" for side in "ab"]
-        self.addresses = ["10.213.7.1", "10.213.7.2"]
-
-    def make(self):
-        """Creates the hosts. Returns the reason if that is impossible, otherwise None."""
-        if os.geteuid() != 0 or self.ip is None:
-            return "emulating two hosts needs root and ip (package iproute2)"
-        cable = [f"leat{os.getpid()}{side}" for side in "ab"]
-        steps = [["netns", "add", name] for name in self.names]
-        steps += [["link", "add", cable[0], "netns", self.names[0], "type", "veth", "peer", "name", cable[1], "netns",
-                   self.names[1]]]
-        for name, end, address in zip(self.names, cable, self.addresses):
-            steps += [["-n", name, "address", "add", address + "/24", "dev", end], ["-n", name, "link", "set", end, "up"],
-                      ["-n", name, "link", "set", "lo", "up"]]
-        self.cable = cable
-        for step in steps:
-            done = subprocess.run([self.ip, *step], capture_output=True, text=True)
-            if done.returncode != 0:
-                return f"ip {' '.join(step)}: {done.stderr.strip()}"
-        return None
-
-    def at(self, host):
-        """The command prefix that runs a command on a host."""
-        alone = f"hostname leat-{'ab'[host]} && mount -t tmpfs none /dev/shm && exec \"$@\""
-        return [self.ip, "netns", "exec", self.names[host], "unshare", "--mount", "--uts", "sh", "-c", alone, "sh"]
-
-    def bytes_received(self, host):
-        shown = subprocess.run([self.ip, "-n", self.names[host], "-s", "-j", "link", "show", "dev", self.cable[host]],
-                               capture_output=True, text=True, check=True)
-        return json.loads(shown.stdout)[0]["stats64"]["rx"]["bytes"]
-
-    def remove(self):
-        for name in self.names if self.ip else []:
-            subprocess.run([self.ip, "netns", "delete", name], capture_output=True)
-
-
 @pytest.fixture
 def hosts():
-    made = Hosts()
+    made = Hosts(2)
     try:
         if why := made.make():
             pytest.skip(why)
