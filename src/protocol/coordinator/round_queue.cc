@@ -35,12 +35,21 @@ void RoundQueue::Restore(const std::vector<Position>& watermark, uint64_t step, 
   Rollback(step);
 }
 
-void RoundQueue::Rollback(uint64_t step) {
+void RoundQueue::ForgetLeases() {
   leases_.clear();
   workers_.clear();
   released_.clear();
-  left_.clear();
   pace_.Clear();
+}
+
+void RoundQueue::ForgetRounds() {
+  ForgetLeases();
+  rounds_.clear();
+}
+
+void RoundQueue::Rollback(uint64_t step) {
+  ForgetLeases();
+  left_.clear();
   version_ = step;
   settled_ = false;
   for (auto& [first_step, round] : rounds_) {
@@ -74,7 +83,7 @@ bool RoundQueue::Replays(const SliceMap& slices) const {
 void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
   settled_ = true;
   version_ = slices.Version();
-  if (!Replays(slices)) rounds_.clear();
+  if (!Replays(slices)) ForgetRounds();
   next_step_ = rounds_.empty() ? version_ : End(std::prev(rounds_.end()));
 
   std::map<std::pair<uint32_t, Position>, RunSet> assigned;

@@ -127,6 +127,8 @@ class RoundQueue {
   uint64_t End(Rounds::const_iterator round) const { return round->first + round->second.length; }
   Rounds::iterator FirstOpen();
   uint64_t OpenLimit();  // open rounds begin before this step
+  void ForgetLeases();
+  void ForgetRounds();
   void Enter(Time now, const RoundMade& made);
   bool Replays(const SliceMap& slices) const;
   static void TakeShare(Round* round, NodeId worker);
