@@ -33,12 +33,14 @@ def test_plain_lines_when_there_is_no_terminal(tmp_path):
     assert "events trained (worker)" in explained[2]
 
 
-@pytest.mark.parametrize("example", ["mnist", "mnist-allreduce"])
-def test_mnist_learns(tmp_path, example):
+# Asynchronous training learns a little less on a busy machine, where gradients are staler: two epochs.
+@pytest.mark.parametrize("example, epochs", [("mnist", 2), ("mnist-allreduce", 1)])
+def test_mnist_learns(tmp_path, example, epochs):
     folder = leat.data("mnist")
-    job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / f"{example}.yaml").read_text(), **{"epochs: 10": "epochs: 1"})
+    job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / f"{example}.yaml").read_text(),
+                         **{"epochs: 10": f"epochs: {epochs}"})
     result = leat.summary(leat.run("train", job, "--data", folder, "--json", cwd=tmp_path, timeout=600))
-    assert result["events"] == 60_000
+    assert result["events"] == epochs * 60_000
     assert result["test_rows"] == 10_000
     assert result["test_accuracy"] > 0.93
 
