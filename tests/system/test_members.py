@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 
 import pytest
@@ -30,8 +31,15 @@ class Roles:
         with open(self.folder / f"{name}.log", "w") as log:
             self.processes[name] = subprocess.Popen(
                 [*before, leat.PROGRAM, role, *map(str, arguments)], env=self.environment, stdout=log, stderr=log,
-                stdin=subprocess.DEVNULL)
+                stdin=subprocess.DEVNULL, start_new_session=True)
         return name
+
+    def kill(self, name):
+        """Kills a role, and the command that entered its host."""
+        process = self.processes.pop(name)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
     def said(self, name):
         return (self.folder / f"{name}.log").read_text()
@@ -57,10 +65,8 @@ class Roles:
         return self
 
     def __exit__(self, *_):
-        for process in self.processes.values():
-            if process.poll() is None:
-                process.kill()
-            process.wait()
+        for name in list(self.processes):
+            self.kill(name)
 
 
 def check_counts(directory, events):
@@ -148,7 +154,7 @@ def test_an_address_that_another_host_cannot_reach_is_refused_with_a_better_one(
         leat.wait_for(lambda: "joined as node" in roles.said(local), "the server on the first host")
         line = refused(roles, roles.start("worker", "--coordinator", where, before=hosts.at(1)))
         assert "ps 0 (node " in line and "host leat-a" in line and "this worker on host leat-b cannot reach" in line
-        roles.processes.pop(local).kill()
+        roles.kill(local)
         for host in [0, 1]:
             roles.start("ps", "--coordinator", where, "--listen", "0.0.0.0:0", "--advertise", hosts.addresses[host],
                         before=hosts.at(host))
