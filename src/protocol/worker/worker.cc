@@ -201,6 +201,7 @@ WorkerActions Worker::OnPushFailed(Time now, NodeId server, uint64_t sequence, c
   State& s = *state_;
   State::Exchange* exchange = s.stopped ? nullptr : s.Find(server, sequence);
   if (!exchange) return {};
+  s.NoteFailure(now, server);
   s.Retry(now, exchange);
   return s.Take();
 }

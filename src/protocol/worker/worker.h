@@ -36,8 +36,10 @@ struct WorkerConfig {
   uint32_t leases_ahead = 2;
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before the request is repeated
   Duration retry_interval = std::chrono::milliseconds(50);
-  // A server whose requests have failed for this long, again and again, is reported as unreachable.
+  // A server whose requests have failed for this long, again and again, is reported as unreachable. Failures
+  // further apart than the gap are not one: an attempt to connect takes at most five seconds.
   Duration unreachable_after = std::chrono::seconds(2);
+  Duration failure_gap = std::chrono::seconds(7);
 };
 
 // Score and train one batch of a prepared split on the current values. Always answered by OnComputed, even if

@@ -121,14 +121,23 @@ void Worker::State::Retry(Time now, Exchange* exchange) {
   exchange->in_flight = false;
   exchange->at = now + config.retry_interval;
   view_wanted = true;
-  if (exchange->member) failing.try_emplace(exchange->server, now);
 }
 
-// Servers with an open request that has failed, and was not answered since, for unreachable_after.
+void Worker::State::NoteFailure(Time now, NodeId server) {
+  const auto [at, fresh] = failing.try_emplace(server);
+  Failing& its = at->second;
+  // After a longer time there was a connection in between.
+  if (fresh || (its.last != Time::min() && now - its.last > config.failure_gap)) its.since = now;
+  its.last = now;
+}
+
+// Servers with an open request that failed again after unreachable_after, and not long ago.
 std::vector<NodeId> Worker::State::Unreachable(Time now) const {
   std::vector<NodeId> servers;
-  for (const auto& [server, since] : failing) {
-    if (now - since < config.unreachable_after) continue;
+  for (const auto& [server, its] : failing) {
+    if (its.last == Time::min() || its.last - its.since < config.unreachable_after ||
+        now - its.last > config.failure_gap)
+      continue;
     const auto at = std::ranges::lower_bound(exchanges, server, {}, &Exchange::server);
     if (at != exchanges.end() && at->server == server && at->open) servers.push_back(server);
   }
@@ -255,6 +264,7 @@ void Worker::State::OnLate(Time now) {
     } else {
       exchange.contacted = false;
       actions.emplace_back(Disconnect{exchange.server});
+      failing[exchange.server] = {.since = now};
       Retry(now, &exchange);
     }
   }

@@ -138,6 +138,7 @@ struct Worker::State {
   void Send(Time now, Exchange* exchange);
   void FinishExchange(Time now, Exchange* exchange);
   void Retry(Time now, Exchange* exchange);
+  void NoteFailure(Time now, NodeId server);
   std::vector<NodeId> Unreachable(Time now) const;
   void DropExchanges(const View& newer);
   void TakeReply(Time now, const Exchange& exchange, const PushReply& reply);
@@ -185,7 +186,12 @@ struct Worker::State {
   std::optional<std::pair<uint64_t, uint64_t>> seen_range;  // lowest and highest; computed on demand
   std::optional<Time> resume_at;  // refused by a server: nothing new before this time
   Run run;
-  std::map<NodeId, Time> failing;  // servers whose requests fail, and since when
+  // Servers whose requests fail. A reply that does not come says nothing, since a step may take any time.
+  struct Failing {
+    Time since{0};  // or since a reply has been late
+    Time last = Time::min();
+  };
+  std::map<NodeId, Failing> failing;
   Shared<View> view = View();
   std::map<uint64_t, HeldLease> held;
   std::deque<uint64_t> order;  // of `held`, in the order of leasing

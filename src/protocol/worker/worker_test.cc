@@ -76,6 +76,17 @@ TEST_F(WorkerTest, AServerWhoseRequestsFailForTwoSecondsIsReportedUntilItAnswers
   EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty());
 }
 
+// A step of others may take longer than the worker waits for a reply before it asks again.
+TEST_F(WorkerTest, AServerThatOnlyAnswersLateIsNotReported) {
+  const Compute compute = Started();
+  worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7});
+  for (int i = 0; i < 40; ++i) {
+    now_ += seconds(1);
+    worker_.OnTimer(now_);
+    EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty()) << i;
+  }
+}
+
 TEST_F(WorkerTest, WaitsForServersAndForWorkButNotForItsOwnComputation) {
   EXPECT_TRUE(worker_.MakeHeartbeat(now_).waiting) << "nothing is leased";
   const auto pulls = Reply(MakeView(5), {MakeLease(1)});
