@@ -2,6 +2,7 @@
 exact: random bytes, other tokens, recorded and truncated handshakes, and impostors that listen in the place of a role.
 """
 
+import errno
 import hmac
 import os
 import pathlib
@@ -11,6 +12,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 
 import pytest
 
@@ -160,6 +162,28 @@ class Impostor:
         self.thread.join()
 
 
+def stands_still(job, seconds=1.0):
+    """A condition: no event has been counted for so long."""
+    seen = {"events": None, "since": 0.0}
+
+    def look():
+        now = time.monotonic()
+        events = job.status().get("events")
+        if events != seen["events"]:
+            seen.update(events=events, since=now)
+        return now - seen["since"] >= seconds
+    return look
+
+
+def impostor_at(port, recorded):
+    """None while another socket has the port: a killed process keeps its sockets for a moment."""
+    try:
+        return Impostor(recorded, port)
+    except OSError as e:
+        assert e.errno == errno.EADDRINUSE, e
+        return None
+
+
 def log_of(pid):
     return pathlib.Path(os.readlink(f"/proc/{pid}/fd/2")).read_text()
 
@@ -254,10 +278,18 @@ def test_workers_tell_nothing_to_an_impostor_on_the_port_of_a_dead_server(tmp_pa
         victim = job.pids("ps")[0]
         (port,) = listening_ports(victim)
         _, answered = shake_hands(port, "ps", job.token())
-        os.kill(victim, signal.SIGKILL)
-        leat.wait_for(lambda: victim not in job.pids("ps"), "the death of the server")
-        impostor = Impostor(answered, port)
-        leat.wait_for(lambda: impostor.received, "a worker that tries to reach the server")
+        # First the server stands still, so that workers wait for its answer when it dies. Then the coordinator does, so
+        # that no worker learns the address of the replacement.
+        (coordinator,) = job.pids("coordinator")
+        os.kill(victim, signal.SIGSTOP)
+        leat.wait_for(stands_still(job), "the workers' wait for the server")
+        os.kill(coordinator, signal.SIGSTOP)
+        try:
+            os.kill(victim, signal.SIGKILL)
+            impostor = leat.wait_for(lambda: impostor_at(port, answered), "the end of the dead server's socket")
+            leat.wait_for(lambda: impostor.received, "a worker that tries to reach the server")
+        finally:
+            os.kill(coordinator, signal.SIGCONT)
         assert job.wait(180) == 0, job.text()
         impostor.end()
     assert {len(r) for r in impostor.received} == {HELLO_BYTES}

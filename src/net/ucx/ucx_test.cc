@@ -663,12 +663,20 @@ TEST(UcxFolders, AFolderThatIsFoundBeforeItIsLockedIsMadeAgain) {
   std::atomic<bool> over{false};
   const std::string mine = "leat-ucx-" + std::to_string(getpid());
   std::thread remover([&] {
+    std::string path;  // every endpoint of the context has its folder there
+    std::error_code ignored;
     while (!over) {
-      std::error_code ignored;
-      for (const auto& entry : fs::directory_iterator("/dev/shm", ignored)) {
-        if (!entry.path().filename().string().starts_with(mine)) continue;
-        const Descriptor folder(open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        if (folder.ok() && flock(folder.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), ignored);
+      if (path.empty()) {
+        for (const auto& entry : fs::directory_iterator("/dev/shm", ignored)) {
+          if (entry.path().filename().string().starts_with(mine)) path = entry.path();
+        }
+      }
+      const Descriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      // Without links, the path already belongs to another folder.
+      struct stat at {};
+      if (folder.ok() && flock(folder.get(), LOCK_EX | LOCK_NB) == 0 && fstat(folder.get(), &at) == 0 &&
+          at.st_nlink > 0) {
+        fs::remove_all(path, ignored);
       }
     }
   });
