@@ -194,6 +194,7 @@ class FaultTransport final : public Transport {
   }
 
   void TrustNetwork(bool trusted) override { inner_->TrustNetwork(trusted); }
+  size_t lingering() const override { return inner_->lingering(); }
 
   void Connect(const std::string& address, Receiver* receiver, Duration deadline,
                std::function<void(Result<std::unique_ptr<Connection>>)> done) override {

@@ -200,9 +200,8 @@ int Loop::Impl::Poll(std::span<epoll_event> events, Duration wait) {
   return count;
 }
 
-bool Loop::Impl::RunOnce(Duration wait) {
+void Loop::Impl::RunOnce(Duration wait) {
   thread = std::this_thread::get_id();
-  if (stopped) return false;
   std::array<epoll_event, kEventsPerTurn> events;
   const int count = Poll(events, wait);
   // Sockets before timers: after a pause, a process must see what has arrived before it sees that a deadline
@@ -222,7 +221,6 @@ bool Loop::Impl::RunOnce(Duration wait) {
   }
   RunPosted();
   if (!timers.empty()) RunTimers(MonotonicNow());
-  return !stopped;
 }
 
 Loop::Loop() : impl_(std::make_unique<Impl>()) {}
@@ -256,12 +254,18 @@ Loop::BusyPoll::~BusyPoll() {
 }
 
 void Loop::Run() {
-  while (impl_->RunOnce(std::chrono::hours(1))) {
+  while (RunOnce(std::chrono::hours(1))) {
   }
 }
 
 bool Loop::RunOnce(Duration wait) {
-  return impl_->RunOnce(wait);
+  if (impl_->stopped) return false;
+  impl_->RunOnce(wait);
+  return !impl_->stopped;
+}
+
+void Loop::RunUntil(const std::function<bool()>& done, Time deadline) {
+  for (Time now = Now(); now < deadline && !done(); now = Now()) impl_->RunOnce(deadline - now);
 }
 
 void Loop::Stop() {

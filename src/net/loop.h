@@ -33,6 +33,8 @@ class Loop {
   // Runs ready work, waiting at most `wait` for the first. Returns false when stopped. Not to be called from
   // work that the loop runs.
   bool RunOnce(Duration wait);
+  // Like Run, but also if the loop is stopped: until `done` returns true, at most until `deadline`.
+  void RunUntil(const std::function<bool()>& done, Time deadline);
   // Thread-safe; Run returns soon. A stopped loop stays stopped.
   void Stop();
   Time Now() const;

@@ -155,6 +155,25 @@ TEST(LoopTest, RunOnceWaitsForNoLongerThanItMay) {
   EXPECT_FALSE(ran);
 }
 
+TEST(LoopTest, RunUntilRunsAStoppedLoop) {
+  Loop loop;
+  loop.Stop();
+  bool ran = false;
+  loop.Post([&] { ran = true; });
+  EXPECT_FALSE(loop.RunOnce(milliseconds(1)));
+  loop.RunUntil([&] { return ran; }, loop.Now() + std::chrono::seconds(60));
+  EXPECT_TRUE(ran);
+  int asked = 0;
+  loop.RunUntil(
+      [&] {
+        ++asked;
+        return false;
+      },
+      loop.Now() + milliseconds(1));
+  EXPECT_GE(asked, 1);
+  EXPECT_FALSE(loop.RunOnce(milliseconds(1))) << "it stays stopped";
+}
+
 // Polls, and is never ready.
 struct Looks final : Pollable {
   bool Poll() override { return looks++ == found_at; }

@@ -62,7 +62,7 @@ struct Loop::Impl {
   void KeepPolling(Time until) { poll_until = std::max(poll_until, until); }
 
   void Post(std::function<void()> work);
-  bool RunOnce(Duration wait);
+  void RunOnce(Duration wait);
   void RunPosted();
   void RunTimers(Time now);
   Duration Wait(Duration wait);

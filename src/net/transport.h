@@ -117,6 +117,14 @@ class Transport {
   // Sets TransportOptions::trusted_network later, for listeners that start before it is known. Call it before
   // the first connection is made or accepted, that is, before the loop runs.
   virtual void TrustNetwork(bool /*trusted*/) {}
+  // The number of closed connections whose peers may still read shared memory. If the transport is destroyed
+  // before they have released it, that memory is neither written again nor freed in this process.
+  virtual size_t lingering() const { return 0; }
 };
+
+// Runs the loop, even if it is stopped, until no connection of the transport lingers, at most for `deadline`.
+// A process that ends calls this after it has closed its connections, so that peers can finish what they
+// read. Loop's thread, not from work that the loop runs. Returns false if connections are left.
+bool Linger(Loop& loop, const Transport& transport, Duration deadline);
 
 }  // namespace leat::net

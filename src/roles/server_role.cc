@@ -158,9 +158,10 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
     sharing.emplace(threads);
   }
   shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
-  ServerRole role(loop, membership, *shell, *job);
-  const Status outcome = role.Run();
+  const Status outcome = ServerRole(loop, membership, *shell, *job).Run();
   reserved->reset();
+  shell.reset();
+  net::Linger(loop, *transport, kLinger);
   return outcome;
 }
 

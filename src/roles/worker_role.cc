@@ -34,19 +34,18 @@ namespace {
 // coordinator.
 class WorkerRole {
  public:
-  WorkerRole(net::Loop& loop, Membership& membership, job::Job job, std::unique_ptr<stream::Source> source,
-             const RoleOptions& options)
+  WorkerRole(net::Loop& loop, Membership& membership, net::Transport& transport, job::Job job,
+             std::unique_ptr<stream::Source> source, const RoleOptions& options)
       : loop_(loop),
         membership_(membership),
         job_(std::move(job)),
         table_(job_.Slices()),
-        transport_(MakeTransport(loop, options, wire::PortKind::kServer)),
         parameters_(table_, net::MakeSharedBuffer),
         trainer_(*job_.model, parameters_, MakePlanOptions(job_, options, membership),
                  job_.optimizer.clipping),
         runs_(trainer_, parameters_, job_.strategy, job_.optimizer),
         client_(
-            *transport_, parameters_,
+            transport, parameters_,
             {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },
              .on_failed =
                  [this](NodeId server, uint64_t sequence, const Status& why) {
@@ -59,9 +58,7 @@ class WorkerRole {
                   OnSplit(lease, std::move(split));
                 }),
         input_errors_(job_, options.read_timeout, &progress_),
-        machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}) {
-    transport_->TrustNetwork(job_.trusted_network);
-  }
+        machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}) {}
 
   // Returns once the job is over, this node is evicted, or the coordinator is lost.
   Status Run() {
@@ -200,7 +197,6 @@ class WorkerRole {
   Membership& membership_;
   job::Job job_;
   protocol::SliceTable table_;
-  std::unique_ptr<net::Transport> transport_;
   protocol::Parameters parameters_;
   step::Trainer trainer_;
   step::RunTrainer runs_;
@@ -254,10 +250,18 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   auto source = job.stream.Open();
   if (!source.ok()) return source.status();
   if (!job.strategy.on_servers()) {
-    return RunGroupMember(loop, membership, *transport, port, std::move(job), std::move(*source), options);
+    const Status outcome =
+        RunGroupMember(loop, membership, *transport, port, std::move(job), std::move(*source), options);
+    net::Linger(loop, *transport, kLinger);
+    return outcome;
   }
   listener->reset();
-  return WorkerRole(loop, membership, std::move(job), std::move(*source), options).Run();
+  const auto to_servers = MakeTransport(loop, options, wire::PortKind::kServer);
+  to_servers->TrustNetwork(job.trusted_network);
+  const Status outcome =
+      WorkerRole(loop, membership, *to_servers, std::move(job), std::move(*source), options).Run();
+  net::Linger(loop, *to_servers, kLinger);
+  return outcome;
 }
 
 }  // namespace

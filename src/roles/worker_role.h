@@ -32,6 +32,9 @@ struct RoleOptions {
 engine::PlanOptions MakePlanOptions(const job::Job& job, const RoleOptions& options,
                                     const Membership& membership);
 
+// How long a role that ends waits for its peers to finish what they read in its memory.
+constexpr Duration kLinger = std::chrono::seconds(5);
+
 // Makes the transport of a role's data plane. The job sets later whether networks are trusted.
 std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
                                               wire::PortKind port_kind);

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -185,3 +186,38 @@ def test_two_servers_with_one_advertised_address_do_not_evict_each_other(tmp_pat
 def test_an_address_that_cannot_be_advertised(tmp_path, advertise, part):
     done = leat.run("ps", "--coordinator", "127.0.0.1:1", "--advertise", advertise, env={"LEAT_TOKEN": "x"})
     leat.refused(done, advertise, part)
+
+
+def cycles(few, many):
+    return [few, pytest.param(many, marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("terminations", cycles(10, 200))
+@pytest.mark.parametrize("strategy", ["allreduce", "{type: allreduce, deterministic: true}"])
+def test_a_member_that_leaves_takes_no_gradient_with_it(tmp_path, strategy, terminations):
+    """Members on one host read gradients in each other's memory. One that has finished a step and is told to leave gives up
+    its memory only when the others have finished the step, too."""
+    directory = tmp_path / "job"
+    job_file = counting(tmp_path, strategy, **{"events: 40000": "events: 16000000, rate: 30000", "units: 2048": "units: 262144"})
+    rng = random.Random(11)
+    with leat.Job("train", job_file, "--directory", directory, "--workers", 2, directory=directory) as job:
+        where, environment = job.address(), {**os.environ, "LEAT_TOKEN": job.token()}
+        for i in range(terminations):
+            log = tmp_path / f"worker-{i}.log"
+            with open(log, "w") as file:
+                member = subprocess.Popen([leat.PROGRAM, "worker", "--coordinator", where], env=environment, stdout=file,
+                                          stderr=subprocess.STDOUT)
+            try:
+                leat.wait_for(lambda: re.search(r"group \d+: rank \d of 3", log.read_text()), "a group of three")
+                begin = job.status()["events"]
+                leat.wait_for(lambda: job.status()["events"] > begin + rng.randrange(2000), "steps of the group")
+                member.terminate()
+                assert member.wait(60) == 0, log.read_text()
+            finally:
+                member.kill()
+                member.wait()
+        job.interrupt()
+        assert job.wait() == 0, job.text()
+        events = job.summary()["events"]
+    assert 0 < events < 16_000_000, "the stream outlasted the terminations"
+    assert values(directory) == {float(events)}

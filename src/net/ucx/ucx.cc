@@ -8,9 +8,12 @@
 #include "net/ucx/ucx.h"
 
 #include <algorithm>
+#include <iterator>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "net/connection_handle.h"
 #include "net/same_host/same_host_peer.h"
@@ -117,6 +120,17 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     socket_.reset();
     shared_->leaving.erase(self);
   }
+  // A peer may read them for as long as it has them mapped, even after this process has ended: they are never
+  // released.
+  void AbandonPayloads() {
+    static std::mutex mutex;
+    static auto& abandoned = *new std::vector<FrameQueue::Done>;
+    {
+      const std::lock_guard lock(mutex);
+      std::ranges::move(unreleased_, std::back_inserter(abandoned));
+    }
+    ReleasePayloads();
+  }
 
   // Returns the user's handle, after the negotiation.
   std::unique_ptr<Connection> MakeConnection();
@@ -217,11 +231,12 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   void Leave(std::vector<FrameQueue::Done> lent) {
     if (!unreleased_.empty()) return;  // it is being closed
     const auto self = weak_from_this().lock();
-    if (lent.empty() || socket_ == nullptr || self == nullptr || shared_->over) {
+    if (lent.empty() || socket_ == nullptr || self == nullptr) {
       socket_.reset();
       return;
     }
     unreleased_ = std::move(lent);
+    if (shared_->over) return AbandonPayloads();
     shared_->leaving.insert(self);
     socket_->Send(kBye, {}, {});
   }
@@ -506,7 +521,7 @@ class UcxTransport final : public Transport {
   ~UcxTransport() override {
     for (const auto& dial : std::exchange(dials_, {})) Drop(*dial);
     shared_->over = true;
-    while (!shared_->leaving.empty()) (*shared_->leaving.begin())->ReleasePayloads();
+    while (!shared_->leaving.empty()) (*shared_->leaving.begin())->AbandonPayloads();
   }
 
   Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) override {
@@ -552,6 +567,7 @@ class UcxTransport final : public Transport {
   }
 
   void TrustNetwork(bool trusted) override { shared_->trusted_network = trusted; }
+  size_t lingering() const override { return shared_->leaving.size(); }
 
  private:
   static TransportOptions ForSockets(TransportOptions options) {

@@ -301,13 +301,38 @@ TEST_F(UcxTest, BothMayLeaveAtOnce) {
   EXPECT_TRUE(RunUntil(loop, [&] { return !mine.shared() && !its.shared(); }));
 }
 
-TEST_F(UcxTest, WhatIsHeldGoesWithTheTransport) {
-  Connect({}, {});
-  Buffer buffer = SharedBytes(1 << 20, 1);
-  client->Send(1, {}, {ByteView(buffer.bytes())}, [buffer](const Status&) {});
+TEST_F(HeldViewTest, IsReadableAfterTheSendersTransportIsDestroyed) {
+  ConnectHolder();
+  Buffer buffer = SharedBytes(300'000, 1);
+  const Bytes expected(buffer.bytes().begin(), buffer.bytes().end());
+  Show(buffer);
+  ASSERT_TRUE(Seen(1));
+  to_holder_.reset();
   client.reset();
   other.reset();
+  EXPECT_TRUE(buffer.shared());
+  buffer = {};
+  bool looked = false;
+  holder_.before_closed = [&] {
+    EXPECT_TRUE(std::ranges::equal(holder_.views[0], expected));
+    looked = true;
+  };
+  EXPECT_TRUE(RunUntil(loop, [&] { return looked; }));
+  EXPECT_EQ(told_, 0);
+}
+
+TEST_F(UcxTest, ATransportLingersUntilItsPeersHaveReleasedSharedMemory) {
+  Connect({}, {});
+  const Buffer buffer = SharedBytes(1 << 20, 1);
+  client->Send(1, {}, {ByteView(buffer.bytes())}, [buffer](const Status&) {});
+  EXPECT_EQ(other->lingering(), 0u);
+  client.reset();
+  EXPECT_EQ(other->lingering(), 1u);
+  EXPECT_FALSE(Linger(loop, *other, Duration::zero()));
+  loop.Stop();
+  EXPECT_TRUE(Linger(loop, *other, kSoon));
   EXPECT_FALSE(buffer.shared());
+  EXPECT_EQ(at_server.messages.size(), 1u);
 }
 
 // The peer's description of its memory is verified.

@@ -108,7 +108,7 @@ TEST_F(CommitQueueTest, AWriteThatHangsCountsAsStalled) {
   queue_.Push({Record(1), PrepareCheckpoint{1}});
   EXPECT_TRUE(queue_.Stalled().ok());
   ASSERT_TRUE(RunUntil([&] { return !queue_.Stalled().ok(); }));
-  EXPECT_THAT(queue_.Stalled().message(), ::testing::HasSubstr("has taken 1 s"));
+  EXPECT_THAT(queue_.Stalled().message(), ::testing::MatchesRegex("a write has taken [0-9]+ s so far"));
   Set(true, Status());
   ASSERT_TRUE(RunUntil([&] { return executed_.size() == 1; }));
   EXPECT_TRUE(queue_.Stalled().ok());
