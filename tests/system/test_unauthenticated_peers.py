@@ -43,6 +43,11 @@ def listening_ports(pid):
     return found
 
 
+def lasting(job):
+    """The roles that stay until the job is over. Bots end as soon as they have published their events."""
+    return {(role, pid) for role, pid in job.children() if role != "bots"}
+
+
 def disturb(port, rng):
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     kind = rng.randrange(5)
@@ -66,15 +71,14 @@ def test_unauthenticated_peers_do_no_harm(tmp_path):
     rng = random.Random(3)
     with leat.Job("train", job_file, "--directory", directory, directory=directory) as job:
         leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
-        before = set(job.children())
+        before = lasting(job)
         ports = [(pid, port) for _, pid in before for port in listening_ports(pid)]
         assert len({pid for pid, _ in ports}) >= 3, "the coordinator and two servers listen"
         for _, port in ports:
             for _ in range(CONNECTIONS):
                 disturb(port, rng)
         if job.process.poll() is None:
-            roles = [c for c in job.children() if c[0] != "bots"]
-            assert set(roles) <= before, "a role has died"
+            assert lasting(job) <= before, "a role has died"
         assert job.wait(180) == 0, job.text()
         assert job.summary()["evictions"] == 0
     assert {x for v in leat.tensors(directory).values() for x in v} == {400_000.0}
@@ -244,7 +248,7 @@ def test_every_port_admits_proven_peers_only(tmp_path, strategy, connections):
     rng = random.Random(4)
     with leat.Job("train", job_file, "--directory", directory, "--pause-at", 20_000, directory=directory) as job:
         leat.wait_for(lambda: job.status().get("phase") == "paused", "the pause")
-        before = set(job.children())
+        before = lasting(job)
         ports = [(pid, port, role) for role, pid in before for port in listening_ports(pid)]
         assert len(ports) == STRATEGIES[strategy], ports
         for pid, port, role in ports:
@@ -262,7 +266,7 @@ def test_every_port_admits_proven_peers_only(tmp_path, strategy, connections):
         leat.refused(done, f"127.0.0.1:{impostor.port}", "the token is not this job's")
         assert [len(r) for r in impostor.received] == [HELLO_BYTES]
 
-        assert {c for c in job.children() if c[0] != "bots"} <= before, "a role has died"
+        assert lasting(job) <= before, "a role has died"
         job.go_on()
         assert job.wait(180) == 0, job.text()
         assert job.summary()["evictions"] == 0
