@@ -70,6 +70,8 @@ class AllReduce {
   virtual uint32_t members() const = 0;
   // The member that caused the failure, if it was a single one.
   virtual std::optional<uint32_t> lost() const = 0;
+  // The member that this one could not connect to, or that no longer answers it. Others may reach it.
+  virtual std::optional<uint32_t> unreachable() const { return std::nullopt; }
 };
 
 }  // namespace leat::collective

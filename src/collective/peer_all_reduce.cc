@@ -444,7 +444,7 @@ void PeerAllReduce::Watch() {
   if (timer_ != 0 || running_.empty() || stopped_) return;
   const Running& oldest = running_.begin()->second;
   const Duration due = options_.deadline * (oldest.probed ? 4 : 3) / 4;
-  const Duration left = oldest.started + due - loop_.Now();
+  const Duration left = oldest.since + due - loop_.Now();
   timer_ = loop_.After(std::max<Duration>(left, options_.deadline / 16), [this] {
     timer_ = 0;
     CheckDeadline();
@@ -456,40 +456,48 @@ void PeerAllReduce::Watch() {
 void PeerAllReduce::CheckDeadline() {
   if (running_.empty() || stopped_) return;
   Running& oldest = running_.begin()->second;
-  const Duration age = loop_.Now() - oldest.started;
+  const Duration age = loop_.Now() - oldest.since;
   if (age >= options_.deadline) {
     GiveUp(oldest, age);
   } else if (age >= options_.deadline * 3 / 4 && !oldest.probed) {
     oldest.probed = true;
     alive_.clear();
-    for (const uint32_t peer : oldest.reduction.WaitsFor())
-      group_.SendControl(peer, MessageType::kProbe, EncodeBucket(oldest.index));
+    // All of them: a member that is waited for may itself wait for one that is slow.
+    for (uint32_t peer = 0; peer < members(); ++peer) {
+      if (peer != rank()) group_.SendControl(peer, MessageType::kProbe, EncodeBucket(oldest.index));
+    }
   }
 }
 
-void PeerAllReduce::GiveUp(const Running& running, Duration age) {
+void PeerAllReduce::GiveUp(Running& running, Duration age) {
   const auto waits_for = running.reduction.WaitsFor();
-  const auto stop = [&](uint32_t rank, const std::string& what) {
-    group_.Stop({Code::kDeadlineExceeded, "all-reduce " + std::to_string(running.index) + " of group " +
-                                              std::to_string(options_.group.group) +
-                                              " was not complete in time: rank " + std::to_string(rank) +
-                                              " (" + options_.group.addresses[rank] + ") " + what},
-                rank);
+  const auto why = [&](uint32_t rank, const std::string& what) {
+    return Status(Code::kDeadlineExceeded, "all-reduce " + std::to_string(running.index) + " of group " +
+                                               std::to_string(options_.group.group) +
+                                               " was not complete in time: rank " + std::to_string(rank) +
+                                               " (" + options_.group.addresses[rank] + ") " + what);
   };
   for (const uint32_t peer : waits_for) {
     const auto answer = alive_.find(peer);
     if (answer == alive_.end() || answer->second.bucket != running.index)
-      return stop(peer, "does not answer");
-    if (!answer->second.started) return stop(peer, "has not started it");
+      return group_.StopUnreachable(why(peer, "does not answer"), peer);
   }
-  // They wait for others, whose failure is detected by those that wait for them.
+  if (std::ranges::any_of(alive_, [&](const auto& answer) {
+        return answer.second.bucket == running.index && !answer.second.started;
+      })) {
+    running.since = loop_.Now();
+    running.probed = false;
+    return;
+  }
+  // They wait for others. Those that wait for a member that fails or is slow deal with it.
   if (age < options_.deadline * 5 / 4) return;
   for (const uint32_t peer : waits_for) {
     const uint32_t other = alive_[peer].waits_for;
     if (other < members() && other != rank())
-      return stop(other, "is waited for by rank " + std::to_string(peer));
+      return group_.Stop(why(other, "is waited for by rank " + std::to_string(peer)), other);
   }
-  stop(waits_for.empty() ? rank() : waits_for.front(), "takes too long");
+  const uint32_t last = waits_for.empty() ? rank() : waits_for.front();
+  group_.Stop(why(last, "takes too long"), last);
 }
 
 // ---- the end

@@ -23,9 +23,10 @@ namespace leat::collective {
 
 struct PeerOptions {
   ProcessGroupOptions group;
-  // A bucket that takes longer ends the group. The end comes up to a quarter later if all other members seem
-  // alive.
-  Duration deadline = std::chrono::seconds(60);
+  // A bucket that takes longer ends the group if a member does not answer, or, a quarter later, if no member
+  // explains the delay. A member that answers and has not started the bucket is slow, and is waited for: the
+  // coordinator decides for how long.
+  Duration deadline = std::chrono::seconds(20);
   // The remaining options must be equal on all members.
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size use the exchange; see ExchangeBytes
   uint64_t piece_bytes = 256 << 10;    // see PieceBytes
@@ -64,6 +65,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   uint32_t rank() const override { return options_.group.rank; }
   uint32_t members() const override { return group_.members(); }
   std::optional<uint32_t> lost() const override { return group_.lost(); }
+  std::optional<uint32_t> unreachable() const override { return group_.unreachable(); }
 
  private:
   using Done = std::function<void(const Status&)>;
@@ -86,13 +88,13 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
           bucket(std::move(its_bucket)),
           done(std::move(its_done)),
           reduction(shape, rank),
-          started(loop.Now()),
+          since(loop.Now()),
           busy_poll(loop) {}
     const uint64_t index;
     Bucket bucket;
     Done done;
     protocol::Reduction reduction;
-    const Time started;
+    Time since;  // it started, or a slow member was last waited for
     const net::Loop::BusyPoll busy_poll;
     bool probed = false;
     std::vector<BufferedPiece> buffered;
@@ -132,7 +134,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   void Finish(uint64_t index);
   void Watch();
   void CheckDeadline();
-  void GiveUp(const Running& running, Duration age);
+  void GiveUp(Running& running, Duration age);
   Memory TakeMemory(uint64_t bytes);
   void Keep(Memory memory);
 

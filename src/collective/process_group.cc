@@ -41,9 +41,10 @@ ProcessGroup::ProcessGroup(net::Loop& loop, net::Transport& transport, Port& por
   timer_ = loop_.After(options_.form_deadline, [this] {
     timer_ = 0;
     const uint32_t missing = *connections_.Missing();
-    Stop({Code::kDeadlineExceeded, "group " + std::to_string(options_.group) +
-                                       " was not formed in time: " + Name(missing) + " does not answer"},
-         missing);
+    StopUnreachable({Code::kDeadlineExceeded, "group " + std::to_string(options_.group) +
+                                                  " was not formed in time: " + Name(missing) +
+                                                  " does not answer"},
+                    missing);
   });
   for (const uint32_t peer : connections_.Calls()) {
     Dial(peer, ChannelKind::kData);
@@ -100,6 +101,8 @@ void ProcessGroup::Dial(uint32_t peer, ChannelKind kind) {
                          loop_.After(kRedial, [this, here, peer, kind] {
                            if (*here && Forming()) Dial(peer, kind);
                          });
+                       } else if (connection.status().code() == Code::kDeadlineExceeded) {
+                         StopUnreachable(connection.status().With(Name(peer)), peer);
                        } else {
                          Stop(connection.status().With(Name(peer)), peer);
                        }
@@ -200,14 +203,14 @@ void ProcessGroup::OnClosed(Channel& channel, const Status& why) {
   const Loss loss = connections_.Closed(peer, kind);
   if (loss == Loss::kNone) return;
   const Status status(Code::kUnavailable, Name(peer) + " is lost: " + why.message());
-  if (loss == Loss::kPeer) return Stop(status, peer);
+  if (loss == Loss::kPeer) return StopUnreachable(status, peer);
   // Whether that peer is the one that failed will be known soon.
   suspicion_ = status;
   Halt();
   loop_.Cancel(timer_);
   timer_ = loop_.After(kLastWord, [this, peer] {
     timer_ = 0;
-    Stop(suspicion_, peer);
+    StopUnreachable(suspicion_, peer);
   });
 }
 
@@ -216,6 +219,11 @@ void ProcessGroup::Halt() {
   port_.Forget(options_.group);
   for (auto& pair : pairs_) pair.channels[0] = nullptr;
   user_->OnStopped();
+}
+
+void ProcessGroup::StopUnreachable(Status why, uint32_t peer) {
+  if (connections_.phase() != protocol::PeerConnections::Phase::kEnded) unreachable_ = peer;
+  Stop(std::move(why), peer);
 }
 
 void ProcessGroup::Stop(Status why, std::optional<uint32_t> lost) {

@@ -60,6 +60,8 @@ class ProcessGroup final : private Channel::Owner {
   uint32_t members() const { return static_cast<uint32_t>(options_.addresses.size()); }
   bool formed() const { return connections_.formed(); }
   std::optional<uint32_t> lost() const { return lost_; }
+  // As AllReduce's.
+  std::optional<uint32_t> unreachable() const { return unreachable_; }
 
   // Sends to a connected peer (protocol::ReducePeers), as net::Connection::Send.
   void SendPiece(uint32_t peer, Bytes header, ByteView payload, std::function<void(const Status&)> done);
@@ -69,6 +71,8 @@ class ProcessGroup final : private Channel::Owner {
   void ReleaseView(uint32_t peer);
   // Ends the group; `lost` is the member that caused it. May be called from a callback.
   void Stop(Status why, std::optional<uint32_t> lost);
+  // Ends the group because of a member that this one cannot reach.
+  void StopUnreachable(Status why, uint32_t peer);
 
  private:
   struct Pair {
@@ -100,7 +104,7 @@ class ProcessGroup final : private Channel::Owner {
   std::vector<Pair> pairs_;
   uint64_t timer_ = 0;  // while forming, then while suspecting
   Time form_until_{};
-  std::optional<uint32_t> lost_;
+  std::optional<uint32_t> lost_, unreachable_;
   Status suspicion_;
   MessageType control_ = MessageType::kGreet;  // of the arriving control message
   Bytes control_header_;

@@ -180,9 +180,11 @@ class Progress::JsonWriter {
         m["done"] = n->second.done;
         m["cpu_s"] = n->second.cpu_seconds;
         if (std::ranges::count(status_.stuck, member.node) > 0) m["stuck"] = true;
-        for (const auto& [worker, server] : status_.unreachable) {
-          const protocol::Member* other = worker == member.node ? status_.view.Find(server) : nullptr;
-          if (other != nullptr) m["unreachable"].push_back("ps " + std::to_string(other->index));
+        for (const auto& [worker, peer] : status_.unreachable) {
+          const protocol::Member* other = worker == member.node ? status_.view.Find(peer) : nullptr;
+          if (other == nullptr) continue;
+          m["unreachable"].push_back(std::string(protocol::Name(other->role)) + " " +
+                                     std::to_string(other->index));
         }
       }
       AddServer(member.node, held, &m);

@@ -214,11 +214,12 @@ class CoordinatorRole {
   // Each pair once, when it comes and when it goes.
   void ReportUnreachable(const protocol::CoordinatorStatus& status) {
     std::map<std::pair<NodeId, NodeId>, std::string> now;
-    for (const auto& [worker, server] : status.unreachable) {
-      const auto *from = status.view.Find(worker), *to = status.view.Find(server);
+    for (const auto& [worker, peer] : status.unreachable) {
+      const auto *from = status.view.Find(worker), *to = status.view.Find(peer);
       if (from == nullptr || to == nullptr) continue;
-      now[{worker, server}] = "worker " + std::to_string(from->index) + " cannot reach ps " +
-                              std::to_string(to->index) + " at " + to->address;
+      now[{worker, peer}] = "worker " + std::to_string(from->index) + " cannot reach " +
+                            std::string(protocol::Name(to->role)) + " " + std::to_string(to->index) + " at " +
+                            to->address;
     }
     for (const auto& [pair, text] : now) {
       if (!unreachable_.contains(pair)) spdlog::warn("{}", text);
@@ -353,7 +354,7 @@ class CoordinatorRole {
   Time last_status_{0};
   std::map<uint64_t, NodeId> server_calls_;  // heartbeats of servers that are not answered yet
   std::map<NodeId, protocol::ServerHeartbeatReply> last_replies_;
-  std::map<std::pair<NodeId, NodeId>, std::string> unreachable_;  // by worker and server: the warning
+  std::map<std::pair<NodeId, NodeId>, std::string> unreachable_;  // by worker and peer: the warning
   bool ended_ = false;
   std::string summary_;
   Status outcome_;

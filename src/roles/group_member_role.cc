@@ -168,6 +168,7 @@ class GroupMemberRole {
     Post([this] { retired_.clear(); });
   }
   void Act(const protocol::JoinGroup& a) {
+    id_ = a.group;
     std::vector<std::string> addresses;
     for (const auto& member : a.members) addresses.push_back(member.address);
     spdlog::info("group {}: rank {} of {}{}", a.group, a.rank, a.members.size(), mpi_ ? ", by MPI" : "");
@@ -175,6 +176,7 @@ class GroupMemberRole {
       if (membership_.over()) return;
       if (!status.ok()) spdlog::warn("group {}: {}", group, status.ToString());
       if (status.ok()) reducer_.SetGroup(group_.get());
+      NoteUnreachable(group);
       Do(machine_.OnConnected(group, status));
     };
     in_turns_ = !ThreadToSpare(addresses[a.rank], addresses);
@@ -184,6 +186,10 @@ class GroupMemberRole {
         formed);
     // In one shot there is nothing to be moved while this member computes.
     in_turns_ = in_turns_ || (group_->supports_gather_only() && !job_.strategy.deterministic);
+  }
+  void NoteUnreachable(uint64_t group) {
+    if (group_ == nullptr || !group_->unreachable()) return;
+    machine_.OnUnreachable(group, *group_->unreachable());
   }
   void JoinMpi(const protocol::JoinGroup& a, const std::function<void(const Status&)>& formed) {
     if (group_ != nullptr) {
@@ -208,6 +214,7 @@ class GroupMemberRole {
     step::BroadcastState(
         *group_, a.holder, machine_.state(),
         [this, group = a.group](Result<protocol::GroupMember::Snapshot> state) {
+          if (!state.ok()) NoteUnreachable(group);
           auto shared = std::make_shared<Result<protocol::GroupMember::Snapshot>>(std::move(state));
           WhenIdle([this, group, shared] { Do(machine_.OnStateReceived(group, std::move(*shared))); });
         });
@@ -265,9 +272,10 @@ class GroupMemberRole {
   }
   void Act(const protocol::ReduceStep& a) {
     const Time since = loop_.Now();
-    reducer_.Reduce(a, [this, since, token = a.token](Result<protocol::ReducedStep> step) {
+    reducer_.Reduce(a, [this, since, token = a.token, group = id_](Result<protocol::ReducedStep> step) {
       progress_.wait_seconds += Seconds(loop_.Now() - since);
       if (!step.ok()) spdlog::warn("step: {}", step.status().ToString());
+      NoteUnreachable(group);
       if (membership_.over()) return;
       const auto actions = machine_.OnReduced(token, std::move(step));
       reducer_.Release();
@@ -319,6 +327,7 @@ class GroupMemberRole {
   step::Trainer trainer_;
   step::StepReducer reducer_;
   std::unique_ptr<collective::AllReduce> group_;
+  uint64_t id_ = 0;  // of the group joined last
   std::vector<std::unique_ptr<collective::AllReduce>> retired_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;

@@ -77,3 +77,24 @@ def test_a_worker_cut_off_from_a_server_is_named_and_holds_up_nobody(tmp_path, h
     check_counts(directory, events)
     log = "\n".join(p.read_text() for p in tmp_path.glob("coordinator-*.log"))
     assert f"cannot reach ps {server['index']}" in log, log[-2000:]
+
+
+def test_of_two_members_that_cannot_reach_each_other_one_leaves(tmp_path, hosts):
+    events = 12_000
+    directory = tmp_path / "job"
+    job = counting(tmp_path, "allreduce", **{"events: 40000": f"events: {events}"})
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", directory, "--workers", 3, "--pause-at", events // 2,
+                                  "--listen", hosts.addresses[0] + ":0", before=hosts.at(0))
+        for host in [1, 2, 3]:
+            roles.start("worker", "--coordinator", where, "--listen", hosts.addresses[host] + ":0", before=hosts.at(host))
+        roles.start("bots", "--coordinator", where, before=hosts.at(0))
+        leat.wait_for(lambda: status(hosts, roles, where).get("events", 0) >= events // 2, "the first half")
+        hosts.cut(2, 3)
+        assert ask(hosts, roles, where, "continue").returncode == 0
+        leat.wait_for(lambda: (directory / "summary.json").exists(), "the end of the job", 300)
+        roles.wait()
+    check_counts(directory, events)
+    assert json.loads((directory / "summary.json").read_text())["evictions"] == 1
+    log = "\n".join(p.read_text() for p in tmp_path.glob("coordinator-*.log"))
+    assert "cannot reach worker" in log, log[-2000:]

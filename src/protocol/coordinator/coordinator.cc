@@ -366,6 +366,7 @@ CoordinatorStatus Coordinator::status() const {
     if (member.last_seen - member.last_moved >= s.config.stuck_timeout) status.stuck.push_back(node);
     for (NodeId server : member.unreachable) status.unreachable.emplace_back(node, server);
   }
+  for (const auto& pair : s.groups.Unreachable()) status.unreachable.push_back(pair);
   status.step = s.slices.Version();
   status.rounds = s.rounds.made();
   status.late = s.rounds.late();

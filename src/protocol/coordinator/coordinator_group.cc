@@ -12,7 +12,16 @@ namespace leat::protocol {
 
 void Coordinator::State::StepGroups(Time now) {
   if (!cursors.started()) return;
-  while (groups.Step(now, [this] { return NextId(); })) {
+  while (true) {
+    if (!groups.Step(now, [this] { return NextId(); })) {
+      const std::vector<NodeId> excluded = groups.TakeExcluded();
+      if (excluded.empty()) break;
+      for (const NodeId node : excluded) {
+        Remove(now, node);
+        ++evictions;
+      }
+      continue;
+    }
     const auto& group = groups.current();
     if (group && !group->decided) continue;
     std::vector<NodeId> savers;
@@ -66,9 +75,11 @@ void Coordinator::State::PaceMember(Time now, NodeId node, const MemberReport& r
   member.paced = true;
 }
 
-void Coordinator::State::OnMemberReport(Time now, NodeId node, const MemberReport& report,
+void Coordinator::State::OnMemberReport(Time now, const WorkerHeartbeat& heartbeat,
                                         WorkerHeartbeatReply* reply) {
-  groups.Report(now, node, report);
+  const NodeId node = heartbeat.node;
+  const MemberReport& report = *heartbeat.member_report;
+  groups.Report(now, node, report, heartbeat.unreachable);
   PaceMember(now, node, report);
   StepGroups(now);
   if (const MemberReport* least = groups.Least()) {

@@ -79,7 +79,9 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   reply.heartbeat_timeout = config.heartbeat_timeout;
   members[reply.node] = std::move(member);
   if (request.role == Role::kServer) heartbeat_counts[reply.node] = 0;
-  if (request.role == Role::kWorker && AllReduce()) groups.Join(now, members[reply.node].member);
+  if (request.role == Role::kWorker && AllReduce()) {
+    groups.Join(now, members[reply.node].member, request.process);
+  }
   if (request.role != Role::kBots) view_changed = true;
   Answer(call, std::move(reply));
 }
@@ -112,7 +114,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
     return Answer(call, std::move(reply));
   }
   if (AllReduce()) {
-    if (heartbeat.member_report) OnMemberReport(now, heartbeat.node, *heartbeat.member_report, &reply);
+    if (heartbeat.member_report) OnMemberReport(now, heartbeat, &reply);
     RefreshView();
     if (heartbeat.generation != view->generation) reply.view = view;
     return Answer(call, std::move(reply));

@@ -115,7 +115,7 @@ struct Coordinator::State {
   // ---- coordinator_group.cc: all-reduce
   bool AllReduce() const { return !config.strategy.on_servers(); }
   void StepGroups(Time now);
-  void OnMemberReport(Time now, NodeId node, const MemberReport& report, WorkerHeartbeatReply* reply);
+  void OnMemberReport(Time now, const WorkerHeartbeat& heartbeat, WorkerHeartbeatReply* reply);
   void PaceMember(Time now, NodeId node, const MemberReport& report);
   // Returns why a worker cannot have the MPI rank that it joins with.
   Status CheckMpiRank(const JoinRequest& request) const;

@@ -1,15 +1,27 @@
 #include "protocol/coordinator/group_coordinator.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "protocol/guards.h"
 
 namespace leat::protocol {
+namespace {
 
-void GroupCoordinator::Join(Time now, const Member& member) {
-  members_[member.node] = {member, now};
+// One failure may be the cut of a moment.
+constexpr uint32_t kFailuresOfPair = 2;
+
+}  // namespace
+
+void GroupCoordinator::Join(Time now, const Member& member, uint64_t process) {
+  Waiting& waiting = members_[member.node];
+  waiting = {.member = member, .process = process, .since = now, .unreachable = {}};
+  if (const auto at = exclusions_.find(process); at != exclusions_.end() && now < at->second.until) {
+    waiting.since = at->second.until;
+    waiting.unreachable = at->second.unreachable;
+  }
   if (!first_since_) first_since_ = now;
 }
 
@@ -30,11 +42,13 @@ void GroupCoordinator::EndMpi(Time due, const Member& member, const std::string&
                       ", and MPI cannot continue without one of its processes"};
 }
 
-void GroupCoordinator::Report(Time now, NodeId node, const MemberReport& report) {
+void GroupCoordinator::Report(Time now, NodeId node, const MemberReport& report,
+                              const std::vector<NodeId>& unreachable) {
   const auto at = in_group_.find(node);
   // A report for an earlier group: the member does not know this one yet.
   if (at == in_group_.end() || !group_ || !guards::SameGroup(report.group, group_->id)) return;
   at->second.report = report;
+  at->second.unreachable = unreachable;
   if (config_.mpi) {
     if (!report.failure.empty())
       EndMpi(now + config_.mpi_silence, members_.at(node).member, " has failed (" + report.failure + ")");
@@ -47,6 +61,63 @@ void GroupCoordinator::Report(Time now, NodeId node, const MemberReport& report)
     for (uint32_t i = 1; i < failures_; ++i) pause *= 2;
     again_ = now + pause;
   }
+}
+
+// A pair counts if both have joined the group that failed: a member that is dead is not cut off.
+void GroupCoordinator::CountUnreachable() {
+  std::set<Pair> pairs;
+  for (auto& [node, member] : in_group_) {
+    for (const NodeId other : std::exchange(member.unreachable, {})) {
+      const auto at = in_group_.find(other);
+      if (other == node || !member.report || at == in_group_.end() || !at->second.report) continue;
+      pairs.insert(std::minmax(node, other));
+    }
+  }
+  for (const Pair& pair : pairs) ++unreachable_[pair];
+}
+
+std::optional<NodeId> GroupCoordinator::ToExclude() const {
+  std::map<NodeId, uint32_t> pairs_of;
+  for (const auto& [pair, failures] : unreachable_) {
+    ++pairs_of[pair.first];
+    ++pairs_of[pair.second];
+  }
+  std::optional<NodeId> most;
+  for (const auto& [pair, failures] : unreachable_) {
+    if (failures < kFailuresOfPair) continue;
+    const NodeId worse = pairs_of[pair.first] > pairs_of[pair.second] ? pair.first : pair.second;
+    if (!most || std::pair(pairs_of[worse], worse) > std::pair(pairs_of[*most], *most)) most = worse;
+  }
+  return most;
+}
+
+void GroupCoordinator::Exclude(Time now, NodeId node) {
+  std::erase_if(exclusions_, [&](const auto& one) { return now - one.second.until > config_.max_exclusion; });
+  const uint64_t process = members_.at(node).process;
+  Exclusion exclusion{.length = process != 0 ? exclusions_[process].length : Duration{0}};
+  exclusion.length = std::clamp(2 * exclusion.length, config_.first_exclusion, config_.max_exclusion);
+  exclusion.until = now + exclusion.length;
+  std::erase_if(unreachable_, [&](const auto& entry) {
+    const auto& [first, second] = entry.first;
+    if (first != node && second != node) return false;
+    exclusion.unreachable.push_back(first == node ? second : first);
+    return true;
+  });
+  if (process != 0) exclusions_[process] = std::move(exclusion);
+  excluded_.push_back(node);
+}
+
+std::vector<NodeId> GroupCoordinator::TakeExcluded() {
+  return std::exchange(excluded_, {});
+}
+
+std::vector<std::pair<NodeId, NodeId>> GroupCoordinator::Unreachable() const {
+  std::vector<Pair> pairs;
+  for (const auto& [pair, failures] : unreachable_) pairs.push_back(pair);
+  for (const auto& [node, waiting] : members_) {
+    for (const NodeId other : waiting.unreachable) pairs.emplace_back(node, other);
+  }
+  return pairs;
 }
 
 void GroupCoordinator::SetSource(Time, uint64_t step) {
@@ -84,7 +155,10 @@ const MemberReport* GroupCoordinator::Rejected() const {
 bool GroupCoordinator::Due(Time now) const {
   if (members_.empty()) return false;
   if (config_.mpi) return !group_ && members_.size() >= config_.workers;
-  if (!group_) return members_.size() >= config_.workers || now - *first_since_ >= config_.first_wait;
+  if (!group_) {
+    const auto waiting = std::ranges::count_if(members_, [&](const auto& m) { return m.second.since <= now; });
+    return waiting >= config_.workers || (waiting > 0 && now - *first_since_ >= config_.first_wait);
+  }
   if (anew_ || (again_ && now >= *again_)) return true;
   // The current group is completed before more members are taken in.
   if (phase_ != Phase::kRunning) return false;
@@ -93,10 +167,14 @@ bool GroupCoordinator::Due(Time now) const {
   });
 }
 
-void GroupCoordinator::Name(uint64_t id) {
+void GroupCoordinator::Name(Time now, uint64_t id) {
   // A failure counts against the group, unless a member left, or it has made progress since the last failure.
   const MemberReport* least = Least();
-  if (anew_ || (least != nullptr && least->step > best_)) failures_ = 0;
+  if (least != nullptr && least->step > best_) {
+    failures_ = 0;
+    unreachable_.clear();
+  }
+  if (anew_) failures_ = 0;
   if (least != nullptr) best_ = std::max(best_, least->step);
   if (failures_ > config_.max_failures) {
     failure_ = Status(Code::kUnavailable,
@@ -107,7 +185,9 @@ void GroupCoordinator::Name(uint64_t id) {
   again_.reset();
   group_ = Group{.id = id, .members = {}, .decided = false, .step = 0, .holder = {}, .orders = {}};
   in_group_.clear();
-  for (const auto& [node, waiting] : members_) {
+  for (auto& [node, waiting] : members_) {
+    if (waiting.since > now) continue;
+    waiting.unreachable.clear();
     group_->members.push_back(waiting.member);
     in_group_[node];
   }
@@ -156,8 +236,17 @@ bool GroupCoordinator::Step(Time now, const std::function<uint64_t()>& next_id) 
     again_.reset();
     return true;
   }
+  // Without the excluded nobody would train.
+  if (std::ranges::all_of(members_, [&](const auto& entry) { return entry.second.since > now; })) {
+    for (auto& [node, waiting] : members_) waiting.since = now;
+  }
   if (Due(now)) {
-    Name(next_id());
+    CountUnreachable();
+    if (const auto node = ToExclude()) {
+      Exclude(now, *node);
+      return false;
+    }
+    Name(now, next_id());
     return true;
   }
   if (phase_ == Phase::kGathering) return Decide();

@@ -6,6 +6,10 @@
 // some members of the former group is therefore either adopted by all or lost completely. A worker that was
 // evicted joins again as a new node without state, so histories never diverge.
 //
+// Two members that cannot reach each other would let every group fail. After two groups in a row that failed
+// for the same pair, one of the two leaves the job: the one with more such pairs, or the younger. Its process
+// may join again, and is left out of groups for a while, longer each time.
+//
 // With MPI there is one group for the whole job, because MPI membership is fixed. It waits for all its
 // members without a limit, and a member that is lost, leaves or fails ends the job.
 //
@@ -17,6 +21,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -32,6 +37,9 @@ struct GroupCoordinatorConfig {
   // Consecutive groups that failed without a step, before the job fails. The pause between them doubles.
   uint32_t max_failures = 8;
   Duration first_pause = std::chrono::milliseconds(50);
+  // How long the process of a member that others cannot reach is left out. Doubles each time, up to a maximum.
+  Duration first_exclusion = std::chrono::seconds(30);
+  Duration max_exclusion = std::chrono::minutes(10);
   // MPI: exactly `workers` members, whose index is their rank. After a member is lost silently, mpirun makes
   // the others leave or fail at once. This is how long to wait before the failure is attributed to a member.
   bool mpi = false;
@@ -49,10 +57,12 @@ class GroupCoordinator {
 
   explicit GroupCoordinator(const GroupCoordinatorConfig& config) : config_(config) {}
 
-  void Join(Time now, const Member& member);
+  // `process` tells whether it is the process of an earlier member; 0: it is not.
+  void Join(Time now, const Member& member, uint64_t process = 0);
   // `left`: it announced that it leaves.
   void Remove(Time now, NodeId node, bool left = false);
-  void Report(Time now, NodeId node, const MemberReport& report);
+  // `unreachable`: the members because of which the group has failed for this one.
+  void Report(Time now, NodeId node, const MemberReport& report, const std::vector<NodeId>& unreachable = {});
   // The step of the newest durable checkpoint. No group starts from an earlier step.
   void SetSource(Time now, uint64_t step);
   // Advances after these calls and with time. Returns true if a group was named or decided, that is,
@@ -60,6 +70,11 @@ class GroupCoordinator {
   bool Step(Time now, const std::function<uint64_t()>& next_id);
 
   Phase phase() const { return phase_; }
+  // The members that have to leave the job since the last call, because others cannot reach them. The caller
+  // removes them.
+  std::vector<NodeId> TakeExcluded();
+  // Pairs that cannot reach each other: in the groups that just failed, and of excluded processes.
+  std::vector<std::pair<NodeId, NodeId>> Unreachable() const;
   // Without orders. If `from_source()`, the caller adds those of the newest checkpoint.
   const std::optional<Group>& current() const { return group_; }
   bool from_source() const { return from_source_; }
@@ -72,12 +87,22 @@ class GroupCoordinator {
   const Status& failure() const { return failure_; }
 
  private:
+  using Pair = std::pair<NodeId, NodeId>;  // the older first
+
   struct Waiting {
     Member member;
-    Time since{0};
+    uint64_t process = 0;
+    Time since{0};                    // in the future: excluded until then
+    std::vector<NodeId> unreachable;  // while excluded
   };
   struct InGroup {
     std::optional<MemberReport> report;  // the last one under the group's id
+    std::vector<NodeId> unreachable;
+  };
+  struct Exclusion {
+    Time until{0};
+    Duration length{0};
+    std::vector<NodeId> unreachable;
   };
 
   struct Ending {
@@ -86,8 +111,11 @@ class GroupCoordinator {
   };
 
   bool Due(Time now) const;
+  void CountUnreachable();
+  std::optional<NodeId> ToExclude() const;
+  void Exclude(Time now, NodeId node);
   void EndMpi(Time due, const Member& member, const std::string& what);
-  void Name(uint64_t id);
+  void Name(Time now, uint64_t id);
   bool Decide();
 
   GroupCoordinatorConfig config_;
@@ -102,6 +130,9 @@ class GroupCoordinator {
   std::optional<Time> again_;  // a member has failed: form a new group at this time
   std::string why_;
   uint32_t failures_ = 0;
+  std::map<Pair, uint32_t> unreachable_;       // groups in a row that failed for the pair
+  std::map<uint64_t, Exclusion> exclusions_;   // by process
+  std::vector<NodeId> excluded_;               // for TakeExcluded
   uint64_t best_ = 0;             // the highest step that all members of a group have held
   std::optional<Ending> ending_;  // of MPI's group
   Status failure_;

@@ -34,6 +34,7 @@ WorkerHeartbeat GroupMember::MakeHeartbeat() {
   }
   report.rounds_until = s.rounds.empty() ? report.step : s.rounds.back().round.end();
   report.failure = s.failure;
+  if (s.unreachable) heartbeat.unreachable = {*s.unreachable};
   report.shard = s.shard;
   report.consecutive_rejected = s.consecutive_rejected;
   report.rejected = s.rejected;
@@ -125,6 +126,12 @@ GroupMemberActions GroupMember::OnConnected(uint64_t group, const Status& status
   }
   s.Advance();
   return s.Take();
+}
+
+void GroupMember::OnUnreachable(uint64_t group, uint32_t rank) {
+  State& s = *state_;
+  if (!s.group || !guards::SameGroup(group, s.group->id) || rank >= s.group->members.size()) return;
+  s.unreachable = s.group->members[rank].node;
 }
 
 GroupMemberActions GroupMember::OnStateReceived(uint64_t group, Result<Snapshot> state) {

@@ -132,6 +132,8 @@ class GroupMember {
   GroupMemberActions OnComputed(uint64_t token, const BatchOutcome& outcome);
 
   // ---- the group. A failure ends the group for this member; the coordinator names another.
+  // Before the failure itself: this member could not reach the one of that rank.
+  void OnUnreachable(uint64_t group, uint32_t rank);
   GroupMemberActions OnConnected(uint64_t group, const Status& status);
   GroupMemberActions OnStateReceived(uint64_t group, Result<Snapshot> state);
   GroupMemberActions OnReduced(uint64_t token, Result<ReducedStep> step);

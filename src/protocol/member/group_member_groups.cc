@@ -35,6 +35,7 @@ void GroupMember::State::TakeGroup(const Group& newer) {
     group = newer;
     group->decided = false;
     failure.clear();
+    unreachable.reset();
     heartbeat_urgent = true;
     rank = static_cast<uint32_t>(me - newer.members.begin());
     // Shards of an earlier group's checkpoint are void.

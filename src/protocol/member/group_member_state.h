@@ -72,6 +72,7 @@ struct GroupMember::State {
   bool sharing = false;
   bool filled = false;
   std::string failure;
+  std::optional<NodeId> unreachable;  // the peer because of which the group has failed
   std::optional<Loading> loading;
 
   std::deque<Known> rounds;  // with steps after the one held
