@@ -41,10 +41,10 @@ ProcessGroup::ProcessGroup(net::Loop& loop, net::Transport& transport, Port& por
   timer_ = loop_.After(options_.form_deadline, [this] {
     timer_ = 0;
     const uint32_t missing = *connections_.Missing();
-    StopUnreachable({Code::kDeadlineExceeded, "group " + std::to_string(options_.group) +
-                                                  " was not formed in time: " + Name(missing) +
-                                                  " does not answer"},
-                    missing);
+    StopUnreachable(
+        {Code::kDeadlineExceeded, "group " + std::to_string(options_.group) +
+                                      " was not formed in time: " + Name(missing) + " does not answer"},
+        missing);
   });
   for (const uint32_t peer : connections_.Calls()) {
     Dial(peer, ChannelKind::kData);

@@ -36,8 +36,8 @@ class World {
     bool checkpoints = true;
     bool momentum = false;
     std::set<uint64_t> poisoned = {};  // steps with a non-finite lane
-    // Processes that cannot reach each other, by number from 1, and until when. Node i has process i; a process
-    // whose node is excluded joins again.
+    // Processes that cannot reach each other, by number from 1, and until when. Node i has process i; a
+    // process whose node is excluded joins again.
     std::set<std::pair<uint64_t, uint64_t>> cut = {};
     Time cut_until = Time::max();
   };
@@ -119,7 +119,8 @@ class World {
                                                                         .parameters = node.parameters.get()});
     node.group_member->OnJoined(id);
     seen_[id] = now_;
-    groups_->Join(now_, protocol::Member{id, Role::kWorker, static_cast<uint32_t>(id.value), ""}, node.process);
+    groups_->Join(now_, protocol::Member{id, Role::kWorker, static_cast<uint32_t>(id.value), ""},
+                  node.process);
     At(Random(milliseconds(1), milliseconds(50)), [this, id] { Tick(id); });
     return id;
   }

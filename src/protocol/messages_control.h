@@ -210,8 +210,9 @@ struct WorkerHeartbeat {
   std::vector<uint64_t> held;      // leases it works on; others are no longer its own
   std::vector<uint64_t> released;  // leases ended since the last answered heartbeat, finished or given up
   bool leaving = false;
-  bool waiting = false;             // for servers, or for work
-  // Servers that it has requests for and cannot reach. All-reduce: the peer because of which its group failed.
+  bool waiting = false;  // for servers, or for work
+  // Servers that it has requests for and cannot reach. All-reduce: the peer because of which its group
+  // failed.
   std::vector<NodeId> unreachable;
   WorkerProgress progress;
   std::optional<MemberReport> member_report;  // all-reduce

@@ -156,7 +156,8 @@ bool GroupCoordinator::Due(Time now) const {
   if (members_.empty()) return false;
   if (config_.mpi) return !group_ && members_.size() >= config_.workers;
   if (!group_) {
-    const auto waiting = std::ranges::count_if(members_, [&](const auto& m) { return m.second.since <= now; });
+    const auto waiting =
+        std::ranges::count_if(members_, [&](const auto& m) { return m.second.since <= now; });
     return waiting >= config_.workers || (waiting > 0 && now - *first_since_ >= config_.first_wait);
   }
   if (anew_ || (again_ && now >= *again_)) return true;

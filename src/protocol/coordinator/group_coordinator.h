@@ -37,7 +37,8 @@ struct GroupCoordinatorConfig {
   // Consecutive groups that failed without a step, before the job fails. The pause between them doubles.
   uint32_t max_failures = 8;
   Duration first_pause = std::chrono::milliseconds(50);
-  // How long the process of a member that others cannot reach is left out. Doubles each time, up to a maximum.
+  // How long the process of a member that others cannot reach is left out. Doubles each time, up to a
+  // maximum.
   Duration first_exclusion = std::chrono::seconds(30);
   Duration max_exclusion = std::chrono::minutes(10);
   // MPI: exactly `workers` members, whose index is their rank. After a member is lost silently, mpirun makes
@@ -130,11 +131,11 @@ class GroupCoordinator {
   std::optional<Time> again_;  // a member has failed: form a new group at this time
   std::string why_;
   uint32_t failures_ = 0;
-  std::map<Pair, uint32_t> unreachable_;       // groups in a row that failed for the pair
-  std::map<uint64_t, Exclusion> exclusions_;   // by process
-  std::vector<NodeId> excluded_;               // for TakeExcluded
-  uint64_t best_ = 0;             // the highest step that all members of a group have held
-  std::optional<Ending> ending_;  // of MPI's group
+  std::map<Pair, uint32_t> unreachable_;      // groups in a row that failed for the pair
+  std::map<uint64_t, Exclusion> exclusions_;  // by process
+  std::vector<NodeId> excluded_;              // for TakeExcluded
+  uint64_t best_ = 0;                         // the highest step that all members of a group have held
+  std::optional<Ending> ending_;              // of MPI's group
   Status failure_;
 };
 
