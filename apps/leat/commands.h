@@ -10,6 +10,8 @@ namespace leat {
 // The kernels and graph passes of the program.
 engine::PlanOptions Kernels();
 
+// leat cert: create a private certificate authority, and certificates for roles.
+void AddCertCommand(CLI::App& app, int* result);
 // leat devices: show this machine's processors, caches and memory, and measure their speed.
 void AddDevicesCommand(CLI::App& app, int* result);
 // leat graph: show a job's compute graph and its kernels.

@@ -324,6 +324,7 @@ int Run(int argc, char** argv) {
   AddJobCommands(app, a, result);
   AddRoleCommands(app, a, result);
   AddAdminCommands(app, a, result);
+  AddCertCommand(app, &result);
   AddDevicesCommand(app, &result);
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);

@@ -30,14 +30,7 @@ bool WriteAll(int fd, std::string_view content) {
   return fsync(fd) == 0;
 }
 
-}  // namespace
-
-bool IsPrivate(unsigned mode, bool owned_by_root) {
-  const unsigned others = mode & 0077;
-  return others == 0 || (owned_by_root && others == S_IRGRP);
-}
-
-Result<std::string> ReadPrivateFile(const std::filesystem::path& path) {
+Result<std::string> Read(const std::filesystem::path& path, bool is_private) {
   const auto fail = [&path](Code code, const std::string& why) {
     return Status(code, path.string() + ": " + why);
   };
@@ -46,7 +39,7 @@ Result<std::string> ReadPrivateFile(const std::filesystem::path& path) {
   struct stat about {};
   if (file.get() < 0 || fstat(file.get(), &about) != 0) return fail(CodeOf(errno), std::strerror(errno));
   if (!S_ISREG(about.st_mode)) return fail(Code::kInvalidArgument, "not a regular file");
-  if (!IsPrivate(about.st_mode, about.st_uid == 0)) {
+  if (is_private && !IsPrivate(about.st_mode, about.st_uid == 0)) {
     const unsigned mode = about.st_mode & 07777;
     const std::string octal = {static_cast<char>('0' + (mode >> 6 & 7)),
                                static_cast<char>('0' + (mode >> 3 & 7)), static_cast<char>('0' + (mode & 7))};
@@ -66,6 +59,21 @@ Result<std::string> ReadPrivateFile(const std::filesystem::path& path) {
     return fail(Code::kInvalidArgument, "more than " + std::to_string(kMaxPrivateFileBytes) + " bytes");
   content.resize(have);
   return content;
+}
+
+}  // namespace
+
+bool IsPrivate(unsigned mode, bool owned_by_root) {
+  const unsigned others = mode & 0077;
+  return others == 0 || (owned_by_root && others == S_IRGRP);
+}
+
+Result<std::string> ReadPrivateFile(const std::filesystem::path& path) {
+  return Read(path, true);
+}
+
+Result<std::string> ReadPublicFile(const std::filesystem::path& path) {
+  return Read(path, false);
 }
 
 Status CreatePrivateFile(const std::filesystem::path& path, std::string_view content) {

@@ -1,0 +1,66 @@
+// leat cert: a private certificate authority.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "net/security/certificate.h"
+
+namespace leat {
+namespace {
+
+struct CertArguments {
+  std::string authority;
+  int authority_days = 3650;
+  std::string folder;
+  net::CertificateRequest request;
+};
+
+void Require(const Status& status) {
+  if (!status.ok()) throw std::invalid_argument(status.message());
+}
+
+}  // namespace
+
+void AddCertCommand(CLI::App& app, int* result) {
+  const auto a = std::make_shared<CertArguments>();
+  auto* cert = app.add_subcommand("cert", "create a certificate authority, and certificates for roles");
+  cert->require_subcommand(1);
+
+  auto* init = cert->add_subcommand("init", "create a private authority");
+  init->add_option("dir", a->authority, "new folder of the authority")->required();
+  init->add_option("--days", a->authority_days, "days that it is valid")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 36'500));
+  init->callback([a, result] {
+    Require(net::CreateAuthority(a->authority, a->authority_days));
+    std::printf("created %s; keep %s secret\n", a->authority.c_str(),
+                (std::filesystem::path(a->authority) / "ca-key.pem").c_str());
+    *result = 0;
+  });
+
+  auto* issue = cert->add_subcommand("issue", "issue a certificate for a role");
+  issue
+      ->add_option("role", a->request.roles,
+                   "coordinator, server, worker, feed, bots, serve, admin or observer; several with commas")
+      ->required()
+      ->expected(1)
+      ->delimiter(',');
+  issue->add_option("host", a->request.hosts,
+                    "names, wildcard names (*.cluster) and IP addresses of its hosts");
+  issue->add_option("--authority", a->authority, "folder of the authority")->required();
+  issue->add_option("--out", a->folder, "new folder of ca.pem, cert.pem and key.pem")->required();
+  issue->add_option("--days", a->request.valid_days, "days that it is valid")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3650));
+  issue->callback([a, result] {
+    Require(net::IssueCertificate(a->authority, a->folder, a->request));
+    std::printf("created %s\n", a->folder.c_str());
+    *result = 0;
+  });
+}
+
+}  // namespace leat

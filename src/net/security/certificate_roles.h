@@ -1,0 +1,95 @@
+// What certificates allow their owners to be.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "wire/handshake.h"
+
+namespace leat::net {
+
+// kAdmin: commands that change a job. kObserver: status and metrics only.
+enum class CertificateRole : uint8_t {
+  kCoordinator,
+  kServer,
+  kWorker,
+  kFeed,
+  kBots,
+  kServe,
+  kAdmin,
+  kObserver,
+};
+
+inline constexpr std::array<std::string_view, 8> kCertificateRoleNames = {
+    "coordinator", "server", "worker", "feed", "bots", "serve", "admin", "observer"};
+
+// A set of roles.
+class CertificateRoles {
+ public:
+  constexpr CertificateRoles() = default;
+  constexpr CertificateRoles(std::initializer_list<CertificateRole> roles) {
+    for (const CertificateRole role : roles) Add(role);
+  }
+  // Of a peer without a certificate, on a trusted network.
+  static constexpr CertificateRoles All() {
+    CertificateRoles all;
+    all.bits_ = (1u << kCertificateRoleNames.size()) - 1;
+    return all;
+  }
+
+  constexpr void Add(CertificateRole role) { bits_ |= 1u << static_cast<uint32_t>(role); }
+  constexpr bool Has(CertificateRole role) const { return (bits_ >> static_cast<uint32_t>(role) & 1) != 0; }
+  constexpr bool Overlaps(CertificateRoles other) const { return (bits_ & other.bits_) != 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+  // "server, worker"
+  std::string ToString() const {
+    std::string names;
+    for (size_t i = 0; i < kCertificateRoleNames.size(); ++i) {
+      if ((bits_ >> i & 1) != 0) names += (names.empty() ? "" : ", ") + std::string(kCertificateRoleNames[i]);
+    }
+    return names;
+  }
+  friend constexpr bool operator==(CertificateRoles, CertificateRoles) = default;
+  friend constexpr auto operator<=>(CertificateRoles, CertificateRoles) = default;
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+// None for a name that is no role's.
+inline std::optional<CertificateRole> FindCertificateRole(std::string_view name) {
+  for (size_t i = 0; i < kCertificateRoleNames.size(); ++i) {
+    if (kCertificateRoleNames[i] == name) return static_cast<CertificateRole>(i);
+  }
+  return std::nullopt;
+}
+
+// The roles that may listen on a port.
+inline CertificateRoles RolesThatListen(wire::PortKind port_kind) {
+  switch (port_kind) {
+    case wire::PortKind::kControl:
+      return {CertificateRole::kCoordinator};
+    case wire::PortKind::kServer:
+      return {CertificateRole::kServer};
+    case wire::PortKind::kMember:
+      return {CertificateRole::kWorker};
+  }
+  return {};
+}
+
+// The roles that may connect to a port. What each may ask on the control port is in control/permission.h.
+inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
+  switch (port_kind) {
+    case wire::PortKind::kControl:
+      return CertificateRoles::All();
+    case wire::PortKind::kServer:
+    case wire::PortKind::kMember:
+      return {CertificateRole::kWorker};
+  }
+  return {};
+}
+
+}  // namespace leat::net
