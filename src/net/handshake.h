@@ -1,5 +1,6 @@
-// Authentication of new sockets: both sides prove that they know the job's token (wire/handshake.h). Nothing
-// but the handshake's 80 bytes is read from an unauthenticated peer. Loop's thread only.
+// Authentication of new sockets: TLS begins if the options have an identity, then both sides prove that they
+// know the job's token (wire/handshake.h). Nothing but the handshakes is read from an unauthenticated peer.
+// Loop's thread only.
 #pragma once
 
 #include <functional>
@@ -12,10 +13,11 @@
 
 namespace leat::net {
 
-// Connected and non-blocking. Exactly the handshake has been read.
+// Connected and non-blocking. Exactly the handshake has been read, from `tls` if there is one.
 struct AuthenticatedSocket {
   Descriptor socket;
-  std::string peer;  // "127.0.0.1:40123"
+  std::string peer;                 // "127.0.0.1:40123"
+  std::unique_ptr<TlsSession> tls;  // of the socket; null: no TLS
 };
 
 // Listens at "host:port"; port 0 selects a free port. Errors name the address. `on_socket` may destroy the
@@ -27,7 +29,8 @@ Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportC
 
 // Makes one attempt to connect and authenticate. `done` runs on the loop, never inside this call, unless the
 // returned handle is destroyed first. Returns kPermissionDenied if the peer has another token, and
-// kFailedPrecondition if it speaks another version or serves another kind of port.
+// kFailedPrecondition if it speaks another version, serves another kind of port, differs in the use of TLS,
+// or if one side refuses the other's certificate. That of a coordinator must name the host of `address`.
 std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
                                            const std::string& address, Duration deadline,
                                            std::function<void(Result<AuthenticatedSocket>)> done);

@@ -23,6 +23,8 @@ namespace {
 using Progress = HandshakeReader::Progress;
 
 constexpr int kAcceptsPerTurn = 64;
+// The first byte of a TLS connection: a record of its handshake.
+constexpr std::byte kTlsHandshake{0x16};
 // Pause after the process or the system has run out of descriptors or memory.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
@@ -84,7 +86,9 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     uint64_t watch = 0;
     Time deadline{};
     std::string peer;
-    bool challenged = false;  // the hello is read, the proof follows
+    std::unique_ptr<TlsSession> tls;
+    bool without_tls = false;  // the peer's first byte is not one of TLS
+    bool challenged = false;   // the hello is read, the proof follows
     wire::HandshakeContext context;
     HandshakeReader reader{wire::kHelloBytes};
   };
@@ -159,20 +163,62 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
   }
 
   void Read(PendingHandshakeAt at) {
-    const auto progress = at->reader.Read(at->fd);
+    if (shared_->options.tls != nullptr && !at->without_tls) {
+      if (at->tls == nullptr && !BeginTls(at)) return;
+      if (at->tls != nullptr && !at->tls->established()) {
+        const Result<bool> complete = at->tls->Handshake();
+        if (!complete.ok()) return Refuse(at, complete.status().message());
+        if (!*complete) return;
+      }
+    }
+    const auto progress = at->reader.Read(at->fd, at->tls.get());
     if (progress == Progress::kMore) return;
     if (progress == Progress::kLost) {
-      return Refuse(at, at->reader.begun() ? "the connection was closed during the handshake" : "");
+      if (!at->reader.lost().ok()) return Refuse(at, at->reader.lost().message());
+      const bool begun = at->reader.begun() || at->tls != nullptr;
+      return Refuse(at, begun ? "the connection was closed during the handshake" : "");
     }
     if (at->challenged) return CheckProof(at);
-    const auto nonce = wire::DecodeHello(at->reader.bytes(), shared_->options.port_kind);
+    OnHello(at);
+  }
+
+  // Looks at the peer's first byte. False if there is none yet, or if the peer is refused.
+  bool BeginTls(PendingHandshakeAt at) {
+    std::byte first{};
+    const ssize_t got = recv(at->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
+    if (got <= 0) {
+      Refuse(at, "");
+      return false;
+    }
+    at->without_tls = first != kTlsHandshake;
+    if (at->without_tls) return true;  // what it says instead is read, and answered
+    const wire::PortKind port_kind = shared_->options.port_kind;
+    at->tls = shared_->options.tls->Begin(
+        at->fd, {.side = wire::Side::kAccepts, .peer_roles = RolesThatConnect(port_kind), .peer_host = {}},
+        shared_->tls_buffers);
+    return true;
+  }
+
+  void OnHello(PendingHandshakeAt at) {
+    const wire::PortKind port_kind = shared_->options.port_kind;
+    const auto nonce = wire::DecodeHello(at->reader.bytes(), port_kind);
+    if (!nonce.ok() && at->tls == nullptr && at->reader.bytes()[0] == kTlsHandshake) {
+      SendAll(at->fd, nullptr, wire::EncodeMismatch(port_kind));
+      return Refuse(at, "the peer uses TLS, this role does not");
+    }
     if (!nonce.ok()) {
       if (nonce.status().code() == Code::kFailedPrecondition)
-        SendAll(at->fd, wire::EncodeMismatch(shared_->options.port_kind));
+        SendAll(at->fd, at->tls.get(), wire::EncodeMismatch(port_kind));
       return Refuse(at, nonce.status().message());
     }
-    at->context = {.port_kind = shared_->options.port_kind, .connects = *nonce, .accepts = RandomNonce()};
-    if (!SendAll(at->fd, wire::EncodeChallenge(at->context, shared_->options.token)))
+    if (at->without_tls) {
+      SendAll(at->fd, nullptr, wire::EncodeTlsRequired(port_kind));
+      return Refuse(at, "the peer does not use TLS, which this port requires");
+    }
+    at->context = {.port_kind = port_kind, .connects = *nonce, .accepts = RandomNonce()};
+    if (at->tls != nullptr) at->context.session = at->tls->ExportedSecret();
+    if (!SendAll(at->fd, at->tls.get(), wire::EncodeChallenge(at->context, shared_->options.token)))
       return Refuse(at, SocketError(errno));
     at->challenged = true;
     at->reader.Next(wire::kProofBytes);
@@ -182,18 +228,18 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
   void CheckProof(PendingHandshakeAt at) {
     if (const Status proof = wire::CheckProof(at->reader.bytes(), at->context, shared_->options.token);
         !proof.ok()) {
-      SendAll(at->fd, wire::EncodeVerdict(wire::Verdict::kWrongToken));
+      SendAll(at->fd, at->tls.get(), wire::EncodeVerdict(wire::Verdict::kWrongToken));
       return Refuse(at, proof.message());
     }
     if (const char* full = shared_->CheckRoom(HostOf(at->peer)); full != nullptr) {
-      SendAll(at->fd, wire::EncodeVerdict(wire::Verdict::kTooManyConnections));
+      SendAll(at->fd, at->tls.get(), wire::EncodeVerdict(wire::Verdict::kTooManyConnections));
       return Refuse(at, full);
     }
-    if (!SendAll(at->fd, wire::EncodeVerdict(wire::Verdict::kAdmitted)))
+    if (!SendAll(at->fd, at->tls.get(), wire::EncodeVerdict(wire::Verdict::kAdmitted)))
       return Refuse(at, SocketError(errno));
     const auto self = shared_from_this();  // the callback may destroy the listener
     poller().Unwatch(at->watch);
-    AuthenticatedSocket authenticated{Descriptor(at->fd), std::move(at->peer)};
+    AuthenticatedSocket authenticated{Descriptor(at->fd), std::move(at->peer), std::move(at->tls)};
     pending_handshakes_.erase(at);
     on_socket_(std::move(authenticated));
   }

@@ -18,7 +18,7 @@ namespace {
 
 using Progress = HandshakeReader::Progress;
 
-// Resolves the name, tries its addresses in order, and does the handshake.
+// Resolves the name, tries its addresses in order, and does the handshakes.
 class Attempt final : public Watcher, public std::enable_shared_from_this<Attempt> {
  public:
   Attempt(std::shared_ptr<TransportContext> shared, std::string address,
@@ -32,7 +32,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     timer_ = shared_->loop.After(deadline, [this] {
       timer_ = 0;
       Finish(Status(Code::kDeadlineExceeded,
-                    std::string("no ") + (greeting_ ? "handshake" : "answer") + " before the deadline"));
+                    std::string("no ") + (connected_ ? "handshake" : "answer") + " before the deadline"));
     });
     lookup_ = ResolveAsync(shared_->loop, address_, [this](Result<std::vector<SocketAddress>> found) {
       if (!found.ok()) return Finish(found.status());
@@ -78,23 +78,49 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   void OnReady(bool, bool) override {
     const auto self = shared_from_this();
     if (greeting_) return ReadAnswers();
+    if (connected_) return ContinueTls();
     int error = 0;
     socklen_t size = sizeof(error);
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
     context_ = {.port_kind = shared_->options.port_kind, .connects = RandomNonce(), .accepts = {}};
-    if (error == 0 && !SendAll(fd_, wire::EncodeHello(context_.port_kind, context_.connects))) error = errno;
+    if (error == 0 && shared_->options.tls == nullptr && !SendHello()) error = errno;
     if (error != 0) {
       failure_ = Status(Code::kUnavailable, SocketError(error));
       CloseSocket();
       return TryNext();
     }
-    greeting_ = true;
+    connected_ = true;
     poller().Rewatch(watch_, true, false);
+    if (shared_->options.tls == nullptr) return;
+    // A coordinator has the address that the user gave. Other addresses come from it.
+    const auto host = ParseAddress(address_);
+    const bool named = context_.port_kind == wire::PortKind::kControl && host.ok();
+    tls_ = shared_->options.tls->Begin(fd_,
+                                       {.side = wire::Side::kConnects,
+                                        .peer_roles = RolesThatListen(context_.port_kind),
+                                        .peer_host = named ? host->host : ""},
+                                       shared_->tls_buffers);
+    ContinueTls();
+  }
+
+  void ContinueTls() {
+    const Result<bool> complete = tls_->Handshake();
+    if (!complete.ok()) return Finish(complete.status());
+    if (!*complete) return;
+    context_.session = tls_->ExportedSecret();
+    if (!SendHello()) return Finish(Status(Code::kUnavailable, SocketError(errno)));
+    ReadAnswers();
+  }
+
+  bool SendHello() {
+    greeting_ = true;
+    return SendAll(fd_, tls_.get(), wire::EncodeHello(context_.port_kind, context_.connects));
   }
 
   void ReadAnswers() {
-    const auto progress = reader_.Read(fd_);
+    const auto progress = reader_.Read(fd_, tls_.get());
     if (progress == Progress::kMore) return;
+    if (progress == Progress::kLost && !reader_.lost().ok()) return Finish(reader_.lost());
     if (progress == Progress::kLost) {
       return Finish(Status(Code::kUnavailable, proven_ ? "the connection was closed during the handshake"
                                                        : "the connection was closed before the handshake "
@@ -107,14 +133,14 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
       return ReadAnswers();
     }
     poller().Unwatch(watch_);
-    Finish(AuthenticatedSocket{Descriptor(std::exchange(fd_, -1)), peer_});
+    Finish(AuthenticatedSocket{Descriptor(std::exchange(fd_, -1)), peer_, std::move(tls_)});
   }
 
   // Verifies the peer's proof, then sends this side's.
   Status Prove() {
     LEAT_ASSIGN_OR_RETURN(context_.accepts,
                           wire::CheckChallenge(reader_.bytes(), context_, shared_->options.token));
-    if (!SendAll(fd_, wire::EncodeProof(context_, shared_->options.token)))
+    if (!SendAll(fd_, tls_.get(), wire::EncodeProof(context_, shared_->options.token)))
       return {Code::kUnavailable, SocketError(errno)};
     return {};
   }
@@ -130,6 +156,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   void CloseSocket() {
     if (fd_ < 0) return;
     poller().Unwatch(watch_);
+    tls_.reset();
     close(std::exchange(fd_, -1));
   }
 
@@ -144,7 +171,9 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   int fd_ = -1;
   std::string peer_;
   uint64_t watch_ = 0;
-  bool greeting_ = false;  // the hello is sent
+  std::unique_ptr<TlsSession> tls_;  // null: no TLS
+  bool connected_ = false;           // TLS or the hello has begun
+  bool greeting_ = false;            // the hello is sent
   bool proven_ = false;    // both proofs are made, the verdict follows
   wire::HandshakeContext context_;
   HandshakeReader reader_{wire::kChallengeBytes};

@@ -55,7 +55,13 @@ void SendUnpaced(int fd, const SocketAddress& peer) {
   setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
-bool SendAll(int fd, const Bytes& message) {
+bool SendAll(int fd, TlsSession* tls, const Bytes& message) {
+  if (tls != nullptr) {
+    const iovec piece{const_cast<std::byte*>(message.data()), message.size()};
+    bool moved = false;
+    const Result<size_t> sent = tls->Write({&piece, 1}, &moved);
+    return sent.ok() && *sent == message.size();
+  }
   return send(fd, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(message.size());
 }
@@ -66,8 +72,20 @@ wire::Nonce RandomNonce() {
   return nonce;
 }
 
-HandshakeReader::Progress HandshakeReader::Read(int fd) {
+HandshakeReader::Progress HandshakeReader::Read(int fd, TlsSession* tls) {
   while (have_ < size_) {
+    if (tls != nullptr) {
+      const iovec piece{bytes_.data() + have_, size_ - have_};
+      const Result<size_t> got = tls->Read({&piece, 1});
+      if (!got.ok()) {
+        if (got.status().code() != Code::kUnavailable) lost_ = got.status();
+        return Progress::kLost;
+      }
+      if (*got == 0) return Progress::kMore;
+      have_ += *got;
+      begun_ = true;
+      continue;
+    }
     const ssize_t got = recv(fd, bytes_.data() + have_, size_ - have_, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Progress::kMore;

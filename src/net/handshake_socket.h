@@ -24,8 +24,9 @@ void PrepareSocket(int fd, const TransportOptions& options);
 // peer can take.
 void SendUnpaced(int fd, const SocketAddress& peer);
 
-// Sends a message of the handshake. Such a message always fits into the send buffer of a new socket.
-bool SendAll(int fd, const Bytes& message);
+// Sends a message of the handshake, through `tls` if it is not null. Such a message always fits into the send
+// buffer of a new socket.
+bool SendAll(int fd, TlsSession* tls, const Bytes& message);
 
 wire::Nonce RandomNonce();
 
@@ -36,19 +37,23 @@ class HandshakeReader {
   // `size` is at most kChallengeBytes.
   explicit HandshakeReader(size_t size) : size_(size) {}
 
-  Progress Read(int fd);
+  // Through `tls` if it is not null.
+  Progress Read(int fd, TlsSession* tls);
   // Begins to read the next message.
   void Next(size_t size);
   // The bytes of the message that have arrived.
   ByteView bytes() const { return ByteView(bytes_).first(have_); }
   // Any byte of any message has arrived.
   bool begun() const { return begun_; }
+  // Why the connection is lost, where more is known than its end.
+  const Status& lost() const { return lost_; }
 
  private:
   std::array<std::byte, wire::kChallengeBytes> bytes_;
   size_t size_;
   size_t have_ = 0;
   bool begun_ = false;
+  Status lost_;
 };
 
 }  // namespace leat::net

@@ -22,6 +22,7 @@ struct TransportContext {
   Loop& loop;
   const TransportOptions options;
   std::vector<std::byte> staging;  // read buffer of all streams
+  const std::shared_ptr<TlsBuffers> tls_buffers = std::make_shared<TlsBuffers>();
 
   // Open connections from listeners. `host` is the peer's, without a port.
   const char* CheckRoom(std::string_view host) const;  // why there is no room for another; null: there is

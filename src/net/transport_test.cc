@@ -9,6 +9,7 @@
 #include "net/inproc/inproc.h"
 #include "net/tcp/tcp.h"
 #include "net/testing.h"
+#include "net/tls/testing.h"
 #include "net/ucx/ucx.h"
 
 namespace leat::net {
@@ -50,6 +51,16 @@ std::unique_ptr<Transport> MakeUcxNetwork(Loop& loop, TransportOptions options) 
 }
 std::unique_ptr<Transport> MakeQuietFault(Loop& loop, TransportOptions options) {
   return MakeFaultTransport(loop, MakeTcpTransport(loop, std::move(options)), std::make_shared<Faults>());
+}
+
+std::unique_ptr<Transport> MakeTls(Loop& loop, TransportOptions options) {
+  options.tls = testing::AnyRole();
+  return MakeTcpTransport(loop, std::move(options));
+}
+// Shared memory after a handshake with TLS.
+std::unique_ptr<Transport> MakeUcxTls(Loop& loop, TransportOptions options) {
+  options.tls = testing::AnyRole();
+  return MakeUcxTransport(loop, std::move(options));
 }
 
 class TransportTest : public ::testing::TestWithParam<Kind> {
@@ -661,6 +672,9 @@ TEST_P(TwoLoopTransportTest, TwoThreads) {
 
 const Kind kTcp{"Tcp", false, MakeTcpTransport};
 const Kind kTcpOneLoop{"TcpOneLoop", true, MakeTcpTransport};
+const Kind kTls{"Tls", false, MakeTls};
+const Kind kTlsOneLoop{"TlsOneLoop", true, MakeTls};
+const Kind kUcxTls{"UcxTls", false, MakeUcxTls};
 const Kind kInproc{"Inproc", false, MakeInproc};
 const Kind kInprocOneLoop{"InprocOneLoop", true, MakeInproc};
 const Kind kUcx{"Ucx", false, MakeUcxTransport};
@@ -673,11 +687,11 @@ std::string NameOf(const ::testing::TestParamInfo<Kind>& instance) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         ::testing::Values(kTcp, kTcpOneLoop, kUcx, kUcxOneLoop, kUcxNetwork, kInproc,
-                                           kInprocOneLoop, kFault),
+                         ::testing::Values(kTcp, kTcpOneLoop, kTls, kTlsOneLoop, kUcx, kUcxOneLoop, kUcxTls,
+                                           kUcxNetwork, kInproc, kInprocOneLoop, kFault),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(All, TwoLoopTransportTest,
-                         ::testing::Values(kTcp, kUcx, kUcxNetwork, kInproc, kFault), NameOf);
+                         ::testing::Values(kTcp, kTls, kUcx, kUcxTls, kUcxNetwork, kInproc, kFault), NameOf);
 
 }  // namespace
 }  // namespace leat::net

@@ -19,6 +19,9 @@ constexpr std::string_view kConnectsLabel = "leat handshake: connects";
 constexpr std::string_view kAcceptsLabel = "leat handshake: accepts ";
 static_assert(kConnectsLabel.size() == kAcceptsLabel.size());
 
+// Of the port's kind: the port requires TLS.
+constexpr uint16_t kTlsRequired = 0x8000;
+
 using Proof = std::array<std::byte, kProofBytes>;
 
 Status WrongToken() {
@@ -57,8 +60,11 @@ Result<Nonce> ReadBegin(ByteReader& in, Side side, PortKind port_kind) {
   }
   if (in.Get<uint16_t>() != static_cast<uint16_t>(side))
     return Status(Code::kDataLoss, "the peer's hello names the wrong side (connects, accepts)");
-  if (const auto its = static_cast<PortKind>(in.Get<uint16_t>()); its != port_kind) {
-    const bool accepts = side == Side::kAccepts;
+  const bool accepts = side == Side::kAccepts;
+  const auto port = in.Get<uint16_t>();
+  if (accepts && (port & kTlsRequired) != 0)
+    return Status(Code::kFailedPrecondition, "the peer requires TLS; start this side with --security");
+  if (const auto its = static_cast<PortKind>(port); its != port_kind) {
     return Status(Code::kFailedPrecondition,
                   std::string("the port belongs to ") + Name(accepts ? its : port_kind) +
                       ", the connection is for " + Name(accepts ? port_kind : its));
@@ -75,6 +81,7 @@ Proof MakeProof(Side side, const HandshakeContext& context, std::string_view tok
   text.Put(static_cast<uint32_t>(context.port_kind));
   text.PutRaw(context.connects);
   text.PutRaw(context.accepts);
+  if (context.session) text.PutRaw(*context.session);
   Proof proof;
   // With proofs that are not computed, all peers would agree.
   LEAT_CHECK(HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
@@ -111,6 +118,10 @@ Bytes EncodeChallenge(const HandshakeContext& context, std::string_view token) {
 
 Bytes EncodeMismatch(PortKind port_kind) {
   return Challenge(port_kind, Nonce{}, Proof{});
+}
+
+Bytes EncodeTlsRequired(PortKind port_kind) {
+  return EncodeMismatch(static_cast<PortKind>(static_cast<uint32_t>(port_kind) | kTlsRequired));
 }
 
 Result<Nonce> CheckChallenge(ByteView challenge, const HandshakeContext& context, std::string_view token) {

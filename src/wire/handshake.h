@@ -9,8 +9,9 @@
 //                                   <--     verdict
 //
 // A recorded message is useless on another connection, because its nonces differ. A proof names its side and
-// the kind of port, so it cannot be returned to its sender, or used at a port of another kind. Someone who
-// forwards the messages of both sides is not detected: an untrusted network needs TLS below.
+// the kind of port, so it cannot be returned to its sender, or used at a port of another kind. With TLS below,
+// it covers a secret of that session, so it proves nothing to the other side of someone who forwards it.
+// Without TLS, someone who forwards the messages of both sides is not detected.
 //
 // All messages have a fixed size, so no length from an unauthenticated peer is used. The functions are pure
 // and thread-safe. Proofs are compared in constant time.
@@ -18,6 +19,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/bytes.h"
@@ -38,6 +40,7 @@ struct HandshakeContext {
   PortKind port_kind = PortKind::kServer;
   Nonce connects{};  // the nonce of the connecting side
   Nonce accepts{};
+  std::optional<Nonce> session{};  // a secret of the TLS session below; none: no TLS
 };
 
 constexpr size_t kHelloBytes = 48;
@@ -56,6 +59,8 @@ Bytes EncodeChallenge(const HandshakeContext& context, std::string_view token);
 // The answer to a hello that DecodeHello returns kFailedPrecondition for: a challenge of zeros, which tells
 // the peer the version and the kind of this port and proves nothing.
 Bytes EncodeMismatch(PortKind port_kind);
+// The same for a peer without TLS at a port that requires it.
+Bytes EncodeTlsRequired(PortKind port_kind);
 // Returns the peer's nonce after its proof has been verified. `context->accepts` is not used. Returns
 // kPermissionDenied for a peer with another token, otherwise as DecodeHello.
 Result<Nonce> CheckChallenge(ByteView challenge, const HandshakeContext& context, std::string_view token);

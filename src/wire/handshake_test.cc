@@ -77,6 +77,30 @@ TEST_F(HandshakeTest, AnotherTokenIsRefused) {
   }
 }
 
+TEST_F(HandshakeTest, ProofsHoldForTheirTlsSessionOnly) {
+  HandshakeContext here = context;
+  here.session = RandomNonce(rng);
+  HandshakeContext other = context;
+  other.session = RandomNonce(rng);
+  EXPECT_TRUE(CheckProof(EncodeProof(here, "secret"), here, "secret").ok());
+  EXPECT_TRUE(CheckChallenge(EncodeChallenge(here, "secret"), here, "secret").ok());
+  for (const HandshakeContext& there : {other, context}) {
+    EXPECT_EQ(CheckProof(EncodeProof(here, "secret"), there, "secret").code(), Code::kPermissionDenied);
+    EXPECT_EQ(CheckChallenge(EncodeChallenge(here, "secret"), there, "secret").status().code(),
+              Code::kPermissionDenied);
+  }
+}
+
+TEST_F(HandshakeTest, APortThatRequiresTlsSaysSo) {
+  for (const PortKind port_kind : kPortKinds) {
+    const Bytes answer = EncodeTlsRequired(port_kind);
+    ASSERT_EQ(answer.size(), kChallengeBytes);
+    const auto status = CheckChallenge(answer, {.port_kind = port_kind}, "secret").status();
+    EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+    EXPECT_EQ(status.message(), "the peer requires TLS; start this side with --security");
+  }
+}
+
 TEST_F(HandshakeTest, ProofsHoldForTheirNoncesOnly) {
   for (int which = 0; which < 2; ++which) {
     HandshakeContext other = context;

@@ -128,9 +128,13 @@ bool IsAddress(const std::string& host) {
   return inet_pton(AF_INET, host.c_str(), &v4) == 1 || inet_pton(AF_INET6, host.c_str(), &v6) == 1;
 }
 
-// Letters, digits, '-' and '.', and "*." at the beginning. No other character reaches OpenSSL's syntax.
+// Letters, digits, '-' and '.', and "*." at the beginning. No other character reaches OpenSSL's syntax. A
+// wildcard before a single part (*.com) matches nothing.
 bool IsName(std::string_view host) {
-  if (host.starts_with("*.")) host.remove_prefix(2);
+  if (host.starts_with("*.")) {
+    host.remove_prefix(2);
+    if (host.find('.') == std::string_view::npos) return false;
+  }
   if (host.empty() || host.size() > 253 || host.front() == '.' || host.back() == '.') return false;
   return std::ranges::all_of(host, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
@@ -152,7 +156,7 @@ Result<std::string> AlternativeNames(const CertificateRequest& request) {
   for (const std::string& host : request.hosts) {
     if (!IsAddress(host) && !IsName(host)) {
       return Status(Code::kInvalidArgument,
-                    "'" + host + "' is neither a host name, a wildcard name (*.cluster), nor an IP address");
+                    "'" + host + "' is neither a host name, a wildcard name (*.leat.example), nor an IP address");
     }
     // Leat connects to localhost by this address.
     add(host == "localhost" ? "IP:127.0.0.1" : (IsAddress(host) ? "IP:" : "DNS:") + host);

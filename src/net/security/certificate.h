@@ -22,7 +22,7 @@ Status CreateAuthority(const std::filesystem::path& folder, int valid_days = 365
 
 struct CertificateRequest {
   std::vector<std::string> roles;
-  std::vector<std::string> hosts;  // names, wildcard names ("*.cluster") or addresses; may be empty
+  std::vector<std::string> hosts;  // names, wildcard names ("*.leat.example") or addresses; may be empty
   int valid_days = 365;
 };
 

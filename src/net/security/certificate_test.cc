@@ -41,7 +41,7 @@ TEST_F(CertificateTest, IssuedByAnAuthorityForItsRoles) {
   ASSERT_TRUE(CreateAuthority(In("ca")).ok());
   const Status issued = Issue(
       "ca", "both",
-      {.roles = {"coordinator", "feed"}, .hosts = {"a.cluster", "*.cluster", "10.0.0.5", "2001:db8::1"}});
+      {.roles = {"coordinator", "feed"}, .hosts = {"a.cluster", "*.leat.cluster", "10.0.0.5", "2001:db8::1"}});
   ASSERT_TRUE(issued.ok()) << issued.ToString();
   const auto found = ReadCertificateFolder(In("both"));
   ASSERT_TRUE(found.ok()) << found.status().ToString();
@@ -108,7 +108,7 @@ TEST_F(CertificateTest, WhatCannotBeIssued) {
               HasSubstr("unknown role 'wroker' of a certificate; roles are coordinator, server,"));
   EXPECT_EQ(Issue("ca", "worker", {}).code(), Code::kInvalidArgument);
   for (const char* host :
-       {"", "a b", "a,URI:leat:role:admin", "*", "*.", "a.*.b", ".a", "a.", "10.0.0.5/8", "[::1]"}) {
+       {"", "a b", "a,URI:leat:role:admin", "*", "*.", "*.cluster", "a.*.b", ".a", "a.", "10.0.0.5/8", "[::1]"}) {
     EXPECT_EQ(Issue("ca", "worker", {.roles = {"worker"}, .hosts = {host}}).code(), Code::kInvalidArgument)
         << host;
   }

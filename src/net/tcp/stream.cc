@@ -27,11 +27,12 @@ constexpr size_t kMaxVectors = 64;
 
 }  // namespace
 
-Stream::Stream(std::shared_ptr<TransportContext> shared, int fd, std::string peer,
+Stream::Stream(std::shared_ptr<TransportContext> shared, AuthenticatedSocket authenticated,
                std::function<void()> on_end)
     : shared_(std::move(shared)),
-      fd_(fd),
-      peer_(std::move(peer)),
+      fd_(authenticated.socket.Release()),
+      tls_(std::move(authenticated.tls)),
+      peer_(std::move(authenticated.peer)),
       on_end_(std::move(on_end)),
       reader_(*shared_),
       stall_(shared_->loop, shared_->options.stall_timeout) {
@@ -51,12 +52,13 @@ std::unique_ptr<Connection> Stream::MakeConnection() {
 void Stream::Start(Receiver* receiver) {
   receiver_ = receiver;
   if (open_) shared_->loop.impl().Rewatch(watch_, true, want_write_);
+  if (tls_ != nullptr && tls_->readable()) ReceiveLater();
 }
 
 void Stream::OnReady(bool readable, bool writable) {
   const auto self = shared_from_this();  // a callback may destroy the connection
   if (writable && want_write_) Flush();
-  if (readable && open_ && receiver_ != nullptr) Receive();
+  if (readable && open_ && receiver_ != nullptr && !receives_later_) Receive();
   if (open_ && (want_write_ || reader_.left() > kSmallBytes)) {
     shared_->loop.impl().KeepPolling(shared_->loop.Now() + kAwake);
   }
@@ -76,17 +78,10 @@ void Stream::Receive() {
       vectors[count++] = {shared_->staging.data(), shared_->staging.size()};
       wanted += shared_->staging.size();
     }
-    const ssize_t got = readv(fd_, vectors.data(), static_cast<int>(count));
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      return End({Code::kUnavailable, "connection to " + peer_ + " lost: " + std::strerror(errno)});
-    }
-    if (got == 0) {
-      return End({Code::kUnavailable, "connection to " + peer_ + " closed by the peer" +
-                                          (reader_.in_message() ? " in the middle of a message" : "")});
-    }
-    const auto bytes = static_cast<size_t>(got);
+    const Result<size_t> got = Read(std::span(vectors).first(count));
+    if (!got.ok()) return End(got.status());
+    const size_t bytes = *got;
+    if (bytes == 0) return;
     shared_->bytes_received.Add(bytes);
     budget -= std::min(budget, bytes);
     if (direct > 0) reader_.Advance(std::min(bytes, direct), *receiver_, *handle_, open_);
@@ -96,6 +91,39 @@ void Stream::Receive() {
       if (!status.ok()) return End(status.With(peer_));
     }
     if (bytes < wanted) return;  // the socket is empty
+  }
+  if (open_ && tls_ != nullptr && tls_->readable()) ReceiveLater();
+}
+
+// The socket does not report what TLS has read ahead.
+void Stream::ReceiveLater() {
+  receives_later_ = true;
+  shared_->loop.Post([self = shared_from_this()] {
+    self->receives_later_ = false;
+    if (self->open_ && self->receiver_ != nullptr) self->OnReady(true, false);
+  });
+}
+
+// 0: nothing has arrived.
+Result<size_t> Stream::Read(std::span<const iovec> vectors) {
+  const auto closed = [this] {
+    return Status(Code::kUnavailable, "connection to " + peer_ + " closed by the peer" +
+                                          (reader_.in_message() ? " in the middle of a message" : ""));
+  };
+  const auto lost = [this](const std::string& why) {
+    return Status(Code::kUnavailable, "connection to " + peer_ + " lost: " + why);
+  };
+  if (tls_ != nullptr) {
+    Result<size_t> got = tls_->Read(vectors);
+    if (got.ok()) return got;
+    return tls_->closed_by_peer() ? closed() : lost(got.status().message());
+  }
+  while (true) {
+    const ssize_t got = readv(fd_, vectors.data(), static_cast<int>(vectors.size()));
+    if (got > 0) return static_cast<size_t>(got);
+    if (got == 0) return closed();
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
+    if (errno != EINTR) return lost(std::strerror(errno));
   }
 }
 
@@ -125,23 +153,36 @@ void Stream::Flush() {
     std::array<iovec, kMaxVectors> vectors;
     size_t wanted = 0;
     const size_t count = queue_.Gather(vectors, std::min(budget, kCallBytes), &wanted);
-    msghdr message{};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      return End({Code::kUnavailable, "connection to " + peer_ + " lost: " + std::strerror(errno)});
-    }
-    const auto bytes = static_cast<size_t>(sent);
+    const Result<size_t> sent = Write(std::span(vectors).first(count));
+    if (!sent.ok()) return End(sent.status().With("connection to " + peer_ + " lost"));
+    const size_t bytes = *sent;
+    if (bytes == 0) break;
     shared_->bytes_sent.Add(bytes);
     budget -= std::min(budget, bytes);
     sent_time_ = shared_->loop.Now();
     ReportSent(bytes);
-    if (bytes < wanted) break;  // the socket is full
+    if (bytes < wanted && tls_ == nullptr) break;  // the socket is full
   }
   WantWrite(!queue_.empty());
+}
+
+// 0: the socket is full.
+Result<size_t> Stream::Write(std::span<iovec> vectors) {
+  if (tls_ != nullptr) {
+    bool moved = false;
+    const Result<size_t> sent = tls_->Write(vectors, &moved);
+    if (moved) sent_time_ = shared_->loop.Now();
+    return sent;
+  }
+  msghdr message{};
+  message.msg_iov = vectors.data();
+  message.msg_iovlen = vectors.size();
+  while (true) {
+    const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return static_cast<size_t>(sent);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
+    if (errno != EINTR) return Status(Code::kUnavailable, std::strerror(errno));
+  }
 }
 
 // Advances by the sent bytes. Completed callbacks run from the loop.
@@ -185,6 +226,7 @@ void Stream::CloseSocket() {
   if (!open_) return;
   shared_->loop.impl().Unwatch(watch_);
   open_ = false;
+  tls_.reset();
   close(std::exchange(fd_, -1));
   if (on_end_ != nullptr) std::exchange(on_end_, nullptr)();
 }

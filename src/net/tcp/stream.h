@@ -1,4 +1,4 @@
-// A tcp connection: frames over a connected, authenticated stream socket.
+// A tcp connection: frames over a connected, authenticated stream socket, through TLS if it has begun there.
 //
 // Large payloads are read directly into the receiver's spans, other bytes into one staging buffer shared by
 // all streams of a transport. So a small message costs one read, and an idle connection needs almost no
@@ -13,6 +13,7 @@
 
 #include "net/connection_handle.h"
 #include "net/framing.h"
+#include "net/handshake.h"
 #include "net/poller.h"
 #include "net/stall.h"
 #include "net/transport.h"
@@ -22,8 +23,9 @@ namespace leat::net {
 
 class Stream final : public Watcher, public std::enable_shared_from_this<Stream> {
  public:
-  // Takes ownership of the non-blocking socket. `on_end` runs when the socket is closed.
-  Stream(std::shared_ptr<TransportContext> shared, int fd, std::string peer, std::function<void()> on_end);
+  // `on_end` runs when the socket is closed.
+  Stream(std::shared_ptr<TransportContext> shared, AuthenticatedSocket authenticated,
+         std::function<void()> on_end);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -41,6 +43,9 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
 
   void OnReady(bool readable, bool writable) override;
   void Receive();
+  void ReceiveLater();
+  Result<size_t> Read(std::span<const iovec> vectors);
+  Result<size_t> Write(std::span<iovec> vectors);
   void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
             std::function<void(const Status&)> done);
   void Flush();
@@ -54,6 +59,7 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   std::shared_ptr<TransportContext> shared_;
   int fd_;            // -1 once ended
   bool open_ = true;  // fd_ >= 0
+  std::unique_ptr<TlsSession> tls_;  // null: no TLS
   std::string peer_;
   std::function<void()> on_end_;
   uint64_t watch_ = 0;
@@ -63,6 +69,7 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   FrameReader reader_;
   FrameQueue queue_;
   bool want_write_ = false;
+  bool receives_later_ = false;
   std::vector<FrameQueue::Done> sent_;  // completed; called from the loop
   Time sent_time_{};                    // when the queue last progressed
 

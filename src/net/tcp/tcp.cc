@@ -53,8 +53,7 @@ class TcpTransport final : public Transport {
  private:
   static std::shared_ptr<Stream> MakeStream(const std::shared_ptr<TransportContext>& shared,
                                             AuthenticatedSocket authenticated, std::function<void()> on_end) {
-    return std::make_shared<Stream>(shared, authenticated.socket.Release(), std::move(authenticated.peer),
-                                    std::move(on_end));
+    return std::make_shared<Stream>(shared, std::move(authenticated), std::move(on_end));
   }
 
   std::shared_ptr<TransportContext> shared_;

@@ -42,7 +42,7 @@ class UcxConnection;
 struct UcxShared {
   UcxShared(Loop& loop, const TransportOptions& options)
       : base(std::make_shared<TransportContext>(loop, options)),
-        trusted_network(options.trusted_network),
+        trusted_network(options.trusted_network && options.tls == nullptr),
         connections(base->metrics().gauge("leat_net_ucx_connections")) {}
 
   // UCX is set up on first use. A failed attempt is not repeated.
@@ -566,7 +566,10 @@ class UcxTransport final : public Transport {
                       });
   }
 
-  void TrustNetwork(bool trusted) override { shared_->trusted_network = trusted; }
+  // RDMA does not encrypt.
+  void TrustNetwork(bool trusted) override {
+    shared_->trusted_network = trusted && shared_->base->options.tls == nullptr;
+  }
   size_t lingering() const override { return shared_->leaving.size(); }
 
  private:

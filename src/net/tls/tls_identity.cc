@@ -1,0 +1,99 @@
+#include "net/tls/tls_identity.h"
+
+#include <openssl/err.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "net/security/certificate.h"
+#include "net/security/openssl.h"
+
+namespace leat::net {
+namespace {
+
+// A chain of one certificate and its authority, with room for one that is not Leat's own.
+constexpr long kMaxCertificateBytes = 16 << 10;
+
+// The certificates and the key have been checked.
+openssl::Context MakeContext(const CertificateFolder& folder) {
+  openssl::Context context(SSL_CTX_new(TLS_method()));
+  SSL_CTX* const to = context.get();
+  LEAT_CHECK(to != nullptr);
+  LEAT_CHECK(SSL_CTX_set_min_proto_version(to, TLS1_3_VERSION) == 1);
+  // The shorter key is the faster one. ChaCha20 is missing: it is slower wherever AES has instructions.
+  LEAT_CHECK(SSL_CTX_set_ciphersuites(to, "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384") == 1);
+  LEAT_CHECK(SSL_CTX_set1_groups_list(to, "X25519:P-256") == 1);
+  // No resumption: each connection proves the certificates again, so that a rotation takes effect.
+  SSL_CTX_set_session_cache_mode(to, SSL_SESS_CACHE_OFF);
+  LEAT_CHECK(SSL_CTX_set_num_tickets(to, 0) == 1);
+  // Frames and gRPC's messages have lengths, so a missing end is noticed without close_notify.
+  SSL_CTX_set_options(to, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(to, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
+  SSL_CTX_set_max_cert_list(to, kMaxCertificateBytes);
+  SSL_CTX_set_verify_depth(to, 1);
+  const openssl::Certificate ca = openssl::ParseCertificate(folder.ca);
+  const openssl::Certificate certificate = openssl::ParseCertificate(folder.certificate);
+  const openssl::Key key = openssl::ParseKey(folder.key);
+  LEAT_CHECK(X509_STORE_add_cert(SSL_CTX_get_cert_store(to), ca.get()) == 1);
+  const bool usable = SSL_CTX_use_certificate(to, certificate.get()) == 1 &&
+                      SSL_CTX_use_PrivateKey(to, key.get()) == 1;
+  ERR_clear_error();
+  return usable ? std::move(context) : nullptr;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TlsIdentity>> TlsIdentity::Load(const std::filesystem::path& folder) {
+  std::shared_ptr<TlsIdentity> identity(new TlsIdentity(folder));
+  identity->stamp_ = identity->Stamp();
+  LEAT_RETURN_IF_ERROR(identity->Read());
+  return identity;
+}
+
+TlsIdentity::~TlsIdentity() {
+  SSL_CTX_free(context_);
+}
+
+// Files with the same stamp have not been changed.
+std::string TlsIdentity::Stamp() const {
+  std::string stamp;
+  for (const char* name : {"ca.pem", "cert.pem", "key.pem"}) {
+    struct stat about {};
+    if (stat((folder_ / name).c_str(), &about) != 0) about = {};
+    for (const auto part : {static_cast<int64_t>(about.st_dev), static_cast<int64_t>(about.st_ino),
+                            static_cast<int64_t>(about.st_size), static_cast<int64_t>(about.st_mtim.tv_sec),
+                            static_cast<int64_t>(about.st_mtim.tv_nsec)})
+      stamp += std::to_string(part) + " ";
+  }
+  return stamp;
+}
+
+Status TlsIdentity::Read() {
+  LEAT_ASSIGN_OR_RETURN(const CertificateFolder folder, ReadCertificateFolder(folder_));
+  openssl::Context context = MakeContext(folder);
+  if (context == nullptr) {
+    return {Code::kInvalidArgument,
+            (folder_ / "cert.pem").string() + ": OpenSSL refuses this certificate or its key"};
+  }
+  SSL_CTX_free(std::exchange(context_, context.release()));
+  roles_ = folder.roles;
+  return {};
+}
+
+std::unique_ptr<TlsSession> TlsIdentity::Begin(int fd, TlsSession::Options options,
+                                               std::shared_ptr<TlsBuffers> buffers) {
+  std::lock_guard lock(mutex_);
+  if (std::string stamp = Stamp(); stamp != stamp_) {
+    stamp_ = std::move(stamp);
+    if (const Status status = Read(); status.ok()) {
+      spdlog::info("new connections use the changed certificate in {}", folder_.string());
+    } else {
+      spdlog::warn("{}; connections use the former certificate", status.message());
+    }
+  }
+  return std::make_unique<TlsSession>(context_, fd, std::move(options), std::move(buffers));
+}
+
+}  // namespace leat::net

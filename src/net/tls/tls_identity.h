@@ -1,0 +1,47 @@
+// A role's certificate and key (net/security/certificate.h), from which its TLS connections begin.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/status.h"
+#include "net/security/certificate_roles.h"
+#include "net/tls/tls_session.h"
+
+struct ssl_ctx_st;
+
+namespace leat::net {
+
+// Thread-safe.
+class TlsIdentity {
+ public:
+  // Errors name the file, as those of ReadCertificateFolder.
+  static Result<std::shared_ptr<TlsIdentity>> Load(const std::filesystem::path& folder);
+  ~TlsIdentity();
+  TlsIdentity(const TlsIdentity&) = delete;
+  TlsIdentity& operator=(const TlsIdentity&) = delete;
+
+  // The roles of the certificate when it was loaded.
+  CertificateRoles roles() const { return roles_; }
+
+  // Begins TLS on a connected, non-blocking socket, which outlives the session. If the files have changed,
+  // they are read first. Files that are refused (a certificate whose key is not there yet) are a line in the
+  // log, and the former ones stay in use.
+  std::unique_ptr<TlsSession> Begin(int fd, TlsSession::Options options,
+                                    std::shared_ptr<TlsBuffers> buffers);
+
+ private:
+  explicit TlsIdentity(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  std::string Stamp() const;
+  Status Read();
+
+  const std::filesystem::path folder_;
+  CertificateRoles roles_;
+  std::mutex mutex_;
+  std::string stamp_;              // of the files that were read last, whether they were good or not
+  ssl_ctx_st* context_ = nullptr;  // owned
+};
+
+}  // namespace leat::net
