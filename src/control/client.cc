@@ -13,12 +13,14 @@
 #include <cstdio>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "control/convert.h"
 #include "control/rpc.h"
 #include "net/address.h"
 #include "net/handshake.h"
 #include "net/loop.h"
+#include "net/tls/tls_pump.h"
 
 namespace leat::control {
 namespace {
@@ -47,9 +49,35 @@ std::string InSeconds(Duration d) {
   return text;
 }
 
-// An authenticated socket, and gRPC on it.
+// Runs the TLS of one connection.
+class TlsThread {
+ public:
+  TlsThread() = default;
+  ~TlsThread() {
+    loop_.Stop();
+    if (thread_.joinable()) thread_.join();
+  }
+  TlsThread(const TlsThread&) = delete;
+  TlsThread& operator=(const TlsThread&) = delete;
+
+  // Returns the inside.
+  Result<net::Descriptor> Start(net::AuthenticatedSocket authenticated) {
+    LEAT_ASSIGN_OR_RETURN(pump_, net::MakeTlsPump(loop_, std::move(authenticated), [] {}));
+    net::Descriptor inside = pump_->TakeInside();
+    thread_ = std::thread([this] { loop_.Run(); });
+    return inside;
+  }
+
+ private:
+  net::Loop loop_;
+  std::unique_ptr<net::TlsPump> pump_;
+  std::thread thread_;
+};
+
+// An authenticated socket, or the inside of a TLS connection, and gRPC on it.
 struct AuthenticatedChannel {
-  explicit AuthenticatedChannel(net::Descriptor authenticated) : socket(authenticated.get()) {
+  AuthenticatedChannel(net::Descriptor authenticated, std::unique_ptr<TlsThread> its_tls)
+      : tls(std::move(its_tls)), socket(authenticated.get()) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -61,14 +89,15 @@ struct AuthenticatedChannel {
     return poll(&ends, 1, 0) == 0;
   }
 
-  int socket;  // owned by the channel, which keeps it open
+  std::unique_ptr<TlsThread> tls;  // null: no TLS
+  int socket;                      // owned by the channel, which keeps it open
   std::shared_ptr<grpc::Channel> channel;
 };
 
 class Client final : public ControlClient {
  public:
-  Client(const std::string& address, const std::string& token)
-      : address_(address), token_(token), at_(net::ParseAddress(address)) {}
+  Client(const std::string& address, const std::string& token, std::shared_ptr<net::TlsIdentity> tls)
+      : address_(address), token_(token), tls_(std::move(tls)), at_(net::ParseAddress(address)) {}
 
   Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) override {
     if (!at_.ok()) return at_.status();
@@ -163,25 +192,29 @@ class Client final : public ControlClient {
       return Status(Code::kUnavailable, address_ + " could not be reached within " + InSeconds(deadline) +
                                             (full ? ": it has too many connections" : ""));
     }
-    authenticated_channel_ = std::make_shared<AuthenticatedChannel>(std::move(*socket));
+    std::unique_ptr<TlsThread> tls;
+    net::Descriptor plain;
+    if (socket->tls != nullptr) {
+      tls = std::make_unique<TlsThread>();
+      LEAT_ASSIGN_OR_RETURN(plain, tls->Start(std::move(*socket)));
+    } else {
+      plain = std::move(socket->socket);
+    }
+    authenticated_channel_ = std::make_shared<AuthenticatedChannel>(std::move(plain), std::move(tls));
     return authenticated_channel_;
   }
 
   // Retries until `until`, or until the loop is stopped.
-  Result<net::Descriptor> Connect(net::Loop& loop, Time until) const {
+  Result<net::AuthenticatedSocket> Connect(net::Loop& loop, Time until) const {
     const auto shared = std::make_shared<net::TransportContext>(
-        loop, net::TransportOptions{.token = token_, .port_kind = wire::PortKind::kControl});
-    Result<net::Descriptor> socket = Status(Code::kUnavailable, "not connected");
+        loop, net::TransportOptions{.token = token_, .port_kind = wire::PortKind::kControl, .tls = tls_});
+    Result<net::AuthenticatedSocket> socket = Status(Code::kUnavailable, "not connected");
     std::shared_ptr<void> dial;
     Duration pause = kFirstPause;
     const std::function<void()> attempt = [&] {
       dial = net::ConnectAuthenticated(shared, at_->ToString(), until - clock_.Now(),
                                        [&](Result<net::AuthenticatedSocket> authenticated) {
-                                         if (authenticated.ok()) {
-                                           socket = std::move(authenticated->socket);
-                                         } else {
-                                           socket = authenticated.status();
-                                         }
+                                         socket = std::move(authenticated);
                                          if (socket.ok() || Final(socket.status())) return loop.Stop();
                                          loop.After(pause, attempt);
                                          pause = std::min(2 * pause, kMaxPause);
@@ -203,6 +236,7 @@ class Client final : public ControlClient {
 
   const std::string address_;
   const std::string token_;
+  const std::shared_ptr<net::TlsIdentity> tls_;
   const Result<net::HostPort> at_;
   const MonotonicClock clock_;
   std::mutex mutex_;
@@ -214,9 +248,10 @@ class Client final : public ControlClient {
 
 }  // namespace
 
-std::unique_ptr<ControlClient> ControlClient::Make(const std::string& address, const std::string& token) {
+std::unique_ptr<ControlClient> ControlClient::Make(const std::string& address, const std::string& token,
+                                                   std::shared_ptr<net::TlsIdentity> tls) {
   QuietGrpc();
-  return std::make_unique<Client>(address, token);
+  return std::make_unique<Client>(address, token, std::move(tls));
 }
 
 }  // namespace leat::control

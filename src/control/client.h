@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "net/tls/tls_identity.h"
 #include "protocol/messages_control.h"
 
 namespace leat::control {
@@ -14,14 +15,16 @@ namespace leat::control {
 class ControlClient {
  public:
   // Connects on the first call and reconnects as needed. Ignores proxy settings; a numeric address is not
-  // resolved.
-  static std::unique_ptr<ControlClient> Make(const std::string& address, const std::string& token);
+  // resolved. With `tls`, the coordinator's certificate must name the host of `address`.
+  static std::unique_ptr<ControlClient> Make(const std::string& address, const std::string& token,
+                                             std::shared_ptr<net::TlsIdentity> tls = nullptr);
   virtual ~ControlClient() = default;
   // Blocks until the reply or the deadline, and waits for a coordinator that is not listening yet. A request
   // is sent at most once. Returns kUnavailable with the address if the coordinator could not be reached by
   // the deadline or was lost during the call, kDeadlineExceeded if it was reached but did not answer,
-  // kPermissionDenied for a wrong token, and the status of a Refusal. A reply is always of the kind that
-  // belongs to the request.
+  // kPermissionDenied for a wrong token, kFailedPrecondition if the sides differ in version or in the use of
+  // TLS or if one refuses the other's certificate, and the status of a Refusal. A reply is always of the kind
+  // that belongs to the request.
   virtual Result<protocol::ControlReply> Call(const protocol::ControlRequest& request, Duration deadline) = 0;
   // Makes current and later calls return kAborted. Thread-safe.
   virtual void Abort() = 0;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/testing.h"
+#include "net/tls/testing.h"
 
 namespace leat::control {
 namespace {
@@ -324,6 +325,103 @@ TEST(Control, ConnectionsAreLimitedAndRoomIsMadeAgain) {
     EXPECT_TRUE(call(30s).ok()) << round;
     if (round % 2 == 0) clients.clear();
   }
+}
+
+// ---- with TLS
+
+class TlsControlTest : public ::testing::Test {
+ protected:
+  void Start(std::vector<std::string> roles = {"coordinator"},
+             std::vector<std::string> hosts = {"127.0.0.1"}) {
+    auto started = ControlServer::Start("127.0.0.1:0", "token", Echo, ControlServer::Limits(),
+                                        authority.Identity(std::move(roles), std::move(hosts)));
+    ASSERT_TRUE(started.ok()) << started.status().ToString();
+    server = std::move(*started);
+  }
+  std::unique_ptr<ControlClient> Client(const std::string& role) {
+    return ControlClient::Make(server->address(), "token", authority.Identity({role}));
+  }
+
+  net::testing::TestAuthority authority;
+  std::unique_ptr<ControlServer> server;
+};
+
+TEST_F(TlsControlTest, EachRoleMayAskWhatItsCertificateSays) {
+  Start();
+  const auto worker = Client("worker");
+  const auto admin = Client("admin");
+  const auto observer = Client("observer");
+  EXPECT_TRUE(worker->Call(protocol::WorkerHeartbeat{}, 10s).ok());
+  EXPECT_TRUE(admin->Call(protocol::AdminRequest{}, 10s).ok());
+  for (const auto& client : {worker.get(), admin.get(), observer.get()})
+    EXPECT_TRUE(client->Call(protocol::StatusRequest{}, 10s).ok());
+  const auto stop = worker->Call(protocol::AdminRequest{}, 10s);
+  EXPECT_EQ(stop.status().code(), Code::kPermissionDenied);
+  EXPECT_EQ(stop.status().message(), "the certificate is for the role worker, this needs one for admin");
+  EXPECT_EQ(worker->Call(protocol::ServerHeartbeat{}, 10s).status().code(), Code::kPermissionDenied);
+  EXPECT_EQ(observer->Call(protocol::AdminRequest{}, 10s).status().code(), Code::kPermissionDenied);
+  EXPECT_EQ(observer->Call(protocol::JoinRequest{}, 10s).status().code(), Code::kPermissionDenied);
+  EXPECT_TRUE(worker->Call(protocol::WorkerHeartbeat{}, 10s).ok()) << "it is still connected";
+}
+
+TEST_F(TlsControlTest, LargeMessagesBothWays) {
+  const std::string status(3 << 20, 's');
+  auto started = ControlServer::Start(
+      "127.0.0.1:0", "token",
+      [&](const ControlRequest&, const std::function<void(ControlReply)>& reply) {
+        reply(protocol::StatusReply{status});
+      },
+      ControlServer::Limits(), authority.Identity({"coordinator"}));
+  ASSERT_TRUE(started.ok()) << started.status().ToString();
+  server = std::move(*started);
+  const auto worker = Client("worker");
+  for (int i = 0; i < 3; ++i) {
+    const auto answered = worker->Call(protocol::StatusRequest{}, 10s);
+    ASSERT_TRUE(answered.ok()) << answered.status().ToString();
+    EXPECT_EQ(std::get<protocol::StatusReply>(*answered).json, status);
+    // The server has read it all, and names its limit.
+    protocol::WorkerHeartbeat heartbeat;
+    heartbeat.progress.scores = Bytes(3 << 20);
+    const auto refused = worker->Call(heartbeat, 10s);
+    EXPECT_EQ(refused.status().message(), "control request: length of scores is 3145728");
+  }
+}
+
+TEST_F(TlsControlTest, DifferencesAreTheErrorOfTheFirstCall) {
+  Start();
+  const auto refused = [&](const std::unique_ptr<ControlClient>& client, const std::string& why) {
+    const auto answer = client->Call(protocol::StatusRequest{}, 10s);
+    EXPECT_EQ(answer.status().code(), Code::kFailedPrecondition);
+    EXPECT_EQ(answer.status().message(), "cannot connect to " + server->address() + ": " + why);
+  };
+  refused(ControlClient::Make(server->address(), "token"),
+          "the peer requires TLS; start this side with --security");
+  EXPECT_EQ(ControlClient::Make(server->address(), "other", authority.Identity({"worker"}))
+                ->Call(protocol::StatusRequest{}, 10s)
+                .status()
+                .code(),
+            Code::kPermissionDenied);
+  Start({"worker"});
+  refused(Client("worker"), "the peer's certificate is for the role worker, here it must be for coordinator");
+  Start({"coordinator"}, {"10.0.0.5"});
+  refused(Client("worker"), "the peer's certificate is not for the host 127.0.0.1");
+  server = StartOrDie(Echo);
+  refused(Client("worker"), "the peer does not use TLS");
+}
+
+TEST_F(TlsControlTest, AClientConnectsAgainAfterTheServerHasGone) {
+  Start();
+  const auto worker = Client("worker");
+  EXPECT_TRUE(worker->Call(protocol::WorkerHeartbeat{}, 10s).ok());
+  const std::string address = server->address();
+  const auto begin = std::chrono::steady_clock::now();
+  server.reset();
+  EXPECT_LT(Since(begin), 5s);
+  EXPECT_EQ(worker->Call(protocol::WorkerHeartbeat{}, 500ms).status().code(), Code::kUnavailable);
+  auto again = ControlServer::Start(address, "token", Echo, ControlServer::Limits(),
+                                    authority.Identity({"coordinator"}));
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_TRUE(worker->Call(protocol::WorkerHeartbeat{}, 10s).ok());
 }
 
 }  // namespace

@@ -12,17 +12,22 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "control/convert.h"
+#include "control/permission.h"
 #include "control/rpc.h"
 #include "net/address.h"
 #include "net/handshake.h"
 #include "net/loop.h"
+#include "net/tls/tls_pump.h"
 
 namespace leat::control {
 namespace {
@@ -47,6 +52,7 @@ struct Core {
   std::mutex mutex;
   bool open = true;  // new operations may start
   ControlServer::Handler handler;
+  net::CertificateRoles roles;  // of the peers that make the calls
   grpc::AsyncGenericService service;
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
   // calls with a pending operation or handler
@@ -94,6 +100,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     lock.unlock();
     auto request = ParseRequest(bytes);
     if (!request.ok()) return Answer(protocol::Refusal{request.status()});
+    if (Status allowed = CheckPermission(core_->roles, *request); !allowed.ok())
+      return Answer(protocol::Refusal{std::move(allowed)});
     core_->handler(std::move(request).value(), [self](protocol::ControlReply reply) { self->Answer(reply); });
   }
 
@@ -150,27 +158,18 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::unique_ptr<Rpc> rpc_;
 };
 
-class Server final : public ControlServer {
+// gRPC for the peers whose certificates name the same roles. A call therefore has the roles of its
+// connection.
+class RoleServer {
  public:
-  Server(std::shared_ptr<Core> core, const std::string& token, const ControlServer::Limits& limits)
-      : core_(std::move(core)),
-        shared_(std::make_shared<net::TransportContext>(
-            loop_, net::TransportOptions{.token = token,
-                                         .port_kind = wire::PortKind::kControl,
-                                         .max_connections = limits.connections,
-                                         .max_connections_of_host = limits.connections_of_host})) {}
+  RoleServer(ControlServer::Handler handler, net::CertificateRoles roles) : core_(std::make_shared<Core>()) {
+    core_->handler = std::move(handler);
+    core_->roles = roles;
+  }
+  RoleServer(const RoleServer&) = delete;
+  RoleServer& operator=(const RoleServer&) = delete;
 
-  Status Listen(const std::string& address) {
-    LEAT_ASSIGN_OR_RETURN(const net::HostPort at, net::ParseAddress(address));
-    auto listener =
-        net::ListenAuthenticated(shared_, at.ToString(), [this](net::AuthenticatedSocket authenticated) {
-          Count(authenticated);
-          grpc::AddInsecureChannelFromFd(server_.get(), authenticated.socket.Release());
-        });
-    if (!listener.ok()) return listener.status();
-    listener_ = std::move(*listener);
-    // Keeps the given host name, which others may resolve better than this host can.
-    address_ = net::HostPort{at.host, net::ParseAddress(listener_->address())->port}.ToString();
+  Status Start() {
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
@@ -192,16 +191,12 @@ class Server final : public ControlServer {
       Exchange::Accept(core_);
     }
     thread_ = std::thread([this] { Serve(); });
-    handshake_thread_ = std::thread([this] { loop_.Run(); });
     return {};
   }
+  void Adopt(net::Descriptor socket) { grpc::AddInsecureChannelFromFd(server_.get(), socket.Release()); }
 
-  ~Server() override {
-    if (handshake_thread_.joinable()) {
-      loop_.Stop();
-      handshake_thread_.join();
-    }
-    listener_.reset();
+  // Sends replies already given and cancels waiting calls.
+  ~RoleServer() {
     {
       std::unique_lock lock(core_->mutex);
       core_->open = false;
@@ -219,20 +214,7 @@ class Server final : public ControlServer {
     }
   }
 
-  const std::string& address() const override { return address_; }
-
  private:
-  // Counts a connection until gRPC ends it. On the handshakes' loop.
-  void Count(const net::AuthenticatedSocket& authenticated) {
-    const std::string host(net::HostOf(authenticated.peer));
-    shared_->Accepted(host);
-    const uint64_t number = ++last_connection_;
-    connections_[number] = net::WatchForShutdown(loop_, authenticated.socket.get(), [this, number, host] {
-      connections_.erase(number);
-      shared_->Ended(host);
-    });
-  }
-
   void Serve() {
     void* tag = nullptr;
     bool ok = false;
@@ -240,14 +222,110 @@ class Server final : public ControlServer {
   }
 
   std::shared_ptr<Core> core_;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread thread_;
+};
+
+class Server final : public ControlServer {
+ public:
+  Server(ControlServer::Handler handler, const std::string& token, const ControlServer::Limits& limits,
+         std::shared_ptr<net::TlsIdentity> tls)
+      : handler_(std::move(handler)),
+        shared_(std::make_shared<net::TransportContext>(
+            loop_, net::TransportOptions{.token = token,
+                                         .port_kind = wire::PortKind::kControl,
+                                         .tls = std::move(tls),
+                                         .max_connections = limits.connections,
+                                         .max_connections_of_host = limits.connections_of_host})) {}
+
+  Status Listen(const std::string& address) {
+    LEAT_ASSIGN_OR_RETURN(const net::HostPort at, net::ParseAddress(address));
+    auto listener = net::ListenAuthenticated(
+        shared_, at.ToString(),
+        [this](net::AuthenticatedSocket authenticated) { Adopt(std::move(authenticated)); });
+    if (!listener.ok()) return listener.status();
+    listener_ = std::move(*listener);
+    // Keeps the given host name, which others may resolve better than this host can.
+    address_ = net::HostPort{at.host, net::ParseAddress(listener_->address())->port}.ToString();
+    if (shared_->options.tls == nullptr) {
+      LEAT_RETURN_IF_ERROR(ServerFor(net::CertificateRoles::All()).status());
+    }
+    handshake_thread_ = std::thread([this] { loop_.Run(); });
+    return {};
+  }
+
+  ~Server() override {
+    if (!handshake_thread_.joinable()) return;
+    std::promise<void> closed;
+    loop_.Post([this, &closed] {
+      listener_.reset();
+      closed.set_value();
+    });
+    closed.get_future().wait();
+    // The loop moves what gRPC says last.
+    std::vector<std::thread> ends;
+    for (auto& [roles, server] : servers_) ends.emplace_back([&server] { server.reset(); });
+    for (auto& end : ends) end.join();
+    loop_.Stop();
+    handshake_thread_.join();
+  }
+
+  const std::string& address() const override { return address_; }
+
+ private:
+  struct Connection {
+    std::shared_ptr<void> watch;  // for its end
+    std::unique_ptr<net::TlsPump> pump;
+  };
+
+  // What follows runs on the handshakes' loop.
+
+  // The server for peers with these roles.
+  Result<RoleServer*> ServerFor(net::CertificateRoles roles) {
+    auto& server = servers_[roles];
+    if (server == nullptr) {
+      auto made = std::make_unique<RoleServer>(handler_, roles);
+      LEAT_RETURN_IF_ERROR(made->Start());
+      server = std::move(made);
+    }
+    return server.get();
+  }
+
+  void Adopt(net::AuthenticatedSocket authenticated) {
+    const bool tls = authenticated.tls != nullptr;
+    const auto server = ServerFor(tls ? authenticated.tls->peer_roles() : net::CertificateRoles::All());
+    if (!server.ok()) return;
+    // Counted until gRPC or the peer ends it.
+    const std::string host(net::HostOf(authenticated.peer));
+    const uint64_t number = ++last_connection_;
+    const auto on_end = [this, number, host] {
+      connections_.erase(number);
+      shared_->Ended(host);
+    };
+    Connection connection;
+    net::Descriptor socket;
+    if (tls) {
+      auto pump = net::MakeTlsPump(loop_, std::move(authenticated), on_end);
+      if (!pump.ok()) return;
+      connection.pump = std::move(*pump);
+      socket = connection.pump->TakeInside();
+    } else {
+      connection.watch = net::WatchForShutdown(loop_, authenticated.socket.get(), on_end);
+      socket = std::move(authenticated.socket);
+    }
+    shared_->Accepted(host);
+    connections_[number] = std::move(connection);
+    (*server)->Adopt(std::move(socket));
+  }
+
+  const ControlServer::Handler handler_;
   net::Loop loop_;  // for handshakes
   std::shared_ptr<net::TransportContext> shared_;
   std::unique_ptr<net::Listener> listener_;
   uint64_t last_connection_ = 0;
-  std::unordered_map<uint64_t, std::shared_ptr<void>> connections_;  // watched for their end
-  std::unique_ptr<grpc::Server> server_;
+  std::unordered_map<uint64_t, Connection> connections_;
+  std::map<net::CertificateRoles, std::unique_ptr<RoleServer>> servers_;
   std::string address_;
-  std::thread thread_;
   std::thread handshake_thread_;  // runs loop_
 };
 
@@ -255,11 +333,10 @@ class Server final : public ControlServer {
 
 Result<std::unique_ptr<ControlServer>> ControlServer::Start(const std::string& address,
                                                             const std::string& token, Handler handler,
-                                                            const Limits& limits) {
+                                                            const Limits& limits,
+                                                            std::shared_ptr<net::TlsIdentity> tls) {
   QuietGrpc();
-  auto core = std::make_shared<Core>();
-  core->handler = std::move(handler);
-  auto server = std::make_unique<Server>(std::move(core), token, limits);
+  auto server = std::make_unique<Server>(std::move(handler), token, limits, std::move(tls));
   LEAT_RETURN_IF_ERROR(server->Listen(address));
   return std::unique_ptr<ControlServer>(std::move(server));
 }

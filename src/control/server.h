@@ -1,8 +1,9 @@
 // The control plane: small, infrequent messages to the coordinator over gRPC. Only this folder includes
 // grpcpp.
 //
-// Both ends prove that they know the job's token before gRPC gets the connection (net/handshake.h). A message
-// has at most 4 MiB.
+// Both ends prove that they know the job's token before gRPC gets the connection (net/handshake.h). With TLS,
+// gRPC gets one end of a pair of sockets, and the peer's certificate decides what it may ask
+// (control/permission.h). A message has at most 4 MiB.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,13 @@
 #include <utility>
 
 #include "base/status.h"
+#include "net/tls/tls_identity.h"
 #include "protocol/messages_control.h"
 
 namespace leat::control {
 
-// Serves on two threads of its own, without TLS: `address` must be loopback or in a trusted network.
+// Serves on two threads of its own; with TLS, on one more for each set of roles that peers' certificates
+// name. Without TLS, `address` must be loopback or in a trusted network.
 class ControlServer {
  public:
   // Called on a server thread with each request; must not block. `reply` may be called later, from any
@@ -32,7 +35,8 @@ class ControlServer {
   // `address` is "host:port"; port 0 selects a free port. Returns kInvalidArgument for a malformed address,
   // and kUnavailable with the address and the system's reason if it cannot be bound.
   static Result<std::unique_ptr<ControlServer>> Start(const std::string& address, const std::string& token,
-                                                      Handler handler, const Limits& limits);
+                                                      Handler handler, const Limits& limits,
+                                                      std::shared_ptr<net::TlsIdentity> tls = nullptr);
   static Result<std::unique_ptr<ControlServer>> Start(const std::string& address, const std::string& token,
                                                       Handler handler) {
     return Start(address, token, std::move(handler), Limits());

@@ -174,7 +174,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   std::unique_ptr<TlsSession> tls_;  // null: no TLS
   bool connected_ = false;           // TLS or the hello has begun
   bool greeting_ = false;            // the hello is sent
-  bool proven_ = false;    // both proofs are made, the verdict follows
+  bool proven_ = false;              // both proofs are made, the verdict follows
   wire::HandshakeContext context_;
   HandshakeReader reader_{wire::kChallengeBytes};
 };

@@ -9,9 +9,9 @@
 //                                   <--     verdict
 //
 // A recorded message is useless on another connection, because its nonces differ. A proof names its side and
-// the kind of port, so it cannot be returned to its sender, or used at a port of another kind. With TLS below,
-// it covers a secret of that session, so it proves nothing to the other side of someone who forwards it.
-// Without TLS, someone who forwards the messages of both sides is not detected.
+// the kind of port, so it cannot be returned to its sender, or used at a port of another kind. With TLS
+// below, it covers a secret of that session, so it proves nothing to the other side of someone who forwards
+// it. Without TLS, someone who forwards the messages of both sides is not detected.
 //
 // All messages have a fixed size, so no length from an unauthenticated peer is used. The functions are pure
 // and thread-safe. Proofs are compared in constant time.

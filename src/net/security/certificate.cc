@@ -155,8 +155,9 @@ Result<std::string> AlternativeNames(const CertificateRequest& request) {
   }
   for (const std::string& host : request.hosts) {
     if (!IsAddress(host) && !IsName(host)) {
-      return Status(Code::kInvalidArgument,
-                    "'" + host + "' is neither a host name, a wildcard name (*.leat.example), nor an IP address");
+      return Status(
+          Code::kInvalidArgument,
+          "'" + host + "' is neither a host name, a wildcard name (*.leat.example), nor an IP address");
     }
     // Leat connects to localhost by this address.
     add(host == "localhost" ? "IP:127.0.0.1" : (IsAddress(host) ? "IP:" : "DNS:") + host);

@@ -39,9 +39,9 @@ class CertificateTest : public ::testing::Test {
 
 TEST_F(CertificateTest, IssuedByAnAuthorityForItsRoles) {
   ASSERT_TRUE(CreateAuthority(In("ca")).ok());
-  const Status issued = Issue(
-      "ca", "both",
-      {.roles = {"coordinator", "feed"}, .hosts = {"a.cluster", "*.leat.cluster", "10.0.0.5", "2001:db8::1"}});
+  const Status issued = Issue("ca", "both",
+                              {.roles = {"coordinator", "feed"},
+                               .hosts = {"a.cluster", "*.leat.cluster", "10.0.0.5", "2001:db8::1"}});
   ASSERT_TRUE(issued.ok()) << issued.ToString();
   const auto found = ReadCertificateFolder(In("both"));
   ASSERT_TRUE(found.ok()) << found.status().ToString();
@@ -107,8 +107,8 @@ TEST_F(CertificateTest, WhatCannotBeIssued) {
   EXPECT_THAT(std::string(unknown.message()),
               HasSubstr("unknown role 'wroker' of a certificate; roles are coordinator, server,"));
   EXPECT_EQ(Issue("ca", "worker", {}).code(), Code::kInvalidArgument);
-  for (const char* host :
-       {"", "a b", "a,URI:leat:role:admin", "*", "*.", "*.cluster", "a.*.b", ".a", "a.", "10.0.0.5/8", "[::1]"}) {
+  for (const char* host : {"", "a b", "a,URI:leat:role:admin", "*", "*.", "*.cluster", "a.*.b", ".a", "a.",
+                           "10.0.0.5/8", "[::1]"}) {
     EXPECT_EQ(Issue("ca", "worker", {.roles = {"worker"}, .hosts = {host}}).code(), Code::kInvalidArgument)
         << host;
   }

@@ -57,8 +57,8 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   void CheckStall();
 
   std::shared_ptr<TransportContext> shared_;
-  int fd_;            // -1 once ended
-  bool open_ = true;  // fd_ >= 0
+  int fd_;                           // -1 once ended
+  bool open_ = true;                 // fd_ >= 0
   std::unique_ptr<TlsSession> tls_;  // null: no TLS
   std::string peer_;
   std::function<void()> on_end_;

@@ -42,9 +42,8 @@ class TlsHandshakeTest : public ::testing::Test {
   }
   void Listen(std::shared_ptr<TlsIdentity> tls, wire::PortKind port_kind = wire::PortKind::kServer) {
     listens = Context(std::move(tls), port_kind);
-    auto listening = ListenAuthenticated(listens, "127.0.0.1:0", [this](AuthenticatedSocket socket) {
-      accepted.emplace(std::move(socket));
-    });
+    auto listening = ListenAuthenticated(
+        listens, "127.0.0.1:0", [this](AuthenticatedSocket socket) { accepted.emplace(std::move(socket)); });
     ASSERT_TRUE(listening.ok()) << listening.status().ToString();
     listener = std::move(*listening);
   }
@@ -54,9 +53,9 @@ class TlsHandshakeTest : public ::testing::Test {
     std::optional<Result<AuthenticatedSocket>> outcome;
     accepted.reset();
     const uint64_t refused = listens->refused.value();
-    const auto dial = ConnectAuthenticated(Context(std::move(tls), port_kind, std::move(token)),
-                                           listener->address(), kSoon,
-                                           [&](auto result) { outcome.emplace(std::move(result)); });
+    const auto dial =
+        ConnectAuthenticated(Context(std::move(tls), port_kind, std::move(token)), listener->address(), kSoon,
+                             [&](auto result) { outcome.emplace(std::move(result)); });
     EXPECT_TRUE(RunUntil(loop, [&] {
       return outcome.has_value() &&
              (outcome->ok() ? accepted.has_value() : listens->refused.value() > refused);

@@ -37,8 +37,8 @@ openssl::Context MakeContext(const CertificateFolder& folder) {
   const openssl::Certificate certificate = openssl::ParseCertificate(folder.certificate);
   const openssl::Key key = openssl::ParseKey(folder.key);
   LEAT_CHECK(X509_STORE_add_cert(SSL_CTX_get_cert_store(to), ca.get()) == 1);
-  const bool usable = SSL_CTX_use_certificate(to, certificate.get()) == 1 &&
-                      SSL_CTX_use_PrivateKey(to, key.get()) == 1;
+  const bool usable =
+      SSL_CTX_use_certificate(to, certificate.get()) == 1 && SSL_CTX_use_PrivateKey(to, key.get()) == 1;
   ERR_clear_error();
   return usable ? std::move(context) : nullptr;
 }

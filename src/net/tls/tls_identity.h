@@ -29,8 +29,7 @@ class TlsIdentity {
   // Begins TLS on a connected, non-blocking socket, which outlives the session. If the files have changed,
   // they are read first. Files that are refused (a certificate whose key is not there yet) are a line in the
   // log, and the former ones stay in use.
-  std::unique_ptr<TlsSession> Begin(int fd, TlsSession::Options options,
-                                    std::shared_ptr<TlsBuffers> buffers);
+  std::unique_ptr<TlsSession> Begin(int fd, TlsSession::Options options, std::shared_ptr<TlsBuffers> buffers);
 
  private:
   explicit TlsIdentity(std::filesystem::path folder) : folder_(std::move(folder)) {}

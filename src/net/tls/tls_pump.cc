@@ -105,8 +105,8 @@ class Pump final : public TlsPump {
       moved = in_.end > 0;
     }
     while (!in_.empty()) {
-      const ssize_t sent =
-          send(outside_.get(), in_.bytes.data() + in_.begin, in_.end - in_.begin, MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t sent = send(outside_.get(), in_.bytes.data() + in_.begin, in_.end - in_.begin,
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent < 0 && errno == EINTR) continue;
       if (sent < 0) {
         failed_ = failed_ || (errno != EAGAIN && errno != EWOULDBLOCK);

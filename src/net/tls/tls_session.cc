@@ -192,7 +192,8 @@ bool TlsSession::Receive(size_t wanted) {
 void TlsSession::KeepUnread() {
   if (unread_.empty()) {
     kept_ = {};
-  } else if (kept_.empty() || unread_.data() < kept_.data() || unread_.data() >= kept_.data() + kept_.size()) {
+  } else if (kept_.empty() || unread_.data() < kept_.data() ||
+             unread_.data() >= kept_.data() + kept_.size()) {
     kept_.assign(unread_.begin(), unread_.end());
     unread_ = kept_;
   }

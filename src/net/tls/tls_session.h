@@ -95,11 +95,11 @@ class TlsSession {
   bool drained_ = false;  // the socket had less than was asked for
   bool ended_ = false;    // the peer has closed the connection
   bool closed_by_peer_ = false;
-  int error_ = 0;         // or the socket has failed
-  Status failure_;        // the end of the connection, once all bytes before it are read
+  int error_ = 0;   // or the socket has failed
+  Status failure_;  // the end of the connection, once all bytes before it are read
 
-  Bytes unsent_;          // ciphertext that the socket has not taken
-  size_t unreported_ = 0;  // plaintext in unsent_
+  Bytes unsent_;            // ciphertext that the socket has not taken
+  size_t unreported_ = 0;   // plaintext in unsent_
   uint64_t encrypted_ = 0;  // plaintext since the last change of keys
 };
 

@@ -151,13 +151,15 @@ TEST_F(TlsSessionTest, TheRoleOfEachSideIsChecked) {
   ShakeHands();
   ASSERT_TRUE(client.refused && server.refused);
   EXPECT_EQ(client.refused->code(), Code::kFailedPrecondition);
-  EXPECT_EQ(client.refused->message(), "the peer's certificate is for the role worker, here it must be for server");
+  EXPECT_EQ(client.refused->message(),
+            "the peer's certificate is for the role worker, here it must be for server");
   EXPECT_EQ(server.refused->message(), "the peer refuses this side's TLS: unsupported certificate");
   // A server that calls another server.
   Begin(*ps, *ps, CertificateRole::kServer, CertificateRole::kWorker);
   ShakeHands();
   ASSERT_TRUE(client.refused && server.refused);
-  EXPECT_EQ(server.refused->message(), "the peer's certificate is for the role server, here it must be for worker");
+  EXPECT_EQ(server.refused->message(),
+            "the peer's certificate is for the role server, here it must be for worker");
   EXPECT_EQ(client.refused->code(), Code::kFailedPrecondition);
   EXPECT_EQ(client.refused->message(), "the peer refuses this side's TLS: unsupported certificate");
 }
@@ -180,8 +182,8 @@ TEST_F(TlsSessionTest, TheHostIsChecked) {
 TEST_F(TlsSessionTest, CertificatesOfAnotherAuthorityAreRefused) {
   const auto ps = authority.Identity({"server"});
   TestAuthority other;
-  const auto stranger = other.Identity({"worker"});
-  Begin(*stranger, *ps, CertificateRole::kServer, CertificateRole::kWorker);
+  const auto foreign = other.Identity({"worker"});
+  Begin(*foreign, *ps, CertificateRole::kServer, CertificateRole::kWorker);
   ShakeHands();
   ASSERT_TRUE(client.refused);
   EXPECT_TRUE(client.refused->message().starts_with("the peer's certificate: ")) << client.refused->message();
@@ -207,7 +209,8 @@ TEST_F(TlsSessionTest, ChangedFilesAreReadForNewConnections) {
   fs::rename(next / "key.pem", folder / "key.pem");
   EXPECT_FALSE(works());
   ASSERT_TRUE(server.refused);
-  EXPECT_EQ(server.refused->message(), "the peer's certificate is for the role bots, here it must be for worker");
+  EXPECT_EQ(server.refused->message(),
+            "the peer's certificate is for the role bots, here it must be for worker");
 }
 
 TEST_F(TlsSessionTest, OtherBytesAreRefused) {
@@ -215,7 +218,8 @@ TEST_F(TlsSessionTest, OtherBytesAreRefused) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     MakeSockets();
     const CertificateRoles worker{CertificateRole::kWorker};
-    server.session = ps->Begin(server.socket.get(), {.side = wire::Side::kAccepts, .peer_roles = worker}, buffers);
+    server.session =
+        ps->Begin(server.socket.get(), {.side = wire::Side::kAccepts, .peer_roles = worker}, buffers);
     Bytes bytes = RandomBytes(1 + seed * 7, seed);
     if (seed % 2 == 0) bytes[0] = std::byte{0x16};
     ASSERT_EQ(send(client.socket.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
@@ -235,7 +239,8 @@ TEST_F(TlsSessionTest, EveryTruncationIsTheEnd) {
   for (size_t size = 0; size < hello.size(); size += 11) {
     MakeSockets();
     const CertificateRoles worker{CertificateRole::kWorker};
-    server.session = both->Begin(server.socket.get(), {.side = wire::Side::kAccepts, .peer_roles = worker}, buffers);
+    server.session =
+        both->Begin(server.socket.get(), {.side = wire::Side::kAccepts, .peer_roles = worker}, buffers);
     ASSERT_EQ(send(client.socket.get(), hello.data(), size, 0), static_cast<ssize_t>(size));
     ASSERT_EQ(shutdown(client.socket.get(), SHUT_WR), 0);
     client.refused = Status(Code::kAborted, "not a session");

@@ -1,0 +1,57 @@
+#include "control/permission.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace leat::control {
+namespace {
+
+using net::CertificateRole;
+using net::CertificateRoles;
+
+struct Case {
+  protocol::ControlRequest request;
+  CertificateRoles allowed;
+};
+
+protocol::JoinRequest Join(protocol::Role role) {
+  protocol::JoinRequest join;
+  join.role = role;
+  return join;
+}
+
+TEST(Permission, EachRoleActsAsItself) {
+  const CertificateRoles members{CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots};
+  std::vector<Case> cases = {
+      {Join(protocol::Role::kWorker), {CertificateRole::kWorker}},
+      {Join(protocol::Role::kServer), {CertificateRole::kServer}},
+      {Join(protocol::Role::kBots), {CertificateRole::kBots}},
+      {Join(protocol::Role::kCoordinator), {}},
+      {protocol::WorkerHeartbeat{}, {CertificateRole::kWorker}},
+      {protocol::ServerHeartbeat{}, {CertificateRole::kServer}},
+      {protocol::BotsHeartbeat{}, {CertificateRole::kBots}},
+      {protocol::KeepAlive{}, members},
+      {protocol::StatusRequest{}, CertificateRoles::All()},
+  };
+  for (const auto kind : {protocol::AdminRequest::Kind::kStop, protocol::AdminRequest::Kind::kDiscard,
+                          protocol::AdminRequest::Kind::kCheckpoint, protocol::AdminRequest::Kind::kContinue,
+                          protocol::AdminRequest::Kind::kNodeLost})
+    cases.push_back({protocol::AdminRequest{.kind = kind}, {CertificateRole::kAdmin}});
+  for (size_t i = 0; i < cases.size(); ++i) {
+    for (const std::string_view name : net::kCertificateRoleNames) {
+      const CertificateRole role = *net::FindCertificateRole(name);
+      EXPECT_EQ(CheckPermission({role}, cases[i].request).ok(), cases[i].allowed.Has(role)) << i << name;
+    }
+  }
+}
+
+TEST(Permission, TheReasonNamesBothRoles) {
+  const Status status = CheckPermission({CertificateRole::kWorker}, protocol::AdminRequest{});
+  EXPECT_EQ(status.code(), Code::kPermissionDenied);
+  EXPECT_EQ(status.message(), "the certificate is for the role worker, this needs one for admin");
+}
+
+}  // namespace
+}  // namespace leat::control
