@@ -15,6 +15,7 @@ namespace {
 struct CertArguments {
   std::string authority;
   int authority_days = 3650;
+  std::string roles;
   std::string folder;
   net::CertificateRequest request;
 };
@@ -44,19 +45,18 @@ void AddCertCommand(CLI::App& app, int* result) {
 
   auto* issue = cert->add_subcommand("issue", "issue a certificate for a role");
   issue
-      ->add_option("role", a->request.roles,
+      ->add_option("role", a->roles,
                    "coordinator, server, worker, feed, bots, serve, admin or observer; several with commas")
-      ->required()
-      ->expected(1)
-      ->delimiter(',');
+      ->required();
   issue->add_option("host", a->request.hosts,
-                    "names, wildcard names (*.cluster) and IP addresses of its hosts");
+                    "names, wildcard names (*.leat.example) and IP addresses of its hosts");
   issue->add_option("--authority", a->authority, "folder of the authority")->required();
   issue->add_option("--out", a->folder, "new folder of ca.pem, cert.pem and key.pem")->required();
   issue->add_option("--days", a->request.valid_days, "days that it is valid")
       ->capture_default_str()
       ->check(CLI::Range(1, 3650));
   issue->callback([a, result] {
+    a->request.roles = CLI::detail::split(a->roles, ',');
     Require(net::IssueCertificate(a->authority, a->folder, a->request));
     std::printf("created %s\n", a->folder.c_str());
     *result = 0;

@@ -23,6 +23,7 @@
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "launcher/runner.h"
+#include "launcher/security.h"
 #include "launcher/signals.h"
 #include "launcher/token.h"
 #include "ops/fuse.h"
@@ -51,6 +52,10 @@ std::string Token() {
   auto token = launcher::UserToken();
   if (!token.ok()) throw std::invalid_argument(token.status().message());
   return std::move(token).value();
+}
+
+void Require(const Status& status) {
+  if (!status.ok()) throw std::invalid_argument(status.message());
 }
 
 // Allows as many descriptors as the system does. Each member costs the coordinator two.
@@ -93,11 +98,26 @@ struct Arguments {
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string coordinator;
+  std::string security;  // folder
+  bool trusted_network = false;
   int ready_fd = -1;
   double rate = -1;
   uint64_t pause_at = 0;
   bool discard = false;
 };
+
+launcher::Security Security(const Arguments& a) {
+  auto security = launcher::UserSecurity(a.security, a.trusted_network);
+  Require(security.status());
+  return std::move(*security);
+}
+
+void AddSecurity(CLI::App* app, Arguments* a) {
+  app->add_option("--security", a->security,
+                  "folder of ca.pem, cert.pem and key.pem for TLS (default: $LEAT_SECURITY); see leat cert");
+  app->add_flag("--trusted-network", a->trusted_network,
+                "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)");
+}
 
 void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_default) {
   app->add_option("--data", a->overrides.data,
@@ -118,6 +138,7 @@ void AddJobOptions(CLI::App* app, Arguments* a, const std::string& directory_def
   app->add_option("--pause-at", a->pause_at, "pause after this many events, until `leat continue`");
   app->add_option("--listen", a->listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
+  AddSecurity(app, a);
 }
 
 constexpr const char* kNewDirectory = "default: a new directory in leat-jobs/";
@@ -140,6 +161,7 @@ int Train(Arguments a) {
   options.listen = a.listen;
   options.pause_at = a.pause_at;
   options.plan = Kernels();
+  options.security = Security(a);
   auto token = launcher::UserToken();
   if (token.ok()) {
     options.token = std::move(token).value();
@@ -161,8 +183,12 @@ int Coordinator(Arguments a) {
     throw std::invalid_argument(
         "coordinator needs --directory, or --resume with the directory of an earlier run");
   }
+  const launcher::Security security = Security(a);
+  Require(launcher::CheckListen(security, a.listen));
   const auto job = job::Job::Load(a.source, a.overrides);
+  Require(launcher::CheckJob(security, job));
   roles::CoordinatorOptions options;
+  options.tls = security.tls;
   options.listen = a.listen;
   options.advertise = a.advertise;
   options.token = Token();
@@ -184,6 +210,9 @@ roles::RoleOptions Role(const Arguments& a) {
   roles::RoleOptions options;
   options.coordinator_client.coordinator = a.coordinator;
   options.coordinator_client.token = Token();
+  const launcher::Security security = Security(a);
+  Require(launcher::CheckListen(security, a.listen));
+  options.coordinator_client.tls = security.tls;
   options.listen = a.listen;
   options.advertise = a.advertise;
   options.plan = Kernels();
@@ -196,7 +225,7 @@ Status UnexpectedReply() {
 }
 
 int ShowStatus(const Arguments& a) {
-  auto client = control::ControlClient::Make(a.coordinator, Token());
+  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
   auto reply = client->Call(protocol::StatusRequest{}, std::chrono::seconds(5));
   if (!reply.ok()) return Report(reply.status());
   const auto* status = std::get_if<protocol::StatusReply>(&*reply);
@@ -211,7 +240,7 @@ int ShowStatus(const Arguments& a) {
 }
 
 int Admin(const Arguments& a, protocol::AdminRequest::Kind kind) {
-  auto client = control::ControlClient::Make(a.coordinator, Token());
+  auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
   auto reply = client->Call(protocol::AdminRequest{.kind = kind, .node = {}}, std::chrono::seconds(10));
   if (!reply.ok()) return Report(reply.status());
   const auto* admin = std::get_if<protocol::AdminReply>(&*reply);
@@ -264,6 +293,7 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
                             const char* listens) {
     auto* role = app.add_subcommand(name, what);
     role->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
+    AddSecurity(role, &a);
     if (listens != nullptr) {
       role->add_option("--listen", a.listen, listens)->capture_default_str();
       AddAdvertise(role, a);
@@ -282,6 +312,7 @@ void AddAdminCommands(CLI::App& app, Arguments& a, int& result) {
   const auto add = [&](const char* name, const char* what, std::function<int()> run) {
     auto* command = app.add_subcommand(name, what);
     command->add_option("--coordinator", a.coordinator, kCoordinatorAddress)->required();
+    AddSecurity(command, &a);
     command->callback([&result, run = std::move(run)] { result = run(); });
     return command;
   };

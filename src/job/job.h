@@ -78,6 +78,7 @@ struct Job {
   uint32_t servers = 1;          // 0: the strategy has no servers
   uint32_t max_servers = 8;      // the number that slices are made for
   bool trusted_network = false;  // tensors may travel by RDMA, without authentication
+  bool tls = false;              // every role needs a certificate; not with trusted_network
   // A role that is silent for longer than the timeout is evicted. 0: the strategy's interval.
   Duration heartbeat_interval{0};
   Duration heartbeat_timeout = std::chrono::seconds(5);

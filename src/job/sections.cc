@@ -156,6 +156,15 @@ void ReadCluster(const Config& cluster, Job* job) {
   if (cluster.Has("placement")) job->placement = protocol::PlacementFromConfig(cluster.At("placement"));
 }
 
+void ReadSecurity(const Config& config, Job* job) {
+  if (!config.Has("security")) return;
+  const Config security = config.At("security");
+  job->tls = config.At("security").OneOf("security", {"tls"}) == "tls";
+  if (job->trusted_network)
+    security.Fail("security: tls, and cluster: trusted_network: true; a job has one of them");
+  if (job->strategy.mpi) security.Fail("MPI does not encrypt; security: tls needs strategy: transport: auto");
+}
+
 void ReadCheckpoint(const Config& checkpoint, Job* job) {
   checkpoint.Allow({"interval_s", "keep"});
   job->checkpoint_interval_s = checkpoint.Number("interval_s", job->checkpoint_interval_s, 0, 1e6);
@@ -243,7 +252,7 @@ void ReadStrategy(const Config& config, Job* job) {
 Job Job::FromConfig(const Config& config) {
   if (!config.IsMap()) config.Fail("a job is a map of sections");
   config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "compute",
-                "cluster", "checkpoint", "metrics", "evaluate", "debug", kResolved});
+                "cluster", "security", "checkpoint", "metrics", "evaluate", "debug", kResolved});
   const Config resolved = config.Has(kResolved) ? config.At(kResolved) : Config::EmptyMap(kResolved);
   const auto read = [&](const char* section, void (*reader)(const Config&, Job*), Job* job) {
     if (config.Has(section)) reader(config.At(section), job);
@@ -267,6 +276,7 @@ Job Job::FromConfig(const Config& config) {
   CheckSplitSize(config.Has("train") ? config.At("train") : config, job);
   ReadResolved(resolved, &job);
   ReadStrategy(config, &job);
+  ReadSecurity(config, &job);
   return job;
 }
 

@@ -64,6 +64,7 @@ TEST(Sections, EverySectionIsRead) {
   EXPECT_EQ(job.max_servers, 4u);
   EXPECT_EQ(job.placement.kind, protocol::Placement::kRoundRobin);
   EXPECT_TRUE(job.trusted_network);
+  EXPECT_FALSE(job.tls);
   EXPECT_EQ(job.checkpoint_interval_s, 5);
   EXPECT_EQ(job.keep_checkpoints, 3u);
   EXPECT_EQ(job.metrics_window, 4000u);
@@ -140,6 +141,8 @@ TEST(Sections, EveryMistakeIsSaidWithItsLine) {
       {"workers: 3", "workers: 0", "job.yaml:26: ", "workers is 0"},
       {"ps: 2", "ps: 1001", "job.yaml:26: ", "ps is 1001"},
       {"placement: round_robin", "placement: round", "job.yaml:26: ", "round_robin"},
+      {"cluster: {", "security: ssl\ncluster: {", "job.yaml:26: ", "tls"},
+      {"cluster: {", "security: tls\ncluster: {", "job.yaml:26: ", "a job has one of them"},
       {"trusted_network: true", "trusted_network: rdma", "job.yaml:26: ", "true or false"},
       {"trusted_network: true", "heartbeat_timeout_s: 0.1", "job.yaml:26: ", "heartbeat_timeout_s"},
       {"trusted_network: true", "heartbeat_interval_s: 2",

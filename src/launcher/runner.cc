@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -76,6 +77,13 @@ class Runner {
     uint32_t index = 0;
   };
 
+  // Of all roles. What the user's environment says about security is replaced.
+  std::map<std::string, std::string> Environment() const {
+    const Security& security = options_.security;
+    return {{"LEAT_TOKEN", token_},
+            {"LEAT_SECURITY", security.folder},
+            {"LEAT_TRUSTED_NETWORK", security.trusted_network ? "1" : ""}};
+  }
   std::string LogOf(const std::string& name) const { return job_.directory + "/logs/" + name + ".log"; }
   Status StartCoordinator();
   Status StartRole(const std::string& role, uint32_t index);
@@ -139,7 +147,7 @@ Status Runner::StartCoordinator() {
     spec.arguments.insert(spec.arguments.end(),
                           {"--rate", std::to_string(bots->rate), "--events", std::to_string(bots->events)});
   }
-  spec.environment = {{"LEAT_TOKEN", token_}};
+  spec.environment = Environment();
   auto pid = processes_.Start(spec);
   close(ready[1]);
   if (!pid.ok()) {
@@ -169,7 +177,7 @@ Status Runner::StartCoordinator() {
     return Status(Code::kInvalidArgument, coordinator_.last_error);
   }
   address_.pop_back();
-  client_ = control::ControlClient::Make(address_, token_);
+  client_ = control::ControlClient::Make(address_, token_, options_.security.tls);
   return Status();
 }
 
@@ -177,7 +185,8 @@ Status Runner::StartRole(const std::string& role, uint32_t index) {
   const std::string name = role + "-" + std::to_string(index);
   ProcessSpec spec{.name = name, .log = LogOf(name)};
   spec.arguments = {role, "--coordinator", address_};
-  spec.environment = {{"LEAT_TOKEN", token_}, {"OMP_NUM_THREADS", "1"}};
+  spec.environment = Environment();
+  spec.environment["OMP_NUM_THREADS"] = "1";
   auto pid = processes_.Start(spec);
   if (!pid.ok()) return pid.status();
   children_[*pid] = {.role = role, .index = index};
@@ -388,6 +397,10 @@ int RunLocally(const RunnerOptions& options) {
         .At("transport")
         .Fail("leat train cannot start MPI workers; start `leat coordinator`, then: mpirun -np " +
               std::to_string(job.workers) + " leat worker --coordinator ADDRESS");
+  }
+  for (const Status& status :
+       {CheckListen(options.security, options.listen), CheckJob(options.security, job)}) {
+    if (!status.ok()) throw std::invalid_argument(status.message());
   }
   job::CheckReadable(job);
   std::error_code error;

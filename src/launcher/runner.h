@@ -6,6 +6,7 @@
 
 #include "engine/plan.h"
 #include "job/job.h"
+#include "launcher/security.h"
 
 namespace leat::launcher {
 
@@ -19,6 +20,7 @@ struct RunnerOptions {
   // Authenticates all roles, and commands such as `leat status`. Empty: a random token that only this job's
   // processes know.
   std::string token;
+  Security security;         // of all roles
   uint64_t pause_at = 0;     // CoordinatorOptions::pause_at
   engine::PlanOptions plan;  // for the evaluation at the end
 };

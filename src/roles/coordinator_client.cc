@@ -20,7 +20,7 @@ CoordinatorClient::CoordinatorClient(net::Loop& loop, CoordinatorClientOptions o
                                      std::shared_ptr<const engine::Progress> progress)
     : loop_(loop),
       options_(std::move(options)),
-      client_(control::ControlClient::Make(options_.coordinator, options_.token)),
+      client_(control::ControlClient::Make(options_.coordinator, options_.token, options_.tls)),
       progress_(std::move(progress)),
       call_deadline_(kMaxCall) {}
 

@@ -10,6 +10,7 @@
 #include "control/client.h"
 #include "engine/run/progress.h"
 #include "net/loop.h"
+#include "net/tls/tls_identity.h"
 #include "roles/background_thread.h"
 #include "roles/keep_alive.h"
 
@@ -19,6 +20,7 @@ namespace leat::roles {
 struct CoordinatorClientOptions {
   std::string coordinator;  // host:port
   std::string token;
+  std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS, here and between members
   Duration join_deadline = std::chrono::seconds(10);
   // A role takes the coordinator for lost after this time without a reply.
   Duration silence_limit = std::chrono::seconds(30);

@@ -87,7 +87,8 @@ class CoordinatorRole {
           loop_.Post([this, request = std::move(request), reply = std::move(reply)]() mutable {
             OnRequest(std::move(request), std::move(reply));
           });
-        });
+        },
+        control::ControlServer::Limits(), options_.tls);
     if (!server.ok()) return server.status();
     LEAT_ASSIGN_OR_RETURN(const std::string address,
                           net::AdvertisedAddress(options_.advertise, (*server)->address()));

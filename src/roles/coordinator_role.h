@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "checkpoint/store.h"
 #include "job/job.h"
+#include "net/tls/tls_identity.h"
 
 namespace leat::roles {
 
@@ -17,6 +18,7 @@ struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   std::string advertise;  // the address that roles are told to connect to; net::AdvertisedAddress
   std::string token;
+  std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS
   bool resume = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
   // Called with the coordinator's address once it accepts calls.

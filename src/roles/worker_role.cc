@@ -226,6 +226,7 @@ std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions
                                               wire::PortKind port_kind) {
   net::TransportOptions transport = options.transport;
   transport.token = options.coordinator_client.token;
+  transport.tls = options.coordinator_client.tls;
   transport.port_kind = port_kind;
   return net::MakeUcxTransport(loop, transport);
 }

@@ -18,7 +18,8 @@ struct RoleOptions {
   CoordinatorClientOptions coordinator_client;
   std::string listen = "127.0.0.1:0";  // of the data plane
   std::string advertise;               // the address that other members are told; net::AdvertisedAddress
-  // Of the data plane. The token is that of coordinator_client; the job decides whether networks are trusted.
+  // Of the data plane. Token and TLS are those of coordinator_client; the job decides whether networks are
+  // trusted.
   net::TransportOptions transport;
   engine::PlanOptions plan;  // the kernels that workers compute with
   // How long a worker retries a stream whose events are missing or damaged before it fails; six times as long

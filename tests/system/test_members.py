@@ -29,9 +29,12 @@ class Roles:
     def start(self, role, *arguments, before=()):
         """Starts a role. `before`: a command that execs the role. Returns the name of its log."""
         name = f"{role}-{len(self.processes)}"
+        environment = self.environment
+        if before and "--security" not in arguments:  # hosts whose network is trusted
+            environment = {**environment, "LEAT_TRUSTED_NETWORK": "1"}
         with open(self.folder / f"{name}.log", "w") as log:
             self.processes[name] = subprocess.Popen(
-                [*before, leat.PROGRAM, role, *map(str, arguments)], env=self.environment, stdout=log, stderr=log,
+                [*before, leat.PROGRAM, role, *map(str, arguments)], env=environment, stdout=log, stderr=log,
                 stdin=subprocess.DEVNULL, start_new_session=True)
         return name
 
