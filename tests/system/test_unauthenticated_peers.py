@@ -24,9 +24,13 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
 
 
 def listening_ports(pid):
-    """TCP ports that a process listens on, from /proc."""
+    """TCP ports that a process listens on, from /proc; none if it has ended, as bots do."""
     inodes = set()
-    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+    try:
+        opened = list(pathlib.Path(f"/proc/{pid}/fd").iterdir())
+    except FileNotFoundError:
+        return []
+    for fd in opened:
         try:
             if match := re.fullmatch(r"socket:\[(\d+)\]", os.readlink(fd)):
                 inodes.add(match[1])
