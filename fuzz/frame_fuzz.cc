@@ -18,7 +18,8 @@ void SameBytes(const Result<Message>& message, ByteView bytes) {
 }
 
 void Handshake(ByteView bytes) {
-  for (const auto port_kind : {wire::PortKind::kControl, wire::PortKind::kServer, wire::PortKind::kMember}) {
+  for (const auto port_kind : {wire::PortKind::kControl, wire::PortKind::kServer, wire::PortKind::kMember,
+                               wire::PortKind::kTransfer}) {
     wire::HandshakeContext context{.port_kind = port_kind, .connects = {}, .accepts = {}};
     if (const auto nonce = wire::DecodeHello(bytes, port_kind); nonce.ok())
       LEAT_CHECK(std::ranges::equal(wire::EncodeHello(port_kind, *nonce), bytes));

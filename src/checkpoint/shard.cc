@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <charconv>
 #include <map>
@@ -11,6 +10,7 @@
 
 #include "checkpoint/file.h"
 #include "checkpoint/json.h"
+#include "checkpoint/running_checksum.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
 
@@ -22,17 +22,6 @@ using protocol::SliceTable;
 
 constexpr const char* kFormat = "leat-shard-2";
 constexpr size_t kReadBytes = 1 << 20;
-
-// Checksum() of bytes that arrive in pieces.
-class RunningChecksum {
- public:
-  RunningChecksum() : state_(XXH3_createState(), XXH3_freeState) { XXH3_64bits_reset(state_.get()); }
-  void Add(ByteView bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
-  uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
-
- private:
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
-};
 
 std::string ToHexText(ByteView bytes) {
   constexpr char kDigits[] = "0123456789abcdef";

@@ -16,7 +16,7 @@ namespace leat::wire {
 // Increment with every incompatible change. Both ends must have the same version.
 constexpr uint32_t kVersion = 3;
 
-enum class FrameType : uint8_t { kPush = 1, kPushReply = 2 };
+enum class FrameType : uint8_t { kPush = 1, kPushReply = 2, kTransferRequest = 3, kTransferReply = 4 };
 
 // ---- prefix
 struct FramePrefix {

@@ -36,6 +36,8 @@ const char* Name(PortKind port_kind) {
       return "a parameter server";
     case PortKind::kMember:
       return "a worker of an all-reduce group";
+    case PortKind::kTransfer:
+      return "a file transfer service";
   }
   return "an unknown role";
 }

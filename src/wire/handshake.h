@@ -27,9 +27,9 @@
 
 namespace leat::wire {
 
-// What a port serves: the control plane of a coordinator, a server's tensor plane, or that of a member of an
-// all-reduce group.
-enum class PortKind : uint32_t { kControl = 1, kServer = 2, kMember = 3 };
+// What a port serves: the control plane of a coordinator, a server's tensor plane, that of a member of an
+// all-reduce group, or file transfers.
+enum class PortKind : uint32_t { kControl = 1, kServer = 2, kMember = 3, kTransfer = 4 };
 
 enum class Side : uint8_t { kConnects = 1, kAccepts = 2 };
 

@@ -12,7 +12,8 @@
 namespace leat::wire {
 namespace {
 
-constexpr std::array kPortKinds = {PortKind::kControl, PortKind::kServer, PortKind::kMember};
+constexpr std::array kPortKinds = {PortKind::kControl, PortKind::kServer, PortKind::kMember,
+                                   PortKind::kTransfer};
 
 Nonce RandomNonce(Rng& rng) {
   Nonce nonce;

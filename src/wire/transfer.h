@@ -1,0 +1,60 @@
+// Encodes and decodes the headers of file transfers: reads of ranges of published files, and uploads
+// (docs/formats/transfer.md).
+//
+// All functions are pure and thread-safe. Decoders treat input as untrusted and return kDataLoss on a
+// violation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+namespace leat::wire {
+
+// Limits of one message: the payload, a name, and the text of an error.
+constexpr uint32_t kMaxTransferBytes = 1 << 20;
+constexpr uint32_t kMaxTransferName = 255;
+constexpr uint32_t kMaxTransferError = 4096;
+
+enum class TransferOp : uint8_t {
+  kRead = 0,        // `bytes` from `offset` on of the published file `name`; 0 bytes: only its size
+  kOpenUpload = 1,  // begins or continues the upload of a file of `bytes` bytes
+  kWrite = 2,       // the payload's `bytes` belong at `offset` of the upload
+  kCommit = 3,      // the upload is complete
+};
+
+struct TransferRequest {
+  uint64_t sequence = 0;  // chosen by the sender; the reply repeats it
+  TransferOp op = TransferOp::kRead;
+  std::string name;       // of the file; 1 to kMaxTransferName bytes
+  uint64_t folder = 0;    // uploads: where the file belongs; reads: 0
+  uint64_t offset = 0;    // kRead, kWrite
+  uint64_t bytes = 0;     // kRead, kWrite: at most kMaxTransferBytes; kOpenUpload: of the whole file
+  uint64_t checksum = 0;  // Checksum: kWrite: of the payload; kOpenUpload: of the whole file
+  friend bool operator==(const TransferRequest&, const TransferRequest&) = default;
+};
+
+struct TransferReply {
+  uint64_t sequence = 0;
+  // With an error, the numbers are 0 and there is no payload.
+  Status status;
+  uint64_t position = 0;  // kRead: the size of the file; uploads: bytes of the file that are there
+  uint64_t checksum = 0;  // kRead: Checksum of the payload
+  friend bool operator==(const TransferReply&, const TransferReply&) = default;
+};
+
+// An error's text is cut off after kMaxTransferError bytes.
+Bytes Encode(const TransferRequest& message);
+Bytes Encode(const TransferReply& message);
+// Of the fields that an operation does not use, all are 0.
+Result<TransferRequest> DecodeTransferRequest(ByteView header);
+Result<TransferReply> DecodeTransferReply(ByteView header);
+
+// The payload that follows a request.
+inline uint64_t PayloadBytes(const TransferRequest& request) {
+  return request.op == TransferOp::kWrite ? request.bytes : 0;
+}
+
+}  // namespace leat::wire
