@@ -100,6 +100,7 @@ struct Arguments {
   std::string coordinator;
   std::string security;  // folder
   bool trusted_network = false;
+  std::string scratch;
   int ready_fd = -1;
   double rate = -1;
   uint64_t pause_at = 0;
@@ -215,6 +216,7 @@ roles::RoleOptions Role(const Arguments& a) {
   options.coordinator_client.tls = security.tls;
   options.listen = a.listen;
   options.advertise = a.advertise;
+  options.scratch = a.scratch;
   options.plan = Kernels();
   options.exit_status = ExitStatus;
   return options;
@@ -297,6 +299,9 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
     if (listens != nullptr) {
       role->add_option("--listen", a.listen, listens)->capture_default_str();
       AddAdvertise(role, a);
+      role->add_option("--scratch", a.scratch,
+                       "where checkpoints wait for their transfer, if this host does not see the job's "
+                       "directory (default: $TMPDIR)");
     }
     role->callback([&a, &result, run] { result = Report(run(Role(a))); });
   };

@@ -113,7 +113,7 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
 }
 
 Status WriteFile(const std::string& path, ByteView head, std::span<const std::shared_ptr<const Slice>> slices,
-                 protocol::ManifestShard* shard) {
+                 Durability durability, protocol::ManifestShard* shard) {
   LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_WRONLY | O_CREAT | O_TRUNC));
   RunningChecksum checksum;
   const auto write = [&](ByteView bytes) {
@@ -126,20 +126,39 @@ Status WriteFile(const std::string& path, ByteView head, std::span<const std::sh
     LEAT_RETURN_IF_ERROR(write(slice->memory.bytes().first(slice->elements * 4 * (1 + slice->slots))));
   }
   shard->checksum = checksum.value();
-  return file.Sync();
+  return durability == Durability::kSynced ? file.Sync() : Status();
+}
+
+class FileSource final : public ShardSource {
+ public:
+  FileSource(File file, uint64_t size) : file_(std::move(file)), size_(size) {}
+  const std::string& path() const override { return file_.path(); }
+  uint64_t size() const override { return size_; }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    return file_.ReadAt(offset, out);
+  }
+
+ private:
+  const File file_;
+  const uint64_t size_;
+};
+
+Result<std::unique_ptr<ShardSource>> OpenFile(const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDONLY));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  return std::unique_ptr<ShardSource>(std::make_unique<FileSource>(std::move(file), size));
 }
 
 class Reader final : public ShardReader {
  public:
-  explicit Reader(File file) : file_(std::move(file)) {}
+  explicit Reader(std::unique_ptr<ShardSource> source) : source_(std::move(source)), size_(source_->size()) {}
 
   Status Verify(uint64_t expected) {
-    LEAT_ASSIGN_OR_RETURN(size_, file_.Size());
     RunningChecksum checksum;
     Bytes buffer(std::min<uint64_t>(kReadBytes, size_));
     for (uint64_t at = 0; at < size_; at += buffer.size()) {
       const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size_ - at));
-      LEAT_RETURN_IF_ERROR(file_.ReadAt(at, piece));
+      LEAT_RETURN_IF_ERROR(source_->ReadAt(at, piece));
       checksum.Add(piece);
     }
     if (checksum.value() != expected) {
@@ -152,14 +171,15 @@ class Reader final : public ShardReader {
   Status ReadHead() {
     uint64_t length = 0;
     if (size_ < sizeof(length)) return Damaged("has " + std::to_string(size_) + " bytes");
-    LEAT_RETURN_IF_ERROR(file_.ReadAt(0, std::as_writable_bytes(std::span(&length, 1))));
+    LEAT_RETURN_IF_ERROR(source_->ReadAt(0, std::as_writable_bytes(std::span(&length, 1))));
     if (length > SafetensorsHeader::kMaxBytes || length > size_ - sizeof(length)) {
       return Damaged("a head of " + std::to_string(length) + " in " + std::to_string(size_) + " bytes");
     }
     Bytes json(length);
-    LEAT_RETURN_IF_ERROR(file_.ReadAt(sizeof(length), json));
+    LEAT_RETURN_IF_ERROR(source_->ReadAt(sizeof(length), json));
     data_ = sizeof(length) + length;
-    LEAT_ASSIGN_OR_RETURN(SafetensorsHeader head, ParseSafetensorsHeader(json, size_ - data_, file_.path()));
+    LEAT_ASSIGN_OR_RETURN(SafetensorsHeader head,
+                          ParseSafetensorsHeader(json, size_ - data_, source_->path()));
     for (auto& tensor : head.tensors) tensors_.emplace(tensor.name, tensor);
     metadata_ = std::move(head.metadata);
     const auto format = metadata_.find("format");
@@ -185,9 +205,9 @@ class Reader final : public ShardReader {
       return Damaged("slice " + std::to_string(id.value) + ": " + e.what());
     }
     if (slot_names.size() != slots) {
-      return Status(Code::kFailedPrecondition, file_.path() + ": has " + std::to_string(slot_names.size()) +
-                                                   " slots of the optimizer, the job's optimizer keeps " +
-                                                   std::to_string(slots));
+      return Status(Code::kFailedPrecondition,
+                    source_->path() + ": has " + std::to_string(slot_names.size()) +
+                        " slots of the optimizer, the job's optimizer keeps " + std::to_string(slots));
     }
     const std::string name = TensorName(table, id);
     const uint64_t bytes = slice.elements * 4;
@@ -200,7 +220,7 @@ class Reader final : public ShardReader {
     slice.memory = Buffer(bytes * places.size());
     for (size_t i = 0; i < places.size(); ++i) {
       LEAT_RETURN_IF_ERROR(
-          file_.ReadAt(data_ + places[i]->begin, slice.memory.bytes().subspan(i * bytes, bytes)));
+          source_->ReadAt(data_ + places[i]->begin, slice.memory.bytes().subspan(i * bytes, bytes)));
     }
     return slice;
   }
@@ -211,11 +231,13 @@ class Reader final : public ShardReader {
                                                 std::to_string(out.size()) + " elements");
     }
     LEAT_ASSIGN_OR_RETURN(const TensorInfo* place, Find(TensorName(table, id), out.size()));
-    return file_.ReadAt(data_ + place->begin, std::as_writable_bytes(out));
+    return source_->ReadAt(data_ + place->begin, std::as_writable_bytes(out));
   }
 
  private:
-  Status Damaged(const std::string& why) const { return Status(Code::kDataLoss, file_.path() + ": " + why); }
+  Status Damaged(const std::string& why) const {
+    return Status(Code::kDataLoss, source_->path() + ": " + why);
+  }
 
   const std::string* Metadata(const std::string& key) const {
     const auto found = metadata_.find(key);
@@ -235,7 +257,7 @@ class Reader final : public ShardReader {
     const std::string* about = Metadata("slice/" + std::to_string(slice->id.value));
     if (about == nullptr) {
       return Status(Code::kNotFound,
-                    file_.path() + ": slice " + std::to_string(slice->id.value) + " is missing");
+                    source_->path() + ": slice " + std::to_string(slice->id.value) + " is missing");
     }
     const Json json = ParseJson(*about);
     slice->incarnation = Incarnation(Unsigned(json, "incarnation"));
@@ -253,7 +275,8 @@ class Reader final : public ShardReader {
   Result<const TensorInfo*> Find(const std::string& name, uint64_t elements) const {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) {
-      return Status(Code::kFailedPrecondition, file_.path() + ": has no '" + name + "', which the job has");
+      return Status(Code::kFailedPrecondition,
+                    source_->path() + ": has no '" + name + "', which the job has");
     }
     if (found->second.elements() != elements) {
       return Damaged("'" + name + "' has " + std::to_string(found->second.elements()) + " elements, not " +
@@ -262,8 +285,8 @@ class Reader final : public ShardReader {
     return &found->second;
   }
 
-  File file_;
-  uint64_t size_ = 0;
+  const std::unique_ptr<ShardSource> source_;
+  const uint64_t size_;
   uint64_t data_ = 0;  // offset of the data
   std::map<std::string, TensorInfo> tensors_;
   std::map<std::string, std::string> metadata_;
@@ -274,15 +297,19 @@ class Reader final : public ShardReader {
 Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_t node,
                                            const SliceTable& table,
                                            std::span<const std::string_view> slot_names,
-                                           std::span<const std::shared_ptr<const Slice>> slices) {
+                                           std::span<const std::shared_ptr<const Slice>> slices,
+                                           Durability durability) {
   LEAT_ASSIGN_OR_RETURN(const SafetensorsHeader head, MakeHead(node, table, slot_names, slices));
   LEAT_ASSIGN_OR_RETURN(const std::string text, EncodeSafetensorsHeader(head));
   protocol::ManifestShard shard;
   shard.file = "shard-" + std::to_string(node) + ".safetensors";
   for (const auto& slice : slices) shard.slices.push_back({slice->id, slice->incarnation});
   const std::string temporary = shard.file + ".tmp";
-  Status status = WriteFile(directory + "/" + temporary, AsBytes(text), slices, &shard);
-  if (status.ok()) status = RenameSynced(directory, temporary, shard.file);
+  Status status = WriteFile(directory + "/" + temporary, AsBytes(text), slices, durability, &shard);
+  if (status.ok()) {
+    status = durability == Durability::kSynced ? RenameSynced(directory, temporary, shard.file)
+                                               : Rename(directory, temporary, shard.file);
+  }
   if (!status.ok()) {
     unlink((directory + "/" + temporary).c_str());
     return status;
@@ -291,9 +318,15 @@ Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_
 }
 
 Result<std::unique_ptr<ShardReader>> ShardReader::Open(const std::string& path, uint64_t checksum) {
-  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDONLY));
-  auto reader = std::make_unique<Reader>(std::move(file));
+  LEAT_ASSIGN_OR_RETURN(auto source, OpenFile(path));
+  auto reader = std::make_unique<Reader>(std::move(source));
   LEAT_RETURN_IF_ERROR(reader->Verify(checksum));
+  LEAT_RETURN_IF_ERROR(reader->ReadHead());
+  return std::unique_ptr<ShardReader>(std::move(reader));
+}
+
+Result<std::unique_ptr<ShardReader>> ShardReader::OpenVerified(std::unique_ptr<ShardSource> source) {
+  auto reader = std::make_unique<Reader>(std::move(source));
   LEAT_RETURN_IF_ERROR(reader->ReadHead());
   return std::unique_ptr<ShardReader>(std::move(reader));
 }
@@ -315,8 +348,8 @@ Status CheckSize(const std::string& path, uint64_t bytes) {
 
 Status VerifyFile(const std::string& path, uint64_t bytes, uint64_t checksum) {
   LEAT_RETURN_IF_ERROR(CheckSize(path, bytes));
-  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDONLY));
-  return Reader(std::move(file)).Verify(checksum);
+  LEAT_ASSIGN_OR_RETURN(auto source, OpenFile(path));
+  return Reader(std::move(source)).Verify(checksum);
 }
 
 }  // namespace leat::checkpoint

@@ -13,6 +13,9 @@
 
 namespace leat::checkpoint {
 
+// Whether a shard survives a power cut; a copy that is removed after its transfer need not.
+enum class Durability { kSynced, kNotSynced };
+
 // Writes the slices of one server to `<directory>/shard-<node>.safetensors` and syncs it. Tensors:
 // "<variable>[begin:end]" for values, "<variable>[begin:end]/<slot>" for optimizer slots. Thread-safe: uses
 // only its arguments and the file. kInvalidArgument if a slice differs from the table; kResourceExhausted if
@@ -20,13 +23,26 @@ namespace leat::checkpoint {
 Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_t node,
                                            const protocol::SliceTable& table,
                                            std::span<const std::string_view> slot_names,
-                                           std::span<const std::shared_ptr<const protocol::Slice>> slices);
+                                           std::span<const std::shared_ptr<const protocol::Slice>> slices,
+                                           Durability durability = Durability::kSynced);
 
-// Reads slices from a shard. Thread-safe once open.
+// The bytes of a shard that is read from elsewhere. Thread-safe if ReadAt is.
+class ShardSource {
+ public:
+  virtual ~ShardSource() = default;
+  virtual const std::string& path() const = 0;  // for messages
+  virtual uint64_t size() const = 0;
+  virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
+};
+
+// Reads slices from a shard. Thread-safe once open, if its source is.
 class ShardReader {
  public:
   // Reads and verifies the whole file; kDataLoss if its checksum is not `checksum` (the manifest's).
   static Result<std::unique_ptr<ShardReader>> Open(const std::string& path, uint64_t checksum);
+  // Reads the header only. The contents are believed: whoever serves them has verified the whole file, and
+  // the source verifies what it transfers.
+  static Result<std::unique_ptr<ShardReader>> OpenVerified(std::unique_ptr<ShardSource> source);
   virtual ~ShardReader() = default;
   // The slice with its optimizer slots (`slots`; none for a statistic), ledger and saved incarnation.
   // kNotFound if it is not in this shard, kFailedPrecondition if the job's variables or slots differ.

@@ -18,6 +18,9 @@ void Put(const protocol::JoinReply& in, pb::JoinReply* out) {
   out->set_job(in.job);
   out->set_heartbeat_interval_ns(in.heartbeat_interval.count());
   out->set_heartbeat_timeout_ns(in.heartbeat_timeout.count());
+  out->set_probe(in.probe);
+  out->set_probe_content(in.probe_content);
+  out->set_transfers(in.transfers);
 }
 
 void Take(const pb::JoinReply& in, protocol::JoinReply* out, Check* check) {
@@ -27,6 +30,9 @@ void Take(const pb::JoinReply& in, protocol::JoinReply* out, Check* check) {
   TakeText(in.job(), Limits::kDocument, "job", &out->job, check);
   TakeDuration(in.heartbeat_interval_ns(), "heartbeat_interval_ns", &out->heartbeat_interval, check);
   TakeDuration(in.heartbeat_timeout_ns(), "heartbeat_timeout_ns", &out->heartbeat_timeout, check);
+  TakeText(in.probe(), Limits::kPath, "probe", &out->probe, check);
+  TakeText(in.probe_content(), Limits::kName, "probe_content", &out->probe_content, check);
+  TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
 }
 
 void Put(const protocol::Lease& in, pb::Lease* out) {

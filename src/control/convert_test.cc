@@ -119,6 +119,9 @@ TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
   protocol::JoinReply join;
   join.heartbeat_interval = Duration(-1);
   ExpectRefused(ParseReply(Serialize(join)).status(), "heartbeat_interval_ns is -1");
+  join = {};
+  join.probe.assign(1 << 13, 'x');
+  ExpectRefused(ParseReply(Serialize(join)).status(), "probe");
 
   protocol::WorkerHeartbeatReply worker;
   auto cut = GoodCut();

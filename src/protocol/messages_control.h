@@ -79,6 +79,12 @@ struct JoinReply {
   std::string job;  // the whole job as resolved YAML, from which every role builds its parts
   Duration heartbeat_interval{};
   Duration heartbeat_timeout{};  // a node silent for longer is evicted
+  // Checkpoints. A role that reads `probe_content` in the file `probe` sees the job's directory; others
+  // transfer shards through the service at `transfers`, ":port" if it has the coordinator's host. Filled in
+  // by the coordinator's shell.
+  std::string probe;
+  std::string probe_content;
+  std::string transfers;
 };
 
 // A split for a worker to train: the runs of `cut` in `missing`.

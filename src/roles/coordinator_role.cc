@@ -6,22 +6,26 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <utility>
 #include <variant>
 
+#include "checkpoint/safetensors.h"
 #include "control/server.h"
 #include "job/readable.h"
 #include "job/resume.h"
 #include "launcher/signals.h"
 #include "net/address.h"
 #include "net/loop.h"
+#include "net/tcp/tcp.h"
 #include "report/progress.h"
 #include "roles/background_thread.h"
 #include "roles/commit/commit_queue.h"
 #include "roles/commit/write_ahead.h"
 #include "roles/role.h"
+#include "roles/shards/shard_service.h"
 
 namespace leat::roles {
 namespace {
@@ -70,6 +74,7 @@ class CoordinatorRole {
                    .directory = job.directory}),
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
+        restored_(restored.manifest),
         machine_(std::move(config), std::move(restored)),
         queue_(
             loop_, background_,
@@ -92,6 +97,7 @@ class CoordinatorRole {
     if (!server.ok()) return server.status();
     LEAT_ASSIGN_OR_RETURN(const std::string address,
                           net::AdvertisedAddress(options_.advertise, (*server)->address()));
+    LEAT_RETURN_IF_ERROR(StartShardService());
     // From here on the directory is a job's. Who fails before can be started again.
     LEAT_RETURN_IF_ERROR(store_->WriteJob(job_.config.ToYaml()));
     spdlog::info("coordinator of job '{}' serves on {}", job_.name, address);
@@ -109,6 +115,26 @@ class CoordinatorRole {
   }
 
  private:
+  // For roles on hosts that do not see the job's directory.
+  Status StartShardService() {
+    // Of a checkpoint in which every slice is saved twice, because it moves while it is made.
+    const auto slots =
+        std::max(optim::SlotNames(job_.ServerOptimizer()).size(), optim::SlotNames(job_.optimizer).size());
+    uint64_t bytes = checkpoint::SafetensorsHeader::kMaxBytes * 16;
+    for (const auto& slice : job_.Slices().slices)
+      bytes += 2 * slice.elements() * sizeof(float) * (1 + slots);
+    const net::TransportOptions transport{.token = options_.token, .port_kind = wire::PortKind::kTransfer};
+    LEAT_ASSIGN_OR_RETURN(shard_service_,
+                          ShardService::Start({.directory = store_->directory(),
+                                               .listen = options_.listen,
+                                               .advertise = options_.advertise,
+                                               .max_bytes = bytes,
+                                               .make_transport = [transport](net::Loop& loop) {
+                                                 return net::MakeTcpTransport(loop, transport);
+                                               }}));
+    return restored_ ? shard_service_->OnComplete(restored_->directory, *restored_) : Status();
+  }
+
   void OnRequest(protocol::ControlRequest request, std::function<void(protocol::ControlReply)> reply) {
     const Time now = loop_.Now();
     if (std::holds_alternative<protocol::StatusRequest>(request)) {
@@ -203,6 +229,11 @@ class CoordinatorRole {
       const protocol::CoordinatorStatus status = JobStatus();
       progress_.OnStatus(now, status);
       ReportUnreachable(status);
+      if (status.failed_checkpoints > reported_failures_) {
+        spdlog::warn("a checkpoint failed ({} since the start): {}", status.failed_checkpoints,
+                     status.checkpoint_failure);
+        reported_failures_ = status.failed_checkpoints;
+      }
     }
     if (ended_) return;
     // Its core may be a worker's: it is awake for what it has to do, and at no other time.
@@ -245,8 +276,9 @@ class CoordinatorRole {
     auto call = calls_.extract(a.call);
     if (call.empty()) return;
     if (auto joining = joining_.extract(a.call)) {
-      if (const auto* joined = std::get_if<protocol::JoinReply>(&a.reply);
+      if (auto* joined = std::get_if<protocol::JoinReply>(&a.reply);
           joined != nullptr && joined->status.ok()) {
+        shard_service_->Fill(joined);
         progress_.OnJoin(loop_.Now(), joined->node, joining.mapped());
         spdlog::info("{} {} joined as node {} (pid {} on {})", protocol::Name(joining.mapped().role),
                      joined->index, joined->node.value, joining.mapped().pid, joining.mapped().host);
@@ -260,25 +292,32 @@ class CoordinatorRole {
   }
   void Act(protocol::AppendJournal&) {}  // the queue's
   void Act(protocol::PrepareCheckpoint& a) {
-    InBackground([this, a] { return store_->Prepare(a.id, a.bytes); },
-                 [this, id = a.id](Result<protocol::CheckpointOrder> order) {
-                   if (!order.ok()) spdlog::error("checkpoint {}: {}", id, order.status().ToString());
-                   Do(machine_.OnCheckpointPrepared(loop_.Now(), id, std::move(order)));
-                 });
+    InBackground(
+        [this, a] {
+          auto order = store_->Prepare(a.id, a.bytes);
+          if (order.ok()) shard_service_->OnPrepared(*order);
+          return order;
+        },
+        [this, id = a.id](Result<protocol::CheckpointOrder> order) {
+          Do(machine_.OnCheckpointPrepared(loop_.Now(), id, std::move(order)));
+        });
   }
   void Act(protocol::CommitManifest& a) {
     // On disk a checkpoint is named by its place in the job's directory, so that the whole can be moved.
     auto manifest = a.manifest;
     manifest.directory = std::filesystem::path(manifest.directory).filename().string();
-    InBackground([this, manifest] { return store_->Commit(manifest); },
-                 [this, id = a.manifest.id, events = a.manifest.events](const Status& status) {
-                   if (status.ok()) {
-                     spdlog::info("checkpoint {} of {} events is complete", id, events);
-                   } else {
-                     spdlog::error("checkpoint {}: {}", id, status.ToString());
-                   }
-                   Do(machine_.OnManifestCommitted(loop_.Now(), id, status));
-                 });
+    InBackground(
+        [this, manifest, directory = a.manifest.directory] {
+          LEAT_RETURN_IF_ERROR(store_->Commit(manifest));
+          // A checkpoint is complete, whether others can read it or not.
+          if (const Status published = shard_service_->OnComplete(directory, manifest); !published.ok())
+            spdlog::warn("checkpoint {} cannot be published: {}", manifest.id, published.ToString());
+          return Status();
+        },
+        [this, id = a.manifest.id, events = a.manifest.events](const Status& status) {
+          if (status.ok()) spdlog::info("checkpoint {} of {} events is complete", id, events);
+          Do(machine_.OnManifestCommitted(loop_.Now(), id, status));
+        });
   }
   void Act(protocol::DropCheckpoints& a) {
     background_.Post([this, a] {
@@ -295,6 +334,7 @@ class CoordinatorRole {
   }
   void Act(protocol::RemoveCheckpoint& a) {
     background_.Post([this, id = a.id] {
+      shard_service_->OnRemoved(id);
       if (auto status = store_->Remove(id); !status.ok()) spdlog::warn("{}", status.ToString());
     });
   }
@@ -348,6 +388,7 @@ class CoordinatorRole {
   std::vector<stream::PartitionRange> last_ranges_;
   uint32_t epochs_;
   std::vector<uint32_t> partitions_;
+  const std::optional<protocol::Manifest> restored_;
   protocol::Coordinator machine_;
   std::map<uint64_t, std::function<void(protocol::ControlReply)>> calls_;
   std::map<uint64_t, protocol::JoinRequest> joining_;
@@ -359,6 +400,8 @@ class CoordinatorRole {
   bool ended_ = false;
   std::string summary_;
   Status outcome_;
+  uint64_t reported_failures_ = 0;  // of checkpoints
+  std::unique_ptr<ShardService> shard_service_;
   BackgroundThread background_;  // uses the members above
   CommitQueue queue_;
 };

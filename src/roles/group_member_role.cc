@@ -22,7 +22,7 @@
 #include "roles/input/input_errors.h"
 #include "roles/input/split_loader.h"
 #include "roles/role.h"
-#include "roles/shard_files.h"
+#include "roles/shards/shard_files.h"
 #include "step/state_broadcast.h"
 #include "step/step_reducer.h"
 #include "step/trainer.h"
@@ -46,8 +46,8 @@ bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addr
 class GroupMemberRole {
  public:
   GroupMemberRole(net::Loop& loop, Membership& membership, net::Transport& transport, collective::Port& port,
-                  job::Job job, std::unique_ptr<stream::Source> source, const RoleOptions& options,
-                  const LeatMpiModule* mpi)
+                  job::Job job, std::unique_ptr<stream::Source> source, std::unique_ptr<ShardFiles> files,
+                  const RoleOptions& options, const LeatMpiModule* mpi)
       : loop_(loop),
         membership_(membership),
         transport_(transport),
@@ -68,12 +68,16 @@ class GroupMemberRole {
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
+        shard_files_(std::move(files)),
         input_errors_(job_, options.read_timeout, &progress_),
         machine_({.table = table_,
                   .optimizer = job_.optimizer,
                   .strategy = job_.strategy,
                   .parameters = &parameters_}) {}
-  ~GroupMemberRole() { *here_ = false; }
+  ~GroupMemberRole() {
+    *here_ = false;
+    shard_files_->Abort();
+  }
 
   Status Run() {
     machine_.OnJoined(membership_.node());
@@ -292,18 +296,21 @@ class GroupMemberRole {
   // ---- files
   void Act(const protocol::LoadSlices& a) {
     files_.Post([this, orders = a.orders] {
-      LoadSlices(orders, table_, job_.optimizer,
-                 [this](const protocol::SliceOrder& order, Result<protocol::Slice> loaded) {
-                   const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
-                   Post([this, order, slice] {
-                     WhenIdle([this, order, slice] { Do(machine_.OnSliceLoaded(order, std::move(*slice))); });
-                   });
-                 });
+      shard_files_->Load(
+          orders, table_, job_.optimizer,
+          [this](const protocol::SliceOrder& order, Result<protocol::Slice> loaded) {
+            const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
+            Post([this, order, slice] {
+              WhenIdle([this, order, slice] { Do(machine_.OnSliceLoaded(order, std::move(*slice))); });
+            });
+          });
     });
   }
   void Act(const protocol::SaveShard& a) {
-    files_.Post([this, a] {
-      Post([this, report = SaveSlices(a, membership_.node(), table_, job_.optimizer)] {
+    files_.Post([this, a]() mutable {
+      const auto read = [] {};  // the machine keeps no copies
+      Post([this,
+            report = shard_files_->Save(std::move(a), membership_.node(), table_, job_.optimizer, read)] {
         machine_.OnShardSaved(report);
         membership_.Update();
       });
@@ -331,6 +338,7 @@ class GroupMemberRole {
   std::vector<std::unique_ptr<collective::AllReduce>> retired_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
+  const std::unique_ptr<ShardFiles> shard_files_;  // used on the thread for files
   InputErrors input_errors_;
   protocol::GroupMember machine_;
   Time scored_at_{0};
@@ -351,12 +359,13 @@ class GroupMemberRole {
 
 Status RunGroupMember(net::Loop& loop, Membership& membership, net::Transport& transport,
                       collective::Port& port, job::Job job, std::unique_ptr<stream::Source> source,
-                      const RoleOptions& options) {
+                      std::unique_ptr<ShardFiles> files, const RoleOptions& options) {
   const LeatMpiModule* mpi = nullptr;
   if (job.strategy.mpi) {
     LEAT_ASSIGN_OR_RETURN(mpi, collective::LoadMpi());
   }
-  return GroupMemberRole(loop, membership, transport, port, std::move(job), std::move(source), options, mpi)
+  return GroupMemberRole(loop, membership, transport, port, std::move(job), std::move(source),
+                         std::move(files), options, mpi)
       .Run();
 }
 

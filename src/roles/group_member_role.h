@@ -15,6 +15,6 @@ namespace leat::roles {
 // process: on a failure, or when the member leaves while others continue.
 Status RunGroupMember(net::Loop& loop, Membership& membership, net::Transport& transport,
                       collective::Port& port, job::Job job, std::unique_ptr<stream::Source> source,
-                      const RoleOptions& options);
+                      std::unique_ptr<ShardFiles> files, const RoleOptions& options);
 
 }  // namespace leat::roles

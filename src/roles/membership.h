@@ -79,6 +79,7 @@ class Membership {
   static Status JoinError(const Status& status);
 
   // Valid after Join.
+  const protocol::JoinReply& joined() const { return joined_; }
   NodeId node() const { return joined_.node; }
   Duration heartbeat_interval() const { return joined_.heartbeat_interval; }
   uint64_t job_hash() const { return job_hash_; }

@@ -20,7 +20,7 @@
 #include "roles/background_thread.h"
 #include "roles/membership.h"
 #include "roles/role.h"
-#include "roles/shard_files.h"
+#include "roles/shards/shard_files.h"
 
 namespace leat::roles {
 namespace {
@@ -58,14 +58,17 @@ constexpr int kMaxUpdateThreads = 4;
 // coordinator.
 class ServerRole {
  public:
-  ServerRole(net::Loop& loop, Membership& membership, ps::ServerShell& shell, const job::Job& job)
+  ServerRole(net::Loop& loop, Membership& membership, ps::ServerShell& shell, const job::Job& job,
+             std::unique_ptr<ShardFiles> files)
       : loop_(loop),
         membership_(membership),
         shell_(shell),
         table_(job.Slices()),
-        optimizer_(job.ServerOptimizer()) {
+        optimizer_(job.ServerOptimizer()),
+        files_(std::move(files)) {
     shell_.machine().OnJoined(membership_.node());
   }
+  ~ServerRole() { files_->Abort(); }
 
   Status Run() {
     return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
@@ -101,20 +104,23 @@ class ServerRole {
 
   void Act(const protocol::LoadSlices& a) {
     background_.Post([this, orders = a.orders] {
-      LoadSlices(orders, table_, optimizer_,
-                 [this](const protocol::SliceOrder& order, Result<protocol::Slice> loaded) {
-                   const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
-                   loop_.Post([this, order, slice] {
-                     shell_.machine().OnSliceLoaded(order, std::move(*slice));
-                     membership_.Update();
+      files_->Load(orders, table_, optimizer_,
+                   [this](const protocol::SliceOrder& order, Result<protocol::Slice> loaded) {
+                     const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
+                     loop_.Post([this, order, slice] {
+                       shell_.machine().OnSliceLoaded(order, std::move(*slice));
+                       membership_.Update();
+                     });
                    });
-                 });
     });
   }
 
   void Act(const protocol::SaveShard& a) {
-    background_.Post([this, a] {
-      loop_.Post([this, report = SaveSlices(a, membership_.node(), table_, optimizer_)] {
+    background_.Post([this, a]() mutable {
+      const auto read = [this, id = a.order.id] {
+        loop_.Post([this, id] { shell_.machine().OnSlicesRead(id); });
+      };
+      loop_.Post([this, report = files_->Save(std::move(a), membership_.node(), table_, optimizer_, read)] {
         shell_.machine().OnShardSaved(report);
         membership_.Update();
       });
@@ -128,6 +134,7 @@ class ServerRole {
   ps::ServerShell& shell_;
   protocol::SliceTable table_;
   optim::OptimizerConfig optimizer_;
+  const std::unique_ptr<ShardFiles> files_;  // used on the background thread
   bool leaving_ = false;
   BackgroundThread background_;
 };
@@ -148,6 +155,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   if (!job.ok()) return Membership::JoinError(job.status());
   spdlog::info("serving on {}, known to others as {}", (*reserved)->address(), address);
   transport->TrustNetwork(job->trusted_network);
+  LEAT_ASSIGN_OR_RETURN(auto files, MakeShardFiles(membership, options));
   if (job->debug.init > Duration{0}) std::this_thread::sleep_for(job->debug.init);
   auto config = job->ServerConfig();
   config.allocate = net::MakeSharedBuffer;
@@ -158,7 +166,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
     sharing.emplace(threads);
   }
   shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
-  const Status outcome = ServerRole(loop, membership, *shell, *job).Run();
+  const Status outcome = ServerRole(loop, membership, *shell, *job, std::move(files)).Run();
   reserved->reset();
   shell.reset();
   net::Linger(loop, *transport, kLinger);

@@ -17,6 +17,7 @@
 #include "job/precision.h"
 #include "net/address.h"
 #include "net/same_host/shared_memory.h"
+#include "net/tcp/tcp.h"
 #include "net/ucx/ucx.h"
 #include "protocol/worker/worker.h"
 #include "ps/client.h"
@@ -231,6 +232,17 @@ std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions
   return net::MakeUcxTransport(loop, transport);
 }
 
+Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const RoleOptions& options) {
+  net::TransportOptions transport = options.transport;
+  transport.token = options.coordinator_client.token;
+  transport.port_kind = wire::PortKind::kTransfer;
+  return ShardFiles::Make(membership.joined(), {.coordinator = options.coordinator_client.coordinator,
+                                                .scratch = options.scratch,
+                                                .make_transport = [transport](net::Loop& loop) {
+                                                  return net::MakeTcpTransport(loop, transport);
+                                                }});
+}
+
 namespace {
 
 // From joining to the end of the job, or until this node is evicted.
@@ -251,8 +263,9 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   auto source = job.stream.Open();
   if (!source.ok()) return source.status();
   if (!job.strategy.on_servers()) {
-    const Status outcome =
-        RunGroupMember(loop, membership, *transport, port, std::move(job), std::move(*source), options);
+    LEAT_ASSIGN_OR_RETURN(auto files, MakeShardFiles(membership, options));
+    const Status outcome = RunGroupMember(loop, membership, *transport, port, std::move(job),
+                                          std::move(*source), std::move(files), options);
     net::Linger(loop, *transport, kLinger);
     return outcome;
   }

@@ -11,6 +11,7 @@
 #include "net/transport.h"
 #include "roles/coordinator_client.h"
 #include "roles/membership.h"
+#include "roles/shards/shard_files.h"
 
 namespace leat::roles {
 
@@ -21,6 +22,9 @@ struct RoleOptions {
   // Of the data plane. Token and TLS are those of coordinator_client; the job decides whether networks are
   // trusted.
   net::TransportOptions transport;
+  // Where a role that does not see the job's directory keeps a shard until it is transferred; the scratch
+  // directory of shards/scratch.h. Empty: $TMPDIR.
+  std::string scratch;
   engine::PlanOptions plan;  // the kernels that workers compute with
   // How long a worker retries a stream whose events are missing or damaged before it fails; six times as long
   // for a stream that cannot be read for another reason.
@@ -39,6 +43,9 @@ constexpr Duration kLinger = std::chrono::seconds(5);
 // Makes the transport of a role's data plane. The job sets later whether networks are trusted.
 std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
                                               wire::PortKind port_kind);
+
+// The checkpoint files of a role that has joined. Its errors are the user's.
+Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const RoleOptions& options);
 
 // Joins and trains, in the calling thread, until the job is over or a signal asks it to leave: both return
 // ok. Returns kUnavailable if the coordinator cannot be reached or is lost.

@@ -1,5 +1,7 @@
 #include "transfer/client.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +10,13 @@
 namespace leat::transfer {
 
 using wire::TransferOp;
+
+namespace {
+
+// Of one attempt. The pauses of TCP between its own attempts grow, and a new one starts with short ones.
+constexpr Duration kConnectTimeout = std::chrono::seconds(3);
+
+}  // namespace
 
 Client::Client(std::string address, const MakeTransport& make_transport, TransferLimits limits)
     : address_(std::move(address)), make_transport_(make_transport), limits_(limits) {}
@@ -88,10 +97,10 @@ Status Client::Drive(TransferMachine& machine, const Upload* upload) {
 void Client::Connect(TransferMachine& machine) {
   if (transport_ == nullptr) transport_ = make_transport_(loop_);
   connecting_ = true;
-  transport_->Connect(address_, this, limits_.reply_timeout,
+  transport_->Connect(address_, this, kConnectTimeout,
                       [this, &machine](Result<std::unique_ptr<net::Connection>> connection) {
                         connecting_ = false;
-                        if (!connection.ok()) return machine.OnLost(loop_.Now(), connection.status());
+                        if (!connection.ok()) return Lost(connection.status());
                         connection_ = std::move(*connection);
                         machine.OnConnected(loop_.Now());
                       });
@@ -135,7 +144,13 @@ void Client::OnMessage(net::Connection& connection) {
 void Client::OnClosed(net::Connection&, const Status& why) {
   const Status reason = why;
   connection_.reset();
-  if (machine_ != nullptr) machine_->OnLost(loop_.Now(), reason);
+  if (machine_ != nullptr) Lost(reason);
+}
+
+// One line for each attempt; the attempts back off.
+void Client::Lost(const Status& why) {
+  spdlog::warn("file transfer with {}: {}", address_, why.ToString());
+  machine_->OnLost(loop_.Now(), why);
 }
 
 }  // namespace leat::transfer

@@ -62,6 +62,7 @@ class Client final : private net::Receiver {
              uint64_t* file_bytes);
   Status Drive(TransferMachine& machine, const Upload* upload);
   void Connect(TransferMachine& machine);
+  void Lost(const Status& why);
   Status Transmit(const wire::TransferRequest& request, const Upload* upload);
 
   const std::string address_;

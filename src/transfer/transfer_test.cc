@@ -103,6 +103,12 @@ TEST_P(TransferTest, OnlyPublishedNamesCanBeRead) {
   Bytes out(11);
   EXPECT_EQ(client.Read("a", 0, out).code(), Code::kDataLoss);
   EXPECT_TRUE(client.Read("a", 0, std::span(out).first(10)).ok());
+  // Chunks that were still asked for when a read failed do not disturb the next one.
+  service->Publish("b", std::make_shared<MemoryContent>(RandomBytes(3 << 20, 9)));
+  Bytes more(6 << 20);
+  EXPECT_EQ(client.Read("b", 0, more).code(), Code::kDataLoss);
+  EXPECT_TRUE(client.Read("b", 0, std::span(more).first(3 << 20)).ok());
+  EXPECT_EQ(client.connections_lost(), 0u);
   service->Withdraw("a");
   EXPECT_EQ(client.Size("a").status().code(), Code::kNotFound);
   EXPECT_EQ(client.Size("").status().code(), Code::kInvalidArgument);

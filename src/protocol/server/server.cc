@@ -310,14 +310,21 @@ void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> loaded) {
   s.MakeLive(&hosted, std::make_shared<Slice>(std::move(loaded).value()));
 }
 
-void Server::OnShardSaved(ShardReport report) {
+void Server::OnSlicesRead(uint64_t checkpoint) {
   State& s = *state_;
-  if (!s.saving || s.saving->checkpoint != report.checkpoint) return;
-  report.slices = std::move(s.saving->incarnations);
-  s.saving.reset();
+  if (!s.saving || s.saving->checkpoint != checkpoint) return;
+  s.saving->slices.clear();
   for (auto& hosted : s.hosted_slices) {
     if (hosted) hosted->being_saved = false;
   }
+}
+
+void Server::OnShardSaved(ShardReport report) {
+  State& s = *state_;
+  if (!s.saving || s.saving->checkpoint != report.checkpoint) return;
+  OnSlicesRead(report.checkpoint);
+  report.slices = std::move(s.saving->incarnations);
+  s.saving.reset();
   s.shard = std::move(report);
   s.heartbeat_urgent = true;
 }

@@ -432,6 +432,30 @@ TEST_F(ServerTest, SlicesLieInMemoryOfTheGivenKindHoweverTheyCame) {
   EXPECT_EQ(given.size(), table_.slices.size() + 2);
 }
 
+TEST_F(ServerTest, ASliceThatHasBeenReadIsUpdatedInPlaceAlthoughItsShardIsNotThereYet) {
+  server_->OnHeartbeatReply(Orders(7));
+  ServerHeartbeatReply reply = Orders(7);
+  reply.checkpoint = CheckpointOrder{4, "checkpoint-4"};
+  const auto save = std::get<SaveShard>(server_->OnHeartbeatReply(reply).at(0));
+  server_->OnSlicesRead(3);  // another checkpoint
+  const std::byte* const first = server_->Find(SliceId(0))->memory.data();
+  Take(Push(0));
+  const std::byte* const second = server_->Find(SliceId(0))->memory.data();
+  EXPECT_NE(second, first) << "the shard still reads it";
+  reply.checkpoint = CheckpointOrder{5, "checkpoint-5"};
+  EXPECT_TRUE(server_->OnHeartbeatReply(reply).empty()) << "one shard at a time";
+  ShardReport report;
+  report.checkpoint = 4;
+  server_->OnShardSaved(report);
+  (void)std::get<SaveShard>(server_->OnHeartbeatReply(reply).at(0));
+  server_->OnSlicesRead(5);
+  Take(Push(1));
+  EXPECT_EQ(server_->Find(SliceId(0))->memory.data(), second);
+  report.checkpoint = 5;
+  server_->OnShardSaved(report);
+  EXPECT_EQ(server_->MakeHeartbeat().shard->slices.size(), save.slices.size());
+}
+
 TEST_F(ServerTest, StopsOnOrder) {
   server_->OnHeartbeatReply(Orders(7));
   ServerHeartbeatReply stop = Orders(7);

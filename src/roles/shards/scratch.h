@@ -1,0 +1,30 @@
+// A private directory for temporary files of one process.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+
+namespace leat::roles {
+
+// Removed with everything in it by the destructor; after a crash, by the next process of this user that makes
+// one in the same place.
+class Scratch {
+ public:
+  // Makes `<parent>/leat-scratch-<random>`, which only its owner can read (0700), and `parent` if it does not
+  // exist. Errors name the directory.
+  static Result<std::unique_ptr<Scratch>> Make(const std::string& parent);
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  Scratch(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
+  const std::string path_;
+  const int lock_;  // the directory, locked while this process lives
+};
+
+}  // namespace leat::roles

@@ -1,0 +1,151 @@
+#include "roles/shards/shard_files.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "checkpoint/file.h"
+#include "checkpoint/shard.h"
+#include "net/address.h"
+#include "roles/shards/shard_service.h"
+
+namespace leat::roles {
+namespace {
+
+using checkpoint::ShardReader;
+
+// A shard in the job's directory on another host.
+class PublishedShard final : public checkpoint::ShardSource {
+ public:
+  PublishedShard(transfer::Client& client, std::string name, uint64_t size)
+      : client_(client), name_(std::move(name)), size_(size) {}
+  const std::string& path() const override { return name_; }
+  uint64_t size() const override { return size_; }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    return client_.Read(name_, offset, out);
+  }
+
+ private:
+  transfer::Client& client_;
+  const std::string name_;
+  const uint64_t size_;
+};
+
+Result<std::unique_ptr<ShardReader>> OpenPublished(transfer::Client& client,
+                                                   const protocol::SliceOrder& order) {
+  std::string name = PublishedName(order.directory, order.file);
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, client.Size(name));
+  return ShardReader::OpenVerified(std::make_unique<PublishedShard>(client, std::move(name), size));
+}
+
+bool SeesDirectory(const protocol::JoinReply& joined) {
+  if (joined.transfers.empty()) return true;
+  const auto content = checkpoint::ReadFile(joined.probe, joined.probe_content.size());
+  const std::string directory = std::filesystem::path(joined.probe).parent_path().string();
+  return content.ok() && AsText(*content) == joined.probe_content && access(directory.c_str(), W_OK) == 0;
+}
+
+// Removes a file at the end of its scope.
+struct Removal {
+  const std::string path;
+  ~Removal() { unlink(path.c_str()); }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ShardFiles>> ShardFiles::Make(const protocol::JoinReply& joined,
+                                                     const Options& options) {
+  std::unique_ptr<ShardFiles> made(new ShardFiles());
+  if (SeesDirectory(joined)) return made;
+  const std::string directory = std::filesystem::path(joined.probe).parent_path().string();
+  std::string parent = options.scratch;
+  if (const char* temporary = std::getenv("TMPDIR"); parent.empty() && temporary != nullptr)
+    parent = temporary;
+  if (parent.empty()) {
+    return Status(
+        Code::kInvalidArgument,
+        "this host cannot write to the job's directory " + directory +
+            ", so checkpoints are transferred and need a place on a disk: set --scratch DIR or TMPDIR");
+  }
+  LEAT_ASSIGN_OR_RETURN(made->scratch_, Scratch::Make(parent));
+  std::string address = joined.transfers;
+  if (address.starts_with(':')) address = std::string(net::HostOf(options.coordinator)) + address;
+  spdlog::info("{} cannot be seen here: checkpoints are transferred through {} and {}", directory,
+               made->scratch_->path(), address);
+  made->client_ = std::make_unique<transfer::Client>(address, options.make_transport, options.limits);
+  return made;
+}
+
+void ShardFiles::Load(
+    const std::vector<protocol::SliceOrder>& orders, const protocol::SliceTable& table,
+    const optim::OptimizerConfig& optimizer,
+    const std::function<void(const protocol::SliceOrder&, Result<protocol::Slice>)>& loaded) {
+  const auto slots = static_cast<uint32_t>(optim::SlotNames(optimizer).size());
+  std::map<std::string, Result<std::unique_ptr<ShardReader>>> readers;
+  for (const auto& order : orders) {
+    const std::string path = order.directory + "/" + order.file;
+    auto reader = readers.find(path);
+    if (reader == readers.end()) {
+      reader = readers
+                   .emplace(path, remote() ? OpenPublished(*client_, order)
+                                           : ShardReader::Open(path, order.file_checksum))
+                   .first;
+    }
+    auto slice = reader->second.ok() ? (*reader->second)->Read(table, order.slice, slots)
+                                     : Result<protocol::Slice>(reader->second.status());
+    if (!slice.ok()) spdlog::error("slice {}: {}", order.slice.value, slice.status().ToString());
+    loaded(order, std::move(slice));
+  }
+}
+
+Status ShardFiles::Send(uint64_t checkpoint, const protocol::ManifestShard& shard) {
+  const Removal removal{scratch_->path() + "/" + shard.file};
+  LEAT_ASSIGN_OR_RETURN(const checkpoint::File file, checkpoint::File::Open(removal.path, O_RDONLY));
+  const uint64_t lost = client_->connections_lost();
+  Status sent = client_->Send(
+      {.folder = checkpoint,
+       .name = shard.file,
+       .bytes = shard.bytes,
+       .checksum = shard.checksum,
+       .read = [&file](uint64_t offset, std::span<std::byte> out) { return file.ReadAt(offset, out); }});
+  if (client_->connections_lost() > lost) {
+    spdlog::info("checkpoint {}: the transfer of {} bytes lost {} connections", checkpoint, shard.bytes,
+                 client_->connections_lost() - lost);
+  }
+  return sent;
+}
+
+protocol::ShardReport ShardFiles::Save(protocol::SaveShard save, NodeId node,
+                                       const protocol::SliceTable& table,
+                                       const optim::OptimizerConfig& optimizer,
+                                       const std::function<void()>& read) {
+  auto shard = checkpoint::WriteShard(
+      remote() ? scratch_->path() : save.order.directory, node.value, table, optim::SlotNames(optimizer),
+      save.slices, remote() ? checkpoint::Durability::kNotSynced : checkpoint::Durability::kSynced);
+  save.slices.clear();
+  read();
+  protocol::ShardReport report;
+  report.checkpoint = save.order.id;
+  report.status = shard.status();
+  if (shard.ok() && remote()) report.status = Send(save.order.id, *shard);
+  if (report.status.ok()) {
+    report.file = shard->file;
+    report.bytes = shard->bytes;
+    report.checksum = shard->checksum;
+    report.slices = shard->slices;
+  } else {
+    spdlog::error("checkpoint {}: {}", save.order.id, report.status.ToString());
+  }
+  return report;
+}
+
+void ShardFiles::Abort() {
+  if (client_ != nullptr) client_->Abort();
+}
+
+}  // namespace leat::roles

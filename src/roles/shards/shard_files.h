@@ -1,0 +1,55 @@
+// Reads and writes the checkpoint files of slices: in the job's directory where this process sees it,
+// otherwise through the coordinator's transfer service.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "optim/optimizer.h"
+#include "protocol/coordinator/coordinator.h"
+#include "protocol/server/server.h"
+#include "roles/shards/scratch.h"
+#include "transfer/client.h"
+
+namespace leat::roles {
+
+// Servers and group members call it on a background thread, one call at a time.
+class ShardFiles {
+ public:
+  struct Options {
+    std::string coordinator;  // the address by which this process has reached it
+    std::string scratch;      // the parent of the scratch directory; empty: $TMPDIR
+    transfer::MakeTransport make_transport;
+    transfer::TransferLimits limits;
+  };
+  // Finds out whether this process sees the job's directory and can write there. If not, it makes the scratch
+  // directory: kInvalidArgument if there is no place for it.
+  static Result<std::unique_ptr<ShardFiles>> Make(const protocol::JoinReply& joined, const Options& options);
+
+  bool remote() const { return client_ != nullptr; }
+
+  // Reads each slice, or returns the error of reading it. Opens each file once. Blocks.
+  void Load(const std::vector<protocol::SliceOrder>& orders, const protocol::SliceTable& table,
+            const optim::OptimizerConfig& optimizer,
+            const std::function<void(const protocol::SliceOrder&, Result<protocol::Slice>)>& loaded);
+  // Writes the file of one server or member in a checkpoint; it is synced in the job's directory when the
+  // report is ok. Blocks. A shard that is transferred is first written to the scratch directory, so that the
+  // slices are held for as long as the disk needs, not the network. The transfer itself holds 4 MiB.
+  // `read` is called once the slices are no longer needed.
+  protocol::ShardReport Save(protocol::SaveShard save, NodeId node, const protocol::SliceTable& table,
+                             const optim::OptimizerConfig& optimizer, const std::function<void()>& read);
+  // Thread-safe. Transfers fail from now on, the current one at once.
+  void Abort();
+
+ private:
+  ShardFiles() = default;
+  Status Send(uint64_t checkpoint, const protocol::ManifestShard& shard);
+
+  std::unique_ptr<Scratch> scratch_;          // null: the directory is visible
+  std::unique_ptr<transfer::Client> client_;  // likewise
+};
+
+}  // namespace leat::roles
