@@ -89,6 +89,17 @@ class Hosts:
                 why = self._in(here, self.iptables, "-D", chain, side, self.addresses[there], "-j", "DROP")
                 assert why is None, why
 
+    def slow(self, host, rate):
+        """What a host sends moves at this rate, as "8mbit", until fast()."""
+        self._tc(host, f"qdisc add dev eth0 root tbf rate {rate} burst 32kb latency 400ms")
+
+    def fast(self, host):
+        self._tc(host, "qdisc del dev eth0 root")
+
+    def _tc(self, host, command):
+        why = self._in(host, shutil.which("tc") or shutil.which("tc", path="/usr/sbin:/sbin"), *command.split())
+        assert why is None, why
+
     def bytes_received(self, host):
         shown = subprocess.run([*self.at(host), self.ip, "-s", "-j", "link", "show", "dev", "eth0"], capture_output=True,
                                text=True, check=True)
