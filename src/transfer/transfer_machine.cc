@@ -169,9 +169,10 @@ Result<uint64_t> TransferMachine::OnReplyHeader(const wire::TransferReply& reply
 }
 
 void TransferMachine::OnReply(Time now, const wire::TransferReply& reply) {
-  if (finished_ || outstanding_.empty()) return;
+  if (outstanding_.empty()) return;
   const wire::TransferRequest request = outstanding_.front();
   outstanding_.pop_front();
+  if (finished_) return;
   last_reply_ = now;
   if (!reply.status.ok()) {
     if (!Retried(request.op, reply.status.code())) return Fail(reply.status.With(work_.name));

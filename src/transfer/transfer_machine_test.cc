@@ -114,6 +114,20 @@ TEST_F(TransferMachineTest, AReadBeyondTheEndOfTheFileFails) {
   EXPECT_EQ(Finished(machine).code(), Code::kDataLoss);
 }
 
+// They may arrive together with the one that ends the transfer.
+TEST_F(TransferMachineTest, RepliesAfterTheEndAreNoViolation) {
+  auto machine = Read(0, 40);
+  Connect(machine);
+  const auto first = Sent(machine), second = Sent(machine);
+  for (const auto& request : {first, second}) {
+    const TransferReply reply{.sequence = request.sequence, .position = 0};
+    ASSERT_TRUE(machine.OnReplyHeader(reply, 0).ok());
+    machine.OnReply(now, reply);
+  }
+  EXPECT_EQ(Finished(machine).code(), Code::kDataLoss);
+  EXPECT_EQ(machine.outstanding(), 0u);
+}
+
 TEST_F(TransferMachineTest, AnUploadOpensWritesAndCommits) {
   auto machine = Upload(25);
   Connect(machine);

@@ -20,6 +20,7 @@ using net::testing::RandomBytes;
 struct Kind {
   const char* name;
   bool inproc;
+  friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 class MemoryContent final : public Content {
