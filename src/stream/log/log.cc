@@ -369,6 +369,13 @@ Status MakePartition(const std::string& path, uint32_t partition, const TopicOpt
   return db.Run(pragmas.c_str());
 }
 
+Status MakeTopic(const std::string& path, const TopicOptions& options) {
+  for (uint32_t p = 0; p < options.partitions; ++p)
+    LEAT_RETURN_IF_ERROR(MakePartition(PartitionPath(path, p), p, options));
+  LEAT_ASSIGN_OR_RETURN(Database first, Database::Open(PartitionPath(path, 0), /*create=*/false));
+  return EnsureTopicId(first);
+}
+
 Status CheckOptions(const std::string& topic, const TopicOptions& options) {
   LEAT_RETURN_IF_ERROR(CheckTopicName(topic));
   if (options.partitions < 1 || options.partitions > EmbeddedLog::kMaxPartitions) {
@@ -435,10 +442,7 @@ Status EmbeddedLog::Create(const std::string& directory, const std::string& topi
       return Status(Code::kPermissionDenied,
                     "cannot make a topic in " + directory + ": " + std::strerror(errno));
     }
-    Status status;
-    for (uint32_t p = 0; p < options.partitions && status.ok(); ++p) {
-      status = MakePartition(PartitionPath(temporary, p), p, options);
-    }
+    Status status = MakeTopic(temporary, options);
     if (status.ok()) status = SyncDirectory(temporary);
     // Private to its owner, as mkdtemp has made it.
     if (status.ok() && ::rename(temporary.c_str(), path.c_str()) == 0) return SyncDirectory(directory);
@@ -468,6 +472,12 @@ Result<std::unique_ptr<Source>> EmbeddedLog::OpenSource(const std::string& direc
   auto source = std::make_unique<EmbeddedLogSource>(directory, topic, options);
   LEAT_RETURN_IF_ERROR(source->Open(std::move(databases)));
   return std::unique_ptr<Source>(std::move(source));
+}
+
+Result<uint64_t> EmbeddedLog::ReadId(const std::string& directory, const std::string& topic) {
+  LogTopic made;
+  LEAT_ASSIGN_OR_RETURN(std::vector<Database> databases, OpenPartitions(directory, topic, &made));
+  return ReadTopicId(databases.front());
 }
 
 Result<std::vector<TopicInfo>> EmbeddedLog::List(const std::string& directory) {

@@ -56,6 +56,9 @@ class EmbeddedLog {
   // kNotFound with directory and topic if there is none.
   static Result<std::unique_ptr<Source>> OpenSource(const std::string& directory, const std::string& topic,
                                                     const LogSourceOptions& options = {});
+  // The random id that a topic gets when it is made. 0: it was made by an earlier version, and has not been
+  // opened by a writer since.
+  static Result<uint64_t> ReadId(const std::string& directory, const std::string& topic);
   // All topics in the directory, by name. kNotFound if there is no such directory.
   static Result<std::vector<TopicInfo>> List(const std::string& directory);
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <random>
 
 #include "stream/log/log.h"
 
@@ -86,6 +87,32 @@ Result<std::vector<Database>> OpenPartitions(const std::string& directory, const
     partitions.push_back(std::move(db));
   }
   return partitions;
+}
+
+Result<uint64_t> ReadTopicId(Database& db) {
+  LEAT_ASSIGN_OR_RETURN(
+      Statement table,
+      db.Prepare("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'identity'"));
+  LEAT_ASSIGN_OR_RETURN(const bool counted, table.Step());
+  if (!counted || table.Integer(0) == 0) return uint64_t{0};
+  LEAT_ASSIGN_OR_RETURN(Statement id, db.Prepare("SELECT id FROM identity"));
+  LEAT_ASSIGN_OR_RETURN(const bool there, id.Step());
+  return there ? static_cast<uint64_t>(id.Integer(0)) : uint64_t{0};
+}
+
+Status EnsureTopicId(Database& db) {
+  LEAT_ASSIGN_OR_RETURN(const uint64_t known, ReadTopicId(db));
+  if (known != 0) return Status();
+  std::random_device random;
+  const uint64_t id = uint64_t{random()} << 32 | random() | 1;
+  // Of several processes that do this at once, the first succeeds.
+  const std::string sql =
+      "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS identity(id INTEGER NOT NULL);"
+      "INSERT INTO identity SELECT " +
+      std::to_string(static_cast<int64_t>(id)) + " WHERE NOT EXISTS (SELECT 1 FROM identity); COMMIT;";
+  const Status made = db.Run(sql.c_str());
+  if (!made.ok()) db.Rollback();
+  return made;
 }
 
 uint64_t ChunkChecksum(uint64_t base, std::span<const uint32_t> lengths, ByteView data) {

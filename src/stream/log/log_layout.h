@@ -39,6 +39,11 @@ Result<Database> OpenPartition(const std::string& path, LogTopic* topic);
 Result<std::vector<Database>> OpenPartitions(const std::string& directory, const std::string& topic,
                                              LogTopic* made);
 
+// The topic's random id, in the database of its partition 0. 0: the topic was made before topics had one.
+Result<uint64_t> ReadTopicId(Database& db);
+// Gives the topic an id if it has none.
+Status EnsureTopicId(Database& db);
+
 // Checksum of a chunk: the u32 length of each record, then their bytes. It also covers the offset, so that a
 // chunk moved to another offset is detected.
 uint64_t ChunkChecksum(uint64_t base, std::span<const uint32_t> lengths, ByteView data);

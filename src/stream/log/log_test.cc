@@ -566,5 +566,30 @@ TEST_F(LogTest, KilledWritersLeaveWholeBatchesAndDenseOffsets) {
   EXPECT_GE(Append(*writer, 0, {"after"}), at[0]);
 }
 
+TEST_F(LogTest, ATopicHasAnIdOfItsOwn) {
+  Make({});
+  const auto id = EmbeddedLog::ReadId(dir_.path(), "t");
+  ASSERT_TRUE(id.ok()) << id.status().ToString();
+  EXPECT_NE(*id, 0u);
+  Writer();
+  Make({});
+  EXPECT_EQ(*EmbeddedLog::ReadId(dir_.path(), "t"), *id) << "it stays";
+  ASSERT_TRUE(EmbeddedLog::Create(dir_.path(), "other", {}).ok());
+  EXPECT_NE(*EmbeddedLog::ReadId(dir_.path(), "other"), *id);
+}
+
+TEST_F(LogTest, ATopicOfAnEarlierVersionGetsAnIdFromItsWriter) {
+  Make({});
+  Tamper(0, "DROP TABLE identity");
+  EXPECT_EQ(*EmbeddedLog::ReadId(dir_.path(), "t"), 0u);
+  EXPECT_TRUE(Reader()->Ranges().ok());
+  EXPECT_EQ(*EmbeddedLog::ReadId(dir_.path(), "t"), 0u) << "a reader does not write";
+  Writer();
+  const uint64_t id = *EmbeddedLog::ReadId(dir_.path(), "t");
+  EXPECT_NE(id, 0u);
+  Writer();
+  EXPECT_EQ(*EmbeddedLog::ReadId(dir_.path(), "t"), id);
+}
+
 }  // namespace
 }  // namespace leat::stream

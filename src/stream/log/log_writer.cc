@@ -258,6 +258,7 @@ Result<std::unique_ptr<LogWriter>> LogWriter::Open(const std::string& directory,
                                                    const LogWriterOptions& options) {
   LogTopic made;
   LEAT_ASSIGN_OR_RETURN(std::vector<Database> databases, OpenPartitions(directory, topic, &made));
+  LEAT_RETURN_IF_ERROR(EnsureTopicId(databases.front()).With(PartitionPath(TopicPath(directory, topic), 0)));
   auto writer = std::make_unique<EmbeddedLogWriter>(TopicPath(directory, topic), topic, made, options);
   LEAT_RETURN_IF_ERROR(writer->Open(std::move(databases)));
   return std::unique_ptr<LogWriter>(std::move(writer));
