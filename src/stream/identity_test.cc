@@ -47,8 +47,8 @@ TEST_F(IdentityTest, LargeFilesAreHashedInPart) {
   const FileIdentity whole = Of(path), part = Of(path, kMiB);
   EXPECT_NE(whole.hash, part.hash);
   EXPECT_EQ(Of(Write("copy", text), kMiB), part);
-  const uint64_t sample = Mix(text.size(), 7) % (text.size() - kMiB + 1);
-  for (const size_t at : {size_t{0}, size_t{sample + 5}, text.size() - 1}) {
+  const auto sample = [&](uint64_t i) { return Mix(text.size(), i) % (text.size() - kMiB + 1); };
+  for (const size_t at : {uint64_t{0}, sample(0) + 5, sample(7), sample(15) + kMiB - 1, text.size() - 1}) {
     std::string other = text;
     other[at] = 'b';
     EXPECT_NE(Of(Write("other", other), kMiB).hash, part.hash) << at;
