@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
+#include <cstdio>
 #include <cstring>
 
-#include "base/bytes.h"
 #include "base/rng.h"
 
 namespace leat::stream {
@@ -43,19 +45,60 @@ class File {
   }
 
  private:
+  // Fills the buffer.
+  Status ReadBlock(uint64_t begin) {
+    for (size_t done = 0; done < buffer_.size();) {
+      const ssize_t got =
+          ::pread(fd_, buffer_.data() + done, buffer_.size() - done, static_cast<off_t>(begin + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return {Code::kPermissionDenied, std::string("cannot be read: ") + std::strerror(errno)};
+      if (got == 0) return {Code::kDataLoss, "has become shorter"};
+      done += static_cast<size_t>(got);
+    }
+    return {};
+  }
+
   const int fd_;
   Bytes buffer_;
 };
 
-Status HashSamples(File& file, FileIdentity* identity) {
-  const uint64_t last = identity->bytes - kBlock;
-  LEAT_RETURN_IF_ERROR(file.Hash(0, kBlock, &identity->hash));
-  for (uint64_t i = 0; i < kSamples; ++i)
-    LEAT_RETURN_IF_ERROR(file.Hash(Mix(identity->bytes, i) % (last + 1), kBlock, &identity->hash));
-  return file.Hash(last, kBlock, &identity->hash);
+// `hash(begin, size)` adds a range of the content to the hash.
+template <class Hash>
+Status HashContent(uint64_t bytes, uint64_t max_hashed_whole, const Hash& hash) {
+  if (bytes <= std::max(max_hashed_whole, kBlock)) return hash(0, bytes);
+  const uint64_t last = bytes - kBlock;
+  LEAT_RETURN_IF_ERROR(hash(0, kBlock));
+  for (uint64_t i = 0; i < kSamples; ++i) LEAT_RETURN_IF_ERROR(hash(Mix(bytes, i) % (last + 1), kBlock));
+  return hash(last, kBlock);
 }
 
 }  // namespace
+
+std::string ToString(const FileIdentity& identity) {
+  std::array<char, 17> hash{};
+  std::snprintf(hash.data(), hash.size(), "%016llx", static_cast<unsigned long long>(identity.hash));
+  return std::to_string(identity.bytes) + ":" + hash.data();
+}
+
+Result<FileIdentity> ParseIdentity(std::string_view text) {
+  FileIdentity identity;
+  const size_t colon = std::min(text.find(':'), text.size());
+  const char* const end = text.data() + text.size();
+  (void)std::from_chars(text.data(), text.data() + colon, identity.bytes);
+  if (colon < text.size()) (void)std::from_chars(text.data() + colon + 1, end, identity.hash, 16);
+  if (ToString(identity) == text) return identity;
+  return Status(Code::kInvalidArgument, "'" + std::string(text) + "' is not the identity of a file");
+}
+
+FileIdentity IdentityOf(ByteView content, uint64_t max_hashed_whole) {
+  FileIdentity identity{.bytes = content.size()};
+  (void)HashContent(content.size(), max_hashed_whole, [&](uint64_t begin, uint64_t size) {
+    for (const uint64_t end = begin + size; begin < end; begin += kBlock)
+      identity.hash = Checksum(content.subspan(begin, std::min(kBlock, end - begin)), identity.hash);
+    return Status();
+  });
+  return identity;
+}
 
 Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_whole) {
   File file(path);
@@ -68,8 +111,8 @@ Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_w
   if (::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode))
     return Status(Code::kNotFound, path + ": is not a file");
   FileIdentity identity{.bytes = static_cast<uint64_t>(info.st_size)};
-  const bool whole = identity.bytes <= std::max(max_hashed_whole, kBlock);
-  const Status hashed = whole ? file.Hash(0, identity.bytes, &identity.hash) : HashSamples(file, &identity);
+  const auto hash = [&](uint64_t begin, uint64_t size) { return file.Hash(begin, size, &identity.hash); };
+  const Status hashed = HashContent(identity.bytes, max_hashed_whole, hash);
   if (!hashed.ok()) return hashed.With(path);
   return identity;
 }

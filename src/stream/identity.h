@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
+#include "base/bytes.h"
 #include "base/status.h"
 
 namespace leat::stream {
@@ -17,6 +19,13 @@ struct FileIdentity {
 // Files above this size are hashed in part: the first and the last MiB, and 16 more at pseudo-random offsets.
 inline constexpr uint64_t kMaxHashedWhole = uint64_t{1} << 30;
 
+// "BYTES:HASH", the hash as 16 hexadecimal digits.
+std::string ToString(const FileIdentity& identity);
+// kInvalidArgument if the text is not one of ToString's.
+Result<FileIdentity> ParseIdentity(std::string_view text);
+
+// Of a file with this content.
+FileIdentity IdentityOf(ByteView content, uint64_t max_hashed_whole = kMaxHashedWhole);
 // kNotFound if there is no such file, kPermissionDenied if it cannot be read.
 Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_whole = kMaxHashedWhole);
 

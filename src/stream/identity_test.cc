@@ -35,6 +35,7 @@ TEST_F(IdentityTest, CopiesHaveTheSameAndOthersDoNot) {
   other[2 * kMiB + 1] = 'b';
   const FileIdentity first = Of(Write("first", text));
   EXPECT_EQ(first.bytes, text.size());
+  EXPECT_EQ(IdentityOf(AsBytes(text)), first);
   EXPECT_EQ(Of(Write("copy", text)), first);
   EXPECT_NE(Of(Write("other", other)).hash, first.hash);
   EXPECT_NE(Of(Write("shorter", text.substr(1))), first);
@@ -47,12 +48,22 @@ TEST_F(IdentityTest, LargeFilesAreHashedInPart) {
   const FileIdentity whole = Of(path), part = Of(path, kMiB);
   EXPECT_NE(whole.hash, part.hash);
   EXPECT_EQ(Of(Write("copy", text), kMiB), part);
+  EXPECT_EQ(IdentityOf(AsBytes(text), kMiB), part);
   const auto sample = [&](uint64_t i) { return Mix(text.size(), i) % (text.size() - kMiB + 1); };
   for (const size_t at : {uint64_t{0}, sample(0) + 5, sample(7), sample(15) + kMiB - 1, text.size() - 1}) {
     std::string other = text;
     other[at] = 'b';
     EXPECT_NE(Of(Write("other", other), kMiB).hash, part.hash) << at;
   }
+}
+
+TEST_F(IdentityTest, IsWrittenAsText) {
+  const FileIdentity identity{.bytes = 47, .hash = 0xab};
+  EXPECT_EQ(ToString(identity), "47:00000000000000ab");
+  EXPECT_EQ(*ParseIdentity("47:00000000000000ab"), identity);
+  for (const char* bad :
+       {"", ":", "47", "47:ab", "-1:00000000000000ab", "47:00000000000000AB", "47:00000000000000ab "})
+    EXPECT_FALSE(ParseIdentity(bad).ok()) << bad;
 }
 
 TEST_F(IdentityTest, MissingFilesHaveNone) {

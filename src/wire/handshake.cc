@@ -38,6 +38,8 @@ const char* Name(PortKind port_kind) {
       return "a worker of an all-reduce group";
     case PortKind::kTransfer:
       return "a file transfer service";
+    case PortKind::kFeed:
+      return "a feed";
   }
   return "an unknown role";
 }

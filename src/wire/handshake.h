@@ -28,8 +28,8 @@
 namespace leat::wire {
 
 // What a port serves: the control plane of a coordinator, a server's tensor plane, that of a member of an
-// all-reduce group, or file transfers.
-enum class PortKind : uint32_t { kControl = 1, kServer = 2, kMember = 3, kTransfer = 4 };
+// all-reduce group, file transfers, or that of a feed.
+enum class PortKind : uint32_t { kControl = 1, kServer = 2, kMember = 3, kTransfer = 4, kFeed = 5 };
 
 enum class Side : uint8_t { kConnects = 1, kAccepts = 2 };
 

@@ -1,0 +1,36 @@
+// Requests and replies of feeds are rejected, or encode to the same bytes again; records are within the
+// payload.
+#include <algorithm>
+
+#include "base/check.h"
+#include "feed/messages.h"
+
+namespace {
+
+using namespace leat;
+
+void Records(ByteView bytes) {
+  if (bytes.empty()) return;
+  stream::RecordBatch batch;
+  const auto count = std::to_integer<uint32_t>(bytes.front());
+  if (!feed::DecodeRecords(bytes.subspan(1), count, &batch).ok()) {
+    LEAT_CHECK(batch.size() == 0);
+    return;
+  }
+  LEAT_CHECK(batch.size() == count && batch.offsets.back() == batch.data.size());
+  LEAT_CHECK(std::ranges::equal(feed::EncodeRecords(batch), bytes.subspan(1)));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const ByteView bytes(reinterpret_cast<const std::byte*>(data), size);
+  if (const auto request = feed::DecodeRequest(bytes); request.ok())
+    LEAT_CHECK(std::ranges::equal(feed::Encode(*request), bytes));
+  if (const auto reply = feed::DecodeReply(bytes); reply.ok()) {
+    const auto again = feed::DecodeReply(feed::Encode(*reply));
+    LEAT_CHECK(again.ok() && again->ranges == reply->ranges && again->lost.size() == reply->lost.size());
+  }
+  Records(bytes);
+  return 0;
+}

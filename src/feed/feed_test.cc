@@ -1,0 +1,288 @@
+// A remote source against feeds on threads of their own: it reads what the feeds' source has, through lost
+// connections and feeds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/rng.h"
+#include "feed/client.h"
+#include "feed/remote_source.h"
+#include "feed/server.h"
+#include "net/fault.h"
+#include "net/tcp/tcp.h"
+#include "stream/identity.h"
+#include "stream/memory_source.h"
+#include "stream/testing.h"
+
+namespace leat::feed {
+namespace {
+
+using ::testing::HasSubstr;
+
+net::TransportOptions Options() {
+  return {.token = "token", .port_kind = wire::PortKind::kFeed, .stall_timeout = std::chrono::seconds(2)};
+}
+
+// A feed on a thread.
+class FeedThread {
+ public:
+  explicit FeedThread(Contents contents, const std::string& address = "127.0.0.1:0")
+      : server_(std::move(contents)), transport_(net::MakeTcpTransport(loop_, Options())) {
+    auto listener = transport_->Listen(address, [this](std::unique_ptr<net::Connection> connection) {
+      return server_.Adopt(std::move(connection));
+    });
+    EXPECT_TRUE(listener.ok()) << listener.status().ToString();
+    listener_ = std::move(*listener);
+    thread_ = std::thread([this] { loop_.Run(); });
+  }
+  ~FeedThread() {
+    loop_.Stop();
+    thread_.join();
+  }
+  const std::string& address() const { return listener_->address(); }
+  uint64_t requests() const { return server_.requests(); }  // once it is idle
+
+ private:
+  net::Loop loop_;
+  Server server_;
+  std::unique_ptr<net::Transport> transport_;
+  std::unique_ptr<net::Listener> listener_;
+  std::thread thread_;
+};
+
+// Writes down what it is asked for.
+class FakeSource final : public stream::Source {
+ public:
+  Result<std::vector<stream::PartitionRange>> Ranges() override {
+    return std::vector<stream::PartitionRange>{{0, 3, 9, false}, {1, 0, 2, true}};
+  }
+  Status Read(uint32_t, uint64_t begin, uint64_t end, stream::RecordBatch* out) override {
+    *out = stream::BatchOf(std::vector<std::string>(end - begin, "x"), begin);
+    if (begin <= 4 && 4 < end) out->lost.push_back({4 - begin, 5 - begin, "damaged"});
+    return begin < 3 ? Status(Code::kNotFound, "retention") : Status();
+  }
+  Status Pin(const std::string& owner, uint32_t partition, uint64_t offset) override {
+    return Say("pin " + owner + " " + std::to_string(partition) + " " + std::to_string(offset));
+  }
+  Status Sync(uint32_t partition, uint64_t end) override {
+    return Say("sync " + std::to_string(partition) + " " + std::to_string(end));
+  }
+  Status Advance(uint32_t partition, uint64_t end) override {
+    return Say("advance " + std::to_string(partition) + " " + std::to_string(end));
+  }
+  Status Unpin(const std::string& owner) override { return Say("unpin " + owner); }
+
+  // The name of the call becomes the status.
+  static Status Say(const std::string& what) { return {Code::kFailedPrecondition, what}; }
+};
+
+class FeedTest : public ::testing::Test {
+ protected:
+  static Contents Records(std::vector<std::string> records, uint32_t partitions = 1, uint64_t id = 0) {
+    return {.id = id,
+            .open = [records = std::move(records), partitions]() -> Result<std::unique_ptr<stream::Source>> {
+              return stream::MakeMemorySource(records, partitions);
+            }};
+  }
+  ClientOptions ForFeeds(std::vector<std::string> addresses) {
+    ClientOptions options;
+    options.make_transport = [](net::Loop& loop) { return net::MakeTcpTransport(loop, Options()); };
+    options.find_feeds = [addresses = std::move(addresses)]() -> Result<std::vector<std::string>> {
+      return addresses;
+    };
+    options.counts = counts_;
+    return options;
+  }
+  std::unique_ptr<stream::Source> Open(ClientOptions options) {
+    return MakeRemoteSource(std::make_shared<Client>(std::move(options)));
+  }
+  static std::vector<std::string> Numbered(size_t count, size_t bytes) {
+    std::vector<std::string> records;
+    for (size_t i = 0; i < count; ++i)
+      records.push_back(std::to_string(i) + "/" + std::string(i * 7919 % bytes, 'x'));
+    return records;
+  }
+  static void ExpectSame(stream::Source& source, const std::vector<std::string>& records) {
+    stream::RecordBatch batch;
+    const Status read = source.Read(0, 0, records.size(), &batch);
+    ASSERT_TRUE(read.ok()) << read.ToString();
+    EXPECT_EQ(stream::TextsOf(batch), records);
+    ASSERT_EQ(batch.data.size(), batch.offsets.back() + stream::RecordBatch::kPadding);
+  }
+
+  std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
+};
+
+TEST_F(FeedTest, ReadsWhatTheSourceHas) {
+  const auto records = Numbered(5000, 5000);  // several replies
+  const FeedThread feed(Records(records));
+  const auto source = Open(ForFeeds({feed.address()}));
+  const auto ranges = source->Ranges();
+  ASSERT_TRUE(ranges.ok()) << ranges.status().ToString();
+  EXPECT_EQ(*ranges, (std::vector<stream::PartitionRange>{{0, 0, 5000, true}}));
+  ExpectSame(*source, records);
+  stream::RecordBatch batch;
+  ASSERT_TRUE(source->Read(0, 100, 103, &batch).ok());
+  EXPECT_EQ(batch.first_offset, 100u);
+  EXPECT_EQ(stream::TextsOf(batch), std::vector<std::string>(records.begin() + 100, records.begin() + 103));
+  ASSERT_TRUE(source->Read(0, 7, 7, &batch).ok());
+  EXPECT_EQ(batch.size(), 0u);
+  EXPECT_EQ(source->Read(0, 4999, 5001, &batch).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(batch.size(), 0u);
+  EXPECT_EQ(counts_->retries, 0u);
+  EXPECT_GT(counts_->bytes, 10'000'000u);
+}
+
+TEST_F(FeedTest, PassesOnWhatAStreamIsAskedFor) {
+  const FeedThread feed({.open = []() -> Result<std::unique_ptr<stream::Source>> {
+    return std::unique_ptr<stream::Source>(std::make_unique<FakeSource>());
+  }});
+  const auto source = Open(ForFeeds({feed.address()}));
+  EXPECT_EQ(*source->Ranges(), *FakeSource().Ranges());
+  EXPECT_EQ(source->Pin("a@b", 1, 2), FakeSource::Say("pin a@b 1 2"));
+  EXPECT_EQ(source->Sync(3, 4), FakeSource::Say("sync 3 4"));
+  EXPECT_EQ(source->Advance(5, 6), FakeSource::Say("advance 5 6"));
+  EXPECT_EQ(source->Unpin("a@b"), FakeSource::Say("unpin a@b"));
+  stream::RecordBatch batch;
+  ASSERT_TRUE(source->Read(0, 3, 9, &batch).ok());
+  ASSERT_EQ(batch.lost.size(), 1u);
+  EXPECT_EQ(batch.lost[0].begin, 1u);
+  EXPECT_EQ(batch.lost[0].end, 2u);
+  EXPECT_EQ(batch.lost[0].reason, "damaged");
+  EXPECT_EQ(source->Read(0, 1, 9, &batch), Status(Code::kNotFound, "retention"));
+  EXPECT_EQ(batch.size(), 0u);
+}
+
+TEST_F(FeedTest, ReadsThroughBrokenConnections) {
+  const auto records = Numbered(3000, 30'000);
+  const FeedThread feed(Records(records));
+  auto options = ForFeeds({feed.address()});
+  auto faults = std::make_shared<net::Faults>(net::FaultSchedule{.seed = 5, .cut = 0.2});
+  options.make_transport = [faults](net::Loop& loop) {
+    return net::MakeFaultTransport(loop, net::MakeTcpTransport(loop, Options()), faults);
+  };
+  options.first_backoff = options.max_backoff = std::chrono::milliseconds(1);
+  const auto source = Open(std::move(options));
+  ExpectSame(*source, records);
+  EXPECT_GT(counts_->retries, 0u);
+}
+
+TEST_F(FeedTest, ALostFeedIsReplacedByTheNext) {
+  const auto records = Numbered(1000, 100);
+  const FeedThread second(Records(records));
+  auto first = std::make_unique<FeedThread>(Records(records));
+  auto options = ForFeeds({first->address()});
+  // Once the first is lost, the coordinator knows both.
+  auto calls = std::make_shared<int>(0);
+  options.find_feeds = [calls, a = first->address(), b = second.address()] {
+    return Result<std::vector<std::string>>(++*calls == 1 ? std::vector{a} : std::vector{a, b});
+  };
+  const auto source = Open(std::move(options));
+  ExpectSame(*source, records);
+  first.reset();
+  ExpectSame(*source, records);
+  EXPECT_GE(counts_->retries, 1u);
+}
+
+TEST_F(FeedTest, AFeedOfAnotherJobIsRefused) {
+  const FeedThread other(Records({"wrong"}, 1, 17)), right(Records({"right"}, 1, 18));
+  auto options = ForFeeds({other.address(), right.address()});
+  options.content = 18;
+  ExpectSame(*Open(options), {"right"});
+  options.find_feeds = [&]() -> Result<std::vector<std::string>> { return std::vector{other.address()}; };
+  options.deadline = std::chrono::milliseconds(300);
+  stream::RecordBatch batch;
+  const Status read = Open(options)->Read(0, 0, 1, &batch);
+  EXPECT_EQ(read.code(), Code::kUnavailable);
+  EXPECT_THAT(read.message(), HasSubstr("another job's stream"));
+}
+
+TEST_F(FeedTest, NoFeedAnswersInTime) {
+  auto options = ForFeeds({});
+  options.deadline = std::chrono::milliseconds(200);
+  EXPECT_THAT(Open(options)->Sync(0, 1).message(), HasSubstr("the job has no feed"));
+  options = ForFeeds({"127.0.0.1:1"});
+  options.deadline = std::chrono::milliseconds(200);
+  const Status status = Open(options)->Sync(0, 1);
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("127.0.0.1:1"));
+}
+
+TEST_F(FeedTest, AnAbortEndsACall) {
+  Client client(ForFeeds({}));
+  std::thread aborter([&client] { client.Abort(); });
+  Reply reply;
+  Bytes payload;
+  EXPECT_EQ(client.Call({.kind = RequestKind::kRanges}, &reply, &payload).code(), Code::kAborted);
+  aborter.join();
+}
+
+TEST_F(FeedTest, AFailureToOpenIsTheReplyAndIsTriedAgain) {
+  auto opened = std::make_shared<int>(0);
+  const FeedThread feed({.open = [opened]() -> Result<std::unique_ptr<stream::Source>> {
+    if (++*opened == 1) return Status(Code::kNotFound, "no file yet");
+    return stream::MakeMemorySource({"late"}, 1);
+  }});
+  const auto source = Open(ForFeeds({feed.address()}));
+  EXPECT_EQ(source->Ranges().status(), Status(Code::kNotFound, "no file yet"));
+  ExpectSame(*source, {"late"});
+}
+
+TEST_F(FeedTest, AssetsAreFetchedWholeAndChecked) {
+  const TempDir directory;
+  const std::string path = directory.path() + "/asset";
+  std::string content(9 << 20, '\0');
+  Rng rng(3);
+  for (char& c : content) c = static_cast<char>(rng());
+  std::ofstream(path, std::ios::binary) << content;
+  const std::string identity = stream::ToString(stream::IdentityOf(AsBytes(content)));
+  const FeedThread feed({.open = {}, .assets = {{path, identity}}});
+  Client client(ForFeeds({feed.address()}));
+  const auto fetched = FetchAsset(client, identity);
+  ASSERT_TRUE(fetched.ok()) << fetched.status().ToString();
+  EXPECT_TRUE(*fetched == content);
+  EXPECT_EQ(FetchAsset(client, "5:0000000000000001").status().code(), Code::kNotFound);
+  content[5] ^= 1;
+  std::ofstream(path, std::ios::binary) << content;
+  EXPECT_EQ(FetchAsset(client, identity).status().code(), Code::kDataLoss);
+  std::ofstream(path, std::ios::binary) << "short";
+  EXPECT_EQ(FetchAsset(client, identity).status().code(), Code::kDataLoss);
+}
+
+TEST_F(FeedTest, APeerThatViolatesTheProtocolLosesItsConnectionOnly) {
+  const FeedThread feed(Records({"one"}));
+  net::Loop loop;
+  const auto transport = net::MakeTcpTransport(loop, Options());
+  class Peer final : public net::Receiver {
+   public:
+    Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView,
+                                                       uint64_t) override {
+      return Status(Code::kDataLoss, "unexpected");
+    }
+    void OnMessage(net::Connection&) override {}
+    void OnClosed(net::Connection&, const Status&) override { closed = true; }
+    bool closed = false;
+  };
+  Peer peer;
+  std::unique_ptr<net::Connection> connection;
+  transport->Connect(feed.address(), &peer, std::chrono::seconds(60), [&](auto connected) {
+    ASSERT_TRUE(connected.ok());
+    connection = std::move(*connected);
+    connection->Send(1, Bytes(3), {});
+  });
+  const Time until = loop.Now() + std::chrono::seconds(60);
+  while (!peer.closed && loop.Now() < until) loop.RunOnce(std::chrono::milliseconds(5));
+  EXPECT_TRUE(peer.closed);
+  ExpectSame(*Open(ForFeeds({feed.address()})), {"one"});
+}
+
+}  // namespace
+}  // namespace leat::feed

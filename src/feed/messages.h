@@ -1,0 +1,61 @@
+// Requests to a feed and its replies: headers of frames on the tensor plane (docs/formats/feed.md).
+//
+// All functions are pure and thread-safe. Decoders treat input as untrusted and return kDataLoss on a
+// violation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "stream/source.h"
+
+namespace leat::feed {
+
+enum class FrameType : uint8_t { kRequest = 1, kReply = 2 };
+
+enum class RequestKind : uint8_t {
+  kRanges = 1,   // of all partitions
+  kRecords = 2,  // [begin, end) of a partition; the reply may have fewer, but at least one
+  kSync = 3,     // a partition, before `end`
+  kAdvance = 4,  // a partition, to `end`
+  kPin = 5,      // a partition, at `begin`, by the owner `name`
+  kUnpin = 6,    // the owner `name`
+  kAsset = 7,    // bytes [begin, end) of the file with the identity `name`
+};
+
+struct Request {
+  uint64_t sequence = 0;  // the reply has the same
+  uint64_t content = 0;   // what the sender wants to read: a feed with other contents refuses. 0: anything
+  RequestKind kind = RequestKind::kRanges;
+  uint32_t partition = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  std::string name;
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+struct Reply {
+  uint64_t sequence = 0;
+  Status status;
+  uint64_t checksum = 0;                       // of the payload
+  std::vector<stream::PartitionRange> ranges;  // kRanges
+  // kRecords: their number, and those that are lost, relative to the first. The payload is the u32 length of
+  // each record, then their bytes.
+  uint32_t records = 0;
+  std::vector<stream::RecordBatch::Lost> lost;
+};
+
+Bytes Encode(const Request& request);
+Bytes Encode(const Reply& reply);
+Result<Request> DecodeRequest(ByteView header);
+Result<Reply> DecodeReply(ByteView header);
+
+// The payload of a reply with these records.
+Bytes EncodeRecords(const stream::RecordBatch& records);
+// Appends a payload's `count` records to `out`, which has no padding.
+Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out);
+
+}  // namespace leat::feed

@@ -1,0 +1,100 @@
+#include "feed/remote_source.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "feed/server.h"
+#include "stream/identity.h"
+
+namespace leat::feed {
+namespace {
+
+class RemoteSource final : public stream::Source {
+ public:
+  explicit RemoteSource(std::shared_ptr<Client> client) : client_(std::move(client)) {}
+
+  Result<std::vector<stream::PartitionRange>> Ranges() override {
+    LEAT_RETURN_IF_ERROR(client_->Call({.kind = RequestKind::kRanges}, kRangesDeadline, &reply_, &payload_));
+    if (reply_.ranges.empty()) return Status(Code::kDataLoss, "a feed's stream has no partitions");
+    return std::move(reply_.ranges);
+  }
+
+  Status Read(uint32_t partition, uint64_t begin, uint64_t end, stream::RecordBatch* out) override {
+    out->partition = partition;
+    out->first_offset = begin;
+    out->offsets.assign(1, 0);
+    out->data.clear();
+    out->lost.clear();
+    Status status;
+    for (uint64_t at = begin; at < end && status.ok();) status = ReadSome(partition, begin, end, &at, out);
+    if (!status.ok()) {
+      out->offsets.assign(1, 0);
+      out->lost.clear();
+    }
+    out->data.resize(out->offsets.back());
+    out->data.resize(out->offsets.back() + stream::RecordBatch::kPadding);
+    return status;
+  }
+
+  Status Pin(const std::string& owner, uint32_t partition, uint64_t offset) override {
+    return Do({.kind = RequestKind::kPin, .partition = partition, .begin = offset, .name = owner});
+  }
+  Status Sync(uint32_t partition, uint64_t end) override {
+    return Do({.kind = RequestKind::kSync, .partition = partition, .end = end});
+  }
+  Status Advance(uint32_t partition, uint64_t end) override {
+    return Do({.kind = RequestKind::kAdvance, .partition = partition, .end = end});
+  }
+  Status Unpin(const std::string& owner) override { return Do({.kind = RequestKind::kUnpin, .name = owner}); }
+
+ private:
+  Status Do(Request request) { return client_->Call(std::move(request), &reply_, &payload_); }
+
+  Status ReadSome(uint32_t partition, uint64_t begin, uint64_t end, uint64_t* at, stream::RecordBatch* out) {
+    LEAT_RETURN_IF_ERROR(
+        Do({.kind = RequestKind::kRecords, .partition = partition, .begin = *at, .end = end}));
+    if (reply_.records == 0 || reply_.records > end - *at)
+      return Status(Code::kDataLoss, "a feed has sent " + std::to_string(reply_.records) + " of " +
+                                         std::to_string(end - *at) + " records");
+    LEAT_RETURN_IF_ERROR(DecodeRecords(payload_, reply_.records, out));
+    for (auto& lost : reply_.lost)
+      out->lost.push_back({lost.begin + (*at - begin), lost.end + (*at - begin), std::move(lost.reason)});
+    *at += reply_.records;
+    return Status();
+  }
+
+  std::shared_ptr<Client> client_;
+  Reply reply_;
+  Bytes payload_;
+};
+
+}  // namespace
+
+std::unique_ptr<stream::Source> MakeRemoteSource(std::shared_ptr<Client> client) {
+  return std::make_unique<RemoteSource>(std::move(client));
+}
+
+Result<std::string> FetchAsset(Client& client, const std::string& identity) {
+  LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity wanted, stream::ParseIdentity(identity));
+  constexpr uint64_t kMaxBytes = uint64_t{1} << 32;
+  if (wanted.bytes > kMaxBytes)
+    return Status(Code::kResourceExhausted, "an asset of " + std::to_string(wanted.bytes) + " bytes");
+  std::string content;
+  Reply reply;
+  Bytes payload;
+  while (content.size() < wanted.bytes) {
+    const uint64_t end = std::min(wanted.bytes, content.size() + Server::kMaxAssetBytes);
+    LEAT_RETURN_IF_ERROR(
+        client.Call({.kind = RequestKind::kAsset, .begin = content.size(), .end = end, .name = identity},
+                    &reply, &payload));
+    if (payload.size() != end - content.size())
+      return Status(Code::kDataLoss, "a feed has sent " + std::to_string(payload.size()) + " of " +
+                                         std::to_string(end - content.size()) + " bytes");
+    content.append(AsText(payload));
+  }
+  if (stream::IdentityOf(AsBytes(content)) == wanted) return content;
+  return Status(Code::kDataLoss, "what a feed has sent is not the file " + identity);
+}
+
+}  // namespace leat::feed

@@ -1,0 +1,22 @@
+// A stream that is read from feeds.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "feed/client.h"
+#include "stream/source.h"
+
+namespace leat::feed {
+
+// The errors are those of the feed's source, and kUnavailable if no feed answers. Ranges is tried for
+// `kRangesDeadline` only: it is called often.
+inline constexpr Duration kRangesDeadline = std::chrono::seconds(5);
+std::unique_ptr<stream::Source> MakeRemoteSource(std::shared_ptr<Client> client);
+
+// The whole file with this identity, "BYTES:HASH".
+Result<std::string> FetchAsset(Client& client, const std::string& identity);
+
+}  // namespace leat::feed

@@ -1,0 +1,156 @@
+#include "feed/server.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace leat::feed {
+
+// One peer's connection. It has one request at a time.
+class Server::Session final : public net::Receiver {
+ public:
+  Session(Server& server, std::unique_ptr<net::Connection> connection)
+      : server_(server), connection_(std::move(connection)) {}
+
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    if (type != static_cast<uint8_t>(FrameType::kRequest) || payload_bytes != 0)
+      return Status(Code::kDataLoss, "a feed takes requests without payload only");
+    if (*sending_) return Status(Code::kResourceExhausted, "a second request before the reply to the first");
+    LEAT_ASSIGN_OR_RETURN(request_, DecodeRequest(header));
+    return std::vector<std::span<std::byte>>();
+  }
+
+  void OnMessage(net::Connection&) override {
+    auto payload = std::make_shared<Bytes>();
+    Reply reply = server_.Answer(request_, payload.get());
+    reply.sequence = request_.sequence;
+    reply.checksum = Checksum(*payload, request_.sequence);
+    server_.bytes_sent_ += payload->size();
+    *sending_ = true;
+    std::vector<ByteView> parts;
+    if (!payload->empty()) parts.emplace_back(*payload);
+    connection_->Send(static_cast<uint8_t>(FrameType::kReply), Encode(reply), std::move(parts),
+                      [payload, sending = sending_](const Status&) { *sending = false; });
+  }
+
+  void OnClosed(net::Connection&, const Status&) override { server_.sessions_.erase(this); }
+
+ private:
+  Server& server_;
+  std::unique_ptr<net::Connection> connection_;
+  Request request_;
+  std::shared_ptr<bool> sending_ = std::make_shared<bool>(false);
+};
+
+Server::Server(Contents contents) : contents_(std::move(contents)) {}
+
+Server::~Server() = default;
+
+net::Receiver* Server::Adopt(std::unique_ptr<net::Connection> connection) {
+  auto session = std::make_unique<Session>(*this, std::move(connection));
+  Session* const receiver = session.get();
+  sessions_[receiver] = std::move(session);
+  return receiver;
+}
+
+Result<stream::Source*> Server::Source() {
+  if (source_ == nullptr) {
+    LEAT_ASSIGN_OR_RETURN(source_, contents_.open());
+  }
+  return source_.get();
+}
+
+Reply Server::Answer(const Request& request, Bytes* payload) {
+  ++requests_;
+  Reply reply;
+  if (request.content != 0 && contents_.id != 0 && request.content != contents_.id) {
+    reply.status = Status(Code::kStale, "this feed serves another job's stream");
+    return reply;
+  }
+  if (request.kind == RequestKind::kAsset) {
+    reply.status = ReadAsset(request, payload);
+    return reply;
+  }
+  const auto opened = Source();
+  if (!opened.ok()) {
+    reply.status = opened.status();
+    return reply;
+  }
+  stream::Source& source = **opened;
+  switch (request.kind) {
+    case RequestKind::kRanges: {
+      auto ranges = source.Ranges();
+      reply.status = ranges.status();
+      if (ranges.ok()) reply.ranges = std::move(*ranges);
+      break;
+    }
+    case RequestKind::kRecords:
+      reply.status = ReadRecords(request, &reply, payload);
+      break;
+    case RequestKind::kSync:
+      reply.status = source.Sync(request.partition, request.end);
+      break;
+    case RequestKind::kAdvance:
+      reply.status = source.Advance(request.partition, request.end);
+      break;
+    case RequestKind::kPin:
+      reply.status = source.Pin(request.name, request.partition, request.begin);
+      break;
+    case RequestKind::kUnpin:
+      reply.status = source.Unpin(request.name);
+      break;
+    case RequestKind::kAsset:
+      break;
+  }
+  return reply;
+}
+
+// As many records as are expected to fill a reply.
+Status Server::ReadRecords(const Request& request, Reply* reply, Bytes* payload) {
+  constexpr uint64_t kMaxRecords = 1 << 16;
+  if (request.begin >= request.end)
+    return Status(Code::kInvalidArgument,
+                  "no records from " + std::to_string(request.begin) + " to " + std::to_string(request.end));
+  const uint64_t fit = std::clamp<uint64_t>(kReplyBytes / record_bytes_, 1, kMaxRecords);
+  uint64_t count = std::min(request.end - request.begin, fit);
+  while (true) {
+    LEAT_RETURN_IF_ERROR(source_->Read(request.partition, request.begin, request.begin + count, &records_));
+    if (count == 1 || records_.offsets.back() <= 4 * kReplyBytes) break;
+    count /= 2;  // they are larger than those before
+  }
+  record_bytes_ = std::max<uint64_t>(1, records_.offsets.back() / count);
+  reply->records = static_cast<uint32_t>(count);
+  reply->lost = records_.lost;
+  *payload = EncodeRecords(records_);
+  return Status();
+}
+
+Status Server::ReadAsset(const Request& request, Bytes* payload) const {
+  const auto asset = std::ranges::find(contents_.assets, request.name, &Asset::identity);
+  if (asset == contents_.assets.end())
+    return Status(Code::kNotFound, "this feed has no file with the identity " + request.name);
+  if (request.begin > request.end || request.end - request.begin > kMaxAssetBytes)
+    return Status(Code::kInvalidArgument, asset->path + ": too many bytes at once");
+  const int fd = ::open(asset->path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return Status(Code::kNotFound, asset->path + ": " + std::strerror(errno));
+  payload->resize(request.end - request.begin);
+  size_t done = 0;
+  while (done < payload->size()) {
+    const ssize_t got =
+        ::pread(fd, payload->data() + done, payload->size() - done, static_cast<off_t>(request.begin + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+  }
+  ::close(fd);
+  if (done == payload->size()) return Status();
+  payload->clear();
+  return Status(Code::kDataLoss, asset->path + ": cannot be read up to byte " + std::to_string(request.end));
+}
+
+}  // namespace leat::feed

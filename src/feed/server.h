@@ -1,0 +1,65 @@
+// A feed: serves a stream and files to peers that do not have them. Loop's thread only; a read blocks the
+// loop, which should have no other work.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "feed/messages.h"
+#include "net/transport.h"
+#include "stream/source.h"
+
+namespace leat::feed {
+
+// A file that is sent as it is.
+struct Asset {
+  std::string path;
+  std::string identity;  // names it in requests
+};
+
+struct Contents {
+  uint64_t id = 0;  // requests for other contents are refused; 0: not compared
+  // Opens the stream, at the first request that needs it. Its failure is the reply; the next request tries
+  // again.
+  std::function<Result<std::unique_ptr<stream::Source>>()> open;
+  std::vector<Asset> assets;
+};
+
+class Server {
+ public:
+  // A reply has about as many bytes of records, or one record.
+  static constexpr uint64_t kReplyBytes = 4 << 20;
+  static constexpr uint64_t kMaxAssetBytes = 4 << 20;  // of one request
+
+  explicit Server(Contents contents);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // For net::Transport::Listen.
+  net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
+  uint64_t requests() const { return requests_; }
+  uint64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  class Session;
+
+  Reply Answer(const Request& request, Bytes* payload);
+  Result<stream::Source*> Source();
+  Status ReadRecords(const Request& request, Reply* reply, Bytes* payload);
+  Status ReadAsset(const Request& request, Bytes* payload) const;
+
+  Contents contents_;
+  std::unique_ptr<stream::Source> source_;
+  stream::RecordBatch records_;
+  uint64_t record_bytes_ = 1 << 16;  // of the last records, on average
+  uint64_t requests_ = 0;
+  uint64_t bytes_sent_ = 0;
+  std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
+};
+
+}  // namespace leat::feed
