@@ -30,6 +30,8 @@
 #include "report/display.h"
 #include "roles/bots_role.h"
 #include "roles/coordinator_role.h"
+#include "roles/feed/wait_for_feed.h"
+#include "roles/feed_role.h"
 #include "roles/role.h"
 #include "roles/server_role.h"
 #include "roles/worker_role.h"
@@ -105,6 +107,7 @@ struct Arguments {
   double rate = -1;
   uint64_t pause_at = 0;
   bool discard = false;
+  bool wait_for_feed = false;
 };
 
 launcher::Security Security(const Arguments& a) {
@@ -186,8 +189,6 @@ int Coordinator(Arguments a) {
   }
   const launcher::Security security = Security(a);
   Require(launcher::CheckListen(security, a.listen));
-  const auto job = job::Job::Load(a.source, a.overrides);
-  Require(launcher::CheckJob(security, job));
   roles::CoordinatorOptions options;
   options.tls = security.tls;
   options.listen = a.listen;
@@ -203,6 +204,16 @@ int Coordinator(Arguments a) {
     }
     close(a.ready_fd);
   };
+  if (a.wait_for_feed) {
+    const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.source, a.overrides));
+    if (found.status().code() == Code::kAborted) return 0;
+    if (!found.ok()) return Report(found.status());
+    options.listen = found->listen;
+    options.feed = found->address;
+    a.overrides.found = found->found;
+  }
+  const auto job = job::Job::Load(a.source, a.overrides);
+  Require(launcher::CheckJob(security, job));
   return Report(roles::RunCoordinator(job, options));
 }
 
@@ -214,6 +225,7 @@ roles::RoleOptions Role(const Arguments& a) {
   const launcher::Security security = Security(a);
   Require(launcher::CheckListen(security, a.listen));
   options.coordinator_client.tls = security.tls;
+  options.coordinator_client.data = a.overrides.data;
   options.listen = a.listen;
   options.advertise = a.advertise;
   options.scratch = a.scratch;
@@ -288,6 +300,8 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   AddJobOptions(coordinator, &a, "required, except with --resume");
   AddAdvertise(coordinator, a);
   coordinator->add_flag("--demo", a.demo, "run the job of `leat demo`");
+  coordinator->add_flag("--wait-for-feed", a.wait_for_feed,
+                        "what the job reads is on another host: read it from the first feed that joins");
   coordinator->add_option("--ready-fd", a.ready_fd, "file descriptor to write the address to")->group("");
   coordinator->callback([&] { result = Coordinator(a); });
 
@@ -304,11 +318,19 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
                        "directory (default: $TMPDIR)");
     }
     role->callback([&a, &result, run] { result = Report(run(Role(a))); });
+    return role;
+  };
+  const auto add_data = [&](CLI::App* role) {
+    role->add_option("--data", a.overrides.data,
+                     "directory of this host's copies of the job's input files (default: the job's --data)")
+        ->check(CLI::ExistingDirectory);
   };
   add_role("ps", "start a parameter server", roles::RunServer,
            "address that workers connect to; port 0: any free port");
-  add_role("worker", "start a worker", roles::RunWorker,
-           "address that other workers connect to (all-reduce jobs); port 0: any free port");
+  add_data(add_role("worker", "start a worker", roles::RunWorker,
+                    "address that other workers connect to (all-reduce jobs); port 0: any free port"));
+  add_data(add_role("feed", "serve the job's stream to workers on hosts that do not have it", roles::RunFeed,
+                    "address that workers connect to; port 0: any free port"));
   add_role("bots", "start simulated customers that publish the job's events", roles::RunBots, nullptr);
 }
 

@@ -135,6 +135,20 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
   if (in.has_checkpoint()) Take(in.checkpoint(), &out->checkpoint.emplace(), check);
 }
 
+void Put(const protocol::JobReply& in, pb::JobReply* out) {
+  Put(in.status, out->mutable_status());
+  out->set_job(in.job);
+  for (const std::string& feed : in.feeds) out->add_feeds(feed);
+}
+
+void Take(const pb::JobReply& in, protocol::JobReply* out, Check* check) {
+  Take(in.status(), &out->status, check);
+  TakeText(in.job(), Limits::kDocument, "job", &out->job, check);
+  if (!check->Count(in.feeds_size(), Limits::kMembers, "feeds")) return;
+  for (const std::string& feed : in.feeds())
+    TakeText(feed, Limits::kName, "feed", &out->feeds.emplace_back(), check);
+}
+
 void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out) {
   out->set_evicted(in.evicted);
   out->set_stop(in.stop);
@@ -174,6 +188,11 @@ struct PutKind {
   void operator()(const protocol::KeepAliveReply& r) const {
     out->mutable_keep_alive()->set_evicted(r.evicted);
     out->mutable_keep_alive()->set_stop(r.stop);
+  }
+  void operator()(const protocol::JobReply& r) const { Put(r, out->mutable_job()); }
+  void operator()(const protocol::FeedHeartbeatReply& r) const {
+    out->mutable_feed()->set_evicted(r.evicted);
+    out->mutable_feed()->set_stop(r.stop);
   }
   void operator()(const protocol::StatusReply& r) const { out->mutable_status()->set_json(r.json); }
   void operator()(const protocol::AdminReply& r) const {
@@ -215,6 +234,12 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
       break;
     case pb::Reply::kKeepAlive:
       reply = protocol::KeepAliveReply{message.keep_alive().evicted(), message.keep_alive().stop()};
+      break;
+    case pb::Reply::kJob:
+      Take(message.job(), &reply.emplace<protocol::JobReply>(), &check);
+      break;
+    case pb::Reply::kFeed:
+      reply = protocol::FeedHeartbeatReply{message.feed().evicted(), message.feed().stop()};
       break;
     case pb::Reply::kStatus:
       TakeText(message.status().json(), Limits::kDocument, "status",

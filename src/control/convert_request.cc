@@ -46,6 +46,8 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_wait_seconds(in.wait_seconds);
   out->set_scores(std::string(AsText(in.scores)));
   out->set_true_scores(std::string(AsText(in.true_scores)));
+  out->set_feed_bytes(in.feed_bytes);
+  out->set_feed_retries(in.feed_retries);
   out->set_last_dead_letter(in.last_dead_letter.substr(0, Limits::kText));
 }
 
@@ -60,6 +62,8 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   TakeSeconds(in.wait_seconds(), "wait_seconds", &out->wait_seconds, check);
   TakeBytes(in.scores(), Limits::kScores, "scores", &out->scores, check);
   TakeBytes(in.true_scores(), Limits::kScores, "true_scores", &out->true_scores, check);
+  out->feed_bytes = in.feed_bytes();
+  out->feed_retries = in.feed_retries();
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
 }
 
@@ -211,6 +215,22 @@ void Take(const pb::BotsHeartbeat& in, protocol::BotsHeartbeat* out, Check* chec
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
 }
 
+void Put(const protocol::FeedHeartbeat& in, pb::FeedHeartbeat* out) {
+  out->set_node(in.node.value);
+  out->set_requests(in.requests);
+  out->set_bytes_sent(in.bytes_sent);
+  out->set_leaving(in.leaving);
+  out->set_cpu_seconds(in.cpu_seconds);
+}
+
+void Take(const pb::FeedHeartbeat& in, protocol::FeedHeartbeat* out, Check* check) {
+  out->node = NodeId(in.node());
+  out->requests = in.requests();
+  out->bytes_sent = in.bytes_sent();
+  out->leaving = in.leaving();
+  TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
+}
+
 void Take(const pb::AdminRequest& in, protocol::AdminRequest* out, Check* check) {
   if (check->That(pb::AdminRequest::Kind_IsValid(in.kind()), "admin.kind",
                   static_cast<uint64_t>(in.kind()))) {
@@ -227,6 +247,8 @@ struct PutKind {
   void operator()(const protocol::ServerHeartbeat& r) const { Put(r, out->mutable_server()); }
   void operator()(const protocol::BotsHeartbeat& r) const { Put(r, out->mutable_bots()); }
   void operator()(const protocol::KeepAlive& r) const { Put(r, out->mutable_keep_alive()); }
+  void operator()(const protocol::JobRequest& r) const { out->mutable_job()->set_version(r.version); }
+  void operator()(const protocol::FeedHeartbeat& r) const { Put(r, out->mutable_feed()); }
   void operator()(const protocol::StatusRequest& r) const {
     out->mutable_status()->set_with_view(r.with_view);
   }
@@ -268,6 +290,13 @@ Result<protocol::ControlRequest> ParseRequest(std::string_view bytes) {
       break;
     case pb::Request::kKeepAlive:
       request = protocol::KeepAlive{NodeId(message.keep_alive().node()), message.keep_alive().progress()};
+      break;
+    case pb::Request::kJob:
+      TakeText(message.job().version(), Limits::kName, "version",
+               &request.emplace<protocol::JobRequest>().version, &check);
+      break;
+    case pb::Request::kFeed:
+      Take(message.feed(), &request.emplace<protocol::FeedHeartbeat>(), &check);
       break;
     case pb::Request::kStatus:
       request = protocol::StatusRequest{message.status().with_view()};

@@ -36,7 +36,7 @@ LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(JoinReply, a, b, c, d, e, g, h, i, j)
 LEAT_FIELDS(Cut, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(Lease, a, b, c, d, e, g, h, i)
-LEAT_FIELDS(WorkerProgress, a, b, c, d, e, g, h, i, j, k, l)
+LEAT_FIELDS(WorkerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o)
 LEAT_FIELDS(ShardReport, a, b, c, d, e, g)
 LEAT_FIELDS(RejectedRun, a, b, c)
 LEAT_FIELDS(SliceIncarnation, a, b)
@@ -56,6 +56,10 @@ LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g)
 LEAT_FIELDS(BotsHeartbeat, a, b, c, d)
 LEAT_FIELDS(BotsHeartbeatReply, a, b)
+LEAT_FIELDS(JobRequest, a)
+LEAT_FIELDS(JobReply, a, b, c)
+LEAT_FIELDS(FeedHeartbeat, a, b, c, d, e)
+LEAT_FIELDS(FeedHeartbeatReply, a, b)
 LEAT_FIELDS(KeepAlive, a, b)
 LEAT_FIELDS(KeepAliveReply, a, b)
 LEAT_FIELDS(StatusRequest, a)
@@ -94,7 +98,7 @@ class Fill {
   void operator()(Id<Tag, Rep>& v) {
     v.value = static_cast<Rep>(Number());
   }
-  void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(4)); }
+  void operator()(protocol::Role& v) { v = protocol::Role(rng_.Below(5)); }
   void operator()(protocol::AdminRequest::Kind& v) { v = protocol::AdminRequest::Kind(rng_.Below(3)); }
   void operator()(protocol::Cut& v) {
     v.partition = static_cast<uint32_t>(rng_.Below(1 << 16));

@@ -51,6 +51,7 @@ class Client final : private net::Receiver {
   Status Call(Request request, Reply* reply, Bytes* payload);
   // The same with another deadline.
   Status Call(Request request, Duration deadline, Reply* reply, Bytes* payload);
+  const Counts& counts() const { return *options_.counts; }
   // Makes current and later calls return kAborted. Thread-safe.
   void Abort() { aborted_ = true; }
 

@@ -48,7 +48,6 @@ class FeedThread {
     thread_.join();
   }
   const std::string& address() const { return listener_->address(); }
-  uint64_t requests() const { return server_.requests(); }  // once it is idle
 
  private:
   net::Loop loop_;
@@ -255,6 +254,14 @@ TEST_F(FeedTest, AssetsAreFetchedWholeAndChecked) {
   EXPECT_EQ(FetchAsset(client, identity).status().code(), Code::kDataLoss);
   std::ofstream(path, std::ios::binary) << "short";
   EXPECT_EQ(FetchAsset(client, identity).status().code(), Code::kDataLoss);
+}
+
+TEST_F(FeedTest, DescribesItsContents) {
+  const FeedThread feed({.open = {}, .description = "columns: [x]"});
+  Client client(ForFeeds({feed.address()}));
+  const auto text = Describe(client);
+  ASSERT_TRUE(text.ok());
+  EXPECT_EQ(*text, "columns: [x]");
 }
 
 TEST_F(FeedTest, APeerThatViolatesTheProtocolLosesItsConnectionOnly) {

@@ -40,7 +40,8 @@ Result<Request> DecodeRequest(ByteView header) {
   request.end = in.Get<uint64_t>();
   request.name = in.GetString(kMaxName);
   if (!in.Done()) return Status(Code::kDataLoss, "malformed request to a feed");
-  if (kind < static_cast<uint8_t>(RequestKind::kRanges) || kind > static_cast<uint8_t>(RequestKind::kAsset))
+  if (kind < static_cast<uint8_t>(RequestKind::kRanges) ||
+      kind > static_cast<uint8_t>(RequestKind::kDescribe))
     return Status(Code::kDataLoss, "unknown kind of request to a feed: " + std::to_string(kind));
   request.kind = static_cast<RequestKind>(kind);
   return request;

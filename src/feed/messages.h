@@ -17,13 +17,14 @@ namespace leat::feed {
 enum class FrameType : uint8_t { kRequest = 1, kReply = 2 };
 
 enum class RequestKind : uint8_t {
-  kRanges = 1,   // of all partitions
-  kRecords = 2,  // [begin, end) of a partition; the reply may have fewer, but at least one
-  kSync = 3,     // a partition, before `end`
-  kAdvance = 4,  // a partition, to `end`
-  kPin = 5,      // a partition, at `begin`, by the owner `name`
-  kUnpin = 6,    // the owner `name`
-  kAsset = 7,    // bytes [begin, end) of the file with the identity `name`
+  kRanges = 1,    // of all partitions
+  kRecords = 2,   // [begin, end) of a partition; the reply may have fewer, but at least one
+  kSync = 3,      // a partition, before `end`
+  kAdvance = 4,   // a partition, to `end`
+  kPin = 5,       // a partition, at `begin`, by the owner `name`
+  kUnpin = 6,     // the owner `name`
+  kAsset = 7,     // bytes [begin, end) of the file with the identity `name`
+  kDescribe = 8,  // the description of the contents
 };
 
 struct Request {

@@ -47,7 +47,7 @@ TEST(FeedMessages, MalformedOnesAreDataLoss) {
     EXPECT_EQ(DecodeRequest(ByteView(request).first(size)).status().code(), Code::kDataLoss) << size;
   for (size_t size = 0; size < reply.size(); ++size)
     EXPECT_EQ(DecodeReply(ByteView(reply).first(size)).status().code(), Code::kDataLoss) << size;
-  for (const uint8_t kind : {0, 8, 255}) {
+  for (const uint8_t kind : {0, 9, 255}) {
     const Bytes bytes = Encode(Request{.kind = static_cast<RequestKind>(kind)});
     EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kDataLoss) << int{kind};
   }

@@ -75,6 +75,13 @@ std::unique_ptr<stream::Source> MakeRemoteSource(std::shared_ptr<Client> client)
   return std::make_unique<RemoteSource>(std::move(client));
 }
 
+Result<std::string> Describe(Client& client) {
+  Reply reply;
+  Bytes payload;
+  LEAT_RETURN_IF_ERROR(client.Call({.kind = RequestKind::kDescribe}, &reply, &payload));
+  return std::string(AsText(payload));
+}
+
 Result<std::string> FetchAsset(Client& client, const std::string& identity) {
   LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity wanted, stream::ParseIdentity(identity));
   constexpr uint64_t kMaxBytes = uint64_t{1} << 32;

@@ -16,6 +16,9 @@ namespace leat::feed {
 inline constexpr Duration kRangesDeadline = std::chrono::seconds(5);
 std::unique_ptr<stream::Source> MakeRemoteSource(std::shared_ptr<Client> client);
 
+// Contents::description.
+Result<std::string> Describe(Client& client);
+
 // The whole file with this identity, "BYTES:HASH".
 Result<std::string> FetchAsset(Client& client, const std::string& identity);
 

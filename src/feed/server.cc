@@ -38,7 +38,10 @@ class Server::Session final : public net::Receiver {
                       [payload, sending = sending_](const Status&) { *sending = false; });
   }
 
-  void OnClosed(net::Connection&, const Status&) override { server_.sessions_.erase(this); }
+  void OnClosed(net::Connection&, const Status&) override {
+    --server_.connections_;
+    server_.sessions_.erase(this);
+  }
 
  private:
   Server& server_;
@@ -55,6 +58,7 @@ net::Receiver* Server::Adopt(std::unique_ptr<net::Connection> connection) {
   auto session = std::make_unique<Session>(*this, std::move(connection));
   Session* const receiver = session.get();
   sessions_[receiver] = std::move(session);
+  ++connections_;
   return receiver;
 }
 
@@ -74,6 +78,11 @@ Reply Server::Answer(const Request& request, Bytes* payload) {
   }
   if (request.kind == RequestKind::kAsset) {
     reply.status = ReadAsset(request, payload);
+    return reply;
+  }
+  if (request.kind == RequestKind::kDescribe) {
+    const ByteView text = AsBytes(contents_.description);
+    payload->assign(text.begin(), text.end());
     return reply;
   }
   const auto opened = Source();
@@ -105,6 +114,7 @@ Reply Server::Answer(const Request& request, Bytes* payload) {
       reply.status = source.Unpin(request.name);
       break;
     case RequestKind::kAsset:
+    case RequestKind::kDescribe:
       break;
   }
   return reply;

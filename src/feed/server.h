@@ -2,6 +2,7 @@
 // loop, which should have no other work.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,7 @@ struct Contents {
   // again.
   std::function<Result<std::unique_ptr<stream::Source>>()> open;
   std::vector<Asset> assets;
+  std::string description;  // for a coordinator that does not have the contents
 };
 
 class Server {
@@ -42,8 +44,10 @@ class Server {
 
   // For net::Transport::Listen.
   net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
+  // Thread-safe.
   uint64_t requests() const { return requests_; }
   uint64_t bytes_sent() const { return bytes_sent_; }
+  uint64_t connections() const { return connections_; }  // that are open
 
  private:
   class Session;
@@ -57,8 +61,9 @@ class Server {
   std::unique_ptr<stream::Source> source_;
   stream::RecordBatch records_;
   uint64_t record_bytes_ = 1 << 16;  // of the last records, on average
-  uint64_t requests_ = 0;
-  uint64_t bytes_sent_ = 0;
+  std::atomic<uint64_t> requests_{0};
+  std::atomic<uint64_t> bytes_sent_{0};
+  std::atomic<uint64_t> connections_{0};
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
 };
 

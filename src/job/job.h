@@ -39,6 +39,7 @@ struct JobOverrides {
   uint32_t max_servers = 0;    // set by Load for a resumed job
   std::optional<double> rate;  // of the bots
   uint64_t events = 0;         // published by the bots
+  std::string found;           // what a feed has found in its files (Job::Found)
 };
 
 // The source of a job: a file, a text, or (if both are empty) the directory of an earlier run to resume.
@@ -91,6 +92,9 @@ struct Job {
   uint64_t metrics_window = 200'000;  // events that live loss, accuracy and AUC cover
   std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
   DebugSpec debug;
+  // Identities of what the stream is read from (StreamSpec::Identify), on the host that the job was started
+  // on. Empty: unknown, then copies are not compared.
+  std::vector<std::string> inputs;
   std::string directory;
   std::string data;
   std::vector<std::string> notes;  // what Load detected, one line each, to show to the user
@@ -101,9 +105,16 @@ struct Job {
   static Job FromText(const std::string& yaml, const std::string& name);
   // The job that the coordinator sends to roles: the text of job.yaml in the job's directory after its first
   // line, a checksum. Line numbers in messages count that line.
-  static Job FromResolved(const std::string& yaml, const std::string& name);
+  // `data`: where this host has copies of the job's files, if not where the job says.
+  static Job FromResolved(const std::string& yaml, const std::string& name, const std::string& data = "");
   // The job that a user starts. Parses the file once; `config` is its tree plus the section `resolved`.
   static Job Load(const JobSource& source, const JobOverrides& overrides);
+  // The same where the job's files are on another host: the text that a feed there builds the job from
+  // (FromFiles), and then the job with what the feed has found (JobOverrides::found).
+  static std::string WithoutFiles(const JobSource& source, const JobOverrides& overrides);
+  static Job FromFiles(const std::string& yaml, const std::string& name, const std::string& data);
+  // The delimiter, the columns and the inputs, as YAML; for a job of FromFiles or Load.
+  std::string Found() const;
 
   // `kernels` with this machine's devices and the job's threads. Throws if the job needs more devices than
   // this machine has cores.
@@ -118,6 +129,13 @@ struct Job {
   // The schema of the `evaluate:` files, whose columns may be in another order. Reads their headers; throws
   // as above.
   stream::Schema EvaluationSchema() const;
+  // The job with these identities, also in its tree.
+  Job WithInputs(std::vector<std::string> identities) const;
+  // Returns ok if this host has what the stream reads, with the job's identities. Otherwise kNotFound or
+  // kPermissionDenied with what is missing, or kFailedPrecondition with what differs.
+  Status CheckInputs() const;
+  // A hash of the job's inputs; 0 if they are unknown.
+  uint64_t InputsHash() const;
   // The owner of the pins that protect the job's unread records from retention.
   std::string PinOwner() const { return name + "@" + directory; }
   // Names and values of everything that must be equal to resume from a checkpoint: model, schema, stream,

@@ -70,9 +70,14 @@ std::optional<char> DetectDelimiter(const Config& config, const std::string& dat
   return found->character;
 }
 
-}  // namespace
+// What Load begins with.
+struct Start {
+  Config config;
+  JobOverrides overrides;
+  std::optional<char> delimiter;  // of the job that is resumed
+};
 
-Job Job::Load(const JobSource& source, const JobOverrides& given) {
+Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<Config> config = ParseSource(source);
   JobOverrides overrides = given;
   std::optional<char> delimiter;
@@ -92,19 +97,75 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
   if (overrides.data.empty()) overrides.data = ".";
   overrides.data = Absolute(overrides.data);
   if (!overrides.directory.empty()) overrides.directory = Absolute(overrides.directory);
+  return {*config, overrides, delimiter};
+}
 
+Config WithDelimiter(const Config& resolved, char delimiter) {
+  return resolved.With("delimiter", delimiter == '\t' ? "tab" : std::string(1, delimiter));
+}
+
+constexpr const char* kFound[] = {"delimiter", "columns", "inputs"};
+
+Config WithFound(Config resolved, const std::string& found) {
+  if (found.empty()) return resolved;
+  const Config all = Config::Parse(found, "what a feed has found");
+  for (const char* key : kFound) {
+    if (all.Has(key)) resolved = resolved.With(key, all.At(key));
+  }
+  return resolved;
+}
+
+// The columns are stored, since roles on other machines may not have the files.
+void StoreColumns(Job* job) {
+  const FileStream* files = job->stream.files();
+  if (files == nullptr || !files->options.header) return;
+  job->config = job->config.With(kResolved, job->config.At(kResolved).With("columns", job->schema.columns));
+}
+
+}  // namespace
+
+Job Job::Load(const JobSource& source, const JobOverrides& given) {
+  Start start = Read(source, given);
   std::vector<std::string> notes;
-  if (config->Has("strategy")) notes = protocol::OldNames(config->At("strategy"));
-  if (source.resume.empty()) delimiter = DetectDelimiter(*config, overrides.data, &notes);
-  Config resolved = Resolved(overrides);
-  if (delimiter)
-    resolved = resolved.With("delimiter", *delimiter == '\t' ? "tab" : std::string(1, *delimiter));
-  Job job = FromConfig(config->With(kResolved, resolved));
-  // Roles on other machines may not have the files.
-  if (const FileStream* files = job.stream.files(); files != nullptr && files->options.header)
-    job.config = config->With(kResolved, resolved.With("columns", job.schema.columns));
+  if (start.config.Has("strategy")) notes = protocol::OldNames(start.config.At("strategy"));
+  if (source.resume.empty() && given.found.empty())
+    start.delimiter = DetectDelimiter(start.config, start.overrides.data, &notes);
+  Config resolved = Resolved(start.overrides);
+  if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
+  Job job = FromConfig(start.config.With(kResolved, WithFound(resolved, given.found)));
+  StoreColumns(&job);
   job.notes = std::move(notes);
   return job;
+}
+
+std::string Job::WithoutFiles(const JobSource& source, const JobOverrides& given) {
+  const Start start = Read(source, given);
+  Config resolved = Resolved(start.overrides);
+  if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
+  return start.config.With(kResolved, resolved).ToYaml();
+}
+
+Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::string& data) {
+  const Config config = Config::Parse("\n" + yaml, name);
+  Config resolved = config.At(kResolved);
+  if (!data.empty()) resolved = resolved.With("data", data);
+  std::vector<std::string> notes;
+  const auto delimiter =
+      resolved.Has("delimiter") ? std::nullopt : DetectDelimiter(config, resolved.String("data", ""), &notes);
+  if (delimiter) resolved = WithDelimiter(resolved, *delimiter);
+  Job job = FromConfig(config.With(kResolved, resolved));
+  StoreColumns(&job);
+  job.notes = std::move(notes);
+  return job;
+}
+
+std::string Job::Found() const {
+  Config found = Config::EmptyMap("found");
+  const Config resolved = config.At(kResolved);
+  for (const char* key : kFound) {
+    if (resolved.Has(key)) found = found.With(key, resolved.At(key));
+  }
+  return found.ToYaml();
 }
 
 }  // namespace leat::job

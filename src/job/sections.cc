@@ -20,14 +20,17 @@ std::string NameFrom(const Config& config) {
   return name;
 }
 
+std::vector<std::string> Texts(const Config& list) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < list.size(); ++i) texts.push_back(list[i].String());
+  return texts;
+}
+
 // As resolved when the job was loaded, since not every role can read its files.
 std::vector<std::string> ColumnsOf(const Config& resolved, const stream::FileSourceOptions& files,
                                    char delimiter) {
   if (!resolved.Has("columns")) return ReadHeader(files, delimiter);
-  const Config columns = resolved.At("columns");
-  std::vector<std::string> names;
-  for (size_t i = 0; i < columns.size(); ++i) names.push_back(columns[i].String());
-  return names;
+  return Texts(resolved.At("columns"));
 }
 
 // A label that is no class of the model's is a dead letter, so the schema has to know the classes.
@@ -198,7 +201,9 @@ void ReadEvaluate(const Config& evaluate, Job* job) {
 // What the command line has set, which beats the file. The delimiter and the columns are read with the
 // schema, the directories with the stream.
 void ReadResolved(const Config& resolved, Job* job) {
-  resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns"});
+  resolved.Allow(
+      {"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns", "inputs"});
+  if (resolved.Has("inputs")) job->inputs = Texts(resolved.At("inputs"));
   job->workers = static_cast<uint32_t>(resolved.Integer("workers", job->workers));
   job->servers = static_cast<uint32_t>(resolved.Integer("ps", job->servers));
   job->max_servers = static_cast<uint32_t>(resolved.Integer("max_ps", job->max_servers));
@@ -284,8 +289,10 @@ Job Job::FromText(const std::string& yaml, const std::string& name) {
   return FromConfig(Config::Parse(yaml, name));
 }
 
-Job Job::FromResolved(const std::string& yaml, const std::string& name) {
-  return FromText("\n" + yaml, name);
+Job Job::FromResolved(const std::string& yaml, const std::string& name, const std::string& data) {
+  const Config config = Config::Parse("\n" + yaml, name);
+  if (data.empty() || !config.IsMap() || !config.Has(kResolved)) return FromConfig(config);
+  return FromConfig(config.With(kResolved, config.At(kResolved).With("data", data)));
 }
 
 }  // namespace leat::job

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "stream/identity.h"
 #include "stream/log/log_layout.h"
 #include "stream/schema.h"
 
@@ -155,6 +156,15 @@ SourceIdentity FileStream::Identity() const {
   return identity;
 }
 
+Result<std::vector<std::string>> FileStream::Identify() const {
+  std::vector<std::string> identities;
+  for (const std::string& path : options.paths) {
+    LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity identity, stream::IdentifyFile(path));
+    identities.push_back(stream::ToString(identity));
+  }
+  return identities;
+}
+
 Status FileStream::Prepare() const {
   return {};
 }
@@ -175,6 +185,12 @@ std::string LogStream::Describe() const {
 
 SourceIdentity LogStream::Identity() const {
   return {.topic = topic, .partitions = options.partitions, .windows = ""};
+}
+
+Result<std::vector<std::string>> LogStream::Identify() const {
+  LEAT_ASSIGN_OR_RETURN(const uint64_t id, stream::EmbeddedLog::ReadId(directory, topic));
+  if (id == 0) return std::vector<std::string>();
+  return std::vector<std::string>{"topic:" + std::to_string(id)};
 }
 
 Status LogStream::Prepare() const {
@@ -199,6 +215,10 @@ std::string StreamSpec::Describe() const {
 
 SourceIdentity StreamSpec::Identity() const {
   return std::visit([](const auto& kind) { return kind.Identity(); }, source);
+}
+
+Result<std::vector<std::string>> StreamSpec::Identify() const {
+  return std::visit([](const auto& kind) { return kind.Identify(); }, source);
 }
 
 Status StreamSpec::Prepare() const {

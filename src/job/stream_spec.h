@@ -1,6 +1,6 @@
 // The source of a job's events: the `stream:` section.
 //
-// A kind of source is a struct with the five functions of FileStream, an entry of StreamSpec::Source, and a
+// A kind of source is a struct with the six functions of FileStream, an entry of StreamSpec::Source, and a
 // row of kKinds in stream_spec.cc with its settings and the function that reads them. Properties of one kind
 // only, such as the bots of a topic, are members of its struct.
 #pragma once
@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/config.h"
 #include "base/status.h"
@@ -33,6 +34,8 @@ struct FileStream {
 
   std::string Describe() const;  // "file a.csv and 2 more"
   SourceIdentity Identity() const;
+  // Identities of what is read, as it is on this host: of each file, or of the topic. The errors of Open.
+  Result<std::vector<std::string>> Identify() const;
   // Creates what the job writes to and reads from. The coordinator calls it before any role opens the source.
   Status Prepare() const;
   Result<std::unique_ptr<stream::Source>> Open() const;
@@ -54,6 +57,7 @@ struct LogStream {
 
   std::string Describe() const;  // "topic 'payments'"
   SourceIdentity Identity() const;
+  Result<std::vector<std::string>> Identify() const;
   Status Prepare() const;
   Result<std::unique_ptr<stream::Source>> Open() const;
   Status CheckEmpty() const;
@@ -71,6 +75,7 @@ struct StreamSpec {
 
   std::string Describe() const;
   SourceIdentity Identity() const;
+  Result<std::vector<std::string>> Identify() const;
   Status Prepare() const;
   // The one place that opens the stream. Errors name files, or directory and topic.
   Result<std::unique_ptr<stream::Source>> Open() const;

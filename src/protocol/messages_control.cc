@@ -14,6 +14,8 @@ std::string_view Name(Role role) {
       return "worker";
     case Role::kBots:
       return "bots";
+    case Role::kFeed:
+      return "feed";
   }
   return "?";
 }

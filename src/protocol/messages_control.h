@@ -22,7 +22,7 @@
 
 namespace leat::protocol {
 
-enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 3 };
+enum class Role : uint8_t { kCoordinator = 0, kServer = 1, kWorker = 2, kBots = 3, kFeed = 4 };
 std::string_view Name(Role role);
 
 struct Member {
@@ -115,6 +115,8 @@ struct WorkerProgress {
   // metrics::AucCounts, encoded: of the model's scores, and of the known probability. Empty if the job has
   // none. Opaque to the protocol; readers decode and check them.
   Bytes scores, true_scores;
+  uint64_t feed_bytes = 0;       // read from feeds
+  uint64_t feed_retries = 0;     // attempts to read from a feed that failed
   std::string last_dead_letter;  // "partition 3 offset 991: amount: 'abc' is not a number"
 };
 
@@ -294,6 +296,19 @@ struct BotsHeartbeatReply {
   bool stop = false;
 };
 
+// From a feed that is a process of its own.
+struct FeedHeartbeat {
+  NodeId node;
+  uint64_t requests = 0;  // answered since the process started
+  uint64_t bytes_sent = 0;
+  bool leaving = false;
+  double cpu_seconds = 0;
+};
+struct FeedHeartbeatReply {
+  bool evicted = false;
+  bool stop = false;
+};
+
 // Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.
 struct KeepAlive {
   NodeId node;
@@ -302,6 +317,17 @@ struct KeepAlive {
 struct KeepAliveReply {
   bool evicted = false;
   bool stop = false;
+};
+
+// What the job is, and where it can be read. Needs no membership: a feed asks before it joins, others ask
+// again when they have lost a feed.
+struct JobRequest {
+  std::string version;  // as in JoinRequest
+};
+struct JobReply {
+  Status status;
+  std::string job;                 // as in JoinReply
+  std::vector<std::string> feeds;  // their addresses; ":PORT" is on the coordinator's host
 };
 
 struct StatusRequest {
@@ -333,8 +359,9 @@ struct Refusal {
 };
 
 using ControlRequest = std::variant<JoinRequest, WorkerHeartbeat, ServerHeartbeat, BotsHeartbeat,
-                                    StatusRequest, AdminRequest, KeepAlive>;
-using ControlReply = std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply,
-                                  BotsHeartbeatReply, StatusReply, AdminReply, KeepAliveReply>;
+                                    StatusRequest, AdminRequest, KeepAlive, JobRequest, FeedHeartbeat>;
+using ControlReply =
+    std::variant<Refusal, JoinReply, WorkerHeartbeatReply, ServerHeartbeatReply, BotsHeartbeatReply,
+                 StatusReply, AdminReply, KeepAliveReply, JobReply, FeedHeartbeatReply>;
 
 }  // namespace leat::protocol

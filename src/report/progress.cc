@@ -82,6 +82,15 @@ void Progress::OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& prog
   published_ = progress.published;
 }
 
+void Progress::OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress) {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end() || known->second.role != protocol::Role::kFeed) return;
+  known->second.seen = now;
+  known->second.done = progress.requests;
+  known->second.cpu_seconds = progress.cpu_seconds;
+  known->second.feed_bytes = progress.bytes_sent;
+}
+
 void Progress::OnMemberReport(NodeId node, const protocol::MemberReport& report) {
   const auto known = nodes_.find(node);
   if (known == nodes_.end() || known->second.role != protocol::Role::kWorker) return;
@@ -131,6 +140,8 @@ void Progress::Forget(Time now, const protocol::View& view) {
       sum.totals.Add(worker.mapped());
       sum.rejected_batches += worker.mapped().rejected_batches;
       sum.dead_letters += worker.mapped().dead_letters;
+      sum.feed_bytes += worker.mapped().feed_bytes;
+      sum.feed_retries += worker.mapped().feed_retries;
       if (!worker.mapped().last_dead_letter.empty()) sum.last_dead_letter = worker.mapped().last_dead_letter;
     }
     if (const auto counts = counts_.extract(id)) {

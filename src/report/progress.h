@@ -37,6 +37,7 @@ class Progress {
   void OnWorker(Time now, NodeId node, const protocol::WorkerProgress& progress);
   void OnServer(Time now, NodeId node, const protocol::ServerProgress& progress);
   void OnMemberReport(NodeId node, const protocol::MemberReport& report);
+  void OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress);
   void OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress);
   // To be called periodically: records the totals at `now`, on which the windows are based. Nodes that have
   // left the view and sent nothing for kForgetAfter are forgotten; their part of the totals is kept.
@@ -64,6 +65,8 @@ class Progress {
     Totals totals;
     uint64_t rejected_batches = 0;
     uint64_t dead_letters = 0;
+    uint64_t feed_bytes = 0;
+    uint64_t feed_retries = 0;
     std::string last_dead_letter;
     uint64_t duplicates = 0;
     uint64_t skipped = 0;  // the largest
@@ -76,13 +79,14 @@ class Progress {
     protocol::Role role = protocol::Role::kWorker;
     std::string host;
     int64_t pid = 0;
-    uint64_t done = 0;  // events trained, updates served or events published
+    uint64_t done = 0;  // events trained, updates served, events published or requests of a feed
     double cpu_seconds = 0;
     // Start of the interval over which a worker's step time or a server's traffic is measured.
     Time since{-1};
     uint64_t base = 0;
     double base_wait = 0;
     double bytes_per_s = 0;
+    uint64_t feed_bytes = 0;  // sent by a feed
     // Time of a step without the wait for servers. 0: not known yet.
     double step_s = 0;
     Time seen{0};  // when it last joined or reported

@@ -138,18 +138,23 @@ class Progress::JsonWriter {
   void AddEvents() {
     const Forgotten& forgotten = progress_.forgotten_;
     uint64_t duplicates = forgotten.duplicates, rejected = forgotten.rejected_batches,
-             dead = forgotten.dead_letters;
+             dead = forgotten.dead_letters, feed_bytes = forgotten.feed_bytes,
+             feed_retries = forgotten.feed_retries;
     std::string last_dead = forgotten.last_dead_letter;
     for (const auto& [node, server] : progress_.servers_) duplicates += server.duplicates;
     for (const auto& [node, worker] : progress_.workers_) {
       rejected += worker.rejected_batches;
       dead += worker.dead_letters;
+      feed_bytes += worker.feed_bytes;
+      feed_retries += worker.feed_retries;
       if (!worker.last_dead_letter.empty()) last_dead = worker.last_dead_letter;
     }
     json_["lag"] = status_.lag;
     json_["published"] = progress_.published_;
     json_["dead_letters"] = dead;
     if (!last_dead.empty()) json_["last_dead_letter"] = last_dead;
+    if (feed_bytes > 0) json_["feed_bytes"] = feed_bytes;
+    if (feed_retries > 0) json_["feed_retries"] = feed_retries;
     json_["rejected_batches"] = rejected;
     json_["duplicates"] = duplicates;
     json_["leases"] = status_.leases;
@@ -179,6 +184,7 @@ class Progress::JsonWriter {
         m["pid"] = n->second.pid;
         m["done"] = n->second.done;
         m["cpu_s"] = n->second.cpu_seconds;
+        if (member.role == protocol::Role::kFeed) m["bytes_out"] = n->second.feed_bytes;
         if (std::ranges::count(status_.stuck, member.node) > 0) m["stuck"] = true;
         for (const auto& [worker, peer] : status_.unreachable) {
           const protocol::Member* other = worker == member.node ? status_.view.Find(peer) : nullptr;
@@ -209,6 +215,8 @@ class Progress::JsonWriter {
     if (worker == progress_.workers_.end()) return;
     (*m)["steps"] = worker->second.steps;
     (*m)["wait_s"] = worker->second.wait_seconds;
+    if (worker->second.feed_bytes > 0) (*m)["feed_bytes"] = worker->second.feed_bytes;
+    if (worker->second.feed_retries > 0) (*m)["feed_retries"] = worker->second.feed_retries;
     const double step_s = progress_.nodes_.at(node).step_s;
     (*m)["step_ms"] = step_s > 0 ? Json(step_s * 1e3) : Json(nullptr);
     (*m)["slow"] = step_s > kSlow * usual_s;

@@ -21,6 +21,7 @@ struct CoordinatorClientOptions {
   std::string coordinator;  // host:port
   std::string token;
   std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS, here and between members
+  std::string data;  // where this host has copies of the job's files; empty: where the job says
   Duration join_deadline = std::chrono::seconds(10);
   // A role takes the coordinator for lost after this time without a reply.
   Duration silence_limit = std::chrono::seconds(30);

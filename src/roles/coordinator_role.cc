@@ -14,6 +14,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "control/server.h"
+#include "feed/remote_source.h"
 #include "job/readable.h"
 #include "job/resume.h"
 #include "launcher/signals.h"
@@ -24,6 +25,8 @@
 #include "roles/background_thread.h"
 #include "roles/commit/commit_queue.h"
 #include "roles/commit/write_ahead.h"
+#include "roles/feed/feed_thread.h"
+#include "roles/feed/wait_for_feed.h"
 #include "roles/role.h"
 #include "roles/shards/shard_service.h"
 
@@ -49,7 +52,12 @@ struct Streams {
   // A topic's second handle, because the first is not thread-safe. Null for files, which are neither synced
   // nor pinned.
   std::unique_ptr<stream::Source> log;
+  // Where the stream is on another host: the addresses of the feeds, and what both sources read from. A call
+  // may then take long.
+  std::shared_ptr<FeedAddresses> feeds;
+  std::vector<std::shared_ptr<feed::Client>> clients;
 
+  bool remote() const { return feeds != nullptr; }
   stream::Source& in_background() { return log != nullptr ? *log : *source; }
 };
 
@@ -110,6 +118,7 @@ class CoordinatorRole {
     Poll();
     Tick();
     loop_.Run();
+    for (const auto& client : streams_.clients) client->Abort();
     WriteSummary();
     return outcome_;
   }
@@ -184,7 +193,9 @@ class CoordinatorRole {
         server->view = {};
         server->checkpoint.reset();
       }
-    } else if (!std::holds_alternative<protocol::BotsHeartbeatReply>(reply.reply)) {
+    } else if (!std::holds_alternative<protocol::BotsHeartbeatReply>(reply.reply) &&
+               !std::holds_alternative<protocol::FeedHeartbeatReply>(reply.reply) &&
+               !std::holds_alternative<protocol::JobReply>(reply.reply)) {
       return;
     }
     actions->erase(at);
@@ -199,13 +210,22 @@ class CoordinatorRole {
       progress_.OnServer(now, server->node, server->progress);
     } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&request)) {
       progress_.OnBots(now, bots->node, *bots);
+    } else if (const auto* feed = std::get_if<protocol::FeedHeartbeat>(&request)) {
+      progress_.OnFeed(now, feed->node, *feed);
     }
   }
 
   // What the stream holds by now. A source that cannot be asked for a moment is asked again; one that has all
   // that it will ever have is not.
   void Poll() {
-    auto ranges = streams_.source->Ranges();
+    if (!streams_.remote()) return OnRanges(streams_.source->Ranges());
+    poll_thread_.Post([this] {
+      auto ranges = std::make_shared<Result<std::vector<stream::PartitionRange>>>(streams_.source->Ranges());
+      loop_.Post([this, ranges] { OnRanges(*ranges); });
+    });
+  }
+
+  void OnRanges(const Result<std::vector<stream::PartitionRange>>& ranges) {
     Duration wait = kQuietStreamPoll;
     if (ranges.ok()) {
       if (*ranges != last_ranges_) wait = kStreamPoll;
@@ -228,6 +248,7 @@ class CoordinatorRole {
       last_status_ = now;
       const protocol::CoordinatorStatus status = JobStatus();
       progress_.OnStatus(now, status);
+      NoteFeeds(status.view);
       ReportUnreachable(status);
       if (status.failed_checkpoints > reported_failures_) {
         spdlog::warn("a checkpoint failed ({} since the start): {}", status.failed_checkpoints,
@@ -242,6 +263,17 @@ class CoordinatorRole {
   }
 
   void Do(protocol::CoordinatorActions actions) { queue_.Push(std::move(actions)); }
+
+  void NoteFeeds(const protocol::View& view) {
+    if (!streams_.remote()) return;
+    std::vector<std::string> feeds;
+    for (const auto& member : view.members) {
+      if (member.role == protocol::Role::kFeed) feeds.push_back(member.address);
+    }
+    // The first feed is not a member yet when the job starts.
+    if (feeds.empty()) feeds.push_back(options_.feed);
+    streams_.feeds->Set(std::move(feeds));
+  }
 
   // Each pair once, when it comes and when it goes.
   void ReportUnreachable(const protocol::CoordinatorStatus& status) {
@@ -402,7 +434,8 @@ class CoordinatorRole {
   Status outcome_;
   uint64_t reported_failures_ = 0;  // of checkpoints
   std::unique_ptr<ShardService> shard_service_;
-  BackgroundThread background_;  // uses the members above
+  BackgroundThread background_;   // uses the members above
+  BackgroundThread poll_thread_;  // asks feeds for the stream's ranges
   CommitQueue queue_;
 };
 
@@ -414,9 +447,31 @@ std::unique_ptr<stream::Source> OpenStream(const job::Job& job) {
   return std::move(*source);
 }
 
+Streams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options) {
+  Streams streams;
+  streams.feeds = std::make_shared<FeedAddresses>(std::vector{options.feed});
+  for (auto* source : {&streams.source, &streams.log}) {
+    streams.clients.push_back(MakeFeedClient(streams.feeds, options.token, job.InputsHash()));
+    *source = feed::MakeRemoteSource(streams.clients.back());
+  }
+  return streams;
+}
+
+// For workers on hosts that do not have what the job reads. Without it the job runs on all others.
+std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options) {
+  const std::string host(net::HostOf(options.listen));
+  auto feed =
+      FeedThread::Start(host + ":0", {.token = options.token},
+                        {.id = job.InputsHash(), .open = [stream = job.stream] { return stream.Open(); }});
+  if (feed.ok()) return std::move(*feed);
+  spdlog::warn("no feed on this host: {}", feed.status().ToString());
+  return nullptr;
+}
+
 }  // namespace
 
-Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options) {
+Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) {
+  job::Job job = given;
   if (options.resume) job::CheckResumable(job);
   auto store = checkpoint::Store::Open(job.directory, options.resume);
   if (!store.ok()) return store.status();
@@ -430,7 +485,16 @@ Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options) {
     }
   }
 
-  auto source = OpenStream(job);
+  Streams streams;
+  if (options.feed.empty()) {
+    streams.source = OpenStream(job);
+    LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
+    job = job.WithInputs(std::move(inputs));
+    if (job.stream.log() != nullptr) streams.log = OpenStream(job);
+  } else {
+    streams = OpenAtFeed(job, options);
+  }
+  stream::Source* const source = streams.source.get();
   auto ranges = source->Ranges();
   if (!ranges.ok()) return ranges.status();
   if (options.resume) job::CheckNoDataLoss(job, restored, *source, &*ranges);
@@ -452,6 +516,8 @@ Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options) {
   config.keep_checkpoints = job.keep_checkpoints;
   config.pause_at = options.pause_at;
   config.job = job.config.ToYaml();
+  const auto feed = options.feed.empty() ? StartFeed(job, options) : nullptr;
+  if (feed != nullptr) config.feeds = {feed->address().substr(feed->address().rfind(':'))};
   config.version = ProgramVersion();
   config.network = net::NetworkId();
   config.job_hash = job.Hash();
@@ -467,8 +533,6 @@ Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options) {
   }
   if (!options.resume) job::CheckNotEmpty(job, *ranges);
   for (const std::string& note : job.notes) spdlog::info(note);
-  Streams streams{std::move(source), nullptr};
-  if (job.stream.log() != nullptr) streams.log = OpenStream(job);
   CoordinatorRole role(job, options, std::move(*store), std::move(restored), std::move(streams),
                        std::move(config));
   return role.Run();

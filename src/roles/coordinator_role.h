@@ -21,6 +21,7 @@ struct CoordinatorOptions {
   std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS
   bool resume = false;
   uint64_t pause_at = 0;  // CoordinatorConfig::pause_at
+  std::string feed;       // what the job reads is on another host, at this feed (WaitForFeed)
   // Called with the coordinator's address once it accepts calls.
   std::function<void(const std::string& address)> on_ready;
 };

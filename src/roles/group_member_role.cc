@@ -46,7 +46,7 @@ bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addr
 class GroupMemberRole {
  public:
   GroupMemberRole(net::Loop& loop, Membership& membership, net::Transport& transport, collective::Port& port,
-                  job::Job job, std::unique_ptr<stream::Source> source, std::unique_ptr<ShardFiles> files,
+                  job::Job job, OpenedStream stream, std::unique_ptr<ShardFiles> files,
                   const RoleOptions& options, const LeatMpiModule* mpi)
       : loop_(loop),
         membership_(membership),
@@ -55,6 +55,7 @@ class GroupMemberRole {
         mpi_(mpi),
         exit_status_(options.exit_status),
         job_(std::move(job)),
+        stream_(std::move(stream)),
         table_(job_.Slices()),
         parameters_(table_, net::MakeSharedBuffer),
         trainer_(*job_.model, parameters_, MakePlanOptions(job_, options, membership),
@@ -64,7 +65,7 @@ class GroupMemberRole {
                   .full_batch = job_.strategy.full_run,
                   .deterministic = job_.strategy.deterministic,
                   .overlap = !job_.optimizer.clipping.any()}),
-        loader_(loop, std::move(source), job_.schema,
+        loader_(loop, std::move(stream_.source), job_.schema,
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
@@ -77,6 +78,7 @@ class GroupMemberRole {
   ~GroupMemberRole() {
     *here_ = false;
     shard_files_->Abort();
+    stream_.Abort();
   }
 
   Status Run() {
@@ -113,6 +115,7 @@ class GroupMemberRole {
     auto heartbeat = machine_.MakeHeartbeat();
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
+    stream_.Count(&heartbeat.progress);
     return heartbeat;
   }
 
@@ -329,6 +332,7 @@ class GroupMemberRole {
   const LeatMpiModule* const mpi_;  // null: members reduce over the transport
   const std::function<int(const Status&)> exit_status_;
   job::Job job_;
+  OpenedStream stream_;  // its source is the loader's
   protocol::SliceTable table_;
   protocol::Parameters parameters_;
   step::Trainer trainer_;
@@ -358,13 +362,13 @@ class GroupMemberRole {
 }  // namespace
 
 Status RunGroupMember(net::Loop& loop, Membership& membership, net::Transport& transport,
-                      collective::Port& port, job::Job job, std::unique_ptr<stream::Source> source,
+                      collective::Port& port, job::Job job, OpenedStream stream,
                       std::unique_ptr<ShardFiles> files, const RoleOptions& options) {
   const LeatMpiModule* mpi = nullptr;
   if (job.strategy.mpi) {
     LEAT_ASSIGN_OR_RETURN(mpi, collective::LoadMpi());
   }
-  return GroupMemberRole(loop, membership, transport, port, std::move(job), std::move(source),
+  return GroupMemberRole(loop, membership, transport, port, std::move(job), std::move(stream),
                          std::move(files), options, mpi)
       .Run();
 }

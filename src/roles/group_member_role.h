@@ -1,10 +1,9 @@
 // `leat worker` of a job without servers: holds all parameters and makes steps in a group with other members.
 #pragma once
 
-#include <memory>
-
 #include "collective/port.h"
 #include "job/job.h"
+#include "roles/input/open_stream.h"
 #include "roles/membership.h"
 #include "roles/worker_role.h"
 
@@ -14,7 +13,7 @@ namespace leat::roles {
 // connect to `port`, at the address of its join. If the job reduces by MPI, this function may end the
 // process: on a failure, or when the member leaves while others continue.
 Status RunGroupMember(net::Loop& loop, Membership& membership, net::Transport& transport,
-                      collective::Port& port, job::Job job, std::unique_ptr<stream::Source> source,
+                      collective::Port& port, job::Job job, OpenedStream stream,
                       std::unique_ptr<ShardFiles> files, const RoleOptions& options);
 
 }  // namespace leat::roles

@@ -37,6 +37,7 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
     : loop_(loop),
       role_(role),
       coordinator_(options.coordinator),
+      data_(options.data),
       client_(loop, std::move(options), progress_),
       former_(former),
       job_hash_(former.job_hash) {}
@@ -54,7 +55,7 @@ Result<job::Job> Membership::Join(const std::string& address) {
   if (!joined.ok()) return joined.status();
   joined_ = std::move(*joined);
   spdlog::info("{} {} joined as node {}", protocol::Name(role_), joined_.index, joined_.node.value);
-  job::Job job = job::Job::FromResolved(joined_.job, "job");
+  job::Job job = job::Job::FromResolved(joined_.job, "job", data_);
   job_hash_ = job.Hash();
   return job;
 }

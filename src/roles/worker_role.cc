@@ -23,6 +23,7 @@
 #include "ps/client.h"
 #include "roles/group_member_role.h"
 #include "roles/input/input_errors.h"
+#include "roles/input/open_stream.h"
 #include "roles/input/split_loader.h"
 #include "roles/membership.h"
 #include "roles/role.h"
@@ -36,10 +37,11 @@ namespace {
 class WorkerRole {
  public:
   WorkerRole(net::Loop& loop, Membership& membership, net::Transport& transport, job::Job job,
-             std::unique_ptr<stream::Source> source, const RoleOptions& options)
+             OpenedStream stream, const RoleOptions& options)
       : loop_(loop),
         membership_(membership),
         job_(std::move(job)),
+        stream_(std::move(stream)),
         table_(job_.Slices()),
         parameters_(table_, net::MakeSharedBuffer),
         trainer_(*job_.model, parameters_, MakePlanOptions(job_, options, membership),
@@ -54,12 +56,13 @@ class WorkerRole {
                    Answered(server);
                    Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
                  }}),
-        loader_(loop, std::move(source), job_.schema,
+        loader_(loop, std::move(stream_.source), job_.schema,
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
         input_errors_(job_, options.read_timeout, &progress_),
         machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}) {}
+  ~WorkerRole() { stream_.Abort(); }
 
   // Returns once the job is over, this node is evicted, or the coordinator is lost.
   Status Run() {
@@ -83,6 +86,7 @@ class WorkerRole {
     auto heartbeat = machine_.MakeHeartbeat(loop_.Now());
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
+    stream_.Count(&heartbeat.progress);
     if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
     return heartbeat;
@@ -197,6 +201,7 @@ class WorkerRole {
   net::Loop& loop_;
   Membership& membership_;
   job::Job job_;
+  OpenedStream stream_;  // its source is the loader's
   protocol::SliceTable table_;
   protocol::Parameters parameters_;
   step::Trainer trainer_;
@@ -260,12 +265,11 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   if (!joined.ok()) return Membership::JoinError(joined.status());
   job::Job job = std::move(*joined);
   transport->TrustNetwork(job.trusted_network);
-  auto source = job.stream.Open();
-  if (!source.ok()) return source.status();
+  LEAT_ASSIGN_OR_RETURN(OpenedStream stream, OpenStream(job, options));
   if (!job.strategy.on_servers()) {
     LEAT_ASSIGN_OR_RETURN(auto files, MakeShardFiles(membership, options));
     const Status outcome = RunGroupMember(loop, membership, *transport, port, std::move(job),
-                                          std::move(*source), std::move(files), options);
+                                          std::move(stream), std::move(files), options);
     net::Linger(loop, *transport, kLinger);
     return outcome;
   }
@@ -273,7 +277,7 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   const auto to_servers = MakeTransport(loop, options, wire::PortKind::kServer);
   to_servers->TrustNetwork(job.trusted_network);
   const Status outcome =
-      WorkerRole(loop, membership, *to_servers, std::move(job), std::move(*source), options).Run();
+      WorkerRole(loop, membership, *to_servers, std::move(job), std::move(stream), options).Run();
   net::Linger(loop, *to_servers, kLinger);
   return outcome;
 }

@@ -133,6 +133,8 @@ void Coordinator::State::Dispatch(Time now, uint64_t call, const ControlRequest&
   if (const auto* worker = std::get_if<WorkerHeartbeat>(&request)) return OnWorker(now, call, *worker);
   if (const auto* server = std::get_if<ServerHeartbeat>(&request)) return OnServer(now, call, *server);
   if (const auto* bots = std::get_if<BotsHeartbeat>(&request)) return OnBots(now, call, *bots);
+  if (const auto* feed = std::get_if<FeedHeartbeat>(&request)) return OnFeed(now, call, *feed);
+  if (const auto* job = std::get_if<JobRequest>(&request)) return OnJob(call, *job);
   if (const auto* alive = std::get_if<KeepAlive>(&request)) return OnKeepAlive(now, call, *alive);
   const auto* admin = std::get_if<AdminRequest>(&request);
   if (!admin) return Refuse(call, Code::kInvalidArgument, "this request is not handled by the coordinator");

@@ -59,7 +59,8 @@ struct CoordinatorConfig {
   // After splits with this many events no split is made until AdminRequest::kContinue. 0: no limit.
   uint64_t pause_at = 0;
   uint32_t keep_checkpoints = 2;
-  std::string job;  // sent to each process that joins
+  std::string job;                 // sent to each process that joins
+  std::vector<std::string> feeds;  // that are no members: of the coordinator's process
   // Of the coordinator's program and job. Processes with other values are rejected. Empty and 0: not
   // compared.
   std::string version;

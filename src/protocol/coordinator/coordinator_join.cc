@@ -32,7 +32,8 @@ std::string Describe(const Member& member, const std::string& host, int64_t pid)
 }  // namespace
 
 bool Coordinator::State::Listens(Role role) const {
-  return role == Role::kServer || (role == Role::kWorker && AllReduce() && !config.strategy.mpi);
+  return role == Role::kServer || role == Role::kFeed ||
+         (role == Role::kWorker && AllReduce() && !config.strategy.mpi);
 }
 
 Status Coordinator::State::CheckReachable(const JoinRequest& request) const {

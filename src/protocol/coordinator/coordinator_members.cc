@@ -40,7 +40,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     return reject(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
                                                  ", the coordinator has job " + Hex(config.job_hash));
   }
-  if (request.role != Role::kServer && request.role != Role::kWorker && request.role != Role::kBots) {
+  if (request.role == Role::kCoordinator) {
     return reject(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
   }
   if (request.role == Role::kServer) {
@@ -49,8 +49,9 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
                                                    std::string(Name(config.strategy.kind)) +
                                                    " every worker has all parameters");
     }
-    if (request.address.empty()) return reject(Code::kInvalidArgument, "a ps needs an address");
   }
+  if ((request.role == Role::kServer || request.role == Role::kFeed) && request.address.empty())
+    return reject(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " needs an address");
 
   if (request.role == Role::kWorker && AllReduce() && request.address.empty()) {
     return reject(Code::kInvalidArgument, "a worker without servers needs an address");
@@ -245,6 +246,32 @@ void Coordinator::State::OnBots(Time now, uint64_t call, const BotsHeartbeat& he
   Answer(call, reply);
 }
 
+void Coordinator::State::OnFeed(Time now, uint64_t call, const FeedHeartbeat& heartbeat) {
+  FeedHeartbeatReply reply;
+  MemberState* member = Seen(now, heartbeat.node, Role::kFeed);
+  reply.stop = ending == Ending::kStoppingMembers || (member && heartbeat.leaving);
+  reply.evicted = !member && !reply.stop;
+  if (member) member->told_to_stop = reply.stop;
+  if (member && heartbeat.leaving) Remove(now, heartbeat.node);
+  Answer(call, reply);
+}
+
+void Coordinator::State::OnJob(uint64_t call, const JobRequest& request) {
+  JobReply reply;
+  if (!config.version.empty() && request.version != config.version) {
+    reply.status =
+        Status(Code::kFailedPrecondition, "this program is version \"" + request.version +
+                                              "\", the coordinator is version \"" + config.version + "\"");
+    return Answer(call, std::move(reply));
+  }
+  reply.job = config.job;
+  reply.feeds = config.feeds;
+  for (const auto& [node, member] : members) {
+    if (member.member.role == Role::kFeed) reply.feeds.push_back(member.member.address);
+  }
+  Answer(call, std::move(reply));
+}
+
 void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& keep_alive) {
   KeepAliveReply reply;
   const auto at = members.find(keep_alive.node);
@@ -264,6 +291,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   members.erase(node);
   if (role == Role::kBots) return;
   view_changed = true;
+  if (role == Role::kFeed) return;
   if (AllReduce()) {
     member_pace.Forget(node);
     return groups.Remove(now, node, left);

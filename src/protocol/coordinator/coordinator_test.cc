@@ -524,5 +524,39 @@ TEST_F(CoordinatorTest, PausesAfterSoManyEventsUntilItIsToContinue) {
   EXPECT_EQ(SendHeartbeat(worker_, 8).leases.size(), 7u) << "all that is left";
 }
 
+TEST_F(CoordinatorTest, FeedsAreMembersThatHoldUpNobody) {
+  config_.feeds = {":7"};
+  Start({});
+  EXPECT_EQ(Join(Role::kFeed).status.code(), Code::kInvalidArgument) << "without an address";
+  Run();
+  const uint64_t leases = coordinator_->status().leases;
+  const auto before = coordinator_->status().view.generation;
+  const NodeId feed = Join(Role::kFeed, "f").node;
+  Take(coordinator_->OnTimer(now_));
+  const auto view = SendHeartbeat(worker_).view;
+  ASSERT_TRUE(view);
+  EXPECT_GT(view->generation, before);
+  ASSERT_NE(view->Find(feed), nullptr);
+  EXPECT_EQ(view->Find(feed)->address, "f");
+  EXPECT_EQ(std::get<JobReply>(Call(JobRequest{})).feeds, (std::vector<std::string>{":7", "f"}));
+  EXPECT_EQ(std::get<JobReply>(Call(JobRequest{})).job, "the job");
+
+  EXPECT_FALSE(std::get<FeedHeartbeatReply>(Call(FeedHeartbeat{.node = feed})).evicted);
+  EXPECT_TRUE(std::get<FeedHeartbeatReply>(Call(FeedHeartbeat{.node = worker_})).evicted);
+  const auto left = std::get<FeedHeartbeatReply>(Call(FeedHeartbeat{.node = feed, .leaving = true}));
+  EXPECT_TRUE(left.stop);
+  EXPECT_EQ(std::get<JobReply>(Call(JobRequest{})).feeds, (std::vector<std::string>{":7"}));
+  EXPECT_EQ(coordinator_->status().leases, leases);
+}
+
+TEST_F(CoordinatorTest, AnotherVersionIsNotToldTheJob) {
+  config_.version = "2";
+  Start({});
+  const auto reply = std::get<JobReply>(Call(JobRequest{.version = "1"}));
+  EXPECT_EQ(reply.status.code(), Code::kFailedPrecondition);
+  EXPECT_EQ(reply.job, "");
+  EXPECT_TRUE(std::get<JobReply>(Call(JobRequest{.version = "2"})).status.ok());
+}
+
 }  // namespace
 }  // namespace leat::protocol

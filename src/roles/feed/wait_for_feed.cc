@@ -1,0 +1,110 @@
+#include "roles/feed/wait_for_feed.h"
+
+#include <spdlog/spdlog.h>
+
+#include <functional>
+#include <variant>
+
+#include "control/server.h"
+#include "feed/remote_source.h"
+#include "launcher/signals.h"
+#include "net/address.h"
+#include "net/loop.h"
+#include "net/tcp/tcp.h"
+#include "roles/role.h"
+
+namespace leat::roles {
+namespace {
+
+class WaitingCoordinator {
+ public:
+  explicit WaitingCoordinator(const std::string& job) : job_(job) {}
+
+  // On the loop.
+  protocol::ControlReply Answer(const protocol::ControlRequest& request) {
+    if (const auto* job = std::get_if<protocol::JobRequest>(&request)) {
+      if (job->version != ProgramVersion()) return protocol::JobReply{.status = OtherVersion(job->version)};
+      return protocol::JobReply{.job = job_};
+    }
+    if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) return Join(*join);
+    if (std::holds_alternative<protocol::StatusRequest>(request))
+      return protocol::StatusReply{R"({"phase":"waiting for a feed","events":0,"members":[]})"};
+    if (const auto* admin = std::get_if<protocol::AdminRequest>(&request);
+        admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kStop) {
+      stopped = true;
+      return protocol::AdminReply{};
+    }
+    return protocol::Refusal{Status(Code::kUnavailable, "the coordinator waits for a feed")};
+  }
+
+  std::string feed;  // its address, once there is one
+  bool stopped = false;
+
+ private:
+  static Status OtherVersion(const std::string& its) {
+    return {Code::kFailedPrecondition, "this program is version \"" + its +
+                                           "\", the coordinator is version \"" + ProgramVersion() + "\""};
+  }
+
+  protocol::ControlReply Join(const protocol::JoinRequest& join) {
+    protocol::JoinReply reply;
+    if (join.version != ProgramVersion()) {
+      reply.status = OtherVersion(join.version);
+    } else if (join.role != protocol::Role::kFeed) {
+      reply.status = Status(Code::kUnavailable, "the coordinator waits for a feed with the job's files");
+    } else {
+      feed = join.address;
+      reply.status = Status(Code::kUnavailable, "the coordinator opens the stream");
+    }
+    return reply;
+  }
+
+  const std::string job_;
+};
+
+}  // namespace
+
+std::shared_ptr<feed::Client> MakeFeedClient(std::shared_ptr<const FeedAddresses> addresses,
+                                             const std::string& token, uint64_t content) {
+  feed::ClientOptions options;
+  options.content = content;
+  options.make_transport = [token](net::Loop& loop) {
+    return net::MakeTcpTransport(loop, {.token = token, .port_kind = wire::PortKind::kFeed});
+  };
+  options.find_feeds = [addresses]() -> Result<std::vector<std::string>> { return addresses->Get(); };
+  return std::make_shared<feed::Client>(std::move(options));
+}
+
+Result<FoundFeed> WaitForFeed(const CoordinatorOptions& options, const std::string& job) {
+  net::Loop loop;
+  WaitingCoordinator waiting(job);
+  LEAT_ASSIGN_OR_RETURN(
+      const auto server,
+      control::ControlServer::Start(
+          options.listen, options.token,
+          [&](protocol::ControlRequest request, std::function<void(protocol::ControlReply)> reply) {
+            loop.Post([&, request = std::move(request), reply = std::move(reply)] {
+              reply(waiting.Answer(request));
+              if (waiting.stopped || !waiting.feed.empty()) loop.Stop();
+            });
+          }));
+  LEAT_ASSIGN_OR_RETURN(const std::string address,
+                        net::AdvertisedAddress(options.advertise, server->address()));
+  launcher::SignalWatch signals([&](int) {
+    loop.Post([&] {
+      waiting.stopped = true;
+      loop.Stop();
+    });
+  });
+  spdlog::info("the coordinator serves on {} and waits for a feed with the job's files", address);
+  loop.Run();
+  if (waiting.stopped) return Status(Code::kAborted, "stopped before a feed came");
+  FoundFeed found{.listen = server->address(), .address = waiting.feed, .found = ""};
+  spdlog::info("the stream is read from the feed {}", found.address);
+  const auto client =
+      MakeFeedClient(std::make_shared<FeedAddresses>(std::vector{found.address}), options.token, 0);
+  LEAT_ASSIGN_OR_RETURN(found.found, feed::Describe(*client));
+  return found;
+}
+
+}  // namespace leat::roles

@@ -1,0 +1,35 @@
+// Where a role reads the job's stream: in its host's own copies, or from a feed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "feed/client.h"
+#include "job/job.h"
+#include "protocol/messages_control.h"
+#include "roles/worker_role.h"
+
+namespace leat::roles {
+
+struct OpenedStream {
+  std::unique_ptr<stream::Source> source;
+  // What the source reads from; null: this host's copies. Abort ends a read in progress.
+  std::shared_ptr<feed::Client> feed;
+
+  void Abort() const {
+    if (feed != nullptr) feed->Abort();
+  }
+  // Adds what was read so far.
+  void Count(protocol::WorkerProgress* progress) const;
+};
+
+// Opens this host's copies if they are the job's. Otherwise reads from the job's feeds, with a warning that
+// names what differs. If there are no feeds either, returns why the copies are not used.
+Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options);
+
+// The job, and the addresses of its feeds. Blocks for at most `deadline`.
+Result<protocol::JobReply> AskForJob(const CoordinatorClientOptions& options, Duration deadline);
+
+}  // namespace leat::roles
