@@ -46,10 +46,14 @@ def test_a_page_does_what_it_says(typed, page, short):
     assert not reader.errors, "\n\n".join(reader.errors)
 
 
-def options_of(command):
-    done = leat.run(command, "--help")
-    assert done.returncode == 0, f"leat {command} --help: {done.stderr}"
-    return set(re.findall(r"(?<!\S)--[a-z-]+|(?<=,)--[a-z-]+", done.stdout))
+def options_of(*command):
+    """Of a command and its subcommands."""
+    done = leat.run(*command, "--help")
+    assert done.returncode == 0, f"leat {' '.join(command)} --help: {done.stderr}"
+    found = set(re.findall(r"(?<!\S)--[a-z-]+|(?<=,)--[a-z-]+", done.stdout))
+    for name in re.findall(r"^  ([a-z]+) ", done.stdout.partition("Subcommands:\n")[2], re.MULTILINE):
+        found |= options_of(*command, name)
+    return found
 
 
 def test_commands_in_documents_exist():
