@@ -132,7 +132,8 @@ class CoordinatorRole {
     uint64_t bytes = checkpoint::SafetensorsHeader::kMaxBytes * 16;
     for (const auto& slice : job_.Slices().slices)
       bytes += 2 * slice.elements() * sizeof(float) * (1 + slots);
-    const net::TransportOptions transport{.token = options_.token, .port_kind = wire::PortKind::kTransfer};
+    const net::TransportOptions transport{
+        .token = options_.token, .tls = options_.tls, .port_kind = wire::PortKind::kTransfer};
     LEAT_ASSIGN_OR_RETURN(shard_service_,
                           ShardService::Start({.directory = store_->directory(),
                                                .listen = options_.listen,
@@ -451,7 +452,7 @@ Streams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options) {
   Streams streams;
   streams.feeds = std::make_shared<FeedAddresses>(std::vector{options.feed});
   for (auto* source : {&streams.source, &streams.log}) {
-    streams.clients.push_back(MakeFeedClient(streams.feeds, options.token, job.InputsHash()));
+    streams.clients.push_back(MakeFeedClient(streams.feeds, options, job.InputsHash()));
     *source = feed::MakeRemoteSource(streams.clients.back());
   }
   return streams;
@@ -461,7 +462,7 @@ Streams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options) {
 std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options) {
   const std::string host(net::HostOf(options.listen));
   auto feed =
-      FeedThread::Start(host + ":0", {.token = options.token},
+      FeedThread::Start(host + ":0", {.token = options.token, .tls = options.tls},
                         {.id = job.InputsHash(), .open = [stream = job.stream] { return stream.Open(); }});
   if (feed.ok()) return std::move(*feed);
   spdlog::warn("no feed on this host: {}", feed.status().ToString());

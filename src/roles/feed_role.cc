@@ -96,6 +96,7 @@ Status RunFeedOnce(Membership& membership, const RoleOptions& options) {
   LEAT_ASSIGN_OR_RETURN(feed::Contents contents, OpenContents(job));
   net::TransportOptions transport = options.transport;
   transport.token = options.coordinator_client.token;
+  transport.tls = options.coordinator_client.tls;
   LEAT_ASSIGN_OR_RETURN(const auto feed,
                         FeedThread::Start(options.listen, std::move(transport), std::move(contents)));
   LEAT_ASSIGN_OR_RETURN(const std::string address,

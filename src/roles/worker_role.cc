@@ -240,6 +240,7 @@ std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions
 Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const RoleOptions& options) {
   net::TransportOptions transport = options.transport;
   transport.token = options.coordinator_client.token;
+  transport.tls = options.coordinator_client.tls;
   transport.port_kind = wire::PortKind::kTransfer;
   return ShardFiles::Make(membership.joined(), {.coordinator = options.coordinator_client.coordinator,
                                                 .scratch = options.scratch,

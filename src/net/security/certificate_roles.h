@@ -76,6 +76,10 @@ inline CertificateRoles RolesThatListen(wire::PortKind port_kind) {
       return {CertificateRole::kServer};
     case wire::PortKind::kMember:
       return {CertificateRole::kWorker};
+    case wire::PortKind::kTransfer:
+      return {CertificateRole::kCoordinator};
+    case wire::PortKind::kFeed:
+      return {CertificateRole::kFeed, CertificateRole::kCoordinator};
   }
   return {};
 }
@@ -88,6 +92,10 @@ inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
     case wire::PortKind::kServer:
     case wire::PortKind::kMember:
       return {CertificateRole::kWorker};
+    case wire::PortKind::kTransfer:
+      return {CertificateRole::kServer, CertificateRole::kWorker};
+    case wire::PortKind::kFeed:
+      return {CertificateRole::kWorker, CertificateRole::kCoordinator};
   }
   return {};
 }

@@ -65,11 +65,11 @@ class WaitingCoordinator {
 }  // namespace
 
 std::shared_ptr<feed::Client> MakeFeedClient(std::shared_ptr<const FeedAddresses> addresses,
-                                             const std::string& token, uint64_t content) {
+                                             const CoordinatorOptions& coordinator, uint64_t content) {
   feed::ClientOptions options;
   options.content = content;
-  options.make_transport = [token](net::Loop& loop) {
-    return net::MakeTcpTransport(loop, {.token = token, .port_kind = wire::PortKind::kFeed});
+  options.make_transport = [token = coordinator.token, tls = coordinator.tls](net::Loop& loop) {
+    return net::MakeTcpTransport(loop, {.token = token, .tls = tls, .port_kind = wire::PortKind::kFeed});
   };
   options.find_feeds = [addresses]() -> Result<std::vector<std::string>> { return addresses->Get(); };
   return std::make_shared<feed::Client>(std::move(options));
@@ -102,7 +102,7 @@ Result<FoundFeed> WaitForFeed(const CoordinatorOptions& options, const std::stri
   FoundFeed found{.listen = server->address(), .address = waiting.feed, .found = ""};
   spdlog::info("the stream is read from the feed {}", found.address);
   const auto client =
-      MakeFeedClient(std::make_shared<FeedAddresses>(std::vector{found.address}), options.token, 0);
+      MakeFeedClient(std::make_shared<FeedAddresses>(std::vector{found.address}), options, 0);
   LEAT_ASSIGN_OR_RETURN(found.found, feed::Describe(*client));
   return found;
 }

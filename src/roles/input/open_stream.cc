@@ -32,13 +32,15 @@ feed::ClientOptions FeedOptions(const job::Job& job, const RoleOptions& options)
   feed::ClientOptions feed;
   feed.content = job.InputsHash();
   feed.make_transport = [transport = options.transport,
-                         token = options.coordinator_client.token](net::Loop& loop) mutable {
-    transport.token = token;
+                         coordinator = options.coordinator_client](net::Loop& loop) mutable {
+    transport.token = coordinator.token;
+    transport.tls = coordinator.tls;
     transport.port_kind = wire::PortKind::kFeed;
     return net::MakeTcpTransport(loop, transport);
   };
   std::shared_ptr<control::ControlClient> client =
-      control::ControlClient::Make(options.coordinator_client.coordinator, options.coordinator_client.token);
+      control::ControlClient::Make(options.coordinator_client.coordinator, options.coordinator_client.token,
+                                   options.coordinator_client.tls);
   feed.find_feeds = [client, coordinator = options.coordinator_client]() -> Result<std::vector<std::string>> {
     LEAT_ASSIGN_OR_RETURN(protocol::JobReply reply, Ask(*client, coordinator, kFindDeadline));
     return std::move(reply.feeds);
@@ -60,7 +62,7 @@ void OpenedStream::Count(protocol::WorkerProgress* progress) const {
 }
 
 Result<protocol::JobReply> AskForJob(const CoordinatorClientOptions& options, Duration deadline) {
-  const auto client = control::ControlClient::Make(options.coordinator, options.token);
+  const auto client = control::ControlClient::Make(options.coordinator, options.token, options.tls);
   return Ask(*client, options, deadline);
 }
 
