@@ -40,7 +40,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
     return reject(Code::kFailedPrecondition, who + " was started for job " + Hex(request.job_hash) +
                                                  ", the coordinator has job " + Hex(config.job_hash));
   }
-  if (request.role == Role::kCoordinator) {
+  if (request.role == Role::kCoordinator || request.role > Role::kFeed) {
     return reject(Code::kInvalidArgument, "a " + std::string(Name(request.role)) + " cannot join");
   }
   if (request.role == Role::kServer) {

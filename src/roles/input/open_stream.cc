@@ -72,9 +72,13 @@ Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options)
   const auto feed = FeedOptions(job, options);
   const auto addresses = feed.find_feeds();
   if (!addresses.ok() || addresses->empty()) return own.status();
-  spdlog::warn("{}; the stream is read from a feed", own.status().message());
   auto client = std::make_shared<feed::Client>(feed);
-  return OpenedStream{feed::MakeRemoteSource(client), client};
+  OpenedStream stream{feed::MakeRemoteSource(client), client};
+  // A feed that does not answer in time may do so later. One that cannot open the stream either is no help.
+  const auto ranges = stream.source->Ranges();
+  if (!ranges.ok() && ranges.status().code() != Code::kUnavailable) return own.status();
+  spdlog::warn("{}; the stream is read from a feed", own.status().message());
+  return stream;
 }
 
 }  // namespace leat::roles
