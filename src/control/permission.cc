@@ -9,6 +9,9 @@ namespace {
 using net::CertificateRole;
 using net::CertificateRoles;
 
+constexpr CertificateRoles kMembers = {CertificateRole::kWorker, CertificateRole::kServer,
+                                       CertificateRole::kBots, CertificateRole::kFeed};
+
 // The roles that may make each request.
 struct Allowed {
   CertificateRoles operator()(const protocol::JoinRequest& join) const {
@@ -19,6 +22,8 @@ struct Allowed {
         return {CertificateRole::kWorker};
       case protocol::Role::kBots:
         return {CertificateRole::kBots};
+      case protocol::Role::kFeed:
+        return {CertificateRole::kFeed};
       case protocol::Role::kCoordinator:
         break;
     }
@@ -27,9 +32,9 @@ struct Allowed {
   CertificateRoles operator()(const protocol::WorkerHeartbeat&) const { return {CertificateRole::kWorker}; }
   CertificateRoles operator()(const protocol::ServerHeartbeat&) const { return {CertificateRole::kServer}; }
   CertificateRoles operator()(const protocol::BotsHeartbeat&) const { return {CertificateRole::kBots}; }
-  CertificateRoles operator()(const protocol::KeepAlive&) const {
-    return {CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots};
-  }
+  CertificateRoles operator()(const protocol::FeedHeartbeat&) const { return {CertificateRole::kFeed}; }
+  CertificateRoles operator()(const protocol::KeepAlive&) const { return kMembers; }
+  CertificateRoles operator()(const protocol::JobRequest&) const { return kMembers; }
   CertificateRoles operator()(const protocol::StatusRequest&) const { return CertificateRoles::All(); }
   CertificateRoles operator()(const protocol::AdminRequest&) const { return {CertificateRole::kAdmin}; }
 };

@@ -133,7 +133,7 @@ class CoordinatorRole {
     for (const auto& slice : job_.Slices().slices)
       bytes += 2 * slice.elements() * sizeof(float) * (1 + slots);
     const net::TransportOptions transport{
-        .token = options_.token, .tls = options_.tls, .port_kind = wire::PortKind::kTransfer};
+        .token = options_.token, .port_kind = wire::PortKind::kTransfer, .tls = options_.tls};
     LEAT_ASSIGN_OR_RETURN(shard_service_,
                           ShardService::Start({.directory = store_->directory(),
                                                .listen = options_.listen,

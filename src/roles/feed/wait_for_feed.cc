@@ -69,7 +69,7 @@ std::shared_ptr<feed::Client> MakeFeedClient(std::shared_ptr<const FeedAddresses
   feed::ClientOptions options;
   options.content = content;
   options.make_transport = [token = coordinator.token, tls = coordinator.tls](net::Loop& loop) {
-    return net::MakeTcpTransport(loop, {.token = token, .tls = tls, .port_kind = wire::PortKind::kFeed});
+    return net::MakeTcpTransport(loop, {.token = token, .port_kind = wire::PortKind::kFeed, .tls = tls});
   };
   options.find_feeds = [addresses]() -> Result<std::vector<std::string>> { return addresses->Get(); };
   return std::make_shared<feed::Client>(std::move(options));
@@ -87,7 +87,8 @@ Result<FoundFeed> WaitForFeed(const CoordinatorOptions& options, const std::stri
               reply(waiting.Answer(request));
               if (waiting.stopped || !waiting.feed.empty()) loop.Stop();
             });
-          }));
+          },
+          control::ControlServer::Limits(), options.tls));
   LEAT_ASSIGN_OR_RETURN(const std::string address,
                         net::AdvertisedAddress(options.advertise, server->address()));
   launcher::SignalWatch signals([&](int) {
@@ -101,8 +102,7 @@ Result<FoundFeed> WaitForFeed(const CoordinatorOptions& options, const std::stri
   if (waiting.stopped) return Status(Code::kAborted, "stopped before a feed came");
   FoundFeed found{.listen = server->address(), .address = waiting.feed, .found = ""};
   spdlog::info("the stream is read from the feed {}", found.address);
-  const auto client =
-      MakeFeedClient(std::make_shared<FeedAddresses>(std::vector{found.address}), options, 0);
+  const auto client = MakeFeedClient(std::make_shared<FeedAddresses>(std::vector{found.address}), options, 0);
   LEAT_ASSIGN_OR_RETURN(found.found, feed::Describe(*client));
   return found;
 }

@@ -34,7 +34,7 @@ class FeedAddresses {
 
 // A client of these feeds in the coordinator's process. `content`: Job::InputsHash.
 std::shared_ptr<feed::Client> MakeFeedClient(std::shared_ptr<const FeedAddresses> addresses,
-                                             const std::string& token, uint64_t content);
+                                             const CoordinatorOptions& coordinator, uint64_t content);
 
 struct FoundFeed {
   std::string listen;   // the coordinator's address, which others may have been told already
