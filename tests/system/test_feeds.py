@@ -115,7 +115,7 @@ def test_a_copy_that_differs_is_not_read(tmp_path, hosts, cluster):
     cluster.begin(job, "--data", tmp_path / "data", workers=1)
     done = subprocess.run(
         [*hosts.at(1), leat.PROGRAM, "feed", "--coordinator", cluster.where, "--listen", hosts.addresses[1] + ":0", "--data",
-         str(other)], env=cluster.environment, capture_output=True, text=True, timeout=60)
+         str(other), "--trusted-network"], env=cluster.environment, capture_output=True, text=True, timeout=60)
     leat.refused(done, "rows.csv is not the job's: it is")
     worker = cluster.join("worker", 1, "--data", other)
     cluster.finish()
