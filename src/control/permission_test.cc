@@ -23,16 +23,20 @@ protocol::JoinRequest Join(protocol::Role role) {
 }
 
 TEST(Permission, EachRoleActsAsItself) {
-  const CertificateRoles members{CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots};
+  const CertificateRoles members{CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots,
+                                 CertificateRole::kFeed};
   std::vector<Case> cases = {
       {Join(protocol::Role::kWorker), {CertificateRole::kWorker}},
       {Join(protocol::Role::kServer), {CertificateRole::kServer}},
       {Join(protocol::Role::kBots), {CertificateRole::kBots}},
+      {Join(protocol::Role::kFeed), {CertificateRole::kFeed}},
       {Join(protocol::Role::kCoordinator), {}},
       {protocol::WorkerHeartbeat{}, {CertificateRole::kWorker}},
       {protocol::ServerHeartbeat{}, {CertificateRole::kServer}},
       {protocol::BotsHeartbeat{}, {CertificateRole::kBots}},
+      {protocol::FeedHeartbeat{}, {CertificateRole::kFeed}},
       {protocol::KeepAlive{}, members},
+      {protocol::JobRequest{}, members},
       {protocol::StatusRequest{}, CertificateRoles::All()},
   };
   for (const auto kind : {protocol::AdminRequest::Kind::kStop, protocol::AdminRequest::Kind::kDiscard,
