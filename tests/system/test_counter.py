@@ -9,13 +9,16 @@ import leat
 EVENTS = 1_000_000
 KILLS = 20
 PAUSE = EVENTS * 3 // 4  # so that the job is not over when it is stopped
+RATE = 40_000
 
 
 def train_with_kills(directory, program, kills, seed):
     """Kills workers at random moments, stops the job, and resumes it to its end."""
     rng = random.Random(seed)
     job_file = leat.EXAMPLES / "counter.yaml"
-    with leat.Job("train", job_file, "--directory", directory, "--pause-at", PAUSE, directory=directory,
+    # At a rate that leaves time for the kills before the pause: there, a worker that is killed again and again before it
+    # trains ends the job.
+    with leat.Job("train", job_file, "--directory", directory, "--pause-at", PAUSE, "--rate", RATE, directory=directory,
                   program=program) as job:
         leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
         killed = 0

@@ -32,7 +32,7 @@ Result<std::unique_ptr<ShardService>> ShardService::Start(const Options& options
   // Without an advertised host, a role uses the one by which it has reached the coordinator.
   if (!options.advertise.empty()) {
     LEAT_ASSIGN_OR_RETURN(const std::string coordinator,
-                          net::AdvertisedAddress(options.advertise, options.listen));
+                          net::AdvertisedAddress(options.advertise, made->address()));
     made->transfers_ = net::HostOf(coordinator);
   }
   made->transfers_ += port;
