@@ -1,10 +1,7 @@
 #include "net/ucx/ucx_endpoint.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
@@ -14,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -21,7 +19,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "net/same_host/descriptor.h"
+#include "net/security/locked_folder.h"
 
 namespace leat::net {
 namespace {
@@ -142,34 +140,6 @@ constexpr const char* kFolder = "leat-ucx-";
 // It takes some microseconds; a process that has stopped meanwhile may hold the folder for ever.
 constexpr Duration kFolderDeadline = std::chrono::seconds(1);
 
-Descriptor OpenLocked(const std::string& path) {
-  Descriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  struct stat at {};
-  const bool mine = folder.ok() && flock(folder.get(), LOCK_EX | LOCK_NB) == 0 &&
-                    fstat(folder.get(), &at) == 0 && at.st_uid == geteuid() && at.st_nlink > 0;
-  return mine ? std::move(folder) : Descriptor();
-}
-
-void RemoveFolder(const std::string& path) {
-  if (DIR* const folder = opendir(path.c_str()); folder != nullptr) {
-    while (const dirent* entry = readdir(folder)) unlinkat(dirfd(folder), entry->d_name, 0);
-    closedir(folder);
-  }
-  rmdir(path.c_str());
-}
-
-// Removes the folders of dead processes of this user.
-void RemoveLeftFolders() {
-  DIR* const shm = opendir(kShm);
-  if (shm == nullptr) return;
-  while (const dirent* entry = readdir(shm)) {
-    if (std::strncmp(entry->d_name, kFolder, std::strlen(kFolder)) != 0) continue;
-    const std::string path = std::string(kShm) + "/" + entry->d_name;
-    if (const Descriptor lock = OpenLocked(path); lock.ok()) RemoveFolder(path);
-  }
-  closedir(shm);
-}
-
 class SegmentFolder {
  public:
   // Another process that removes the folders of dead ones may find this one before it is locked.
@@ -177,12 +147,13 @@ class SegmentFolder {
     const MonotonicClock clock;
     for (const Time until = clock.Now() + kFolderDeadline; !ok() && clock.Now() < until;) {
       if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) return;
-      lock_ = OpenLocked(path_);
+      lock_ = LockFolder(path_);
       if (!ok()) std::this_thread::yield();
     }
   }
   ~SegmentFolder() {
-    if (ok()) RemoveFolder(path_);
+    std::error_code ignored;
+    if (ok()) std::filesystem::remove_all(path_, ignored);
   }
   bool ok() const { return lock_.ok(); }
 
@@ -261,7 +232,7 @@ Settings Common(const std::string& transports) {
 }  // namespace
 
 Result<std::shared_ptr<UcxContext>> UcxContext::ForHost(bool network) {
-  RemoveLeftFolders();
+  RemoveLeftFolders(kShm, kFolder);
   std::string folder = NewFolderName();
   Settings settings = Common("posix");
   settings.emplace_back("DIR", folder);

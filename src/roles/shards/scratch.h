@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
+#include "net/same_host/descriptor.h"
 
 namespace leat::roles {
 
@@ -22,9 +24,9 @@ class Scratch {
   const std::string& path() const { return path_; }
 
  private:
-  Scratch(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
+  Scratch(std::string path, net::Descriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
   const std::string path_;
-  const int lock_;  // the directory, locked while this process lives
+  const net::Descriptor lock_;
 };
 
 }  // namespace leat::roles
