@@ -94,11 +94,9 @@ Status RunFeedOnce(Membership& membership, const RoleOptions& options) {
   if (!reply.ok()) return Membership::JoinError(reply.status());
   LEAT_ASSIGN_OR_RETURN(const job::Job job, ReadJob(reply->job, options.coordinator_client.data));
   LEAT_ASSIGN_OR_RETURN(feed::Contents contents, OpenContents(job));
-  net::TransportOptions transport = options.transport;
-  transport.token = options.coordinator_client.token;
-  transport.tls = options.coordinator_client.tls;
-  LEAT_ASSIGN_OR_RETURN(const auto feed,
-                        FeedThread::Start(options.listen, std::move(transport), std::move(contents)));
+  LEAT_ASSIGN_OR_RETURN(
+      const auto feed,
+      FeedThread::Start(options.listen, TransportOf(options, wire::PortKind::kFeed), std::move(contents)));
   LEAT_ASSIGN_OR_RETURN(const std::string address,
                         net::AdvertisedAddress(options.advertise, feed->address()));
   const auto joined = membership.Join(address);

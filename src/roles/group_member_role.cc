@@ -175,7 +175,6 @@ class GroupMemberRole {
     Post([this] { retired_.clear(); });
   }
   void Act(const protocol::JoinGroup& a) {
-    id_ = a.group;
     std::vector<std::string> addresses;
     for (const auto& member : a.members) addresses.push_back(member.address);
     spdlog::info("group {}: rank {} of {}{}", a.group, a.rank, a.members.size(), mpi_ ? ", by MPI" : "");
@@ -279,7 +278,7 @@ class GroupMemberRole {
   }
   void Act(const protocol::ReduceStep& a) {
     const Time since = loop_.Now();
-    reducer_.Reduce(a, [this, since, token = a.token, group = id_](Result<protocol::ReducedStep> step) {
+    reducer_.Reduce(a, [this, since, token = a.token, group = a.group](Result<protocol::ReducedStep> step) {
       progress_.wait_seconds += Seconds(loop_.Now() - since);
       if (!step.ok()) spdlog::warn("step: {}", step.status().ToString());
       NoteUnreachable(group);
@@ -338,7 +337,6 @@ class GroupMemberRole {
   step::Trainer trainer_;
   step::StepReducer reducer_;
   std::unique_ptr<collective::AllReduce> group_;
-  uint64_t id_ = 0;  // of the group joined last
   std::vector<std::unique_ptr<collective::AllReduce>> retired_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;

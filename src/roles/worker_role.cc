@@ -228,25 +228,26 @@ engine::PlanOptions MakePlanOptions(const job::Job& job, const RoleOptions& opti
   return plan;
 }
 
-std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
-                                              wire::PortKind port_kind) {
+net::TransportOptions TransportOf(const RoleOptions& options, wire::PortKind port_kind) {
   net::TransportOptions transport = options.transport;
   transport.token = options.coordinator_client.token;
   transport.tls = options.coordinator_client.tls;
   transport.port_kind = port_kind;
-  return net::MakeUcxTransport(loop, transport);
+  return transport;
+}
+
+std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
+                                              wire::PortKind port_kind) {
+  return net::MakeUcxTransport(loop, TransportOf(options, port_kind));
 }
 
 Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const RoleOptions& options) {
-  net::TransportOptions transport = options.transport;
-  transport.token = options.coordinator_client.token;
-  transport.tls = options.coordinator_client.tls;
-  transport.port_kind = wire::PortKind::kTransfer;
+  const auto make_transport = [transport = TransportOf(options, wire::PortKind::kTransfer)](net::Loop& loop) {
+    return net::MakeTcpTransport(loop, transport);
+  };
   return ShardFiles::Make(membership.joined(), {.coordinator = options.coordinator_client.coordinator,
                                                 .scratch = options.scratch,
-                                                .make_transport = [transport](net::Loop& loop) {
-                                                  return net::MakeTcpTransport(loop, transport);
-                                                }});
+                                                .make_transport = make_transport});
 }
 
 namespace {

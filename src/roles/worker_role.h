@@ -40,6 +40,9 @@ engine::PlanOptions MakePlanOptions(const job::Job& job, const RoleOptions& opti
 // How long a role that ends waits for its peers to finish what they read in its memory.
 constexpr Duration kLinger = std::chrono::seconds(5);
 
+// The options of a transport of a role, with its token and its certificate.
+net::TransportOptions TransportOf(const RoleOptions& options, wire::PortKind port_kind);
+
 // Makes the transport of a role's data plane. The job sets later whether networks are trusted.
 std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
                                               wire::PortKind port_kind);

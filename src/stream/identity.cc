@@ -45,19 +45,6 @@ class File {
   }
 
  private:
-  // Fills the buffer.
-  Status ReadBlock(uint64_t begin) {
-    for (size_t done = 0; done < buffer_.size();) {
-      const ssize_t got =
-          ::pread(fd_, buffer_.data() + done, buffer_.size() - done, static_cast<off_t>(begin + done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return {Code::kPermissionDenied, std::string("cannot be read: ") + std::strerror(errno)};
-      if (got == 0) return {Code::kDataLoss, "has become shorter"};
-      done += static_cast<size_t>(got);
-    }
-    return {};
-  }
-
   const int fd_;
   Bytes buffer_;
 };

@@ -31,11 +31,7 @@ Result<protocol::JobReply> Ask(control::ControlClient& client, const Coordinator
 feed::ClientOptions FeedOptions(const job::Job& job, const RoleOptions& options) {
   feed::ClientOptions feed;
   feed.content = job.InputsHash();
-  feed.make_transport = [transport = options.transport,
-                         coordinator = options.coordinator_client](net::Loop& loop) mutable {
-    transport.token = coordinator.token;
-    transport.tls = coordinator.tls;
-    transport.port_kind = wire::PortKind::kFeed;
+  feed.make_transport = [transport = TransportOf(options, wire::PortKind::kFeed)](net::Loop& loop) {
     return net::MakeTcpTransport(loop, transport);
   };
   std::shared_ptr<control::ControlClient> client =
