@@ -11,7 +11,23 @@ import pathlib
 import shutil
 import subprocess
 
+import pytest
+
 import leat
+
+
+def hosts_fixture(count):
+    """A fixture of so many hosts. Its tests skip where hosts cannot be made."""
+    @pytest.fixture
+    def hosts():
+        made = Hosts(count)
+        try:
+            if why := made.make():
+                pytest.skip(why)
+            yield made
+        finally:
+            made.remove()
+    return hosts
 
 
 class Hosts:

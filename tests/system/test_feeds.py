@@ -8,7 +8,7 @@ import time
 import pytest
 
 import leat
-from hosts import Hosts
+from hosts import hosts_fixture
 from test_hosts import ask, status
 from test_members import Roles, check_counts
 from test_strategies import counting
@@ -16,15 +16,7 @@ from test_strategies import counting
 ROWS = 60_000
 
 
-@pytest.fixture
-def hosts():
-    made = Hosts(4)
-    try:
-        if why := made.make():
-            pytest.skip(why)
-        yield made
-    finally:
-        made.remove()
+hosts = hosts_fixture(4)
 
 
 def counting_rows(folder, strategy="async", rows=ROWS, **changes):

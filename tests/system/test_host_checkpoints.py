@@ -5,7 +5,7 @@ import json
 import pytest
 
 import leat
-from hosts import Hosts
+from hosts import hosts_fixture
 from test_hosts import ask, status
 from test_members import Roles, check_counts
 from test_strategies import counting
@@ -13,15 +13,7 @@ from test_strategies import counting
 EVENTS = 40_000
 
 
-@pytest.fixture
-def hosts():
-    made = Hosts(6)
-    try:
-        if why := made.make():
-            pytest.skip(why)
-        yield made
-    finally:
-        made.remove()
+hosts = hosts_fixture(6)
 
 
 class Job:

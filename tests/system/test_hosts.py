@@ -7,20 +7,12 @@ import time
 import pytest
 
 import leat
-from hosts import Hosts
+from hosts import hosts_fixture
 from test_members import Roles, check_counts
 from test_strategies import counting
 
 
-@pytest.fixture
-def hosts():
-    made = Hosts(5)
-    try:
-        if why := made.make():
-            pytest.skip(why)
-        yield made
-    finally:
-        made.remove()
+hosts = hosts_fixture(5)
 
 
 def ask(hosts, roles, where, *command):

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 import leat
-from hosts import Hosts
+from hosts import hosts_fixture
 from test_strategies import counting, values
 
 # A model of several 1 MB buckets, so that reduction overlaps computation.
@@ -98,15 +98,7 @@ def test_a_ring_counts_every_event_once(tmp_path, members, apart):
     assert len(shards) == members, "each member saves a part of the state"
 
 
-@pytest.fixture
-def hosts():
-    made = Hosts(2)
-    try:
-        if why := made.make():
-            pytest.skip(why)
-        yield made
-    finally:
-        made.remove()
+hosts = hosts_fixture(2)
 
 
 @pytest.mark.parametrize("strategy, servers", [("allreduce", 0), ("{type: allreduce, deterministic: true}", 0),

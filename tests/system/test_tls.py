@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 import leat
-from hosts import Hosts
+from hosts import hosts_fixture
 from test_members import Roles, check_counts, refused
 from test_unauthenticated_peers import CHALLENGE_BYTES, STRATEGIES, connected, hello, lasting, ports_of, read, refusals
 
@@ -164,15 +164,7 @@ def test_what_is_refused_at_the_start(tmp_path):
     assert not (tmp_path / "job").exists()
 
 
-@pytest.fixture
-def hosts():
-    made = Hosts(2)
-    try:
-        if why := made.make():
-            pytest.skip(why)
-        yield made
-    finally:
-        made.remove()
+hosts = hosts_fixture(2)
 
 
 @pytest.mark.parametrize("strategy, servers", [("async", 2), ("allreduce", 0)])
