@@ -1,4 +1,4 @@
-// What a certificate allows its owner to ask of a coordinator.
+// Permissions at the coordinator: the requests that each certificate allows.
 #pragma once
 
 #include "base/status.h"

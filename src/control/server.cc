@@ -278,7 +278,7 @@ class Server final : public ControlServer {
     std::unique_ptr<net::TlsPump> pump;
   };
 
-  // What follows runs on the handshakes' loop.
+  // The functions below run on the handshakes' loop.
 
   // The server for peers with these roles.
   Result<RoleServer*> ServerFor(net::CertificateRoles roles) {

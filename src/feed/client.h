@@ -32,7 +32,7 @@ struct ClientOptions {
   uint64_t content = 0;  // as Request::content
   Duration connect_timeout = std::chrono::seconds(3);
   Duration reply_timeout = std::chrono::seconds(15);  // a feed may open large files first
-  // Of a call, with all its attempts.
+  // For a whole call; it may take several attempts.
   Duration deadline = std::chrono::seconds(60);
   Duration first_backoff = std::chrono::milliseconds(50);
   Duration max_backoff = std::chrono::seconds(2);

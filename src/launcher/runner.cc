@@ -77,7 +77,7 @@ class Runner {
     uint32_t index = 0;
   };
 
-  // Of all roles. What the user's environment says about security is replaced.
+  // For all roles. It replaces the security settings of the user's environment.
   std::map<std::string, std::string> Environment() const {
     const Security& security = options_.security;
     return {{"LEAT_TOKEN", token_},
