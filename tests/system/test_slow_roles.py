@@ -1,33 +1,40 @@
 """Roles that are slow are not taken for dead: batches and starts take longer than a role may be silent."""
 
+import pytest
+
 import leat
 
-EVENTS = 1600
 STRATEGIES = ["async", "sync", "{type: ssp, staleness: 1}", "{type: averaging, period: 2}", "allreduce"]
 
 
-def slow(folder, strategy):
-    """A job that counts events, in batches that take three times the heartbeat timeout."""
+def slow(folder, strategy, events, timeout_s, debug):
+    """A job that counts events, in batches of 100."""
     servers = 0 if strategy == "allreduce" else 2
     return leat.write_job(
         folder / "slow.yaml", (leat.EXAMPLES / "counter.yaml").read_text(),
-        **{"strategy: async": f"strategy: {strategy}", "events: 1000000": f"events: {EVENTS}", "units: 16384": "units: 64",
-           "split_batches: 20": "split_batches: 2", "workers: 3, ps: 2": f"workers: 2, ps: {servers}, heartbeat_timeout_s: 1",
-           "interval_s: 5": "interval_s: 5}\ndebug: {step_ms: 3000, init_ms: 2000"})
+        **{"strategy: async": f"strategy: {strategy}", "events: 1000000": f"events: {events}", "units: 16384": "units: 64",
+           "split_batches: 20": "split_batches: 2",
+           "workers: 3, ps: 2": f"workers: 2, ps: {servers}, heartbeat_timeout_s: {timeout_s}",
+           "interval_s: 5": f"interval_s: 5}}\ndebug: {{{debug}"})
 
 
-def test_batches_longer_than_the_heartbeat_timeout_evict_nobody(tmp_path):
+# The second case has the default timeout, batches of 30 s and a server that takes 20 s to initialize.
+@pytest.mark.parametrize("events, timeout_s, debug", [
+    (1600, 1, "step_ms: 3000, init_ms: 2000"),
+    pytest.param(800, 5, "step_ms: 30000, init_ms: 20000", marks=pytest.mark.long)])
+def test_batches_longer_than_the_heartbeat_timeout_evict_nobody(tmp_path, events, timeout_s, debug):
     jobs = {}
     for i, strategy in enumerate(STRATEGIES):
         folder = tmp_path / str(i)
         folder.mkdir()
-        jobs[strategy] = leat.Job("train", slow(folder, strategy), "--directory", folder / "j", directory=folder / "j")
+        jobs[strategy] = leat.Job("train", slow(folder, strategy, events, timeout_s, debug), "--directory", folder / "j",
+                                  directory=folder / "j")
     try:
         for strategy, job in jobs.items():
-            assert job.wait(300) == 0, (strategy, job.text()[-2000:])
+            assert job.wait(900) == 0, (strategy, job.text()[-2000:])
             summary = job.summary()
-            assert summary["events"] == EVENTS and summary["evictions"] == 0, (strategy, summary)
-            assert {x for v in leat.tensors(job.directory).values() for x in v} == {EVENTS}, strategy
+            assert summary["events"] == events and summary["evictions"] == 0, (strategy, summary)
+            assert {x for v in leat.tensors(job.directory).values() for x in v} == {events}, strategy
     finally:
         for job in jobs.values():
             job.end()
