@@ -166,10 +166,10 @@ def test_workers_read_the_embedded_log_from_the_coordinators_host(tmp_path, host
         assert READS_FROM_A_FEED in cluster.said(worker)
 
 
-def wait_for_feed(cluster, hosts, job, *arguments):
+def wait_for_feed(cluster, hosts, *arguments):
     """Starts a coordinator that waits for a feed, and sets its address."""
-    name = cluster.start("coordinator", job, "--directory", cluster.directory, "--workers", 2, "--ps", 1, "--listen",
-                         hosts.addresses[0] + ":0", "--wait-for-feed", *arguments, before=hosts.at(0))
+    name = cluster.start("coordinator", *arguments, "--listen", hosts.addresses[0] + ":0", "--wait-for-feed",
+                         before=hosts.at(0))
     said = leat.wait_for(lambda: re.search(r" serves on (\S+) and waits", cluster.said(name)), "the coordinator's address")
     cluster.where = said[1]
     return name
@@ -182,7 +182,7 @@ def test_a_coordinator_without_the_files_reads_them_from_a_feed(tmp_path, hosts,
     job = tmp_path / "job.yaml"
     for host in [0, 1, 2]:
         hosts.hide(host, files)
-    wait_for_feed(cluster, hosts, job, "--pause-at", ROWS // 3)
+    wait_for_feed(cluster, hosts, job, "--directory", cluster.directory, "--workers", 2, "--ps", 1, "--pause-at", ROWS // 3)
     feed = cluster.join("feed", 3, "--data", files)
     leat.wait_for(lambda: " joined as node" in cluster.said(feed), "the feed")
     cluster.join("ps", 0)
@@ -206,7 +206,7 @@ def test_a_coordinator_without_the_log_has_it_synced_by_a_feed(tmp_path, hosts, 
     elsewhere.mkdir()
     for host in [0, 1]:
         hosts.hide(host, elsewhere)
-    wait_for_feed(cluster, hosts, job)
+    wait_for_feed(cluster, hosts, job, "--directory", cluster.directory, "--workers", 2, "--ps", 1)
     feed = cluster.join("feed", 3)
     leat.wait_for(lambda: " joined as node" in cluster.said(feed), "the feed")
     cluster.join("ps", 0)
