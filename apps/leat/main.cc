@@ -211,6 +211,7 @@ int Coordinator(Arguments a) {
     options.listen = found->listen;
     options.feed = found->address;
     a.overrides.found = found->found;
+    Require(roles::FetchAssets(options, job::Job::WithoutFiles(a.source, a.overrides)));
   }
   const auto job = job::Job::Load(a.source, a.overrides);
   Require(launcher::CheckJob(security, job));
@@ -228,7 +229,7 @@ roles::RoleOptions Role(const Arguments& a) {
   options.coordinator_client.data = a.overrides.data;
   options.listen = a.listen;
   options.advertise = a.advertise;
-  options.scratch = a.scratch;
+  options.coordinator_client.scratch = a.scratch;
   options.plan = Kernels();
   options.exit_status = ExitStatus;
   return options;
@@ -313,10 +314,10 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
     if (listens != nullptr) {
       role->add_option("--listen", a.listen, listens)->capture_default_str();
       AddAdvertise(role, a);
-      role->add_option("--scratch", a.scratch,
-                       "where checkpoints wait for their transfer, if this host does not see the job's "
-                       "directory (default: $TMPDIR)");
     }
+    role->add_option("--scratch", a.scratch,
+                     "where checkpoints wait for their transfer, if this host does not see the job's "
+                     "directory, and where copies of ONNX files from a feed are (default: $TMPDIR)");
     role->callback([&a, &result, run] { result = Report(run(Role(a))); });
     return role;
   };
@@ -325,8 +326,8 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
                      "directory of this host's copies of the job's input files (default: the job's --data)")
         ->check(CLI::ExistingDirectory);
   };
-  add_role("ps", "start a parameter server", roles::RunServer,
-           "address that workers connect to; port 0: any free port");
+  add_data(add_role("ps", "start a parameter server", roles::RunServer,
+                    "address that workers connect to; port 0: any free port"));
   add_data(add_role("worker", "start a worker", roles::RunWorker,
                     "address that other workers connect to (all-reduce jobs); port 0: any free port"));
   add_data(add_role("feed", "serve the job's stream to workers on hosts that do not have it", roles::RunFeed,

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 namespace leat::checkpoint {
 
@@ -116,6 +117,21 @@ Status File::Truncate(uint64_t size) {
 Status File::Sync() {
   if (fdatasync(fd_) != 0) return SystemError(path_, "sync", errno);
   return {};
+}
+
+Status MakeDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) == 0) {
+    const Status synced = SyncDirectory(std::filesystem::path(path).parent_path());
+    return synced.code() == Code::kPermissionDenied ? Status() : synced;
+  }
+  if (errno == EEXIST) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) return {};
+    errno = ENOTDIR;
+  }
+  if (errno != ENOENT) return SystemError(path, "make directory", errno);
+  LEAT_RETURN_IF_ERROR(MakeDirectory(std::filesystem::path(path).parent_path()));
+  return MakeDirectory(path);
 }
 
 Status SyncDirectory(const std::string& directory) {

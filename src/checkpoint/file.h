@@ -44,6 +44,9 @@ class File {
   int fd_ = -1;
 };
 
+// Creates a directory and missing parents, all private to their owner (0700). Each new entry is synced,
+// unless its parent is not readable.
+Status MakeDirectory(const std::string& path);
 // Directory entries (created, renamed, removed names) are on disk when it returns.
 Status SyncDirectory(const std::string& directory);
 // Renames a file within `directory`; SyncDirectory makes it durable.

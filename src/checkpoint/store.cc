@@ -66,23 +66,6 @@ Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory) {
   return ids;
 }
 
-// Creates missing parents, too, all private to their owner. Each new entry is synced, unless its parent is
-// not readable.
-Status MakeDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) == 0) {
-    const Status synced = SyncDirectory(std::filesystem::path(path).parent_path());
-    return synced.code() == Code::kPermissionDenied ? Status() : synced;
-  }
-  if (errno == EEXIST) {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(path, ignored)) return {};
-    errno = ENOTDIR;
-  }
-  if (errno != ENOENT) return SystemError(path, "make directory", errno);
-  LEAT_RETURN_IF_ERROR(MakeDirectory(std::filesystem::path(path).parent_path()));
-  return MakeDirectory(path);
-}
-
 // The manifest first, so that an interrupted removal leaves an incomplete checkpoint.
 Status RemoveCheckpoint(const std::string& path) {
   const std::string manifest = path + "/" + kManifest;

@@ -245,15 +245,28 @@ TEST_F(FeedTest, AssetsAreFetchedWholeAndChecked) {
   const std::string identity = stream::ToString(stream::IdentityOf(AsBytes(content)));
   const FeedThread feed({.open = {}, .assets = {{path, identity}}});
   Client client(ForFeeds({feed.address()}));
-  const auto fetched = FetchAsset(client, identity);
-  ASSERT_TRUE(fetched.ok()) << fetched.status().ToString();
-  EXPECT_TRUE(*fetched == content);
-  EXPECT_EQ(FetchAsset(client, "5:0000000000000001").status().code(), Code::kNotFound);
+  const TempDir here;
+  const std::string copy = here.path() + "/copy";
+  const auto left = [&here] {
+    return std::distance(std::filesystem::directory_iterator(here.path()),
+                         std::filesystem::directory_iterator());
+  };
+  const Status fetched = FetchAsset(client, identity, copy);
+  ASSERT_TRUE(fetched.ok()) << fetched.ToString();
+  std::ifstream in(copy, std::ios::binary);
+  EXPECT_TRUE(std::string(std::istreambuf_iterator<char>(in), {}) == content);
+  EXPECT_EQ(left(), 1);
+  std::filesystem::remove(copy);
+  EXPECT_EQ(FetchAsset(client, "5:0000000000000001", copy).code(), Code::kNotFound);
+  EXPECT_EQ(FetchAsset(client, "99999999999:0000000000000001", copy).code(), Code::kResourceExhausted);
+  EXPECT_EQ(FetchAsset(client, "nonsense", copy).code(), Code::kInvalidArgument);
   content[5] ^= 1;
   std::ofstream(path, std::ios::binary) << content;
-  EXPECT_EQ(FetchAsset(client, identity).status().code(), Code::kDataLoss);
+  EXPECT_EQ(FetchAsset(client, identity, copy).code(), Code::kDataLoss);
   std::ofstream(path, std::ios::binary) << "short";
-  EXPECT_EQ(FetchAsset(client, identity).status().code(), Code::kDataLoss);
+  EXPECT_EQ(FetchAsset(client, identity, copy).code(), Code::kDataLoss);
+  EXPECT_EQ(left(), 0) << "what is not the asset is removed";
+  EXPECT_EQ(FetchAsset(client, identity, here.path() + "/none/copy").code(), Code::kPermissionDenied);
 }
 
 TEST_F(FeedTest, DescribesItsContents) {

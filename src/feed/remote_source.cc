@@ -1,6 +1,12 @@
 #include "feed/remote_source.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -69,6 +75,47 @@ class RemoteSource final : public stream::Source {
   Bytes payload_;
 };
 
+// A file that is removed unless it is published.
+class PartialFile {
+ public:
+  static Result<PartialFile> Make(const std::string& path) {
+    PartialFile file(path + ".tmp");
+    file.fd_ = ::open(file.path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file.fd_ < 0) return file.Error();
+    return file;
+  }
+  ~PartialFile() {
+    if (fd_ < 0) return;
+    ::close(fd_);
+    ::unlink(path_.c_str());
+  }
+  PartialFile(PartialFile&& other) noexcept : path_(other.path_), fd_(std::exchange(other.fd_, -1)) {}
+  PartialFile& operator=(PartialFile&&) = delete;
+
+  const std::string& path() const { return path_; }
+  Status Append(ByteView bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return Error();
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+    return {};
+  }
+  Status Publish(const std::string& path) {
+    if (::fsync(fd_) != 0 || ::rename(path_.c_str(), path.c_str()) != 0) return Error();
+    ::close(std::exchange(fd_, -1));
+    return {};
+  }
+
+ private:
+  explicit PartialFile(std::string path) : path_(std::move(path)) {}
+  Status Error() const { return {Code::kPermissionDenied, path_ + ": " + std::strerror(errno)}; }
+
+  std::string path_;
+  int fd_ = -1;
+};
+
 }  // namespace
 
 std::unique_ptr<stream::Source> MakeRemoteSource(std::shared_ptr<Client> client) {
@@ -82,26 +129,26 @@ Result<std::string> Describe(Client& client) {
   return std::string(AsText(payload));
 }
 
-Result<std::string> FetchAsset(Client& client, const std::string& identity) {
+Status FetchAsset(Client& client, const std::string& identity, const std::string& path) {
   LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity wanted, stream::ParseIdentity(identity));
-  constexpr uint64_t kMaxBytes = uint64_t{1} << 32;
-  if (wanted.bytes > kMaxBytes)
+  if (wanted.bytes > kMaxAssetBytes)
     return Status(Code::kResourceExhausted, "an asset of " + std::to_string(wanted.bytes) + " bytes");
-  std::string content;
+  LEAT_ASSIGN_OR_RETURN(PartialFile file, PartialFile::Make(path));
   Reply reply;
   Bytes payload;
-  while (content.size() < wanted.bytes) {
-    const uint64_t end = std::min(wanted.bytes, content.size() + Server::kMaxAssetBytes);
-    LEAT_RETURN_IF_ERROR(
-        client.Call({.kind = RequestKind::kAsset, .begin = content.size(), .end = end, .name = identity},
-                    &reply, &payload));
-    if (payload.size() != end - content.size())
+  for (uint64_t at = 0; at < wanted.bytes;) {
+    const uint64_t end = std::min(wanted.bytes, at + Server::kMaxAssetBytes);
+    LEAT_RETURN_IF_ERROR(client.Call({.kind = RequestKind::kAsset, .begin = at, .end = end, .name = identity},
+                                     &reply, &payload));
+    if (payload.size() != end - at)
       return Status(Code::kDataLoss, "a feed has sent " + std::to_string(payload.size()) + " of " +
-                                         std::to_string(end - content.size()) + " bytes");
-    content.append(AsText(payload));
+                                         std::to_string(end - at) + " bytes");
+    LEAT_RETURN_IF_ERROR(file.Append(payload));
+    at = end;
   }
-  if (stream::IdentityOf(AsBytes(content)) == wanted) return content;
-  return Status(Code::kDataLoss, "what a feed has sent is not the file " + identity);
+  LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity got, stream::IdentifyFile(file.path()));
+  if (got != wanted) return Status(Code::kDataLoss, "what a feed has sent is not the file " + identity);
+  return file.Publish(path);
 }
 
 }  // namespace leat::feed

@@ -19,7 +19,9 @@ std::unique_ptr<stream::Source> MakeRemoteSource(std::shared_ptr<Client> client)
 // Contents::description.
 Result<std::string> Describe(Client& client);
 
-// The whole file with this identity, "BYTES:HASH".
-Result<std::string> FetchAsset(Client& client, const std::string& identity);
+// Writes the file with this identity, "BYTES:HASH", to `path`: first beside it, and with its name once it is
+// whole and its hash is right. Files of more than `kMaxAssetBytes` are refused.
+inline constexpr uint64_t kMaxAssetBytes = uint64_t{1} << 32;
+Status FetchAsset(Client& client, const std::string& identity, const std::string& path);
 
 }  // namespace leat::feed

@@ -1,6 +1,7 @@
 #include "feed/server.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -78,6 +79,7 @@ Reply Server::Answer(const Request& request, Bytes* payload) {
   }
   if (request.kind == RequestKind::kAsset) {
     reply.status = ReadAsset(request, payload);
+    WarnOnce(reply.status);
     return reply;
   }
   if (request.kind == RequestKind::kDescribe) {
@@ -138,6 +140,12 @@ Status Server::ReadRecords(const Request& request, Reply* reply, Bytes* payload)
   reply->lost = records_.lost;
   *payload = EncodeRecords(records_);
   return Status();
+}
+
+// Peers try again and again.
+void Server::WarnOnce(const Status& status) {
+  if (!status.ok() && status.message() != last_warning_) spdlog::warn("{}", status.message());
+  last_warning_ = status.message();
 }
 
 Status Server::ReadAsset(const Request& request, Bytes* payload) const {

@@ -56,10 +56,12 @@ class Server {
   Result<stream::Source*> Source();
   Status ReadRecords(const Request& request, Reply* reply, Bytes* payload);
   Status ReadAsset(const Request& request, Bytes* payload) const;
+  void WarnOnce(const Status& status);
 
   Contents contents_;
   std::unique_ptr<stream::Source> source_;
   stream::RecordBatch records_;
+  std::string last_warning_;
   uint64_t record_bytes_ = 1 << 16;  // of the last records, on average
   std::atomic<uint64_t> requests_{0};
   std::atomic<uint64_t> bytes_sent_{0};

@@ -1,9 +1,19 @@
-// Identities of what a job's stream is read from. A role on another host may have other files of the same
-// name, or another topic.
+// Identities of what a job's stream is read from, and of the files that its model is built from. A role on
+// another host may have other files of the same name, or another topic.
+#include <algorithm>
+
 #include "base/rng.h"
 #include "job/job.h"
+#include "stream/identity.h"
 
 namespace leat::job {
+namespace {
+
+Status Differs(const std::string& what, const std::string& its, const std::string& wanted) {
+  return {Code::kFailedPrecondition, what + " is not the job's: it is " + its + ", the job has " + wanted};
+}
+
+}  // namespace
 
 Job Job::WithInputs(std::vector<std::string> identities) const {
   Job job = *this;
@@ -16,22 +26,69 @@ Job Job::WithInputs(std::vector<std::string> identities) const {
 Status Job::CheckInputs() const {
   LEAT_ASSIGN_OR_RETURN(const std::vector<std::string> own, stream.Identify());
   if (inputs.empty() || own == inputs) return Status();
-  const auto differs = [](const std::string& what, const std::string& its, const std::string& wanted) {
-    return Status(Code::kFailedPrecondition,
-                  what + " is not the job's: it is " + its + ", the job has " + wanted);
-  };
   const FileStream* files = stream.files();
   if (files == nullptr || own.size() != inputs.size())
-    return differs(stream.Describe(), own.empty() ? "without an id" : own.front(), inputs.front());
+    return Differs(stream.Describe(), own.empty() ? "without an id" : own.front(), inputs.front());
   size_t first = 0;
   while (own[first] == inputs[first]) ++first;
-  return differs(files->options.paths[first], own[first], inputs[first]);
+  return Differs(files->options.paths[first], own[first], inputs[first]);
 }
 
 uint64_t Job::InputsHash() const {
   uint64_t hash = 0;
   for (const std::string& input : inputs) hash = Mix(hash, HashName(input)) | 1;
   return hash;
+}
+
+std::string AssetFileName(const std::string& identity) {
+  std::string name = identity;
+  std::ranges::replace(name, ':', '-');
+  return name;
+}
+
+std::string KeptAsset(const std::string& directory, const std::string& identity) {
+  return directory + "/assets/" + AssetFileName(identity);
+}
+
+Status CheckAsset(const Asset& asset) {
+  LEAT_ASSIGN_OR_RETURN(const stream::FileIdentity own, stream::IdentifyFile(asset.file));
+  if (stream::ToString(own) == asset.identity) return Status();
+  return Differs(asset.file, stream::ToString(own), asset.identity);
+}
+
+std::vector<Asset> ReadAssets(const Config& resolved) {
+  if (!resolved.Has("assets")) return {};
+  const nn::LayerFiles files{.data = resolved.String("data", "")};
+  const std::string directory = resolved.String("directory", "");
+  const Config all = resolved.At("assets");
+  std::vector<Asset> assets;
+  for (const std::string& path : all.Keys()) {
+    Asset asset{.path = path, .identity = all.At(path).String(), .file = files.Locate(path)};
+    if (const auto good = stream::ParseIdentity(asset.identity); !good.ok())
+      all.At(path).Fail(good.status().message());
+    Asset kept = asset;
+    kept.file = KeptAsset(directory, asset.identity);
+    assets.push_back(!directory.empty() && CheckAsset(kept).ok() ? std::move(kept) : std::move(asset));
+  }
+  return assets;
+}
+
+std::vector<Asset> Job::AssetsIn(const std::string& yaml, const std::string& name, const std::string& data) {
+  const Config config = Config::Parse("\n" + yaml, name);
+  if (!config.IsMap() || !config.Has(kResolved)) return {};
+  const Config resolved = config.At(kResolved);
+  return ReadAssets(data.empty() ? resolved : resolved.With("data", data));
+}
+
+std::vector<std::string> AssetPaths(const Config& config) {
+  const Config layers = config.At("model").At("layers");
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (!layers[i].IsMap() || !layers[i].Has("onnx")) continue;
+    std::string path = layers[i].At("onnx").At("file").String();
+    if (std::ranges::find(paths, path) == paths.end()) paths.push_back(std::move(path));
+  }
+  return paths;
 }
 
 }  // namespace leat::job

@@ -56,6 +56,13 @@ struct ComputeSpec {
   int cpu_devices = 1;
 };
 
+// A file that the model is built from: that of an onnx layer.
+struct Asset {
+  std::string path;      // as in the job file
+  std::string identity;  // stream::ToString of a FileIdentity
+  std::string file;      // where this host has it, or would have it
+};
+
 // For tests of slow roles; no job needs it.
 struct DebugSpec {
   Duration step{0};  // each batch takes this much longer
@@ -95,25 +102,32 @@ struct Job {
   // Identities of what the stream is read from (StreamSpec::Identify), on the host that the job was started
   // on. Empty: unknown, then copies are not compared.
   std::vector<std::string> inputs;
+  std::vector<Asset> assets;  // with the identities that the job's files have where it was started
   std::string directory;
   std::string data;
   std::vector<std::string> notes;  // what Load detected, one line each, to show to the user
   Config config;                   // the whole tree, including `resolved:`
 
   // All throw std::invalid_argument with the line and the values.
-  static Job FromConfig(const Config& config);
+  // `copies`: where this host has files of the model, by their paths in the job.
+  static Job FromConfig(const Config& config, const nn::LayerFiles::Copies& copies = {});
   static Job FromText(const std::string& yaml, const std::string& name);
   // The job that the coordinator sends to roles: the text of job.yaml in the job's directory after its first
   // line, a checksum. Line numbers in messages count that line.
   // `data`: where this host has copies of the job's files, if not where the job says.
-  static Job FromResolved(const std::string& yaml, const std::string& name, const std::string& data = "");
+  static Job FromResolved(const std::string& yaml, const std::string& name, const std::string& data = "",
+                          const nn::LayerFiles::Copies& copies = {});
+  // The assets of such a text, which can be found before the model is built.
+  static std::vector<Asset> AssetsIn(const std::string& yaml, const std::string& name,
+                                     const std::string& data = "");
   // The job that a user starts. Parses the file once; `config` is its tree plus the section `resolved`.
   static Job Load(const JobSource& source, const JobOverrides& overrides);
   // The same where the job's files are on another host: the text that a feed there builds the job from
-  // (FromFiles), and then the job with what the feed has found (JobOverrides::found).
+  // (FromFiles), and then the job with what the feed has found (JobOverrides::found). A feed's own files must
+  // be those that the text names by identity.
   static std::string WithoutFiles(const JobSource& source, const JobOverrides& overrides);
   static Job FromFiles(const std::string& yaml, const std::string& name, const std::string& data);
-  // The delimiter, the columns and the inputs, as YAML; for a job of FromFiles or Load.
+  // The delimiter, the columns, the inputs and the assets, as YAML; for a job of FromFiles or Load.
   std::string Found() const;
 
   // `kernels` with this machine's devices and the job's threads. Throws if the job needs more devices than
@@ -144,5 +158,16 @@ struct Job {
   // The hash of Identity. Jobs with different hashes cannot resume each other's checkpoints. Never 0.
   uint64_t Hash() const;
 };
+
+// The assets that the `resolved` section of a job names. Copies in the job's directory come first.
+std::vector<Asset> ReadAssets(const Config& resolved);
+// The paths of the files that a model is built from, in a job that FromConfig has accepted.
+std::vector<std::string> AssetPaths(const Config& config);
+// Returns ok if this host has the file, with the job's identity. Errors as of Job::CheckInputs.
+Status CheckAsset(const Asset& asset);
+// The name of a copy of a file.
+std::string AssetFileName(const std::string& identity);
+// Where the job's directory keeps a copy that the coordinator's host does not have elsewhere.
+std::string KeptAsset(const std::string& directory, const std::string& identity);
 
 }  // namespace leat::job

@@ -2,14 +2,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/testing.h"
+#include "checkpoint/store.h"
 #include "job/job.h"
+#include "job/testing.h"
+#include "stream/identity.h"
 
 namespace leat::job {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+namespace fs = std::filesystem;
 
 std::string Text(const std::string& layer) {
   return "name: net\nstream: {topic: events, live: true}\n"
@@ -47,6 +56,109 @@ TEST(OnnxJob, MistakesNameJobLayerAndFile) {
       AllOf(HasSubstr("job.yaml:6: layer onnx1: lenet.onnx: input 'x' needs rows of [1, 12, 10], not [6]")));
   EXPECT_THAT(mistake("{file: make.py}"), HasSubstr("make.py: is not an ONNX file"));
   EXPECT_THAT(mistake("{fil: mlp.onnx}"), HasSubstr("file"));
+}
+
+// A job directory, a folder with the model, and one without.
+class OnnxAssets : public ::testing::Test {
+ protected:
+  OnnxAssets() {
+    for (const auto& folder : {here_.path() + "/net v2", elsewhere_.path()}) fs::create_directories(folder);
+    fs::copy(LEAT_ONNX_GOLDENS "/mlp.onnx", File());
+  }
+  std::string File() const { return here_.path() + "/net v2/mlp: a.onnx"; }
+  static JobSource Source() {
+    JobSource source;
+    source.text = Text("{file: 'net v2/mlp: a.onnx'}");
+    source.text.resize(source.text.find("resolved:"));
+    return source;
+  }
+  JobOverrides In(const TempDir& data) const {
+    return {.data = data.path(), .directory = directory_.path() + "/job"};
+  }
+  std::string Kept(const std::string& identity) const {
+    const std::string kept = KeptAsset(directory_.path() + "/job", identity);
+    fs::create_directories(fs::path(kept).parent_path());
+    return kept;
+  }
+  const std::string identity_ = stream::ToString(*stream::IdentifyFile(LEAT_ONNX_GOLDENS "/mlp.onnx"));
+  TempDir here_, elsewhere_, directory_;
+};
+
+TEST_F(OnnxAssets, AreNamedInTheResolvedJob) {
+  const Job job = Job::Load(Source(), In(here_));
+  ASSERT_THAT(job.assets, SizeIs(1));
+  EXPECT_EQ(job.assets[0].identity, identity_);
+  EXPECT_EQ(job.assets[0].file, File());
+  EXPECT_TRUE(CheckAsset(job.assets[0]).ok());
+  const std::string text = job.config.ToYaml();
+
+  // A host without the file finds out what it needs before it builds the model, and builds it from a copy.
+  const auto there = Job::AssetsIn(text, "job", elsewhere_.path());
+  ASSERT_THAT(there, SizeIs(1));
+  EXPECT_EQ(there[0].path, "net v2/mlp: a.onnx");
+  const Status missing = CheckAsset(there[0]);
+  EXPECT_EQ(missing.code(), Code::kNotFound);
+  EXPECT_THAT(missing.message(), HasSubstr(elsewhere_.path() + "/net v2/mlp: a.onnx: No such file"));
+  EXPECT_THAT(Mistake([&] { Job::FromResolved(text, "job", elsewhere_.path()); }), HasSubstr("cannot read"));
+  const Job copied =
+      Job::FromResolved(text, "job", elsewhere_.path(), {{there[0].path, LEAT_ONNX_GOLDENS "/mlp.onnx"}});
+  EXPECT_EQ(copied.Hash(), job.Hash());
+  EXPECT_EQ(copied.model->parameters(), job.model->parameters());
+}
+
+TEST_F(OnnxAssets, AnotherFileOfTheSameNameIsNotTheJobs) {
+  const std::string text = Job::Load(Source(), In(here_)).config.ToYaml();
+  fs::copy(LEAT_ONNX_GOLDENS "/lenet.onnx", File(), fs::copy_options::overwrite_existing);
+  const Status other = CheckAsset(Job::AssetsIn(text, "job")[0]);
+  EXPECT_EQ(other.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(other.message(),
+              AllOf(HasSubstr("mlp: a.onnx is not the job's: it is "), HasSubstr(identity_)));
+  EXPECT_THAT(Mistake([&] { Job::FromFiles(text, "job", here_.path()); }), HasSubstr("is not the job's"));
+}
+
+TEST_F(OnnxAssets, AFeedTellsACoordinatorWithoutTheFile) {
+  const std::string text = Job::WithoutFiles(Source(), In(elsewhere_));
+  EXPECT_THAT(Job::AssetsIn(text, "job"), SizeIs(0));
+  const Job there = Job::FromFiles(text, "job", here_.path());
+  JobOverrides with_found = In(elsewhere_);
+  with_found.found = there.Found();
+  const auto wanted = Job::AssetsIn(Job::WithoutFiles(Source(), with_found), "job");
+  ASSERT_THAT(wanted, SizeIs(1));
+  EXPECT_FALSE(CheckAsset(wanted[0]).ok());
+  EXPECT_THAT(Mistake([&] { Job::Load(Source(), with_found); }), HasSubstr("cannot read"));
+
+  const std::string kept = Kept(wanted[0].identity);
+  std::ofstream(kept) << "half a file";
+  EXPECT_EQ(Job::AssetsIn(Job::WithoutFiles(Source(), with_found), "job")[0].file,
+            elsewhere_.path() + "/net v2/mlp: a.onnx");
+  fs::copy(File(), kept, fs::copy_options::overwrite_existing);
+  const Job job = Job::Load(Source(), with_found);
+  EXPECT_EQ(job.assets[0].file, kept);
+  EXPECT_EQ(job.Hash(), there.Hash());
+}
+
+// What was fetched into the job's directory is there for the next run.
+TEST_F(OnnxAssets, AResumedJobUsesTheCopyInItsDirectory) {
+  const Job job = Job::Load(Source(), In(here_));
+  auto store = checkpoint::Store::Open(job.directory, false);
+  ASSERT_TRUE(store.ok() && (*store)->WriteJob(job.config.ToYaml()).ok());
+  JobSource resume;
+  resume.resume = job.directory;
+  fs::copy(File(), Kept(identity_));
+  fs::remove(File());
+  EXPECT_EQ(Job::Load(resume, {}).assets[0].file, Kept(identity_));
+  EXPECT_EQ(Job::Load(resume, {}).assets[0].identity, identity_);
+  // A file at the job's path is read, as it is then.
+  fs::copy(LEAT_ONNX_GOLDENS "/mlp_fixed.onnx", File());
+  EXPECT_EQ(Job::Load(resume, {}).assets[0].file, File());
+  EXPECT_NE(Job::Load(resume, {}).assets[0].identity, identity_);
+}
+
+TEST_F(OnnxAssets, AnIdentityThatIsNoneIsRefused) {
+  const std::string text =
+      Replaced(Job::Load(Source(), In(here_)).config.ToYaml(), identity_, "../../etc/passwd");
+  EXPECT_THAT(Mistake([&] { Job::FromResolved(text, "job"); }),
+              HasSubstr("'../../etc/passwd' is not the identity of a file"));
 }
 
 }  // namespace

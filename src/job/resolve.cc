@@ -1,5 +1,6 @@
 // From the user's file and the command line, or the directory of an earlier run, to the tree that every role
 // builds its parts from: the parsed file, with what else was set or found as its section `resolved`.
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <stdexcept>
@@ -7,6 +8,7 @@
 #include "job/csv_files.h"
 #include "job/job.h"
 #include "job/resume.h"
+#include "stream/identity.h"
 
 namespace leat::job {
 namespace {
@@ -75,12 +77,14 @@ struct Start {
   Config config;
   JobOverrides overrides;
   std::optional<char> delimiter;  // of the job that is resumed
+  std::vector<Asset> assets;      // likewise: those that this host does not have
 };
 
 Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<Config> config = ParseSource(source);
   JobOverrides overrides = given;
   std::optional<char> delimiter;
+  std::vector<Asset> assets;
   if (!source.resume.empty()) {
     const Job saved = ReadStored(source.resume);
     overrides.directory = source.resume;
@@ -88,6 +92,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     if (overrides.data.empty()) overrides.data = saved.data;
     const bool csv = saved.schema.format == stream::Schema::Format::kCsv;
     if (csv && !saved.schema.delimiter_set) delimiter = saved.schema.delimiter;
+    assets = saved.assets;
     if (!config) {
       config = saved.config.Without(kResolved);
       KeepOverrides(saved, &overrides);
@@ -97,14 +102,24 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   if (overrides.data.empty()) overrides.data = ".";
   overrides.data = Absolute(overrides.data);
   if (!overrides.directory.empty()) overrides.directory = Absolute(overrides.directory);
-  return {*config, overrides, delimiter};
+  std::erase_if(assets, [files = nn::LayerFiles{.data = overrides.data}](const Asset& asset) {
+    return std::filesystem::exists(files.Locate(asset.path));
+  });
+  return {*config, overrides, delimiter, assets};
+}
+
+Config WithAssets(const Config& resolved, const std::vector<Asset>& assets) {
+  if (assets.empty()) return resolved;
+  Config all = Config::EmptyMap("assets");
+  for (const Asset& asset : assets) all = all.With(asset.path, asset.identity);
+  return resolved.With("assets", all);
 }
 
 Config WithDelimiter(const Config& resolved, char delimiter) {
   return resolved.With("delimiter", delimiter == '\t' ? "tab" : std::string(1, delimiter));
 }
 
-constexpr const char* kFound[] = {"delimiter", "columns", "inputs"};
+constexpr const char* kFound[] = {"delimiter", "columns", "inputs", "assets"};
 
 Config WithFound(Config resolved, const std::string& found) {
   if (found.empty()) return resolved;
@@ -122,6 +137,19 @@ void StoreColumns(Job* job) {
   job->config = job->config.With(kResolved, job->config.At(kResolved).With("columns", job->schema.columns));
 }
 
+// The identities of the model's files, since other hosts may have other files.
+void StoreAssets(Job* job) {
+  const nn::LayerFiles files{.data = job->data};
+  for (const std::string& path : AssetPaths(job->config)) {
+    if (std::ranges::find(job->assets, path, &Asset::path) != job->assets.end()) continue;
+    const std::string file = files.Locate(path);
+    const auto identity = stream::IdentifyFile(file);
+    if (!identity.ok()) throw std::invalid_argument(identity.status().message());
+    job->assets.push_back({path, stream::ToString(*identity), file});
+  }
+  job->config = job->config.With(kResolved, WithAssets(job->config.At(kResolved), job->assets));
+}
+
 }  // namespace
 
 Job Job::Load(const JobSource& source, const JobOverrides& given) {
@@ -130,19 +158,20 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
   if (start.config.Has("strategy")) notes = protocol::OldNames(start.config.At("strategy"));
   if (source.resume.empty() && given.found.empty())
     start.delimiter = DetectDelimiter(start.config, start.overrides.data, &notes);
-  Config resolved = Resolved(start.overrides);
+  Config resolved = WithAssets(Resolved(start.overrides), start.assets);
   if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
   Job job = FromConfig(start.config.With(kResolved, WithFound(resolved, given.found)));
   StoreColumns(&job);
+  StoreAssets(&job);
   job.notes = std::move(notes);
   return job;
 }
 
 std::string Job::WithoutFiles(const JobSource& source, const JobOverrides& given) {
   const Start start = Read(source, given);
-  Config resolved = Resolved(start.overrides);
+  Config resolved = WithAssets(Resolved(start.overrides), start.assets);
   if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
-  return start.config.With(kResolved, resolved).ToYaml();
+  return start.config.With(kResolved, WithFound(resolved, given.found)).ToYaml();
 }
 
 Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::string& data) {
@@ -153,8 +182,12 @@ Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::
   const auto delimiter =
       resolved.Has("delimiter") ? std::nullopt : DetectDelimiter(config, resolved.String("data", ""), &notes);
   if (delimiter) resolved = WithDelimiter(resolved, *delimiter);
+  for (const Asset& asset : ReadAssets(resolved)) {
+    if (const Status good = CheckAsset(asset); !good.ok()) throw std::invalid_argument(good.message());
+  }
   Job job = FromConfig(config.With(kResolved, resolved));
   StoreColumns(&job);
+  StoreAssets(&job);
   job.notes = std::move(notes);
   return job;
 }

@@ -104,11 +104,17 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
     job->schema.UseColumns(ColumnsOf(resolved, files->options, job->schema.delimiter));
 }
 
-void ReadModel(const Config& config, Job* job) {
+void ReadModel(const Config& config, const Config& resolved, const nn::LayerFiles::Copies& copies, Job* job) {
+  job->assets = ReadAssets(resolved);
+  nn::LayerFiles files{.data = job->data};
+  for (Asset& asset : job->assets) {
+    if (const auto copy = copies.find(asset.path); copy != copies.end()) asset.file = copy->second;
+    files.copies[asset.path] = asset.file;
+  }
   job->model = std::make_shared<const nn::Model>(
       nn::Model::FromConfig(config.At("model"), {.features = job->schema.features(),
                                                  .labels = job->schema.labels(),
-                                                 .data = job->data,
+                                                 .files = std::move(files),
                                                  .kinds = onnx::LayerKinds()}));
   FitLabels(config.At("schema"), *job->model, &job->schema);
   CheckIds(*job->model, job->schema);
@@ -201,8 +207,8 @@ void ReadEvaluate(const Config& evaluate, Job* job) {
 // What the command line has set, which beats the file. The delimiter and the columns are read with the
 // schema, the directories with the stream.
 void ReadResolved(const Config& resolved, Job* job) {
-  resolved.Allow(
-      {"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns", "inputs"});
+  resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns",
+                  "inputs", "assets"});
   if (resolved.Has("inputs")) job->inputs = Texts(resolved.At("inputs"));
   job->workers = static_cast<uint32_t>(resolved.Integer("workers", job->workers));
   job->servers = static_cast<uint32_t>(resolved.Integer("ps", job->servers));
@@ -254,7 +260,7 @@ void ReadStrategy(const Config& config, Job* job) {
 
 }  // namespace
 
-Job Job::FromConfig(const Config& config) {
+Job Job::FromConfig(const Config& config, const nn::LayerFiles::Copies& copies) {
   if (!config.IsMap()) config.Fail("a job is a map of sections");
   config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "compute",
                 "cluster", "security", "checkpoint", "metrics", "evaluate", "debug", kResolved});
@@ -269,7 +275,7 @@ Job Job::FromConfig(const Config& config) {
   job.directory = resolved.String("directory", "");
   job.stream = StreamFromConfig(config.At("stream"), {.data = job.data, .directory = job.directory});
   ReadSchema(config, resolved, &job);
-  ReadModel(config, &job);
+  ReadModel(config, resolved, copies, &job);
   job.optimizer = optim::FromConfig(config.At("optimizer"));
   read("train", ReadTrain, &job);
   read("compute", ReadCompute, &job);
@@ -289,10 +295,11 @@ Job Job::FromText(const std::string& yaml, const std::string& name) {
   return FromConfig(Config::Parse(yaml, name));
 }
 
-Job Job::FromResolved(const std::string& yaml, const std::string& name, const std::string& data) {
+Job Job::FromResolved(const std::string& yaml, const std::string& name, const std::string& data,
+                      const nn::LayerFiles::Copies& copies) {
   const Config config = Config::Parse("\n" + yaml, name);
-  if (data.empty() || !config.IsMap() || !config.Has(kResolved)) return FromConfig(config);
-  return FromConfig(config.With(kResolved, config.At(kResolved).With("data", data)));
+  if (data.empty() || !config.IsMap() || !config.Has(kResolved)) return FromConfig(config, copies);
+  return FromConfig(config.With(kResolved, config.At(kResolved).With("data", data)), copies);
 }
 
 }  // namespace leat::job

@@ -1,6 +1,7 @@
 #include "nn/layer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -88,6 +89,12 @@ std::string ReadDevice(const Config& given) {
 
 }  // namespace
 
+std::string LayerFiles::Locate(const std::string& path) const {
+  if (const auto copy = copies.find(path); copy != copies.end()) return copy->second;
+  if (data.empty() || std::filesystem::path(path).is_absolute()) return path;
+  return (std::filesystem::path(data) / path).string();
+}
+
 Layer::Layer(const LayerRequest& request) : name_(request.name), where_(request.settings.where()) {
   if (request.settings.Has("device")) device_ = ReadDevice(request.settings.At("device"));
 }
@@ -96,7 +103,7 @@ std::span<const LayerKind> LayerKinds() {
   return kKinds;
 }
 
-Layers Layers::FromConfig(const Config& list, const Shape& inputs, const std::string& data,
+Layers Layers::FromConfig(const Config& list, const Shape& inputs, const LayerFiles& files,
                           std::span<const LayerKind> more, const std::string& prefix) {
   if (list.size() == 0) list.Fail("layers is empty; there must be at least one");
   Layers layers;
@@ -112,7 +119,7 @@ Layers Layers::FromConfig(const Config& list, const Shape& inputs, const std::st
       name = item.settings.String("name", "");
     }
     if (!names.insert(name).second) list[i].Fail("two layers are named '" + name + "'");
-    layers.layers_.push_back(item.kind.make({prefix + name, item.settings, row, data}));
+    layers.layers_.push_back(item.kind.make({prefix + name, item.settings, row, files}));
     row = layers.layers_.back()->outputs();
   }
   return layers;

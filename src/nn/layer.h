@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,12 +38,22 @@ struct StepContext {
   std::vector<std::pair<graph::Value, graph::Value>> statistics;
 };
 
+// Where this host has the files that layers name.
+struct LayerFiles {
+  using Copies = std::map<std::string, std::string, std::less<>>;
+  std::string data = {};  // base directory of relative paths; empty: the current directory
+  Copies copies = {};     // files that are elsewhere, by their paths in the settings
+
+  // The file that a path in the settings names.
+  std::string Locate(const std::string& path) const;
+};
+
 // Arguments for creating a layer.
 struct LayerRequest {
   std::string name;  // "dense1"
   Config settings;
-  Shape inputs;      // of a row
-  std::string data;  // base directory of relative paths in the settings; empty: the current directory
+  Shape inputs;  // of a row
+  LayerFiles files = {};
 };
 
 class Layer {
@@ -86,7 +98,7 @@ class Layers {
  public:
   // Reads a `layers:` list. Throws std::invalid_argument with line, layer and sizes. `prefix` is prepended to
   // the layers' names. `more`: kinds from other folders.
-  static Layers FromConfig(const Config& list, const Shape& inputs, const std::string& data,
+  static Layers FromConfig(const Config& list, const Shape& inputs, const LayerFiles& files,
                            std::span<const LayerKind> more = {}, const std::string& prefix = "");
 
   const std::vector<std::shared_ptr<const Layer>>& all() const { return layers_; }

@@ -52,7 +52,7 @@ Model Model::FromConfig(const Config& config, const ModelContext& context) {
   Model model;
   model.input_shape_ = ReadInputs(config, context.features);
   model.labels_ = context.labels;
-  model.layers_ = Layers::FromConfig(config.At("layers"), model.input_shape_, context.data, context.kinds);
+  model.layers_ = Layers::FromConfig(config.At("layers"), model.input_shape_, context.files, context.kinds);
 
   uint64_t parameters = 0;
   for (const auto& layer : model.layers_.all()) {

@@ -28,9 +28,9 @@ using VariableSpec = optim::VariableSpec;
 
 // The data that a model must match, and extensions.
 struct ModelContext {
-  uint32_t features = 0;  // features per record according to the schema; 0: no schema
-  uint32_t labels = 1;    // labels per record
-  std::string data;       // base directory of relative paths in the model; empty: the current directory
+  uint32_t features = 0;                  // features per record according to the schema; 0: no schema
+  uint32_t labels = 1;                    // labels per record
+  LayerFiles files = {};                  // where the files are that the model names
   std::span<const LayerKind> kinds = {};  // additional kinds of layers, besides LayerKinds()
 };
 

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 nn::Model ModelOf(const std::string& yaml) {
   return nn::Model::FromConfig(Config::Parse(yaml, "job.yaml"),
-                               {.data = LEAT_GOLDENS, .kinds = LayerKinds()});
+                               {.files = {.data = LEAT_GOLDENS}, .kinds = LayerKinds()});
 }
 
 std::vector<std::vector<float>> Initial(const nn::Model& model) {

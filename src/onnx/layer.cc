@@ -32,8 +32,7 @@ class OnnxLayer final : public nn::Layer {
     nn::Elements(request);
     const Config setting = request.settings.At("file");
     const std::filesystem::path path = setting.String();
-    const auto whole = path.is_absolute() || request.data.empty() ? path : request.data / path;
-    const std::string bytes = ReadBytes(setting, whole.string());
+    const std::string bytes = ReadBytes(setting, request.files.Locate(path.string()));
     try {
       network_ = Network::Import(bytes, path.filename().string(),
                                  {.output = request.settings.String("output", ""), .row = request.inputs});

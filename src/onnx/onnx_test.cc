@@ -142,7 +142,7 @@ TEST_P(GoldenTest, IsTrainedFurther) {
   const auto config = Config::Parse("inputs: [" + row + "]\nlayers:\n  - onnx: {file: " + GetParam() +
                                         ".onnx}\n  - flatten\nloss: negative_sum\n",
                                     "job.yaml");
-  const auto model = nn::Model::FromConfig(config, {.data = LEAT_GOLDENS, .kinds = LayerKinds()});
+  const auto model = nn::Model::FromConfig(config, {.files = {.data = LEAT_GOLDENS}, .kinds = LayerKinds()});
   const uint32_t batch = golden.at("rows");
   const auto step = model.Build(batch);
   std::vector<graph::Value> fetches = step.gradients;

@@ -22,6 +22,9 @@ struct CoordinatorClientOptions {
   std::string token;
   std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS, here and between members
   std::string data;  // where this host has copies of the job's files; empty: where the job says
+  // Where a role keeps files for a while, if this host does not see the job's directory or lacks the model's
+  // files; the scratch directory of shards/scratch.h. Empty: $TMPDIR.
+  std::string scratch;
   Duration join_deadline = std::chrono::seconds(10);
   // A role takes the coordinator for lost after this time without a reply.
   Duration silence_limit = std::chrono::seconds(30);

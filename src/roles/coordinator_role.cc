@@ -26,6 +26,7 @@
 #include "roles/commit/commit_queue.h"
 #include "roles/commit/write_ahead.h"
 #include "roles/feed/feed_thread.h"
+#include "roles/feed/model_files.h"
 #include "roles/feed/wait_for_feed.h"
 #include "roles/role.h"
 #include "roles/shards/shard_service.h"
@@ -461,9 +462,10 @@ Streams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options) {
 // For workers on hosts that do not have what the job reads. Without it the job runs on all others.
 std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options) {
   const std::string host(net::HostOf(options.listen));
-  auto feed =
-      FeedThread::Start(host + ":0", {.token = options.token, .tls = options.tls},
-                        {.id = job.InputsHash(), .open = [stream = job.stream] { return stream.Open(); }});
+  auto feed = FeedThread::Start(host + ":0", {.token = options.token, .tls = options.tls},
+                                {.id = job.InputsHash(),
+                                 .open = [stream = job.stream] { return stream.Open(); },
+                                 .assets = ServedAssets(job)});
   if (feed.ok()) return std::move(*feed);
   spdlog::warn("no feed on this host: {}", feed.status().ToString());
   return nullptr;

@@ -12,7 +12,8 @@
 #include "job/job.h"
 #include "net/address.h"
 #include "roles/feed/feed_thread.h"
-#include "roles/input/open_stream.h"
+#include "roles/feed/job_feeds.h"
+#include "roles/feed/model_files.h"
 #include "roles/membership.h"
 #include "roles/role.h"
 
@@ -75,7 +76,7 @@ Result<feed::Contents> OpenContents(const job::Job& job) {
                           if (*opened != nullptr) return std::move(*opened);
                           return stream.Open();
                         },
-                        .assets = {},
+                        .assets = ServedAssets(job),
                         .description = job.Found()};
 }
 

@@ -9,6 +9,7 @@
 
 #include "launcher/signals.h"
 #include "net/address.h"
+#include "roles/feed/job_feeds.h"
 #include "roles/role.h"
 
 namespace leat::roles {
@@ -32,15 +33,28 @@ Time MembershipSchedule::TimerDue(Time next) const {
   return std::max(next, earliest_timer_);
 }
 
+namespace {
+
+std::shared_ptr<ModelFiles> MakeModelFiles(const CoordinatorClientOptions& options) {
+  const auto feeds = [options] {
+    return FeedsOf(options, {.token = options.token, .port_kind = wire::PortKind::kFeed, .tls = options.tls},
+                   0);
+  };
+  return std::make_shared<ModelFiles>(ModelFiles::Options{.feeds = feeds, .scratch = options.scratch});
+}
+
+}  // namespace
+
 Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protocol::Role role,
                        FormerNode former)
     : loop_(loop),
       role_(role),
       coordinator_(options.coordinator),
       data_(options.data),
-      client_(loop, std::move(options), progress_),
-      former_(former),
-      job_hash_(former.job_hash) {}
+      client_(loop, options, progress_),
+      former_(std::move(former)),
+      files_(former_.files != nullptr ? former_.files : MakeModelFiles(options)),
+      job_hash_(former_.job_hash) {}
 
 Membership::~Membership() {
   loop_.Cancel(timer_);
@@ -55,7 +69,8 @@ Result<job::Job> Membership::Join(const std::string& address) {
   if (!joined.ok()) return joined.status();
   joined_ = std::move(*joined);
   spdlog::info("{} {} joined as node {}", protocol::Name(role_), joined_.index, joined_.node.value);
-  job::Job job = job::Job::FromResolved(joined_.job, "job", data_);
+  LEAT_ASSIGN_OR_RETURN(const auto copies, files_->Find(job::Job::AssetsIn(joined_.job, "job", data_)));
+  job::Job job = job::Job::FromResolved(joined_.job, "job", data_, copies);
   job_hash_ = job.Hash();
   return job;
 }
@@ -154,7 +169,7 @@ void Membership::End(Status outcome) {
 Status RejoinWhileEvicted(const CoordinatorClientOptions& options, protocol::Role role,
                           const std::function<Status(net::Loop&, Membership&)>& run_once) {
   std::random_device random;
-  FormerNode former{.process = uint64_t{random()} << 32 | random() | 1};
+  FormerNode former{.process = uint64_t{random()} << 32 | random() | 1, .files = MakeModelFiles(options)};
   while (true) {
     net::Loop loop;
     Membership membership(loop, options, role, former);

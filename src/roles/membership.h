@@ -11,6 +11,7 @@
 #include "job/job.h"
 #include "net/loop.h"
 #include "roles/coordinator_client.h"
+#include "roles/feed/model_files.h"
 
 namespace leat::roles {
 
@@ -46,8 +47,9 @@ class MembershipSchedule {
 
 // What a process keeps when its node has been evicted.
 struct FormerNode {
-  uint64_t process = 0;   // identifies the process; 0: unknown
-  uint64_t job_hash = 0;  // of the job that it was in; 0: none
+  uint64_t process = 0;                         // identifies the process; 0: unknown
+  uint64_t job_hash = 0;                        // of the job that it was in; 0: none
+  std::shared_ptr<ModelFiles> files = nullptr;  // fetched for the job
 };
 
 // One timer is set for what is due next: a heartbeat, or the state machine's deadline. Loop's thread only.
@@ -73,7 +75,8 @@ class Membership {
   Membership(net::Loop& loop, CoordinatorClientOptions options, protocol::Role role, FormerNode former = {});
   ~Membership();
 
-  // Blocks until the coordinator answers, or the join deadline. `address`: of the data plane.
+  // Blocks until the coordinator answers, or the join deadline, and then until this host has the model's
+  // files. `address`: of the data plane.
   Result<job::Job> Join(const std::string& address);
   // Returns the role's result after a failed join: ok if the job was already over.
   static Status JoinError(const Status& status);
@@ -115,6 +118,7 @@ class Membership {
   const std::shared_ptr<engine::Progress> progress_ = std::make_shared<engine::Progress>();
   CoordinatorClient client_;
   const FormerNode former_;
+  const std::shared_ptr<ModelFiles> files_;
   protocol::JoinReply joined_;
   uint64_t job_hash_;
   Callbacks callbacks_;

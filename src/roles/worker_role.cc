@@ -246,7 +246,7 @@ Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership,
     return net::MakeTcpTransport(loop, transport);
   };
   return ShardFiles::Make(membership.joined(), {.coordinator = options.coordinator_client.coordinator,
-                                                .scratch = options.scratch,
+                                                .scratch = options.coordinator_client.scratch,
                                                 .make_transport = make_transport});
 }
 

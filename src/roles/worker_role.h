@@ -22,9 +22,6 @@ struct RoleOptions {
   // Of the data plane. Token and TLS are those of coordinator_client; the job decides whether networks are
   // trusted.
   net::TransportOptions transport;
-  // Where a role that does not see the job's directory keeps a shard until it is transferred; the scratch
-  // directory of shards/scratch.h. Empty: $TMPDIR.
-  std::string scratch;
   engine::PlanOptions plan;  // the kernels that workers compute with
   // How long a worker retries a stream whose events are missing or damaged before it fails; six times as long
   // for a stream that cannot be read for another reason.

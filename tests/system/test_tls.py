@@ -65,7 +65,7 @@ def attack(pid, port, role, folders):
         assert len(answer) == CHALLENGE_BYTES and not any(answer[16:]), "it proves nothing"
         refused_line("the peer does not use TLS, which this port requires", s, s.getsockname()[1])
     whys = {"expired": "certificate has expired", "other_authority": "the peer's certificate: "}
-    allowed = {"ps": "worker", "worker": "worker", "transfer": "server, worker", "feed": "coordinator, worker"}
+    allowed = {"ps": "worker", "worker": "worker", "transfer": "server, worker", "feed": "coordinator, server, worker, bots"}
     if role in allowed:  # at the coordinator every role may connect
         whys["observer"] = f"the peer's certificate is for the role observer, here it must be for {allowed[role]}"
     for name, why in whys.items():

@@ -95,7 +95,8 @@ inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
     case wire::PortKind::kTransfer:
       return {CertificateRole::kServer, CertificateRole::kWorker};
     case wire::PortKind::kFeed:
-      return {CertificateRole::kWorker, CertificateRole::kCoordinator};
+      return {CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots,
+              CertificateRole::kCoordinator};
   }
   return {};
 }

@@ -2,19 +2,33 @@
 
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
 #include <functional>
 #include <variant>
 
+#include "checkpoint/file.h"
 #include "control/server.h"
 #include "feed/remote_source.h"
 #include "launcher/signals.h"
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/tcp/tcp.h"
+#include "roles/feed/model_files.h"
 #include "roles/role.h"
 
 namespace leat::roles {
 namespace {
+
+feed::ClientOptions FeedsAt(std::shared_ptr<const FeedAddresses> addresses,
+                            const CoordinatorOptions& coordinator, uint64_t content) {
+  feed::ClientOptions options;
+  options.content = content;
+  options.make_transport = [token = coordinator.token, tls = coordinator.tls](net::Loop& loop) {
+    return net::MakeTcpTransport(loop, {.token = token, .port_kind = wire::PortKind::kFeed, .tls = tls});
+  };
+  options.find_feeds = [addresses]() -> Result<std::vector<std::string>> { return addresses->Get(); };
+  return options;
+}
 
 class WaitingCoordinator {
  public:
@@ -66,13 +80,7 @@ class WaitingCoordinator {
 
 std::shared_ptr<feed::Client> MakeFeedClient(std::shared_ptr<const FeedAddresses> addresses,
                                              const CoordinatorOptions& coordinator, uint64_t content) {
-  feed::ClientOptions options;
-  options.content = content;
-  options.make_transport = [token = coordinator.token, tls = coordinator.tls](net::Loop& loop) {
-    return net::MakeTcpTransport(loop, {.token = token, .port_kind = wire::PortKind::kFeed, .tls = tls});
-  };
-  options.find_feeds = [addresses]() -> Result<std::vector<std::string>> { return addresses->Get(); };
-  return std::make_shared<feed::Client>(std::move(options));
+  return std::make_shared<feed::Client>(FeedsAt(std::move(addresses), coordinator, content));
 }
 
 Result<FoundFeed> WaitForFeed(const CoordinatorOptions& options, const std::string& job) {
@@ -105,6 +113,23 @@ Result<FoundFeed> WaitForFeed(const CoordinatorOptions& options, const std::stri
   const auto client = MakeFeedClient(std::make_shared<FeedAddresses>(std::vector{found.address}), options, 0);
   LEAT_ASSIGN_OR_RETURN(found.found, feed::Describe(*client));
   return found;
+}
+
+Status FetchAssets(const CoordinatorOptions& options, const std::string& job) {
+  const Config resolved = Config::Parse(job, "job").At(job::kResolved);
+  const std::string directory = resolved.String("directory", "");
+  for (const job::Asset& asset : job::ReadAssets(resolved)) {
+    const Status own = job::CheckAsset(asset);
+    if (own.ok()) continue;
+    const std::filesystem::path path = job::KeptAsset(directory, asset.identity);
+    LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(path.parent_path()));
+    const auto feeds = FeedsAt(std::make_shared<FeedAddresses>(std::vector{options.feed}), options, 0);
+    LEAT_RETURN_IF_ERROR(FetchFromFeeds(feeds, asset, path));
+    LEAT_RETURN_IF_ERROR(checkpoint::SyncDirectory(path.parent_path()));
+    spdlog::info("{}; a copy of {} bytes is fetched from the feed {}", own.message(),
+                 std::filesystem::file_size(path), options.feed);
+  }
+  return {};
 }
 
 }  // namespace leat::roles

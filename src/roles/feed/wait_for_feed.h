@@ -46,4 +46,8 @@ struct FoundFeed {
 // Job::WithoutFiles. All other roles are told to wait. kAborted: a signal came first.
 Result<FoundFeed> WaitForFeed(const CoordinatorOptions& options, const std::string& job);
 
+// Fetches the files of the model that the coordinator's host lacks from that feed (CoordinatorOptions::feed)
+// into the job's directory. `job`: the text of Job::WithoutFiles with what the feed has found.
+Status FetchAssets(const CoordinatorOptions& options, const std::string& job);
+
 }  // namespace leat::roles

@@ -3,46 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <utility>
-#include <variant>
 
-#include "control/client.h"
 #include "feed/remote_source.h"
-#include "net/address.h"
-#include "net/tcp/tcp.h"
-#include "roles/role.h"
+#include "roles/feed/job_feeds.h"
 
 namespace leat::roles {
 namespace {
-
-constexpr Duration kFindDeadline = std::chrono::seconds(3);
-
-Result<protocol::JobReply> Ask(control::ControlClient& client, const CoordinatorClientOptions& options,
-                               Duration deadline) {
-  LEAT_ASSIGN_OR_RETURN(auto reply, client.Call(protocol::JobRequest{ProgramVersion()}, deadline));
-  auto* job = std::get_if<protocol::JobReply>(&reply);
-  if (job == nullptr) return Status(Code::kInternal, "the coordinator sent a reply of the wrong type");
-  if (!job->status.ok()) return job->status;
-  for (std::string& feed : job->feeds) {
-    if (feed.starts_with(':')) feed = std::string(net::HostOf(options.coordinator)) + feed;
-  }
-  return std::move(*job);
-}
-
-feed::ClientOptions FeedOptions(const job::Job& job, const RoleOptions& options) {
-  feed::ClientOptions feed;
-  feed.content = job.InputsHash();
-  feed.make_transport = [transport = TransportOf(options, wire::PortKind::kFeed)](net::Loop& loop) {
-    return net::MakeTcpTransport(loop, transport);
-  };
-  std::shared_ptr<control::ControlClient> client =
-      control::ControlClient::Make(options.coordinator_client.coordinator, options.coordinator_client.token,
-                                   options.coordinator_client.tls);
-  feed.find_feeds = [client, coordinator = options.coordinator_client]() -> Result<std::vector<std::string>> {
-    LEAT_ASSIGN_OR_RETURN(protocol::JobReply reply, Ask(*client, coordinator, kFindDeadline));
-    return std::move(reply.feeds);
-  };
-  return feed;
-}
 
 Result<std::unique_ptr<stream::Source>> OpenOwn(const job::Job& job) {
   LEAT_RETURN_IF_ERROR(job.CheckInputs());
@@ -57,15 +23,11 @@ void OpenedStream::Count(protocol::WorkerProgress* progress) const {
   progress->feed_retries = feed->counts().retries;
 }
 
-Result<protocol::JobReply> AskForJob(const CoordinatorClientOptions& options, Duration deadline) {
-  const auto client = control::ControlClient::Make(options.coordinator, options.token, options.tls);
-  return Ask(*client, options, deadline);
-}
-
 Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options) {
   auto own = OpenOwn(job);
   if (own.ok()) return OpenedStream{std::move(*own), nullptr};
-  const auto feed = FeedOptions(job, options);
+  const auto feed =
+      FeedsOf(options.coordinator_client, TransportOf(options, wire::PortKind::kFeed), job.InputsHash());
   const auto addresses = feed.find_feeds();
   if (!addresses.ok() || addresses->empty()) return own.status();
   auto client = std::make_shared<feed::Client>(feed);

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "base/status.h"
 #include "feed/client.h"
@@ -28,8 +26,5 @@ struct OpenedStream {
 // Opens this host's copies if they are the job's. Otherwise reads from the job's feeds, with a warning that
 // names what differs. If there are no feeds either, returns why the copies are not used.
 Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options);
-
-// The job, and the addresses of its feeds. Blocks for at most `deadline`.
-Result<protocol::JobReply> AskForJob(const CoordinatorClientOptions& options, Duration deadline);
 
 }  // namespace leat::roles

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -29,6 +30,13 @@ Result<std::unique_ptr<Scratch>> Scratch::Make(const std::string& parent) {
       return std::unique_ptr<Scratch>(new Scratch(path, std::move(lock)));
   }
   return Status(Code::kInternal, parent + ": a directory made in it cannot be locked");
+}
+
+Result<std::string> ScratchParent(const std::string& given, const std::string& why) {
+  if (!given.empty()) return given;
+  const char* temporary = std::getenv("TMPDIR");
+  if (temporary != nullptr && *temporary != '\0') return std::string(temporary);
+  return Status(Code::kInvalidArgument, why + ": set --scratch DIR or TMPDIR");
 }
 
 Scratch::~Scratch() {

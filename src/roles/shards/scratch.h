@@ -29,4 +29,8 @@ class Scratch {
   const net::Descriptor lock_;
 };
 
+// The parent of a role's scratch directory: `given`, or $TMPDIR. Otherwise kInvalidArgument: `why` there has
+// to be one, and what to set.
+Result<std::string> ScratchParent(const std::string& given, const std::string& why);
+
 }  // namespace leat::roles

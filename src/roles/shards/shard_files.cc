@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -63,15 +62,10 @@ Result<std::unique_ptr<ShardFiles>> ShardFiles::Make(const protocol::JoinReply& 
   std::unique_ptr<ShardFiles> made(new ShardFiles());
   if (SeesDirectory(joined)) return made;
   const std::string directory = std::filesystem::path(joined.probe).parent_path().string();
-  std::string parent = options.scratch;
-  if (const char* temporary = std::getenv("TMPDIR"); parent.empty() && temporary != nullptr)
-    parent = temporary;
-  if (parent.empty()) {
-    return Status(
-        Code::kInvalidArgument,
-        "this host cannot write to the job's directory " + directory +
-            ", so checkpoints are transferred and need a place on a disk: set --scratch DIR or TMPDIR");
-  }
+  LEAT_ASSIGN_OR_RETURN(
+      const std::string parent,
+      ScratchParent(options.scratch, "this host cannot write to the job's directory " + directory +
+                                         ", so checkpoints are transferred and need a place on a disk"));
   LEAT_ASSIGN_OR_RETURN(made->scratch_, Scratch::Make(parent));
   std::string address = joined.transfers;
   if (address.starts_with(':')) address = std::string(net::HostOf(options.coordinator)) + address;
