@@ -18,6 +18,7 @@
 #include "feed/server.h"
 #include "net/fault.h"
 #include "net/tcp/tcp.h"
+#include "net/tls/testing.h"
 #include "stream/identity.h"
 #include "stream/memory_source.h"
 #include "stream/testing.h"
@@ -27,15 +28,19 @@ namespace {
 
 using ::testing::HasSubstr;
 
-net::TransportOptions Options() {
-  return {.token = "token", .port_kind = wire::PortKind::kFeed, .stall_timeout = std::chrono::seconds(2)};
+net::TransportOptions Options(std::shared_ptr<net::TlsIdentity> tls = nullptr) {
+  return {.token = "token",
+          .port_kind = wire::PortKind::kFeed,
+          .tls = std::move(tls),
+          .stall_timeout = std::chrono::seconds(2)};
 }
 
 // A feed on a thread.
 class FeedThread {
  public:
-  explicit FeedThread(Contents contents, const std::string& address = "127.0.0.1:0")
-      : server_(std::move(contents)), transport_(net::MakeTcpTransport(loop_, Options())) {
+  explicit FeedThread(Contents contents, const std::string& address = "127.0.0.1:0",
+                      std::shared_ptr<net::TlsIdentity> tls = nullptr)
+      : server_(std::move(contents)), transport_(net::MakeTcpTransport(loop_, Options(std::move(tls)))) {
     auto listener = transport_->Listen(address, [this](std::unique_ptr<net::Connection> connection) {
       return server_.Adopt(std::move(connection));
     });
@@ -91,9 +96,12 @@ class FeedTest : public ::testing::Test {
               return stream::MakeMemorySource(records, partitions);
             }};
   }
-  ClientOptions ForFeeds(std::vector<std::string> addresses) {
+  ClientOptions ForFeeds(std::vector<std::string> addresses,
+                         std::shared_ptr<net::TlsIdentity> tls = nullptr) {
     ClientOptions options;
-    options.make_transport = [](net::Loop& loop) { return net::MakeTcpTransport(loop, Options()); };
+    options.make_transport = [tls = std::move(tls)](net::Loop& loop) {
+      return net::MakeTcpTransport(loop, Options(tls));
+    };
     options.find_feeds = [addresses = std::move(addresses)]() -> Result<std::vector<std::string>> {
       return addresses;
     };
@@ -267,6 +275,37 @@ TEST_F(FeedTest, AssetsAreFetchedWholeAndChecked) {
   EXPECT_EQ(FetchAsset(client, identity, copy).code(), Code::kDataLoss);
   EXPECT_EQ(left(), 0) << "what is not the asset is removed";
   EXPECT_EQ(FetchAsset(client, identity, here.path() + "/none/copy").code(), Code::kPermissionDenied);
+}
+
+// Servers and bots fetch files of the model, and have no business with the stream.
+TEST_F(FeedTest, CertificatesSayWhoMayReadTheStream) {
+  const TempDir directory;
+  const std::string path = directory.path() + "/asset";
+  std::ofstream(path) << "asset";
+  const std::string identity = stream::ToString(stream::IdentityOf(AsBytes("asset")));
+  net::testing::TestAuthority authority;
+  const FeedThread feed({.open = []() -> Result<std::unique_ptr<stream::Source>> {
+                           return std::unique_ptr<stream::Source>(new FakeSource());
+                         },
+                         .assets = {{path, identity}}},
+                        "127.0.0.1:0", authority.Identity({"feed"}));
+  for (const std::string role : {"worker", "coordinator", "server", "bots"}) {
+    const bool reads = role == "worker" || role == "coordinator";
+    const auto client = std::make_shared<Client>(ForFeeds({feed.address()}, authority.Identity({role})));
+    EXPECT_TRUE(FetchAsset(*client, identity, directory.path() + "/copy").ok()) << role;
+    EXPECT_TRUE(Describe(*client).ok()) << role;
+    const auto source = MakeRemoteSource(client);
+    const auto ranges = source->Ranges();
+    EXPECT_EQ(ranges.ok(), reads) << role;
+    EXPECT_THAT(ranges.status().message(), HasSubstr(reads ? "" : "the certificate is for the role " + role));
+    stream::RecordBatch records;
+    EXPECT_EQ(source->Read(0, 3, 4, &records).ok(), reads) << role;
+    for (const Status& status :
+         {source->Sync(0, 9), source->Advance(0, 9), source->Pin("job", 0, 3), source->Unpin("job")}) {
+      EXPECT_EQ(status.code(), reads ? Code::kFailedPrecondition : Code::kPermissionDenied)
+          << role << ": " << status.ToString();
+    }
+  }
 }
 
 TEST_F(FeedTest, DescribesItsContents) {

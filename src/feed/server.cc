@@ -11,6 +11,18 @@
 
 namespace leat::feed {
 
+namespace {
+
+Status CheckPermission(net::CertificateRoles peer, RequestKind kind) {
+  constexpr net::CertificateRoles kReaders = {net::CertificateRole::kWorker,
+                                              net::CertificateRole::kCoordinator};
+  if (kind == RequestKind::kAsset || kind == RequestKind::kDescribe || peer.Overlaps(kReaders)) return {};
+  return {Code::kPermissionDenied, "the certificate is for the role " + peer.ToString() +
+                                       ", the stream needs one for " + kReaders.ToString()};
+}
+
+}  // namespace
+
 // One peer's connection. It has one request at a time.
 class Server::Session final : public net::Receiver {
  public:
@@ -28,7 +40,7 @@ class Server::Session final : public net::Receiver {
 
   void OnMessage(net::Connection&) override {
     auto payload = std::make_shared<Bytes>();
-    Reply reply = server_.Answer(request_, payload.get());
+    Reply reply = server_.Answer(request_, connection_->peer_roles(), payload.get());
     reply.sequence = request_.sequence;
     reply.checksum = Checksum(*payload, request_.sequence);
     server_.bytes_sent_ += payload->size();
@@ -70,9 +82,10 @@ Result<stream::Source*> Server::Source() {
   return source_.get();
 }
 
-Reply Server::Answer(const Request& request, Bytes* payload) {
+Reply Server::Answer(const Request& request, net::CertificateRoles peer, Bytes* payload) {
   ++requests_;
   Reply reply;
+  if (reply.status = CheckPermission(peer, request.kind); !reply.status.ok()) return reply;
   if (request.content != 0 && contents_.id != 0 && request.content != contents_.id) {
     reply.status = Status(Code::kStale, "this feed serves another job's stream");
     return reply;

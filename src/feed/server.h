@@ -1,5 +1,6 @@
-// A feed: serves a stream and files to peers that do not have them. Loop's thread only; a read blocks the
-// loop, which should have no other work.
+// A feed: serves a stream and files to peers that do not have them. With TLS, only peers with the certificate
+// of a worker or coordinator may read the stream; all may read the files. Loop's thread only; a read blocks
+// the loop, which should have no other work.
 #pragma once
 
 #include <atomic>
@@ -52,7 +53,7 @@ class Server {
  private:
   class Session;
 
-  Reply Answer(const Request& request, Bytes* payload);
+  Reply Answer(const Request& request, net::CertificateRoles peer, Bytes* payload);
   Result<stream::Source*> Source();
   Status ReadRecords(const Request& request, Reply* reply, Bytes* payload);
   Status ReadAsset(const Request& request, Bytes* payload) const;

@@ -11,9 +11,9 @@
 
 namespace leat::net {
 
-// `Owner` has Send and End as Connection has Send and Close, peer(), and Detach(), which is called when the
-// user destroys the connection: no upcall may follow. Its members may be private, with this class as a
-// friend.
+// `Owner` has Send and End as Connection has Send and Close, peer(), peer_roles(), and Detach(), which is
+// called when the user destroys the connection: no upcall may follow. Its members may be private, with this
+// class as a friend.
 template <typename Owner>
 class ConnectionHandle : public Connection {
  public:
@@ -25,6 +25,7 @@ class ConnectionHandle : public Connection {
   }
   void Close(Status why) override { owner_->End(std::move(why)); }
   const std::string& peer() const override { return owner_->peer(); }
+  CertificateRoles peer_roles() const override { return owner_->peer_roles(); }
 
  protected:
   const std::shared_ptr<Owner> owner_;

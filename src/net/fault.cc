@@ -136,6 +136,7 @@ class FaultConnection::Handle final : public Connection {
   }
   void Close(Status why) override { fault_connection_->Close(std::move(why)); }
   const std::string& peer() const override { return inner_->peer(); }
+  CertificateRoles peer_roles() const override { return inner_->peer_roles(); }
 
  private:
   std::shared_ptr<FaultConnection> fault_connection_;

@@ -64,6 +64,7 @@ class PipeEnd : public std::enable_shared_from_this<PipeEnd> {
   friend class ConnectionHandle<PipeEnd>;
 
   const std::string& peer() const { return peer_; }
+  CertificateRoles peer_roles() const { return CertificateRoles::All(); }
 
   Pipe::Side& mine() { return pipe_->sides[side_]; }
   Pipe::Side& theirs() { return pipe_->sides[1 - side_]; }

@@ -84,7 +84,8 @@ inline CertificateRoles RolesThatListen(wire::PortKind port_kind) {
   return {};
 }
 
-// The roles that may connect to a port. What each may ask on the control port is in control/permission.h.
+// The roles that may connect to a port. What each may ask is in control/permission.h for the control port,
+// and in feed/server.h for feeds.
 inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
   switch (port_kind) {
     case wire::PortKind::kControl:

@@ -33,6 +33,7 @@ Stream::Stream(std::shared_ptr<TransportContext> shared, AuthenticatedSocket aut
       fd_(authenticated.socket.Release()),
       tls_(std::move(authenticated.tls)),
       peer_(std::move(authenticated.peer)),
+      peer_roles_(tls_ == nullptr ? CertificateRoles::All() : tls_->peer_roles()),
       on_end_(std::move(on_end)),
       reader_(*shared_),
       stall_(shared_->loop, shared_->options.stall_timeout) {

@@ -40,6 +40,7 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   friend class ConnectionHandle<Stream>;
 
   const std::string& peer() const { return peer_; }
+  CertificateRoles peer_roles() const { return peer_roles_; }
 
   void OnReady(bool readable, bool writable) override;
   void Receive();
@@ -61,6 +62,7 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   bool open_ = true;                 // fd_ >= 0
   std::unique_ptr<TlsSession> tls_;  // null: no TLS
   std::string peer_;
+  const CertificateRoles peer_roles_;
   std::function<void()> on_end_;
   uint64_t watch_ = 0;
   Receiver* receiver_ = nullptr;

@@ -165,6 +165,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   friend class ConnectionHandle<UcxConnection>;
 
   const std::string& peer() const { return peer_; }
+  CertificateRoles peer_roles() const { return peer_roles_; }
   void Detach() {
     handle_ = nullptr;
     Drop();
@@ -418,6 +419,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   OnNegotiated on_negotiated_;  // null: negotiated
   std::unique_ptr<Connection> socket_;
   std::string peer_;
+  CertificateRoles peer_roles_;
 
   // ---- negotiation
   bool connects_ = false;
@@ -453,6 +455,7 @@ class UcxConnection::Handle final : public ConnectionHandle<UcxConnection> {
 
 std::unique_ptr<Connection> UcxConnection::MakeConnection() {
   peer_ = socket_->peer();
+  peer_roles_ = socket_->peer_roles();
   auto handle = std::make_unique<Handle>(shared_from_this());
   handle_ = handle.get();
   return handle;
