@@ -9,7 +9,9 @@ namespace leat::net {
 // A connection between the real one and the user.
 class FaultConnection : public Receiver, public std::enable_shared_from_this<FaultConnection> {
  public:
-  FaultConnection(Loop& loop, std::shared_ptr<Faults> faults) : loop_(loop), faults_(std::move(faults)) {
+  // `made`: on this side, rather than accepted.
+  FaultConnection(Loop& loop, std::shared_ptr<Faults> faults, bool made)
+      : loop_(loop), faults_(std::move(faults)), made_(made) {
     faults_->fault_connections_.insert(this);
   }
   ~FaultConnection() override { faults_->fault_connections_.erase(this); }
@@ -21,6 +23,9 @@ class FaultConnection : public Receiver, public std::enable_shared_from_this<Fau
     if (!open_ || inner_ == nullptr) return;
     open_ = false;
     inner_->Close(std::move(why));
+  }
+  void SetSilent(bool silent) {
+    if (open_ && made_ && inner_ != nullptr) OnSilence(*inner_, silent);
   }
 
  private:
@@ -45,6 +50,11 @@ class FaultConnection : public Receiver, public std::enable_shared_from_this<Fau
     arriving_.fault = faults_->Draw();
     queue_.push_back(std::exchange(arriving_, {}));
     HandOn();
+  }
+
+  void OnSilence(Connection&, bool silent) override {
+    const auto self = shared_from_this();
+    if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnSilence(*handle_, silent);
   }
 
   void OnClosed(Connection&, const Status& why) override {
@@ -111,6 +121,7 @@ class FaultConnection : public Receiver, public std::enable_shared_from_this<Fau
 
   Loop& loop_;
   std::shared_ptr<Faults> faults_;
+  const bool made_;
   Connection* inner_ = nullptr;  // owned by the handle
   bool open_ = true;
   Receiver* receiver_ = nullptr;
@@ -176,6 +187,13 @@ void Faults::DropAll() {
     fault_connection->Close(Status(Code::kUnavailable, "fault: dropped"));
 }
 
+void Faults::SetSilent(bool silent) {
+  const auto connections = fault_connections_;  // a receiver may close some
+  for (FaultConnection* fault_connection : connections) {
+    if (fault_connections_.contains(fault_connection)) fault_connection->SetSilent(silent);
+  }
+}
+
 class FaultTransport final : public Transport {
  public:
   FaultTransport(Loop& loop, std::unique_ptr<Transport> inner, std::shared_ptr<Faults> faults)
@@ -186,7 +204,7 @@ class FaultTransport final : public Transport {
                           [&loop = loop_, faults = faults_,
                            accept = std::move(accept)](std::unique_ptr<Connection> inner) -> Receiver* {
                             if (faults->unreachable_) return nullptr;
-                            const auto fault_connection = std::make_shared<FaultConnection>(loop, faults);
+                            const auto fault_connection = std::make_shared<FaultConnection>(loop, faults, false);
                             Receiver* receiver = accept(fault_connection->MakeConnection(std::move(inner)));
                             if (receiver == nullptr) return nullptr;
                             fault_connection->Start(receiver);
@@ -204,7 +222,7 @@ class FaultTransport final : public Transport {
         done(Status(Code::kUnavailable, "cannot connect to " + address + ": fault: unreachable"));
       });
     }
-    const auto fault_connection = std::make_shared<FaultConnection>(loop_, faults_);
+    const auto fault_connection = std::make_shared<FaultConnection>(loop_, faults_, true);
     fault_connection->Start(receiver);
     inner_->Connect(address, fault_connection.get(), deadline,
                     [fault_connection, done = std::move(done)](Result<std::unique_ptr<Connection>> inner) {

@@ -42,6 +42,8 @@ class Faults {
   void DropAll();
   // While true, attempts to connect fail and incoming connections are refused.
   void set_unreachable(bool unreachable) { unreachable_ = unreachable; }
+  // Reports every open connection that was made as silent, or as heard of again.
+  void SetSilent(bool silent);
   // The number of faults of this kind so far.
   uint64_t count(Fault fault) const { return counts_[static_cast<size_t>(fault)]; }
 

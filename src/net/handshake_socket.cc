@@ -39,9 +39,9 @@ void PrepareSocket(int fd, const TransportOptions& options) {
   SetSocketOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   const auto stall = std::chrono::ceil<std::chrono::milliseconds>(options.stall_timeout).count();
   const int ms = static_cast<int>(std::clamp<int64_t>(stall, 1, 1 << 29));
-  SetSocketOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, ms / 2000));
-  SetSocketOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, ms / 6000));
-  SetSocketOption(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  const auto seconds = [](Duration time) { return static_cast<int>(time / std::chrono::seconds(1)); };
+  SetSocketOption(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(kKeepAliveIdle));
+  SetSocketOption(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds(kKeepAliveInterval));
   // The kernel counts a peer that does not read and a pause of this process, too, so the stall timeout has to
   // come first by far.
   SetSocketOption(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, std::max(2 * ms, kMinUserTimeoutMs));

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <string>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "net/address.h"
 #include "net/transport.h"
 #include "wire/handshake.h"
@@ -15,8 +17,10 @@ namespace leat::net {
 std::string SocketError(int error);
 void SetSocketOption(int fd, int level, int option, int value);
 
-// A peer whose machine has failed sends nothing. The kernel probes an idle connection, and gives up on
-// unacknowledged bytes.
+// A peer whose machine has failed sends nothing. The kernel probes an idle connection after this time, then
+// again and again, and gives up on unacknowledged bytes.
+constexpr Duration kKeepAliveIdle = std::chrono::seconds(2);
+constexpr Duration kKeepAliveInterval = std::chrono::seconds(1);
 void PrepareSocket(int fd, const TransportOptions& options);
 
 // Between peers on one host there is no network rate to measure. A system default that paces sending (such as

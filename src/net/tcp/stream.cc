@@ -250,4 +250,15 @@ void Stream::CheckStall() {
   WatchForStall();
 }
 
+void Stream::WatchForSilence() {
+  shared_->loop.After(SilenceCheck::kInterval, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr || !self->open_) return;
+    const bool silent = self->silence_.Silent(SampleLink(self->fd_));
+    if (silent != std::exchange(self->silent_, silent) && self->handle_ != nullptr)
+      self->receiver_->OnSilence(*self->handle_, silent);
+    if (self->open_) self->WatchForSilence();
+  });
+}
+
 }  // namespace leat::net

@@ -16,6 +16,7 @@
 #include "net/handshake.h"
 #include "net/poller.h"
 #include "net/stall.h"
+#include "net/tcp/silence.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
 
@@ -34,6 +35,8 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   std::unique_ptr<Connection> MakeConnection();
   // Allows callbacks from now on, from the loop.
   void Start(Receiver* receiver);
+  // Reports silence of the peer's host to the receiver.
+  void WatchForSilence();
   void End(Status why);
 
  private:
@@ -76,6 +79,8 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   Time sent_time_{};                    // when the queue last progressed
 
   StallTimer stall_;
+  SilenceCheck silence_;
+  bool silent_ = false;
 };
 
 }  // namespace leat::net

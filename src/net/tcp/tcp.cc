@@ -46,6 +46,7 @@ class TcpTransport final : public Transport {
           const auto stream = MakeStream(shared_, std::move(*authenticated), nullptr);
           auto connection = stream->MakeConnection();
           stream->Start(receiver);
+          stream->WatchForSilence();
           done(std::move(connection));
         });
   }

@@ -210,6 +210,10 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     ByteReader in(step_header_);
     if (Status status = OnStep(in); !status.ok()) FinishNegotiation(status);
   }
+  void OnSilence(Connection&, bool silent) override {
+    const auto self = shared_from_this();
+    if (handle_ != nullptr && receiver_ != nullptr) receiver_->OnSilence(*handle_, silent);
+  }
   void OnClosed(Connection&, const Status& why) override {
     const auto self = shared_from_this();
     if (!unreleased_.empty()) return ReleasePayloads();
