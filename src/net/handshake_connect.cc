@@ -18,6 +18,12 @@ namespace {
 
 using Progress = HandshakeReader::Progress;
 
+// A host whose kernel has not answered for so long cannot be connected to. Usually it is 7.5 s: until then a
+// kernel asks at least four times, the last time after seven seconds.
+Duration AnswerTimeout(const TransportOptions& options) {
+  return options.handshake_timeout * 3 / 2;
+}
+
 // Resolves the name, tries its addresses in order, and does the handshakes.
 class Attempt final : public Watcher, public std::enable_shared_from_this<Attempt> {
  public:
@@ -46,6 +52,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   void Cancel() {
     lookup_.reset();
     shared_->loop.Cancel(std::exchange(timer_, 0));
+    shared_->loop.Cancel(std::exchange(answer_timer_, 0));
     CloseSocket();
   }
 
@@ -67,6 +74,13 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
         continue;
       }
       SendUnpaced(fd, to);
+      answer_timer_ = shared_->loop.After(AnswerTimeout(shared_->options), [this] {
+        const auto self = shared_from_this();
+        answer_timer_ = 0;
+        failure_ = Status(Code::kDeadlineExceeded, "no answer from its host");
+        CloseSocket();
+        TryNext();
+      });
       fd_ = fd;
       peer_ = to.ToString();
       watch_ = poller().Watch(fd_, false, true, this);
@@ -79,6 +93,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     const auto self = shared_from_this();
     if (greeting_) return ReadAnswers();
     if (connected_) return ContinueTls();
+    shared_->loop.Cancel(std::exchange(answer_timer_, 0));
     int error = 0;
     socklen_t size = sizeof(error);
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
@@ -164,6 +179,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   std::string address_;
   std::function<void(Result<AuthenticatedSocket>)> done_;
   uint64_t timer_ = 0;
+  uint64_t answer_timer_ = 0;  // until the socket is connected
   std::shared_ptr<void> lookup_;
   std::vector<SocketAddress> addresses_;
   size_t next_ = 0;

@@ -315,6 +315,26 @@ TEST_F(HandshakeTest, TheCallerSaysWhatIsWrong) {
       << outcome->status().message();
 }
 
+TEST_F(HandshakeTest, AHostThatDoesNotAnswerIsGivenUpBeforeTheDeadline) {
+  Descriptor full(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(at);
+  ASSERT_EQ(bind(full.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
+  ASSERT_EQ(listen(full.get(), 0), 0);
+  getsockname(full.get(), reinterpret_cast<sockaddr*>(&at), &size);
+  const std::string address = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  const Descriptor fills(ConnectTo(address));  // nobody accepts it: the kernel answers no other
+  context = std::make_shared<TransportContext>(
+      loop, TransportOptions{.token = "t", .handshake_timeout = std::chrono::milliseconds(100)});
+  dial = ConnectAuthenticated(context, address, kSoon,
+                              [this](auto result) { outcome.emplace(std::move(result)); });
+  ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }, kSoon / 2));
+  EXPECT_EQ(outcome->status().code(), Code::kDeadlineExceeded);
+  EXPECT_TRUE(outcome->status().message().ends_with("no answer from its host")) << outcome->status().message();
+}
+
 TEST_F(HandshakeTest, TakesLessThanFiveMilliseconds) {
   Listen();
   std::vector<Duration> times;
