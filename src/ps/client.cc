@@ -45,6 +45,7 @@ class Client::ServerConnection : public net::Receiver,
           }
           self->connection_ = std::move(*connection);
           self->Transmit();
+          self->OnSilence(*self->connection_, false);
         });
   }
 
@@ -93,6 +94,10 @@ class Client::ServerConnection : public net::Receiver,
     if (lent_ != nullptr) *std::exchange(lent_, nullptr) = {};
     const auto reply = std::move(reply_);
     client_->events_.on_reply(server_, reply);
+  }
+
+  void OnSilence(net::Connection&, bool silent) override {
+    if (client_->events_.on_silence) client_->events_.on_silence(server_, silent);
   }
 
   void OnClosed(net::Connection&, const Status& why) override {

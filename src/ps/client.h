@@ -20,6 +20,8 @@ class Client {
   struct Events {
     std::function<void(NodeId server, const protocol::PushReply& reply)> on_reply;
     std::function<void(NodeId server, uint64_t sequence, const Status& why)> on_failed;
+    // As net::Receiver::OnSilence. A new connection is not silent. Optional.
+    std::function<void(NodeId server, bool silent)> on_silence = {};
   };
 
   // `transport` and `parameters` must outlive the client. `connect_deadline` limits the first connection to a

@@ -49,6 +49,10 @@ class ClientTest : public testing::PsTest {
                                                     [this](NodeId to, uint64_t sequence, const Status& why) {
                                                       failures.push_back({to, sequence, why});
                                                       if (on_failed) on_failed(to);
+                                                    },
+                                                .on_silence =
+                                                    [this](NodeId of, bool silent) {
+                                                      if (of == kServer) silences.push_back(silent);
                                                     }});
   }
   void MakePair(const protocol::SliceTable& table) {
@@ -96,6 +100,7 @@ class ClientTest : public testing::PsTest {
   std::unique_ptr<Client> client;
   std::vector<PushReply> replies;
   std::vector<Failure> failures;
+  std::vector<bool> silences;  // of kServer
   std::function<void(NodeId, const PushReply&)> on_reply;
   std::function<void(NodeId)> on_failed;
   uint64_t last_sequence = 0;
@@ -250,6 +255,20 @@ TEST_P(ClientTest, ConnectsAgainAfterAFailure) {
   EXPECT_EQ(failures.size(), 1u) << "nothing was under way";
   EXPECT_TRUE(Exchange(Pull()).has_value());
   EXPECT_EQ(server->accepted, 2);
+}
+
+TEST_P(ClientTest, ReportsThatAServersHostIsSilentUntilItIsConnectedAgain) {
+  MakePair(testing::SmallTable());
+  EXPECT_TRUE(Exchange(Pull()).has_value());
+  EXPECT_THAT(silences, ::testing::ElementsAre(false)) << "a new connection";
+  faults->SetSilent(true);
+  EXPECT_THAT(silences, ::testing::ElementsAre(false, true));
+  EXPECT_TRUE(failures.empty()) << "the connection stays";
+  faults->DropAll();
+  Settle();
+  EXPECT_EQ(silences.size(), 2u);
+  EXPECT_TRUE(Exchange(Pull()).has_value());
+  EXPECT_THAT(silences, ::testing::ElementsAre(false, true, false));
 }
 
 TEST_P(ClientTest, AnIncompleteReplyIsReportedOnceAndThePushIsNotRepeatedForNothing) {

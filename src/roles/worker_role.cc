@@ -55,7 +55,8 @@ class WorkerRole {
                    spdlog::warn("push to server {} failed: {}", server.value, why.ToString());
                    Answered(server);
                    Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
-                 }}),
+                 },
+             .on_silence = [this](NodeId server, bool silent) { OnSilence(server, silent); }}),
         loader_(loop, std::move(stream_.source), job_.schema,
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
@@ -187,6 +188,11 @@ class WorkerRole {
   void OnReply(NodeId server, const protocol::PushReply& reply) {
     Answered(server);
     Do(machine_.OnPushReply(loop_.Now(), server, reply));
+  }
+  void OnSilence(NodeId server, bool silent) {
+    if (silent) spdlog::warn("server {}: no sign of life from its host", server.value);
+    machine_.OnSilence(server, silent);
+    membership_.Update();
   }
   void Answered(NodeId server) {
     if (asked_.erase(server) == 0 || !asked_.empty()) return;

@@ -206,6 +206,15 @@ WorkerActions Worker::OnPushFailed(Time now, NodeId server, uint64_t sequence, c
   return s.Take();
 }
 
+void Worker::OnSilence(NodeId server, bool silent) {
+  State& s = *state_;
+  if (silent) {
+    s.failing[server].silent = true;
+  } else if (const auto at = s.failing.find(server); at != s.failing.end()) {
+    at->second.silent = false;
+  }
+}
+
 WorkerActions Worker::OnTimer(Time now) {
   State& s = *state_;
   if (s.stopped) return {};

@@ -131,13 +131,14 @@ void Worker::State::NoteFailure(Time now, NodeId server) {
   its.last = now;
 }
 
-// Servers with an open request that failed again after unreachable_after, and not long ago.
+// Servers with an open request whose hosts are silent, or whose requests failed again after unreachable_after,
+// and not long ago.
 std::vector<NodeId> Worker::State::Unreachable(Time now) const {
   std::vector<NodeId> servers;
   for (const auto& [server, its] : failing) {
-    if (its.last == Time::min() || its.last - its.since < config.unreachable_after ||
-        now - its.last > config.failure_gap)
-      continue;
+    const bool fails = its.last != Time::min() && its.last - its.since >= config.unreachable_after &&
+                       now - its.last <= config.failure_gap;
+    if (!fails && !its.silent) continue;
     const auto at = std::ranges::lower_bound(exchanges, server, {}, &Exchange::server);
     if (at != exchanges.end() && at->server == server && at->open) servers.push_back(server);
   }
@@ -264,7 +265,8 @@ void Worker::State::OnLate(Time now) {
     } else {
       exchange.contacted = false;
       actions.emplace_back(Disconnect{exchange.server});
-      failing[exchange.server] = {.since = now};
+      Failing& its = failing[exchange.server];
+      its = {.since = now, .silent = its.silent};
       Retry(now, &exchange);
     }
   }

@@ -190,6 +190,7 @@ struct Worker::State {
   struct Failing {
     Time since{0};  // or since a reply has been late
     Time last = Time::min();
+    bool silent = false;  // nothing comes from its host
   };
   std::map<NodeId, Failing> failing;
   Shared<View> view = View();

@@ -76,6 +76,25 @@ TEST_F(WorkerTest, AServerWhoseRequestsFailForTwoSecondsIsReportedUntilItAnswers
   EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty());
 }
 
+TEST_F(WorkerTest, AServerWhoseHostIsSilentIsReportedWhileARequestIsOpen) {
+  const Compute compute = Started();
+  worker_.OnSilence(kB, true);
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty()) << "nothing is asked of it";
+  worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7});
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, ElementsAre(kB));
+  now_ += seconds(11);
+  worker_.OnTimer(now_);  // the reply is late, and the connection is given up
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, ElementsAre(kB));
+  now_ += milliseconds(50);
+  const auto again = All<SendPush>(worker_.OnTimer(now_));
+  ASSERT_EQ(again.size(), 2u);
+  worker_.OnSilence(kB, false);  // the new connection
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty());
+  worker_.OnSilence(kB, true);
+  Answer(again[1]);
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty());
+}
+
 // A step of others may take longer than the worker waits for a reply before it asks again.
 TEST_F(WorkerTest, AServerThatOnlyAnswersLateIsNotReported) {
   const Compute compute = Started();
