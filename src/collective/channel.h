@@ -19,6 +19,7 @@ class Channel final : public net::Receiver {
                                                                ByteView header, uint64_t payload_bytes) = 0;
     virtual bool OnView(Channel& /*channel*/, ByteView /*payload*/) { return false; }
     virtual void OnMessage(Channel& channel) = 0;
+    virtual void OnSilence(Channel& /*channel*/, bool /*silent*/) {}
     virtual void OnClosed(Channel& channel, const Status& why) = 0;
 
    protected:
@@ -42,6 +43,7 @@ class Channel final : public net::Receiver {
   // Every payload has a single span.
   bool OnView(net::Connection&, size_t, ByteView bytes) override { return owner->OnView(*this, bytes); }
   void OnMessage(net::Connection&) override { owner->OnMessage(*this); }
+  void OnSilence(net::Connection&, bool silent) override { owner->OnSilence(*this, silent); }
   void OnClosed(net::Connection&, const Status& why) override { owner->OnClosed(*this, why); }
 };
 

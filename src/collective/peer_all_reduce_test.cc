@@ -578,6 +578,23 @@ TEST(AllReduceFailures, AMemberThatStandsStillIsNamedByAllWithinTheDeadline) {
   }
 }
 
+TEST(AllReduceFailures, AMemberWhoseHostIsSilentIsUnreachableAtOnce) {
+  const auto faults = std::make_shared<net::Faults>();
+  Cluster cluster({.members = 2, .options = SmallPieces(), .faults = faults});
+  ASSERT_TRUE(cluster.FormAll());
+  Together bucket(cluster);
+  bucket.Fill(20'000, 1);
+  bucket.Start(1);
+  faults->SetSilent(false);  // is not news
+  EXPECT_FALSE(cluster[1].all->unreachable().has_value());
+  faults->SetSilent(true);
+  ASSERT_TRUE(cluster.Run([&] { return bucket.ended[1].has_value(); }));
+  EXPECT_EQ(cluster[1].all->unreachable(), 0u);
+  EXPECT_EQ(bucket.ended[1]->code(), Code::kUnavailable);
+  EXPECT_THAT(bucket.ended[1]->message(), HasSubstr("rank 0 ("));
+  EXPECT_THAT(bucket.ended[1]->message(), HasSubstr("no sign of life"));
+}
+
 TEST(AllReduceFailures, AMemberThatIsSlowIsWaitedFor) {
   PeerOptions options = SmallPieces();
   options.deadline = std::chrono::milliseconds(200);

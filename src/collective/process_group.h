@@ -93,6 +93,7 @@ class ProcessGroup final : private Channel::Owner {
                                                      uint64_t payload_bytes) override;
   bool OnView(Channel& channel, ByteView payload) override;
   void OnMessage(Channel& channel) override;
+  void OnSilence(Channel& channel, bool silent) override;
   void OnClosed(Channel& channel, const Status& why) override;
 
   net::Loop& loop_;
