@@ -19,7 +19,7 @@ void Coordinator::State::StartCheckpoint(Time now, bool final) {
 void Coordinator::State::OnPrepared(Time now, uint64_t id, const Result<CheckpointOrder>& order) {
   if (!pending || pending->id != id || pending->stage != PendingCheckpoint::Stage::kPreparing) return;
   if (!order.ok()) return GiveUpCheckpoint(now, order.status());
-  if (!slices.ready()) return GiveUpCheckpoint(now, Status(Code::kUnavailable, "a server was lost"));
+  if (!slices.ready()) return GiveUpCheckpoint(now, HolderLost());
   pending->stage = PendingCheckpoint::Stage::kSaving;
   pending->order = *order;
   pending->order.id = id;
@@ -54,6 +54,10 @@ bool Coordinator::State::IncarnationsUnchanged() const {
   return true;
 }
 
+Status Coordinator::State::HolderLost() const {
+  return {Code::kUnavailable, AllReduce() ? "the workers have formed a new group" : "a server was lost"};
+}
+
 void Coordinator::State::OnShard(Time now, NodeId server, const ShardReport& report) {
   if (!pending || pending->stage != PendingCheckpoint::Stage::kSaving || report.checkpoint != pending->id)
     return;
@@ -86,7 +90,7 @@ void Coordinator::State::StepCheckpoint(Time now) {
         now, Status(Code::kDeadlineExceeded, "checkpoint " + std::to_string(pending->id) + " took too long"));
   }
   if (pending->stage != PendingCheckpoint::Stage::kSaving) return;
-  if (!IncarnationsUnchanged()) return GiveUpCheckpoint(now, Status(Code::kUnavailable, "a server was lost"));
+  if (!IncarnationsUnchanged()) return GiveUpCheckpoint(now, HolderLost());
 
   // From each shard, the slices that are still on its server in the same incarnation.
   std::vector<ManifestShard> shards;

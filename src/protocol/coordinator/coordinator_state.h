@@ -137,6 +137,7 @@ struct Coordinator::State {
   // The order for a server whose shard is still missing.
   std::optional<CheckpointOrder> CheckpointOrderFor(NodeId server) const;
   bool IncarnationsUnchanged() const;
+  Status HolderLost() const;  // why a checkpoint is given up where that is false
   bool OrderKnown() const;
 
   CoordinatorConfig config;

@@ -132,6 +132,8 @@ protocol::ShardReport ShardFiles::Save(protocol::SaveShard save, NodeId node,
     report.bytes = shard->bytes;
     report.checksum = shard->checksum;
     report.slices = shard->slices;
+  } else if (!remote() && !std::filesystem::exists(save.order.directory)) {
+    spdlog::info("checkpoint {} has been given up: {} is gone", save.order.id, save.order.directory);
   } else {
     spdlog::error("checkpoint {}: {}", save.order.id, report.status.ToString());
   }
