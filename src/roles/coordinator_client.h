@@ -26,8 +26,9 @@ struct CoordinatorClientOptions {
   // files; the scratch directory of shards/scratch.h. Empty: $TMPDIR.
   std::string scratch;
   Duration join_deadline = std::chrono::seconds(10);
-  // A role takes the coordinator for lost after this time without a reply.
-  Duration silence_limit = std::chrono::seconds(30);
+  // A role takes the coordinator for lost after this time without a reply. A cut of the network that is half
+  // as long must not end a role: nobody may be there to start it again.
+  Duration silence_limit = std::chrono::seconds(60);
 };
 
 // Loop's thread only.

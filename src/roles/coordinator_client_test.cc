@@ -222,6 +222,10 @@ TEST_F(CoordinatorClientTest, ACallAfterTheConnectionWasLostGoesOverANewOne) {
   EXPECT_TRUE(answer->ok()) << answer->status().ToString();
 }
 
+TEST(CoordinatorClientOptionsTest, ACutOfHalfAMinuteIsNoLossOfTheCoordinator) {
+  EXPECT_GE(CoordinatorClientOptions().silence_limit, std::chrono::seconds(60));
+}
+
 // A loop that was busy for longer than the limit has asked for nothing, and has lost nobody.
 TEST_F(CoordinatorClientTest, LostAfterRequestsHaveFailedForTheLimitAndFoundByAnAnswer) {
   std::atomic<bool> silent{true};
