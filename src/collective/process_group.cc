@@ -198,8 +198,9 @@ void ProcessGroup::OnMessage(Channel& channel) {
 void ProcessGroup::OnSilence(Channel& channel, bool silent) {
   const auto [pair, kind] = Find(channel);
   if (pair == nullptr || !silent) return;
-  StopUnreachable({Code::kUnavailable, Name(pair->peer) + " gives no sign of life, and neither does its host"},
-                  pair->peer);
+  StopUnreachable(
+      {Code::kUnavailable, Name(pair->peer) + " gives no sign of life, and neither does its host"},
+      pair->peer);
 }
 
 void ProcessGroup::OnClosed(Channel& channel, const Status& why) {

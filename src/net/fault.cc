@@ -204,7 +204,8 @@ class FaultTransport final : public Transport {
                           [&loop = loop_, faults = faults_,
                            accept = std::move(accept)](std::unique_ptr<Connection> inner) -> Receiver* {
                             if (faults->unreachable_) return nullptr;
-                            const auto fault_connection = std::make_shared<FaultConnection>(loop, faults, false);
+                            const auto fault_connection =
+                                std::make_shared<FaultConnection>(loop, faults, false);
                             Receiver* receiver = accept(fault_connection->MakeConnection(std::move(inner)));
                             if (receiver == nullptr) return nullptr;
                             fault_connection->Start(receiver);

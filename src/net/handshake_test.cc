@@ -330,9 +330,11 @@ TEST_F(HandshakeTest, AHostThatDoesNotAnswerIsGivenUpBeforeTheDeadline) {
       loop, TransportOptions{.token = "t", .handshake_timeout = std::chrono::milliseconds(100)});
   dial = ConnectAuthenticated(context, address, kSoon,
                               [this](auto result) { outcome.emplace(std::move(result)); });
-  ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }, kSoon / 2));
+  ASSERT_TRUE(RunUntil(
+      loop, [&] { return outcome.has_value(); }, kSoon / 2));
   EXPECT_EQ(outcome->status().code(), Code::kDeadlineExceeded);
-  EXPECT_TRUE(outcome->status().message().ends_with("no answer from its host")) << outcome->status().message();
+  EXPECT_TRUE(outcome->status().message().ends_with("no answer from its host"))
+      << outcome->status().message();
 }
 
 TEST_F(HandshakeTest, TakesLessThanFiveMilliseconds) {

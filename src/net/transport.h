@@ -48,8 +48,8 @@ class Receiver {
   virtual void OnSegment(Connection& /*connection*/, size_t /*i*/) {}
   // The whole message has arrived.
   virtual void OnMessage(Connection& connection) = 0;
-  // No sign of life comes from the peer's host, not even from its kernel: `silent`. Or one comes again, on the
-  // same connection. Reported of connections that this side has made, and only by transports that use
+  // No sign of life comes from the peer's host, not even from its kernel: `silent`. Or one comes again, on
+  // the same connection. Reported of connections that this side has made, and only by transports that use
   // sockets, about seven seconds after the last sign.
   virtual void OnSilence(Connection& /*connection*/, bool /*silent*/) {}
   // The last callback of a connection, whichever side closed it. Not called for a destroyed connection.

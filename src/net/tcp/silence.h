@@ -27,11 +27,11 @@ class SilenceCheck {
 
   // Takes a sample. True if the peer's host is silent.
   //
-  // An interruption of the network that is shorter than five seconds is none: the kernel has asked again after
-  // that time. Its pauses double, though, so after kLongest the peer counts as silent in any case.
+  // An interruption of the network that is shorter than five seconds is none: the kernel has asked again
+  // after that time. Its pauses double, though, so after kLongest the peer counts as silent in any case.
   bool Silent(const LinkSample& sample) {
-    const bool unanswered = sample.asked && *sample.asked >= kAnswer &&
-                            sample.heard - *sample.asked >= kInterruption;
+    const bool unanswered =
+        sample.asked && *sample.asked >= kAnswer && sample.heard - *sample.asked >= kInterruption;
     const bool still = checks_ > 0 && sample.asked && sample.heard >= kInterruption;
     const bool quiet = unanswered || still || (sample.asked && sample.heard >= kLongest);
     checks_ = quiet ? checks_ + 1 : 0;

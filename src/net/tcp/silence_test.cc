@@ -37,7 +37,7 @@ TEST(SilenceCheck, ProbesThatNobodyAnswersAreSilence) {
   EXPECT_LE(at, 7500) << "the next probe does not start the time again";
 }
 
-TEST(SilenceCheck, DataThatIsSentAgainInVainIsSilence) {
+TEST(SilenceCheck, DataThatIsSentAgainAndAgainIsSilence) {
   for (const int first : {200, 240, 300, 700}) {
     std::vector<int> asks = {0};
     for (int pause = first; asks.back() < 10'000; pause *= 2) asks.push_back(asks.back() + pause);

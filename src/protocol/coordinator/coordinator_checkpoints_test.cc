@@ -69,6 +69,7 @@ TEST_F(CoordinatorTest, ACheckpointDuringWhichASliceIsLostIsGivenUp) {
   SendServerHeartbeat(a_, Saved(a_, *order));
   Take(coordinator_->OnNodeLost(now_, b_));
   EXPECT_EQ(AdminAnswer(call)->code(), Code::kUnavailable);
+  EXPECT_EQ(AdminAnswer(call)->message(), "a server was lost");
   EXPECT_EQ(coordinator_->status().failed_checkpoints, 1u);
   b_ = JoinServer("b2");
   SendServerHeartbeat(b_);

@@ -95,8 +95,8 @@ class Worker {
   // ---- data plane
   WorkerActions OnPushReply(Time now, NodeId server, const PushReply& reply);
   WorkerActions OnPushFailed(Time now, NodeId server, uint64_t sequence, const Status& why);
-  // Nothing comes from the server's host, or something comes again; see net::Receiver::OnSilence. The server is
-  // reported as unreachable while a request to it is open.
+  // Nothing comes from the server's host, or something comes again; see net::Receiver::OnSilence. The server
+  // is reported as unreachable while a request to it is open.
   void OnSilence(NodeId server, bool silent);
   WorkerActions OnTimer(Time now);
   // When to call OnTimer; Time::max() for never.

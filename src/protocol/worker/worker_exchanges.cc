@@ -131,8 +131,8 @@ void Worker::State::NoteFailure(Time now, NodeId server) {
   its.last = now;
 }
 
-// Servers with an open request whose hosts are silent, or whose requests failed again after unreachable_after,
-// and not long ago.
+// Servers with an open request whose hosts are silent, or whose requests failed again after
+// unreachable_after, and not long ago.
 std::vector<NodeId> Worker::State::Unreachable(Time now) const {
   std::vector<NodeId> servers;
   for (const auto& [server, its] : failing) {
