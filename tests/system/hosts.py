@@ -105,6 +105,18 @@ class Hosts:
                 why = self._in(here, self.iptables, "-D", chain, side, self.addresses[there], "-j", "DROP")
                 assert why is None, why
 
+    def isolate(self, host):
+        """The network loses everything to and from a host."""
+        self._all_of(host, "-A")
+
+    def rejoin(self, host):
+        self._all_of(host, "-D")
+
+    def _all_of(self, host, change):
+        for chain, side in [("INPUT", "-i"), ("OUTPUT", "-o")]:
+            why = self._in(host, self.iptables, change, chain, "!", side, "lo", "-j", "DROP")
+            assert why is None, why
+
     def slow(self, host, rate):
         """What a host sends moves at this rate, as "8mbit", until fast()."""
         self._tc(host, f"qdisc add dev eth0 root tbf rate {rate} burst 32kb latency 400ms")

@@ -35,6 +35,12 @@ def test_hosts_share_nothing_but_the_network(tmp_path, hosts):
     assert all(int(s[-1]) < 10 for s in seen), "a host sees the processes of others"
 
 
+def unreachable(hosts, roles, where):
+    """The pairs that the status names: (role, host, what it cannot reach)."""
+    return [(m["role"], m["host"], m["unreachable"]) for m in status(hosts, roles, where).get("members", [])
+            if m.get("unreachable")]
+
+
 @pytest.mark.parametrize("strategy", ["async"] + [pytest.param(s, marks=pytest.mark.long) for s in [
     "sync", "{type: ssp, staleness: 2}"]])
 def test_a_worker_cut_off_from_a_server_is_named_and_holds_up_nobody(tmp_path, hosts, strategy):
@@ -92,3 +98,55 @@ def test_of_two_members_that_cannot_reach_each_other_one_leaves(tmp_path, hosts)
     assert json.loads((directory / "summary.json").read_text())["evictions"] == 1
     log = "\n".join(p.read_text() for p in tmp_path.glob("coordinator-*.log"))
     assert "cannot reach worker" in log, log[-2000:]
+
+
+# What keeps a role away for longer than the heartbeat timeout evicts it, and it joins again.
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["async", "sync", "{type: ssp, staleness: 2}", "downpour", "averaging", "allreduce"])
+def test_links_that_are_cut_for_a_while_and_a_pair_for_ever(tmp_path, hosts, strategy):
+    alone = strategy == "allreduce"  # without servers
+    placed = ["worker"] * 3 if alone else ["ps", "ps", "worker", "worker"]
+    cuts = [(host, seconds) for host in range(1 if alone else 0, len(placed) + 1) for seconds in (1, 5, 30)]
+    rate = 600
+    events = rate * (sum(seconds + 6 for _, seconds in cuts) + 40)
+    directory = tmp_path / "coordinator" / "job"
+    directory.parent.mkdir()
+    job = counting(tmp_path, strategy, **{
+        "events: 40000": f"events: {events}, rate: {rate}", "split_batches: 20": "split_batches: 8",
+        "units: 2048": f"units: {65536 if alone else 2048}", "interval_s: 0.5": "interval_s: 2"})
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", directory, "--workers", placed.count("worker"), "--ps",
+                                  placed.count("ps"), "--listen", hosts.addresses[0] + ":0", before=hosts.at(0))
+        for host, role in enumerate(placed, 1):
+            hosts.hide(host, directory.parent)  # the stream comes from the coordinator's feed
+            roles.start(role, "--coordinator", where, "--listen", hosts.addresses[host] + ":0",
+                        "--scratch", tmp_path / "scratch", before=hosts.at(host))
+        roles.start("bots", "--coordinator", where, before=hosts.at(0))
+
+        def trains_with_all():
+            before = status(hosts, roles, where)
+            here = sorted(m["role"] for m in before.get("members", []) if m["role"] in placed and m["host"])
+            return here == sorted(placed) and not unreachable(hosts, roles, where) and before["events"]
+
+        for host, seconds in cuts:
+            count = leat.wait_for(trains_with_all, f"the members before host {host} is cut for {seconds} s")
+            leat.wait_for(lambda: status(hosts, roles, where).get("events", 0) > count, "progress")
+            evictions = status(hosts, roles, where)["evictions"]
+            hosts.isolate(host)
+            began = time.monotonic()
+            leat.wait_for(lambda: time.monotonic() - began >= seconds, "the end of the cut")
+            hosts.rejoin(host)
+            if seconds == 1:
+                assert status(hosts, roles, where)["evictions"] == evictions
+        leat.wait_for(trains_with_all, "the members after all cuts")
+        a, b = (2, 3) if alone else (1, 4)  # a server that has come back holds no slices
+        hosts.cut(a, b)
+        began = time.monotonic()
+        pairs = leat.wait_for(lambda: unreachable(hosts, roles, where), "the name of the pair")
+        took = time.monotonic() - began
+        assert took < 10, f"named after {took:.1f} s"
+        assert {host for _, host, _ in pairs} <= {hosts.name(a), hosts.name(b)}, pairs
+        leat.wait_for(lambda: (directory / "summary.json").exists(), "the end of the job", 300)
+        hosts.mend(a, b)
+        roles.wait()
+    check_counts(directory, events)
