@@ -41,6 +41,7 @@ class Running {
   Running& operator=(const Running&) = delete;
 
   bool alive();
+  pid_t pid() const { return pid_; }
   void Interrupt();
   // Stops and continues the program and its role processes (SIGSTOP, SIGCONT).
   void Pause() { Signal(SIGSTOP); }
