@@ -153,6 +153,7 @@ void Put(const protocol::ServerProgress& in, pb::ServerProgress* out) {
   out->set_staleness_count(in.staleness_count);
   out->set_cpu_seconds(in.cpu_seconds);
   out->set_skipped(in.skipped);
+  out->set_conflicts(in.conflicts);
 }
 
 void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* check) {
@@ -167,6 +168,7 @@ void Take(const pb::ServerProgress& in, protocol::ServerProgress* out, Check* ch
   out->staleness_count = in.staleness_count();
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
   out->skipped = in.skipped();
+  out->conflicts = in.conflicts();
 }
 
 void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {

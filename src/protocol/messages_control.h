@@ -259,7 +259,8 @@ struct ServerProgress {
   std::vector<uint64_t> staleness;
   uint64_t staleness_sum = 0, staleness_count = 0;
   double cpu_seconds = 0;
-  uint64_t skipped = 0;  // runs (stepped: steps) recorded but not applied, because they were not finite
+  uint64_t skipped = 0;    // runs (stepped: steps) recorded but not applied, because they were not finite
+  uint64_t conflicts = 0;  // slices of pushes refused with SliceOutcome::kConflict
 };
 
 struct ServerHeartbeat {

@@ -69,6 +69,7 @@ class Progress {
     uint64_t feed_retries = 0;
     std::string last_dead_letter;
     uint64_t duplicates = 0;
+    uint64_t conflicts = 0;
     uint64_t skipped = 0;  // the largest
     std::vector<uint64_t> staleness;
     uint64_t staleness_sum = 0;

@@ -141,7 +141,11 @@ class Progress::JsonWriter {
              dead = forgotten.dead_letters, feed_bytes = forgotten.feed_bytes,
              feed_retries = forgotten.feed_retries;
     std::string last_dead = forgotten.last_dead_letter;
-    for (const auto& [node, server] : progress_.servers_) duplicates += server.duplicates;
+    uint64_t conflicts = forgotten.conflicts;
+    for (const auto& [node, server] : progress_.servers_) {
+      duplicates += server.duplicates;
+      conflicts += server.conflicts;
+    }
     for (const auto& [node, worker] : progress_.workers_) {
       rejected += worker.rejected_batches;
       dead += worker.dead_letters;
@@ -157,6 +161,7 @@ class Progress::JsonWriter {
     if (feed_retries > 0) json_["feed_retries"] = feed_retries;
     json_["rejected_batches"] = rejected;
     json_["duplicates"] = duplicates;
+    json_["conflicts"] = conflicts;
     json_["leases"] = status_.leases;
     json_["regranted_leases"] = status_.regranted_leases;
     json_["overdue_leases"] = status_.overdue_leases;

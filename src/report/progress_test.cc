@@ -109,6 +109,7 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
                           "dead_letters",
                           "rejected_batches",
                           "duplicates",
+                          "conflicts",
                           "leases",
                           "regranted_leases",
                           "overdue_leases",
@@ -335,9 +336,11 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                        .duplicates = 3,
                        .staleness_sum = 30,
                        .staleness_count = 20,
-                       .cpu_seconds = 1.5});
+                       .cpu_seconds = 1.5,
+                       .conflicts = 2});
   Join(NodeId(8), Role::kServer);
-  progress_->OnServer(now_, NodeId(8), {.duplicates = 1, .staleness_sum = 10, .staleness_count = 20});
+  progress_->OnServer(now_, NodeId(8),
+                      {.duplicates = 1, .staleness_sum = 10, .staleness_count = 20, .conflicts = 6});
   progress_->OnBots(now_, kBots, {.node = kBots, .published = 500, .cpu_seconds = 0.25});
   Sums sums;
   sums.Train(10, 1, 1);
@@ -356,6 +359,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   const Json json = Json::parse(progress_->ToJson(now_, status, 0.25));
   EXPECT_DOUBLE_EQ(json["staleness_mean"], 1.0);
   EXPECT_EQ(json["duplicates"], 4);
+  EXPECT_EQ(json["conflicts"], 8);
   EXPECT_EQ(json["rejected_batches"], 2);
   EXPECT_EQ(json["published"], 500);
   EXPECT_DOUBLE_EQ(json["aggregated_compute_s"], 1.5 + 0.25 + 2 + 0.25);

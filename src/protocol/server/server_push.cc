@@ -136,6 +136,7 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
       }
     }
     if (reply.outcome == SliceOutcome::kDuplicate) ++progress.duplicates;
+    if (reply.outcome == SliceOutcome::kConflict) ++progress.conflicts;
     reply.version = slice->version;
     reply.values = request.want_values && reply.outcome != SliceOutcome::kConflict;
   }

@@ -501,6 +501,7 @@ TEST_F(ServerStepsTest, WhatContradictsTheOpenStepIsAConflict) {
   other.step_lane->width = other.step_lane->needed = 2;
   EXPECT_EQ(Outcome(node(), other), SliceOutcome::kConflict) << "another width";
   EXPECT_EQ(Outcome(node(), Push(node(), 1, 1)), SliceOutcome::kConflict) << "a step too far";
+  EXPECT_EQ(SendHeartbeat(node()).progress.conflicts, 5 * node().slices.size());
   EXPECT_EQ(Outcome(node(), Push(node(), 0, 1)), SliceOutcome::kHeld);
   EXPECT_EQ(Outcome(node(), Push(node(), 0, 2)), SliceOutcome::kApplied);
   other = Push(node(), 1, 0);

@@ -228,6 +228,7 @@ TEST_F(ServerTest, ACutThatContradictsTheLedgerIsAConflict) {
   const SliceReply reply = Take(push).slices[0];
   EXPECT_EQ(reply.outcome, SliceOutcome::kConflict);
   EXPECT_FALSE(reply.values);
+  EXPECT_EQ(server_->MakeHeartbeat().progress.conflicts, 1u);
 }
 
 TEST_F(ServerTest, OnlyMembersOfTheViewCount) {

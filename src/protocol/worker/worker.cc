@@ -117,6 +117,7 @@ Worker::~Worker() = default;
 
 void Worker::OnJoined(NodeId node) {
   state_->node = node;
+  state_->rng = Rng(node.value);
 }
 
 WorkerHeartbeat Worker::MakeHeartbeat(Time now) {

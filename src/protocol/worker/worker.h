@@ -36,6 +36,9 @@ struct WorkerConfig {
   uint32_t leases_ahead = 2;
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before the request is repeated
   Duration retry_interval = std::chrono::milliseconds(50);
+  // After a conflict, nothing new starts for retry_interval; after each further one in a row, for twice as
+  // long, up to this. Half as long again at most, at random, so that workers do not return together.
+  Duration max_conflict_pause = std::chrono::seconds(2);
   // A server whose requests have failed for this long, again and again, is reported as unreachable. Failures
   // further apart than the gap are not one: an attempt to connect takes at most five seconds.
   Duration unreachable_after = std::chrono::seconds(2);

@@ -153,6 +153,12 @@ void Worker::State::FinishExchange(Time now, Exchange* exchange) {
   if (was == Phase::kPushing) {
     run.active = false;
     const auto at = held.find(run.lease);
+    if (run.clean) conflicts_in_a_row = 0;
+    // Without steps, all other runs of the cut would be refused, too.
+    if (run.conflict && !stepped() && at != held.end()) {
+      Release(run.lease);
+      return Advance(now);
+    }
     // Stepped: what was not taken everywhere is repeated without a limit.
     if (stepped() && run.clean && at != held.end())
       at->second.next = std::max(at->second.next, run.index + 1);
@@ -230,7 +236,7 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
       // Nothing is trained before a pull has found it again, wherever the next view places it.
       Forget(at);
       view_wanted = true;
-      resume_at = now + config.retry_interval;
+      PauseUntil(now + config.retry_interval);
       run.clean = false;
       continue;
     }
@@ -243,17 +249,26 @@ void Worker::State::TakeReply(Time now, const Exchange& exchange, const PushRepl
     } else if (request.disposition == Disposition::kPull && request.want_values) {
       Forget(at);
       view_wanted = true;
-      resume_at = now + config.retry_interval;
+      PauseUntil(now + config.retry_interval);
     }
-    if (by_steps && said->outcome == SliceOutcome::kConflict) {
-      run.clean = false;
-      view_wanted = true;
-      resume_at = now + config.retry_interval;
-    }
+    if (said->outcome == SliceOutcome::kConflict) OnConflict(now);
   }
   if (!by_steps) return;
   seen_range.reset();
   TakeCounted(now, exchange, reply);
+}
+
+// The cut contradicts another one in a ledger, or the ledger has too many open splits. Only the training of
+// other splits can change that.
+void Worker::State::OnConflict(Time now) {
+  run.clean = false;
+  view_wanted = true;
+  if (std::exchange(run.conflict, true)) return;
+  constexpr uint32_t kMaxDoublings = 16;
+  const Duration pause = std::min(config.max_conflict_pause,
+                                  config.retry_interval * (1 << std::min(conflicts_in_a_row, kMaxDoublings)));
+  ++conflicts_in_a_row;
+  PauseUntil(now + pause + FromSeconds(0.5 * rng.Uniform() * Seconds(pause)));
 }
 
 // Repeats requests that timed out, and those that are due.

@@ -62,6 +62,7 @@ void Worker::State::StartRun(HeldLease& split) {
   run.events = 0;
   run.rejected = false;
   run.clean = true;
+  run.conflict = false;
   run.from.clear();
   run.version = known.empty() ? 0 : known[0].version;
   for (const SliceRef& slice : known) run.version = std::min(run.version, slice.version);

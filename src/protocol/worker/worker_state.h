@@ -3,6 +3,7 @@
 // worker_exchanges.cc (requests to servers until they are answered).
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rng.h"
 #include "protocol/worker/worker.h"
 
 namespace leat::protocol {
@@ -63,6 +65,7 @@ struct Worker::State {
     uint32_t events = 0;
     bool rejected = false;
     bool clean = true;           // no slice has refused it or become unavailable
+    bool conflict = false;       // a slice has refused it
     std::vector<SliceRef> from;  // by index: the values of its first batch; empty: still equal to `known`
     uint64_t version = 0;        // lowest of them
   };
@@ -142,6 +145,8 @@ struct Worker::State {
   std::vector<NodeId> Unreachable(Time now) const;
   void DropExchanges(const View& newer);
   void TakeReply(Time now, const Exchange& exchange, const PushReply& reply);
+  void OnConflict(Time now);
+  void PauseUntil(Time at) { resume_at = std::max(resume_at.value_or(at), at); }
   void OnLate(Time now);
   const Exchange* Asked(NodeId server, uint64_t sequence) const;
   Exchange* Find(NodeId server, uint64_t sequence);
@@ -185,6 +190,7 @@ struct Worker::State {
   std::vector<uint32_t> index_of;         // by slice
   std::optional<std::pair<uint64_t, uint64_t>> seen_range;  // lowest and highest; computed on demand
   std::optional<Time> resume_at;  // refused by a server: nothing new before this time
+  uint32_t conflicts_in_a_row = 0;
   Run run;
   // Servers whose requests fail. A reply that does not come says nothing, since a step may take any time.
   struct Failing {
@@ -205,6 +211,7 @@ struct Worker::State {
   std::optional<Time> ask_at;  // query the versions of slices not before this
   // the step and time of the last pull that returned no newer values
   std::optional<std::pair<uint64_t, Time>> last_pull;
+  Rng rng{0};  // of pauses
 };
 
 }  // namespace leat::protocol

@@ -279,6 +279,28 @@ TEST_F(StepsTest, ARefusedRunIsTriedAgainLater) {
   EXPECT_EQ(All<Compute>(Answer(pulls[0], 0)).at(0).batch, 0u);
 }
 
+TEST_F(StepsTest, ARefusedRunIsTriedAgainLessAndLessOften) {
+  Compute compute = StartOf({Part(1, 0, 0)});
+  std::vector<Duration> pauses;
+  for (int i = 0; i < 8; ++i) {
+    for (const SendPush& push : Pushes(compute)) Hold(push, 0, SliceOutcome::kConflict);
+    const Time refused = now_;
+    WorkerActions actions;
+    while (actions.empty()) {
+      now_ = worker_.next_timer();
+      actions = worker_.OnTimer(now_);
+    }
+    pauses.push_back(now_ - refused);
+    while (All<Compute>(actions).empty()) actions = AnswerAll(actions, 0);
+    compute = All<Compute>(actions).at(0);
+  }
+  for (size_t i = 0; i < pauses.size(); ++i) {
+    const Duration least = std::min<Duration>(std::chrono::seconds(2), std::chrono::milliseconds(50 << i));
+    EXPECT_GE(pauses[i], least) << i;
+    EXPECT_LE(pauses[i], least * 3 / 2) << i;
+  }
+}
+
 TEST_F(StepsTest, LeavesThoughOthersKeepItWaiting) {
   const auto pushes = Pushes(StartOf({Part(1, 0, 0)}));
   Answer(pushes[0], 1);

@@ -53,6 +53,54 @@ TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
   EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1));
 }
 
+TEST_F(WorkerTest, ConflictsArePausedAfterForLongerAndLonger) {
+  AnswerAll(Reply(MakeView(5)));
+  std::vector<Duration> pauses;
+  for (uint64_t lease = 1; lease <= 9; ++lease) {
+    Reply({}, {MakeLease(lease, 5)});
+    WorkerActions actions = worker_.OnSplitReady(now_, lease);
+    if (All<Compute>(actions).empty()) {
+      EXPECT_GT(worker_.next_timer(), now_);
+      pauses.push_back(worker_.next_timer() - now_);
+      EXPECT_THAT(worker_.OnTimer(now_ + milliseconds(49)), IsEmpty());
+      now_ = worker_.next_timer();
+      actions = worker_.OnTimer(now_);
+    }
+    const Compute compute = All<Compute>(actions).at(0);
+    const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+    // Two slices of the first server refuse it: one conflict.
+    PushReply refused = Ok(*pushes[0].request);
+    for (SliceReply& slice : refused.slices) slice.outcome = SliceOutcome::kConflict;
+    worker_.OnPushReply(now_, pushes[0].server, refused);
+    actions = Answer(pushes[1]);
+    EXPECT_TRUE(All<Compute>(actions).empty());
+    EXPECT_EQ(All<DropSplit>(actions).size(), 1u) << "the rest of the split would be refused, too";
+    EXPECT_THAT(worker_.MakeHeartbeat(now_).released, ElementsAre(lease));
+  }
+  ASSERT_EQ(pauses.size(), 8u);
+  for (size_t i = 0; i < pauses.size(); ++i) {
+    const Duration least = std::min<Duration>(seconds(2), milliseconds(50 << i));
+    EXPECT_GE(pauses[i], least) << i;
+    EXPECT_LE(pauses[i], least * 3 / 2) << i;
+  }
+  EXPECT_NE(pauses[6], pauses[7]) << "at random";
+
+  // A run that is taken ends it.
+  now_ = worker_.next_timer();
+  worker_.OnTimer(now_);
+  Reply({}, {MakeLease(20, 1)});
+  Compute compute = All<Compute>(worker_.OnSplitReady(now_, 20)).at(0);
+  AnswerAll(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  Reply({}, {MakeLease(21, 1)});
+  compute = All<Compute>(worker_.OnSplitReady(now_, 21)).at(0);
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  PushReply refused = Ok(*pushes[0].request);
+  refused.slices[1].outcome = SliceOutcome::kConflict;
+  worker_.OnPushReply(now_, pushes[0].server, refused);
+  Answer(pushes[1]);
+  EXPECT_LE(worker_.next_timer() - now_, milliseconds(75));
+}
+
 TEST_F(WorkerTest, AServerWhoseRequestsFailForTwoSecondsIsReportedUntilItAnswers) {
   const Compute compute = Started();
   auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
