@@ -1,6 +1,7 @@
 #include "control/client.h"
 #include "control/server.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -10,11 +11,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/testing.h"
+#include "net/security/refusal_log.h"
 #include "net/tls/testing.h"
 
 namespace leat::control {
@@ -362,6 +365,26 @@ TEST_F(TlsControlTest, EachRoleMayAskWhatItsCertificateSays) {
   EXPECT_EQ(observer->Call(protocol::AdminRequest{}, 10s).status().code(), Code::kPermissionDenied);
   EXPECT_EQ(observer->Call(protocol::JoinRequest{}, 10s).status().code(), Code::kPermissionDenied);
   EXPECT_TRUE(worker->Call(protocol::WorkerHeartbeat{}, 10s).ok()) << "it is still connected";
+}
+
+TEST_F(TlsControlTest, RequestsThatTheCertificateDoesNotAllowAreLogged) {
+  Start();
+  testing::internal::CaptureStdout();
+  const auto worker = Client("worker");
+  const auto observer = Client("observer");
+  EXPECT_TRUE(worker->Call(protocol::WorkerHeartbeat{}, 10s).ok());
+  EXPECT_FALSE(worker->Call(protocol::AdminRequest{}, 10s).ok());
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(observer->Call(protocol::JoinRequest{}, 10s).ok());
+  const std::string log = testing::internal::GetCapturedStdout();
+  std::istringstream text(log);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), net::RefusalLog::kLines) << "a flood is a few lines:\n" << log;
+  const std::string refused = ".* " + server->address() + " refused 127\\.0\\.0\\.1:[0-9]+: ";
+  EXPECT_THAT(lines[0], testing::MatchesRegex(refused + "admin request: the certificate is for the role "
+                                                        "worker, this needs one for admin"));
+  EXPECT_THAT(lines[1], testing::MatchesRegex(refused + "join as a worker: the certificate is for the role "
+                                                        "observer, this needs one for worker"));
 }
 
 TEST_F(TlsControlTest, LargeMessagesBothWays) {

@@ -39,7 +39,25 @@ struct Allowed {
   CertificateRoles operator()(const protocol::AdminRequest&) const { return {CertificateRole::kAdmin}; }
 };
 
+struct Description {
+  std::string operator()(const protocol::JoinRequest& join) const {
+    return "join as a " + std::string(protocol::Name(join.role));
+  }
+  std::string operator()(const protocol::WorkerHeartbeat&) const { return "worker's heartbeat"; }
+  std::string operator()(const protocol::ServerHeartbeat&) const { return "server's heartbeat"; }
+  std::string operator()(const protocol::BotsHeartbeat&) const { return "bots' heartbeat"; }
+  std::string operator()(const protocol::FeedHeartbeat&) const { return "feed's heartbeat"; }
+  std::string operator()(const protocol::KeepAlive&) const { return "keep-alive"; }
+  std::string operator()(const protocol::JobRequest&) const { return "request for the job"; }
+  std::string operator()(const protocol::StatusRequest&) const { return "status request"; }
+  std::string operator()(const protocol::AdminRequest&) const { return "admin request"; }
+};
+
 }  // namespace
+
+std::string Describe(const protocol::ControlRequest& request) {
+  return std::visit(Description(), request);
+}
 
 Status CheckPermission(CertificateRoles roles, const protocol::ControlRequest& request) {
   const CertificateRoles allowed = std::visit(Allowed(), request);

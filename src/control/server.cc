@@ -27,6 +27,7 @@
 #include "net/address.h"
 #include "net/handshake.h"
 #include "net/loop.h"
+#include "net/security/refusal_log.h"
 #include "net/tls/tls_pump.h"
 
 namespace leat::control {
@@ -46,6 +47,21 @@ constexpr size_t kMemoryQuota = 64 << 20;  // for received data that is not read
 
 class Exchange;
 
+// The log of requests that certificates do not allow. Thread-safe.
+class DeniedRequests {
+ public:
+  void Add(const std::string& listener, const std::string& peer, const protocol::ControlRequest& request,
+           const Status& why) {
+    std::lock_guard lock(mutex_);
+    log_.Add(clock_.Now(), listener, peer, Describe(request) + ": " + why.message());
+  }
+
+ private:
+  const MonotonicClock clock_;
+  std::mutex mutex_;
+  net::RefusalLog log_{"requests"};
+};
+
 // State shared by the calls and the server, which may be destroyed first. `mutex` guards everything here and
 // in the calls.
 struct Core {
@@ -53,6 +69,10 @@ struct Core {
   bool open = true;  // new operations may start
   ControlServer::Handler handler;
   net::CertificateRoles roles;  // of the peers that make the calls
+  std::string address;          // of the listener
+  std::shared_ptr<DeniedRequests> denied;
+  // Addresses by the name that gRPC gives to a connection. A name is used again after its connection's end.
+  std::map<std::string, std::string> peers;
   grpc::AsyncGenericService service;
   std::unique_ptr<grpc::ServerCompletionQueue> queue;
   // calls with a pending operation or handler
@@ -100,8 +120,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     lock.unlock();
     auto request = ParseRequest(bytes);
     if (!request.ok()) return Answer(protocol::Refusal{request.status()});
-    if (Status allowed = CheckPermission(core_->roles, *request); !allowed.ok())
+    if (Status allowed = CheckPermission(core_->roles, *request); !allowed.ok()) {
+      core_->denied->Add(core_->address, Peer(), *request, allowed);
       return Answer(protocol::Refusal{std::move(allowed)});
+    }
     core_->handler(std::move(request).value(), [self](protocol::ControlReply reply) { self->Answer(reply); });
   }
 
@@ -117,6 +139,14 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     if (!core_->open || state_ != State::kHandle) return;
     state_ = State::kFinish;
     rpc_->stream.WriteAndFinish(ToBuffer(bytes), grpc::WriteOptions(), grpc::Status::OK, this);
+  }
+
+  // The address of the peer. The mutex is not held.
+  std::string Peer() const {
+    std::lock_guard lock(core_->mutex);
+    if (rpc_ == nullptr) return "a peer that has gone";
+    const auto at = core_->peers.find(rpc_->context.peer());
+    return at == core_->peers.end() ? rpc_->context.peer() : at->second;
   }
 
   // The mutex is held.
@@ -162,9 +192,13 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
 // connection.
 class RoleServer {
  public:
-  RoleServer(ControlServer::Handler handler, net::CertificateRoles roles) : core_(std::make_shared<Core>()) {
+  RoleServer(ControlServer::Handler handler, net::CertificateRoles roles, std::string address,
+             std::shared_ptr<DeniedRequests> denied)
+      : core_(std::make_shared<Core>()) {
     core_->handler = std::move(handler);
     core_->roles = roles;
+    core_->address = std::move(address);
+    core_->denied = std::move(denied);
   }
   RoleServer(const RoleServer&) = delete;
   RoleServer& operator=(const RoleServer&) = delete;
@@ -193,7 +227,14 @@ class RoleServer {
     thread_ = std::thread([this] { Serve(); });
     return {};
   }
-  void Adopt(net::Descriptor socket) { grpc::AddInsecureChannelFromFd(server_.get(), socket.Release()); }
+  // `peer`: its address.
+  void Adopt(net::Descriptor socket, const std::string& peer) {
+    {
+      std::lock_guard lock(core_->mutex);
+      core_->peers["fd:" + std::to_string(socket.get())] = peer;
+    }
+    grpc::AddInsecureChannelFromFd(server_.get(), socket.Release());
+  }
 
   // Sends replies already given and cancels waiting calls.
   ~RoleServer() {
@@ -284,7 +325,7 @@ class Server final : public ControlServer {
   Result<RoleServer*> ServerFor(net::CertificateRoles roles) {
     auto& server = servers_[roles];
     if (server == nullptr) {
-      auto made = std::make_unique<RoleServer>(handler_, roles);
+      auto made = std::make_unique<RoleServer>(handler_, roles, address_, denied_);
       LEAT_RETURN_IF_ERROR(made->Start());
       server = std::move(made);
     }
@@ -296,7 +337,8 @@ class Server final : public ControlServer {
     const auto server = ServerFor(tls ? authenticated.tls->peer_roles() : net::CertificateRoles::All());
     if (!server.ok()) return;
     // Counted until gRPC or the peer ends it.
-    const std::string host(net::HostOf(authenticated.peer));
+    const std::string peer = authenticated.peer;
+    const std::string host(net::HostOf(peer));
     const uint64_t number = ++last_connection_;
     const auto on_end = [this, number, host] {
       connections_.erase(number);
@@ -315,10 +357,11 @@ class Server final : public ControlServer {
     }
     shared_->Accepted(host);
     connections_[number] = std::move(connection);
-    (*server)->Adopt(std::move(socket));
+    (*server)->Adopt(std::move(socket), peer);
   }
 
   const ControlServer::Handler handler_;
+  const std::shared_ptr<DeniedRequests> denied_ = std::make_shared<DeniedRequests>();
   net::Loop loop_;  // for handshakes
   std::shared_ptr<net::TransportContext> shared_;
   std::unique_ptr<net::Listener> listener_;

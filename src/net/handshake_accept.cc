@@ -1,7 +1,6 @@
 // Accepts authenticated connections.
 #include "net/handshake.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "net/address.h"
 #include "net/handshake_socket.h"
 #include "net/poller.h"
+#include "net/security/refusal_log.h"
 #include "wire/handshake.h"
 
 namespace leat::net {
@@ -27,33 +27,6 @@ constexpr int kAcceptsPerTurn = 64;
 constexpr std::byte kTlsHandshake{0x16};
 // Pause after the process or the system has run out of descriptors or memory.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-
-// Logs refused peers, at most kLines lines per kPeriod, so that a flood does not fill the log.
-class RefusalLog {
- public:
-  static constexpr uint32_t kLines = 10;
-  static constexpr Duration kPeriod = std::chrono::seconds(10);
-
-  void Add(Time now, const std::string& listener, const std::string& peer, const std::string& why) {
-    if (lines_ == 0 || now - begin_ > kPeriod) {
-      if (unlogged_ > 0)
-        spdlog::warn("{} refused {} more connections", listener, std::exchange(unlogged_, 0));
-      begin_ = now;
-      lines_ = 0;
-    }
-    if (lines_ == kLines) {
-      ++unlogged_;
-      return;
-    }
-    ++lines_;
-    spdlog::warn("{} refused {}: {}", listener, peer, why);
-  }
-
- private:
-  Time begin_{};
-  uint32_t lines_ = 0;  // since begin_
-  uint64_t unlogged_ = 0;
-};
 
 // A listening socket and its unauthenticated peers.
 class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_this<HandshakeAcceptor> {
@@ -260,7 +233,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
   std::shared_ptr<TransportContext> shared_;
   int fd_;
   const std::string address_;
-  RefusalLog refusal_log_;
+  RefusalLog refusal_log_{"connections"};
   std::function<void(AuthenticatedSocket)> on_socket_;
   uint64_t watch_ = 0;
   uint64_t pause_timer_ = 0;
