@@ -205,12 +205,12 @@ void Put(const std::vector<protocol::PartitionLedger>& in,
   }
 }
 
-void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in,
+void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in, uint32_t first,
           std::vector<protocol::PartitionLedger>* out, Check* check) {
   if (!check->Count(in.size(), Limits::kPartitions, "partitions of a ledger")) return;
   out->reserve(static_cast<size_t>(in.size()));
   for (const auto& p : in) {
-    const size_t index = out->size();
+    const size_t index = first + out->size();
     auto& partition = out->emplace_back();
     Take(p.done(), &partition.done, check);
     if (!check->Count(p.open_size(), Limits::kOpenSplits, "open splits")) return;

@@ -73,7 +73,8 @@ void Take(const pb::Runs& in, protocol::Cut* cut, protocol::RunSet* runs, Check*
 
 void Put(const std::vector<protocol::PartitionLedger>& in,
          google::protobuf::RepeatedPtrField<pb::PartitionLedger>* out);
-void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in,
+// `first`: the number of the first of them.
+void Take(const google::protobuf::RepeatedPtrField<pb::PartitionLedger>& in, uint32_t first,
           std::vector<protocol::PartitionLedger>* out, Check* check);
 
 void Put(const std::vector<protocol::SliceIncarnation>& in,

@@ -156,6 +156,8 @@ void Put(const protocol::ServerHeartbeatReply& in, pb::ServerHeartbeatReply* out
   Put(in.start, out->mutable_start());
   Put(in.orders, out->mutable_orders());
   if (in.checkpoint) Put(*in.checkpoint, out->mutable_checkpoint());
+  out->set_report(in.report);
+  out->set_part(in.part);
 }
 
 void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* out, Check* check) {
@@ -165,6 +167,8 @@ void Take(const pb::ServerHeartbeatReply& in, protocol::ServerHeartbeatReply* ou
   Take(in.start(), &out->start, check);
   Take(in.orders(), &out->orders, check);
   if (in.has_checkpoint()) Take(in.checkpoint(), &out->checkpoint.emplace(), check);
+  out->report = in.report();
+  out->part = in.part();
 }
 
 void Take(const pb::Refusal& in, protocol::Refusal* out, Check* check) {

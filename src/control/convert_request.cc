@@ -89,7 +89,7 @@ void Take(const pb::MemberReport& in, protocol::MemberReport* out, Check* check)
   out->connected = in.connected();
   out->step = in.step();
   out->events = in.events();
-  Take(in.partitions(), &out->partitions, check);
+  Take(in.partitions(), 0, &out->partitions, check);
   out->rounds_until = in.rounds_until();
   TakeText(in.failure(), Limits::kText, "member_report.failure", &out->failure, check);
   if (in.has_shard()) Take(in.shard(), &out->shard.emplace(), check);
@@ -132,13 +132,19 @@ void Put(const protocol::LedgerReport& in, pb::LedgerReport* out) {
   out->set_events(in.events);
   Put(in.partitions, out->mutable_partitions());
   out->set_version(in.version);
+  out->set_first_partition(in.first_partition);
+  out->set_more(in.more);
 }
 
 void Take(const pb::LedgerReport& in, protocol::LedgerReport* out, Check* check) {
   Take(in.slices(), &out->slices, check);
   out->events = in.events();
-  Take(in.partitions(), &out->partitions, check);
+  const auto limit = static_cast<uint32_t>(Limits::kPartitions);
+  if (!check->That(in.first_partition() <= limit, "first_partition", in.first_partition())) return;
+  out->first_partition = in.first_partition();
+  Take(in.partitions(), out->first_partition, &out->partitions, check);
   out->version = in.version();
+  out->more = in.more();
 }
 
 void Put(const protocol::ServerProgress& in, pb::ServerProgress* out) {
@@ -182,6 +188,9 @@ void Put(const protocol::ServerHeartbeat& in, pb::ServerHeartbeat* out) {
   Put(in.progress, out->mutable_progress());
   out->set_consecutive_rejected(in.consecutive_rejected);
   if (in.rejected) Put(*in.rejected, out->mutable_rejected());
+  out->set_report(in.report);
+  out->set_part(in.part);
+  out->set_more(in.more);
 }
 
 void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* check) {
@@ -196,6 +205,9 @@ void Take(const pb::ServerHeartbeat& in, protocol::ServerHeartbeat* out, Check* 
   Take(in.progress(), &out->progress, check);
   out->consecutive_rejected = in.consecutive_rejected();
   if (in.has_rejected()) Take(in.rejected(), &out->rejected.emplace(), check);
+  out->report = in.report();
+  out->part = in.part();
+  out->more = in.more();
 }
 
 void Put(const protocol::KeepAlive& in, pb::KeepAlive* out) {

@@ -50,10 +50,10 @@ LEAT_FIELDS(Group, a, b, c, d, e, g)
 LEAT_FIELDS(Round::Lane, a, b)
 LEAT_FIELDS(Round, a, b)
 LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j)
-LEAT_FIELDS(LedgerReport, a, b, c, d)
+LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
 LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n)
-LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k)
-LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g)
+LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o)
+LEAT_FIELDS(ServerHeartbeatReply, a, b, c, d, e, g, h, i)
 LEAT_FIELDS(BotsHeartbeat, a, b, c, d)
 LEAT_FIELDS(BotsHeartbeatReply, a, b)
 LEAT_FIELDS(JobRequest, a)
@@ -156,6 +156,13 @@ class Fill {
         v[p].open.push_back({cut, Runs(cut)});
         at = cut.next();
       }
+    }
+  }
+  void operator()(protocol::LedgerReport& v) {
+    Fields(v, *this);
+    v.first_partition = static_cast<uint32_t>(rng_.Below(1000));
+    for (auto& partition : v.partitions) {
+      for (auto& split : partition.open) split.cut.partition += v.first_partition;
     }
   }
   void operator()(protocol::WorkerHeartbeat& v) {

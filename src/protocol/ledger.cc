@@ -91,6 +91,41 @@ RunSet HeldRuns(const std::vector<PartitionLedger>& partitions, const Cut& cut) 
   return RunSet(cut.runs(), at->batches.words());
 }
 
+PartitionLedger Growth(const PartitionLedger& before, const PartitionLedger& now) {
+  PartitionLedger growth{now.done, {}};
+  auto old = before.open.begin();
+  for (const OpenSplit& split : now.open) {
+    while (old != before.open.end() && old->cut.begin < split.cut.begin) ++old;
+    if (old == before.open.end() || *old != split) growth.open.push_back(split);
+  }
+  return growth;
+}
+
+void Add(const PartitionLedger& reported, PartitionLedger* known) {
+  known->done = std::max(known->done, reported.done);
+  std::vector<OpenSplit> open;
+  open.reserve(known->open.size() + reported.open.size());
+  auto old = known->open.begin();
+  const auto keep = [&](OpenSplit split) {
+    if (split.cut.begin >= known->done && open.size() < Ledger::kMaxOpen) open.push_back(std::move(split));
+  };
+  Position from = reported.done;
+  for (const OpenSplit& split : reported.open) {
+    // It comes from a peer: an entry that no ledger has is left out, and the set gets the cut's size.
+    if (!split.cut.valid() || split.cut.after < from) continue;
+    from = split.cut.next();
+    while (old != known->open.end() && old->cut.begin < split.cut.begin) keep(std::move(*old++));
+    RunSet runs(split.cut.runs(), split.batches.words());
+    if (old != known->open.end() && old->cut.begin == split.cut.begin) {
+      if (old->cut == split.cut) runs |= old->batches;
+      ++old;
+    }
+    keep({split.cut, std::move(runs)});
+  }
+  while (old != known->open.end()) keep(std::move(*old++));
+  known->open = std::move(open);
+}
+
 void Encode(const Ledger& ledger, ByteWriter* out) {
   out->Put(static_cast<uint32_t>(ledger.partitions().size()));
   for (const PartitionLedger& partition : ledger.partitions()) {

@@ -182,5 +182,21 @@ TEST(Ledger, ReportsThatDoNotFitHoldNothing) {
   EXPECT_TRUE(HeldRuns({}, cut).empty());
 }
 
+TEST(Ledger, WhatNoLedgerHasIsNotAddedToWhatIsKnown) {
+  Cut cut;
+  cut.begin = cut.after = {0, 20};
+  cut.end = 40;
+  cut.batch_size = 10;
+  PartitionLedger reported{{0, 10}, {{cut, RunSet(2)}, {cut, RunSet(2, true)}}};
+  reported.open.push_back({Cut{.after = {0, 50}, .begin = {0, 50}, .end = 60, .batch_size = 0}, {}});
+  reported.open.push_back({Cut{.after = {0, 60}, .begin = {0, 60}, .end = 60}, {}});
+  PartitionLedger known;
+  Add(reported, &known);
+  EXPECT_EQ(known, (PartitionLedger{{0, 10}, {{cut, RunSet(2)}}}));
+  reported = {{0, 30}, {{cut, RunSet(2, true)}}};
+  Add(reported, &known);
+  EXPECT_EQ(known, (PartitionLedger{{0, 30}, {}})) << "it begins before the end of what is done";
+}
+
 }  // namespace
 }  // namespace leat::protocol

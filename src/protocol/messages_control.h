@@ -240,12 +240,17 @@ struct WorkerHeartbeatReply {
   friend bool operator==(const WorkerHeartbeatReply&, const WorkerHeartbeatReply&) = default;
 };
 
-// Slices with equal ledgers, as most have most of the time.
+// Slices with equal ledgers, as most have most of the time. A server's report contains only what the
+// coordinator does not know yet. A ledger only grows within an incarnation, so everything ever reported about
+// one remains true.
 struct LedgerReport {
   std::vector<SliceIncarnation> slices;
   uint64_t events = 0;  // the minimum over the slices
+  // Partitions from `first_partition` on. Others are unchanged, and so are open splits that are not listed.
   std::vector<PartitionLedger> partitions;
   uint64_t version = 0;  // the minimum over the slices: the next step in stepped strategies
+  uint32_t first_partition = 0;
+  bool more = false;  // the rest about these slices follows, and the slices are not live until then
   friend bool operator==(const LedgerReport&, const LedgerReport&) = default;
 };
 
@@ -266,7 +271,12 @@ struct ServerProgress {
 struct ServerHeartbeat {
   NodeId node;
   Generation generation;
-  std::vector<LedgerReport> ledgers;     // all slices on this server
+  std::vector<LedgerReport> ledgers;  // slices on this server
+  // A report that is too large for one heartbeat is sent in parts, each with its own heartbeat: part 0, 1, …
+  // of report number `report`, and whether there are `more`. It contains the state as of part 0.
+  uint64_t report = 0;
+  uint32_t part = 0;
+  bool more = false;
   std::vector<SliceIncarnation> failed;  // orders that failed
   std::string failure;                   // the reason for the first of them
   std::optional<ShardReport> shard;      // repeated until a newer checkpoint is ordered
@@ -284,6 +294,9 @@ struct ServerHeartbeatReply {
   std::vector<Position> start;                // where each partition starts, for newly initialized slices
   std::vector<SliceOrder> orders;             // all slices of this server: others are dropped
   std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported
+  // Of the heartbeat. Only what is acknowledged is not reported again.
+  uint64_t report = 0;
+  uint32_t part = 0;
 };
 
 struct BotsHeartbeat {

@@ -79,7 +79,7 @@ void Coordinator::State::OnJoin(Time now, uint64_t call, const JoinRequest& requ
   reply.heartbeat_interval = config.heartbeat_interval;
   reply.heartbeat_timeout = config.heartbeat_timeout;
   members[reply.node] = std::move(member);
-  if (request.role == Role::kServer) heartbeat_counts[reply.node] = 0;
+  if (request.role == Role::kServer) heartbeat_counts[reply.node] = {};
   if (request.role == Role::kWorker && AllReduce()) {
     groups.Join(now, members[reply.node].member, request.process);
   }
@@ -204,7 +204,7 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
     reply.stop = true;
     return Answer(call, std::move(reply));
   }
-  ++heartbeat_counts[heartbeat.node];
+  heartbeat_counts[heartbeat.node].Add(heartbeat);
   member->generation = heartbeat.generation;
   const bool was_ready = slices.ready();
   const Result<bool> changed = slices.Report(heartbeat, Servers());
@@ -231,6 +231,8 @@ void Coordinator::State::OnServer(Time now, uint64_t call, const ServerHeartbeat
   if (heartbeat.generation != view->generation) reply.view = view;
   if (cursors.started()) reply.start = cursors.start();
   reply.orders = slices.OrdersFor(heartbeat.node);
+  reply.report = heartbeat.report;
+  reply.part = heartbeat.part;
   reply.checkpoint = CheckpointOrderFor(heartbeat.node);
   Answer(call, std::move(reply));
 }

@@ -7,18 +7,37 @@
 #include <map>
 
 #include "base/ids.h"
+#include "protocol/messages_control.h"
 
 namespace leat::protocol {
 
-using HeartbeatCounts = std::map<NodeId, uint64_t>;  // so far, by connected server
+// Of one server, so far.
+struct HeartbeatCount {
+  uint64_t heartbeats = 0;
+  uint64_t report = 0;    // number of the newest report
+  uint64_t begun = 0;     // the heartbeat with its first part
+  uint64_t complete = 0;  // the heartbeat that began the last report whose parts have all arrived
 
-// True if every server present `then`, and still present, has made a heartbeat since. Two must arrive: the
-// first may have been made before `then`, the second was made after the first was answered.
+  void Add(const ServerHeartbeat& heartbeat) {
+    ++heartbeats;
+    if (heartbeat.report < report) return;  // a part that was overtaken on its way
+    // A part that is repeated belongs to a report that began earlier.
+    if (heartbeat.report > report || report == 0) begun = heartbeats;
+    report = heartbeat.report;
+    if (!heartbeat.more) complete = begun;
+  }
+};
+
+using HeartbeatCounts = std::map<NodeId, HeartbeatCount>;  // by connected server
+
+// True if every server present `then`, and still present, has reported its whole state since. The report must
+// begin with the second heartbeat after `then`: the first may have been made before `then`, the second was
+// made after the first was answered.
 inline bool AllReportedSince(const HeartbeatCounts& then, const HeartbeatCounts& now) {
   constexpr uint64_t kHeartbeatsNeeded = 2;
   return std::all_of(then.begin(), then.end(), [&](const auto& heartbeat) {
     const auto its = now.find(heartbeat.first);
-    return its == now.end() || its->second >= heartbeat.second + kHeartbeatsNeeded;
+    return its == now.end() || its->second.complete >= heartbeat.second.heartbeats + kHeartbeatsNeeded;
   });
 }
 

@@ -185,7 +185,8 @@ std::vector<Cut> RoundQueue::Open(const std::vector<Position>& watermark) const 
 void RoundQueue::DropBefore(const std::vector<Position>& watermark, uint64_t step) {
   std::erase_if(cuts_,
                 [&](const auto& entry) { return entry.second.next() <= watermark[entry.second.partition]; });
-  while (!rounds_.empty() && End(rounds_.begin()) <= step) {
+  // A server may save a step before it has reported the whole of its ledgers: a round is closed first.
+  while (!rounds_.empty() && End(rounds_.begin()) <= std::min(step, version_)) {
     Round& round = rounds_.begin()->second;
     for (uint32_t lane = 0; lane < round.parts.size(); ++lane) {
       released_.erase({rounds_.begin()->first, lane});

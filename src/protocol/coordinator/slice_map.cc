@@ -10,13 +10,29 @@ namespace leat::protocol {
 
 namespace {
 
-// A ledger only grows within an incarnation, so a shorter one is in an older report that was delayed.
+// All-reduce: a ledger only grows within an incarnation, so a shorter one is in an older report that was
+// delayed.
 bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
   if (report.version < last.version) return true;
   for (size_t p = 0; p < report.partitions.size(); ++p) {
     if (report.partitions[p].done < last.partitions[p].done) return true;
   }
   return false;
+}
+
+// What is known after another report; `known` may be null.
+std::shared_ptr<const LedgerReport> Sum(const LedgerReport* known, const LedgerReport& report,
+                                        size_t partitions) {
+  auto sum = known ? std::make_shared<LedgerReport>(*known) : std::make_shared<LedgerReport>();
+  sum->partitions.resize(partitions);
+  for (size_t p = 0; p < report.partitions.size(); ++p) {
+    Add(report.partitions[p], &sum->partitions[report.first_partition + p]);
+  }
+  if (!report.more) {
+    sum->events = std::max(sum->events, report.events);
+    sum->version = std::max(sum->version, report.version);
+  }
+  return sum;
 }
 
 }  // namespace
@@ -193,7 +209,7 @@ std::vector<Incarnation> SliceMap::Incarnations() const {
 
 Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
   for (const LedgerReport& report : heartbeat.ledgers) {
-    if (report.version == base_step_) continue;
+    if (report.more || report.version == base_step_) continue;
     for (const SliceIncarnation& slice_incarnation : report.slices) {
       if (slice_incarnation.slice.value >= slices_.size()) continue;
       const State& slice = slices_[slice_incarnation.slice.value];
@@ -208,34 +224,50 @@ Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
   return Status();
 }
 
-Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers) {
-  const auto find = [&](const SliceIncarnation& slice_incarnation) -> State* {
-    if (slice_incarnation.slice.value >= slices_.size()) return nullptr;
-    State& slice = slices_[slice_incarnation.slice.value];
-    if (slice.server != heartbeat.node ||
-        !guards::SameIncarnation(slice_incarnation.incarnation, slice.incarnation))
-      return nullptr;
-    return &slice;
-  };
+SliceMap::State* SliceMap::Find(NodeId server, const SliceIncarnation& slice_incarnation) {
+  if (slice_incarnation.slice.value >= slices_.size()) return nullptr;
+  State& slice = slices_[slice_incarnation.slice.value];
+  if (slice.server != server || !guards::SameIncarnation(slice_incarnation.incarnation, slice.incarnation))
+    return nullptr;
+  return &slice;
+}
+
+// Returns true if a slice became live.
+bool SliceMap::Add(NodeId server, const LedgerReport& report) {
+  const size_t partitions = watermark_.size();
+  if (report.first_partition > partitions || report.partitions.size() > partitions - report.first_partition)
+    return false;
   bool changed = false;
-  for (const LedgerReport& report : heartbeat.ledgers) {
-    if (report.partitions.size() != watermark_.size()) continue;
-    std::shared_ptr<const LedgerReport> shared;
-    for (const SliceIncarnation& slice_incarnation : report.slices) {
-      State* slice = find(slice_incarnation);
-      if (!slice || (slice->report && Overtaken(report, *slice->report))) continue;
-      if (!shared) shared = std::make_shared<const LedgerReport>(report);
-      slice->report = shared;
-      slice->failures = 0;
-      slice->failed_servers.clear();
-      if (slice->live) continue;
-      slice->live = true;
-      ++live_;
-      changed = true;
+  // Slices of which the same was known share the result, and so do those of which the same is known now.
+  using Known = std::shared_ptr<const LedgerReport>;
+  std::vector<std::pair<Known, Known>> results;
+  for (const SliceIncarnation& slice_incarnation : report.slices) {
+    State* slice = Find(server, slice_incarnation);
+    if (!slice) continue;
+    auto result = std::ranges::find(results, slice->report, &std::pair<Known, Known>::first);
+    if (result == results.end()) {
+      Known sum = Sum(slice->report.get(), report, partitions);
+      const auto same =
+          std::ranges::find_if(results, [&](const auto& other) { return *other.second == *sum; });
+      if (same != results.end()) sum = same->second;
+      result = results.insert(results.end(), {slice->report, std::move(sum)});
     }
+    slice->report = result->second;
+    slice->failures = 0;
+    slice->failed_servers.clear();
+    if (report.more || slice->live) continue;
+    slice->live = true;
+    ++live_;
+    changed = true;
   }
+  return changed;
+}
+
+Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers) {
+  bool changed = false;
+  for (const LedgerReport& report : heartbeat.ledgers) changed = Add(heartbeat.node, report) || changed;
   for (const SliceIncarnation& slice_incarnation : heartbeat.failed) {
-    State* slice = find(slice_incarnation);
+    State* slice = Find(heartbeat.node, slice_incarnation);
     if (!slice || slice->live) continue;
     NodeId server = heartbeat.node;
     if (++slice->failures >= kMaxFailures) {
@@ -270,8 +302,7 @@ void SliceMap::ReportAll(const LedgerReport& report) {
 void SliceMap::Derive() {
   reports_.clear();
   for (const State& slice : slices_) {
-    if (slice.report && (reports_.empty() || reports_.back() != slice.report))
-      reports_.push_back(slice.report);
+    if (slice.live && (reports_.empty() || reports_.back() != slice.report)) reports_.push_back(slice.report);
   }
   std::sort(reports_.begin(), reports_.end());
   reports_.erase(std::unique(reports_.begin(), reports_.end()), reports_.end());

@@ -62,9 +62,10 @@ class SliceMap {
   size_t size() const { return slices_.size(); }
 
   // ---- reports
-  // Records a server's report about its slices. Ignores other slices and former incarnations. Returns true if
-  // a slice became live or was ordered again: from one of `servers` if this one keeps failing. Fails if each
-  // of `servers` has failed.
+  // Adds a part of a server's report to what is known of its slices. Ignores other slices and former
+  // incarnations. A slice becomes live when it is reported without `more`. Returns true if a slice became
+  // live or was ordered again: from one of `servers` if this one keeps failing. Fails if each of `servers`
+  // has failed.
   Result<bool> Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers);
   // Stepped strategies: an incarnation starts at the step it is restored from. Returns kInvalidArgument if a
   // server's first report of one differs.
@@ -92,14 +93,18 @@ class SliceMap {
     uint32_t failures = 0;               // of its server, in a row
     std::vector<NodeId> failed_servers;  // cannot restore it
     SliceOrder order;
-    std::shared_ptr<const LedgerReport> report;  // null until live
+    // What has been reported about the incarnation, without its slices; null: nothing.
+    std::shared_ptr<const LedgerReport> report;
   };
 
   void Give(State& slice, NodeId server);
   // One of `servers` that has not failed to restore the slice, with the fewest bytes; 0 if there is none.
   NodeId Replacement(const State& slice, const std::vector<NodeId>& servers) const;
   void Forget(State& slice);
-  // Recomputes the watermark and reports from the current slices.
+  // Null if it is not on the server in this incarnation.
+  State* Find(NodeId server, const SliceIncarnation& slice_incarnation);
+  bool Add(NodeId server, const LedgerReport& report);
+  // Recomputes the watermark and reports from the slices that are live.
   void Derive();
 
   NextIncarnation next_incarnation_;

@@ -68,6 +68,55 @@ TEST_F(SliceMapTest, WatermarkIsTheLeastOfAll) {
   EXPECT_EQ(map_.Watermark(0), (Position{0, 50})) << "a report that was overtaken on its way";
 }
 
+TEST_F(SliceMapTest, ASliceIsLiveWithTheLastPartOfItsFirstReport) {
+  map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
+  ServerHeartbeat part = SendHeartbeat(kA, 50, 45);
+  part.ledgers[0].more = true;
+  EXPECT_FALSE(*map_.Report(part, {}));
+  EXPECT_FALSE(map_.ready());
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 5}));
+  EXPECT_EQ(map_.Events(), 0u);
+  part = SendHeartbeat(kA, 0, 45);
+  part.ledgers[0].partitions.clear();
+  EXPECT_TRUE(*map_.Report(part, {}));
+  EXPECT_TRUE(map_.ready());
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 50})) << "of the first part";
+  EXPECT_EQ(map_.Events(), 45u);
+  part.ledgers[0].first_partition = 1;
+  part.ledgers[0].partitions = {{{0, 60}, {}}};
+  EXPECT_FALSE(*map_.Report(part, {})) << "a partition that the stream has not";
+  part.ledgers[0].first_partition = ~0u;
+  EXPECT_FALSE(*map_.Report(part, {}));
+  EXPECT_EQ(map_.Watermark(0), (Position{0, 50}));
+}
+
+TEST_F(SliceMapTest, OpenSplitsOfSeveralReportsAreKnownTogether) {
+  map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
+  Report(kA, 5);
+  const auto cut_at = [](uint64_t offset) {
+    Cut cut;
+    cut.begin = cut.after = {0, offset};
+    cut.end = offset + 20;
+    cut.batch_size = 10;
+    return cut;
+  };
+  const auto report = [&](const Cut& cut, uint32_t run) {
+    ServerHeartbeat heartbeat = SendHeartbeat(kA, 5);
+    RunSet runs(cut.runs());
+    runs.Add(run);
+    heartbeat.ledgers[0].partitions[0].open = {{cut, runs}};
+    EXPECT_TRUE(map_.Report(heartbeat, {}).ok());
+  };
+  report(cut_at(25), 0);
+  report(cut_at(45), 1);
+  EXPECT_EQ(map_.Missing(cut_at(25)).count(), 1u);
+  EXPECT_TRUE(map_.Missing(cut_at(25)).Has(1));
+  report(cut_at(25), 1);
+  EXPECT_TRUE(map_.Missing(cut_at(25)).empty());
+  EXPECT_EQ(map_.Missing(cut_at(45)).count(), 1u);
+  EXPECT_TRUE(map_.Missing(cut_at(45)).Has(0));
+}
+
 TEST_F(SliceMapTest, OtherSlicesAndFormerIncarnationsDoNotCount) {
   map_.PlaceAll({kA}, Place(table_, Placement::kPartitioned, 1));
   ServerHeartbeat heartbeat = SendHeartbeat(kA, 50);

@@ -38,7 +38,7 @@ class SplitQueueTest : public ::testing::Test {
           {{{SliceId(i), slices_.IncarnationOf(SliceId(i))}}, 0, ledgers_[i].partitions()});
     }
     ASSERT_TRUE(slices_.Report(heartbeat, {}).ok());
-    ++heartbeat_counts_[kServer];
+    heartbeat_counts_[kServer].Add(heartbeat);
     queue_.OnServerReport(slices_, heartbeat_counts_);
   }
 

@@ -22,7 +22,8 @@ Server::State::State(ServerConfig c)
     : config(std::move(c)),
       hosted_slices(config.table.slices.size()),
       hot(config.table.slices.size()),
-      ledgers(config.table.slices.size()) {
+      ledgers(config.table.slices.size()),
+      reports(config.table.slices.size(), config.max_report_bytes) {
   progress.staleness.resize(kStalenessBins);
   for (const auto& variable : config.table.variables) {
     const auto rule = optim::RuleFor(config.optimizer, variable);
@@ -226,6 +227,24 @@ Server::~Server() = default;
 
 void Server::OnJoined(NodeId node) {
   state_->node = node;
+  state_->reports.Restart();
+}
+
+std::vector<LedgerReport> Server::State::ReportLedgers() {
+  std::vector<LedgerReport> whole;
+  for (SliceLedgers::Equal& equal : ledgers.Classes()) {
+    const Slice* first = Alive(SliceId(equal.slices[0]));
+    LedgerReport report{{}, first->events, std::move(equal.partitions), first->version};
+    report.slices.reserve(equal.slices.size());
+    for (const uint32_t i : equal.slices) {
+      const Slice* slice = Alive(SliceId(i));
+      report.slices.push_back({slice->id, slice->incarnation});
+      report.events = std::min(report.events, slice->events);
+      report.version = std::min(report.version, slice->version);
+    }
+    whole.push_back(std::move(report));
+  }
+  return whole;
 }
 
 ServerHeartbeat Server::MakeHeartbeat() {
@@ -242,18 +261,7 @@ ServerHeartbeat Server::MakeHeartbeat() {
     if (!slice) continue;
     s.progress.bytes_held += MemoryBytes(slice->elements, slice->slots);
   }
-  for (SliceLedgers::Equal& equal : s.ledgers.Classes()) {
-    const Slice* first = s.Alive(SliceId(equal.slices[0]));
-    LedgerReport report{{}, first->events, std::move(equal.partitions), first->version};
-    report.slices.reserve(equal.slices.size());
-    for (const uint32_t i : equal.slices) {
-      const Slice* slice = s.Alive(SliceId(i));
-      report.slices.push_back({slice->id, slice->incarnation});
-      report.events = std::min(report.events, slice->events);
-      report.version = std::min(report.version, slice->version);
-    }
-    heartbeat.ledgers.push_back(std::move(report));
-  }
+  s.reports.Fill([&s] { return s.ReportLedgers(); }, &heartbeat);
   s.Prune();
   if (!heartbeat.failed.empty()) heartbeat.failure = s.failure;
   heartbeat.shard = s.shard;
@@ -278,6 +286,8 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
     actions.emplace_back(StopRole{true});
     return actions;
   }
+  // The next part is sent at once.
+  if (s.reports.OnReply(reply.report, reply.part)) s.heartbeat_urgent = true;
   if (reply.view) s.TakeView(reply.view);
   if (!reply.start.empty()) s.start = reply.start;
   LoadSlices loads;

@@ -37,6 +37,8 @@ struct ServerConfig {
   // Calls part(0) … part(count − 1) in any order and on any threads, and returns when all have returned;
   // null: sequentially. Results are bit-identical in all cases.
   std::function<void(size_t count, const std::function<void(size_t)>& part)> run_parts = {};
+  // Of the ledgers in one heartbeat, encoded. The rest follows in the next heartbeats.
+  uint64_t max_report_bytes = 1 << 20;
 };
 
 using ServerAction = std::variant<LoadSlices, SaveShard, StopRole>;

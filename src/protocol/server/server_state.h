@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "optim/mean.h"
+#include "protocol/server/ledger_reports.h"
 #include "protocol/server/server.h"
 #include "protocol/server/slice_ledgers.h"
 
@@ -125,6 +126,7 @@ struct Server::State {
   bool InView(NodeId worker);
 
   // ---- server.cc
+  std::vector<LedgerReport> ReportLedgers();
   void TakeView(const Shared<View>& newer);
   void TakeOrders(const std::vector<SliceOrder>& orders, LoadSlices* loads);
   void MakeLive(HostedSlice* hosted, std::shared_ptr<Slice> slice);  // it is live
@@ -216,7 +218,8 @@ struct Server::State {
   std::vector<std::optional<HostedSlice>> hosted_slices;  // by slice id
   std::vector<HotSlice> hot;                              // by slice id
   size_t count_alive = 0;
-  SliceLedgers ledgers;  // of live slices
+  SliceLedgers ledgers;   // of live slices
+  LedgerReports reports;  // of `ledgers`
   std::string failure;
   std::optional<Save> saving;
   std::optional<CheckpointOrder> waiting_save;  // stepped: not all slices have reached its version

@@ -118,6 +118,7 @@ struct ClusterOptions {
   Duration server_wait = std::chrono::seconds(10);
   Duration tail_wait = std::chrono::milliseconds(200);
   uint32_t keep_checkpoints = 2;
+  uint64_t max_report_bytes = 1 << 20;  // ServerConfig::max_report_bytes
 
   Faults faults;
   std::vector<PlannedFault> plan;

@@ -42,8 +42,11 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
     for (const auto& [ticket, since] : std::exchange(p->parked, {})) {
       FreeMessage(static_cast<uint32_t>(ticket));
     }
-    p->server =
-        std::make_unique<Server>(ServerConfig{options.table, options.optimizer, options.strategy, modelled});
+    p->server = std::make_unique<Server>(ServerConfig{.table = options.table,
+                                                      .optimizer = options.optimizer,
+                                                      .strategy = options.strategy,
+                                                      .modelled = modelled,
+                                                      .max_report_bytes = options.max_report_bytes});
   } else if (!options.strategy.on_servers()) {
     p->memory = workload.Join();
     p->progress = {};
