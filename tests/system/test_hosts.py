@@ -125,7 +125,7 @@ def test_links_that_are_cut_for_a_while_and_a_pair_for_ever(tmp_path, hosts, str
 
         def trains_with_all():
             before = status(hosts, roles, where)
-            here = sorted(m["role"] for m in before.get("members", []) if m["role"] in placed and m["host"])
+            here = sorted(m["role"] for m in before.get("members", []) if m["role"] in placed and m.get("host"))
             return here == sorted(placed) and not unreachable(hosts, roles, where) and before["events"]
 
         for host, seconds in cuts:
@@ -140,6 +140,11 @@ def test_links_that_are_cut_for_a_while_and_a_pair_for_ever(tmp_path, hosts, str
                 assert status(hosts, roles, where)["evictions"] == evictions
         leat.wait_for(trains_with_all, "the members after all cuts")
         a, b = (2, 3) if alone else (1, 4)  # a server that has come back holds no slices
+
+        def done():
+            return next((m["done"] for m in status(hosts, roles, where)["members"] if m.get("host") == hosts.name(b)), 0)
+
+        leat.wait_for(lambda: done() > 0, "a worker that is connected to the server")
         hosts.cut(a, b)
         began = time.monotonic()
         pairs = leat.wait_for(lambda: unreachable(hosts, roles, where), "the name of the pair")

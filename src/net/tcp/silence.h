@@ -41,7 +41,7 @@ class SilenceCheck {
  private:
   static constexpr Duration kAnswer = std::chrono::milliseconds(300);
   static constexpr Duration kInterruption = std::chrono::milliseconds(5250);
-  static constexpr Duration kLongest = std::chrono::milliseconds(8000);
+  static constexpr Duration kLongest = std::chrono::milliseconds(7500);
   // After a pause of this machine the first sample is from before its network runs again.
   static constexpr int kChecks = 2;
 

@@ -43,7 +43,7 @@ TEST(SilenceCheck, DataThatIsSentAgainAndAgainIsSilence) {
     for (int pause = first; asks.back() < 10'000; pause *= 2) asks.push_back(asks.back() + pause);
     const int at = Link().SilentAt(asks, 10'000);
     EXPECT_GE(at, 5250) << first;
-    EXPECT_LE(at, 8750) << first;
+    EXPECT_LE(at, 8250) << first;
   }
 }
 
