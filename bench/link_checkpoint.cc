@@ -151,7 +151,7 @@ class LinkJob {
     return false;
   }
 
-  // Of the newest checkpoint, as far as they have arrived.
+  // The size of the shards of the newest checkpoint that have arrived so far.
   double ShardBytes() const {
     std::string newest;
     std::error_code gone;

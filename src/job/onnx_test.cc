@@ -137,7 +137,7 @@ TEST_F(OnnxAssets, AFeedTellsACoordinatorWithoutTheFile) {
   EXPECT_EQ(job.Hash(), there.Hash());
 }
 
-// What was fetched into the job's directory is there for the next run.
+// A resumed job finds the file that an earlier run has fetched into the job's directory.
 TEST_F(OnnxAssets, AResumedJobUsesTheCopyInItsDirectory) {
   const Job job = Job::Load(Source(), In(here_));
   auto store = checkpoint::Store::Open(job.directory, false);

@@ -24,6 +24,8 @@
 namespace leat::net {
 namespace {
 
+using testing::BareListener;
+using testing::ConnectTo;
 using testing::RandomBytes;
 using testing::RawHandshake;
 using testing::RunUntil;
@@ -31,42 +33,6 @@ using testing::RunUntil;
 constexpr Duration kSoon = std::chrono::seconds(60);
 constexpr size_t kConnectsBytes = wire::kHelloBytes + wire::kProofBytes;
 constexpr size_t kAcceptsBytes = wire::kChallengeBytes + wire::kVerdictBytes;
-
-// `from`: the last byte of the address of the connecting host, 127.0.0.x.
-int ConnectTo(const std::string& address, uint8_t from = 1) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in own{};
-  own.sin_family = AF_INET;
-  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from);
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(ParseAddress(address)->port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-  return fd;
-}
-
-// Listens in the place of a role.
-class Impostor {
- public:
-  Impostor() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(at);
-    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
-    EXPECT_EQ(listen(listener_.get(), 5), 0);
-    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&at), &size);
-    address_ = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
-  }
-  const std::string& address() const { return address_; }
-  Descriptor Accept() { return Descriptor(accept(listener_.get(), nullptr, nullptr)); }
-
- private:
-  Descriptor listener_;
-  std::string address_;
-};
 
 // Appends what has arrived.
 void ReadInto(int fd, Bytes* bytes) {
@@ -130,7 +96,7 @@ class HandshakeTest : public ::testing::Test {
 TEST_F(HandshakeTest, ARecordingProvesNothingToEitherSide) {
   Listen();
   // Records a handshake that is forwarded.
-  Impostor impostor;
+  BareListener impostor;
   Dial(impostor.address());
   for (int i = 0; i < 10; ++i) loop.RunOnce({});
   const Descriptor caller = impostor.Accept();
@@ -167,7 +133,7 @@ TEST_F(HandshakeTest, ARecordingProvesNothingToEitherSide) {
   EXPECT_TRUE(Log()[0].ends_with(": the peer has the token of another job")) << log.str();
 
   // The accepting side's messages, in its place.
-  Impostor dead;
+  BareListener dead;
   Dial(dead.address());
   for (int i = 0; i < 10; ++i) loop.RunOnce({});
   const Descriptor second = dead.Accept();
@@ -181,7 +147,7 @@ TEST_F(HandshakeTest, ARecordingProvesNothingToEitherSide) {
 }
 
 TEST_F(HandshakeTest, AnImpostorThatReturnsTheCallersMessagesLearnsNothing) {
-  Impostor impostor;
+  BareListener impostor;
   Dial(impostor.address());
   for (int i = 0; i < 10; ++i) loop.RunOnce({});
   const Descriptor caller = impostor.Accept();
@@ -316,19 +282,11 @@ TEST_F(HandshakeTest, TheCallerSaysWhatIsWrong) {
 }
 
 TEST_F(HandshakeTest, AHostThatDoesNotAnswerIsGivenUpBeforeTheDeadline) {
-  Descriptor full(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(at);
-  ASSERT_EQ(bind(full.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
-  ASSERT_EQ(listen(full.get(), 0), 0);
-  getsockname(full.get(), reinterpret_cast<sockaddr*>(&at), &size);
-  const std::string address = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
-  const Descriptor fills(ConnectTo(address));  // nobody accepts it: the kernel answers no other
+  const BareListener full(0);
+  const Descriptor fills(ConnectTo(full.address()));  // nobody accepts it: the kernel answers no other
   context = std::make_shared<TransportContext>(
       loop, TransportOptions{.token = "t", .handshake_timeout = std::chrono::milliseconds(100)});
-  dial = ConnectAuthenticated(context, address, kSoon,
+  dial = ConnectAuthenticated(context, full.address(), kSoon,
                               [this](auto result) { outcome.emplace(std::move(result)); });
   ASSERT_TRUE(RunUntil(
       loop, [&] { return outcome.has_value(); }, kSoon / 2));

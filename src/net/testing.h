@@ -1,6 +1,8 @@
 // Helpers for tests of transports.
 #pragma once
 
+#include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -17,6 +19,8 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "net/address.h"
+#include "net/same_host/descriptor.h"
 #include "net/transport.h"
 #include "wire/handshake.h"
 
@@ -36,6 +40,44 @@ inline bool RunUntil(Loop& loop, const std::function<bool()>& condition,
                      Duration deadline = std::chrono::seconds(60)) {
   return RunUntil(std::vector<Loop*>{&loop}, condition, deadline);
 }
+
+// A connected socket.
+// `from`: the last byte of the address of the connecting host, 127.0.0.x.
+inline int ConnectTo(const std::string& address, uint8_t from = 1) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + from);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&own), sizeof(own)), 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(ParseAddress(address)->port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  return fd;
+}
+
+// A listening socket at which no transport accepts.
+class BareListener {
+ public:
+  // `backlog`: one connection more than this can wait to be accepted.
+  explicit BareListener(int backlog = 5) : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(at);
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
+    EXPECT_EQ(listen(listener_.get(), backlog), 0);
+    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&at), &size);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  }
+  const std::string& address() const { return address_; }
+  Descriptor Accept() { return Descriptor(accept(listener_.get(), nullptr, nullptr)); }
+
+ private:
+  Descriptor listener_;
+  std::string address_;
+};
 
 inline Bytes RandomBytes(size_t size, uint64_t seed) {
   Rng rng(seed);

@@ -76,7 +76,7 @@ class Connection {
   // Releases the `messages` oldest held messages.
   virtual void ReleaseViews(uint32_t /*messages*/) {}
   virtual const std::string& peer() const = 0;  // "127.0.0.1:40123"
-  // Of the peer's certificate; without TLS all.
+  // The roles of the peer's certificate. Without TLS: all roles.
   virtual CertificateRoles peer_roles() const { return CertificateRoles::All(); }
 };
 

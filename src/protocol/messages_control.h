@@ -294,7 +294,7 @@ struct ServerHeartbeatReply {
   std::vector<Position> start;                // where each partition starts, for newly initialized slices
   std::vector<SliceOrder> orders;             // all slices of this server: others are dropped
   std::optional<CheckpointOrder> checkpoint;  // the newest one, until it is reported
-  // Of the heartbeat. Only what is acknowledged is not reported again.
+  // The part of a report that the heartbeat carried. The server repeats a part until it is acknowledged here.
   uint64_t report = 0;
   uint32_t part = 0;
 };

@@ -84,8 +84,8 @@ inline CertificateRoles RolesThatListen(wire::PortKind port_kind) {
   return {};
 }
 
-// The roles that may connect to a port. What each may ask is in control/permission.h for the control port,
-// and in feed/server.h for feeds.
+// The roles that may connect to a port. The requests that each of them may make are limited further by the
+// control port (control/permission.h) and by feeds (feed/server.h).
 inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
   switch (port_kind) {
     case wire::PortKind::kControl:

@@ -18,7 +18,7 @@ struct LinkSample {
   std::optional<Duration> asked;
 };
 
-// Of a connected socket, at most some microseconds. Nothing is unacknowledged where the socket cannot tell.
+// Of a connected socket; takes some microseconds at most. `asked` is null where the socket cannot tell.
 LinkSample SampleLink(int fd);
 
 class SilenceCheck {

@@ -1,13 +1,12 @@
 #include "net/tcp/silence.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 
 #include "net/handshake_socket.h"
 #include "net/same_host/descriptor.h"
+#include "net/testing.h"
 #include "net/transport.h"
 
 namespace leat::net {
@@ -71,17 +70,9 @@ TEST(SilenceCheck, OneSampleAfterAPauseOfTheMachineIsNone) {
 
 // The kernel of a process that does nothing answers within the pause of the probes.
 TEST(SampleLink, AnIdleConnectionIsProbed) {
-  const Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const Descriptor socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(at);
-  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
-  ASSERT_EQ(listen(listener.get(), 5), 0);
-  getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &size);
+  const testing::BareListener listener;
+  const Descriptor socket_(testing::ConnectTo(listener.address()));
   PrepareSocket(socket_.get(), TransportOptions{});
-  ASSERT_EQ(connect(socket_.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
   const Time end = MonotonicClock().Now() + std::chrono::seconds(60);
   Duration longest{0};
   bool probed = false;

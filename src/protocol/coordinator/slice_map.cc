@@ -20,7 +20,7 @@ bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
   return false;
 }
 
-// What is known after another report; `known` may be null.
+// Adds a report to what is known; null: nothing is known.
 std::shared_ptr<const LedgerReport> Sum(const LedgerReport* known, const LedgerReport& report,
                                         size_t partitions) {
   auto sum = known ? std::make_shared<LedgerReport>(*known) : std::make_shared<LedgerReport>();

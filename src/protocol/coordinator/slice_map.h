@@ -93,7 +93,7 @@ class SliceMap {
     uint32_t failures = 0;               // of its server, in a row
     std::vector<NodeId> failed_servers;  // cannot restore it
     SliceOrder order;
-    // What has been reported about the incarnation, without its slices; null: nothing.
+    // The sum of the reports about the incarnation, with `slices` empty. Null before the first report.
     std::shared_ptr<const LedgerReport> report;
   };
 
