@@ -219,8 +219,8 @@ class FaultTransport final : public Transport {
   void Connect(const std::string& address, Receiver* receiver, Duration deadline,
                std::function<void(Result<std::unique_ptr<Connection>>)> done) override {
     if (faults_->unreachable_) {
-      return loop_.Post([address, done = std::move(done)] {
-        done(Status(Code::kUnavailable, "cannot connect to " + address + ": fault: unreachable"));
+      return loop_.Post([address, code = faults_->unreachable_code_, done = std::move(done)] {
+        done(Status(code, "cannot connect to " + address + ": fault: unreachable"));
       });
     }
     const auto fault_connection = std::make_shared<FaultConnection>(loop_, faults_, true);

@@ -40,8 +40,11 @@ class Faults {
   void Next(Fault fault) { commands_.push_back(fault); }
   // Closes every connection now.
   void DropAll();
-  // While true, attempts to connect fail and incoming connections are refused.
-  void set_unreachable(bool unreachable) { unreachable_ = unreachable; }
+  // While true, attempts to connect fail with this code and incoming connections are refused.
+  void set_unreachable(bool unreachable, Code code = Code::kUnavailable) {
+    unreachable_ = unreachable;
+    unreachable_code_ = code;
+  }
   // Reports every open connection that was made as silent, or as heard of again.
   void SetSilent(bool silent);
   // The number of faults of this kind so far.
@@ -56,6 +59,7 @@ class Faults {
   Rng rng_;
   std::deque<Fault> commands_;
   bool unreachable_ = false;
+  Code unreachable_code_ = Code::kUnavailable;
   std::array<uint64_t, 5> counts_{};
   std::set<class FaultConnection*> fault_connections_;
 };

@@ -37,8 +37,10 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   void Start(Duration deadline) {
     timer_ = shared_->loop.After(deadline, [this] {
       timer_ = 0;
-      Finish(Status(Code::kDeadlineExceeded,
-                    std::string("no ") + (connected_ ? "handshake" : "answer") + " before the deadline"));
+      if (fd_ >= 0 && !connected_)
+        return Finish(Status(Code::kDeadlineExceeded, "no answer before the deadline"));
+      Finish(Status(Code::kUnavailable, std::string("no ") + (connected_ ? "handshake" : "name lookup") +
+                                            " before the deadline"));
     });
     lookup_ = ResolveAsync(shared_->loop, address_, [this](Result<std::vector<SocketAddress>> found) {
       if (!found.ok()) return Finish(found.status());

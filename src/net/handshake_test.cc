@@ -295,6 +295,18 @@ TEST_F(HandshakeTest, AHostThatDoesNotAnswerIsGivenUpBeforeTheDeadline) {
       << outcome->status().message();
 }
 
+// Its kernel answers, so its host is not silent.
+TEST_F(HandshakeTest, APeerThatDoesNotGreetIsUnavailable) {
+  const BareListener silent(1);
+  context = std::make_shared<TransportContext>(loop, TransportOptions{.token = "t"});
+  dial = ConnectAuthenticated(context, silent.address(), std::chrono::milliseconds(100),
+                              [this](auto result) { outcome.emplace(std::move(result)); });
+  ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }));
+  EXPECT_EQ(outcome->status().code(), Code::kUnavailable);
+  EXPECT_TRUE(outcome->status().message().ends_with("no handshake before the deadline"))
+      << outcome->status().message();
+}
+
 TEST_F(HandshakeTest, TakesLessThanFiveMilliseconds) {
   Listen();
   std::vector<Duration> times;

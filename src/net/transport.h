@@ -121,7 +121,9 @@ class Transport {
   // 127.0.0.1:80: …". Blocks if the host name has to be looked up.
   virtual Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) = 0;
   // `done` gets the authenticated connection, or the reason why there is none by the deadline. `receiver`
-  // must outlive the connection. Not called if the transport is destroyed first.
+  // must outlive the connection. Not called if the transport is destroyed first. kDeadlineExceeded: the
+  // peer's host is silent, as in OnSilence; not even its kernel has answered, for 1.5 handshake timeouts or
+  // until the deadline.
   virtual void Connect(const std::string& address, Receiver* receiver, Duration deadline,
                        std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
   // Sets TransportOptions::trusted_network later, for listeners that start before it is known. Call it before

@@ -39,10 +39,7 @@ class Client::ServerConnection : public net::Receiver,
         push.address, this, client_->connect_deadline_,
         [self = shared_from_this()](Result<std::unique_ptr<net::Connection>> connection) {
           if (self->client_ == nullptr) return;
-          if (!connection.ok()) {
-            self->Fail(connection.status());
-            return;
-          }
+          if (!connection.ok()) return self->NotConnected(connection.status());
           self->connection_ = std::move(*connection);
           self->Transmit();
           self->OnSilence(*self->connection_, false);
@@ -119,6 +116,12 @@ class Client::ServerConnection : public net::Receiver,
     if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_->parameters_.gradient_buffer());
     connection_->Send(static_cast<uint8_t>(wire::FrameType::kPush), wire::Encode(*request_),
                       std::move(payload), [held = lent_](const Status&) {});
+  }
+
+  void NotConnected(const Status& why) {
+    if (why.code() == Code::kDeadlineExceeded && client_->events_.on_silence)
+      client_->events_.on_silence(server_, true);
+    if (client_ != nullptr) Fail(why);  // the event may have disconnected
   }
 
   void Fail(const Status& why) {

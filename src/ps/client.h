@@ -20,14 +20,15 @@ class Client {
   struct Events {
     std::function<void(NodeId server, const protocol::PushReply& reply)> on_reply;
     std::function<void(NodeId server, uint64_t sequence, const Status& why)> on_failed;
-    // As net::Receiver::OnSilence. A new connection is not silent. Optional.
+    // As net::Receiver::OnSilence, and before on_failed if the server's host has not answered an attempt to
+    // connect. A new connection is not silent. Optional.
     std::function<void(NodeId server, bool silent)> on_silence = {};
   };
 
-  // `transport` and `parameters` must outlive the client. `connect_deadline` limits the first connection to a
-  // server.
+  // `transport` and `parameters` must outlive the client. `connect_deadline` limits each attempt to connect
+  // to a server. It exceeds the time after which a host counts as silent.
   Client(net::Transport& transport, protocol::Parameters& parameters, Events events,
-         Duration connect_deadline = std::chrono::seconds(5));
+         Duration connect_deadline = std::chrono::seconds(10));
   ~Client();
 
   // Sends the request with the gradients of its slices, after connecting if necessary. One request per server

@@ -53,6 +53,7 @@ class ClientTest : public testing::PsTest {
                                                 .on_silence =
                                                     [this](NodeId of, bool silent) {
                                                       if (of == kServer) silences.push_back(silent);
+                                                      if (on_silence) on_silence(of);
                                                     }});
   }
   void MakePair(const protocol::SliceTable& table) {
@@ -102,7 +103,7 @@ class ClientTest : public testing::PsTest {
   std::vector<Failure> failures;
   std::vector<bool> silences;  // of kServer
   std::function<void(NodeId, const PushReply&)> on_reply;
-  std::function<void(NodeId)> on_failed;
+  std::function<void(NodeId)> on_failed, on_silence;
   uint64_t last_sequence = 0;
 };
 
@@ -255,6 +256,7 @@ TEST_P(ClientTest, ConnectsAgainAfterAFailure) {
   EXPECT_EQ(failures.size(), 1u) << "nothing was under way";
   EXPECT_TRUE(Exchange(Pull()).has_value());
   EXPECT_EQ(server->accepted, 2);
+  EXPECT_THAT(silences, ::testing::ElementsAre(false, false)) << "a host that refuses is not silent";
 }
 
 TEST_P(ClientTest, ReportsThatAServersHostIsSilentUntilItIsConnectedAgain) {
@@ -269,6 +271,27 @@ TEST_P(ClientTest, ReportsThatAServersHostIsSilentUntilItIsConnectedAgain) {
   EXPECT_EQ(silences.size(), 2u);
   EXPECT_TRUE(Exchange(Pull()).has_value());
   EXPECT_THAT(silences, ::testing::ElementsAre(false, true, false));
+}
+
+TEST_P(ClientTest, AHostThatDoesNotAnswerTheFirstConnectionIsSilentAtOnce) {
+  MakePair(testing::SmallTable());
+  faults->set_unreachable(true, Code::kDeadlineExceeded);
+  EXPECT_FALSE(Exchange(Pull()).has_value());
+  EXPECT_EQ(failures.size(), 1u);
+  EXPECT_THAT(silences, ::testing::ElementsAre(true));
+  faults->set_unreachable(false);
+  EXPECT_TRUE(Exchange(Pull()).has_value());
+  EXPECT_THAT(silences, ::testing::ElementsAre(true, false));
+}
+
+TEST_P(ClientTest, DisconnectedFromWithinTheReportOfSilence) {
+  MakePair(testing::SmallTable());
+  faults->set_unreachable(true, Code::kDeadlineExceeded);
+  on_silence = [&](NodeId node) { client->Disconnect(node); };
+  Send(Pull());
+  ASSERT_TRUE(Run([&] { return !silences.empty(); }));
+  Settle();
+  EXPECT_TRUE(failures.empty());
 }
 
 TEST_P(ClientTest, AnIncompleteReplyIsReportedOnceAndThePushIsNotRepeatedForNothing) {

@@ -78,6 +78,40 @@ def test_a_worker_cut_off_from_a_server_is_named_and_holds_up_nobody(tmp_path, h
     assert f"cannot reach ps {server['index']}" in log, log[-2000:]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["async", "sync", "{type: ssp, staleness: 2}", "downpour", "averaging", "allreduce"])
+def test_a_pair_that_has_never_been_connected_is_named(tmp_path, hosts, strategy):
+    events, rate = 15_000, 600
+    directory = tmp_path / "job"
+    alone = strategy == "allreduce"  # without servers
+    placed = ["worker"] * 3 if alone else ["ps", "ps", "worker", "worker"]
+    job = counting(tmp_path, strategy, **{
+        "events: 40000": f"events: {events}, rate: {rate}", "split_batches: 20": "split_batches: 5",
+        "units: 2048": f"units: {65536 if alone else 2048}"})
+    a, b = (2, 3) if alone else (2, 4)
+    hosts.cut(a, b)
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", directory, "--workers", placed.count("worker"), "--ps",
+                                  placed.count("ps"), "--listen", hosts.addresses[0] + ":0", before=hosts.at(0))
+        roles.start("bots", "--coordinator", where, before=hosts.at(0))
+        for host, role in enumerate(placed, 1):
+            roles.start(role, "--coordinator", where, "--listen", hosts.addresses[host] + ":0", before=hosts.at(host))
+
+        def joined():
+            return len([m for m in status(hosts, roles, where).get("members", []) if m["role"] in placed]) == len(placed)
+
+        leat.wait_for(joined, "the members")
+        began = time.monotonic()
+        pairs = leat.wait_for(lambda: unreachable(hosts, roles, where), "the name of the pair")
+        took = time.monotonic() - began
+        assert took < 10, f"named after {took:.1f} s"
+        assert {host for _, host, _ in pairs} <= {hosts.name(a), hosts.name(b)}, pairs
+        leat.wait_for(lambda: (directory / "summary.json").exists(), "the end of the job", 300)
+        hosts.mend(a, b)
+        roles.wait()
+    check_counts(directory, events)
+
+
 def test_of_two_members_that_cannot_reach_each_other_one_leaves(tmp_path, hosts):
     events = 12_000
     directory = tmp_path / "job"

@@ -144,7 +144,7 @@ namespace {
 void InprocConnect::Start(InprocHub& hub, Duration deadline) {
   timer_ = shared_->loop.After(deadline, [this] {
     timer_ = 0;
-    Finish(Status(Code::kDeadlineExceeded, "no answer before the deadline"), nullptr);
+    Finish(Status(Code::kUnavailable, "no answer before the deadline"), nullptr);
   });
   if (const auto acceptor = hub.Find(address_)) return acceptor->OnConnect(shared_from_this());
   Answer({Code::kUnavailable, "Connection refused"}, nullptr);

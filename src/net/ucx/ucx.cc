@@ -559,18 +559,22 @@ class UcxTransport final : public Transport {
         shared_, [dial = dial.get(), fail](const std::shared_ptr<UcxConnection>&, const Status& status) {
           dial->finish(status.ok() ? status : fail(status));
         });
-    // The socket and the negotiation share the deadline; the first to pass it ends the attempt.
-    dial->timer = shared_->base->loop.After(deadline, [dial = dial.get(), fail] {
-      dial->timer = 0;
-      dial->finish(fail({Code::kDeadlineExceeded, "no answer before the deadline"}));
-    });
-    sockets_->Connect(address, dial->connection.get(), deadline,
-                      [weak = std::weak_ptr(dial)](Result<std::unique_ptr<Connection>> socket) {
-                        const auto self = weak.lock();
-                        if (self == nullptr) return;
-                        if (!socket.ok()) return self->finish(socket.status());
-                        self->connection->Offer(std::move(*socket));
-                      });
+    // The socket and the negotiation share the deadline.
+    const Time until = shared_->base->loop.Now() + deadline;
+    sockets_->Connect(
+        address, dial->connection.get(), deadline,
+        [this, until, fail, weak = std::weak_ptr(dial)](Result<std::unique_ptr<Connection>> socket) {
+          const auto self = weak.lock();
+          if (self == nullptr) return;
+          if (!socket.ok()) return self->finish(socket.status());
+          Loop& loop = shared_->base->loop;
+          self->timer = loop.After(std::max(until - loop.Now(), Duration(0)), [dial = self.get(), fail] {
+            dial->timer = 0;
+            dial->finish(
+                fail({Code::kUnavailable, "no agreement on a path (tcp or UCX) before the deadline"}));
+          });
+          self->connection->Offer(std::move(*socket));
+        });
   }
 
   // RDMA does not encrypt.

@@ -40,7 +40,7 @@ struct WorkerConfig {
   // long, up to this. Half as long again at most, at random, so that workers do not return together.
   Duration max_conflict_pause = std::chrono::seconds(2);
   // A server whose requests have failed for this long, again and again, is reported as unreachable. Failures
-  // further apart than the gap are not one: an attempt to connect takes at most five seconds.
+  // further apart than the gap are not one.
   Duration unreachable_after = std::chrono::seconds(2);
   Duration failure_gap = std::chrono::seconds(7);
 };
@@ -98,8 +98,8 @@ class Worker {
   // ---- data plane
   WorkerActions OnPushReply(Time now, NodeId server, const PushReply& reply);
   WorkerActions OnPushFailed(Time now, NodeId server, uint64_t sequence, const Status& why);
-  // Nothing comes from the server's host, or something comes again; see net::Receiver::OnSilence. The server
-  // is reported as unreachable while a request to it is open.
+  // Nothing comes from the server's host, not even an answer to an attempt to connect, or something comes
+  // again; see ps::Client::Events. The server is reported as unreachable while a request to it is open.
   void OnSilence(NodeId server, bool silent);
   WorkerActions OnTimer(Time now);
   // When to call OnTimer; Time::max() for never.

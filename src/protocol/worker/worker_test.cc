@@ -143,6 +143,17 @@ TEST_F(WorkerTest, AServerWhoseHostIsSilentIsReportedWhileARequestIsOpen) {
   EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty());
 }
 
+TEST_F(WorkerTest, AServerWhoseHostDoesNotAnswerTheFirstConnectionIsReportedAtOnce) {
+  const Compute compute = Started();
+  const auto pushes = All<SendPush>(worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7}));
+  now_ += milliseconds(7500);
+  worker_.OnSilence(kB, true);
+  worker_.OnPushFailed(now_, kB, pushes.at(1).request->sequence,
+                       Status(Code::kDeadlineExceeded, "no answer"));
+  EXPECT_TRUE(worker_.HeartbeatUrgent());
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, ElementsAre(kB));
+}
+
 // A step of others may take longer than the worker waits for a reply before it asks again.
 TEST_F(WorkerTest, AServerThatOnlyAnswersLateIsNotReported) {
   const Compute compute = Started();
