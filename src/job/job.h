@@ -117,6 +117,9 @@ struct Job {
   // `data`: where this host has copies of the job's files, if not where the job says.
   static Job FromResolved(const std::string& yaml, const std::string& name, const std::string& data = "",
                           const nn::LayerFiles::Copies& copies = {});
+  // The same for a host that may lack the model's files: `model` is null, and what depends on it (the labels
+  // that the loss takes, `strategy.sum`) is not set.
+  static Job WithoutModel(const std::string& yaml, const std::string& name);
   // The assets of such a text, which can be found before the model is built.
   static std::vector<Asset> AssetsIn(const std::string& yaml, const std::string& name,
                                      const std::string& data = "");

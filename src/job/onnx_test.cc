@@ -154,6 +154,30 @@ TEST_F(OnnxAssets, AResumedJobUsesTheCopyInItsDirectory) {
   EXPECT_NE(Job::Load(resume, {}).assets[0].identity, identity_);
 }
 
+// The coordinator's host has lost the file; a feed has it.
+TEST_F(OnnxAssets, AResumedJobIsDescribedToAFeedWithoutTheFile) {
+  const Job job = Job::Load(Source(), In(here_));
+  auto store = checkpoint::Store::Open(job.directory, false);
+  ASSERT_TRUE(store.ok() && (*store)->WriteJob(job.config.ToYaml()).ok());
+  JobSource resume;
+  resume.resume = job.directory;
+  fs::rename(here_.path() + "/net v2", elsewhere_.path() + "/net v2");
+  EXPECT_THAT(Mistake([&] { Job::Load(resume, {}); }), HasSubstr("cannot read " + File()));
+  const std::string text = Job::WithoutFiles(resume, {});
+  const auto wanted = Job::AssetsIn(text, "job");
+  ASSERT_THAT(wanted, SizeIs(1));
+  EXPECT_EQ(wanted[0].identity, identity_);
+  const Job there = Job::FromFiles(text, "job", elsewhere_.path());
+  EXPECT_EQ(there.Hash(), job.Hash());
+
+  fs::copy(there.assets[0].file, Kept(identity_));
+  JobOverrides with_found;
+  with_found.found = there.Found();
+  const Job again = Job::Load(resume, with_found);
+  EXPECT_EQ(again.Hash(), job.Hash());
+  EXPECT_EQ(again.max_servers, job.max_servers);
+}
+
 TEST_F(OnnxAssets, AnIdentityThatIsNoneIsRefused) {
   const std::string text =
       Replaced(Job::Load(Source(), In(here_)).config.ToYaml(), identity_, "../../etc/passwd");

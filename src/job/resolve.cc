@@ -86,7 +86,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<char> delimiter;
   std::vector<Asset> assets;
   if (!source.resume.empty()) {
-    const Job saved = ReadStored(source.resume);
+    const Job saved = ReadStoredWithoutModel(source.resume);
     overrides.directory = source.resume;
     overrides.max_servers = saved.max_servers;
     if (overrides.data.empty()) overrides.data = saved.data;

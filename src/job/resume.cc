@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "checkpoint/store.h"
 
@@ -38,12 +39,20 @@ std::vector<uint64_t> UsedOffsets(const protocol::RecoveredState& restored, size
   return used;
 }
 
+std::string ReadText(const std::string& directory) {
+  auto text = checkpoint::ReadJob(directory);
+  if (!text.ok()) throw std::invalid_argument(text.status().message());
+  return std::move(text).value();
+}
+
 }  // namespace
 
 Job ReadStored(const std::string& directory) {
-  const auto text = checkpoint::ReadJob(directory);
-  if (!text.ok()) throw std::invalid_argument(text.status().message());
-  return Job::FromResolved(*text, directory + "/job.yaml");
+  return Job::FromResolved(ReadText(directory), directory + "/job.yaml");
+}
+
+Job ReadStoredWithoutModel(const std::string& directory) {
+  return Job::WithoutModel(ReadText(directory), directory + "/job.yaml");
 }
 
 void CheckResumable(const Job& job) {

@@ -14,6 +14,7 @@ namespace leat::job {
 
 // Reads the job of a directory, as resolved by its last run.
 Job ReadStored(const std::string& directory);
+Job ReadStoredWithoutModel(const std::string& directory);  // Job::WithoutModel
 
 // Throws if job.directory holds no job or another one (the message names the differing part), or if its
 // newest checkpoint is damaged.

@@ -104,8 +104,7 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
     job->schema.UseColumns(ColumnsOf(resolved, files->options, job->schema.delimiter));
 }
 
-void ReadModel(const Config& config, const Config& resolved, const nn::LayerFiles::Copies& copies, Job* job) {
-  job->assets = ReadAssets(resolved);
+void ReadModel(const Config& config, const nn::LayerFiles::Copies& copies, Job* job) {
   nn::LayerFiles files{.data = job->data};
   for (Asset& asset : job->assets) {
     if (const auto copy = copies.find(asset.path); copy != copies.end()) asset.file = copy->second;
@@ -245,7 +244,7 @@ void CheckStrategy(const Config& config, const Job& job) {
 void ReadStrategy(const Config& config, Job* job) {
   protocol::StrategyConfig& strategy = job->strategy;
   if (config.Has("strategy")) strategy = protocol::StrategyFromConfig(config.At("strategy"), job->workers);
-  strategy.sum = job->model->loss().reduction == nn::Reduction::kSum;
+  if (job->model != nullptr) strategy.sum = job->model->loss().reduction == nn::Reduction::kSum;
   strategy.full_run = uint64_t{job->batch_size} * strategy.run();
   if (!strategy.on_servers()) {
     job->servers = 0;  // and what is said of their placement has no meaning
@@ -258,9 +257,8 @@ void ReadStrategy(const Config& config, Job* job) {
   CheckStrategy(config, *job);
 }
 
-}  // namespace
-
-Job Job::FromConfig(const Config& config, const nn::LayerFiles::Copies& copies) {
+// `copies`: null for a job without its model.
+Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   if (!config.IsMap()) config.Fail("a job is a map of sections");
   config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "compute",
                 "cluster", "security", "checkpoint", "metrics", "evaluate", "debug", kResolved});
@@ -275,7 +273,8 @@ Job Job::FromConfig(const Config& config, const nn::LayerFiles::Copies& copies) 
   job.directory = resolved.String("directory", "");
   job.stream = StreamFromConfig(config.At("stream"), {.data = job.data, .directory = job.directory});
   ReadSchema(config, resolved, &job);
-  ReadModel(config, resolved, copies, &job);
+  job.assets = ReadAssets(resolved);
+  if (copies != nullptr) ReadModel(config, *copies, &job);
   job.optimizer = optim::FromConfig(config.At("optimizer"));
   read("train", ReadTrain, &job);
   read("compute", ReadCompute, &job);
@@ -289,6 +288,16 @@ Job Job::FromConfig(const Config& config, const nn::LayerFiles::Copies& copies) 
   ReadStrategy(config, &job);
   ReadSecurity(config, &job);
   return job;
+}
+
+}  // namespace
+
+Job Job::FromConfig(const Config& config, const nn::LayerFiles::Copies& copies) {
+  return ReadJob(config, &copies);
+}
+
+Job Job::WithoutModel(const std::string& yaml, const std::string& name) {
+  return ReadJob(Config::Parse("\n" + yaml, name), nullptr);
 }
 
 Job Job::FromText(const std::string& yaml, const std::string& name) {

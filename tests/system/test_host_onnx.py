@@ -9,6 +9,7 @@ import pytest
 import leat
 from hosts import hosts_fixture
 from test_feeds import Cluster, wait_for_feed
+from test_hosts import ask
 from test_strategies import digest
 
 ROWS = 6000
@@ -116,3 +117,24 @@ def test_a_coordinator_without_the_file_fetches_it_too(tmp_path, hosts, cluster,
     done = subprocess.run([*hosts.at(0), leat.PROGRAM, "export", "--directory", cluster.directory, "--to", tmp_path / "out.onnx"],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long
+def test_a_coordinator_that_has_lost_the_file_resumes_with_a_feed(tmp_path, hosts, cluster, files):
+    folder, expected = files
+    cluster.begin(job_file(tmp_path), "--data", folder, "--pause-at", ROWS // 3)
+    for _ in range(2):
+        cluster.join("worker", 3)
+    cluster.pause(ROWS // 3)
+    assert ask(hosts, cluster, cluster.where, "checkpoint").returncode == 0
+    for name in list(cluster.processes):
+        cluster.kill(name)
+    hosts.hide(0, folder)
+    again = wait_for_feed(cluster, hosts, "--resume", cluster.directory)
+    cluster.join("feed", 3)
+    cluster.join("ps", 0)
+    for _ in range(2):
+        cluster.join("worker", 3)
+    cluster.finish()
+    assert digest(cluster.directory) == expected
+    assert FETCHED in cluster.said(again)
