@@ -65,8 +65,9 @@ struct Asset {
 
 // For tests of slow roles; no job needs it.
 struct DebugSpec {
-  Duration step{0};  // each batch takes this much longer
-  Duration init{0};  // so does a server's start
+  Duration step{0};         // each batch takes this much longer
+  Duration init{0};         // so does a server's start
+  uint32_t hang_after = 0;  // the batch after so many of a process takes an hour longer; 0: none does
 };
 
 struct Job {

@@ -180,9 +180,10 @@ void ReadCheckpoint(const Config& checkpoint, Job* job) {
 }
 
 void ReadDebug(const Config& debug, Job* job) {
-  debug.Allow({"step_ms", "init_ms"});
+  debug.Allow({"step_ms", "init_ms", "hang_after"});
   job->debug.step = std::chrono::milliseconds(debug.Integer("step_ms", 0, 0, 3'600'000));
   job->debug.init = std::chrono::milliseconds(debug.Integer("init_ms", 0, 0, 3'600'000));
+  job->debug.hang_after = static_cast<uint32_t>(debug.Integer("hang_after", 0, 0, 1'000'000));
 }
 
 void ReadMetrics(const Config& metrics, Job* job) {

@@ -24,13 +24,14 @@ TEST(Sections, TimeoutsOfRoles) {
       Parse(Replaced(kSmallJob, "placement: partitioned}",
                      "placement: partitioned, heartbeat_interval_s: 0.5, heartbeat_timeout_s: 20, "
                      "lease_timeout_s: 60, stuck_timeout_s: 600}\n"
-                     "debug: {step_ms: 30, init_ms: 40}"));
+                     "debug: {step_ms: 30, init_ms: 40, hang_after: 50}"));
   EXPECT_EQ(job.heartbeat_interval, std::chrono::milliseconds(500));
   EXPECT_EQ(job.heartbeat_timeout, std::chrono::seconds(20));
   EXPECT_EQ(job.lease_timeout, std::chrono::seconds(60));
   EXPECT_EQ(job.stuck_timeout, std::chrono::minutes(10));
   EXPECT_EQ(job.debug.step, std::chrono::milliseconds(30));
   EXPECT_EQ(job.debug.init, std::chrono::milliseconds(40));
+  EXPECT_EQ(job.debug.hang_after, 50u);
 }
 
 TEST(Sections, EverySectionIsRead) {

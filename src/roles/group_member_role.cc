@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -229,12 +228,12 @@ class GroupMemberRole {
   void Act(const protocol::ComputeLane& a) {
     const PreparedSplit* split = splits_.at(a.lease).get();
     computing_ = a.lease;
-    const auto compute = [this, a, split, epoch = reducer_.epoch()] {
+    const auto compute = [this, a, split, epoch = reducer_.epoch(), batches = progress_.steps] {
       const auto& cut = split->lease.cut;
       const step::Rows rows{
           .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
       const Time begin = loop_.Now();
-      if (job_.debug.step > Duration{0}) std::this_thread::sleep_for(job_.debug.step);
+      DelayBatch(job_.debug, batches);
       const auto step =
           reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch));
       Post([this, a, cut, step, took = loop_.Now() - begin] {

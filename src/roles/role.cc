@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "collective/mpi.h"
 #include "metrics/process.h"
 #include "net/address.h"
@@ -18,6 +21,11 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   request.network = net::NetworkId();
   if (role == protocol::Role::kWorker) request.mpi = collective::FindMpiRank();
   return request;
+}
+
+void DelayBatch(const job::DebugSpec& debug, uint64_t batches) {
+  const bool hangs = debug.hang_after > 0 && batches == debug.hang_after;
+  std::this_thread::sleep_for(debug.step + (hangs ? std::chrono::hours(1) : Duration(0)));
 }
 
 double OwnCpuSeconds() {

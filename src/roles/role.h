@@ -1,8 +1,10 @@
 // Helpers of all role processes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "job/job.h"
 #include "protocol/messages_control.h"
 
 namespace leat::roles {
@@ -12,6 +14,9 @@ namespace leat::roles {
 std::string ProgramVersion();
 // A join request with this process's host, network and pid, and a worker's MPI rank.
 protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& address);
+
+// Before a batch of a worker, after `batches` others: what the job's settings for tests say.
+void DelayBatch(const job::DebugSpec& debug, uint64_t batches);
 
 // CPU time that this process has used so far.
 double OwnCpuSeconds();

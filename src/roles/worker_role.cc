@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 #include <variant>
 
@@ -149,7 +148,7 @@ class WorkerRole {
   }
   protocol::BatchOutcome Train(const PreparedSplit& split, const protocol::Compute& a) {
     const auto& cut = split.lease.cut;
-    if (job_.debug.step > Duration{0}) std::this_thread::sleep_for(job_.debug.step);
+    DelayBatch(job_.debug, progress_.steps);
     const step::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),

@@ -1,4 +1,5 @@
-"""Roles that are slow are not taken for dead: batches and starts take longer than a role may be silent."""
+"""Roles that are slow are not taken for dead: batches and starts take longer than a role may be silent. A role that is
+alive, but hangs, is replaced."""
 
 import pytest
 
@@ -38,3 +39,19 @@ def test_batches_longer_than_the_heartbeat_timeout_evict_nobody(tmp_path, events
     finally:
         for job in jobs.values():
             job.end()
+
+
+# Of 40 batches or a few more, the first worker hangs in the 39th, and its replacement trains the others.
+@pytest.mark.parametrize("strategy", ["async"] + [pytest.param(s, marks=pytest.mark.long) for s in [
+    "sync", "{type: averaging, period: 2}", "downpour"]])
+def test_a_worker_that_is_alive_but_does_nothing_is_replaced(tmp_path, strategy):
+    events = 4000
+    job = slow(tmp_path, strategy, events, 5, "hang_after: 38")
+    leat.write_job(job, job.read_text(), **{"workers: 2": "workers: 1, stuck_timeout_s: 3"})
+    with leat.Job("train", job, "--directory", tmp_path / "j", directory=tmp_path / "j") as running:
+        assert running.wait() == 0, running.text()[-2000:]
+        text = running.text()
+        assert "worker-0 is alive but has done nothing for too long; ending it" in text, text
+        assert "worker-0 ended (signal 9); starting a replacement" in text, text
+        assert running.summary()["events"] == events
+    assert {x for values in leat.tensors(tmp_path / "j").values() for x in values} == {events}
