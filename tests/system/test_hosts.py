@@ -81,12 +81,12 @@ def test_a_worker_cut_off_from_a_server_is_named_and_holds_up_nobody(tmp_path, h
 @pytest.mark.long
 @pytest.mark.parametrize("strategy", ["async", "sync", "{type: ssp, staleness: 2}", "downpour", "averaging", "allreduce"])
 def test_a_pair_that_has_never_been_connected_is_named(tmp_path, hosts, strategy):
-    events, rate = 15_000, 600
+    events, rate = 50_000, 2000
     directory = tmp_path / "job"
     alone = strategy == "allreduce"  # without servers
     placed = ["worker"] * 3 if alone else ["ps", "ps", "worker", "worker"]
     job = counting(tmp_path, strategy, **{
-        "events: 40000": f"events: {events}, rate: {rate}", "split_batches: 20": "split_batches: 5",
+        "events: 40000": f"events: {events}, rate: {rate}", "split_batches: 20": "split_batches: 8",
         "units: 2048": f"units: {65536 if alone else 2048}"})
     a, b = (2, 3) if alone else (2, 4)
     hosts.cut(a, b)
