@@ -250,7 +250,9 @@ void Runner::PollStatus() {
 // Ends processes that are alive and do nothing, so that they are replaced like those that have died.
 void Runner::EndStuck(const Json& status) {
   const std::string host = net::HostName();
-  for (const auto& member : status.value("members", Json::array())) {
+  Json processes = status.value("members", Json::array());
+  for (const auto& evicted : status.value("stuck_evicted", Json::array())) processes.push_back(evicted);
+  for (const auto& member : processes) {
     if (!member.value("stuck", false) || member.value("host", "") != host) continue;
     const auto child = children_.find(member.value("pid", pid_t{0}));
     if (child == children_.end()) continue;

@@ -142,6 +142,10 @@ bool Slow(const Json& member) {
 // What keeps members from their work: "ps 0 is stuck", "worker 1 cannot reach ps 1, ps 2".
 std::vector<std::string> MemberTroubles(const Json& s) {
   std::vector<std::string> troubles;
+  for (const auto& m : s.value("stuck_evicted", Json::array())) {
+    troubles.push_back(m.value("role", "") + " " + std::to_string(m.value("index", 0)) +
+                       " was evicted and is stuck");
+  }
   for (const auto& m : s.value("members", Json::array())) {
     const std::string name = m.value("role", "") + " " + std::to_string(m.value("index", 0));
     if (m.value("stuck", false)) troubles.push_back(name + " is stuck");

@@ -58,6 +58,8 @@ TEST(RenderTable, AMemberThatCannotWorkIsMarked) {
   EXPECT_THAT(RenderTable(status.dump(), {}, 80, false),
               ::testing::IsSupersetOf({"ps 0 is stuck", "worker 1 cannot reach ps 0, ps 2"}));
   EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   ps 0 is stuck   worker 1 cannot reach ps 0, ps 2"));
+  status["stuck_evicted"] = {{{"role", "worker"}, {"index", 2}, {"stuck", true}}};
+  EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   worker 2 was evicted and is stuck   "));
 }
 
 TEST(RenderTable, NothingIsKnownYet) {

@@ -203,6 +203,14 @@ class Progress::JsonWriter {
       members.push_back(std::move(m));
     }
     json_["members"] = std::move(members);
+    for (const auto& [member, host, pid] : status_.stuck_evicted) {
+      json_["stuck_evicted"].push_back({{"role", protocol::Name(member.role)},
+                                        {"index", member.index},
+                                        {"node", member.node.value},
+                                        {"host", host},
+                                        {"pid", pid},
+                                        {"stuck", true}});
+    }
   }
 
   void AddServer(NodeId node, uint64_t held, Json* m) const {

@@ -353,6 +353,7 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   status.regranted_leases = 4;
   status.overdue_leases = 7;
   status.stuck = {NodeId(8)};
+  status.stuck_evicted = {{{NodeId(9), Role::kWorker, 3, ""}, "b", 104}};
   status.evictions = 5;
   status.checkpoint = 6;
   status.checkpoint_directory = "/jobs/fraud/checkpoint-000006";
@@ -369,6 +370,8 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
   EXPECT_EQ(json["overdue_leases"], 7);
   EXPECT_EQ(json["evictions"], 5);
   EXPECT_EQ(json["generation"], 5);
+  EXPECT_EQ(json["stuck_evicted"].dump(),
+            R"([{"host":"b","index":3,"node":9,"pid":104,"role":"worker","stuck":true}])");
   EXPECT_EQ(json["checkpoint"], "/jobs/fraud/checkpoint-000006");
   EXPECT_EQ(json["directory"], "/jobs/fraud");
   ASSERT_EQ(json["members"].size(), 2u);

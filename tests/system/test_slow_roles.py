@@ -43,7 +43,7 @@ def test_batches_longer_than_the_heartbeat_timeout_evict_nobody(tmp_path, events
 
 # Of 40 batches or a few more, the first worker hangs in the 39th, and its replacement trains the others.
 @pytest.mark.parametrize("strategy", ["async"] + [pytest.param(s, marks=pytest.mark.long) for s in [
-    "sync", "{type: averaging, period: 2}", "downpour"]])
+    "sync", "{type: averaging, period: 2}"]])
 def test_a_worker_that_is_alive_but_does_nothing_is_replaced(tmp_path, strategy):
     events = 4000
     job = slow(tmp_path, strategy, events, 5, "hang_after: 38")
@@ -55,3 +55,15 @@ def test_a_worker_that_is_alive_but_does_nothing_is_replaced(tmp_path, strategy)
         assert "worker-0 ended (signal 9); starting a replacement" in text, text
         assert running.summary()["events"] == events
     assert {x for values in leat.tensors(tmp_path / "j").values() for x in values} == {events}
+
+
+# The members of a group are overdue after 5 s, and evicted. Later their processes are stuck.
+@pytest.mark.long
+def test_members_that_were_evicted_and_do_nothing_are_replaced(tmp_path):
+    job = slow(tmp_path, "allreduce", 8000, 5, "hang_after: 20")
+    leat.write_job(job, job.read_text(), **{"workers: 2": "workers: 2, stuck_timeout_s: 12, lease_timeout_s: 5"})
+    with leat.Job("train", job, "--directory", tmp_path / "j", directory=tmp_path / "j") as running:
+        for worker in range(2):
+            leat.wait_for(lambda line=f"worker-{worker} ended (signal 9); starting a replacement": line in running.text(),
+                          "the replacement")
+        assert running.status()["evictions"] >= 1

@@ -364,8 +364,11 @@ CoordinatorStatus Coordinator::status() const {
   status.leases = s.Leased();
   status.regranted_leases = s.Stepped() ? s.rounds.regranted() : s.splits.regranted();
   status.overdue_leases = s.overdue_members + (s.Stepped() ? s.rounds.overdue() : s.splits.overdue());
+  for (const auto& [node, member] : s.evicted) {
+    if (s.Stuck(member)) status.stuck_evicted.push_back({member.member, member.host, member.pid});
+  }
   for (const auto& [node, member] : s.members) {
-    if (member.last_seen - member.last_moved >= s.config.stuck_timeout) status.stuck.push_back(node);
+    if (s.Stuck(member)) status.stuck.push_back(node);
     for (NodeId server : member.unreachable) status.unreachable.emplace_back(node, server);
   }
   for (const auto& pair : s.groups.Unreachable()) status.unreachable.push_back(pair);

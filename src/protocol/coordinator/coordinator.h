@@ -182,6 +182,13 @@ struct CoordinatorStatus {
   uint64_t regranted_leases = 0;  // leases granted again after a worker or server was lost
   uint64_t overdue_leases = 0;    // since the start
   std::vector<NodeId> stuck;      // members that are alive and do nothing
+  // Likewise processes that have been evicted, and have not joined again.
+  struct Evicted {
+    Member member;  // that it was
+    std::string host;
+    int64_t pid = 0;
+  };
+  std::vector<Evicted> stuck_evicted;
   // Workers and the servers that they cannot reach.
   std::vector<std::pair<NodeId, NodeId>> unreachable;
   uint64_t step = 0;    // stepped strategies: reached by every slice

@@ -16,10 +16,7 @@ void Coordinator::State::StepGroups(Time now) {
     if (!groups.Step(now, [this] { return NextId(); })) {
       const std::vector<NodeId> excluded = groups.TakeExcluded();
       if (excluded.empty()) break;
-      for (const NodeId node : excluded) {
-        Remove(now, node);
-        ++evictions;
-      }
+      for (const NodeId node : excluded) Evict(now, node);
       continue;
     }
     const auto& group = groups.current();

@@ -91,6 +91,9 @@ Status Coordinator::State::ReplaceFormerSelf(Time now, const JoinRequest& reques
     }
   }
   for (NodeId node : former) Remove(now, node);
+  std::erase_if(evicted, [&](const auto& entry) {
+    return request.process != 0 && entry.second.process == request.process;
+  });
   return {};
 }
 

@@ -276,10 +276,11 @@ void Coordinator::State::OnJob(uint64_t call, const JobRequest& request) {
 
 void Coordinator::State::OnKeepAlive(Time now, uint64_t call, const KeepAlive& keep_alive) {
   KeepAliveReply reply;
-  const auto at = members.find(keep_alive.node);
+  const bool here = members.contains(keep_alive.node);
   reply.stop = ending == Ending::kStoppingMembers;
-  reply.evicted = at == members.end() && !reply.stop;
-  if (at != members.end()) {
+  reply.evicted = !here && !reply.stop;
+  auto& known = here ? members : evicted;
+  if (const auto at = known.find(keep_alive.node); at != known.end()) {
     MemberState& member = at->second;
     member.last_seen = now;
     if (member.progress != keep_alive.progress) member.last_moved = now;
@@ -309,6 +310,12 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   rounds.Rollback(slices.Version());
 }
 
+void Coordinator::State::Evict(Time now, NodeId node) {
+  evicted[node] = members.at(node);
+  Remove(now, node);
+  ++evictions;
+}
+
 void Coordinator::State::EvictSilent(Time now) {
   std::vector<NodeId> silent;
   for (const auto& [node, member] : members) {
@@ -316,10 +323,9 @@ void Coordinator::State::EvictSilent(Time now) {
   }
   // The first to become silent may be the cause for the others.
   std::ranges::stable_sort(silent, {}, [this](NodeId node) { return members.at(node).last_seen; });
-  for (NodeId node : silent) {
-    Remove(now, node);
-    ++evictions;
-  }
+  for (NodeId node : silent) Evict(now, node);
+  std::erase_if(evicted,
+                [&](const auto& entry) { return now - entry.second.last_seen > config.heartbeat_timeout; });
 }
 
 void Coordinator::State::FreeOverdue(Time now) {
@@ -327,9 +333,8 @@ void Coordinator::State::FreeOverdue(Time now) {
   // The other members wait for it, and its part of a step cannot be given to them.
   for (uint64_t node : member_pace.Overdue(now)) {
     if (!members.contains(NodeId(node))) continue;
-    Remove(now, NodeId(node));
+    Evict(now, NodeId(node));
     ++overdue_members;
-    ++evictions;
   }
 }
 

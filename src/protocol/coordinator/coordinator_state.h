@@ -101,7 +101,12 @@ struct Coordinator::State {
   MemberState* Seen(Time now, NodeId node, Role role);
   // `left`: it announced that it leaves.
   void Remove(Time now, NodeId node, bool left = false);
+  // The loss of a member whose process may still be alive.
+  void Evict(Time now, NodeId node);
   void EvictSilent(Time now);
+  bool Stuck(const MemberState& member) const {
+    return member.last_seen - member.last_moved >= config.stuck_timeout;
+  }
   void Isolate(Time now, NodeId worker, const std::vector<NodeId>& unreachable);
   void FreeOverdue(Time now);
   void PlaceSlices(Time now);
@@ -152,6 +157,7 @@ struct Coordinator::State {
   uint64_t overdue_members = 0;
 
   std::map<NodeId, MemberState> members;
+  std::map<NodeId, MemberState> evicted;  // whose processes are alive and have not joined again
   HeartbeatCounts heartbeat_counts;
   std::map<NodeId, Time> orphans_since;  // since when slices are without a server, by former server
   bool view_changed = true;

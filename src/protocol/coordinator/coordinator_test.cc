@@ -124,6 +124,52 @@ TEST_F(CoordinatorTest, AKeepAliveKeepsARoleThatIsBusy) {
   EXPECT_TRUE(std::get<KeepAliveReply>(Call(KeepAlive{NodeId(55), 0})).evicted);
 }
 
+// Its process may hang in the batch for which it was evicted. It is then no member, and never joins again.
+TEST_F(CoordinatorTest, AnEvictedProcessThatIsStuckIsReportedUntilItEndsOrJoinsAgain) {
+  config_.strategy = Defaults(StrategyKind::kAllReduce, 2);
+  config_.leases.first = seconds(60);
+  Start({});
+  const auto join = [&](uint64_t process) {
+    JoinRequest request;
+    request.role = Role::kWorker;
+    request.address = "host:" + std::to_string(process);
+    request.host = "host";
+    request.pid = static_cast<int64_t>(100 + process);
+    request.process = process;
+    return std::get<JoinReply>(Call(request)).node;
+  };
+  std::vector<NodeId> nodes{join(1), join(2)};
+  for (const NodeId node : nodes) {
+    WorkerHeartbeat heartbeat;
+    heartbeat.node = node;
+    heartbeat.member_report = MemberReport{};
+    Call(heartbeat);
+  }
+  const auto pass = [&](Duration time) {
+    for (const Time until = now_ + time; now_ < until;) {
+      now_ += seconds(1);
+      for (const NodeId node : nodes) Call(KeepAlive{node, 0});
+      Take(coordinator_->OnTimer(now_));
+    }
+  };
+  pass(seconds(100));
+  EXPECT_EQ(coordinator_->status().evictions, 2u) << "overdue";
+  EXPECT_TRUE(std::get<KeepAliveReply>(Call(KeepAlive{nodes[0], 0})).evicted);
+  EXPECT_THAT(coordinator_->status().stuck_evicted, IsEmpty());
+  pass(seconds(810));
+  ASSERT_EQ(coordinator_->status().stuck_evicted.size(), 2u);
+  EXPECT_EQ(coordinator_->status().stuck_evicted[0].pid, 101);
+  EXPECT_EQ(coordinator_->status().stuck_evicted[0].host, "host");
+  EXPECT_THAT(coordinator_->status().stuck, IsEmpty()) << "of members";
+
+  join(1);
+  ASSERT_EQ(coordinator_->status().stuck_evicted.size(), 1u);
+  EXPECT_EQ(coordinator_->status().stuck_evicted[0].member.node, nodes[1]);
+  nodes.clear();
+  pass(config_.heartbeat_timeout + seconds(1));
+  EXPECT_THAT(coordinator_->status().stuck_evicted, IsEmpty()) << "no sign of life from the process";
+}
+
 class IsolationTest : public CoordinatorTest {
  protected:
   WorkerHeartbeatReply Report(NodeId worker, std::vector<NodeId> unreachable, std::vector<uint64_t> held,
