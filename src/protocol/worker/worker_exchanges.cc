@@ -124,10 +124,10 @@ void Worker::State::Retry(Time now, Exchange* exchange) {
 }
 
 void Worker::State::NoteFailure(Time now, NodeId server) {
-  const auto [at, fresh] = failing.try_emplace(server);
-  Failing& its = at->second;
+  Failing& its = failing[server];
   // After a longer time there was a connection in between.
-  if (fresh || (its.last != Time::min() && now - its.last > config.failure_gap)) its.since = now;
+  const bool again = its.last == Time::min() || now - its.last <= config.failure_gap;
+  if (its.since == Time::max() || !again) its.since = now;
   its.last = now;
 }
 

@@ -194,7 +194,7 @@ struct Worker::State {
   Run run;
   // Servers whose requests fail. A reply that does not come says nothing, since a step may take any time.
   struct Failing {
-    Time since{0};  // or since a reply has been late
+    Time since = Time::max();  // or since a reply has been late; max(): only silent
     Time last = Time::min();
     bool silent = false;  // nothing comes from its host
   };

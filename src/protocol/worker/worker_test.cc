@@ -152,6 +152,10 @@ TEST_F(WorkerTest, AServerWhoseHostDoesNotAnswerTheFirstConnectionIsReportedAtOn
                        Status(Code::kDeadlineExceeded, "no answer"));
   EXPECT_TRUE(worker_.HeartbeatUrgent());
   EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, ElementsAre(kB));
+  now_ += milliseconds(50);
+  worker_.OnTimer(now_);
+  worker_.OnSilence(kB, false);  // it is connected; that was one failure
+  EXPECT_THAT(worker_.MakeHeartbeat(now_).unreachable, IsEmpty());
 }
 
 // A step of others may take longer than the worker waits for a reply before it asks again.
