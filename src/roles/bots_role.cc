@@ -42,6 +42,7 @@ class BotsRole {
     return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
                             .on_reply = [this](const protocol::ControlReply& reply) { OnReply(reply); },
                             .on_leave = [this] { ReportDone(); },
+                            .quiet = [this] { return published_ == reported_; },
                             .urgent_gap = Duration::zero()});
   }
 
@@ -49,7 +50,7 @@ class BotsRole {
   protocol::BotsHeartbeat MakeHeartbeat() {
     protocol::BotsHeartbeat heartbeat;
     heartbeat.node = membership_.node();
-    heartbeat.published = published_;
+    heartbeat.published = reported_ = published_;
     heartbeat.done = reported_done_ = done_;
     heartbeat.cpu_seconds = OwnCpuSeconds();
     return heartbeat;
@@ -142,6 +143,7 @@ class BotsRole {
   Time start_{0};
   bool done_;  // publishes no more
   bool reported_done_ = false;
+  uint64_t reported_ = 0;  // of published_
 };
 
 // From joining until they are done, or this node is evicted.

@@ -32,13 +32,15 @@ class FeedRole {
                                 [this] {
                                   leaving_ = true;
                                   membership_.RequestHeartbeat();
-                                }});
+                                },
+                            .quiet = [this] { return feed_.server().requests() == reported_requests_; }});
   }
 
  private:
-  protocol::FeedHeartbeat MakeHeartbeat() const {
+  protocol::FeedHeartbeat MakeHeartbeat() {
+    reported_requests_ = feed_.server().requests();
     return {.node = membership_.node(),
-            .requests = feed_.server().requests(),
+            .requests = reported_requests_,
             .bytes_sent = feed_.server().bytes_sent(),
             .leaving = leaving_,
             .cpu_seconds = OwnCpuSeconds()};
@@ -53,6 +55,7 @@ class FeedRole {
   Membership& membership_;
   const FeedThread& feed_;
   bool leaving_ = false;
+  uint64_t reported_requests_ = 0;
 };
 
 // The job with the identities of this host's copies. A coordinator without the files does not know them.

@@ -91,7 +91,8 @@ class GroupMemberRole {
                                                     Do(machine_.OnHeartbeatReply(*heartbeat));
                                                 },
                                             .on_leave = [this] { Leave(); },
-                                            .urgent = [this] { return machine_.HeartbeatUrgent(); }});
+                                            .urgent = [this] { return machine_.HeartbeatUrgent(); },
+                                            .quiet = [this] { return machine_.Idle(); }});
     return mpi_ != nullptr && group_ != nullptr ? EndMpi(outcome) : outcome;
   }
 

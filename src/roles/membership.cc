@@ -14,14 +14,20 @@
 
 namespace leat::roles {
 
-void MembershipSchedule::OnSent(Time now) {
+void MembershipSchedule::OnSent(Time now, bool quiet) {
   in_flight_ = true;
+  last_sent_ = now;
+  if (!quiet) quiet_since_.reset();
+  if (quiet && !quiet_since_) quiet_since_ = now;
   earliest_heartbeat_ = now + interval_;
   earliest_urgent_ = now + std::min(urgent_gap_, interval_);
 }
 
-Time MembershipSchedule::HeartbeatDue(bool urgent) const {
+Time MembershipSchedule::HeartbeatDue(bool urgent, bool quiet) const {
   if (in_flight_) return Time::max();
+  if (quiet && quiet_since_ && last_sent_ - *quiet_since_ >= kQuietAfter) {
+    return urgent ? earliest_heartbeat_ : last_sent_ + kQuietIntervals * interval_;
+  }
   return urgent ? earliest_urgent_ : earliest_heartbeat_;
 }
 
@@ -94,8 +100,12 @@ Status Membership::Run(Callbacks callbacks) {
   return outcome_;
 }
 
+Time Membership::HeartbeatDue() const {
+  return schedule_.HeartbeatDue(requested_ || callbacks_.urgent(), !requested_ && callbacks_.quiet());
+}
+
 Time Membership::NextDue() const {
-  return std::min(schedule_.HeartbeatDue(Urgent()), schedule_.TimerDue(callbacks_.next_timer()));
+  return std::min(HeartbeatDue(), schedule_.TimerDue(callbacks_.next_timer()));
 }
 
 void Membership::Update() {
@@ -103,7 +113,7 @@ void Membership::Update() {
   // Called after each batch: a timer that is set early enough stays.
   const Time due = NextDue();
   if (due >= timer_due_) return;
-  if (schedule_.HeartbeatDue(Urgent()) <= loop_.Now()) return SendHeartbeat();
+  if (HeartbeatDue() <= loop_.Now()) return SendHeartbeat();
   SetTimer(due);
 }
 
@@ -116,7 +126,7 @@ void Membership::OnDue() {
     callbacks_.on_timer(now);
     if (over_) return;
   }
-  if (schedule_.HeartbeatDue(Urgent()) <= now) return SendHeartbeat();
+  if (HeartbeatDue() <= now) return SendHeartbeat();
   SetTimer(NextDue());
 }
 
@@ -127,7 +137,7 @@ void Membership::SetTimer(Time due) {
 }
 
 void Membership::SendHeartbeat() {
-  schedule_.OnSent(loop_.Now());
+  schedule_.OnSent(loop_.Now(), !requested_ && callbacks_.quiet());
   requested_ = false;
   client_.Send(callbacks_.make_heartbeat(),
                [this](Result<protocol::ControlReply> reply) { OnAnswer(std::move(reply)); });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/run/progress.h"
@@ -23,10 +24,12 @@ class MembershipSchedule {
   MembershipSchedule(Duration interval, Duration urgent_gap) : interval_(interval), urgent_gap_(urgent_gap) {}
 
   // One heartbeat is in flight at a time: none is due until OnAnswered, which also follows a failed call.
-  void OnSent(Time now);
+  // `quiet`: the role has nothing to do, and the heartbeat says nothing new.
+  void OnSent(Time now, bool quiet = false);
   void OnAnswered() { in_flight_ = false; }
-  // Time::max() while one is in flight; the first one is due at once.
-  Time HeartbeatDue(bool urgent) const;
+  // Time::max() while one is in flight; the first one is due at once. While a role is quiet, and has been for
+  // kQuietAfter, an urgent heartbeat is due after `interval`, another one after kQuietIntervals of them.
+  Time HeartbeatDue(bool urgent, bool quiet = false) const;
 
   // Records that the state machine's timer ran.
   void OnTimer(Time now);
@@ -35,12 +38,17 @@ class MembershipSchedule {
   Time TimerDue(Time next) const;
 
   static constexpr Duration kTimerGap = std::chrono::milliseconds(10);
+  static constexpr Duration kQuietAfter = std::chrono::seconds(1);
+  // An interval is at most a quarter of the time after which a silent role is evicted.
+  static constexpr int kQuietIntervals = 3;
 
  private:
   Duration interval_;
   Duration urgent_gap_;
   bool in_flight_ = false;
-  Time earliest_heartbeat_{0};  // without urgency
+  Time last_sent_{0};
+  std::optional<Time> quiet_since_;  // when the first quiet heartbeat in a row was sent
+  Time earliest_heartbeat_{0};       // without urgency
   Time earliest_urgent_{0};
   Time earliest_timer_{0};
 };
@@ -64,6 +72,8 @@ class Membership {
     std::function<void(const protocol::ControlReply&)> on_reply;
     std::function<void()> on_leave;  // SIGINT or SIGTERM
     std::function<bool()> urgent = [] { return false; };
+    // The role has nothing to do. What it asks for can then wait, also if it is urgent.
+    std::function<bool()> quiet = [] { return false; };
     // When the state machine needs its timer; Time::max(): never.
     std::function<Time()> next_timer = [] { return Time::max(); };
     std::function<void(Time now)> on_timer = [](Time) {};
@@ -104,7 +114,7 @@ class Membership {
 
  private:
   Time NextDue() const;
-  bool Urgent() const { return requested_ || callbacks_.urgent(); }
+  Time HeartbeatDue() const;
   void OnDue();
   void SetTimer(Time due);
   void SendHeartbeat();

@@ -57,6 +57,28 @@ TEST(MembershipScheduleTest, AnUrgentHeartbeatIsNeverLaterThanAnotherOne) {
   EXPECT_EQ(schedule.HeartbeatDue(true), schedule.HeartbeatDue(false));
 }
 
+TEST(MembershipScheduleTest, AQuietRoleSendsFewerHeartbeats) {
+  MembershipSchedule schedule(milliseconds(100), milliseconds(10));
+  const auto send = [&](Time at, bool quiet) {
+    schedule.OnSent(at, quiet);
+    schedule.OnAnswered();
+  };
+  const Time began = seconds(10);
+  send(began, true);
+  EXPECT_EQ(schedule.HeartbeatDue(false, true), began + milliseconds(100)) << "it may be quiet for a moment";
+  EXPECT_EQ(schedule.HeartbeatDue(true, true), began + milliseconds(10));
+  const Time later = began + MembershipSchedule::kQuietAfter;
+  send(later, true);
+  EXPECT_EQ(schedule.HeartbeatDue(false, true),
+            later + MembershipSchedule::kQuietIntervals * milliseconds(100));
+  EXPECT_EQ(schedule.HeartbeatDue(true, true), later + milliseconds(100));
+  // Work has arrived since.
+  EXPECT_EQ(schedule.HeartbeatDue(false, false), later + milliseconds(100));
+  EXPECT_EQ(schedule.HeartbeatDue(true, false), later + milliseconds(10));
+  send(later + milliseconds(100), false);
+  EXPECT_EQ(schedule.HeartbeatDue(false, true), later + milliseconds(200)) << "quiet from now on only";
+}
+
 TEST(MembershipScheduleTest, AMachineThatAlwaysWantsItsTimerDoesNotSpin) {
   MembershipSchedule schedule(milliseconds(100), milliseconds(10));
   EXPECT_EQ(schedule.TimerDue(Time::max()), Time::max());
@@ -203,6 +225,34 @@ TEST_F(MembershipTest, AnUrgentHeartbeatDoesNotWaitForTheInterval) {
   const Time began = loop_.Now();
   EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
   EXPECT_GE(loop_.Now() - began, 3 * Membership::kUrgentGap);
+}
+
+// A role asks every ten milliseconds until it has been quiet for a while; then it waits for its interval,
+// which is an hour.
+TEST_F(MembershipTest, WorkEndsTheWaitOfAQuietRole) {
+  interval_ = hours(1);
+  Serve(Ok);
+  Join();
+  bool quiet = true;
+  Time last_reply = loop_.Now();
+  int replies_to_work = 0;
+  auto callbacks = StopAfter(0);
+  callbacks.urgent = [] { return true; };
+  callbacks.quiet = [&] { return quiet; };
+  callbacks.on_reply = [&](const auto&) {
+    last_reply = loop_.Now();
+    if (!quiet && ++replies_to_work == 2) membership_->Stop(false);
+  };
+  const std::function<void()> watch = [&] {
+    if (loop_.Now() - last_reply < milliseconds(500)) {
+      loop_.After(milliseconds(50), watch);
+      return;
+    }
+    quiet = false;
+    membership_->Update();
+  };
+  watch();
+  EXPECT_EQ(membership_->Run(std::move(callbacks)), Status());
 }
 
 TEST_F(MembershipTest, ARequestedHeartbeatIsSentOnce) {

@@ -79,6 +79,7 @@ class ServerRole {
                                   membership_.RequestHeartbeat();
                                 },
                             .urgent = [this] { return shell_.machine().HeartbeatUrgent(); },
+                            .quiet = [this] { return Quiet(); },
                             // Slices that are ready and shards that are saved are rare, and waited for.
                             .urgent_gap = Duration::zero()});
   }
@@ -87,10 +88,15 @@ class ServerRole {
   protocol::ServerHeartbeat MakeHeartbeat() {
     auto heartbeat = shell_.machine().MakeHeartbeat();
     heartbeat.leaving = leaving_;
-    heartbeat.progress.bytes_in = shell_.bytes_in();
+    reported_bytes_ = heartbeat.progress.bytes_in = shell_.bytes_in();
     heartbeat.progress.bytes_out = shell_.bytes_out();
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     return heartbeat;
+  }
+
+  // Nobody has pushed or asked for anything since the last heartbeat.
+  bool Quiet() const {
+    return shell_.bytes_in() == reported_bytes_ && !shell_.machine().HeartbeatUrgent() && !leaving_;
   }
 
   void OnReply(const protocol::ControlReply& reply) {
@@ -136,6 +142,7 @@ class ServerRole {
   optim::OptimizerConfig optimizer_;
   const std::unique_ptr<ShardFiles> files_;  // used on the background thread
   bool leaving_ = false;
+  uint64_t reported_bytes_ = 0;  // received until the last heartbeat
   BackgroundThread background_;
 };
 

@@ -77,6 +77,7 @@ class WorkerRole {
                                 },
                             .on_leave = [this] { Do(machine_.Leave(loop_.Now())); },
                             .urgent = [this] { return machine_.HeartbeatUrgent(); },
+                            .quiet = [this] { return machine_.idle() && !machine_.HeartbeatUrgent(); },
                             .next_timer = [this] { return machine_.next_timer(); },
                             .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
   }

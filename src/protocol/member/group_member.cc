@@ -50,6 +50,10 @@ bool GroupMember::HeartbeatUrgent() const {
   return state_->heartbeat_urgent || (state_->Going() && state_->rounds.empty());
 }
 
+bool GroupMember::Idle() const {
+  return !state_->heartbeat_urgent && state_->Going() && state_->rounds.empty();
+}
+
 GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& reply) {
   State& s = *state_;
   if (s.stopped) return {};

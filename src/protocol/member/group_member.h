@@ -121,6 +121,8 @@ class GroupMember {
   WorkerHeartbeat MakeHeartbeat();
   // True if a heartbeat should be sent without waiting for the interval.
   bool HeartbeatUrgent() const;
+  // It has no round, and only asks for one.
+  bool Idle() const;
   GroupMemberActions OnHeartbeatReply(const WorkerHeartbeatReply& reply);
   // The next heartbeat announces that this member leaves.
   void Leave();
