@@ -11,14 +11,15 @@
 
 namespace leat::net {
 
-// A connection, as its kernel sees it.
+// What the kernel knows of a connection.
 struct LinkSample {
   Duration heard{0};  // since anything has come from the peer's kernel
   // Since this kernel last sent what the peer's has to acknowledge; null: everything is acknowledged.
   std::optional<Duration> asked;
 };
 
-// Of a connected socket; takes some microseconds at most. `asked` is null where the socket cannot tell.
+// Asks the kernel about a connected socket, which takes some microseconds at most. `asked` is null for
+// sockets that are not tcp.
 LinkSample SampleLink(int fd);
 
 class SilenceCheck {

@@ -168,8 +168,8 @@ void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, s
     if (usable == 0) {
       const size_t demand = wanted - leases->size();
       const size_t ahead = std::min(demand + 2 * splits.leased(), kMaxAhead);
-      const size_t others = splits.free();  // that the worker itself holds
-      CutsMade made{splits.CutMore(now, demand + others, ahead + others)};
+      const size_t own = splits.free();  // splits that are overdue at this worker, so it cannot have them
+      CutsMade made{splits.CutMore(now, demand + own, ahead + own)};
       if (made.cuts.empty()) return;
       journals.push_back({std::move(made)});
     }

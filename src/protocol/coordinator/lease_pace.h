@@ -26,6 +26,13 @@ struct LeaseLimits {
   Duration heartbeat_interval = std::chrono::milliseconds(100);
 };
 
+// The lease of something that may be leased twice.
+struct LeaseHolder {
+  uint64_t lease = 0;
+  NodeId worker;
+  bool overdue = false;
+};
+
 class LeasePace {
  public:
   explicit LeasePace(const LeaseLimits& limits) : limits_(limits) {}

@@ -362,7 +362,7 @@ void RoundQueue::Drop(uint64_t lease) {
   if (at == leases_.end()) return;
   Round& round = rounds_.at(at->second.first);
   Lane& part = round.parts[at->second.second];
-  const auto holder = std::ranges::find(part.holders, lease, &Holder::lease);
+  const auto holder = std::ranges::find(part.holders, lease, &LeaseHolder::lease);
   if (const auto own = workers_.find(holder->worker); own != workers_.end()) own->second.erase(lease);
   TakeShare(&round, holder->worker);
   pace_.OnTaken(holder->worker, lease);
@@ -374,7 +374,7 @@ void RoundQueue::FreeOverdue(Time now) {
   for (uint64_t id : pace_.Overdue(now)) {
     const LaneKey key = leases_.at(id);
     Lane& part = rounds_.at(key.first).parts[key.second];
-    std::ranges::find(part.holders, id, &Holder::lease)->overdue = true;
+    std::ranges::find(part.holders, id, &LeaseHolder::lease)->overdue = true;
     ++overdue_;
     if (part.stage == Stage::kLeased) FreeIfAbandoned(now, key);
   }

@@ -98,17 +98,12 @@ class RoundQueue {
 
  private:
   enum class Stage : uint8_t { kFree, kLeased, kReleased, kDone };
-  struct Holder {
-    uint64_t lease = 0;
-    NodeId worker;
-    bool overdue = false;
-  };
   struct Lane {
     Cut cut;
     RunSet assigned;
     Stage stage = Stage::kFree;
-    bool granted = false;         // before, in this term
-    std::vector<Holder> holders;  // at most two; a free lane has one if its lease is overdue
+    bool granted = false;              // before, in this term
+    std::vector<LeaseHolder> holders;  // at most two; a free lane has one if its lease is overdue
     NodeId released_by;
     Time free_since{0};
     HeartbeatCounts released_at;
@@ -137,7 +132,7 @@ class RoundQueue {
   void Finish(Round* round, uint32_t lane);
   void Drop(uint64_t lease);
   static bool Holds(const Lane& lane, NodeId worker) {
-    return std::ranges::count(lane.holders, worker, &Holder::worker) > 0;
+    return std::ranges::count(lane.holders, worker, &LeaseHolder::worker) > 0;
   }
   void Close(Time now, Rounds::iterator round, const SliceMap& slices);
   // The lane's runs that its worker still has to train.

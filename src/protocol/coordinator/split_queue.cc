@@ -94,7 +94,7 @@ std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, con
   for (auto at = free_.begin(); at != free_.end();) {
     const SplitKey key = at->second;
     Split& split = At(key);
-    if (std::ranges::count(split.holders, worker, &Holder::worker) > 0) {
+    if (std::ranges::count(split.holders, worker, &LeaseHolder::worker) > 0) {
       ++at;
       continue;
     }
@@ -119,7 +119,7 @@ std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, con
 void SplitQueue::FreeOverdue(Time now) {
   for (uint64_t id : pace_.Overdue(now)) {
     Split& split = At(leases_.at(id));
-    std::ranges::find(split.holders, id, &Holder::lease)->overdue = true;
+    std::ranges::find(split.holders, id, &LeaseHolder::lease)->overdue = true;
     ++overdue_;
     if (split.stage == Stage::kLeased) FreeIfAbandoned(&split);
   }
@@ -142,7 +142,7 @@ void SplitQueue::Complete(Split* split) {
 // The holders learn of it by Reconcile.
 void SplitQueue::DropHolders(Split* split) {
   while (!split->holders.empty()) {
-    const Holder holder = split->holders.back();
+    const LeaseHolder holder = split->holders.back();
     pace_.OnTaken(holder.worker, holder.lease);
     Remove(holder.lease);
   }
@@ -151,7 +151,7 @@ void SplitQueue::DropHolders(Split* split) {
 void SplitQueue::Remove(uint64_t lease) {
   const auto at = leases_.find(lease);
   Split& split = At(at->second);
-  const auto holder = std::ranges::find(split.holders, lease, &Holder::lease);
+  const auto holder = std::ranges::find(split.holders, lease, &LeaseHolder::lease);
   workers_[holder->worker].erase(lease);
   split.holders.erase(holder);
   leases_.erase(at);

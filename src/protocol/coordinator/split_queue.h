@@ -67,16 +67,11 @@ class SplitQueue {
 
  private:
   enum class Stage : uint8_t { kFree, kLeased, kReleased, kComplete };
-  struct Holder {
-    uint64_t lease = 0;
-    NodeId worker;
-    bool overdue = false;
-  };
   struct Split {
     Cut cut;
     Stage stage = Stage::kFree;
-    std::vector<Holder> holders;  // at most two; a free split has one if its lease is overdue
-    bool granted = false;         // was leased before
+    std::vector<LeaseHolder> holders;  // at most two; a free split has one if its lease is overdue
+    bool granted = false;              // was leased before
     HeartbeatCounts released_at;
   };
   using SplitKey = std::pair<uint32_t, Position>;  // partition, begin
