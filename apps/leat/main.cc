@@ -98,6 +98,8 @@ struct Arguments {
   bool demo = false;
   bool json = false;
   std::string listen = "127.0.0.1:0";
+  uint16_t transfer_port = 0;
+  uint16_t feed_port = 0;
   std::string advertise;
   std::string coordinator;
   std::string security;  // folder
@@ -192,6 +194,8 @@ int Coordinator(Arguments a) {
   roles::CoordinatorOptions options;
   options.tls = security.tls;
   options.listen = a.listen;
+  options.transfer_port = a.transfer_port;
+  options.feed_port = a.feed_port;
   options.advertise = a.advertise;
   options.token = Token();
   options.resume = !a.source.resume.empty();
@@ -300,6 +304,10 @@ void AddRoleCommands(CLI::App& app, Arguments& a, int& result) {
   coordinator->add_option("job", a.source.file, kJobFile);
   AddJobOptions(coordinator, &a, "required, except with --resume");
   AddAdvertise(coordinator, a);
+  coordinator->add_option("--transfer-port", a.transfer_port,
+                          "port on --listen's host for checkpoints of other hosts; 0: any free port");
+  coordinator->add_option("--feed-port", a.feed_port,
+                          "port on --listen's host of the coordinator's feed; 0: any free port");
   coordinator->add_flag("--demo", a.demo, "run the job of `leat demo`");
   coordinator->add_flag("--wait-for-feed", a.wait_for_feed,
                         "what the job reads is on another host: read it from the first feed that joins");

@@ -42,6 +42,10 @@ constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
 // of anything else all of them may wait for it.
 constexpr Duration kGroupHeartbeat = std::chrono::milliseconds(250);
 
+std::string OnHostOf(const std::string& address, uint16_t port) {
+  return std::string(net::HostOf(address)) + ":" + std::to_string(port);
+}
+
 // Of a placement that puts too much on one server.
 std::vector<std::string> Warnings(const job::Job& job) {
   return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
@@ -137,7 +141,7 @@ class CoordinatorRole {
         .token = options_.token, .port_kind = wire::PortKind::kTransfer, .tls = options_.tls};
     LEAT_ASSIGN_OR_RETURN(shard_service_,
                           ShardService::Start({.directory = store_->directory(),
-                                               .listen = options_.listen,
+                                               .listen = OnHostOf(options_.listen, options_.transfer_port),
                                                .advertise = options_.advertise,
                                                .max_bytes = bytes,
                                                .make_transport = [transport](net::Loop& loop) {
@@ -461,8 +465,8 @@ Streams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options) {
 
 // For workers on hosts that do not have what the job reads. Without it the job runs on all others.
 std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options) {
-  const std::string host(net::HostOf(options.listen));
-  auto feed = FeedThread::Start(host + ":0", {.token = options.token, .tls = options.tls},
+  auto feed = FeedThread::Start(OnHostOf(options.listen, options.feed_port),
+                                {.token = options.token, .tls = options.tls},
                                 {.id = job.InputsHash(),
                                  .open = [stream = job.stream] { return stream.Open(); },
                                  .assets = ServedAssets(job)});

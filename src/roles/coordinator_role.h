@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,6 +18,9 @@ namespace leat::roles {
 struct CoordinatorOptions {
   std::string listen = "127.0.0.1:0";
   std::string advertise;  // the address that roles are told to connect to; net::AdvertisedAddress
+  // On the host of `listen`; 0: any free port.
+  uint16_t transfer_port = 0;  // where roles that do not see the job's directory transfer shards
+  uint16_t feed_port = 0;      // of the feed for roles that do not have what the job reads
   std::string token;
   std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS
   bool resume = false;

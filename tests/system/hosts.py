@@ -117,6 +117,12 @@ class Hosts:
             why = self._in(host, self.iptables, change, chain, "!", side, "lo", "-j", "DROP")
             assert why is None, why
 
+    def allow_only(self, host, ports):
+        """A firewall: from other hosts, only these ports of this one can be connected to."""
+        why = self._in(host, self.iptables, "-A", "INPUT", "!", "-i", "lo", "-p", "tcp", "--syn", "-m", "multiport", "!",
+                       "--dports", ",".join(map(str, ports)), "-j", "DROP")
+        assert why is None, why
+
     def slow(self, host, rate):
         """What a host sends moves at this rate, as "8mbit", until fast()."""
         self._tc(host, f"qdisc add dev eth0 root tbf rate {rate} burst 32kb latency 400ms")

@@ -99,6 +99,22 @@ def test_workers_without_the_files_read_them_from_the_coordinators_host(tmp_path
     assert summary["feed_bytes"] > 100_000, summary
 
 
+def test_a_firewall_that_knows_three_ports_is_enough(tmp_path, hosts, cluster):
+    rows = 4000
+    job = counting_rows(tmp_path, rows=rows)
+    for host in [1, 2]:
+        hosts.hide(host, tmp_path)
+    hosts.allow_only(0, [4000, 4001, 4002])
+    cluster.where = cluster.coordinator(
+        job, "--directory", cluster.directory, "--workers", 1, "--ps", 1, "--listen", hosts.addresses[0] + ":4000",
+        "--transfer-port", 4001, "--feed-port", 4002, "--data", tmp_path / "data", before=hosts.at(0))
+    server, worker = cluster.join("ps", 1, "--scratch", tmp_path), cluster.join("worker", 2)
+    cluster.finish()
+    check_counts(cluster.directory, rows)
+    assert READS_FROM_A_FEED in cluster.said(worker)
+    assert "transfer" in cluster.said(server), "the job's directory is not on its host"
+
+
 def test_a_copy_that_differs_is_not_read(tmp_path, hosts, cluster):
     job = counting_rows(tmp_path)
     other = tmp_path / "other"

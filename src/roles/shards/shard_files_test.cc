@@ -25,7 +25,7 @@ class ShardFilesTest : public ::testing::Test {
     fs::create_directory(job_);
     fs::create_directory(checkpoint_);
     auto service = ShardService::Start({.directory = job_,
-                                        .listen = "127.0.0.1:80",
+                                        .listen = "127.0.0.1:0",
                                         .advertise = "",
                                         .max_bytes = 1 << 20,
                                         .make_transport = transport_});
@@ -170,7 +170,7 @@ TEST_F(ShardFilesTest, AbortEndsATransferAtOnce) {
 
 TEST_F(ShardFilesTest, TheAdvertisedHostIsTold) {
   auto service = ShardService::Start({.directory = job_,
-                                      .listen = "127.0.0.1:80",
+                                      .listen = "127.0.0.1:0",
                                       .advertise = "leat.example:81",
                                       .max_bytes = 1 << 20,
                                       .make_transport = transport_});

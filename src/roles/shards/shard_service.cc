@@ -25,9 +25,8 @@ Result<std::unique_ptr<ShardService>> ShardService::Start(const Options& options
   made->probe_ = options.directory + "/" + kProbe;
   made->probe_content_ = net::RandomHex(16);
   LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(options.directory, kProbe, AsBytes(made->probe_content_)));
-  LEAT_ASSIGN_OR_RETURN(made->service_,
-                        transfer::Service::Start({.listen = std::string(net::HostOf(options.listen)) + ":0",
-                                                  .make_transport = options.make_transport}));
+  LEAT_ASSIGN_OR_RETURN(made->service_, transfer::Service::Start({.listen = options.listen,
+                                                                  .make_transport = options.make_transport}));
   const std::string port = made->address().substr(made->address().rfind(':'));
   // Without an advertised host, a role uses the one by which it has reached the coordinator.
   if (!options.advertise.empty()) {

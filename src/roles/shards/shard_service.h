@@ -23,7 +23,7 @@ class ShardService {
  public:
   struct Options {
     std::string directory;   // of the job
-    std::string listen;      // of the coordinator: its host is the service's
+    std::string listen;      // of the service
     std::string advertise;   // of the coordinator; empty: none
     uint64_t max_bytes = 0;  // of all shards of a checkpoint
     transfer::MakeTransport make_transport;
