@@ -18,7 +18,7 @@
 #include "control/convert.h"
 #include "control/rpc.h"
 #include "net/address.h"
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 #include "net/loop.h"
 #include "net/tls/tls_pump.h"
 

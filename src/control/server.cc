@@ -25,7 +25,7 @@
 #include "control/permission.h"
 #include "control/rpc.h"
 #include "net/address.h"
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 #include "net/loop.h"
 #include "net/security/refusal_log.h"
 #include "net/tls/tls_pump.h"

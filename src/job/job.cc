@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "base/rng.h"
-#include "job/csv_files.h"
+#include "job/input/csv_files.h"
 
 namespace leat::job {
 

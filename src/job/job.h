@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "engine/plan.h"
-#include "job/stream_spec.h"
+#include "job/input/stream_spec.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "job/csv_files.h"
+#include "job/input/csv_files.h"
 #include "job/job.h"
 #include "job/resume.h"
 #include "stream/identity.h"

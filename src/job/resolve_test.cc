@@ -4,8 +4,8 @@
 
 #include "base/testing.h"
 #include "checkpoint/store.h"
+#include "job/input/readable.h"
 #include "job/job.h"
-#include "job/readable.h"
 #include "job/resume.h"
 #include "job/testing.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "job/csv_files.h"
+#include "job/input/csv_files.h"
 #include "job/job.h"
 #include "onnx/layer.h"
 

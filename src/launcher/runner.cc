@@ -22,7 +22,7 @@
 #include "checkpoint/store.h"
 #include "control/client.h"
 #include "job/evaluate.h"
-#include "job/readable.h"
+#include "job/input/readable.h"
 #include "job/resume.h"
 #include "launcher/processes.h"
 #include "launcher/signals.h"

@@ -15,7 +15,7 @@
 #include "checkpoint/safetensors.h"
 #include "control/server.h"
 #include "feed/remote_source.h"
-#include "job/readable.h"
+#include "job/input/readable.h"
 #include "job/resume.h"
 #include "launcher/signals.h"
 #include "net/address.h"

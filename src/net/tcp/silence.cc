@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "net/handshake_socket.h"
+#include "net/handshake/handshake_socket.h"
 
 namespace leat::net {
 

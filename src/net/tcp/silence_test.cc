@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "net/handshake_socket.h"
+#include "net/handshake/handshake_socket.h"
 #include "net/same_host/descriptor.h"
 #include "net/testing.h"
 #include "net/transport.h"

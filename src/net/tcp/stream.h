@@ -13,7 +13,7 @@
 
 #include "net/connection_handle.h"
 #include "net/framing.h"
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 #include "net/poller.h"
 #include "net/stall.h"
 #include "net/tcp/silence.h"

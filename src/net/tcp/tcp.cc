@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "net/address.h"
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 #include "net/tcp/stream.h"
 #include "net/transport.h"
 

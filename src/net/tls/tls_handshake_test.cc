@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "net/address.h"
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 #include "net/testing.h"
 #include "net/tls/testing.h"
 

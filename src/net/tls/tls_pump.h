@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 #include "net/loop.h"
 #include "net/same_host/descriptor.h"
 

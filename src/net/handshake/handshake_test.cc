@@ -1,5 +1,5 @@
 // Recorded and forged handshakes, and impostors that listen in the place of a role.
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "net/handshake_socket.h"
+#include "net/handshake/handshake_socket.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 #include "net/poller.h"
 
 namespace leat::net {

@@ -1,5 +1,5 @@
 // Makes authenticated connections.
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "net/address.h"
-#include "net/handshake_socket.h"
+#include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
 #include "wire/handshake.h"
 

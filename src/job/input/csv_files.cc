@@ -1,4 +1,4 @@
-#include "job/csv_files.h"
+#include "job/input/csv_files.h"
 
 #include <stdexcept>
 

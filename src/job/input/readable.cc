@@ -1,4 +1,4 @@
-#include "job/readable.h"
+#include "job/input/readable.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,5 +1,5 @@
 // Accepts authenticated connections.
-#include "net/handshake.h"
+#include "net/handshake/handshake.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "net/address.h"
-#include "net/handshake_socket.h"
+#include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
 #include "net/security/refusal_log.h"
 #include "wire/handshake.h"

@@ -1,4 +1,4 @@
-#include "job/stream_spec.h"
+#include "job/input/stream_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
