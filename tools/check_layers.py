@@ -36,6 +36,11 @@ DRIVES = {"sim": "protocol"}
 DEFINES = re.compile(r"^(?:class|struct)\s+(\w+)[^;(]*\{")
 PRIVATE_HEADERS = "*_state.h"
 
+# A folder with more files hides what changes together.
+MAX_FILES = 30
+# Folders that may have more; docs/architecture.md says why.
+LARGE_FOLDERS = {"protocol/coordinator": 36}
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TEST = re.compile(r"_test\.cc$|^testing\.h$")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|#[^\n]*|([^\s()"#]+)|([()])')
@@ -245,6 +250,14 @@ def check_rules(src, layers, errors):
             errors.append(f"src/{folder}:1: a rule in {TOOL} names this folder, which does not exist")
 
 
+def check_sizes(src, errors):
+    for folder in sorted(path for path in src.rglob("*") if path.is_dir()):
+        relative = folder.relative_to(src).as_posix()
+        files, most = sum(path.is_file() for path in folder.iterdir()), LARGE_FOLDERS.get(relative, MAX_FILES)
+        if files > most:
+            errors.append(f"src/{relative}:1: {files} files, at most {most}; move what changes together to a subfolder")
+
+
 def check_tests_built(root, commands, errors):
     built = {str(Path(c["directory"], c["file"]).resolve()) for c in json.loads(commands.read_text(encoding="utf-8"))}
     for top in ("src", "apps", "bench", "tests"):
@@ -291,6 +304,7 @@ def check(root, commands=None, write=False):
     check_edges(layers, used, errors)
     check_drivers(src, layers, errors)
     check_rules(src, layers, errors)
+    check_sizes(src, errors)
     check_table(root, layers, write, errors)
     if commands:
         check_tests_built(root, commands, errors)
@@ -331,6 +345,7 @@ TREE = {
     "src/protocol/worker/worker.cc": '#include "protocol/cut.h"\n#include "protocol/server/server.h" ✗\n',
     "src/sim/CMakeLists.txt": 'leat_module(NAME sim DEPS protocol PURPOSE "p")\n',
     "src/sim/s.cc": '#include "protocol/server/server.h"\n#include "protocol/server/server_state.h" ✗\nclass Server { ✗\n};\n',
+    **{f"src/graph/g{number}.h": "" for number in range(MAX_FILES)},
     "apps/leat/main.cc": '#include <grpcpp/grpcpp.h> ✗\n#include "base/a.h"\n',
     "commands.json": "[]",
     DOC: f"text ✗\n{BEGIN}\n{END}\nmore\n",
@@ -340,6 +355,7 @@ TREE = {
 def selftest():
     """Checks a small tree with one mistake of each kind: all must be found, and nothing else."""
     expected = ["src/base/b_test.cc:1", "src/ops/o_test.cc:1"]  # built by no target
+    expected += ["src/graph:1"]  # too many files
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         for path, text in TREE.items():
