@@ -1,7 +1,7 @@
 // The control plane: small, infrequent messages to the coordinator over gRPC. Only this folder includes
 // grpcpp.
 //
-// Both ends prove that they know the job's token before gRPC gets the connection (net/handshake/handshake.h). With TLS,
+// Both ends prove that they know the job's token before gRPC gets the connection (net/handshake/). With TLS,
 // gRPC gets one end of a pair of sockets, and the peer's certificate decides what it may ask
 // (control/permission.h). A message has at most 4 MiB.
 #pragma once
