@@ -30,7 +30,8 @@ openssl::Context MakeContext(const CertificateFolder& folder) {
   LEAT_CHECK(SSL_CTX_set_num_tickets(to, 0) == 1);
   // Frames and gRPC's messages have lengths, so a missing end is noticed without close_notify.
   SSL_CTX_set_options(to, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-  SSL_CTX_set_mode(to, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
+  // Peers have the authority's certificate. Otherwise OpenSSL would verify and send it in each handshake.
+  SSL_CTX_set_mode(to, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_NO_AUTO_CHAIN);
   SSL_CTX_set_max_cert_list(to, kMaxCertificateBytes);
   SSL_CTX_set_verify_depth(to, 1);
   const openssl::Certificate ca = openssl::ParseCertificate(folder.ca);

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 constexpr size_t kRecordOverhead = 5 + 1 + 16;  // header, type and tag
 // Per system call: large enough that the call costs little beside the cipher, small enough for the cache.
-constexpr size_t kCallBytes = 256 << 10;
+constexpr size_t kCallBytes = 128 << 10;
 constexpr std::string_view kExportLabel = "EXPORTER-leat-handshake";
 
 }  // namespace
