@@ -189,8 +189,11 @@ class Client final : public ControlClient {
     if (Final(socket.status())) return socket.status();
     if (!socket.ok()) {
       const bool full = socket.status().code() == Code::kResourceExhausted;
+      const bool broken = socket.status().code() == Code::kDataLoss;  // it does not keep to the protocol
       return Status(Code::kUnavailable, address_ + " could not be reached within " + InSeconds(deadline) +
-                                            (full ? ": it has too many connections" : ""));
+                                            (full     ? ": it has too many connections"
+                                             : broken ? ": " + socket.status().message()
+                                                      : ""));
     }
     std::unique_ptr<TlsThread> tls;
     net::Descriptor plain;
