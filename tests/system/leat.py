@@ -63,8 +63,9 @@ def wait_for(condition, what, timeout=120):
 class Job:
     """A job in the background: `leat train` and its child processes."""
 
-    def __init__(self, *arguments, directory, program=None, cwd=None, env=None):
+    def __init__(self, *arguments, directory, program=None, cwd=None, env=None, security=None):
         self.directory = pathlib.Path(directory)
+        self.secured = ["--security", security] if security else []  # for other commands about the job
         self.where = None
         self.last_status = {}
         self.output = open(self.directory.parent / (self.directory.name + ".out"), "w+")
@@ -116,7 +117,7 @@ class Job:
             self.where = self.address(), self.token()
         address, token = self.where
         if self.process.poll() is None:
-            done = run("status", "--coordinator", address, "--json", env={"LEAT_TOKEN": token})
+            done = run("status", "--coordinator", address, *self.secured, "--json", env={"LEAT_TOKEN": token})
             if done.returncode == 0:
                 self.last_status = json.loads(done.stdout)
         return self.last_status
@@ -124,7 +125,7 @@ class Job:
     def go_on(self):
         """Continues a job that has paused at --pause-at."""
         address, token = self.where
-        done = run("continue", "--coordinator", address, env={"LEAT_TOKEN": token})
+        done = run("continue", "--coordinator", address, *self.secured, env={"LEAT_TOKEN": token})
         assert done.returncode == 0, done.stderr
 
     def interrupt(self):
