@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "net/address.h"
 #include "net/handshake/handshake.h"
@@ -120,6 +123,40 @@ TEST_F(TlsHandshakeTest, EachRefusalIsOneLineAndTheListenerGoesOn) {
   EXPECT_EQ(Connect(worker).message(), Prefix() + "the peer does not use TLS");
   EXPECT_EQ(Line(), "the peer uses TLS, this role does not");
   EXPECT_TRUE(Connect(nullptr).ok());
+}
+
+// The table of docs/security.md.
+TEST_F(TlsHandshakeTest, EachPortBelongsToItsRolesAndAdmitsItsPeers) {
+  const std::vector<std::string> roles{"coordinator", "server",   "worker", "bots",
+                                       "admin",       "observer", "feed",   "serve"};
+  struct Port {
+    wire::PortKind kind;
+    std::vector<std::string> listen, connect;
+  };
+  const Port ports[] = {
+      {wire::PortKind::kControl, {"coordinator"}, roles},
+      {wire::PortKind::kServer, {"server"}, {"worker"}},
+      {wire::PortKind::kMember, {"worker"}, {"worker"}},
+      {wire::PortKind::kTransfer, {"coordinator"}, {"server", "worker"}},
+      {wire::PortKind::kFeed, {"feed", "coordinator"}, {"coordinator", "server", "worker", "bots"}},
+  };
+  std::map<std::string, std::shared_ptr<TlsIdentity>> identities;
+  for (const std::string& role : roles) identities[role] = authority.Identity({role});
+  const auto has = [](const std::vector<std::string>& some, const std::string& role) {
+    return std::ranges::find(some, role) != some.end();
+  };
+  for (const Port& port : ports) {
+    for (const std::string& role : roles) {
+      Listen(identities[role], port.kind);
+      EXPECT_EQ(Connect(identities[port.connect.front()], port.kind).ok(), has(port.listen, role))
+          << role << " listens at port " << static_cast<uint32_t>(port.kind);
+    }
+    Listen(identities[port.listen.front()], port.kind);
+    for (const std::string& role : roles) {
+      EXPECT_EQ(Connect(identities[role], port.kind).ok(), has(port.connect, role))
+          << role << " connects to port " << static_cast<uint32_t>(port.kind);
+    }
+  }
 }
 
 TEST_F(TlsHandshakeTest, ACoordinatorIsCheckedByItsAddress) {
