@@ -88,6 +88,48 @@ class FakeSource final : public stream::Source {
   static Status Say(const std::string& what) { return {Code::kFailedPrecondition, what}; }
 };
 
+// A feed on a thread that answers as it is told.
+class FakeFeed final : public net::Receiver {
+ public:
+  using Answer = std::function<std::pair<Reply, Bytes>(const Request&)>;
+  explicit FakeFeed(Answer answer)
+      : answer_(std::move(answer)), transport_(net::MakeTcpTransport(loop_, Options())) {
+    auto listener = transport_->Listen("127.0.0.1:0", [this](std::unique_ptr<net::Connection> connection) {
+      connections_.push_back(std::move(connection));
+      return this;
+    });
+    EXPECT_TRUE(listener.ok()) << listener.status().ToString();
+    listener_ = std::move(*listener);
+    thread_ = std::thread([this] { loop_.Run(); });
+  }
+  ~FakeFeed() override {
+    loop_.Stop();
+    thread_.join();
+  }
+  const std::string& address() const { return listener_->address(); }
+
+ private:
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView header,
+                                                     uint64_t) override {
+    LEAT_ASSIGN_OR_RETURN(request_, DecodeRequest(header));
+    return std::vector<std::span<std::byte>>();
+  }
+  void OnMessage(net::Connection& connection) override {
+    auto answer = std::make_shared<std::pair<Reply, Bytes>>(answer_(request_));
+    connection.Send(static_cast<uint8_t>(FrameType::kReply), Encode(answer->first), {answer->second},
+                    [answer](const Status&) {});
+  }
+  void OnClosed(net::Connection&, const Status&) override {}
+
+  const Answer answer_;
+  Request request_;
+  net::Loop loop_;
+  std::unique_ptr<net::Transport> transport_;
+  std::vector<std::unique_ptr<net::Connection>> connections_;
+  std::unique_ptr<net::Listener> listener_;
+  std::thread thread_;
+};
+
 class FeedTest : public ::testing::Test {
  protected:
   static Contents Records(std::vector<std::string> records, uint32_t partitions = 1, uint64_t id = 0) {
@@ -314,6 +356,38 @@ TEST_F(FeedTest, DescribesItsContents) {
   const auto text = Describe(client);
   ASSERT_TRUE(text.ok());
   EXPECT_EQ(*text, "columns: [x]");
+}
+
+// One record for each offset, and a change of the first reply or of all.
+FakeFeed::Answer Answering(uint32_t records, int replies, const std::function<void(Reply*)>& change) {
+  auto left = std::make_shared<int>(replies);
+  return [=](const Request& request) {
+    const Bytes payload = EncodeRecords(stream::BatchOf(std::vector<std::string>(records, "x")));
+    Reply reply{.sequence = request.sequence, .records = records};
+    reply.checksum = Checksum(payload, request.sequence);
+    if ((*left)-- > 0) change(&reply);
+    return std::pair(reply, payload);
+  };
+}
+
+TEST_F(FeedTest, ADamagedReplyIsAskedForAgain) {
+  const std::function<void(Reply*)> changes[] = {[](Reply* reply) { ++reply->checksum; },
+                                                 [](Reply* reply) { ++reply->sequence; }};
+  for (const auto& change : changes) {
+    counts_ = std::make_shared<Counts>();
+    const FakeFeed feed(Answering(3, 1, change));
+    ExpectSame(*Open(ForFeeds({feed.address()})), {"x", "x", "x"});
+    EXPECT_EQ(counts_->retries, 1u);
+  }
+}
+
+TEST_F(FeedTest, OtherRecordsThanAskedForAreDataLoss) {
+  for (const uint32_t records : {0u, 4u}) {
+    const FakeFeed feed(Answering(records, 0, nullptr));
+    stream::RecordBatch batch;
+    EXPECT_EQ(Open(ForFeeds({feed.address()}))->Read(0, 0, 3, &batch).code(), Code::kDataLoss) << records;
+    EXPECT_EQ(batch.size(), 0u);
+  }
 }
 
 TEST_F(FeedTest, APeerThatViolatesTheProtocolLosesItsConnectionOnly) {

@@ -1,7 +1,9 @@
 // Clients and services, over real transports.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "base/testing.h"
 #include "net/fault.h"
@@ -199,6 +201,97 @@ TEST_P(TransferTest, AProtocolViolationCostsOnlyTheConnection) {
   service->Publish("a", std::make_shared<MemoryContent>(Bytes(10)));
   Client client(service->address(), Maker());
   EXPECT_TRUE(client.Size("a").ok());
+}
+
+TEST_P(TransferTest, ADamagedChunkIsNotTaken) {
+  Start();
+  const Bytes content = RandomBytes(1000, 1);
+  net::Loop loop;
+  const auto transport = Maker()(loop);
+  net::testing::Recorder recorder;
+  std::unique_ptr<net::Connection> connection;
+  transport->Connect(service->address(), &recorder, std::chrono::seconds(60), [&](auto connected) {
+    ASSERT_TRUE(connected.ok()) << connected.status().ToString();
+    connection = std::move(*connected);
+  });
+  ASSERT_TRUE(net::testing::RunUntil(loop, [&] { return connection != nullptr; }));
+  const auto ask = [&](wire::TransferRequest request) {
+    request.name = "shard";
+    request.folder = 1;
+    std::vector<ByteView> payload;
+    if (request.op == wire::TransferOp::kWrite) payload.emplace_back(content);
+    const size_t before = recorder.messages.size();
+    connection->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), wire::Encode(request), payload);
+    EXPECT_TRUE(net::testing::RunUntil(loop, [&] { return recorder.messages.size() > before; }));
+    const auto reply = wire::DecodeTransferReply(recorder.messages.back().header);
+    return reply.ok() ? reply->status.code() : reply.status().code();
+  };
+  const uint64_t checksum = Checksum(content);
+  EXPECT_EQ(ask({.op = wire::TransferOp::kOpenUpload, .bytes = 1000, .checksum = checksum}), Code::kOk);
+  EXPECT_EQ(ask({.op = wire::TransferOp::kWrite, .bytes = 1000, .checksum = checksum + 1}), Code::kDataLoss);
+  EXPECT_EQ(ask({.op = wire::TransferOp::kCommit}), Code::kFailedPrecondition) << "nothing has been written";
+  EXPECT_EQ(ask({.op = wire::TransferOp::kWrite, .bytes = 1000, .checksum = checksum}), Code::kOk);
+  EXPECT_EQ(ask({.op = wire::TransferOp::kCommit}), Code::kOk);
+  EXPECT_EQ(OnDisk("shard"), content);
+}
+
+// A service that damages its first reply.
+class DamagingService final : public net::Receiver {
+ public:
+  DamagingService(const MakeTransport& make_transport, const Bytes& content) : content_(content) {
+    std::promise<std::string> listening;
+    auto address = listening.get_future();
+    thread_ = std::thread([this, &make_transport, &listening] {
+      const auto transport = make_transport(loop_);
+      const auto listener = transport->Listen("127.0.0.1:0", [this](std::unique_ptr<net::Connection> one) {
+        connections_.push_back(std::move(one));
+        return this;
+      });
+      listening.set_value(listener.ok() ? (*listener)->address() : "");
+      loop_.Run();
+      connections_.clear();
+    });
+    address_ = address.get();
+  }
+  ~DamagingService() override {
+    loop_.Stop();
+    thread_.join();
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView header,
+                                                     uint64_t) override {
+    LEAT_ASSIGN_OR_RETURN(request_, wire::DecodeTransferRequest(header));
+    return std::vector<std::span<std::byte>>();
+  }
+  void OnMessage(net::Connection& connection) override {
+    const ByteView piece = ByteView(content_).subspan(request_.offset, request_.bytes);
+    wire::TransferReply reply{.sequence = request_.sequence, .position = content_.size()};
+    reply.checksum = Checksum(piece) + (std::exchange(damages_, false) ? 1 : 0);
+    connection.Send(static_cast<uint8_t>(wire::FrameType::kTransferReply), wire::Encode(reply), {piece});
+  }
+  void OnClosed(net::Connection&, const Status&) override {}
+
+  const Bytes& content_;
+  net::Loop loop_;
+  std::vector<std::unique_ptr<net::Connection>> connections_;
+  wire::TransferRequest request_;
+  bool damages_ = true;
+  std::string address_;
+  std::thread thread_;
+};
+
+TEST_P(TransferTest, ADamagedChunkIsReadAgain) {
+  const Bytes content = RandomBytes(1000, 1);
+  const auto maker = Maker();
+  const DamagingService damaging(maker, content);
+  Client client(damaging.address(), maker);
+  Bytes out(content.size());
+  const Status read = client.Read("a", 0, out);
+  ASSERT_TRUE(read.ok()) << read.ToString();
+  EXPECT_EQ(out, content);
+  EXPECT_EQ(client.connections_lost(), 1u);
 }
 
 // One who asks for more than he reads would fill the service's memory.

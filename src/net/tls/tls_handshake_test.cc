@@ -1,4 +1,5 @@
 // Connections whose sides differ in certificates, or in the use of TLS.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
@@ -14,12 +15,15 @@
 
 #include "net/address.h"
 #include "net/handshake/handshake.h"
+#include "net/security/openssl.h"
 #include "net/testing.h"
 #include "net/tls/testing.h"
 
 namespace leat::net {
 namespace {
 
+using testing::BareListener;
+using testing::ConnectTo;
 using testing::RandomBytes;
 using testing::RunUntil;
 using testing::TestAuthority;
@@ -169,6 +173,66 @@ TEST_F(TlsHandshakeTest, ACoordinatorIsCheckedByItsAddress) {
   // A server's address comes from the coordinator, so its certificate needs no host.
   Listen(authority.Identity({"server"}, {}));
   EXPECT_TRUE(Connect(worker).ok());
+}
+
+// One who has certificates of both roles, but not the token, stands between two sides that have it.
+TEST_F(TlsHandshakeTest, AProofCannotBeForwardedToAnotherSession) {
+  const auto both = authority.Identity({"server", "worker"});
+  Listen(authority.Identity({"server"}));
+  BareListener between;
+  std::optional<Result<AuthenticatedSocket>> outcome;
+  const auto dial =
+      ConnectAuthenticated(Context(authority.Identity({"worker"}), wire::PortKind::kServer),
+                           between.address(), kSoon, [&](auto result) { outcome = std::move(result); });
+  for (int i = 0; i < 10; ++i) loop.RunOnce({});
+  const Descriptor to_caller = between.Accept(), to_listener(ConnectTo(listener->address()));
+  const auto buffers = std::make_shared<TlsBuffers>();
+  const auto caller = both->Begin(
+      to_caller.get(), {.side = wire::Side::kAccepts, .peer_roles = {CertificateRole::kWorker}}, buffers);
+  const auto listening = both->Begin(
+      to_listener.get(), {.side = wire::Side::kConnects, .peer_roles = {CertificateRole::kServer}}, buffers);
+  const auto forward = [](TlsSession& from, TlsSession& to) {
+    Bytes bytes(1000);
+    const iovec room{bytes.data(), bytes.size()};
+    const auto got = from.Read({&room, 1});
+    if (!got.ok() || *got == 0) return;
+    const iovec piece{bytes.data(), *got};
+    bool moved = false;
+    EXPECT_TRUE(to.Write({&piece, 1}, &moved).ok());
+  };
+  ASSERT_TRUE(RunUntil(loop, [&] {
+    for (TlsSession* session : {caller.get(), listening.get()}) {
+      if (!session->established() && !session->Handshake().ok()) return true;
+    }
+    if (caller->established() && listening->established()) {
+      forward(*caller, *listening);
+      forward(*listening, *caller);
+    }
+    return outcome.has_value();
+  }));
+  ASSERT_TRUE(outcome.has_value() && !outcome->ok());
+  EXPECT_EQ(outcome->status().code(), Code::kPermissionDenied) << outcome->status().ToString();
+}
+
+TEST_F(TlsHandshakeTest, PeersWithoutACertificateOrWithAnOldTlsAreRefused) {
+  Listen(authority.Identity({"server"}));
+  const auto refused = [&](const std::function<void(SSL_CTX*)>& configure) {
+    const openssl::Context context(SSL_CTX_new(TLS_client_method()));
+    configure(context.get());
+    const Descriptor peer(ConnectTo(listener->address()));
+    fcntl(peer.get(), F_SETFL, O_NONBLOCK);
+    const std::unique_ptr<SSL, openssl::Freer<SSL_free>> ssl(SSL_new(context.get()));
+    SSL_set_fd(ssl.get(), peer.get());
+    const uint64_t before = listens->refused.value();
+    EXPECT_TRUE(RunUntil(loop, [&] {
+      SSL_connect(ssl.get());
+      return listens->refused.value() > before;
+    }));
+    return Line();
+  };
+  EXPECT_EQ(refused([](SSL_CTX*) {}), "TLS: peer did not return a certificate");
+  EXPECT_EQ(refused([](SSL_CTX* to) { SSL_CTX_set_max_proto_version(to, TLS1_2_VERSION); }),
+            "TLS: unsupported protocol");
 }
 
 TEST_F(TlsHandshakeTest, OtherBytesAreRefusedAndTheListenerGoesOn) {

@@ -1,6 +1,7 @@
 #include "net/tls/tls_session.h"
 
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -131,6 +132,25 @@ TEST_F(TlsSessionTest, KeysChange) {
   ShakeHands();
   Transfer(client, server, RandomBytes(5'000'000, 1), kPiece, false);
   Transfer(server, client, RandomBytes(5'000'000, 2), kPiece, true);
+}
+
+TEST_F(TlsSessionTest, AKeyIsUsedForSoManyBytesOnly) {
+  const auto both = authority.Identity({"server", "worker"});
+  Begin(*both, *both, CertificateRole::kServer, CertificateRole::kWorker, "", 50'000);
+  ShakeHands();
+  const auto ciphertext = [&] {
+    Bytes sent = RandomBytes(60'000, 1);
+    const iovec piece{sent.data(), sent.size()};
+    bool moved = false;
+    EXPECT_EQ(*client.session->Write({&piece, 1}, &moved), sent.size());
+    int bytes = 0;
+    EXPECT_EQ(ioctl(server.socket.get(), FIONREAD, &bytes), 0);
+    EXPECT_EQ(*Read(server, sent.size()), sent);
+    return bytes;
+  };
+  const int first = ciphertext();
+  constexpr int kKeyUpdateBytes = 5 + (4 + 1) + 1 + 16;  // header, message, type, tag
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ciphertext(), first + kKeyUpdateBytes);
 }
 
 TEST_F(TlsSessionTest, SecretsDiffer) {
