@@ -18,6 +18,7 @@
 #include "feed/server.h"
 #include "net/fault.h"
 #include "net/tcp/tcp.h"
+#include "net/testing.h"
 #include "net/tls/testing.h"
 #include "stream/identity.h"
 #include "stream/memory_source.h"
@@ -388,6 +389,31 @@ TEST_F(FeedTest, OtherRecordsThanAskedForAreDataLoss) {
     EXPECT_EQ(Open(ForFeeds({feed.address()}))->Read(0, 0, 3, &batch).code(), Code::kDataLoss) << records;
     EXPECT_EQ(batch.size(), 0u);
   }
+}
+
+// One who asks again and again without reading would fill the feed's memory.
+TEST_F(FeedTest, APeerThatAsksAgainBeforeTheReplyLosesItsConnection) {
+  const TempDir folder;
+  const std::string path = folder.path() + "/asset";
+  std::ofstream(path) << std::string(Server::kMaxAssetBytes, 'x');
+  const FeedThread feed({.open = {}, .assets = {{.path = path, .identity = "a"}}});
+  net::Loop loop;
+  const auto transport = net::MakeTcpTransport(loop, Options());
+  net::testing::Recorder peer;
+  std::unique_ptr<net::Connection> connection;
+  constexpr size_t kRequests = 8;  // their replies do not fit into the buffers of sockets
+  transport->Connect(feed.address(), &peer, std::chrono::seconds(60), [&](auto connected) {
+    ASSERT_TRUE(connected.ok());
+    connection = std::move(*connected);
+    for (uint64_t i = 1; i <= kRequests; ++i) {
+      const Request request{
+          .sequence = i, .kind = RequestKind::kAsset, .end = Server::kMaxAssetBytes, .name = "a"};
+      connection->Send(static_cast<uint8_t>(FrameType::kRequest), Encode(request), {});
+    }
+  });
+  ASSERT_TRUE(net::testing::RunUntil(
+      loop, [&] { return peer.closed.has_value() || peer.messages.size() == kRequests; }));
+  EXPECT_TRUE(peer.closed.has_value());
 }
 
 TEST_F(FeedTest, APeerThatViolatesTheProtocolLosesItsConnectionOnly) {

@@ -203,6 +203,24 @@ TEST_P(TransferTest, AProtocolViolationCostsOnlyTheConnection) {
   EXPECT_TRUE(client.Size("a").ok());
 }
 
+// The replies that are still under way belong to no later call.
+TEST_P(TransferTest, ACallThatFailsLeavesNoRepliesToTheNext) {
+  Start();
+  const Bytes content = RandomBytes(1000, 1);
+  service->Publish("short", std::make_shared<MemoryContent>(Bytes(10)));
+  service->Publish("whole", std::make_shared<MemoryContent>(content));
+  TransferLimits limits;
+  limits.chunk_bytes = 100;
+  Client client(service->address(), Maker(), limits);
+  for (int i = 0; i < 5; ++i) {
+    Bytes out(content.size());
+    EXPECT_EQ(client.Read("short", 0, out).code(), Code::kDataLoss);
+    ASSERT_TRUE(client.Read("whole", 0, out).ok());
+    EXPECT_EQ(out, content);
+  }
+  EXPECT_EQ(client.connections_lost(), 0u);
+}
+
 TEST_P(TransferTest, ADamagedChunkIsNotTaken) {
   Start();
   const Bytes content = RandomBytes(1000, 1);

@@ -23,7 +23,7 @@ def test_what_each_certificate_may_ask(tmp_path):
         "worker": certificate(tmp_path, "worker", "worker"),
         "observer": certificate(tmp_path, "observer", "observer"),
         "expired": expired(tmp_path, "expired", "worker"),
-        "other authority": certificate(tmp_path, "other", "worker", authority="stranger"),
+        "other authority": certificate(tmp_path, "other", "worker", authority="authority-2"),
     }
     environment = {**os.environ, "LEAT_TOKEN": "known to all"}
     with leat.Job("train", job_file, "--directory", directory, "--pause-at", events // 2, "--security", folders["all"],

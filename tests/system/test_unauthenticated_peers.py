@@ -38,7 +38,7 @@ def train(tmp_path, strategy, security, *arguments, **changes):
             "observer": certificate(tmp_path, "observer", "observer"),
             "elsewhere": certificate(tmp_path, "elsewhere", "coordinator", "10.0.0.5"),
             "expired": expired(tmp_path, "expired", "coordinator,worker"),
-            "other authority": certificate(tmp_path, "other", "coordinator,worker", "127.0.0.1", authority="stranger"),
+            "other authority": certificate(tmp_path, "other", "coordinator,worker", "127.0.0.1", authority="authority-2"),
         }
         arguments = [*arguments, "--security", folders["all"]]
         environment = {**os.environ, "LEAT_TOKEN": TOKEN}
@@ -353,7 +353,7 @@ def test_floods_of_random_connections_do_no_harm(tmp_path, strategy, security, c
             grown = flood(pid, peers, connections, idle[pid] + 50 + PENDING * listens[pid])
             assert grown < MOST_GROWTH, f"{NAMES[role]} has grown by {grown} bytes"
         leat.wait_for(lambda: job.status()["events"] > min(counted, 3 * events // 4 - 1), "the next events")
-        # The peers that are still there wait in vain.
+        # The role gives up on the peers that are still there.
         for pid, most in idle.items():
             leat.wait_for(lambda: descriptors(pid) <= most + 10, "the end of connections that are half open")
         for pid in idle:

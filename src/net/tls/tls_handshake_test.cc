@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -225,7 +226,8 @@ TEST_F(TlsHandshakeTest, PeersWithoutACertificateOrWithAnOldTlsAreRefused) {
     SSL_set_fd(ssl.get(), peer.get());
     const uint64_t before = listens->refused.value();
     EXPECT_TRUE(RunUntil(loop, [&] {
-      SSL_connect(ssl.get());
+      const std::array<char, wire::kHelloBytes> no_hello{};
+      if (SSL_connect(ssl.get()) == 1) SSL_write(ssl.get(), no_hello.data(), no_hello.size());
       return listens->refused.value() > before;
     }));
     return Line();
