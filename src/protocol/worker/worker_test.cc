@@ -98,7 +98,9 @@ TEST_F(WorkerTest, ConflictsArePausedAfterForLongerAndLonger) {
   refused.slices[1].outcome = SliceOutcome::kConflict;
   worker_.OnPushReply(now_, pushes[0].server, refused);
   Answer(pushes[1]);
-  EXPECT_LE(worker_.next_timer() - now_, milliseconds(75));
+  Reply({}, {MakeLease(22, 1)});
+  EXPECT_THAT(All<Compute>(worker_.OnSplitReady(now_, 22)), IsEmpty());
+  EXPECT_THAT(All<Compute>(worker_.OnTimer(now_ + milliseconds(75))), ::testing::SizeIs(1));
 }
 
 TEST_F(WorkerTest, AServerWhoseRequestsFailForTwoSecondsIsReportedUntilItAnswers) {

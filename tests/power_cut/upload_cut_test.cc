@@ -1,0 +1,51 @@
+// A power failure while a shard is uploaded: under its own name it is complete or not there, and what was
+// committed is there.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/testing.h"
+#include "checkpoint/file.h"
+#include "disk_recorder.h"
+#include "transfer/upload_files.h"
+
+namespace leat::power_cut {
+namespace {
+
+TEST(UploadPowerCut, AFileUnderItsNameIsComplete) {
+  constexpr uint64_t kFolder = 7;
+  constexpr size_t kChunk = 3000;
+  Bytes content(10'000);
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<std::byte>(i * 7 % 251);
+  const TempDir directory;
+  std::vector<Operation> operations;
+  {
+    const Recorder recorder(std::filesystem::canonical(directory.path()));
+    transfer::UploadFiles files;
+    files.Accept(kFolder, std::filesystem::canonical(directory.path()), content.size());
+    ASSERT_TRUE(files.Open(kFolder, "shard", content.size(), Checksum(content)).ok());
+    for (size_t at = 0; at < content.size(); at += kChunk) {
+      const size_t size = std::min(kChunk, content.size() - at);
+      ASSERT_TRUE(files.Write(kFolder, "shard", at, ByteView(content).subspan(at, size)).ok());
+    }
+    ASSERT_TRUE(files.Commit(kFolder, "shard").ok());
+    operations = recorder.operations();
+  }
+  ASSERT_GT(operations.size(), content.size() / kChunk);
+  for (size_t count = 1; count <= operations.size(); ++count) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const TempDir disk;
+      BuildDisk(operations, count, seed, disk.path());
+      if (!checkpoint::Exists(disk / "shard")) {
+        ASSERT_LT(count, operations.size()) << "it was committed; seed " << seed;
+        continue;
+      }
+      const auto found = checkpoint::ReadFile(disk / "shard", 1 << 20);
+      ASSERT_TRUE(found.ok()) << found.status().ToString();
+      ASSERT_TRUE(*found == content) << "after operation " << count << ", seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace leat::power_cut
