@@ -22,6 +22,7 @@
 #include "demo_job.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
+#include "launcher/admin.h"
 #include "launcher/runner.h"
 #include "launcher/security.h"
 #include "launcher/signals.h"
@@ -260,10 +261,7 @@ int ShowStatus(const Arguments& a) {
 
 int Admin(const Arguments& a, protocol::AdminRequest::Kind kind) {
   auto client = control::ControlClient::Make(a.coordinator, Token(), Security(a).tls);
-  auto reply = client->Call(protocol::AdminRequest{.kind = kind, .node = {}}, std::chrono::seconds(10));
-  if (!reply.ok()) return Report(reply.status());
-  const auto* admin = std::get_if<protocol::AdminReply>(&*reply);
-  return Report(admin != nullptr ? admin->status : UnexpectedReply());
+  return Report(launcher::RunAdmin(*client, kind, stderr));
 }
 
 // What `leat` prints without arguments: the first commands to try.

@@ -244,6 +244,12 @@ class Progress::JsonWriter {
     json_["aggregated_compute_s"] = compute_s;
     json_["checkpoint"] = status_.checkpoint ? Json(status_.checkpoint_directory) : Json(nullptr);
     json_["directory"] = progress_.options_.directory;
+    if (const auto& saving = status_.saving) {
+      json_["saving"] = {{"checkpoint", saving->id},
+                         {"bytes", saving->bytes},
+                         {"waiting_for", saving->waiting_for},
+                         {"limit_s", Seconds(saving->limit)}};
+    }
   }
 
   // The time until the number of applied events last grew.

@@ -126,12 +126,16 @@ TEST_F(ProgressTest, EveryEntryIsThereBeforeAnybodyHasJoined) {
   EXPECT_EQ(json["phase"], "waiting for servers");
   EXPECT_FALSE(json.contains("waiting_for"));
   EXPECT_FALSE(json.contains("checkpoint_failure"));
+  EXPECT_FALSE(json.contains("saving"));
   CoordinatorStatus full;
   full.waiting_for = "the journal";
   full.checkpoint_failure = "no space";
+  full.saving = {.id = 7, .waiting_for = "its manifest", .limit = std::chrono::seconds(60), .bytes = 5};
   const Json waiting = Json::parse(progress.ToJson(now_, full, 0.5));
   EXPECT_EQ(waiting["waiting_for"], "the journal");
   EXPECT_EQ(waiting["checkpoint_failure"], "no space");
+  EXPECT_EQ(waiting["saving"],
+            Json::parse(R"({"checkpoint":7,"bytes":5,"waiting_for":"its manifest","limit_s":60.0})"));
   CoordinatorStatus without_servers;
   without_servers.phase = CoordinatorStatus::Phase::kWaitingForWorkers;
   EXPECT_EQ(Json::parse(progress.ToJson(now_, without_servers, 0))["phase"], "waiting for workers");

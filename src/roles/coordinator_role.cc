@@ -255,6 +255,7 @@ class CoordinatorRole {
       const protocol::CoordinatorStatus status = JobStatus();
       progress_.OnStatus(now, status);
       NoteFeeds(status.view);
+      MeasureSaving(status);
       ReportUnreachable(status);
       if (status.failed_checkpoints > reported_failures_) {
         spdlog::warn("a checkpoint failed ({} since the start): {}", status.failed_checkpoints,
@@ -298,6 +299,19 @@ class CoordinatorRole {
       if (!now.contains(pair)) spdlog::info("over: {}", text);
     }
     unreachable_ = std::move(now);
+  }
+
+  // What has been written of the checkpoint that is being made.
+  void MeasureSaving(const protocol::CoordinatorStatus& status) {
+    if (!status.saving || status.saving->id != saving_) saved_bytes_ = 0;
+    saving_ = status.saving ? status.saving->id : 0;
+    if (!status.saving || status.saving->directory.empty() || measures_saving_) return;
+    measures_saving_ = true;
+    InBackground([directory = status.saving->directory] { return SavedBytes(directory); },
+                 [this, id = saving_](uint64_t bytes) {
+                   measures_saving_ = false;
+                   if (id == saving_) saved_bytes_ = bytes;
+                 });
   }
 
   // Runs `work` on the background thread, then `done` with its result on the loop.
@@ -402,6 +416,7 @@ class CoordinatorRole {
     auto status = machine_.status();
     if (const Status stalled = queue_.Stalled(); !stalled.ok())
       status.waiting_for = "the journal: " + stalled.message();
+    if (status.saving && status.saving->id == saving_) status.saving->bytes = saved_bytes_;
     return status;
   }
 
@@ -439,6 +454,9 @@ class CoordinatorRole {
   std::string summary_;
   Status outcome_;
   uint64_t reported_failures_ = 0;  // of checkpoints
+  uint64_t saving_ = 0;             // the checkpoint that is being made; 0: none
+  uint64_t saved_bytes_ = 0;        // of it
+  bool measures_saving_ = false;
   std::unique_ptr<ShardService> shard_service_;
   BackgroundThread background_;   // uses the members above
   BackgroundThread poll_thread_;  // asks feeds for the stream's ranges

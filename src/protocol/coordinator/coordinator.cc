@@ -385,6 +385,12 @@ CoordinatorStatus Coordinator::status() const {
     status.checkpoint = s.durable->id;
     status.checkpoint_directory = s.durable->directory;
   }
+  if (s.pending) {
+    status.saving = {.id = s.pending->id,
+                     .directory = s.pending->order.directory,
+                     .waiting_for = s.CheckpointWaitsFor(),
+                     .limit = s.CheckpointTimeout()};
+  }
   return status;
 }
 

@@ -200,6 +200,15 @@ struct CoordinatorStatus {
   std::string waiting_for;             // what keeps the job from ending; empty: nothing
   std::optional<uint64_t> checkpoint;  // newest durable one
   std::string checkpoint_directory;
+  // The checkpoint that is being made.
+  struct Saving {
+    uint64_t id = 0;
+    std::string directory;    // empty: not made yet
+    std::string waiting_for;  // "the shards of ps 0, ps 3"
+    Duration limit{};         // it is given up if it waits for servers and disks for longer in all
+    uint64_t bytes = 0;       // in the directory; filled in by the shell
+  };
+  std::optional<Saving> saving;
 };
 
 class Coordinator {

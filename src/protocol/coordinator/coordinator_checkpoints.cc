@@ -86,8 +86,11 @@ void Coordinator::State::StepCheckpoint(Time now) {
     if (slices.Version() < pending->order.version) pending->deadline = now + CheckpointTimeout();
   }
   if (now >= pending->deadline) {
-    return GiveUpCheckpoint(
-        now, Status(Code::kDeadlineExceeded, "checkpoint " + std::to_string(pending->id) + " took too long"));
+    return GiveUpCheckpoint(now,
+                            Status(Code::kDeadlineExceeded,
+                                   "checkpoint " + std::to_string(pending->id) + " took longer than " +
+                                       std::to_string(static_cast<int64_t>(Seconds(CheckpointTimeout()))) +
+                                       " s, waiting for " + CheckpointWaitsFor()));
   }
   if (pending->stage != PendingCheckpoint::Stage::kSaving) return;
   if (!IncarnationsUnchanged()) return GiveUpCheckpoint(now, HolderLost());
@@ -179,6 +182,22 @@ Duration Coordinator::State::CheckpointTimeout() const {
   constexpr uint64_t kMaxCopies = 3;  // values and two slots of the optimizer
   const uint64_t bytes = durable ? CheckpointBytes() : kMaxCopies * CheckpointBytes();
   return config.checkpoint_timeout + std::chrono::seconds(bytes / kSlowestDisk);
+}
+
+std::string Coordinator::State::CheckpointWaitsFor() const {
+  if (pending->stage == PendingCheckpoint::Stage::kPreparing) return "its directory";
+  if (pending->stage == PendingCheckpoint::Stage::kCommitting) return "its manifest";
+  if (Stepped() && slices.Version() < pending->order.version) {
+    return "step " + std::to_string(pending->order.version) + ", training is at step " +
+           std::to_string(slices.Version());
+  }
+  std::string holders;
+  for (const Member& member : view->members) {
+    if (!slices.Holds(member.node) || pending->shards.contains(member.node)) continue;
+    holders +=
+        (holders.empty() ? "" : ", ") + std::string(Name(member.role)) + " " + std::to_string(member.index);
+  }
+  return holders.empty() ? "slices to become live" : "the shards of " + holders;
 }
 
 void Coordinator::State::AnswerCheckpointCalls(const Status& status) {

@@ -155,6 +155,32 @@ TEST_F(CoordinatorTest, FailedCheckpointsAreRemovedAndRetriedLessAndLessOften) {
   EXPECT_TRUE(All<RemoveCheckpoint>(actions_).empty());
 }
 
+TEST_F(CoordinatorTest, TheStatusNamesWhatACheckpointWaitsFor) {
+  Run();
+  EXPECT_FALSE(coordinator_->status().saving);
+  const uint64_t call = Admin(AdminRequest::Kind::kCheckpoint);
+  EXPECT_EQ(coordinator_->status().saving->waiting_for, "its directory");
+  EXPECT_EQ(coordinator_->status().saving->directory, "");
+  Checkpoint();
+  EXPECT_EQ(coordinator_->status().saving->id, prepared_);
+  EXPECT_EQ(coordinator_->status().saving->directory, "directory");
+  EXPECT_EQ(coordinator_->status().saving->waiting_for, "the shards of ps 0, ps 1");
+  EXPECT_GE(coordinator_->status().saving->limit, config_.checkpoint_timeout);
+  const auto order = SendServerHeartbeat(a_).checkpoint;
+  SendServerHeartbeat(a_, Saved(a_, *order));
+  EXPECT_EQ(coordinator_->status().saving->waiting_for, "the shards of ps 1");
+  now_ += coordinator_->status().saving->limit;
+  SendServerHeartbeat(a_);
+  EXPECT_EQ(AdminAnswer(call)->message(),
+            "checkpoint 1 took longer than 60 s, waiting for the shards of ps 1");
+  EXPECT_FALSE(coordinator_->status().saving);
+  Admin(AdminRequest::Kind::kCheckpoint);
+  const Manifest manifest = SaveAll();
+  EXPECT_EQ(coordinator_->status().saving->waiting_for, "its manifest");
+  Commit(manifest);
+  EXPECT_FALSE(coordinator_->status().saving);
+}
+
 TEST_F(CoordinatorTest, ALargeCheckpointHasMoreTime) {
   config_.table = MakeSlices({{"v", Shape{100 << 20}, {}}}, 1, 1);  // 400 MB: 1200 with the optimizer's slots
   Start({});

@@ -138,6 +138,7 @@ struct Coordinator::State {
   // The size of the next checkpoint, estimated from the last one or from the slices.
   uint64_t CheckpointBytes() const;
   Duration CheckpointTimeout() const;
+  std::string CheckpointWaitsFor() const;  // the one that is pending
   void AnswerCheckpointCalls(const Status& status);
   // The order for a server whose shard is still missing.
   std::optional<CheckpointOrder> CheckpointOrderFor(NodeId server) const;

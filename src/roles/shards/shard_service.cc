@@ -19,6 +19,18 @@ std::string PublishedName(const std::string& checkpoint_directory, const std::st
   return std::filesystem::path(checkpoint_directory).filename().string() + "/" + file;
 }
 
+uint64_t SavedBytes(const std::string& checkpoint_directory) {
+  uint64_t bytes = 0;
+  std::error_code gone;  // a file or the directory is being renamed or removed
+  for (std::filesystem::directory_iterator at(checkpoint_directory, gone), end; !gone && at != end;
+       at.increment(gone)) {
+    std::error_code renamed;
+    const uint64_t size = at->file_size(renamed);
+    if (!renamed) bytes += size;
+  }
+  return bytes;
+}
+
 Result<std::unique_ptr<ShardService>> ShardService::Start(const Options& options) {
   std::unique_ptr<ShardService> made(new ShardService());
   made->max_bytes_ = options.max_bytes;

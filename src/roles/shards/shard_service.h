@@ -17,6 +17,9 @@ namespace leat::roles {
 // The name under which the service publishes a shard of the checkpoint in this directory.
 std::string PublishedName(const std::string& checkpoint_directory, const std::string& file);
 
+// The bytes of the files in a checkpoint's directory, complete or not. Thread-safe; blocks on the disk.
+uint64_t SavedBytes(const std::string& checkpoint_directory);
+
 // Fill may be called by any thread; the other calls are made one at a time, on any thread, and block on
 // files.
 class ShardService {

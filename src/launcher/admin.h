@@ -1,0 +1,22 @@
+// Commands that change a running job: checkpoint, continue, stop.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "control/client.h"
+#include "protocol/messages_control.h"
+#include "report/admin_wait.h"
+
+namespace leat::launcher {
+
+// Blocks until the coordinator has done what is asked, as long as there is progress (report/admin_wait.h),
+// and shows on `out` how far a checkpoint is. Returns the coordinator's answer, or why it is not waited for.
+// Aborts `client` in the latter case.
+// `interval`: between two questions about the status. `silence`: without an answer, the coordinator is lost.
+Status RunAdmin(control::ControlClient& client, protocol::AdminRequest::Kind kind, std::FILE* out,
+                Duration interval = std::chrono::seconds(1), Duration silence = report::AdminWait::kSilence);
+
+}  // namespace leat::launcher

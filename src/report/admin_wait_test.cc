@@ -1,0 +1,87 @@
+#include "report/admin_wait.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace leat::report {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+std::string Saving(uint64_t mebibytes, const std::string& what = "the shards of ps 0") {
+  return R"({"saving":{"checkpoint":7,"limit_s":100.0,"bytes":)" + std::to_string(mebibytes << 20) +
+         R"(,"waiting_for":")" + what + R"("}})";
+}
+
+TEST(AdminWait, WaitsAsLongAsTheCheckpointGrows) {
+  Time now = seconds(5);
+  AdminWait wait(now);
+  for (uint64_t i = 0; i < 2000; ++i, now += seconds(1)) {
+    EXPECT_THAT(wait.OnStatus(now, Saving(i)), Optional("checkpoint 7: " + std::to_string(i) +
+                                                        " MiB saved, waiting for the shards of ps 0"));
+    ASSERT_TRUE(wait.Check(now).ok()) << i;
+  }
+}
+
+TEST(AdminWait, GivesUpAfterTheLimitOfACheckpointThatStands) {
+  Time now{};
+  AdminWait wait(now);
+  const Duration limit = seconds(100) + AdminWait::kPatience;
+  EXPECT_TRUE(wait.OnStatus(now, Saving(412)));
+  for (; now < limit; now += seconds(1)) {
+    wait.OnStatus(now, Saving(412));
+    ASSERT_TRUE(wait.Check(now).ok()) << Seconds(now);
+  }
+  EXPECT_FALSE(wait.OnStatus(now, Saving(412))) << "the user knows that";
+  EXPECT_EQ(wait.Check(now).code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(wait.Check(now).message(),
+            "checkpoint 7 (412 MiB saved) has made no progress for 280 s and goes on without this command, "
+            "waiting for the shards of ps 0");
+}
+
+TEST(AdminWait, AnotherStageIsProgress) {
+  Time now{};
+  AdminWait wait(now);
+  wait.OnStatus(now, Saving(412));
+  now += seconds(270);
+  EXPECT_TRUE(wait.OnStatus(now, Saving(412, "its manifest")));
+  now += seconds(270);
+  wait.OnStatus(now, Saving(412, "its manifest"));
+  EXPECT_TRUE(wait.Check(now).ok());
+}
+
+TEST(AdminWait, SaysWhatAJobWaitsForThatDoesNotEnd) {
+  Time now{};
+  AdminWait wait(now);
+  for (; now <= AdminWait::kPatience; now += seconds(1))
+    EXPECT_FALSE(wait.OnStatus(now, R"({"waiting_for":"space for the journal"})"));
+  EXPECT_THAT(wait.Check(now).message(), HasSubstr("waiting for space for the journal"));
+}
+
+TEST(AdminWait, ACoordinatorThatIsSilentEndsTheWait) {
+  Time now{};
+  AdminWait never(now);
+  never.OnSilence({Code::kUnavailable, "10.0.0.5:4000: refused"});
+  EXPECT_TRUE(never.Check(AdminWait::kSilence - seconds(1)).ok());
+  EXPECT_EQ(never.Check(AdminWait::kSilence).message(), "10.0.0.5:4000: refused");
+
+  AdminWait lost(now);
+  lost.OnStatus(now, Saving(412));
+  lost.OnSilence({Code::kUnavailable, "10.0.0.5:4000: refused"});
+  EXPECT_EQ(lost.Check(AdminWait::kSilence).code(), Code::kUnavailable);
+  EXPECT_THAT(lost.Check(AdminWait::kSilence).message(),
+              HasSubstr("checkpoint 7 (412 MiB saved) was waiting for the shards of ps 0"));
+}
+
+TEST(AdminWait, AStatusThatIsNoneIsIgnored) {
+  AdminWait wait(Time{});
+  for (const char* text : {"", "[]", "{", R"({"saving":3})", R"({"saving":null,"waiting_for":4})"})
+    EXPECT_FALSE(wait.OnStatus(Time{}, text)) << text;
+  wait.OnStatus(Time{}, R"({"saving":{"checkpoint":-1,"bytes":"x","limit_s":[]}})");
+  EXPECT_TRUE(wait.Check(Time{}).ok());
+}
+
+}  // namespace
+}  // namespace leat::report
