@@ -172,8 +172,10 @@ Status Runner::StartCoordinator() {
     if (!over) processes_.Signal(SIGKILL);
     WaitForRest();
     if (interrupts_ > 0) return Status(Code::kAborted, "interrupted");
-    if (coordinator_.last_error.empty())
-      return Status(Code::kInternal, "the coordinator did not start; see " + spec.log);
+    if (coordinator_.last_error.empty()) {
+      return Status(Code::kInternal, "the coordinator did not start" +
+                                         std::string(over ? "" : " within half a minute") + "; see " + spec.log);
+    }
     return Status(Code::kInvalidArgument, coordinator_.last_error);
   }
   address_.pop_back();

@@ -63,6 +63,25 @@ class Cluster(Roles):
     def pause(self, events):
         leat.wait_for(lambda: self.events() >= events, f"{events} events")
 
+    def workers(self):
+        """The processor time of each worker, as far as the coordinator knows, by node."""
+        members = status(self.hosts, self, self.where)["members"]
+        return {m["node"]: m["cpu_s"] for m in members if m["role"] == "worker"}
+
+    def cut_for_a_second(self, host, events):
+        """Cuts a host off from the first after so many events, until the coordinator has heard of all workers again: a job that
+        ends while a worker is away leaves it without a coordinator."""
+        self.pause(events)
+        self.hosts.cut(0, host)
+        time.sleep(1)  # the fault itself, not a wait
+        before = self.workers()
+        self.hosts.mend(0, host)
+
+        def heard():
+            now = self.workers()
+            return len(now) == len(before) and all(cpu > before.get(node, 0) for node, cpu in now.items())
+        leat.wait_for(heard, "news of all workers")
+
     def go_on(self):
         assert ask(self.hosts, self, self.where, "continue").returncode == 0
 
@@ -84,13 +103,11 @@ READS_FROM_A_FEED = "the stream is read from a feed"
 def test_workers_without_the_files_read_them_from_the_coordinators_host(tmp_path, hosts, cluster, strategy):
     job = counting_rows(tmp_path, strategy)
     hosts.hide(1, tmp_path)
-    cluster.begin(job, "--data", tmp_path / "data", "--pause-at", ROWS // 3)
+    cluster.begin(job, "--data", tmp_path / "data", "--pause-at", ROWS * 2 // 3)
     reader, owner = cluster.join("worker", 1), cluster.join("worker", 0)
-    cluster.pause(ROWS // 3)
+    cluster.cut_for_a_second(1, ROWS // 6)
+    cluster.pause(ROWS * 2 // 3)
     cluster.go_on()
-    hosts.cut(0, 1)
-    time.sleep(1)  # the fault itself, not a wait
-    hosts.mend(0, 1)
     summary = cluster.finish()
     check_counts(cluster.directory, ROWS)
     assert READS_FROM_A_FEED in cluster.said(reader)
@@ -167,14 +184,12 @@ def test_workers_read_the_embedded_log_from_the_coordinators_host(tmp_path, host
     job = counting(tmp_path, "async", **{"events: 40000": f"events: {events}", "split_batches: 20": "split_batches: 5"})
     for host in [1, 2]:
         hosts.hide(host, tmp_path)
-    cluster.begin(job, "--pause-at", events // 3)
+    cluster.begin(job, "--pause-at", events * 2 // 3)
     workers = [cluster.join("worker", host) for host in [1, 2]]
     cluster.join("bots", 0)
-    cluster.pause(events // 3)
+    cluster.cut_for_a_second(2, events // 6)
+    cluster.pause(events * 2 // 3)
     cluster.go_on()
-    hosts.cut(0, 2)
-    time.sleep(1)  # the fault itself, not a wait
-    hosts.mend(0, 2)
     summary = cluster.finish()
     check_counts(cluster.directory, events)
     assert summary["feed_bytes"] > 100_000, summary
