@@ -145,6 +145,7 @@ class FaultConnection::Handle final : public Connection {
             std::function<void(const Status&)> done) override {
     inner_->Send(type, std::move(header), std::move(payload), std::move(done));
   }
+  void SendInBackground() override { inner_->SendInBackground(); }
   void Close(Status why) override { fault_connection_->Close(std::move(why)); }
   const std::string& peer() const override { return inner_->peer(); }
   CertificateRoles peer_roles() const override { return inner_->peer_roles(); }

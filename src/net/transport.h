@@ -68,6 +68,9 @@ class Connection {
   // loop, never inside Send.
   virtual void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
                     std::function<void(const Status&)> done = {}) = 0;
+  // From now on this connection gives way to other traffic (tcp/background_rate.h), until it ends. Transports
+  // that do not use sockets send as before.
+  virtual void SendInBackground() {}
   // Closes now. OnClosed follows from the loop, never inside Close.
   virtual void Close(Status why) = 0;
   // Call inside OnView: the shared payload stays readable until ReleaseViews or OnClosed returns, but at most

@@ -110,6 +110,8 @@ Status Client::Transmit(const wire::TransferRequest& request, const Upload* uplo
   wire::TransferRequest sent = request;
   std::vector<ByteView> pieces;
   std::shared_ptr<Bytes> chunk;
+  // Training may share the link. What is read is waited for.
+  if (request.op == TransferOp::kOpenUpload) connection_->SendInBackground();
   if (request.op == TransferOp::kWrite) {
     chunk = std::make_shared<Bytes>(request.bytes);
     LEAT_RETURN_IF_ERROR(upload->read(request.offset, *chunk));

@@ -27,6 +27,12 @@ constexpr size_t kMaxVectors = 64;
 
 }  // namespace
 
+class Stream::Handle final : public ConnectionHandle<Stream> {
+ public:
+  using ConnectionHandle::ConnectionHandle;
+  void SendInBackground() override { owner_->SendInBackground(); }
+};
+
 Stream::Stream(std::shared_ptr<TransportContext> shared, AuthenticatedSocket authenticated,
                std::function<void()> on_end)
     : shared_(std::move(shared)),
@@ -45,7 +51,7 @@ Stream::~Stream() {
 }
 
 std::unique_ptr<Connection> Stream::MakeConnection() {
-  auto handle = std::make_unique<ConnectionHandle<Stream>>(shared_from_this());
+  auto handle = std::make_unique<Handle>(shared_from_this());
   handle_ = handle.get();
   return handle;
 }
@@ -145,6 +151,7 @@ void Stream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
   queue_.Push(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
   if (!first) return;
   sent_time_ = shared_->loop.Now();
+  if (background_ != nullptr) AdjustRate();
   Flush();
   WatchForStall();
 }
@@ -258,6 +265,25 @@ void Stream::WatchForSilence() {
     if (silent != std::exchange(self->silent_, silent) && self->handle_ != nullptr)
       self->receiver_->OnSilence(*self->handle_, silent);
     if (self->open_) self->WatchForSilence();
+  });
+}
+
+// ---- giving way
+
+void Stream::SendInBackground() {
+  if (open_ && background_ == nullptr) background_ = std::make_unique<BackgroundSender>(fd_);
+}
+
+// Runs while there is something to send.
+void Stream::AdjustRate() {
+  if (adjusts_rate_) return;
+  background_->OnInterval(shared_->loop.Now());
+  adjusts_rate_ = true;
+  shared_->loop.After(BackgroundRate::kInterval, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->adjusts_rate_ = false;
+    if (self->open_ && !self->queue_.empty()) self->AdjustRate();
   });
 }
 

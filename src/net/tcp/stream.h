@@ -16,6 +16,7 @@
 #include "net/handshake/handshake.h"
 #include "net/poller.h"
 #include "net/stall.h"
+#include "net/tcp/background_sender.h"
 #include "net/tcp/silence.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
@@ -41,6 +42,7 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
 
  private:
   friend class ConnectionHandle<Stream>;
+  class Handle;
 
   const std::string& peer() const { return peer_; }
   CertificateRoles peer_roles() const { return peer_roles_; }
@@ -59,6 +61,8 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   void CloseSocket();
   void WatchForStall();
   void CheckStall();
+  void SendInBackground();
+  void AdjustRate();
 
   std::shared_ptr<TransportContext> shared_;
   int fd_;                           // -1 once ended
@@ -81,6 +85,8 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   StallTimer stall_;
   SilenceCheck silence_;
   bool silent_ = false;
+  std::unique_ptr<BackgroundSender> background_;  // null: it sends as fast as it can
+  bool adjusts_rate_ = false;                     // a timer is set
 };
 
 }  // namespace leat::net

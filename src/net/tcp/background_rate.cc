@@ -1,0 +1,113 @@
+#include "net/tcp/background_rate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace leat::net {
+namespace {
+
+// A window lasts for two round trips, and for so many samples at least. Its shortest round trip tells a queue
+// that stands from one that comes and goes, and from a processor that is busy.
+constexpr int kWindowSamples = 4;
+// Samples that are this far apart belong to different messages.
+constexpr Duration kPause = std::chrono::milliseconds(200);
+
+constexpr double kFirstRise = 2;     // per window, until the first queue
+constexpr double kRise = 0.005;      // of the link, per window near the rate of the last queue
+constexpr int kClear = 8;            // windows without a queue, after which each rise is twice the one before
+constexpr double kMaxRise = 0.1;     // of the rate
+constexpr double kNear = 0.94;       // of the rate of the last queue: up to there it rises fast
+constexpr double kApproach = 0.25;   // of the distance, per window
+constexpr double kFirstFall = 0.95;  // and as much as it takes to drain the queue …
+constexpr int kDrainWindows = 4;     // … in this many windows
+constexpr double kMaxDrain = 0.3;
+constexpr double kFall = 0.7;  // it has not drained: others fill it
+constexpr double kMostOfPath =
+    1.5;  // times what the path has delivered: the floor, if it is slower than the link
+constexpr double kMostAhead = 2;  // times what is delivered: what is not used is not asked for
+
+}  // namespace
+
+void BackgroundRate::Best::Add(Time now, double value) {
+  if (now - since_ >= kForget) {
+    before_ = now - since_ < 2 * kForget ? value_ : 0;
+    value_ = 0;
+    since_ = now;
+  }
+  value_ = std::max(value_, value);
+}
+
+double BackgroundRate::OnSample(Time now, const SenderSample& sample) {
+  if (!has_first_ || now - last_ >= kPause) {
+    has_first_ = true;
+    samples_ = 0;
+    link_first_ = 0;
+  }
+  last_ = now;
+  if (sample.link != link_first_) AddLink(now, sample.link);
+  if (samples_ == 0) {
+    begin_ = now;
+    first_ = sample;
+    least_rtt_ = sample.rtt;
+  }
+  least_rtt_ = std::min(least_rtt_, sample.rtt);
+  if (samples_++ < kWindowSamples || now - begin_ < 2 * sample.rtt) return rate_;
+  Decide(now, sample);
+  samples_ = 0;
+  return rate_;
+}
+
+void BackgroundRate::AddLink(Time now, uint64_t link) {
+  if (link_first_ > 0 && link > link_first_)
+    best_link_.Add(now, static_cast<double>(link - link_first_) / Seconds(now - link_begin_));
+  link_begin_ = now;
+  link_first_ = link;
+}
+
+void BackgroundRate::Decide(Time now, const SenderSample& last) {
+  const double delivered = static_cast<double>(last.delivered - first_.delivered) / Seconds(now - begin_);
+  best_delivered_.Add(now, delivered);
+  const Duration allowed = std::max<Duration>(kQueue, last.min_rtt / kQueuePart);
+  const Duration queue = least_rtt_ - last.min_rtt;
+  if (queue > allowed || last.repeated > first_.repeated) {
+    Fall(delivered, std::max(Seconds(queue), 0.0) / Seconds(now - begin_));
+  } else {
+    Rise(delivered);
+  }
+  rate_ = std::max(rate_, Floor());
+}
+
+void BackgroundRate::Rise(double delivered) {
+  congested_ = 0;
+  ++clear_;
+  const double most = std::max(rate_, kMostAhead * delivered);
+  const double link = std::max({best_link_.value(), best_delivered_.value(), rate_});
+  double rise = rate_ * (kFirstRise - 1);
+  if (knee_ > 0) {
+    rise = std::min(kRise * std::exp2(std::max(0, clear_ - kClear)) * link, kMaxRise * rate_);
+    rise = std::max(rise, kApproach * (kNear * knee_ - rate_));
+  }
+  rate_ = std::min(rate_ + rise, most);
+}
+
+void BackgroundRate::Fall(double delivered, double queue) {
+  clear_ = 0;
+  ++congested_;
+  const double used = std::min(rate_, delivered);
+  // A queue that has shrunk was this connection's own, but has more left than expected.
+  if (congested_ > kDrainWindows + 2 && queue < queue_ / 2) congested_ = 1;
+  if (congested_ == 1) knee_ = used;
+  if (congested_ <= 2) {  // the queue still grows in the window in which it is found
+    queue_ = queue;
+    rate_ = (kFirstFall - std::min(queue / kDrainWindows, kMaxDrain)) * knee_;
+  } else if (congested_ > kDrainWindows + 2) {
+    rate_ = kFall * used;
+    knee_ = rate_;
+  }
+}
+
+double BackgroundRate::Floor() const {
+  return std::max(kLowest, std::min(kShare * best_link_.value(), kMostOfPath * best_delivered_.value()));
+}
+
+}  // namespace leat::net
