@@ -112,22 +112,81 @@ Result<SafetensorsHeader> MakeHead(uint64_t node, const SliceTable& table,
   return head;
 }
 
-Status WriteFile(const std::string& path, ByteView head, std::span<const std::shared_ptr<const Slice>> slices,
-                 Durability durability, protocol::ManifestShard* shard) {
-  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_WRONLY | O_CREAT | O_TRUNC));
-  RunningChecksum checksum;
-  const auto write = [&](ByteView bytes) {
-    checksum.Add(bytes);
-    shard->bytes += bytes.size();
-    return file.Write(bytes);
-  };
-  LEAT_RETURN_IF_ERROR(write(head));
-  for (const auto& slice : slices) {
-    LEAT_RETURN_IF_ERROR(write(slice->memory.bytes().first(slice->elements * 4 * (1 + slice->slots))));
+// Writes slices to their places in any order, and computes the checksum of the whole: from memory for what is
+// written in order, the rest from the file.
+class ShardWriter {
+ public:
+  ShardWriter(File file, std::vector<std::shared_ptr<const Slice>> slices)
+      : file_(std::move(file)), slices_(std::move(slices)), written_(slices_.size()) {
+    for (size_t i = 0; i < slices_.size(); ++i) places_[slices_[i]->id] = i;
   }
-  shard->checksum = checksum.value();
-  return durability == Durability::kSynced ? file.Sync() : Status();
-}
+
+  Status Write(ByteView head, const ShardProgress& progress) {
+    LEAT_RETURN_IF_ERROR(file_.WriteAt(0, head));
+    checksum_.Add(head);
+    uint64_t at = head.size();
+    for (const auto& slice : slices_) {
+      begin_.push_back(at);
+      at += Numbers(*slice).size();
+    }
+    begin_.push_back(at);
+    for (size_t first = 0; first < slices_.size();) {
+      const size_t i = Choose(first, progress);
+      LEAT_RETURN_IF_ERROR(WriteSlice(i));
+      const SliceId id = slices_[i]->id;
+      slices_[i].reset();
+      written_[i] = true;
+      if (progress.written) progress.written(id);
+      while (first < slices_.size() && written_[first]) ++first;
+    }
+    return AddWritten();
+  }
+
+  File& file() { return file_; }
+  uint64_t bytes() const { return begin_.back(); }
+  uint64_t checksum() const { return checksum_.value(); }
+
+ private:
+  static ByteView Numbers(const Slice& slice) {
+    return slice.memory.bytes().first(slice.elements * 4 * (1 + slice.slots));
+  }
+
+  size_t Choose(size_t first, const ShardProgress& progress) const {
+    const auto urgent = progress.urgent ? progress.urgent() : std::nullopt;
+    const auto place = urgent ? places_.find(*urgent) : places_.end();
+    return place != places_.end() && !written_[place->second] ? place->second : first;
+  }
+
+  Status WriteSlice(size_t i) {
+    LEAT_RETURN_IF_ERROR(AddWritten());
+    LEAT_RETURN_IF_ERROR(file_.WriteAt(begin_[i], Numbers(*slices_[i])));
+    if (i != added_) return {};
+    checksum_.Add(Numbers(*slices_[i]));
+    ++added_;
+    return {};
+  }
+
+  // Adds what follows to the checksum, as far as it has been written.
+  Status AddWritten() {
+    for (; added_ < slices_.size() && written_[added_]; ++added_) {
+      Bytes piece(kReadBytes);
+      for (uint64_t at = begin_[added_], end = begin_[added_ + 1]; at < end; at += piece.size()) {
+        piece.resize(std::min<uint64_t>(piece.size(), end - at));
+        LEAT_RETURN_IF_ERROR(file_.ReadAt(at, piece));
+        checksum_.Add(piece);
+      }
+    }
+    return {};
+  }
+
+  File file_;
+  std::vector<std::shared_ptr<const Slice>> slices_;
+  std::vector<bool> written_;
+  std::vector<uint64_t> begin_;  // of each slice in the file, and the end
+  std::map<SliceId, size_t> places_;
+  RunningChecksum checksum_;
+  size_t added_ = 0;  // slices that are in the checksum
+};
 
 class FileSource final : public ShardSource {
  public:
@@ -297,16 +356,21 @@ class Reader final : public ShardReader {
 Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_t node,
                                            const SliceTable& table,
                                            std::span<const std::string_view> slot_names,
-                                           std::span<const std::shared_ptr<const Slice>> slices,
-                                           Durability durability) {
+                                           std::vector<std::shared_ptr<const Slice>> slices,
+                                           Durability durability, const ShardProgress& progress) {
   LEAT_ASSIGN_OR_RETURN(const SafetensorsHeader head, MakeHead(node, table, slot_names, slices));
   LEAT_ASSIGN_OR_RETURN(const std::string text, EncodeSafetensorsHeader(head));
   protocol::ManifestShard shard;
   shard.file = "shard-" + std::to_string(node) + ".safetensors";
   for (const auto& slice : slices) shard.slices.push_back({slice->id, slice->incarnation});
   const std::string temporary = shard.file + ".tmp";
-  Status status = WriteFile(directory + "/" + temporary, AsBytes(text), slices, durability, &shard);
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(directory + "/" + temporary, O_RDWR | O_CREAT | O_TRUNC));
+  ShardWriter writer(std::move(file), std::move(slices));
+  Status status = writer.Write(AsBytes(text), progress);
+  if (status.ok() && durability == Durability::kSynced) status = writer.file().Sync();
   if (status.ok()) {
+    shard.bytes = writer.bytes();
+    shard.checksum = writer.checksum();
     status = durability == Durability::kSynced ? RenameSynced(directory, temporary, shard.file)
                                                : Rename(directory, temporary, shard.file);
   }

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "protocol/coordinator/coordinator.h"
@@ -16,15 +19,24 @@ namespace leat::checkpoint {
 // Whether a shard survives a power cut; a copy that is removed after its transfer need not.
 enum class Durability { kSynced, kNotSynced };
 
-// Writes the slices of one server to `<directory>/shard-<node>.safetensors` and syncs it. Tensors:
-// "<variable>[begin:end]" for values, "<variable>[begin:end]/<slot>" for optimizer slots. Thread-safe: uses
-// only its arguments and the file. kInvalidArgument if a slice differs from the table; kResourceExhausted if
-// the disk is full. A failure leaves no file.
+// For slices that are updated while they are saved. Called in the writing thread; null: nothing to be told.
+struct ShardProgress {
+  // A slice to write before all others, if it has not been written; none: any.
+  std::function<std::optional<SliceId>()> urgent = {};
+  // The slice is in the file, and released.
+  std::function<void(SliceId)> written = {};
+};
+
+// Writes the slices of one server to `<directory>/shard-<node>.safetensors` and syncs it. Each slice is
+// released once it is written. Tensors: "<variable>[begin:end]" for values, "<variable>[begin:end]/<slot>"
+// for optimizer slots. Thread-safe: uses only its arguments and the file. kInvalidArgument if a slice differs
+// from the table; kResourceExhausted if the disk is full. A failure leaves no file.
 Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_t node,
                                            const protocol::SliceTable& table,
                                            std::span<const std::string_view> slot_names,
-                                           std::span<const std::shared_ptr<const protocol::Slice>> slices,
-                                           Durability durability = Durability::kSynced);
+                                           std::vector<std::shared_ptr<const protocol::Slice>> slices,
+                                           Durability durability = Durability::kSynced,
+                                           const ShardProgress& progress = {});
 
 // The bytes of a shard that is read from elsewhere. Thread-safe if ReadAt is.
 class ShardSource {

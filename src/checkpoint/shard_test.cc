@@ -47,6 +47,34 @@ TEST(Shard, EverySliceComesBackBitForBit) {
   }
 }
 
+// The file does not depend on the order in which its slices are written.
+TEST(Shard, UrgentSlicesAreWrittenFirstAndEachIsReleased) {
+  const TempDir in_order, dir;
+  const auto table = MakeTable();
+  const auto expected = WriteShard(in_order.path(), 12, table, kSlots, MakeSlices(table, {4, 0, 2, 1}, 2, 5));
+  ASSERT_TRUE(expected.ok());
+  auto slices = MakeSlices(table, {4, 0, 2, 1}, 2, 5);
+  std::map<SliceId, std::weak_ptr<const protocol::Slice>> held;
+  for (const auto& slice : slices) held[slice->id] = slice;
+  // One that is written already, none, one that is not in the shard, a slice.
+  const std::vector<std::optional<SliceId>> urgent{SliceId(2), SliceId(2), std::nullopt, SliceId(3)};
+  size_t asked = 0;
+  std::vector<uint32_t> written;
+  const ShardProgress progress{.urgent = [&] { return urgent.at(asked++); },
+                               .written =
+                                   [&](SliceId slice) {
+                                     EXPECT_TRUE(held.at(slice).expired()) << slice.value;
+                                     written.push_back(slice.value);
+                                   }};
+  const auto shard =
+      WriteShard(dir.path(), 12, table, kSlots, std::move(slices), Durability::kSynced, progress);
+  ASSERT_TRUE(shard.ok()) << shard.status().ToString();
+  EXPECT_EQ(written, (std::vector<uint32_t>{2, 4, 0, 1}));
+  EXPECT_EQ(ReadAll(dir / shard->file), ReadAll(in_order / expected->file));
+  EXPECT_EQ(*shard, *expected);
+  EXPECT_EQ(shard->checksum, Checksum(AsBytes(ReadAll(dir / shard->file))));
+}
+
 TEST(Shard, AStatisticHasNoSlots) {
   const TempDir dir;
   auto table = MakeTable();

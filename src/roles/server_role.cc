@@ -20,6 +20,7 @@
 #include "roles/background_thread.h"
 #include "roles/membership.h"
 #include "roles/role.h"
+#include "roles/shards/saved_slices.h"
 #include "roles/shards/shard_files.h"
 
 namespace leat::roles {
@@ -59,13 +60,14 @@ constexpr int kMaxUpdateThreads = 4;
 class ServerRole {
  public:
   ServerRole(net::Loop& loop, Membership& membership, ps::ServerShell& shell, const job::Job& job,
-             std::unique_ptr<ShardFiles> files)
+             std::unique_ptr<ShardFiles> files, SavedSlices& saved)
       : loop_(loop),
         membership_(membership),
         shell_(shell),
         table_(job.Slices()),
         optimizer_(job.ServerOptimizer()),
-        files_(std::move(files)) {
+        files_(std::move(files)),
+        saved_(saved) {
     shell_.machine().OnJoined(membership_.node());
   }
   ~ServerRole() { files_->Abort(); }
@@ -122,11 +124,16 @@ class ServerRole {
   }
 
   void Act(const protocol::SaveShard& a) {
+    saved_.Begin();
     background_.Post([this, a]() mutable {
       const auto read = [this, id = a.order.id] {
+        saved_.End();
         loop_.Post([this, id] { shell_.machine().OnSlicesRead(id); });
       };
-      loop_.Post([this, report = files_->Save(std::move(a), membership_.node(), table_, optimizer_, read)] {
+      const checkpoint::ShardProgress progress{.urgent = [this] { return saved_.Urgent(); },
+                                               .written = [this](SliceId slice) { saved_.Written(slice); }};
+      loop_.Post([this, report = files_->Save(std::move(a), membership_.node(), table_, optimizer_, read,
+                                              progress)] {
         shell_.machine().OnShardSaved(report);
         membership_.Update();
       });
@@ -141,6 +148,7 @@ class ServerRole {
   protocol::SliceTable table_;
   optim::OptimizerConfig optimizer_;
   const std::unique_ptr<ShardFiles> files_;  // used on the background thread
+  SavedSlices& saved_;
   bool leaving_ = false;
   uint64_t reported_bytes_ = 0;  // received until the last heartbeat
   BackgroundThread background_;
@@ -166,6 +174,10 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   if (job->debug.init > Duration{0}) std::this_thread::sleep_for(job->debug.init);
   auto config = job->ServerConfig();
   config.allocate = net::MakeSharedBuffer;
+  SavedSlices saved;
+  config.saved = [&saved](const protocol::Slice& slice) {
+    return saved.BeforeUpdate(slice.id, slice.memory);
+  };
   const int threads = std::min(engine::UsableCores(), kMaxUpdateThreads);
   std::optional<ParallelUpdate> sharing;
   if (threads > 1) {
@@ -173,7 +185,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
     sharing.emplace(threads);
   }
   shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
-  const Status outcome = ServerRole(loop, membership, *shell, *job, std::move(files)).Run();
+  const Status outcome = ServerRole(loop, membership, *shell, *job, std::move(files), saved).Run();
   reserved->reset();
   shell.reset();
   net::Linger(loop, *transport, kLinger);

@@ -21,6 +21,15 @@ constexpr double kApproach = 0.25;   // of the distance, per window
 constexpr double kFirstFall = 0.95;  // and as much as it takes to drain the queue …
 constexpr int kDrainWindows = 4;     // … in this many windows
 constexpr double kMaxDrain = 0.3;
+// Of the best rate of the link: if others send less from this host, it is hardly full because of them. Then
+// processors that are late can explain the delay of many packets, so more windows must agree, and the rate
+// falls in small steps.
+constexpr double kFew = 0.25;
+constexpr int kAlonePatience = 6;
+constexpr double kMaxDrainAlone = 0.05;
+constexpr double kMean = 0.3;          // of a new value in a moving mean
+constexpr double kFills = 0.95;        // of what is sent; if less arrives, the connection fills the link
+constexpr double kWithHeaders = 1.05;  // bytes on the link, for each byte of a stream
 constexpr double kFall = 0.7;  // it has not drained: others fill it
 constexpr double kMostOfPath =
     1.5;  // times what the path has delivered: the floor, if it is slower than the link
@@ -41,10 +50,10 @@ double BackgroundRate::OnSample(Time now, const SenderSample& sample) {
   if (!has_first_ || now - last_ >= kPause) {
     has_first_ = true;
     samples_ = 0;
-    link_first_ = 0;
+    link_first_ = {};
   }
   last_ = now;
-  if (sample.link != link_first_) AddLink(now, sample.link);
+  if (sample.link != link_first_.link) AddLink(now, sample);
   if (samples_ == 0) {
     begin_ = now;
     first_ = sample;
@@ -57,20 +66,27 @@ double BackgroundRate::OnSample(Time now, const SenderSample& sample) {
   return rate_;
 }
 
-void BackgroundRate::AddLink(Time now, uint64_t link) {
-  if (link_first_ > 0 && link > link_first_)
-    best_link_.Add(now, static_cast<double>(link - link_first_) / Seconds(now - link_begin_));
+void BackgroundRate::AddLink(Time now, const SenderSample& sample) {
+  if (link_first_.link > 0 && sample.link > link_first_.link) {
+    const double all = static_cast<double>(sample.link - link_first_.link) / Seconds(now - link_begin_);
+    const double own =
+        static_cast<double>(sample.delivered - link_first_.delivered) / Seconds(now - link_begin_);
+    best_link_.Add(now, all);
+    alone_ = all - kWithHeaders * own < kFew * best_link_.value();
+  }
   link_begin_ = now;
-  link_first_ = link;
+  link_first_ = sample;
 }
 
 void BackgroundRate::Decide(Time now, const SenderSample& last) {
   const double delivered = static_cast<double>(last.delivered - first_.delivered) / Seconds(now - begin_);
-  best_delivered_.Add(now, delivered);
+  mean_delivered_ += kMean * (delivered - mean_delivered_);
+  best_delivered_.Add(now, mean_delivered_);
+  mean_rate_ += kMean * (rate_ - mean_rate_);
   const Duration allowed = std::max<Duration>(kQueue, last.min_rtt / kQueuePart);
   const Duration queue = least_rtt_ - last.min_rtt;
   if (queue > allowed || last.repeated > first_.repeated) {
-    Fall(delivered, std::max(Seconds(queue), 0.0) / Seconds(now - begin_));
+    Fall(now, last, queue);
   } else {
     Rise(delivered);
   }
@@ -78,32 +94,43 @@ void BackgroundRate::Decide(Time now, const SenderSample& last) {
 }
 
 void BackgroundRate::Rise(double delivered) {
-  congested_ = 0;
+  congested_ = falls_ = 0;
   ++clear_;
   const double most = std::max(rate_, kMostAhead * delivered);
   const double link = std::max({best_link_.value(), best_delivered_.value(), rate_});
   double rise = rate_ * (kFirstRise - 1);
   if (knee_ > 0) {
-    rise = std::min(kRise * std::exp2(std::max(0, clear_ - kClear)) * link, kMaxRise * rate_);
-    rise = std::max(rise, kApproach * (kNear * knee_ - rate_));
+    const double near = kNear * (alone_ ? std::max(knee_, best_delivered_.value()) : knee_);
+    if (delivered < kFills * rate_) clear_ = 0;  // it is not used
+    rise = clear_ == 0 ? 0 : kRise * std::exp2(std::max(0, clear_ - kClear)) * link;
+    rise = std::max(std::min(rise, kMaxRise * rate_), kApproach * (near - rate_));
   }
   rate_ = std::min(rate_ + rise, most);
 }
 
-void BackgroundRate::Fall(double delivered, double queue) {
+void BackgroundRate::Fall(Time now, const SenderSample& last, Duration queue) {
+  if (congested_++ == 0) {
+    streak_begin_ = begin_;
+    streak_first_ = first_.delivered;
+  }
+  // More is sent than arrives.
+  const bool fills = mean_delivered_ < kFills * mean_rate_;
+  if (alone_ && !fills && congested_ < kAlonePatience) return;
   clear_ = 0;
-  ++congested_;
-  const double used = std::min(rate_, delivered);
+  const double used =
+      std::min(rate_, static_cast<double>(last.delivered - streak_first_) / Seconds(now - streak_begin_));
+  const double drain = std::max(Seconds(queue), 0.0) / Seconds(now - begin_) / kDrainWindows;
   // A queue that has shrunk was this connection's own, but has more left than expected.
-  if (congested_ > kDrainWindows + 2 && queue < queue_ / 2) congested_ = 1;
-  if (congested_ == 1) knee_ = used;
-  if (congested_ <= 2) {  // the queue still grows in the window in which it is found
+  if (falls_ > kDrainWindows && (alone_ || queue < queue_ / 2)) falls_ = 0;
+  if (falls_ == 0) knee_ = used;
+  if (falls_ <= 1) {  // the queue still grows in the window in which it is found
     queue_ = queue;
-    rate_ = (kFirstFall - std::min(queue / kDrainWindows, kMaxDrain)) * knee_;
-  } else if (congested_ > kDrainWindows + 2) {
+    rate_ = (kFirstFall - std::min(drain, alone_ && !fills ? kMaxDrainAlone : kMaxDrain)) * knee_;
+  } else if (falls_ > kDrainWindows) {
     rate_ = kFall * used;
     knee_ = rate_;
   }
+  ++falls_;
 }
 
 double BackgroundRate::Floor() const {

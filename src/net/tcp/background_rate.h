@@ -48,11 +48,10 @@ class BackgroundRate {
   double rate() const { return rate_; }
 
  private:
-  void AddLink(Time now, uint64_t link);
+  void AddLink(Time now, const SenderSample& sample);
   void Decide(Time now, const SenderSample& last);
   void Rise(double delivered);
-  // `queue`: in windows, the time that packets wait.
-  void Fall(double delivered, double queue);
+  void Fall(Time now, const SenderSample& last, Duration queue);
   double Floor() const;
 
   // The largest value of the last kForget to 2 * kForget.
@@ -74,15 +73,20 @@ class BackgroundRate {
   SenderSample first_;
   Duration least_rtt_{0};
   int samples_ = 0;
-  // The last change of SenderSample::link; 0: none yet.
+  // The last change of SenderSample::link; its link is 0: none yet.
   Time link_begin_{0};
-  uint64_t link_first_ = 0;
+  SenderSample link_first_;
+  bool alone_ = true;  // others send little through this interface
 
   Best best_link_, best_delivered_;
+  double mean_delivered_ = 0, mean_rate_ = 0;  // of the last windows
   double knee_ = 0;    // the rate at which the last queue began; 0: none yet
   int clear_ = 0;      // windows in a row without a queue
   int congested_ = 0;  // windows in a row with one
-  double queue_ = 0;   // in windows, when the rate fell because of it
+  int falls_ = 0;      // those of them in which the rate was to fall
+  Time streak_begin_{0};
+  uint64_t streak_first_ = 0;  // delivered before it
+  Duration queue_{0};          // when the rate fell because of it
 };
 
 }  // namespace leat::net

@@ -46,7 +46,7 @@ class SharedLink {
         sample_.repeated += static_cast<uint64_t>(lost * part);
       }
       delivered_ += leaves * part;
-      sent_ += leaves;
+      sent_ += on_interface ? leaves : leaves * part;
       mean.own += leaves * part / (capacity_ * kStep_s * steps);
       mean.others += leaves * (1 - part) / (capacity_ * kStep_s * steps);
       mean.delay += queue_ / capacity_ / steps;
@@ -55,15 +55,17 @@ class SharedLink {
     return mean;
   }
 
-  double noise = 0;  // seconds: the delay of every fifth sample, by a busy processor
+  double noise = 0;  // seconds: the delay of most samples, by a busy processor
+  uint64_t noisy = 9;  // of ten samples
   bool knows_link = true;
+  bool on_interface = true;  // the others send from this host, too
   double rate() const { return rate_.rate() / capacity_; }
 
  private:
   void Sample(double rtt) {
     sampled_ = now_;
     least_ = std::min(least_, rtt);
-    if (rng_.Below(5) == 0) rtt += noise;
+    if (rng_.Below(10) < noisy) rtt += noise;
     if (knows_link && now_ - link_ >= milliseconds(200)) {
       link_ = now_;
       sample_.link = 1 + static_cast<uint64_t>(sent_);
@@ -140,6 +142,17 @@ TEST_P(BackgroundRateTest, TakesASmallShareOfALinkThatOthersFill) {
     EXPECT_LT(shares.own, 0.15);
     EXPECT_GT(shares.others, 0.85);
   }
+}
+
+// The link is full elsewhere.
+TEST_P(BackgroundRateTest, YieldsToTrafficOfOtherHostsMoreSlowly) {
+  link_.on_interface = false;
+  const auto others = KeepingAQueue(capacity(), base(), 4e-3 + base());
+  link_.Run(seconds(3), Nobody);
+  link_.Run(seconds(15), others);
+  const auto shares = link_.Run(seconds(20), others);
+  EXPECT_GT(shares.own, 0.1);
+  EXPECT_LT(shares.own, 0.3);
 }
 
 TEST_P(BackgroundRateTest, FollowsTrafficThatComesAndGoes) {

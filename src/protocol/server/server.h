@@ -34,6 +34,10 @@ struct ServerConfig {
   // Everything else is unchanged.
   bool modelled = false;
   Allocate allocate = {};  // for the values of slices, which are sent; null: ordinary memory
+  // Not stepped, before the first update of a slice that is being saved. True: it is saved by now, and the
+  // update overwrites its memory. False, or null: the update goes to new memory, and the old one is freed
+  // with the save.
+  std::function<bool(const Slice& slice)> saved = {};
   // Calls part(0) … part(count − 1) in any order and on any threads, and returns when all have returned;
   // null: sequentially. Results are bit-identical in all cases.
   std::function<void(size_t count, const std::function<void(size_t)>& part)> run_parts = {};

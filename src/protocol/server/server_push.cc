@@ -160,7 +160,10 @@ void Server::ApplyAll(const PushRequest& request, std::span<const std::span<cons
 }
 
 void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness) {
-  if (std::exchange(hosted_slices[slice->id.value]->being_saved, false)) MoveToNewMemory(slice);
+  if (std::exchange(hosted_slices[slice->id.value]->being_saved, false) &&
+      (!config.saved || !config.saved(*slice))) {
+    MoveToNewMemory(slice);
+  }
   const Rule& rule = RuleOf(slice->id);
   std::array<std::span<float>, optim::kMaxSlots> slot_spans;
   LEAT_CHECK(rule.slots <= slot_spans.size());

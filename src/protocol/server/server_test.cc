@@ -30,6 +30,7 @@ class ServerTest : public ::testing::Test {
     config.optimizer = optimizer;
     config.strategy = strategy_;
     config.allocate = allocate_;
+    config.saved = saved_;
     table_ = config.table;
     server_ = std::make_unique<Server>(config);
     server_->OnJoined(kServer);
@@ -80,6 +81,7 @@ class ServerTest : public ::testing::Test {
 
   StrategyConfig strategy_;
   Allocate allocate_;
+  std::function<bool(const Slice&)> saved_;
   SliceTable table_;
   std::unique_ptr<Server> server_;
   uint64_t sequence_ = 0;
@@ -455,6 +457,30 @@ TEST_F(ServerTest, ASliceThatHasBeenReadIsUpdatedInPlaceAlthoughItsShardIsNotThe
   report.checkpoint = 5;
   server_->OnShardSaved(report);
   EXPECT_EQ(server_->MakeHeartbeat().shard->slices.size(), save.slices.size());
+}
+
+TEST_F(ServerTest, AnUpdateAsksOnceWhetherItsSliceHasBeenSaved) {
+  std::vector<SliceId> asked;
+  bool saved = true;
+  saved_ = [&](const Slice& slice) {
+    asked.push_back(slice.id);
+    return saved;
+  };
+  Make(optim::Kind::kSgd);
+  server_->OnHeartbeatReply(Orders(7));
+  Take(Push(0));
+  EXPECT_TRUE(asked.empty()) << "nothing is being saved";
+  ServerHeartbeatReply reply = Orders(7);
+  reply.checkpoint = CheckpointOrder{4, "checkpoint-4"};
+  const auto save = std::get<SaveShard>(server_->OnHeartbeatReply(reply).at(0));
+  const auto at = [&](uint32_t i) { return server_->Find(SliceId(i))->memory.data(); };
+  Take(Push(1));
+  EXPECT_EQ(at(0), save.slices[0]->memory.data()) << "it is in the file by now";
+  saved = false;
+  Take(Push(2, 8, {0, 1}));
+  EXPECT_EQ(at(0), save.slices[0]->memory.data());
+  EXPECT_NE(at(1), save.slices[1]->memory.data());
+  EXPECT_EQ(asked, (std::vector<SliceId>{SliceId(0), SliceId(1)}));
 }
 
 TEST_F(ServerTest, StopsOnOrder) {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "checkpoint/file.h"
-#include "checkpoint/shard.h"
 #include "net/address.h"
 #include "roles/shards/shard_service.h"
 
@@ -117,11 +116,12 @@ Status ShardFiles::Send(uint64_t checkpoint, const protocol::ManifestShard& shar
 protocol::ShardReport ShardFiles::Save(protocol::SaveShard save, NodeId node,
                                        const protocol::SliceTable& table,
                                        const optim::OptimizerConfig& optimizer,
-                                       const std::function<void()>& read) {
+                                       const std::function<void()>& read,
+                                       const checkpoint::ShardProgress& progress) {
   auto shard = checkpoint::WriteShard(
       remote() ? scratch_->path() : save.order.directory, node.value, table, optim::SlotNames(optimizer),
-      save.slices, remote() ? checkpoint::Durability::kNotSynced : checkpoint::Durability::kSynced);
-  save.slices.clear();
+      std::move(save.slices), remote() ? checkpoint::Durability::kNotSynced : checkpoint::Durability::kSynced,
+      progress);
   read();
   protocol::ShardReport report;
   report.checkpoint = save.order.id;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "checkpoint/shard.h"
 #include "optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"
@@ -38,9 +39,10 @@ class ShardFiles {
   // Writes the file of one server or member in a checkpoint; it is synced in the job's directory when the
   // report is ok. Blocks. A shard that is transferred is first written to the scratch directory, so that the
   // slices are held for as long as the disk needs, not the network. The transfer itself holds 4 MiB.
-  // `read` is called once the slices are no longer needed.
+  // Each slice is released once it is written; `read` is called when all are.
   protocol::ShardReport Save(protocol::SaveShard save, NodeId node, const protocol::SliceTable& table,
-                             const optim::OptimizerConfig& optimizer, const std::function<void()>& read);
+                             const optim::OptimizerConfig& optimizer, const std::function<void()>& read,
+                             const checkpoint::ShardProgress& progress = {});
   // Thread-safe. Transfers fail from now on, the current one at once.
   void Abort();
 

@@ -1,0 +1,132 @@
+#include "roles/shards/saved_slices.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "base/rng.h"
+
+namespace leat::roles {
+namespace {
+
+constexpr SliceId kA(0), kB(1), kC(2);
+constexpr Duration kLong = std::chrono::minutes(2);
+
+TEST(SavedSlices, WhatIsWrittenNeedsNoCopy) {
+  SavedSlices saved(100);
+  EXPECT_TRUE(saved.BeforeUpdate(kA, Buffer(1000))) << "nothing is being saved";
+  saved.Begin();
+  EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(100)));
+  saved.Written(kB);
+  EXPECT_TRUE(saved.BeforeUpdate(kB, Buffer(100)));
+  saved.End();
+  EXPECT_TRUE(saved.BeforeUpdate(kC, Buffer(100)));
+  saved.Begin();
+  EXPECT_FALSE(saved.BeforeUpdate(kB, Buffer(100))) << "of another save";
+}
+
+TEST(SavedSlices, ACopyCountsUntilNobodyRefersToIt) {
+  SavedSlices saved(100, kLong);
+  saved.Begin();
+  Buffer sent(60);  // by a reply, too
+  EXPECT_FALSE(saved.BeforeUpdate(kA, sent));
+  saved.Written(kA);
+  std::thread writer([&] {
+    while (saved.Urgent() != kB) std::this_thread::yield();
+    saved.Written(kB);
+  });
+  EXPECT_TRUE(saved.BeforeUpdate(kB, Buffer(60))) << "there was no room";
+  writer.join();
+  sent = Buffer();
+  EXPECT_FALSE(saved.BeforeUpdate(kC, Buffer(60)));
+}
+
+TEST(SavedSlices, CopiesAreWrittenFirst) {
+  SavedSlices saved(100);
+  saved.Begin();
+  EXPECT_EQ(saved.Urgent(), std::nullopt);
+  saved.BeforeUpdate(kB, Buffer(50));
+  EXPECT_EQ(saved.Urgent(), kB);
+  saved.Written(kB);
+  EXPECT_EQ(saved.Urgent(), std::nullopt);
+}
+
+TEST(SavedSlices, AnUpdateWithoutRoomWaitsForItsSlice) {
+  SavedSlices saved(100, kLong);
+  saved.Begin();
+  EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(60)));
+  std::atomic<bool> in_place{false}, done{false};
+  std::thread update([&] {
+    in_place = saved.BeforeUpdate(kB, Buffer(60));
+    done = true;
+  });
+  while (saved.Urgent() != kB) std::this_thread::yield();
+  EXPECT_FALSE(done);
+  saved.Written(kB);
+  update.join();
+  EXPECT_TRUE(in_place);
+}
+
+TEST(SavedSlices, AnUpdateWithoutRoomGoesOnOnceThereIs) {
+  SavedSlices saved(100, kLong);
+  saved.Begin();
+  EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(60)));
+  std::atomic<bool> in_place{true};
+  std::thread update([&] { in_place = saved.BeforeUpdate(kB, Buffer(60)); });
+  while (saved.Urgent() != kB) std::this_thread::yield();
+  saved.Written(kA);
+  update.join();
+  EXPECT_FALSE(in_place);
+  EXPECT_EQ(saved.Urgent(), kB);
+}
+
+TEST(SavedSlices, ADiskThatHangsStopsNoTraining) {
+  SavedSlices saved(100, std::chrono::milliseconds(1));
+  saved.Begin();
+  EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(1000)));
+  saved.End();
+  saved.Begin();
+  EXPECT_FALSE(saved.BeforeUpdate(kA, Buffer(60)));
+  EXPECT_FALSE(saved.BeforeUpdate(kB, Buffer(60)));
+}
+
+// Whatever the order of updates: the old memory of at most so many bytes exists at any time.
+TEST(SavedSlices, TheMemoryOfCopiesIsLimited) {
+  constexpr uint32_t kSlices = 64;
+  constexpr uint64_t kBytes = 16, kLimit = 40;
+  SavedSlices saved(kLimit, kLong);
+  saved.Begin();
+  std::vector<std::atomic<bool>> copied(kSlices);
+  std::atomic<uint64_t> held{0}, most{0};
+  std::thread writer([&] {
+    std::vector<bool> written(kSlices);
+    for (uint32_t left = kSlices, first = 0; left > 0; --left) {
+      while (written[first]) ++first;
+      const uint32_t i = saved.Urgent().value_or(SliceId(first)).value;
+      ASSERT_FALSE(written[i]);
+      written[i] = true;
+      if (copied[i].exchange(false)) held -= kBytes;
+      saved.Written(SliceId(i));
+    }
+    saved.End();
+  });
+  Rng rng(1);
+  for (int update = 0; update < 200; ++update) {
+    const auto i = static_cast<uint32_t>(rng.Below(kSlices));
+    if (copied[i]) continue;
+    copied[i] = true;
+    held += kBytes;
+    if (!saved.BeforeUpdate(SliceId(i), Buffer(kBytes))) {
+      most = std::max<uint64_t>(most, held);
+    } else if (copied[i].exchange(false)) {
+      held -= kBytes;
+    }
+  }
+  writer.join();
+  EXPECT_LE(most, kLimit);
+}
+
+}  // namespace
+}  // namespace leat::roles
