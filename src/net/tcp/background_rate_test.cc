@@ -212,15 +212,26 @@ TEST(BackgroundRate, KeepsItsRateAcrossAPause) {
   BackgroundRate rate;
   SenderSample sample{.rtt = microseconds(100), .min_rtt = microseconds(100)};
   Time now = seconds(1);
-  for (int i = 0; i < 100; ++i, now += BackgroundRate::kInterval) {
-    sample.delivered += static_cast<uint64_t>(rate.rate() * Seconds(BackgroundRate::kInterval));
-    rate.OnSample(now, sample);
-  }
+  const auto send = [&](int samples) {
+    for (int i = 0; i < samples; ++i, now += BackgroundRate::kInterval) {
+      sample.delivered += static_cast<uint64_t>(rate.rate() * Seconds(BackgroundRate::kInterval));
+      rate.OnSample(now, sample);
+    }
+  };
+  send(103);  // the last window is not complete
   const double before = rate.rate();
+  EXPECT_GT(before, BackgroundRate::kFirst);
   now += seconds(60);
-  EXPECT_EQ(rate.OnSample(now, sample), before);
-  sample.rtt = milliseconds(9);  // one sample is no window
-  EXPECT_EQ(rate.OnSample(now + BackgroundRate::kInterval, sample), before);
+  sample.rtt = milliseconds(9);  // one window with a queue is not enough
+  send(8);
+  EXPECT_EQ(rate.rate(), before);
+}
+
+TEST(BackgroundRate, AsksForLittleMoreThanASlowReaderTakes) {
+  SharedLink link(kGigabit, microseconds(100));
+  link.Run(seconds(5), Nobody, 0.02 * kGigabit);
+  EXPECT_GT(link.rate(), 0.02);
+  EXPECT_LT(link.rate(), 0.1);
 }
 
 }  // namespace
