@@ -108,19 +108,19 @@ def test_leat_checkpoint_waits_for_a_slow_link(tmp_path, hosts):
     job = Job(tmp_path, hosts, "async", **{"units: 2048": "units: 524288", "interval_s: 0.5": "interval_s: 1000",
                                            "cluster: {": "cluster: {heartbeat_timeout_s: 60, "})
     with Roles(tmp_path) as roles:
-        where = job.coordinator(roles, job.text, "--directory", job.directory, "--workers", 1, "--ps", 1, "--pause-at", EVENTS // 2)
+        where = job.coordinator(roles, job.text, "--directory", job.directory, "--workers", 1, "--ps", 1, "--pause-at", 1)
         job.start(roles, where, "ps", 1)
         job.start(roles, where, "worker", 3)
         roles.start("bots", "--coordinator", where, before=hosts.at(0))
-        leat.wait_for(lambda: status(hosts, roles, where).get("events", 0) >= EVENTS // 2, "the first half")
-        hosts.slow(1, "3mbit")
+        leat.wait_for(lambda: status(hosts, roles, where).get("phase") == "paused", "the pause")
+        hosts.slow(1, "1mbit")
         begun = time.monotonic()
         saved = ask(hosts, roles, where, "checkpoint")
         assert saved.returncode == 0, saved.stderr
         assert time.monotonic() - begun > 12, "this link was not slow enough for a test"
         assert job.checkpoints()
         shown = re.findall(r"checkpoint 1: (\d+) MiB saved, waiting for the shards of ps 0", saved.stderr)
-        assert len(set(shown)) >= 3 and shown == sorted(shown, key=int), saved.stderr
+        assert len(set(shown)) >= 2 and shown == sorted(shown, key=int), saved.stderr
         hosts.fast(1)
 
 

@@ -30,7 +30,7 @@ constexpr double kMaxDrainAlone = 0.05;
 constexpr double kMean = 0.3;          // of a new value in a moving mean
 constexpr double kFills = 0.95;        // of what is sent; if less arrives, the connection fills the link
 constexpr double kWithHeaders = 1.05;  // bytes on the link, for each byte of a stream
-constexpr double kFall = 0.7;  // it has not drained: others fill it
+constexpr double kFall = 0.7;          // it has not drained: others fill it
 constexpr double kMostOfPath =
     1.5;  // times what the path has delivered: the floor, if it is slower than the link
 constexpr double kMostAhead = 2;  // times what is delivered: what is not used is not asked for

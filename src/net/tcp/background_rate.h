@@ -80,10 +80,10 @@ class BackgroundRate {
 
   Best best_link_, best_delivered_;
   double mean_delivered_ = 0, mean_rate_ = 0;  // of the last windows
-  double knee_ = 0;    // the rate at which the last queue began; 0: none yet
-  int clear_ = 0;      // windows in a row without a queue
-  int congested_ = 0;  // windows in a row with one
-  int falls_ = 0;      // those of them in which the rate was to fall
+  double knee_ = 0;                            // the rate at which the last queue began; 0: none yet
+  int clear_ = 0;                              // windows in a row without a queue
+  int congested_ = 0;                          // windows in a row with one
+  int falls_ = 0;                              // those of them in which the rate was to fall
   Time streak_begin_{0};
   uint64_t streak_first_ = 0;  // delivered before it
   Duration queue_{0};          // when the rate fell because of it

@@ -55,7 +55,7 @@ class SharedLink {
     return mean;
   }
 
-  double noise = 0;  // seconds: the delay of most samples, by a busy processor
+  double noise = 0;    // seconds: the delay of most samples, by a busy processor
   uint64_t noisy = 9;  // of ten samples
   bool knows_link = true;
   bool on_interface = true;  // the others send from this host, too

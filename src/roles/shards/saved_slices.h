@@ -2,8 +2,8 @@
 //
 // A slice that is updated before it is written exists twice: as it is to be saved, and as it is. These copies
 // are limited. The slices that have copies are written first, and if the memory of all copies reaches the
-// limit, updates wait for the disk. Training is then as slow as the disk, for the time that the slices take to
-// be written. A copy counts until it is freed, because a reply that is being sent may refer to it, too.
+// limit, updates wait for the disk. Training is then as slow as the disk, for the time that the slices take
+// to be written. A copy counts until it is freed, because a reply that is being sent may refer to it, too.
 #pragma once
 
 #include <condition_variable>
