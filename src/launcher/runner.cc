@@ -174,7 +174,8 @@ Status Runner::StartCoordinator() {
     if (interrupts_ > 0) return Status(Code::kAborted, "interrupted");
     if (coordinator_.last_error.empty()) {
       return Status(Code::kInternal, "the coordinator did not start" +
-                                         std::string(over ? "" : " within half a minute") + "; see " + spec.log);
+                                         std::string(over ? "" : " within half a minute") + "; see " +
+                                         spec.log);
     }
     return Status(Code::kInvalidArgument, coordinator_.last_error);
   }

@@ -7,6 +7,7 @@ namespace leat::roles {
 void SavedSlices::Begin() {
   std::lock_guard lock(mutex_);
   saving_ = true;
+  late_ = false;
   written_.clear();
 }
 
@@ -14,8 +15,11 @@ bool SavedSlices::BeforeUpdate(SliceId slice, const Buffer& memory) {
   std::unique_lock lock(mutex_);
   const auto is_written = [&] { return !saving_ || written_.contains(slice); };
   waited_for_ = slice;
-  if (!changed_.wait_for(lock, longest_wait_, [&] { return is_written() || HasRoom(memory.size()); }))
+  if (!changed_.wait_for(lock, longest_wait_,
+                         [&] { return is_written() || late_ || HasRoom(memory.size()); })) {
     spdlog::warn("a checkpoint needs more memory: slice {} has not been written in time", slice.value);
+    late_ = true;
+  }
   waited_for_.reset();
   if (is_written()) return true;
   copied_[slice] = memory;

@@ -24,7 +24,8 @@ namespace leat::roles {
 class SavedSlices {
  public:
   static constexpr uint64_t kMaxBytes = 32 << 20;
-  // Of an update. After that it makes a copy beyond the limit: a disk that hangs must not stop training.
+  // Of an update. After that it makes a copy beyond the limit, and so do all others until the save ends: a
+  // disk that hangs must not stop training.
   static constexpr Duration kLongestWait = std::chrono::seconds(2);
 
   explicit SavedSlices(uint64_t max_bytes = kMaxBytes, Duration longest_wait = kLongestWait)
@@ -54,6 +55,7 @@ class SavedSlices {
   std::condition_variable changed_;
   // Guarded by mutex_.
   bool saving_ = false;
+  bool late_ = false;  // an update has waited for too long
   std::set<SliceId> written_;
   std::map<SliceId, Buffer> copied_;  // not written: the old memory
   std::vector<Buffer> used_;          // written, but perhaps still referred to

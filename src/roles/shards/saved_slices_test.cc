@@ -102,6 +102,15 @@ TEST(SavedSlices, ADiskThatHangsStopsNoTraining) {
   EXPECT_FALSE(saved.BeforeUpdate(kB, Buffer(60)));
 }
 
+TEST(SavedSlices, AfterALongWaitNoUpdateWaitsUntilTheSaveEnds) {
+  const MonotonicClock clock;
+  SavedSlices saved(100, std::chrono::seconds(1));
+  saved.Begin();
+  const Time began = clock.Now();
+  for (uint32_t slice = 0; slice < 60; ++slice) EXPECT_FALSE(saved.BeforeUpdate(SliceId(slice), Buffer(60)));
+  EXPECT_LT(clock.Now() - began, std::chrono::seconds(30)) << "each has waited";
+}
+
 // Whatever the order of updates: the old memory of at most so many bytes exists at any time.
 TEST(SavedSlices, TheMemoryOfCopiesIsLimited) {
   constexpr uint32_t kSlices = 64;
