@@ -1,5 +1,6 @@
 #include "control/rpc.h"
 
+#include <absl/synchronization/mutex.h>
 #include <grpc/support/log.h>
 #include <grpcpp/support/slice.h>
 
@@ -12,6 +13,8 @@ namespace leat::control {
 void QuietGrpc() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // Some distributions build Abseil with its search for deadlocks, at each lock.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   });
 }
