@@ -92,7 +92,7 @@ double Nobody(double, bool) {
 
 // Connections that fill the queue until it overflows, and then halve their windows, as reno does.
 SharedLink::Others Filling(double capacity, double base) {
-  return [capacity, base, window = capacity * base, calm = 0.0](double rtt, bool overflows) mutable {
+  return [window = capacity * base, calm = 0.0](double rtt, bool overflows) mutable {
     calm -= kStep_s;
     if (overflows && calm <= 0) {
       window /= 2;
