@@ -69,6 +69,7 @@ class CoordinatorClientTest : public ::testing::Test {
 
   net::Loop loop_;
   std::atomic<int> requests_{0};
+  std::atomic<bool> answers_{true};  // for servers, which outlive a test's own variables
   std::mutex mutex_;
   std::vector<Answer> unanswered_;
   std::unique_ptr<control::ControlServer> server_;
@@ -179,11 +180,11 @@ TEST_F(CoordinatorClientTest, ACallWhoseCoordinatorGoesAwayFails) {
 
 // The coordinator evicts silent members, so a single lost reply must not use up the whole heartbeat timeout.
 TEST_F(CoordinatorClientTest, AnAnswerThatIsLostLeavesTimeToAskAgain) {
-  constexpr Duration kSilence = std::chrono::seconds(8);
-  std::atomic<bool> answers{false};
-  Serve([&](const ControlRequest& request) -> std::optional<ControlReply> {
+  static constexpr Duration kSilence = std::chrono::seconds(8);
+  answers_ = false;
+  Serve([this](const ControlRequest& request) -> std::optional<ControlReply> {
     if (!std::holds_alternative<protocol::JoinRequest>(request)) {
-      if (answers) return protocol::WorkerHeartbeatReply();
+      if (answers_) return protocol::WorkerHeartbeatReply();
       return std::nullopt;
     }
     protocol::JoinReply reply;
@@ -197,7 +198,7 @@ TEST_F(CoordinatorClientTest, AnAnswerThatIsLostLeavesTimeToAskAgain) {
   const double took = Took([&] {
     coordinator_client_->Send(protocol::WorkerHeartbeat(), [&](Result<ControlReply> reply) {
       lost = std::move(reply);
-      answers = true;
+      answers_ = true;
       coordinator_client_->Send(protocol::WorkerHeartbeat(),
                                 [&](Result<ControlReply> again) { found = std::move(again); });
     });
@@ -228,10 +229,10 @@ TEST(CoordinatorClientOptionsTest, ACutOfHalfAMinuteIsNoLossOfTheCoordinator) {
 
 // A loop that was busy for longer than the limit has asked for nothing, and has lost nobody.
 TEST_F(CoordinatorClientTest, LostAfterRequestsHaveFailedForTheLimitAndFoundByAnAnswer) {
-  std::atomic<bool> silent{true};
-  Serve([&](const ControlRequest& request) -> std::optional<ControlReply> {
+  answers_ = false;
+  Serve([this](const ControlRequest& request) -> std::optional<ControlReply> {
     if (std::holds_alternative<protocol::JoinRequest>(request)) return Welcome(request);
-    if (silent) return protocol::Refusal{Status(Code::kUnavailable, "not now")};
+    if (!answers_) return protocol::Refusal{Status(Code::kUnavailable, "not now")};
     return protocol::WorkerHeartbeatReply();
   });
   Connect({.silence_limit = std::chrono::milliseconds(200)});
@@ -243,7 +244,7 @@ TEST_F(CoordinatorClientTest, LostAfterRequestsHaveFailedForTheLimitAndFoundByAn
   coordinator_client_->Send(protocol::WorkerHeartbeat(), [&](const auto& reply) { failed = !reply.ok(); });
   ASSERT_TRUE(RunUntil(loop_, [&] { return failed; }));
   ASSERT_TRUE(RunUntil(loop_, [&] { return coordinator_client_->lost(); }));
-  silent = false;
+  answers_ = true;
   bool answered = false;
   coordinator_client_->Send(protocol::WorkerHeartbeat(), [&](const auto&) {
     answered = true;
