@@ -6,7 +6,7 @@
 namespace leat::launcher {
 namespace {
 
-// Of the whole command; progress is checked far more often.
+// The deadline of the request itself. The command gives up earlier, if nothing moves.
 constexpr Duration kLongest = std::chrono::hours(24 * 7);
 constexpr Duration kStatusTimeout = std::chrono::seconds(5);
 

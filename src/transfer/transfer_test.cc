@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -53,6 +54,16 @@ class TransferTest : public ::testing::TestWithParam<Kind> {
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     service = std::move(*started);
     service->AcceptUploads(1, dir.path(), 1 << 30);
+  }
+  // A bare connection to the service; null if there is none within a minute.
+  std::unique_ptr<net::Connection> Connect(net::Loop& loop, net::Transport& transport,
+                                           net::Receiver* receiver) {
+    std::optional<Result<std::unique_ptr<net::Connection>>> connection;
+    transport.Connect(service->address(), receiver, std::chrono::seconds(60),
+                      [&](auto connected) { connection = std::move(connected); });
+    if (!net::testing::RunUntil(loop, [&] { return connection.has_value(); })) return nullptr;
+    EXPECT_TRUE(connection->ok()) << connection->status().ToString();
+    return connection->ok() ? std::move(**connection) : nullptr;
   }
   static Client::Upload UploadOf(const Bytes& content, const std::string& name = "shard") {
     return {.folder = 1,
@@ -227,12 +238,8 @@ TEST_P(TransferTest, ADamagedChunkIsNotTaken) {
   net::Loop loop;
   const auto transport = Maker()(loop);
   net::testing::Recorder recorder;
-  std::unique_ptr<net::Connection> connection;
-  transport->Connect(service->address(), &recorder, std::chrono::seconds(60), [&](auto connected) {
-    ASSERT_TRUE(connected.ok()) << connected.status().ToString();
-    connection = std::move(*connected);
-  });
-  ASSERT_TRUE(net::testing::RunUntil(loop, [&] { return connection != nullptr; }));
+  const auto connection = Connect(loop, *transport, &recorder);
+  ASSERT_NE(connection, nullptr);
   const auto ask = [&](wire::TransferRequest request) {
     request.name = "shard";
     request.folder = 1;
@@ -319,12 +326,8 @@ TEST_P(TransferTest, APeerThatReadsNoRepliesLosesItsConnection) {
   net::Loop loop;
   const auto transport = Maker()(loop);
   net::testing::Recorder recorder;
-  std::unique_ptr<net::Connection> connection;
-  transport->Connect(service->address(), &recorder, std::chrono::seconds(60), [&](auto connected) {
-    ASSERT_TRUE(connected.ok()) << connected.status().ToString();
-    connection = std::move(*connected);
-  });
-  ASSERT_TRUE(net::testing::RunUntil(loop, [&] { return connection != nullptr; }));
+  const auto connection = Connect(loop, *transport, &recorder);
+  ASSERT_NE(connection, nullptr);
   for (uint64_t i = 0; i < 200; ++i) {
     const wire::TransferRequest request{.sequence = i, .name = "a", .bytes = wire::kMaxTransferBytes};
     connection->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), wire::Encode(request), {});

@@ -41,6 +41,15 @@ def unreachable(hosts, roles, where):
             if m.get("unreachable")]
 
 
+def check_named_in_time(hosts, roles, where, a, b):
+    """Two hosts are cut off from each other from now on: the pair is named within ten seconds."""
+    began = time.monotonic()
+    pairs = leat.wait_for(lambda: unreachable(hosts, roles, where), "the name of the pair")
+    took = time.monotonic() - began
+    assert took < 10, f"named after {took:.1f} s"
+    assert {host for _, host, _ in pairs} <= {hosts.name(a), hosts.name(b)}, pairs
+
+
 @pytest.mark.parametrize("strategy", ["async"] + [pytest.param(s, marks=pytest.mark.long) for s in [
     "sync", "{type: ssp, staleness: 2}"]])
 def test_a_worker_cut_off_from_a_server_is_named_and_holds_up_nobody(tmp_path, hosts, strategy):
@@ -103,11 +112,7 @@ def test_a_pair_that_has_never_been_connected_is_named(tmp_path, hosts, strategy
             return len(here) == len(placed) and (alone or now["leases"] > 0)
 
         leat.wait_for(begins, "members with work")
-        began = time.monotonic()
-        pairs = leat.wait_for(lambda: unreachable(hosts, roles, where), "the name of the pair")
-        took = time.monotonic() - began
-        assert took < 10, f"named after {took:.1f} s"
-        assert {host for _, host, _ in pairs} <= {hosts.name(a), hosts.name(b)}, pairs
+        check_named_in_time(hosts, roles, where, a, b)
         leat.wait_for(lambda: (directory / "summary.json").exists(), "the end of the job", 300)
         hosts.mend(a, b)
         roles.wait()
@@ -182,11 +187,7 @@ def test_links_that_are_cut_for_a_while_and_a_pair_for_ever(tmp_path, hosts, str
 
         leat.wait_for(lambda: done() > 0, "a worker that is connected to the server")
         hosts.cut(a, b)
-        began = time.monotonic()
-        pairs = leat.wait_for(lambda: unreachable(hosts, roles, where), "the name of the pair")
-        took = time.monotonic() - began
-        assert took < 10, f"named after {took:.1f} s"
-        assert {host for _, host, _ in pairs} <= {hosts.name(a), hosts.name(b)}, pairs
+        check_named_in_time(hosts, roles, where, a, b)
         leat.wait_for(lambda: (directory / "summary.json").exists(), "the end of the job", 300)
         hosts.mend(a, b)
         roles.wait()

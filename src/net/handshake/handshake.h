@@ -29,9 +29,9 @@ Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportC
 
 // Makes one attempt to connect and authenticate. `done` runs on the loop, never inside this call, unless the
 // returned handle is destroyed first. Returns kDeadlineExceeded if the host does not answer, as
-// Transport::Connect, kPermissionDenied if the peer has another token, and
-// kFailedPrecondition if it speaks another version, serves another kind of port, differs in the use of TLS,
-// or if one side refuses the other's certificate. That of a coordinator must name the host of `address`.
+// Transport::Connect does, kPermissionDenied if the peer has another token, and kFailedPrecondition if it
+// speaks another version, serves another kind of port, differs in the use of TLS, or if one side refuses the
+// other's certificate. That of a coordinator must name the host of `address`.
 std::shared_ptr<void> ConnectAuthenticated(std::shared_ptr<TransportContext> shared,
                                            const std::string& address, Duration deadline,
                                            std::function<void(Result<AuthenticatedSocket>)> done);

@@ -21,9 +21,9 @@ constexpr double kApproach = 0.25;   // of the distance, per window
 constexpr double kFirstFall = 0.95;  // and as much as it takes to drain the queue …
 constexpr int kDrainWindows = 4;     // … in this many windows
 constexpr double kMaxDrain = 0.3;
-// Of the best rate of the link: if others send less from this host, it is hardly full because of them. Then
-// processors that are late can explain the delay of many packets, so more windows must agree, and the rate
-// falls in small steps.
+// If others on this host send less than this share of the link's best rate, the link is hardly full because
+// of them. Late processors may then explain the delay of many packets, so more windows must agree, and the
+// rate falls in small steps.
 constexpr double kFew = 0.25;
 constexpr int kAlonePatience = 6;
 constexpr double kMaxDrainAlone = 0.05;

@@ -33,8 +33,8 @@ class BackgroundRate {
  public:
   static constexpr Duration kInterval = std::chrono::milliseconds(5);  // between two samples
 
-  // Of the link's rate, what the connection takes of a link that is full. A connection that gets less than a
-  // tenth of the link could not finish in time; training should keep 85 %.
+  // The connection's share of a link that is full. With less than a tenth of the link it could not finish in
+  // time; training should keep 85 %.
   static constexpr double kShare = 0.12;
   static constexpr double kLowest = 256 << 10;  // bytes/s
   static constexpr double kFirst = 4 << 20;     // bytes/s, until the first decision
@@ -68,7 +68,7 @@ class BackgroundRate {
 
   double rate_ = kFirst;
   bool has_first_ = false;
-  // Of the current window.
+  // The current window.
   Time begin_{0}, last_{0};
   SenderSample first_;
   Duration least_rtt_{0};

@@ -195,7 +195,7 @@ TEST(BackgroundRate, NeverStarves) {
   EXPECT_GT(shares.own, 0.0015);
 }
 
-// What the interface sends elsewhere does not set the share of a path that is slower.
+// The interface may be faster than the path. The share is then one of the path, not of the interface.
 TEST(BackgroundRate, TheShareIsAtMostWhatThePathHasDelivered) {
   BackgroundRate rate;
   SenderSample sample{.rtt = milliseconds(30), .min_rtt = milliseconds(1)};

@@ -15,7 +15,7 @@
 namespace leat::net {
 namespace {
 
-// What the kernel holds beyond the packets on their way. The rest stays in the queue of the connection.
+// The kernel takes at most this much ahead of the packets on their way. The rest waits in the connection.
 constexpr int kUnsentBytes = 256 << 10;
 
 bool SameHost(const sockaddr* a, const sockaddr_storage& b) {

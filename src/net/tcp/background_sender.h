@@ -8,7 +8,7 @@
 
 namespace leat::net {
 
-// Of a connected socket, until destroyed; the socket stays paced. One thread at a time.
+// Paces a connected socket, which stays paced afterwards. Thread-compatible.
 class BackgroundSender {
  public:
   explicit BackgroundSender(int fd);
@@ -16,7 +16,6 @@ class BackgroundSender {
   // Call every BackgroundRate::kInterval while there is something to send. Takes some microseconds, and every
   // kLinkInterval more, because the kernel lists its network interfaces.
   void OnInterval(Time now);
-  double rate() const { return rate_.rate(); }
 
  private:
   static constexpr Duration kLinkInterval = std::chrono::milliseconds(200);

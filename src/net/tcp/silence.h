@@ -11,7 +11,7 @@
 
 namespace leat::net {
 
-// What the kernel knows of a connection.
+// The kernel's view of a connection.
 struct LinkSample {
   Duration heard{0};  // since anything has come from the peer's kernel
   // Since this kernel last sent what the peer's has to acknowledge; null: everything is acknowledged.
