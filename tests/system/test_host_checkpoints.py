@@ -89,8 +89,14 @@ def test_a_checkpoint_continues_after_the_link_was_cut(tmp_path, hosts):
         job.start(roles, where, "worker", 3)
         roles.start("bots", "--coordinator", where, before=hosts.at(0))
         leat.wait_for(lambda: status(hosts, roles, where).get("events", 0) >= EVENTS // 2, "the first half")
-        hosts.slow(1, "8mbit")
-        begun = leat.wait_for(lambda: list(job.directory.glob("checkpoint-*/shard-*.tmp")), "a shard on its way")[0].parent
+        hosts.slow(1, "2mbit")
+        node = re.search(r"joined as node (\d+)", roles.said(server))[1]
+        earlier = set(job.directory.glob("checkpoint-*"))  # their shards may be whole before the cut
+
+        def on_its_way():
+            return [part for part in job.directory.glob(f"checkpoint-*/shard-{node}.*tmp") if part.parent not in earlier]
+
+        begun = leat.wait_for(on_its_way, "a shard on its way")[0].parent
         hosts.cut(0, 1)
         leat.wait_for(lambda: "file transfer" in roles.said(server), "the end of the connection")
         assert not (begun / "manifest.json").exists()
