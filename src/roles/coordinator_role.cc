@@ -34,9 +34,10 @@
 namespace leat::roles {
 namespace {
 
-// How often the stream is looked at while it grows, and while it does not.
+// The pause between two looks at the stream: the first while it grows; it doubles, to the second, while
+// nothing changes.
 constexpr Duration kStreamPoll = std::chrono::milliseconds(50);
-constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(150);
+constexpr Duration kQuietStreamPoll = std::chrono::milliseconds(300);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(100);
 // Of members who reduce among themselves: what one of them waits for it asks for at once, and while it hears
 // of anything else all of them may wait for it.
@@ -232,9 +233,9 @@ class CoordinatorRole {
   }
 
   void OnRanges(const Result<std::vector<stream::PartitionRange>>& ranges) {
-    Duration wait = kQuietStreamPoll;
+    poll_pause_ = std::min(2 * poll_pause_, kQuietStreamPoll);
     if (ranges.ok()) {
-      if (*ranges != last_ranges_) wait = kStreamPoll;
+      if (*ranges != last_ranges_) poll_pause_ = kStreamPoll;
       last_ranges_ = *ranges;
       std::vector<protocol::StreamRange> known;
       for (const auto& r : *ranges) known.push_back({r.partition, r.begin, r.end, r.sealed});
@@ -244,7 +245,7 @@ class CoordinatorRole {
     }
     const bool whole =
         !last_ranges_.empty() && std::ranges::all_of(last_ranges_, &stream::PartitionRange::sealed);
-    if (!ended_ && !whole) loop_.After(wait, [this] { Poll(); });
+    if (!ended_ && !whole) loop_.After(poll_pause_, [this] { Poll(); });
   }
 
   void Tick() {
@@ -440,6 +441,7 @@ class CoordinatorRole {
   Streams streams_;
   report::Progress progress_;
   std::vector<stream::PartitionRange> last_ranges_;
+  Duration poll_pause_ = kStreamPoll;
   uint32_t epochs_;
   std::vector<uint32_t> partitions_;
   const std::optional<protocol::Manifest> restored_;
