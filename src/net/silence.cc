@@ -1,4 +1,4 @@
-#include "net/tcp/silence.h"
+#include "net/silence.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

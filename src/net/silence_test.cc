@@ -1,4 +1,4 @@
-#include "net/tcp/silence.h"
+#include "net/silence.h"
 
 #include <gtest/gtest.h>
 

@@ -125,8 +125,8 @@ class Transport {
   virtual Result<std::unique_ptr<Listener>> Listen(const std::string& address, Accept accept) = 0;
   // `done` gets the authenticated connection, or the reason why there is none by the deadline. `receiver`
   // must outlive the connection. Not called if the transport is destroyed first. kDeadlineExceeded: the
-  // peer's host is silent, as in OnSilence; not even its kernel has answered, for 1.5 handshake timeouts or
-  // until the deadline.
+  // peer's host is silent. Not even its kernel has answered the attempt, for 1.5 handshake timeouts or until
+  // the deadline; or it has fallen silent since, as in OnSilence.
   virtual void Connect(const std::string& address, Receiver* receiver, Duration deadline,
                        std::function<void(Result<std::unique_ptr<Connection>>)> done) = 0;
   // Sets TransportOptions::trusted_network later, for listeners that start before it is known. Call it before

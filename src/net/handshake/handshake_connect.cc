@@ -11,12 +11,15 @@
 #include "net/address.h"
 #include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
+#include "net/silence.h"
 #include "wire/handshake.h"
 
 namespace leat::net {
 namespace {
 
 using Progress = HandshakeReader::Progress;
+
+constexpr const char* kSilent = "no answer from its host";
 
 // A host whose kernel has not answered for so long cannot be connected to. Usually it is 7.5 s: until then a
 // kernel asks at least four times, the last time after seven seconds.
@@ -79,7 +82,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
       answer_timer_ = shared_->loop.After(AnswerTimeout(shared_->options), [this] {
         const auto self = shared_from_this();
         answer_timer_ = 0;
-        failure_ = Status(Code::kDeadlineExceeded, "no answer from its host");
+        failure_ = Status(Code::kDeadlineExceeded, kSilent);
         CloseSocket();
         TryNext();
       });
@@ -108,6 +111,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     }
     connected_ = true;
     poller().Rewatch(watch_, true, false);
+    AwaitSilence();
     if (shared_->options.tls == nullptr) return;
     // A coordinator has the address that the user gave. Other addresses come from it.
     const auto host = ParseAddress(address_);
@@ -118,6 +122,15 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
                                         .peer_host = named ? host->host : ""},
                                        shared_->tls_buffers);
     ContinueTls();
+  }
+
+  // From now on this kernel asks the peer's as it does later.
+  void AwaitSilence() {
+    answer_timer_ = shared_->loop.After(SilenceCheck::kInterval, [this] {
+      answer_timer_ = 0;
+      if (!silence_.Silent(SampleLink(fd_))) return AwaitSilence();
+      Finish(Status(Code::kDeadlineExceeded, kSilent));
+    });
   }
 
   void ContinueTls() {
@@ -181,7 +194,8 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
   std::string address_;
   std::function<void(Result<AuthenticatedSocket>)> done_;
   uint64_t timer_ = 0;
-  uint64_t answer_timer_ = 0;  // until the socket is connected
+  uint64_t answer_timer_ = 0;  // until the peer's host has been silent for too long
+  SilenceCheck silence_;       // since the socket is connected
   std::shared_ptr<void> lookup_;
   std::vector<SocketAddress> addresses_;
   size_t next_ = 0;

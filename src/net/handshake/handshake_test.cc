@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <spdlog/sinks/ostream_sink.h>
@@ -319,6 +320,21 @@ TEST_F(HandshakeTest, TakesLessThanFiveMilliseconds) {
   }
   std::ranges::sort(times);
   EXPECT_LT(times[times.size() / 2], std::chrono::milliseconds(5));
+}
+
+// The network is lost after the socket is connected. The peer's kernel drops whatever arrives.
+TEST_F(HandshakeTest, AHostThatFallsSilentIsGivenUpBeforeTheDeadline) {
+  BareListener impostor;
+  Dial(impostor.address());
+  for (int i = 0; i < 10; ++i) loop.RunOnce({});
+  const Descriptor peer = impostor.Accept();
+  sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog filter{.len = 1, .filter = &drop};
+  ASSERT_EQ(setsockopt(peer.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), 0);
+  ASSERT_TRUE(RunUntil(loop, [&] { return outcome.has_value(); }));
+  EXPECT_EQ(outcome->status().code(), Code::kDeadlineExceeded);
+  EXPECT_NE(outcome->status().ToString().find("no answer from its host"), std::string::npos)
+      << outcome->status().ToString();
 }
 
 }  // namespace

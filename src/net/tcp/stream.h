@@ -15,9 +15,9 @@
 #include "net/framing.h"
 #include "net/handshake/handshake.h"
 #include "net/poller.h"
+#include "net/silence.h"
 #include "net/stall.h"
 #include "net/tcp/background_sender.h"
-#include "net/tcp/silence.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
 
