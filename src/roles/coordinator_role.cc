@@ -14,7 +14,6 @@
 
 #include "checkpoint/safetensors.h"
 #include "control/server.h"
-#include "feed/remote_source.h"
 #include "job/input/readable.h"
 #include "job/resume.h"
 #include "launcher/signals.h"
@@ -27,7 +26,7 @@
 #include "roles/commit/write_ahead.h"
 #include "roles/feed/feed_thread.h"
 #include "roles/feed/model_files.h"
-#include "roles/feed/wait_for_feed.h"
+#include "roles/input/coordinator_streams.h"
 #include "roles/role.h"
 #include "roles/shards/shard_service.h"
 
@@ -52,28 +51,13 @@ std::vector<std::string> Warnings(const job::Job& job) {
   return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
 }
 
-// The stream, for the loop's thread and for the background thread.
-struct Streams {
-  std::unique_ptr<stream::Source> source;
-  // A topic's second handle, because the first is not thread-safe. Null for files, which are neither synced
-  // nor pinned.
-  std::unique_ptr<stream::Source> log;
-  // Where the stream is on another host: the addresses of the feeds, and what both sources read from. A call
-  // may then take long.
-  std::shared_ptr<FeedAddresses> feeds;
-  std::vector<std::shared_ptr<feed::Client>> clients;
-
-  bool remote() const { return feeds != nullptr; }
-  stream::Source& in_background() { return log != nullptr ? *log : *source; }
-};
-
 // The shell around protocol::Coordinator. It runs on the loop's thread. Files are written, synced and removed
 // on a background thread, in the order of the actions.
 class CoordinatorRole {
  public:
   CoordinatorRole(const job::Job& job, const CoordinatorOptions& options,
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
-                  Streams streams, protocol::CoordinatorConfig config)
+                  CoordinatorStreams streams, protocol::CoordinatorConfig config)
       : job_(job),
         options_(options),
         store_(std::move(store)),
@@ -93,7 +77,7 @@ class CoordinatorRole {
         queue_(
             loop_, background_,
             [this](std::span<const protocol::JournalRecord> records) {
-              return WriteAhead(streams_.in_background(), *store_, records);
+              return WriteAhead(streams_.for_background(), *store_, records);
             },
             [this](protocol::CoordinatorAction& action) {
               if (!ended_) std::visit([this](auto& a) { Act(a); }, action);
@@ -381,7 +365,8 @@ class CoordinatorRole {
       if (epochs_ > 1) return;
       for (size_t i = 0; i < partitions_.size() && i < a.watermark.size(); ++i) {
         const uint64_t offset = a.watermark[i].offset;
-        if (auto status = streams_.in_background().Pin(job_.PinOwner(), partitions_[i], offset); !status.ok())
+        if (auto status = streams_.for_background().Pin(job_.PinOwner(), partitions_[i], offset);
+            !status.ok())
           spdlog::warn("pin: {}", status.ToString());
       }
     });
@@ -397,7 +382,7 @@ class CoordinatorRole {
     InBackground(
         [this, finished = a.finished] {
           // What has been trained to its end needs no event any more; what was stopped can be resumed.
-          return finished ? streams_.in_background().Unpin(job_.PinOwner()) : Status();
+          return finished ? streams_.for_background().Unpin(job_.PinOwner()) : Status();
         },
         [this, outcome = a.status](const Status& unpinned) {
           if (!unpinned.ok()) spdlog::warn("unpin: {}", unpinned.ToString());
@@ -438,7 +423,7 @@ class CoordinatorRole {
   const job::Job& job_;
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;
-  Streams streams_;
+  CoordinatorStreams streams_;
   report::Progress progress_;
   std::vector<stream::PartitionRange> last_ranges_;
   Duration poll_pause_ = kStreamPoll;
@@ -465,24 +450,6 @@ class CoordinatorRole {
   BackgroundThread poll_thread_;  // asks feeds for the stream's ranges
   CommitQueue queue_;
 };
-
-// Opens what the job reads; makes the topic of bots.
-std::unique_ptr<stream::Source> OpenStream(const job::Job& job) {
-  if (const Status made = job.stream.Prepare(); !made.ok()) throw std::invalid_argument(made.message());
-  auto source = job.stream.Open();
-  if (!source.ok()) throw std::invalid_argument(source.status().message());
-  return std::move(*source);
-}
-
-Streams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options) {
-  Streams streams;
-  streams.feeds = std::make_shared<FeedAddresses>(std::vector{options.feed});
-  for (auto* source : {&streams.source, &streams.log}) {
-    streams.clients.push_back(MakeFeedClient(streams.feeds, options, job.InputsHash()));
-    *source = feed::MakeRemoteSource(streams.clients.back());
-  }
-  return streams;
-}
 
 // For workers on hosts that do not have what the job reads. Without it the job runs on all others.
 std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options) {
@@ -513,12 +480,13 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
     }
   }
 
-  Streams streams;
+  CoordinatorStreams streams;
   if (options.feed.empty()) {
-    streams.source = OpenStream(job);
+    auto opened = OpenOnThisHost(job);
+    if (!opened.ok()) throw std::invalid_argument(opened.status().message());
+    streams = std::move(*opened);
     LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
     job = job.WithInputs(std::move(inputs));
-    if (job.stream.log() != nullptr) streams.log = OpenStream(job);
   } else {
     streams = OpenAtFeed(job, options);
   }

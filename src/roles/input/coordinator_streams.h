@@ -1,0 +1,36 @@
+// Where the coordinator looks at the job's stream: on its own host, or at a feed.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "feed/client.h"
+#include "job/job.h"
+#include "roles/coordinator_role.h"
+#include "roles/feed/wait_for_feed.h"
+#include "stream/source.h"
+
+namespace leat::roles {
+
+// One source for each thread that uses it.
+struct CoordinatorStreams {
+  std::unique_ptr<stream::Source> source;  // of the loop's thread
+  // A topic's second source, which syncs and pins it on the background thread. Null for files, for which
+  // there is nothing to do.
+  std::unique_ptr<stream::Source> background;
+  // If the stream is on another host: the addresses of the feeds, and what both sources read from. A call may
+  // then take long.
+  std::shared_ptr<FeedAddresses> feeds;
+  std::vector<std::shared_ptr<feed::Client>> clients;
+
+  bool remote() const { return feeds != nullptr; }
+  stream::Source& for_background() const { return background != nullptr ? *background : *source; }
+};
+
+// Makes the topic that bots write to. An error names what cannot be opened.
+Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job);
+
+CoordinatorStreams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options);
+
+}  // namespace leat::roles
