@@ -20,6 +20,10 @@ std::string_view Name(Role role) {
   return "?";
 }
 
+std::string Name(const Member& member) {
+  return std::string(Name(member.role)) + " " + std::to_string(member.index);
+}
+
 bool View::ready() const {
   return !slices.empty() &&
          std::all_of(slices.begin(), slices.end(), [](const SliceLocation& place) { return place.live; });

@@ -32,6 +32,7 @@ struct Member {
   std::string address;  // of its data plane, "127.0.0.1:40123"; empty if it has none
   friend bool operator==(const Member&, const Member&) = default;
 };
+std::string Name(const Member& member);  // "ps 0"
 
 struct SliceLocation {
   NodeId server;  // 0: currently none

@@ -194,8 +194,7 @@ class Progress::JsonWriter {
         for (const auto& [worker, peer] : status_.unreachable) {
           const protocol::Member* other = worker == member.node ? status_.view.Find(peer) : nullptr;
           if (other == nullptr) continue;
-          m["unreachable"].push_back(std::string(protocol::Name(other->role)) + " " +
-                                     std::to_string(other->index));
+          m["unreachable"].push_back(protocol::Name(*other));
         }
       }
       AddServer(member.node, held, &m);

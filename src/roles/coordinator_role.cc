@@ -274,9 +274,8 @@ class CoordinatorRole {
     for (const auto& [worker, peer] : status.unreachable) {
       const auto *from = status.view.Find(worker), *to = status.view.Find(peer);
       if (from == nullptr || to == nullptr) continue;
-      now[{worker, peer}] = "worker " + std::to_string(from->index) + " cannot reach " +
-                            std::string(protocol::Name(to->role)) + " " + std::to_string(to->index) + " at " +
-                            to->address;
+      now[{worker, peer}] =
+          protocol::Name(*from) + " cannot reach " + protocol::Name(*to) + " at " + to->address;
     }
     for (const auto& [pair, text] : now) {
       if (!unreachable_.contains(pair)) spdlog::warn("{}", text);

@@ -194,8 +194,7 @@ std::string Coordinator::State::CheckpointWaitsFor() const {
   std::string holders;
   for (const Member& member : view->members) {
     if (!slices.Holds(member.node) || pending->shards.contains(member.node)) continue;
-    holders +=
-        (holders.empty() ? "" : ", ") + std::string(Name(member.role)) + " " + std::to_string(member.index);
+    holders += (holders.empty() ? "" : ", ") + Name(member);
   }
   return holders.empty() ? "slices to become live" : "the shards of " + holders;
 }

@@ -25,8 +25,8 @@ std::string PortOf(std::string_view address) {
 
 // "ps 0 (node 3, host a, pid 17)"
 std::string Describe(const Member& member, const std::string& host, int64_t pid) {
-  return std::string(Name(member.role)) + " " + std::to_string(member.index) + " (node " +
-         ToString(member.node) + ", host " + host + ", pid " + std::to_string(pid) + ")";
+  return Name(member) + " (node " + ToString(member.node) + ", host " + host + ", pid " +
+         std::to_string(pid) + ")";
 }
 
 }  // namespace
@@ -58,9 +58,7 @@ Status Coordinator::State::CheckReachable(const JoinRequest& request) const {
     for (const auto& [node, member] : members) {
       if (member.member.role != Role::kBots && elsewhere(member.network)) {
         return refuse(Code::kInvalidArgument, "this " + role, request.address,
-                      std::string(Name(member.member.role)) + " " + std::to_string(member.member.index) +
-                          " on host " + member.host,
-                      better);
+                      Name(member.member) + " on host " + member.host, better);
       }
     }
   }
