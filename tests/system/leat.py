@@ -135,8 +135,9 @@ class Job:
         try:
             self.process.wait(timeout)
         except subprocess.TimeoutExpired:
+            said = self.text()
             self.end()
-            raise AssertionError(f"still running after {timeout} s:\n{self.text()[-3000:]}") from None
+            raise AssertionError(f"still running after {timeout} s:\n{said[-3000:]}") from None
         return self.process.returncode
 
     def text(self):
