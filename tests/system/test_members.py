@@ -68,7 +68,10 @@ class Roles:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failed, *_):
+        if failed:
+            for name in self.processes:
+                print(f"{name}:\n{self.said(name)[-1500:]}")
         for name in list(self.processes):
             self.kill(name)
 
