@@ -75,6 +75,19 @@ TEST(AdminWait, ACoordinatorThatIsSilentEndsTheWait) {
               HasSubstr("checkpoint 7 (412 MiB saved) was waiting for the shards of ps 0"));
 }
 
+TEST(AdminWait, ALimitThatNobodyCouldWaitForIsCutOff) {
+  for (const char* limit : {"1e300", "-1e300"}) {
+    AdminWait wait(Time{});
+    const auto check = [&](Time now) {
+      wait.OnStatus(now, R"({"saving":{"checkpoint":7,"limit_s":)" + std::string(limit) + "}}");
+      return wait.Check(now).code();
+    };
+    EXPECT_EQ(check(seconds(0)), Code::kOk) << limit;
+    EXPECT_EQ(check(AdminWait::kPatience - seconds(1)), Code::kOk) << limit;
+    EXPECT_EQ(check(seconds(2'000'000)), Code::kDeadlineExceeded) << limit;
+  }
+}
+
 TEST(AdminWait, AStatusThatIsNoneIsIgnored) {
   AdminWait wait(Time{});
   for (const char* text : {"", "[]", "{", R"({"saving":3})", R"({"saving":null,"waiting_for":4})"})
