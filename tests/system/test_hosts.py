@@ -55,7 +55,9 @@ def check_named_in_time(hosts, roles, where, a, b):
 def test_a_worker_cut_off_from_a_server_is_named_and_holds_up_nobody(tmp_path, hosts, strategy):
     events = 24_000
     directory = tmp_path / "job"
-    job = counting(tmp_path, strategy, **{"events: 40000": f"events: {events}", "split_batches: 20": "split_batches: 5"})
+    # The other worker is slow enough to leave it something to do.
+    job = counting(tmp_path, strategy, **{"events: 40000": f"events: {events}", "split_batches: 20": "split_batches: 5",
+                                          "interval_s: 0.5}": "interval_s: 0.5}\ndebug: {step_ms: 40}"})
     with Roles(tmp_path) as roles:
         where = roles.coordinator(job, "--directory", directory, "--workers", 2, "--ps", 2, "--pause-at", events // 2,
                                   "--listen", hosts.addresses[0] + ":0", before=hosts.at(0))
