@@ -72,6 +72,7 @@ class FakeSource final : public stream::Source {
   Status Read(uint32_t, uint64_t begin, uint64_t end, stream::RecordBatch* out) override {
     *out = stream::BatchOf(std::vector<std::string>(end - begin, "x"), begin);
     if (begin <= 4 && 4 < end) out->lost.push_back({4 - begin, 5 - begin, "damaged"});
+    out->absent = {{end - begin - 1, end - begin}};
     return begin < 3 ? Status(Code::kNotFound, "retention") : Status();
   }
   Status Pin(const std::string& owner, uint32_t partition, uint64_t offset) override {
@@ -207,6 +208,7 @@ TEST_F(FeedTest, PassesOnWhatAStreamIsAskedFor) {
   EXPECT_EQ(batch.lost[0].begin, 1u);
   EXPECT_EQ(batch.lost[0].end, 2u);
   EXPECT_EQ(batch.lost[0].reason, "damaged");
+  EXPECT_EQ(batch.absent, (std::vector<stream::RecordBatch::Absent>{{5, 6}}));
   EXPECT_EQ(source->Read(0, 1, 9, &batch), Status(Code::kNotFound, "retention"));
   EXPECT_EQ(batch.size(), 0u);
 }

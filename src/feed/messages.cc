@@ -67,6 +67,11 @@ Bytes Encode(const Reply& reply) {
     out.Put(static_cast<uint64_t>(lost.end));
     out.PutString(Short(lost.reason));
   }
+  out.Put(static_cast<uint32_t>(reply.absent.size()));
+  for (const auto& absent : reply.absent) {
+    out.Put(static_cast<uint64_t>(absent.begin));
+    out.Put(static_cast<uint64_t>(absent.end));
+  }
   return out.Take();
 }
 
@@ -98,6 +103,14 @@ Result<Reply> DecodeReply(ByteView header) {
     if (begin < last || end <= begin || end > reply.records) in.Fail();
     last = end;
     reply.lost.push_back({begin, end, std::move(reason)});
+  }
+  constexpr uint64_t kAbsentBytes = 8 + 8;
+  last = 0;
+  for (uint32_t i = 0, n = in.GetCount(kAbsentBytes); i < n; ++i) {
+    const auto begin = in.Get<uint64_t>(), end = in.Get<uint64_t>();
+    if (begin < last || end <= begin || end > reply.records) in.Fail();
+    last = end;
+    reply.absent.push_back({begin, end});
   }
   if (!in.Done()) return Status(Code::kDataLoss, "malformed reply of a feed");
   return reply;

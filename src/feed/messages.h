@@ -43,10 +43,11 @@ struct Reply {
   Status status;
   uint64_t checksum = 0;                       // of the payload
   std::vector<stream::PartitionRange> ranges;  // kRanges
-  // kRecords: their number, and those that are lost, relative to the first. The payload is the u32 length of
-  // each record, then their bytes.
+  // kRecords: their number, and those that are lost or absent, relative to the first. The payload is the u32
+  // length of each record, then their bytes.
   uint32_t records = 0;
   std::vector<stream::RecordBatch::Lost> lost;
+  std::vector<stream::RecordBatch::Absent> absent;
 };
 
 Bytes Encode(const Request& request);

@@ -12,6 +12,7 @@ Reply FullReply() {
   reply.ranges = {{0, 5, 10, false}, {1, 0, 0, true}};
   reply.records = 10;
   reply.lost = {{2, 4, "damaged"}, {4, 5, ""}};
+  reply.absent = {{0, 1}, {5, 10}};
   return reply;
 }
 
@@ -39,6 +40,7 @@ TEST(FeedMessages, ComeBackWhole) {
   EXPECT_EQ(again->lost[0].begin, 2u);
   EXPECT_EQ(again->lost[0].end, 4u);
   EXPECT_EQ(again->lost[0].reason, "damaged");
+  EXPECT_EQ(again->absent, reply.absent);
 }
 
 TEST(FeedMessages, MalformedOnesAreDataLoss) {
@@ -60,6 +62,12 @@ TEST(FeedMessages, MalformedOnesAreDataLoss) {
   wrong = FullReply();
   wrong.lost[1].end = 11;
   EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "lost records beyond the last";
+  wrong = FullReply();
+  wrong.absent[1].begin = 0;
+  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "absent records overlap";
+  wrong = FullReply();
+  wrong.absent[1].end = 11;
+  EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "absent records beyond the last";
 }
 
 TEST(FeedMessages, RecordsAreAppendedOrRefusedWhole) {

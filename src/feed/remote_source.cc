@@ -27,17 +27,10 @@ class RemoteSource final : public stream::Source {
   }
 
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, stream::RecordBatch* out) override {
-    out->partition = partition;
-    out->first_offset = begin;
-    out->offsets.assign(1, 0);
-    out->data.clear();
-    out->lost.clear();
+    out->Restart(partition, begin);
     Status status;
     for (uint64_t at = begin; at < end && status.ok();) status = ReadSome(partition, begin, end, &at, out);
-    if (!status.ok()) {
-      out->offsets.assign(1, 0);
-      out->lost.clear();
-    }
+    if (!status.ok()) out->Restart(partition, begin);
     out->data.resize(out->offsets.back());
     out->data.resize(out->offsets.back() + stream::RecordBatch::kPadding);
     return status;
@@ -64,8 +57,11 @@ class RemoteSource final : public stream::Source {
       return Status(Code::kDataLoss, "a feed has sent " + std::to_string(reply_.records) + " of " +
                                          std::to_string(end - *at) + " records");
     LEAT_RETURN_IF_ERROR(DecodeRecords(payload_, reply_.records, out));
+    const uint64_t before = *at - begin;
     for (auto& lost : reply_.lost)
-      out->lost.push_back({lost.begin + (*at - begin), lost.end + (*at - begin), std::move(lost.reason)});
+      out->lost.push_back({lost.begin + before, lost.end + before, std::move(lost.reason)});
+    for (const auto& absent : reply_.absent)
+      out->absent.push_back({absent.begin + before, absent.end + before});
     *at += reply_.records;
     return Status();
   }

@@ -151,6 +151,7 @@ Status Server::ReadRecords(const Request& request, Reply* reply, Bytes* payload)
   record_bytes_ = std::max<uint64_t>(1, records_.offsets.back() / count);
   reply->records = static_cast<uint32_t>(count);
   reply->lost = records_.lost;
+  reply->absent = records_.absent;
   *payload = EncodeRecords(records_);
   return Status();
 }

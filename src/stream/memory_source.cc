@@ -38,10 +38,7 @@ Result<std::vector<PartitionRange>> NumberedSource::Ranges() {
 }
 
 Status NumberedSource::Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) {
-  out->partition = partition;
-  out->first_offset = begin;
-  out->offsets.assign(1, 0);
-  out->data.clear();
+  out->Restart(partition, begin);
   const bool there =
       partition < partitions_ && begin <= end && end <= First(partition + 1) - First(partition);
   if (there) Append(First(partition) + begin, First(partition) + end, out);

@@ -1,8 +1,8 @@
 // Sources of events: topics divided into partitions, each an ordered sequence of records with dense offsets.
 //
-// One interface for the embedded log, files and (later) Kafka. Readers request offsets and have no position
-// of their own: the coordinator decides which worker reads which range. Dense means that record `o` exists
-// for every begin ≤ o < end.
+// One interface for the embedded log, files and Kafka. Readers request offsets and have no position of their
+// own: the coordinator decides which worker reads which range. Dense means that record `o` exists for every
+// begin ≤ o < end; those that a Kafka topic lacks are marked (RecordBatch::absent).
 #pragma once
 
 #include <cstdint>
@@ -43,6 +43,18 @@ struct RecordBatch {
     std::string reason;
   };
   std::vector<Lost> lost;
+  // Records [begin, end) do not exist: offsets of Kafka's transaction markers, and of aborted transactions.
+  // They are empty, and no dead letters. In ascending order.
+  struct Absent {
+    size_t begin = 0;
+    size_t end = 0;
+    friend bool operator==(const Absent&, const Absent&) = default;
+  };
+  std::vector<Absent> absent;
+  bool IsAbsent(size_t record) const;
+
+  // Empty, and without padding.
+  void Restart(uint32_t of_partition, uint64_t begin);
   size_t size() const { return offsets.size() - 1; }
   ByteView operator[](size_t i) const {
     return ByteView(data).subspan(offsets[i], offsets[i + 1] - offsets[i]);

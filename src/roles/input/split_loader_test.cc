@@ -170,17 +170,23 @@ TEST_F(SplitLoaderTest, DeadLettersComeWithPlaceReasonAndRecord) {
   EXPECT_THAT(split.Batch(1), ElementsAre(1));
 }
 
-// Reads records 1 and 2 as lost.
+// Reads records 1 and 2 as lost, or as absent.
 class LosingSource final : public stream::Source {
  public:
+  explicit LosingSource(bool absent = false) : absent_(absent) {}
   Result<std::vector<stream::PartitionRange>> Ranges() override { return source_->Ranges(); }
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, stream::RecordBatch* out) override {
     LEAT_RETURN_IF_ERROR(source_->Read(partition, begin, end, out));
-    out->lost = {{1, 3, "chunk at offset 1: is damaged"}};
+    if (absent_) {
+      out->absent = {{1, 3}};
+    } else {
+      out->lost = {{1, 3, "chunk at offset 1: is damaged"}};
+    }
     return Status();
   }
 
  private:
+  const bool absent_;
   std::unique_ptr<stream::Source> source_ =
       stream::MakeMemorySource(std::vector<std::string>{"1,0", "2,1", "", "3,0"}, 1);
 };
@@ -198,6 +204,19 @@ TEST_F(SplitLoaderTest, LostRecordsAreDeadLettersWhateverTheyContain) {
     EXPECT_EQ(rows.dead[i].offset, i + 1);
     EXPECT_EQ(rows.dead[i].reason, "chunk at offset 1: is damaged");
   }
+}
+
+TEST_F(SplitLoaderTest, AbsentRecordsAreNoDeadLetters) {
+  Make(std::make_unique<LosingSource>(/*absent=*/true));
+  Prepare(1, MakeCut(0, 4, 2, 0));
+  ASSERT_TRUE(Await(1));
+  ASSERT_TRUE(splits_[0].ok());
+  const PreparedSplit& split = **splits_[0];
+  EXPECT_THAT(split.rows.index, ElementsAre(0, 3));
+  EXPECT_THAT(split.rows.features, ElementsAre(1, 3));
+  EXPECT_TRUE(split.rows.dead.empty());
+  EXPECT_THAT(split.Batch(0), ElementsAre(0));
+  EXPECT_THAT(split.Batch(1), ElementsAre(1));
 }
 
 TEST_F(SplitLoaderTest, ASplitThatCannotBeReadSaysWhyAndTheNextOneIsRead) {

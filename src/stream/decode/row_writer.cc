@@ -233,7 +233,10 @@ const std::string* RowSink::LostReason(size_t record) const {
 }
 
 void RowSink::Keep(size_t record) {
-  if (!batch_.lost.empty() && LostReason(record) != nullptr) return Refuse(record, Misfit());
+  // An empty record can fit a schema.
+  if ((!batch_.lost.empty() && LostReason(record) != nullptr) ||
+      (!batch_.absent.empty() && batch_.IsAbsent(record)))
+    return Refuse(record, Misfit());
   out_.index[out_.rows++] = static_cast<uint32_t>(record);
 }
 
@@ -244,6 +247,7 @@ void RowSink::Restart() {
 
 void RowSink::Refuse(size_t record, Misfit why) {
   Restart();
+  if (batch_.IsAbsent(record)) return;
   if (const std::string* lost = LostReason(record)) why = Misfit(*lost);
   out_.dead.push_back({batch_.first_offset + record, std::move(why.reason),
                        std::string(AsText(batch_[record]).substr(0, Decoder::kKeptBytes)),
