@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "stream/topic_writer.h"
 
 namespace leat::stream {
 
@@ -25,21 +26,17 @@ struct LogWriterOptions {
 };
 
 // Appends to one topic. Not thread-safe; any number of concurrent writers.
-class LogWriter {
+class LogWriter : public TopicWriter {
  public:
   static constexpr size_t kMaxRecordBytes = 16 << 20;
 
   static Result<std::unique_ptr<LogWriter>> Open(const std::string& directory, const std::string& topic,
                                                  const LogWriterOptions& options = {});
-  virtual ~LogWriter() = default;
-  // Appends all records to the partition in one transaction, returns the offset of the first, then applies
-  // retention. A failure appends nothing: kResourceExhausted (disk), kInvalidArgument (no such partition,
-  // record too large), kFailedPrecondition (sealed), kUnavailable (another writer was busy for more than 10
-  // s, or a reader has stopped inside a read and the WAL is too large).
-  virtual Result<uint64_t> Append(uint32_t partition, std::span<const std::string_view> records) = 0;
-  // Declares that no record will follow in any partition. Idempotent.
-  virtual Status Seal() = 0;
-  virtual uint32_t partitions() const = 0;
+  // In one transaction. Then applies retention. A failure appends nothing: kResourceExhausted (disk),
+  // kInvalidArgument (no such partition, record too large), kFailedPrecondition (sealed), kUnavailable
+  // (another writer was busy for more than 10 s, or a reader has stopped inside a read and the WAL is too
+  // large).
+  Result<uint64_t> Append(uint32_t partition, std::span<const std::string_view> records) override = 0;
 };
 
 }  // namespace leat::stream
