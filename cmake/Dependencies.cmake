@@ -14,6 +14,7 @@ set(leat_headers
     nlohmann/json.hpp nlohmann-json3-dev
     ucp/api/ucp.h libucx-dev
     xxhash.h libxxhash-dev
+    librdkafka/rdkafka.h librdkafka-dev
     zlib.h zlib1g-dev)
 if(LEAT_TESTS)
   list(APPEND leat_headers gtest/gtest.h libgtest-dev gmock/gmock.h libgmock-dev)

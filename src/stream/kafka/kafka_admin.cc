@@ -1,0 +1,98 @@
+#include "stream/kafka/kafka_admin.h"
+
+#include <memory>
+#include <string>
+
+namespace leat::stream {
+namespace {
+
+struct AdminDeleter {
+  void operator()(rd_kafka_NewTopic_t* topic) const { rd_kafka_NewTopic_destroy(topic); }
+  void operator()(rd_kafka_NewPartitions_t* partitions) const { rd_kafka_NewPartitions_destroy(partitions); }
+  void operator()(rd_kafka_AdminOptions_t* options) const { rd_kafka_AdminOptions_destroy(options); }
+  void operator()(rd_kafka_event_t* event) const { rd_kafka_event_destroy(event); }
+};
+
+// A request about one topic, and where its answer comes.
+class Request {
+ public:
+  explicit Request(const KafkaOptions& options) : options_(options) {}
+
+  Status Connect() {
+    LEAT_ASSIGN_OR_RETURN(client_, MakeKafkaClient(RD_KAFKA_PRODUCER, options_, {}));
+    queue_.reset(rd_kafka_queue_new(client_.get()));
+    limits_.reset(rd_kafka_AdminOptions_new(client_.get(), RD_KAFKA_ADMIN_OP_ANY));
+    char why[512] = "";
+    const int timeout = Milliseconds(options_.timeout);
+    const auto set = rd_kafka_AdminOptions_set_request_timeout(limits_.get(), timeout, why, sizeof(why));
+    if (set != RD_KAFKA_RESP_ERR_NO_ERROR) return {Code::kInvalidArgument, why};
+    // Until the topic can be written to.
+    (void)rd_kafka_AdminOptions_set_operation_timeout(limits_.get(), timeout, why, sizeof(why));
+    return {};
+  }
+  rd_kafka_t* client() { return client_.get(); }
+  rd_kafka_queue_t* queue() { return queue_.get(); }
+  const rd_kafka_AdminOptions_t* limits() { return limits_.get(); }
+
+  // `topics` finds the results in the event.
+  template <class Topics>
+  Status Await(Topics topics, rd_kafka_resp_err_t fine) {
+    const std::string where = "Kafka topic '" + options_.topic + "'";
+    const std::unique_ptr<rd_kafka_event_t, AdminDeleter> event(
+        rd_kafka_queue_poll(queue_.get(), Milliseconds(options_.timeout + std::chrono::seconds(5))));
+    if (event == nullptr) return {Code::kUnavailable, where + ": no broker has answered"};
+    LEAT_RETURN_IF_ERROR(KafkaError(rd_kafka_event_error(event.get()), where));
+    size_t count = 0;
+    const rd_kafka_topic_result_t** results = topics(event.get(), &count);
+    if (results == nullptr || count != 1) return {Code::kUnavailable, where + ": no broker has answered"};
+    const auto error = rd_kafka_topic_result_error(results[0]);
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR || error == fine) return {};
+    const char* why = rd_kafka_topic_result_error_string(results[0]);
+    const bool ours =
+        error == RD_KAFKA_RESP_ERR_INVALID_PARTITIONS || error == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
+    return {ours ? Code::kInvalidArgument : KafkaError(error, where).code(),
+            where + ": " + (why != nullptr ? why : rd_kafka_err2str(error))};
+  }
+
+ private:
+  const KafkaOptions& options_;
+  KafkaPtr<rd_kafka_t> client_;
+  KafkaPtr<rd_kafka_queue_t> queue_;
+  std::unique_ptr<rd_kafka_AdminOptions_t, AdminDeleter> limits_;
+};
+
+}  // namespace
+
+Status CreateKafkaTopic(const KafkaOptions& options, uint32_t partitions) {
+  Request request(options);
+  LEAT_RETURN_IF_ERROR(request.Connect());
+  char why[512] = "";
+  const std::unique_ptr<rd_kafka_NewTopic_t, AdminDeleter> topic(
+      rd_kafka_NewTopic_new(options.topic.c_str(), static_cast<int>(partitions), -1, why, sizeof(why)));
+  if (topic == nullptr) return {Code::kInvalidArgument, why};
+  rd_kafka_NewTopic_t* one = topic.get();
+  rd_kafka_CreateTopics(request.client(), &one, 1, request.limits(), request.queue());
+  return request.Await(
+      [](rd_kafka_event_t* event, size_t* count) {
+        return rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), count);
+      },
+      RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS);
+}
+
+Status AddKafkaPartitions(const KafkaOptions& options, uint32_t partitions) {
+  Request request(options);
+  LEAT_RETURN_IF_ERROR(request.Connect());
+  char why[512] = "";
+  const std::unique_ptr<rd_kafka_NewPartitions_t, AdminDeleter> added(
+      rd_kafka_NewPartitions_new(options.topic.c_str(), partitions, why, sizeof(why)));
+  if (added == nullptr) return {Code::kInvalidArgument, why};
+  rd_kafka_NewPartitions_t* one = added.get();
+  rd_kafka_CreatePartitions(request.client(), &one, 1, request.limits(), request.queue());
+  return request.Await(
+      [](rd_kafka_event_t* event, size_t* count) {
+        return rd_kafka_CreatePartitions_result_topics(rd_kafka_event_CreatePartitions_result(event), count);
+      },
+      RD_KAFKA_RESP_ERR_NO_ERROR);
+}
+
+}  // namespace leat::stream

@@ -1,0 +1,17 @@
+// Topics of a Kafka cluster.
+#pragma once
+
+#include <cstdint>
+
+#include "stream/kafka/kafka_client.h"
+
+namespace leat::stream {
+
+// Makes the topic, with the cluster's default for the number of copies. A topic that exists stays as it is.
+// Tries again until the timeout while no broker answers.
+Status CreateKafkaTopic(const KafkaOptions& options, uint32_t partitions);
+
+// Adds partitions, up to this number. kInvalidArgument if there are more already.
+Status AddKafkaPartitions(const KafkaOptions& options, uint32_t partitions);
+
+}  // namespace leat::stream

@@ -1,0 +1,305 @@
+#include "stream/kafka/kafka_source.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace leat::stream {
+namespace {
+
+// What has been prefetched is skipped, up to this many offsets, rather than asked for again.
+constexpr uint64_t kMostSkipped = 20'000;
+constexpr size_t kMessages = 1000;                           // that librdkafka hands over at a time
+constexpr Duration kLongestPause = std::chrono::seconds(2);  // between two looks for the topic
+
+class KafkaSource final : public Source {
+ public:
+  KafkaSource(const KafkaOptions& options, KafkaPtr<rd_kafka_t> client, KafkaPtr<rd_kafka_topic_t> topic)
+      : options_(options), client_(std::move(client)), topic_(std::move(topic)) {}
+  ~KafkaSource() override {
+    for (auto& [id, partition] : partitions_) {
+      partition.held.clear();
+      rd_kafka_consume_stop(topic_.get(), static_cast<int32_t>(id));
+    }
+  }
+
+  Result<std::vector<PartitionRange>> Ranges() override {
+    LEAT_ASSIGN_OR_RETURN(uint32_t partitions, CountPartitions(options_.timeout));
+    const auto wanted = static_cast<uint32_t>(options_.start.size());
+    if (partitions < wanted) {
+      return Status(Code::kDataLoss, Where() + " has " + std::to_string(partitions) +
+                                         " partitions; when the job was started, it had " +
+                                         std::to_string(wanted));
+    }
+    if (wanted > 0) partitions = wanted;
+    std::vector<PartitionRange> ranges;
+    uint64_t records = 0;
+    for (uint32_t id = 0; id < partitions; ++id) {
+      LEAT_ASSIGN_OR_RETURN(PartitionRange range, Range(id));
+      records += range.end;
+      if (id < options_.start.size()) range.begin = std::max(range.begin, options_.start[id]);
+      if (id < options_.end.size()) {
+        range.sealed = range.end >= options_.end[id];
+        range.end = std::min(range.end, options_.end[id]);
+      }
+      range.begin = std::min(range.begin, range.end);
+      ranges.push_back(range);
+    }
+    if (options_.records > 0 && records >= options_.records) {
+      for (auto& range : ranges) range.sealed = true;
+    }
+    return ranges;
+  }
+
+  // The first record of each partition since then, or the partition's end.
+  Result<std::vector<uint64_t>> Since(int64_t since_ms) {
+    LEAT_ASSIGN_OR_RETURN(const uint32_t partitions, CountPartitions(options_.timeout));
+    const KafkaPtr<rd_kafka_topic_partition_list_t> found(
+        rd_kafka_topic_partition_list_new(static_cast<int>(partitions)));
+    for (uint32_t id = 0; id < partitions; ++id)
+      rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id))
+          ->offset = since_ms;
+    LEAT_RETURN_IF_ERROR(KafkaError(
+        rd_kafka_offsets_for_times(client_.get(), found.get(), Milliseconds(options_.timeout)), Where()));
+    std::vector<uint64_t> offsets;
+    for (int i = 0; i < found->cnt; ++i) {
+      const rd_kafka_topic_partition_t& partition = found->elems[i];
+      LEAT_RETURN_IF_ERROR(KafkaError(partition.err, Where(static_cast<uint32_t>(i))));
+      if (partition.offset >= 0) {
+        offsets.push_back(static_cast<uint64_t>(partition.offset));
+      } else {
+        LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(static_cast<uint32_t>(i)));
+        offsets.push_back(range.end);
+      }
+    }
+    return offsets;
+  }
+
+  Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override {
+    out->Restart(partition, begin);
+    const Status status = begin < end ? ReadRange(partition, begin, end, out) : Status();
+    if (!status.ok()) {
+      Stop(partition);  // what it has prefetched is in doubt
+      out->Restart(partition, begin);
+    }
+    out->data.resize(out->data.size() + RecordBatch::kPadding);
+    return status;
+  }
+
+  // Waits for a topic that was only just made, and for brokers that are starting.
+  Status AwaitTopic() {
+    const MonotonicClock clock;
+    const Time until = clock.Now() + options_.timeout;
+    for (Duration pause = std::chrono::milliseconds(100);;
+         pause = std::min<Duration>(2 * pause, kLongestPause)) {
+      const Status found = CountPartitions(until - clock.Now()).status();
+      const bool again = found.code() == Code::kNotFound || found.code() == Code::kUnavailable;
+      if (!again || clock.Now() + pause >= until) return found;
+      spdlog::warn("{}; trying again", found.message());
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+ private:
+  // The position of reads in a partition.
+  struct Partition {
+    KafkaPtr<rd_kafka_queue_t> queue;
+    uint64_t next = 0;  // records before it are taken, or do not exist
+    // What librdkafka has handed over and no read has taken. In the order of the queue.
+    std::vector<KafkaPtr<rd_kafka_message_t>> held;
+    size_t taken = 0;  // of them
+  };
+
+  // The partitions that the topic has now. kNotFound: there is no such topic.
+  Result<uint32_t> CountPartitions(Duration timeout) {
+    const rd_kafka_metadata_t* got = nullptr;
+    const auto error = rd_kafka_metadata(client_.get(), 0, topic_.get(), &got, Milliseconds(timeout));
+    const KafkaPtr<const rd_kafka_metadata_t> metadata(got);
+    const auto brokers = options_.settings.find("bootstrap.servers");
+    LEAT_RETURN_IF_ERROR(
+        KafkaError(error, Where() + (brokers != options_.settings.end() ? " at " + brokers->second : "")));
+    if (metadata->topic_cnt != 1) return Status(Code::kNotFound, Where() + ": there is no such topic");
+    LEAT_RETURN_IF_ERROR(KafkaError(metadata->topics[0].err, Where()));
+    return static_cast<uint32_t>(metadata->topics[0].partition_cnt);
+  }
+
+  std::string Where() const { return "Kafka topic '" + options_.topic + "'"; }
+  std::string Where(uint32_t partition) const { return Where() + " partition " + std::to_string(partition); }
+
+  Result<PartitionRange> Range(uint32_t id) {
+    int64_t low = 0;
+    int64_t high = 0;
+    const auto error =
+        rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
+                                         &low, &high, Milliseconds(options_.timeout));
+    LEAT_RETURN_IF_ERROR(KafkaError(error, Where(id)));
+    if (low < 0 || high < low) {
+      return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
+                                         std::to_string(high) + ") from the broker");
+    }
+    return PartitionRange{.partition = id,
+                          .begin = static_cast<uint64_t>(low),
+                          .end = static_cast<uint64_t>(high),
+                          .sealed = false};
+  }
+
+  void Stop(uint32_t id) {
+    if (const auto partition = partitions_.extract(id)) {
+      partition.mapped().held.clear();
+      rd_kafka_consume_stop(topic_.get(), static_cast<int32_t>(id));
+    }
+  }
+
+  // The position at `begin` or at most kMostSkipped before it.
+  Result<Partition*> Seek(uint32_t id, uint64_t begin) {
+    const auto found = partitions_.find(id);
+    if (found != partitions_.end() && found->second.next <= begin &&
+        begin - found->second.next <= kMostSkipped)
+      return &found->second;
+    Stop(id);
+    Partition partition;
+    partition.queue.reset(rd_kafka_queue_new(client_.get()));
+    partition.next = begin;
+    if (rd_kafka_consume_start_queue(topic_.get(), static_cast<int32_t>(id), static_cast<int64_t>(begin),
+                                     partition.queue.get()) != 0)
+      return KafkaError(rd_kafka_last_error(), Where(id));
+    return &partitions_.emplace(id, std::move(partition)).first->second;
+  }
+
+  Status ReadRange(uint32_t id, uint64_t begin, uint64_t end, RecordBatch* out) {
+    LEAT_ASSIGN_OR_RETURN(Partition* const at, Seek(id, begin));
+    const MonotonicClock clock;
+    const Time until = clock.Now() + options_.timeout;
+    while (at->next < end) {
+      if (at->taken == at->held.size()) LEAT_RETURN_IF_ERROR(Fetch(id, until - clock.Now(), end, at));
+      const rd_kafka_message_t& message = *at->held[at->taken];
+      LEAT_RETURN_IF_ERROR(Check(id, message, begin, end));
+      const auto offset = static_cast<uint64_t>(message.offset);
+      if (offset >= end) {
+        at->next = end;  // the message is the next read's
+        break;
+      }
+      ++at->taken;
+      at->next = std::max(at->next, offset);
+      if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) continue;  // the partition's end as of now
+      at->next = offset + 1;
+      if (offset >= begin) Append(message, offset - begin, out);
+    }
+    Fill(end - begin, out);
+    return {};
+  }
+
+  // The next messages, of which there is at least one. The position is before `end`.
+  Status Fetch(uint32_t id, Duration timeout, uint64_t end, Partition* at) {
+    at->held.clear();
+    at->taken = 0;
+    rd_kafka_message_t* const first = rd_kafka_consume_queue(at->queue.get(), Milliseconds(timeout));
+    if (first != nullptr) {
+      at->held.emplace_back(first);
+      // A batch of them would be waited for until it is full.
+      std::array<rd_kafka_message_t*, kMessages> more;
+      const ssize_t count = rd_kafka_consume_batch_queue(at->queue.get(), 0, more.data(), more.size());
+      for (ssize_t i = 0; i < count; ++i) at->held.emplace_back(more[static_cast<size_t>(i)]);
+      return {};
+    }
+    return {Code::kUnavailable, Where(id) + ": no record of [" + std::to_string(at->next) + ", " +
+                                    std::to_string(end) + ") came within " +
+                                    std::to_string(Milliseconds(options_.timeout) / 1000) + " s"};
+  }
+
+  // A message that reports an error instead of a record.
+  Status Check(uint32_t id, const rd_kafka_message_t& message, uint64_t begin, uint64_t end) {
+    if (message.err == RD_KAFKA_RESP_ERR_NO_ERROR || message.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+      if (message.offset >= 0) return {};
+      return {Code::kDataLoss, Where(id) + ": offset " + std::to_string(message.offset)};
+    }
+    const Status error = KafkaError(message.err, Where(id));
+    if (error.code() != Code::kNotFound) return error;
+    LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(id));
+    const std::string asked = "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+    const std::string has = "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+    if (begin < range.begin)
+      return {Code::kNotFound, Where(id) + ": retention has removed some of " + asked + "; it has " + has};
+    if (end > range.end)
+      return {Code::kFailedPrecondition, Where(id) + ": some of " + asked + " do not exist; it has " + has};
+    return {Code::kUnavailable, error.message()};
+  }
+
+  // Offsets that no record has had, up to this one.
+  static void Fill(uint64_t index, RecordBatch* out) {
+    if (out->size() == index) return;
+    out->absent.push_back({out->size(), index});
+    out->offsets.resize(index + 1, out->offsets.back());
+  }
+
+  static void Append(const rd_kafka_message_t& message, uint64_t index, RecordBatch* out) {
+    Fill(index, out);
+    const auto* bytes = static_cast<const std::byte*>(message.payload);
+    out->data.insert(out->data.end(), bytes, bytes + message.len);
+    out->offsets.push_back(out->data.size());
+  }
+
+  const KafkaOptions options_;
+  const KafkaPtr<rd_kafka_t> client_;
+  const KafkaPtr<rd_kafka_topic_t> topic_;
+  std::map<uint32_t, Partition> partitions_;
+};
+
+}  // namespace
+
+namespace {
+
+Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(auto client, MakeKafkaClient(RD_KAFKA_CONSUMER, options,
+                                                     {{"isolation.level", "read_committed"},
+                                                      {"enable.partition.eof", "true"},
+                                                      {"enable.auto.commit", "false"},
+                                                      {"auto.offset.reset", "error"}}));
+  KafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client.get(), options.topic.c_str(), nullptr));
+  if (topic == nullptr) return KafkaError(rd_kafka_last_error(), "Kafka topic '" + options.topic + "'");
+  auto source = std::make_unique<KafkaSource>(options, std::move(client), std::move(topic));
+  LEAT_RETURN_IF_ERROR(source->AwaitTopic());
+  return source;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> OpenKafka(const KafkaOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(auto source, Open(options));
+  return std::unique_ptr<Source>(std::move(source));
+}
+
+Result<std::string> KafkaClusterId(const KafkaOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(const auto client, MakeKafkaClient(RD_KAFKA_CONSUMER, options, {}));
+  const std::unique_ptr<char, decltype(&free)> id(
+      rd_kafka_clusterid(client.get(), Milliseconds(options.timeout)), free);
+  if (id == nullptr)
+    return Status(Code::kUnavailable, "Kafka topic '" + options.topic + "': no broker answers");
+  return std::string(id.get());
+}
+
+Result<KafkaOffsets> FindKafkaOffsets(const KafkaOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(const auto source, Open(options));
+  LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
+  KafkaOffsets offsets;
+  for (const PartitionRange& range : ranges) {
+    offsets.begin.push_back(range.begin);
+    offsets.end.push_back(range.end);
+  }
+  return offsets;
+}
+
+Result<std::vector<uint64_t>> FindKafkaOffsets(const KafkaOptions& options, int64_t since_ms) {
+  LEAT_ASSIGN_OR_RETURN(const auto source, Open(options));
+  return source->Since(since_ms);
+}
+
+}  // namespace leat::stream
