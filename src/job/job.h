@@ -149,6 +149,8 @@ struct Job {
   stream::Schema EvaluationSchema() const;
   // The job with these identities, also in its tree.
   Job WithInputs(std::vector<std::string> identities) const;
+  // For a job that reads from Kafka: with these bounds, also in its tree.
+  Job WithBounds(const KafkaStream::Bounds& bounds) const;
   // Returns ok if this host has what the stream reads, with the job's identities. Otherwise kNotFound or
   // kPermissionDenied with what is missing, or kFailedPrecondition with what differs.
   Status CheckInputs() const;
@@ -163,6 +165,8 @@ struct Job {
   uint64_t Hash() const;
 };
 
+// The `resolved` section with these bounds.
+Config WithKafkaBounds(Config resolved, const KafkaStream::Bounds& bounds);
 // The assets that the `resolved` section of a job names. Copies in the job's directory come first.
 std::vector<Asset> ReadAssets(const Config& resolved);
 // The paths of the files that a model is built from, in a job that FromConfig has accepted.

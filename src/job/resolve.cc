@@ -78,6 +78,7 @@ struct Start {
   JobOverrides overrides;
   std::optional<char> delimiter;  // of the job that is resumed
   std::vector<Asset> assets;      // likewise: those that this host does not have
+  KafkaStream::Bounds bounds;     // likewise
 };
 
 Start Read(const JobSource& source, const JobOverrides& given) {
@@ -85,6 +86,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   JobOverrides overrides = given;
   std::optional<char> delimiter;
   std::vector<Asset> assets;
+  KafkaStream::Bounds bounds;
   if (!source.resume.empty()) {
     const Job saved = ReadStoredWithoutModel(source.resume);
     overrides.directory = source.resume;
@@ -93,6 +95,8 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     const bool csv = saved.schema.format == stream::Schema::Format::kCsv;
     if (csv && !saved.schema.delimiter_set) delimiter = saved.schema.delimiter;
     assets = saved.assets;
+    if (const KafkaStream* kafka = saved.stream.kafka(); kafka != nullptr)
+      bounds = {.start = kafka->options.start, .end = kafka->options.end};
     if (!config) {
       config = saved.config.Without(kResolved);
       KeepOverrides(saved, &overrides);
@@ -105,7 +109,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::erase_if(assets, [files = nn::LayerFiles{.data = overrides.data}](const Asset& asset) {
     return std::filesystem::exists(files.Locate(asset.path));
   });
-  return {*config, overrides, delimiter, assets};
+  return {*config, overrides, delimiter, assets, bounds};
 }
 
 Config WithAssets(const Config& resolved, const std::vector<Asset>& assets) {
@@ -158,7 +162,7 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
   if (start.config.Has("strategy")) notes = protocol::OldNames(start.config.At("strategy"));
   if (source.resume.empty() && given.found.empty())
     start.delimiter = DetectDelimiter(start.config, start.overrides.data, &notes);
-  Config resolved = WithAssets(Resolved(start.overrides), start.assets);
+  Config resolved = WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds);
   if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
   Job job = FromConfig(start.config.With(kResolved, WithFound(resolved, given.found)));
   StoreColumns(&job);
@@ -169,7 +173,7 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
 
 std::string Job::WithoutFiles(const JobSource& source, const JobOverrides& given) {
   const Start start = Read(source, given);
-  Config resolved = WithAssets(Resolved(start.overrides), start.assets);
+  Config resolved = WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds);
   if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
   return start.config.With(kResolved, WithFound(resolved, given.found)).ToYaml();
 }

@@ -1,5 +1,6 @@
 // From the parsed file to the job: one function for each section.
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
 
 #include "job/input/csv_files.h"
@@ -204,22 +205,40 @@ void ReadEvaluate(const Config& evaluate, Job* job) {
   }
 }
 
+// Of each partition, in order; empty if there are none.
+std::vector<uint64_t> Offsets(const Config& resolved, const char* key) {
+  std::vector<uint64_t> offsets;
+  if (!resolved.Has(key)) return offsets;
+  const Config list = resolved.At(key);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string text = list[i].String();
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, offsets.emplace_back());
+    if (read.ec != std::errc() || read.ptr != end) list[i].Fail("'" + text + "' is no offset");
+  }
+  return offsets;
+}
+
 // What the command line has set, which beats the file. The delimiter and the columns are read with the
 // schema, the directories with the stream.
 void ReadResolved(const Config& resolved, Job* job) {
   resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns",
-                  "inputs", "assets"});
+                  "inputs", "assets", "start", "end"});
   if (resolved.Has("inputs")) job->inputs = Texts(resolved.At("inputs"));
   job->workers = static_cast<uint32_t>(resolved.Integer("workers", job->workers));
   job->servers = static_cast<uint32_t>(resolved.Integer("ps", job->servers));
   job->max_servers = static_cast<uint32_t>(resolved.Integer("max_ps", job->max_servers));
   // But the slices of a job that is resumed stay as they were made.
   if (!resolved.Has("max_ps")) job->max_servers = std::max(job->max_servers, job->servers);
-  auto* log = std::get_if<LogStream>(&job->stream.source);
-  if (log == nullptr || !log->bots) return;
-  log->bots->rate = resolved.Number("rate", log->bots->rate);
-  log->bots->events = static_cast<uint64_t>(
-      resolved.Integer("events", static_cast<int64_t>(log->bots->events), 1, int64_t{1} << 50));
+  if (KafkaStream* kafka = job->stream.kafka(); kafka != nullptr) {
+    kafka->options.start = Offsets(resolved, "start");
+    kafka->options.end = Offsets(resolved, "end");
+  }
+  stream::BotsConfig* bots = job->stream.bots();
+  if (bots == nullptr) return;
+  bots->rate = resolved.Number("rate", bots->rate);
+  bots->events = static_cast<uint64_t>(
+      resolved.Integer("events", static_cast<int64_t>(bots->events), 1, int64_t{1} << 50));
 }
 
 // The optimizer and the splits have to suit the strategy.

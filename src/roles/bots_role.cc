@@ -13,7 +13,7 @@
 #include "roles/membership.h"
 #include "roles/role.h"
 #include "stream/bots/bots.h"
-#include "stream/log/log_writer.h"
+#include "stream/topic_writer.h"
 
 namespace leat::roles {
 namespace {
@@ -26,7 +26,7 @@ constexpr Duration kRetry = std::chrono::seconds(1);
 class BotsRole {
  public:
   BotsRole(net::Loop& loop, Membership& membership, const job::Job& job,
-           std::unique_ptr<stream::LogWriter> writer, uint64_t published, bool sealed)
+           std::unique_ptr<stream::TopicWriter> writer, uint64_t published, bool sealed)
       : loop_(loop),
         membership_(membership),
         config_(*job.stream.bots()),
@@ -136,7 +136,7 @@ class BotsRole {
   Membership& membership_;
   stream::BotsConfig config_;
   stream::Bots bots_;
-  std::unique_ptr<stream::LogWriter> writer_;
+  std::unique_ptr<stream::TopicWriter> writer_;
   std::vector<std::string> chunk_;
   uint64_t published_ = 0;
   uint64_t first_ = 0;
@@ -168,7 +168,7 @@ Status RunBotsOnce(net::Loop& loop, Membership& membership) {
   } else {
     spdlog::info("bots go on at event {}", published);
   }
-  auto writer = stream::LogWriter::Open(job.stream.log()->directory, job.stream.log()->topic);
+  auto writer = job.stream.OpenWriter();
   if (!writer.ok()) return writer.status();
   return BotsRole(loop, membership, job, std::move(*writer), published, sealed).Run();
 }

@@ -209,7 +209,7 @@ class CoordinatorRole {
   // What the stream holds by now. A source that cannot be asked for a moment is asked again; one that has all
   // that it will ever have is not.
   void Poll() {
-    if (!streams_.remote()) return OnRanges(streams_.source->Ranges());
+    if (!streams_.remote) return OnRanges(streams_.source->Ranges());
     poll_thread_.Post([this] {
       auto ranges = std::make_shared<Result<std::vector<stream::PartitionRange>>>(streams_.source->Ranges());
       loop_.Post([this, ranges] { OnRanges(*ranges); });
@@ -258,7 +258,7 @@ class CoordinatorRole {
   void Do(protocol::CoordinatorActions actions) { queue_.Push(std::move(actions)); }
 
   void NoteFeeds(const protocol::View& view) {
-    if (!streams_.remote()) return;
+    if (streams_.feeds == nullptr) return;
     std::vector<std::string> feeds;
     for (const auto& member : view.members) {
       if (member.role == protocol::Role::kFeed) feeds.push_back(member.address);
@@ -446,7 +446,7 @@ class CoordinatorRole {
   bool measures_saving_ = false;
   std::unique_ptr<ShardService> shard_service_;
   BackgroundThread background_;   // uses the members above
-  BackgroundThread poll_thread_;  // asks feeds for the stream's ranges
+  BackgroundThread poll_thread_;  // asks other hosts for the stream's ranges
   CommitQueue queue_;
 };
 
@@ -481,6 +481,12 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
 
   CoordinatorStreams streams;
   if (options.feed.empty()) {
+    if (const job::KafkaStream* kafka = job.stream.kafka(); kafka != nullptr && !options.resume) {
+      if (const Status made = kafka->Prepare(); !made.ok()) throw std::invalid_argument(made.message());
+      const auto bounds = kafka->FindBounds();
+      if (!bounds.ok()) throw std::invalid_argument(bounds.status().message());
+      job = job.WithBounds(*bounds);
+    }
     auto opened = OpenOnThisHost(job);
     if (!opened.ok()) throw std::invalid_argument(opened.status().message());
     streams = std::move(*opened);

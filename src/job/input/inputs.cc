@@ -23,6 +23,24 @@ Job Job::WithInputs(std::vector<std::string> identities) const {
   return job;
 }
 
+Config WithKafkaBounds(Config resolved, const KafkaStream::Bounds& bounds) {
+  for (const auto& [key, offsets] : {std::pair{"start", &bounds.start}, std::pair{"end", &bounds.end}}) {
+    std::vector<std::string> texts;
+    for (const uint64_t offset : *offsets) texts.push_back(std::to_string(offset));
+    if (!texts.empty()) resolved = resolved.With(key, texts);
+  }
+  return resolved;
+}
+
+Job Job::WithBounds(const KafkaStream::Bounds& bounds) const {
+  Job job = *this;
+  const Config resolved = config.Has(kResolved) ? config.At(kResolved) : Config::EmptyMap(kResolved);
+  job.config = config.With(kResolved, WithKafkaBounds(resolved, bounds));
+  job.stream.kafka()->options.start = bounds.start;
+  job.stream.kafka()->options.end = bounds.end;
+  return job;
+}
+
 Status Job::CheckInputs() const {
   LEAT_ASSIGN_OR_RETURN(const std::vector<std::string> own, stream.Identify());
   if (inputs.empty() || own == inputs) return Status();

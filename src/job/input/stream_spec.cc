@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "stream/identity.h"
 #include "stream/log/log_layout.h"
+#include "stream/log/log_writer.h"
 #include "stream/schema.h"
 
 namespace leat::job {
@@ -63,12 +64,17 @@ StreamSpec::Source ReadLogStream(const Config& config, const StreamPaths& paths)
   return log;
 }
 
+StreamSpec::Source ReadKafka(const Config& config, const StreamPaths&) {
+  return ReadKafkaStream(config);
+}
+
 // A kind of source: the key that chooses it, which comes first, and its other settings.
 struct Kind {
   const char* name;  // as messages call it
   std::vector<std::string> keys;
   StreamSpec::Source (*read)(const Config& config, const StreamPaths& paths);
 
+  const std::string& key() const { return keys.front(); }
   bool Has(const std::string& key) const { return std::ranges::find(keys, key) != keys.end(); }
 };
 
@@ -79,6 +85,7 @@ const std::vector<Kind>& Kinds() {
         "errors_tolerance"},
        ReadLogStream},
       {"files", {"files"}, ReadFileStream},
+      {"a Kafka topic", {"kafka", "topic", "start", "bounded", "partitions", "bots", "live"}, ReadKafka},
   };
   return kKinds;
 }
@@ -86,18 +93,17 @@ const std::vector<Kind>& Kinds() {
 // Settings belong to one kind of source; only `epochs` is for all.
 const Kind& KindOf(const Config& config) {
   std::vector<std::string> known = {"epochs"};
-  std::string names;
   const Kind* chosen = nullptr;
-  size_t choices = 0;
+  bool both = false;
   for (const Kind& kind : Kinds()) {
     known.insert(known.end(), kind.keys.begin(), kind.keys.end());
-    names += (names.empty() ? "" : " or ") + std::string(kind.name);
-    if (!config.Has(kind.keys.front())) continue;
+    if (!config.Has(kind.key())) continue;
+    // A topic is Kafka's if the stream says so.
+    both = both || (chosen != nullptr && !kind.Has(chosen->key()));
     chosen = &kind;
-    ++choices;
   }
   config.Allow(known);
-  if (choices != 1) config.Fail("a stream has either " + names);
+  if (chosen == nullptr || both) config.Fail("a stream has either a topic or files");
   for (const auto& key : config.Keys()) {
     if (key == "epochs" || chosen->Has(key)) continue;
     const auto other = std::ranges::find_if(Kinds(), [&](const Kind& kind) { return kind.Has(key); });
@@ -177,6 +183,10 @@ Status FileStream::CheckEmpty() const {
   return {Code::kInvalidArgument, Describe() + ": has no records"};
 }
 
+Result<std::unique_ptr<stream::TopicWriter>> FileStream::OpenWriter() const {
+  return Status(Code::kFailedPrecondition, Describe() + ": nothing is appended to files");
+}
+
 // ---- the embedded log
 
 std::string LogStream::Describe() const {
@@ -207,7 +217,22 @@ Status LogStream::CheckEmpty() const {
           Describe() + " in " + directory + " is empty; a stream that is waited for says 'live: true'"};
 }
 
+Result<std::unique_ptr<stream::TopicWriter>> LogStream::OpenWriter() const {
+  LEAT_ASSIGN_OR_RETURN(auto writer, stream::LogWriter::Open(directory, topic));
+  return std::unique_ptr<stream::TopicWriter>(std::move(writer));
+}
+
 // ---- whichever it is
+
+const stream::BotsConfig* StreamSpec::bots() const {
+  if (log() != nullptr) return log()->bots ? &*log()->bots : nullptr;
+  if (kafka() != nullptr) return kafka()->bots ? &*kafka()->bots : nullptr;
+  return nullptr;
+}
+
+stream::BotsConfig* StreamSpec::bots() {
+  return const_cast<stream::BotsConfig*>(std::as_const(*this).bots());  // NOLINT: this object is not const
+}
 
 std::string StreamSpec::Describe() const {
   return std::visit([](const auto& kind) { return kind.Describe(); }, source);
@@ -231,6 +256,10 @@ Result<std::unique_ptr<stream::Source>> StreamSpec::Open() const {
 
 Status StreamSpec::CheckEmpty() const {
   return std::visit([](const auto& kind) { return kind.CheckEmpty(); }, source);
+}
+
+Result<std::unique_ptr<stream::TopicWriter>> StreamSpec::OpenWriter() const {
+  return std::visit([](const auto& kind) { return kind.OpenWriter(); }, source);
 }
 
 }  // namespace leat::job

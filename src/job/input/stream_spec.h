@@ -1,6 +1,6 @@
 // The source of a job's events: the `stream:` section.
 //
-// A kind of source is a struct with the six functions of FileStream, an entry of StreamSpec::Source, and a
+// A kind of source is a struct with the seven functions of FileStream, an entry of StreamSpec::Source, and a
 // row of kKinds in stream_spec.cc with its settings and the function that reads them. Properties of one kind
 // only, such as the bots of a topic, are members of its struct.
 #pragma once
@@ -14,10 +14,12 @@
 
 #include "base/config.h"
 #include "base/status.h"
+#include "job/input/kafka_stream.h"
 #include "stream/bots/bots.h"
 #include "stream/files.h"
 #include "stream/log/log.h"
 #include "stream/source.h"
+#include "stream/topic_writer.h"
 
 namespace leat::job {
 
@@ -41,6 +43,8 @@ struct FileStream {
   Result<std::unique_ptr<stream::Source>> Open() const;
   // Returns why a job cannot start without records; ok if it can wait for them.
   Status CheckEmpty() const;
+  // For bots. kFailedPrecondition: nothing writes to such a source.
+  Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
 };
 
 // A topic of the embedded log.
@@ -61,17 +65,21 @@ struct LogStream {
   Status Prepare() const;
   Result<std::unique_ptr<stream::Source>> Open() const;
   Status CheckEmpty() const;
+  Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
 };
 
 struct StreamSpec {
-  using Source = std::variant<FileStream, LogStream>;
+  using Source = std::variant<FileStream, LogStream, KafkaStream>;
   Source source;
   uint32_t epochs = 1;
 
   // The source if it is of that kind, else null.
   const FileStream* files() const { return std::get_if<FileStream>(&source); }
   const LogStream* log() const { return std::get_if<LogStream>(&source); }
-  const stream::BotsConfig* bots() const { return log() != nullptr && log()->bots ? &*log()->bots : nullptr; }
+  const KafkaStream* kafka() const { return std::get_if<KafkaStream>(&source); }
+  KafkaStream* kafka() { return std::get_if<KafkaStream>(&source); }
+  const stream::BotsConfig* bots() const;
+  stream::BotsConfig* bots();
 
   std::string Describe() const;
   SourceIdentity Identity() const;
@@ -80,6 +88,7 @@ struct StreamSpec {
   // The one place that opens the stream. Errors name files, or directory and topic.
   Result<std::unique_ptr<stream::Source>> Open() const;
   Status CheckEmpty() const;
+  Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
 };
 
 // The directories that paths of the `stream:` section are relative to.

@@ -19,12 +19,11 @@ struct CoordinatorStreams {
   // A topic's second source, which syncs and pins it on the background thread. Null for files, for which
   // there is nothing to do.
   std::unique_ptr<stream::Source> background;
-  // If the stream is on another host: the addresses of the feeds, and what both sources read from. A call may
-  // then take long.
+  // If the stream is on another host: the addresses of the feeds, and what both sources read from.
   std::shared_ptr<FeedAddresses> feeds;
   std::vector<std::shared_ptr<feed::Client>> clients;
 
-  bool remote() const { return feeds != nullptr; }
+  bool remote = false;  // a call may take long, because another host answers it
   stream::Source& for_background() const { return background != nullptr ? *background : *source; }
 };
 

@@ -1,0 +1,165 @@
+#include "job/input/kafka_stream.h"
+
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "job/input/stream_spec.h"
+#include "stream/kafka/kafka_admin.h"
+#include "stream/kafka/kafka_source.h"
+#include "stream/kafka/kafka_writer.h"
+
+namespace leat::job {
+namespace {
+
+constexpr size_t kMaxSecretBytes = 64 << 10;
+
+KafkaStream::Secret ReadSecret(const Config& config, const std::string& setting) {
+  config.Allow({"env", "file"});
+  KafkaStream::Secret secret{
+      .setting = setting, .variable = config.String("env", ""), .file = config.String("file", "")};
+  if (secret.variable.empty() == secret.file.empty())
+    config.Fail("'" + setting +
+                "' is read from a variable of the environment or from a file: {env: NAME} or {file: PATH}");
+  return secret;
+}
+
+Result<std::string> ReadSecretValue(const KafkaStream::Secret& secret) {
+  if (!secret.variable.empty()) {
+    const char* value = std::getenv(secret.variable.c_str());
+    if (value != nullptr && *value != 0) return std::string(value);
+    return Status(Code::kInvalidArgument,
+                  "'" + secret.setting + "': the environment has no variable " + secret.variable);
+  }
+  std::ifstream in(secret.file, std::ios::binary);
+  std::string value(std::istreambuf_iterator<char>(in), {});
+  if (!in || value.size() > kMaxSecretBytes)
+    return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " cannot be read");
+  while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.pop_back();
+  if (value.empty())
+    return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " is empty");
+  return value;
+}
+
+Result<stream::KafkaOptions> WithSecrets(const KafkaStream& kafka) {
+  stream::KafkaOptions options = kafka.options;
+  for (const auto& secret : kafka.secrets) {
+    LEAT_ASSIGN_OR_RETURN(options.settings[secret.setting], ReadSecretValue(secret));
+  }
+  if (kafka.bots) options.records = kafka.bots->events;
+  return options;
+}
+
+}  // namespace
+
+std::optional<int64_t> ParseTime(const std::string& text) {
+  std::tm time{};
+  const char* rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
+  if (rest == nullptr) return std::nullopt;
+  int64_t ms = 0;
+  if (*rest == '.') {
+    int64_t unit = 100;
+    for (++rest; *rest >= '0' && *rest <= '9'; ++rest, unit /= 10) ms += unit * (*rest - '0');
+  }
+  int64_t offset_s = 0;
+  if (std::string_view(rest) != "Z") {
+    int hours = 0, minutes = 0;
+    char sign = 0, end = 0;
+    if (std::sscanf(rest, "%c%2d:%2d%c", &sign, &hours, &minutes, &end) != 3 || (sign != '+' && sign != '-'))
+      return std::nullopt;
+    offset_s = (sign == '-' ? -1 : 1) * (hours * 3600 + minutes * 60);
+  }
+  return (timegm(&time) - offset_s) * 1000 + ms;
+}
+
+KafkaStream ReadKafkaStream(const Config& config) {
+  KafkaStream kafka;
+  kafka.options.topic = config.At("topic").String();
+  if (kafka.options.topic.empty()) config.At("topic").Fail("topic is empty");
+  const Config settings = config.At("kafka");
+  for (const std::string& name : settings.Keys()) {
+    const Config value = settings.At(name);
+    if (value.IsMap()) {
+      if (const Status good = stream::CheckKafkaSetting(name); !good.ok()) value.Fail(good.message());
+      kafka.secrets.push_back(ReadSecret(value, name));
+      continue;
+    }
+    if (stream::IsKafkaSecret(name)) {
+      value.Fail("'" + name +
+                 "' is a secret, and copies of the job would have it; name where it is: {env: NAME} or "
+                 "{file: PATH}");
+    }
+    const std::string text = value.String();
+    if (const Status good = stream::CheckKafkaSetting(name, text); !good.ok()) value.Fail(good.message());
+    kafka.options.settings[name] = text;
+  }
+  if (kafka.options.settings["bootstrap.servers"].empty())
+    settings.Fail("'bootstrap.servers' is missing: the addresses of brokers, as host:port,host:port");
+  kafka.start = config.String("start", "earliest");
+  if (kafka.start != "earliest" && kafka.start != "latest" && !ParseTime(kafka.start)) {
+    config.At("start").Fail("start is '" + kafka.start +
+                            "'; it is earliest, latest, or a time such as 2026-01-31T12:00:00Z");
+  }
+  kafka.bounded = config.Bool("bounded", false);
+  kafka.live = config.Bool("live", false);
+  if (config.Has("bots")) kafka.bots = stream::BotsConfig::FromConfig(config.At("bots"));
+  if (config.Has("partitions") && !kafka.bots)
+    config.At("partitions").Fail("only a topic that bots write is made by the job; this one exists");
+  kafka.partitions = static_cast<uint32_t>(config.Integer("partitions", kafka.partitions, 1, 1024));
+  if (kafka.bots && kafka.bounded)
+    config.At("bounded").Fail("a topic that bots write ends with their last event");
+  return kafka;
+}
+
+std::string KafkaStream::Describe() const {
+  return "Kafka topic '" + options.topic + "'";
+}
+
+SourceIdentity KafkaStream::Identity() const {
+  // Partitions may be added.
+  return {.topic = "kafka:" + options.topic, .partitions = 0, .windows = ""};
+}
+
+Result<std::vector<std::string>> KafkaStream::Identify() const {
+  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  LEAT_ASSIGN_OR_RETURN(const std::string cluster, stream::KafkaClusterId(complete));
+  return std::vector<std::string>{"kafka:" + cluster + "/" + options.topic};
+}
+
+Status KafkaStream::Prepare() const {
+  if (!bots) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  return stream::CreateKafkaTopic(complete, partitions);
+}
+
+Result<std::unique_ptr<stream::Source>> KafkaStream::Open() const {
+  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  return stream::OpenKafka(complete);
+}
+
+Status KafkaStream::CheckEmpty() const {
+  if (bots || live) return {};
+  return {Code::kInvalidArgument, Describe() + " is empty; a stream that is waited for says 'live: true'"};
+}
+
+Result<std::unique_ptr<stream::TopicWriter>> KafkaStream::OpenWriter() const {
+  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  return stream::OpenKafkaWriter(complete);
+}
+
+Result<KafkaStream::Bounds> KafkaStream::FindBounds() const {
+  LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
+  LEAT_ASSIGN_OR_RETURN(auto now, stream::FindKafkaOffsets(complete));
+  Bounds bounds{.start = std::move(now.begin), .end = {}};
+  if (start == "latest") {
+    bounds.start = now.end;
+  } else if (const auto since = ParseTime(start)) {
+    LEAT_ASSIGN_OR_RETURN(bounds.start, stream::FindKafkaOffsets(complete, *since));
+  }
+  if (bounded) bounds.end = std::move(now.end);
+  return bounds;
+}
+
+}  // namespace leat::job

@@ -1,0 +1,59 @@
+// A topic of a Kafka cluster as the source of a job: `stream: {topic: …, kafka: {…}}`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "stream/bots/bots.h"
+#include "stream/kafka/kafka_client.h"
+#include "stream/source.h"
+#include "stream/topic_writer.h"
+
+namespace leat::job {
+
+struct SourceIdentity;
+
+struct KafkaStream {
+  // Without the values of secrets, which each role reads from its own environment or files when it opens the
+  // topic. A job names where they are; it never has them.
+  stream::KafkaOptions options;
+  struct Secret {
+    std::string setting;         // of librdkafka
+    std::string variable, file;  // one of them
+  };
+  std::vector<Secret> secrets;
+  // "earliest", "latest", or a time in RFC 3339: where the job begins. The offsets that this has meant when
+  // the job was made are options.start.
+  std::string start = "earliest";
+  bool bounded = false;                    // the job ends where the topic ended when it was made: options.end
+  std::optional<stream::BotsConfig> bots;  // they write the topic …
+  uint32_t partitions = 4;                 // … which is made with so many if there is none
+  bool live = false;                       // without bots: the job waits for records in an empty topic
+
+  std::string Describe() const;  // "Kafka topic 'payments'"
+  SourceIdentity Identity() const;
+  Result<std::vector<std::string>> Identify() const;
+  Status Prepare() const;
+  Result<std::unique_ptr<stream::Source>> Open() const;
+  Status CheckEmpty() const;
+  Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+  // What `start` and `bounded` mean now, for options.
+  struct Bounds {
+    std::vector<uint64_t> start, end;
+  };
+  Result<Bounds> FindBounds() const;
+};
+
+// Milliseconds since 1970 of a time in RFC 3339, or nothing if the text is none.
+std::optional<int64_t> ParseTime(const std::string& text);
+
+// The settings of `stream:` that a Kafka topic has. Throws std::invalid_argument with the line and the
+// values.
+KafkaStream ReadKafkaStream(const Config& stream);
+
+}  // namespace leat::job

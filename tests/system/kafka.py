@@ -1,0 +1,61 @@
+"""A Kafka broker for tests."""
+
+import json
+import pathlib
+import subprocess
+
+import leat
+
+TOOL = pathlib.Path(__file__).parent.parent.parent / "tools/kafka"
+
+
+class Broker:
+    """Apache Kafka with its topics in a folder. It can be killed and started again at the same address."""
+
+    def __init__(self, folder, *properties, listen="127.0.0.1:0"):
+        self.folder = folder
+        self.arguments = ["--listen", listen, *(word for line in properties for word in ("--property", line))]
+        self.address = self.start()
+        self.arguments[1] = self.address
+
+    def _run(self, *arguments):
+        done = subprocess.run([TOOL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=400)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def start(self):
+        return self._run("start", "--directory", str(self.folder), *self.arguments)
+
+    def kill(self):
+        self._run("stop", "--kill", "--directory", str(self.folder))
+
+    def stop(self):
+        self._run("stop", "--directory", str(self.folder))
+
+    def settings(self, **more):
+        return {"bootstrap.servers": self.address, **more}
+
+    def make_topic(self, name, partitions):
+        from confluent_kafka.admin import AdminClient, NewTopic
+        AdminClient(self.settings()).create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+
+    def publish(self, topic, partition, records, commit=None):
+        """Publishes records; with `commit` as a transaction that is committed, or aborted."""
+        from confluent_kafka import Producer
+        more = {} if commit is None else {"transactional.id": f"{topic}-{partition}"}
+        producer = Producer(self.settings(**more))
+        if commit is not None:
+            producer.init_transactions(60)
+            producer.begin_transaction()
+        for record in records:
+            producer.produce(topic, record, partition=partition)
+        producer.flush(60)
+        if commit is not None:
+            (producer.commit_transaction if commit else producer.abort_transaction)(60)
+
+
+def counting(path, broker, **changes):
+    """The job that counts, with its events in Kafka."""
+    kafka = json.dumps(broker.settings())
+    text = (leat.EXAMPLES / "counter.yaml").read_text()
+    return leat.write_job(path, text, **{"topic: events": f"topic: events\n  kafka: {kafka}", **changes})
