@@ -349,6 +349,10 @@ class CoordinatorRole {
           // A checkpoint is complete, whether others can read it or not.
           if (const Status published = shard_service_->OnComplete(directory, manifest); !published.ok())
             spdlog::warn("checkpoint {} cannot be published: {}", manifest.id, published.ToString());
+          std::vector<uint64_t> offsets;
+          for (const auto& position : manifest.watermark) offsets.push_back(position.offset);
+          if (const Status told = streams_.for_background().CommitOffsets(job_.name, offsets); !told.ok())
+            spdlog::warn("commit of offsets: {}", told.ToString());
           return Status();
         },
         [this, id = a.manifest.id, events = a.manifest.events](const Status& status) {

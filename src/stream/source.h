@@ -85,6 +85,12 @@ class Source {
     return Status(Code::kFailedPrecondition,
                   "partition " + std::to_string(partition) + ": nothing can be appended to files");
   }
+  // Tells the stream's own tools how far a job is: before `offsets`, one for each partition from 0,
+  // everything is in a complete checkpoint. Does not wait for an answer; nothing depends on it. Sources
+  // without such tools ignore it.
+  virtual Status CommitOffsets(const std::string& /*group*/, std::span<const uint64_t> /*offsets*/) {
+    return Status();
+  }
   // Removes the job's pins after its end. Idempotent.
   virtual Status Unpin(const std::string& /*owner*/) { return Status(); }
 };

@@ -53,6 +53,14 @@ class Broker:
         if commit is not None:
             (producer.commit_transaction if commit else producer.abort_transaction)(60)
 
+    def committed(self, group, topic, partition):
+        from confluent_kafka import Consumer, TopicPartition
+        consumer = Consumer(self.settings(**{"group.id": group}))
+        try:
+            return consumer.committed([TopicPartition(topic, partition)], 60)[0].offset
+        finally:
+            consumer.close()
+
 
 def counting(path, broker, **changes):
     """The job that counts, with its events in Kafka."""

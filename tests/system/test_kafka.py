@@ -2,13 +2,18 @@
 
 import json
 import os
+import pathlib
 import random
 import signal
+import subprocess
 
 import pytest
 
 import leat
 from kafka import Broker, counting
+
+
+PASSWORD = "open-sesame"
 
 
 @pytest.fixture(scope="module", name="broker")
@@ -91,6 +96,49 @@ def test_a_job_begins_where_it_says(tmp_path, broker):
         job.interrupt()
         assert job.wait() == 0, job.text()[-2000:]
     assert values(tmp_path / "job") == {70.0}
+    assert broker.committed("counter", "growing", 0) == 170, "for tools that show a group's lag"
+
+
+def secured(folder):
+    """Settings of a broker with TLS and passwords, and those of its clients."""
+    def openssl(*arguments):
+        subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
+    ca, key, request, chain = folder / "ca.pem", folder / "key.pem", folder / "request.pem", folder / "chain.pem"
+    new = ["-newkey", "rsa:2048", "-nodes", "-days", 2]
+    openssl("req", "-x509", *new, "-keyout", folder / "ca-key.pem", "-out", ca, "-subj", "/CN=test")
+    openssl("req", *new[:3], "-keyout", key, "-out", request, "-subj", "/CN=broker", "-addext", "subjectAltName=IP:127.0.0.1")
+    openssl("x509", "-req", "-in", request, "-CA", ca, "-CAkey", folder / "ca-key.pem", "-CAcreateserial", "-days", 2,
+            "-copy_extensions", "copy", "-out", chain)
+    chain.write_text(key.read_text() + chain.read_text())
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    users = f'{module} required username="broker" password="b" user_broker="b" user_leat="{PASSWORD}";'
+    broker = ["listener.security.protocol.map=BROKER:SASL_SSL,CONTROLLER:PLAINTEXT", "sasl.enabled.mechanisms=PLAIN",
+              "sasl.mechanism.inter.broker.protocol=PLAIN", f"listener.name.broker.plain.sasl.jaas.config={users}",
+              "ssl.keystore.type=PEM", f"ssl.keystore.location={chain}", "ssl.truststore.type=PEM",
+              f"ssl.truststore.location={ca}"]
+    return broker, {"security.protocol": "SASL_SSL", "ssl.ca.location": str(ca), "sasl.mechanism": "PLAIN",
+                    "sasl.username": "leat"}
+
+
+def test_tls_and_a_password_that_nobody_sees(tmp_path):
+    properties, settings = secured(tmp_path)
+    broker = Broker(tmp_path / "broker", *properties)
+    try:
+        kafka = json.dumps({**broker.settings(**settings), "sasl.password": {"env": "KAFKA_PASSWORD"}})
+        job_file = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
+            "topic: events": f"topic: events\n  kafka: {kafka}", "events: 1000000": "events: 20000, rate: 10000"})
+        environment = {**os.environ, "KAFKA_PASSWORD": PASSWORD}
+        with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job", env=environment) as job:
+            leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
+            for _, pid in job.children():
+                assert PASSWORD.encode() not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            assert job.wait() == 0, job.text()[-2000:]
+            assert PASSWORD not in job.text()
+        assert values(tmp_path / "job") == {20000.0}
+        holders = [path for path in (tmp_path / "job").rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+        assert not holders
+    finally:
+        broker.stop()
 
 
 @pytest.mark.parametrize("change, place, message", [

@@ -11,7 +11,7 @@ Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job) {
   LEAT_RETURN_IF_ERROR(job.stream.Prepare());
   LEAT_ASSIGN_OR_RETURN(streams.source, job.stream.Open());
   streams.remote = job.stream.kafka() != nullptr;
-  if (job.stream.log() != nullptr) {
+  if (job.stream.files() == nullptr) {
     LEAT_ASSIGN_OR_RETURN(streams.background, job.stream.Open());
   }
   return streams;

@@ -16,7 +16,7 @@ namespace leat::roles {
 // One source for each thread that uses it.
 struct CoordinatorStreams {
   std::unique_ptr<stream::Source> source;  // of the loop's thread
-  // A topic's second source, which syncs and pins it on the background thread. Null for files, for which
+  // A topic's second source, for syncs, pins and commits on the background thread. Null for files, for which
   // there is nothing to do.
   std::unique_ptr<stream::Source> background;
   // If the stream is on another host: the addresses of the feeds, and what both sources read from.

@@ -29,6 +29,8 @@ class KafkaSource final : public Source {
       partition.held.clear();
       rd_kafka_consume_stop(topic_.get(), static_cast<int32_t>(id));
     }
+    // Waits for commits on their way.
+    if (group_client_ != nullptr) rd_kafka_consumer_close(group_client_.get());
   }
 
   Result<std::vector<PartitionRange>> Ranges() override {
@@ -92,6 +94,22 @@ class KafkaSource final : public Source {
     }
     out->data.resize(out->data.size() + RecordBatch::kPadding);
     return status;
+  }
+
+  // With a client of its own, because a group is a client's.
+  Status CommitOffsets(const std::string& group, std::span<const uint64_t> offsets) override {
+    if (group_client_ == nullptr) {
+      LEAT_ASSIGN_OR_RETURN(group_client_, MakeKafkaClient(RD_KAFKA_CONSUMER, options_,
+                                                           {{"group.id", group},
+                                                            {"enable.auto.commit", "false"},
+                                                            {"socket.timeout.ms", "10000"}}));
+    }
+    const KafkaPtr<rd_kafka_topic_partition_list_t> list(
+        rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
+    for (size_t id = 0; id < offsets.size(); ++id)
+      rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), static_cast<int32_t>(id))
+          ->offset = static_cast<int64_t>(offsets[id]);
+    return KafkaError(rd_kafka_commit(group_client_.get(), list.get(), /*async=*/1), Where());
   }
 
   // Waits for a topic that was only just made, and for brokers that are starting.
@@ -251,6 +269,7 @@ class KafkaSource final : public Source {
   const KafkaPtr<rd_kafka_t> client_;
   const KafkaPtr<rd_kafka_topic_t> topic_;
   std::map<uint32_t, Partition> partitions_;
+  KafkaPtr<rd_kafka_t> group_client_;
 };
 
 }  // namespace
