@@ -37,7 +37,8 @@ class Broker:
 
     def make_topic(self, name, partitions):
         from confluent_kafka.admin import AdminClient, NewTopic
-        AdminClient(self.settings()).create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+        admin = AdminClient(self.settings())  # alive until the answer
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
 
     def publish(self, topic, partition, records, commit=None):
         """Publishes records; with `commit` as a transaction that is committed, or aborted."""
