@@ -485,12 +485,8 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
 
   CoordinatorStreams streams;
   if (options.feed.empty()) {
-    if (const job::KafkaStream* kafka = job.stream.kafka(); kafka != nullptr && !options.resume) {
-      if (const Status made = kafka->Prepare(); !made.ok()) throw std::invalid_argument(made.message());
-      const auto bounds = kafka->FindBounds();
-      if (!bounds.ok()) throw std::invalid_argument(bounds.status().message());
-      job = job.WithBounds(*bounds);
-    }
+    if (const Status ready = PrepareStream(options.resume, &job); !ready.ok())
+      throw std::invalid_argument(ready.message());
     auto opened = OpenOnThisHost(job);
     if (!opened.ok()) throw std::invalid_argument(opened.status().message());
     streams = std::move(*opened);

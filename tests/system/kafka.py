@@ -35,10 +35,10 @@ class Broker:
     def settings(self, **more):
         return {"bootstrap.servers": self.address, **more}
 
-    def make_topic(self, name, partitions):
+    def make_topic(self, name, partitions, **config):
         from confluent_kafka.admin import AdminClient, NewTopic
         admin = AdminClient(self.settings())  # alive until the answer
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+        admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(60)
 
     def publish(self, topic, partition, records, commit=None):
         """Publishes records; with `commit` as a transaction that is committed, or aborted."""

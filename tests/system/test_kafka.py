@@ -141,6 +141,18 @@ def test_tls_and_a_password_that_nobody_sees(tmp_path):
         broker.stop()
 
 
+def test_topics_that_lose_records(tmp_path, broker):
+    changes = {"  partitions: 4\n": "  live: true\n", "  bots: {events: 1000000, customers: 1000}\n": ""}
+    broker.make_topic("compacted", 1, **{"cleanup.policy": "compact"})
+    job_file = counting(tmp_path / "job.yaml", broker, **{"topic: events": "topic: compacted", **changes})
+    leat.refused(leat.run("train", job_file, "--directory", tmp_path / "job"), "'compacted' is compacted")
+
+    broker.make_topic("short", 1, **{"retention.ms": "2000"})
+    job_file = counting(tmp_path / "job.yaml", broker, **{"topic: events": "topic: short", **changes})
+    with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
+        leat.wait_for(lambda: "keeps records for 2 s (retention.ms)" in job.text(), "the warning")
+
+
 @pytest.mark.parametrize("change, place, message", [
     ({"topic: events": "topic: nowhere"}, "nowhere", "nowhere"),
     ({'{"bootstrap': '{"group.id": "x", "bootstrap'}, "group.id", "is set by Leat"),

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "job/input/stream_spec.h"
@@ -147,6 +148,32 @@ Status KafkaStream::CheckEmpty() const {
 Result<std::unique_ptr<stream::TopicWriter>> KafkaStream::OpenWriter() const {
   LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
   return stream::OpenKafkaWriter(complete);
+}
+
+Status KafkaStream::CheckTopic(double checkpoint_interval_s, std::string* warning) const {
+  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  const auto settings = stream::DescribeKafkaTopic(complete);
+  if (settings.status().code() == Code::kPermissionDenied) {
+    *warning = settings.status().message() +
+               ": whether it is compacted, and for how long it keeps records, is unknown";
+    return {};
+  }
+  if (!settings.ok()) return settings.status();
+  if (settings->compacted) {
+    return {Code::kInvalidArgument,
+            Describe() +
+                " is compacted (cleanup.policy): its records disappear one by one, so "
+                "a job cannot count each of them once"};
+  }
+  if (settings->retention_ms >= 0 &&
+      static_cast<double>(settings->retention_ms) < 3000 * checkpoint_interval_s) {
+    std::ostringstream text;
+    text << Describe() << " keeps records for " << static_cast<double>(settings->retention_ms) / 1000
+         << " s (retention.ms), less than three checkpoint intervals of " << checkpoint_interval_s
+         << " s: after a crash some may be gone";
+    *warning = text.str();
+  }
+  return {};
 }
 
 Result<KafkaStream::Bounds> KafkaStream::FindBounds() const {

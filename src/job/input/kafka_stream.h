@@ -42,6 +42,9 @@ struct KafkaStream {
   Result<std::unique_ptr<stream::Source>> Open() const;
   Status CheckEmpty() const;
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+  // Refuses a topic that loses records in its middle. `warning`: about one that loses them sooner than a job
+  // with such checkpoints may need them again.
+  Status CheckTopic(double checkpoint_interval_s, std::string* warning) const;
   // What `start` and `bounded` mean now, for options.
   struct Bounds {
     std::vector<uint64_t> start, end;

@@ -1,14 +1,29 @@
 #include "roles/input/coordinator_streams.h"
 
+#include <spdlog/spdlog.h>
+
+#include <string>
 #include <utility>
 
 #include "feed/remote_source.h"
 
 namespace leat::roles {
 
+Status PrepareStream(bool resume, job::Job* job) {
+  LEAT_RETURN_IF_ERROR(job->stream.Prepare());
+  const job::KafkaStream* const kafka = job->stream.kafka();
+  if (kafka == nullptr) return {};
+  std::string warning;
+  LEAT_RETURN_IF_ERROR(kafka->CheckTopic(job->checkpoint_interval_s, &warning));
+  if (!warning.empty()) spdlog::warn("{}", warning);
+  if (resume) return {};
+  LEAT_ASSIGN_OR_RETURN(const auto bounds, kafka->FindBounds());
+  *job = job->WithBounds(bounds);
+  return {};
+}
+
 Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job) {
   CoordinatorStreams streams;
-  LEAT_RETURN_IF_ERROR(job.stream.Prepare());
   LEAT_ASSIGN_OR_RETURN(streams.source, job.stream.Open());
   streams.remote = job.stream.kafka() != nullptr;
   if (job.stream.files() == nullptr) {

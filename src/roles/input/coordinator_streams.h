@@ -27,7 +27,11 @@ struct CoordinatorStreams {
   stream::Source& for_background() const { return background != nullptr ? *background : *source; }
 };
 
-// Makes the topic that bots write to. An error names what cannot be opened.
+// Makes the topic that bots write to. Checks a topic of Kafka, and where it begins and ends for a new job. An
+// error names what is wrong.
+Status PrepareStream(bool resume, job::Job* job);
+
+// An error names what cannot be opened.
 Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job);
 
 CoordinatorStreams OpenAtFeed(const job::Job& job, const CoordinatorOptions& options);

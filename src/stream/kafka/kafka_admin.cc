@@ -1,7 +1,9 @@
 #include "stream/kafka/kafka_admin.h"
 
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace leat::stream {
 namespace {
@@ -10,6 +12,7 @@ struct AdminDeleter {
   void operator()(rd_kafka_NewTopic_t* topic) const { rd_kafka_NewTopic_destroy(topic); }
   void operator()(rd_kafka_NewPartitions_t* partitions) const { rd_kafka_NewPartitions_destroy(partitions); }
   void operator()(rd_kafka_AdminOptions_t* options) const { rd_kafka_AdminOptions_destroy(options); }
+  void operator()(rd_kafka_ConfigResource_t* resource) const { rd_kafka_ConfigResource_destroy(resource); }
   void operator()(rd_kafka_event_t* event) const { rd_kafka_event_destroy(event); }
 };
 
@@ -34,24 +37,32 @@ class Request {
   rd_kafka_queue_t* queue() { return queue_.get(); }
   const rd_kafka_AdminOptions_t* limits() { return limits_.get(); }
 
-  // `topics` finds the results in the event.
-  template <class Topics>
-  Status Await(Topics topics, rd_kafka_resp_err_t fine) {
-    const std::string where = "Kafka topic '" + options_.topic + "'";
-    const std::unique_ptr<rd_kafka_event_t, AdminDeleter> event(
+  std::string Where() const { return "Kafka topic '" + options_.topic + "'"; }
+
+  // The brokers' answer.
+  Result<std::unique_ptr<rd_kafka_event_t, AdminDeleter>> Await() {
+    std::unique_ptr<rd_kafka_event_t, AdminDeleter> event(
         rd_kafka_queue_poll(queue_.get(), Milliseconds(options_.timeout + std::chrono::seconds(5))));
-    if (event == nullptr) return {Code::kUnavailable, where + ": no broker has answered"};
-    LEAT_RETURN_IF_ERROR(KafkaError(rd_kafka_event_error(event.get()), where));
+    if (event == nullptr) return NoAnswer();
+    LEAT_RETURN_IF_ERROR(KafkaError(rd_kafka_event_error(event.get()), Where()));
+    return event;
+  }
+  Status NoAnswer() const { return {Code::kUnavailable, Where() + ": no broker has answered"}; }
+
+  // Of a change of the topic. `results` finds them in the answer.
+  template <class Results>
+  Status AwaitChange(Results results, rd_kafka_resp_err_t fine) {
+    LEAT_ASSIGN_OR_RETURN(const auto event, Await());
     size_t count = 0;
-    const rd_kafka_topic_result_t** results = topics(event.get(), &count);
-    if (results == nullptr || count != 1) return {Code::kUnavailable, where + ": no broker has answered"};
-    const auto error = rd_kafka_topic_result_error(results[0]);
+    const rd_kafka_topic_result_t** found = results(event.get(), &count);
+    if (found == nullptr || count != 1) return NoAnswer();
+    const auto error = rd_kafka_topic_result_error(found[0]);
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR || error == fine) return {};
-    const char* why = rd_kafka_topic_result_error_string(results[0]);
+    const char* why = rd_kafka_topic_result_error_string(found[0]);
     const bool ours =
         error == RD_KAFKA_RESP_ERR_INVALID_PARTITIONS || error == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
-    return {ours ? Code::kInvalidArgument : KafkaError(error, where).code(),
-            where + ": " + (why != nullptr ? why : rd_kafka_err2str(error))};
+    return {ours ? Code::kInvalidArgument : KafkaError(error, "").code(),
+            Where() + ": " + (why != nullptr ? why : rd_kafka_err2str(error))};
   }
 
  private:
@@ -72,7 +83,7 @@ Status CreateKafkaTopic(const KafkaOptions& options, uint32_t partitions) {
   if (topic == nullptr) return {Code::kInvalidArgument, why};
   rd_kafka_NewTopic_t* one = topic.get();
   rd_kafka_CreateTopics(request.client(), &one, 1, request.limits(), request.queue());
-  return request.Await(
+  return request.AwaitChange(
       [](rd_kafka_event_t* event, size_t* count) {
         return rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), count);
       },
@@ -88,11 +99,37 @@ Status AddKafkaPartitions(const KafkaOptions& options, uint32_t partitions) {
   if (added == nullptr) return {Code::kInvalidArgument, why};
   rd_kafka_NewPartitions_t* one = added.get();
   rd_kafka_CreatePartitions(request.client(), &one, 1, request.limits(), request.queue());
-  return request.Await(
+  return request.AwaitChange(
       [](rd_kafka_event_t* event, size_t* count) {
         return rd_kafka_CreatePartitions_result_topics(rd_kafka_event_CreatePartitions_result(event), count);
       },
       RD_KAFKA_RESP_ERR_NO_ERROR);
+}
+
+Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options) {
+  Request request(options);
+  LEAT_RETURN_IF_ERROR(request.Connect());
+  const std::unique_ptr<rd_kafka_ConfigResource_t, AdminDeleter> topic(
+      rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, options.topic.c_str()));
+  rd_kafka_ConfigResource_t* one = topic.get();
+  rd_kafka_DescribeConfigs(request.client(), &one, 1, request.limits(), request.queue());
+  LEAT_ASSIGN_OR_RETURN(const auto event, request.Await());
+  size_t count = 0;
+  const rd_kafka_ConfigResource_t** found =
+      rd_kafka_DescribeConfigs_result_resources(rd_kafka_event_DescribeConfigs_result(event.get()), &count);
+  if (found == nullptr || count != 1) return request.NoAnswer();
+  LEAT_RETURN_IF_ERROR(KafkaError(rd_kafka_ConfigResource_error(found[0]), request.Where()));
+  KafkaTopicSettings settings;
+  const rd_kafka_ConfigEntry_t** entries = rd_kafka_ConfigResource_configs(found[0], &count);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view name = rd_kafka_ConfigEntry_name(entries[i]);
+    const char* value = rd_kafka_ConfigEntry_value(entries[i]);
+    if (value == nullptr) continue;
+    if (name == "cleanup.policy")
+      settings.compacted = std::string_view(value).find("compact") != std::string_view::npos;
+    if (name == "retention.ms") settings.retention_ms = std::strtoll(value, nullptr, 10);
+  }
+  return settings;
 }
 
 }  // namespace leat::stream

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "stream/kafka/kafka_client.h"
 
@@ -13,5 +14,12 @@ Status CreateKafkaTopic(const KafkaOptions& options, uint32_t partitions);
 
 // Adds partitions, up to this number. kInvalidArgument if there are more already.
 Status AddKafkaPartitions(const KafkaOptions& options, uint32_t partitions);
+
+struct KafkaTopicSettings {
+  bool compacted = false;     // records disappear from the middle
+  int64_t retention_ms = -1;  // -1: for ever
+};
+// kPermissionDenied: the job's user may not see them.
+Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options);
 
 }  // namespace leat::stream
