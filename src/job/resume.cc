@@ -39,6 +39,22 @@ std::vector<uint64_t> UsedOffsets(const protocol::RecoveredState& restored, size
   return used;
 }
 
+// Records that retention has removed although the job has not trained them.
+void CheckNotExpired(const Job& job, const protocol::RecoveredState& restored,
+                     const stream::PartitionRange& range) {
+  const KafkaStream* kafka = job.stream.kafka();
+  if (kafka == nullptr || !kafka->fail_on_data_loss || !restored.manifest ||
+      range.partition >= restored.manifest->watermark.size())
+    return;
+  const uint64_t trained = restored.manifest->watermark[range.partition].offset;
+  if (trained >= range.begin) return;
+  throw std::invalid_argument(job.stream.Describe() + " partition " + std::to_string(range.partition) +
+                              " begins at offset " + std::to_string(range.begin) + ", but job '" + job.name +
+                              "' has trained only the records before " + std::to_string(trained) + ": " +
+                              std::to_string(range.begin - trained) +
+                              " records have expired; 'fail_on_data_loss: false' continues without them");
+}
+
 std::string ReadText(const std::string& directory) {
   auto text = checkpoint::ReadJob(directory);
   if (!text.ok()) throw std::invalid_argument(text.status().message());
@@ -78,6 +94,7 @@ void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, s
   const auto used = UsedOffsets(restored, ranges->size());
   for (size_t p = 0; p < ranges->size(); ++p) {
     stream::PartitionRange& range = (*ranges)[p];
+    CheckNotExpired(job, restored, range);
     if (range.end >= used[p]) continue;
     const LogStream* log = job.stream.log();
     if (log == nullptr || log->fail_on_data_loss) {

@@ -54,6 +54,27 @@ class Broker:
         if commit is not None:
             (producer.commit_transaction if commit else producer.abort_transaction)(60)
 
+    def expire(self, topic, partition):
+        """Lets retention remove all records of a topic, whose broker looks for them often."""
+        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka.admin import AdminClient, ConfigResource
+        admin = AdminClient(self.settings())
+
+        def set_retention(ms):
+            resource = ConfigResource("topic", topic, set_config={"retention.ms": str(ms)})
+            admin.alter_configs([resource])[resource].result(60)
+
+        set_retention(1)
+        consumer = Consumer(self.settings(**{"group.id": "watermarks"}))
+        try:
+            def gone():
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), 60)
+                return low == high
+            leat.wait_for(gone, "the end of the records")
+        finally:
+            consumer.close()
+        set_retention(3_600_000)
+
     def committed(self, group, topic, partition):
         from confluent_kafka import Consumer, TopicPartition
         consumer = Consumer(self.settings(**{"group.id": group}))

@@ -18,7 +18,7 @@ PASSWORD = "open-sesame"
 
 @pytest.fixture(scope="module", name="broker")
 def one_broker(tmp_path_factory):
-    broker = Broker(tmp_path_factory.mktemp("broker"))
+    broker = Broker(tmp_path_factory.mktemp("broker"), "log.retention.check.interval.ms=200", "log.initial.task.delay.ms=200")
     yield broker
     broker.stop()
 
@@ -139,6 +139,30 @@ def test_tls_and_a_password_that_nobody_sees(tmp_path):
         assert not holders
     finally:
         broker.stop()
+
+
+def test_records_that_expire_before_they_are_trained(tmp_path, broker):
+    broker.make_topic("expiring", 1)
+    broker.publish("expiring", 0, records(100))
+    changes = {"topic: events": "topic: expiring", "  bots: {events: 1000000, customers: 1000}\n": ""}
+    first = counting(tmp_path / "job.yaml", broker, **changes, **{"  partitions: 4\n": "  live: true\n"})
+    with leat.Job("train", first, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
+        leat.wait_for(lambda: job.status().get("events", 0) == 100, "the first records")
+        job.interrupt()
+        assert job.wait() == 0, job.text()[-2000:]
+    broker.publish("expiring", 0, records(50))
+    broker.expire("expiring", 0)
+    broker.publish("expiring", 0, records(20))
+    leat.refused(leat.run("train", "--resume", tmp_path / "job"), "'expiring' partition 0 begins at offset 150",
+                 "50 records have expired", "fail_on_data_loss: false")
+    lenient = counting(tmp_path / "lenient.yaml", broker, **changes,
+                       **{"  partitions: 4\n": "  live: true\n  fail_on_data_loss: false\n"})
+    with leat.Job("train", lenient, "--resume", tmp_path / "job", directory=tmp_path / "job") as job:
+        leat.wait_for(lambda: job.status().get("events", 0) >= 170, "the last records")
+        job.interrupt()
+        assert job.wait() == 0, job.text()[-2000:]
+        assert "50 offsets are skipped" in job.text(), job.text()[-2000:]
+    assert values(tmp_path / "job") == {120.0}
 
 
 def test_topics_that_lose_records(tmp_path, broker):

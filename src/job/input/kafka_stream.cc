@@ -50,6 +50,7 @@ Result<stream::KafkaOptions> WithSecrets(const KafkaStream& kafka) {
     LEAT_ASSIGN_OR_RETURN(options.settings[secret.setting], ReadSecretValue(secret));
   }
   if (kafka.bots) options.records = kafka.bots->events;
+  options.skip_expired = !kafka.fail_on_data_loss;
   return options;
 }
 
@@ -105,6 +106,7 @@ KafkaStream ReadKafkaStream(const Config& config) {
   }
   kafka.bounded = config.Bool("bounded", false);
   kafka.live = config.Bool("live", false);
+  kafka.fail_on_data_loss = config.Bool("fail_on_data_loss", true);
   if (config.Has("bots")) kafka.bots = stream::BotsConfig::FromConfig(config.At("bots"));
   if (config.Has("partitions") && !kafka.bots)
     config.At("partitions").Fail("only a topic that bots write is made by the job; this one exists");

@@ -30,6 +30,9 @@ struct KafkaStream {
   // "earliest", "latest", or a time in RFC 3339: where the job begins. The offsets that this has meant when
   // the job was made are options.start.
   std::string start = "earliest";
+  // Whether a job refuses to resume if retention has removed records that it has not trained, and stops when
+  // it meets some. If false, it skips them and says how many.
+  bool fail_on_data_loss = true;
   bool bounded = false;                    // the job ends where the topic ended when it was made: options.end
   std::optional<stream::BotsConfig> bots;  // they write the topic …
   uint32_t partitions = 4;                 // … which is made with so many if there is none

@@ -85,7 +85,9 @@ const std::vector<Kind>& Kinds() {
         "errors_tolerance"},
        ReadLogStream},
       {"files", {"files"}, ReadFileStream},
-      {"a Kafka topic", {"kafka", "topic", "start", "bounded", "partitions", "bots", "live"}, ReadKafka},
+      {"a Kafka topic",
+       {"kafka", "topic", "start", "bounded", "partitions", "bots", "live", "fail_on_data_loss"},
+       ReadKafka},
   };
   return kKinds;
 }

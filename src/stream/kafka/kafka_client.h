@@ -24,6 +24,8 @@ struct KafkaOptions {
   std::vector<uint64_t> start, end;
   // The topic is complete with so many records in all, which bots write; 0: never.
   uint64_t records = 0;
+  // What retention has removed before it was read is absent; otherwise a read of it fails.
+  bool skip_expired = false;
 };
 
 // kInvalidArgument if a job may not set it, or librdkafka does not know it.

@@ -87,7 +87,9 @@ class KafkaSource final : public Source {
 
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override {
     out->Restart(partition, begin);
-    const Status status = begin < end ? ReadRange(partition, begin, end, out) : Status();
+    Status status = ReadRange(partition, begin, end, out);
+    if (status.code() == Code::kNotFound && options_.skip_expired)
+      status = ReadRest(partition, begin, end, out);
     if (!status.ok()) {
       Stop(partition);  // what it has prefetched is in doubt
       out->Restart(partition, begin);
@@ -192,7 +194,21 @@ class KafkaSource final : public Source {
     return &partitions_.emplace(id, std::move(partition)).first->second;
   }
 
+  // What retention has left of a range. The offsets before it are absent.
+  Status ReadRest(uint32_t id, uint64_t begin, uint64_t end, RecordBatch* out) {
+    Stop(id);
+    LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(id));
+    const uint64_t from = std::clamp(range.begin, begin, end);
+    spdlog::warn("{}: retention has removed the records of [{}, {}); {} offsets are skipped", Where(id),
+                 begin, from, from - begin);
+    out->Restart(id, begin);
+    Fill(from - begin, out);
+    return ReadRange(id, from, end, out);
+  }
+
+  // Appends the records to the batch, which begins at `begin` or earlier.
   Status ReadRange(uint32_t id, uint64_t begin, uint64_t end, RecordBatch* out) {
+    if (begin >= end) return {};
     LEAT_ASSIGN_OR_RETURN(Partition* const at, Seek(id, begin));
     const MonotonicClock clock;
     const Time until = clock.Now() + options_.timeout;
@@ -209,9 +225,9 @@ class KafkaSource final : public Source {
       at->next = std::max(at->next, offset);
       if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) continue;  // the partition's end as of now
       at->next = offset + 1;
-      if (offset >= begin) Append(message, offset - begin, out);
+      if (offset >= begin) Append(message, offset - out->first_offset, out);
     }
-    Fill(end - begin, out);
+    Fill(end - out->first_offset, out);
     return {};
   }
 
