@@ -38,6 +38,7 @@ struct SkipReason {
 
 inline constexpr SkipReason kAllowedSkips[] = {
     {"heap", "sanitizers replace the heap"},
+    {"thrd", "ThreadSanitizer crashes in threads of C11, which librdkafka starts"},
     {"huge-pages", "the kernel has no transparent huge pages"},
     {"ipv6", "the machine has no IPv6 address of its own"},
     {"bf16", "the processor does not multiply in bf16"},

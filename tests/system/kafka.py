@@ -89,8 +89,8 @@ class Broker:
             consumer.close()
 
 
-def counting(path, broker, **changes):
-    """The job that counts, with its events in Kafka."""
+def counting(path, broker, topic="events", **changes):
+    """The job that counts, with its events in a topic of Kafka."""
     kafka = json.dumps(broker.settings())
     text = (leat.EXAMPLES / "counter.yaml").read_text()
-    return leat.write_job(path, text, **{"topic: events": f"topic: events\n  kafka: {kafka}", **changes})
+    return leat.write_job(path, text, **{"topic: events": f"topic: {topic}\n  kafka: {kafka}", **changes})

@@ -58,8 +58,9 @@ Status CheckKafkaSetting(const std::string& name) {
     return {Code::kInvalidArgument,
             "'" + name + "' is set by Leat, which keeps the offsets of the job itself"};
   const KafkaPtr<rd_kafka_conf_t> conf(rd_kafka_conf_new());
-  size_t size = 0;
-  if (rd_kafka_conf_get(conf.get(), name.c_str(), nullptr, &size) == RD_KAFKA_CONF_OK) return {};
+  char why[512] = "";
+  // It may refuse this value.
+  if (rd_kafka_conf_set(conf.get(), name.c_str(), "", why, sizeof(why)) != RD_KAFKA_CONF_UNKNOWN) return {};
   return {Code::kInvalidArgument, "librdkafka has no setting '" + name + "'"};
 }
 

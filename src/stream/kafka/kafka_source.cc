@@ -19,6 +19,7 @@ namespace {
 constexpr uint64_t kMostSkipped = 20'000;
 constexpr size_t kMessages = 1000;                           // that librdkafka hands over at a time
 constexpr Duration kLongestPause = std::chrono::seconds(2);  // between two looks for the topic
+constexpr Duration kNewTopic = std::chrono::seconds(5);      // until all brokers know it
 
 class KafkaSource final : public Source {
  public:
@@ -117,13 +118,14 @@ class KafkaSource final : public Source {
   // Waits for a topic that was only just made, and for brokers that are starting.
   Status AwaitTopic() {
     const MonotonicClock clock;
-    const Time until = clock.Now() + options_.timeout;
+    const Time now = clock.Now();
     for (Duration pause = std::chrono::milliseconds(100);;
          pause = std::min<Duration>(2 * pause, kLongestPause)) {
+      const Time until = now + options_.timeout;
       const Status found = CountPartitions(until - clock.Now()).status();
-      const bool again = found.code() == Code::kNotFound || found.code() == Code::kUnavailable;
-      if (!again || clock.Now() + pause >= until) return found;
-      spdlog::warn("{}; trying again", found.message());
+      if (found.code() != Code::kNotFound && found.code() != Code::kUnavailable) return found;
+      if (clock.Now() + pause >= (found.code() == Code::kNotFound ? std::min(until, now + kNewTopic) : until))
+        return found;
       std::this_thread::sleep_for(pause);
     }
   }

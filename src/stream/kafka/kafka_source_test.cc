@@ -24,6 +24,9 @@ struct ClusterDeleter {
 class KafkaSourceTest : public ::testing::Test {
  protected:
   void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << AllowedSkip("thrd");
+#endif
     auto made = MakeKafkaClient(RD_KAFKA_PRODUCER, {}, {});
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     owner_ = std::move(*made);
