@@ -45,6 +45,11 @@ class Broker:
         admin = AdminClient(self.settings())  # alive until the answer
         admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(60)
 
+    def add_partitions(self, name, total):
+        from confluent_kafka.admin import AdminClient, NewPartitions
+        admin = AdminClient(self.settings())
+        admin.create_partitions([NewPartitions(name, total)])[name].result(60)
+
     def publish(self, topic, partition, records, commit=None):
         """Publishes records; with `commit` as a transaction that is committed, or aborted."""
         from confluent_kafka import Producer

@@ -83,6 +83,23 @@ def test_markers_and_aborted_records_are_no_events(tmp_path, broker):
     assert summary["events"] == 1300 and summary["dead_letters"] == 0, summary
 
 
+def test_partitions_that_are_added_are_read(tmp_path, broker):
+    broker.make_topic("wider", 1)
+    broker.publish("wider", 0, records(100))
+    job_file = counting(tmp_path / "job.yaml", broker, "wider", **{
+        "  partitions: 4\n": "  live: true\n  max_partitions: 3\n", "  bots: {events: 1000000, customers: 1000}\n": ""})
+    with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
+        leat.wait_for(lambda: job.status().get("events", 0) == 100, "the first records")
+        broker.add_partitions("wider", 4)
+        for partition, count in [(1, 30), (2, 20), (3, 50)]:
+            broker.publish("wider", partition, records(count))
+        leat.wait_for(lambda: job.status().get("events", 0) == 150, "the records of new partitions")
+        job.interrupt()
+        assert job.wait() == 0, job.text()[-2000:]
+    assert values(tmp_path / "job") == {150.0}, "all but the fourth partition, which is beyond max_partitions"
+    assert "reads the first 3 (max_partitions)" in (tmp_path / "job/logs/coordinator.log").read_text()
+
+
 def test_a_job_begins_where_it_says(tmp_path, broker):
     broker.make_topic("growing", 1)
     broker.publish("growing", 0, records(100))

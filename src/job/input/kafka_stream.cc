@@ -16,6 +16,7 @@ namespace leat::job {
 namespace {
 
 constexpr size_t kMaxSecretBytes = 64 << 10;
+constexpr int64_t kMostPartitions = 1024;
 
 KafkaStream::Secret ReadSecret(const Config& config, const std::string& setting) {
   config.Allow({"env", "file"});
@@ -110,7 +111,9 @@ KafkaStream ReadKafkaStream(const Config& config) {
   if (config.Has("bots")) kafka.bots = stream::BotsConfig::FromConfig(config.At("bots"));
   if (config.Has("partitions") && !kafka.bots)
     config.At("partitions").Fail("only a topic that bots write is made by the job; this one exists");
-  kafka.partitions = static_cast<uint32_t>(config.Integer("partitions", kafka.partitions, 1, 1024));
+  kafka.partitions =
+      static_cast<uint32_t>(config.Integer("partitions", kafka.partitions, 1, kMostPartitions));
+  kafka.max_partitions = static_cast<uint32_t>(config.Integer("max_partitions", 0, 1, kMostPartitions));
   if (kafka.bots && kafka.bounded)
     config.At("bounded").Fail("a topic that bots write ends with their last event");
   return kafka;
@@ -188,6 +191,16 @@ Result<KafkaStream::Bounds> KafkaStream::FindBounds() const {
     LEAT_ASSIGN_OR_RETURN(bounds.start, stream::FindKafkaOffsets(complete, *since));
   }
   if (bounded) bounds.end = std::move(now.end);
+  const size_t there = bounds.start.size();
+  const size_t room =
+      max_partitions > 0 ? max_partitions : std::min<size_t>(std::max(2 * there, there + 8), kMostPartitions);
+  if (room < there) {
+    return Status(Code::kInvalidArgument,
+                  Describe() + " has " + std::to_string(there) +
+                      " partitions, more than max_partitions: " + std::to_string(room));
+  }
+  bounds.start.resize(room, 0);
+  if (bounded) bounds.end.resize(room, 0);
   return bounds;
 }
 

@@ -36,7 +36,10 @@ struct KafkaStream {
   bool bounded = false;                    // the job ends where the topic ended when it was made: options.end
   std::optional<stream::BotsConfig> bots;  // they write the topic …
   uint32_t partitions = 4;                 // … which is made with so many if there is none
-  bool live = false;                       // without bots: the job waits for records in an empty topic
+  // The job reads partitions that are added while it exists, up to this number. 0: twice as many as the topic
+  // had when the job was made, and at least 8 more.
+  uint32_t max_partitions = 0;
+  bool live = false;  // without bots: the job waits for records in an empty topic
 
   std::string Describe() const;  // "Kafka topic 'payments'"
   SourceIdentity Identity() const;

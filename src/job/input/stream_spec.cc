@@ -86,7 +86,8 @@ const std::vector<Kind>& Kinds() {
        ReadLogStream},
       {"files", {"files"}, ReadFileStream},
       {"a Kafka topic",
-       {"kafka", "topic", "start", "bounded", "partitions", "bots", "live", "fail_on_data_loss"},
+       {"kafka", "topic", "start", "bounded", "partitions", "max_partitions", "bots", "live",
+        "fail_on_data_loss"},
        ReadKafka},
   };
   return kKinds;

@@ -19,8 +19,9 @@ struct KafkaOptions {
   // librdkafka's, by name: "bootstrap.servers" and any other that CheckKafkaSetting allows.
   std::map<std::string, std::string> settings;
   Duration timeout = std::chrono::seconds(30);  // of one request, and of one read
-  // For each partition that the topic had when the job was made: where the job begins and ends. The job reads
-  // no others. Empty: all partitions, from the first record that is there, and without an end.
+  // For each partition that the job can read: where it begins and ends. Those that the topic does not have
+  // are empty until they are added. Empty: all partitions that there are, from the first record, without an
+  // end.
   std::vector<uint64_t> start, end;
   // The topic is complete with so many records in all, which bots write; 0: never.
   uint64_t records = 0;

@@ -35,18 +35,19 @@ class KafkaSource final : public Source {
   }
 
   Result<std::vector<PartitionRange>> Ranges() override {
-    LEAT_ASSIGN_OR_RETURN(uint32_t partitions, CountPartitions(options_.timeout));
-    const auto wanted = static_cast<uint32_t>(options_.start.size());
-    if (partitions < wanted) {
-      return Status(Code::kDataLoss, Where() + " has " + std::to_string(partitions) +
-                                         " partitions; when the job was started, it had " +
-                                         std::to_string(wanted));
+    LEAT_ASSIGN_OR_RETURN(const uint32_t there, CountPartitions(options_.timeout));
+    const auto partitions = options_.start.empty() ? there : static_cast<uint32_t>(options_.start.size());
+    if (there > partitions && !std::exchange(warned_, true)) {
+      spdlog::warn("{} has {} partitions by now; this job reads the first {} (max_partitions)", Where(),
+                   there, partitions);
     }
-    if (wanted > 0) partitions = wanted;
     std::vector<PartitionRange> ranges;
     uint64_t records = 0;
     for (uint32_t id = 0; id < partitions; ++id) {
-      LEAT_ASSIGN_OR_RETURN(PartitionRange range, Range(id));
+      PartitionRange range{.partition = id, .begin = 0, .end = 0, .sealed = false};
+      if (id < there) {
+        LEAT_ASSIGN_OR_RETURN(range, Range(id));
+      }
       records += range.end;
       if (id < options_.start.size()) range.begin = std::max(range.begin, options_.start[id]);
       if (id < options_.end.size()) {
@@ -109,9 +110,11 @@ class KafkaSource final : public Source {
     }
     const KafkaPtr<rd_kafka_topic_partition_list_t> list(
         rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
-    for (size_t id = 0; id < offsets.size(); ++id)
+    for (size_t id = 0; id < offsets.size(); ++id) {
+      if (id >= known_ && offsets[id] == 0) continue;  // there may be no such partition
       rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), static_cast<int32_t>(id))
           ->offset = static_cast<int64_t>(offsets[id]);
+    }
     return KafkaError(rd_kafka_commit(group_client_.get(), list.get(), /*async=*/1), Where());
   }
 
@@ -150,7 +153,8 @@ class KafkaSource final : public Source {
         KafkaError(error, Where() + (brokers != options_.settings.end() ? " at " + brokers->second : "")));
     if (metadata->topic_cnt != 1) return Status(Code::kNotFound, Where() + ": there is no such topic");
     LEAT_RETURN_IF_ERROR(KafkaError(metadata->topics[0].err, Where()));
-    return static_cast<uint32_t>(metadata->topics[0].partition_cnt);
+    known_ = static_cast<uint32_t>(metadata->topics[0].partition_cnt);
+    return known_;
   }
 
   std::string Where() const { return "Kafka topic '" + options_.topic + "'"; }
@@ -186,6 +190,8 @@ class KafkaSource final : public Source {
     if (found != partitions_.end() && found->second.next <= begin &&
         begin - found->second.next <= kMostSkipped)
       return &found->second;
+    // The client asks for a partition only once it knows it.
+    if (id >= known_) LEAT_RETURN_IF_ERROR(CountPartitions(options_.timeout).status());
     Stop(id);
     Partition partition;
     partition.queue.reset(rd_kafka_queue_new(client_.get()));
@@ -287,6 +293,8 @@ class KafkaSource final : public Source {
   const KafkaPtr<rd_kafka_t> client_;
   const KafkaPtr<rd_kafka_topic_t> topic_;
   std::map<uint32_t, Partition> partitions_;
+  uint32_t known_ = 0;   // partitions of the topic, as of the last answer
+  bool warned_ = false;  // of partitions that the job does not read
   KafkaPtr<rd_kafka_t> group_client_;
 };
 
@@ -324,7 +332,10 @@ Result<std::string> KafkaClusterId(const KafkaOptions& options) {
 }
 
 Result<KafkaOffsets> FindKafkaOffsets(const KafkaOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(const auto source, Open(options));
+  KafkaOptions all = options;
+  all.start.clear();
+  all.end.clear();
+  LEAT_ASSIGN_OR_RETURN(const auto source, Open(all));
   LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
   KafkaOffsets offsets;
   for (const PartitionRange& range : ranges) {

@@ -25,8 +25,8 @@ Result<std::unique_ptr<Source>> OpenKafka(const KafkaOptions& options);
 // The cluster's id, or kUnavailable if no broker tells it within the timeout.
 Result<std::string> KafkaClusterId(const KafkaOptions& options);
 
-// Where each partition begins and ends now, or where its records from this moment on begin (in milliseconds
-// since 1970).
+// Where each partition of the topic begins and ends now, whatever the job reads of it, or where its records
+// from this moment on begin (in milliseconds since 1970).
 struct KafkaOffsets {
   std::vector<uint64_t> begin, end;
 };
