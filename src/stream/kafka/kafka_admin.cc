@@ -10,7 +10,6 @@ namespace {
 
 struct AdminDeleter {
   void operator()(rd_kafka_NewTopic_t* topic) const { rd_kafka_NewTopic_destroy(topic); }
-  void operator()(rd_kafka_NewPartitions_t* partitions) const { rd_kafka_NewPartitions_destroy(partitions); }
   void operator()(rd_kafka_AdminOptions_t* options) const { rd_kafka_AdminOptions_destroy(options); }
   void operator()(rd_kafka_ConfigResource_t* resource) const { rd_kafka_ConfigResource_destroy(resource); }
   void operator()(rd_kafka_event_t* event) const { rd_kafka_event_destroy(event); }
@@ -88,22 +87,6 @@ Status CreateKafkaTopic(const KafkaOptions& options, uint32_t partitions) {
         return rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), count);
       },
       RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS);
-}
-
-Status AddKafkaPartitions(const KafkaOptions& options, uint32_t partitions) {
-  Request request(options);
-  LEAT_RETURN_IF_ERROR(request.Connect());
-  char why[512] = "";
-  const std::unique_ptr<rd_kafka_NewPartitions_t, AdminDeleter> added(
-      rd_kafka_NewPartitions_new(options.topic.c_str(), partitions, why, sizeof(why)));
-  if (added == nullptr) return {Code::kInvalidArgument, why};
-  rd_kafka_NewPartitions_t* one = added.get();
-  rd_kafka_CreatePartitions(request.client(), &one, 1, request.limits(), request.queue());
-  return request.AwaitChange(
-      [](rd_kafka_event_t* event, size_t* count) {
-        return rd_kafka_CreatePartitions_result_topics(rd_kafka_event_CreatePartitions_result(event), count);
-      },
-      RD_KAFKA_RESP_ERR_NO_ERROR);
 }
 
 Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options) {

@@ -12,9 +12,6 @@ namespace leat::stream {
 // Tries again until the timeout while no broker answers.
 Status CreateKafkaTopic(const KafkaOptions& options, uint32_t partitions);
 
-// Adds partitions, up to this number. kInvalidArgument if there are more already.
-Status AddKafkaPartitions(const KafkaOptions& options, uint32_t partitions);
-
 struct KafkaTopicSettings {
   bool compacted = false;     // records disappear from the middle
   int64_t retention_ms = -1;  // -1: for ever
