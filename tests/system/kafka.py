@@ -14,15 +14,16 @@ TOOL = pathlib.Path(__file__).parent.parent.parent / "tools/kafka"
 class Broker:
     """Apache Kafka with its topics in a folder. It can be killed and started again at the same address."""
 
-    def __init__(self, folder, *properties, listen="127.0.0.1:0"):
+    def __init__(self, folder, *properties, listen="127.0.0.1:0", before=()):
+        """`before`: a command that enters the broker's host."""
         pytest.importorskip("confluent_kafka")
-        self.folder = folder
+        self.folder, self.before = folder, before
         self.arguments = ["--listen", listen, *(word for line in properties for word in ("--property", line))]
         self.address = self.start()
         self.arguments[1] = self.address
 
     def _run(self, *arguments):
-        done = subprocess.run([TOOL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=400)
+        done = subprocess.run([*self.before, TOOL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=400)
         if "could not be fetched" in done.stderr or "is missing" in done.stderr:
             pytest.skip(done.stderr.strip())
         assert done.returncode == 0, done.stderr

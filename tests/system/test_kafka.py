@@ -10,10 +10,14 @@ import subprocess
 import pytest
 
 import leat
+from hosts import hosts_fixture
 from kafka import Broker, counting
+from test_members import Roles
 
 
 PASSWORD = "open-sesame"
+
+hosts = hosts_fixture(4)
 
 
 @pytest.fixture(scope="module", name="broker")
@@ -81,6 +85,28 @@ def test_markers_and_aborted_records_are_no_events(tmp_path, broker):
     assert values(tmp_path / "job") == {1300.0}
     summary = leat.summary(done)
     assert summary["events"] == 1300 and summary["dead_letters"] == 0, summary
+
+
+def test_roles_and_broker_share_only_a_network(tmp_path, hosts):
+    events = 20_000
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    for host in (1, 2, 3):
+        hosts.hide(host, jobs)
+    broker = Broker(tmp_path / "broker", listen=hosts.addresses[3] + ":0", before=hosts.at(3))
+    try:
+        job_file = counting(tmp_path / "job.yaml", broker, **{"events: 1000000": f"events: {events}, rate: 5000",
+                                                            "interval_s: 5": "interval_s: 0.5"})
+        with Roles(tmp_path) as roles:
+            where = roles.coordinator(job_file, "--directory", jobs / "job", "--workers", 2, "--ps", 1,
+                                      "--listen", hosts.addresses[0] + ":0", before=hosts.at(0))
+            for role, host in [("ps", 1), ("worker", 1), ("worker", 2), ("bots", 2)]:
+                listen = ["--listen", hosts.addresses[host] + ":0", "--scratch", tmp_path / "scratch"] if role != "bots" else []
+                roles.start(role, "--coordinator", where, *listen, before=hosts.at(host))
+            roles.wait()
+        assert values(jobs / "job") == {float(events)}
+    finally:
+        broker.stop()
 
 
 def test_partitions_that_are_added_are_read(tmp_path, broker):
