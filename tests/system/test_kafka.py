@@ -178,6 +178,9 @@ def test_tls_and_a_password_that_nobody_sees(tmp_path):
             assert job.wait() == 0, job.text()[-2000:]
             assert PASSWORD not in job.text()
         assert values(tmp_path / "job") == {20000.0}
+        wrong = {**environment, "KAFKA_PASSWORD": "wrong"}
+        line = leat.refused(leat.run("train", job_file, "--directory", tmp_path / "wrong", env=wrong), broker.address)
+        assert "uthentication failed" in line, line
         holders = [path for path in (tmp_path / "job").rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
         assert not holders
     finally:

@@ -21,7 +21,7 @@ class Request {
   explicit Request(const KafkaOptions& options) : options_(options) {}
 
   Status Connect() {
-    LEAT_ASSIGN_OR_RETURN(client_, MakeKafkaClient(RD_KAFKA_PRODUCER, options_, {}));
+    LEAT_ASSIGN_OR_RETURN(client_, KafkaClient::Make(RD_KAFKA_PRODUCER, options_, {}));
     queue_.reset(rd_kafka_queue_new(client_.get()));
     limits_.reset(rd_kafka_AdminOptions_new(client_.get(), RD_KAFKA_ADMIN_OP_ANY));
     char why[512] = "";
@@ -36,6 +36,7 @@ class Request {
   rd_kafka_queue_t* queue() { return queue_.get(); }
   const rd_kafka_AdminOptions_t* limits() { return limits_.get(); }
 
+  Status Error(rd_kafka_resp_err_t error) const { return client_.Error(error, Where()); }
   std::string Where() const { return "Kafka topic '" + options_.topic + "'"; }
 
   // The brokers' answer.
@@ -43,7 +44,7 @@ class Request {
     std::unique_ptr<rd_kafka_event_t, AdminDeleter> event(
         rd_kafka_queue_poll(queue_.get(), Milliseconds(options_.timeout + std::chrono::seconds(5))));
     if (event == nullptr) return NoAnswer();
-    LEAT_RETURN_IF_ERROR(KafkaError(rd_kafka_event_error(event.get()), Where()));
+    LEAT_RETURN_IF_ERROR(Error(rd_kafka_event_error(event.get())));
     return event;
   }
   Status NoAnswer() const { return {Code::kUnavailable, Where() + ": no broker has answered"}; }
@@ -60,13 +61,13 @@ class Request {
     const char* why = rd_kafka_topic_result_error_string(found[0]);
     const bool ours =
         error == RD_KAFKA_RESP_ERR_INVALID_PARTITIONS || error == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION;
-    return {ours ? Code::kInvalidArgument : KafkaError(error, "").code(),
+    return {ours ? Code::kInvalidArgument : client_.Error(error, "").code(),
             Where() + ": " + (why != nullptr ? why : rd_kafka_err2str(error))};
   }
 
  private:
   const KafkaOptions& options_;
-  KafkaPtr<rd_kafka_t> client_;
+  KafkaClient client_;
   KafkaPtr<rd_kafka_queue_t> queue_;
   std::unique_ptr<rd_kafka_AdminOptions_t, AdminDeleter> limits_;
 };
@@ -101,7 +102,7 @@ Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options) {
   const rd_kafka_ConfigResource_t** found =
       rd_kafka_DescribeConfigs_result_resources(rd_kafka_event_DescribeConfigs_result(event.get()), &count);
   if (found == nullptr || count != 1) return request.NoAnswer();
-  LEAT_RETURN_IF_ERROR(KafkaError(rd_kafka_ConfigResource_error(found[0]), request.Where()));
+  LEAT_RETURN_IF_ERROR(request.Error(rd_kafka_ConfigResource_error(found[0])));
   KafkaTopicSettings settings;
   const rd_kafka_ConfigEntry_t** entries = rd_kafka_ConfigResource_configs(found[0], &count);
   for (size_t i = 0; i < count; ++i) {

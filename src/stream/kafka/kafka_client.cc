@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <utility>
 
 namespace leat::stream {
@@ -39,14 +40,6 @@ Status Set(rd_kafka_conf_t* conf, const std::string& name, const std::string& va
   return {Code::kInvalidArgument, why};
 }
 
-void Log(const rd_kafka_t*, int level, const char*, const char* text) {
-  const auto at = level <= LOG_ERR       ? spdlog::level::err
-                  : level <= LOG_WARNING ? spdlog::level::warn
-                  : level <= LOG_INFO    ? spdlog::level::info
-                                         : spdlog::level::debug;
-  spdlog::log(at, "kafka: {}", text);
-}
-
 }  // namespace
 
 bool IsKafkaSecret(std::string_view name) {
@@ -70,22 +63,58 @@ Status CheckKafkaSetting(const std::string& name, const std::string& value) {
   return Set(conf.get(), name, value);
 }
 
-Result<KafkaPtr<rd_kafka_t>> MakeKafkaClient(rd_kafka_type_t type, const KafkaOptions& options,
-                                             const std::map<std::string, std::string>& own) {
+struct KafkaClient::Log {
+  std::mutex mutex;
+  std::string last;
+};
+
+void KafkaClient::LogDeleter::operator()(Log* log) const {
+  delete log;
+}
+
+// Called on threads of librdkafka.
+void KafkaClient::Write(const rd_kafka_t* client, int level, const char* facility, const char* text) {
+  std::string_view line = text;
+  // The name of the thread.
+  if (line.starts_with("[thrd:")) line.remove_prefix(std::min(line.size(), line.find("]: ") + 3));
+  spdlog::debug("kafka: {}", line);
+  // Of a connection. Others only say that all are down.
+  if (level > LOG_WARNING || std::string_view(facility) != "FAIL") return;
+  auto* log = static_cast<Log*>(rd_kafka_opaque(client));
+  std::lock_guard lock(log->mutex);
+  log->last = line;
+}
+
+Result<KafkaClient> KafkaClient::Make(rd_kafka_type_t type, const KafkaOptions& options,
+                                      const std::map<std::string, std::string>& own) {
   KafkaPtr<rd_kafka_conf_t> conf(rd_kafka_conf_new());
   for (const auto* settings : {&options.settings, &own}) {
     for (const auto& [name, value] : *settings) LEAT_RETURN_IF_ERROR(Set(conf.get(), name, value));
   }
-  rd_kafka_conf_set_log_cb(conf.get(), Log);
+  KafkaClient made;
+  made.log_.reset(new Log());
+  rd_kafka_conf_set_opaque(conf.get(), made.log_.get());
+  rd_kafka_conf_set_log_cb(conf.get(), Write);
   if (type == RD_KAFKA_PRODUCER) rd_kafka_conf_set_events(conf.get(), RD_KAFKA_EVENT_DR);
   char why[512] = "";
-  rd_kafka_t* client = rd_kafka_new(type, conf.get(), why, sizeof(why));
-  if (client == nullptr) return Status(Code::kInvalidArgument, std::string("Kafka: ") + why);
+  made.client_.reset(rd_kafka_new(type, conf.get(), why, sizeof(why)));
+  if (made.client_ == nullptr) return Status(Code::kInvalidArgument, std::string("Kafka: ") + why);
   (void)conf.release();  // the client's
-  return KafkaPtr<rd_kafka_t>(client);
+  return made;
 }
 
-Status KafkaError(rd_kafka_resp_err_t error, const std::string& what) {
+KafkaClient& KafkaClient::operator=(KafkaClient&& other) noexcept {
+  std::swap(log_, other.log_);
+  std::swap(client_, other.client_);
+  return *this;
+}
+
+std::string KafkaClient::LastError() const {
+  std::lock_guard lock(log_->mutex);
+  return log_->last;
+}
+
+Status KafkaClient::Error(rd_kafka_resp_err_t error, const std::string& what) const {
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return {};
   const std::string message = what + ": " + rd_kafka_err2str(error);
   switch (error) {
@@ -105,8 +134,10 @@ Status KafkaError(rd_kafka_resp_err_t error, const std::string& what) {
     case RD_KAFKA_RESP_ERR_INVALID_MSG:
       return {Code::kDataLoss, message};
     default:
-      return {Code::kUnavailable, message};
+      break;
   }
+  const std::string last = LastError();
+  return {Code::kUnavailable, message + (last.empty() ? "" : " (" + last + ")")};
 }
 
 int Milliseconds(Duration duration) {

@@ -50,13 +50,34 @@ struct KafkaDeleter {
 template <class T>
 using KafkaPtr = std::unique_ptr<T, KafkaDeleter>;
 
-// A client of this kind with the job's settings and then `own`, which a job may not set. Its log goes to the
-// program's. It connects in the background. A producer's delivery reports are events of its main queue.
-Result<KafkaPtr<rd_kafka_t>> MakeKafkaClient(rd_kafka_type_t type, const KafkaOptions& options,
-                                             const std::map<std::string, std::string>& own);
+// A client of librdkafka. It connects in the background. Thread-safe, as librdkafka is.
+class KafkaClient {
+ public:
+  // With the job's settings and then `own`, which a job may not set. A producer's delivery reports are events
+  // of its main queue.
+  static Result<KafkaClient> Make(rd_kafka_type_t type, const KafkaOptions& options,
+                                  const std::map<std::string, std::string>& own);
+  KafkaClient() = default;  // none
+  KafkaClient(KafkaClient&&) = default;
+  KafkaClient& operator=(KafkaClient&& other) noexcept;
 
-// kUnavailable: a later attempt may succeed. `what` says what was tried.
-Status KafkaError(rd_kafka_resp_err_t error, const std::string& what);
+  rd_kafka_t* get() const { return client_.get(); }
+  explicit operator bool() const { return client_ != nullptr; }
+  // Why the last connection has failed; empty: none has. Most calls say only that no broker could be reached.
+  std::string LastError() const;
+  // `what` says what was tried. kUnavailable, with LastError(): a later attempt may succeed.
+  Status Error(rd_kafka_resp_err_t error, const std::string& what) const;
+
+ private:
+  struct Log;
+  struct LogDeleter {
+    void operator()(Log* log) const;
+  };
+  static void Write(const rd_kafka_t* client, int level, const char* facility, const char* text);
+
+  std::unique_ptr<Log, LogDeleter> log_;  // outlives the client
+  KafkaPtr<rd_kafka_t> client_;
+};
 
 int Milliseconds(Duration duration);
 

@@ -23,7 +23,7 @@ constexpr Duration kNewTopic = std::chrono::seconds(5);      // until all broker
 
 class KafkaSource final : public Source {
  public:
-  KafkaSource(const KafkaOptions& options, KafkaPtr<rd_kafka_t> client, KafkaPtr<rd_kafka_topic_t> topic)
+  KafkaSource(const KafkaOptions& options, KafkaClient client, KafkaPtr<rd_kafka_topic_t> topic)
       : options_(options), client_(std::move(client)), topic_(std::move(topic)) {}
   ~KafkaSource() override {
     for (auto& [id, partition] : partitions_) {
@@ -31,7 +31,7 @@ class KafkaSource final : public Source {
       rd_kafka_consume_stop(topic_.get(), static_cast<int32_t>(id));
     }
     // Waits for commits on their way.
-    if (group_client_ != nullptr) rd_kafka_consumer_close(group_client_.get());
+    if (group_client_) rd_kafka_consumer_close(group_client_.get());
   }
 
   Result<std::vector<PartitionRange>> Ranges() override {
@@ -71,12 +71,12 @@ class KafkaSource final : public Source {
     for (uint32_t id = 0; id < partitions; ++id)
       rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id))
           ->offset = since_ms;
-    LEAT_RETURN_IF_ERROR(KafkaError(
+    LEAT_RETURN_IF_ERROR(client_.Error(
         rd_kafka_offsets_for_times(client_.get(), found.get(), Milliseconds(options_.timeout)), Where()));
     std::vector<uint64_t> offsets;
     for (int i = 0; i < found->cnt; ++i) {
       const rd_kafka_topic_partition_t& partition = found->elems[i];
-      LEAT_RETURN_IF_ERROR(KafkaError(partition.err, Where(static_cast<uint32_t>(i))));
+      LEAT_RETURN_IF_ERROR(client_.Error(partition.err, Where(static_cast<uint32_t>(i))));
       if (partition.offset >= 0) {
         offsets.push_back(static_cast<uint64_t>(partition.offset));
       } else {
@@ -102,11 +102,11 @@ class KafkaSource final : public Source {
 
   // With a client of its own, because a group is a client's.
   Status CommitOffsets(const std::string& group, std::span<const uint64_t> offsets) override {
-    if (group_client_ == nullptr) {
-      LEAT_ASSIGN_OR_RETURN(group_client_, MakeKafkaClient(RD_KAFKA_CONSUMER, options_,
-                                                           {{"group.id", group},
-                                                            {"enable.auto.commit", "false"},
-                                                            {"socket.timeout.ms", "10000"}}));
+    if (!group_client_) {
+      LEAT_ASSIGN_OR_RETURN(group_client_, KafkaClient::Make(RD_KAFKA_CONSUMER, options_,
+                                                             {{"group.id", group},
+                                                              {"enable.auto.commit", "false"},
+                                                              {"socket.timeout.ms", "10000"}}));
     }
     const KafkaPtr<rd_kafka_topic_partition_list_t> list(
         rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
@@ -115,7 +115,7 @@ class KafkaSource final : public Source {
       rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), static_cast<int32_t>(id))
           ->offset = static_cast<int64_t>(offsets[id]);
     }
-    return KafkaError(rd_kafka_commit(group_client_.get(), list.get(), /*async=*/1), Where());
+    return group_client_.Error(rd_kafka_commit(group_client_.get(), list.get(), /*async=*/1), Where());
   }
 
   // Waits for a topic that was only just made, and for brokers that are starting.
@@ -150,9 +150,9 @@ class KafkaSource final : public Source {
     const KafkaPtr<const rd_kafka_metadata_t> metadata(got);
     const auto brokers = options_.settings.find("bootstrap.servers");
     LEAT_RETURN_IF_ERROR(
-        KafkaError(error, Where() + (brokers != options_.settings.end() ? " at " + brokers->second : "")));
+        client_.Error(error, Where() + (brokers != options_.settings.end() ? " at " + brokers->second : "")));
     if (metadata->topic_cnt != 1) return Status(Code::kNotFound, Where() + ": there is no such topic");
-    LEAT_RETURN_IF_ERROR(KafkaError(metadata->topics[0].err, Where()));
+    LEAT_RETURN_IF_ERROR(client_.Error(metadata->topics[0].err, Where()));
     known_ = static_cast<uint32_t>(metadata->topics[0].partition_cnt);
     return known_;
   }
@@ -166,7 +166,7 @@ class KafkaSource final : public Source {
     const auto error =
         rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
                                          &low, &high, Milliseconds(options_.timeout));
-    LEAT_RETURN_IF_ERROR(KafkaError(error, Where(id)));
+    LEAT_RETURN_IF_ERROR(client_.Error(error, Where(id)));
     if (low < 0 || high < low) {
       return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
                                          std::to_string(high) + ") from the broker");
@@ -198,7 +198,7 @@ class KafkaSource final : public Source {
     partition.next = begin;
     if (rd_kafka_consume_start_queue(topic_.get(), static_cast<int32_t>(id), static_cast<int64_t>(begin),
                                      partition.queue.get()) != 0)
-      return KafkaError(rd_kafka_last_error(), Where(id));
+      return client_.Error(rd_kafka_last_error(), Where(id));
     return &partitions_.emplace(id, std::move(partition)).first->second;
   }
 
@@ -252,9 +252,11 @@ class KafkaSource final : public Source {
       for (ssize_t i = 0; i < count; ++i) at->held.emplace_back(more[static_cast<size_t>(i)]);
       return {};
     }
+    const std::string last = client_.LastError();
     return {Code::kUnavailable, Where(id) + ": no record of [" + std::to_string(at->next) + ", " +
                                     std::to_string(end) + ") came within " +
-                                    std::to_string(Milliseconds(options_.timeout) / 1000) + " s"};
+                                    std::to_string(Milliseconds(options_.timeout) / 1000) + " s" +
+                                    (last.empty() ? "" : " (" + last + ")")};
   }
 
   // A message that reports an error instead of a record.
@@ -263,7 +265,7 @@ class KafkaSource final : public Source {
       if (message.offset >= 0) return {};
       return {Code::kDataLoss, Where(id) + ": offset " + std::to_string(message.offset)};
     }
-    const Status error = KafkaError(message.err, Where(id));
+    const Status error = client_.Error(message.err, Where(id));
     if (error.code() != Code::kNotFound) return error;
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(id));
     const std::string asked = "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
@@ -290,12 +292,12 @@ class KafkaSource final : public Source {
   }
 
   const KafkaOptions options_;
-  const KafkaPtr<rd_kafka_t> client_;
+  const KafkaClient client_;
   const KafkaPtr<rd_kafka_topic_t> topic_;
   std::map<uint32_t, Partition> partitions_;
   uint32_t known_ = 0;   // partitions of the topic, as of the last answer
   bool warned_ = false;  // of partitions that the job does not read
-  KafkaPtr<rd_kafka_t> group_client_;
+  KafkaClient group_client_;
 };
 
 }  // namespace
@@ -303,13 +305,13 @@ class KafkaSource final : public Source {
 namespace {
 
 Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(auto client, MakeKafkaClient(RD_KAFKA_CONSUMER, options,
-                                                     {{"isolation.level", "read_committed"},
-                                                      {"enable.partition.eof", "true"},
-                                                      {"enable.auto.commit", "false"},
-                                                      {"auto.offset.reset", "error"}}));
+  LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, options,
+                                                       {{"isolation.level", "read_committed"},
+                                                        {"enable.partition.eof", "true"},
+                                                        {"enable.auto.commit", "false"},
+                                                        {"auto.offset.reset", "error"}}));
   KafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client.get(), options.topic.c_str(), nullptr));
-  if (topic == nullptr) return KafkaError(rd_kafka_last_error(), "Kafka topic '" + options.topic + "'");
+  if (topic == nullptr) return client.Error(rd_kafka_last_error(), "Kafka topic '" + options.topic + "'");
   auto source = std::make_unique<KafkaSource>(options, std::move(client), std::move(topic));
   LEAT_RETURN_IF_ERROR(source->AwaitTopic());
   return source;
@@ -323,7 +325,7 @@ Result<std::unique_ptr<Source>> OpenKafka(const KafkaOptions& options) {
 }
 
 Result<std::string> KafkaClusterId(const KafkaOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(const auto client, MakeKafkaClient(RD_KAFKA_CONSUMER, options, {}));
+  LEAT_ASSIGN_OR_RETURN(const auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, options, {}));
   const std::unique_ptr<char, decltype(&free)> id(
       rd_kafka_clusterid(client.get(), Milliseconds(options.timeout)), free);
   if (id == nullptr)

@@ -19,7 +19,7 @@ struct Delivery {
 
 class KafkaWriter final : public TopicWriter {
  public:
-  KafkaWriter(const KafkaOptions& options, uint32_t partitions, KafkaPtr<rd_kafka_t> client,
+  KafkaWriter(const KafkaOptions& options, uint32_t partitions, KafkaClient client,
               KafkaPtr<rd_kafka_queue_t> reports)
       : options_(options),
         partitions_(partitions),
@@ -47,7 +47,7 @@ class KafkaWriter final : public TopicWriter {
         TakeReports(std::chrono::milliseconds(10));
         continue;
       }
-      if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return KafkaError(error, where);
+      if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return client_.Error(error, where);
       ++sent_;
       ++delivery_.waiting;
     }
@@ -62,7 +62,7 @@ class KafkaWriter final : public TopicWriter {
     }
     sent_ = 0;
     const Delivery delivery = std::exchange(delivery_, {});
-    if (delivery.error != RD_KAFKA_RESP_ERR_NO_ERROR) return KafkaError(delivery.error, where);
+    if (delivery.error != RD_KAFKA_RESP_ERR_NO_ERROR) return client_.Error(delivery.error, where);
     return static_cast<uint64_t>(delivery.first);
   }
 
@@ -87,7 +87,7 @@ class KafkaWriter final : public TopicWriter {
 
   const KafkaOptions options_;
   const uint32_t partitions_;
-  const KafkaPtr<rd_kafka_t> client_;
+  const KafkaClient client_;
   const KafkaPtr<rd_kafka_queue_t> reports_;
   size_t sent_ = 0;  // of the records of the current call
   Delivery delivery_;
@@ -99,8 +99,8 @@ Result<std::unique_ptr<TopicWriter>> OpenKafkaWriter(const KafkaOptions& options
   LEAT_ASSIGN_OR_RETURN(const KafkaOffsets there, FindKafkaOffsets(options));
   // A record is sent again until it is acknowledged, so that it has its place and counts once.
   LEAT_ASSIGN_OR_RETURN(auto client,
-                        MakeKafkaClient(RD_KAFKA_PRODUCER, options,
-                                        {{"enable.idempotence", "true"}, {"message.timeout.ms", "0"}}));
+                        KafkaClient::Make(RD_KAFKA_PRODUCER, options,
+                                          {{"enable.idempotence", "true"}, {"message.timeout.ms", "0"}}));
   KafkaPtr<rd_kafka_queue_t> reports(rd_kafka_queue_get_main(client.get()));
   return std::unique_ptr<TopicWriter>(std::make_unique<KafkaWriter>(
       options, static_cast<uint32_t>(there.end.size()), std::move(client), std::move(reports)));
