@@ -93,6 +93,7 @@ class Job:
     def address(self, timeout=120):
         """The coordinator's address, from the command line of another role."""
         def look():
+            assert self.process.poll() is None, "the job has ended:\n" + self.text()[-2000:]
             for role, pid in self.children():
                 with contextlib.suppress(OSError):
                     arguments = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")

@@ -1,5 +1,6 @@
 """Jobs that read a topic of a real Kafka broker."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -36,12 +37,22 @@ def values(directory):
 
 
 def kill_all(job):
-    """kill -9 of the job and all its roles."""
+    """kill -9 of the job and all its roles, which have the job's directory until they are gone."""
+    job.process.send_signal(signal.SIGSTOP)  # starts no more
     pids = [pid for _, pid in job.children()]
     job.process.kill()
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     job.process.wait()
+
+    def gone(pid):
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        except OSError:
+            return True
+
+    leat.wait_for(lambda: all(gone(pid) for pid in pids), "the end of the killed roles")
 
 
 def test_every_event_counts_once_though_job_and_broker_are_killed(tmp_path):
