@@ -95,8 +95,14 @@ class Broker:
             consumer.close()
 
 
-def counting(path, broker, topic="events", **changes):
-    """The job that counts, with its events in a topic of Kafka."""
-    kafka = json.dumps(broker.settings())
+def counting(path, broker, topic="events", settings=None, **changes):
+    """The job that counts, with its events in a topic of Kafka. `settings`: of librdkafka, besides the broker's."""
+    kafka = json.dumps(broker.settings(**(settings or {})))
     text = (leat.EXAMPLES / "counter.yaml").read_text()
     return leat.write_job(path, text, **{"topic: events": f"topic: {topic}\n  kafka: {kafka}", **changes})
+
+
+def reading(path, broker, topic, *stream, settings=None):
+    """The same for a topic that bots do not write, with these lines in its `stream:`."""
+    return counting(path, broker, topic, settings, **{
+        "  partitions: 4\n": "".join(f"  {line}\n" for line in stream), "  bots: {events: 1000000, customers: 1000}\n": ""})

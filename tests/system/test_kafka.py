@@ -12,7 +12,7 @@ import pytest
 
 import leat
 from hosts import hosts_fixture
-from kafka import Broker, counting
+from kafka import Broker, counting, reading
 from test_members import Roles
 
 
@@ -88,9 +88,7 @@ def test_markers_and_aborted_records_are_no_events(tmp_path, broker):
     for commit in [True, False, True, False]:
         broker.publish("transactions", 0, records(500), commit)
     broker.publish("transactions", 1, records(300))
-    job_file = counting(tmp_path / "job.yaml", broker, "transactions", **{
-        "  partitions: 4\n": "  bounded: true\n",
-        "  bots: {events: 1000000, customers: 1000}\n": ""})
+    job_file = reading(tmp_path / "job.yaml", broker, "transactions", "bounded: true")
     done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json")
     assert done.returncode == 0, done.stderr
     assert values(tmp_path / "job") == {1300.0}
@@ -123,8 +121,7 @@ def test_roles_and_broker_share_only_a_network(tmp_path, hosts):
 def test_partitions_that_are_added_are_read(tmp_path, broker):
     broker.make_topic("wider", 1)
     broker.publish("wider", 0, records(100))
-    job_file = counting(tmp_path / "job.yaml", broker, "wider", **{
-        "  partitions: 4\n": "  live: true\n  max_partitions: 3\n", "  bots: {events: 1000000, customers: 1000}\n": ""})
+    job_file = reading(tmp_path / "job.yaml", broker, "wider", "live: true", "max_partitions: 3")
     with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
         leat.wait_for(lambda: job.status().get("events", 0) == 100, "the first records")
         broker.add_partitions("wider", 4)
@@ -140,9 +137,7 @@ def test_partitions_that_are_added_are_read(tmp_path, broker):
 def test_a_job_begins_where_it_says(tmp_path, broker):
     broker.make_topic("growing", 1)
     broker.publish("growing", 0, records(100))
-    job_file = counting(tmp_path / "job.yaml", broker, "growing", **{
-        "  partitions: 4\n": "  start: latest\n  live: true\n",
-        "  bots: {events: 1000000, customers: 1000}\n": ""})
+    job_file = reading(tmp_path / "job.yaml", broker, "growing", "start: latest", "live: true")
     with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
         leat.wait_for(lambda: job.status().get("phase") == "running", "the start")
         broker.publish("growing", 0, records(70))
@@ -171,16 +166,15 @@ def secured(folder):
               "ssl.keystore.type=PEM", f"ssl.keystore.location={chain}", "ssl.truststore.type=PEM",
               f"ssl.truststore.location={ca}"]
     return broker, {"security.protocol": "SASL_SSL", "ssl.ca.location": str(ca), "sasl.mechanism": "PLAIN",
-                    "sasl.username": "leat"}
+                    "sasl.username": "leat", "sasl.password": {"env": "KAFKA_PASSWORD"}}
 
 
 def test_tls_and_a_password_that_nobody_sees(tmp_path):
     properties, settings = secured(tmp_path)
     broker = Broker(tmp_path / "broker", *properties)
     try:
-        kafka = json.dumps({**broker.settings(**settings), "sasl.password": {"env": "KAFKA_PASSWORD"}})
-        job_file = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
-            "topic: events": f"topic: events\n  kafka: {kafka}", "events: 1000000": "events: 20000, rate: 10000"})
+        job_file = counting(tmp_path / "job.yaml", broker, settings=settings,
+                            **{"events: 1000000": "events: 20000, rate: 10000"})
         environment = {**os.environ, "KAFKA_PASSWORD": PASSWORD}
         with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job", env=environment) as job:
             leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
@@ -198,8 +192,7 @@ def test_tls_and_a_password_that_nobody_sees(tmp_path):
 def test_records_that_expire_before_they_are_trained(tmp_path, broker):
     broker.make_topic("expiring", 1)
     broker.publish("expiring", 0, records(100))
-    changes = {"  bots: {events: 1000000, customers: 1000}\n": ""}
-    first = counting(tmp_path / "job.yaml", broker, "expiring", **changes, **{"  partitions: 4\n": "  live: true\n"})
+    first = reading(tmp_path / "job.yaml", broker, "expiring", "live: true")
     with leat.Job("train", first, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
         leat.wait_for(lambda: job.status().get("events", 0) == 100, "the first records")
         job.interrupt()
@@ -209,8 +202,7 @@ def test_records_that_expire_before_they_are_trained(tmp_path, broker):
     broker.publish("expiring", 0, records(20))
     leat.refused(leat.run("train", "--resume", tmp_path / "job"), "'expiring' partition 0 begins at offset 150",
                  "50 records have expired", "fail_on_data_loss: false")
-    lenient = counting(tmp_path / "lenient.yaml", broker, "expiring", **changes,
-                       **{"  partitions: 4\n": "  live: true\n  fail_on_data_loss: false\n"})
+    lenient = reading(tmp_path / "lenient.yaml", broker, "expiring", "live: true", "fail_on_data_loss: false")
     with leat.Job("train", lenient, "--resume", tmp_path / "job", directory=tmp_path / "job") as job:
         leat.wait_for(lambda: job.status().get("events", 0) >= 120, "the last records")
         job.interrupt()
@@ -221,13 +213,12 @@ def test_records_that_expire_before_they_are_trained(tmp_path, broker):
 
 
 def test_topics_that_lose_records(tmp_path, broker):
-    changes = {"  partitions: 4\n": "  live: true\n", "  bots: {events: 1000000, customers: 1000}\n": ""}
     broker.make_topic("compacted", 1, **{"cleanup.policy": "compact"})
-    job_file = counting(tmp_path / "job.yaml", broker, "compacted", **changes)
+    job_file = reading(tmp_path / "job.yaml", broker, "compacted", "live: true")
     leat.refused(leat.run("train", job_file, "--directory", tmp_path / "job"), "'compacted' is compacted")
 
     broker.make_topic("short", 1, **{"retention.ms": "2000"})
-    job_file = counting(tmp_path / "job.yaml", broker, "short", **changes)
+    job_file = reading(tmp_path / "job.yaml", broker, "short", "live: true")
     with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
         leat.wait_for(lambda: job.status().get("phase") == "running", "the start")
         assert "keeps records for 2 s (retention.ms)" in (tmp_path / "job/logs/coordinator.log").read_text()
@@ -238,10 +229,7 @@ def test_a_wrong_password_is_named(tmp_path):
     properties, settings = secured(tmp_path)
     broker = Broker(tmp_path / "broker", *properties)
     try:
-        kafka = json.dumps({**broker.settings(**settings), "sasl.password": {"env": "KAFKA_PASSWORD"}})
-        job_file = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
-            "topic: events": f"topic: events\n  kafka: {kafka}", "  partitions: 4\n": "  live: true\n",
-            "  bots: {events: 1000000, customers: 1000}\n": ""})
+        job_file = reading(tmp_path / "job.yaml", broker, "events", "live: true", settings=settings)
         done = leat.run("train", job_file, "--directory", tmp_path / "job", env={"KAFKA_PASSWORD": "wrong"})
         assert "uthentication failed" in leat.refused(done, broker.address)
     finally:
@@ -256,8 +244,7 @@ def test_a_wrong_password_is_named(tmp_path):
     ({"topic: events": "start: noon\n  topic: events"}, "noon", "earliest, latest, or a time"),
 ])
 def test_bad_settings_are_refused(tmp_path, broker, change, place, message):
-    job_file = counting(tmp_path / "job.yaml", broker, **{
-        "  bots: {events: 1000000, customers: 1000}\n": "  live: true\n", "  partitions: 4\n": ""})
+    job_file = reading(tmp_path / "job.yaml", broker, "events", "live: true")
     leat.write_job(job_file, job_file.read_text(), **change)
     line = leat.refused(leat.run("train", job_file, "--directory", tmp_path / "job"), place)
     assert message in line

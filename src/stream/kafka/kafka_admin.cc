@@ -49,7 +49,7 @@ class Request {
   }
   Status NoAnswer() const { return {Code::kUnavailable, Where() + ": no broker has answered"}; }
 
-  // Of a change of the topic. `results` finds them in the answer.
+  // The outcome of a change of the topic. `results` finds it in the answer.
   template <class Results>
   Status AwaitChange(Results results, rd_kafka_resp_err_t fine) {
     LEAT_ASSIGN_OR_RETURN(const auto event, Await());

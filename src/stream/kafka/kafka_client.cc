@@ -11,7 +11,7 @@
 namespace leat::stream {
 namespace {
 
-// What a job relies on. Offsets are the job's own, and only committed records exist.
+// Leat keeps the job's offsets, reads committed records only, and waits for the ends of partitions.
 constexpr std::array<std::string_view, 6> kOwned = {"isolation.level",    "group.id",
                                                     "enable.auto.commit", "enable.auto.offset.store",
                                                     "auto.offset.reset",  "enable.partition.eof"};
@@ -78,7 +78,7 @@ void KafkaClient::Write(const rd_kafka_t* client, int level, const char* facilit
   // The name of the thread.
   if (line.starts_with("[thrd:")) line.remove_prefix(std::min(line.size(), line.find("]: ") + 3));
   spdlog::debug("kafka: {}", line);
-  // Of a connection. Others only say that all are down.
+  // Reports of failed connections. Other errors only say that all brokers are down.
   if (level > LOG_WARNING || std::string_view(facility) != "FAIL") return;
   auto* log = static_cast<Log*>(rd_kafka_opaque(client));
   std::lock_guard lock(log->mutex);

@@ -25,7 +25,7 @@ struct KafkaOptions {
   std::vector<uint64_t> start, end;
   // The topic is complete with so many records in all, which bots write; 0: never.
   uint64_t records = 0;
-  // What retention has removed before it was read is absent; otherwise a read of it fails.
+  // Records that retention has removed before they were read are absent; if false, such a read fails.
   bool skip_expired = false;
 };
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <thread>
 #include <utility>
@@ -15,7 +13,7 @@
 namespace leat::stream {
 namespace {
 
-// What has been prefetched is skipped, up to this many offsets, rather than asked for again.
+// A read that begins at most so many offsets later discards prefetched records. Others ask the broker again.
 constexpr uint64_t kMostSkipped = 20'000;
 constexpr size_t kMessages = 1000;                           // that librdkafka hands over at a time
 constexpr Duration kLongestPause = std::chrono::seconds(2);  // between two looks for the topic
@@ -138,9 +136,9 @@ class KafkaSource final : public Source {
   struct Partition {
     KafkaPtr<rd_kafka_queue_t> queue;
     uint64_t next = 0;  // records before it are taken, or do not exist
-    // What librdkafka has handed over and no read has taken. In the order of the queue.
+    // Messages that librdkafka has handed over, in the order of its queue.
     std::vector<KafkaPtr<rd_kafka_message_t>> held;
-    size_t taken = 0;  // of them
+    size_t taken = 0;  // the reads have taken so many of them
   };
 
   // The partitions that the topic has now. kNotFound: there is no such topic.
@@ -202,7 +200,7 @@ class KafkaSource final : public Source {
     return &partitions_.emplace(id, std::move(partition)).first->second;
   }
 
-  // What retention has left of a range. The offsets before it are absent.
+  // Reads the part of a range that retention has left. The offsets before it are absent.
   Status ReadRest(uint32_t id, uint64_t begin, uint64_t end, RecordBatch* out) {
     Stop(id);
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(id));

@@ -1,6 +1,5 @@
 #include "stream/kafka/kafka_writer.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +9,7 @@
 namespace leat::stream {
 namespace {
 
-// What the brokers have said of the records of one Append.
+// The brokers' answers about the records of one Append.
 struct Delivery {
   size_t waiting = 0;
   int64_t first = -1;  // offset
