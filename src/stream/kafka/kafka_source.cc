@@ -15,9 +15,10 @@ namespace {
 
 // A read that begins at most so many offsets later discards prefetched records. Others ask the broker again.
 constexpr uint64_t kMostSkipped = 20'000;
-constexpr size_t kMessages = 1000;                           // that librdkafka hands over at a time
-constexpr Duration kLongestPause = std::chrono::seconds(2);  // between two looks for the topic
-constexpr Duration kNewTopic = std::chrono::seconds(5);      // until all brokers know it
+constexpr size_t kMessages = 1000;                                // that librdkafka hands over at a time
+constexpr Duration kFirstPause = std::chrono::milliseconds(100);  // between two attempts
+constexpr Duration kLongestPause = std::chrono::seconds(2);
+constexpr Duration kNewTopic = std::chrono::seconds(5);  // until all brokers know it
 
 class KafkaSource final : public Source {
  public:
@@ -67,14 +68,19 @@ class KafkaSource final : public Source {
     const KafkaPtr<rd_kafka_topic_partition_list_t> found(
         rd_kafka_topic_partition_list_new(static_cast<int>(partitions)));
     for (uint32_t id = 0; id < partitions; ++id)
-      rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id))
-          ->offset = since_ms;
-    LEAT_RETURN_IF_ERROR(client_.Error(
-        rd_kafka_offsets_for_times(client_.get(), found.get(), Milliseconds(options_.timeout)), Where()));
+      rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id));
+    const Status asked = Await([&](int timeout_ms) {
+      for (int i = 0; i < found->cnt; ++i) found->elems[i].offset = since_ms;
+      LEAT_RETURN_IF_ERROR(
+          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), timeout_ms), Where()));
+      for (int i = 0; i < found->cnt; ++i)
+        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(static_cast<uint32_t>(i))));
+      return Status();
+    });
+    LEAT_RETURN_IF_ERROR(asked);
     std::vector<uint64_t> offsets;
     for (int i = 0; i < found->cnt; ++i) {
       const rd_kafka_topic_partition_t& partition = found->elems[i];
-      LEAT_RETURN_IF_ERROR(client_.Error(partition.err, Where(static_cast<uint32_t>(i))));
       if (partition.offset >= 0) {
         offsets.push_back(static_cast<uint64_t>(partition.offset));
       } else {
@@ -120,8 +126,7 @@ class KafkaSource final : public Source {
   Status AwaitTopic() {
     const MonotonicClock clock;
     const Time now = clock.Now();
-    for (Duration pause = std::chrono::milliseconds(100);;
-         pause = std::min<Duration>(2 * pause, kLongestPause)) {
+    for (Duration pause = kFirstPause;; pause = std::min<Duration>(2 * pause, kLongestPause)) {
       const Time until = now + options_.timeout;
       const Status found = CountPartitions(until - clock.Now()).status();
       if (found.code() != Code::kNotFound && found.code() != Code::kUnavailable) return found;
@@ -140,6 +145,19 @@ class KafkaSource final : public Source {
     std::vector<KafkaPtr<rd_kafka_message_t>> held;
     size_t taken = 0;  // the reads have taken so many of them
   };
+
+  // Asks again until the timeout: a partition that was only just made, or whose leader has changed, has none
+  // for a moment.
+  template <class Ask>
+  Status Await(const Ask& ask) const {
+    const MonotonicClock clock;
+    const Time until = clock.Now() + options_.timeout;
+    for (Duration pause = kFirstPause;; pause = std::min<Duration>(2 * pause, kLongestPause)) {
+      Status status = ask(Milliseconds(until - clock.Now()));
+      if (status.code() != Code::kUnavailable || clock.Now() + pause >= until) return status;
+      std::this_thread::sleep_for(pause);
+    }
+  }
 
   // The partitions that the topic has now. kNotFound: there is no such topic.
   Result<uint32_t> CountPartitions(Duration timeout) {
@@ -161,10 +179,12 @@ class KafkaSource final : public Source {
   Result<PartitionRange> Range(uint32_t id) {
     int64_t low = 0;
     int64_t high = 0;
-    const auto error =
-        rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
-                                         &low, &high, Milliseconds(options_.timeout));
-    LEAT_RETURN_IF_ERROR(client_.Error(error, Where(id)));
+    LEAT_RETURN_IF_ERROR(Await([&](int timeout_ms) {
+      return client_.Error(
+          rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
+                                           &low, &high, timeout_ms),
+          Where(id));
+    }));
     if (low < 0 || high < low) {
       return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
                                          std::to_string(high) + ") from the broker");

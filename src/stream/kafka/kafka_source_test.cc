@@ -163,6 +163,24 @@ TEST_F(KafkaSourceTest, ReadsWithinTheBoundsOfTheJob) {
                                              PartitionRange{2, 0, 0, true}));
 }
 
+TEST_F(KafkaSourceTest, APartitionWithoutALeaderIsAskedAgain) {
+  Publish(0, {"a"});
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  constexpr int16_t kListOffsets = 2;  // of Kafka's protocol
+  rd_kafka_mock_push_request_errors(cluster_.get(), kListOffsets, 2,
+                                    RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+                                    RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE);
+  const auto ranges = source->Ranges();
+  ASSERT_TRUE(ranges.ok()) << ranges.status().ToString();
+  EXPECT_EQ((*ranges)[0].end, 1u);
+  rd_kafka_mock_push_request_errors(cluster_.get(), kListOffsets, 1,
+                                    RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
+  const auto since = FindKafkaOffsets(options_, 1);
+  ASSERT_TRUE(since.ok()) << since.status().ToString();
+  EXPECT_THAT(*since, ElementsAre(1, 0)) << "this broker takes every time for the end";
+}
+
 TEST_F(KafkaSourceTest, AWriterAppendsInOrder) {
   EXPECT_EQ(writer_->partitions(), 2u);
   const std::vector<std::string_view> records = {"a", "", "c"};
