@@ -64,7 +64,7 @@ class GroupMemberRole {
                   .full_batch = job_.strategy.full_run,
                   .deterministic = job_.strategy.deterministic,
                   .overlap = !job_.optimizer.clipping.any()}),
-        loader_(loop, std::move(stream_.source), job_.schema,
+        loader_(loop, SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters),
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
@@ -82,7 +82,7 @@ class GroupMemberRole {
 
   Status Run() {
     machine_.OnJoined(membership_.node());
-    input_errors_.OpenDeadLetters(membership_.node());
+    if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
     const Status outcome = membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
                                             .on_reply =
                                                 [this](const protocol::ControlReply& reply) {

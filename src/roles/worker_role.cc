@@ -56,7 +56,7 @@ class WorkerRole {
                    Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
                  },
              .on_silence = [this](NodeId server, bool silent) { OnSilence(server, silent); }}),
-        loader_(loop, std::move(stream_.source), job_.schema,
+        loader_(loop, SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters),
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
@@ -67,7 +67,7 @@ class WorkerRole {
   // Returns once the job is over, this node is evicted, or the coordinator is lost.
   Status Run() {
     machine_.OnJoined(membership_.node());
-    input_errors_.OpenDeadLetters(membership_.node());
+    if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
     return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
                             .on_reply =
                                 [this](const protocol::ControlReply& reply) {

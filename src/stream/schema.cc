@@ -47,6 +47,30 @@ std::vector<std::string> NamesFrom(const Config& list, std::string_view what) {
   return names;
 }
 
+std::optional<Attribute> FromFrom(const Config& config) {
+  if (!config.Has("from")) return std::nullopt;
+  const Config from = config.At("from");
+  if (from.IsMap()) {
+    from.Allow({"header"});
+    return Attribute{Attribute::Kind::kHeader, from.At("header").String()};
+  }
+  return from.OneOf("from", {"key", "timestamp"}) == "key" ? Attribute{Attribute::Kind::kKey, ""}
+                                                           : Attribute{Attribute::Kind::kTimestamp, ""};
+}
+
+void CheckFrom(const Config& config, const Field& field) {
+  if (!field.from || field.role == Role::kIgnore) return;
+  using T = Field::Type;
+  const bool one =
+      field.type == T::kNumber || field.type == T::kCategory || (field.type == T::kId && !field.list);
+  if (!one)
+    config.At("from").Fail(
+        "'" + field.name +
+        "' is no number, category or id; no other comes from a key, a timestamp or a header");
+  if (field.from->kind == Attribute::Kind::kTimestamp && field.type == T::kCategory)
+    config.At("from").Fail("'" + field.name + "' is a category, a timestamp a number");
+}
+
 void ReadNumber(const Config& config, Field* field) {
   field->log = config.Bool("log", false);
   field->mean = config.Number("mean", 0);
@@ -160,9 +184,10 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   field.where = config.where();
   if (!config.IsMap()) config.Fail("field '" + name + "' must be a map, as {type: number}");
   config.Allow({"type", "role", "log", "mean", "std", "period", "classes", "values", "buckets", "width",
-                "below", "length", "pad", "alphabet", "sequence"});
+                "below", "length", "pad", "alphabet", "sequence", "from"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
+  field.from = FromFrom(config);
   CheckKeys(config, field);
   switch (field.type) {
     case Field::Type::kNumber:
@@ -185,6 +210,7 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
       ReadCharacters(config, format, sequence, &field);
       break;
   }
+  CheckFrom(config, field);
   if (field.role == Role::kTruth && field.type != Field::Type::kNumber)
     config.Fail("truth '" + name + "' must be a number");
   return field;
@@ -295,6 +321,14 @@ bool Schema::has_label() const {
   return std::ranges::any_of(fields, [](const Field& f) { return f.labels() > 0; });
 }
 
+std::vector<Attribute> Schema::attributes() const {
+  std::vector<Attribute> found;
+  for (const Field& field : fields) {
+    if (field.from && std::ranges::find(found, *field.from) == found.end()) found.push_back(*field.from);
+  }
+  return found;
+}
+
 bool Schema::has_truth() const {
   return HasRole(fields, Role::kTruth);
 }
@@ -338,6 +372,7 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
 
 void Schema::UseColumns(std::vector<std::string> names) {
   for (const Field& field : fields) {
+    if (field.from) continue;
     if (std::find(names.begin(), names.end(), field.name) != names.end()) continue;
     const std::string near = Nearest(field.name, names);
     throw std::invalid_argument(field.where + ": field '" + field.name + "' is not among the columns" +
@@ -367,6 +402,10 @@ uint64_t Schema::hash() const {
     w.Put(f.buckets);
     w.Put(f.classes);
     w.Put(f.width);
+    if (f.from) {
+      w.Put(f.from->kind);
+      w.PutString(f.from->header);
+    }
     if (f.type != Field::Type::kId) continue;
     w.Put(f.below);
     w.Put(f.pad);

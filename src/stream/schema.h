@@ -16,6 +16,9 @@
 //       bought:  {type: id, below: 1000, length: 20}   # json: a list of at most 20, padded with `pad` (0)
 //       text:    {type: characters, alphabet: "\nabc"} # format text: see below
 //       note:    {role: ignore}
+//       card:    {type: category, buckets: 64, from: key}      # of Kafka's record, not its value
+//       day:     {type: number, from: timestamp, period: 86400} # seconds since 1970
+//       shop:    {type: id, below: 500, from: {header: shop}}
 //
 // json: an object with keys in any order; unknown keys are ignored. A number may also be true (1) or false
 // (0). A category may also be a number, true or false, compared by its spelling. csv: the fields are the
@@ -32,6 +35,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -64,6 +68,8 @@ struct Field {
   uint32_t below = 0;  // id: 0 ≤ x < below
   uint32_t pad = 0;    // id: padding value of a list
   bool list = false;   // id: a list
+  // Set: it is not in the record's bytes. A key or a header is text; a timestamp is a number in seconds.
+  std::optional<Attribute> from;
   // The number of features of the field; 0 unless role is kFeature.
   uint32_t features() const;
   // The number of labels of the field.
@@ -88,6 +94,8 @@ struct Schema {
   uint32_t labels() const;    // of a decoded row; 1, always 0, if no field is a label
   bool has_label() const;
   bool has_truth() const;
+  // The attributes that fields come from, each once.
+  std::vector<Attribute> attributes() const;
   // The number of classes of a label; 0 if there is no label or it is any number.
   uint32_t classes() const;
   // Throws std::invalid_argument with the location and the values, and suggests the most similar known word.

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <set>
 
 #include "base/rng.h"
@@ -403,6 +405,97 @@ TEST(CsvDecoder, ADelimiterIsOneCharacterAndPartOfTheHash) {
   ASSERT_EQ(rows.dead.size(), 2u);
   EXPECT_THAT(rows.dead[0].reason, HasSubstr("x: '1,5' is not a number"));
   EXPECT_THAT(rows.dead[1].reason, HasSubstr("has 3 columns instead of 2"));
+}
+
+const char* const kAttributed = R"(
+fields:
+  amount: {type: number}
+  card:   {type: category, values: [k1, k2], from: key}
+  day:    {type: number, mean: 1, from: timestamp}
+  shop:   {type: id, below: 10, from: {header: shop}}
+  truth:  {type: number, role: truth, from: {header: p}}
+  unused: {role: ignore, from: {header: shop}}
+  fraud:  {type: number, role: label, classes: 2}
+)";
+
+// Of each record: its bytes, key, header `shop`, and header `p`. Its timestamp is its place in seconds.
+RecordBatch Attributed(const Schema& schema, const std::vector<std::array<const char*, 4>>& records) {
+  std::vector<std::string> bytes;
+  for (const auto& record : records) bytes.emplace_back(record[0]);
+  RecordBatch batch = BatchOf(bytes, 100);
+  batch.wanted = schema.attributes();
+  batch.attributes.resize(batch.wanted.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    for (size_t a = 0; a < batch.wanted.size(); ++a) {
+      const int64_t ms = 1000 * static_cast<int64_t>(i);
+      const auto kind = batch.wanted[a].kind;
+      const char* const text = records[i][kind == Attribute::Kind::kKey      ? 1
+                                          : batch.wanted[a].header == "shop" ? 2
+                                                                             : 3];
+      std::optional<ByteView> value;
+      if (kind == Attribute::Kind::kTimestamp) {
+        value = ByteView(reinterpret_cast<const std::byte*>(&ms), sizeof(ms));
+      } else if (text != nullptr) {
+        value = AsBytes(text);
+      }
+      batch.attributes[a].Append(value);
+    }
+  }
+  return batch;
+}
+
+TEST(AttributeDecoder, AddsKeysTimestampsAndHeadersToAnyFormat) {
+  for (const bool json : {true, false}) {
+    const Schema schema = Make((json ? "format: json" : "format: csv") + std::string(kAttributed));
+    EXPECT_THAT(
+        schema.attributes(),
+        ElementsAre(Attribute{Attribute::Kind::kKey, ""}, Attribute{Attribute::Kind::kTimestamp, ""},
+                    Attribute{Attribute::Kind::kHeader, "shop"}, Attribute{Attribute::Kind::kHeader, "p"}));
+    const char* const good = json ? R"({"amount": 5, "fraud": 1, "card": "k1"})" : "5,1";
+    const auto batch = Attributed(schema, {{good, "k2", "7", "0.5"},
+                                           {"?", "k1", "7", "0.5"},
+                                           {good, nullptr, "7", "0.5"},
+                                           {good, "k3", "7", "0.5"},
+                                           {good, "", "10", "0.5"},
+                                           {good, "", "7", "nan"},
+                                           {good, "k1", "+3", "1e-1"}});
+    DecodedRows rows;
+    MakeDecoder(schema)->Decode(batch, &rows);
+    MakeDecoder(schema)->Decode(batch, &rows);
+    EXPECT_THAT(rows.index, ElementsAre(0, 3, 6, 0, 3, 6));
+    const std::vector<float> features = {5, 0, 1, -1, 7, 5, 0, 0, 2, 7, 5, 1, 0, 5, 3};
+    ASSERT_EQ(rows.features.size(), 2 * features.size());
+    EXPECT_EQ(std::vector(rows.features.begin(), rows.features.begin() + 15), features);
+    EXPECT_EQ(std::vector(rows.features.begin() + 15, rows.features.end()), features);
+    EXPECT_THAT(rows.labels, ElementsAre(1, 1, 1, 1, 1, 1));
+    EXPECT_THAT(rows.truth, ElementsAre(0.5f, 0.5f, 0.1f, 0.5f, 0.5f, 0.1f));
+    std::vector<std::string> dead;
+    for (const auto& letter : rows.dead) dead.push_back(std::to_string(letter.offset) + " " + letter.reason);
+    ASSERT_EQ(dead.size(), 8u);
+    EXPECT_THAT(dead[0], HasSubstr("101 "));
+    EXPECT_EQ(dead[1], "102 card: the record has no key");
+    EXPECT_EQ(dead[2], "104 shop: 10 is not a whole number from 0 to 9");
+    EXPECT_EQ(dead[3], "105 truth: 'nan' is not a number");
+  }
+}
+
+TEST(AttributeDecoder, SaysWhichFieldsCanComeFromAnAttribute) {
+  const auto field = [](const std::string& text) {
+    return ErrorOf("format: json\nfields:\n  a: {" + text + "}");
+  };
+  EXPECT_THAT(field("type: number, from: kye"),
+              HasSubstr("job.yaml:3: unknown from 'kye'; did you mean 'key'?"));
+  EXPECT_THAT(field("type: category, buckets: 3, from: timestamp"),
+              HasSubstr("'a' is a category, a timestamp a number"));
+  EXPECT_THAT(field("type: id, below: 3, length: 2, from: key"),
+              HasSubstr("'a' is no number, category or id"));
+  EXPECT_THAT(field("type: number, from: {headr: x}"), HasSubstr("did you mean 'header'?"));
+  const auto hash = [](const std::string& from) {
+    return Make("format: json\nfields: {a: {type: number" + from + "}}").hash();
+  };
+  const std::set<uint64_t> hashes = {hash(""), hash(", from: key"), hash(", from: timestamp"),
+                                     hash(", from: {header: x}"), hash(", from: {header: y}")};
+  EXPECT_EQ(hashes.size(), 5u);
 }
 
 TEST(CsvDecoder, ReadsColumnsInOrderOrByName) {

@@ -87,7 +87,7 @@ const std::vector<Kind>& Kinds() {
       {"files", {"files"}, ReadFileStream},
       {"a Kafka topic",
        {"kafka", "topic", "start", "bounded", "partitions", "max_partitions", "bots", "live",
-        "fail_on_data_loss"},
+        "fail_on_data_loss", "dead_letters"},
        ReadKafka},
   };
   return kKinds;

@@ -192,7 +192,7 @@ std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema
   std::vector<std::unique_ptr<const FieldWriter>> writers;
   uint32_t first = 0, label = 0;
   for (const Field& field : schema.fields) {
-    const bool read = field.role != Role::kIgnore;
+    const bool read = field.role != Role::kIgnore && !field.from;
     writers.push_back(read ? std::make_unique<FieldWriter>(field, first, label) : nullptr);
     first += field.features();
     label += field.labels();

@@ -94,7 +94,8 @@ class FieldWriter {
   std::string name_;
 };
 
-// The writers of a schema's fields, in the schema's order; null for ignored fields.
+// The writers of a schema's fields, in the schema's order; null for those that are ignored or not in the
+// record's bytes.
 std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema);
 
 // Appends a batch to DecodedRows: reserves memory for all records, then takes a row or a dead letter for
