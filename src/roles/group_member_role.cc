@@ -19,6 +19,7 @@
 #include "protocol/member/group_member.h"
 #include "roles/background_thread.h"
 #include "roles/input/input_errors.h"
+#include "roles/input/input_flow.h"
 #include "roles/input/split_loader.h"
 #include "roles/role.h"
 #include "roles/shards/shard_files.h"
@@ -128,6 +129,7 @@ class GroupMemberRole {
     if (!split.ok()) return OnUnreadable(lease, split.status());
     if (auto status = input_errors_.OnSplit(**split); !status.ok())
       return membership_.Fail(std::move(status));
+    input_flow_.OnSplit(**split);
     splits_[lease] = std::move(*split);
     Do(machine_.OnSplitReady(lease));
   }
@@ -147,6 +149,7 @@ class GroupMemberRole {
       if (membership_.over()) return;
       std::visit([this](const auto& a) { Act(a); }, action);
     }
+    input_flow_.OnReady(loop_.Now(), splits_.size(), computing_.has_value());
     membership_.Update();
   }
 
@@ -342,6 +345,7 @@ class GroupMemberRole {
   protocol::WorkerProgress progress_;
   const std::unique_ptr<ShardFiles> shard_files_;  // used on the thread for files
   InputErrors input_errors_;
+  InputFlow input_flow_{&progress_};
   protocol::GroupMember machine_;
   Time scored_at_{0};
   std::set<uint64_t> wanted_;

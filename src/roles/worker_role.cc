@@ -22,6 +22,7 @@
 #include "ps/client.h"
 #include "roles/group_member_role.h"
 #include "roles/input/input_errors.h"
+#include "roles/input/input_flow.h"
 #include "roles/input/open_stream.h"
 #include "roles/input/split_loader.h"
 #include "roles/membership.h"
@@ -102,6 +103,7 @@ class WorkerRole {
     if (!split.ok()) return OnUnreadable(lease, split.status());
     if (auto status = input_errors_.OnSplit(**split); !status.ok())
       return membership_.Fail(std::move(status));
+    input_flow_.OnSplit(**split);
     splits_[lease] = std::move(*split);
     Do(machine_.OnSplitReady(loop_.Now(), lease));
   }
@@ -121,6 +123,7 @@ class WorkerRole {
       if (membership_.over()) return;
       std::visit([this](const auto& a) { Act(a); }, action);
     }
+    input_flow_.OnReady(loop_.Now(), splits_.size(), !asked_.empty());
     membership_.Update();
   }
 
@@ -216,6 +219,7 @@ class WorkerRole {
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
   InputErrors input_errors_;
+  InputFlow input_flow_{&progress_};
   protocol::Worker machine_;
   std::set<NodeId> asked_;  // servers that have not answered yet
   Time waiting_since_{0};   // for the first of them

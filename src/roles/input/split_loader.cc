@@ -47,6 +47,7 @@ SplitReader::SplitReader(std::unique_ptr<stream::Source> source, const stream::S
 Status SplitReader::Read(PreparedSplit* split) {
   const auto& cut = split->lease.cut;
   LEAT_RETURN_IF_ERROR(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
+  split->bytes = records_.offsets.back();
   split->rows.clear();
   decoder_->Decode(records_, &split->rows);
   // Before any event of the split can count.

@@ -20,6 +20,7 @@ namespace leat::roles {
 struct PreparedSplit {
   protocol::Lease lease;
   stream::DecodedRows rows;
+  uint64_t bytes = 0;  // of its records
   // The rows of batch i are order[starts[i], starts[i + 1]), without dead letters.
   std::vector<uint32_t> order;
   std::vector<uint32_t> starts;
