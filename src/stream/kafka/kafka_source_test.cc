@@ -176,6 +176,65 @@ TEST_F(KafkaSourceTest, AWriterAppendsInOrder) {
   EXPECT_THAT(TextsOf(batch), ElementsAre("a", "", "c", "a", "", "c"));
 }
 
+// The key of a record, as librdkafka itself reads it.
+std::string KeyAt(const KafkaOptions& options, int32_t partition, int64_t offset) {
+  auto client = KafkaClient::Make(RD_KAFKA_CONSUMER, options, {});
+  const KafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client->get(), kTopic, nullptr));
+  rd_kafka_consume_start(topic.get(), partition, offset);
+  std::string key = "nothing";
+  if (const KafkaPtr<rd_kafka_message_t> message(rd_kafka_consume(topic.get(), partition, 10'000)); message)
+    key = message->key == nullptr ? "none" : std::string(static_cast<char*>(message->key), message->key_len);
+  rd_kafka_consume_stop(topic.get(), partition);
+  return key;
+}
+
+TEST_F(KafkaSourceTest, RecordsAreSentWithoutWaiting) {
+  std::vector<std::string> numbers;
+  std::vector<TopicRecord> records;
+  for (int i = 0; i < 150'000; ++i) numbers.push_back(std::to_string(i));  // more than librdkafka's queue has
+  for (const std::string& number : numbers) records.push_back({.value = number});
+  ASSERT_TRUE(writer_->Send(0, records).ok());
+  const std::vector<TopicRecord> keyed = {
+      {.value = "a", .key = "k"}, {.value = "b"}, {.value = "", .key = ""}};
+  ASSERT_TRUE(writer_->Send(1, keyed).ok());
+  EXPECT_GE(writer_->waiting(), 3u);
+  ASSERT_TRUE(writer_->Flush().ok());
+  EXPECT_EQ(writer_->waiting(), 0u);
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  ExpectNumbers(*source, 0, 150'000);
+  RecordBatch batch;
+  ASSERT_TRUE(source->Read(1, 0, 3, &batch).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("a", "b", ""));
+  EXPECT_EQ(KeyAt(options_, 1, 0), "k");
+  EXPECT_EQ(KeyAt(options_, 1, 1), "none");
+  EXPECT_EQ(KeyAt(options_, 1, 2), "");
+}
+
+TEST_F(KafkaSourceTest, RecordsThatAreNotAcknowledgedAreCounted) {
+  options_.timeout = std::chrono::milliseconds(500);
+  auto writer = OpenKafkaWriter(options_);
+  ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+  const std::vector<TopicRecord> records(10, {.value = "x"});
+  ASSERT_TRUE((*writer)->Send(0, records).ok());
+  ASSERT_TRUE((*writer)->Flush().ok());
+  rd_kafka_mock_broker_set_down(cluster_.get(), 1);
+  ASSERT_TRUE((*writer)->Send(0, records).ok());
+  const Status flushed = (*writer)->Flush();
+  EXPECT_EQ(flushed.code(), Code::kUnavailable);
+  EXPECT_THAT(flushed.message(), HasSubstr("10 records are not acknowledged"));
+  EXPECT_EQ((*writer)->waiting(), 10u);
+  rd_kafka_mock_broker_set_up(cluster_.get(), 1);
+}
+
+TEST_F(KafkaSourceTest, ARecordThatIsTooLargeIsNamed) {
+  const std::string large(2'000'000, 'x');
+  const std::vector<TopicRecord> records = {{.value = "small"}, {.value = large}};
+  const Status sent = writer_->Send(0, records);
+  EXPECT_EQ(sent.code(), Code::kInvalidArgument);
+  EXPECT_THAT(sent.message(), HasSubstr("a record of 2000000 bytes is too large (message.max.bytes)"));
+}
+
 TEST_F(KafkaSourceTest, RecordsThatDoNotExistYetAreNamed) {
   Publish(0, {"a", "b"});
   options_.timeout = std::chrono::seconds(1);
