@@ -394,6 +394,8 @@ int Run(int argc, char** argv) {
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);
   AddLogCommand(app, &result);
+  AddPeekCommand(app, &result);
+  AddPublishCommand(app, &result);
   AddSchemaCommand(app, &result);
   AddSimulateCommand(app, &result);
   CheckCommand(app, argv[1]);

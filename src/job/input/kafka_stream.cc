@@ -135,9 +135,12 @@ Result<std::vector<std::string>> KafkaStream::Identify() const {
 }
 
 Status KafkaStream::Prepare() const {
-  if (!bots) return {};
+  return bots ? Create(partitions) : Status();
+}
+
+Status KafkaStream::Create(uint32_t count) const {
   LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
-  return stream::CreateKafkaTopic(complete, partitions);
+  return stream::CreateKafkaTopic(complete, count > 0 ? count : partitions);
 }
 
 Result<std::unique_ptr<stream::Source>> KafkaStream::Open() const {

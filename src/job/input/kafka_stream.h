@@ -48,6 +48,8 @@ struct KafkaStream {
   Result<std::unique_ptr<stream::Source>> Open() const;
   Status CheckEmpty() const;
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+  // Makes the topic unless it exists, with so many partitions; 0: with `partitions`.
+  Status Create(uint32_t count) const;
   // Refuses a topic that loses records in its middle. `warning`: about one that loses them sooner than a job
   // with such checkpoints may need them again.
   Status CheckTopic(double checkpoint_interval_s, std::string* warning) const;
