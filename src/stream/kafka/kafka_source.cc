@@ -15,7 +15,9 @@ namespace {
 
 // A read that begins at most so many offsets later discards prefetched records. Others ask the broker again.
 constexpr uint64_t kMostSkipped = 20'000;
-constexpr size_t kMessages = 1000;                           // that librdkafka hands over at a time
+constexpr size_t kMessages = 1000;  // that librdkafka hands over at a time
+constexpr Duration kFirstPause =
+    std::chrono::milliseconds(20);  // before a partition without a leader is asked again
 constexpr Duration kLongestPause = std::chrono::seconds(2);  // between two looks for the topic
 constexpr Duration kNewTopic = std::chrono::seconds(5);      // until all brokers know it
 
@@ -164,10 +166,7 @@ class KafkaSource final : public Source {
   Result<PartitionRange> Range(uint32_t id) {
     int64_t low = 0;
     int64_t high = 0;
-    const auto error =
-        rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
-                                         &low, &high, Milliseconds(options_.timeout));
-    LEAT_RETURN_IF_ERROR(client_.Error(error, Where(id)));
+    LEAT_RETURN_IF_ERROR(client_.Error(QueryWatermarks(id, &low, &high), Where(id)));
     if (low < 0 || high < low) {
       return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
                                          std::to_string(high) + ") from the broker");
@@ -176,6 +175,21 @@ class KafkaSource final : public Source {
                           .begin = static_cast<uint64_t>(low),
                           .end = static_cast<uint64_t>(high),
                           .sealed = false};
+  }
+
+  // Tries again while a partition has no leader: it is new, or its broker was just replaced.
+  rd_kafka_resp_err_t QueryWatermarks(uint32_t id, int64_t* low, int64_t* high) {
+    const MonotonicClock clock;
+    const Time until = clock.Now() + options_.timeout;
+    for (Duration pause = kFirstPause;; pause = std::min<Duration>(2 * pause, kLongestPause)) {
+      const auto error =
+          rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
+                                           low, high, Milliseconds(until - clock.Now()));
+      const bool leaderless = error == RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION ||
+                              error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
+      if (!leaderless || clock.Now() + pause >= until) return error;
+      std::this_thread::sleep_for(pause);
+    }
   }
 
   void Stop(uint32_t id) {

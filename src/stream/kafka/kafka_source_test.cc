@@ -98,6 +98,19 @@ TEST_F(KafkaSourceTest, APartitionGrows) {
   EXPECT_EQ(batch.size(), 0u);
 }
 
+TEST_F(KafkaSourceTest, ANewPartitionMayHaveNoLeaderYet) {
+  Publish(0, {"a"});
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  constexpr int16_t kListOffsets = 2;
+  rd_kafka_mock_push_request_errors(cluster_.get(), kListOffsets, 2,
+                                    RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+                                    RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
+  const auto ranges = source->Ranges();
+  ASSERT_TRUE(ranges.ok()) << ranges.status().ToString();
+  EXPECT_THAT(*ranges, ElementsAre(PartitionRange{0, 0, 1, false}, PartitionRange{1, 0, 0, false}));
+}
+
 TEST_F(KafkaSourceTest, ReadsAnyRangeInAnyOrder) {
   PublishNumbers(0, 0, 30'000);
   const auto source = Open();
