@@ -24,7 +24,7 @@ void AddLogCommand(CLI::App& app, int* result);
 void AddPeekCommand(CLI::App& app, int* result);
 // leat publish: replay files into a topic.
 void AddPublishCommand(CLI::App& app, int* result);
-// leat schema: propose the schema of a job from a data file.
+// leat schema: propose the schema of a job from a data file or a topic.
 void AddSchemaCommand(CLI::App& app, int* result);
 // leat simulate: run a job on a simulated cluster.
 void AddSimulateCommand(CLI::App& app, int* result);

@@ -31,8 +31,8 @@ Config WithSetting(const Config& kafka, const std::string& setting) {
 
 }  // namespace
 
-void AddTopicOptions(CLI::App* command, TopicOptions* options) {
-  command->add_option("--topic", options->topic, "name of the topic");
+std::vector<CLI::Option*> AddTopicOptions(CLI::App* command, TopicOptions* options) {
+  auto* topic = command->add_option("--topic", options->topic, "name of the topic");
   auto* kafka = command->add_option("--kafka", options->kafka,
                                     "the topic is in Kafka, with these brokers: HOST:PORT,HOST:PORT");
   command
@@ -43,18 +43,14 @@ void AddTopicOptions(CLI::App* command, TopicOptions* options) {
       ->needs(kafka);
   auto* log =
       command->add_option("--log", options->log, "the topic is in the embedded log in this directory");
-  command->add_option("--job", options->job, "the topic is the one that this job file reads")
-      ->check(CLI::ExistingFile)
-      ->excludes(kafka)
-      ->excludes(log);
+  auto* job = command->add_option("--job", options->job, "the topic is the one that this job file reads");
+  job->check(CLI::ExistingFile)->excludes(kafka)->excludes(log)->excludes(topic);
   log->excludes(kafka);
+  return {topic, kafka, log, job};
 }
 
 Config StreamConfig(const TopicOptions& options) {
-  if (!options.job.empty()) {
-    if (!options.topic.empty()) throw std::invalid_argument("--job has a topic already; go without --topic");
-    return Config::ParseFile(options.job).At("stream");
-  }
+  if (!options.job.empty()) return Config::ParseFile(options.job).At("stream");
   if (options.kafka.empty() && options.log.empty())
     throw std::invalid_argument("where is the topic? --kafka BROKERS, --log DIR or --job FILE");
   if (options.topic.empty()) throw std::invalid_argument("which topic? --topic NAME");

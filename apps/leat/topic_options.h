@@ -15,7 +15,8 @@ struct TopicOptions {
   std::vector<std::string> settings;  // of librdkafka: NAME=VALUE
 };
 
-void AddTopicOptions(CLI::App* command, TopicOptions* options);
+// Returns those that name a topic.
+std::vector<CLI::Option*> AddTopicOptions(CLI::App* command, TopicOptions* options);
 
 // The settings of `stream:` that the options stand for. Throws std::invalid_argument if they do not say where
 // the topic is, or say it twice.

@@ -168,6 +168,29 @@ Json Object(const std::vector<Value>& values) {
 
 }  // namespace
 
+namespace {
+
+// How many records of each range are taken, so that they are `count` in all: an equal share of each, the rest
+// from the first ones, and more of the others where a range is too short.
+std::vector<uint64_t> Spread(const std::vector<PartitionRange>& ranges, uint64_t count) {
+  std::vector<uint64_t> counts(ranges.size());
+  const auto room = [&](size_t i) { return ranges[i].end - ranges[i].begin - counts[i]; };
+  while (count > 0) {
+    uint64_t open = 0;
+    for (size_t i = 0; i < ranges.size(); ++i) open += room(i) > 0;
+    if (open == 0) break;
+    const uint64_t share = std::max<uint64_t>(1, count / open);
+    for (size_t i = 0; i < ranges.size() && count > 0; ++i) {
+      const uint64_t taken = std::min({share, room(i), count});
+      counts[i] += taken;
+      count -= taken;
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
 Result<std::vector<PartitionRange>> PlanPeek(const std::vector<PartitionRange>& topic,
                                              const PeekOptions& options) {
   std::vector<PartitionRange> chosen;
@@ -190,17 +213,7 @@ Result<std::vector<PartitionRange>> PlanPeek(const std::vector<PartitionRange>& 
     }
     for (auto& r : chosen) r.begin = std::clamp(from, r.begin, r.end);
   }
-  // One more of each partition in turn, until there are enough.
-  std::vector<uint64_t> counts(chosen.size());
-  for (uint64_t left = options.count; left > 0;) {
-    const uint64_t before = left;
-    for (size_t i = 0; i < chosen.size() && left > 0; ++i) {
-      if (counts[i] == chosen[i].end - chosen[i].begin) continue;
-      ++counts[i];
-      --left;
-    }
-    if (left == before) break;
-  }
+  const std::vector<uint64_t> counts = Spread(chosen, options.count);
   for (size_t i = 0; i < chosen.size(); ++i) {
     if (options.latest) {
       chosen[i].begin = chosen[i].end - counts[i];
