@@ -11,6 +11,7 @@
 #include <string>
 
 #include "commands.h"
+#include "grouped.h"
 #include "stream/inspect/peek.h"
 #include "stream/schema.h"
 #include "topic_options.h"
@@ -76,9 +77,8 @@ int Run(const Options& a) {
   auto plan = stream::PlanPeek(there, Plan(a));
   if (!plan.ok()) throw std::invalid_argument(topic.Describe() + ": " + plan.status().message());
   if (!a.json) {
-    std::printf("%s: %zu partition%s, %llu records\n%s", topic.Describe().c_str(), there.size(),
-                there.size() == 1 ? "" : "s", static_cast<unsigned long long>(records),
-                plan->empty() ? "" : "\n");
+    std::printf("%s: %zu partition%s, %s records\n%s", topic.Describe().c_str(), there.size(),
+                there.size() == 1 ? "" : "s", Grouped(records).c_str(), plan->empty() ? "" : "\n");
   }
   stream::RecordPrinter printer(schema ? &*schema : nullptr, look);
   stream::RecordBatch batch;

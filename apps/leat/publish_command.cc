@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "commands.h"
+#include "grouped.h"
 #include "launcher/signals.h"
 #include "stream/decode/delimiter.h"
 #include "stream/publish/publish.h"
@@ -34,13 +35,6 @@ struct Options {
   bool shuffle = false;
   uint64_t seed = 1;
 };
-
-std::string Grouped(uint64_t n) {
-  std::string digits = std::to_string(n);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
 
 std::string Bytes(uint64_t bytes) {
   char text[32];
@@ -143,8 +137,8 @@ int Run(Options a) {
   const job::StreamSpec topic = ReadTopic(a.topic);
   const auto rows = stream::OpenRows(a.rows);
   if (!rows.ok()) throw std::invalid_argument(rows.status().message());
-  Explain(a, *rows);
   const auto writer = OpenWriter(a, topic);
+  Explain(a, *rows);
 
   const uint64_t total = rows->source->Ranges()->at(0).end;
   const MonotonicClock clock;
