@@ -320,7 +320,11 @@ class KafkaSource final : public Source {
 namespace {
 
 Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, options,
+  KafkaOptions complete = options;
+  // A broker that has nothing new holds a request back so long, and a partition that is read next waits for
+  // it.
+  complete.settings.emplace("fetch.wait.max.ms", "10");
+  LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, complete,
                                                        {{"isolation.level", "read_committed"},
                                                         {"enable.partition.eof", "true"},
                                                         {"enable.auto.commit", "false"},

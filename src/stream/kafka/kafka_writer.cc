@@ -145,12 +145,8 @@ class KafkaWriter final : public TopicWriter {
 Result<std::unique_ptr<TopicWriter>> OpenKafkaWriter(const KafkaOptions& options) {
   LEAT_ASSIGN_OR_RETURN(const uint32_t partitions, CountKafkaPartitions(options));
   // A record is sent again until it is acknowledged, so that it has its place and counts once.
-  KafkaOptions complete = options;
-  // Records come many at a time: there is no reason to wait five milliseconds for more of them, as librdkafka
-  // does.
-  if (!options.settings.contains("queue.buffering.max.ms")) complete.settings.emplace("linger.ms", "1");
   LEAT_ASSIGN_OR_RETURN(auto client,
-                        KafkaClient::Make(RD_KAFKA_PRODUCER, complete,
+                        KafkaClient::Make(RD_KAFKA_PRODUCER, options,
                                           {{"enable.idempotence", "true"}, {"message.timeout.ms", "0"}}));
   KafkaPtr<rd_kafka_topic_t> topic(rd_kafka_topic_new(client.get(), options.topic.c_str(), nullptr));
   if (topic == nullptr) return client.Error(rd_kafka_last_error(), "Kafka topic '" + options.topic + "'");
