@@ -49,7 +49,7 @@ class Publisher {
         hooks_.wait(std::max<Duration>(kTick, NextDue() - (hooks_.clock.Now() - start)));
         continue;
       }
-      LEAT_RETURN_IF_ERROR(Turn(due));
+      LEAT_RETURN_IF_ERROR(PublishNext(due));
       hooks_.progress(Done());
     }
     return writer_.Flush();
@@ -70,7 +70,7 @@ class Publisher {
   Duration NextDue() const { return FromSeconds(static_cast<double>(sent_.records + 1) / options_.rate); }
 
   // Publishes the next records: each partition's together.
-  Status Turn(uint64_t count) {
+  Status PublishNext(uint64_t count) {
     LEAT_RETURN_IF_ERROR(Read(sent_.records, count));
     keys_.resize(count);
     for (auto& part : parts_) part.clear();
