@@ -153,6 +153,11 @@ Result<std::unique_ptr<stream::DeadLetterSink>> KafkaStream::OpenDeadLetters() c
   return stream::OpenKafkaDeadLetters(complete, options.topic);
 }
 
+Status KafkaStream::Create(uint32_t count) const {
+  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  return stream::CreateKafkaTopic(complete, count > 0 ? count : partitions);
+}
+
 Result<std::unique_ptr<stream::Source>> KafkaStream::Open() const {
   LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
   return stream::OpenKafka(complete);

@@ -51,6 +51,8 @@ struct KafkaStream {
   Status CheckEmpty() const;
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
   Result<std::unique_ptr<stream::DeadLetterSink>> OpenDeadLetters() const;
+  // Makes the topic unless it exists, with so many partitions; 0: with `partitions`.
+  Status Create(uint32_t count) const;
   // Refuses a topic that loses records in its middle. `warning`: about one that loses them sooner than a job
   // with such checkpoints may need them again.
   Status CheckTopic(double checkpoint_interval_s, std::string* warning) const;

@@ -12,6 +12,7 @@
 #include "stream/decode/lines.h"
 #include "stream/decode/number.h"
 #include "stream/decode/text_hint.h"
+#include "stream/inspect/peek.h"
 
 namespace leat::stream {
 namespace {
@@ -122,22 +123,77 @@ class ColumnReader {
   double last_ = 0, step_ = 0;
 };
 
+// The records of a file or a topic, as LineReader gives them.
+class Records {
+ public:
+  virtual ~Records() = default;
+  virtual Result<bool> Next(std::string_view* record) = 0;
+  virtual std::string Where() const = 0;  // of the last record
+};
+
+class FileRecords final : public Records {
+ public:
+  FileRecords(std::string path, std::unique_ptr<LineReader> reader)
+      : path_(std::move(path)), reader_(std::move(reader)) {}
+  Result<bool> Next(std::string_view* record) override { return reader_->Next(record); }
+  std::string Where() const override { return path_ + ":" + std::to_string(reader_->line()); }
+
+ private:
+  const std::string path_;
+  const std::unique_ptr<LineReader> reader_;
+};
+
+class TopicRecords final : public Records {
+ public:
+  TopicRecords(std::string name, Source& source, std::vector<PartitionRange> ranges)
+      : name_(std::move(name)), source_(source), ranges_(std::move(ranges)) {}
+
+  Result<bool> Next(std::string_view* record) override {
+    constexpr uint64_t kAtOnce = 1000;
+    for (;;) {
+      for (; next_ < batch_.size(); ++next_) {
+        if (batch_.IsAbsent(next_) || batch_[next_].empty()) continue;
+        *record = AsText(batch_[next_++]);
+        return true;
+      }
+      while (range_ < ranges_.size() && ranges_[range_].begin == ranges_[range_].end) ++range_;
+      if (range_ == ranges_.size()) return false;
+      PartitionRange& range = ranges_[range_];
+      const uint64_t end = std::min(range.end, range.begin + kAtOnce);
+      LEAT_RETURN_IF_ERROR(source_.Read(range.partition, range.begin, end, &batch_));
+      range.begin = end;
+      next_ = 0;
+    }
+  }
+  std::string Where() const override {
+    return name_ + " partition " + std::to_string(batch_.partition) + " offset " +
+           std::to_string(batch_.first_offset + next_ - 1);
+  }
+
+ private:
+  const std::string name_;
+  Source& source_;
+  std::vector<PartitionRange> ranges_;  // not read yet
+  size_t range_ = 0;
+  RecordBatch batch_;
+  size_t next_ = 0;
+};
+
 class Inspector {
  public:
-  Inspector(const std::string& path, const InspectOptions& options) : path_(path), options_(options) {}
+  Inspector(const std::string& name, const InspectOptions& options) : path_(name), options_(options) {}
 
-  Result<Inspection> Run() {
-    LEAT_ASSIGN_OR_RETURN(const auto lines, SampleLines(path_));
+  // `lines`: the first of the records.
+  Result<Inspection> Run(const std::vector<std::string>& lines, Records& records) {
     if (lines.front().find('\0') != std::string::npos)
       return Status(Code::kDataLoss, path_ + ": is not a text file");
     const bool json = lines.front()[lines.front().find_first_not_of(" \t")] == '{';
     made_.format = json ? Schema::Format::kJson : Schema::Format::kCsv;
     if (!json) LEAT_RETURN_IF_ERROR(ReadBeginning(lines));
-    LEAT_ASSIGN_OR_RETURN(const auto reader, LineReader::Open(path_));
     bool skip = made_.header;
     std::string_view line;
     for (;;) {
-      LEAT_ASSIGN_OR_RETURN(const bool more, reader->Next(&line));
+      LEAT_ASSIGN_OR_RETURN(const bool more, records.Next(&line));
       if (!more) break;
       if (std::exchange(skip, false)) continue;
       if (options_.rows > 0 && made_.rows + made_.bad_rows == options_.rows) {
@@ -146,8 +202,7 @@ class Inspector {
       }
       LEAT_ASSIGN_OR_RETURN(const std::string wrong, json ? ReadObject(line) : ReadLine(line));
       ++(wrong.empty() ? made_.rows : made_.bad_rows);
-      if (!wrong.empty() && made_.first_bad.empty())
-        made_.first_bad = path_ + ":" + std::to_string(reader->line()) + ": " + wrong;
+      if (!wrong.empty() && made_.first_bad.empty()) made_.first_bad = records.Where() + ": " + wrong;
     }
     return Finish();
   }
@@ -314,7 +369,36 @@ class Inspector {
 }  // namespace
 
 Result<Inspection> Inspect(const std::string& path, const InspectOptions& options) {
-  return Inspector(path, options).Run();
+  LEAT_ASSIGN_OR_RETURN(const auto lines, SampleLines(path));
+  LEAT_ASSIGN_OR_RETURN(auto reader, LineReader::Open(path));
+  FileRecords records(path, std::move(reader));
+  return Inspector(path, options).Run(lines, records);
+}
+
+Result<Inspection> Inspect(const std::string& name, Source& topic, const InspectOptions& given) {
+  InspectOptions options = given;
+  options.header = false;
+  LEAT_ASSIGN_OR_RETURN(const auto there, topic.Ranges());
+  LEAT_ASSIGN_OR_RETURN(const auto all, PlanPeek(there, {.count = UINT64_MAX}));
+  std::vector<PartitionRange> plan = all;
+  if (options.rows > 0) {
+    LEAT_ASSIGN_OR_RETURN(plan, PlanPeek(there, {.count = options.rows}));
+  }
+  std::vector<std::string> first;
+  TopicRecords sample(name, topic, plan);
+  std::string_view record;
+  for (size_t bytes = 0; first.size() < kSampleLines && bytes < kSampleBytes; bytes += record.size()) {
+    LEAT_ASSIGN_OR_RETURN(const bool more, sample.Next(&record));
+    if (!more) break;
+    if (record.find_first_not_of(" \t\r\n") != std::string_view::npos) first.emplace_back(record);
+  }
+  if (first.empty()) return Status(Code::kDataLoss, name + ": has no records");
+  if (first.front().find('\0') != std::string::npos)
+    return Status(Code::kDataLoss, name + ": its records are not text");
+  TopicRecords records(name, topic, plan);
+  auto inspection = Inspector(name, options).Run(first, records);
+  if (inspection.ok()) inspection->whole_file = plan == all;
+  return inspection;
 }
 
 }  // namespace leat::stream

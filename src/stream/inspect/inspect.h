@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "stream/decode/delimiter.h"
 #include "stream/schema.h"
+#include "stream/source.h"
 
 namespace leat::stream {
 
@@ -54,7 +55,7 @@ struct Inspection {
   uint64_t rows = 0;                             // valid
   uint64_t bad_rows = 0;                         // wrong number of columns, or not a JSON object
   std::string first_bad;                         // "file:3: has 2 columns instead of 4"
-  bool whole_file = true;
+  bool whole_file = true;                        // or topic
   std::vector<Column> columns;
 };
 
@@ -62,5 +63,9 @@ struct Inspection {
 // kDataLoss also if it has no records, is not text, or more than one row in ten is bad; kInvalidArgument if
 // several delimiters match equally.
 Result<Inspection> Inspect(const std::string& path, const InspectOptions& options);
+
+// The same for records of a topic, `name` in messages: those that there are now, or the first `rows`, evenly
+// from the partitions. No record is a header. Errors of the source, too.
+Result<Inspection> Inspect(const std::string& name, Source& topic, const InspectOptions& options);
 
 }  // namespace leat::stream

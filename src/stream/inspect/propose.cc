@@ -252,9 +252,28 @@ std::string FieldLine(const std::string& name, const Proposal& proposal) {
   return line + "\n";
 }
 
+std::string StreamSection(const Inspection& inspection, const ProposeOptions& options) {
+  std::string text = "stream:\n";
+  if (!options.stream.empty()) {
+    for (size_t at = 0; at < options.stream.size();) {
+      const size_t end = std::min(options.stream.find('\n', at), options.stream.size());
+      text += "  " + options.stream.substr(at, end - at);
+      while (text.ends_with(' ')) text.pop_back();
+      text += "\n";
+      at = end + 1;
+    }
+    return text;
+  }
+  text += "  files:\n    format: " + std::string(inspection.format == Schema::Format::kCsv ? "csv" : "json");
+  text += "\n    paths: [" + YamlText(options.path) + "]\n";
+  if (inspection.header) text += "    header: true\n";
+  return text;
+}
+
 std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   const bool csv = inspection.format == Schema::Format::kCsv;
-  std::string text = "# Proposed by `leat schema` from " + Quoted(options.path) + ": " +
+  std::string text = "# Proposed by `leat schema` from " +
+                     (options.stream.empty() ? Quoted(options.path) : options.path) + ": " +
                      (inspection.whole_file ? "" : "the first ") + Count(inspection.rows) + " rows, " +
                      Count(inspection.columns.size()) + (csv ? " columns" : " keys");
   if (csv) {
@@ -275,9 +294,7 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
     text += "\n";
     for (const std::string& candidate : candidates) text += "#   " + candidate + "\n";
   }
-  text += "stream:\n  files:\n    format: " + std::string(csv ? "csv" : "json") + "\n    paths: [" +
-          YamlText(options.path) + "]\n";
-  if (inspection.header) text += "    header: true\n";
+  text += StreamSection(inspection, options);
   text += "schema:\n  format: " + std::string(csv ? "csv" : "json") + "\n";
   if (csv) {
     const char delimiter = inspection.delimiter.character;

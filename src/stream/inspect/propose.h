@@ -8,7 +8,9 @@
 namespace leat::stream {
 
 struct ProposeOptions {
-  std::string path;   // the path to write into the job
+  std::string path;  // the path to write into the job
+  // A topic: the settings of `stream:` as YAML, in place of files. `path` is its name.
+  std::string stream;
   std::string label;  // column to predict; empty: candidates are named in a comment
 };
 

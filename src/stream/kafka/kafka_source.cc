@@ -181,6 +181,9 @@ class KafkaSource final : public Source {
     return group_client_.Error(rd_kafka_commit(group_client_.get(), list.get(), /*async=*/1), Where());
   }
 
+  // Partitions of the topic, as of the last answer.
+  uint32_t known() const { return known_; }
+
   // Waits for a topic that was only just made, and for brokers that are starting.
   Status AwaitTopic() {
     const MonotonicClock clock;
@@ -408,7 +411,11 @@ class KafkaSource final : public Source {
 namespace {
 
 Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, options,
+  KafkaOptions complete = options;
+  // A broker that has nothing new holds a request back so long, and a partition that is read next waits for
+  // it.
+  complete.settings.emplace("fetch.wait.max.ms", "10");
+  LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, complete,
                                                        {{"isolation.level", "read_committed"},
                                                         {"enable.partition.eof", "true"},
                                                         {"enable.auto.commit", "false"},
@@ -448,6 +455,11 @@ Result<KafkaOffsets> FindKafkaOffsets(const KafkaOptions& options) {
     offsets.end.push_back(range.end);
   }
   return offsets;
+}
+
+Result<uint32_t> CountKafkaPartitions(const KafkaOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(const auto source, Open(options));
+  return source->known();
 }
 
 Result<std::vector<uint64_t>> FindKafkaOffsets(const KafkaOptions& options, int64_t since_ms) {

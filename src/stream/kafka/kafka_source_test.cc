@@ -327,6 +327,54 @@ TEST_F(KafkaSourceTest, DeadLettersThatNobodyTakesAreNoSuccess) {
   EXPECT_THAT(kept.message(), HasSubstr("dead letters to Kafka topic 'payments': 1 are not acknowledged"));
 }
 
+TEST_F(KafkaSourceTest, RecordsAreSentWithoutWaiting) {
+  std::vector<std::string> numbers;
+  std::vector<TopicRecord> records;
+  for (int i = 0; i < 150'000; ++i) numbers.push_back(std::to_string(i));  // more than librdkafka's queue has
+  for (const std::string& number : numbers) records.push_back({.value = number});
+  ASSERT_TRUE(writer_->Send(0, records).ok());
+  const std::vector<TopicRecord> keyed = {
+      {.value = "a", .key = "k"}, {.value = "b"}, {.value = "", .key = ""}};
+  ASSERT_TRUE(writer_->Send(1, keyed).ok());
+  EXPECT_GE(writer_->waiting(), 3u);
+  ASSERT_TRUE(writer_->Flush().ok());
+  EXPECT_EQ(writer_->waiting(), 0u);
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  ExpectNumbers(*source, 0, 150'000);
+  RecordBatch batch;
+  batch.wanted = {{Attribute::Kind::kKey, ""}};
+  ASSERT_TRUE(source->Read(1, 0, 3, &batch).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("a", "b", ""));
+  EXPECT_EQ(AsText(batch.Value(0, 0).value()), "k");
+  EXPECT_EQ(batch.Value(0, 1), std::nullopt);
+  EXPECT_EQ(AsText(batch.Value(0, 2).value()), "");
+}
+
+TEST_F(KafkaSourceTest, RecordsThatAreNotAcknowledgedAreCounted) {
+  options_.timeout = std::chrono::milliseconds(500);
+  auto writer = OpenKafkaWriter(options_);
+  ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+  const std::vector<TopicRecord> records(10, {.value = "x"});
+  ASSERT_TRUE((*writer)->Send(0, records).ok());
+  ASSERT_TRUE((*writer)->Flush().ok());
+  rd_kafka_mock_broker_set_down(cluster_.get(), 1);
+  ASSERT_TRUE((*writer)->Send(0, records).ok());
+  const Status flushed = (*writer)->Flush();
+  EXPECT_EQ(flushed.code(), Code::kUnavailable);
+  EXPECT_THAT(flushed.message(), HasSubstr("10 records are not acknowledged"));
+  EXPECT_EQ((*writer)->waiting(), 10u);
+  rd_kafka_mock_broker_set_up(cluster_.get(), 1);
+}
+
+TEST_F(KafkaSourceTest, ARecordThatIsTooLargeIsNamed) {
+  const std::string large(2'000'000, 'x');
+  const std::vector<TopicRecord> records = {{.value = "small"}, {.value = large}};
+  const Status sent = writer_->Send(0, records);
+  EXPECT_EQ(sent.code(), Code::kInvalidArgument);
+  EXPECT_THAT(sent.message(), HasSubstr("a record of 2000000 bytes is too large (message.max.bytes)"));
+}
+
 TEST_F(KafkaSourceTest, RecordsThatDoNotExistYetAreNamed) {
   Publish(0, {"a", "b"});
   options_.timeout = std::chrono::seconds(1);
