@@ -1,11 +1,13 @@
 #include "stream/schema.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <stdexcept>
 
 #include "base/bytes.h"
 #include "stream/decode/delimiter.h"
+#include "stream/decode/row_writer.h"
 
 namespace leat::stream {
 namespace {
@@ -13,6 +15,7 @@ namespace {
 // Increment when a decoder gives other numbers for the same record.
 constexpr uint32_t kDecoderVersion = 1;
 constexpr size_t kMaxFields = 4096;
+constexpr size_t kMaxPath = 32;
 // A float represents every whole number up to this.
 constexpr int64_t kMaxWhole = 1 << 24;
 
@@ -132,6 +135,61 @@ void ReadCharacters(const Config& config, Schema::Format format, uint32_t sequen
   if (field->values.size() < 2) config.At("alphabet").Fail("an alphabet has at least 2 characters");
 }
 
+// `path: customer.address.country`, or a list of keys.
+std::vector<std::string> PathFrom(const Config& path) {
+  std::vector<std::string> keys;
+  if (path.IsList()) {
+    for (size_t i = 0; i < path.size(); ++i) keys.push_back(path[i].String());
+    if (keys.empty()) path.Fail("a path is one key or more");
+  } else {
+    const std::string text = path.String();
+    for (size_t at = 0; at <= text.size(); at += keys.back().size() + 1) {
+      keys.push_back(text.substr(at, std::min(text.find('.', at), text.size()) - at));
+      if (keys.back().empty()) {
+        path.Fail("the path '" + text +
+                  "' has an empty key; a key that has a dot goes into a list, as [a.b, c]");
+      }
+    }
+  }
+  if (keys.size() > kMaxPath) {
+    path.Fail("a path of " + std::to_string(keys.size()) + " keys; at most " + std::to_string(kMaxPath));
+  }
+  return keys;
+}
+
+void ReadPath(const Config& config, Schema::Format format, Field* field) {
+  field->path = {field->name};
+  if (!config.Has("path")) return;
+  const Config path = config.At("path");
+  if (format == Schema::Format::kCsv) {
+    path.Fail("path is for nested records; a field of csv is the column with its name");
+  }
+  if (format == Schema::Format::kIdx || format == Schema::Format::kText) {
+    path.Fail("path is for nested records; those of idx and text are bytes");
+  }
+  field->path = PathFrom(path);
+}
+
+void ReadFallback(const Config& config, Schema::Format format, Field* field) {
+  if (!config.Has("default")) return;
+  const Config value = config.At("default");
+  if (format == Schema::Format::kIdx || format == Schema::Format::kText)
+    value.Fail("default is for values that can be missing; those of idx and text cannot");
+  if (field->role == Role::kIgnore) value.Fail("'" + field->name + "' is ignored and needs no default");
+  if (value.IsNull()) value.Fail("default must be a value that the field takes");
+  if (field->type == Field::Type::kCategory) {
+    field->fallback = value.String();
+  } else if (field->list) {
+    if (!value.IsList()) value.Fail("the default of a list is a list, such as []");
+    std::vector<double> items;
+    for (size_t i = 0; i < value.size(); ++i) items.push_back(value[i].Number());
+    field->fallback = std::move(items);
+  } else {
+    field->fallback = value.Number();
+  }
+  field->CheckFallback();
+}
+
 // Reports keys of another type or role with what they belong to.
 void CheckKeys(const Config& config, const Field& field) {
   const auto only = [&](const char* key, bool fits, const char* what) {
@@ -160,7 +218,7 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   field.where = config.where();
   if (!config.IsMap()) config.Fail("field '" + name + "' must be a map, as {type: number}");
   config.Allow({"type", "role", "log", "mean", "std", "period", "classes", "values", "buckets", "width",
-                "below", "length", "pad", "alphabet", "sequence"});
+                "below", "length", "pad", "alphabet", "sequence", "path", "default"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
   CheckKeys(config, field);
@@ -187,6 +245,8 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   }
   if (field.role == Role::kTruth && field.type != Field::Type::kNumber)
     config.Fail("truth '" + name + "' must be a number");
+  ReadPath(config, format, &field);
+  ReadFallback(config, format, &field);
   return field;
 }
 
@@ -217,18 +277,52 @@ void CheckLabels(const Schema& schema) {
   }
 }
 
+// Every field that is read has a value of its own, which is no object.
+void CheckPaths(const Schema& schema) {
+  std::map<std::vector<std::string>, const Field*> paths;
+  for (const Field& field : schema.fields) {
+    if (field.role == Role::kIgnore) continue;
+    const auto [at, added] = paths.emplace(field.path, &field);
+    if (added) continue;
+    throw std::invalid_argument(field.where + ": '" + field.name + "' has the path " + field.path_text() +
+                                ", as '" + at->second->name + "' has");
+  }
+  // In their order, the paths through a value follow it.
+  for (auto next = paths.begin(), at = next; next != paths.end(); at = next) {
+    if (++next == paths.end() || next->first.size() <= at->first.size()) continue;
+    if (!std::equal(at->first.begin(), at->first.end(), next->first.begin())) continue;
+    const Field& field = *next->second;
+    throw std::invalid_argument(field.where + ": the path " + field.path_text() + " of '" + field.name +
+                                "' leads through the value of '" + at->second->name + "'");
+  }
+}
+
 void CheckSchema(const Schema& schema, const Config& config) {
   if (schema.format == Schema::Format::kText &&
       (schema.fields.size() != 1 || schema.fields[0].type != Field::Type::kCharacters)) {
     config.At("fields").Fail("the format text has one field, of type characters");
   }
   CheckLabels(schema);
+  CheckPaths(schema);
   uint64_t features = 0;
   for (const Field& field : schema.fields) features += field.features();
   if (features == 0) config.Fail("the schema has no features");
   if (features > Schema::kMaxFeatures) {
     config.Fail("the schema has " + std::to_string(features) + " features; at most " +
                 std::to_string(Schema::kMaxFeatures));
+  }
+}
+
+void PutFallback(const Field::Value& value, size_t field, ByteWriter* w) {
+  w->PutString("default");
+  w->Put(field);
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    w->PutString(*text);
+  } else if (const auto* items = std::get_if<std::vector<double>>(&value)) {
+    w->Put(items->size());
+    for (const double x : *items) w->Put(x);
+  } else {
+    w->Put(std::get<double>(value));
   }
 }
 
@@ -277,6 +371,22 @@ uint32_t Field::ids() const {
     default:
       return 0;
   }
+}
+
+std::string Field::path_text() const {
+  if (!has_own_path()) return name;
+  std::string text;
+  for (const std::string& key : path) {
+    if (!text.empty()) text += '.';
+    const bool plain = !key.empty() && key.find('.') == std::string::npos;
+    text += plain ? key : '"' + key + '"';
+  }
+  return text;
+}
+
+void Field::CheckFallback() const {
+  const std::string why = FieldWriter(*this, 0, 0).DefaultMisfit();
+  if (!why.empty()) throw std::invalid_argument(where + ": default of " + why);
 }
 
 uint32_t Schema::features() const {
@@ -371,6 +481,17 @@ uint64_t Schema::hash() const {
     w.Put(f.below);
     w.Put(f.pad);
     w.Put(f.list);
+  }
+  // Only where they are set: schemas keep the hash that they had before there were such settings.
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const Field& f = fields[i];
+    if (f.has_own_path()) {
+      w.PutString("path");
+      w.Put(i);
+      w.Put(f.path.size());
+      for (const std::string& key : f.path) w.PutString(key);
+    }
+    if (f.fallback) PutFallback(*f.fallback, i, &w);
   }
   return Checksum(w.view());
 }

@@ -16,6 +16,13 @@
 //       bought:  {type: id, below: 1000, length: 20}   # json: a list of at most 20, padded with `pad` (0)
 //       text:    {type: characters, alphabet: "\nabc"} # format text: see below
 //       note:    {role: ignore}
+//       home:    {type: category, buckets: 64, path: customer.address.country}   # keys from the record's
+//       root age:     {type: number, path: [customer.v2, age]}  # a list where a key itself has a dot visits:
+//       {type: number, default: 0}            # the value of a record that lacks it or has null
+//
+// path: of formats with nested records; without it, a field's only key is its name. No two fields may have
+// the same path, and no path may lead through the value of another field. default: a value as the record
+// would have it, before log, mean and std; of a list a list. csv: for an empty field. Not for idx and text.
 //
 // json: an object with keys in any order; unknown keys are ignored. A number may also be true (1) or false
 // (0). A category may also be a number, true or false, compared by its spelling. csv: the fields are the
@@ -32,9 +39,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/config.h"
@@ -47,7 +56,8 @@ enum class Role : uint8_t { kFeature, kLabel, kTruth, kIgnore };
 
 struct Field {
   std::string name;
-  std::string where;  // "job.yaml:14"
+  std::string where;              // "job.yaml:14"
+  std::vector<std::string> path;  // the keys that lead to the value from the record's root
   Role role = Role::kFeature;
   enum class Type : uint8_t { kNumber, kCategory, kString, kBytes, kId, kCharacters } type = Type::kNumber;
   bool log = false;          // x → log(1 + x), x ≥ 0, before mean and std
@@ -64,6 +74,14 @@ struct Field {
   uint32_t below = 0;  // id: 0 ≤ x < below
   uint32_t pad = 0;    // id: padding value of a list
   bool list = false;   // id: a list
+  using Value = std::variant<double, std::string, std::vector<double>>;
+  std::optional<Value> fallback;  // the value of a record that lacks the field or has null
+  // False if the path is the name.
+  bool has_own_path() const { return path.size() != 1 || path[0] != name; }
+  // The path as messages show it: `customer.address.country`. A key that has a dot is in double quotes.
+  std::string path_text() const;
+  // Throws std::invalid_argument if the fallback does not fit the field.
+  void CheckFallback() const;
   // The number of features of the field; 0 unless role is kFeature.
   uint32_t features() const;
   // The number of labels of the field.

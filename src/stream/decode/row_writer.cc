@@ -1,10 +1,12 @@
 #include "stream/decode/row_writer.h"
 #include "stream/decode/decoder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "base/multiversion.h"
 #include "base/rng.h"
@@ -42,7 +44,7 @@ std::string Quoted(std::string_view text) {
 }
 
 FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
-    : first_(first), label_(label), length_(field.width), pad_(field.pad), name_(field.name) {
+    : first_(first), label_(label), length_(field.width), pad_(field.pad), name_(field.path_text()) {
   scale_ = 1 / field.std;
   shift_ = -field.mean / field.std;
   count_ = field.classes;
@@ -75,6 +77,34 @@ FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
   } else {
     kind_ = field.log ? Kind::kLog : Kind::kNumber;
   }
+  if (field.fallback) PrepareDefault(field);
+}
+
+// Writes the value once, as if a record had it.
+void FieldWriter::PrepareDefault(const Field& field) {
+  has_default_ = true;
+  default_features_.resize(field.features());
+  default_labels_.resize(field.labels());
+  const Row row{default_features_.data(), default_labels_.data(), &default_truth_};
+  const uint32_t first = std::exchange(first_, 0), label = std::exchange(label_, 0);
+  if (const auto* text = std::get_if<std::string>(&*field.fallback)) {
+    if (!WriteText(*text, row)) default_misfit_ = Reason(*text).reason;
+  } else if (const auto* items = std::get_if<std::vector<double>>(&*field.fallback)) {
+    for (size_t i = 0; i < std::min<size_t>(items->size(), length_); ++i) {
+      if (!WriteItem(i, (*items)[i], row)) default_misfit_ = Reason((*items)[i]);
+    }
+    if (!EndList(items->size(), row)) default_misfit_ = ReasonOfLength(items->size());
+  } else if (const double number = std::get<double>(*field.fallback); !WriteNumber(number, row)) {
+    default_misfit_ = Reason(number);
+  }
+  first_ = first;
+  label_ = label;
+}
+
+void FieldWriter::WriteDefault(const Row& row) const {
+  std::ranges::copy(default_features_, row.features + first_);
+  std::ranges::copy(default_labels_, row.labels + label_);
+  if (kind_ == Kind::kTruth) *row.truth = default_truth_;
 }
 
 bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {

@@ -50,6 +50,12 @@ class FieldWriter {
   // alphabet, or the number of characters.
   size_t WriteCharacters(const uint8_t* characters, const Row& row) const;
 
+  // Writes the value of a record that lacks the field; only if there is one.
+  bool has_default() const { return has_default_; }
+  void WriteDefault(const Row& row) const;
+  // Why the field's default does not match; empty if it does, or there is none.
+  const std::string& DefaultMisfit() const { return default_misfit_; }
+
   bool takes_number() const { return kind_ < Kind::kOneHot; }
   bool takes_list() const { return kind_ == Kind::kIds; }
   // Why the number, or the text, does not match: "amount: -3 is below 0, which log does not take".
@@ -57,6 +63,7 @@ class FieldWriter {
   Misfit Reason(std::string_view text) const;
   // For a list with this many items.
   std::string ReasonOfLength(size_t items) const;
+  // The field's path as messages show it.
   const std::string& name() const { return name_; }
   // Of a list or a sequence.
   size_t length() const { return length_; }
@@ -78,6 +85,7 @@ class FieldWriter {
     kCharacters
   };
   bool WriteOtherNumber(double x, const Row& row) const;
+  void PrepareDefault(const Field& field);
   // Index of the text among the values, or -1.
   int Find(std::string_view text) const;
 
@@ -92,6 +100,10 @@ class FieldWriter {
   std::unordered_map<std::string_view, int> places_;
   std::vector<int32_t> place_of_byte_;  // characters: index in the alphabet, or -1
   std::string name_;
+  bool has_default_ = false;
+  std::vector<float> default_features_, default_labels_;
+  float default_truth_ = 0;
+  std::string default_misfit_;
 };
 
 // The writers of a schema's fields, in the schema's order; null for ignored fields.
