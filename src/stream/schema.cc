@@ -374,10 +374,13 @@ uint32_t Field::ids() const {
 }
 
 std::string Field::path_text() const {
-  if (!has_own_path()) return name;
+  return has_own_path() ? PathText(path) : name;
+}
+
+std::string PathText(std::span<const std::string> keys) {
   std::string text;
-  for (const std::string& key : path) {
-    if (!text.empty()) text += '.';
+  for (const std::string& key : keys) {
+    if (&key != keys.data()) text += '.';
     const bool plain = !key.empty() && key.find('.') == std::string::npos;
     text += plain ? key : '"' + key + '"';
   }

@@ -54,6 +54,9 @@ namespace leat::stream {
 
 enum class Role : uint8_t { kFeature, kLabel, kTruth, kIgnore };
 
+// Keys as messages show them: `customer.address.country`. A key that has a dot is in double quotes.
+std::string PathText(std::span<const std::string> keys);
+
 struct Field {
   std::string name;
   std::string where;              // "job.yaml:14"
@@ -78,7 +81,7 @@ struct Field {
   std::optional<Value> fallback;  // the value of a record that lacks the field or has null
   // False if the path is the name.
   bool has_own_path() const { return path.size() != 1 || path[0] != name; }
-  // The path as messages show it: `customer.address.country`. A key that has a dot is in double quotes.
+  // The path as messages show it; a path that is the name alone as it is.
   std::string path_text() const;
   // Throws std::invalid_argument if the fallback does not fit the field.
   void CheckFallback() const;
