@@ -19,6 +19,11 @@ class JsonDecoder final : public Decoder {
     Misfit reason;
     for (size_t i = 0; i < batch.size(); ++i) {
       const std::string_view record = AsText(batch[i]);
+      if (sink.RefuseOversize(i)) continue;
+      if (record.empty()) {
+        sink.Refuse(i, "is empty: a tombstone?");
+        continue;
+      }
       if (scan_) {
         if (scanner_.Scan(record, sink.row())) {
           sink.Keep(i);

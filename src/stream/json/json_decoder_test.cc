@@ -95,6 +95,8 @@ fields:
   name: {type: number, path: [customer.v2, a], default: 0.5}
   seen: {type: id, below: 9, length: 2, pad: 8, path: customer.seen, default: [3]}
   y: {type: number, role: label, classes: 3, default: 2}
+  tags: {type: text, values: [x], length: 2, truncate: false, path: customer.note, default: x}
+  nums: {type: number, length: 2, log: true, path: customer.nums, default: []}
   p: {type: number, role: truth, path: truth.p, default: 0.25}
 )";
 
@@ -136,6 +138,8 @@ class RandomDocument {
                                      {"street", [&] { return Anything(0); }}});
                     }},
                    {"seen", [&] { return rng_.Chance(0.5) ? "[1, 2]" : "[]"; }},
+                   {"note", [&] { return rng_.Chance(0.95) ? "\"x y\"" : "\"x y z\""; }},
+                   {"nums", [&] { return rng_.Chance(0.95) ? "[1.5]" : "[1,2,-3]"; }},
                    {"tags", [&] { return Anything(0); }}});
   }
   std::string Anything(int depth) {
@@ -190,7 +194,7 @@ TEST(JsonDecoder, ScannerAndSimdjsonAgreeOnNestedDocuments) {
 TEST(JsonDecoder, ReadsPathsAndDefaults) {
   const Schema schema = Schema::FromConfig(Config::Parse(kNested, "test"));
   const std::vector<std::string> records = {
-      R"({"a":1,"customer":{"age":30,"address":{"street":"x","country":"MX","zip":12},"seen":[1,2]},"customer.v2":{"a":4},"y":1,"truth":{"p":0.5}})",
+      R"({"a":1,"customer":{"age":30,"address":{"street":"x","country":"MX","zip":12},"seen":[1,2],"note":"x b","nums":[0]},"customer.v2":{"a":4},"y":1,"truth":{"p":0.5}})",
       R"({"a":2,"country":"MX","zip":3,"customer":{"tags":[{"age":5},[]],"address":{"geo":{"country":"MX"},"country":"ES"}}})",
       R"({"truth":null,"customer.v2":{"b":1},"customer":{"seen":null,"address":{"zip":null,"country":"FR"},"age":null},"y":null,"a":3})",
   };
@@ -198,9 +202,9 @@ TEST(JsonDecoder, ReadsPathsAndDefaults) {
     DecodedRows rows;
     MakeJsonDecoder(schema, scan)->Decode(BatchOf(records), &rows);
     ASSERT_EQ(rows.rows, records.size()) << rows.dead[0].reason;
-    EXPECT_THAT(rows.features, testing::ElementsAre(1, 0, 1, 12, 30, 4, 1, 2,   //
-                                                    2, 1, 0, 7, -1, 0.5, 3, 8,  //
-                                                    3, 0, 0, 7, -1, 0.5, 3, 8));
+    EXPECT_THAT(rows.features, testing::ElementsAre(1, 0, 1, 12, 30, 4, 1, 2, 2, 1, 0, 0,   //
+                                                    2, 1, 0, 7, -1, 0.5, 3, 8, 2, 0, 0, 0,  //
+                                                    3, 0, 0, 7, -1, 0.5, 3, 8, 2, 0, 0, 0));
     EXPECT_THAT(rows.labels, testing::ElementsAre(1, 2, 2));
     EXPECT_THAT(rows.truth, testing::ElementsAre(0.5f, 0.25f, 0.25f));
   }

@@ -13,7 +13,6 @@ JsonFields::JsonFields(const Schema& schema) : objects_(1) {
     read.push_back(&schema.fields[i]);
     fields_.push_back(std::move(writers[i]));
   }
-  first_object_ = static_cast<int>(fields_.size());
   for (size_t i = 0; i < read.size(); ++i) {
     const std::span keys(read[i]->path);
     size_t object = 0;
@@ -25,7 +24,7 @@ JsonFields::JsonFields(const Schema& schema) : objects_(1) {
 }
 
 int JsonFields::PlaceOfObject(size_t parent, const std::string& key, std::string path) {
-  const int next = first_object_ + static_cast<int>(objects_.size()) - 1;
+  const int next = kUnknown - static_cast<int>(objects_.size());
   const auto [at, added] = objects_[parent].places.emplace(key, next);
   const int place = at->second;
   if (added) objects_.push_back({.places = {}, .path = std::move(path)});

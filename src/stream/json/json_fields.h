@@ -13,7 +13,8 @@
 
 namespace leat::stream {
 
-// Each key of a path has a place: a field, or an object with more keys. Not thread-safe.
+// Each key of a path has a place: a field (from 0 on), or an object with more keys (below kUnknown). Not
+// thread-safe.
 class JsonFields {
  public:
   static constexpr int kUnknown = -1;
@@ -28,9 +29,9 @@ class JsonFields {
     return it == places.end() ? kUnknown : it->second;
   }
   size_t objects() const { return objects_.size(); }
-  bool IsObject(int place) const { return place >= first_object_; }
+  static bool IsObject(int place) { return place < kUnknown; }
   // The index of the object at a place.
-  size_t ObjectAt(int place) const { return static_cast<size_t>(place - first_object_) + 1; }
+  static size_t ObjectAt(int place) { return static_cast<size_t>(kUnknown - place); }
   const FieldWriter& operator[](int place) const { return *fields_[static_cast<size_t>(place)]; }
   // The keys that lead to the place, as messages show them.
   const std::string& PathOf(int place) const {
@@ -42,19 +43,21 @@ class JsonFields {
     missing_ = seen_.size();
   }
   // False if the record has had the place before.
-  bool See(int place) {
-    uint64_t& seen = seen_[static_cast<size_t>(place)];
-    if (seen == record_) return false;
-    seen = record_;
-    --missing_;
-    return true;
-  }
+  bool See(int place) { return place >= 0 ? SeeField(place) : SeeAt(fields_.size() + ObjectAt(place) - 1); }
+  bool SeeField(int place) { return SeeAt(static_cast<size_t>(place)); }
   // Writes the default of each field that the record lacks; false if one has none.
   bool FillMissing(const Row& row) const { return missing_ == 0 || FillDefaults(row) == nullptr; }
   // The first field that is missing and has no default, or null.
   const FieldWriter* FillDefaults(const Row& row) const;
 
  private:
+  bool SeeAt(size_t i) {
+    uint64_t& seen = seen_[i];
+    if (seen == record_) return false;
+    seen = record_;
+    --missing_;
+    return true;
+  }
   struct Object {
     std::unordered_map<std::string_view, int> places;
     std::string path;
@@ -62,9 +65,8 @@ class JsonFields {
   int PlaceOfObject(size_t parent, const std::string& key, std::string path);
 
   std::vector<std::unique_ptr<const FieldWriter>> fields_;
-  int first_object_ = 0;
   std::vector<Object> objects_;
-  std::vector<uint64_t> seen_;  // number of the last record with the place
+  std::vector<uint64_t> seen_;  // number of the last record with each field, and with each object after them
   uint64_t record_ = 0;
   size_t missing_ = 0;
 };

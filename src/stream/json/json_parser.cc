@@ -151,7 +151,7 @@ simdjson::error_code JsonParser::ParseObject(size_t index, ondemand::object obje
     std::string_view key;
     if (const auto error = field.unescaped_key().get(key)) return error;
     const int place = fields_.Find(index, key);
-    if (place < 0) continue;
+    if (place == JsonFields::kUnknown) continue;
     if (!fields_.See(place)) {
       *reason = fields_.PathOf(place) + ": appears twice";
       return simdjson::SUCCESS;

@@ -97,6 +97,10 @@ const char* SkipNested(const char* p) {
   }
 }
 
+inline const char* Skip(const char* p) {
+  return *p == '{' || *p == '[' ? SkipNested(p) : SkipScalar(p);
+}
+
 }  // namespace
 
 bool JsonScanner::Scan(std::string_view record, const Row& row) {
@@ -111,15 +115,61 @@ bool JsonScanner::Scan(std::string_view record, const Row& row) {
   return p == end && fields_.FillMissing(row);
 }
 
+const char* JsonScanner::Inner(int place, const char* p, const Row& row) {
+  if (!fields_.See(place)) return nullptr;
+  if (*p == '{') return Object(fields_.ObjectAt(place), p, row);
+  return IsNull(p) ? p + 4 : nullptr;
+}
+
+[[gnu::always_inline]] inline const char* JsonScanner::Value(int place, const char* p, const Row& row) {
+  if (!fields_.SeeField(place)) return nullptr;
+  const FieldWriter& field = fields_[place];
+  const char* const begin = p;
+  double number = 0;
+  if (*p == '"') {
+    const char* const close = EndOfPlainString(p + 1);
+    if (!close) return nullptr;
+    const std::string_view text(p + 1, static_cast<size_t>(close - p - 1));
+    return field.WriteText(text, row) ? close + 1 : nullptr;
+  }
+  if (*p == 't' && std::strncmp(p, "true", 4) == 0) {
+    p += 4;
+    number = 1;
+  } else if (*p == 'f' && std::strncmp(p, "false", 5) == 0) {
+    p += 5;
+  } else if (*p == '[') {
+    return List(field, p + 1, row);
+  } else if (*p == 'n') {
+    if (!IsNull(p) || !field.has_default()) return nullptr;
+    field.WriteDefault(row);
+    return p + 4;
+  } else {
+    p = ParseNumber(p, &number);
+    if (!p) return nullptr;
+  }
+  if (field.takes_list()) return nullptr;
+  const bool fits = field.takes_number() ? field.WriteNumber(number, row)
+                                         : field.WriteText({begin, static_cast<size_t>(p - begin)}, row);
+  return fits ? p : nullptr;
+}
+
 const char* JsonScanner::Object(size_t object, const char* p, const Row& row) {
   p = SkipBlanks(p + 1);
   if (*p == '}') return p + 1;
+  const std::vector<Key>& keys = orders_[object];
   for (size_t i = 0;; ++i) {
-    const int place = KeyAt(object, i, &p);
-    if (place == kNoKey) return nullptr;
+    int place;
+    if (i < keys.size() && keys[i].At(p)) {
+      p += keys[i].text.size();
+      place = keys[i].place;
+    } else {
+      place = FindKey(object, i, &p);
+      if (place == kNoKey) return nullptr;
+    }
     p = SkipBlanks(p);
     if (*p != ':') return nullptr;
-    p = Value(place, SkipBlanks(p + 1), row);
+    p = SkipBlanks(p + 1);
+    p = place >= 0 ? Value(place, p, row) : place == JsonFields::kUnknown ? Skip(p) : Inner(place, p, row);
     if (!p) return nullptr;
     p = SkipBlanks(p);
     if (*p == '}') return p + 1;
@@ -128,12 +178,8 @@ const char* JsonScanner::Object(size_t object, const char* p, const Row& row) {
   }
 }
 
-int JsonScanner::KeyAt(size_t object, size_t i, const char** p) {
+int JsonScanner::FindKey(size_t object, size_t i, const char** p) {
   std::vector<Key>& keys = orders_[object];
-  if (i < keys.size() && keys[i].At(*p)) {
-    *p += keys[i].text.size();
-    return keys[i].place;
-  }
   if (**p != '"') return kNoKey;
   const char* const close = EndOfPlainString(*p + 1);
   if (!close) return kNoKey;
@@ -143,47 +189,6 @@ int JsonScanner::KeyAt(size_t object, size_t i, const char** p) {
   if (i < keys.size()) keys[i].Set(quoted, place);
   *p = close + 1;
   return place;
-}
-
-const char* JsonScanner::Value(int place, const char* p, const Row& row) {
-  if (place >= 0) {
-    if (!fields_.See(place)) return nullptr;
-    if (fields_.IsObject(place)) {
-      if (*p == '{') return Object(fields_.ObjectAt(place), p, row);
-      return IsNull(p) ? p + 4 : nullptr;
-    }
-  }
-  const char* const begin = p;
-  double number = 0;
-  if (*p == '"') {
-    const char* const close = EndOfPlainString(p + 1);
-    if (!close) return nullptr;
-    if (place < 0) return close + 1;
-    const std::string_view text(p + 1, static_cast<size_t>(close - p - 1));
-    return fields_[place].WriteText(text, row) ? close + 1 : nullptr;
-  }
-  if (*p == 't' && std::strncmp(p, "true", 4) == 0) {
-    p += 4;
-    number = 1;
-  } else if (*p == 'f' && std::strncmp(p, "false", 5) == 0) {
-    p += 5;
-  } else if (*p == '[' || *p == '{') {
-    if (place < 0) return SkipNested(p);
-    return *p == '[' ? List(fields_[place], p + 1, row) : nullptr;
-  } else if (*p == 'n') {
-    if (!IsNull(p) || (place >= 0 && !fields_[place].has_default())) return nullptr;
-    if (place >= 0) fields_[place].WriteDefault(row);
-    return p + 4;
-  } else {
-    p = ParseNumber(p, &number);
-    if (!p) return nullptr;
-  }
-  if (place < 0) return p;
-  const FieldWriter& field = fields_[place];
-  if (field.takes_list()) return nullptr;
-  const bool fits = field.takes_number() ? field.WriteNumber(number, row)
-                                         : field.WriteText({begin, static_cast<size_t>(p - begin)}, row);
-  return fits ? p : nullptr;
 }
 
 // Writes the numbers after an opening bracket to the field.

@@ -1,6 +1,7 @@
 // The fast parser of typical JSON records. See json_decoder.h.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -23,7 +24,7 @@ class JsonScanner {
   bool Scan(std::string_view record, const Row& row);
 
  private:
-  static constexpr int kNoKey = -2;
+  static constexpr int kNoKey = INT_MIN;
   static constexpr size_t kMaxKeys = 1024;
 
   // The key at this position of an object in an earlier record: with its quotes, as 16 bytes for one
@@ -45,11 +46,14 @@ class JsonScanner {
 
   // Each reads what begins at `p` and returns its end, or null if it is not typical or does not fit.
   const char* Object(size_t object, const char* p, const Row& row);
+  // An object that fields are in, or null.
+  const char* Inner(int place, const char* p, const Row& row);
+  // The value of a field.
   const char* Value(int place, const char* p, const Row& row);
   static const char* List(const FieldWriter& field, const char* p, const Row& row);
 
-  // The place of the key at `p` (kNoKey: not a plain key); moves `p` past it.
-  int KeyAt(size_t object, size_t i, const char** p);
+  // The place of the key at `p` (kNoKey: not a plain key), which is then expected there; moves `p` past it.
+  int FindKey(size_t object, size_t i, const char** p);
 
   JsonFields& fields_;
   std::vector<std::vector<Key>> orders_;  // the keys of each object
