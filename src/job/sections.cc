@@ -48,6 +48,7 @@ void FitLabels(const Config& config, const nn::Model& model, stream::Schema* sch
                                   std::to_string(field.label_classes()) + " classes, the model tells " +
                                   std::to_string(model.classes()) + " apart");
     }
+    field.CheckFallback();
   }
 }
 

@@ -79,6 +79,10 @@ class AttributeDecoder final : public Decoder {
   Misfit Write(const RecordBatch& batch, size_t record, const Row& row) {
     for (const Part& part : fields_) {
       const auto value = batch.Value(part.attribute, record);
+      if (!value && part.field->has_default()) {
+        part.field->WriteDefault(row);
+        continue;
+      }
       if (!value) return part.field->name() + ": the record has no " + Describe(part.from);
       if (part.from.kind == Attribute::Kind::kTimestamp) {
         int64_t ms = 0;

@@ -58,6 +58,10 @@ class CsvDecoder final : public Decoder {
       if (!columns_[c]) continue;
       const FieldWriter& field = *columns_[c];
       const std::string_view value = values_[c];
+      if (value.empty() && field.has_default()) {
+        field.WriteDefault(row);
+        continue;
+      }
       if (!field.takes_number()) {
         if (!field.WriteText(value, row)) return field.Reason(value);
         continue;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "base/rng.h"
@@ -18,6 +17,7 @@ namespace leat::stream {
 namespace {
 
 constexpr size_t kMaxColumns = 4096;
+constexpr size_t kMaxDepth = 16;  // of nested objects
 // Limits over all columns: distinct values counted, bytes of texts kept.
 constexpr size_t kMaxDistinctTotal = size_t{2} << 20;
 constexpr size_t kMaxTextBytes = size_t{64} << 20;
@@ -53,6 +53,10 @@ class ColumnReader {
   explicit ColumnReader(std::string name, Budget* budget) : budget_(budget) {
     column_.name = std::move(name);
   }
+  ColumnReader(const std::vector<std::string>& path, Budget* budget)
+      : ColumnReader(path.size() == 1 ? path[0] : PathText(path), budget) {
+    column_.path = path;
+  }
 
   // `number`: the value, if the text is a number.
   void Add(std::string_view text, const double* number) {
@@ -74,6 +78,10 @@ class ColumnReader {
     if (x > -1) logs_.Add(std::log1p(x));
   }
   void AddMissing(uint64_t count = 1) { column_.missing += count; }
+  void AddAbsent(uint64_t count = 1) {
+    column_.absent += count;
+    column_.missing += count;
+  }
   void AddNested() {
     ++column_.values;
     ++column_.nested;
@@ -301,26 +309,42 @@ class Inspector {
     // The line is followed by padding for the parser.
     if (const auto error = parser_.parse(line.data(), line.size(), false).get_object().get(object))
       return std::string("is not a JSON object: ") + simdjson::error_message(error);
-    const uint64_t before = made_.rows;
-    for (const auto [key, value] : object) {
-      auto at = places_.find(std::string(key));
-      if (at == places_.end()) {
-        if (columns_.size() == kMaxColumns) {
-          return Status(Code::kDataLoss,
-                        path_ + ": its objects have more than " + std::to_string(kMaxColumns) + " keys");
-        }
-        at = places_.emplace(std::string(key), columns_.size()).first;
-        columns_.emplace_back(std::string(key), &budget_);
-        columns_.back().AddMissing(before);
-      }
-      ColumnReader& column = columns_[at->second];
-      if (column.seen() > before) continue;  // twice in this object
-      AddValue(value, &column);
-    }
+    keys_.clear();
+    LEAT_RETURN_IF_ERROR(ReadMembers(object));
     for (ColumnReader& column : columns_) {
-      if (column.seen() == before) column.AddMissing();
+      if (column.seen() == made_.rows) column.AddAbsent();
     }
     return std::string();
+  }
+
+  // The members of the object that `keys_` lead to.
+  Status ReadMembers(simdjson::dom::object object) {
+    for (const auto [key, value] : object) {
+      keys_.emplace_back(key);
+      simdjson::dom::object inner;
+      if (keys_.size() < kMaxDepth && !value.get_object().get(inner)) {
+        LEAT_RETURN_IF_ERROR(ReadMembers(inner));
+      } else {
+        LEAT_ASSIGN_OR_RETURN(ColumnReader* const column, ColumnOfKeys());
+        if (column->seen() == made_.rows) AddValue(value, column);  // not twice in this object
+      }
+      keys_.pop_back();
+    }
+    return Status();
+  }
+
+  Result<ColumnReader*> ColumnOfKeys() {
+    auto at = places_.find(keys_);
+    if (at == places_.end()) {
+      if (columns_.size() == kMaxColumns) {
+        return Status(Code::kDataLoss,
+                      path_ + ": its objects have more than " + std::to_string(kMaxColumns) + " keys");
+      }
+      at = places_.emplace(keys_, columns_.size()).first;
+      columns_.emplace_back(keys_, &budget_);
+      columns_.back().AddAbsent(made_.rows);
+    }
+    return &columns_[at->second];
   }
 
   static void AddValue(simdjson::dom::element value, ColumnReader* column) {
@@ -328,7 +352,7 @@ class Inspector {
     double number = 0;
     switch (value.type()) {
       case Type::NULL_VALUE:
-        return column->AddMissing();
+        return column->AddAbsent();
       case Type::ARRAY:
       case Type::OBJECT:
         return column->AddNested();
@@ -360,7 +384,8 @@ class Inspector {
   Inspection made_;
   Budget budget_;
   std::vector<ColumnReader> columns_;
-  std::unordered_map<std::string, size_t> places_;
+  std::map<std::vector<std::string>, size_t> places_;
+  std::vector<std::string> keys_;
   std::vector<std::string_view> fields_;
   std::string scratch_;
   simdjson::dom::parser parser_;

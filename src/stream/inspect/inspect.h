@@ -20,17 +20,19 @@ struct InspectOptions {
   std::optional<bool> header;     // CSV: whether the first line has the column names; not set: detected
 };
 
-// One column, or one key of JSON objects.
+// One column, or one value of JSON objects, nested or not.
 struct Column {
   // Limits of the distinct texts kept, and of the distinct values counted.
   static constexpr size_t kMaxTexts = 1000;
   static constexpr size_t kMaxDistinct = 50'000;
 
-  std::string name;  // CSV without a header: c1, c2, ...
+  std::string name;               // CSV without a header: c1, c2, ...; JSON: the path
+  std::vector<std::string> path;  // JSON: the keys
   uint64_t values = 0;
   uint64_t missing = 0;  // empty, "?", NA, null, or (JSON) absent
+  uint64_t absent = 0;   // JSON: of the missing ones, null or absent: a default can take their place
   uint64_t numbers = 0;  // of the values
-  uint64_t nested = 0;   // JSON: lists and objects among the values
+  uint64_t nested = 0;   // JSON: lists among the values, and objects that are nested too deep
   bool whole = true;     // all numbers are whole
   bool rising = true;    // numbers increase by a constant step
   double min = 0, max = 0, mean = 0, std = 0;

@@ -238,6 +238,37 @@ TEST_F(InspectTest, RecordsThatWouldBeLostStayFew) {
   EXPECT_THAT(proposal, HasSubstr("# 1 texts such as 'none': dead letters"));
 }
 
+TEST_F(InspectTest, NestedJsonHasPathsAndMissingValuesHaveDefaults) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) {
+    text += "{\"customer\":";
+    text += i == 50 ? "null"
+                    : "{\"address\":{\"country\":\"" + std::string(i % 2 ? "ES" : "MX") +
+                          "\"},\"age\":" + (i % 4 ? std::to_string(20 + i % 7) : "null") +
+                          ",\"a.b\":" + std::to_string(i % 9) +
+                          (i % 10 == 0 ? ",\"rare\":" + std::to_string(i % 3) : "") + ",\"tags\":[1]}";
+    text += ",\"y\":" + std::to_string(i % 2) + "}\n";
+  }
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal,
+              HasSubstr("customer.address.country: {type: category, values: [ES, MX], default: \"\", "
+                        "path: customer.address.country}"));
+  EXPECT_THAT(proposal, HasSubstr("customer.age: {type: number, mean: "));
+  EXPECT_THAT(proposal, HasSubstr("26 missing: as if they were usual"));
+  EXPECT_THAT(proposal, HasSubstr("path: [customer, a.b]}"));
+  EXPECT_THAT(proposal, HasSubstr("customer.rare: {role: ignore}"));
+  EXPECT_THAT(proposal, HasSubstr("customer.tags: {role: ignore}"));
+  EXPECT_THAT(proposal, HasSubstr("customer: {role: ignore}"));
+  const Schema schema = SchemaOf(proposal);
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(
+      BatchOf({R"({"customer":{"address":{"country":"MX"},"age":23,"a.b":4},"y":1})", R"({"y":0})"}), &rows);
+  ASSERT_EQ(rows.rows, 2u) << rows.dead[0].reason;
+  ASSERT_EQ(schema.features(), 4u);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(rows.features[4 + i], 0, 1e-5) << "of a record that lacks all " << i;
+}
+
 TEST_F(InspectTest, ManyValuesAreHashed) {
   std::string text = "town,y\n";
   for (int i = 0; i < 1000; ++i) text += "t" + std::to_string(i % 100) + "," + std::to_string(i % 2) + "\n";
