@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import leat
+import poison
 from hosts import hosts_fixture
 from kafka import Broker, counting, reading
 from test_members import Roles
@@ -251,23 +252,34 @@ def test_fields_come_from_keys_timestamps_and_headers(tmp_path, broker):
 
 
 def test_dead_letters_go_to_a_topic(tmp_path, broker):
-    poison = ["no JSON", '{"amount": "many", "fraud": 0}', '{"fraud": 0}', b'{"amount": "\xff", "fraud": 0}', None]
-    broker.make_topic("poisoned", 1)
-    broker.publish("poisoned", 0, records(100))
-    broker.publish("poisoned", 0, poison, key="k1")
-    broker.publish("poisoned", 0, records(100))
-    job_file = reading(tmp_path / "job.yaml", broker, "poisoned", "bounded: true", "dead_letters: poisoned-dead")
+    unfit = ["no JSON", '{"amount": "many", "fraud": 0}', '{"fraud": 0}', b'{"amount": "\xff", "fraud": 0}', None]
+    broker.make_topic("unfit", 1)
+    broker.publish("unfit", 0, records(100))
+    broker.publish("unfit", 0, unfit, key="k1")
+    broker.publish("unfit", 0, records(100))
+    job_file = reading(tmp_path / "job.yaml", broker, "unfit", "bounded: true", "dead_letters: unfit-dead")
     done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json")
     assert done.returncode == 0, done.stderr
-    assert leat.summary(done)["dead_letters"] == len(poison)
+    assert leat.summary(done)["dead_letters"] == len(unfit)
     assert values(tmp_path / "job") == {200.0}
-    letters = broker.read("poisoned-dead", len(poison))
-    assert [letter.value() or b"" for letter in letters] == [x if isinstance(x, bytes) else (x or "").encode() for x in poison]
+    letters = broker.read("unfit-dead", len(unfit))
+    assert [letter.value() or b"" for letter in letters] == [x if isinstance(x, bytes) else (x or "").encode() for x in unfit]
     headers = [dict(letter.headers()) for letter in letters]
     assert [int(h["leat.offset"]) for h in headers] == [100, 101, 102, 103, 104]
-    assert {(h["leat.topic"], h["leat.partition"], letter.key()) for h, letter in zip(headers, letters)} == {(b"poisoned", b"0", b"k1")}
+    assert {(h["leat.topic"], h["leat.partition"], letter.key()) for h, letter in zip(headers, letters)} == {(b"unfit", b"0", b"k1")}
     assert b"amount: 'many' is not a number" == headers[1]["leat.reason"]
     assert not (tmp_path / "job/dead_letters").exists()
+
+
+def test_poisoned_records_and_tombstones_are_dead_letters(tmp_path, broker):
+    count = 20_000
+    made, reasons = poison.records(count, poison.KINDS + ["tombstone"])
+    broker.make_topic("poisoned", 1)
+    broker.publish("poisoned", 0, [record or None for record in made])
+    job_file = reading(tmp_path / "job.yaml", broker, "poisoned", "bounded: true", **poison.CHANGES)
+    done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json")
+    assert done.returncode == 0, done.stderr
+    poison.check(tmp_path / "job", leat.summary(done), count, reasons)
 
 
 def test_topics_that_lose_records(tmp_path, broker):
