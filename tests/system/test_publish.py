@@ -167,7 +167,7 @@ def test_a_job_reads_what_peek_shows(tmp_path, broker):
     assert dead == [40, 41]
 
     proposed = leat.run("schema", "--topic", "shown", "--kafka", broker.address, "--label", "fraud")
-    assert proposed.returncode == 0 and "country: {type: category, values: [ES, MX, US]}" in proposed.stdout, proposed.stderr
+    assert proposed.returncode == 0 and "country: {type: category, values: [ES, MX, US]" in proposed.stdout, proposed.stderr
     job.write_text(job.read_text() + "model:\n  layers:\n    - dense: {units: 2}\n  loss: softmax_cross_entropy\n"
                    "optimizer: {type: sgd}\n")
     result = leat.summary(leat.run("train", job, "--json", cwd=tmp_path))
