@@ -426,7 +426,11 @@ class CoordinatorRole {
     loop_.Stop();
   }
 
-  std::string Json(Time now) { return progress_.ToJson(now, JobStatus(), OwnCpuSeconds()); }
+  std::string Json(Time now) {
+    const protocol::CoordinatorStatus status = JobStatus();
+    progress_.OnStatus(now, status);  // or the lag of partitions would be that of the last tick
+    return progress_.ToJson(now, status, OwnCpuSeconds());
+  }
 
   protocol::CoordinatorStatus JobStatus() const {
     auto status = machine_.status();
