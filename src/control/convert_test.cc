@@ -78,6 +78,9 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   worker = {};
   worker.progress.scores.resize(2 << 20);
   ExpectRefused(ParseRequest(Serialize(worker)).status(), "scores");
+  worker = {};
+  worker.progress.batches.resize(1 << 17);
+  ExpectRefused(ParseRequest(Serialize(worker)).status(), "131072 batches");
 
   protocol::AdminRequest admin;
   admin.kind = protocol::AdminRequest::Kind(7);
