@@ -188,8 +188,19 @@ void ReadDebug(const Config& debug, Job* job) {
 }
 
 void ReadMetrics(const Config& metrics, Job* job) {
-  metrics.Allow({"window"});
+  metrics.Allow({"window", "fading", "drift"});
   job->metrics_window = static_cast<uint64_t>(metrics.Integer("window", 200'000, 1000, int64_t{1} << 40));
+  if (metrics.Has("fading")) job->fading = metrics.Number("fading", 0, 0, 1 - 1e-9);
+  if (!metrics.Has("drift")) return;
+  const Config drift = metrics.At("drift");
+  job->drift = metrics::DriftConfig::FromConfig(drift);
+  if (job->model == nullptr) return;
+  const nn::Task task = job->model->task();
+  using On = metrics::DriftConfig::On;
+  if (job->drift->on == On::kError && task != nn::Task::kBinary && task != nn::Task::kClasses)
+    drift.At("on").Fail("drift on error needs a loss that predicts classes");
+  if (job->drift->on == On::kAbsoluteError && task != nn::Task::kRegression)
+    drift.At("on").Fail("drift on absolute_error needs a loss that predicts a number");
 }
 
 void ReadEvaluate(const Config& evaluate, Job* job) {

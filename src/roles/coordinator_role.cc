@@ -67,6 +67,8 @@ class CoordinatorRole {
                    .labels = job.model->labels(),
                    .truth = job.schema.has_truth(),
                    .window = job.metrics_window,
+                   .fading = job.fading,
+                   .drift = job.drift,
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
                    .warnings = Warnings(job),
                    .directory = job.directory}),
@@ -197,6 +199,7 @@ class CoordinatorRole {
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress_.OnWorker(now, worker->node, worker->progress);
       if (worker->member_report) progress_.OnMemberReport(worker->node, *worker->member_report);
+      OnDrift(progress_.TakeAlarms());
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress_.OnServer(now, server->node, server->progress);
     } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&request)) {
@@ -204,6 +207,24 @@ class CoordinatorRole {
     } else if (const auto* feed = std::get_if<protocol::FeedHeartbeat>(&request)) {
       progress_.OnFeed(now, feed->node, *feed);
     }
+  }
+
+  void OnDrift(const std::vector<report::DriftAlarm>& alarms) {
+    if (alarms.empty()) return;
+    for (const auto& alarm : alarms) {
+      spdlog::warn("drift: alarm {} of {} on {} at event {}; the mean before it was {:.4f}", alarm.number,
+                   job_.drift->detector_name(), metrics::Name(job_.drift->on), alarm.event, alarm.mean);
+    }
+    if (job_.drift->alarm != metrics::DriftConfig::Alarm::kCheckpoint) return;
+    // Later, because the request with the alarm is not handled yet.
+    loop_.Post([this] {
+      OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kCheckpoint},
+                [](const protocol::ControlReply& reply) {
+                  const auto* done = std::get_if<protocol::AdminReply>(&reply);
+                  if (done != nullptr && !done->status.ok())
+                    spdlog::warn("no checkpoint after an alarm of drift: {}", done->status.ToString());
+                });
+    });
   }
 
   // What the stream holds by now. A source that cannot be asked for a moment is asked again; one that has all
