@@ -12,7 +12,8 @@ using namespace leat;
 void Records(ByteView bytes) {
   if (bytes.empty()) return;
   stream::RecordBatch batch;
-  const auto count = std::to_integer<uint32_t>(bytes.front());
+  const auto first = std::to_integer<uint32_t>(bytes.front()), count = first & 0x3f;
+  batch.wanted.resize(first >> 6);
   if (!feed::DecodeRecords(bytes.subspan(1), count, &batch).ok()) {
     LEAT_CHECK(batch.size() == 0);
     return;

@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "records.h"
 #include "stream/decode/decoder.h"
-#include "stream/decode/json_decoder.h"
+#include "stream/json/json_decoder.h"
 
 using leat::stream::Schema;
 
@@ -16,6 +16,13 @@ fields:
   d: {type: category, buckets: 5}
   y: {type: number, role: label, classes: 3}
   p: {type: number, role: truth}
+  country: {type: category, values: [ES, MX], path: customer.address.country, default: ES}
+  zip: {type: id, below: 100, path: customer.address.zip, default: 7}
+  age: {type: number, path: [customer.v2, age], default: -1}
+  seen: {type: id, below: 9, length: 2, pad: 8, path: customer.seen, truncate: true, default: [3]}
+  scores: {type: number, length: 3, log: true, default: []}
+  words: {type: text, buckets: 7, length: 3, truncate: false, default: a b}
+  letters: {type: text, tokens: characters, alphabet: abé, path: customer.name, default: ""}
 )",
                                                                       "fuzz"));
   const auto batch = leat::fuzz::RecordsOf(data, size);

@@ -20,7 +20,11 @@ void AddGraphCommand(CLI::App& app, int* result);
 void AddExportCommand(CLI::App& app, int* result);
 // leat log: list the topics and pins of an embedded log, and release stale pins.
 void AddLogCommand(CLI::App& app, int* result);
-// leat schema: propose the schema of a job from a data file.
+// leat peek: show records of a topic, as they are and as the decoder sees them.
+void AddPeekCommand(CLI::App& app, int* result);
+// leat publish: replay files into a topic.
+void AddPublishCommand(CLI::App& app, int* result);
+// leat schema: propose the schema of a job from a data file or a topic.
 void AddSchemaCommand(CLI::App& app, int* result);
 // leat simulate: run a job on a simulated cluster.
 void AddSimulateCommand(CLI::App& app, int* result);

@@ -20,6 +20,7 @@
 #include "commands.h"
 #include "control/client.h"
 #include "demo_job.h"
+#include "kafka_demo.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
 #include "launcher/admin.h"
@@ -97,6 +98,8 @@ struct Arguments {
   job::JobSource source;
   job::JobOverrides overrides;
   bool demo = false;
+  bool on_kafka = false;  // the demo
+  std::string brokers;    // of a running cluster for it
   bool json = false;
   std::string listen = "127.0.0.1:0";
   uint16_t transfer_port = 0;
@@ -176,6 +179,14 @@ int Train(Arguments a) {
     throw std::invalid_argument(token.status().message());
   }  // otherwise the job gets a random token that only its own processes know
   return launcher::RunLocally(options);
+}
+
+int Demo(Arguments a) {
+  if (!a.on_kafka) return Train(a);
+  const KafkaDemo kafka(a.brokers);
+  a.demo = false;
+  a.source.file = kafka.job_file();
+  return Train(a);
 }
 
 int Coordinator(Arguments a) {
@@ -278,9 +289,16 @@ void AddJobCommands(CLI::App& app, Arguments& a, int& result) {
   auto* demo = app.add_subcommand("demo", "train a fraud detector on simulated payments, on this machine");
   AddJobOptions(demo, &a, kNewDirectory);
   demo->add_flag("--json", a.json, kJsonResult);
-  demo->callback([&] {
+  auto* kafka =
+      demo->add_option("--kafka", a.brokers,
+                       "with the events in Kafka: in a broker that tools/kafka starts for the demo, or "
+                       "in a running cluster, HOST:PORT,HOST:PORT")
+          ->expected(0, 1)
+          ->excludes("--resume");
+  demo->callback([&a, &result, kafka] {
     a.demo = true;
-    result = Train(a);
+    a.on_kafka = kafka->count() > 0;
+    result = Demo(a);
   });
 
   auto* train = app.add_subcommand("train", "run a job on this machine, with one process per role");
@@ -394,6 +412,8 @@ int Run(int argc, char** argv) {
   AddGraphCommand(app, &result);
   AddExportCommand(app, &result);
   AddLogCommand(app, &result);
+  AddPeekCommand(app, &result);
+  AddPublishCommand(app, &result);
   AddSchemaCommand(app, &result);
   AddSimulateCommand(app, &result);
   CheckCommand(app, argv[1]);

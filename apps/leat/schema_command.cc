@@ -1,4 +1,4 @@
-// leat schema: proposes the stream and schema sections of a job from a data file.
+// leat schema: proposes the stream and schema sections of a job from a data file or a topic.
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -7,21 +7,40 @@
 #include "commands.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"
+#include "topic_options.h"
 
 namespace leat {
+namespace {
+
+constexpr uint64_t kRowsOfATopic = 100'000;
+
+Result<stream::Inspection> InspectTopic(const TopicOptions& options, stream::InspectOptions inspect,
+                                        stream::ProposeOptions* proposal) {
+  const job::StreamSpec topic = ReadTopic(options);
+  LEAT_ASSIGN_OR_RETURN(const auto source, topic.Open());
+  if (inspect.rows == 0) inspect.rows = kRowsOfATopic;
+  proposal->path = topic.Describe();
+  proposal->stream = StreamConfig(options).ToYaml();
+  return stream::Inspect(topic.Describe(), *source, inspect);
+}
+
+}  // namespace
 
 void AddSchemaCommand(CLI::App& app, int* result) {
   struct Options {
     std::string file, label, delimiter;
+    TopicOptions topic;
     uint64_t rows = 0;
     bool header = false, no_header = false;
   };
   const auto a = std::make_shared<Options>();
-  auto* command =
-      app.add_subcommand("schema", "propose the stream and schema sections of a job from a data file");
-  command->add_option("file", a->file, "CSV or JSON-lines file, optionally gzip-compressed")->required();
+  auto* command = app.add_subcommand(
+      "schema", "propose the stream and schema sections of a job from a data file or a topic");
+  auto* file = command->add_option("file", a->file, "CSV or JSON-lines file, optionally gzip-compressed");
+  for (CLI::Option* topic : AddTopicOptions(command, &a->topic)) topic->excludes(file);
   command->add_option("--label", a->label, "column to predict (default: the proposal lists candidates)");
-  command->add_option("--rows", a->rows, "number of rows to read (default: the whole file)")
+  command
+      ->add_option("--rows", a->rows, "number of rows to read (default: the whole file; of a topic, 100000)")
       ->check(CLI::PositiveNumber);
   command->add_option("--delimiter", a->delimiter,
                       "CSV delimiter: one character, or `tab` (default: detected)");
@@ -37,12 +56,16 @@ void AddSchemaCommand(CLI::App& app, int* result) {
       }
     }
     if (a->header || a->no_header) options.header = a->header;
-    const auto inspection = stream::Inspect(a->file, options);
+    if (a->file.empty() && a->topic.topic.empty() && a->topic.job.empty())
+      throw std::invalid_argument("schema needs a file, or --topic with --kafka or --log");
+    stream::ProposeOptions proposal{.path = a->file, .stream = "", .label = a->label};
+    const auto inspection =
+        a->file.empty() ? InspectTopic(a->topic, options, &proposal) : stream::Inspect(a->file, options);
     if (!inspection.ok()) throw std::invalid_argument(inspection.status().message());
     try {
-      std::fputs(stream::Propose(*inspection, {.path = a->file, .label = a->label}).c_str(), stdout);
+      std::fputs(stream::Propose(*inspection, proposal).c_str(), stdout);
     } catch (const std::invalid_argument& e) {
-      throw std::invalid_argument(a->file + ": " + e.what());
+      throw std::invalid_argument(proposal.path + ": " + e.what());
     }
     *result = 0;
   });

@@ -19,6 +19,15 @@ protocol::Position ReadPosition(const Json& value) {
   return {Unsigned32(value[0]), Unsigned(value[1])};
 }
 
+Json ToJson(const protocol::Fingerprint& fingerprint) {
+  return Json::array({fingerprint.offset, ToHex(fingerprint.hash)});
+}
+
+protocol::Fingerprint ReadFingerprint(const Json& value) {
+  if (List(value).size() != 2) throw Malformed("a fingerprint is [offset, hash]");
+  return {Unsigned(value[0]), Hex(value[1])};
+}
+
 Json ToJson(const protocol::Cut& cut) {
   return {{"partition", cut.partition},
           {"after", ToJson(cut.after)},
@@ -93,6 +102,10 @@ protocol::Manifest ReadManifest(const Json& json) {
   manifest.next_incarnation = Unsigned(json, "next_incarnation");
   for (const Json& position : List(json, "watermark")) manifest.watermark.push_back(ReadPosition(position));
   for (const Json& cut : List(json, "open")) manifest.open.push_back(ReadCut(cut));
+  if (json.contains("fingerprints")) {
+    for (const Json& fingerprint : List(json, "fingerprints"))
+      manifest.fingerprints.push_back(ReadFingerprint(fingerprint));
+  }
   std::set<SliceId> seen;
   for (const Json& shard : List(json, "shards")) {
     manifest.shards.push_back(ReadShard(shard));
@@ -127,6 +140,7 @@ std::string EncodeManifest(const protocol::Manifest& manifest) {
   put("next_incarnation", manifest.next_incarnation);
   put("watermark", ToJsonList(manifest.watermark));
   put("open", ToJsonList(manifest.open));
+  if (!manifest.fingerprints.empty()) put("fingerprints", ToJsonList(manifest.fingerprints));
   put("shards", ToJsonList(manifest.shards));
   return text + ChecksumTail(text);
 }

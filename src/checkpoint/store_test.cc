@@ -40,6 +40,7 @@ Result<Manifest> WriteCheckpoint(Store* store, uint64_t id) {
   manifest.directory = std::filesystem::path(order.directory).filename();
   manifest.watermark = {{0, 64 * id}, {1, 7}};
   manifest.open = {MakeCut(0, 64 * id, 64 * id + 64), MakeCut(1, 7, 9)};
+  if (id % 2 == 0) manifest.fingerprints = {{64 * id, 0xfedcba9876543210}, {0, 0}};
   manifest.step = 11 * id;
   manifest.events = ~uint64_t{0} - id;
   manifest.next_incarnation = 3 * id;

@@ -48,6 +48,10 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_true_scores(std::string(AsText(in.true_scores)));
   out->set_feed_bytes(in.feed_bytes);
   out->set_feed_retries(in.feed_retries);
+  out->set_input_records(in.input_records);
+  out->set_input_bytes(in.input_bytes);
+  out->set_input_wait_seconds(in.input_wait_seconds);
+  out->set_splits_ready(in.splits_ready);
   out->set_last_dead_letter(in.last_dead_letter.substr(0, Limits::kText));
   out->set_absolute_error(in.absolute_error);
   out->set_first_batch(in.first_batch);
@@ -73,6 +77,10 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   TakeBytes(in.true_scores(), Limits::kScores, "true_scores", &out->true_scores, check);
   out->feed_bytes = in.feed_bytes();
   out->feed_retries = in.feed_retries();
+  out->input_records = in.input_records();
+  out->input_bytes = in.input_bytes();
+  TakeSeconds(in.input_wait_seconds(), "input_wait_seconds", &out->input_wait_seconds, check);
+  out->splits_ready = in.splits_ready();
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
   out->absolute_error = in.absolute_error();
   out->first_batch = in.first_batch();

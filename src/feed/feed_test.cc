@@ -70,7 +70,13 @@ class FakeSource final : public stream::Source {
     return std::vector<stream::PartitionRange>{{0, 3, 9, false}, {1, 0, 2, true}};
   }
   Status Read(uint32_t, uint64_t begin, uint64_t end, stream::RecordBatch* out) override {
+    const auto wanted = out->wanted;
     *out = stream::BatchOf(std::vector<std::string>(end - begin, "x"), begin);
+    out->wanted = wanted;
+    for (const auto& attribute : wanted) {
+      out->attributes.emplace_back();
+      for (uint64_t i = begin; i < end; ++i) out->attributes.back().Append(AsBytes(attribute.header));
+    }
     if (begin <= 4 && 4 < end) out->lost.push_back({4 - begin, 5 - begin, "damaged"});
     out->absent = {{end - begin - 1, end - begin}};
     return begin < 3 ? Status(Code::kNotFound, "retention") : Status();
@@ -85,6 +91,13 @@ class FakeSource final : public stream::Source {
     return Say("advance " + std::to_string(partition) + " " + std::to_string(end));
   }
   Status Unpin(const std::string& owner) override { return Say("unpin " + owner); }
+  Status CommitOffsets(const std::string& group, std::span<const uint64_t> offsets) override {
+    return Say("commit " + group + " " + std::to_string(offsets.size()) + " " +
+               std::to_string(offsets.back()));
+  }
+  Result<uint64_t> Fingerprint(uint32_t partition, uint64_t offset) override {
+    return 100 * partition + offset;
+  }
 
   // The name of the call becomes the status.
   static Status Say(const std::string& what) { return {Code::kFailedPrecondition, what}; }
@@ -202,13 +215,17 @@ TEST_F(FeedTest, PassesOnWhatAStreamIsAskedFor) {
   EXPECT_EQ(source->Sync(3, 4), FakeSource::Say("sync 3 4"));
   EXPECT_EQ(source->Advance(5, 6), FakeSource::Say("advance 5 6"));
   EXPECT_EQ(source->Unpin("a@b"), FakeSource::Say("unpin a@b"));
+  EXPECT_EQ(source->CommitOffsets("g", std::vector<uint64_t>{7, 8}), FakeSource::Say("commit g 2 8"));
+  EXPECT_EQ(*source->Fingerprint(2, 5), 205u);
   stream::RecordBatch batch;
+  batch.wanted = {{stream::Attribute::Kind::kHeader, "shop"}};
   ASSERT_TRUE(source->Read(0, 3, 9, &batch).ok());
   ASSERT_EQ(batch.lost.size(), 1u);
   EXPECT_EQ(batch.lost[0].begin, 1u);
   EXPECT_EQ(batch.lost[0].end, 2u);
   EXPECT_EQ(batch.lost[0].reason, "damaged");
   EXPECT_EQ(batch.absent, (std::vector<stream::RecordBatch::Absent>{{5, 6}}));
+  EXPECT_EQ(AsText(batch.Value(0, 5).value()), "shop");
   EXPECT_EQ(source->Read(0, 1, 9, &batch), Status(Code::kNotFound, "retention"));
   EXPECT_EQ(batch.size(), 0u);
 }

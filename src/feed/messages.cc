@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace leat::feed {
 namespace {
 
 constexpr uint32_t kMaxName = 4096;
 constexpr uint32_t kMaxText = 4096;
+constexpr size_t kMaxAttributes = 256;
 constexpr uint8_t kLastCode = static_cast<uint8_t>(Code::kInternal);
 
 // A reason never makes a header too long.
@@ -26,6 +28,13 @@ Bytes Encode(const Request& request) {
   out.Put(request.begin);
   out.Put(request.end);
   out.PutString(request.name);
+  out.Put(static_cast<uint32_t>(request.wanted.size()));
+  for (const auto& attribute : request.wanted) {
+    out.Put(attribute.kind);
+    out.PutString(attribute.header);
+  }
+  out.Put(static_cast<uint32_t>(request.offsets.size()));
+  for (const uint64_t offset : request.offsets) out.Put(offset);
   return out.Take();
 }
 
@@ -39,9 +48,19 @@ Result<Request> DecodeRequest(ByteView header) {
   request.begin = in.Get<uint64_t>();
   request.end = in.Get<uint64_t>();
   request.name = in.GetString(kMaxName);
+  constexpr uint64_t kLeastAttributeBytes = 1 + 4;
+  for (uint32_t i = 0, n = in.GetCount(kLeastAttributeBytes); i < n; ++i) {
+    const auto attribute = in.Get<uint8_t>();
+    if (attribute < static_cast<uint8_t>(stream::Attribute::Kind::kKey) ||
+        attribute > static_cast<uint8_t>(stream::Attribute::Kind::kHeader) || i >= kMaxAttributes)
+      in.Fail();
+    request.wanted.push_back({static_cast<stream::Attribute::Kind>(attribute), in.GetString(kMaxText)});
+  }
+  for (uint32_t i = 0, n = in.GetCount(sizeof(uint64_t)); i < n; ++i)
+    request.offsets.push_back(in.Get<uint64_t>());
   if (!in.Done()) return Status(Code::kDataLoss, "malformed request to a feed");
   if (kind < static_cast<uint8_t>(RequestKind::kRanges) ||
-      kind > static_cast<uint8_t>(RequestKind::kDescribe))
+      kind > static_cast<uint8_t>(RequestKind::kFingerprint))
     return Status(Code::kDataLoss, "unknown kind of request to a feed: " + std::to_string(kind));
   request.kind = static_cast<RequestKind>(kind);
   return request;
@@ -60,6 +79,7 @@ Bytes Encode(const Reply& reply) {
     out.Put(range.end);
     out.Put(static_cast<uint8_t>(range.sealed));
   }
+  out.Put(reply.fingerprint);
   out.Put(reply.records);
   out.Put(static_cast<uint32_t>(reply.lost.size()));
   for (const auto& lost : reply.lost) {
@@ -94,6 +114,7 @@ Result<Reply> DecodeReply(ByteView header) {
     if (range.partition != i || range.begin > range.end) in.Fail();
     reply.ranges.push_back(range);
   }
+  reply.fingerprint = in.Get<uint64_t>();
   reply.records = in.Get<uint32_t>();
   constexpr uint64_t kLeastLostBytes = 8 + 8 + 4;
   uint64_t last = 0;
@@ -116,41 +137,76 @@ Result<Reply> DecodeReply(ByteView header) {
   return reply;
 }
 
+namespace {
+
+template <class T>
+void Append(const T& value, Bytes* payload) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+  payload->insert(payload->end(), bytes, bytes + sizeof(value));
+}
+
+struct Texts {
+  std::vector<uint32_t> lengths;
+  ByteView bytes;
+};
+
+// Takes `count` lengths and as many bytes as they say off the payload. `base`: what a length is too large by,
+// unless it is 0. False if the payload has less.
+bool TakeTexts(ByteView* payload, uint32_t count, uint32_t base, Texts* texts) {
+  const uint64_t table = uint64_t{count} * sizeof(uint32_t);
+  if (table > payload->size()) return false;
+  texts->lengths.resize(count);
+  if (count > 0) std::memcpy(texts->lengths.data(), payload->data(), table);
+  *payload = payload->subspan(table);
+  uint64_t bytes = 0;
+  for (const uint32_t length : texts->lengths) bytes += length - std::min(length, base);
+  if (bytes > payload->size()) return false;
+  texts->bytes = payload->first(bytes);
+  *payload = payload->subspan(bytes);
+  return true;
+}
+
+}  // namespace
+
 Bytes EncodeRecords(const stream::RecordBatch& records) {
-  const size_t table = records.size() * sizeof(uint32_t), bytes = records.offsets.back();
-  Bytes payload(table + bytes);
-  for (size_t i = 0; i < records.size(); ++i) {
-    const auto length = static_cast<uint32_t>(records.offsets[i + 1] - records.offsets[i]);
-    std::memcpy(payload.data() + i * sizeof(uint32_t), &length, sizeof(length));
+  Bytes payload;
+  payload.reserve(records.size() * sizeof(uint32_t) + records.offsets.back());
+  for (size_t i = 0; i < records.size(); ++i)
+    Append(static_cast<uint32_t>(records.offsets[i + 1] - records.offsets[i]), &payload);
+  payload.insert(payload.end(), records.data.begin(),
+                 records.data.begin() + static_cast<ptrdiff_t>(records.offsets.back()));
+  for (size_t attribute = 0; attribute < records.wanted.size(); ++attribute) {
+    for (size_t i = 0; i < records.size(); ++i) {
+      const auto value = records.Value(attribute, i);
+      Append(value ? static_cast<uint32_t>(value->size() + 1) : uint32_t{0}, &payload);
+    }
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (const auto value = records.Value(attribute, i))
+        payload.insert(payload.end(), value->begin(), value->end());
+    }
   }
-  std::copy_n(records.data.begin(), bytes, payload.begin() + static_cast<ptrdiff_t>(table));
   return payload;
 }
 
 Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out) {
-  const Status malformed(Code::kDataLoss, "malformed records of a feed");
-  const uint64_t table = uint64_t{count} * sizeof(uint32_t);
-  if (table > payload.size()) return malformed;
-  const ByteView data = payload.subspan(table);
-  const uint64_t first = out->offsets.back();
-  uint64_t end = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    uint32_t length = 0;
-    std::memcpy(&length, payload.data() + uint64_t{i} * sizeof(uint32_t), sizeof(length));
-    end += length;
-    if (end > data.size()) {
-      out->offsets.resize(out->offsets.size() - i);
-      return malformed;
+  Texts records;
+  std::vector<Texts> attributes(out->wanted.size());
+  bool whole = TakeTexts(&payload, count, 0, &records);
+  for (Texts& values : attributes) whole = whole && TakeTexts(&payload, count, 1, &values);
+  if (!whole || !payload.empty()) return {Code::kDataLoss, "malformed records of a feed"};
+  uint64_t end = out->offsets.back();
+  out->data.resize(end);
+  out->data.insert(out->data.end(), records.bytes.begin(), records.bytes.end());
+  for (const uint32_t length : records.lengths) out->offsets.push_back(end += length);
+  out->attributes.resize(attributes.size());
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    ByteView values = attributes[i].bytes;
+    for (const uint32_t length : attributes[i].lengths) {
+      out->attributes[i].Append(length == 0 ? std::nullopt : std::optional(values.first(length - 1)));
+      if (length > 0) values = values.subspan(length - 1);
     }
-    out->offsets.push_back(first + end);
   }
-  if (end != data.size()) {
-    out->offsets.resize(out->offsets.size() - count);
-    return malformed;
-  }
-  out->data.resize(first);
-  out->data.insert(out->data.end(), data.begin(), data.end());
-  return Status();
+  return {};
 }
 
 }  // namespace leat::feed

@@ -17,14 +17,16 @@ namespace leat::feed {
 enum class FrameType : uint8_t { kRequest = 1, kReply = 2 };
 
 enum class RequestKind : uint8_t {
-  kRanges = 1,    // of all partitions
-  kRecords = 2,   // [begin, end) of a partition; the reply may have fewer, but at least one
-  kSync = 3,      // a partition, before `end`
-  kAdvance = 4,   // a partition, to `end`
-  kPin = 5,       // a partition, at `begin`, by the owner `name`
-  kUnpin = 6,     // the owner `name`
-  kAsset = 7,     // bytes [begin, end) of the file with the identity `name`
-  kDescribe = 8,  // the description of the contents
+  kRanges = 1,        // of all partitions
+  kRecords = 2,       // [begin, end) of a partition; the reply may have fewer, but at least one
+  kSync = 3,          // a partition, before `end`
+  kAdvance = 4,       // a partition, to `end`
+  kPin = 5,           // a partition, at `begin`, by the owner `name`
+  kUnpin = 6,         // the owner `name`
+  kAsset = 7,         // bytes [begin, end) of the file with the identity `name`
+  kDescribe = 8,      // the description of the contents
+  kCommit = 9,        // offsets of all partitions, for the group `name`
+  kFingerprint = 10,  // a partition, of the last record before `end`
 };
 
 struct Request {
@@ -35,6 +37,8 @@ struct Request {
   uint64_t begin = 0;
   uint64_t end = 0;
   std::string name;
+  std::vector<stream::Attribute> wanted;  // kRecords
+  std::vector<uint64_t> offsets;          // kCommit
   friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -43,8 +47,10 @@ struct Reply {
   Status status;
   uint64_t checksum = 0;                       // of the payload
   std::vector<stream::PartitionRange> ranges;  // kRanges
+  uint64_t fingerprint = 0;                    // kFingerprint
   // kRecords: their number, and those that are lost or absent, relative to the first. The payload is the u32
-  // length of each record, then their bytes.
+  // length of each record, then their bytes; then for each attribute a u32 for each record, 0 if it has none
+  // and else the value's length + 1, then the values.
   uint32_t records = 0;
   std::vector<stream::RecordBatch::Lost> lost;
   std::vector<stream::RecordBatch::Absent> absent;
@@ -57,7 +63,8 @@ Result<Reply> DecodeReply(ByteView header);
 
 // The payload of a reply with these records.
 Bytes EncodeRecords(const stream::RecordBatch& records);
-// Appends a payload's `count` records to `out`, which has no padding.
+// Appends a payload's `count` records to `out`, which has no padding. The payload has the attributes that
+// `out` wants.
 Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out);
 
 }  // namespace leat::feed

@@ -9,6 +9,7 @@ namespace {
 
 Reply FullReply() {
   Reply reply{.sequence = 7, .status = Status(Code::kNotFound, "gone"), .checksum = 99};
+  reply.fingerprint = 1234;
   reply.ranges = {{0, 5, 10, false}, {1, 0, 0, true}};
   reply.records = 10;
   reply.lost = {{2, 4, "damaged"}, {4, 5, ""}};
@@ -17,13 +18,16 @@ Reply FullReply() {
 }
 
 TEST(FeedMessages, ComeBackWhole) {
-  const Request request{.sequence = 1,
-                        .content = 2,
-                        .kind = RequestKind::kPin,
-                        .partition = 3,
-                        .begin = 4,
-                        .end = 5,
-                        .name = "job@directory"};
+  const Request request{
+      .sequence = 1,
+      .content = 2,
+      .kind = RequestKind::kPin,
+      .partition = 3,
+      .begin = 4,
+      .end = 5,
+      .name = "job@directory",
+      .wanted = {{stream::Attribute::Kind::kKey, ""}, {stream::Attribute::Kind::kHeader, "shop"}},
+      .offsets = {6, 0}};
   const auto back = DecodeRequest(Encode(request));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(*back, request);
@@ -35,6 +39,7 @@ TEST(FeedMessages, ComeBackWhole) {
   EXPECT_EQ(again->status, reply.status);
   EXPECT_EQ(again->checksum, 99u);
   EXPECT_EQ(again->ranges, reply.ranges);
+  EXPECT_EQ(again->fingerprint, 1234u);
   EXPECT_EQ(again->records, 10u);
   ASSERT_EQ(again->lost.size(), 2u);
   EXPECT_EQ(again->lost[0].begin, 2u);
@@ -49,10 +54,16 @@ TEST(FeedMessages, MalformedOnesAreDataLoss) {
     EXPECT_EQ(DecodeRequest(ByteView(request).first(size)).status().code(), Code::kDataLoss) << size;
   for (size_t size = 0; size < reply.size(); ++size)
     EXPECT_EQ(DecodeReply(ByteView(reply).first(size)).status().code(), Code::kDataLoss) << size;
-  for (const uint8_t kind : {0, 9, 255}) {
+  for (const uint8_t kind : {0, 11, 255}) {
     const Bytes bytes = Encode(Request{.kind = static_cast<RequestKind>(kind)});
     EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kDataLoss) << int{kind};
   }
+  for (const uint8_t attribute : {0, 4}) {
+    const Bytes bytes = Encode(Request{.wanted = {{static_cast<stream::Attribute::Kind>(attribute), ""}}});
+    EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kDataLoss) << int{attribute};
+  }
+  const Bytes many = Encode(Request{.wanted = std::vector<stream::Attribute>(257)});
+  EXPECT_EQ(DecodeRequest(many).status().code(), Code::kDataLoss);
   Reply wrong = FullReply();
   wrong.ranges[1].partition = 3;
   EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "partitions are in order";
@@ -68,6 +79,31 @@ TEST(FeedMessages, MalformedOnesAreDataLoss) {
   wrong = FullReply();
   wrong.absent[1].end = 11;
   EXPECT_FALSE(DecodeReply(Encode(wrong)).ok()) << "absent records beyond the last";
+}
+
+TEST(FeedMessages, AttributesComeWithTheirRecords) {
+  stream::RecordBatch batch = stream::BatchOf({"one", "", "three"});
+  batch.wanted = {{stream::Attribute::Kind::kKey, ""}, {stream::Attribute::Kind::kHeader, "shop"}};
+  batch.attributes.resize(2);
+  batch.attributes[0].Append(AsBytes("k"));
+  batch.attributes[0].Append(std::nullopt);
+  batch.attributes[0].Append(AsBytes(""));
+  const Bytes payload = EncodeRecords(batch);  // no record has the header
+  stream::RecordBatch out;
+  EXPECT_EQ(DecodeRecords(payload, 3, &out).code(), Code::kDataLoss) << "attributes that nobody asked for";
+  out.wanted = batch.wanted;
+  for (size_t size = 0; size < payload.size(); ++size)
+    ASSERT_EQ(DecodeRecords(ByteView(payload).first(size), 3, &out).code(), Code::kDataLoss) << size;
+  EXPECT_EQ(out.size(), 0u);
+  ASSERT_TRUE(DecodeRecords(payload, 3, &out).ok());
+  ASSERT_TRUE(DecodeRecords(payload, 3, &out).ok());
+  EXPECT_EQ(stream::TextsOf(out), (std::vector<std::string>{"one", "", "three", "one", "", "three"}));
+  for (const size_t first : {0, 3}) {
+    EXPECT_EQ(AsText(out.Value(0, first).value()), "k");
+    EXPECT_EQ(out.Value(0, first + 1), std::nullopt);
+    EXPECT_EQ(AsText(out.Value(0, first + 2).value()), "");
+    EXPECT_EQ(out.Value(1, first), std::nullopt);
+  }
 }
 
 TEST(FeedMessages, RecordsAreAppendedOrRefusedWhole) {

@@ -45,14 +45,24 @@ class RemoteSource final : public stream::Source {
   Status Advance(uint32_t partition, uint64_t end) override {
     return Do({.kind = RequestKind::kAdvance, .partition = partition, .end = end});
   }
+  Status CommitOffsets(const std::string& group, std::span<const uint64_t> offsets) override {
+    return Do({.kind = RequestKind::kCommit, .name = group, .offsets = {offsets.begin(), offsets.end()}});
+  }
+  Result<uint64_t> Fingerprint(uint32_t partition, uint64_t offset) override {
+    LEAT_RETURN_IF_ERROR(Do({.kind = RequestKind::kFingerprint, .partition = partition, .end = offset}));
+    return reply_.fingerprint;
+  }
   Status Unpin(const std::string& owner) override { return Do({.kind = RequestKind::kUnpin, .name = owner}); }
 
  private:
   Status Do(Request request) { return client_->Call(std::move(request), &reply_, &payload_); }
 
   Status ReadSome(uint32_t partition, uint64_t begin, uint64_t end, uint64_t* at, stream::RecordBatch* out) {
-    LEAT_RETURN_IF_ERROR(
-        Do({.kind = RequestKind::kRecords, .partition = partition, .begin = *at, .end = end}));
+    LEAT_RETURN_IF_ERROR(Do({.kind = RequestKind::kRecords,
+                             .partition = partition,
+                             .begin = *at,
+                             .end = end,
+                             .wanted = out->wanted}));
     if (reply_.records == 0 || reply_.records > end - *at)
       return Status(Code::kDataLoss, "a feed has sent " + std::to_string(reply_.records) + " of " +
                                          std::to_string(end - *at) + " records");

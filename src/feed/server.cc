@@ -128,6 +128,15 @@ Reply Server::Answer(const Request& request, net::CertificateRoles peer, Bytes* 
     case RequestKind::kUnpin:
       reply.status = source.Unpin(request.name);
       break;
+    case RequestKind::kCommit:
+      reply.status = source.CommitOffsets(request.name, request.offsets);
+      break;
+    case RequestKind::kFingerprint: {
+      const auto fingerprint = source.Fingerprint(request.partition, request.end);
+      reply.status = fingerprint.status();
+      if (fingerprint.ok()) reply.fingerprint = *fingerprint;
+      break;
+    }
     case RequestKind::kAsset:
     case RequestKind::kDescribe:
       break;
@@ -143,6 +152,7 @@ Status Server::ReadRecords(const Request& request, Reply* reply, Bytes* payload)
                   "no records from " + std::to_string(request.begin) + " to " + std::to_string(request.end));
   const uint64_t fit = std::clamp<uint64_t>(kReplyBytes / record_bytes_, 1, kMaxRecords);
   uint64_t count = std::min(request.end - request.begin, fit);
+  records_.wanted = request.wanted;
   while (true) {
     LEAT_RETURN_IF_ERROR(source_->Read(request.partition, request.begin, request.begin + count, &records_));
     if (count == 1 || records_.offsets.back() <= 4 * kReplyBytes) break;

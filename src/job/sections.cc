@@ -48,6 +48,7 @@ void FitLabels(const Config& config, const nn::Model& model, stream::Schema* sch
                                   std::to_string(field.label_classes()) + " classes, the model tells " +
                                   std::to_string(model.classes()) + " apart");
     }
+    field.CheckFallback();
   }
 }
 
@@ -91,11 +92,24 @@ void CheckSplitSize(const Config& config, const Job& job) {
               " MB decoded; at most 1073: lower train.split_batches");
 }
 
+// Only records of Kafka have keys, timestamps and headers.
+void CheckAttributes(const Job& job) {
+  for (const auto& field : job.schema.fields) {
+    if (!field.from) continue;
+    const std::string begin = field.where + ": field '" + field.name + "' is not in the record's bytes; ";
+    if (job.stream.kafka() == nullptr)
+      throw std::invalid_argument(begin + "only records of Kafka have keys, timestamps and headers");
+    if (job.config.Has("evaluate"))
+      throw std::invalid_argument(begin + "the records of evaluation files have nothing else");
+  }
+}
+
 // The columns and the delimiter are the files', unless the schema sets them.
 void ReadSchema(const Config& config, const Config& resolved, Job* job) {
   const FileStream* files = job->stream.files();
   job->schema =
       stream::Schema::FromConfig(config.At("schema"), files != nullptr ? files->options.sequence : 0);
+  CheckAttributes(*job);
   // Jobs made before there was a choice have commas, and say nothing.
   if (resolved.Has("delimiter") && !job->schema.delimiter_set)
     job->schema.delimiter = stream::DelimiterFrom(resolved.At("delimiter"));

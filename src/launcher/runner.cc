@@ -36,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr Duration kReadyDeadline = std::chrono::seconds(30);
+constexpr Duration kReadyDeadline = std::chrono::minutes(2);
 constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
 constexpr Duration kEndDeadline = std::chrono::seconds(10);
 // Consecutive failures of one role, without progress of the job, before the job is given up.
@@ -174,7 +174,7 @@ Status Runner::StartCoordinator() {
     if (interrupts_ > 0) return Status(Code::kAborted, "interrupted");
     if (coordinator_.last_error.empty()) {
       return Status(Code::kInternal, "the coordinator did not start" +
-                                         std::string(over ? "" : " within half a minute") + "; see " +
+                                         std::string(over ? "" : " within two minutes") + "; see " +
                                          spec.log);
     }
     return Status(Code::kInvalidArgument, coordinator_.last_error);

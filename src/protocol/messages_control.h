@@ -122,6 +122,12 @@ struct WorkerProgress {
   uint64_t dead_letters = 0;
   double cpu_seconds = 0;
   double wait_seconds = 0;  // for servers
+  // The stream: what was read and decoded, time without anything to train, and splits that wait to be
+  // trained.
+  uint64_t input_records = 0;
+  uint64_t input_bytes = 0;
+  double input_wait_seconds = 0;
+  uint32_t splits_ready = 0;
   // metrics::AucCounts, encoded: of the model's scores, and of the known probability. Empty if the job has
   // none. Opaque to the protocol; readers decode and check them.
   Bytes scores, true_scores;

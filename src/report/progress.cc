@@ -45,6 +45,7 @@ void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& p
     const double busy = Seconds(now - pace.since) - (progress.wait_seconds - pace.base_wait);
     pace.step_s = std::max(busy, 0.0) / static_cast<double>(progress.steps - pace.base);
   }
+  MeasureInput(now, progress, &known->second);
   workers_[node] = progress;
   workers_[node].scores.clear();
   workers_[node].true_scores.clear();
@@ -71,6 +72,21 @@ void Progress::TakeCounts(NodeId node, const protocol::WorkerProgress& progress)
     if (part == 0) prequential_.AddScores(counts_[node].first, *counts);
     (part == 0 ? counts_[node].first : counts_[node].second) = std::move(*counts);
   }
+}
+
+void Progress::MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node) {
+  if (node->input_since >= Time{0} && now - node->input_since < kTrafficWindow) return;
+  if (node->input_since >= Time{0}) {
+    const double seconds = Seconds(now - node->input_since);
+    const auto rate = [seconds](uint64_t count, uint64_t base) {
+      return static_cast<double>(count - std::min(count, base)) / seconds;
+    };
+    node->records_per_s = rate(progress.input_records, node->base_records);
+    node->input_bytes_per_s = rate(progress.input_bytes, node->base_bytes);
+  }
+  node->input_since = now;
+  node->base_records = progress.input_records;
+  node->base_bytes = progress.input_bytes;
 }
 
 void Progress::OnServer(Time now, NodeId node, const protocol::ServerProgress& progress) {
@@ -185,6 +201,9 @@ void Progress::Forget(Time now, const protocol::View& view) {
 
 void Progress::OnStatus(Time now, const protocol::CoordinatorStatus& status) {
   Forget(now, status.view);
+  std::vector<uint64_t> done;
+  for (const auto& position : status.watermark) done.push_back(position.offset);
+  lag_.OnStatus(now, status.ends, done);
   if (training_start_ < Time{0}) {
     if (!status.view.ready()) return;
     training_start_ = last_change_ = now;

@@ -16,6 +16,7 @@
 #include "metrics/auc.h"
 #include "nn/loss.h"
 #include "protocol/coordinator/coordinator.h"
+#include "report/lag.h"
 #include "report/prequential.h"
 
 namespace leat::report {
@@ -95,11 +96,16 @@ class Progress {
     uint64_t base = 0;
     double base_wait = 0;
     double bytes_per_s = 0;
+    // The same for what a worker reads.
+    Time input_since{-1};
+    uint64_t base_records = 0, base_bytes = 0;
+    double records_per_s = 0, input_bytes_per_s = 0;
     uint64_t feed_bytes = 0;  // sent by a feed
     // Time of a step without the wait for servers. 0: not known yet.
     double step_s = 0;
     Time seen{0};  // when it last joined or reported
   };
+  static void MeasureInput(Time now, const protocol::WorkerProgress& progress, Node* node);
   void Forget(Time now, const protocol::View& view);
   Totals Sum() const;
   // The median step time of all workers, 0 if unknown. Workers that take much longer are reported as slow.
@@ -117,6 +123,7 @@ class Progress {
   std::map<NodeId, std::pair<metrics::AucCounts, metrics::AucCounts>> counts_;
   std::map<NodeId, protocol::ServerProgress> servers_;
   Forgotten forgotten_;
+  Lag lag_;
   Time look_again_{0};  // for nodes to forget
   uint64_t members_skipped_ = 0;
   std::deque<Totals> moments_;                   // recent totals, oldest first, for the windows

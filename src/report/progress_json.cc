@@ -185,6 +185,7 @@ class Progress::JsonWriter {
       if (!worker.last_dead_letter.empty()) last_dead = worker.last_dead_letter;
     }
     json_["lag"] = status_.lag;
+    AddLag();
     json_["published"] = progress_.published_;
     json_["dead_letters"] = dead;
     if (!last_dead.empty()) json_["last_dead_letter"] = last_dead;
@@ -201,6 +202,21 @@ class Progress::JsonWriter {
     if (!status_.checkpoint_failure.empty()) json_["checkpoint_failure"] = status_.checkpoint_failure;
     if (!status_.waiting_for.empty()) json_["waiting_for"] = status_.waiting_for;
     json_["generation"] = status_.view.generation.value;
+  }
+
+  void AddLag() {
+    constexpr size_t kMostPartitions = 16;
+    double oldest = 0;
+    Json partitions = Json::array();
+    for (const auto& behind : progress_.lag_.Behind(now_, kMostPartitions)) {
+      oldest = std::max(oldest, behind.seconds);
+      partitions.push_back({{"partition", behind.partition},
+                            {"end", behind.end},
+                            {"lag", behind.events},
+                            {"lag_s", behind.seconds}});
+    }
+    json_["lag_s"] = oldest;
+    if (!partitions.empty()) json_["partitions"] = std::move(partitions);
   }
 
   void AddMembers() {
@@ -258,6 +274,12 @@ class Progress::JsonWriter {
     if (worker == progress_.workers_.end()) return;
     (*m)["steps"] = worker->second.steps;
     (*m)["wait_s"] = worker->second.wait_seconds;
+    const auto& node_state = progress_.nodes_.at(node);
+    (*m)["input_wait_s"] = worker->second.input_wait_seconds;
+    (*m)["splits_ready"] = worker->second.splits_ready;
+    (*m)["input_bytes"] = worker->second.input_bytes;
+    (*m)["input_bytes_per_s"] = std::round(node_state.input_bytes_per_s);
+    (*m)["input_events_per_s"] = std::round(node_state.records_per_s);
     if (worker->second.feed_bytes > 0) (*m)["feed_bytes"] = worker->second.feed_bytes;
     if (worker->second.feed_retries > 0) (*m)["feed_retries"] = worker->second.feed_retries;
     const double step_s = progress_.nodes_.at(node).step_s;

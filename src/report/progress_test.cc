@@ -473,7 +473,38 @@ TEST_F(ProgressTest, ServersAndBotsAreToldOf) {
                                                 "bytes_out":0,"bytes_per_s":0.0})"));
   EXPECT_EQ(json["members"][1], Json::parse(R"({"role":"worker","index":0,"node":1,"host":"host1","pid":101,
                                                 "done":10,"cpu_s":2.0,"steps":1,"wait_s":0.0,
+                                                "input_wait_s":0.0,"splits_ready":0,"input_bytes":0,
+                                                "input_bytes_per_s":0.0,"input_events_per_s":0.0,
                                                 "step_ms":null,"slow":false})"));
+}
+
+TEST_F(ProgressTest, TheInputOfAWorkerIsMeasured) {
+  Make();
+  Sums sums;
+  sums.Train(10, 0.5, 5);
+  sums.progress.input_records = 1000;
+  sums.progress.input_bytes = 50'000;
+  sums.progress.input_wait_seconds = 0.5;
+  sums.progress.splits_ready = 2;
+  Report(kWorker, sums);
+  sums.progress.input_records = 3000;
+  sums.progress.input_bytes = 150'000;
+  Pass(0.5);
+  Report(kWorker, sums);
+  Pass(1.5);
+  Report(kWorker, sums);
+  CoordinatorStatus status = Running(0);
+  status.watermark = {{0, 40}};
+  status.ends = {100};
+  progress_->OnStatus(now_, status);
+  Pass(3);
+  const Json json = Json::parse(progress_->ToJson(now_, status, 0));
+  EXPECT_EQ(json["members"][1]["input_events_per_s"], 1000);
+  EXPECT_EQ(json["members"][1]["input_bytes_per_s"], 50'000);
+  EXPECT_EQ(json["members"][1]["input_wait_s"], 0.5);
+  EXPECT_EQ(json["members"][1]["splits_ready"], 2);
+  EXPECT_EQ(json["lag_s"], 3);
+  EXPECT_EQ(json["partitions"].dump(), R"([{"end":100,"lag":60,"lag_s":3.0,"partition":0}])");
 }
 
 TEST_F(ProgressTest, StalenessIsToldByItsDistribution) {

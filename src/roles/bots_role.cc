@@ -18,8 +18,10 @@
 namespace leat::roles {
 namespace {
 
-// Events of one append: consecutive payments go to one partition, the next ones to the next.
-constexpr uint64_t kChunk = 256;
+// Limits of the events of one append: consecutive payments go to one partition, the next ones to the next.
+constexpr uint64_t kSmallestChunk = 256;
+constexpr uint64_t kLargestChunk = 4096;
+constexpr uint64_t kChunks = 16;  // of each partition, at least, if there are enough events
 constexpr Duration kTick = std::chrono::milliseconds(20);
 constexpr Duration kRetry = std::chrono::seconds(1);
 
@@ -32,6 +34,7 @@ class BotsRole {
         config_(*job.stream.bots()),
         bots_(config_),
         writer_(std::move(writer)),
+        most_(std::clamp(config_.events / (kChunks * writer_->partitions()), kSmallestChunk, kLargestChunk)),
         published_(published),
         first_(published),
         done_(sealed) {}
@@ -95,7 +98,7 @@ class BotsRole {
       due = std::min(due, first_ + static_cast<uint64_t>(Seconds(began - start_) * config_.rate));
     }
     while (published_ < due && loop_.Now() - began < kTick) {
-      if (auto status = AppendChunk(std::min(kChunk, due - published_)); !status.ok()) {
+      if (auto status = AppendChunk(std::min(most_, due - published_)); !status.ok()) {
         spdlog::error("{}", status.ToString());
         loop_.After(kRetry, [this] { Publish(); });
         return;
@@ -114,9 +117,10 @@ class BotsRole {
       }
     }
     const std::vector<std::string_view> records(chunk_.begin(), chunk_.end());
-    const auto partition = static_cast<uint32_t>(published_ / kChunk % writer_->partitions());
+    const auto partition = static_cast<uint32_t>(appends_ % writer_->partitions());
     auto appended = writer_->Append(partition, records);
     if (!appended.ok()) return appended.status();
+    ++appends_;
     published_ += chunk_.size();
     chunk_.clear();
     return Status();
@@ -137,6 +141,8 @@ class BotsRole {
   stream::BotsConfig config_;
   stream::Bots bots_;
   std::unique_ptr<stream::TopicWriter> writer_;
+  const uint64_t most_;  // events of one append
+  uint64_t appends_ = 0;
   std::vector<std::string> chunk_;
   uint64_t published_ = 0;
   uint64_t first_ = 0;

@@ -27,6 +27,7 @@
 #include "roles/feed/feed_thread.h"
 #include "roles/feed/model_files.h"
 #include "roles/input/coordinator_streams.h"
+#include "roles/input/fingerprints.h"
 #include "roles/role.h"
 #include "roles/shards/shard_service.h"
 
@@ -75,6 +76,7 @@ class CoordinatorRole {
         epochs_(job.stream.epochs),
         partitions_(config.partitions),
         restored_(restored.manifest),
+        fingerprints_(restored_ ? restored_->fingerprints : std::vector<protocol::Fingerprint>()),
         machine_(std::move(config), std::move(restored)),
         queue_(
             loop_, background_,
@@ -247,6 +249,7 @@ class CoordinatorRole {
       Do(machine_.OnStream(loop_.Now(), known));
     } else {
       spdlog::warn("stream: {}", ranges.status().ToString());
+      if (ranges.status().code() == Code::kDataLoss) return Fail(ranges.status());
     }
     const bool whole =
         !last_ranges_.empty() && std::ranges::all_of(last_ranges_, &stream::PartitionRange::sealed);
@@ -350,6 +353,8 @@ class CoordinatorRole {
   }
   void Act(protocol::AppendJournal&) {}  // the queue's
   void Act(protocol::PrepareCheckpoint& a) {
+    // A local stream has none. The others are asked where nothing waits for them.
+    if (streams_.remote) UpdateFingerprints(std::move(a.watermark));
     InBackground(
         [this, a] {
           auto order = store_->Prepare(a.id, a.bytes);
@@ -360,9 +365,30 @@ class CoordinatorRole {
           Do(machine_.OnCheckpointPrepared(loop_.Now(), id, std::move(order)));
         });
   }
+  void UpdateFingerprints(std::vector<protocol::Position> watermark) {
+    poll_thread_.Post([this, watermark = std::move(watermark), last = fingerprints_] {
+      auto taken = std::make_shared<Result<std::vector<protocol::Fingerprint>>>(
+          TakeFingerprints(*streams_.source, watermark, last));
+      loop_.Post([this, taken] {
+        if (taken->ok()) {
+          fingerprints_ = std::move(**taken);
+        } else if (taken->status().code() == Code::kDataLoss) {
+          Fail(taken->status().With(job_.stream.Describe()));
+        }
+      });
+    });
+  }
+  // Nothing of what the job has trained since the last checkpoint is to be trusted.
+  void Fail(const Status& why) {
+    if (!failure_.ok() || ended_) return;
+    spdlog::error("{}", why.ToString());
+    failure_ = why;
+    OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kDiscard}, [](auto) {});
+  }
   void Act(protocol::CommitManifest& a) {
     // On disk a checkpoint is named by its place in the job's directory, so that the whole can be moved.
     auto manifest = a.manifest;
+    manifest.fingerprints = fingerprints_;
     manifest.directory = std::filesystem::path(manifest.directory).filename().string();
     InBackground(
         [this, manifest, directory = a.manifest.directory] {
@@ -416,7 +442,7 @@ class CoordinatorRole {
 
   void End(Status outcome) {
     ended_ = true;
-    outcome_ = std::move(outcome);
+    outcome_ = failure_.ok() ? std::move(outcome) : failure_;
     summary_ = Json(loop_.Now());
     loop_.Stop();
   }
@@ -454,6 +480,7 @@ class CoordinatorRole {
   uint32_t epochs_;
   std::vector<uint32_t> partitions_;
   const std::optional<protocol::Manifest> restored_;
+  std::vector<protocol::Fingerprint> fingerprints_;  // of records that are trained
   protocol::Coordinator machine_;
   std::map<uint64_t, std::function<void(protocol::ControlReply)>> calls_;
   std::map<uint64_t, protocol::JoinRequest> joining_;
@@ -465,6 +492,7 @@ class CoordinatorRole {
   bool ended_ = false;
   std::string summary_;
   Status outcome_;
+  Status failure_;                  // why the job was ended
   uint64_t reported_failures_ = 0;  // of checkpoints
   uint64_t saving_ = 0;             // the checkpoint that is being made; 0: none
   uint64_t saved_bytes_ = 0;        // of it
@@ -485,6 +513,13 @@ std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOpti
   if (feed.ok()) return std::move(*feed);
   spdlog::warn("no feed on this host: {}", feed.status().ToString());
   return nullptr;
+}
+
+void CheckSameTopic(const job::Job& job, stream::Source& source,
+                    const std::vector<protocol::Fingerprint>& fingerprints) {
+  const Status same = CheckFingerprints(source, fingerprints);
+  if (same.code() == Code::kDataLoss) throw std::invalid_argument(same.With(job.stream.Describe()).message());
+  if (!same.ok()) spdlog::warn("{}", same.ToString());
 }
 
 }  // namespace
@@ -519,7 +554,10 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   stream::Source* const source = streams.source.get();
   auto ranges = source->Ranges();
   if (!ranges.ok()) return ranges.status();
-  if (options.resume) job::CheckNoDataLoss(job, restored, *source, &*ranges);
+  if (options.resume) {
+    job::CheckNoDataLoss(job, restored, *source, &*ranges);
+    if (restored.manifest) CheckSameTopic(job, *source, restored.manifest->fingerprints);
+  }
   // Workers would find out one after the other, and only once they have been started.
   job::CheckFits(job, *source, *ranges);
   protocol::CoordinatorConfig config;

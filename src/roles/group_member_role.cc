@@ -19,6 +19,7 @@
 #include "protocol/member/group_member.h"
 #include "roles/background_thread.h"
 #include "roles/input/input_errors.h"
+#include "roles/input/input_flow.h"
 #include "roles/input/split_loader.h"
 #include "roles/role.h"
 #include "roles/shards/shard_files.h"
@@ -65,7 +66,7 @@ class GroupMemberRole {
                   .full_batch = job_.strategy.full_run,
                   .deterministic = job_.strategy.deterministic,
                   .overlap = !job_.optimizer.clipping.any()}),
-        loader_(loop, std::move(stream_.source), job_.schema,
+        loader_(loop, SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters),
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
@@ -83,7 +84,7 @@ class GroupMemberRole {
 
   Status Run() {
     machine_.OnJoined(membership_.node());
-    input_errors_.OpenDeadLetters(membership_.node());
+    if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
     const Status outcome = membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
                                             .on_reply =
                                                 [this](const protocol::ControlReply& reply) {
@@ -131,6 +132,7 @@ class GroupMemberRole {
     if (!split.ok()) return OnUnreadable(lease, split.status());
     if (auto status = input_errors_.OnSplit(**split); !status.ok())
       return membership_.Fail(std::move(status));
+    input_flow_.OnSplit(**split);
     splits_[lease] = std::move(*split);
     Do(machine_.OnSplitReady(lease));
   }
@@ -150,6 +152,7 @@ class GroupMemberRole {
       if (membership_.over()) return;
       std::visit([this](const auto& a) { Act(a); }, action);
     }
+    input_flow_.OnReady(loop_.Now(), splits_.size(), computing_.has_value());
     membership_.Update();
   }
 
@@ -350,6 +353,7 @@ class GroupMemberRole {
   step::BatchLog batches_;
   const std::unique_ptr<ShardFiles> shard_files_;  // used on the thread for files
   InputErrors input_errors_;
+  InputFlow input_flow_{&progress_};
   protocol::GroupMember machine_;
   Time scored_at_{0};
   std::set<uint64_t> wanted_;

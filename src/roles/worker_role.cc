@@ -22,6 +22,7 @@
 #include "ps/client.h"
 #include "roles/group_member_role.h"
 #include "roles/input/input_errors.h"
+#include "roles/input/input_flow.h"
 #include "roles/input/open_stream.h"
 #include "roles/input/split_loader.h"
 #include "roles/membership.h"
@@ -57,7 +58,7 @@ class WorkerRole {
                    Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
                  },
              .on_silence = [this](NodeId server, bool silent) { OnSilence(server, silent); }}),
-        loader_(loop, std::move(stream_.source), job_.schema,
+        loader_(loop, SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters),
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
@@ -68,7 +69,7 @@ class WorkerRole {
   // Returns once the job is over, this node is evicted, or the coordinator is lost.
   Status Run() {
     machine_.OnJoined(membership_.node());
-    input_errors_.OpenDeadLetters(membership_.node());
+    if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
     return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
                             .on_reply =
                                 [this](const protocol::ControlReply& reply) {
@@ -105,6 +106,7 @@ class WorkerRole {
     if (!split.ok()) return OnUnreadable(lease, split.status());
     if (auto status = input_errors_.OnSplit(**split); !status.ok())
       return membership_.Fail(std::move(status));
+    input_flow_.OnSplit(**split);
     splits_[lease] = std::move(*split);
     Do(machine_.OnSplitReady(loop_.Now(), lease));
   }
@@ -124,6 +126,7 @@ class WorkerRole {
       if (membership_.over()) return;
       std::visit([this](const auto& a) { Act(a); }, action);
     }
+    input_flow_.OnReady(loop_.Now(), splits_.size(), !asked_.empty());
     membership_.Update();
   }
 
@@ -222,6 +225,7 @@ class WorkerRole {
   protocol::WorkerProgress progress_;
   step::BatchLog batches_;
   InputErrors input_errors_;
+  InputFlow input_flow_{&progress_};
   protocol::Worker machine_;
   std::set<NodeId> asked_;  // servers that have not answered yet
   Time waiting_since_{0};   // for the first of them

@@ -1,11 +1,14 @@
 #include "stream/schema.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <stdexcept>
 
 #include "base/bytes.h"
 #include "stream/decode/delimiter.h"
+#include "stream/decode/row_writer.h"
+#include "stream/decode/tokenizer.h"
 
 namespace leat::stream {
 namespace {
@@ -13,6 +16,7 @@ namespace {
 // Increment when a decoder gives other numbers for the same record.
 constexpr uint32_t kDecoderVersion = 1;
 constexpr size_t kMaxFields = 4096;
+constexpr size_t kMaxPath = 32;
 // A float represents every whole number up to this.
 constexpr int64_t kMaxWhole = 1 << 24;
 
@@ -27,11 +31,12 @@ Role RoleFrom(const Config& config) {
 Field::Type TypeFrom(const Config& config, Role role) {
   if (role == Role::kIgnore && !config.Has("type")) return Field::Type::kString;
   const std::string name =
-      config.At("type").OneOf("type", {"number", "category", "string", "bytes", "id", "characters"});
+      config.At("type").OneOf("type", {"number", "category", "string", "bytes", "id", "characters", "text"});
   if (name == "number") return Field::Type::kNumber;
   if (name == "category") return Field::Type::kCategory;
   if (name == "id") return Field::Type::kId;
   if (name == "characters") return Field::Type::kCharacters;
+  if (name == "text") return Field::Type::kText;
   return name == "bytes" ? Field::Type::kBytes : Field::Type::kString;
 }
 
@@ -47,7 +52,41 @@ std::vector<std::string> NamesFrom(const Config& list, std::string_view what) {
   return names;
 }
 
-void ReadNumber(const Config& config, Field* field) {
+std::optional<Attribute> FromFrom(const Config& config) {
+  if (!config.Has("from")) return std::nullopt;
+  const Config from = config.At("from");
+  if (from.IsMap()) {
+    from.Allow({"header"});
+    return Attribute{Attribute::Kind::kHeader, from.At("header").String()};
+  }
+  return from.OneOf("from", {"key", "timestamp"}) == "key" ? Attribute{Attribute::Kind::kKey, ""}
+                                                           : Attribute{Attribute::Kind::kTimestamp, ""};
+}
+
+void CheckFrom(const Config& config, const Field& field) {
+  if (!field.from || field.role == Role::kIgnore) return;
+  using T = Field::Type;
+  if (config.Has("path"))
+    config.At("path").Fail("'" + field.name + "' is not in the record's bytes: it has no path");
+  const bool one =
+      (field.type == T::kNumber || field.type == T::kCategory || field.type == T::kId) && !field.list;
+  if (!one)
+    config.At("from").Fail(
+        "'" + field.name +
+        "' is no number, category or id; no other comes from a key, a timestamp or a header");
+  if (field.from->kind == Attribute::Kind::kTimestamp && field.type == T::kCategory)
+    config.At("from").Fail("'" + field.name + "' is a category, a timestamp a number");
+}
+
+// `length` and `truncate` of a list.
+void ReadLength(const Config& config, Schema::Format format, Field* field) {
+  field->list = true;
+  if (format != Schema::Format::kJson) config.At("length").Fail("lists are for the format json");
+  field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
+  field->truncate = config.Bool("truncate", false);
+}
+
+void ReadNumber(const Config& config, Schema::Format format, Field* field) {
   field->log = config.Bool("log", false);
   field->mean = config.Number("mean", 0);
   field->std = config.Number("std", 1);
@@ -58,6 +97,9 @@ void ReadNumber(const Config& config, Field* field) {
     config.Fail("field '" + field->name + "' has a period, which goes without log, mean and std");
   }
   field->classes = static_cast<uint32_t>(config.Integer("classes", 0, 2, kMaxWhole));
+  if (!config.Has("length")) return;
+  if (field->period > 0) config.Fail("field '" + field->name + "' has a period, which a list cannot have");
+  ReadLength(config, format, field);
 }
 
 void ReadCategory(const Config& config, Field* field) {
@@ -91,14 +133,55 @@ void ReadId(const Config& config, Schema::Format format, Field* field) {
   }
   (void)config.At("below");
   field->below = static_cast<uint32_t>(config.Integer("below", 0, 1, kMaxWhole));
-  field->list = config.Has("length");
-  if (!field->list) {
+  if (!config.Has("length")) {
     if (config.Has("pad")) config.At("pad").Fail("pad is for lists; how long is '" + field->name + "'?");
     return;
   }
-  if (format != Schema::Format::kJson) config.At("length").Fail("lists are for the format json");
-  field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
+  ReadLength(config, format, field);
   field->pad = static_cast<uint32_t>(config.Integer("pad", 0, 0, field->below - 1));
+}
+
+std::vector<std::string> AlphabetOf(const Config& config) {
+  const std::string text = config.String();
+  std::vector<std::string> characters;
+  std::set<std::string> seen;
+  for (size_t at = 0; at < text.size(); at += characters.back().size()) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    characters.emplace_back(rest.substr(0, CharacterSize(rest)));
+    if (!seen.insert(characters.back()).second)
+      config.Fail("'" + characters.back() + "' is in the alphabet twice");
+  }
+  if (characters.empty()) config.Fail("an alphabet has at least one character");
+  return characters;
+}
+
+void ReadText(const Config& config, Schema::Format format, Field* field) {
+  using T = Field::Tokens;
+  if (format == Schema::Format::kIdx || format == Schema::Format::kText)
+    config.Fail("field '" + field->name + "': a text cannot be in the formats idx and text");
+  if (field->role == Role::kLabel)
+    config.Fail("label '" + field->name + "' cannot be a text; a category can");
+  if (config.Has("tokens")) {
+    const std::string name = config.At("tokens").OneOf("tokens", {"words", "characters", "bytes"});
+    field->tokens = name == "words" ? T::kWords : name == "bytes" ? T::kBytes : T::kCharacters;
+  }
+  for (const auto& [key, tokens] :
+       {std::pair{"buckets", T::kWords}, {"values", T::kWords}, {"alphabet", T::kCharacters}}) {
+    if (config.Has(key) && field->tokens != tokens) {
+      config.At(key).Fail(std::string(key) +
+                          " is for tokens: " + (tokens == T::kWords ? "words" : "characters"));
+    }
+  }
+  if (config.Has("values")) field->values = NamesFrom(config.At("values"), "values");
+  field->buckets = static_cast<uint32_t>(config.Integer("buckets", 0, 2, Schema::kMaxFeatures));
+  if (field->tokens == T::kWords && field->values.empty() == (field->buckets == 0))
+    config.Fail("the words of '" + field->name + "' need either values or buckets");
+  if (field->tokens == T::kCharacters) field->values = AlphabetOf(config.At("alphabet"));
+  field->list = config.Has("length");
+  if (!field->list && config.Has("truncate"))
+    config.At("truncate").Fail("truncate needs a length; how long is '" + field->name + "'?");
+  field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
+  field->truncate = config.Bool("truncate", true);
 }
 
 void ReadCharacters(const Config& config, Schema::Format format, uint32_t sequence, Field* field) {
@@ -132,6 +215,61 @@ void ReadCharacters(const Config& config, Schema::Format format, uint32_t sequen
   if (field->values.size() < 2) config.At("alphabet").Fail("an alphabet has at least 2 characters");
 }
 
+// `path: customer.address.country`, or a list of keys.
+std::vector<std::string> PathFrom(const Config& path) {
+  std::vector<std::string> keys;
+  if (path.IsList()) {
+    for (size_t i = 0; i < path.size(); ++i) keys.push_back(path[i].String());
+    if (keys.empty()) path.Fail("a path is one key or more");
+  } else {
+    const std::string text = path.String();
+    for (size_t at = 0; at <= text.size(); at += keys.back().size() + 1) {
+      keys.push_back(text.substr(at, std::min(text.find('.', at), text.size()) - at));
+      if (keys.back().empty()) {
+        path.Fail("the path '" + text +
+                  "' has an empty key; a key that has a dot goes into a list, as [a.b, c]");
+      }
+    }
+  }
+  if (keys.size() > kMaxPath) {
+    path.Fail("a path of " + std::to_string(keys.size()) + " keys; at most " + std::to_string(kMaxPath));
+  }
+  return keys;
+}
+
+void ReadPath(const Config& config, Schema::Format format, Field* field) {
+  field->path = {field->name};
+  if (!config.Has("path")) return;
+  const Config path = config.At("path");
+  if (format == Schema::Format::kCsv) {
+    path.Fail("path is for nested records; a field of csv is the column with its name");
+  }
+  if (format == Schema::Format::kIdx || format == Schema::Format::kText) {
+    path.Fail("path is for nested records; those of idx and text are bytes");
+  }
+  field->path = PathFrom(path);
+}
+
+void ReadFallback(const Config& config, Schema::Format format, Field* field) {
+  if (!config.Has("default")) return;
+  const Config value = config.At("default");
+  if (format == Schema::Format::kIdx || format == Schema::Format::kText)
+    value.Fail("default is for values that can be missing; those of idx and text cannot");
+  if (field->role == Role::kIgnore) value.Fail("'" + field->name + "' is ignored and needs no default");
+  if (value.IsNull()) value.Fail("default must be a value that the field takes");
+  if (field->type == Field::Type::kCategory || field->type == Field::Type::kText) {
+    field->fallback = value.String();
+  } else if (field->list) {
+    if (!value.IsList()) value.Fail("the default of a list is a list, such as []");
+    std::vector<double> items;
+    for (size_t i = 0; i < value.size(); ++i) items.push_back(value[i].Number());
+    field->fallback = std::move(items);
+  } else {
+    field->fallback = value.Number();
+  }
+  field->CheckFallback();
+}
+
 // Reports keys of another type or role with what they belong to.
 void CheckKeys(const Config& config, const Field& field) {
   const auto only = [&](const char* key, bool fits, const char* what) {
@@ -147,11 +285,17 @@ void CheckKeys(const Config& config, const Field& field) {
   only("std", (field.type == T::kNumber || field.type == T::kBytes) && feature,
        "features that are numbers or bytes");
   only("classes", field.type == T::kNumber && label, "labels that are numbers");
-  only("values", field.type == T::kCategory, "categories");
-  only("buckets", field.type == T::kCategory && feature, "features that are categories");
+  only("values", field.type == T::kCategory || field.type == T::kText, "categories and texts");
+  only("buckets", (field.type == T::kCategory && feature) || field.type == T::kText,
+       "features that are categories, and texts");
   only("width", field.type == T::kBytes, "bytes");
-  for (const char* key : {"below", "length", "pad"}) only(key, field.type == T::kId, "ids");
-  for (const char* key : {"alphabet", "sequence"}) only(key, field.type == T::kCharacters, "characters");
+  for (const char* key : {"below", "pad"}) only(key, field.type == T::kId, "ids");
+  const bool list = field.type == T::kId || field.type == T::kText || (field.type == T::kNumber && feature);
+  only("length", list, "ids, texts and features that are numbers");
+  only("truncate", list && config.Has("length"), "lists and texts with a length");
+  only("tokens", field.type == T::kText, "texts");
+  only("alphabet", field.type == T::kCharacters || field.type == T::kText, "characters and texts");
+  only("sequence", field.type == T::kCharacters, "characters");
 }
 
 Field FieldFrom(const std::string& name, const Config& config, Schema::Format format, uint32_t sequence) {
@@ -159,14 +303,16 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   field.name = name;
   field.where = config.where();
   if (!config.IsMap()) config.Fail("field '" + name + "' must be a map, as {type: number}");
-  config.Allow({"type", "role", "log", "mean", "std", "period", "classes", "values", "buckets", "width",
-                "below", "length", "pad", "alphabet", "sequence"});
+  config.Allow({"type",     "role",    "log",     "mean",   "std",      "period", "classes",
+                "values",   "buckets", "width",   "below",  "length",   "pad",    "alphabet",
+                "sequence", "path",    "default", "tokens", "truncate", "from"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
+  field.from = FromFrom(config);
   CheckKeys(config, field);
   switch (field.type) {
     case Field::Type::kNumber:
-      ReadNumber(config, &field);
+      ReadNumber(config, format, &field);
       break;
     case Field::Type::kCategory:
       ReadCategory(config, &field);
@@ -184,9 +330,15 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
     case Field::Type::kCharacters:
       ReadCharacters(config, format, sequence, &field);
       break;
+    case Field::Type::kText:
+      ReadText(config, format, &field);
+      break;
   }
+  CheckFrom(config, field);
   if (field.role == Role::kTruth && field.type != Field::Type::kNumber)
     config.Fail("truth '" + name + "' must be a number");
+  ReadPath(config, format, &field);
+  ReadFallback(config, format, &field);
   return field;
 }
 
@@ -217,18 +369,52 @@ void CheckLabels(const Schema& schema) {
   }
 }
 
+// Every field that is read has a value of its own, which is no object.
+void CheckPaths(const Schema& schema) {
+  std::map<std::vector<std::string>, const Field*> paths;
+  for (const Field& field : schema.fields) {
+    if (field.role == Role::kIgnore || field.from) continue;
+    const auto [at, added] = paths.emplace(field.path, &field);
+    if (added) continue;
+    throw std::invalid_argument(field.where + ": '" + field.name + "' has the path " + field.path_text() +
+                                ", as '" + at->second->name + "' has");
+  }
+  // In their order, the paths through a value follow it.
+  for (auto next = paths.begin(), at = next; next != paths.end(); at = next) {
+    if (++next == paths.end() || next->first.size() <= at->first.size()) continue;
+    if (!std::equal(at->first.begin(), at->first.end(), next->first.begin())) continue;
+    const Field& field = *next->second;
+    throw std::invalid_argument(field.where + ": the path " + field.path_text() + " of '" + field.name +
+                                "' leads through the value of '" + at->second->name + "'");
+  }
+}
+
 void CheckSchema(const Schema& schema, const Config& config) {
   if (schema.format == Schema::Format::kText &&
       (schema.fields.size() != 1 || schema.fields[0].type != Field::Type::kCharacters)) {
     config.At("fields").Fail("the format text has one field, of type characters");
   }
   CheckLabels(schema);
+  CheckPaths(schema);
   uint64_t features = 0;
   for (const Field& field : schema.fields) features += field.features();
   if (features == 0) config.Fail("the schema has no features");
   if (features > Schema::kMaxFeatures) {
     config.Fail("the schema has " + std::to_string(features) + " features; at most " +
                 std::to_string(Schema::kMaxFeatures));
+  }
+}
+
+void PutFallback(const Field::Value& value, size_t field, ByteWriter* w) {
+  w->PutString("default");
+  w->Put(field);
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    w->PutString(*text);
+  } else if (const auto* items = std::get_if<std::vector<double>>(&value)) {
+    w->Put(items->size());
+    for (const double x : *items) w->Put(x);
+  } else {
+    w->Put(std::get<double>(value));
   }
 }
 
@@ -242,17 +428,24 @@ uint32_t Field::features() const {
   if (role != Role::kFeature) return 0;
   switch (type) {
     case Type::kNumber:
-      return period > 0 ? 2 : 1;
+      return period > 0 ? 2 : width;
     case Type::kCategory:
       return values.empty() ? buckets : static_cast<uint32_t>(values.size());
     case Type::kBytes:
     case Type::kId:
     case Type::kCharacters:
       return width;
+    case Type::kText:
+      return list ? width : token_ids() - 1;  // padding does not occur
     case Type::kString:
       return 0;
   }
   return 0;
+}
+
+uint32_t Field::token_ids() const {
+  if (tokens == Tokens::kBytes) return 257;
+  return buckets > 0 ? buckets : static_cast<uint32_t>(values.size()) + 2;
 }
 
 uint32_t Field::labels() const {
@@ -274,9 +467,30 @@ uint32_t Field::ids() const {
       return static_cast<uint32_t>(values.size());
     case Type::kBytes:
       return mean == 0 && std == 1 ? 256 : 0;
+    case Type::kText:
+      return list ? token_ids() : 0;
     default:
       return 0;
   }
+}
+
+std::string Field::path_text() const {
+  return has_own_path() ? PathText(path) : name;
+}
+
+std::string PathText(std::span<const std::string> keys) {
+  std::string text;
+  for (const std::string& key : keys) {
+    if (&key != keys.data()) text += '.';
+    const bool plain = !key.empty() && key.find('.') == std::string::npos;
+    text += plain ? key : '"' + key + '"';
+  }
+  return text;
+}
+
+void Field::CheckFallback() const {
+  const std::string why = FieldWriter(*this, 0, 0).DefaultMisfit();
+  if (!why.empty()) throw std::invalid_argument(where + ": default of " + why);
 }
 
 uint32_t Schema::features() const {
@@ -295,6 +509,14 @@ bool Schema::has_label() const {
   return std::ranges::any_of(fields, [](const Field& f) { return f.labels() > 0; });
 }
 
+std::vector<Attribute> Schema::attributes() const {
+  std::vector<Attribute> found;
+  for (const Field& field : fields) {
+    if (field.from && std::ranges::find(found, *field.from) == found.end()) found.push_back(*field.from);
+  }
+  return found;
+}
+
 bool Schema::has_truth() const {
   return HasRole(fields, Role::kTruth);
 }
@@ -307,8 +529,10 @@ uint32_t Schema::classes() const {
 
 Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
-  config.Allow({"format", "delimiter", "columns", "fields"});
+  config.Allow({"format", "delimiter", "columns", "fields", "max_record_bytes"});
   Schema schema;
+  schema.max_record_bytes =
+      static_cast<uint64_t>(config.Integer("max_record_bytes", kDefaultRecordBytes, 1, int64_t{1} << 30));
   const std::string format = config.At("format").OneOf("format", {"json", "csv", "idx", "text"});
   schema.format = format == "csv"    ? Format::kCsv
                   : format == "idx"  ? Format::kIdx
@@ -338,6 +562,7 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
 
 void Schema::UseColumns(std::vector<std::string> names) {
   for (const Field& field : fields) {
+    if (field.from) continue;
     if (std::find(names.begin(), names.end(), field.name) != names.end()) continue;
     const std::string near = Nearest(field.name, names);
     throw std::invalid_argument(field.where + ": field '" + field.name + "' is not among the columns" +
@@ -367,10 +592,36 @@ uint64_t Schema::hash() const {
     w.Put(f.buckets);
     w.Put(f.classes);
     w.Put(f.width);
+    if (f.from) {
+      w.Put(f.from->kind);
+      w.PutString(f.from->header);
+    }
     if (f.type != Field::Type::kId) continue;
     w.Put(f.below);
     w.Put(f.pad);
     w.Put(f.list);
+  }
+  // Only where they are set: schemas keep the hash that they had before there were such settings.
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const Field& f = fields[i];
+    if (f.has_own_path()) {
+      w.PutString("path");
+      w.Put(i);
+      w.Put(f.path.size());
+      for (const std::string& key : f.path) w.PutString(key);
+    }
+    if (f.fallback) PutFallback(*f.fallback, i, &w);
+    if (f.type == Field::Type::kText || (f.type == Field::Type::kNumber && f.list) || f.truncate) {
+      w.PutString("list");
+      w.Put(i);
+      w.Put(f.list);
+      w.Put(f.tokens);
+      w.Put(f.truncate);
+    }
+  }
+  if (max_record_bytes != kDefaultRecordBytes) {
+    w.PutString("max_record_bytes");
+    w.Put(max_record_bytes);
   }
   return Checksum(w.view());
 }

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <set>
 
 #include "base/rng.h"
@@ -177,6 +179,128 @@ TEST(Schema, HashSeesIdsAndCharacters) {
   }
 }
 
+TEST(Schema, PathsAreKeysFromTheRoot) {
+  const Schema schema = Make(
+      "format: json\nfields:\n  country: {type: number, path: customer.address.country}\n"
+      "  age: {type: number, path: [customer.v2, \"\", age]}\n  a.b: {type: number}\n"
+      "  c: {type: number, path: d}\n");
+  EXPECT_THAT(schema.fields[0].path, ElementsAre("customer", "address", "country"));
+  EXPECT_EQ(schema.fields[0].path_text(), "customer.address.country");
+  EXPECT_THAT(schema.fields[1].path, ElementsAre("customer.v2", "", "age"));
+  EXPECT_EQ(schema.fields[1].path_text(), "\"customer.v2\".\"\".age");
+  EXPECT_THAT(schema.fields[2].path, ElementsAre("a.b")) << "a name is one key";
+  EXPECT_EQ(schema.fields[2].path_text(), "a.b");
+  EXPECT_FALSE(schema.fields[2].has_own_path());
+  EXPECT_EQ(schema.fields[3].path_text(), "d");
+}
+
+TEST(Schema, SaysWhatIsWrongWithPaths) {
+  const auto error = [](const std::string& fields) { return ErrorOf("format: json\nfields:\n" + fields); };
+  EXPECT_THAT(error("  a: {type: number, path: b..c}"),
+              HasSubstr("job.yaml:3: the path 'b..c' has an empty key"));
+  EXPECT_THAT(error("  a: {type: number, path: b.}"), HasSubstr("has an empty key"));
+  EXPECT_THAT(error("  a: {type: number, path: \"\"}"), HasSubstr("has an empty key"));
+  EXPECT_THAT(error("  a: {type: number, path: []}"), HasSubstr("a path is one key or more"));
+  EXPECT_THAT(error("  a: {type: number, path: {b: c}}"), testing::Ne(""));
+  EXPECT_THAT(error("  a: {type: number, path: [b, [c]]}"), testing::Ne(""));
+  std::string deep = "k";
+  for (int i = 0; i < 32; ++i) deep += ".k";
+  EXPECT_THAT(error("  a: {type: number, path: " + deep + "}"), HasSubstr("a path of 33 keys; at most 32"));
+  EXPECT_EQ(error("  a: {type: number, path: b.c}\n  b: {type: number, path: b.d}"), "");
+  EXPECT_EQ(error("  a: {type: number, path: b.c}\n  c: {type: number, path: [b.c]}"), "");
+  EXPECT_EQ(error("  a: {type: number, path: b.c}\n  b: {role: ignore}"), "");
+  EXPECT_EQ(error("  a: {type: number, path: c.d}\n  b: {type: number, path: [c, d]}"),
+            "job.yaml:4: 'b' has the path c.d, as 'a' has");
+  EXPECT_EQ(error("  a: {type: number, path: b.c}\n  z: {type: number}\n  b: {type: number}"),
+            "job.yaml:3: the path b.c of 'a' leads through the value of 'b'");
+  EXPECT_EQ(ErrorOf("format: csv\nfields:\n  a: {type: number, path: b}"),
+            "job.yaml:3: path is for nested records; a field of csv is the column with its name");
+  EXPECT_EQ(ErrorOf("format: idx\nfields:\n  a: {type: number, path: b}"),
+            "job.yaml:3: path is for nested records; those of idx and text are bytes");
+}
+
+TEST(Schema, SaysWhatIsWrongWithDefaults) {
+  const auto error = [](const std::string& field) { return ErrorOf("format: json\nfields:\n  a: " + field); };
+  EXPECT_EQ(error("{type: number, default: -1.5}"), "");
+  EXPECT_EQ(error("{type: category, values: [u, v], default: 3}"), "");
+  EXPECT_EQ(error("{type: id, below: 5, default: 4}"), "");
+  EXPECT_EQ(error("{type: id, below: 5, length: 2, default: []}"), "");
+  EXPECT_THAT(error("{type: number, default: none}"), HasSubstr("job.yaml:3:"));
+  EXPECT_THAT(error("{type: number, default: }"), HasSubstr("default must be a value"));
+  EXPECT_THAT(error("{type: number, default: [1]}"), HasSubstr("job.yaml:3:"));
+  EXPECT_EQ(error("{type: number, log: true, default: -1}"),
+            "job.yaml:3: default of a: -1 is below 0, which log does not take");
+  EXPECT_EQ(error("{type: number, default: 1e300, path: b.c}"),
+            "job.yaml:3: default of b.c: 1e+300 is too large");
+  EXPECT_EQ(error("{type: id, below: 5, default: 5}"),
+            "job.yaml:3: default of a: 5 is not a whole number from 0 to 4");
+  EXPECT_EQ(error("{type: id, below: 5, length: 2, default: [1, 5]}"),
+            "job.yaml:3: default of a: 5 is not a whole number from 0 to 4");
+  EXPECT_EQ(error("{type: id, below: 5, length: 2, default: [1, 2, 3]}"),
+            "job.yaml:3: default of a: has 3 items, more than 2");
+  EXPECT_EQ(error("{type: text, buckets: 5, length: 1, truncate: false, default: a b}"),
+            "job.yaml:3: default of a: has 2 words, more than 1");
+  EXPECT_EQ(error("{type: id, below: 5, length: 2, default: 1}"),
+            "job.yaml:3: the default of a list is a list, such as []");
+  EXPECT_EQ(error("{type: category, values: [u, v], role: label, default: w}"),
+            "job.yaml:3: default of a: 'w' is not among the label's values");
+  EXPECT_EQ(error("{role: ignore, default: 1}"), "job.yaml:3: 'a' is ignored and needs no default");
+  EXPECT_THAT(ErrorOf("format: idx\nfields:\n  a: {type: number, default: 1}"),
+              HasSubstr("those of idx and text cannot"));
+}
+
+TEST(Schema, HashSeesPathsAndDefaults) {
+  std::set<uint64_t> seen;
+  for (const char* field : {"{type: number}",
+                            "{type: number, path: b}",
+                            "{type: number, path: b.c}",
+                            "{type: number, path: [b.c]}",
+                            "{type: number, default: 0}",
+                            "{type: number, default: 1}",
+                            "{type: category, buckets: 5}",
+                            "{type: category, buckets: 5, default: \"\"}",
+                            "{type: category, buckets: 5, default: x}",
+                            "{type: id, below: 6, length: 2}",
+                            "{type: id, below: 6, length: 2, truncate: true}",
+                            "{type: number, length: 1}",
+                            "{type: number, length: 2}",
+                            "{type: text, buckets: 5}",
+                            "{type: text, buckets: 6}",
+                            "{type: text, buckets: 5, length: 1}",
+                            "{type: text, buckets: 5, length: 2}",
+                            "{type: text, buckets: 5, length: 2, truncate: false}",
+                            "{type: text, values: [a]}",
+                            "{type: text, tokens: bytes}",
+                            "{type: text, tokens: characters, alphabet: a}",
+                            "{type: id, below: 6, length: 2, default: []}",
+                            "{type: id, below: 6, length: 2, default: [0]}"}) {
+    EXPECT_TRUE(seen.insert(Make(std::string("format: json\nfields: {a: ") + field + "}").hash()).second)
+        << field;
+  }
+  EXPECT_EQ(Make("format: json\nfields: {a: {type: number, path: a}}").hash(),
+            Make("format: json\nfields: {a: {type: number}}").hash());
+}
+
+TEST(CsvDecoder, AnEmptyFieldTakesTheDefault) {
+  const Schema schema = Make(
+      "format: csv\nfields:\n  a: {type: number, log: true, mean: 1, std: 2, default: 3}\n"
+      "  h: {type: number, period: 24, default: 6}\n  c: {type: category, values: [u, v], default: v}\n"
+      "  i: {type: id, below: 9, default: 8}\n  y: {type: number, role: label, default: 5}\n"
+      "  p: {type: number, role: truth, default: 0.25}\n  m: {type: number}\n");
+  const DecodedRows rows =
+      Decode(schema, {",,,,,,1", "3,6,v,8,5,0.25,1", " , \"\" ,u,0,0,0,2", ",,,,,,", "x,,,,,,1"});
+  ASSERT_EQ(rows.rows, 3u);
+  ASSERT_EQ(schema.features(), 7u);
+  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(rows.features[i], rows.features[7 + i]) << i;
+  EXPECT_THAT(std::vector(rows.features.begin() + 14, rows.features.end()),
+              ElementsAre(rows.features[0], rows.features[1], rows.features[2], 1, 0, 0, 2));
+  EXPECT_THAT(rows.labels, ElementsAre(5, 5, 0));
+  EXPECT_THAT(rows.truth, ElementsAre(0.25f, 0.25f, 0));
+  ASSERT_EQ(rows.dead.size(), 2u);
+  EXPECT_EQ(rows.dead[0].reason, "m: is missing");
+  EXPECT_EQ(rows.dead[1].reason, "a: 'x' is not a number");
+}
+
 TEST(JsonDecoder, TurnsFieldsIntoFeatures) {
   const Schema schema = Make(kPayments);
   ASSERT_EQ(schema.features(), 1u + 2 + 2 + 4 + 1);
@@ -226,7 +350,7 @@ TEST(JsonDecoder, KeepsWhatDoesNotFitAsideWithOffsetAndReason) {
       {R"({"a":1)", "not a JSON object: "},
       {"{\"a\":1,\"c\":\"\xff\"}", "not a JSON object: "},
       {R"([1,2])", "not a JSON object: "},
-      {"", "not a JSON object: "},
+      {"", "is empty: a tombstone?"},
       {" ", "not a JSON object: "},
       {"{}", "a: is missing"},
   };
@@ -253,6 +377,24 @@ TEST(JsonDecoder, ARefusedRecordLeavesNothingInTheNextRow) {
       Make("format: json\nfields:\n  c: {type: category, values: [u, v]}\n  a: {type: number}\n");
   const DecodedRows rows = Decode(schema, {R"({"c":"u","a":"x"})", R"({"c":"v","a":5})", R"({"c":"u","a":)"});
   EXPECT_THAT(rows.features, ElementsAre(0, 1, 5));
+}
+
+TEST(RecordLimits, ALargerRecordIsADeadLetterInEveryFormat) {
+  const Schema json = Make("format: json\nmax_record_bytes: 10\nfields:\n  a: {type: number}\n");
+  const DecodedRows rows = Decode(json, {R"({"a":1000})", R"({"a":10000})", R"({"a":2})"});
+  EXPECT_THAT(rows.features, ElementsAre(1000, 2));
+  ASSERT_EQ(rows.dead.size(), 1u);
+  EXPECT_EQ(rows.dead[0].reason, "has 11 bytes, more than max_record_bytes 10");
+  const Schema csv = Make("format: csv\nmax_record_bytes: 3\nfields:\n  a: {type: number}\n");
+  EXPECT_THAT(Decode(csv, {"100", "1000", "2"}).features, ElementsAre(100, 2));
+  const Schema usual = Make("format: json\nfields:\n  a: {type: number}\n");
+  EXPECT_NE(json.hash(), usual.hash());
+  const std::string large = R"({"b":")" + std::string(Schema::kDefaultRecordBytes, 'x') + R"(","a":1})";
+  EXPECT_THAT(Decode(usual, {large}).dead[0].reason, HasSubstr("bytes, more than max_record_bytes 4194304"));
+  EXPECT_EQ(Make("format: json\nmax_record_bytes: 4194304\nfields:\n  a: {type: number}\n").hash(),
+            usual.hash());
+  EXPECT_THAT(ErrorOf("format: json\nmax_record_bytes: 0\nfields:\n  a: {type: number}\n"),
+              HasSubstr("job.yaml:2: max_record_bytes is 0"));
 }
 
 TEST(JsonDecoder, AppendsToRowsThatAreThere) {
@@ -403,6 +545,110 @@ TEST(CsvDecoder, ADelimiterIsOneCharacterAndPartOfTheHash) {
   ASSERT_EQ(rows.dead.size(), 2u);
   EXPECT_THAT(rows.dead[0].reason, HasSubstr("x: '1,5' is not a number"));
   EXPECT_THAT(rows.dead[1].reason, HasSubstr("has 3 columns instead of 2"));
+}
+
+const char* const kAttributed = R"(
+fields:
+  amount: {type: number}
+  card:   {type: category, values: [k1, k2], from: key}
+  day:    {type: number, mean: 1, from: timestamp}
+  shop:   {type: id, below: 10, from: {header: shop}}
+  truth:  {type: number, role: truth, from: {header: p}}
+  unused: {role: ignore, from: {header: shop}}
+  fraud:  {type: number, role: label, classes: 2}
+)";
+
+// Of each record: its bytes, key, header `shop`, and header `p`. Its timestamp is its place in seconds.
+RecordBatch Attributed(const Schema& schema, const std::vector<std::array<const char*, 4>>& records) {
+  std::vector<std::string> bytes;
+  for (const auto& record : records) bytes.emplace_back(record[0]);
+  RecordBatch batch = BatchOf(bytes, 100);
+  batch.wanted = schema.attributes();
+  batch.attributes.resize(batch.wanted.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    for (size_t a = 0; a < batch.wanted.size(); ++a) {
+      const int64_t ms = 1000 * static_cast<int64_t>(i);
+      const auto kind = batch.wanted[a].kind;
+      const char* const text = records[i][kind == Attribute::Kind::kKey      ? 1
+                                          : batch.wanted[a].header == "shop" ? 2
+                                                                             : 3];
+      std::optional<ByteView> value;
+      if (kind == Attribute::Kind::kTimestamp) {
+        value = ByteView(reinterpret_cast<const std::byte*>(&ms), sizeof(ms));
+      } else if (text != nullptr) {
+        value = AsBytes(text);
+      }
+      batch.attributes[a].Append(value);
+    }
+  }
+  return batch;
+}
+
+TEST(AttributeDecoder, AddsKeysTimestampsAndHeadersToAnyFormat) {
+  for (const bool json : {true, false}) {
+    const Schema schema = Make((json ? "format: json" : "format: csv") + std::string(kAttributed));
+    EXPECT_THAT(
+        schema.attributes(),
+        ElementsAre(Attribute{Attribute::Kind::kKey, ""}, Attribute{Attribute::Kind::kTimestamp, ""},
+                    Attribute{Attribute::Kind::kHeader, "shop"}, Attribute{Attribute::Kind::kHeader, "p"}));
+    const char* const good = json ? R"({"amount": 5, "fraud": 1, "card": "k1"})" : "5,1";
+    const auto batch = Attributed(schema, {{good, "k2", "7", "0.5"},
+                                           {"?", "k1", "7", "0.5"},
+                                           {good, nullptr, "7", "0.5"},
+                                           {good, "k3", "7", "0.5"},
+                                           {good, "", "10", "0.5"},
+                                           {good, "", "7", "nan"},
+                                           {good, "k1", "+3", "1e-1"}});
+    DecodedRows rows;
+    MakeDecoder(schema)->Decode(batch, &rows);
+    MakeDecoder(schema)->Decode(batch, &rows);
+    EXPECT_THAT(rows.index, ElementsAre(0, 3, 6, 0, 3, 6));
+    const std::vector<float> features = {5, 0, 1, -1, 7, 5, 0, 0, 2, 7, 5, 1, 0, 5, 3};
+    ASSERT_EQ(rows.features.size(), 2 * features.size());
+    EXPECT_EQ(std::vector(rows.features.begin(), rows.features.begin() + 15), features);
+    EXPECT_EQ(std::vector(rows.features.begin() + 15, rows.features.end()), features);
+    EXPECT_THAT(rows.labels, ElementsAre(1, 1, 1, 1, 1, 1));
+    EXPECT_THAT(rows.truth, ElementsAre(0.5f, 0.5f, 0.1f, 0.5f, 0.5f, 0.1f));
+    std::vector<std::string> dead;
+    for (const auto& letter : rows.dead) dead.push_back(std::to_string(letter.offset) + " " + letter.reason);
+    ASSERT_EQ(dead.size(), 8u);
+    EXPECT_THAT(dead[0], HasSubstr("101 "));
+    EXPECT_EQ(dead[1], "102 card: the record has no key");
+    EXPECT_EQ(dead[2], "104 shop: 10 is not a whole number from 0 to 9");
+    EXPECT_EQ(dead[3], "105 truth: 'nan' is not a number");
+  }
+}
+
+TEST(AttributeDecoder, ARecordWithoutTheAttributeHasTheDefault) {
+  const Schema schema = Make(
+      "format: csv\nfields: {amount: {type: number}, card: {type: category, values: [k1, k2], from: key, "
+      "default: k2}, "
+      "age: {type: number, from: {header: age}, default: -1}}");
+  RecordBatch batch = BatchOf({"5"});
+  batch.wanted = schema.attributes();
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(batch, &rows);
+  EXPECT_THAT(rows.features, ElementsAre(5, 0, 1, -1));
+}
+
+TEST(AttributeDecoder, SaysWhichFieldsCanComeFromAnAttribute) {
+  const auto field = [](const std::string& text) {
+    return ErrorOf("format: json\nfields:\n  a: {" + text + "}");
+  };
+  EXPECT_THAT(field("type: number, from: kye"),
+              HasSubstr("job.yaml:3: unknown from 'kye'; did you mean 'key'?"));
+  EXPECT_THAT(field("type: category, buckets: 3, from: timestamp"),
+              HasSubstr("'a' is a category, a timestamp a number"));
+  EXPECT_THAT(field("type: id, below: 3, length: 2, from: key"),
+              HasSubstr("'a' is no number, category or id"));
+  EXPECT_THAT(field("type: number, path: b.c, from: key"), HasSubstr("it has no path"));
+  EXPECT_THAT(field("type: number, from: {headr: x}"), HasSubstr("did you mean 'header'?"));
+  const auto hash = [](const std::string& from) {
+    return Make("format: json\nfields: {a: {type: number" + from + "}}").hash();
+  };
+  const std::set<uint64_t> hashes = {hash(""), hash(", from: key"), hash(", from: timestamp"),
+                                     hash(", from: {header: x}"), hash(", from: {header: y}")};
+  EXPECT_EQ(hashes.size(), 5u);
 }
 
 TEST(CsvDecoder, ReadsColumnsInOrderOrByName) {

@@ -9,6 +9,11 @@ bool RecordBatch::IsAbsent(size_t record) const {
   return after != absent.begin() && record < std::prev(after)->end;
 }
 
+std::optional<ByteView> RecordBatch::Value(size_t attribute, size_t record) const {
+  if (attribute >= attributes.size() || record >= attributes[attribute].size()) return std::nullopt;
+  return attributes[attribute][record];
+}
+
 void RecordBatch::Restart(uint32_t of_partition, uint64_t begin) {
   partition = of_partition;
   first_offset = begin;
@@ -16,6 +21,22 @@ void RecordBatch::Restart(uint32_t of_partition, uint64_t begin) {
   data.clear();
   lost.clear();
   absent.clear();
+  attributes.clear();
+}
+
+void AttributeValues::Append(std::optional<ByteView> value) {
+  if (value) data_.insert(data_.end(), value->begin(), value->end());
+  ends_.push_back(data_.size() | (value ? 0 : kNone));
+}
+
+void AttributeValues::FillTo(size_t records) {
+  if (ends_.size() < records) ends_.resize(records, data_.size() | kNone);
+}
+
+std::optional<ByteView> AttributeValues::operator[](size_t record) const {
+  if (ends_[record] & kNone) return std::nullopt;
+  const uint64_t begin = record == 0 ? 0 : ends_[record - 1] & ~kNone;
+  return ByteView(data_).subspan(begin, ends_[record] - begin);
 }
 
 }  // namespace leat::stream

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,29 @@ struct PartitionRange {
   uint64_t end = 0;
   bool sealed = false;  // nothing will be appended any more: a file, or a topic whose writers are done
   friend bool operator==(const PartitionRange&, const PartitionRange&) = default;
+};
+
+// A key, a timestamp or a header of a Kafka record.
+struct Attribute {
+  // A timestamp is an int64, the milliseconds since 1970: the producer's or the broker's, as the topic says.
+  enum class Kind : uint8_t { kKey = 1, kTimestamp = 2, kHeader = 3 } kind = Kind::kKey;
+  std::string header;  // kHeader: its name; of several with that name the last counts
+  friend bool operator==(const Attribute&, const Attribute&) = default;
+};
+
+// One attribute of consecutive records, some of which may lack it.
+class AttributeValues {
+ public:
+  void Append(std::optional<ByteView> value);
+  // Appends values of records that do not have the attribute until there are so many.
+  void FillTo(size_t records);
+  size_t size() const { return ends_.size(); }
+  std::optional<ByteView> operator[](size_t record) const;
+
+ private:
+  static constexpr uint64_t kNone = uint64_t{1} << 63;  // in `ends_`
+  std::vector<uint64_t> ends_;
+  std::vector<std::byte> data_;
 };
 
 // Consecutive records in one block of memory: record i is the bytes [offsets[i], offsets[i + 1]) of `data`.
@@ -52,8 +76,13 @@ struct RecordBatch {
   };
   std::vector<Absent> absent;
   bool IsAbsent(size_t record) const;
+  // The attributes that the reader wants: set before a read, which leaves them as they are. `attributes[i]`
+  // has the values of wanted[i], or is missing if the source's records have none.
+  std::vector<Attribute> wanted;
+  std::vector<AttributeValues> attributes;
+  std::optional<ByteView> Value(size_t attribute, size_t record) const;
 
-  // Empty, and without padding.
+  // Empty, and without padding. Keeps `wanted`.
   void Restart(uint32_t of_partition, uint64_t begin);
   size_t size() const { return offsets.size() - 1; }
   ByteView operator[](size_t i) const {
@@ -91,6 +120,9 @@ class Source {
   virtual Status CommitOffsets(const std::string& /*group*/, std::span<const uint64_t> /*offsets*/) {
     return Status();
   }
+  // A hash of the last record before `offset` with its offset and attributes, by which a job finds out that a
+  // topic was deleted and made again. 0: there is none, or the source has nothing of the kind.
+  virtual Result<uint64_t> Fingerprint(uint32_t /*partition*/, uint64_t /*offset*/) { return uint64_t{0}; }
   // Removes the job's pins after its end. Idempotent.
   virtual Status Unpin(const std::string& /*owner*/) { return Status(); }
 };

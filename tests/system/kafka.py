@@ -46,12 +46,28 @@ class Broker:
         admin = AdminClient(self.settings())  # alive until the answer
         admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(60)
 
+    def delete_topic(self, name):
+        from confluent_kafka.admin import AdminClient
+        admin = AdminClient(self.settings())
+        admin.delete_topics([name])[name].result(60)
+        leat.wait_for(lambda: name not in admin.list_topics(timeout=60).topics, "the end of the topic")
+
+    def read(self, topic, count):
+        """The first records of a topic with one partition."""
+        from confluent_kafka import Consumer, TopicPartition
+        consumer = Consumer(self.settings(**{"group.id": "reader"}))
+        try:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            return consumer.consume(count, timeout=60)
+        finally:
+            consumer.close()
+
     def add_partitions(self, name, total):
         from confluent_kafka.admin import AdminClient, NewPartitions
         admin = AdminClient(self.settings())
         admin.create_partitions([NewPartitions(name, total)])[name].result(60)
 
-    def publish(self, topic, partition, records, commit=None):
+    def publish(self, topic, partition, records, commit=None, **attributes):
         """Publishes records; with `commit` as a transaction that is committed, or aborted."""
         from confluent_kafka import Producer
         more = {} if commit is None else {"transactional.id": f"{topic}-{partition}"}
@@ -60,7 +76,7 @@ class Broker:
             producer.init_transactions(60)
             producer.begin_transaction()
         for record in records:
-            producer.produce(topic, record, partition=partition)
+            producer.produce(topic, record, partition=partition, **attributes)
         producer.flush(60)
         if commit is not None:
             (producer.commit_transaction if commit else producer.abort_transaction)(60)
@@ -102,7 +118,8 @@ def counting(path, broker, topic="events", settings=None, **changes):
     return leat.write_job(path, text, **{"topic: events": f"topic: {topic}\n  kafka: {kafka}", **changes})
 
 
-def reading(path, broker, topic, *stream, settings=None):
+def reading(path, broker, topic, *stream, settings=None, **changes):
     """The same for a topic that bots do not write, with these lines in its `stream:`."""
     return counting(path, broker, topic, settings, **{
-        "  partitions: 4\n": "".join(f"  {line}\n" for line in stream), "  bots: {events: 1000000, customers: 1000}\n": ""})
+        "  partitions: 4\n": "".join(f"  {line}\n" for line in stream), "  bots: {events: 1000000, customers: 1000}\n": "",
+        **changes})

@@ -212,6 +212,7 @@ class Reader:
         self.errors, self.names, self.printed, self.exact, self.job = [], {}, "", False, None
         (self.directory / "leat").symlink_to(leat.PROGRAM)
         (self.directory / "examples").symlink_to(leat.EXAMPLES)
+        (self.directory / "tools").symlink_to(leat.ROOT / "tools")
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("LEAT_")}
         self.environment |= {"HOME": str(self.directory), "PATH": f"{self.directory}:{os.environ['PATH']}"}
         mistakes = []

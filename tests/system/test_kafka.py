@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import leat
+import poison
 from hosts import hosts_fixture
 from kafka import Broker, counting, reading
 from test_members import Roles
@@ -210,6 +211,77 @@ def test_records_that_expire_before_they_are_trained(tmp_path, broker):
         logs = "".join(path.read_text() for path in (tmp_path / "job/logs").glob("worker-*.log"))
         assert "[100, 150); 50 offsets are skipped" in logs, logs[-2000:]
     assert values(tmp_path / "job") == {120.0}
+
+
+def test_a_topic_that_was_made_again(tmp_path, broker):
+    def make(count):
+        broker.make_topic("again", 1)
+        broker.publish("again", 0, records(count))
+
+    def trained(fingerprint):
+        manifests = [json.loads(path.read_text()) for path in (tmp_path / "job").glob("checkpoint-*/manifest.json")]
+        return any(fingerprint in [offset for offset, _ in manifest.get("fingerprints", [])] for manifest in manifests)
+
+    make(100)
+    job_file = reading(tmp_path / "job.yaml", broker, "again", "live: true")
+    with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
+        leat.wait_for(lambda: job.status().get("events", 0) == 100, "the first records")
+        checkpoint = ["checkpoint", "--coordinator", job.address()]
+        leat.wait_for(lambda: leat.run(*checkpoint).returncode == 0 and trained(100), "the fingerprint of the last record")
+        broker.delete_topic("again")
+        make(150)
+        leat.run(*checkpoint)
+        assert job.wait() == 2, job.text()[-2000:]
+        assert "'again': partition 0 has another record before offset 100" in job.text(), job.text()[-2000:]
+    leat.refused(leat.run("train", "--resume", tmp_path / "job"), "'again'", "the topic was deleted and made again")
+
+
+def test_fields_come_from_keys_timestamps_and_headers(tmp_path, broker):
+    broker.make_topic("attributes", 1)
+    broker.publish("attributes", 0, records(300), key="k1", headers={"shop": "7"})
+    broker.publish("attributes", 0, records(20), headers={"shop": "7"})
+    broker.publish("attributes", 0, records(10), key="k2", headers={"shop": "seven"})
+    job_file = reading(tmp_path / "job.yaml", broker, "attributes", "bounded: true", **{"amount: {type: number}": """
+    card: {type: category, values: [k1, k2], from: key}
+    shop: {type: id, below: 10, from: {header: shop}}
+    day: {type: number, period: 86400, from: timestamp}"""})
+    done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json")
+    assert done.returncode == 0, done.stderr
+    assert leat.summary(done)["dead_letters"] == 30
+    shown = json.loads(leat.run("peek", "--job", job_file, "--count", 1, "--json").stdout)
+    assert shown["features"]["card"] == "k1" and shown["features"]["shop"] == 7.0
+    assert values(tmp_path / "job") == {300.0}
+
+
+def test_dead_letters_go_to_a_topic(tmp_path, broker):
+    unfit = ["no JSON", '{"amount": "many", "fraud": 0}', '{"fraud": 0}', b'{"amount": "\xff", "fraud": 0}', None]
+    broker.make_topic("unfit", 1)
+    broker.publish("unfit", 0, records(100))
+    broker.publish("unfit", 0, unfit, key="k1")
+    broker.publish("unfit", 0, records(100))
+    job_file = reading(tmp_path / "job.yaml", broker, "unfit", "bounded: true", "dead_letters: unfit-dead")
+    done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json")
+    assert done.returncode == 0, done.stderr
+    assert leat.summary(done)["dead_letters"] == len(unfit)
+    assert values(tmp_path / "job") == {200.0}
+    letters = broker.read("unfit-dead", len(unfit))
+    assert [letter.value() or b"" for letter in letters] == [x if isinstance(x, bytes) else (x or "").encode() for x in unfit]
+    headers = [dict(letter.headers()) for letter in letters]
+    assert [int(h["leat.offset"]) for h in headers] == [100, 101, 102, 103, 104]
+    assert {(h["leat.topic"], h["leat.partition"], letter.key()) for h, letter in zip(headers, letters)} == {(b"unfit", b"0", b"k1")}
+    assert b"amount: 'many' is not a number" == headers[1]["leat.reason"]
+    assert not (tmp_path / "job/dead_letters").exists()
+
+
+def test_poisoned_records_and_tombstones_are_dead_letters(tmp_path, broker):
+    count = 20_000
+    made, reasons = poison.records(count, poison.KINDS + ["tombstone"])
+    broker.make_topic("poisoned", 1)
+    broker.publish("poisoned", 0, [record or None for record in made])
+    job_file = reading(tmp_path / "job.yaml", broker, "poisoned", "bounded: true", **poison.CHANGES)
+    done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json")
+    assert done.returncode == 0, done.stderr
+    poison.check(tmp_path / "job", leat.summary(done), count, reasons)
 
 
 def test_topics_that_lose_records(tmp_path, broker):

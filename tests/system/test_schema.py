@@ -8,6 +8,7 @@ import random
 import pytest
 
 import leat
+import poison
 
 MODEL = """model:
   layers:
@@ -171,3 +172,14 @@ schema: {format: csv, fields: {x: {type: number}, y: {type: number, role: label}
 """
     (tmp_path / "job.yaml").write_text(job + SOFTMAX)
     leat.refused(leat.run("train", "job.yaml", cwd=tmp_path), "rows.csv: ',' (2 columns) and ';' (2 columns)", "delimiter")
+
+
+def test_poisoned_records_are_dead_letters_and_all_others_count_once(tmp_path):
+    count = 20_000
+    records, reasons = poison.records(count, poison.KINDS)
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(records) + b"\n")
+    job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
+        "  topic: events\n  partitions: 4\n  bots: {events: 1000000, customers: 1000}\n":
+            "  files: {format: json, paths: [events.jsonl], partitions: 1}\n", **poison.CHANGES})
+    done = leat.run("train", job, "--data", tmp_path, "--directory", tmp_path / "job", "--json")
+    poison.check(tmp_path / "job", leat.summary(done), count, reasons)

@@ -9,6 +9,7 @@
 
 #include "job/input/stream_spec.h"
 #include "stream/kafka/kafka_admin.h"
+#include "stream/kafka/kafka_dead_letters.h"
 #include "stream/kafka/kafka_source.h"
 #include "stream/kafka/kafka_writer.h"
 
@@ -108,6 +109,9 @@ KafkaStream ReadKafkaStream(const Config& config) {
   kafka.bounded = config.Bool("bounded", false);
   kafka.live = config.Bool("live", false);
   kafka.fail_on_data_loss = config.Bool("fail_on_data_loss", true);
+  kafka.dead_letters = config.String("dead_letters", "");
+  if (kafka.dead_letters == kafka.options.topic)
+    config.At("dead_letters").Fail("dead letters need another topic than '" + kafka.dead_letters + "'");
   if (config.Has("bots")) kafka.bots = stream::BotsConfig::FromConfig(config.At("bots"));
   if (config.Has("partitions") && !kafka.bots)
     config.At("partitions").Fail("only a topic that bots write is made by the job; this one exists");
@@ -135,9 +139,23 @@ Result<std::vector<std::string>> KafkaStream::Identify() const {
 }
 
 Status KafkaStream::Prepare() const {
-  if (!bots) return {};
+  if (!bots && dead_letters.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
+  if (bots) LEAT_RETURN_IF_ERROR(stream::CreateKafkaTopic(complete, partitions));
+  if (dead_letters.empty()) return {};
+  complete.topic = dead_letters;
+  return stream::CreateKafkaTopic(complete, 1);
+}
+
+Result<std::unique_ptr<stream::DeadLetterSink>> KafkaStream::OpenDeadLetters() const {
+  LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
+  complete.topic = dead_letters;
+  return stream::OpenKafkaDeadLetters(complete, options.topic);
+}
+
+Status KafkaStream::Create(uint32_t count) const {
   LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
-  return stream::CreateKafkaTopic(complete, partitions);
+  return stream::CreateKafkaTopic(complete, count > 0 ? count : partitions);
 }
 
 Result<std::unique_ptr<stream::Source>> KafkaStream::Open() const {

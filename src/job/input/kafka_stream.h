@@ -10,6 +10,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "stream/bots/bots.h"
+#include "stream/decode/decoder.h"
 #include "stream/kafka/kafka_client.h"
 #include "stream/source.h"
 #include "stream/topic_writer.h"
@@ -39,7 +40,8 @@ struct KafkaStream {
   // The job reads partitions that are added while it exists, up to this number. 0: twice as many as the topic
   // had when the job was made, and at least 8 more.
   uint32_t max_partitions = 0;
-  bool live = false;  // without bots: the job waits for records in an empty topic
+  std::string dead_letters;  // the topic for them; empty: they are kept in the job's directory
+  bool live = false;         // without bots: the job waits for records in an empty topic
 
   std::string Describe() const;  // "Kafka topic 'payments'"
   SourceIdentity Identity() const;
@@ -48,6 +50,9 @@ struct KafkaStream {
   Result<std::unique_ptr<stream::Source>> Open() const;
   Status CheckEmpty() const;
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+  Result<std::unique_ptr<stream::DeadLetterSink>> OpenDeadLetters() const;
+  // Makes the topic unless it exists, with so many partitions; 0: with `partitions`.
+  Status Create(uint32_t count) const;
   // Refuses a topic that loses records in its middle. `warning`: about one that loses them sooner than a job
   // with such checkpoints may need them again.
   Status CheckTopic(double checkpoint_interval_s, std::string* warning) const;

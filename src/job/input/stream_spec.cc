@@ -87,7 +87,7 @@ const std::vector<Kind>& Kinds() {
       {"files", {"files"}, ReadFileStream},
       {"a Kafka topic",
        {"kafka", "topic", "start", "bounded", "partitions", "max_partitions", "bots", "live",
-        "fail_on_data_loss"},
+        "fail_on_data_loss", "dead_letters"},
        ReadKafka},
   };
   return kKinds;
@@ -225,6 +225,14 @@ Result<std::unique_ptr<stream::TopicWriter>> LogStream::OpenWriter() const {
   return std::unique_ptr<stream::TopicWriter>(std::move(writer));
 }
 
+Status LogStream::Create(uint32_t count) const {
+  // An existing topic may have another number of partitions.
+  if (stream::EmbeddedLog::OpenSource(directory, topic).status().code() != Code::kNotFound) return {};
+  stream::TopicOptions made = options;
+  if (count > 0) made.partitions = count;
+  return stream::EmbeddedLog::Create(directory, topic, made);
+}
+
 // ---- whichever it is
 
 const stream::BotsConfig* StreamSpec::bots() const {
@@ -263,6 +271,12 @@ Status StreamSpec::CheckEmpty() const {
 
 Result<std::unique_ptr<stream::TopicWriter>> StreamSpec::OpenWriter() const {
   return std::visit([](const auto& kind) { return kind.OpenWriter(); }, source);
+}
+
+Status StreamSpec::Create(uint32_t count) const {
+  if (log() != nullptr) return log()->Create(count);
+  if (kafka() != nullptr) return kafka()->Create(count);
+  return {Code::kFailedPrecondition, Describe() + ": nothing is appended to files"};
 }
 
 }  // namespace leat::job

@@ -66,6 +66,8 @@ struct LogStream {
   Result<std::unique_ptr<stream::Source>> Open() const;
   Status CheckEmpty() const;
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+  // Makes the topic unless it exists, with so many partitions; 0: with options.partitions.
+  Status Create(uint32_t count) const;
 };
 
 struct StreamSpec {
@@ -89,6 +91,9 @@ struct StreamSpec {
   Result<std::unique_ptr<stream::Source>> Open() const;
   Status CheckEmpty() const;
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+  // For writers that are no bots: makes the topic unless it exists, with `count` partitions; 0: as the job
+  // would. kFailedPrecondition: the stream is files. kPermissionDenied: the user makes no topics.
+  Status Create(uint32_t count) const;
 };
 
 // The directories that paths of the `stream:` section are relative to.

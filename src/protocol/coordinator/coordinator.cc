@@ -361,6 +361,7 @@ CoordinatorStatus Coordinator::status() const {
   status.events = s.slices.Events();
   status.watermark = s.slices.Watermarks();
   status.lag = s.cursors.Lag(status.watermark);
+  for (size_t p = 0; p < s.cursors.size(); ++p) status.ends.push_back(s.cursors[p].end);
   status.leases = s.Leased();
   status.regranted_leases = s.Stepped() ? s.rounds.regranted() : s.splits.regranted();
   status.overdue_leases = s.overdue_members + (s.Stepped() ? s.rounds.overdue() : s.splits.overdue());

@@ -105,13 +105,21 @@ struct ManifestShard {
   friend bool operator==(const ManifestShard&, const ManifestShard&) = default;
 };
 
+// A hash of the last record before an offset of a partition (stream::Source::Fingerprint).
+struct Fingerprint {
+  uint64_t offset = 0;
+  uint64_t hash = 0;  // 0: unknown
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
 // A complete checkpoint: exactly one copy of each slice.
 struct Manifest {
   uint64_t id = 0;
   std::string directory;  // "checkpoint-000007", below the job's directory
   // recorded before the first slice was saved: every slice contains all events before it
   std::vector<Position> watermark;
-  std::vector<Cut> open;  // cuts made by then that the watermark does not cover
+  std::vector<Cut> open;                  // cuts made by then that the watermark does not cover
+  std::vector<Fingerprint> fingerprints;  // by partition, at or before the watermark; empty: none are known
   std::vector<ManifestShard> shards;
   uint64_t step = 0;    // stepped strategies: the version of all saved slices
   uint64_t events = 0;  // the minimum over all slices
@@ -135,7 +143,8 @@ struct AppendJournal {  // append and sync
 };
 struct PrepareCheckpoint {  // make the directory; answer OnCheckpointPrepared
   uint64_t id = 0;
-  uint64_t bytes = 0;  // an estimate of its size
+  uint64_t bytes = 0;               // an estimate of its size
+  std::vector<Position> watermark;  // as of now
 };
 struct CommitManifest {  // write, sync and rename, the manifest last; answer OnManifestCommitted
   Manifest manifest;
@@ -177,6 +186,7 @@ struct CoordinatorStatus {
   uint64_t events = 0;  // applied by every slice, since the job was created
   uint64_t lag = 0;     // available events that are not below the watermark
   std::vector<Position> watermark;
+  std::vector<uint64_t> ends;     // of the partitions, as of now
   bool finished = false;          // every slice has every event of every epoch
   uint64_t leases = 0;            // currently held by workers
   uint64_t regranted_leases = 0;  // leases granted again after a worker or server was lost

@@ -12,7 +12,7 @@ void Coordinator::State::StartCheckpoint(Time now, bool final) {
   made.id = ++last_checkpoint_id;
   made.final = final;
   made.deadline = now + CheckpointTimeout();
-  later.emplace_back(PrepareCheckpoint{made.id, CheckpointBytes()});
+  later.emplace_back(PrepareCheckpoint{made.id, CheckpointBytes(), slices.Watermarks()});
   pending = std::move(made);
 }
 

@@ -15,6 +15,13 @@ Result<std::unique_ptr<stream::Source>> OpenOwn(const job::Job& job) {
   return job.stream.Open();
 }
 
+Result<std::shared_ptr<stream::DeadLetterSink>> OpenDeadLetters(const job::Job& job) {
+  const job::KafkaStream* const kafka = job.stream.kafka();
+  if (kafka == nullptr || kafka->dead_letters.empty()) return std::shared_ptr<stream::DeadLetterSink>();
+  LEAT_ASSIGN_OR_RETURN(auto sink, kafka->OpenDeadLetters());
+  return std::shared_ptr<stream::DeadLetterSink>(std::move(sink));
+}
+
 }  // namespace
 
 void OpenedStream::Count(protocol::WorkerProgress* progress) const {
@@ -25,13 +32,16 @@ void OpenedStream::Count(protocol::WorkerProgress* progress) const {
 
 Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options) {
   auto own = OpenOwn(job);
-  if (own.ok()) return OpenedStream{std::move(*own), nullptr};
+  if (own.ok()) {
+    LEAT_ASSIGN_OR_RETURN(auto dead_letters, OpenDeadLetters(job));
+    return OpenedStream{std::move(*own), nullptr, std::move(dead_letters)};
+  }
   const auto feed =
       FeedsOf(options.coordinator_client, TransportOf(options, wire::PortKind::kFeed), job.InputsHash());
   const auto addresses = feed.find_feeds();
   if (!addresses.ok() || addresses->empty()) return own.status();
   auto client = std::make_shared<feed::Client>(feed);
-  OpenedStream stream{feed::MakeRemoteSource(client), client};
+  OpenedStream stream{feed::MakeRemoteSource(client), client, nullptr};
   // A feed that does not answer in time may do so later. One that cannot open the stream either is no help.
   const auto ranges = stream.source->Ranges();
   if (!ranges.ok() && ranges.status().code() != Code::kUnavailable) return own.status();

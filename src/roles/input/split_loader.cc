@@ -33,19 +33,33 @@ void OrderRows(const protocol::Cut& cut, PreparedSplit* split) {
   }
 }
 
+SplitReader::SplitReader(std::unique_ptr<stream::Source> source, const stream::Schema& schema,
+                         std::shared_ptr<stream::DeadLetterSink> dead_letters)
+    : source_(std::move(source)),
+      decoder_(stream::MakeDecoder(schema)),
+      dead_letters_(std::move(dead_letters)) {
+  records_.wanted = schema.attributes();
+  const stream::Attribute key{stream::Attribute::Kind::kKey, ""};
+  if (dead_letters_ != nullptr && std::ranges::find(records_.wanted, key) == records_.wanted.end())
+    records_.wanted.push_back(key);
+}
+
 Status SplitReader::Read(PreparedSplit* split) {
   const auto& cut = split->lease.cut;
   LEAT_RETURN_IF_ERROR(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
+  split->bytes = records_.offsets.back();
   split->rows.clear();
   decoder_->Decode(records_, &split->rows);
+  // Before any event of the split can count.
+  if (dead_letters_ != nullptr && !split->rows.dead.empty())
+    LEAT_RETURN_IF_ERROR(dead_letters_->Keep(records_, split->rows.dead));
   OrderRows(cut, split);
   return {};
 }
 
 // Used by the background thread only, except for the spare splits.
 struct SplitLoader::State {
-  State(std::unique_ptr<stream::Source> source, const stream::Schema& schema)
-      : reader(std::move(source), schema) {}
+  explicit State(SplitReader reads) : reader(std::move(reads)) {}
 
   SplitReader reader;
   std::mutex mutex;
@@ -67,9 +81,8 @@ struct SplitLoader::State {
   }
 };
 
-SplitLoader::SplitLoader(net::Loop& loop, std::unique_ptr<stream::Source> source,
-                         const stream::Schema& schema, Done done)
-    : loop_(loop), done_(std::move(done)), state_(std::make_shared<State>(std::move(source), schema)) {}
+SplitLoader::SplitLoader(net::Loop& loop, SplitReader reader, Done done)
+    : loop_(loop), done_(std::move(done)), state_(std::make_shared<State>(std::move(reader))) {}
 
 SplitLoader::~SplitLoader() {
   *alive_ = false;

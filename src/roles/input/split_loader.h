@@ -20,6 +20,7 @@ namespace leat::roles {
 struct PreparedSplit {
   protocol::Lease lease;
   stream::DecodedRows rows;
+  uint64_t bytes = 0;  // of its records
   // The rows of batch i are order[starts[i], starts[i + 1]), without dead letters.
   std::vector<uint32_t> order;
   std::vector<uint32_t> starts;
@@ -39,14 +40,16 @@ void OrderRows(const protocol::Cut& cut, PreparedSplit* split);
 // Reads and decodes splits. Not thread-safe.
 class SplitReader {
  public:
-  SplitReader(std::unique_ptr<stream::Source> source, const stream::Schema& schema)
-      : source_(std::move(source)), decoder_(stream::MakeDecoder(schema)) {}
+  // `dead_letters`: null: they are only in what Read returns.
+  SplitReader(std::unique_ptr<stream::Source> source, const stream::Schema& schema,
+              std::shared_ptr<stream::DeadLetterSink> dead_letters = nullptr);
   // Reads the rows of the cut that `split->lease` names, in training order. Reuses the memory of `split`.
   Status Read(PreparedSplit* split);
 
  private:
   std::unique_ptr<stream::Source> source_;
   std::unique_ptr<stream::Decoder> decoder_;
+  std::shared_ptr<stream::DeadLetterSink> dead_letters_;
   stream::RecordBatch records_;
 };
 
@@ -55,8 +58,7 @@ class SplitLoader {
  public:
   using Done = std::function<void(uint64_t lease, Result<std::unique_ptr<PreparedSplit>>)>;
   // `done` runs on the loop, once per call of Prepare.
-  SplitLoader(net::Loop& loop, std::unique_ptr<stream::Source> source, const stream::Schema& schema,
-              Done done);
+  SplitLoader(net::Loop& loop, SplitReader reader, Done done);
   ~SplitLoader();
   void Prepare(const protocol::Lease& lease);
   // Returns a finished split, whose memory is reused.

@@ -106,7 +106,7 @@ stream::Schema MakeSchema() {
 class SplitLoaderTest : public ::testing::Test {
  protected:
   void Make(std::unique_ptr<stream::Source> source) {
-    loader_.emplace(loop_, std::move(source), MakeSchema(),
+    loader_.emplace(loop_, SplitReader(std::move(source), MakeSchema(), dead_letters_),
                     [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                       EXPECT_EQ(std::this_thread::get_id(), thread_);
                       done_.push_back(lease);
@@ -129,6 +129,7 @@ class SplitLoaderTest : public ::testing::Test {
   const std::thread::id thread_ = std::this_thread::get_id();
   std::vector<uint64_t> done_;
   std::vector<Result<std::unique_ptr<PreparedSplit>>> splits_;
+  std::shared_ptr<stream::DeadLetterSink> dead_letters_;
   std::optional<SplitLoader> loader_;
 };
 
@@ -168,6 +169,35 @@ TEST_F(SplitLoaderTest, DeadLettersComeWithPlaceReasonAndRecord) {
   EXPECT_EQ(split.rows.dead[1].record, "4");
   EXPECT_THAT(split.Batch(0), ElementsAre(0));
   EXPECT_THAT(split.Batch(1), ElementsAre(1));
+}
+
+// Fails once, then keeps the records.
+class FakeSink final : public stream::DeadLetterSink {
+ public:
+  Status Keep(const stream::RecordBatch& batch,
+              std::span<const stream::DecodedRows::DeadLetter> dead) override {
+    EXPECT_THAT(batch.wanted, ElementsAre(stream::Attribute{stream::Attribute::Kind::kKey, ""}));
+    if (!std::exchange(failed, true)) return {Code::kUnavailable, "no broker"};
+    for (const auto& letter : dead) kept.emplace_back(AsText(batch[letter.offset - batch.first_offset]));
+    return {};
+  }
+  bool failed = false;
+  std::vector<std::string> kept;
+};
+
+TEST_F(SplitLoaderTest, ASplitWhoseDeadLettersAreNotKeptIsNotReady) {
+  const auto sink = std::make_shared<FakeSink>();
+  dead_letters_ = sink;
+  Make(stream::MakeMemorySource(std::vector<std::string>{"1,0", "2,1", "abc,1", "3,0", "4"}, 1));
+  Prepare(1, MakeCut(0, 2, 2, 0));
+  Prepare(2, MakeCut(1, 5, 2, 0));
+  Prepare(2, MakeCut(1, 5, 2, 0));
+  ASSERT_TRUE(Await(3));
+  EXPECT_TRUE(splits_[0].ok()) << "it has none";
+  EXPECT_EQ(splits_[1].status(), Status(Code::kUnavailable, "no broker"));
+  ASSERT_TRUE(splits_[2].ok());
+  EXPECT_EQ((*splits_[2])->rows.dead.size(), 2u);
+  EXPECT_THAT(sink->kept, ElementsAre("abc,1", "4"));
 }
 
 // Reads records 1 and 2 as lost, or as absent.

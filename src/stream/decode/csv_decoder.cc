@@ -27,13 +27,16 @@ class CsvDecoder final : public Decoder {
   explicit CsvDecoder(const Schema& schema) : schema_(schema) {
     if (!schema_.columns.empty()) schema_.UseColumns(schema_.columns);
     auto writers = MakeWriters(schema_);
-    columns_.resize(schema_.columns.empty() ? schema_.fields.size() : schema_.columns.size());
+    const auto& names = schema_.columns;
+    columns_.resize(names.size());
     for (size_t i = 0; i < writers.size(); ++i) {
-      const auto& names = schema_.columns;
-      const auto at = names.empty()
-                          ? static_cast<std::ptrdiff_t>(i)
-                          : std::find(names.begin(), names.end(), schema_.fields[i].name) - names.begin();
-      columns_[static_cast<size_t>(at)] = std::move(writers[i]);
+      if (schema_.fields[i].from) continue;
+      auto at = static_cast<size_t>(std::ranges::find(names, schema_.fields[i].name) - names.begin());
+      if (names.empty()) {
+        at = columns_.size();
+        columns_.emplace_back();
+      }
+      columns_[at] = std::move(writers[i]);
     }
   }
 
@@ -55,6 +58,10 @@ class CsvDecoder final : public Decoder {
       if (!columns_[c]) continue;
       const FieldWriter& field = *columns_[c];
       const std::string_view value = values_[c];
+      if (value.empty() && field.has_default()) {
+        field.WriteDefault(row);
+        continue;
+      }
       if (!field.takes_number()) {
         if (!field.WriteText(value, row)) return field.Reason(value);
         continue;

@@ -3,9 +3,10 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "stream/decode/attributes.h"
 #include "stream/decode/csv_decoder.h"
-#include "stream/decode/json_decoder.h"
 #include "stream/decode/row_writer.h"
+#include "stream/json/json_decoder.h"
 #include "stream/schema.h"
 
 namespace leat::stream {
@@ -17,6 +18,7 @@ class IdxDecoder final : public Decoder {
   explicit IdxDecoder(const Schema& schema) : schema_(schema) {
     auto writers = MakeWriters(schema_);
     for (size_t i = 0; i < writers.size(); ++i) {
+      if (schema_.fields[i].from) continue;
       const bool bytes = schema_.fields[i].type == Field::Type::kBytes;
       const size_t width = bytes ? schema_.fields[i].width : 1;
       parts_.push_back({std::move(writers[i]), width, bytes});
@@ -92,9 +94,7 @@ class TextDecoder final : public Decoder {
   const FieldWriter field_;
 };
 
-}  // namespace
-
-std::unique_ptr<Decoder> MakeDecoder(const Schema& schema) {
+std::unique_ptr<Decoder> MakeDecoderOfBytes(const Schema& schema) {
   switch (schema.format) {
     case Schema::Format::kJson:
       return MakeJsonDecoder(schema);
@@ -106,6 +106,13 @@ std::unique_ptr<Decoder> MakeDecoder(const Schema& schema) {
       return std::make_unique<TextDecoder>(schema);
   }
   throw std::invalid_argument("unknown format");
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> MakeDecoder(const Schema& schema) {
+  auto decoder = MakeDecoderOfBytes(schema);
+  return schema.attributes().empty() ? std::move(decoder) : DecodeAttributes(schema, std::move(decoder));
 }
 
 void DecodedRows::clear() {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,15 @@ class Decoder {
   virtual ~Decoder() = default;
   // Appends every record of `batch` to `out`, as a row or as a dead letter.
   virtual void Decode(const RecordBatch& batch, DecodedRows* out) = 0;
+};
+
+// Keeps dead letters in another place than the job's directory. Not thread-safe.
+class DeadLetterSink {
+ public:
+  virtual ~DeadLetterSink() = default;
+  // `dead` are records of the batch. They are kept when it returns ok; after kUnavailable some may be, and
+  // the call can be repeated.
+  virtual Status Keep(const RecordBatch& batch, std::span<const DecodedRows::DeadLetter> dead) = 0;
 };
 
 // Throws std::invalid_argument if the schema cannot be decoded (a CSV field that is not among the columns).

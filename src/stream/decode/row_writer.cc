@@ -1,10 +1,12 @@
 #include "stream/decode/row_writer.h"
 #include "stream/decode/decoder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "base/multiversion.h"
 #include "base/rng.h"
@@ -42,7 +44,13 @@ std::string Quoted(std::string_view text) {
 }
 
 FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
-    : first_(first), label_(label), length_(field.width), pad_(field.pad), name_(field.name) {
+    : first_(first),
+      label_(label),
+      length_(field.width),
+      pad_(field.pad),
+      log_(field.log),
+      truncate_(field.truncate),
+      name_(field.path_text()) {
   scale_ = 1 / field.std;
   shift_ = -field.mean / field.std;
   count_ = field.classes;
@@ -56,6 +64,11 @@ FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
     place_of_byte_.assign(256, -1);
     for (size_t i = 0; i < field.values.size(); ++i)
       place_of_byte_[static_cast<unsigned char>(field.values[i][0])] = static_cast<int32_t>(i);
+  } else if (field.type == Field::Type::kText) {
+    kind_ = field.list ? Kind::kTokens : Kind::kTokenCounts;
+    tokenizer_ = std::make_unique<Tokenizer>(field);
+    using T = Field::Tokens;
+    items_ = field.tokens == T::kWords ? "words" : field.tokens == T::kBytes ? "bytes" : "characters";
   } else if (field.type == Field::Type::kCategory) {
     kind_ = field.role == Role::kLabel ? Kind::kLabelText
             : field.values.empty()     ? Kind::kHashed
@@ -72,9 +85,39 @@ FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
   } else if (field.period > 0) {
     kind_ = Kind::kPeriod;
     scale_ = 1 / field.period;
+  } else if (field.list) {
+    kind_ = Kind::kNumbers;
   } else {
     kind_ = field.log ? Kind::kLog : Kind::kNumber;
   }
+  if (field.fallback) PrepareDefault(field);
+}
+
+// Writes the value once, as if a record had it.
+void FieldWriter::PrepareDefault(const Field& field) {
+  has_default_ = true;
+  default_features_.resize(field.features());
+  default_labels_.resize(field.labels());
+  const Row row{default_features_.data(), default_labels_.data(), &default_truth_};
+  const uint32_t first = std::exchange(first_, 0), label = std::exchange(label_, 0);
+  if (const auto* text = std::get_if<std::string>(&*field.fallback)) {
+    if (!WriteText(*text, row)) default_misfit_ = Reason(*text).reason;
+  } else if (const auto* items = std::get_if<std::vector<double>>(&*field.fallback)) {
+    for (size_t i = 0; i < std::min<size_t>(items->size(), length_); ++i) {
+      if (!WriteItem(i, (*items)[i], row)) default_misfit_ = Reason((*items)[i]);
+    }
+    if (!EndList(items->size(), row)) default_misfit_ = ReasonOfLength(items->size());
+  } else if (const double number = std::get<double>(*field.fallback); !WriteNumber(number, row)) {
+    default_misfit_ = Reason(number);
+  }
+  first_ = first;
+  label_ = label;
+}
+
+void FieldWriter::WriteDefault(const Row& row) const {
+  std::ranges::copy(default_features_, row.features + first_);
+  std::ranges::copy(default_labels_, row.labels + label_);
+  if (kind_ == Kind::kTruth) *row.truth = default_truth_;
 }
 
 bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {
@@ -132,6 +175,11 @@ bool FieldWriter::WriteText(std::string_view text, const Row& row) const {
       row.labels[label_] = static_cast<float>(place);
       return place >= 0;
     }
+    case Kind::kTokens:
+      return tokenizer_->WriteIds(text, length_, row.features + first_) <= length_ || truncate_;
+    case Kind::kTokenCounts:
+      tokenizer_->CountIds(text, row.features + first_);
+      return true;
     default:
       return false;
   }
@@ -144,13 +192,18 @@ bool FieldWriter::WriteBytes(const uint8_t* bytes, const Row& row) const {
 }
 
 bool FieldWriter::WriteItem(size_t i, double x, const Row& row) const {
-  if (i >= length_ || !IsWholeBelow(x, count_)) return false;
+  if (i >= length_) return truncate_;
+  if (kind_ == Kind::kNumbers) {
+    const auto y = static_cast<float>((log_ ? std::log1p(x) : x) * scale_ + shift_);
+    row.features[first_ + i] = y;
+    return !(log_ && x < 0) && std::abs(y) <= kMaxFloat;
+  }
   row.features[first_ + i] = static_cast<float>(x);
-  return true;
+  return IsWholeBelow(x, count_);
 }
 
 bool FieldWriter::EndList(size_t items, const Row& row) const {
-  if (items > length_) return false;
+  if (items > length_) return truncate_;
   std::fill(row.features + first_ + items, row.features + first_ + length_, static_cast<float>(pad_));
   return true;
 }
@@ -169,7 +222,7 @@ size_t FieldWriter::WriteCharacters(const uint8_t* characters, const Row& row) c
 
 std::string FieldWriter::Reason(double x) const {
   const std::string text = name_ + ": " + Text(x);
-  if (kind_ == Kind::kLog && x < 0) return text + " is below 0, which log does not take";
+  if (log_ && x < 0) return text + " is below 0, which log does not take";
   if (kind_ == Kind::kClass || kind_ == Kind::kId || kind_ == Kind::kIds)
     return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);
   return text + " is too large";
@@ -177,6 +230,10 @@ std::string FieldWriter::Reason(double x) const {
 
 Misfit FieldWriter::Reason(std::string_view text) const {
   if (kind_ == Kind::kLabelText) return name_ + ": " + Quoted(text) + " is not among the label's values";
+  if (kind_ == Kind::kTokens) {
+    std::vector<float> ids(length_);
+    return ReasonOfLength(tokenizer_->WriteIds(text, length_, ids.data()));
+  }
   Misfit why(name_ + ": " + Quoted(text) + (takes_list() ? " is not a list" : " is not a number"));
   if (kind_ > Kind::kClass) return why;
   why.field = name_;
@@ -185,14 +242,14 @@ Misfit FieldWriter::Reason(std::string_view text) const {
 }
 
 std::string FieldWriter::ReasonOfLength(size_t items) const {
-  return name_ + ": has " + std::to_string(items) + " items, more than " + std::to_string(length_);
+  return name_ + ": has " + std::to_string(items) + " " + items_ + ", more than " + std::to_string(length_);
 }
 
 std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema) {
   std::vector<std::unique_ptr<const FieldWriter>> writers;
   uint32_t first = 0, label = 0;
   for (const Field& field : schema.fields) {
-    const bool read = field.role != Role::kIgnore;
+    const bool read = field.role != Role::kIgnore && !field.from;
     writers.push_back(read ? std::make_unique<FieldWriter>(field, first, label) : nullptr);
     first += field.features();
     label += field.labels();
@@ -205,6 +262,7 @@ RowSink::RowSink(const Schema& schema, const RecordBatch& batch, DecodedRows* ou
       out_(*out),
       features_(schema.features()),
       labels_(schema.labels()),
+      max_bytes_(schema.max_record_bytes),
       truth_(schema.has_truth()) {
   const size_t room = out_.rows + batch.size();
   out_.features.resize(room * features_);
@@ -230,6 +288,11 @@ const std::string* RowSink::LostReason(size_t record) const {
     if (lost.begin <= record && record < lost.end) return &lost.reason;
   }
   return nullptr;
+}
+
+Misfit RowSink::TooLarge(size_t record) const {
+  return "has " + std::to_string(batch_[record].size()) + " bytes, more than max_record_bytes " +
+         std::to_string(max_bytes_);
 }
 
 void RowSink::Keep(size_t record) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stream/decode/decoder.h"
+#include "stream/decode/tokenizer.h"
 #include "stream/schema.h"
 
 namespace leat::stream {
@@ -43,20 +44,27 @@ class FieldWriter {
   // `bytes` has field.width bytes.
   bool WriteBytes(const uint8_t* bytes, const Row& row) const;
 
-  // Lists: WriteItem writes item `i`, EndList the padding after the last item.
+  // Lists: WriteItem writes item `i`, unless it is cut, EndList the padding after the last item.
   bool WriteItem(size_t i, double x, const Row& row) const;
   bool EndList(size_t items, const Row& row) const;
   // `characters` has one character more than the sequence. Returns the index of the first that is not in the
   // alphabet, or the number of characters.
   size_t WriteCharacters(const uint8_t* characters, const Row& row) const;
 
+  // Writes the value of a record that lacks the field; only if there is one.
+  bool has_default() const { return has_default_; }
+  void WriteDefault(const Row& row) const;
+  // Why the field's default does not match; empty if it does, or there is none.
+  const std::string& DefaultMisfit() const { return default_misfit_; }
+
   bool takes_number() const { return kind_ < Kind::kOneHot; }
-  bool takes_list() const { return kind_ == Kind::kIds; }
+  bool takes_list() const { return kind_ == Kind::kIds || kind_ == Kind::kNumbers; }
   // Why the number, or the text, does not match: "amount: -3 is below 0, which log does not take".
   std::string Reason(double x) const;
   Misfit Reason(std::string_view text) const;
   // For a list with this many items.
   std::string ReasonOfLength(size_t items) const;
+  // The field's path as messages show it.
   const std::string& name() const { return name_; }
   // Of a list or a sequence.
   size_t length() const { return length_; }
@@ -75,9 +83,13 @@ class FieldWriter {
     kLabelText,
     kBytes,
     kIds,
-    kCharacters
+    kNumbers,
+    kCharacters,
+    kTokens,
+    kTokenCounts
   };
   bool WriteOtherNumber(double x, const Row& row) const;
+  void PrepareDefault(const Field& field);
   // Index of the text among the values, or -1.
   int Find(std::string_view text) const;
 
@@ -86,15 +98,23 @@ class FieldWriter {
   uint32_t count_;   // buckets, classes, or the upper bound of ids
   uint32_t length_;  // features of a list, a sequence or bytes
   uint32_t pad_;
+  bool log_, truncate_;
   double scale_ = 1, shift_ = 0;
   std::vector<std::string> values_;
   // Only for many values; few are compared one by one.
   std::unordered_map<std::string_view, int> places_;
   std::vector<int32_t> place_of_byte_;  // characters: index in the alphabet, or -1
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  const char* items_ = "items";  // what a list has
   std::string name_;
+  bool has_default_ = false;
+  std::vector<float> default_features_, default_labels_;
+  float default_truth_ = 0;
+  std::string default_misfit_;
 };
 
-// The writers of a schema's fields, in the schema's order; null for ignored fields.
+// The writers of a schema's fields, in the schema's order; null for those that are ignored or not in the
+// record's bytes.
 std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema);
 
 // Appends a batch to DecodedRows: reserves memory for all records, then takes a row or a dead letter for
@@ -111,6 +131,7 @@ class RowSink {
   template <class Write>
   void TakeAll(const Write& write) {
     for (size_t i = 0; i < batch_.size(); ++i) {
+      if (RefuseOversize(i)) continue;
       Misfit why = write(batch_[i], row());
       if (why.empty()) {
         Keep(i);
@@ -120,6 +141,12 @@ class RowSink {
     }
   }
 
+  // True if the record is larger than the schema allows; refuses it then.
+  bool RefuseOversize(size_t record) {
+    if (batch_[record].size() <= max_bytes_) return false;
+    Refuse(record, TooLarge(record));
+    return true;
+  }
   // The next row to write, all zeros.
   Row row();
   void Keep(size_t record);
@@ -129,12 +156,14 @@ class RowSink {
   void Restart();
 
  private:
+  Misfit TooLarge(size_t record) const;
   // Why the record could not be read; null for most.
   const std::string* LostReason(size_t record) const;
 
   const RecordBatch& batch_;
   DecodedRows& out_;
   size_t features_, labels_;
+  uint64_t max_bytes_;
   bool truth_;
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "base/rng.h"
@@ -12,11 +11,13 @@
 #include "stream/decode/lines.h"
 #include "stream/decode/number.h"
 #include "stream/decode/text_hint.h"
+#include "stream/inspect/peek.h"
 
 namespace leat::stream {
 namespace {
 
 constexpr size_t kMaxColumns = 4096;
+constexpr size_t kMaxDepth = 16;  // of nested objects
 // Limits over all columns: distinct values counted, bytes of texts kept.
 constexpr size_t kMaxDistinctTotal = size_t{2} << 20;
 constexpr size_t kMaxTextBytes = size_t{64} << 20;
@@ -52,6 +53,10 @@ class ColumnReader {
   explicit ColumnReader(std::string name, Budget* budget) : budget_(budget) {
     column_.name = std::move(name);
   }
+  ColumnReader(const std::vector<std::string>& path, Budget* budget)
+      : ColumnReader(path.size() == 1 ? path[0] : PathText(path), budget) {
+    column_.path = path;
+  }
 
   // `number`: the value, if the text is a number.
   void Add(std::string_view text, const double* number) {
@@ -73,6 +78,10 @@ class ColumnReader {
     if (x > -1) logs_.Add(std::log1p(x));
   }
   void AddMissing(uint64_t count = 1) { column_.missing += count; }
+  void AddAbsent(uint64_t count = 1) {
+    column_.absent += count;
+    column_.missing += count;
+  }
   void AddNested() {
     ++column_.values;
     ++column_.nested;
@@ -122,22 +131,77 @@ class ColumnReader {
   double last_ = 0, step_ = 0;
 };
 
+// The records of a file or a topic, as LineReader gives them.
+class Records {
+ public:
+  virtual ~Records() = default;
+  virtual Result<bool> Next(std::string_view* record) = 0;
+  virtual std::string Where() const = 0;  // of the last record
+};
+
+class FileRecords final : public Records {
+ public:
+  FileRecords(std::string path, std::unique_ptr<LineReader> reader)
+      : path_(std::move(path)), reader_(std::move(reader)) {}
+  Result<bool> Next(std::string_view* record) override { return reader_->Next(record); }
+  std::string Where() const override { return path_ + ":" + std::to_string(reader_->line()); }
+
+ private:
+  const std::string path_;
+  const std::unique_ptr<LineReader> reader_;
+};
+
+class TopicRecords final : public Records {
+ public:
+  TopicRecords(std::string name, Source& source, std::vector<PartitionRange> ranges)
+      : name_(std::move(name)), source_(source), ranges_(std::move(ranges)) {}
+
+  Result<bool> Next(std::string_view* record) override {
+    constexpr uint64_t kAtOnce = 1000;
+    for (;;) {
+      for (; next_ < batch_.size(); ++next_) {
+        if (batch_.IsAbsent(next_) || batch_[next_].empty()) continue;
+        *record = AsText(batch_[next_++]);
+        return true;
+      }
+      while (range_ < ranges_.size() && ranges_[range_].begin == ranges_[range_].end) ++range_;
+      if (range_ == ranges_.size()) return false;
+      PartitionRange& range = ranges_[range_];
+      const uint64_t end = std::min(range.end, range.begin + kAtOnce);
+      LEAT_RETURN_IF_ERROR(source_.Read(range.partition, range.begin, end, &batch_));
+      range.begin = end;
+      next_ = 0;
+    }
+  }
+  std::string Where() const override {
+    return name_ + " partition " + std::to_string(batch_.partition) + " offset " +
+           std::to_string(batch_.first_offset + next_ - 1);
+  }
+
+ private:
+  const std::string name_;
+  Source& source_;
+  std::vector<PartitionRange> ranges_;  // not read yet
+  size_t range_ = 0;
+  RecordBatch batch_;
+  size_t next_ = 0;
+};
+
 class Inspector {
  public:
-  Inspector(const std::string& path, const InspectOptions& options) : path_(path), options_(options) {}
+  Inspector(const std::string& name, const InspectOptions& options) : path_(name), options_(options) {}
 
-  Result<Inspection> Run() {
-    LEAT_ASSIGN_OR_RETURN(const auto lines, SampleLines(path_));
+  // `lines`: the first of the records.
+  Result<Inspection> Run(const std::vector<std::string>& lines, Records& records) {
     if (lines.front().find('\0') != std::string::npos)
       return Status(Code::kDataLoss, path_ + ": is not a text file");
     const bool json = lines.front()[lines.front().find_first_not_of(" \t")] == '{';
     made_.format = json ? Schema::Format::kJson : Schema::Format::kCsv;
     if (!json) LEAT_RETURN_IF_ERROR(ReadBeginning(lines));
-    LEAT_ASSIGN_OR_RETURN(const auto reader, LineReader::Open(path_));
     bool skip = made_.header;
     std::string_view line;
     for (;;) {
-      LEAT_ASSIGN_OR_RETURN(const bool more, reader->Next(&line));
+      LEAT_ASSIGN_OR_RETURN(const bool more, records.Next(&line));
       if (!more) break;
       if (std::exchange(skip, false)) continue;
       if (options_.rows > 0 && made_.rows + made_.bad_rows == options_.rows) {
@@ -146,8 +210,7 @@ class Inspector {
       }
       LEAT_ASSIGN_OR_RETURN(const std::string wrong, json ? ReadObject(line) : ReadLine(line));
       ++(wrong.empty() ? made_.rows : made_.bad_rows);
-      if (!wrong.empty() && made_.first_bad.empty())
-        made_.first_bad = path_ + ":" + std::to_string(reader->line()) + ": " + wrong;
+      if (!wrong.empty() && made_.first_bad.empty()) made_.first_bad = records.Where() + ": " + wrong;
     }
     return Finish();
   }
@@ -246,26 +309,42 @@ class Inspector {
     // The line is followed by padding for the parser.
     if (const auto error = parser_.parse(line.data(), line.size(), false).get_object().get(object))
       return std::string("is not a JSON object: ") + simdjson::error_message(error);
-    const uint64_t before = made_.rows;
-    for (const auto [key, value] : object) {
-      auto at = places_.find(std::string(key));
-      if (at == places_.end()) {
-        if (columns_.size() == kMaxColumns) {
-          return Status(Code::kDataLoss,
-                        path_ + ": its objects have more than " + std::to_string(kMaxColumns) + " keys");
-        }
-        at = places_.emplace(std::string(key), columns_.size()).first;
-        columns_.emplace_back(std::string(key), &budget_);
-        columns_.back().AddMissing(before);
-      }
-      ColumnReader& column = columns_[at->second];
-      if (column.seen() > before) continue;  // twice in this object
-      AddValue(value, &column);
-    }
+    keys_.clear();
+    LEAT_RETURN_IF_ERROR(ReadMembers(object));
     for (ColumnReader& column : columns_) {
-      if (column.seen() == before) column.AddMissing();
+      if (column.seen() == made_.rows) column.AddAbsent();
     }
     return std::string();
+  }
+
+  // The members of the object that `keys_` lead to.
+  Status ReadMembers(simdjson::dom::object object) {
+    for (const auto [key, value] : object) {
+      keys_.emplace_back(key);
+      simdjson::dom::object inner;
+      if (keys_.size() < kMaxDepth && !value.get_object().get(inner)) {
+        LEAT_RETURN_IF_ERROR(ReadMembers(inner));
+      } else {
+        LEAT_ASSIGN_OR_RETURN(ColumnReader* const column, ColumnOfKeys());
+        if (column->seen() == made_.rows) AddValue(value, column);  // not twice in this object
+      }
+      keys_.pop_back();
+    }
+    return Status();
+  }
+
+  Result<ColumnReader*> ColumnOfKeys() {
+    auto at = places_.find(keys_);
+    if (at == places_.end()) {
+      if (columns_.size() == kMaxColumns) {
+        return Status(Code::kDataLoss,
+                      path_ + ": its objects have more than " + std::to_string(kMaxColumns) + " keys");
+      }
+      at = places_.emplace(keys_, columns_.size()).first;
+      columns_.emplace_back(keys_, &budget_);
+      columns_.back().AddAbsent(made_.rows);
+    }
+    return &columns_[at->second];
   }
 
   static void AddValue(simdjson::dom::element value, ColumnReader* column) {
@@ -273,7 +352,7 @@ class Inspector {
     double number = 0;
     switch (value.type()) {
       case Type::NULL_VALUE:
-        return column->AddMissing();
+        return column->AddAbsent();
       case Type::ARRAY:
       case Type::OBJECT:
         return column->AddNested();
@@ -305,7 +384,8 @@ class Inspector {
   Inspection made_;
   Budget budget_;
   std::vector<ColumnReader> columns_;
-  std::unordered_map<std::string, size_t> places_;
+  std::map<std::vector<std::string>, size_t> places_;
+  std::vector<std::string> keys_;
   std::vector<std::string_view> fields_;
   std::string scratch_;
   simdjson::dom::parser parser_;
@@ -314,7 +394,36 @@ class Inspector {
 }  // namespace
 
 Result<Inspection> Inspect(const std::string& path, const InspectOptions& options) {
-  return Inspector(path, options).Run();
+  LEAT_ASSIGN_OR_RETURN(const auto lines, SampleLines(path));
+  LEAT_ASSIGN_OR_RETURN(auto reader, LineReader::Open(path));
+  FileRecords records(path, std::move(reader));
+  return Inspector(path, options).Run(lines, records);
+}
+
+Result<Inspection> Inspect(const std::string& name, Source& topic, const InspectOptions& given) {
+  InspectOptions options = given;
+  options.header = false;
+  LEAT_ASSIGN_OR_RETURN(const auto there, topic.Ranges());
+  LEAT_ASSIGN_OR_RETURN(const auto all, PlanPeek(there, {.count = UINT64_MAX}));
+  std::vector<PartitionRange> plan = all;
+  if (options.rows > 0) {
+    LEAT_ASSIGN_OR_RETURN(plan, PlanPeek(there, {.count = options.rows}));
+  }
+  std::vector<std::string> first;
+  TopicRecords sample(name, topic, plan);
+  std::string_view record;
+  for (size_t bytes = 0; first.size() < kSampleLines && bytes < kSampleBytes; bytes += record.size()) {
+    LEAT_ASSIGN_OR_RETURN(const bool more, sample.Next(&record));
+    if (!more) break;
+    if (record.find_first_not_of(" \t\r\n") != std::string_view::npos) first.emplace_back(record);
+  }
+  if (first.empty()) return Status(Code::kDataLoss, name + ": has no records");
+  if (first.front().find('\0') != std::string::npos)
+    return Status(Code::kDataLoss, name + ": its records are not text");
+  TopicRecords records(name, topic, plan);
+  auto inspection = Inspector(name, options).Run(first, records);
+  if (inspection.ok()) inspection->whole_file = plan == all;
+  return inspection;
 }
 
 }  // namespace leat::stream

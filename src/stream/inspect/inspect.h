@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "stream/decode/delimiter.h"
 #include "stream/schema.h"
+#include "stream/source.h"
 
 namespace leat::stream {
 
@@ -19,17 +20,19 @@ struct InspectOptions {
   std::optional<bool> header;     // CSV: whether the first line has the column names; not set: detected
 };
 
-// One column, or one key of JSON objects.
+// One column, or one value of JSON objects, nested or not.
 struct Column {
   // Limits of the distinct texts kept, and of the distinct values counted.
   static constexpr size_t kMaxTexts = 1000;
   static constexpr size_t kMaxDistinct = 50'000;
 
-  std::string name;  // CSV without a header: c1, c2, ...
+  std::string name;               // CSV without a header: c1, c2, ...; JSON: the path
+  std::vector<std::string> path;  // JSON: the keys
   uint64_t values = 0;
   uint64_t missing = 0;  // empty, "?", NA, null, or (JSON) absent
+  uint64_t absent = 0;   // JSON: of the missing ones, null or absent: a default can take their place
   uint64_t numbers = 0;  // of the values
-  uint64_t nested = 0;   // JSON: lists and objects among the values
+  uint64_t nested = 0;   // JSON: lists among the values, and objects that are nested too deep
   bool whole = true;     // all numbers are whole
   bool rising = true;    // numbers increase by a constant step
   double min = 0, max = 0, mean = 0, std = 0;
@@ -54,7 +57,7 @@ struct Inspection {
   uint64_t rows = 0;                             // valid
   uint64_t bad_rows = 0;                         // wrong number of columns, or not a JSON object
   std::string first_bad;                         // "file:3: has 2 columns instead of 4"
-  bool whole_file = true;
+  bool whole_file = true;                        // or topic
   std::vector<Column> columns;
 };
 
@@ -62,5 +65,9 @@ struct Inspection {
 // kDataLoss also if it has no records, is not text, or more than one row in ten is bad; kInvalidArgument if
 // several delimiters match equally.
 Result<Inspection> Inspect(const std::string& path, const InspectOptions& options);
+
+// The same for records of a topic, `name` in messages: those that there are now, or the first `rows`, evenly
+// from the partitions. No record is a header. Errors of the source, too.
+Result<Inspection> Inspect(const std::string& name, Source& topic, const InspectOptions& options);
 
 }  // namespace leat::stream

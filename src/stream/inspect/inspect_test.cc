@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "stream/inspect/propose.h"
+#include "stream/memory_source.h"
 #include "stream/testing.h"
 
 namespace leat::stream {
@@ -237,6 +238,37 @@ TEST_F(InspectTest, RecordsThatWouldBeLostStayFew) {
   EXPECT_THAT(proposal, HasSubstr("# 1 texts such as 'none': dead letters"));
 }
 
+TEST_F(InspectTest, NestedJsonHasPathsAndMissingValuesHaveDefaults) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) {
+    text += "{\"customer\":";
+    text += i == 50 ? "null"
+                    : "{\"address\":{\"country\":\"" + std::string(i % 2 ? "ES" : "MX") +
+                          "\"},\"age\":" + (i % 4 ? std::to_string(20 + i % 7) : "null") +
+                          ",\"a.b\":" + std::to_string(i % 9) +
+                          (i % 10 == 0 ? ",\"rare\":" + std::to_string(i % 3) : "") + ",\"tags\":[1]}";
+    text += ",\"y\":" + std::to_string(i % 2) + "}\n";
+  }
+  const std::string proposal = ProposalFor(text, "y");
+  EXPECT_THAT(proposal,
+              HasSubstr("customer.address.country: {type: category, values: [ES, MX], default: \"\", "
+                        "path: customer.address.country}"));
+  EXPECT_THAT(proposal, HasSubstr("customer.age: {type: number, mean: "));
+  EXPECT_THAT(proposal, HasSubstr("26 missing: as if they were usual"));
+  EXPECT_THAT(proposal, HasSubstr("path: [customer, a.b]}"));
+  EXPECT_THAT(proposal, HasSubstr("customer.rare: {role: ignore}"));
+  EXPECT_THAT(proposal, HasSubstr("customer.tags: {role: ignore}"));
+  EXPECT_THAT(proposal, HasSubstr("customer: {role: ignore}"));
+  const Schema schema = SchemaOf(proposal);
+  DecodedRows rows;
+  MakeDecoder(schema)->Decode(
+      BatchOf({R"({"customer":{"address":{"country":"MX"},"age":23,"a.b":4},"y":1})", R"({"y":0})"}), &rows);
+  ASSERT_EQ(rows.rows, 2u) << rows.dead[0].reason;
+  ASSERT_EQ(schema.features(), 4u);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(rows.features[4 + i], 0, 1e-5) << "of a record that lacks all " << i;
+}
+
 TEST_F(InspectTest, ManyValuesAreHashed) {
   std::string text = "town,y\n";
   for (int i = 0; i < 1000; ++i) text += "t" + std::to_string(i % 100) + "," + std::to_string(i % 2) + "\n";
@@ -264,6 +296,42 @@ TEST_F(InspectTest, TextsOfTheFileCannotBreakTheProposal) {
   EXPECT_THAT(schema.fields[1].values, ElementsAre("#z", "x\ny"));
   EXPECT_THAT(schema.fields[2].values, ElementsAre("no\a", "p\"q"));
   EXPECT_THAT(proposal, Not(HasSubstr("\nb: c")));
+}
+
+TEST(InspectTopic, RecordsOfAllPartitions) {
+  std::vector<std::string> records;
+  for (int i = 0; i < 3000; ++i)
+    records.push_back("{\"x\": " + std::to_string(i) + ", \"yes\": " + std::to_string(i % 2) + "}");
+  records[100] = "";  // a tombstone
+  records[2000] = "oops";
+  const auto topic = MakeMemorySource(records, 3);
+  const auto found = Inspect("topic 't'", *topic, {});
+  ASSERT_TRUE(found.ok()) << found.status().ToString();
+  EXPECT_EQ(found->format, Schema::Format::kJson);
+  EXPECT_EQ(found->rows, 2998u);
+  EXPECT_TRUE(found->whole_file);
+  EXPECT_THAT(found->first_bad, HasSubstr("topic 't' partition 2 offset 0: is not a JSON object"));
+  EXPECT_EQ(found->columns.at(0).max, 2999);
+  const std::string yaml =
+      Propose(*found, {.path = "topic 't'", .stream = "topic: t\nlog: d", .label = "yes"});
+  EXPECT_THAT(yaml, HasSubstr("from topic 't': 2,998 rows, 2 keys\n"));
+  EXPECT_THAT(yaml, HasSubstr("\nstream:\n  topic: t\n  log: d\nschema:\n  format: json\n"));
+
+  const auto some = Inspect("topic 't'", *topic, {.rows = 30});
+  ASSERT_TRUE(some.ok()) << some.status().ToString();
+  EXPECT_EQ(some->rows + some->bad_rows, 30u);
+  EXPECT_FALSE(some->whole_file);
+  EXPECT_EQ(some->columns.at(0).max, 2009) << "of the last partition, too";
+}
+
+TEST(InspectTopic, TheFirstRecordIsNoHeader) {
+  const auto topic = MakeMemorySource({"a,b", "1,2", "3,4"}, 1);
+  const auto found = Inspect("t", *topic, {});
+  ASSERT_TRUE(found.ok()) << found.status().ToString();
+  EXPECT_EQ(found->rows, 3u);
+  EXPECT_EQ(found->columns.at(0).name, "c1");
+  EXPECT_EQ(Inspect("t", *MakeMemorySource(std::vector<std::string>(), 2), {}).status().message(),
+            "t: has no records");
 }
 
 }  // namespace

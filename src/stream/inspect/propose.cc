@@ -21,6 +21,8 @@ constexpr size_t kListed = 50;
 constexpr size_t kClasses = 20;
 // Records without a number become dead letters; a larger share of them is too much.
 constexpr double kMissingShare = 0.05;
+// JSON: a value that a larger share of the records lacks is ignored; with a smaller one it has a default.
+constexpr double kAbsentShare = 0.5;
 // In a column of numbers, the share of texts that are treated as missing values.
 constexpr double kOddShare = 0.05;
 constexpr size_t kMaxName = 128;  // allowed in job files
@@ -96,7 +98,12 @@ Proposal NumberProposal(const Column& column) {
   if (!std::isfinite(mean) || !std::isfinite(std) || !(std > 0)) return Ignored("its numbers are too large");
   proposal.settings = "type: number, " + std::string(skewed ? "log: true, " : "") + "mean: " + Number(mean) +
                       ", std: " + Number(std);
-  proposal.lost = odd + column.missing;
+  proposal.lost = odd + column.missing - column.absent;
+  if (column.absent > 0) {
+    const double usual = skewed ? std::expm1(column.log_mean) : column.mean;
+    proposal.settings += ", default: " + Number(usual);
+    proposal.remarks.push_back(Count(column.absent) + " missing: as if they were usual");
+  }
   if (odd > 0) {
     const auto text = std::ranges::find_if(column.texts, [](const auto& entry) {
       char* end = nullptr;
@@ -107,7 +114,8 @@ Proposal NumberProposal(const Column& column) {
                                (text == column.texts.end() ? "" : " such as " + Quoted(text->first)) +
                                ": dead letters");
   }
-  if (column.missing > 0) proposal.remarks.push_back(Count(column.missing) + " missing: dead letters");
+  if (column.missing > column.absent)
+    proposal.remarks.push_back(Count(column.missing - column.absent) + " missing: dead letters");
   if (HasClasses(column) && column.whole && column.distinct > 2)
     proposal.remarks.push_back(Count(column.distinct) + " different values: a category?");
   return proposal;
@@ -131,15 +139,18 @@ Proposal TextProposal(const Column& column, bool json) {
                                " different values");
   }
   if (column.missing == 0) return proposal;
-  // In CSV it is a value like any other that is not listed.
-  if (json) proposal.lost = column.missing;
-  proposal.remarks.push_back(Count(column.missing) + " missing" + (json ? ": dead letters" : ""));
+  // In CSV, and as a text in JSON, it is a value like any other that is not listed.
+  if (json && column.absent > 0) proposal.settings += ", default: \"\"";
+  proposal.remarks.push_back(Count(column.missing) + " missing");
   return proposal;
 }
 
 Proposal FeatureProposal(const Column& column, bool json) {
   if (column.values == 0) return Ignored("has no values");
   if (column.nested > 0) return Ignored("holds lists or objects");
+  if (const auto records = static_cast<double>(column.values + column.missing);
+      static_cast<double>(column.absent) > kAbsentShare * records)
+    return Ignored(Count(column.absent) + " of " + Count(column.values + column.missing) + " missing");
   if (column.constant()) {
     const std::string value = column.texts.empty() ? "" : " " + Quoted(column.texts.begin()->first);
     return Ignored("constant:" + value + (column.missing > 0 ? " or missing" : ""));
@@ -244,17 +255,55 @@ void LimitLosses(std::vector<Proposal>* proposals, const Column* label, const st
   }
 }
 
-std::string FieldLine(const std::string& name, const Proposal& proposal) {
-  std::string line = "    " + YamlText(name) + ": {" + proposal.settings + "}";
+// True if other records have an object there.
+bool IsObjectElsewhere(const Column& column, const std::vector<Column>& columns) {
+  return std::ranges::any_of(columns, [&](const Column& other) {
+    return other.path.size() > column.path.size() && !column.path.empty() &&
+           std::equal(column.path.begin(), column.path.end(), other.path.begin());
+  });
+}
+
+// `, path: customer.age`, if the name alone does not lead to the value.
+std::string PathSetting(const Column& column) {
+  if (column.path.size() < 2) return "";
+  const bool plain = std::ranges::none_of(
+      column.path, [](const std::string& key) { return key.empty() || key.find('.') != key.npos; });
+  return ", path: " + (plain ? YamlText(PathText(column.path)) : ListOf(column.path));
+}
+
+std::string FieldLine(const Column& column, const Proposal& proposal) {
+  const std::string& name = column.name;
+  const bool read = proposal.kind != Proposal::Kind::kIgnored;
+  std::string line =
+      "    " + YamlText(name) + ": {" + proposal.settings + (read ? PathSetting(column) : "") + "}";
   if (proposal.remarks.empty()) return line + "\n";
   line += std::string(line.size() < 60 ? 60 - line.size() : 1, ' ') + " #";
   for (size_t i = 0; i < proposal.remarks.size(); ++i) line += (i > 0 ? "; " : " ") + proposal.remarks[i];
   return line + "\n";
 }
 
+std::string StreamSection(const Inspection& inspection, const ProposeOptions& options) {
+  std::string text = "stream:\n";
+  if (!options.stream.empty()) {
+    for (size_t at = 0; at < options.stream.size();) {
+      const size_t end = std::min(options.stream.find('\n', at), options.stream.size());
+      text += "  " + options.stream.substr(at, end - at);
+      while (text.ends_with(' ')) text.pop_back();
+      text += "\n";
+      at = end + 1;
+    }
+    return text;
+  }
+  text += "  files:\n    format: " + std::string(inspection.format == Schema::Format::kCsv ? "csv" : "json");
+  text += "\n    paths: [" + YamlText(options.path) + "]\n";
+  if (inspection.header) text += "    header: true\n";
+  return text;
+}
+
 std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   const bool csv = inspection.format == Schema::Format::kCsv;
-  std::string text = "# Proposed by `leat schema` from " + Quoted(options.path) + ": " +
+  std::string text = "# Proposed by `leat schema` from " +
+                     (options.stream.empty() ? Quoted(options.path) : options.path) + ": " +
                      (inspection.whole_file ? "" : "the first ") + Count(inspection.rows) + " rows, " +
                      Count(inspection.columns.size()) + (csv ? " columns" : " keys");
   if (csv) {
@@ -275,9 +324,7 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
     text += "\n";
     for (const std::string& candidate : candidates) text += "#   " + candidate + "\n";
   }
-  text += "stream:\n  files:\n    format: " + std::string(csv ? "csv" : "json") + "\n    paths: [" +
-          YamlText(options.path) + "]\n";
-  if (inspection.header) text += "    header: true\n";
+  text += StreamSection(inspection, options);
   text += "schema:\n  format: " + std::string(csv ? "csv" : "json") + "\n";
   if (csv) {
     const char delimiter = inspection.delimiter.character;
@@ -309,8 +356,11 @@ std::string Propose(const Inspection& inspection, const ProposeOptions& options)
   const Column* const label = FindLabel(columns, options.label);
   const bool json = inspection.format == Schema::Format::kJson;
   std::vector<Proposal> proposals;
-  for (const Column& column : columns)
-    proposals.push_back(&column == label ? LabelProposal(column) : FeatureProposal(column, json));
+  for (const Column& column : columns) {
+    proposals.push_back(&column == label                     ? LabelProposal(column)
+                        : IsObjectElsewhere(column, columns) ? Ignored("is an object in other records")
+                                                             : FeatureProposal(column, json));
+  }
   LimitLosses(&proposals, label, columns, inspection.rows);
 
   std::string text = Head(inspection, options) + "  fields:\n";
@@ -322,7 +372,7 @@ std::string Propose(const Inspection& inspection, const ProposeOptions& options)
       text += "    # column " + std::to_string(c + 1) + ", " + Quoted(name) + ", is left out: " + why + "\n";
       continue;
     }
-    text += FieldLine(name, proposals[c]);
+    text += FieldLine(columns[c], proposals[c]);
     features += &columns[c] != label && proposals[c].kind != Proposal::Kind::kIgnored;
   }
   if (features == 0)

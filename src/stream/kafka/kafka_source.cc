@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,9 +16,54 @@ namespace {
 
 // A read that begins at most so many offsets later discards prefetched records. Others ask the broker again.
 constexpr uint64_t kMostSkipped = 20'000;
-constexpr size_t kMessages = 1000;                           // that librdkafka hands over at a time
-constexpr Duration kLongestPause = std::chrono::seconds(2);  // between two looks for the topic
-constexpr Duration kNewTopic = std::chrono::seconds(5);      // until all brokers know it
+// A fingerprint is that of a record at most so many offsets back; those between belong to transactions.
+constexpr uint64_t kLookBack = 64;
+constexpr size_t kMessages = 1000;                                // that librdkafka hands over at a time
+constexpr Duration kFirstPause = std::chrono::milliseconds(100);  // between two attempts
+constexpr Duration kLongestPause = std::chrono::seconds(2);
+constexpr Duration kNewTopic = std::chrono::seconds(5);  // until all brokers know it
+
+uint64_t HashOf(const RecordBatch& batch, size_t record) {
+  ByteWriter bytes;
+  bytes.Put(batch.first_offset + record);
+  for (size_t i = 0; i < batch.wanted.size(); ++i) {
+    const auto value = batch.Value(i, record);
+    bytes.Put(value.has_value());
+    if (value) bytes.PutString(AsText(*value));
+  }
+  bytes.PutString(AsText(batch[record]));
+  return std::max<uint64_t>(1, Checksum(bytes.view()));
+}
+
+std::optional<ByteView> ValueOf(const rd_kafka_message_t& message, const Attribute& attribute,
+                                int64_t* timestamp) {
+  const void* bytes = nullptr;
+  size_t size = 0;
+  switch (attribute.kind) {
+    case Attribute::Kind::kKey:
+      bytes = message.key;
+      size = message.key_len;
+      break;
+    case Attribute::Kind::kTimestamp: {
+      rd_kafka_timestamp_type_t type;
+      *timestamp = rd_kafka_message_timestamp(&message, &type);
+      if (type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE) return std::nullopt;
+      bytes = timestamp;
+      size = sizeof(*timestamp);
+      break;
+    }
+    case Attribute::Kind::kHeader: {
+      rd_kafka_headers_t* headers = nullptr;
+      if (rd_kafka_message_headers(&message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+          rd_kafka_header_get_last(headers, attribute.header.c_str(), &bytes, &size) !=
+              RD_KAFKA_RESP_ERR_NO_ERROR)
+        return std::nullopt;
+      break;
+    }
+  }
+  if (bytes == nullptr) return std::nullopt;
+  return ByteView(static_cast<const std::byte*>(bytes), size);
+}
 
 class KafkaSource final : public Source {
  public:
@@ -67,14 +113,19 @@ class KafkaSource final : public Source {
     const KafkaPtr<rd_kafka_topic_partition_list_t> found(
         rd_kafka_topic_partition_list_new(static_cast<int>(partitions)));
     for (uint32_t id = 0; id < partitions; ++id)
-      rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id))
-          ->offset = since_ms;
-    LEAT_RETURN_IF_ERROR(client_.Error(
-        rd_kafka_offsets_for_times(client_.get(), found.get(), Milliseconds(options_.timeout)), Where()));
+      rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id));
+    const Status asked = Await([&](int timeout_ms) {
+      for (int i = 0; i < found->cnt; ++i) found->elems[i].offset = since_ms;
+      LEAT_RETURN_IF_ERROR(
+          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), timeout_ms), Where()));
+      for (int i = 0; i < found->cnt; ++i)
+        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(static_cast<uint32_t>(i))));
+      return Status();
+    });
+    LEAT_RETURN_IF_ERROR(asked);
     std::vector<uint64_t> offsets;
     for (int i = 0; i < found->cnt; ++i) {
       const rd_kafka_topic_partition_t& partition = found->elems[i];
-      LEAT_RETURN_IF_ERROR(client_.Error(partition.err, Where(static_cast<uint32_t>(i))));
       if (partition.offset >= 0) {
         offsets.push_back(static_cast<uint64_t>(partition.offset));
       } else {
@@ -98,6 +149,20 @@ class KafkaSource final : public Source {
     return status;
   }
 
+  Result<uint64_t> Fingerprint(uint32_t partition, uint64_t offset) override {
+    LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(partition));
+    if (offset <= range.begin || offset > range.end) return uint64_t{0};
+    RecordBatch batch;
+    batch.wanted = {{Attribute::Kind::kKey, ""}, {Attribute::Kind::kTimestamp, ""}};
+    const uint64_t begin = std::max(range.begin, offset - std::min(offset, kLookBack));
+    LEAT_RETURN_IF_ERROR(Read(partition, begin, offset, &batch));
+    Stop(partition);  // it is read again much later, if at all
+    for (size_t i = batch.size(); i-- > 0;) {
+      if (!batch.IsAbsent(i)) return HashOf(batch, i);
+    }
+    return uint64_t{0};
+  }
+
   // With a client of its own, because a group is a client's.
   Status CommitOffsets(const std::string& group, std::span<const uint64_t> offsets) override {
     if (!group_client_) {
@@ -116,12 +181,14 @@ class KafkaSource final : public Source {
     return group_client_.Error(rd_kafka_commit(group_client_.get(), list.get(), /*async=*/1), Where());
   }
 
+  // Partitions of the topic, as of the last answer.
+  uint32_t known() const { return known_; }
+
   // Waits for a topic that was only just made, and for brokers that are starting.
   Status AwaitTopic() {
     const MonotonicClock clock;
     const Time now = clock.Now();
-    for (Duration pause = std::chrono::milliseconds(100);;
-         pause = std::min<Duration>(2 * pause, kLongestPause)) {
+    for (Duration pause = kFirstPause;; pause = std::min<Duration>(2 * pause, kLongestPause)) {
       const Time until = now + options_.timeout;
       const Status found = CountPartitions(until - clock.Now()).status();
       if (found.code() != Code::kNotFound && found.code() != Code::kUnavailable) return found;
@@ -140,6 +207,19 @@ class KafkaSource final : public Source {
     std::vector<KafkaPtr<rd_kafka_message_t>> held;
     size_t taken = 0;  // the reads have taken so many of them
   };
+
+  // Asks again until the timeout: a partition that was only just made, or whose leader has changed, has none
+  // for a moment.
+  template <class Ask>
+  Status Await(const Ask& ask) const {
+    const MonotonicClock clock;
+    const Time until = clock.Now() + options_.timeout;
+    for (Duration pause = kFirstPause;; pause = std::min<Duration>(2 * pause, kLongestPause)) {
+      Status status = ask(Milliseconds(until - clock.Now()));
+      if (status.code() != Code::kUnavailable || clock.Now() + pause >= until) return status;
+      std::this_thread::sleep_for(pause);
+    }
+  }
 
   // The partitions that the topic has now. kNotFound: there is no such topic.
   Result<uint32_t> CountPartitions(Duration timeout) {
@@ -161,18 +241,35 @@ class KafkaSource final : public Source {
   Result<PartitionRange> Range(uint32_t id) {
     int64_t low = 0;
     int64_t high = 0;
-    const auto error =
-        rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
-                                         &low, &high, Milliseconds(options_.timeout));
-    LEAT_RETURN_IF_ERROR(client_.Error(error, Where(id)));
+    LEAT_RETURN_IF_ERROR(Await([&](int timeout_ms) {
+      return client_.Error(
+          rd_kafka_query_watermark_offsets(client_.get(), options_.topic.c_str(), static_cast<int32_t>(id),
+                                           &low, &high, timeout_ms),
+          Where(id));
+    }));
     if (low < 0 || high < low) {
       return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
                                          std::to_string(high) + ") from the broker");
     }
-    return PartitionRange{.partition = id,
-                          .begin = static_cast<uint64_t>(low),
-                          .end = static_cast<uint64_t>(high),
-                          .sealed = false};
+    LEAT_ASSIGN_OR_RETURN(const uint64_t end, EndOf(id, static_cast<uint64_t>(high)));
+    return PartitionRange{
+        .partition = id, .begin = std::min(static_cast<uint64_t>(low), end), .end = end, .sealed = false};
+  }
+
+  // A partition never becomes shorter. But a broker that has just become its leader may not know yet how far
+  // it goes.
+  Result<uint64_t> EndOf(uint32_t id, uint64_t now) {
+    End& last = ends_[id];
+    if (now >= last.offset) {
+      last = {now, std::nullopt};
+      return now;
+    }
+    const Time time = MonotonicClock().Now();
+    if (!last.shorter_since) last.shorter_since = time;
+    if (time - *last.shorter_since <= options_.timeout) return last.offset;
+    return Status(Code::kDataLoss, Where(id) + " ends at offset " + std::to_string(now) + ", before at " +
+                                       std::to_string(last.offset) +
+                                       ": the topic was deleted and made again, or records are lost");
   }
 
   void Stop(uint32_t id) {
@@ -287,23 +384,34 @@ class KafkaSource final : public Source {
     const auto* bytes = static_cast<const std::byte*>(message.payload);
     out->data.insert(out->data.end(), bytes, bytes + message.len);
     out->offsets.push_back(out->data.size());
+    out->attributes.resize(out->wanted.size());
+    int64_t timestamp = 0;
+    for (size_t i = 0; i < out->wanted.size(); ++i) {
+      out->attributes[i].FillTo(index);
+      out->attributes[i].Append(ValueOf(message, out->wanted[i], &timestamp));
+    }
   }
 
   const KafkaOptions options_;
   const KafkaClient client_;
   const KafkaPtr<rd_kafka_topic_t> topic_;
   std::map<uint32_t, Partition> partitions_;
-  uint32_t known_ = 0;   // partitions of the topic, as of the last answer
-  bool warned_ = false;  // of partitions that the job does not read
+  struct End {
+    uint64_t offset = 0;
+    std::optional<Time> shorter_since;  // when a broker first said that the partition ends before
+  };
+  std::map<uint32_t, End> ends_;  // as far as is known
+  uint32_t known_ = 0;            // partitions of the topic, as of the last answer
+  bool warned_ = false;           // of partitions that the job does not read
   KafkaClient group_client_;
 };
 
-}  // namespace
-
-namespace {
-
 Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, options,
+  KafkaOptions complete = options;
+  // A broker that has nothing new holds a request back so long, and a partition that is read next waits for
+  // it.
+  complete.settings.emplace("fetch.wait.max.ms", "10");
+  LEAT_ASSIGN_OR_RETURN(auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, complete,
                                                        {{"isolation.level", "read_committed"},
                                                         {"enable.partition.eof", "true"},
                                                         {"enable.auto.commit", "false"},
@@ -343,6 +451,11 @@ Result<KafkaOffsets> FindKafkaOffsets(const KafkaOptions& options) {
     offsets.end.push_back(range.end);
   }
   return offsets;
+}
+
+Result<uint32_t> CountKafkaPartitions(const KafkaOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(const auto source, Open(options));
+  return source->known();
 }
 
 Result<std::vector<uint64_t>> FindKafkaOffsets(const KafkaOptions& options, int64_t since_ms) {

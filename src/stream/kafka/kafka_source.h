@@ -25,6 +25,9 @@ Result<std::unique_ptr<Source>> OpenKafka(const KafkaOptions& options);
 // The cluster's id, or kUnavailable if no broker tells it within the timeout.
 Result<std::string> KafkaClusterId(const KafkaOptions& options);
 
+// The partitions that the topic has now.
+Result<uint32_t> CountKafkaPartitions(const KafkaOptions& options);
+
 // Where each partition of the topic begins and ends now, whatever the job reads of it, or where its records
 // from this moment on begin (in milliseconds since 1970).
 struct KafkaOffsets {

@@ -5,6 +5,12 @@
 #include <gtest/gtest.h>
 #include <librdkafka/rdkafka_mock.h>
 
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stream/kafka/kafka_dead_letters.h"
 #include "stream/kafka/kafka_writer.h"
 #include "stream/testing.h"
 
@@ -53,6 +59,27 @@ class KafkaSourceTest : public ::testing::Test {
     std::vector<std::string> records;
     for (int i = from; i < to; ++i) records.push_back(std::to_string(i));
     Publish(partition, records);
+  }
+  // One record of partition 0.
+  void Send(const char* value, const char* key, int64_t ms,
+            const std::vector<std::pair<std::string, std::string>>& headers) {
+    auto producer = KafkaClient::Make(RD_KAFKA_PRODUCER, options_, {});
+    ASSERT_TRUE(producer.ok()) << producer.status().ToString();
+    rd_kafka_headers_t* list = rd_kafka_headers_new(headers.size());
+    for (const auto& [name, text] : headers)
+      rd_kafka_header_add(list, name.c_str(), -1, text.data(), static_cast<ssize_t>(text.size()));
+    const size_t key_size = key != nullptr ? std::strlen(key) : 0;
+    const auto sent =
+        rd_kafka_producev(producer->get(), RD_KAFKA_V_TOPIC(options_.topic.c_str()), RD_KAFKA_V_PARTITION(0),
+                          RD_KAFKA_V_VALUE(const_cast<char*>(value), std::strlen(value)),  // NOLINT: copied
+                          RD_KAFKA_V_KEY(key, key_size), RD_KAFKA_V_TIMESTAMP(ms), RD_KAFKA_V_HEADERS(list),
+                          RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
+    ASSERT_EQ(sent, RD_KAFKA_RESP_ERR_NO_ERROR);
+    const KafkaPtr<rd_kafka_queue_t> reports(rd_kafka_queue_get_main(producer->get()));
+    const std::unique_ptr<rd_kafka_event_t, decltype(&rd_kafka_event_destroy)> event(
+        rd_kafka_queue_poll(reports.get(), 10'000), rd_kafka_event_destroy);
+    ASSERT_NE(event, nullptr);
+    ASSERT_EQ(rd_kafka_event_message_next(event.get())->err, RD_KAFKA_RESP_ERR_NO_ERROR);
   }
   std::unique_ptr<Source> Open() {
     auto source = OpenKafka(options_);
@@ -163,6 +190,83 @@ TEST_F(KafkaSourceTest, ReadsWithinTheBoundsOfTheJob) {
                                              PartitionRange{2, 0, 0, true}));
 }
 
+TEST_F(KafkaSourceTest, APartitionWithoutALeaderIsAskedAgain) {
+  Publish(0, {"a"});
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  constexpr int16_t kListOffsets = 2;  // of Kafka's protocol
+  rd_kafka_mock_push_request_errors(cluster_.get(), kListOffsets, 2,
+                                    RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+                                    RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE);
+  const auto ranges = source->Ranges();
+  ASSERT_TRUE(ranges.ok()) << ranges.status().ToString();
+  EXPECT_EQ((*ranges)[0].end, 1u);
+  rd_kafka_mock_push_request_errors(cluster_.get(), kListOffsets, 1,
+                                    RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
+  const auto since = FindKafkaOffsets(options_, 1);
+  ASSERT_TRUE(since.ok()) << since.status().ToString();
+  EXPECT_THAT(*since, ElementsAre(1, 0)) << "this broker takes every time for the end";
+}
+
+TEST_F(KafkaSourceTest, RecordsHaveKeysTimestampsAndHeaders) {
+  Send("a", "k1", 1'700'000'000'123, {{"shop", "1"}, {"other", "x"}, {"shop", "2"}});
+  Send("b", nullptr, 1'700'000'000'124, {});
+  Send("", "", 5, {{"shop", ""}});
+  RecordBatch batch;
+  batch.wanted = {
+      {Attribute::Kind::kTimestamp, ""}, {Attribute::Kind::kKey, ""}, {Attribute::Kind::kHeader, "shop"}};
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  ASSERT_TRUE(source->Read(0, 0, 3, &batch).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("a", "b", ""));
+  std::vector<std::string> values;
+  for (size_t i = 0; i < 3; ++i) {
+    int64_t ms = 0;
+    const auto timestamp = batch.Value(0, i);
+    ASSERT_TRUE(timestamp.has_value() && timestamp->size() == sizeof(ms));
+    std::memcpy(&ms, timestamp->data(), sizeof(ms));
+    values.push_back(std::to_string(ms));
+    for (const size_t attribute : {1, 2}) {
+      const auto value = batch.Value(attribute, i);
+      values.push_back(value ? "'" + std::string(AsText(*value)) + "'" : "none");
+    }
+  }
+  EXPECT_THAT(values,
+              ElementsAre("1700000000123", "'k1'", "'2'", "1700000000124", "none", "none", "5", "''", "''"));
+}
+
+TEST_F(KafkaSourceTest, AFingerprintIsOfTheLastRecordBeforeAnOffset) {
+  Send("a", "k", 1, {});
+  Send("b", "k", 2, {});
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  const auto of = [&](uint64_t offset) {
+    const auto hash = source->Fingerprint(0, offset);
+    EXPECT_TRUE(hash.ok()) << hash.status().ToString();
+    return hash.ok() ? *hash : 0;
+  };
+  EXPECT_EQ(of(0), 0u);
+  EXPECT_EQ(of(3), 0u) << "there is no such record";
+  const uint64_t first = of(1), second = of(2);
+  EXPECT_NE(first, 0u);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(of(1), first);
+  // The same offsets of other topics.
+  const auto again = [&](const char* topic, const char* value, const char* key, int64_t ms) {
+    rd_kafka_mock_topic_create(cluster_.get(), topic, 1, 1);
+    options_.topic = topic;
+    Send(value, key, ms, {});
+    const auto other = Open()->Fingerprint(0, 1);
+    EXPECT_TRUE(other.ok());
+    return *other;
+  };
+  EXPECT_EQ(again("same", "a", "k", 1), first);
+  EXPECT_NE(again("value", "x", "k", 1), first);
+  EXPECT_NE(again("key", "a", "x", 1), first);
+  EXPECT_NE(again("no-key", "a", nullptr, 1), first);
+  EXPECT_NE(again("time", "a", "k", 3), first);
+}
+
 TEST_F(KafkaSourceTest, AWriterAppendsInOrder) {
   EXPECT_EQ(writer_->partitions(), 2u);
   const std::vector<std::string_view> records = {"a", "", "c"};
@@ -174,6 +278,101 @@ TEST_F(KafkaSourceTest, AWriterAppendsInOrder) {
   ASSERT_NE(source, nullptr);
   ASSERT_TRUE(source->Read(1, 0, 6, &batch).ok());
   EXPECT_THAT(TextsOf(batch), ElementsAre("a", "", "c", "a", "", "c"));
+}
+
+TEST_F(KafkaSourceTest, DeadLettersSayWhereTheyWereAndWhy) {
+  rd_kafka_mock_topic_create(cluster_.get(), "dead", 1, 1);
+  KafkaOptions to = options_;
+  to.topic = "dead";
+  to.settings["message.max.bytes"] = "20000";
+  const auto sink = OpenKafkaDeadLetters(to, kTopic);
+  ASSERT_TRUE(sink.ok()) << sink.status().ToString();
+  const std::string large(30'000, 'x');
+  RecordBatch batch = BatchOf({"good", "bad", large}, 40);
+  batch.partition = 1;
+  batch.wanted = {{Attribute::Kind::kHeader, "shop"}, {Attribute::Kind::kKey, ""}};
+  batch.attributes.resize(2);
+  batch.attributes[1].FillTo(1);
+  batch.attributes[1].Append(AsBytes("k1"));
+  const std::vector<DecodedRows::DeadLetter> dead = {{41, "no number", "bad", "", ""},
+                                                     {42, "too long", large.substr(0, 1024), "", ""}};
+  for (int i = 0; i < 2; ++i) {
+    const Status kept = (*sink)->Keep(batch, dead);
+    ASSERT_TRUE(kept.ok()) << kept.ToString();
+  }
+  RecordBatch out;
+  out.wanted = {{Attribute::Kind::kKey, ""}};
+  for (const char* name : {"leat.topic", "leat.partition", "leat.offset", "leat.reason"})
+    out.wanted.push_back({Attribute::Kind::kHeader, name});
+  options_.topic = "dead";
+  ASSERT_TRUE(Open()->Read(0, 0, 4, &out).ok());
+  EXPECT_THAT(TextsOf(out), ElementsAre("bad", large.substr(0, 1024), "bad", large.substr(0, 1024)));
+  std::vector<std::string> attributes;
+  for (size_t i = 0; i < 2; ++i) {
+    for (size_t a = 0; a < out.wanted.size(); ++a)
+      attributes.push_back(out.Value(a, i) ? std::string(AsText(*out.Value(a, i))) : "none");
+  }
+  EXPECT_THAT(attributes,
+              ElementsAre("k1", kTopic, "1", "41", "no number", "none", kTopic, "1", "42", "too long"));
+}
+
+TEST_F(KafkaSourceTest, DeadLettersThatNobodyTakesAreNoSuccess) {
+  options_.settings["bootstrap.servers"] = "127.0.0.1:1";
+  options_.timeout = std::chrono::milliseconds(300);
+  const auto sink = OpenKafkaDeadLetters(options_, "from");
+  ASSERT_TRUE(sink.ok()) << sink.status().ToString();
+  const std::vector<DecodedRows::DeadLetter> dead = {{0, "no number", "bad", "", ""}};
+  const Status kept = (*sink)->Keep(BatchOf({"bad"}), dead);
+  EXPECT_EQ(kept.code(), Code::kUnavailable);
+  EXPECT_THAT(kept.message(), HasSubstr("dead letters to Kafka topic 'payments': 1 are not acknowledged"));
+}
+
+TEST_F(KafkaSourceTest, RecordsAreSentWithoutWaiting) {
+  std::vector<std::string> numbers;
+  std::vector<TopicRecord> records;
+  for (int i = 0; i < 150'000; ++i) numbers.push_back(std::to_string(i));  // more than librdkafka's queue has
+  for (const std::string& number : numbers) records.push_back({.value = number});
+  ASSERT_TRUE(writer_->Send(0, records).ok());
+  const std::vector<TopicRecord> keyed = {
+      {.value = "a", .key = "k"}, {.value = "b"}, {.value = "", .key = ""}};
+  ASSERT_TRUE(writer_->Send(1, keyed).ok());
+  EXPECT_GE(writer_->waiting(), 3u);
+  ASSERT_TRUE(writer_->Flush().ok());
+  EXPECT_EQ(writer_->waiting(), 0u);
+  const auto source = Open();
+  ASSERT_NE(source, nullptr);
+  ExpectNumbers(*source, 0, 150'000);
+  RecordBatch batch;
+  batch.wanted = {{Attribute::Kind::kKey, ""}};
+  ASSERT_TRUE(source->Read(1, 0, 3, &batch).ok());
+  EXPECT_THAT(TextsOf(batch), ElementsAre("a", "b", ""));
+  EXPECT_EQ(AsText(batch.Value(0, 0).value()), "k");
+  EXPECT_EQ(batch.Value(0, 1), std::nullopt);
+  EXPECT_EQ(AsText(batch.Value(0, 2).value()), "");
+}
+
+TEST_F(KafkaSourceTest, RecordsThatAreNotAcknowledgedAreCounted) {
+  options_.timeout = std::chrono::milliseconds(500);
+  auto writer = OpenKafkaWriter(options_);
+  ASSERT_TRUE(writer.ok()) << writer.status().ToString();
+  const std::vector<TopicRecord> records(10, {.value = "x"});
+  ASSERT_TRUE((*writer)->Send(0, records).ok());
+  ASSERT_TRUE((*writer)->Flush().ok());
+  rd_kafka_mock_broker_set_down(cluster_.get(), 1);
+  ASSERT_TRUE((*writer)->Send(0, records).ok());
+  const Status flushed = (*writer)->Flush();
+  EXPECT_EQ(flushed.code(), Code::kUnavailable);
+  EXPECT_THAT(flushed.message(), HasSubstr("10 records are not acknowledged"));
+  EXPECT_EQ((*writer)->waiting(), 10u);
+  rd_kafka_mock_broker_set_up(cluster_.get(), 1);
+}
+
+TEST_F(KafkaSourceTest, ARecordThatIsTooLargeIsNamed) {
+  const std::string large(2'000'000, 'x');
+  const std::vector<TopicRecord> records = {{.value = "small"}, {.value = large}};
+  const Status sent = writer_->Send(0, records);
+  EXPECT_EQ(sent.code(), Code::kInvalidArgument);
+  EXPECT_THAT(sent.message(), HasSubstr("a record of 2000000 bytes is too large (message.max.bytes)"));
 }
 
 TEST_F(KafkaSourceTest, RecordsThatDoNotExistYetAreNamed) {

@@ -1,0 +1,71 @@
+#include "kafka_demo.h"
+
+#include <stdlib.h>
+
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "base/config.h"
+#include "demo_job.h"
+#include "launcher/signals.h"
+
+namespace leat {
+namespace {
+
+std::string MakeFolder() {
+  std::string folder = std::filesystem::temp_directory_path() / "leat-demo-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) throw std::invalid_argument("cannot create the directory " + folder);
+  return folder;
+}
+
+// A name that a cluster does not have yet.
+std::string NewTopic() {
+  const std::time_t now = std::time(nullptr);
+  char name[64];
+  std::strftime(name, sizeof(name), "leat-demo-%Y%m%d-%H%M%S", std::gmtime(&now));
+  return name;
+}
+
+std::string JobText(const std::string& brokers, const std::string& topic) {
+  const Config job = Config::Parse(kDemoJob, "demo");
+  const Config kafka = Config::EmptyMap("demo").With("bootstrap.servers", brokers);
+  const Config stream = job.At("stream").Without("retention_mb").With("topic", topic).With("kafka", kafka);
+  return job.With("stream", stream).ToYaml();
+}
+
+}  // namespace
+
+KafkaDemo::KafkaDemo(const std::string& brokers) {
+  launcher::BlockSignals();
+  std::string address = brokers, tool;
+  if (brokers.empty()) {
+    auto found = launcher::FindBrokerTool();
+    if (!found.ok()) throw std::invalid_argument(found.status().message());
+    tool = *found;
+  }
+  folder_ = MakeFolder();
+  if (brokers.empty()) {
+    auto started = launcher::LocalBroker::Start(tool, folder_ + "/broker");
+    if (!started.ok()) {
+      std::filesystem::remove_all(folder_);
+      throw std::invalid_argument(started.status().message());
+    }
+    broker_ = std::move(*started);
+    address = broker_->address();
+  }
+  const std::string topic = brokers.empty() ? "payments" : NewTopic();
+  std::ofstream(job_file()) << JobText(address, topic);
+  std::fprintf(stderr, "the events are in the topic '%s' of Kafka at %s%s\n", topic.c_str(), address.c_str(),
+               brokers.empty() ? "; the broker ends with the demo" : "");
+}
+
+KafkaDemo::~KafkaDemo() {
+  broker_.reset();
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+}  // namespace leat

@@ -1,0 +1,118 @@
+// leat peek: shows records of a topic, as they are and as the decoder sees them.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "commands.h"
+#include "report/grouped.h"
+#include "stream/inspect/peek.h"
+#include "stream/schema.h"
+#include "topic_options.h"
+
+namespace leat {
+namespace {
+
+constexpr size_t kWidth = 120;           // where there is no terminal
+constexpr uint64_t kReadAtOnce = 1'000;  // records
+
+struct Options {
+  TopicOptions topic;
+  int64_t partition = -1;
+  std::string offset;
+  uint64_t count = 10;
+  std::string schema;
+  bool json = false;
+};
+
+template <class T>
+T Value(Result<T> result) {
+  if (!result.ok()) throw std::invalid_argument(result.status().message());
+  return std::move(result).value();
+}
+
+stream::PeekOptions Plan(const Options& a) {
+  stream::PeekOptions plan{.partition = std::nullopt, .count = a.count, .offset = std::nullopt};
+  if (a.partition >= 0) plan.partition = static_cast<uint32_t>(a.partition);
+  plan.latest = a.offset == "latest";
+  if (a.offset.empty() || a.offset == "earliest" || plan.latest) return plan;
+  uint64_t offset = 0;
+  const char* end = a.offset.data() + a.offset.size();
+  if (const auto read = std::from_chars(a.offset.data(), end, offset);
+      read.ec != std::errc() || read.ptr != end)
+    throw std::invalid_argument("--offset is '" + a.offset + "'; it is a number, earliest or latest");
+  plan.offset = offset;
+  return plan;
+}
+
+size_t ScreenWidth() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kWidth;
+}
+
+int Run(const Options& a) {
+  const job::StreamSpec topic = ReadTopic(a.topic);
+  // A job's own schema, unless there is another.
+  std::optional<stream::Schema> schema;
+  if (!a.schema.empty()) {
+    schema = stream::Schema::FromConfig(Config::ParseFile(a.schema).At("schema"));
+  } else if (!a.topic.job.empty()) {
+    if (const Config job = Config::ParseFile(a.topic.job); job.Has("schema"))
+      schema = stream::Schema::FromConfig(job.At("schema"));
+  }
+  const auto source = Value(topic.Open());
+  const auto there = Value(source->Ranges());
+  stream::RecordPrinter::Options look{.json = a.json, .width = ScreenWidth()};
+  uint64_t records = 0;
+  for (const auto& range : there) {
+    records += range.end - range.begin;
+    look.last_offset = std::max(look.last_offset, range.end);
+  }
+  auto plan = stream::PlanPeek(there, Plan(a));
+  if (!plan.ok()) throw std::invalid_argument(topic.Describe() + ": " + plan.status().message());
+  if (!a.json) {
+    std::printf("%s: %zu partition%s, %s records\n%s", topic.Describe().c_str(), there.size(),
+                there.size() == 1 ? "" : "s", report::Grouped(records).c_str(), plan->empty() ? "" : "\n");
+  }
+  stream::RecordPrinter printer(schema ? &*schema : nullptr, look);
+  stream::RecordBatch batch;
+  if (schema) batch.wanted = schema->attributes();
+  for (const auto& range : *plan) {
+    for (uint64_t at = range.begin; at < range.end; at += kReadAtOnce) {
+      const Status read = source->Read(range.partition, at, std::min(range.end, at + kReadAtOnce), &batch);
+      if (!read.ok()) throw std::invalid_argument(read.message());
+      std::string text;
+      printer.Print(batch, &text);
+      std::fputs(text.c_str(), stdout);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddPeekCommand(CLI::App& app, int* result) {
+  const auto a = std::make_shared<Options>();
+  auto* command = app.add_subcommand("peek", "show records of a topic, and what a schema makes of them");
+  AddTopicOptions(command, &a->topic);
+  command->add_option("--partition", a->partition, "of this partition only")->check(CLI::Range(0, 1 << 20));
+  command->add_option("--offset", a->offset,
+                      "the first record of each partition: its offset, or earliest; latest: the last records "
+                      "(default: earliest)");
+  command->add_option("--count", a->count, "number of records in all")->capture_default_str();
+  command
+      ->add_option("--schema", a->schema,
+                   "job file with a `schema:`: show features and labels, or why a record is a dead letter "
+                   "(default: the schema of --job, if it has one)")
+      ->check(CLI::ExistingFile);
+  command->add_flag("--json", a->json, "print one JSON object per record, with the whole record");
+  command->callback([a, result] { *result = Run(*a); });
+}
+
+}  // namespace leat

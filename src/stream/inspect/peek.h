@@ -1,0 +1,54 @@
+// Shows records of a topic as the decoder sees them, for `leat peek`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "stream/schema.h"
+#include "stream/source.h"
+
+namespace leat::stream {
+
+struct PeekOptions {
+  std::optional<uint32_t> partition;  // not set: all of them
+  uint64_t count = 10;                // of records in all
+  // Where to begin in each partition; not set: with its first record, or (`latest`) so that the last ones are
+  // shown.
+  std::optional<uint64_t> offset;
+  bool latest = false;
+};
+
+// The records to show: `count` of them, evenly from the partitions that have enough. kNotFound, with what
+// there is, if there is no such partition or offset.
+Result<std::vector<PartitionRange>> PlanPeek(const std::vector<PartitionRange>& topic,
+                                             const PeekOptions& options);
+
+// A record as one line of at most `width` characters: text, with control characters escaped, or 0x and
+// hexadecimal digits if it is not UTF-8.
+std::string ShownRecord(ByteView record, size_t width);
+
+// Not thread-safe.
+class RecordPrinter {
+ public:
+  struct Options {
+    bool json = false;  // one object per line, with the whole record
+    size_t width = 120;
+    uint64_t last_offset = 0;  // sets the width of the column
+  };
+  // `schema`: null shows the records alone. Throws as MakeDecoder.
+  RecordPrinter(const Schema* schema, const Options& options);
+  ~RecordPrinter();
+  // Appends the records that exist to `out`, and a heading before the first.
+  void Print(const RecordBatch& batch, std::string* out);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace leat::stream
