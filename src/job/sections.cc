@@ -300,6 +300,11 @@ void ReadStrategy(const Config& config, Job* job) {
     config.At("cluster").At("placement").Fail(good.message());
   }
   CheckStrategy(config, *job);
+  if (strategy.deterministic && job->drift && job->drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate) {
+    config.At("metrics").At("drift").At("alarm").Fail(
+        "raise_rate raises the rate when workers report, which differs from run to run; the strategy has "
+        "deterministic: true");
+  }
 }
 
 // `copies`: null for a job without its model.

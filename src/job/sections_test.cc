@@ -202,6 +202,24 @@ metrics: {drift: {detector: adwin, on: error}}
               AllOf(StartsWith("job.yaml:6: "), HasSubstr("predicts classes")));
 }
 
+TEST(Sections, AnAlarmRaisesTheRateUnlessTheJobIsDeterministic) {
+  const auto with = [](const char* strategy) {
+    return std::string(R"(
+stream: {topic: t}
+schema: {format: json, fields: {x: {type: number}, y: {type: number, role: label}}}
+model: {layers: [dense: {units: 1}], loss: squared_error}
+optimizer: {type: sgd, learning_rate: 0.1}
+metrics: {drift: {detector: adwin, alarm: raise_rate, factor: 10, events: 2000}}
+)") + strategy;
+  };
+  const Job job = Parse(with("strategy: allreduce"));
+  EXPECT_EQ(job.drift->alarm, metrics::DriftConfig::Alarm::kRaiseRate);
+  EXPECT_EQ(job.drift->factor, 10);
+  EXPECT_EQ(job.drift->events, 2000u);
+  EXPECT_THAT(MistakeIn(with("strategy: {type: allreduce, deterministic: true}")),
+              AllOf(StartsWith("job.yaml:6: "), HasSubstr("deterministic: true")));
+}
+
 TEST(Sections, AModelWithoutLabelNeedsNone) {
   const Job job = Parse(R"(
 stream: {topic: t}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -21,9 +22,14 @@ T OneOf(const Config& map, std::string_view key, const std::vector<std::string>&
   return static_cast<T>(std::ranges::find(names, name) - names.begin());
 }
 
+void Allow(const Config& map, std::initializer_list<std::string> settings) {
+  std::vector<std::string> known = {"detector", "on", "alarm", "factor", "events"};
+  known.insert(known.end(), settings.begin(), settings.end());
+  map.Allow(known);
+}
+
 AdwinOptions AdwinFrom(const Config& map) {
-  map.Allow(
-      {"detector", "on", "alarm", "delta", "clock", "max_buckets", "min_window_length", "grace_period"});
+  Allow(map, {"delta", "clock", "max_buckets", "min_window_length", "grace_period"});
   AdwinOptions options;
   const auto count = [&](const char* key, uint32_t usual, int64_t least, int64_t most) {
     return static_cast<uint32_t>(map.Integer(key, usual, least, most));
@@ -37,7 +43,7 @@ AdwinOptions AdwinFrom(const Config& map) {
 }
 
 PageHinkleyOptions PageHinkleyFrom(const Config& map) {
-  map.Allow({"detector", "on", "alarm", "min_instances", "delta", "threshold", "alpha", "mode"});
+  Allow(map, {"min_instances", "delta", "threshold", "alpha", "mode"});
   PageHinkleyOptions options;
   options.min_instances =
       static_cast<uint32_t>(map.Integer("min_instances", options.min_instances, 1, kMany));
@@ -69,7 +75,14 @@ DriftConfig DriftConfig::FromConfig(const Config& config) {
     drift.detector = PageHinkleyFrom(map);
   }
   drift.on = OneOf(map, "on", {std::begin(kOn), std::end(kOn)}, drift.on);
-  drift.alarm = OneOf(map, "alarm", {"report", "checkpoint"}, drift.alarm);
+  drift.alarm = OneOf(map, "alarm", {"report", "checkpoint", "raise_rate"}, drift.alarm);
+  for (const char* key : {"factor", "events"}) {
+    if (map.Has(key) && drift.alarm != Alarm::kRaiseRate)
+      map.At(key).Fail(std::string(key) + " is a setting of alarm: raise_rate");
+  }
+  drift.factor = static_cast<float>(map.Number("factor", drift.factor, 1, 1000));
+  drift.events =
+      static_cast<uint64_t>(map.Integer("events", static_cast<int64_t>(drift.events), 1, int64_t{1} << 50));
   return drift;
 }
 

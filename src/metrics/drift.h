@@ -23,10 +23,13 @@ struct DriftConfig {
   enum class Alarm : uint8_t {
     kReport,      // in log, status and summary
     kCheckpoint,  // and a checkpoint is started
+    kRaiseRate,   // and the learning rate is raised for a while
   };
   std::variant<AdwinOptions, PageHinkleyOptions> detector;
   On on = On::kLoss;
   Alarm alarm = Alarm::kReport;
+  float factor = 3;          // kRaiseRate: on the learning rate
+  uint64_t events = 50'000;  // kRaiseRate: for so many events
   friend bool operator==(const DriftConfig&, const DriftConfig&) = default;
 
   // A detector's name or a map. Throws std::invalid_argument with the line.

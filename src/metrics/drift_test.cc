@@ -40,19 +40,29 @@ TEST(Drift, EverySettingIsRead) {
                                                         .alpha = 0.5,
                                                         .mode = PageHinkleyOptions::Mode::kDown},
                          .on = DriftConfig::On::kAbsoluteError}));
+  EXPECT_EQ(Parse("{detector: adwin, alarm: raise_rate, factor: 2.5, events: 700}"),
+            (DriftConfig{.detector = AdwinOptions(),
+                         .alarm = DriftConfig::Alarm::kRaiseRate,
+                         .factor = 2.5f,
+                         .events = 700}));
 }
 
 TEST(Drift, MistakesAreSaidWithTheirLine) {
-  for (const auto& [yaml, said] : {std::pair{"adwim", "unknown detector 'adwim'; did you mean 'adwin'?"},
-                                   {"{on: loss}", "detector"},
-                                   {"{detector: adwin, threshold: 5}", "threshold"},
-                                   {"{detector: page_hinkley, clock: 5}", "clock"},
-                                   {"{detector: adwin, on: accuracy}", "unknown on 'accuracy'"},
-                                   {"{detector: adwin, alarm: stop}", "unknown alarm 'stop'"},
-                                   {"{detector: adwin, max_buckets: 1}", "max_buckets is 1"},
-                                   {"{detector: adwin, delta: 0}", "delta is 0"},
-                                   {"{detector: adwin, clock: 0}", "clock is 0"},
-                                   {"{detector: page_hinkley, mode: sideways}", "unknown mode 'sideways'"}}) {
+  for (const auto& [yaml, said] :
+       {std::pair{"adwim", "unknown detector 'adwim'; did you mean 'adwin'?"},
+        {"{on: loss}", "detector"},
+        {"{detector: adwin, threshold: 5}", "threshold"},
+        {"{detector: page_hinkley, clock: 5}", "clock"},
+        {"{detector: adwin, on: accuracy}", "unknown on 'accuracy'"},
+        {"{detector: adwin, alarm: stop}", "unknown alarm 'stop'"},
+        {"{detector: adwin, max_buckets: 1}", "max_buckets is 1"},
+        {"{detector: adwin, delta: 0}", "delta is 0"},
+        {"{detector: adwin, clock: 0}", "clock is 0"},
+        {"{detector: adwin, factor: 2}", "factor is a setting of alarm: raise_rate"},
+        {"{detector: adwin, alarm: checkpoint, events: 9}", "events is a setting"},
+        {"{detector: adwin, alarm: raise_rate, factor: 0.5}", "factor is 0.5"},
+        {"{detector: adwin, alarm: raise_rate, events: 0}", "events is 0"},
+        {"{detector: page_hinkley, mode: sideways}", "unknown mode 'sideways'"}}) {
     try {
       (void)Parse(yaml);
       ADD_FAILURE() << yaml;

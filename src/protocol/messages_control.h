@@ -100,6 +100,7 @@ struct Lease {
   uint32_t width = 1;
   uint32_t needed = 1;
   RunSet assigned;
+  float rate = 1;  // as PushHeader::rate, for all runs
   friend bool operator==(const Lease&, const Lease&) = default;
 };
 
@@ -203,6 +204,7 @@ struct Round {
     friend bool operator==(const Lane&, const Lane&) = default;
   };
   uint64_t first_step = 0;
+  float rate = 1;           // as PushHeader::rate, of all steps
   std::vector<Lane> lanes;  // by lane; all with the same number of runs
   uint64_t end() const { return first_step + (lanes.empty() ? 0 : lanes.front().assigned.count()); }
   friend bool operator==(const Round&, const Round&) = default;

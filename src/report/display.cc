@@ -116,7 +116,8 @@ std::string Quality(const Json& s) {
   return text;
 }
 
-// "3 alarms of adwin on error, the last at event 12,345 (mean before it 0.1234)"; "" without a detector.
+// "3 alarms of adwin on error, the last at event 12,345 (mean before it 0.1234); learning rate × 3.00 now";
+// "" without a detector.
 std::string Drift(const Json& s) {
   const Json drift = s.value("drift", Json());
   if (!drift.is_object()) return "";
@@ -126,7 +127,8 @@ std::string Drift(const Json& s) {
   const Json last = drift.value("last", Json());
   if (!last.is_object()) return text;
   return text + ", the last at event " + Grouped(Value(last, "event")) + " (mean before it " +
-         Field(last, "mean", 4) + ")";
+         Field(last, "mean", 4) + ")" +
+         (Value(drift, "rate") > 1 ? "; learning rate × " + Field(drift, "rate", 2) + " now" : "");
 }
 
 // "1.26 (99%: 4)"

@@ -72,6 +72,11 @@ TEST(Render, DriftAndFiguresOfTheWholeRunAreShown) {
   const std::string shown = "1 alarm of adwin on error, the last at event 12,345 (mean before it 0.2500)";
   EXPECT_THAT(RenderTable(status.dump(), {}, 90, false), ::testing::Contains("drift: " + shown));
   EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   drift: " + shown));
+  status["drift"]["rate"] = 1;
+  EXPECT_THAT(RenderLine(status.dump()), Not(HasSubstr("learning rate")));
+  status["drift"]["rate"] = 2.5;
+  EXPECT_THAT(RenderLine(status.dump()), HasSubstr("(mean before it 0.2500); learning rate × 2.50 now"));
+  status["drift"].erase("rate");
   status["since_start"] = Json::parse(R"({"events":1000000,"loss":0.5,"accuracy":0.75,"auc":null})");
   status["fading"] = Json::parse(R"({"factor":0.999,"loss":0.25,"mae":0.125})");
   const std::string summary = RenderSummary(status.dump());

@@ -139,6 +139,7 @@ class Progress::JsonWriter {
                 {"alarms", figures.alarms()}};
       if (const auto& last = figures.last_alarm())
         json["last"] = {{"event", last->event}, {"mean", last->mean}};
+      if (drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate) json["rate"] = status_.rate;
       json_["drift"] = std::move(json);
     }
   }

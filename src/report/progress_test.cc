@@ -280,6 +280,10 @@ TEST_F(ProgressTest, EachBatchReachesTheDetectorOnce) {
   EXPECT_EQ(json["fading"]["factor"], 0.5);
   EXPECT_DOUBLE_EQ(json["fading"]["loss"], 1);
   EXPECT_DOUBLE_EQ(json["fading"]["accuracy"], 0.5);
+  EXPECT_FALSE(json["drift"].contains("rate"));
+  drift.alarm = metrics::DriftConfig::Alarm::kRaiseRate;
+  progress_.emplace(Progress::Options{.task = nn::Task::kBinary, .fading = {}, .drift = drift});
+  EXPECT_EQ(Show()["drift"]["rate"], 1);
 }
 
 TEST_F(ProgressTest, BatchesThatAreNotFiniteLeaveTheFiguresAlone) {

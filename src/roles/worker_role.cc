@@ -159,7 +159,7 @@ class WorkerRole {
     const step::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
-                                 {.first = a.first, .last = a.last, .version = a.version});
+                                 {.first = a.first, .last = a.last, .version = a.version, .rate = a.rate});
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;
     progress_.absolute_error += step.absolute_error;
