@@ -14,6 +14,8 @@ namespace {
 using protocol::CutsMade;
 using protocol::IdsReserved;
 using protocol::JournalRecord;
+using protocol::Position;
+using protocol::RateRaised;
 using protocol::RoundMade;
 using protocol::StreamStart;
 
@@ -25,7 +27,7 @@ constexpr uint64_t kSector = 512;
 constexpr uint64_t kMaxRecord = 16 << 20;
 constexpr uint64_t kMaxFile = uint64_t{1} << 32;
 
-enum class Kind : uint8_t { kCuts = 1, kStart = 2, kNodes = 3, kRound = 4 };
+enum class Kind : uint8_t { kCuts = 1, kStart = 2, kNodes = 3, kRound = 4, kRate = 5 };
 
 uint32_t LengthCheck(uint32_t length, uint64_t offset) {
   return static_cast<uint32_t>(Checksum(std::as_bytes(std::span(&length, 1)), offset));
@@ -43,6 +45,18 @@ bool Unwritten(ByteView file, uint64_t at, uint64_t end) {
 void AppendRecord(const JournalRecord& record, Bytes* file) {
   const Bytes bytes = EncodeRecord(record, file->size());
   file->insert(file->end(), bytes.begin(), bytes.end());
+}
+
+constexpr uint64_t kPositionBytes = 12;
+
+void Put(Position position, ByteWriter* out) {
+  out->Put(position.epoch);
+  out->Put(position.offset);
+}
+
+Position GetPosition(ByteReader* in) {
+  const auto epoch = in->Get<uint32_t>();
+  return {epoch, in->Get<uint64_t>()};
 }
 
 // The fixed size of an encoded cut.
@@ -77,6 +91,18 @@ RoundMade DecodeRound(ByteReader* in) {
   return round;
 }
 
+RateRaised DecodeRate(ByteReader* in) {
+  RateRaised raised;
+  raised.factor = in->Get<float>();
+  if (!protocol::ValidRate(raised.factor)) in->Fail();
+  const uint32_t partitions = in->GetCount(2 * kPositionBytes);
+  for (uint32_t p = 0; p < partitions && in->ok(); ++p) {
+    raised.first.push_back(GetPosition(in));
+    raised.last.push_back(GetPosition(in));
+  }
+  return raised;
+}
+
 bool Before(const protocol::Cut& cut, const std::vector<protocol::Position>& watermark) {
   return cut.partition < watermark.size() && cut.next() <= watermark[cut.partition];
 }
@@ -97,10 +123,7 @@ Bytes EncodePayload(const JournalRecord& record) {
   } else if (const auto* start = std::get_if<StreamStart>(&record)) {
     out.Put(Kind::kStart);
     out.Put(static_cast<uint32_t>(start->start.size()));
-    for (const auto& position : start->start) {
-      out.Put(position.epoch);
-      out.Put(position.offset);
-    }
+    for (const Position position : start->start) Put(position, &out);
   } else if (const auto* round = std::get_if<RoundMade>(&record)) {
     out.Put(Kind::kRound);
     out.Put(round->first_step);
@@ -109,6 +132,14 @@ Bytes EncodePayload(const JournalRecord& record) {
     for (const auto& part : round->lanes) {
       Encode(part.cut, &out);
       for (const uint64_t word : part.assigned.words()) out.Put(word);
+    }
+  } else if (const auto* raised = std::get_if<RateRaised>(&record)) {
+    out.Put(Kind::kRate);
+    out.Put(raised->factor);
+    out.Put(static_cast<uint32_t>(raised->first.size()));
+    for (size_t p = 0; p < raised->first.size(); ++p) {
+      Put(raised->first[p], &out);
+      Put(raised->last[p], &out);
     }
   } else {
     const auto& nodes = std::get<IdsReserved>(record);
@@ -120,7 +151,6 @@ Bytes EncodePayload(const JournalRecord& record) {
 }
 
 Result<JournalRecord> DecodePayload(ByteView payload) {
-  constexpr uint64_t kPositionBytes = 12;
   ByteReader in(payload);
   const auto kind = in.Get<Kind>();
   JournalRecord record;
@@ -136,10 +166,7 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
     case Kind::kStart: {
       StreamStart start;
       start.start.resize(in.GetCount(kPositionBytes));
-      for (auto& position : start.start) {
-        position.epoch = in.Get<uint32_t>();
-        position.offset = in.Get<uint64_t>();
-      }
+      for (auto& position : start.start) position = GetPosition(&in);
       record = std::move(start);
       break;
     }
@@ -152,6 +179,9 @@ Result<JournalRecord> DecodePayload(ByteView payload) {
     }
     case Kind::kRound:
       record = DecodeRound(&in);
+      break;
+    case Kind::kRate:
+      record = DecodeRate(&in);
       break;
     default:
       return Status(Code::kDataLoss, "a record of kind " + std::to_string(static_cast<int>(kind)));
@@ -221,6 +251,8 @@ std::vector<JournalRecord> Compact(std::vector<JournalRecord> records,
       const bool over = std::ranges::all_of(
           round->lanes, [&](const RoundMade::Lane& part) { return Before(part.cut, watermark); });
       if (!over) rest.push_back(std::move(record));
+    } else if (const auto* raised = std::get_if<RateRaised>(&record)) {
+      if (!raised->Before(watermark)) rest.push_back(std::move(record));
     } else {
       (std::holds_alternative<StreamStart>(record) ? start : nodes) = std::move(record);
     }

@@ -5,6 +5,8 @@
 //   record  = length:u32 length_check:u32 payload checksum:u64 "leat"
 //   payload = 1:u8 count:u32 cut*  |  2:u8 count:u32 (epoch:u32 offset:u64)*  |  3:u8 node:u64 lease:u64
 //           | 4:u8 first_step:u64 needed:u32 count:u32 (cut words:u64*)*
+//           | 5:u8 factor:f32 count:u32 (first:position last:position)*        position = epoch:u32
+//           offset:u64
 //
 // length_check is the lower half of the checksum of length, checksum that of payload. Both are seeded with
 // the record's offset, so a record is valid only at its original offset.
@@ -45,7 +47,8 @@ Bytes EncodePayload(const protocol::JournalRecord& record);
 Result<protocol::JournalRecord> DecodePayload(ByteView payload);
 
 // The records still needed if every state that may be restored has all cuts before `watermark` (by
-// partition): later cuts, rounds with such a cut, and the newest record of each other kind.
+// partition): later cuts, rounds with such a cut, spans of a raised learning rate that end later, and the
+// newest start and ids.
 std::vector<protocol::JournalRecord> Compact(std::vector<protocol::JournalRecord> records,
                                              const std::vector<protocol::Position>& watermark);
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <limits>
 
 #include "checkpoint/testing.h"
 
@@ -15,6 +16,7 @@ using protocol::CutsMade;
 using protocol::IdsReserved;
 using protocol::JournalRecord;
 using protocol::Position;
+using protocol::RateRaised;
 using protocol::RoundMade;
 using protocol::StreamStart;
 
@@ -29,6 +31,7 @@ std::vector<JournalRecord> SomeRecords() {
     records.push_back(made);
     records.push_back(IdsReserved{n, n});
     records.push_back(MakeRound(n, 1, made.cuts));
+    records.push_back(RateRaised{static_cast<float>(n), {{0, n}, {1, n}}, {{0, 9}, {2, ~uint64_t{0}}}});
   }
   return records;
 }
@@ -75,6 +78,11 @@ TEST(Journal, RecordsComeBackInOrder) {
   EXPECT_EQ(back.first_step, 41u);
   EXPECT_EQ(back.needed, 2u);
   EXPECT_EQ(back.lanes, round.lanes);
+
+  const RateRaised raised{2.5f, {{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}};
+  const auto rate = DecodePayload(EncodePayload(raised));
+  ASSERT_TRUE(rate.ok());
+  EXPECT_EQ(std::get<RateRaised>(*rate), raised);
 }
 
 TEST(Journal, AFileThatEndsInItsLastRecordLosesThatRecordAlone) {
@@ -187,6 +195,16 @@ TEST(Journal, RoundsThatAreNoneAreDataLoss) {
   EXPECT_FALSE(DecodePayload(many).ok());
 }
 
+TEST(Journal, RatesThatAreNoneAreDataLoss) {
+  EXPECT_TRUE(DecodePayload(EncodePayload(RateRaised{1000, {}, {}})).ok());
+  for (const float factor : {0.0f, -2.0f, 1001.0f, std::numeric_limits<float>::infinity()})
+    EXPECT_FALSE(DecodePayload(EncodePayload(RateRaised{factor, {}, {}})).ok()) << factor;
+  Bytes many = EncodePayload(RateRaised{2, {{0, 1}}, {{0, 2}}});
+  const uint32_t partitions = ~uint32_t{0};
+  std::memcpy(many.data() + 1 + 4, &partitions, 4);
+  EXPECT_FALSE(DecodePayload(many).ok());
+}
+
 TEST(Journal, ContinuesAfterATornRecord) {
   const TempDir dir;
   const auto records = SomeRecords();
@@ -267,6 +285,13 @@ TEST(Journal, CompactKeepsTheLaterCutsAndTheNewestOfTheRest) {
             Payloads({StreamStart{{{0, 1}, {0, 2}}}, IdsReserved{2, 5}, CutsMade{{MakeCut(1, 0, 9)}},
                       CutsMade{{MakeCut(0, 9, 12), MakeCut(7, 0, 1)}}}));
   EXPECT_EQ(Payloads(Compact({}, {{3, 9}})), Payloads({}));
+}
+
+TEST(Journal, CompactKeepsRatesThatACutBehindTheWatermarkMayHave) {
+  const RateRaised over{2, {{0, 1}, {0, 1}}, {{0, 9}, {0, 8}}}, half{3, {{0, 1}, {0, 1}}, {{0, 9}, {0, 9}}},
+      later{2, {{0, 20}, {0, 20}}, {{1, 0}, {1, 0}}};
+  EXPECT_EQ(Payloads(Compact({over, half, IdsReserved{1, 1}, later}, {{0, 9}, {0, 8}})),
+            Payloads({IdsReserved{1, 1}, half, later}));
 }
 
 TEST(Journal, CompactKeepsRoundsWholeUntilTheWatermarkPassesAllTheirCuts) {

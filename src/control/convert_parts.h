@@ -27,6 +27,7 @@ struct Limits {
   static constexpr int kRounds = 1 << 12;
   static constexpr int kLanes = 1 << 12;  // of one all-reduce round
   static constexpr int kBins = 1 << 16;
+  static constexpr int kBatches = 1 << 16;  // scores of batches in a worker's heartbeat
   static constexpr size_t kName = 1 << 10;  // an address, a host, a version
   static constexpr size_t kPath = 1 << 12;
   static constexpr size_t kText = 1 << 16;      // a message, a dead letter

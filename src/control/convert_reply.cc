@@ -35,6 +35,13 @@ void Take(const pb::JoinReply& in, protocol::JoinReply* out, Check* check) {
   TakeText(in.transfers(), Limits::kName, "transfers", &out->transfers, check);
 }
 
+template <class Message>
+void TakeRate(const Message& in, const char* name, float* out, Check* check) {
+  if (!in.has_rate()) return;
+  if (!protocol::ValidRate(in.rate())) check->Fail(std::string(name) + " is " + std::to_string(in.rate()));
+  *out = in.rate();
+}
+
 void Put(const protocol::Lease& in, pb::Lease* out) {
   out->set_id(in.id);
   Put(in.cut, in.missing, out->mutable_missing());
@@ -43,6 +50,7 @@ void Put(const protocol::Lease& in, pb::Lease* out) {
   out->set_width(in.width);
   out->set_needed(in.needed);
   Put(in.assigned, out->mutable_assigned());
+  if (in.rate != 1) out->set_rate(in.rate);
 }
 
 void Take(const pb::Lease& in, protocol::Lease* out, Check* check) {
@@ -58,6 +66,7 @@ void Take(const pb::Lease& in, protocol::Lease* out, Check* check) {
   out->lane = step_lane.lane;
   out->width = step_lane.width;
   out->needed = step_lane.needed;
+  TakeRate(in, "lease.rate", &out->rate, check);
   if (in.assigned().empty() || !check->status().ok()) return;
   Take(in.assigned(), out->cut, &out->assigned, check);
   if (!check->status().ok()) return;
@@ -87,11 +96,13 @@ void Take(const pb::Group& in, protocol::Group* out, Check* check) {
 void Put(const protocol::Round& in, pb::Round* out) {
   out->set_first_step(in.first_step);
   for (const auto& part : in.lanes) Put(part.cut, part.assigned, out->add_lanes());
+  if (in.rate != 1) out->set_rate(in.rate);
 }
 
 void Take(const pb::Round& in, protocol::Round* out, Check* check) {
   check->That(in.first_step() <= kLastFirstStep, "round.first_step", in.first_step());
   out->first_step = in.first_step();
+  TakeRate(in, "round.rate", &out->rate, check);
   if (!check->Count(in.lanes_size(), Limits::kLanes, "lanes of a round")) return;
   check->That(in.lanes_size() > 0, "number of lanes of a round", 0);
   for (const auto& runs : in.lanes()) {

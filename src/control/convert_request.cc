@@ -53,6 +53,15 @@ void Put(const protocol::WorkerProgress& in, pb::WorkerProgress* out) {
   out->set_input_wait_seconds(in.input_wait_seconds);
   out->set_splits_ready(in.splits_ready);
   out->set_last_dead_letter(in.last_dead_letter.substr(0, Limits::kText));
+  out->set_absolute_error(in.absolute_error);
+  out->set_first_batch(in.first_batch);
+  for (const auto& batch : in.batches) {
+    auto* scores = out->add_batches();
+    scores->set_events(batch.events);
+    scores->set_loss_sum(batch.loss_sum);
+    scores->set_correct(batch.correct);
+    scores->set_absolute_error(batch.absolute_error);
+  }
 }
 
 void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* check) {
@@ -73,6 +82,11 @@ void Take(const pb::WorkerProgress& in, protocol::WorkerProgress* out, Check* ch
   TakeSeconds(in.input_wait_seconds(), "input_wait_seconds", &out->input_wait_seconds, check);
   out->splits_ready = in.splits_ready();
   TakeText(in.last_dead_letter(), Limits::kText, "last_dead_letter", &out->last_dead_letter, check);
+  out->absolute_error = in.absolute_error();
+  out->first_batch = in.first_batch();
+  if (!check->Count(in.batches_size(), Limits::kBatches, "batches")) return;
+  for (const auto& batch : in.batches())
+    out->batches.push_back({batch.events(), batch.loss_sum(), batch.correct(), batch.absolute_error()});
 }
 
 void Put(const protocol::MemberReport& in, pb::MemberReport* out) {

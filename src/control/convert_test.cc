@@ -78,6 +78,9 @@ TEST(Convert, RequestsThatDoNotFitAreRefusedByName) {
   worker = {};
   worker.progress.scores.resize(2 << 20);
   ExpectRefused(ParseRequest(Serialize(worker)).status(), "scores");
+  worker = {};
+  worker.progress.batches.resize(1 << 17);
+  ExpectRefused(ParseRequest(Serialize(worker)).status(), "131072 batches");
 
   protocol::AdminRequest admin;
   admin.kind = protocol::AdminRequest::Kind(7);
@@ -144,6 +147,8 @@ TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
   ExpectRefused(with([](protocol::Lease* l) { l->width = 0; }), "lease.lane");
   ExpectRefused(with([](protocol::Lease* l) { l->needed = 2; }), "lease.lane");
   ExpectRefused(with([](protocol::Lease* l) { l->first_step = ~uint64_t{0}; }), "lease.first_step");
+  ExpectRefused(with([](protocol::Lease* l) { l->rate = 0; }), "lease.rate is 0.0");
+  ExpectRefused(with([](protocol::Lease* l) { l->rate = 1001; }), "lease.rate is 1001.0");
   ExpectRefused(with([](protocol::Lease* l) { l->assigned = protocol::RunSet(128); }),
                 "words of a set of runs");
   const auto other_runs = [](protocol::Lease* l) {
@@ -180,6 +185,7 @@ TEST(Convert, RepliesThatDoNotFitAreRefusedByName) {
   ExpectRefused(with_round(other_size), "words of a set of runs is 2");
   const auto late = [](protocol::Round* r) { r->first_step = ~uint64_t{0}; };
   ExpectRefused(with_round(late), "round.first_step");
+  ExpectRefused(with_round([](protocol::Round* r) { r->rate = -1; }), "round.rate is -1.0");
 
   protocol::ServerHeartbeatReply server;
   server.orders.emplace_back().file = std::string(5000, 'f');

@@ -35,8 +35,9 @@ LEAT_FIELDS(MpiRank, a, b)
 LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(JoinReply, a, b, c, d, e, g, h, i, j)
 LEAT_FIELDS(Cut, a, b, c, d, e, g, h, i)
-LEAT_FIELDS(Lease, a, b, c, d, e, g, h, i)
-LEAT_FIELDS(WorkerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s)
+LEAT_FIELDS(Lease, a, b, c, d, e, g, h, i, j)
+LEAT_FIELDS(BatchScores, a, b, c, d)
+LEAT_FIELDS(WorkerProgress, a, b, c, d, e, g, h, i, j, k, l, n, o, p, q, r, s, t, u, v)
 LEAT_FIELDS(ShardReport, a, b, c, d, e, g)
 LEAT_FIELDS(RejectedRun, a, b, c)
 LEAT_FIELDS(SliceIncarnation, a, b)
@@ -48,7 +49,7 @@ LEAT_FIELDS(MemberReport, a, b, c, d, e, g, h, i, j, k, l, n, o)
 LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(Group, a, b, c, d, e, g)
 LEAT_FIELDS(Round::Lane, a, b)
-LEAT_FIELDS(Round, a, b)
+LEAT_FIELDS(Round, a, b, c)
 LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j)
 LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
 LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n)
@@ -122,9 +123,11 @@ class Fill {
       v.assigned = Runs(v.cut);
       v.assigned |= v.missing;
     }
+    v.rate = Rate();
   }
   void operator()(protocol::Round& v) {
     v.first_step = Number() >> 1;
+    v.rate = Rate();
     v.lanes.resize(1 + rng_.Below(4));
     const uint64_t runs = 1 + rng_.Below(3);
     for (auto& part : v.lanes) {
@@ -208,6 +211,9 @@ class Fill {
       default:
         return rng_() >> rng_.Below(64);
     }
+  }
+  float Rate() {
+    return rng_.Chance(0.5) ? 1.0f : protocol::kMaxRate / static_cast<float>(1 + rng_.Below(99));
   }
   void Spread(protocol::Cut& cut) {
     cut.batch_size = 1 + static_cast<uint32_t>(rng_.Below(300));

@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "engine/plan.h"
 #include "job/input/stream_spec.h"
+#include "metrics/drift.h"
 #include "nn/model.h"
 #include "optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
@@ -98,6 +99,8 @@ struct Job {
   uint32_t keep_checkpoints = 2;
   double dead_letter_rate = 0.1;      // the job stops if a larger share of the last events fails
   uint64_t metrics_window = 200'000;  // events that live loss, accuracy and AUC cover
+  std::optional<double> fading;       // factor of the figures with forgetting
+  std::optional<metrics::DriftConfig> drift;
   std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
   DebugSpec debug;
   // Identities of what the stream is read from (StreamSpec::Identify), on the host that the job was started
@@ -134,6 +137,8 @@ struct Job {
   // The delimiter, the columns, the inputs and the assets, as YAML; for a job of FromFiles or Load.
   std::string Found() const;
 
+  // Workers report the scores of every batch.
+  bool reports_batches() const { return fading || drift; }
   // `kernels` with this machine's devices and the job's threads. Throws if the job needs more devices than
   // this machine has cores.
   engine::PlanOptions Plan(engine::PlanOptions kernels) const;

@@ -202,8 +202,19 @@ void ReadDebug(const Config& debug, Job* job) {
 }
 
 void ReadMetrics(const Config& metrics, Job* job) {
-  metrics.Allow({"window"});
+  metrics.Allow({"window", "fading", "drift"});
   job->metrics_window = static_cast<uint64_t>(metrics.Integer("window", 200'000, 1000, int64_t{1} << 40));
+  if (metrics.Has("fading")) job->fading = metrics.Number("fading", 0, 0, 1 - 1e-9);
+  if (!metrics.Has("drift")) return;
+  const Config drift = metrics.At("drift");
+  job->drift = metrics::DriftConfig::FromConfig(drift);
+  if (job->model == nullptr) return;
+  const nn::Task task = job->model->task();
+  using On = metrics::DriftConfig::On;
+  if (job->drift->on == On::kError && task != nn::Task::kBinary && task != nn::Task::kClasses)
+    drift.At("on").Fail("drift on error needs a loss that predicts classes");
+  if (job->drift->on == On::kAbsoluteError && task != nn::Task::kRegression)
+    drift.At("on").Fail("drift on absolute_error needs a loss that predicts a number");
 }
 
 void ReadEvaluate(const Config& evaluate, Job* job) {
@@ -289,6 +300,11 @@ void ReadStrategy(const Config& config, Job* job) {
     config.At("cluster").At("placement").Fail(good.message());
   }
   CheckStrategy(config, *job);
+  if (strategy.deterministic && job->drift && job->drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate) {
+    config.At("metrics").At("drift").At("alarm").Fail(
+        "raise_rate raises the rate when workers report, which differs from run to run; the strategy has "
+        "deterministic: true");
+  }
 }
 
 // `copies`: null for a job without its model.

@@ -173,6 +173,53 @@ TEST(Sections, EveryMistakeIsSaidWithItsLine) {
   EXPECT_THAT(MistakeIn("name: x"), HasSubstr("stream"));
 }
 
+TEST(Sections, FiguresWithForgettingAndDriftAreAskedFor) {
+  const Job usual = Parse(kFullJob);
+  EXPECT_FALSE(usual.fading || usual.drift || usual.reports_batches());
+  const auto with = [](const char* more) {
+    return Replaced(kFullJob, "window: 4000", std::string("window: 4000, ") + more);
+  };
+  const Job fading = Parse(with("fading: 0.99"));
+  EXPECT_EQ(fading.fading, 0.99);
+  EXPECT_TRUE(fading.reports_batches() && !fading.drift);
+  const Job drift = Parse(with("drift: {detector: page_hinkley, on: error, alarm: checkpoint}"));
+  EXPECT_TRUE(drift.reports_batches() && !drift.fading);
+  EXPECT_EQ(drift.drift, (metrics::DriftConfig{.detector = metrics::PageHinkleyOptions(),
+                                               .on = metrics::DriftConfig::On::kError,
+                                               .alarm = metrics::DriftConfig::Alarm::kCheckpoint}));
+  for (const auto& [more, said] : {std::pair{"fading: 1", "fading is 1"},
+                                   {"drift: adwn", "did you mean 'adwin'"},
+                                   {"drift: {detector: adwin, on: absolute_error}", "predicts a number"}}) {
+    EXPECT_THAT(MistakeIn(with(more)), AllOf(StartsWith("job.yaml:28: "), HasSubstr(said)));
+  }
+  EXPECT_THAT(MistakeIn(R"(
+stream: {topic: t}
+schema: {format: json, fields: {x: {type: number}, y: {type: number, role: label}}}
+model: {layers: [dense: {units: 1}], loss: squared_error}
+optimizer: {type: sgd, learning_rate: 0.1}
+metrics: {drift: {detector: adwin, on: error}}
+)"),
+              AllOf(StartsWith("job.yaml:6: "), HasSubstr("predicts classes")));
+}
+
+TEST(Sections, AnAlarmRaisesTheRateUnlessTheJobIsDeterministic) {
+  const auto with = [](const char* strategy) {
+    return std::string(R"(
+stream: {topic: t}
+schema: {format: json, fields: {x: {type: number}, y: {type: number, role: label}}}
+model: {layers: [dense: {units: 1}], loss: squared_error}
+optimizer: {type: sgd, learning_rate: 0.1}
+metrics: {drift: {detector: adwin, alarm: raise_rate, factor: 10, events: 2000}}
+)") + strategy;
+  };
+  const Job job = Parse(with("strategy: allreduce"));
+  EXPECT_EQ(job.drift->alarm, metrics::DriftConfig::Alarm::kRaiseRate);
+  EXPECT_EQ(job.drift->factor, 10);
+  EXPECT_EQ(job.drift->events, 2000u);
+  EXPECT_THAT(MistakeIn(with("strategy: {type: allreduce, deterministic: true}")),
+              AllOf(StartsWith("job.yaml:6: "), HasSubstr("deterministic: true")));
+}
+
 TEST(Sections, AModelWithoutLabelNeedsNone) {
   const Job job = Parse(R"(
 stream: {topic: t}

@@ -26,7 +26,27 @@ uint64_t GetVarint(ByteReader* in) {
 // More than any stream holds, and a sum of kBins such counts still fits 64 bits.
 constexpr uint64_t kMaxCount = uint64_t{1} << 48;
 
+template <class T>
+double AreaUnder(std::span<const T> positive, std::span<const T> negative) {
+  double below = 0, won = 0, all_positive = 0;
+  for (size_t i = 0; i < positive.size(); ++i) {
+    const auto p = static_cast<double>(positive[i]), n = static_cast<double>(negative[i]);
+    won += p * (below + n / 2);
+    below += n;
+    all_positive += p;
+  }
+  if (below == 0 || all_positive == 0) return std::numeric_limits<double>::quiet_NaN();
+  return won / (below * all_positive);
+}
+
 }  // namespace
+
+double AucOf(std::span<const uint64_t> positive, std::span<const uint64_t> negative) {
+  return AreaUnder(positive, negative);
+}
+double AucOf(std::span<const double> positive, std::span<const double> negative) {
+  return AreaUnder(positive, negative);
+}
 
 void AucCounts::Merge(const AucCounts& other) {
   for (size_t i = 0; i < kBins; ++i) {
@@ -50,15 +70,7 @@ uint64_t AucCounts::negatives() const {
 }
 
 double AucCounts::Auc() const {
-  double below = 0, won = 0, all_positive = 0;
-  for (size_t i = 0; i < kBins; ++i) {
-    const auto positive = static_cast<double>(positive_[i]), negative = static_cast<double>(negative_[i]);
-    won += positive * (below + negative / 2);
-    below += negative;
-    all_positive += positive;
-  }
-  if (below == 0 || all_positive == 0) return std::numeric_limits<double>::quiet_NaN();
-  return won / (below * all_positive);
+  return AucOf(std::span<const uint64_t>(positive_), std::span<const uint64_t>(negative_));
 }
 
 Bytes AucCounts::Encode() const {

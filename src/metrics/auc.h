@@ -17,6 +17,11 @@
 
 namespace leat::metrics {
 
+// From counts, or weights, of positive and negative examples by bin, lowest scores first. NaN if either is
+// all 0.
+double AucOf(std::span<const uint64_t> positive, std::span<const uint64_t> negative);
+double AucOf(std::span<const double> positive, std::span<const double> negative);
+
 class AucCounts {
  public:
   // All scores below 2^-16 share the first bin, all above 1 - 2^-16 the last.
@@ -38,6 +43,9 @@ class AucCounts {
 
   uint64_t positives() const;
   uint64_t negatives() const;
+  // Counts by bin.
+  const std::vector<uint64_t>& positive() const { return positive_; }
+  const std::vector<uint64_t>& negative() const { return negative_; }
   // NaN if there are no positives or no negatives.
   double Auc() const;
 

@@ -1,6 +1,7 @@
 #include "nn/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string_view>
 
@@ -157,6 +158,14 @@ uint64_t CountCorrect(const Model& model, std::span<const float> scores, std::sp
     correct += labels[i] == static_cast<float>(best);
   }
   return correct;
+}
+
+double AbsoluteError(const Model& model, std::span<const float> scores, std::span<const float> labels) {
+  if (model.task() != Task::kRegression) return 0;
+  LEAT_CHECK(scores.size() >= labels.size());
+  double sum = 0;
+  for (size_t i = 0; i < labels.size(); ++i) sum += std::abs(double{scores[i]} - labels[i]);
+  return sum;
 }
 
 void PositiveScores(const Model& model, std::span<const float> scores, std::span<float> out) {

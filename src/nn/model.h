@@ -92,6 +92,9 @@ class Model {
 // 0 for other tasks. `scores` are the scores of the first labels.size() labels.
 uint64_t CountCorrect(const Model& model, std::span<const float> scores, std::span<const float> labels);
 
+// For regression: Σ |score - label|; 0 for other tasks. Arguments as above.
+double AbsoluteError(const Model& model, std::span<const float> scores, std::span<const float> labels);
+
 // For binary tasks: copies the probability of class 1 of the first out.size() rows from `scores`.
 void PositiveScores(const Model& model, std::span<const float> scores, std::span<float> out);
 

@@ -257,6 +257,8 @@ TEST(Model, ScoresAreHeldAgainstLabels) {
   EXPECT_EQ(CountCorrect(one, std::vector<float>{.3f, .8f, .5f}, std::vector<float>{1, 1, 1}), 2u);
   const auto number = Make("{inputs: 1, layers: [dense: {units: 1}], loss: squared_error}");
   EXPECT_EQ(CountCorrect(number, std::vector<float>{1}, std::vector<float>{1}), 0u);
+  EXPECT_EQ(AbsoluteError(number, std::vector<float>{1, -2, 7}, std::vector<float>{1.5f, 2}), 4.5);
+  EXPECT_EQ(AbsoluteError(one, std::vector<float>{.3f}, std::vector<float>{1}), 0);
 }
 
 TEST(ModelErrors, NameLineLayerAndTheNearestWord) {

@@ -100,15 +100,25 @@ struct Lease {
   uint32_t width = 1;
   uint32_t needed = 1;
   RunSet assigned;
+  float rate = 1;  // as PushHeader::rate, for all runs
   friend bool operator==(const Lease&, const Lease&) = default;
+};
+
+// Sums over the events of one batch, or of several in a row, scored before training on them.
+struct BatchScores {
+  uint64_t events = 0;
+  double loss_sum = 0;
+  uint64_t correct = 0;
+  double absolute_error = 0;
 };
 
 // Cumulative since the process started. For totals, use the last report of each node.
 struct WorkerProgress {
   uint64_t steps = 0;
-  uint64_t events = 0;   // scored and trained
-  double loss_sum = 0;   // Σ over events, before training on them
-  uint64_t correct = 0;  // classification: arg max equals the label
+  uint64_t events = 0;        // scored and trained
+  double loss_sum = 0;        // Σ over events, before training on them
+  uint64_t correct = 0;       // classification: arg max equals the label
+  double absolute_error = 0;  // regression: Σ |prediction - label|
   uint64_t rejected_batches = 0;
   uint64_t dead_letters = 0;
   double cpu_seconds = 0;
@@ -125,6 +135,10 @@ struct WorkerProgress {
   uint64_t feed_bytes = 0;       // read from feeds
   uint64_t feed_retries = 0;     // attempts to read from a feed that failed
   std::string last_dead_letter;  // "partition 3 offset 991: amount: 'abc' is not a number"
+  // Not cumulative: the last entries of the sequence of all batches, from entry `first_batch` on. Entries
+  // that no answer has confirmed are repeated. Empty if the job has no use for them.
+  uint64_t first_batch = 0;
+  std::vector<BatchScores> batches;
 };
 
 struct SliceIncarnation {
@@ -190,6 +204,7 @@ struct Round {
     friend bool operator==(const Lane&, const Lane&) = default;
   };
   uint64_t first_step = 0;
+  float rate = 1;           // as PushHeader::rate, of all steps
   std::vector<Lane> lanes;  // by lane; all with the same number of runs
   uint64_t end() const { return first_step + (lanes.empty() ? 0 : lanes.front().assigned.count()); }
   friend bool operator==(const Round&, const Round&) = default;

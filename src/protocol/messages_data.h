@@ -40,6 +40,13 @@ struct StepLane {
   friend bool operator==(const StepLane&, const StepLane&) = default;
 };
 
+// A factor on the learning rate of an update, as the coordinator sets it. Check every one from a peer or
+// file.
+inline constexpr float kMaxRate = 1000;
+inline bool ValidRate(float rate) {
+  return rate > 0 && rate <= kMaxRate;
+}
+
 // A push without its lists.
 struct PushHeader {
   uint64_t sequence = 0;  // of this worker, echoed by the reply
@@ -49,6 +56,7 @@ struct PushHeader {
   Cut cut;  // of the run; unused by kPull
   uint32_t run = 0;
   uint32_t events = 0;  // good records in the run: its weight
+  float rate = 1;       // factor on the learning rate; equal for all lanes of a step
   bool want_values = true;
   // Stepped strategies: the step and lane of the run. A kPull names it to announce the lanes that count.
   std::optional<StepLane> step_lane;

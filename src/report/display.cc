@@ -112,7 +112,23 @@ std::string Quality(const Json& s) {
     if (s.contains("auc_possible")) text += " of " + Field(s, "auc_possible", 4) + " possible";
   }
   if (s.contains("accuracy")) text += "   accuracy " + Field(s, "accuracy", 4);
+  if (s.contains("mae")) text += "   mae " + Field(s, "mae", 4);
   return text;
+}
+
+// "3 alarms of adwin on error, the last at event 12,345 (mean before it 0.1234); learning rate × 3.00 now";
+// "" without a detector.
+std::string Drift(const Json& s) {
+  const Json drift = s.value("drift", Json());
+  if (!drift.is_object()) return "";
+  const double alarms = Value(drift, "alarms");
+  const std::string text = Grouped(alarms) + (alarms == 1 ? " alarm of " : " alarms of ") +
+                           drift.value("detector", "") + " on " + drift.value("on", "");
+  const Json last = drift.value("last", Json());
+  if (!last.is_object()) return text;
+  return text + ", the last at event " + Grouped(Value(last, "event")) + " (mean before it " +
+         Field(last, "mean", 4) + ")" +
+         (Value(drift, "rate") > 1 ? "; learning rate × " + Field(drift, "rate", 2) + " now" : "");
 }
 
 // "1.26 (99%: 4)"
@@ -186,6 +202,7 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
                           "   leased again " + Grouped(s.value("regranted_leases", 0.0)) +
                           "   dead letters " + Grouped(s.value("dead_letters", 0.0)),
                       width));
+  if (const std::string drift = Drift(s); !drift.empty()) lines.push_back(Cut("drift: " + drift, width));
   for (const auto& warning : s.value("warnings", Json::array())) {
     if (warning.is_string()) lines.push_back(bold(Cut("warning: " + warning.get<std::string>(), width)));
   }
@@ -234,7 +251,8 @@ std::string RenderLine(const std::string& status_json) {
          Grouped(s.value("events", 0.0)) + " (" + Grouped(s.value("events_per_s_now", 0.0)) + "/s)  " +
          Quality(s) + "   staleness " + Field(s, "staleness_mean", 2) + "   lag " +
          Grouped(s.value("lag", 0.0)) + "   " + std::to_string(workers) + " workers, " +
-         std::to_string(servers) + " ps" + (Trouble(s).empty() ? "" : "   " + Trouble(s)) + trouble;
+         std::to_string(servers) + " ps" + (Drift(s).empty() ? "" : "   drift: " + Drift(s)) +
+         (Trouble(s).empty() ? "" : "   " + Trouble(s)) + trouble;
 }
 
 std::string RenderSummary(const std::string& summary_json) {
@@ -255,6 +273,13 @@ std::string RenderSummary(const std::string& summary_json) {
                    (s.contains("auc_possible") ? " of " + Field(s, "auc_possible", 4) + " possible" : ""));
   }
   if (s.contains("accuracy")) row("accuracy", Field(s, "accuracy", 4));
+  if (s.contains("mae")) row("mean absolute error", Field(s, "mae", 4));
+  if (const Json all = s.value("since_start", Json()); all.is_object()) {
+    row("since the start", Quality(all) + " over " + Grouped(Value(all, "events")) + " events");
+  }
+  if (const Json fading = s.value("fading", Json()); fading.is_object())
+    row("with fading " + Field(fading, "factor", 4), Quality(fading));
+  if (const std::string drift = Drift(s); !drift.empty()) row("drift", drift);
   if (s.contains("test_accuracy")) row("test accuracy", Field(s, "test_accuracy", 4));
   if (s.contains("test_loss")) {
     row("test loss",

@@ -62,6 +62,30 @@ TEST(RenderTable, AMemberThatCannotWorkIsMarked) {
   EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   worker 2 was evicted and is stuck   "));
 }
 
+TEST(Render, DriftAndFiguresOfTheWholeRunAreShown) {
+  Json status = Status();
+  status["drift"] = Json::parse(R"({"detector":"adwin","on":"error","alarms":0})");
+  EXPECT_THAT(RenderTable(status.dump(), {}, 80, false),
+              ::testing::Contains("drift: 0 alarms of adwin on error"));
+  status["drift"] =
+      Json::parse(R"({"detector":"adwin","on":"error","alarms":1,"last":{"event":12345,"mean":0.25}})");
+  const std::string shown = "1 alarm of adwin on error, the last at event 12,345 (mean before it 0.2500)";
+  EXPECT_THAT(RenderTable(status.dump(), {}, 90, false), ::testing::Contains("drift: " + shown));
+  EXPECT_THAT(RenderLine(status.dump()), HasSubstr("   drift: " + shown));
+  status["drift"]["rate"] = 1;
+  EXPECT_THAT(RenderLine(status.dump()), Not(HasSubstr("learning rate")));
+  status["drift"]["rate"] = 2.5;
+  EXPECT_THAT(RenderLine(status.dump()), HasSubstr("(mean before it 0.2500); learning rate × 2.50 now"));
+  status["drift"].erase("rate");
+  status["since_start"] = Json::parse(R"({"events":1000000,"loss":0.5,"accuracy":0.75,"auc":null})");
+  status["fading"] = Json::parse(R"({"factor":0.999,"loss":0.25,"mae":0.125})");
+  const std::string summary = RenderSummary(status.dump());
+  EXPECT_THAT(summary, HasSubstr("drift                 " + shown));
+  EXPECT_THAT(summary,
+              HasSubstr("since the start       loss 0.5000   accuracy 0.7500 over 1,000,000 events"));
+  EXPECT_THAT(summary, HasSubstr("with fading 0.9990    loss 0.2500   mae 0.1250"));
+}
+
 TEST(RenderTable, NothingIsKnownYet) {
   const auto lines = RenderTable(
       R"({"job":"j","phase":"waiting for servers","events":0,"loss":null,"accuracy":null,"auc":null,

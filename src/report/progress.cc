@@ -15,7 +15,9 @@ constexpr uint64_t kStepsToJudge = 20;
 
 }  // namespace
 
-Progress::Progress(Options options) : options_(std::move(options)) {
+Progress::Progress(Options options)
+    : options_(std::move(options)),
+      prequential_({.labels = options_.labels, .fading = options_.fading, .drift = options_.drift}) {
   moments_.emplace_back();
 }
 
@@ -47,10 +49,27 @@ void Progress::OnWorker(Time now, NodeId node, const protocol::WorkerProgress& p
   workers_[node] = progress;
   workers_[node].scores.clear();
   workers_[node].true_scores.clear();
+  workers_[node].batches.clear();
+  TakeBatches(node, progress);
+  TakeCounts(node, progress);
+}
+
+void Progress::TakeBatches(NodeId node, const protocol::WorkerProgress& progress) {
+  uint64_t& next = next_batch_[node];
+  uint64_t number = progress.first_batch;
+  for (const auto& batch : progress.batches) {
+    if (number++ < next) continue;
+    prequential_.Add(first_events_, batch);
+    next = number;
+  }
+}
+
+void Progress::TakeCounts(NodeId node, const protocol::WorkerProgress& progress) {
   for (const auto& [bytes, part] : {std::pair{&progress.scores, 0}, std::pair{&progress.true_scores, 1}}) {
     if (bytes->empty()) continue;
     auto counts = metrics::AucCounts::Decode(*bytes);
     if (!counts.ok()) continue;
+    if (part == 0) prequential_.AddScores(counts_[node].first, *counts);
     (part == 0 ? counts_[node].first : counts_[node].second) = std::move(*counts);
   }
 }
@@ -142,6 +161,7 @@ void Progress::Totals::Add(const protocol::WorkerProgress& worker) {
   events += worker.events;
   loss_sum += worker.loss_sum;
   correct += worker.correct;
+  absolute_error += worker.absolute_error;
 }
 
 void Progress::Forget(Time now, const protocol::View& view) {
@@ -160,6 +180,7 @@ void Progress::Forget(Time now, const protocol::View& view) {
       sum.feed_retries += worker.mapped().feed_retries;
       if (!worker.mapped().last_dead_letter.empty()) sum.last_dead_letter = worker.mapped().last_dead_letter;
     }
+    next_batch_.erase(id);
     if (const auto counts = counts_.extract(id)) {
       sum.totals.scores.Merge(counts.mapped().first);
       sum.totals.truths.Merge(counts.mapped().second);

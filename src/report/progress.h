@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "nn/loss.h"
 #include "protocol/coordinator/coordinator.h"
 #include "report/lag.h"
+#include "report/prequential.h"
 
 namespace leat::report {
 
@@ -27,6 +29,8 @@ class Progress {
     uint32_t labels = 1;  // per event; accuracy is the share of labels predicted correctly
     bool truth = false;   // the stream carries the true probability of class 1
     uint64_t window = 200'000;
+    std::optional<double> fading;
+    std::optional<metrics::DriftConfig> drift;
     std::string strategy = "async";
     std::vector<std::string> warnings;  // about the job's settings
     std::string directory;              // the job's directory
@@ -45,6 +49,9 @@ class Progress {
   static constexpr Duration kForgetAfter = std::chrono::minutes(10);
   void OnStatus(Time now, const protocol::CoordinatorStatus& status);
 
+  // Alarms of the drift detector since the last call.
+  std::vector<DriftAlarm> TakeAlarms() { return prequential_.TakeAlarms(); }
+
   size_t nodes() const { return nodes_.size(); }  // that are not forgotten
   // The status as one JSON object on one line. docs/jobs.md lists the entries.
   std::string ToJson(Time now, const protocol::CoordinatorStatus& status, double own_cpu_seconds) const;
@@ -58,6 +65,7 @@ class Progress {
     uint64_t events = 0;
     double loss_sum = 0;
     uint64_t correct = 0;
+    double absolute_error = 0;
     metrics::AucCounts scores, truths;
     void Add(const protocol::WorkerProgress& worker);  // without its counts of scores
   };
@@ -103,7 +111,13 @@ class Progress {
   // The median step time of all workers, 0 if unknown. Workers that take much longer are reported as slow.
   double UsualStep(const protocol::View& view) const;
 
+  // What a report adds to the former ones of its worker.
+  void TakeBatches(NodeId node, const protocol::WorkerProgress& progress);
+  void TakeCounts(NodeId node, const protocol::WorkerProgress& progress);
+
   Options options_;
+  Prequential prequential_;
+  std::map<NodeId, uint64_t> next_batch_;  // by worker: the first batch not seen yet
   std::map<NodeId, Node> nodes_;
   std::map<NodeId, protocol::WorkerProgress> workers_;
   std::map<NodeId, std::pair<metrics::AucCounts, metrics::AucCounts>> counts_;

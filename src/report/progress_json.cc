@@ -89,27 +89,59 @@ class Progress::JsonWriter {
     json_["events_per_s_now"] = std::round(speed);
   }
 
-  // Figures of the window; steps are of the whole run.
+  // Means per event, or per label, by the names that River gives them.
+  void AddFigures(double loss, double correct, double absolute_error, double auc, Json* json) const {
+    const auto& options = progress_.options_;
+    (*json)["loss"] = Number(loss);
+    if (options.task == nn::Task::kBinary || options.task == nn::Task::kClasses)
+      (*json)["accuracy"] = Number(correct / options.labels);
+    if (options.task == nn::Task::kRegression) (*json)["mae"] = Number(absolute_error / options.labels);
+    (*json)["auc"] = options.task == nn::Task::kBinary ? Number(auc) : Json(nullptr);
+  }
+  void AddFigures(const Totals& totals, Json* json) const {
+    const auto events = static_cast<double>(totals.events);  // 0: no figure is a number
+    AddFigures(totals.loss_sum / events, static_cast<double>(totals.correct) / events,
+               totals.absolute_error / events, totals.scores.Auc(), json);
+  }
+
+  // Figures of the window, of the whole run, and with forgetting; steps are of the whole run.
   void AddLearning() {
-    Totals window = progress_.Sum();
+    const Totals all = progress_.Sum();
+    Totals window = all;
     json_["steps"] = window.steps;
     const Totals& before = progress_.moments_.front();
     window.events -= std::min(window.events, before.events);
     window.correct -= std::min(window.correct, before.correct);
     window.loss_sum -= before.loss_sum;
+    window.absolute_error -= before.absolute_error;
     window.scores.Subtract(before.scores);
     window.truths.Subtract(before.truths);
-    const auto events = static_cast<double>(window.events);
-    json_["loss"] = window.events > 0 ? Number(window.loss_sum / events) : Json(nullptr);
-    const auto& options = progress_.options_;
-    if (options.task == nn::Task::kBinary || options.task == nn::Task::kClasses) {
-      const double labels = events * options.labels;
-      json_["accuracy"] =
-          window.events > 0 ? Number(static_cast<double>(window.correct) / labels) : Json(nullptr);
-    }
-    json_["auc"] = options.task == nn::Task::kBinary ? Number(window.scores.Auc()) : Json(nullptr);
-    if (options.truth) json_["auc_possible"] = Number(window.truths.Auc());
+    AddFigures(window, &json_);
+    if (progress_.options_.truth) json_["auc_possible"] = Number(window.truths.Auc());
     json_["window"] = window.events;
+    Json since_start{{"events", all.events}};
+    AddFigures(all, &since_start);
+    json_["since_start"] = std::move(since_start);
+    AddPrequential();
+  }
+
+  void AddPrequential() {
+    const Prequential& figures = progress_.prequential_;
+    if (const auto* fading = figures.fading()) {
+      Json json{{"factor", fading->factor}};
+      AddFigures(fading->scores.loss(), fading->scores.correct(), fading->scores.absolute_error(),
+                 fading->auc.Auc(), &json);
+      json_["fading"] = std::move(json);
+    }
+    if (const auto& drift = progress_.options_.drift) {
+      Json json{{"detector", drift->detector_name()},
+                {"on", metrics::Name(drift->on)},
+                {"alarms", figures.alarms()}};
+      if (const auto& last = figures.last_alarm())
+        json["last"] = {{"event", last->event}, {"mean", last->mean}};
+      if (drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate) json["rate"] = status_.rate;
+      json_["drift"] = std::move(json);
+    }
   }
 
   // Updates that servers and members have applied, and their staleness.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
 #include "base/rng.h"
 
@@ -209,6 +211,96 @@ TEST_F(ProgressTest, NodesThatNeverJoinedAndReportsThatWereOvertakenChangeNothin
   progress_->OnBots(now_, kWorker, {.node = kWorker, .published = 1000});
   progress_->OnBots(now_, NodeId(77), {.node = NodeId(77), .published = 1000});
   EXPECT_EQ(Show(), before);
+}
+
+TEST_F(ProgressTest, FiguresSinceTheStartCoverTheWholeRun) {
+  Make(nn::Task::kBinary, false, 100);
+  Sums sums;
+  Status(0);
+  for (int i = 0; i < 10; ++i) {
+    sums.Train(100, i, 50 + static_cast<uint64_t>(i));
+    sums.Score(i < 5 ? 0.2f : 0.8f, 0, i % 2 == 0);
+    Report(kWorker, sums);
+    Status(sums.progress.events);
+  }
+  const Json json = Show();
+  EXPECT_GT(json["loss"], 8) << "of the window";
+  EXPECT_EQ(json["since_start"]["events"], 1000);
+  EXPECT_DOUBLE_EQ(json["since_start"]["loss"], 4.5);
+  EXPECT_DOUBLE_EQ(json["since_start"]["accuracy"], 0.545);
+  EXPECT_DOUBLE_EQ(json["since_start"]["auc"], sums.scores.Auc());
+  EXPECT_FALSE(json.contains("fading"));
+  EXPECT_FALSE(json.contains("drift"));
+}
+
+TEST_F(ProgressTest, ANumberThatIsPredictedHasAMeanAbsoluteError) {
+  Make(nn::Task::kRegression, false, 1000, 2);
+  Sums sums;
+  sums.Train(10, 3, 0);
+  sums.progress.absolute_error = 50;
+  Report(kWorker, sums);
+  EXPECT_DOUBLE_EQ(Show()["mae"], 2.5) << "of a label";
+  EXPECT_DOUBLE_EQ(Show()["since_start"]["mae"], 2.5);
+  EXPECT_FALSE(Show()["since_start"].contains("accuracy"));
+}
+
+TEST_F(ProgressTest, EachBatchReachesTheDetectorOnce) {
+  metrics::DriftConfig drift{.detector = metrics::AdwinOptions{.clock = 1}};
+  progress_.emplace(Progress::Options{.task = nn::Task::kBinary, .fading = 0.5, .drift = drift});
+  Join(kWorker, Role::kWorker);
+  Join(kServer, Role::kServer);
+  Status(5000);  // of an earlier run
+  metrics::DriftDetector alone(drift);
+  std::optional<uint64_t> alarm;
+  Sums sums;
+  std::vector<protocol::BatchScores> batches;
+  for (int i = 0; i < 400; ++i) {
+    const double loss = i < 200 ? 0.25 : 1;
+    sums.Train(10, loss, 5);
+    batches.push_back({10, loss * 10, 5, 0});
+    if (alone.Update(loss) && !alarm) alarm = 5000 + 10 * (static_cast<uint64_t>(i) + 1);
+    // Every report repeats the last batches of the one before; one of two is lost.
+    sums.progress.first_batch = batches.size() < 5 ? 0 : batches.size() - 5;
+    sums.progress.batches.assign(batches.begin() + static_cast<ptrdiff_t>(sums.progress.first_batch),
+                                 batches.end());
+    if (i % 2 == 1) Report(kWorker, sums);
+  }
+  ASSERT_TRUE(alarm);
+  const auto alarms = progress_->TakeAlarms();
+  ASSERT_EQ(alarms.size(), 1u);
+  EXPECT_EQ(alarms[0].number, 1u);
+  EXPECT_EQ(alarms[0].event, *alarm);
+  EXPECT_NEAR(alarms[0].mean, 0.25, 0.1);
+  EXPECT_TRUE(progress_->TakeAlarms().empty());
+  const Json json = Show();
+  EXPECT_EQ(json["drift"]["detector"], "adwin");
+  EXPECT_EQ(json["drift"]["on"], "loss");
+  EXPECT_EQ(json["drift"]["alarms"], 1);
+  EXPECT_EQ(json["drift"]["last"]["event"], *alarm);
+  EXPECT_EQ(json["fading"]["factor"], 0.5);
+  EXPECT_DOUBLE_EQ(json["fading"]["loss"], 1);
+  EXPECT_DOUBLE_EQ(json["fading"]["accuracy"], 0.5);
+  EXPECT_FALSE(json["drift"].contains("rate"));
+  drift.alarm = metrics::DriftConfig::Alarm::kRaiseRate;
+  progress_.emplace(Progress::Options{.task = nn::Task::kBinary, .fading = {}, .drift = drift});
+  EXPECT_EQ(Show()["drift"]["rate"], 1);
+}
+
+TEST_F(ProgressTest, BatchesThatAreNotFiniteLeaveTheFiguresAlone) {
+  progress_.emplace(
+      Progress::Options{.task = nn::Task::kRegression,
+                        .fading = 0.9,
+                        .drift = metrics::DriftConfig{.on = metrics::DriftConfig::On::kAbsoluteError}});
+  Join(kWorker, Role::kWorker);
+  Sums sums;
+  sums.Train(1, 1, 0);
+  const double bad = std::numeric_limits<double>::quiet_NaN();
+  sums.progress.batches = {{4, 8, 0, 12}, {4, bad, 0, 1}, {4, 1, 0, bad}, {0, 1, 0, 1}};
+  Report(kWorker, sums);
+  EXPECT_DOUBLE_EQ(Show()["fading"]["loss"], 2);
+  EXPECT_DOUBLE_EQ(Show()["fading"]["mae"], 3);
+  EXPECT_EQ(Show()["drift"]["alarms"], 0);
+  EXPECT_FALSE(Show()["drift"].contains("last"));
 }
 
 TEST_F(ProgressTest, TheWindowLooksBackOnTheLastEvents) {

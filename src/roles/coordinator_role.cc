@@ -68,6 +68,8 @@ class CoordinatorRole {
                    .labels = job.model->labels(),
                    .truth = job.schema.has_truth(),
                    .window = job.metrics_window,
+                   .fading = job.fading,
+                   .drift = job.drift,
                    .strategy = std::string(protocol::Name(job.strategy.kind)),
                    .warnings = Warnings(job),
                    .directory = job.directory}),
@@ -199,6 +201,7 @@ class CoordinatorRole {
     if (const auto* worker = std::get_if<protocol::WorkerHeartbeat>(&request)) {
       progress_.OnWorker(now, worker->node, worker->progress);
       if (worker->member_report) progress_.OnMemberReport(worker->node, *worker->member_report);
+      OnDrift(progress_.TakeAlarms());
     } else if (const auto* server = std::get_if<protocol::ServerHeartbeat>(&request)) {
       progress_.OnServer(now, server->node, server->progress);
     } else if (const auto* bots = std::get_if<protocol::BotsHeartbeat>(&request)) {
@@ -206,6 +209,43 @@ class CoordinatorRole {
     } else if (const auto* feed = std::get_if<protocol::FeedHeartbeat>(&request)) {
       progress_.OnFeed(now, feed->node, *feed);
     }
+  }
+
+  void OnDrift(const std::vector<report::DriftAlarm>& alarms) {
+    if (alarms.empty()) return;
+    for (const auto& alarm : alarms) {
+      spdlog::warn("drift: alarm {} of {} on {} at event {}; the mean before it was {:.4f}", alarm.number,
+                   job_.drift->detector_name(), metrics::Name(job_.drift->on), alarm.event, alarm.mean);
+    }
+    // Later, because the request with the alarm is not handled yet.
+    using Alarm = metrics::DriftConfig::Alarm;
+    if (job_.drift->alarm == Alarm::kCheckpoint) loop_.Post([this] { CheckpointAfterAlarm(); });
+    if (job_.drift->alarm == Alarm::kRaiseRate) loop_.Post([this] { RaiseRate(); });
+  }
+
+  void RaiseRate() {
+    auto actions = machine_.OnDrift(loop_.Now());
+    for (const auto& action : actions) {
+      const auto* journal = std::get_if<protocol::AppendJournal>(&action);
+      const auto* raised = journal != nullptr ? std::get_if<protocol::RateRaised>(&journal->record) : nullptr;
+      if (raised == nullptr) continue;
+      std::string where;
+      for (size_t p = 0; p < raised->first.size(); ++p) {
+        where += (p == 0 ? "partition " : ", ") + std::to_string(p) + " from offset " +
+                 std::to_string(raised->first[p].offset) + " to " + std::to_string(raised->last[p].offset);
+      }
+      spdlog::info("drift: the learning rate times {} for {}", raised->factor, where);
+    }
+    Do(std::move(actions));
+  }
+
+  void CheckpointAfterAlarm() {
+    OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kCheckpoint},
+              [](const protocol::ControlReply& reply) {
+                const auto* done = std::get_if<protocol::AdminReply>(&reply);
+                if (done != nullptr && !done->status.ok())
+                  spdlog::warn("no checkpoint after an alarm of drift: {}", done->status.ToString());
+              });
   }
 
   // What the stream holds by now. A source that cannot be asked for a moment is asked again; one that has all
@@ -558,6 +598,8 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
   config.keep_checkpoints = job.keep_checkpoints;
   config.pause_at = options.pause_at;
+  if (job.drift && job.drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate)
+    config.raise = protocol::RateRaise{.factor = job.drift->factor, .events = job.drift->events};
   config.job = job.config.ToYaml();
   const auto feed = options.feed.empty() ? StartFeed(job, options) : nullptr;
   if (feed != nullptr) config.feeds = {feed->address().substr(feed->address().rfind(':'))};

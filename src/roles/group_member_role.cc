@@ -23,6 +23,7 @@
 #include "roles/input/split_loader.h"
 #include "roles/role.h"
 #include "roles/shards/shard_files.h"
+#include "step/batch_log.h"
 #include "step/state_broadcast.h"
 #include "step/step_reducer.h"
 #include "step/trainer.h"
@@ -87,6 +88,7 @@ class GroupMemberRole {
     const Status outcome = membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
                                             .on_reply =
                                                 [this](const protocol::ControlReply& reply) {
+                                                  batches_.OnAnswered();
                                                   if (const auto* heartbeat =
                                                           std::get_if<protocol::WorkerHeartbeatReply>(&reply))
                                                     Do(machine_.OnHeartbeatReply(*heartbeat));
@@ -116,6 +118,7 @@ class GroupMemberRole {
     auto heartbeat = machine_.MakeHeartbeat();
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
+    batches_.Report(&heartbeat.progress);
     stream_.Count(&heartbeat.progress);
     return heartbeat;
   }
@@ -254,9 +257,13 @@ class GroupMemberRole {
   void OnComputed(const protocol::ComputeLane& a, const protocol::Cut& cut, const step::StepOutcome& step) {
     computing_.reset();
     if (dropped_ != nullptr) loader_.Recycle(std::move(dropped_));
-    if (step.finite) progress_.events += step.events;
+    if (step.finite) {
+      progress_.events += step.events;
+      if (job_.reports_batches()) batches_.Add(step);
+    }
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;
+    progress_.absolute_error += step.absolute_error;
     ++progress_.steps;
     // Only between two batches may anybody look into the trainer.
     if (const Time now = loop_.Now(); now - scored_at_ >= membership_.heartbeat_interval()) {
@@ -343,6 +350,7 @@ class GroupMemberRole {
   std::vector<std::unique_ptr<collective::AllReduce>> retired_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
+  step::BatchLog batches_;
   const std::unique_ptr<ShardFiles> shard_files_;  // used on the thread for files
   InputErrors input_errors_;
   InputFlow input_flow_{&progress_};

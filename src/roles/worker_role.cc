@@ -27,6 +27,7 @@
 #include "roles/input/split_loader.h"
 #include "roles/membership.h"
 #include "roles/role.h"
+#include "step/batch_log.h"
 #include "step/run_trainer.h"
 
 namespace leat::roles {
@@ -72,6 +73,7 @@ class WorkerRole {
     return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
                             .on_reply =
                                 [this](const protocol::ControlReply& reply) {
+                                  batches_.OnAnswered();
                                   if (const auto* heartbeat =
                                           std::get_if<protocol::WorkerHeartbeatReply>(&reply))
                                     Do(machine_.OnHeartbeatReply(loop_.Now(), *heartbeat));
@@ -88,6 +90,7 @@ class WorkerRole {
     auto heartbeat = machine_.MakeHeartbeat(loop_.Now());
     heartbeat.progress = progress_;
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
+    batches_.Report(&heartbeat.progress);
     stream_.Count(&heartbeat.progress);
     if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
@@ -156,12 +159,14 @@ class WorkerRole {
     const step::Rows rows{
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
-                                 {.first = a.first, .last = a.last, .version = a.version});
+                                 {.first = a.first, .last = a.last, .version = a.version, .rate = a.rate});
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;
+    progress_.absolute_error += step.absolute_error;
     ++progress_.steps;
     if (step.finite) {
       progress_.events += step.events;
+      if (job_.reports_batches()) batches_.Add(step);
       return {step.events > 0 ? protocol::Disposition::kGradient : protocol::Disposition::kEmpty,
               step.events};
     }
@@ -218,6 +223,7 @@ class WorkerRole {
   ps::Client client_;
   SplitLoader loader_;
   protocol::WorkerProgress progress_;
+  step::BatchLog batches_;
   InputErrors input_errors_;
   InputFlow input_flow_{&progress_};
   protocol::Worker machine_;

@@ -14,8 +14,19 @@ namespace {
 
 struct Count {
   uint64_t events = 0;   // good records applied
+  uint64_t value = 0;    // of every element: each record counts as often as its learning rate says
   uint64_t version = 0;  // of all slices
 };
+
+// The factor on the learning rate that the journal gives a cut.
+uint64_t RateOf(const Disk& disk, const Cut& cut) {
+  uint64_t rate = 1;
+  for (const RateRaised& raised : disk.raised()) {
+    const Position first = raised.first[cut.partition], last = raised.last[cut.partition];
+    if (cut.begin >= first && cut.begin < last) rate = std::max(rate, static_cast<uint64_t>(raised.factor));
+  }
+  return rate;
+}
 
 // The expected value of every parameter once all cuts are trained.
 Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison) {
@@ -26,6 +37,7 @@ Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison
         const BatchOutcome outcome = CountRun(cut, run, poison);
         if (outcome.disposition != Disposition::kGradient) continue;
         count.events += outcome.events;
+        count.value += outcome.events * RateOf(disk, cut);
         ++count.version;
       }
     }
@@ -36,6 +48,8 @@ Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison
     const uint32_t steps = round.lanes.empty() ? 0 : round.lanes[0].assigned.count();
     count.version = std::max(count.version, round.first_step + steps);
     if (strategy.backup > 0) continue;
+    uint64_t rate = 1;
+    for (const RoundMade::Lane& part : round.lanes) rate = std::max(rate, RateOf(disk, part.cut));
     // By step; a step with a non-finite lane is skipped as a whole.
     std::vector<uint64_t> events(steps, 0);
     std::vector<bool> spoilt(steps, false);
@@ -49,7 +63,11 @@ Count CountAll(const Disk& disk, const StrategyConfig& strategy, uint32_t poison
         ++step;
       }
     }
-    for (uint32_t step = 0; step < steps; ++step) count.events += spoilt[step] ? 0 : events[step];
+    for (uint32_t step = 0; step < steps; ++step) {
+      if (spoilt[step]) continue;
+      count.events += events[step];
+      count.value += events[step] * rate;
+    }
   }
   return count;
 }
@@ -137,7 +155,10 @@ class CountingWorkload::Memory final : public WorkerMemory {
     }
     Trained trained;
     trained.outcome = CountBatch(lease.cut, batch, all_.poison());
-    if (trained.outcome.disposition == Disposition::kGradient) sum_ += trained.outcome.events;
+    // The steps of averaging are local, the others are the servers'.
+    const bool local = all_.strategy_.kind == StrategyKind::kAveraging;
+    const uint64_t rate = local ? static_cast<uint64_t>(lease.rate) : 1;
+    if (trained.outcome.disposition == Disposition::kGradient) sum_ += trained.outcome.events * rate;
     pushed_.reset();
     return trained;
   }
@@ -227,9 +248,9 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
       seen = true;
       const std::string name = "slice " + ToString(incarnation.slice);
       for (float value : slice->values()) {
-        if (value != static_cast<float>(count.events)) {
+        if (value != static_cast<float>(count.value)) {
           return violated(Invariant::kCount, name + " counts " + std::to_string(value) + " events of " +
-                                                 std::to_string(count.events));
+                                                 std::to_string(count.value));
         }
       }
       if (slice->events != count.events || slice->version != count.version) {

@@ -1,5 +1,6 @@
 // The counting model: the gradient of a batch is −(its number of good records) for every element, and the
 // learning rate is 1, so each parameter is the number of records counted. Lost or repeated records change it.
+// So does a record that is trained with another rate than the journal gives it.
 //
 // In stepped strategies it also checks at every batch that the worker has the values that the strategy
 // promises: of the right step, and of the same version in all slices.

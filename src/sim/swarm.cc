@@ -92,6 +92,12 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
         job.strategy.on_servers() ? FromSeconds(0.02 + 0.3 * limits.Uniform()) : std::chrono::seconds(3);
     options.leases.first = 4 * options.leases.shortest;
   }
+  // With backup workers, timing decides which lanes of a round count, and so at which rate.
+  Rng alarms(Mix(job.seed, 5));
+  if (job.strategy.backup == 0 && !job.strategy.deterministic && alarms.Chance(0.5)) {
+    options.alarm_interval = FromSeconds(0.2 + 2 * alarms.Uniform());
+    options.raise = {.factor = static_cast<float>(2 + alarms.Below(3)), .events = 50 + alarms.Below(1000)};
+  }
   // In a third of the jobs a server's report takes several heartbeats.
   if (job.seed % 3 == 0) options.max_report_bytes = 400;
   if (job.fault_free) {

@@ -11,6 +11,7 @@
 
 namespace leat::sim {
 
+// In half of the jobs without backup workers, alarms of drift raise the learning rate.
 struct SwarmJob {
   uint64_t seed = 1;
   uint32_t servers = 3;

@@ -84,6 +84,7 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     all.state_broadcasts += result.state_broadcasts;
     all.one_shots += result.one_shots;
     all.loads += result.loads;
+    all.raises += result.raises;
   }
   // The faults to survive have happened often.
   const uint64_t often = Seeds() / GetParam().share / 2;
@@ -106,6 +107,8 @@ TEST_P(Strategies, CountEveryEventOnceWhateverGoesWrong) {
     }
   }
   EXPECT_GT(all.resumes, often / 5);
+  const bool raises = GetParam().strategy.backup == 0 && !GetParam().strategy.deterministic;
+  EXPECT_TRUE(raises ? all.raises > often : all.raises == 0) << all.raises;
 }
 
 // A failing seed is only useful if it fails again.

@@ -64,7 +64,7 @@ StepOutcome RunTrainer::StepOfSum(const Rows& rows, std::span<const uint32_t> ba
   const std::span<float> sum(reinterpret_cast<float*>(kept_.data()), gradients.size());
   const bool has = !batch.empty();
   // If values are fetched after every batch, a local update would be overwritten at once.
-  if (has && strategy_.n_fetch > 1) LocalStep(part.version + 1);
+  if (has && strategy_.n_fetch > 1) LocalStep(part.version + 1, part.rate);
   if (!part.last) {
     if (has && any_) Add(gradients.data(), sum.data(), sum.size());
     if (has && !any_) std::ranges::copy(gradients, sum.begin());
@@ -87,7 +87,7 @@ StepOutcome RunTrainer::StepOfChange(const Rows& rows, std::span<const uint32_t>
   if (part.first) std::ranges::copy(values, before.begin());
   StepOutcome outcome = trainer_.Step(rows, batch, batch_size, random_seed);
   if (outcome.finite) {
-    if (!batch.empty()) LocalStep(part.version * strategy_.period + done_ + 1);
+    if (!batch.empty()) LocalStep(part.version * strategy_.period + done_ + 1, part.rate);
     if (!part.last) return outcome;
     Subtract(before.data(), values.data(), gradients.data(), values.size());
     outcome.finite = parameters_.GradientsFinite();
@@ -96,9 +96,13 @@ StepOutcome RunTrainer::StepOfChange(const Rows& rows, std::span<const uint32_t>
   return outcome;
 }
 
-void RunTrainer::LocalStep(uint64_t step) {
-  for (size_t v = 0; v < rules_.size(); ++v)
-    optim::Apply(rules_[v], parameters_.values(v), parameters_.gradients(v), {}, step, 1.0f);
+void RunTrainer::LocalStep(uint64_t step, float rate) {
+  const auto& variables = parameters_.table().variables;
+  for (size_t v = 0; v < rules_.size(); ++v) {
+    const bool statistic = variables[v].role == optim::VariableRole::kStatistic;
+    optim::Apply(rules_[v], parameters_.values(v), parameters_.gradients(v), {}, step,
+                 statistic ? 1.0f : rate);
+  }
 }
 
 }  // namespace leat::step

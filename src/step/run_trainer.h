@@ -27,6 +27,7 @@ struct RunPart {
   bool first = true;
   bool last = true;
   uint64_t version = 0;  // version of the parameters before the run
+  float rate = 1;        // factor on the learning rate of local updates
 };
 
 class RunTrainer {
@@ -50,7 +51,7 @@ class RunTrainer {
                         uint64_t random_seed, const RunPart& part);
   StepOutcome StepOfChange(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                            uint64_t random_seed, const RunPart& part);
-  void LocalStep(uint64_t step);
+  void LocalStep(uint64_t step, float rate);
 
   Trainer& trainer_;
   protocol::Parameters& parameters_;

@@ -140,6 +140,21 @@ TEST(RunTrainer, DownpourPushesTheSumAndStepsByItself) {
   }
 }
 
+TEST(RunTrainer, LocalStepsAreMadeAtTheRateOfTheRun) {
+  const Data data;
+  for (const bool averaging : {false, true}) {
+    Rig plain(kModel), rig(kModel);
+    RunTrainer runs(rig.trainer, rig.parameters, averaging ? Averaging(3) : Downpour(3, 7), Sgd(0.1f));
+    const auto before = rig.Values();
+    const ByHand hand(plain, data, std::vector<uint32_t>{0, 1, 2}, 0.25f);
+    for (uint32_t i = 0; i < 3; ++i)
+      runs.Step(data.rows(), data.Batch(i), kBatch, 0, {.first = i == 0, .last = i == 2, .rate = 2.5f});
+    const auto pushed = rig.Gradients(), values = rig.Values();
+    for (size_t k = 0; k < before.size(); ++k)
+      EXPECT_NEAR(averaging ? before[k] - pushed[k] : values[k], hand.end[k], 1e-6);
+  }
+}
+
 TEST(RunTrainer, WhatIsFetchedAfterEveryBatchNeedsNoLocalStep) {
   const Data data;
   Rig rig(kModel);

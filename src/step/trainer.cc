@@ -97,6 +97,7 @@ StepOutcome Trainer::Measure(const Compiled& compiled, const Compiled::Half& hal
   const auto scores = half.plan->At(half.step.scores).as<float>();
   const auto labels = compiled.labels.as<float>().first(batch.size() * model_.labels());
   outcome.correct = nn::CountCorrect(model_, scores, labels);
+  outcome.absolute_error = nn::AbsoluteError(model_, scores, labels);
   if (model_.task() == nn::Task::kBinary) {
     positive_.resize(labels.size());
     nn::PositiveScores(model_, scores, positive_);

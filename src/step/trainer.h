@@ -26,10 +26,11 @@ struct Rows {
 };
 
 struct StepOutcome {
-  uint32_t events = 0;   // rows in the batch
-  double loss_sum = 0;   // sum of the rows' losses, before training on them
-  uint64_t correct = 0;  // labels predicted correctly, of events · model.labels()
-  bool finite = true;    // the loss and all gradients are finite; if not, the batch is not scored
+  uint32_t events = 0;        // rows in the batch
+  double loss_sum = 0;        // sum of the rows' losses, before training on them
+  uint64_t correct = 0;       // labels predicted correctly, of events · model.labels()
+  double absolute_error = 0;  // regression: sum over all labels
+  bool finite = true;         // the loss and all gradients are finite; if not, the batch is not scored
   bool overflow_safe =
       false;  // all gradients are below kOverflowSafe, so that sums of a million of them are finite
 };

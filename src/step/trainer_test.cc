@@ -113,6 +113,7 @@ TEST_P(KernelsTest, LinearRegressionByHand) {
   EXPECT_NEAR(outcome.loss_sum, 0.25 + 16 + 6.25, 1e-5);
   EXPECT_TRUE(outcome.finite);
   EXPECT_EQ(outcome.correct, 0u) << "a number is not right or wrong";
+  EXPECT_NEAR(outcome.absolute_error, 0.5 + 4 + 2.5, 1e-5);
   // dL/do = 2e/3.
   EXPECT_NEAR(bench.parameters.gradients(size_t{0})[0], 2 * (-0.5 * 1 + -4 * -1 + 2.5 * 3) / 3, 1e-5);
   EXPECT_NEAR(bench.parameters.gradients(size_t{0})[1], 2 * (-0.5 * 2 + -4 * 0.5 + 2.5 * 4) / 3, 1e-5);

@@ -14,7 +14,7 @@
 namespace leat::wire {
 
 // Increment with every incompatible change. Both ends must have the same version.
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 
 enum class FrameType : uint8_t { kPush = 1, kPushReply = 2, kTransferRequest = 3, kTransferReply = 4 };
 

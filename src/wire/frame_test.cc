@@ -46,6 +46,7 @@ PushRequest RandomRequest(Rng& rng) {
     cut.run = 1 + static_cast<uint32_t>(rng.Below(4));
     message.run = static_cast<uint32_t>(rng.Below(cut.runs()));
     message.events = static_cast<uint32_t>(rng.Below(128));
+    if (rng.Chance(0.5)) message.rate = static_cast<float>(1 + rng.Below(20)) / 8;
   }
   uint32_t id = 0;
   for (uint64_t i = rng.Below(40); i > 0; --i) {
@@ -197,6 +198,19 @@ TEST(MessageTest, TurnsThatAreNoneAreRefused) {
   EXPECT_FALSE(decodes({7, 0, 4, 5}, 0)) << "more needed than there are";
   EXPECT_FALSE(decodes({7, 0, StepLane::kMaxWidth + 1, 1}, 0)) << "more lanes than any job has";
   EXPECT_FALSE(decodes({7, 0, 64, 1}, 2)) << "lanes that count and are not there";
+}
+
+TEST(MessageTest, RatesThatAreNoneAreRefused) {
+  const auto decodes = [](float rate) {
+    PushRequest request;
+    request.disposition = Disposition::kEmpty;
+    request.cut = protocol::MakeCut({}, 0, {}, {}, 8);
+    request.rate = rate;
+    return DecodePushRequest(Encode(request)).ok();
+  };
+  for (const float rate : {1.0f, 0.125f, 1000.0f}) EXPECT_TRUE(decodes(rate)) << rate;
+  for (const float rate : {0.0f, -1.0f, 1001.0f, std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_FALSE(decodes(rate)) << rate;
 }
 
 TEST(MessageTest, SlicesMustRise) {

@@ -83,6 +83,7 @@ Bytes Encode(const protocol::PushRequest& message) {
     protocol::Encode(message.cut, &out);
     out.Put(message.run);
     out.Put(message.events);
+    out.Put(message.rate);
   }
   out.Put(static_cast<uint32_t>(message.slices.size()));
   for (const auto& slice : message.slices) {
@@ -108,6 +109,8 @@ Result<protocol::PushRequest> DecodePushRequest(ByteView header) {
     message.cut = protocol::DecodeCut(&in);
     message.run = in.Get<uint32_t>();
     message.events = in.Get<uint32_t>();
+    message.rate = in.Get<float>();
+    if (!protocol::ValidRate(message.rate)) in.Fail();
   }
   message.slices.resize(in.GetCount(kSliceRefBytes));
   for (auto& slice : message.slices) {

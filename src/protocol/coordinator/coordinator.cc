@@ -74,6 +74,8 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
     } else if (auto* given = std::get_if<IdsReserved>(&record)) {
       nodes.next = nodes.reserved = std::max(nodes.reserved, given->node);
       ids.next = ids.reserved = std::max(ids.reserved, given->lease);
+    } else if (auto* raised = std::get_if<RateRaised>(&record)) {
+      cursors.rates().Add(std::move(*raised));
     }
   }
   if (start && start->size() != config.partitions.size()) {
@@ -169,6 +171,13 @@ void Coordinator::State::StartStream() {
   journals.push_back({StreamStart{*first}});
   cursors.Start(*first);
   slices.SetStart(*first);
+}
+
+// Cuts that are already made keep their rate.
+void Coordinator::State::RaiseRate() {
+  if (!config.raise || !cursors.started()) return;
+  RateRaised span = cursors.NextSpan(*config.raise);
+  if (cursors.rates().Add(span)) journals.push_back({std::move(span)});
 }
 
 void Coordinator::State::RequestStop(Time now) {
@@ -323,6 +332,13 @@ CoordinatorActions Coordinator::OnManifestCommitted(Time now, uint64_t id, const
   return state_->Take();
 }
 
+CoordinatorActions Coordinator::OnDrift(Time now) {
+  if (state_->ending == State::Ending::kEnded) return {};
+  state_->RaiseRate();
+  state_->Step(now);
+  return state_->Take();
+}
+
 CoordinatorActions Coordinator::OnTimer(Time now) {
   State& s = *state_;
   if (s.ending == State::Ending::kEnded) return {};
@@ -361,7 +377,10 @@ CoordinatorStatus Coordinator::status() const {
   status.events = s.slices.Events();
   status.watermark = s.slices.Watermarks();
   status.lag = s.cursors.Lag(status.watermark);
-  for (size_t p = 0; p < s.cursors.size(); ++p) status.ends.push_back(s.cursors[p].end);
+  for (uint32_t p = 0; p < s.cursors.size(); ++p) {
+    status.ends.push_back(s.cursors[p].end);
+    status.rate = std::max(status.rate, s.cursors.rates().At(p, s.cursors[p].at));
+  }
   status.leases = s.Leased();
   status.regranted_leases = s.Stepped() ? s.rounds.regranted() : s.splits.regranted();
   status.overdue_leases = s.overdue_members + (s.Stepped() ? s.rounds.overdue() : s.splits.overdue());

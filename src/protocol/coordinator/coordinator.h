@@ -28,6 +28,12 @@ namespace leat::protocol {
 // The bytes per second at which every checkpoint can be saved.
 inline constexpr uint64_t kSlowestDisk = 4 << 20;
 
+// For a while: the next `events` events, an equal share of each partition's.
+struct RateRaise {
+  float factor = 1;  // on the learning rate; ValidRate
+  uint64_t events = 0;
+};
+
 struct CoordinatorConfig {
   SliceTable table;
   Placement placement;
@@ -58,6 +64,7 @@ struct CoordinatorConfig {
   uint32_t max_consecutive_rejected = 5;  // consecutive non-finite gradients that end the job
   // After splits with this many events no split is made until AdminRequest::kContinue. 0: no limit.
   uint64_t pause_at = 0;
+  std::optional<RateRaise> raise;  // what OnDrift does
   uint32_t keep_checkpoints = 2;
   std::string job;                 // sent to each process that joins
   std::vector<std::string> feeds;  // that are no members: of the coordinator's process
@@ -95,7 +102,16 @@ struct IdsReserved {
   uint64_t node = 0;
   uint64_t lease = 0;
 };
-using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade>;
+// A higher learning rate: for the cuts that begin in [first, last), by partition. A round has the highest
+// factor of its cuts. Synced before any of these cuts is leased.
+struct RateRaised {
+  float factor = 1;
+  std::vector<Position> first, last;
+  // Every state that has all cuts before `watermark` has the whole span.
+  bool Before(const std::vector<Position>& watermark) const;
+  friend bool operator==(const RateRaised&, const RateRaised&) = default;
+};
+using JournalRecord = std::variant<CutsMade, StreamStart, IdsReserved, RoundMade, RateRaised>;
 
 struct ManifestShard {
   std::string file;
@@ -204,6 +220,7 @@ struct CoordinatorStatus {
   uint64_t step = 0;    // stepped strategies: reached by every slice
   uint64_t rounds = 0;  // since the start
   uint64_t late = 0;    // runs that missed their step and are trained in another
+  float rate = 1;       // factor on the learning rate of the next cuts; the highest of all partitions
   uint64_t evictions = 0;
   uint64_t failed_checkpoints = 0;     // failed since the start: a lost server, a disk error or a deadline
   std::string checkpoint_failure;      // why the last one failed; empty after a success
@@ -235,6 +252,8 @@ class Coordinator {
   CoordinatorActions OnNodeLost(Time now, NodeId node);
   CoordinatorActions OnCheckpointPrepared(Time now, uint64_t id, Result<CheckpointOrder> order);
   CoordinatorActions OnManifestCommitted(Time now, uint64_t id, const Status& status);
+  // An alarm: raises the learning rate for a while, as configured.
+  CoordinatorActions OnDrift(Time now);
   CoordinatorActions OnTimer(Time now);
   Time next_timer() const;
 

@@ -147,6 +147,7 @@ void Coordinator::State::OnCommitted(Time now, uint64_t id, const Status& status
   kept[durable->id] = durable->watermark;
   while (kept.size() > std::max(config.keep_checkpoints, 1u)) kept.erase(kept.begin());
   later.emplace_back(DropCheckpoints{kept.begin()->first, kept.begin()->second});
+  cursors.rates().DropBefore(kept.begin()->second);
   AnswerCheckpointCalls(Status());
 }
 

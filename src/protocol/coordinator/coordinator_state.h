@@ -67,6 +67,7 @@ struct Coordinator::State {
   }
   void Dispatch(Time now, uint64_t call, const ControlRequest& request);
   void StartStream();
+  void RaiseRate();
   void RequestStop(Time now);
   void Discard(Time now);
   // Follow-up work after each input.

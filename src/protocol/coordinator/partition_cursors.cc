@@ -126,4 +126,25 @@ PartitionCursors::Key PartitionCursors::KeyOf(const Cut& cut) const {
   return {cut.begin.epoch, cut.begin.offset - std::min(first, cut.begin.offset), cut.partition};
 }
 
+RateRaised PartitionCursors::NextSpan(const RateRaise& raise) const {
+  RateRaised span;
+  span.factor = raise.factor;
+  const uint64_t share = (raise.events + partitions_.size() - 1) / partitions_.size();
+  for (const Partition& partition : partitions_) {
+    const uint64_t pass = partition.end - std::min(partition.first, partition.end);
+    const bool passes = partition.sealed && pass > 0;
+    Position at = partition.at;
+    if (passes && at.offset >= partition.end) at = {at.epoch + 1, partition.first};
+    span.first.push_back(at);
+    if (passes && at.offset >= partition.first) {
+      const uint64_t ahead = at.offset - partition.first + share;
+      const uint64_t more = std::min<uint64_t>(ahead / pass, UINT32_MAX - at.epoch);
+      span.last.push_back({at.epoch + static_cast<uint32_t>(more), partition.first + ahead % pass});
+    } else {
+      span.last.push_back({at.epoch, at.offset + share});
+    }
+  }
+  return span;
+}
+
 }  // namespace leat::protocol

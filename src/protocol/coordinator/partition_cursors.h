@@ -1,5 +1,5 @@
 // The contents of the stream and how far it is cut: for each partition its range and where the next cut
-// begins.
+// begins; and the spans with a higher learning rate.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/raised_rates.h"
 
 namespace leat::protocol {
 
@@ -60,6 +61,12 @@ class PartitionCursors {
   bool Overdue(Time now, size_t partition) const;
   Key KeyOf(const Cut& cut) const;
 
+  RaisedRates& rates() { return rates_; }
+  const RaisedRates& rates() const { return rates_; }
+  // The span of the events that are cut next, an equal share of each partition's. In a sealed partition it
+  // may reach into later passes.
+  RateRaised NextSpan(const RateRaise& raise) const;
+
  private:
   CutRules rules_;
   Duration tail_wait_;
@@ -67,6 +74,7 @@ class PartitionCursors {
   uint64_t pause_at_ = 0;
   uint64_t advanced_ = 0;  // events passed by Advance
   std::vector<Partition> partitions_;
+  RaisedRates rates_;
 };
 
 }  // namespace leat::protocol

@@ -213,7 +213,7 @@ std::vector<protocol::Round> RoundQueue::RoundsFrom(uint64_t from, bool include_
     if ((hold_from_ && first_step >= *hold_from_) || (!include_unleased && !round.touched)) break;
     round.touched = true;
     if (End(at) <= from) continue;
-    protocol::Round tell{.first_step = first_step, .lanes = {}};
+    protocol::Round tell{.first_step = first_step, .rate = RateOf(round), .lanes = {}};
     for (const Lane& part : round.parts) tell.lanes.push_back({part.cut, part.assigned});
     told.push_back(std::move(tell));
   }
@@ -239,6 +239,13 @@ void RoundQueue::StopAt(Time now, uint64_t step) {
 }
 
 // ---- leases
+
+// One for all lanes, because a step is one update.
+float RoundQueue::RateOf(const Round& round) const {
+  float rate = 1;
+  for (const Lane& part : round.parts) rate = std::max(rate, cursors_->rates().Of(part.cut));
+  return rate;
+}
 
 RunSet RoundQueue::Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const {
   const RunSet missing = slices.Missing(part.cut);
@@ -311,9 +318,9 @@ std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& 
       leases_[id] = {first_step, *lane};
       workers_[worker].insert(id);
       pace_.OnGranted(now, worker, id);
-      return Lease{id,           part.cut,     std::move(wanted),
-                   first_step,   *lane,        static_cast<uint32_t>(round.parts.size()),
-                   round.needed, part.assigned};
+      return Lease{id,           part.cut,      std::move(wanted),
+                   first_step,   *lane,         static_cast<uint32_t>(round.parts.size()),
+                   round.needed, part.assigned, RateOf(round)};
     }
   }
   return std::nullopt;

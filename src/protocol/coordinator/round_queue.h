@@ -135,6 +135,7 @@ class RoundQueue {
     return std::ranges::count(lane.holders, worker, &LeaseHolder::worker) > 0;
   }
   void Close(Time now, Rounds::iterator round, const SliceMap& slices);
+  float RateOf(const Round& round) const;
   // The lane's runs that its worker still has to train.
   RunSet Wanted(uint64_t first_step, const Lane& part, const SliceMap& slices) const;
   std::optional<uint32_t> LaneFor(Time now, NodeId worker, Round* round);

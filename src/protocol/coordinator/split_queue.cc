@@ -111,7 +111,9 @@ std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, con
     leases_[id] = key;
     workers_[worker].insert(id);
     pace_.OnGranted(now, worker, id);
-    return Lease{id, split.cut, std::move(missing)};
+    Lease lease{id, split.cut, std::move(missing)};
+    lease.rate = cursors_->rates().Of(split.cut);
+    return lease;
   }
   return std::nullopt;
 }

@@ -17,7 +17,7 @@ constexpr size_t kMaxLanes = 1 << 16;
 constexpr size_t kRoundsAhead = 2;
 
 bool WellFormed(const Round& round, size_t partitions) {
-  if (round.lanes.empty() || round.lanes.size() > kMaxLanes) return false;
+  if (round.lanes.empty() || round.lanes.size() > kMaxLanes || !ValidRate(round.rate)) return false;
   const uint32_t runs = round.lanes.front().assigned.count();
   return runs > 0 && std::ranges::all_of(round.lanes, [&](const Round::Lane& part) {
            return part.cut.valid() && part.cut.partition < partitions &&
@@ -76,7 +76,8 @@ void GroupMember::State::Prepare() {
                   .lane = lane,
                   .width = width,
                   .needed = width,
-                  .assigned = part.assigned};
+                  .assigned = part.assigned,
+                  .rate = known.round.rate};
       lease.missing &= held.ledger().Held(part.cut).Complement();
       known.leases[lane] = lease.id;
       ready[lease.id] = false;
@@ -189,7 +190,7 @@ void GroupMember::State::Complete(const ReducedStep& step) {
     events = 0;
   } else {
     consecutive_rejected = 0;
-    if (events > 0) held.Apply(events, step.terms);
+    if (events > 0) held.Apply(events, step.terms, known.round.rate);
   }
   held.Complete(events);
   work.reset();

@@ -29,6 +29,7 @@ TrainingState::TrainingState(const SliceTable& table, const optim::OptimizerConf
               .mean = optim::MeanRuleFor(strategy.sum, strategy.full_run, variable.role),
               .memory = {}};
     part.whole = optim::NeedsWholeVariables(part.rule);
+    part.statistic = variable.role == optim::VariableRole::kStatistic;
     part.slots = static_cast<uint32_t>(optim::SlotNames(part.rule).size());
     part.elements = spec.elements();
     LEAT_CHECK(part.slots <= optim::kMaxSlots);
@@ -117,7 +118,7 @@ Status TrainingState::Adopt(Header header, std::span<const float> memory, size_t
   return Status();
 }
 
-void TrainingState::Apply(uint64_t events, const GradientTerms& terms) {
+void TrainingState::Apply(uint64_t events, const GradientTerms& terms, float rate) {
   if (parameters_ == nullptr) return;
   for (uint32_t i = 0; i < slices_.size(); ++i) {
     const Part& part = slices_[i];
@@ -144,7 +145,7 @@ void TrainingState::Apply(uint64_t events, const GradientTerms& terms) {
       std::array<std::span<float>, optim::kMaxSlots> slots;
       for (uint32_t s = 0; s < part.slots; ++s) slots[s] = part.slot(s).subspan(begin, n);
       optim::Apply(part.rule, parameters_->values(SliceId(i)).subspan(begin, n), gradient,
-                   std::span(slots).first(part.slots), header_.step + 1, 1.0f);
+                   std::span(slots).first(part.slots), header_.step + 1, part.statistic ? 1.0f : rate);
     }
   }
 }

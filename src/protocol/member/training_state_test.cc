@@ -59,6 +59,26 @@ TEST_P(AppliedTerms, AreTheStepOfTheirSum) {
   }
 }
 
+TEST(TrainingState, AStepIsMadeAtItsRateAndStatisticsHaveNone) {
+  const SliceTable table =
+      MakeSlices({{"w", Shape{3}, {}}, {"mean", Shape{2}, {}, optim::VariableRole::kStatistic}}, 1, 1);
+  Parameters parameters(table);
+  TrainingState state(table, {.kind = optim::Kind::kSgd, .learning_rate = 0.5f}, {.full_run = 8},
+                      &parameters);
+  state.Make({});
+  const auto moved = [&](size_t variable, float rate) {
+    const float before = parameters.values(variable)[0];
+    std::ranges::fill(parameters.all_gradients(), 8.0f);
+    state.Apply(8, {}, rate);
+    return before - parameters.values(variable)[0];
+  };
+  for (const size_t variable : {0u, 1u}) {
+    const float once = moved(variable, 1);
+    EXPECT_GT(once, 0);
+    EXPECT_NEAR(moved(variable, 3), variable == 0 ? 3 * once : once, 1e-4);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Optimizers, AppliedTerms,
                          ::testing::Values(optim::Kind::kSgd, optim::Kind::kMomentum, optim::Kind::kAdam,
                                            optim::Kind::kLamb),

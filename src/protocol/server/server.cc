@@ -29,7 +29,7 @@ Server::State::State(ServerConfig c)
     const auto rule = optim::RuleFor(config.optimizer, variable);
     rules.push_back({rule, static_cast<uint32_t>(optim::SlotNames(rule).size()),
                      optim::MeanRuleFor(config.strategy.sum, config.strategy.full_run, variable.role),
-                     optim::NeedsWholeVariables(rule)});
+                     optim::NeedsWholeVariables(rule), variable.role == optim::VariableRole::kStatistic});
   }
 }
 

@@ -36,6 +36,7 @@ Status Server::State::CheckRun(const PushRequest& request) const {
                         ? request.events >= 1 && request.events <= most
                         : request.events <= most;
   if (!fits) return Bad(std::to_string(request.events) + " events in a batch of " + std::to_string(most));
+  if (!ValidRate(request.rate)) return Bad("a learning rate times " + std::to_string(request.rate));
   return {};
 }
 
@@ -129,7 +130,7 @@ void Server::State::Apply(const PushRequest& request, std::span<const SliceRef> 
           reply.outcome = SliceOutcome::kApplied;
           hot[ref.slice.value].ledger_outdated = true;
           if (gradient) {
-            Update(slice, numbers, ref.version);
+            Update(slice, numbers, ref.version, request.rate);
             slice->events += request.events;
           }
           break;
@@ -159,7 +160,8 @@ void Server::ApplyAll(const PushRequest& request, std::span<const std::span<cons
   if (!s.updates.empty()) s.RunUpdates();
 }
 
-void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness) {
+void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness,
+                                 float rate) {
   if (std::exchange(hosted_slices[slice->id.value]->being_saved, false) &&
       (!config.saved || !config.saved(*slice))) {
     MoveToNewMemory(slice);
@@ -171,7 +173,7 @@ void Server::State::UpdateValues(Slice* slice, std::span<const float> gradient, 
   const float scale =
       config.strategy.staleness_aware && staleness > 1 ? 1.0f / static_cast<float>(staleness) : 1.0f;
   optim::Apply(rule.optimizer, slice->values(), gradient, std::span(slot_spans).first(rule.slots),
-               slice->version, scale);
+               slice->version, scale * rule.RateOf(rate));
 }
 
 // ---- replies

@@ -66,6 +66,7 @@ struct Server::State {
   // The state of a step over all slices of this server.
   struct Step {
     uint32_t width = 1, needed = 1;
+    float rate = 1;                          // as PushHeader::rate, by the last lane to arrive
     std::vector<std::optional<RunId>> runs;  // by lane, once a push has delivered it
     std::vector<NodeId> workers;             // by lane, the first worker to deliver it
     std::vector<uint64_t> whole;             // on the deciding server: lanes that have arrived for all slices
@@ -82,7 +83,9 @@ struct Server::State {
     optim::OptimizerConfig optimizer;
     uint32_t slots = 0;
     optim::MeanRule mean;
-    bool whole = false;  // an update needs all elements at once
+    bool whole = false;      // an update needs all elements at once
+    bool statistic = false;  // has no learning rate
+    float RateOf(float rate) const { return statistic ? 1.0f : rate; }
   };
   // The arithmetic of a completed step at one slice, prepared so that it can run on another thread. Only the
   // slice and its HostedSlice refer to its memory.
@@ -96,6 +99,7 @@ struct Server::State {
     const Rule* rule = nullptr;
     uint64_t elements = 0, version = 0;  // the version that results
     float scale = 0;
+    float rate = 1;
     Buffer sum;               // empty: nothing was added yet, and chunks suffice
     bool has_sum = false;     // the sum has a value
     std::vector<Part> parts;  // not in the sum, in lane order
@@ -145,13 +149,13 @@ struct Server::State {
   // `gradients`: one per slice, or none; `replies` has one element per slice.
   void Apply(const PushRequest& request, std::span<const SliceRef> slices,
              std::span<const std::span<const float>> gradients, SliceReply* replies);
-  void Update(Slice* slice, std::span<const float> gradient, uint64_t seen_version) {
+  void Update(Slice* slice, std::span<const float> gradient, uint64_t seen_version, float rate) {
     const uint64_t staleness = slice->version - std::min(seen_version, slice->version);
     ++slice->version;
-    if (!config.modelled) UpdateValues(slice, gradient, staleness);
+    if (!config.modelled) UpdateValues(slice, gradient, staleness, rate);
     Measure(staleness);
   }
-  void UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness);
+  void UpdateValues(Slice* slice, std::span<const float> gradient, uint64_t staleness, float rate);
   void Measure(uint64_t staleness) {
     const size_t bin = std::min<uint64_t>(staleness, kMaxStalenessBins - 1);
     if (bin >= progress.staleness.size()) progress.staleness.resize(bin + 1);

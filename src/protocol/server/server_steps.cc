@@ -174,6 +174,7 @@ SliceOutcome Server::State::TakeLane(HostedSlice* hosted, const PushRequest& req
     if (claims_outdated) RebuildClaims();
     if (claims.Record(request.cut, request.run) != Ledger::Entry::kNew) return SliceOutcome::kConflict;
     run = RunId{request.cut, request.run};
+    step->rate = request.rate;
     step->workers[step_lane.lane] = request.worker;
   } else if (run && step != *agreed && (run->run != request.run || run->cut != request.cut)) {
     return SliceOutcome::kConflict;
@@ -308,6 +309,7 @@ void Server::State::UpdateByStep(HostedSlice* hosted, const Step& step, uint64_t
                     .elements = elements,
                     .version = slice.version + 1,
                     .scale = rule.mean.scale(events),
+                    .rate = rule.RateOf(step.rate),
                     .sum = std::exchange(open.sum, {})};
   update.has_sum = static_cast<bool>(update.sum);
   if (rule.whole && !update.sum) update.sum = TakeBuffer(elements);
@@ -366,7 +368,8 @@ void Server::State::Run(const StepUpdate& update) {
       at[i] = to.subspan(i * elements + begin, n);
       if (!update.previous) Copy(at[i], from.subspan(i * elements + begin, n));
     }
-    optim::Apply(rule.optimizer, at[0], sum, std::span(at).subspan(1, rule.slots), update.version, 1.0f);
+    optim::Apply(rule.optimizer, at[0], sum, std::span(at).subspan(1, rule.slots), update.version,
+                 update.rate);
   }
 }
 

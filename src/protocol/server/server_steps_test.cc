@@ -184,7 +184,7 @@ struct Reference {
     for (uint32_t i = 0; i < slice.slots; ++i) slots.emplace_back(slice.slot(i).begin(), slice.slot(i).end());
   }
   // `events` by lane; 0 if a lane has none.
-  void Step(uint64_t step, uint32_t slice, const std::vector<uint32_t>& events) {
+  void Step(uint64_t step, uint32_t slice, const std::vector<uint32_t>& events, float rate = 1) {
     std::vector<float> sum(values.size());
     bool first = true;
     for (uint32_t lane = 0; lane < events.size(); ++lane) {
@@ -194,12 +194,27 @@ struct Reference {
     }
     optim::Scale(sum, static_cast<float>(1.0 / std::accumulate(events.begin(), events.end(), 0)));
     const std::vector<std::span<float>> spans(slots.begin(), slots.end());
-    optim::Apply(optimizer, values, sum, spans, step + 1, 1.0f);
+    optim::Apply(optimizer, values, sum, spans, step + 1, rate);
   }
   optim::OptimizerConfig optimizer;
   std::vector<float> values;
   std::vector<std::vector<float>> slots;
 };
+
+TEST_F(ServerStepsTest, AStepIsMadeAtTheRateOfItsLanes) {
+  Make(Sync(2), 1, optim::Defaults(optim::Kind::kMomentum));
+  Reference expected(config_, At(node(), 0));
+  const std::vector<float> rates = {1, 2.5f, 1};
+  for (uint64_t step = 0; step < rates.size(); ++step) {
+    for (uint32_t lane = 0; lane < 2; ++lane) {
+      PushRequest push = Push(node(), step, lane);
+      push.rate = rates[step];
+      Take(node(), push);
+    }
+    expected.Step(step, 0, {kBatch, kBatch}, rates[step]);
+    EXPECT_EQ(ValuesOf(node()), expected.values) << step;
+  }
+}
 
 TEST_F(ServerStepsTest, TheMeanIsTakenInLaneOrderForAnyOrderOfArrival) {
   for (const optim::Kind kind : {optim::Kind::kSgd, optim::Kind::kMomentum, optim::Kind::kAdam,

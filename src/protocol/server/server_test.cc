@@ -190,6 +190,29 @@ TEST_F(ServerTest, TheRateIsDividedByTheStalenessWhereItIsToBe) {
   }
 }
 
+TEST_F(ServerTest, ARunIsAppliedAtTheRateThatItComesWith) {
+  strategy_.staleness_aware = true;
+  Make({.kind = optim::Kind::kSgd, .learning_rate = 0.25f});
+  server_->OnHeartbeatReply(Orders(7));
+  PushRequest push = Push(0);
+  push.rate = 3;
+  Take(push);
+  EXPECT_THAT(server_->Values(SliceId(0), 0).values, Each(5 - 0.75f));
+  Take(push);
+  EXPECT_THAT(server_->Values(SliceId(0), 0).values, Each(5 - 0.75f)) << "once";
+  Take(Push(1));
+  EXPECT_THAT(server_->Values(SliceId(0), 0).values, Each(5 - 1.0f));
+  push = Push(2);
+  push.rate = 4;
+  Take(push);
+  EXPECT_THAT(server_->Values(SliceId(0), 0).values, Each(5 - 1.5f)) << "half of it, by its staleness of 2";
+  for (const float rate : {0.0f, -1.0f, 1001.0f, std::nanf("")}) {
+    push = Push(3);
+    push.rate = rate;
+    EXPECT_EQ(server_->Begin(push).code(), Code::kInvalidArgument) << rate;
+  }
+}
+
 TEST_F(ServerTest, CountsRunsInARowThatWereNotFinite) {
   server_->OnHeartbeatReply(Orders(7));
   const auto rejected = [&](uint32_t batch) {
@@ -561,6 +584,10 @@ TEST_F(ServerTest, AStatisticIsSubtractedAsItIs) {
   ASSERT_EQ(table_.slices[statistic].variable, 1u);
   Take(Push(0, 8, {0, statistic}), 0.5f);
   EXPECT_THAT(server_->Values(SliceId(statistic), 0).values, Each(4.5f));
+  PushRequest raised = Push(1, 8, {statistic});
+  raised.rate = 3;
+  Take(raised, 0.5f);
+  EXPECT_THAT(server_->Values(SliceId(statistic), 0).values, Each(4.0f)) << "it has no learning rate";
   EXPECT_THAT(server_->Values(SliceId(0), 0).values, Each(::testing::Gt(4.99f)));
   EXPECT_EQ(server_->Find(SliceId(0))->slots, 2u);
   EXPECT_EQ(server_->Find(SliceId(statistic))->slots, 0u);

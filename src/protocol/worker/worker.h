@@ -58,6 +58,7 @@ struct Compute {
   bool first = true;     // of its run: discard what an earlier run has left to push
   bool last = true;      // of its run: afterwards the data to push must be ready
   uint64_t version = 0;  // of the values that the run started from; the lowest if slices differ
+  float rate = 1;        // factor on the learning rate of local steps
 };
 // Send to one server. The payload of a kGradient is that of the last computed run, which the shell knows; it
 // must not change until all servers have answered. Returned values go to the parameters. Answer: OnPushReply

@@ -66,6 +66,7 @@ void Worker::State::StartRun(HeldLease& split) {
   run.from.clear();
   run.version = known.empty() ? 0 : known[0].version;
   for (const SliceRef& slice : known) run.version = std::min(run.version, slice.version);
+  run.rate = split.lease.rate;
   last_pull.reset();
   ask_at.reset();
   ComputeNext();
@@ -74,7 +75,7 @@ void Worker::State::StartRun(HeldLease& split) {
 void Worker::State::ComputeNext() {
   phase = Phase::kComputing;
   actions.emplace_back(Compute{++last_token, run.lease, run.batch, run.batch == run.begin,
-                               run.batch + 1 == run.end, run.version});
+                               run.batch + 1 == run.end, run.version, run.rate});
 }
 
 void Worker::State::OnBatch(Time now, const BatchOutcome& outcome) {
@@ -133,12 +134,15 @@ void Worker::State::StartPush(Time now, const HeldLease& split) {
   const bool fetch = strategy().kind != StrategyKind::kDownpour || run.rejected ||
                      since_fetch >= std::max(strategy().n_fetch, 1u);
   if (fetch) since_fetch = 0;
+  // The steps of averaging are local, and have their rate already.
+  const float rate = strategy().kind == StrategyKind::kAveraging ? 1.0f : run.rate;
   for (Exchange& exchange : exchanges) {
     if (!exchange.open) continue;
     PushRequest& request = *exchange.request;
     request.cut = split.lease.cut;
     request.run = run.run;
     request.events = run.events;
+    request.rate = rate;
     request.want_values = fetch;
   }
   if (stepped()) AddWaiting(split);

@@ -68,6 +68,7 @@ struct Worker::State {
     bool conflict = false;       // a slice has refused it
     std::vector<SliceRef> from;  // by index: the values of its first batch; empty: still equal to `known`
     uint64_t version = 0;        // lowest of them
+    float rate = 1;              // of its lease
   };
   // Backup workers: the lanes that count in the newest decided step.
   struct LaneDecision {

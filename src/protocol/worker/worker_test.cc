@@ -53,6 +53,22 @@ TEST_F(WorkerTest, PullsOnceThenTrainsBatchByBatch) {
   EXPECT_THAT(worker_.MakeHeartbeat({}).released, ElementsAre(1));
 }
 
+TEST_F(WorkerTest, TheRateOfALeaseGoesWithItsRuns) {
+  AnswerAll(Reply(MakeView(5)));
+  Lease raised = MakeLease(1, 1), usual = MakeLease(2, 1);
+  raised.rate = 2.5f;
+  Reply({}, {raised, usual});
+  auto actions = worker_.OnSplitReady(now_, 1);
+  worker_.OnSplitReady(now_, 2);
+  for (const float rate : {2.5f, 1.0f}) {
+    const auto compute = All<Compute>(actions).at(0);
+    EXPECT_EQ(compute.rate, rate);
+    const auto pushes = worker_.OnComputed(now_, compute.token, {Disposition::kGradient, 7});
+    for (const SendPush& push : All<SendPush>(pushes)) EXPECT_EQ(push.request->rate, rate);
+    actions = AnswerAll(pushes);
+  }
+}
+
 TEST_F(WorkerTest, ConflictsArePausedAfterForLongerAndLonger) {
   AnswerAll(Reply(MakeView(5)));
   std::vector<Duration> pauses;

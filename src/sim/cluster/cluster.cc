@@ -60,6 +60,7 @@ ClusterResult Cluster::State::Run() {
   for (const PlannedFault& planned : options.plan) {
     queue.After(planned.at, [this, planned] { Carry(planned); });
   }
+  if (options.alarm_interval > Duration(0)) queue.After(options.alarm_interval, [this] { Alarm(); });
   if (hooks.watch) queue.After(hooks.watch_every, [this] { Watch(); });
   if (options.progress_within > Duration(0))
     queue.After(options.progress_within, [this] { CheckProgress(); });
@@ -129,6 +130,7 @@ CoordinatorConfig Cluster::State::Config() const {
   config.server_wait = options.server_wait;
   config.tail_wait = options.tail_wait;
   config.keep_checkpoints = options.keep_checkpoints;
+  if (options.alarm_interval > Duration(0)) config.raise = options.raise;
   return config;
 }
 
@@ -152,6 +154,12 @@ void Cluster::State::Tick(const std::shared_ptr<CoordinatorProcess>& c) {
 void Cluster::State::Poll(const std::shared_ptr<CoordinatorProcess>& c) {
   Do(c, c->machine->OnStream(now(), Ranges()));
   ScheduleIn(c, kPoll, [this, c] { Poll(c); });
+}
+
+void Cluster::State::Alarm() {
+  const auto c = coordinator;
+  if (c->alive && !c->ended && now() >= c->paused_until) Do(c, c->machine->OnDrift(now()));
+  queue.After(options.alarm_interval, [this] { Alarm(); });
 }
 
 std::vector<StreamRange> Cluster::State::Ranges() const {
@@ -185,6 +193,7 @@ void Cluster::State::Act(const std::shared_ptr<CoordinatorProcess>& c, Coordinat
     if (auto call = c->calls.extract(reply->call)) call.mapped()(std::move(reply->reply));
   } else if (auto* journal = std::get_if<AppendJournal>(&action)) {
     disk.Append(journal->record);
+    if (std::holds_alternative<RateRaised>(journal->record)) ++result.raises;
   } else if (auto* prepare = std::get_if<PrepareCheckpoint>(&action)) {
     const uint64_t id = prepare->id;
     ScheduleIn(c, DiskTakes(), [this, c, id] {

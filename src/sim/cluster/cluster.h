@@ -120,6 +120,10 @@ struct ClusterOptions {
   uint32_t keep_checkpoints = 2;
   uint64_t max_report_bytes = 1 << 20;  // ServerConfig::max_report_bytes
 
+  // An alarm of drift at this interval raises the learning rate (Coordinator::OnDrift). 0: none.
+  Duration alarm_interval{0};
+  protocol::RateRaise raise;
+
   Faults faults;
   std::vector<PlannedFault> plan;
   // Called if the job has ended before the whole stream was trained. Returns true to resume it with this
@@ -142,6 +146,7 @@ struct ClusterResult {
   uint64_t pauses = 0;
   uint64_t restarts = 0;     // of the coordinator alone
   uint64_t resumes = 0;      // of the whole job
+  uint64_t raises = 0;       // of the learning rate
   uint64_t checkpoints = 0;  // complete ones
   uint64_t overdue_leases = 0;
   uint64_t cuts = 0;              // of a worker from a server

@@ -187,6 +187,7 @@ struct Cluster::State {
   void Act(const std::shared_ptr<CoordinatorProcess>& c, CoordinatorAction& action);
   void Tick(const std::shared_ptr<CoordinatorProcess>& c);
   void Poll(const std::shared_ptr<CoordinatorProcess>& c);
+  void Alarm();
   std::vector<StreamRange> Ranges() const;
   void JobEnds(const Status& status);
   void ResumeJob();

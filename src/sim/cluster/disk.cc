@@ -26,6 +26,8 @@ void Disk::Append(const JournalRecord& record) {
   } else if (const auto* round = std::get_if<RoundMade>(&record)) {
     all_rounds_.push_back(*round);
     for (const RoundMade::Lane& part : round->lanes) Know(part.cut);
+  } else if (const auto* raised = std::get_if<RateRaised>(&record)) {
+    all_raised_.push_back(*raised);
   } else if (const auto* began = std::get_if<StreamStart>(&record)) {
     start_ = began->start;
   }
@@ -42,7 +44,7 @@ CheckpointOrder Disk::Prepare(uint64_t id) {
   return order;
 }
 
-// Drops as much as allowed: whole checkpoints, and cuts before the watermark.
+// Drops as much as allowed: whole checkpoints, and cuts and raised rates before the watermark.
 void Disk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
   while (!manifests_.empty() && manifests_.begin()->first < oldest_kept) {
     files_.erase(manifests_.begin()->second.directory);
@@ -53,9 +55,10 @@ void Disk::Drop(uint64_t oldest_kept, const std::vector<Position>& watermark) {
       std::erase_if(made->cuts, [&](const Cut& cut) { return cut.next() <= watermark[cut.partition]; });
     }
   }
-  std::erase_if(journal_, [](const JournalRecord& record) {
+  std::erase_if(journal_, [&](const JournalRecord& record) {
     const auto* made = std::get_if<CutsMade>(&record);
-    return made && made->cuts.empty();
+    const auto* raised = std::get_if<RateRaised>(&record);
+    return (made && made->cuts.empty()) || (raised && raised->Before(watermark));
   });
 }
 

@@ -24,9 +24,10 @@ class Disk {
   void Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark);
   void Remove(uint64_t id);
   protocol::RecoveredState Restore() const;
-  // Every cut and round ever journaled.
+  // Every cut, round and raised learning rate ever journaled.
   const std::vector<protocol::Cut>& cuts() const { return all_cuts_; }
   const std::vector<protocol::RoundMade>& rounds() const { return all_rounds_; }
+  const std::vector<protocol::RateRaised>& raised() const { return all_raised_; }
   std::vector<protocol::Position> start() const { return start_; }
   const protocol::Manifest* newest() const {
     return manifests_.empty() ? nullptr : &manifests_.rbegin()->second;
@@ -44,6 +45,7 @@ class Disk {
   std::vector<protocol::Cut> all_cuts_;
   std::set<std::pair<uint32_t, protocol::Position>> known_;  // partition and begin of all_cuts_
   std::vector<protocol::RoundMade> all_rounds_;
+  std::vector<protocol::RateRaised> all_raised_;
   std::vector<protocol::Position> start_;
   std::map<uint64_t, protocol::Manifest> manifests_;  // complete checkpoints
   std::map<std::string, std::map<std::string, Shard>> files_;
