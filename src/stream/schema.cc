@@ -99,7 +99,8 @@ void ReadId(const Config& config, Schema::Format format, Field* field) {
     if (config.Has("pad")) config.At("pad").Fail("pad is for lists; how long is '" + field->name + "'?");
     return;
   }
-  if (format != Schema::Format::kJson) config.At("length").Fail("lists are for the format json");
+  if (format != Schema::Format::kJson && format != Schema::Format::kAvro)
+    config.At("length").Fail("lists are for the formats json and avro");
   field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
   field->pad = static_cast<uint32_t>(config.Integer("pad", 0, 0, field->below - 1));
 }
@@ -417,10 +418,11 @@ uint32_t Schema::classes() const {
 
 Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
-  config.Allow({"format", "delimiter", "columns", "fields"});
+  config.Allow({"format", "delimiter", "columns", "avro", "fields"});
   Schema schema;
-  const std::string format = config.At("format").OneOf("format", {"json", "csv", "idx", "text"});
+  const std::string format = config.At("format").OneOf("format", {"json", "csv", "avro", "idx", "text"});
   schema.format = format == "csv"    ? Format::kCsv
+                  : format == "avro" ? Format::kAvro
                   : format == "idx"  ? Format::kIdx
                   : format == "text" ? Format::kText
                                      : Format::kJson;
@@ -433,6 +435,9 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   for (const std::string& name : names)
     schema.fields.push_back(FieldFrom(name, fields.At(name), schema.format, sequence));
   CheckSchema(schema, config);
+  if (schema.format == Format::kAvro) schema.avro = AvroSettings::FromConfig(config.At("avro"));
+  if (config.Has("avro") && schema.format != Format::kAvro)
+    config.At("avro").Fail("avro is for the format avro");
   if (config.Has("delimiter")) {
     if (schema.format != Format::kCsv) config.At("delimiter").Fail("delimiter is for the format csv");
     schema.delimiter = DelimiterFrom(config.At("delimiter"));
@@ -492,6 +497,13 @@ uint64_t Schema::hash() const {
       for (const std::string& key : f.path) w.PutString(key);
     }
     if (f.fallback) PutFallback(*f.fallback, i, &w);
+  }
+  if (format == Format::kAvro) {
+    w.Put(avro.framed());
+    for (const auto& [id, text] : avro.texts) {
+      w.Put(id);
+      w.PutString(text);
+    }
   }
   return Checksum(w.view());
 }
