@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "records.h"
 #include "stream/decode/decoder.h"
-#include "stream/decode/json_decoder.h"
+#include "stream/json/json_decoder.h"
 
 using leat::stream::Schema;
 

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "stream/decode/delimiter.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/tokenizer.h"
 
 namespace leat::stream {
 namespace {
@@ -30,11 +31,12 @@ Role RoleFrom(const Config& config) {
 Field::Type TypeFrom(const Config& config, Role role) {
   if (role == Role::kIgnore && !config.Has("type")) return Field::Type::kString;
   const std::string name =
-      config.At("type").OneOf("type", {"number", "category", "string", "bytes", "id", "characters"});
+      config.At("type").OneOf("type", {"number", "category", "string", "bytes", "id", "characters", "text"});
   if (name == "number") return Field::Type::kNumber;
   if (name == "category") return Field::Type::kCategory;
   if (name == "id") return Field::Type::kId;
   if (name == "characters") return Field::Type::kCharacters;
+  if (name == "text") return Field::Type::kText;
   return name == "bytes" ? Field::Type::kBytes : Field::Type::kString;
 }
 
@@ -50,7 +52,16 @@ std::vector<std::string> NamesFrom(const Config& list, std::string_view what) {
   return names;
 }
 
-void ReadNumber(const Config& config, Field* field) {
+// `length` and `truncate` of a list.
+void ReadLength(const Config& config, Schema::Format format, Field* field) {
+  field->list = true;
+  if (format != Schema::Format::kJson && format != Schema::Format::kAvro)
+    config.At("length").Fail("lists are for the formats json and avro");
+  field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
+  field->truncate = config.Bool("truncate", false);
+}
+
+void ReadNumber(const Config& config, Schema::Format format, Field* field) {
   field->log = config.Bool("log", false);
   field->mean = config.Number("mean", 0);
   field->std = config.Number("std", 1);
@@ -61,6 +72,9 @@ void ReadNumber(const Config& config, Field* field) {
     config.Fail("field '" + field->name + "' has a period, which goes without log, mean and std");
   }
   field->classes = static_cast<uint32_t>(config.Integer("classes", 0, 2, kMaxWhole));
+  if (!config.Has("length")) return;
+  if (field->period > 0) config.Fail("field '" + field->name + "' has a period, which a list cannot have");
+  ReadLength(config, format, field);
 }
 
 void ReadCategory(const Config& config, Field* field) {
@@ -94,15 +108,55 @@ void ReadId(const Config& config, Schema::Format format, Field* field) {
   }
   (void)config.At("below");
   field->below = static_cast<uint32_t>(config.Integer("below", 0, 1, kMaxWhole));
-  field->list = config.Has("length");
-  if (!field->list) {
+  if (!config.Has("length")) {
     if (config.Has("pad")) config.At("pad").Fail("pad is for lists; how long is '" + field->name + "'?");
     return;
   }
-  if (format != Schema::Format::kJson && format != Schema::Format::kAvro)
-    config.At("length").Fail("lists are for the formats json and avro");
-  field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
+  ReadLength(config, format, field);
   field->pad = static_cast<uint32_t>(config.Integer("pad", 0, 0, field->below - 1));
+}
+
+std::vector<std::string> AlphabetOf(const Config& config) {
+  const std::string text = config.String();
+  std::vector<std::string> characters;
+  std::set<std::string> seen;
+  for (size_t at = 0; at < text.size(); at += characters.back().size()) {
+    const std::string_view rest = std::string_view(text).substr(at);
+    characters.emplace_back(rest.substr(0, CharacterSize(rest)));
+    if (!seen.insert(characters.back()).second)
+      config.Fail("'" + characters.back() + "' is in the alphabet twice");
+  }
+  if (characters.empty()) config.Fail("an alphabet has at least one character");
+  return characters;
+}
+
+void ReadText(const Config& config, Schema::Format format, Field* field) {
+  using T = Field::Tokens;
+  if (format == Schema::Format::kIdx || format == Schema::Format::kText)
+    config.Fail("field '" + field->name + "': a text cannot be in the formats idx and text");
+  if (field->role == Role::kLabel)
+    config.Fail("label '" + field->name + "' cannot be a text; a category can");
+  if (config.Has("tokens")) {
+    const std::string name = config.At("tokens").OneOf("tokens", {"words", "characters", "bytes"});
+    field->tokens = name == "words" ? T::kWords : name == "bytes" ? T::kBytes : T::kCharacters;
+  }
+  for (const auto& [key, tokens] :
+       {std::pair{"buckets", T::kWords}, {"values", T::kWords}, {"alphabet", T::kCharacters}}) {
+    if (config.Has(key) && field->tokens != tokens) {
+      config.At(key).Fail(std::string(key) +
+                          " is for tokens: " + (tokens == T::kWords ? "words" : "characters"));
+    }
+  }
+  if (config.Has("values")) field->values = NamesFrom(config.At("values"), "values");
+  field->buckets = static_cast<uint32_t>(config.Integer("buckets", 0, 2, Schema::kMaxFeatures));
+  if (field->tokens == T::kWords && field->values.empty() == (field->buckets == 0))
+    config.Fail("the words of '" + field->name + "' need either values or buckets");
+  if (field->tokens == T::kCharacters) field->values = AlphabetOf(config.At("alphabet"));
+  field->list = config.Has("length");
+  if (!field->list && config.Has("truncate"))
+    config.At("truncate").Fail("truncate needs a length; how long is '" + field->name + "'?");
+  field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
+  field->truncate = config.Bool("truncate", true);
 }
 
 void ReadCharacters(const Config& config, Schema::Format format, uint32_t sequence, Field* field) {
@@ -178,7 +232,7 @@ void ReadFallback(const Config& config, Schema::Format format, Field* field) {
     value.Fail("default is for values that can be missing; those of idx and text cannot");
   if (field->role == Role::kIgnore) value.Fail("'" + field->name + "' is ignored and needs no default");
   if (value.IsNull()) value.Fail("default must be a value that the field takes");
-  if (field->type == Field::Type::kCategory) {
+  if (field->type == Field::Type::kCategory || field->type == Field::Type::kText) {
     field->fallback = value.String();
   } else if (field->list) {
     if (!value.IsList()) value.Fail("the default of a list is a list, such as []");
@@ -206,11 +260,17 @@ void CheckKeys(const Config& config, const Field& field) {
   only("std", (field.type == T::kNumber || field.type == T::kBytes) && feature,
        "features that are numbers or bytes");
   only("classes", field.type == T::kNumber && label, "labels that are numbers");
-  only("values", field.type == T::kCategory, "categories");
-  only("buckets", field.type == T::kCategory && feature, "features that are categories");
+  only("values", field.type == T::kCategory || field.type == T::kText, "categories and texts");
+  only("buckets", (field.type == T::kCategory && feature) || field.type == T::kText,
+       "features that are categories, and texts");
   only("width", field.type == T::kBytes, "bytes");
-  for (const char* key : {"below", "length", "pad"}) only(key, field.type == T::kId, "ids");
-  for (const char* key : {"alphabet", "sequence"}) only(key, field.type == T::kCharacters, "characters");
+  for (const char* key : {"below", "pad"}) only(key, field.type == T::kId, "ids");
+  const bool list = field.type == T::kId || field.type == T::kText || (field.type == T::kNumber && feature);
+  only("length", list, "ids, texts and features that are numbers");
+  only("truncate", list && config.Has("length"), "lists and texts with a length");
+  only("tokens", field.type == T::kText, "texts");
+  only("alphabet", field.type == T::kCharacters || field.type == T::kText, "characters and texts");
+  only("sequence", field.type == T::kCharacters, "characters");
 }
 
 Field FieldFrom(const std::string& name, const Config& config, Schema::Format format, uint32_t sequence) {
@@ -219,13 +279,13 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   field.where = config.where();
   if (!config.IsMap()) config.Fail("field '" + name + "' must be a map, as {type: number}");
   config.Allow({"type", "role", "log", "mean", "std", "period", "classes", "values", "buckets", "width",
-                "below", "length", "pad", "alphabet", "sequence", "path", "default"});
+                "below", "length", "pad", "alphabet", "sequence", "path", "default", "tokens", "truncate"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
   CheckKeys(config, field);
   switch (field.type) {
     case Field::Type::kNumber:
-      ReadNumber(config, &field);
+      ReadNumber(config, format, &field);
       break;
     case Field::Type::kCategory:
       ReadCategory(config, &field);
@@ -242,6 +302,9 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
       break;
     case Field::Type::kCharacters:
       ReadCharacters(config, format, sequence, &field);
+      break;
+    case Field::Type::kText:
+      ReadText(config, format, &field);
       break;
   }
   if (field.role == Role::kTruth && field.type != Field::Type::kNumber)
@@ -337,17 +400,24 @@ uint32_t Field::features() const {
   if (role != Role::kFeature) return 0;
   switch (type) {
     case Type::kNumber:
-      return period > 0 ? 2 : 1;
+      return period > 0 ? 2 : width;
     case Type::kCategory:
       return values.empty() ? buckets : static_cast<uint32_t>(values.size());
     case Type::kBytes:
     case Type::kId:
     case Type::kCharacters:
       return width;
+    case Type::kText:
+      return list ? width : token_ids() - 1;  // padding does not occur
     case Type::kString:
       return 0;
   }
   return 0;
+}
+
+uint32_t Field::token_ids() const {
+  if (tokens == Tokens::kBytes) return 257;
+  return buckets > 0 ? buckets : static_cast<uint32_t>(values.size()) + 2;
 }
 
 uint32_t Field::labels() const {
@@ -369,16 +439,21 @@ uint32_t Field::ids() const {
       return static_cast<uint32_t>(values.size());
     case Type::kBytes:
       return mean == 0 && std == 1 ? 256 : 0;
+    case Type::kText:
+      return list ? token_ids() : 0;
     default:
       return 0;
   }
 }
 
 std::string Field::path_text() const {
-  if (!has_own_path()) return name;
+  return has_own_path() ? PathText(path) : name;
+}
+
+std::string PathText(std::span<const std::string> keys) {
   std::string text;
-  for (const std::string& key : path) {
-    if (!text.empty()) text += '.';
+  for (const std::string& key : keys) {
+    if (&key != keys.data()) text += '.';
     const bool plain = !key.empty() && key.find('.') == std::string::npos;
     text += plain ? key : '"' + key + '"';
   }
@@ -418,8 +493,10 @@ uint32_t Schema::classes() const {
 
 Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
-  config.Allow({"format", "delimiter", "columns", "avro", "fields"});
+  config.Allow({"format", "delimiter", "columns", "avro", "fields", "max_record_bytes"});
   Schema schema;
+  schema.max_record_bytes =
+      static_cast<uint64_t>(config.Integer("max_record_bytes", kDefaultRecordBytes, 1, int64_t{1} << 30));
   const std::string format = config.At("format").OneOf("format", {"json", "csv", "avro", "idx", "text"});
   schema.format = format == "csv"    ? Format::kCsv
                   : format == "avro" ? Format::kAvro
@@ -497,6 +574,17 @@ uint64_t Schema::hash() const {
       for (const std::string& key : f.path) w.PutString(key);
     }
     if (f.fallback) PutFallback(*f.fallback, i, &w);
+    if (f.type == Field::Type::kText || (f.type == Field::Type::kNumber && f.list) || f.truncate) {
+      w.PutString("list");
+      w.Put(i);
+      w.Put(f.list);
+      w.Put(f.tokens);
+      w.Put(f.truncate);
+    }
+  }
+  if (max_record_bytes != kDefaultRecordBytes) {
+    w.PutString("max_record_bytes");
+    w.Put(max_record_bytes);
   }
   if (format == Format::kAvro) {
     w.Put(avro.framed());

@@ -5,6 +5,7 @@
 //   schema:
 //     format: json                     # json | csv | avro | idx | text
 //     delimiter: ";"                   # csv: one character or tab
+//     max_record_bytes: 4194304        # a larger record is a dead letter
 //     fields:
 //       amount:  {type: number, log: true, mean: 3.2, std: 1.1}
 //       hour:    {type: number, period: 24}            # two features: sin and cos
@@ -15,10 +16,17 @@
 //       item:    {type: id, below: 1000}               # a whole number from 0 to 999, unchanged
 //       bought:  {type: id, below: 1000, length: 20}   # json: a list of at most 20, padded with `pad` (0)
 //       text:    {type: characters, alphabet: "\nabc"} # format text: see below
+//       scores:  {type: number, length: 8}             # json: a list of at most 8, padded with 0
+//       title:   {type: text, buckets: 5000, length: 12}  # ids of 12 words, padded with 0: for an embedding
+//       remark:  {type: text, buckets: 500}            # without a length: how often each of 499 ids occurs
 //       note:    {role: ignore}
 //       home:    {type: category, buckets: 64, path: customer.address.country}   # keys from the record's
 //       root age:     {type: number, path: [customer.v2, age]}  # a list where a key itself has a dot visits:
 //       {type: number, default: 0}            # the value of a record that lacks it or has null
+//
+// text: `tokens` are words (default), characters or bytes; see Tokenizer for their ids. Words are hashed into
+// `buckets`, or found in the list `values`; characters are those of an `alphabet`. truncate: whether a text
+// (default: true) or a list (default: false) with more than `length` entries is cut, or a dead letter.
 //
 // path: of formats with nested records; without it, a field's only key is its name. No two fields may have
 // the same path, and no path may lead through the value of another field. default: a value as the record
@@ -59,36 +67,51 @@ namespace leat::stream {
 
 enum class Role : uint8_t { kFeature, kLabel, kTruth, kIgnore };
 
+// Keys as messages show them: `customer.address.country`. A key that has a dot is in double quotes.
+std::string PathText(std::span<const std::string> keys);
+
 struct Field {
   std::string name;
   std::string where;              // "job.yaml:14"
   std::vector<std::string> path;  // the keys that lead to the value from the record's root
   Role role = Role::kFeature;
-  enum class Type : uint8_t { kNumber, kCategory, kString, kBytes, kId, kCharacters } type = Type::kNumber;
+  enum class Type : uint8_t {
+    kNumber,
+    kCategory,
+    kString,
+    kBytes,
+    kId,
+    kCharacters,
+    kText
+  } type = Type::kNumber;
   bool log = false;          // x → log(1 + x), x ≥ 0, before mean and std
   double mean = 0, std = 1;  // (x - mean) / std
   double period = 0;         // > 0: x → sin, cos of 2πx/period
   // Category: one feature per value. As label: the class is the index in the list; any other value makes a
-  // dead letter. Characters: the alphabet, one byte each.
+  // dead letter. Characters: the alphabet, one byte each. Text: the words, or the characters.
   std::vector<std::string> values;
-  uint32_t buckets = 0;  // category: number of features it is hashed into
+  uint32_t buckets = 0;  // category: number of features it is hashed into; text: of ids
   uint32_t classes = 0;  // numeric label: > 0: a whole number below this
-  // Bytes: the number of u8 in the field (idx images), each a feature. Characters: the sequence. Id: the
-  // length of the list.
+  // Bytes: the number of u8 in the field (idx images), each a feature. Characters: the sequence. Id, number,
+  // text: the length of the list.
   uint32_t width = 1;
   uint32_t below = 0;  // id: 0 ≤ x < below
   uint32_t pad = 0;    // id: padding value of a list
-  bool list = false;   // id: a list
+  bool list = false;   // id, number: a list; text: ids in order, instead of their counts
+  enum class Tokens : uint8_t { kBytes, kCharacters, kWords } tokens = Tokens::kWords;
+  bool truncate = false;  // a list that is longer is cut
   using Value = std::variant<double, std::string, std::vector<double>>;
   std::optional<Value> fallback;  // the value of a record that lacks the field or has null
   // False if the path is the name.
   bool has_own_path() const { return path.size() != 1 || path[0] != name; }
-  // The path as messages show it: `customer.address.country`. A key that has a dot is in double quotes.
+  // The path as messages show it; a path that is the name alone as it is.
   std::string path_text() const;
   // Throws std::invalid_argument if the fallback does not fit the field.
   void CheckFallback() const;
   // The number of features of the field; 0 unless role is kFeature.
   uint32_t features() const;
+  // Text: its ids are below this; 0 is padding.
+  uint32_t token_ids() const;
   // The number of labels of the field.
   uint32_t labels() const;
   // The number of classes of its label; 0 for any number.
@@ -100,6 +123,7 @@ struct Field {
 struct Schema {
   static constexpr uint32_t kMaxFeatures = 1 << 20;
   static constexpr uint32_t kMaxSequence = 1 << 16;
+  static constexpr uint64_t kDefaultRecordBytes = 4 << 20;
 
   enum class Format : uint8_t { kJson, kCsv, kIdx, kText, kAvro } format = Format::kJson;
   // csv: between fields. Not set: a comma, or detected in the files.
@@ -108,6 +132,7 @@ struct Schema {
   std::vector<std::string> columns;  // csv: column names; empty: the fields in order
   AvroSettings avro;                 // of the format avro
   std::vector<Field> fields;
+  uint64_t max_record_bytes = kDefaultRecordBytes;
   uint32_t features() const;  // width of a decoded row
   uint32_t labels() const;    // of a decoded row; 1, always 0, if no field is a label
   bool has_label() const;

@@ -236,6 +236,8 @@ TEST(Schema, SaysWhatIsWrongWithDefaults) {
             "job.yaml:3: default of a: 5 is not a whole number from 0 to 4");
   EXPECT_EQ(error("{type: id, below: 5, length: 2, default: [1, 2, 3]}"),
             "job.yaml:3: default of a: has 3 items, more than 2");
+  EXPECT_EQ(error("{type: text, buckets: 5, length: 1, truncate: false, default: a b}"),
+            "job.yaml:3: default of a: has 2 words, more than 1");
   EXPECT_EQ(error("{type: id, below: 5, length: 2, default: 1}"),
             "job.yaml:3: the default of a list is a list, such as []");
   EXPECT_EQ(error("{type: category, values: [u, v], role: label, default: w}"),
@@ -247,12 +249,29 @@ TEST(Schema, SaysWhatIsWrongWithDefaults) {
 
 TEST(Schema, HashSeesPathsAndDefaults) {
   std::set<uint64_t> seen;
-  for (const char* field :
-       {"{type: number}", "{type: number, path: b}", "{type: number, path: b.c}",
-        "{type: number, path: [b.c]}", "{type: number, default: 0}", "{type: number, default: 1}",
-        "{type: category, buckets: 5}", "{type: category, buckets: 5, default: \"\"}",
-        "{type: category, buckets: 5, default: x}", "{type: id, below: 6, length: 2}",
-        "{type: id, below: 6, length: 2, default: []}", "{type: id, below: 6, length: 2, default: [0]}"}) {
+  for (const char* field : {"{type: number}",
+                            "{type: number, path: b}",
+                            "{type: number, path: b.c}",
+                            "{type: number, path: [b.c]}",
+                            "{type: number, default: 0}",
+                            "{type: number, default: 1}",
+                            "{type: category, buckets: 5}",
+                            "{type: category, buckets: 5, default: \"\"}",
+                            "{type: category, buckets: 5, default: x}",
+                            "{type: id, below: 6, length: 2}",
+                            "{type: id, below: 6, length: 2, truncate: true}",
+                            "{type: number, length: 1}",
+                            "{type: number, length: 2}",
+                            "{type: text, buckets: 5}",
+                            "{type: text, buckets: 6}",
+                            "{type: text, buckets: 5, length: 1}",
+                            "{type: text, buckets: 5, length: 2}",
+                            "{type: text, buckets: 5, length: 2, truncate: false}",
+                            "{type: text, values: [a]}",
+                            "{type: text, tokens: bytes}",
+                            "{type: text, tokens: characters, alphabet: a}",
+                            "{type: id, below: 6, length: 2, default: []}",
+                            "{type: id, below: 6, length: 2, default: [0]}"}) {
     EXPECT_TRUE(seen.insert(Make(std::string("format: json\nfields: {a: ") + field + "}").hash()).second)
         << field;
   }
@@ -329,7 +348,7 @@ TEST(JsonDecoder, KeepsWhatDoesNotFitAsideWithOffsetAndReason) {
       {R"({"a":1)", "not a JSON object: "},
       {"{\"a\":1,\"c\":\"\xff\"}", "not a JSON object: "},
       {R"([1,2])", "not a JSON object: "},
-      {"", "not a JSON object: "},
+      {"", "is empty: a tombstone?"},
       {" ", "not a JSON object: "},
       {"{}", "a: is missing"},
   };
@@ -356,6 +375,24 @@ TEST(JsonDecoder, ARefusedRecordLeavesNothingInTheNextRow) {
       Make("format: json\nfields:\n  c: {type: category, values: [u, v]}\n  a: {type: number}\n");
   const DecodedRows rows = Decode(schema, {R"({"c":"u","a":"x"})", R"({"c":"v","a":5})", R"({"c":"u","a":)"});
   EXPECT_THAT(rows.features, ElementsAre(0, 1, 5));
+}
+
+TEST(RecordLimits, ALargerRecordIsADeadLetterInEveryFormat) {
+  const Schema json = Make("format: json\nmax_record_bytes: 10\nfields:\n  a: {type: number}\n");
+  const DecodedRows rows = Decode(json, {R"({"a":1000})", R"({"a":10000})", R"({"a":2})"});
+  EXPECT_THAT(rows.features, ElementsAre(1000, 2));
+  ASSERT_EQ(rows.dead.size(), 1u);
+  EXPECT_EQ(rows.dead[0].reason, "has 11 bytes, more than max_record_bytes 10");
+  const Schema csv = Make("format: csv\nmax_record_bytes: 3\nfields:\n  a: {type: number}\n");
+  EXPECT_THAT(Decode(csv, {"100", "1000", "2"}).features, ElementsAre(100, 2));
+  const Schema usual = Make("format: json\nfields:\n  a: {type: number}\n");
+  EXPECT_NE(json.hash(), usual.hash());
+  const std::string large = R"({"b":")" + std::string(Schema::kDefaultRecordBytes, 'x') + R"(","a":1})";
+  EXPECT_THAT(Decode(usual, {large}).dead[0].reason, HasSubstr("bytes, more than max_record_bytes 4194304"));
+  EXPECT_EQ(Make("format: json\nmax_record_bytes: 4194304\nfields:\n  a: {type: number}\n").hash(),
+            usual.hash());
+  EXPECT_THAT(ErrorOf("format: json\nmax_record_bytes: 0\nfields:\n  a: {type: number}\n"),
+              HasSubstr("job.yaml:2: max_record_bytes is 0"));
 }
 
 TEST(JsonDecoder, AppendsToRowsThatAreThere) {

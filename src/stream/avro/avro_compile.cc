@@ -159,8 +159,10 @@ class AvroCompiler {
       target = static_cast<uint32_t>(program_.symbols_.size());
       auto& symbols = program_.symbols_.emplace_back();
       symbols.type = type;
-      for (const std::string& symbol : types_[type].names)
-        symbols.places.push_back(writers_[field]->PlaceOf(symbol));
+      const bool category = schema_.fields[field].type == Field::Type::kCategory;
+      for (const std::string& symbol : types_[type].names) {
+        if (category) symbols.places.push_back(writers_[field]->PlaceOf(symbol));
+      }
     }
     ForField(*op, field, count, target);
   }

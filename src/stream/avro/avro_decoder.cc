@@ -105,6 +105,7 @@ class AvroDecoder final : public Decoder {
   };
 
   static void Take(const AvroProgram& program, ByteView record, size_t i, RowSink* sink, Misfit* why) {
+    if (sink->RefuseOversize(i)) return;
     if (program.Run(record, sink->row(), why)) [[likely]] {
       sink->Keep(i);
     } else {

@@ -247,7 +247,7 @@ TEST(AvroDecoder, AsksARegistryForUnknownIds) {
                  {"/schemas/ids/4", {200, "nonsense"}},
                  {"/schemas/ids/5", {200, R"({"schemaType": "PROTOBUF", "schema": "message X {}"})"}},
                  {"/schemas/ids/6", {403, ""}}});
-  const Schema schema = Make("{registry: {url: \"" + stub.url() + "/\", timeout_s: 0.2}}");
+  const Schema schema = Make("{registry: {url: \"" + stub.url() + "/\", timeout_s: 2}}");
   const auto decoder = MakeDecoder(schema);
   DecodedRows rows;
   decoder->Decode(

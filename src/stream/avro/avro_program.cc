@@ -235,8 +235,10 @@ class AvroRun {
     p = Index(p, step.count, Why::kSymbol, &symbol);
     if (p == nullptr) return nullptr;
     const AvroProgram::Symbols& symbols = program_.symbols_[step.target];
-    if (step.field->WritePlace(symbols.places[symbol], row_)) return p;
-    return Refuse(step.field->Reason(types_[symbols.type].names[symbol]));
+    const std::string& text = types_[symbols.type].names[symbol];
+    const bool fits = symbols.places.empty() ? step.field->WriteText(text, row_)
+                                             : step.field->WritePlace(symbols.places[symbol], row_);
+    return fits ? p : Refuse(step.field->Reason(text));
   }
 
   // A category that is a number or boolean.
@@ -361,7 +363,7 @@ class AvroRun {
       p = Block(p, &items, &bytes);
       if (p == nullptr) return nullptr;
       if (items == 0) return field.EndList(written, row_) ? p : nullptr;
-      if (items > field.length() - written) {
+      if (!field.truncates() && items > field.length() - written) {
         const uint64_t most = std::numeric_limits<uint64_t>::max();
         return Refuse(field.ReasonOfLength(items > most - written ? most : written + items));
       }

@@ -87,7 +87,7 @@ class AvroProgram {
   std::vector<Step> steps_;
   std::vector<std::string> names_;  // for messages: what each step reads
   std::vector<uint32_t> targets_;
-  // An enum, and where a field writes each of its symbols (FieldWriter::PlaceOf).
+  // An enum, and where a category writes each of its symbols (FieldWriter::PlaceOf).
   struct Symbols {
     uint32_t type = 0;
     std::vector<int32_t> places;

@@ -360,6 +360,53 @@ TEST(AvroProgram, ReadsListsInBlocks) {
             "x: its length is -2, and 3 bytes are left");
 }
 
+TEST(AvroProgram, ReadsTextsListsOfNumbersAndWhatIsCut) {
+  const Schema schema = AvroSchemaOf(
+      "  w: {type: text, values: [red, blue], length: 3}\n  k: {type: text, values: [red, blue], length: 2}\n"
+      "  n: {type: number, length: 2, truncate: true, log: true}\n",
+      Record(R"({"name": "n", "type": {"type": "array", "items": "double"}}, {"name": "w", "type": "string"},
+                {"name": "k", "type": {"type": "enum", "name": "K", "symbols": ["red", "blue"]}})"));
+  const auto item = [](double x) { return AvroFloat(x); };
+  const std::string end = AvroLong(0), text = AvroText("blue red") + AvroLong(1);
+  const DecodedRows rows =
+      Decode(schema, {AvroLong(1) + item(0) + end + text,
+                      AvroLong(2) + item(0) + item(0) + AvroLong(1) + item(7) + end + text});
+  ASSERT_EQ(rows.rows, 2u);
+  const auto json = Schema::FromConfig(
+      Config::Parse("format: json\nfields:\n  w: {type: text, values: [red, blue], length: 3}\n  k: {type: "
+                    "text, values: [red, blue], "
+                    "length: 2}\n  n: {type: number, length: 2, truncate: true, log: true}\n",
+                    "job.yaml"));
+  EXPECT_EQ(rows.features, Decode(json, {R"({"w": "blue red", "k": "blue", "n": [0]})",
+                                         R"({"w": "blue red", "k": "blue", "n": [0, 0, 7]})"})
+                               .features);
+  EXPECT_EQ(ReasonOf(schema, AvroLong(1) + item(-1) + end + text),
+            "n: -1 is below 0, which log does not take");
+}
+
+TEST(AvroProgram, RefusesRecordsThatAreTooLarge) {
+  const std::string record = Record(R"({"name": "x", "type": "int"}, {"name": "s", "type": "string"})");
+  auto schema = Schema::FromConfig(Config::Parse(
+      "format: avro\nmax_record_bytes: 10\navro: {schema: a}\nfields: {x: {type: number}}", "job.yaml"));
+  (void)UseAvro({{0, record}}, &schema);
+  EXPECT_EQ(ReasonOf(schema, AvroLong(1) + AvroText("12345678")), "kept");
+  EXPECT_EQ(ReasonOf(schema, AvroLong(1) + AvroText("123456789")),
+            "has 11 bytes, more than max_record_bytes 10");
+}
+
+// What follows a union is not part of its last branch.
+TEST(AvroProgram, SkipsAfterABranchForAllBranches) {
+  const Schema schema =
+      AvroSchemaOf("  b: {type: number, path: r.b, default: -1}\n  x: {type: number}\n",
+                   Record(R"({"name": "r", "type": ["null", {"type": "record", "name": "S", "fields": [
+                  {"name": "b", "type": "int"}, {"name": "c", "type": "double"}]}]},
+                {"name": "t", "type": "float"}, {"name": "u", "type": "boolean"}, {"name": "x", "type": "int"})"));
+  const std::string skipped = AvroFloat(1.0f) + "\1", x = AvroLong(9);
+  const DecodedRows rows =
+      Decode(schema, {AvroLong(0) + skipped + x, AvroLong(1) + AvroLong(3) + AvroFloat(2.0) + skipped + x});
+  EXPECT_THAT(rows.features, ElementsAre(-1, 9, 3, 9));
+}
+
 TEST(AvroProgram, SkipsHugeCountsWithoutWork) {
   const Schema schema = AvroSchemaOf("  x: {type: number}\n",
                                      Record(R"({"name": "nulls", "type": {"type": "array", "items": "null"}},

@@ -5,8 +5,8 @@
 
 #include "stream/avro/avro_decoder.h"
 #include "stream/decode/csv_decoder.h"
-#include "stream/decode/json_decoder.h"
 #include "stream/decode/row_writer.h"
+#include "stream/json/json_decoder.h"
 #include "stream/schema.h"
 
 namespace leat::stream {

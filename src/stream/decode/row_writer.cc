@@ -46,7 +46,13 @@ std::string Quoted(std::string_view text) {
 }
 
 FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
-    : first_(first), label_(label), length_(field.width), pad_(field.pad), name_(field.path_text()) {
+    : first_(first),
+      label_(label),
+      length_(field.width),
+      pad_(field.pad),
+      log_(field.log),
+      truncate_(field.truncate),
+      name_(field.path_text()) {
   scale_ = 1 / field.std;
   shift_ = -field.mean / field.std;
   count_ = field.classes;
@@ -60,6 +66,11 @@ FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
     place_of_byte_.assign(256, -1);
     for (size_t i = 0; i < field.values.size(); ++i)
       place_of_byte_[static_cast<unsigned char>(field.values[i][0])] = static_cast<int32_t>(i);
+  } else if (field.type == Field::Type::kText) {
+    kind_ = field.list ? Kind::kTokens : Kind::kTokenCounts;
+    tokenizer_ = std::make_unique<Tokenizer>(field);
+    using T = Field::Tokens;
+    items_ = field.tokens == T::kWords ? "words" : field.tokens == T::kBytes ? "bytes" : "characters";
   } else if (field.type == Field::Type::kCategory) {
     kind_ = field.role == Role::kLabel ? Kind::kLabelText
             : field.values.empty()     ? Kind::kHashed
@@ -74,10 +85,12 @@ FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
   } else if (field.period > 0) {
     kind_ = Kind::kPeriod;
     scale_ = 1 / field.period;
+  } else if (field.list) {
+    kind_ = Kind::kNumbers;
   } else {
     kind_ = field.log ? Kind::kLog : Kind::kNumber;
   }
-  log_ = LogScale(scale_, shift_);
+  log_scale_ = LogScale(scale_, shift_);
   if (field.fallback) PrepareDefault(field);
 }
 
@@ -190,6 +203,13 @@ int32_t FieldWriter::PlaceOf(std::string_view text) const {
   return Find(text);
 }
 
+bool FieldWriter::WriteTokens(std::string_view text, const Row& row) const {
+  if (kind_ == Kind::kTokens)
+    return tokenizer_->WriteIds(text, length_, row.features + first_) <= length_ || truncate_;
+  tokenizer_->CountIds(text, row.features + first_);
+  return true;
+}
+
 bool FieldWriter::WriteBytes(const uint8_t* bytes, const Row& row) const {
   if (kind_ != Kind::kBytes) return false;
   ScaleBytes(bytes, length_, static_cast<float>(scale_), static_cast<float>(shift_), row.features + first_);
@@ -197,13 +217,18 @@ bool FieldWriter::WriteBytes(const uint8_t* bytes, const Row& row) const {
 }
 
 bool FieldWriter::WriteItem(size_t i, double x, const Row& row) const {
-  if (i >= length_ || !IsWholeBelow(x, count_)) return false;
+  if (i >= length_) return truncate_;
+  if (kind_ == Kind::kNumbers) {
+    const float y = log_ ? log_scale_(x) : static_cast<float>(x * scale_ + shift_);
+    row.features[first_ + i] = y;
+    return !(log_ && x < 0) && std::abs(y) <= kMaxFloat;
+  }
   row.features[first_ + i] = static_cast<float>(x);
-  return true;
+  return IsWholeBelow(x, count_);
 }
 
 bool FieldWriter::EndList(size_t items, const Row& row) const {
-  if (items > length_) return false;
+  if (items > length_) return truncate_;
   std::fill(row.features + first_ + items, row.features + first_ + length_, static_cast<float>(pad_));
   return true;
 }
@@ -223,7 +248,7 @@ size_t FieldWriter::WriteCharacters(const uint8_t* characters, const Row& row) c
 std::string FieldWriter::Reason(double x) const {
   if (std::isnan(x)) return name_ + ": is not a number";
   const std::string text = name_ + ": " + Text(x);
-  if (kind_ == Kind::kLog && x < 0) return text + " is below 0, which log does not take";
+  if (log_ && x < 0) return text + " is below 0, which log does not take";
   if (kind_ == Kind::kClass || kind_ == Kind::kId || kind_ == Kind::kIds)
     return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);
   return text + " is too large";
@@ -231,6 +256,10 @@ std::string FieldWriter::Reason(double x) const {
 
 Misfit FieldWriter::Reason(std::string_view text) const {
   if (kind_ == Kind::kLabelText) return name_ + ": " + Quoted(text) + " is not among the label's values";
+  if (kind_ == Kind::kTokens) {
+    std::vector<float> ids(length_);
+    return ReasonOfLength(tokenizer_->WriteIds(text, length_, ids.data()));
+  }
   Misfit why(name_ + ": " + Quoted(text) + (takes_list() ? " is not a list" : " is not a number"));
   if (kind_ > Kind::kClass) return why;
   why.field = name_;
@@ -239,7 +268,7 @@ Misfit FieldWriter::Reason(std::string_view text) const {
 }
 
 std::string FieldWriter::ReasonOfLength(size_t items) const {
-  return name_ + ": has " + std::to_string(items) + " items, more than " + std::to_string(length_);
+  return name_ + ": has " + std::to_string(items) + " " + items_ + ", more than " + std::to_string(length_);
 }
 
 std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema) {
@@ -259,6 +288,7 @@ RowSink::RowSink(const Schema& schema, const RecordBatch& batch, DecodedRows* ou
       out_(*out),
       features_(schema.features()),
       labels_(schema.labels()),
+      max_bytes_(schema.max_record_bytes),
       truth_(schema.has_truth()) {
   const size_t room = out_.rows + batch.size();
   out_.features.resize(room * features_);
@@ -284,6 +314,11 @@ const std::string* RowSink::LostReason(size_t record) const {
     if (lost.begin <= record && record < lost.end) return &lost.reason;
   }
   return nullptr;
+}
+
+Misfit RowSink::TooLarge(size_t record) const {
+  return "has " + std::to_string(batch_[record].size()) + " bytes, more than max_record_bytes " +
+         std::to_string(max_bytes_);
 }
 
 void RowSink::Keep(size_t record) {

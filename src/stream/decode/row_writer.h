@@ -12,6 +12,7 @@
 
 #include "stream/decode/decoder.h"
 #include "stream/decode/log_scale.h"
+#include "stream/decode/tokenizer.h"
 #include "stream/schema.h"
 
 namespace leat::stream {
@@ -37,12 +38,15 @@ class FieldWriter {
   bool WriteNumber(double x, const Row& row) const {
     if (kind_ > Kind::kLog) return WriteOtherNumber(x, row);
     const bool log = kind_ == Kind::kLog;
-    const float y = log ? log_(x) : static_cast<float>(x * scale_ + shift_);
+    const float y = log ? log_scale_(x) : static_cast<float>(x * scale_ + shift_);
     row.features[first_] = y;
     return (!log || x >= 0) && std::abs(y) <= std::numeric_limits<float>::max();  // neither infinite nor NaN
   }
-  bool WriteText(std::string_view text, const Row& row) const { return WritePlace(PlaceOf(text), row); }
-  // The same in two steps, for texts that are known before any record: PlaceOf finds what WritePlace writes.
+  bool WriteText(std::string_view text, const Row& row) const {
+    return kind_ < Kind::kTokens ? WritePlace(PlaceOf(text), row) : WriteTokens(text, row);
+  }
+  // The same in two steps, for categories that are known before any record: PlaceOf finds what WritePlace
+  // writes.
   int32_t PlaceOf(std::string_view text) const;
   bool WritePlace(int32_t place, const Row& row) const {
     if (kind_ == Kind::kOneHot || kind_ == Kind::kHashed) {
@@ -56,7 +60,7 @@ class FieldWriter {
   // `bytes` has field.width bytes.
   bool WriteBytes(const uint8_t* bytes, const Row& row) const;
 
-  // Lists: WriteItem writes item `i`, EndList the padding after the last item.
+  // Lists: WriteItem writes item `i`, unless it is cut, EndList the padding after the last item.
   bool WriteItem(size_t i, double x, const Row& row) const;
   bool EndList(size_t items, const Row& row) const;
   // `characters` has one character more than the sequence. Returns the index of the first that is not in the
@@ -70,7 +74,7 @@ class FieldWriter {
   const std::string& DefaultMisfit() const { return default_misfit_; }
 
   bool takes_number() const { return kind_ < Kind::kOneHot; }
-  bool takes_list() const { return kind_ == Kind::kIds; }
+  bool takes_list() const { return kind_ == Kind::kIds || kind_ == Kind::kNumbers; }
   // Why the number, or the text, does not match: "amount: -3 is below 0, which log does not take".
   std::string Reason(double x) const;
   Misfit Reason(std::string_view text) const;
@@ -80,6 +84,8 @@ class FieldWriter {
   const std::string& name() const { return name_; }
   // Of a list or a sequence.
   size_t length() const { return length_; }
+  // Whether a longer list or text is cut.
+  bool truncates() const { return truncate_; }
 
  private:
   enum class Kind : uint8_t {
@@ -95,9 +101,13 @@ class FieldWriter {
     kLabelText,
     kBytes,
     kIds,
-    kCharacters
+    kNumbers,
+    kCharacters,
+    kTokens,
+    kTokenCounts
   };
   bool WriteOtherNumber(double x, const Row& row) const;
+  bool WriteTokens(std::string_view text, const Row& row) const;
   void PrepareDefault(const Field& field);
   // Index of the text among the values, or -1.
   int32_t Find(std::string_view text) const;
@@ -107,8 +117,9 @@ class FieldWriter {
   uint32_t count_;   // buckets, classes, or the upper bound of ids
   uint32_t length_;  // features of a list, a sequence or bytes
   uint32_t pad_;
+  bool log_, truncate_;
   double scale_ = 1, shift_ = 0;
-  LogScale log_{1, 0};
+  LogScale log_scale_{1, 0};
   std::vector<std::string> values_;
   // The size of a text and all of its bytes if they are at most 8, else the first 8: to compare without
   // calls.
@@ -131,6 +142,8 @@ class FieldWriter {
   // For values without such a table.
   std::unordered_map<std::string_view, int32_t> places_;
   std::vector<int32_t> place_of_byte_;  // characters: index in the alphabet, or -1
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  const char* items_ = "items";  // what a list has
   std::string name_;
   bool has_default_ = false;
   std::vector<float> default_features_, default_labels_;
@@ -155,6 +168,7 @@ class RowSink {
   template <class Write>
   void TakeAll(const Write& write) {
     for (size_t i = 0; i < batch_.size(); ++i) {
+      if (RefuseOversize(i)) continue;
       Misfit why = write(batch_[i], row());
       if (why.empty()) {
         Keep(i);
@@ -164,6 +178,12 @@ class RowSink {
     }
   }
 
+  // True if the record is larger than the schema allows; refuses it then.
+  bool RefuseOversize(size_t record) {
+    if (batch_[record].size() <= max_bytes_) return false;
+    Refuse(record, TooLarge(record));
+    return true;
+  }
   // The next row to write, all zeros.
   Row row();
   void Keep(size_t record);
@@ -173,12 +193,14 @@ class RowSink {
   void Restart();
 
  private:
+  Misfit TooLarge(size_t record) const;
   // Why the record could not be read; null for most.
   const std::string* LostReason(size_t record) const;
 
   const RecordBatch& batch_;
   DecodedRows& out_;
   size_t features_, labels_;
+  uint64_t max_bytes_;
   bool truth_;
 };
 

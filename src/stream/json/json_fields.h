@@ -1,0 +1,74 @@
+// The fields of a schema as a tree of keys, and those found in the current JSON record.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "stream/decode/row_writer.h"
+#include "stream/schema.h"
+
+namespace leat::stream {
+
+// Each key of a path has a place: a field (from 0 on), or an object with more keys (below kUnknown). Not
+// thread-safe.
+class JsonFields {
+ public:
+  static constexpr int kUnknown = -1;
+
+  // The schema must outlive it.
+  explicit JsonFields(const Schema& schema);
+
+  // The place of a key of an object (0: the record itself), or kUnknown.
+  int Find(size_t object, std::string_view key) const {
+    const auto& places = objects_[object].places;
+    const auto it = places.find(key);
+    return it == places.end() ? kUnknown : it->second;
+  }
+  size_t objects() const { return objects_.size(); }
+  static bool IsObject(int place) { return place < kUnknown; }
+  // The index of the object at a place.
+  static size_t ObjectAt(int place) { return static_cast<size_t>(kUnknown - place); }
+  const FieldWriter& operator[](int place) const { return *fields_[static_cast<size_t>(place)]; }
+  // The keys that lead to the place, as messages show them.
+  const std::string& PathOf(int place) const {
+    return IsObject(place) ? objects_[ObjectAt(place)].path : (*this)[place].name();
+  }
+
+  void BeginRecord() {
+    ++record_;
+    missing_ = seen_.size();
+  }
+  // False if the record has had the place before.
+  bool See(int place) { return place >= 0 ? SeeField(place) : SeeAt(fields_.size() + ObjectAt(place) - 1); }
+  bool SeeField(int place) { return SeeAt(static_cast<size_t>(place)); }
+  // Writes the default of each field that the record lacks; false if one has none.
+  bool FillMissing(const Row& row) const { return missing_ == 0 || FillDefaults(row) == nullptr; }
+  // The first field that is missing and has no default, or null.
+  const FieldWriter* FillDefaults(const Row& row) const;
+
+ private:
+  bool SeeAt(size_t i) {
+    uint64_t& seen = seen_[i];
+    if (seen == record_) return false;
+    seen = record_;
+    --missing_;
+    return true;
+  }
+  struct Object {
+    std::unordered_map<std::string_view, int> places;
+    std::string path;
+  };
+  int PlaceOfObject(size_t parent, const std::string& key, std::string path);
+
+  std::vector<std::unique_ptr<const FieldWriter>> fields_;
+  std::vector<Object> objects_;
+  std::vector<uint64_t> seen_;  // number of the last record with each field, and with each object after them
+  uint64_t record_ = 0;
+  size_t missing_ = 0;
+};
+
+}  // namespace leat::stream

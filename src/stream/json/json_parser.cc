@@ -1,0 +1,182 @@
+#include "stream/json/json_parser.h"
+
+#include "stream/decode/number.h"
+
+namespace leat::stream {
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+static_assert(RecordBatch::kPadding >= simdjson::SIMDJSON_PADDING);
+
+// The spelling of the value.
+std::string_view TextOf(ondemand::value& value) {
+  const std::string_view text = value.raw_json_token();
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+}
+
+// Our own parser: simdjson before 3.6.3 misreads "0." and more than 19 digits.
+bool NumberFrom(const FieldWriter& field, std::string_view text, double* number, Misfit* reason) {
+  if (ParseNumber(text.data(), number) == text.data() + text.size()) return true;
+  *reason = field.name() + ": " + Quoted(text) + " is not a number that fits";
+  return false;
+}
+
+simdjson::error_code ParseList(const FieldWriter& field, ondemand::value value, const Row& row,
+                               Misfit* reason) {
+  ondemand::array array;
+  if (const auto error = value.get_array().get(array)) return error;
+  size_t items = 0;
+  for (auto item : array) {
+    ondemand::value element;
+    if (const auto error = std::move(item).get(element)) return error;
+    ondemand::json_type type;
+    if (const auto error = element.type().get(type)) return error;
+    if (type != ondemand::json_type::number) {
+      *reason = field.name() + ": holds something that is not a number";
+      return simdjson::SUCCESS;
+    }
+    double number;
+    const std::string_view text = TextOf(element);
+    if (!NumberFrom(field, text, &number, reason)) return simdjson::SUCCESS;
+    if (items < field.length() && !field.WriteItem(items, number, row)) {
+      *reason = field.Reason(number);
+      return simdjson::SUCCESS;
+    }
+    ++items;
+  }
+  if (!field.EndList(items, row)) *reason = field.ReasonOfLength(items);
+  return simdjson::SUCCESS;
+}
+
+simdjson::error_code ParseScalar(const FieldWriter& field, ondemand::value value, ondemand::json_type type,
+                                 const Row& row, Misfit* reason) {
+  const std::string_view text = TextOf(value);
+  double number = 0;
+  if (type == ondemand::json_type::boolean) {
+    bool truth;
+    if (const auto error = value.get_bool().get(truth)) return error;
+    number = truth;
+  } else if (!NumberFrom(field, text, &number, reason)) {
+    return simdjson::SUCCESS;
+  }
+  if (field.takes_number()) {
+    if (!field.WriteNumber(number, row)) *reason = field.Reason(number);
+  } else if (!field.WriteText(text, row)) {
+    *reason = field.Reason(text);
+  }
+  return simdjson::SUCCESS;
+}
+
+simdjson::error_code ParseField(const FieldWriter& field, ondemand::value value, const Row& row,
+                                Misfit* reason) {
+  ondemand::json_type type;
+  if (const auto error = value.type().get(type)) return error;
+  switch (type) {
+    case ondemand::json_type::string: {
+      std::string_view text;
+      if (const auto error = value.get_string().get(text)) return error;
+      if (!field.WriteText(text, row)) *reason = field.Reason(text);
+      return simdjson::SUCCESS;
+    }
+    case ondemand::json_type::number:
+    case ondemand::json_type::boolean:
+      return ParseScalar(field, value, type, row, reason);
+    case ondemand::json_type::null:
+      if (TextOf(value) != "null") return simdjson::N_ATOM_ERROR;
+      if (field.has_default()) {
+        field.WriteDefault(row);
+      } else {
+        *reason = field.name() + ": is null";
+      }
+      return simdjson::SUCCESS;
+    case ondemand::json_type::array:
+      if (field.takes_list()) return ParseList(field, value, row, reason);
+      *reason = field.name() + ": is an array";
+      return simdjson::SUCCESS;
+    default:
+      *reason = field.name() + ": is an object";
+      return simdjson::SUCCESS;
+  }
+}
+
+const char* NameOf(ondemand::json_type type) {
+  switch (type) {
+    case ondemand::json_type::string:
+      return "a text";
+    case ondemand::json_type::number:
+      return "a number";
+    case ondemand::json_type::boolean:
+      return "true or false";
+    case ondemand::json_type::array:
+      return "an array";
+    default:
+      return "something else";
+  }
+}
+
+}  // namespace
+
+bool JsonParser::Parse(std::string_view record, const Row& row, Misfit* reason) {
+  fields_.BeginRecord();
+  *reason = {};
+  const simdjson::error_code error = ParseRecord(record, row, reason);
+  if (!reason->empty()) return false;
+  if (error) {
+    *reason = std::string("not a JSON object: ") + simdjson::error_message(error);
+    return false;
+  }
+  const FieldWriter* const missing = fields_.FillDefaults(row);
+  if (missing != nullptr) *reason = missing->name() + ": is missing";
+  return missing == nullptr;
+}
+
+simdjson::error_code JsonParser::ParseRecord(std::string_view record, const Row& row, Misfit* reason) {
+  ondemand::document document;
+  const simdjson::padded_string_view padded(record, record.size() + RecordBatch::kPadding);
+  if (const auto error = parser_.iterate(padded).get(document)) return error;
+  ondemand::object object;
+  if (const auto error = document.get_object().get(object)) return error;
+  if (const auto error = ParseObject(0, object, row, reason)) return error;
+  if (!reason->empty()) return simdjson::SUCCESS;
+  const char* behind;
+  return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
+                                                                            : simdjson::TRAILING_CONTENT;
+}
+
+simdjson::error_code JsonParser::ParseObject(size_t index, ondemand::object object, const Row& row,
+                                             Misfit* reason) {
+  for (auto member : object) {
+    ondemand::field field;
+    if (const auto error = std::move(member).get(field)) return error;
+    std::string_view key;
+    if (const auto error = field.unescaped_key().get(key)) return error;
+    const int place = fields_.Find(index, key);
+    if (place == JsonFields::kUnknown) continue;
+    if (!fields_.See(place)) {
+      *reason = fields_.PathOf(place) + ": appears twice";
+      return simdjson::SUCCESS;
+    }
+    const auto error = fields_.IsObject(place) ? ParseInner(place, field.value(), row, reason)
+                                               : ParseField(fields_[place], field.value(), row, reason);
+    if (error) return error;
+    if (!reason->empty()) return simdjson::SUCCESS;
+  }
+  return simdjson::SUCCESS;
+}
+
+simdjson::error_code JsonParser::ParseInner(int place, ondemand::value value, const Row& row,
+                                            Misfit* reason) {
+  ondemand::json_type type;
+  if (const auto error = value.type().get(type)) return error;
+  if (type == ondemand::json_type::null)  // as if it were missing
+    return TextOf(value) == "null" ? simdjson::SUCCESS : simdjson::N_ATOM_ERROR;
+  if (type != ondemand::json_type::object) {
+    *reason = fields_.PathOf(place) + ": is " + NameOf(type) + ", not an object";
+    return simdjson::SUCCESS;
+  }
+  ondemand::object object;
+  if (const auto error = value.get_object().get(object)) return error;
+  return ParseObject(fields_.ObjectAt(place), object, row, reason);
+}
+
+}  // namespace leat::stream
