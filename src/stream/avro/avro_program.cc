@@ -164,6 +164,10 @@ class AvroRun {
       }
       case Op::kSkipBytes:
         return Has(p, step.count) ? p + step.count : nullptr;
+      case Op::kSkipNumber: {
+        int64_t number;
+        return Number(p, &number);
+      }
       case Op::kSkipText: {
         std::string_view text;
         return Text(p, &text);
@@ -191,10 +195,6 @@ class AvroRun {
   [[gnu::noinline]] Place Other(Place p, const Step& step) {
     const auto type = static_cast<uint32_t>(step.count);
     switch (step.op) {
-      case Op::kSkipNumber: {
-        int64_t number;
-        return Number(p, &number);
-      }
       case Op::kSkipValue:
         return Skip(p, type, 0);
       case Op::kDefault:
@@ -270,7 +270,7 @@ class AvroRun {
     p = Load(p, &x);
     return p == nullptr ? p : Write(p, step, x);
   }
-  Place Whole(Place p, bool narrow, const Step& step) {
+  [[gnu::always_inline]] Place Whole(Place p, bool narrow, const Step& step) {
     int64_t x;
     p = Number(p, narrow, &x);
     return p == nullptr ? p : Write(p, step, static_cast<double>(x));
@@ -315,7 +315,7 @@ class AvroRun {
     return p + sizeof(T);
   }
 
-  Place Text(Place p, std::string_view* out) {
+  [[gnu::always_inline]] Place Text(Place p, std::string_view* out) {
     int64_t size;
     p = Number(p, &size);
     if (p == nullptr) return nullptr;
