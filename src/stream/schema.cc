@@ -81,7 +81,8 @@ void CheckFrom(const Config& config, const Field& field) {
 // `length` and `truncate` of a list.
 void ReadLength(const Config& config, Schema::Format format, Field* field) {
   field->list = true;
-  if (format != Schema::Format::kJson) config.At("length").Fail("lists are for the format json");
+  if (format != Schema::Format::kJson && format != Schema::Format::kAvro)
+    config.At("length").Fail("lists are for the formats json and avro");
   field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
   field->truncate = config.Bool("truncate", false);
 }
@@ -529,12 +530,13 @@ uint32_t Schema::classes() const {
 
 Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
-  config.Allow({"format", "delimiter", "columns", "fields", "max_record_bytes"});
+  config.Allow({"format", "delimiter", "columns", "avro", "fields", "max_record_bytes"});
   Schema schema;
   schema.max_record_bytes =
       static_cast<uint64_t>(config.Integer("max_record_bytes", kDefaultRecordBytes, 1, int64_t{1} << 30));
-  const std::string format = config.At("format").OneOf("format", {"json", "csv", "idx", "text"});
+  const std::string format = config.At("format").OneOf("format", {"json", "csv", "avro", "idx", "text"});
   schema.format = format == "csv"    ? Format::kCsv
+                  : format == "avro" ? Format::kAvro
                   : format == "idx"  ? Format::kIdx
                   : format == "text" ? Format::kText
                                      : Format::kJson;
@@ -547,6 +549,9 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   for (const std::string& name : names)
     schema.fields.push_back(FieldFrom(name, fields.At(name), schema.format, sequence));
   CheckSchema(schema, config);
+  if (schema.format == Format::kAvro) schema.avro = AvroSettings::FromConfig(config.At("avro"));
+  if (config.Has("avro") && schema.format != Format::kAvro)
+    config.At("avro").Fail("avro is for the format avro");
   if (config.Has("delimiter")) {
     if (schema.format != Format::kCsv) config.At("delimiter").Fail("delimiter is for the format csv");
     schema.delimiter = DelimiterFrom(config.At("delimiter"));
@@ -622,6 +627,13 @@ uint64_t Schema::hash() const {
   if (max_record_bytes != kDefaultRecordBytes) {
     w.PutString("max_record_bytes");
     w.Put(max_record_bytes);
+  }
+  if (format == Format::kAvro) {
+    w.Put(avro.framed());
+    for (const auto& [id, text] : avro.texts) {
+      w.Put(id);
+      w.PutString(text);
+    }
   }
   return Checksum(w.view());
 }

@@ -3,7 +3,7 @@
 // The `schema:` section of a job:
 //
 //   schema:
-//     format: json                     # json | csv | idx | text
+//     format: json                     # json | csv | avro | idx | text
 //     delimiter: ";"                   # csv: one character or tab
 //     max_record_bytes: 4194304        # a larger record is a dead letter
 //     fields:
@@ -43,6 +43,10 @@
 // The only field turns them into ids, each the index in the alphabet (without an alphabet the byte itself).
 // Features are all but the last, labels all but the first: at each position the next character.
 //
+// avro: fields are found by name in the schema of the program that wrote the record (avro/avro_settings.h). A
+// number is an int, long, float, double, boolean or decimal; other logical types are numbers in their unit. A
+// category is a string or enum, or an int, long or boolean, compared by its spelling. A list is an array.
+//
 // Several labels are in a row in the order of their fields; all must have the same number of classes.
 //
 // A record that does not match (missing field, wrong type, not finite, out of range) becomes a dead letter.
@@ -58,6 +62,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "stream/avro/avro_settings.h"
 #include "stream/source.h"
 #include "tensor/tensor.h"
 
@@ -125,11 +130,12 @@ struct Schema {
   static constexpr uint32_t kMaxSequence = 1 << 16;
   static constexpr uint64_t kDefaultRecordBytes = 4 << 20;
 
-  enum class Format : uint8_t { kJson, kCsv, kIdx, kText } format = Format::kJson;
+  enum class Format : uint8_t { kJson, kCsv, kIdx, kText, kAvro } format = Format::kJson;
   // csv: between fields. Not set: a comma, or detected in the files.
   char delimiter = ',';
   bool delimiter_set = false;
   std::vector<std::string> columns;  // csv: column names; empty: the fields in order
+  AvroSettings avro;                 // of the format avro
   std::vector<Field> fields;
   uint64_t max_record_bytes = kDefaultRecordBytes;
   uint32_t features() const;  // width of a decoded row

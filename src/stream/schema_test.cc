@@ -116,7 +116,7 @@ TEST(Schema, SaysWhatIsWrongWithLabelsIdsAndCharacters) {
   EXPECT_THAT(json("{type: number, alphabet: ab}"), HasSubstr("alphabet is for characters"));
   EXPECT_THAT(json("{type: characters, sequence: 5}"), HasSubstr("for the format text"));
   EXPECT_THAT(ErrorOf("format: csv\nfields:\n  x: {type: id, below: 5, length: 3}"),
-              HasSubstr("lists are for the format json"));
+              HasSubstr("lists are for the formats json and avro"));
 
   EXPECT_EQ(text("{type: characters, sequence: 5}"), "");
   EXPECT_THAT(text("{type: characters}"), HasSubstr("job.yaml:3: field 'x' needs a sequence"));

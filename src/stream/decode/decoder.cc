@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "stream/avro/avro_decoder.h"
 #include "stream/decode/attributes.h"
 #include "stream/decode/csv_decoder.h"
 #include "stream/decode/row_writer.h"
@@ -102,6 +103,8 @@ std::unique_ptr<Decoder> MakeDecoderOfBytes(const Schema& schema) {
       return MakeCsvDecoder(schema);
     case Schema::Format::kIdx:
       return std::make_unique<IdxDecoder>(schema);
+    case Schema::Format::kAvro:
+      return MakeAvroDecoder(schema);
     case Schema::Format::kText:
       return std::make_unique<TextDecoder>(schema);
   }

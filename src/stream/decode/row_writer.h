@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stream/decode/decoder.h"
+#include "stream/decode/log_scale.h"
 #include "stream/decode/tokenizer.h"
 #include "stream/schema.h"
 
@@ -35,12 +36,27 @@ class FieldWriter {
   // The Write functions write a value, or return false if it does not match; Reason gives the cause. Text is
   // the contents of quotes or of a CSV field; for a number or literal in JSON, its spelling.
   bool WriteNumber(double x, const Row& row) const {
-    if (kind_ != Kind::kNumber) return WriteOtherNumber(x, row);
-    const auto y = static_cast<float>(x * scale_ + shift_);
+    if (kind_ > Kind::kLog) return WriteOtherNumber(x, row);
+    const bool log = kind_ == Kind::kLog;
+    const float y = log ? log_scale_(x) : static_cast<float>(x * scale_ + shift_);
     row.features[first_] = y;
-    return std::abs(y) <= std::numeric_limits<float>::max();  // neither infinite nor NaN
+    return (!log || x >= 0) && std::abs(y) <= std::numeric_limits<float>::max();  // neither infinite nor NaN
   }
-  bool WriteText(std::string_view text, const Row& row) const;
+  bool WriteText(std::string_view text, const Row& row) const {
+    return kind_ < Kind::kTokens ? WritePlace(PlaceOf(text), row) : WriteTokens(text, row);
+  }
+  // The same in two steps, for categories that are known before any record: PlaceOf finds what WritePlace
+  // writes.
+  int32_t PlaceOf(std::string_view text) const;
+  bool WritePlace(int32_t place, const Row& row) const {
+    if (kind_ == Kind::kOneHot || kind_ == Kind::kHashed) {
+      if (place >= 0) row.features[first_ + static_cast<uint32_t>(place)] = 1;
+      return true;
+    }
+    if (kind_ != Kind::kLabelText) return false;
+    row.labels[label_] = static_cast<float>(place);
+    return place >= 0;
+  }
   // `bytes` has field.width bytes.
   bool WriteBytes(const uint8_t* bytes, const Row& row) const;
 
@@ -68,6 +84,8 @@ class FieldWriter {
   const std::string& name() const { return name_; }
   // Of a list or a sequence.
   size_t length() const { return length_; }
+  // Whether a longer list or text is cut.
+  bool truncates() const { return truncate_; }
 
  private:
   enum class Kind : uint8_t {
@@ -89,9 +107,10 @@ class FieldWriter {
     kTokenCounts
   };
   bool WriteOtherNumber(double x, const Row& row) const;
+  bool WriteTokens(std::string_view text, const Row& row) const;
   void PrepareDefault(const Field& field);
   // Index of the text among the values, or -1.
-  int Find(std::string_view text) const;
+  int32_t Find(std::string_view text) const;
 
   Kind kind_;
   uint32_t first_, label_;
@@ -100,9 +119,28 @@ class FieldWriter {
   uint32_t pad_;
   bool log_, truncate_;
   double scale_ = 1, shift_ = 0;
+  LogScale log_scale_{1, 0};
   std::vector<std::string> values_;
-  // Only for many values; few are compared one by one.
-  std::unordered_map<std::string_view, int> places_;
+  // The size of a text and all of its bytes if they are at most 8, else the first 8: to compare without
+  // calls.
+  struct Start {
+    size_t size = 0;
+    uint64_t bytes = 0;
+    friend bool operator==(const Start&, const Start&) = default;
+  };
+  static Start StartOf(std::string_view text);
+  // A table without collisions: where a value is found by its start.
+  struct Slot {
+    Start start;
+    int32_t place = -1;
+  };
+  size_t SlotOf(const Start& start) const { return ((start.bytes + start.size) * factor_) >> slot_shift_; }
+  void MakeSlots();
+  std::vector<Slot> slots_;
+  uint64_t factor_ = 1;
+  int slot_shift_ = 0;
+  // For values without such a table.
+  std::unordered_map<std::string_view, int32_t> places_;
   std::vector<int32_t> place_of_byte_;  // characters: index in the alphabet, or -1
   std::unique_ptr<const Tokenizer> tokenizer_;
   const char* items_ = "items";  // what a list has

@@ -130,7 +130,8 @@ TEST(Tokenizer, SaysWhatIsWrong) {
   EXPECT_THAT(ErrorOf("{type: text, buckets: 5, role: label}"), HasSubstr("cannot be a text"));
   EXPECT_THAT(ErrorOf("{type: text, buckets: 5}", "idx"), HasSubstr("cannot be in the formats idx and text"));
   EXPECT_THAT(ErrorOf("{type: number, length: 3, period: 24}"), HasSubstr("which a list cannot have"));
-  EXPECT_THAT(ErrorOf("{type: number, length: 3}", "csv"), HasSubstr("lists are for the format json"));
+  EXPECT_THAT(ErrorOf("{type: number, length: 3}", "csv"),
+              HasSubstr("lists are for the formats json and avro"));
   EXPECT_THAT(ErrorOf("{type: number, tokens: words}"), HasSubstr("tokens is for texts; 't' is none"));
 }
 

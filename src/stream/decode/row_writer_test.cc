@@ -1,0 +1,39 @@
+#include "stream/decode/row_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/rng.h"
+
+namespace leat::stream {
+namespace {
+
+std::string RandomText(Rng& rng) {
+  std::string text(rng.Below(13), 'a');
+  for (char& c : text) c = static_cast<char>('a' + rng.Below(2));
+  return text;
+}
+
+// Few and many values, whose beginnings are often equal.
+TEST(FieldWriter, FindsEachValueOfACategoryAndNoOther) {
+  Rng rng(6);
+  for (int round = 0; round < 300; ++round) {
+    std::set<std::string> distinct;
+    for (uint64_t i = 0, count = 1 + rng.Below(round % 3 == 0 ? 100 : 12); i < count; ++i)
+      distinct.insert(RandomText(rng));
+    Field field{.name = "c", .path = {"c"}, .type = Field::Type::kCategory};
+    field.values.assign(distinct.begin(), distinct.end());
+    const FieldWriter writer(field, 0, 0);
+    for (int i = 0; i < 200; ++i) {
+      const std::string text = i % 2 == 0 ? RandomText(rng) : field.values[rng.Below(field.values.size())];
+      const auto at = std::ranges::find(field.values, text);
+      const auto expected = at == field.values.end() ? -1 : at - field.values.begin();
+      ASSERT_EQ(writer.PlaceOf(text), expected) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace leat::stream
