@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "stream/decode/decoder.h"
+#include "stream/decode/text_index.h"
 #include "stream/schema.h"
 
 namespace leat::stream {
@@ -78,18 +78,13 @@ class FieldWriter {
     kCharacters
   };
   bool WriteOtherNumber(double x, const Row& row) const;
-  // Index of the text among the values, or -1.
-  int Find(std::string_view text) const;
-
   Kind kind_;
   uint32_t first_, label_;
   uint32_t count_;   // buckets, classes, or the upper bound of ids
   uint32_t length_;  // features of a list, a sequence or bytes
   uint32_t pad_;
   double scale_ = 1, shift_ = 0;
-  std::vector<std::string> values_;
-  // Only for many values; few are compared one by one.
-  std::unordered_map<std::string_view, int> places_;
+  TextIndex values_;
   std::vector<int32_t> place_of_byte_;  // characters: index in the alphabet, or -1
   std::string name_;
 };
