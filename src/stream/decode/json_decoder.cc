@@ -3,12 +3,12 @@
 
 #include <simdjson.h>
 
-#include <bit>
 #include <cstring>
 #include <unordered_map>
 
 #include "stream/decode/number.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/scan.h"
 
 namespace leat::stream {
 namespace {
@@ -68,25 +68,11 @@ inline const char* SkipBlanks(const char* p) {
   return p;
 }
 
-// Sets the high bit of each byte of `w` that cannot be in a plain string: quote, backslash, below 0x20, from
-// 0x80 on. Bits above the lowest set one may be wrong (borrows); the lowest is always right.
-inline uint64_t Unplain(uint64_t w) {
-  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
-  const uint64_t quote = w ^ (kOnes * '"'), slash = w ^ (kOnes * '\\');
-  return (((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash) | ((w - kOnes * 0x20) & ~w) | w) & kHighs;
-}
-
 // The quote that ends the plain string beginning at `p`, or null if another special character comes first.
 // Stops at the zeros after the last record.
 inline const char* EndOfPlainString(const char* p) {
-  for (;; p += 8) {
-    uint64_t word;
-    std::memcpy(&word, p, 8);
-    if (const uint64_t found = Unplain(word)) {
-      p += std::countr_zero(found) / 8;
-      return *p == '"' ? p : nullptr;
-    }
-  }
+  p = FindUnplain(p);
+  return *p == '"' ? p : nullptr;
 }
 
 class Scanner {
@@ -104,9 +90,7 @@ class Scanner {
     for (size_t i = 0;; ++i) {
       const int place = KeyAt(i, &p);
       if (place == kNoKey) return false;
-      p = SkipBlanks(p);
-      if (*p != ':') return false;
-      p = Value(place, SkipBlanks(p + 1), row);
+      p = Value(place, SkipBlanks(p), row);
       if (!p) return false;
       p = SkipBlanks(p);
       if (*p == '}') break;
@@ -122,21 +106,21 @@ class Scanner {
   static constexpr int kNoKey = -2;
   static constexpr size_t kMaxKeys = 1024;
 
-  // The key at this position in the last record: with its quotes, as 16 bytes for one comparison, and the
-  // rest.
+  // The key at this position in the last record: with its quotes and colon, as 16 bytes for one comparison,
+  // and the rest.
   struct Key {
     uint64_t words[2] = {0, 0};
     uint64_t masks[2] = {0, 0};
     std::string text;
     int place = -1;
 
-    void Set(std::string_view quoted, int at) {
-      text = quoted;
+    void Set(std::string_view spelled, int at) {
+      text = spelled;
       place = at;
       for (size_t k = 0; k < 2; ++k) {
-        const size_t bytes = quoted.size() <= 8 * k ? 0 : std::min<size_t>(quoted.size() - 8 * k, 8);
+        const size_t bytes = spelled.size() <= 8 * k ? 0 : std::min<size_t>(spelled.size() - 8 * k, 8);
         words[k] = 0;
-        std::memcpy(&words[k], quoted.data() + std::min(8 * k, quoted.size()), bytes);
+        std::memcpy(&words[k], spelled.data() + std::min(8 * k, spelled.size()), bytes);
         masks[k] = bytes == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * bytes)) - 1;
       }
     }
@@ -148,20 +132,22 @@ class Scanner {
     }
   };
 
-  // The field whose key is at `p` (-1: unknown key, kNoKey: not a plain key); moves `p` past it.
+  // The field whose key is at `p` (-1: unknown key, kNoKey: not a plain key and a colon); moves `p` past the
+  // colon.
   int KeyAt(size_t i, const char** p) {
-    if (i < keys_.size() && keys_[i].At(*p)) {
+    if (i < known_ && keys_[i].At(*p)) {
       *p += keys_[i].text.size();
       return keys_[i].place;
     }
     if (**p != '"') return kNoKey;
     const char* const close = EndOfPlainString(*p + 1);
     if (!close) return kNoKey;
-    const std::string_view quoted(*p, static_cast<size_t>(close + 1 - *p));
-    const int place = fields_.Find(quoted.substr(1, quoted.size() - 2));
-    if (i >= keys_.size() && i < kMaxKeys) keys_.resize(i + 1);
-    if (i < keys_.size()) keys_[i].Set(quoted, place);
-    *p = close + 1;
+    const int place = fields_.Find({*p + 1, static_cast<size_t>(close - *p - 1)});
+    const char* const colon = SkipBlanks(close + 1);
+    if (*colon != ':') return kNoKey;
+    if (i >= known_ && i < kMaxKeys) keys_.resize(known_ = i + 1);
+    if (i < known_) keys_[i].Set({*p, static_cast<size_t>(colon + 1 - *p)}, place);
+    *p = colon + 1;
     return place;
   }
 
@@ -214,6 +200,7 @@ class Scanner {
 
   Fields& fields_;
   std::vector<Key> keys_;
+  size_t known_ = 0;  // keys_.size(), which is a division
 };
 
 // The slow, complete parser.
