@@ -3,9 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,6 +15,7 @@ namespace {
 
 // A read that begins at most so many offsets later discards prefetched records. Others ask the broker again.
 constexpr uint64_t kMostSkipped = 20'000;
+constexpr size_t kMessages = 1000;                                // that librdkafka hands over at a time
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);  // between two attempts
 constexpr Duration kLongestPause = std::chrono::seconds(2);
 constexpr Duration kNewTopic = std::chrono::seconds(5);  // until all brokers know it
@@ -24,7 +25,10 @@ class KafkaSource final : public Source {
   KafkaSource(const KafkaOptions& options, KafkaClient client, KafkaPtr<rd_kafka_topic_t> topic)
       : options_(options), client_(std::move(client)), topic_(std::move(topic)) {}
   ~KafkaSource() override {
-    for (auto& [id, partition] : partitions_) rd_kafka_consume_stop(topic_.get(), static_cast<int32_t>(id));
+    for (auto& [id, partition] : partitions_) {
+      partition.held.clear();
+      rd_kafka_consume_stop(topic_.get(), static_cast<int32_t>(id));
+    }
     // Waits for commits on their way.
     if (group_client_) rd_kafka_consumer_close(group_client_.get());
   }
@@ -133,27 +137,13 @@ class KafkaSource final : public Source {
   }
 
  private:
-  // A record, or an error instead of one.
-  struct Message {
-    rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
-    int64_t offset = -1;
-    ByteView payload;
-  };
   // The position of reads in a partition.
   struct Partition {
     KafkaPtr<rd_kafka_queue_t> queue;
     uint64_t next = 0;  // records before it are taken, or do not exist
-    // The first message beyond the last read's end, if that has come to one. It is the next read's.
-    std::optional<Message> held;
-    Bytes held_payload;
-  };
-  // A read in progress.
-  struct Reading {
-    rd_kafka_t* client;
-    Partition* at;
-    uint64_t begin, end;
-    RecordBatch* out;
-    std::optional<Message> failed;  // without payload
+    // Messages that librdkafka has handed over, in the order of its queue.
+    std::vector<KafkaPtr<rd_kafka_message_t>> held;
+    size_t taken = 0;  // the reads have taken so many of them
   };
 
   // Asks again until the timeout: a partition that was only just made, or whose leader has changed, has none
@@ -206,8 +196,10 @@ class KafkaSource final : public Source {
   }
 
   void Stop(uint32_t id) {
-    if (const auto partition = partitions_.extract(id))
+    if (const auto partition = partitions_.extract(id)) {
+      partition.mapped().held.clear();
       rd_kafka_consume_stop(topic_.get(), static_cast<int32_t>(id));
+    }
   }
 
   // The position at `begin` or at most kMostSkipped before it.
@@ -246,63 +238,52 @@ class KafkaSource final : public Source {
     LEAT_ASSIGN_OR_RETURN(Partition* const at, Seek(id, begin));
     const MonotonicClock clock;
     const Time until = clock.Now() + options_.timeout;
-    Reading reading{.client = client_.get(), .at = at, .begin = begin, .end = end, .out = out, .failed = {}};
-    if (at->held && static_cast<uint64_t>(at->held->offset) >= end) {
-      at->next = end;
-    } else if (at->held) {
-      Take(*std::exchange(at->held, std::nullopt), &reading);
+    while (at->next < end) {
+      if (at->taken == at->held.size()) LEAT_RETURN_IF_ERROR(Fetch(id, until - clock.Now(), end, at));
+      const rd_kafka_message_t& message = *at->held[at->taken];
+      LEAT_RETURN_IF_ERROR(Check(id, message, begin, end));
+      const auto offset = static_cast<uint64_t>(message.offset);
+      if (offset >= end) {
+        at->next = end;  // the message is the next read's
+        break;
+      }
+      ++at->taken;
+      at->next = std::max(at->next, offset);
+      if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) continue;  // the partition's end as of now
+      at->next = offset + 1;
+      if (offset >= begin) Append(message, offset - out->first_offset, out);
     }
-    while (at->next < end && !reading.failed) {
-      // One call for all messages that have come: a call for each, or for a list of them, takes longer.
-      if (rd_kafka_consume_callback_queue(at->queue.get(), Milliseconds(until - clock.Now()), OnMessage,
-                                          &reading) <= 0)
-        return NothingCame(id, at->next, end);
-    }
-    if (reading.failed) return Failure(id, *reading.failed, begin, end);
     Fill(end - out->first_offset, out);
     return {};
   }
 
-  static void OnMessage(rd_kafka_message_t* message, void* reading) {
-    const auto* bytes = static_cast<const std::byte*>(message->payload);
-    Take({message->err, message->offset, {bytes, message->len}}, static_cast<Reading*>(reading));
-  }
-
-  // Takes the next message of the partition. Leaves the others in their queue after the last one that is
-  // needed.
-  static void Take(const Message& message, Reading* reading) {
-    Partition* const at = reading->at;
-    const bool record = message.error == RD_KAFKA_RESP_ERR_NO_ERROR;
-    const auto offset = static_cast<uint64_t>(message.offset);
-    if (message.offset < 0 || !(record || message.error == RD_KAFKA_RESP_ERR__PARTITION_EOF)) {
-      reading->failed = {message.error, message.offset, {}};
-    } else if (offset >= reading->end) {
-      at->next = reading->end;
-      at->held_payload.assign(message.payload.begin(), message.payload.end());
-      at->held = {message.error, message.offset, at->held_payload};
-    } else if (record) {
-      at->next = offset + 1;
-      if (offset >= reading->begin)
-        Append(message.payload, offset - reading->out->first_offset, reading->out);
-    } else {
-      at->next = std::max(at->next, offset);  // the partition's end as of now
+  // The next messages, of which there is at least one. The position is before `end`.
+  Status Fetch(uint32_t id, Duration timeout, uint64_t end, Partition* at) {
+    at->held.clear();
+    at->taken = 0;
+    rd_kafka_message_t* const first = rd_kafka_consume_queue(at->queue.get(), Milliseconds(timeout));
+    if (first != nullptr) {
+      at->held.emplace_back(first);
+      // A batch of them would be waited for until it is full.
+      std::array<rd_kafka_message_t*, kMessages> more;
+      const ssize_t count = rd_kafka_consume_batch_queue(at->queue.get(), 0, more.data(), more.size());
+      for (ssize_t i = 0; i < count; ++i) at->held.emplace_back(more[static_cast<size_t>(i)]);
+      return {};
     }
-    if (at->next >= reading->end || reading->failed) rd_kafka_yield(reading->client);
-  }
-
-  Status NothingCame(uint32_t id, uint64_t next, uint64_t end) const {
     const std::string last = client_.LastError();
-    return {Code::kUnavailable, Where(id) + ": no record of [" + std::to_string(next) + ", " +
+    return {Code::kUnavailable, Where(id) + ": no record of [" + std::to_string(at->next) + ", " +
                                     std::to_string(end) + ") came within " +
                                     std::to_string(Milliseconds(options_.timeout) / 1000) + " s" +
                                     (last.empty() ? "" : " (" + last + ")")};
   }
 
-  // What a message reports that is no record of the range.
-  Status Failure(uint32_t id, const Message& message, uint64_t begin, uint64_t end) {
-    if (message.error == RD_KAFKA_RESP_ERR_NO_ERROR || message.error == RD_KAFKA_RESP_ERR__PARTITION_EOF)
+  // A message that reports an error instead of a record.
+  Status Check(uint32_t id, const rd_kafka_message_t& message, uint64_t begin, uint64_t end) {
+    if (message.err == RD_KAFKA_RESP_ERR_NO_ERROR || message.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+      if (message.offset >= 0) return {};
       return {Code::kDataLoss, Where(id) + ": offset " + std::to_string(message.offset)};
-    const Status error = client_.Error(message.error, Where(id));
+    }
+    const Status error = client_.Error(message.err, Where(id));
     if (error.code() != Code::kNotFound) return error;
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(id));
     const std::string asked = "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
@@ -321,9 +302,10 @@ class KafkaSource final : public Source {
     out->offsets.resize(index + 1, out->offsets.back());
   }
 
-  static void Append(ByteView record, uint64_t index, RecordBatch* out) {
+  static void Append(const rd_kafka_message_t& message, uint64_t index, RecordBatch* out) {
     Fill(index, out);
-    out->data.insert(out->data.end(), record.begin(), record.end());
+    const auto* bytes = static_cast<const std::byte*>(message.payload);
+    out->data.insert(out->data.end(), bytes, bytes + message.len);
     out->offsets.push_back(out->data.size());
   }
 
