@@ -75,7 +75,7 @@ def main():
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
     trained, begin = 0, None
     while trained < events:
-        messages = consumer.consume(num_messages=BATCH * BATCHES, timeout=30)
+        messages = consumer.consume(num_messages=min(BATCH * BATCHES, events - trained), timeout=30)
         begin = begin or time.perf_counter()
         if not messages or any(message.error() for message in messages):
             sys.exit(f"no message, or an error, after {trained} events")
