@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/rng.h"
@@ -32,6 +33,20 @@ TEST(FieldWriter, FindsEachValueOfACategoryAndNoOther) {
       const auto expected = at == field.values.end() ? -1 : at - field.values.begin();
       ASSERT_EQ(writer.PlaceOf(text), expected) << text;
     }
+  }
+}
+
+TEST(FieldWriter, TakesTheLogarithmAsLog1pDoes) {
+  Field field;
+  field.log = true;
+  const FieldWriter writer(field, 0, 0);
+  float feature = -1;
+  const Row row{.features = &feature, .labels = nullptr, .truth = nullptr};
+  Rng rng(1);
+  for (int i = 0; i < 100'000; ++i) {
+    const double x = i == 0 ? 0 : rng.Uniform() * std::pow(10, 200 * rng.Uniform() - 100);
+    ASSERT_TRUE(writer.WriteNumber(x, row)) << x;
+    ASSERT_NEAR(feature, std::log1p(x), 1e-7 * std::log1p(x) + 1e-45) << x;
   }
 }
 
