@@ -11,7 +11,7 @@
 #include <string>
 
 #include "commands.h"
-#include "grouped.h"
+#include "report/grouped.h"
 #include "stream/inspect/peek.h"
 #include "stream/schema.h"
 #include "topic_options.h"
@@ -78,10 +78,11 @@ int Run(const Options& a) {
   if (!plan.ok()) throw std::invalid_argument(topic.Describe() + ": " + plan.status().message());
   if (!a.json) {
     std::printf("%s: %zu partition%s, %s records\n%s", topic.Describe().c_str(), there.size(),
-                there.size() == 1 ? "" : "s", Grouped(records).c_str(), plan->empty() ? "" : "\n");
+                there.size() == 1 ? "" : "s", report::Grouped(records).c_str(), plan->empty() ? "" : "\n");
   }
   stream::RecordPrinter printer(schema ? &*schema : nullptr, look);
   stream::RecordBatch batch;
+  if (schema) batch.wanted = schema->attributes();
   for (const auto& range : *plan) {
     for (uint64_t at = range.begin; at < range.end; at += kReadAtOnce) {
       const Status read = source->Read(range.partition, at, std::min(range.end, at + kReadAtOnce), &batch);

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "commands.h"
-#include "grouped.h"
 #include "launcher/signals.h"
+#include "report/grouped.h"
 #include "stream/decode/delimiter.h"
 #include "stream/publish/publish.h"
 #include "stream/publish/rows.h"
@@ -88,9 +88,11 @@ class Progress {
     if (!live_ || now - shown_ < kInterval) return;
     shown_ = now;
     std::fprintf(
-        stderr, "\r\x1b[K%s of %s records  %.0f%%  %s/s", Grouped(done.records).c_str(),
-        Grouped(total_).c_str(), 100 * static_cast<double>(done.records) / static_cast<double>(total_),
-        Grouped(static_cast<uint64_t>(static_cast<double>(done.records) / Seconds(now - begin_))).c_str());
+        stderr, "\r\x1b[K%s of %s records  %.0f%%  %s/s", report::Grouped(done.records).c_str(),
+        report::Grouped(total_).c_str(),
+        100 * static_cast<double>(done.records) / static_cast<double>(total_),
+        report::Grouped(static_cast<uint64_t>(static_cast<double>(done.records) / Seconds(now - begin_)))
+            .c_str());
   }
   void Clear() {
     if (live_) std::fputs("\r\x1b[K", stderr);
@@ -158,14 +160,15 @@ int Run(Options a) {
   progress.Clear();
   if (done.without_key > 0) {
     std::fprintf(stderr, "%s records have no '%s': they are published without a key, round robin\n",
-                 Grouped(done.without_key).c_str(), a.rows.key.c_str());
+                 report::Grouped(done.without_key).c_str(), a.rows.key.c_str());
   }
   const bool all = done.records == total;
   std::printf(
       "%spublished %s%s records, %s, in %.1f s (%s/s) to %s, %u partitions\n",
-      status.ok() && !all ? "interrupted: " : "", Grouped(done.records).c_str(),
-      all ? "" : (" of " + Grouped(total)).c_str(), Bytes(done.bytes).c_str(), seconds,
-      Grouped(static_cast<uint64_t>(static_cast<double>(done.records) / std::max(seconds, 1e-3))).c_str(),
+      status.ok() && !all ? "interrupted: " : "", report::Grouped(done.records).c_str(),
+      all ? "" : (" of " + report::Grouped(total)).c_str(), Bytes(done.bytes).c_str(), seconds,
+      report::Grouped(static_cast<uint64_t>(static_cast<double>(done.records) / std::max(seconds, 1e-3)))
+          .c_str(),
       topic.Describe().c_str(), writer->partitions());
   std::fflush(stdout);
   if (!status.ok()) throw std::invalid_argument(status.message());

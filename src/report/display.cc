@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "report/grouped.h"
+
 namespace leat::report {
 namespace {
 
@@ -19,10 +21,7 @@ constexpr double kLineInterval_s = 2;
 constexpr size_t kHistory = 2048;
 
 std::string Grouped(double x) {
-  std::string digits = std::to_string(static_cast<int64_t>(std::llround(std::abs(x))));
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return (x < 0 ? "-" : "") + digits;
+  return (x < 0 ? "-" : "") + report::Grouped(static_cast<uint64_t>(std::llround(std::abs(x))));
 }
 
 std::string Fixed(const Json& x, int decimals) {

@@ -1,7 +1,7 @@
 // How far a job is behind its stream, by partition: in events, and in seconds since the oldest of them came.
 //
-// An event came when the coordinator first saw the partition reach beyond it. What was there at the start
-// came then, however old it is. Not thread-safe.
+// An event's age counts from when the coordinator first saw the partition reach beyond it. Events that were
+// there at the start count from the start. Not thread-safe.
 #pragma once
 
 #include <cstdint>

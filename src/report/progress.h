@@ -88,7 +88,7 @@ class Progress {
     uint64_t base = 0;
     double base_wait = 0;
     double bytes_per_s = 0;
-    // Of a worker's input, likewise.
+    // The same for what a worker reads.
     Time input_since{-1};
     uint64_t base_records = 0, base_bytes = 0;
     double records_per_s = 0, input_bytes_per_s = 0;

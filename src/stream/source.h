@@ -27,7 +27,7 @@ struct PartitionRange {
   friend bool operator==(const PartitionRange&, const PartitionRange&) = default;
 };
 
-// What a record of Kafka has besides its bytes.
+// A key, a timestamp or a header of a Kafka record.
 struct Attribute {
   // A timestamp is an int64, the milliseconds since 1970: the producer's or the broker's, as the topic says.
   enum class Kind : uint8_t { kKey = 1, kTimestamp = 2, kHeader = 3 } kind = Kind::kKey;

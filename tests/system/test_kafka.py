@@ -259,6 +259,8 @@ def test_fields_come_from_keys_timestamps_and_headers(tmp_path, broker):
     done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json")
     assert done.returncode == 0, done.stderr
     assert leat.summary(done)["dead_letters"] == 30
+    shown = json.loads(leat.run("peek", "--job", job_file, "--count", 1, "--json").stdout)
+    assert shown["features"]["card"] == "k1" and shown["features"]["shop"] == 7.0
     assert values(tmp_path / "job") == {300.0}
 
 

@@ -105,7 +105,7 @@ struct ManifestShard {
   friend bool operator==(const ManifestShard&, const ManifestShard&) = default;
 };
 
-// Of the last record of a partition before an offset (stream::Source::Fingerprint).
+// A hash of the last record before an offset of a partition (stream::Source::Fingerprint).
 struct Fingerprint {
   uint64_t offset = 0;
   uint64_t hash = 0;  // 0: unknown

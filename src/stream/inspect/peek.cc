@@ -166,10 +166,6 @@ Json Object(const std::vector<Value>& values) {
   return object;
 }
 
-}  // namespace
-
-namespace {
-
 // How many records of each range are taken, so that they are `count` in all: an equal share of each, the rest
 // from the first ones, and more of the others where a range is too short.
 std::vector<uint64_t> Spread(const std::vector<PartitionRange>& ranges, uint64_t count) {
@@ -262,7 +258,7 @@ class RecordPrinter::Impl {
   }
 
  private:
-  // What the decoder has made of the record.
+  // The decoder's result for the record.
   Decoded Take(uint64_t offset, size_t record, size_t* row, size_t* dead) const {
     Decoded decoded;
     if (!decoder_) return decoded;

@@ -17,7 +17,7 @@ class KafkaDeadLetters final : public DeadLetterSink {
         client_(std::move(client)),
         reports_(rd_kafka_queue_get_main(client_.get())) {}
   ~KafkaDeadLetters() override {
-    // What has not been acknowledged by now belongs to a call that has failed.
+    // Records that are not acknowledged yet belong to a call that has failed.
     rd_kafka_purge(client_.get(), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
   }
 

@@ -406,10 +406,6 @@ class KafkaSource final : public Source {
   KafkaClient group_client_;
 };
 
-}  // namespace
-
-namespace {
-
 Result<std::unique_ptr<KafkaSource>> Open(const KafkaOptions& options) {
   KafkaOptions complete = options;
   // A broker that has nothing new holds a request back so long, and a partition that is read next waits for

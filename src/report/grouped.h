@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace leat {
+namespace leat::report {
 
 // 1234567 → "1,234,567"
 inline std::string Grouped(uint64_t n) {
@@ -14,4 +14,4 @@ inline std::string Grouped(uint64_t n) {
   return digits;
 }
 
-}  // namespace leat
+}  // namespace leat::report
