@@ -1,5 +1,5 @@
 // The decoders on one core: payments of the demo's bots as JSON and as CSV, against the fastest libraries
-// that read the same fields.
+// that read the same fields, and as Avro, against our own JSON.
 
 #include <array>
 #include <cmath>
@@ -18,6 +18,7 @@
 #include "frame/program.h"
 #include "frame/report.h"
 #include "payments.h"
+#include "payments_avro.h"
 #include "stream/decode/decoder.h"
 
 namespace {
@@ -92,20 +93,24 @@ class CsvReading {
 };
 
 struct Data {
-  std::array<stream::RecordBatch, kSplits> json;
-  std::array<std::string, kSplits> csv;  // lines
-  size_t json_bytes = 0, csv_bytes = 0;  // per payment, on average
+  std::array<stream::RecordBatch, kSplits> json, avro, framed;
+  std::array<std::string, kSplits> csv;                  // lines
+  size_t json_bytes = 0, csv_bytes = 0, avro_bytes = 0;  // per payment, on average
 
   Data() {
     stream::Bots bots({.events = kSplits * kSplitEvents});
     for (size_t s = 0; s < kSplits; ++s) {
       bench::AppendPayments(bots, kSplitEvents, &json[s]);
       for (size_t i = 0; i < json[s].size(); ++i) csv[s] += bench::PaymentLine(AsText(json[s][i])) + "\n";
+      bench::AppendAvroPayments(json[s], false, &avro[s]);
+      bench::AppendAvroPayments(json[s], true, &framed[s]);
       json_bytes += json[s].offsets.back();
       csv_bytes += csv[s].size();
+      avro_bytes += avro[s].offsets.back();
     }
     json_bytes /= kSplits * kSplitEvents;
     csv_bytes /= kSplits * kSplitEvents;
+    avro_bytes /= kSplits * kSplitEvents;
   }
 
   // With a header.
@@ -120,8 +125,12 @@ struct Data {
 };
 
 // Rates in events per second, one per run.
+struct Rates {
+  std::vector<double> ours, reference;
+};
+
 struct Results {
-  std::vector<double> json, simdjson, csv, arrow;
+  Rates json, csv, avro, framed;
   std::string arrow_name;
 };
 
@@ -140,8 +149,24 @@ void MeasureJson(const Data& data, double seconds, Results* all) {
   const bench::Comparison times =
       bench::Compare([&] { ours.Decode(data.json[a++ % kSplits]); },
                      [&] { peer.Decode(data.json[b++ % kSplits], &rows); }, seconds, bench::Time::kThread);
-  all->json.push_back(kSplitEvents / times.a);
-  all->simdjson.push_back(kSplitEvents / times.b);
+  all->json.ours.push_back(kSplitEvents / times.a);
+  all->json.reference.push_back(kSplitEvents / times.b);
+}
+
+void MeasureAvro(const Data& data, bool framed, double seconds, Rates* rates) {
+  const auto& splits = framed ? data.framed : data.avro;
+  Decoding avro(bench::AvroPaymentSchema(framed)), json(PaymentSchema());
+  for (size_t s = 0; s < kSplits; ++s) {
+    const stream::DecodedRows& decoded = avro.Decode(splits[s]);
+    CheckEqual(decoded.features, json.Decode(data.json[s]).features);
+    CheckEqual(decoded.labels, json.Decode(data.json[s]).labels);
+  }
+  size_t a = 0, b = 0;
+  const bench::Comparison times =
+      bench::Compare([&] { avro.Decode(splits[a++ % kSplits]); },
+                     [&] { json.Decode(data.json[b++ % kSplits]); }, seconds, bench::Time::kThread);
+  rates->ours.push_back(kSplitEvents / times.a);
+  rates->reference.push_back(kSplitEvents / times.b);
 }
 
 void MeasureCsv(const Data& data, bench::Baseline& arrow, double seconds, Results* all) {
@@ -152,14 +177,14 @@ void MeasureCsv(const Data& data, bench::Baseline& arrow, double seconds, Result
   size_t a = 0;
   const double time =
       bench::Measure([&] { ours.Read(data.csv[a++ % kSplits]); }, seconds, bench::Time::kThread);
-  all->csv.push_back(kSplitEvents / time);
+  all->csv.ours.push_back(kSplitEvents / time);
   std::istringstream said(arrow.Ask(std::to_string(seconds), 60 + 10 * seconds));
   double peer = 0;
   size_t rows = 0;
   if (!(said >> peer >> rows >> std::ws && std::getline(said, all->arrow_name)) ||
       rows != kSplits * kSplitEvents)
     Fail("decode_arrow.py has not read all payments: " + said.str());
-  all->arrow.push_back(static_cast<double>(rows) / peer);
+  all->csv.reference.push_back(static_cast<double>(rows) / peer);
 }
 
 int Run(int argc, char** argv) {
@@ -181,14 +206,21 @@ int Run(int argc, char** argv) {
   for (int run = 0; run < runs; ++run) {
     MeasureJson(data, seconds, &all);
     MeasureCsv(data, arrow, seconds, &all);
+    MeasureAvro(data, false, seconds, &all.avro);
+    MeasureAvro(data, true, seconds, &all.framed);
   }
-  report.Add(bench::MedianRow("JSON payments", all.json, "1/s of a core", bench::SimdjsonPayments::Name(),
-                              all.simdjson, bench::RatioAtLeast(0.9)));
-  report.Add(bench::MedianRow("CSV payments", all.csv, "1/s of a core", all.arrow_name + ", one thread",
-                              all.arrow, bench::RatioAtLeast(1)));
+  const auto add = [&](const char* name, const Rates& rates, const std::string& reference, double least) {
+    report.Add(bench::MedianRow(name, rates.ours, "1/s of a core", reference, rates.reference,
+                                bench::RatioAtLeast(least)));
+  };
+  add("JSON payments", all.json, bench::SimdjsonPayments::Name(), 0.9);
+  add("CSV payments", all.csv, all.arrow_name + ", one thread", 1);
+  add("Avro payments", all.avro, "as JSON", 2.5);
+  add("Avro payments with framing", all.framed, "as JSON", 2.5);
   report.Note("16 fields, of which 12 are read into 30 features, a label and a probability; " +
               std::to_string(data.json_bytes) + " bytes as JSON, " + std::to_string(data.csv_bytes) +
-              " as CSV; simdjson writes the same rows, pyarrow columns of the same fields; median of " +
+              " as CSV, " + std::to_string(data.avro_bytes) +
+              " as Avro; simdjson writes the same rows, pyarrow columns of the same fields; median of " +
               std::to_string(runs) + " runs");
   return report.Finish();
 }
