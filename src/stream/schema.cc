@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "stream/decode/delimiter.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/tensor_decoder.h"
 
 namespace leat::stream {
 namespace {
@@ -99,7 +100,8 @@ void ReadId(const Config& config, Schema::Format format, Field* field) {
     if (config.Has("pad")) config.At("pad").Fail("pad is for lists; how long is '" + field->name + "'?");
     return;
   }
-  if (format != Schema::Format::kJson) config.At("length").Fail("lists are for the format json");
+  if (format != Schema::Format::kJson && format != Schema::Format::kProtobuf)
+    config.At("length").Fail("lists are for the formats json and protobuf");
   field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
   field->pad = static_cast<uint32_t>(config.Integer("pad", 0, 0, field->below - 1));
 }
@@ -157,6 +159,11 @@ std::vector<std::string> PathFrom(const Config& path) {
   return keys;
 }
 
+bool HasNames(Schema::Format format) {
+  using Format = Schema::Format;
+  return format != Format::kIdx && format != Format::kText && format != Format::kTensor;
+}
+
 void ReadPath(const Config& config, Schema::Format format, Field* field) {
   field->path = {field->name};
   if (!config.Has("path")) return;
@@ -164,17 +171,15 @@ void ReadPath(const Config& config, Schema::Format format, Field* field) {
   if (format == Schema::Format::kCsv) {
     path.Fail("path is for nested records; a field of csv is the column with its name");
   }
-  if (format == Schema::Format::kIdx || format == Schema::Format::kText) {
-    path.Fail("path is for nested records; those of idx and text are bytes");
-  }
+  if (!HasNames(format)) path.Fail("path is for nested records; those of idx, text and tensor are bytes");
   field->path = PathFrom(path);
 }
 
 void ReadFallback(const Config& config, Schema::Format format, Field* field) {
   if (!config.Has("default")) return;
   const Config value = config.At("default");
-  if (format == Schema::Format::kIdx || format == Schema::Format::kText)
-    value.Fail("default is for values that can be missing; those of idx and text cannot");
+  if (!HasNames(format))
+    value.Fail("default is for values that can be missing; those of idx, text and tensor cannot");
   if (field->role == Role::kIgnore) value.Fail("'" + field->name + "' is ignored and needs no default");
   if (value.IsNull()) value.Fail("default must be a value that the field takes");
   if (field->type == Field::Type::kCategory) {
@@ -191,7 +196,7 @@ void ReadFallback(const Config& config, Schema::Format format, Field* field) {
 }
 
 // Reports keys of another type or role with what they belong to.
-void CheckKeys(const Config& config, const Field& field) {
+void CheckKeys(const Config& config, Schema::Format format, const Field& field) {
   const auto only = [&](const char* key, bool fits, const char* what) {
     if (config.Has(key) && !fits)
       config.At(key).Fail(std::string(key) + " is for " + what + "; '" + field.name + "' is none");
@@ -207,7 +212,11 @@ void CheckKeys(const Config& config, const Field& field) {
   only("classes", field.type == T::kNumber && label, "labels that are numbers");
   only("values", field.type == T::kCategory, "categories");
   only("buckets", field.type == T::kCategory && feature, "features that are categories");
-  only("width", field.type == T::kBytes, "bytes");
+  const bool tensor = format == Schema::Format::kTensor;
+  if (!tensor) only("width", field.type == T::kBytes, "bytes");
+  for (const char* key : {"dtype", "shape"}) {
+    if (config.Has(key) && !tensor) config.At(key).Fail(std::string(key) + " is for the format tensor");
+  }
   for (const char* key : {"below", "length", "pad"}) only(key, field.type == T::kId, "ids");
   for (const char* key : {"alphabet", "sequence"}) only(key, field.type == T::kCharacters, "characters");
 }
@@ -221,7 +230,7 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
                 "below", "length", "pad", "alphabet", "sequence", "path", "default"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
-  CheckKeys(config, field);
+  CheckKeys(config, format, field);
   switch (field.type) {
     case Field::Type::kNumber:
       ReadNumber(config, &field);
@@ -245,6 +254,7 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   }
   if (field.role == Role::kTruth && field.type != Field::Type::kNumber)
     config.Fail("truth '" + name + "' must be a number");
+  if (format == Schema::Format::kTensor) ReadTensor(config, &field);
   ReadPath(config, format, &field);
   ReadFallback(config, format, &field);
   return field;
@@ -326,6 +336,16 @@ void PutFallback(const Field::Value& value, size_t field, ByteWriter* w) {
   }
 }
 
+Schema::Format FormatFrom(const Config& config) {
+  const std::string name = config.OneOf("format", {"json", "csv", "idx", "text", "protobuf", "tensor"});
+  using Format = Schema::Format;
+  if (name == "csv") return Format::kCsv;
+  if (name == "idx") return Format::kIdx;
+  if (name == "text") return Format::kText;
+  if (name == "protobuf") return Format::kProtobuf;
+  return name == "tensor" ? Format::kTensor : Format::kJson;
+}
+
 bool HasRole(const std::vector<Field>& fields, Role role) {
   return std::ranges::any_of(fields, [role](const Field& f) { return f.role == role; });
 }
@@ -336,7 +356,7 @@ uint32_t Field::features() const {
   if (role != Role::kFeature) return 0;
   switch (type) {
     case Type::kNumber:
-      return period > 0 ? 2 : 1;
+      return period > 0 ? 2 * width : width;
     case Type::kCategory:
       return values.empty() ? buckets : static_cast<uint32_t>(values.size());
     case Type::kBytes:
@@ -417,13 +437,9 @@ uint32_t Schema::classes() const {
 
 Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
-  config.Allow({"format", "delimiter", "columns", "fields"});
+  config.Allow({"format", "delimiter", "columns", "protobuf", "fields"});
   Schema schema;
-  const std::string format = config.At("format").OneOf("format", {"json", "csv", "idx", "text"});
-  schema.format = format == "csv"    ? Format::kCsv
-                  : format == "idx"  ? Format::kIdx
-                  : format == "text" ? Format::kText
-                                     : Format::kJson;
+  schema.format = FormatFrom(config.At("format"));
   const Config fields = config.At("fields");
   if (!fields.IsMap()) fields.Fail("fields must be a map from name to {type: ...}");
   const std::vector<std::string> names = fields.Keys();
@@ -433,6 +449,11 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   for (const std::string& name : names)
     schema.fields.push_back(FieldFrom(name, fields.At(name), schema.format, sequence));
   CheckSchema(schema, config);
+  if (schema.format == Format::kProtobuf) {
+    schema.protobuf = ProtobufSettings::FromConfig(config.At("protobuf"));
+  } else if (config.Has("protobuf")) {
+    config.At("protobuf").Fail("protobuf is for the format protobuf");
+  }
   if (config.Has("delimiter")) {
     if (schema.format != Format::kCsv) config.At("delimiter").Fail("delimiter is for the format csv");
     schema.delimiter = DelimiterFrom(config.At("delimiter"));
@@ -492,6 +513,12 @@ uint64_t Schema::hash() const {
       for (const std::string& key : f.path) w.PutString(key);
     }
     if (f.fallback) PutFallback(*f.fallback, i, &w);
+    if (format == Format::kTensor) w.Put(f.element);
+  }
+  if (format == Format::kProtobuf) {
+    w.PutString(protobuf.message);
+    w.Put(protobuf.registry);
+    w.PutString(protobuf.descriptor);
   }
   return Checksum(w.view());
 }

@@ -3,7 +3,7 @@
 // The `schema:` section of a job:
 //
 //   schema:
-//     format: json                     # json | csv | idx | text
+//     format: json                     # json | csv | idx | text | protobuf | tensor
 //     delimiter: ";"                   # csv: one character or tab
 //     fields:
 //       amount:  {type: number, log: true, mean: 3.2, std: 1.1}
@@ -32,6 +32,11 @@
 // The only field turns them into ids, each the index in the alphabet (without an alphabet the byte itself).
 // Features are all but the last, labels all but the first: at each position the next character.
 //
+// protobuf: messages (protobuf/protobuf_settings.h). Fields are found by name, paths lead through messages.
+// A scalar without presence that is absent is 0 or empty; a repeated number is a list. Categories are text,
+// the names of enums, or the spelling of a whole number. tensor: little-endian arrays one after the other, of
+// each field's `dtype` (f32, f64, bf16, f16, i8 to i64, u8 to u64) and `width` or `shape`: 1 by default.
+//
 // Several labels are in a row in the order of their fields; all must have the same number of classes.
 //
 // A record that does not match (missing field, wrong type, not finite, out of range) becomes a dead letter.
@@ -47,12 +52,16 @@
 #include <vector>
 
 #include "base/config.h"
+#include "stream/protobuf/protobuf_settings.h"
 #include "stream/source.h"
 #include "tensor/tensor.h"
 
 namespace leat::stream {
 
 enum class Role : uint8_t { kFeature, kLabel, kTruth, kIgnore };
+
+// An element of a field of the format tensor.
+enum class Element : uint8_t { kF32, kF64, kBf16, kF16, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };
 
 struct Field {
   std::string name;
@@ -69,11 +78,12 @@ struct Field {
   uint32_t buckets = 0;  // category: number of features it is hashed into
   uint32_t classes = 0;  // numeric label: > 0: a whole number below this
   // Bytes: the number of u8 in the field (idx images), each a feature. Characters: the sequence. Id: the
-  // length of the list.
+  // length of the list. Format tensor: the number of elements.
   uint32_t width = 1;
-  uint32_t below = 0;  // id: 0 ≤ x < below
-  uint32_t pad = 0;    // id: padding value of a list
-  bool list = false;   // id: a list
+  uint32_t below = 0;               // id: 0 ≤ x < below
+  uint32_t pad = 0;                 // id: padding value of a list
+  bool list = false;                // id: a list
+  Element element = Element::kF32;  // format tensor
   using Value = std::variant<double, std::string, std::vector<double>>;
   std::optional<Value> fallback;  // the value of a record that lacks the field or has null
   // False if the path is the name.
@@ -96,11 +106,12 @@ struct Schema {
   static constexpr uint32_t kMaxFeatures = 1 << 20;
   static constexpr uint32_t kMaxSequence = 1 << 16;
 
-  enum class Format : uint8_t { kJson, kCsv, kIdx, kText } format = Format::kJson;
+  enum class Format : uint8_t { kJson, kCsv, kIdx, kText, kProtobuf, kTensor } format = Format::kJson;
   // csv: between fields. Not set: a comma, or detected in the files.
   char delimiter = ',';
   bool delimiter_set = false;
   std::vector<std::string> columns;  // csv: column names; empty: the fields in order
+  ProtobufSettings protobuf;
   std::vector<Field> fields;
   uint32_t features() const;  // width of a decoded row
   uint32_t labels() const;    // of a decoded row; 1, always 0, if no field is a label

@@ -6,6 +6,8 @@
 #include "stream/decode/csv_decoder.h"
 #include "stream/decode/json_decoder.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/tensor_decoder.h"
+#include "stream/protobuf/protobuf_decoder.h"
 #include "stream/schema.h"
 
 namespace leat::stream {
@@ -104,6 +106,10 @@ std::unique_ptr<Decoder> MakeDecoder(const Schema& schema) {
       return std::make_unique<IdxDecoder>(schema);
     case Schema::Format::kText:
       return std::make_unique<TextDecoder>(schema);
+    case Schema::Format::kProtobuf:
+      return MakeProtobufDecoder(schema);
+    case Schema::Format::kTensor:
+      return MakeTensorDecoder(schema);
   }
   throw std::invalid_argument("unknown format");
 }

@@ -199,6 +199,7 @@ size_t FieldWriter::WriteCharacters(const uint8_t* characters, const Row& row) c
 
 std::string FieldWriter::Reason(double x) const {
   const std::string text = name_ + ": " + Text(x);
+  if (!std::isfinite(x)) return text + " is not a finite number";
   if (kind_ == Kind::kLog && x < 0) return text + " is below 0, which log does not take";
   if (kind_ == Kind::kClass || kind_ == Kind::kId || kind_ == Kind::kIds)
     return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);
