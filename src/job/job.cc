@@ -55,6 +55,7 @@ protocol::ServerConfig Job::ServerConfig() const {
 
 stream::Schema Job::EvaluationSchema() const {
   auto columns = schema;
+  if (schema.format == stream::Schema::Format::kProtobuf) columns.format = stream::Schema::Format::kJson;
   if (!evaluate || evaluate->format != "csv") return columns;
   if (!schema.delimiter_set) {
     if (const auto found = FindDelimiter(*evaluate, schema); found && found->columns > 1)

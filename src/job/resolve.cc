@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "job/input/csv_files.h"
+#include "job/input/descriptor_file.h"
 #include "job/job.h"
 #include "job/resume.h"
 #include "stream/identity.h"
@@ -79,6 +80,7 @@ struct Start {
   std::optional<char> delimiter;  // of the job that is resumed
   std::vector<Asset> assets;      // likewise: those that this host does not have
   KafkaStream::Bounds bounds;     // likewise
+  std::string descriptor;         // likewise
 };
 
 Start Read(const JobSource& source, const JobOverrides& given) {
@@ -87,6 +89,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<char> delimiter;
   std::vector<Asset> assets;
   KafkaStream::Bounds bounds;
+  std::string descriptor;
   if (!source.resume.empty()) {
     const Job saved = ReadStoredWithoutModel(source.resume);
     overrides.directory = source.resume;
@@ -95,6 +98,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     const bool csv = saved.schema.format == stream::Schema::Format::kCsv;
     if (csv && !saved.schema.delimiter_set) delimiter = saved.schema.delimiter;
     assets = saved.assets;
+    descriptor = saved.schema.protobuf.descriptor;
     if (const KafkaStream* kafka = saved.stream.kafka(); kafka != nullptr)
       bounds = {.start = kafka->options.start, .end = kafka->options.end};
     if (!config) {
@@ -109,7 +113,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::erase_if(assets, [files = nn::LayerFiles{.data = overrides.data}](const Asset& asset) {
     return std::filesystem::exists(files.Locate(asset.path));
   });
-  return {*config, overrides, delimiter, assets, bounds};
+  return {*config, overrides, delimiter, assets, bounds, descriptor};
 }
 
 Config WithAssets(const Config& resolved, const std::vector<Asset>& assets) {
@@ -123,7 +127,14 @@ Config WithDelimiter(const Config& resolved, char delimiter) {
   return resolved.With("delimiter", delimiter == '\t' ? "tab" : std::string(1, delimiter));
 }
 
-constexpr const char* kFound[] = {"delimiter", "columns", "inputs", "assets"};
+// The section `resolved` of a job that begins so.
+Config ResolvedOf(const Start& start) {
+  const Config resolved = WithDescriptor(
+      WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds), start.descriptor);
+  return start.delimiter ? WithDelimiter(resolved, *start.delimiter) : resolved;
+}
+
+constexpr const char* kFound[] = {"delimiter", "columns", "descriptor", "inputs", "assets"};
 
 Config WithFound(Config resolved, const std::string& found) {
   if (found.empty()) return resolved;
@@ -139,6 +150,12 @@ void StoreColumns(Job* job) {
   const FileStream* files = job->stream.files();
   if (files == nullptr || !files->options.header) return;
   job->config = job->config.With(kResolved, job->config.At(kResolved).With("columns", job->schema.columns));
+}
+
+// Roles elsewhere may not have the file.
+void StoreDescriptor(Job* job) {
+  job->config =
+      job->config.With(kResolved, WithDescriptor(job->config.At(kResolved), job->schema.protobuf.descriptor));
 }
 
 // The identities of the model's files, since other hosts may have other files.
@@ -162,10 +179,9 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
   if (start.config.Has("strategy")) notes = protocol::OldNames(start.config.At("strategy"));
   if (source.resume.empty() && given.found.empty())
     start.delimiter = DetectDelimiter(start.config, start.overrides.data, &notes);
-  Config resolved = WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds);
-  if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
-  Job job = FromConfig(start.config.With(kResolved, WithFound(resolved, given.found)));
+  Job job = FromConfig(start.config.With(kResolved, WithFound(ResolvedOf(start), given.found)));
   StoreColumns(&job);
+  StoreDescriptor(&job);
   StoreAssets(&job);
   job.notes = std::move(notes);
   return job;
@@ -173,9 +189,7 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
 
 std::string Job::WithoutFiles(const JobSource& source, const JobOverrides& given) {
   const Start start = Read(source, given);
-  Config resolved = WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds);
-  if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
-  return start.config.With(kResolved, WithFound(resolved, given.found)).ToYaml();
+  return start.config.With(kResolved, WithFound(ResolvedOf(start), given.found)).ToYaml();
 }
 
 Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::string& data) {
@@ -191,6 +205,7 @@ Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::
   }
   Job job = FromConfig(config.With(kResolved, resolved));
   StoreColumns(&job);
+  StoreDescriptor(&job);
   StoreAssets(&job);
   job.notes = std::move(notes);
   return job;

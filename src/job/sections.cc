@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "job/input/csv_files.h"
+#include "job/input/descriptor_file.h"
 #include "job/job.h"
 #include "onnx/layer.h"
 
@@ -92,6 +93,16 @@ void CheckSplitSize(const Config& config, const Job& job) {
               " MB decoded; at most 1073: lower train.split_batches");
 }
 
+// Only records of a topic are binary, and bots write JSON.
+void CheckBinary(const Config& config, const Job& job) {
+  const std::string name = config.At("schema").At("format").String();
+  if (job.stream.files() != nullptr)
+    config.At("stream").At("files").Fail("the schema's format is " + name +
+                                         ", which is for the records of topics");
+  if (job.stream.bots() != nullptr)
+    config.At("schema").At("format").Fail("the schema's format is " + name + ", and bots write JSON");
+}
+
 // The columns and the delimiter are the files', unless the schema sets them.
 void ReadSchema(const Config& config, const Config& resolved, Job* job) {
   const FileStream* files = job->stream.files();
@@ -100,6 +111,10 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
   // Jobs made before there was a choice have commas, and say nothing.
   if (resolved.Has("delimiter") && !job->schema.delimiter_set)
     job->schema.delimiter = stream::DelimiterFrom(resolved.At("delimiter"));
+  using Format = stream::Schema::Format;
+  const bool protobuf = job->schema.format == Format::kProtobuf;
+  if (protobuf || job->schema.format == Format::kTensor) CheckBinary(config, *job);
+  if (protobuf) ReadDescriptor(resolved, job->data, &job->schema);
   if (files == nullptr) return;
   CheckText(config.At("stream").At("files"), files->options, job->schema);
   if (files->options.header)
@@ -199,6 +214,11 @@ void ReadEvaluate(const Config& evaluate, Job* job) {
   const bool text = job->schema.format == stream::Schema::Format::kText;
   job->evaluate = FilesFromConfig(files, job->data, text ? job->schema.features() : 0);
   CheckText(files, *job->evaluate, job->schema);
+  using Format = stream::Schema::Format;
+  if (job->schema.format == Format::kTensor)
+    files.Fail("the schema's format is tensor, which is for the records of topics");
+  if (job->schema.format == Format::kProtobuf && job->evaluate->format != "json")
+    files.Fail("files that a model of Protobuf records is evaluated on have the format json");
   if (text && job->evaluate->sequence != job->schema.features()) {
     files.At("sequence")
         .Fail("sequence is " + std::to_string(job->evaluate->sequence) + ", that of the schema " +
@@ -224,7 +244,7 @@ std::vector<uint64_t> Offsets(const Config& resolved, const char* key) {
 // schema, the directories with the stream.
 void ReadResolved(const Config& resolved, Job* job) {
   resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns",
-                  "inputs", "assets", "start", "end"});
+                  "descriptor", "inputs", "assets", "start", "end"});
   if (resolved.Has("inputs")) job->inputs = Texts(resolved.At("inputs"));
   job->workers = static_cast<uint32_t>(resolved.Integer("workers", job->workers));
   job->servers = static_cast<uint32_t>(resolved.Integer("ps", job->servers));
