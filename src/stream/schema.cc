@@ -227,7 +227,7 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   field.where = config.where();
   if (!config.IsMap()) config.Fail("field '" + name + "' must be a map, as {type: number}");
   config.Allow({"type", "role", "log", "mean", "std", "period", "classes", "values", "buckets", "width",
-                "below", "length", "pad", "alphabet", "sequence", "path", "default"});
+                "below", "length", "pad", "alphabet", "sequence", "dtype", "shape", "path", "default"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
   CheckKeys(config, format, field);
