@@ -5,8 +5,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "job/input/avro_files.h"
 #include "job/input/csv_files.h"
+#include "job/input/schema_files.h"
 #include "job/job.h"
 #include "job/resume.h"
 #include "stream/identity.h"
@@ -80,7 +80,7 @@ struct Start {
   std::optional<char> delimiter;  // of the job that is resumed
   std::vector<Asset> assets;      // likewise: those that this host does not have
   KafkaStream::Bounds bounds;     // likewise
-  stream::AvroTexts avro;         // likewise, and what has been added to its folder
+  stream::Schema schema;          // likewise: what its files contain, and what has been added to its folder
 };
 
 // The schemas of a job that is resumed stay as they were, but a folder may have got more.
@@ -99,7 +99,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<char> delimiter;
   std::vector<Asset> assets;
   KafkaStream::Bounds bounds;
-  stream::AvroTexts avro;
+  stream::Schema schema;
   if (!source.resume.empty()) {
     const Job saved = ReadStoredWithoutModel(source.resume);
     overrides.directory = source.resume;
@@ -108,7 +108,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     const bool csv = saved.schema.format == stream::Schema::Format::kCsv;
     if (csv && !saved.schema.delimiter_set) delimiter = saved.schema.delimiter;
     assets = saved.assets;
-    avro = saved.schema.avro.texts;
+    schema = saved.schema;
     if (const KafkaStream* kafka = saved.stream.kafka(); kafka != nullptr)
       bounds = {.start = kafka->options.start, .end = kafka->options.end};
     if (!config) {
@@ -123,8 +123,8 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::erase_if(assets, [files = nn::LayerFiles{.data = overrides.data}](const Asset& asset) {
     return std::filesystem::exists(files.Locate(asset.path));
   });
-  AddToFolder(*config, overrides.data, &avro);
-  return {*config, overrides, delimiter, assets, bounds, avro};
+  AddToFolder(*config, overrides.data, &schema.avro.texts);
+  return {*config, overrides, delimiter, assets, bounds, schema};
 }
 
 Config WithAssets(const Config& resolved, const std::vector<Asset>& assets) {
@@ -140,12 +140,12 @@ Config WithDelimiter(const Config& resolved, char delimiter) {
 
 // The section `resolved` of a job that begins so.
 Config ResolvedOf(const Start& start) {
-  const Config resolved = WithAvro(
-      WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds), start.avro);
+  const Config resolved = WithSchemaFiles(
+      WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds), start.schema);
   return start.delimiter ? WithDelimiter(resolved, *start.delimiter) : resolved;
 }
 
-constexpr const char* kFound[] = {"delimiter", "columns", "avro", "inputs", "assets"};
+constexpr const char* kFound[] = {"delimiter", "columns", "avro", "descriptor", "inputs", "assets"};
 
 Config WithFound(Config resolved, const std::string& found) {
   if (found.empty()) return resolved;
@@ -176,14 +176,10 @@ void StoreAssets(Job* job) {
   job->config = job->config.With(kResolved, WithAssets(job->config.At(kResolved), job->assets));
 }
 
-void StoreAvro(Job* job) {
-  job->config = job->config.With(kResolved, WithAvro(job->config.At(kResolved), job->schema.avro.texts));
-}
-
 // Completes the section `resolved`, which other hosts build the job from. `notes`: what was detected before.
 void Store(Job* job, const std::vector<std::string>& notes) {
   StoreColumns(job);
-  StoreAvro(job);
+  job->config = job->config.With(kResolved, WithSchemaFiles(job->config.At(kResolved), job->schema));
   StoreAssets(job);
   job->notes.insert(job->notes.begin(), notes.begin(), notes.end());
 }

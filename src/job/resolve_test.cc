@@ -470,5 +470,52 @@ TEST_F(LoadTest, SaysWhereAvroHasNoPlace) {
               HasSubstr("at most 262144"));
 }
 
+// A set of one file, p.proto: message P {int32 y = 1; double x = 2;}, in the wire format.
+const std::string kDescriptor(
+    "\x0a\x2d\x0a\x07\x70\x2e\x70\x72\x6f\x74\x6f\x22\x1a\x0a\x01\x50\x12\x09\x0a\x01\x79\x18\x01\x20"
+    "\x01\x28\x05\x12\x0a\x0a\x02\x78\x78\x18\x02\x20\x01\x28\x01\x62\x06\x70\x72\x6f\x74\x6f\x33",
+    47);
+constexpr const char* kProtobufJob = R"(
+stream: {topic: events, live: true}
+schema:
+  format: protobuf
+  protobuf: {descriptor: p.pb, message: P}
+  fields: {y: {type: number, role: label}, xx: {type: number}}
+model: {layers: [dense: {units: 2}], loss: softmax_cross_entropy}
+optimizer: {type: sgd, learning_rate: 0.1}
+)";
+
+TEST_F(LoadTest, AProtobufDescriptorIsReadOnceAndKept) {
+  directory_.Write("p.pb", kDescriptor);
+  const JobOverrides overrides{.data = directory_.path(), .directory = directory_ / "j"};
+  const Job job = Job::Load({.text = kProtobufJob}, overrides);
+  EXPECT_FALSE(job.schema.protobuf.descriptor.empty());
+  EXPECT_THAT(job.Found(), HasSubstr("descriptor:"));
+  ExpectRoundTrip(job);
+  const std::string text = Job::WithoutFiles({.text = kProtobufJob}, {.data = "/nowhere"});
+  const Job feed = Job::FromFiles(text, "job", directory_.path());
+  EXPECT_EQ(Job::Load({.text = kProtobufJob}, {.data = "/nowhere", .found = feed.Found()}).Cuts().hash,
+            job.Cuts().hash);
+  // Roles, and the job when it is resumed, do not need the file.
+  Keep(job);
+  std::filesystem::remove(directory_ / "p.pb");
+  ExpectRoundTrip(job);
+  EXPECT_EQ(Job::Load({.resume = directory_ / "j"}, {}).Cuts().hash, job.Cuts().hash);
+  EXPECT_EQ(Mistake([&] { Job::Load({.text = kProtobufJob}, overrides); }),
+            "job:5: " + (directory_ / "p.pb") + ": there is no such file");
+  directory_.Write("p.pb", kDescriptor);
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string changed = kProtobufJob;
+    changed.replace(changed.find(from), from.size(), to);
+    return Mistake([&] { Job::Load({.text = changed}, overrides); });
+  };
+  EXPECT_EQ(error(" xx:", " x:"), "job:6: 'x': P has no field 'x'; did you mean 'xx'?");
+  EXPECT_THAT(error("{topic: events, live: true}", "{files: {format: json, paths: [a]}}"),
+              HasSubstr("is protobuf, which is for the records of topics"));
+  EXPECT_THAT(error("live: true", "bots: {events: 5}"), HasSubstr("is protobuf, and bots write JSON"));
+  EXPECT_THAT(error("optimizer:", "evaluate: {files: {format: csv, paths: [a.csv]}}\noptimizer:"),
+              HasSubstr("have the format json"));
+}
+
 }  // namespace
 }  // namespace leat::job

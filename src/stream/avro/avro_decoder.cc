@@ -1,7 +1,6 @@
 #include "stream/avro/avro_decoder.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -9,13 +8,12 @@
 #include <utility>
 
 #include "stream/avro/avro_program.h"
+#include "stream/decode/framing.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {
 namespace {
 
-// A byte 0 and the id of the schema, the highest byte first.
-constexpr size_t kFrame = 5;
 // Those of a registry are asked for again if a stream has more.
 constexpr size_t kMaxPrograms = 1000;
 
@@ -32,24 +30,6 @@ std::string NameOf(const AvroSettings& avro, uint32_t id) {
   if (!avro.framed()) return avro.file;
   if (const auto file = avro.files.find(id); file != avro.files.end()) return file->second;
   return avro.folder + "/" + std::to_string(id) + ".avsc";
-}
-
-uint32_t IdOf(ByteView record) {
-  uint32_t id = 0;
-  for (size_t i = 1; i < kFrame; ++i) id = id << 8 | static_cast<uint32_t>(record[i]);
-  return id;
-}
-
-bool IsFramed(ByteView record) {
-  return record.size() >= kFrame && record[0] == std::byte{0};
-}
-
-std::string ReasonOfFrame(ByteView record) {
-  const std::string wanted = "; a record begins with a byte 0 and the 4 bytes of a schema's id";
-  if (record.size() < kFrame) return "has " + std::to_string(record.size()) + " bytes" + wanted;
-  char first[8];
-  std::snprintf(first, sizeof(first), "0x%02x", static_cast<unsigned>(record[0]));
-  return std::string("begins with the byte ") + first + wanted;
 }
 
 class AvroDecoder final : public Decoder {
@@ -84,14 +64,14 @@ class AvroDecoder final : public Decoder {
         sink.Refuse(i, ReasonOfFrame(record));
         continue;
       }
-      const uint32_t id = IdOf(record);
+      const uint32_t id = SchemaIdOf(record);
       if (known == nullptr || id != last) {
         const auto at = programs_.find(id);
         known = at == programs_.end() ? nullptr : &at->second;
         last = id;
       }
       if (known != nullptr && known->program) [[likely]] {
-        Take(*known->program, record.subspan(kFrame), i, &sink, &why);
+        Take(*known->program, record.subspan(kFrameBytes), i, &sink, &why);
       } else {
         sink.Refuse(i, "schema " + std::to_string(id) + ": " + (known ? known->unfit : ReasonOf(id)));
       }
@@ -118,7 +98,7 @@ class AvroDecoder final : public Decoder {
   void FindSchemas(const RecordBatch& batch) {
     std::set<uint32_t> ids;
     for (size_t i = 0; i < batch.size(); ++i) {
-      if (IsFramed(batch[i]) && !programs_.contains(IdOf(batch[i]))) ids.insert(IdOf(batch[i]));
+      if (IsFramed(batch[i]) && !programs_.contains(SchemaIdOf(batch[i]))) ids.insert(SchemaIdOf(batch[i]));
     }
     if (ids.empty()) return;
     registry_->Find(ids, [this](uint32_t id, const std::string& text) {

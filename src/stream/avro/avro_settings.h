@@ -1,9 +1,10 @@
 // The `avro:` of a job's schema: where the schemas of writers are.
 //
-//   avro: {schema: payment.avsc}                 # records without framing
-//   avro: {registry: schemas}                    # framed: byte 0, a 4-byte id, the record; a folder of
-//   ID.avsc avro: {registry: {7: payment-v1.avsc, 9: payment-v2.avsc}} avro: {registry:
-//   https://registry:8081}      # GET /schemas/ids/ID avro:
+//   avro: {schema: payment.avsc}               # records without framing
+//   avro: {registry: schemas}                  # framed (decode/framing.h): a folder of files ID.avsc
+//   avro: {registry: {7: payment-v1.avsc, 9: payment-v2.avsc}}
+//   avro: {registry: https://registry:8081}    # GET /schemas/ids/ID
+//   avro:
 //     registry:
 //       url: https://registry:8081
 //       basic.auth.user.info: {env: REGISTRY_USER}   # user:password; or {file: PATH}

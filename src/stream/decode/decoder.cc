@@ -8,7 +8,9 @@
 #include "stream/decode/csv_decoder.h"
 #include "stream/decode/row_writer.h"
 #include "stream/json/json_decoder.h"
+#include "stream/protobuf/protobuf_decoder.h"
 #include "stream/schema.h"
+#include "stream/tensor/tensor_decoder.h"
 
 namespace leat::stream {
 namespace {
@@ -105,6 +107,10 @@ std::unique_ptr<Decoder> MakeDecoderOfBytes(const Schema& schema) {
       return std::make_unique<IdxDecoder>(schema);
     case Schema::Format::kAvro:
       return MakeAvroDecoder(schema);
+    case Schema::Format::kProtobuf:
+      return MakeProtobufDecoder(schema);
+    case Schema::Format::kTensor:
+      return MakeTensorDecoder(schema);
     case Schema::Format::kText:
       return std::make_unique<TextDecoder>(schema);
   }
