@@ -284,12 +284,14 @@ def test_dead_letters_go_to_a_topic(tmp_path, broker):
     assert not (tmp_path / "job/dead_letters").exists()
 
 
-def test_poisoned_records_and_tombstones_are_dead_letters(tmp_path, broker):
-    count = 20_000
-    made, reasons = poison.records(count, poison.KINDS + ["tombstone"])
-    broker.make_topic("poisoned", 1)
-    broker.publish("poisoned", 0, [record or None for record in made])
-    job_file = reading(tmp_path / "job.yaml", broker, "poisoned", "bounded: true", **poison.CHANGES)
+@pytest.mark.parametrize("form, count", [(poison.Json(), 20_000), (poison.Protobuf(), 5_000), (poison.Protobuf(framed=True), 5_000)],
+                         ids=["json", "protobuf", "framed-protobuf"])
+def test_poisoned_records_and_tombstones_are_dead_letters(tmp_path, broker, request, form, count):
+    made, reasons = poison.records(form, count, {"tombstone": (None, "is empty")})
+    topic = request.node.callspec.id
+    broker.make_topic(topic, 1)
+    broker.publish(topic, 0, made)
+    job_file = reading(tmp_path / "job.yaml", broker, topic, "bounded: true", **form.changes(tmp_path))
     done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json")
     assert done.returncode == 0, done.stderr
     poison.check(tmp_path / "job", leat.summary(done), count, reasons)
