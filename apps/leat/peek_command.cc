@@ -65,8 +65,7 @@ std::optional<stream::Schema> ReadSchema(const Options& a) {
   const Config job = Config::ParseFile(file);
   if (a.schema.empty() && !job.Has("schema")) return std::nullopt;
   auto schema = stream::Schema::FromConfig(job.At("schema"));
-  const Config resolved =
-      job.Has(job::kResolved) ? job.At(job::kResolved) : Config::EmptyMap(job::kResolved);
+  const Config resolved = job.Has(job::kResolved) ? job.At(job::kResolved) : Config::EmptyMap(job::kResolved);
   (void)job::ReadSchemaFiles(resolved, resolved.String("data", ""), &schema);
   return schema;
 }

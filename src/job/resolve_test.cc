@@ -509,7 +509,7 @@ TEST_F(LoadTest, AProtobufDescriptorIsReadOnceAndKept) {
     changed.replace(changed.find(from), from.size(), to);
     return Mistake([&] { Job::Load({.text = changed}, overrides); });
   };
-  EXPECT_EQ(error(" xx:", " x:"), "job:6: 'x': P has no field 'x'; did you mean 'xx'?");
+  EXPECT_EQ(error(" xx:", " xxx:"), "job:6: 'xxx': P has no field 'xxx'; did you mean 'xx'?");
   EXPECT_THAT(error("{topic: events, live: true}", "{files: {format: json, paths: [a]}}"),
               HasSubstr("is protobuf, which is for the records of topics"));
   EXPECT_THAT(error("live: true", "bots: {events: 5}"), HasSubstr("is protobuf, and bots write JSON"));

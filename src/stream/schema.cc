@@ -331,9 +331,9 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   field.name = name;
   field.where = config.where();
   if (!config.IsMap()) config.Fail("field '" + name + "' must be a map, as {type: number}");
-  config.Allow({"type",     "role",    "log",     "mean",   "std",      "period", "classes", "values",
-                "buckets",  "width",   "below",   "length", "pad",      "alphabet", "sequence", "dtype",
-                "shape",    "path",    "default", "tokens", "truncate", "from"});
+  config.Allow({"type",    "role",  "log",     "mean",   "std",      "period",   "classes",  "values",
+                "buckets", "width", "below",   "length", "pad",      "alphabet", "sequence", "dtype",
+                "shape",   "path",  "default", "tokens", "truncate", "from"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
   field.from = FromFrom(config);

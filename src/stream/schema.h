@@ -144,15 +144,7 @@ struct Schema {
   static constexpr uint32_t kMaxSequence = 1 << 16;
   static constexpr uint64_t kDefaultRecordBytes = 4 << 20;
 
-  enum class Format : uint8_t {
-    kJson,
-    kCsv,
-    kIdx,
-    kText,
-    kAvro,
-    kProtobuf,
-    kTensor
-  } format = Format::kJson;
+  enum class Format : uint8_t { kJson, kCsv, kIdx, kText, kAvro, kProtobuf, kTensor } format = Format::kJson;
   // csv: between fields. Not set: a comma, or detected in the files.
   char delimiter = ',';
   bool delimiter_set = false;

@@ -29,8 +29,7 @@ std::string ReadBytes(const fs::path& path, uintmax_t most, const std::string& w
   if (!fs::is_regular_file(path, error)) Fail(where, path.string() + ": there is no such file");
   const auto size = fs::file_size(path, error);
   if (!error && size > most) {
-    Fail(where,
-         path.string() + ": has " + std::to_string(size) + " bytes; at most " + std::to_string(most));
+    Fail(where, path.string() + ": has " + std::to_string(size) + " bytes; at most " + std::to_string(most));
   }
   std::ifstream in(path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(in), {});

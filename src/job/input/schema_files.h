@@ -1,5 +1,5 @@
-// The files that the schema of a job names, Avro schemas or a Protobuf descriptor: read where the job is loaded
-// and then kept in its `resolved:` section.
+// The files that the schema of a job names, Avro schemas or a Protobuf descriptor: read where the job is
+// loaded and then kept in its `resolved:` section.
 #pragma once
 
 #include <string>

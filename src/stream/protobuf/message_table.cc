@@ -110,8 +110,7 @@ void CheckType(const pb::FieldDescriptor& found, const Field& field) {
   const bool takes_list = field.list && !takes_text;
   if (found.is_repeated() && !takes_list)
     Fail(field.where, is + "; only an id or a number with a length takes a list");
-  if (!found.is_repeated() && takes_list)
-    Fail(field.where, is + ", and no list: it goes without length");
+  if (!found.is_repeated() && takes_list) Fail(field.where, is + ", and no list: it goes without length");
   const bool text = type == Type::TYPE_STRING || type == Type::TYPE_BYTES;
   const bool real = type == Type::TYPE_FLOAT || type == Type::TYPE_DOUBLE;
   if (takes_text && real) Fail(field.where, is + ", and neither a category nor a text");

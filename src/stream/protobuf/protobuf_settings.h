@@ -18,10 +18,10 @@ namespace leat::stream {
 struct Schema;
 
 struct ProtobufSettings {
-  std::string where;      // "job.yaml:5"
-  std::string file;       // the descriptor, as in the job file
-  std::string message;    // full name
-  bool framed = false;    // records have the framing of a schema registry, and then the message's indexes
+  std::string where;    // "job.yaml:5"
+  std::string file;     // the descriptor, as in the job file
+  std::string message;  // full name
+  bool framed = false;  // records have the framing of a schema registry, and then the message's indexes
   // A FileDescriptorSet with the messages and fields that the schema reads; set by UseDescriptor.
   std::string descriptor;
   static ProtobufSettings FromConfig(const Config& config);

@@ -82,7 +82,8 @@ TEST(TensorDecoder, SaysWhyARecordIsDead) {
 }
 
 TEST(TensorDecoder, LeavesFieldsThatAreNotInTheRecord) {
-  const Schema schema = SchemaFrom("  sent: {type: number, from: timestamp}\n  x: {type: number, dtype: u8}\n");
+  const Schema schema =
+      SchemaFrom("  sent: {type: number, from: timestamp}\n  x: {type: number, dtype: u8}\n");
   DecodedRows rows;
   MakeTensorDecoder(schema)->Decode(BatchOf({Record(uint8_t{3})}), &rows);
   ASSERT_EQ(rows.rows, 1u);
