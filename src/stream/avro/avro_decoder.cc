@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "stream/avro/avro_program.h"
-#include "stream/decode/framing.h"
 #include "stream/decode/row_writer.h"
+#include "stream/framing.h"
 
 namespace leat::stream {
 namespace {

@@ -62,18 +62,22 @@ struct Wrong {
 };
 
 // 8 bytes are readable after the text.
-bool IsUtf8(std::string_view text) {
-  constexpr uint64_t kHighs = 0x8080808080808080;
-  uint64_t high = 0, word;
+bool IsAscii(std::string_view text) {
+  uint64_t all = 0, word;
   const char* p = text.data();
   size_t left = text.size();
   for (; left >= 8; p += 8, left -= 8) {
     std::memcpy(&word, p, 8);
-    high |= word;
+    all |= word;
   }
   std::memcpy(&word, p, 8);
-  high |= word & ((uint64_t{1} << (8 * left)) - 1);
-  return (high & kHighs) == 0 || simdjson::validate_utf8(text.data(), text.size());
+  all |= word & ((uint64_t{1} << (8 * left)) - 1);
+  return (all & 0x8080808080808080) == 0;
+}
+
+bool IsUtf8(std::string_view text, const TextStart& start) {
+  const bool ascii = start.has_all() ? start.is_ascii() : IsAscii(text);
+  return ascii || simdjson::validate_utf8(text.data(), text.size());
 }
 
 // A whole number in two's complement, the highest byte first.
@@ -113,7 +117,7 @@ class AvroRun {
         begin_(reinterpret_cast<const uint8_t*>(record.data())),
         end_(begin_ + record.size()) {}
 
-  bool Run() {
+  [[gnu::always_inline]] bool Run() {
     const Step* step = program_.steps_.data();
     const uint8_t* p = begin_;
     while (step->op != Op::kEnd) {
@@ -182,9 +186,10 @@ class AvroRun {
         std::string_view text;
         p = Text(p, &text);
         if (p == nullptr) return nullptr;
-        if (!IsUtf8(text)) [[unlikely]]
+        const auto start = TextStart::OfReadable(text);
+        if (!IsUtf8(text, start)) [[unlikely]]
           return Refuse(step.field->name() + ": is not UTF-8");
-        return step.field->WriteText(text, row_) ? p : Refuse(step.field->Reason(text));
+        return step.field->WriteText(text, start, row_) ? p : Refuse(step.field->Reason(text));
       }
       default:
         return Other(p, step);

@@ -1,7 +1,7 @@
 // The `avro:` of a job's schema: where the schemas of writers are.
 //
 //   avro: {schema: payment.avsc}               # records without framing
-//   avro: {registry: schemas}                  # framed (decode/framing.h): a folder of files ID.avsc
+//   avro: {registry: schemas}                  # framed (framing.h): a folder of files ID.avsc
 //   avro: {registry: {7: payment-v1.avsc, 9: payment-v2.avsc}}
 //   avro: {registry: https://registry:8081}    # GET /schemas/ids/ID
 //   avro:

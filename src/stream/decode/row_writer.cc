@@ -27,7 +27,7 @@ LEAT_MULTIVERSION void ScaleBytes(const uint8_t* bytes, size_t size, float scale
 }
 
 bool IsWholeBelow(double x, uint32_t limit) {
-  return x >= 0 && x < limit && x == std::floor(x);
+  return x >= 0 && x < limit && x == static_cast<double>(static_cast<int64_t>(x));
 }
 
 std::string Text(double x) {
@@ -150,23 +150,6 @@ bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {
   }
 }
 
-FieldWriter::Start FieldWriter::StartOf(std::string_view text) {
-  Start start{.size = text.size()};
-  const auto load = [&](auto part, size_t at) {
-    std::memcpy(&part, text.data() + at, sizeof(part));
-    return uint64_t{part};
-  };
-  if (text.size() >= 8) {
-    start.bytes = load(uint64_t{}, 0);
-  } else if (text.size() >= 4) {
-    start.bytes = load(uint32_t{}, 0) | load(uint32_t{}, text.size() - 4) << 32;
-  } else if (!text.empty()) {
-    start.bytes =
-        load(uint8_t{}, 0) | load(uint8_t{}, text.size() / 2) << 8 | load(uint8_t{}, text.size() - 1) << 16;
-  }
-  return start;
-}
-
 // Looks for a factor that sends the values to different slots.
 void FieldWriter::MakeSlots() {
   constexpr int kTries = 100;
@@ -176,9 +159,9 @@ void FieldWriter::MakeSlots() {
   for (int i = 0; i < kTries && values_.size() <= kListed; ++i, factor_ = Mix(factor_) | 1) {
     slots_.assign(size_t{1} << bits, {});
     const bool all = std::ranges::all_of(values_, [this, place = 0](const std::string& value) mutable {
-      Slot& slot = slots_[SlotOf(StartOf(value))];
+      Slot& slot = slots_[SlotOf(TextStart::Of(value))];
       const bool free = slot.place < 0;
-      slot = {StartOf(value), place++};
+      slot = {TextStart::Of(value), place++};
       return free;
     });
     if (all) return;
@@ -187,20 +170,13 @@ void FieldWriter::MakeSlots() {
   for (size_t i = 0; i < values_.size(); ++i) places_.emplace(values_[i], static_cast<int32_t>(i));
 }
 
-int32_t FieldWriter::Find(std::string_view text) const {
-  if (slots_.empty()) {
-    const auto it = places_.find(text);
-    return it == places_.end() ? -1 : it->second;
-  }
-  const Start start = StartOf(text);
-  const Slot& slot = slots_[SlotOf(start)];
-  if (slot.place < 0 || !(slot.start == start)) return -1;
-  return text.size() <= 8 || values_[static_cast<size_t>(slot.place)] == text ? slot.place : -1;
+int32_t FieldWriter::FindWithoutSlots(std::string_view text) const {
+  const auto it = places_.find(text);
+  return it == places_.end() ? -1 : it->second;
 }
 
-int32_t FieldWriter::PlaceOf(std::string_view text) const {
-  if (kind_ == Kind::kHashed) return static_cast<int32_t>(Mix(HashName(text)) % count_);
-  return Find(text);
+int32_t FieldWriter::Hashed(std::string_view text) const {
+  return static_cast<int32_t>(Mix(HashName(text)) % count_);
 }
 
 bool FieldWriter::WriteTokens(std::string_view text, const Row& row) const {
@@ -304,11 +280,6 @@ RowSink::~RowSink() {
   if (truth_) out_.truth.resize(out_.rows);
 }
 
-Row RowSink::row() {
-  return {out_.features.data() + out_.rows * features_, out_.labels.data() + out_.rows * labels_,
-          truth_ ? &out_.truth[out_.rows] : nullptr};
-}
-
 const std::string* RowSink::LostReason(size_t record) const {
   for (const auto& lost : batch_.lost) {
     if (lost.begin <= record && record < lost.end) return &lost.reason;
@@ -321,12 +292,8 @@ Misfit RowSink::TooLarge(size_t record) const {
          std::to_string(max_bytes_);
 }
 
-void RowSink::Keep(size_t record) {
-  // An empty record can fit a schema.
-  if ((!batch_.lost.empty() && LostReason(record) != nullptr) ||
-      (!batch_.absent.empty() && batch_.IsAbsent(record)))
-    return Refuse(record, Misfit());
-  out_.index[out_.rows++] = static_cast<uint32_t>(record);
+bool RowSink::IsNone(size_t record) const {
+  return LostReason(record) != nullptr || batch_.IsAbsent(record);
 }
 
 void RowSink::Restart() {

@@ -1,6 +1,7 @@
 // Converts field values to the numbers of a row, for the decoders of all formats.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "stream/decode/decoder.h"
 #include "stream/decode/log_scale.h"
+#include "stream/decode/text_start.h"
 #include "stream/decode/tokenizer.h"
 #include "stream/schema.h"
 
@@ -43,11 +45,14 @@ class FieldWriter {
     return (!log || x >= 0) && std::abs(y) <= std::numeric_limits<float>::max();  // neither infinite nor NaN
   }
   bool WriteText(std::string_view text, const Row& row) const {
-    return kind_ < Kind::kTokens ? WritePlace(PlaceOf(text), row) : WriteTokens(text, row);
+    return WriteText(text, TextStart::Of(text), row);
+  }
+  bool WriteText(std::string_view text, const TextStart& start, const Row& row) const {
+    return kind_ < Kind::kTokens ? WritePlace(PlaceOf(text, start), row) : WriteTokens(text, row);
   }
   // The same in two steps, for categories that are known before any record: PlaceOf finds what WritePlace
   // writes.
-  int32_t PlaceOf(std::string_view text) const;
+  int32_t PlaceOf(std::string_view text) const { return PlaceOf(text, TextStart::Of(text)); }
   bool WritePlace(int32_t place, const Row& row) const {
     if (kind_ == Kind::kOneHot || kind_ == Kind::kHashed) {
       if (place >= 0) row.features[first_ + static_cast<uint32_t>(place)] = 1;
@@ -110,7 +115,17 @@ class FieldWriter {
   bool WriteTokens(std::string_view text, const Row& row) const;
   void PrepareDefault(const Field& field);
   // Index of the text among the values, or -1.
-  int32_t Find(std::string_view text) const;
+  int32_t Find(std::string_view text, const TextStart& start) const {
+    if (slots_.empty()) return FindWithoutSlots(text);
+    const Slot& slot = slots_[SlotOf(start)];
+    if (!(slot.start == start)) return -1;
+    return start.has_all() || values_[static_cast<size_t>(slot.place)] == text ? slot.place : -1;
+  }
+  int32_t FindWithoutSlots(std::string_view text) const;
+  int32_t PlaceOf(std::string_view text, const TextStart& start) const {
+    return kind_ == Kind::kHashed ? Hashed(text) : Find(text, start);
+  }
+  int32_t Hashed(std::string_view text) const;
 
   Kind kind_;
   uint32_t first_, label_;
@@ -121,20 +136,14 @@ class FieldWriter {
   double scale_ = 1, shift_ = 0;
   LogScale log_scale_{1, 0};
   std::vector<std::string> values_;
-  // The size of a text and all of its bytes if they are at most 8, else the first 8: to compare without
-  // calls.
-  struct Start {
-    size_t size = 0;
-    uint64_t bytes = 0;
-    friend bool operator==(const Start&, const Start&) = default;
-  };
-  static Start StartOf(std::string_view text);
   // A table without collisions: where a value is found by its start.
   struct Slot {
-    Start start;
+    TextStart start;
     int32_t place = -1;
   };
-  size_t SlotOf(const Start& start) const { return ((start.bytes + start.size) * factor_) >> slot_shift_; }
+  size_t SlotOf(const TextStart& start) const {
+    return (((start.first ^ std::rotl(start.second, 29)) + start.size) * factor_) >> slot_shift_;
+  }
   void MakeSlots();
   std::vector<Slot> slots_;
   uint64_t factor_ = 1;
@@ -186,8 +195,16 @@ class RowSink {
     return true;
   }
   // The next row to write, all zeros.
-  Row row();
-  void Keep(size_t record);
+  Row row() {
+    return {out_.features.data() + out_.rows * features_, out_.labels.data() + out_.rows * labels_,
+            truth_ ? &out_.truth[out_.rows] : nullptr};
+  }
+  void Keep(size_t record) {
+    // An empty record can fit a schema.
+    const bool all = batch_.lost.empty() && batch_.absent.empty();
+    if (!all && IsNone(record)) return Refuse(record, Misfit());
+    out_.index[out_.rows++] = static_cast<uint32_t>(record);
+  }
   // Clears what was written to the row.
   void Refuse(size_t record, Misfit why);
   // Clears what was written to the row, to write it again.
@@ -195,6 +212,8 @@ class RowSink {
 
  private:
   Misfit TooLarge(size_t record) const;
+  // Whether the record could not be read, or does not exist.
+  bool IsNone(size_t record) const;
   // Why the record could not be read; null for most.
   const std::string* LostReason(size_t record) const;
 

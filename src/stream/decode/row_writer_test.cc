@@ -12,8 +12,8 @@ namespace leat::stream {
 namespace {
 
 std::string RandomText(Rng& rng) {
-  std::string text(rng.Below(13), 'a');
-  for (char& c : text) c = static_cast<char>('a' + rng.Below(2));
+  std::string text(rng.Below(21), 'a');
+  for (char& c : text) c = rng.Chance(0.15) ? 'b' : 'a';
   return text;
 }
 

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
-#include "stream/decode/framing.h"
 #include "stream/decode/row_writer.h"
+#include "stream/framing.h"
 #include "stream/protobuf/message_table.h"
 
 namespace leat::stream {

@@ -1,4 +1,4 @@
-#include "stream/decode/framing.h"
+#include "stream/framing.h"
 
 #include <cstdio>
 

@@ -18,9 +18,8 @@ inline bool IsFramed(ByteView record) {
 
 // Of a record that is framed.
 inline uint32_t SchemaIdOf(ByteView record) {
-  uint32_t id = 0;
-  for (size_t i = 1; i < kFrameBytes; ++i) id = id << 8 | static_cast<uint32_t>(record[i]);
-  return id;
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(record[i]); };
+  return byte(1) << 24 | byte(2) << 16 | byte(3) << 8 | byte(4);
 }
 
 // Why a record is not framed.
