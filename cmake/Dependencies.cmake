@@ -15,6 +15,7 @@ set(leat_headers
     ucp/api/ucp.h libucx-dev
     xxhash.h libxxhash-dev
     librdkafka/rdkafka.h librdkafka-dev
+    curl/curl.h libcurl4-openssl-dev
     zlib.h zlib1g-dev)
 if(LEAT_TESTS)
   list(APPEND leat_headers gtest/gtest.h libgtest-dev gmock/gmock.h libgmock-dev)

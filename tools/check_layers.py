@@ -22,7 +22,8 @@ END = "<!-- end of folders -->"
 # Libraries that only one folder may use.
 KEPT_BY = [
     (re.compile(r"(oneapi/)?dnnl"), "kernels/cpu/onednn"),
-    (re.compile(r"(grpc|grpcpp|google/protobuf)/|control/.*\.pb\.h$"), "control"),
+    (re.compile(r"(grpc|grpcpp)/|control/.*\.pb\.h$"), "control"),
+    (re.compile(r"google/protobuf/"), "stream/protobuf"),
     (re.compile(r"onnx/.*\.pb\.h$"), "onnx"),
     (re.compile(r"mpi\.h$"), "collective"),
     (re.compile(r"uc[pst]/"), "net/ucx"),
@@ -331,6 +332,8 @@ TREE = {
     "src/control/c.cc": '#include "control/leat.pb.h"\n#include "control/gone.h" ✗\n',
     "src/stray/s.h": "✗\n",
     "src/net/ucx/u.cc": "#include <ucp/api/ucp.h>\n",
+    "src/stream/CMakeLists.txt": 'leat_module(NAME stream FAMILIES PURPOSE "p")\n',
+    "src/stream/protobuf/p.cc": "#include <google/protobuf/descriptor.h>\n#include <ucp/api/ucp.h> ✗\n",
     "src/net/n.cc": "#include <ucp/api/ucp.h> ✗\n#include <dnnl.hpp> ✗\n#include <grpcpp/grpcpp.h> ✗\n#include <thread>\n",
     "src/up/CMakeLists.txt": 'leat_module(NAME up DEPS down PURPOSE "p") ✗\n',
     "src/up/u.h": '#include "down/d.h"\n',

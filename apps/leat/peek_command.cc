@@ -11,6 +11,8 @@
 #include <string>
 
 #include "commands.h"
+#include "job/input/schema_files.h"
+#include "job/job.h"
 #include "report/grouped.h"
 #include "stream/inspect/peek.h"
 #include "stream/schema.h"
@@ -56,16 +58,21 @@ size_t ScreenWidth() {
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kWidth;
 }
 
+// A job's own schema, unless there is another.
+std::optional<stream::Schema> ReadSchema(const Options& a) {
+  const std::string& file = a.schema.empty() ? a.topic.job : a.schema;
+  if (file.empty()) return std::nullopt;
+  const Config job = Config::ParseFile(file);
+  if (a.schema.empty() && !job.Has("schema")) return std::nullopt;
+  auto schema = stream::Schema::FromConfig(job.At("schema"));
+  const Config resolved = job.Has(job::kResolved) ? job.At(job::kResolved) : Config::EmptyMap(job::kResolved);
+  (void)job::ReadSchemaFiles(resolved, resolved.String("data", ""), &schema);
+  return schema;
+}
+
 int Run(const Options& a) {
   const job::StreamSpec topic = ReadTopic(a.topic);
-  // A job's own schema, unless there is another.
-  std::optional<stream::Schema> schema;
-  if (!a.schema.empty()) {
-    schema = stream::Schema::FromConfig(Config::ParseFile(a.schema).At("schema"));
-  } else if (!a.topic.job.empty()) {
-    if (const Config job = Config::ParseFile(a.topic.job); job.Has("schema"))
-      schema = stream::Schema::FromConfig(job.At("schema"));
-  }
+  const std::optional<stream::Schema> schema = ReadSchema(a);
   const auto source = Value(topic.Open());
   const auto there = Value(source->Ranges());
   stream::RecordPrinter::Options look{.json = a.json, .width = ScreenWidth()};

@@ -6,6 +6,16 @@
 
 namespace leat::job {
 
+namespace {
+
+// Schemas have the same ids wherever their registry is.
+Config WithoutRegistry(const Config& schema, const stream::Schema& parsed) {
+  if (!parsed.avro.registry) return schema;
+  return schema.With("avro", schema.At("avro").Without("registry"));
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> Job::Identity() const {
   const SourceIdentity source = stream.Identity();
   std::string slots;
@@ -13,7 +23,7 @@ std::vector<std::pair<std::string, std::string>> Job::Identity() const {
     slots += (slots.empty() ? "" : ", ") + std::string(slot);
   return {{"seed", std::to_string(seed)},
           {"model", config.At("model").ToYaml()},
-          {"schema", config.At("schema").ToYaml()},
+          {"schema", WithoutRegistry(config.At("schema"), schema).ToYaml()},
           {"schema.delimiter", stream::DelimiterName(schema.delimiter)},
           {"stream.topic", source.topic},
           {"stream.partitions", std::to_string(source.partitions)},

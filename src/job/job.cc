@@ -55,6 +55,8 @@ protocol::ServerConfig Job::ServerConfig() const {
 
 stream::Schema Job::EvaluationSchema() const {
   auto columns = schema;
+  using Format = stream::Schema::Format;
+  if (schema.format == Format::kAvro || schema.format == Format::kProtobuf) columns.format = Format::kJson;
   if (!evaluate || evaluate->format != "csv") return columns;
   if (!schema.delimiter_set) {
     if (const auto found = FindDelimiter(*evaluate, schema); found && found->columns > 1)

@@ -134,7 +134,8 @@ struct Job {
   // be those that the text names by identity.
   static std::string WithoutFiles(const JobSource& source, const JobOverrides& overrides);
   static Job FromFiles(const std::string& yaml, const std::string& name, const std::string& data);
-  // The delimiter, the columns, the inputs and the assets, as YAML; for a job of FromFiles or Load.
+  // The delimiter, the columns, what the schema's files contain, the inputs and the assets, as YAML; for a
+  // job of FromFiles or Load.
   std::string Found() const;
 
   // Workers report the scores of every batch.

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "job/input/csv_files.h"
+#include "job/input/schema_files.h"
 #include "job/job.h"
 #include "job/resume.h"
 #include "stream/identity.h"
@@ -79,7 +80,18 @@ struct Start {
   std::optional<char> delimiter;  // of the job that is resumed
   std::vector<Asset> assets;      // likewise: those that this host does not have
   KafkaStream::Bounds bounds;     // likewise
+  stream::Schema schema;          // likewise: what its files contain, and what has been added to its folder
 };
+
+// The schemas of a job that is resumed stay as they were, but a folder may have got more.
+void AddToFolder(const Config& config, const std::string& data, stream::AvroTexts* texts) {
+  if (texts->empty()) return;
+  const auto schema = stream::Schema::FromConfig(config.At("schema"));
+  if (schema.avro.folder.empty() ||
+      !std::filesystem::exists(std::filesystem::path(data) / schema.avro.folder))
+    return;
+  texts->merge(ReadAvroFiles(schema.avro, data));
+}
 
 Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<Config> config = ParseSource(source);
@@ -87,6 +99,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<char> delimiter;
   std::vector<Asset> assets;
   KafkaStream::Bounds bounds;
+  stream::Schema schema;
   if (!source.resume.empty()) {
     const Job saved = ReadStoredWithoutModel(source.resume);
     overrides.directory = source.resume;
@@ -95,6 +108,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     const bool csv = saved.schema.format == stream::Schema::Format::kCsv;
     if (csv && !saved.schema.delimiter_set) delimiter = saved.schema.delimiter;
     assets = saved.assets;
+    schema = saved.schema;
     if (const KafkaStream* kafka = saved.stream.kafka(); kafka != nullptr)
       bounds = {.start = kafka->options.start, .end = kafka->options.end};
     if (!config) {
@@ -109,7 +123,8 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   std::erase_if(assets, [files = nn::LayerFiles{.data = overrides.data}](const Asset& asset) {
     return std::filesystem::exists(files.Locate(asset.path));
   });
-  return {*config, overrides, delimiter, assets, bounds};
+  AddToFolder(*config, overrides.data, &schema.avro.texts);
+  return {*config, overrides, delimiter, assets, bounds, schema};
 }
 
 Config WithAssets(const Config& resolved, const std::vector<Asset>& assets) {
@@ -123,7 +138,14 @@ Config WithDelimiter(const Config& resolved, char delimiter) {
   return resolved.With("delimiter", delimiter == '\t' ? "tab" : std::string(1, delimiter));
 }
 
-constexpr const char* kFound[] = {"delimiter", "columns", "inputs", "assets"};
+// The section `resolved` of a job that begins so.
+Config ResolvedOf(const Start& start) {
+  const Config resolved = WithSchemaFiles(
+      WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds), start.schema);
+  return start.delimiter ? WithDelimiter(resolved, *start.delimiter) : resolved;
+}
+
+constexpr const char* kFound[] = {"delimiter", "columns", "avro", "descriptor", "inputs", "assets"};
 
 Config WithFound(Config resolved, const std::string& found) {
   if (found.empty()) return resolved;
@@ -154,6 +176,14 @@ void StoreAssets(Job* job) {
   job->config = job->config.With(kResolved, WithAssets(job->config.At(kResolved), job->assets));
 }
 
+// Completes the section `resolved`, which other hosts build the job from. `notes`: what was detected before.
+void Store(Job* job, const std::vector<std::string>& notes) {
+  StoreColumns(job);
+  job->config = job->config.With(kResolved, WithSchemaFiles(job->config.At(kResolved), job->schema));
+  StoreAssets(job);
+  job->notes.insert(job->notes.begin(), notes.begin(), notes.end());
+}
+
 }  // namespace
 
 Job Job::Load(const JobSource& source, const JobOverrides& given) {
@@ -162,20 +192,14 @@ Job Job::Load(const JobSource& source, const JobOverrides& given) {
   if (start.config.Has("strategy")) notes = protocol::OldNames(start.config.At("strategy"));
   if (source.resume.empty() && given.found.empty())
     start.delimiter = DetectDelimiter(start.config, start.overrides.data, &notes);
-  Config resolved = WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds);
-  if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
-  Job job = FromConfig(start.config.With(kResolved, WithFound(resolved, given.found)));
-  StoreColumns(&job);
-  StoreAssets(&job);
-  job.notes = std::move(notes);
+  Job job = FromConfig(start.config.With(kResolved, WithFound(ResolvedOf(start), given.found)));
+  Store(&job, notes);
   return job;
 }
 
 std::string Job::WithoutFiles(const JobSource& source, const JobOverrides& given) {
   const Start start = Read(source, given);
-  Config resolved = WithKafkaBounds(WithAssets(Resolved(start.overrides), start.assets), start.bounds);
-  if (start.delimiter) resolved = WithDelimiter(resolved, *start.delimiter);
-  return start.config.With(kResolved, WithFound(resolved, given.found)).ToYaml();
+  return start.config.With(kResolved, WithFound(ResolvedOf(start), given.found)).ToYaml();
 }
 
 Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::string& data) {
@@ -190,9 +214,7 @@ Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::
     if (const Status good = CheckAsset(asset); !good.ok()) throw std::invalid_argument(good.message());
   }
   Job job = FromConfig(config.With(kResolved, resolved));
-  StoreColumns(&job);
-  StoreAssets(&job);
-  job.notes = std::move(notes);
+  Store(&job, notes);
   return job;
 }
 

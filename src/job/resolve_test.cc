@@ -370,5 +370,152 @@ TEST_F(LoadTest, FilesOfOneStreamHaveOneDelimiter) {
             (directory_ / "b.csv") + ": its delimiter is ',', " + (directory_ / "a.csv") + " has ';'");
 }
 
+constexpr const char* kAvroJob = R"(
+stream: {topic: events, live: true}
+schema:
+  format: avro
+  avro: {schema: p.avsc}
+  fields: {y: {type: number, role: label}, x: {type: number}, more: {type: number, default: 0}}
+model: {layers: [dense: {units: 2}], loss: softmax_cross_entropy}
+optimizer: {type: sgd, learning_rate: 0.1}
+)";
+std::string PaymentSchema(const std::string& more) {
+  return R"({"type": "record", "name": "P", "fields": [{"name": "x", "type": "double"},)" + more +
+         R"( {"name": "y", "type": "int"}]})";
+}
+const std::string kMore = R"({"name": "more", "type": "int"}, )";
+
+TEST_F(LoadTest, AnAvroSchemaIsReadOnceAndKept) {
+  directory_.Write("p.avsc", PaymentSchema(kMore));
+  const JobOverrides overrides{.data = directory_.path(), .directory = directory_ / "j"};
+  const Job job = Job::Load({.text = kAvroJob}, overrides);
+  EXPECT_THAT(job.schema.avro.texts.at(0), StartsWith(R"({"type":"record","name":"P")")) << "without blanks";
+  EXPECT_THAT(job.Found(), HasSubstr("avro:"));
+  ExpectRoundTrip(job);
+  Keep(job);
+  // Roles, and the job when it is resumed, do not need the file.
+  const uint64_t hash = job.Cuts().hash;
+  std::filesystem::remove(directory_ / "p.avsc");
+  ExpectRoundTrip(job);
+  EXPECT_EQ(Job::Load({.resume = directory_ / "j"}, {}).Cuts().hash, hash);
+  EXPECT_EQ(Job::Load({.text = kAvroJob, .resume = directory_ / "j"}, {}).Cuts().hash, hash);
+  CheckResumable(Job::Load({.resume = directory_ / "j"}, {}));
+  EXPECT_EQ(Mistake([&] { Job::Load({.text = kAvroJob}, overrides); }),
+            "job:5: " + (directory_ / "p.avsc") + ": there is no such file");
+  directory_.Write("p.avsc", PaymentSchema(kMore + R"({"name": "other", "type": "int"},)"));
+  EXPECT_NE(Job::Load({.text = kAvroJob}, overrides).Cuts().hash, hash);
+  // A feed finds it for a coordinator that does not have it.
+  const std::string text = Job::WithoutFiles({.text = kAvroJob}, {.data = "/nowhere"});
+  const Job feed = Job::FromFiles(text, "job", directory_.path());
+  EXPECT_EQ(Job::Load({.text = kAvroJob}, {.data = "/nowhere", .found = feed.Found()}).Cuts().hash,
+            feed.Cuts().hash);
+}
+
+TEST_F(LoadTest, AFolderOfAvroSchemasMayGrow) {
+  const std::string text = Replaced(kAvroJob, "{schema: p.avsc}", "{registry: all}");
+  const JobOverrides overrides{.data = directory_.path(), .directory = directory_ / "j"};
+  EXPECT_THAT(Mistake([&] { Job::Load({.text = text}, overrides); }), HasSubstr("No such file"));
+  std::filesystem::create_directory(directory_ / "all");
+  EXPECT_THAT(Mistake([&] { Job::Load({.text = text}, overrides); }),
+              HasSubstr("has no schemas; their names are ID.avsc"));
+  directory_.Write("all/3.avsc", PaymentSchema(kMore));
+  directory_.Write("all/4.avsc", R"({"type": "record", "name": "Q", "fields": []})");
+  directory_.Write("all/readme.txt", "no schema");
+  const Job job = Job::Load({.text = text}, overrides);
+  EXPECT_EQ(job.schema.avro.texts.size(), 1u);
+  EXPECT_THAT(job.notes, ElementsAre(HasSubstr("all/4.avsc: field 'y' is not in the Avro schema")));
+  ExpectRoundTrip(job);
+  Keep(job);
+  directory_.Write("all/3.avsc", "damaged meanwhile");
+  directory_.Write("all/5.avsc", PaymentSchema(""));
+  EXPECT_THAT(Mistake([&] { Job::Load({.resume = directory_ / "j"}, {}); }),
+              HasSubstr("3.avsc: is not JSON"));
+  directory_.Write("all/3.avsc", PaymentSchema(""));
+  const auto texts = Job::Load({.resume = directory_ / "j"}, {}).schema.avro.texts;
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts.at(3), job.schema.avro.texts.at(3));
+}
+
+TEST_F(LoadTest, ARegistryMayMove) {
+  const auto load = [&](const std::string& avro) {
+    return Job::Load({.text = Replaced(kAvroJob, "{schema: p.avsc}", avro)}, {});
+  };
+  const Job job = load("{registry: http://here}");
+  ExpectRoundTrip(job);
+  EXPECT_EQ(job.Hash(), load("{registry: {url: https://there, timeout_s: 3}}").Hash());
+  directory_.Write("p.avsc", PaymentSchema(kMore));
+  EXPECT_NE(job.Hash(), Job::Load({.text = kAvroJob}, {.data = directory_.path()}).Hash());
+}
+
+TEST_F(LoadTest, SaysWhereAvroHasNoPlace) {
+  directory_.Write("p.avsc", PaymentSchema(kMore));
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return Mistake([&] { Job::Load({.text = Replaced(kAvroJob, from, to)}, {.data = directory_.path()}); });
+  };
+  EXPECT_THAT(error("{topic: events, live: true}", "{files: {format: json, paths: [a]}}"),
+              HasSubstr("is avro, which is for the records of topics"));
+  EXPECT_THAT(error("live: true", "bots: {events: 5}"), HasSubstr("is avro, and bots write JSON"));
+  EXPECT_THAT(error("optimizer:", "evaluate: {files: {format: csv, paths: [a.csv]}}\noptimizer:"),
+              HasSubstr("have the format json"));
+  EXPECT_EQ(error("x: {type", "xx: {type"),
+            "job:6: p.avsc: field 'xx' is not in the Avro schema: the record 'P' has no "
+            "field 'xx'; did you mean 'x'?");
+  const Job job = Job::Load(
+      {.text = Replaced(kAvroJob, "optimizer:", "evaluate: {files: {format: json, paths: [a]}}\noptimizer:")},
+      {.data = directory_.path()});
+  EXPECT_EQ(job.EvaluationSchema().format, stream::Schema::Format::kJson);
+  directory_.Write("p.avsc", PaymentSchema(R"({"name": "more", "type": "int", "doc": ")" +
+                                           std::string(300'000, 'x') + "\"},"));
+  EXPECT_THAT(Mistake([&] { Job::Load({.text = kAvroJob}, {.data = directory_.path()}); }),
+              HasSubstr("at most 262144"));
+}
+
+// A set of one file, p.proto: message P {int32 y = 1; double x = 2;}, in the wire format.
+const std::string kDescriptor(
+    "\x0a\x2d\x0a\x07\x70\x2e\x70\x72\x6f\x74\x6f\x22\x1a\x0a\x01\x50\x12\x09\x0a\x01\x79\x18\x01\x20"
+    "\x01\x28\x05\x12\x0a\x0a\x02\x78\x78\x18\x02\x20\x01\x28\x01\x62\x06\x70\x72\x6f\x74\x6f\x33",
+    47);
+constexpr const char* kProtobufJob = R"(
+stream: {topic: events, live: true}
+schema:
+  format: protobuf
+  protobuf: {descriptor: p.pb, message: P}
+  fields: {y: {type: number, role: label}, xx: {type: number}}
+model: {layers: [dense: {units: 2}], loss: softmax_cross_entropy}
+optimizer: {type: sgd, learning_rate: 0.1}
+)";
+
+TEST_F(LoadTest, AProtobufDescriptorIsReadOnceAndKept) {
+  directory_.Write("p.pb", kDescriptor);
+  const JobOverrides overrides{.data = directory_.path(), .directory = directory_ / "j"};
+  const Job job = Job::Load({.text = kProtobufJob}, overrides);
+  EXPECT_FALSE(job.schema.protobuf.descriptor.empty());
+  EXPECT_THAT(job.Found(), HasSubstr("descriptor:"));
+  ExpectRoundTrip(job);
+  const std::string text = Job::WithoutFiles({.text = kProtobufJob}, {.data = "/nowhere"});
+  const Job feed = Job::FromFiles(text, "job", directory_.path());
+  EXPECT_EQ(Job::Load({.text = kProtobufJob}, {.data = "/nowhere", .found = feed.Found()}).Cuts().hash,
+            job.Cuts().hash);
+  // Roles, and the job when it is resumed, do not need the file.
+  Keep(job);
+  std::filesystem::remove(directory_ / "p.pb");
+  ExpectRoundTrip(job);
+  EXPECT_EQ(Job::Load({.resume = directory_ / "j"}, {}).Cuts().hash, job.Cuts().hash);
+  EXPECT_EQ(Mistake([&] { Job::Load({.text = kProtobufJob}, overrides); }),
+            "job:5: " + (directory_ / "p.pb") + ": there is no such file");
+  directory_.Write("p.pb", kDescriptor);
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string changed = kProtobufJob;
+    changed.replace(changed.find(from), from.size(), to);
+    return Mistake([&] { Job::Load({.text = changed}, overrides); });
+  };
+  EXPECT_EQ(error(" xx:", " xxx:"), "job:6: 'xxx': P has no field 'xxx'; did you mean 'xx'?");
+  EXPECT_THAT(error("{topic: events, live: true}", "{files: {format: json, paths: [a]}}"),
+              HasSubstr("is protobuf, which is for the records of topics"));
+  EXPECT_THAT(error("live: true", "bots: {events: 5}"), HasSubstr("is protobuf, and bots write JSON"));
+  EXPECT_THAT(error("optimizer:", "evaluate: {files: {format: csv, paths: [a.csv]}}\noptimizer:"),
+              HasSubstr("have the format json"));
+}
+
 }  // namespace
 }  // namespace leat::job

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "job/input/csv_files.h"
+#include "job/input/schema_files.h"
 #include "job/job.h"
 #include "onnx/layer.h"
 
@@ -104,6 +105,17 @@ void CheckAttributes(const Job& job) {
   }
 }
 
+// Only records of a topic are binary, and bots write JSON.
+void CheckBinary(const Config& config, const Job& job) {
+  using Format = stream::Schema::Format;
+  const Format format = job.schema.format;
+  if (format != Format::kAvro && format != Format::kProtobuf && format != Format::kTensor) return;
+  const std::string is = "the schema's format is " + config.At("schema").At("format").String();
+  if (job.stream.files() != nullptr)
+    config.At("stream").At("files").Fail(is + ", which is for the records of topics");
+  if (job.stream.bots() != nullptr) config.At("schema").At("format").Fail(is + ", and bots write JSON");
+}
+
 // The columns and the delimiter are the files', unless the schema sets them.
 void ReadSchema(const Config& config, const Config& resolved, Job* job) {
   const FileStream* files = job->stream.files();
@@ -113,6 +125,9 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
   // Jobs made before there was a choice have commas, and say nothing.
   if (resolved.Has("delimiter") && !job->schema.delimiter_set)
     job->schema.delimiter = stream::DelimiterFrom(resolved.At("delimiter"));
+  CheckBinary(config, *job);
+  for (const std::string& unfit : ReadSchemaFiles(resolved, job->data, &job->schema))
+    job->notes.push_back(unfit);
   if (files == nullptr) return;
   CheckText(config.At("stream").At("files"), files->options, job->schema);
   if (files->options.header)
@@ -223,6 +238,12 @@ void ReadEvaluate(const Config& evaluate, Job* job) {
   const bool text = job->schema.format == stream::Schema::Format::kText;
   job->evaluate = FilesFromConfig(files, job->data, text ? job->schema.features() : 0);
   CheckText(files, *job->evaluate, job->schema);
+  using Format = stream::Schema::Format;
+  const Format format = job->schema.format;
+  const std::string is = "the schema's format is " + job->config.At("schema").At("format").String();
+  if (format == Format::kTensor) files.Fail(is + ", which is for the records of topics");
+  if ((format == Format::kAvro || format == Format::kProtobuf) && job->evaluate->format != "json")
+    files.Fail(is + "; files that its model is evaluated on have the format json");
   if (text && job->evaluate->sequence != job->schema.features()) {
     files.At("sequence")
         .Fail("sequence is " + std::to_string(job->evaluate->sequence) + ", that of the schema " +
@@ -248,7 +269,7 @@ std::vector<uint64_t> Offsets(const Config& resolved, const char* key) {
 // schema, the directories with the stream.
 void ReadResolved(const Config& resolved, Job* job) {
   resolved.Allow({"data", "directory", "workers", "ps", "max_ps", "rate", "events", "delimiter", "columns",
-                  "inputs", "assets", "start", "end"});
+                  "avro", "descriptor", "inputs", "assets", "start", "end"});
   if (resolved.Has("inputs")) job->inputs = Texts(resolved.At("inputs"));
   job->workers = static_cast<uint32_t>(resolved.Integer("workers", job->workers));
   job->servers = static_cast<uint32_t>(resolved.Integer("ps", job->servers));

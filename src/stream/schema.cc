@@ -9,6 +9,7 @@
 #include "stream/decode/delimiter.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/tokenizer.h"
+#include "stream/tensor/tensor_decoder.h"
 
 namespace leat::stream {
 namespace {
@@ -19,6 +20,29 @@ constexpr size_t kMaxFields = 4096;
 constexpr size_t kMaxPath = 32;
 // A float represents every whole number up to this.
 constexpr int64_t kMaxWhole = 1 << 24;
+
+// Whether values are found by names, or else by their place.
+bool HasNames(Schema::Format format) {
+  using Format = Schema::Format;
+  return format != Format::kIdx && format != Format::kText && format != Format::kTensor;
+}
+
+bool HasLists(Schema::Format format) {
+  using Format = Schema::Format;
+  return format == Format::kJson || format == Format::kAvro || format == Format::kProtobuf;
+}
+
+Schema::Format FormatFrom(const Config& config) {
+  using Format = Schema::Format;
+  const std::string name =
+      config.OneOf("format", {"json", "csv", "avro", "protobuf", "tensor", "idx", "text"});
+  if (name == "csv") return Format::kCsv;
+  if (name == "avro") return Format::kAvro;
+  if (name == "protobuf") return Format::kProtobuf;
+  if (name == "tensor") return Format::kTensor;
+  if (name == "idx") return Format::kIdx;
+  return name == "text" ? Format::kText : Format::kJson;
+}
 
 Role RoleFrom(const Config& config) {
   if (!config.Has("role")) return Role::kFeature;
@@ -66,8 +90,10 @@ std::optional<Attribute> FromFrom(const Config& config) {
 void CheckFrom(const Config& config, const Field& field) {
   if (!field.from || field.role == Role::kIgnore) return;
   using T = Field::Type;
-  if (config.Has("path"))
-    config.At("path").Fail("'" + field.name + "' is not in the record's bytes: it has no path");
+  for (const char* key : {"path", "dtype", "shape"}) {
+    if (config.Has(key))
+      config.At(key).Fail("'" + field.name + "' is not in the record's bytes: it has no " + key);
+  }
   const bool one =
       (field.type == T::kNumber || field.type == T::kCategory || field.type == T::kId) && !field.list;
   if (!one)
@@ -81,7 +107,7 @@ void CheckFrom(const Config& config, const Field& field) {
 // `length` and `truncate` of a list.
 void ReadLength(const Config& config, Schema::Format format, Field* field) {
   field->list = true;
-  if (format != Schema::Format::kJson) config.At("length").Fail("lists are for the format json");
+  if (!HasLists(format)) config.At("length").Fail("lists are for the formats json, avro and protobuf");
   field->width = static_cast<uint32_t>(config.Integer("length", 1, 1, Schema::kMaxFeatures));
   field->truncate = config.Bool("truncate", false);
 }
@@ -157,8 +183,8 @@ std::vector<std::string> AlphabetOf(const Config& config) {
 
 void ReadText(const Config& config, Schema::Format format, Field* field) {
   using T = Field::Tokens;
-  if (format == Schema::Format::kIdx || format == Schema::Format::kText)
-    config.Fail("field '" + field->name + "': a text cannot be in the formats idx and text");
+  if (!HasNames(format))
+    config.Fail("field '" + field->name + "': a text cannot be in the formats idx, text and tensor");
   if (field->role == Role::kLabel)
     config.Fail("label '" + field->name + "' cannot be a text; a category can");
   if (config.Has("tokens")) {
@@ -244,17 +270,15 @@ void ReadPath(const Config& config, Schema::Format format, Field* field) {
   if (format == Schema::Format::kCsv) {
     path.Fail("path is for nested records; a field of csv is the column with its name");
   }
-  if (format == Schema::Format::kIdx || format == Schema::Format::kText) {
-    path.Fail("path is for nested records; those of idx and text are bytes");
-  }
+  if (!HasNames(format)) path.Fail("path is for nested records; those of idx, text and tensor are bytes");
   field->path = PathFrom(path);
 }
 
 void ReadFallback(const Config& config, Schema::Format format, Field* field) {
   if (!config.Has("default")) return;
   const Config value = config.At("default");
-  if (format == Schema::Format::kIdx || format == Schema::Format::kText)
-    value.Fail("default is for values that can be missing; those of idx and text cannot");
+  if (!HasNames(format))
+    value.Fail("default is for values that can be missing; those of idx, text and tensor cannot");
   if (field->role == Role::kIgnore) value.Fail("'" + field->name + "' is ignored and needs no default");
   if (value.IsNull()) value.Fail("default must be a value that the field takes");
   if (field->type == Field::Type::kCategory || field->type == Field::Type::kText) {
@@ -271,7 +295,7 @@ void ReadFallback(const Config& config, Schema::Format format, Field* field) {
 }
 
 // Reports keys of another type or role with what they belong to.
-void CheckKeys(const Config& config, const Field& field) {
+void CheckKeys(const Config& config, Schema::Format format, const Field& field) {
   const auto only = [&](const char* key, bool fits, const char* what) {
     if (config.Has(key) && !fits)
       config.At(key).Fail(std::string(key) + " is for " + what + "; '" + field.name + "' is none");
@@ -288,7 +312,6 @@ void CheckKeys(const Config& config, const Field& field) {
   only("values", field.type == T::kCategory || field.type == T::kText, "categories and texts");
   only("buckets", (field.type == T::kCategory && feature) || field.type == T::kText,
        "features that are categories, and texts");
-  only("width", field.type == T::kBytes, "bytes");
   for (const char* key : {"below", "pad"}) only(key, field.type == T::kId, "ids");
   const bool list = field.type == T::kId || field.type == T::kText || (field.type == T::kNumber && feature);
   only("length", list, "ids, texts and features that are numbers");
@@ -296,6 +319,11 @@ void CheckKeys(const Config& config, const Field& field) {
   only("tokens", field.type == T::kText, "texts");
   only("alphabet", field.type == T::kCharacters || field.type == T::kText, "characters and texts");
   only("sequence", field.type == T::kCharacters, "characters");
+  const bool tensor = format == Schema::Format::kTensor;
+  only("width", field.type == T::kBytes || (tensor && !field.from), "bytes");
+  for (const char* key : {"dtype", "shape"}) {
+    if (config.Has(key) && !tensor) config.At(key).Fail(std::string(key) + " is for the format tensor");
+  }
 }
 
 Field FieldFrom(const std::string& name, const Config& config, Schema::Format format, uint32_t sequence) {
@@ -303,13 +331,13 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   field.name = name;
   field.where = config.where();
   if (!config.IsMap()) config.Fail("field '" + name + "' must be a map, as {type: number}");
-  config.Allow({"type",     "role",    "log",     "mean",   "std",      "period", "classes",
-                "values",   "buckets", "width",   "below",  "length",   "pad",    "alphabet",
-                "sequence", "path",    "default", "tokens", "truncate", "from"});
+  config.Allow({"type",    "role",  "log",     "mean",   "std",      "period",   "classes",  "values",
+                "buckets", "width", "below",   "length", "pad",      "alphabet", "sequence", "dtype",
+                "shape",   "path",  "default", "tokens", "truncate", "from"});
   field.role = RoleFrom(config);
   field.type = TypeFrom(config, field.role);
   field.from = FromFrom(config);
-  CheckKeys(config, field);
+  CheckKeys(config, format, field);
   switch (field.type) {
     case Field::Type::kNumber:
       ReadNumber(config, format, &field);
@@ -337,6 +365,7 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   CheckFrom(config, field);
   if (field.role == Role::kTruth && field.type != Field::Type::kNumber)
     config.Fail("truth '" + name + "' must be a number");
+  if (format == Schema::Format::kTensor && !field.from) ReadTensor(config, &field);
   ReadPath(config, format, &field);
   ReadFallback(config, format, &field);
   return field;
@@ -428,7 +457,7 @@ uint32_t Field::features() const {
   if (role != Role::kFeature) return 0;
   switch (type) {
     case Type::kNumber:
-      return period > 0 ? 2 : width;
+      return period > 0 ? 2 * width : width;
     case Type::kCategory:
       return values.empty() ? buckets : static_cast<uint32_t>(values.size());
     case Type::kBytes:
@@ -529,15 +558,11 @@ uint32_t Schema::classes() const {
 
 Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
-  config.Allow({"format", "delimiter", "columns", "fields", "max_record_bytes"});
+  config.Allow({"format", "delimiter", "columns", "avro", "protobuf", "fields", "max_record_bytes"});
   Schema schema;
   schema.max_record_bytes =
       static_cast<uint64_t>(config.Integer("max_record_bytes", kDefaultRecordBytes, 1, int64_t{1} << 30));
-  const std::string format = config.At("format").OneOf("format", {"json", "csv", "idx", "text"});
-  schema.format = format == "csv"    ? Format::kCsv
-                  : format == "idx"  ? Format::kIdx
-                  : format == "text" ? Format::kText
-                                     : Format::kJson;
+  schema.format = FormatFrom(config.At("format"));
   const Config fields = config.At("fields");
   if (!fields.IsMap()) fields.Fail("fields must be a map from name to {type: ...}");
   const std::vector<std::string> names = fields.Keys();
@@ -547,6 +572,13 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   for (const std::string& name : names)
     schema.fields.push_back(FieldFrom(name, fields.At(name), schema.format, sequence));
   CheckSchema(schema, config);
+  if (schema.format == Format::kAvro) schema.avro = AvroSettings::FromConfig(config.At("avro"));
+  if (schema.format == Format::kProtobuf)
+    schema.protobuf = ProtobufSettings::FromConfig(config.At("protobuf"));
+  for (const auto& [key, format] : {std::pair{"avro", Format::kAvro}, {"protobuf", Format::kProtobuf}}) {
+    if (config.Has(key) && schema.format != format)
+      config.At(key).Fail(std::string(key) + " is for the format " + key);
+  }
   if (config.Has("delimiter")) {
     if (schema.format != Format::kCsv) config.At("delimiter").Fail("delimiter is for the format csv");
     schema.delimiter = DelimiterFrom(config.At("delimiter"));
@@ -618,10 +650,23 @@ uint64_t Schema::hash() const {
       w.Put(f.tokens);
       w.Put(f.truncate);
     }
+    if (format == Format::kTensor) w.Put(f.element);
   }
   if (max_record_bytes != kDefaultRecordBytes) {
     w.PutString("max_record_bytes");
     w.Put(max_record_bytes);
+  }
+  if (format == Format::kAvro) {
+    w.Put(avro.framed());
+    for (const auto& [id, text] : avro.texts) {
+      w.Put(id);
+      w.PutString(text);
+    }
+  }
+  if (format == Format::kProtobuf) {
+    w.PutString(protobuf.message);
+    w.Put(protobuf.framed);
+    w.PutString(protobuf.descriptor);
   }
   return Checksum(w.view());
 }

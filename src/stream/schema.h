@@ -3,7 +3,7 @@
 // The `schema:` section of a job:
 //
 //   schema:
-//     format: json                     # json | csv | idx | text
+//     format: json                     # json | csv | avro | protobuf | tensor | idx | text
 //     delimiter: ";"                   # csv: one character or tab
 //     max_record_bytes: 4194304        # a larger record is a dead letter
 //     fields:
@@ -14,9 +14,9 @@
 //       fraud:   {type: number, role: label, classes: 2}  # a whole number from 0 to 1
 //       p_fraud: {type: number, role: truth}           # known probability of simulated data: never a feature
 //       item:    {type: id, below: 1000}               # a whole number from 0 to 999, unchanged
-//       bought:  {type: id, below: 1000, length: 20}   # json: a list of at most 20, padded with `pad` (0)
+//       bought:  {type: id, below: 1000, length: 20}   # a list of at most 20, padded with `pad` (0)
 //       text:    {type: characters, alphabet: "\nabc"} # format text: see below
-//       scores:  {type: number, length: 8}             # json: a list of at most 8, padded with 0
+//       scores:  {type: number, length: 8}             # json, avro, protobuf: a list of at most 8
 //       title:   {type: text, buckets: 5000, length: 12}  # ids of 12 words, padded with 0: for an embedding
 //       remark:  {type: text, buckets: 500}            # without a length: how often each of 499 ids occurs
 //       note:    {role: ignore}
@@ -33,7 +33,8 @@
 //
 // path: of formats with nested records; without it, a field's only key is its name. No two fields may have
 // the same path, and no path may lead through the value of another field. default: a value as the record
-// would have it, before log, mean and std; of a list a list. csv: for an empty field. Not for idx and text.
+// would have it, before log, mean and std; of a list a list. csv: for an empty field. Not for idx, text and
+// tensor.
 //
 // json: an object with keys in any order; unknown keys are ignored. A number may also be true (1) or false
 // (0). A category may also be a number, true or false, compared by its spelling. csv: the fields are the
@@ -42,6 +43,18 @@
 // after the other, `bytes` of its width, any other type of one byte. text: `sequence` + 1 characters (bytes).
 // The only field turns them into ids, each the index in the alphabet (without an alphabet the byte itself).
 // Features are all but the last, labels all but the first: at each position the next character.
+//
+// avro: fields are found by name in the schema of the program that wrote the record (avro/avro_settings.h). A
+// number is an int, long, float, double, boolean or decimal; other logical types are numbers in their unit. A
+// category is a string or enum, or an int, long or boolean, compared by its spelling. A list is an array.
+//
+// protobuf: fields are found by name in a message of a descriptor (protobuf/protobuf_settings.h). A number is
+// of any numeric type, a bool or the number of an enum. A category is a string, bytes or the name in an enum,
+// or a whole number or bool, compared by its spelling. A list is a repeated number. A scalar without presence
+// that is absent is 0 or empty.
+//
+// tensor: little-endian arrays one after the other, of each field's `dtype` (f32, f64, bf16, f16, i8 to i64,
+// u8 to u64) and `width` or `shape`: 1 by default.
 //
 // Several labels are in a row in the order of their fields; all must have the same number of classes.
 //
@@ -58,6 +71,8 @@
 #include <vector>
 
 #include "base/config.h"
+#include "stream/avro/avro_settings.h"
+#include "stream/protobuf/protobuf_settings.h"
 #include "stream/source.h"
 #include "tensor/tensor.h"
 
@@ -67,6 +82,9 @@ enum class Role : uint8_t { kFeature, kLabel, kTruth, kIgnore };
 
 // Keys as messages show them: `customer.address.country`. A key that has a dot is in double quotes.
 std::string PathText(std::span<const std::string> keys);
+
+// An element of a field of the format tensor.
+enum class Element : uint8_t { kF32, kF64, kBf16, kF16, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64 };
 
 struct Field {
   std::string name;
@@ -91,11 +109,12 @@ struct Field {
   uint32_t buckets = 0;  // category: number of features it is hashed into; text: of ids
   uint32_t classes = 0;  // numeric label: > 0: a whole number below this
   // Bytes: the number of u8 in the field (idx images), each a feature. Characters: the sequence. Id, number,
-  // text: the length of the list.
+  // text: the length of the list. Format tensor: the number of elements.
   uint32_t width = 1;
-  uint32_t below = 0;  // id: 0 ≤ x < below
-  uint32_t pad = 0;    // id: padding value of a list
-  bool list = false;   // id, number: a list; text: ids in order, instead of their counts
+  uint32_t below = 0;               // id: 0 ≤ x < below
+  uint32_t pad = 0;                 // id: padding value of a list
+  bool list = false;                // id, number: a list; text: ids in order, instead of their counts
+  Element element = Element::kF32;  // format tensor
   // Set: it is not in the record's bytes. A key or a header is text; a timestamp is a number in seconds.
   std::optional<Attribute> from;
   enum class Tokens : uint8_t { kBytes, kCharacters, kWords } tokens = Tokens::kWords;
@@ -125,11 +144,13 @@ struct Schema {
   static constexpr uint32_t kMaxSequence = 1 << 16;
   static constexpr uint64_t kDefaultRecordBytes = 4 << 20;
 
-  enum class Format : uint8_t { kJson, kCsv, kIdx, kText } format = Format::kJson;
+  enum class Format : uint8_t { kJson, kCsv, kIdx, kText, kAvro, kProtobuf, kTensor } format = Format::kJson;
   // csv: between fields. Not set: a comma, or detected in the files.
   char delimiter = ',';
   bool delimiter_set = false;
   std::vector<std::string> columns;  // csv: column names; empty: the fields in order
+  AvroSettings avro;                 // of the format avro
+  ProtobufSettings protobuf;         // of the format protobuf
   std::vector<Field> fields;
   uint64_t max_record_bytes = kDefaultRecordBytes;
   uint32_t features() const;  // width of a decoded row

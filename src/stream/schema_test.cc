@@ -116,7 +116,7 @@ TEST(Schema, SaysWhatIsWrongWithLabelsIdsAndCharacters) {
   EXPECT_THAT(json("{type: number, alphabet: ab}"), HasSubstr("alphabet is for characters"));
   EXPECT_THAT(json("{type: characters, sequence: 5}"), HasSubstr("for the format text"));
   EXPECT_THAT(ErrorOf("format: csv\nfields:\n  x: {type: id, below: 5, length: 3}"),
-              HasSubstr("lists are for the format json"));
+              HasSubstr("lists are for the formats json, avro and protobuf"));
 
   EXPECT_EQ(text("{type: characters, sequence: 5}"), "");
   EXPECT_THAT(text("{type: characters}"), HasSubstr("job.yaml:3: field 'x' needs a sequence"));
@@ -216,7 +216,7 @@ TEST(Schema, SaysWhatIsWrongWithPaths) {
   EXPECT_EQ(ErrorOf("format: csv\nfields:\n  a: {type: number, path: b}"),
             "job.yaml:3: path is for nested records; a field of csv is the column with its name");
   EXPECT_EQ(ErrorOf("format: idx\nfields:\n  a: {type: number, path: b}"),
-            "job.yaml:3: path is for nested records; those of idx and text are bytes");
+            "job.yaml:3: path is for nested records; those of idx, text and tensor are bytes");
 }
 
 TEST(Schema, SaysWhatIsWrongWithDefaults) {
@@ -246,7 +246,7 @@ TEST(Schema, SaysWhatIsWrongWithDefaults) {
             "job.yaml:3: default of a: 'w' is not among the label's values");
   EXPECT_EQ(error("{role: ignore, default: 1}"), "job.yaml:3: 'a' is ignored and needs no default");
   EXPECT_THAT(ErrorOf("format: idx\nfields:\n  a: {type: number, default: 1}"),
-              HasSubstr("those of idx and text cannot"));
+              HasSubstr("those of idx, text and tensor cannot"));
 }
 
 TEST(Schema, HashSeesPathsAndDefaults) {

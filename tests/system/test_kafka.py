@@ -1,12 +1,17 @@
 """Jobs that read a topic of a real Kafka broker."""
 
+import base64
 import contextlib
+import http.server
 import json
 import os
 import pathlib
 import random
 import signal
+import ssl
+import struct
 import subprocess
+import threading
 
 import pytest
 
@@ -149,8 +154,8 @@ def test_a_job_begins_where_it_says(tmp_path, broker):
     assert broker.committed("counter", "growing", 0) == 170, "for tools that show a group's lag"
 
 
-def secured(folder):
-    """Settings of a broker with TLS and passwords, and those of its clients."""
+def certificates(folder):
+    """Files in PEM: an authority, and a server's key with its certificate."""
     def openssl(*arguments):
         subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
     ca, key, request, chain = folder / "ca.pem", folder / "key.pem", folder / "request.pem", folder / "chain.pem"
@@ -160,6 +165,12 @@ def secured(folder):
     openssl("x509", "-req", "-in", request, "-CA", ca, "-CAkey", folder / "ca-key.pem", "-CAcreateserial", "-days", 2,
             "-copy_extensions", "copy", "-out", chain)
     chain.write_text(key.read_text() + chain.read_text())
+    return ca, chain
+
+
+def secured(folder):
+    """Settings of a broker with TLS and passwords, and those of its clients."""
+    ca, chain = certificates(folder)
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     users = f'{module} required username="broker" password="b" user_broker="b" user_leat="{PASSWORD}";'
     broker = ["listener.security.protocol.map=BROKER:SASL_SSL,CONTROLLER:PLAINTEXT", "sasl.enabled.mechanisms=PLAIN",
@@ -273,12 +284,14 @@ def test_dead_letters_go_to_a_topic(tmp_path, broker):
     assert not (tmp_path / "job/dead_letters").exists()
 
 
-def test_poisoned_records_and_tombstones_are_dead_letters(tmp_path, broker):
-    count = 20_000
-    made, reasons = poison.records(count, poison.KINDS + ["tombstone"])
-    broker.make_topic("poisoned", 1)
-    broker.publish("poisoned", 0, [record or None for record in made])
-    job_file = reading(tmp_path / "job.yaml", broker, "poisoned", "bounded: true", **poison.CHANGES)
+@pytest.mark.parametrize("form, count", [(poison.Json(), 20_000), (poison.Protobuf(), 5_000), (poison.Protobuf(framed=True), 5_000)],
+                         ids=["json", "protobuf", "framed-protobuf"])
+def test_poisoned_records_and_tombstones_are_dead_letters(tmp_path, broker, request, form, count):
+    made, reasons = poison.records(form, count, {"tombstone": (None, "is empty")})
+    topic = request.node.callspec.id
+    broker.make_topic(topic, 1)
+    broker.publish(topic, 0, made)
+    job_file = reading(tmp_path / "job.yaml", broker, topic, "bounded: true", **form.changes(tmp_path))
     done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json")
     assert done.returncode == 0, done.stderr
     poison.check(tmp_path / "job", leat.summary(done), count, reasons)
@@ -320,3 +333,89 @@ def test_bad_settings_are_refused(tmp_path, broker, change, place, message):
     leat.write_job(job_file, job_file.read_text(), **change)
     line = leat.refused(leat.run("train", job_file, "--directory", tmp_path / "job"), place)
     assert message in line
+
+
+def avro(value):
+    """The binary encoding of what a test needs: an int, double, text, or a branch of a union with its value."""
+    if isinstance(value, int):
+        bits, out = (value << 1) ^ (value >> 63), b""
+        while bits > 0x7F:
+            bits, out = bits >> 7, out + bytes([bits & 0x7F | 0x80])
+        return out + bytes([bits])
+    if isinstance(value, float):
+        return struct.pack("<d", value)
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, bytes):
+        return avro(len(value)) + value
+    return b"".join(avro(part) for part in value)
+
+
+class Registry(http.server.BaseHTTPRequestHandler):
+    """A schema registry with TLS and a password."""
+
+    old = {"type": "record", "name": "Payment", "fields": [
+        {"name": "id", "type": "string"}, {"name": "amount", "type": ["null", "double"]}, {"name": "fraud", "type": "int"}]}
+    new = {"type": "record", "name": "Payment", "fields": [
+        {"name": "customer", "type": {"type": "record", "name": "Customer", "fields": [
+            {"name": "name", "type": "string"}, {"name": "country", "type": ["null", "string"]}]}}, *old["fields"]]}
+    schemas, asked = {1: old, 300: new}, []
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        expected = "Basic " + base64.b64encode(f"leat:{PASSWORD}".encode()).decode()
+        schema = self.schemas.get(int(self.path.rsplit("/", 1)[1]))
+        code = 401 if self.headers["Authorization"] != expected else 404 if schema is None else 200
+        body = json.dumps({"schema": json.dumps(schema)}).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_avro_records_with_schemas_of_a_registry(tmp_path, broker):
+    def framed(schema, *values):
+        return struct.pack(">bI", 0, schema) + avro(values)
+
+    good = [framed(1, f"p{i}", (1, float(i)), i % 2) if i % 3 else framed(300, "ñandú", (1, "ES") if i % 2 else 0, f"p{i}", (1, 0.5), 1)
+            for i in range(1500)]
+    poison = {
+        b'{"amount": 1.0}': "begins with the byte 0x7b", b"": "has 0 bytes", framed(1, "p", (1, 2.0), 1)[:-1]: "fraud: the record ends",
+        framed(1, "p", 0, 1): "amount: is null", framed(1, "p", (1, 2.0), 2**40): "fraud: 1099511627776 is not an int",
+        framed(1, "p", (1, 2.0), 1) + b"x": "has 1 bytes more", framed(300, "n", (1, b"\xff"), "p", (1, 2.0), 1): "country: is not UTF-8",
+        framed(1, "p", (1, float("nan")), 1): "amount: is not a number", framed(9, "p"): "schema 9: ",
+        struct.pack(">bI", 0, 1) + avro(10**9): "id: its length is 1000000000"}
+    ca, chain = certificates(tmp_path)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        broker.make_topic("avro", 2)
+        for partition in range(2):
+            broker.publish("avro", partition, good[:700] + list(poison) + good[700:])
+        job_file = reading(tmp_path / "job.yaml", broker, "avro", "bounded: true")
+        registry = {"url": f"https://127.0.0.1:{server.server_port}", "ssl.ca.location": str(ca), "timeout_s": 0.5,
+                    "basic.auth.user.info": {"env": "REGISTRY_USER"}}
+        leat.write_job(job_file, job_file.read_text(), **{
+            "  format: json\n": f"  format: avro\n  avro: {json.dumps({'registry': registry})}\n",
+            "  fields:\n": "  fields:\n    country: {type: category, buckets: 4, path: customer.country, default: none}\n"})
+        environment = {**os.environ, "REGISTRY_USER": f"leat:{PASSWORD}"}
+        done = leat.run("train", job_file, "--directory", tmp_path / "job", "--json", env=environment)
+        assert done.returncode == 0, done.stderr
+        assert values(tmp_path / "job") == {3000.0}
+        assert leat.summary(done)["dead_letters"] == 2 * len(poison)
+        letters = [json.loads(line) for f in (tmp_path / "job/dead_letters").glob("*.jsonl") for line in f.read_text().splitlines()]
+        for reason in poison.values():
+            assert sum(reason in letter["reason"] for letter in letters) == 2, (reason, letters)
+        assert all(PASSWORD not in f.read_text(errors="replace") for f in (tmp_path / "job").rglob("*") if f.is_file())
+        assert len(Registry.asked) < 60, Registry.asked
+    finally:
+        server.shutdown()
+        server.server_close()
+    line = leat.refused(leat.run("train", job_file, "--directory", tmp_path / "other"), "basic.auth.user.info")
+    assert "REGISTRY_USER" in line

@@ -1,9 +1,11 @@
 """From a data file to a trained job: leat schema, delimiters, and text labels."""
 
+import contextlib
 import gzip
 import json
 import pathlib
 import random
+import sqlite3
 
 import pytest
 
@@ -175,11 +177,33 @@ schema: {format: csv, fields: {x: {type: number}, y: {type: number, role: label}
 
 
 def test_poisoned_records_are_dead_letters_and_all_others_count_once(tmp_path):
-    count = 20_000
-    records, reasons = poison.records(count, poison.KINDS)
+    count, form = 20_000, poison.Json()
+    records, reasons = poison.records(form, count)
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(records) + b"\n")
     job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
         "  topic: events\n  partitions: 4\n  bots: {events: 1000000, customers: 1000}\n":
-            "  files: {format: json, paths: [events.jsonl], partitions: 1}\n", **poison.CHANGES})
+            "  files: {format: json, paths: [events.jsonl], partitions: 1}\n", **form.changes(tmp_path)})
     done = leat.run("train", job, "--data", tmp_path, "--directory", tmp_path / "job", "--json")
     poison.check(tmp_path / "job", leat.summary(done), count, reasons)
+
+
+def test_poisoned_protobuf_records_of_an_embedded_log(tmp_path):
+    count, form = 10_000, poison.Protobuf()
+    records, reasons = poison.records(form, count)
+    lines = b"\n".join(records)
+    assert lines.splitlines() == records
+    (tmp_path / "events").write_bytes(lines)
+    log = tmp_path / "log"
+    done = leat.run("publish", tmp_path / "events", "--format", "json", "--topic", "events", "--log", log, "--partitions", 1)
+    assert done.returncode == 0, done.stderr
+    with contextlib.closing(sqlite3.connect(log / "events/0000.log")) as partition, partition:
+        partition.execute("UPDATE state SET sealed = 1")  # then the job has an end
+    job = leat.write_job(tmp_path / "job.yaml", (leat.EXAMPLES / "counter.yaml").read_text(), **{
+        "  partitions: 4\n  bots: {events: 1000000, customers: 1000}\n": f"  log: {log}\n", **form.changes(tmp_path)})
+    done = leat.run("train", job, "--directory", tmp_path / "job", "--json")
+    poison.check(tmp_path / "job", leat.summary(done), count, reasons)
+    for file in [job, tmp_path / "job/job.yaml"]:
+        peeked = leat.run("peek", "--job", file, "--json")
+        assert peeked.returncode == 0, peeked.stderr
+        shown = [json.loads(line) for line in peeked.stdout.splitlines()]
+        assert all(x["features"]["amount"] == x["offset"] for x in shown if x["offset"] not in reasons), shown

@@ -1,9 +1,6 @@
 #include "job/input/kafka_stream.h"
 
-#include <cstdlib>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -16,40 +13,12 @@
 namespace leat::job {
 namespace {
 
-constexpr size_t kMaxSecretBytes = 64 << 10;
 constexpr int64_t kMostPartitions = 1024;
-
-KafkaStream::Secret ReadSecret(const Config& config, const std::string& setting) {
-  config.Allow({"env", "file"});
-  KafkaStream::Secret secret{
-      .setting = setting, .variable = config.String("env", ""), .file = config.String("file", "")};
-  if (secret.variable.empty() == secret.file.empty())
-    config.Fail("'" + setting +
-                "' is read from a variable of the environment or from a file: {env: NAME} or {file: PATH}");
-  return secret;
-}
-
-Result<std::string> ReadSecretValue(const KafkaStream::Secret& secret) {
-  if (!secret.variable.empty()) {
-    const char* value = std::getenv(secret.variable.c_str());
-    if (value != nullptr && *value != 0) return std::string(value);
-    return Status(Code::kInvalidArgument,
-                  "'" + secret.setting + "': the environment has no variable " + secret.variable);
-  }
-  std::ifstream in(secret.file, std::ios::binary);
-  std::string value(std::istreambuf_iterator<char>(in), {});
-  if (!in || value.size() > kMaxSecretBytes)
-    return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " cannot be read");
-  while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.pop_back();
-  if (value.empty())
-    return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " is empty");
-  return value;
-}
 
 Result<stream::KafkaOptions> WithSecrets(const KafkaStream& kafka) {
   stream::KafkaOptions options = kafka.options;
   for (const auto& secret : kafka.secrets) {
-    LEAT_ASSIGN_OR_RETURN(options.settings[secret.setting], ReadSecretValue(secret));
+    LEAT_ASSIGN_OR_RETURN(options.settings[secret.setting], stream::ReadSecretValue(secret));
   }
   if (kafka.bots) options.records = kafka.bots->events;
   options.skip_expired = !kafka.fail_on_data_loss;
@@ -87,7 +56,7 @@ KafkaStream ReadKafkaStream(const Config& config) {
     const Config value = settings.At(name);
     if (value.IsMap()) {
       if (const Status good = stream::CheckKafkaSetting(name); !good.ok()) value.Fail(good.message());
-      kafka.secrets.push_back(ReadSecret(value, name));
+      kafka.secrets.push_back(stream::ReadSecret(value, name));
       continue;
     }
     if (stream::IsKafkaSecret(name)) {

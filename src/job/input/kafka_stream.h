@@ -12,6 +12,7 @@
 #include "stream/bots/bots.h"
 #include "stream/decode/decoder.h"
 #include "stream/kafka/kafka_client.h"
+#include "stream/secret.h"
 #include "stream/source.h"
 #include "stream/topic_writer.h"
 
@@ -23,11 +24,7 @@ struct KafkaStream {
   // Without the values of secrets, which each role reads from its own environment or files when it opens the
   // topic. A job names where they are; it never has them.
   stream::KafkaOptions options;
-  struct Secret {
-    std::string setting;         // of librdkafka
-    std::string variable, file;  // one of them
-  };
-  std::vector<Secret> secrets;
+  std::vector<stream::Secret> secrets;  // settings of librdkafka
   // "earliest", "latest", or a time in RFC 3339: where the job begins. The offsets that this has meant when
   // the job was made are options.start.
   std::string start = "earliest";

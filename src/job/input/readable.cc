@@ -75,6 +75,7 @@ void CheckNotEmpty(const Job& job, const std::vector<stream::PartitionRange>& ra
 
 void CheckReadable(const Job& job) {
   CheckDevices(job);
+  (void)stream::MakeDecoder(job.schema);  // has what it needs, such as the secrets of a registry
   const auto ranges_of = [](stream::Source& source) {
     auto ranges = source.Ranges();
     if (!ranges.ok()) throw std::invalid_argument(ranges.status().message());

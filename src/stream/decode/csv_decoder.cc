@@ -7,6 +7,7 @@
 
 #include "stream/decode/number.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/scan.h"
 
 namespace leat::stream {
 namespace {
@@ -138,7 +139,8 @@ std::string SplitCsv(std::string_view line, char delimiter, std::vector<std::str
       }
       end = at;
     } else {
-      end = std::min(line.find(delimiter, at), line.size());
+      const char* const begin = line.data();
+      end = static_cast<size_t>(FindCharacter(begin + at, begin + line.size(), delimiter) - begin);
       field = Trim(line.substr(at, end - at), delimiter);
     }
     fields->push_back(field);

@@ -3,11 +3,14 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "stream/avro/avro_decoder.h"
 #include "stream/decode/attributes.h"
 #include "stream/decode/csv_decoder.h"
 #include "stream/decode/row_writer.h"
 #include "stream/json/json_decoder.h"
+#include "stream/protobuf/protobuf_decoder.h"
 #include "stream/schema.h"
+#include "stream/tensor/tensor_decoder.h"
 
 namespace leat::stream {
 namespace {
@@ -102,6 +105,12 @@ std::unique_ptr<Decoder> MakeDecoderOfBytes(const Schema& schema) {
       return MakeCsvDecoder(schema);
     case Schema::Format::kIdx:
       return std::make_unique<IdxDecoder>(schema);
+    case Schema::Format::kAvro:
+      return MakeAvroDecoder(schema);
+    case Schema::Format::kProtobuf:
+      return MakeProtobufDecoder(schema);
+    case Schema::Format::kTensor:
+      return MakeTensorDecoder(schema);
     case Schema::Format::kText:
       return std::make_unique<TextDecoder>(schema);
   }

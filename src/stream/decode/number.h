@@ -17,28 +17,40 @@ inline constexpr double kExactPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e
                                           1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                           1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
+// The 8 bytes at `p`, digits as 0 to 9, and a mask with the high bit of each byte that is no digit. Bits of
+// the mask above the first such byte may be wrong if that byte is not ASCII (carries).
+struct EightBytes {
+  uint64_t digits;
+  uint64_t others;
+};
+inline EightBytes ReadEightBytes(const char* p) {
+  uint64_t word;
+  std::memcpy(&word, p, 8);
+  word ^= 0x3030303030303030;
+  return {word, ((word + 0x7676767676767676) | word) & 0x8080808080808080};
+}
+
+// The value of the first bits / 8 digits; 8 ≤ bits ≤ 64.
+inline uint64_t ValueOfDigits(uint64_t digits, int bits) {
+  // Moves the last digit to the highest byte, with zeros before the first. Then combines neighbours to 2, 4
+  // and 8 digits.
+  digits <<= 64 - bits;
+  digits = digits * 10 + (digits >> 8);
+  return ((digits & 0x000000ff000000ff) * 0x000f424000000064 +
+          ((digits >> 16) & 0x000000ff000000ff) * 0x0000271000000001) >>
+         32;
+}
+
 // Parses up to 8 digits at `p`: their count and value. 8 bytes must be readable.
 struct Digits {
   int count;
   uint64_t value;
 };
 inline Digits ReadDigits(const char* p) {
-  uint64_t word;
-  std::memcpy(&word, p, 8);
-  // Digits become 0 to 9; any other byte gets its high bit set (carries affect only bytes after the first of
-  // these).
-  word ^= 0x3030303030303030;
-  const uint64_t others = ((word + 0x7676767676767676) | word) & 0x8080808080808080;
+  const auto [digits, others] = ReadEightBytes(p);
   if (others & 0x80) return {0, 0};
   const int bits = others ? std::countr_zero(others) - 7 : 64;
-  // Moves the last digit to the highest byte, with zeros before the first. Then combines neighbours to 2, 4
-  // and 8 digits.
-  word <<= 64 - bits;
-  word = word * 10 + (word >> 8);
-  word = ((word & 0x000000ff000000ff) * 0x000f424000000064 +
-          ((word >> 16) & 0x000000ff000000ff) * 0x0000271000000001) >>
-         32;
-  return {bits / 8, word};
+  return {bits / 8, ValueOfDigits(digits, bits)};
 }
 
 inline constexpr uint64_t kTenTo[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
@@ -53,12 +65,34 @@ inline const char* AppendDigits(const char* p, uint64_t* mantissa) {
   }
 }
 
-// Parses a JSON number (RFC 8259, section 6) at `p`. Returns its end, or null if there is none or it exceeds
-// the range of double. Reads up to 8 bytes after the number.
+// Parses a number of at most 8 characters without sign and exponent, such as 12.25, all its digits at once.
+// Returns null for any other, valid or not.
+inline const char* ParseShortNumber(const char* p, double* out) {
+  auto [digits, others] = ReadEightBytes(p);
+  if (others == 0) return nullptr;
+  const int point = std::countr_zero(others) - 7;  // bits before the first other byte
+  const char* end = p + point / 8;
+  int bits = point;
+  if (*end == '.') {
+    const uint64_t before = (uint64_t{1} << point) - 1;
+    digits = (digits & before) | ((digits >> 8) & ~before);
+    others = (others >> 8) & ~before;
+    bits = others ? std::countr_zero(others) - 7 : 56;
+    if (bits == point) return nullptr;
+    end = p + bits / 8 + 1;
+    if (IsDigit(*end)) return nullptr;
+  }
+  if (point == 0 || (point > 8 && (digits & 0xff) == 0) || (*end | 0x20) == 'e') return nullptr;
+  *out = static_cast<double>(static_cast<int64_t>(ValueOfDigits(digits, bits))) /
+         kExactPowers[(bits - point) / 8];
+  return end;
+}
+
+// ParseNumber for numbers of any length.
 //
 // A mantissa below 2^53 and a power of ten up to 22 are both exact, so one multiplication or division rounds
 // once (Clinger 1990). All other numbers use std::from_chars.
-inline const char* ParseNumber(const char* p, double* out) {
+[[gnu::noinline]] inline const char* ParseAnyNumber(const char* p, double* out) {
   const char* const begin = p;
   const bool negative = *p == '-';
   p += negative;
@@ -102,6 +136,18 @@ inline const char* ParseNumber(const char* p, double* out) {
   if (magnitude > 0) return nullptr;
   *out = negative ? -0.0 : 0.0;
   return p;
+}
+
+// Parses a JSON number (RFC 8259, section 6) at `p`. Returns its end, or null if there is none or it exceeds
+// the range of double. Reads up to 8 bytes after the number.
+inline const char* ParseNumber(const char* p, double* out) {
+  const bool negative = *p == '-';
+  double value;
+  if (const char* const end = ParseShortNumber(p + negative, &value)) {
+    *out = negative ? -value : value;
+    return end;
+  }
+  return ParseAnyNumber(p, out);
 }
 
 }  // namespace leat::stream

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "base/rng.h"
 #include "stream/bots/text_writer.h"
@@ -63,6 +64,29 @@ TEST(ParseNumber, TakesWhatJsonTakesAndNothingElse) {
   EXPECT_EQ(Parse("1.5", &value, "/2"), 3);  // '/' and ':' are next to the digits in ASCII
   EXPECT_EQ(Parse("1.5", &value, ":2"), 3);
   EXPECT_EQ(value, 1.5);
+}
+
+// All texts of up to six of these characters, and what is behind them.
+TEST(ParseNumber, TakesShortNumbersAsAnyOthers) {
+  constexpr std::string_view kCharacters = "09.e-/";
+  for (size_t length = 1; length <= 6; ++length) {
+    size_t texts = 1;
+    for (size_t i = 0; i < length; ++i) texts *= kCharacters.size();
+    for (size_t number = 0; number < texts; ++number) {
+      std::string text;
+      for (size_t i = 0, rest = number; i < length; ++i, rest /= kCharacters.size())
+        text += kCharacters[rest % kCharacters.size()];
+      for (const char* behind : {"", "1", "12345", ".5", "\xff"}) {
+        const std::string padded = text + behind + std::string(16, '\0');
+        double value = -1, expected = -1;
+        const char* const end = ParseNumber(padded.c_str(), &value);
+        ASSERT_EQ(end, ParseAnyNumber(padded.c_str(), &expected)) << padded.c_str();
+        if (end != nullptr) {
+          ASSERT_EQ(std::bit_cast<uint64_t>(value), std::bit_cast<uint64_t>(expected)) << padded.c_str();
+        }
+      }
+    }
+  }
 }
 
 TEST(AppendFixed, IsWhatPrintfWritesWithoutTrailingZeros) {

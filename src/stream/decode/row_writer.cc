@@ -2,8 +2,10 @@
 #include "stream/decode/decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <numbers>
 #include <utility>
@@ -17,15 +19,15 @@ namespace {
 constexpr float kMaxFloat = std::numeric_limits<float>::max();
 // Of a text found instead of a number.
 constexpr size_t kKeptText = 64;
-// With more values a hash table is faster than comparing one by one.
-constexpr size_t kListed = 12;
+// With more values a table without collisions is rarely found.
+constexpr size_t kListed = 64;
 
 LEAT_MULTIVERSION void ScaleBytes(const uint8_t* bytes, size_t size, float scale, float shift, float* out) {
   for (size_t i = 0; i < size; ++i) out[i] = static_cast<float>(bytes[i]) * scale + shift;
 }
 
 bool IsWholeBelow(double x, uint32_t limit) {
-  return x >= 0 && x < limit && x == std::floor(x);
+  return x >= 0 && x < limit && x == static_cast<double>(static_cast<int64_t>(x));
 }
 
 std::string Text(double x) {
@@ -75,9 +77,7 @@ FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
                                        : Kind::kOneHot;
     count_ = field.buckets;
     values_ = field.values;
-    if (values_.size() > kListed) {
-      for (size_t i = 0; i < values_.size(); ++i) places_.emplace(values_[i], static_cast<int>(i));
-    }
+    MakeSlots();
   } else if (field.role == Role::kLabel) {
     kind_ = field.classes > 0 ? Kind::kClass : Kind::kLabel;
   } else if (field.role == Role::kTruth) {
@@ -90,6 +90,7 @@ FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label)
   } else {
     kind_ = field.log ? Kind::kLog : Kind::kNumber;
   }
+  log_scale_ = LogScale(scale_, shift_);
   if (field.fallback) PrepareDefault(field);
 }
 
@@ -122,17 +123,15 @@ void FieldWriter::WriteDefault(const Row& row) const {
 
 bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {
   switch (kind_) {
-    case Kind::kLog: {
-      const auto y = static_cast<float>(std::log1p(x) * scale_ + shift_);
-      row.features[first_] = y;
-      return x >= 0 && std::abs(y) <= kMaxFloat;
-    }
     case Kind::kPeriod: {
       const double turns = x * scale_;
-      const auto angle = static_cast<float>((turns - std::floor(turns)) * 2 * std::numbers::pi);
+      if (!(std::abs(turns) <= 1e9)) return false;  // beyond this, the position within a period is noise
+      auto whole = static_cast<double>(static_cast<int64_t>(turns));
+      if (whole > turns) whole -= 1;
+      const auto angle = static_cast<float>((turns - whole) * 2 * std::numbers::pi);
       row.features[first_] = std::sin(angle);
       row.features[first_ + 1] = std::cos(angle);
-      return std::abs(turns) <= 1e9;  // beyond this, the position within a period is noise
+      return true;
     }
     case Kind::kLabel:
     case Kind::kTruth: {
@@ -151,38 +150,40 @@ bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {
   }
 }
 
-int FieldWriter::Find(std::string_view text) const {
-  if (!places_.empty()) {
-    const auto it = places_.find(text);
-    return it == places_.end() ? -1 : it->second;
+// Looks for a factor that sends the values to different slots.
+void FieldWriter::MakeSlots() {
+  constexpr int kTries = 100;
+  const int bits = std::bit_width(values_.size()) + 2;
+  slot_shift_ = 64 - bits;
+  factor_ = 0x9e3779b97f4a7c15;
+  for (int i = 0; i < kTries && values_.size() <= kListed; ++i, factor_ = Mix(factor_) | 1) {
+    slots_.assign(size_t{1} << bits, {});
+    const bool all = std::ranges::all_of(values_, [this, place = 0](const std::string& value) mutable {
+      Slot& slot = slots_[SlotOf(TextStart::Of(value))];
+      const bool free = slot.place < 0;
+      slot = {TextStart::Of(value), place++};
+      return free;
+    });
+    if (all) return;
   }
-  for (size_t i = 0; i < values_.size(); ++i) {
-    if (values_[i] == text) return static_cast<int>(i);
-  }
-  return -1;
+  slots_.clear();
+  for (size_t i = 0; i < values_.size(); ++i) places_.emplace(values_[i], static_cast<int32_t>(i));
 }
 
-bool FieldWriter::WriteText(std::string_view text, const Row& row) const {
-  switch (kind_) {
-    case Kind::kOneHot:
-      if (const int place = Find(text); place >= 0) row.features[first_ + static_cast<uint32_t>(place)] = 1;
-      return true;
-    case Kind::kHashed:
-      row.features[first_ + static_cast<uint32_t>(Mix(HashName(text)) % count_)] = 1;
-      return true;
-    case Kind::kLabelText: {
-      const int place = Find(text);
-      row.labels[label_] = static_cast<float>(place);
-      return place >= 0;
-    }
-    case Kind::kTokens:
-      return tokenizer_->WriteIds(text, length_, row.features + first_) <= length_ || truncate_;
-    case Kind::kTokenCounts:
-      tokenizer_->CountIds(text, row.features + first_);
-      return true;
-    default:
-      return false;
-  }
+int32_t FieldWriter::FindWithoutSlots(std::string_view text) const {
+  const auto it = places_.find(text);
+  return it == places_.end() ? -1 : it->second;
+}
+
+int32_t FieldWriter::Hashed(std::string_view text) const {
+  return static_cast<int32_t>(Mix(HashName(text)) % count_);
+}
+
+bool FieldWriter::WriteTokens(std::string_view text, const Row& row) const {
+  if (kind_ == Kind::kTokens)
+    return tokenizer_->WriteIds(text, length_, row.features + first_) <= length_ || truncate_;
+  tokenizer_->CountIds(text, row.features + first_);
+  return true;
 }
 
 bool FieldWriter::WriteBytes(const uint8_t* bytes, const Row& row) const {
@@ -194,7 +195,7 @@ bool FieldWriter::WriteBytes(const uint8_t* bytes, const Row& row) const {
 bool FieldWriter::WriteItem(size_t i, double x, const Row& row) const {
   if (i >= length_) return truncate_;
   if (kind_ == Kind::kNumbers) {
-    const auto y = static_cast<float>((log_ ? std::log1p(x) : x) * scale_ + shift_);
+    const float y = log_ ? log_scale_(x) : static_cast<float>(x * scale_ + shift_);
     row.features[first_ + i] = y;
     return !(log_ && x < 0) && std::abs(y) <= kMaxFloat;
   }
@@ -221,6 +222,7 @@ size_t FieldWriter::WriteCharacters(const uint8_t* characters, const Row& row) c
 }
 
 std::string FieldWriter::Reason(double x) const {
+  if (std::isnan(x)) return name_ + ": is not a number";
   const std::string text = name_ + ": " + Text(x);
   if (log_ && x < 0) return text + " is below 0, which log does not take";
   if (kind_ == Kind::kClass || kind_ == Kind::kId || kind_ == Kind::kIds)
@@ -278,11 +280,6 @@ RowSink::~RowSink() {
   if (truth_) out_.truth.resize(out_.rows);
 }
 
-Row RowSink::row() {
-  return {out_.features.data() + out_.rows * features_, out_.labels.data() + out_.rows * labels_,
-          truth_ ? &out_.truth[out_.rows] : nullptr};
-}
-
 const std::string* RowSink::LostReason(size_t record) const {
   for (const auto& lost : batch_.lost) {
     if (lost.begin <= record && record < lost.end) return &lost.reason;
@@ -295,12 +292,8 @@ Misfit RowSink::TooLarge(size_t record) const {
          std::to_string(max_bytes_);
 }
 
-void RowSink::Keep(size_t record) {
-  // An empty record can fit a schema.
-  if ((!batch_.lost.empty() && LostReason(record) != nullptr) ||
-      (!batch_.absent.empty() && batch_.IsAbsent(record)))
-    return Refuse(record, Misfit());
-  out_.index[out_.rows++] = static_cast<uint32_t>(record);
+bool RowSink::IsNone(size_t record) const {
+  return LostReason(record) != nullptr || batch_.IsAbsent(record);
 }
 
 void RowSink::Restart() {

@@ -1,6 +1,7 @@
 // Converts field values to the numbers of a row, for the decoders of all formats.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "stream/decode/decoder.h"
+#include "stream/decode/log_scale.h"
+#include "stream/decode/text_start.h"
 #include "stream/decode/tokenizer.h"
 #include "stream/schema.h"
 
@@ -35,12 +38,30 @@ class FieldWriter {
   // The Write functions write a value, or return false if it does not match; Reason gives the cause. Text is
   // the contents of quotes or of a CSV field; for a number or literal in JSON, its spelling.
   bool WriteNumber(double x, const Row& row) const {
-    if (kind_ != Kind::kNumber) return WriteOtherNumber(x, row);
-    const auto y = static_cast<float>(x * scale_ + shift_);
+    if (kind_ > Kind::kLog) return WriteOtherNumber(x, row);
+    const bool log = kind_ == Kind::kLog;
+    const float y = log ? log_scale_(x) : static_cast<float>(x * scale_ + shift_);
     row.features[first_] = y;
-    return std::abs(y) <= std::numeric_limits<float>::max();  // neither infinite nor NaN
+    return (!log || x >= 0) && std::abs(y) <= std::numeric_limits<float>::max();  // neither infinite nor NaN
   }
-  bool WriteText(std::string_view text, const Row& row) const;
+  bool WriteText(std::string_view text, const Row& row) const {
+    return WriteText(text, TextStart::Of(text), row);
+  }
+  bool WriteText(std::string_view text, const TextStart& start, const Row& row) const {
+    return kind_ < Kind::kTokens ? WritePlace(PlaceOf(text, start), row) : WriteTokens(text, row);
+  }
+  // The same in two steps, for categories that are known before any record: PlaceOf finds what WritePlace
+  // writes.
+  int32_t PlaceOf(std::string_view text) const { return PlaceOf(text, TextStart::Of(text)); }
+  bool WritePlace(int32_t place, const Row& row) const {
+    if (kind_ == Kind::kOneHot || kind_ == Kind::kHashed) {
+      if (place >= 0) row.features[first_ + static_cast<uint32_t>(place)] = 1;
+      return true;
+    }
+    if (kind_ != Kind::kLabelText) return false;
+    row.labels[label_] = static_cast<float>(place);
+    return place >= 0;
+  }
   // `bytes` has field.width bytes.
   bool WriteBytes(const uint8_t* bytes, const Row& row) const;
 
@@ -68,6 +89,8 @@ class FieldWriter {
   const std::string& name() const { return name_; }
   // Of a list or a sequence.
   size_t length() const { return length_; }
+  // Whether a longer list or text is cut.
+  bool truncates() const { return truncate_; }
 
  private:
   enum class Kind : uint8_t {
@@ -89,9 +112,20 @@ class FieldWriter {
     kTokenCounts
   };
   bool WriteOtherNumber(double x, const Row& row) const;
+  bool WriteTokens(std::string_view text, const Row& row) const;
   void PrepareDefault(const Field& field);
   // Index of the text among the values, or -1.
-  int Find(std::string_view text) const;
+  int32_t Find(std::string_view text, const TextStart& start) const {
+    if (slots_.empty()) return FindWithoutSlots(text);
+    const Slot& slot = slots_[SlotOf(start)];
+    if (!(slot.start == start)) return -1;
+    return start.has_all() || values_[static_cast<size_t>(slot.place)] == text ? slot.place : -1;
+  }
+  int32_t FindWithoutSlots(std::string_view text) const;
+  int32_t PlaceOf(std::string_view text, const TextStart& start) const {
+    return kind_ == Kind::kHashed ? Hashed(text) : Find(text, start);
+  }
+  int32_t Hashed(std::string_view text) const;
 
   Kind kind_;
   uint32_t first_, label_;
@@ -100,9 +134,22 @@ class FieldWriter {
   uint32_t pad_;
   bool log_, truncate_;
   double scale_ = 1, shift_ = 0;
+  LogScale log_scale_{1, 0};
   std::vector<std::string> values_;
-  // Only for many values; few are compared one by one.
-  std::unordered_map<std::string_view, int> places_;
+  // A table without collisions: where a value is found by its start.
+  struct Slot {
+    TextStart start;
+    int32_t place = -1;
+  };
+  size_t SlotOf(const TextStart& start) const {
+    return (((start.first ^ std::rotl(start.second, 29)) + start.size) * factor_) >> slot_shift_;
+  }
+  void MakeSlots();
+  std::vector<Slot> slots_;
+  uint64_t factor_ = 1;
+  int slot_shift_ = 0;
+  // For values without such a table.
+  std::unordered_map<std::string_view, int32_t> places_;
   std::vector<int32_t> place_of_byte_;  // characters: index in the alphabet, or -1
   std::unique_ptr<const Tokenizer> tokenizer_;
   const char* items_ = "items";  // what a list has
@@ -148,8 +195,16 @@ class RowSink {
     return true;
   }
   // The next row to write, all zeros.
-  Row row();
-  void Keep(size_t record);
+  Row row() {
+    return {out_.features.data() + out_.rows * features_, out_.labels.data() + out_.rows * labels_,
+            truth_ ? &out_.truth[out_.rows] : nullptr};
+  }
+  void Keep(size_t record) {
+    // An empty record can fit a schema.
+    const bool all = batch_.lost.empty() && batch_.absent.empty();
+    if (!all && IsNone(record)) return Refuse(record, Misfit());
+    out_.index[out_.rows++] = static_cast<uint32_t>(record);
+  }
   // Clears what was written to the row.
   void Refuse(size_t record, Misfit why);
   // Clears what was written to the row, to write it again.
@@ -157,6 +212,8 @@ class RowSink {
 
  private:
   Misfit TooLarge(size_t record) const;
+  // Whether the record could not be read, or does not exist.
+  bool IsNone(size_t record) const;
   // Why the record could not be read; null for most.
   const std::string* LostReason(size_t record) const;
 

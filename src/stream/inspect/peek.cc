@@ -110,7 +110,7 @@ void AppendFeatures(const Field& field, std::span<const float> values, std::vect
     }
   } else if (values.size() == 1 && !field.list) {
     out->push_back({field.name, Number(values[0]), values[0]});
-  } else if (field.period > 0) {
+  } else if (values.size() == 2 && field.period > 0) {
     out->push_back({field.name + ".sin", Number(values[0]), values[0]});
     out->push_back({field.name + ".cos", Number(values[1]), values[1]});
   } else {

@@ -1,9 +1,9 @@
 #include "stream/json/json_scanner.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "stream/decode/number.h"
+#include "stream/decode/scan.h"
 
 namespace leat::stream {
 namespace {
@@ -14,25 +14,11 @@ inline const char* SkipBlanks(const char* p) {
   return p;
 }
 
-// Sets the high bit of each byte of `w` that cannot be in a plain string: quote, backslash, below 0x20, from
-// 0x80 on. Bits above the lowest set one may be wrong (borrows); the lowest is always right.
-inline uint64_t Unplain(uint64_t w) {
-  constexpr uint64_t kOnes = 0x0101010101010101, kHighs = 0x8080808080808080;
-  const uint64_t quote = w ^ (kOnes * '"'), slash = w ^ (kOnes * '\\');
-  return (((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash) | ((w - kOnes * 0x20) & ~w) | w) & kHighs;
-}
-
 // The quote that ends the plain string beginning at `p`, or null if another special character comes first.
 // Stops at the zeros after the last record.
 inline const char* EndOfPlainString(const char* p) {
-  for (;; p += 8) {
-    uint64_t word;
-    std::memcpy(&word, p, 8);
-    if (const uint64_t found = Unplain(word)) {
-      p += std::countr_zero(found) / 8;
-      return *p == '"' ? p : nullptr;
-    }
-  }
+  p = FindUnplain(p);
+  return *p == '"' ? p : nullptr;
 }
 
 inline bool IsNull(const char* p) {

@@ -1,0 +1,127 @@
+#include "job/input/schema_files.h"
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "stream/avro/avro_decoder.h"
+#include "stream/avro/avro_schema.h"
+#include "stream/base64.h"
+#include "stream/decode/decoder.h"
+
+namespace leat::job {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of all that the job needs of its files: every role gets it with the job.
+constexpr size_t kMaxKept = 256 << 10;
+constexpr uintmax_t kMaxDescriptor = 64 << 20;
+
+[[noreturn]] void Fail(const std::string& where, const std::string& why) {
+  throw std::invalid_argument(where + ": " + why);
+}
+
+std::string ReadBytes(const fs::path& path, uintmax_t most, const std::string& where) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) Fail(where, path.string() + ": there is no such file");
+  const auto size = fs::file_size(path, error);
+  if (!error && size > most) {
+    Fail(where, path.string() + ": has " + std::to_string(size) + " bytes; at most " + std::to_string(most));
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  if (error || !in) Fail(where, path.string() + ": cannot be read");
+  return bytes;
+}
+
+std::string ReadAvroSchema(const stream::AvroSettings& avro, const fs::path& path) {
+  const auto small = stream::MinifyJson(ReadBytes(path, stream::AvroSchema::kMaxText, avro.where));
+  if (!small.ok()) Fail(avro.where, path.string() + ": " + small.status().message());
+  return *small;
+}
+
+bool IdFrom(const std::string& text, uint32_t* id) {
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, *id);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
+stream::AvroTexts AvroTextsIn(const Config& resolved) {
+  stream::AvroTexts texts;
+  if (!resolved.Has("avro")) return texts;
+  const Config all = resolved.At("avro");
+  for (const std::string& key : all.Keys()) {
+    uint32_t id;
+    if (!IdFrom(key, &id)) all.At(key).Fail("'" + key + "' is not the id of a schema");
+    texts[id] = all.At(key).String();
+  }
+  return texts;
+}
+
+void ReadDescriptor(const Config& resolved, const std::string& data, stream::Schema* schema) {
+  stream::ProtobufSettings& settings = schema->protobuf;
+  if (resolved.Has("descriptor")) {
+    settings.descriptor = stream::FromBase64(resolved.At("descriptor").String());
+  } else {
+    stream::UseDescriptor(ReadBytes(fs::path(data) / settings.file, kMaxDescriptor, settings.where), schema);
+  }
+  if (settings.descriptor.size() > kMaxKept) {
+    Fail(settings.where, "the fields need " + std::to_string(settings.descriptor.size()) +
+                             " bytes of the descriptor; at most " + std::to_string(kMaxKept));
+  }
+  (void)stream::MakeDecoder(*schema);  // reports what does not fit
+}
+
+}  // namespace
+
+stream::AvroTexts ReadAvroFiles(const stream::AvroSettings& avro, const std::string& data) {
+  stream::AvroTexts texts;
+  const fs::path base = data;
+  if (!avro.file.empty()) texts[0] = ReadAvroSchema(avro, base / avro.file);
+  for (const auto& [id, file] : avro.files) texts[id] = ReadAvroSchema(avro, base / file);
+  if (!avro.folder.empty()) {
+    const fs::path folder = base / avro.folder;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      const fs::path& path = entry.path();
+      uint32_t id;
+      if (path.extension() == ".avsc" && IdFrom(path.stem().string(), &id))
+        texts[id] = ReadAvroSchema(avro, path);
+    }
+    if (error) Fail(avro.where, folder.string() + ": " + error.message());
+    if (texts.empty()) Fail(avro.where, folder.string() + " has no schemas; their names are ID.avsc");
+  }
+  size_t bytes = 0;
+  for (const auto& [id, text] : texts) bytes += text.size();
+  if (bytes > kMaxKept) {
+    Fail(avro.where, "the schemas have " + std::to_string(bytes) + " bytes without blanks; at most " +
+                         std::to_string(kMaxKept));
+  }
+  return texts;
+}
+
+std::vector<std::string> ReadSchemaFiles(const Config& resolved, const std::string& data,
+                                         stream::Schema* schema) {
+  using Format = stream::Schema::Format;
+  if (schema->format == Format::kProtobuf) ReadDescriptor(resolved, data, schema);
+  if (schema->format != Format::kAvro || schema->avro.registry) return {};
+  auto texts = AvroTextsIn(resolved);
+  if (texts.empty()) texts = ReadAvroFiles(schema->avro, data);
+  return stream::UseAvro(texts, schema);
+}
+
+Config WithSchemaFiles(const Config& resolved, const stream::Schema& schema) {
+  Config all = resolved;
+  if (!schema.avro.texts.empty()) {
+    Config texts = Config::EmptyMap("avro");
+    for (const auto& [id, text] : schema.avro.texts) texts = texts.With(std::to_string(id), text);
+    all = all.With("avro", texts);
+  }
+  const std::string& descriptor = schema.protobuf.descriptor;
+  return descriptor.empty() ? all : all.With("descriptor", stream::ToBase64(descriptor));
+}
+
+}  // namespace leat::job

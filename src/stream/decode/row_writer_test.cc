@@ -1,0 +1,54 @@
+#include "stream/decode/row_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/rng.h"
+
+namespace leat::stream {
+namespace {
+
+std::string RandomText(Rng& rng) {
+  std::string text(rng.Below(21), 'a');
+  for (char& c : text) c = rng.Chance(0.15) ? 'b' : 'a';
+  return text;
+}
+
+// Few and many values, whose beginnings are often equal.
+TEST(FieldWriter, FindsEachValueOfACategoryAndNoOther) {
+  Rng rng(6);
+  for (int round = 0; round < 300; ++round) {
+    std::set<std::string> distinct;
+    for (uint64_t i = 0, count = 1 + rng.Below(round % 3 == 0 ? 100 : 12); i < count; ++i)
+      distinct.insert(RandomText(rng));
+    Field field{.name = "c", .path = {"c"}, .type = Field::Type::kCategory};
+    field.values.assign(distinct.begin(), distinct.end());
+    const FieldWriter writer(field, 0, 0);
+    for (int i = 0; i < 200; ++i) {
+      const std::string text = i % 2 == 0 ? RandomText(rng) : field.values[rng.Below(field.values.size())];
+      const auto at = std::ranges::find(field.values, text);
+      const auto expected = at == field.values.end() ? -1 : at - field.values.begin();
+      ASSERT_EQ(writer.PlaceOf(text), expected) << text;
+    }
+  }
+}
+
+TEST(FieldWriter, TakesTheLogarithmAsLog1pDoes) {
+  Field field;
+  field.log = true;
+  const FieldWriter writer(field, 0, 0);
+  float feature = -1;
+  const Row row{.features = &feature, .labels = nullptr, .truth = nullptr};
+  Rng rng(1);
+  for (int i = 0; i < 100'000; ++i) {
+    const double x = i == 0 ? 0 : rng.Uniform() * std::pow(10, 200 * rng.Uniform() - 100);
+    ASSERT_TRUE(writer.WriteNumber(x, row)) << x;
+    ASSERT_NEAR(feature, std::log1p(x), 1e-7 * std::log1p(x) + 1e-45) << x;
+  }
+}
+
+}  // namespace
+}  // namespace leat::stream

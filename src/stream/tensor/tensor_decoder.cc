@@ -1,0 +1,252 @@
+#include "stream/tensor/tensor_decoder.h"
+
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "base/multiversion.h"
+#include "stream/decode/decoder.h"
+#include "stream/decode/row_writer.h"
+#include "tensor/bf16.h"
+
+namespace leat::stream {
+namespace {
+
+constexpr std::pair<const char*, Element> kElements[] = {
+    {"f32", Element::kF32}, {"f64", Element::kF64}, {"bf16", Element::kBf16}, {"f16", Element::kF16},
+    {"i8", Element::kI8},   {"i16", Element::kI16}, {"i32", Element::kI32},   {"i64", Element::kI64},
+    {"u8", Element::kU8},   {"u16", Element::kU16}, {"u32", Element::kU32},   {"u64", Element::kU64}};
+
+size_t SizeOf(Element element) {
+  switch (element) {
+    case Element::kI8:
+    case Element::kU8:
+      return 1;
+    case Element::kBf16:
+    case Element::kF16:
+    case Element::kI16:
+    case Element::kU16:
+      return 2;
+    case Element::kF32:
+    case Element::kI32:
+    case Element::kU32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+bool IsReal(Element element) {
+  return element <= Element::kF16;
+}
+
+// IEEE binary16.
+float HalfToFloat(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16, exponent = half >> 10 & 31u;
+  const uint32_t fraction = half & 0x3ffu;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
+  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
+  const float small = static_cast<float>(fraction) * 0x1p-24f;
+  return sign != 0 ? -small : small;
+}
+
+template <class T>
+T Load(const std::byte* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+double Number(Element element, const std::byte* at) {
+  switch (element) {
+    case Element::kF32:
+      return Load<float>(at);
+    case Element::kF64:
+      return Load<double>(at);
+    case Element::kBf16:
+      return ToFloat(Bf16{Load<uint16_t>(at)});
+    case Element::kF16:
+      return HalfToFloat(Load<uint16_t>(at));
+    case Element::kI8:
+      return Load<int8_t>(at);
+    case Element::kI16:
+      return Load<int16_t>(at);
+    case Element::kI32:
+      return Load<int32_t>(at);
+    case Element::kI64:
+      return static_cast<double>(Load<int64_t>(at));
+    case Element::kU8:
+      return Load<uint8_t>(at);
+    case Element::kU16:
+      return Load<uint16_t>(at);
+    case Element::kU32:
+      return Load<uint32_t>(at);
+    case Element::kU64:
+      return static_cast<double>(Load<uint64_t>(at));
+  }
+  return 0;
+}
+
+// Returns whether all results are finite. The exponents are joined, because a loop that ends early is not
+// vectorized.
+LEAT_MULTIVERSION bool CopyFloats(const std::byte* in, size_t size, float* out) {
+  uint32_t bad = 0;
+  for (size_t i = 0; i < size; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, in + 4 * i, 4);
+    bad |= ((bits & 0x7f800000u) + 0x00800000u) & 0x80000000u;
+    std::memcpy(out + i, &bits, 4);
+  }
+  return bad == 0;
+}
+
+LEAT_MULTIVERSION bool ScaleFloats(const std::byte* in, size_t size, double scale, double shift, float* out) {
+  uint32_t bad = 0;
+  for (size_t i = 0; i < size; ++i) {
+    float x;
+    std::memcpy(&x, in + 4 * i, 4);
+    const auto y = static_cast<float>(x * scale + shift);
+    uint32_t bits;
+    std::memcpy(&bits, &y, 4);
+    bad |= ((bits & 0x7f800000u) + 0x00800000u) & 0x80000000u;
+    out[i] = y;
+  }
+  return bad == 0;
+}
+
+// A whole number as a category has it.
+std::string_view Spelling(Element element, const std::byte* at, char (&buffer)[24]) {
+  char* const end = buffer + sizeof(buffer);
+  const auto to = element == Element::kU64 ? std::to_chars(buffer, end, Load<uint64_t>(at))
+                  : element == Element::kI64
+                      ? std::to_chars(buffer, end, Load<int64_t>(at))
+                      : std::to_chars(buffer, end, static_cast<int64_t>(Number(element, at)));
+  return {buffer, static_cast<size_t>(to.ptr - buffer)};
+}
+
+class TensorDecoder final : public Decoder {
+ public:
+  explicit TensorDecoder(const Schema& schema) : schema_(schema) {
+    auto writers = MakeWriters(schema_);
+    uint32_t first = 0;
+    for (size_t i = 0; i < writers.size(); ++i) {
+      const Field& field = schema_.fields[i];
+      const uint32_t begin = std::exchange(first, first + field.features());
+      if (field.from) continue;
+      Part part{
+          .writer = std::move(writers[i]), .element = field.element, .first = begin, .count = field.width};
+      part.step = field.period > 0 ? 2 : 1;
+      part.floats = field.role == Role::kFeature && field.type == Field::Type::kNumber && !field.log &&
+                    field.period == 0 && field.element == Element::kF32;
+      part.copied = part.floats && field.mean == 0 && field.std == 1;
+      part.scale = 1 / field.std;
+      part.shift = -field.mean / field.std;
+      parts_.push_back(std::move(part));
+      bytes_ += field.width * SizeOf(field.element);
+    }
+  }
+
+  void Decode(const RecordBatch& batch, DecodedRows* out) override {
+    RowSink(schema_, batch, out).TakeAll([this](ByteView record, const Row& row) {
+      return WriteRow(record, row);
+    });
+  }
+
+ private:
+  struct Part {
+    std::unique_ptr<const FieldWriter> writer;
+    Element element;
+    uint32_t first;
+    size_t count;
+    size_t step = 1;      // features of an element
+    bool floats = false;  // f32 that are only scaled
+    bool copied = false;  // not even that
+    double scale = 1, shift = 0;
+  };
+
+  Misfit WriteRow(ByteView record, const Row& row) const {
+    if (record.size() != bytes_) {
+      return "has " + std::to_string(record.size()) + " bytes instead of " + std::to_string(bytes_);
+    }
+    const std::byte* at = record.data();
+    for (const Part& part : parts_) {
+      if (part.writer && !WriteFast(part, at, row)) {
+        Misfit why = WriteEach(part, at, row);
+        if (!why.empty()) return why;
+      }
+      at += part.count * SizeOf(part.element);
+    }
+    return {};
+  }
+
+  // False: the elements are to be written one by one, which finds the one that does not match.
+  static bool WriteFast(const Part& part, const std::byte* at, const Row& row) {
+    if (!part.floats) return false;
+    float* const out = row.features + part.first;
+    return part.copied ? CopyFloats(at, part.count, out)
+                       : ScaleFloats(at, part.count, part.scale, part.shift, out);
+  }
+
+  static Misfit WriteEach(const Part& part, const std::byte* at, const Row& row) {
+    char buffer[24];
+    for (size_t i = 0; i < part.count; ++i, at += SizeOf(part.element)) {
+      const Row place{row.features + i * part.step, row.labels, row.truth};
+      if (!part.writer->takes_number()) {
+        const std::string_view text = Spelling(part.element, at, buffer);
+        if (!part.writer->WriteText(text, place)) return part.writer->Reason(text);
+        continue;
+      }
+      const double x = Number(part.element, at);
+      if (part.writer->WriteNumber(x, place)) continue;
+      return part.writer->Reason(x) + (part.count > 1 ? ", element " + std::to_string(i) : "");
+    }
+    return {};
+  }
+
+  const Schema schema_;
+  std::vector<Part> parts_;
+  size_t bytes_ = 0;
+};
+
+uint32_t WidthFrom(const Config& config) {
+  if (!config.Has("shape")) return static_cast<uint32_t>(config.Integer("width", 1, 1, Schema::kMaxFeatures));
+  const Config shape = config.At("shape");
+  if (config.Has("width")) shape.Fail("a field has a shape or a width");
+  if (!shape.IsList() || shape.size() == 0) shape.Fail("a shape is a list of sizes, such as [28, 28]");
+  int64_t width = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t size = shape[i].Integer();
+    if (size < 1 || size > Schema::kMaxFeatures / width)
+      shape.Fail("a shape has 1 to " + std::to_string(Schema::kMaxFeatures) + " elements");
+    width *= size;
+  }
+  return static_cast<uint32_t>(width);
+}
+
+}  // namespace
+
+void ReadTensor(const Config& config, Field* field) {
+  std::vector<std::string> names;
+  for (const auto& [name, element] : kElements) names.emplace_back(name);
+  const Config dtype = config.At("dtype");
+  const std::string name = dtype.OneOf("dtype", names);
+  for (const auto& [known, element] : kElements) {
+    if (name == known) field->element = element;
+  }
+  field->width = WidthFrom(config);
+  if (field->role == Role::kIgnore) return;
+  const bool single = field->role != Role::kFeature || field->type == Field::Type::kCategory;
+  if (single && field->width > 1) {
+    config.Fail("'" + field->name + "' has " + std::to_string(field->width) +
+                " elements; only features of type number or id have more than one");
+  }
+  if (field->type == Field::Type::kCategory && IsReal(field->element))
+    dtype.Fail("a category is a whole number; '" + field->name + "' is " + name);
+}
+
+std::unique_ptr<Decoder> MakeTensorDecoder(const Schema& schema) {
+  return std::make_unique<TensorDecoder>(schema);
+}
+
+}  // namespace leat::stream
