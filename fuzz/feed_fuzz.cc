@@ -1,5 +1,5 @@
-// Requests and replies of feeds are rejected, or encode to the same bytes again; records are within the
-// payload.
+// Requests, replies and scores of feeds are rejected, or encode to the same bytes again; records are within
+// the payload.
 #include <algorithm>
 
 #include "base/check.h"
@@ -32,6 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto again = feed::DecodeReply(feed::Encode(*reply));
     LEAT_CHECK(again.ok() && again->ranges == reply->ranges && again->lost.size() == reply->lost.size());
   }
+  if (const auto scores = feed::DecodeScores(bytes); scores.ok())
+    LEAT_CHECK(std::ranges::equal(feed::EncodeScores(*scores), bytes));
   Records(bytes);
   return 0;
 }

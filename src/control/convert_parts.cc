@@ -368,6 +368,7 @@ void Put(const protocol::View& in, pb::View* out) {
     p->set_incarnation(place.incarnation.value);
     p->set_live(place.live);
   }
+  for (const std::string& publisher : in.publishers) out->add_publishers(publisher);
 }
 
 void Take(const pb::View& in, protocol::View* out, Check* check) {
@@ -378,6 +379,9 @@ void Take(const pb::View& in, protocol::View* out, Check* check) {
   for (const auto& p : in.slices()) {
     out->slices.push_back({NodeId(p.server()), Incarnation(p.incarnation()), p.live()});
   }
+  if (!check->Count(in.publishers_size(), Limits::kPartitions, "publishers")) return;
+  for (const std::string& publisher : in.publishers())
+    TakeText(publisher, Limits::kName, "publisher", &out->publishers.emplace_back(), check);
 }
 
 }  // namespace leat::control

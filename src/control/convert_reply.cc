@@ -124,17 +124,25 @@ void Put(const protocol::WorkerHeartbeatReply& in, pb::WorkerHeartbeatReply* out
   for (const auto& round : in.rounds) Put(round, out->add_rounds());
   Put(in.start, out->mutable_start());
   if (in.checkpoint) Put(*in.checkpoint, out->mutable_checkpoint());
+  for (const auto& lease : in.rescores) Put(lease, out->add_rescores());
+}
+
+void TakeLeases(const google::protobuf::RepeatedPtrField<pb::Lease>& in, std::vector<protocol::Lease>* out,
+                Check* check) {
+  if (!check->Count(in.size(), Limits::kLeases, "leases")) return;
+  for (const auto& lease : in) {
+    Take(lease, &out->emplace_back(), check);
+    if (!check->status().ok()) return;
+  }
 }
 
 void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* out, Check* check) {
   out->evicted = in.evicted();
   out->stop = in.stop();
   if (in.has_view()) Take(in.view(), &out->view.emplace(), check);
-  if (!check->Count(in.leases_size(), Limits::kLeases, "leases")) return;
-  for (const auto& lease : in.leases()) {
-    Take(lease, &out->leases.emplace_back(), check);
-    if (!check->status().ok()) return;
-  }
+  TakeLeases(in.leases(), &out->leases, check);
+  TakeLeases(in.rescores(), &out->rescores, check);
+  if (!check->status().ok()) return;
   Take(in.revoked(), Limits::kLeases, "revoked leases", &out->revoked, check);
   if (in.has_group()) Take(in.group(), &out->group.emplace(), check);
   if (!check->Count(in.rounds_size(), Limits::kRounds, "rounds")) return;
@@ -144,6 +152,28 @@ void Take(const pb::WorkerHeartbeatReply& in, protocol::WorkerHeartbeatReply* ou
   }
   Take(in.start(), &out->start, check);
   if (in.has_checkpoint()) Take(in.checkpoint(), &out->checkpoint.emplace(), check);
+}
+
+void Put(const protocol::FeedHeartbeatReply& in, pb::FeedHeartbeatReply* out) {
+  out->set_evicted(in.evicted);
+  out->set_stop(in.stop);
+  for (const auto& order : in.publish) {
+    auto* o = out->add_publish();
+    o->set_partition(order.partition);
+    o->set_assignment(order.assignment);
+    o->set_start(order.start);
+    o->set_fresh(order.fresh);
+  }
+}
+
+void Take(const pb::FeedHeartbeatReply& in, protocol::FeedHeartbeatReply* out, Check* check) {
+  out->evicted = in.evicted();
+  out->stop = in.stop();
+  if (!check->Count(in.publish_size(), Limits::kPartitions, "partitions to publish")) return;
+  for (const auto& order : in.publish()) {
+    check->That(order.partition() < Limits::kPartitions, "publish.partition", order.partition());
+    out->publish.push_back({order.partition(), order.assignment(), order.start(), order.fresh()});
+  }
 }
 
 void Put(const protocol::JobReply& in, pb::JobReply* out) {
@@ -205,10 +235,7 @@ struct PutKind {
     out->mutable_keep_alive()->set_stop(r.stop);
   }
   void operator()(const protocol::JobReply& r) const { Put(r, out->mutable_job()); }
-  void operator()(const protocol::FeedHeartbeatReply& r) const {
-    out->mutable_feed()->set_evicted(r.evicted);
-    out->mutable_feed()->set_stop(r.stop);
-  }
+  void operator()(const protocol::FeedHeartbeatReply& r) const { Put(r, out->mutable_feed()); }
   void operator()(const protocol::StatusReply& r) const { out->mutable_status()->set_json(r.json); }
   void operator()(const protocol::AdminReply& r) const {
     Put(r.status, out->mutable_admin()->mutable_status());
@@ -254,7 +281,7 @@ Result<protocol::ControlReply> ParseReply(std::string_view bytes) {
       Take(message.job(), &reply.emplace<protocol::JobReply>(), &check);
       break;
     case pb::Reply::kFeed:
-      reply = protocol::FeedHeartbeatReply{message.feed().evicted(), message.feed().stop()};
+      Take(message.feed(), &reply.emplace<protocol::FeedHeartbeatReply>(), &check);
       break;
     case pb::Reply::kStatus:
       TakeText(message.status().json(), Limits::kDocument, "status",

@@ -130,6 +130,13 @@ void Put(const protocol::WorkerHeartbeat& in, pb::WorkerHeartbeat* out) {
   out->set_leaving(in.leaving);
   out->set_waiting(in.waiting);
   for (NodeId server : in.unreachable) out->add_unreachable(server.value);
+  out->set_can_rescore(in.can_rescore);
+  Put(in.rescoring, out->mutable_rescoring());
+  for (const auto& unsent : in.unsent) {
+    auto* u = out->add_unsent();
+    u->set_partition(unsent.partition);
+    u->set_begin(unsent.begin);
+  }
   Put(in.progress, out->mutable_progress());
   if (in.member_report) Put(*in.member_report, out->mutable_member_report());
 }
@@ -145,6 +152,13 @@ void Take(const pb::WorkerHeartbeat& in, protocol::WorkerHeartbeat* out, Check* 
   out->waiting = in.waiting();
   if (!check->Count(in.unreachable_size(), Limits::kMembers, "unreachable servers")) return;
   for (uint64_t server : in.unreachable()) out->unreachable.emplace_back(server);
+  out->can_rescore = in.can_rescore();
+  Take(in.rescoring(), Limits::kLeases, "leases to score", &out->rescoring, check);
+  if (!check->Count(in.unsent_size(), Limits::kPartitions, "partitions with unsent scores")) return;
+  for (const auto& unsent : in.unsent()) {
+    check->That(unsent.partition() < Limits::kPartitions, "unsent.partition", unsent.partition());
+    out->unsent.push_back({unsent.partition(), unsent.begin()});
+  }
   Take(in.progress(), &out->progress, check);
   if (in.has_member_report()) Take(in.member_report(), &out->member_report.emplace(), check);
 }
@@ -257,6 +271,31 @@ void Put(const protocol::FeedHeartbeat& in, pb::FeedHeartbeat* out) {
   out->set_bytes_sent(in.bytes_sent);
   out->set_leaving(in.leaving);
   out->set_cpu_seconds(in.cpu_seconds);
+  for (const auto& report : in.publishers) {
+    auto* r = out->add_publishers();
+    r->set_partition(report.partition);
+    r->set_assignment(report.assignment);
+    if (report.published) r->set_published(*report.published);
+    for (const auto& split : report.held) Put(split.cut, split.batches, r->add_held());
+    r->set_rescored(report.rescored);
+    Put(report.status, r->mutable_status());
+  }
+}
+
+void Take(const pb::PublisherReport& in, protocol::PublisherReport* out, Check* check) {
+  check->That(in.partition() < Limits::kPartitions, "publisher.partition", in.partition());
+  out->partition = in.partition();
+  out->assignment = in.assignment();
+  if (in.has_published()) out->published = in.published();
+  if (!check->Count(in.held_size(), protocol::PublisherReport::kMaxHeld, "splits with scores")) return;
+  for (const auto& split : in.held()) {
+    auto& held = out->held.emplace_back();
+    Take(split, &held.cut, &held.batches, check);
+    if (!check->status().ok()) return;
+    check->That(held.cut.partition == out->partition, "partition of scores", held.cut.partition);
+  }
+  out->rescored = in.rescored();
+  Take(in.status(), &out->status, check);
 }
 
 void Take(const pb::FeedHeartbeat& in, protocol::FeedHeartbeat* out, Check* check) {
@@ -265,6 +304,11 @@ void Take(const pb::FeedHeartbeat& in, protocol::FeedHeartbeat* out, Check* chec
   out->bytes_sent = in.bytes_sent();
   out->leaving = in.leaving();
   TakeSeconds(in.cpu_seconds(), "cpu_seconds", &out->cpu_seconds, check);
+  if (!check->Count(in.publishers_size(), Limits::kPartitions, "publishers")) return;
+  for (const auto& report : in.publishers()) {
+    Take(report, &out->publishers.emplace_back(), check);
+    if (!check->status().ok()) return;
+  }
 }
 
 void Take(const pb::AdminRequest& in, protocol::AdminRequest* out, Check* check) {

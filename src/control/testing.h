@@ -30,7 +30,7 @@ void Each(F& f, Ts&... fields) {
 LEAT_FIELDS(Position, a, b)
 LEAT_FIELDS(Member, a, b, c, d)
 LEAT_FIELDS(SliceLocation, a, b, c)
-LEAT_FIELDS(View, a, b, c)
+LEAT_FIELDS(View, a, b, c, d)
 LEAT_FIELDS(MpiRank, a, b)
 LEAT_FIELDS(JoinRequest, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(JoinReply, a, b, c, d, e, g, h, i, j)
@@ -46,11 +46,12 @@ LEAT_FIELDS(CheckpointOrder, a, b, c)
 LEAT_FIELDS(OpenSplit, a, b)
 LEAT_FIELDS(PartitionLedger, a, b)
 LEAT_FIELDS(MemberReport, a, b, c, d, e, g, h, i, j, k, l, n, o)
-LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k)
+LEAT_FIELDS(UnsentScores, a, b)
+LEAT_FIELDS(WorkerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o)
 LEAT_FIELDS(Group, a, b, c, d, e, g)
 LEAT_FIELDS(Round::Lane, a, b)
 LEAT_FIELDS(Round, a, b, c)
-LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j)
+LEAT_FIELDS(WorkerHeartbeatReply, a, b, c, d, e, g, h, i, j, k)
 LEAT_FIELDS(LedgerReport, a, b, c, d, e, g)
 LEAT_FIELDS(ServerProgress, a, b, c, d, e, g, h, i, j, k, l, n)
 LEAT_FIELDS(ServerHeartbeat, a, b, c, d, e, g, h, i, j, k, l, n, o)
@@ -59,8 +60,10 @@ LEAT_FIELDS(BotsHeartbeat, a, b, c, d)
 LEAT_FIELDS(BotsHeartbeatReply, a, b)
 LEAT_FIELDS(JobRequest, a)
 LEAT_FIELDS(JobReply, a, b, c)
-LEAT_FIELDS(FeedHeartbeat, a, b, c, d, e)
-LEAT_FIELDS(FeedHeartbeatReply, a, b)
+LEAT_FIELDS(PublisherReport, a, b, c, d, e, g)
+LEAT_FIELDS(PublisherOrder, a, b, c, d)
+LEAT_FIELDS(FeedHeartbeat, a, b, c, d, e, g)
+LEAT_FIELDS(FeedHeartbeatReply, a, b, c)
 LEAT_FIELDS(KeepAlive, a, b)
 LEAT_FIELDS(KeepAliveReply, a, b)
 LEAT_FIELDS(StatusRequest, a)
@@ -171,6 +174,23 @@ class Fill {
   void operator()(protocol::WorkerHeartbeat& v) {
     Fields(v, *this);
     v.leases_wanted %= 1 << 16;
+  }
+  void operator()(protocol::UnsentScores& v) {
+    Fields(v, *this);
+    v.partition %= 1 << 16;
+  }
+  void operator()(protocol::PublisherOrder& v) {
+    Fields(v, *this);
+    v.partition %= 1 << 16;
+  }
+  void operator()(protocol::OpenSplit& v) {
+    (*this)(v.cut);
+    v.batches = Runs(v.cut);
+  }
+  void operator()(protocol::PublisherReport& v) {
+    Fields(v, *this);
+    v.partition %= 1 << 16;
+    for (auto& split : v.held) split.cut.partition = v.partition;
   }
   void operator()(protocol::Refusal& v) {
     while (v.status.ok()) (*this)(v.status);

@@ -16,11 +16,11 @@ Status Client::Call(Request request, Reply* reply, Bytes* payload) {
   return Call(std::move(request), options_.deadline, reply, payload);
 }
 
-Status Client::Call(Request request, Duration deadline, Reply* reply, Bytes* payload) {
+Status Client::Call(Request request, Duration deadline, Reply* reply, Bytes* payload, ByteView sent) {
   const Time until = loop_.Now() + deadline;
   request.content = options_.content;
   while (true) {
-    Status status = Attempt(request, until);
+    Status status = Attempt(request, sent, until);
     // A feed with other contents is as good as none.
     if (status.ok() && reply_.status.code() == Code::kStale) status = reply_.status;
     if (aborted_) return Status(Code::kAborted, "reading from a feed was aborted");
@@ -45,12 +45,17 @@ Status Client::Call(Request request, Duration deadline, Reply* reply, Bytes* pay
   }
 }
 
-Status Client::Attempt(const Request& request, Time until) {
+Status Client::Attempt(const Request& request, ByteView sent, Time until) {
   if (connection_ == nullptr || closed_) LEAT_RETURN_IF_ERROR(Connect(until));
   Request numbered = request;
   numbered.sequence = ++sequence_;
+  std::vector<ByteView> parts;
+  if (!sent.empty()) {
+    numbered.checksum = Checksum(sent, sequence_);
+    parts.push_back(sent);
+  }
   answered_ = false;
-  connection_->Send(static_cast<uint8_t>(FrameType::kRequest), Encode(numbered), {});
+  connection_->Send(static_cast<uint8_t>(FrameType::kRequest), Encode(numbered), std::move(parts));
   const Time answer_by = std::min(until, loop_.Now() + options_.reply_timeout);
   LEAT_RETURN_IF_ERROR(Await(answer_by, [this] { return answered_ || closed_; }));
   if (!answered_) return *closed_;

@@ -49,14 +49,14 @@ class Client final : private net::Receiver {
   // Sends the request until a feed has answered it, and checks the payload against its checksum. Returns the
   // reply's status, or kUnavailable with the last reason after the deadline. Requests may arrive twice.
   Status Call(Request request, Reply* reply, Bytes* payload);
-  // The same with another deadline.
-  Status Call(Request request, Duration deadline, Reply* reply, Bytes* payload);
+  // The same with another deadline, and with a payload of the request.
+  Status Call(Request request, Duration deadline, Reply* reply, Bytes* payload, ByteView sent = {});
   const Counts& counts() const { return *options_.counts; }
   // Makes current and later calls return kAborted. Thread-safe.
   void Abort() { aborted_ = true; }
 
  private:
-  Status Attempt(const Request& request, Time until);
+  Status Attempt(const Request& request, ByteView sent, Time until);
   Status Connect(Time until);
   // Runs the loop until the condition holds.
   Status Await(Time until, const std::function<bool()>& condition);

@@ -35,6 +35,7 @@ Bytes Encode(const Request& request) {
   }
   out.Put(static_cast<uint32_t>(request.offsets.size()));
   for (const uint64_t offset : request.offsets) out.Put(offset);
+  out.Put(request.checksum);
   return out.Take();
 }
 
@@ -58,9 +59,9 @@ Result<Request> DecodeRequest(ByteView header) {
   }
   for (uint32_t i = 0, n = in.GetCount(sizeof(uint64_t)); i < n; ++i)
     request.offsets.push_back(in.Get<uint64_t>());
+  request.checksum = in.Get<uint64_t>();
   if (!in.Done()) return Status(Code::kDataLoss, "malformed request to a feed");
-  if (kind < static_cast<uint8_t>(RequestKind::kRanges) ||
-      kind > static_cast<uint8_t>(RequestKind::kFingerprint))
+  if (kind < static_cast<uint8_t>(RequestKind::kRanges) || kind > static_cast<uint8_t>(RequestKind::kScores))
     return Status(Code::kDataLoss, "unknown kind of request to a feed: " + std::to_string(kind));
   request.kind = static_cast<RequestKind>(kind);
   return request;
@@ -207,6 +208,57 @@ Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out)
     }
   }
   return {};
+}
+
+Bytes EncodeScores(const std::vector<protocol::RunScores>& scores) {
+  ByteWriter out;
+  out.Put(static_cast<uint32_t>(scores.size()));
+  for (const auto& run : scores) {
+    protocol::Encode(run.cut, &out);
+    out.Put(run.run);
+    out.Put(static_cast<uint8_t>(run.rescored));
+    out.Put(run.width);
+    out.Put(static_cast<uint32_t>(run.events.size()));
+    for (const uint32_t event : run.events) out.Put(event);
+    for (const float score : run.scores) out.Put(score);
+    for (const auto& key : run.keys) {
+      out.Put(static_cast<uint8_t>(key.has_value()));
+      if (key) out.PutString(*key);
+    }
+  }
+  return out.Take();
+}
+
+Result<std::vector<protocol::RunScores>> DecodeScores(ByteView payload) {
+  constexpr uint32_t kMaxKey = 1 << 20;
+  constexpr uint64_t kLeastRunBytes = 4 + 1 + 4 + 4;
+  const Status malformed(Code::kDataLoss, "malformed scores");
+  ByteReader in(payload);
+  std::vector<protocol::RunScores> scores;
+  for (uint32_t i = 0, n = in.GetCount(kLeastRunBytes); i < n && in.ok(); ++i) {
+    auto& run = scores.emplace_back();
+    run.cut = protocol::DecodeCut(&in);
+    run.run = in.Get<uint32_t>();
+    const auto rescored = in.Get<uint8_t>();
+    run.rescored = rescored == 1;
+    if (rescored > 1) in.Fail();
+    run.width = in.Get<uint32_t>();
+    const uint32_t events = in.GetCount(sizeof(uint32_t));
+    // Before there is memory for them.
+    if (!in.ok() || uint64_t{events} * run.width * sizeof(float) > payload.size()) return malformed;
+    for (uint32_t event = 0; event < events; ++event) run.events.push_back(in.Get<uint32_t>());
+    for (uint64_t score = 0; score < uint64_t{events} * run.width; ++score)
+      run.scores.push_back(in.Get<float>());
+    for (uint32_t event = 0; event < events && in.ok(); ++event) {
+      run.keys.emplace_back();
+      const auto has_key = in.Get<uint8_t>();
+      if (has_key > 1) in.Fail();
+      if (has_key == 1) run.keys.back() = in.GetString(kMaxKey);
+    }
+    if (!in.ok() || !run.valid()) return malformed;
+  }
+  if (!in.Done()) return malformed;
+  return scores;
 }
 
 }  // namespace leat::feed

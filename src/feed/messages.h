@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "protocol/predictions/publisher.h"
 #include "stream/source.h"
 
 namespace leat::feed {
@@ -27,6 +28,7 @@ enum class RequestKind : uint8_t {
   kDescribe = 8,      // the description of the contents
   kCommit = 9,        // offsets of all partitions, for the group `name`
   kFingerprint = 10,  // a partition, of the last record before `end`
+  kScores = 11,       // the payload has scores for the predictions that the feed publishes
 };
 
 struct Request {
@@ -39,6 +41,7 @@ struct Request {
   std::string name;
   std::vector<stream::Attribute> wanted;  // kRecords
   std::vector<uint64_t> offsets;          // kCommit
+  uint64_t checksum = 0;                  // of the payload; only kScores has one
   friend bool operator==(const Request&, const Request&) = default;
 };
 
@@ -66,5 +69,9 @@ Bytes EncodeRecords(const stream::RecordBatch& records);
 // Appends a payload's `count` records to `out`, which has no padding. The payload has the attributes that
 // `out` wants.
 Status DecodeRecords(ByteView payload, uint32_t count, stream::RecordBatch* out);
+
+// The payload of kScores.
+Bytes EncodeScores(const std::vector<protocol::RunScores>& scores);
+Result<std::vector<protocol::RunScores>> DecodeScores(ByteView payload);
 
 }  // namespace leat::feed

@@ -27,7 +27,8 @@ TEST(FeedMessages, ComeBackWhole) {
       .end = 5,
       .name = "job@directory",
       .wanted = {{stream::Attribute::Kind::kKey, ""}, {stream::Attribute::Kind::kHeader, "shop"}},
-      .offsets = {6, 0}};
+      .offsets = {6, 0},
+      .checksum = 8};
   const auto back = DecodeRequest(Encode(request));
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(*back, request);
@@ -48,13 +49,48 @@ TEST(FeedMessages, ComeBackWhole) {
   EXPECT_EQ(again->absent, reply.absent);
 }
 
+protocol::RunScores SomeScores(uint32_t run, uint32_t width) {
+  const protocol::Cut cut{
+      .partition = 3, .after = {0, 50}, .begin = {0, 50}, .end = 58, .hash = 1, .batch_size = 4};
+  protocol::RunScores scores{.cut = cut,
+                             .run = run,
+                             .rescored = run == 1,
+                             .width = width,
+                             .events = {4 * run, 4 * run + 2},
+                             .scores = std::vector<float>(2 * width, 0.5f),
+                             .keys = {"a key", std::nullopt}};
+  return scores;
+}
+
+TEST(FeedMessages, ScoresComeBackWholeOrNotAtAll) {
+  const std::vector<protocol::RunScores> scores{SomeScores(0, 1), SomeScores(1, 3)};
+  const Bytes bytes = EncodeScores(scores);
+  const auto back = DecodeScores(bytes);
+  ASSERT_TRUE(back.ok()) << back.status().ToString();
+  ASSERT_EQ(back->size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ((*back)[i].cut, scores[i].cut);
+    EXPECT_EQ((*back)[i].run, scores[i].run);
+    EXPECT_EQ((*back)[i].rescored, scores[i].rescored);
+    EXPECT_EQ((*back)[i].width, scores[i].width);
+    EXPECT_EQ((*back)[i].events, scores[i].events);
+    EXPECT_EQ((*back)[i].scores, scores[i].scores);
+    EXPECT_EQ((*back)[i].keys, scores[i].keys);
+  }
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_EQ(DecodeScores(ByteView(bytes).first(size)).status().code(), Code::kDataLoss) << size;
+  auto wrong = SomeScores(0, 1);
+  wrong.events[1] = wrong.events[0];
+  EXPECT_EQ(DecodeScores(EncodeScores({wrong})).status().code(), Code::kDataLoss);
+}
+
 TEST(FeedMessages, MalformedOnesAreDataLoss) {
   const Bytes request = Encode(Request{}), reply = Encode(FullReply());
   for (size_t size = 0; size < request.size(); ++size)
     EXPECT_EQ(DecodeRequest(ByteView(request).first(size)).status().code(), Code::kDataLoss) << size;
   for (size_t size = 0; size < reply.size(); ++size)
     EXPECT_EQ(DecodeReply(ByteView(reply).first(size)).status().code(), Code::kDataLoss) << size;
-  for (const uint8_t kind : {0, 11, 255}) {
+  for (const uint8_t kind : {0, 12, 255}) {
     const Bytes bytes = Encode(Request{.kind = static_cast<RequestKind>(kind)});
     EXPECT_EQ(DecodeRequest(bytes).status().code(), Code::kDataLoss) << int{kind};
   }

@@ -31,16 +31,22 @@ class Server::Session final : public net::Receiver {
 
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
                                                      uint64_t payload_bytes) override {
-    if (type != static_cast<uint8_t>(FrameType::kRequest) || payload_bytes != 0)
-      return Status(Code::kDataLoss, "a feed takes requests without payload only");
+    if (type != static_cast<uint8_t>(FrameType::kRequest))
+      return Status(Code::kDataLoss, "a feed takes requests only");
     if (*sending_) return Status(Code::kResourceExhausted, "a second request before the reply to the first");
     LEAT_ASSIGN_OR_RETURN(request_, DecodeRequest(header));
-    return std::vector<std::span<std::byte>>();
+    const uint64_t limit = request_.kind == RequestKind::kScores ? kMaxScoreBytes : 0;
+    if (payload_bytes > limit)
+      return Status(Code::kDataLoss, "a request with a payload of " + std::to_string(payload_bytes) +
+                                         " bytes, at most " + std::to_string(limit));
+    sent_.resize(payload_bytes);
+    if (sent_.empty()) return std::vector<std::span<std::byte>>();
+    return std::vector<std::span<std::byte>>{sent_};
   }
 
   void OnMessage(net::Connection&) override {
     auto payload = std::make_shared<Bytes>();
-    Reply reply = server_.Answer(request_, connection_->peer_roles(), payload.get());
+    Reply reply = server_.Answer(request_, sent_, connection_->peer_roles(), payload.get());
     reply.sequence = request_.sequence;
     reply.checksum = Checksum(*payload, request_.sequence);
     server_.bytes_sent_ += payload->size();
@@ -60,6 +66,7 @@ class Server::Session final : public net::Receiver {
   Server& server_;
   std::unique_ptr<net::Connection> connection_;
   Request request_;
+  Bytes sent_;  // its payload
   std::shared_ptr<bool> sending_ = std::make_shared<bool>(false);
 };
 
@@ -82,7 +89,7 @@ Result<stream::Source*> Server::Source() {
   return source_.get();
 }
 
-Reply Server::Answer(const Request& request, net::CertificateRoles peer, Bytes* payload) {
+Reply Server::Answer(const Request& request, ByteView sent, net::CertificateRoles peer, Bytes* payload) {
   ++requests_;
   Reply reply;
   if (reply.status = CheckPermission(peer, request.kind); !reply.status.ok()) return reply;
@@ -98,6 +105,10 @@ Reply Server::Answer(const Request& request, net::CertificateRoles peer, Bytes* 
   if (request.kind == RequestKind::kDescribe) {
     const ByteView text = AsBytes(contents_.description);
     payload->assign(text.begin(), text.end());
+    return reply;
+  }
+  if (request.kind == RequestKind::kScores) {
+    reply.status = TakeScores(request, sent);
     return reply;
   }
   const auto opened = Source();
@@ -139,6 +150,7 @@ Reply Server::Answer(const Request& request, net::CertificateRoles peer, Bytes* 
     }
     case RequestKind::kAsset:
     case RequestKind::kDescribe:
+    case RequestKind::kScores:
       break;
   }
   return reply;
@@ -164,6 +176,14 @@ Status Server::ReadRecords(const Request& request, Reply* reply, Bytes* payload)
   reply->absent = records_.absent;
   *payload = EncodeRecords(records_);
   return Status();
+}
+
+Status Server::TakeScores(const Request& request, ByteView sent) const {
+  if (!contents_.on_scores) return {Code::kNotFound, "this feed publishes no predictions"};
+  if (Checksum(sent, request.sequence) != request.checksum)
+    return {Code::kUnavailable, "scores with a wrong checksum"};
+  LEAT_ASSIGN_OR_RETURN(auto scores, DecodeScores(sent));
+  return contents_.on_scores(std::move(scores));
 }
 
 // Peers try again and again.

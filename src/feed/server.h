@@ -30,13 +30,16 @@ struct Contents {
   std::function<Result<std::unique_ptr<stream::Source>>()> open;
   std::vector<Asset> assets;
   std::string description;  // for a coordinator that does not have the contents
+  // Takes scores, for the predictions of the partitions that are published here. Empty: there are none.
+  std::function<Status(std::vector<protocol::RunScores>)> on_scores;
 };
 
 class Server {
  public:
   // A reply has about as many bytes of records, or one record.
   static constexpr uint64_t kReplyBytes = 4 << 20;
-  static constexpr uint64_t kMaxAssetBytes = 4 << 20;  // of one request
+  static constexpr uint64_t kMaxAssetBytes = 4 << 20;   // of one request
+  static constexpr uint64_t kMaxScoreBytes = 64 << 20;  // likewise
 
   explicit Server(Contents contents);
   ~Server();
@@ -53,7 +56,8 @@ class Server {
  private:
   class Session;
 
-  Reply Answer(const Request& request, net::CertificateRoles peer, Bytes* payload);
+  Reply Answer(const Request& request, ByteView sent, net::CertificateRoles peer, Bytes* payload);
+  Status TakeScores(const Request& request, ByteView sent) const;
   Result<stream::Source*> Source();
   Status ReadRecords(const Request& request, Reply* reply, Bytes* payload);
   Status ReadAsset(const Request& request, Bytes* payload) const;

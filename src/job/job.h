@@ -64,6 +64,13 @@ struct Asset {
   std::string file;      // where this host has it, or would have it
 };
 
+// The topic that the scores of all events go to, in the cluster of the job's stream.
+struct PredictionsSpec {
+  std::string topic;                     // empty: they are not published
+  uint64_t max_unpublished = 1'000'000;  // events of a partition whose scores may wait
+  bool enabled() const { return !topic.empty(); }
+};
+
 // For tests of slow roles; no job needs it.
 struct DebugSpec {
   Duration step{0};         // each batch takes this much longer
@@ -102,6 +109,7 @@ struct Job {
   std::optional<double> fading;       // factor of the figures with forgetting
   std::optional<metrics::DriftConfig> drift;
   std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
+  PredictionsSpec predictions;
   DebugSpec debug;
   // Identities of what the stream is read from (StreamSpec::Identify), on the host that the job was started
   // on. Empty: unknown, then copies are not compared.

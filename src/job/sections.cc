@@ -232,6 +232,21 @@ void ReadMetrics(const Config& metrics, Job* job) {
     drift.At("on").Fail("drift on absolute_error needs a loss that predicts a number");
 }
 
+void ReadPredictions(const Config& predictions, Job* job) {
+  predictions.Allow({"topic", "max_unpublished"});
+  job->predictions.topic = predictions.At("topic").String();
+  job->predictions.max_unpublished = static_cast<uint64_t>(predictions.Integer(
+      "max_unpublished", static_cast<int64_t>(job->predictions.max_unpublished), 1, int64_t{1} << 30));
+  const std::string& topic = job->predictions.topic;
+  if (topic.empty()) predictions.At("topic").Fail("topic is empty");
+  const KafkaStream* const kafka = job->stream.kafka();
+  if (kafka == nullptr) predictions.Fail("predictions are published for a stream that is a topic of Kafka");
+  if (job->stream.epochs > 1) predictions.Fail("each event has one prediction; epochs must be 1");
+  if (topic == kafka->options.topic || topic == kafka->dead_letters)
+    predictions.At("topic").Fail("predictions need another topic than '" + topic +
+                                 "', which the stream uses");
+}
+
 void ReadEvaluate(const Config& evaluate, Job* job) {
   evaluate.Allow({"files"});
   const Config files = evaluate.At("files");
@@ -332,7 +347,8 @@ void ReadStrategy(const Config& config, Job* job) {
 Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   if (!config.IsMap()) config.Fail("a job is a map of sections");
   config.Allow({"name", "seed", "stream", "schema", "model", "optimizer", "strategy", "train", "compute",
-                "cluster", "security", "checkpoint", "metrics", "evaluate", "debug", kResolved});
+                "cluster", "security", "checkpoint", "metrics", "predictions", "evaluate", "debug",
+                kResolved});
   const Config resolved = config.Has(kResolved) ? config.At(kResolved) : Config::EmptyMap(kResolved);
   const auto read = [&](const char* section, void (*reader)(const Config&, Job*), Job* job) {
     if (config.Has(section)) reader(config.At(section), job);
@@ -352,6 +368,7 @@ Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   read("cluster", ReadCluster, &job);
   read("checkpoint", ReadCheckpoint, &job);
   read("metrics", ReadMetrics, &job);
+  read("predictions", ReadPredictions, &job);
   read("debug", ReadDebug, &job);
   read("evaluate", ReadEvaluate, &job);
   CheckSplitSize(config.Has("train") ? config.At("train") : config, job);

@@ -383,5 +383,24 @@ TEST(Sections, RunsFitIntoSplits) {
               AllOf(StartsWith("job.yaml:24: "), HasSubstr("n_push is 5")));
 }
 
+TEST(Sections, Predictions) {
+  const std::string kafka =
+      Replaced(Replaced(kSmallJob, "{topic: events,",
+                        "{topic: events, kafka: {bootstrap.servers: \"b:9092\"}, dead_letters: dead,"),
+               "name: small", "name: small\npredictions: {topic: scores, max_unpublished: 5000}");
+  const Job job = Parse(kafka);
+  EXPECT_TRUE(job.predictions.enabled());
+  EXPECT_EQ(job.predictions.topic, "scores");
+  EXPECT_EQ(job.predictions.max_unpublished, 5000u);
+  const auto refused = [&](const std::string& text, const std::string& why) {
+    EXPECT_THAT(MistakeIn(text), HasSubstr(why));
+  };
+  refused(Replaced(kafka, "topic: scores", "topic: events"), "predictions need another topic than 'events'");
+  refused(Replaced(kafka, "topic: scores", "topic: dead"), "predictions need another topic than 'dead'");
+  refused(Replaced(kafka, "max_unpublished: 5000", "max_unpublished: 0"), "max_unpublished");
+  refused(Replaced(kSmallJob, "name: small", "name: small\npredictions: {topic: scores}"),
+          "a topic of Kafka");
+}
+
 }  // namespace
 }  // namespace leat::job

@@ -136,6 +136,23 @@ void Model::AddGradients(const StepContext& context, StepGraph* step) const {
   }
 }
 
+bool Model::differs_in_training() const {
+  // What the scores are computed by, on the way back from them.
+  const auto kinds = [](const StepGraph& step) {
+    std::vector<bool> needed(step.graph.nodes().size(), false);
+    needed[step.scores.node] = true;
+    std::vector<std::string> found;
+    for (size_t i = needed.size(); i-- > 0;) {
+      if (!needed[i]) continue;
+      const graph::Node& node = step.graph.nodes()[i];
+      found.push_back(std::string(node.op->kind()) + " " + node.op->attributes());
+      for (const graph::Value& input : node.inputs) needed[input.node] = true;
+    }
+    return found;
+  };
+  return kinds(Build(2, true)) != kinds(Build(2, false));
+}
+
 std::string Model::ToString() const {
   const auto sizes = [](const Shape& shape) {
     std::string text;

@@ -74,6 +74,9 @@ class Model {
   // Builds the graph of a step. `training` adds gradients, and enables dropout and batch statistics.
   StepGraph Build(uint32_t batch, bool training = true) const;
 
+  // Whether a training step scores otherwise than Build(batch, false): dropout, or statistics of the batch.
+  bool differs_in_training() const;
+
   // "784-512-512-10 softmax_cross_entropy, 669706 parameters"
   std::string ToString() const;
 

@@ -46,7 +46,10 @@ struct View {
   Generation generation;
   std::vector<Member> members;
   std::vector<SliceLocation> slices;  // by slice id
-  bool ready() const;                 // there are slices, and all are live
+  // By partition: the address of the feed that publishes its predictions, ":PORT" on the coordinator's host.
+  // Empty: there is none at present.
+  std::vector<std::string> publishers;
+  bool ready() const;  // there are slices, and all are live
   const Member* Find(NodeId node) const;
   friend bool operator==(const View&, const View&) = default;
 };
@@ -102,6 +105,33 @@ struct Lease {
   RunSet assigned;
   float rate = 1;  // as PushHeader::rate, for all runs
   friend bool operator==(const Lease&, const Lease&) = default;
+};
+
+// Predictions (predictions/publisher.h): a partition that a feed publishes.
+struct PublisherOrder {
+  uint32_t partition = 0;
+  uint64_t assignment = 0;  // unique; one that replaces it is larger
+  uint64_t start = 0;       // where the job began to read the partition
+  bool fresh = false;       // nothing of the partition has been cut, so nothing of it can be published
+  friend bool operator==(const PublisherOrder&, const PublisherOrder&) = default;
+};
+
+struct PublisherReport {
+  static constexpr size_t kMaxHeld = 64;
+  uint32_t partition = 0;
+  uint64_t assignment = 0;            // of the order that it answers
+  std::optional<uint64_t> published;  // all events before it are in the topic; none: not known yet
+  std::vector<OpenSplit> held;        // the first splits from there on, at most kMaxHeld: runs with scores
+  uint64_t rescored = 0;              // events in the topic with RunScores::rescored, of this assignment
+  Status status;  // why nothing can be published now; kDataLoss and kFailedPrecondition end the job
+  friend bool operator==(const PublisherReport&, const PublisherReport&) = default;
+};
+
+// Scores that have not reached their publisher yet: none of splits that begin before `begin`.
+struct UnsentScores {
+  uint32_t partition = 0;
+  uint64_t begin = 0;
+  friend bool operator==(const UnsentScores&, const UnsentScores&) = default;
 };
 
 // Sums over the events of one batch, or of several in a row, scored before training on them.
@@ -244,6 +274,10 @@ struct WorkerHeartbeat {
   // Servers that it has requests for and cannot reach. All-reduce: the peer because of which its group
   // failed.
   std::vector<NodeId> unreachable;
+  // Predictions.
+  bool can_rescore = false;         // it has values to score with, and time
+  std::vector<uint64_t> rescoring;  // leases of WorkerHeartbeatReply::rescores that it has not finished
+  std::vector<UnsentScores> unsent;
   WorkerProgress progress;
   std::optional<MemberReport> member_report;  // all-reduce
 };
@@ -254,6 +288,8 @@ struct WorkerHeartbeatReply {
   Shared<View> view;     // if newer than the sender's
   std::vector<Lease> leases;
   std::vector<uint64_t> revoked;  // of `held`: drop them
+  // Score the runs in `missing`, without training: their scores are lost.
+  std::vector<Lease> rescores;
   // All-reduce.
   std::optional<Group> group;                 // the newest one with this worker
   std::vector<Round> rounds;                  // from MemberReport::rounds_until on, in order
@@ -339,10 +375,12 @@ struct FeedHeartbeat {
   uint64_t bytes_sent = 0;
   bool leaving = false;
   double cpu_seconds = 0;
+  std::vector<PublisherReport> publishers;
 };
 struct FeedHeartbeatReply {
   bool evicted = false;
   bool stop = false;
+  std::vector<PublisherOrder> publish;  // all that this feed is to publish
 };
 
 // Any role, from a thread of its own: the process is alive, although its loop may be busy with a long batch.

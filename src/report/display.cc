@@ -143,6 +143,17 @@ std::string Unusual(const Json& s, const char* key) {
   return count > 0 ? "   " + std::string(key) + " " + Grouped(count) : "";
 }
 
+// "12,000 published, 3,000 behind, 40 scored again"; "" if the job publishes none.
+std::string Predictions(const Json& s) {
+  const Json predictions = s.value("predictions", Json::object());
+  if (predictions.empty()) return "";
+  const auto count = [&](const char* key) { return predictions.value(key, 0.0); };
+  std::string text = Grouped(count("published")) + " published";
+  if (count("behind") > 0) text += ", " + Grouped(count("behind")) + " behind";
+  if (count("rescored") > 0) text += ", " + Grouped(count("rescored")) + " scored again";
+  return text;
+}
+
 // What the job waits for, or why the last checkpoint failed; "" in most jobs.
 std::string Trouble(const Json& s) {
   if (s.contains("waiting_for")) return "waiting for " + s.value("waiting_for", "");
@@ -202,6 +213,8 @@ std::vector<std::string> RenderTable(const std::string& status_json, const std::
                           "   leased again " + Grouped(s.value("regranted_leases", 0.0)) +
                           "   dead letters " + Grouped(s.value("dead_letters", 0.0)),
                       width));
+  if (const std::string predictions = Predictions(s); !predictions.empty())
+    lines.push_back(Cut("predictions " + predictions, width));
   if (const std::string drift = Drift(s); !drift.empty()) lines.push_back(Cut("drift: " + drift, width));
   for (const auto& warning : s.value("warnings", Json::array())) {
     if (warning.is_string()) lines.push_back(bold(Cut("warning: " + warning.get<std::string>(), width)));
@@ -273,6 +286,7 @@ std::string RenderSummary(const std::string& summary_json) {
                    (s.contains("auc_possible") ? " of " + Field(s, "auc_possible", 4) + " possible" : ""));
   }
   if (s.contains("accuracy")) row("accuracy", Field(s, "accuracy", 4));
+  if (const std::string predictions = Predictions(s); !predictions.empty()) row("predictions", predictions);
   if (s.contains("mae")) row("mean absolute error", Field(s, "mae", 4));
   if (const Json all = s.value("since_start", Json()); all.is_object()) {
     row("since the start", Quality(all) + " over " + Grouped(Value(all, "events")) + " events");

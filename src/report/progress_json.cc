@@ -188,6 +188,11 @@ class Progress::JsonWriter {
     json_["lag"] = status_.lag;
     AddLag();
     json_["published"] = progress_.published_;
+    if (const auto& predictions = status_.predictions) {
+      json_["predictions"] = {{"published", predictions->published},
+                              {"behind", predictions->behind},
+                              {"rescored", predictions->rescored}};
+    }
     json_["dead_letters"] = dead;
     if (!last_dead.empty()) json_["last_dead_letter"] = last_dead;
     if (feed_bytes > 0) json_["feed_bytes"] = feed_bytes;

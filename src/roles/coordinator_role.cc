@@ -28,6 +28,7 @@
 #include "roles/feed/model_files.h"
 #include "roles/input/coordinator_streams.h"
 #include "roles/input/fingerprints.h"
+#include "roles/predictions/publisher_service.h"
 #include "roles/role.h"
 #include "roles/shards/shard_service.h"
 
@@ -58,11 +59,12 @@ class CoordinatorRole {
  public:
   CoordinatorRole(const job::Job& job, const CoordinatorOptions& options,
                   std::unique_ptr<checkpoint::Store> store, protocol::RecoveredState restored,
-                  CoordinatorStreams streams, protocol::CoordinatorConfig config)
+                  CoordinatorStreams streams, PublisherService* publisher, protocol::CoordinatorConfig config)
       : job_(job),
         options_(options),
         store_(std::move(store)),
         streams_(std::move(streams)),
+        publisher_(publisher),
         progress_({.job = job.name,
                    .task = job.model->task(),
                    .labels = job.model->labels(),
@@ -281,6 +283,10 @@ class CoordinatorRole {
     // Half an interval early is as good, so that both timers run at once.
     if (now - last_status_ >= kStatusInterval / 2) {
       last_status_ = now;
+      if (publisher_ != nullptr) {
+        Do(machine_.OnPublishers(now, publisher_->Reports()));
+        publisher_->SetOrders(machine_.publisher_orders());
+      }
       const protocol::CoordinatorStatus status = JobStatus();
       progress_.OnStatus(now, status);
       NoteFeeds(status.view);
@@ -497,6 +503,7 @@ class CoordinatorRole {
   const CoordinatorOptions& options_;
   std::unique_ptr<checkpoint::Store> store_;
   CoordinatorStreams streams_;
+  PublisherService* const publisher_;  // of this process; null: it has none
   report::Progress progress_;
   std::vector<stream::PartitionRange> last_ranges_;
   Duration poll_pause_ = kStreamPoll;
@@ -527,12 +534,15 @@ class CoordinatorRole {
 };
 
 // For workers on hosts that do not have what the job reads. Without it the job runs on all others.
-std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options) {
+std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options,
+                                      PublisherService* publisher) {
   auto feed = FeedThread::Start(OnHostOf(options.listen, options.feed_port),
                                 {.token = options.token, .tls = options.tls},
                                 {.id = job.InputsHash(),
                                  .open = [stream = job.stream] { return stream.Open(); },
-                                 .assets = ServedAssets(job)});
+                                 .assets = ServedAssets(job),
+                                 .description = "",
+                                 .on_scores = publisher != nullptr ? TakeScores(*publisher) : nullptr});
   if (feed.ok()) return std::move(*feed);
   spdlog::warn("no feed on this host: {}", feed.status().ToString());
   return nullptr;
@@ -598,10 +608,13 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
   config.keep_checkpoints = job.keep_checkpoints;
   config.pause_at = options.pause_at;
+  if (job.predictions.enabled()) config.max_unpublished = job.predictions.max_unpublished;
   if (job.drift && job.drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate)
     config.raise = protocol::RateRaise{.factor = job.drift->factor, .events = job.drift->events};
   config.job = job.config.ToYaml();
-  const auto feed = options.feed.empty() ? StartFeed(job, options) : nullptr;
+  // With a feed on another host, it is that host that reaches the brokers.
+  const auto publisher = options.feed.empty() ? MakePublisher(job) : nullptr;
+  const auto feed = options.feed.empty() ? StartFeed(job, options, publisher.get()) : nullptr;
   if (feed != nullptr) config.feeds = {feed->address().substr(feed->address().rfind(':'))};
   config.version = ProgramVersion();
   config.network = net::NetworkId();
@@ -619,7 +632,7 @@ Status RunCoordinator(const job::Job& given, const CoordinatorOptions& options) 
   if (!options.resume) job::CheckNotEmpty(job, *ranges);
   for (const std::string& note : job.notes) spdlog::info(note);
   CoordinatorRole role(job, options, std::move(*store), std::move(restored), std::move(streams),
-                       std::move(config));
+                       feed != nullptr ? publisher.get() : nullptr, std::move(config));
   return role.Run();
 }
 

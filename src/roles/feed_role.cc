@@ -15,6 +15,7 @@
 #include "roles/feed/job_feeds.h"
 #include "roles/feed/model_files.h"
 #include "roles/membership.h"
+#include "roles/predictions/publisher_service.h"
 #include "roles/role.h"
 
 namespace leat::roles {
@@ -23,17 +24,21 @@ namespace {
 // The membership of a feed; the feed itself is on its own thread.
 class FeedRole {
  public:
-  FeedRole(Membership& membership, const FeedThread& feed) : membership_(membership), feed_(feed) {}
+  // `publisher`: null if the job publishes no predictions.
+  FeedRole(Membership& membership, const FeedThread& feed, PublisherService* publisher)
+      : membership_(membership), feed_(feed), publisher_(publisher) {}
 
   Status Run() {
-    return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
-                            .on_reply = [this](const protocol::ControlReply& reply) { OnReply(reply); },
-                            .on_leave =
-                                [this] {
-                                  leaving_ = true;
-                                  membership_.RequestHeartbeat();
-                                },
-                            .quiet = [this] { return feed_.server().requests() == reported_requests_; }});
+    return membership_.Run(
+        {.make_heartbeat = [this] { return MakeHeartbeat(); },
+         .on_reply = [this](const protocol::ControlReply& reply) { OnReply(reply); },
+         .on_leave =
+             [this] {
+               leaving_ = true;
+               membership_.RequestHeartbeat();
+             },
+         .quiet =
+             [this] { return publisher_ == nullptr && feed_.server().requests() == reported_requests_; }});
   }
 
  private:
@@ -43,17 +48,21 @@ class FeedRole {
             .requests = reported_requests_,
             .bytes_sent = feed_.server().bytes_sent(),
             .leaving = leaving_,
-            .cpu_seconds = OwnCpuSeconds()};
+            .cpu_seconds = OwnCpuSeconds(),
+            .publishers =
+                publisher_ != nullptr ? publisher_->Reports() : std::vector<protocol::PublisherReport>()};
   }
 
   void OnReply(const protocol::ControlReply& reply) {
     const auto* answer = std::get_if<protocol::FeedHeartbeatReply>(&reply);
     if (answer == nullptr) return;
+    if (publisher_ != nullptr && !answer->stop) publisher_->SetOrders(answer->publish);
     if (answer->stop || answer->evicted) membership_.Stop(answer->evicted && !leaving_);
   }
 
   Membership& membership_;
   const FeedThread& feed_;
+  PublisherService* const publisher_;
   bool leaving_ = false;
   uint64_t reported_requests_ = 0;
 };
@@ -97,7 +106,9 @@ Status RunFeedOnce(Membership& membership, const RoleOptions& options) {
   const auto reply = AskForJob(options.coordinator_client, options.coordinator_client.join_deadline);
   if (!reply.ok()) return Membership::JoinError(reply.status());
   LEAT_ASSIGN_OR_RETURN(const job::Job job, ReadJob(reply->job, options.coordinator_client.data));
+  const auto publisher = MakePublisher(job);
   LEAT_ASSIGN_OR_RETURN(feed::Contents contents, OpenContents(job));
+  if (publisher != nullptr) contents.on_scores = TakeScores(*publisher);
   LEAT_ASSIGN_OR_RETURN(
       const auto feed,
       FeedThread::Start(options.listen, TransportOf(options, wire::PortKind::kFeed), std::move(contents)));
@@ -106,7 +117,7 @@ Status RunFeedOnce(Membership& membership, const RoleOptions& options) {
   const auto joined = membership.Join(address);
   if (!joined.ok()) return Membership::JoinError(joined.status());
   spdlog::info("feed of {} serves on {}", job.stream.Describe(), address);
-  const Status outcome = FeedRole(membership, *feed).Run();
+  const Status outcome = FeedRole(membership, *feed, publisher.get()).Run();
   AwaitEndOfReads(*feed);
   return outcome;
 }

@@ -21,6 +21,7 @@
 #include "roles/input/input_errors.h"
 #include "roles/input/input_flow.h"
 #include "roles/input/split_loader.h"
+#include "roles/predictions/worker_predictions.h"
 #include "roles/role.h"
 #include "roles/shards/shard_files.h"
 #include "step/batch_log.h"
@@ -66,7 +67,9 @@ class GroupMemberRole {
                   .full_batch = job_.strategy.full_run,
                   .deterministic = job_.strategy.deterministic,
                   .overlap = !job_.optimizer.clipping.any()}),
-        loader_(loop, SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters),
+        loader_(loop,
+                SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
+                            job_.predictions.enabled()),
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
@@ -75,7 +78,17 @@ class GroupMemberRole {
         machine_({.table = table_,
                   .optimizer = job_.optimizer,
                   .strategy = job_.strategy,
-                  .parameters = &parameters_}) {}
+                  .parameters = &parameters_}) {
+    if (job_.reports_batches()) trainer_.ScoreByInference();
+    if (!job_.predictions.enabled()) return;
+    predictions_ = std::make_unique<WorkerPredictions>(
+        loop, job_, trainer_, options,
+        WorkerPredictions::Callbacks{
+            .may_score = [this] { return machine_.holds() && !computing_; },
+            .prepare = [this](const protocol::Lease& lease) { loader_.Prepare(lease); },
+            .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); },
+            .on_room = [this] { OnRoom(); }});
+  }
   ~GroupMemberRole() {
     *here_ = false;
     shard_files_->Abort();
@@ -91,11 +104,12 @@ class GroupMemberRole {
                                                   batches_.OnAnswered();
                                                   if (const auto* heartbeat =
                                                           std::get_if<protocol::WorkerHeartbeatReply>(&reply))
-                                                    Do(machine_.OnHeartbeatReply(*heartbeat));
+                                                    OnHeartbeatReply(*heartbeat);
                                                 },
                                             .on_leave = [this] { Leave(); },
                                             .urgent = [this] { return machine_.HeartbeatUrgent(); },
                                             .quiet = [this] { return machine_.Idle(); }});
+    if (predictions_ != nullptr && !membership_.evicted()) predictions_->Flush();
     return mpi_ != nullptr && group_ != nullptr ? EndMpi(outcome) : outcome;
   }
 
@@ -120,16 +134,25 @@ class GroupMemberRole {
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     batches_.Report(&heartbeat.progress);
     stream_.Count(&heartbeat.progress);
+    if (!computing_) CountScores(&heartbeat.progress);
+    if (predictions_ != nullptr) predictions_->Fill(&heartbeat);
     return heartbeat;
+  }
+  void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
+    Do(machine_.OnHeartbeatReply(reply));
+    if (predictions_ != nullptr && !membership_.over())
+      predictions_->OnHeartbeatReply(reply, machine_.view());
   }
 
   // ---- input
   void OnSplit(uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-    if (membership_.over() || !wanted_.contains(lease)) {
+    const bool again = predictions_ != nullptr && predictions_->Owns(lease);
+    if (membership_.over() || !(again || wanted_.contains(lease))) {
       if (split.ok()) loader_.Recycle(std::move(*split));
       return;
     }
     if (!split.ok()) return OnUnreadable(lease, split.status());
+    if (again) return predictions_->OnSplit(std::move(*split));
     if (auto status = input_errors_.OnSplit(**split); !status.ok())
       return membership_.Fail(std::move(status));
     input_flow_.OnSplit(**split);
@@ -141,7 +164,9 @@ class GroupMemberRole {
   void OnUnreadable(uint64_t lease, const Status& why) {
     if (auto status = input_errors_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
       return membership_.Fail(std::move(status));
-    loop_.After(input_errors_.retry_interval(), [this, lease] {
+    loop_.After(input_errors_.retry_interval(), [this, lease, here = here_] {
+      if (!*here) return;
+      if (predictions_ != nullptr) predictions_->OnUnreadable(lease);
       if (!membership_.over()) Do(machine_.OnSplitFailed(lease));
     });
   }
@@ -243,6 +268,7 @@ class GroupMemberRole {
       DelayBatch(job_.debug, batches);
       const auto step =
           reducer_.Compute(a, epoch, rows, split->Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch));
+      if (predictions_ != nullptr) predictions_->OnBatch(*split, a.batch, true, true, !step.finite);
       Post([this, a, cut, step, took = loop_.Now() - begin] {
         long_batches_ = took > kLongBatch;
         OnComputed(a, cut, step);
@@ -268,8 +294,7 @@ class GroupMemberRole {
     // Only between two batches may anybody look into the trainer.
     if (const Time now = loop_.Now(); now - scored_at_ >= membership_.heartbeat_interval()) {
       scored_at_ = now;
-      if (job_.model->task() == nn::Task::kBinary) progress_.scores = trainer_.scores_seen().Encode();
-      if (job_.schema.has_truth()) progress_.true_scores = trainer_.truths_seen().Encode();
+      CountScores(&progress_);
     }
     protocol::BatchOutcome outcome{.disposition = protocol::Disposition::kGradient, .events = step.events};
     if (step.events == 0) outcome.disposition = protocol::Disposition::kEmpty;
@@ -284,7 +309,22 @@ class GroupMemberRole {
     for (auto& work : std::exchange(when_idle_, {})) {
       if (!membership_.over()) work();
     }
-    if (!membership_.over()) Do(machine_.OnComputed(a.token, outcome));
+    if (membership_.over()) return;
+    if (predictions_ != nullptr && !predictions_->has_room()) {
+      no_room_.emplace(a.token, outcome);
+    } else {
+      Do(machine_.OnComputed(a.token, outcome));
+    }
+  }
+  void CountScores(protocol::WorkerProgress* progress) const {
+    if (job_.model->task() == nn::Task::kBinary) progress->scores = trainer_.scores_seen().Encode();
+    if (job_.schema.has_truth()) progress->true_scores = trainer_.truths_seen().Encode();
+  }
+  // What follows the batch has waited for room for its scores.
+  void OnRoom() {
+    if (membership_.over() || !no_room_) return;
+    const auto [token, outcome] = *std::exchange(no_room_, std::nullopt);
+    Do(machine_.OnComputed(token, outcome));
   }
   void Act(const protocol::ReduceStep& a) {
     const Time since = loop_.Now();
@@ -364,6 +404,9 @@ class GroupMemberRole {
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
   bool leaving_ = false;
+  // The batch whose scores have no room: its token, and its outcome.
+  std::optional<std::pair<uint64_t, protocol::BatchOutcome>> no_room_;
+  std::unique_ptr<WorkerPredictions> predictions_;  // null: the job publishes none
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
   BackgroundThread files_;
   BackgroundThread compute_;  // ends first: what it computes with is all above

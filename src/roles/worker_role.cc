@@ -26,6 +26,7 @@
 #include "roles/input/open_stream.h"
 #include "roles/input/split_loader.h"
 #include "roles/membership.h"
+#include "roles/predictions/worker_predictions.h"
 #include "roles/role.h"
 #include "step/batch_log.h"
 #include "step/run_trainer.h"
@@ -58,31 +59,53 @@ class WorkerRole {
                    Do(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
                  },
              .on_silence = [this](NodeId server, bool silent) { OnSilence(server, silent); }}),
-        loader_(loop, SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters),
+        loader_(loop,
+                SplitReader(std::move(stream_.source), job_.schema, stream_.dead_letters,
+                            job_.predictions.enabled()),
                 [this](uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
                   OnSplit(lease, std::move(split));
                 }),
         input_errors_(job_, options.read_timeout, &progress_),
-        machine_({.table = table_, .strategy = job_.strategy, .leases_ahead = kLeasesAhead}) {}
-  ~WorkerRole() { stream_.Abort(); }
+        machine_({.table = table_,
+                  .strategy = job_.strategy,
+                  .leases_ahead = kLeasesAhead,
+                  .always_pull = job_.predictions.enabled()}) {
+    if (job_.reports_batches()) trainer_.ScoreByInference();
+    if (!job_.predictions.enabled()) return;
+    // A run of several batches trains its own values.
+    predictions_ = std::make_unique<WorkerPredictions>(
+        loop, job_, trainer_, options,
+        WorkerPredictions::Callbacks{
+            .may_score = [this] { return machine_.has_values() && !machine_.computing(); },
+            .prepare = [this](const protocol::Lease& lease) { loader_.Prepare(lease); },
+            .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); },
+            .on_room = [this] { OnRoom(); }});
+  }
+  ~WorkerRole() {
+    *here_ = false;
+    stream_.Abort();
+  }
 
   // Returns once the job is over, this node is evicted, or the coordinator is lost.
   Status Run() {
     machine_.OnJoined(membership_.node());
     if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
-    return membership_.Run({.make_heartbeat = [this] { return MakeHeartbeat(); },
-                            .on_reply =
-                                [this](const protocol::ControlReply& reply) {
-                                  batches_.OnAnswered();
-                                  if (const auto* heartbeat =
-                                          std::get_if<protocol::WorkerHeartbeatReply>(&reply))
-                                    Do(machine_.OnHeartbeatReply(loop_.Now(), *heartbeat));
-                                },
-                            .on_leave = [this] { Do(machine_.Leave(loop_.Now())); },
-                            .urgent = [this] { return machine_.HeartbeatUrgent(); },
-                            .quiet = [this] { return machine_.idle() && !machine_.HeartbeatUrgent(); },
-                            .next_timer = [this] { return machine_.next_timer(); },
-                            .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
+    Status outcome = membership_.Run(
+        {.make_heartbeat = [this] { return MakeHeartbeat(); },
+         .on_reply =
+             [this](const protocol::ControlReply& reply) {
+               batches_.OnAnswered();
+               if (const auto* heartbeat = std::get_if<protocol::WorkerHeartbeatReply>(&reply))
+                 OnHeartbeatReply(*heartbeat);
+             },
+         .on_leave = [this] { Do(machine_.Leave(loop_.Now())); },
+         .urgent = [this] { return machine_.HeartbeatUrgent(); },
+         .quiet = [this] { return machine_.idle() && !machine_.HeartbeatUrgent(); },
+         .next_timer = [this] { return machine_.next_timer(); },
+         .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
+    // Those of runs that it has pushed.
+    if (predictions_ != nullptr && !membership_.evicted()) predictions_->Flush();
+    return outcome;
   }
 
  private:
@@ -94,16 +117,24 @@ class WorkerRole {
     stream_.Count(&heartbeat.progress);
     if (job_.model->task() == nn::Task::kBinary) heartbeat.progress.scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) heartbeat.progress.true_scores = trainer_.truths_seen().Encode();
+    if (predictions_ != nullptr) predictions_->Fill(&heartbeat);
     return heartbeat;
+  }
+  void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) {
+    Do(machine_.OnHeartbeatReply(loop_.Now(), reply));
+    if (predictions_ != nullptr && !membership_.over())
+      predictions_->OnHeartbeatReply(reply, machine_.view());
   }
 
   // ---- input
   void OnSplit(uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split) {
-    if (membership_.over() || !wanted_.contains(lease)) {
+    const bool again = predictions_ != nullptr && predictions_->Owns(lease);
+    if (membership_.over() || !(again || wanted_.contains(lease))) {
       if (split.ok()) loader_.Recycle(std::move(*split));
       return;
     }
     if (!split.ok()) return OnUnreadable(lease, split.status());
+    if (again) return predictions_->OnSplit(std::move(*split));
     if (auto status = input_errors_.OnSplit(**split); !status.ok())
       return membership_.Fail(std::move(status));
     input_flow_.OnSplit(**split);
@@ -115,7 +146,9 @@ class WorkerRole {
   void OnUnreadable(uint64_t lease, const Status& why) {
     if (auto status = input_errors_.OnUnreadable(loop_.Now(), lease, why); !status.ok())
       return membership_.Fail(std::move(status));
-    loop_.After(input_errors_.retry_interval(), [this, lease] {
+    loop_.After(input_errors_.retry_interval(), [this, lease, here = here_] {
+      if (!*here) return;
+      if (predictions_ != nullptr) predictions_->OnUnreadable(lease);
       if (!membership_.over()) Do(machine_.OnSplitFailed(loop_.Now(), lease));
     });
   }
@@ -142,16 +175,26 @@ class WorkerRole {
   // them, or nobody would hear of us until the run has ended.
   void Act(const protocol::Compute& a) {
     if (!computing_) return Compute(a);
-    loop_.Post([this, a] {
-      if (!membership_.over()) Compute(a);
+    loop_.Post([this, a, here = here_] {
+      if (*here && !membership_.over()) Compute(a);
     });
   }
   void Compute(const protocol::Compute& a) {
     protocol::BatchOutcome outcome{.disposition = protocol::Disposition::kEmpty};
     if (const auto split = splits_.find(a.lease); split != splits_.end()) outcome = Train(*split->second, a);
+    if (predictions_ != nullptr && !predictions_->has_room()) {
+      no_room_.emplace(a.token, outcome);
+      return;
+    }
     computing_ = true;
     Do(machine_.OnComputed(loop_.Now(), a.token, outcome));
     computing_ = false;
+  }
+  // What follows the batch has waited for room for its scores.
+  void OnRoom() {
+    if (membership_.over() || !no_room_) return;
+    const auto [token, outcome] = *std::exchange(no_room_, std::nullopt);
+    Do(machine_.OnComputed(loop_.Now(), token, outcome));
   }
   protocol::BatchOutcome Train(const PreparedSplit& split, const protocol::Compute& a) {
     const auto& cut = split.lease.cut;
@@ -160,6 +203,7 @@ class WorkerRole {
         .features = split.rows.features, .labels = split.rows.labels, .truth = split.rows.truth};
     const auto step = runs_.Step(rows, split.Batch(a.batch), cut.batch_size, RandomSeedOf(cut, a.batch),
                                  {.first = a.first, .last = a.last, .version = a.version, .rate = a.rate});
+    if (predictions_ != nullptr) predictions_->OnBatch(split, a.batch, a.first, a.last, !step.finite);
     progress_.loss_sum += step.loss_sum;
     progress_.correct += step.correct;
     progress_.absolute_error += step.absolute_error;
@@ -233,6 +277,10 @@ class WorkerRole {
   bool computing_ = false;  // what follows a batch is being done
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
+  std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
+  // The batch whose scores have no room: its token, and its outcome.
+  std::optional<std::pair<uint64_t, protocol::BatchOutcome>> no_room_;
+  std::unique_ptr<WorkerPredictions> predictions_;  // null: the job publishes none
 };
 
 }  // namespace

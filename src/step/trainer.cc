@@ -86,15 +86,21 @@ void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_
   }
 }
 
+std::span<const float> Trainer::ScoresOf(const Compiled& compiled, const Compiled::Half& half, size_t rows) {
+  const auto all = half.plan->At(half.step.scores).as<float>();
+  return all.first(all.size() / static_cast<size_t>(compiled.weights.shape().elements()) * rows);
+}
+
 StepOutcome Trainer::Measure(const Compiled& compiled, const Compiled::Half& half, const Rows& rows,
                              std::span<const uint32_t> batch, bool finite) {
   StepOutcome outcome{.events = static_cast<uint32_t>(batch.size())};
+  scores_ = ScoresOf(compiled, half, batch.size());
   const float loss = half.plan->At(half.step.loss).as<float>()[0];
   outcome.finite = finite && std::isfinite(loss);
   if (!outcome.finite) return outcome;
   outcome.loss_sum =
       model_.loss().reduction == nn::Reduction::kMean ? double{loss} * outcome.events : double{loss};
-  const auto scores = half.plan->At(half.step.scores).as<float>();
+  const auto& scores = scores_;
   const auto labels = compiled.labels.as<float>().first(batch.size() * model_.labels());
   outcome.correct = nn::CountCorrect(model_, scores, labels);
   outcome.absolute_error = nn::AbsoluteError(model_, scores, labels);
@@ -112,20 +118,42 @@ StepOutcome Trainer::Measure(const Compiled& compiled, const Compiled::Half& hal
 
 StepOutcome Trainer::Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
                           uint64_t random_seed) {
+  scores_ = {};
   if (batch.empty()) return {};
   parameters_.AcquireGradientBuffer();
   auto& compiled = For(batch_size, true);
   Fill(compiled, rows, batch);
+  if (by_inference_) For(batch_size, false).score.plan->Run();
   compiled.random_seed.as<int64_t>()[0] = static_cast<int64_t>(random_seed);
   largest_ = 0;
   compiled.train.plan->Run();
-  const bool finite = clipping_.any() ? parameters_.Clip(clipping_) : std::isfinite(largest_);
-  StepOutcome outcome = Measure(compiled, compiled.train, rows, batch, finite);
+  bool finite = clipping_.any() ? parameters_.Clip(clipping_) : std::isfinite(largest_);
+  if (by_inference_)
+    finite = finite && std::isfinite(compiled.train.plan->At(compiled.train.step.loss).as<float>()[0]);
+  StepOutcome outcome =
+      Measure(compiled, by_inference_ ? compiled.score : compiled.train, rows, batch, finite);
   outcome.overflow_safe = finite && !clipping_.any() && largest_ < kOverflowSafe;
   return outcome;
 }
 
+void Trainer::Predict(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {
+  scores_ = {};
+  if (batch.empty()) return;
+  auto& compiled = For(batch_size, false);
+  Fill(compiled, rows, batch);
+  compiled.score.plan->Run();
+  scores_ = ScoresOf(compiled, compiled.score, batch.size());
+}
+
+std::span<const float> Trainer::predictions() {
+  if (model_.task() != nn::Task::kBinary || scores_.empty()) return scores_;
+  positive_.resize(scores_.size() / model_.outputs());
+  nn::PositiveScores(model_, scores_, positive_);
+  return positive_;
+}
+
 StepOutcome Trainer::Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size) {
+  scores_ = {};
   if (batch.empty()) return {};
   auto& compiled = For(batch_size, false);
   Fill(compiled, rows, batch);

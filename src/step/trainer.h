@@ -51,6 +51,14 @@ class Trainer {
                    uint64_t random_seed = 0);
   // Scores a batch without computing gradients, for evaluation.
   StepOutcome Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
+  // Scores a batch for predictions() alone; nothing is counted.
+  void Predict(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
+  // From now on Step scores a batch by an inference pass before it trains it, if the model's scores differ in
+  // training.
+  void ScoreByInference() { by_inference_ = model_.differs_in_training(); }
+  // The scores of the last batch, as they were before it was trained; binary tasks: the probability of class
+  // 1. In the order of the batch, with the same number for each row. Valid until the next batch.
+  std::span<const float> predictions();
 
   // Sets a hook, starting with the next Step; an empty `f` removes it. Step calls `f` on its own thread, once
   // for each variable, when the variable's gradient is final: during back-propagation, last layers first, if
@@ -79,6 +87,7 @@ class Trainer {
   void BindGradients(Compiled::Half& half);
   void SetHooks(const Compiled::Half& half);
   void Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch);
+  static std::span<const float> ScoresOf(const Compiled& compiled, const Compiled::Half& half, size_t rows);
   StepOutcome Measure(const Compiled& compiled, const Compiled::Half& half, const Rows& rows,
                       std::span<const uint32_t> batch, bool finite);
 
@@ -92,6 +101,8 @@ class Trainer {
   metrics::AucCounts scores_seen_;
   metrics::AucCounts truths_seen_;
   std::vector<float> positive_;
+  bool by_inference_ = false;
+  std::span<const float> scores_;  // of the last batch
 };
 
 }  // namespace leat::step

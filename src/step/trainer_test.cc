@@ -424,5 +424,53 @@ TEST_P(KernelsTest, ABatchWithAStatisticThatIsNotFiniteIsNotScored) {
   }
 }
 
+// ---- predictions
+
+const char* const kWithDropout =
+    "{layers: [dense: {units: 6, activation: relu}, dropout: {rate: 0.5}, dense: {units: 2}], "
+    "loss: softmax_cross_entropy}";
+const char* const kWithBatchNorm =
+    "{layers: [dense: {units: 6}, batch_norm: {}, dense: {units: 1}], loss: sigmoid_cross_entropy}";
+
+TEST_P(KernelsTest, PredictionsAreTheScoresBeforeTheUpdate) {
+  for (const auto& [yaml, classes, width] :
+       {std::tuple(kTwoClasses, 2u, 1u), {kOneProbability, 2u, 1u}, {kManyClasses, 5u, 5u}}) {
+    const Data data(16, 4, classes);
+    Bench bench(yaml, 4, Options()), other(yaml, 4, Options());
+    const auto batch = std::span(data.order).first(11);
+    bench.trainer.Step(data.rows(), batch, 16);
+    const auto stepped = bench.trainer.predictions();
+    ASSERT_EQ(stepped.size(), 11 * width) << yaml;
+    other.trainer.Predict(data.rows(), batch, 16);
+    const auto predicted = other.trainer.predictions();
+    ASSERT_EQ(predicted.size(), stepped.size());
+    for (size_t i = 0; i < stepped.size(); ++i) {
+      EXPECT_NEAR(stepped[i], predicted[i], 1e-6) << yaml;
+      EXPECT_TRUE(stepped[i] > 0 && stepped[i] < 1);
+    }
+    EXPECT_EQ(other.trainer.scores_seen(), metrics::AucCounts()) << "nothing is counted";
+    bench.trainer.Step(data.rows(), {}, 16);
+    EXPECT_EQ(bench.trainer.predictions().size(), 0u);
+  }
+}
+
+TEST_P(KernelsTest, AModelThatDiffersInTrainingIsScoredByInference) {
+  EXPECT_FALSE(Make(kTwoClasses, 4).differs_in_training());
+  for (const char* const yaml : {kWithDropout, kWithBatchNorm}) {
+    const Data data(32, 4, 2);
+    Bench usual(yaml, 4, Options()), inference(yaml, 4, Options()), scored(yaml, 4, Options());
+    ASSERT_TRUE(usual.model.differs_in_training()) << yaml;
+    inference.trainer.ScoreByInference();
+    usual.trainer.Step(data.rows(), data.order, 32, 5);
+    const auto outcome = inference.trainer.Step(data.rows(), data.order, 32, 5);
+    EXPECT_EQ(usual.Gradients(), inference.Gradients()) << yaml << ": training is the same";
+    const auto alone = scored.trainer.Score(data.rows(), data.order, 32);
+    EXPECT_EQ(outcome.loss_sum, alone.loss_sum) << yaml;
+    EXPECT_TRUE(std::ranges::equal(inference.trainer.predictions(), scored.trainer.predictions())) << yaml;
+    EXPECT_FALSE(std::ranges::equal(usual.trainer.predictions(), scored.trainer.predictions())) << yaml;
+    EXPECT_EQ(inference.trainer.scores_seen(), scored.trainer.scores_seen()) << yaml;
+  }
+}
+
 }  // namespace
 }  // namespace leat::step

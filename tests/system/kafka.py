@@ -3,6 +3,7 @@
 import json
 import pathlib
 import subprocess
+import time
 
 import pytest
 
@@ -62,6 +63,27 @@ class Broker:
         finally:
             consumer.close()
 
+    def read_all(self, topic):
+        """All committed records of a topic."""
+        from confluent_kafka import Consumer, TopicPartition
+        consumer = Consumer(self.settings(**{"group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True,
+                                             "auto.offset.reset": "earliest"}))
+        try:
+            partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+            ended, found, until = 0, [], time.monotonic() + 60
+            while ended < len(partitions):
+                assert time.monotonic() < until, f"{len(found)} records of {topic}, and no end"
+                for message in consumer.consume(10_000, timeout=0.2):
+                    if message.error() is None:
+                        found.append(message)
+                    else:
+                        assert message.error().code() == -191, message.error()  # the end of a partition
+                        ended += 1
+            return found
+        finally:
+            consumer.close()
+
     def add_partitions(self, name, total):
         from confluent_kafka.admin import AdminClient, NewPartitions
         admin = AdminClient(self.settings())
@@ -111,11 +133,27 @@ class Broker:
             consumer.close()
 
 
+def predictions(broker, topic):
+    """The records of a topic of predictions, by partition and offset of the event; each is there once."""
+    found = {}
+    for message in broker.read_all(topic):
+        record = json.loads(message.value())
+        place = record["partition"], record["offset"]
+        assert place not in found, f"{place} is there twice: {record}, {found[place]}"
+        found[place] = record | {"key": message.key()}
+    return found
+
+
 def counting(path, broker, topic="events", settings=None, **changes):
     """The job that counts, with its events in a topic of Kafka. `settings`: of librdkafka, besides the broker's."""
     kafka = json.dumps(broker.settings(**(settings or {})))
     text = (leat.EXAMPLES / "counter.yaml").read_text()
     return leat.write_job(path, text, **{"topic: events": f"topic: {topic}\n  kafka: {kafka}", **changes})
+
+
+# Changes of the counting job, after which an event has one score: the sum of its eight parameters, each a slice.
+ONE_SCORE = {"    - bias: {units: 16384}\n":
+             "    - bias: {units: 1}\n" + "    - residual: {layers: [bias: {units: 1}]}\n" * 7}
 
 
 def reading(path, broker, topic, *stream, settings=None, **changes):

@@ -18,7 +18,7 @@ import pytest
 import leat
 import poison
 from hosts import hosts_fixture
-from kafka import Broker, counting, reading
+from kafka import ONE_SCORE, Broker, counting, predictions, reading
 from test_members import Roles
 
 
@@ -67,7 +67,7 @@ def test_every_event_counts_once_though_job_and_broker_are_killed(tmp_path):
     broker = Broker(tmp_path / "broker")
     try:
         job_file = counting(tmp_path / "job.yaml", broker, **{"events: 1000000": f"events: {events}, rate: 20000",
-                                                            "interval_s: 5": "interval_s: 0.5"})
+                                                            "interval_s: 5": "interval_s: 0.5}\npredictions: {topic: scores", **ONE_SCORE})
         directory = tmp_path / "job"
         arguments = [job_file, "--directory", directory]
         for attempt in range(kills):
@@ -85,6 +85,7 @@ def test_every_event_counts_once_though_job_and_broker_are_killed(tmp_path):
             leat.wait_for(lambda: job.status().get("events", 0) > before or job.process.poll() is not None, "progress")
             assert job.wait() == 0, job.text()[-3000:]
         assert values(directory) == {float(events)}
+        assert len(predictions(broker, "scores")) == events
     finally:
         broker.stop()
 

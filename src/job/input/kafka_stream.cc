@@ -122,6 +122,20 @@ Result<std::unique_ptr<stream::DeadLetterSink>> KafkaStream::OpenDeadLetters() c
   return stream::OpenKafkaDeadLetters(complete, options.topic);
 }
 
+Result<std::unique_ptr<stream::KafkaTransactions>> KafkaStream::OpenPredictions(const std::string& to,
+                                                                                const std::string& job,
+                                                                                uint32_t partition) const {
+  LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
+  complete.topic = to;
+  LEAT_RETURN_IF_ERROR(stream::CreateKafkaTopic(complete, partitions));
+  const std::string group = job + "-predictions";
+  return stream::KafkaTransactions::Open({.kafka = std::move(complete),
+                                          .id = group + "-" + std::to_string(partition),
+                                          .group = group,
+                                          .topic = options.topic,
+                                          .partition = partition});
+}
+
 Status KafkaStream::Create(uint32_t count) const {
   LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
   return stream::CreateKafkaTopic(complete, count > 0 ? count : partitions);

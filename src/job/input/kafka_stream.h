@@ -12,6 +12,7 @@
 #include "stream/bots/bots.h"
 #include "stream/decode/decoder.h"
 #include "stream/kafka/kafka_client.h"
+#include "stream/kafka/kafka_transactions.h"
 #include "stream/secret.h"
 #include "stream/source.h"
 #include "stream/topic_writer.h"
@@ -48,6 +49,10 @@ struct KafkaStream {
   Status CheckEmpty() const;
   Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
   Result<std::unique_ptr<stream::DeadLetterSink>> OpenDeadLetters() const;
+  // For the predictions of a partition, in a topic that is made if it does not exist. `job`: its name.
+  Result<std::unique_ptr<stream::KafkaTransactions>> OpenPredictions(const std::string& to,
+                                                                     const std::string& job,
+                                                                     uint32_t partition) const;
   // Makes the topic unless it exists, with so many partitions; 0: with `partitions`.
   Status Create(uint32_t count) const;
   // Refuses a topic that loses records in its middle. `warning`: about one that loses them sooner than a job

@@ -49,6 +49,7 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
       cursors(config.cuts, config.partitions.size(), config.tail_wait),
       splits(&cursors, config.leases),
       rounds(&cursors, config.strategy, config.open_steps, config.lane_wait, config.tail_wait, config.leases),
+      publications(&cursors, config.max_unpublished),
       groups({.workers = config.workers,
               .mpi = config.strategy.mpi,
               .mpi_silence = config.heartbeat_timeout + 4 * config.heartbeat_interval}),
@@ -84,6 +85,11 @@ Coordinator::State::State(CoordinatorConfig c, RecoveredState restored)
   }
   if (!start && (restored.manifest || !cuts.empty())) {
     throw std::invalid_argument("the journal has cuts but no start of the stream");
+  }
+  if (publications.enabled()) {
+    for (const Cut& cut : cuts) {
+      if (cut.partition < config.partitions.size()) publications.OnCut(cut);
+    }
   }
   if (start) {
     cursors.Start(*start);
@@ -202,6 +208,7 @@ void Coordinator::State::Discard(Time now) {
 void Coordinator::State::Step(Time now) {
   if (ending == Ending::kEnded) return;
   StartStream();
+  AssignPublishers();
   PlaceSlices(now);
   StepCheckpoint(now);
   StepEnding(now);
@@ -221,9 +228,10 @@ CoordinatorActions Coordinator::State::Take() {
 
 // ---- the end of the job
 
-// Every slice has every event of the stream.
+// Every slice has every event of the stream, and so has the topic of predictions.
 bool Coordinator::State::Finished() const {
-  return slices.ready() && cursors.EndsAt(slices.Watermarks());
+  return slices.ready() && cursors.EndsAt(slices.Watermarks()) &&
+         (!publications.enabled() || publications.Done(cursors.Positions()));
 }
 
 bool Coordinator::State::FinalCheckpointDone() const {
@@ -332,6 +340,18 @@ CoordinatorActions Coordinator::OnManifestCommitted(Time now, uint64_t id, const
   return state_->Take();
 }
 
+CoordinatorActions Coordinator::OnPublishers(Time now, const std::vector<PublisherReport>& reports) {
+  if (state_->ending == State::Ending::kEnded) return {};
+  state_->OnPublishers(now, NodeId(), reports);
+  state_->Step(now);
+  return state_->Take();
+}
+
+std::vector<PublisherOrder> Coordinator::publisher_orders() const {
+  return state_->publications.enabled() ? state_->publications.OrdersFor(NodeId())
+                                        : std::vector<PublisherOrder>();
+}
+
 CoordinatorActions Coordinator::OnDrift(Time now) {
   if (state_->ending == State::Ending::kEnded) return {};
   state_->RaiseRate();
@@ -401,6 +421,10 @@ CoordinatorStatus Coordinator::status() const {
   status.checkpoint_failure = s.checkpoint_failure.message();
   if (s.ending == State::Ending::kFinalCheckpoint && !s.checkpoint_failure.ok())
     status.waiting_for = "the final checkpoint, which failed: " + s.checkpoint_failure.message();
+  if (s.publications.enabled()) {
+    status.predictions = s.publications.Progress(status.watermark);
+    if (status.waiting_for.empty()) status.waiting_for = s.publications.WaitingFor();
+  }
   if (s.durable) {
     status.checkpoint = s.durable->id;
     status.checkpoint_directory = s.durable->directory;

@@ -66,6 +66,9 @@ struct CoordinatorConfig {
   uint64_t pause_at = 0;
   std::optional<RateRaise> raise;  // what OnDrift does
   uint32_t keep_checkpoints = 2;
+  // The predictions of each event are published by feeds, and no cut of a partition begins further than this
+  // many events after the last one that is. 0: the job publishes none.
+  uint64_t max_unpublished = 0;
   std::string job;                 // sent to each process that joins
   std::vector<std::string> feeds;  // that are no members: of the coordinator's process
   // Of the coordinator's program and job. Processes with other values are rejected. Empty and 0: not
@@ -168,7 +171,7 @@ struct CommitManifest {  // write, sync and rename, the manifest last; answer On
 struct DropCheckpoints {  // remove checkpoints older than this id; the journal may drop records before
                           // `watermark`
   uint64_t oldest_kept = 0;
-  std::vector<Position> watermark;  // of the oldest kept one
+  std::vector<Position> watermark;  // of the oldest kept one, or where predictions are still to be published
 };
 struct RemoveCheckpoint {  // remove one that was given up
   uint64_t id = 0;
@@ -222,10 +225,16 @@ struct CoordinatorStatus {
   uint64_t late = 0;    // runs that missed their step and are trained in another
   float rate = 1;       // factor on the learning rate of the next cuts; the highest of all partitions
   uint64_t evictions = 0;
-  uint64_t failed_checkpoints = 0;     // failed since the start: a lost server, a disk error or a deadline
-  std::string checkpoint_failure;      // why the last one failed; empty after a success
-  std::string waiting_for;             // what keeps the job from ending; empty: nothing
-  std::optional<uint64_t> checkpoint;  // newest durable one
+  uint64_t failed_checkpoints = 0;  // failed since the start: a lost server, a disk error or a deadline
+  std::string checkpoint_failure;   // why the last one failed; empty after a success
+  std::string waiting_for;          // what keeps the job from ending, or from training; empty: nothing
+  struct Predictions {
+    uint64_t published = 0;  // offsets, from where the job began to read
+    uint64_t behind = 0;     // offsets that every slice has, and that are not published
+    uint64_t rescored = 0;   // published with scores that were made again, as far as is known
+  };
+  std::optional<Predictions> predictions;  // none: the job publishes none
+  std::optional<uint64_t> checkpoint;      // newest durable one
   std::string checkpoint_directory;
   // The checkpoint that is being made.
   struct Saving {
@@ -252,6 +261,9 @@ class Coordinator {
   CoordinatorActions OnNodeLost(Time now, NodeId node);
   CoordinatorActions OnCheckpointPrepared(Time now, uint64_t id, Result<CheckpointOrder> order);
   CoordinatorActions OnManifestCommitted(Time now, uint64_t id, const Status& status);
+  // Predictions that the coordinator's process publishes, with its own feed (CoordinatorConfig::feeds).
+  CoordinatorActions OnPublishers(Time now, const std::vector<PublisherReport>& reports);
+  std::vector<PublisherOrder> publisher_orders() const;
   // An alarm: raises the learning rate for a while, as configured.
   CoordinatorActions OnDrift(Time now);
   CoordinatorActions OnTimer(Time now);

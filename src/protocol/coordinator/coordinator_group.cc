@@ -107,7 +107,10 @@ void Coordinator::State::OnMemberReport(Time now, const WorkerHeartbeat& heartbe
   if (groups.phase() != GroupCoordinator::Phase::kRunning) return;
   // Rounds known to a member are trained to their end, so that all members do the same steps.
   if (ending == Ending::kNone) {
-    while (auto made = rounds.Make(now)) journals.push_back({std::move(*made)});
+    while (auto made = rounds.Make(now)) {
+      journals.push_back({std::move(*made)});
+      OnCuts(journals.back().record);
+    }
   }
   reply->rounds = rounds.RoundsFrom(report.rounds_until, ending == Ending::kNone);
   reply->checkpoint = CheckpointOrderFor(node);

@@ -105,6 +105,8 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   }
   Stepped() ? rounds.OnHeartbeat(now, heartbeat.node, heartbeat.waiting)
             : splits.OnHeartbeat(now, heartbeat.node, heartbeat.waiting);
+  if (publications.enabled())
+    publications.OnWorker(now, heartbeat.node, heartbeat.unsent, heartbeat.rescoring);
   for (uint64_t lease : heartbeat.released) {
     Stepped() ? rounds.Release(now, lease, heartbeat.node, heartbeat_counts)
               : splits.Release(now, lease, heartbeat.node, heartbeat_counts);
@@ -116,6 +118,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   }
   if (AllReduce()) {
     if (heartbeat.member_report) OnMemberReport(now, heartbeat, &reply);
+    GrantRescores(now, heartbeat, &reply);
     RefreshView();
     if (heartbeat.generation != view->generation) reply.view = view;
     return Answer(call, std::move(reply));
@@ -133,6 +136,7 @@ void Coordinator::State::OnWorker(Time now, uint64_t call, const WorkerHeartbeat
   } else if (heartbeat.leases_wanted > 0 || !heartbeat.held.empty()) {
     GrantLanes(now, heartbeat.node, &reply.leases);
   }
+  GrantRescores(now, heartbeat, &reply);
   RefreshView();
   if (heartbeat.generation != view->generation) reply.view = view;
   Answer(call, std::move(reply));
@@ -172,15 +176,27 @@ void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, s
       CutsMade made{splits.CutMore(now, demand + own, ahead + own)};
       if (made.cuts.empty()) return;
       journals.push_back({std::move(made)});
+      OnCuts(journals.back().record);
     }
     if (auto lease = splits.Grant(now, NextId(), worker, slices)) leases->push_back(std::move(*lease));
   }
 }
 
+void Coordinator::State::GrantRescores(Time now, const WorkerHeartbeat& heartbeat,
+                                       WorkerHeartbeatReply* reply) {
+  if (!publications.enabled() || !heartbeat.can_rescore || ending != Ending::kNone) return;
+  const auto next_id = [this] { return NextId(); };
+  if (auto lease = publications.Grant(now, heartbeat.node, slices.Watermarks(), next_id))
+    reply->rescores.push_back(std::move(*lease));
+}
+
 void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases) {
   if (!slices.ready()) return;
   RefreshView();
-  while (auto made = rounds.Make(now)) journals.push_back({std::move(*made)});
+  while (auto made = rounds.Make(now)) {
+    journals.push_back({std::move(*made)});
+    OnCuts(journals.back().record);
+  }
   while (auto lease = rounds.Grant(now, worker, slices, [this] { return NextId(); })) {
     leases->push_back(std::move(*lease));
   }
@@ -255,7 +271,36 @@ void Coordinator::State::OnFeed(Time now, uint64_t call, const FeedHeartbeat& he
   reply.evicted = !member && !reply.stop;
   if (member) member->told_to_stop = reply.stop;
   if (member && heartbeat.leaving) Remove(now, heartbeat.node);
-  Answer(call, reply);
+  if (publications.enabled() && member && !reply.stop) {
+    OnPublishers(now, heartbeat.node, heartbeat.publishers);
+    reply.publish = publications.OrdersFor(heartbeat.node);
+  }
+  Answer(call, std::move(reply));
+}
+
+void Coordinator::State::OnPublishers(Time now, NodeId feed, const std::vector<PublisherReport>& reports) {
+  const Status good = publications.OnReports(feed, reports);
+  if (!good.ok() && ending != Ending::kStoppingMembers) StopMembers(now, good);
+}
+
+// Feeds that are members come first: they may be on other hosts than the coordinator, which has enough to do.
+void Coordinator::State::AssignPublishers() {
+  if (!publications.enabled()) return;
+  std::vector<NodeId> feeds;
+  for (const auto& [node, member] : members) {
+    if (member.member.role == Role::kFeed) feeds.push_back(node);
+  }
+  if (feeds.empty() && !config.feeds.empty()) feeds.push_back(NodeId());
+  if (publications.Assign(feeds, [this] { return NextId(); })) view_changed = true;
+}
+
+void Coordinator::State::OnCuts(const JournalRecord& made) {
+  if (!publications.enabled()) return;
+  if (const auto* cuts = std::get_if<CutsMade>(&made)) {
+    for (const Cut& cut : cuts->cuts) publications.OnCut(cut);
+  } else if (const auto* round = std::get_if<RoundMade>(&made)) {
+    for (const RoundMade::Lane& lane : round->lanes) publications.OnCut(lane.cut);
+  }
 }
 
 void Coordinator::State::OnJob(uint64_t call, const JobRequest& request) {
@@ -295,6 +340,7 @@ void Coordinator::State::Remove(Time now, NodeId node, bool left) {
   if (role == Role::kBots) return;
   view_changed = true;
   if (role == Role::kFeed) return;
+  if (publications.enabled() && role == Role::kWorker) publications.Reclaim(node);
   if (AllReduce()) {
     member_pace.Forget(node);
     return groups.Remove(now, node, left);
@@ -382,6 +428,16 @@ void Coordinator::State::RefreshView() {
     if (member.member.role != Role::kBots) fresh.members.push_back(member.member);
   }
   fresh.slices = slices.Locations();
+  for (size_t p = 0; publications.enabled() && p < config.partitions.size(); ++p) {
+    const auto publisher = publications.PublisherOf(p);
+    std::string& address = fresh.publishers.emplace_back();
+    if (!publisher) continue;
+    if (*publisher == NodeId()) {
+      address = config.feeds[0];
+    } else if (const auto member = members.find(*publisher); member != members.end()) {
+      address = member->second.member.address;
+    }
+  }
   if (!Stepped()) return;
   std::map<uint32_t, NodeId> workers;  // by index
   for (const auto& [node, member] : members) {

@@ -10,6 +10,7 @@
 
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/coordinator/group_coordinator.h"
+#include "protocol/coordinator/publications.h"
 #include "protocol/coordinator/round_queue.h"
 #include "protocol/coordinator/slice_map.h"
 #include "protocol/coordinator/split_queue.h"
@@ -113,6 +114,10 @@ struct Coordinator::State {
   void PlaceSlices(Time now);
   void GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
   void GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases);
+  void GrantRescores(Time now, const WorkerHeartbeat& heartbeat, WorkerHeartbeatReply* reply);
+  void OnCuts(const JournalRecord& made);
+  void AssignPublishers();
+  void OnPublishers(Time now, NodeId feed, const std::vector<PublisherReport>& reports);
   Status Rejected(const ServerHeartbeat& heartbeat) const;
   bool Stepped() const { return config.strategy.stepped(); }
   size_t Leased() const { return Stepped() ? rounds.leased() : splits.leased(); }
@@ -152,8 +157,9 @@ struct Coordinator::State {
   Counter nodes;
   SliceMap slices;
   PartitionCursors cursors;
-  SplitQueue splits;        // if each split is trained separately
-  RoundQueue rounds;        // if splits are trained side by side
+  SplitQueue splits;  // if each split is trained separately
+  RoundQueue rounds;  // if splits are trained side by side
+  Publications publications;
   GroupCoordinator groups;  // all-reduce
   LeasePace member_pace;    // all-reduce: of each member's share of a step
   uint64_t overdue_members = 0;

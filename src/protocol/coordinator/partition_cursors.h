@@ -23,6 +23,7 @@ class PartitionCursors {
     uint64_t end = 0;
     Position at;                     // the next cut begins here
     std::optional<Time> tail_since;  // since when uncut events are available
+    uint64_t limit = UINT64_MAX;     // no cut begins at or after this offset
   };
   // Distance from the start, so that partitions advance together; then the partition.
   using Key = std::tuple<uint32_t, uint64_t, uint32_t>;
@@ -41,6 +42,12 @@ class PartitionCursors {
   // Pauses after Advance has passed this many events; 0: no limit.
   void PauseAt(uint64_t events) { pause_at_ = events; }
   bool Paused() const { return pause_at_ > 0 && advanced_ >= pause_at_; }
+  // No cut begins at or after this offset, for now.
+  void Limit(size_t partition, uint64_t end) { partitions_[partition].limit = end; }
+  // The partition's next cut has to wait, whatever there is to cut.
+  bool Held(size_t partition) const {
+    return Paused() || partitions_[partition].at.offset >= partitions_[partition].limit;
+  }
 
   const CutRules& rules() const { return rules_; }
   size_t size() const { return partitions_.size(); }

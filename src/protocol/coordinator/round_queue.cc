@@ -150,7 +150,7 @@ std::optional<RoundMade> RoundQueue::Make(Time now) {
   material.drain = !left_.empty() && now - left_since_ >= tail_wait_;
   for (size_t p = 0; p < cursors_->size(); ++p) {
     const PartitionCursors::Partition& head = (*cursors_)[p];
-    if (cursors_->Paused()) {  // leftovers are used as if the stream had not grown
+    if (cursors_->Held(p)) {  // leftovers are used as if the stream had not grown
       material.partitions.push_back({head.at, head.first, head.at.offset, false, false});
       continue;
     }

@@ -25,11 +25,10 @@ void SplitQueue::Free(Split* split) {
 }
 
 bool SplitQueue::CutOne(Time now, bool short_tails, std::vector<Cut>* made) {
-  if (cursors_->Paused()) return false;
   std::optional<Cut> least;
   for (uint32_t p = 0; p < cursors_->size(); ++p) {
     const PartitionCursors::Partition& head = (*cursors_)[p];
-    if (!head.known) continue;
+    if (!head.known || cursors_->Held(p)) continue;
     const bool short_tail = short_tails && cursors_->Overdue(now, p);
     const auto cut = NextCut(cursors_->rules(), p, head.at, head.first, head.end, head.sealed, short_tail);
     if (cut && (!least || cursors_->KeyOf(*cut) < cursors_->KeyOf(*least))) least = cut;

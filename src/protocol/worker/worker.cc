@@ -251,4 +251,17 @@ bool Worker::idle() const {
   return state_->held.empty();
 }
 
+bool Worker::computing() const {
+  return state_->phase == State::Phase::kComputing;
+}
+
+bool Worker::has_values() const {
+  const State& s = *state_;
+  if (!s.view_ready || s.phase == State::Phase::kPulling) return false;
+  for (size_t index = 0; index < s.known.size(); ++index) {
+    if (s.known[index].incarnation != s.incarnations[index]) return false;
+  }
+  return true;
+}
+
 }  // namespace leat::protocol

@@ -34,6 +34,8 @@ struct WorkerConfig {
   // The minimum number of splits held: one in training, the next being decoded. A worker that ends more than
   // one between two heartbeats requests twice as many as it ended, so as not to wait for the next.
   uint32_t leases_ahead = 2;
+  // Values are pulled even if there is nothing to train: the shell scores events with them (has_values).
+  bool always_pull = false;
   Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before the request is repeated
   Duration retry_interval = std::chrono::milliseconds(50);
   // After a conflict, nothing new starts for retry_interval; after each further one in a row, for twice as
@@ -110,6 +112,9 @@ class Worker {
   // The lease while it is held, else null.
   const Lease* FindLease(uint64_t lease) const;
   bool idle() const;  // nothing leased
+  // The values of all slices are in memory, as of some earlier time.
+  bool has_values() const;
+  bool computing() const;  // a run, of which no batch or not all have been computed
 
  private:
   friend struct PrefetchHints;

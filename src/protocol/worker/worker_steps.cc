@@ -77,7 +77,8 @@ bool Worker::State::AdvanceSteps(Time now) {
   }
   SettleLeases();
   HeldLease* next = NextStep();
-  if (!next) return !held.empty() && QueryVersions(now);
+  if (!next && held.empty()) return config.always_pull && StartPull(now, false);
+  if (!next) return QueryVersions(now);
   if (QueryCountedLanes(now, *next) || StartStepPull(now, next->step())) return true;
   if (resume_at || !next->ready) return false;
   StartRun(*next);

@@ -698,5 +698,24 @@ TEST_F(LongRunsTest, ARunThatIsTakenAwayIsFollowedByAFetch) {
   EXPECT_TRUE(compute.first);
 }
 
+TEST_F(StepsTest, ValuesToScoreWithAreThereBeforeAnyLease) {
+  WorkerConfig config = MakeConfig(Sync(2));
+  config.always_pull = true;
+  Worker worker(config);
+  worker.OnJoined(kSelf);
+  EXPECT_FALSE(worker.has_values());
+  WorkerHeartbeatReply reply;
+  reply.view = MakeView(5);
+  const auto pulls = All<SendPush>(worker.OnHeartbeatReply(now_, reply));
+  ASSERT_EQ(pulls.size(), 2u);
+  for (const SendPush& pull : pulls) {
+    EXPECT_FALSE(worker.has_values());
+    EXPECT_EQ(pull.request->version_wanted, 0u);
+    EXPECT_TRUE(worker.OnPushReply(now_, pull.server, Ok(*pull.request)).empty()) << "and it asks once";
+  }
+  EXPECT_TRUE(worker.has_values());
+  EXPECT_FALSE(worker.computing());
+}
+
 }  // namespace
 }  // namespace leat::protocol

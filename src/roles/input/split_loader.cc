@@ -34,14 +34,15 @@ void OrderRows(const protocol::Cut& cut, PreparedSplit* split) {
 }
 
 SplitReader::SplitReader(std::unique_ptr<stream::Source> source, const stream::Schema& schema,
-                         std::shared_ptr<stream::DeadLetterSink> dead_letters)
+                         std::shared_ptr<stream::DeadLetterSink> dead_letters, bool keys)
     : source_(std::move(source)),
       decoder_(stream::MakeDecoder(schema)),
       dead_letters_(std::move(dead_letters)) {
   records_.wanted = schema.attributes();
   const stream::Attribute key{stream::Attribute::Kind::kKey, ""};
-  if (dead_letters_ != nullptr && std::ranges::find(records_.wanted, key) == records_.wanted.end())
-    records_.wanted.push_back(key);
+  const auto wanted = std::ranges::find(records_.wanted, key);
+  if (keys) keys_ = static_cast<size_t>(wanted - records_.wanted.begin());
+  if ((keys || dead_letters_ != nullptr) && wanted == records_.wanted.end()) records_.wanted.push_back(key);
 }
 
 Status SplitReader::Read(PreparedSplit* split) {
@@ -54,6 +55,8 @@ Status SplitReader::Read(PreparedSplit* split) {
   if (dead_letters_ != nullptr && !split->rows.dead.empty())
     LEAT_RETURN_IF_ERROR(dead_letters_->Keep(records_, split->rows.dead));
   OrderRows(cut, split);
+  split->keys = {};
+  if (keys_ && *keys_ < records_.attributes.size()) std::swap(split->keys, records_.attributes[*keys_]);
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct PreparedSplit {
   // The rows of batch i are order[starts[i], starts[i + 1]), without dead letters.
   std::vector<uint32_t> order;
   std::vector<uint32_t> starts;
+  // The records' keys, by offset after the cut's begin, if they were asked for. Empty: the source has none.
+  stream::AttributeValues keys;
 
   std::span<const uint32_t> Batch(uint32_t i) const {
     return std::span(order).subspan(starts[i], starts[i + 1] - starts[i]);
@@ -40,9 +43,9 @@ void OrderRows(const protocol::Cut& cut, PreparedSplit* split);
 // Reads and decodes splits. Not thread-safe.
 class SplitReader {
  public:
-  // `dead_letters`: null: they are only in what Read returns.
+  // `dead_letters`: null: they are only in what Read returns. `keys`: of the records, for PreparedSplit.
   SplitReader(std::unique_ptr<stream::Source> source, const stream::Schema& schema,
-              std::shared_ptr<stream::DeadLetterSink> dead_letters = nullptr);
+              std::shared_ptr<stream::DeadLetterSink> dead_letters = nullptr, bool keys = false);
   // Reads the rows of the cut that `split->lease` names, in training order. Reuses the memory of `split`.
   Status Read(PreparedSplit* split);
 
@@ -50,6 +53,7 @@ class SplitReader {
   std::unique_ptr<stream::Source> source_;
   std::unique_ptr<stream::Decoder> decoder_;
   std::shared_ptr<stream::DeadLetterSink> dead_letters_;
+  std::optional<size_t> keys_;  // index of the key in records_.wanted, if PreparedSplit is to have it
   stream::RecordBatch records_;
 };
 

@@ -95,7 +95,9 @@ Result<KafkaClient> KafkaClient::Make(rd_kafka_type_t type, const KafkaOptions& 
   made.log_.reset(new Log());
   rd_kafka_conf_set_opaque(conf.get(), made.log_.get());
   rd_kafka_conf_set_log_cb(conf.get(), Write);
-  if (type == RD_KAFKA_PRODUCER) rd_kafka_conf_set_events(conf.get(), RD_KAFKA_EVENT_DR);
+  // The commit of a transaction waits for the reports itself.
+  if (type == RD_KAFKA_PRODUCER && !own.contains("transactional.id"))
+    rd_kafka_conf_set_events(conf.get(), RD_KAFKA_EVENT_DR);
   char why[512] = "";
   made.client_.reset(rd_kafka_new(type, conf.get(), why, sizeof(why)));
   if (made.client_ == nullptr) return Status(Code::kInvalidArgument, std::string("Kafka: ") + why);

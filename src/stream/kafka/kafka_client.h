@@ -53,8 +53,8 @@ using KafkaPtr = std::unique_ptr<T, KafkaDeleter>;
 // A client of librdkafka. It connects in the background. Thread-safe, as librdkafka is.
 class KafkaClient {
  public:
-  // With the job's settings and then `own`, which a job may not set. A producer's delivery reports are events
-  // of its main queue.
+  // With the job's settings and then `own`, which a job may not set. The delivery reports of a producer
+  // without transactions are events of its main queue.
   static Result<KafkaClient> Make(rd_kafka_type_t type, const KafkaOptions& options,
                                   const std::map<std::string, std::string>& own);
   KafkaClient() = default;  // none

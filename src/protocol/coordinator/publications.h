@@ -1,0 +1,93 @@
+// The publication of predictions: which feed publishes which partition, how far each has come, and which
+// events have to be scored again because their scores are lost.
+//
+// Scores reach a publisher before their batch is pushed, and wait there until all events before them are
+// published (predictions/publisher.h). A publisher that is lost takes them along. What every slice has is not
+// trained again, so such splits are leased to be scored only. What waits is bounded: no cut begins further
+// than a limit after the last event that is published.
+//
+// Pure state, part of the coordinator. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/partition_cursors.h"
+#include "protocol/messages_control.h"
+
+namespace leat::protocol {
+
+class Publications {
+ public:
+  // `max_unpublished`: events of a partition; 0: the job publishes no predictions, and nothing else may be
+  // called.
+  Publications(PartitionCursors* cursors, uint64_t max_unpublished);
+  bool enabled() const { return max_unpublished_ > 0; }
+
+  // A cut that was made or restored. One that is known already is ignored.
+  void OnCut(const Cut& cut);
+  // Assigns partitions with events to these feeds, evenly, and takes them from others. Returns true if
+  // anything changed.
+  bool Assign(const std::vector<NodeId>& feeds, const std::function<uint64_t()>& next_id);
+  std::vector<PublisherOrder> OrdersFor(NodeId feed) const;
+  std::optional<NodeId> PublisherOf(size_t partition) const;
+  // Reports of a feed; those about partitions that are not its own are ignored. Returns why the job cannot go
+  // on.
+  Status OnReports(NodeId feed, const std::vector<PublisherReport>& reports);
+
+  // ---- splits whose scores are lost
+  // The worker's scores that are on their way, and the leases that it still works on: the others are over.
+  void OnWorker(Time now, NodeId worker, const std::vector<UnsentScores>& unsent,
+                const std::vector<uint64_t>& rescoring);
+  void Reclaim(NodeId worker);  // it is gone
+  // The next split to be scored again: one that is below the watermark and lacks scores for `patience`.
+  std::optional<Lease> Grant(Time now, NodeId worker, const std::vector<Position>& watermark,
+                             const std::function<uint64_t()>& next_id);
+
+  // True if everything up to there is published.
+  bool Done(const std::vector<Position>& positions) const;
+  // What a restart may still have to read, if training has come to `watermark`.
+  std::vector<Position> Needed(std::vector<Position> watermark) const;
+  CoordinatorStatus::Predictions Progress(const std::vector<Position>& watermark) const;
+  // What the first partition that is behind waits for; empty: nothing.
+  std::string WaitingFor() const;
+
+  static constexpr Duration kPatience = std::chrono::seconds(2);
+
+ private:
+  struct Partition {
+    std::optional<NodeId> publisher;
+    uint64_t assignment = 0;
+    std::optional<uint64_t> published;
+    std::map<uint64_t, OpenSplit> held;  // as last reported, by begin
+    bool more_held = false;              // there may be more than were reported
+    Status status;
+    uint64_t rescored = 0, rescored_before = 0;  // by this publisher, and by those before it
+    std::map<uint64_t, Cut> cuts;                // that are not published, by begin
+    std::map<uint64_t, Time> lacking_since;      // by begin
+  };
+  struct RescoreLease {
+    NodeId worker;
+    uint32_t partition = 0;
+    uint64_t begin = 0;
+  };
+  bool Underway(uint32_t partition, uint64_t begin) const;
+  RunSet Lacking(const Partition& partition, const Cut& cut) const;
+  std::optional<Lease> GrantOf(Time now, NodeId worker, uint32_t partition, Position watermark,
+                               const std::function<uint64_t()>& next_id);
+
+  PartitionCursors* cursors_;
+  uint64_t max_unpublished_;
+  std::vector<Partition> partitions_;
+  std::map<uint64_t, RescoreLease> leases_;
+  std::map<NodeId, std::vector<UnsentScores>> unsent_;
+};
+
+}  // namespace leat::protocol

@@ -1,0 +1,148 @@
+"""Predictions of a job: the score of each event is in a topic of a real Kafka broker, once."""
+
+import json
+import os
+import signal
+
+import pytest
+
+import leat
+from kafka import ONE_SCORE, Broker, counting, predictions
+from test_kafka import values
+from test_members import Roles
+
+
+@pytest.fixture(scope="module", name="broker")
+def one_broker(tmp_path_factory):
+    broker = Broker(tmp_path_factory.mktemp("broker"))
+    yield broker
+    broker.stop()
+
+
+PAYMENTS = """name: {name}
+stream:
+  topic: {topic}
+  bounded: true
+  kafka: {kafka}
+schema:
+  format: json
+  fields:
+    amount: {{type: number, mean: 50, std: 30}}
+    fraud: {{type: number, classes: 2, role: label}}
+model:
+  layers:
+    - dense: {{units: 8, activation: relu}}
+{layers}    - dense: {{units: 2}}
+  loss: softmax_cross_entropy
+optimizer: {{type: adam, learning_rate: 0.01}}
+strategy: {strategy}
+train: {{batch_size: 32, split_batches: 8}}
+predictions: {{topic: {topic}-scores}}
+"""
+
+
+def payments(path, broker, topic, strategy="async", layers="", name=None):
+    path.write_text(PAYMENTS.format(name=name or topic, topic=topic, kafka=json.dumps(broker.settings()), strategy=strategy,
+                                    layers=layers))
+    return path
+
+
+def auc(scores, labels):
+    """The share of pairs of both classes in which the positive one has the higher score."""
+    ranked = sorted(zip(scores, labels))
+    rank, positive_ranks, at = 0.0, 0.0, 0
+    while at < len(ranked):
+        same = at
+        while same < len(ranked) and ranked[same][0] == ranked[at][0]:
+            same += 1
+        rank = (at + same + 1) / 2
+        positive_ranks += rank * sum(label for _, label in ranked[at:same])
+        at = same
+    positives = sum(labels)
+    return (positive_ranks - positives * (positives + 1) / 2) / (positives * (len(labels) - positives))
+
+
+@pytest.mark.parametrize("strategy", ["async", "sync", "downpour", "allreduce"])
+def test_the_scores_are_those_that_the_job_counts(tmp_path, broker, strategy):
+    topic, count = f"payments-{strategy}", 4000
+    broker.make_topic(topic, 2)
+    labels = {}
+    for partition in range(2):
+        rows = []
+        for i in range(count // 2):
+            amount = (i * 37 + partition * 11) % 101
+            rows.append({"amount": amount, "fraud": int(amount + i * 13 % 40 > 70)})
+            labels[partition, i] = rows[-1]["fraud"]
+        broker.publish(topic, partition, [json.dumps(row) for row in rows], key=f"of partition {partition}")
+    job = payments(tmp_path / "job.yaml", broker, topic, strategy)
+    summary = leat.summary(leat.run("train", job, "--directory", tmp_path / "job", "--json"))
+    found = predictions(broker, topic + "-scores")
+    assert found.keys() == labels.keys()
+    assert summary["predictions"] == {"published": count, "behind": 0, "rescored": 0}, summary["predictions"]
+    assert all(record["key"] == f"of partition {partition}".encode() for (partition, _), record in found.items())
+    measured = auc([found[place]["score"] for place in labels], list(labels.values()))
+    assert measured > 0.55 and measured == pytest.approx(summary["auc"], abs=0.003), "the job has counted other scores"
+    assert broker.committed(topic + "-predictions", topic, 0) == count // 2
+
+
+def test_a_killed_feed_loses_no_prediction(tmp_path, broker):
+    """Scores that a feed takes along are made again."""
+    events = 30_000
+    job = counting(tmp_path / "job.yaml", broker, "lost", **{
+        "name: counter": "name: lost", "events: 1000000": f"events: {events}, rate: 6000", "partitions: 4": "partitions: 2",
+        "interval_s: 5": "interval_s: 1}\npredictions: {topic: lost-scores", **ONE_SCORE})
+    with Roles(tmp_path) as roles:
+        where = roles.coordinator(job, "--directory", tmp_path / "job", "--workers", 2, "--ps", 1)
+        feeds = [roles.start("feed", "--coordinator", where, "--listen", "127.0.0.1:0") for _ in range(2)]
+        for role in ["ps", "worker", "worker", "bots"]:
+            roles.start(role, "--coordinator", where)
+
+        def status():
+            done = leat.run("status", "--coordinator", where, "--json", env={"LEAT_TOKEN": "known to all"})
+            return json.loads(done.stdout) if done.returncode == 0 else {}
+
+        for goal, name in [(events // 4, feeds[0]), (events // 2, feeds[1])]:
+            leat.wait_for(lambda: status().get("predictions", {}).get("published", 0) >= goal, "predictions")
+            # Its scores wait while it is stopped; then they are gone.
+            os.kill(roles.processes[name].pid, signal.SIGSTOP)
+            enough = min(status()["events"] + 1000, events)
+            leat.wait_for(lambda: status().get("events", 0) >= enough, "progress")
+            roles.kill(name)
+        roles.wait()
+    assert values(tmp_path / "job") == {float(events)}
+    summary = json.loads((tmp_path / "job/summary.json").read_text())
+    found = predictions(broker, "lost-scores")
+    assert len(found) == events
+    rescored = sum("rescored" in record for record in found.values())
+    assert 0 < rescored < events / 2, rescored
+    assert summary["predictions"]["rescored"] <= rescored, "what a lost feed has published is not reported"
+
+
+def test_dropout_does_not_move_the_scores(tmp_path, broker):
+    """With a learning rate of 0 all scores are those of the first model, without dropout: equal for equal amounts."""
+    topic = "steady"
+    broker.make_topic(topic, 1)
+    broker.publish(topic, 0, [json.dumps({"amount": i % 10, "fraud": i % 2}) for i in range(1000)])
+    job = payments(tmp_path / "job.yaml", broker, topic, layers="    - dropout: {rate: 0.5}\n")
+    job.write_text(job.read_text().replace("{type: adam, learning_rate: 0.01}", "{type: sgd, learning_rate: 0}"))
+    leat.summary(leat.run("train", job, "--directory", tmp_path / "job", "--json"))
+    found = predictions(broker, topic + "-scores")
+    scores = {}
+    for (_, offset), record in found.items():
+        scores.setdefault(offset % 10, set()).add(record["score"])
+    assert len(found) == 1000 and all(len(same) == 1 for same in scores.values()), scores
+    assert len(set().union(*scores.values())) > 1
+
+
+def test_a_job_of_the_same_name_does_not_go_on_with_anothers_predictions(tmp_path, broker):
+    topic = "twice"
+    broker.make_topic(topic, 1)
+    broker.publish(topic, 0, [json.dumps({"amount": i, "fraud": i % 2}) for i in range(100)])
+    job = payments(tmp_path / "job.yaml", broker, topic)
+    leat.summary(leat.run("train", job, "--directory", tmp_path / "first", "--json"))
+    again = leat.run("train", job, "--directory", tmp_path / "second", "--json")
+    assert again.returncode != 0
+    assert "a former job of this name has published them" in again.stderr, again.stderr[-2000:]
+    assert len(predictions(broker, topic + "-scores")) == 100
+    renamed = payments(tmp_path / "renamed.yaml", broker, topic, name="renamed")
+    leat.summary(leat.run("train", renamed, "--directory", tmp_path / "third", "--json"))
