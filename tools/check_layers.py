@@ -39,8 +39,6 @@ PRIVATE_HEADERS = "*_state.h"
 
 # A folder with more files hides what changes together.
 MAX_FILES = 30
-# Folders that may have more; docs/architecture.md says why.
-LARGE_FOLDERS = {"protocol/coordinator": 36}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TEST = re.compile(r"_test\.cc$|^testing\.h$")
@@ -254,9 +252,9 @@ def check_rules(src, layers, errors):
 def check_sizes(src, errors):
     for folder in sorted(path for path in src.rglob("*") if path.is_dir()):
         relative = folder.relative_to(src).as_posix()
-        files, most = sum(path.is_file() for path in folder.iterdir()), LARGE_FOLDERS.get(relative, MAX_FILES)
-        if files > most:
-            errors.append(f"src/{relative}:1: {files} files, at most {most}; move what changes together to a subfolder")
+        files = sum(path.is_file() for path in folder.iterdir())
+        if files > MAX_FILES:
+            errors.append(f"src/{relative}:1: {files} files, at most {MAX_FILES}; move what changes together to a subfolder")
 
 
 def check_tests_built(root, commands, errors):

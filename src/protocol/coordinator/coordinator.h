@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/coordinator/lease_pace.h"
+#include "protocol/coordinator/leases/lease_pace.h"
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
 #include "protocol/strategy.h"

@@ -10,10 +10,10 @@
 
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/coordinator/group_coordinator.h"
+#include "protocol/coordinator/leases/round_queue.h"
+#include "protocol/coordinator/leases/split_queue.h"
 #include "protocol/coordinator/publications.h"
-#include "protocol/coordinator/round_queue.h"
 #include "protocol/coordinator/slice_map.h"
-#include "protocol/coordinator/split_queue.h"
 
 namespace leat::protocol {
 

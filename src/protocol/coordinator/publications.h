@@ -19,7 +19,7 @@
 
 #include "base/status.h"
 #include "protocol/coordinator/coordinator.h"
-#include "protocol/coordinator/partition_cursors.h"
+#include "protocol/coordinator/leases/partition_cursors.h"
 #include "protocol/messages_control.h"
 
 namespace leat::protocol {

@@ -1,4 +1,4 @@
-#include "protocol/coordinator/split_queue.h"
+#include "protocol/coordinator/leases/split_queue.h"
 
 #include <algorithm>
 #include <iterator>

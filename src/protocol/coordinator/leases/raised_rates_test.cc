@@ -1,8 +1,8 @@
-#include "protocol/coordinator/raised_rates.h"
+#include "protocol/coordinator/leases/raised_rates.h"
 
 #include <gtest/gtest.h>
 
-#include "protocol/coordinator/partition_cursors.h"
+#include "protocol/coordinator/leases/partition_cursors.h"
 #include "protocol/coordinator/testing.h"
 
 namespace leat::protocol {

@@ -1,4 +1,4 @@
-#include "protocol/coordinator/rounds.h"
+#include "protocol/coordinator/leases/rounds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "protocol/coordinator/lease_pace.h"
+#include "protocol/coordinator/leases/lease_pace.h"
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "protocol/coordinator/coordinator.h"
-#include "protocol/coordinator/raised_rates.h"
+#include "protocol/coordinator/leases/raised_rates.h"
 
 namespace leat::protocol {
 

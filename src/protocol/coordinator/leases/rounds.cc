@@ -1,4 +1,4 @@
-#include "protocol/coordinator/rounds.h"
+#include "protocol/coordinator/leases/rounds.h"
 
 #include <algorithm>
 #include <tuple>

@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/coordinator/heartbeat_counts.h"
-#include "protocol/coordinator/lease_pace.h"
-#include "protocol/coordinator/partition_cursors.h"
-#include "protocol/coordinator/rounds.h"
+#include "protocol/coordinator/leases/heartbeat_counts.h"
+#include "protocol/coordinator/leases/lease_pace.h"
+#include "protocol/coordinator/leases/partition_cursors.h"
+#include "protocol/coordinator/leases/rounds.h"
 #include "protocol/coordinator/slice_map.h"
 
 namespace leat::protocol {

@@ -1,4 +1,4 @@
-#include "protocol/coordinator/partition_cursors.h"
+#include "protocol/coordinator/leases/partition_cursors.h"
 
 #include <algorithm>
 #include <stdexcept>

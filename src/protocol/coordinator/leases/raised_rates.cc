@@ -1,4 +1,4 @@
-#include "protocol/coordinator/raised_rates.h"
+#include "protocol/coordinator/leases/raised_rates.h"
 
 #include <algorithm>
 #include <utility>

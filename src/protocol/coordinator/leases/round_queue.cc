@@ -1,4 +1,4 @@
-#include "protocol/coordinator/round_queue.h"
+#include "protocol/coordinator/leases/round_queue.h"
 
 #include <algorithm>
 #include <iterator>

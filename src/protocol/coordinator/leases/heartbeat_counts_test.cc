@@ -1,4 +1,4 @@
-#include "protocol/coordinator/heartbeat_counts.h"
+#include "protocol/coordinator/leases/heartbeat_counts.h"
 
 #include <gtest/gtest.h>
 
