@@ -92,7 +92,8 @@ class Broker:
     def publish(self, topic, partition, records, commit=None, **attributes):
         """Publishes records; with `commit` as a transaction that is committed, or aborted."""
         from confluent_kafka import Producer
-        more = {} if commit is None else {"transactional.id": f"{topic}-{partition}"}
+        # In order, although the broker may just have made the topic and refuse some at first.
+        more = {"enable.idempotence": True} if commit is None else {"transactional.id": f"{topic}-{partition}"}
         producer = Producer(self.settings(**more))
         if commit is not None:
             producer.init_transactions(60)

@@ -66,18 +66,17 @@ def auc(scores, labels):
 def test_the_scores_are_those_that_the_job_counts(tmp_path, broker, strategy):
     topic, count = f"payments-{strategy}", 4000
     broker.make_topic(topic, 2)
-    labels = {}
     for partition in range(2):
         rows = []
         for i in range(count // 2):
             amount = (i * 37 + partition * 11) % 101
             rows.append({"amount": amount, "fraud": int(amount + i * 13 % 40 > 70)})
-            labels[partition, i] = rows[-1]["fraud"]
         broker.publish(topic, partition, [json.dumps(row) for row in rows], key=f"of partition {partition}")
     job = payments(tmp_path / "job.yaml", broker, topic, strategy)
     summary = leat.summary(leat.run("train", job, "--directory", tmp_path / "job", "--json"))
+    labels = {(m.partition(), m.offset()): json.loads(m.value())["fraud"] for m in broker.read_all(topic)}
     found = predictions(broker, topic + "-scores")
-    assert found.keys() == labels.keys()
+    assert len(found) == count and found.keys() == labels.keys()
     assert summary["predictions"] == {"published": count, "behind": 0, "rescored": 0}, summary["predictions"]
     assert all(record["key"] == f"of partition {partition}".encode() for (partition, _), record in found.items())
     measured = auc([found[place]["score"] for place in labels], list(labels.values()))
