@@ -288,7 +288,9 @@ std::string RenderSummary(const std::string& summary_json) {
   if (s.contains("accuracy")) row("accuracy", Field(s, "accuracy", 4));
   if (const std::string predictions = Predictions(s); !predictions.empty()) row("predictions", predictions);
   if (s.contains("mae")) row("mean absolute error", Field(s, "mae", 4));
-  if (const Json all = s.value("since_start", Json()); all.is_object()) {
+  // For those who look at the course of a run.
+  const bool prequential = s.contains("fading") || s.contains("drift");
+  if (const Json all = s.value("since_start", Json()); prequential && all.is_object()) {
     row("since the start", Quality(all) + " over " + Grouped(Value(all, "events")) + " events");
   }
   if (const Json fading = s.value("fading", Json()); fading.is_object())

@@ -12,6 +12,7 @@ import ssl
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -61,32 +62,81 @@ def kill_all(job):
     leat.wait_for(lambda: all(gone(pid) for pid in pids), "the end of the killed roles")
 
 
-def test_every_event_counts_once_though_job_and_broker_are_killed(tmp_path):
-    events, kills = 200_000, 3
+class Writer(threading.Thread):
+    """Publishes events to two partitions, and after `widen` to three, in order and each once."""
+
+    def __init__(self, broker, topic, events, rate):
+        super().__init__(daemon=True)
+        from confluent_kafka import Producer
+        self.producer = Producer(broker.settings(**{"enable.idempotence": True, "topic.metadata.refresh.interval.ms": 500}))
+        self.broker, self.topic, self.events, self.rate = broker, topic, events, rate
+        self.partitions, self.written, self.over = 2, 0, threading.Event()
+        broker.make_topic(topic, 2)
+        self.start()
+
+    def run(self):
+        from confluent_kafka import KafkaException
+        begin = time.monotonic()
+        while self.written < self.events and not self.over.is_set():
+            due = min(self.events, int((time.monotonic() - begin) * self.rate))
+            while self.written < due:
+                try:
+                    self.producer.produce(self.topic, '{"amount":1,"fraud":0}', key=str(self.written),
+                                          partition=self.written % self.partitions)
+                    self.written += 1
+                except (BufferError, KafkaException):  # the broker is down; the producer does not know the third partition yet
+                    break
+            self.producer.poll(0.02)
+        self.producer.flush(120)
+
+    def widen(self):
+        self.broker.add_partitions(self.topic, 3)
+        self.partitions = 3
+
+
+@pytest.mark.parametrize("events, kills, broker_kills", [
+    (200_000, 3, 1), pytest.param(1_000_000, 10, 2, marks=pytest.mark.long)])
+def test_every_event_counts_once_whatever_is_killed(tmp_path, events, kills, broker_kills):
+    """The job and the broker are killed, and a partition is added. So it is with the predictions."""
     rng = random.Random(1)
     broker = Broker(tmp_path / "broker")
+    writer = Writer(broker, "events", events, rate=20_000)
     try:
-        job_file = counting(tmp_path / "job.yaml", broker, **{"events: 1000000": f"events: {events}, rate: 20000",
-                                                            "interval_s: 5": "interval_s: 0.5}\npredictions: {topic: scores", **ONE_SCORE})
+        job_file = reading(tmp_path / "job.yaml", broker, "events", "live: true", **{
+            "interval_s: 5": "interval_s: 0.5}\npredictions: {topic: scores", **ONE_SCORE})
         directory = tmp_path / "job"
         arguments = [job_file, "--directory", directory]
         for attempt in range(kills):
             with leat.Job("train", *arguments, directory=tmp_path / "out") as job:
                 job.directory = directory
-                target = events * (attempt + 1) // (kills + 2) + rng.randrange(events // 20)
+                target = events * (attempt + 1) // (kills + 3) + rng.randrange(events // 50)
                 leat.wait_for(lambda: job.status().get("events", 0) >= target and job.status()["checkpoint"], "progress")
                 kill_all(job)
+            if attempt == kills // 2:
+                writer.widen()
             arguments = ["--resume", directory]
         with leat.Job("train", *arguments, directory=tmp_path / "out") as job:
             job.directory = directory
-            before = leat.wait_for(lambda: job.status().get("events", 0), "progress")
-            broker.kill()
-            broker.start()
-            leat.wait_for(lambda: job.status().get("events", 0) > before or job.process.poll() is not None, "progress")
+            for _ in range(broker_kills):
+                before = leat.wait_for(lambda: job.status().get("events", 0), "progress")
+                broker.kill()
+                broker.start()
+                leat.wait_for(lambda: job.status().get("events", 0) > before or not writer.is_alive(), "progress")
+
+            def counted():
+                status = job.status()
+                return status.get("events") == events and status["predictions"]["published"] >= events and \
+                    status["predictions"]["behind"] == 0
+
+            leat.wait_for(counted, "the last event", 300)
+            job.interrupt()
             assert job.wait() == 0, job.text()[-3000:]
         assert values(directory) == {float(events)}
-        assert len(predictions(broker, "scores")) == events
+        assert not writer.is_alive()
+        found = predictions(broker, "scores")
+        assert len(found) == events and {partition for partition, _ in found} == {0, 1, 2}
     finally:
+        writer.over.set()
         broker.stop()
 
 
@@ -112,7 +162,8 @@ def test_roles_and_broker_share_only_a_network(tmp_path, hosts):
     broker = Broker(tmp_path / "broker", listen=hosts.addresses[3] + ":0", before=hosts.at(3))
     try:
         job_file = counting(tmp_path / "job.yaml", broker, **{"events: 1000000": f"events: {events}, rate: 5000",
-                                                            "interval_s: 5": "interval_s: 0.5"})
+                                                            "interval_s: 5": "interval_s: 0.5}\npredictions: {topic: scores",
+                                                            **ONE_SCORE})
         with Roles(tmp_path) as roles:
             where = roles.coordinator(job_file, "--directory", jobs / "job", "--workers", 2, "--ps", 1,
                                       "--listen", hosts.addresses[0] + ":0", before=hosts.at(0))
@@ -121,6 +172,10 @@ def test_roles_and_broker_share_only_a_network(tmp_path, hosts):
                 roles.start(role, "--coordinator", where, *listen, before=hosts.at(host))
             roles.wait()
         assert values(jobs / "job") == {float(events)}
+        peek = subprocess.run([*hosts.at(3), leat.PROGRAM, "peek", "--topic", "scores", "--kafka", broker.address, "--count",
+                               str(2 * events), "--json"], capture_output=True, text=True, timeout=120)
+        scored = [json.loads(json.loads(line)["record"]) for line in peek.stdout.splitlines()]
+        assert len({(score["partition"], score["offset"]) for score in scored}) == len(scored) == events
     finally:
         broker.stop()
 
