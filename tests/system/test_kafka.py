@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import ssl
 import struct
@@ -135,6 +136,44 @@ def test_every_event_counts_once_whatever_is_killed(tmp_path, events, kills, bro
         assert not writer.is_alive()
         found = predictions(broker, "scores")
         assert len(found) == events and {partition for partition, _ in found} == {0, 1, 2}
+    finally:
+        writer.over.set()
+        broker.stop()
+
+
+@pytest.mark.long
+def test_memory_is_flat_while_events_come_faster_than_they_are_trained(tmp_path):
+    """Ten minutes of ten times as many events as two workers can train; predictions wait with them."""
+    broker = Broker(tmp_path / "broker")
+    writer = Writer(broker, "events", 12_000_000, rate=20_000)
+    writer.partitions = 2
+    minutes = 10
+    try:
+        job_file = reading(tmp_path / "job.yaml", broker, "events", "live: true", **{
+            "workers: 3": "workers: 2",
+            "interval_s: 5": "interval_s: 5}\ndebug: {step_ms: 100}\npredictions: {topic: scores, max_unpublished: 100000",
+            **ONE_SCORE})
+        with leat.Job("train", job_file, "--directory", tmp_path / "job", directory=tmp_path / "job") as job:
+            leat.wait_for(lambda: job.status().get("events", 0) > 0, "progress")
+
+            def resident():
+                """KiB of each role, by pid."""
+                return {(role, pid): int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1])
+                        for role, pid in job.children()}
+
+            samples, begin = [], time.monotonic()
+            while (seconds := time.monotonic() - begin) < 60 * minutes:
+                if seconds >= 15 * len(samples):
+                    samples.append(resident())
+                time.sleep(0.5)
+            status = job.status()
+            assert status["lag"] > 0.8 * 20_000 * 60 * minutes, status["lag"]
+            job.interrupt()
+            assert job.wait() == 0, job.text()[-3000:]
+        early, late = samples[len(samples) // 4], samples[-1]
+        assert early.keys() == late.keys(), "a role has been replaced"
+        for role in early:
+            assert late[role] < 1.05 * early[role] + 8192, (role, [sample[role] for sample in samples])
     finally:
         writer.over.set()
         broker.stop()
