@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -22,6 +21,7 @@
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
+#include "frame/session.h"
 #include "job/job.h"
 #include "kernels/cpu/table.h"
 #include "kernels/reference/reference.h"
@@ -35,35 +35,12 @@
 namespace {
 
 using namespace leat;
+using bench::Check, bench::CheckInterrupted, bench::Fail, bench::PrintProgress;
 
 constexpr int kCores = 2;
 constexpr uint32_t kPartitions = 4;
 // The loop trains the first events only, enough for some seconds.
 constexpr uint64_t kLoopEvents = 500'000;
-
-// Caught by main, so that temporary files are removed.
-[[noreturn]] void Fail(const std::string& why) {
-  throw std::runtime_error(why);
-}
-
-void Check(const Status& status) {
-  if (!status.ok()) Fail(status.ToString());
-}
-
-// Set by Ctrl-C and polled, so that temporary files are removed.
-volatile std::sig_atomic_t interrupted = 0;
-
-void CheckInterrupted() {
-  if (interrupted != 0) Fail("interrupted");
-}
-
-// Prints progress in a terminal, on one line that is overwritten.
-template <class... Args>
-void PrintProgress(const char* format, Args... args) {
-  if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r\033[K");
-  std::fprintf(stderr, format, args...);
-}
 
 // ---- the job and its data
 
@@ -277,11 +254,7 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  bench::CatchInterrupts();
   try {
     return Run(argc, argv);
   } catch (const std::exception& e) {

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -26,6 +25,7 @@
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
+#include "frame/session.h"
 #include "job/job.h"
 #include "kafka_loop.h"
 #include "payments.h"
@@ -37,6 +37,7 @@
 namespace {
 
 using namespace leat;
+using bench::Check, bench::CheckInterrupted, bench::Fail, bench::PrintProgress;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kCores = 2;
@@ -45,30 +46,6 @@ constexpr const char* kTopic = "payments";
 constexpr double kDeadline = 600;  // of each run of a program
 // The loops read the first events only, enough for ten seconds.
 constexpr uint64_t kLoopEvents = 2'000'000;
-
-// Caught by main, so that the broker and temporary files are removed.
-[[noreturn]] void Fail(const std::string& why) {
-  throw std::runtime_error(why);
-}
-
-void Check(const Status& status) {
-  if (!status.ok()) Fail(status.ToString());
-}
-
-// Set by Ctrl-C and polled, so that the broker and temporary files are removed.
-volatile std::sig_atomic_t interrupted = 0;
-
-void CheckInterrupted() {
-  if (interrupted != 0) Fail("interrupted");
-}
-
-// Prints progress in a terminal, on one line that is overwritten.
-template <class... Args>
-void PrintProgress(const char* format, Args... args) {
-  if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r\033[K");
-  std::fprintf(stderr, format, args...);
-}
 
 // ---- the broker and its topic
 
@@ -313,11 +290,7 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  bench::CatchInterrupts();
   try {
     return Run(argc, argv);
   } catch (const std::exception& e) {

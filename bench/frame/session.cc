@@ -1,0 +1,24 @@
+#include "session.h"
+
+#include <csignal>
+
+namespace leat::bench {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+}  // namespace
+
+void CatchInterrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { interrupted = 1; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+void CheckInterrupted() {
+  if (interrupted != 0) Fail("interrupted");
+}
+
+}  // namespace leat::bench
