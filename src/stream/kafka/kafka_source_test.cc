@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <librdkafka/rdkafka_mock.h>
 
 #include <cstring>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "stream/kafka/kafka_dead_letters.h"
 #include "stream/kafka/kafka_writer.h"
+#include "stream/kafka/testing.h"
 #include "stream/testing.h"
 
 namespace leat::stream {
@@ -24,31 +24,20 @@ using ::testing::IsEmpty;
 
 constexpr const char* kTopic = "payments";
 
-struct ClusterDeleter {
-  void operator()(rd_kafka_mock_cluster_t* cluster) const { rd_kafka_mock_cluster_destroy(cluster); }
-};
-
-class KafkaSourceTest : public ::testing::Test {
+class KafkaSourceTest : public MockClusterTest {
  protected:
   void SetUp() override {
-#ifdef __SANITIZE_THREAD__
-    GTEST_SKIP() << AllowedSkip("thrd");
-#endif
-    auto made = KafkaClient::Make(RD_KAFKA_PRODUCER, {}, {});
-    ASSERT_TRUE(made.ok()) << made.status().ToString();
-    owner_ = std::move(*made);
-    cluster_.reset(rd_kafka_mock_cluster_new(owner_.get(), 1));
-    ASSERT_NE(cluster_, nullptr);
-    rd_kafka_mock_topic_create(cluster_.get(), kTopic, 2, 1);
-    options_ = {.topic = kTopic,
-                .settings = {{"bootstrap.servers", rd_kafka_mock_cluster_bootstraps(cluster_.get())}}};
+    MockClusterTest::SetUp();
+    if (cluster() == nullptr) return;
+    MakeTopic(kTopic, 2);
+    options_ = OptionsOf(kTopic);
     auto writer = OpenKafkaWriter(options_);
     ASSERT_TRUE(writer.ok()) << writer.status().ToString();
     writer_ = std::move(*writer);
   }
   void TearDown() override {
     writer_.reset();
-    cluster_.reset();
+    MockClusterTest::TearDown();
   }
   void Publish(uint32_t partition, const std::vector<std::string>& records) {
     const auto appended =
@@ -97,8 +86,6 @@ class KafkaSourceTest : public ::testing::Test {
     EXPECT_THAT(batch.absent, IsEmpty());
   }
 
-  KafkaClient owner_;
-  std::unique_ptr<rd_kafka_mock_cluster_t, ClusterDeleter> cluster_;
   KafkaOptions options_;
   std::unique_ptr<TopicWriter> writer_;
 };
@@ -195,14 +182,12 @@ TEST_F(KafkaSourceTest, APartitionWithoutALeaderIsAskedAgain) {
   const auto source = Open();
   ASSERT_NE(source, nullptr);
   constexpr int16_t kListOffsets = 2;  // of Kafka's protocol
-  rd_kafka_mock_push_request_errors(cluster_.get(), kListOffsets, 2,
-                                    RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+  rd_kafka_mock_push_request_errors(cluster(), kListOffsets, 2, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
                                     RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE);
   const auto ranges = source->Ranges();
   ASSERT_TRUE(ranges.ok()) << ranges.status().ToString();
   EXPECT_EQ((*ranges)[0].end, 1u);
-  rd_kafka_mock_push_request_errors(cluster_.get(), kListOffsets, 1,
-                                    RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
+  rd_kafka_mock_push_request_errors(cluster(), kListOffsets, 1, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION);
   const auto since = FindKafkaOffsets(options_, 1);
   ASSERT_TRUE(since.ok()) << since.status().ToString();
   EXPECT_THAT(*since, ElementsAre(1, 0)) << "this broker takes every time for the end";
@@ -253,7 +238,7 @@ TEST_F(KafkaSourceTest, AFingerprintIsOfTheLastRecordBeforeAnOffset) {
   EXPECT_EQ(of(1), first);
   // The same offsets of other topics.
   const auto again = [&](const char* topic, const char* value, const char* key, int64_t ms) {
-    rd_kafka_mock_topic_create(cluster_.get(), topic, 1, 1);
+    MakeTopic(topic, 1);
     options_.topic = topic;
     Send(value, key, ms, {});
     const auto other = Open()->Fingerprint(0, 1);
@@ -281,7 +266,7 @@ TEST_F(KafkaSourceTest, AWriterAppendsInOrder) {
 }
 
 TEST_F(KafkaSourceTest, DeadLettersSayWhereTheyWereAndWhy) {
-  rd_kafka_mock_topic_create(cluster_.get(), "dead", 1, 1);
+  MakeTopic("dead", 1);
   KafkaOptions to = options_;
   to.topic = "dead";
   to.settings["message.max.bytes"] = "20000";
@@ -358,13 +343,13 @@ TEST_F(KafkaSourceTest, RecordsThatAreNotAcknowledgedAreCounted) {
   const std::vector<TopicRecord> records(10, {.value = "x"});
   ASSERT_TRUE((*writer)->Send(0, records).ok());
   ASSERT_TRUE((*writer)->Flush().ok());
-  rd_kafka_mock_broker_set_down(cluster_.get(), 1);
+  rd_kafka_mock_broker_set_down(cluster(), 1);
   ASSERT_TRUE((*writer)->Send(0, records).ok());
   const Status flushed = (*writer)->Flush();
   EXPECT_EQ(flushed.code(), Code::kUnavailable);
   EXPECT_THAT(flushed.message(), HasSubstr("10 records are not acknowledged"));
   EXPECT_EQ((*writer)->waiting(), 10u);
-  rd_kafka_mock_broker_set_up(cluster_.get(), 1);
+  rd_kafka_mock_broker_set_up(cluster(), 1);
 }
 
 TEST_F(KafkaSourceTest, ARecordThatIsTooLargeIsNamed) {

@@ -4,12 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <librdkafka/rdkafka_mock.h>
 
 #include <string>
 #include <vector>
 
 #include "stream/kafka/kafka_source.h"
+#include "stream/kafka/testing.h"
 #include "stream/testing.h"
 
 namespace leat::stream {
@@ -18,37 +18,20 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct ClusterDeleter {
-  void operator()(rd_kafka_mock_cluster_t* cluster) const { rd_kafka_mock_cluster_destroy(cluster); }
-};
-
-class KafkaTransactionsTest : public ::testing::Test {
+class KafkaTransactionsTest : public MockClusterTest {
  protected:
   void SetUp() override {
-#ifdef __SANITIZE_THREAD__
-    GTEST_SKIP() << AllowedSkip("thrd");
-#endif
-    auto made = KafkaClient::Make(RD_KAFKA_PRODUCER, {}, {});
-    ASSERT_TRUE(made.ok()) << made.status().ToString();
-    owner_ = std::move(*made);
-    cluster_.reset(rd_kafka_mock_cluster_new(owner_.get(), 1));
-    ASSERT_NE(cluster_, nullptr);
-    rd_kafka_mock_topic_create(cluster_.get(), "scores", 1, 1);
-    rd_kafka_mock_topic_create(cluster_.get(), "payments", 2, 1);
-    options_ = {
-        .kafka = {.topic = "scores",
-                  .settings = {{"bootstrap.servers", rd_kafka_mock_cluster_bootstraps(cluster_.get())}}},
-        .id = "job/1",
-        .group = "job-predictions",
-        .topic = "payments",
-        .partition = 1};
-  }
-  void TearDown() override {
-    cluster_.reset();
+    MockClusterTest::SetUp();
+    if (cluster() == nullptr) return;
+    MakeTopic("scores", 1);
+    MakeTopic("payments", 2);
+    options_ = {.kafka = OptionsOf("scores"),
+                .id = "job/1",
+                .group = "job-predictions",
+                .topic = "payments",
+                .partition = 1};
   }
 
-  KafkaClient owner_;
-  std::unique_ptr<rd_kafka_mock_cluster_t, ClusterDeleter> cluster_;
   KafkaTransactionOptions options_;
 };
 
