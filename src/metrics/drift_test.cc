@@ -90,7 +90,7 @@ TEST(Drift, ValuesThatAreNotFiniteAreIgnored) {
   }
 }
 
-// What remains of the window after an alarm is the new concept.
+// After an alarm the window holds only events of the new concept.
 TEST(Adwin, TheWindowIsThatOfTheNewMean) {
   Adwin adwin({.clock = 1});
   Rng rng(5);

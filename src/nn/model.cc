@@ -137,7 +137,7 @@ void Model::AddGradients(const StepContext& context, StepGraph* step) const {
 }
 
 bool Model::differs_in_training() const {
-  // What the scores are computed by, on the way back from them.
+  // The operations that the scores depend on.
   const auto kinds = [](const StepGraph& step) {
     std::vector<bool> needed(step.graph.nodes().size(), false);
     needed[step.scores.node] = true;

@@ -175,8 +175,7 @@ void Coordinator::State::GrantLeases(Time now, NodeId worker, uint32_t wanted, s
       const size_t own = splits.free();  // splits that are overdue at this worker, so it cannot have them
       CutsMade made{splits.CutMore(now, demand + own, ahead + own)};
       if (made.cuts.empty()) return;
-      journals.push_back({std::move(made)});
-      OnCuts(journals.back().record);
+      JournalCuts(std::move(made));
     }
     if (auto lease = splits.Grant(now, NextId(), worker, slices)) leases->push_back(std::move(*lease));
   }
@@ -193,10 +192,7 @@ void Coordinator::State::GrantRescores(Time now, const WorkerHeartbeat& heartbea
 void Coordinator::State::GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases) {
   if (!slices.ready()) return;
   RefreshView();
-  while (auto made = rounds.Make(now)) {
-    journals.push_back({std::move(*made)});
-    OnCuts(journals.back().record);
-  }
+  while (auto made = rounds.Make(now)) JournalCuts(std::move(*made));
   while (auto lease = rounds.Grant(now, worker, slices, [this] { return NextId(); })) {
     leases->push_back(std::move(*lease));
   }
@@ -294,13 +290,18 @@ void Coordinator::State::AssignPublishers() {
   if (publications.Assign(feeds, [this] { return NextId(); })) view_changed = true;
 }
 
-void Coordinator::State::OnCuts(const JournalRecord& made) {
-  if (!publications.enabled()) return;
-  if (const auto* cuts = std::get_if<CutsMade>(&made)) {
-    for (const Cut& cut : cuts->cuts) publications.OnCut(cut);
-  } else if (const auto* round = std::get_if<RoundMade>(&made)) {
-    for (const RoundMade::Lane& lane : round->lanes) publications.OnCut(lane.cut);
+void Coordinator::State::JournalCuts(CutsMade made) {
+  if (publications.enabled()) {
+    for (const Cut& cut : made.cuts) publications.OnCut(cut);
   }
+  journals.push_back({std::move(made)});
+}
+
+void Coordinator::State::JournalCuts(RoundMade made) {
+  if (publications.enabled()) {
+    for (const RoundMade::Lane& lane : made.lanes) publications.OnCut(lane.cut);
+  }
+  journals.push_back({std::move(made)});
 }
 
 void Coordinator::State::OnJob(uint64_t call, const JobRequest& request) {

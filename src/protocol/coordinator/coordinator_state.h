@@ -115,7 +115,8 @@ struct Coordinator::State {
   void GrantLeases(Time now, NodeId worker, uint32_t wanted, std::vector<Lease>* leases);
   void GrantLanes(Time now, NodeId worker, std::vector<Lease>* leases);
   void GrantRescores(Time now, const WorkerHeartbeat& heartbeat, WorkerHeartbeatReply* reply);
-  void OnCuts(const JournalRecord& made);
+  void JournalCuts(CutsMade made);
+  void JournalCuts(RoundMade made);
   void AssignPublishers();
   void OnPublishers(Time now, NodeId feed, const std::vector<PublisherReport>& reports);
   Status Rejected(const ServerHeartbeat& heartbeat) const;

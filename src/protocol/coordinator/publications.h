@@ -53,10 +53,10 @@ class Publications {
 
   // True if everything up to there is published.
   bool Done(const std::vector<Position>& positions) const;
-  // What a restart may still have to read, if training has come to `watermark`.
+  // Where a restart begins to read each partition, if training has come to `watermark`.
   std::vector<Position> Needed(std::vector<Position> watermark) const;
   CoordinatorStatus::Predictions Progress(const std::vector<Position>& watermark) const;
-  // What the first partition that is behind waits for; empty: nothing.
+  // Why the first partition that is held up cannot go on; empty: none is.
   std::string WaitingFor() const;
 
   static constexpr Duration kPatience = std::chrono::seconds(2);

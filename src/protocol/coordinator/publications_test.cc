@@ -19,7 +19,7 @@ class PublicationsTest : public CoordinatorTest {
     Start({});
   }
 
-  // What the coordinator's own feed would report about a partition.
+  // The coordinator's own feed reports about a partition.
   void Publish(uint32_t partition, std::optional<uint64_t> published, std::vector<OpenSplit> held = {},
                Status status = {}) {
     PublisherReport report{
