@@ -86,8 +86,7 @@ class GroupMemberRole {
         WorkerPredictions::Callbacks{
             .may_score = [this] { return machine_.holds() && !computing_; },
             .prepare = [this](const protocol::Lease& lease) { loader_.Prepare(lease); },
-            .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); },
-            .on_room = [this] { OnRoom(); }});
+            .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); }});
   }
   ~GroupMemberRole() {
     *here_ = false;
@@ -309,22 +308,14 @@ class GroupMemberRole {
     for (auto& work : std::exchange(when_idle_, {})) {
       if (!membership_.over()) work();
     }
-    if (membership_.over()) return;
-    if (predictions_ != nullptr && !predictions_->has_room()) {
-      no_room_.emplace(a.token, outcome);
-    } else {
-      Do(machine_.OnComputed(a.token, outcome));
-    }
+    const auto go_on = [this, token = a.token, outcome] {
+      if (!membership_.over()) Do(machine_.OnComputed(token, outcome));
+    };
+    predictions_ == nullptr ? go_on() : predictions_->WhenRoom(go_on);
   }
   void CountScores(protocol::WorkerProgress* progress) const {
     if (job_.model->task() == nn::Task::kBinary) progress->scores = trainer_.scores_seen().Encode();
     if (job_.schema.has_truth()) progress->true_scores = trainer_.truths_seen().Encode();
-  }
-  // What follows the batch has waited for room for its scores.
-  void OnRoom() {
-    if (membership_.over() || !no_room_) return;
-    const auto [token, outcome] = *std::exchange(no_room_, std::nullopt);
-    Do(machine_.OnComputed(token, outcome));
   }
   void Act(const protocol::ReduceStep& a) {
     const Time since = loop_.Now();
@@ -404,8 +395,6 @@ class GroupMemberRole {
   std::unique_ptr<PreparedSplit> dropped_;  // that it is of, when nobody wants it any more
   std::vector<std::function<void()>> when_idle_;
   bool leaving_ = false;
-  // The batch whose scores have no room: its token, and its outcome.
-  std::optional<std::pair<uint64_t, protocol::BatchOutcome>> no_room_;
   std::unique_ptr<WorkerPredictions> predictions_;  // null: the job publishes none
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
   BackgroundThread files_;

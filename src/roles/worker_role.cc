@@ -78,8 +78,7 @@ class WorkerRole {
         WorkerPredictions::Callbacks{
             .may_score = [this] { return machine_.has_values() && !machine_.computing(); },
             .prepare = [this](const protocol::Lease& lease) { loader_.Prepare(lease); },
-            .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); },
-            .on_room = [this] { OnRoom(); }});
+            .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); }});
   }
   ~WorkerRole() {
     *here_ = false;
@@ -182,19 +181,14 @@ class WorkerRole {
   void Compute(const protocol::Compute& a) {
     protocol::BatchOutcome outcome{.disposition = protocol::Disposition::kEmpty};
     if (const auto split = splits_.find(a.lease); split != splits_.end()) outcome = Train(*split->second, a);
-    if (predictions_ != nullptr && !predictions_->has_room()) {
-      no_room_.emplace(a.token, outcome);
-      return;
-    }
-    computing_ = true;
-    Do(machine_.OnComputed(loop_.Now(), a.token, outcome));
-    computing_ = false;
+    if (predictions_ == nullptr) return OnComputed(a.token, outcome);
+    predictions_->WhenRoom([this, token = a.token, outcome] { OnComputed(token, outcome); });
   }
-  // What follows the batch has waited for room for its scores.
-  void OnRoom() {
-    if (membership_.over() || !no_room_) return;
-    const auto [token, outcome] = *std::exchange(no_room_, std::nullopt);
+  void OnComputed(uint64_t token, const protocol::BatchOutcome& outcome) {
+    if (membership_.over()) return;
+    computing_ = true;
     Do(machine_.OnComputed(loop_.Now(), token, outcome));
+    computing_ = false;
   }
   protocol::BatchOutcome Train(const PreparedSplit& split, const protocol::Compute& a) {
     const auto& cut = split.lease.cut;
@@ -278,8 +272,6 @@ class WorkerRole {
   std::set<uint64_t> wanted_;
   std::map<uint64_t, std::unique_ptr<PreparedSplit>> splits_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
-  // The batch whose scores have no room: its token, and its outcome.
-  std::optional<std::pair<uint64_t, protocol::BatchOutcome>> no_room_;
   std::unique_ptr<WorkerPredictions> predictions_;  // null: the job publishes none
 };
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -9,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/rng.h"
 #include "base/testing.h"
 #include "net/tcp/tcp.h"
 #include "roles/feed/feed_thread.h"

@@ -63,7 +63,7 @@ WorkerPredictions::WorkerPredictions(net::Loop& loop, const job::Job& job, step:
       callbacks_(std::move(callbacks)),
       sender_(SenderOptions(job, options, [this] {
         loop_.Post([this, here = here_] {
-          if (*here) callbacks_.on_room();
+          if (*here) OnRoom();
         });
       })) {
   trainer_.ScoreByInference();
@@ -110,6 +110,15 @@ void WorkerPredictions::OnBatch(const PreparedSplit& split, uint32_t batch, bool
   sender_.Send(scoring_.Take());
 }
 
+void WorkerPredictions::WhenRoom(std::function<void()> f) {
+  if (sender_.has_room()) return f();
+  when_room_ = std::move(f);
+}
+
+void WorkerPredictions::OnRoom() {
+  if (const auto f = std::exchange(when_room_, nullptr)) f();
+}
+
 void WorkerPredictions::ScoreBatch(const PreparedSplit& split, uint32_t batch) {
   trainer_.Predict(RowsOf(split), split.Batch(batch), split.lease.cut.batch_size);
   scoring_.Add(split, batch, trainer_.predictions());
@@ -121,7 +130,7 @@ void WorkerPredictions::ScoreAgain(uint64_t id, uint32_t run) {
   if (again == rescores_.end()) return;
   const auto& [cut, missing] = std::tie(again->second.lease.cut, again->second.lease.missing);
   while (run < cut.runs() && !missing.Has(run)) ++run;
-  const bool busy = !has_room() || !callbacks_.may_score();
+  const bool busy = !sender_.has_room() || !callbacks_.may_score();
   if (run < cut.runs() && !busy) {
     scoring_.Start(cut, run, true);
     for (uint32_t batch = run * cut.run; batch < run * cut.run + cut.BatchesOf(run); ++batch)

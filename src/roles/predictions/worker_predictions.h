@@ -40,7 +40,6 @@ class WorkerPredictions {
     std::function<bool()> may_score;
     std::function<void(const protocol::Lease&)> prepare;  // answered by OnSplit or OnUnreadable
     std::function<void(std::unique_ptr<PreparedSplit>)> recycle;
-    std::function<void()> on_room;  // there is room again
   };
   WorkerPredictions(net::Loop& loop, const job::Job& job, step::Trainer& trainer, const RoleOptions& options,
                     Callbacks callbacks);
@@ -58,8 +57,8 @@ class WorkerPredictions {
   // The trainer has scored and trained a batch. With the last batch of a run, or one that is rejected and so
   // ends it, the scores of the run are sent.
   void OnBatch(const PreparedSplit& split, uint32_t batch, bool first, bool last, bool rejected);
-  // If not, what follows a batch waits for on_room.
-  bool has_room() const { return sender_.has_room(); }
+  // Calls `f`, which follows the batch, at once, or when there is room for its scores. One at a time.
+  void WhenRoom(std::function<void()> f);
   // Waits for a while until feeds have taken all scores.
   void Flush() { sender_.Flush(kFlush); }
 
@@ -68,6 +67,7 @@ class WorkerPredictions {
     protocol::Lease lease;
     std::unique_ptr<PreparedSplit> split;  // null: it is being read
   };
+  void OnRoom();
   void ScoreBatch(const PreparedSplit& split, uint32_t batch);
   void ScoreAgain(uint64_t lease, uint32_t run);
 
@@ -80,6 +80,7 @@ class WorkerPredictions {
   const Callbacks callbacks_;
   RunScoring scoring_;  // the run that is being scored
   std::map<uint64_t, Again> rescores_;
+  std::function<void()> when_room_;  // empty: nothing waits
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
   ScoreSender sender_;
 };
