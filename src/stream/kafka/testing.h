@@ -2,6 +2,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <librdkafka/rdkafka.h>
+// After the former.
 #include <librdkafka/rdkafka_mock.h>
 
 #include <memory>
