@@ -199,9 +199,6 @@ void Coordinator::State::RequestStop(Time now) {
 
 // Ends the job without another checkpoint: it can be resumed from the newest one.
 void Coordinator::State::Discard(Time now) {
-  if (ending != Ending::kStoppingMembers && pending &&
-      pending->stage != PendingCheckpoint::Stage::kCommitting)
-    AbandonCheckpoint(now);
   StopMembers(now, ending == Ending::kStoppingMembers ? outcome : Status());
 }
 
@@ -289,6 +286,8 @@ void Coordinator::State::StepEnding(Time now) {
 
 // From now on every reply announces the end of the job.
 void Coordinator::State::StopMembers(Time now, Status how) {
+  // Nobody would finish it. One whose manifest is being written is complete.
+  if (pending && pending->stage != PendingCheckpoint::Stage::kCommitting) AbandonCheckpoint(now);
   ending = Ending::kStoppingMembers;
   ending_deadline = now + config.heartbeat_timeout;
   outcome = std::move(how);

@@ -119,6 +119,21 @@ TEST_F(PublicationsTest, TheJobEndsWhenAllIsPublished) {
   EXPECT_EQ(coordinator_->status().predictions->behind, 0u);
 }
 
+TEST_F(PublicationsTest, NoCheckpointIsLeftHalfMadeAtTheEnd) {
+  Run(40, 1000, true);
+  Publish(0, 0);
+  TrainAll(Ask(2).leases);
+  Admin(AdminRequest::Kind::kCheckpoint);
+  Commit(SaveAll());
+  Admin(AdminRequest::Kind::kCheckpoint);
+  Checkpoint();
+  Publish(0, 40);
+  EXPECT_TRUE(coordinator_->status().finished);
+  const auto removed = All<RemoveCheckpoint>(actions_);
+  ASSERT_EQ(removed.size(), 1u);
+  EXPECT_EQ(removed[0].id, prepared_);
+}
+
 TEST_F(PublicationsTest, PartitionsMoveToFeedsThatJoinAndBack) {
   Run(100, 1100);
   EXPECT_EQ(coordinator_->publisher_orders().size(), 2u);
